@@ -1,0 +1,21 @@
+package core
+
+import "slices"
+
+// Principal is the authenticated caller a key belongs to (contract S-1): issuer, tenant and subject of verified JWT
+// claims, never the raw token. Two principals that differ in any of the three never share a record; roles do not
+// take part in the scope, so that a refreshed token is the same principal (S-2).
+type Principal struct {
+	Issuer  string   // "iss"; required
+	Tenant  string   // optional; empty means that the issuer knows no tenants
+	Subject string   // "sub"; required, unique only within issuer and tenant
+	Roles   []string // what the caller may do now; read anew on every request (O-3)
+}
+
+// Valid reports whether p names somebody: issuer and subject are both set.
+func (p Principal) Valid() bool { return p.Issuer != "" && p.Subject != "" }
+
+// HasAnyRole reports whether p has at least one of roles. With no roles asked for it is true.
+func (p Principal) HasAnyRole(roles ...string) bool {
+	return len(roles) == 0 || slices.ContainsFunc(roles, func(r string) bool { return slices.Contains(p.Roles, r) })
+}

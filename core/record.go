@@ -1,0 +1,225 @@
+package core
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"net/http"
+	"time"
+)
+
+// ID is the id of a record: SHA-256 over length-prefixed (version, issuer, tenant, subject, key), contract K-6. Its
+// hex form is the operation id that clients and operators see. The raw key cannot be read from it.
+type ID [sha256.Size]byte
+
+// String returns the operation id: 64 lower-case hex digits.
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
+
+// MarshalText implements [encoding.TextMarshaler] with the form of String.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler]; it accepts what [ParseID] accepts.
+func (id *ID) UnmarshalText(text []byte) error {
+	parsed, err := ParseID(string(text))
+	if err == nil {
+		*id = parsed
+	}
+	return err
+}
+
+// ParseID reads an operation id, 64 hex digits. Any other text is an error.
+func ParseID(s string) (ID, error) {
+	var id ID
+	if len(s) != hex.EncodedLen(len(id)) {
+		return ID{}, errors.New("idem: an operation id has 64 hex digits")
+	}
+	if _, err := hex.Decode(id[:], []byte(s)); err != nil {
+		return ID{}, errors.New("idem: an operation id has only hex digits")
+	}
+	return id, nil
+}
+
+// recordIDVersion is part of every record id. The layout is frozen (K-6): a change would free every key in use.
+const recordIDVersion = "idem/1"
+
+// RecordID returns the id of the record for principal p and key (contract K-6, S-1). The key is the unquoted one.
+func RecordID(p Principal, key string) ID {
+	return ID(hashFields(recordIDVersion, p.Issuer, p.Tenant, p.Subject, key))
+}
+
+// Scope identifies a principal in a record without naming it: who may ask for the operation (M-7).
+type Scope [sha256.Size]byte
+
+// PrincipalScope returns the scope of p: SHA-256 over length-prefixed ("scope/1", issuer, tenant, subject).
+func PrincipalScope(p Principal) Scope {
+	return Scope(hashFields("scope/1", p.Issuer, p.Tenant, p.Subject))
+}
+
+// hashFields is SHA-256 over the fields, each behind its length, so that no two lists of fields collide.
+func hashFields(fields ...string) [sha256.Size]byte {
+	n := 0
+	for _, f := range fields {
+		n += 8 + len(f)
+	}
+	buf := make([]byte, 0, max(n, 512)) // the constant keeps the common case off the heap
+	for _, f := range fields {
+		buf = binary.BigEndian.AppendUint64(buf, uint64(len(f)))
+		buf = append(buf, f...)
+	}
+	return sha256.Sum256(buf)
+}
+
+// hashField writes one length-prefixed field into h, for fields that are not in memory as one string.
+func hashField(h hash.Hash, field []byte) {
+	var n [8]byte
+	binary.BigEndian.PutUint64(n[:], uint64(len(field)))
+	h.Write(n[:])
+	h.Write(field)
+}
+
+// CommandHash is the hash of a command and the version of the rules it was made by (H-1, H-4).
+type CommandHash struct {
+	Version int16
+	Sum     [sha256.Size]byte
+}
+
+// Owner is the random token of one attempt. Together with the fence it proves whose a write is.
+type Owner [16]byte
+
+func newOwner() Owner {
+	var o Owner
+	rand.Read(o[:]) // never fails since Go 1.24
+	return o
+}
+
+// Ticket is an attempt's proof of ownership: every write of an attempt compares all three.
+type Ticket struct {
+	ID    ID
+	Owner Owner
+	Fence int64 // 1 for the first attempt, rises with every further attempt and with a settlement
+}
+
+// Recovery says what becomes of an attempt that did not end well (contract X).
+type Recovery uint8
+
+// The recoveries. The zero value is none of them: money safety has no default (O-5).
+const (
+	// Rollback is for handlers whose effects are rows of the app's own database, written through the attempt's
+	// transaction, and nothing else. Rows and recorded answer commit together; anything short of that is undone.
+	Rollback Recovery = iota + 1
+	// Resume is for handlers made of named steps, database steps and provider calls: the next repeat goes on after
+	// the last finished step.
+	Resume
+	// Park is for everything else: an attempt that did not end well is unknown, never run again by itself, and
+	// settled by a reconciler or an operator.
+	Park
+)
+
+// String returns "Rollback", "Resume" or "Park".
+func (r Recovery) String() string {
+	switch r {
+	case Rollback:
+		return "Rollback"
+	case Resume:
+		return "Resume"
+	case Park:
+		return "Park"
+	}
+	return "none"
+}
+
+// State is the state of a record. What a row says is one thing, what it means by now another: see [Record.State].
+type State uint8
+
+// The states of a record.
+const (
+	Running   State = iota + 1 // an attempt is under way, or a Resume attempt waits for a repeat to go on
+	Completed                  // the answer is recorded and can be replayed
+	Unknown                    // an attempt did not end well and may have been applied (M-4)
+	Expired                    // past retention: only the tombstone is left (M-5)
+	Free                       // the key can be claimed again
+)
+
+// String returns the word clients see: "running", "completed", "unknown", "expired" or "free".
+func (s State) String() string {
+	switch s {
+	case Running:
+		return "running"
+	case Completed:
+		return "completed"
+	case Unknown:
+		return "unknown"
+	case Expired:
+		return "expired"
+	case Free:
+		return "free"
+	}
+	return "invalid"
+}
+
+// Answer is a recorded answer: what the client saw.
+type Answer struct {
+	Status int
+	Header http.Header // only what the handler added and the allowlist lets through
+	Body   []byte
+	// Partial: the answer was too large or had been streamed, so that only status and Location are recorded.
+	Partial bool
+}
+
+// Record is one row of the store as it was read, with the store's clock at that moment.
+type Record struct {
+	Ticket
+	Scope    Scope
+	Method   string
+	Route    string // the router's pattern
+	Recovery Recovery
+	Hash     CommandHash
+	Stored   State  // what the row says; State says what it means at Now
+	Answer   Answer // only Status is left on a tombstone: the outcome class
+
+	CreatedAt  time.Time
+	LeaseUntil time.Time // end of the attempt's lease
+	Deadline   time.Time // end of the attempt's deadline; a settlement waits for both
+	ExpiresAt  time.Time // end of retention; zero while there is no answer
+	PurgeAt    time.Time // end of the tombstone; equal to ExpiresAt where none is kept
+
+	Now time.Time // the store's clock when the row was read (T-1)
+}
+
+// State computes the state of the record at r.Now from the row and the clock, so that it is the same for every
+// reader, swept or not (T-4).
+func (r Record) State() State {
+	switch r.Stored {
+	case Running:
+		if r.Recovery == Park && r.LeaseExpired() {
+			return Unknown
+		}
+	case Completed, Expired:
+		switch {
+		case !r.Now.Before(r.PurgeAt):
+			return Free
+		case !r.Now.Before(r.ExpiresAt):
+			return Expired
+		}
+	}
+	return r.Stored
+}
+
+// LeaseExpired reports whether the lease of the last attempt had run out at r.Now.
+func (r Record) LeaseExpired() bool { return !r.Now.Before(r.LeaseUntil) }
+
+// OutcomeClass names what a completed command came to, all that a tombstone still tells (M-5): "succeeded" for 2xx
+// and 3xx, "refused" for 4xx, "" while there is no answer.
+func (r Record) OutcomeClass() string {
+	switch {
+	case r.Answer.Status == 0:
+		return ""
+	case r.Answer.Status < 400:
+		return "succeeded"
+	default:
+		return "refused"
+	}
+}

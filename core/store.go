@@ -1,0 +1,146 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Errors a Store returns, to be compared with [errors.Is]. Any other error means that the store could not be
+// reached or did not answer, and that nothing is known about the effect of the call.
+var (
+	// ErrStale: the record has a higher fence, another owner, or was settled. Nothing was written.
+	ErrStale = errors.New("idem: stale attempt: another attempt or a settlement took the record over")
+	// ErrNotFound: there is no such record.
+	ErrNotFound = errors.New("idem: no such operation")
+	// ErrRetryable: the transaction was rolled back and may be run again as it was: a serialization failure, a
+	// deadlock, a lock that was not granted, an operator's intervention.
+	ErrRetryable = errors.New("idem: the transaction was rolled back; it may be repeated")
+	// ErrAborted: the transaction was rolled back because a statement of it, or its COMMIT, had failed for good.
+	ErrAborted = errors.New("idem: the transaction was rolled back because a statement in it had failed")
+	// ErrUnconfirmed: COMMIT may or may not have taken effect, and that could not be found out yet.
+	ErrUnconfirmed = errors.New("idem: the outcome of COMMIT is not known yet")
+	// ErrNotSettleable: the record is not unknown, or its lease or deadline has not passed.
+	ErrNotSettleable = errors.New("idem: only an unknown operation past lease and deadline can be settled")
+	// ErrFull: the store takes no new keys until others expire; live records are never evicted (T-4).
+	ErrFull = errors.New("idem: the store is full")
+)
+
+// Claim is the wish to run one attempt of a command.
+type Claim struct {
+	ID       ID
+	Owner    Owner
+	Scope    Scope
+	Method   string
+	Route    string
+	Recovery Recovery
+	Hash     CommandHash
+	Lease    time.Duration // how long the attempt is taken for alive without a renewal
+	Deadline time.Duration // how long the attempt may take at all
+}
+
+// Claimed is the outcome of a claim. Exactly one of three holds: Won; Busy; or Record is an existing row.
+type Claimed struct {
+	Won    bool   // the caller owns the record: Record.Ticket is its proof
+	Busy   bool   // another attempt holds the key and nothing of it is visible yet
+	Record Record // the caller's own row when Won, the existing one otherwise; zero when Busy
+}
+
+// Store keeps records. All methods may be called at once from any goroutine and, for a durable store, from any
+// process. The store's clock alone decides leases and expiry, at the time of the statement (T-1). storetest.Run
+// checks an implementation against all that is said here.
+type Store interface {
+	// Claim decides atomically who runs a command (M-6). It wins where no record exists, where the record's state
+	// is Free, and where the record is a Resume attempt whose lease has run out and whose Hash equals c.Hash; the
+	// fence of a record that was taken over rises. It never waits for a running attempt.
+	//
+	// On an error the claim may have landed all the same: the caller calls Release with fence 0.
+	Claim(ctx context.Context, c Claim) (Claimed, error)
+
+	// Renew makes the lease end lease from now, but not after the attempt's deadline. ErrStale if t is not current.
+	Renew(ctx context.Context, t Ticket, lease time.Duration) error
+
+	// Complete records the answer. It is idempotent: completing again with the same ticket is nil. An expired lease
+	// is no obstacle, nor is state Unknown, as long as nobody took over or settled; else ErrStale.
+	Complete(ctx context.Context, t Ticket, c Completion) error
+
+	// Park makes the record unknown. ErrStale if t is not current.
+	Park(ctx context.Context, t Ticket) error
+
+	// Release frees the key: nothing was applied. With t.Fence 0 any fence of t.Owner is meant, and an attempt of
+	// the same owner whose claim is still under way in the store is waited for, as long as ctx allows. Releasing
+	// what is not there is nil; ErrStale if the record is another's or no longer running.
+	Release(ctx context.Context, t Ticket) error
+
+	// Find reads a record. ErrNotFound if there is none.
+	Find(ctx context.Context, id ID) (Record, error)
+
+	// List returns up to limit records whose state is Unknown by now, oldest first, that come after the record
+	// named by after (the zero ID for the first page).
+	List(ctx context.Context, after ID, limit int) ([]Record, error)
+
+	// Settle ends an unknown operation: with an answer it becomes Completed, without one Free. The fence is
+	// compared and raised, and who, when, why, before and after are appended to the history in the same step.
+	// Where ctx carries the attempt of a guarded command on this store, the settlement commits with it.
+	// ErrNotFound, ErrNotSettleable, or ErrStale if the fence is another by now.
+	Settle(ctx context.Context, s Settlement) (Record, error)
+
+	// Sweep turns up to limit completed records past retention into tombstones, and drops up to limit tombstones
+	// and free records past theirs (T-3). It never touches running or unknown records, and any number of sweeps
+	// may run at once.
+	Sweep(ctx context.Context, limit int) (Swept, error)
+}
+
+// Completion is an answer to be recorded and for how long.
+type Completion struct {
+	Answer    Answer
+	Retention time.Duration // how long it can be replayed
+	Tombstone time.Duration // how long after that the key stays refused; 0 keeps no tombstone
+}
+
+// Settlement ends an unknown operation.
+type Settlement struct {
+	ID     ID
+	Fence  int64       // of the record the decision rests on
+	Answer *Completion // applied, with this answer; nil: not applied, the key becomes free
+	Who    string      // who decided; kept
+	Why    string      // the reason; kept
+}
+
+// Swept counts what a sweep did.
+type Swept struct {
+	Tombstones int // completed records turned into tombstones
+	Dropped    int // tombstones and free records removed
+}
+
+// Transactor is a Store that can run a handler's rows in the claim's transaction. Only on such a store can a
+// policy ask for Rollback.
+type Transactor interface {
+	Store
+	// Begin opens a transaction and claims in it, by the rules of Store.Claim. The Tx is nil unless the claim was
+	// won. On an error nothing is left behind. ctx bounds only the claim, not the transaction.
+	Begin(ctx context.Context, c Claim) (Tx, Claimed, error)
+}
+
+// Tx is the transaction of a Rollback attempt. The record in it is visible to others only after Commit.
+type Tx interface {
+	// Bind returns a context in which the store's users find the transaction.
+	Bind(ctx context.Context) context.Context
+
+	// Commit records the answer and commits. With undo the handler's rows are undone first and the answer alone is
+	// committed. Whatever it returns, the transaction is over. ctx bounds only how long Commit waits: COMMIT
+	// itself is never cancelled.
+	//
+	// ErrRetryable and ErrAborted: certainly rolled back, the key is free. ErrUnconfirmed: not known.
+	Commit(ctx context.Context, c Completion, undo bool) error
+
+	// Rollback undoes everything; the key is free. It may be called at any time, by any goroutine, more than once.
+	// It returns ErrRetryable where a statement of the handler had failed with an error that asks for a repeat.
+	Rollback() error
+}
+
+// Validator is a Store that can tell whether the server and the schema keep what it promises (F-2).
+type Validator interface {
+	// Validate returns one error that names everything that is wrong.
+	Validate(ctx context.Context) error
+}
