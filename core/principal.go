@@ -19,3 +19,8 @@ func (p Principal) Valid() bool { return p.Issuer != "" && p.Subject != "" }
 func (p Principal) HasAnyRole(roles ...string) bool {
 	return len(roles) == 0 || slices.ContainsFunc(roles, func(r string) bool { return slices.Contains(p.Roles, r) })
 }
+
+// same reports whether p and q are one principal: roles do not count (S-2).
+func (p Principal) same(q Principal) bool {
+	return p.Issuer == q.Issuer && p.Tenant == q.Tenant && p.Subject == q.Subject
+}

@@ -1,0 +1,270 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Attempt is one execution of a handler. An adapter runs the handler with Request and into Capture, and ends it with
+// exactly one of Finish and Panicked, in the request's goroutine.
+type Attempt struct {
+	m         *Module
+	route     *route
+	admission *admission
+	request   *http.Request
+	ticket    Ticket
+	capture   Capture
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	lease  lease // Park and Resume
+	tx     Tx    // Rollback: the transaction is the lease
+
+	stopDeadline func() bool // Rollback: false when the deadline has rolled back already
+	notApplied   atomic.Bool
+	keepRows     atomic.Bool
+}
+
+type attemptKey struct{}
+
+func attemptFrom(ctx context.Context) *Attempt {
+	a, _ := ctx.Value(attemptKey{}).(*Attempt)
+	return a
+}
+
+// errDeadline is the cause of a handler's context that ended with the attempt's deadline.
+var errDeadline = errors.New("idem: the attempt's deadline has passed")
+
+// newAttempt gives the handler its context: without the client's cancellation, with an earlier deadline of the
+// request, bounded by the attempt's own.
+func (m *Module) newAttempt(r *http.Request, adm *admission, t Ticket, tx Tx, claimedAt time.Time) *Attempt {
+	a := &Attempt{m: m, route: adm.route, admission: adm, ticket: t, tx: tx}
+	deadline := claimedAt.Add(a.route.Deadline)
+	if earlier, ok := r.Context().Deadline(); ok && earlier.Before(deadline) {
+		deadline = earlier
+	}
+	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithoutCancel(r.Context()), attemptKey{}, a))
+	ctx, stop := context.WithDeadlineCause(ctx, deadline, errDeadline)
+	a.ctx, a.cancel = ctx, func(cause error) { cancel(cause); stop() }
+	if tx != nil {
+		a.stopDeadline = context.AfterFunc(a.ctx, func() { _ = tx.Rollback() })
+		a.request = r.WithContext(tx.Bind(a.ctx))
+	} else {
+		a.request = r.WithContext(a.ctx)
+		a.lease.start(a, claimedAt)
+	}
+	a.observe(Event{Kind: EventClaimed})
+	return a
+}
+
+// Request is the request for the handler: its context is the attempt's.
+func (a *Attempt) Request() *http.Request { return a.request }
+
+// Capture takes the handler's answer in place of w, the writer that the reply will go to.
+func (a *Attempt) Capture(w http.ResponseWriter) *Capture {
+	header := w.Header().Clone()
+	if header == nil {
+		header = make(http.Header, 4)
+	}
+	a.capture = Capture{
+		outer: w, header: header, limit: int(a.route.MaxAnswer),
+		canStream: a.route.Recovery != Rollback, flushable: a.route.Streaming,
+		prepare: func(h http.Header) { h[a.m.cfg.Header] = a.admission.echo },
+	}
+	return &a.capture
+}
+
+// Finish ends the attempt after its handler has returned: the answer is recorded, and only then returned to be sent
+// . A nil reply means that nothing is left to send: the answer has been streamed, or outer middleware renders it.
+func (a *Attempt) Finish() *Reply {
+	reply := a.end(false)
+	if reply == nil || a.capture.streaming {
+		return nil
+	}
+	if a.capture.unrendered {
+		// Outer middleware renders the error. If there is none, at least no success is told.
+		reply = &Reply{Status: http.StatusInternalServerError, result: reply.result}
+	}
+	reply.keyName, reply.key = a.m.cfg.Header, a.admission.echo
+	return reply
+}
+
+// Panicked ends the attempt after its handler has panicked; the adapter lets the panic go on. On h, the headers that
+// the recovery middleware will send, it marks an outcome that is unknown (C-2).
+func (a *Attempt) Panicked(h http.Header) {
+	if reply := a.end(true); reply != nil && reply.result != nil && !a.capture.streaming {
+		h[a.m.cfg.Header] = a.admission.echo
+		h[HeaderResult] = reply.result
+	}
+}
+
+func (a *Attempt) end(panicked bool) *Reply {
+	defer a.cancel(context.Canceled)
+	c := &a.capture
+	e := ending{
+		recovery: a.route.Recovery, status: c.finalStatus(), panicked: panicked, unrendered: c.unrendered,
+		notApplied: a.notApplied.Load(), keepRows: a.keepRows.Load(),
+	}
+	v := judge(e)
+	if e.notApplied && v != free {
+		a.observe(Event{Kind: EventNotAppliedRefused, Status: e.status})
+	}
+	if a.tx != nil {
+		return a.endTransaction(v)
+	}
+	return a.endPark(v)
+}
+
+// endTransaction ends a Rollback attempt.
+func (a *Attempt) endTransaction(v verdict) *Reply {
+	c := &a.capture
+	inTime := a.stopDeadline()
+	if !inTime || c.overflow || v == free || v == fail {
+		err := a.tx.Rollback()
+		a.observe(Event{Kind: EventRolledBack, Status: c.finalStatus(), Err: err})
+		switch {
+		case errors.Is(err, ErrRetryable):
+			return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "a conflict in the database; nothing was applied")))
+		case v == free || v == fail:
+			return c.reply()
+		case c.overflow:
+			return a.refuse(NewProblem(CodeAnswerTooLarge, "the answer is above the cap of this route; nothing was applied"))
+		default:
+			return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "the deadline has passed; nothing was applied")))
+		}
+	}
+
+	reply := c.reply()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), confirmFor)
+	defer cancel()
+	err := a.tx.Commit(ctx, a.route.completion(v, a.m.recorded(c, reply)), v == recordAlone)
+	switch {
+	case err == nil:
+		a.observe(Event{Kind: EventCompleted, Status: reply.Status})
+		reply.result = resultCreated
+		return reply
+	case errors.Is(err, ErrRetryable):
+		a.observe(Event{Kind: EventRolledBack, Err: err})
+		return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "a conflict in the database; nothing was applied")))
+	case errors.Is(err, ErrAborted):
+		a.observe(Event{Kind: EventRolledBack, Err: err})
+		return a.refuse(NewProblem(CodeTransactionAborted, "a statement of the transaction had failed; nothing was applied"))
+	default:
+		return a.unconfirmed(err)
+	}
+}
+
+// endPark ends an attempt that has no transaction around it.
+func (a *Attempt) endPark(v verdict) *Reply {
+	a.lease.stop()
+	c, store := &a.capture, a.m.cfg.Store
+	reply := c.reply()
+	switch v {
+	case free:
+		if err := a.confirm(func(ctx context.Context) error { return store.Release(ctx, a.ticket) }); err != nil {
+			return a.notRecorded(err)
+		}
+		a.observe(Event{Kind: EventFreed, Status: reply.Status})
+		return reply
+	case fail:
+		// The lease running out says the same, later: an error here changes nothing for the client.
+		if err := a.confirm(func(ctx context.Context) error { return store.Park(ctx, a.ticket) }); err != nil {
+			a.observe(Event{Kind: EventFailed, Err: err})
+		}
+		a.observe(Event{Kind: EventUnknown, Status: reply.Status})
+		reply.result = resultUnknown
+		return reply
+	}
+	completion := a.route.completion(v, a.m.recorded(c, reply))
+	if err := a.confirm(func(ctx context.Context) error { return store.Complete(ctx, a.ticket, completion) }); err != nil {
+		return a.notRecorded(err)
+	}
+	a.observe(Event{Kind: EventCompleted, Status: reply.Status})
+	reply.result = resultCreated
+	return reply
+}
+
+// confirmFor bounds how long the end of an attempt waits for the store to confirm it. The client waits as long.
+const confirmFor = 10 * time.Second
+
+// confirm repeats an idempotent write until the store has answered it, for confirmFor at most: a handler that has
+// worked is worth more than one try. The request's own context does not matter any more.
+func (a *Attempt) confirm(write func(context.Context) error) error {
+	giveUp := time.Now().Add(confirmFor)
+	for pause := 20 * time.Millisecond; ; pause *= 2 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.m.cfg.ClaimTimeout)
+		err := write(ctx)
+		cancel()
+		if err == nil || errors.Is(err, ErrStale) || time.Now().Add(pause).After(giveUp) {
+			return err
+		}
+		time.Sleep(pause)
+	}
+}
+
+// notRecorded is the answer of an attempt that ran and whose end the store did not take.
+func (a *Attempt) notRecorded(err error) *Reply {
+	if !errors.Is(err, ErrStale) {
+		return a.unconfirmed(err)
+	}
+	a.observe(Event{Kind: EventStale, Status: a.capture.finalStatus()})
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.m.cfg.ClaimTimeout)
+	defer cancel()
+	if rec, err := a.m.cfg.Store.Find(ctx, a.ticket.ID); err == nil && rec.State() == Completed {
+		return a.m.replay(a.request, a.admission, rec)
+	}
+	return a.refuse(outcomeUnknown(a.ticket.ID))
+}
+
+// unconfirmed is the answer when nobody can say yet whether the end of the attempt was recorded.
+func (a *Attempt) unconfirmed(err error) *Reply {
+	a.observe(Event{Kind: EventUnconfirmed, Err: err})
+	problem := a.m.withRetry(NewProblem(CodeCommitUnconfirmed, "the outcome could not be confirmed yet; repeat with the "+
+		"same key to learn it"))
+	problem.Operation, problem.unknown = a.ticket.ID.String(), true
+	return a.refuse(problem)
+}
+
+func (a *Attempt) refuse(p *Problem) *Reply {
+	if p.Operation == "" {
+		p.Operation = a.ticket.ID.String()
+	}
+	a.observe(Event{Kind: EventRefused, Code: p.Code})
+	return a.m.refuse(a.request, p)
+}
+
+func (a *Attempt) observe(e Event) {
+	e.Operation, e.Method, e.Route = a.ticket.ID, a.request.Method, a.admission.pattern
+	e.Recovery, e.Fence = a.route.Recovery, a.ticket.Fence
+	a.m.observe(a.ctx, e)
+}
+
+// NotApplied declares that the handler has changed nothing anywhere and never will for this attempt: with a 4xx or
+// 5xx answer the key is free again. With a 2xx or 3xx answer the declaration does not count. Outside an attempt
+// it does nothing.
+func NotApplied(ctx context.Context) {
+	if a := attemptFrom(ctx); a != nil {
+		a.notApplied.Store(true)
+	}
+}
+
+// KeepRows asks that the rows of a Rollback attempt are kept although its answer will be a 4xx: a counter of failed
+// tries, for instance. The answer is recorded for the full retention, whatever 4xx it is. Outside a Rollback
+// attempt it does nothing.
+func KeepRows(ctx context.Context) {
+	if a := attemptFrom(ctx); a != nil {
+		a.keepRows.Store(true)
+	}
+}
+
+// Operation returns the id of the operation whose attempt ctx belongs to; false outside an attempt. Money rows carry
+// it (D-1).
+func Operation(ctx context.Context) (ID, bool) {
+	if a := attemptFrom(ctx); a != nil {
+		return a.ticket.ID, true
+	}
+	return ID{}, false
+}

@@ -1,0 +1,208 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"time"
+)
+
+// Begin is the interceptor's first half: it claims the record of the request that Admit let through, or answers from
+// it. Exactly one of attempt and reply is set; both are nil where the request needs no key.
+//
+// p is the principal in the request's context where the interceptor runs. Without one: 401 (O-2). A request that did
+// not pass Admit, or passed it as somebody else: 500.
+func (m *Module) Begin(r *http.Request, pattern string, p Principal) (*Attempt, *Reply) {
+	route, problem := m.route(r.Method, pattern)
+	if route != nil && !route.guarded() {
+		return nil, nil
+	}
+	adm, _ := r.Context().Value(admissionKey{}).(*admission)
+	switch {
+	case route == nil && problem == nil:
+		return nil, nil
+	case problem != nil:
+	case !p.Valid():
+		problem = NewProblem(CodeUnauthenticated, "this route needs an authenticated caller")
+	case adm == nil || !adm.principal.same(p):
+		problem = NewProblem(CodeMisconfigured, "the interceptor is mounted without the key guard before it")
+	case attemptFrom(r.Context()) != nil:
+		problem = secondGuard()
+	case r.Context().Err() != nil:
+		// Nobody is there to read an answer, and nothing has been claimed: the cheapest moment to stop.
+		problem = m.withRetry(NewProblem(CodeStoreUnavailable, "the request ended before its command was claimed"))
+	}
+	if problem != nil {
+		m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: pattern, Code: problem.Code})
+		return nil, m.refuse(r, problem)
+	}
+	return m.begin(r, adm)
+}
+
+func (m *Module) begin(r *http.Request, adm *admission) (*Attempt, *Reply) {
+	claim := Claim{
+		ID: adm.id, Owner: newOwner(), Scope: PrincipalScope(adm.principal), Method: r.Method, Route: adm.pattern,
+		Recovery: adm.route.Recovery, Hash: adm.hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
+	}
+	wait := waiter{m: m, limit: adm.route.Wait}
+	defer wait.leave()
+	for {
+		claimedAt := time.Now()
+		tx, claimed, err := m.claim(r.Context(), claim)
+		if err != nil {
+			m.observe(r.Context(), Event{Kind: EventFailed, Operation: adm.id, Method: r.Method, Route: adm.pattern, Err: err})
+			return nil, m.refuseRepeat(r, adm, m.unavailable(err))
+		}
+		if claimed.Won {
+			return m.newAttempt(r, adm, claimed.Record.Ticket, tx, claimedAt), nil
+		}
+		problem := m.repeatProblem(r.Context(), adm, claimed)
+		switch {
+		case problem == nil:
+			return nil, m.replay(r, adm, claimed.Record)
+		case problem.Code == CodeInFlight && wait.next(r.Context()):
+			continue
+		}
+		return nil, m.refuseRepeat(r, adm, problem)
+	}
+}
+
+// claim runs one claim within ClaimTimeout. The client going away does not cancel it: a cancelled claim leaves more
+// work behind than one that is carried out.
+func (m *Module) claim(ctx context.Context, c Claim) (Tx, Claimed, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.ClaimTimeout)
+	defer cancel()
+	if c.Recovery == Rollback {
+		return m.cfg.Store.(Transactor).Begin(ctx, c) // New has refused any other store
+	}
+	claimed, err := m.cfg.Store.Claim(ctx, c)
+	if err != nil && !errors.Is(err, ErrFull) {
+		m.orphans.add(Ticket{ID: c.ID, Owner: c.Owner})
+		m.releaseOrphans(context.WithoutCancel(ctx))
+	}
+	return nil, claimed, err
+}
+
+func (m *Module) unavailable(err error) *Problem {
+	detail := "the store of idempotency records does not answer; nothing was run"
+	if errors.Is(err, ErrFull) {
+		detail = "the store of idempotency records is full; nothing was run"
+	}
+	return m.withRetry(NewProblem(CodeStoreUnavailable, detail))
+}
+
+// repeatProblem compares a repeat with the record that is there: command first, then state (contract M). It returns
+// nil where the record's answer may be replayed.
+func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed Claimed) *Problem {
+	rec := claimed.Record
+	if claimed.Busy {
+		return m.inFlight()
+	}
+	hash := adm.hash
+	if rec.Hash.Version != hash.Version {
+		var err error
+		if hash, err = adm.command.hash(rec.Hash.Version); err != nil { // H-4: made by a newer release
+			return m.withRetry(NewProblem(CodeStoreUnavailable, "this instance cannot compare the command with the recorded "+
+				"one; nothing was run"))
+		}
+	}
+	if hash != rec.Hash {
+		return NewProblem(CodeKeyReused, "this key was used for another command; use a new key for a new command")
+	}
+	switch rec.State() {
+	case Completed:
+		if review := adm.route.Review; review != nil && review(ctx, adm.principal, rec) != nil {
+			return NewProblem(CodeForbidden, "the caller may not see the answer to this command (any more)")
+		}
+		if rec.Answer.Partial {
+			p := NewProblem(CodeResponseNotReplayable, "the command was carried out; its answer was too large to be kept")
+			p.Answered = &rec.Answer
+			return p
+		}
+		return nil
+	case Unknown:
+		return outcomeUnknown(rec.ID)
+	case Expired:
+		p := NewProblem(CodeKeyExpired, "the command was carried out; its answer is past retention")
+		p.Outcome = rec.OutcomeClass()
+		return p
+	default: // Running; or Free by now, which the next claim takes
+		return m.inFlight()
+	}
+}
+
+func (m *Module) inFlight() *Problem {
+	return m.withRetry(NewProblem(CodeInFlight, "the first request with this key is still running; repeat later"))
+}
+
+func outcomeUnknown(id ID) *Problem {
+	p := NewProblem(CodeOutcomeUnknown, "the command may have been carried out; ask for the operation, and do not send it "+
+		"again with a new key")
+	p.Operation, p.unknown = id.String(), true
+	return p
+}
+
+// refuseRepeat renders a problem of a request whose key is known.
+func (m *Module) refuseRepeat(r *http.Request, adm *admission, p *Problem) *Reply {
+	if p.Code != CodeStoreUnavailable {
+		p.Operation = adm.id.String()
+	}
+	m.observe(r.Context(), Event{Kind: EventRefused, Operation: adm.id, Method: r.Method, Route: adm.pattern, Code: p.Code})
+	reply := m.refuse(r, p)
+	reply.keyName, reply.key = m.cfg.Header, adm.echo
+	return reply
+}
+
+// replay is the recorded answer, byte for byte (M-3).
+func (m *Module) replay(r *http.Request, adm *admission, rec Record) *Reply {
+	m.observe(r.Context(), Event{Kind: EventReplayed, Operation: adm.id, Method: r.Method, Route: adm.pattern,
+		Recovery: rec.Recovery, Fence: rec.Fence, Status: rec.Answer.Status})
+	return &Reply{
+		Status: rec.Answer.Status, Header: rec.Answer.Header, Body: rec.Answer.Body,
+		keyName: m.cfg.Header, key: adm.echo, result: resultReused, replay: true,
+	}
+}
+
+// waiter lets a repeat wait for the running attempt: it claims again after a pause, and holds nothing in between, no
+// database connection either (M-2).
+type waiter struct {
+	m       *Module
+	limit   time.Duration
+	until   time.Time
+	pause   time.Duration
+	waiting bool
+}
+
+// next waits for the moment of the next claim. It is false where the wait is over, or was never allowed.
+func (w *waiter) next(ctx context.Context) bool {
+	if w.limit == 0 {
+		return false
+	}
+	if !w.waiting {
+		if w.m.waiters.Add(1) > int64(w.m.cfg.MaxWaiters) {
+			w.m.waiters.Add(-1)
+			return false
+		}
+		w.waiting, w.until, w.pause = true, time.Now().Add(w.limit), 25*time.Millisecond
+	}
+	left := time.Until(w.until)
+	if left <= 0 {
+		return false
+	}
+	timer := time.NewTimer(min(left, w.pause+rand.N(w.pause/4)))
+	defer timer.Stop()
+	w.pause = min(2*w.pause, 500*time.Millisecond)
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (w *waiter) leave() {
+	if w.waiting {
+		w.m.waiters.Add(-1)
+	}
+}

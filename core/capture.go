@@ -1,0 +1,202 @@
+package core
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// replayable are the answer headers that are recorded.
+var replayable = map[string]bool{
+	"Content-Type":        true,
+	"Content-Encoding":    true,
+	"Content-Language":    true,
+	"Content-Disposition": true,
+	"Location":            true,
+	"Etag":                true,
+	"Link":                true,
+	"Last-Modified":       true,
+}
+
+// neverReplayed reports whether a header belongs to one answer only: credentials, the date, rate limits,
+// hop-by-hop headers (RFC 9110, section 7.6.1), and what this library sets itself.
+func neverReplayed(name string) bool {
+	switch name {
+	case "Set-Cookie", "Set-Cookie2", "Www-Authenticate", "Proxy-Authenticate", "Authentication-Info", "Date", "Age",
+		"Retry-After", "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+		"Content-Length", HeaderReplayed, HeaderResult:
+		return true
+	}
+	return strings.HasPrefix(name, "Ratelimit") || strings.HasPrefix(name, "X-Ratelimit") ||
+		strings.HasPrefix(name, "X-Rate-Limit") || strings.HasPrefix(name, http.TrailerPrefix)
+}
+
+// errAnswerTooLarge is what a Rollback handler gets that writes more than the cap.
+var errAnswerTooLarge = errors.New("idem: the answer is above MaxAnswer; it will be rolled back (R-4)")
+
+// Capture takes a handler's answer and keeps it back until it is recorded. It is the [http.ResponseWriter] that
+// adapters put below their framework's writer.
+//
+// The handler works on a copy of the headers, so that what outer middleware has set is told apart from what the
+// handler adds, and so that nothing needs to be restored when it panics. A Capture has no Unwrap, so that
+// http.ResponseController cannot reach around it.
+type Capture struct {
+	outer  http.ResponseWriter
+	header http.Header
+	status int
+	body   []byte
+	size   int
+
+	limit      int
+	canStream  bool // Park and Resume: what cannot be kept leaves at once
+	flushable  bool // and so does what the handler flushes
+	streaming  bool // bytes have left
+	overflow   bool
+	unrendered bool
+
+	prepare func(h http.Header) // sets the echo of the key on a streamed answer
+}
+
+// Header returns the headers of the answer, to be changed by the handler.
+func (c *Capture) Header() http.Header { return c.header }
+
+// Written reports whether the answer has begun.
+func (c *Capture) Written() bool { return c.status != 0 }
+
+// Status returns the status of the answer, 0 while it has not begun.
+func (c *Capture) Status() int { return c.status }
+
+// Size returns the number of body bytes written.
+func (c *Capture) Size() int { return c.size }
+
+// Unrendered declares that the handler failed with an error that nothing inside the capture renders, so that what the
+// client will see cannot be known: it is taken for a failure, and outer middleware answers.
+func (c *Capture) Unrendered() { c.unrendered = true }
+
+// WriteHeader begins the answer. 1xx is no status and is dropped; a second call changes nothing.
+func (c *Capture) WriteHeader(status int) {
+	if c.status == 0 && status >= 200 {
+		c.status = status
+	}
+}
+
+// Write adds to the body.
+func (c *Capture) Write(p []byte) (int, error) {
+	if err := c.grow(len(p)); err != nil {
+		return 0, err
+	}
+	if c.streaming {
+		return c.outer.Write(p)
+	}
+	c.body = append(c.body, p...)
+	return len(p), nil
+}
+
+// WriteString adds to the body.
+func (c *Capture) WriteString(s string) (int, error) {
+	if err := c.grow(len(s)); err != nil {
+		return 0, err
+	}
+	if c.streaming {
+		return c.outer.Write([]byte(s))
+	}
+	c.body = append(c.body, s...)
+	return len(s), nil
+}
+
+// grow makes room for n more bytes: in the capture up to the cap, beyond it by letting the answer go where that is
+// allowed.
+func (c *Capture) grow(n int) error {
+	c.WriteHeader(http.StatusOK)
+	if c.status == http.StatusNoContent || c.status == http.StatusNotModified {
+		return http.ErrBodyNotAllowed
+	}
+	c.size += n
+	if c.streaming || len(c.body)+n <= c.limit {
+		return nil
+	}
+	c.overflow = true
+	if !c.canStream {
+		c.body = nil
+		return errAnswerTooLarge
+	}
+	return c.stream()
+}
+
+// stream lets go of what has been kept back; what follows goes straight to the client.
+func (c *Capture) stream() error {
+	c.streaming = true
+	reply := c.reply()
+	c.prepare(reply.Header)
+	err := reply.WriteTo(c.outer)
+	c.body = nil
+	return err
+}
+
+// Flush does nothing, unless the route allows streaming.
+func (c *Capture) Flush() {
+	if !c.flushable {
+		return
+	}
+	c.WriteHeader(http.StatusOK)
+	if !c.streaming && c.stream() != nil {
+		return
+	}
+	_ = http.NewResponseController(c.outer).Flush() // a writer that cannot flush sends at the end
+}
+
+// Hijack is refused: an answer that leaves around the capture cannot be recorded.
+func (c *Capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return nil, nil, http.ErrNotSupported
+}
+
+// reply is the captured answer as it goes to the client: with all headers that the handler added or changed.
+func (c *Capture) reply() *Reply {
+	before := c.outer.Header()
+	r := &Reply{Status: c.finalStatus(), Header: make(http.Header, len(c.header)), Body: c.body}
+	for name, values := range c.header {
+		if len(values) > 0 && !slices.Equal(before[name], values) {
+			r.Header[name] = values
+		}
+	}
+	for name := range before {
+		if len(c.header[name]) == 0 {
+			r.removed = append(r.removed, name)
+		}
+	}
+	return r
+}
+
+// finalStatus is the status the client sees: 200 when the handler wrote nothing, as net/http has it.
+func (c *Capture) finalStatus() int {
+	if c.status == 0 {
+		return http.StatusOK
+	}
+	return c.status
+}
+
+// recorded is what a repeat will get of a reply: headers through the allowlist; status and Location alone where the
+// body could not be kept.
+func (m *Module) recorded(c *Capture, r *Reply) Answer {
+	a := Answer{Status: r.Status}
+	if c.streaming {
+		a.Partial = true
+		if location := c.header["Location"]; len(location) > 0 {
+			a.Header = http.Header{"Location": location}
+		}
+		return a
+	}
+	a.Body = r.Body
+	for name, values := range r.Header {
+		if m.replays[name] {
+			if a.Header == nil {
+				a.Header = make(http.Header, 2)
+			}
+			a.Header[name] = values
+		}
+	}
+	return a
+}

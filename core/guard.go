@@ -1,0 +1,143 @@
+package core
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+)
+
+// admission is what the key guard found out about a request; it travels to the interceptor in the request's context,
+// and is itself that context to save an allocation.
+type admission struct {
+	context.Context
+	route     *route
+	pattern   string
+	principal Principal
+	id        ID
+	echo      []string // the key's header as it came, for the echo (M-3)
+	command   command
+	hash      CommandHash // in the current version
+}
+
+type admissionKey struct{}
+
+// Value implements [context.Context].
+func (a *admission) Value(key any) any {
+	if key == (admissionKey{}) {
+		return a
+	}
+	return a.Context.Value(key)
+}
+
+// CheckRoles is the roles guard: 401 without a principal, 403 when it has none of the route's roles (O-1, O-3), 500
+// for an unsafe route that is not in the table (O-4). It returns nil where the request may go on. pattern is the
+// router's, "" for a request that the router knows no route for.
+//
+// Admit checks the same again: a chain without a roles guard is no way around the roles.
+func (m *Module) CheckRoles(r *http.Request, pattern string, p Principal) *Reply {
+	_, reply := m.authorize(r, pattern, p)
+	return reply
+}
+
+func (m *Module) authorize(r *http.Request, pattern string, p Principal) (*route, *Reply) {
+	route, problem := m.route(r.Method, pattern)
+	switch {
+	case route == nil && problem == nil:
+		return nil, nil
+	case (route == nil || route.guarded() || len(route.Roles) > 0) && !p.Valid():
+		problem = NewProblem(CodeUnauthenticated, "this route needs an authenticated caller")
+	case route != nil && !p.HasAnyRole(route.Roles...):
+		problem = NewProblem(CodeForbidden, "the caller has none of the roles that this route asks for")
+	}
+	if problem != nil {
+		m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: pattern, Code: problem.Code})
+		return nil, m.refuse(r, problem)
+	}
+	return route, nil
+}
+
+// Admit is the key guard: after the checks of CheckRoles it takes the key, reads the body and hashes the command
+// (O-1: 401, 403, 400, 413 in this order; nothing is recorded). It returns the request to go on with, whose context
+// carries what was found out and whose body can be read as if nobody had read it before (H-5), or a reply to send
+// instead. A request that needs no key comes back as it was.
+func (m *Module) Admit(r *http.Request, pattern string, p Principal) (*http.Request, *Reply) {
+	route, reply := m.authorize(r, pattern, p)
+	if reply != nil {
+		return nil, reply
+	}
+	if route == nil || !route.guarded() {
+		return r, nil
+	}
+	a := &admission{Context: r.Context(), route: route, pattern: pattern, principal: p}
+	if problem := m.admit(a, r); problem != nil {
+		m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: pattern, Code: problem.Code})
+		return nil, m.refuse(r, problem)
+	}
+	admitted := r.WithContext(a)
+	admitted.Body = io.NopCloser(bytes.NewReader(a.command.body))
+	return admitted, nil
+}
+
+func (m *Module) admit(a *admission, r *http.Request) *Problem {
+	if r.Context().Value(admissionKey{}) != nil {
+		return secondGuard()
+	}
+	if keyInQuery(r.URL.RawQuery, m.cfg.Header) {
+		return NewProblem(CodeKeyInURL, "the key belongs into the header "+m.cfg.Header+", not into the URL")
+	}
+	key, err := parseKey(r.Header, m.cfg.Header, a.route.KeyFormat)
+	if err != nil {
+		return err
+	}
+	body, problem := readBody(r, a.route.MaxBody)
+	if problem != nil {
+		return problem
+	}
+	a.id = RecordID(a.principal, key)
+	a.echo = r.Header[m.cfg.Header]
+	a.command = command{
+		method: r.Method, path: r.URL.EscapedPath(), rawQuery: r.URL.RawQuery, contentType: r.Header.Get("Content-Type"),
+		headers: namedHeaders(r.Header, a.route.CommandHeaders), body: body,
+	}
+	hash, hashErr := a.command.hash(currentHashVersion)
+	if hashErr != nil {
+		return NewProblem(CodeMisconfigured, hashErr.Error())
+	}
+	a.hash = hash
+	return nil
+}
+
+// secondGuard is the answer to a request that comes to a guard twice (O-4). The attempt around it is not declared
+// NotApplied: a handler may have worked before it passed the request on.
+func secondGuard() *Problem {
+	return NewProblem(CodeMisconfigured, "this route is guarded twice; mount the guards once, on the group or on the route")
+}
+
+// readBody reads the whole body, at most limit bytes of it (H-5).
+func readBody(r *http.Request, limit int64) ([]byte, *Problem) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil, nil
+	}
+	if r.ContentLength > limit {
+		return nil, bodyTooLarge()
+	}
+	var buf bytes.Buffer
+	if r.ContentLength > 0 {
+		buf.Grow(int(r.ContentLength) + bytes.MinRead) // without the spare room ReadFrom grows once more to see EOF
+	}
+	_, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge) || int64(buf.Len()) > limit:
+		return nil, bodyTooLarge()
+	case err != nil:
+		return nil, NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was run")
+	}
+	return buf.Bytes(), nil
+}
+
+func bodyTooLarge() *Problem {
+	return NewProblem(CodeBodyTooLarge, "the request body is larger than this route takes; nothing was run")
+}

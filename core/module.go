@@ -1,0 +1,213 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Config configures a [Module]. Store is required, and one of Routes and Policy.
+type Config struct {
+	// Store keeps the records.
+	Store Store
+	// Routes is the table of the app's routes. With it, an unsafe route that is not in the table is refused (O-4).
+	Routes Routes
+	// Policy is the module's own policy: without Routes it holds for every guarded unsafe route. With Routes it gives
+	// the zero fields of their policies a value, and must have no Recovery, Roles, Exempt or Review of its own.
+	Policy Policy
+
+	// Header is the name of the key's header, default "Idempotency-Key" (K-7).
+	Header string
+	// ReplayHeaders names answer headers to be recorded beyond the contract's own list (R-3). Set-Cookie,
+	// WWW-Authenticate, Date, rate-limit and hop-by-hop headers are refused.
+	ReplayHeaders []string
+	// OperatorRoles may see and settle the operations of every principal (M-7, X-7). Default none.
+	OperatorRoles []string
+
+	// RetryAfter is sent where a repeat will help, default 2 s.
+	RetryAfter time.Duration
+	// ClaimTimeout bounds every call of the store but COMMIT, default 1 s.
+	ClaimTimeout time.Duration
+	// MaxWaiters caps the repeats that wait for a running attempt in this instance, default 256 (M-2).
+	MaxWaiters int
+	// SweepEvery is the time between two sweeps of Run, with a jitter of a tenth; default 1 min (T-3).
+	SweepEvery time.Duration
+	// SweepBatch is the number of records a sweep touches at a time, default 500.
+	SweepBatch int
+
+	// Reconcile, if set, is asked by Run about every unknown operation: see [Reconciler].
+	Reconcile Reconciler
+	// Observer, if set, is told what happens: see [Event].
+	Observer Observer
+	// RenderProblem, if set, renders problems in the app's own way; nil means [Problem.Reply]. Status and code should
+	// stay what they are (P-1).
+	RenderProblem func(r *http.Request, p *Problem) *Reply
+}
+
+// Module is the idempotency of one app: the table of its routes and the store of its records. It is safe for use by
+// any number of goroutines.
+type Module struct {
+	cfg     Config
+	routes  map[routeKey]*route
+	own     *route          // the policy of every unsafe route when there is no table; nil with one
+	replays map[string]bool // canonical names of the headers that are recorded
+	waiters atomic.Int64
+	running atomic.Bool // Run is under way
+	orphans orphans
+}
+
+// New checks the configuration and returns a module. It starts nothing and touches no database. The error names
+// every field that is wrong and the fix.
+func New(cfg Config) (*Module, error) {
+	cfg.Header = cmp.Or(cfg.Header, DefaultHeader)
+	cfg.RetryAfter = cmp.Or(cfg.RetryAfter, DefaultRetryAfter)
+	cfg.ClaimTimeout = cmp.Or(cfg.ClaimTimeout, DefaultClaimTimeout)
+	cfg.MaxWaiters = cmp.Or(cfg.MaxWaiters, DefaultMaxWaiters)
+	cfg.SweepEvery = cmp.Or(cfg.SweepEvery, DefaultSweepEvery)
+	cfg.SweepBatch = cmp.Or(cfg.SweepBatch, DefaultSweepBatch)
+
+	m := &Module{cfg: cfg}
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+
+	if cfg.Store == nil {
+		bad("Store: is required; gormstore.New(db) for PostgreSQL and SQLite")
+		return nil, configError(errs)
+	}
+	own := cfg.Policy
+	switch {
+	case cfg.Routes == nil:
+		filled := own.withDefaults(Policy{})
+		m.own = &route{Policy: filled}
+		if own.Exempt != "" {
+			bad("Policy.Exempt: without Routes everything would be exempt; declare the routes")
+		}
+		if err := filled.check("", cfg.Store); err != nil {
+			bad("Policy: %w", err)
+		}
+	case own.Recovery != 0 || own.Exempt != "" || own.Roles != nil || own.Review != nil || own.Streaming:
+		bad("Policy: with Routes the module's own policy only fills in numbers; set Recovery, Roles, Exempt, Review and " +
+			"Streaming on each route")
+	default:
+		routes, err := cfg.Routes.compile(own, cfg.Store)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		m.routes = routes
+	}
+	if !isToken(cfg.Header) {
+		bad("Header: %q is not a header name", cfg.Header)
+	}
+	m.cfg.Header = textproto.CanonicalMIMEHeaderKey(cfg.Header)
+	m.replays = maps.Clone(replayable)
+	for _, name := range cfg.ReplayHeaders {
+		switch name = textproto.CanonicalMIMEHeaderKey(name); {
+		case !isToken(name):
+			bad("ReplayHeaders: %q is not a header name", name)
+		case neverReplayed(name):
+			bad("ReplayHeaders: %s belongs to one answer only and is never replayed (R-3)", name)
+		default:
+			m.replays[name] = true
+		}
+	}
+	if slices.Contains(cfg.OperatorRoles, "") {
+		bad("OperatorRoles: an empty role would never match; remove it")
+	}
+	for field, d := range map[string]time.Duration{"RetryAfter": cfg.RetryAfter, "ClaimTimeout": cfg.ClaimTimeout,
+		"SweepEvery": cfg.SweepEvery} {
+		if d < 0 {
+			bad("%s: %v is negative", field, d)
+		}
+	}
+	if cfg.MaxWaiters < 0 {
+		bad("MaxWaiters: %d is negative", cfg.MaxWaiters)
+	}
+	if cfg.SweepBatch < 0 {
+		bad("SweepBatch: %d is negative", cfg.SweepBatch)
+	}
+	if len(errs) > 0 {
+		return nil, configError(errs)
+	}
+	return m, nil
+}
+
+func configError(errs []error) error { return fmt.Errorf("idem: core.New: %w", errors.Join(errs...)) }
+
+// isToken reports whether s is a token of RFC 9110, section 5.6.2, as header names are.
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
+}
+
+// route finds the policy of a request. A nil route passes through untouched: a safe method that asks for no role, a
+// path the router does not know (K-8).
+func (m *Module) route(method, pattern string) (*route, *Problem) {
+	if pattern == "" {
+		return nil, nil
+	}
+	if m.own != nil {
+		if isSafe(method) {
+			return nil, nil
+		}
+		return m.own, nil
+	}
+	r := m.routes[routeKey{method, pattern}]
+	if r == nil && !isSafe(method) {
+		return nil, NewProblem(CodeRouteUndeclared, "this route is not in the table of routes; declare it with a recovery "+
+			"or as exempt")
+	}
+	return r, nil
+}
+
+// Declared lists the table as "METHOD pattern", sorted, with its filled policies: for audits (D-2). It is empty for
+// a module without a table.
+func (m *Module) Declared() []DeclaredRoute {
+	declared := make([]DeclaredRoute, 0, len(m.routes))
+	for key, r := range m.routes {
+		declared = append(declared, DeclaredRoute{Method: key.method, Pattern: key.pattern, Policy: r.Policy})
+	}
+	slices.SortFunc(declared, func(a, b DeclaredRoute) int {
+		return cmp.Or(cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Method, b.Method))
+	})
+	return declared
+}
+
+// DeclaredRoute is one line of the table of routes.
+type DeclaredRoute struct {
+	Method, Pattern string
+	Policy          Policy
+}
+
+// Guarded reports whether requests need a key.
+func (d DeclaredRoute) Guarded() bool { return d.Policy.Recovery != 0 }
+
+func (m *Module) observe(ctx context.Context, e Event) {
+	if m.cfg.Observer != nil {
+		m.cfg.Observer.Observe(ctx, e)
+	}
+}
+
+// refuse renders a problem as the reply to r.
+func (m *Module) refuse(r *http.Request, p *Problem) *Reply {
+	if m.cfg.RenderProblem != nil {
+		if reply := m.cfg.RenderProblem(r, p); reply != nil {
+			return reply
+		}
+	}
+	return p.Reply()
+}
+
+// withRetry adds the module's Retry-After to a problem that a repeat may cure.
+func (m *Module) withRetry(p *Problem) *Problem {
+	p.RetryAfter = m.cfg.RetryAfter
+	return p
+}

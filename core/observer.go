@@ -1,0 +1,91 @@
+package core
+
+import (
+	"context"
+	"log/slog"
+)
+
+// Observer is told what happens to commands: for logs, metrics and traces. Observe is called in the request's
+// goroutine, from several at once; it must be quick and must not panic. Events never carry keys, tokens or bodies.
+type Observer interface {
+	Observe(ctx context.Context, e Event)
+}
+
+// ObserverFunc is a function as an [Observer].
+type ObserverFunc func(ctx context.Context, e Event)
+
+// Observe implements [Observer].
+func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
+
+// EventKind names what happened.
+type EventKind string
+
+// The kinds of events. Those from EventLeaseLost on deserve somebody's attention.
+const (
+	EventClaimed    EventKind = "claimed"     // an attempt begins
+	EventCompleted  EventKind = "completed"   // its answer is recorded: Status
+	EventFreed      EventKind = "freed"       // it ended with proof that nothing was applied; the key is free: Status
+	EventRolledBack EventKind = "rolled_back" // a Rollback attempt was undone, the key is free: Status, or Err
+	EventReplayed   EventKind = "replayed"    // a repeat got the recorded answer: Status
+	EventRefused    EventKind = "refused"     // a request was refused: Code
+	EventSettled    EventKind = "settled"     // an unknown operation was settled
+	EventSwept      EventKind = "swept"       // a sweep changed something: Count
+
+	EventLeaseLost         EventKind = "lease_lost"          // an attempt could not renew its lease; its context ends: Err
+	EventUnknown           EventKind = "unknown"             // an attempt ended without proof; needs a settlement: Status
+	EventStale             EventKind = "stale"               // an attempt was refused after a settlement or takeover
+	EventUnconfirmed       EventKind = "unconfirmed"         // recording could not be confirmed: Err
+	EventNotAppliedRefused EventKind = "not_applied_refused" // core.NotApplied was declared with a 2xx or 3xx answer
+	EventFailed            EventKind = "failed"              // the store failed, in a request or in Run: Err
+)
+
+// Event is one thing that happened. Zero fields do not apply.
+type Event struct {
+	Kind      EventKind
+	Operation ID // the zero ID where there is none
+	Method    string
+	Route     string // the router's pattern
+	Recovery  Recovery
+	Fence     int64
+	Status    int
+	Code      Code
+	Count     int
+	Err       error
+}
+
+// LogObserver writes events to a log: those that deserve attention as warnings, the others as debug messages.
+func LogObserver(log *slog.Logger) Observer {
+	return ObserverFunc(func(ctx context.Context, e Event) {
+		level := slog.LevelDebug
+		switch e.Kind {
+		case EventLeaseLost, EventUnknown, EventStale, EventUnconfirmed, EventNotAppliedRefused, EventFailed:
+			level = slog.LevelWarn
+		}
+		if !log.Enabled(ctx, level) {
+			return
+		}
+		attrs := make([]slog.Attr, 0, 8)
+		if e.Operation != (ID{}) {
+			attrs = append(attrs, slog.String("operation", e.Operation.String()))
+		}
+		if e.Route != "" {
+			attrs = append(attrs, slog.String("method", e.Method), slog.String("route", e.Route))
+		}
+		if e.Fence != 0 {
+			attrs = append(attrs, slog.Int64("fence", e.Fence))
+		}
+		if e.Status != 0 {
+			attrs = append(attrs, slog.Int("status", e.Status))
+		}
+		if e.Code != "" {
+			attrs = append(attrs, slog.String("code", string(e.Code)))
+		}
+		if e.Count != 0 {
+			attrs = append(attrs, slog.Int("count", e.Count))
+		}
+		if e.Err != nil {
+			attrs = append(attrs, slog.Any("error", e.Err))
+		}
+		log.LogAttrs(ctx, level, "idem: "+string(e.Kind), attrs...)
+	})
+}

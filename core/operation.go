@@ -1,0 +1,332 @@
+package core
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Decision settles an unknown operation (X-7).
+type Decision struct {
+	// Applied: the command took effect, and Answer is what repeats get from now on. Not applied: the key is free, and
+	// a repeat runs the command again. Not applied must rest on the provider refusing, or deduplicating, the derived
+	// key from now on: a charge that is only late would otherwise be made twice.
+	Applied bool
+	// Answer is required when Applied: a status of 200 to 499, headers, and a body.
+	Answer *Answer
+	Who    string // who decides; required, kept for good
+	Why    string // the reason; required, kept for good
+}
+
+// Reconciler finds out what became of an unknown operation, by asking the provider for the derived key for instance.
+// It returns nil where it cannot tell yet. It must not change anything itself: all instances ask, one settles.
+type Reconciler func(ctx context.Context, operation Record) (*Decision, error)
+
+// Settle ends an unknown operation for good: as applied with an answer, or as not applied (X-7). It is final, allowed
+// only after lease and deadline have passed, and leaves a row of history. In a Rollback attempt on the same store it
+// commits with the attempt.
+//
+// Errors: ErrNotFound; ErrNotSettleable where the operation is not unknown (any more) or not yet past lease and
+// deadline; ErrStale where another settlement was quicker; any other error means that the store did not answer.
+func (m *Module) Settle(ctx context.Context, id ID, d Decision) (Record, error) {
+	s := Settlement{ID: id, Who: d.Who, Why: d.Why}
+	switch {
+	case strings.TrimSpace(d.Who) == "":
+		return Record{}, errors.New("idem: Settle: Who is required: who decides")
+	case strings.TrimSpace(d.Why) == "":
+		return Record{}, errors.New("idem: Settle: Why is required: the reason, for the history")
+	case d.Applied && (d.Answer == nil || d.Answer.Status < 200 || d.Answer.Status > 499):
+		return Record{}, errors.New("idem: Settle: Answer is required when Applied, with a status of 200 to 499")
+	case !d.Applied && d.Answer != nil:
+		return Record{}, errors.New("idem: Settle: an operation that was not applied has no Answer; leave it out")
+	}
+	rec, err := m.cfg.Store.Find(ctx, id)
+	if err != nil {
+		return Record{}, err
+	}
+	s.Fence = rec.Fence
+	if d.Applied {
+		kept := m.policyOf(rec)
+		s.Answer = &Completion{Answer: *d.Answer, Retention: kept.Retention, Tombstone: kept.Tombstone}
+	}
+	settled, err := m.cfg.Store.Settle(ctx, s)
+	if err == nil {
+		m.observe(ctx, Event{Kind: EventSettled, Operation: id, Method: rec.Method, Route: rec.Route,
+			Recovery: rec.Recovery, Fence: settled.Fence, Status: settled.Answer.Status})
+	}
+	return settled, err
+}
+
+// policyOf returns the policy that a record was made under, or the defaults for a route that is gone by now.
+func (m *Module) policyOf(rec Record) Policy {
+	if r, _ := m.route(rec.Method, rec.Route); r != nil {
+		return r.Policy
+	}
+	return Policy{}.withDefaults(m.cfg.Policy)
+}
+
+// reconcile asks Config.Reconcile about every unknown operation.
+func (m *Module) reconcile(ctx context.Context) {
+	if m.cfg.Reconcile == nil {
+		return
+	}
+	var after ID
+	for ctx.Err() == nil {
+		records, err := m.cfg.Store.List(ctx, after, m.cfg.SweepBatch)
+		if err != nil {
+			m.failed(ctx, err)
+			return
+		}
+		for _, rec := range records {
+			after = rec.ID
+			if rec.Now.Before(rec.Deadline) {
+				continue // its handler may still be at work (X-7)
+			}
+			decision, err := m.cfg.Reconcile(ctx, rec)
+			if err == nil && decision != nil {
+				_, err = m.Settle(ctx, rec.ID, *decision)
+			}
+			// Another instance having settled it is how this is meant to be.
+			if err != nil && !errors.Is(err, ErrStale) && !errors.Is(err, ErrNotSettleable) && !errors.Is(err, ErrNotFound) {
+				m.failed(ctx, fmt.Errorf("reconcile %s: %w", rec.ID, err))
+			}
+		}
+		if len(records) < m.cfg.SweepBatch {
+			return
+		}
+	}
+}
+
+// operationView is the JSON form of an operation.
+type operationView struct {
+	ID        ID          `json:"id"`
+	State     string      `json:"state"`
+	Method    string      `json:"method"`
+	Route     string      `json:"route"`
+	Recovery  string      `json:"recovery"`
+	Fence     int64       `json:"fence"`
+	Outcome   string      `json:"outcome,omitempty"`
+	CreatedAt time.Time   `json:"created_at"`
+	ExpiresAt *time.Time  `json:"expires_at,omitempty"`
+	Answer    *answerView `json:"answer,omitempty"`
+}
+
+// answerView is the JSON form of a recorded answer. A JSON body stands as it is, text as a string, anything else in
+// base64.
+type answerView struct {
+	Status     int             `json:"status"`
+	Header     http.Header     `json:"headers,omitempty"`
+	Body       json.RawMessage `json:"body,omitempty"`
+	BodyBase64 []byte          `json:"body_base64,omitempty"`
+	Partial    bool            `json:"partial,omitempty"`
+}
+
+func viewOf(rec Record) operationView {
+	state := rec.State()
+	v := operationView{ID: rec.ID, State: state.String(), Method: rec.Method, Route: rec.Route,
+		Recovery: rec.Recovery.String(), Fence: rec.Fence, CreatedAt: rec.CreatedAt.UTC()}
+	if !rec.ExpiresAt.IsZero() {
+		v.ExpiresAt = new(rec.ExpiresAt.UTC())
+	}
+	if state == Completed || state == Expired {
+		v.Outcome = rec.OutcomeClass()
+	}
+	if state == Completed {
+		a := &answerView{Status: rec.Answer.Status, Header: rec.Answer.Header, Partial: rec.Answer.Partial}
+		switch body := rec.Answer.Body; {
+		case len(body) == 0:
+		case json.Valid(body):
+			a.Body = body
+		case utf8.Valid(body):
+			a.Body, _ = json.Marshal(string(body)) // valid text: cannot fail
+		default:
+			a.BodyBase64 = body
+		}
+		v.Answer = a
+	}
+	return v
+}
+
+func (m *Module) isOperator(p Principal) bool {
+	return len(m.cfg.OperatorRoles) > 0 && p.HasAnyRole(m.cfg.OperatorRoles...)
+}
+
+// ServeOperation answers what is known of the operation with the given id: running, completed with its answer,
+// unknown or expired (M-7). Only its own principal and operators get it; to others it does not exist.
+func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply {
+	if !p.Valid() {
+		return m.refuse(r, NewProblem(CodeUnauthenticated, "operations need an authenticated caller"))
+	}
+	parsed, err := ParseID(id)
+	if err != nil {
+		return m.refuse(r, NewProblem(CodeNotFound, "there is no such operation"))
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), m.cfg.ClaimTimeout)
+	defer cancel()
+	rec, err := m.cfg.Store.Find(ctx, parsed)
+	lapsed := rec.State() == Free && rec.Stored != Free // nothing is left of it, swept or not; a settled one is shown
+	if err == nil && (lapsed || rec.Scope != PrincipalScope(p) && !m.isOperator(p)) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return m.refuse(r, m.problemOf(err))
+	}
+	return jsonReply(viewOf(rec))
+}
+
+// ServeOperations lists the unknown operations to operators, oldest first, as a JSON array; others get 403. The query
+// parameter state must be "unknown" or absent; after is the id of the last operation of the page before, limit at
+// most 500 (default 100).
+func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
+	query := r.URL.Query()
+	switch {
+	case !p.Valid():
+		return m.refuse(r, NewProblem(CodeUnauthenticated, "operations need an authenticated caller"))
+	case !m.isOperator(p):
+		return m.refuse(r, NewProblem(CodeForbidden, "only operators may list operations"))
+	}
+	var problem *Problem
+	if state := query.Get("state"); state != "" && state != Unknown.String() {
+		problem = NewProblem(CodeBadRequest, "state: only unknown operations can be listed")
+	}
+	var after ID
+	if s := query.Get("after"); s != "" {
+		var err error
+		if after, err = ParseID(s); err != nil {
+			problem = NewProblem(CodeBadRequest, "after: want the id of an operation")
+		}
+	}
+	limit := 100
+	if s := query.Get("limit"); s != "" {
+		if n, err := fmt.Sscanf(s, "%d", &limit); n != 1 || err != nil || limit < 1 || limit > 500 {
+			problem = NewProblem(CodeBadRequest, "limit: want a number from 1 to 500")
+		}
+	}
+	if problem != nil {
+		return m.refuse(r, problem)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), m.cfg.ClaimTimeout)
+	defer cancel()
+	records, err := m.cfg.Store.List(ctx, after, limit)
+	if err != nil {
+		return m.refuse(r, m.problemOf(err))
+	}
+	views := make([]operationView, 0, len(records))
+	for _, rec := range records {
+		views = append(views, viewOf(rec))
+	}
+	return jsonReply(views)
+}
+
+// settleRequest is the body of a settlement.
+type settleRequest struct {
+	Outcome string          `json:"outcome"` // "applied" or "not_applied"
+	Reason  string          `json:"reason"`
+	Answer  json.RawMessage `json:"answer"` // a body for status 201, or {"status":..., "headers":..., "body":...}
+}
+
+// ServeSettle settles the operation with the given id as the JSON body says: {"outcome": "applied" or "not_applied",
+// "answer": ..., "reason": ...} (X-7). The answer is {"status", "headers", "body"}, or any other JSON value, which
+// then is the body of a 201; without one, "applied" is recorded as a 201 that names the operation. Only operators
+// may; the route is itself a guarded one.
+func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
+	switch {
+	case !p.Valid():
+		return m.refuse(r, NewProblem(CodeUnauthenticated, "settlements need an authenticated caller"))
+	case !m.isOperator(p):
+		return m.refuse(r, NewProblem(CodeForbidden, "only operators may settle operations"))
+	}
+	parsed, err := ParseID(id)
+	if err != nil {
+		return m.refuse(r, NewProblem(CodeNotFound, "there is no such operation"))
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, DefaultMaxBody))
+	if err != nil {
+		return m.refuse(r, NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was settled"))
+	}
+	decision, problem := parseSettlement(body, parsed)
+	if problem != nil {
+		return m.refuse(r, problem)
+	}
+	decision.Who = p.Issuer + " " + p.Subject
+	settled, err := m.Settle(r.Context(), parsed, decision)
+	if err != nil {
+		return m.refuse(r, m.problemOf(err))
+	}
+	return jsonReply(viewOf(settled))
+}
+
+func parseSettlement(body []byte, id ID) (Decision, *Problem) {
+	var req settleRequest
+	if err := json.Unmarshal(body, &req); err != nil {
+		return Decision{}, NewProblem(CodeBadRequest, "want a JSON object with outcome and reason")
+	}
+	d := Decision{Applied: req.Outcome == "applied", Why: req.Reason}
+	hasAnswer := len(req.Answer) > 0 && string(req.Answer) != "null"
+	switch {
+	case !d.Applied && req.Outcome != "not_applied":
+		return d, NewProblem(CodeBadRequest, `outcome: want "applied" or "not_applied"`)
+	case strings.TrimSpace(d.Why) == "":
+		return d, NewProblem(CodeBadRequest, "reason: is required, for the history")
+	case !d.Applied && hasAnswer:
+		return d, NewProblem(CodeBadRequest, "answer: an operation that was not applied has none")
+	case !d.Applied:
+		return d, nil
+	case !hasAnswer:
+		req.Answer = json.RawMessage(`{"operation":"` + id.String() + `","status":"settled"}`)
+	}
+	var explicit struct {
+		Status *int              `json:"status"`
+		Header map[string]string `json:"headers"`
+		Body   json.RawMessage   `json:"body"`
+	}
+	d.Answer = &Answer{Status: http.StatusCreated, Header: http.Header{"Content-Type": {"application/json"}}, Body: req.Answer}
+	if json.Unmarshal(req.Answer, &explicit) != nil || explicit.Status == nil {
+		return d, nil // not of the explicit form: a body
+	}
+	if *explicit.Status < 200 || *explicit.Status > 499 {
+		return d, NewProblem(CodeBadRequest, "answer.status: want 200 to 499")
+	}
+	d.Answer.Status, d.Answer.Body = *explicit.Status, explicit.Body
+	for name, value := range explicit.Header {
+		name = http.CanonicalHeaderKey(name)
+		if !replayable[name] || strings.ContainsAny(value, "\r\n") {
+			return d, NewProblem(CodeBadRequest, "answer.headers: only headers that are recorded may be given")
+		}
+		d.Answer.Header.Set(name, value)
+	}
+	var text string
+	if media, _, _ := mime.ParseMediaType(d.Answer.Header.Get("Content-Type")); !isJSON(media) &&
+		json.Unmarshal(explicit.Body, &text) == nil {
+		d.Answer.Body = []byte(text)
+	}
+	return d, nil
+}
+
+// problemOf turns an error of the store or of Settle into a problem.
+func (m *Module) problemOf(err error) *Problem {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return NewProblem(CodeNotFound, "there is no such operation")
+	case errors.Is(err, ErrNotSettleable), errors.Is(err, ErrStale):
+		return NewProblem(CodeNotSettleable, "only an unknown operation can be settled, once, after its lease and deadline "+
+			"have passed")
+	}
+	return m.unavailable(err)
+}
+
+func jsonReply(v any) *Reply {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return NewProblem(CodeMisconfigured, err.Error()).Reply()
+	}
+	return &Reply{Status: http.StatusOK, Body: append(body, '\n'),
+		Header: http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}}}
+}

@@ -1,0 +1,208 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Defaults of the contract. A zero field of [Policy] or [Config] means its default.
+const (
+	DefaultHeader           = "Idempotency-Key"
+	DefaultRetention        = 72 * time.Hour
+	DefaultTombstone        = 30 * 24 * time.Hour
+	DefaultInvalidRetention = 6 * time.Hour
+	DefaultLease            = 30 * time.Second
+	DefaultDeadline         = 60 * time.Second
+	DefaultMaxBody          = 1 << 20 // 1 MiB
+	DefaultMaxAnswer        = 1 << 20 // 1 MiB
+	DefaultMaxWaiters       = 256
+	DefaultRetryAfter       = 2 * time.Second
+	DefaultClaimTimeout     = time.Second
+	DefaultSweepEvery       = time.Minute
+	DefaultSweepBatch       = 500
+)
+
+// Bounds of the contract.
+const (
+	MinRetention = 24 * time.Hour // T-2
+	MaxRetention = 72 * time.Hour // T-2
+	MaxWait      = 10 * time.Second
+)
+
+// Routes is the table of all unsafe routes of an app, and of the safe ones that ask for roles: "METHOD pattern" with
+// the pattern as the router spells it, as in "POST /v1/payments/:id/refunds" (contract O-4).
+type Routes map[string]Policy
+
+// Policy says how one route is guarded. It has either a Recovery or a reason to be Exempt; a safe route (GET, HEAD,
+// OPTIONS, TRACE) has neither and only Roles. Everything else has a default: zero fields but Recovery, Roles, Exempt
+// and Review are taken from Config.Policy first and from the contract's defaults then.
+type Policy struct {
+	// Recovery is what becomes of an attempt that did not end well: Rollback, Resume or Park. It has no default (O-5).
+	Recovery Recovery
+	// Roles: the caller needs one of them, on the first request and on every repeat (O-3). Empty: any principal.
+	Roles []string
+	// Exempt is the reason why this unsafe route needs no key. It must be a sentence for the next reader.
+	Exempt string
+	// Review is asked before a recorded answer is replayed, for rights that depend on the stored resource; an error
+	// refuses with 403 (O-3). The error's text is not sent.
+	Review func(ctx context.Context, p Principal, r Record) error
+
+	// Retention is how long a recorded answer is replayed: 24 h to 72 h, default 72 h (T-2).
+	Retention time.Duration
+	// Tombstone is how long a key stays refused after retention, at least 24 h, default 30 days (M-5).
+	Tombstone time.Duration
+	// InvalidRetention is how long a recorded 400 or 422 is kept where it is proven that nothing was applied; no
+	// tombstone follows. At most Retention, default 6 h.
+	InvalidRetention time.Duration
+	// Lease is how long a Park or Resume attempt is taken for alive without a renewal: at least 1 s, default 30 s.
+	// It is renewed every third of it.
+	Lease time.Duration
+	// Deadline bounds an attempt: its handler's context ends then. At least 1 s, default 60 s.
+	Deadline time.Duration
+	// Wait is how long a repeat may wait for the running attempt and get its answer: at most 10 s, default 0, off (M-2).
+	Wait time.Duration
+	// MaxBody caps the request body in bytes, default 1 MiB; above it 413 (H-5).
+	MaxBody int64
+	// MaxAnswer caps the recorded answer in bytes, default 1 MiB.
+	MaxAnswer int64
+	// KeyFormat is AnyKey (default) or UUIDKey (K-3).
+	KeyFormat KeyFormat
+	// CommandHeaders names request headers that belong to the command, an account header for instance (H-1).
+	CommandHeaders []string
+	// Streaming lets a Park or Resume handler flush its answer before it is recorded; a repeat then gets 409
+	// response_not_replayable with status and Location. A configuration error with Rollback.
+	Streaming bool
+}
+
+// route is a policy with all defaults filled in, and where it holds.
+type route struct {
+	Policy
+	method, pattern string
+	declared        bool // from the table, not the module's own policy
+}
+
+// guarded reports whether requests to the route need a key.
+func (r *route) guarded() bool { return r.Recovery != 0 }
+
+// routeKey is "METHOD pattern" without the concatenation.
+type routeKey struct{ method, pattern string }
+
+// isSafe reports whether a method needs no key (K-8; RFC 9110, section 9.2.1).
+func isSafe(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}
+
+// withDefaults fills the zero fields of p from the module's own policy and the contract's defaults.
+func (p Policy) withDefaults(own Policy) Policy {
+	p.Retention = cmp.Or(p.Retention, own.Retention, DefaultRetention)
+	p.Tombstone = cmp.Or(p.Tombstone, own.Tombstone, DefaultTombstone)
+	p.InvalidRetention = cmp.Or(p.InvalidRetention, own.InvalidRetention, min(DefaultInvalidRetention, p.Retention))
+	p.Lease = cmp.Or(p.Lease, own.Lease, DefaultLease)
+	p.Deadline = cmp.Or(p.Deadline, own.Deadline, DefaultDeadline)
+	p.Wait = cmp.Or(p.Wait, own.Wait)
+	p.MaxBody = cmp.Or(p.MaxBody, own.MaxBody, DefaultMaxBody)
+	p.MaxAnswer = cmp.Or(p.MaxAnswer, own.MaxAnswer, DefaultMaxAnswer)
+	p.KeyFormat = cmp.Or(p.KeyFormat, own.KeyFormat)
+	if p.CommandHeaders == nil {
+		p.CommandHeaders = own.CommandHeaders
+	}
+	return p
+}
+
+// check returns what is wrong with a filled policy of a route with the given method ("" for the module's own).
+func (p Policy) check(method string, store Store) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+
+	switch {
+	case isSafe(method) && p.Recovery != 0:
+		bad("Recovery: %s is a safe method and needs no key; leave Recovery out", method)
+	case isSafe(method) && p.Exempt != "":
+		bad("Exempt: %s is a safe method and needs no exemption; leave Exempt out", method)
+	case isSafe(method):
+	case p.Exempt != "" && p.Recovery != 0:
+		bad("Exempt: a route is either exempt or has a Recovery, not both")
+	case p.Exempt != "":
+	case p.Recovery == 0:
+		bad("Recovery: choose one, money safety has no default (O-5): core.Rollback for handlers that only write rows of " +
+			"the app's own database; core.Resume for handlers made of steps; core.Park for anything else. Or say why the " +
+			"route is Exempt")
+	case p.Recovery > Park:
+		bad("Recovery: %d is none of core.Rollback, core.Resume, core.Park", p.Recovery)
+	case p.Recovery == Rollback:
+		if _, ok := store.(Transactor); !ok {
+			bad("Recovery: Rollback needs a store that runs the handler's rows in the claim's transaction (X-5), and %T does "+
+				"not; use gormstore, or core.Park", store)
+		}
+		if p.Streaming {
+			bad("Streaming: no byte of a Rollback route leaves before COMMIT (R-4)")
+		}
+	case p.Recovery == Resume:
+		bad("Recovery: Resume is not available in this version; use core.Park")
+	}
+
+	if p.Retention < MinRetention || p.Retention > MaxRetention {
+		bad("Retention: %v is not between %v and %v (T-2)", p.Retention, MinRetention, MaxRetention)
+	}
+	if p.Tombstone < MinRetention {
+		bad("Tombstone: %v is shorter than %v; a late repeat would run again", p.Tombstone, MinRetention)
+	}
+	if p.InvalidRetention < time.Minute || p.InvalidRetention > p.Retention {
+		bad("InvalidRetention: %v is not between 1m and Retention (R-7)", p.InvalidRetention)
+	}
+	if p.Lease < time.Second || p.Lease > time.Hour {
+		bad("Lease: %v is not between 1s and 1h", p.Lease)
+	}
+	if p.Deadline < time.Second || p.Deadline > MinRetention {
+		bad("Deadline: %v is not between 1s and %v", p.Deadline, MinRetention)
+	}
+	if p.Wait < 0 || p.Wait > MaxWait {
+		bad("Wait: %v is not between 0 and %v (M-2)", p.Wait, MaxWait)
+	}
+	if p.MaxBody < 1 {
+		bad("MaxBody: %d is not a number of bytes", p.MaxBody)
+	}
+	if p.MaxAnswer < 1 {
+		bad("MaxAnswer: %d is not a number of bytes", p.MaxAnswer)
+	}
+	if p.KeyFormat > UUIDKey {
+		bad("KeyFormat: %d is neither core.AnyKey nor core.UUIDKey", p.KeyFormat)
+	}
+	if slices.Contains(p.Roles, "") {
+		bad("Roles: an empty role would never match; remove it")
+	}
+	if slices.Contains(p.CommandHeaders, "") {
+		bad("CommandHeaders: an empty header name; remove it")
+	}
+	return errors.Join(errs...)
+}
+
+// compile turns the table into a look-up, every policy filled and checked.
+func (t Routes) compile(own Policy, store Store) (map[routeKey]*route, error) {
+	routes := make(map[routeKey]*route, len(t))
+	var errs []error
+	for name, policy := range t {
+		method, pattern, ok := strings.Cut(name, " ")
+		if !ok || method != strings.ToUpper(method) || !strings.HasPrefix(pattern, "/") || strings.ContainsAny(pattern, " \t") {
+			errs = append(errs, fmt.Errorf("Routes[%q]: want \"METHOD /pattern\", one space between", name))
+			continue
+		}
+		filled := policy.withDefaults(own)
+		if err := filled.check(method, store); err != nil {
+			errs = append(errs, fmt.Errorf("Routes[%q]: %w", name, err))
+		}
+		routes[routeKey{method, pattern}] = &route{Policy: filled, method: method, pattern: pattern, declared: true}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return routes, errors.Join(errs...)
+}

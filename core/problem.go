@@ -1,0 +1,150 @@
+package core
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Code names a kind of problem. It is stable: clients may switch on it (contract P-1).
+type Code string
+
+// The codes of contract P-1, and behind the empty line those for situations that the contract gives a status only.
+const (
+	CodeUnauthenticated       Code = "unauthenticated"         // 401: no verified principal
+	CodeForbidden             Code = "forbidden"               // 403: the principal may not do this (any more)
+	CodeKeyMissing            Code = "key_missing"             // 400: no key
+	CodeKeyInvalid            Code = "key_invalid"             // 400: not one valid key
+	CodeKeyInURL              Code = "key_in_url"              // 400: keys belong into the header
+	CodeBodyTooLarge          Code = "body_too_large"          // 413: the request body is above the cap
+	CodeKeyReused             Code = "key_reused"              // 409: the key belongs to another command
+	CodeInFlight              Code = "in_flight"               // 409: the first attempt is still running; retry
+	CodeOutcomeUnknown        Code = "outcome_unknown"         // 409: may have been applied; ask for the operation
+	CodeKeyExpired            Code = "key_expired"             // 409: done long ago; the answer is gone
+	CodeResponseNotReplayable Code = "response_not_replayable" // 409: done, but the answer was too large to keep
+	CodeRouteUndeclared       Code = "route_undeclared"        // 500: the route is not in the table
+	CodeStoreUnavailable      Code = "store_unavailable"       // 503: nothing was run; retry
+	CodeCommitUnconfirmed     Code = "commit_unconfirmed"      // 503: may have been applied; retry with the same key
+
+	CodeBadRequest         Code = "bad_request"         // 400: a request to an operation handler is malformed
+	CodeBodyUnreadable     Code = "body_unreadable"     // 400: the request body broke off
+	CodeNotFound           Code = "operation_not_found" // 404: no such operation of this principal
+	CodeNotSettleable      Code = "not_settleable"      // 409: only unknown operations can be settled, once
+	CodeAnswerTooLarge     Code = "answer_too_large"    // 500: rolled back, the answer was above the cap
+	CodeTransactionAborted Code = "transaction_aborted" // 500: rolled back, a statement of the handler had failed
+	CodeMisconfigured      Code = "misconfigured"       // 500: the guards of this route are mounted wrongly
+	CodeRolledBack         Code = "rolled_back"         // 503: rolled back by conflict or deadline, not applied; retry
+)
+
+// problemType is the base of the type URI: a stable name, not an address.
+const problemType = "tag:auth19.dev,2026:idem/"
+
+// Problem is an RFC 9457 problem (contract P-1). It is also an error.
+type Problem struct {
+	Code      Code
+	Status    int
+	Title     string
+	Detail    string // for people; never holds keys, tokens, bodies or another principal's data
+	Operation string // operation id in hex, where there is one
+
+	// RetryAfter is sent in whole seconds, rounded up; 0 sends no Retry-After: repeating would not help.
+	RetryAfter time.Duration
+	// Outcome is the class of what was done, for key_expired: "succeeded" or "refused" (M-5).
+	Outcome string
+	// Answered is what is still known of an answer that cannot be replayed: status and Location (R-4).
+	Answered *Answer
+	// unknown marks that the command may have been applied.
+	unknown bool
+}
+
+// Error implements error.
+func (p *Problem) Error() string { return "idem: " + string(p.Code) + ": " + p.Detail }
+
+var problemKinds = map[Code]struct {
+	status int
+	title  string
+}{
+	CodeUnauthenticated:       {http.StatusUnauthorized, "Authentication required"},
+	CodeForbidden:             {http.StatusForbidden, "Not allowed"},
+	CodeKeyMissing:            {http.StatusBadRequest, "Idempotency key required"},
+	CodeKeyInvalid:            {http.StatusBadRequest, "Idempotency key invalid"},
+	CodeKeyInURL:              {http.StatusBadRequest, "Idempotency key in the URL"},
+	CodeBodyTooLarge:          {http.StatusRequestEntityTooLarge, "Request body too large"},
+	CodeKeyReused:             {http.StatusConflict, "Idempotency key used for another command"},
+	CodeInFlight:              {http.StatusConflict, "First request still running"},
+	CodeOutcomeUnknown:        {http.StatusConflict, "Outcome unknown"},
+	CodeKeyExpired:            {http.StatusConflict, "Idempotency key expired"},
+	CodeResponseNotReplayable: {http.StatusConflict, "Answer cannot be replayed"},
+	CodeRouteUndeclared:       {http.StatusInternalServerError, "Route not declared"},
+	CodeStoreUnavailable:      {http.StatusServiceUnavailable, "Idempotency store unavailable"},
+	CodeCommitUnconfirmed:     {http.StatusServiceUnavailable, "Outcome not confirmed yet"},
+	CodeBadRequest:            {http.StatusBadRequest, "Malformed request"},
+	CodeBodyUnreadable:        {http.StatusBadRequest, "Request body unreadable"},
+	CodeNotFound:              {http.StatusNotFound, "No such operation"},
+	CodeNotSettleable:         {http.StatusConflict, "Operation cannot be settled"},
+	CodeAnswerTooLarge:        {http.StatusInternalServerError, "Answer too large"},
+	CodeTransactionAborted:    {http.StatusInternalServerError, "Transaction aborted"},
+	CodeMisconfigured:         {http.StatusInternalServerError, "Guards mounted wrongly"},
+	CodeRolledBack:            {http.StatusServiceUnavailable, "Rolled back, not applied"},
+}
+
+// NewProblem returns the problem of a code with its status and title. An unknown code is a 500.
+func NewProblem(code Code, detail string) *Problem {
+	kind, ok := problemKinds[code]
+	if !ok {
+		kind.status, kind.title = http.StatusInternalServerError, "Internal error"
+	}
+	return &Problem{Code: code, Status: kind.status, Title: kind.title, Detail: detail}
+}
+
+// problemBody is the JSON form of a problem.
+type problemBody struct {
+	Type       string `json:"type"`
+	Title      string `json:"title"`
+	Status     int    `json:"status"`
+	Detail     string `json:"detail"`
+	Code       Code   `json:"code"`
+	Operation  string `json:"operation,omitempty"`
+	Outcome    string `json:"outcome,omitempty"`
+	SafeNewKey *bool  `json:"safe_new_key,omitempty"`
+
+	AnswerStatus   int    `json:"answer_status,omitempty"`
+	AnswerLocation string `json:"answer_location,omitempty"`
+}
+
+// MarshalJSON implements [json.Marshaler] with the members of RFC 9457, section 3, and the extensions code,
+// operation, outcome, safe_new_key, answer_status and answer_location.
+func (p *Problem) MarshalJSON() ([]byte, error) {
+	body := problemBody{
+		Type: problemType + string(p.Code), Title: p.Title, Status: p.Status, Detail: p.Detail, Code: p.Code,
+		Operation: p.Operation, Outcome: p.Outcome,
+	}
+	if p.unknown {
+		body.SafeNewKey = new(false) // a new key would run the command a second time (M-4)
+	}
+	if p.Answered != nil {
+		body.AnswerStatus = p.Answered.Status
+		body.AnswerLocation = p.Answered.Header.Get("Location")
+	}
+	return json.Marshal(body)
+}
+
+// Reply renders the problem as application/problem+json.
+func (p *Problem) Reply() *Reply {
+	body, err := json.Marshal(p)
+	if err != nil { // strings and numbers only: cannot happen
+		body = []byte(`{"type":"about:blank","status":` + strconv.Itoa(p.Status) + `}`)
+	}
+	h := http.Header{"Content-Type": {"application/problem+json"}, "Cache-Control": {"no-store"}}
+	if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	if p.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(int64((p.RetryAfter+time.Second-1)/time.Second), 10))
+	}
+	if p.unknown {
+		h.Set(HeaderResult, ResultUnknown)
+	}
+	return &Reply{Status: p.Status, Header: h, Body: append(body, '\n')}
+}

@@ -1,0 +1,99 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Run does what has to be done beside the requests, in every instance of the app: it sweeps the store (T-3), asks
+// Config.Reconcile about unknown operations (T-4) and releases claims whose owner got an error (F-1). It blocks until
+// ctx ends and then returns nil. The only error is a second Run of the same module.
+func (m *Module) Run(ctx context.Context) error {
+	if !m.running.CompareAndSwap(false, true) {
+		return errors.New("idem: Run is under way already; call it once")
+	}
+	defer m.running.Store(false)
+	for {
+		m.releaseOrphans(ctx)
+		m.sweep(ctx)
+		m.reconcile(ctx)
+		every := m.cfg.SweepEvery
+		timer := time.NewTimer(every - every/20 + rand.N(max(every/10, 1)))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+	}
+}
+
+// sweep works in batches until one finds less than a batch.
+func (m *Module) sweep(ctx context.Context) {
+	for ctx.Err() == nil {
+		swept, err := m.cfg.Store.Sweep(ctx, m.cfg.SweepBatch)
+		if err != nil {
+			m.failed(ctx, err)
+			return
+		}
+		if n := swept.Tombstones + swept.Dropped; n > 0 {
+			m.observe(ctx, Event{Kind: EventSwept, Count: n})
+		}
+		if swept.Tombstones < m.cfg.SweepBatch && swept.Dropped < m.cfg.SweepBatch {
+			return
+		}
+	}
+}
+
+// failed tells of an error in Run, unless it is only Run being stopped.
+func (m *Module) failed(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		m.observe(ctx, Event{Kind: EventFailed, Err: err})
+	}
+}
+
+// orphans are claims that may have landed although their owner got an error. They are few: they come from the moments
+// in which the store went away. Beyond the cap they are left to their leases, which end them as unknown: that costs a
+// settlement, never a second execution.
+type orphans struct {
+	mu      sync.Mutex
+	tickets []Ticket
+}
+
+const maxOrphans = 1024
+
+func (o *orphans) add(t Ticket) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.tickets) < maxOrphans {
+		o.tickets = append(o.tickets, t)
+	}
+}
+
+func (o *orphans) take() []Ticket {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	taken := o.tickets
+	o.tickets = nil
+	return taken
+}
+
+// releaseOrphans frees the keys of claims that landed although nobody runs them (F-1). What cannot be released now is
+// kept for the next time.
+func (m *Module) releaseOrphans(ctx context.Context) {
+	tickets := m.orphans.take()
+	for i, t := range tickets {
+		releaseCtx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
+		err := m.cfg.Store.Release(releaseCtx, t)
+		cancel()
+		if err != nil && !errors.Is(err, ErrStale) {
+			for _, left := range tickets[i:] { // the store is away: no use in asking for the others
+				m.orphans.add(left)
+			}
+			return
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package core
+
+import "net/http"
+
+// verdict is what becomes of an attempt whose handler has ended.
+type verdict uint8
+
+const (
+	// record: the answer is recorded, and with Rollback the handler's rows commit with it.
+	record verdict = iota
+	// recordAlone: the rows are undone and the answer is recorded (Rollback, X-0).
+	recordAlone
+	// free: it is proven that nothing was applied and the answer is not one to keep; the key is free.
+	free
+	// fail: 5xx, panic, or an answer nobody can know. Rollback undoes it, which frees the key; Park cannot, and the
+	// outcome is unknown (X).
+	fail
+)
+
+// ending is what a handler left behind.
+type ending struct {
+	recovery   Recovery
+	status     int
+	panicked   bool
+	unrendered bool // failed with an error that is rendered where the capture cannot see it
+	notApplied bool // core.NotApplied
+	keepRows   bool // core.KeepRows
+}
+
+// judge applies. It is the one place that does.
+func judge(e ending) verdict {
+	// The proof that nothing was applied: declared, or rows that will be undone. A success is no refusal: NotApplied
+	// does not count then.
+	undone := e.recovery == Rollback && !e.keepRows
+	switch {
+	case e.panicked || e.unrendered:
+		return fail
+	case e.status < 400:
+		return record
+	case e.notApplied:
+		return free
+	case e.status >= 500:
+		return fail
+	case !undone:
+		return record
+	}
+	switch e.status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+		return free
+	}
+	return recordAlone
+}
+
+// completion says for how long an answer is kept. A proven 400 or 422 may be kept shorter.
+func (r *route) completion(v verdict, a Answer) Completion {
+	if v == recordAlone && (a.Status == http.StatusBadRequest || a.Status == http.StatusUnprocessableEntity) {
+		return Completion{Answer: a, Retention: r.InvalidRetention}
+	}
+	return Completion{Answer: a, Retention: r.Retention, Tombstone: r.Tombstone}
+}

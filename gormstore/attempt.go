@@ -1,0 +1,157 @@
+package gormstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// ownedBy are $1 to $3 of the statements that prove their ownership.
+func ownedBy(t core.Ticket) []any { return []any{t.ID[:], t.Owner[:], t.Fence} }
+
+// completionArgs are $4 to $9 of complete.
+func completionArgs(c core.Completion) ([]any, error) {
+	headers, err := encodeHeaders(c.Answer.Header)
+	if err != nil {
+		return nil, err
+	}
+	return []any{int64(c.Answer.Status), c.Answer.Partial, headers, c.Answer.Body, c.Retention.Microseconds(),
+		(c.Retention + c.Tombstone).Microseconds()}, nil
+}
+
+// owned runs a statement that only the current owner may: ErrStale where it changed nothing. same says of the record
+// as it is then whether an earlier try of the same statement has done it already.
+func (s *Store) owned(ctx context.Context, t core.Ticket, same func(core.Record) bool, statement string, args ...any) error {
+	return s.write(ctx, func(q querier) error {
+		n, err := s.exec(ctx, q, statement, append(ownedBy(t), args...)...)
+		if err != nil || n == 1 {
+			return err
+		}
+		rec, err := s.find(ctx, q, t.ID)
+		switch {
+		case errors.Is(err, core.ErrNotFound):
+			rec = core.Record{}
+		case err != nil:
+			return err
+		}
+		if same(rec) {
+			return nil
+		}
+		return core.ErrStale
+	})
+}
+
+// Renew implements [core.Store].
+func (s *Store) Renew(ctx context.Context, t core.Ticket, lease time.Duration) error {
+	return s.owned(ctx, t, func(core.Record) bool { return false }, renew, lease.Microseconds())
+}
+
+// Complete implements [core.Store].
+func (s *Store) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+	args, err := completionArgs(c)
+	if err != nil {
+		return err
+	}
+	return s.owned(ctx, t, func(r core.Record) bool { return r.Ticket == t && r.Stored == core.Completed }, complete, args...)
+}
+
+// Park implements [core.Store].
+func (s *Store) Park(ctx context.Context, t core.Ticket) error {
+	return s.owned(ctx, t, func(core.Record) bool { return false }, park)
+}
+
+// Release implements [core.Store].
+func (s *Store) Release(ctx context.Context, t core.Ticket) error {
+	gone := func(r core.Record) bool { return r.ID != t.ID }
+	if t.Fence != 0 {
+		return s.owned(ctx, t, gone, release)
+	}
+	// The claim whose owner got an error may still be on its way in the server: it holds the record's lock then.
+	return s.inTx(ctx, func(q querier) error {
+		if s.dialect == postgres {
+			space, key := lockKey(t.ID)
+			if _, err := q.ExecContext(ctx, waitLock, space, key); err != nil {
+				return err
+			}
+		}
+		n, err := s.exec(ctx, q, releaseOwner, t.ID[:], t.Owner[:])
+		if err != nil || n == 1 {
+			return err
+		}
+		_, err = s.find(ctx, q, t.ID)
+		switch {
+		case errors.Is(err, core.ErrNotFound):
+			return nil
+		case err == nil:
+			return core.ErrStale
+		}
+		return err
+	})
+}
+
+// Settle implements [core.Store].
+func (s *Store) Settle(ctx context.Context, st core.Settlement) (core.Record, error) {
+	var settled core.Record
+	work := func(q querier) error {
+		before, err := s.find(ctx, q, st.ID)
+		if err != nil {
+			return err
+		}
+		state, c := core.Free, core.Completion{Retention: core.DefaultTombstone}
+		if st.Answer != nil {
+			state, c = core.Completed, *st.Answer
+		}
+		headers, err := encodeHeaders(c.Answer.Header)
+		if err != nil {
+			return err
+		}
+		n, err := s.exec(ctx, q, settle, st.ID[:], st.Fence, int64(state), int64(c.Answer.Status), headers, c.Answer.Body,
+			c.Retention.Microseconds(), (c.Retention + c.Tombstone).Microseconds())
+		if err != nil {
+			return err
+		}
+		if settled, err = s.find(ctx, q, st.ID); err != nil {
+			return err
+		}
+		if n == 0 {
+			if settled.Fence != st.Fence {
+				return core.ErrStale
+			}
+			return core.ErrNotSettleable
+		}
+		_, err = s.exec(ctx, q, appendSettlement, st.ID[:], st.Who, st.Why, before.Fence, int64(before.State()),
+			settled.Fence, int64(settled.Stored), int64(settled.Answer.Status))
+		return err
+	}
+	var err error
+	if t := txFrom(ctx); t != nil && t.store == s {
+		err = work(t.conn)
+	} else {
+		err = s.inTx(ctx, work)
+	}
+	if err != nil {
+		return core.Record{}, err
+	}
+	return settled, nil
+}
+
+// Sweep implements [core.Store].
+func (s *Store) Sweep(ctx context.Context, limit int) (core.Swept, error) {
+	var swept core.Swept
+	err := s.write(ctx, func(q querier) error {
+		n, err := s.exec(ctx, q, bury, limit)
+		swept.Tombstones = int(n)
+		return err
+	})
+	if err != nil {
+		return swept, err
+	}
+	err = s.write(ctx, func(q querier) error {
+		n, err := s.exec(ctx, q, drop, limit)
+		swept.Dropped = int(n)
+		return err
+	})
+	return swept, err
+}

@@ -1,0 +1,159 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+var (
+	claimStatement      = strings.Replace(claimPostgres, "/*guard*/", "", 1)
+	claimGuarded        = strings.Replace(claimPostgres, "/*guard*/", claimGuard, 1)
+	claimGuardedChecked = strings.Replace(claimPostgres, "/*guard*/", claimGuard+claimGuardCheck, 1)
+)
+
+// errRace: the record was committed after the claim's snapshot. Only a new claim can see it.
+var errRace = errors.New("idem: gormstore: the claim lost to a record that it could not see")
+
+// claimArgs are $1 to $10 of the claiming statements.
+func claimArgs(c core.Claim) []any {
+	return []any{c.ID[:], c.Scope[:], c.Owner[:], int64(c.Recovery), c.Method, c.Route, int64(c.Hash.Version), c.Hash.Sum[:],
+		c.Lease.Microseconds(), c.Deadline.Microseconds()}
+}
+
+// lockKey is the pair of numbers that a record's advisory lock goes by. Two records that share one are told apart by
+// the primary key; at worst, one of two simultaneous commands is told to come again.
+func lockKey(id core.ID) (space, key int64) {
+	return lockSpace, int64(int32(binary.BigEndian.Uint32(id[:4]))) //nolint:gosec // any 32 bits of the id will do
+}
+
+// wonRecord is the record that a claim has just made.
+func wonRecord(c core.Claim, fence int64, now time.Time) core.Record {
+	return core.Record{
+		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: fence}, Scope: c.Scope, Method: c.Method, Route: c.Route,
+		Recovery: c.Recovery, Hash: c.Hash, Stored: core.Running,
+		CreatedAt: now, LeaseUntil: now.Add(c.Lease), Deadline: now.Add(c.Deadline), Now: now,
+	}
+}
+
+// Claim implements [core.Store]. On PostgreSQL a first attempt and a replay are one statement each.
+func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, err error) {
+	if s.embedded != nil {
+		// A look at what is there needs no writer, so that replays do not wait for it. It never decides a claim.
+		if claimed, err = s.peek(ctx, c); err != nil || claimed.Busy || claimed.Record.Stored != 0 {
+			return claimed, err
+		}
+	}
+	err = s.write(ctx, func(q querier) error {
+		claimed, err = s.claim(ctx, q, c, "")
+		return err
+	})
+	if errors.Is(err, errRace) { // somebody else keeps winning
+		return core.Claimed{Busy: true}, nil
+	}
+	return claimed, err
+}
+
+// peek returns an existing record that the claim cannot take over, or that another attempt of this process is at it.
+func (s *Store) peek(ctx context.Context, c core.Claim) (core.Claimed, error) {
+	if s.embedded.isRunning(c.ID) {
+		return core.Claimed{Busy: true}, nil
+	}
+	rec, err := s.Find(ctx, c.ID)
+	if errors.Is(err, core.ErrNotFound) || err == nil && rec.State() == core.Free {
+		return core.Claimed{}, nil
+	}
+	return core.Claimed{Record: rec}, err
+}
+
+// claim claims on q, again after a snapshot race. guard is the deadline that the server enforces on q's transaction,
+// "" outside one.
+func (s *Store) claim(ctx context.Context, q querier, c core.Claim, guard string) (core.Claimed, error) {
+	if s.dialect == sqlite {
+		return s.claimSQLite(ctx, q, c)
+	}
+	for range maxTries {
+		claimed, err := s.claimPostgres(ctx, q, c, guard)
+		if !errors.Is(err, errRace) {
+			return claimed, err
+		}
+	}
+	return core.Claimed{}, errRace
+}
+
+func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, guard string) (core.Claimed, error) {
+	space, key := lockKey(c.ID)
+	args := append(claimArgs(c), space, key)
+	statement := claimStatement
+	if guard != "" {
+		args = append(args, guard)
+		statement = claimGuarded
+		if s.connectionCheck.Load() == 1 {
+			statement = claimGuardedChecked
+		}
+	}
+	var lock sql.NullBool
+	var won flag
+	var now instant
+	var scan recordScan
+	err := q.QueryRowContext(ctx, s.dialect.sql(statement), args...).
+		Scan(append([]any{&lock, &won, &now}, scan.targets()...)...)
+	switch {
+	case err != nil:
+		return core.Claimed{}, err
+	case bool(won):
+		return core.Claimed{Won: true, Record: wonRecord(c, 1, now.Time)}, nil
+	case scan.id == nil && lock.Bool:
+		return core.Claimed{}, errRace
+	case scan.id == nil:
+		return core.Claimed{Busy: true}, nil
+	}
+	rec, err := scan.record(now.Time)
+	if err != nil || rec.State() != core.Free {
+		return core.Claimed{Record: rec}, err
+	}
+
+	var fence sql.NullInt64
+	err = q.QueryRowContext(ctx, s.dialect.sql(takeOverPostgres), append(claimArgs(c), rec.Fence, space, key)...).
+		Scan(&lock, &fence, &now)
+	switch {
+	case err != nil:
+		return core.Claimed{}, err
+	case fence.Valid:
+		return core.Claimed{Won: true, Record: wonRecord(c, fence.Int64, now.Time)}, nil
+	case lock.Bool:
+		return core.Claimed{}, errRace // taken, settled or dropped in between
+	}
+	return core.Claimed{Busy: true}, nil
+}
+
+func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.Claimed, error) {
+	n, err := s.exec(ctx, q, insertSQLite, claimArgs(c)...)
+	if err != nil {
+		return core.Claimed{}, err
+	}
+	rec, err := s.find(ctx, q, c.ID)
+	switch {
+	case err != nil:
+		return core.Claimed{}, err
+	case n == 1:
+		return core.Claimed{Won: true, Record: rec}, nil
+	case rec.State() != core.Free:
+		return core.Claimed{Record: rec}, nil
+	}
+	n, err = s.exec(ctx, q, takeOver, append(claimArgs(c), rec.Fence)...)
+	if err != nil || n == 0 { // 0: the clock went back by a hair
+		return core.Claimed{Record: rec}, err
+	}
+	rec, err = s.find(ctx, q, c.ID)
+	return core.Claimed{Won: true, Record: rec}, err
+}
+
+// guardOf is the server's bound on a transaction that does nothing, in milliseconds: the attempt's deadline.
+func guardOf(deadline time.Duration) string { return strconv.FormatInt(deadline.Milliseconds(), 10) }

@@ -1,0 +1,13 @@
+// Package gormstore keeps idempotency records in PostgreSQL (13 or later), or in SQLite as an embedded default, over
+// GORM. The driver is the app's own.
+//
+// A Rollback handler writes through the attempt's transaction:
+//
+//	tx := gormstore.Tx(c.Request.Context())
+//	tx.Create(&payment)
+//
+// Record and rows commit together or not at all. A write that carries the attempt's context but goes over another
+// connection is refused by the write guard, which New installs.
+//
+// The store runs its own statements on the pool below GORM: past the app's callbacks, plugins, replicas and loggers.
+package gormstore

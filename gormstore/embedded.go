@@ -1,0 +1,96 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/auth19/idem/core"
+)
+
+// embedded is what SQLite needs beyond statements: one writer at a time, which waits in Go and not in the file's lock;
+// the attempts that are running in this process, so that a repeat is told so at once; and the proof that there is no
+// other process.
+type embedded struct {
+	writer chan struct{} // holds a token while somebody writes
+	owner  *sql.Conn     // holds the lock file; nil for a database in memory
+
+	mu      sync.Mutex
+	running map[core.ID]struct{}
+}
+
+// openEmbedded takes the file of the pool for this process. A connection of its own keeps an exclusive lock on a
+// small database beside the file: the operating system drops the lock when the process ends, however it ends.
+func openEmbedded(pool *sql.DB) (*embedded, error) {
+	e := &embedded{writer: make(chan struct{}, 1), running: make(map[core.ID]struct{})}
+	ctx := context.Background()
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("idem: gormstore.New: open the SQLite file: %w", err)
+	}
+	var file string
+	err = conn.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&file)
+	if err == nil && file == "" {
+		return e, conn.Close()
+	}
+	if err == nil {
+		_, err = conn.ExecContext(ctx, "ATTACH DATABASE ? AS idem_owner", file+"-owner")
+	}
+	for _, statement := range []string{
+		"PRAGMA idem_owner.busy_timeout = 0",
+		"PRAGMA idem_owner.locking_mode = EXCLUSIVE", // the lock of the next write is kept
+		"PRAGMA idem_owner.user_version = 1",
+	} {
+		if err == nil {
+			_, err = conn.ExecContext(ctx, statement)
+		}
+	}
+	if err != nil {
+		discard(conn)
+		return nil, fmt.Errorf("idem: gormstore.New: the SQLite file %s is in use by another process or store; one process "+
+			"per file, use PostgreSQL for several: %w", file, err)
+	}
+	e.owner = conn
+	return e, nil
+}
+
+func (e *embedded) close() error {
+	if e.owner == nil {
+		return nil
+	}
+	discard(e.owner)
+	return nil
+}
+
+// errWriterBusy: another attempt has the one writer of SQLite.
+var errWriterBusy = errors.New("idem: gormstore: SQLite has one writer, and it is busy")
+
+func (e *embedded) lockWriter(ctx context.Context) error {
+	select {
+	case e.writer <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", errWriterBusy, ctx.Err())
+	}
+}
+
+func (e *embedded) unlockWriter() { <-e.writer }
+
+func (e *embedded) isRunning(id core.ID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, running := e.running[id]
+	return running
+}
+
+func (e *embedded) setRunning(id core.ID, running bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if running {
+		e.running[id] = struct{}{}
+	} else {
+		delete(e.running, id)
+	}
+}

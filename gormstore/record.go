@@ -1,0 +1,116 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// plain is the encoding of answers as they are. A release that seals them adds another.
+const plain = 1
+
+// recordScan takes recordColumns.
+type recordScan struct {
+	id, scope, owner, hash, headers, body []byte
+	fence                                 sql.NullInt64
+	state, recovery, hashVersion          sql.NullInt16
+	status, encoding                      sql.NullInt16
+	method, route                         sql.NullString
+	created, lease, deadline              instant
+	expires, purge                        instant
+	partial                               flag
+}
+
+func (s *recordScan) targets() []any {
+	return []any{&s.id, &s.scope, &s.owner, &s.fence, &s.state, &s.recovery, &s.method, &s.route, &s.hashVersion, &s.hash,
+		&s.created, &s.lease, &s.deadline, &s.expires, &s.purge, &s.status, &s.partial, &s.encoding, &s.headers, &s.body}
+}
+
+// record returns what was read at now.
+func (s *recordScan) record(now time.Time) (core.Record, error) {
+	rec := core.Record{
+		Ticket: core.Ticket{Fence: s.fence.Int64}, Method: s.method.String, Route: s.route.String,
+		Recovery: core.Recovery(s.recovery.Int16), Stored: core.State(s.state.Int16),
+		Hash:      core.CommandHash{Version: s.hashVersion.Int16},
+		CreatedAt: s.created.Time, LeaseUntil: s.lease.Time, Deadline: s.deadline.Time,
+		ExpiresAt: s.expires.Time, PurgeAt: s.purge.Time, Now: now,
+	}
+	if len(s.id) != len(rec.ID) || len(s.scope) != len(rec.Scope) || len(s.owner) != len(rec.Owner) ||
+		len(s.hash) != len(rec.Hash.Sum) {
+		return core.Record{}, errors.New("idem: gormstore: a record has an id, scope, owner or hash of the wrong length")
+	}
+	if s.encoding.Int16 != plain {
+		return core.Record{}, fmt.Errorf("idem: gormstore: a record has the answer encoding %d of a newer release",
+			s.encoding.Int16)
+	}
+	copy(rec.ID[:], s.id)
+	copy(rec.Scope[:], s.scope)
+	copy(rec.Owner[:], s.owner)
+	copy(rec.Hash.Sum[:], s.hash)
+	rec.Answer = core.Answer{Status: int(s.status.Int16), Body: s.body, Partial: bool(s.partial)}
+	if len(s.headers) > 0 {
+		if err := json.Unmarshal(s.headers, &rec.Answer.Header); err != nil {
+			return core.Record{}, fmt.Errorf("idem: gormstore: a record has unreadable headers: %w", err)
+		}
+	}
+	return rec, nil
+}
+
+// encodeHeaders returns the stored form of an answer's headers, nil for none.
+func encodeHeaders(h http.Header) ([]byte, error) {
+	if len(h) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(h)
+}
+
+// Find implements [core.Store].
+func (s *Store) Find(ctx context.Context, id core.ID) (core.Record, error) {
+	return s.find(ctx, s.pool, id)
+}
+
+func (s *Store) find(ctx context.Context, q querier, id core.ID) (core.Record, error) {
+	var now instant
+	var scan recordScan
+	err := q.QueryRowContext(ctx, s.dialect.sql(find), id[:]).Scan(append([]any{&now}, scan.targets()...)...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return core.Record{}, core.ErrNotFound
+	}
+	if err != nil {
+		return core.Record{}, err
+	}
+	return scan.record(now.Time)
+}
+
+// List implements [core.Store].
+func (s *Store) List(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
+	statement, args := list, []any{limit}
+	if after != (core.ID{}) {
+		statement, args = listAfter, []any{limit, after[:]}
+	}
+	rows, err := s.pool.QueryContext(ctx, s.dialect.sql(statement), args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var records []core.Record
+	for rows.Next() {
+		var now instant
+		var scan recordScan
+		if err := rows.Scan(append([]any{&now}, scan.targets()...)...); err != nil {
+			return nil, err
+		}
+		rec, err := scan.record(now.Time)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, rec)
+	}
+	return records, rows.Err()
+}

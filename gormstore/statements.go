@@ -1,0 +1,128 @@
+package gormstore
+
+// The store's statements. A record is found by its primary key in every statement of a request, so that each of them
+// touches one shard of a distributed database. $1 is always the record's id.
+
+// recordColumns are read by scanRecord, in this order.
+const recordColumns = `r.id, r.scope, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version,
+	r.command_hash, r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial,
+	r.answer_encoding, r.headers, r.body`
+
+// insertColumns and insertValues make the record of a first attempt out of claimArgs.
+const (
+	insertColumns = `(id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash, created_at,
+	lease_until, deadline_at)`
+	insertValues = `$1{bytes}, $2{bytes}, $3{bytes}, 1, 1, $4{int}, $5{text}, $6{text}, $7{int}, $8{bytes}, c.now,
+	c.now + $9{µs}, c.now + $10{µs}`
+)
+
+// isFree is true of a record whose key can be claimed by any command: settled as not applied, or past its tombstone.
+const isFree = `(r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= {now})`
+
+// isUnknown is true of a record whose state is core.Unknown by now, swept or not (T-4).
+const isUnknown = `(r.state = 3 OR r.state = 1 AND r.recovery = 3 AND r.lease_until <= {now})`
+
+const (
+	// takeOver gives a free record to a new attempt; everything of its old life goes. $11 is the fence that was seen.
+	takeOver = `UPDATE idempotency_record AS r SET scope = $2, owner = $3, fence = r.fence + 1, state = 1,
+	recovery = $4{int}, method = $5, route = $6, hash_version = $7{int}, command_hash = $8, created_at = {now},
+	lease_until = {now} + $9{µs}, deadline_at = {now} + $10{µs}, expires_at = NULL, purge_at = NULL, status = 0,
+	partial = false, answer_encoding = 1, headers = NULL, body = NULL
+WHERE r.id = $1 AND r.fence = $11{long} AND ` + isFree
+
+	find = `SELECT {now}, ` + recordColumns + ` FROM idempotency_record r WHERE r.id = $1`
+
+	renew = `UPDATE idempotency_record AS r SET lease_until = CASE
+	WHEN {now} + $4{µs} < r.deadline_at THEN {now} + $4{µs} ELSE r.deadline_at END
+WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1`
+
+	// complete does not ask whether the lease has run out, nor whether the record counts as unknown: an owner that
+	// wakes late and unsettled may still complete (X-2).
+	complete = `UPDATE idempotency_record AS r SET state = 2, status = $4{int}, partial = $5{bool},
+	headers = $6{bytes}, body = $7{bytes}, expires_at = {now} + $8{µs}, purge_at = {now} + $9{µs}
+WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)`
+
+	park = `UPDATE idempotency_record AS r SET state = 3
+WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)`
+
+	release = `DELETE FROM idempotency_record AS r WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1`
+
+	releaseOwner = `DELETE FROM idempotency_record AS r WHERE r.id = $1 AND r.owner = $2 AND r.state = 1`
+
+	list = `SELECT {now}, ` + recordColumns + ` FROM idempotency_record r
+WHERE ` + isUnknown + ` AND r.state IN (1, 3)
+ORDER BY r.created_at, r.id LIMIT $1`
+
+	listAfter = `SELECT {now}, ` + recordColumns + ` FROM idempotency_record r
+WHERE ` + isUnknown + ` AND r.state IN (1, 3)
+	AND (r.created_at, r.id) > (SELECT a.created_at, a.id FROM idempotency_record a WHERE a.id = $2)
+ORDER BY r.created_at, r.id LIMIT $1`
+
+	settle = `UPDATE idempotency_record AS r SET state = $3{int}, fence = r.fence + 1, status = $4{int},
+	partial = false, headers = $5{bytes}, body = $6{bytes}, expires_at = {now} + $7{µs}, purge_at = {now} + $8{µs}
+WHERE r.id = $1 AND r.fence = $2 AND ` + isUnknown + ` AND r.lease_until <= {now} AND r.deadline_at <= {now}`
+
+	appendSettlement = `INSERT INTO idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence,
+	before_state, after_fence, after_state, after_status)
+VALUES ($1, {now}, $2, $3, $4, $5, $6, $7, $8)`
+
+	// bury turns completed records past retention into tombstones. Those without a tombstone are dropped by drop.
+	bury = `UPDATE idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false
+WHERE r.id IN (SELECT e.id FROM idempotency_record e WHERE e.state = 2 AND e.expires_at <= {now}
+	ORDER BY e.expires_at LIMIT $1 {skip locked})`
+
+	drop = `DELETE FROM idempotency_record AS r
+WHERE r.id IN (SELECT e.id FROM idempotency_record e WHERE e.state IN (4, 5) AND e.purge_at <= {now}
+	ORDER BY e.purge_at LIMIT $1 {skip locked})`
+)
+
+// insertSQLite claims on SQLite, where there is one writer and nothing to be raced.
+const insertSQLite = `INSERT INTO idempotency_record ` + insertColumns + `
+SELECT ` + insertValues + ` FROM (SELECT {now} AS now) c WHERE true
+ON CONFLICT (id) DO NOTHING`
+
+// lockSpace is the first half of the advisory locks of records: the library's own namespace.
+const lockSpace = 0x4944454d // "IDEM"
+
+// claimPostgres claims in one statement, and returns the row that is there already otherwise. The primary key is the
+// judge. The advisory lock only lets a loser go at once, instead of waiting for the owner's uncommitted row with a
+// connection in its hand; it is taken only where no row is visible, so that repeats of a completed command take none.
+//
+// It returns one row: lock (NULL: not tried), won, now, and the columns of the row that was there. With the lock and
+// neither a row won nor one visible, the row was committed after the statement's snapshot: claim again.
+const claimPostgres = `WITH there AS MATERIALIZED (
+	SELECT r.id FROM idempotency_record r WHERE r.id = $1
+), c AS MATERIALIZED (
+	SELECT clock_timestamp() AS now,
+		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_try_advisory_xact_lock($11::int, $12::int) END AS lock
+		/*guard*/
+), won AS (
+	INSERT INTO idempotency_record ` + insertColumns + `
+	SELECT ` + insertValues + ` FROM c WHERE c.lock
+	ON CONFLICT (id) DO NOTHING RETURNING id
+)
+SELECT c.lock, won.id IS NOT NULL, c.now, ` + recordColumns + `
+FROM c LEFT JOIN won ON true LEFT JOIN idempotency_record r ON r.id = $1`
+
+// claimGuard bounds how long the server keeps the transaction of an attempt whose process or host is gone, for this
+// transaction only (a session may belong to a pooler). client_connection_check_interval is there from PostgreSQL 14 on
+// and not on every system.
+const (
+	claimGuard = `, set_config('idle_in_transaction_session_timeout', $13::text, true),
+		set_config('tcp_user_timeout', '10000', true)`
+	claimGuardCheck = `, set_config('client_connection_check_interval', '500', true)`
+)
+
+// takeOverPostgres does a takeOver under the record's advisory lock: another one's transaction may hold the row.
+const takeOverPostgres = `WITH c AS MATERIALIZED (
+	SELECT pg_try_advisory_xact_lock($12::int, $13::int) AS lock
+), won AS (
+	` + takeOver + ` AND (SELECT c.lock FROM c) RETURNING r.fence, r.created_at
+)
+SELECT c.lock, won.fence, won.created_at FROM c LEFT JOIN won ON true`
+
+// tryLock takes the record's advisory lock if nobody holds it; only the primary's word counts.
+const tryLock = `SELECT pg_try_advisory_xact_lock($1::int, $2::int), pg_is_in_recovery()`
+
+// waitLock waits for the record's advisory lock.
+const waitLock = `SELECT pg_advisory_xact_lock($1::int, $2::int)`

@@ -1,0 +1,161 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+)
+
+// Store keeps records in the database of a *gorm.DB. It is a [core.Store], [core.Transactor] and [core.Validator],
+// and is safe for use by any number of goroutines.
+type Store struct {
+	db      *gorm.DB // the app's, only for handing out attempts' transactions
+	pool    *sql.DB  // the primary's pool, below GORM
+	dialect *dialect
+
+	attempts chan struct{} // PostgreSQL: places for attempts' transactions; nil: no bound
+	embedded *embedded     // SQLite only
+
+	// connectionCheck says whether the server has client_connection_check_interval: 0 not asked yet, 1 yes, 2 no.
+	connectionCheck atomic.Int32
+}
+
+var (
+	_ core.Transactor = (*Store)(nil)
+	_ core.Validator  = (*Store)(nil)
+)
+
+// New returns a store on db and installs the write guard there. It creates no table and starts nothing: see
+// [Migrate]. On SQLite it makes this process the only one on the file, until Close.
+//
+// Set the limits of the connection pool before. The pool needs at least two connections on PostgreSQL and three on
+// SQLite, where one proves that the file is this process's. Of a limited pool on PostgreSQL, one connection in four (at least one) is kept free of attempts' transactions, so that a handler that goes over another
+// connection waits for that one and not for itself.
+//
+// Errors: db is neither PostgreSQL nor SQLite; the pool is too small; another process uses the SQLite file.
+func New(db *gorm.DB) (*Store, error) {
+	d, err := dialectOf(db.Dialector.Name())
+	if err != nil {
+		return nil, err
+	}
+	pool, err := db.DB()
+	if err != nil {
+		return nil, fmt.Errorf("idem: gormstore.New: the database has no *sql.DB below it: %w", err)
+	}
+	limit := pool.Stats().MaxOpenConnections
+	if need := d.connections; limit > 0 && limit < need {
+		return nil, fmt.Errorf("idem: gormstore.New: SetMaxOpenConns(%d) leaves no connection to answer a repeat while an "+
+			"attempt is running; use at least %d", limit, need)
+	}
+	if err := db.Use(WriteGuard()); err != nil && !errors.Is(err, gorm.ErrRegistered) {
+		return nil, fmt.Errorf("idem: gormstore.New: install the write guard: %w", err)
+	}
+	s := &Store{db: db, pool: pool, dialect: d}
+	if d == sqlite {
+		s.embedded, err = openEmbedded(pool)
+		return s, err
+	}
+	if limit > 0 {
+		s.attempts = make(chan struct{}, limit-max(1, limit/4))
+	}
+	return s, nil
+}
+
+// Close gives the SQLite file free for another process. The database itself stays open: it is the app's. On
+// PostgreSQL there is nothing to close.
+func (s *Store) Close() error {
+	if s.embedded == nil {
+		return nil
+	}
+	return s.embedded.close()
+}
+
+// querier is what statements run on: the pool, or the connection of a transaction.
+type querier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// exec runs a statement that changes at most a few rows, and returns how many.
+func (s *Store) exec(ctx context.Context, q querier, statement string, args ...any) (int64, error) {
+	result, err := q.ExecContext(ctx, s.dialect.sql(statement), args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// write runs fn where writing is allowed: on PostgreSQL at once, on SQLite when this process's one writer is free.
+// fn runs again after a serialization failure or deadlock, which left nothing behind.
+func (s *Store) write(ctx context.Context, fn func(q querier) error) error {
+	if s.embedded != nil {
+		if err := s.embedded.lockWriter(ctx); err != nil {
+			return err
+		}
+		defer s.embedded.unlockWriter()
+	}
+	return retry(ctx, func() error { return fn(s.pool) })
+}
+
+// inTx runs fn in a transaction of the store's own, at read committed on PostgreSQL: what fn reads after it has a
+// lock must be as new as the lock.
+func (s *Store) inTx(ctx context.Context, fn func(q querier) error) error {
+	return s.write(ctx, func(querier) error {
+		opts := &sql.TxOptions{Isolation: sql.LevelReadCommitted}
+		if s.dialect == sqlite {
+			opts.Isolation = sql.LevelSerializable // BEGIN IMMEDIATE
+		}
+		tx, err := s.pool.BeginTx(ctx, opts)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }() // does nothing after a commit
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return tx.Commit()
+	})
+}
+
+// maxTries bounds how often the store runs a statement of its own again: a lost snapshot race, a serialization
+// failure, a deadlock.
+const maxTries = 16
+
+// retry runs fn again after a serialization failure or a deadlock.
+func retry(ctx context.Context, fn func() error) error {
+	for try := 1; ; try++ {
+		err := fn()
+		if err == nil || try == maxTries || ctx.Err() != nil || !isConflict(err) {
+			return err
+		}
+	}
+}
+
+// sqlState returns the SQLSTATE of an error from PostgreSQL, "" for any other error.
+func sqlState(err error) string {
+	if e, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); ok {
+		return e.SQLState()
+	}
+	return ""
+}
+
+// isConflict reports a failure that another try of the same transaction may not have: serialization, deadlock.
+func isConflict(err error) bool { return strings.HasPrefix(sqlState(err), "40") }
+
+// isRetryable reports the failures after which the whole command may be repeated as it was: class 40, lock not
+// available, operator intervention.
+func isRetryable(err error) bool {
+	state := sqlState(err)
+	return strings.HasPrefix(state, "40") || state == "55P03" || strings.HasPrefix(state, "57")
+}

@@ -1,0 +1,383 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+)
+
+// tx is the transaction of a Rollback attempt: a connection of its own, on which the store says BEGIN and COMMIT
+// itself. database/sql's own transactions tie COMMIT to a context; this one is never cancelled.
+type tx struct {
+	store  *Store
+	conn   *conn
+	ticket core.Ticket
+
+	ending sync.Mutex // one end at a time: Commit, Rollback, the deadline
+	ended  bool
+}
+
+// Begin implements [core.Transactor]: BEGIN, the claim, a savepoint.
+func (s *Store) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
+	if s.embedded != nil {
+		if claimed, err := s.peek(ctx, c); err != nil || claimed.Busy || claimed.Record.Stored != 0 {
+			return nil, claimed, err
+		}
+		if err := s.embedded.lockWriter(ctx); err != nil {
+			return nil, core.Claimed{}, err
+		}
+	}
+	if s.attempts != nil {
+		select {
+		case s.attempts <- struct{}{}:
+		case <-ctx.Done():
+			return nil, core.Claimed{}, fmt.Errorf("idem: gormstore: all connections for attempts are taken: %w", ctx.Err())
+		}
+	}
+	var t *tx
+	var claimed core.Claimed
+	err := retry(ctx, func() (err error) {
+		t, claimed, err = s.begin(ctx, c)
+		return err
+	})
+	if t == nil {
+		s.leaveAttempt()
+		if errors.Is(err, errRace) {
+			return nil, core.Claimed{Busy: true}, nil
+		}
+		return nil, claimed, err
+	}
+	if s.embedded != nil {
+		s.embedded.setRunning(c.ID, true)
+	}
+	return t, claimed, nil
+}
+
+// leaveAttempt gives back what an attempt takes beside its connection.
+func (s *Store) leaveAttempt() {
+	if s.attempts != nil {
+		<-s.attempts
+	}
+	if s.embedded != nil {
+		s.embedded.unlockWriter()
+	}
+}
+
+func (s *Store) begin(ctx context.Context, c core.Claim) (_ *tx, claimed core.Claimed, err error) {
+	own, err := s.pool.Conn(ctx)
+	if err != nil {
+		return nil, core.Claimed{}, err
+	}
+	keep := false
+	defer func() {
+		if !keep {
+			rollback(own)
+		}
+	}()
+	if s.dialect == postgres {
+		if err := s.probeConnectionCheck(ctx, own); err != nil {
+			return nil, core.Claimed{}, err
+		}
+	}
+	begin := "BEGIN"
+	if s.dialect == sqlite {
+		begin = "BEGIN IMMEDIATE"
+	}
+	if _, err := own.ExecContext(ctx, begin); err != nil {
+		return nil, core.Claimed{}, err
+	}
+	if claimed, err = s.claim(ctx, own, c, guardOf(c.Deadline)); err != nil || !claimed.Won {
+		return nil, claimed, err
+	}
+	if _, err := own.ExecContext(ctx, "SAVEPOINT idem_handler"); err != nil {
+		return nil, core.Claimed{}, err
+	}
+	keep = true
+	t := &tx{store: s, ticket: claimed.Record.Ticket}
+	t.conn = &conn{sql: own, dialect: s.dialect, alive: t.alive}
+	return t, claimed, nil
+}
+
+// probeConnectionCheck finds out once whether the server can look after a client that went away (PostgreSQL 14).
+func (s *Store) probeConnectionCheck(ctx context.Context, c *sql.Conn) error {
+	if s.connectionCheck.Load() != 0 {
+		return nil
+	}
+	_, err := c.ExecContext(ctx, "SELECT set_config('client_connection_check_interval', '500', true)")
+	switch {
+	case err == nil:
+		s.connectionCheck.Store(1)
+	case sqlState(err) != "": // unknown parameter, or not on this system
+		s.connectionCheck.Store(2)
+	default:
+		return err
+	}
+	return nil
+}
+
+// endTimeout bounds a ROLLBACK. A connection that does not answer is dropped, and the server rolls back by itself.
+const endTimeout = 5 * time.Second
+
+// rollback ends the transaction on c, if there is one, and gives the connection back.
+func rollback(c *sql.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	if _, err := c.ExecContext(ctx, "ROLLBACK"); err != nil {
+		discard(c) // never a connection with an open transaction back into the pool
+		return
+	}
+	_ = c.Close()
+}
+
+// alive reports whether the transaction is still there on SQLite: outside it, its record is not.
+func (t *tx) alive(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	var one int
+	err := t.conn.sql.QueryRowContext(ctx, "SELECT 1 FROM idempotency_record WHERE id = ? AND owner = ? AND state = 1",
+		t.ticket.ID[:], t.ticket.Owner[:]).Scan(&one)
+	return err == nil
+}
+
+// end shuts the handler out and runs fn, once; later calls get errOver.
+func (t *tx) end(fn func() error) error {
+	t.ending.Lock()
+	defer t.ending.Unlock()
+	if t.ended {
+		return errOver
+	}
+	t.ended = true
+	t.conn.mu.Lock() // waits for a statement that is under way; the handler's context ends those at the deadline
+	t.conn.over = true
+	t.conn.mu.Unlock()
+	return fn()
+}
+
+// leave gives everything back. The connection must be out of its transaction, or discarded.
+func (t *tx) leave() {
+	if t.store.embedded != nil {
+		t.store.embedded.setRunning(t.ticket.ID, false)
+	}
+	t.store.leaveAttempt()
+}
+
+// undo rolls back and leaves.
+func (t *tx) undo() {
+	rollback(t.conn.sql)
+	t.leave()
+}
+
+// Rollback implements [core.Tx].
+func (t *tx) Rollback() error {
+	err := t.end(func() error {
+		t.undo()
+		return nil
+	})
+	if err != nil && !errors.Is(err, errOver) {
+		return err
+	}
+	if retryable, _ := t.conn.failure(); retryable != nil {
+		return fmt.Errorf("%w: %w", core.ErrRetryable, retryable)
+	}
+	return nil
+}
+
+// Commit implements [core.Tx].
+func (t *tx) Commit(ctx context.Context, c core.Completion, undoRows bool) error {
+	return t.end(func() error {
+		if err := t.record(ctx, c, undoRows); err != nil {
+			t.undo()
+			return err
+		}
+		return t.commit(ctx)
+	})
+}
+
+// record writes the answer into the transaction. Whatever fails here, nothing has been committed.
+func (t *tx) record(ctx context.Context, c core.Completion, undoRows bool) error {
+	retryable, lost := t.conn.failure()
+	switch {
+	case retryable != nil:
+		return fmt.Errorf("%w: %w", core.ErrRetryable, retryable)
+	case lost != nil:
+		return fmt.Errorf("%w: %w", core.ErrAborted, lost)
+	}
+	args, err := completionArgs(c)
+	if err != nil {
+		return fmt.Errorf("%w: %w", core.ErrAborted, err)
+	}
+	if undoRows {
+		if _, err := t.conn.sql.ExecContext(ctx, "ROLLBACK TO SAVEPOINT idem_handler"); err != nil {
+			return notCommitted(err)
+		}
+	}
+	n, err := t.store.exec(ctx, t.conn.sql, complete, append(ownedBy(t.ticket), args...)...)
+	switch {
+	case err != nil:
+		return notCommitted(err)
+	case n != 1:
+		return fmt.Errorf("%w: its record is gone", core.ErrAborted)
+	}
+	return nil
+}
+
+// notCommitted classifies an error before COMMIT: an error of a statement is for good, unless it asks for a repeat; a
+// connection that broke may be another one next time.
+func notCommitted(err error) error {
+	if state := sqlState(err); state != "" && !isRetryable(err) && !strings.HasPrefix(state, "08") {
+		return fmt.Errorf("%w: %w", core.ErrAborted, err)
+	}
+	return fmt.Errorf("%w: %w", core.ErrRetryable, err)
+}
+
+// commit sends COMMIT and waits for its end as long as ctx allows. COMMIT goes on if it takes longer: a server that
+// waits for its standby is not to be interrupted.
+func (t *tx) commit(ctx context.Context) error {
+	outcome := make(chan error, 1)
+	go func() {
+		_, err := t.conn.sql.ExecContext(context.WithoutCancel(ctx), "COMMIT")
+		if err != nil {
+			rollback(t.conn.sql) // SQLite keeps the transaction open after some errors
+		} else {
+			_ = t.conn.sql.Close()
+		}
+		t.leave()
+		outcome <- err
+	}()
+	select {
+	case err := <-outcome:
+		if err == nil {
+			return nil
+		}
+		return t.readBack(ctx, err)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: COMMIT has not ended", core.ErrUnconfirmed)
+	}
+}
+
+// readBack finds out what became of a COMMIT that ended with err. What the server itself refused is not
+// committed; after anything else the record is read on the primary, and that it is absent counts only once the old
+// backend is known to be gone, because the record's lock could be had.
+func (t *tx) readBack(ctx context.Context, err error) error {
+	if state := sqlState(err); state != "" && !strings.HasPrefix(state, "57") && !strings.HasPrefix(state, "08") {
+		return notCommitted(err)
+	}
+	for pause := 5 * time.Millisecond; ; pause *= 2 {
+		committed, certain := t.look(ctx)
+		switch {
+		case committed:
+			return nil
+		case certain:
+			return fmt.Errorf("%w: %w", core.ErrRetryable, err)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w: %w", core.ErrUnconfirmed, err)
+		}
+	}
+}
+
+// look reads whether this attempt's record is committed, and whether that is certain if it is not.
+func (t *tx) look(ctx context.Context) (committed, certain bool) {
+	s := t.store
+	lockErr := s.inTx(ctx, func(q querier) error {
+		locked := true // SQLite: the writer's lock says as much
+		if s.dialect == postgres {
+			var standby bool
+			space, key := lockKey(t.ticket.ID)
+			if err := q.QueryRowContext(ctx, tryLock, space, key).Scan(&locked, &standby); err != nil {
+				return err
+			}
+			locked = locked && !standby
+		}
+		rec, err := s.find(ctx, q, t.ticket.ID)
+		switch {
+		case err == nil && rec.Ticket == t.ticket && rec.Stored == core.Completed:
+			committed = true
+		case err == nil || errors.Is(err, core.ErrNotFound):
+			certain = locked
+		}
+		return nil
+	})
+	return committed && lockErr == nil, certain && lockErr == nil
+}
+
+type txKey struct{}
+
+// binding is what the context of an attempt carries.
+type binding struct {
+	tx   *tx
+	gorm *gorm.DB // a session of the app's db on the attempt's connection
+	raw  DBTX
+}
+
+// Bind implements [core.Tx].
+func (t *tx) Bind(ctx context.Context) context.Context {
+	session := t.store.db.Session(&gorm.Session{NewDB: true, Context: ctx})
+	session.Statement.ConnPool = t.conn
+	t.conn.attempt = context.WithValue(ctx, txKey{}, &binding{tx: t, gorm: session, raw: t.conn})
+	return t.conn.attempt
+}
+
+func bindingFrom(ctx context.Context) *binding {
+	b, _ := ctx.Value(txKey{}).(*binding)
+	return b
+}
+
+func txFrom(ctx context.Context) *tx {
+	if b := bindingFrom(ctx); b != nil {
+		return b.tx
+	}
+	return nil
+}
+
+// TxFrom returns the transaction of the Rollback attempt that ctx belongs to, bound to ctx; false outside one.
+func TxFrom(ctx context.Context) (*gorm.DB, bool) {
+	b := bindingFrom(ctx)
+	if b == nil {
+		return nil, false
+	}
+	return b.gorm.WithContext(ctx), true
+}
+
+// Tx returns the transaction of the Rollback attempt that ctx belongs to. What is written through it commits together
+// with the recorded answer, or not at all.
+//
+// Outside an attempt it panics: it never falls back to the plain database. The usual causes: the route is not
+// guarded with core.Rollback; ctx is not the request's, but context.Background() or a *gin.Context of an engine
+// without ContextWithFallback. Pass c.Request.Context() in Gin, c.Request().Context() in Echo.
+func Tx(ctx context.Context) *gorm.DB {
+	tx, ok := TxFrom(ctx)
+	if !ok {
+		panic("idem: gormstore.Tx: this context belongs to no Rollback attempt. Pass the request's context " +
+			"(c.Request.Context() in Gin, c.Request().Context() in Echo; a *gin.Context alone does not carry it), on a " +
+			"route whose policy says core.Rollback. In unit tests use gormstore.WithTx")
+	}
+	return tx
+}
+
+// SQLTx returns the transaction of the attempt that ctx belongs to for users of plain SQL or sqlc; false outside one.
+func SQLTx(ctx context.Context) (DBTX, bool) {
+	b := bindingFrom(ctx)
+	if b == nil {
+		return nil, false
+	}
+	return b.raw, true
+}
+
+// WithTx returns a context in which Tx, TxFrom and SQLTx find db, for unit tests of handlers and repositories. db is
+// usually a transaction that the test rolls back.
+func WithTx(ctx context.Context, db *gorm.DB) context.Context {
+	return context.WithValue(ctx, txKey{}, &binding{gorm: db, raw: db.Statement.ConnPool})
+}

@@ -1,0 +1,147 @@
+package gormstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// recordTables are the store's tables with the columns that this release needs.
+var recordTables = map[string][]string{
+	"idempotency_record": {"id", "scope", "owner", "fence", "state", "recovery", "method", "route", "hash_version",
+		"command_hash", "created_at", "lease_until", "deadline_at", "expires_at", "purge_at", "status", "partial",
+		"answer_encoding", "headers", "body"},
+	"idempotency_settlement": {"seq", "record_id", "settled_at", "settled_by", "reason", "before_fence", "before_state",
+		"after_fence", "after_state", "after_status"},
+}
+
+// Validate implements [core.Validator]: the tables are there, and the server keeps what it has confirmed (F-2). One
+// error names everything that is wrong.
+func (s *Store) Validate(ctx context.Context) error {
+	errs := s.missingColumns(ctx)
+	if s.dialect == postgres {
+		errs = append(errs, s.validatePostgres(ctx)...)
+	} else {
+		errs = append(errs, s.validateSQLite(ctx)...)
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("idem: gormstore: %w", errors.Join(errs...))
+}
+
+func (s *Store) missingColumns(ctx context.Context) []error {
+	var errs []error
+	for _, table := range slices.Sorted(maps.Keys(recordTables)) {
+		there, err := columnsOf(ctx, s, table)
+		switch {
+		case err != nil:
+			return append(errs, err)
+		case len(there) == 0:
+			errs = append(errs, fmt.Errorf("table %s is missing: run gormstore.Migrate", table))
+			continue
+		}
+		for _, column := range recordTables[table] {
+			if !slices.Contains(there, column) {
+				errs = append(errs, fmt.Errorf("table %s has no column %s: run gormstore.Migrate", table, column))
+			}
+		}
+	}
+	return errs
+}
+
+// columnsOf lists the columns of a table, none if there is no such table.
+func columnsOf(ctx context.Context, s *Store, table string) ([]string, error) {
+	query := "SELECT name FROM pragma_table_info($1)"
+	if s.dialect == postgres {
+		query = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped"
+	}
+	rows, err := s.pool.QueryContext(ctx, s.dialect.sql(query), table)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var columns []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		columns = append(columns, name)
+	}
+	return columns, rows.Err()
+}
+
+func (s *Store) validatePostgres(ctx context.Context) []error {
+	var standby bool
+	var version int
+	var fsync, commit string
+	err := s.pool.QueryRowContext(ctx, `SELECT pg_is_in_recovery(), current_setting('server_version_num')::int,
+	current_setting('fsync'), current_setting('synchronous_commit')`).Scan(&standby, &version, &fsync, &commit)
+	if err != nil {
+		return []error{err}
+	}
+	var errs []error
+	if standby {
+		errs = append(errs, errors.New("the server is in recovery, a standby: connect to the primary"))
+	}
+	if version < 13_00_00 {
+		errs = append(errs, fmt.Errorf("the server's version is %d: PostgreSQL 13 or later is needed", version/10000))
+	}
+	if fsync != "on" {
+		errs = append(errs, errors.New("fsync is off: a crash of the server would forget money; set fsync=on"))
+	}
+	if commit == "off" {
+		errs = append(errs, errors.New("synchronous_commit is off: a crash of the server would forget answers that were "+
+			"given; set it to on, for the database or the role at least"))
+	}
+	rows, err := s.pool.QueryContext(ctx, `SELECT relname FROM pg_class
+WHERE oid IN (to_regclass('idempotency_record'), to_regclass('idempotency_settlement')) AND relpersistence <> 'p'`)
+	if err != nil {
+		return append(errs, err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var table string
+		if err := rows.Scan(&table); err != nil {
+			return append(errs, err)
+		}
+		errs = append(errs, fmt.Errorf("table %s is UNLOGGED or temporary: a crash would empty it; ALTER TABLE %s SET LOGGED",
+			table, table))
+	}
+	return append(errs, nonNil(rows.Err())...)
+}
+
+func (s *Store) validateSQLite(ctx context.Context) []error {
+	if s.embedded.owner == nil {
+		return []error{errors.New("the database is in memory: its records end with the process; use a file")}
+	}
+	var journal string
+	var synchronous int
+	if err := s.pool.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&journal); err != nil {
+		return []error{err}
+	}
+	if err := s.pool.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&synchronous); err != nil {
+		return []error{err}
+	}
+	var errs []error
+	if !strings.EqualFold(journal, "wal") {
+		errs = append(errs, fmt.Errorf("journal_mode is %s: repeats would wait for a running attempt; add "+
+			"_pragma=journal_mode(wal) to the address of the database", journal))
+	}
+	if synchronous < 2 {
+		errs = append(errs, errors.New("synchronous is not FULL: a power failure would forget money; add "+
+			"_pragma=synchronous(full) to the address of the database"))
+	}
+	return errs
+}
+
+func nonNil(err error) []error {
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
