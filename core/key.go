@@ -1,0 +1,171 @@
+package core
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// KeyFormat says which keys a policy takes (contract K-3). Keys are compared byte for byte in either format.
+type KeyFormat uint8
+
+// The key formats.
+const (
+	AnyKey  KeyFormat = iota // 1 to 255 visible ASCII characters; the default
+	UUIDKey                  // only the 36 characters of a UUID (RFC 9562, section 4), of any version and letter case
+)
+
+// maxKeyLen is the longest key in characters, after unquoting (K-3).
+const maxKeyLen = 255
+
+// parseKey takes the key out of the header called name (K-1 to K-4). A value that starts with a quote must be a whole
+// RFC 9651 String; any other value is the key as it stands, because a bare UUID that starts with a digit is no
+// structured field at all. No detail of a problem repeats the key.
+func parseKey(header http.Header, name string, format KeyFormat) (string, *Problem) {
+	lines := header.Values(name)
+	if len(lines) > 1 {
+		return "", invalidKey("the header %s may be sent only once", name)
+	}
+	var key string
+	if len(lines) == 1 {
+		key = strings.Trim(lines[0], " \t")
+	}
+	switch {
+	case key == "":
+		return "", NewProblem(CodeKeyMissing, "the header "+name+" is required")
+	case key[0] == '"':
+		unquoted, fault := unquoteKey(key)
+		if fault != "" {
+			return "", invalidKey("%s: %s", name, fault)
+		}
+		key = unquoted
+	case strings.Contains(key, ","):
+		return "", invalidKey("%s: send one key, not a list; a comma needs quotes around the key", name)
+	}
+	switch {
+	case key == "" || len(key) > maxKeyLen:
+		return "", invalidKey("%s: the key has %d characters; 1 to %d are allowed", name, len(key), maxKeyLen)
+	case !isVisibleASCII(key):
+		return "", invalidKey("%s: the key may hold only visible ASCII characters, no space", name)
+	case format == UUIDKey && !isUUID(key):
+		return "", invalidKey("%s: this route takes only UUIDs as keys", name)
+	}
+	return key, nil
+}
+
+func invalidKey(format string, args ...any) *Problem {
+	return NewProblem(CodeKeyInvalid, fmt.Sprintf(format, args...))
+}
+
+// unquoteKey parses s, which starts with a quote, as an RFC 9651 String with nothing behind it (section 4.2.5). Which
+// characters the key may hold is for the caller to check. The fault is "" when there is none.
+func unquoteKey(s string) (key, fault string) {
+	escaped := false
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			escaped = true
+			if i++; i == len(s) || s[i] != '"' && s[i] != '\\' {
+				return "", `in a quoted key a backslash may stand only before \ or "`
+			}
+		case '"':
+			if i != len(s)-1 {
+				return "", "nothing may follow the quoted key, neither parameters nor a second key"
+			}
+			key = s[1:i]
+			if escaped {
+				key = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(key)
+			}
+			return key, ""
+		}
+	}
+	return "", "the closing quote is missing"
+}
+
+func isVisibleASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// isUUID reports whether s has the form 8-4-4-4-12 of hex digits.
+func isUUID(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i := range len(s) {
+		switch i {
+		case 8, 13, 18, 23:
+			if s[i] != '-' {
+				return false
+			}
+		default:
+			if !isHex(s[i]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+// keyInQuery reports whether a query carries a key, which would then stand in every access log (K-5): a parameter
+// called like DefaultHeader or like the configured header, in any case, with hyphens or underscores, percent-encoded
+// or not. It looks at the raw query, because [net/url] drops the parameters it cannot parse.
+func keyInQuery(rawQuery, header string) bool {
+	// Some servers split at semicolons as well.
+	for parameter := range strings.FieldsFuncSeq(rawQuery, func(r rune) bool { return r == '&' || r == ';' }) {
+		name, _, _ := strings.Cut(parameter, "=")
+		if spells(name, DefaultHeader) || spells(name, header) {
+			return true
+		}
+	}
+	return false
+}
+
+// spells reports whether the escaped name of a query parameter stands for header. What follows the name behind a
+// broken escape is not known, and counts as if it were not there.
+func spells(name, header string) bool {
+	for i := range len(header) {
+		c, rest, ok := unescapeByte(name)
+		if !ok || foldName(c) != foldName(header[i]) {
+			return false
+		}
+		name = rest
+	}
+	_, _, more := unescapeByte(name)
+	return !more
+}
+
+// unescapeByte decodes the first byte of s. It is not ok at the end of s and at a broken escape.
+func unescapeByte(s string) (c byte, rest string, ok bool) {
+	switch {
+	case s == "":
+		return 0, "", false
+	case s[0] != '%':
+		return s[0], s[1:], true
+	case len(s) < 3:
+		return 0, "", false
+	}
+	var decoded [1]byte
+	_, err := hex.Decode(decoded[:], []byte(s[1:3]))
+	return decoded[0], s[3:], err == nil
+}
+
+// foldName makes the spellings of a name alike: lower case, with hyphens.
+func foldName(c byte) byte {
+	switch {
+	case c == '_':
+		return '-'
+	case 'A' <= c && c <= 'Z':
+		return c + 'a' - 'A'
+	}
+	return c
+}
