@@ -1,0 +1,139 @@
+package core
+
+import (
+	"bytes"
+	"cmp"
+	"io"
+	"mime/multipart"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// canonicalJSON returns body in the one form that all JSON texts of the same meaning share (contract H-2): no white
+// space, strings in their shortest spelling, members sorted by name. Numbers keep every digit, and members of the same
+// name their order, since parsers differ in which of them they believe. It is not ok where body is no JSON text of
+// valid Unicode (RFC 8259, section 8.1), or is nested too deep.
+func canonicalJSON(body []byte) (canonical []byte, ok bool) {
+	canonical, err := jsontext.AppendFormat(make([]byte, 0, len(body)), body, jsontext.AllowDuplicateNames(true))
+	if err != nil || !sortMembers(canonical) {
+		return nil, false
+	}
+	return canonical, true
+}
+
+// maxJSONDepth is how deep JSON may be nested to be sorted; deeper bodies are compared as they came. The limit bounds
+// the work, since an object is copied once for each object around it, and is part of version 1 of the command hash.
+const maxJSONDepth = 128
+
+// jsonContainer is an object or array that is open, and where in it the scan is.
+type jsonContainer struct {
+	object       bool
+	members      int // how many members of outer objects were collected when it opened
+	start, colon int // of the current member
+}
+
+// jsonMember is a member of an object: its quoted name, a colon, its value.
+type jsonMember struct{ start, colon, end int }
+
+// sortMembers sorts the members of all objects by name, in place, inner objects first. json is valid and without white
+// space. It is not ok where json is nested too deep. The option ReorderRawObjects of jsontext is no substitute: it
+// sorts members of the same name by their values, so that {"a":1,"a":2} and {"a":2,"a":1} become one.
+func sortMembers(json []byte) (ok bool) {
+	open := make([]jsonContainer, 1, 16) // the first stands for what is around the whole text
+	members := make([]jsonMember, 0, 16)
+	var scratch []byte
+
+	for i := 0; i < len(json); i++ {
+		top := &open[len(open)-1]
+		switch c := json[i]; {
+		case c == '"':
+			i = stringEnd(json, i)
+		case c == '{' || c == '[':
+			if len(open) > maxJSONDepth {
+				return false
+			}
+			open = append(open, jsonContainer{object: c == '{', members: len(members), start: i + 1})
+		case c == ':':
+			top.colon = i
+		case c == ',' && top.object:
+			members = append(members, jsonMember{top.start, top.colon, i})
+			top.start = i + 1
+		case c == '}':
+			if i > top.start { // not the empty object
+				members = append(members, jsonMember{top.start, top.colon, i})
+			}
+			scratch = reorder(json, members[top.members:], scratch)
+			members = members[:top.members]
+			open = open[:len(open)-1]
+		case c == ']':
+			open = open[:len(open)-1]
+		}
+	}
+	return true
+}
+
+// stringEnd returns the offset of the quote that closes the string opened at i.
+func stringEnd(json []byte, i int) int {
+	for i++; json[i] != '"'; i++ {
+		if json[i] == '\\' {
+			i++
+		}
+	}
+	return i
+}
+
+// reorder sorts the members of one object in place and returns scratch for the next call.
+func reorder(json []byte, members []jsonMember, scratch []byte) []byte {
+	byName := func(a, b jsonMember) int {
+		// The offset keeps members of the same name in their order.
+		return cmp.Or(bytes.Compare(json[a.start:a.colon], json[b.start:b.colon]), a.start-b.start)
+	}
+	if slices.IsSortedFunc(members, byName) {
+		return scratch
+	}
+	start, end := members[0].start, members[len(members)-1].end
+	scratch = slices.Grow(scratch[:0], end-start)
+	slices.SortFunc(members, byName)
+	for i, m := range members {
+		if i > 0 {
+			scratch = append(scratch, ',')
+		}
+		scratch = append(scratch, json[m.start:m.end]...)
+	}
+	copy(json[start:], scratch)
+	return scratch
+}
+
+// canonicalMultipart returns the parts of a multipart body without what is between them: of each part its header
+// lines, sorted by name, and its content, neither of them decoded (contract H-3). It is not ok where body cannot be
+// parsed, or does not begin with its first boundary and end with its last: the parser of the standard library skips
+// what is before and behind them, and takes a body that breaks off in a part's header for complete.
+func canonicalMultipart(body []byte, boundary string) (canonical []byte, ok bool) {
+	framed := bytes.Trim(body, "\r\n")
+	inner, closed := bytes.CutSuffix(framed, []byte("--"+boundary+"--"))
+	if !closed || !bytes.HasPrefix(framed, []byte("--"+boundary)) || len(inner) > 0 && inner[len(inner)-1] != '\n' {
+		return nil, false
+	}
+	canonical = make([]byte, 0, len(body))
+	parts := multipart.NewReader(bytes.NewReader(body), boundary)
+	for {
+		part, err := parts.NextRawPart()
+		if err == io.EOF { // not errors.Is: a body that breaks off wraps io.EOF
+			return canonical, true
+		}
+		if err != nil {
+			return nil, false
+		}
+		content, err := io.ReadAll(part)
+		if err != nil {
+			return nil, false
+		}
+		canonical = appendCount(canonical, len(part.Header))
+		for _, name := range sortedKeys(part.Header) {
+			canonical = appendField(canonical, name)
+			canonical = appendFields(canonical, part.Header[name])
+		}
+		canonical = appendField(canonical, content)
+	}
+}

@@ -1,0 +1,457 @@
+package core
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"mime/multipart"
+	"net/textproto"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// CONTRACT H-2
+func TestJSONSameMeaning(t *testing.T) {
+	for _, group := range [][]string{
+		{`{}`, ` { } `, "\r\n{\t}\n"},
+		{`{"a":1,"b":2}`, `{"b":2,"a":1}`, `{ "b" : 2 , "a" : 1 }`},
+		{`{"a":{"b":1,"c":[{"d":2,"e":3}]}}`, `{"a":{"c":[{"e":3,"d":2}],"b":1}}`},
+		{`{"c":1,"a":{"z":1,"y":2},"b":3}`, `{"a":{"y":2,"z":1},"b":3,"c":1}`},
+		{`{"a":1,"ab":2,"":3,"\"":4,"A":5}`, `{"A":5,"\"":4,"":3,"ab":2,"a":1}`},
+		{`"A/é` + "\u2028" + `"`, `"\u0041\/\u00e9\u2028"`, `"\u0041\u002F\u00E9` + "\u2028" + `"`},
+		{`"😀"`, `"\ud83d\ude00"`, `"\uD83D\uDE00"`},
+		{`"\n\u0001"`, `"\u000a\u0001"`, `"\u000A\u0001"`},
+		{`{"amount":1}`, `{"\u0061mount":1}`},
+		{`{"a":"{\"b\":1,","b":"]}:"}`, `{"b":"]}:","a":"{\"b\":1,"}`},
+		{`{"a":"\\","b":"\\\""}`, `{"b":"\\\"","a":"\\"}`},
+		// members of one name keep their order; the others move freely around them
+		{`{"a":1,"a":2,"b":3}`, `{"b":3,"a":1,"a":2}`, `{"a":1,"b":3,"\u0061":2}`},
+		{`[]`, ` [ ] `},
+		{`0`, ` 0 `},
+	} {
+		for _, body := range group[1:] {
+			require.Equal(t, jsonHash(t, group[0]), jsonHash(t, body), "%s and %s", group[0], body)
+		}
+	}
+}
+
+// CONTRACT H-2
+func TestJSONManyMembersOfOneName(t *testing.T) {
+	var mixed, first, second []string
+	for i := range 100 {
+		a, b := fmt.Sprintf(`"a":%d`, i), fmt.Sprintf(`"b":%d`, i)
+		mixed, first, second = append(mixed, b, a), append(first, a), append(second, b)
+	}
+	object := func(members ...string) CommandHash { return jsonHash(t, "{"+strings.Join(members, ",")+"}") }
+	require.Equal(t, object(slices.Concat(first, second)...), object(mixed...))
+	slices.Reverse(first)
+	require.NotEqual(t, object(slices.Concat(first, second)...), object(mixed...))
+}
+
+// Trap 7: two amounts never share a hash.
+//
+// CONTRACT H-2
+func TestJSONOtherMeaning(t *testing.T) {
+	for _, group := range [][]string{
+		{`{"a":1}`, `{"a":2}`, `{"A":1}`, `{"a":"1"}`, `{"a":[1]}`, `{"a":{}}`, `{"a":true}`, `{"a":false}`},
+		{`{"a":null}`, `{}`, `{"a":0}`, `{"a":""}`, `{"a":[]}`, `{"a":{}}`, `null`, `[]`, `[null]`, `""`},
+		{`9007199254740992`, `9007199254740993`},
+		{`1E400`, `1E500`, `1e400`},
+		{`1.10`, `1.1`, `1.100`, `11e-1`},
+		{`100`, `1e2`, `1E2`, `1e+2`, `100.0`, `1.0e2`},
+		{`0`, `-0`, `0.0`, `0e1`},
+		{`12.500000000000000000000000000001`, `12.500000000000000000000000000002`},
+		{`{"a":{"amount":1}}`, `{"a":{"amount":2}}`, `{"a":{}}`},
+		{`[1,2]`, `[2,1]`, `[1,2,2]`, `[12]`, `[[1],2]`, `[1,[2]]`},
+		{`[{"a":1},{"a":2}]`, `[{"a":2},{"a":1}]`},
+		{`{"a":1,"b":2}`, `{"a":2,"b":1}`},
+		{`{"a":[1,{"b":2}]}`, `{"a":[{"b":2},1]}`, `{"a":[1],"b":2}`},
+		{`{"a":1,"a":2}`, `{"a":2,"a":1}`, `{"a":1}`, `{"a":2}`, `{"a":1,"a":2,"a":2}`, `{"a":1,"a":1}`},
+		{`{"b":[{"a":2,"a":1}]}`, `{"b":[{"a":1,"a":2}]}`},
+		{`"A"`, `"a"`, `"\\u0041"`, `"A "`},
+		{`"é"`, `"e\u0301"`}, // Unicode normalization is not part of JSON
+		{`"{}"`, `{}`},
+		{`"1"`, `1`},
+	} {
+		seen := map[CommandHash]string{}
+		for _, body := range group {
+			hash := jsonHash(t, body)
+			require.NotContains(t, seen, hash, body)
+			seen[hash] = body
+		}
+	}
+}
+
+// What is no JSON is the handler's to refuse, and compared as it came.
+//
+// CONTRACT H-2
+func TestJSONFallsBackToRawBytes(t *testing.T) {
+	for _, body := range []string{
+		``, ` `, `{`, `}`, `nul`, `{"a":1`, `{"a":1}}`, `{"a":1}{"a":1}`, `{"a":1} x`, `{"a":1,}`, `[1,]`, `{a:1}`, `{'a':1}`,
+		`01`, `1.`, `.5`, `+1`, `NaN`, `0x10`, `"a`, `"\x41"`, "\"\n\"", `/**/{}`, "\ufeff{}", "{}\x00",
+		"\"\xff\"", `"\ud800"`, `"\ude00\ud83d"`, "{\"\xff\":1}",
+	} {
+		_, ok := canonicalJSON([]byte(body))
+		require.False(t, ok, body)
+		require.Equal(t, jsonHash(t, body), jsonHash(t, body))
+		require.NotEqual(t, jsonHash(t, body), jsonHash(t, body+" "), "%q", body)
+	}
+	require.NotEqual(t, jsonHash(t, `"\ud800"`), jsonHash(t, `"\ud801"`))
+	require.NotEqual(t, jsonHash(t, "\"\xff\""), jsonHash(t, "\"\xfe\""))
+}
+
+// CONTRACT H-2
+func TestJSONDepth(t *testing.T) {
+	nested := func(depth int, inner string) string {
+		objects := depth / 2
+		return strings.Repeat(`[{"b":0,"a":`, objects) + strings.Repeat("[", depth%2) + inner +
+			strings.Repeat("]", depth%2) + strings.Repeat("}]", objects)
+	}
+	for _, depth := range []int{1, 2, maxJSONDepth - 1, maxJSONDepth, maxJSONDepth + 1, 9_999, 10_000, 10_001, 1_000_000} {
+		body := nested(depth, "1")
+		require.NotEqual(t, jsonHash(t, body), jsonHash(t, nested(depth, "2")))
+		require.NotEqual(t, jsonHash(t, body), jsonHash(t, nested(depth+2, "1")))
+		same := jsonHash(t, body) == jsonHash(t, strings.ReplaceAll(body, "[", "[ "))
+		require.Equal(t, depth <= maxJSONDepth, same, "depth %d", depth)
+	}
+	for _, bracket := range []string{"[", "{", `{"a":`, "]", "}"} { // never closed, or never opened
+		jsonHash(t, strings.Repeat(bracket, 10_000))
+	}
+}
+
+// jsonObject is a list of members, whose order does not count but for members of the same name.
+type jsonObject []namedValue
+
+type namedValue struct {
+	name  string
+	value any
+}
+
+// jsonNumber is a JSON number, digit by digit.
+type jsonNumber string
+
+// drawJSON draws a value made of nil, bool, jsonNumber, string, []any and jsonObject.
+func drawJSON(t *rapid.T, depth int) any {
+	kinds := 6
+	if depth == 0 {
+		kinds = 4
+	}
+	switch rapid.IntRange(0, kinds-1).Draw(t, "kind") {
+	case 0:
+		return nil
+	case 1:
+		return rapid.Bool().Draw(t, "bool")
+	case 2:
+		return jsonNumber(rapid.StringMatching(`-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,5})?([eE][+-]?[0-9]{1,3})?`).Draw(t, "number"))
+	case 3:
+		return rapid.String().Draw(t, "string")
+	case 4:
+		array := make([]any, rapid.IntRange(0, 4).Draw(t, "length"))
+		for i := range array {
+			array[i] = drawJSON(t, depth-1)
+		}
+		return array
+	default:
+		members := make(jsonObject, rapid.IntRange(0, 6).Draw(t, "members"))
+		for i := range members {
+			name := rapid.OneOf(rapid.SampledFrom([]string{"a", "b", "A", ""}), rapid.String()).Draw(t, "name")
+			members[i] = namedValue{name, drawJSON(t, depth-1)}
+		}
+		return members
+	}
+}
+
+// spellJSON writes value with white space, escapes and order of members as drawn.
+func spellJSON(t *rapid.T, value any) string {
+	space := func() string { return rapid.SampledFrom([]string{"", "", " ", "\r\n\t"}).Draw(t, "space") }
+	var text string
+	switch v := value.(type) {
+	case nil:
+		text = "null"
+	case bool:
+		text = fmt.Sprint(v)
+	case jsonNumber:
+		text = string(v)
+	case string:
+		text = spellString(t, v)
+	case []any:
+		elements := make([]string, len(v))
+		for i, element := range v {
+			elements[i] = spellJSON(t, element)
+		}
+		text = "[" + space() + strings.Join(elements, ",") + "]"
+	case jsonObject:
+		ofName := map[string][]any{} // in their order
+		for _, m := range v {
+			ofName[m.name] = append(ofName[m.name], m.value)
+		}
+		members := make([]string, len(v))
+		for i, m := range rapid.Permutation(v).Draw(t, "order") {
+			members[i] = space() + spellString(t, m.name) + space() + ":" + spellJSON(t, ofName[m.name][0])
+			ofName[m.name] = ofName[m.name][1:]
+		}
+		text = "{" + space() + strings.Join(members, ",") + "}"
+	}
+	return space() + text + space()
+}
+
+func spellString(t *rapid.T, s string) string {
+	if rapid.Bool().Draw(t, "escaped") {
+		var text strings.Builder
+		for _, unit := range utf16.Encode([]rune(s)) {
+			fmt.Fprintf(&text, `\u%04x`, unit)
+		}
+		return `"` + text.String() + `"`
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// changeJSON returns value with one thing changed.
+func changeJSON(t *rapid.T, value any) any {
+	switch v := value.(type) {
+	case nil:
+		return jsonNumber("0")
+	case bool:
+		return !v
+	case jsonNumber:
+		last := v[len(v)-1]
+		return v[:len(v)-1] + jsonNumber('0'+(last-'0'+1)%10)
+	case string:
+		return v + "x"
+	case []any:
+		if len(v) == 0 || rapid.Bool().Draw(t, "longer") {
+			return append(slices.Clone(v), nil)
+		}
+		changed := slices.Clone(v)
+		i := rapid.IntRange(0, len(v)-1).Draw(t, "element")
+		changed[i] = changeJSON(t, v[i])
+		return changed
+	case jsonObject:
+		if len(v) == 0 {
+			return jsonObject{{"a", nil}}
+		}
+		changed := slices.Clone(v)
+		m := &changed[rapid.IntRange(0, len(v)-1).Draw(t, "member")]
+		switch rapid.IntRange(0, 2).Draw(t, "change") {
+		case 0: // null against absent, and absent against anything
+			i := rapid.IntRange(0, len(v)-1).Draw(t, "absent")
+			return slices.Delete(changed, i, i+1)
+		case 1:
+			m.name += "x"
+		default:
+			m.value = changeJSON(t, m.value)
+		}
+		return changed
+	}
+	panic("unreachable")
+}
+
+// CONTRACT H-2
+func TestJSONSpellingDoesNotCount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := drawJSON(t, 4)
+		first, second := spellJSON(t, value), spellJSON(t, value)
+		one, ok := canonicalJSON([]byte(first))
+		if !ok {
+			t.Fatalf("not valid: %q", first)
+		}
+		other, ok := canonicalJSON([]byte(second))
+		if !ok || !bytes.Equal(one, other) {
+			t.Fatalf("%q is %q, but %q is %q", first, one, second, other)
+		}
+		changed := spellJSON(t, changeJSON(t, value))
+		if other, ok = canonicalJSON([]byte(changed)); !ok || bytes.Equal(one, other) {
+			t.Fatalf("%q and %q are both %q", first, changed, one)
+		}
+	})
+}
+
+// CONTRACT H-2
+func FuzzHashJSON(f *testing.F) {
+	for _, seed := range [][2]string{
+		{`{"a":1,"b":[1.10,1e2,null,true]}`, `{ "b": [1.10,1e2,null,true], "a": 1 }`},
+		{`{"a":1}`, `{"a":2}`},
+		{`{"a":null}`, `{}`},
+		{`{"a":1,"a":2}`, `{"a":2,"a":1}`},
+		{`"\u0041\/"`, `"A/"`},
+		{`"\ud800"`, "\"\xff\""},
+		{`[[[[{"b":{"d":1,"c":2},"a":""}]]]]`, `[[[[{"a":"","b":{"c":2,"d":1}}]]]]`},
+		{`9007199254740993`, `9007199254740992`},
+		{`{"a":`, ``},
+		{strings.Repeat("[", 200) + strings.Repeat("]", 200), strings.Repeat("{", 200)},
+	} {
+		f.Add([]byte(seed[0]), []byte(seed[1]))
+	}
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		requireHashesByMeaning(t, a, b)
+		requireHashesByMeaning(t, a, a)
+	})
+}
+
+// requireHashesByMeaning checks that two bodies have the same hash exactly where encoding/json reads the same values
+// from them, digit by digit, or where they are the same bytes.
+func requireHashesByMeaning(t *testing.T, a, b []byte) {
+	t.Helper()
+	same := jsonHash(t, string(a)) == jsonHash(t, string(b))
+	valueA, okA := decodeJSON(t, a)
+	valueB, okB := decodeJSON(t, b)
+	if okA && okB {
+		require.Equal(t, reflect.DeepEqual(valueA, valueB), same, "%q and %q", a, b)
+	}
+	if bytes.Equal(a, b) {
+		require.True(t, same)
+	}
+
+	// a client that re-serialises its body sends the same command
+	if okA {
+		again, err := json.Marshal(valueA)
+		require.NoError(t, err)
+		require.Equal(t, jsonHash(t, string(a)), jsonHash(t, string(again)), "%q and %q", a, again)
+	}
+	canonical, ok := canonicalJSON(a)
+	if ok {
+		require.True(t, jsontext.Value(canonical).IsValid(jsontext.AllowDuplicateNames(true)), "%q", canonical)
+		again, _ := canonicalJSON(canonical)
+		require.Equal(t, string(canonical), string(again))
+	}
+}
+
+// decodeJSON reads a body that all parsers agree on. It is not ok for any other.
+func decodeJSON(t *testing.T, body []byte) (value any, ok bool) {
+	t.Helper()
+	if _, ok := canonicalJSON(body); !ok || !jsontext.Value(body).IsValid() { // invalid: members of the same name
+		return nil, false
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	require.NoError(t, d.Decode(&value))
+	return value, true
+}
+
+// testPart is one part of a multipart body.
+type testPart struct {
+	header  textproto.MIMEHeader
+	content string
+}
+
+func formPart(name, fileName, contentType, content string) testPart {
+	h := textproto.MIMEHeader{"Content-Disposition": {fmt.Sprintf("form-data; name=%q", name)}}
+	if fileName != "" {
+		h.Set("Content-Disposition", fmt.Sprintf("form-data; name=%q; filename=%q", name, fileName))
+	}
+	if contentType != "" {
+		h.Set("Content-Type", contentType)
+	}
+	return testPart{h, content}
+}
+
+func multipartHash(t *testing.T, boundary string, parts ...testPart) CommandHash {
+	t.Helper()
+	var body bytes.Buffer
+	w := multipart.NewWriter(&body)
+	if boundary != "" {
+		require.NoError(t, w.SetBoundary(boundary))
+	}
+	for _, p := range parts {
+		pw, err := w.CreatePart(p.header)
+		require.NoError(t, err)
+		_, err = pw.Write([]byte(p.content))
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	return bodyHash(t, w.FormDataContentType(), body.String())
+}
+
+// CONTRACT H-3
+func TestMultipart(t *testing.T) {
+	amount := formPart("amount", "", "", "12.50")
+	file := formPart("file", "a.txt", "text/plain", "line\r\nline\n--\r\n--x")
+	hash := multipartHash(t, "", amount, file)
+
+	require.Equal(t, hash, multipartHash(t, "", amount, file), "a new random boundary")
+	require.Equal(t, hash, multipartHash(t, "a", amount, file))
+	require.Equal(t, hash, multipartHash(t, "needs quotes: (a)", amount, file))
+
+	transfer := formPart("amount", "", "", "12.50")
+	transfer.header.Set("Content-Transfer-Encoding", "quoted-printable")
+	for name, parts := range map[string][]testPart{
+		"no parts":          {},
+		"a part less":       {amount},
+		"order":             {file, amount},
+		"twice":             {amount, amount, file},
+		"content":           {formPart("amount", "", "", "12.51"), file},
+		"content moved":     {formPart("amount", "", "", "12.5"), formPart("file", "a.txt", "text/plain", "0"+file.content)},
+		"empty content":     {formPart("amount", "", "", ""), file},
+		"name":              {formPart("Amount", "", "", "12.50"), file},
+		"file name":         {amount, formPart("file", "b.txt", "text/plain", file.content)},
+		"no file name":      {amount, formPart("file", "", "text/plain", file.content)},
+		"content type":      {amount, formPart("file", "a.txt", "text/html", file.content)},
+		"transfer encoding": {transfer, file},
+		"end of lines":      {amount, formPart("file", "a.txt", "text/plain", strings.ReplaceAll(file.content, "\r", ""))},
+	} {
+		require.NotEqual(t, hash, multipartHash(t, "", parts...), name)
+	}
+	require.Equal(t, multipartHash(t, ""), multipartHash(t, ""), "a form without parts, a new random boundary")
+}
+
+// Content is compared as it was sent: decoding could make two of one.
+//
+// CONTRACT H-3
+func TestMultipartIsNotDecoded(t *testing.T) {
+	quoted := func(content string) testPart {
+		p := formPart("a", "", "", content)
+		p.header.Set("Content-Transfer-Encoding", "quoted-printable")
+		return p
+	}
+	require.NotEqual(t, multipartHash(t, "", quoted("=41")), multipartHash(t, "", quoted("A")))
+	require.NotEqual(t, multipartHash(t, "", quoted("=4")), multipartHash(t, "", quoted("=")))
+}
+
+// CONTRACT H-3
+func TestMultipartFallsBackToRawBytes(t *testing.T) {
+	const contentType = "multipart/form-data; boundary=b"
+	whole := "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--b--\r\n"
+	_, ok := canonicalMultipart([]byte(whole), "b")
+	require.True(t, ok)
+	for _, body := range []string{
+		"", "x", "--c--", "--b", "--b\r\n", "--b\r\nname", "--b\r\nname: a\r\n", "--b\r\nname: a--b--",
+		whole[:len(whole)-10], whole[:len(whole)-7],
+		strings.Replace(whole, "--b--", "--b\r\n", 1), "preamble\r\n" + whole, whole + "epilogue", whole + whole + "x",
+		strings.Replace(whole, "\r\n--b--", "--b--", 1), "--b\r\nbroken header\r\n\r\n1\r\n--b--\r\n",
+	} {
+		_, ok := canonicalMultipart([]byte(body), "b")
+		require.False(t, ok, "%q", body)
+		require.NotEqual(t, bodyHash(t, contentType, body), bodyHash(t, contentType, body+" "), "%q", body)
+		require.NotEqual(t, bodyHash(t, contentType, body), bodyHash(t, "multipart/form-data; boundary=c", body),
+			"the boundary counts where it could not be taken out: %q", body)
+	}
+	require.NotEqual(t, bodyHash(t, "multipart/form-data", whole), bodyHash(t, contentType, whole))
+
+	// other kinds of multipart are compared as they came
+	other := strings.ReplaceAll(whole, "--b", "--c")
+	require.Equal(t, bodyHash(t, contentType, whole), bodyHash(t, "multipart/form-data; boundary=c", other))
+	require.NotEqual(t, bodyHash(t, "multipart/mixed; boundary=b", whole),
+		bodyHash(t, "multipart/mixed; boundary=c", other))
+}
+
+// A body cannot be written to look like the canonical form of another.
+//
+// CONTRACT H-1, H-2, H-3
+func TestRawIsNotCanonical(t *testing.T) {
+	whole := "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--b--\r\n"
+	canonical, ok := canonicalMultipart([]byte(whole), "b")
+	require.True(t, ok)
+	one, other := bodyHash(t, "multipart/form-data; boundary=b", whole), bodyHash(t, "multipart/form-data", string(canonical))
+	require.NotEqual(t, one, other)
+}

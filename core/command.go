@@ -1,0 +1,167 @@
+package core
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// command is what a key was sent for: everything in a request that decides what the handler does (contract H-1).
+type command struct {
+	method      string
+	path        string // concrete and escaped, not the router's pattern
+	rawQuery    string
+	contentType string
+	headers     []namedHeader // further headers that belong to the command, by the route's policy
+	body        []byte        // all of it; only read
+}
+
+// namedHeader is a request header with its lines.
+type namedHeader struct {
+	name  string
+	lines []string
+}
+
+// namedHeaders picks the headers called names out of header. The order of names does not count, and a header that is
+// absent leaves no trace: a policy that names one more header does not turn the retries of those who never sent it
+// into mismatches.
+func namedHeaders(header http.Header, names []string) []namedHeader {
+	var picked []namedHeader
+	for _, name := range names {
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		if lines, ok := header[name]; ok {
+			picked = append(picked, namedHeader{name, lines})
+		}
+	}
+	slices.SortFunc(picked, func(a, b namedHeader) int { return strings.Compare(a.name, b.name) })
+	return slices.CompactFunc(picked, func(a, b namedHeader) bool { return a.name == b.name })
+}
+
+// currentHashVersion is the version that new records are hashed in. What it stands for is frozen: a change of the
+// rules is a new version beside the old one, so that a new release never turns an honest retry into a mismatch (H-4).
+const currentHashVersion int16 = 1
+
+// errUnknownHashVersion: the record was hashed by rules that this release does not know. Nothing can be said about
+// the command, so the answer is 503 (H-4).
+var errUnknownHashVersion = errors.New("idem: unknown version of the command hash; the record is from a newer release")
+
+// hash returns the hash of c by the rules of the given version, or errUnknownHashVersion.
+func (c command) hash(version int16) (CommandHash, error) {
+	switch version {
+	case 1:
+		return CommandHash{Version: 1, Sum: c.hashV1()}, nil
+	default:
+		return CommandHash{}, fmt.Errorf("%w: %d", errUnknownHashVersion, version)
+	}
+}
+
+// hashV1 is SHA-256 over these fields, each behind its length, each list behind the number of its fields:
+//
+//	"command/1", method, path, query
+//	media type, [name and value of each of its parameters, by name]
+//	number of headers, and of each, by name: name, [lines]
+//	form of the body, body in that form
+func (c command) hashV1() (sum [sha256.Size]byte) {
+	mediaType, parameters := parseMediaType(c.contentType)
+	form, body := "raw", c.body
+	switch {
+	case isJSON(mediaType):
+		if canonical, ok := canonicalJSON(c.body); ok {
+			form, body = "json", canonical
+		}
+	case mediaType == "multipart/form-data":
+		if canonical, ok := canonicalMultipart(c.body, parameters["boundary"]); ok {
+			form, body = "multipart", canonical
+			delete(parameters, "boundary")
+		}
+	}
+
+	head := make([]byte, 0, 512) // a constant, to stay off the heap in the common case
+	head = appendField(head, "command/1")
+	head = appendField(head, c.method)
+	head = appendField(head, c.path)
+	head = appendField(head, canonicalQuery(c.rawQuery))
+	head = appendField(head, mediaType)
+	head = appendCount(head, 2*len(parameters))
+	for _, name := range sortedKeys(parameters) {
+		head = appendField(head, name)
+		head = appendField(head, parameters[name])
+	}
+	head = appendCount(head, len(c.headers))
+	for _, h := range c.headers {
+		head = appendField(head, h.name)
+		head = appendFields(head, h.lines)
+	}
+	head = appendField(head, form)
+
+	h := sha256.New()
+	h.Write(head)
+	hashField(h, body)
+	h.Sum(sum[:0])
+	return sum
+}
+
+// appendField appends a field behind its length, as hashFields does.
+func appendField[T string | []byte](dst []byte, field T) []byte {
+	return append(appendCount(dst, len(field)), field...)
+}
+
+// appendFields appends a list of fields behind their number.
+func appendFields(dst []byte, fields []string) []byte {
+	dst = appendCount(dst, len(fields))
+	for _, f := range fields {
+		dst = appendField(dst, f)
+	}
+	return dst
+}
+
+// sortedKeys is [slices.Sorted] of [maps.Keys] without its allocations, of which there are four for an empty map.
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func appendCount(dst []byte, n int) []byte { return binary.BigEndian.AppendUint64(dst, uint64(n)) }
+
+// canonicalQuery sorts the parameters by name and keeps the order of values under one name. A query that cannot be
+// parsed stays as it is; it cannot be taken for a canonical one, because those can be parsed.
+func canonicalQuery(raw string) string {
+	if raw == "" {
+		return ""
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return raw
+	}
+	return values.Encode()
+}
+
+// parseMediaType returns a media type in lower case and the parameters that count. Those of JSON do not, broken or
+// not: a charset does not change what JSON means (RFC 8259, section 11). A header that cannot be parsed stays as it is.
+func parseMediaType(contentType string) (mediaType string, parameters map[string]string) {
+	base, _, _ := strings.Cut(contentType, ";")
+	if base = strings.ToLower(strings.TrimSpace(base)); isJSON(base) {
+		return base, nil
+	}
+	mediaType, parameters, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return contentType, nil
+	}
+	return mediaType, parameters
+}
+
+// isJSON reports whether bodies of a media type are compared as JSON (H-2; RFC 6839, section 3.1).
+func isJSON(mediaType string) bool {
+	return mediaType == "application/json" || mediaType == "text/json" || strings.HasSuffix(mediaType, "+json")
+}

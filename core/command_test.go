@@ -1,0 +1,211 @@
+package core
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func hashOf(t testing.TB, c command) CommandHash {
+	t.Helper()
+	hash, err := c.hash(currentHashVersion)
+	require.NoError(t, err)
+	return hash
+}
+
+// jsonHash is the hash of a payment with the given JSON body.
+func jsonHash(t testing.TB, body string) CommandHash {
+	t.Helper()
+	return bodyHash(t, "application/json", body)
+}
+
+func bodyHash(t testing.TB, contentType, body string) CommandHash {
+	t.Helper()
+	in := []byte(body)
+	hash := hashOf(t, command{method: "POST", path: "/v1/payments", contentType: contentType, body: in})
+	require.Equal(t, body, string(in), "the body was changed")
+	return hash
+}
+
+// CONTRACT H-1
+func TestHashCoversEveryField(t *testing.T) {
+	headers := func(lines ...string) []namedHeader {
+		header := http.Header{}
+		for _, line := range lines {
+			name, value, _ := strings.Cut(line, ":")
+			header.Add(name, value)
+		}
+		return namedHeaders(header, []string{"X-Account", "X-Region"})
+	}
+	// No two of these are the same command.
+	commands := []command{
+		{},
+		{method: "POST"},
+		{method: "PUT"},
+		{path: "POST"},
+		{method: "POST", path: "/a"},
+		{method: "POST", path: "/A"},
+		{method: "POST", path: "/a/"},
+		{method: "POST", path: "/a%2Fb"},
+		{method: "POST", path: "/a/b"},
+		{method: "POST/", path: "a/b"},
+		{method: "POST", path: "/a", rawQuery: "b"},
+		{method: "POST", path: "/ab"},
+		{method: "POST", path: "/a?b"},
+		{method: "POST", path: "/a", rawQuery: "b=1"},
+		{method: "POST", path: "/a", rawQuery: "b=1&b=2"},
+		{method: "POST", path: "/a", rawQuery: "b=2&b=1"},
+		{method: "POST", path: "/a", rawQuery: "b=1%26b=2"},
+		{method: "POST", path: "/a", rawQuery: "%zz"},
+		{method: "POST", path: "/a", rawQuery: "%25zz"},
+		{method: "POST", path: "/a", contentType: "text/plain"},
+		{method: "POST", path: "/a", contentType: "text/html"},
+		{method: "POST", path: "/a", contentType: "text/plain; charset=utf-8"},
+		{method: "POST", path: "/a", contentType: "text/plain; charset=latin1"},
+		{method: "POST", path: "/a", contentType: "text/plain; charset"},
+		{method: "POST", path: "/a", contentType: "application/json"},
+		{method: "POST", path: "/a", contentType: "text/json"},
+		{method: "POST", path: "/a", contentType: "application/problem+json"},
+		{method: "POST", path: "/a", body: []byte("{}")},
+		{method: "POST", path: "/a", body: []byte("{} ")},
+		{method: "POST", path: "/a", contentType: "application/json", body: []byte("{}")},
+		{method: "POST", path: "/a", headers: headers("X-Account:")},
+		{method: "POST", path: "/a", headers: headers("X-Account:1")},
+		{method: "POST", path: "/a", headers: headers("X-Account:2")},
+		{method: "POST", path: "/a", headers: headers("X-Region:1")},
+		{method: "POST", path: "/a", headers: headers("X-Account:1", "X-Region:")},
+		{method: "POST", path: "/a", headers: headers("X-Account:1", "X-Region:2")},
+		{method: "POST", path: "/a", headers: headers("X-Account:2", "X-Region:1")},
+		{method: "POST", path: "/a", headers: headers("X-Account:1", "X-Account:2")},
+		{method: "POST", path: "/a", headers: headers("X-Account:2", "X-Account:1")},
+		{method: "POST", path: "/a", headers: headers("X-Account:1, 2")},
+	}
+	seen := map[CommandHash]command{}
+	for _, c := range commands {
+		hash := hashOf(t, c)
+		require.Equal(t, hash, hashOf(t, c))
+		require.NotContains(t, seen, hash, "%+v", c)
+		seen[hash] = c
+	}
+}
+
+// CONTRACT H-4
+func TestHashVersions(t *testing.T) {
+	for _, version := range []int16{0, -1, currentHashVersion + 1, 32767} {
+		hash, err := command{method: "POST"}.hash(version)
+		require.ErrorIs(t, err, errUnknownHashVersion)
+		require.Zero(t, hash)
+	}
+	require.Equal(t, currentHashVersion, hashOf(t, command{}).Version)
+}
+
+// CONTRACT H-1
+func TestHashQuery(t *testing.T) {
+	hash := func(query string) CommandHash {
+		return hashOf(t, command{method: "POST", path: "/v1/payments", rawQuery: query})
+	}
+	require.Equal(t, hash("a=1&b=2"), hash("b=2&a=1"))
+	require.Equal(t, hash("a=1&b=2&b=1"), hash("b=2&a=1&b=1"))
+	require.Equal(t, hash("a=x%20y"), hash("a=x+y"))
+	require.Equal(t, hash("a=%7E"), hash("a=~"))
+	require.Equal(t, hash(""), hash("&"))
+	require.NotEqual(t, hash("a=1&a=2"), hash("a=2&a=1"))
+	require.NotEqual(t, hash("a=1"), hash("a=1&b="))
+	require.NotEqual(t, hash("a=1"), hash("A=1"))
+	require.NotEqual(t, hash("a=1;b=2"), hash("b=2;a=1"), "what cannot be parsed is compared as it came")
+}
+
+// CONTRACT H-1
+func TestHashNamedHeaders(t *testing.T) {
+	header := http.Header{}
+	header.Set("X-Account", "1")
+	header.Set("X-Region", "2")
+	hash := func(names ...string) CommandHash {
+		return hashOf(t, command{method: "POST", headers: namedHeaders(header, names)})
+	}
+	require.Equal(t, hash("X-Account", "X-Region"), hash("x-region", "X-ACCOUNT"))
+	require.Equal(t, hash("X-Account"), hash("X-Account", "x-account"))
+	require.Equal(t, hash("X-Account"), hash("X-Account", "X-Absent"))
+	require.Equal(t, hash(), hash("X-Absent"))
+	require.NotEqual(t, hash("X-Account"), hash("X-Region"))
+	require.NotEqual(t, hash(), hash("X-Account"))
+}
+
+// CONTRACT H-1, H-3
+func TestHashMediaType(t *testing.T) {
+	same := func(body string, contentTypes ...string) {
+		t.Helper()
+		for _, contentType := range contentTypes[1:] {
+			require.Equal(t, bodyHash(t, contentTypes[0], body), bodyHash(t, contentType, body), contentType)
+		}
+	}
+	same(`{"a":1}`, "application/json", "Application/JSON", " application/json ", "application/json;",
+		"application/json; charset=utf-8", "application/json;charset=UTF-8", "application/json; charset",
+		"application/json; a=1; a=2")
+	same(`{"a":1}`, "application/vnd.api+json", "application/vnd.API+JSON; version=1", "application/vnd.api+json; =")
+	same("a", "text/plain; charset=utf-8; format=flowed", "text/plain; format=flowed; CHARSET=\"utf-8\"")
+	require.NotEqual(t, bodyHash(t, "text/plain; a=b", "x"), bodyHash(t, "text/plain; a=B", "x"))
+	require.NotEqual(t, bodyHash(t, "", `{"a":1}`), bodyHash(t, "application/json", `{"a":1}`))
+
+	// bodies are compared by meaning only where the media type says JSON
+	for _, contentType := range []string{"", "text/plain", "application/jsonp", "application/json-seq",
+		"application/x-ndjson", "json", "application/x-www-form-urlencoded", "no media type"} {
+		require.NotEqual(t, bodyHash(t, contentType, `{"a":1}`), bodyHash(t, contentType, `{"a": 1}`), contentType)
+	}
+	for _, contentType := range []string{"application/json", "text/json", "application/vnd.api+json; a=b", "a/b+json; c"} {
+		require.Equal(t, bodyHash(t, contentType, `{"a":1}`), bodyHash(t, contentType, `{"a": 1}`), contentType)
+	}
+}
+
+// CONTRACT H-5
+func TestHashLargeBody(t *testing.T) {
+	const item = `{"order":"0193a8f3-0000-7000-8000-000000000000","currency":"EUR","amount":"12.50"},`
+	body := []byte("[" + strings.Repeat(item, 10<<20/len(item)) + "0]")
+	before := bytes.Clone(body)
+	hash := func() CommandHash { return hashOf(t, command{contentType: "application/json", body: body}) }
+	whole := hash()
+	require.True(t, bytes.Equal(before, body), "the body was changed")
+	body[len(body)-2] = '1'
+	require.NotEqual(t, whole, hash())
+}
+
+func TestHashAllocations(t *testing.T) {
+	if underRace {
+		t.Skip("allocations cannot be counted under the race detector")
+	}
+	c := command{method: "POST", path: "/v1/payments", contentType: "application/json", body: []byte(smallBody)}
+	allocs := testing.AllocsPerRun(100, func() {
+		if _, err := c.hash(currentHashVersion); err != nil {
+			t.Error(err)
+		}
+	})
+	require.LessOrEqual(t, allocs, 4.0)
+}
+
+// smallBody is a JSON body of about 100 bytes whose members are not in order.
+const smallBody = `{"order":"0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c","currency":"EUR","amount":"12.50","note":"hello"}`
+
+func BenchmarkCommandHash(b *testing.B) {
+	for _, bm := range []struct{ name, contentType, body string }{
+		{"JSON-100B", "application/json", smallBody},
+		{"JSON-1MB", "application/json", "[" + strings.Repeat(smallBody+",", 1<<20/len(smallBody)) + "0]"},
+		// the worst that sorting can be made to do: each object holds all the others, and is out of order
+		{"JSON-1MB-nested", "application/json", strings.Repeat(`{"b":`, maxJSONDepth) + `"` + strings.Repeat("x", 1<<20) +
+			`"` + strings.Repeat(`,"a":1}`, maxJSONDepth)},
+		{"raw-100B", "text/plain", smallBody},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			c := command{method: "POST", path: "/v1/payments", contentType: bm.contentType, body: []byte(bm.body)}
+			b.SetBytes(int64(len(c.body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := c.hash(currentHashVersion); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
