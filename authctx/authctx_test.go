@@ -1,0 +1,84 @@
+package authctx_test
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	testIssuer   = "https://issuer.example"
+	testAudience = "payments"
+)
+
+var testSecret = []byte("a secret of thirty-two bytes or so")
+
+// testConfig trusts tokens that sign makes.
+func testConfig() authctx.Config {
+	return authctx.Config{
+		Issuer: testIssuer, Audience: []string{testAudience}, Algorithms: []string{"HS256"}, Keyfunc: keyOf(testSecret),
+	}
+}
+
+func keyOf(key any) jwt.Keyfunc {
+	return func(*jwt.Token) (any, error) { return key, nil }
+}
+
+// testClaims are good claims, with changes; a nil value takes the claim out.
+func testClaims(changes jwt.MapClaims) jwt.MapClaims {
+	claims := jwt.MapClaims{
+		"iss": testIssuer, "aud": testAudience, "sub": "customer-1", "tenant": "shop-7", "roles": []string{"customer"},
+		"iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),
+	}
+	maps.Copy(claims, changes)
+	maps.DeleteFunc(claims, func(_ string, v any) bool { return v == nil })
+	return claims
+}
+
+// null is the JSON null, which nil cannot stand for in changes.
+type null struct{}
+
+func (null) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
+
+func sign(t testing.TB, changes jwt.MapClaims) string {
+	t.Helper()
+	return signWith(t, jwt.SigningMethodHS256, testSecret, testClaims(changes))
+}
+
+func signWith(t testing.TB, method jwt.SigningMethod, key any, claims jwt.Claims) string {
+	t.Helper()
+	token, err := jwt.NewWithClaims(method, claims).SignedString(key)
+	require.NoError(t, err)
+	return token
+}
+
+func newVerifier(t testing.TB, configs ...authctx.Config) *authctx.Verifier {
+	t.Helper()
+	v, err := authctx.New(configs...)
+	require.NoError(t, err)
+	return v
+}
+
+// CONTRACT O-2
+func TestContext(t *testing.T) {
+	p := authctx.Principal{Issuer: testIssuer, Subject: "customer-1", Roles: []string{"customer"}}
+	got, ok := authctx.From(authctx.With(t.Context(), p))
+	require.True(t, ok)
+	require.Equal(t, p, got)
+
+	_, ok = authctx.From(t.Context())
+	require.False(t, ok)
+	for _, nobody := range []authctx.Principal{
+		{}, {Issuer: testIssuer}, {Subject: "customer-1"}, {Tenant: "shop-7", Roles: []string{"admin"}},
+	} {
+		got, ok = authctx.From(authctx.With(t.Context(), nobody))
+		require.False(t, ok)
+		require.Zero(t, got)
+	}
+	_, ok = authctx.From(authctx.With(authctx.With(t.Context(), p), authctx.Principal{}))
+	require.False(t, ok, "an invalid principal hides the one before")
+}

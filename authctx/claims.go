@@ -1,0 +1,119 @@
+package authctx
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// Claims says how the claims of a verified token become a [Principal]. It is for apps that have a JWT middleware
+// already, as echo-jwt or gin-jwt: the middleware verifies signature, algorithm and audience, and Claims takes the
+// principal out of what it leaves behind. A [Verifier] maps its tokens in the same way.
+type Claims struct {
+	// Issuers are the values of "iss" that the middleware's keys may speak for. Required.
+	Issuers []string
+	// TenantClaim names the claim with the tenant, default "tenant". A token without it has no tenant; a tenant that
+	// is no string is refused.
+	TenantClaim string
+	// RolesClaim names the claim with the roles, default "roles": an array of strings, or one string with a space
+	// between two roles, as "scope" has (RFC 8693, section 4.2). A token without it has no roles.
+	RolesClaim string
+}
+
+// maxNameLen is the longest subject or tenant, in bytes (OpenID Connect Core 1.0, section 2, for "sub").
+const maxNameLen = 255
+
+// bounds is the least that is asked of every token's times, whoever verified it: "exp" is there, and no middleware
+// gives it a longer grace than a Verifier may.
+var bounds = jwt.NewValidator(jwt.WithExpirationRequired(), jwt.WithLeeway(MaxLeeway))
+
+// Check returns an error if the configuration cannot work. Without issuers, every token is refused.
+func (c Claims) Check() error {
+	if len(c.Issuers) == 0 || slices.Contains(c.Issuers, "") {
+		return errors.New(`idem: authctx.Claims: Issuers: list the values of "iss" that your JWT middleware verifies; ` +
+			"a subject is unique only within its issuer")
+	}
+	return nil
+}
+
+// FromToken returns the principal of a token that a middleware has parsed and verified, which is what token.Valid
+// says. Where the middleware reads the claims into a struct of the app's own, which may leave out the tenant, they are
+// read again from the token. All errors are [ErrUnauthenticated].
+func (c Claims) FromToken(token *jwt.Token) (Principal, error) {
+	if token == nil || !token.Valid {
+		return Principal{}, refuse("no verified token", nil)
+	}
+	claims, ok := token.Claims.(jwt.MapClaims)
+	if !ok {
+		claims = jwt.MapClaims{}
+		// Unverified is right here: the middleware has verified the very same string.
+		if _, _, err := jwt.NewParser().ParseUnverified(token.Raw, claims); err != nil {
+			return Principal{}, refuseToken(err)
+		}
+	}
+	return c.Principal(claims)
+}
+
+// Principal returns the principal that verified claims name: "iss", "sub" and "exp" are required, "iss" is one of the
+// Issuers, and "exp" and "nbf" may be off by at most [MaxLeeway]. All errors are [ErrUnauthenticated].
+//
+// gin-jwt's ExtractClaims returns such claims; convert them to jwt.MapClaims.
+func (c Claims) Principal(claims jwt.MapClaims) (Principal, error) {
+	if err := c.Check(); err != nil {
+		return Principal{}, refuse("not configured", err)
+	}
+	if err := bounds.Validate(claims); err != nil {
+		return Principal{}, refuseToken(err)
+	}
+	issuer, err := claims.GetIssuer()
+	if err != nil || !slices.Contains(c.Issuers, issuer) {
+		return Principal{}, refuseToken(cmp.Or(err, jwt.ErrTokenInvalidIssuer))
+	}
+	subject, err := claims.GetSubject()
+	if err != nil || subject == "" || !isName(subject) {
+		return Principal{}, refuse(fmt.Sprintf("the subject is not a string of 1 to %d bytes", maxNameLen), err)
+	}
+	var tenant string
+	if claim, ok := claims[cmp.Or(c.TenantClaim, "tenant")]; ok {
+		if tenant, ok = claim.(string); !ok || !isName(tenant) {
+			return Principal{}, refuse(fmt.Sprintf("the tenant is not a string of at most %d bytes", maxNameLen), nil)
+		}
+	}
+	roles, ok := toRoles(claims[cmp.Or(c.RolesClaim, "roles")])
+	if !ok {
+		return Principal{}, refuse("the roles are neither an array of strings nor a string", nil)
+	}
+	return Principal{Issuer: issuer, Tenant: tenant, Subject: subject, Roles: roles}, nil
+}
+
+// isName reports whether s can tell one principal from all others. A name that was no valid Unicode cannot: it has
+// become U+FFFD in parsing, as others have.
+func isName(s string) bool {
+	return len(s) <= maxNameLen && !strings.ContainsRune(s, utf8.RuneError)
+}
+
+// toRoles reads the claim with the roles; nil has none.
+func toRoles(claim any) (roles []string, ok bool) {
+	switch claim := claim.(type) {
+	case nil:
+		return nil, true
+	case string:
+		return strings.Fields(claim), true
+	case []string: // claims that were not parsed but made in memory
+		return slices.Clone(claim), true
+	case []any:
+		roles = make([]string, len(claim))
+		for i := range claim {
+			if roles[i], ok = claim[i].(string); !ok {
+				return nil, false
+			}
+		}
+		return roles, true
+	}
+	return nil, false
+}

@@ -1,0 +1,48 @@
+package authctx
+
+import (
+	"errors"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// ErrUnauthenticated is what every failure of this package to name a principal is, by [errors.Is]: answer 401. The text
+// of such an error holds nothing of the request. Its cause, for logs, is what [errors.Unwrap] returns, nil if there is
+// none; [errors.Is] finds golang-jwt's sentinels in it.
+var ErrUnauthenticated = errors.New("idem: unauthenticated")
+
+// refusal is a failure with a reason that is safe to show.
+type refusal struct {
+	reason string
+	cause  error
+}
+
+func refuse(reason string, cause error) error { return &refusal{reason, cause} }
+
+func (r *refusal) Error() string        { return ErrUnauthenticated.Error() + ": " + r.reason }
+func (r *refusal) Is(target error) bool { return target == ErrUnauthenticated }
+func (r *refusal) Unwrap() error        { return r.cause }
+
+// refuseToken turns an error of golang-jwt into a refusal. Its own text stays out of the reason: what a key function
+// says may quote the token.
+func refuseToken(err error) error {
+	for _, known := range []struct {
+		sentinel error
+		reason   string
+	}{
+		{jwt.ErrTokenMalformed, "the token is malformed"},
+		{jwt.ErrTokenSignatureInvalid, "the token's signature or algorithm is not accepted"},
+		{jwt.ErrTokenUnverifiable, "the token's signature cannot be verified"},
+		{jwt.ErrTokenExpired, "the token has expired"},
+		{jwt.ErrTokenNotValidYet, "the token is not valid yet"},
+		{jwt.ErrTokenUsedBeforeIssued, "the token was issued in the future"},
+		{jwt.ErrTokenRequiredClaimMissing, "the token lacks a required claim"},
+		{jwt.ErrTokenInvalidIssuer, "the token is from another issuer"},
+		{jwt.ErrTokenInvalidAudience, "the token is for another audience"},
+	} {
+		if errors.Is(err, known.sentinel) {
+			return refuse(known.reason, err)
+		}
+	}
+	return refuse("the token is invalid", err)
+}

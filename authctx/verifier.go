@@ -1,0 +1,172 @@
+package authctx
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// MaxLeeway is the largest difference of clocks that is tolerated.
+const MaxLeeway = 2 * time.Minute
+
+// Config says which tokens of one issuer are trusted. All fields without a default are required.
+type Config struct {
+	// Issuer is the value of "iss".
+	Issuer string
+	// Audience is what "aud" must hold one of: the names of this API. Without it, a token made for another API of the
+	// same issuer would do here (RFC 8725, section 3.9).
+	Audience []string
+	// Algorithms are the values of "alg" that the issuer signs with, such as "RS256", "ES256" or "EdDSA" (RFC 8725,
+	// section 3.1). "none" is refused. So are HS256, HS384 and HS512 together with others: a public key could be taken
+	// for their secret.
+	Algorithms []string
+	// Keyfunc returns the key that a token's signature is checked with; keyfunc/v3 makes one of a JWKS address. It must
+	// return keys of this issuer only.
+	Keyfunc jwt.Keyfunc
+	// Leeway is how far the clocks of issuer and server may be apart when "exp", "nbf" and "iat" are checked: 0 to
+	// [MaxLeeway], default 0.
+	Leeway time.Duration
+
+	// TenantClaim and RolesClaim name the claims with the tenant and the roles: see [Claims].
+	TenantClaim, RolesClaim string
+}
+
+// Verifier verifies bearer tokens. It is safe for use by any number of goroutines.
+type Verifier struct {
+	issuers map[string]*issuer
+	only    *issuer // of issuers, where there is just one
+}
+
+// issuer is a Config at work.
+type issuer struct {
+	parser  *jwt.Parser
+	keyfunc jwt.Keyfunc
+	claims  Claims
+}
+
+// New returns a verifier for the tokens of one or more issuers, each with keys of its own, so that none can sign for
+// another. The error names every field that is wrong and the fix.
+func New(configs ...Config) (*Verifier, error) {
+	v := &Verifier{issuers: make(map[string]*issuer, len(configs))}
+	var errs []error
+	if len(configs) == 0 {
+		errs = append(errs, errors.New("no Config; pass one for each issuer"))
+	}
+	for i, cfg := range configs {
+		for _, err := range cfg.check() {
+			errs = append(errs, fmt.Errorf("Config %d: %w", i+1, err))
+		}
+		if v.issuers[cfg.Issuer] != nil {
+			errs = append(errs, fmt.Errorf("Config %d: Issuer: %q has a Config already; join the two", i+1, cfg.Issuer))
+		}
+		v.only = cfg.issuer()
+		v.issuers[cfg.Issuer] = v.only
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("idem: authctx.New: %w", errors.Join(errs...))
+	}
+	if len(configs) > 1 {
+		v.only = nil
+	}
+	return v, nil
+}
+
+func (cfg Config) issuer() *issuer {
+	return &issuer{
+		parser: jwt.NewParser(jwt.WithValidMethods(slices.Clone(cfg.Algorithms)), jwt.WithIssuer(cfg.Issuer),
+			jwt.WithAudience(slices.Clone(cfg.Audience)...), jwt.WithExpirationRequired(), jwt.WithIssuedAt(),
+			jwt.WithLeeway(cfg.Leeway)),
+		keyfunc: cfg.Keyfunc,
+		claims:  Claims{Issuers: []string{cfg.Issuer}, TenantClaim: cfg.TenantClaim, RolesClaim: cfg.RolesClaim},
+	}
+}
+
+// check returns what is wrong with cfg.
+func (cfg Config) check() (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if cfg.Issuer == "" {
+		bad(`Issuer: is required; the value of "iss" in your tokens`)
+	}
+	if len(cfg.Audience) == 0 || slices.Contains(cfg.Audience, "") {
+		bad(`Audience: is required; the value of "aud" that stands for this API`)
+	}
+	if cfg.Keyfunc == nil {
+		bad("Keyfunc: is required; keyfunc/v3 for a JWKS address, or a function that returns the key")
+	}
+	if cfg.Leeway < 0 || cfg.Leeway > MaxLeeway {
+		bad("Leeway: %v is not between 0 and %v", cfg.Leeway, MaxLeeway)
+	}
+	if len(cfg.Algorithms) == 0 {
+		bad(`Algorithms: is required; those that the issuer signs with, such as "RS256"`)
+	}
+	symmetric := 0
+	for _, name := range cfg.Algorithms {
+		switch method := jwt.GetSigningMethod(name); {
+		case strings.EqualFold(name, "none"):
+			bad("Algorithms: %q lets everybody in; remove it", name)
+		case method == nil:
+			bad("Algorithms: %q is not known; names are case-sensitive, as in RS256, ES256, EdDSA", name)
+		default:
+			if _, ok := method.(*jwt.SigningMethodHMAC); ok {
+				symmetric++
+			}
+		}
+	}
+	if symmetric > 0 && symmetric < len(cfg.Algorithms) {
+		bad("Algorithms: HS256, HS384 and HS512 share a secret, the others do not; an issuer uses one kind, keep that")
+	}
+	return errs
+}
+
+// VerifyRequest returns the principal that the request's bearer token names: [BearerToken], then Verify.
+func (v *Verifier) VerifyRequest(r *http.Request) (Principal, error) {
+	token, err := BearerToken(r.Header)
+	if err != nil {
+		return Principal{}, err
+	}
+	return v.Verify(token)
+}
+
+// maxTokenLen is the longest token that is looked at, in bytes.
+const maxTokenLen = 16 << 10
+
+// Verify returns the principal that token names. Signature, "alg", "iss", "aud", "exp" and, where they are there, "nbf"
+// and "iat" are checked, and the claims as [Claims] does. All errors are [ErrUnauthenticated].
+func (v *Verifier) Verify(token string) (Principal, error) {
+	if len(token) > maxTokenLen {
+		return Principal{}, refuse("the token is too long", nil)
+	}
+	issuer := v.only
+	if issuer == nil {
+		// The claim only chooses by whose keys the token is judged.
+		var claimed jwt.RegisteredClaims
+		if _, _, err := jwt.NewParser().ParseUnverified(token, &claimed); err != nil {
+			return Principal{}, refuseToken(err)
+		}
+		if issuer = v.issuers[claimed.Issuer]; issuer == nil {
+			return Principal{}, refuseToken(jwt.ErrTokenInvalidIssuer)
+		}
+	}
+	parsed, err := issuer.parser.Parse(token, issuer.key)
+	if err != nil {
+		return Principal{}, refuseToken(err)
+	}
+	return issuer.claims.FromToken(parsed)
+}
+
+// key returns the key of a token, where it may have one.
+func (i *issuer) key(token *jwt.Token) (any, error) {
+	if _, ok := token.Header["crit"]; ok {
+		return nil, errors.New("idem: the token needs an extension that is not understood (RFC 7515, section 4.1.11)")
+	}
+	key, err := i.keyfunc(token)
+	if secret, ok := key.([]byte); ok && err == nil && len(secret) == 0 {
+		return nil, errors.New("idem: Keyfunc returned an empty secret; everybody could sign with it")
+	}
+	return key, err
+}
