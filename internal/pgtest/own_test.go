@@ -1,0 +1,45 @@
+package pgtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestOwnSurvives(t *testing.T) {
+	cluster := Own(t)
+	url := cluster.URL()
+	cluster.Exec("CREATE TABLE ledger (amount int)")
+
+	for name, interrupt := range map[string]func(){
+		"smart stop":     func() { cluster.Stop(Smart) },
+		"fast stop":      func() { cluster.Stop(Fast) },
+		"immediate stop": func() { cluster.Stop(Immediate) },
+		"kill":           cluster.Kill,
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster.Exec("TRUNCATE ledger", "INSERT INTO ledger VALUES (42)")
+			if name != "smart stop" { // which waits for clients
+				connect(t, url) // its server process outlives a killed postmaster for a moment
+			}
+			interrupt()
+			require.Error(t, execute(t.Context(), parse(t, url), nil, "SELECT"), "the server should be down")
+			cluster.Start()
+			require.Equal(t, url, cluster.URL())
+			require.Equal(t, 42, ask[int](t, connect(t, url), "SELECT amount FROM ledger"))
+		})
+	}
+	require.Contains(t, cluster.Log(), "was not properly shut down; automatic recovery in progress")
+}
+
+func TestOwnSettings(t *testing.T) {
+	cluster := Own(t, "cluster_name=it's mine", "work_mem=5MB")
+	conn := connect(t, cluster.URL())
+	require.Equal(t, "it's mine", ask[string](t, conn, "SHOW cluster_name"))
+
+	cluster.Exec("ALTER SYSTEM SET work_mem = '6MB'", "SELECT pg_reload_conf()")
+	require.Eventually(t, func() bool {
+		return ask[string](t, conn, "SHOW work_mem") == "6MB"
+	}, readyWithin, 10*time.Millisecond)
+}

@@ -1,0 +1,110 @@
+// Package pgtest gives tests a real PostgreSQL (13 or later) without any preparation: plain `go test ./...` does it.
+//
+//	url := pgtest.URL(t)                        // a fresh database on a server that the whole run shares
+//	statements := pgtest.Statements(t, url)     // what that database executes from now on
+//	cluster := pgtest.Own(t)                    // a private server, to stop, kill and reconfigure
+//
+// The shared server is the one that TEST_DATABASE_URL names (an account with CREATEDB is enough), else one that is
+// started from the installed binaries. All test binaries of a run share it: they are processes of their own, so they
+// meet in a directory below [os.TempDir] and hold a file lock there. A supervisor process, the server's parent, waits
+// for that lock to come free, then ends the server and deletes its directory. A file lock ends with its process
+// however that ends: a run that was killed with SIGKILL leaves nothing behind either.
+//
+// Nothing is ever skipped: without PostgreSQL the tests that need it fail and point to TestPostgresAvailable, which
+// prints how to install it.
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// hint follows the message of a test that cannot have PostgreSQL.
+const hint = "How to install PostgreSQL: go test -run TestPostgresAvailable ./internal/pgtest"
+
+// URL creates an empty database for this test alone and returns its postgres:// URL (TCP, no TLS on a server started
+// here). The database is dropped when the test ends, whether or not connections to it are still open.
+func URL(t testing.TB) string {
+	t.Helper()
+	admin, err := sharedURL()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, hint)
+	}
+	name := databaseName(t.Name())
+	identifier := pgx.Identifier{name}.Sanitize()
+	// template0, because nobody can be connected to it: a template in use cannot be copied.
+	if err := execute(t.Context(), admin, nil, "CREATE DATABASE "+identifier+" TEMPLATE template0"); err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		if err := execute(ctx, admin, nil, "DROP DATABASE IF EXISTS "+identifier+" WITH (FORCE)"); err != nil {
+			t.Errorf("pgtest: %v", err)
+		}
+	})
+	database := *admin
+	database.Path = "/" + name
+	return database.String()
+}
+
+// sharedURL is the administrator's URL of the server that all tests share.
+func sharedURL() (*url.URL, error) {
+	named := os.Getenv("TEST_DATABASE_URL")
+	if named == "" {
+		server, err := shared()
+		if err != nil {
+			return nil, err
+		}
+		return server.url, nil
+	}
+	u, err := url.Parse(named)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		// Neither the value nor the parser's error is shown: both may hold a password.
+		return nil, fmt.Errorf("pgtest: TEST_DATABASE_URL is no URL: write postgres://user:password@host:port/database")
+	}
+	return u, nil
+}
+
+// databaseName makes a name for a test's database: readable in logs, unique in every process, at most 63 bytes.
+func databaseName(test string) string {
+	readable := strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return '_'
+	}, strings.ToLower(test))
+	return readable[:min(len(readable), 48)] + "_" + strings.ToLower(rand.Text()[:12])
+}
+
+// execute runs statements one by one, each in a transaction of its own, over a connection of their own that starts
+// with the given run-time parameters.
+func execute(ctx context.Context, server *url.URL, parameters map[string]string, statements ...string) error {
+	config, err := pgconn.ParseConfig(server.String())
+	if err != nil {
+		return err
+	}
+	for name, value := range parameters {
+		config.RuntimeParams[name] = value
+	}
+	conn, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	for _, statement := range statements {
+		if _, err := conn.Exec(ctx, statement).ReadAll(); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}

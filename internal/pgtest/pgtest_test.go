@@ -1,0 +1,137 @@
+package pgtest
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+const installLines = `
+PostgreSQL %d or later is needed for the tests. It need not be running: the tests start it themselves.
+
+  Debian, Ubuntu   apt-get install -y postgresql
+  Fedora           dnf install -y postgresql-server
+  macOS            brew install postgresql@17
+
+Or name a running server, and an account with CREATEDB:
+
+  TEST_DATABASE_URL=postgres://user:password@host:5432/postgres go test ./...
+`
+
+// TestPostgresAvailable is the test to look at when others cannot have PostgreSQL.
+func TestPostgresAvailable(t *testing.T) {
+	server, err := sharedURL()
+	if err != nil {
+		t.Fatalf("%v\n"+installLines, err, oldest)
+	}
+	if err := execute(t.Context(), server, nil, "SELECT"); err != nil {
+		t.Fatalf("pgtest: the server does not answer: %v\n"+installLines, err, oldest)
+	}
+}
+
+func TestURLIsADatabaseOfItsOwn(t *testing.T) {
+	var dropped string
+	t.Run("while the test runs", func(t *testing.T) {
+		first, err := pgx.Connect(t.Context(), URL(t)) // stays open: dropping works all the same
+		require.NoError(t, err)
+		second := connect(t, URL(t))
+		dropped = first.Config().Database
+		require.NotEqual(t, dropped, second.Config().Database)
+
+		_, err = first.Exec(t.Context(), "CREATE TABLE payment (id bigint)")
+		require.NoError(t, err)
+		require.Zero(t, ask[int](t, second, "SELECT count(*) FROM pg_class WHERE relname = 'payment'"))
+	})
+	require.NotEmpty(t, dropped)
+	admin, err := sharedURL()
+	require.NoError(t, err)
+	require.Zero(t, ask[int](t, connect(t, admin.String()), "SELECT count(*) FROM pg_database WHERE datname = $1", dropped))
+}
+
+func TestServerIsDurable(t *testing.T) {
+	conn := connect(t, Own(t).URL())
+	for setting, want := range map[string]string{
+		"fsync":                     "on",
+		"synchronous_commit":        "on",
+		"full_page_writes":          "on",
+		"wal_level":                 "replica",
+		"max_prepared_transactions": "0",
+		"max_connections":           "300",
+	} {
+		require.Equal(t, want, ask[string](t, conn, "SELECT current_setting($1)", setting), setting)
+	}
+}
+
+func TestDatabaseName(t *testing.T) {
+	name := databaseName("TestPay/Größe 1;--" + strings.Repeat("x", 100))
+	require.Regexp(t, `^testpay_gr__e_1___x+_[a-z2-7]{12}$`, name)
+	require.LessOrEqual(t, len(name), 63, "PostgreSQL would cut the name")
+	require.NotEqual(t, databaseName("TestPay"), databaseName("TestPay"))
+}
+
+func TestDatabaseURLThatIsNoURL(t *testing.T) {
+	t.Setenv("TEST_DATABASE_URL", "host=localhost password=hunter2")
+	_, err := sharedURL()
+	require.ErrorContains(t, err, "TEST_DATABASE_URL is no URL: write postgres://")
+	require.NotContains(t, err.Error(), "hunter2")
+}
+
+func TestNamedServer(t *testing.T) {
+	cluster := Own(t)
+	t.Setenv("TEST_DATABASE_URL", cluster.URL())
+	databaseURL := URL(t)
+	require.Equal(t, cluster.server.url.Host, parse(t, databaseURL).Host)
+	require.NotEqual(t, cluster.URL(), databaseURL)
+	require.NoError(t, execute(t.Context(), parse(t, databaseURL), nil, "SELECT"))
+}
+
+func TestBinaries(t *testing.T) {
+	t.Run("are found without PATH", func(t *testing.T) {
+		own, err := findBinaries(installed())
+		require.NoError(t, err)
+		t.Setenv("PATH", "")
+		if strings.HasPrefix(own, "/usr/lib/postgresql/") {
+			found, err := findBinaries(installed())
+			require.NoError(t, err)
+			require.Equal(t, own, found)
+		}
+	})
+	t.Run("are not there", func(t *testing.T) {
+		_, err := findBinaries([]string{t.TempDir()})
+		require.ErrorIs(t, err, errNotInstalled)
+	})
+	t.Run("version", func(t *testing.T) {
+		require.Equal(t, 15, firstNumber("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)"))
+		require.Equal(t, 18, firstNumber("postgres (PostgreSQL) 18beta1"))
+		require.Zero(t, firstNumber("no number"))
+	})
+}
+
+// connect opens a connection that is closed when the test ends.
+func connect(t *testing.T, databaseURL string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), databaseURL)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+	return conn
+}
+
+// ask returns the one value of a query.
+func ask[T any](t *testing.T, conn *pgx.Conn, query string, arguments ...any) T {
+	t.Helper()
+	var value T
+	require.NoError(t, conn.QueryRow(t.Context(), query, arguments...).Scan(&value))
+	return value
+}
+
+// parse is url.Parse for URLs that are known to be good.
+func parse(t *testing.T, rawURL string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(rawURL)
+	require.NoError(t, err)
+	return u
+}
