@@ -1,0 +1,79 @@
+package database
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+func TestParse(t *testing.T) {
+	address, err := Parse("")
+	require.NoError(t, err)
+	require.Equal(t, "SQLite file idem-example.db", address.String())
+	require.Equal(t, "SQLite file idem-example-provider.db", address.Provider().String())
+
+	address, err = Parse("sqlite:/data/shop")
+	require.NoError(t, err)
+	require.Equal(t, "SQLite file /data/shop-provider", address.Provider().String())
+
+	address, err = Parse("postgres://user:hunter2@host/db")
+	require.NoError(t, err)
+	require.NotContains(t, address.String(), "hunter2")
+
+	for _, text := range []string{"sqlite:", "mysql://user:hunter2@host/db", "idem.db"} {
+		_, err := Parse(text)
+		require.ErrorContains(t, err, "DATABASE_URL")
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+}
+
+func TestOpenSQLite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "odd name? 100%.db")
+	address, err := Parse("sqlite:" + path)
+	require.NoError(t, err)
+	db, err := address.Open(t.Context(), 4)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, Close(db)) })
+
+	var journal string
+	require.NoError(t, db.Raw("PRAGMA journal_mode").Scan(&journal).Error)
+	require.Equal(t, "wal", journal)
+	_, err = os.Stat(path)
+	require.NoError(t, err)
+}
+
+func TestOpenSaysWhatIsWrong(t *testing.T) {
+	address, err := Parse("postgres://user:hunter2@127.0.0.1:1/db")
+	require.NoError(t, err)
+	_, err = address.Open(t.Context(), 4)
+	require.ErrorContains(t, err, "open the PostgreSQL")
+	require.NotContains(t, err.Error(), "hunter2")
+}
+
+// thing is a table of the test.
+type thing struct {
+	ID   int64
+	Name string `gorm:"not null;uniqueIndex"`
+}
+
+func TestInstancesMigrateAtOnce(t *testing.T) {
+	address, err := Parse(pgtest.URL(t))
+	require.NoError(t, err)
+	errs := make([]error, 8)
+	var group sync.WaitGroup
+	for i := range errs {
+		db, err := address.Open(t.Context(), 2)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, Close(db)) })
+		group.Go(func() { errs[i] = Migrate(t.Context(), db, &thing{}) })
+	}
+	group.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+}
