@@ -47,12 +47,15 @@ type Claimed struct {
 }
 
 // Store keeps records. All methods may be called at once from any goroutine and, for a durable store, from any
-// process. The store's clock alone decides leases and expiry, at the time of the statement (T-1). storetest.Run
-// checks an implementation against all that is said here.
+// process. The store's clock alone decides leases and expiry, at the time of the statement (T-1). A call whose context
+// is over is an error. storetest.Run checks an implementation against all that is said here.
+//
+// A ticket is current while its record exists, has the same owner and fence, and is stored as running.
 type Store interface {
 	// Claim decides atomically who runs a command (M-6). It wins where no record exists, where the record's state
-	// is Free, and where the record is a Resume attempt whose lease has run out and whose Hash equals c.Hash; the
-	// fence of a record that was taken over rises. It never waits for a running attempt.
+	// is Free, and where the record is a Resume attempt whose lease has run out, c is Resume too, and the Hash equals
+	// c.Hash. The fence of a key rises with every attempt, also where the key was free in between (see Sweep). It
+	// never waits for a running attempt. The record of a claim that is lost is not touched.
 	//
 	// On an error the claim may have landed all the same: the caller calls Release with fence 0.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
@@ -60,38 +63,46 @@ type Store interface {
 	// Renew makes the lease end lease from now, but not after the attempt's deadline. ErrStale if t is not current.
 	Renew(ctx context.Context, t Ticket, lease time.Duration) error
 
-	// Complete records the answer. It is idempotent: completing again with the same ticket is nil. An expired lease
-	// is no obstacle, nor is state Unknown, as long as nobody took over or settled; else ErrStale.
+	// Complete records the answer. It is idempotent: completing again with the same ticket is nil, and the first
+	// answer stands. An expired lease is no obstacle, nor is state Unknown, as long as nobody took over or settled
+	// else, and where there is no record, ErrStale.
 	Complete(ctx context.Context, t Ticket, c Completion) error
 
-	// Park makes the record unknown. ErrStale if t is not current.
+	// Park makes the record unknown; parking again with the same ticket is nil. ErrStale if t is not current: an
+	// answer is never taken back.
 	Park(ctx context.Context, t Ticket) error
 
-	// Release frees the key: nothing was applied. With t.Fence 0 any fence of t.Owner is meant, and an attempt of
-	// the same owner whose claim is still under way in the store is waited for, as long as ctx allows. Releasing
-	// what is not there is nil; ErrStale if the record is another's or no longer running.
+	// Release frees the key: nothing was applied. An expired lease is no obstacle. Releasing what is not there
+	// or was released before is nil; ErrStale if the record is another's or no longer stored as running.
+	//
+	// With t.Fence 0 it takes back a claim whose outcome the owner does not know: any fence of t.Owner is meant, and a
+	// claim that is still under way in the store is waited for, as long as ctx allows. A Resume record with a fence
+	// above 1 is not freed by that, as steps of an earlier attempt may be finished: its lease ends, so that the next
+	// repeat goes on.
 	Release(ctx context.Context, t Ticket) error
 
-	// Find reads a record. ErrNotFound if there is none.
+	// Find reads a record. ErrNotFound if there is none. One whose state is Free may be found until a sweep drops it.
 	Find(ctx context.Context, id ID) (Record, error)
 
 	// List returns up to limit records whose state is Unknown by now, oldest first, that come after the record
-	// named by after (the zero ID for the first page).
+	// named by after (the zero ID for the first page). ErrNotFound if that record is gone: begin again.
 	List(ctx context.Context, after ID, limit int) ([]Record, error)
 
 	// Settle ends an unknown operation: with an answer it becomes Completed, without one Free. The fence is
 	// compared and raised, and who, when, why, before and after are appended to the history in the same step.
 	// Where ctx carries the attempt of a guarded command on this store, the settlement commits with it.
-	// ErrNotFound, ErrNotSettleable, or ErrStale if the fence is another by now.
+	// In this order: ErrNotFound, ErrNotSettleable, or ErrStale if the fence is another by now.
 	Settle(ctx context.Context, s Settlement) (Record, error)
 
 	// Sweep turns up to limit completed records past retention into tombstones, and drops up to limit tombstones
-	// and free records past theirs (T-3). It never touches running or unknown records, and any number of sweeps
-	// may run at once.
+	// and free records past theirs (T-3). A freed record stays for a day at least, with its fence: a settlement that
+	// rests on an attempt of before must not mean the next one. Sweep never touches running or unknown records, and
+	// any number of sweeps may run at once.
 	Sweep(ctx context.Context, limit int) (Swept, error)
 }
 
-// Completion is an answer to be recorded and for how long.
+// Completion is an answer to be recorded and for how long. A store keeps no reference to the answer it is given; the
+// body of an answer that it returns is for reading only.
 type Completion struct {
 	Answer    Answer
 	Retention time.Duration // how long it can be replayed

@@ -1,0 +1,92 @@
+package memstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// Renew implements [core.Store].
+func (s *Store) Renew(ctx context.Context, t core.Ticket, lease time.Duration) error {
+	return s.write(ctx, t, func(_ *shard, e *entry, now time.Time) error {
+		if e.Stored != core.Running {
+			return core.ErrStale
+		}
+		e.LeaseUntil = now.Add(lease)
+		if e.LeaseUntil.After(e.Deadline) {
+			e.LeaseUntil = e.Deadline
+		}
+		return nil
+	})
+}
+
+// Complete implements [core.Store].
+func (s *Store) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+	return s.write(ctx, t, func(sh *shard, e *entry, now time.Time) error {
+		switch e.Stored {
+		case core.Running, core.Unknown:
+			sh.complete(e, c, now)
+			return nil
+		case core.Completed, core.Expired: // again: the first answer stands
+			return nil
+		}
+		return core.ErrStale
+	})
+}
+
+// Park implements [core.Store].
+func (s *Store) Park(ctx context.Context, t core.Ticket) error {
+	return s.write(ctx, t, func(sh *shard, e *entry, _ time.Time) error {
+		switch e.Stored {
+		case core.Running:
+			sh.become(e, core.Unknown)
+			return nil
+		case core.Unknown: // again
+			return nil
+		}
+		return core.ErrStale
+	})
+}
+
+// Release implements [core.Store]. No claim is ever under way unseen, so that there is nothing to wait for.
+func (s *Store) Release(ctx context.Context, t core.Ticket) error {
+	if err := alive(ctx); err != nil {
+		return err
+	}
+	sh := s.shard(t.ID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now := s.now()
+	e := sh.records[t.ID]
+	switch {
+	case e == nil:
+		return nil
+	case e.Owner != t.Owner || t.Fence != 0 && t.Fence != e.Fence:
+		return core.ErrStale
+	case e.Stored == core.Free: // again
+		return nil
+	case e.Stored != core.Running:
+		return core.ErrStale
+	case t.Fence == 0 && e.Recovery == core.Resume && e.Fence > 1:
+		e.LeaseUntil = now
+	default:
+		sh.free(e, now)
+	}
+	return nil
+}
+
+// write runs a write of the attempt with ticket t on its row. A row that is gone is nobody's: core.ErrStale.
+func (s *Store) write(ctx context.Context, t core.Ticket, do func(*shard, *entry, time.Time) error) error {
+	if err := alive(ctx); err != nil {
+		return err
+	}
+	sh := s.shard(t.ID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	e := sh.records[t.ID]
+	if e == nil || e.Ticket != t {
+		return core.ErrStale
+	}
+	return do(sh, e, s.now())
+}

@@ -1,0 +1,79 @@
+package memstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// Claim implements [core.Store]. It never answers Busy: a running attempt is always visible. core.ErrFull where the
+// key is new and the store can make no room for it.
+func (s *Store) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+	if err := alive(ctx); err != nil {
+		return core.Claimed{}, err
+	}
+	for {
+		claimed, ok := s.claim(c)
+		if ok {
+			return claimed, nil
+		}
+		if !s.makeRoom() { // outside the lock: it takes those of other shards
+			return core.Claimed{}, core.ErrFull
+		}
+	}
+}
+
+// claim is false where the store would have to grow beyond its limit.
+func (s *Store) claim(c core.Claim) (core.Claimed, bool) {
+	sh := s.shard(c.ID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now := s.now()
+	e := sh.records[c.ID]
+	switch {
+	case e == nil:
+		if s.count.Add(1) > s.max {
+			s.count.Add(-1)
+			return core.Claimed{}, false
+		}
+		e = newEntry(c, 0, now)
+		sh.records[c.ID] = e
+	case e.state(now) == core.Free:
+		sh.unqueue(e)
+		e = newEntry(c, e.Fence, now)
+		sh.records[c.ID] = e
+	case e.canTakeOver(c, now):
+		e.lead(c, now)
+	default:
+		return core.Claimed{Record: e.read(now)}, true
+	}
+	return core.Claimed{Won: true, Record: e.read(now)}, true
+}
+
+// newEntry returns the row of a new command. Nothing is left of an earlier one with the same key but its fence, so
+// that no writer and no settlement of that one can mean this one.
+func newEntry(c core.Claim, fence int64, now time.Time) *entry {
+	e := &entry{Record: core.Record{
+		Ticket: core.Ticket{ID: c.ID, Fence: fence},
+		Scope:  c.Scope, Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash,
+		Stored: core.Running, CreatedAt: now,
+	}}
+	e.lead(c, now)
+	return e
+}
+
+// lead makes c the row's attempt.
+func (e *entry) lead(c core.Claim, now time.Time) {
+	e.Owner = c.Owner
+	e.Fence++
+	e.Deadline = now.Add(c.Deadline)
+	e.LeaseUntil = now.Add(min(c.Lease, c.Deadline))
+}
+
+// canTakeOver tells whether c may go on where the row's last attempt stopped: that one is over, both go by finished
+// steps, and both run the same command.
+func (e *entry) canTakeOver(c core.Claim, now time.Time) bool {
+	return e.Stored == core.Running && !now.Before(e.LeaseUntil) &&
+		e.Recovery == core.Resume && c.Recovery == core.Resume && e.Hash == c.Hash
+}

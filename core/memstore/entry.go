@@ -1,0 +1,88 @@
+package memstore
+
+import (
+	"bytes"
+	"net/http"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// entry is a row. The headers of its answer are kept apart: a map for each of a million records would weigh more than
+// all the rest of them.
+type entry struct {
+	core.Record
+	header []field
+	place  int // in the queue of its stored state
+}
+
+// field is one line of a header.
+type field struct{ name, value string }
+
+// read returns the row as it is at now.
+func (e *entry) read(now time.Time) core.Record {
+	r := e.Record
+	r.Now = now
+	if len(e.header) > 0 {
+		r.Answer.Header = make(http.Header, len(e.header))
+		for _, f := range e.header {
+			r.Answer.Header[f.name] = append(r.Answer.Header[f.name], f.value)
+		}
+	}
+	return r
+}
+
+// state is the state of the row at now.
+func (e *entry) state(now time.Time) core.State {
+	e.Now = now
+	return e.State()
+}
+
+// answer keeps a copy of a: the buffer it was captured in may be larger than needed, or be written to again.
+func (e *entry) answer(a core.Answer) {
+	e.Answer = core.Answer{Status: a.Status, Partial: a.Partial, Body: bytes.Clone(a.Body)}
+	n := 0
+	for _, values := range a.Header {
+		n += len(values)
+	}
+	e.header = make([]field, 0, n)
+	for name, values := range a.Header {
+		for _, value := range values {
+			e.header = append(e.header, field{name, value})
+		}
+	}
+}
+
+// become moves the row to another stored state. For a queued state the time it is due must be set before.
+func (sh *shard) become(e *entry, to core.State) {
+	e.Stored = to
+	if queued(to) {
+		sh.queues[to].add(e)
+	}
+}
+
+// unqueue is called before the state of a row, or the time it is due, changes.
+func (sh *shard) unqueue(e *entry) {
+	if queued(e.Stored) {
+		sh.queues[e.Stored].remove(e)
+	}
+}
+
+// complete records an answer in a row that is running or unknown.
+func (sh *shard) complete(e *entry, c core.Completion, now time.Time) {
+	e.answer(c.Answer)
+	e.ExpiresAt = now.Add(c.Retention)
+	e.PurgeAt = e.ExpiresAt.Add(c.Tombstone)
+	sh.become(e, core.Completed)
+}
+
+// fenceKept is how long the row of a freed key stays, so that the fence of its next attempt is a higher one: a
+// settlement that rests on the attempt before, on an operator's open page say, must not mean the new one. It is
+// as long as the shortest retention.
+const fenceKept = 24 * time.Hour
+
+// free frees the key of a row that is running or unknown.
+func (sh *shard) free(e *entry, now time.Time) {
+	e.PurgeAt = now.Add(fenceKept)
+	sh.become(e, core.Free)
+}

@@ -1,0 +1,127 @@
+package memstore_test
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/storetest"
+)
+
+// claimOf returns the claim of the n-th command.
+func claimOf(n int, r core.Recovery) core.Claim {
+	c := core.Claim{Recovery: r, Method: http.MethodPost, Route: "/pay", Lease: 30 * time.Second, Deadline: time.Minute}
+	c.ID = core.RecordID(core.Principal{Issuer: "i", Subject: "s"}, time.Duration(n).String())
+	c.Owner[0], c.Owner[1] = byte(n), byte(n>>8)
+	return c
+}
+
+func win(t *testing.T, s *memstore.Store, c core.Claim) core.Record {
+	t.Helper()
+	got, err := s.Claim(t.Context(), c)
+	require.NoError(t, err)
+	require.True(t, got.Won)
+	return got.Record
+}
+
+func paid(retention, tombstone time.Duration) core.Completion {
+	return core.Completion{
+		Answer:    core.Answer{Status: http.StatusCreated, Body: []byte("paid")},
+		Retention: retention, Tombstone: tombstone,
+	}
+}
+
+// One record of each kind that is needed fills the store. None of them makes room, however long it takes.
+//
+// CONTRACT T-4
+func TestFullStoreRefusesNewKeys(t *testing.T) {
+	var clock storetest.Clock
+	s := memstore.New(memstore.WithClock(clock.Now), memstore.WithMaxRecords(5))
+	ctx := t.Context()
+
+	win(t, s, claimOf(1, core.Park)) // unknown before long
+	win(t, s, claimOf(2, core.Resume))
+	require.NoError(t, s.Park(ctx, win(t, s, claimOf(3, core.Resume)).Ticket))
+	require.NoError(t, s.Complete(ctx, win(t, s, claimOf(4, core.Park)).Ticket, paid(24*time.Hour, 720*time.Hour)))
+	clock.Advance(t, 48*time.Hour)
+	require.NoError(t, s.Complete(ctx, win(t, s, claimOf(5, core.Park)).Ticket, paid(24*time.Hour, 720*time.Hour)))
+	states := []core.State{core.Unknown, core.Running, core.Unknown, core.Expired, core.Completed}
+
+	for range 2 {
+		_, err := s.Claim(ctx, claimOf(6, core.Park))
+		require.ErrorIs(t, err, core.ErrFull)
+		for i, want := range states {
+			r, err := s.Find(ctx, claimOf(i+1, core.Park).ID)
+			require.NoError(t, err)
+			require.Equal(t, want, r.State(), "record %d", i+1)
+		}
+		_, err = s.Sweep(ctx, 100) // leaves a tombstone, which counts as before
+		require.NoError(t, err)
+	}
+	got, err := s.Claim(ctx, claimOf(5, core.Park))
+	require.NoError(t, err, "known keys are answered")
+	require.Equal(t, "paid", string(got.Record.Answer.Body))
+	win(t, s, claimOf(2, core.Resume)) // and may be taken over
+
+	clock.Advance(t, 721*time.Hour) // the first tombstone is over; nobody swept
+	win(t, s, claimOf(6, core.Park))
+	_, err = s.Claim(ctx, claimOf(7, core.Park))
+	require.ErrorIs(t, err, core.ErrFull)
+}
+
+// The row of a freed key is there for its fence only: it makes room, the longest freed first.
+//
+// CONTRACT T-4
+func TestFreedKeysMakeRoom(t *testing.T) {
+	s := memstore.New(memstore.WithMaxRecords(2))
+	ctx := t.Context()
+	win(t, s, claimOf(1, core.Park))
+	require.NoError(t, s.Release(ctx, win(t, s, claimOf(2, core.Park)).Ticket))
+	require.EqualValues(t, 2, win(t, s, claimOf(2, core.Park)).Fence, "a freed key needs no room to be claimed again")
+	_, err := s.Claim(ctx, claimOf(3, core.Park))
+	require.ErrorIs(t, err, core.ErrFull)
+
+	require.NoError(t, s.Release(ctx, core.Ticket{ID: claimOf(2, core.Park).ID, Owner: claimOf(2, core.Park).Owner}))
+	win(t, s, claimOf(3, core.Park))
+	_, err = s.Claim(ctx, claimOf(2, core.Park))
+	require.ErrorIs(t, err, core.ErrFull)
+}
+
+// CONTRACT T-4
+func TestLimitHoldsUnderLoad(t *testing.T) {
+	const limit, keys = 100, 400
+	s := memstore.New(memstore.WithMaxRecords(limit))
+	var won, full atomic.Int64
+	var wg sync.WaitGroup
+	for worker := range 8 {
+		wg.Go(func() {
+			for i := range keys / 8 {
+				got, err := s.Claim(t.Context(), claimOf(worker*keys+i, core.Park))
+				if err != nil {
+					assert.ErrorIs(t, err, core.ErrFull)
+					full.Add(1)
+				} else if assert.True(t, got.Won) {
+					won.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, limit, won.Load())
+	require.EqualValues(t, keys-limit, full.Load())
+}
+
+// CONTRACT T-4
+func TestNonsenseOptionsMeanDefaults(t *testing.T) {
+	s := memstore.New(memstore.WithMaxRecords(0), memstore.WithMaxRecords(-1), memstore.WithClock(nil))
+	before := time.Now()
+	r := win(t, s, claimOf(1, core.Park))
+	require.WithinRange(t, r.CreatedAt, before, time.Now())
+}

@@ -1,0 +1,86 @@
+package memstore
+
+import (
+	"context"
+	"math"
+
+	"github.com/auth19/idem/core"
+)
+
+// Sweep implements [core.Store].
+func (s *Store) Sweep(ctx context.Context, limit int) (core.Swept, error) {
+	var swept core.Swept
+	for i := range s.shards {
+		if err := alive(ctx); err != nil {
+			return swept, err
+		}
+		s.sweep(&s.shards[i], limit, &swept)
+	}
+	return swept, nil
+}
+
+// sweep adds to swept what it did in one shard, up to limit of each.
+func (s *Store) sweep(sh *shard, limit int, swept *core.Swept) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now := s.now()
+	for _, state := range [...]core.State{core.Completed, core.Expired, core.Free} {
+		for e := sh.queues[state].due(now); e != nil; e = sh.queues[state].due(now) {
+			if now.Before(e.PurgeAt) {
+				if swept.Tombstones >= limit {
+					break
+				}
+				sh.tombstone(e)
+				swept.Tombstones++
+				continue
+			}
+			if swept.Dropped >= limit {
+				break
+			}
+			s.drop(sh, e)
+			swept.Dropped++
+		}
+	}
+}
+
+// tombstone leaves of an answer what [core.Record] says is left: the status.
+func (sh *shard) tombstone(e *entry) {
+	sh.unqueue(e)
+	e.answer(core.Answer{Status: e.Answer.Status})
+	sh.become(e, core.Expired)
+}
+
+// makeRoom drops records that say nothing any more: those past their time, and failing that the longest freed key of
+// some shard, which costs nothing but the memory of its fence. False if all records are needed (T-4).
+func (s *Store) makeRoom() bool {
+	for i := range s.shards {
+		var swept core.Swept
+		if s.sweep(&s.shards[i], math.MaxInt, &swept); swept.Dropped > 0 {
+			return true
+		}
+	}
+	for i := range s.shards {
+		if s.dropFreed(&s.shards[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Store) dropFreed(sh *shard) bool {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	e := sh.queues[core.Free].first()
+	if e == nil {
+		return false
+	}
+	s.drop(sh, e)
+	return true
+}
+
+// drop forgets a row.
+func (s *Store) drop(sh *shard, e *entry) {
+	sh.unqueue(e)
+	delete(sh.records, e.ID)
+	s.count.Add(-1)
+}

@@ -1,0 +1,74 @@
+package memstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/storetest"
+)
+
+// With a clock that stands still the boundaries can be tested to the nanosecond: a time that is reached has passed.
+//
+// CONTRACT T-1, T-4
+func TestBoundaries(t *testing.T) {
+	const retention, tombstone = 24 * time.Hour, 48 * time.Hour
+	ctx := t.Context()
+	c := claimOf(1, core.Park)
+	tests := map[string]struct {
+		at        time.Duration // since the claim
+		completed bool
+		want      core.State
+	}{
+		"before the lease ends":     {c.Lease - 1, false, core.Running},
+		"when the lease ends":       {c.Lease, false, core.Unknown},
+		"before retention ends":     {retention - 1, true, core.Completed},
+		"when retention ends":       {retention, true, core.Expired},
+		"before the tombstone ends": {retention + tombstone - 1, true, core.Expired},
+		"when the tombstone ends":   {retention + tombstone, true, core.Free},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var clock storetest.Clock
+			s := memstore.New(memstore.WithClock(clock.Now))
+			won := win(t, s, c)
+			if test.completed {
+				require.NoError(t, s.Complete(ctx, won.Ticket, paid(retention, tombstone)))
+			}
+			clock.Advance(t, test.at)
+			r, err := s.Find(ctx, c.ID)
+			require.NoError(t, err)
+			require.Equal(t, test.want, r.State())
+			got, err := s.Claim(ctx, claimOf(1, core.Resume))
+			require.NoError(t, err)
+			require.Equal(t, test.want == core.Free, got.Won)
+		})
+	}
+}
+
+// CONTRACT X-7
+func TestSettlementWaitsForTheDeadline(t *testing.T) {
+	var clock storetest.Clock
+	s := memstore.New(memstore.WithClock(clock.Now))
+	c := claimOf(1, core.Park)
+	won := win(t, s, c)
+	clock.Advance(t, c.Deadline-1)
+	_, err := s.Settle(t.Context(), core.Settlement{ID: c.ID, Fence: won.Fence})
+	require.ErrorIs(t, err, core.ErrNotSettleable)
+	clock.Advance(t, 1)
+	_, err = s.Settle(t.Context(), core.Settlement{ID: c.ID, Fence: won.Fence})
+	require.NoError(t, err)
+}
+
+// A lease is never longer than its attempt.
+//
+// CONTRACT X-1
+func TestLeaseEndsWithTheDeadline(t *testing.T) {
+	c := claimOf(1, core.Park)
+	c.Lease = 2 * c.Deadline
+	won := win(t, memstore.New(), c)
+	require.Equal(t, won.Deadline, won.LeaseUntil)
+}

@@ -1,0 +1,154 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+var attemptChecks = []check{
+	{"Complete/Idempotent", completeIsIdempotent},
+	{"Complete/Late", completeLate},
+	{"Complete/Stale", completeStale},
+	{"Complete/KeepsItsOwnCopy", completeKeepsItsOwnCopy},
+	{"Park/ThenComplete", parkThenComplete},
+	{"Park/AfterComplete", parkNeverTakesAnswersBack},
+	{"Renew/Extends", renewExtends},
+	{"Renew/NotCurrent", renewNotCurrent},
+}
+
+// An owner whose first try was answered by an error tries again. The first answer stands: it may have been replayed.
+//
+// CONTRACT R-2, M-3
+func completeIsIdempotent(t *testing.T, s *fixture) {
+	c := s.command(core.Park)
+	won := s.win(t, c)
+	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("first"))))
+	want := s.find(t, c.ID)
+	s.Advance(t, lease)
+	for _, store := range s.instances {
+		require.NoError(t, store.Complete(s.ctx, won.Ticket, kept(answerOf("first"))))
+		require.NoError(t, store.Complete(s.ctx, won.Ticket, kept(answerOf("second"))))
+	}
+	requireSame(t, want, s.find(t, c.ID))
+	requireSame(t, want, s.lose(t, repeat(c)))
+}
+
+// CONTRACT X-2
+func completeLate(t *testing.T, s *fixture) {
+	for _, r := range []core.Recovery{core.Park, core.Resume} {
+		for _, late := range []time.Duration{2 * lease, 2 * deadline, forever} {
+			c := s.command(r)
+			won := s.win(t, c)
+			s.Advance(t, late)
+			require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("late"))))
+			s.requireState(t, core.Completed, c)
+			requireAnswer(t, answerOf("late"), s.find(t, c.ID).Answer)
+		}
+	}
+}
+
+// CONTRACT X-2
+func completeStale(t *testing.T, s *fixture) {
+	missing := s.command(core.Park)
+	none := core.Ticket{ID: missing.ID, Owner: missing.Owner, Fence: 1}
+	require.ErrorIs(t, s.Store.Complete(s.ctx, none, kept(answerOf("none"))), core.ErrStale)
+	require.ErrorIs(t, s.Store.Renew(s.ctx, none, lease), core.ErrStale)
+	require.ErrorIs(t, s.Store.Park(s.ctx, none), core.ErrStale)
+	s.requireGoneOrFree(t, missing.ID)
+
+	c := s.command(core.Park)
+	won := s.win(t, c)
+	for _, stale := range []core.Ticket{
+		{ID: c.ID, Owner: newOwner(), Fence: won.Fence},
+		{ID: c.ID, Owner: won.Owner, Fence: won.Fence + 1},
+		{ID: c.ID, Owner: won.Owner, Fence: won.Fence - 1}, // 0 means any fence to Release alone
+	} {
+		require.ErrorIs(t, s.Store.Complete(s.ctx, stale, kept(answerOf("stale"))), core.ErrStale)
+		require.ErrorIs(t, s.Store.Renew(s.ctx, stale, lease), core.ErrStale)
+		require.ErrorIs(t, s.Store.Park(s.ctx, stale), core.ErrStale)
+	}
+	requireSame(t, won, s.find(t, c.ID))
+}
+
+// The buffer that an answer was captured in is written to again.
+//
+// CONTRACT M-3
+func completeKeepsItsOwnCopy(t *testing.T, s *fixture) {
+	c := s.command(core.Park)
+	won := s.win(t, c)
+	a := answerOf("recorded")
+	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(a)))
+	copy(a.Body, "xxxxxxxx")
+	a.Header["Content-Type"][0] = "text/html"
+	a.Header.Set("Location", "/elsewhere")
+	requireAnswer(t, answerOf("recorded"), s.find(t, c.ID).Answer)
+}
+
+// CONTRACT X-2, M-4
+func parkThenComplete(t *testing.T, s *fixture) {
+	for _, r := range []core.Recovery{core.Park, core.Resume} {
+		c := s.command(r)
+		won := s.win(t, c)
+		require.NoError(t, s.Store.Park(s.ctx, won.Ticket))
+		s.requireState(t, core.Unknown, c)
+		require.NoError(t, s.Store.Park(s.ctx, won.Ticket), "again")
+		require.ErrorIs(t, s.Store.Renew(s.ctx, won.Ticket, lease), core.ErrStale, "a renewal that was under way")
+		s.requireState(t, core.Unknown, c)
+		s.Advance(t, 2*deadline)
+		require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("known"))), "unknown becomes known")
+		s.requireState(t, core.Completed, c)
+		requireAnswer(t, answerOf("known"), s.find(t, c.ID).Answer)
+	}
+}
+
+// An owner that was not told of its completion parks the record. The answer is there, and stays.
+//
+// CONTRACT M-3, R-2
+func parkNeverTakesAnswersBack(t *testing.T, s *fixture) {
+	c := s.command(core.Park)
+	won := s.win(t, c)
+	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("done"))))
+	want := s.find(t, c.ID)
+	require.ErrorIs(t, s.Store.Park(s.ctx, won.Ticket), core.ErrStale)
+	require.ErrorIs(t, s.Store.Renew(s.ctx, won.Ticket, lease), core.ErrStale)
+	requireSame(t, want, s.find(t, c.ID))
+	s.requireState(t, core.Completed, c)
+}
+
+// CONTRACT X-1, T-1
+func renewExtends(t *testing.T, s *fixture) {
+	c := s.command(core.Park)
+	won := s.win(t, c)
+	passed := time.Duration(0)
+	for ; passed < deadline-lease; passed += lease / 2 {
+		require.NoError(t, s.Store.Renew(s.ctx, won.Ticket, lease))
+		s.Advance(t, lease/2)
+		s.requireState(t, core.Running, c)
+	}
+	require.NoError(t, s.Store.Renew(s.ctx, won.Ticket, lease))
+	got := s.find(t, c.ID)
+	require.False(t, got.LeaseUntil.After(got.Deadline), "no renewal beyond the deadline")
+	require.NoError(t, s.Store.Renew(s.ctx, won.Ticket, 2*deadline))
+	got = s.find(t, c.ID)
+	require.WithinDuration(t, got.Deadline, got.LeaseUntil, time.Second, "a long lease ends with the deadline")
+	require.WithinDuration(t, got.CreatedAt.Add(deadline), got.Deadline, time.Second, "no renewal moves the deadline")
+	s.Advance(t, 2*lease)
+	s.requireState(t, core.Unknown, c)
+}
+
+// CONTRACT
+func renewNotCurrent(t *testing.T, s *fixture) {
+	c := s.command(core.Park)
+	won := s.win(t, c)
+	foreign := won.Ticket
+	foreign.Owner = newOwner()
+	s.Advance(t, lease/2)
+	require.ErrorIs(t, s.Store.Renew(s.ctx, foreign, deadline), core.ErrStale)
+	requireSame(t, won, s.find(t, c.ID))
+	s.Advance(t, lease)
+	s.requireState(t, core.Unknown, c)
+}

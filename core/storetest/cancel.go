@@ -1,0 +1,51 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+var cancelChecks = []check{{"Cancel/NothingHappens", cancelledNothingHappens}}
+
+// A call whose context is over is an error that claims to know nothing, and the same call with a context that lives
+// finds everything as it was.
+//
+// CONTRACT F-1, R-5
+func cancelledNothingHappens(t *testing.T, s *fixture) {
+	over, cancel := context.WithCancel(s.ctx)
+	cancel()
+
+	c := s.command(core.Park)
+	got, err := s.Store.Claim(over, c)
+	noSentinel(t, err)
+	require.False(t, got.Won)
+	require.NoError(t, s.Store.Release(s.ctx, core.Ticket{ID: c.ID, Owner: c.Owner}))
+
+	won := s.win(t, repeat(c))
+	noSentinel(t, s.Store.Complete(over, won.Ticket, kept(answerOf("cancelled"))))
+	noSentinel(t, s.Store.Park(over, won.Ticket))
+	noSentinel(t, s.Store.Renew(over, won.Ticket, deadline))
+	noSentinel(t, s.Store.Release(over, won.Ticket))
+	_, err = s.Store.Find(over, c.ID)
+	noSentinel(t, err)
+	_, err = s.Store.List(over, core.ID{}, 1)
+	noSentinel(t, err)
+	requireSame(t, won, s.find(t, c.ID))
+
+	s.Advance(t, 2*deadline)
+	_, err = s.Store.Settle(over, notApplied(won))
+	noSentinel(t, err)
+	_, err = s.Store.Settle(over, applied(won, "cancelled"))
+	noSentinel(t, err)
+	requireSame(t, won, s.find(t, c.ID))
+	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("done"))))
+
+	s.Advance(t, forever)
+	_, err = s.Store.Sweep(over, 10)
+	noSentinel(t, err)
+	s.find(t, c.ID)
+}

@@ -1,0 +1,286 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+// The times of the suite. A test moves the clock by so much more or less than these that a slow machine, on which
+// real time passes as well, decides nothing.
+const (
+	lease     = 2 * time.Minute
+	deadline  = 20 * time.Minute
+	retention = 48 * time.Hour
+	tombstone = 30 * 24 * time.Hour
+	forever   = 3 * tombstone // longer than anything is kept
+)
+
+// burst is how many goroutines want the same thing at once, on each instance.
+const burst = 64
+
+// fixture is a subject and what the tests do with it all the time.
+type fixture struct {
+	Subject
+	ctx         context.Context //nolint:containedctx // one per test
+	instances   []core.Store    // the store, and its twin if there is one
+	transactors []core.Transactor
+	commands    int
+	effects     atomic.Int64 // committed by a stress test
+}
+
+// command returns the claim of a command that the store has not seen.
+func (s *fixture) command(r core.Recovery) core.Claim {
+	s.commands++
+	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-1"}
+	return core.Claim{
+		ID:       core.RecordID(p, fmt.Sprintf("key-%d", s.commands)),
+		Owner:    newOwner(),
+		Scope:    core.PrincipalScope(p),
+		Method:   http.MethodPost,
+		Route:    "/v1/orders/:id/payments",
+		Recovery: r,
+		Hash:     hashOf(s.commands),
+		Lease:    lease,
+		Deadline: deadline,
+	}
+}
+
+// repeat returns the claim of a repeat of the command: another attempt, with its own owner.
+func repeat(c core.Claim) core.Claim {
+	c.Owner = newOwner()
+	return c
+}
+
+// otherCommand returns a repeat with the same key and another command.
+func otherCommand(c core.Claim) core.Claim {
+	c = repeat(c)
+	c.Method, c.Route, c.Hash = http.MethodPut, "/v1/other", hashOf("another command")
+	return c
+}
+
+func hashOf(command any) core.CommandHash {
+	return core.CommandHash{Version: 1, Sum: sha256.Sum256(fmt.Append(nil, command))}
+}
+
+func newOwner() (o core.Owner) {
+	rand.Read(o[:]) // never fails since Go 1.24
+	return o
+}
+
+// answerOf returns an answer whose body is text.
+func answerOf(text string) core.Answer {
+	return core.Answer{Status: http.StatusCreated, Header: http.Header{"Content-Type": {"text/plain"}}, Body: []byte(text)}
+}
+
+// kept returns a completion with the suite's retention and tombstone.
+func kept(a core.Answer) core.Completion {
+	return core.Completion{Answer: a, Retention: retention, Tombstone: tombstone}
+}
+
+// win claims c and must win.
+func (s *fixture) win(t *testing.T, c core.Claim) core.Record {
+	t.Helper()
+	got, err := s.Store.Claim(s.ctx, c)
+	require.NoError(t, err)
+	require.True(t, got.Won, "the claim must win; it found %s", brief(got))
+	require.False(t, got.Busy, "a claim that won is not busy")
+	require.Equal(t, core.Running, got.Record.State())
+	require.Equal(t, c.ID, got.Record.ID)
+	require.Equal(t, c.Owner, got.Record.Owner, "the record of the winner bears the winner's owner token")
+	return got.Record
+}
+
+// lose claims c and must find an existing row, on every instance. It returns the row.
+func (s *fixture) lose(t *testing.T, c core.Claim) core.Record {
+	t.Helper()
+	var found core.Record
+	for _, store := range s.instances {
+		got, err := store.Claim(s.ctx, c)
+		require.NoError(t, err)
+		require.False(t, got.Won, "the claim must not win")
+		require.False(t, got.Busy, "there is a row to be seen, and nobody else at work")
+		require.Equal(t, c.ID, got.Record.ID)
+		found = got.Record
+	}
+	return found
+}
+
+// find reads a record that must be there, and the same on every instance.
+func (s *fixture) find(t *testing.T, id core.ID) core.Record {
+	t.Helper()
+	found, err := s.Store.Find(s.ctx, id)
+	require.NoError(t, err)
+	for _, store := range s.instances[1:] {
+		other, err := store.Find(s.ctx, id)
+		require.NoError(t, err)
+		requireSame(t, found, other)
+	}
+	return found
+}
+
+// requireState checks the state that every reader sees: Find, List, and a claim that must not win.
+func (s *fixture) requireState(t *testing.T, want core.State, c core.Claim) {
+	t.Helper()
+	require.Equal(t, want, s.find(t, c.ID).State(), "Find")
+	require.Equal(t, want, s.lose(t, repeat(c)).State(), "Claim")
+	require.Equal(t, want == core.Unknown, slices.Contains(s.listed(t), c.ID), "List")
+}
+
+// listed returns the ids of all unknown operations.
+func (s *fixture) listed(t *testing.T) []core.ID {
+	t.Helper()
+	records, err := s.Store.List(s.ctx, core.ID{}, 1000)
+	require.NoError(t, err)
+	return idsOf(records)
+}
+
+func idsOf(records []core.Record) []core.ID {
+	ids := make([]core.ID, 0, len(records))
+	for _, r := range records {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+// requireFree checks that nothing holds the key, by claiming it for a command that no earlier one had anything to do
+// with. It returns the new record.
+func (s *fixture) requireFree(t *testing.T, id core.ID) core.Record {
+	t.Helper()
+	s.requireGoneOrFree(t, id)
+	c := otherCommand(s.command(core.Park))
+	c.ID = id
+	r := s.win(t, c)
+	requireNew(t, c, r)
+	requireNew(t, c, s.find(t, id))
+	return r
+}
+
+// requireGoneOrFree: a reader cannot tell a record that was dropped from one that a sweep would drop.
+func (s *fixture) requireGoneOrFree(t *testing.T, id core.ID) {
+	t.Helper()
+	r, err := s.Store.Find(s.ctx, id)
+	if !errors.Is(err, core.ErrNotFound) {
+		require.NoError(t, err)
+		require.Equal(t, core.Free, r.State())
+	}
+}
+
+// brief describes the outcome of a claim in a message.
+func brief(got core.Claimed) string {
+	if got.Busy {
+		return "busy"
+	}
+	r := got.Record
+	return fmt.Sprintf("a record that is %s (%s, fence %d)", r.State(), r.Recovery, r.Fence)
+}
+
+// requireNew checks that r is the row of a new attempt of c, with nothing in it of an earlier life of the key.
+func requireNew(t *testing.T, c core.Claim, r core.Record) {
+	t.Helper()
+	require.Equal(t, core.Running, r.Stored)
+	requireSame(t, core.Record{
+		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: r.Fence},
+		Scope:  c.Scope, Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash, Stored: core.Running,
+		CreatedAt: r.CreatedAt, LeaseUntil: r.CreatedAt.Add(c.Lease), Deadline: r.CreatedAt.Add(c.Deadline),
+	}, r)
+	require.False(t, r.CreatedAt.IsZero(), "CreatedAt")
+	require.False(t, r.Now.Before(r.CreatedAt), "a record is not read before it was made: Now is the store's clock")
+}
+
+// requireSame compares two records but for the moment they were read at. Times are compared by their distance from
+// CreatedAt, which stays when a Subject moves rows instead of its clock, and to the second, since a database may look
+// at its clock more than once in a statement.
+func requireSame(t *testing.T, want, got core.Record) {
+	t.Helper()
+	requireAnswer(t, want.Answer, got.Answer)
+	require.Equal(t, shapeOf(want), shapeOf(got))
+}
+
+// shape is a record with the times that matter as durations.
+type shape struct {
+	core.Record
+	Lease, Deadline, Expires, Purge time.Duration
+}
+
+func shapeOf(r core.Record) shape {
+	since := func(at time.Time) time.Duration {
+		if at.IsZero() {
+			return 0
+		}
+		return at.Sub(r.CreatedAt).Round(time.Second)
+	}
+	c := shape{r, since(r.LeaseUntil), since(r.Deadline), since(r.ExpiresAt), since(r.PurgeAt)}
+	c.Record.CreatedAt, c.Record.LeaseUntil, c.Record.Deadline = time.Time{}, time.Time{}, time.Time{}
+	c.Record.ExpiresAt, c.Record.PurgeAt, c.Record.Now = time.Time{}, time.Time{}, time.Time{}
+	c.Record.Answer = core.Answer{}
+	return c
+}
+
+// requireAnswer compares answers: an empty body or header is as good as none.
+func requireAnswer(t *testing.T, want, got core.Answer) {
+	t.Helper()
+	require.Equal(t, want.Status, got.Status, "status")
+	require.Equal(t, want.Partial, got.Partial, "partial")
+	require.Len(t, got.Header, len(want.Header), "header names: %v", got.Header)
+	for name, values := range want.Header {
+		require.Equal(t, values, got.Header[name], "values of header %s", name)
+	}
+	if len(want.Body) < 1000 {
+		require.Equal(t, string(want.Body), string(got.Body), "body")
+	} else {
+		require.True(t, bytes.Equal(want.Body, got.Body), "a body of %d bytes came back with %d, or others", len(want.Body),
+			len(got.Body))
+	}
+}
+
+// atOnce runs f in n goroutines that start together, and waits for them. f may use assert, not require.
+func atOnce(n int, f func(i int)) {
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			f(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+}
+
+// sweep sweeps until there is nothing left to do.
+func (s *fixture) sweep(t *testing.T) (total core.Swept) {
+	t.Helper()
+	for {
+		swept, err := s.Store.Sweep(s.ctx, 100)
+		require.NoError(t, err)
+		if swept == (core.Swept{}) {
+			return total
+		}
+		total.Tombstones += swept.Tombstones
+		total.Dropped += swept.Dropped
+	}
+}
+
+// noSentinel: an error that only says that the store did not answer must not claim to know more.
+func noSentinel(t *testing.T, err error) {
+	t.Helper()
+	require.Error(t, err)
+	for _, sentinel := range []error{core.ErrStale, core.ErrNotFound, core.ErrNotSettleable, core.ErrFull} {
+		assert.NotErrorIs(t, err, sentinel)
+	}
+}

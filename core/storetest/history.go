@@ -1,0 +1,117 @@
+package storetest
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/auth19/idem/core"
+)
+
+// history is what happened to the keys of a stress round, as those saw it who did it. It is written down as it
+// happens and judged when all is over: only then is it known in which order things took effect. The fence tells that.
+type history struct {
+	mu      sync.Mutex
+	now     int // ticks of a logical clock
+	wins    map[core.ID][]win
+	answers map[core.ID][]answer
+	frees   map[core.ID][]core.Ticket
+}
+
+func newHistory() *history {
+	return &history{wins: map[core.ID][]win{}, answers: map[core.ID][]answer{}, frees: map[core.ID][]core.Ticket{}}
+}
+
+// win is an attempt: when its claim was asked for, and the row it won.
+type win struct {
+	begun int
+	core.Record
+}
+
+// answer is an answer that somebody was told is recorded, or read as recorded: by when, on which fence.
+type answer struct {
+	known int
+	fence int64
+	text  string
+}
+
+func (h *history) lock() func() {
+	h.mu.Lock()
+	h.now++
+	return h.mu.Unlock
+}
+
+// tick returns the time before a call is made.
+func (h *history) tick() int {
+	defer h.lock()()
+	return h.now
+}
+
+func (h *history) won(begun int, r core.Record) {
+	defer h.lock()()
+	h.wins[r.ID] = append(h.wins[r.ID], win{begun, r})
+}
+
+func (h *history) answered(t core.Ticket, text string) {
+	defer h.lock()()
+	h.answers[t.ID] = append(h.answers[t.ID], answer{h.now, t.Fence, text})
+}
+
+// saw notes the answer of a row that was read.
+func (h *history) saw(r core.Record) {
+	if r.State() == core.Completed {
+		h.answered(r.Ticket, string(r.Answer.Body))
+	}
+}
+
+// freed notes that the attempt was released or settled as not applied.
+func (h *history) freed(t core.Ticket) {
+	defer h.lock()()
+	h.frees[t.ID] = append(h.frees[t.ID], t)
+}
+
+func (h *history) check(t *testing.T) {
+	t.Helper()
+	for id := range h.answers {
+		h.checkAnswers(t, id)
+	}
+	for id := range h.wins {
+		h.checkWins(t, id)
+	}
+}
+
+// checkAnswers: one answer, for ever, and no attempt after it.
+func (h *history) checkAnswers(t *testing.T, id core.ID) {
+	t.Helper()
+	first := h.answers[id][0]
+	for _, a := range h.answers[id] {
+		assert.Equal(t, first.text, a.text, "the answer of %s changed", id)
+		assert.Equal(t, first.fence, a.fence, "%s was answered by two attempts", id)
+	}
+	for _, w := range h.wins[id] {
+		assert.LessOrEqual(t, w.Fence, first.fence, "%s was run again after it had been answered", id)
+		if w.begun > first.known {
+			assert.Fail(t, "a key was won that had been answered", "%s, fence %d", id, w.Fence)
+		}
+	}
+}
+
+// checkWins: each fence was won once, and each attempt but the last was either freed or, Resume after Resume and the
+// same command, taken over.
+func (h *history) checkWins(t *testing.T, id core.ID) {
+	t.Helper()
+	wins := slices.SortedFunc(slices.Values(h.wins[id]), func(a, b win) int { return cmp.Compare(a.Fence, b.Fence) })
+	for i := range len(wins) - 1 {
+		was, next := wins[i].Record, wins[i+1].Record
+		freed := slices.ContainsFunc(h.frees[id], func(f core.Ticket) bool {
+			return f.Fence >= was.Fence && f.Fence < next.Fence
+		})
+		takenOver := was.Recovery == core.Resume && next.Recovery == core.Resume && was.Hash == next.Hash
+		assert.NotEqual(t, was.Fence, next.Fence, "two attempts of %s have one fence", id)
+		assert.True(t, freed || takenOver, "%s: attempt %d (%s) was neither freed nor rightly taken over by %d (%s)",
+			id, was.Fence, was.Recovery, next.Fence, next.Recovery)
+	}
+}

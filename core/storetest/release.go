@@ -1,0 +1,139 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+var releaseChecks = []check{
+	{"Release/Frees", releaseFrees},
+	{"Release/ByOwnerAlone", releaseByOwnerAlone},
+	{"Release/OfAnother", releaseOfAnother},
+	{"Release/Late", releaseLate},
+	{"Release/NotRunning", releaseNotRunning},
+	{"Release/AfterLostClaim", releaseAfterLostClaim},
+}
+
+// The fence goes on rising although the key was free in between: a settlement that rests on the first attempt must
+// not mean the second one.
+//
+// CONTRACT
+func releaseFrees(t *testing.T, s *fixture) {
+	for _, r := range []core.Recovery{core.Park, core.Resume} {
+		c := s.command(r)
+		won := s.win(t, c)
+		require.NoError(t, s.Store.Release(s.ctx, won.Ticket))
+		s.requireGoneOrFree(t, c.ID)
+		require.NotContains(t, s.listed(t), c.ID)
+		require.NoError(t, s.Store.Release(s.ctx, won.Ticket), "again: what is not there is released")
+		require.ErrorIs(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("late"))), core.ErrStale)
+		require.ErrorIs(t, s.Store.Renew(s.ctx, won.Ticket, lease), core.ErrStale)
+		require.ErrorIs(t, s.Store.Park(s.ctx, won.Ticket), core.ErrStale)
+
+		next := s.requireFree(t, c.ID)
+		require.Greater(t, next.Fence, won.Fence, "the fence rises with every attempt of a key")
+		s.requireStale(t, won.Ticket)
+		requireSame(t, next, s.find(t, c.ID))
+	}
+}
+
+// Without a fence a claim is taken back that may have landed. If it has taken over a Resume attempt, steps of that one
+// may be finished: the key is not free, but waits for its repeat again.
+//
+// CONTRACT F-1, X-2
+func releaseByOwnerAlone(t *testing.T, s *fixture) {
+	for _, r := range []core.Recovery{core.Park, core.Resume} {
+		c := s.command(r)
+		s.win(t, c)
+		require.NoError(t, s.Store.Release(s.ctx, core.Ticket{ID: c.ID, Owner: c.Owner}))
+		require.NoError(t, s.Store.Release(s.ctx, core.Ticket{ID: c.ID, Owner: c.Owner}), "again")
+		s.requireFree(t, c.ID)
+	}
+
+	first := s.command(core.Resume)
+	s.win(t, first)
+	s.Advance(t, 2*lease)
+	lost := repeat(first)
+	taken := s.win(t, lost)
+	require.NoError(t, s.Store.Release(s.ctx, core.Ticket{ID: lost.ID, Owner: lost.Owner}))
+	require.Equal(t, core.Running, s.lose(t, otherCommand(first)).State())
+	require.Equal(t, taken.Fence+1, s.win(t, repeat(first)).Fence, "the next repeat need not wait for a lease")
+}
+
+// CONTRACT X-2
+func releaseOfAnother(t *testing.T, s *fixture) {
+	c := s.command(core.Park)
+	won := s.win(t, c)
+	for name, foreign := range map[string]core.Ticket{
+		"other owner":           {ID: c.ID, Owner: newOwner(), Fence: won.Fence},
+		"other owner, no fence": {ID: c.ID, Owner: newOwner()},
+		"no owner":              {ID: c.ID},
+		"higher fence":          {ID: c.ID, Owner: won.Owner, Fence: won.Fence + 1},
+	} {
+		for _, store := range s.instances {
+			require.ErrorIs(t, store.Release(s.ctx, foreign), core.ErrStale, name)
+		}
+		requireSame(t, won, s.find(t, c.ID))
+	}
+}
+
+// Stale means that somebody took over or settled, not that time has passed: an owner that knows late that nothing was
+// applied may still say so.
+//
+// CONTRACT X-2
+func releaseLate(t *testing.T, s *fixture) {
+	c := s.command(core.Park)
+	won := s.win(t, c)
+	s.Advance(t, 2*deadline)
+	s.requireState(t, core.Unknown, c)
+	require.NoError(t, s.Store.Release(s.ctx, won.Ticket))
+	s.requireFree(t, c.ID)
+}
+
+// What is recorded as done or as unknown is never freed by a release, whoever asks.
+//
+// CONTRACT R-6, M-4
+func releaseNotRunning(t *testing.T, s *fixture) {
+	missing := s.command(core.Park)
+	require.NoError(t, s.Store.Release(s.ctx, core.Ticket{ID: missing.ID, Owner: missing.Owner, Fence: 1}))
+	require.NoError(t, s.Store.Release(s.ctx, core.Ticket{ID: missing.ID, Owner: missing.Owner}))
+
+	for _, end := range []func(core.Ticket) error{
+		func(won core.Ticket) error { return s.Store.Complete(s.ctx, won, kept(answerOf("done"))) },
+		func(won core.Ticket) error { return s.Store.Park(s.ctx, won) },
+	} {
+		c := s.command(core.Park)
+		won := s.win(t, c)
+		require.NoError(t, end(won.Ticket))
+		before := s.find(t, c.ID)
+		require.ErrorIs(t, s.Store.Release(s.ctx, won.Ticket), core.ErrStale)
+		require.ErrorIs(t, s.Store.Release(s.ctx, core.Ticket{ID: c.ID, Owner: c.Owner}), core.ErrStale)
+		requireSame(t, before, s.find(t, c.ID))
+	}
+}
+
+// The context of a claim ends at any moment of it. However that turns out, a release by the owner alone frees the
+// key, and nothing of the claim comes to light afterwards.
+//
+// CONTRACT F-1
+func releaseAfterLostClaim(t *testing.T, s *fixture) {
+	for range 16 {
+		c := s.command(core.Park)
+		ctx, cancel := context.WithCancel(s.ctx)
+		atOnce(2, func(i int) {
+			if i == 0 {
+				cancel()
+				return
+			}
+			got, err := s.Store.Claim(ctx, c)
+			assert.True(t, err != nil || got.Won, "nobody else wants the key: %s", brief(got))
+		})
+		require.NoError(t, s.Store.Release(s.ctx, core.Ticket{ID: c.ID, Owner: c.Owner}))
+		s.requireFree(t, c.ID)
+	}
+}

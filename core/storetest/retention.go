@@ -1,0 +1,213 @@
+package storetest
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+var retentionChecks = []check{
+	{"Retention/InTurn", thenTombstoneThenFree},
+	{"Retention/Swept", sweptIsTheSame},
+	{"Retention/NoTombstone", withoutTombstone},
+	{"Sweep/Limits", sweepLimits},
+	{"Sweep/LeavesTheRest", sweepLeavesTheRest},
+	{"Sweep/FreedKeys", sweepFreedKeys},
+	{"Sweep/ManyAtOnce", sweepManyAtOnce},
+}
+
+// done completes a new command and returns its claim and the row.
+func (s *fixture) done(t *testing.T, text string) (core.Claim, core.Record) {
+	t.Helper()
+	c := s.command(core.Park)
+	won := s.win(t, c)
+	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf(text))))
+	return c, s.find(t, c.ID)
+}
+
+// No sweep runs: the state is a matter of the row and the clock.
+//
+// CONTRACT T-4, M-3, M-5, R-6
+func thenTombstoneThenFree(t *testing.T, s *fixture) {
+	c, row := s.done(t, "paid")
+	require.WithinDuration(t, row.Now.Add(retention), row.ExpiresAt, lease)
+	require.Equal(t, tombstone, row.PurgeAt.Sub(row.ExpiresAt).Round(time.Second))
+	s.Advance(t, retention-time.Hour)
+	s.requireState(t, core.Completed, c)
+	s.Advance(t, 2*time.Hour)
+	s.requireState(t, core.Expired, c)
+	s.requireExpired(t, c)
+	s.Advance(t, tombstone-2*time.Hour)
+	s.requireState(t, core.Expired, c)
+	s.Advance(t, 2*time.Hour)
+	s.requireFree(t, c.ID)
+}
+
+// requireExpired checks what a claim of an expired key is told, by a repeat and with another command.
+func (s *fixture) requireExpired(t *testing.T, c core.Claim) {
+	t.Helper()
+	for _, again := range []core.Claim{repeat(c), otherCommand(c)} {
+		r := s.lose(t, again)
+		require.Equal(t, core.Expired, r.State())
+		require.Equal(t, "succeeded", r.OutcomeClass())
+		require.Equal(t, http.StatusCreated, r.Answer.Status)
+		require.Equal(t, c.Hash, r.Hash)
+		require.Equal(t, c.Scope, r.Scope)
+	}
+}
+
+// The same life as above with sweeps in it: readers see no other states, and the tombstone has lost the answer.
+//
+// CONTRACT T-3, T-4, M-5
+func sweptIsTheSame(t *testing.T, s *fixture) {
+	c, row := s.done(t, "paid")
+	s.Advance(t, retention-time.Hour)
+	require.Zero(t, s.sweep(t), "nothing is due")
+	requireSame(t, row, s.find(t, c.ID))
+	s.Advance(t, 2*time.Hour)
+	require.Equal(t, core.Swept{Tombstones: 1}, s.sweep(t))
+	s.requireState(t, core.Expired, c)
+	s.requireExpired(t, c)
+
+	want := row
+	want.Stored, want.Answer = core.Expired, core.Answer{Status: http.StatusCreated}
+	requireSame(t, want, s.find(t, c.ID))
+	require.NoError(t, s.Store.Complete(s.ctx, row.Ticket, kept(answerOf("again"))), "completing again is nil")
+	requireSame(t, want, s.find(t, c.ID))
+
+	require.Zero(t, s.sweep(t), "nothing is due")
+	s.Advance(t, tombstone)
+	require.Equal(t, core.Swept{Dropped: 1}, s.sweep(t))
+	_, err := s.Store.Find(s.ctx, c.ID)
+	require.ErrorIs(t, err, core.ErrNotFound)
+	s.requireFree(t, c.ID)
+}
+
+// CONTRACT R-7, T-4
+func withoutTombstone(t *testing.T, s *fixture) {
+	var claims []core.Claim
+	for range 2 {
+		c := s.command(core.Park)
+		won := s.win(t, c)
+		short := core.Completion{Answer: core.Answer{Status: http.StatusUnprocessableEntity}, Retention: 6 * time.Hour}
+		require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, short))
+		row := s.find(t, c.ID)
+		require.WithinDuration(t, row.ExpiresAt, row.PurgeAt, 0)
+		claims = append(claims, c)
+	}
+	s.Advance(t, 5*time.Hour)
+	s.requireState(t, core.Completed, claims[0])
+	s.Advance(t, 2*time.Hour)
+	s.requireFree(t, claims[0].ID)
+	require.Equal(t, 1, s.sweep(t).Dropped)
+	_, err := s.Store.Find(s.ctx, claims[1].ID)
+	require.ErrorIs(t, err, core.ErrNotFound)
+	s.requireFree(t, claims[1].ID)
+}
+
+// CONTRACT T-3
+func sweepLimits(t *testing.T, s *fixture) {
+	for range 5 {
+		s.done(t, "paid")
+	}
+	s.Advance(t, retention+time.Hour)
+	for _, want := range []int{2, 2, 1, 0} {
+		swept, err := s.Store.Sweep(s.ctx, 2)
+		require.NoError(t, err)
+		require.Equal(t, core.Swept{Tombstones: want}, swept)
+	}
+	s.Advance(t, tombstone)
+	for _, want := range []int{2, 2, 1, 0} {
+		swept, err := s.Store.Sweep(s.ctx, 2)
+		require.NoError(t, err)
+		require.Equal(t, core.Swept{Dropped: want}, swept)
+	}
+}
+
+// Running and unknown records, answers within retention and tombstones within theirs are all there after any number
+// of sweeps.
+//
+// CONTRACT T-3, T-4
+func sweepLeavesTheRest(t *testing.T, s *fixture) {
+	park, resume, parked := s.command(core.Park), s.command(core.Resume), s.command(core.Resume)
+	s.win(t, park)
+	s.win(t, resume)
+	require.NoError(t, s.Store.Park(s.ctx, s.win(t, parked).Ticket))
+	s.Advance(t, forever)
+
+	old, _ := s.done(t, "old")
+	s.Advance(t, retention+time.Hour)
+	recent, _ := s.done(t, "recent")
+	running := s.command(core.Park)
+	s.win(t, running)
+	require.Equal(t, core.Swept{Tombstones: 1}, s.sweep(t))
+
+	for _, want := range []struct {
+		claim core.Claim
+		state core.State
+	}{
+		{park, core.Unknown}, {parked, core.Unknown}, {old, core.Expired}, {recent, core.Completed}, {running, core.Running},
+	} {
+		s.requireState(t, want.state, want.claim)
+	}
+	require.Equal(t, core.Running, s.find(t, resume.ID).State())
+	requireAnswer(t, answerOf("recent"), s.find(t, recent.ID).Answer)
+	require.EqualValues(t, 2, s.win(t, repeat(resume)).Fence, "a Resume attempt waits for its repeat, however long")
+}
+
+// CONTRACT T-3
+func sweepFreedKeys(t *testing.T, s *fixture) {
+	released, settled := s.command(core.Park), s.command(core.Park)
+	require.NoError(t, s.Store.Release(s.ctx, s.win(t, released).Ticket))
+	won := s.win(t, settled)
+	s.Advance(t, 2*deadline)
+	_, err := s.Store.Settle(s.ctx, core.Settlement{ID: settled.ID, Fence: won.Fence, Who: "op", Why: "no charge"})
+	require.NoError(t, err)
+	s.Advance(t, forever)
+	s.sweep(t)
+	for _, c := range []core.Claim{released, settled} {
+		_, err := s.Store.Find(s.ctx, c.ID)
+		require.ErrorIs(t, err, core.ErrNotFound, "the rows of freed keys do not stay for ever")
+		s.requireFree(t, c.ID)
+	}
+}
+
+// CONTRACT T-3
+func sweepManyAtOnce(t *testing.T, s *fixture) {
+	const records = 24
+	claims := make([]core.Claim, 0, records)
+	for range records {
+		c, _ := s.done(t, "paid")
+		claims = append(claims, c)
+	}
+	sweepAll := func() (tombstones, dropped int) {
+		var done, gone atomic.Int64
+		atOnce(8, func(i int) {
+			for range 3 {
+				swept, err := s.instances[i%len(s.instances)].Sweep(s.ctx, 2)
+				assert.NoError(t, err)
+				done.Add(int64(swept.Tombstones))
+				gone.Add(int64(swept.Dropped))
+			}
+		})
+		rest := s.sweep(t) // what the others had locked when a sweep came by
+		return int(done.Load()) + rest.Tombstones, int(gone.Load()) + rest.Dropped
+	}
+	s.Advance(t, retention+time.Hour)
+	tombstones, dropped := sweepAll()
+	require.Equal(t, records, tombstones, "every record is turned into a tombstone once")
+	require.Zero(t, dropped)
+	for _, c := range claims {
+		require.Equal(t, core.Expired, s.find(t, c.ID).Stored)
+	}
+	s.Advance(t, tombstone)
+	tombstones, dropped = sweepAll()
+	require.Zero(t, tombstones)
+	require.Equal(t, records, dropped, "every tombstone is dropped once")
+}

@@ -1,0 +1,97 @@
+// Package storetest is the contract of a [core.Store] as a test suite. Every store of this library passes it, and so
+// should yours:
+//
+//	func TestStore(t *testing.T) {
+//		newStore := func(t *testing.T) storetest.Subject { ... }
+//		features := storetest.Features{Shared: true}
+//		storetest.Run(t, newStore, features)
+//		storetest.Stress(t, newStore, features)
+//	}
+//
+// [Run] goes through the rules one by one, [Stress] looks for what only many goroutines at once bring about. Both ask
+// for a new, empty store per test, never sleep, and leave the passing of time to [Subject].Advance.
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+// Subject is a store under test: empty, used by nobody else, with its clock in the hands of the test.
+type Subject struct {
+	Store core.Store
+
+	// Advance lets d pass for the store without sleeping. A store that takes a clock gets one that can be moved (see
+	// [Clock]); where the clock is a database's, all timestamps of all its records move d into the past instead. It is
+	// never called while another call or a transaction is under way.
+	Advance func(t *testing.T, d time.Duration)
+
+	// Twin opens a second instance over the same data, as another process would. Needed where Features.Shared.
+	Twin func(t *testing.T) core.Store
+
+	// Effect writes one business row through the transaction that ctx carries (see core.Tx), and Effects counts the
+	// committed ones. Both are needed where Features.Rollback.
+	Effect  func(ctx context.Context) error
+	Effects func(t *testing.T) int
+}
+
+// Features says what a store can do beside what every store must.
+type Features struct {
+	Rollback bool // it is a core.Transactor
+	Shared   bool // several instances may work on the same data at once
+}
+
+// Run runs every test of the contract that applies to a store with features f as a subtest of t. newStore is called
+// once for each; it registers its own clean-up.
+func Run(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
+	t.Helper()
+	suites := [][]check{claimChecks, takeoverChecks, releaseChecks, attemptChecks, retentionChecks, settleChecks,
+		listChecks, cancelChecks}
+	if f.Rollback {
+		suites = append(suites, txChecks)
+	}
+	for _, suite := range suites {
+		for _, c := range suite {
+			t.Run(c.name, func(t *testing.T) { c.run(t, newFixture(t, newStore, f)) })
+		}
+	}
+}
+
+// check is one test of the suite.
+type check struct {
+	name string
+	run  func(t *testing.T, s *fixture)
+}
+
+// patience bounds a whole test: a store that hangs makes it fail, instead of hanging with it.
+const patience = time.Minute
+
+func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *fixture {
+	t.Helper()
+	s := &fixture{Subject: newStore(t)}
+	require.NotNil(t, s.Store, "Subject.Store is missing")
+	require.NotNil(t, s.Advance, "Subject.Advance is missing")
+	s.instances = []core.Store{s.Store}
+	if f.Shared {
+		require.NotNil(t, s.Twin, "Subject.Twin is missing: Features.Shared needs it")
+		s.instances = append(s.instances, s.Twin(t))
+	}
+	for _, store := range s.instances {
+		tx, ok := store.(core.Transactor)
+		require.Equal(t, f.Rollback, ok, "Features.Rollback says whether %T is a core.Transactor", store)
+		if f.Rollback {
+			require.NotNil(t, s.Effect, "Subject.Effect is missing: Features.Rollback needs it")
+			require.NotNil(t, s.Effects, "Subject.Effects is missing: Features.Rollback needs it")
+			s.transactors = append(s.transactors, tx)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	s.ctx = ctx
+	return s
+}

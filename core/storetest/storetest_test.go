@@ -1,0 +1,17 @@
+package storetest_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/auth19/idem/core/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var everything = storetest.Features{Rollback: true, Shared: true}
+
+func TestRun(t *testing.T) { storetest.Run(t, newReference, everything) }
+
+func TestStress(t *testing.T) { storetest.Stress(t, newReference, everything) }

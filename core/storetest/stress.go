@@ -1,0 +1,266 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+// SeedEnv names the environment variable that gives [Stress] the seed of an earlier run.
+const SeedEnv = "STORETEST_SEED"
+
+// The size of a stress test: rounds of so many workers that each do so many things to a few keys, for so long.
+const (
+	stressFor     = 2 * time.Second
+	stressWorkers = 8
+	stressKeys    = 3
+	stressSteps   = 40
+)
+
+// Stress lets goroutines do whatever a store can be asked for, all at once and to few keys, for about two seconds.
+// Afterwards the history of each key is checked: no fence was won twice, no key was won that had an answer or an
+// attempt that was neither freed nor handed on, and no answer ever changed.
+//
+// What each goroutine does follows from a seed that is logged, and can be given in the environment by [SeedEnv]; how
+// they meet does not.
+//
+// CONTRACT M-3, M-6, X-2, X-7, T-4
+func Stress(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
+	t.Helper()
+	s := newFixture(t, newStore, f)
+	seed := stressSeed(t)
+	t.Logf("repeat with %s=%d", SeedEnv, seed)
+	for start, round := time.Now(), uint64(0); time.Since(start) < stressFor && !t.Failed(); round++ {
+		s.stressRound(t, rand.NewPCG(seed, round))
+	}
+}
+
+func stressSeed(t *testing.T) uint64 {
+	t.Helper()
+	given := os.Getenv(SeedEnv)
+	if given == "" {
+		return rand.Uint64()
+	}
+	seed, err := strconv.ParseUint(given, 10, 64)
+	require.NoError(t, err, "%s wants a number", SeedEnv)
+	return seed
+}
+
+// stressRound uses keys of its own. All the time that passes in it is shorter than any retention, so that a key that
+// has been answered stays answered.
+func (s *fixture) stressRound(t *testing.T, seeds rand.Source) {
+	t.Helper()
+	h := newHistory()
+	claims := make([]core.Claim, stressKeys)
+	for i := range claims {
+		claims[i] = s.command(core.Park)
+	}
+	var clock sync.RWMutex
+	workers := make([]*worker, stressWorkers)
+	for i := range workers {
+		workers[i] = &worker{
+			fixture: s, history: h, claims: claims, clock: &clock, i: i % len(s.instances),
+			rnd: rand.New(rand.NewPCG(seeds.Uint64(), seeds.Uint64())),
+		}
+	}
+	atOnce(len(workers), func(i int) {
+		for range stressSteps {
+			workers[i].step(t)
+		}
+	})
+	for _, c := range claims {
+		row, err := s.Store.Find(s.ctx, c.ID)
+		if !errors.Is(err, core.ErrNotFound) {
+			require.NoError(t, err)
+			h.saw(row)
+		}
+	}
+	h.check(t)
+	if len(s.transactors) > 0 {
+		require.EqualValues(t, s.effects.Load(), s.Effects(t), "the rows are there if and only if the answer is")
+	}
+}
+
+// worker is one goroutine of a stress test.
+type worker struct {
+	*fixture
+	history *history
+	claims  []core.Claim
+	clock   *sync.RWMutex // nothing is under way while the clock moves: see Subject.Advance
+	i       int           // the instance it works on
+	rnd     *rand.Rand
+	held    []attempt // what it has won
+	jumps   int
+}
+
+// attempt is a claim that was won.
+type attempt struct {
+	core.Record
+	answered bool
+}
+
+func (w *worker) store() core.Store { return w.instances[w.i] }
+
+func (w *worker) step(t *testing.T) {
+	n := w.rnd.IntN(100)
+	if n < 6 && w.jumps < 3 {
+		w.jumps++
+		d := []time.Duration{lease / 2, 2 * lease, 2 * deadline}[w.rnd.IntN(3)]
+		w.clock.Lock()
+		defer w.clock.Unlock()
+		w.Advance(t, d)
+		return
+	}
+	w.clock.RLock()
+	defer w.clock.RUnlock()
+	switch {
+	case n < 35:
+		w.claim(t)
+	case n < 45:
+		w.with(t, func(a *attempt) error { return w.store().Renew(w.ctx, a.Ticket, lease) })
+	case n < 55:
+		w.with(t, w.complete)
+	case n < 62:
+		w.with(t, func(a *attempt) error { return w.store().Park(w.ctx, a.Ticket) })
+	case n < 70:
+		w.with(t, w.release)
+	case n < 80:
+		w.settle(t)
+	case n < 84:
+		w.list(t)
+	case n < 88:
+		_, err := w.store().Sweep(w.ctx, 10)
+		succeeded(t, err)
+	case len(w.transactors) > 0:
+		w.transact(t)
+	default:
+		w.claim(t)
+	}
+}
+
+// succeeded reports whether a call took effect. One that did not must say why with one of the errors that are allowed,
+// or that its transaction was rolled back.
+func succeeded(t *testing.T, err error, allowed ...error) bool {
+	isErr := func(target error) bool { return errors.Is(err, target) }
+	if err != nil && !slices.ContainsFunc(append(allowed, core.ErrRetryable), isErr) {
+		assert.NoError(t, err)
+	}
+	return err == nil
+}
+
+// next is the claim of one of the keys, by one of two commands.
+func (w *worker) next(recoveries ...core.Recovery) core.Claim {
+	c := repeat(w.claims[w.rnd.IntN(len(w.claims))])
+	if w.rnd.IntN(8) == 0 {
+		c = otherCommand(c)
+	}
+	c.Recovery = recoveries[w.rnd.IntN(len(recoveries))]
+	return c
+}
+
+func (w *worker) claim(t *testing.T) {
+	c := w.next(core.Park, core.Resume)
+	begun := w.history.tick()
+	got, err := w.store().Claim(w.ctx, c)
+	switch {
+	case !succeeded(t, err):
+	case got.Won:
+		w.history.won(begun, got.Record)
+		w.held = append(w.held, attempt{Record: got.Record})
+	case !got.Busy:
+		w.history.saw(got.Record)
+	}
+}
+
+// with does something as the owner of an attempt, be it the current one or not.
+func (w *worker) with(t *testing.T, do func(*attempt) error) {
+	if len(w.held) > 0 {
+		succeeded(t, do(&w.held[w.rnd.IntN(len(w.held))]), core.ErrStale)
+	}
+}
+
+func (w *worker) complete(a *attempt) error {
+	text := fmt.Sprintf("%x", a.Owner)
+	if a.answered {
+		text += " changed"
+	}
+	err := w.store().Complete(w.ctx, a.Ticket, kept(answerOf(text)))
+	if err == nil && !a.answered {
+		a.answered = true
+		w.history.answered(a.Ticket, text)
+	}
+	return err
+}
+
+func (w *worker) release(a *attempt) error {
+	err := w.store().Release(w.ctx, a.Ticket)
+	if err == nil {
+		w.history.freed(a.Ticket)
+	}
+	return err
+}
+
+func (w *worker) settle(t *testing.T) {
+	row, err := w.store().Find(w.ctx, w.next(core.Park).ID)
+	if !succeeded(t, err, core.ErrNotFound) {
+		return
+	}
+	w.history.saw(row)
+	decision := notApplied(row)
+	if w.rnd.IntN(4) == 0 {
+		decision = applied(row, fmt.Sprintf("settled %d", w.rnd.Uint64()))
+	}
+	settled, err := w.store().Settle(w.ctx, decision)
+	switch {
+	case !succeeded(t, err, core.ErrStale, core.ErrNotSettleable, core.ErrNotFound):
+	case decision.Answer == nil:
+		w.history.freed(row.Ticket)
+	default:
+		w.history.answered(settled.Ticket, string(decision.Answer.Answer.Body))
+	}
+}
+
+func (w *worker) list(t *testing.T) {
+	listed, err := w.store().List(w.ctx, core.ID{}, 10)
+	succeeded(t, err)
+	for _, r := range listed {
+		assert.Equal(t, core.Unknown, r.State())
+	}
+}
+
+// transact runs a whole Rollback attempt.
+func (w *worker) transact(t *testing.T) {
+	c := w.next(core.Rollback)
+	begun := w.history.tick()
+	tx, got, err := w.transactors[w.i].Begin(w.ctx, c)
+	if !succeeded(t, err) || got.Busy {
+		return
+	}
+	if !got.Won {
+		w.history.saw(got.Record)
+		return
+	}
+	if err := w.Effect(tx.Bind(w.ctx)); err != nil || w.rnd.IntN(2) == 0 {
+		succeeded(t, tx.Rollback())
+		return
+	}
+	text, undo := fmt.Sprintf("%x", c.Owner), w.rnd.IntN(3) == 0
+	if succeeded(t, tx.Commit(w.ctx, kept(answerOf(text)), undo)) {
+		w.history.won(begun, got.Record)
+		w.history.answered(got.Record.Ticket, text)
+		if !undo {
+			w.effects.Add(1)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+var takeoverChecks = []check{
+	{"TakeOver/Resume", resumeIsTakenOver},
+	{"TakeOver/OneOfManyWins", oneOfManyTakesOver},
+	{"TakeOver/Refused", takeOverRefused},
+}
+
+// CONTRACT X-2, M-6
+func resumeIsTakenOver(t *testing.T, s *fixture) {
+	c := s.command(core.Resume)
+	first := s.win(t, c)
+	s.Advance(t, lease/2)
+	requireSame(t, first, s.lose(t, repeat(c)))
+	s.Advance(t, lease)
+	require.NotContains(t, s.listed(t), c.ID, "it waits for a repeat, not for a settlement")
+
+	next := repeat(c)
+	second := s.win(t, next)
+	require.Equal(t, first.Fence+1, second.Fence, "the fence rises with every attempt")
+	want := s.find(t, c.ID)
+	require.Equal(t, second.Ticket, want.Ticket)
+	require.Equal(t, core.Running, want.State(), "the new attempt has a lease of its own")
+	require.WithinDuration(t, want.Now.Add(lease), want.LeaseUntil, lease/2)
+	require.WithinDuration(t, want.Now.Add(deadline), want.Deadline, lease/2)
+	require.WithinDuration(t, want.CreatedAt.Add(lease+lease/2), want.Now, lease/2, "it is still the same operation")
+
+	// The first owner wakes up.
+	s.requireStale(t, first.Ticket)
+	requireSame(t, want, s.find(t, c.ID))
+
+	s.Advance(t, 2*lease)
+	third := s.win(t, repeat(c))
+	require.Equal(t, second.Fence+1, third.Fence)
+	s.requireStale(t, first.Ticket)
+	s.requireStale(t, second.Ticket)
+	s.requireStale(t, core.Ticket{ID: c.ID, Owner: first.Owner, Fence: third.Fence}) // a fence alone is no proof
+	require.NoError(t, s.Store.Complete(s.ctx, third.Ticket, kept(answerOf("third"))))
+	requireAnswer(t, answerOf("third"), s.lose(t, repeat(c)).Answer)
+}
+
+// requireStale tries every write with a ticket that is not current. The caller checks that nothing came of it.
+func (s *fixture) requireStale(t *testing.T, stale core.Ticket) {
+	t.Helper()
+	for _, store := range s.instances {
+		require.ErrorIs(t, store.Complete(s.ctx, stale, kept(answerOf("stale"))), core.ErrStale, "Complete")
+		require.ErrorIs(t, store.Renew(s.ctx, stale, lease), core.ErrStale, "Renew")
+		require.ErrorIs(t, store.Park(s.ctx, stale), core.ErrStale, "Park")
+		require.ErrorIs(t, store.Release(s.ctx, stale), core.ErrStale, "Release")
+	}
+}
+
+// CONTRACT M-6, X-2
+func oneOfManyTakesOver(t *testing.T, s *fixture) {
+	for range 3 {
+		c := s.command(core.Resume)
+		first := s.win(t, c)
+		s.Advance(t, 2*lease)
+		winner, _ := s.race(t, func() core.Claim { return repeat(c) })
+		require.Equal(t, first.Fence+1, winner.Fence)
+		require.Equal(t, winner.Ticket, s.find(t, c.ID).Ticket)
+	}
+}
+
+// A takeover runs the handler again. Only a Resume attempt knows which of its steps are finished, and only the same
+// command has the same steps; everything else must get the row back untouched.
+//
+// CONTRACT M-1, H-4, X-2
+func takeOverRefused(t *testing.T, s *fixture) {
+	claims := map[string]func(*core.Claim){
+		"other command":      func(c *core.Claim) { c.Hash = hashOf("another command") },
+		"other hash version": func(c *core.Claim) { c.Hash.Version++ },
+		"Park claim":         func(c *core.Claim) { c.Recovery = core.Park },
+		"Rollback claim":     func(c *core.Claim) { c.Recovery = core.Rollback },
+	}
+	for name, change := range claims {
+		t.Run(name, func(t *testing.T) {
+			c := s.command(core.Resume)
+			first := s.win(t, c)
+			s.Advance(t, 2*deadline)
+			other := repeat(c)
+			change(&other)
+			requireSame(t, first, s.lose(t, other))
+			requireSame(t, first, s.find(t, c.ID))
+			require.NoError(t, s.Store.Complete(s.ctx, first.Ticket, kept(answerOf("first"))), "the owner is not disturbed")
+		})
+	}
+	t.Run("parked", func(t *testing.T) {
+		c := s.command(core.Resume)
+		first := s.win(t, c)
+		require.NoError(t, s.Store.Park(s.ctx, first.Ticket))
+		s.Advance(t, 2*deadline)
+		s.requireState(t, core.Unknown, c)
+	})
+	t.Run("Park record", func(t *testing.T) {
+		c := s.command(core.Park)
+		first := s.win(t, c)
+		s.Advance(t, 2*deadline)
+		c.Recovery = core.Resume
+		requireSame(t, first, s.lose(t, repeat(c)))
+	})
+}

@@ -1,0 +1,346 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+var txChecks = []check{
+	{"Tx/Visible", txVisibleOnlyAfterCommit},
+	{"Tx/Rollback", txRollbackLeavesNothing},
+	{"Tx/RollbackRestores", txRollbackRestores},
+	{"Tx/Undo", txUndo},
+	{"Tx/BusyAtOnce", txBusyAtOnce},
+	{"Tx/OneOfManyWins", txOneOfManyWins},
+	{"Tx/ExistingRow", txExistingRow},
+	{"Tx/OverOnce", txOverOnce},
+	{"Tx/RollbackDuringCommit", txRollbackDuringCommit},
+	{"Tx/ClaimContext", txClaimContext},
+	{"Tx/Cancelled", txCancelled},
+	{"Tx/Settlement", txSettlement},
+}
+
+// begin opens a transaction on the first instance and must win.
+func (s *fixture) begin(t *testing.T, c core.Claim) (core.Tx, core.Record) {
+	t.Helper()
+	tx, got, err := s.transactors[0].Begin(s.ctx, c)
+	require.NoError(t, err)
+	require.True(t, got.Won, "the claim must win; it found %s", brief(got))
+	require.False(t, got.Busy)
+	require.NotNil(t, tx)
+	t.Cleanup(func() { _ = tx.Rollback() }) // so that a failed test does not hold the connection
+	require.Equal(t, c.ID, got.Record.ID)
+	require.Equal(t, c.Owner, got.Record.Owner)
+	return tx, got.Record
+}
+
+// act writes a business row in tx.
+func (s *fixture) act(t *testing.T, tx core.Tx) {
+	t.Helper()
+	require.NoError(t, s.Effect(tx.Bind(s.ctx)))
+}
+
+// CONTRACT, M-3
+func txVisibleOnlyAfterCommit(t *testing.T, s *fixture) {
+	c := s.command(core.Rollback)
+	tx, won := s.begin(t, c)
+	requireNew(t, c, won)
+	require.EqualValues(t, 1, won.Fence)
+	s.act(t, tx)
+	for _, store := range s.instances {
+		_, err := store.Find(s.ctx, c.ID)
+		require.ErrorIs(t, err, core.ErrNotFound)
+	}
+	require.Zero(t, s.Effects(t))
+	require.NoError(t, tx.Commit(s.ctx, kept(answerOf("paid")), false))
+
+	require.Equal(t, 1, s.Effects(t))
+	s.requireState(t, core.Completed, c)
+	got := s.find(t, c.ID)
+	requireAnswer(t, answerOf("paid"), got.Answer)
+	require.Equal(t, won.Ticket, got.Ticket)
+	require.Equal(t, core.Rollback, got.Recovery)
+	require.Equal(t, c.Hash, got.Hash)
+	require.WithinDuration(t, got.Now.Add(retention), got.ExpiresAt, lease)
+	s.Advance(t, retention+lease)
+	s.requireState(t, core.Expired, c)
+}
+
+// CONTRACT X-0
+func txRollbackLeavesNothing(t *testing.T, s *fixture) {
+	c := s.command(core.Rollback)
+	tx, _ := s.begin(t, c)
+	s.act(t, tx)
+	require.NoError(t, tx.Rollback())
+	s.requireGoneOrFree(t, c.ID)
+	require.Zero(t, s.Effects(t))
+
+	tx, _ = s.begin(t, repeat(c)) // free at once
+	s.act(t, tx)
+	require.NoError(t, tx.Commit(s.ctx, kept(answerOf("second")), false))
+	require.Equal(t, 1, s.Effects(t))
+	requireAnswer(t, answerOf("second"), s.find(t, c.ID).Answer)
+}
+
+// A transaction that claimed over the row of an old life, and was rolled back, leaves the key as free as it found it.
+//
+// CONTRACT X-0, T-4
+func txRollbackRestores(t *testing.T, s *fixture) {
+	expired, _ := s.done(t, "old")
+	s.Advance(t, retention+tombstone+lease)
+	released := s.command(core.Park)
+	require.NoError(t, s.Store.Release(s.ctx, s.win(t, released).Ticket))
+	for _, c := range []core.Claim{expired, released} {
+		c.Recovery = core.Rollback
+		tx, won := s.begin(t, repeat(c))
+		require.Zero(t, won.Answer.Status, "nothing is left of the old life")
+		s.act(t, tx)
+		require.NoError(t, tx.Rollback())
+		s.requireGoneOrFree(t, c.ID)
+		require.Zero(t, s.Effects(t))
+		s.requireFree(t, c.ID)
+	}
+}
+
+// A refusal is recorded, and the rows the handler wrote before it refused are not kept.
+//
+// CONTRACT X-0
+func txUndo(t *testing.T, s *fixture) {
+	c := s.command(core.Rollback)
+	tx, _ := s.begin(t, c)
+	s.act(t, tx)
+	refusal := core.Answer{Status: http.StatusPaymentRequired, Body: []byte("declined")}
+	require.NoError(t, tx.Commit(s.ctx, kept(refusal), true))
+	s.requireState(t, core.Completed, c)
+	requireAnswer(t, refusal, s.find(t, c.ID).Answer)
+	require.Zero(t, s.Effects(t))
+}
+
+// The transaction stays open until all the others have been answered: one that waited for it would wait until its
+// context ends, and fail.
+//
+// CONTRACT M-2, M-6
+func txBusyAtOnce(t *testing.T, s *fixture) {
+	c := s.command(core.Rollback)
+	tx, _ := s.begin(t, c)
+	s.act(t, tx)
+	for _, again := range []core.Claim{repeat(c), otherCommand(c)} {
+		for _, store := range s.transactors {
+			other, got, err := store.Begin(s.ctx, again)
+			require.NoError(t, err)
+			require.Nil(t, other, "no transaction without the claim")
+			require.Equal(t, core.Claimed{Busy: true}, got)
+			again.Recovery = core.Park
+			got, err = store.Claim(s.ctx, again)
+			require.NoError(t, err)
+			require.Equal(t, core.Claimed{Busy: true}, got)
+		}
+	}
+	require.NoError(t, tx.Commit(s.ctx, kept(answerOf("paid")), false))
+	require.Equal(t, 1, s.Effects(t))
+	requireAnswer(t, answerOf("paid"), s.lose(t, repeat(c)).Answer)
+}
+
+// CONTRACT M-6
+func txOneOfManyWins(t *testing.T, s *fixture) {
+	for round := range 5 {
+		c := s.command(core.Rollback)
+		var committed atomic.Int64
+		atOnce(burst*len(s.instances), func(i int) {
+			store := s.transactors[i%len(s.transactors)]
+			for s.ctx.Err() == nil {
+				ok, again, err := s.attempt(store, repeat(c), answerOf("paid"))
+				if again { // rolled back by a conflict: the key is free, and the client repeats
+					continue
+				}
+				assert.NoError(t, err)
+				if ok {
+					committed.Add(1)
+				}
+				return
+			}
+		})
+		require.EqualValues(t, 1, committed.Load(), "executions")
+		require.Equal(t, round+1, s.Effects(t), "effects")
+		requireAnswer(t, answerOf("paid"), s.find(t, c.ID).Answer)
+	}
+}
+
+// attempt is a whole attempt with one effect. It reports whether it was committed, or may be repeated.
+func (s *fixture) attempt(store core.Transactor, c core.Claim, a core.Answer) (committed, again bool, err error) {
+	tx, got, err := store.Begin(s.ctx, c)
+	if err != nil || !got.Won {
+		return false, errors.Is(err, core.ErrRetryable), err
+	}
+	if err := s.Effect(tx.Bind(s.ctx)); err != nil {
+		rollbackErr := tx.Rollback()
+		return false, errors.Is(rollbackErr, core.ErrRetryable), errors.Join(err, rollbackErr)
+	}
+	err = tx.Commit(s.ctx, kept(a), false)
+	return err == nil, errors.Is(err, core.ErrRetryable), err
+}
+
+// CONTRACT M-3, M-4, M-5
+func txExistingRow(t *testing.T, s *fixture) {
+	expired, _ := s.done(t, "expired")
+	s.Advance(t, retention+lease)
+	completed, _ := s.done(t, "completed")
+	resume := s.command(core.Resume)
+	s.win(t, resume)
+	_, unknown := s.lost(t, core.Park)
+	running := s.command(core.Park)
+	s.win(t, running)
+
+	for _, want := range []struct {
+		id    core.ID
+		state core.State
+	}{
+		{expired.ID, core.Expired}, {completed.ID, core.Completed}, {unknown.ID, core.Unknown}, {running.ID, core.Running},
+		{resume.ID, core.Running}, // its steps may have been finished: no transaction may run the command from the start
+	} {
+		row := s.find(t, want.id)
+		c := core.Claim{ID: row.ID, Owner: newOwner(), Scope: row.Scope, Method: row.Method, Route: row.Route,
+			Recovery: core.Rollback, Hash: row.Hash, Lease: lease, Deadline: deadline}
+		tx, got, err := s.transactors[0].Begin(s.ctx, c)
+		require.NoError(t, err)
+		require.Nil(t, tx)
+		require.False(t, got.Won || got.Busy, "there is a row: %s", brief(got))
+		require.Equal(t, want.state, got.Record.State())
+		requireSame(t, row, got.Record)
+		requireSame(t, row, s.find(t, row.ID))
+	}
+}
+
+// CONTRACT X-0
+func txOverOnce(t *testing.T, s *fixture) {
+	c := s.command(core.Rollback)
+	tx, _ := s.begin(t, c)
+	s.act(t, tx)
+	require.NoError(t, tx.Rollback())
+	require.NoError(t, tx.Rollback(), "again")
+	err := tx.Commit(s.ctx, kept(answerOf("late")), false)
+	require.Error(t, err, "a commit after the rollback")
+	require.NotErrorIs(t, err, core.ErrUnconfirmed, "it is certain that nothing was committed")
+	require.Error(t, tx.Commit(s.ctx, kept(answerOf("late")), true))
+	s.requireGoneOrFree(t, c.ID)
+	require.Zero(t, s.Effects(t))
+
+	tx, _ = s.begin(t, repeat(c))
+	s.act(t, tx)
+	require.NoError(t, tx.Commit(s.ctx, kept(answerOf("paid")), false))
+	require.NoError(t, tx.Rollback(), "nothing is left to be undone")
+	s.requireState(t, core.Completed, c)
+	require.Equal(t, 1, s.Effects(t))
+}
+
+// The deadline rolls back from another goroutine while the handler's answer is being committed. Who comes first
+// decides, and Commit tells which it was.
+//
+// CONTRACT
+func txRollbackDuringCommit(t *testing.T, s *fixture) {
+	effects := 0
+	for range 12 {
+		c := s.command(core.Rollback)
+		tx, _ := s.begin(t, c)
+		s.act(t, tx)
+		var commitErr error
+		atOnce(3, func(i int) {
+			if i == 0 {
+				commitErr = tx.Commit(s.ctx, kept(answerOf("paid")), false)
+			} else {
+				assert.NoError(t, tx.Rollback())
+			}
+		})
+		if commitErr == nil {
+			effects++
+			s.requireState(t, core.Completed, c)
+			requireAnswer(t, answerOf("paid"), s.find(t, c.ID).Answer)
+		} else {
+			require.NotErrorIs(t, commitErr, core.ErrUnconfirmed)
+			s.requireFree(t, c.ID)
+		}
+		require.Equal(t, effects, s.Effects(t), "the rows are there if and only if the answer is")
+	}
+}
+
+// The context of Begin bounds the claim alone.
+//
+// CONTRACT
+func txClaimContext(t *testing.T, s *fixture) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	c := s.command(core.Rollback)
+	tx, _, err := s.transactors[0].Begin(ctx, c)
+	require.NoError(t, err)
+	cancel()
+	s.act(t, tx)
+	require.NoError(t, tx.Commit(s.ctx, kept(answerOf("paid")), false))
+	require.Equal(t, 1, s.Effects(t))
+	s.requireState(t, core.Completed, c)
+}
+
+// CONTRACT F-1
+func txCancelled(t *testing.T, s *fixture) {
+	for round := range 16 {
+		c := s.command(core.Rollback)
+		ctx, cancel := context.WithCancel(s.ctx)
+		if round == 0 {
+			cancel()
+		}
+		var tx core.Tx
+		var err error
+		atOnce(2, func(i int) {
+			if i == 0 {
+				cancel()
+			} else {
+				tx, _, err = s.transactors[0].Begin(ctx, c)
+			}
+		})
+		if round == 0 {
+			noSentinel(t, err)
+		}
+		if err == nil {
+			require.NotNil(t, tx, "nobody else wants the key")
+			require.NoError(t, tx.Rollback())
+		} else {
+			require.Nil(t, tx)
+		}
+		// On an error nothing is left behind, once the server has noticed that its client is gone.
+		for won := false; !won; {
+			got, err := s.Store.Claim(s.ctx, repeat(c))
+			require.NoError(t, err)
+			require.Zero(t, got.Record.Answer)
+			won = got.Won
+		}
+	}
+}
+
+// An operator's settlement is a guarded command itself, and stands or falls with its attempt.
+//
+// CONTRACT X-7
+func txSettlement(t *testing.T, s *fixture) {
+	for _, commit := range []bool{false, true} {
+		c, lost := s.lost(t, core.Park)
+		tx, _ := s.begin(t, s.command(core.Rollback))
+		settled, err := s.Store.Settle(tx.Bind(s.ctx), applied(lost, "settled"))
+		require.NoError(t, err)
+		require.Equal(t, core.Completed, settled.State())
+		require.Equal(t, core.Unknown, s.find(t, c.ID).State(), "not before the commit")
+		if commit {
+			require.NoError(t, tx.Commit(s.ctx, kept(answerOf("done")), false))
+			s.requireState(t, core.Completed, c)
+			requireSame(t, settled, s.find(t, c.ID))
+		} else {
+			require.NoError(t, tx.Rollback())
+			s.requireState(t, core.Unknown, c)
+			requireSame(t, lost, s.find(t, c.ID))
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package storetest_test
+
+import (
+	"context"
+
+	"github.com/auth19/idem/core"
+)
+
+// The mutants of a core.Transactor.
+var txMutants = map[string]struct {
+	fails string
+	store func(*reference) core.Transactor
+}{
+	"shows open rows":                {"Tx/Visible", func(s *reference) core.Transactor { return dirtyReads{s} }},
+	"keeps the key after a rollback": {"Tx/Rollback", with(keepsKey)},
+	"keeps rows of a rollback":       {"Tx/Rollback", with(keepsRows)},
+	"keeps rows of a refusal":        {"Tx/Undo", with(neverUndoes)},
+	"forgets the refusal":            {"Tx/Undo", with(undoesAll)},
+	"shows others the open row":      {"Tx/BusyAtOnce", func(s *reference) core.Transactor { return showsOpenRow{s} }},
+	"runs Resume from the start":     {"Tx/ExistingRow", func(s *reference) core.Transactor { return restarts{s} }},
+	"commits what was rolled back":   {"Tx/OverOnce", with(confirmsAll)},
+	"ends with the claim's context":  {"Tx/ClaimContext", func(s *reference) core.Transactor { return contextBound{s} }},
+	"settles at once":                {"Tx/Settlement", func(s *reference) core.Transactor { return settlesAtOnce{s} }},
+
+	"keeps rows of a rollback, under stress":   {"Stress", with(keepsRows)},
+	"runs Resume from the start, under stress": {"Stress", func(s *reference) core.Transactor { return restarts{s} }},
+	"keeps rows of a refusal, under stress":    {"Stress", with(neverUndoes)},
+	"forgets the refusal, under stress":        {"Stress", with(undoesAll)},
+}
+
+type dirtyReads struct{ *reference }
+
+func (s dirtyReads) Find(ctx context.Context, id core.ID) (core.Record, error) {
+	return s.Store.Find(ctx, id)
+}
+
+type showsOpenRow struct{ *reference }
+
+func (s showsOpenRow) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+	got, err := s.reference.Claim(ctx, c)
+	if got.Busy {
+		got.Busy = false
+		got.Record, err = s.Store.Find(ctx, c.ID)
+	}
+	return got, err
+}
+
+type restarts struct{ *reference }
+
+func (s restarts) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
+	tx, got, err := s.reference.Begin(ctx, c)
+	if r := got.Record; err == nil && r.Recovery == core.Resume && r.State() == core.Running && r.LeaseExpired() {
+		got.Won = true
+		tx = &referenceTx{store: s.reference, ticket: r.Ticket}
+	}
+	return tx, got, err
+}
+
+type settlesAtOnce struct{ *reference }
+
+func (s settlesAtOnce) Settle(ctx context.Context, d core.Settlement) (core.Record, error) {
+	return s.Store.Settle(ctx, d)
+}
+
+// contextBound opens its transaction with the context of the claim, as database/sql invites one to.
+type contextBound struct{ *reference }
+
+func (s contextBound) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
+	return wraps{s.reference, func(tx *referenceTx) core.Tx {
+		return faultyTx{tx, func(commitCtx context.Context, c core.Completion, undo bool) error {
+			if ctx.Err() != nil {
+				_ = tx.Rollback()
+				return core.ErrAborted
+			}
+			return tx.Commit(commitCtx, c, undo)
+		}, tx.Rollback}
+	}}.Begin(ctx, c)
+}
+
+// wraps hands out transactions with a fault.
+type wraps struct {
+	*reference
+	wrap func(*referenceTx) core.Tx
+}
+
+// with returns a mutant whose transactions have the fault.
+func with(fault func(*referenceTx) core.Tx) func(*reference) core.Transactor {
+	return func(s *reference) core.Transactor { return wraps{s, fault} }
+}
+
+func (s wraps) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
+	tx, got, err := s.reference.Begin(ctx, c)
+	if tx != nil {
+		tx = s.wrap(tx.(*referenceTx))
+	}
+	return tx, got, err
+}
+
+type faultyTx struct {
+	core.Tx
+	commit   func(context.Context, core.Completion, bool) error
+	rollback func() error
+}
+
+func (tx faultyTx) Commit(ctx context.Context, c core.Completion, undo bool) error {
+	return tx.commit(ctx, c, undo)
+}
+
+func (tx faultyTx) Rollback() error { return tx.rollback() }
+
+func keepsKey(tx *referenceTx) core.Tx {
+	return faultyTx{tx, tx.Commit, func() error { return nil }}
+}
+
+func keepsRows(tx *referenceTx) core.Tx {
+	return faultyTx{tx, tx.Commit, func() error {
+		tx.store.mu.Lock()
+		tx.store.effects += tx.effects
+		tx.store.mu.Unlock()
+		return tx.Rollback()
+	}}
+}
+
+func neverUndoes(tx *referenceTx) core.Tx {
+	return faultyTx{tx, func(ctx context.Context, c core.Completion, _ bool) error {
+		return tx.Commit(ctx, c, false)
+	}, tx.Rollback}
+}
+
+func undoesAll(tx *referenceTx) core.Tx {
+	return faultyTx{tx, func(ctx context.Context, c core.Completion, undo bool) error {
+		if undo {
+			return tx.Rollback()
+		}
+		return tx.Commit(ctx, c, false)
+	}, tx.Rollback}
+}
+
+// confirmsAll takes "the transaction is over" for success.
+func confirmsAll(tx *referenceTx) core.Tx {
+	return faultyTx{tx, func(ctx context.Context, c core.Completion, undo bool) error {
+		_ = tx.Commit(ctx, c, undo)
+		return nil
+	}, tx.Rollback}
+}
