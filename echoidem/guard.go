@@ -1,0 +1,90 @@
+package echoidem
+
+import (
+	"github.com/labstack/echo/v4"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+)
+
+// The constructors below are not inlined: Audit knows a guard by its code, and an inlined constructor leaves a copy of
+// that code in every caller.
+
+// JWTGuard lets a request pass whose bearer token v accepts, and puts its principal into the request's context
+// (authctx.From). Any other gets 401 with WWW-Authenticate: Bearer (contract O-1).
+//
+//go:noinline
+func JWTGuard(v *authctx.Verifier) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			p, err := v.VerifyRequest(c.Request())
+			return authenticate(c, p, err, next)
+		}
+	}
+}
+
+// Bridge is the JWT guard of an app that has a JWT middleware already: mounted behind it, it asks find for the
+// principal that the middleware has verified. An error, or a principal without issuer or subject, is answered with 401:
+// a middleware that lets a bad token pass opens nothing (contract O-2). authctx.Claims reads principals out of the
+// *jwt.Token that echo-jwt leaves, and out of verified claims.
+//
+//go:noinline
+func Bridge(find func(c echo.Context) (authctx.Principal, error)) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			p, err := find(c)
+			return authenticate(c, p, err, next)
+		}
+	}
+}
+
+// authenticate goes on as p, or refuses. Why a token was refused is not told: it would help only its forger.
+func authenticate(c echo.Context, p authctx.Principal, err error, next echo.HandlerFunc) error {
+	if err != nil || !p.Valid() {
+		return send(c, core.NewProblem(core.CodeUnauthenticated, "a valid bearer token is required").Reply())
+	}
+	c.SetRequest(c.Request().WithContext(authctx.With(c.Request().Context(), p)))
+	return next(c)
+}
+
+// RolesGuard refuses with 403 a caller who has none of the route's roles, on the first request and on every repeat
+// (contract O-3). Mounted behind JWTGuard or Bridge, and before KeyGuard.
+//
+//go:noinline
+func RolesGuard(idem *core.Module) echo.MiddlewareFunc {
+	pattern := &patterns{}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			p, _ := authctx.From(c.Request().Context())
+			if reply := idem.CheckRoles(c.Request(), pattern.of(c), p); reply != nil {
+				return send(c, reply)
+			}
+			return next(c)
+		}
+	}
+}
+
+// KeyGuard refuses a request without one valid key, or with too large a body (contract K, H-5). Mounted behind
+// RolesGuard, and before Interceptor. The handler reads the body as if nobody had read it before.
+//
+//go:noinline
+func KeyGuard(idem *core.Module) echo.MiddlewareFunc {
+	pattern := &patterns{}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			p, _ := authctx.From(c.Request().Context())
+			admitted, reply := idem.Admit(c.Request(), pattern.of(c), p)
+			if reply != nil {
+				return send(c, reply)
+			}
+			c.SetRequest(admitted)
+			return next(c)
+		}
+	}
+}
+
+// send answers in the handler's place.
+func send(c echo.Context, reply *core.Reply) error {
+	_ = reply.WriteTo(c.Response()) // an error is the connection's: there is nobody to tell
+	return nil
+}

@@ -1,0 +1,158 @@
+package echoidem_test
+
+import (
+	"cmp"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+const issuer = "https://issuer.example"
+
+var secret = []byte("a secret of thirty-two bytes or so")
+
+func newVerifier(t testing.TB) *authctx.Verifier {
+	t.Helper()
+	v, err := authctx.New(authctx.Config{
+		Issuer: issuer, Audience: []string{"payments"}, Algorithms: []string{"HS256"},
+		Keyfunc: func(*jwt.Token) (any, error) { return secret, nil },
+	})
+	require.NoError(t, err)
+	return v
+}
+
+// claimsOf are the claims of a customer.
+func claimsOf(subject string, roles ...string) jwt.MapClaims {
+	return jwt.MapClaims{"iss": issuer, "aud": "payments", "sub": subject, "roles": roles,
+		"exp": time.Now().Add(time.Hour).Unix()}
+}
+
+func sign(t testing.TB, claims jwt.MapClaims) string {
+	t.Helper()
+	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString(secret)
+	require.NoError(t, err)
+	return token
+}
+
+// newModule has one Park policy for every route, unless cfg says otherwise.
+func newModule(t testing.TB, cfg core.Config) *core.Module {
+	t.Helper()
+	if cfg.Store == nil {
+		cfg.Store = memstore.New()
+	}
+	if cfg.Routes == nil && cfg.Policy.Recovery == 0 {
+		cfg.Policy.Recovery = core.Park
+	}
+	idem, err := core.New(cfg)
+	require.NoError(t, err)
+	return idem
+}
+
+// app is an Echo behind a real server.
+type app struct {
+	t      testing.TB
+	server *httptest.Server
+	token  string
+}
+
+// serve serves r until the test ends. Its requests come from customer-1, unless they say otherwise.
+func serve(t testing.TB, r http.Handler) *app {
+	t.Helper()
+	server := httptest.NewServer(r)
+	t.Cleanup(server.Close)
+	server.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	server.Client().Transport.(*http.Transport).DisableCompression = true
+	return &app{t: t, server: server, token: sign(t, claimsOf("customer-1", "customer"))}
+}
+
+// call is a request; zero fields have defaults.
+type call struct {
+	method  string // POST
+	path    string // /v1/pay
+	key     string // none
+	token   string // customer-1's; "-" sends none
+	body    string
+	headers map[string]string
+}
+
+type answer struct {
+	status int
+	header http.Header
+	body   string
+	err    error // the connection broke
+}
+
+func (a *app) do(c call) answer {
+	a.t.Helper()
+	req, err := http.NewRequestWithContext(a.t.Context(), cmp.Or(c.method, http.MethodPost),
+		a.server.URL+cmp.Or(c.path, "/v1/pay"), strings.NewReader(c.body))
+	require.NoError(a.t, err)
+	if token := cmp.Or(c.token, a.token); token != "-" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if c.key != "" {
+		req.Header.Set("Idempotency-Key", c.key)
+	}
+	for name, value := range c.headers {
+		req.Header.Set(name, value)
+	}
+	res, err := a.server.Client().Do(req)
+	if err != nil {
+		return answer{err: err}
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	return answer{status: res.StatusCode, header: res.Header, body: string(body), err: err}
+}
+
+// replayed are the headers that a first answer and its replay have in common.
+func replayed(h http.Header) http.Header {
+	h = maps.Clone(h)
+	for _, name := range []string{"Date", "Idempotency-Result", "Idempotent-Replayed"} {
+		h.Del(name)
+	}
+	return h
+}
+
+// requireReplay sends c twice and requires the recorded answer for the second.
+func (a *app) requireReplay(c call) answer {
+	a.t.Helper()
+	c.key = cmp.Or(c.key, "key-1")
+	first, again := a.do(c), a.do(c)
+	require.NoError(a.t, first.err)
+	require.NoError(a.t, again.err)
+	require.Equal(a.t, "created", first.header.Get("Idempotency-Result"), "%+v", first)
+	require.Empty(a.t, first.header.Get("Idempotent-Replayed"))
+	require.Equal(a.t, "reused", again.header.Get("Idempotency-Result"), "%+v", again)
+	require.Equal(a.t, "true", again.header.Get("Idempotent-Replayed"))
+	require.Equal(a.t, first.status, again.status)
+	require.Equal(a.t, first.body, again.body)
+	require.Equal(a.t, replayed(first.header), replayed(again.header))
+	require.Equal(a.t, c.key, again.header.Get("Idempotency-Key"))
+	return first
+}
+
+// requireProblem requires a problem of the given status and code.
+func requireProblem(t testing.TB, status int, code string, got answer) {
+	t.Helper()
+	require.NoError(t, got.err)
+	require.Equal(t, status, got.status, got.body)
+	require.Equal(t, "application/problem+json", got.header.Get("Content-Type"))
+	require.Contains(t, got.body, `"code":"`+code+`"`)
+}

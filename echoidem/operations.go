@@ -1,0 +1,36 @@
+package echoidem
+
+import (
+	"github.com/labstack/echo/v4"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+)
+
+// OperationHandler answers what is known of the operation that the route's parameter "id" names, to its own principal
+// and to operators (contract M-7): e.GET("/operations/:id", echoidem.OperationHandler(idem)), behind JWTGuard or Bridge.
+func OperationHandler(idem *core.Module) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		p, _ := authctx.From(c.Request().Context())
+		return send(c, idem.ServeOperation(c.Request(), p, c.Param("id")))
+	}
+}
+
+// OperationsHandler lists the unknown operations to operators: e.GET("/operations", echoidem.OperationsHandler(idem)),
+// behind JWTGuard or Bridge. For its query parameters see core's ServeOperations.
+func OperationsHandler(idem *core.Module) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		p, _ := authctx.From(c.Request().Context())
+		return send(c, idem.ServeOperations(c.Request(), p))
+	}
+}
+
+// SettleHandler lets operators settle the unknown operation that the route's parameter "id" names (contract X-7):
+// e.POST("/operations/:id/settle", echoidem.SettleHandler(idem)), behind JWTGuard or Bridge, and Money. For its body see
+// core's ServeSettle.
+func SettleHandler(idem *core.Module) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		p, _ := authctx.From(c.Request().Context())
+		return send(c, idem.ServeSettle(c.Request(), p, c.Param("id")))
+	}
+}

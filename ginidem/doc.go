@@ -1,0 +1,24 @@
+// Package ginidem mounts the idempotency of core on Gin. Its twin for Echo is echoidem.
+//
+//	idem, err := core.New(core.Config{Store: store, Routes: core.Routes{
+//		"POST /v1/payments": {Recovery: core.Rollback, Roles: []string{"customer"}},
+//	}})
+//	v1 := r.Group("/v1", ginidem.JWTGuard(verifier), ginidem.Money(idem))
+//	v1.POST("/payments", pay)
+//	err = ginidem.Audit(r, idem) // before serving
+//
+// All decisions are core's. What this package adds is Gin's ways of routing, writing and failing:
+//
+//   - A route is known by its full path, as in "POST /v1/payments/:id/refunds". Requests that the router has no route
+//     for pass through, to Gin's own 404 or 405.
+//   - Whatever the handlers behind the interceptor write, by c.JSON, c.String, c.File, c.Stream, c.Status or an abort,
+//     leaves only after it is recorded. Flush and Push do nothing, Hijack is refused.
+//   - Errors added with c.Error while no body was written are rendered by [WithErrorRenderer], inside the recording. An
+//     error middleware mounted before the interceptor would render the first answer and no replay: its output is
+//     dropped once the interceptor has answered.
+//   - A panic undoes or parks the attempt, and goes on as it was.
+//
+// Handlers pass c.Request.Context() on, never the *gin.Context itself: without gin.Engine.ContextWithFallback that one
+// carries neither the attempt's transaction nor its deadline. A guarded handler must not call
+// gin.Engine.HandleContext, which resets the writer.
+package ginidem

@@ -1,0 +1,80 @@
+package ginidem
+
+import (
+	"github.com/gin-gonic/gin"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+)
+
+// The constructors below are not inlined: Audit knows a guard by its code, and an inlined constructor leaves a copy of
+// that code in every caller.
+
+// JWTGuard lets a request pass whose bearer token v accepts, and puts its principal into the request's context
+// (authctx.From). Any other gets 401 with WWW-Authenticate: Bearer (contract O-1).
+//
+//go:noinline
+func JWTGuard(v *authctx.Verifier) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		p, err := v.VerifyRequest(c.Request)
+		authenticate(c, p, err)
+	}
+}
+
+// Bridge is the JWT guard of an app that has a JWT middleware already: mounted behind it, it asks find for the
+// principal that the middleware has verified. An error, or a principal without issuer or subject, is answered with 401:
+// a middleware that lets a bad token pass opens nothing (contract O-2). authctx.Claims reads principals out of the
+// claims that gin-jwt leaves, and out of a verified *jwt.Token.
+//
+//go:noinline
+func Bridge(find func(c *gin.Context) (authctx.Principal, error)) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		p, err := find(c)
+		authenticate(c, p, err)
+	}
+}
+
+// authenticate goes on as p, or refuses. Why a token was refused is not told: it would help only its forger.
+func authenticate(c *gin.Context, p authctx.Principal, err error) {
+	if err != nil || !p.Valid() {
+		send(c, core.NewProblem(core.CodeUnauthenticated, "a valid bearer token is required").Reply())
+		return
+	}
+	c.Request = c.Request.WithContext(authctx.With(c.Request.Context(), p))
+}
+
+// RolesGuard refuses with 403 a caller who has none of the route's roles, on the first request and on every repeat
+// (contract O-3). Mounted behind JWTGuard or Bridge, and before KeyGuard.
+//
+//go:noinline
+func RolesGuard(idem *core.Module) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		p, _ := authctx.From(c.Request.Context())
+		if reply := idem.CheckRoles(c.Request, pattern(c), p); reply != nil {
+			send(c, reply)
+		}
+	}
+}
+
+// KeyGuard refuses a request without one valid key, or with too large a body (contract K, H-5). Mounted behind
+// RolesGuard, and before Interceptor. The handler reads the body as if nobody had read it before.
+//
+//go:noinline
+func KeyGuard(idem *core.Module) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		p, _ := authctx.From(c.Request.Context())
+		admitted, reply := idem.Admit(c.Request, pattern(c), p)
+		if reply != nil {
+			send(c, reply)
+			return
+		}
+		c.Request = admitted
+	}
+}
+
+// send answers in the handler's place.
+func send(c *gin.Context, reply *core.Reply) {
+	c.Abort()
+	_ = reply.WriteTo(c.Writer) // an error is the connection's: there is nobody to tell
+	c.Writer.WriteHeaderNow()
+}

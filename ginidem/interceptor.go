@@ -1,0 +1,117 @@
+package ginidem
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+)
+
+// Option changes how the interceptor works.
+type Option func(*interceptor)
+
+// WithErrorRenderer sets how errors become answers: Gin's twin of Echo's HTTPErrorHandler (contract R-1). render is
+// called where the handlers have added to c.Errors and written no body, and writes the answer by the usual means; what
+// it writes is recorded with the rest. c.Writer.Written tells it whether the status is sent already, as by
+// c.AbortWithError. Where it writes nothing either, the attempt has failed.
+//
+// Without a renderer, errors and nothing written are a failure: undone in Rollback, unknown elsewhere, and answered
+// with 500 unless middleware mounted before the interceptor answers.
+func WithErrorRenderer(render func(c *gin.Context)) Option {
+	return func(i *interceptor) { i.render = render }
+}
+
+// interceptor holds the options.
+type interceptor struct {
+	render func(c *gin.Context)
+}
+
+func newInterceptor(opts []Option) *interceptor {
+	i := &interceptor{}
+	for _, opt := range opts {
+		opt(i)
+	}
+	return i
+}
+
+// Money guards money routes: RolesGuard, KeyGuard and Interceptor in one. Mounted behind JWTGuard or Bridge, once.
+//
+//go:noinline
+func Money(idem *core.Module, opts ...Option) gin.HandlerFunc {
+	roles, key, interceptor := RolesGuard(idem), KeyGuard(idem), Interceptor(idem, opts...)
+	return func(c *gin.Context) {
+		for _, step := range [...]gin.HandlerFunc{roles, key, interceptor} {
+			if step(c); c.IsAborted() {
+				return
+			}
+		}
+	}
+}
+
+// Interceptor claims the request's key, runs the handlers behind it and records their answer before it leaves; or it
+// answers from the record (contract M, R, X). Mounted behind KeyGuard, once.
+//
+//go:noinline
+func Interceptor(idem *core.Module, opts ...Option) gin.HandlerFunc {
+	i := newInterceptor(opts)
+	return func(c *gin.Context) {
+		p, _ := authctx.From(c.Request.Context())
+		attempt, reply := idem.Begin(c.Request, pattern(c), p)
+		switch {
+		case attempt != nil:
+			i.run(c, attempt)
+		case reply != nil:
+			send(c, reply)
+		}
+	}
+}
+
+// run runs the handlers within the attempt, and releases their answer once it is recorded.
+func (i *interceptor) run(c *gin.Context, attempt *core.Attempt) {
+	request, outer, errs := c.Request, c.Writer, len(c.Errors)
+	w := &writer{Capture: attempt.Capture(outer), status: outer.Status()}
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		// A panic is on its way, and goes on. Gin's recovery leaves the status alone where it takes the connection for
+		// broken: at least no success is told.
+		c.Request, c.Writer = request, outer
+		outer.WriteHeader(http.StatusInternalServerError)
+		attempt.Panicked(outer.Header())
+	}()
+	c.Request, c.Writer = attempt.Request(), w
+	c.Next()
+	failed := len(c.Errors) > errs
+	answered := i.answer(c, w, failed)
+	returned = true
+
+	c.Request, c.Writer = request, outer
+	if reply := attempt.Finish(); reply != nil {
+		_ = reply.WriteTo(outer) // an error is the connection's: the answer is recorded, and a repeat gets it
+	}
+	if !answered {
+		return
+	}
+	outer.WriteHeaderNow()
+	if failed {
+		c.Writer = seal(outer)
+	}
+}
+
+// answer completes the answer of the handlers in w. It is false where there is none.
+func (i *interceptor) answer(c *gin.Context, w *writer, failed bool) bool {
+	if failed && i.render != nil && w.takesBody() {
+		c.Writer = w // not what inner middleware has left there
+		i.render(c)
+	}
+	if failed && !w.Written() {
+		w.Unrendered()
+		return false
+	}
+	w.WriteHeaderNow()
+	return true
+}

@@ -1,0 +1,36 @@
+package ginidem
+
+import (
+	"github.com/gin-gonic/gin"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+)
+
+// OperationHandler answers what is known of the operation that the route's parameter "id" names, to its own principal
+// and to operators (contract M-7): r.GET("/operations/:id", ginidem.OperationHandler(idem)), behind JWTGuard or Bridge.
+func OperationHandler(idem *core.Module) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		p, _ := authctx.From(c.Request.Context())
+		send(c, idem.ServeOperation(c.Request, p, c.Param("id")))
+	}
+}
+
+// OperationsHandler lists the unknown operations to operators: r.GET("/operations", ginidem.OperationsHandler(idem)),
+// behind JWTGuard or Bridge. For its query parameters see core's ServeOperations.
+func OperationsHandler(idem *core.Module) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		p, _ := authctx.From(c.Request.Context())
+		send(c, idem.ServeOperations(c.Request, p))
+	}
+}
+
+// SettleHandler lets operators settle the unknown operation that the route's parameter "id" names (contract X-7):
+// r.POST("/operations/:id/settle", ginidem.SettleHandler(idem)), behind JWTGuard or Bridge, and Money. For its body see
+// core's ServeSettle.
+func SettleHandler(idem *core.Module) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		p, _ := authctx.From(c.Request.Context())
+		send(c, idem.ServeSettle(c.Request, p, c.Param("id")))
+	}
+}
