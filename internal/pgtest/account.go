@@ -28,7 +28,7 @@ func serverAccount() (*account, error) {
 		}
 		return &account{uid: uint32(uid), gid: uint32(gid)}, nil
 	}
-	return nil, errors.New("pgtest: PostgreSQL does not run as root: make a user postgres, or run the tests as another user")
+	return nil, errors.New("pgtest: PostgreSQL does not run as root: make a user postgres, or test as another user")
 }
 
 // give hands files over to the account.

@@ -18,6 +18,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"strings"
@@ -93,9 +94,7 @@ func execute(ctx context.Context, server *url.URL, parameters map[string]string,
 	if err != nil {
 		return err
 	}
-	for name, value := range parameters {
-		config.RuntimeParams[name] = value
-	}
+	maps.Copy(config.RuntimeParams, parameters)
 	conn, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
 		return err

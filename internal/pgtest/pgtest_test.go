@@ -49,7 +49,8 @@ func TestURLIsADatabaseOfItsOwn(t *testing.T) {
 	require.NotEmpty(t, dropped)
 	admin, err := sharedURL()
 	require.NoError(t, err)
-	require.Zero(t, ask[int](t, connect(t, admin.String()), "SELECT count(*) FROM pg_database WHERE datname = $1", dropped))
+	conn := connect(t, admin.String())
+	require.Zero(t, ask[int](t, conn, "SELECT count(*) FROM pg_database WHERE datname = $1", dropped))
 }
 
 func TestServerIsDurable(t *testing.T) {

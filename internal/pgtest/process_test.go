@@ -173,7 +173,7 @@ func (c *child) kill() {
 // newTemporary makes a temporary directory that the server's account can enter, unlike those of the testing package.
 func newTemporary(t *testing.T) string {
 	t.Helper()
-	directory, err := os.MkdirTemp("", "pgtest-")
+	directory, err := os.MkdirTemp("", "pgtest-") //nolint:usetesting // see above
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(directory, 0o755))
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(directory)) })

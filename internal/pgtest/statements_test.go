@@ -15,6 +15,7 @@ func TestStatements(t *testing.T) {
 
 	before := connect(t, mine.String())
 	statements := Statements(t, mine.String())
+	Statements(t, other.String()) // logged as well, and not to be mixed up
 	_, err := before.Exec(t.Context(), "SELECT 'a connection opened before'")
 	require.NoError(t, err)
 

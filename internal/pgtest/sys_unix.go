@@ -24,7 +24,7 @@ func unlock(file *os.File) error { return flock(file, syscall.LOCK_UN) }
 func flock(file *os.File, how int) error {
 	for {
 		err := syscall.Flock(int(file.Fd()), how)
-		if err != syscall.EINTR { //nolint:errorlint // a bare errno
+		if err != syscall.EINTR {
 			return err
 		}
 	}
@@ -62,7 +62,7 @@ func isOurs(info fs.FileInfo) bool {
 // send delivers a mode's signal to a postmaster. One that is gone already has what it needs.
 func send(postmaster int, mode Mode) error {
 	err := syscall.Kill(postmaster, signals[mode])
-	if err == syscall.ESRCH { //nolint:errorlint // a bare errno
+	if err == syscall.ESRCH {
 		return nil
 	}
 	return err
