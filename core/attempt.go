@@ -268,3 +268,12 @@ func Operation(ctx context.Context) (ID, bool) {
 	}
 	return ID{}, false
 }
+
+// Command returns the hash of the command whose attempt ctx belongs to; false outside an attempt. Money rows carry it
+// beside the operation id, because a key that became free again may come back with another command (D-3).
+func Command(ctx context.Context) (CommandHash, bool) {
+	if a := attemptFrom(ctx); a != nil {
+		return a.admission.hash, true
+	}
+	return CommandHash{}, false
+}

@@ -54,7 +54,10 @@ func (s *Store) Complete(ctx context.Context, t core.Ticket, c core.Completion) 
 	if err != nil {
 		return err
 	}
-	return s.owned(ctx, t, func(r core.Record) bool { return r.Ticket == t && r.Stored == core.Completed }, complete, args...)
+	done := func(r core.Record) bool {
+		return r.Ticket == t && (r.Stored == core.Completed || r.Stored == core.Expired)
+	}
+	return s.owned(ctx, t, done, complete, args...)
 }
 
 // Park implements [core.Store].
@@ -62,11 +65,14 @@ func (s *Store) Park(ctx context.Context, t core.Ticket) error {
 	return s.owned(ctx, t, func(core.Record) bool { return false }, park)
 }
 
+// keepFree is how long the row of a free key stays: its fence goes on rising for the next attempt until then.
+const keepFree = core.DefaultRetention
+
 // Release implements [core.Store].
 func (s *Store) Release(ctx context.Context, t core.Ticket) error {
-	gone := func(r core.Record) bool { return r.ID != t.ID }
 	if t.Fence != 0 {
-		return s.owned(ctx, t, gone, release)
+		freed := func(r core.Record) bool { return r.ID != t.ID || r.Ticket == t && r.Stored == core.Free }
+		return s.owned(ctx, t, freed, release, keepFree.Microseconds())
 	}
 	// The claim whose owner got an error may still be on its way in the server: it holds the record's lock then.
 	return s.inTx(ctx, func(q querier) error {
@@ -76,13 +82,13 @@ func (s *Store) Release(ctx context.Context, t core.Ticket) error {
 				return err
 			}
 		}
-		n, err := s.exec(ctx, q, releaseOwner, t.ID[:], t.Owner[:])
+		n, err := s.exec(ctx, q, releaseOwner, t.ID[:], t.Owner[:], keepFree.Microseconds())
 		if err != nil || n == 1 {
 			return err
 		}
-		_, err = s.find(ctx, q, t.ID)
+		rec, err := s.find(ctx, q, t.ID)
 		switch {
-		case errors.Is(err, core.ErrNotFound):
+		case errors.Is(err, core.ErrNotFound), err == nil && rec.Owner == t.Owner && rec.Stored == core.Free:
 			return nil
 		case err == nil:
 			return core.ErrStale
@@ -116,7 +122,7 @@ func (s *Store) Settle(ctx context.Context, st core.Settlement) (core.Record, er
 			return err
 		}
 		if n == 0 {
-			if settled.Fence != st.Fence {
+			if settled.State() == core.Unknown && settled.Fence != st.Fence {
 				return core.ErrStale
 			}
 			return core.ErrNotSettleable

@@ -66,7 +66,7 @@ func (s *Store) peek(ctx context.Context, c core.Claim) (core.Claimed, error) {
 		return core.Claimed{Busy: true}, nil
 	}
 	rec, err := s.Find(ctx, c.ID)
-	if errors.Is(err, core.ErrNotFound) || err == nil && rec.State() == core.Free {
+	if errors.Is(err, core.ErrNotFound) || err == nil && takeable(rec, c) {
 		return core.Claimed{}, nil
 	}
 	return core.Claimed{Record: rec}, err
@@ -115,18 +115,21 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, guar
 		return core.Claimed{Busy: true}, nil
 	}
 	rec, err := scan.record(now.Time)
-	if err != nil || rec.State() != core.Free {
+	if err != nil || !takeable(rec, c) {
 		return core.Claimed{Record: rec}, err
 	}
 
 	var fence sql.NullInt64
+	var created instant
 	err = q.QueryRowContext(ctx, s.dialect.sql(takeOverPostgres), append(claimArgs(c), rec.Fence, space, key)...).
-		Scan(&lock, &fence, &now)
+		Scan(&lock, &fence, &created, &now)
 	switch {
 	case err != nil:
 		return core.Claimed{}, err
 	case fence.Valid:
-		return core.Claimed{Won: true, Record: wonRecord(c, fence.Int64, now.Time)}, nil
+		won := wonRecord(c, fence.Int64, now.Time)
+		won.CreatedAt = created.Time
+		return core.Claimed{Won: true, Record: won}, nil
 	case lock.Bool:
 		return core.Claimed{}, errRace // taken, settled or dropped in between
 	}
@@ -144,7 +147,7 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.
 		return core.Claimed{}, err
 	case n == 1:
 		return core.Claimed{Won: true, Record: rec}, nil
-	case rec.State() != core.Free:
+	case !takeable(rec, c):
 		return core.Claimed{Record: rec}, nil
 	}
 	n, err = s.exec(ctx, q, takeOver, append(claimArgs(c), rec.Fence)...)
@@ -153,6 +156,13 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.
 	}
 	rec, err = s.find(ctx, q, c.ID)
 	return core.Claimed{Won: true, Record: rec}, err
+}
+
+// takeable reports whether a record can be taken over by the claim. The statement that does it asks again.
+func takeable(rec core.Record, c core.Claim) bool {
+	resumable := rec.Stored == core.Running && rec.Recovery == core.Resume && rec.LeaseExpired() &&
+		c.Recovery == core.Resume && rec.Hash == c.Hash
+	return rec.State() == core.Free || resumable
 }
 
 // guardOf is the server's bound on a transaction that does nothing, in milliseconds: the attempt's deadline.

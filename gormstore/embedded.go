@@ -21,6 +21,9 @@ type embedded struct {
 	running map[core.ID]struct{}
 }
 
+// mainFile asks for the path of the database file; it is empty for a database in memory.
+const mainFile = "SELECT file FROM pragma_database_list WHERE name = 'main'"
+
 // openEmbedded takes the file of the pool for this process. A connection of its own keeps an exclusive lock on a
 // small database beside the file: the operating system drops the lock when the process ends, however it ends.
 func openEmbedded(pool *sql.DB) (*embedded, error) {
@@ -31,7 +34,7 @@ func openEmbedded(pool *sql.DB) (*embedded, error) {
 		return nil, fmt.Errorf("idem: gormstore.New: open the SQLite file: %w", err)
 	}
 	var file string
-	err = conn.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&file)
+	err = conn.QueryRowContext(ctx, mainFile).Scan(&file)
 	if err == nil && file == "" {
 		return e, conn.Close()
 	}

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/auth19/idem/core"
 )
@@ -55,19 +58,56 @@ func (s *recordScan) record(now time.Time) (core.Record, error) {
 	copy(rec.Hash.Sum[:], s.hash)
 	rec.Answer = core.Answer{Status: int(s.status.Int16), Body: s.body, Partial: bool(s.partial)}
 	if len(s.headers) > 0 {
-		if err := json.Unmarshal(s.headers, &rec.Answer.Header); err != nil {
+		header, err := decodeHeaders(s.headers)
+		if err != nil {
 			return core.Record{}, fmt.Errorf("idem: gormstore: a record has unreadable headers: %w", err)
 		}
+		rec.Answer.Header = header
 	}
 	return rec, nil
 }
 
-// encodeHeaders returns the stored form of an answer's headers, nil for none.
+// encodeHeaders returns the stored form of an answer's headers, nil for none: JSON, for people who look into the
+// table, with each byte of a value as one character, because values need not be UTF-8.
 func encodeHeaders(h http.Header) ([]byte, error) {
 	if len(h) == 0 {
 		return nil, nil
 	}
-	return json.Marshal(h)
+	return json.Marshal(mapValues(h, func(v string) string {
+		runes := make([]rune, len(v))
+		for i := range len(v) {
+			runes[i] = rune(v[i])
+		}
+		return string(runes)
+	}))
+}
+
+func decodeHeaders(stored []byte) (http.Header, error) {
+	var h http.Header
+	if err := json.Unmarshal(stored, &h); err != nil {
+		return nil, err
+	}
+	return mapValues(h, func(v string) string {
+		bytes := make([]byte, 0, len(v))
+		for _, r := range v {
+			bytes = append(bytes, byte(r)) //nolint:gosec // one character per byte, by encodeHeaders
+		}
+		return string(bytes)
+	}), nil
+}
+
+// mapValues returns h with fn applied to the values that are not plain ASCII.
+func mapValues(h http.Header, fn func(string) string) http.Header {
+	mapped := make(http.Header, len(h))
+	for name, values := range h {
+		mapped[name] = slices.Clone(values)
+		for i, v := range values {
+			if strings.ContainsFunc(v, func(r rune) bool { return r >= utf8.RuneSelf }) {
+				mapped[name][i] = fn(v)
+			}
+		}
+	}
+	return mapped
 }
 
 // Find implements [core.Store].
@@ -92,6 +132,9 @@ func (s *Store) find(ctx context.Context, q querier, id core.ID) (core.Record, e
 func (s *Store) List(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
 	statement, args := list, []any{limit}
 	if after != (core.ID{}) {
+		if _, err := s.Find(ctx, after); err != nil {
+			return nil, err // an empty page would say that there is nothing left
+		}
 		statement, args = listAfter, []any{limit, after[:]}
 	}
 	rows, err := s.pool.QueryContext(ctx, s.dialect.sql(statement), args...)

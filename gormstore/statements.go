@@ -19,35 +19,54 @@ const (
 // isFree is true of a record whose key can be claimed by any command: settled as not applied, or past its tombstone.
 const isFree = `(r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= {now})`
 
+// isResumable is true of a Resume attempt whose lease has run out, for a claim of the same command and recovery.
+const isResumable = `(r.state = 1 AND r.recovery = 2 AND r.lease_until <= {now} AND $4{int} = 2 AND r.hash_version = $7{int}
+	AND r.command_hash = $8{bytes})`
+
 // isUnknown is true of a record whose state is core.Unknown by now, swept or not (T-4).
 const isUnknown = `(r.state = 3 OR r.state = 1 AND r.recovery = 3 AND r.lease_until <= {now})`
 
+// clock reads the store's clock once for a whole statement: PostgreSQL asks it anew at every mention of {now}.
+const clock = `(SELECT {now} AS now) c`
+
 const (
-	// takeOver gives a free record to a new attempt; everything of its old life goes. $11 is the fence that was seen.
+	// takeOver gives a free or resumable record to a new attempt. Of the old life of a free one nothing stays but the
+	// fence; a resumed one is still the same operation. $11 is the fence that was seen.
 	takeOver = `UPDATE idempotency_record AS r SET scope = $2, owner = $3, fence = r.fence + 1, state = 1,
-	recovery = $4{int}, method = $5, route = $6, hash_version = $7{int}, command_hash = $8, created_at = {now},
-	lease_until = {now} + $9{µs}, deadline_at = {now} + $10{µs}, expires_at = NULL, purge_at = NULL, status = 0,
+	recovery = $4{int}, method = $5, route = $6, hash_version = $7{int}, command_hash = $8,
+	created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE c.now END,
+	lease_until = c.now + $9{µs}, deadline_at = c.now + $10{µs}, expires_at = NULL, purge_at = NULL, status = 0,
 	partial = false, answer_encoding = 1, headers = NULL, body = NULL
-WHERE r.id = $1 AND r.fence = $11{long} AND ` + isFree
+FROM ` + clock + `
+WHERE r.id = $1 AND r.fence = $11{long} AND (` + isFree + ` OR ` + isResumable + `)`
 
 	find = `SELECT {now}, ` + recordColumns + ` FROM idempotency_record r WHERE r.id = $1`
 
 	renew = `UPDATE idempotency_record AS r SET lease_until = CASE
-	WHEN {now} + $4{µs} < r.deadline_at THEN {now} + $4{µs} ELSE r.deadline_at END
+	WHEN c.now + $4{µs} < r.deadline_at THEN c.now + $4{µs} ELSE r.deadline_at END
+FROM ` + clock + `
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1`
 
 	// complete does not ask whether the lease has run out, nor whether the record counts as unknown: an owner that
 	// wakes late and unsettled may still complete (X-2).
 	complete = `UPDATE idempotency_record AS r SET state = 2, status = $4{int}, partial = $5{bool},
-	headers = $6{bytes}, body = $7{bytes}, expires_at = {now} + $8{µs}, purge_at = {now} + $9{µs}
+	headers = $6{bytes}, body = $7{bytes}, expires_at = c.now + $8{µs}, purge_at = c.now + $9{µs}
+FROM ` + clock + `
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)`
 
 	park = `UPDATE idempotency_record AS r SET state = 3
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)`
 
-	release = `DELETE FROM idempotency_record AS r WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1`
+	// release keeps the row, so that the fence goes on rising; the sweep drops it after $4.
+	release = `UPDATE idempotency_record AS r SET state = 5, purge_at = {now} + $4{µs}
+WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1`
 
-	releaseOwner = `DELETE FROM idempotency_record AS r WHERE r.id = $1 AND r.owner = $2 AND r.state = 1`
+	// releaseOwner frees the key of a claim whose owner got an error. If that claim went on with a Resume attempt, the
+	// steps that are finished must not be lost: its lease ends, and the next repeat goes on.
+	releaseOwner = `UPDATE idempotency_record AS r SET
+	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, lease_until = c.now, purge_at = c.now + $3{µs}
+FROM ` + clock + `
+WHERE r.id = $1 AND r.owner = $2 AND r.state = 1`
 
 	list = `SELECT {now}, ` + recordColumns + ` FROM idempotency_record r
 WHERE ` + isUnknown + ` AND r.state IN (1, 3)
@@ -59,7 +78,8 @@ WHERE ` + isUnknown + ` AND r.state IN (1, 3)
 ORDER BY r.created_at, r.id LIMIT $1`
 
 	settle = `UPDATE idempotency_record AS r SET state = $3{int}, fence = r.fence + 1, status = $4{int},
-	partial = false, headers = $5{bytes}, body = $6{bytes}, expires_at = {now} + $7{µs}, purge_at = {now} + $8{µs}
+	partial = false, headers = $5{bytes}, body = $6{bytes}, expires_at = c.now + $7{µs}, purge_at = c.now + $8{µs}
+FROM ` + clock + `
 WHERE r.id = $1 AND r.fence = $2 AND ` + isUnknown + ` AND r.lease_until <= {now} AND r.deadline_at <= {now}`
 
 	appendSettlement = `INSERT INTO idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence,
@@ -114,12 +134,12 @@ const (
 )
 
 // takeOverPostgres does a takeOver under the record's advisory lock: another one's transaction may hold the row.
-const takeOverPostgres = `WITH c AS MATERIALIZED (
+const takeOverPostgres = `WITH l AS MATERIALIZED (
 	SELECT pg_try_advisory_xact_lock($12::int, $13::int) AS lock
 ), won AS (
-	` + takeOver + ` AND (SELECT c.lock FROM c) RETURNING r.fence, r.created_at
+	` + takeOver + ` AND (SELECT l.lock FROM l) RETURNING r.fence, r.created_at, c.now
 )
-SELECT c.lock, won.fence, won.created_at FROM c LEFT JOIN won ON true`
+SELECT l.lock, won.fence, won.created_at, won.now FROM l LEFT JOIN won ON true`
 
 // tryLock takes the record's advisory lock if nobody holds it; only the primary's word counts.
 const tryLock = `SELECT pg_try_advisory_xact_lock($1::int, $2::int), pg_is_in_recovery()`

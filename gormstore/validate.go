@@ -2,6 +2,7 @@ package gormstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,22 +22,31 @@ var recordTables = map[string][]string{
 // Validate implements [core.Validator]: the tables are there, and the server keeps what it has confirmed (F-2). One
 // error names everything that is wrong.
 func (s *Store) Validate(ctx context.Context) error {
-	errs := s.missingColumns(ctx)
-	if s.dialect == postgres {
-		errs = append(errs, s.validatePostgres(ctx)...)
-	} else {
-		errs = append(errs, s.validateSQLite(ctx)...)
+	if err := errors.Join(inspector{s.pool, s.dialect}.server(ctx)...); err != nil {
+		return fmt.Errorf("idem: gormstore: %w", err)
 	}
-	if len(errs) == 0 {
-		return nil
-	}
-	return fmt.Errorf("idem: gormstore: %w", errors.Join(errs...))
+	return nil
 }
 
-func (s *Store) missingColumns(ctx context.Context) []error {
+// inspector looks at the live server and schema. It changes nothing.
+type inspector struct {
+	pool    *sql.DB
+	dialect *dialect
+}
+
+// server returns everything that is wrong with the server and the store's own tables.
+func (i inspector) server(ctx context.Context) []error {
+	errs := i.missingColumns(ctx)
+	if i.dialect == postgres {
+		return append(errs, i.postgres(ctx)...)
+	}
+	return append(errs, i.sqlite(ctx)...)
+}
+
+func (i inspector) missingColumns(ctx context.Context) []error {
 	var errs []error
 	for _, table := range slices.Sorted(maps.Keys(recordTables)) {
-		there, err := columnsOf(ctx, s, table)
+		there, err := i.columns(ctx, table)
 		switch {
 		case err != nil:
 			return append(errs, err)
@@ -53,33 +63,38 @@ func (s *Store) missingColumns(ctx context.Context) []error {
 	return errs
 }
 
-// columnsOf lists the columns of a table, none if there is no such table.
-func columnsOf(ctx context.Context, s *Store, table string) ([]string, error) {
+// columns lists the columns of a table, none if there is no such table.
+func (i inspector) columns(ctx context.Context, table string) ([]string, error) {
 	query := "SELECT name FROM pragma_table_info($1)"
-	if s.dialect == postgres {
+	if i.dialect == postgres {
 		query = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped"
 	}
-	rows, err := s.pool.QueryContext(ctx, s.dialect.sql(query), table)
+	return i.texts(ctx, query, table)
+}
+
+// texts returns the one text column of a query.
+func (i inspector) texts(ctx context.Context, query string, args ...any) ([]string, error) {
+	rows, err := i.pool.QueryContext(ctx, i.dialect.sql(query), args...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
-	var columns []string
+	var texts []string
 	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
+		var text string
+		if err := rows.Scan(&text); err != nil {
 			return nil, err
 		}
-		columns = append(columns, name)
+		texts = append(texts, text)
 	}
-	return columns, rows.Err()
+	return texts, rows.Err()
 }
 
-func (s *Store) validatePostgres(ctx context.Context) []error {
+func (i inspector) postgres(ctx context.Context) []error {
 	var standby bool
 	var version int
 	var fsync, commit string
-	err := s.pool.QueryRowContext(ctx, `SELECT pg_is_in_recovery(), current_setting('server_version_num')::int,
+	err := i.pool.QueryRowContext(ctx, `SELECT pg_is_in_recovery(), current_setting('server_version_num')::int,
 	current_setting('fsync'), current_setting('synchronous_commit')`).Scan(&standby, &version, &fsync, &commit)
 	if err != nil {
 		return []error{err}
@@ -98,33 +113,31 @@ func (s *Store) validatePostgres(ctx context.Context) []error {
 		errs = append(errs, errors.New("synchronous_commit is off: a crash of the server would forget answers that were "+
 			"given; set it to on, for the database or the role at least"))
 	}
-	rows, err := s.pool.QueryContext(ctx, `SELECT relname FROM pg_class
+	unlogged, err := i.texts(ctx, `SELECT relname FROM pg_class
 WHERE oid IN (to_regclass('idempotency_record'), to_regclass('idempotency_settlement')) AND relpersistence <> 'p'`)
 	if err != nil {
 		return append(errs, err)
 	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var table string
-		if err := rows.Scan(&table); err != nil {
-			return append(errs, err)
-		}
+	for _, table := range unlogged {
 		errs = append(errs, fmt.Errorf("table %s is UNLOGGED or temporary: a crash would empty it; ALTER TABLE %s SET LOGGED",
 			table, table))
 	}
-	return append(errs, nonNil(rows.Err())...)
+	return errs
 }
 
-func (s *Store) validateSQLite(ctx context.Context) []error {
-	if s.embedded.owner == nil {
-		return []error{errors.New("the database is in memory: its records end with the process; use a file")}
-	}
-	var journal string
+func (i inspector) sqlite(ctx context.Context) []error {
+	var file, journal string
 	var synchronous int
-	if err := s.pool.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&journal); err != nil {
+	if err := i.pool.QueryRowContext(ctx, mainFile).Scan(&file); err != nil {
 		return []error{err}
 	}
-	if err := s.pool.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&synchronous); err != nil {
+	if file == "" {
+		return []error{errors.New("the database is in memory: its records end with the process; use a file")}
+	}
+	if err := i.pool.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&journal); err != nil {
+		return []error{err}
+	}
+	if err := i.pool.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&synchronous); err != nil {
 		return []error{err}
 	}
 	var errs []error
@@ -137,11 +150,4 @@ func (s *Store) validateSQLite(ctx context.Context) []error {
 			"_pragma=synchronous(full) to the address of the database"))
 	}
 	return errs
-}
-
-func nonNil(err error) []error {
-	if err == nil {
-		return nil
-	}
-	return []error{err}
 }

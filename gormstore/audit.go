@@ -1,0 +1,108 @@
+package gormstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"gorm.io/gorm"
+)
+
+// Audit is the database's part of the proof at start-up (D-2). models are the app's money rows. It looks at the live
+// schema and server, and returns one error that names everything that is wrong: the write guard is not installed on
+// db (X-6); a table of the store is missing; the server forgets what it has confirmed (F-2); a money table does not
+// exist, or has no valid, non-partial, non-deferrable UNIQUE index over NOT NULL columns with operation_id among them.
+func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
+	d, err := dialectOf(db.Dialector.Name())
+	if err != nil {
+		return err
+	}
+	pool, err := db.DB()
+	if err != nil {
+		return fmt.Errorf("idem: gormstore.Audit: %w", err)
+	}
+	var errs []error
+	if !guardInstalled(db) {
+		errs = append(errs, errors.New("the write guard is not installed on this db: use the db that gormstore.New got, or "+
+			"db.Use(gormstore.WriteGuard()) (X-6)"))
+	}
+	look := inspector{pool, d}
+	errs = append(errs, look.server(ctx)...)
+	for _, model := range models {
+		stmt := &gorm.Statement{DB: db}
+		if err := stmt.Parse(model); err != nil {
+			errs = append(errs, fmt.Errorf("%T is no GORM model: %w", model, err))
+			continue
+		}
+		if err := look.secondLine(ctx, stmt.Schema.Table); err != nil {
+			errs = append(errs, fmt.Errorf("money table %s (%T): %w", stmt.Schema.Table, model, err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("idem: gormstore.Audit:\n%w", err)
+	}
+	return nil
+}
+
+// uniqueIndexes lists the UNIQUE indexes of a table as one text each: the flaws, a colon, the columns; a column that
+// may be NULL has a question mark behind its name.
+var uniqueIndexes = map[*dialect]string{
+	postgres: `SELECT concat_ws(' ', CASE WHEN NOT i.indisvalid THEN 'invalid' END,
+		CASE WHEN i.indpred IS NOT NULL THEN 'partial' END, CASE WHEN NOT i.indimmediate THEN 'deferrable' END,
+		CASE WHEN i.indexprs IS NOT NULL THEN 'over-expressions' END) || ':' ||
+	COALESCE((SELECT string_agg(a.attname || CASE WHEN a.attnotnull THEN '' ELSE '?' END, ',')
+		FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey::int2[])), '')
+FROM pg_index i WHERE i.indrelid = to_regclass($1) AND i.indisunique`,
+	sqlite: `SELECT CASE WHEN l.partial THEN 'partial'
+		WHEN EXISTS (SELECT 1 FROM pragma_index_info(l.name) x WHERE x.name IS NULL) THEN 'over-expressions'
+		ELSE '' END || ':' ||
+	COALESCE((SELECT group_concat(x.name || CASE WHEN t."notnull" THEN '' ELSE '?' END, ',')
+		FROM pragma_index_info(l.name) x JOIN pragma_table_info($1) t ON t.name = x.name), '')
+FROM pragma_index_list($1) l WHERE l."unique"`,
+}
+
+// secondLine checks the UNIQUE index of a money table.
+func (i inspector) secondLine(ctx context.Context, table string) error {
+	columns, err := i.columns(ctx, table)
+	if err != nil {
+		return err
+	}
+	if len(columns) == 0 {
+		return errors.New("there is no such table")
+	}
+	indexes, err := i.texts(ctx, uniqueIndexes[i.dialect], table)
+	if err != nil {
+		return err
+	}
+	var flaws []string
+	for _, index := range indexes {
+		flaw, columns, _ := strings.Cut(index, ":")
+		if !hasColumn(columns, operationColumn) {
+			continue
+		}
+		switch {
+		case flaw != "":
+			flaws = append(flaws, "the UNIQUE index over "+columns+" is "+flaw)
+		case strings.Contains(columns, "?"):
+			flaws = append(flaws, "the UNIQUE index over "+strings.ReplaceAll(columns, "?", "")+" has a column that may be "+
+				"NULL, and NULLs are never equal")
+		default:
+			return nil
+		}
+	}
+	if flaws == nil {
+		return errors.New("it has no UNIQUE index over NOT NULL columns with operation_id among them; embed gormstore.Once " +
+			"(D-1)")
+	}
+	return errors.New(strings.Join(flaws, "; "))
+}
+
+func hasColumn(list, name string) bool {
+	for column := range strings.SplitSeq(list, ",") {
+		if strings.TrimSuffix(column, "?") == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,110 @@
+package gormstore
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+	"gorm.io/gorm/schema"
+
+	"github.com/auth19/idem/core"
+)
+
+// Once is the second line of defence (D-1), to be embedded in the model of every money row: the operation that made
+// the row, NOT NULL and UNIQUE, so that a row is booked once even where a record was lost or purged.
+//
+//	type Payment struct {
+//		gormstore.Once
+//		ID     uint
+//		Amount int64
+//	}
+//
+// Where one operation makes several rows, the columns that tell them apart join the index:
+//
+//	Line int `gorm:"not null;uniqueIndex:,composite:operation"`
+//
+// Create such rows with [CreateOnce].
+type Once struct {
+	// OperationID is the operation id in hex. It is scoped to the principal, and the raw key cannot be read from it.
+	OperationID string `gorm:"size:64;not null;uniqueIndex:,composite:operation"`
+	// CommandHash is the hash of the command in hex, with its version: a key may come back with another command (D-3).
+	CommandHash string `gorm:"size:70;not null"`
+}
+
+func (o *Once) once() *Once { return o }
+
+// ErrOtherOperation: a UNIQUE constraint found a row of another operation, or of another command of the same one. It
+// is the second line doing its work: answer 409 (D-3). The row is not returned: it may be another principal's.
+var ErrOtherOperation = errors.New("idem: gormstore: a row of another operation is in the way")
+
+// CreateOnce creates a money row for the operation of tx's context, or finds the one that the operation has created
+// before: created says which, and row holds it either way (D-1, D-3). tx is gormstore.Tx(ctx) on a Rollback route, and
+// db.WithContext(ctx) on others.
+//
+// Errors: ErrOtherOperation; an error where tx's context belongs to no attempt; any error of the database. An error of
+// the database in PostgreSQL ends the transaction as usual.
+func CreateOnce[T any, P interface {
+	*T
+	once() *Once
+}](tx *gorm.DB, row P) (created bool, err error) {
+	ctx := tx.Statement.Context
+	operation, ok := core.Operation(ctx)
+	if !ok {
+		return false, errors.New("idem: gormstore.CreateOnce: the context of tx belongs to no attempt; pass " +
+			"gormstore.Tx(ctx) or db.WithContext(ctx) with the context of the handler's request")
+	}
+	command, _ := core.Command(ctx)
+	columns := row.once()
+	columns.OperationID = operation.String()
+	columns.CommandHash = fmt.Sprintf("%d:%s", command.Version, hex.EncodeToString(command.Sum[:]))
+
+	result := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(row)
+	if result.Error != nil || result.RowsAffected == 1 {
+		return result.Error == nil, result.Error
+	}
+	where, err := onceKey(tx, row)
+	if err != nil {
+		return false, err
+	}
+	var existing T
+	err = tx.Where(where).Take(&existing).Error
+	switch {
+	case errors.Is(err, gorm.ErrRecordNotFound):
+		return false, ErrOtherOperation // another UNIQUE of the table was in the way
+	case err != nil:
+		return false, err
+	case P(&existing).once().CommandHash != columns.CommandHash:
+		return false, ErrOtherOperation
+	}
+	*row = existing
+	return false, nil
+}
+
+// onceKey returns the values of row in the UNIQUE index that the operation id is part of.
+func onceKey(tx *gorm.DB, row any) (map[string]any, error) {
+	stmt := &gorm.Statement{DB: tx}
+	if err := stmt.Parse(row); err != nil {
+		return nil, err
+	}
+	value := reflect.Indirect(reflect.ValueOf(row))
+	for _, index := range stmt.Schema.ParseIndexes() {
+		if index.Class != "UNIQUE" || !slices.ContainsFunc(index.Fields, isOperationID) {
+			continue
+		}
+		key := make(map[string]any, len(index.Fields))
+		for _, field := range index.Fields {
+			key[field.DBName], _ = field.ValueOf(tx.Statement.Context, value)
+		}
+		return key, nil
+	}
+	return nil, fmt.Errorf("idem: gormstore.CreateOnce: %s has no UNIQUE index with its operation id", stmt.Schema.Name)
+}
+
+func isOperationID(o schema.IndexOption) bool { return o.DBName == operationColumn }
+
+// operationColumn is the name of Once.OperationID in the database, under GORM's default naming.
+const operationColumn = "operation_id"

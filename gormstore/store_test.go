@@ -1,0 +1,59 @@
+package gormstore_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/storetest"
+)
+
+// TestStore runs the suite that every store passes, on every database and mode that the store is promised to work in.
+func TestStore(t *testing.T) {
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			newSubject := subjects(t, d)
+			features := storetest.Features{Rollback: true, Shared: d.shared}
+			storetest.Run(t, newSubject, features)
+			t.Run("stress", func(t *testing.T) { storetest.Stress(t, newSubject, features) })
+		})
+	}
+}
+
+// subjects makes empty stores. On PostgreSQL they share a database and two pools, emptied for each test: creating a
+// database takes longer than most tests.
+func subjects(t *testing.T, d database) func(t *testing.T) storetest.Subject {
+	if !d.shared {
+		return func(t *testing.T) storetest.Subject {
+			db := d.fresh(t)(t)
+			return subject(t, db, nil)
+		}
+	}
+	open := d.fresh(t)
+	db, twin := open(t), open(t)
+	return func(t *testing.T) storetest.Subject {
+		// A transaction that a test before has left open makes this one fail instead of hang.
+		require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
+			return errors.Join(tx.Exec("SET LOCAL lock_timeout = '10s'").Error,
+				tx.Exec("TRUNCATE idempotency_record, idempotency_settlement, effects").Error)
+		}))
+		return subject(t, db, twin)
+	}
+}
+
+func subject(t *testing.T, db, twin *gorm.DB) storetest.Subject {
+	s := storetest.Subject{
+		Store:   newStore(t, db),
+		Advance: func(t *testing.T, d time.Duration) { advance(t, db, d) },
+		Effect:  addEffect,
+		Effects: func(t *testing.T) int { return countEffects(t, db) },
+	}
+	if twin != nil {
+		s.Twin = func(t *testing.T) core.Store { return newStore(t, twin) }
+	}
+	return s
+}
