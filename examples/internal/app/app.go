@@ -1,0 +1,104 @@
+// Package app is what both example apps start from: settings, databases, the idempotency module, and serving.
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/examples/internal/database"
+	"github.com/auth19/idem/examples/internal/provider"
+	"github.com/auth19/idem/examples/internal/shop"
+	"github.com/auth19/idem/gormstore"
+)
+
+// App is an example app without its web framework.
+type App struct {
+	Settings Settings
+	DB       *gorm.DB
+	Shop     *shop.Shop
+	Idem     *core.Module
+	Verifier *authctx.Verifier
+
+	closers []func() error
+}
+
+// Pools, small enough for several instances on one server with its usual 100 connections.
+const (
+	connections         = 20
+	providerConnections = 4
+)
+
+// Open sets the app up as its environment says, and migrates its tables. What it starts ends with ctx, or with Close.
+func Open(ctx context.Context) (_ *App, err error) {
+	a := &App{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	if a.Settings, err = LoadSettings(os.Getenv); err != nil {
+		return nil, err
+	}
+	if a.Verifier, err = a.Settings.verifier(ctx); err != nil {
+		return nil, err
+	}
+	if a.DB, err = a.open(ctx, a.Settings.Database, connections); err != nil {
+		return nil, err
+	}
+	// The store comes first: it refuses an SQLite file that another process has, before anything is changed.
+	store, err := gormstore.New(a.DB)
+	if err != nil {
+		return nil, err
+	}
+	a.closers = append(a.closers, store.Close)
+	if err := gormstore.Migrate(ctx, a.DB); err != nil {
+		return nil, err
+	}
+	if err := database.Migrate(ctx, a.DB, shop.Models()...); err != nil {
+		return nil, err
+	}
+	ledger, err := a.open(ctx, a.Settings.Database.Provider(), providerConnections)
+	if err != nil {
+		return nil, err
+	}
+	if err := database.Migrate(ctx, ledger, provider.Models()...); err != nil {
+		return nil, err
+	}
+	a.Shop = shop.New(a.DB, provider.New(ledger), a.Settings.Unsafe)
+	a.Idem, err = core.New(core.Config{
+		Store:  store,
+		Routes: routes(),
+		Policy: core.Policy{
+			Lease: a.Settings.Lease, Deadline: a.Settings.Deadline, Retention: a.Settings.Retention,
+		},
+		OperatorRoles: []string{shop.RoleOperator},
+		Observer:      core.LogObserver(slog.Default()),
+	})
+	return a, err
+}
+
+// open opens a database and remembers to close it.
+func (a *App) open(ctx context.Context, address database.Address, connections int) (*gorm.DB, error) {
+	db, err := address.Open(ctx, connections)
+	if err == nil {
+		a.closers = append(a.closers, func() error { return database.Close(db) })
+	}
+	return db, err
+}
+
+// Close closes what Open has opened, the last first.
+func (a *App) Close() error {
+	var errs []error
+	for len(a.closers) > 0 {
+		last := len(a.closers) - 1
+		errs = append(errs, a.closers[last]())
+		a.closers = a.closers[:last]
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,65 @@
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/examples/internal/database"
+)
+
+// developmentSecret signs the tokens of an app that was started without a JWT_SECRET.
+const developmentSecret = "development-secret-that-everybody-knows"
+
+// Settings is how the app is set up, by its environment.
+type Settings struct {
+	Addr      string           // ADDR, default 127.0.0.1:8080; port 0 picks one
+	Database  database.Address // DATABASE_URL
+	JWTSecret string           // JWT_SECRET, default a development secret
+	JWKSURL   string           // JWKS_URL, default empty
+	Lease     time.Duration    // LEASE, default 30 s
+	Deadline  time.Duration    // DEADLINE, default 60 s
+	Retention time.Duration    // RETENTION, default 72 h
+	Unsafe    bool             // UNSAFE_SIMULATOR, default 0
+}
+
+// LoadSettings reads the settings. The error is one line that names the variable and what it should be.
+func LoadSettings(getenv func(name string) string) (Settings, error) {
+	s := Settings{
+		Addr:      cmp.Or(getenv("ADDR"), "127.0.0.1:8080"),
+		JWTSecret: cmp.Or(getenv("JWT_SECRET"), developmentSecret),
+		JWKSURL:   getenv("JWKS_URL"),
+	}
+	address, err := database.Parse(getenv("DATABASE_URL"))
+	if err != nil {
+		return Settings{}, err
+	}
+	s.Database = address
+	for _, d := range []struct {
+		name            string
+		value           *time.Duration
+		unset, min, max time.Duration
+	}{
+		{"LEASE", &s.Lease, core.DefaultLease, time.Second, time.Hour},
+		{"DEADLINE", &s.Deadline, core.DefaultDeadline, time.Second, 24 * time.Hour},
+		{"RETENTION", &s.Retention, core.DefaultRetention, core.MinRetention, core.MaxRetention},
+	} {
+		*d.value = d.unset
+		if text := getenv(d.name); text != "" {
+			parsed, err := time.ParseDuration(text)
+			if err != nil || parsed < d.min || parsed > d.max {
+				return Settings{}, fmt.Errorf("%s: %q is not a duration from %v to %v, such as %v", d.name, text, d.min, d.max, d.unset)
+			}
+			*d.value = parsed
+		}
+	}
+	switch text := getenv("UNSAFE_SIMULATOR"); text {
+	case "", "0":
+	case "1":
+		s.Unsafe = true
+	default:
+		return Settings{}, fmt.Errorf("UNSAFE_SIMULATOR: %q is neither 0 nor 1", text)
+	}
+	return s, nil
+}

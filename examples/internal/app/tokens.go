@@ -1,0 +1,67 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/MicahParks/keyfunc/v3"
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/examples/internal/shop"
+)
+
+const (
+	issuer   = "https://issuer.example"
+	audience = "payments"
+)
+
+// verifier verifies the tokens of callers: with the shared secret, or with the keys of JWKS_URL, which are fetched
+// again until ctx ends.
+func (s Settings) verifier(ctx context.Context) (*authctx.Verifier, error) {
+	config := authctx.Config{
+		Issuer: issuer, Audience: []string{audience}, Algorithms: []string{"HS256"},
+		Keyfunc: func(*jwt.Token) (any, error) { return []byte(s.JWTSecret), nil },
+	}
+	if s.JWKSURL != "" {
+		keys, err := keyfunc.NewDefaultOverrideCtx(ctx, []string{s.JWKSURL}, keyfunc.Override{
+			HTTPTimeout:      5 * time.Second,
+			RateLimitWaitMax: time.Second, // a token with an unknown key id must not keep its request waiting
+		})
+		if err != nil {
+			return nil, fmt.Errorf("JWKS_URL: %w", err)
+		}
+		config.Algorithms = []string{"RS256", "ES256", "EdDSA"}
+		config.Keyfunc = keys.Keyfunc
+	}
+	return authctx.New(config)
+}
+
+// token is a ready-made token for trying the app.
+type token struct{ name, text string }
+
+// tokenLife is how long a ready-made token is valid.
+const tokenLife = 24 * time.Hour
+
+// tokens makes a token for each of two customers, a seller and an operator; none where the secret is somebody else's.
+func (s Settings) tokens(now time.Time) ([]token, error) {
+	if s.JWKSURL != "" {
+		return nil, nil
+	}
+	var made []token
+	for _, who := range []struct{ name, role string }{
+		{"customer-1", shop.RoleCustomer}, {"customer-2", shop.RoleCustomer},
+		{"seller-1", shop.RoleSeller}, {"operator-1", shop.RoleOperator},
+	} {
+		text, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+			"iss": issuer, "aud": audience, "sub": who.name, "roles": []string{who.role},
+			"iat": now.Unix(), "exp": now.Add(tokenLife).Unix(),
+		}).SignedString([]byte(s.JWTSecret))
+		if err != nil {
+			return nil, err
+		}
+		made = append(made, token{who.name, text})
+	}
+	return made, nil
+}

@@ -1,0 +1,67 @@
+package shop
+
+import (
+	"context"
+	"strconv"
+
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+)
+
+// Kinds of ledger entries. The provider's own are listed as kindProvider.
+const (
+	kindPayment  = "payment"
+	kindRefund   = "refund"
+	kindPayout   = "payout"
+	kindCharge   = "charge"
+	kindCredit   = "credit"
+	kindProvider = "provider"
+)
+
+// Entry is a booked entry of the ledger: one per operation and kind.
+type Entry struct {
+	gormstore.Once
+	ID        int64  `gorm:"primaryKey;autoIncrement"`
+	Kind      string `gorm:"size:16;not null;uniqueIndex:,composite:operation"`
+	Amount    string `gorm:"not null"` // as the client wrote it
+	Principal string `gorm:"not null"`
+}
+
+// TableName implements GORM's Tabler.
+func (Entry) TableName() string { return "ledger" }
+
+// book adds an entry to the ledger, once: booked is false where the operation has booked it before.
+func book(tx *gorm.DB, kind, amount string, p core.Principal) (booked bool, err error) {
+	return gormstore.CreateOnce(tx, &Entry{Kind: kind, Amount: amount, Principal: nameOf(p)})
+}
+
+// Line is an entry of the ledger, or of the provider's, as operators see it.
+type Line struct {
+	ID        string `json:"id"`
+	Kind      string `json:"kind"`
+	Amount    string `json:"amount"`
+	Principal string `json:"principal"`
+	Operation string `json:"operation"`
+}
+
+// Ledger lists all entries, oldest first, and then the provider's: the place to count doubles.
+func (s *Shop) Ledger(ctx context.Context) ([]Line, error) {
+	var entries []Entry
+	if err := s.db.WithContext(ctx).Order("id").Find(&entries).Error; err != nil {
+		return nil, err
+	}
+	charges, err := s.provider.Charges(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lines := make([]Line, 0, len(entries)+len(charges))
+	for _, e := range entries {
+		lines = append(lines, Line{strconv.FormatInt(e.ID, 10), e.Kind, e.Amount, e.Principal, e.OperationID})
+	}
+	for _, c := range charges {
+		lines = append(lines, Line{c.ID, kindProvider, c.Amount, c.Principal, c.Operation})
+	}
+	return lines, nil
+}

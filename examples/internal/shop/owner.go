@@ -1,0 +1,42 @@
+package shop
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"github.com/auth19/idem/core"
+)
+
+// Roles of the callers.
+const (
+	RoleCustomer = "customer"
+	RoleSeller   = "seller"
+	RoleOperator = "operator"
+)
+
+// ownerOf is whom a row belongs to: the whole principal, as a text of fixed length. The same subject of another issuer
+// or tenant is somebody else.
+func ownerOf(p core.Principal) string {
+	scope := core.PrincipalScope(p)
+	return hex.EncodeToString(scope[:])
+}
+
+// realmOf is what a seller sells in: its issuer and tenant.
+func realmOf(p core.Principal) string {
+	return ownerOf(core.Principal{Issuer: p.Issuer, Tenant: p.Tenant})
+}
+
+// nameOf is the principal for people: "subject", or "tenant/subject".
+func nameOf(p core.Principal) string {
+	name := p.Subject
+	if p.Tenant != "" {
+		name = p.Tenant + "/" + name
+	}
+	quoted := strconv.Quote(name) // a token may hold characters that no database stores
+	return quoted[1 : len(quoted)-1]
+}
+
+// newID makes the id of a row: a prefix of three letters and 128 random bits.
+func newID(prefix string) string { return prefix + "_" + strings.ToLower(rand.Text()) }

@@ -1,0 +1,79 @@
+package shop
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/examples/internal/provider"
+	"github.com/auth19/idem/gormstore"
+)
+
+// PayoutInput is the body of POST /v1/payouts.
+type PayoutInput struct {
+	Amount   string `json:"amount"`
+	Currency string `json:"currency"`
+	Method   string `json:"method"`
+}
+
+// Payout is a payout and its answer.
+type Payout struct {
+	gormstore.Once `json:"-"`
+	ID             string `gorm:"primaryKey;size:32" json:"id"`
+	Status         string `gorm:"size:16;not null" json:"status"`
+	Amount         string `gorm:"not null" json:"amount"`
+	Currency       string `gorm:"size:3;not null" json:"currency"`
+	Method         string `gorm:"size:16;not null" json:"method"`
+}
+
+// Payout pays a seller out over the provider, on a Park route: between the provider's charge and our own rows no
+// database can help. What ends in between is unknown, and an operator settles it.
+func (s *Shop) Payout(ctx context.Context, p core.Principal, in PayoutInput) (*Payout, error) {
+	_, err := parseAmount("amount", in.Amount)
+	if err := cmp.Or(err, checkCurrency(in.Currency), s.checkMethod(in.Method)); err != nil {
+		return nil, err
+	}
+	if err := checkAvailable(ctx, in.Method); err != nil {
+		return nil, err
+	}
+	if err := s.charge(ctx, p, in); err != nil {
+		return nil, err
+	}
+	if err := s.strike(ctx, in.Method); err != nil {
+		return nil, err
+	}
+
+	payout := &Payout{ID: newID("out"), Status: "paid", Amount: in.Amount, Currency: in.Currency, Method: in.Method}
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if _, err := gormstore.CreateOnce(tx, payout); err != nil {
+			return err
+		}
+		_, err := book(tx, kindPayout, in.Amount, p)
+		return err
+	})
+	return payout, err
+}
+
+// charge calls the provider with the key that belongs to this operation, the same in every attempt.
+func (s *Shop) charge(ctx context.Context, p core.Principal, in PayoutInput) error {
+	operation, _ := core.Operation(ctx)
+	key, ok := core.ProviderKey(ctx, "payout")
+	if !ok {
+		return errors.New("shop: a payout belongs into a guarded route")
+	}
+	_, err := s.provider.Charge(ctx, provider.Request{
+		Key: key.String(), Amount: in.Amount, Currency: in.Currency, Method: in.Method,
+		Operation: operation.String(), Principal: nameOf(p),
+	})
+	switch {
+	case errors.Is(err, provider.ErrDeclined):
+		return ErrDeclined
+	case err != nil:
+		return fmt.Errorf("shop: charge the provider: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package shop
+
+import (
+	"context"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/examples/internal/provider"
+)
+
+// The test methods, as payment sandboxes have them.
+const (
+	MethodOK          = "pm_ok"
+	MethodDeclined    = provider.MethodDeclined // refused with 402
+	MethodSlow        = "pm_slow"               // takes 2 s
+	MethodUnavailable = "pm_unavailable"        // 503, declared not applied
+	MethodError       = "pm_error"              // 500, after rows were written or the provider was charged
+	MethodPanic       = "pm_panic"              // a panic, at the same point
+	MethodHang        = "pm_hang"               // does not return by itself; unsafe
+	MethodCrash       = "pm_crash"              // ends the process, at the same point; unsafe
+)
+
+func (s *Shop) checkMethod(method string) error {
+	safe := []string{MethodOK, MethodDeclined, MethodSlow, MethodUnavailable, MethodError, MethodPanic}
+	dangerous := []string{MethodHang, MethodCrash}
+	if slices.Contains(safe, method) || s.unsafe && slices.Contains(dangerous, method) {
+		return nil
+	}
+	return &InvalidError{"method", "pm_ok, or another test method"}
+}
+
+// checkAvailable fails for pm_unavailable. Nothing was done yet and nothing will be: that is what NotApplied says, and
+// why the key is free again.
+func checkAvailable(ctx context.Context, method string) error {
+	if method != MethodUnavailable {
+		return nil
+	}
+	core.NotApplied(ctx)
+	return ErrUnavailable
+}
+
+// strike does what the test method says at the most awkward moment: rows are written or the provider is charged, and
+// nothing has been answered yet.
+func (s *Shop) strike(ctx context.Context, method string) error {
+	switch method {
+	case MethodSlow:
+		timer := time.NewTimer(s.slow)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done(): // the attempt's deadline, or its lost lease: never the client going away
+			return ErrInterrupted
+		}
+	case MethodError:
+		return ErrSimulated
+	case MethodPanic:
+		panic("a simulated panic")
+	case MethodHang:
+		<-ctx.Done()
+		return ErrInterrupted
+	case MethodCrash:
+		os.Exit(137) // as kill -9: nothing deferred runs, no COMMIT and no ROLLBACK is sent
+	}
+	return nil
+}

@@ -1,0 +1,32 @@
+// Package shop is the business of both example apps: orders, payments, refunds, payouts and a balance, over one ledger.
+//
+// It knows no web framework. What runs in a Rollback route writes through [gormstore.Tx] and nothing else; what runs
+// in the Park route calls the provider with a derived key and then writes through the plain database.
+package shop
+
+import (
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/examples/internal/provider"
+)
+
+// Shop does the business.
+type Shop struct {
+	db       *gorm.DB
+	provider *provider.Provider
+	unsafe   bool
+	slow     time.Duration
+}
+
+// New returns a shop with its rows in db. unsafe allows the test methods that hang or end the process.
+func New(db *gorm.DB, p *provider.Provider, unsafe bool) *Shop {
+	return &Shop{db: db, provider: p, unsafe: unsafe, slow: 2 * time.Second}
+}
+
+// Models are the tables to migrate.
+func Models() []any { return append(MoneyModels(), &stock{}, &balance{}, &profile{}) }
+
+// MoneyModels are the tables whose rows an operation may make only once, for [gormstore.Audit].
+func MoneyModels() []any { return []any{&Order{}, &Payment{}, &Refund{}, &Payout{}, &Entry{}} }

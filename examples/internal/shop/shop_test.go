@@ -1,0 +1,276 @@
+package shop
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+)
+
+var payment = PaymentInput{OrderID: "o-1", Amount: "10.5", Currency: "EUR", Method: MethodOK}
+
+func (h *harness) pay(p core.Principal, key string, in PaymentInput) (paid *Payment, err error) {
+	err = h.attempt(rollback, p, key, func(ctx context.Context) error {
+		paid, err = h.Pay(ctx, p, in)
+		return err
+	})
+	return paid, err
+}
+
+func TestPay(t *testing.T) {
+	onBoth(t, func(t *testing.T, h *harness) {
+		paid, err := h.pay(anna, "k1", payment)
+		require.NoError(t, err)
+		require.Equal(t, "captured", paid.Status)
+		require.Equal(t, []string{"payment 10.5 anna"}, h.kinds())
+
+		found, err := h.Payment(t.Context(), anna, paid.ID)
+		require.NoError(t, err)
+		require.Equal(t, paid.OperationID, found.OperationID)
+		_, err = h.Payment(t.Context(), bert, paid.ID)
+		require.ErrorIs(t, err, ErrNotFound)
+		_, err = h.Payment(t.Context(), anna, "\x00")
+		require.ErrorIs(t, err, ErrNotFound)
+		for p, want := range map[string]int{"anna": 1, "bert": 0} {
+			list, err := h.Payments(t.Context(), core.Principal{Issuer: anna.Issuer, Subject: p})
+			require.NoError(t, err)
+			require.NotNil(t, list)
+			require.Len(t, list, want)
+		}
+	})
+}
+
+func TestTestMethods(t *testing.T) {
+	onBoth(t, func(t *testing.T, h *harness) {
+		h.slow = 0
+		for method, want := range map[string]error{
+			MethodDeclined: ErrDeclined, MethodUnavailable: ErrUnavailable, MethodError: ErrSimulated,
+		} {
+			in := payment
+			in.Method = method
+			_, err := h.pay(anna, method, in)
+			require.ErrorIs(t, err, want)
+		}
+		for _, method := range []string{"pm_crash", "pm_hang", "", "pm_other"} {
+			in := payment
+			in.Method = method
+			_, err := h.pay(anna, "bad-"+method, in)
+			require.ErrorContains(t, err, "method")
+		}
+		require.Empty(t, h.kinds())
+		in := payment
+		in.Method = MethodSlow
+		_, err := h.pay(anna, MethodSlow, in)
+		require.NoError(t, err)
+
+		_, err = h.pay(anna, MethodUnavailable, payment) // freed: NotApplied was declared
+		require.NoError(t, err)
+	})
+}
+
+func TestSlowEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, New(nil, nil, false).strike(ctx, MethodSlow), ErrInterrupted)
+}
+
+// CONTRACT D-1
+func TestSecondLine(t *testing.T) {
+	onBoth(t, func(t *testing.T, h *harness) {
+		first, err := h.pay(anna, "k1", payment)
+		require.NoError(t, err)
+		// The record is lost, as after its tombstone: the rows still know the operation.
+		require.NoError(t, h.db.Exec("DELETE FROM idempotency_record").Error)
+		again, err := h.pay(anna, "k1", payment)
+		require.NoError(t, err)
+		require.Equal(t, first.ID, again.ID)
+		require.Equal(t, []string{"payment 10.5 anna"}, h.kinds())
+
+		credit := func() (after *Balance) {
+			require.NoError(t, h.attempt(rollback, anna, "k2", func(ctx context.Context) (err error) {
+				after, err = h.Credit(ctx, anna, MovementInput{"1.00"})
+				return err
+			}))
+			return after
+		}
+		require.Equal(t, "1.00", credit().Balance)
+		require.NoError(t, h.db.Exec("DELETE FROM idempotency_record").Error)
+		require.Equal(t, "1.00", credit().Balance)
+	})
+}
+
+func TestOrders(t *testing.T) {
+	onBoth(t, func(t *testing.T, h *harness) {
+		place := func(p core.Principal, key string, in OrderInput) (order *Order, err error) {
+			err = h.attempt(rollback, p, key, func(ctx context.Context) error {
+				order, err = h.PlaceOrder(ctx, p, in)
+				return err
+			})
+			return order, err
+		}
+		cancel := func(p core.Principal, key, id string) (order *Order, err error) {
+			err = h.attempt(rollback, p, key, func(ctx context.Context) error {
+				order, err = h.CancelOrder(ctx, p, id)
+				return err
+			})
+			return order, err
+		}
+		pieces := func(sku string) int64 {
+			var row stock
+			require.NoError(t, h.db.Take(&row, "sku = ?", sku).Error)
+			return row.Pieces
+		}
+		two := OrderInput{CustomerID: "bert", Items: []Item{{"b", 2, "1.00"}, {"a", 1, "2"}, {"b", 3, "1.00"}}}
+
+		order, err := place(anna, "k1", two)
+		require.NoError(t, err)
+		require.Equal(t, int64(999_995), pieces("b"))
+		require.Equal(t, int64(999_999), pieces("a"))
+		found, err := h.Order(t.Context(), anna, order.ID)
+		require.NoError(t, err)
+		require.Equal(t, two.Items, found.Items)
+		_, err = h.Order(t.Context(), bert, order.ID) // ordered by anna, whatever it says
+		require.ErrorIs(t, err, ErrNotFound)
+
+		forBert, err := place(seller, "k1", two)
+		require.NoError(t, err)
+		_, err = h.Order(t.Context(), bert, forBert.ID)
+		require.NoError(t, err)
+
+		_, err = cancel(bert, "c1", order.ID)
+		require.ErrorIs(t, err, ErrNotFound)
+		cancelled, err := cancel(anna, "c1", order.ID)
+		require.NoError(t, err)
+		require.Equal(t, "cancelled", cancelled.Status)
+		require.Equal(t, int64(999_995), pieces("b")) // bert's 5 are out
+		_, err = cancel(anna, "c2", order.ID)
+		require.ErrorIs(t, err, ErrAlreadyCancelled)
+		require.Equal(t, int64(999_995), pieces("b"))
+
+		tooMany := OrderInput{CustomerID: "anna", Items: []Item{{"a", 1, "1"}, {"c", 1_000_001, "1"}}}
+		_, err = place(anna, "k2", tooMany)
+		require.ErrorIs(t, err, ErrOutOfStock)
+		require.Equal(t, int64(999_999), pieces("a")) // undone
+		_, err = place(anna, "k3", OrderInput{CustomerID: "anna", Items: []Item{{"sold-out", 1, "1"}}})
+		require.ErrorIs(t, err, ErrOutOfStock)
+
+		for _, in := range []OrderInput{
+			{}, {CustomerID: "a"}, {CustomerID: "a", Items: make([]Item, 101)}, {CustomerID: "a", Items: []Item{{"", 1, "1"}}},
+			{CustomerID: "a", Items: []Item{{"a", 0, "1"}}}, {CustomerID: "a", Items: []Item{{"a", -1, "1"}}},
+			{CustomerID: "a", Items: []Item{{"a", 1, "x"}}}, {CustomerID: "", Items: []Item{{"a", 1, "1"}}},
+			{CustomerID: "a", Items: []Item{{"a\x00", 1, "1"}}},
+		} {
+			var invalid *InvalidError
+			require.ErrorAs(t, in.check(), &invalid, "%+v", in)
+		}
+	})
+}
+
+func TestBalanceIsNeverNegative(t *testing.T) {
+	onBoth(t, func(t *testing.T, h *harness) {
+		require.NoError(t, h.attempt(rollback, anna, "credit", func(ctx context.Context) error {
+			_, err := h.Credit(ctx, anna, MovementInput{"10"})
+			return err
+		}))
+		var charged atomic.Int64
+		var group sync.WaitGroup
+		for i := range 12 {
+			group.Go(func() {
+				err := h.attempt(rollback, anna, fmt.Sprintf("charge-%d", i), func(ctx context.Context) error {
+					_, err := h.Charge(ctx, anna, MovementInput{"1.50"})
+					return err
+				})
+				if err == nil {
+					charged.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		require.Equal(t, int64(6), charged.Load())
+		left, err := h.Balance(t.Context(), anna)
+		require.NoError(t, err)
+		require.Equal(t, "1.00", left.Balance)
+		require.Len(t, h.kinds(), 7)
+		empty, err := h.Balance(t.Context(), bert)
+		require.NoError(t, err)
+		require.Equal(t, "0.00", empty.Balance)
+	})
+}
+
+func TestPayout(t *testing.T) {
+	onBoth(t, func(t *testing.T, h *harness) {
+		pay := func(key, method string) error {
+			return h.attempt(park, seller, key, func(ctx context.Context) error {
+				_, err := h.Payout(ctx, seller, PayoutInput{"7.00", "EUR", method})
+				return err
+			})
+		}
+		require.NoError(t, pay("k1", MethodOK))
+		require.Equal(t, []string{"payout 7.00 sam", "provider 7.00 sam"}, h.kinds())
+		lines, err := h.Ledger(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, lines[0].Operation, lines[1].Operation)
+
+		require.ErrorIs(t, pay("k2", MethodDeclined), ErrDeclined)
+		require.ErrorIs(t, pay("k3", MethodUnavailable), ErrUnavailable)
+		require.Len(t, h.kinds(), 2)
+
+		require.ErrorIs(t, pay("k4", MethodError), ErrSimulated)
+		require.Equal(t, []string{"payout 7.00 sam", "provider 7.00 sam", "provider 7.00 sam"}, h.kinds())
+		require.ErrorIs(t, pay("k4", MethodError), core.ErrAborted) // unknown: it does not run again
+		require.NoError(t, pay("k3", MethodOK))                     // free: nothing was applied
+	})
+}
+
+func TestRefundSteps(t *testing.T) {
+	onBoth(t, func(t *testing.T, h *harness) {
+		paid, err := h.pay(anna, "k1", payment)
+		require.NoError(t, err)
+		refund := func(p core.Principal, key, id, amount string) error {
+			return h.attempt(rollback, p, key, func(ctx context.Context) error {
+				refund, err := h.ReserveRefund(gormstore.Tx(ctx), p, id, RefundInput{amount})
+				if err != nil {
+					return err
+				}
+				return h.BookRefund(gormstore.Tx(ctx), p, refund)
+			})
+		}
+		stranger := seller
+		stranger.Tenant = "elsewhere"
+		require.ErrorIs(t, refund(bert, "r1", paid.ID, "1"), ErrNotFound)
+		require.ErrorIs(t, refund(stranger, "r1", paid.ID, "1"), ErrNotFound)
+		require.ErrorIs(t, refund(anna, "r0", "pay_?", "1"), ErrNotFound)
+		require.NoError(t, refund(anna, "r1", paid.ID, "4"))
+		require.NoError(t, refund(seller, "r1", paid.ID, "6.5"))
+		require.ErrorIs(t, refund(anna, "r2", paid.ID, "0.01"), ErrRefundTooHigh)
+		require.Equal(t, []string{"payment 10.5 anna", "refund 4 anna", "refund 6.5 sam"}, h.kinds())
+	})
+}
+
+func TestRename(t *testing.T) {
+	onBoth(t, func(t *testing.T, h *harness) {
+		for _, name := range []string{"Anna", "Anna Maria"} {
+			renamed, err := h.Rename(t.Context(), anna, ProfileInput{name})
+			require.NoError(t, err)
+			require.Equal(t, name, renamed.Name)
+		}
+		var row profile
+		require.NoError(t, h.db.Take(&row).Error)
+		require.Equal(t, "Anna Maria", row.Name)
+		_, err := h.Rename(t.Context(), anna, ProfileInput{})
+		require.ErrorContains(t, err, "name")
+	})
+}
+
+// CONTRACT D-2
+func TestMoneyTablesPassTheAudit(t *testing.T) {
+	onBoth(t, func(t *testing.T, h *harness) {
+		require.NoError(t, gormstore.Audit(t.Context(), h.db, MoneyModels()...))
+	})
+}

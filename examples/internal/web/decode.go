@@ -1,0 +1,48 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+)
+
+var (
+	errMalformed = errors.New("the body is not the JSON object that is wanted here")
+	errTooLarge  = errors.New("the body is too large")
+	errMediaType = errors.New("the body has to be application/json")
+)
+
+// maxBody is the longest body in bytes on routes without an idempotency key; on the others core has its own bound.
+const maxBody = 1 << 20
+
+// Decode reads the body of r, one JSON object, into v. Members that v does not know are ignored.
+func Decode(r *http.Request, v any) error {
+	if !isJSON(r.Header.Get("Content-Type")) {
+		return errMediaType
+	}
+	decoder := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxBody))
+	err := decoder.Decode(v)
+	if err == nil && decoder.Decode(&struct{}{}) != io.EOF { //nolint:errorlint // exactly EOF: nothing behind the object
+		return fmt.Errorf("%w: something follows it", errMalformed)
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return errTooLarge
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		return fmt.Errorf("%w: %s has the wrong type", errMalformed, wrong.Field)
+	}
+	if err != nil {
+		return errMalformed
+	}
+	return nil
+}
+
+// isJSON reports whether a body of the content type is to be read as JSON; a body without one is.
+func isJSON(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	return contentType == "" || err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
+}

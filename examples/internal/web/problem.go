@@ -1,0 +1,79 @@
+// Package web is what the handlers of both example apps share: reading a JSON body, and turning an error into a problem.
+package web
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/auth19/idem/examples/internal/shop"
+	"github.com/auth19/idem/gormstore"
+)
+
+// ProblemType is the content type of a [Problem].
+const ProblemType = "application/problem+json"
+
+// Problem is the body of every refusal (RFC 9457).
+type Problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Code   string `json:"code"` // stable: clients may switch on it
+}
+
+// NewProblem returns a problem.
+func NewProblem(status int, code, detail string) Problem {
+	return Problem{
+		Type: "tag:auth19.dev,2026:example/" + code, Title: http.StatusText(status), Status: status, Detail: detail, Code: code,
+	}
+}
+
+// problems says what becomes of the errors that handlers may meet.
+var problems = []struct {
+	err    error
+	status int
+	code   string
+}{
+	{errMalformed, http.StatusBadRequest, "malformed"},
+	{errTooLarge, http.StatusRequestEntityTooLarge, "body_too_large"},
+	{errMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type"},
+	{shop.ErrNotFound, http.StatusNotFound, "not_found"},
+	{shop.ErrDeclined, http.StatusPaymentRequired, "declined"},
+	{shop.ErrOutOfStock, http.StatusConflict, "out_of_stock"},
+	{shop.ErrAlreadyCancelled, http.StatusConflict, "already_cancelled"},
+	{shop.ErrInsufficientFunds, http.StatusConflict, "insufficient_funds"},
+	{shop.ErrRefundTooHigh, http.StatusConflict, "refund_too_high"},
+	{gormstore.ErrOtherOperation, http.StatusConflict, "other_operation"},
+	{shop.ErrUnavailable, http.StatusServiceUnavailable, "unavailable"},
+	{shop.ErrInterrupted, http.StatusServiceUnavailable, "interrupted"},
+	{shop.ErrSimulated, http.StatusInternalServerError, "simulated"},
+}
+
+// ProblemOf returns the problem that an error becomes. An error that is not known stays in the log: its text may hold
+// what is not the caller's business.
+func ProblemOf(err error) Problem {
+	if invalid, ok := errors.AsType[*shop.InvalidError](err); ok {
+		return NewProblem(http.StatusUnprocessableEntity, "invalid", invalid.Error())
+	}
+	for _, known := range problems {
+		if errors.Is(err, known.err) {
+			return NewProblem(known.status, known.code, err.Error())
+		}
+	}
+	slog.Error("a request failed", "error", err)
+	return NewProblem(http.StatusInternalServerError, "internal", "something went wrong; it is in the log")
+}
+
+// ProblemOfStatus returns the problem for a status that a router answers with.
+func ProblemOfStatus(status int) Problem {
+	switch status {
+	case http.StatusNotFound:
+		return NewProblem(status, "not_found", "there is no such address")
+	case http.StatusMethodNotAllowed:
+		return NewProblem(status, "method_not_allowed", "this address does not take that method")
+	case http.StatusNotImplemented:
+		return NewProblem(status, "not_implemented", "this version cannot do that yet; nothing was done")
+	}
+	return NewProblem(http.StatusInternalServerError, "internal", "something went wrong; it is in the log")
+}
