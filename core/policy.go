@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/textproto"
 	"slices"
 	"strings"
 	"time"
@@ -181,8 +182,15 @@ func (p Policy) check(method string, store Store) error {
 	if slices.Contains(p.Roles, "") {
 		bad("Roles: an empty role would never match; remove it")
 	}
-	if slices.Contains(p.CommandHeaders, "") {
-		bad("CommandHeaders: an empty header name; remove it")
+	for _, name := range p.CommandHeaders {
+		switch textproto.CanonicalMIMEHeaderKey(name) {
+		case "Host", "Content-Length", "Transfer-Encoding", "Trailer": // net/http takes them out of the headers
+			bad("CommandHeaders: %s is not among a request's headers in Go; remove it", name)
+		default:
+			if !isToken(name) {
+				bad("CommandHeaders: %q is not a header name", name)
+			}
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -60,11 +60,7 @@ func PrincipalScope(p Principal) Scope {
 
 // hashFields is SHA-256 over the fields, each behind its length, so that no two lists of fields collide.
 func hashFields(fields ...string) [sha256.Size]byte {
-	n := 0
-	for _, f := range fields {
-		n += 8 + len(f)
-	}
-	buf := make([]byte, 0, max(n, 512)) // the constant keeps the common case off the heap
+	buf := make([]byte, 0, 512) // a constant, to stay off the heap in the common case
 	for _, f := range fields {
 		buf = binary.BigEndian.AppendUint64(buf, uint64(len(f)))
 		buf = append(buf, f...)

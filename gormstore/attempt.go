@@ -143,21 +143,23 @@ func (s *Store) Settle(ctx context.Context, st core.Settlement) (core.Record, er
 	return settled, nil
 }
 
-// Sweep implements [core.Store].
+// Sweep implements [core.Store]. Each statement is a transaction of its own at read committed: it looks at many
+// records, and no claim shall fail to serialize for it.
 func (s *Store) Sweep(ctx context.Context, limit int) (core.Swept, error) {
 	var swept core.Swept
-	err := s.write(ctx, func(q querier) error {
-		n, err := s.exec(ctx, q, bury, limit)
-		swept.Tombstones = int(n)
-		return err
-	})
-	if err != nil {
-		return swept, err
+	for _, step := range []struct {
+		statement string
+		count     *int
+	}{{bury, &swept.Tombstones}, {drop, &swept.Dropped}} {
+		err := s.inTx(ctx, func(q querier) error {
+			n, err := s.exec(ctx, q, step.statement, limit)
+			*step.count = int(n)
+			return err
+		})
+		if err != nil {
+			*step.count = 0
+			return swept, err
+		}
 	}
-	err = s.write(ctx, func(q querier) error {
-		n, err := s.exec(ctx, q, drop, limit)
-		swept.Dropped = int(n)
-		return err
-	})
-	return swept, err
+	return swept, nil
 }

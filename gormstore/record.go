@@ -111,8 +111,12 @@ func mapValues(h http.Header, fn func(string) string) http.Header {
 }
 
 // Find implements [core.Store].
-func (s *Store) Find(ctx context.Context, id core.ID) (core.Record, error) {
-	return s.find(ctx, s.pool, id)
+func (s *Store) Find(ctx context.Context, id core.ID) (rec core.Record, err error) {
+	err = retry(ctx, func() error {
+		rec, err = s.find(ctx, s.pool, id)
+		return err
+	})
+	return rec, err
 }
 
 func (s *Store) find(ctx context.Context, q querier, id core.ID) (core.Record, error) {
@@ -128,16 +132,25 @@ func (s *Store) find(ctx context.Context, q querier, id core.ID) (core.Record, e
 	return scan.record(now.Time)
 }
 
-// List implements [core.Store].
+// List implements [core.Store]. On PostgreSQL it reads at read committed: no claim shall fail to serialize for it.
 func (s *Store) List(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
+	opts := &sql.TxOptions{ReadOnly: true}
+	if s.dialect == postgres {
+		opts.Isolation = sql.LevelReadCommitted
+	}
+	tx, err := s.pool.BeginTx(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback() }()
 	statement, args := list, []any{limit}
 	if after != (core.ID{}) {
-		if _, err := s.Find(ctx, after); err != nil {
+		if _, err := s.find(ctx, tx, after); err != nil {
 			return nil, err // an empty page would say that there is nothing left
 		}
 		statement, args = listAfter, []any{limit, after[:]}
 	}
-	rows, err := s.pool.QueryContext(ctx, s.dialect.sql(statement), args...)
+	rows, err := tx.QueryContext(ctx, s.dialect.sql(statement), args...)
 	if err != nil {
 		return nil, err
 	}

@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -129,14 +131,23 @@ func (s *Store) inTx(ctx context.Context, fn func(q querier) error) error {
 // failure, a deadlock.
 const maxTries = 16
 
-// retry runs fn again after a serialization failure or a deadlock.
+// retry runs fn again after a serialization failure or a deadlock. The pauses keep those who fail together from
+// failing together again.
 func retry(ctx context.Context, fn func() error) error {
-	for try := 1; ; try++ {
+	for try := range maxTries {
 		err := fn()
-		if err == nil || try == maxTries || ctx.Err() != nil || !isConflict(err) {
+		if err == nil || try == maxTries-1 || !isConflict(err) {
+			return err
+		}
+		timer := time.NewTimer(rand.N(min(time.Millisecond<<try, 50*time.Millisecond)))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
 			return err
 		}
 	}
+	return nil // not reached: maxTries is above 0
 }
 
 // sqlState returns the SQLSTATE of an error from PostgreSQL, "" for any other error.

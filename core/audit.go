@@ -1,0 +1,135 @@
+package core
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Guard is one of the guards that a request has to pass, in the order of the constants (D-2).
+type Guard uint8
+
+// The guards, in the order in which a money route needs them.
+const (
+	GuardJWT         Guard = iota + 1 // who calls: JWTGuard, or Bridge behind a JWT middleware of the app's own
+	GuardRoles                        // may the caller do this: RolesGuard
+	GuardKey                          // is there one key: KeyGuard
+	GuardInterceptor                  // claim and record: Interceptor
+)
+
+// String returns the guard's name in findings.
+func (g Guard) String() string {
+	switch g {
+	case GuardJWT:
+		return "JWT guard"
+	case GuardRoles:
+		return "roles guard"
+	case GuardKey:
+		return "key guard"
+	case GuardInterceptor:
+		return "interceptor"
+	}
+	return "unknown guard"
+}
+
+// MountedRoute is a route as an adapter found it in its router.
+type MountedRoute struct {
+	Host    string // for routers that tell hosts apart; "" for the others
+	Method  string
+	Pattern string // as the router spells it
+	// Guards are those that a request meets on its way to the handler, in that order. Money counts as its three.
+	Guards []Guard
+	// Unproven is the reason why Guards may not be the whole truth, with the fix; "" where it is.
+	Unproven string
+}
+
+func (r MountedRoute) String() string { return r.Method + " " + r.Host + r.Pattern }
+
+// AuditRoutes compares the routes of a router with the table (D-2). It returns one error with a line for each finding,
+// nil if there is none:
+//
+//   - an unsafe route that is not declared;
+//   - a route that needs a key and is not behind JWT guard, roles guard, key guard and interceptor in this order, each
+//     once; without a table every unsafe route needs one;
+//   - an exempt or safe route that asks for roles and is not behind JWT guard and roles guard;
+//   - a route that cannot be proven to be guarded as it must be;
+//   - a declared route that the router does not have.
+func (m *Module) AuditRoutes(mounted []MountedRoute) error {
+	mounted = slices.SortedFunc(slices.Values(mounted), func(a, b MountedRoute) int {
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Method, b.Method))
+	})
+	var findings []error
+	exists := make(map[routeKey]bool, len(mounted))
+	for _, r := range mounted {
+		exists[routeKey{r.Method, r.Pattern}] = true
+		for _, finding := range m.auditRoute(r) {
+			findings = append(findings, fmt.Errorf("%s: %s", r, finding))
+		}
+	}
+	for _, d := range m.Declared() {
+		if !exists[routeKey{d.Method, d.Pattern}] {
+			findings = append(findings, fmt.Errorf("%s %s: is declared, but the router has no such route; patterns are "+
+				"compared as they are spelled", d.Method, d.Pattern))
+		}
+	}
+	if len(findings) > 0 {
+		return fmt.Errorf("idem: audit: %w", errors.Join(findings...))
+	}
+	return nil
+}
+
+// auditRoute returns what is wrong with one route.
+func (m *Module) auditRoute(r MountedRoute) (findings []string) {
+	policy, problem := m.route(r.Method, r.Pattern)
+	var need []Guard
+	switch {
+	case problem != nil:
+		return []string{problem.Detail}
+	case policy == nil:
+		return nil
+	case policy.guarded():
+		need = []Guard{GuardJWT, GuardRoles, GuardKey, GuardInterceptor}
+	case len(policy.Roles) > 0:
+		need = []Guard{GuardJWT, GuardRoles}
+	default:
+		return nil
+	}
+	if r.Unproven != "" {
+		return []string{"is unproven: " + r.Unproven}
+	}
+	var has, missing, doubled []Guard
+	for _, g := range r.Guards {
+		switch {
+		case !slices.Contains(need, g):
+		case !slices.Contains(has, g):
+			has = append(has, g)
+		case !slices.Contains(doubled, g):
+			doubled = append(doubled, g)
+		}
+	}
+	for _, g := range need {
+		if !slices.Contains(has, g) {
+			missing = append(missing, g)
+		}
+	}
+	if len(missing) > 0 {
+		findings = append(findings, "is not behind the "+join(missing))
+	}
+	if !slices.IsSorted(has) {
+		findings = append(findings, fmt.Sprintf("has its guards in the wrong order: %s; want %s", join(has), join(need)))
+	}
+	if len(doubled) > 0 {
+		findings = append(findings, "has more than one "+join(doubled)+"; mount each once, on the group or on the route")
+	}
+	return findings
+}
+
+func join(guards []Guard) string {
+	names := make([]string, len(guards))
+	for i, g := range guards {
+		names[i] = g.String()
+	}
+	return strings.Join(names, ", ")
+}
