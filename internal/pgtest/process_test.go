@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestProcessesShareOneServer(t *testing.T) {
+	t.Parallel()
 	temporary := newTemporary(t)
 	// Both at once, where no server is yet: one starts it, the other waits for it.
 	first, second := startChild(t, temporary), startChild(t, temporary)
@@ -56,6 +57,7 @@ func TestProcessesShareOneServer(t *testing.T) {
 }
 
 func TestKilledProcessesLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
 	temporary := newTemporary(t)
 	first, second := startChild(t, temporary), startChild(t, temporary)
 	url := first.url(t)
@@ -67,6 +69,7 @@ func TestKilledProcessesLeaveNothingBehind(t *testing.T) {
 }
 
 func TestProcessKilledWhileItStartsTheServer(t *testing.T) {
+	t.Parallel()
 	temporary := newTemporary(t)
 	first := startChild(t, temporary)
 	require.Eventually(t, func() bool { return exists(t, temporary, "*", "shared-*", "data") }, soon, time.Millisecond)

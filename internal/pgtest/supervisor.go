@@ -20,7 +20,7 @@ const (
 	// stopWithin is how long a server may take to stop at once.
 	stopWithin = 10 * time.Second
 	// linger is how long an unused server waits for the next test binary, which may still be in the linker.
-	linger = 2 * time.Second
+	linger = 5 * time.Second
 )
 
 // A supervisor is the test binary that started the server, run once more: it is there, wherever the tests run, and
@@ -41,12 +41,11 @@ func init() {
 // until nobody uses the server any more. The postmaster's process id goes to report, which is then closed, as soon as
 // connections are accepted.
 func supervise(binaries, directory string, settings []string, report *os.File) error {
-	s := &server{directory: directory, binaries: binaries}
-	var err error
-	s.users, err = os.Open(s.file(usersLock))
+	users, err := os.Open(filepath.Join(directory, usersLock))
 	if err != nil {
 		return err
 	}
+	s := &server{directory: directory, binaries: binaries, users: users}
 	defer s.removeUnlessUsed()
 	self, err := os.Create(s.file(supervisorLock))
 	if err != nil {
@@ -56,45 +55,57 @@ func supervise(binaries, directory string, settings []string, report *os.File) e
 	if err := lockExclusive(self); err != nil {
 		return err
 	}
-	s.url, err = readURL(directory)
+	postmaster, ended, err := s.run(settings)
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprint(report, postmaster.Pid) // fails if the process that asked is gone: others may have joined
+	_ = report.Close()
+
+	unused := make(chan error, 1)
+	go func() { unused <- awaitUnused(users) }()
+	select {
+	case <-ended: // stopped, killed or crashed: what comes next is up to the users
+		return nil
+	case <-unused:
+	}
+	// A process that wants to join waits for the lock that is held from here on. Then it must find no server, and so
+	// the URL goes first: the lock's file may be deleted before it.
+	_ = os.Remove(s.file(urlFile))
+	_ = send(postmaster.Pid, Immediate)
+	select {
+	case <-ended:
+	case <-time.After(stopWithin):
+		_ = postmaster.Kill()
+	}
+	return nil
+}
+
+// run sets up the server if it is new, starts it, and returns when connections are accepted. The channel tells when the
+// postmaster has ended.
+func (s *server) run(settings []string) (_ *os.Process, ended <-chan error, err error) {
+	s.url, err = readURL(s.directory)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = s.setUp(settings)
 	}
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	postmaster, err := s.runPostmaster()
+	postmaster, err := s.startPostmaster()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- postmaster.Wait() }()
-	err = s.awaitReady(postmaster.Process.Pid, ended)
+	end := make(chan error, 1)
+	go func() { end <- postmaster.Wait() }()
+	err = s.awaitReady(postmaster.Process.Pid, end)
 	if err == nil {
-		err = writeURL(directory, s.url) // from here on others may join
+		err = writeURL(s.directory, s.url) // from here on others may join
 	}
 	if err != nil {
 		_ = postmaster.Process.Kill()
-		return err
+		return nil, nil, err
 	}
-	_, _ = fmt.Fprint(report, postmaster.Process.Pid) // fails if the process that asked is gone: others may have joined
-	_ = report.Close()
-	unused := make(chan error, 1)
-	go func() { unused <- awaitUnused(s.users) }()
-	select {
-	case <-ended: // stopped, killed or crashed: what comes next is up to the users
-	case <-unused:
-		// A process that wants to join waits for the lock that is held from here on. Then it must find no server, and
-		// so the URL goes first: the lock's file may be deleted before it.
-		_ = os.Remove(s.file(urlFile))
-		_ = send(postmaster.Process.Pid, Immediate)
-		select {
-		case <-ended:
-		case <-time.After(stopWithin):
-			_ = postmaster.Process.Kill()
-		}
-	}
-	return nil
+	return postmaster.Process, end, nil
 }
 
 // removeUnlessUsed removes the server when the last process that used it is gone.
@@ -105,9 +116,9 @@ func (s *server) removeUnlessUsed() {
 	}
 }
 
-// runPostmaster starts the postmaster. Its log is a plain file that every server process writes itself: what a
+// startPostmaster starts the postmaster. Its log is a plain file that every server process writes itself: what a
 // statement logs is there before the statement's answer, so that readers of the log need not wait.
-func (s *server) runPostmaster() (*exec.Cmd, error) {
+func (s *server) startPostmaster() (*exec.Cmd, error) {
 	postmaster, err := s.command("postgres", "-D", s.file("data"))
 	if err != nil {
 		return nil, err
