@@ -1,0 +1,436 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+var errAway = errors.New("the store is away")
+
+// CONTRACT M-3, K-7, K-2
+func TestRepeatGetsTheRecordedAnswer(t *testing.T) {
+	a := newApp(t, core.Config{}, created)
+	first := a.post("k-1", `{"amount":1}`)
+	require.Equal(t, http.StatusCreated, first.Code)
+	require.Equal(t, "created", first.Header().Get("Idempotency-Result"))
+	require.Equal(t, "k-1", first.Header().Get("Idempotency-Key"))
+	require.Empty(t, first.Header().Get("Idempotent-Replayed"))
+
+	second := a.post(`"k-1"`, ` {"amount" : 1}`)
+	require.Equal(t, first.Code, second.Code)
+	require.Equal(t, first.Body.Bytes(), second.Body.Bytes())
+	require.Equal(t, first.Header().Get("Location"), second.Header().Get("Location"))
+	require.Equal(t, "reused", second.Header().Get("Idempotency-Result"))
+	require.Equal(t, "true", second.Header().Get("Idempotent-Replayed"))
+	require.Equal(t, `"k-1"`, second.Header().Get("Idempotency-Key"), "the echo is what the client sent")
+	require.Equal(t, 1, a.ran())
+}
+
+// CONTRACT M-1, S-3
+func TestAnotherCommandIsRefused(t *testing.T) {
+	a := newApp(t, core.Config{}, created)
+	a.post("k-1", `{"amount":1}`)
+	w := a.post("k-1", `{"amount":2}`)
+	requireProblem(t, w, http.StatusConflict, core.CodeKeyReused)
+	require.Empty(t, w.Header().Get("Retry-After"))
+	require.Equal(t, 1, a.ran())
+}
+
+// CONTRACT S-1, S-2
+func TestPrincipalsNeverMeet(t *testing.T) {
+	a := newApp(t, core.Config{}, created)
+	a.post("k-1", `{}`)
+	for name, p := range map[string]core.Principal{
+		"another subject": {Issuer: alice.Issuer, Subject: "bob"},
+		"another issuer":  {Issuer: "https://other.example", Subject: "alice"},
+		"another tenant":  {Issuer: alice.Issuer, Tenant: "t", Subject: "alice"},
+		"shifted fields":  {Issuer: alice.Issuer + "a", Subject: "lice"},
+	} {
+		require.Equal(t, "created", a.postAs(p, "k-1", `{}`).Header().Get("Idempotency-Result"), name)
+	}
+	refreshed := alice
+	refreshed.Roles = []string{"customer", "more"}
+	require.Equal(t, "reused", a.postAs(refreshed, "k-1", `{}`).Header().Get("Idempotency-Result"))
+}
+
+// CONTRACT M-2
+func TestRepeatWhileRunningIsInFlight(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	a := newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		close(entered)
+		<-leave
+		created(w, r)
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() { a.post("k-1", `{}`) })
+	<-entered
+	w := a.post("k-1", `{}`)
+	requireProblem(t, w, http.StatusConflict, core.CodeInFlight)
+	require.Equal(t, "2", w.Header().Get("Retry-After"))
+	requireProblem(t, a.post("k-1", `{"other":1}`), http.StatusConflict, core.CodeKeyReused) // command first, then state
+	close(leave)
+	wg.Wait()
+	require.Equal(t, 1, a.ran())
+}
+
+// CONTRACT M-2
+func TestRepeatsMayWaitForTheRunningAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, Wait: 10 * time.Second}, MaxWaiters: 3},
+			func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(4 * time.Second)
+				created(w, r)
+			})
+		var wg sync.WaitGroup
+		wg.Go(func() { a.post("k-1", `{}`) })
+		synctest.Wait()
+		results := make(chan string, 5)
+		for range 5 {
+			wg.Go(func() { results <- a.post("k-1", `{}`).Header().Get("Idempotency-Result") })
+		}
+		wg.Wait()
+		close(results)
+		count := map[string]int{}
+		for result := range results {
+			count[result]++
+		}
+		require.Equal(t, map[string]int{"reused": 3, "": 2}, count, "three waited, two were beyond the cap")
+		require.Equal(t, 1, a.ran())
+	})
+}
+
+// CONTRACT M-2
+func TestWaitingIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leave := make(chan struct{})
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, Wait: 3 * time.Second}},
+			func(w http.ResponseWriter, r *http.Request) { <-leave; created(w, r) })
+		var wg sync.WaitGroup
+		wg.Go(func() { a.post("k-1", `{}`) })
+		synctest.Wait()
+		begun := time.Now()
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeInFlight)
+		require.InDelta(t, 3, time.Since(begun).Seconds(), 0.5)
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // the waiting client hangs up
+		defer cancel()
+		begun = time.Now()
+		requireProblem(t, a.post("k-1", `{}`, withContext(ctx)), http.StatusConflict, core.CodeInFlight)
+		require.InDelta(t, 1, time.Since(begun).Seconds(), 0.1)
+		close(leave)
+		wg.Wait()
+	})
+}
+
+func withContext(ctx context.Context) func(*http.Request) {
+	return func(r *http.Request) { *r = *r.WithContext(ctx) }
+}
+
+// CONTRACT X-1, M-4, R-6
+func TestParkEndings(t *testing.T) {
+	panics := func(http.ResponseWriter, *http.Request) { panic("boom") }
+	notApplied := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { core.NotApplied(r.Context()); w.WriteHeader(code) }
+	}
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		first   int    // status of the first answer, 0: it panics
+		result  string // Idempotency-Result of the first answer
+		repeat  string // "replay", "runs" or the code of a problem
+	}{
+		"2xx":                           {status(200), 200, "created", "replay"},
+		"3xx":                           {status(303), 303, "created", "replay"},
+		"402":                           {status(402), 402, "created", "replay"},
+		"401 without proof":             {status(401), 401, "created", "replay"},
+		"403 without proof":             {status(403), 403, "created", "replay"},
+		"429 without proof":             {status(429), 429, "created", "replay"},
+		"400 without proof":             {status(400), 400, "created", "replay"},
+		"500":                           {status(500), 500, "unknown", "outcome_unknown"},
+		"503":                           {status(503), 503, "unknown", "outcome_unknown"},
+		"panic":                         {panics, 0, "unknown", "outcome_unknown"},
+		"503 not applied":               {notApplied(503), 503, "", "runs"},
+		"402 not applied":               {notApplied(402), 402, "", "runs"},
+		"200 not applied does not hold": {notApplied(200), 200, "created", "replay"},
+		"nothing written":               {func(http.ResponseWriter, *http.Request) {}, 200, "created", "replay"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newApp(t, core.Config{}, test.handler)
+			first := httptest.NewRecorder()
+			func() {
+				defer func() { _ = recover() }()
+				r := httptest.NewRequest(http.MethodPost, pattern, strings.NewReader(`{}`))
+				r.Header.Set("Idempotency-Key", "k-1")
+				a.serve(first, r, alice)
+			}()
+			if test.first != 0 {
+				require.Equal(t, test.first, first.Code)
+			}
+			require.Equal(t, test.result, first.Header().Get("Idempotency-Result"))
+			a.handler = status(http.StatusTeapot)
+			second := a.post("k-1", `{}`, func(r *http.Request) { r.Header.Del("Content-Type") })
+			switch test.repeat {
+			case "replay":
+				require.Equal(t, test.first, second.Code)
+				require.Equal(t, "reused", second.Header().Get("Idempotency-Result"))
+			case "runs":
+				require.Equal(t, http.StatusTeapot, second.Code)
+			default:
+				requireProblem(t, second, http.StatusConflict, core.Code(test.repeat))
+				require.Empty(t, second.Header().Get("Retry-After"))
+				require.Contains(t, second.Body.String(), `"safe_new_key":false`)
+				require.Contains(t, second.Body.String(), `"operation":"`+core.RecordID(alice, "k-1").String())
+			}
+		})
+	}
+}
+
+// CONTRACT R-5, X-1
+func TestHandlerContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type valueKey struct{}
+		parent, hangUp := context.WithCancel(context.WithValue(t.Context(), valueKey{}, "kept"))
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, Deadline: 20 * time.Second}},
+			func(w http.ResponseWriter, r *http.Request) {
+				hangUp()
+				synctest.Wait()
+				require.NoError(t, r.Context().Err(), "the client's cancellation is dropped")
+				require.Equal(t, "kept", r.Context().Value(valueKey{}))
+				deadline, ok := r.Context().Deadline()
+				require.True(t, ok)
+				require.Equal(t, 20*time.Second, time.Until(deadline))
+				<-r.Context().Done()
+				created(w, r)
+			})
+		a.post("k-1", `{}`, withContext(parent))
+		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"),
+			"an owner that ends after its deadline may still complete (X-2)")
+
+		earlier, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		a.handler = func(_ http.ResponseWriter, r *http.Request) {
+			deadline, _ := r.Context().Deadline()
+			require.Equal(t, 5*time.Second, time.Until(deadline), "an earlier deadline is kept")
+		}
+		a.post("k-2", `{}`, withContext(earlier))
+	})
+}
+
+// CONTRACT X-1
+func TestLeaseIsRenewedUntilTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		var renewals []time.Duration
+		var begun time.Time
+		store.on("renew", func(context.Context) error {
+			renewals = append(renewals, time.Since(begun))
+			return nil
+		})
+		a := newApp(t, core.Config{Store: store}, func(w http.ResponseWriter, r *http.Request) {
+			begun = time.Now()
+			time.Sleep(90 * time.Second) // it ignores its deadline of 60 s
+			created(w, r)
+		})
+		a.post("k-1", `{}`)
+		require.Equal(t, []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second, 40 * time.Second,
+			50 * time.Second}, renewals[:5])
+		require.LessOrEqual(t, renewals[len(renewals)-1], 60*time.Second)
+		require.NotContains(t, a.kinds(), core.EventLeaseLost)
+	})
+}
+
+// CONTRACT X-1
+func TestLeaseThatIsNotConfirmedIsLost(t *testing.T) {
+	for name, hook := range map[string]func(ctx context.Context) error{
+		"store away":  func(context.Context) error { return errAway },
+		"store hangs": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaultStore(memstore.New())
+				store.on("renew", hook)
+				a := newApp(t, core.Config{Store: store}, func(_ http.ResponseWriter, r *http.Request) {
+					begun := time.Now()
+					<-r.Context().Done()
+					require.ErrorIs(t, context.Cause(r.Context()), core.ErrLeaseLost)
+					require.InDelta(t, 20, time.Since(begun).Seconds(), 1.01, "two thirds of 30 s")
+				})
+				a.post("k-1", `{}`)
+				require.Contains(t, a.kinds(), core.EventLeaseLost)
+			})
+		})
+	}
+}
+
+// CONTRACT X-1, X-2
+func TestLeaseIsLostAtOnceAfterASettlement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		id := core.RecordID(alice, "k-1")
+		a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, Lease: 3 * time.Second,
+			Deadline: 4 * time.Second}}, nil)
+		a.handler = func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(10 * time.Second) // past lease and deadline
+			_, err := a.module.Settle(t.Context(), id, core.Decision{Who: "op", Why: "the provider knows nothing of it"})
+			require.NoError(t, err)
+			created(w, r)
+		}
+		w := a.post("k-1", `{}`)
+		requireProblem(t, w, http.StatusConflict, core.CodeOutcomeUnknown)
+		require.Contains(t, a.kinds(), core.EventStale, "the owner that wakes up after a settlement is refused, and told of")
+
+		a.handler = created
+		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "settled as not applied: free")
+	})
+}
+
+// CONTRACT X-2, X-7
+func TestLateOwnerAfterSettlementGetsTheSettledAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		id := core.RecordID(alice, "k-1")
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, Lease: time.Second, Deadline: time.Second}}, nil)
+		a.handler = func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(5 * time.Second)
+			_, err := a.module.Settle(t.Context(), id, core.Decision{Applied: true, Who: "op", Why: "seen at the provider",
+				Answer: &core.Answer{Status: 202, Body: []byte("settled")}})
+			require.NoError(t, err)
+			created(w, r)
+		}
+		first, second := a.post("k-1", `{}`), a.post("k-1", `{}`)
+		for _, w := range []*httptest.ResponseRecorder{first, second} {
+			require.Equal(t, 202, w.Code)
+			require.Equal(t, "settled", w.Body.String())
+		}
+	})
+}
+
+// CONTRACT F-1, R-2
+func TestStoreAwayBeforeTheClaim(t *testing.T) {
+	store := newFaultStore(memstore.New())
+	store.on("claim", func(context.Context) error { return errAway })
+	a := newApp(t, core.Config{Store: store}, created)
+	w := a.post("k-1", `{}`)
+	requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+	require.Equal(t, "2", w.Header().Get("Retry-After"))
+	require.Zero(t, a.ran())
+	store.on("claim", nil)
+	require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+}
+
+// CONTRACT F-1
+func TestClaimThatLandedWithAnErrorIsReleased(t *testing.T) {
+	t.Run("at once", func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		store.on("after claim", func(context.Context) error { return errAway })
+		a := newApp(t, core.Config{Store: store}, created)
+		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		store.on("after claim", nil)
+		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+	})
+	t.Run("by Run, where the store stays away", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			store := newFaultStore(memstore.New())
+			away := func(context.Context) error { return errAway }
+			store.on("after claim", away)
+			store.on("release", away)
+			a := newApp(t, core.Config{Store: store}, created)
+			requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+			store.on("after claim", nil)
+			store.on("release", nil)
+			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeInFlight)
+
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { done <- a.module.Run(ctx) }()
+			synctest.Wait()
+			require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+			stop()
+			require.NoError(t, <-done)
+		})
+	})
+}
+
+// CONTRACT R-2
+func TestAnswerLeavesOnlyOnceItIsRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		store.on("complete", func(context.Context) error { return errAway })
+		a := newApp(t, core.Config{Store: store}, created)
+		w := a.post("k-1", `{}`)
+		requireProblem(t, w, http.StatusServiceUnavailable, core.CodeCommitUnconfirmed)
+		require.Equal(t, "unknown", w.Header().Get("Idempotency-Result"))
+		require.Equal(t, "2", w.Header().Get("Retry-After"))
+		require.Contains(t, w.Body.String(), core.RecordID(alice, "k-1").String())
+		require.Empty(t, w.Header().Get("Location"), "nothing of the answer leaves")
+		time.Sleep(time.Minute) // the lease runs out
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+		require.Equal(t, 1, a.ran())
+	})
+}
+
+// CONTRACT R-2
+func TestRecordingIsTriedAgain(t *testing.T) {
+	for _, when := range []string{"complete", "after complete"} {
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaultStore(memstore.New())
+				tries := 0
+				store.on(when, func(context.Context) error {
+					if tries++; tries < 4 {
+						return errAway
+					}
+					return nil
+				})
+				a := newApp(t, core.Config{Store: store}, created)
+				require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+				require.Equal(t, 4, tries)
+			})
+		})
+	}
+}
+
+// CONTRACT O-4
+func TestGuardedTwice(t *testing.T) {
+	a := newApp(t, core.Config{}, nil)
+	a.handler = func(w http.ResponseWriter, r *http.Request) {
+		_, reply := a.module.Admit(r, pattern, alice)
+		require.NotNil(t, reply)
+		_ = reply.WriteTo(w)
+	}
+	requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeMisconfigured)
+
+	a.handler = func(w http.ResponseWriter, r *http.Request) {
+		_, reply := a.module.Begin(r, pattern, alice)
+		require.NotNil(t, reply)
+		_ = reply.WriteTo(w)
+	}
+	requireProblem(t, a.post("k-2", `{}`), http.StatusInternalServerError, core.CodeMisconfigured)
+}
+
+// CONTRACT O-2
+func TestInterceptorWithoutPrincipalOrGuard(t *testing.T) {
+	a := newApp(t, core.Config{}, created)
+	r := httptest.NewRequest(http.MethodPost, pattern, nil)
+	r.Header.Set("Idempotency-Key", "k-1")
+	_, reply := a.module.Begin(r, pattern, core.Principal{})
+	require.Equal(t, http.StatusUnauthorized, reply.Status)
+	require.Equal(t, []string{"Bearer"}, reply.Header["Www-Authenticate"])
+	_, reply = a.module.Begin(r, pattern, alice)
+	require.Equal(t, http.StatusInternalServerError, reply.Status)
+
+	admitted, reply := a.module.Admit(r, pattern, alice)
+	require.Nil(t, reply)
+	_, reply = a.module.Begin(admitted, pattern, core.Principal{Issuer: alice.Issuer, Subject: "mallory"})
+	require.Equal(t, http.StatusInternalServerError, reply.Status, "admitted as one, run as another")
+}

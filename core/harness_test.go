@@ -1,0 +1,236 @@
+package core_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// alice is the caller unless a test says otherwise.
+var alice = core.Principal{Issuer: "https://issuer.example", Subject: "alice", Roles: []string{"customer"}}
+
+// app is an app over net/http alone: the smallest adapter there can be.
+type app struct {
+	t       *testing.T
+	module  *core.Module
+	handler http.HandlerFunc
+	pattern string
+
+	mu     sync.Mutex
+	events []core.Event
+	runs   int
+}
+
+const pattern = "/v1/payments"
+
+// newApp mounts handler on POST /v1/payments. The config needs no more than a store and a policy.
+func newApp(t *testing.T, cfg core.Config, handler http.HandlerFunc) *app {
+	t.Helper()
+	a := &app{t: t, handler: handler, pattern: pattern}
+	if cfg.Store == nil {
+		cfg.Store = memstore.New()
+	}
+	if cfg.Routes == nil && cfg.Policy.Recovery == 0 {
+		cfg.Policy.Recovery = core.Park
+	}
+	cfg.Observer = core.ObserverFunc(func(_ context.Context, e core.Event) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.events = append(a.events, e)
+	})
+	module, err := core.New(cfg)
+	require.NoError(t, err)
+	a.module = module
+	return a
+}
+
+// ServeHTTP is what an adapter does.
+func (a *app) serve(w http.ResponseWriter, r *http.Request, p core.Principal) {
+	if reply := a.module.CheckRoles(r, a.pattern, p); reply != nil {
+		_ = reply.WriteTo(w)
+		return
+	}
+	r, reply := a.module.Admit(r, a.pattern, p)
+	if reply != nil {
+		_ = reply.WriteTo(w)
+		return
+	}
+	attempt, reply := a.module.Begin(r, a.pattern, p)
+	switch {
+	case reply != nil:
+		_ = reply.WriteTo(w)
+		return
+	case attempt == nil:
+		a.handler(w, r)
+		return
+	}
+	capture := attempt.Capture(w)
+	returned := false
+	defer func() {
+		if !returned {
+			attempt.Panicked(w.Header())
+		}
+	}()
+	a.mu.Lock()
+	a.runs++
+	a.mu.Unlock()
+	a.handler(capture, attempt.Request())
+	returned = true
+	if reply := attempt.Finish(); reply != nil {
+		_ = reply.WriteTo(w)
+	}
+}
+
+// post sends a command with a key, changed by edits.
+func (a *app) post(key, body string, edits ...func(*http.Request)) *httptest.ResponseRecorder {
+	a.t.Helper()
+	return a.postAs(alice, key, body, edits...)
+}
+
+func (a *app) postAs(p core.Principal, key, body string, edits ...func(*http.Request)) *httptest.ResponseRecorder {
+	a.t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "/v1/payments", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	for _, edit := range edits {
+		edit(r)
+	}
+	w := httptest.NewRecorder()
+	a.serve(w, r, p)
+	return w
+}
+
+// ran is how often the handler ran.
+func (a *app) ran() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.runs
+}
+
+// kinds lists the events so far.
+func (a *app) kinds() []core.EventKind {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	kinds := make([]core.EventKind, len(a.events))
+	for i, e := range a.events {
+		kinds[i] = e.Kind
+	}
+	return kinds
+}
+
+// requireProblem checks that an answer is the problem of a code.
+func requireProblem(t *testing.T, w *httptest.ResponseRecorder, status int, code core.Code) {
+	t.Helper()
+	require.Equal(t, status, w.Code, w.Body)
+	require.Equal(t, "application/problem+json", w.Header().Get("Content-Type"))
+	require.Contains(t, w.Body.String(), `"code":"`+string(code)+`"`)
+}
+
+// created answers 201 with a body.
+func created(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", "/v1/payments/1")
+	w.WriteHeader(http.StatusCreated)
+	_, _ = w.Write([]byte(`{"id":1}`))
+}
+
+// status answers with a status alone.
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+// faultStore is a store whose calls a test can hold up or break. A hook that returns an error takes the call's place.
+type faultStore struct {
+	core.Store
+	mu    sync.Mutex
+	hooks map[string]func(ctx context.Context) error
+}
+
+func newFaultStore(s core.Store) *faultStore {
+	return &faultStore{Store: s, hooks: map[string]func(context.Context) error{}}
+}
+
+// on sets the hook that runs before a call; nil takes it away.
+func (s *faultStore) on(call string, hook func(ctx context.Context) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hooks[call] = hook
+}
+
+func (s *faultStore) before(ctx context.Context, call string) error {
+	s.mu.Lock()
+	hook := s.hooks[call]
+	s.mu.Unlock()
+	if hook == nil {
+		return nil
+	}
+	return hook(ctx)
+}
+
+// after runs the hook called "after ..." once a call has taken effect.
+func (s *faultStore) after(ctx context.Context, call string, err error) error {
+	if err != nil {
+		return err
+	}
+	return s.before(ctx, "after "+call)
+}
+
+func (s *faultStore) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+	if err := s.before(ctx, "claim"); err != nil {
+		return core.Claimed{}, err
+	}
+	claimed, err := s.Store.Claim(ctx, c)
+	if err := s.after(ctx, "claim", err); err != nil {
+		return core.Claimed{}, err
+	}
+	return claimed, nil
+}
+
+func (s *faultStore) Renew(ctx context.Context, t core.Ticket, lease time.Duration) error {
+	if err := s.before(ctx, "renew"); err != nil {
+		return err
+	}
+	return s.after(ctx, "renew", s.Store.Renew(ctx, t, lease))
+}
+
+func (s *faultStore) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+	if err := s.before(ctx, "complete"); err != nil {
+		return err
+	}
+	return s.after(ctx, "complete", s.Store.Complete(ctx, t, c))
+}
+
+func (s *faultStore) Park(ctx context.Context, t core.Ticket) error {
+	if err := s.before(ctx, "park"); err != nil {
+		return err
+	}
+	return s.after(ctx, "park", s.Store.Park(ctx, t))
+}
+
+func (s *faultStore) Release(ctx context.Context, t core.Ticket) error {
+	if err := s.before(ctx, "release"); err != nil {
+		return err
+	}
+	return s.after(ctx, "release", s.Store.Release(ctx, t))
+}
+
+func (s *faultStore) Sweep(ctx context.Context, limit int) (core.Swept, error) {
+	if err := s.before(ctx, "sweep"); err != nil {
+		return core.Swept{}, err
+	}
+	return s.Store.Sweep(ctx, limit)
+}
