@@ -28,15 +28,24 @@ var txChecks = []check{
 	{"Tx/Settlement", txSettlement},
 }
 
+// tryBegin claims c in a transaction, which does not outlive a test that fails: it would hold locks.
+func (s *fixture) tryBegin(t *testing.T, store core.Transactor, c core.Claim) (core.Tx, core.Claimed) {
+	t.Helper()
+	tx, got, err := store.Begin(s.ctx, c)
+	if tx != nil {
+		t.Cleanup(func() { _ = tx.Rollback() })
+	}
+	require.NoError(t, err)
+	return tx, got
+}
+
 // begin opens a transaction on the first instance and must win.
 func (s *fixture) begin(t *testing.T, c core.Claim) (core.Tx, core.Record) {
 	t.Helper()
-	tx, got, err := s.transactors[0].Begin(s.ctx, c)
-	require.NoError(t, err)
+	tx, got := s.tryBegin(t, s.transactors[0], c)
 	require.True(t, got.Won, "the claim must win; it found %s", brief(got))
 	require.False(t, got.Busy)
 	require.NotNil(t, tx)
-	t.Cleanup(func() { _ = tx.Rollback() }) // so that a failed test does not hold the connection
 	require.Equal(t, c.ID, got.Record.ID)
 	require.Equal(t, c.Owner, got.Record.Owner)
 	return tx, got.Record
@@ -134,12 +143,11 @@ func txBusyAtOnce(t *testing.T, s *fixture) {
 	s.act(t, tx)
 	for _, again := range []core.Claim{repeat(c), otherCommand(c)} {
 		for _, store := range s.transactors {
-			other, got, err := store.Begin(s.ctx, again)
-			require.NoError(t, err)
+			other, got := s.tryBegin(t, store, again)
 			require.Nil(t, other, "no transaction without the claim")
 			require.Equal(t, core.Claimed{Busy: true}, got)
 			again.Recovery = core.Park
-			got, err = store.Claim(s.ctx, again)
+			got, err := store.Claim(s.ctx, again)
 			require.NoError(t, err)
 			require.Equal(t, core.Claimed{Busy: true}, got)
 		}
@@ -209,8 +217,7 @@ func txExistingRow(t *testing.T, s *fixture) {
 		row := s.find(t, want.id)
 		c := core.Claim{ID: row.ID, Owner: newOwner(), Scope: row.Scope, Method: row.Method, Route: row.Route,
 			Recovery: core.Rollback, Hash: row.Hash, Lease: lease, Deadline: deadline}
-		tx, got, err := s.transactors[0].Begin(s.ctx, c)
-		require.NoError(t, err)
+		tx, got := s.tryBegin(t, s.transactors[0], c)
 		require.Nil(t, tx)
 		require.False(t, got.Won || got.Busy, "there is a row: %s", brief(got))
 		require.Equal(t, want.state, got.Record.State())
@@ -279,6 +286,7 @@ func txClaimContext(t *testing.T, s *fixture) {
 	c := s.command(core.Rollback)
 	tx, _, err := s.transactors[0].Begin(ctx, c)
 	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback() })
 	cancel()
 	s.act(t, tx)
 	require.NoError(t, tx.Commit(s.ctx, kept(answerOf("paid")), false))
