@@ -13,7 +13,7 @@ import (
 
 // With a clock that stands still the boundaries can be tested to the nanosecond: a time that is reached has passed.
 //
-// CONTRACT T-1, T-4
+// CONTRACT T-1, T-3, T-4
 func TestBoundaries(t *testing.T) {
 	const retention, tombstone = 24 * time.Hour, 48 * time.Hour
 	ctx := t.Context()
@@ -22,13 +22,14 @@ func TestBoundaries(t *testing.T) {
 		at        time.Duration // since the claim
 		completed bool
 		want      core.State
+		swept     core.Swept
 	}{
-		"before the lease ends":     {c.Lease - 1, false, core.Running},
-		"when the lease ends":       {c.Lease, false, core.Unknown},
-		"before retention ends":     {retention - 1, true, core.Completed},
-		"when retention ends":       {retention, true, core.Expired},
-		"before the tombstone ends": {retention + tombstone - 1, true, core.Expired},
-		"when the tombstone ends":   {retention + tombstone, true, core.Free},
+		"before the lease ends":     {c.Lease - 1, false, core.Running, core.Swept{}},
+		"when the lease ends":       {c.Lease, false, core.Unknown, core.Swept{}},
+		"before retention ends":     {retention - 1, true, core.Completed, core.Swept{}},
+		"when retention ends":       {retention, true, core.Expired, core.Swept{Tombstones: 1}},
+		"before the tombstone ends": {retention + tombstone - 1, true, core.Expired, core.Swept{Tombstones: 1}},
+		"when the tombstone ends":   {retention + tombstone, true, core.Free, core.Swept{Dropped: 1}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -42,6 +43,9 @@ func TestBoundaries(t *testing.T) {
 			r, err := s.Find(ctx, c.ID)
 			require.NoError(t, err)
 			require.Equal(t, test.want, r.State())
+			swept, err := s.Sweep(ctx, 10)
+			require.NoError(t, err)
+			require.Equal(t, test.swept, swept)
 			got, err := s.Claim(ctx, claimOf(1, core.Resume))
 			require.NoError(t, err)
 			require.Equal(t, test.want == core.Free, got.Won)
