@@ -1,0 +1,72 @@
+// The example app on Echo: go run ./examples/echo. It needs nothing but Go, and tells what to try.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/auth19/idem/echoidem"
+	"github.com/auth19/idem/examples/internal/app"
+	"github.com/auth19/idem/examples/internal/shop"
+	"github.com/auth19/idem/gormstore"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run() (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+
+	a, err := app.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+
+	e := router(a)
+	// The proof at start-up: every unsafe route is guarded, and every money table has its second line.
+	if err := errors.Join(echoidem.Audit(e, a.Idem), gormstore.Audit(ctx, a.DB, shop.MoneyModels()...)); err != nil {
+		return err
+	}
+	return a.Serve(ctx, e)
+}
+
+func router(a *app.App) *echo.Echo {
+	e := echo.New()
+	echoidem.Observe(e) // before the first route
+	e.HTTPErrorHandler = renderError
+	e.Use(recovery())
+	e.GET("/healthz", healthz)
+
+	h := handlers{a.Shop}
+	v1 := e.Group("/v1", echoidem.JWTGuard(a.Verifier), echoidem.Money(a.Idem))
+	v1.POST("/orders", h.placeOrder)
+	v1.GET("/orders/:id", h.order)
+	v1.POST("/orders/:id/cancel", h.cancelOrder)
+	v1.POST("/payments", h.pay)
+	v1.GET("/payments", h.payments)
+	v1.GET("/payments/:id", h.payment)
+	v1.POST("/payments/:id/refunds", h.refund)
+	v1.POST("/payouts", h.payout)
+	v1.GET("/balance", h.balance)
+	v1.POST("/balance/charge", h.charge)
+	v1.POST("/balance/credit", h.credit)
+	v1.PATCH("/profile", h.rename)
+	v1.GET("/ledger", h.ledger)
+	v1.GET("/operations", echoidem.OperationsHandler(a.Idem))
+	v1.GET("/operations/:id", echoidem.OperationHandler(a.Idem))
+	v1.POST("/operations/:id/settle", echoidem.SettleHandler(a.Idem))
+	return e
+}

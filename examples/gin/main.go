@@ -1,0 +1,75 @@
+// The example app on Gin: go run ./examples/gin. It needs nothing but Go, and tells what to try.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/auth19/idem/examples/internal/app"
+	"github.com/auth19/idem/examples/internal/shop"
+	"github.com/auth19/idem/ginidem"
+	"github.com/auth19/idem/gormstore"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run() (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+
+	a, err := app.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+
+	r := router(a)
+	// The proof at start-up: every unsafe route is guarded, and every money table has its second line.
+	if err := errors.Join(ginidem.Audit(r, a.Idem), gormstore.Audit(ctx, a.DB, shop.MoneyModels()...)); err != nil {
+		return err
+	}
+	return a.Serve(ctx, r)
+}
+
+func router(a *app.App) *gin.Engine {
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	r.HandleMethodNotAllowed = true
+	r.RedirectTrailingSlash = false
+	r.Use(recovery())
+	r.NoRoute(notFound)
+	r.NoMethod(methodNotAllowed)
+	r.GET("/healthz", healthz)
+
+	h := handlers{a.Shop}
+	v1 := r.Group("/v1", ginidem.JWTGuard(a.Verifier), ginidem.Money(a.Idem))
+	v1.POST("/orders", h.placeOrder)
+	v1.GET("/orders/:id", h.order)
+	v1.POST("/orders/:id/cancel", h.cancelOrder)
+	v1.POST("/payments", h.pay)
+	v1.GET("/payments", h.payments)
+	v1.GET("/payments/:id", h.payment)
+	v1.POST("/payments/:id/refunds", h.refund)
+	v1.POST("/payouts", h.payout)
+	v1.GET("/balance", h.balance)
+	v1.POST("/balance/charge", h.charge)
+	v1.POST("/balance/credit", h.credit)
+	v1.PATCH("/profile", h.rename)
+	v1.GET("/ledger", h.ledger)
+	v1.GET("/operations", ginidem.OperationsHandler(a.Idem))
+	v1.GET("/operations/:id", ginidem.OperationHandler(a.Idem))
+	v1.POST("/operations/:id/settle", ginidem.SettleHandler(a.Idem))
+	return r
+}

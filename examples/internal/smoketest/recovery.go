@@ -1,0 +1,153 @@
+package smoketest
+
+import (
+	"net/http"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/internal/apptest"
+)
+
+// answer is what came of a request.
+type answer struct {
+	apptest.Response
+	err error
+}
+
+// inFlight sends a slow request twice: as soon as one is told that the other is in flight, or that SQLite's one writer
+// is busy with it, it returns. What comes of the other is sent on the channel.
+func (a *app) inFlight(r apptest.Request) <-chan answer {
+	a.t.Helper()
+	process, ctx := a.Process, a.t.Context()
+	answers := make(chan answer, 2)
+	for range cap(answers) {
+		go func() {
+			response, err := process.Try(ctx, r)
+			answers <- answer{response, err}
+		}()
+	}
+	first := <-answers
+	require.NoError(a.t, first.err)
+	require.Contains(a.t, []string{"in_flight", "store_unavailable"}, first.Code(), first.Body)
+	return answers
+}
+
+// killedPayment kills the app with kill -9 in the middle of a payment. After the restart a repeat pays once.
+//
+// CONTRACT R-5, X-4
+func killedPayment(a *app) {
+	pay := post(a, customer, "/v1/payments", "pay", payment("10.00", "pm_slow"))
+	running := a.inFlight(pay)
+	a.Kill(a.t)
+	require.Error(a.t, (<-running).err)
+
+	a.start()
+	require.Empty(a.t, a.ledger("payment"))
+	paid := a.Until(a.t, &pay, func(r apptest.Response) bool { return r.Code() != "in_flight" })
+	require.Equal(a.t, http.StatusCreated, paid.Status, paid.Body)
+	a.checkReplay(paid, a.Do(a.t, pay))
+	require.Len(a.t, a.ledger("payment"), 1)
+}
+
+// crashedPayment lets the app end itself after the payment's rows were written.
+func crashedPayment(a *app) {
+	_, err := a.Try(a.t.Context(), post(a, customer, "/v1/payments", "pay", payment("10.00", "pm_crash")))
+	require.Error(a.t, err)
+	require.Equal(a.t, 137, a.Wait(a.t))
+
+	a.start()
+	pay := post(a, customer, "/v1/payments", "pay", payment("10.00", "pm_ok"))
+	paid := a.Until(a.t, &pay, func(r apptest.Response) bool { return r.Code() != "in_flight" })
+	require.Equal(a.t, http.StatusCreated, paid.Status, paid.Body) // the key was free
+	require.Len(a.t, a.ledger("payment"), 1)
+}
+
+// operations lists the unknown operations.
+func (a *app) operations() (ids []string) {
+	a.t.Helper()
+	var list []struct{ ID string }
+	a.get(operator, "/v1/operations?state=unknown").Decode(a.t, &list)
+	for _, operation := range list {
+		ids = append(ids, operation.ID)
+	}
+	return ids
+}
+
+// settle settles an operation as soon as its lease and deadline have passed.
+func (a *app) settle(operation, key, decision string) apptest.Response {
+	a.t.Helper()
+	settle := post(a, operator, "/v1/operations/"+operation+"/settle", key, decision)
+	return a.Until(a.t, &settle, func(r apptest.Response) bool {
+		if r.Status == http.StatusOK {
+			return true
+		}
+		a.checkProblem(r, http.StatusConflict, "not_settleable")
+		settle.Key += "x" // the refusal is recorded: asking again is a new command
+		return false
+	})
+}
+
+// crashedPayout lets the app end itself after the provider was charged: nobody knows then but the provider.
+func crashedPayout(a *app) {
+	_, err := a.Try(a.t.Context(), post(a, seller, "/v1/payouts", "payout", payout("50.00", "pm_crash")))
+	require.Error(a.t, err)
+	a.Wait(a.t)
+
+	a.start()
+	repeat := post(a, seller, "/v1/payouts", "payout", payout("50.00", "pm_crash"))
+	unknown := a.Until(a.t, &repeat, func(r apptest.Response) bool { return r.Code() != "in_flight" })
+	a.checkProblem(unknown, http.StatusConflict, "outcome_unknown")
+	charged := a.ledger("provider")
+	require.Len(a.t, charged, 1)
+	require.Empty(a.t, a.ledger("payout"))
+	require.Equal(a.t, []string{charged[0].Operation}, a.operations())
+
+	settled := a.settle(charged[0].Operation, "settle",
+		`{"outcome":"applied","answer":{"id":"by hand"},"reason":"the provider's ledger has it"}`)
+	require.Contains(a.t, settled.Body, `"state":"completed"`)
+	replayed := a.Do(a.t, repeat)
+	require.Equal(a.t, http.StatusCreated, replayed.Status)
+	require.JSONEq(a.t, `{"id":"by hand"}`, replayed.Body)
+	require.Equal(a.t, "true", replayed.Header.Get("Idempotent-Replayed"))
+
+	second := a.post(operator, "/v1/operations/"+charged[0].Operation+"/settle", "second",
+		`{"outcome":"not_applied","reason":"a second opinion"}`)
+	a.checkProblem(second, http.StatusConflict, "not_settleable")
+	require.Len(a.t, a.ledger("provider"), 1)
+	require.Empty(a.t, a.operations())
+}
+
+// failedPayout fails after the provider was charged, is settled as not applied and runs again: the provider knows the
+// derived key and charges nothing more.
+func failedPayout(a *app) {
+	for key, method := range map[string]string{"error": "pm_error", "panic": "pm_panic"} {
+		failed := a.post(seller, "/v1/payouts", key, payout("50.00", method))
+		require.Equal(a.t, http.StatusInternalServerError, failed.Status)
+		require.Equal(a.t, "unknown", failed.Header.Get("Idempotency-Result"))
+		a.checkProblem(a.post(seller, "/v1/payouts", key, payout("50.00", method)), http.StatusConflict, "outcome_unknown")
+	}
+	operations := a.operations()
+	require.Len(a.t, operations, 2)
+	require.Len(a.t, a.ledger("provider"), 2)
+	for _, operation := range operations {
+		a.settle(operation, "settle-"+operation, `{"outcome":"not_applied","reason":"the provider deduplicates"}`)
+	}
+	require.Empty(a.t, a.operations())
+	again := a.post(seller, "/v1/payouts", "error", payout("50.00", "pm_error"))
+	require.Equal(a.t, "unknown", again.Header.Get("Idempotency-Result"))
+	require.Len(a.t, a.operations(), 1)
+	require.Len(a.t, a.ledger("provider"), 2)
+}
+
+// stopped ends the app with SIGTERM in the middle of a payment: the payment ends first.
+func stopped(a *app) {
+	pay := post(a, customer, "/v1/payments", "pay", payment("10.00", "pm_slow"))
+	running := a.inFlight(pay)
+	require.Equal(a.t, 0, a.Stop(a.t), a.Log())
+	paid := (<-running).Response
+	require.Equal(a.t, http.StatusCreated, paid.Status, paid.Body)
+
+	a.start()
+	a.checkReplay(paid, a.Do(a.t, pay))
+	require.Len(a.t, a.ledger("payment"), 1)
+}
