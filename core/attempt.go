@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync/atomic"
 	"time"
+
+	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
 // Attempt is one execution of a handler. An adapter runs the handler with Request and into Capture, and ends it with
@@ -24,15 +25,15 @@ type Attempt struct {
 	tx     Tx    // Rollback: the transaction is the lease
 
 	stopDeadline func() bool // Rollback: false when the deadline has rolled back already
-	notApplied   atomic.Bool
-	keepRows     atomic.Bool
+	inside       attemptctx.Attempt
 }
 
-type attemptKey struct{}
-
 func attemptFrom(ctx context.Context) *Attempt {
-	a, _ := ctx.Value(attemptKey{}).(*Attempt)
-	return a
+	if inside := attemptctx.From(ctx); inside != nil {
+		a, _ := inside.Core.(*Attempt)
+		return a
+	}
+	return nil
 }
 
 // errDeadline is the cause of a handler's context that ended with the attempt's deadline.
@@ -42,11 +43,12 @@ var errDeadline = errors.New("idem: the attempt's deadline has passed")
 // request, bounded by the attempt's own.
 func (m *Module) newAttempt(r *http.Request, adm *admission, t Ticket, tx Tx, claimedAt time.Time) *Attempt {
 	a := &Attempt{m: m, route: adm.route, admission: adm, ticket: t, tx: tx}
+	a.inside.Core, a.inside.Operation, a.inside.Command = a, t.ID, attemptctx.Command(adm.hash)
 	deadline := claimedAt.Add(a.route.Deadline)
 	if earlier, ok := r.Context().Deadline(); ok && earlier.Before(deadline) {
 		deadline = earlier
 	}
-	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithoutCancel(r.Context()), attemptKey{}, a))
+	ctx, cancel := context.WithCancelCause(attemptctx.With(context.WithoutCancel(r.Context()), &a.inside))
 	ctx, stop := context.WithDeadlineCause(ctx, deadline, errDeadline)
 	a.ctx, a.cancel = ctx, func(cause error) { cancel(cause); stop() }
 	if tx != nil {
@@ -106,7 +108,7 @@ func (a *Attempt) end(panicked bool) *Reply {
 	c := &a.capture
 	e := ending{
 		recovery: a.route.Recovery, status: c.finalStatus(), panicked: panicked, unrendered: c.unrendered,
-		notApplied: a.notApplied.Load(), keepRows: a.keepRows.Load(),
+		notApplied: a.inside.NotApplied.Load(), keepRows: a.inside.KeepRows.Load(),
 	}
 	v := judge(e)
 	if e.notApplied && v != free {
@@ -246,8 +248,8 @@ func (a *Attempt) observe(e Event) {
 // 5xx answer the key is free again. With a 2xx or 3xx answer the declaration does not count. Outside an attempt
 // it does nothing.
 func NotApplied(ctx context.Context) {
-	if a := attemptFrom(ctx); a != nil {
-		a.notApplied.Store(true)
+	if a := attemptctx.From(ctx); a != nil {
+		a.NotApplied.Store(true)
 	}
 }
 
@@ -255,16 +257,16 @@ func NotApplied(ctx context.Context) {
 // tries, for instance. The answer is recorded for the full retention, whatever 4xx it is. Outside a Rollback
 // attempt it does nothing.
 func KeepRows(ctx context.Context) {
-	if a := attemptFrom(ctx); a != nil {
-		a.keepRows.Store(true)
+	if a := attemptctx.From(ctx); a != nil {
+		a.KeepRows.Store(true)
 	}
 }
 
 // Operation returns the id of the operation whose attempt ctx belongs to; false outside an attempt. Money rows carry
 // it (D-1).
 func Operation(ctx context.Context) (ID, bool) {
-	if a := attemptFrom(ctx); a != nil {
-		return a.ticket.ID, true
+	if a := attemptctx.From(ctx); a != nil {
+		return a.Operation, true
 	}
 	return ID{}, false
 }
@@ -272,8 +274,8 @@ func Operation(ctx context.Context) (ID, bool) {
 // Command returns the hash of the command whose attempt ctx belongs to; false outside an attempt. Money rows carry it
 // beside the operation id, because a key that became free again may come back with another command (D-3).
 func Command(ctx context.Context) (CommandHash, bool) {
-	if a := attemptFrom(ctx); a != nil {
-		return a.admission.hash, true
+	if a := attemptctx.From(ctx); a != nil {
+		return CommandHash(a.Command), true
 	}
 	return CommandHash{}, false
 }

@@ -13,11 +13,11 @@ type DerivedKey [sha256.Size]byte
 // ProviderKey returns the key for the call of the given name in the attempt that ctx belongs to; false outside an
 // attempt. Two different calls of one handler need two names.
 func ProviderKey(ctx context.Context, name string) (DerivedKey, bool) {
-	a := attemptFrom(ctx)
-	if a == nil {
+	operation, ok := Operation(ctx)
+	if !ok {
 		return DerivedKey{}, false
 	}
-	return DeriveKey(a.ticket.ID, name), true
+	return DeriveKey(operation, name), true
 }
 
 // DeriveKey returns the key that ProviderKey gives to the handler of an operation, for the reconciler that asks the

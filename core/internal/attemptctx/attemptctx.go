@@ -1,0 +1,37 @@
+// Package attemptctx is the part of an attempt that its handler's context carries: what the functions of core that
+// take a context read and write. It is apart from core, and internal to it, so that core/idemtest can make such a
+// context without a request and a store, and nobody else can.
+package attemptctx
+
+import (
+	"context"
+	"crypto/sha256"
+	"sync/atomic"
+)
+
+// Attempt is what a handler can learn about its attempt, and declare to it. The types are those below core's.
+type Attempt struct {
+	Core      any               // the *core.Attempt; nil in a unit test
+	Operation [sha256.Size]byte // core.ID
+	Command   Command
+
+	NotApplied atomic.Bool // core.NotApplied was called
+	KeepRows   atomic.Bool // core.KeepRows was called
+}
+
+// Command is core.CommandHash.
+type Command struct {
+	Version int16
+	Sum     [sha256.Size]byte
+}
+
+type key struct{}
+
+// With returns a context inside the attempt a.
+func With(ctx context.Context, a *Attempt) context.Context { return context.WithValue(ctx, key{}, a) }
+
+// From returns the attempt that ctx is inside of, nil where it is inside none.
+func From(ctx context.Context) *Attempt {
+	a, _ := ctx.Value(key{}).(*Attempt)
+	return a
+}
