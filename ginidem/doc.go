@@ -18,7 +18,8 @@
 //     dropped once the interceptor has answered.
 //   - A panic undoes or parks the attempt, and goes on as it was.
 //
-// Handlers pass c.Request.Context() on, never the *gin.Context itself: without gin.Engine.ContextWithFallback that one
-// carries neither the attempt's transaction nor its deadline. A guarded handler must not call
-// gin.Engine.HandleContext, which resets the writer.
+// Handlers pass c.Request.Context() on, never the *gin.Context itself. Without gin.Engine.ContextWithFallback that one
+// carries neither the attempt's transaction nor its deadline; with it, database/sql reads it in goroutines of its own,
+// after the request is over and Gin uses it for the next. A guarded handler must not call gin.Engine.HandleContext,
+// which resets the writer.
 package ginidem

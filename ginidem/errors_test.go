@@ -1,0 +1,197 @@
+package ginidem_test
+
+import (
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/ginidem"
+)
+
+// renderErrors is an error middleware's way to answer.
+func renderErrors(c *gin.Context) {
+	status := http.StatusInternalServerError
+	if errors.Is(c.Errors.Last(), errDeclined) {
+		status = http.StatusPaymentRequired
+	}
+	c.JSON(status, gin.H{"error": c.Errors.Last().Error()})
+}
+
+// errorMiddleware is what apps of Gin mount to render errors, with no look at what is written already.
+func errorMiddleware(c *gin.Context) {
+	c.Next()
+	if len(c.Errors) > 0 {
+		renderErrors(c)
+	}
+}
+
+// Errors are rendered inside the recording, and by the error middleware of the whole app not once more.
+//
+// CONTRACT R-1
+func TestErrorRenderer(t *testing.T) {
+	var seen atomic.Int64
+	r := gin.New()
+	r.Use(func(c *gin.Context) {
+		c.Next()
+		seen.Add(int64(len(c.Errors)))
+	}, errorMiddleware)
+	v1 := r.Group("/v1", ginidem.JWTGuard(newVerifier(t)),
+		ginidem.Money(newModule(t, core.Config{}), ginidem.WithErrorRenderer(renderErrors)))
+	v1.POST("/declined", func(c *gin.Context) { _ = c.Error(errDeclined) })
+	v1.POST("/aborted", func(c *gin.Context) { _ = c.AbortWithError(http.StatusConflict, errDeclined) })
+	v1.POST("/bound", func(c *gin.Context) { _ = c.BindJSON(&struct{ Amount int }{}) })
+	v1.POST("/answered", func(c *gin.Context) { c.JSON(http.StatusCreated, 1); _ = c.Error(errDeclined) })
+	v1.POST("/empty", func(c *gin.Context) {
+		c.Status(http.StatusNoContent)
+		c.Writer.WriteHeaderNow()
+		_ = c.Error(errDeclined)
+	})
+	v1.POST("/unmarshalable", func(c *gin.Context) { c.JSON(http.StatusCreated, make(chan int)) })
+	a := serve(t, r)
+
+	for path, want := range map[string]answer{
+		"/v1/declined": {status: http.StatusPaymentRequired, body: `{"error":"declined"}`},
+		"/v1/aborted":  {status: http.StatusConflict, body: `{"error":"declined"}`},
+		"/v1/bound":    {status: http.StatusBadRequest, body: `{"error":"EOF"}`},
+		"/v1/answered": {status: http.StatusCreated, body: "1"},
+		"/v1/empty":    {status: http.StatusNoContent},
+	} {
+		seen.Store(0)
+		got := a.requireReplay(call{path: path, key: path})
+		require.Equal(t, want.status, got.status, path)
+		require.Equal(t, want.body, got.body, path)
+		require.EqualValues(t, 1, seen.Load(), "%s: outer middleware sees the error of the first request", path)
+	}
+	got := a.do(call{path: "/v1/unmarshalable", key: "key-1"})
+	require.Equal(t, http.StatusInternalServerError, got.status)
+	require.Contains(t, got.body, "unsupported type")
+}
+
+// Without a renderer nobody can know what the client will see: a failure, never free to run again where it may have
+// done something. The error middleware of the app answers.
+//
+// CONTRACT R-1
+func TestUnrenderedErrors(t *testing.T) {
+	sqlite := newSQLite(t)
+	for name, test := range map[string]struct {
+		cfg    core.Config
+		result string // of the first request
+		again  func(t *testing.T, first, again answer, runs int64)
+	}{
+		"Park": {core.Config{}, "unknown", func(t *testing.T, _, again answer, runs int64) {
+			requireProblem(t, http.StatusConflict, "outcome_unknown", again)
+			require.EqualValues(t, 1, runs)
+		}},
+		"Rollback": {core.Config{Store: sqlite.store, Policy: core.Policy{Recovery: core.Rollback}}, "",
+			func(t *testing.T, first, again answer, runs int64) {
+				require.Equal(t, first.status, again.status)
+				require.Equal(t, first.body, again.body)
+				require.EqualValues(t, 2, runs)
+				require.Zero(t, sqlite.payments(t))
+			}},
+	} {
+		for mounted, want := range map[string]answer{
+			"with":    {status: http.StatusPaymentRequired, body: `{"error":"declined"}`},
+			"without": {status: http.StatusInternalServerError},
+		} {
+			t.Run(name+" "+mounted+" error middleware", func(t *testing.T) {
+				var runs atomic.Int64
+				r := gin.New()
+				if mounted == "with" {
+					r.Use(errorMiddleware)
+				}
+				r.POST("/v1/pay", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, test.cfg)), func(c *gin.Context) {
+					runs.Add(1)
+					pay(t, c)
+					_ = c.Error(errDeclined)
+				})
+				a := serve(t, r)
+				key := "key-" + mounted
+				first := a.do(call{key: key})
+				require.Equal(t, want.status, first.status)
+				require.Equal(t, want.body, first.body)
+				require.Equal(t, test.result, first.header.Get("Idempotency-Result"))
+				require.Equal(t, key, first.header.Get("Idempotency-Key"))
+				test.again(t, first, a.do(call{key: key}), runs.Load())
+			})
+		}
+	}
+}
+
+// A renderer that writes nothing has rendered nothing.
+func TestSilentRenderer(t *testing.T) {
+	r := gin.New()
+	r.POST("/v1/pay", ginidem.JWTGuard(newVerifier(t)),
+		ginidem.Money(newModule(t, core.Config{}), ginidem.WithErrorRenderer(func(*gin.Context) {})),
+		func(c *gin.Context) { _ = c.Error(errDeclined) })
+	a := serve(t, r)
+	got := a.do(call{key: "key-1"})
+	require.Equal(t, http.StatusInternalServerError, got.status)
+	require.Equal(t, "unknown", got.header.Get("Idempotency-Result"))
+}
+
+// What a handler leaves in Gin's context is there for the middleware around the interceptor, and the request and the
+// writer are its own again.
+func TestOuterContext(t *testing.T) {
+	r := gin.New()
+	r.Use(func(c *gin.Context) {
+		request, writer := c.Request, c.Writer
+		c.Next()
+		assert.True(t, c.IsAborted())
+		assert.True(t, c.GetBool("worked"))
+		assert.Same(t, writer, c.Writer)
+		assert.Equal(t, request.URL, c.Request.URL)
+		assert.NoError(t, c.Request.Context().Err(), "not the attempt's")
+		_, inAttempt := core.Operation(c.Request.Context())
+		assert.False(t, inAttempt)
+		assert.Equal(t, http.StatusConflict, c.Writer.Status())
+		assert.Equal(t, 2, c.Writer.Size())
+		assert.True(t, c.Writer.Written())
+	})
+	r.POST("/v1/pay", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, core.Config{})), func(c *gin.Context) {
+		_, inAttempt := core.Operation(c.Request.Context())
+		assert.True(t, inAttempt)
+		c.Set("worked", true)
+		c.AbortWithStatusJSON(http.StatusConflict, 42)
+	})
+	require.Equal(t, "42", serve(t, r).do(call{key: "key-1"}).body)
+}
+
+// After an answer with errors, outer middleware reads what was sent, and what it writes is dropped.
+func TestSealed(t *testing.T) {
+	r := gin.New()
+	r.Use(func(c *gin.Context) {
+		c.Next()
+		if len(c.Errors) == 0 {
+			return
+		}
+		assert.Equal(t, http.StatusConflict, c.Writer.Status())
+		assert.Equal(t, 3, c.Writer.Size())
+		assert.True(t, c.Writer.Written())
+		c.Header("Content-Type", "text/plain")
+		c.Status(http.StatusTeapot)
+		c.Writer.WriteHeaderNow()
+		for _, s := range []string{"more", "and more"} {
+			n, err := c.Writer.WriteString(s)
+			assert.Equal(t, len(s), n)
+			assert.NoError(t, err)
+			_, err = c.Writer.Write([]byte(s))
+			assert.NoError(t, err)
+		}
+		c.Writer.Flush()
+		assert.Equal(t, http.StatusConflict, c.Writer.Status())
+	})
+	r.POST("/v1/pay", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, core.Config{})), func(c *gin.Context) {
+		c.AbortWithStatusJSON(http.StatusConflict, 402)
+		_ = c.Error(errDeclined)
+	})
+	got := serve(t, r).requireReplay(call{})
+	require.Equal(t, "402", got.body)
+	require.Equal(t, "application/json; charset=utf-8", got.header.Get("Content-Type"))
+}
