@@ -62,6 +62,17 @@ func crashedPayment(a *app) {
 	require.Len(a.t, a.ledger("payment"), 1)
 }
 
+// hangingPayment does not return by itself: its deadline ends it, and the key is free.
+//
+// CONTRACT X-1
+func hangingPayment(a *app) {
+	hanging := post(a, customer, "/v1/payments", "pay", payment("10.00", "pm_hang"))
+	require.Equal(a.t, http.StatusServiceUnavailable, a.Do(a.t, hanging).Status)
+	require.Empty(a.t, a.ledger("payment"))
+	paid := a.post(customer, "/v1/payments", "pay", payment("10.00", "pm_ok"))
+	require.Equal(a.t, http.StatusCreated, paid.Status, paid.Body)
+}
+
 // operations lists the unknown operations.
 func (a *app) operations() (ids []string) {
 	a.t.Helper()

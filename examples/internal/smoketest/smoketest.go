@@ -24,16 +24,24 @@ func Run(t *testing.T, importPath string) {
 		{"postgres", pgtest.URL},
 	} {
 		t.Run(database.name, func(t *testing.T) {
+			t.Parallel()
 			for _, test := range []struct {
-				name string
-				run  func(a *app)
+				name     string
+				run      func(a *app)
+				deadline string // of an attempt
 			}{
-				{"api", api}, {"killed payment", killedPayment}, {"crashed payment", crashedPayment},
-				{"crashed payout", crashedPayout}, {"failed payout", failedPayout}, {"stopped", stopped},
+				{"api", api, "4s"},
+				{"killed payment", killedPayment, "4s"}, // pm_slow takes 2 s
+				{"stopped", stopped, "4s"},
+				{"crashed payment", crashedPayment, "1s"},
+				{"hanging payment", hangingPayment, "1s"},
+				{"crashed payout", crashedPayout, "1s"},
+				{"failed payout", failedPayout, "1s"},
 			} {
 				t.Run(test.name, func(t *testing.T) {
+					t.Parallel()
 					a := &app{t: t, program: program, dir: t.TempDir(), env: []string{
-						"DATABASE_URL=" + database.url(t), "LEASE=1s", "DEADLINE=4s", "UNSAFE_SIMULATOR=1",
+						"DATABASE_URL=" + database.url(t), "LEASE=1s", "DEADLINE=" + test.deadline, "UNSAFE_SIMULATOR=1",
 					}}
 					a.start()
 					test.run(a)
@@ -42,8 +50,14 @@ func Run(t *testing.T, importPath string) {
 			}
 		})
 	}
-	t.Run("settings", func(t *testing.T) { settings(t, program) })
-	t.Run("one process per SQLite file", func(t *testing.T) { oneProcess(t, program) })
+	for name, test := range map[string]func(t *testing.T, program string){
+		"settings": settings, "one process per SQLite file": oneProcess, "instances": instances, "jwks": jwks,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, program)
+		})
+	}
 }
 
 // app is an app under test, which can be started again on the same database.

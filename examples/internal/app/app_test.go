@@ -1,0 +1,110 @@
+package app
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+func load(env map[string]string) (Settings, error) {
+	return LoadSettings(func(name string) string { return env[name] })
+}
+
+func TestDefaults(t *testing.T) {
+	s, err := load(nil)
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1:8080", s.Addr)
+	require.Equal(t, "SQLite file idem-example.db", s.Database.String())
+	require.Equal(t, []time.Duration{30 * time.Second, time.Minute, 72 * time.Hour}, []time.Duration{s.Lease, s.Deadline, s.Retention})
+	require.False(t, s.Unsafe)
+}
+
+// CONTRACT T-2
+func TestBounds(t *testing.T) {
+	for _, env := range []map[string]string{
+		{"RETENTION": "24h", "LEASE": "1s", "DEADLINE": "1s"}, {"RETENTION": "72h", "LEASE": "1h", "DEADLINE": "24h"},
+	} {
+		_, err := load(env)
+		require.NoError(t, err)
+	}
+	for name, values := range map[string][]string{
+		"RETENTION": {"23h59m59s", "72h1s", "3d", "72", "-24h"}, "LEASE": {"0", "999ms", "61m", "x"},
+		"DEADLINE": {"0s", "25h"}, "UNSAFE_SIMULATOR": {"true", "2"},
+	} {
+		for _, value := range values {
+			_, err := load(map[string]string{name: value})
+			require.ErrorContains(t, err, name+": ", value)
+			require.NotContains(t, err.Error(), "\n")
+		}
+	}
+}
+
+func TestTokensAreAccepted(t *testing.T) {
+	s, err := load(map[string]string{"JWT_SECRET": "another secret of somebody"})
+	require.NoError(t, err)
+	verifier, err := s.verifier(t.Context())
+	require.NoError(t, err)
+	tokens, err := s.tokens(time.Now())
+	require.NoError(t, err)
+	seen := map[string]string{}
+	for _, token := range tokens {
+		p, err := verifier.Verify(token.text)
+		require.NoError(t, err)
+		require.Equal(t, "https://issuer.example", p.Issuer)
+		seen[p.Subject] = p.Roles[0]
+	}
+	require.Equal(t, map[string]string{
+		"customer-1": "customer", "customer-2": "customer", "seller-1": "seller", "operator-1": "operator",
+	}, seen)
+
+	other, err := load(nil)
+	require.NoError(t, err)
+	strange, err := other.tokens(time.Now())
+	require.NoError(t, err)
+	_, err = verifier.Verify(strange[0].text)
+	require.Error(t, err)
+	old, err := s.tokens(time.Now().Add(-tokenLife - time.Minute))
+	require.NoError(t, err)
+	_, err = verifier.Verify(old[0].text)
+	require.Error(t, err)
+}
+
+func TestBanner(t *testing.T) {
+	s, err := load(nil)
+	require.NoError(t, err)
+	text := banner(s, "http://h:1", []token{{"customer-1", "eyJ.x"}})
+	require.Contains(t, text, "\ncustomer-1: eyJ.x\n")
+	require.Contains(t, text, "\nlistening on http://h:1\n")
+	require.Contains(t, text, developmentSecret)
+	require.Contains(t, text, "curl ")
+
+	s.JWTSecret = "a secret"
+	require.NotContains(t, banner(s, "http://h:1", []token{{"customer-1", "eyJ.x"}}), "secret")
+}
+
+func TestBaseURL(t *testing.T) {
+	for address, want := range map[*net.TCPAddr]string{
+		{IP: net.IPv4zero, Port: 80}:              "http://127.0.0.1:80",
+		{IP: net.IPv6unspecified, Port: 80}:       "http://127.0.0.1:80",
+		{IP: net.IPv6loopback, Port: 80}:          "http://[::1]:80",
+		{IP: net.ParseIP("10.0.0.1"), Port: 8080}: "http://10.0.0.1:8080",
+	} {
+		require.Equal(t, want, baseURL(address))
+	}
+}
+
+func TestOnlyTheShopsRoutesAreExempt(t *testing.T) {
+	exempt := []string{}
+	for name, policy := range routes() {
+		if policy.Exempt != "" {
+			exempt = append(exempt, name)
+		}
+		require.NotEqual(t, core.Resume, policy.Recovery, name)
+		require.NotEmpty(t, policy.Roles, name)
+	}
+	require.ElementsMatch(t, []string{"PATCH /v1/profile", "POST /v1/payments/:id/refunds"}, exempt)
+}
