@@ -1,0 +1,62 @@
+// Package idemtest is for unit tests of handlers and of what they call: without HTTP, without a store, without claims.
+//
+//	ctx := idemtest.Context(t.Context(), idemtest.Attempt{Principal: customer})
+//	ctx = authctx.With(ctx, customer)   // where the handler asks who calls
+//	ctx = gormstore.WithTx(ctx, tx)     // where it writes through the attempt's transaction
+//
+//	payment, err := shop.Pay(ctx, ...)
+//
+//	require.True(t, idemtest.Declared(ctx).NotApplied)
+//
+// What the guards and the interceptor do with a handler is tested over HTTP: see contracttest.
+package idemtest
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/internal/attemptctx"
+)
+
+// Attempt says which attempt a context stands for. Attempts of the same principal and key are attempts of the same
+// operation: they have the same operation id and provider keys, as a repeat has them.
+type Attempt struct {
+	// Principal is whose operation it is, default issuer "https://issuer.example" and subject "customer-1". It is not
+	// put into the context: that is the work of a JWT guard, and of authctx.With in a test.
+	Principal core.Principal
+	// Key is the idempotency key, default "key-1".
+	Key string
+	// Command stands for the request: equal texts are equal commands. Default "command-1". The same key with another
+	// Command is a key that became free and came back with another request (contract D-3).
+	Command string
+}
+
+// Context returns a context as a handler gets it inside the attempt: core.Operation, core.Command, core.ProviderKey,
+// core.NotApplied and core.KeepRows do in it what they do there. It ends with ctx, and not after a deadline of its own.
+func Context(ctx context.Context, a Attempt) context.Context {
+	if !a.Principal.Valid() {
+		a.Principal = core.Principal{Issuer: "https://issuer.example", Subject: "customer-1"}
+	}
+	return attemptctx.With(ctx, &attemptctx.Attempt{
+		Operation: core.RecordID(a.Principal, cmp.Or(a.Key, "key-1")),
+		Command:   attemptctx.Command{Version: 1, Sum: sha256.Sum256([]byte(cmp.Or(a.Command, "command-1")))},
+	})
+}
+
+// Declarations are what a handler has declared about its attempt.
+type Declarations struct {
+	NotApplied bool // core.NotApplied was called: with a 4xx or 5xx answer the key would be free again
+	KeepRows   bool // core.KeepRows was called: with a 4xx answer the rows would be kept
+}
+
+// Declared returns what was declared in ctx, or in a context made of it, by now. It panics where ctx does not come from
+// [Context]: a test that asks the wrong context would pass for the wrong reason.
+func Declared(ctx context.Context) Declarations {
+	a := attemptctx.From(ctx)
+	if a == nil {
+		panic("idem: idemtest.Declared: this context does not come from idemtest.Context")
+	}
+	return Declarations{NotApplied: a.NotApplied.Load(), KeepRows: a.KeepRows.Load()}
+}

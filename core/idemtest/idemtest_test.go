@@ -1,0 +1,111 @@
+package idemtest_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	_ "github.com/ncruces/go-sqlite3/driver"
+	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/idemtest"
+	"github.com/auth19/idem/gormstore"
+)
+
+var alice = core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "alice"}
+
+func TestContextIsInsideTheAttempt(t *testing.T) {
+	ctx := idemtest.Context(t.Context(), idemtest.Attempt{Principal: alice, Key: "k"})
+
+	operation, ok := core.Operation(ctx)
+	require.True(t, ok)
+	require.Equal(t, core.RecordID(alice, "k"), operation)
+	command, ok := core.Command(ctx)
+	require.True(t, ok)
+	require.NotZero(t, command.Version)
+	key, ok := core.ProviderKey(ctx, "charge")
+	require.True(t, ok)
+	require.Equal(t, core.DeriveKey(operation, "charge"), key)
+
+	_, ok = authctx.From(ctx)
+	require.False(t, ok, "the principal is for authctx.With to add")
+	require.NoError(t, ctx.Err())
+}
+
+// An attempt of the same operation sends the same key to the provider; only the command can differ.
+func TestAttemptsOfOneOperation(t *testing.T) {
+	identity := func(a idemtest.Attempt) (core.ID, core.CommandHash) {
+		ctx := idemtest.Context(t.Context(), a)
+		operation, _ := core.Operation(ctx)
+		command, _ := core.Command(ctx)
+		return operation, command
+	}
+	first, command := identity(idemtest.Attempt{})
+	again, same := identity(idemtest.Attempt{})
+	require.Equal(t, first, again)
+	require.Equal(t, command, same)
+
+	operation, other := identity(idemtest.Attempt{Command: "another"})
+	require.Equal(t, first, operation)
+	require.NotEqual(t, command, other)
+
+	for _, a := range []idemtest.Attempt{{Key: "another"}, {Principal: alice}} {
+		operation, same = identity(a)
+		require.NotEqual(t, first, operation)
+		require.Equal(t, command, same)
+	}
+}
+
+func TestDeclared(t *testing.T) {
+	ctx := idemtest.Context(t.Context(), idemtest.Attempt{})
+	require.Zero(t, idemtest.Declared(ctx))
+
+	core.KeepRows(authctx.With(ctx, alice)) // a context made of it
+	require.Equal(t, idemtest.Declarations{KeepRows: true}, idemtest.Declared(ctx))
+	core.NotApplied(ctx)
+	require.Equal(t, idemtest.Declarations{NotApplied: true, KeepRows: true}, idemtest.Declared(ctx))
+
+	another := idemtest.Context(t.Context(), idemtest.Attempt{})
+	require.Zero(t, idemtest.Declared(another), "two attempts declare for themselves")
+	require.Panics(t, func() { idemtest.Declared(t.Context()) })
+}
+
+// booking is a money row.
+type booking struct {
+	gormstore.Once
+	ID     uint
+	Amount int64
+}
+
+// A handler that writes its rows once does so in a unit test too, in a transaction that the test rolls back.
+//
+// CONTRACT D-1, D-3
+func TestTogetherWithATransaction(t *testing.T) {
+	db, err := gorm.Open(gormlite.Open("file:"+filepath.Join(t.TempDir(), "test.db")), &gorm.Config{Logger: logger.Discard})
+	require.NoError(t, err)
+	pool, err := db.DB()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, pool.Close()) })
+	require.NoError(t, db.AutoMigrate(&booking{}))
+	tx := db.Begin()
+	t.Cleanup(func() { require.NoError(t, tx.Rollback().Error) })
+
+	book := func(a idemtest.Attempt) (bool, error) {
+		ctx := gormstore.WithTx(idemtest.Context(t.Context(), a), tx)
+		return gormstore.CreateOnce(gormstore.Tx(ctx), &booking{Amount: 1250})
+	}
+	for attempt := range 2 {
+		created, err := book(idemtest.Attempt{})
+		require.NoError(t, err)
+		require.Equal(t, attempt == 0, created)
+	}
+	_, err = book(idemtest.Attempt{Command: "another"})
+	require.ErrorIs(t, err, gormstore.ErrOtherOperation)
+	created, err := book(idemtest.Attempt{Key: "another"})
+	require.NoError(t, err)
+	require.True(t, created)
+}
