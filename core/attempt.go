@@ -21,8 +21,9 @@ type Attempt struct {
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	lease  lease // Park and Resume
-	tx     Tx    // Rollback: the transaction is the lease
+	lease  lease  // Park and Resume
+	tx     Tx     // Rollback: the transaction is the lease
+	steps  *steps // Resume
 
 	stopDeadline func() bool // Rollback: false when the deadline has rolled back already
 	inside       attemptctx.Attempt
@@ -41,8 +42,9 @@ var errDeadline = errors.New("idem: the attempt's deadline has passed")
 
 // newAttempt gives the handler its context: without the client's cancellation, with an earlier deadline of the
 // request, bounded by the attempt's own.
-func (m *Module) newAttempt(r *http.Request, adm *admission, t Ticket, tx Tx, claimedAt time.Time) *Attempt {
-	a := &Attempt{m: m, route: adm.route, admission: adm, ticket: t, tx: tx}
+func (m *Module) newAttempt(r *http.Request, adm *admission, t Ticket, won winnings, claimedAt time.Time) *Attempt {
+	tx := won.tx
+	a := &Attempt{m: m, route: adm.route, admission: adm, ticket: t, tx: tx, steps: won.steps}
 	a.inside.Core, a.inside.Operation, a.inside.Command = a, t.ID, attemptctx.Command(adm.hash)
 	deadline := claimedAt.Add(a.route.Deadline)
 	if earlier, ok := r.Context().Deadline(); ok && earlier.Before(deadline) {
@@ -114,8 +116,11 @@ func (a *Attempt) end(panicked bool) *Reply {
 	if e.notApplied && v != free {
 		a.observe(Event{Kind: EventNotAppliedRefused, Status: e.status})
 	}
-	if a.tx != nil {
+	switch {
+	case a.tx != nil:
 		return a.endTransaction(v)
+	case a.steps != nil:
+		return a.endResume(v)
 	}
 	return a.endPark(v)
 }

@@ -49,13 +49,13 @@ func (m *Module) begin(r *http.Request, adm *admission) (*Attempt, *Reply) {
 	defer wait.leave()
 	for {
 		claimedAt := time.Now()
-		tx, claimed, err := m.claim(r.Context(), claim)
+		won, claimed, err := m.claim(r.Context(), claim)
 		if err != nil {
 			m.observe(r.Context(), Event{Kind: EventFailed, Operation: adm.id, Method: r.Method, Route: adm.pattern, Err: err})
 			return nil, m.refuseRepeat(r, adm, m.unavailable(err))
 		}
 		if claimed.Won {
-			return m.newAttempt(r, adm, claimed.Record.Ticket, tx, claimedAt), nil
+			return m.newAttempt(r, adm, claimed.Record.Ticket, won, claimedAt), nil
 		}
 		problem := m.repeatProblem(r.Context(), adm, claimed)
 		switch {
@@ -68,20 +68,30 @@ func (m *Module) begin(r *http.Request, adm *admission) (*Attempt, *Reply) {
 	}
 }
 
+// winnings is what an attempt works with, by its recovery: Rollback's transaction, Resume's steps.
+type winnings struct {
+	tx    Tx
+	steps *steps
+}
+
 // claim runs one claim within ClaimTimeout. The client going away does not cancel it: a cancelled claim leaves more
 // work behind than one that is carried out.
-func (m *Module) claim(ctx context.Context, c Claim) (Tx, Claimed, error) {
+func (m *Module) claim(ctx context.Context, c Claim) (won winnings, claimed Claimed, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.ClaimTimeout)
 	defer cancel()
 	if c.Recovery == Rollback {
-		return m.cfg.Store.(Transactor).Begin(ctx, c) // New has refused any other store
+		won.tx, claimed, err = m.cfg.Store.(Transactor).Begin(ctx, c) // New has refused any other store
+		return won, claimed, err
 	}
-	claimed, err := m.cfg.Store.Claim(ctx, c)
+	claimed, err = m.cfg.Store.Claim(ctx, c)
+	if err == nil && claimed.Won && c.Recovery == Resume {
+		won.steps, err = m.stepsOf(ctx, claimed.Record)
+	}
 	if err != nil && !errors.Is(err, ErrFull) {
 		m.orphans.add(Ticket{ID: c.ID, Owner: c.Owner})
 		m.releaseOrphans(context.WithoutCancel(ctx))
 	}
-	return nil, claimed, err
+	return won, claimed, err
 }
 
 func (m *Module) unavailable(err error) *Problem {

@@ -26,6 +26,7 @@ const (
 	EventCompleted  EventKind = "completed"   // its answer is recorded: Status
 	EventFreed      EventKind = "freed"       // it ended with proof that nothing was applied; the key is free: Status
 	EventRolledBack EventKind = "rolled_back" // a Rollback attempt was undone, the key is free: Status, or Err
+	EventYielded    EventKind = "yielded"     // a Resume attempt ended early; the next repeat goes on: Status, or Err
 	EventReplayed   EventKind = "replayed"    // a repeat got the recorded answer: Status
 	EventRefused    EventKind = "refused"     // a request was refused: Code
 	EventSettled    EventKind = "settled"     // an unknown operation was settled

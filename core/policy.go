@@ -149,7 +149,9 @@ func (p Policy) check(method string, store Store) error {
 			bad("Streaming: no byte of a Rollback route leaves before COMMIT (R-4)")
 		}
 	case p.Recovery == Resume:
-		bad("Recovery: Resume is not available in this version; use core.Park")
+		if _, ok := store.(Stepper); !ok {
+			bad("Recovery: Resume needs a store that keeps steps, and %T does not; use gormstore, or core.Park", store)
+		}
 	}
 
 	if p.Retention < MinRetention || p.Retention > MaxRetention {

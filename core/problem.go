@@ -32,6 +32,7 @@ const (
 	CodeNotFound           Code = "operation_not_found" // 404: no such operation of this principal
 	CodeNotSettleable      Code = "not_settleable"      // 409: only unknown operations can be settled, once
 	CodeAnswerTooLarge     Code = "answer_too_large"    // 500: rolled back, the answer was above the cap
+	CodeStepsChanged       Code = "steps_changed"       // 500: a Resume handler took other steps than before
 	CodeTransactionAborted Code = "transaction_aborted" // 500: rolled back, a statement of the handler had failed
 	CodeMisconfigured      Code = "misconfigured"       // 500: the guards of this route are mounted wrongly
 	CodeRolledBack         Code = "rolled_back"         // 503: rolled back by conflict or deadline, not applied; retry
@@ -84,6 +85,7 @@ var problemKinds = map[Code]struct {
 	CodeNotFound:              {http.StatusNotFound, "No such operation"},
 	CodeNotSettleable:         {http.StatusConflict, "Operation cannot be settled"},
 	CodeAnswerTooLarge:        {http.StatusInternalServerError, "Answer too large"},
+	CodeStepsChanged:          {http.StatusInternalServerError, "Steps changed"},
 	CodeTransactionAborted:    {http.StatusInternalServerError, "Transaction aborted"},
 	CodeMisconfigured:         {http.StatusInternalServerError, "Guards mounted wrongly"},
 	CodeRolledBack:            {http.StatusServiceUnavailable, "Rolled back, not applied"},

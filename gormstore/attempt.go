@@ -143,23 +143,50 @@ func (s *Store) Settle(ctx context.Context, st core.Settlement) (core.Record, er
 	return settled, nil
 }
 
-// Sweep implements [core.Store]. Each statement is a transaction of its own at read committed: it looks at many
+// Sweep implements [core.Store]. Each statement has a transaction of its own at read committed: it looks at many
 // records, and no claim shall fail to serialize for it.
 func (s *Store) Sweep(ctx context.Context, limit int) (core.Swept, error) {
-	var swept core.Swept
-	for _, step := range []struct {
-		statement string
-		count     *int
-	}{{bury, &swept.Tombstones}, {drop, &swept.Dropped}} {
-		err := s.inTx(ctx, func(q querier) error {
-			n, err := s.exec(ctx, q, step.statement, limit)
-			*step.count = int(n)
-			return err
-		})
-		if err != nil {
-			*step.count = 0
-			return swept, err
-		}
+	tombstones, err := s.sweep(ctx, bury, limit)
+	if err != nil {
+		return core.Swept{}, err
 	}
-	return swept, nil
+	dropped, err := s.sweep(ctx, drop, limit)
+	return core.Swept{Tombstones: tombstones, Dropped: dropped}, err
+}
+
+// sweep runs one statement of Sweep, and takes the steps of its records away. It returns how many records there were.
+func (s *Store) sweep(ctx context.Context, statement string, limit int) (n int, err error) {
+	err = s.inTx(ctx, func(q querier) error {
+		n = 0
+		rows, err := q.QueryContext(ctx, s.dialect.sql(statement), limit)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		var stepped [][]byte
+		for rows.Next() {
+			var id []byte
+			var resume flag
+			if err := rows.Scan(&id, &resume); err != nil {
+				return err
+			}
+			n++
+			if resume {
+				stepped = append(stepped, id)
+			}
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		for _, id := range stepped {
+			if _, err := s.exec(ctx, q, dropSteps, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
 }

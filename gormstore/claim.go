@@ -119,6 +119,9 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, guar
 		return core.Claimed{Record: rec}, err
 	}
 
+	if err := s.forgetSteps(ctx, q, rec); err != nil {
+		return core.Claimed{}, err
+	}
 	var fence sql.NullInt64
 	var created instant
 	err = q.QueryRowContext(ctx, s.dialect.sql(takeOverPostgres), append(claimArgs(c), rec.Fence, space, key)...).
@@ -149,6 +152,9 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.
 		return core.Claimed{Won: true, Record: rec}, nil
 	case !takeable(rec, c):
 		return core.Claimed{Record: rec}, nil
+	}
+	if err := s.forgetSteps(ctx, q, rec); err != nil {
+		return core.Claimed{}, err
 	}
 	n, err = s.exec(ctx, q, takeOver, append(claimArgs(c), rec.Fence)...)
 	if err != nil || n == 0 { // 0: the clock went back by a hair

@@ -10,22 +10,25 @@ import (
 // these words in braces.
 type dialect struct {
 	name        string
-	connections int // the smallest pool that works
+	connections int    // the smallest pool that works
+	begin       string // opens a transaction that will write
 	words       *strings.Replacer
 }
 
 var (
-	postgres = &dialect{name: "postgres", connections: 2, words: strings.NewReplacer(
+	postgres = &dialect{name: "postgres", connections: 2, begin: "BEGIN", words: strings.NewReplacer(
 		"{now}", "clock_timestamp()", // the statement's time, not the transaction's start (T-1)
 		"{µs}", "::bigint * interval '1 microsecond'",
 		"{bytes}", "::bytea", "{int}", "::smallint", "{long}", "::bigint", "{text}", "::text", "{bool}", "::boolean",
+		"{int4}", "::int", "{from own}", "FROM own",
 		"{skip locked}", "FOR UPDATE SKIP LOCKED",
 		"{for update}", "FOR UPDATE",
 	)}
-	sqlite = &dialect{name: "sqlite", connections: 3, words: strings.NewReplacer(
+	sqlite = &dialect{name: "sqlite", connections: 3, begin: "BEGIN IMMEDIATE", words: strings.NewReplacer(
 		"{now}", "(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)",
 		"{µs}", "",
 		"{bytes}", "", "{int}", "", "{long}", "", "{text}", "", "{bool}", "",
+		"{int4}", "", "{from own}", "",
 		"{skip locked}", "", "{for update}", "", // there is one writer
 		"$", "?", // SQLite numbers parameters with a question mark
 	)}

@@ -86,14 +86,56 @@ WHERE r.id = $1 AND r.fence = $2 AND ` + isUnknown + ` AND r.lease_until <= {now
 	before_state, after_fence, after_state, after_status)
 VALUES ($1, {now}, $2, $3, $4, $5, $6, $7, $8)`
 
-	// bury turns completed records past retention into tombstones. Those without a tombstone are dropped by drop.
+	// bury turns completed records past retention into tombstones. Those without a tombstone are dropped by drop. Both
+	// return the records whose steps are to go.
 	bury = `UPDATE idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false
 WHERE r.id IN (SELECT e.id FROM idempotency_record e WHERE e.state = 2 AND e.expires_at <= {now}
-	ORDER BY e.expires_at LIMIT $1 {skip locked})`
+	ORDER BY e.expires_at LIMIT $1 {skip locked})
+RETURNING id, recovery = 2`
 
 	drop = `DELETE FROM idempotency_record AS r
 WHERE r.id IN (SELECT e.id FROM idempotency_record e WHERE e.state IN (4, 5) AND e.purge_at <= {now}
-	ORDER BY e.purge_at LIMIT $1 {skip locked})`
+	ORDER BY e.purge_at LIMIT $1 {skip locked})
+RETURNING id, recovery = 2`
+
+	stepsOf = `SELECT {now}, s.seq, s.name, s.kind, s.state, s.fence, s.started_at, s.encoding, s.result
+FROM idempotency_step s WHERE s.record_id = $1 ORDER BY s.seq`
+
+	stepAt = `SELECT {now}, s.seq, s.name, s.kind, s.state, s.fence, s.started_at, s.encoding, s.result
+FROM idempotency_step s WHERE s.record_id = $1 AND s.seq = $2`
+
+	dropSteps = `DELETE FROM idempotency_step AS s WHERE s.record_id = $1`
+
+	// forgetSteps asks for the free record itself: once it is taken over, the steps may be those of its new life.
+	forgetSteps = `DELETE FROM idempotency_step AS s WHERE s.record_id = $1 AND EXISTS (
+	SELECT 1 FROM idempotency_record r WHERE r.id = $1 AND r.fence = $2 AND ` + isFree + `)`
+
+	// own proves the ownership of a step's attempt, and keeps a takeover out until the transaction ends: that is an
+	// update of the same row (X-2).
+	own = `UPDATE idempotency_record AS r SET state = r.state
+WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1`
+
+	// startStep, finishStep and recordStep run with own, in one statement on PostgreSQL: see asOwner.
+	startStep = `INSERT INTO idempotency_step (record_id, seq, name, kind, state, fence, started_at)
+SELECT $1{bytes}, $4{int4}, $5{text}, $6{int}, 1, $3{long}, {now} {from own} WHERE true
+ON CONFLICT (record_id, seq) DO NOTHING`
+
+	finishStep = `UPDATE idempotency_step AS s SET state = 2, result = $5{bytes} {from own}
+WHERE s.record_id = $1 AND s.seq = $4 AND s.state = 1`
+
+	// recordStep is the last statement of a database step.
+	recordStep = `INSERT INTO idempotency_step (record_id, seq, name, kind, state, fence, started_at, result)
+SELECT $1{bytes}, $4{int4}, $5{text}, 1, 2, $3{long}, {now}, $6{bytes} {from own} WHERE true
+ON CONFLICT (record_id, seq) DO NOTHING`
+)
+
+// Before a step's statement on PostgreSQL. A database step takes the record's advisory lock as well, until it has
+// committed: a repeat is told that it is in flight, instead of waiting for the row.
+const (
+	withOwn       = `WITH own AS (` + own + ` RETURNING r.id) `
+	withLockedOwn = `WITH l AS MATERIALIZED (SELECT pg_advisory_xact_lock($7::int, $8::int)),
+own AS (UPDATE idempotency_record AS r SET state = r.state FROM l
+	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1 RETURNING r.id) `
 )
 
 // insertSQLite claims on SQLite, where there is one writer and nothing to be raced.

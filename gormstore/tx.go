@@ -20,6 +20,7 @@ type tx struct {
 	store  *Store
 	conn   *conn
 	ticket core.Ticket
+	step   *core.StepRecord // a database step of a Resume attempt, which has a transaction of the same kind; else nil
 
 	ending sync.Mutex // one end at a time: Commit, Rollback, the deadline
 	ended  bool
@@ -31,16 +32,9 @@ func (s *Store) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed,
 		if claimed, err := s.peek(ctx, c); err != nil || claimed.Busy || claimed.Record.Stored != 0 {
 			return nil, claimed, err
 		}
-		if err := s.embedded.lockWriter(ctx); err != nil {
-			return nil, core.Claimed{}, err
-		}
 	}
-	if s.attempts != nil {
-		select {
-		case s.attempts <- struct{}{}:
-		case <-ctx.Done():
-			return nil, core.Claimed{}, fmt.Errorf("idem: gormstore: all connections for attempts are taken: %w", ctx.Err())
-		}
+	if err := s.enterAttempt(ctx); err != nil {
+		return nil, core.Claimed{}, err
 	}
 	var t *tx
 	var claimed core.Claimed
@@ -61,7 +55,24 @@ func (s *Store) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed,
 	return t, claimed, nil
 }
 
-// leaveAttempt gives back what an attempt takes beside its connection.
+// enterAttempt takes what a transaction with an app's statements in it takes beside its connection: SQLite's writer, or
+// one of the places that leave some of the pool to others.
+func (s *Store) enterAttempt(ctx context.Context) error {
+	if s.embedded != nil {
+		return s.embedded.lockWriter(ctx)
+	}
+	if s.attempts == nil {
+		return nil
+	}
+	select {
+	case s.attempts <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("idem: gormstore: all connections for attempts are taken: %w", ctx.Err())
+	}
+}
+
+// leaveAttempt gives back what enterAttempt took.
 func (s *Store) leaveAttempt() {
 	if s.attempts != nil {
 		<-s.attempts
@@ -87,11 +98,7 @@ func (s *Store) begin(ctx context.Context, c core.Claim) (_ *tx, claimed core.Cl
 			return nil, core.Claimed{}, err
 		}
 	}
-	begin := "BEGIN"
-	if s.dialect == sqlite {
-		begin = "BEGIN IMMEDIATE"
-	}
-	if _, err := own.ExecContext(ctx, begin); err != nil {
+	if _, err := own.ExecContext(ctx, s.dialect.begin); err != nil {
 		return nil, core.Claimed{}, err
 	}
 	if claimed, err = s.claim(ctx, own, c, guardOf(c.Deadline)); err != nil || !claimed.Won {
@@ -101,9 +108,13 @@ func (s *Store) begin(ctx context.Context, c core.Claim) (_ *tx, claimed core.Cl
 		return nil, core.Claimed{}, err
 	}
 	keep = true
-	t := &tx{store: s, ticket: claimed.Record.Ticket}
+	return s.newTx(own, claimed.Record.Ticket, nil), claimed, nil
+}
+
+func (s *Store) newTx(own *sql.Conn, ticket core.Ticket, step *core.StepRecord) *tx {
+	t := &tx{store: s, ticket: ticket, step: step}
 	t.conn = &conn{sql: own, dialect: s.dialect, alive: t.alive}
-	return t, claimed, nil
+	return t
 }
 
 // probeConnectionCheck finds out once whether the server can look after a client that went away (PostgreSQL 14).
@@ -137,14 +148,16 @@ func rollback(c *sql.Conn) {
 	_ = c.Close()
 }
 
-// alive reports whether the transaction is still there on SQLite: outside it, its record is not.
+// alive reports whether the transaction is still there on SQLite: outside it, what it has written first is not.
 func (t *tx) alive(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
+	query, last := "SELECT 1 FROM idempotency_record WHERE id = ? AND owner = ? AND state = 1", any(t.ticket.Owner[:])
+	if t.step != nil {
+		query, last = "SELECT 1 FROM idempotency_step WHERE record_id = ? AND seq = ? AND state = 1", t.step.Seq
+	}
 	var one int
-	err := t.conn.sql.QueryRowContext(ctx, "SELECT 1 FROM idempotency_record WHERE id = ? AND owner = ? AND state = 1",
-		t.ticket.ID[:], t.ticket.Owner[:]).Scan(&one)
-	return err == nil
+	return t.conn.sql.QueryRowContext(ctx, query, t.ticket.ID[:], last).Scan(&one) == nil
 }
 
 // end shuts the handler out and runs fn, once; later calls get errOver.
@@ -192,8 +205,17 @@ func (t *tx) Rollback() error {
 
 // Commit implements [core.Tx].
 func (t *tx) Commit(ctx context.Context, c core.Completion, undoRows bool) error {
+	return t.finish(ctx, func() error { return t.record(ctx, c, undoRows) })
+}
+
+// finish runs the last statement and commits; or rolls back.
+func (t *tx) finish(ctx context.Context, last func() error) error {
 	return t.end(func() error {
-		if err := t.record(ctx, c, undoRows); err != nil {
+		err := t.failed()
+		if err == nil {
+			err = last()
+		}
+		if err != nil {
 			t.undo()
 			return err
 		}
@@ -201,15 +223,19 @@ func (t *tx) Commit(ctx context.Context, c core.Completion, undoRows bool) error
 	})
 }
 
-// record writes the answer into the transaction. Whatever fails here, nothing has been committed.
-func (t *tx) record(ctx context.Context, c core.Completion, undoRows bool) error {
-	retryable, lost := t.conn.failure()
-	switch {
+// failed tells of what the handler's statements have run into.
+func (t *tx) failed() error {
+	switch retryable, lost := t.conn.failure(); {
 	case retryable != nil:
 		return fmt.Errorf("%w: %w", core.ErrRetryable, retryable)
 	case lost != nil:
 		return fmt.Errorf("%w: %w", core.ErrAborted, lost)
 	}
+	return nil
+}
+
+// record writes the answer into the transaction. Whatever fails here, nothing has been committed.
+func (t *tx) record(ctx context.Context, c core.Completion, undoRows bool) error {
 	args, err := completionArgs(c)
 	if err != nil {
 		return fmt.Errorf("%w: %w", core.ErrAborted, err)
@@ -301,16 +327,27 @@ func (t *tx) look(ctx context.Context) (committed, certain bool) {
 			}
 			locked = locked && !standby
 		}
-		rec, err := s.find(ctx, q, t.ticket.ID)
-		switch {
-		case err == nil && rec.Ticket == t.ticket && rec.Stored == core.Completed:
-			committed = true
-		case err == nil || errors.Is(err, core.ErrNotFound):
-			certain = locked
-		}
-		return nil
+		there, err := t.recorded(ctx, q)
+		committed, certain = there, err == nil && locked
+		return err
 	})
 	return committed && lockErr == nil, certain && lockErr == nil
+}
+
+// recorded reports whether what this transaction records is there.
+func (t *tx) recorded(ctx context.Context, q querier) (bool, error) {
+	if t.step != nil {
+		step, err := t.store.stepAt(ctx, q, t.ticket.ID, t.step.Seq)
+		if errors.Is(err, core.ErrNotFound) {
+			return false, nil
+		}
+		return step.Finished && step.Fence == t.ticket.Fence, err
+	}
+	rec, err := t.store.find(ctx, q, t.ticket.ID)
+	if errors.Is(err, core.ErrNotFound) {
+		return false, nil
+	}
+	return rec.Ticket == t.ticket && rec.Stored == core.Completed, err
 }
 
 type txKey struct{}

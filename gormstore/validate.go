@@ -15,6 +15,7 @@ var recordTables = map[string][]string{
 	"idempotency_record": {"id", "scope", "owner", "fence", "state", "recovery", "method", "route", "hash_version",
 		"command_hash", "created_at", "lease_until", "deadline_at", "expires_at", "purge_at", "status", "partial",
 		"answer_encoding", "headers", "body"},
+	"idempotency_step": {"record_id", "seq", "name", "kind", "state", "fence", "started_at", "encoding", "result"},
 	"idempotency_settlement": {"seq", "record_id", "settled_at", "settled_by", "reason", "before_fence", "before_state",
 		"after_fence", "after_state", "after_status"},
 }
@@ -114,7 +115,8 @@ func (i inspector) postgres(ctx context.Context) []error {
 			"given; set it to on, for the database or the role at least"))
 	}
 	unlogged, err := i.texts(ctx, `SELECT relname FROM pg_class
-WHERE oid IN (to_regclass('idempotency_record'), to_regclass('idempotency_settlement')) AND relpersistence <> 'p'`)
+WHERE oid IN (to_regclass('idempotency_record'), to_regclass('idempotency_step'),
+	to_regclass('idempotency_settlement')) AND relpersistence <> 'p'`)
 	if err != nil {
 		return append(errs, err)
 	}

@@ -1,0 +1,54 @@
+package core
+
+import (
+	"context"
+	"errors"
+)
+
+// stepsOf begins the sequence of a Resume attempt: after the steps of the attempts before it, which a first attempt
+// need not ask for.
+func (m *Module) stepsOf(ctx context.Context, rec Record) (*steps, error) {
+	s := &steps{}
+	if rec.Fence == 1 {
+		return s, nil
+	}
+	var err error
+	s.recorded, err = m.cfg.Store.(Stepper).Steps(ctx, rec.ID) // New has refused any other store
+	return s, err
+}
+
+// endResume ends a Resume attempt. What did not end well is left to the next repeat, which goes on after the last
+// finished step; what cannot go on is parked.
+func (a *Attempt) endResume(v verdict) *Reply {
+	s := a.steps.over()
+	status := a.capture.finalStatus()
+	switch {
+	case s.unknown, v == free && s.providerFinished: // NotApplied is refused after a finished provider step
+		if v == free {
+			a.observe(Event{Kind: EventNotAppliedRefused, Status: status})
+		}
+		a.endPark(fail)
+		return a.refuse(outcomeUnknown(a.ticket.ID))
+	case v == fail:
+		a.yield(nil)
+		return a.capture.reply()
+	case s.changed:
+		a.yield(ErrStepsChanged)
+		return a.refuse(NewProblem(CodeStepsChanged, "the handler takes other steps than before; nothing was recorded"))
+	case v == record && status >= 400 && s.unfinished:
+		a.yield(nil) // whether the step took effect is not known, and so a refusal is not final
+		return a.capture.reply()
+	}
+	return a.endPark(v)
+}
+
+// yield ends the lease, so that the next repeat goes on at once. If that fails, the lease runs out by itself.
+func (a *Attempt) yield(cause error) {
+	a.lease.stop()
+	err := a.confirm(func(ctx context.Context) error { return a.m.cfg.Store.Renew(ctx, a.ticket, 0) })
+	if errors.Is(err, ErrStale) {
+		a.observe(Event{Kind: EventStale, Status: a.capture.finalStatus()})
+		return
+	}
+	a.observe(Event{Kind: EventYielded, Status: a.capture.finalStatus(), Err: errors.Join(cause, err)})
+}

@@ -1,0 +1,277 @@
+package core
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Errors of steps, to be compared with [errors.Is]. A handler that gets one returns it, or a 5xx.
+var (
+	// ErrStepsChanged: the handler takes other steps than the attempt before it did: fewer, or others, or in another
+	// order. Nothing is recorded; a handler that takes the old steps again goes on.
+	ErrStepsChanged = errors.New("idem: the steps are not those of the attempt before; a handler must take the same steps " +
+		"in the same order until its operations have ended")
+	// ErrStepUnknown: a provider step was called before, its outcome is not known, and it may not be called again. The
+	// operation is parked.
+	ErrStepUnknown = errors.New("idem: a provider step has begun before and cannot be repeated; the operation is parked")
+)
+
+// MaxStepResult is the largest recorded result of a step, in bytes of JSON: 64 KiB.
+const MaxStepResult = 64 << 10
+
+// StepKind says where the effect of a step is.
+type StepKind uint8
+
+// The kinds of steps.
+const (
+	DatabaseStep StepKind = iota + 1 // rows, which commit together with the step
+	ProviderStep                     // a call to somebody else
+)
+
+// StepRecord is a step as a [Stepper] keeps it.
+type StepRecord struct {
+	Seq      int // its place among the steps of the operation, from 0
+	Name     string
+	Kind     StepKind
+	Finished bool
+	Result   []byte // JSON; set once it is finished
+
+	Fence     int64     // of the attempt that started it first
+	StartedAt time.Time // when that was
+	Now       time.Time // the store's clock when this was read
+}
+
+// Stepper is a Store that keeps the steps of Resume attempts. Only on such a store can a policy ask for Resume.
+type Stepper interface {
+	Store
+
+	// Steps returns the steps of a record in their order. Where the key was free in between, they are those since.
+	Steps(ctx context.Context, id ID) ([]StepRecord, error)
+
+	// StartStep records that a provider step is about to be called, and returns it as it stands there with the store's
+	// clock: one that was started before keeps its fence, its start and its result. ErrStale if t is not current;
+	// ErrStepsChanged where a step of another name or kind stands there.
+	StartStep(ctx context.Context, t Ticket, s StepRecord) (StepRecord, error)
+
+	// FinishStep records the result of a step that was started. Finishing again is nil, and the first result stands.
+	// ErrStale if t is not current. An expired lease is no obstacle.
+	FinishStep(ctx context.Context, t Ticket, s StepRecord) error
+}
+
+// StepOption changes how a provider step is repeated.
+type StepOption func(*stepOptions)
+
+type stepOptions struct{ dedup time.Duration }
+
+// Dedup declares that the provider recognises a repeated call by the key of [StepKey], for d after the first one.
+// Within d an unfinished step is called again by the next attempt; after it, and without the declaration, the
+// operation is parked. There is no default: it is the provider's promise, not ours. Take off what clocks and
+// delays may cost, 23 h of a promised day for instance.
+func Dedup(d time.Duration) StepOption { return func(o *stepOptions) { o.dedup = d } }
+
+// Step runs a provider call as a step of a Resume attempt, once: its result is recorded, and handed back by later
+// attempts without running fn. The result goes through JSON in the first attempt too, so that one that does not
+// survive is found by the first test.
+//
+// An error of fn means that the step is unfinished: whether the call took effect is not known. A refusal of the
+// provider is a result, not an error. fn finds the key for the provider in [StepKey].
+//
+// Names are unique within an attempt, and steps follow each other: a second step of the same name, or one that begins
+// in another goroutine while one is under way, is an error before anything runs. Errors: those of fn;
+// ErrStepsChanged; ErrStepUnknown; ErrStale after a takeover; any other means that the store did not answer.
+func Step[T any](ctx context.Context, name string, fn func(ctx context.Context) (T, error), opts ...StepOption) (T, error) {
+	var options stepOptions
+	for _, opt := range opts {
+		opt(&options)
+	}
+	var result T
+	encoded, err := runStep(ctx, name, ProviderStep, func(a *Attempt, s StepRecord) ([]byte, error) {
+		return a.callProvider(ctx, s, options, func(ctx context.Context) ([]byte, error) {
+			value, err := fn(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return EncodeResult(name, value)
+		})
+	})
+	if err != nil {
+		return result, err
+	}
+	return result, json.Unmarshal(encoded, &result)
+}
+
+// StepDo is [Step] for a call without a result.
+func StepDo(ctx context.Context, name string, fn func(ctx context.Context) error, opts ...StepOption) error {
+	_, err := Step(ctx, name, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) }, opts...)
+	return err
+}
+
+// EncodeResult encodes the result of a step, for packages that bring a kind of database step. The error names the
+// step where the result is no JSON, or above [MaxStepResult].
+func EncodeResult(name string, value any) ([]byte, error) {
+	encoded, err := json.Marshal(value)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("idem: step %q: its result cannot be recorded: %w", name, err)
+	case len(encoded) > MaxStepResult:
+		return nil, fmt.Errorf("idem: step %q: its result has %d bytes of JSON, %d are allowed", name, len(encoded),
+			MaxStepResult)
+	}
+	return encoded, nil
+}
+
+// RunDatabaseStep is for packages of stores, which bring a step whose rows commit with its record: gormstore.Step. run
+// is called where the step has to be taken; it commits both, and returns the encoded result. The bytes returned are
+// those of the record.
+func RunDatabaseStep(ctx context.Context, name string,
+	run func(store Store, t Ticket, s StepRecord) ([]byte, error),
+) ([]byte, error) {
+	return runStep(ctx, name, DatabaseStep, func(a *Attempt, s StepRecord) ([]byte, error) {
+		return run(a.m.cfg.Store, a.ticket, s)
+	})
+}
+
+type stepKey struct{}
+
+// StepKey returns the key for the provider in a provider step: derived from the record and the step's name, and so the
+// same in every attempt. false outside a provider step.
+func StepKey(ctx context.Context) (DerivedKey, bool) {
+	key, ok := ctx.Value(stepKey{}).(DerivedKey)
+	return key, ok
+}
+
+// steps is where a Resume attempt is in its sequence.
+type steps struct {
+	mu       sync.Mutex
+	recorded []StepRecord // by the attempts before
+	next     int
+	names    map[string]bool
+	busy     bool
+
+	// What the end of the attempt asks.
+	changed          bool // the sequence is not that of before
+	unknown          bool // parked by ErrStepUnknown
+	unfinished       bool // a step has failed
+	providerFinished bool
+}
+
+// enter admits the next step. A nil record comes with the error.
+func (s *steps) enter(name string, kind StepKind) (StepRecord, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case name == "":
+		return StepRecord{}, false, errors.New("idem: a step needs a name")
+	case s.busy:
+		return StepRecord{}, false, fmt.Errorf("idem: step %q begins while another step is under way; steps follow each "+
+			"other, in one goroutine", name)
+	case s.names[name]:
+		return StepRecord{}, false, fmt.Errorf("idem: two steps are called %q; name each", name)
+	case s.changed:
+		return StepRecord{}, false, fmt.Errorf("step %q: %w", name, ErrStepsChanged)
+	}
+	if s.names == nil {
+		s.names = make(map[string]bool, 4)
+	}
+	s.names[name] = true
+	step := StepRecord{Seq: s.next, Name: name, Kind: kind}
+	if s.next < len(s.recorded) {
+		before := s.recorded[s.next]
+		if before.Name != name || before.Kind != kind {
+			s.changed = true
+			return StepRecord{}, false, fmt.Errorf("step %q, where %q was: %w", name, before.Name, ErrStepsChanged)
+		}
+		step = before
+	}
+	s.next++
+	s.busy = !step.Finished
+	return step, step.Finished, nil
+}
+
+// leave notes how a step ended.
+func (s *steps) leave(kind StepKind, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy = false
+	switch {
+	case errors.Is(err, ErrStepsChanged):
+		s.changed = true
+	case errors.Is(err, ErrStepUnknown):
+		s.unknown = true
+	case err != nil:
+		s.unfinished = true
+	case kind == ProviderStep:
+		s.providerFinished = true
+	}
+}
+
+// over reports, at the end of the attempt, whether the handler left out steps that were taken before.
+func (s *steps) over() *steps {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next < len(s.recorded) {
+		s.changed = true
+	}
+	return &steps{changed: s.changed, unknown: s.unknown, unfinished: s.unfinished || s.busy,
+		providerFinished: s.providerFinished}
+}
+
+func runStep(ctx context.Context, name string, kind StepKind,
+	run func(a *Attempt, s StepRecord) ([]byte, error),
+) ([]byte, error) {
+	a := attemptFrom(ctx)
+	if a == nil || a.steps == nil {
+		return nil, fmt.Errorf("idem: step %q: this context belongs to no Resume attempt; pass the context of the handler's "+
+			"request, on a route whose policy says core.Resume", name)
+	}
+	step, finished, err := a.steps.enter(name, kind)
+	if err != nil {
+		return nil, err
+	}
+	if finished {
+		a.steps.leave(kind, nil)
+		return step.Result, nil
+	}
+	err = errors.New("the step panicked")
+	defer func() { a.steps.leave(kind, err) }()
+	if cause := context.Cause(a.ctx); cause != nil {
+		err = cause // no step begins after the deadline or a lost lease
+		return nil, err
+	}
+	var result []byte
+	result, err = run(a, step)
+	return result, err
+}
+
+// callProvider records the start, calls, and records the result.
+func (a *Attempt) callProvider(ctx context.Context, s StepRecord, o stepOptions,
+	call func(ctx context.Context) ([]byte, error),
+) ([]byte, error) {
+	store := a.m.cfg.Store.(Stepper) // New has refused any other store
+	var started StepRecord
+	err := a.confirm(func(ctx context.Context) (err error) {
+		started, err = store.StartStep(ctx, a.ticket, s)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case started.Finished: // by an attempt that was slower than this one thought
+		return started.Result, nil
+	case started.Fence != a.ticket.Fence && !started.Now.Before(started.StartedAt.Add(o.dedup)):
+		return nil, fmt.Errorf("step %q: %w", s.Name, ErrStepUnknown)
+	}
+	result, err := call(context.WithValue(ctx, stepKey{}, DeriveKey(a.ticket.ID, s.Name)))
+	if err != nil {
+		return nil, err
+	}
+	s.Result = result
+	if err := a.confirm(func(ctx context.Context) error { return store.FinishStep(ctx, a.ticket, s) }); err != nil {
+		return nil, err
+	}
+	return result, nil
+}

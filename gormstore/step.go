@@ -1,0 +1,263 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+)
+
+var _ core.Stepper = (*Store)(nil)
+
+// Step runs rows of the app's database as a step of a Resume attempt, once: what fn writes through tx commits together
+// with the step's record and result, and later attempts get the result without running fn. The last statement before
+// COMMIT proves that the attempt still owns its operation, so that a stale attempt leaves no rows (X-2).
+//
+// An error of fn rolls back: the step is unfinished. The result goes through JSON, in the first attempt too. Names are
+// unique within an attempt, and steps follow each other; see [core.Step]. Errors: those of fn; core.ErrStale after a
+// takeover; core.ErrStepsChanged; core.ErrRetryable, core.ErrAborted and core.ErrUnconfirmed from the end of the
+// transaction. A handler returns them, or a 5xx: the next repeat goes on here.
+func Step[T any](ctx context.Context, name string, fn func(tx *gorm.DB) (T, error)) (T, error) {
+	var result T
+	encoded, err := core.RunDatabaseStep(ctx, name, func(store core.Store, t core.Ticket, s core.StepRecord) ([]byte, error) {
+		own, ok := store.(*Store)
+		if !ok {
+			return nil, fmt.Errorf("idem: gormstore.Step: the module's store is a %T; a database step commits with its record, "+
+				"so both must be in the same database", store)
+		}
+		return own.runStep(ctx, t, s, func(tx *gorm.DB) ([]byte, error) {
+			value, err := fn(tx)
+			if err != nil {
+				return nil, err
+			}
+			return core.EncodeResult(name, value)
+		})
+	})
+	if err != nil {
+		return result, err
+	}
+	return result, json.Unmarshal(encoded, &result)
+}
+
+// StepDo is [Step] for rows without a result.
+func StepDo(ctx context.Context, name string, fn func(tx *gorm.DB) error) error {
+	_, err := Step(ctx, name, func(tx *gorm.DB) (struct{}, error) { return struct{}{}, fn(tx) })
+	return err
+}
+
+// runStep runs work in a transaction that ends with the record of the step.
+func (s *Store) runStep(ctx context.Context, ticket core.Ticket, step core.StepRecord,
+	work func(tx *gorm.DB) ([]byte, error),
+) (result []byte, err error) {
+	if err := s.enterAttempt(ctx); err != nil {
+		return nil, err
+	}
+	t, err := s.beginStep(ctx, ticket, step)
+	if err != nil {
+		s.leaveAttempt()
+		return nil, err
+	}
+	defer func() { _ = t.Rollback() }() // an error, a panic; does nothing after the end
+
+	// The deadline and a lost lease end the transaction even where fn does not look at its context.
+	stop := context.AfterFunc(ctx, func() { _ = t.Rollback() })
+	defer stop()
+	bound := t.Bind(ctx)
+	if result, err = work(bindingFrom(bound).gorm.WithContext(bound)); err != nil {
+		return nil, err
+	}
+	if !stop() {
+		return nil, context.Cause(ctx)
+	}
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepPatience)
+	defer cancel()
+	err = t.finish(patience, func() error { return t.recordStep(patience, result) })
+	if err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// stepPatience is how long the end of a step's transaction is waited for.
+const stepPatience = 10 * time.Second
+
+func (s *Store) beginStep(ctx context.Context, ticket core.Ticket, step core.StepRecord) (*tx, error) {
+	own, err := s.pool.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = own.ExecContext(ctx, s.dialect.begin); err == nil && s.dialect == sqlite {
+		// It shows whether the transaction is still there: see tx.alive. recordStep replaces it.
+		_, err = s.exec(ctx, own, `INSERT INTO idempotency_step (record_id, seq, name, kind, state, fence, started_at)
+VALUES ($1, $2, $3, 1, 1, $4, {now})`, ticket.ID[:], step.Seq, step.Name, ticket.Fence)
+	}
+	if err != nil {
+		rollback(own)
+		return nil, err
+	}
+	return s.newTx(own, ticket, &step), nil
+}
+
+// recordStep is the last statement of a step's transaction.
+func (t *tx) recordStep(ctx context.Context, result []byte) error {
+	args := []any{t.step.Seq, t.step.Name, result}
+	if t.store.dialect == sqlite {
+		if _, err := t.conn.sql.ExecContext(ctx, "DELETE FROM idempotency_step WHERE record_id = ? AND seq = ? AND state = 1",
+			t.ticket.ID[:], t.step.Seq); err != nil {
+			return notCommitted(err)
+		}
+	}
+	n, err := t.store.asOwner(ctx, t.conn.sql, t.ticket, withLockedOwn, recordStep, args...)
+	switch {
+	case err != nil:
+		return notCommitted(err)
+	case n != 1:
+		return core.ErrStale
+	}
+	return nil
+}
+
+// asOwner runs a statement of a step together with the proof of ownership, and returns how many rows it changed: 0
+// also where t does not own the record any more.
+func (s *Store) asOwner(ctx context.Context, q querier, t core.Ticket, with, statement string, args ...any) (int64, error) {
+	args = append(ownedBy(t), args...)
+	if s.dialect == postgres {
+		if with == withLockedOwn {
+			space, key := lockKey(t.ID)
+			args = append(args, space, key)
+		}
+		return s.exec(ctx, q, with+statement, args...)
+	}
+	if n, err := s.exec(ctx, q, own, ownedBy(t)...); err != nil || n == 0 {
+		return 0, err
+	}
+	return s.exec(ctx, q, statement, args...)
+}
+
+// stepWrite runs a statement of a provider step: one statement on PostgreSQL, a transaction on SQLite.
+func (s *Store) stepWrite(ctx context.Context, fn func(q querier) error) error {
+	if s.dialect == postgres {
+		return s.write(ctx, fn)
+	}
+	return s.inTx(ctx, fn)
+}
+
+// StartStep implements [core.Stepper].
+func (s *Store) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
+	var started core.StepRecord
+	err := s.stepWrite(ctx, func(q querier) error {
+		n, err := s.asOwner(ctx, q, t, withOwn, startStep, step.Seq, step.Name, int64(step.Kind))
+		if err != nil {
+			return err
+		}
+		if n == 1 {
+			// Just started: neither its window nor its result is asked for.
+			started = step
+			started.Fence = t.Fence
+			return nil
+		}
+		if err := s.mustOwn(ctx, q, t); err != nil {
+			return err
+		}
+		started, err = s.stepAt(ctx, q, t.ID, step.Seq)
+		if err == nil && (started.Name != step.Name || started.Kind != step.Kind) {
+			return core.ErrStepsChanged
+		}
+		return err
+	})
+	return started, err
+}
+
+// FinishStep implements [core.Stepper].
+func (s *Store) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
+	return s.stepWrite(ctx, func(q querier) error {
+		n, err := s.asOwner(ctx, q, t, withOwn, finishStep, step.Seq, step.Result)
+		if err != nil || n == 1 {
+			return err
+		}
+		if err := s.mustOwn(ctx, q, t); err != nil {
+			return err
+		}
+		there, err := s.stepAt(ctx, q, t.ID, step.Seq)
+		if err == nil && !there.Finished {
+			err = core.ErrStale // taken over and given back in between
+		}
+		return err
+	})
+}
+
+// mustOwn returns ErrStale unless t is current.
+func (s *Store) mustOwn(ctx context.Context, q querier, t core.Ticket) error {
+	rec, err := s.find(ctx, q, t.ID)
+	switch {
+	case errors.Is(err, core.ErrNotFound):
+		return core.ErrStale
+	case err != nil:
+		return err
+	case rec.Ticket != t || rec.Stored != core.Running:
+		return core.ErrStale
+	}
+	return nil
+}
+
+// Steps implements [core.Stepper].
+func (s *Store) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+	var steps []core.StepRecord
+	err := retry(ctx, func() error {
+		steps = nil
+		rows, err := s.pool.QueryContext(ctx, s.dialect.sql(stepsOf), id[:])
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		for rows.Next() {
+			step, err := scanStep(rows.Scan)
+			if err != nil {
+				return err
+			}
+			steps = append(steps, step)
+		}
+		return rows.Err()
+	})
+	return steps, err
+}
+
+func (s *Store) stepAt(ctx context.Context, q querier, id core.ID, seq int) (core.StepRecord, error) {
+	step, err := scanStep(q.QueryRowContext(ctx, s.dialect.sql(stepAt), id[:], seq).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = core.ErrNotFound
+	}
+	return step, err
+}
+
+func scanStep(scan func(...any) error) (core.StepRecord, error) {
+	var step core.StepRecord
+	var now, started instant
+	var kind, state, encoding int16
+	err := scan(&now, &step.Seq, &step.Name, &kind, &state, &step.Fence, &started, &encoding, &step.Result)
+	if err != nil {
+		return core.StepRecord{}, err
+	}
+	if encoding != plain {
+		return core.StepRecord{}, fmt.Errorf("idem: gormstore: a step has the encoding %d of a newer release", encoding)
+	}
+	step.Kind, step.Finished = core.StepKind(kind), state == 2 //nolint:gosec // written by this package
+	step.StartedAt, step.Now = started.Time, now.Time
+	return step, nil
+}
+
+// forgetSteps takes away the steps of a record that is about to be taken over as free. A record that is resumed keeps
+// them.
+func (s *Store) forgetSteps(ctx context.Context, q querier, rec core.Record) error {
+	if rec.Recovery != core.Resume || rec.State() != core.Free {
+		return nil
+	}
+	_, err := s.exec(ctx, q, forgetSteps, rec.ID[:], rec.Fence)
+	return err
+}
