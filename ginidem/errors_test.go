@@ -124,6 +124,20 @@ func TestUnrenderedErrors(t *testing.T) {
 	}
 }
 
+// A renderer writes to the recording, whatever writer inner middleware has left in its place.
+func TestRendererBehindInnerWriter(t *testing.T) {
+	r := gin.New()
+	r.POST("/v1/pay", ginidem.JWTGuard(newVerifier(t)),
+		ginidem.Money(newModule(t, core.Config{}), ginidem.WithErrorRenderer(renderErrors)),
+		func(c *gin.Context) { c.Writer = closedWriter{c.Writer} },
+		func(c *gin.Context) { _ = c.Error(errDeclined) })
+	require.Equal(t, `{"error":"declined"}`, serve(t, r).requireReplay(call{}).body)
+}
+
+type closedWriter struct{ gin.ResponseWriter }
+
+func (closedWriter) Write([]byte) (int, error) { return 0, errors.New("closed") }
+
 // A renderer that writes nothing has rendered nothing.
 func TestSilentRenderer(t *testing.T) {
 	r := gin.New()
@@ -167,6 +181,7 @@ func TestOuterContext(t *testing.T) {
 func TestSealed(t *testing.T) {
 	r := gin.New()
 	r.Use(func(c *gin.Context) {
+		own := c.Writer
 		c.Next()
 		if len(c.Errors) == 0 {
 			return
@@ -175,6 +190,7 @@ func TestSealed(t *testing.T) {
 		assert.Equal(t, 3, c.Writer.Size())
 		assert.True(t, c.Writer.Written())
 		c.Header("Content-Type", "text/plain")
+		assert.Equal(t, "application/json; charset=utf-8", own.Header().Get("Content-Type"), "for a writer that sends later")
 		c.Status(http.StatusTeapot)
 		c.Writer.WriteHeaderNow()
 		for _, s := range []string{"more", "and more"} {

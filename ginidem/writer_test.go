@@ -131,6 +131,7 @@ func TestStreaming(t *testing.T) {
 		runs.Add(1)
 		c.Header("Location", "/v1/payments/1")
 		c.Status(http.StatusCreated)
+		c.Writer.Flush()
 		c.Stream(func(w io.Writer) bool {
 			_, _ = io.WriteString(w, "first ")
 			return false
