@@ -220,8 +220,14 @@ func (a *Attempt) notRecorded(err error) *Reply {
 	a.observe(Event{Kind: EventStale, Status: a.capture.finalStatus()})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.m.cfg.ClaimTimeout)
 	defer cancel()
-	if rec, err := a.m.cfg.Store.Find(ctx, a.ticket.ID); err == nil && rec.State() == Completed {
-		return a.m.replay(a.request, a.admission, rec)
+	if rec, err := a.m.cfg.Store.Find(ctx, a.ticket.ID); err == nil {
+		// The key may have been freed and used for another command since: what is there now is not always ours.
+		switch problem := a.m.repeatProblem(ctx, a.admission, Claimed{Record: rec}); {
+		case problem == nil:
+			return a.m.replay(a.request, a.admission, rec)
+		case problem.Code == CodeResponseNotReplayable:
+			return a.refuse(problem)
+		}
 	}
 	return a.refuse(outcomeUnknown(a.ticket.ID))
 }

@@ -1,0 +1,70 @@
+package core_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+// late is a policy whose attempts can be settled after a second.
+var late = core.Policy{Recovery: core.Park, Lease: time.Second, Deadline: time.Second, Streaming: true, MaxAnswer: 100}
+
+// outlived runs handler in an attempt that has outlived its lease and deadline, so that it can be settled.
+func outlived(handler http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(5 * time.Second)
+		handler(w, r)
+	}
+}
+
+// settle settles the operation of alice's key as not applied, or as applied with an answer.
+func (a *app) settle(key string, answer *core.Answer) {
+	a.t.Helper()
+	d := core.Decision{Applied: answer != nil, Answer: answer, Who: "op", Why: "asked the provider"}
+	_, err := a.module.Settle(a.t.Context(), core.RecordID(alice, key), d)
+	require.NoError(a.t, err)
+}
+
+// The key is free after the settlement; whoever uses it next is not the owner that wakes up late.
+//
+// CONTRACT X-2, M-1
+func TestLateOwnerNeverGetsTheAnswerToAnotherCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: late}, nil)
+		a.handler = outlived(func(w http.ResponseWriter, r *http.Request) {
+			a.settle("k-1", nil)
+			a.handler = created
+			require.Equal(t, http.StatusCreated, a.post("k-1", `{"another":"command"}`).Code)
+			w.WriteHeader(http.StatusAccepted)
+		})
+		w := a.post("k-1", `{}`)
+		requireProblem(t, w, http.StatusConflict, core.CodeOutcomeUnknown)
+		require.Empty(t, w.Header().Get("Location"))
+	})
+}
+
+// CONTRACT X-2, R-4
+func TestLateOwnerOfAnAnswerThatWasNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: late}, nil)
+		a.handler = outlived(func(w http.ResponseWriter, r *http.Request) {
+			a.settle("k-1", nil)
+			a.handler = func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Location", "/v1/payments/2")
+				w.WriteHeader(http.StatusCreated)
+				_, _ = w.Write([]byte(strings.Repeat("x", 101)))
+			}
+			require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+			w.WriteHeader(http.StatusAccepted)
+		})
+		w := a.post("k-1", `{}`)
+		requireProblem(t, w, http.StatusConflict, core.CodeResponseNotReplayable)
+		require.Contains(t, w.Body.String(), `"answer_location":"/v1/payments/2"`)
+	})
+}
