@@ -177,11 +177,14 @@ func (a *Attempt) endPark(v verdict) *Reply {
 		a.observe(Event{Kind: EventFreed, Status: reply.Status})
 		return reply
 	case fail:
-		// The lease running out says the same, later: an error here changes nothing for the client.
-		if err := a.confirm(func(ctx context.Context) error { return store.Park(ctx, a.ticket) }); err != nil {
+		kind := EventUnknown
+		switch err := a.confirm(func(ctx context.Context) error { return store.Park(ctx, a.ticket) }); {
+		case errors.Is(err, ErrStale):
+			kind = EventStale // settled meanwhile, a repeat gets to know how
+		case err != nil: // the lease running out says the same, later
 			a.observe(Event{Kind: EventFailed, Err: err})
 		}
-		a.observe(Event{Kind: EventUnknown, Status: reply.Status})
+		a.observe(Event{Kind: kind, Status: reply.Status})
 		reply.result = resultUnknown
 		return reply
 	}

@@ -68,3 +68,20 @@ func TestLateOwnerOfAnAnswerThatWasNotKept(t *testing.T) {
 		require.Contains(t, w.Body.String(), `"answer_location":"/v1/payments/2"`)
 	})
 }
+
+// CONTRACT X-2
+func TestLateOwnerThatFailedIsToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: late}, nil)
+		a.handler = outlived(func(w http.ResponseWriter, _ *http.Request) {
+			a.settle("k-1", &core.Answer{Status: 202, Body: []byte("settled")})
+			w.WriteHeader(http.StatusBadGateway)
+		})
+		w := a.post("k-1", `{}`)
+		require.Equal(t, http.StatusBadGateway, w.Code)
+		require.Equal(t, "unknown", w.Header().Get("Idempotency-Result"))
+		require.Contains(t, a.kinds(), core.EventStale)
+		require.NotContains(t, a.kinds(), core.EventUnknown, "it needs no settlement any more")
+		require.Equal(t, "settled", a.post("k-1", `{}`).Body.String())
+	})
+}
