@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -53,9 +54,7 @@ func (p *Process) Try(ctx context.Context, r Request) (Response, error) {
 	if r.Body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	for name, values := range r.Header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, r.Header)
 	response, err := client.Do(request)
 	if err != nil {
 		return Response{}, err

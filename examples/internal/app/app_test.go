@@ -19,7 +19,9 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "127.0.0.1:8080", s.Addr)
 	require.Equal(t, "SQLite file idem-example.db", s.Database.String())
-	require.Equal(t, []time.Duration{30 * time.Second, time.Minute, 72 * time.Hour}, []time.Duration{s.Lease, s.Deadline, s.Retention})
+	require.Equal(t, 30*time.Second, s.Lease)
+	require.Equal(t, time.Minute, s.Deadline)
+	require.Equal(t, 72*time.Hour, s.Retention)
 	require.False(t, s.Unsafe)
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
 
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -53,6 +54,47 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	_, err = address.Open(t.Context(), 4)
 	require.ErrorContains(t, err, "open the PostgreSQL")
 	require.NotContains(t, err.Error(), "hunter2")
+}
+
+func TestIsUnavailable(t *testing.T) {
+	// PostgreSQL: nobody listens; the server ends the connection; a wrong statement.
+	nowhere, err := Parse("postgres://user@127.0.0.1:1/db")
+	require.NoError(t, err)
+	_, err = nowhere.Open(t.Context(), 1)
+	require.True(t, IsUnavailable(err), err)
+
+	address, err := Parse(pgtest.URL(t))
+	require.NoError(t, err)
+	db, err := address.Open(t.Context(), 1)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, Close(db)) })
+	err = db.Exec("SELECT pg_terminate_backend(pg_backend_pid())").Error
+	require.Error(t, err)
+	require.True(t, IsUnavailable(err), err)
+	err = db.Exec("SELECT 1/0").Error
+	require.Error(t, err)
+	require.False(t, IsUnavailable(err), err)
+
+	// SQLite: another writer; a wrong statement.
+	address, err = Parse("sqlite:" + filepath.Join(t.TempDir(), "busy.db"))
+	require.NoError(t, err)
+	db, err = address.Open(t.Context(), 2)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, Close(db)) })
+	require.NoError(t, db.Exec("CREATE TABLE things (name text)").Error)
+	require.NoError(t, db.Transaction(func(writer *gorm.DB) error {
+		require.NoError(t, writer.Exec("INSERT INTO things VALUES ('a')").Error)
+		require.NoError(t, db.Connection(func(other *gorm.DB) error {
+			require.NoError(t, other.Exec("PRAGMA busy_timeout = 0").Error)
+			err := other.Exec("INSERT INTO things VALUES ('b')").Error
+			require.True(t, IsUnavailable(err), err)
+			return nil
+		}))
+		return nil
+	}))
+	err = db.Exec("INSERT INTO nowhere VALUES (1)").Error
+	require.Error(t, err)
+	require.False(t, IsUnavailable(err), err)
 }
 
 // thing is a table of the test.

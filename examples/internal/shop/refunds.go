@@ -44,7 +44,9 @@ func (s *Shop) ReserveRefund(tx *gorm.DB, p core.Principal, paymentID string, in
 	if err != nil {
 		return nil, err
 	}
-	refund := &Refund{ID: newID("ref"), PaymentID: payment.ID, Status: refundReserved, Amount: in.Amount, Currency: payment.Currency}
+	refund := &Refund{
+		ID: newID("ref"), PaymentID: payment.ID, Status: refundReserved, Amount: in.Amount, Currency: payment.Currency,
+	}
 	created, err := gormstore.CreateOnce(tx, refund)
 	if err != nil || !created {
 		return refund, err

@@ -46,13 +46,7 @@ func checkAvailable(ctx context.Context, method string) error {
 func (s *Shop) strike(ctx context.Context, method string) error {
 	switch method {
 	case MethodSlow:
-		timer := time.NewTimer(s.slow)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done(): // the attempt's deadline, or its lost lease: never the client going away
-			return ErrInterrupted
-		}
+		return pause(ctx, s.slow)
 	case MethodError:
 		return ErrSimulated
 	case MethodPanic:
@@ -64,4 +58,16 @@ func (s *Shop) strike(ctx context.Context, method string) error {
 		os.Exit(137) // as kill -9: nothing deferred runs, no COMMIT and no ROLLBACK is sent
 	}
 	return nil
+}
+
+// pause lasts for d, or until the attempt's deadline or the loss of its lease: never until the client goes away.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ErrInterrupted
+	}
 }

@@ -28,12 +28,13 @@ func instances(t *testing.T, program string) {
 		return
 	}
 	for round := range 10 {
+		pay := post(apps[0], customer, "/v1/payments", fmt.Sprint("k", round), payment("1.00", "pm_ok"))
 		answers := make([]apptest.Response, 32)
 		var group sync.WaitGroup
 		for i := range answers {
 			a := apps[i%len(apps)]
 			group.Go(func() {
-				answers[i], _ = a.Try(t.Context(), post(apps[0], customer, "/v1/payments", fmt.Sprint("k", round), payment("1.00", "pm_ok")))
+				answers[i], _ = a.Try(t.Context(), pay)
 			})
 		}
 		group.Wait()

@@ -26,7 +26,7 @@ func Decode(r *http.Request, v any) error {
 	}
 	decoder := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxBody))
 	err := decoder.Decode(v)
-	if err == nil && decoder.Decode(&struct{}{}) != io.EOF { //nolint:errorlint // exactly EOF: nothing behind the object
+	if err == nil && decoder.Decode(&struct{}{}) != io.EOF {
 		return fmt.Errorf("%w: something follows it", errMalformed)
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {

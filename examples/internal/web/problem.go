@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/auth19/idem/examples/internal/database"
 	"github.com/auth19/idem/examples/internal/shop"
 	"github.com/auth19/idem/gormstore"
 )
@@ -62,6 +63,9 @@ func ProblemOf(err error) Problem {
 		}
 	}
 	slog.Error("a request failed", "error", err)
+	if database.IsUnavailable(err) {
+		return NewProblem(http.StatusServiceUnavailable, "database_unavailable", "the database does not answer now; repeat later")
+	}
 	return NewProblem(http.StatusInternalServerError, "internal", "something went wrong; it is in the log")
 }
 

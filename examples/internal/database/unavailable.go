@@ -1,0 +1,28 @@
+package database
+
+import (
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/ncruces/go-sqlite3"
+)
+
+// IsUnavailable reports whether an error says that the database cannot work now, rather than that a statement is wrong:
+// no connection, or one that broke; a server that is short of resources or stops (SQLSTATE classes 08, 53 and 57); an
+// SQLite file that another writer keeps busy.
+func IsUnavailable(err error) bool {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return true
+	}
+	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return strings.HasPrefix(server.Code, "08") || strings.HasPrefix(server.Code, "53") || strings.HasPrefix(server.Code, "57")
+	}
+	return errors.Is(err, sqlite3.BUSY) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.ErrUnexpectedEOF)
+}
