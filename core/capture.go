@@ -3,6 +3,7 @@ package core
 import (
 	"bufio"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -153,21 +154,25 @@ func (c *Capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nil, nil, http.ErrNotSupported
 }
 
-// reply is the captured answer as it goes to the client: with all headers that the handler added or changed.
+// reply is the captured answer as it goes to the client: with all headers that the handler added or changed. Unless the
+// answer is streaming, the handler is done with its headers, and they become the reply's.
 func (c *Capture) reply() *Reply {
 	before := c.outer.Header()
-	r := &Reply{Status: c.finalStatus(), Header: make(http.Header, len(c.header)), Body: c.body}
-	for name, values := range c.header {
-		if name == "Content-Length" && !c.streaming {
-			continue // the whole body is here, and net/http counts it; a handler that counted wrongly would break it off
-		}
-		if len(values) > 0 && !slices.Equal(before[name], values) {
-			r.Header[name] = values
-		}
+	r := &Reply{Status: c.finalStatus(), Header: c.header, Body: c.body}
+	if c.streaming {
+		r.Header = maps.Clone(c.header)
+	} else {
+		// The whole body is here, and net/http counts it; a handler that counted wrongly would break it off.
+		delete(r.Header, "Content-Length")
 	}
 	for name := range before {
 		if len(c.header[name]) == 0 {
 			r.removed = append(r.removed, name)
+		}
+	}
+	for name, values := range r.Header {
+		if len(values) == 0 || slices.Equal(before[name], values) {
+			delete(r.Header, name)
 		}
 	}
 	return r
@@ -192,13 +197,12 @@ func (m *Module) recorded(c *Capture, r *Reply) Answer {
 		}
 		return a
 	}
-	a.Body = r.Body
-	for name, values := range r.Header {
-		if m.replays[name] {
-			if a.Header == nil {
-				a.Header = make(http.Header, 2)
-			}
-			a.Header[name] = values
+	a.Body, a.Header = r.Body, r.Header
+	for name := range r.Header {
+		if !m.replays[name] { // seldom: then the answer needs headers of its own
+			a.Header = maps.Clone(r.Header)
+			maps.DeleteFunc(a.Header, func(name string, _ []string) bool { return !m.replays[name] })
+			break
 		}
 	}
 	return a

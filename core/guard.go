@@ -19,7 +19,14 @@ type admission struct {
 	echo      []string // the key's header as it came, for the echo (M-3)
 	command   command
 	hash      CommandHash // in the current version
+	body      body        // for the handler
 }
+
+// body is a request body that is in memory.
+type body struct{ bytes.Reader }
+
+// Close implements [io.Closer]. The server closes the body that came in.
+func (*body) Close() error { return nil }
 
 type admissionKey struct{}
 
@@ -76,7 +83,8 @@ func (m *Module) Admit(r *http.Request, pattern string, p Principal) (*http.Requ
 		return nil, m.refuse(r, problem)
 	}
 	admitted := r.WithContext(a)
-	admitted.Body = io.NopCloser(bytes.NewReader(a.command.body))
+	a.body.Reset(a.command.body)
+	admitted.Body = &a.body
 	return admitted, nil
 }
 
@@ -123,19 +131,34 @@ func readBody(r *http.Request, limit int64) ([]byte, *Problem) {
 	if r.ContentLength > limit {
 		return nil, bodyTooLarge()
 	}
-	var buf bytes.Buffer
-	if r.ContentLength > 0 {
-		buf.Grow(int(r.ContentLength) + bytes.MinRead) // without the spare room ReadFrom grows once more to see EOF
+	if 0 < r.ContentLength && r.ContentLength <= readAtOnce {
+		whole := make([]byte, r.ContentLength)
+		if _, err := io.ReadFull(r.Body, whole); err != nil {
+			return nil, unreadable(err)
+		}
+		return whole, nil
 	}
+	var buf bytes.Buffer
 	_, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1))
-	var tooLarge *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge) || int64(buf.Len()) > limit:
-		return nil, bodyTooLarge()
 	case err != nil:
-		return nil, NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was run")
+		return nil, unreadable(err)
+	case int64(buf.Len()) > limit:
+		return nil, bodyTooLarge()
 	}
 	return buf.Bytes(), nil
+}
+
+// readAtOnce is the largest body that memory is taken for before it has come: a promise of a length costs a client
+// nothing.
+const readAtOnce = 64 << 10
+
+// unreadable is the problem of a body that could not be read to its end.
+func unreadable(err error) *Problem {
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge { // a cap of outer middleware
+		return bodyTooLarge()
+	}
+	return NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was run")
 }
 
 func bodyTooLarge() *Problem {
