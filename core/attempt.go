@@ -82,15 +82,12 @@ func (a *Attempt) Capture(w http.ResponseWriter) *Capture {
 }
 
 // Finish ends the attempt after its handler has returned: the answer is recorded, and only then returned to be sent
-// . A nil reply means that nothing is left to send: the answer has been streamed, or outer middleware renders it.
+// . A nil reply means that nothing is left to send: the answer has been streamed. Where outer middleware renders
+// the handler's error, the reply has nothing but a status: at least no success is told if there is no such middleware.
 func (a *Attempt) Finish() *Reply {
 	reply := a.end(false)
 	if reply == nil || a.capture.streaming {
 		return nil
-	}
-	if a.capture.unrendered {
-		// Outer middleware renders the error. If there is none, at least no success is told.
-		reply = &Reply{Status: http.StatusInternalServerError, result: reply.result}
 	}
 	reply.keyName, reply.key = a.m.cfg.Header, a.admission.echo
 	return reply
@@ -135,10 +132,10 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 		switch {
 		case errors.Is(err, ErrRetryable):
 			return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "a conflict in the database; nothing was applied")))
+		case c.overflow: // of a failure too: only a part of it is left
+			return a.refuse(NewProblem(CodeAnswerTooLarge, "the answer is above the cap of this route; nothing was applied"))
 		case v == free || v == fail:
 			return c.reply()
-		case c.overflow:
-			return a.refuse(NewProblem(CodeAnswerTooLarge, "the answer is above the cap of this route; nothing was applied"))
 		default:
 			return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "the deadline has passed; nothing was applied")))
 		}

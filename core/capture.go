@@ -116,7 +116,7 @@ func (c *Capture) grow(n int) error {
 		return http.ErrBodyNotAllowed
 	}
 	c.size += n
-	if c.streaming || len(c.body)+n <= c.limit {
+	if c.streaming || !c.overflow && len(c.body)+n <= c.limit {
 		return nil
 	}
 	c.overflow = true
@@ -157,6 +157,9 @@ func (c *Capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // reply is the captured answer as it goes to the client: with all headers that the handler added or changed. Unless the
 // answer is streaming, the handler is done with its headers, and they become the reply's.
 func (c *Capture) reply() *Reply {
+	if c.unrendered {
+		return &Reply{Status: http.StatusInternalServerError}
+	}
 	before := c.outer.Header()
 	r := &Reply{Status: c.finalStatus(), Header: c.header, Body: c.body}
 	if c.streaming {

@@ -1,0 +1,162 @@
+package core_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+// unrendered is what an adapter does with a handler's error that nobody inside the capture renders.
+func unrendered(w http.ResponseWriter, _ *http.Request) { w.(*core.Capture).Unrendered() }
+
+// writes answers with a status and n bytes, in pieces of a hundred.
+func writes(code, n int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(code)
+		for ; n > 0; n -= 100 {
+			_, _ = w.Write(make([]byte, min(n, 100)))
+		}
+	}
+}
+
+// tooLarge answers with a status and more than MaxAnswer, in pieces of which the last would fit again.
+func tooLarge(code int) http.HandlerFunc { return writes(code, 1050) }
+
+// serveOnce sends a command whose handler may panic, and returns what the client gets if nothing recovers it.
+func (a *app) serveOnce(key string) (w *httptest.ResponseRecorder, panicked any) {
+	a.t.Helper()
+	w = httptest.NewRecorder()
+	defer func() { panicked = recover() }()
+	r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody)
+	r.Header.Set("Idempotency-Key", key)
+	a.serve(w, r, alice)
+	return w, nil
+}
+
+// CONTRACT R-6, R-7, X-0, R-4
+func TestRollbackEndings(t *testing.T) {
+	notApplied := func(next http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { core.NotApplied(r.Context()); next(w, r) }
+	}
+	keepRows := func(next http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { core.KeepRows(r.Context()); next(w, r) }
+	}
+	const (
+		full  = core.DefaultRetention
+		short = core.DefaultInvalidRetention
+	)
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		first   int // status of the first answer; 0: it panics
+		code    core.Code
+		rows    int           // how many it leaves behind
+		kept    time.Duration // how long the answer is recorded; 0: the key is free
+		event   core.EventKind
+	}{
+		"200":           {status(200), 200, "", 1, full, core.EventCompleted},
+		"201":           {created, 201, "", 1, full, core.EventCompleted},
+		"303":           {status(303), 303, "", 1, full, core.EventCompleted},
+		"nothing":       {func(http.ResponseWriter, *http.Request) {}, 200, "", 1, full, core.EventCompleted},
+		"400":           {status(400), 400, "", 0, short, core.EventCompleted},
+		"401":           {status(401), 401, "", 0, 0, core.EventRolledBack},
+		"402":           {status(402), 402, "", 0, full, core.EventCompleted},
+		"403":           {status(403), 403, "", 0, 0, core.EventRolledBack},
+		"404":           {status(404), 404, "", 0, full, core.EventCompleted},
+		"409":           {status(409), 409, "", 0, full, core.EventCompleted},
+		"422":           {status(422), 422, "", 0, short, core.EventCompleted},
+		"429":           {status(429), 429, "", 0, 0, core.EventRolledBack},
+		"499":           {status(499), 499, "", 0, full, core.EventCompleted},
+		"500":           {status(500), 500, "", 0, 0, core.EventRolledBack},
+		"503":           {status(503), 503, "", 0, 0, core.EventRolledBack},
+		"panic":         {func(http.ResponseWriter, *http.Request) { panic("boom") }, 0, "", 0, 0, core.EventRolledBack},
+		"panic midway":  {func(w http.ResponseWriter, _ *http.Request) { created(w, nil); panic("boom") }, 0, "", 0, 0, core.EventRolledBack},
+		"unrendered":    {unrendered, 500, "", 0, 0, core.EventRolledBack},
+		"402 undecided": {notApplied(status(402)), 402, "", 0, 0, core.EventRolledBack},
+		"503 undecided": {notApplied(status(503)), 503, "", 0, 0, core.EventRolledBack},
+		"201 undecided": {notApplied(created), 201, "", 1, full, core.EventNotAppliedRefused},
+		"402 kept":      {keepRows(status(402)), 402, "", 1, full, core.EventCompleted},
+		"400 kept":      {keepRows(status(400)), 400, "", 1, full, core.EventCompleted},
+		"429 kept":      {keepRows(status(429)), 429, "", 1, full, core.EventCompleted},
+		"500 kept":      {keepRows(status(500)), 500, "", 0, 0, core.EventRolledBack},
+		"402 both":      {keepRows(notApplied(status(402))), 402, "", 0, 0, core.EventRolledBack},
+		"cap":           {writes(201, 1000), 201, "", 1, full, core.EventCompleted},
+		"above cap":     {tooLarge(201), 500, core.CodeAnswerTooLarge, 0, 0, core.EventRolledBack},
+		"above cap 403": {tooLarge(403), 500, core.CodeAnswerTooLarge, 0, 0, core.EventRolledBack},
+		"above cap 500": {tooLarge(500), 500, core.CodeAnswerTooLarge, 0, 0, core.EventRolledBack},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newRowsApp(t, core.Config{Policy: core.Policy{MaxAnswer: 1000}}, books(test.handler))
+			first, panicked := a.serveOnce("k-1")
+			switch {
+			case test.code != "":
+				requireProblem(t, first, test.first, test.code)
+			case test.first == 0:
+				require.Equal(t, "boom", panicked)
+			default:
+				require.Equal(t, test.first, first.Code)
+			}
+			require.Contains(t, a.kinds(), test.event)
+			require.Equal(t, test.rows, a.rows())
+			require.NotEqual(t, "unknown", first.Header().Get("Idempotency-Result"), "a transaction leaves nothing unknown")
+
+			if test.kept != 0 {
+				rec := a.record("k-1")
+				require.WithinDuration(t, rec.CreatedAt.Add(test.kept), rec.ExpiresAt, 10*time.Second)
+				tombstone := core.DefaultTombstone
+				if test.kept == short {
+					tombstone = 0
+				}
+				require.Equal(t, tombstone, rec.PurgeAt.Sub(rec.ExpiresAt))
+			}
+			a.handler = books(status(http.StatusAccepted))
+			second, _ := a.serveOnce("k-1")
+			if test.kept != 0 {
+				require.Equal(t, "reused", second.Header().Get("Idempotency-Result"))
+				require.Equal(t, first.Code, second.Code)
+				require.Equal(t, first.Body.String(), second.Body.String())
+				require.Equal(t, test.rows, a.rows())
+			} else {
+				require.Equal(t, "created", second.Header().Get("Idempotency-Result"), "the key is free")
+				require.Equal(t, test.rows+1, a.rows())
+			}
+		})
+	}
+}
+
+// A conflict that only PostgreSQL has: gormstore's own tests provoke it there.
+//
+// CONTRACT X-0
+func TestConflictWinsOverTheAnswer(t *testing.T) {
+	for name, handler := range map[string]http.HandlerFunc{
+		"201":        created,
+		"400":        status(400),
+		"401":        status(401),
+		"500":        status(500),
+		"unrendered": unrendered,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newRowsApp(t, core.Config{}, books(handler))
+			a.faults.on("end", func(context.Context) error { return core.ErrRetryable })
+			first := a.post("k-1", `{}`)
+			requireProblem(t, first, http.StatusServiceUnavailable, core.CodeRolledBack)
+			require.Equal(t, "2", first.Header().Get("Retry-After"))
+			require.Empty(t, first.Header().Get("Idempotency-Result"))
+			require.Contains(t, first.Body.String(), core.RecordID(alice, "k-1").String())
+			require.Contains(t, a.kinds(), core.EventRolledBack)
+			require.Zero(t, a.rows())
+
+			a.faults.on("end", nil)
+			a.handler = books(created)
+			require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "the key is free")
+			require.Equal(t, 1, a.rows())
+		})
+	}
+}

@@ -1,0 +1,120 @@
+package core_test
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	_ "github.com/ncruces/go-sqlite3/driver"
+	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+)
+
+// booking is a business row.
+type booking struct {
+	ID   uint
+	Name string
+}
+
+// rowsApp is an app whose handlers write rows, in Rollback on a SQLite file.
+type rowsApp struct {
+	*app
+	db     *gorm.DB
+	store  *gormstore.Store
+	faults *faultTransactor
+}
+
+func newRowsApp(t *testing.T, cfg core.Config, handler http.HandlerFunc) *rowsApp {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "test.db")
+	db, err := gorm.Open(gormlite.Open("file:"+file+
+		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"), &gorm.Config{Logger: logger.Discard})
+	require.NoError(t, err)
+	pool, err := db.DB()
+	require.NoError(t, err)
+	pool.SetMaxOpenConns(8)
+	t.Cleanup(func() { require.NoError(t, pool.Close()) })
+	require.NoError(t, gormstore.Migrate(t.Context(), db))
+	require.NoError(t, db.AutoMigrate(&booking{}))
+	store, err := gormstore.New(db)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+
+	faults := &faultTransactor{faultStore: newFaultStore(store), transactor: store}
+	cfg.Store = faults
+	if cfg.Routes == nil {
+		cfg.Policy.Recovery = core.Rollback
+	}
+	return &rowsApp{app: newApp(t, cfg, handler), db: db, store: store, faults: faults}
+}
+
+// faultTransactor is a faultStore for Rollback.
+type faultTransactor struct {
+	*faultStore
+	transactor core.Transactor
+}
+
+func (s *faultTransactor) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
+	if err := s.before(ctx, "begin"); err != nil {
+		return nil, core.Claimed{}, err
+	}
+	tx, claimed, err := s.transactor.Begin(ctx, c)
+	if tx != nil {
+		tx = &faultTx{Tx: tx, store: s}
+	}
+	return tx, claimed, err
+}
+
+// faultTx is a transaction that the hook "end" ends with an error, rolled back, and "after commit" once it is committed.
+type faultTx struct {
+	core.Tx
+	store *faultTransactor
+}
+
+func (t *faultTx) Commit(ctx context.Context, c core.Completion, undo bool) error {
+	if err := t.store.before(ctx, "end"); err != nil {
+		_ = t.Tx.Rollback()
+		return err
+	}
+	return t.store.after(ctx, "commit", t.Tx.Commit(ctx, c, undo))
+}
+
+func (t *faultTx) Rollback() error {
+	err := t.Tx.Rollback()
+	if err := t.store.before(context.Background(), "end"); err != nil {
+		return err
+	}
+	return err
+}
+
+// books writes a row and goes on with next.
+func books(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := gormstore.Tx(r.Context()).Create(&booking{Name: "booked"}).Error; err != nil {
+			panic(err)
+		}
+		next(w, r)
+	}
+}
+
+// rows counts the business rows.
+func (a *rowsApp) rows() int {
+	a.t.Helper()
+	var n int64
+	require.NoError(a.t, a.db.WithContext(context.Background()).Model(&booking{}).Count(&n).Error)
+	return int(n)
+}
+
+// record reads the record of alice's key.
+func (a *rowsApp) record(key string) core.Record {
+	a.t.Helper()
+	rec, err := a.store.Find(a.t.Context(), core.RecordID(alice, key))
+	require.NoError(a.t, err)
+	return rec
+}
