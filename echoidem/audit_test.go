@@ -142,6 +142,7 @@ func TestAuditUnobserved(t *testing.T) {
 	echoidem.Observe(e) // the second does nothing
 	e.POST("/early", never, guards...)
 	e.POST("/late", never, guards...)
+	echoidem.Observe(e) // nor the third
 	require.Equal(t, 2, hooked)
 	require.NoError(t, echoidem.Audit(e, idem))
 	require.Equal(t, 2, hooked)

@@ -1,0 +1,210 @@
+package echoidem_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/echoidem"
+)
+
+// An error is rendered once, inside the recording; the middleware around the interceptor gets the very same error, and
+// what it, or Echo, renders of it again is dropped.
+//
+// CONTRACT R-1
+func TestReturnedError(t *testing.T) {
+	declined := echo.NewHTTPError(http.StatusPaymentRequired, "declined")
+	for name, outer := range map[string]echo.MiddlewareFunc{
+		"Echo alone": func(next echo.HandlerFunc) echo.HandlerFunc { return next },
+		"a middleware that renders": func(next echo.HandlerFunc) echo.HandlerFunc {
+			return func(c echo.Context) error {
+				if err := next(c); err != nil {
+					c.Error(err)
+				}
+				return nil
+			}
+		},
+		"a middleware that renders and returns": func(next echo.HandlerFunc) echo.HandlerFunc {
+			return func(c echo.Context) error {
+				err := next(c)
+				if err != nil {
+					c.Error(err)
+				}
+				return err
+			}
+		},
+		"a middleware that turns it into another": func(next echo.HandlerFunc) echo.HandlerFunc {
+			return func(c echo.Context) error {
+				if next(c) != nil {
+					return echo.NewHTTPError(http.StatusTeapot, "another")
+				}
+				return nil
+			}
+		},
+		"logger": middleware.RequestLoggerWithConfig(middleware.RequestLoggerConfig{
+			HandleError: true, LogStatus: true, LogResponseSize: true, LogError: true,
+			LogValuesFunc: func(_ echo.Context, v middleware.RequestLoggerValues) error {
+				if v.Error != nil {
+					assert.Equal(t, http.StatusPaymentRequired, v.Status)
+				}
+				return nil
+			},
+		}),
+		"gzip": middleware.Gzip(),
+		"dump": middleware.BodyDump(func(_ echo.Context, _, answer []byte) { assert.NotEmpty(t, answer) }),
+	} {
+		for style, handler := range map[string]echo.HTTPErrorHandler{"default": nil, "careless": careless} {
+			t.Run(name+", "+style, func(t *testing.T) {
+				var seen atomic.Int64
+				e := echo.New()
+				e.Logger.SetOutput(io.Discard)
+				if handler != nil {
+					e.HTTPErrorHandler = handler
+				}
+				e.Use(outer, func(next echo.HandlerFunc) echo.HandlerFunc {
+					return func(c echo.Context) error {
+						err := next(c)
+						if err != nil {
+							seen.Add(1)
+							assert.Same(t, declined, err)
+							assert.True(t, c.Response().Committed)
+							assert.Equal(t, http.StatusPaymentRequired, c.Response().Status)
+							assert.Positive(t, c.Response().Size)
+						}
+						return err
+					}
+				})
+				e.POST("/v1/pay", func(echo.Context) error { return declined },
+					echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, core.Config{})))
+				got := serve(t, e).requireReplay(call{})
+				require.Equal(t, http.StatusPaymentRequired, got.status)
+				if handler == nil {
+					require.JSONEq(t, `{"message":"declined"}`, got.body)
+				} else {
+					require.Equal(t, "careless: code=402, message=declined", got.body)
+				}
+				require.EqualValues(t, 1, seen.Load(), "of the first request, not of the replay")
+			})
+		}
+	}
+}
+
+// An error handler that renders nothing leaves nobody knowing what happened: no success is told, or recorded.
+//
+// CONTRACT R-1
+func TestSilentErrorHandler(t *testing.T) {
+	sqlite := newSQLite(t)
+	for name, test := range map[string]struct {
+		cfg  core.Config
+		want string
+	}{
+		"Park":     {core.Config{}, "unknown"},
+		"Rollback": {core.Config{Store: sqlite.store, Policy: core.Policy{Recovery: core.Rollback}}, ""},
+	} {
+		e := echo.New()
+		e.HTTPErrorHandler = func(error, echo.Context) {}
+		e.POST("/v1/pay", func(c echo.Context) error { pay(t, c); return errDeclined },
+			echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, test.cfg)))
+		got := serve(t, e).do(call{key: "key-1"})
+		require.Equal(t, http.StatusInternalServerError, got.status, name)
+		require.Empty(t, got.body)
+		require.Equal(t, test.want, got.header.Get("Idempotency-Result"), name)
+		require.Zero(t, sqlite.payments(t))
+	}
+}
+
+// An error is rendered into the recording, whatever response inner middleware has left in its place.
+func TestErrorBehindInnerResponse(t *testing.T) {
+	e := echo.New()
+	e.POST("/v1/pay", func(c echo.Context) error { return echo.NewHTTPError(http.StatusPaymentRequired, "declined") },
+		echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, core.Config{})),
+		func(next echo.HandlerFunc) echo.HandlerFunc {
+			return func(c echo.Context) error {
+				c.Response().Writer = closedWriter{c.Response().Writer}
+				c.SetResponse(echo.NewResponse(closedWriter{c.Response().Writer}, c.Echo()))
+				return next(c)
+			}
+		})
+	require.JSONEq(t, `{"message":"declined"}`, serve(t, e).requireReplay(call{}).body)
+}
+
+type closedWriter struct{ http.ResponseWriter }
+
+func (closedWriter) WriteHeader(int)           {}
+func (closedWriter) Write([]byte) (int, error) { return 0, errors.New("closed") }
+
+// What a handler leaves in Echo's context is there for the middleware around the interceptor, and the request and the
+// response are its own again.
+func TestOuterContext(t *testing.T) {
+	e := echo.New()
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			request, response := c.Request(), c.Response()
+			err := next(c)
+			assert.Equal(t, "worked", c.Get("handler"))
+			assert.Same(t, response, c.Response())
+			assert.Equal(t, request.URL, c.Request().URL)
+			assert.NoError(t, c.Request().Context().Err(), "not the attempt's")
+			_, inAttempt := core.Operation(c.Request().Context())
+			assert.False(t, inAttempt)
+			assert.True(t, response.Committed)
+			assert.Equal(t, http.StatusConflict, response.Status)
+			assert.EqualValues(t, 3, response.Size)
+			return err
+		}
+	})
+	e.POST("/v1/pay", func(c echo.Context) error {
+		_, inAttempt := core.Operation(c.Request().Context())
+		assert.True(t, inAttempt)
+		assert.Equal(t, http.StatusOK, c.Response().Status, "as Echo's own begins")
+		c.Set("handler", "worked")
+		return c.JSON(http.StatusConflict, 42)
+	}, echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, core.Config{})))
+	require.Equal(t, "42\n", serve(t, e).do(call{key: "key-1"}).body)
+}
+
+// After an answer with an error, outer middleware reads what was sent, and what it writes is dropped.
+func TestSealed(t *testing.T) {
+	e := echo.New()
+	e.Logger.SetOutput(io.Discard)
+	e.HTTPErrorHandler = careless
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			own := c.Response()
+			err := next(c)
+			if err == nil || c.Path() == "" {
+				return err
+			}
+			assert.Equal(t, http.StatusConflict, c.Response().Status)
+			assert.True(t, c.Response().Committed)
+			c.Response().Header().Set("Content-Type", "text/plain")
+			assert.Equal(t, "application/json", own.Header().Get("Content-Type"), "for a writer that sends later")
+			c.Response().WriteHeader(http.StatusTeapot)
+			c.Response().Flush()
+			n, writeErr := io.WriteString(c.Response(), "more")
+			assert.Equal(t, 4, n)
+			assert.NoError(t, writeErr)
+			assert.NoError(t, c.String(http.StatusTeapot, "and more"))
+			return err
+		}
+	})
+	e.POST("/v1/pay", func(c echo.Context) error {
+		_ = c.JSON(http.StatusConflict, 402)
+		return errDeclined
+	}, echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, core.Config{})))
+	a := serve(t, e)
+	got := a.requireReplay(call{})
+	require.Equal(t, "402\n", got.body)
+	require.Equal(t, "application/json", got.header.Get("Content-Type"))
+	for range 10 { // the context is used again, with a response that is open
+		require.Equal(t, http.StatusNotFound, a.do(call{path: "/nope"}).status)
+	}
+}
