@@ -22,6 +22,10 @@ var (
 		"the transaction of a handler beyond its return")
 	errNotYours = errors.New("idem: gormstore: the attempt ends its own transaction; return an error or a status from " +
 		"the handler instead of calling Commit or Rollback")
+	errLost = errors.New("idem: gormstore: an earlier statement has ended the transaction: SQLite does so where a write " +
+		"is cut by its context, or the disk is full")
+	errPrepare = errors.New("idem: gormstore: an attempt prepares no statements, because it would not see their errors; " +
+		"run them directly, drivers prepare and cache them by themselves (GORM: no Session{PrepareStmt: true} on Tx)")
 )
 
 // conn is the connection of an attempt's transaction as handlers see it. It looks at every error, because a handler
@@ -30,119 +34,156 @@ type conn struct {
 	sql     *sql.Conn
 	dialect *dialect
 	alive   func(ctx context.Context) bool // SQLite: the transaction is still there
-	attempt context.Context                // set by Bind
 
-	mu        sync.RWMutex // held for reading by statements, for writing by the end
-	over      bool
+	life    context.Context // ends with the attempt, and what was begun in it
+	cut     context.CancelCauseFunc
+	attempt context.Context // the handler's, set by bind
+
+	mu     sync.RWMutex // held for reading by statements, for writing by the end
+	over   bool
+	serial sync.Mutex // SQLite: alive and the statement after it are one step
+
 	stateMu   sync.Mutex
-	retryable error // the first error that asks for a repeat of the whole command
-	lost      error // the error that ended the transaction behind our back
+	retryable error       // the first error that asks for a repeat of the whole command
+	rows      []*sql.Rows // handed out; their errors come up while they are read
 }
 
 var _ DBTX = (*conn)(nil)
 
-// begin admits a statement; done must be called after it with its error.
-func (c *conn) begin() error {
+func newConn(own *sql.Conn, d *dialect, alive func(context.Context) bool) *conn {
+	c := &conn{sql: own, dialect: d, alive: alive}
+	c.life, c.cut = context.WithCancelCause(context.Background())
+	return c
+}
+
+// bind makes ctx the handler's: it ends with the attempt, and every statement with it.
+func (c *conn) bind(ctx context.Context) context.Context {
+	bound, cut := context.WithCancelCause(ctx)
+	context.AfterFunc(c.life, func() { cut(errOver) })
+	c.attempt = bound
+	return bound
+}
+
+// end shuts the handler out. It waits for a statement that is under way, closes rows that were not read to their end,
+// and cuts what is left: none may reach the connection after COMMIT.
+func (c *conn) end() {
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	c.checkRows()
+	c.cut(errOver)
+}
+
+// begin admits a statement; done must be called after it.
+func (c *conn) begin(ctx context.Context) (err error) {
 	c.mu.RLock()
-	if c.over {
-		c.mu.RUnlock()
-		return errOver
+	if c.dialect == sqlite {
+		c.serial.Lock()
 	}
-	c.stateMu.Lock()
-	defer c.stateMu.Unlock()
-	if c.lost != nil {
-		c.mu.RUnlock()
-		return c.lost
+	switch {
+	case c.over:
+		err = errOver
+	case c.dialect == sqlite && !c.alive(context.WithoutCancel(ctx)):
+		err = errLost // PostgreSQL refuses by itself; here it would be committed on its own
 	}
-	return nil
-}
-
-func (c *conn) done(ctx context.Context, err error) {
-	defer c.mu.RUnlock()
 	if err != nil {
-		c.note(ctx, err)
+		c.leave()
 	}
+	return err
 }
 
-// within returns ctx if it descends from the attempt's, or else one with its values that ends with the attempt: a
-// statement under context.Background() would keep the rollback at the deadline waiting.
-func (c *conn) within(ctx context.Context) context.Context {
-	if t := txFrom(ctx); c.attempt == nil || t != nil && t.conn == c {
-		return ctx
+func (c *conn) leave() {
+	if c.dialect == sqlite {
+		c.serial.Unlock()
 	}
-	return foreign{Context: c.attempt, values: ctx}
+	c.mu.RUnlock()
 }
 
-// foreign ends with one context and has the values of another.
-type foreign struct {
-	context.Context
-	values context.Context
-}
-
-// Value implements [context.Context].
-func (f foreign) Value(key any) any { return f.values.Value(key) }
-
-// note remembers what an error means for the transaction.
-func (c *conn) note(ctx context.Context, err error) {
-	// SQLite ends a transaction by itself where a statement is cut by its context or the disk is full; what comes then
-	// would be committed on its own. PostgreSQL refuses everything after an error until a rollback.
-	lost := c.dialect == sqlite && !c.alive(context.WithoutCancel(ctx))
+// done notes what became of a statement.
+func (c *conn) done(rows *sql.Rows, err error) {
+	defer c.leave()
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
+	if err != nil {
+		c.note(err)
+		return
+	}
+	if c.dialect == postgres {
+		c.checkRows() // a connection has one result at a time: the rows before these are closed
+	}
+	if rows != nil {
+		c.rows = append(c.rows, rows)
+	}
+}
+
+// checkRows closes the rows that were handed out and notes the errors that came up while they were read.
+func (c *conn) checkRows() {
+	for _, rows := range c.rows {
+		_ = rows.Close()
+		c.note(rows.Err())
+	}
+	c.rows = nil
+}
+
+// note remembers an error that asks for a repeat of the whole command.
+func (c *conn) note(err error) {
 	if c.retryable == nil && isRetryable(err) {
 		c.retryable = err
 	}
-	if c.lost == nil && lost {
-		c.lost = errors.Join(errors.New("idem: gormstore: an earlier statement has ended the transaction"), err)
-	}
 }
 
-// failure returns the errors noted so far.
-func (c *conn) failure() (retryable, lost error) {
+// failure returns the first error that asks for a repeat of the whole command.
+func (c *conn) failure() error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
-	return c.retryable, c.lost
+	return c.retryable
+}
+
+// within returns a context that ends with ctx and with the attempt: a statement under context.Background() would keep
+// the rollback at the deadline waiting.
+func (c *conn) within(ctx context.Context) context.Context {
+	if c.attempt == nil || ctx.Done() == c.attempt.Done() {
+		return ctx
+	}
+	both, cut := context.WithCancelCause(ctx)
+	context.AfterFunc(c.attempt, func() { cut(context.Cause(c.attempt)) })
+	return both
 }
 
 // ExecContext implements [DBTX].
 func (c *conn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if err := c.begin(); err != nil {
+	if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
 	result, err := c.sql.ExecContext(c.within(ctx), query, args...)
-	c.done(ctx, err)
+	c.done(nil, err)
 	return result, err
 }
 
-// PrepareContext implements [DBTX].
-func (c *conn) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
-	if err := c.begin(); err != nil {
-		return nil, err
-	}
-	stmt, err := c.sql.PrepareContext(c.within(ctx), query)
-	c.done(ctx, err)
-	return stmt, err
-}
+// PrepareContext refuses: the errors of a prepared statement would go unseen, and it could outlive the attempt.
+func (c *conn) PrepareContext(context.Context, string) (*sql.Stmt, error) { return nil, errPrepare }
 
 // QueryContext implements [DBTX].
 func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if err := c.begin(); err != nil {
+	if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
 	rows, err := c.sql.QueryContext(c.within(ctx), query, args...)
-	c.done(ctx, err)
+	c.done(rows, err)
 	return rows, err //nolint:sqlclosecheck // the caller's
 }
 
 // QueryRowContext implements [DBTX].
 func (c *conn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	if err := c.begin(); err != nil {
+	if err := c.begin(ctx); err != nil {
 		cancelled, cancel := context.WithCancelCause(ctx)
 		cancel(err) // a *sql.Row cannot be made with an error: an ended context makes one
 		return c.sql.QueryRowContext(cancelled, query, args...)
 	}
 	row := c.sql.QueryRowContext(c.within(ctx), query, args...)
-	c.done(ctx, row.Err())
+	c.done(nil, row.Err())
 	return row
 }
 

@@ -2,6 +2,9 @@ package gormstore_test
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"net/http"
 	"path/filepath"
 	"testing"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -117,4 +121,108 @@ func countEffects(t *testing.T, db *gorm.DB) int {
 
 func addEffect(ctx context.Context) error {
 	return gormstore.Tx(ctx).Create(&effect{Name: "row"}).Error
+}
+
+// openPostgres opens a database by its URL, with a pool of so many connections.
+func openPostgres(t *testing.T, url string, connections int) *gorm.DB {
+	t.Helper()
+	return openDB(t, postgres.Open(url), connections)
+}
+
+// sqlitePostgres runs a test on a fresh database of each kind, for what does not depend on the driver's mode.
+func sqlitePostgres(t *testing.T, run func(t *testing.T, open func(t *testing.T) *gorm.DB)) {
+	t.Helper()
+	for _, d := range databases {
+		if d.name == "postgres" || d.name == "sqlite" {
+			t.Run(d.name, func(t *testing.T) { run(t, d.fresh(t)) })
+		}
+	}
+}
+
+// The times of the claims that the tests make, unless they need others.
+const (
+	lease    = 30 * time.Second
+	deadline = 60 * time.Second
+)
+
+// command returns the claim of a new command.
+func command(r core.Recovery) core.Claim {
+	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-1"}
+	key := rand.Text()
+	return again(core.Claim{
+		ID: core.RecordID(p, key), Scope: core.PrincipalScope(p), Method: http.MethodPost, Route: "/v1/payments",
+		Recovery: r, Hash: core.CommandHash{Version: 1, Sum: sha256.Sum256([]byte(key))}, Lease: lease, Deadline: deadline,
+	})
+}
+
+// again returns the claim of a repeat: another attempt, with an owner of its own.
+func again(c core.Claim) core.Claim {
+	_, _ = rand.Read(c.Owner[:])
+	return c
+}
+
+// paid is the answer that the tests record.
+func paid() core.Completion {
+	return core.Completion{
+		Answer:    core.Answer{Status: http.StatusCreated, Header: http.Header{"Location": {"/v1/payments/1"}}, Body: []byte("paid")},
+		Retention: core.DefaultRetention, Tombstone: core.DefaultTombstone,
+	}
+}
+
+// refused is a recorded refusal.
+func refused() core.Completion {
+	c := paid()
+	c.Answer = core.Answer{Status: http.StatusPaymentRequired, Body: []byte("declined")}
+	return c
+}
+
+// begin opens the transaction of an attempt, which must win, and returns it with the handler's context. The context
+// ends with the attempt's deadline or the test.
+func begin(t *testing.T, store *gormstore.Store, c core.Claim) (core.Tx, context.Context) {
+	t.Helper()
+	claimCtx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	tx, claimed, err := store.Begin(claimCtx, c)
+	require.NoError(t, err)
+	require.True(t, claimed.Won, "%+v", claimed)
+	t.Cleanup(func() { _ = tx.Rollback() }) // so that a failed test does not hold the connection
+	ctx, cancel := context.WithTimeout(t.Context(), c.Deadline)
+	t.Cleanup(cancel)
+	return tx, tx.Bind(ctx)
+}
+
+// requireFree checks that the key can be claimed, within the time the server may need to notice that a client is gone,
+// and that nothing of an earlier attempt is there.
+func requireFree(t *testing.T, store *gormstore.Store, c core.Claim, within time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	for {
+		next := again(c)
+		next.Recovery = core.Park
+		claimed, err := store.Claim(ctx, next)
+		require.NoError(t, err, "the key is not free after %s", within)
+		if claimed.Won {
+			return
+		}
+		require.True(t, claimed.Busy, "there is a record: %+v", claimed.Record)
+	}
+}
+
+// requireCompleted checks that the answer is recorded and the attempt's rows are there.
+func requireCompleted(t *testing.T, store *gormstore.Store, c core.Claim, want core.Completion) {
+	t.Helper()
+	rec, err := store.Find(t.Context(), c.ID)
+	require.NoError(t, err)
+	require.Equal(t, core.Completed, rec.State())
+	require.Equal(t, c.Owner, rec.Owner)
+	require.Equal(t, want.Answer.Status, rec.Answer.Status)
+	require.Equal(t, string(want.Answer.Body), string(rec.Answer.Body))
+}
+
+// requireNothing checks that there is no record of the key, visible or not.
+func requireNothing(t *testing.T, store *gormstore.Store, c core.Claim) {
+	t.Helper()
+	_, err := store.Find(t.Context(), c.ID)
+	require.ErrorIs(t, err, core.ErrNotFound)
 }

@@ -113,7 +113,7 @@ func (s *Store) begin(ctx context.Context, c core.Claim) (_ *tx, claimed core.Cl
 
 func (s *Store) newTx(own *sql.Conn, ticket core.Ticket, step *core.StepRecord) *tx {
 	t := &tx{store: s, ticket: ticket, step: step}
-	t.conn = &conn{sql: own, dialect: s.dialect, alive: t.alive}
+	t.conn = newConn(own, s.dialect, t.alive)
 	return t
 }
 
@@ -168,9 +168,7 @@ func (t *tx) end(fn func() error) error {
 		return errOver
 	}
 	t.ended = true
-	t.conn.mu.Lock() // waits for a statement that is under way; the handler's context ends those at the deadline
-	t.conn.over = true
-	t.conn.mu.Unlock()
+	t.conn.end()
 	return fn()
 }
 
@@ -197,7 +195,7 @@ func (t *tx) Rollback() error {
 	if err != nil && !errors.Is(err, errOver) {
 		return err
 	}
-	if retryable, _ := t.conn.failure(); retryable != nil {
+	if retryable := t.conn.failure(); retryable != nil {
 		return fmt.Errorf("%w: %w", core.ErrRetryable, retryable)
 	}
 	return nil
@@ -211,7 +209,7 @@ func (t *tx) Commit(ctx context.Context, c core.Completion, undoRows bool) error
 // finish runs the last statement and commits; or rolls back.
 func (t *tx) finish(ctx context.Context, last func() error) error {
 	return t.end(func() error {
-		err := t.failed()
+		err := t.failed(ctx)
 		if err == nil {
 			err = last()
 		}
@@ -224,12 +222,12 @@ func (t *tx) finish(ctx context.Context, last func() error) error {
 }
 
 // failed tells of what the handler's statements have run into.
-func (t *tx) failed() error {
-	switch retryable, lost := t.conn.failure(); {
-	case retryable != nil:
+func (t *tx) failed(ctx context.Context) error {
+	if retryable := t.conn.failure(); retryable != nil {
 		return fmt.Errorf("%w: %w", core.ErrRetryable, retryable)
-	case lost != nil:
-		return fmt.Errorf("%w: %w", core.ErrAborted, lost)
+	}
+	if t.store.dialect == sqlite && !t.alive(ctx) {
+		return fmt.Errorf("%w: %w", core.ErrAborted, errLost)
 	}
 	return nil
 }
@@ -361,10 +359,10 @@ type binding struct {
 
 // Bind implements [core.Tx].
 func (t *tx) Bind(ctx context.Context) context.Context {
+	ctx = t.conn.bind(ctx)
 	session := t.store.db.Session(&gorm.Session{NewDB: true, Context: ctx})
 	session.Statement.ConnPool = t.conn
-	t.conn.attempt = context.WithValue(ctx, txKey{}, &binding{tx: t, gorm: session, raw: t.conn})
-	return t.conn.attempt
+	return context.WithValue(ctx, txKey{}, &binding{tx: t, gorm: session, raw: t.conn})
 }
 
 func bindingFrom(ctx context.Context) *binding {

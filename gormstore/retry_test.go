@@ -1,0 +1,143 @@
+package gormstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// failAt is a function that gives back numbers and fails at the third with a given SQLSTATE: the rows before it are
+// with the client by then.
+const failAt = `CREATE FUNCTION fail_at(n int, at int, state text) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+	IF n = at THEN RAISE EXCEPTION 'on purpose' USING ERRCODE = state; END IF;
+	RETURN n;
+END $$`
+
+// Errors that ask for a repeat of the whole command, in all the ways that a handler can come by one and then say
+// nothing of it.
+//
+// CONTRACT X-0
+func TestRetryableErrors(t *testing.T) {
+	url := pgtest.URL(t)
+	db := openPostgres(t, url, 8)
+	migrate(t, db)
+	require.NoError(t, db.Exec(failAt).Error)
+	store := newStore(t, db)
+
+	const first, third = "SELECT fail_at(n, 1, $1) FROM generate_series(1, 3) n", "SELECT fail_at(n, 3, $1) FROM generate_series(1, 3) n"
+	ways := map[string]func(ctx context.Context, state string) error{
+		"Exec": func(ctx context.Context, state string) error {
+			return gormstore.Tx(ctx).Exec(first, state).Error
+		},
+		"Scan": func(ctx context.Context, state string) error {
+			var n []int
+			return gormstore.Tx(ctx).Raw(third, state).Scan(&n).Error
+		},
+		"Find": func(ctx context.Context, state string) error {
+			var rows []effect
+			return gormstore.Tx(ctx).Table("generate_series(1, 3) AS e(id)").Where("fail_at(id, 3, ?) > 0", state).Find(&rows).Error
+		},
+		"in a savepoint": func(ctx context.Context, state string) error {
+			return gormstore.Tx(ctx).Transaction(func(tx *gorm.DB) error {
+				var n []int
+				return tx.Raw(third, state).Scan(&n).Error
+			})
+		},
+		"QueryRow": func(ctx context.Context, state string) error {
+			tx, _ := gormstore.SQLTx(ctx)
+			var n int
+			return tx.QueryRowContext(ctx, first, state).Scan(&n)
+		},
+		"Query": func(ctx context.Context, state string) error {
+			tx, _ := gormstore.SQLTx(ctx)
+			rows, err := tx.QueryContext(ctx, third, state)
+			if err != nil {
+				return errors.Join(errors.New("before the first row"), err)
+			}
+			defer func() { _ = rows.Close() }()
+			for rows.Next() {
+			}
+			return rows.Err()
+		},
+	}
+	ends := map[string]func(tx core.Tx) error{
+		"answer 2xx": func(tx core.Tx) error { return tx.Commit(t.Context(), paid(), false) },
+		"answer 4xx": func(tx core.Tx) error { return tx.Commit(t.Context(), refused(), true) },
+		"answer 5xx": func(tx core.Tx) error { return tx.Rollback() },
+	}
+	for way, fail := range ways {
+		t.Run(way, func(t *testing.T) {
+			for end, finish := range ends {
+				for _, state := range []string{"40001", "40P01", "55P03", "57014"} {
+					t.Run(end+" after "+state, func(t *testing.T) {
+						c := command(core.Rollback)
+						tx, ctx := begin(t, store, c)
+						require.NoError(t, addEffect(ctx))
+						require.ErrorContains(t, fail(ctx, state), state)
+						require.ErrorIs(t, finish(tx), core.ErrRetryable)
+						requireFree(t, store, c, time.Second)
+					})
+				}
+			}
+		})
+	}
+	require.Zero(t, countEffects(t, db))
+
+	t.Run("an error of the command itself is none of them", func(t *testing.T) {
+		for way, fail := range ways {
+			c := command(core.Rollback)
+			tx, ctx := begin(t, store, c)
+			require.Error(t, fail(ctx, "23505"))
+			want := refused()
+			require.NoError(t, tx.Commit(t.Context(), want, true), way)
+			requireCompleted(t, store, c, want)
+		}
+	})
+}
+
+// Two transfers lock the same two accounts, each with one statement and in another order. The error of the one that
+// loses comes after its first row.
+//
+// CONTRACT X-0
+func TestDeadlockBetweenRows(t *testing.T) {
+	db := openPostgres(t, pgtest.URL(t)+"&deadlock_timeout=20ms", 8)
+	migrate(t, db)
+	require.NoError(t, db.Create([]effect{{Name: "a"}, {Name: "b"}}).Error)
+	store := newStore(t, db)
+
+	locked := make(chan struct{}, 2)
+	transfer := func(order string) error {
+		tx, _, err := store.Begin(t.Context(), command(core.Rollback))
+		if err != nil {
+			return err
+		}
+		ctx := tx.Bind(t.Context())
+		handle, _ := gormstore.SQLTx(ctx)
+		rows, err := handle.QueryContext(ctx, "SELECT id, pg_sleep(0.2) FROM effects ORDER BY id "+order+" FOR UPDATE")
+		if err == nil {
+			for rows.Next() {
+			}
+			_ = rows.Close()
+		}
+		locked <- struct{}{}
+		return tx.Commit(t.Context(), refused(), true) // "insufficient funds", says a handler that read no row
+	}
+	results := make(chan error, 2)
+	go func() { results <- transfer("ASC") }()
+	go func() { results <- transfer("DESC") }()
+	one, other := <-results, <-results
+	if one == nil {
+		one, other = other, one
+	}
+	require.ErrorIs(t, one, core.ErrRetryable)
+	require.NoError(t, other)
+}

@@ -1,0 +1,90 @@
+package gormstore_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// The server's own log says what a command costs, whatever GORM and database/sql add to the code's statements.
+func TestStatements(t *testing.T) {
+	url := pgtest.URL(t)
+	setUp := openPostgres(t, url, 2)
+	migrate(t, setUp)
+	read := pgtest.Statements(t, url)
+	db := openPostgres(t, url, 4) // opened after the log was switched on
+	store := newStore(t, db)
+
+	// The store asks once whether the server looks after clients that went away.
+	warm, _ := begin(t, store, command(core.Rollback))
+	require.NoError(t, warm.Rollback())
+	read()
+
+	parked, transacted := command(core.Park), command(core.Rollback)
+
+	// CONTRACT M-6
+	t.Run("a new command on Park is two statements", func(t *testing.T) {
+		claimed, err := store.Claim(t.Context(), parked)
+		require.NoError(t, err)
+		require.True(t, claimed.Won)
+		require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
+		requireStatements(t, read(), "WITH there AS", "UPDATE idempotency_record")
+	})
+
+	t.Run("a replay on Park is one statement", func(t *testing.T) {
+		claimed, err := store.Claim(t.Context(), again(parked))
+		require.NoError(t, err)
+		require.Equal(t, core.Completed, claimed.Record.State())
+		requireStatements(t, read(), "WITH there AS")
+	})
+
+	// CONTRACT X-0
+	t.Run("a new command on Rollback is one transaction", func(t *testing.T) {
+		tx, ctx := begin(t, store, transacted)
+		require.NoError(t, addEffect(ctx))
+		require.NoError(t, tx.Commit(t.Context(), paid(), false))
+		requireStatements(t, read(),
+			"BEGIN", "WITH there AS", "SAVEPOINT", `INSERT INTO "effects"`, "UPDATE idempotency_record", "COMMIT")
+	})
+
+	// CONTRACT X-0
+	t.Run("a refusal on Rollback undoes the handler's rows in it", func(t *testing.T) {
+		tx, ctx := begin(t, store, command(core.Rollback))
+		require.NoError(t, addEffect(ctx))
+		require.NoError(t, tx.Commit(t.Context(), refused(), true))
+		requireStatements(t, read(), "BEGIN", "WITH there AS", "SAVEPOINT", `INSERT INTO "effects"`,
+			"ROLLBACK TO SAVEPOINT", "UPDATE idempotency_record", "COMMIT")
+	})
+
+	t.Run("a replay on Rollback", func(t *testing.T) {
+		tx, claimed, err := store.Begin(t.Context(), again(transacted))
+		require.NoError(t, err)
+		require.Nil(t, tx)
+		require.Equal(t, core.Completed, claimed.Record.State())
+		requireStatements(t, read(), "BEGIN", "WITH there AS", "ROLLBACK")
+	})
+
+	t.Run("a transaction inside the attempt is a savepoint", func(t *testing.T) {
+		tx, ctx := begin(t, store, command(core.Rollback))
+		require.NoError(t, gormstore.Tx(ctx).Transaction(func(inner *gorm.DB) error {
+			return inner.Create(&effect{Name: "inner"}).Error
+		}))
+		require.NoError(t, tx.Rollback())
+		requireStatements(t, read(), "BEGIN", "WITH there AS", "SAVEPOINT", "SAVEPOINT", `INSERT INTO "effects"`, "ROLLBACK")
+	})
+}
+
+// requireStatements compares statements by how they begin.
+func requireStatements(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	require.Len(t, got, len(want), "%q", got)
+	for i := range want {
+		require.True(t, strings.HasPrefix(got[i], want[i]), "statement %d is %q, not %q", i+1, got[i], want[i])
+	}
+}
