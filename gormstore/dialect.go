@@ -3,6 +3,7 @@ package gormstore
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -13,6 +14,7 @@ type dialect struct {
 	connections int    // the smallest pool that works
 	begin       string // opens a transaction that will write
 	words       *strings.Replacer
+	texts       sync.Map // statement -> text, as the store has few statements and sends them often
 }
 
 var (
@@ -44,7 +46,15 @@ func dialectOf(name string) (*dialect, error) {
 	return nil, fmt.Errorf("idem: gormstore: the database is %q; use PostgreSQL (gorm.io/driver/postgres) or SQLite", name)
 }
 
-func (d *dialect) sql(statement string) string { return d.words.Replace(statement) }
+// sql is the text of a statement for the database.
+func (d *dialect) sql(statement string) string {
+	if text, ok := d.texts.Load(statement); ok {
+		return text.(string)
+	}
+	text := d.words.Replace(statement)
+	d.texts.Store(statement, text)
+	return text
+}
 
 // instant reads a point in time of either database; NULL is the zero time.
 type instant struct{ time.Time }

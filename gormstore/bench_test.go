@@ -1,0 +1,201 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	pgdriver "gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// benchClients is how many clients send at once, per processor.
+const benchClients = 4
+
+// BenchmarkPostgres compares commands through the library, from http.Request to recorded answer, with a floor: the same
+// statements in a bare loop, over the same pool, in the same process. Compare the pairs of one run only.
+func BenchmarkPostgres(b *testing.B) {
+	db, err := gorm.Open(pgdriver.Open(pgtest.URL(b)), &gorm.Config{Logger: logger.Discard})
+	require.NoError(b, err)
+	pool, err := db.DB()
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = pool.Close() })
+	pool.SetMaxOpenConns(32)
+	pool.SetMaxIdleConns(32)
+	require.NoError(b, Migrate(b.Context(), db))
+	store, err := New(db)
+	require.NoError(b, err)
+
+	var keys atomic.Int64
+	newKey := func() string { return "key-" + strconv.FormatInt(keys.Add(1), 10) }
+	loop := func(b *testing.B, work func(key string) error) {
+		b.Helper()
+		b.SetParallelism(benchClients)
+		b.ResetTimer()
+		b.RunParallel(func(p *testing.PB) {
+			for p.Next() {
+				if err := work(newKey()); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for _, recovery := range []core.Recovery{core.Park, core.Rollback} {
+		m, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: recovery}})
+		require.NoError(b, err)
+		floor := benchFloor{store: store, recovery: recovery}
+		name := recovery.String()
+		b.Run(name+"/first/floor", func(b *testing.B) { loop(b, floor.first) })
+		b.Run(name+"/first/idem", func(b *testing.B) {
+			loop(b, func(key string) error { return benchSend(m, key, core.ResultCreated) })
+		})
+		replayed := newKey()
+		require.NoError(b, benchSend(m, replayed, core.ResultCreated))
+		b.Run(name+"/replay/floor", func(b *testing.B) { loop(b, func(string) error { return floor.replay(replayed) }) })
+		b.Run(name+"/replay/idem", func(b *testing.B) {
+			loop(b, func(string) error { return benchSend(m, replayed, core.ResultReused) })
+		})
+	}
+}
+
+var benchPrincipal = core.Principal{Issuer: "https://issuer.example", Subject: "alice"}
+
+const benchBody = `{"order_id":"ord_0123456789","amount":"12.34","currency":"EUR","method":"pm_ok"}`
+
+var benchAnswer = []byte(`{"id":"pay_1","status":"captured","amount":"12.34","currency":"EUR"}`)
+
+type benchWriter struct{ header http.Header }
+
+func (w *benchWriter) Header() http.Header         { return w.header }
+func (w *benchWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (w *benchWriter) WriteHeader(int)             {}
+
+// benchSend sends a command through the library as an adapter does.
+func benchSend(m *core.Module, key, want string) error {
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "/v1/payments", strings.NewReader(benchBody))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", key)
+	w := &benchWriter{header: make(http.Header, 4)}
+	r, reply := m.Admit(r, "/v1/payments", benchPrincipal)
+	if reply == nil {
+		var attempt *core.Attempt
+		if attempt, reply = m.Begin(r, "/v1/payments", benchPrincipal); attempt != nil {
+			c := attempt.Capture(w)
+			c.Header().Set("Content-Type", "application/json")
+			c.WriteHeader(http.StatusCreated)
+			_, _ = c.Write(benchAnswer)
+			reply = attempt.Finish()
+		}
+	}
+	if err := reply.WriteTo(w); err != nil {
+		return err
+	}
+	if got := w.header.Get(core.HeaderResult); got != want {
+		return &unexpected{got: got, want: want}
+	}
+	return nil
+}
+
+type unexpected struct{ got, want string }
+
+func (e *unexpected) Error() string { return "result " + e.got + ", want " + e.want }
+
+// benchFloor runs the statements alone.
+type benchFloor struct {
+	store    *Store
+	recovery core.Recovery
+}
+
+func (f benchFloor) claimArgs(key string, guard bool) []any {
+	c := core.Claim{ID: core.RecordID(benchPrincipal, key), Owner: core.Owner{1}, Method: "POST", Route: "/v1/payments",
+		Recovery: f.recovery, Hash: core.CommandHash{Version: 1}, Lease: 30 * time.Second, Deadline: time.Minute}
+	space, lock := lockKey(c.ID)
+	args := append(claimArgs(c), space, lock)
+	if guard {
+		args = append(args, guardOf(time.Minute))
+	}
+	return args
+}
+
+func (f benchFloor) completeArgs(key string) []any {
+	id := core.RecordID(benchPrincipal, key)
+	owner := core.Owner{1}
+	return []any{id[:], owner[:], int64(1), int64(201), false, []byte(`{"Content-Type":["application/json"]}`), benchAnswer,
+		int64(1e12), int64(2e12)}
+}
+
+func benchScan(row *sql.Row) error {
+	var lock sql.NullBool
+	var won flag
+	var now instant
+	var scan recordScan
+	return row.Scan(append([]any{&lock, &won, &now}, scan.targets()...)...)
+}
+
+func (f benchFloor) first(key string) error {
+	ctx := context.Background()
+	if f.recovery == core.Park {
+		if err := benchScan(f.store.pool.QueryRowContext(ctx, postgres.sql(claimStatement), f.claimArgs(key, false)...)); err != nil {
+			return err
+		}
+		_, err := f.store.pool.ExecContext(ctx, postgres.sql(complete), f.completeArgs(key)...)
+		return err
+	}
+	conn, err := f.store.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	for _, step := range []func() error{
+		func() error { _, err := conn.ExecContext(ctx, "BEGIN"); return err },
+		func() error {
+			return benchScan(conn.QueryRowContext(ctx, postgres.sql(claimGuardedChecked), f.claimArgs(key, true)...))
+		},
+		func() error { _, err := conn.ExecContext(ctx, "SAVEPOINT idem_handler"); return err },
+		func() error {
+			_, err := conn.ExecContext(ctx, postgres.sql(complete), f.completeArgs(key)...)
+			return err
+		},
+		func() error { _, err := conn.ExecContext(ctx, "COMMIT"); return err },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f benchFloor) replay(key string) error {
+	ctx := context.Background()
+	if f.recovery == core.Park {
+		return benchScan(f.store.pool.QueryRowContext(ctx, postgres.sql(claimStatement), f.claimArgs(key, false)...))
+	}
+	conn, err := f.store.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	err = benchScan(conn.QueryRowContext(ctx, postgres.sql(claimGuardedChecked), f.claimArgs(key, true)...))
+	if err != nil {
+		return err
+	}
+	_, err = conn.ExecContext(ctx, "ROLLBACK")
+	return err
+}
