@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 )
 
 // admission is what the key guard found out about a request; it travels to the interceptor in the request's context,
@@ -83,8 +84,10 @@ func (m *Module) Admit(r *http.Request, pattern string, p Principal) (*http.Requ
 		return nil, m.refuse(r, problem)
 	}
 	admitted := r.WithContext(a)
-	a.body.Reset(a.command.body)
-	admitted.Body = &a.body
+	if len(a.command.body) > 0 { // else the body that came in is at its end, too
+		a.body.Reset(a.command.body)
+		admitted.Body = &a.body
+	}
 	return admitted, nil
 }
 
@@ -123,7 +126,8 @@ func secondGuard() *Problem {
 	return NewProblem(CodeMisconfigured, "this route is guarded twice; mount the guards once, on the group or on the route")
 }
 
-// readBody reads the whole body, at most limit bytes of it (H-5).
+// readBody reads the whole body, at most limit bytes of it (H-5). The length that was announced is no more than a hint:
+// outer middleware may have decompressed the body.
 func readBody(r *http.Request, limit int64) ([]byte, *Problem) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
@@ -131,22 +135,25 @@ func readBody(r *http.Request, limit int64) ([]byte, *Problem) {
 	if r.ContentLength > limit {
 		return nil, bodyTooLarge()
 	}
+	expected := int64(bytes.MinRead)
 	if 0 < r.ContentLength && r.ContentLength <= readAtOnce {
-		whole := make([]byte, r.ContentLength)
-		if _, err := io.ReadFull(r.Body, whole); err != nil {
+		expected = r.ContentLength
+	}
+	whole := make([]byte, 0, expected+1) // one more, to see the end without growing
+	for {
+		n, err := r.Body.Read(whole[len(whole):cap(whole)])
+		whole = whole[:len(whole)+n]
+		switch {
+		case int64(len(whole)) > limit:
+			return nil, bodyTooLarge()
+		case err == io.EOF:
+			return whole, nil
+		case err != nil:
 			return nil, unreadable(err)
+		case len(whole) == cap(whole):
+			whole = slices.Grow(whole, bytes.MinRead)
 		}
-		return whole, nil
 	}
-	var buf bytes.Buffer
-	_, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1))
-	switch {
-	case err != nil:
-		return nil, unreadable(err)
-	case int64(buf.Len()) > limit:
-		return nil, bodyTooLarge()
-	}
-	return buf.Bytes(), nil
 }
 
 // readAtOnce is the largest body that memory is taken for before it has come: a promise of a length costs a client

@@ -1,0 +1,361 @@
+package core_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// Each request has a fault and all those that are checked after it.
+//
+// CONTRACT O-1, O-2, K-1, K-5, H-5
+func TestOrderOfChecks(t *testing.T) {
+	store := newFaultStore(memstore.New())
+	claims := 0
+	store.on("claim", func(context.Context) error { claims++; return nil })
+	a := newApp(t, core.Config{Store: store, Routes: core.Routes{
+		"POST " + pattern: {Recovery: core.Park, Roles: []string{"customer"}, MaxBody: 10},
+	}}, created)
+	reuse := a.post("k-1", `{}`)
+	require.Equal(t, http.StatusCreated, reuse.Code)
+
+	nobody, demoted := core.Principal{}, core.Principal{Issuer: alice.Issuer, Subject: alice.Subject}
+	keyInURL := func(r *http.Request) { r.URL.RawQuery = "idempotency_key=k-1" }
+	noKey := func(r *http.Request) { r.Header.Del("Idempotency-Key") }
+	large := func(r *http.Request) {
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(`{"amount":12345}`)), 16
+	}
+	for _, test := range []struct {
+		name   string
+		caller core.Principal
+		edits  []func(*http.Request)
+		status int
+		code   core.Code
+	}{
+		{"no principal", nobody, []func(*http.Request){keyInURL, noKey, large}, 401, core.CodeUnauthenticated},
+		{"no role", demoted, []func(*http.Request){keyInURL, noKey, large}, 403, core.CodeForbidden},
+		{"key in the URL", alice, []func(*http.Request){keyInURL, noKey, large}, 400, core.CodeKeyInURL},
+		{"key in the URL, too", alice, []func(*http.Request){keyInURL}, 400, core.CodeKeyInURL},
+		{"no key", alice, []func(*http.Request){noKey, large}, 400, core.CodeKeyMissing},
+		{"body too large", alice, []func(*http.Request){large}, 413, core.CodeBodyTooLarge},
+		{"no role, for a replay", demoted, nil, 403, core.CodeForbidden},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			claims = 0
+			w := a.postAs(test.caller, "k-1", `{}`, test.edits...)
+			requireProblem(t, w, test.status, test.code)
+			require.Zero(t, claims, "nothing is recorded, nothing replayed")
+			if test.status == 401 {
+				require.Equal(t, "Bearer", w.Header().Get("WWW-Authenticate"))
+			}
+		})
+	}
+	require.Equal(t, 1, a.ran())
+}
+
+// CONTRACT O-3
+func TestRolesAreCheckedOnEveryRepeat(t *testing.T) {
+	for _, routes := range []core.Routes{nil, {"POST " + pattern: {Recovery: core.Park, Roles: []string{"customer", "seller"}}}} {
+		cfg := core.Config{Routes: routes}
+		if routes == nil { // without a table the module's own policy holds
+			cfg.Policy = core.Policy{Recovery: core.Park, Roles: []string{"customer", "seller"}}
+		}
+		a := newApp(t, cfg, created)
+		caller := alice
+		caller.Roles = []string{"other", "seller"}
+		require.Equal(t, http.StatusCreated, a.postAs(caller, "k-1", `{}`).Code)
+		caller.Roles = []string{"other"}
+		requireProblem(t, a.postAs(caller, "k-1", `{}`), http.StatusForbidden, core.CodeForbidden)
+		caller.Roles = []string{"customer"}
+		require.Equal(t, "reused", a.postAs(caller, "k-1", `{}`).Header().Get("Idempotency-Result"))
+
+		// Without a roles guard of its own the chain is no way around the roles.
+		r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody)
+		r.Header.Set("Idempotency-Key", "k-2")
+		_, reply := a.module.Admit(r, pattern, core.Principal{Issuer: "i", Subject: "s"})
+		require.Equal(t, http.StatusForbidden, reply.Status)
+	}
+}
+
+// CONTRACT O-4, K-8
+func TestRoutesThatNeedNoKey(t *testing.T) {
+	a := newApp(t, core.Config{Routes: core.Routes{
+		"POST " + pattern:   {Recovery: core.Park},
+		"PATCH /profile":    {Exempt: "moves no money"},
+		"PUT /limits":       {Exempt: "moves no money", Roles: []string{"admin"}},
+		"GET /ledger":       {Roles: []string{"operator"}},
+		"OPTIONS /ledger":   {},
+		"DELETE /forgotten": {Exempt: "moves no money"},
+	}}, nil)
+	operator := core.Principal{Issuer: "i", Subject: "o", Roles: []string{"operator", "admin"}}
+	for _, test := range []struct {
+		method, pattern string
+		caller          core.Principal
+		status          int
+	}{
+		{"GET", pattern, core.Principal{}, 200},
+		{"HEAD", pattern, core.Principal{}, 200},
+		{"OPTIONS", pattern, core.Principal{}, 200},
+		{"TRACE", pattern, core.Principal{}, 200},
+		{"POST", "", core.Principal{}, 200}, // the router knows no route
+		{"PATCH", "/profile", core.Principal{}, 200},
+		{"PUT", "/limits", core.Principal{}, 401},
+		{"PUT", "/limits", alice, 403},
+		{"PUT", "/limits", operator, 200},
+		{"GET", "/ledger", core.Principal{}, 401},
+		{"GET", "/ledger", alice, 403},
+		{"GET", "/ledger", operator, 200},
+		{"OPTIONS", "/ledger", core.Principal{}, 200},
+		{"POST", "/elsewhere", core.Principal{}, 401},
+		{"POST", "/elsewhere", operator, 500},
+		{"PUT", pattern, operator, 500},
+		{"QUERY", pattern, operator, 500}, // not known to be safe
+	} {
+		t.Run(test.method+" "+test.pattern+" "+test.caller.Subject, func(t *testing.T) {
+			a.pattern = test.pattern
+			body := io.NopCloser(strings.NewReader("body"))
+			r := httptest.NewRequest(test.method, "/any?idempotency_key=1", nil)
+			r.Body = body
+			ran := false
+			a.handler = func(_ http.ResponseWriter, seen *http.Request) {
+				ran = true
+				require.Same(t, r, seen, "untouched")
+				require.Equal(t, body, seen.Body, "untouched")
+			}
+			w := httptest.NewRecorder()
+			a.serve(w, r, test.caller)
+			require.Equal(t, test.status, w.Code)
+			require.Equal(t, test.status == 200, ran)
+			if test.status == 500 {
+				requireProblem(t, w, 500, core.CodeRouteUndeclared)
+				_, reply := a.module.Begin(r, test.pattern, test.caller)
+				require.Equal(t, 500, reply.Status, "the interceptor alone refuses as well")
+			} else if test.status == 200 {
+				require.Empty(t, w.Header())
+				attempt, reply := a.module.Begin(r, test.pattern, test.caller)
+				require.Nil(t, attempt)
+				require.Nil(t, reply)
+			}
+		})
+	}
+}
+
+// CONTRACT K-8
+func TestWithoutATableSafeMethodsAndUnknownPathsPass(t *testing.T) {
+	a := newApp(t, core.Config{}, status(200))
+	for _, test := range []struct{ method, pattern string }{{"GET", pattern}, {"POST", ""}} {
+		a.pattern = test.pattern
+		w := httptest.NewRecorder()
+		a.serve(w, httptest.NewRequest(test.method, pattern, nil), core.Principal{})
+		require.Equal(t, 200, w.Code)
+		require.Empty(t, w.Header())
+	}
+	a.pattern = "/any"
+	requireProblem(t, a.post("", ""), http.StatusBadRequest, core.CodeKeyMissing)
+}
+
+// CONTRACT H-5
+func TestBodyIsReadAsIfNobodyHad(t *testing.T) {
+	large := strings.Repeat("0123456789", 10_000) // above what is taken memory for at once
+	a := newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Length", strconv.FormatInt(r.ContentLength, 10))
+		w.Header().Set("X-Encoding", strings.Join(r.TransferEncoding, ","))
+		w.Header().Set("X-No-Body", strconv.FormatBool(r.Body == http.NoBody))
+		n, err := io.Copy(w, r.Body)
+		if err != nil || n > 0 && r.ContentLength == 0 {
+			panic(err)
+		}
+		if _, err := r.Body.Read(make([]byte, 1)); err != io.EOF {
+			panic(err)
+		}
+		if err := r.Body.Close(); err != nil {
+			panic(err)
+		}
+	})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, alice) }))
+	defer server.Close()
+	for i, test := range []struct {
+		body             io.Reader
+		content          string
+		length, encoding string
+		none             string
+	}{
+		{http.NoBody, "", "0", "", "true"},
+		{nil, "", "0", "", "true"},
+		{strings.NewReader("short"), "short", "5", "", "false"},
+		{strings.NewReader(large), large, "100000", "", "false"},
+		{chunked(""), "", "-1", "chunked", "false"},
+		{chunked("short"), "short", "-1", "chunked", "false"},
+		{chunked(large), large, "-1", "chunked", "false"},
+	} {
+		res := send(t, server, test.body, strconv.Itoa(i))
+		require.Equal(t, http.StatusOK, res.Code)
+		require.Equal(t, test.content, res.Body.String())
+		require.Equal(t, test.length, res.Header().Get("X-Length"))
+		require.Equal(t, test.encoding, res.Header().Get("X-Encoding"))
+		require.Equal(t, test.none, res.Header().Get("X-No-Body"))
+	}
+}
+
+// chunked hides the length of a body, so that a client sends it in chunks.
+func chunked(s string) io.Reader { return iotest.OneByteReader(strings.NewReader(s)) }
+
+// send sends a command to a server and reads the whole answer.
+func send(t *testing.T, server *httptest.Server, body io.Reader, key string) *httptest.ResponseRecorder {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, body)
+	require.NoError(t, err)
+	req.Header.Set("Idempotency-Key", key)
+	res, err := server.Client().Do(req)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, res.Body.Close()) }()
+	w := httptest.NewRecorder()
+	w.Code = res.StatusCode
+	maps.Copy(w.Header(), res.Header)
+	_, err = w.Body.ReadFrom(res.Body)
+	require.NoError(t, err)
+	return w
+}
+
+// Middleware that decompresses leaves the length of the compressed body in the request, as Echo's does.
+//
+// CONTRACT H-5
+func TestBodyOfAnotherLengthThanAnnounced(t *testing.T) {
+	a := newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+	for _, body := range []string{`{}`, strings.Repeat(" ", 5_000) + `{}`, strings.Repeat(" ", 200_000) + `{}`} {
+		w := a.post("k-"+strconv.Itoa(len(body)), "", func(r *http.Request) {
+			var compressed bytes.Buffer
+			zip := gzip.NewWriter(&compressed)
+			_, _ = io.WriteString(zip, body)
+			require.NoError(t, zip.Close())
+			r.ContentLength = int64(compressed.Len())
+			unzip, err := gzip.NewReader(&compressed)
+			require.NoError(t, err)
+			r.Body = unzip
+		})
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Equal(t, body, w.Body.String())
+	}
+}
+
+// CONTRACT H-5
+func TestBodiesThatAreRefused(t *testing.T) {
+	body := func(body io.Reader, length int64) func(*http.Request) {
+		return func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(body), length }
+	}
+	unread := iotest.ErrReader(errors.New("must not be read"))
+	for name, test := range map[string]struct {
+		edit   func(*http.Request)
+		status int
+		code   core.Code
+	}{
+		"at the cap":                   {body(strings.NewReader("12345678"), 8), 201, ""},
+		"chunked at the cap":           {body(chunked("12345678"), -1), 201, ""},
+		"announced above the cap":      {body(unread, 9), 413, core.CodeBodyTooLarge},
+		"chunked above the cap":        {body(chunked("123456789"), -1), 413, core.CodeBodyTooLarge},
+		"longer than announced":        {body(strings.NewReader("123456789"), 2), 413, core.CodeBodyTooLarge},
+		"a cap of outer middleware":    {capped(2, chunked("123"), -1), 413, core.CodeBodyTooLarge},
+		"an outer cap, with a length":  {capped(2, strings.NewReader("123"), 3), 413, core.CodeBodyTooLarge},
+		"broken off":                   {body(iotest.TimeoutReader(chunked("1234")), 4), 400, core.CodeBodyUnreadable},
+		"chunked, broken off":          {body(iotest.TimeoutReader(chunked("1234")), -1), 400, core.CodeBodyUnreadable},
+		"broken off at its very start": {body(unread, 4), 400, core.CodeBodyUnreadable},
+		"truncated": {body(io.MultiReader(strings.NewReader("12"), iotest.ErrReader(io.ErrUnexpectedEOF)), 4), 400,
+			core.CodeBodyUnreadable},
+		"an error behind the end": {body(io.MultiReader(strings.NewReader("1234"), iotest.ErrReader(errAway)), 4), 400,
+			core.CodeBodyUnreadable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := newFaultStore(memstore.New())
+			claims := 0
+			store.on("claim", func(context.Context) error { claims++; return nil })
+			a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, MaxBody: 8}}, created)
+			w := a.post("k-1", "", test.edit)
+			if test.code == "" {
+				require.Equal(t, test.status, w.Code)
+				require.Equal(t, 1, claims)
+				return
+			}
+			requireProblem(t, w, test.status, test.code)
+			require.Zero(t, claims)
+			require.Zero(t, a.ran())
+			require.Equal(t, []core.EventKind{core.EventRefused}, a.kinds())
+		})
+	}
+}
+
+func capped(limit int64, body io.Reader, length int64) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Body, r.ContentLength = http.MaxBytesReader(httptest.NewRecorder(), io.NopCloser(body), limit), length
+	}
+}
+
+// A client that hangs up in the middle of its body has sent no command.
+//
+// CONTRACT H-5
+func TestClientThatHangsUpInItsBody(t *testing.T) {
+	for _, framing := range []string{"Content-Length: 10\r\n\r\n{\"amo", "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"amo\r\n"} {
+		a := newApp(t, core.Config{}, created)
+		done := make(chan struct{})
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer close(done)
+			a.serve(w, r, alice)
+		}))
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		require.NoError(t, err)
+		_, err = io.WriteString(conn, "POST "+pattern+" HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k-1\r\n"+framing)
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+		<-done
+		server.Close()
+		require.Zero(t, a.ran())
+		require.Equal(t, []core.EventKind{core.EventRefused}, a.kinds())
+		require.Equal(t, core.CodeBodyUnreadable, a.events[0].Code)
+	}
+}
+
+// CONTRACT H-1
+func TestNamedHeadersBelongToTheCommand(t *testing.T) {
+	a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, CommandHeaders: []string{"x-account"}}}, created)
+	with := func(name, value string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set(name, value) }
+	}
+	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`, with("X-Account", "1")).Code)
+	require.Equal(t, "reused", a.post("k-1", `{}`, with("X-Account", "1"), with("X-Other", "2")).Header().Get("Idempotency-Result"))
+	requireProblem(t, a.post("k-1", `{}`, with("X-Account", "2")), http.StatusConflict, core.CodeKeyReused)
+	requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeKeyReused)
+}
+
+// CONTRACT H-1
+func TestWhatBelongsToTheCommand(t *testing.T) {
+	edit := func(f func(*http.Request)) []func(*http.Request) { return []func(*http.Request){f} }
+	for name, edits := range map[string][]func(*http.Request){
+		"method":       edit(func(r *http.Request) { r.Method = http.MethodPut }),
+		"path":         edit(func(r *http.Request) { r.URL.Path = "/v1/payments/2" }),
+		"escaped path": edit(func(r *http.Request) { r.URL.RawPath = "/v1/p%61yments" }),
+		"query":        edit(func(r *http.Request) { r.URL.RawQuery = "a=2" }),
+		"media type":   edit(func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }),
+		"body":         edit(func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader(`{"a":1} `)) }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newApp(t, core.Config{}, created)
+			a.post("k-1", `{}`)
+			w := a.post("k-1", `{}`, edits...)
+			requireProblem(t, w, http.StatusConflict, core.CodeKeyReused)
+		})
+	}
+}
