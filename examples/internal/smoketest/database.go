@@ -2,6 +2,7 @@ package smoketest
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,6 +26,8 @@ func databaseGone(t *testing.T, program string) {
 	paying := a.inFlight(pay)
 	payOut := post(a, seller, "/v1/payouts", "during", payout("3.00", "pm_slow"))
 	payingOut := a.inFlight(payOut)
+	ledger := apptest.Request{Method: "GET", Path: "/v1/ledger", Token: a.Tokens[operator]}
+	a.Until(t, &ledger, func(r apptest.Response) bool { return strings.Contains(r.Body, `"provider"`) })
 	cluster.Stop(pgtest.Immediate)
 
 	a.checkProblem(a.Do(t, pay), http.StatusServiceUnavailable, "store_unavailable")
