@@ -53,12 +53,13 @@ type Stepper interface {
 	Steps(ctx context.Context, id ID) ([]StepRecord, error)
 
 	// StartStep records that a provider step is about to be called, and returns it as it stands there with the store's
-	// clock: one that was started before keeps its fence, its start and its result. ErrStale if t is not current;
+	// clock: one that was started before keeps its fence, its start and its result. Of one that this call has started,
+	// StartedAt and Now may be left out. An expired lease is no obstacle. ErrStale if t is not current;
 	// ErrStepsChanged where a step of another name or kind stands there.
 	StartStep(ctx context.Context, t Ticket, s StepRecord) (StepRecord, error)
 
 	// FinishStep records the result of a step that was started. Finishing again is nil, and the first result stands.
-	// ErrStale if t is not current. An expired lease is no obstacle.
+	// An expired lease is no obstacle. ErrStale if t is not current; ErrNotFound where no step was started.
 	FinishStep(ctx context.Context, t Ticket, s StepRecord) error
 }
 

@@ -17,7 +17,7 @@ func TestStore(t *testing.T) {
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) {
 			newSubject := subjects(t, d)
-			features := storetest.Features{Rollback: true, Shared: d.shared}
+			features := storetest.Features{Rollback: true, Shared: d.shared, Steps: true}
 			storetest.Run(t, newSubject, features)
 			t.Run("stress", func(t *testing.T) { storetest.Stress(t, newSubject, features) })
 		})
@@ -39,7 +39,7 @@ func subjects(t *testing.T, d database) func(t *testing.T) storetest.Subject {
 		// A transaction that a test before has left open makes this one fail instead of hang.
 		require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
 			return errors.Join(tx.Exec("SET LOCAL lock_timeout = '10s'").Error,
-				tx.Exec("TRUNCATE idempotency_record, idempotency_settlement, effects").Error)
+				tx.Exec("TRUNCATE idempotency_record, idempotency_step, idempotency_settlement, effects").Error)
 		}))
 		return subject(t, db, twin)
 	}
@@ -48,7 +48,10 @@ func subjects(t *testing.T, d database) func(t *testing.T) storetest.Subject {
 func subject(t *testing.T, db, twin *gorm.DB) storetest.Subject {
 	s := storetest.Subject{
 		Store:   newStore(t, db),
-		Advance: func(t *testing.T, d time.Duration) { advance(t, db, d) },
+		Advance: func(t *testing.T, d time.Duration) {
+			advance(t, db, d)
+			advanceSteps(t, db, d)
+		},
 		Effect:  addEffect,
 		Effects: func(t *testing.T) int { return countEffects(t, db) },
 	}
@@ -56,4 +59,14 @@ func subject(t *testing.T, db, twin *gorm.DB) storetest.Subject {
 		s.Twin = func(t *testing.T) core.Store { return newStore(t, twin) }
 	}
 	return s
+}
+
+// advanceSteps moves the starts of all steps d into the past.
+func advanceSteps(t *testing.T, db *gorm.DB, d time.Duration) {
+	t.Helper()
+	by := "? * interval '1 microsecond'"
+	if db.Name() == "sqlite" {
+		by = "?"
+	}
+	require.NoError(t, db.Exec("UPDATE idempotency_step SET started_at = started_at - "+by, d.Microseconds()).Error)
 }

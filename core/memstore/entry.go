@@ -13,7 +13,8 @@ import (
 type entry struct {
 	core.Record
 	header []field
-	place  int // in the queue of its stored state
+	steps  []core.StepRecord // in their order
+	place  int               // in the queue of its stored state
 }
 
 // field is one line of a header.

@@ -16,6 +16,8 @@ func newSubject(*testing.T) storetest.Subject {
 	return storetest.Subject{Store: memstore.New(memstore.WithClock(clock.Now)), Advance: clock.Advance}
 }
 
-func TestStore(t *testing.T) { storetest.Run(t, newSubject, storetest.Features{}) }
+func TestStore(t *testing.T) { storetest.Run(t, newSubject, storetest.Features{Steps: true}) }
 
-func TestStoreUnderStress(t *testing.T) { storetest.Stress(t, newSubject, storetest.Features{}) }
+func TestStoreUnderStress(t *testing.T) {
+	storetest.Stress(t, newSubject, storetest.Features{Steps: true})
+}

@@ -43,9 +43,10 @@ func (s *Store) sweep(sh *shard, limit int, swept *core.Swept) {
 	}
 }
 
-// tombstone leaves of an answer what [core.Record] says is left: the status.
+// tombstone leaves of an answer what [core.Record] says is left: the status. Of steps nothing is left.
 func (sh *shard) tombstone(e *entry) {
 	sh.unqueue(e)
+	e.steps = nil
 	e.answer(core.Answer{Status: e.Answer.Status})
 	sh.become(e, core.Expired)
 }

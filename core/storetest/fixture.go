@@ -39,6 +39,7 @@ type fixture struct {
 	ctx         context.Context //nolint:containedctx // one per test
 	instances   []core.Store    // the store, and its twin if there is one
 	transactors []core.Transactor
+	steppers    []core.Stepper
 	commands    int
 	effects     atomic.Int64 // committed by a stress test
 }

@@ -19,10 +19,19 @@ type history struct {
 	wins    map[core.ID][]win
 	answers map[core.ID][]answer
 	frees   map[core.ID][]core.Ticket
+	steps   map[core.ID][]step
 }
 
 func newHistory() *history {
-	return &history{wins: map[core.ID][]win{}, answers: map[core.ID][]answer{}, frees: map[core.ID][]core.Ticket{}}
+	return &history{wins: map[core.ID][]win{}, answers: map[core.ID][]answer{}, frees: map[core.ID][]core.Ticket{},
+		steps: map[core.ID][]step{}}
+}
+
+// step is a step as an attempt was told that it is recorded.
+type step struct {
+	known int
+	fence int64 // of the attempt
+	core.StepRecord
 }
 
 // win is an attempt: when its claim was asked for, and the row it won.
@@ -73,8 +82,17 @@ func (h *history) freed(t core.Ticket) {
 	h.frees[t.ID] = append(h.frees[t.ID], t)
 }
 
+// started notes a step that was started or finished.
+func (h *history) started(t core.Ticket, s core.StepRecord) {
+	defer h.lock()()
+	h.steps[t.ID] = append(h.steps[t.ID], step{h.now, t.Fence, s})
+}
+
 func (h *history) check(t *testing.T) {
 	t.Helper()
+	for id := range h.steps {
+		h.checkSteps(t, id)
+	}
 	for id := range h.answers {
 		h.checkAnswers(t, id)
 	}
@@ -113,5 +131,27 @@ func (h *history) checkWins(t *testing.T, id core.ID) {
 		assert.NotEqual(t, was.Fence, next.Fence, "two attempts of %s have one fence", id)
 		assert.True(t, freed || takenOver, "%s: attempt %d (%s) was neither freed nor rightly taken over by %d (%s)",
 			id, was.Fence, was.Recovery, next.Fence, next.Recovery)
+	}
+}
+
+// checkSteps: a step belongs to one operation, has one first start there, and once finished keeps its result.
+func (h *history) checkSteps(t *testing.T, id core.ID) {
+	t.Helper()
+	results := map[int64]step{} // by the fence of the first start
+	for _, s := range h.steps[id] {
+		assert.LessOrEqual(t, s.Fence, s.fence, "a step of %s was started by an attempt to come", id)
+		for _, f := range h.frees[id] {
+			assert.False(t, s.Fence <= f.Fence && f.Fence < s.fence,
+				"attempt %d of %s found a step of attempt %d, and the key was free in between", s.fence, id, s.Fence)
+		}
+		result, finished := results[s.Fence]
+		switch {
+		case s.Finished && finished:
+			assert.Equal(t, string(result.Result), string(s.Result), "the result of a step of %s changed", id)
+		case s.Finished:
+			results[s.Fence] = s
+		case finished && s.fence > result.fence:
+			assert.Fail(t, "a finished step is unfinished", "%s, attempt %d after %d", id, s.fence, result.fence)
+		}
 	}
 }

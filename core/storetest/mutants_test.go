@@ -77,6 +77,9 @@ func TestMutants(t *testing.T) {
 	for name, m := range txMutants {
 		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
 	}
+	for name, m := range stepMutants {
+		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
+	}
 }
 
 const mutantEnv = "STORETEST_MUTANT"
@@ -111,6 +114,13 @@ func TestMutant(t *testing.T) {
 			store := m.store(subject.Store.(*reference))
 			subject.Store, subject.Twin = store, func(*testing.T) core.Store { return store }
 			return subject
+		}
+	} else if m, ok := stepMutants[name]; ok {
+		features = storetest.Features{Steps: true}
+		newStore = func(*testing.T) storetest.Subject {
+			var clock storetest.Clock
+			store := m.store(memstore.New(memstore.WithClock(clock.Now)))
+			return storetest.Subject{Store: store, Advance: clock.Advance}
 		}
 	} else {
 		t.Skip("TestMutants runs this")

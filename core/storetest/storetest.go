@@ -3,7 +3,7 @@
 //
 //	func TestStore(t *testing.T) {
 //		newStore := func(t *testing.T) storetest.Subject { ... }
-//		features := storetest.Features{Shared: true}
+//		features := storetest.Features{Shared: true, Steps: true}
 //		storetest.Run(t, newStore, features)
 //		storetest.Stress(t, newStore, features)
 //	}
@@ -43,6 +43,7 @@ type Subject struct {
 // Features says what a store can do beside what every store must.
 type Features struct {
 	Rollback bool // it is a core.Transactor
+	Steps    bool // it is a core.Stepper
 	Shared   bool // several instances may work on the same data at once
 }
 
@@ -54,6 +55,9 @@ func Run(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
 		listChecks, cancelChecks}
 	if f.Rollback {
 		suites = append(suites, txChecks)
+	}
+	if f.Steps {
+		suites = append(suites, stepChecks)
 	}
 	for _, suite := range suites {
 		for _, c := range suite {
@@ -88,6 +92,11 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 			require.NotNil(t, s.Effect, "Subject.Effect is missing: Features.Rollback needs it")
 			require.NotNil(t, s.Effects, "Subject.Effects is missing: Features.Rollback needs it")
 			s.transactors = append(s.transactors, tx)
+		}
+		stepper, ok := store.(core.Stepper)
+		require.Equal(t, f.Steps, ok, "Features.Steps says whether %T is a core.Stepper", store)
+		if f.Steps {
+			s.steppers = append(s.steppers, stepper)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -30,12 +30,13 @@ const (
 
 // Stress lets goroutines do whatever a store can be asked for, all at once and to few keys, for about two seconds.
 // Afterwards the history of each key is checked: no fence was won twice, no key was won that had an answer or an
-// attempt that was neither freed nor handed on, and no answer ever changed.
+// attempt that was neither freed nor handed on, no answer ever changed, and no step lost its result or came back from
+// an operation of before.
 //
 // What each goroutine does follows from a seed that is logged, and can be given in the environment by [SeedEnv]; how
 // they meet does not.
 //
-// CONTRACT M-3, M-6, X-2, X-7, T-4
+// CONTRACT M-3, M-6, X-2, X-3, X-7, T-4
 func Stress(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
 	t.Helper()
 	s := newFixture(t, newStore, f)
@@ -127,8 +128,10 @@ func (w *worker) step(t *testing.T) {
 	switch {
 	case n < 35:
 		w.claim(t)
-	case n < 45:
+	case n < 40:
 		w.with(t, func(a *attempt) error { return w.store().Renew(w.ctx, a.Ticket, lease) })
+	case n < 50:
+		w.with(t, w.takeStep)
 	case n < 55:
 		w.with(t, w.complete)
 	case n < 62:
@@ -199,6 +202,28 @@ func (w *worker) complete(a *attempt) error {
 	if err == nil && !a.answered {
 		a.answered = true
 		w.history.answered(a.Ticket, text)
+	}
+	return err
+}
+
+// takeStep takes the one step that all attempts have, unless it is finished.
+func (w *worker) takeStep(a *attempt) error {
+	if len(w.steppers) == 0 || a.Recovery != core.Resume {
+		return nil
+	}
+	store, step := w.steppers[w.i], call(0, "charge")
+	started, err := store.StartStep(w.ctx, a.Ticket, step)
+	if err != nil {
+		return err
+	}
+	w.history.started(a.Ticket, started)
+	if started.Finished || w.rnd.IntN(4) == 0 {
+		return nil
+	}
+	step.Result = fmt.Appendf(nil, "%q", fmt.Sprintf("%x", a.Owner))
+	if err = store.FinishStep(w.ctx, a.Ticket, step); err == nil {
+		started.Finished, started.Result = true, step.Result
+		w.history.started(a.Ticket, started)
 	}
 	return err
 }

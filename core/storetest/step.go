@@ -1,0 +1,336 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+var stepChecks = []check{
+	{"Step/StartAndFinish", stepStartAndFinish},
+	{"Step/FirstStartStands", stepFirstStartStands},
+	{"Step/FirstResultStands", stepFirstResultStands},
+	{"Step/Changed", stepChanged},
+	{"Step/Stale", stepStale},
+	{"Step/Late", stepLate},
+	{"Step/InOrder", stepsInOrder},
+	{"Step/ManyAtOnce", stepStartedByMany},
+	{"Step/OfAnotherLife", stepsOfAnotherLife},
+	{"Step/Swept", stepsSwept},
+	{"Step/NotFound", stepNotFound},
+	{"Step/Cancelled", stepCancelled},
+}
+
+func call(seq int, name string) core.StepRecord {
+	return core.StepRecord{Seq: seq, Name: name, Kind: core.ProviderStep}
+}
+
+// start starts a provider step and must succeed.
+func (s *fixture) start(t *testing.T, ticket core.Ticket, step core.StepRecord) core.StepRecord {
+	t.Helper()
+	started, err := s.steppers[0].StartStep(s.ctx, ticket, step)
+	require.NoError(t, err)
+	require.Equal(t, step.Seq, started.Seq)
+	require.Equal(t, step.Name, started.Name)
+	require.Equal(t, step.Kind, started.Kind)
+	return started
+}
+
+func (s *fixture) finish(t *testing.T, ticket core.Ticket, step core.StepRecord, result string) {
+	t.Helper()
+	step.Result = []byte(result)
+	require.NoError(t, s.steppers[0].FinishStep(s.ctx, ticket, step))
+}
+
+// steps returns the steps of a record, the same on every instance.
+func (s *fixture) steps(t *testing.T, id core.ID) []core.StepRecord {
+	t.Helper()
+	var found []core.StepRecord
+	for i, store := range s.steppers {
+		steps, err := store.Steps(s.ctx, id)
+		require.NoError(t, err)
+		for _, step := range steps {
+			require.False(t, step.StartedAt.IsZero(), "StartedAt")
+			require.False(t, step.Now.Before(step.StartedAt), "Now is the store's clock")
+		}
+		if i > 0 {
+			require.Equal(t, plainSteps(found), plainSteps(steps))
+		}
+		found = steps
+	}
+	return found
+}
+
+// plainSteps is what of steps does not depend on when they were read.
+func plainSteps(steps []core.StepRecord) []string {
+	plain := make([]string, 0, len(steps))
+	for _, s := range steps {
+		plain = append(plain, fmt.Sprintf("%d %s kind %d, fence %d, finished %t: %s", s.Seq, s.Name, s.Kind, s.Fence, s.Finished,
+			s.Result))
+	}
+	return plain
+}
+
+// CONTRACT X-3
+func stepStartAndFinish(t *testing.T, s *fixture) {
+	results := map[string]string{
+		"an object": `{"id":"ch_1","amount":9007199254740993}`,
+		"null":      `null`,
+		"not ASCII": "\"\u00fc\u2028 \\u0000\"",
+		"the most":  `"` + strings.Repeat("x", core.MaxStepResult-2) + `"`,
+	}
+	for name, result := range results {
+		t.Run(name, func(t *testing.T) {
+			won := s.win(t, s.command(core.Resume))
+			require.Empty(t, s.steps(t, won.ID), "a new record has none")
+			started := s.start(t, won.Ticket, call(0, "charge"))
+			require.Equal(t, won.Fence, started.Fence)
+			require.False(t, started.Finished)
+			require.Equal(t, []string{fmt.Sprintf("0 charge kind 2, fence %d, finished false: ", won.Fence)},
+				plainSteps(s.steps(t, won.ID)))
+
+			s.finish(t, won.Ticket, started, result)
+			steps := s.steps(t, won.ID)
+			require.Len(t, steps, 1)
+			require.True(t, steps[0].Finished)
+			require.Equal(t, result, string(steps[0].Result), "bytes, not their meaning")
+			require.Equal(t, core.Running, s.find(t, won.ID).State(), "a step is not the end of the operation")
+		})
+	}
+}
+
+// The provider's promise begins with the first call (X-3): whose start and fence that was must not be lost, and the
+// store's clock says how long ago it was.
+//
+// CONTRACT X-3, T-1
+func stepFirstStartStands(t *testing.T, s *fixture) {
+	c := s.command(core.Resume)
+	first := s.win(t, c)
+	s.start(t, first.Ticket, call(0, "charge"))
+	again := s.start(t, first.Ticket, call(0, "charge")) // an owner whose first try was answered by an error
+	require.Equal(t, first.Fence, again.Fence)
+	require.Len(t, s.steps(t, c.ID), 1)
+
+	var passed time.Duration
+	for range 2 {
+		s.Advance(t, 2*lease)
+		passed += 2 * lease
+		next := s.win(t, repeat(c))
+		for _, started := range []core.StepRecord{s.steps(t, c.ID)[0], s.start(t, next.Ticket, call(0, "charge"))} {
+			require.Equal(t, first.Fence, started.Fence)
+			require.False(t, started.Finished)
+			require.WithinDuration(t, started.StartedAt.Add(passed), started.Now, lease)
+		}
+	}
+}
+
+// CONTRACT X-3, X-2
+func stepFirstResultStands(t *testing.T, s *fixture) {
+	c := s.command(core.Resume)
+	first := s.win(t, c)
+	s.start(t, first.Ticket, call(0, "charge"))
+	s.finish(t, first.Ticket, call(0, "charge"), `"first"`)
+	s.finish(t, first.Ticket, call(0, "charge"), `"second"`)
+	want := plainSteps(s.steps(t, c.ID))
+	require.Contains(t, want[0], `"first"`)
+
+	s.Advance(t, 2*lease)
+	next := s.win(t, repeat(c))
+	require.Equal(t, want, plainSteps(s.steps(t, c.ID)), "kept by the takeover")
+	started := s.start(t, next.Ticket, call(0, "charge"))
+	require.True(t, started.Finished)
+	require.Equal(t, `"first"`, string(started.Result))
+	s.finish(t, next.Ticket, call(0, "charge"), `"third"`)
+	require.Equal(t, want, plainSteps(s.steps(t, c.ID)))
+}
+
+// CONTRACT X-3
+func stepChanged(t *testing.T, s *fixture) {
+	won := s.win(t, s.command(core.Resume))
+	s.start(t, won.Ticket, call(0, "charge"))
+	s.start(t, won.Ticket, call(1, "book"))
+	s.finish(t, won.Ticket, call(1, "book"), `1`)
+	want := plainSteps(s.steps(t, won.ID))
+	for _, other := range []core.StepRecord{
+		call(0, "refund"), call(1, "charge"), {Seq: 0, Name: "charge", Kind: core.DatabaseStep},
+	} {
+		for _, store := range s.steppers {
+			_, err := store.StartStep(s.ctx, won.Ticket, other)
+			require.ErrorIs(t, err, core.ErrStepsChanged)
+		}
+	}
+	require.Equal(t, want, plainSteps(s.steps(t, won.ID)))
+}
+
+// CONTRACT X-2
+func stepStale(t *testing.T, s *fixture) {
+	c := s.command(core.Resume)
+	first := s.win(t, c)
+	s.start(t, first.Ticket, call(0, "charge"))
+	s.Advance(t, 2*lease)
+	second := s.win(t, repeat(c))
+	s.requireStaleSteps(t, first.Ticket)
+	s.requireStaleSteps(t, core.Ticket{ID: c.ID, Owner: first.Owner, Fence: second.Fence})
+	s.requireStaleSteps(t, core.Ticket{ID: c.ID, Owner: second.Owner, Fence: first.Fence})
+
+	ends := map[string]func(core.Ticket) error{
+		"completed": func(t core.Ticket) error { return s.Store.Complete(s.ctx, t, kept(answerOf("done"))) },
+		"parked":    func(t core.Ticket) error { return s.Store.Park(s.ctx, t) },
+		"released":  func(t core.Ticket) error { return s.Store.Release(s.ctx, t) },
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			won := s.win(t, s.command(core.Resume))
+			s.start(t, won.Ticket, call(0, "charge"))
+			require.NoError(t, end(won.Ticket))
+			s.requireStaleSteps(t, won.Ticket)
+		})
+	}
+	missing := s.command(core.Resume)
+	s.requireStaleSteps(t, core.Ticket{ID: missing.ID, Owner: missing.Owner, Fence: 1})
+}
+
+// requireStaleSteps tries to start and to finish steps with a ticket that is not current.
+func (s *fixture) requireStaleSteps(t *testing.T, stale core.Ticket) {
+	t.Helper()
+	want := plainSteps(s.steps(t, stale.ID))
+	for _, store := range s.steppers {
+		for _, step := range []core.StepRecord{call(0, "charge"), call(1, "book")} {
+			_, err := store.StartStep(s.ctx, stale, step)
+			require.ErrorIs(t, err, core.ErrStale, "StartStep")
+			step.Result = []byte(`"stale"`)
+			require.ErrorIs(t, store.FinishStep(s.ctx, stale, step), core.ErrStale, "FinishStep")
+		}
+	}
+	require.Equal(t, want, plainSteps(s.steps(t, stale.ID)))
+}
+
+// CONTRACT X-2
+func stepLate(t *testing.T, s *fixture) {
+	for _, late := range []time.Duration{2 * lease, 2 * deadline, forever} {
+		won := s.win(t, s.command(core.Resume))
+		s.start(t, won.Ticket, call(0, "charge"))
+		s.Advance(t, late)
+		s.finish(t, won.Ticket, call(0, "charge"), `"late"`)
+		s.start(t, won.Ticket, call(1, "book"))
+		require.Len(t, s.steps(t, won.ID), 2)
+	}
+}
+
+// A handler may go on after a database step has failed, of which nothing is recorded: places may be left out.
+func stepsInOrder(t *testing.T, s *fixture) {
+	won, other := s.win(t, s.command(core.Resume)), s.win(t, s.command(core.Resume))
+	for _, seq := range []int{11, 2, 0} {
+		s.start(t, won.Ticket, call(seq, fmt.Sprintf("step %d", seq)))
+		s.start(t, other.Ticket, call(seq, fmt.Sprintf("other %d", seq)))
+	}
+	var names []string
+	for _, step := range s.steps(t, won.ID) {
+		names = append(names, fmt.Sprint(step.Seq, step.Name))
+	}
+	require.Equal(t, []string{"0step 0", "2step 2", "11step 11"}, names)
+}
+
+func stepStartedByMany(t *testing.T, s *fixture) {
+	won := s.win(t, s.command(core.Resume))
+	atOnce(16, func(i int) {
+		store := s.steppers[i%len(s.steppers)]
+		_, err := store.StartStep(s.ctx, won.Ticket, call(0, "charge"))
+		assert.NoError(t, err)
+		step := call(0, "charge")
+		step.Result = fmt.Appendf(nil, "%d", i)
+		assert.NoError(t, store.FinishStep(s.ctx, won.Ticket, step))
+	})
+	steps := s.steps(t, won.ID)
+	require.Len(t, steps, 1)
+	require.True(t, steps[0].Finished)
+}
+
+// What an operation of before did with the key means nothing for the next one.
+//
+// CONTRACT R-6, X-3
+func stepsOfAnotherLife(t *testing.T, s *fixture) {
+	frees := map[string]func(t *testing.T, r core.Record){
+		"released": func(t *testing.T, r core.Record) { require.NoError(t, s.Store.Release(s.ctx, r.Ticket)) },
+		"settled": func(t *testing.T, r core.Record) {
+			require.NoError(t, s.Store.Park(s.ctx, r.Ticket))
+			s.Advance(t, 2*deadline)
+			_, err := s.Store.Settle(s.ctx, notApplied(s.find(t, r.ID)))
+			require.NoError(t, err)
+		},
+		"past its tombstone": func(t *testing.T, r core.Record) {
+			require.NoError(t, s.Store.Complete(s.ctx, r.Ticket, kept(answerOf("done"))))
+			s.Advance(t, 2*(retention+tombstone))
+		},
+	}
+	for name, free := range frees {
+		t.Run(name, func(t *testing.T) {
+			c := s.command(core.Resume)
+			first := s.win(t, c)
+			s.start(t, first.Ticket, call(0, "charge"))
+			s.finish(t, first.Ticket, call(0, "charge"), `"first"`)
+			free(t, first)
+			second := s.win(t, repeat(c))
+			require.Empty(t, s.steps(t, c.ID))
+			require.Equal(t, second.Fence, s.start(t, second.Ticket, call(0, "another")).Fence)
+		})
+	}
+	t.Run("released without a fence", func(t *testing.T) { // not free: the next repeat goes on
+		c := s.command(core.Resume)
+		first := s.win(t, c)
+		s.start(t, first.Ticket, call(0, "charge"))
+		s.finish(t, first.Ticket, call(0, "charge"), `"first"`)
+		s.Advance(t, 2*lease)
+		second := s.win(t, repeat(c))
+		require.NoError(t, s.Store.Release(s.ctx, core.Ticket{ID: c.ID, Owner: second.Owner}))
+		s.win(t, repeat(c))
+		require.Len(t, s.steps(t, c.ID), 1)
+	})
+}
+
+// A result may hold what an answer holds, and is kept no longer.
+//
+// CONTRACT T-3
+func stepsSwept(t *testing.T, s *fixture) {
+	done, running := s.win(t, s.command(core.Resume)), s.win(t, s.command(core.Resume))
+	for _, won := range []core.Record{done, running} {
+		s.start(t, won.Ticket, call(0, "charge"))
+		s.finish(t, won.Ticket, call(0, "charge"), `"secret"`)
+	}
+	require.NoError(t, s.Store.Complete(s.ctx, done.Ticket, kept(answerOf("done"))))
+	s.sweep(t)
+	require.Len(t, s.steps(t, done.ID), 1, "kept for as long as the answer")
+	s.Advance(t, retention+lease)
+	require.Equal(t, core.Swept{Tombstones: 1}, s.sweep(t))
+	require.Empty(t, s.steps(t, done.ID))
+	require.Len(t, s.steps(t, running.ID), 1, "a sweep never touches a running record")
+}
+
+func stepNotFound(t *testing.T, s *fixture) {
+	require.Empty(t, s.steps(t, s.command(core.Resume).ID))
+	won := s.win(t, s.command(core.Resume))
+	require.ErrorIs(t, s.steppers[0].FinishStep(s.ctx, won.Ticket, call(0, "charge")), core.ErrNotFound)
+}
+
+func stepCancelled(t *testing.T, s *fixture) {
+	won := s.win(t, s.command(core.Resume))
+	s.start(t, won.Ticket, call(0, "charge"))
+	want := plainSteps(s.steps(t, won.ID))
+	over, cancel := context.WithCancel(s.ctx)
+	cancel()
+	for _, store := range s.steppers {
+		_, err := store.Steps(over, won.ID)
+		noSentinel(t, err)
+		_, err = store.StartStep(over, won.Ticket, call(1, "book"))
+		noSentinel(t, err)
+		noSentinel(t, store.FinishStep(over, won.Ticket, call(0, "charge")))
+	}
+	require.Equal(t, want, plainSteps(s.steps(t, won.ID)))
+}

@@ -1,0 +1,173 @@
+package storetest_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/auth19/idem/core"
+)
+
+// The mutants of a core.Stepper.
+var stepMutants = map[string]struct {
+	fails string
+	store func(core.Stepper) core.Stepper
+}{
+	"starts a step anew":        {"Step/FirstStartStands", func(s core.Stepper) core.Stepper { return startsAnew{s} }},
+	"tells no clock":            {"Step/FirstStartStands", func(s core.Stepper) core.Stepper { return tellsNoClock{s} }},
+	"takes the last result":     {"Step/FirstResultStands", func(s core.Stepper) core.Stepper { return &lastResult{Stepper: s} }},
+	"mixes steps up":            {"Step/Changed", func(s core.Stepper) core.Stepper { return mixesUp{s} }},
+	"writes for stale attempts": {"Step/Stale", func(s core.Stepper) core.Stepper { return anyAttempt{s} }},
+	"wants steps to be in time": {"Step/Late", func(s core.Stepper) core.Stepper { return punctualSteps{s} }},
+	"lists steps as they came":  {"Step/InOrder", func(s core.Stepper) core.Stepper { return unordered{s} }},
+	"keeps steps of a free key": {"Step/OfAnotherLife", func(s core.Stepper) core.Stepper { return &neverForgets{Stepper: s} }},
+	"keeps steps for ever":      {"Step/Swept", func(s core.Stepper) core.Stepper { return &neverForgets{Stepper: s} }},
+	"finishes what was never":   {"Step/NotFound", func(s core.Stepper) core.Stepper { return finishesAnything{s} }},
+	"takes steps regardless":    {"Step/Cancelled", func(s core.Stepper) core.Stepper { return heedlessSteps{s} }},
+
+	"keeps steps of a free key, under stress": {"Stress", func(s core.Stepper) core.Stepper { return &neverForgets{Stepper: s} }},
+	"takes the last result, under stress":     {"Stress", func(s core.Stepper) core.Stepper { return &lastResult{Stepper: s} }},
+}
+
+// startsAnew takes every start for the first.
+type startsAnew struct{ core.Stepper }
+
+func (s startsAnew) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
+	started, err := s.Stepper.StartStep(ctx, t, step)
+	started.Fence = t.Fence
+	return started, err
+}
+
+type tellsNoClock struct{ core.Stepper }
+
+func (s tellsNoClock) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
+	started, err := s.Stepper.StartStep(ctx, t, step)
+	started.Now = started.StartedAt
+	return started, err
+}
+
+// lastResult forgets what a step came to when it is finished again.
+type lastResult struct {
+	core.Stepper
+	mu   sync.Mutex
+	last map[core.ID][]byte
+}
+
+func (s *lastResult) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
+	err := s.Stepper.FinishStep(ctx, t, step)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil {
+		s.last = map[core.ID][]byte{}
+	}
+	if err == nil {
+		s.last[t.ID] = step.Result
+	}
+	return err
+}
+
+func (s *lastResult) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
+	started, err := s.Stepper.StartStep(ctx, t, step)
+	started.Finished = false // so that a worker finishes it again
+	return started, err
+}
+
+func (s *lastResult) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+	steps, err := s.Stepper.Steps(ctx, id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range steps {
+		if last, ok := s.last[id]; ok {
+			steps[i].Result = last
+		}
+	}
+	return steps, err
+}
+
+type mixesUp struct{ core.Stepper }
+
+func (s mixesUp) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
+	steps, err := s.Steps(ctx, t.ID)
+	for _, there := range steps {
+		if err == nil && there.Seq == step.Seq {
+			step.Name, step.Kind = there.Name, there.Kind
+		}
+	}
+	return s.Stepper.StartStep(ctx, t, step)
+}
+
+// anyAttempt writes as whoever is the owner.
+type anyAttempt struct{ core.Stepper }
+
+func (s anyAttempt) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
+	if r, err := s.Find(ctx, t.ID); err == nil {
+		t = r.Ticket
+	}
+	return s.Stepper.FinishStep(ctx, t, step)
+}
+
+type punctualSteps struct{ core.Stepper }
+
+func (s punctualSteps) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
+	if r, err := s.Find(ctx, t.ID); err == nil && r.LeaseExpired() {
+		return core.ErrStale
+	}
+	return s.Stepper.FinishStep(ctx, t, step)
+}
+
+type unordered struct{ core.Stepper }
+
+func (s unordered) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+	steps, err := s.Stepper.Steps(ctx, id)
+	slices.Reverse(steps)
+	return steps, err
+}
+
+// neverForgets keeps the steps of a key whatever becomes of it.
+type neverForgets struct {
+	core.Stepper
+	mu   sync.Mutex
+	kept map[core.ID]core.StepRecord
+}
+
+func (s *neverForgets) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
+	started, err := s.Stepper.StartStep(ctx, t, step)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept == nil {
+		s.kept = map[core.ID]core.StepRecord{}
+	}
+	if there, ok := s.kept[t.ID]; err == nil && step.Seq == 0 && ok {
+		there.Now = started.Now
+		return there, nil
+	}
+	if err == nil && step.Seq == 0 {
+		s.kept[t.ID] = started
+	}
+	return started, err
+}
+
+func (s *neverForgets) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+	steps, err := s.Stepper.Steps(ctx, id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if there, ok := s.kept[id]; ok && len(steps) == 0 {
+		return []core.StepRecord{there}, err
+	}
+	return steps, err
+}
+
+type finishesAnything struct{ core.Stepper }
+
+func (s finishesAnything) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
+	if _, err := s.StartStep(ctx, t, step); err != nil {
+		return err
+	}
+	return s.Stepper.FinishStep(ctx, t, step)
+}
+
+type heedlessSteps struct{ core.Stepper }
+
+func (s heedlessSteps) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
+	return s.Stepper.StartStep(context.WithoutCancel(ctx), t, step)
+}
