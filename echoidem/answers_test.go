@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/echoidem"
 )
 
 var errDeclined = errors.New("declined")
@@ -60,7 +59,9 @@ func answers(t testing.TB) map[string]echo.HandlerFunc {
 			c.Response().Header().Set("Location", "/v1/payments/1")
 			return c.NoContent(http.StatusCreated)
 		},
-		"http handler": echo.WrapHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "gone", http.StatusGone) })),
+		"http handler": echo.WrapHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "gone", http.StatusGone)
+		})),
 		"written twice": func(c echo.Context) error {
 			_ = c.JSON(http.StatusCreated, 1)
 			return c.JSON(http.StatusAccepted, 2)
@@ -129,8 +130,8 @@ func careless(err error, c echo.Context) {
 // CONTRACT R-1, M-3
 func TestAnswers(t *testing.T) {
 	for recovery, cfg := range map[string]core.Config{
-		"Park":     {Policy: core.Policy{Recovery: core.Park}},
-		"Rollback": {Store: newSQLite(t).store, Policy: core.Policy{Recovery: core.Rollback}},
+		"Park":     {},
+		"Rollback": newSQLite(t).config(),
 	} {
 		for handler, errorHandler := range map[string]echo.HTTPErrorHandler{"default": nil, "careless": careless} {
 			t.Run(recovery+", "+handler+" error handler", func(t *testing.T) {
@@ -140,7 +141,7 @@ func TestAnswers(t *testing.T) {
 					e.HTTPErrorHandler = errorHandler
 				}
 				bare := e.Group("/bare")
-				v1 := e.Group("/v1", echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, cfg)))
+				v1 := guarded(t, e, cfg)
 				all := answers(t)
 				for name, handler := range all {
 					bare.POST(pathOf(name), handler)
@@ -152,7 +153,7 @@ func TestAnswers(t *testing.T) {
 						a := a.with(t)
 						body := map[string]string{"Content-Type": "application/json"}
 						want := a.do(call{path: "/bare" + pathOf(name), body: "{", token: "-", headers: body})
-						got := a.requireReplay(call{path: "/v1" + pathOf(name), body: "{", key: handler + pathOf(name), headers: body})
+						got := a.requireReplay(call{path: "/v1" + pathOf(name), key: handler + pathOf(name), body: "{", headers: body})
 						require.Equal(t, want.status, got.status)
 						// Without guards, a careless handler writes behind what is there. Once is right.
 						if double, ok := strings.CutPrefix(want.body, got.body); ok && got.body != "" && double != "" {

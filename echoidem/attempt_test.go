@@ -2,6 +2,7 @@ package echoidem_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -13,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/echoidem"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -36,7 +36,8 @@ func TestPanic(t *testing.T) {
 		body     string
 	}{
 		"Echo's recovery": {recovers, "boom", http.StatusInternalServerError, `{"message":"Internal Server Error"}` + "\n"},
-		"an HTTP error":   {recovers, echo.NewHTTPError(http.StatusBadGateway, "boom"), http.StatusBadGateway, `{"message":"boom"}` + "\n"},
+		"an HTTP error": {recovers, echo.NewHTTPError(http.StatusBadGateway, "boom"), http.StatusBadGateway,
+			`{"message":"boom"}` + "\n"},
 		"custom recovery": {func(next echo.HandlerFunc) echo.HandlerFunc {
 			return func(c echo.Context) (err error) {
 				defer func() {
@@ -53,10 +54,10 @@ func TestPanic(t *testing.T) {
 	} {
 		for _, recovery := range []core.Recovery{core.Park, core.Rollback} {
 			t.Run(name+" "+recovery.String(), func(t *testing.T) {
-				cfg := core.Config{Policy: core.Policy{Recovery: recovery}}
+				var cfg core.Config // Park, in memory
 				sqlite := newSQLite(t)
 				if recovery == core.Rollback {
-					cfg.Store = sqlite.store
+					cfg = sqlite.config()
 				}
 				var runs atomic.Int64
 				e := echo.New()
@@ -85,7 +86,7 @@ func TestPanic(t *testing.T) {
 						return err
 					}
 				})
-				e.POST("/v1/pay", func(c echo.Context) error {
+				guarded(t, e, cfg).POST("/pay", func(c echo.Context) error {
 					pay(t, c)
 					c.Response().Header().Set("X-Handler", "1")
 					err := c.String(http.StatusCreated, "paid")
@@ -93,7 +94,7 @@ func TestPanic(t *testing.T) {
 						panic(test.value)
 					}
 					return err
-				}, echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, cfg)))
+				})
 				a := serve(t, e)
 				first := a.do(call{key: "key-1"})
 				if test.status == 0 {
@@ -127,8 +128,7 @@ func TestPanicInErrorHandler(t *testing.T) {
 	sqlite := newSQLite(t)
 	e := echo.New()
 	e.HTTPErrorHandler = func(error, echo.Context) { panic("boom") }
-	e.POST("/v1/pay", func(c echo.Context) error { pay(t, c); return errDeclined }, echoidem.JWTGuard(newVerifier(t)),
-		echoidem.Money(newModule(t, core.Config{Store: sqlite.store, Policy: core.Policy{Recovery: core.Rollback}})))
+	guarded(t, e, sqlite.config()).POST("/pay", func(c echo.Context) error { pay(t, c); return errDeclined })
 	require.Error(t, serve(t, e).do(call{key: "key-1"}).err)
 	require.Zero(t, sqlite.payments(t))
 }
@@ -138,10 +138,12 @@ func TestPanicInErrorHandler(t *testing.T) {
 // CONTRACT X-0, R-6
 func TestRollback(t *testing.T) {
 	sqlite := newSQLite(t)
-	idem := newModule(t, core.Config{Store: sqlite.store, Policy: core.Policy{Recovery: core.Rollback, MaxAnswer: 100}})
+	cfg := sqlite.config()
+	cfg.Policy.MaxAnswer = 100
 	e := echo.New()
-	v1 := e.Group("/v1", echoidem.JWTGuard(newVerifier(t)), echoidem.Money(idem))
-	for path, status := range map[string]int{"/201": 201, "/303": 303, "/402": 402, "/409": 409, "/403": 403, "/429": 429, "/500": 500, "/503": 503} {
+	v1 := guarded(t, e, cfg)
+	for _, status := range []int{201, 303, 402, 403, 409, 429, 500, 503} {
+		path := fmt.Sprintf("/%d", status)
 		v1.POST("/written"+path, func(c echo.Context) error { pay(t, c); return c.JSON(status, echo.Map{"message": "m"}) })
 		v1.POST("/returned"+path, func(c echo.Context) error { pay(t, c); return echo.NewHTTPError(status, "m") })
 	}
@@ -178,7 +180,8 @@ func TestRollback(t *testing.T) {
 	}
 
 	before := sqlite.payments(t)
-	requireProblem(t, http.StatusInternalServerError, "answer_too_large", a.do(call{path: "/v1/large", key: "large"})) // CONTRACT R-4
+	// CONTRACT R-4
+	requireProblem(t, http.StatusInternalServerError, "answer_too_large", a.do(call{path: "/v1/large", key: "large"}))
 	require.Equal(t, before, sqlite.payments(t))
 }
 
@@ -194,14 +197,14 @@ func TestClientGoesAway(t *testing.T) {
 			return next(c)
 		}
 	})
-	e.POST("/v1/pay", func(c echo.Context) error {
+	guarded(t, e, core.Config{}).POST("/pay", func(c echo.Context) error {
 		close(began)
 		<-c.Get("client").(context.Context).Done()
 		assert.NoError(t, c.Request().Context().Err())
 		_, bounded := c.Request().Context().Deadline()
 		assert.True(t, bounded)
 		return c.String(http.StatusCreated, "paid")
-	}, echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, core.Config{})))
+	})
 	a := serve(t, e)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-began; cancel() }()

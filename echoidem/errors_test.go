@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/echoidem"
 )
 
 // An error is rendered once, inside the recording; the middleware around the interceptor gets the very same error, and
@@ -82,8 +81,7 @@ func TestReturnedError(t *testing.T) {
 						return err
 					}
 				})
-				e.POST("/v1/pay", func(echo.Context) error { return declined },
-					echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, core.Config{})))
+				guarded(t, e, core.Config{}).POST("/pay", func(echo.Context) error { return declined })
 				got := serve(t, e).requireReplay(call{})
 				require.Equal(t, http.StatusPaymentRequired, got.status)
 				if handler == nil {
@@ -107,12 +105,11 @@ func TestSilentErrorHandler(t *testing.T) {
 		want string
 	}{
 		"Park":     {core.Config{}, "unknown"},
-		"Rollback": {core.Config{Store: sqlite.store, Policy: core.Policy{Recovery: core.Rollback}}, ""},
+		"Rollback": {sqlite.config(), ""},
 	} {
 		e := echo.New()
 		e.HTTPErrorHandler = func(error, echo.Context) {}
-		e.POST("/v1/pay", func(c echo.Context) error { pay(t, c); return errDeclined },
-			echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, test.cfg)))
+		guarded(t, e, test.cfg).POST("/pay", func(c echo.Context) error { pay(t, c); return errDeclined })
 		got := serve(t, e).do(call{key: "key-1"})
 		require.Equal(t, http.StatusInternalServerError, got.status, name)
 		require.Empty(t, got.body)
@@ -124,8 +121,8 @@ func TestSilentErrorHandler(t *testing.T) {
 // An error is rendered into the recording, whatever response inner middleware has left in its place.
 func TestErrorBehindInnerResponse(t *testing.T) {
 	e := echo.New()
-	e.POST("/v1/pay", func(c echo.Context) error { return echo.NewHTTPError(http.StatusPaymentRequired, "declined") },
-		echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, core.Config{})),
+	guarded(t, e, core.Config{}).POST("/pay",
+		func(echo.Context) error { return echo.NewHTTPError(http.StatusPaymentRequired, "declined") },
 		func(next echo.HandlerFunc) echo.HandlerFunc {
 			return func(c echo.Context) error {
 				c.Response().Writer = closedWriter{c.Response().Writer}
@@ -161,13 +158,13 @@ func TestOuterContext(t *testing.T) {
 			return err
 		}
 	})
-	e.POST("/v1/pay", func(c echo.Context) error {
+	guarded(t, e, core.Config{}).POST("/pay", func(c echo.Context) error {
 		_, inAttempt := core.Operation(c.Request().Context())
 		assert.True(t, inAttempt)
 		assert.Equal(t, http.StatusOK, c.Response().Status, "as Echo's own begins")
 		c.Set("handler", "worked")
 		return c.JSON(http.StatusConflict, 42)
-	}, echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, core.Config{})))
+	})
 	require.Equal(t, "42\n", serve(t, e).do(call{key: "key-1"}).body)
 }
 
@@ -196,10 +193,10 @@ func TestSealed(t *testing.T) {
 			return err
 		}
 	})
-	e.POST("/v1/pay", func(c echo.Context) error {
+	guarded(t, e, core.Config{}).POST("/pay", func(c echo.Context) error {
 		_ = c.JSON(http.StatusConflict, 402)
 		return errDeclined
-	}, echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, core.Config{})))
+	})
 	a := serve(t, e)
 	got := a.requireReplay(call{})
 	require.Equal(t, "402\n", got.body)

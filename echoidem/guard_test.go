@@ -37,7 +37,8 @@ func TestJWTGuard(t *testing.T) {
 	nobody := claimsOf("")
 	expired := claimsOf("customer-1")
 	expired["exp"] = time.Now().Add(-time.Hour).Unix()
-	unsigned, err := jwt.NewWithClaims(jwt.SigningMethodNone, claimsOf("customer-1")).SignedString(jwt.UnsafeAllowNoneSignatureType)
+	unsigned, err := jwt.NewWithClaims(jwt.SigningMethodNone, claimsOf("customer-1")).
+		SignedString(jwt.UnsafeAllowNoneSignatureType)
 	require.NoError(t, err)
 	for name, token := range map[string]string{
 		"none": "-", "garbage": "gar.ba.ge", "another issuer": sign(t, foreign), "nobody": sign(t, nobody),
@@ -176,7 +177,8 @@ func TestLostRole(t *testing.T) {
 		POST("/pay", func(c echo.Context) error { return c.JSON(http.StatusCreated, 1) })
 	a := serve(t, e)
 	a.requireReplay(call{key: "key-1"})
-	requireProblem(t, http.StatusForbidden, "forbidden", a.do(call{key: "key-1", token: sign(t, claimsOf("customer-1", "guest"))}))
+	demoted := sign(t, claimsOf("customer-1", "guest"))
+	requireProblem(t, http.StatusForbidden, "forbidden", a.do(call{key: "key-1", token: demoted}))
 	again := a.do(call{key: "key-1", token: sign(t, claimsOf("customer-1", "guest", "customer"))})
 	require.Equal(t, "reused", again.header.Get("Idempotency-Result"), "a refreshed token is the same principal")
 }
@@ -331,10 +333,10 @@ func TestHosts(t *testing.T) {
 // CONTRACT H-5
 func TestBody(t *testing.T) {
 	e := echo.New()
-	e.POST("/v1/pay", func(c echo.Context) error {
+	guarded(t, e, core.Config{}).POST("/pay", func(c echo.Context) error {
 		body, err := io.ReadAll(c.Request().Body)
 		assert.NoError(t, err)
 		return c.String(http.StatusCreated, string(body))
-	}, echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, core.Config{})))
+	})
 	require.Equal(t, `{"amount":1}`, serve(t, e).requireReplay(call{body: `{"amount":1}`}).body)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/labstack/echo/v4"
 	"github.com/ncruces/go-sqlite3/gormlite"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -22,6 +23,7 @@ import (
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/echoidem"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -68,6 +70,12 @@ func newModule(t testing.TB, cfg core.Config) *core.Module {
 	idem, err := core.New(cfg)
 	require.NoError(t, err)
 	return idem
+}
+
+// guarded is a group under /v1 with all guards.
+func guarded(t testing.TB, e *echo.Echo, cfg core.Config) *echo.Group {
+	t.Helper()
+	return e.Group("/v1", echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, cfg)))
 }
 
 // app is an Echo behind a real server.
@@ -207,6 +215,11 @@ func newSQLite(t testing.TB) database {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return database{db, store}
+}
+
+// config is that of a module with Rollback for every route.
+func (d database) config() core.Config {
+	return core.Config{Store: d.store, Policy: core.Policy{Recovery: core.Rollback}}
 }
 
 // payments counts the rows.

@@ -24,8 +24,7 @@ import (
 func TestNoWayAround(t *testing.T) {
 	sqlite := newSQLite(t)
 	e := echo.New()
-	v1 := e.Group("/v1", echoidem.JWTGuard(newVerifier(t)),
-		echoidem.Money(newModule(t, core.Config{Store: sqlite.store, Policy: core.Policy{Recovery: core.Rollback}})))
+	v1 := guarded(t, e, sqlite.config())
 	v1.POST("/pay", func(c echo.Context) error {
 		controller := http.NewResponseController(c.Response())
 		_, _, err := controller.Hijack()
@@ -55,7 +54,7 @@ func TestInformational(t *testing.T) {
 	}
 	e := echo.New()
 	e.Logger.SetOutput(io.Discard)
-	v1 := e.Group("/v1", echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, core.Config{})))
+	v1 := guarded(t, e, core.Config{})
 	v1.POST("/hints", func(c echo.Context) error { hints(c); _, err := io.WriteString(c.Response(), "paid"); return err })
 	v1.POST("/around", func(c echo.Context) error {
 		c.Response().Writer.WriteHeader(http.StatusEarlyHints)
@@ -196,7 +195,7 @@ func TestHeaders(t *testing.T) {
 			return next(c)
 		}
 	})
-	e.POST("/v1/pay", func(c echo.Context) error {
+	guarded(t, e, core.Config{}).POST("/pay", func(c echo.Context) error {
 		assert.Zero(t, befores.Load(), "hooks run when the answer leaves")
 		h := c.Response().Header()
 		assert.Equal(t, "outer", h.Get("X-Removed"), "the handler sees them")
@@ -208,7 +207,7 @@ func TestHeaders(t *testing.T) {
 		c.SetCookie(&http.Cookie{Name: "card", Value: "handler"})
 		c.Response().Before(func() { h.Set("ETag", `"1"`) }) // the handler's own hook
 		return c.JSON(http.StatusCreated, 1)
-	}, echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, core.Config{})))
+	})
 	a := serve(t, e)
 	first := a.do(call{key: "key-1"})
 	require.EqualValues(t, 1, befores.Load())

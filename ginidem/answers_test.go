@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/ginidem"
 )
 
 var errDeclined = errors.New("declined")
@@ -101,13 +100,13 @@ func answers(t testing.TB) map[string]gin.HandlerFunc {
 // CONTRACT R-1, M-3
 func TestAnswers(t *testing.T) {
 	for recovery, cfg := range map[string]core.Config{
-		"Park":     {Policy: core.Policy{Recovery: core.Park}},
-		"Rollback": {Store: newSQLite(t).store, Policy: core.Policy{Recovery: core.Rollback}},
+		"Park":     {},
+		"Rollback": newSQLite(t).config(),
 	} {
 		t.Run(recovery, func(t *testing.T) {
 			r := gin.New()
 			bare := r.Group("/bare")
-			v1 := r.Group("/v1", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, cfg)))
+			v1 := guarded(t, r, cfg)
 			all := answers(t)
 			for name, handler := range all {
 				path := "/" + strings.NewReplacer(" ", "-", ",", "").Replace(name)

@@ -2,6 +2,7 @@ package ginidem_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -11,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/ginidem"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -32,18 +32,20 @@ func TestPanic(t *testing.T) {
 		status   int // 0: the connection is broken off
 		body     string
 	}{
-		"Gin's recovery":   {gin.RecoveryWithWriter(nil), "boom", http.StatusInternalServerError, ""},
-		"custom recovery":  {gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, v any) { c.String(http.StatusBadGateway, "%v", v) }), "boom", http.StatusBadGateway, "boom"},
+		"Gin's recovery": {gin.RecoveryWithWriter(nil), "boom", http.StatusInternalServerError, ""},
+		"custom recovery": {gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, v any) {
+			c.String(http.StatusBadGateway, "%v", v)
+		}), "boom", http.StatusBadGateway, "boom"},
 		"aborted handler":  {gin.RecoveryWithWriter(nil), http.ErrAbortHandler, http.StatusInternalServerError, ""},
 		"no recovery":      {nil, "boom", 0, ""},
 		"abort, uncovered": {nil, http.ErrAbortHandler, 0, ""},
 	} {
 		for _, recovery := range []core.Recovery{core.Park, core.Rollback} {
 			t.Run(name+" "+recovery.String(), func(t *testing.T) {
-				cfg := core.Config{Policy: core.Policy{Recovery: recovery}}
+				var cfg core.Config // Park, in memory
 				sqlite := newSQLite(t)
 				if recovery == core.Rollback {
-					cfg.Store = sqlite.store
+					cfg = sqlite.config()
 				}
 				var runs atomic.Int64
 				r := gin.New()
@@ -66,7 +68,7 @@ func TestPanic(t *testing.T) {
 					c.Next()
 					panicked = false
 				})
-				r.POST("/v1/pay", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, cfg)), func(c *gin.Context) {
+				guarded(t, r, cfg).POST("/pay", func(c *gin.Context) {
 					pay(t, c)
 					c.Header("X-Handler", "1")
 					c.String(http.StatusCreated, "paid")
@@ -107,14 +109,12 @@ func TestPanic(t *testing.T) {
 // CONTRACT
 func TestRollback(t *testing.T) {
 	sqlite := newSQLite(t)
-	idem := newModule(t, core.Config{Store: sqlite.store, Policy: core.Policy{Recovery: core.Rollback, MaxAnswer: 100}})
+	cfg := sqlite.config()
+	cfg.Policy.MaxAnswer = 100
 	r := gin.New()
-	v1 := r.Group("/v1", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(idem))
-	answerWith := func(status int) gin.HandlerFunc {
-		return func(c *gin.Context) { pay(t, c); c.JSON(status, gin.H{"status": status}) }
-	}
-	for path, status := range map[string]int{"/201": 201, "/303": 303, "/402": 402, "/409": 409, "/403": 403, "/429": 429, "/500": 500, "/503": 503} {
-		v1.POST(path, answerWith(status))
+	v1 := guarded(t, r, cfg)
+	for _, status := range []int{201, 303, 402, 403, 409, 429, 500, 503} {
+		v1.POST(fmt.Sprintf("/%d", status), func(c *gin.Context) { pay(t, c); c.JSON(status, gin.H{"status": status}) })
 	}
 	v1.POST("/large", func(c *gin.Context) { pay(t, c); c.Data(http.StatusCreated, "text/plain", make([]byte, 101)) })
 	a := serve(t, r)
@@ -143,7 +143,8 @@ func TestRollback(t *testing.T) {
 	}
 
 	before := sqlite.payments(t)
-	requireProblem(t, http.StatusInternalServerError, "answer_too_large", a.do(call{path: "/v1/large", key: "large"})) // CONTRACT R-4
+	// CONTRACT R-4
+	requireProblem(t, http.StatusInternalServerError, "answer_too_large", a.do(call{path: "/v1/large", key: "large"}))
 	require.Equal(t, before, sqlite.payments(t))
 }
 
@@ -151,7 +152,6 @@ func TestRollback(t *testing.T) {
 func TestGinContextAsContext(t *testing.T) {
 	for _, fallback := range []bool{false, true} {
 		sqlite := newSQLite(t)
-		idem := newModule(t, core.Config{Store: sqlite.store, Policy: core.Policy{Recovery: core.Rollback}})
 		var said any
 		r := gin.New()
 		r.ContextWithFallback = fallback
@@ -159,7 +159,7 @@ func TestGinContextAsContext(t *testing.T) {
 			said = v
 			c.Status(http.StatusInternalServerError)
 		}))
-		r.POST("/v1/pay", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(idem), func(c *gin.Context) {
+		guarded(t, r, sqlite.config()).POST("/pay", func(c *gin.Context) {
 			tx := gormstore.Tx(c) // its statements need the request's context all the same: see the package's comment
 			assert.NoError(t, tx.WithContext(c.Request.Context()).Create(&payment{Amount: 1}).Error)
 			c.Status(http.StatusCreated)
@@ -183,7 +183,7 @@ func TestClientGoesAway(t *testing.T) {
 	began := make(chan struct{})
 	r := gin.New()
 	r.Use(func(c *gin.Context) { c.Set("client", c.Request.Context()) })
-	r.POST("/v1/pay", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, core.Config{})), func(c *gin.Context) {
+	guarded(t, r, core.Config{}).POST("/pay", func(c *gin.Context) {
 		close(began)
 		<-c.MustGet("client").(context.Context).Done()
 		assert.NoError(t, c.Request.Context().Err())

@@ -40,7 +40,7 @@ func TestLayout(t *testing.T) {
 		struct{ trees int }{},
 		struct{ trees []int }{[]int{1}},
 		struct{ trees []struct{ method int } }{make([]struct{ method int }, 1)},
-		struct{ trees []tree }{[]tree{{"POST", nil}, {"POST", &node{handlers: []string{"/a/:id"}}}}},
+		struct{ trees []tree }{[]tree{{"POST", nil}, {"POST", &node{[]string{"/a/:id"}, 7, map[string]int{"a": 1}}}}},
 		struct {
 			trees []struct{ method, root string }
 		}{[]struct{ method, root string }{{"POST", "/a/:id"}}},

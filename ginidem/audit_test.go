@@ -47,22 +47,76 @@ func TestAudit(t *testing.T) {
 			r.Use(jwtGuard)
 			r.POST("/v1/pay", money, never)
 		}, nil},
-		"on the route":         {func(r *gin.Engine) { r.POST("/v1/pay", bridge, roles, key, interceptor, never) }, nil},
-		"on group and route":   {func(r *gin.Engine) { r.Group("/v1", bridge, roles).POST("/pay", key, interceptor, never) }, nil},
-		"without guard":        {func(r *gin.Engine) { r.POST("/v1/pay", never) }, []string{"POST /v1/pay: is not behind the JWT guard, roles guard, key guard, interceptor"}},
-		"without JWT guard":    {func(r *gin.Engine) { r.POST("/v1/pay", money, never) }, []string{"POST /v1/pay: is not behind the JWT guard"}},
-		"without interceptor":  {func(r *gin.Engine) { r.POST("/v1/pay", jwtGuard, roles, key, never) }, []string{"POST /v1/pay: is not behind the interceptor"}},
-		"without roles guard":  {func(r *gin.Engine) { r.POST("/v1/pay", jwtGuard, key, interceptor, never) }, []string{"POST /v1/pay: is not behind the roles guard"}},
-		"roles guard on route": {func(r *gin.Engine) { r.Group("/v1", jwtGuard, key, interceptor).POST("/pay", roles, never) }, []string{"POST /v1/pay: has its guards in the wrong order"}},
-		"JWT guard last":       {func(r *gin.Engine) { r.Group("/v1", money).POST("/pay", jwtGuard, never) }, []string{"POST /v1/pay: has its guards in the wrong order"}},
-		"money twice":          {func(r *gin.Engine) { r.Group("/v1", jwtGuard, money).POST("/pay", money, never) }, []string{"POST /v1/pay: has more than one roles guard, key guard, interceptor"}},
-		"used after the route": {func(r *gin.Engine) { r.POST("/v1/pay", never); r.Use(jwtGuard, money) }, []string{"POST /v1/pay: is not behind"}},
-		"hidden in a function": {func(r *gin.Engine) { r.POST("/v1/pay", jwtGuard, func(c *gin.Context) { money(c) }, never) }, []string{"POST /v1/pay: is not behind the roles guard, key guard, interceptor"}},
-		"undeclared":           {func(r *gin.Engine) { r.Group("/v1", jwtGuard, money).POST("/pay", never).POST("/else", never) }, []string{"POST /v1/else: this route is not in the table"}},
-		"any method":           {func(r *gin.Engine) { r.Group("/v1", jwtGuard, money).Any("/pay", never) }, []string{"CONNECT /v1/pay: this route is not", "DELETE /v1/pay: this route is not", "PUT /v1/pay: this route is not"}},
-		"declared only":        {func(*gin.Engine) {}, []string{"POST /v1/pay: is declared, but the router has no such route"}},
-		"another parameter":    {func(r *gin.Engine) { r.Group("/v1", jwtGuard, money).POST("/:pay", never) }, []string{"POST /v1/:pay: this route is not", "POST /v1/pay: is declared, but"}},
-		"several at once":      {func(r *gin.Engine) { r.POST("/v1/pay", never); r.DELETE("/v1/pay", never) }, []string{"POST /v1/pay: is not behind", "DELETE /v1/pay: this route is not"}},
+		"on the route":       {func(r *gin.Engine) { r.POST("/v1/pay", bridge, roles, key, interceptor, never) }, nil},
+		"on group and route": {func(r *gin.Engine) { r.Group("/v1", bridge, roles).POST("/pay", key, interceptor, never) }, nil},
+		"without guard": {func(r *gin.Engine) { r.POST("/v1/pay", never) }, []string{
+			"POST /v1/pay: is not behind the JWT guard, roles guard, key guard, interceptor",
+		}},
+		"without JWT guard": {func(r *gin.Engine) { r.POST("/v1/pay", money, never) }, []string{
+			"POST /v1/pay: is not behind the JWT guard",
+		}},
+		"without interceptor": {func(r *gin.Engine) {
+			r.POST("/v1/pay", jwtGuard, roles, key, never)
+		}, []string{
+			"POST /v1/pay: is not behind the interceptor",
+		}},
+		"without roles guard": {func(r *gin.Engine) {
+			r.POST("/v1/pay", jwtGuard, key, interceptor, never)
+		}, []string{
+			"POST /v1/pay: is not behind the roles guard",
+		}},
+		"roles guard on route": {func(r *gin.Engine) {
+			r.Group("/v1", jwtGuard, key, interceptor).POST("/pay", roles, never)
+		}, []string{
+			"POST /v1/pay: has its guards in the wrong order",
+		}},
+		"JWT guard last": {func(r *gin.Engine) {
+			r.Group("/v1", money).POST("/pay", jwtGuard, never)
+		}, []string{
+			"POST /v1/pay: has its guards in the wrong order",
+		}},
+		"money twice": {func(r *gin.Engine) {
+			r.Group("/v1", jwtGuard, money).POST("/pay", money, never)
+		}, []string{
+			"POST /v1/pay: has more than one roles guard, key guard, interceptor",
+		}},
+		"used after the route": {func(r *gin.Engine) {
+			r.POST("/v1/pay", never)
+			r.Use(jwtGuard, money)
+		}, []string{
+			"POST /v1/pay: is not behind",
+		}},
+		"hidden in a function": {func(r *gin.Engine) {
+			r.POST("/v1/pay", jwtGuard, func(c *gin.Context) { money(c) }, never)
+		}, []string{
+			"POST /v1/pay: is not behind the roles guard, key guard, interceptor",
+		}},
+		"undeclared": {func(r *gin.Engine) {
+			r.Group("/v1", jwtGuard, money).POST("/pay", never).POST("/else", never)
+		}, []string{
+			"POST /v1/else: this route is not in the table",
+		}},
+		"any method": {func(r *gin.Engine) { r.Group("/v1", jwtGuard, money).Any("/pay", never) }, []string{
+			"CONNECT /v1/pay: this route is not",
+			"DELETE /v1/pay: this route is not",
+			"PUT /v1/pay: this route is not",
+		}},
+		"declared only": {func(*gin.Engine) {}, []string{
+			"POST /v1/pay: is declared, but the router has no such route",
+		}},
+		"another parameter": {func(r *gin.Engine) {
+			r.Group("/v1", jwtGuard, money).POST("/:pay", never)
+		}, []string{
+			"POST /v1/:pay: this route is not",
+			"POST /v1/pay: is declared, but",
+		}},
+		"several at once": {func(r *gin.Engine) {
+			r.POST("/v1/pay", never)
+			r.DELETE("/v1/pay", never)
+		}, []string{
+			"POST /v1/pay: is not behind",
+			"DELETE /v1/pay: this route is not",
+		}},
 		"static files, 404, 405": {func(r *gin.Engine) {
 			r.Static("/static", ".")
 			r.NoRoute(never)
@@ -104,5 +158,6 @@ func TestAuditOwnPolicy(t *testing.T) {
 	r.GET("/open", func(*gin.Context) {})
 	require.NoError(t, ginidem.Audit(r, idem))
 	r.POST("/open", func(*gin.Context) {})
-	require.ErrorContains(t, ginidem.Audit(r, idem), "POST /open: is not behind the JWT guard, roles guard, key guard, interceptor")
+	require.ErrorContains(t, ginidem.Audit(r, idem),
+		"POST /open: is not behind the JWT guard, roles guard, key guard, interceptor")
 }

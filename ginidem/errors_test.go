@@ -1,6 +1,8 @@
 package ginidem_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"sync/atomic"
@@ -41,8 +43,7 @@ func TestErrorRenderer(t *testing.T) {
 		c.Next()
 		seen.Add(int64(len(c.Errors)))
 	}, errorMiddleware)
-	v1 := r.Group("/v1", ginidem.JWTGuard(newVerifier(t)),
-		ginidem.Money(newModule(t, core.Config{}), ginidem.WithErrorRenderer(renderErrors)))
+	v1 := guarded(t, r, core.Config{}, ginidem.WithErrorRenderer(renderErrors))
 	v1.POST("/declined", func(c *gin.Context) { _ = c.Error(errDeclined) })
 	v1.POST("/aborted", func(c *gin.Context) { _ = c.AbortWithError(http.StatusConflict, errDeclined) })
 	v1.POST("/bound", func(c *gin.Context) { _ = c.BindJSON(&struct{ Amount int }{}) })
@@ -88,7 +89,7 @@ func TestUnrenderedErrors(t *testing.T) {
 			requireProblem(t, http.StatusConflict, "outcome_unknown", again)
 			require.EqualValues(t, 1, runs)
 		}},
-		"Rollback": {core.Config{Store: sqlite.store, Policy: core.Policy{Recovery: core.Rollback}}, "",
+		"Rollback": {sqlite.config(), "",
 			func(t *testing.T, first, again answer, runs int64) {
 				require.Equal(t, first.status, again.status)
 				require.Equal(t, first.body, again.body)
@@ -106,7 +107,7 @@ func TestUnrenderedErrors(t *testing.T) {
 				if mounted == "with" {
 					r.Use(errorMiddleware)
 				}
-				r.POST("/v1/pay", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, test.cfg)), func(c *gin.Context) {
+				guarded(t, r, test.cfg).POST("/pay", func(c *gin.Context) {
 					runs.Add(1)
 					pay(t, c)
 					_ = c.Error(errDeclined)
@@ -124,14 +125,40 @@ func TestUnrenderedErrors(t *testing.T) {
 	}
 }
 
+// A conflict in the database is answered by the library, whatever error the handler has made of it: the error middleware
+// of the app writes nothing behind that.
+//
+// CONTRACT X-0
+func TestConflict(t *testing.T) {
+	cfg := newSQLite(t).config()
+	cfg.Store = conflicting{cfg.Store.(core.Transactor)}
+	r := gin.New()
+	r.Use(errorMiddleware)
+	guarded(t, r, cfg).POST("/pay", func(c *gin.Context) { _ = c.Error(errDeclined) })
+	got := serve(t, r).do(call{key: "key-1"})
+	requireProblem(t, http.StatusServiceUnavailable, "rolled_back", got)
+	require.True(t, json.Valid([]byte(got.body)), got.body)
+}
+
+// conflicting is a store whose transactions end in a conflict.
+type conflicting struct{ core.Transactor }
+
+func (s conflicting) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
+	tx, claimed, err := s.Transactor.Begin(ctx, c)
+	return conflict{tx}, claimed, err
+}
+
+type conflict struct{ core.Tx }
+
+func (c conflict) Rollback() error { return errors.Join(core.ErrRetryable, c.Tx.Rollback()) }
+
 // A renderer writes to the recording, whatever writer inner middleware has left in its place.
 func TestRendererBehindInnerWriter(t *testing.T) {
 	r := gin.New()
-	r.POST("/v1/pay", ginidem.JWTGuard(newVerifier(t)),
-		ginidem.Money(newModule(t, core.Config{}), ginidem.WithErrorRenderer(renderErrors)),
+	guarded(t, r, core.Config{}, ginidem.WithErrorRenderer(renderErrors)).POST("/pay",
 		func(c *gin.Context) { c.Writer = closedWriter{c.Writer} },
 		func(c *gin.Context) { _ = c.Error(errDeclined) })
-	require.Equal(t, `{"error":"declined"}`, serve(t, r).requireReplay(call{}).body)
+	require.JSONEq(t, `{"error":"declined"}`, serve(t, r).requireReplay(call{}).body)
 }
 
 type closedWriter struct{ gin.ResponseWriter }
@@ -141,8 +168,7 @@ func (closedWriter) Write([]byte) (int, error) { return 0, errors.New("closed") 
 // A renderer that writes nothing has rendered nothing.
 func TestSilentRenderer(t *testing.T) {
 	r := gin.New()
-	r.POST("/v1/pay", ginidem.JWTGuard(newVerifier(t)),
-		ginidem.Money(newModule(t, core.Config{}), ginidem.WithErrorRenderer(func(*gin.Context) {})),
+	guarded(t, r, core.Config{}, ginidem.WithErrorRenderer(func(*gin.Context) {})).POST("/pay",
 		func(c *gin.Context) { _ = c.Error(errDeclined) })
 	a := serve(t, r)
 	got := a.do(call{key: "key-1"})
@@ -168,7 +194,7 @@ func TestOuterContext(t *testing.T) {
 		assert.Equal(t, 2, c.Writer.Size())
 		assert.True(t, c.Writer.Written())
 	})
-	r.POST("/v1/pay", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, core.Config{})), func(c *gin.Context) {
+	guarded(t, r, core.Config{}).POST("/pay", func(c *gin.Context) {
 		_, inAttempt := core.Operation(c.Request.Context())
 		assert.True(t, inAttempt)
 		c.Set("worked", true)
@@ -203,7 +229,7 @@ func TestSealed(t *testing.T) {
 		c.Writer.Flush()
 		assert.Equal(t, http.StatusConflict, c.Writer.Status())
 	})
-	r.POST("/v1/pay", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, core.Config{})), func(c *gin.Context) {
+	guarded(t, r, core.Config{}).POST("/pay", func(c *gin.Context) {
 		c.AbortWithStatusJSON(http.StatusConflict, 402)
 		_ = c.Error(errDeclined)
 	})

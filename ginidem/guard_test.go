@@ -37,7 +37,8 @@ func TestJWTGuard(t *testing.T) {
 	nobody := claimsOf("")
 	expired := claimsOf("customer-1")
 	expired["exp"] = time.Now().Add(-time.Hour).Unix()
-	unsigned, err := jwt.NewWithClaims(jwt.SigningMethodNone, claimsOf("customer-1")).SignedString(jwt.UnsafeAllowNoneSignatureType)
+	unsigned, err := jwt.NewWithClaims(jwt.SigningMethodNone, claimsOf("customer-1")).
+		SignedString(jwt.UnsafeAllowNoneSignatureType)
 	require.NoError(t, err)
 	for name, token := range map[string]string{
 		"none": "-", "garbage": "gar.ba.ge", "another issuer": sign(t, foreign), "nobody": sign(t, nobody),
@@ -178,7 +179,8 @@ func TestLostRole(t *testing.T) {
 		POST("/pay", func(c *gin.Context) { c.JSON(http.StatusCreated, 1) })
 	a := serve(t, r)
 	a.requireReplay(call{key: "key-1"})
-	requireProblem(t, http.StatusForbidden, "forbidden", a.do(call{key: "key-1", token: sign(t, claimsOf("customer-1", "guest"))}))
+	demoted := sign(t, claimsOf("customer-1", "guest"))
+	requireProblem(t, http.StatusForbidden, "forbidden", a.do(call{key: "key-1", token: demoted}))
 	again := a.do(call{key: "key-1", token: sign(t, claimsOf("customer-1", "guest", "customer"))})
 	require.Equal(t, "reused", again.header.Get("Idempotency-Result"), "a refreshed token is the same principal")
 }
@@ -262,7 +264,7 @@ func TestPassThrough(t *testing.T) {
 // CONTRACT H-5
 func TestBody(t *testing.T) {
 	r := gin.New()
-	r.POST("/v1/pay", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, core.Config{})), func(c *gin.Context) {
+	guarded(t, r, core.Config{}).POST("/pay", func(c *gin.Context) {
 		body, err := io.ReadAll(c.Request.Body)
 		assert.NoError(t, err)
 		c.String(http.StatusCreated, "%s %d", body, c.Request.ContentLength)

@@ -23,6 +23,7 @@ import (
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/ginidem"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -70,6 +71,12 @@ func newModule(t testing.TB, cfg core.Config) *core.Module {
 	idem, err := core.New(cfg)
 	require.NoError(t, err)
 	return idem
+}
+
+// guarded is a group under /v1 with all guards.
+func guarded(t testing.TB, r *gin.Engine, cfg core.Config, opts ...ginidem.Option) *gin.RouterGroup {
+	t.Helper()
+	return r.Group("/v1", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, cfg), opts...))
 }
 
 // app is an engine behind a real server.
@@ -209,6 +216,11 @@ func newSQLite(t testing.TB) database {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return database{db, store}
+}
+
+// config is that of a module with Rollback for every route.
+func (d database) config() core.Config {
+	return core.Config{Store: d.store, Policy: core.Policy{Recovery: core.Rollback}}
 }
 
 // payments counts the rows.

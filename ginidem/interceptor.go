@@ -93,8 +93,8 @@ func (i *interceptor) run(c *gin.Context, attempt *core.Attempt) {
 	if reply := attempt.Finish(); reply != nil {
 		_ = reply.WriteTo(outer) // an error is the connection's: the answer is recorded, and a repeat gets it
 	}
-	if !answered {
-		return
+	if !answered && !outer.Written() {
+		return // for outer middleware to render the error
 	}
 	outer.WriteHeaderNow()
 	if failed {

@@ -66,6 +66,6 @@ func TestOperations(t *testing.T) {
 
 	again := a.do(call{key: "key-1"})
 	require.Equal(t, http.StatusCreated, again.status)
-	require.Equal(t, `{"id":"pay-1"}`, again.body)
+	require.JSONEq(t, `{"id":"pay-1"}`, again.body)
 	require.EqualValues(t, 1, runs.Load())
 }

@@ -65,7 +65,7 @@ func TestOuterStatus(t *testing.T) {
 		c.Next()
 		assert.True(t, c.Writer.Written())
 	})
-	r.POST("/v1/pay", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, core.Config{})), func(*gin.Context) {})
+	guarded(t, r, core.Config{}).POST("/pay", func(*gin.Context) {})
 	require.Equal(t, http.StatusAccepted, serve(t, r).requireReplay(call{}).status)
 }
 
@@ -75,8 +75,7 @@ func TestOuterStatus(t *testing.T) {
 func TestNoWayAround(t *testing.T) {
 	sqlite := newSQLite(t)
 	r := gin.New()
-	v1 := r.Group("/v1", ginidem.JWTGuard(newVerifier(t)),
-		ginidem.Money(newModule(t, core.Config{Store: sqlite.store, Policy: core.Policy{Recovery: core.Rollback}})))
+	v1 := guarded(t, r, sqlite.config())
 	v1.POST("/pay", func(c *gin.Context) {
 		controller := http.NewResponseController(c.Writer)
 		_, _, err := controller.Hijack()
@@ -101,7 +100,7 @@ func TestNoWayAround(t *testing.T) {
 // CONTRACT R-4
 func TestInformational(t *testing.T) {
 	r := gin.New()
-	v1 := r.Group("/v1", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, core.Config{})))
+	v1 := guarded(t, r, core.Config{})
 	v1.POST("/hints", func(c *gin.Context) {
 		c.Header("Link", "</a>; rel=preload")
 		c.Status(http.StatusEarlyHints)
@@ -238,7 +237,7 @@ func TestHeaders(t *testing.T) {
 		c.Header("X-Replaced", "outer")
 		c.SetCookie("session", "outer", 0, "", "", true, true)
 	})
-	r.POST("/v1/pay", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, core.Config{})), func(c *gin.Context) {
+	guarded(t, r, core.Config{}).POST("/pay", func(c *gin.Context) {
 		assert.Equal(t, "outer", c.Writer.Header().Get("X-Removed"), "the handler sees them")
 		c.Header("X-Removed", "")
 		c.Header("X-Replaced", "handler")
@@ -270,7 +269,7 @@ func TestHeaders(t *testing.T) {
 // Without a server that can hijack or flush, guarded routes work as well.
 func TestRecorder(t *testing.T) {
 	r := gin.New()
-	r.POST("/v1/pay", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, core.Config{})), func(c *gin.Context) {
+	guarded(t, r, core.Config{}).POST("/pay", func(c *gin.Context) {
 		c.Writer.Flush()
 		c.Stream(func(w io.Writer) bool { _, _ = io.WriteString(w, "x"); return false })
 	})
