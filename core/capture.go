@@ -3,6 +3,7 @@ package core
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -77,8 +78,12 @@ func (c *Capture) Size() int { return c.size }
 // client will see cannot be known: it is taken for a failure, and outer middleware answers.
 func (c *Capture) Unrendered() { c.unrendered = true }
 
-// WriteHeader begins the answer. 1xx is no status and is dropped; a second call changes nothing.
+// WriteHeader begins the answer. 1xx is no status and is dropped; a second call changes nothing. It panics where
+// net/http would, with a status that has not three digits: recorded, it would do so on every replay.
 func (c *Capture) WriteHeader(status int) {
+	if status < 100 || status > 999 {
+		panic(fmt.Sprintf("idem: invalid WriteHeader code %d", status))
+	}
 	if c.status == 0 && status >= 200 {
 		c.status = status
 	}
@@ -168,6 +173,8 @@ func (c *Capture) reply() *Reply {
 		// The whole body is here, and net/http counts it; a handler that counted wrongly would break it off.
 		delete(r.Header, "Content-Length")
 	}
+	delete(r.Header, HeaderReplayed) // of the answer of a provider, say, that the handler passes on
+	delete(r.Header, HeaderResult)
 	for name := range before {
 		if len(c.header[name]) == 0 {
 			r.removed = append(r.removed, name)
@@ -195,7 +202,7 @@ func (m *Module) recorded(c *Capture, r *Reply) Answer {
 	a := Answer{Status: r.Status}
 	if c.streaming {
 		a.Partial = true
-		if location := c.header["Location"]; len(location) > 0 {
+		if location := c.outer.Header()["Location"]; len(location) > 0 { // as it left
 			a.Header = http.Header{"Location": location}
 		}
 		return a

@@ -27,6 +27,7 @@ type app struct {
 	module  *core.Module
 	handler http.HandlerFunc
 	pattern string
+	outer   func(h http.Header) // middleware around the guards
 
 	mu     sync.Mutex
 	events []core.Event
@@ -56,8 +57,11 @@ func newApp(t *testing.T, cfg core.Config, handler http.HandlerFunc) *app {
 	return a
 }
 
-// ServeHTTP is what an adapter does.
+// serve is what an adapter does.
 func (a *app) serve(w http.ResponseWriter, r *http.Request, p core.Principal) {
+	if a.outer != nil {
+		a.outer(w.Header())
+	}
 	if reply := a.module.CheckRoles(r, a.pattern, p); reply != nil {
 		_ = reply.WriteTo(w)
 		return

@@ -1,0 +1,457 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// The answer headers that are recorded, and some of those that never are.
+var (
+	recordedHeaders = []string{"Content-Type", "Content-Encoding", "Content-Language", "Content-Disposition", "Location", "ETag",
+		"Link", "Last-Modified"}
+	neverRecorded = []string{"Set-Cookie", "WWW-Authenticate", "Proxy-Authenticate", "Date", "Age", "Retry-After", "RateLimit-Limit",
+		"RateLimit-Policy", "X-RateLimit-Remaining", "X-Rate-Limit-Reset", "Connection", "Keep-Alive", "Transfer-Encoding", "Upgrade",
+		"Trailer", "Trailer:X-Sum", "TE", "Content-Length"}
+)
+
+// CONTRACT R-3, M-3
+func TestRecordedHeaders(t *testing.T) {
+	a := newApp(t, core.Config{ReplayHeaders: []string{"x-receipt"}}, func(w http.ResponseWriter, _ *http.Request) {
+		for _, name := range recordedHeaders {
+			w.Header().Set(name, "recorded")
+		}
+		for _, name := range neverRecorded {
+			w.Header().Set(name, "1")
+		}
+		w.Header().Add("X-Receipt", "1")
+		w.Header().Add("X-Receipt", "2")
+		w.Header().Set("X-Other", "only once")
+		w.WriteHeader(http.StatusCreated)
+	})
+	first, second := a.post("k-1", `{}`), a.post("k-1", `{}`)
+	for _, name := range recordedHeaders {
+		require.Equal(t, []string{"recorded"}, first.Header().Values(name))
+		require.Equal(t, []string{"recorded"}, second.Header().Values(name))
+	}
+	for _, name := range neverRecorded {
+		if name != "Content-Length" { // is counted anew
+			require.Equal(t, []string{"1"}, first.Header().Values(name), name)
+		}
+		require.Empty(t, second.Header().Values(name), name)
+	}
+	require.Equal(t, []string{"1", "2"}, second.Header().Values("X-Receipt"))
+	require.Equal(t, "only once", first.Header().Get("X-Other"))
+	require.Empty(t, second.Header().Get("X-Other"))
+}
+
+// CONTRACT R-3
+func TestOnlyTheDifferenceIsRecorded(t *testing.T) {
+	a := newApp(t, core.Config{ReplayHeaders: []string{"X-Kept"}}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Language", "en") // as outer middleware has it
+		w.Header().Set("ETag", `"mine"`)         // another value
+		w.Header().Add("Link", "</mine>")
+		w.Header().Del("X-Removed")
+		w.Header().Set("Location", "/mine")
+		w.WriteHeader(http.StatusCreated)
+	})
+	a.outer = func(h http.Header) {
+		h.Set("Content-Language", "en")
+		h.Set("ETag", `"outer"`)
+		h.Set("Link", "</outer>")
+		h.Set("X-Removed", "outer")
+		h.Set("X-Kept", "first")
+		h.Set("Set-Cookie", "outer=1")
+	}
+	first := a.post("k-1", `{}`)
+	require.Equal(t, http.Header{
+		"Content-Language": {"en"}, "Etag": {`"mine"`}, "Link": {"</outer>", "</mine>"}, "X-Kept": {"first"},
+		"Location": {"/mine"}, "Set-Cookie": {"outer=1"}, "Idempotency-Key": {"k-1"}, "Idempotency-Result": {"created"},
+	}, first.Header())
+
+	a.outer = func(h http.Header) {
+		h.Set("Content-Language", "de")
+		h.Set("X-Kept", "second")
+		h.Set("ETag", `"outer"`)
+	}
+	require.Equal(t, http.Header{
+		"Content-Language": {"de"}, "Etag": {`"mine"`}, "Link": {"</outer>", "</mine>"}, "X-Kept": {"second"},
+		"Location": {"/mine"}, "Idempotency-Key": {"k-1"}, "Idempotency-Result": {"reused"}, "Idempotent-Replayed": {"true"},
+	}, a.post("k-1", `{}`).Header(), "what outer middleware says is its own")
+}
+
+// Outer middleware that adds to a header of a replay must not write into the record.
+//
+// CONTRACT M-3
+func TestReplaysAreIndependent(t *testing.T) {
+	a := newApp(t, core.Config{}, created)
+	a.post("k-1", `{}`)
+	for range 2 {
+		w := a.post("k-1", `{}`)
+		require.Equal(t, []string{"/v1/payments/1"}, w.Header()["Location"])
+		w.Header().Add("Location", "more")
+		w.Header()["Content-Type"][0] = "changed"
+	}
+	require.JSONEq(t, `{"id":1}`, a.post("k-1", `{}`).Body.String())
+}
+
+// A handler that passes on what a provider has answered must not be taken for a replay.
+//
+// CONTRACT M-3
+func TestHandlersCannotSayWhatTheLibrarySays(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		result []string
+	}{{201, []string{"created"}}, {500, []string{"unknown"}}} {
+		a := newApp(t, core.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Idempotent-Replayed", "true")
+			w.Header().Set("Idempotency-Result", "reused")
+			w.Header().Set("Idempotency-Key", "the provider's")
+			w.WriteHeader(test.status)
+		})
+		w := a.post("k-1", `{}`)
+		require.Empty(t, w.Header().Values("Idempotent-Replayed"))
+		require.Equal(t, test.result, w.Header().Values("Idempotency-Result"))
+		require.Equal(t, []string{"k-1"}, w.Header().Values("Idempotency-Key"))
+	}
+}
+
+// CONTRACT R-1, R-4
+func TestStatusOfTheAnswer(t *testing.T) {
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		status  int
+		body    string
+	}{
+		"none":           {func(http.ResponseWriter, *http.Request) {}, 200, ""},
+		"a body alone":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") }, 200, "x"},
+		"early hints":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103); w.WriteHeader(202) }, 202, ""},
+		"informal only":  {status(102), 200, ""},
+		"the first wins": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(202); w.WriteHeader(500) }, 202, ""},
+		"the body's wins": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("x"))
+			w.WriteHeader(500)
+		}, 200, "x"},
+		"204 has no body": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(204)
+			if n, err := w.Write([]byte("x")); n != 0 || err != http.ErrBodyNotAllowed {
+				panic(err)
+			}
+		}, 204, ""},
+		"304 has no body": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(304)
+			if n, err := io.WriteString(w, "x"); n != 0 || err != http.ErrBodyNotAllowed {
+				panic(err)
+			}
+		}, 304, ""},
+		"999": {status(999), 999, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newApp(t, core.Config{}, test.handler)
+			first, second := a.post("k-1", `{}`), a.post("k-1", `{}`)
+			require.Equal(t, test.status, first.Code)
+			require.Equal(t, test.body, first.Body.String())
+			if test.status < 500 {
+				require.Equal(t, test.status, second.Code)
+				require.Equal(t, test.body, second.Body.String())
+			}
+		})
+	}
+}
+
+// net/http panics at such a status, and would at every replay of it.
+//
+// CONTRACT R-1, X-1
+func TestImpossibleStatus(t *testing.T) {
+	for _, code := range []int{-1, 0, 99, 1000} {
+		a := newApp(t, core.Config{}, status(code))
+		_, panicked := a.serveOnce("k-1")
+		require.Contains(t, panicked, "invalid WriteHeader code")
+		again, _ := a.serveOnce("k-1")
+		requireProblem(t, again, http.StatusConflict, core.CodeOutcomeUnknown)
+	}
+}
+
+// CONTRACT R-1
+func TestHandlersMayReuseTheirBuffers(t *testing.T) {
+	a := newApp(t, core.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		buf := make([]byte, 3)
+		for i := range 4 {
+			for j := range buf {
+				buf[j] = byte('0' + i)
+			}
+			if n, err := w.Write(buf); n != 3 || err != nil {
+				panic(err)
+			}
+		}
+		clear(buf)
+		_, _ = io.Copy(w, strings.NewReader("end"))
+	})
+	for range 2 {
+		require.Equal(t, "000111222333end", a.post("k-1", `{}`).Body.String())
+	}
+}
+
+// What adapters ask of a capture.
+func TestCaptureTellsWhatIsWritten(t *testing.T) {
+	a := newApp(t, core.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		c := w.(*core.Capture)
+		if c.Written() || c.Status() != 0 || c.Size() != 0 {
+			panic("nothing is written yet")
+		}
+		_, _ = c.WriteString("four")
+		_, _ = c.Write([]byte("five5"))
+		if !c.Written() || c.Status() != 200 || c.Size() != 9 {
+			panic(fmt.Sprint(c.Written(), c.Status(), c.Size()))
+		}
+	})
+	require.Equal(t, http.StatusOK, a.post("k-1", `{}`).Code)
+}
+
+// CONTRACT R-4
+func TestNothingLeavesBeforeItIsRecorded(t *testing.T) {
+	var outer *httptest.ResponseRecorder
+	left := func() bool { return outer.Flushed || outer.Body.Len() > 0 || len(outer.Header()) > 0 }
+	handler := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "/1")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = w.Write([]byte("body"))
+		w.(http.Flusher).Flush()
+		controller := http.NewResponseController(w)
+		if err := controller.Flush(); err != nil || left() {
+			panic("flushed")
+		}
+		if _, _, err := controller.Hijack(); err != http.ErrNotSupported {
+			panic(err)
+		}
+		if _, _, err := w.(http.Hijacker).Hijack(); err != http.ErrNotSupported {
+			panic(err)
+		}
+		if _, unwraps := w.(interface{ Unwrap() http.ResponseWriter }); unwraps {
+			panic("there is a way around the capture")
+		}
+	}
+	check := func(context.Context) error {
+		if left() {
+			t.Error("bytes left before the answer was recorded")
+		}
+		return nil
+	}
+	serve := func(a *app) {
+		outer = httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody)
+		r.Header.Set("Idempotency-Key", "k-1")
+		a.serve(outer, r, alice)
+		require.Equal(t, http.StatusCreated, outer.Code)
+		require.Equal(t, "body", outer.Body.String())
+	}
+	t.Run("Park", func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		store.on("after complete", check)
+		serve(newApp(t, core.Config{Store: store}, handler))
+	})
+	t.Run("Rollback", func(t *testing.T) {
+		a := newRowsApp(t, core.Config{}, books(handler))
+		a.faults.on("after commit", check)
+		serve(a.app)
+		require.Equal(t, 1, a.rows())
+	})
+}
+
+// large answers with a status, Location and more than 100 bytes.
+func large(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/csv")
+		w.Header().Set("Content-Length", "150")
+		w.Header().Set("Location", "/reports/1")
+		w.WriteHeader(code)
+		for range 3 {
+			if n, err := w.Write([]byte(strings.Repeat("x", 50))); n != 50 || err != nil {
+				panic(err)
+			}
+		}
+		w.Header().Set("Location", "/too/late")
+	}
+}
+
+// CONTRACT R-4
+func TestAnswerAboveTheCap(t *testing.T) {
+	store := memstore.New()
+	a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, MaxAnswer: 100}}, large(201))
+	a.outer = func(h http.Header) { h.Set("Content-Type", "text/html"); h.Set("X-Outer", "1") }
+	first := a.post("k-1", `{}`)
+	require.Equal(t, http.StatusCreated, first.Code)
+	require.Equal(t, strings.Repeat("x", 150), first.Body.String(), "the client gets it whole")
+	require.Equal(t, http.Header{"Content-Type": {"text/csv"}, "Content-Length": {"150"}, "Location": {"/reports/1"},
+		"X-Outer": {"1"}, "Idempotency-Key": {"k-1"}}, first.Header(), "nobody knows yet whether it will be recorded")
+
+	rec, err := store.Find(t.Context(), core.RecordID(alice, "k-1"))
+	require.NoError(t, err)
+	require.Equal(t, core.Answer{Status: 201, Header: http.Header{"Location": {"/reports/1"}}, Partial: true}, rec.Answer)
+
+	second := a.post("k-1", `{}`)
+	requireProblem(t, second, http.StatusConflict, core.CodeResponseNotReplayable)
+	require.Contains(t, second.Body.String(), `"answer_status":201,"answer_location":"/reports/1"`)
+	require.Contains(t, second.Body.String(), `"operation":"`+core.RecordID(alice, "k-1").String())
+	require.Empty(t, second.Header().Get("Retry-After"))
+	require.Equal(t, 1, a.ran())
+
+	t.Run("exactly at the cap", func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, MaxAnswer: 150}}, large(201))
+		for range 2 {
+			require.Equal(t, strings.Repeat("x", 150), a.post("k-1", `{}`).Body.String())
+		}
+	})
+	t.Run("a string", func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, MaxAnswer: 3}},
+			func(w http.ResponseWriter, _ *http.Request) {
+				for _, s := range []string{"ab", "cd", "ef"} {
+					_, _ = io.WriteString(w, s)
+				}
+			})
+		require.Equal(t, "abcdef", a.post("k-1", `{}`).Body.String())
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeResponseNotReplayable)
+	})
+}
+
+// CONTRACT R-4
+func TestFlushedAnswer(t *testing.T) {
+	policy := core.Policy{Recovery: core.Park, Streaming: true}
+	flushes := func(w http.ResponseWriter) {
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			panic(err)
+		}
+	}
+	t.Run("leaves at once", func(t *testing.T) {
+		var a *app
+		outer := httptest.NewRecorder()
+		a = newApp(t, core.Config{Policy: policy}, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", "/1")
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = w.Write([]byte("one "))
+			require.Zero(t, outer.Body.Len(), "not before it is flushed")
+			flushes(w)
+			require.Equal(t, "one ", outer.Body.String())
+			require.True(t, outer.Flushed)
+			require.Equal(t, "k-1", outer.Header().Get("Idempotency-Key"))
+			_, _ = io.WriteString(w, "two ")
+			_, _ = w.Write([]byte("three"))
+			flushes(w)
+			require.Equal(t, "one two three", outer.Body.String())
+			requireProblem(t, a.post("k-1", ``), http.StatusConflict, core.CodeInFlight) // it is not recorded yet
+		})
+		r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody)
+		r.Header.Set("Idempotency-Key", "k-1")
+		r.Header.Set("Content-Type", "application/json")
+		a.serve(outer, r, alice)
+		require.Equal(t, http.StatusAccepted, outer.Code)
+		require.Equal(t, "one two three", outer.Body.String(), "nothing comes twice")
+		w := a.post("k-1", ``)
+		requireProblem(t, w, http.StatusConflict, core.CodeResponseNotReplayable)
+		require.Contains(t, w.Body.String(), `"answer_status":202,"answer_location":"/1"`)
+	})
+	t.Run("empty", func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: policy}, func(w http.ResponseWriter, _ *http.Request) { flushes(w) })
+		require.Equal(t, http.StatusOK, a.post("k-1", `{}`).Code)
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeResponseNotReplayable)
+	})
+	t.Run("not flushed", func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: policy}, created)
+		a.post("k-1", `{}`)
+		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+	})
+	t.Run("then a panic", func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: policy}, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusCreated)
+			flushes(w)
+			panic("boom")
+		})
+		w, panicked := a.serveOnce("k-1")
+		require.Equal(t, "boom", panicked)
+		require.Equal(t, http.StatusCreated, w.Code)
+		again, _ := a.serveOnce("k-1")
+		requireProblem(t, again, http.StatusConflict, core.CodeOutcomeUnknown)
+	})
+	for code, repeat := range map[int]core.Code{500: core.CodeOutcomeUnknown, 402: core.CodeResponseNotReplayable} {
+		t.Run(http.StatusText(code), func(t *testing.T) {
+			a := newApp(t, core.Config{Policy: policy}, func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(code)
+				flushes(w)
+			})
+			require.Equal(t, code, a.post("k-1", `{}`).Code)
+			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, repeat)
+		})
+	}
+	t.Run("not applied", func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: policy}, func(w http.ResponseWriter, r *http.Request) {
+			core.NotApplied(r.Context())
+			w.WriteHeader(http.StatusBadGateway)
+			flushes(w)
+		})
+		require.Equal(t, http.StatusBadGateway, a.post("k-1", `{}`).Code)
+		a.handler = created
+		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+	})
+	t.Run("and not recorded", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			store := newFaultStore(memstore.New())
+			store.on("complete", func(context.Context) error { return errAway })
+			a := newApp(t, core.Config{Store: store, Policy: policy}, func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, "streamed")
+				flushes(w)
+			})
+			require.Equal(t, "streamed", a.post("k-1", `{}`).Body.String(), "no problem behind it")
+			require.Contains(t, a.kinds(), core.EventUnconfirmed)
+			time.Sleep(time.Minute)
+			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+		})
+	})
+}
+
+// brokenWriter is the writer of a client that has hung up.
+type brokenWriter struct{ *httptest.ResponseRecorder }
+
+func (brokenWriter) Write([]byte) (int, error)         { return 0, io.ErrClosedPipe }
+func (brokenWriter) FlushError() error                 { return io.ErrClosedPipe }
+func (w brokenWriter) WriteString(string) (int, error) { return 0, io.ErrClosedPipe }
+
+// CONTRACT R-5
+func TestRecordingSurvivesTheConnection(t *testing.T) {
+	for name, policy := range map[string]core.Policy{
+		"whole":    {Recovery: core.Park},
+		"streamed": {Recovery: core.Park, Streaming: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newApp(t, core.Config{Policy: policy}, func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = w.Write([]byte("one"))
+				w.(http.Flusher).Flush()
+				n, err := w.Write([]byte("two"))
+				if policy.Streaming {
+					require.ErrorIs(t, err, io.ErrClosedPipe, "as without a guard")
+					require.Zero(t, n)
+				}
+			})
+			r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody)
+			r.Header.Set("Idempotency-Key", "k-1")
+			r.Header.Set("Content-Type", "application/json")
+			a.serve(brokenWriter{httptest.NewRecorder()}, r, alice)
+			w := a.post("k-1", ``)
+			if policy.Streaming {
+				requireProblem(t, w, http.StatusConflict, core.CodeResponseNotReplayable)
+			} else {
+				require.Equal(t, "onetwo", w.Body.String())
+			}
+		})
+	}
+}
