@@ -16,6 +16,9 @@ var (
 	claimStatement      = strings.Replace(claimPostgres, "/*guard*/", "", 1)
 	claimGuarded        = strings.Replace(claimPostgres, "/*guard*/", claimGuard, 1)
 	claimGuardedChecked = strings.Replace(claimPostgres, "/*guard*/", claimGuard+claimGuardCheck, 1)
+
+	takeOverFree      = strings.Replace(takeOverPostgres, "/*seen*/", isFree, 1)
+	takeOverResumable = strings.Replace(takeOverPostgres, "/*seen*/", isResumable, 1)
 )
 
 // errRace: the record was committed after the claim's snapshot. Only a new claim can see it.
@@ -122,9 +125,13 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, guar
 	if err := s.forgetSteps(ctx, q, rec); err != nil {
 		return core.Claimed{}, err
 	}
+	statement = takeOverResumable
+	if rec.State() == core.Free {
+		statement = takeOverFree
+	}
 	var fence sql.NullInt64
 	var created instant
-	err = q.QueryRowContext(ctx, s.dialect.sql(takeOverPostgres), append(claimArgs(c), rec.Fence, space, key)...).
+	err = q.QueryRowContext(ctx, s.dialect.sql(statement), append(claimArgs(c), rec.Fence, space, key)...).
 		Scan(&lock, &fence, &created, &now)
 	switch {
 	case err != nil:
@@ -156,7 +163,11 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.
 	if err := s.forgetSteps(ctx, q, rec); err != nil {
 		return core.Claimed{}, err
 	}
-	n, err = s.exec(ctx, q, takeOver, append(claimArgs(c), rec.Fence)...)
+	seen := isResumable
+	if rec.State() == core.Free {
+		seen = isFree
+	}
+	n, err = s.exec(ctx, q, takeOver+seen, append(claimArgs(c), rec.Fence)...)
 	if err != nil || n == 0 { // 0: the clock went back by a hair
 		return core.Claimed{Record: rec}, err
 	}

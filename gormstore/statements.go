@@ -30,15 +30,16 @@ const isUnknown = `(r.state = 3 OR r.state = 1 AND r.recovery = 3 AND r.lease_un
 const clock = `(SELECT {now} AS now) c`
 
 const (
-	// takeOver gives a free or resumable record to a new attempt. Of the old life of a free one nothing stays but the
-	// fence; a resumed one is still the same operation. $11 is the fence that was seen.
+	// takeOver gives a record to a new attempt: with isFree or isResumable behind it, as the record was seen, because a
+	// resumable one may become free in between. Of the old life of a free one nothing stays but the fence; a resumed one
+	// is still the same operation, with its steps. $11 is the fence that was seen.
 	takeOver = `UPDATE idempotency_record AS r SET scope = $2, owner = $3, fence = r.fence + 1, state = 1,
 	recovery = $4{int}, method = $5, route = $6, hash_version = $7{int}, command_hash = $8,
 	created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE c.now END,
 	lease_until = c.now + $9{µs}, deadline_at = c.now + $10{µs}, expires_at = NULL, purge_at = NULL, status = 0,
 	partial = false, answer_encoding = 1, headers = NULL, body = NULL
 FROM ` + clock + `
-WHERE r.id = $1 AND r.fence = $11{long} AND (` + isFree + ` OR ` + isResumable + `)`
+WHERE r.id = $1 AND r.fence = $11{long} AND `
 
 	find = `SELECT {now}, ` + recordColumns + ` FROM idempotency_record r WHERE r.id = $1`
 
@@ -179,7 +180,7 @@ const (
 const takeOverPostgres = `WITH l AS MATERIALIZED (
 	SELECT pg_try_advisory_xact_lock($12::int, $13::int) AS lock
 ), won AS (
-	` + takeOver + ` AND (SELECT l.lock FROM l) RETURNING r.fence, r.created_at, c.now
+	` + takeOver + `/*seen*/ AND (SELECT l.lock FROM l) RETURNING r.fence, r.created_at, c.now
 )
 SELECT l.lock, won.fence, won.created_at, won.now FROM l LEFT JOIN won ON true`
 

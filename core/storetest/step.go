@@ -23,6 +23,7 @@ var stepChecks = []check{
 	{"Step/InOrder", stepsInOrder},
 	{"Step/ManyAtOnce", stepStartedByMany},
 	{"Step/OfAnotherLife", stepsOfAnotherLife},
+	{"Step/FreedMeanwhile", stepsFreedMeanwhile},
 	{"Step/Swept", stepsSwept},
 	{"Step/NotFound", stepNotFound},
 	{"Step/Cancelled", stepCancelled},
@@ -293,6 +294,39 @@ func stepsOfAnotherLife(t *testing.T, s *fixture) {
 		s.win(t, repeat(c))
 		require.Len(t, s.steps(t, c.ID), 1)
 	})
+}
+
+// A repeat finds that it can go on where the last attempt stopped; before it does, that one wakes up and frees the key.
+//
+// CONTRACT
+func stepsFreedMeanwhile(t *testing.T, s *fixture) {
+	claims := make([]core.Claim, 40)
+	owners := make([]core.Record, len(claims))
+	for i := range claims {
+		claims[i] = s.command(core.Resume)
+		owners[i] = s.win(t, claims[i])
+		s.start(t, owners[i].Ticket, call(0, "charge"))
+	}
+	s.Advance(t, 2*lease)
+	for i, c := range claims {
+		var released error
+		var got core.Claimed
+		atOnce(2, func(n int) {
+			var err error
+			if n == 0 {
+				released = s.Store.Release(s.ctx, owners[i].Ticket)
+			} else if got, err = s.instances[len(s.instances)-1].Claim(s.ctx, repeat(c)); err != nil {
+				assert.ErrorIs(t, err, core.ErrRetryable)
+			}
+		})
+		switch {
+		case released == nil && got.Won:
+			require.Empty(t, s.steps(t, c.ID), "the key was free: this is another operation")
+		case got.Won:
+			require.ErrorIs(t, released, core.ErrStale)
+			require.Len(t, s.steps(t, c.ID), 1, "the operation goes on")
+		}
+	}
 }
 
 // A result may hold what an answer holds, and is kept no longer.
