@@ -16,9 +16,12 @@
 //   - Whatever the handler writes, by c.JSON, c.Blob, c.File, c.Stream, c.NoContent or c.Error, leaves only after it is
 //     recorded. Flush does nothing, Hijack is refused. Before and After hooks of middleware mounted before the
 //     interceptor run when the answer leaves, and what they set is not recorded.
-//   - An error that the handler returns is rendered by Echo.HTTPErrorHandler, inside the recording, unless an answer has
-//     begun. Middleware before the interceptor still gets the error, and so does the HTTPErrorHandler once more, as
-//     Echo calls it for every returned error; but by then c.Response() is committed and drops what is written to it.
+//   - An error that the handler returns is rendered by Echo.HTTPErrorHandler, inside the recording, unless an answer
+//     has begun. Middleware before the interceptor still gets the error, and so does the HTTPErrorHandler once more, as
+//     Echo calls it for every returned error; but by then c.Response() is committed, and drops what is written to it.
 //     Middleware that turns errors into other errors has to be mounted behind the interceptor.
 //   - A panic undoes or parks the attempt, and goes on as it was.
+//
+// Handlers pass c.Request().Context() on. Echo's Timeout middleware has no place around them: it abandons a handler that
+// goes on working, with a context that Echo uses for the next request. ContextTimeout is right.
 package echoidem

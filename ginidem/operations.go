@@ -8,7 +8,9 @@ import (
 )
 
 // OperationHandler answers what is known of the operation that the route's parameter "id" names, to its own principal
-// and to operators (contract M-7): r.GET("/operations/:id", ginidem.OperationHandler(idem)), behind JWTGuard or Bridge.
+// and to operators (contract M-7). Mounted behind JWTGuard or Bridge:
+//
+//	r.GET("/operations/:id", ginidem.OperationHandler(idem))
 func OperationHandler(idem *core.Module) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		p, _ := authctx.From(c.Request.Context())
@@ -16,8 +18,10 @@ func OperationHandler(idem *core.Module) gin.HandlerFunc {
 	}
 }
 
-// OperationsHandler lists the unknown operations to operators: r.GET("/operations", ginidem.OperationsHandler(idem)),
-// behind JWTGuard or Bridge. For its query parameters see core's ServeOperations.
+// OperationsHandler lists the unknown operations to operators. For its query parameters see core's ServeOperations.
+// Mounted behind JWTGuard or Bridge:
+//
+//	r.GET("/operations", ginidem.OperationsHandler(idem))
 func OperationsHandler(idem *core.Module) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		p, _ := authctx.From(c.Request.Context())
@@ -25,9 +29,10 @@ func OperationsHandler(idem *core.Module) gin.HandlerFunc {
 	}
 }
 
-// SettleHandler lets operators settle the unknown operation that the route's parameter "id" names (contract X-7):
-// r.POST("/operations/:id/settle", ginidem.SettleHandler(idem)), behind JWTGuard or Bridge, and Money. For its body see
-// core's ServeSettle.
+// SettleHandler lets operators settle the unknown operation that the route's parameter "id" names (contract X-7). For
+// its body see core's ServeSettle. Mounted behind JWTGuard or Bridge, and Money:
+//
+//	r.POST("/operations/:id/settle", ginidem.SettleHandler(idem))
 func SettleHandler(idem *core.Module) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		p, _ := authctx.From(c.Request.Context())
