@@ -258,6 +258,8 @@ func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	decision.Who = p.Issuer + " " + p.Subject
 	settled, err := m.Settle(r.Context(), parsed, decision)
 	if err != nil {
+		// The command itself has done nothing: what is too early now may be repeated later, with the same key.
+		NotApplied(r.Context())
 		return m.refuse(r, m.problemOf(err))
 	}
 	return jsonReply(viewOf(settled))

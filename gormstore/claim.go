@@ -54,7 +54,7 @@ func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, 
 		}
 	}
 	err = s.write(ctx, func(q querier) error {
-		claimed, err = s.claim(ctx, q, c, "")
+		claimed, err = s.claim(ctx, q, c, nil)
 		return err
 	})
 	if errors.Is(err, errRace) { // somebody else keeps winning
@@ -63,26 +63,39 @@ func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, 
 	return claimed, err
 }
 
-// peek returns an existing record that the claim cannot take over, or that another attempt of this process is at it.
+// peek returns an existing record that the claim cannot take over, or that another attempt is at it; nothing where the
+// claim has to be tried.
 func (s *Store) peek(ctx context.Context, c core.Claim) (core.Claimed, error) {
-	if s.embedded.isRunning(c.ID) {
+	if s.embedded != nil && s.embedded.isRunning(c.ID) {
 		return core.Claimed{Busy: true}, nil
 	}
 	rec, err := s.Find(ctx, c.ID)
-	if errors.Is(err, core.ErrNotFound) || err == nil && takeable(rec, c) {
+	switch {
+	case errors.Is(err, core.ErrNotFound) && s.dialect == postgres:
+		// The lock is free again as soon as the statement is over: it only tells whether another one has it.
+		var lock, standby bool
+		space, key := lockKey(c.ID)
+		err = s.pool.QueryRowContext(ctx, tryLock, space, key).Scan(&lock, &standby)
+		return core.Claimed{Busy: !lock}, err
+	case errors.Is(err, core.ErrNotFound), err == nil && takeable(rec, c):
 		return core.Claimed{}, nil
 	}
 	return core.Claimed{Record: rec}, err
 }
 
-// claim claims on q, again after a snapshot race. guard is the deadline that the server enforces on q's transaction,
-// "" outside one.
-func (s *Store) claim(ctx context.Context, q querier, c core.Claim, guard string) (core.Claimed, error) {
+// backend is the server's side of an attempt's transaction.
+type backend struct {
+	pid  uint32 // read by the claim; 0 on SQLite
+	idle string // how long the server lets the transaction do nothing, in milliseconds: the attempt's deadline
+}
+
+// claim claims on q, again after a snapshot race. b is nil outside an attempt's transaction.
+func (s *Store) claim(ctx context.Context, q querier, c core.Claim, b *backend) (core.Claimed, error) {
 	if s.dialect == sqlite {
 		return s.claimSQLite(ctx, q, c)
 	}
 	for range maxTries {
-		claimed, err := s.claimPostgres(ctx, q, c, guard)
+		claimed, err := s.claimPostgres(ctx, q, c, b)
 		if !errors.Is(err, errRace) {
 			return claimed, err
 		}
@@ -90,12 +103,12 @@ func (s *Store) claim(ctx context.Context, q querier, c core.Claim, guard string
 	return core.Claimed{}, errRace
 }
 
-func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, guard string) (core.Claimed, error) {
+func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *backend) (core.Claimed, error) {
 	space, key := lockKey(c.ID)
 	args := append(claimArgs(c), space, key)
 	statement := claimStatement
-	if guard != "" {
-		args = append(args, guard)
+	if b != nil {
+		args = append(args, b.idle)
 		statement = claimGuarded
 		if s.connectionCheck.Load() == 1 {
 			statement = claimGuardedChecked
@@ -104,9 +117,13 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, guar
 	var lock sql.NullBool
 	var won flag
 	var now instant
+	var pid uint32
 	var scan recordScan
 	err := q.QueryRowContext(ctx, s.dialect.sql(statement), args...).
-		Scan(append([]any{&lock, &won, &now}, scan.targets()...)...)
+		Scan(append([]any{&lock, &won, &now, &pid}, scan.targets()...)...)
+	if b != nil {
+		b.pid = pid
+	}
 	switch {
 	case err != nil:
 		return core.Claimed{}, err

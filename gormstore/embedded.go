@@ -38,11 +38,13 @@ func openEmbedded(pool *sql.DB) (*embedded, error) {
 	if err == nil && file == "" {
 		return e, conn.Close()
 	}
+	if err == nil { // a file that is in use is refused at once
+		_, err = conn.ExecContext(ctx, "PRAGMA busy_timeout = 0")
+	}
 	if err == nil {
 		_, err = conn.ExecContext(ctx, "ATTACH DATABASE ? AS idem_owner", file+"-owner")
 	}
 	for _, statement := range []string{
-		"PRAGMA idem_owner.busy_timeout = 0",
 		"PRAGMA idem_owner.locking_mode = EXCLUSIVE", // the lock of the next write is kept
 		"PRAGMA idem_owner.user_version = 1",
 	} {
@@ -88,12 +90,19 @@ func (e *embedded) isRunning(id core.ID) bool {
 	return running
 }
 
-func (e *embedded) setRunning(id core.ID, running bool) {
+// reserve makes the caller the one attempt of id in this process; false where there is one.
+func (e *embedded) reserve(id core.ID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if running {
-		e.running[id] = struct{}{}
-	} else {
-		delete(e.running, id)
+	if _, running := e.running[id]; running {
+		return false
 	}
+	e.running[id] = struct{}{}
+	return true
+}
+
+func (e *embedded) unreserve(id core.ID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.running, id)
 }

@@ -151,8 +151,8 @@ const lockSpace = 0x4944454d // "IDEM"
 // judge. The advisory lock only lets a loser go at once, instead of waiting for the owner's uncommitted row with a
 // connection in its hand; it is taken only where no row is visible, so that repeats of a completed command take none.
 //
-// It returns one row: lock (NULL: not tried), won, now, and the columns of the row that was there. With the lock and
-// neither a row won nor one visible, the row was committed after the statement's snapshot: claim again.
+// It returns one row: lock (NULL: not tried), won, now, the backend, and the columns of the row that was there. With the
+// lock and neither a row won nor one visible, the row was committed after the statement's snapshot: claim again.
 const claimPostgres = `WITH there AS MATERIALIZED (
 	SELECT r.id FROM idempotency_record r WHERE r.id = $1
 ), c AS MATERIALIZED (
@@ -164,7 +164,7 @@ const claimPostgres = `WITH there AS MATERIALIZED (
 	SELECT ` + insertValues + ` FROM c WHERE c.lock
 	ON CONFLICT (id) DO NOTHING RETURNING id
 )
-SELECT c.lock, won.id IS NOT NULL, c.now, ` + recordColumns + `
+SELECT c.lock, won.id IS NOT NULL, c.now, pg_backend_pid(), ` + recordColumns + `
 FROM c LEFT JOIN won ON true LEFT JOIN idempotency_record r ON r.id = $1`
 
 // claimGuard bounds how long the server keeps the transaction of an attempt whose process or host is gone, for this
@@ -186,6 +186,10 @@ SELECT l.lock, won.fence, won.created_at, won.now FROM l LEFT JOIN won ON true`
 
 // tryLock takes the record's advisory lock if nobody holds it; only the primary's word counts.
 const tryLock = `SELECT pg_try_advisory_xact_lock($1::int, $2::int), pg_is_in_recovery()`
+
+// touch changes nothing. Its COMMIT is confirmed by the synchronous standby, if there is one, and then so is everything
+// that was committed before.
+const touch = `UPDATE idempotency_record AS r SET fence = r.fence WHERE r.id = $1`
 
 // waitLock waits for the record's advisory lock.
 const waitLock = `SELECT pg_advisory_xact_lock($1::int, $2::int)`

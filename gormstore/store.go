@@ -25,6 +25,8 @@ type Store struct {
 	attempts chan struct{} // PostgreSQL: places for attempts' transactions; nil: no bound
 	embedded *embedded     // SQLite only
 
+	notices notices
+
 	// connectionCheck says whether the server has client_connection_check_interval: 0 not asked yet, 1 yes, 2 no.
 	connectionCheck atomic.Int32
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ type tx struct {
 	store  *Store
 	conn   *conn
 	ticket core.Ticket
+	pid    uint32           // of the server's process; 0 where it is not known
 	step   *core.StepRecord // a database step of a Resume attempt, which has a transaction of the same kind; else nil
 
 	ending sync.Mutex // one end at a time: Commit, Rollback, the deadline
@@ -28,32 +30,44 @@ type tx struct {
 
 // Begin implements [core.Transactor]: BEGIN, the claim, a savepoint.
 func (s *Store) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
-	if s.embedded != nil {
+	// A repeat does not wait for the attempt that it repeats: not for SQLite's writer, nor for a place among the attempts.
+	if s.embedded != nil || s.crowded() {
 		if claimed, err := s.peek(ctx, c); err != nil || claimed.Busy || claimed.Record.Stored != 0 {
 			return nil, claimed, err
 		}
 	}
+	if s.embedded != nil && !s.embedded.reserve(c.ID) {
+		return nil, core.Claimed{Busy: true}, nil
+	}
+	t, claimed, err := s.enterAndBegin(ctx, c)
+	if t != nil {
+		return t, claimed, nil
+	}
+	if s.embedded != nil {
+		s.embedded.unreserve(c.ID)
+	}
+	if errors.Is(err, errRace) { // somebody else keeps winning
+		return nil, core.Claimed{Busy: true}, nil
+	}
+	return nil, claimed, err
+}
+
+func (s *Store) enterAndBegin(ctx context.Context, c core.Claim) (t *tx, claimed core.Claimed, err error) {
 	if err := s.enterAttempt(ctx); err != nil {
 		return nil, core.Claimed{}, err
 	}
-	var t *tx
-	var claimed core.Claimed
-	err := retry(ctx, func() (err error) {
+	err = retry(ctx, func() (err error) {
 		t, claimed, err = s.begin(ctx, c)
 		return err
 	})
 	if t == nil {
 		s.leaveAttempt()
-		if errors.Is(err, errRace) {
-			return nil, core.Claimed{Busy: true}, nil
-		}
-		return nil, claimed, err
 	}
-	if s.embedded != nil {
-		s.embedded.setRunning(c.ID, true)
-	}
-	return t, claimed, nil
+	return t, claimed, err
 }
+
+// crowded reports whether an attempt would have to wait for a place.
+func (s *Store) crowded() bool { return s.attempts != nil && len(s.attempts) == cap(s.attempts) }
 
 // enterAttempt takes what a transaction with an app's statements in it takes beside its connection: SQLite's writer, or
 // one of the places that leave some of the pool to others.
@@ -101,14 +115,17 @@ func (s *Store) begin(ctx context.Context, c core.Claim) (_ *tx, claimed core.Cl
 	if _, err := own.ExecContext(ctx, s.dialect.begin); err != nil {
 		return nil, core.Claimed{}, err
 	}
-	if claimed, err = s.claim(ctx, own, c, guardOf(c.Deadline)); err != nil || !claimed.Won {
+	b := backend{idle: guardOf(c.Deadline)}
+	if claimed, err = s.claim(ctx, own, c, &b); err != nil || !claimed.Won {
 		return nil, claimed, err
 	}
 	if _, err := own.ExecContext(ctx, "SAVEPOINT idem_handler"); err != nil {
 		return nil, core.Claimed{}, err
 	}
 	keep = true
-	return s.newTx(own, claimed.Record.Ticket, nil), claimed, nil
+	t := s.newTx(own, claimed.Record.Ticket, nil)
+	t.pid = b.pid
+	return t, claimed, nil
 }
 
 func (s *Store) newTx(own *sql.Conn, ticket core.Ticket, step *core.StepRecord) *tx {
@@ -126,8 +143,8 @@ func (s *Store) probeConnectionCheck(ctx context.Context, c *sql.Conn) error {
 	switch {
 	case err == nil:
 		s.connectionCheck.Store(1)
-	case sqlState(err) != "": // unknown parameter, or not on this system
-		s.connectionCheck.Store(2)
+	case slices.Contains([]string{"42704", "22023", "42501"}, sqlState(err)):
+		s.connectionCheck.Store(2) // an unknown parameter, not for this system, not for this user
 	default:
 		return err
 	}
@@ -174,8 +191,8 @@ func (t *tx) end(fn func() error) error {
 
 // leave gives everything back. The connection must be out of its transaction, or discarded.
 func (t *tx) leave() {
-	if t.store.embedded != nil {
-		t.store.embedded.setRunning(t.ticket.ID, false)
+	if t.store.embedded != nil && t.step == nil {
+		t.store.embedded.unreserve(t.ticket.ID)
 	}
 	t.store.leaveAttempt()
 }
@@ -267,6 +284,7 @@ func notCommitted(err error) error {
 func (t *tx) commit(ctx context.Context) error {
 	outcome := make(chan error, 1)
 	go func() {
+		warned := t.store.notices.expect(t.pid)
 		_, err := t.conn.sql.ExecContext(context.WithoutCancel(ctx), "COMMIT")
 		if err != nil {
 			rollback(t.conn.sql) // SQLite keeps the transaction open after some errors
@@ -274,6 +292,9 @@ func (t *tx) commit(ctx context.Context) error {
 			_ = t.conn.sql.Close()
 		}
 		t.leave()
+		if warned() && err == nil {
+			err = errWarned
+		}
 		outcome <- err
 	}()
 	select {
@@ -291,7 +312,7 @@ func (t *tx) commit(ctx context.Context) error {
 // committed; after anything else the record is read on the primary, and that it is absent counts only once the old
 // backend is known to be gone, because the record's lock could be had.
 func (t *tx) readBack(ctx context.Context, err error) error {
-	if state := sqlState(err); state != "" && !strings.HasPrefix(state, "57") && !strings.HasPrefix(state, "08") {
+	if isRefusal(err) {
 		return notCommitted(err)
 	}
 	for pause := 5 * time.Millisecond; ; pause *= 2 {
@@ -299,6 +320,8 @@ func (t *tx) readBack(ctx context.Context, err error) error {
 		switch {
 		case committed:
 			return nil
+		case certain && t.store.dialect == sqlite: // a constraint that is checked at COMMIT, a full disk
+			return fmt.Errorf("%w: %w", core.ErrAborted, err)
 		case certain:
 			return fmt.Errorf("%w: %w", core.ErrRetryable, err)
 		}
@@ -310,6 +333,13 @@ func (t *tx) readBack(ctx context.Context, err error) error {
 			return fmt.Errorf("%w: %w", core.ErrUnconfirmed, err)
 		}
 	}
+}
+
+// isRefusal reports that a COMMIT failed with an error of its own: a constraint, a conflict. Errors of the connection,
+// the server or a pooler between say nothing about the transaction: classes 08, 53, 57, 58 and XX.
+func isRefusal(err error) bool {
+	state := sqlState(err)
+	return state != "" && !slices.Contains([]string{"08", "53", "57", "58", "XX"}, state[:min(2, len(state))])
 }
 
 // look reads whether this attempt's record is committed, and whether that is certain if it is not.
@@ -327,6 +357,10 @@ func (t *tx) look(ctx context.Context) (committed, certain bool) {
 		}
 		there, err := t.recorded(ctx, q)
 		committed, certain = there, err == nil && locked
+		if there && err == nil {
+			// It is here, but perhaps not on the standby yet: that COMMIT may have been cut off from waiting for it.
+			_, err = s.exec(ctx, q, touch, t.ticket.ID[:])
+		}
 		return err
 	})
 	return committed && lockErr == nil, certain && lockErr == nil
