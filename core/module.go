@@ -196,14 +196,18 @@ func (m *Module) observe(ctx context.Context, e Event) {
 	}
 }
 
-// refuse renders a problem as the reply to r.
+// refuse renders a problem as the reply to r. That the outcome is unknown is said in any rendering (C-2).
 func (m *Module) refuse(r *http.Request, p *Problem) *Reply {
+	reply := p.Reply()
 	if m.cfg.RenderProblem != nil {
-		if reply := m.cfg.RenderProblem(r, p); reply != nil {
-			return reply
+		if own := m.cfg.RenderProblem(r, p); own != nil {
+			reply = new(*own) // the app may hand out one reply many times
 		}
 	}
-	return p.Reply()
+	if p.unknown {
+		reply.result = resultUnknown
+	}
+	return reply
 }
 
 // withRetry adds the module's Retry-After to a problem that a repeat may cure.

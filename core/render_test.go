@@ -1,0 +1,68 @@
+package core_test
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+// CONTRACT P-1
+func TestAppsRenderProblemsInTheirOwnWay(t *testing.T) {
+	a := newApp(t, core.Config{RenderProblem: func(r *http.Request, p *core.Problem) *core.Reply {
+		if p.Code == core.CodeKeyMissing {
+			return nil // the library's own way
+		}
+		require.Equal(t, pattern, r.URL.Path)
+		return &core.Reply{Status: p.Status, Header: http.Header{"X-Code": {string(p.Code)}}, Body: []byte("own")}
+	}}, created)
+	requireProblem(t, a.post("", `{}`), http.StatusBadRequest, core.CodeKeyMissing)
+	a.post("k-1", `{}`)
+	w := a.post("k-1", `{"other":1}`)
+	require.Equal(t, http.StatusConflict, w.Code)
+	require.Equal(t, "own", w.Body.String())
+	require.Equal(t, "key_reused", w.Header().Get("X-Code"))
+	require.Equal(t, "k-1", w.Header().Get("Idempotency-Key"))
+	require.Empty(t, w.Header().Get("Content-Type"))
+}
+
+// An app that always hands out the same reply must not see it change: with the key of one caller in the answer of the
+// next.
+//
+// CONTRACT P-1, S-1
+func TestRenderedRepliesAreNotChanged(t *testing.T) {
+	shared := &core.Reply{Status: http.StatusConflict, Header: http.Header{"X-Own": {"1"}}}
+	a := newApp(t, core.Config{RenderProblem: func(*http.Request, *core.Problem) *core.Reply { return shared }}, created)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		key := "k-" + strconv.Itoa(i)
+		a.post(key, `{}`)
+		wg.Go(func() {
+			for range 10 {
+				w := a.post(key, `{"other":1}`)
+				if got := w.Header().Get("Idempotency-Key"); got != key {
+					t.Errorf("the key %q in the answer to %q", got, key)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, &core.Reply{Status: http.StatusConflict, Header: http.Header{"X-Own": {"1"}}}, shared)
+	require.Empty(t, a.post("", `{}`).Header().Get("Idempotency-Key"))
+}
+
+// A client must learn that the outcome is unknown, in whatever way the app renders problems.
+//
+// CONTRACT P-1, M-4, C-2
+func TestUnknownIsSaidInAnyRendering(t *testing.T) {
+	a := newApp(t, core.Config{RenderProblem: func(_ *http.Request, p *core.Problem) *core.Reply {
+		return &core.Reply{Status: p.Status}
+	}}, status(http.StatusBadGateway))
+	require.Equal(t, "unknown", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+	require.Equal(t, "unknown", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+	require.Empty(t, a.post("", `{}`).Header().Get("Idempotency-Result"))
+}
