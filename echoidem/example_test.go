@@ -2,110 +2,105 @@ package echoidem_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/labstack/echo/v4"
 	"github.com/ncruces/go-sqlite3/gormlite"
 	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/echoidem"
 	"github.com/auth19/idem/gormstore"
 )
 
+// Payment is a money row. Once is its second line: a UNIQUE operation.
+type Payment struct {
+	gormstore.Once `json:"-"`
+
+	ID     uint   `json:"id"`
+	Amount string `json:"amount"`
+}
+
+// createPayment is a handler on a Rollback route: what it writes through Tx commits with its answer, or not at all.
+func createPayment(c echo.Context) error {
+	var p Payment
+	if err := c.Bind(&p); err != nil {
+		return err // 400
+	}
+	switch _, err := gormstore.CreateOnce(gormstore.Tx(c.Request().Context()), &p); {
+	case errors.Is(err, gormstore.ErrOtherOperation):
+		return echo.ErrConflict
+	case err != nil:
+		return err // 500, rolled back: the key is free
+	}
+	return c.JSON(http.StatusCreated, p)
+}
+
 // A money route whose effects are rows of the app's own database.
 func Example() {
-	db, verifier, done := exampleApp()
+	ctx, stop := context.WithCancel(context.Background())
+	var background sync.WaitGroup
+	db, verifier, done := exampleApp(ctx)
 	defer done()
+	defer background.Wait()
+	defer stop()
+	e := echo.New()
 
 	// Ten lines, from here.
 	store, err := gormstore.New(db)
 	check(err)
-	defer func() { check(store.Close()) }()
 	idem, err := core.New(core.Config{Store: store, Routes: core.Routes{
 		"POST /v1/payments": {Recovery: core.Rollback, Roles: []string{"customer"}},
 	}})
 	check(err)
-	e := echo.New()
 	echoidem.Observe(e) // for the audit, before the first route
 	v1 := e.Group("/v1", echoidem.JWTGuard(verifier), echoidem.Money(idem))
-	v1.POST("/payments", func(c echo.Context) error {
-		p := payment{Amount: 12}
-		if err := gormstore.Tx(c.Request().Context()).Create(&p).Error; err != nil { // commits with the answer
-			return err
-		}
-		return c.JSON(http.StatusCreated, echo.Map{"payment": p.ID})
-	})
-	check(echoidem.Audit(e, idem))
+	v1.POST("/payments", createPayment)
+	check(errors.Join(echoidem.Audit(e, idem), gormstore.Audit(ctx, db, &Payment{})))
+	background.Go(func() { check(idem.Run(ctx)) }) // sweeps, until ctx ends
 	// To here.
 
 	for range 2 {
-		w := examplePost(e, "/v1/payments", "one-key-per-intent")
-		fmt.Println(w.Code, strings.TrimSpace(w.Body.String()), w.Header().Get("Idempotency-Result"))
+		w := exampleSend(e, http.MethodPost, "/v1/payments", "customer", "one-key-per-intent", `{"amount":"12.50"}`)
+		fmt.Println(w.Code, w.Header().Get("Idempotency-Result"), strings.TrimSpace(w.Body.String()))
 	}
+	w := exampleSend(e, http.MethodPost, "/v1/payments", "customer", "one-key-per-intent", `{"amount":"99.00"}`)
+	fmt.Println(w.Code, strings.Contains(w.Body.String(), `"code":"key_reused"`))
+
 	var rows int64
-	check(db.Model(&payment{}).Count(&rows).Error)
+	check(db.Model(&Payment{}).Count(&rows).Error)
 	fmt.Println("rows:", rows)
+	check(store.Close())
+
 	// Output:
-	// 201 {"payment":1} created
-	// 201 {"payment":1} reused
+	// 201 created {"id":1,"amount":"12.50"}
+	// 201 reused {"id":1,"amount":"12.50"}
+	// 409 true
 	// rows: 1
 }
 
-// An app that has a JWT middleware already keeps it. What it leaves in Echo's context becomes the principal: with
-// echo-jwt, the token under "user".
-func ExampleBridge() {
-	claims := authctx.Claims{Issuers: []string{"https://issuer.example"}}
-	check(claims.Check())
-	theirs := func(next echo.HandlerFunc) echo.HandlerFunc { // stands for the app's middleware
-		return func(c echo.Context) error {
-			c.Set("user", &jwt.Token{Valid: true, Claims: jwt.MapClaims{
-				"iss": "https://issuer.example", "sub": "customer-1", "exp": float64(time.Now().Add(time.Hour).Unix())}})
-			return next(c)
-		}
-	}
-
-	idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
-	check(err)
-	e := echo.New()
-	echoidem.Observe(e)
-	e.Use(theirs, echoidem.Bridge(func(c echo.Context) (authctx.Principal, error) {
-		token, _ := c.Get("user").(*jwt.Token)
-		return claims.FromToken(token) // refuses nil, and what was not verified
-	}), echoidem.Money(idem))
-	e.POST("/payouts", func(c echo.Context) error {
-		p, _ := authctx.From(c.Request().Context())
-		return c.String(http.StatusCreated, "paid out to "+p.Subject)
-	})
-	check(echoidem.Audit(e, idem))
-	fmt.Println(examplePost(e, "/payouts", "key-1").Body)
-	// Output: paid out to customer-1
-}
-
-// exampleApp is what an app has anyhow: a database and somebody to verify tokens.
-func exampleApp() (db *gorm.DB, verifier *authctx.Verifier, done func()) {
+// exampleApp is what an app has anyhow: a migrated database and somebody to verify tokens.
+func exampleApp(ctx context.Context) (db *gorm.DB, verifier *authctx.Verifier, done func()) {
 	dir, err := os.MkdirTemp("", "idem")
 	check(err)
-	db, err = gorm.Open(gormlite.Open("file:" + filepath.Join(dir, "app.db") +
-		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"))
+	db, err = gorm.Open(gormlite.Open("file:"+filepath.Join(dir, "app.db")+
+		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"),
+		&gorm.Config{Logger: logger.Discard})
 	check(err)
-	check(db.AutoMigrate(&payment{}))
-	check(gormstore.Migrate(context.Background(), db))
-	verifier, err = authctx.New(authctx.Config{
-		Issuer: "https://issuer.example", Audience: []string{"payments"}, Algorithms: []string{"HS256"},
-		Keyfunc: func(*jwt.Token) (any, error) { return secret, nil },
-	})
-	check(err)
-	return db, verifier, func() {
+	check(db.AutoMigrate(&Payment{}))
+	check(gormstore.Migrate(ctx, db))
+	return db, exampleVerifier(), func() {
 		pool, err := db.DB()
 		check(err)
 		check(pool.Close())
@@ -113,13 +108,28 @@ func exampleApp() (db *gorm.DB, verifier *authctx.Verifier, done func()) {
 	}
 }
 
-// examplePost sends a command of customer-1.
-func examplePost(app http.Handler, path, key string) *httptest.ResponseRecorder {
-	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claimsOf("customer-1", "customer")).SignedString(secret)
+func exampleVerifier() *authctx.Verifier {
+	verifier, err := authctx.New(authctx.Config{
+		Issuer: "https://issuer.example", Audience: []string{"payments"}, Algorithms: []string{"HS256"},
+		Keyfunc: func(*jwt.Token) (any, error) { return secret, nil },
+	})
 	check(err)
-	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"amount":"12.00"}`))
+	return verifier
+}
+
+// exampleSend sends a request of somebody with a role.
+func exampleSend(app http.Handler, method, path, role, key, body string) *httptest.ResponseRecorder {
+	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+		"iss": "https://issuer.example", "aud": "payments", "sub": role + "-1", "roles": []string{role},
+		"exp": time.Now().Add(time.Hour).Unix(),
+	}).SignedString(secret)
+	check(err)
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+token)
-	r.Header.Set("Idempotency-Key", key)
+	r.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
 	w := httptest.NewRecorder()
 	app.ServeHTTP(w, r)
 	return w

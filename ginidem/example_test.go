@@ -9,122 +9,99 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/ncruces/go-sqlite3/gormlite"
 	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/ginidem"
 	"github.com/auth19/idem/gormstore"
 )
 
+// Payment is a money row. Once is its second line: a UNIQUE operation.
+type Payment struct {
+	gormstore.Once `json:"-"`
+
+	ID     uint   `json:"id"`
+	Amount string `json:"amount"`
+}
+
+// createPayment is a handler on a Rollback route: what it writes through Tx commits with its answer, or not at all.
+func createPayment(c *gin.Context) {
+	var p Payment
+	if err := c.ShouldBindJSON(&p); err != nil {
+		c.AbortWithStatus(http.StatusBadRequest)
+		return
+	}
+	switch _, err := gormstore.CreateOnce(gormstore.Tx(c.Request.Context()), &p); {
+	case errors.Is(err, gormstore.ErrOtherOperation):
+		c.AbortWithStatus(http.StatusConflict)
+	case err != nil:
+		c.AbortWithStatus(http.StatusInternalServerError) // rolled back: the key is free
+	default:
+		c.JSON(http.StatusCreated, p)
+	}
+}
+
 // A money route whose effects are rows of the app's own database.
 func Example() {
-	db, verifier, done := exampleApp()
+	ctx, stop := context.WithCancel(context.Background())
+	var background sync.WaitGroup
+	db, verifier, done := exampleApp(ctx)
 	defer done()
+	defer background.Wait()
+	defer stop()
+	r := gin.New()
 
 	// Ten lines, from here.
 	store, err := gormstore.New(db)
 	check(err)
-	defer func() { check(store.Close()) }()
 	idem, err := core.New(core.Config{Store: store, Routes: core.Routes{
 		"POST /v1/payments": {Recovery: core.Rollback, Roles: []string{"customer"}},
 	}})
 	check(err)
-	r := gin.New()
 	v1 := r.Group("/v1", ginidem.JWTGuard(verifier), ginidem.Money(idem))
-	v1.POST("/payments", func(c *gin.Context) {
-		p := payment{Amount: 12}
-		if err := gormstore.Tx(c.Request.Context()).Create(&p).Error; err != nil { // commits with the answer
-			c.AbortWithStatus(http.StatusInternalServerError)
-			return
-		}
-		c.JSON(http.StatusCreated, gin.H{"payment": p.ID})
-	})
-	check(ginidem.Audit(r, idem))
+	v1.POST("/payments", createPayment)
+	check(errors.Join(ginidem.Audit(r, idem), gormstore.Audit(ctx, db, &Payment{})))
+	background.Go(func() { check(idem.Run(ctx)) }) // sweeps, until ctx ends
 	// To here.
 
 	for range 2 {
-		w := examplePost(r, "/v1/payments", "one-key-per-intent")
-		fmt.Println(w.Code, w.Body, w.Header().Get("Idempotency-Result"))
+		w := exampleSend(r, http.MethodPost, "/v1/payments", "customer", "one-key-per-intent", `{"amount":"12.50"}`)
+		fmt.Println(w.Code, w.Header().Get("Idempotency-Result"), strings.TrimSpace(w.Body.String()))
 	}
+	w := exampleSend(r, http.MethodPost, "/v1/payments", "customer", "one-key-per-intent", `{"amount":"99.00"}`)
+	fmt.Println(w.Code, strings.Contains(w.Body.String(), `"code":"key_reused"`))
+
 	var rows int64
-	check(db.Model(&payment{}).Count(&rows).Error)
+	check(db.Model(&Payment{}).Count(&rows).Error)
 	fmt.Println("rows:", rows)
+	check(store.Close())
+
 	// Output:
-	// 201 {"payment":1} created
-	// 201 {"payment":1} reused
+	// 201 created {"id":1,"amount":"12.50"}
+	// 201 reused {"id":1,"amount":"12.50"}
+	// 409 true
 	// rows: 1
 }
 
-// An app that has a JWT middleware already keeps it. What it leaves in Gin's context becomes the principal; with
-// gin-jwt that is claims.Principal(jwt.MapClaims(ginjwt.ExtractClaims(c))).
-func ExampleBridge() {
-	claims := authctx.Claims{Issuers: []string{"https://issuer.example"}}
-	check(claims.Check())
-	theirs := func(c *gin.Context) { // stands for the app's middleware
-		c.Set("user", &jwt.Token{Valid: true, Claims: jwt.MapClaims{
-			"iss": "https://issuer.example", "sub": "customer-1", "exp": float64(time.Now().Add(time.Hour).Unix())}})
-	}
-
-	idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
-	check(err)
-	r := gin.New()
-	r.Use(theirs, ginidem.Bridge(func(c *gin.Context) (authctx.Principal, error) {
-		value, _ := c.Get("user")
-		token, _ := value.(*jwt.Token)
-		return claims.FromToken(token) // refuses nil, and what was not verified
-	}), ginidem.Money(idem))
-	r.POST("/payouts", func(c *gin.Context) {
-		p, _ := authctx.From(c.Request.Context())
-		c.String(http.StatusCreated, "paid out to %s", p.Subject)
-	})
-	check(ginidem.Audit(r, idem))
-	fmt.Println(examplePost(r, "/payouts", "key-1").Body)
-	// Output: paid out to customer-1
-}
-
-// The app's way to render errors, used inside the recording.
-func ExampleWithErrorRenderer() {
-	render := func(c *gin.Context) {
-		c.JSON(http.StatusPaymentRequired, gin.H{"error": c.Errors.Last().Error()})
-	}
-	_, verifier, done := exampleApp()
-	defer done()
-	idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
-	check(err)
-	r := gin.New()
-	r.Use(ginidem.JWTGuard(verifier), ginidem.Money(idem, ginidem.WithErrorRenderer(render)))
-	r.POST("/payouts", func(c *gin.Context) { _ = c.Error(errors.New("insufficient funds")) })
-	for range 2 {
-		w := examplePost(r, "/payouts", "key-1")
-		fmt.Println(w.Code, w.Body, w.Header().Get("Idempotency-Result"))
-	}
-	// Output:
-	// 402 {"error":"insufficient funds"} created
-	// 402 {"error":"insufficient funds"} reused
-}
-
-// exampleApp is what an app has anyhow: a database and somebody to verify tokens.
-func exampleApp() (db *gorm.DB, verifier *authctx.Verifier, done func()) {
+// exampleApp is what an app has anyhow: a migrated database and somebody to verify tokens.
+func exampleApp(ctx context.Context) (db *gorm.DB, verifier *authctx.Verifier, done func()) {
 	dir, err := os.MkdirTemp("", "idem")
 	check(err)
-	db, err = gorm.Open(gormlite.Open("file:" + filepath.Join(dir, "app.db") +
-		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"))
+	db, err = gorm.Open(gormlite.Open("file:"+filepath.Join(dir, "app.db")+
+		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"),
+		&gorm.Config{Logger: logger.Discard})
 	check(err)
-	check(db.AutoMigrate(&payment{}))
-	check(gormstore.Migrate(context.Background(), db))
-	verifier, err = authctx.New(authctx.Config{
-		Issuer: "https://issuer.example", Audience: []string{"payments"}, Algorithms: []string{"HS256"},
-		Keyfunc: func(*jwt.Token) (any, error) { return secret, nil },
-	})
-	check(err)
-	return db, verifier, func() {
+	check(db.AutoMigrate(&Payment{}))
+	check(gormstore.Migrate(ctx, db))
+	return db, exampleVerifier(), func() {
 		pool, err := db.DB()
 		check(err)
 		check(pool.Close())
@@ -132,13 +109,28 @@ func exampleApp() (db *gorm.DB, verifier *authctx.Verifier, done func()) {
 	}
 }
 
-// examplePost sends a command of customer-1.
-func examplePost(app http.Handler, path, key string) *httptest.ResponseRecorder {
-	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claimsOf("customer-1", "customer")).SignedString(secret)
+func exampleVerifier() *authctx.Verifier {
+	verifier, err := authctx.New(authctx.Config{
+		Issuer: "https://issuer.example", Audience: []string{"payments"}, Algorithms: []string{"HS256"},
+		Keyfunc: func(*jwt.Token) (any, error) { return secret, nil },
+	})
 	check(err)
-	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"amount":"12.00"}`))
+	return verifier
+}
+
+// exampleSend sends a request of somebody with a role.
+func exampleSend(app http.Handler, method, path, role, key, body string) *httptest.ResponseRecorder {
+	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+		"iss": "https://issuer.example", "aud": "payments", "sub": role + "-1", "roles": []string{role},
+		"exp": time.Now().Add(time.Hour).Unix(),
+	}).SignedString(secret)
+	check(err)
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+token)
-	r.Header.Set("Idempotency-Key", key)
+	r.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
 	w := httptest.NewRecorder()
 	app.ServeHTTP(w, r)
 	return w

@@ -1,0 +1,45 @@
+package echoidem_test
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/labstack/echo/v4"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/echoidem"
+)
+
+// An app that has a JWT middleware already keeps it. What it leaves in Echo's context becomes the principal: with
+// echo-jwt, the token under "user".
+func ExampleBridge() {
+	claims := authctx.Claims{Issuers: []string{"https://issuer.example"}}
+	check(claims.Check())
+	theirs := func(next echo.HandlerFunc) echo.HandlerFunc { // stands for the app's middleware
+		return func(c echo.Context) error {
+			c.Set("user", &jwt.Token{Valid: true, Claims: jwt.MapClaims{
+				"iss": "https://issuer.example", "sub": "customer-1", "exp": float64(time.Now().Add(time.Hour).Unix())}})
+			return next(c)
+		}
+	}
+
+	idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
+	check(err)
+	e := echo.New()
+	echoidem.Observe(e)
+	e.Use(theirs, echoidem.Bridge(func(c echo.Context) (authctx.Principal, error) {
+		token, _ := c.Get("user").(*jwt.Token)
+		return claims.FromToken(token) // refuses nil, and what was not verified
+	}), echoidem.Money(idem))
+	e.POST("/payouts", func(c echo.Context) error {
+		p, _ := authctx.From(c.Request().Context())
+		return c.String(http.StatusCreated, "paid out to "+p.Subject)
+	})
+	check(echoidem.Audit(e, idem))
+	fmt.Println(exampleSend(e, http.MethodPost, "/payouts", "customer", "key-1", `{"amount":"12.50"}`).Body)
+	// Output: paid out to customer-1
+}
