@@ -1,0 +1,65 @@
+package gormstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+// A repeat is told at once that the attempt is running, even where there is no room for another attempt: it would wait
+// for the very attempt that it repeats.
+//
+// CONTRACT M-2, M-6
+func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			db := d.fresh(t)(t)
+			pool, err := db.DB()
+			require.NoError(t, err)
+			pool.SetMaxOpenConns(3) // two places on PostgreSQL; SQLite has one writer anyway
+			store := newStore(t, db)
+			places := map[string]int{"postgres": 2, "sqlite": 1}[db.Name()]
+
+			first := crowdClaim("a")
+			var running []core.Tx
+			for i := range places {
+				c := first
+				if i > 0 {
+					c = crowdClaim("b")
+				}
+				tx, claimed, err := store.Begin(t.Context(), c)
+				require.NoError(t, err)
+				require.True(t, claimed.Won)
+				running = append(running, tx)
+			}
+			bounded, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			repeat := first
+			repeat.Owner = core.Owner{9}
+			_, claimed, err := store.Begin(bounded, repeat)
+			require.NoError(t, err)
+			require.True(t, claimed.Busy)
+
+			_, _, err = store.Begin(bounded, crowdClaim("c"))
+			require.ErrorIs(t, err, context.DeadlineExceeded, "another command waits as long as it may")
+			for _, tx := range running {
+				require.NoError(t, tx.Rollback())
+			}
+			tx, claimed, err := store.Begin(t.Context(), crowdClaim("c"))
+			require.NoError(t, err)
+			require.True(t, claimed.Won)
+			require.NoError(t, tx.Rollback())
+		})
+	}
+}
+
+func crowdClaim(key string) core.Claim {
+	p := core.Principal{Issuer: "https://issuer.example", Subject: "alice"}
+	return core.Claim{ID: core.RecordID(p, key), Owner: core.Owner{1}, Scope: core.PrincipalScope(p), Method: "POST",
+		Route: "/v1/payments", Recovery: core.Rollback, Hash: core.CommandHash{Version: 1}, Lease: time.Minute,
+		Deadline: time.Minute}
+}
