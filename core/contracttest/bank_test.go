@@ -1,0 +1,279 @@
+package contracttest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	_ "github.com/ncruces/go-sqlite3/driver"
+	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/contracttest"
+	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/gormstore"
+)
+
+// bank is the app that the suite is tried on, without its web framework: it books payments.
+type bank struct {
+	store    core.Store
+	recovery core.Recovery
+	book     func(ctx context.Context) error
+	booked   func(ctx context.Context) (int, error)
+	idem     *core.Module
+	verifier *authctx.Verifier
+	log      *syncBuffer
+}
+
+// inMemory is a bank without a database.
+func inMemory(*testing.T) *bank {
+	var entries atomic.Int64
+	return &bank{
+		store: memstore.New(), recovery: core.Park,
+		book:   func(context.Context) error { entries.Add(1); return nil },
+		booked: func(context.Context) (int, error) { return int(entries.Load()), nil },
+	}
+}
+
+// entry is a row of the bank's ledger.
+type entry struct {
+	gormstore.Once
+	ID uint
+}
+
+// onSQLite is a bank whose rows commit together with the recorded answers.
+func onSQLite(t *testing.T) *bank {
+	t.Helper()
+	db, err := gorm.Open(gormlite.Open("file:"+t.TempDir()+"/bank.db?_pragma=journal_mode(wal)&_pragma=busy_timeout(5000)"),
+		&gorm.Config{Logger: logger.Discard})
+	require.NoError(t, err)
+	pool, err := db.DB()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, pool.Close()) })
+	pool.SetMaxOpenConns(8)
+	store, err := gormstore.New(db)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	require.NoError(t, gormstore.Migrate(t.Context(), db))
+	require.NoError(t, db.AutoMigrate(&entry{}))
+	return &bank{
+		store: store, recovery: core.Rollback,
+		book: func(ctx context.Context) error {
+			_, err := gormstore.CreateOnce(gormstore.Tx(ctx), &entry{})
+			return err
+		},
+		booked: func(ctx context.Context) (int, error) {
+			var n int64
+			err := db.WithContext(ctx).Model(&entry{}).Count(&n).Error
+			return int(n), err
+		},
+	}
+}
+
+// Issuers and the bank's audience.
+const (
+	issuer      = "https://issuer.example"
+	otherIssuer = "https://other.example"
+	audience    = "bank"
+)
+
+var secret = []byte("a secret of thirty-two bytes or so")
+
+// open makes the bank's module and verifier.
+func (b *bank) open(t *testing.T, cfg core.Config) {
+	t.Helper()
+	b.log = &syncBuffer{}
+	observer := core.LogObserver(slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	customer := []string{"customer"}
+	cfg.Store, cfg.Observer = b.store, observer
+	cfg.Routes = core.Routes{
+		"POST /v1/payments":              {Recovery: b.recovery, Roles: customer},
+		"POST /v1/accounts/:id/payments": {Recovery: b.recovery, Roles: customer, MaxBody: 4 << 10, KeyFormat: core.UUIDKey},
+		"PUT /v1/receipts":               {Recovery: b.recovery, Roles: customer},
+	}
+	var err error
+	b.idem, err = core.New(cfg)
+	require.NoError(t, err)
+
+	var issuers []authctx.Config
+	for _, name := range []string{issuer, otherIssuer} {
+		issuers = append(issuers, authctx.Config{
+			Issuer: name, Audience: []string{audience}, Algorithms: []string{"HS256"}, TenantClaim: "tenant",
+			Keyfunc: func(*jwt.Token) (any, error) { return secret, nil },
+		})
+	}
+	b.verifier, err = authctx.New(issuers...)
+	require.NoError(t, err)
+}
+
+// A refusal is what a handler turns a command down with.
+type refusal struct {
+	status int
+	code   string
+}
+
+func (r *refusal) Error() string { return r.code }
+
+var (
+	errDeclined = &refusal{http.StatusPaymentRequired, "declined"}
+	errInvalid  = &refusal{http.StatusUnprocessableEntity, "invalid"}
+	errBroken   = &refusal{http.StatusInternalServerError, "broken"}
+)
+
+// payment is the body of a command, and of its answer.
+type payment struct {
+	Order  string `json:"order"`
+	Amount string `json:"amount"`
+	Method string `json:"method"`
+	ID     string `json:"id"`
+}
+
+// payments numbers the answers, so that no two are equal by chance.
+var payments atomic.Int64
+
+// pay is what all handlers do.
+func (b *bank) pay(ctx context.Context, in payment) (payment, error) {
+	if in.Order == "" || in.Amount == "" {
+		return payment{}, errInvalid
+	}
+	if in.Method == "declined" {
+		return payment{}, errDeclined
+	}
+	if err := b.book(ctx); err != nil {
+		return payment{}, err
+	}
+	switch in.Method {
+	case "slow":
+		time.Sleep(500 * time.Millisecond)
+	case "fails":
+		return payment{}, errBroken
+	}
+	in.ID = strconv.FormatInt(payments.Add(1), 10)
+	return in, nil
+}
+
+// upload is what the handlers of the multipart route do.
+func (b *bank) upload(r *http.Request) (payment, error) {
+	file, _, err := r.FormFile("receipt")
+	if err != nil {
+		return payment{}, errInvalid
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(file)
+	if err != nil {
+		return payment{}, err
+	}
+	return b.pay(r.Context(), payment{Order: string(content), Amount: r.FormValue("amount")})
+}
+
+// statusOf is what becomes of an error.
+func statusOf(err error) (status int, body map[string]string) {
+	if known, ok := errors.AsType[*refusal](err); ok {
+		return known.status, map[string]string{"error": known.code, "at": time.Now().Format(time.RFC3339Nano)}
+	}
+	return http.StatusInternalServerError, map[string]string{"error": "internal"}
+}
+
+// method makes bodies that ask for a method of payment.
+func method(name string) contracttest.Body {
+	return func(n int) (string, []byte) {
+		return "application/json", fmt.Appendf(nil, `{"order":"order-%d","amount":"12.50","method":"%s"}`, n, name)
+	}
+}
+
+func receipt(n int) (contentType string, body []byte) {
+	const boundary = "a-boundary-of-the-client"
+	lines := []string{
+		"--" + boundary, `Content-Disposition: form-data; name="amount"`, "", "12.50",
+		"--" + boundary, fmt.Sprintf(`Content-Disposition: form-data; name="receipt"; filename="%d.txt"`, n),
+		"Content-Type: text/plain", "", fmt.Sprintf("receipt %d", n),
+		"--" + boundary + "--", "",
+	}
+	return "multipart/form-data; boundary=" + boundary, []byte(strings.Join(lines, "\r\n"))
+}
+
+// app is the bank behind handler, as the suite needs it.
+func (b *bank) app(t *testing.T, handler http.Handler) contracttest.App {
+	t.Helper()
+	route := contracttest.Route{
+		Path: "/v1/payments", Recovery: b.recovery, Body: method("card"), Declined: method("declined"),
+		Fails: method("fails"), Effects: b.booked,
+	}
+	account := route
+	account.Path, account.OtherPath = "/v1/accounts/a/payments", "/v1/accounts/b/payments"
+	account.KeyFormat, account.MaxBody = core.UUIDKey, 4<<10
+	return contracttest.App{
+		Handler: handler, OperationPath: "/v1/operations/{id}", Logs: b.log.String, Tokens: tokens(t),
+		Routes: []contracttest.Route{route, account, {
+			Method: http.MethodPut, Path: "/v1/receipts", Recovery: b.recovery, Body: receipt, Effects: b.booked,
+		}},
+	}
+}
+
+func tokens(t *testing.T) contracttest.Tokens {
+	t.Helper()
+	var issued atomic.Int64
+	sign := func(method jwt.SigningMethod, key any, change jwt.MapClaims) string {
+		claims := jwt.MapClaims{
+			"iss": issuer, "aud": audience, "sub": "0", "tenant": "t-1", "roles": []string{"customer"},
+			"exp": time.Now().Add(time.Hour).Unix(), "jti": strconv.FormatInt(issued.Add(1), 10),
+		}
+		maps.Copy(claims, change)
+		token, err := jwt.NewWithClaims(method, claims).SignedString(key)
+		require.NoError(t, err)
+		return token
+	}
+	good := func(n int, change jwt.MapClaims) string {
+		change["sub"] = strconv.Itoa(n)
+		return sign(jwt.SigningMethodHS256, secret, change)
+	}
+	return contracttest.Tokens{
+		Of:          func(n int) string { return good(n, jwt.MapClaims{}) },
+		OtherIssuer: func(n int) string { return good(n, jwt.MapClaims{"iss": otherIssuer}) },
+		OtherTenant: func(n int) string { return good(n, jwt.MapClaims{"tenant": "t-2"}) },
+		Demoted:     func(n int) string { return good(n, jwt.MapClaims{"roles": []string{"visitor"}}) },
+		Refused: map[string]string{
+			"expired":         good(0, jwt.MapClaims{"exp": time.Now().Add(-time.Hour).Unix()}),
+			"unknown issuer":  good(0, jwt.MapClaims{"iss": "https://nobody.example"}),
+			"other audience":  good(0, jwt.MapClaims{"aud": "shop"}),
+			"no subject":      sign(jwt.SigningMethodHS256, secret, jwt.MapClaims{"sub": ""}),
+			"alg none":        sign(jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, nil),
+			"other algorithm": sign(jwt.SigningMethodHS512, secret, nil),
+			"other secret":    sign(jwt.SigningMethodHS256, []byte("another secret of thirty-two bytes"), nil),
+		},
+	}
+}
+
+// syncBuffer is a log that may be read while it is written.
+type syncBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}

@@ -1,0 +1,121 @@
+package contracttest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+)
+
+// request is a request as a check wants it. It is copied to make variations of it.
+type request struct {
+	method      string
+	path        string   // with the query
+	token       string   // sent as a bearer token; "" sends none
+	keys        []string // the lines of the key's header
+	contentType string
+	body        []byte
+	header      http.Header // more header lines
+	chunked     bool        // the length of the body is not told
+}
+
+func (r request) withKey(lines ...string) request {
+	r.keys = lines
+	return r
+}
+
+func (r request) withToken(token string) request {
+	r.token = token
+	return r
+}
+
+func (r request) withBody(body []byte) request {
+	r.body = body
+	return r
+}
+
+func (r request) withQuery(query string) request {
+	separator := "?"
+	if strings.Contains(r.path, "?") {
+		separator = "&"
+	}
+	r.path += separator + query
+	return r
+}
+
+// answer is an answer, read whole.
+type answer struct {
+	sent   request
+	status int
+	header http.Header
+	body   []byte
+}
+
+// send sends r and requires an answer, whatever it is.
+func (p *probe) send(r request) answer {
+	p.Helper()
+	a, err := p.try(r)
+	require.NoError(p, err, "no whole answer to %s", a)
+	return a
+}
+
+// try sends r. The error says that no whole answer came.
+func (p *probe) try(r request) (answer, error) {
+	p.remember(r)
+	var body io.Reader = bytes.NewReader(r.body)
+	if r.chunked {
+		body = struct{ io.Reader }{body} // of unknown length
+	}
+	req, err := http.NewRequestWithContext(p.Context(), r.method, p.URL+r.path, body)
+	if err != nil {
+		return answer{sent: r}, err
+	}
+	maps.Copy(req.Header, r.header)
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	if r.keys != nil {
+		req.Header[p.Header] = r.keys
+	}
+	if r.contentType != "" {
+		req.Header.Set("Content-Type", r.contentType)
+	}
+	res, err := p.client.Do(req)
+	return p.read(r, res, err)
+}
+
+// read reads the answer to r whole, and keeps it for the message of a failure.
+func (p *probe) read(r request, res *http.Response, err error) (answer, error) {
+	a := answer{sent: r}
+	if err == nil {
+		a.status, a.header = res.StatusCode, res.Header
+		a.body, err = io.ReadAll(res.Body)
+		_ = res.Body.Close() // read to its end, or broken
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = a
+	return a, err
+}
+
+// String is for messages. It shows no token.
+func (a answer) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s\nkey %.300q\n%.300s\n\n%.300q\n", a.sent.method, a.sent.path, a.sent.keys, a.sent.contentType,
+		a.sent.body)
+	if a.status == 0 {
+		return b.String() + "-> no answer"
+	}
+	fmt.Fprintf(&b, "-> %d\n", a.status)
+	for _, name := range []string{"Content-Type", "Idempotency-Result", "Idempotent-Replayed", "Retry-After"} {
+		if values := a.header.Values(name); len(values) > 0 {
+			fmt.Fprintf(&b, "%s: %s\n", name, strings.Join(values, " | "))
+		}
+	}
+	fmt.Fprintf(&b, "\n%.600q", a.body)
+	return b.String()
+}

@@ -1,0 +1,72 @@
+package contracttest
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Violations runs all checks as Run does, and returns what failed and what was skipped, by the names of the checks.
+func Violations(t *testing.T, app App) (failed, skipped map[string]string) {
+	t.Helper()
+	app = app.withDefaults()
+	require.NoError(t, app.validate())
+	server := httptest.NewServer(app.Handler)
+	defer server.Close()
+	app.URL = server.URL
+	s := newSuite(app)
+	defer s.client.CloseIdleConnections()
+
+	failed, skipped = map[string]string{}, map[string]string{}
+	run := func(r Route, c check) {
+		rec := &recorder{ctx: t.Context()}
+		done := make(chan struct{})
+		go func() { // FailNow and Skip end the goroutine
+			defer close(done)
+			s.run(rec, r, c)
+		}()
+		<-done
+		if rec.failure != "" {
+			failed[c.name()] = rec.failure
+		}
+		if rec.skip != "" {
+			skipped[c.name()] = rec.skip
+		}
+	}
+	for _, r := range app.Routes {
+		for c := range checksOf(r) {
+			run(r, c)
+		}
+	}
+	for _, c := range appChecks {
+		run(app.Routes[0], c)
+	}
+	return failed, skipped
+}
+
+// recorder is a tester that remembers.
+type recorder struct {
+	ctx           context.Context //nolint:containedctx // as a *testing.T has one
+	mu            sync.Mutex
+	failure, skip string
+}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failure += fmt.Sprintf(format, args...)
+}
+
+func (r *recorder) Skip(args ...any) {
+	r.skip = fmt.Sprint(args...)
+	runtime.Goexit()
+}
+
+func (r *recorder) FailNow()                 { runtime.Goexit() }
+func (r *recorder) Helper()                  {}
+func (r *recorder) Context() context.Context { return r.ctx }

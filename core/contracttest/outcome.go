@@ -1,0 +1,61 @@
+package contracttest
+
+import (
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+var outcomeChecks = []check{
+	{"R-1", "a business refusal is replayed as the client saw it", refusalIsReplayed, nil},
+	{"X-0", "what fails in Rollback leaves nothing, and the key is free", failureRollsBack, isRollback},
+	{"M-4", "what fails in Park is unknown and never runs again", failureIsParked, isPark},
+}
+
+// CONTRACT
+func refusalIsReplayed(p *probe) {
+	p.need(p.Declined != nil, "Route.Declined is missing")
+	r := p.command(p.Declined)
+	before := p.effects()
+	first := p.send(r)
+	require.True(p, first.status >= 400 && first.status < 500, "a command of Route.Declined: want 4xx, got %d", first.status)
+	p.requireRecorded(first)
+	p.requireEffects(before, 0)
+	p.replays(first, r)
+	p.reused(p.other(r))
+	p.replays(first, r)
+}
+
+// CONTRACT
+func failureRollsBack(p *probe) {
+	p.need(p.Fails != nil, "Route.Fails is missing")
+	r := p.command(p.Fails)
+	before := p.effects()
+	for range 2 { // the second runs again
+		a := p.send(r)
+		require.GreaterOrEqual(p, a.status, 500, "the status of a command of Route.Fails")
+		require.Empty(p, a.header.Get(core.HeaderResult), "%s of what was rolled back", core.HeaderResult)
+		require.Empty(p, a.header.Get(core.HeaderReplayed), "%s of what was rolled back", core.HeaderReplayed)
+		p.requireEffects(before, 0)
+	}
+	p.apply(p.other(r))
+}
+
+// CONTRACT M-4, X-1
+func failureIsParked(p *probe) {
+	p.need(p.Fails != nil, "Route.Fails is missing")
+	r := p.command(p.Fails)
+	first := p.send(r)
+	require.GreaterOrEqual(p, first.status, 500, "the status of a command of Route.Fails")
+	require.Equal(p, core.ResultUnknown, first.header.Get(core.HeaderResult), "%s of an unknown outcome", core.HeaderResult)
+	p.requireEcho(first)
+	for range 2 {
+		found := p.refused(r, core.CodeOutcomeUnknown)
+		require.Empty(p, found.retryAfter, "Retry-After of outcome_unknown (M-4)")
+		if p.ProblemCode == nil {
+			require.NotNil(p, found.SafeNewKey, "the member safe_new_key of outcome_unknown (M-4)")
+			require.False(p, *found.SafeNewKey, "the member safe_new_key of outcome_unknown (M-4)")
+		}
+	}
+	p.reused(p.other(r))
+}

@@ -1,0 +1,140 @@
+package contracttest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+var repeatChecks = []check{
+	{"M-1", "another command with the same key is refused", otherCommandIsRefused, nil},
+	{"M-2", "a repeat of a running command is told so", runningCommandIsInFlight, nil},
+	{"M-3", "a repeat gets the recorded answer", repeatGetsTheAnswer, nil},
+	{"M-6", "many repeats at once run once", manyRepeatsRunOnce, nil},
+}
+
+// CONTRACT M-1
+func otherCommandIsRefused(p *probe) {
+	r := p.valid()
+	first := p.apply(r)
+	other := p.other(r)
+	for range 2 {
+		p.reused(other)
+		p.reused(r.withBody(append([]byte("x"), r.body...)))
+		p.replays(first, r)
+	}
+	p.apply(other.withKey(newKey())) // nothing was wrong with it but its key
+}
+
+// A client without patience repeats its command again and again until it has its answer.
+//
+// CONTRACT M-2
+func runningCommandIsInFlight(p *probe) {
+	p.need(p.Slow != nil, "Route.Slow is missing")
+	r := p.command(p.Slow)
+	before := p.effects()
+	var all answers
+	ctx, done := context.WithCancel(p.Context())
+	defer done()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		all.waiting.Go(func() {
+			if a := all.add(p.try(r)); a.status != http.StatusConflict {
+				done()
+			}
+		})
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+	all.waiting.Wait()
+	inFlight := p.requireRanOnce(r, before, &all)
+	require.NotZero(p, inFlight, "repeats of a slow command that were told that it is running")
+}
+
+// CONTRACT M-3, R-3
+func repeatGetsTheAnswer(p *probe) {
+	r := p.valid()
+	first := p.apply(r)
+	for range 3 {
+		p.replays(first, r)
+	}
+}
+
+// burst is how many repeats come at once. The rounds are for the narrow window between looking and acting.
+const (
+	burst  = 32
+	rounds = 8
+)
+
+// CONTRACT M-6, M-2
+func manyRepeatsRunOnce(p *probe) {
+	for range rounds {
+		r := p.valid()
+		before := p.effects()
+		var all answers
+		start := make(chan struct{})
+		for range burst {
+			all.waiting.Go(func() {
+				<-start
+				all.add(p.try(r))
+			})
+		}
+		close(start)
+		all.waiting.Wait()
+		p.requireRanOnce(r, before, &all)
+	}
+}
+
+// answers are those to many requests at once.
+type answers struct {
+	waiting sync.WaitGroup
+	mu      sync.Mutex
+	list    []answer
+	errs    []error
+}
+
+func (all *answers) add(a answer, err error) answer {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.list, all.errs = append(all.list, a), append(all.errs, err)
+	return a
+}
+
+// requireRanOnce requires that of all that r was answered one answer is the first, and that every other is its replay
+// or says that it is running. It returns how many say so.
+func (p *probe) requireRanOnce(r request, before int, all *answers) (inFlight int) {
+	p.Helper()
+	require.NoError(p, errors.Join(all.errs...), "no whole answer")
+	first := slices.DeleteFunc(slices.Clone(all.list), func(a answer) bool {
+		return a.header.Get(core.HeaderResult) != core.ResultCreated
+	})
+	p.requireEffects(before, 1)
+	require.Len(p, first, 1, "first answers to %d requests at once", len(all.list))
+	p.requireApplied(first[0])
+	for _, a := range all.list {
+		switch a.header.Get(core.HeaderResult) {
+		case core.ResultCreated:
+		case core.ResultReused:
+			p.requireReplay(first[0], a)
+		default:
+			inFlight++
+			found := p.requireProblem(a, core.CodeInFlight)
+			seconds, err := strconv.Atoi(found.retryAfter)
+			require.NoError(p, err, "Retry-After of in_flight, in seconds (M-2)")
+			require.Positive(p, seconds, "Retry-After of in_flight (M-2)")
+		}
+	}
+	p.replays(first[0], r)
+	return inFlight
+}
