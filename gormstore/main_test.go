@@ -60,7 +60,7 @@ func freshSQLite(t *testing.T) func(t *testing.T) *gorm.DB {
 	file := filepath.Join(t.TempDir(), "test.db")
 	open := func(t *testing.T) *gorm.DB {
 		return openDB(t, gormlite.Open("file:"+file+
-			"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"), 16)
+			"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)&_pragma=foreign_keys(on)"), 16)
 	}
 	migrate(t, open(t))
 	return open

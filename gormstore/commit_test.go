@@ -1,0 +1,165 @@
+package gormstore_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/require"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// replicated is a server that waits for a standby which is not there, for the stores of its test: their COMMITs hang.
+type replicated struct {
+	*pgtest.Cluster
+	t     *testing.T
+	admin *gorm.DB // waits for no standby
+}
+
+func newReplicated(t *testing.T) *replicated {
+	t.Helper()
+	cluster := pgtest.Own(t, "synchronous_standby_names=missing", "synchronous_commit=local")
+	r := &replicated{Cluster: cluster, t: t, admin: openPostgres(t, cluster.URL(), 4)}
+	migrate(t, r.admin)
+	return r
+}
+
+// store opens a store that waits for the standby, as an app with pgx does.
+func (r *replicated) store() *gormstore.Store {
+	r.t.Helper()
+	var store *gormstore.Store
+	config, err := pgx.ParseConfig(r.URL() + "&synchronous_commit=on")
+	require.NoError(r.t, err)
+	config.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) { store.Notice(c.PID(), n.Code) }
+	store = newStore(r.t, openDB(r.t, postgres.New(postgres.Config{Conn: stdlib.OpenDB(*config)}), 8))
+	return store
+}
+
+// abandon makes the server do without its standby: what waits for it ends.
+func (r *replicated) abandon() {
+	r.t.Helper()
+	r.Exec("ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")
+}
+
+// waiting returns the backend whose COMMIT waits for the standby.
+func (r *replicated) waiting() (pid int) {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool {
+		require.NoError(r.t, r.admin.Raw("SELECT COALESCE(max(pid), 0) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "+
+			"query = 'COMMIT'").Scan(&pid).Error)
+		return pid != 0
+	}, 10*time.Second, 5*time.Millisecond, "no COMMIT waits")
+	return pid
+}
+
+// commit runs an attempt with one row, whose Commit waits for so long.
+func commit(t *testing.T, store *gormstore.Store, c core.Claim, wait time.Duration) (outcome chan error) {
+	t.Helper()
+	tx, ctx := begin(t, store, c)
+	require.NoError(t, addEffect(ctx))
+	outcome = make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
+		defer cancel()
+		outcome <- tx.Commit(ctx, paid(), false)
+	}()
+	return outcome
+}
+
+// requireNotWon checks that a repeat gets neither the key nor an error.
+func requireNotWon(t *testing.T, store *gormstore.Store, c core.Claim) core.Claimed {
+	t.Helper()
+	claimed, err := store.Claim(t.Context(), again(c))
+	require.NoError(t, err)
+	require.False(t, claimed.Won)
+	tx, other, err := store.Begin(t.Context(), again(c))
+	require.NoError(t, err)
+	require.Nil(t, tx)
+	require.False(t, other.Won)
+	return claimed
+}
+
+// requireOnce checks that the answer comes to light in the end, with its row, once.
+func (r *replicated) requireOnce(store *gormstore.Store, c core.Claim) {
+	r.t.Helper()
+	r.requireVisible(store, c)
+	requireCompleted(r.t, store, c, paid())
+	require.Equal(r.t, 1, countEffects(r.t, r.admin))
+}
+
+// requireVisible waits until a repeat finds the answer. It never gets the key before.
+func (r *replicated) requireVisible(store *gormstore.Store, c core.Claim) {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool { return requireNotWon(r.t, store, c).Record.State() == core.Completed },
+		10*time.Second, 5*time.Millisecond)
+}
+
+// CONTRACT X-4, F-2
+func TestCommitWaitsForStandby(t *testing.T) {
+	t.Run("it is not known until the standby has it", func(t *testing.T) {
+		t.Parallel()
+		r := newReplicated(t)
+		store, other := r.store(), r.store()
+		c := command(core.Rollback)
+		outcome := commit(t, store, c, 300*time.Millisecond)
+		r.waiting()
+		require.True(t, requireNotWon(t, other, c).Busy)
+		require.ErrorIs(t, <-outcome, core.ErrUnconfirmed)
+		r.waiting() // nobody has cancelled it
+		require.True(t, requireNotWon(t, other, c).Busy)
+		require.True(t, requireNotWon(t, store, c).Busy)
+		r.abandon()
+		r.requireOnce(other, c)
+	})
+
+	t.Run("the server is killed", func(t *testing.T) {
+		t.Parallel()
+		r := newReplicated(t)
+		store := r.store()
+		c := command(core.Rollback)
+		outcome := commit(t, store, c, 30*time.Second)
+		r.waiting()
+		r.Kill()
+		r.Start()
+		r.abandon()
+		require.NoError(t, <-outcome, "it had been written, and is read back")
+		r.admin = openPostgres(t, r.URL(), 4) // the old connections are dead, and do not know it
+		r.requireOnce(r.store(), c)
+	})
+
+	// PostgreSQL commits what somebody keeps from waiting: here, and not on the standby.
+	for _, do := range []string{"cancel", "terminate"} {
+		t.Run(fmt.Sprintf("somebody %ss the backend", do), func(t *testing.T) {
+			t.Parallel()
+			r := newReplicated(t)
+			store := r.store()
+			c := command(core.Rollback)
+			outcome := commit(t, store, c, time.Second)
+			require.NoError(t, r.admin.Exec(fmt.Sprintf("SELECT pg_%s_backend(?)", do), r.waiting()).Error)
+			require.ErrorIs(t, <-outcome, core.ErrUnconfirmed)
+			r.requireVisible(store, c)
+			r.abandon()
+			r.requireOnce(store, c)
+		})
+		t.Run(fmt.Sprintf("somebody %ss the backend, and the standby comes back", do), func(t *testing.T) {
+			t.Parallel()
+			r := newReplicated(t)
+			store := r.store()
+			c := command(core.Rollback)
+			outcome := commit(t, store, c, 30*time.Second)
+			require.NoError(t, r.admin.Exec(fmt.Sprintf("SELECT pg_%s_backend(?)", do), r.waiting()).Error)
+			r.abandon()
+			require.NoError(t, <-outcome)
+			r.requireOnce(store, c)
+		})
+	}
+}

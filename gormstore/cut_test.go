@@ -1,0 +1,205 @@
+package gormstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// cuttable is a store whose connections go through a proxy, beside a database that is reached without it.
+type cuttable struct {
+	*proxy
+	store *gormstore.Store
+	db    *gorm.DB
+}
+
+func newCuttable(t *testing.T) *cuttable {
+	t.Helper()
+	url := pgtest.URL(t)
+	db := openPostgres(t, url, 2)
+	migrate(t, db)
+	p := newProxy(t, url)
+	c := &cuttable{p, newStore(t, openPostgres(t, p.url, 4)), db}
+	warm, ctx := begin(t, c.store, command(core.Rollback))
+	require.NoError(t, addEffect(ctx))
+	require.NoError(t, warm.Rollback())
+	return c
+}
+
+// CONTRACT X-4, F-2
+func TestCommitIsCutOff(t *testing.T) {
+	cut := newCuttable(t)
+	effects := 0
+	isCommit := func(chunk []byte) bool { return bytes.Contains(chunk, []byte("COMMIT\x00")) }
+
+	t.Run("before it reaches the server", func(t *testing.T) {
+		c := command(core.Rollback)
+		cut.set(func(toServer bool, chunk []byte) (int, bool) {
+			if toServer && isCommit(chunk) {
+				return 0, true
+			}
+			return len(chunk), false
+		})
+		require.ErrorIs(t, <-commit(t, cut.store, c, 30*time.Second), core.ErrRetryable)
+		requireFree(t, cut.store, c, 5*time.Second)
+	})
+
+	t.Run("when it was sent", func(t *testing.T) {
+		c := command(core.Rollback)
+		var once atomic.Bool
+		cut.set(func(toServer bool, chunk []byte) (int, bool) {
+			return len(chunk), toServer && isCommit(chunk) && once.CompareAndSwap(false, true)
+		})
+		require.NoError(t, <-commit(t, cut.store, c, 30*time.Second), "it is read back")
+		effects++
+		requireCompleted(t, cut.store, c, paid())
+	})
+
+	t.Run("before its answer arrives", func(t *testing.T) {
+		c := command(core.Rollback)
+		var once atomic.Bool
+		cut.set(func(toServer bool, chunk []byte) (int, bool) {
+			if !toServer && isCommit(chunk) && once.CompareAndSwap(false, true) {
+				return 0, true
+			}
+			return len(chunk), false
+		})
+		require.NoError(t, <-commit(t, cut.store, c, 30*time.Second), "it is read back")
+		effects++
+		requireCompleted(t, cut.store, c, paid())
+	})
+
+	t.Run("and the server cannot be reached any more", func(t *testing.T) {
+		c := command(core.Rollback)
+		var gone atomic.Bool
+		cut.set(func(toServer bool, chunk []byte) (int, bool) {
+			if gone.Load() {
+				return 0, true
+			}
+			if toServer && isCommit(chunk) {
+				gone.Store(true)
+				return len(chunk), true
+			}
+			return len(chunk), false
+		})
+		require.ErrorIs(t, <-commit(t, cut.store, c, 500*time.Millisecond), core.ErrUnconfirmed)
+		cut.set(nil)
+		effects++
+		requireCompleted(t, cut.store, c, paid())
+	})
+
+	t.Run("and the network swallows its answer", func(t *testing.T) {
+		c := command(core.Rollback)
+		var commits atomic.Int32
+		release := make(chan struct{})
+		cut.set(func(toServer bool, chunk []byte) (int, bool) {
+			if !toServer && isCommit(chunk) {
+				commits.Add(1)
+				<-release
+			}
+			return len(chunk), false
+		})
+		begun := time.Now()
+		require.ErrorIs(t, <-commit(t, cut.store, c, 300*time.Millisecond), core.ErrUnconfirmed)
+		require.Less(t, time.Since(begun), 10*time.Second, "Commit waits as long as its context allows")
+		require.EqualValues(t, 1, commits.Load())
+		close(release)
+		cut.set(nil)
+		effects++
+		requireCompleted(t, cut.store, c, paid())
+	})
+
+	cut.set(nil)
+	require.Equal(t, effects, countEffects(t, cut.db))
+}
+
+// An attempt whose connection breaks after any number of bytes, in either direction, and then a client that repeats
+// until it is answered: one effect, always.
+//
+// CONTRACT F-2, X-4, M-6
+func TestCutAtAnyByte(t *testing.T) {
+	cut := newCuttable(t)
+	const step = 41 // no divisor of any message's length
+	effects := 0
+	for _, toServer := range []bool{true, false} {
+		for limit, reached := 0, true; reached; limit += step {
+			var passed, cuts atomic.Int64
+			cut.set(func(direction bool, chunk []byte) (int, bool) {
+				if direction != toServer || cuts.Load() > 0 {
+					return len(chunk), false
+				}
+				if before := passed.Add(int64(len(chunk))) - int64(len(chunk)); before+int64(len(chunk)) > int64(limit) {
+					cuts.Add(1)
+					return int(int64(limit) - before), true
+				}
+				return len(chunk), false
+			})
+			c := command(core.Rollback)
+			first := cut.attempt(t, c)
+			reached = cuts.Load() > 0
+			cut.set(nil)
+			at := fmt.Sprintf("cut after %d bytes (to the server: %v): %v", limit, toServer, first)
+
+			cut.repeat(t, c)
+			rec, err := cut.store.Find(t.Context(), c.ID)
+			require.NoError(t, err, at)
+			switch {
+			case first == nil:
+				require.Equal(t, c.Owner, rec.Owner, at)
+			case !errors.Is(first, core.ErrUnconfirmed):
+				require.NotEqual(t, c.Owner, rec.Owner, at)
+			}
+			effects++
+			require.Equal(t, effects, countEffects(t, cut.db), at)
+		}
+	}
+	require.Greater(t, effects, 20, "cuts")
+}
+
+// repeat is a client that repeats until it is answered.
+func (c *cuttable) repeat(t *testing.T, claim core.Claim) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		require.NoError(t, ctx.Err(), "the client gets no answer")
+		tx, claimed, err := c.store.Begin(ctx, again(claim))
+		switch {
+		case err != nil || claimed.Busy: // an old connection is found broken; the old backend is not gone yet
+		case !claimed.Won:
+			require.Equal(t, core.Completed, claimed.Record.State())
+			return
+		default:
+			require.NoError(t, addEffect(tx.Bind(ctx)))
+			require.NoError(t, tx.Commit(ctx, paid(), false))
+		}
+	}
+}
+
+// attempt is a whole attempt with one row.
+func (c *cuttable) attempt(t *testing.T, claim core.Claim) error {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tx, claimed, err := c.store.Begin(ctx, claim)
+	if err != nil {
+		return err
+	}
+	if !claimed.Won {
+		return fmt.Errorf("not won: %+v", claimed)
+	}
+	if err := addEffect(tx.Bind(ctx)); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit(ctx, paid(), false)
+}
