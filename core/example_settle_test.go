@@ -1,0 +1,56 @@
+package core_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// A payout fails after the provider may have made it. Nobody runs it again: somebody finds out and settles it, and from
+// then on repeats get that answer. Over HTTP, ServeSettle does the same.
+func ExampleModule_Settle() {
+	now := time.Now()
+	idem, err := core.New(core.Config{
+		Store:  memstore.New(memstore.WithClock(func() time.Time { return now })),
+		Routes: core.Routes{"POST /v1/payouts": {Recovery: core.Park}},
+	})
+	must(err)
+	app := guard(idem, "/v1/payouts", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadGateway) // the provider's answer is lost
+	})
+	post(app, "/v1/payouts", "payout-7", `{"amount":"40.00"}`)
+
+	var problem struct {
+		Code      string
+		Operation core.ID
+	}
+	must(json.Unmarshal(post(app, "/v1/payouts", "payout-7", `{"amount":"40.00"}`).Body.Bytes(), &problem))
+	fmt.Println(problem.Code)
+
+	applied := core.Decision{
+		Applied: true, Answer: &core.Answer{Status: http.StatusCreated, Body: []byte("po_7")},
+		Who: "operator-1", Why: "the provider's list shows po_7",
+	}
+	_, err = idem.Settle(context.Background(), problem.Operation, applied)
+	fmt.Println(err) // the handler may still be at work
+
+	now = now.Add(core.DefaultDeadline)
+	_, err = idem.Settle(context.Background(), problem.Operation, applied)
+	fmt.Println(err)
+	fmt.Println(post(app, "/v1/payouts", "payout-7", `{"amount":"40.00"}`).Body)
+
+	_, err = idem.Settle(context.Background(), problem.Operation, applied)
+	fmt.Println(err) // a settlement is final
+
+	// Output:
+	// outcome_unknown
+	// idem: only an unknown operation past lease and deadline can be settled
+	// <nil>
+	// po_7
+	// idem: only an unknown operation past lease and deadline can be settled
+}
