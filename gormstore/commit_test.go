@@ -33,11 +33,14 @@ func newReplicated(t *testing.T) *replicated {
 	return r
 }
 
-// store opens a store that waits for the standby, as an app with pgx does.
-func (r *replicated) store() *gormstore.Store {
+// store opens a store that waits for the standby.
+func (r *replicated) store() *gormstore.Store { return r.storeAt(r.URL()) }
+
+// storeAt does so as an app with pgx does.
+func (r *replicated) storeAt(url string) *gormstore.Store {
 	r.t.Helper()
 	var store *gormstore.Store
-	config, err := pgx.ParseConfig(r.URL() + "&synchronous_commit=on")
+	config, err := pgx.ParseConfig(url + "&synchronous_commit=on")
 	require.NoError(r.t, err)
 	config.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) { store.Notice(c.PID(), n.Code) }
 	store = newStore(r.t, openDB(r.t, postgres.New(postgres.Config{Conn: stdlib.OpenDB(*config)}), 8))
@@ -119,6 +122,23 @@ func TestCommitWaitsForStandby(t *testing.T) {
 		require.True(t, requireNotWon(t, store, c).Busy)
 		r.abandon()
 		r.requireOnce(other, c)
+	})
+
+	t.Run("the connection breaks", func(t *testing.T) {
+		t.Parallel()
+		r := newReplicated(t)
+		p := newProxy(t, r.URL())
+		p.set(dropCancels)
+		store := r.storeAt(p.url)
+		c := command(core.Rollback)
+		outcome := commit(t, store, c, time.Second)
+		r.waiting()
+		p.cut()
+		require.ErrorIs(t, <-outcome, core.ErrUnconfirmed, "its backend waits on: what is not visible is not absent")
+		r.waiting()
+		require.True(t, requireNotWon(t, store, c).Busy)
+		r.abandon()
+		r.requireOnce(store, c)
 	})
 
 	t.Run("the server is killed", func(t *testing.T) {

@@ -3,6 +3,7 @@ package gormstore_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -120,8 +121,31 @@ func TestCommitIsCutOff(t *testing.T) {
 		requireCompleted(t, cut.store, c, paid())
 	})
 
+	// A pooler or a failing server may speak up after the COMMIT.
+	for _, state := range []string{"08006", "57P01", "58000", "XX000", "53300"} {
+		t.Run("and an error "+state+" comes in the place of its answer", func(t *testing.T) {
+			c := command(core.Rollback)
+			var once atomic.Bool // reading back is a transaction, too
+			cut.set(func(toServer bool, chunk []byte) (int, bool) {
+				if toServer || !isCommit(chunk) || !once.CompareAndSwap(false, true) {
+					return len(chunk), false
+				}
+				return copy(chunk[:cap(chunk)], errorResponse(state)), true
+			})
+			require.NoError(t, <-commit(t, cut.store, c, 30*time.Second), "it is read back")
+			effects++
+			requireCompleted(t, cut.store, c, paid())
+		})
+	}
+
 	cut.set(nil)
 	require.Equal(t, effects, countEffects(t, cut.db))
+}
+
+// errorResponse is the message of that name of PostgreSQL's protocol.
+func errorResponse(state string) []byte {
+	fields := "SFATAL\x00C" + state + "\x00Mon purpose\x00\x00"
+	return append(binary.BigEndian.AppendUint32([]byte{'E'}, uint32(len(fields)+4)), fields...)
 }
 
 // An attempt whose connection breaks after any number of bytes, in either direction, and then a client that repeats

@@ -22,7 +22,8 @@ type proxy struct {
 }
 
 // filter sees what a client sends, or what the server sends back. It returns how much of it to pass on, and whether to
-// cut the connection then. It may block: what was sent is delivered late, also when its client is gone by then.
+// cut the connection then. It may block: what was sent is delivered late, also when its client is gone by then. It may
+// write into chunk, up to its capacity.
 type filter func(toServer bool, chunk []byte) (pass int, cut bool)
 
 // link is a connection through the proxy.
@@ -119,8 +120,11 @@ func (p *proxy) cut() {
 	}
 }
 
-// isCancel recognises the request to cancel another connection's statement, as pgx sends it when it gives a connection
-// up: PostgreSQL's protocol, section "CancelRequest". A client that was killed sends none.
-func isCancel(chunk []byte) bool {
-	return bytes.HasPrefix(chunk, []byte{0, 0, 0, 16, 0x04, 0xd2, 0x16, 0x2e})
+// dropCancels is a filter for requests to cancel another connection's statement, as pgx sends them when it gives a
+// connection up (PostgreSQL's protocol, message CancelRequest). A client that was killed sends none.
+func dropCancels(toServer bool, chunk []byte) (pass int, cut bool) {
+	if toServer && bytes.HasPrefix(chunk, []byte{0, 0, 0, 16, 0x04, 0xd2, 0x16, 0x2e}) {
+		return 0, true
+	}
+	return len(chunk), false
 }
