@@ -359,3 +359,20 @@ func TestWhatBelongsToTheCommand(t *testing.T) {
 		})
 	}
 }
+
+// Nobody is there any more, and nothing has been claimed: the cheapest moment to stop.
+//
+// CONTRACT R-5, F-1
+func TestRequestThatEndedBeforeItsClaim(t *testing.T) {
+	store := newFaultStore(memstore.New())
+	claims := 0
+	store.on("claim", func(context.Context) error { claims++; return nil })
+	a := newApp(t, core.Config{Store: store}, created)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := a.post("k-1", `{}`, withContext(ctx))
+	requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+	require.Equal(t, "2", w.Header().Get("Retry-After"))
+	require.Zero(t, claims)
+	require.Zero(t, a.ran())
+}

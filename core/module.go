@@ -97,6 +97,9 @@ func New(cfg Config) (*Module, error) {
 		bad("Policy: with Routes the module's own policy only fills in numbers; set Recovery, Roles, Exempt, Review and " +
 			"Streaming on each route")
 	default:
+		if err := own.withDefaults(Policy{}).check(http.MethodGet, cfg.Store); err != nil { // what every route may override
+			bad("Policy: %w", err)
+		}
 		routes, err := cfg.Routes.compile(own, cfg.Store)
 		if err != nil {
 			errs = append(errs, err)
@@ -121,10 +124,12 @@ func New(cfg Config) (*Module, error) {
 	if slices.Contains(cfg.OperatorRoles, "") {
 		bad("OperatorRoles: an empty role would never match; remove it")
 	}
-	for field, d := range map[string]time.Duration{"RetryAfter": cfg.RetryAfter, "ClaimTimeout": cfg.ClaimTimeout,
-		"SweepEvery": cfg.SweepEvery} {
-		if d < 0 {
-			bad("%s: %v is negative", field, d)
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{{"RetryAfter", cfg.RetryAfter}, {"ClaimTimeout", cfg.ClaimTimeout}, {"SweepEvery", cfg.SweepEvery}} {
+		if d.value < 0 {
+			bad("%s: %v is negative", d.field, d.value)
 		}
 	}
 	if cfg.MaxWaiters < 0 {

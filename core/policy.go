@@ -203,7 +203,8 @@ func (t Routes) compile(own Policy, store Store) (map[routeKey]*route, error) {
 	var errs []error
 	for name, policy := range t {
 		method, pattern, ok := strings.Cut(name, " ")
-		if !ok || method != strings.ToUpper(method) || !strings.HasPrefix(pattern, "/") || strings.ContainsAny(pattern, " \t") {
+		if !ok || !isToken(method) || method != strings.ToUpper(method) ||
+			!strings.HasPrefix(pattern, "/") || strings.ContainsAny(pattern, " \t") {
 			errs = append(errs, fmt.Errorf("Routes[%q]: want \"METHOD /pattern\", one space between", name))
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
 )
 
 // unrendered is what an adapter does with a handler's error that nobody inside the capture renders.
@@ -157,6 +158,103 @@ func TestConflictWinsOverTheAnswer(t *testing.T) {
 			a.handler = books(created)
 			require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "the key is free")
 			require.Equal(t, 1, a.rows())
+		})
+	}
+}
+
+// CONTRACT R-4
+func TestRollbackDoesNotStream(t *testing.T) {
+	store := newRowsApp(t, core.Config{}, created).store
+	_, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback, Streaming: true}})
+	require.ErrorContains(t, err, "Policy: Streaming: no byte of a Rollback route leaves before COMMIT")
+}
+
+// The handler is not abandoned: it may end whenever it likes, but nothing of it is kept.
+//
+// CONTRACT X-1, X-0
+func TestRollbackAtTheDeadline(t *testing.T) {
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		status  int
+		code    core.Code
+	}{
+		"success": {created, 503, core.CodeRolledBack},
+		"refusal": {status(402), 503, core.CodeRolledBack},
+		"failure": {status(500), 500, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newRowsApp(t, core.Config{Policy: core.Policy{Deadline: time.Second}},
+				books(func(w http.ResponseWriter, r *http.Request) {
+					<-r.Context().Done()
+					// It goes on as if nothing had happened.
+					_ = gormstore.Tx(context.WithoutCancel(r.Context())).Create(&booking{Name: "late"}).Error
+					test.handler(w, r)
+				}))
+			first := a.post("k-1", `{}`)
+			require.Equal(t, test.status, first.Code)
+			if test.code != "" {
+				requireProblem(t, first, test.status, test.code)
+				require.Equal(t, "2", first.Header().Get("Retry-After"))
+			}
+			require.Empty(t, first.Header().Get("Idempotency-Result"))
+			require.Empty(t, first.Header().Get("Location"))
+			require.Zero(t, a.rows())
+			require.Contains(t, a.kinds(), core.EventRolledBack)
+			a.handler = books(created)
+			require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "the key is free")
+			require.Equal(t, 1, a.rows())
+		})
+	}
+}
+
+// CONTRACT R-5, X-1
+func TestRollbackSurvivesTheClientGoingAway(t *testing.T) {
+	ctx, hangUp := context.WithCancel(t.Context())
+	a := newRowsApp(t, core.Config{}, books(func(w http.ResponseWriter, r *http.Request) {
+		hangUp()
+		created(w, r)
+	}))
+	a.post("k-1", `{}`, withContext(ctx))
+	require.Equal(t, 1, a.rows())
+	require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+}
+
+// CONTRACT R-2, X-4, X-0, F-1
+func TestErrorsAroundTheTransaction(t *testing.T) {
+	for name, test := range map[string]struct {
+		hook   string
+		err    error
+		status int
+		code   core.Code
+		result string
+		retry  string
+		event  core.EventKind
+		rows   int // of the first attempt and its repeat
+	}{
+		"before the claim": {"begin", errAway, 503, core.CodeStoreUnavailable, "", "2", core.EventFailed, 1},
+		"a conflict":       {"end", core.ErrRetryable, 503, core.CodeRolledBack, "", "2", core.EventRolledBack, 1},
+		"aborted":          {"end", core.ErrAborted, 500, core.CodeTransactionAborted, "", "", core.EventRolledBack, 1},
+		"unconfirmed":      {"after commit", core.ErrUnconfirmed, 503, core.CodeCommitUnconfirmed, "unknown", "2", core.EventUnconfirmed, 1},
+		"nobody knows":     {"after commit", errAway, 503, core.CodeCommitUnconfirmed, "unknown", "2", core.EventUnconfirmed, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newRowsApp(t, core.Config{}, books(created))
+			a.faults.on(test.hook, func(context.Context) error { return test.err })
+			first := a.post("k-1", `{}`)
+			requireProblem(t, first, test.status, test.code)
+			require.Equal(t, test.retry, first.Header().Get("Retry-After"))
+			require.Equal(t, test.result, first.Header().Get("Idempotency-Result"))
+			require.Equal(t, "k-1", first.Header().Get("Idempotency-Key"))
+			require.Empty(t, first.Header().Get("Location"), "nothing of the answer leaves")
+			require.Contains(t, a.kinds(), test.event)
+			require.NotContains(t, a.kinds(), core.EventCompleted)
+
+			a.faults.on(test.hook, nil)
+			second := a.post("k-1", `{}`)
+			require.Equal(t, http.StatusCreated, second.Code, "the repeat finds the truth")
+			require.Equal(t, test.rows, a.rows())
 		})
 	}
 }

@@ -1,0 +1,275 @@
+package core_test
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// park is a configuration that is right but for what a test changes.
+func park(change func(*core.Config)) core.Config {
+	cfg := core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}}
+	change(&cfg)
+	return cfg
+}
+
+// table is a right configuration with a table of one money route.
+func table(change func(*core.Policy)) core.Config {
+	policy := core.Policy{Recovery: core.Park}
+	change(&policy)
+	return core.Config{Store: memstore.New(), Routes: core.Routes{"POST /pay": policy}}
+}
+
+func routes(names ...string) core.Config {
+	cfg := core.Config{Store: memstore.New(), Routes: core.Routes{}}
+	for _, name := range names {
+		cfg.Routes[name] = core.Policy{Recovery: core.Park}
+	}
+	return cfg
+}
+
+func policy(change func(*core.Policy)) core.Config {
+	return park(func(cfg *core.Config) { change(&cfg.Policy) })
+}
+
+// CONTRACT O-5, T-2, X-5, R-3, O-4
+func TestConfigurationErrors(t *testing.T) {
+	type P = *core.Policy
+	type C = *core.Config
+	for name, test := range map[string]struct {
+		cfg  core.Config
+		want []string // each names the field, or the fix
+	}{
+		"nothing":      {core.Config{}, []string{"Store: is required", "gormstore.New"}},
+		"store alone":  {core.Config{Store: memstore.New()}, []string{"Policy: Recovery: choose one", "core.Rollback", "core.Resume", "core.Park", "O-5"}},
+		"no recovery":  {table(func(p P) { p.Recovery = 0 }), []string{`Routes["POST /pay"]: Recovery: choose one`, "core.Rollback", "core.Resume", "core.Park", "Exempt"}},
+		"odd recovery": {policy(func(p P) { p.Recovery = 9 }), []string{"Recovery: 9 is none of", "core.Park"}},
+		"rollback on memstore": {policy(func(p P) { p.Recovery = core.Rollback }), []string{
+			"Recovery: Rollback needs a store", "*memstore.Store does not", "X-5", "gormstore", "core.Park"}},
+		"rollback on memstore, in a table": {table(func(p P) { p.Recovery = core.Rollback }), []string{
+			`Routes["POST /pay"]: Recovery: Rollback needs a store`}},
+
+		"resume without steps": {core.Config{Store: struct{ core.Store }{memstore.New()}, Policy: core.Policy{Recovery: core.Resume}},
+			[]string{"Recovery: Resume needs a store that keeps steps", "core.Park"}},
+		"exempt and recovery":      {table(func(p P) { p.Exempt = "x" }), []string{`Routes["POST /pay"]: Exempt: `, "not both"}},
+		"all exempt":               {policy(func(p P) { p.Recovery, p.Exempt = 0, "x" }), []string{"Policy.Exempt: ", "declare the routes"}},
+		"safe with recovery":       {routes("GET /pay"), []string{`Routes["GET /pay"]: Recovery: GET is a safe method`, "leave Recovery out"}},
+		"safe and exempt":          {core.Config{Store: memstore.New(), Routes: core.Routes{"HEAD /pay": {Exempt: "x"}}}, []string{"Exempt: HEAD is a safe method", "leave Exempt out"}},
+		"own recovery and a table": {ownWithTable(func(p P) { p.Recovery = core.Park }), []string{"Policy: with Routes", "set Recovery, Roles, Exempt, Review and Streaming on each route"}},
+		"own roles and a table":    {ownWithTable(func(p P) { p.Roles = []string{"a"} }), []string{"Policy: with Routes"}},
+		"own exempt and a table":   {ownWithTable(func(p P) { p.Exempt = "x" }), []string{"Policy: with Routes"}},
+		"own stream and a table":   {ownWithTable(func(p P) { p.Streaming = true }), []string{"Policy: with Routes"}},
+		"own review and a table": {ownWithTable(func(p P) {
+			p.Review = func(context.Context, core.Principal, core.Record) error { return nil }
+		}), []string{"Policy: with Routes"}},
+
+		"retention too short":  {policy(func(p P) { p.Retention = 24*time.Hour - 1 }), []string{"Retention: 23h59m59.999999999s is not between 24h0m0s and 72h0m0s", "T-2"}},
+		"retention too long":   {table(func(p P) { p.Retention = 72*time.Hour + 1 }), []string{"Retention: 72h0m0.000000001s is not between"}},
+		"retention negative":   {policy(func(p P) { p.Retention = -1 }), []string{"Retention: -1ns"}},
+		"tombstone too short":  {policy(func(p P) { p.Tombstone = 24*time.Hour - 1 }), []string{"Tombstone: ", "is shorter than 24h0m0s"}},
+		"invalid for a moment": {policy(func(p P) { p.InvalidRetention = time.Second }), []string{"InvalidRetention: 1s", "R-7"}},
+		"invalid for longer":   {policy(func(p P) { p.Retention, p.InvalidRetention = 24*time.Hour, 25*time.Hour }), []string{"InvalidRetention: 25h"}},
+		"lease too short":      {policy(func(p P) { p.Lease = time.Second - 1 }), []string{"Lease: ", "between 1s and 1h"}},
+		"lease too long":       {policy(func(p P) { p.Lease = time.Hour + 1 }), []string{"Lease: ", "between 1s and 1h"}},
+		"deadline too short":   {policy(func(p P) { p.Deadline = time.Second - 1 }), []string{"Deadline: ", "between 1s and 24h"}},
+		"deadline too long":    {policy(func(p P) { p.Deadline = 24*time.Hour + 1 }), []string{"Deadline: ", "between 1s and 24h"}},
+		"wait negative":        {policy(func(p P) { p.Wait = -1 }), []string{"Wait: -1ns", "M-2"}},
+		"wait too long":        {policy(func(p P) { p.Wait = 10*time.Second + 1 }), []string{"Wait: ", "between 0 and 10s"}},
+		"no body":              {policy(func(p P) { p.MaxBody = -1 }), []string{"MaxBody: -1"}},
+		"no answer":            {policy(func(p P) { p.MaxAnswer = -1 }), []string{"MaxAnswer: -1"}},
+		"odd key format":       {policy(func(p P) { p.KeyFormat = 2 }), []string{"KeyFormat: 2", "core.AnyKey", "core.UUIDKey"}},
+		"empty role":           {table(func(p P) { p.Roles = []string{"a", ""} }), []string{"Roles: an empty role", "remove it"}},
+		"header that is none":  {policy(func(p P) { p.CommandHeaders = []string{"X Account"} }), []string{`CommandHeaders: "X Account" is not a header name`}},
+		"header Go takes away": {policy(func(p P) { p.CommandHeaders = []string{"host"} }), []string{"CommandHeaders: host", "remove it"}},
+		"length Go takes away": {policy(func(p P) { p.CommandHeaders = []string{"Content-length"} }), []string{"CommandHeaders: Content-length"}},
+		"bad even if exempt":   {core.Config{Store: memstore.New(), Routes: core.Routes{"PUT /x": {Exempt: "x", Retention: 1}}}, []string{`Routes["PUT /x"]: Retention: 1ns`}},
+		"bad even if all routes override it": {core.Config{Store: memstore.New(), Policy: core.Policy{Retention: time.Hour},
+			Routes: core.Routes{"POST /pay": {Recovery: core.Park, Retention: 24 * time.Hour}}}, []string{"Policy: Retention: 1h0m0s"}},
+
+		"header":              {park(func(c C) { c.Header = "Idempotency Key" }), []string{`Header: "Idempotency Key" is not a header name`}},
+		"replay none":         {park(func(c C) { c.ReplayHeaders = []string{"X Y"} }), []string{`ReplayHeaders: "X Y" is not a header name`}},
+		"empty operator role": {park(func(c C) { c.OperatorRoles = []string{""} }), []string{"OperatorRoles: an empty role"}},
+		"retry after":         {park(func(c C) { c.RetryAfter = -1 }), []string{"RetryAfter: -1ns is negative"}},
+		"claim timeout":       {park(func(c C) { c.ClaimTimeout = -1 }), []string{"ClaimTimeout: -1ns is negative"}},
+		"sweep every":         {park(func(c C) { c.SweepEvery = -1 }), []string{"SweepEvery: -1ns is negative"}},
+		"waiters":             {park(func(c C) { c.MaxWaiters = -1 }), []string{"MaxWaiters: -1 is negative"}},
+		"sweep batch":         {park(func(c C) { c.SweepBatch = -1 }), []string{"SweepBatch: -1 is negative"}},
+
+		"all at once": {core.Config{Store: memstore.New(), Header: "a b", SweepBatch: -1, ReplayHeaders: []string{"Date"},
+			Routes: core.Routes{"POST": {}, "POST /a": {}, "POST /b": {Recovery: core.Park, Lease: 1, Wait: -1}}},
+			[]string{"Header: ", "SweepBatch: ", "ReplayHeaders: Date", `Routes["POST"]`, `Routes["POST /a"]: Recovery: `,
+				`Routes["POST /b"]: Lease: `, "Wait: "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			module, err := core.New(test.cfg)
+			require.Nil(t, module)
+			require.ErrorContains(t, err, "idem: core.New: ")
+			for _, want := range test.want {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
+func ownWithTable(change func(*core.Policy)) core.Config {
+	cfg := routes("POST /pay")
+	change(&cfg.Policy)
+	return cfg
+}
+
+// CONTRACT R-3
+func TestForbiddenReplayHeaders(t *testing.T) {
+	for _, name := range append([]string{"set-cookie", "Idempotent-Replayed", "Idempotency-Result", "Authentication-Info",
+		"Proxy-Connection", "X-RateLimit-Limit-Day", "Set-Cookie2"}, neverRecorded...) {
+		_, err := core.New(park(func(cfg *core.Config) { cfg.ReplayHeaders = []string{"X-Fine", name} }))
+		require.ErrorContains(t, err, "ReplayHeaders: ", name)
+	}
+}
+
+// CONTRACT O-4
+func TestSyntaxOfRoutes(t *testing.T) {
+	for _, name := range []string{"", "POST", "/pay", "POST/pay", "post /pay", "POST  /pay", " POST /pay", "POST /pay ", " /pay",
+		"POST pay", "POST /a b", "POST\t/pay", "POST /a\tb", "PO(ST /pay"} {
+		_, err := core.New(routes(name, "POST /fine"))
+		require.ErrorContains(t, err, `want "METHOD /pattern", one space between`, name)
+	}
+	for _, name := range []string{"POST /", "POST /v1/payments/:id/refunds", "DELETE /*", "PURGE /{id...}", "PUT /ä"} {
+		_, err := core.New(routes(name))
+		require.NoError(t, err, name)
+	}
+}
+
+// The defaults as the contract and the comments have them.
+//
+// CONTRACT R-7, T-2
+func TestDefaults(t *testing.T) {
+	module, err := core.New(table(func(*core.Policy) {}))
+	require.NoError(t, err)
+	require.Equal(t, []core.DeclaredRoute{{Method: "POST", Pattern: "/pay", Policy: core.Policy{
+		Recovery: core.Park, Retention: 72 * time.Hour, Tombstone: 30 * 24 * time.Hour, InvalidRetention: 6 * time.Hour,
+		Lease: 30 * time.Second, Deadline: time.Minute, Wait: 0, MaxBody: 1 << 20, MaxAnswer: 1 << 20, KeyFormat: core.AnyKey,
+	}}}, module.Declared())
+	require.Equal(t, "Idempotency-Key", core.DefaultHeader)
+	require.Equal(t, 2*time.Second, core.DefaultRetryAfter)
+	require.Equal(t, time.Second, core.DefaultClaimTimeout)
+	require.Equal(t, 256, core.DefaultMaxWaiters)
+	require.Equal(t, time.Minute, core.DefaultSweepEvery)
+	require.Equal(t, 500, core.DefaultSweepBatch)
+}
+
+// CONTRACT O-4, D-2
+func TestDeclared(t *testing.T) {
+	module, err := core.New(core.Config{Store: memstore.New(),
+		Policy: core.Policy{Retention: 24 * time.Hour, Lease: 5 * time.Second, Deadline: 6 * time.Second, Wait: time.Second,
+			Tombstone: 25 * time.Hour, InvalidRetention: time.Hour, MaxBody: 1, MaxAnswer: 2, KeyFormat: core.UUIDKey,
+			CommandHeaders: []string{"X-Account"}},
+		Routes: core.Routes{
+			"PUT /b":   {Recovery: core.Park, Retention: 48 * time.Hour, CommandHeaders: []string{}},
+			"POST /b":  {Exempt: "moves no money"},
+			"GET /a":   {Roles: []string{"operator"}},
+			"PATCH /c": {Recovery: core.Park, MaxBody: math.MaxInt64},
+		}})
+	require.NoError(t, err)
+	var names []string
+	guarded := map[string]bool{}
+	for _, d := range module.Declared() {
+		name := d.Method + " " + d.Pattern
+		names = append(names, name)
+		guarded[name] = d.Guarded()
+	}
+	require.Equal(t, []string{"GET /a", "POST /b", "PUT /b", "PATCH /c"}, names)
+	require.Equal(t, map[string]bool{"GET /a": false, "POST /b": false, "PUT /b": true, "PATCH /c": true}, guarded)
+
+	own := core.Policy{Recovery: core.Park, Retention: 24 * time.Hour, Lease: 5 * time.Second, Deadline: 6 * time.Second,
+		Wait: time.Second, Tombstone: 25 * time.Hour, InvalidRetention: time.Hour, MaxBody: math.MaxInt64, MaxAnswer: 2,
+		KeyFormat: core.UUIDKey, CommandHeaders: []string{"X-Account"}}
+	require.Equal(t, own, module.Declared()[3].Policy)
+	own.Retention, own.MaxBody, own.CommandHeaders = 48*time.Hour, 1, []string{}
+	require.Equal(t, own, module.Declared()[2].Policy)
+
+	module, err = core.New(park(func(*core.Config) {}))
+	require.NoError(t, err)
+	require.Empty(t, module.Declared())
+}
+
+// A short retention must not make the default of another field an error.
+//
+// CONTRACT R-7
+func TestInvalidRetentionIsNoLongerThanRetention(t *testing.T) {
+	for _, cfg := range []core.Config{
+		policy(func(p *core.Policy) { p.Retention = 24 * time.Hour }),
+		policy(func(p *core.Policy) { p.Retention = 72 * time.Hour }),
+		policy(func(p *core.Policy) { p.Retention, p.InvalidRetention = 24*time.Hour, 24*time.Hour }),
+		policy(func(p *core.Policy) { p.InvalidRetention = time.Minute }),
+		policy(func(p *core.Policy) { p.Wait, p.Lease, p.Deadline = 10*time.Second, time.Hour, 24*time.Hour }),
+		policy(func(p *core.Policy) { p.Wait, p.Lease, p.Deadline = 1, time.Second, time.Second }),
+		{Store: memstore.New(), Routes: core.Routes{}},
+	} {
+		_, err := core.New(cfg)
+		require.NoError(t, err)
+	}
+}
+
+// CONTRACT K-7, K-5
+func TestHeaderOfAnotherName(t *testing.T) {
+	a := newApp(t, core.Config{Header: "paypal-request-id"}, created)
+	with := func(r *http.Request) { r.Header.Set("PayPal-Request-Id", "k-1") }
+	w := a.post("", `{}`, with)
+	require.Equal(t, http.StatusCreated, w.Code)
+	require.Equal(t, []string{"k-1"}, w.Header()["Paypal-Request-Id"])
+	w = a.post("", `{}`, with)
+	require.Equal(t, "reused", w.Header().Get("Idempotency-Result"))
+	require.Equal(t, []string{"k-1"}, w.Header()["Paypal-Request-Id"])
+	require.Empty(t, w.Header().Get("Idempotency-Key"))
+	requireProblem(t, a.post("k-1", `{}`), http.StatusBadRequest, core.CodeKeyMissing)
+	requireProblem(t, a.post("", `{}`, with, func(r *http.Request) { r.URL.RawQuery = "paypal_request_id=1" }),
+		http.StatusBadRequest, core.CodeKeyInURL)
+}
+
+// What is configured is what holds.
+//
+// CONTRACT K-3, H-5, M-2
+func TestConfiguredNumbersHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const key = "0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c"
+		store := newFaultStore(memstore.New())
+		a := newApp(t, core.Config{Store: store, RetryAfter: 1500 * time.Millisecond, ClaimTimeout: 3 * time.Second,
+			Policy: core.Policy{KeyFormat: core.UUIDKey, MaxBody: 4, Deadline: 7 * time.Second, Lease: 6 * time.Second},
+			Routes: core.Routes{"POST " + pattern: {Recovery: core.Park, MaxBody: 2}}},
+			func(_ http.ResponseWriter, r *http.Request) {
+				deadline, _ := r.Context().Deadline()
+				require.Equal(t, 7*time.Second, time.Until(deadline))
+			})
+		requireProblem(t, a.post("k-1", `{}`), http.StatusBadRequest, core.CodeKeyInvalid)
+		requireProblem(t, a.post(key, `{ }`), http.StatusRequestEntityTooLarge, core.CodeBodyTooLarge)
+		require.Equal(t, http.StatusOK, a.post(key, `{}`).Code)
+		rec, err := store.Find(t.Context(), core.RecordID(alice, key))
+		require.NoError(t, err)
+		require.Equal(t, 6*time.Second, rec.LeaseUntil.Sub(rec.CreatedAt))
+		require.Equal(t, 7*time.Second, rec.Deadline.Sub(rec.CreatedAt))
+
+		store.on("claim", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		begun := time.Now()
+		w := a.post(strings.ToUpper(key), `{}`)
+		requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		require.Equal(t, "2", w.Header().Get("Retry-After"))
+		require.Equal(t, 3*time.Second, time.Since(begun))
+	})
+}
+
+// request is a command without a body.
+func request(key string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody)
+	r.Header.Set("Idempotency-Key", key)
+	return r
+}
