@@ -205,7 +205,8 @@ func (a *Attempt) confirm(write func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.m.cfg.ClaimTimeout)
 		err := write(ctx)
 		cancel()
-		if err == nil || errors.Is(err, ErrStale) || time.Now().Add(pause).After(giveUp) {
+		answered := err == nil || errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrStepsChanged)
+		if answered || time.Now().Add(pause).After(giveUp) {
 			return err
 		}
 		time.Sleep(pause)

@@ -16,6 +16,7 @@ var ErrLeaseLost = errors.New("idem: the attempt lost its lease")
 type lease struct {
 	attempt *Attempt
 	length  time.Duration
+	beating sync.Mutex // held while a renewal is under way
 
 	mu        sync.Mutex
 	confirmed time.Time // when the last confirmed renewal was sent
@@ -42,7 +43,9 @@ func (l *lease) stop() {
 
 func (l *lease) beat() {
 	a := l.attempt
-	if a.ctx.Err() != nil {
+	l.beating.Lock()
+	defer l.beating.Unlock()
+	if a.ctx.Err() != nil || l.isStopped() {
 		return // never renewed after the deadline
 	}
 	sent := time.Now()
@@ -76,6 +79,21 @@ func (l *lease) beat() {
 		next = min(next, left)
 	}
 	l.timer.Reset(next)
+}
+
+func (l *lease) isStopped() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stopped
+}
+
+// yield gives the lease back, after a renewal that is under way: it would take the lease again.
+func (l *lease) yield() error {
+	l.stop()
+	l.beating.Lock()
+	defer l.beating.Unlock()
+	a := l.attempt
+	return a.confirm(func(ctx context.Context) error { return a.m.cfg.Store.Renew(ctx, a.ticket, 0) })
 }
 
 func (l *lease) lose(err error) {

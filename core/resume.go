@@ -20,22 +20,27 @@ func (m *Module) stepsOf(ctx context.Context, rec Record) (*steps, error) {
 // endResume ends a Resume attempt. What did not end well is left to the next repeat, which goes on after the last
 // finished step; what cannot go on is parked.
 func (a *Attempt) endResume(v verdict) *Reply {
-	s := a.steps.over()
+	steps := a.steps.end()
 	status := a.capture.finalStatus()
 	switch {
-	case s.unknown, v == free && s.providerFinished: // NotApplied is refused after a finished provider step
+	case steps.unknown, v == free && steps.providerFinished:
 		if v == free {
-			a.observe(Event{Kind: EventNotAppliedRefused, Status: status})
+			a.observe(Event{Kind: EventNotAppliedRefused, Status: status})
 		}
 		a.endPark(fail)
 		return a.refuse(outcomeUnknown(a.ticket.ID))
+	case steps.changed, v != fail && steps.leftOut:
+		a.yield(ErrStepsChanged)
+		return a.refuse(NewProblem(CodeStepsChanged, "the handler takes other steps than before; nothing was recorded"))
 	case v == fail:
 		a.yield(nil)
 		return a.capture.reply()
-	case s.changed:
-		a.yield(ErrStepsChanged)
-		return a.refuse(NewProblem(CodeStepsChanged, "the handler takes other steps than before; nothing was recorded"))
-	case v == record && status >= 400 && s.unfinished:
+	case v == free && steps.calledBefore:
+		// This attempt may have applied nothing, but the one before it called the provider too.
+		a.observe(Event{Kind: EventNotAppliedRefused, Status: status})
+		a.yield(nil)
+		return a.capture.reply()
+	case v == record && status >= 400 && steps.unfinished:
 		a.yield(nil) // whether the step took effect is not known, and so a refusal is not final
 		return a.capture.reply()
 	}
@@ -44,8 +49,7 @@ func (a *Attempt) endResume(v verdict) *Reply {
 
 // yield ends the lease, so that the next repeat goes on at once. If that fails, the lease runs out by itself.
 func (a *Attempt) yield(cause error) {
-	a.lease.stop()
-	err := a.confirm(func(ctx context.Context) error { return a.m.cfg.Store.Renew(ctx, a.ticket, 0) })
+	err := a.lease.yield()
 	if errors.Is(err, ErrStale) {
 		a.observe(Event{Kind: EventStale, Status: a.capture.finalStatus()})
 		return

@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
+
+	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
 // Errors of steps, to be compared with [errors.Is]. A handler that gets one returns it, or a 5xx.
@@ -83,15 +84,16 @@ func Dedup(d time.Duration) StepOption { return func(o *stepOptions) { o.dedup =
 //
 // Names are unique within an attempt, and steps follow each other: a second step of the same name, or one that begins
 // in another goroutine while one is under way, is an error before anything runs. Errors: those of fn;
-// ErrStepsChanged; ErrStepUnknown; ErrStale after a takeover; any other means that the store did not answer.
+// ErrStepsChanged; ErrStepUnknown; ErrStale after a takeover; ErrLeaseLost and the deadline, after which no step
+// begins; any other means that the store did not answer.
 func Step[T any](ctx context.Context, name string, fn func(ctx context.Context) (T, error), opts ...StepOption) (T, error) {
 	var options stepOptions
 	for _, opt := range opts {
 		opt(&options)
 	}
 	var result T
-	encoded, err := runStep(ctx, name, ProviderStep, func(a *Attempt, s StepRecord) ([]byte, error) {
-		return a.callProvider(ctx, s, options, func(ctx context.Context) ([]byte, error) {
+	err := runStep(ctx, name, ProviderStep, &result, func(p place, s StepRecord) ([]byte, error) {
+		return p.callProvider(ctx, s, options, func(ctx context.Context) ([]byte, error) {
 			value, err := fn(ctx)
 			if err != nil {
 				return nil, err
@@ -99,10 +101,7 @@ func Step[T any](ctx context.Context, name string, fn func(ctx context.Context) 
 			return EncodeResult(name, value)
 		})
 	})
-	if err != nil {
-		return result, err
-	}
-	return result, json.Unmarshal(encoded, &result)
+	return result, err
 }
 
 // StepDo is [Step] for a call without a result.
@@ -126,13 +125,21 @@ func EncodeResult(name string, value any) ([]byte, error) {
 }
 
 // RunDatabaseStep is for packages of stores, which bring a step whose rows commit with its record: gormstore.Step. run
-// is called where the step has to be taken; it commits both, and returns the encoded result. The bytes returned are
-// those of the record.
-func RunDatabaseStep(ctx context.Context, name string,
-	run func(store Store, t Ticket, s StepRecord) ([]byte, error),
-) ([]byte, error) {
-	return runStep(ctx, name, DatabaseStep, func(a *Attempt, s StepRecord) ([]byte, error) {
-		return run(a.m.cfg.Store, a.ticket, s)
+// is called where the step has to be taken; it commits both, and returns the encoded result. Its context ends with the
+// attempt as well. In a unit test with idemtest its store is nil: there is nothing to commit. The recorded result is
+// decoded into result, a pointer.
+func RunDatabaseStep(ctx context.Context, name string, result any,
+	run func(ctx context.Context, store Store, t Ticket, s StepRecord) ([]byte, error),
+) error {
+	return runStep(ctx, name, DatabaseStep, result, func(p place, s StepRecord) ([]byte, error) {
+		a := p.attempt
+		if a == nil {
+			return run(ctx, nil, Ticket{ID: p.operation}, s)
+		}
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(a.ctx, func() { cancel(context.Cause(a.ctx)) })()
+		return run(ctx, a.m.cfg.Store, a.ticket, s)
 	})
 }
 
@@ -145,128 +152,93 @@ func StepKey(ctx context.Context) (DerivedKey, bool) {
 	return key, ok
 }
 
-// steps is where a Resume attempt is in its sequence.
-type steps struct {
-	mu       sync.Mutex
-	recorded []StepRecord // by the attempts before
-	next     int
-	names    map[string]bool
-	busy     bool
-
-	// What the end of the attempt asks.
-	changed          bool // the sequence is not that of before
-	unknown          bool // parked by ErrStepUnknown
-	unfinished       bool // a step has failed
-	providerFinished bool
+// place is where a step is taken: in a Resume attempt, or in a unit test that stands for one.
+type place struct {
+	operation ID
+	steps     *steps
+	attempt   *Attempt              // nil in a unit test
+	rehearsal *attemptctx.Rehearsal // in a unit test only
 }
 
-// enter admits the next step. A nil record comes with the error.
-func (s *steps) enter(name string, kind StepKind) (StepRecord, bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case name == "":
-		return StepRecord{}, false, errors.New("idem: a step needs a name")
-	case s.busy:
-		return StepRecord{}, false, fmt.Errorf("idem: step %q begins while another step is under way; steps follow each "+
-			"other, in one goroutine", name)
-	case s.names[name]:
-		return StepRecord{}, false, fmt.Errorf("idem: two steps are called %q; name each", name)
-	case s.changed:
-		return StepRecord{}, false, fmt.Errorf("step %q: %w", name, ErrStepsChanged)
+func placeOf(ctx context.Context) (place, bool) {
+	inside := attemptctx.From(ctx)
+	switch a := attemptFrom(ctx); {
+	case a != nil:
+		return place{operation: a.ticket.ID, steps: a.steps, attempt: a}, a.steps != nil
+	case inside != nil && inside.Rehearsal != nil:
+		return place{operation: inside.Operation, steps: rehearsed(inside), rehearsal: inside.Rehearsal}, true
 	}
-	if s.names == nil {
-		s.names = make(map[string]bool, 4)
-	}
-	s.names[name] = true
-	step := StepRecord{Seq: s.next, Name: name, Kind: kind}
-	if s.next < len(s.recorded) {
-		before := s.recorded[s.next]
-		if before.Name != name || before.Kind != kind {
-			s.changed = true
-			return StepRecord{}, false, fmt.Errorf("step %q, where %q was: %w", name, before.Name, ErrStepsChanged)
-		}
-		step = before
-	}
-	s.next++
-	s.busy = !step.Finished
-	return step, step.Finished, nil
+	return place{}, false
 }
 
-// leave notes how a step ended.
-func (s *steps) leave(kind StepKind, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.busy = false
-	switch {
-	case errors.Is(err, ErrStepsChanged):
-		s.changed = true
-	case errors.Is(err, ErrStepUnknown):
-		s.unknown = true
-	case err != nil:
-		s.unfinished = true
-	case kind == ProviderStep:
-		s.providerFinished = true
-	}
-}
+var errStepPanicked = errors.New("idem: the step panicked")
 
-// over reports, at the end of the attempt, whether the handler left out steps that were taken before.
-func (s *steps) over() *steps {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.next < len(s.recorded) {
-		s.changed = true
+func runStep(ctx context.Context, name string, kind StepKind, result any,
+	run func(p place, s StepRecord) ([]byte, error),
+) (err error) {
+	p, ok := placeOf(ctx)
+	if !ok {
+		return fmt.Errorf("idem: step %q: this context belongs to no Resume attempt; pass the context of the handler's "+
+			"request, on a route whose policy says core.Resume; in unit tests that of idemtest.Context", name)
 	}
-	return &steps{changed: s.changed, unknown: s.unknown, unfinished: s.unfinished || s.busy,
-		providerFinished: s.providerFinished}
-}
-
-func runStep(ctx context.Context, name string, kind StepKind,
-	run func(a *Attempt, s StepRecord) ([]byte, error),
-) ([]byte, error) {
-	a := attemptFrom(ctx)
-	if a == nil || a.steps == nil {
-		return nil, fmt.Errorf("idem: step %q: this context belongs to no Resume attempt; pass the context of the handler's "+
-			"request, on a route whose policy says core.Resume", name)
-	}
-	step, finished, err := a.steps.enter(name, kind)
+	step, err := p.steps.enter(name, kind)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if finished {
-		a.steps.leave(kind, nil)
-		return step.Result, nil
+	err = errStepPanicked
+	defer func() { p.steps.leave(step, err) }()
+	if !step.Finished {
+		if err = p.over(); err != nil {
+			return err
+		}
+		var encoded []byte
+		if encoded, err = run(p, step); err != nil {
+			return err
+		}
+		step.Finished, step.Result = true, encoded
+		p.keep(step)
 	}
-	err = errors.New("the step panicked")
-	defer func() { a.steps.leave(kind, err) }()
-	if cause := context.Cause(a.ctx); cause != nil {
-		err = cause // no step begins after the deadline or a lost lease
-		return nil, err
+	if err = json.Unmarshal(step.Result, result); err != nil {
+		return fmt.Errorf("idem: step %q: its recorded result is no %T: %w", name, result, err)
 	}
-	var result []byte
-	result, err = run(a, step)
-	return result, err
+	return nil
+}
+
+// over returns why no step begins any more: the deadline, a lost lease, the end of the attempt.
+func (p place) over() error {
+	if p.attempt == nil {
+		return nil
+	}
+	return context.Cause(p.attempt.ctx)
 }
 
 // callProvider records the start, calls, and records the result.
-func (a *Attempt) callProvider(ctx context.Context, s StepRecord, o stepOptions,
+func (p place) callProvider(ctx context.Context, s StepRecord, o stepOptions,
 	call func(ctx context.Context) ([]byte, error),
 ) ([]byte, error) {
+	a := p.attempt
+	ctx = context.WithValue(ctx, stepKey{}, DeriveKey(p.operation, s.Name))
+	if a == nil {
+		return call(ctx)
+	}
 	store := a.m.cfg.Store.(Stepper) // New has refused any other store
 	var started StepRecord
 	err := a.confirm(func(ctx context.Context) (err error) {
 		started, err = store.StartStep(ctx, a.ticket, s)
 		return err
 	})
+	if err == nil {
+		err = p.over() // the store may have taken its time
+	}
 	switch {
 	case err != nil:
 		return nil, err
-	case started.Finished: // by an attempt that was slower than this one thought
+	case started.Finished:
 		return started.Result, nil
 	case started.Fence != a.ticket.Fence && !started.Now.Before(started.StartedAt.Add(o.dedup)):
 		return nil, fmt.Errorf("step %q: %w", s.Name, ErrStepUnknown)
 	}
-	result, err := call(context.WithValue(ctx, stepKey{}, DeriveKey(a.ticket.ID, s.Name)))
+	result, err := call(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package gormstore
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -24,25 +23,41 @@ var _ core.Stepper = (*Store)(nil)
 // takeover; core.ErrStepsChanged; core.ErrRetryable, core.ErrAborted and core.ErrUnconfirmed from the end of the
 // transaction. A handler returns them, or a 5xx: the next repeat goes on here.
 func Step[T any](ctx context.Context, name string, fn func(tx *gorm.DB) (T, error)) (T, error) {
-	var result T
-	encoded, err := core.RunDatabaseStep(ctx, name, func(store core.Store, t core.Ticket, s core.StepRecord) ([]byte, error) {
-		own, ok := store.(*Store)
-		if !ok {
-			return nil, fmt.Errorf("idem: gormstore.Step: the module's store is a %T; a database step commits with its record, "+
-				"so both must be in the same database", store)
+	work := func(tx *gorm.DB) ([]byte, error) {
+		value, err := fn(tx)
+		if err != nil {
+			return nil, err
 		}
-		return own.runStep(ctx, t, s, func(tx *gorm.DB) ([]byte, error) {
-			value, err := fn(tx)
-			if err != nil {
-				return nil, err
-			}
-			return core.EncodeResult(name, value)
-		})
-	})
-	if err != nil {
-		return result, err
+		return core.EncodeResult(name, value)
 	}
-	return result, json.Unmarshal(encoded, &result)
+	var result T
+	err := core.RunDatabaseStep(ctx, name, &result,
+		func(ctx context.Context, store core.Store, t core.Ticket, s core.StepRecord) ([]byte, error) {
+			switch own, ok := store.(*Store); {
+			case store == nil:
+				return rehearse(ctx, name, work)
+			case !ok:
+				return nil, fmt.Errorf("idem: gormstore.Step: the module's store is a %T; a database step commits with its "+
+					"record, so both must be in the same database", store)
+			default:
+				return own.runStep(ctx, t, s, work)
+			}
+		})
+	return result, err
+}
+
+// rehearse runs a step in a unit test, inside the transaction of WithTx.
+func rehearse(ctx context.Context, name string, work func(tx *gorm.DB) ([]byte, error)) (result []byte, err error) {
+	tx, ok := TxFrom(ctx)
+	if !ok {
+		return nil, fmt.Errorf("idem: gormstore.Step: step %q has no transaction in this unit test; add one with "+
+			"gormstore.WithTx", name)
+	}
+	err = tx.Transaction(func(tx *gorm.DB) error { // a savepoint: a step that fails leaves no rows
+		result, err = work(tx)
+		return err
+	})
+	return result, err
 }
 
 // StepDo is [Step] for rows without a result.

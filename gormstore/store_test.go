@@ -47,7 +47,7 @@ func subjects(t *testing.T, d database) func(t *testing.T) storetest.Subject {
 
 func subject(t *testing.T, db, twin *gorm.DB) storetest.Subject {
 	s := storetest.Subject{
-		Store:   newStore(t, db),
+		Store: newStore(t, db),
 		Advance: func(t *testing.T, d time.Duration) {
 			advance(t, db, d)
 			advanceSteps(t, db, d)

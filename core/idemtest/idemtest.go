@@ -31,15 +31,29 @@ type Attempt struct {
 	// Command stands for the request: equal texts are equal commands. Default "command-1". The same key with another
 	// Command is a key that became free and came back with another request (contract D-3).
 	Command string
+	// Steps keeps the finished steps of the operation. Shared by several attempts it lets the later ones go on where the
+	// earlier stopped; nil is an attempt that begins with the first step.
+	Steps *Steps
 }
+
+// Steps keeps the finished steps of an operation from one attempt to the next, as a store does. The zero value is
+// ready. That a provider step has begun is not kept: core.Dedup does nothing in a unit test.
+type Steps struct{ kept attemptctx.Rehearsal }
 
 // Context returns a context as a handler gets it inside the attempt: core.Operation, core.Command, core.ProviderKey,
 // core.NotApplied and core.KeepRows do in it what they do there. It ends with ctx, and not after a deadline of its own.
+//
+// The steps of a Resume handler run in it: core.Step with its key, once per Steps, the result through JSON;
+// gormstore.Step in the transaction of gormstore.WithTx.
 func Context(ctx context.Context, a Attempt) context.Context {
 	if !a.Principal.Valid() {
 		a.Principal = core.Principal{Issuer: "https://issuer.example", Subject: "customer-1"}
 	}
+	if a.Steps == nil {
+		a.Steps = &Steps{}
+	}
 	return attemptctx.With(ctx, &attemptctx.Attempt{
+		Rehearsal: &a.Steps.kept,
 		Operation: core.RecordID(a.Principal, cmp.Or(a.Key, "key-1")),
 		Command:   attemptctx.Command{Version: 1, Sum: sha256.Sum256([]byte(cmp.Or(a.Command, "command-1")))},
 	})

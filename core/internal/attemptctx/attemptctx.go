@@ -6,6 +6,7 @@ package attemptctx
 import (
 	"context"
 	"crypto/sha256"
+	"sync"
 	"sync/atomic"
 )
 
@@ -17,6 +18,15 @@ type Attempt struct {
 
 	NotApplied atomic.Bool // core.NotApplied was called
 	KeepRows   atomic.Bool // core.KeepRows was called
+
+	Rehearsal *Rehearsal // in a unit test: where steps are kept
+	Steps     any        // in a unit test: how far core has got with them; Rehearsal is the lock
+}
+
+// Rehearsal keeps the finished steps of an operation from one attempt of a unit test to the next, as a store does.
+type Rehearsal struct {
+	sync.Mutex
+	Finished any // []core.StepRecord
 }
 
 // Command is core.CommandHash.
