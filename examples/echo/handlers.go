@@ -80,9 +80,16 @@ func (h handlers) payments(c echo.Context) error {
 	return c.JSON(http.StatusOK, payments)
 }
 
-// refund waits for core.Resume.
-func (h handlers) refund(echo.Context) error {
-	return problem(web.ProblemOfStatus(http.StatusNotImplemented))
+func (h handlers) refund(c echo.Context) error {
+	var in shop.RefundInput
+	if err := web.Decode(c.Request(), &in); err != nil {
+		return refuse(err)
+	}
+	refund, err := h.shop.Refund(c.Request().Context(), caller(c), c.Param("id"), in)
+	if err != nil {
+		return refuse(err)
+	}
+	return c.JSON(http.StatusCreated, refund)
 }
 
 func (h handlers) payout(c echo.Context) error {

@@ -88,9 +88,18 @@ func (h handlers) payments(c *gin.Context) {
 	c.JSON(http.StatusOK, payments)
 }
 
-// refund waits for core.Resume.
 func (h handlers) refund(c *gin.Context) {
-	abort(c, web.ProblemOfStatus(http.StatusNotImplemented))
+	var in shop.RefundInput
+	if err := web.Decode(c.Request, &in); err != nil {
+		refuse(c, err)
+		return
+	}
+	refund, err := h.shop.Refund(c.Request.Context(), caller(c), c.Param("id"), in)
+	if err != nil {
+		refuse(c, err)
+		return
+	}
+	c.JSON(http.StatusCreated, refund)
 }
 
 func (h handlers) payout(c *gin.Context) {

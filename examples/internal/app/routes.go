@@ -18,13 +18,12 @@ func routes() core.Routes {
 		"POST /v1/balance/credit":        {Recovery: core.Rollback, Roles: []string{customer}},
 		"POST /v1/operations/:id/settle": {Recovery: core.Rollback, Roles: []string{operator}},
 
+		// Rows, a call to a provider that knows a repeat by its key, and rows again: steps.
+		"POST /v1/payments/:id/refunds": {Recovery: core.Resume, Roles: []string{customer, seller}},
+
 		// A provider that cannot be asked twice.
 		"POST /v1/payouts": {Recovery: core.Park, Roles: []string{seller}},
 
-		"POST /v1/payments/:id/refunds": {
-			Roles:  []string{customer, seller},
-			Exempt: "answers 501 and moves no money until core.Resume is there",
-		},
 		"PATCH /v1/profile": {
 			Roles:  []string{customer},
 			Exempt: "moves no money, and setting a name twice is setting it once",

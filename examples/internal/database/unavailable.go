@@ -5,15 +5,15 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strings"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/ncruces/go-sqlite3"
 )
 
 // IsUnavailable reports whether an error says that the database cannot work now, rather than that a statement is wrong:
-// no connection, or one that broke; a server that is short of resources or stops (SQLSTATE classes 08, 53 and 57); an
-// SQLite file that another writer keeps busy.
+// no connection, or one that broke; a conflict with another transaction (SQLSTATE class 40); a server that is short of
+// resources or stops (08, 53 and 57); an SQLite file that another writer keeps busy.
 func IsUnavailable(err error) bool {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
@@ -22,7 +22,7 @@ func IsUnavailable(err error) bool {
 		return true
 	}
 	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return strings.HasPrefix(server.Code, "08") || strings.HasPrefix(server.Code, "53") || strings.HasPrefix(server.Code, "57")
+		return slices.Contains([]string{"08", "40", "53", "57"}, server.Code[:min(2, len(server.Code))])
 	}
 	return errors.Is(err, sqlite3.BUSY) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -21,8 +21,11 @@ import (
 // Window is how long the provider recognises a key.
 const Window = 24 * time.Hour
 
-// MethodDeclined is the method that the provider declines.
-const MethodDeclined = "pm_declined"
+// Test methods of the provider.
+const (
+	MethodDeclined = "pm_declined" // is declined
+	MethodLost     = "pm_lost"     // is charged, and the answer is lost; a repeat with the same key gets it
+)
 
 // The ways in which a charge fails.
 var (
@@ -95,8 +98,9 @@ func (p *Provider) Charge(ctx context.Context, r Request) (Charge, error) {
 		ID: "ch_" + strings.ToLower(rand.Text()), Amount: r.Amount, Currency: r.Currency,
 		Operation: r.Operation, Principal: r.Principal,
 	}
-	err := p.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		fresh, err := p.useKey(tx, r.Key, charge.ID)
+	fresh := false
+	err := p.db.WithContext(ctx).Transaction(func(tx *gorm.DB) (err error) {
+		fresh, err = p.useKey(tx, r.Key, charge.ID)
 		if err != nil {
 			return err
 		}
@@ -112,7 +116,7 @@ func (p *Provider) Charge(ctx context.Context, r Request) (Charge, error) {
 	if err != nil {
 		return Charge{}, err
 	}
-	if p.lose.Add(-1) >= 0 {
+	if p.lose.Add(-1) >= 0 || fresh && r.Method == MethodLost {
 		return Charge{}, ErrAnswerLost
 	}
 	return charge, nil

@@ -124,5 +124,12 @@ func TestLostAnswer(t *testing.T) {
 		charges, err := p.Charges(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []Charge{charge}, charges)
+
+		lost := request
+		lost.Key, lost.Method = "k2", MethodLost
+		_, err = p.Charge(t.Context(), lost)
+		require.ErrorIs(t, err, ErrAnswerLost)
+		_, err = p.Charge(t.Context(), lost)
+		require.NoError(t, err)
 	})
 }

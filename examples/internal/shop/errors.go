@@ -10,6 +10,7 @@ var (
 	ErrInsufficientFunds = errors.New("the balance is too low")
 	ErrRefundTooHigh     = errors.New("refunds cannot exceed the captured amount")
 	ErrDeclined          = errors.New("the payment was declined")
+	ErrNoAnswer          = errors.New("the provider did not answer; whether it did what was asked is not known")
 	ErrUnavailable       = errors.New("payments are not available now; nothing was applied")
 	ErrInterrupted       = errors.New("the command took too long")
 	ErrSimulated         = errors.New("a simulated failure")

@@ -29,6 +29,7 @@ type harness struct {
 const (
 	rollback = "/rollback"
 	park     = "/park"
+	resume   = "/resume"
 )
 
 // onBoth runs a test on both databases.
@@ -60,6 +61,7 @@ func newHarness(t *testing.T, url string) *harness {
 	idem, err := core.New(core.Config{Store: store, ClaimTimeout: 20 * time.Second, Routes: core.Routes{
 		"POST " + rollback: {Recovery: core.Rollback},
 		"POST " + park:     {Recovery: core.Park},
+		"POST " + resume:   {Recovery: core.Resume},
 	}})
 	require.NoError(t, err)
 	return &harness{Shop: New(db, provider.New(ledger), false), t: t, idem: idem}
@@ -83,7 +85,7 @@ func (h *harness) attempt(route string, p core.Principal, key string, fn func(ct
 	err := fn(attempt.Request().Context())
 	status := http.StatusCreated
 	switch {
-	case err == ErrSimulated || err == ErrUnavailable: //nolint:errorlint // exactly these
+	case err == ErrSimulated || err == ErrUnavailable || err == ErrNoAnswer: //nolint:errorlint // exactly these
 		status = http.StatusInternalServerError
 	case err != nil:
 		status = http.StatusConflict

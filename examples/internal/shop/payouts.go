@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"gorm.io/gorm"
 
@@ -40,7 +39,14 @@ func (s *Shop) Payout(ctx context.Context, p core.Principal, in PayoutInput) (*P
 	if err := checkAvailable(ctx, in.Method); err != nil {
 		return nil, err
 	}
-	if err := s.charge(ctx, p, in); err != nil {
+	key, ok := core.ProviderKey(ctx, "payout") // the same in every attempt
+	if !ok {
+		return nil, errors.New("shop: a payout belongs into a guarded route")
+	}
+	err = s.charge(ctx, p, provider.Request{
+		Key: key.String(), Amount: in.Amount, Currency: in.Currency, Method: in.Method,
+	})
+	if err != nil {
 		return nil, err
 	}
 	if err := s.strike(ctx, in.Method); err != nil {
@@ -56,24 +62,4 @@ func (s *Shop) Payout(ctx context.Context, p core.Principal, in PayoutInput) (*P
 		return err
 	})
 	return payout, err
-}
-
-// charge calls the provider with the key that belongs to this operation, the same in every attempt.
-func (s *Shop) charge(ctx context.Context, p core.Principal, in PayoutInput) error {
-	operation, _ := core.Operation(ctx)
-	key, ok := core.ProviderKey(ctx, "payout")
-	if !ok {
-		return errors.New("shop: a payout belongs into a guarded route")
-	}
-	_, err := s.provider.Charge(ctx, provider.Request{
-		Key: key.String(), Amount: in.Amount, Currency: in.Currency, Method: in.Method,
-		Operation: operation.String(), Principal: nameOf(p),
-	})
-	switch {
-	case errors.Is(err, provider.ErrDeclined):
-		return ErrDeclined
-	case err != nil:
-		return fmt.Errorf("shop: charge the provider: %w", err)
-	}
-	return nil
 }

@@ -1,22 +1,29 @@
 package shop
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"time"
 
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/examples/internal/provider"
 	"github.com/auth19/idem/gormstore"
 )
 
 // RefundInput is the body of POST /v1/payments/:id/refunds.
 type RefundInput struct {
 	Amount string `json:"amount"`
+	Method string `json:"method"` // a test method; pm_ok if left out
 }
 
 // States of a refund.
 const (
 	refundReserved = "reserved"
+	refundTooHigh  = "too_high" // more than was left of the payment
+	refundDeclined = "declined" // by the provider
 	refundDone     = "refunded"
 )
 
@@ -30,49 +37,73 @@ type Refund struct {
 	Currency       string `gorm:"size:3;not null" json:"currency"`
 }
 
-// A refund has three steps, each in a transaction of its own: ReserveRefund, the provider's call, BookRefund. Resume
-// will run them.
+// refundDedup is for how long a refund may be asked of the provider again: its window, less an hour for clocks and delays.
+const refundDedup = provider.Window - time.Hour
 
-// ReserveRefund is the first step: it takes the amount from what is left of the payment, so that refunds never exceed
-// the captured amount, whatever runs at once. A customer refunds its own payments, a seller those of its tenant.
-func (s *Shop) ReserveRefund(tx *gorm.DB, p core.Principal, paymentID string, in RefundInput) (*Refund, error) {
+// Refund gives a payment back over the provider, in part or in full, on a Resume route. Each of its steps is taken
+// once, whatever happens in between: a repeat goes on after the last one that is finished. A customer refunds its own
+// payments, a seller those of its tenant.
+func (s *Shop) Refund(ctx context.Context, p core.Principal, paymentID string, in RefundInput) (*Refund, error) {
+	in.Method = cmp.Or(in.Method, MethodOK)
 	cents, err := parseAmount("amount", in.Amount)
+	if err := cmp.Or(err, s.checkMethod(in.Method)); err != nil {
+		return nil, err
+	}
+	payment, err := s.refundable(ctx, p, paymentID)
 	if err != nil {
 		return nil, err
 	}
-	payment, err := refundable(tx, p, paymentID)
+	if err := checkAvailable(ctx, in.Method); err != nil {
+		return nil, err
+	}
+
+	// A refusal is a result of its step. An error would leave the step unfinished.
+	refund, err := gormstore.Step(ctx, "reserve", func(tx *gorm.DB) (*Refund, error) {
+		return reserveRefund(tx, payment, in.Amount, cents)
+	})
 	if err != nil {
 		return nil, err
 	}
-	refund := &Refund{
-		ID: newID("ref"), PaymentID: payment.ID, Status: refundReserved, Amount: in.Amount, Currency: payment.Currency,
+	if refund.Status != refundReserved {
+		return refund, refund.refusal()
 	}
-	created, err := gormstore.CreateOnce(tx, refund)
-	if err != nil || !created {
-		return refund, err
+
+	called := false
+	outcome, err := core.Step(ctx, "provider", func(ctx context.Context) (string, error) {
+		called = true
+		return s.refundAtProvider(ctx, p, refund, in.Method)
+	}, core.Dedup(refundDedup))
+	if err == nil && called { // a repeat that finds the step finished is spared
+		err = s.strike(ctx, in.Method)
 	}
-	taken := tx.Model(&Payment{}).Where("id = ? AND refunded_cents + ? <= cents", payment.ID, cents).
-		Update("refunded_cents", gorm.Expr("refunded_cents + ?", cents))
-	if taken.Error == nil && taken.RowsAffected == 0 {
-		return nil, ErrRefundTooHigh
+	if err != nil {
+		return nil, err
 	}
-	return refund, taken.Error
+
+	if outcome == refundDeclined {
+		err := gormstore.StepDo(ctx, "give back", func(tx *gorm.DB) error { return giveBackRefund(tx, refund, cents) })
+		return nil, cmp.Or(err, ErrDeclined)
+	}
+	return gormstore.Step(ctx, "book", func(tx *gorm.DB) (*Refund, error) { return bookRefund(tx, p, refund) })
 }
 
-// BookRefund is the last step: the provider has paid, the refund is done and in the ledger.
-func (s *Shop) BookRefund(tx *gorm.DB, p core.Principal, refund *Refund) error {
-	if _, err := book(tx, kindRefund, refund.Amount, p); err != nil {
-		return err
+// refusal is why a refund was not made; nil where the second line has found it made.
+func (r *Refund) refusal() error {
+	switch r.Status {
+	case refundTooHigh:
+		return ErrRefundTooHigh
+	case refundDeclined:
+		return ErrDeclined
 	}
-	refund.Status = refundDone
-	return tx.Model(refund).Update("status", refundDone).Error
+	return nil
 }
 
 // refundable finds a payment that the caller may refund. Any other does not exist.
-func refundable(db *gorm.DB, p core.Principal, id string) (*Payment, error) {
+func (s *Shop) refundable(ctx context.Context, p core.Principal, id string) (*Payment, error) {
 	if !isID(id) {
 		return nil, ErrNotFound
 	}
+	db := s.db.WithContext(ctx)
 	own := db.Where("owner = ?", ownerOf(p))
 	if p.HasAnyRole(RoleSeller) {
 		own = own.Or("realm = ?", realmOf(p))
@@ -83,4 +114,61 @@ func refundable(db *gorm.DB, p core.Principal, id string) (*Payment, error) {
 		return nil, ErrNotFound
 	}
 	return &payment, err
+}
+
+// reserveRefund takes the amount from what is left of the payment, so that refunds never exceed the captured amount,
+// whatever runs at once. Where the second line finds the operation's refund, that is the result.
+func reserveRefund(tx *gorm.DB, payment *Payment, amount string, cents int64) (*Refund, error) {
+	refund := &Refund{
+		ID: newID("ref"), PaymentID: payment.ID, Status: refundReserved, Amount: amount, Currency: payment.Currency,
+	}
+	created, err := gormstore.CreateOnce(tx, refund)
+	if err != nil || !created {
+		return refund, err
+	}
+	taken := tx.Model(&Payment{}).Where("id = ? AND refunded_cents + ? <= cents", payment.ID, cents).
+		Update("refunded_cents", gorm.Expr("refunded_cents + ?", cents))
+	if taken.Error == nil && taken.RowsAffected == 0 {
+		return refund, refund.become(tx, refundTooHigh)
+	}
+	return refund, taken.Error
+}
+
+// refundAtProvider calls the provider, and returns what becomes of the refund.
+func (s *Shop) refundAtProvider(ctx context.Context, p core.Principal, refund *Refund, method string) (string, error) {
+	key, ok := core.StepKey(ctx)
+	if !ok {
+		return "", errors.New("shop: a refund is asked for in a step")
+	}
+	err := s.charge(ctx, p, provider.Request{
+		Key: key.String(), Amount: refund.Amount, Currency: refund.Currency, Method: method,
+	})
+	if errors.Is(err, ErrDeclined) {
+		return refundDeclined, nil
+	}
+	return refundDone, err
+}
+
+// giveBackRefund returns what reserveRefund has taken.
+func giveBackRefund(tx *gorm.DB, refund *Refund, cents int64) error {
+	err := tx.Model(&Payment{}).Where("id = ?", refund.PaymentID).
+		Update("refunded_cents", gorm.Expr("refunded_cents - ?", cents)).Error
+	if err != nil {
+		return err
+	}
+	return refund.become(tx, refundDeclined)
+}
+
+// bookRefund enters a refund that the provider has made into the ledger.
+func bookRefund(tx *gorm.DB, p core.Principal, refund *Refund) (*Refund, error) {
+	if _, err := book(tx, kindRefund, refund.Amount, p); err != nil {
+		return nil, err
+	}
+	return refund, refund.become(tx, refundDone)
+}
+
+// become changes the state of a refund.
+func (r *Refund) become(tx *gorm.DB, status string) error {
+	r.Status = status
+	return tx.Model(&Refund{}).Where("id = ?", r.ID).Update("status", status).Error
 }

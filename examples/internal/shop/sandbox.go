@@ -20,11 +20,12 @@ const (
 	MethodPanic       = "pm_panic"              // a panic, at the same point
 	MethodHang        = "pm_hang"               // does not return by itself; unsafe
 	MethodCrash       = "pm_crash"              // ends the process, at the same point; unsafe
+	MethodLost        = provider.MethodLost     // the provider is charged and its answer is lost, once; unsafe
 )
 
 func (s *Shop) checkMethod(method string) error {
 	safe := []string{MethodOK, MethodDeclined, MethodSlow, MethodUnavailable, MethodError, MethodPanic}
-	dangerous := []string{MethodHang, MethodCrash}
+	dangerous := []string{MethodHang, MethodCrash, MethodLost}
 	if slices.Contains(safe, method) || s.unsafe && slices.Contains(dangerous, method) {
 		return nil
 	}

@@ -1,7 +1,8 @@
 // Package shop is the business of both example apps: orders, payments, refunds, payouts and a balance, over one ledger.
 //
-// It knows no web framework. What runs in a Rollback route writes through [gormstore.Tx] and nothing else; what runs
-// in the Park route calls the provider with a derived key and then writes through the plain database.
+// It knows no web framework. What runs in a Rollback route writes through [gormstore.Tx] and nothing else. What runs in
+// the Resume route writes and calls the provider in steps. What runs in the Park route calls the provider with a
+// derived key and then writes through the plain database.
 package shop
 
 import (

@@ -228,31 +228,6 @@ func TestPayout(t *testing.T) {
 	})
 }
 
-func TestRefundSteps(t *testing.T) {
-	onBoth(t, func(t *testing.T, h *harness) {
-		paid, err := h.pay(anna, "k1", payment)
-		require.NoError(t, err)
-		refund := func(p core.Principal, key, id, amount string) error {
-			return h.attempt(rollback, p, key, func(ctx context.Context) error {
-				refund, err := h.ReserveRefund(gormstore.Tx(ctx), p, id, RefundInput{amount})
-				if err != nil {
-					return err
-				}
-				return h.BookRefund(gormstore.Tx(ctx), p, refund)
-			})
-		}
-		stranger := seller
-		stranger.Tenant = "elsewhere"
-		require.ErrorIs(t, refund(bert, "r1", paid.ID, "1"), ErrNotFound)
-		require.ErrorIs(t, refund(stranger, "r1", paid.ID, "1"), ErrNotFound)
-		require.ErrorIs(t, refund(anna, "r0", "pay_?", "1"), ErrNotFound)
-		require.NoError(t, refund(anna, "r1", paid.ID, "4"))
-		require.NoError(t, refund(seller, "r1", paid.ID, "6.5"))
-		require.ErrorIs(t, refund(anna, "r2", paid.ID, "0.01"), ErrRefundTooHigh)
-		require.Equal(t, []string{"payment 10.5 anna", "refund 4 anna", "refund 6.5 sam"}, h.kinds())
-	})
-}
-
 func TestRename(t *testing.T) {
 	onBoth(t, func(t *testing.T, h *harness) {
 		for _, name := range []string{"Anna", "Anna Maria"} {

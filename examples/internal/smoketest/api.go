@@ -144,8 +144,6 @@ func rest(a *app) {
 	renamed := a.Do(a.t, rename)
 	require.Equal(a.t, http.StatusOK, renamed.Status)
 	require.JSONEq(a.t, `{"name":"Anna"}`, renamed.Body)
-	a.checkProblem(a.post(customer, "/v1/payments/pay_1/refunds", "refund", `{"amount":"1"}`), http.StatusNotImplemented,
-		"not_implemented")
 
 	paid := a.post(seller, "/v1/payouts", "payout", payout("7.00", "pm_ok"))
 	require.Equal(a.t, http.StatusCreated, paid.Status, paid.Body)
@@ -199,5 +197,7 @@ func badInput(a *app) {
 		}
 		cancelled := a.post(customer, "/v1/orders/"+id+"/cancel", fmt.Sprint("bad-id-", i), "")
 		require.Equal(a.t, http.StatusNotFound, cancelled.Status, id)
+		refunded := a.post(customer, "/v1/payments/"+id+"/refunds", fmt.Sprint("bad-refund-", i), refund("1", ""))
+		require.Equal(a.t, http.StatusNotFound, refunded.Status, id)
 	}
 }

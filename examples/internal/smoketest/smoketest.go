@@ -37,6 +37,9 @@ func Run(t *testing.T, importPath string) {
 				{"hanging payment", hangingPayment, "1s"},
 				{"crashed payout", crashedPayout, "1s"},
 				{"failed payout", failedPayout, "1s"},
+				{"refunds", refunds, "4s"},
+				{"crashed refund", crashedRefund, "4s"},
+				{"hanging refund", hangingRefund, "1s"},
 			} {
 				t.Run(test.name, func(t *testing.T) {
 					t.Parallel()

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/examples/internal/database"
 	"github.com/auth19/idem/examples/internal/shop"
 	"github.com/auth19/idem/gormstore"
@@ -44,12 +46,16 @@ var problems = []struct {
 	{shop.ErrOutOfStock, http.StatusConflict, "out_of_stock"},
 	{shop.ErrAlreadyCancelled, http.StatusConflict, "already_cancelled"},
 	{shop.ErrInsufficientFunds, http.StatusConflict, "insufficient_funds"},
-	{shop.ErrRefundTooHigh, http.StatusConflict, "refund_too_high"},
+	{shop.ErrRefundTooHigh, http.StatusConflict, "refund_exceeds_payment"},
 	{gormstore.ErrOtherOperation, http.StatusConflict, "other_operation"},
+	{shop.ErrNoAnswer, http.StatusBadGateway, "no_answer"},
 	{shop.ErrUnavailable, http.StatusServiceUnavailable, "unavailable"},
 	{shop.ErrInterrupted, http.StatusServiceUnavailable, "interrupted"},
 	{shop.ErrSimulated, http.StatusInternalServerError, "simulated"},
 }
+
+// interruptions are errors of steps that do not end the command: the next repeat goes on.
+var interruptions = []error{core.ErrLeaseLost, core.ErrStale, core.ErrRetryable, core.ErrUnconfirmed}
 
 // ProblemOf returns the problem that an error becomes. An error that is not known stays in the log: its text may hold
 // what is not the caller's business.
@@ -63,6 +69,9 @@ func ProblemOf(err error) Problem {
 		}
 	}
 	slog.Error("a request failed", "error", err)
+	if slices.ContainsFunc(interruptions, func(known error) bool { return errors.Is(err, known) }) {
+		return NewProblem(http.StatusServiceUnavailable, "interrupted", "the command was interrupted; repeat it with the same key")
+	}
 	if database.IsUnavailable(err) {
 		return NewProblem(http.StatusServiceUnavailable, "database_unavailable", "the database does not answer now; repeat later")
 	}
@@ -76,8 +85,6 @@ func ProblemOfStatus(status int) Problem {
 		return NewProblem(status, "not_found", "there is no such address")
 	case http.StatusMethodNotAllowed:
 		return NewProblem(status, "method_not_allowed", "this address does not take that method")
-	case http.StatusNotImplemented:
-		return NewProblem(status, "not_implemented", "this version cannot do that yet; nothing was done")
 	}
 	return NewProblem(http.StatusInternalServerError, "internal", "something went wrong; it is in the log")
 }

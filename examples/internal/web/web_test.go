@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/examples/internal/shop"
 )
 
@@ -57,6 +58,11 @@ func TestProblemOf(t *testing.T) {
 	p = ProblemOf(&shop.InvalidError{Field: "amount", Want: "money"})
 	require.Equal(t, http.StatusUnprocessableEntity, p.Status)
 	require.Equal(t, "amount: want money", p.Detail)
+
+	p = ProblemOf(fmt.Errorf("%w: secret of the database", core.ErrRetryable))
+	require.Equal(t, http.StatusServiceUnavailable, p.Status)
+	require.Equal(t, "interrupted", p.Code)
+	require.NotContains(t, p.Detail, "secret")
 
 	p = ProblemOf(errors.New("secret of the database"))
 	require.Equal(t, http.StatusInternalServerError, p.Status)

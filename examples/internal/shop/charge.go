@@ -1,0 +1,27 @@
+package shop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/examples/internal/provider"
+)
+
+// charge calls the provider for the operation of ctx. ErrDeclined is the provider's refusal: nothing was charged. Any
+// other error leaves that open.
+func (s *Shop) charge(ctx context.Context, p core.Principal, r provider.Request) error {
+	operation, _ := core.Operation(ctx)
+	r.Operation, r.Principal = operation.String(), nameOf(p)
+	_, err := s.provider.Charge(ctx, r)
+	switch {
+	case errors.Is(err, provider.ErrDeclined):
+		return ErrDeclined
+	case errors.Is(err, provider.ErrAnswerLost):
+		return ErrNoAnswer
+	case err != nil:
+		return fmt.Errorf("shop: charge the provider: %w", err)
+	}
+	return nil
+}
