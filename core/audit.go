@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -56,6 +57,8 @@ func (r MountedRoute) String() string { return r.Method + " " + r.Host + r.Patte
 //   - an exempt or safe route that asks for roles and is not behind JWT guard and roles guard;
 //   - a route that cannot be proven to be guarded as it must be;
 //   - a declared route that the router does not have.
+//
+// A route in shadow is no finding. The observer is told of each one (EventShadowed), and Shadowed lists them.
 func (m *Module) AuditRoutes(mounted []MountedRoute) error {
 	mounted = slices.SortedFunc(slices.Values(mounted), func(a, b MountedRoute) int {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Method, b.Method))
@@ -66,6 +69,10 @@ func (m *Module) AuditRoutes(mounted []MountedRoute) error {
 		exists[routeKey{r.Method, r.Pattern}] = true
 		for _, finding := range m.auditRoute(r) {
 			findings = append(findings, fmt.Errorf("%s: %s", r, finding))
+		}
+		if policy, _ := m.route(r.Method, r.Pattern); policy != nil && policy.inShadow() {
+			m.observe(context.Background(), Event{Kind: EventShadowed, Method: r.Method, Route: r.Pattern,
+				Recovery: policy.Recovery, Until: policy.ShadowUntil})
 		}
 	}
 	for _, d := range m.Declared() {

@@ -25,6 +25,9 @@ func (m *Module) Begin(r *http.Request, pattern string, p Principal) (*Attempt, 
 	case problem != nil:
 	case !p.Valid():
 		problem = NewProblem(CodeUnauthenticated, "this route needs an authenticated caller")
+	case adm != nil && adm.shadow, adm == nil && route.inShadow():
+		m.watch(r, pattern, adm, p)
+		return nil, nil
 	case adm == nil || !adm.principal.same(p):
 		problem = NewProblem(CodeMisconfigured, "the interceptor is mounted without the key guard before it")
 	case attemptFrom(r.Context()) != nil:
@@ -109,15 +112,12 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed Clai
 	if claimed.Busy {
 		return m.inFlight()
 	}
-	hash := adm.hash
-	if rec.Hash.Version != hash.Version {
-		var err error
-		if hash, err = adm.command.hash(rec.Hash.Version); err != nil { // H-4: made by a newer release
-			return m.withRetry(NewProblem(CodeStoreUnavailable, "this instance cannot compare the command with the recorded "+
-				"one; nothing was run"))
-		}
+	same, err := adm.sends(rec.Hash)
+	if err != nil { // H-4: made by a newer release
+		return m.withRetry(NewProblem(CodeStoreUnavailable, "this instance cannot compare the command with the recorded "+
+			"one; nothing was run"))
 	}
-	if hash != rec.Hash {
+	if !same {
 		return NewProblem(CodeKeyReused, "this key was used for another command; use a new key for a new command")
 	}
 	switch rec.State() {
@@ -140,6 +140,18 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed Clai
 	default: // Running; or Free by now, which the next claim takes
 		return m.inFlight()
 	}
+}
+
+// sends reports whether the request's command has the given hash, by the rules that that hash was made by (H-4).
+func (a *admission) sends(recorded CommandHash) (bool, error) {
+	hash := a.hash
+	if recorded.Version != hash.Version {
+		var err error
+		if hash, err = a.command.hash(recorded.Version); err != nil {
+			return false, err
+		}
+	}
+	return hash == recorded, nil
 }
 
 func (m *Module) inFlight() *Problem {

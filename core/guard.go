@@ -21,6 +21,10 @@ type admission struct {
 	command   command
 	hash      CommandHash // in the current version
 	body      body        // for the handler
+
+	shadow   bool // the key is only watched: see Policy.ShadowUntil
+	unhashed bool // in shadow: the body could not be read whole
+	watched  bool // in shadow: the interceptor has seen it
 }
 
 // body is a request body that is in memory.
@@ -79,6 +83,9 @@ func (m *Module) Admit(r *http.Request, pattern string, p Principal) (*http.Requ
 		return r, nil
 	}
 	a := &admission{Context: r.Context(), route: route, pattern: pattern, principal: p}
+	if route.inShadow() {
+		return m.admitShadow(a, r), nil
+	}
 	if problem := m.admit(a, r); problem != nil {
 		m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: pattern, Code: problem.Code})
 		return nil, m.refuse(r, problem)
@@ -95,6 +102,15 @@ func (m *Module) admit(a *admission, r *http.Request) *Problem {
 	if r.Context().Value(admissionKey{}) != nil {
 		return secondGuard()
 	}
+	if problem := m.takeKey(a, r); problem != nil {
+		return problem
+	}
+	_, problem := m.takeCommand(a, r)
+	return problem
+}
+
+// takeKey takes the key out of the request (contract K).
+func (m *Module) takeKey(a *admission, r *http.Request) *Problem {
 	if keyInQuery(r.URL.RawQuery, m.cfg.Header) {
 		return NewProblem(CodeKeyInURL, "the key belongs into the header "+m.cfg.Header+", not into the URL")
 	}
@@ -102,22 +118,27 @@ func (m *Module) admit(a *admission, r *http.Request) *Problem {
 	if err != nil {
 		return err
 	}
-	body, problem := readBody(r, a.route.MaxBody)
-	if problem != nil {
-		return problem
-	}
 	a.id = RecordID(a.principal, key)
 	a.echo = r.Header[m.cfg.Header]
+	return nil
+}
+
+// takeCommand reads the body and hashes the command. It returns what it has read also with a problem.
+func (m *Module) takeCommand(a *admission, r *http.Request) ([]byte, *Problem) {
+	body, problem := readBody(r, a.route.MaxBody)
+	if problem != nil {
+		return body, problem
+	}
 	a.command = command{
 		method: r.Method, path: r.URL.EscapedPath(), rawQuery: r.URL.RawQuery, contentType: r.Header.Get("Content-Type"),
 		headers: namedHeaders(r.Header, a.route.CommandHeaders), body: body,
 	}
 	hash, hashErr := a.command.hash(currentHashVersion)
 	if hashErr != nil {
-		return NewProblem(CodeMisconfigured, hashErr.Error())
+		return body, NewProblem(CodeMisconfigured, hashErr.Error())
 	}
 	a.hash = hash
-	return nil
+	return body, nil
 }
 
 // secondGuard is the answer to a request that comes to a guard twice (O-4). The attempt around it is not declared
@@ -126,8 +147,8 @@ func secondGuard() *Problem {
 	return NewProblem(CodeMisconfigured, "this route is guarded twice; mount the guards once, on the group or on the route")
 }
 
-// readBody reads the whole body, at most limit bytes of it (H-5). The length that was announced is no more than a hint:
-// outer middleware may have decompressed the body.
+// readBody reads the whole body, at most limit bytes of it (H-5), and with a problem returns what it has read. The
+// length that was announced is no more than a hint: outer middleware may have decompressed the body.
 func readBody(r *http.Request, limit int64) ([]byte, *Problem) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
@@ -145,11 +166,11 @@ func readBody(r *http.Request, limit int64) ([]byte, *Problem) {
 		whole = whole[:len(whole)+n]
 		switch {
 		case int64(len(whole)) > limit:
-			return nil, bodyTooLarge()
+			return whole, bodyTooLarge()
 		case err == io.EOF:
 			return whole, nil
 		case err != nil:
-			return nil, unreadable(err)
+			return whole, unreadable(err)
 		case len(whole) == cap(whole):
 			whole = slices.Grow(whole, bytes.MinRead)
 		}

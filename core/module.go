@@ -21,7 +21,8 @@ type Config struct {
 	// Routes is the table of the app's routes. With it, an unsafe route that is not in the table is refused (O-4).
 	Routes Routes
 	// Policy is the module's own policy: without Routes it holds for every guarded unsafe route. With Routes it gives
-	// the zero fields of their policies a value, and must have no Recovery, Roles, Exempt or Review of its own.
+	// the zero fields of their policies a value, and must have no Recovery, Roles, Exempt, Review, ShadowUntil or
+	// Streaming of its own.
 	Policy Policy
 
 	// Header is the name of the key's header, default "Idempotency-Key" (K-7).
@@ -93,9 +94,10 @@ func New(cfg Config) (*Module, error) {
 		if err := filled.check("", cfg.Store); err != nil {
 			bad("Policy: %w", err)
 		}
-	case own.Recovery != 0 || own.Exempt != "" || own.Roles != nil || own.Review != nil || own.Streaming:
-		bad("Policy: with Routes the module's own policy only fills in numbers; set Recovery, Roles, Exempt, Review and " +
-			"Streaming on each route")
+	case own.Recovery != 0 || own.Exempt != "" || own.Roles != nil || own.Review != nil || own.Streaming ||
+		!own.ShadowUntil.IsZero():
+		bad("Policy: with Routes the module's own policy only fills in numbers; set Recovery, Roles, Exempt, Review, " +
+			"ShadowUntil and Streaming on each route")
 	default:
 		if err := own.withDefaults(Policy{}).check(http.MethodGet, cfg.Store); err != nil { // what every route may override
 			bad("Policy: %w", err)

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"log/slog"
+	"time"
 )
 
 // Observer is told what happens to commands: for logs, metrics and traces. Observe is called in the request's
@@ -31,6 +32,7 @@ const (
 	EventRefused    EventKind = "refused"     // a request was refused: Code
 	EventSettled    EventKind = "settled"     // an unknown operation was settled
 	EventSwept      EventKind = "swept"       // a sweep changed something: Count
+	EventWouldClaim EventKind = "would_claim" // in shadow: a new key; it would have been an attempt
 
 	EventLeaseLost         EventKind = "lease_lost"          // an attempt could not renew its lease; its context ends: Err
 	EventUnknown           EventKind = "unknown"             // an attempt ended without proof; needs a settlement: Status
@@ -38,6 +40,11 @@ const (
 	EventUnconfirmed       EventKind = "unconfirmed"         // recording could not be confirmed: Err
 	EventNotAppliedRefused EventKind = "not_applied_refused" // core.NotApplied was declared with a 2xx or 3xx answer
 	EventFailed            EventKind = "failed"              // the store failed, in a request or in Run: Err
+
+	EventSuspectedDuplicate EventKind = "suspected_duplicate" // a command came again under a new key: Earlier, Code
+	EventWouldReplay        EventKind = "would_replay"        // in shadow: a repeat ran again, instead of being answered
+	EventWouldRefuse        EventKind = "would_refuse"        // in shadow: a request passed that will be refused: Code
+	EventShadowed           EventKind = "shadowed"            // the audit found a route in shadow: Until
 )
 
 // Event is one thing that happened. Zero fields do not apply.
@@ -52,6 +59,8 @@ type Event struct {
 	Code      Code
 	Count     int
 	Err       error
+	Earlier   ID        // the operation of the command's earlier key
+	Until     time.Time // the end of a route's shadow
 }
 
 // LogObserver writes events to a log: those that deserve attention as warnings, the others as debug messages.
@@ -59,7 +68,8 @@ func LogObserver(log *slog.Logger) Observer {
 	return ObserverFunc(func(ctx context.Context, e Event) {
 		level := slog.LevelDebug
 		switch e.Kind {
-		case EventLeaseLost, EventUnknown, EventStale, EventUnconfirmed, EventNotAppliedRefused, EventFailed:
+		case EventLeaseLost, EventUnknown, EventStale, EventUnconfirmed, EventNotAppliedRefused, EventFailed,
+			EventSuspectedDuplicate, EventWouldReplay, EventWouldRefuse, EventShadowed:
 			level = slog.LevelWarn
 		}
 		if !log.Enabled(ctx, level) {
@@ -83,6 +93,12 @@ func LogObserver(log *slog.Logger) Observer {
 		}
 		if e.Count != 0 {
 			attrs = append(attrs, slog.Int("count", e.Count))
+		}
+		if e.Earlier != (ID{}) {
+			attrs = append(attrs, slog.String("earlier", e.Earlier.String()))
+		}
+		if !e.Until.IsZero() {
+			attrs = append(attrs, slog.Time("until", e.Until))
 		}
 		if e.Err != nil {
 			attrs = append(attrs, slog.Any("error", e.Err))

@@ -41,8 +41,8 @@ const (
 type Routes map[string]Policy
 
 // Policy says how one route is guarded. It has either a Recovery or a reason to be Exempt; a safe route (GET, HEAD,
-// OPTIONS, TRACE) has neither and only Roles. Everything else has a default: zero fields but Recovery, Roles, Exempt
-// and Review are taken from Config.Policy first and from the contract's defaults then.
+// OPTIONS, TRACE) has neither and only Roles. Everything else has a default: zero fields but Recovery, Roles, Exempt,
+// Review and ShadowUntil are taken from Config.Policy first and from the contract's defaults then.
 type Policy struct {
 	// Recovery is what becomes of an attempt that did not end well: Rollback, Resume or Park. It has no default (O-5).
 	Recovery Recovery
@@ -76,6 +76,22 @@ type Policy struct {
 	KeyFormat KeyFormat
 	// CommandHeaders names request headers that belong to the command, an account header for instance (H-1).
 	CommandHeaders []string
+	// RekeyWindow is how far back the same command of the same principal under another key makes a suspected duplicate:
+	// 1 s to 24 h, default 10 min. It counts on routes in shadow.
+	RekeyWindow time.Duration
+	// ShadowUntil puts the route in shadow until then, at most 90 days ahead: its key is watched and not yet enforced.
+	// Principal, roles and table are enforced as ever. Requests pass, with or without a key; nothing is claimed, recorded
+	// or replayed, and the observer is told what would have become of them: EventWouldClaim, EventWouldReplay,
+	// EventWouldRefuse and EventSuspectedDuplicate. No fault of the store fails a request in shadow.
+	//
+	// The handler runs outside any attempt. It has no transaction of the store (gormstore.Tx panics), steps and
+	// operation id; it does what it did without the library: see InShadow. The rest of the policy is that of the time
+	// after, and is checked now.
+	//
+	// At ShadowUntil the key is enforced, in all running instances at once and without a deployment: that is safe for
+	// the money, where a watch that goes on for ever is not. New refuses a ShadowUntil that has passed, so that the table
+	// says what is. Needs a Watcher. Default: enforced.
+	ShadowUntil time.Time
 	// Streaming lets a Park or Resume handler flush its answer before it is recorded; a repeat then gets 409
 	// response_not_replayable with status and Location. A configuration error with Rollback.
 	Streaming bool
@@ -114,6 +130,7 @@ func (p Policy) withDefaults(own Policy) Policy {
 	p.MaxBody = cmp.Or(p.MaxBody, own.MaxBody, DefaultMaxBody)
 	p.MaxAnswer = cmp.Or(p.MaxAnswer, own.MaxAnswer, DefaultMaxAnswer)
 	p.KeyFormat = cmp.Or(p.KeyFormat, own.KeyFormat)
+	p.RekeyWindow = cmp.Or(p.RekeyWindow, own.RekeyWindow, DefaultRekeyWindow)
 	if p.CommandHeaders == nil {
 		p.CommandHeaders = own.CommandHeaders
 	}
@@ -178,6 +195,10 @@ func (p Policy) check(method string, store Store) error {
 	if p.MaxAnswer < 1 {
 		bad("MaxAnswer: %d is not a number of bytes", p.MaxAnswer)
 	}
+	if p.RekeyWindow < time.Second || p.RekeyWindow > MaxRekeyWindow {
+		bad("RekeyWindow: %v is not between 1s and %v", p.RekeyWindow, MaxRekeyWindow)
+	}
+	p.checkShadow(store, bad)
 	if p.KeyFormat > UUIDKey {
 		bad("KeyFormat: %d is neither core.AnyKey nor core.UUIDKey", p.KeyFormat)
 	}

@@ -22,6 +22,7 @@ const (
 	CodeInFlight              Code = "in_flight"               // 409: the first attempt is still running; retry
 	CodeOutcomeUnknown        Code = "outcome_unknown"         // 409: may have been applied; ask for the operation
 	CodeKeyExpired            Code = "key_expired"             // 409: done long ago; the answer is gone
+	CodeSuspectedDuplicate    Code = "suspected_duplicate"     // 409: the same command came under another key
 	CodeResponseNotReplayable Code = "response_not_replayable" // 409: done, but the answer was too large to keep
 	CodeRouteUndeclared       Code = "route_undeclared"        // 500: the route is not in the table
 	CodeStoreUnavailable      Code = "store_unavailable"       // 503: nothing was run; retry
@@ -76,6 +77,7 @@ var problemKinds = map[Code]struct {
 	CodeInFlight:              {http.StatusConflict, "First request still running"},
 	CodeOutcomeUnknown:        {http.StatusConflict, "Outcome unknown"},
 	CodeKeyExpired:            {http.StatusConflict, "Idempotency key expired"},
+	CodeSuspectedDuplicate:    {http.StatusConflict, "Suspected duplicate"},
 	CodeResponseNotReplayable: {http.StatusConflict, "Answer cannot be replayed"},
 	CodeRouteUndeclared:       {http.StatusInternalServerError, "Route not declared"},
 	CodeStoreUnavailable:      {http.StatusServiceUnavailable, "Idempotency store unavailable"},

@@ -39,10 +39,10 @@ func (m *Module) sweep(ctx context.Context) {
 			m.failed(ctx, err)
 			return
 		}
-		if n := swept.Tombstones + swept.Dropped; n > 0 {
+		if n := swept.Tombstones + swept.Dropped + swept.Sightings; n > 0 {
 			m.observe(ctx, Event{Kind: EventSwept, Count: n})
 		}
-		if swept.Tombstones < m.cfg.SweepBatch && swept.Dropped < m.cfg.SweepBatch {
+		if max(swept.Tombstones, swept.Dropped, swept.Sightings) < m.cfg.SweepBatch {
 			return
 		}
 	}

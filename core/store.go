@@ -96,8 +96,8 @@ type Store interface {
 
 	// Sweep turns up to limit completed records past retention into tombstones, and drops up to limit tombstones
 	// and free records past theirs (T-3). A freed record stays for a day at least, with its fence: a settlement that
-	// rests on an attempt of before must not mean the next one. Sweep never touches running or unknown records, and
-	// any number of sweeps may run at once.
+	// rests on an attempt of before must not mean the next one. A Watcher forgets up to limit sightings. Sweep never
+	// touches running or unknown records, and any number of sweeps may run at once.
 	Sweep(ctx context.Context, limit int) (Swept, error)
 }
 
@@ -122,6 +122,7 @@ type Settlement struct {
 type Swept struct {
 	Tombstones int // completed records turned into tombstones
 	Dropped    int // tombstones and free records removed
+	Sightings  int // sightings forgotten, of a Watcher
 }
 
 // Transactor is a Store that can run a handler's rows in the claim's transaction. Only on such a store can a

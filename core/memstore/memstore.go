@@ -23,6 +23,8 @@ type Store struct {
 	max    int64
 	count  atomic.Int64 // records in all shards
 	shards [shardCount]shard
+
+	sightings sightings
 }
 
 var _ core.Store = (*Store)(nil)

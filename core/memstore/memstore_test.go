@@ -16,8 +16,10 @@ func newSubject(*testing.T) storetest.Subject {
 	return storetest.Subject{Store: memstore.New(memstore.WithClock(clock.Now)), Advance: clock.Advance}
 }
 
-func TestStore(t *testing.T) { storetest.Run(t, newSubject, storetest.Features{Steps: true}) }
+func TestStore(t *testing.T) {
+	storetest.Run(t, newSubject, storetest.Features{Steps: true, Watch: true})
+}
 
 func TestStoreUnderStress(t *testing.T) {
-	storetest.Stress(t, newSubject, storetest.Features{Steps: true})
+	storetest.Stress(t, newSubject, storetest.Features{Steps: true, Watch: true})
 }

@@ -16,6 +16,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (core.Swept, error) {
 		}
 		s.sweep(&s.shards[i], limit, &swept)
 	}
+	swept.Sightings = s.sightings.sweep(s.now(), limit)
 	return swept, nil
 }
 

@@ -40,6 +40,8 @@ type fixture struct {
 	instances   []core.Store    // the store, and its twin if there is one
 	transactors []core.Transactor
 	steppers    []core.Stepper
+	watchers    []core.Watcher
+	sights      int
 	commands    int
 	effects     atomic.Int64 // committed by a stress test
 }

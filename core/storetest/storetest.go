@@ -45,6 +45,7 @@ type Features struct {
 	Rollback bool // it is a core.Transactor
 	Steps    bool // it is a core.Stepper
 	Shared   bool // several instances may work on the same data at once
+	Watch    bool // it is a core.Watcher
 }
 
 // Run runs every test of the contract that applies to a store with features f as a subtest of t. newStore is called
@@ -58,6 +59,9 @@ func Run(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
 	}
 	if f.Steps {
 		suites = append(suites, stepChecks)
+	}
+	if f.Watch {
+		suites = append(suites, sightingChecks)
 	}
 	for _, suite := range suites {
 		for _, c := range suite {
@@ -97,6 +101,11 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 		require.Equal(t, f.Steps, ok, "Features.Steps says whether %T is a core.Stepper", store)
 		if f.Steps {
 			s.steppers = append(s.steppers, stepper)
+		}
+		watcher, ok := store.(core.Watcher)
+		require.Equal(t, f.Watch, ok, "Features.Watch says whether %T is a core.Watcher", store)
+		if f.Watch {
+			s.watchers = append(s.watchers, watcher)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -1,0 +1,112 @@
+package memstore
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+var _ core.Watcher = (*Store)(nil)
+
+// sightings are the commands that have come by, apart from the records and under one lock: watching is for a while.
+// They are at most as many as the records; beyond that the oldest are forgotten, which no claim rests on.
+type sightings struct {
+	mu        sync.Mutex
+	byKey     map[core.ID]*sighting
+	byCommand map[sent][]*sighting // in the order they came
+	all       []*sighting          // in the order they came
+}
+
+// sighting is a command that came with a key for the first time, or without one.
+type sighting struct {
+	core.Sighting
+	at, until time.Time
+}
+
+// sent is a command of one principal.
+type sent struct {
+	scope core.Scope
+	hash  core.CommandHash
+}
+
+func (s *sighting) sent() sent { return sent{s.Scope, s.Hash} }
+
+// Sight implements [core.Watcher].
+func (s *Store) Sight(ctx context.Context, now core.Sighting) (core.Seen, error) {
+	if err := alive(ctx); err != nil {
+		return core.Seen{}, err
+	}
+	w := &s.sightings
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.byKey == nil {
+		w.byKey, w.byCommand = map[core.ID]*sighting{}, map[sent][]*sighting{}
+	}
+	this := &sighting{now, s.now(), time.Time{}}
+	this.until = this.at.Add(now.Keep)
+	first := w.byKey[now.ID] // nil for the zero ID: those without a key are not there
+	if first != nil && !this.at.Before(first.until) {
+		first = nil
+	}
+	seen := core.Seen{Key: first != nil}
+	if seen.Key {
+		seen.First = first.Hash
+	}
+	seen.Earlier, seen.Rekeyed = w.earlier(this, first)
+	if !seen.Key {
+		w.add(this)
+		for int64(len(w.all)) > s.max {
+			w.dropOldest()
+		}
+	}
+	return seen, nil
+}
+
+// earlier finds the latest sighting of the same command under another key that was before the key came first.
+func (w *sightings) earlier(this, first *sighting) (core.ID, bool) {
+	same := w.byCommand[this.sent()]
+	for i := len(same) - 1; i >= 0 && same[i].at.After(this.at.Add(-this.Window)); i-- {
+		other := same[i]
+		if (other.ID != this.ID || this.ID == core.ID{}) && (first == nil || other.at.Before(first.at)) {
+			return other.ID, true
+		}
+	}
+	return core.ID{}, false
+}
+
+func (w *sightings) add(this *sighting) {
+	if this.ID != (core.ID{}) {
+		w.byKey[this.ID] = this
+	}
+	w.byCommand[this.sent()] = append(w.byCommand[this.sent()], this)
+	w.all = append(w.all, this)
+}
+
+// dropOldest forgets the sighting that came first, which is also the first of its command.
+func (w *sightings) dropOldest() {
+	oldest := w.all[0]
+	w.all[0] = nil // let the collector have it
+	w.all = w.all[1:]
+	if w.byKey[oldest.ID] == oldest {
+		delete(w.byKey, oldest.ID)
+	}
+	if same := w.byCommand[oldest.sent()]; len(same) > 1 {
+		same[0] = nil
+		w.byCommand[oldest.sent()] = same[1:]
+	} else {
+		delete(w.byCommand, oldest.sent())
+	}
+}
+
+// sweep forgets up to limit sightings past their time. One that is behind another that is kept longer waits for it.
+func (w *sightings) sweep(now time.Time, limit int) (dropped int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for dropped < limit && len(w.all) > 0 && !now.Before(w.all[0].until) {
+		w.dropOldest()
+		dropped++
+	}
+	return dropped
+}

@@ -1,0 +1,132 @@
+package core
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// MaxShadow is how far ahead ShadowUntil may be: 90 days. A watch without an end would become the way things are.
+const MaxShadow = 90 * 24 * time.Hour
+
+// shadowPatience bounds what the store may cost a request in shadow.
+const shadowPatience = 250 * time.Millisecond
+
+// inShadow reports whether the key of the route is only watched at the moment. A request is in shadow, or not, from the
+// key guard to its end: the guard asks once.
+func (r *route) inShadow() bool { return time.Now().Before(r.ShadowUntil) }
+
+// InShadow reports whether ctx belongs to a request in shadow (see Policy.ShadowUntil), which no attempt is around.
+//
+// A handler that is to work both before and after its key is enforced asks it: in shadow it opens a transaction of its
+// own, where an attempt would have given it one. A context that is neither in shadow nor inside an attempt is still an
+// error in either case, and so no lost context goes unnoticed.
+func InShadow(ctx context.Context) bool {
+	adm, _ := ctx.Value(admissionKey{}).(*admission)
+	return adm != nil && adm.shadow
+}
+
+// Shadowed lists the routes whose key is only watched at the moment, sorted as by Declared: to be printed at the start.
+// Without a table, and with the module's own policy in shadow, it is one route with "*" as its method and pattern.
+func (m *Module) Shadowed() []DeclaredRoute {
+	if m.own != nil {
+		if !m.own.inShadow() {
+			return nil
+		}
+		return []DeclaredRoute{{Method: "*", Pattern: "*", Policy: m.own.Policy}}
+	}
+	return slices.DeleteFunc(m.Declared(), func(d DeclaredRoute) bool { return !time.Now().Before(d.Policy.ShadowUntil) })
+}
+
+// checkShadow returns what is wrong with the parts of a filled policy that need a Watcher.
+func (p Policy) checkShadow(store Store, bad func(format string, args ...any)) {
+	if p.ShadowUntil.IsZero() {
+		return
+	}
+	until := p.ShadowUntil.Format(time.RFC3339)
+	switch left := time.Until(p.ShadowUntil); {
+	case p.Recovery == 0:
+		bad("ShadowUntil: only the key of a guarded route can be watched; leave it out")
+	case left <= 0:
+		bad("ShadowUntil: %s has passed and the key is enforced; take ShadowUntil out, or choose a new end", until)
+	case left > MaxShadow:
+		bad("ShadowUntil: %s is more than %d days ahead", until, MaxShadow/(24*time.Hour))
+	}
+	if _, ok := store.(Watcher); !ok {
+		bad("ShadowUntil: needs a store that remembers commands (core.Watcher), and %T does not; use gormstore", store)
+	}
+}
+
+// admitShadow is Admit for a request in shadow: what is wrong with its key or body is only told to the observer.
+func (m *Module) admitShadow(a *admission, r *http.Request) *http.Request {
+	if r.Context().Value(admissionKey{}) != nil {
+		m.wouldRefuse(r, a.pattern, ID{}, secondGuard().Code)
+		return r
+	}
+	a.shadow = true
+	problem := m.takeKey(a, r)
+	read, bodyProblem := m.takeCommand(a, r)
+	a.unhashed = bodyProblem != nil
+	if problem = cmp.Or(problem, bodyProblem); problem != nil {
+		m.wouldRefuse(r, a.pattern, a.id, problem.Code)
+	}
+	admitted := r.WithContext(a)
+	if len(read) > 0 { // and what was not read, or the error that ended the reading
+		admitted.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(read), r.Body), r.Body}
+	}
+	return admitted
+}
+
+// watch is Begin for a request in shadow: nothing is claimed, and the handler runs outside any attempt. adm is nil where
+// the request came past the key guard.
+func (m *Module) watch(r *http.Request, pattern string, adm *admission, p Principal) {
+	if adm == nil || adm.watched || !adm.principal.same(p) {
+		m.wouldRefuse(r, pattern, ID{}, CodeMisconfigured)
+		return
+	}
+	adm.watched = true
+	if adm.unhashed {
+		return
+	}
+	seen, err := m.sight(r.Context(), adm, min(shadowPatience, m.cfg.ClaimTimeout))
+	if err != nil {
+		m.observe(r.Context(), Event{Kind: EventFailed, Operation: adm.id, Method: r.Method, Route: pattern,
+			Err: fmt.Errorf("shadow: %w", err)})
+		return
+	}
+	m.tellShadow(r, adm, seen)
+}
+
+// tellShadow tells what would have become of a command.
+func (m *Module) tellShadow(r *http.Request, adm *admission, seen Seen) {
+	if seen.Key {
+		same, err := adm.sends(seen.First)
+		switch {
+		case err != nil:
+			m.wouldRefuse(r, adm.pattern, adm.id, CodeStoreUnavailable) // H-4
+		case same:
+			m.observe(r.Context(), adm.event(EventWouldReplay))
+		default:
+			m.wouldRefuse(r, adm.pattern, adm.id, CodeKeyReused)
+		}
+		return
+	}
+	if adm.id != (ID{}) {
+		m.observe(r.Context(), adm.event(EventWouldClaim))
+	}
+	if seen.Rekeyed {
+		m.suspect(r, adm, seen)
+	}
+}
+
+func (m *Module) wouldRefuse(r *http.Request, pattern string, id ID, code Code) {
+	m.observe(r.Context(), Event{Kind: EventWouldRefuse, Operation: id, Method: r.Method, Route: pattern, Code: code})
+}

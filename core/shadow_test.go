@@ -1,0 +1,326 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// inShadow is a policy in shadow for a day.
+func inShadow() core.Policy {
+	return core.Policy{Recovery: core.Park, ShadowUntil: time.Now().Add(24 * time.Hour)}
+}
+
+// told are the events, without those that the test has seen before.
+func (a *app) told() []core.Event {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	told := a.events
+	a.events = nil
+	return told
+}
+
+// requireTold checks the events since the last time, by kind and code.
+func (a *app) requireTold(t *testing.T, want ...string) []core.Event {
+	t.Helper()
+	events := a.told()
+	got := make([]string, len(events))
+	for i, e := range events {
+		got[i] = strings.TrimSuffix(string(e.Kind)+" "+string(e.Code), " ")
+		require.Equal(t, http.MethodPost, e.Method)
+		require.Equal(t, pattern, e.Route)
+	}
+	require.Equal(t, want, got)
+	return events
+}
+
+// In shadow every request passes, and the observer is told what would have become of it.
+func TestShadow(t *testing.T) {
+	store := memstore.New()
+	seen := 0
+	a := newApp(t, core.Config{Store: store, Policy: inShadow()}, func(w http.ResponseWriter, r *http.Request) {
+		seen++
+		require.True(t, core.InShadow(r.Context()))
+		_, inside := core.Operation(r.Context())
+		require.False(t, inside, "the handler runs outside any attempt")
+		created(w, r)
+	})
+	pass := func(t *testing.T, key, body string, edits ...func(*http.Request)) {
+		t.Helper()
+		before := seen
+		w := a.post(key, body, edits...)
+		require.Equal(t, http.StatusCreated, w.Code)
+		require.Equal(t, before+1, seen)
+		require.Empty(t, w.Header().Get(core.HeaderResult))
+		require.Empty(t, w.Header().Get("Idempotency-Key"))
+	}
+
+	t.Run("a new key", func(t *testing.T) {
+		pass(t, "key-1", `{"amount":1}`)
+		e := a.requireTold(t, "would_claim")[0]
+		require.Equal(t, core.RecordID(alice, "key-1"), e.Operation)
+		require.Equal(t, core.Park, e.Recovery)
+	})
+	t.Run("a repeat", func(t *testing.T) {
+		pass(t, "key-1", `{ "amount": 1 }`)
+		a.requireTold(t, "would_replay")
+	})
+	t.Run("the key with another command", func(t *testing.T) {
+		pass(t, "key-1", `{"amount":2}`)
+		a.requireTold(t, "would_refuse key_reused")
+	})
+	t.Run("a missing key", func(t *testing.T) {
+		pass(t, "", `{"amount":3}`)
+		a.requireTold(t, "would_refuse key_missing")
+	})
+	t.Run("an invalid key", func(t *testing.T) {
+		pass(t, "a, b", `{"amount":4}`)
+		a.requireTold(t, "would_refuse key_invalid")
+	})
+	t.Run("a key in the URL", func(t *testing.T) {
+		pass(t, "key-5", `{"amount":5}`, func(r *http.Request) { r.URL.RawQuery = "idempotency_key=5" })
+		a.requireTold(t, "would_refuse key_in_url")
+	})
+	t.Run("the same command without a key", func(t *testing.T) {
+		pass(t, "", `{"amount":3}`)
+		e := a.requireTold(t, "would_refuse key_missing", "suspected_duplicate suspected_duplicate")[1]
+		require.Zero(t, e.Operation)
+		require.Zero(t, e.Earlier)
+	})
+	t.Run("the same command under a new key", func(t *testing.T) {
+		pass(t, "key-1b", `{"amount":1}`)
+		e := a.requireTold(t, "would_claim", "suspected_duplicate suspected_duplicate")[1]
+		require.Equal(t, core.RecordID(alice, "key-1b"), e.Operation)
+		require.Equal(t, core.RecordID(alice, "key-1"), e.Earlier)
+		pass(t, "key-1b", `{"amount":1}`)
+		a.requireTold(t, "would_replay") // and not suspected again
+	})
+	// CONTRACT S-1
+	t.Run("another principal", func(t *testing.T) {
+		w := a.postAs(core.Principal{Issuer: alice.Issuer, Subject: "bob"}, "key-1", `{"amount":1}`)
+		require.Equal(t, http.StatusCreated, w.Code)
+		a.requireTold(t, "would_claim")
+	})
+
+	records, err := store.List(t.Context(), core.ID{}, 100)
+	require.NoError(t, err)
+	require.Empty(t, records)
+	_, err = store.Find(t.Context(), core.RecordID(alice, "key-1"))
+	require.ErrorIs(t, err, core.ErrNotFound, "nothing is claimed")
+}
+
+// CONTRACT O-1, O-2, O-3
+func TestShadowKnowsItsCallers(t *testing.T) {
+	policy := inShadow()
+	policy.Roles = []string{"customer"}
+	a := newApp(t, core.Config{Routes: core.Routes{"POST " + pattern: policy}}, created)
+	requireProblem(t, a.postAs(core.Principal{}, "key-1", ""), http.StatusUnauthorized, core.CodeUnauthenticated)
+	requireProblem(t, a.postAs(core.Principal{Issuer: "i", Subject: "s"}, "key-1", ""), http.StatusForbidden, core.CodeForbidden)
+}
+
+// CONTRACT H-5
+func TestShadowLeavesBodiesAlone(t *testing.T) {
+	policy := inShadow()
+	policy.MaxBody = 10
+	var got string
+	var readErr error
+	a := newApp(t, core.Config{Policy: policy}, func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		got, readErr = string(body), errors.Join(err, r.Body.Close())
+	})
+	for name, test := range map[string]struct {
+		body io.Reader
+		want string
+		err  error
+		told string
+	}{
+		"whole":               {strings.NewReader("0123456789"), "0123456789", nil, "would_claim"},
+		"none":                {http.NoBody, "", nil, "would_claim"},
+		"announced too large": {strings.NewReader("0123456789-"), "0123456789-", nil, "would_refuse body_too_large"},
+		"found too large": {io.MultiReader(strings.NewReader("0123456789"), strings.NewReader(strings.Repeat("-", 5000))),
+			"0123456789" + strings.Repeat("-", 5000), nil, "would_refuse body_too_large"},
+		"breaking off": {io.MultiReader(strings.NewReader("01234"), failing{}), "01234", io.ErrUnexpectedEOF,
+			"would_refuse body_unreadable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := a.post("key "+name, "", func(r *http.Request) {
+				r.Header.Set("Idempotency-Key", strings.ReplaceAll(name, " ", "-"))
+				r.Body, r.ContentLength = io.NopCloser(test.body), -1
+				if l, ok := test.body.(interface{ Len() int }); ok {
+					r.ContentLength = int64(l.Len())
+				}
+			})
+			require.Equal(t, http.StatusOK, w.Code)
+			require.Equal(t, test.want, got)
+			require.ErrorIs(t, readErr, test.err)
+			a.requireTold(t, test.told)
+		})
+	}
+}
+
+// failing is a body that broke off.
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// faultyWatcher is a Watcher whose calls a test can hold up or break.
+type faultyWatcher struct {
+	*faultStore
+	watcher core.Watcher
+}
+
+func newFaultyWatcher(s *memstore.Store) *faultyWatcher {
+	return &faultyWatcher{faultStore: newFaultStore(s), watcher: s}
+}
+
+func (s *faultyWatcher) Sight(ctx context.Context, seen core.Sighting) (core.Seen, error) {
+	if err := s.before(ctx, "sight"); err != nil {
+		return core.Seen{}, err
+	}
+	return s.watcher.Sight(ctx, seen)
+}
+
+func TestShadowOutlivesItsStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyWatcher(memstore.New())
+		a := newApp(t, core.Config{Store: store, Policy: inShadow()}, created)
+		away := errors.New("away")
+		store.on("sight", func(context.Context) error { return away })
+		require.Equal(t, http.StatusCreated, a.post("key-1", "").Code)
+		require.ErrorIs(t, a.requireTold(t, "failed")[0].Err, away)
+
+		store.on("sight", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		start := time.Now()
+		require.Equal(t, http.StatusCreated, a.post("key-1", "").Code)
+		require.ErrorIs(t, a.requireTold(t, "failed")[0].Err, context.DeadlineExceeded)
+		require.Equal(t, 250*time.Millisecond, time.Since(start), "a watch costs no more")
+	})
+}
+
+// At its end the key is enforced, without a new module.
+//
+// CONTRACT K-1, M-3
+func TestShadowEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: inShadow()}, created)
+		time.Sleep(24*time.Hour - time.Nanosecond)
+		require.Len(t, a.module.Shadowed(), 1)
+		require.Equal(t, http.StatusCreated, a.post("", "").Code)
+		time.Sleep(time.Nanosecond)
+		require.Empty(t, a.module.Shadowed())
+		requireProblem(t, a.post("", ""), http.StatusBadRequest, core.CodeKeyMissing)
+		require.Equal(t, core.ResultCreated, a.post("key-1", "").Header().Get(core.HeaderResult))
+		require.Equal(t, core.ResultReused, a.post("key-1", "").Header().Get(core.HeaderResult))
+	})
+}
+
+// A request that began in shadow stays there: no guard claims a key that the one before has not checked.
+func TestShadowEndsBetweenGuards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyWatcher(memstore.New())
+		a := newApp(t, core.Config{Store: store, Policy: inShadow()}, created)
+		require.Equal(t, http.StatusCreated, a.post("", "", func(r *http.Request) {
+			r.Body = io.NopCloser(slowBody{24 * time.Hour})
+			r.ContentLength = -1
+		}).Code)
+		a.requireTold(t, "would_refuse key_missing")
+		require.Empty(t, a.module.Shadowed())
+	})
+}
+
+// slowBody takes its time to say that it is empty.
+type slowBody struct{ takes time.Duration }
+
+func (b slowBody) Read([]byte) (int, error) {
+	time.Sleep(b.takes)
+	return 0, io.EOF
+}
+
+func TestShadowMountedWrongly(t *testing.T) {
+	a := newApp(t, core.Config{Policy: inShadow()}, created)
+	a.handler = func(w http.ResponseWriter, r *http.Request) { // through the guards once more
+		a.handler = created
+		a.serve(w, r, alice)
+	}
+	require.Equal(t, http.StatusCreated, a.post("key-1", "").Code)
+	a.requireTold(t, "would_claim", "would_refuse misconfigured", "would_refuse misconfigured")
+
+	r := httptest.NewRequest(http.MethodPost, pattern, nil)
+	attempt, reply := a.module.Begin(r, pattern, alice) // without a key guard
+	require.Nil(t, attempt)
+	require.Nil(t, reply)
+	a.requireTold(t, "would_refuse misconfigured")
+	_, reply = a.module.Begin(r, pattern, core.Principal{})
+	require.Equal(t, http.StatusUnauthorized, reply.Status)
+}
+
+func TestShadowConfiguration(t *testing.T) {
+	now := time.Now()
+	for name, test := range map[string]struct {
+		cfg  core.Config
+		want string
+	}{
+		"past": {core.Config{Routes: core.Routes{"POST /pay": {Recovery: core.Park, ShadowUntil: now.Add(-time.Second)}}},
+			`Routes["POST /pay"]: ShadowUntil: ` + now.Add(-time.Second).Format(time.RFC3339) + " has passed"},
+		"too far": {core.Config{Policy: core.Policy{Recovery: core.Park, ShadowUntil: now.Add(core.MaxShadow + time.Hour)}},
+			"is more than 90 days ahead"},
+		"exempt": {core.Config{Routes: core.Routes{"POST /pay": {Exempt: "moves no money", ShadowUntil: now.Add(time.Hour)}}},
+			"only the key of a guarded route can be watched"},
+		"safe": {core.Config{Routes: core.Routes{"GET /pay": {ShadowUntil: now.Add(time.Hour)}}},
+			"only the key of a guarded route can be watched"},
+		"for all routes": {core.Config{Routes: core.Routes{"POST /pay": {Recovery: core.Park}},
+			Policy: core.Policy{ShadowUntil: now.Add(time.Hour)}}, "set Recovery, Roles, Exempt, Review, ShadowUntil"},
+		"no watcher": {core.Config{Store: newFaultStore(memstore.New()),
+			Policy: core.Policy{Recovery: core.Park, ShadowUntil: now.Add(time.Hour)}}, "core.Watcher"},
+		"rollback without transactions": {core.Config{
+			Policy: core.Policy{Recovery: core.Rollback, ShadowUntil: now.Add(time.Hour)}}, "X-5"},
+		"window": {core.Config{Policy: core.Policy{Recovery: core.Park, RekeyWindow: 25 * time.Hour}},
+			"RekeyWindow: 25h0m0s is not between 1s and 24h0m0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.cfg.Store == nil {
+				test.cfg.Store = memstore.New()
+			}
+			_, err := core.New(test.cfg)
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+}
+
+// CONTRACT D-2
+func TestAuditTellsOfShadow(t *testing.T) {
+	until := time.Now().Add(time.Hour)
+	var told []core.Event
+	idem, err := core.New(core.Config{
+		Store: memstore.New(),
+		Routes: core.Routes{
+			"POST /pay":    {Recovery: core.Park, ShadowUntil: until},
+			"POST /refund": {Recovery: core.Park},
+		},
+		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { told = append(told, e) }),
+	})
+	require.NoError(t, err)
+	require.NoError(t, idem.AuditRoutes([]core.MountedRoute{
+		{Method: "POST", Pattern: "/pay", Guards: money}, {Method: "POST", Pattern: "/refund", Guards: money},
+	}))
+	require.Equal(t, []core.Event{{Kind: core.EventShadowed, Method: "POST", Route: "/pay", Recovery: core.Park, Until: until}},
+		told)
+	require.ErrorContains(t, idem.AuditRoutes([]core.MountedRoute{
+		{Method: "POST", Pattern: "/pay"}, {Method: "POST", Pattern: "/refund", Guards: money},
+	}), "POST /pay: is not behind", "a route in shadow needs its guards as any other")
+
+	shadowed := idem.Shadowed()
+	require.Len(t, shadowed, 1)
+	require.Equal(t, "/pay", shadowed[0].Pattern)
+}
