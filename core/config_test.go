@@ -65,7 +65,7 @@ func TestConfigurationErrors(t *testing.T) {
 		"all exempt":               {policy(func(p P) { p.Recovery, p.Exempt = 0, "x" }), []string{"Policy.Exempt: ", "declare the routes"}},
 		"safe with recovery":       {routes("GET /pay"), []string{`Routes["GET /pay"]: Recovery: GET is a safe method`, "leave Recovery out"}},
 		"safe and exempt":          {core.Config{Store: memstore.New(), Routes: core.Routes{"HEAD /pay": {Exempt: "x"}}}, []string{"Exempt: HEAD is a safe method", "leave Exempt out"}},
-		"own recovery and a table": {ownWithTable(func(p P) { p.Recovery = core.Park }), []string{"Policy: with Routes", "set Recovery, Roles, Exempt, Review and Streaming on each route"}},
+		"own recovery and a table": {ownWithTable(func(p P) { p.Recovery = core.Park }), []string{"Policy: with Routes", "set Recovery, Roles, Exempt, Review, ShadowUntil and Streaming on each route"}},
 		"own roles and a table":    {ownWithTable(func(p P) { p.Roles = []string{"a"} }), []string{"Policy: with Routes"}},
 		"own exempt and a table":   {ownWithTable(func(p P) { p.Exempt = "x" }), []string{"Policy: with Routes"}},
 		"own stream and a table":   {ownWithTable(func(p P) { p.Streaming = true }), []string{"Policy: with Routes"}},
@@ -158,6 +158,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, []core.DeclaredRoute{{Method: "POST", Pattern: "/pay", Policy: core.Policy{
 		Recovery: core.Park, Retention: 72 * time.Hour, Tombstone: 30 * 24 * time.Hour, InvalidRetention: 6 * time.Hour,
 		Lease: 30 * time.Second, Deadline: time.Minute, Wait: 0, MaxBody: 1 << 20, MaxAnswer: 1 << 20, KeyFormat: core.AnyKey,
+		RekeyWindow: 10 * time.Minute,
 	}}}, module.Declared())
 	require.Equal(t, "Idempotency-Key", core.DefaultHeader)
 	require.Equal(t, 2*time.Second, core.DefaultRetryAfter)
@@ -172,7 +173,7 @@ func TestDeclared(t *testing.T) {
 	module, err := core.New(core.Config{Store: memstore.New(),
 		Policy: core.Policy{Retention: 24 * time.Hour, Lease: 5 * time.Second, Deadline: 6 * time.Second, Wait: time.Second,
 			Tombstone: 25 * time.Hour, InvalidRetention: time.Hour, MaxBody: 1, MaxAnswer: 2, KeyFormat: core.UUIDKey,
-			CommandHeaders: []string{"X-Account"}},
+			CommandHeaders: []string{"X-Account"}, RekeyWindow: time.Hour},
 		Routes: core.Routes{
 			"PUT /b":   {Recovery: core.Park, Retention: 48 * time.Hour, CommandHeaders: []string{}},
 			"POST /b":  {Exempt: "moves no money"},
@@ -192,7 +193,7 @@ func TestDeclared(t *testing.T) {
 
 	own := core.Policy{Recovery: core.Park, Retention: 24 * time.Hour, Lease: 5 * time.Second, Deadline: 6 * time.Second,
 		Wait: time.Second, Tombstone: 25 * time.Hour, InvalidRetention: time.Hour, MaxBody: math.MaxInt64, MaxAnswer: 2,
-		KeyFormat: core.UUIDKey, CommandHeaders: []string{"X-Account"}}
+		KeyFormat: core.UUIDKey, CommandHeaders: []string{"X-Account"}, RekeyWindow: time.Hour}
 	require.Equal(t, own, module.Declared()[3].Policy)
 	own.Retention, own.MaxBody, own.CommandHeaders = 48*time.Hour, 1, []string{}
 	require.Equal(t, own, module.Declared()[2].Policy)

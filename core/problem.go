@@ -22,7 +22,6 @@ const (
 	CodeInFlight              Code = "in_flight"               // 409: the first attempt is still running; retry
 	CodeOutcomeUnknown        Code = "outcome_unknown"         // 409: may have been applied; ask for the operation
 	CodeKeyExpired            Code = "key_expired"             // 409: done long ago; the answer is gone
-	CodeSuspectedDuplicate    Code = "suspected_duplicate"     // 409: the same command came under another key
 	CodeResponseNotReplayable Code = "response_not_replayable" // 409: done, but the answer was too large to keep
 	CodeRouteUndeclared       Code = "route_undeclared"        // 500: the route is not in the table
 	CodeStoreUnavailable      Code = "store_unavailable"       // 503: nothing was run; retry
@@ -32,6 +31,7 @@ const (
 	CodeBodyUnreadable     Code = "body_unreadable"     // 400: the request body broke off
 	CodeNotFound           Code = "operation_not_found" // 404: no such operation of this principal
 	CodeNotSettleable      Code = "not_settleable"      // 409: only unknown operations can be settled, once
+	CodeSuspectedDuplicate Code = "suspected_duplicate" // 409: the same command has come under another key; see Rekey
 	CodeAnswerTooLarge     Code = "answer_too_large"    // 500: rolled back, the answer was above the cap
 	CodeStepsChanged       Code = "steps_changed"       // 500: a Resume handler took other steps than before
 	CodeTransactionAborted Code = "transaction_aborted" // 500: rolled back, a statement of the handler had failed
@@ -77,7 +77,6 @@ var problemKinds = map[Code]struct {
 	CodeInFlight:              {http.StatusConflict, "First request still running"},
 	CodeOutcomeUnknown:        {http.StatusConflict, "Outcome unknown"},
 	CodeKeyExpired:            {http.StatusConflict, "Idempotency key expired"},
-	CodeSuspectedDuplicate:    {http.StatusConflict, "Suspected duplicate"},
 	CodeResponseNotReplayable: {http.StatusConflict, "Answer cannot be replayed"},
 	CodeRouteUndeclared:       {http.StatusInternalServerError, "Route not declared"},
 	CodeStoreUnavailable:      {http.StatusServiceUnavailable, "Idempotency store unavailable"},
@@ -86,6 +85,7 @@ var problemKinds = map[Code]struct {
 	CodeBodyUnreadable:        {http.StatusBadRequest, "Request body unreadable"},
 	CodeNotFound:              {http.StatusNotFound, "No such operation"},
 	CodeNotSettleable:         {http.StatusConflict, "Operation cannot be settled"},
+	CodeSuspectedDuplicate:    {http.StatusConflict, "Suspected duplicate"},
 	CodeAnswerTooLarge:        {http.StatusInternalServerError, "Answer too large"},
 	CodeStepsChanged:          {http.StatusInternalServerError, "Steps changed"},
 	CodeTransactionAborted:    {http.StatusInternalServerError, "Transaction aborted"},
