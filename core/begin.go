@@ -122,7 +122,7 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed Clai
 	}
 	switch rec.State() {
 	case Completed:
-		if review := adm.route.Review; review != nil && review(ctx, adm.principal, rec) != nil {
+		if !adm.route.reviewed(ctx, adm.principal, rec) {
 			return NewProblem(CodeForbidden, "the caller may not see the answer to this command (any more)")
 		}
 		if rec.Answer.Partial {

@@ -207,13 +207,18 @@ func (m *Module) recorded(c *Capture, r *Reply) Answer {
 		}
 		return a
 	}
-	a.Body, a.Header = r.Body, r.Header
-	for name := range r.Header {
+	a.Body, a.Header = r.Body, m.recordedHeader(r.Header)
+	return a
+}
+
+// recordedHeader returns what of h is recorded.
+func (m *Module) recordedHeader(h http.Header) http.Header {
+	for name := range h {
 		if !m.replays[name] { // seldom: then the answer needs headers of its own
-			a.Header = maps.Clone(r.Header)
-			maps.DeleteFunc(a.Header, func(name string, _ []string) bool { return !m.replays[name] })
+			h = maps.Clone(h)
+			maps.DeleteFunc(h, func(name string, _ []string) bool { return !m.replays[name] })
 			break
 		}
 	}
-	return a
+	return h
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -19,7 +21,8 @@ type Decision struct {
 	// a repeat runs the command again. Not applied must rest on the provider refusing, or deduplicating, the derived
 	// key from now on: a charge that is only late would otherwise be made twice.
 	Applied bool
-	// Answer is required when Applied: a status of 200 to 499, headers, and a body.
+	// Answer is required when Applied: a status of 200 to 499, headers, of which those are kept that are recorded of
+	// any answer (R-3), and a body.
 	Answer *Answer
 	Who    string // who decides; required, kept for good
 	Why    string // the reason; required, kept for good
@@ -47,16 +50,20 @@ func (m *Module) Settle(ctx context.Context, id ID, d Decision) (Record, error) 
 	case !d.Applied && d.Answer != nil:
 		return Record{}, errors.New("idem: Settle: an operation that was not applied has no Answer; leave it out")
 	}
-	rec, err := m.cfg.Store.Find(ctx, id)
+	storeCtx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
+	defer cancel()
+	rec, err := m.cfg.Store.Find(storeCtx, id)
 	if err != nil {
 		return Record{}, err
 	}
 	s.Fence = rec.Fence
 	if d.Applied {
+		answer := *d.Answer
+		answer.Header = m.recordedHeader(answer.Header)
 		kept := m.policyOf(rec)
-		s.Answer = &Completion{Answer: *d.Answer, Retention: kept.Retention, Tombstone: kept.Tombstone}
+		s.Answer = &Completion{Answer: answer, Retention: kept.Retention, Tombstone: kept.Tombstone}
 	}
-	settled, err := m.cfg.Store.Settle(ctx, s)
+	settled, err := m.cfg.Store.Settle(storeCtx, s)
 	if err == nil {
 		m.observe(ctx, Event{Kind: EventSettled, Operation: id, Method: rec.Method, Route: rec.Route,
 			Recovery: rec.Recovery, Fence: settled.Fence, Status: settled.Answer.Status})
@@ -159,7 +166,8 @@ func (m *Module) isOperator(p Principal) bool {
 }
 
 // ServeOperation answers what is known of the operation with the given id: running, completed with its answer,
-// unknown or expired (M-7). Only its own principal and operators get it; to others it does not exist.
+// unknown or expired (M-7). Operators get it, and its own principal as long as a repeat would: with a role of its route,
+// and with the consent of Policy.Review (O-3), else 403. To others it does not exist.
 func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply {
 	if !p.Valid() {
 		return m.refuse(r, NewProblem(CodeUnauthenticated, "operations need an authenticated caller"))
@@ -177,6 +185,9 @@ func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply 
 	}
 	if err != nil {
 		return m.refuse(r, m.problemOf(err))
+	}
+	if policy := m.policyOf(rec); !m.isOperator(p) && (!p.HasAnyRole(policy.Roles...) || !policy.reviewed(ctx, p, rec)) {
+		return m.refuse(r, NewProblem(CodeForbidden, "the caller may not see this operation (any more)"))
 	}
 	return jsonReply(viewOf(rec))
 }
@@ -205,7 +216,8 @@ func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 	}
 	limit := 100
 	if s := query.Get("limit"); s != "" {
-		if n, err := fmt.Sscanf(s, "%d", &limit); n != 1 || err != nil || limit < 1 || limit > 500 {
+		var err error
+		if limit, err = strconv.Atoi(s); err != nil || limit < 1 || limit > 500 {
 			problem = NewProblem(CodeBadRequest, "limit: want a number from 1 to 500")
 		}
 	}
@@ -251,11 +263,14 @@ func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	if err != nil {
 		return m.refuse(r, NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was settled"))
 	}
-	decision, problem := parseSettlement(body, parsed)
+	decision, problem := m.parseSettlement(body, parsed)
 	if problem != nil {
 		return m.refuse(r, problem)
 	}
 	decision.Who = p.Issuer + " " + p.Subject
+	if p.Tenant != "" {
+		decision.Who = p.Issuer + " " + p.Tenant + " " + p.Subject
+	}
 	settled, err := m.Settle(r.Context(), parsed, decision)
 	if err != nil {
 		// The command itself has done nothing: what is too early now may be repeated later, with the same key.
@@ -265,10 +280,11 @@ func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	return jsonReply(viewOf(settled))
 }
 
-func parseSettlement(body []byte, id ID) (Decision, *Problem) {
+// parseSettlement is strict: a settlement is final, and a misspelt member is no reason for the wrong one.
+func (m *Module) parseSettlement(body []byte, id ID) (Decision, *Problem) {
 	var req settleRequest
-	if err := json.Unmarshal(body, &req); err != nil {
-		return Decision{}, NewProblem(CodeBadRequest, "want a JSON object with outcome and reason")
+	if err := unmarshalStrict(body, &req); err != nil {
+		return Decision{}, NewProblem(CodeBadRequest, "want a JSON object with outcome, reason and, if you like, answer")
 	}
 	d := Decision{Applied: req.Outcome == "applied", Why: req.Reason}
 	hasAnswer := len(req.Answer) > 0 && string(req.Answer) != "null"
@@ -284,22 +300,22 @@ func parseSettlement(body []byte, id ID) (Decision, *Problem) {
 	case !hasAnswer:
 		req.Answer = json.RawMessage(`{"operation":"` + id.String() + `","status":"settled"}`)
 	}
+	d.Answer = &Answer{Status: http.StatusCreated, Header: http.Header{"Content-Type": {"application/json"}}, Body: req.Answer}
+	if !isExplicitAnswer(req.Answer) {
+		return d, nil
+	}
 	var explicit struct {
-		Status *int              `json:"status"`
+		Status int               `json:"status"`
 		Header map[string]string `json:"headers"`
 		Body   json.RawMessage   `json:"body"`
 	}
-	d.Answer = &Answer{Status: http.StatusCreated, Header: http.Header{"Content-Type": {"application/json"}}, Body: req.Answer}
-	if json.Unmarshal(req.Answer, &explicit) != nil || explicit.Status == nil {
-		return d, nil // not of the explicit form: a body
+	if json.Unmarshal(req.Answer, &explicit) != nil || explicit.Status < 200 || explicit.Status > 499 {
+		return d, NewProblem(CodeBadRequest, "answer: want a status of 200 to 499, headers with one string each, and a body")
 	}
-	if *explicit.Status < 200 || *explicit.Status > 499 {
-		return d, NewProblem(CodeBadRequest, "answer.status: want 200 to 499")
-	}
-	d.Answer.Status, d.Answer.Body = *explicit.Status, explicit.Body
+	d.Answer.Status, d.Answer.Body = explicit.Status, explicit.Body
 	for name, value := range explicit.Header {
 		name = http.CanonicalHeaderKey(name)
-		if !replayable[name] || strings.ContainsAny(value, "\r\n") {
+		if !m.replays[name] || strings.ContainsAny(value, "\r\n") {
 			return d, NewProblem(CodeBadRequest, "answer.headers: only headers that are recorded may be given")
 		}
 		d.Answer.Header.Set(name, value)
@@ -310,6 +326,34 @@ func parseSettlement(body []byte, id ID) (Decision, *Problem) {
 		d.Answer.Body = []byte(text)
 	}
 	return d, nil
+}
+
+// isExplicitAnswer tells {"status": a number, "headers": ..., "body": ...} from a JSON value that is the body itself.
+func isExplicitAnswer(answer []byte) bool {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(answer, &members) != nil {
+		return false
+	}
+	for name := range members {
+		if name != "status" && name != "headers" && name != "body" {
+			return false
+		}
+	}
+	status := string(members["status"])
+	return status != "" && strings.Contains("-0123456789", status[:1])
+}
+
+// unmarshalStrict takes nothing but the members of v.
+func unmarshalStrict(data []byte, v any) error {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(v); err != nil {
+		return err
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return errors.New("idem: more than one JSON value")
+	}
+	return nil
 }
 
 // problemOf turns an error of the store or of Settle into a problem.
