@@ -56,11 +56,11 @@ func (r *replicated) abandon() {
 // waiting returns the backend whose COMMIT waits for the standby.
 func (r *replicated) waiting() (pid int) {
 	r.t.Helper()
-	require.Eventually(r.t, func() bool {
+	eventually(r.t, "a COMMIT waits", func() bool {
 		require.NoError(r.t, r.admin.Raw("SELECT COALESCE(max(pid), 0) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "+
 			"query = 'COMMIT'").Scan(&pid).Error)
 		return pid != 0
-	}, 10*time.Second, 5*time.Millisecond, "no COMMIT waits")
+	})
 	return pid
 }
 
@@ -102,8 +102,9 @@ func (r *replicated) requireOnce(store *gormstore.Store, c core.Claim) {
 // requireVisible waits until a repeat finds the answer. It never gets the key before.
 func (r *replicated) requireVisible(store *gormstore.Store, c core.Claim) {
 	r.t.Helper()
-	require.Eventually(r.t, func() bool { return requireNotWon(r.t, store, c).Record.State() == core.Completed },
-		10*time.Second, 5*time.Millisecond)
+	eventually(r.t, "the answer is visible", func() bool {
+		return requireNotWon(r.t, store, c).Record.State() == core.Completed
+	})
 }
 
 // CONTRACT X-4, F-2

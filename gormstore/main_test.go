@@ -226,3 +226,11 @@ func requireNothing(t *testing.T, store *gormstore.Store, c core.Claim) {
 	_, err := store.Find(t.Context(), c.ID)
 	require.ErrorIs(t, err, core.ErrNotFound)
 }
+
+// eventually waits until something holds that the test cannot be told of.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		require.True(t, time.Now().Before(end), "not yet: %s", what)
+	}
+}

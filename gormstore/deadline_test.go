@@ -1,0 +1,128 @@
+package gormstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// slow is a statement that takes longer than any test.
+func slow(db *gorm.DB) string {
+	if db.Name() == "sqlite" {
+		return "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c"
+	}
+	return "SELECT pg_sleep(300)"
+}
+
+// The deadline ends a statement whatever context the handler gave it, and rolls back.
+//
+// CONTRACT X-1
+func TestDeadlineEndsStatements(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		store := newStore(t, db)
+		own := func(ctx context.Context) context.Context {
+			ctx, cancel := context.WithTimeout(ctx, time.Hour)
+			t.Cleanup(cancel)
+			return ctx
+		}
+		for name, derive := range map[string]func(context.Context) context.Context{
+			"the attempt's context":           func(ctx context.Context) context.Context { return ctx },
+			"one derived from it":             own,
+			"one without its cancellation":    context.WithoutCancel,
+			"context.Background()":            func(context.Context) context.Context { return context.Background() },
+			"one with a timeout of its own":   func(context.Context) context.Context { return own(context.Background()) },
+			"the attempt's, in a transaction": nil,
+		} {
+			t.Run(name, func(t *testing.T) {
+				c := command(core.Rollback)
+				tx, _ := begin(t, store, c)
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				ended := make(chan error, 1)
+				context.AfterFunc(ctx, func() { ended <- tx.Rollback() }) // as core does at the deadline
+				ctx = tx.Bind(ctx)
+				require.NoError(t, addEffect(ctx))
+
+				begun := time.Now()
+				var err error
+				if derive == nil {
+					err = gormstore.Tx(ctx).Transaction(func(inner *gorm.DB) error { return inner.Exec(slow(db)).Error })
+				} else {
+					err = gormstore.Tx(ctx).WithContext(derive(ctx)).Exec(slow(db)).Error
+				}
+				require.Error(t, err)
+				<-ended
+				require.Less(t, time.Since(begun), 10*time.Second)
+				require.ErrorContains(t, tx.Commit(t.Context(), paid(), false), "the attempt is over")
+				requireFree(t, store, c, 5*time.Second)
+				require.Zero(t, countEffects(t, db))
+			})
+		}
+
+		t.Run("a shorter timeout of the handler's holds", func(t *testing.T) {
+			_, ctx := begin(t, store, command(core.Rollback))
+			short, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+			defer cancel()
+			begun := time.Now()
+			require.Error(t, gormstore.Tx(ctx).WithContext(short).Exec(slow(db)).Error)
+			require.Less(t, time.Since(begun), deadline/2)
+		})
+	})
+}
+
+// A process that is frozen in the middle of a handler can roll nothing back.
+//
+// CONTRACT
+func TestServerEndsFrozenAttempts(t *testing.T) {
+	db := openPostgres(t, pgtest.URL(t), 4)
+	migrate(t, db)
+	store := newStore(t, db)
+	c := command(core.Rollback)
+	c.Deadline = time.Second
+	tx, ctx := begin(t, store, c)
+	require.NoError(t, addEffect(ctx))
+	requireFree(t, store, c, 10*time.Second)
+
+	err := tx.Commit(t.Context(), paid(), false) // it wakes
+	require.Error(t, err)
+	require.NotErrorIs(t, err, core.ErrUnconfirmed)
+	require.Zero(t, countEffects(t, db))
+}
+
+// The server looks after the client of a statement that is running: without that, the key would be taken until the
+// statement ends.
+//
+// CONTRACT X-0
+func TestServerEndsAttemptsOfKilledClients(t *testing.T) {
+	url := pgtest.URL(t)
+	db := openPostgres(t, url, 4)
+	migrate(t, db)
+	p := newProxy(t, url)
+	p.set(dropCancels)
+	victim := newStore(t, openPostgres(t, p.url, 4))
+	c := command(core.Rollback)
+	tx, ctx := begin(t, victim, c)
+	require.NoError(t, addEffect(ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- gormstore.Tx(ctx).Exec(slow(db)).Error }()
+	eventually(t, "the statement runs", func() bool {
+		var running int
+		require.NoError(t, db.Raw("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "+
+			"wait_event = 'PgSleep'").Scan(&running).Error)
+		return running == 1
+	})
+
+	p.cut()
+	require.Error(t, <-ended)
+	requireFree(t, newStore(t, db), c, 5*time.Second)
+	require.ErrorIs(t, tx.Commit(t.Context(), paid(), false), core.ErrRetryable)
+	require.Zero(t, countEffects(t, db))
+}

@@ -1,0 +1,81 @@
+package gormstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+)
+
+// endless inserts rows until somebody stops it.
+const endless = "INSERT INTO effects (name) WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT 'x' FROM c"
+
+// SQLite ends the whole transaction where a write is interrupted. Without a look at that, what the handler writes next
+// would be committed at once and on its own.
+//
+// CONTRACT X-0
+func TestSQLiteEndsTransactions(t *testing.T) {
+	db := freshSQLite(t)(t)
+	store := newStore(t, db)
+
+	interrupted := map[string]func(ctx context.Context) error{
+		"by Exec": func(ctx context.Context) error { return gormstore.Tx(ctx).Exec(endless).Error },
+		"by Scan": func(ctx context.Context) error {
+			var ids []int
+			return gormstore.Tx(ctx).Raw(endless + " RETURNING id").Scan(&ids).Error
+		},
+		"by Query": func(ctx context.Context) error {
+			handle, _ := gormstore.SQLTx(ctx)
+			rows, err := handle.QueryContext(ctx, endless+" RETURNING id")
+			if err != nil {
+				return err
+			}
+			defer func() { _ = rows.Close() }()
+			rows.Next()
+			return rows.Err()
+		},
+		"by QueryRow": func(ctx context.Context) error {
+			handle, _ := gormstore.SQLTx(ctx)
+			var id int
+			return handle.QueryRowContext(ctx, endless+" RETURNING id").Scan(&id)
+		},
+	}
+	for name, write := range interrupted {
+		for _, goesOn := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) {
+				c := command(core.Rollback)
+				tx, ctx := begin(t, store, c)
+				require.NoError(t, addEffect(ctx))
+				short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+				defer cancel()
+				require.Error(t, write(short))
+				if goesOn {
+					require.ErrorContains(t, addEffect(ctx), "an earlier statement has ended the transaction")
+					var row effect
+					require.Error(t, gormstore.Tx(ctx).First(&row).Error)
+				}
+				require.Zero(t, countEffects(t, db))
+				require.ErrorIs(t, tx.Commit(t.Context(), refused(), goesOn), core.ErrAborted)
+				requireNothing(t, store, c)
+				requireFree(t, store, c, 5*time.Second)
+				require.Zero(t, countEffects(t, db))
+			})
+		}
+	}
+
+	t.Run("a query that is interrupted does no harm", func(t *testing.T) {
+		c := command(core.Rollback)
+		tx, ctx := begin(t, store, c)
+		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		defer cancel()
+		require.Error(t, gormstore.Tx(short).Exec(slow(db)).Error)
+		require.NoError(t, addEffect(ctx))
+		require.NoError(t, tx.Commit(t.Context(), paid(), false))
+		requireCompleted(t, store, c, paid())
+		require.Equal(t, 1, countEffects(t, db))
+	})
+}
