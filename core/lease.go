@@ -16,12 +16,12 @@ var ErrLeaseLost = errors.New("idem: the attempt lost its lease")
 type lease struct {
 	attempt *Attempt
 	length  time.Duration
-	beating sync.Mutex // held while a renewal is under way
 
 	mu        sync.Mutex
 	confirmed time.Time // when the last confirmed renewal was sent
 	timer     *time.Timer
 	stopped   bool
+	beating   chan struct{} // closed when the last renewal has ended; nil before the first
 }
 
 func (l *lease) start(a *Attempt, claimedAt time.Time) {
@@ -43,11 +43,11 @@ func (l *lease) stop() {
 
 func (l *lease) beat() {
 	a := l.attempt
-	l.beating.Lock()
-	defer l.beating.Unlock()
-	if a.ctx.Err() != nil || l.isStopped() {
-		return // never renewed after the deadline
+	ended, ok := l.begin()
+	if !ok {
+		return
 	}
+	defer close(ended)
 	sent := time.Now()
 	left := l.confirmed.Add(l.length * 2 / 3).Sub(sent)
 	if left <= 0 {
@@ -81,17 +81,26 @@ func (l *lease) beat() {
 	l.timer.Reset(next)
 }
 
-func (l *lease) isStopped() bool {
+// begin is false where the lease is not renewed any more: it is stopped, or the deadline has passed.
+func (l *lease) begin() (chan struct{}, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.stopped
+	if l.stopped || l.attempt.ctx.Err() != nil {
+		return nil, false
+	}
+	l.beating = make(chan struct{})
+	return l.beating, true
 }
 
 // yield gives the lease back, after a renewal that is under way: it would take the lease again.
 func (l *lease) yield() error {
 	l.stop()
-	l.beating.Lock()
-	defer l.beating.Unlock()
+	l.mu.Lock()
+	beating := l.beating
+	l.mu.Unlock()
+	if beating != nil {
+		<-beating
+	}
 	a := l.attempt
 	return a.confirm(func(ctx context.Context) error { return a.m.cfg.Store.Renew(ctx, a.ticket, 0) })
 }

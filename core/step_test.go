@@ -1,0 +1,865 @@
+package core_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+var errProvider = errors.New("the provider does not answer")
+
+// flow is the body of a Resume handler: what it answers, or why it failed.
+type flow func(ctx context.Context) (status int, err error)
+
+// newFlowApp mounts a flow on POST /v1/payments. An error is a 500 with its text.
+func newFlowApp(t *testing.T, store core.Store, f flow) *app {
+	t.Helper()
+	return newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume}}, f.ServeHTTP)
+}
+
+func (f flow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	status, err := f(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.WriteHeader(status)
+}
+
+// charger is a provider that deduplicates by key.
+type charger struct {
+	mu    sync.Mutex
+	keys  []string // of all calls
+	moved map[string]int
+	fail  error // after the money has moved
+}
+
+func (c *charger) charge(ctx context.Context) (int, error) {
+	key, ok := core.StepKey(ctx)
+	if !ok {
+		return 0, errors.New("no step key")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.moved == nil {
+		c.moved = map[string]int{}
+	}
+	c.keys = append(c.keys, key.UUID())
+	if _, done := c.moved[key.UUID()]; !done {
+		c.moved[key.UUID()] = len(c.moved) + 1
+	}
+	return c.moved[key.UUID()], c.fail
+}
+
+func (c *charger) calls() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.keys)
+}
+
+// requireOneCharge checks that the provider was called so often with one key.
+func (c *charger) requireOneCharge(t *testing.T, calls int) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	require.Len(t, c.keys, calls)
+	require.Len(t, c.moved, 1, "one key in all attempts: %v", c.keys)
+}
+
+// Steps makes faultStore a core.Stepper.
+func (s *faultStore) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+	if err := s.before(ctx, "steps"); err != nil {
+		return nil, err
+	}
+	return s.Store.(core.Stepper).Steps(ctx, id)
+}
+
+func (s *faultStore) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
+	if err := s.before(ctx, "start"); err != nil {
+		return core.StepRecord{}, err
+	}
+	started, err := s.Store.(core.Stepper).StartStep(ctx, t, step)
+	return started, s.after(ctx, "start", err)
+}
+
+func (s *faultStore) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
+	if err := s.before(ctx, "finish"); err != nil {
+		return err
+	}
+	return s.after(ctx, "finish", s.Store.(core.Stepper).FinishStep(ctx, t, step))
+}
+
+// take takes steps of the given names in turn, counts what runs, and fails in the step named fail.
+type take struct {
+	fail string
+	ran  []string
+}
+
+func (s *take) steps(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		err := core.StepDo(ctx, name, func(context.Context) error {
+			s.ran = append(s.ran, name)
+			if name == s.fail {
+				return errProvider
+			}
+			return nil
+		}, core.Dedup(time.Hour))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CONTRACT X-3
+func TestStepNames(t *testing.T) {
+	var s take
+	var errs []error
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+		errs = []error{s.steps(ctx, ""), s.steps(ctx, "charge"), s.steps(ctx, "charge")}
+		return http.StatusCreated, nil
+	})
+	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+	require.ErrorContains(t, errs[0], "a step needs a name")
+	require.NoError(t, errs[1])
+	require.ErrorContains(t, errs[2], `two steps are called "charge"`)
+	require.Equal(t, []string{"charge"}, s.ran, "an error before anything runs")
+}
+
+// CONTRACT X-3
+func TestStepsFollowEachOther(t *testing.T) {
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+		return http.StatusCreated, core.StepDo(ctx, "outer", func(inner context.Context) error {
+			for _, ctx := range []context.Context{ctx, inner} {
+				err := make(chan error)
+				go func() {
+					err <- core.StepDo(ctx, "inner", func(context.Context) error { return errors.New("it ran") })
+				}()
+				require.ErrorContains(t, <-err, `step "inner" begins while another step is under way`)
+			}
+			return nil
+		})
+	})
+	w := a.post("k-1", `{}`)
+	require.Equal(t, http.StatusCreated, w.Code, w.Body)
+}
+
+// CONTRACT X-3
+func TestStepResultsThatCannotBeRecorded(t *testing.T) {
+	results := map[string]struct {
+		value any
+		says  string
+	}{
+		"no JSON":       {math.NaN(), "cannot be recorded"},
+		"above the cap": {strings.Repeat("x", core.MaxStepResult-1), "65537 bytes of JSON, 65536 are allowed"},
+	}
+	for name, result := range results {
+		t.Run(name, func(t *testing.T) {
+			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+				_, err := core.Step(ctx, "charge", func(context.Context) (any, error) { return result.value, nil })
+				require.ErrorContains(t, err, `step "charge"`)
+				require.ErrorContains(t, err, result.says)
+				return http.StatusConflict, nil
+			})
+			require.Equal(t, http.StatusConflict, a.post("k-1", `{}`).Code)
+			require.Contains(t, a.kinds(), core.EventYielded, "the step is unfinished: its 4xx is not recorded")
+		})
+	}
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+		_, err := core.Step(ctx, "charge", func(context.Context) (string, error) {
+			return strings.Repeat("x", core.MaxStepResult-2), nil
+		})
+		return http.StatusCreated, err
+	})
+	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "the largest result")
+}
+
+// A result that a later attempt would get changed is seen changed in the first.
+//
+// CONTRACT X-3
+func TestStepResultGoesThroughJSON(t *testing.T) {
+	type charge struct {
+		ID     string
+		status string
+	}
+	var got []charge
+	fail := true
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+		c, err := core.Step(ctx, "charge", func(context.Context) (charge, error) {
+			return charge{ID: "ch_1", status: "paid"}, nil
+		})
+		got = append(got, c)
+		if err == nil && fail {
+			err = errProvider
+		}
+		return http.StatusCreated, err
+	})
+	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+	fail = false
+	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+	require.Equal(t, []charge{{ID: "ch_1"}, {ID: "ch_1"}}, got)
+}
+
+// unreadable can be written as JSON but not read.
+type unreadable struct{}
+
+func (*unreadable) UnmarshalJSON([]byte) error { return errors.New("unreadable") }
+
+var _ json.Unmarshaler = (*unreadable)(nil)
+
+// A release that has changed a result's type must not take a finished step for one that failed for good.
+//
+// CONTRACT X-3
+func TestStepResultOfAnotherType(t *testing.T) {
+	calls, readable := 0, false
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+		var err error
+		if readable {
+			_, err = core.Step(ctx, "charge", func(context.Context) (struct{}, error) { calls++; return struct{}{}, nil })
+		} else {
+			_, err = core.Step(ctx, "charge", func(context.Context) (unreadable, error) { calls++; return unreadable{}, nil })
+			require.ErrorContains(t, err, `step "charge": its recorded result is no *core_test.unreadable`)
+			return http.StatusUnprocessableEntity, nil
+		}
+		return http.StatusCreated, err
+	})
+	for range 2 {
+		require.Equal(t, http.StatusUnprocessableEntity, a.post("k-1", `{}`).Code)
+	}
+	readable = true
+	require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+	require.Equal(t, 1, calls, "it was finished by the first attempt")
+}
+
+// CONTRACT X-3
+func TestChangedStepsAreRefused(t *testing.T) {
+	before := []string{"reserve", "charge", "book"}
+	changes := map[string][]string{
+		"fewer":     {"reserve"},
+		"left out":  {"reserve", "book"},
+		"none":      {},
+		"more":      {"reserve", "check", "charge", "book"},
+		"reordered": {"charge", "reserve", "book"},
+		"renamed":   {"reserve", "pay", "book"},
+	}
+	for name, changed := range changes {
+		for _, swallows := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				s := take{fail: "book"}
+				names := before
+				a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+					err := s.steps(ctx, names...)
+					if swallows && errors.Is(err, core.ErrStepsChanged) {
+						err = nil
+					}
+					return http.StatusCreated, err
+				})
+				require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+				require.Equal(t, before, s.ran)
+
+				names, s.fail = changed, ""
+				for range 2 {
+					w := a.post("k-1", `{}`)
+					requireProblem(t, w, http.StatusInternalServerError, core.CodeStepsChanged)
+					require.Empty(t, w.Header().Get("Idempotency-Result"))
+				}
+				require.Equal(t, before, s.ran, "no step that is not in its place runs")
+
+				names = before
+				require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "the old steps again go on")
+				require.Equal(t, []string{"reserve", "charge", "book", "book"}, s.ran)
+			})
+		}
+	}
+}
+
+// An attempt that fails before it has come as far as the one before has not changed its steps; and one that comes
+// further has neither.
+//
+// CONTRACT X-3
+func TestAttemptsOfDifferentLength(t *testing.T) {
+	var s take
+	stop := 3
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+		if err := s.steps(ctx, []string{"1", "2", "3", "4"}[:stop]...); err != nil {
+			return 0, err
+		}
+		if stop < 4 {
+			return 0, errProvider
+		}
+		return http.StatusCreated, nil
+	})
+	for _, stop = range []int{3, 1, 0} {
+		w := a.post("k-1", `{}`)
+		require.Equal(t, http.StatusInternalServerError, w.Code)
+		require.Contains(t, w.Body.String(), errProvider.Error())
+	}
+	stop = 4
+	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+	require.Equal(t, []string{"1", "2", "3", "4"}, s.ran)
+}
+
+// Of a database step that failed nothing is recorded. If the handler goes on without it, the places of the steps
+// behind it stay theirs.
+//
+// CONTRACT X-3
+func TestStepsAfterOneThatLeftNoRecord(t *testing.T) {
+	var s take
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+		var none struct{}
+		err := core.RunDatabaseStep(ctx, "optional", &none,
+			func(context.Context, core.Store, core.Ticket, core.StepRecord) ([]byte, error) {
+				return nil, errProvider
+			})
+		require.ErrorIs(t, err, errProvider)
+		return http.StatusCreated, s.steps(ctx, "charge", "book")
+	})
+	s.fail = "book"
+	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+	s.fail = ""
+	w := a.post("k-1", `{}`)
+	require.Equal(t, http.StatusCreated, w.Code, w.Body)
+	require.Equal(t, []string{"charge", "book", "book"}, s.ran)
+}
+
+// CONTRACT X-3
+func TestUnfinishedStepIsCalledAgain(t *testing.T) {
+	faults := map[string]func(p *charger) flow{
+		"an error": func(p *charger) flow {
+			return func(ctx context.Context) (int, error) { return charge(ctx, p, core.Dedup(time.Hour)) }
+		},
+		"a panic": func(p *charger) flow {
+			return func(ctx context.Context) (int, error) {
+				_, err := core.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+					n, err := p.charge(ctx)
+					if err != nil {
+						panic(err)
+					}
+					return n, nil
+				}, core.Dedup(time.Hour))
+				return http.StatusCreated, err
+			}
+		},
+		"a timeout after having charged": func(p *charger) flow {
+			return func(ctx context.Context) (int, error) {
+				_, err := core.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+					n, err := p.charge(ctx)
+					if err != nil {
+						<-ctx.Done() // until the attempt's deadline
+						return 0, context.Cause(ctx)
+					}
+					return n, nil
+				}, core.Dedup(time.Hour))
+				return http.StatusCreated, err
+			}
+		},
+	}
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &charger{fail: errProvider}
+				a := newFlowApp(t, nil, fault(p))
+				func() {
+					defer func() { _ = recover() }() // as the server does
+					require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+				}()
+				require.Contains(t, a.kinds(), core.EventYielded)
+				p.fail = nil
+				require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "at once, without waiting for the lease")
+				require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+				p.requireOneCharge(t, 2)
+			})
+		})
+	}
+}
+
+// charge is a handler of one provider step.
+func charge(ctx context.Context, p *charger, opts ...core.StepOption) (int, error) {
+	_, err := core.Step(ctx, "charge", p.charge, opts...)
+	return http.StatusCreated, err
+}
+
+// CONTRACT X-3, M-4, X-7
+func TestWithoutDedupTheOperationIsParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &charger{fail: errProvider}
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			status, err := charge(ctx, p)
+			if errors.Is(err, core.ErrStepUnknown) {
+				require.ErrorIs(t, core.StepDo(ctx, "book", func(context.Context) error { return nil }), core.ErrStepUnknown,
+					"no step after it")
+				return http.StatusAccepted, nil // it counts for nothing that the handler is content
+			}
+			return status, err
+		})
+		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+		for range 2 {
+			w := a.post("k-1", `{}`)
+			requireProblem(t, w, http.StatusConflict, core.CodeOutcomeUnknown)
+			require.Contains(t, w.Body.String(), `"safe_new_key":false`)
+			require.Empty(t, w.Header().Get("Retry-After"))
+		}
+		p.requireOneCharge(t, 1)
+
+		time.Sleep(core.DefaultDeadline)
+		_, err := a.module.Settle(t.Context(), core.RecordID(alice, "k-1"), core.Decision{
+			Applied: true, Who: "op", Why: "seen at the provider", Answer: &core.Answer{Status: http.StatusCreated},
+		})
+		require.NoError(t, err)
+		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		p.requireOneCharge(t, 1)
+	})
+}
+
+// The window is the store's to measure: every instance of the app may be wrong about the time.
+//
+// CONTRACT X-3, T-1
+func TestDedupWindowGoesByTheStoresClock(t *testing.T) {
+	for name, off := range map[string]time.Duration{
+		"right": 0, "10 minutes behind": 10 * time.Minute, "10 minutes ahead": -10 * time.Minute,
+	} {
+		t.Run("the app's clock is "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(off) }))
+				p := &charger{fail: errProvider}
+				a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
+					return charge(ctx, p, core.Dedup(5*time.Minute))
+				})
+				for range 3 { // at 0, 2 and 4 minutes after the first start, which later ones do not move
+					require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+					time.Sleep(2 * time.Minute)
+				}
+				p.requireOneCharge(t, 3)
+				p.fail = nil
+				requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+				p.requireOneCharge(t, 3)
+			})
+		})
+	}
+}
+
+// CONTRACT X-3
+func TestStoreIsLostBetweenTheProvidersAnswerAndItsRecord(t *testing.T) {
+	for name, landed := range map[string]string{"before it has landed": "finish", "after": "after finish"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaultStore(memstore.New())
+				p := &charger{}
+				a := newFlowApp(t, store, func(ctx context.Context) (int, error) { return charge(ctx, p, core.Dedup(time.Hour)) })
+				tries := 0
+				store.on(landed, func(context.Context) error { tries++; return errAway })
+				require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+				require.Greater(t, tries, 3, "a charge is worth more than one try")
+
+				store.on(landed, nil)
+				require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+				p.requireOneCharge(t, map[string]int{"finish": 2, "after finish": 1}[landed])
+			})
+		})
+	}
+	t.Run("for a moment", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			store := newFaultStore(memstore.New())
+			p := &charger{}
+			a := newFlowApp(t, store, func(ctx context.Context) (int, error) { return charge(ctx, p) })
+			tries := 0
+			store.on("finish", func(context.Context) error {
+				if tries++; tries < 4 {
+					return errAway
+				}
+				return nil
+			})
+			require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+			p.requireOneCharge(t, 1)
+		})
+	})
+}
+
+// CONTRACT X-3
+func TestNoCallWithoutItsStartRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		p := &charger{}
+		a := newFlowApp(t, store, func(ctx context.Context) (int, error) { return charge(ctx, p) })
+		store.on("start", func(context.Context) error { return errAway })
+		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+		require.Zero(t, p.calls())
+
+		// The lease is lost while the store takes its time: the start lands, but nobody calls any more.
+		begun, landed := time.Now(), false
+		a.handler = flow(func(ctx context.Context) (int, error) {
+			time.Sleep(core.DefaultLease / 2)
+			return charge(ctx, p)
+		}).ServeHTTP
+		store.on("renew", func(context.Context) error { return errAway })
+		store.on("start", func(context.Context) error {
+			if time.Since(begun) < core.DefaultLease*2/3+time.Second {
+				return errAway
+			}
+			landed = true
+			return nil
+		})
+		require.Equal(t, http.StatusInternalServerError, a.post("k-2", `{}`).Code)
+		require.Contains(t, a.kinds(), core.EventLeaseLost)
+		require.True(t, landed)
+		require.Zero(t, p.calls())
+	})
+}
+
+// CONTRACT F-1, X-3
+func TestStepsThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		s := take{fail: "book"}
+		a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
+			return http.StatusCreated, s.steps(ctx, "charge", "book")
+		})
+		a.post("k-1", `{}`)
+		s.fail = ""
+		store.on("steps", func(context.Context) error { return errAway })
+		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		require.Equal(t, []string{"charge", "book"}, s.ran)
+		store.on("steps", nil)
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "at once: the claim was taken back")
+		require.Equal(t, []string{"charge", "book", "book"}, s.ran)
+	})
+}
+
+// CONTRACT X-1, X-2
+func TestLeaseLostDuringAProviderCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		store.on("renew", func(context.Context) error { return errAway })
+		var heeds bool
+		a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
+			_, err := core.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+				<-ctx.Done()
+				require.ErrorIs(t, context.Cause(ctx), core.ErrLeaseLost)
+				if heeds {
+					return 0, context.Cause(ctx)
+				}
+				return 1, nil
+			}, core.Dedup(time.Hour))
+			if err == nil {
+				err := core.StepDo(ctx, "book", func(context.Context) error { return errors.New("it ran") })
+				require.ErrorIs(t, err, core.ErrLeaseLost, "no step begins after the lease is lost")
+			}
+			return http.StatusCreated, err
+		})
+		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"),
+			"an owner that wakes up late and unsettled may still complete")
+		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		heeds = true
+		require.Equal(t, http.StatusInternalServerError, a.post("k-2", `{}`).Code)
+	})
+}
+
+// CONTRACT X-2
+func TestStaleAttemptRecordsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		p := &charger{}
+		asleep, wake := make(chan struct{}), make(chan struct{})
+		attempts := 0
+		a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
+			attempts++
+			first := attempts == 1
+			_, err := core.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+				n, err := p.charge(ctx)
+				if first {
+					close(asleep)
+					<-wake
+				}
+				return n, err
+			}, core.Dedup(time.Hour))
+			if first {
+				require.ErrorIs(t, err, core.ErrStale)
+				return http.StatusAccepted, nil // as if nothing had happened
+			}
+			return http.StatusCreated, err
+		})
+		store.on("renew", func(context.Context) error { return errAway })
+		var late *httptest.ResponseRecorder
+		var wg sync.WaitGroup
+		wg.Go(func() { late = a.post("k-1", `{}`) })
+		<-asleep
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeInFlight)
+		time.Sleep(core.DefaultLease)
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		close(wake)
+		wg.Wait()
+		require.Equal(t, http.StatusCreated, late.Code, "the recorded answer")
+		require.Equal(t, "reused", late.Header().Get("Idempotency-Result"))
+		require.Contains(t, a.kinds(), core.EventStale)
+		p.requireOneCharge(t, 2)
+	})
+}
+
+// CONTRACT X-3, R-6
+func TestAnswersWhileAStepIsUnfinished(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		status   int
+		fail     string
+		recorded bool
+	}{
+		{"a refusal after a failed step", http.StatusPaymentRequired, "charge", false},
+		{"a refusal after finished steps", http.StatusPaymentRequired, "", true},
+		{"a success after a failed optional step", http.StatusCreated, "charge", true},
+		{"a failure after finished steps", http.StatusBadGateway, "", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := take{fail: tc.fail}
+			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+				_ = s.steps(ctx, "charge")
+				return tc.status, nil
+			})
+			require.Equal(t, tc.status, a.post("k-1", `{}`).Code, "it passes through")
+			second := a.post("k-1", `{}`)
+			require.Equal(t, tc.status, second.Code)
+			require.Equal(t, tc.recorded, second.Header().Get("Idempotency-Result") == "reused")
+			require.Equal(t, tc.recorded, a.ran() == 1)
+		})
+	}
+}
+
+// CONTRACT X-3
+func TestRecoveredPanicOfAStepIsUnfinished(t *testing.T) {
+	a := newFlowApp(t, nil, nil)
+	a.handler = func(w http.ResponseWriter, r *http.Request) {
+		func() {
+			defer func() { _ = recover() }()
+			_ = core.StepDo(r.Context(), "charge", func(context.Context) error { panic("boom") }, core.Dedup(time.Hour))
+		}()
+		w.WriteHeader(http.StatusPaymentRequired)
+	}
+	for range 2 {
+		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
+	}
+	require.Equal(t, 2, a.ran(), "whether it took effect is not known: a refusal is not final")
+}
+
+// CONTRACT R-6
+func TestNotAppliedInResume(t *testing.T) {
+	refuse := func(s *take, names ...string) flow {
+		return func(ctx context.Context) (int, error) {
+			err := s.steps(ctx, names...)
+			if err == nil || errors.Is(err, errProvider) {
+				core.NotApplied(ctx)
+			}
+			return http.StatusPaymentRequired, nil
+		}
+	}
+	t.Run("before any step", func(t *testing.T) {
+		a := newFlowApp(t, nil, refuse(&take{}))
+		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
+		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{"another":"command"}`).Code, "the key is free")
+	})
+	t.Run("after an unfinished step", func(t *testing.T) {
+		s := &take{fail: "charge"}
+		a := newFlowApp(t, nil, refuse(s, "charge"))
+		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
+		require.Contains(t, a.kinds(), core.EventFreed)
+		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{"another":"command"}`).Code)
+	})
+	t.Run("after a finished step", func(t *testing.T) {
+		a := newFlowApp(t, nil, refuse(&take{}, "charge"))
+		for range 2 {
+			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+		}
+		require.Contains(t, a.kinds(), core.EventNotAppliedRefused)
+		require.Equal(t, 1, a.ran())
+	})
+	t.Run("after a step that is finished since an attempt before", func(t *testing.T) {
+		s, crash := &take{}, true
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			if crash {
+				return 0, cmpErr(s.steps(ctx, "charge"), errProvider)
+			}
+			return refuse(s, "charge")(ctx)
+		})
+		a.post("k-1", `{}`)
+		crash = false
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+	})
+	t.Run("after a step that an attempt before has called too", func(t *testing.T) {
+		s, crash := &take{fail: "charge"}, true
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			if crash { // it may have charged
+				return 0, s.steps(ctx, "charge")
+			}
+			return refuse(s, "charge")(ctx)
+		})
+		a.post("k-1", `{}`)
+		crash = false
+		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
+		require.Contains(t, a.kinds(), core.EventNotAppliedRefused)
+		requireProblem(t, a.post("k-1", `{"another":"command"}`), http.StatusConflict, core.CodeKeyReused)
+	})
+	t.Run("before a step that an attempt before has finished", func(t *testing.T) {
+		s, crash := &take{}, true
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			if crash {
+				return 0, cmpErr(s.steps(ctx, "charge"), errProvider)
+			}
+			return refuse(s)(ctx)
+		})
+		a.post("k-1", `{}`)
+		crash = false
+		requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeStepsChanged)
+		requireProblem(t, a.post("k-1", `{"another":"command"}`), http.StatusConflict, core.CodeKeyReused)
+	})
+}
+
+// cmpErr returns the first error there is.
+func cmpErr(errs ...error) error {
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		return errs[i]
+	}
+	return nil
+}
+
+// CONTRACT X-1
+func TestAttemptsThatDidNotEndWellYieldAtOnce(t *testing.T) {
+	ends := map[string]func(ctx context.Context) (int, error){
+		"5xx":         func(context.Context) (int, error) { return http.StatusBadGateway, nil },
+		"a panic":     func(context.Context) (int, error) { panic("boom") },
+		"a deadline":  func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, context.Cause(ctx) },
+		"a dead step": func(ctx context.Context) (int, error) { return charge(ctx, &charger{fail: errProvider}) },
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newFlowApp(t, nil, end)
+				func() {
+					defer func() { _ = recover() }()
+					require.GreaterOrEqual(t, a.post("k-1", `{}`).Code, 500)
+				}()
+				a.handler = created
+				if name == "a dead step" {
+					a.handler = flow(func(ctx context.Context) (int, error) {
+						return charge(ctx, &charger{}, core.Dedup(time.Hour))
+					}).ServeHTTP
+				}
+				require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+			})
+		})
+	}
+}
+
+// A renewal that is under way when the attempt ends must not take the lease that is being given back.
+//
+// CONTRACT X-1
+func TestYieldComesAfterARenewalUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		renewals := 0
+		store.on("renew", func(context.Context) error {
+			if renewals++; renewals == 1 {
+				time.Sleep(500 * time.Millisecond)
+			}
+			return nil
+		})
+		a := newFlowApp(t, store, func(context.Context) (int, error) {
+			time.Sleep(core.DefaultLease/3 + 100*time.Millisecond) // the first renewal is on its way
+			return http.StatusBadGateway, nil
+		})
+		require.Equal(t, http.StatusBadGateway, a.post("k-1", `{}`).Code)
+		a.handler = created
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		require.Equal(t, 2, renewals)
+	})
+}
+
+// CONTRACT X-3
+func TestStepKey(t *testing.T) {
+	var keys []string
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+		_, ok := core.StepKey(ctx)
+		require.False(t, ok, "between steps there is none")
+		operation, _ := core.Operation(ctx)
+		for _, name := range []string{"charge", "book"} {
+			err := core.StepDo(ctx, name, func(ctx context.Context) error {
+				key, ok := core.StepKey(ctx)
+				require.True(t, ok)
+				require.Equal(t, core.DeriveKey(operation, name), key, "what a reconciler asks the provider for")
+				require.Len(t, key.String(), 64)
+				require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, key.UUID())
+				keys = append(keys, key.UUID(), key.String())
+				return nil
+			})
+			require.NoError(t, err)
+		}
+		return http.StatusCreated, nil
+	})
+	a.post("k-1", `{}`)
+	a.post("k-2", `{}`)
+	slices.Sort(keys)
+	require.Len(t, slices.Compact(keys), 8, "two operations, two steps, two formats")
+	_, ok := core.StepKey(t.Context())
+	require.False(t, ok)
+}
+
+func TestStepOutsideAResumeAttempt(t *testing.T) {
+	step := func(ctx context.Context) error {
+		return core.StepDo(ctx, "charge", func(context.Context) error { return errors.New("it ran") })
+	}
+	require.ErrorContains(t, step(t.Context()), "on a route whose policy says core.Resume")
+
+	a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park}}, func(w http.ResponseWriter, r *http.Request) {
+		require.ErrorContains(t, step(r.Context()), "on a route whose policy says core.Resume")
+		created(w, r)
+	})
+	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+}
+
+// A context that was kept, by a goroutine or by mistake, belongs to the attempt it came from and to no other.
+func TestStepOfAnAttemptThatIsOver(t *testing.T) {
+	var kept context.Context
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+		if kept != nil {
+			err := core.StepDo(kept, "charge", func(context.Context) error { return errors.New("it ran") })
+			require.ErrorContains(t, err, "the attempt is over")
+			err = core.StepDo(kept, "another", func(context.Context) error { return errors.New("it ran") })
+			require.ErrorContains(t, err, "the attempt is over")
+		}
+		kept = context.WithoutCancel(ctx)
+		return charge(ctx, &charger{})
+	})
+	for _, key := range []string{"k-1", "k-2"} {
+		w := a.post(key, `{}`)
+		require.Equal(t, http.StatusCreated, w.Code, w.Body)
+	}
+}
+
+// CONTRACT X-1
+func TestNoStepBeginsAfterTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
+			s := take{}
+			require.NoError(t, s.steps(ctx, "charge"))
+			<-ctx.Done()
+			store.on("start", func(context.Context) error { t.Error("a start is recorded"); return nil })
+			err := s.steps(context.WithoutCancel(ctx), "book")
+			require.ErrorIs(t, err, context.Cause(ctx))
+			require.Equal(t, []string{"charge"}, s.ran)
+			return 0, err
+		})
+		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+	})
+}
