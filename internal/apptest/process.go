@@ -122,6 +122,12 @@ func (p *Process) Kill(t testing.TB) {
 	p.Wait(t)
 }
 
+// Pause stops the process where it is (SIGSTOP), as a long pause of its machine would. Continue lets it go on.
+func (p *Process) Pause() error { return p.cmd.Process.Signal(stop) }
+
+// Continue ends a Pause (SIGCONT).
+func (p *Process) Continue() error { return p.cmd.Process.Signal(cont) }
+
 // Stop asks the process to end (SIGTERM), waits, and returns its exit code.
 func (p *Process) Stop(t testing.TB) (code int) {
 	t.Helper()

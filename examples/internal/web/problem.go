@@ -2,6 +2,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -54,8 +55,10 @@ var problems = []struct {
 	{shop.ErrSimulated, http.StatusInternalServerError, "simulated"},
 }
 
-// interruptions are errors of steps that do not end the command: the next repeat goes on.
-var interruptions = []error{core.ErrLeaseLost, core.ErrStale, core.ErrRetryable, core.ErrUnconfirmed}
+// interruptions are errors of an attempt that was cut short, and of its steps: a repeat goes on.
+var interruptions = []error{
+	core.ErrLeaseLost, core.ErrStale, core.ErrRetryable, core.ErrUnconfirmed, context.Canceled, context.DeadlineExceeded,
+}
 
 // ProblemOf returns the problem that an error becomes. An error that is not known stays in the log: its text may hold
 // what is not the caller's business.
