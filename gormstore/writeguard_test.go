@@ -1,0 +1,172 @@
+package gormstore_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+)
+
+// outsideWrites are the ways in which a handler may write past its attempt's transaction, through a *gorm.DB that
+// carries its context.
+var outsideWrites = map[string]func(db *gorm.DB) error{
+	"create": func(db *gorm.DB) error { return db.Create(&effect{Name: "outside"}).Error },
+	"create in batches": func(db *gorm.DB) error {
+		return db.CreateInBatches([]effect{{Name: "outside"}, {Name: "outside"}}, 1).Error
+	},
+	"save":   func(db *gorm.DB) error { return db.Save(&effect{ID: 1, Name: "outside"}).Error },
+	"update": func(db *gorm.DB) error { return db.Model(&effect{ID: 1}).Update("name", "outside").Error },
+	"delete": func(db *gorm.DB) error { return db.Delete(&effect{ID: 1}).Error },
+	"exec":   func(db *gorm.DB) error { return db.Exec("UPDATE effects SET name = 'outside'").Error },
+	"raw": func(db *gorm.DB) error {
+		var id uint
+		return db.Raw("INSERT INTO effects (name) VALUES ('outside') RETURNING id").Scan(&id).Error
+	},
+	"rows": func(db *gorm.DB) error {
+		rows, err := db.Raw("WITH d AS (SELECT 1) DELETE FROM effects RETURNING id").Rows()
+		if err != nil {
+			return err
+		}
+		return rows.Close()
+	},
+	"transaction": func(db *gorm.DB) error {
+		return db.Transaction(func(tx *gorm.DB) error { return tx.Create(&effect{Name: "outside"}).Error })
+	},
+	"new session": func(db *gorm.DB) error {
+		return db.Session(&gorm.Session{NewDB: true, Context: db.Statement.Context}).Create(&effect{Name: "outside"}).Error
+	},
+}
+
+// CONTRACT X-6
+func TestWriteGuardRefusesWritesOutside(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		store := newStore(t, db)
+		require.NoError(t, db.Create(&effect{ID: 1, Name: "before"}).Error)
+		for name, write := range outsideWrites {
+			t.Run(name, func(t *testing.T) {
+				tx, ctx := begin(t, store, command(core.Rollback))
+				err := write(db.WithContext(ctx))
+				require.ErrorIs(t, err, gormstore.ErrOutsideTransaction)
+				require.ErrorContains(t, err, "gormstore.Tx(ctx)", "the fix is named")
+				require.NoError(t, tx.Rollback())
+
+				var there []effect
+				require.NoError(t, db.Find(&there).Error)
+				require.Equal(t, []effect{{ID: 1, Name: "before"}}, there, "refused before it reached the database")
+			})
+		}
+	})
+}
+
+// CONTRACT X-6
+func TestWriteGuardLetsPass(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		store := newStore(t, db)
+		tx, ctx := begin(t, store, command(core.Rollback))
+		inside := gormstore.Tx(ctx)
+		require.NoError(t, inside.Create(&effect{ID: 1, Name: "inside"}).Error)
+		require.NoError(t, inside.Transaction(func(nested *gorm.DB) error {
+			return nested.Model(&effect{ID: 1}).Update("name", "nested").Error
+		}))
+		require.NoError(t, inside.Exec("UPDATE effects SET name = 'again'").Error)
+
+		var n int64
+		outside := db.WithContext(ctx) // reads are welcome
+		require.NoError(t, outside.Model(&effect{}).Count(&n).Error)
+		require.NoError(t, outside.Raw("SELECT count(*) FROM effects WHERE name <> 'x'").Scan(&n).Error)
+		require.Zero(t, n, "another connection sees nothing of the attempt")
+		if db.Name() == "postgres" { // SQLite has one writer, and this attempt is it
+			marked := db.WithContext(gormstore.Outside(ctx))
+			require.NoError(t, marked.Create(&effect{ID: 2, Name: "marked as outside"}).Error)
+		}
+		require.NoError(t, tx.Rollback())
+
+		require.NoError(t, db.Model(&effect{}).Where("id = 1").Count(&n).Error)
+		require.Zero(t, n, "what was written inside is undone")
+		if db.Name() == "postgres" {
+			require.NoError(t, db.Model(&effect{}).Where("id = 2").Count(&n).Error)
+			require.EqualValues(t, 1, n, "what was marked stays")
+		}
+	})
+}
+
+// Another *gorm.DB of the app has no guard until it gets one.
+//
+// CONTRACT X-6
+func TestWriteGuardOnAnotherDB(t *testing.T) {
+	open := freshPostgres("", false)(t)
+	store, other := newStore(t, open(t)), open(t)
+	require.NoError(t, other.Use(gormstore.WriteGuard()))
+	_, ctx := begin(t, store, command(core.Rollback))
+	require.ErrorIs(t, other.WithContext(ctx).Create(&effect{Name: "outside"}).Error, gormstore.ErrOutsideTransaction)
+}
+
+// CONTRACT X-6
+func TestTxOutsideAnAttempt(t *testing.T) {
+	db := freshSQLite(t)(t)
+	newStore(t, db)
+	func() {
+		defer func() { require.Contains(t, recover(), "Pass the request's context", "the fix is named") }()
+		gormstore.Tx(t.Context())
+	}()
+	_, ok := gormstore.TxFrom(t.Context())
+	require.False(t, ok)
+	_, ok = gormstore.SQLTx(t.Context())
+	require.False(t, ok)
+}
+
+// A handler that mistakes the plain database for its transaction gets an error at once. It does not wait for a
+// connection, not even where all of a small pool are taken by attempts like its own.
+//
+// CONTRACT X-6
+func TestWriteGuardUnderLoad(t *testing.T) {
+	open := freshPostgres("", false)(t)
+	db := open(t)
+	pool, err := db.DB()
+	require.NoError(t, err)
+	pool.SetMaxOpenConns(10)
+	idem, err := core.New(core.Config{
+		Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}, ClaimTimeout: 20 * time.Second,
+	})
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	answers := make([]*httptest.ResponseRecorder, 100)
+	var clients sync.WaitGroup
+	for i := range answers {
+		clients.Go(func() {
+			answers[i] = serve(t, idem, "key-"+strconv.Itoa(i), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				// With a transaction of GORM's own, which would take a second connection.
+				err := db.WithContext(r.Context()).Transaction(func(tx *gorm.DB) error {
+					return tx.Create(&effect{Name: "outside"}).Error
+				})
+				if err != nil {
+					w.WriteHeader(http.StatusInternalServerError)
+				}
+			}))
+		})
+	}
+	ended := make(chan struct{})
+	go func() { clients.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		t.Fatal("deadlock: the attempts hold all connections and wait for one more")
+	}
+	for _, w := range answers {
+		require.Equal(t, http.StatusInternalServerError, w.Code)
+	}
+	require.Zero(t, countEffects(t, db))
+}
