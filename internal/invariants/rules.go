@@ -1,0 +1,116 @@
+// Package invariants keeps docs/invariants.md true: the list of the contract's rules, each with the tests that prove
+// it. A test names its rules in a comment above it:
+//
+//	// CONTRACT K-2, K-3
+//	func TestParseKey(t *testing.T) {
+//
+// The test of this package fails where a rule has no test, where a comment names no rule, and where the list is out of
+// date. go test ./internal/invariants -update writes the list.
+package invariants
+
+// chapter is a group of rules with the same letter.
+type chapter struct {
+	title string
+	rules []rule
+}
+
+// rule is one promise of the contract.
+type rule struct {
+	id   string
+	says string // in a few words
+	// notBuilt says what is not there yet. Such a rule needs no test, and never counts as done.
+	notBuilt string
+}
+
+// contract lists all rules, in the order of the contract.
+var contract = []chapter{
+	{"O. Order of checks", []rule{
+		{id: "O-1", says: "401, 403, 400, 413, claim, handler, in this order; nothing is recorded before the claim."},
+		{id: "O-2", says: "Without a principal there is no scope: 401."},
+		{id: "O-3", says: "Roles are checked on every repeat; a review may refuse a replay."},
+		{id: "O-4", says: "One table declares every unsafe route; an undeclared one is refused; two interceptors are an error."},
+		{id: "O-5", says: "A policy without a recovery is an error that lists the choices."},
+	}},
+	{"K. The key", []rule{
+		{id: "K-1", says: "No key, or an empty one: 400 key_missing."},
+		{id: "K-2", says: "The bare key and its RFC 9651 String are one key; parameters are refused."},
+		{id: "K-3", says: "1 to 255 visible ASCII characters, no comma in the bare form; UUIDs only, where a policy says so."},
+		{id: "K-4", says: "Two header lines, or a list: 400, never joined."},
+		{id: "K-5", says: "A key in the URL: 400 key_in_url."},
+		{id: "K-6", says: "The raw key is neither stored nor logged; the layout of the record id is frozen."},
+		{id: "K-7", says: "The header's name is configurable, in the echo too."},
+		{id: "K-8", says: "Safe methods and unmatched routes pass through."},
+	}},
+	{"S. Scope", []rule{
+		{id: "S-1", says: "Two principals never meet; issuer and tenant count."},
+		{id: "S-2", says: "A refreshed token is the same principal."},
+		{id: "S-3", says: "A key is unique per principal across all commands."},
+	}},
+	{"H. The command hash", []rule{
+		{id: "H-1", says: "SHA-256 over method, concrete path, query, media type, body, and the headers a policy names."},
+		{id: "H-2", says: "JSON is compared by meaning: member order and white space do not count, every digit does."},
+		{id: "H-3", says: "Other bodies are compared byte for byte, multipart without its boundary."},
+		{id: "H-4", says: "A repeat is hashed in the record's version; an unknown version is 503."},
+		{id: "H-5", says: "The handler reads the body as it came; above the cap 413; a truncated body makes no claim."},
+	}},
+	{"M. Repeats", []rule{
+		{id: "M-1", says: "Same key, other command: 409 key_reused."},
+		{id: "M-2", says: "Still running: 409 in_flight, or a bounded wait that holds no connection."},
+		{id: "M-3", says: "Completed: the recorded status, headers and bytes, marked as a replay."},
+		{id: "M-4", says: "Unknown: 409 outcome_unknown with the operation and safe_new_key false."},
+		{id: "M-5", says: "Past retention: 409 key_expired with the outcome class; the handler does not run."},
+		{id: "M-6", says: "One execution under any number of simultaneous repeats and instances."},
+		{id: "M-7", says: "An operation can be asked for by its id, by its own principal and by operators."},
+	}},
+	{"R. Recording the answer", []rule{
+		{id: "R-1", says: "Recorded is what the client saw, rendered errors included."},
+		{id: "R-2", says: "The answer leaves only after it is recorded; in doubt 503 commit_unconfirmed."},
+		{id: "R-3", says: "Headers are recorded through an allowlist."},
+		{id: "R-4", says: "Rollback sends no byte before COMMIT; streamed or large answers of Park and Resume are recorded in part."},
+		{id: "R-5", says: "Recording survives the client going away; the attempt has its own deadline."},
+		{id: "R-6", says: "Only proof that nothing was applied frees a key."},
+		{id: "R-7", says: "A proven 400 or 422 may have a shorter retention and no tombstone."},
+	}},
+	{"X. Recovery", []rule{
+		{id: "X-0", says: "Rollback: rows and answer commit together; a refusal undoes the rows; conflicts free the key."},
+		{id: "X-1", says: "Leases are renewed until the deadline; a lost lease cancels the handler."},
+		{id: "X-2", says: "A stale owner can neither complete, release nor overwrite; an unsettled late one still completes."},
+		{id: "X-3", says: "A provider call has the same derived key in every attempt; it is repeated only within a declared window."},
+		{id: "X-4", says: "COMMIT is never cancelled; after an error the outcome is read back, never guessed."},
+		{id: "X-5", says: "Rollback is refused on a store that cannot run rows in the claim's transaction."},
+		{id: "X-6", says: "A write of a Rollback attempt over another connection fails; Tx never falls back."},
+		{id: "X-7", says: "A settlement is guarded, compares the fence, is final, and leaves a row of history."},
+	}},
+	{"T. Time", []rule{
+		{id: "T-1", says: "The store's clock decides leases and expiry, at the time of the statement."},
+		{id: "T-2", says: "Retention is 24 h to 72 h, or a configuration error."},
+		{id: "T-3", says: "Sweeps are safe in all instances at once and never touch running or unknown records."},
+		{id: "T-4", says: "State is computed from row and clock, swept or not; live records are never evicted."},
+	}},
+	{"D. The second line", []rule{
+		{id: "D-1", says: "Money rows carry the operation id under a UNIQUE index; a helper creates a row once."},
+		{id: "D-2", says: "At start-up one error names every route and table that is not as it must be."},
+		{id: "D-3", says: "A unique violation becomes the existing row only if operation and command agree."},
+	}},
+	{"Q. Queues", []rule{
+		{id: "Q-1", says: "A consumer processes a message once per consumer group.",
+			notBuilt: "there is no inbox yet; a consumer needs a UNIQUE marker of its own in the transaction of its rows."},
+		{id: "Q-2", says: "An event is published from the transaction of the rows.",
+			notBuilt: "there is no outbox yet; an outbox row written through gormstore.Tx commits with the answer."},
+	}},
+	{"C. The client", []rule{
+		{id: "C-1", says: "One key per intent, the same in all attempts.",
+			notBuilt: "there is no client package yet."},
+		{id: "C-2", says: "Only what may be repeated is retried, with backoff and Retry-After.",
+			notBuilt: "there is no client package yet. The server says on a 500 whether the outcome is unknown."},
+		{id: "C-3", says: "A call made inside a guarded handler names itself and has a derived key.",
+			notBuilt: "there is no client package yet. The derived keys are there: core.ProviderKey and core.StepKey."},
+	}},
+	{"F. Failure of the store", []rule{
+		{id: "F-1", says: "Store away before the claim: 503, the handler does not run; no fail-open switch."},
+		{id: "F-2", says: "Nothing is lost or doubled by a durable primary; a server that is not durable is refused."},
+	}},
+	{"P. Problems", []rule{
+		{id: "P-1", says: "Errors are RFC 9457 problems with stable codes."},
+	}},
+}
