@@ -185,21 +185,21 @@ func runStep(ctx context.Context, name string, kind StepKind, result any,
 	if err != nil {
 		return err
 	}
-	err = errStepPanicked
+	err = errStepPanicked // unless it returns
 	defer func() { p.steps.leave(step, err) }()
 	if !step.Finished {
-		if err = p.over(); err != nil {
-			return err
+		if over := p.over(); over != nil {
+			return over
 		}
-		var encoded []byte
-		if encoded, err = run(p, step); err != nil {
-			return err
+		encoded, failed := run(p, step)
+		if failed != nil {
+			return failed
 		}
 		step.Finished, step.Result = true, encoded
 		p.keep(step)
 	}
-	if err = json.Unmarshal(step.Result, result); err != nil {
-		return fmt.Errorf("idem: step %q: its recorded result is no %T: %w", name, result, err)
+	if wrong := json.Unmarshal(step.Result, result); wrong != nil {
+		return fmt.Errorf("idem: step %q: its recorded result is no %T: %w", name, result, wrong)
 	}
 	return nil
 }

@@ -502,7 +502,7 @@ func TestNoCallWithoutItsStartRecorded(t *testing.T) {
 		// The lease is lost while the store takes its time: the start lands, but nobody calls any more.
 		begun, landed := time.Now(), false
 		a.handler = flow(func(ctx context.Context) (int, error) {
-			time.Sleep(core.DefaultLease / 2)
+			time.Sleep(core.DefaultLease*2/3 - 2*time.Second)
 			return charge(ctx, p)
 		}).ServeHTTP
 		store.on("renew", func(context.Context) error { return errAway })
