@@ -151,7 +151,11 @@ func (s *Store) Sweep(ctx context.Context, limit int) (core.Swept, error) {
 		return core.Swept{}, err
 	}
 	dropped, err := s.sweep(ctx, drop, limit)
-	return core.Swept{Tombstones: tombstones, Dropped: dropped}, err
+	if err != nil {
+		return core.Swept{Tombstones: tombstones, Dropped: dropped}, err
+	}
+	forgotten, err := s.forgetSightings(ctx, limit)
+	return core.Swept{Tombstones: tombstones, Dropped: dropped, Sightings: forgotten}, err
 }
 
 // sweep runs one statement of Sweep, and takes the steps of its records away. It returns how many records there were.

@@ -139,6 +139,45 @@ own AS (UPDATE idempotency_record AS r SET state = r.state FROM l
 	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1 RETURNING r.id) `
 )
 
+// Sightings: $1 id, $2 scope, $3 and $4 version and hash of the command, $5 how long it is kept, $6 the window.
+const (
+	// sightings asks what had come before: c is the clock, there the first sighting of the key.
+	sightings = `WITH c AS MATERIALIZED (SELECT {now} AS now), there AS MATERIALIZED (
+	SELECT f.hash_version, f.command_hash, f.seen_at FROM idempotency_sighting f
+	WHERE f.id = $1{bytes} AND f.purge_at > (SELECT c.now FROM c)
+)`
+
+	// earlierSighting is the latest of the same command under another key, before this key came first.
+	earlierSighting = `(SELECT e.id FROM idempotency_sighting e
+	WHERE e.scope = $2{bytes} AND e.command_hash = $4{bytes} AND e.seen_at > (SELECT c.now FROM c) - $6{µs}
+		AND e.id <> $1{bytes} AND (t.seen_at IS NULL OR e.seen_at < t.seen_at)
+	ORDER BY e.seen_at DESC LIMIT 1)`
+
+	// noteNew and unlessKept note a key that is new, or whose time is over.
+	noteNew = `INSERT INTO idempotency_sighting AS s (id, scope, hash_version, command_hash, seen_at, purge_at)
+	SELECT $1{bytes}, $2{bytes}, $3{int}, $4{bytes}, c.now, c.now + $5{µs}`
+	unlessKept = `
+	ON CONFLICT (id) DO UPDATE SET hash_version = excluded.hash_version, command_hash = excluded.command_hash,
+		seen_at = excluded.seen_at, purge_at = excluded.purge_at
+	WHERE s.purge_at <= excluded.seen_at`
+
+	// sightPostgres does not touch the row of a key that has come before. A key that is not new and has no first
+	// command was committed after the statement's snapshot: ask again.
+	sightPostgres = sightings + `, noted AS (
+	` + noteNew + ` FROM c WHERE NOT EXISTS (SELECT 1 FROM there)` + unlessKept + ` RETURNING s.id
+)
+SELECT n.id IS NOT NULL, t.hash_version, t.command_hash, ` + earlierSighting + `
+FROM c LEFT JOIN there t ON true LEFT JOIN noted n ON true`
+
+	sightSQLite = sightings + `
+SELECT t.hash_version IS NULL, t.hash_version, t.command_hash, ` + earlierSighting + `
+FROM c LEFT JOIN there t ON true`
+	noteSQLite = noteNew + ` FROM ` + clock + ` WHERE true` + unlessKept
+
+	forgetSightings = `DELETE FROM idempotency_sighting AS s WHERE s.id IN (SELECT e.id FROM idempotency_sighting e
+	WHERE e.purge_at <= {now} ORDER BY e.purge_at LIMIT $1 {skip locked})`
+)
+
 // insertSQLite claims on SQLite, where there is one writer and nothing to be raced.
 const insertSQLite = `INSERT INTO idempotency_record ` + insertColumns + `
 SELECT ` + insertValues + ` FROM (SELECT {now} AS now) c WHERE true

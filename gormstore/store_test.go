@@ -17,7 +17,7 @@ func TestStore(t *testing.T) {
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) {
 			newSubject := subjects(t, d)
-			features := storetest.Features{Rollback: true, Shared: d.shared, Steps: true}
+			features := storetest.Features{Rollback: true, Shared: d.shared, Steps: true, Watch: true}
 			storetest.Run(t, newSubject, features)
 			t.Run("stress", func(t *testing.T) { storetest.Stress(t, newSubject, features) })
 		})
@@ -39,7 +39,8 @@ func subjects(t *testing.T, d database) func(t *testing.T) storetest.Subject {
 		// A transaction that a test before has left open makes this one fail instead of hang.
 		require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
 			return errors.Join(tx.Exec("SET LOCAL lock_timeout = '10s'").Error,
-				tx.Exec("TRUNCATE idempotency_record, idempotency_step, idempotency_settlement, effects").Error)
+				tx.Exec("TRUNCATE idempotency_record, idempotency_step, idempotency_sighting, "+
+					"idempotency_settlement, effects").Error)
 		}))
 		return subject(t, db, twin)
 	}
@@ -51,6 +52,7 @@ func subject(t *testing.T, db, twin *gorm.DB) storetest.Subject {
 		Advance: func(t *testing.T, d time.Duration) {
 			advance(t, db, d)
 			advanceSteps(t, db, d)
+			advanceSightings(t, db, d)
 		},
 		Effect:  addEffect,
 		Effects: func(t *testing.T) int { return countEffects(t, db) },

@@ -1,0 +1,77 @@
+package gormstore
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+
+	"github.com/auth19/idem/core"
+)
+
+var _ core.Watcher = (*Store)(nil)
+
+// errUnseen: the sighting of the key was committed after the statement's snapshot.
+var errUnseen = errors.New("idem: gormstore: the first sighting of the key cannot be seen yet")
+
+// Sight implements [core.Watcher]: on PostgreSQL in one statement.
+func (s *Store) Sight(ctx context.Context, c core.Sighting) (seen core.Seen, err error) {
+	id := c.ID[:]
+	if c.ID == (core.ID{}) { // without a key it is never the same one again
+		id = make([]byte, 16)
+		rand.Read(id) // never fails since Go 1.24
+	}
+	args := []any{id, c.Scope[:], int64(c.Hash.Version), c.Hash.Sum[:], c.Keep.Microseconds(), c.Window.Microseconds()}
+	err = s.write(ctx, func(q querier) error {
+		if s.dialect == sqlite { // one writer, and so the two are one step
+			if seen, err = s.sight(ctx, q, sightSQLite, args); err != nil || seen.Key {
+				return err
+			}
+			_, err = s.exec(ctx, q, noteSQLite, args[:5]...)
+			return err
+		}
+		for range maxTries {
+			if seen, err = s.sight(ctx, q, sightPostgres, args); !errors.Is(err, errUnseen) {
+				return err
+			}
+		}
+		return err
+	})
+	return seen, err
+}
+
+// sight runs a statement that returns: whether the key is new, the version and hash that it came with first, the id of
+// the latest earlier sighting of the same command.
+func (s *Store) sight(ctx context.Context, q querier, statement string, args []any) (core.Seen, error) {
+	var isNew flag
+	var version sql.NullInt16
+	var hash, earlier []byte
+	if err := q.QueryRowContext(ctx, s.dialect.sql(statement), args...).Scan(&isNew, &version, &hash, &earlier); err != nil {
+		return core.Seen{}, err
+	}
+	seen := core.Seen{Key: !bool(isNew), Rekeyed: earlier != nil}
+	if len(earlier) == len(seen.Earlier) {
+		copy(seen.Earlier[:], earlier)
+	}
+	if seen.Key {
+		if len(hash) != len(seen.First.Sum) {
+			return core.Seen{}, errUnseen
+		}
+		seen.First.Version = version.Int16
+		copy(seen.First.Sum[:], hash)
+	}
+	return seen, nil
+}
+
+// forgetSightings is Sweep's part in sightings.
+func (s *Store) forgetSightings(ctx context.Context, limit int) (n int, err error) {
+	err = s.inTx(ctx, func(q querier) error {
+		forgotten, err := s.exec(ctx, q, forgetSightings, limit)
+		n = int(forgotten)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
