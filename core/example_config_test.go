@@ -25,7 +25,8 @@ func ExampleNew() {
 	for _, d := range idem.Declared() {
 		fmt.Printf("%s %s needs a key: %v", d.Method, d.Pattern, d.Guarded())
 		if d.Guarded() {
-			fmt.Printf(" (%v, retention %v, lease %v, wait %v)", d.Policy.Recovery, d.Policy.Retention, d.Policy.Lease, d.Policy.Wait)
+			fmt.Printf(" (%v, retention %v, lease %v, wait %v)",
+				d.Policy.Recovery, d.Policy.Retention, d.Policy.Lease, d.Policy.Wait)
 		}
 		fmt.Println()
 	}
