@@ -12,6 +12,10 @@ import (
 
 // onGin serves the bank with Gin.
 func onGin(b *bank) http.Handler {
+	return onGinBehind(b, ginidem.JWTGuard(b.verifier), ginidem.Money(b.idem))
+}
+
+func onGinBehind(b *bank, guards ...gin.HandlerFunc) http.Handler {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.HandleMethodNotAllowed = true
@@ -33,7 +37,7 @@ func onGin(b *bank) http.Handler {
 		done, err := b.pay(c.Request.Context(), in)
 		answer(c, done, err)
 	}
-	v1 := r.Group("/v1", ginidem.JWTGuard(b.verifier), ginidem.Money(b.idem))
+	v1 := r.Group("/v1", guards...)
 	v1.POST("/payments", pay)
 	v1.POST("/accounts/:id/payments", pay)
 	v1.PUT("/receipts", func(c *gin.Context) {

@@ -86,6 +86,9 @@ func onSQLite(t *testing.T) *bank {
 	}
 }
 
+// smallBody is the cap of the routes that are not left to the default.
+const smallBody = 4 << 10
+
 // Issuers and the bank's audience.
 const (
 	issuer      = "https://issuer.example"
@@ -95,17 +98,19 @@ const (
 
 var secret = []byte("a secret of thirty-two bytes or so")
 
-// open makes the bank's module and verifier.
-func (b *bank) open(t *testing.T, cfg core.Config) {
+// open makes the bank's module and verifier. change changes the configuration, where it is not nil.
+func (b *bank) open(t *testing.T, change func(*core.Config)) {
 	t.Helper()
 	b.log = &syncBuffer{}
 	observer := core.LogObserver(slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	customer := []string{"customer"}
-	cfg.Store, cfg.Observer = b.store, observer
-	cfg.Routes = core.Routes{
+	cfg := core.Config{Store: b.store, Observer: observer, Routes: core.Routes{
 		"POST /v1/payments":              {Recovery: b.recovery, Roles: customer},
-		"POST /v1/accounts/:id/payments": {Recovery: b.recovery, Roles: customer, MaxBody: 4 << 10, KeyFormat: core.UUIDKey},
-		"PUT /v1/receipts":               {Recovery: b.recovery, Roles: customer},
+		"POST /v1/accounts/:id/payments": {Recovery: b.recovery, Roles: customer, MaxBody: smallBody},
+		"PUT /v1/receipts":               {Recovery: b.recovery, Roles: customer, MaxBody: smallBody, KeyFormat: core.UUIDKey},
+	}}
+	if change != nil {
+		change(&cfg)
 	}
 	var err error
 	b.idem, err = core.New(cfg)
@@ -217,11 +222,12 @@ func (b *bank) app(t *testing.T, handler http.Handler) contracttest.App {
 	}
 	account := route
 	account.Path, account.OtherPath = "/v1/accounts/a/payments", "/v1/accounts/b/payments"
-	account.KeyFormat, account.MaxBody = core.UUIDKey, 4<<10
+	account.MaxBody = smallBody
 	return contracttest.App{
 		Handler: handler, OperationPath: "/v1/operations/{id}", Logs: b.log.String, Tokens: tokens(t),
 		Routes: []contracttest.Route{route, account, {
-			Method: http.MethodPut, Path: "/v1/receipts", Recovery: b.recovery, Body: receipt, Effects: b.booked,
+			Method: http.MethodPut, Path: "/v1/receipts", Recovery: b.recovery, MaxBody: smallBody, KeyFormat: core.UUIDKey,
+			Body: receipt, Effects: b.booked,
 		}},
 	}
 }
@@ -270,6 +276,12 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buffer.Write(p)
+}
+
+func (b *syncBuffer) printf(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fmt.Fprintf(&b.buffer, format, args...)
 }
 
 func (b *syncBuffer) String() string {

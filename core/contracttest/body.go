@@ -22,21 +22,15 @@ var bodyChecks = []check{
 	{"H-1", "a wrong content type is the handler's to refuse", wrongContentTypeIsRefused, nil},
 }
 
-// padded returns body with white space up to size bytes.
-func padded(body []byte, size int) []byte {
-	return append(slices.Clip(body), bytes.Repeat([]byte(" "), max(0, size-len(body)))...)
-}
-
 // CONTRACT H-5
 func largeBodyIsRefused(p *probe) {
 	r := p.valid()
 	before := p.effects()
-	for _, size := range []int{int(p.MaxBody) + 1, max(10<<20, 2*int(p.MaxBody))} {
-		large := r.withBody(padded(r.body, size))
-		p.requireProblem(p.large(large), core.CodeBodyTooLarge)
-
-		chunked := large.withBody(slices.Concat(chunk(large.body), chunk(nil)))
-		p.requireProblem(p.sendWire(chunked, -1, whole), core.CodeBodyTooLarge)
+	for _, size := range []int64{p.MaxBody + 1, max(10<<20, 2*p.MaxBody)} {
+		large := r.padded(size)
+		p.requireProblem(p.sendWire(large, whole), core.CodeBodyTooLarge)
+		large.chunked = true
+		p.requireProblem(p.sendWire(large, whole), core.CodeBodyTooLarge)
 	}
 	p.requireEffects(before, 0)
 	p.apply(r)
@@ -45,7 +39,7 @@ func largeBodyIsRefused(p *probe) {
 // CONTRACT H-5
 func bodyAtTheCapIsTaken(p *probe) {
 	r := p.valid()
-	first := p.apply(r.withBody(padded(r.body, int(p.MaxBody))))
+	first := p.apply(r.padded(p.MaxBody))
 	p.replays(first, r) // white space does not count
 }
 
@@ -58,10 +52,8 @@ func chunksDoNotCount(p *probe) {
 	p.replays(first, r)
 	p.replays(first, chunked)
 
-	half := len(r.body) / 2
-	inPieces := r.withBody(slices.Concat(chunk(r.body[:half]), chunk(r.body[half:]), chunk(nil)))
 	before := p.effects()
-	p.requireReplay(first, p.sendWire(inPieces, -1, whole))
+	p.requireReplay(first, p.sendWire(chunked, whole))
 	p.requireEffects(before, 0)
 }
 
@@ -71,13 +63,12 @@ func chunksDoNotCount(p *probe) {
 func brokenBodyClaimsNothing(p *probe) {
 	for _, end := range []ending{cut, gone} {
 		r := p.valid()
-		half := r.withBody(r.body[:len(r.body)/2])
 		before := p.effects()
-		a := p.sendWire(half, len(r.body), end)
-		p.requireRefused(a)
-		chunked := r.withBody(chunk(half.body))
-		a = p.sendWire(chunked, -1, end)
-		p.requireRefused(a)
+		for _, chunked := range []bool{false, true} {
+			broken := r
+			broken.chunked = chunked
+			p.requireRefused(p.sendWire(broken, end))
+		}
 		p.requireEffects(before, 0)
 		p.apply(r)
 	}

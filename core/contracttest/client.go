@@ -19,8 +19,25 @@ type request struct {
 	keys        []string // the lines of the key's header
 	contentType string
 	body        []byte
+	padding     int         // white space behind the body, in bytes
 	header      http.Header // more header lines
 	chunked     bool        // the length of the body is not told
+}
+
+func (r request) length() int { return len(r.body) + r.padding }
+
+func (r request) reader() io.Reader {
+	return io.MultiReader(bytes.NewReader(r.body), io.LimitReader(whiteSpace{}, int64(r.padding)))
+}
+
+// whiteSpace is spaces without end.
+type whiteSpace struct{}
+
+func (whiteSpace) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
 }
 
 func (r request) withKey(lines ...string) request {
@@ -35,6 +52,12 @@ func (r request) withToken(token string) request {
 
 func (r request) withBody(body []byte) request {
 	r.body = body
+	return r
+}
+
+// padded returns r with a body of the given size.
+func (r request) padded(size int64) request {
+	r.padding = max(0, int(size)-len(r.body))
 	return r
 }
 
@@ -66,13 +89,17 @@ func (p *probe) send(r request) answer {
 // try sends r. The error says that no whole answer came.
 func (p *probe) try(r request) (answer, error) {
 	p.remember(r)
-	var body io.Reader = bytes.NewReader(r.body)
-	if r.chunked {
-		body = struct{ io.Reader }{body} // of unknown length
-	}
-	req, err := http.NewRequestWithContext(p.Context(), r.method, p.URL+r.path, body)
+	req, err := http.NewRequestWithContext(p.Context(), r.method, p.URL+r.path, r.reader())
 	if err != nil {
 		return answer{sent: r}, err
+	}
+	switch {
+	case r.chunked:
+		req.ContentLength = -1
+	case r.length() == 0:
+		req.Body = http.NoBody
+	default:
+		req.ContentLength = int64(r.length())
 	}
 	maps.Copy(req.Header, r.header)
 	if r.token != "" {
@@ -105,8 +132,8 @@ func (p *probe) read(r request, res *http.Response, err error) (answer, error) {
 // String is for messages. It shows no token.
 func (a answer) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s\nkey %.300q\n%.300s\n\n%.300q\n", a.sent.method, a.sent.path, a.sent.keys, a.sent.contentType,
-		a.sent.body)
+	fmt.Fprintf(&b, "%s %s\nkey %.300q\n%s, %d bytes\n\n%.300q\n", a.sent.method, a.sent.path, a.sent.keys,
+		a.sent.contentType, a.sent.length(), a.sent.body)
 	if a.status == 0 {
 		return b.String() + "-> no answer"
 	}

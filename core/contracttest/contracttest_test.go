@@ -5,7 +5,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/contracttest"
 )
 
@@ -17,7 +16,7 @@ func TestAdapters(t *testing.T) {
 		for store, open := range map[string]func(*testing.T) *bank{"memstore": inMemory, "sqlite": onSQLite} {
 			t.Run(framework+" "+store, func(t *testing.T) {
 				b := open(t)
-				b.open(t, core.Config{})
+				b.open(t, nil)
 				app := b.app(t, serve(b))
 				app.Routes[0].Slow = method("slow")
 				contracttest.Run(t, app)

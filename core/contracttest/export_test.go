@@ -3,6 +3,7 @@ package contracttest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http/httptest"
 	"runtime"
 	"sync"
@@ -11,8 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Violations runs all checks as Run does, and returns what failed and what was skipped, by the names of the checks.
-func Violations(t *testing.T, app App) (failed, skipped map[string]string) {
+// Violations runs all checks as Run does, on the first routes of app, and returns by their names what failed on any of
+// them, and what was tried on none, with messages.
+func Violations(t *testing.T, app App, routes int) (failed, skipped map[string]string) {
 	t.Helper()
 	app = app.withDefaults()
 	require.NoError(t, app.validate())
@@ -23,6 +25,7 @@ func Violations(t *testing.T, app App) (failed, skipped map[string]string) {
 	defer s.client.CloseIdleConnections()
 
 	failed, skipped = map[string]string{}, map[string]string{}
+	tried := map[string]bool{}
 	run := func(r Route, c check) {
 		rec := &recorder{ctx: t.Context()}
 		done := make(chan struct{})
@@ -36,9 +39,11 @@ func Violations(t *testing.T, app App) (failed, skipped map[string]string) {
 		}
 		if rec.skip != "" {
 			skipped[c.name()] = rec.skip
+		} else {
+			tried[c.name()] = true
 		}
 	}
-	for _, r := range app.Routes {
+	for _, r := range app.Routes[:routes] {
 		for c := range checksOf(r) {
 			run(r, c)
 		}
@@ -46,6 +51,7 @@ func Violations(t *testing.T, app App) (failed, skipped map[string]string) {
 	for _, c := range appChecks {
 		run(app.Routes[0], c)
 	}
+	maps.DeleteFunc(skipped, func(name, _ string) bool { return tried[name] })
 	return failed, skipped
 }
 

@@ -118,7 +118,7 @@ func oddBytesAreRefused(p *probe) {
 		for _, format := range []string{"%", `"%"`} {
 			r := p.valid()
 			before := p.effects()
-			a := p.sendWire(r.withKey(strings.ReplaceAll(format, "%", r.keys[0]+odd+"x")), len(r.body), whole)
+			a := p.sendWire(r.withKey(strings.ReplaceAll(format, "%", r.keys[0]+odd+"x")), whole)
 			p.requireRefused(a)
 			p.requireEffects(before, 0)
 			p.apply(r)

@@ -10,38 +10,37 @@ import (
 )
 
 var orderChecks = []check{
-	{"O-1", "the caller is asked for first", noTokenComesFirst, nil},
-	{"O-1", "then for the role", roleComesSecond, nil},
-	{"O-1", "then for the key", keyComesThird, nil},
-	{"O-1", "then the size of the body counts, and nothing is recorded", sizeComesFourth, nil},
+	{"O-1", "a caller without a token is refused before all else", tokenComesFirst, nil},
+	{"O-1", "a caller without the role is refused before the key is looked at", roleComesSecond, nil},
+	{"O-1", "a bad key is refused before the body is measured", keyComesThird, nil},
+	{"O-1", "a body above the cap is refused before the claim", sizeComesFourth, nil},
 	{"O-2", "a bad token opens nothing", badTokensOpenNothing, nil},
 	{"O-3", "a caller who has lost the role gets no replay", lostRoleGetsNoReplay, nil},
 }
 
 // wrong returns a command with everything wrong but the caller: no valid key, and a body above the cap.
 func (p *probe) wrong() request {
-	r := p.valid().withKey("a", "b")
-	return r.withBody(padded(r.body, int(p.MaxBody)+1))
+	return p.valid().withKey("a", "b").padded(p.MaxBody + 1)
 }
 
 // CONTRACT O-1, O-2
-func noTokenComesFirst(p *probe) {
+func tokenComesFirst(p *probe) {
 	before := p.effects()
-	p.requireProblem(p.large(p.wrong().withToken("")), core.CodeUnauthenticated)
+	p.requireProblem(p.sendWire(p.wrong().withToken(""), whole), core.CodeUnauthenticated)
 	p.requireEffects(before, 0)
 }
 
 // CONTRACT O-1
 func roleComesSecond(p *probe) {
 	p.need(p.Tokens.Demoted != nil, "Tokens.Demoted is missing")
-	p.requireProblem(p.large(p.wrong().withToken(p.Tokens.Demoted(owner))), core.CodeForbidden)
+	p.requireProblem(p.sendWire(p.wrong().withToken(p.Tokens.Demoted(owner)), whole), core.CodeForbidden)
 	p.refused(p.valid().withToken(p.Tokens.Demoted(owner)), core.CodeForbidden)
 }
 
 // CONTRACT O-1
 func keyComesThird(p *probe) {
-	p.requireProblem(p.large(p.wrong()), core.CodeKeyInvalid)
-	p.requireProblem(p.large(p.wrong().withKey()), core.CodeKeyMissing)
+	p.requireProblem(p.sendWire(p.wrong(), whole), core.CodeKeyInvalid)
+	p.requireProblem(p.sendWire(p.wrong().withKey(), whole), core.CodeKeyMissing)
 }
 
 // Also where the key has an answer: what is above the cap is nobody's repeat.
@@ -49,10 +48,10 @@ func keyComesThird(p *probe) {
 // CONTRACT O-1, H-5
 func sizeComesFourth(p *probe) {
 	r := p.valid()
-	large := r.withBody(padded(r.body, int(p.MaxBody)+1))
-	p.requireProblem(p.large(large), core.CodeBodyTooLarge)
+	large := r.padded(p.MaxBody + 1)
+	p.requireProblem(p.sendWire(large, whole), core.CodeBodyTooLarge)
 	first := p.apply(r)
-	p.requireProblem(p.large(large), core.CodeBodyTooLarge)
+	p.requireProblem(p.sendWire(large, whole), core.CodeBodyTooLarge)
 	p.replays(first, r)
 }
 

@@ -22,6 +22,8 @@ var statusOf = map[core.Code]int{
 	core.CodeKeyReused:       http.StatusConflict,
 	core.CodeInFlight:        http.StatusConflict,
 	core.CodeOutcomeUnknown:  http.StatusConflict,
+
+	core.CodeStoreUnavailable: http.StatusServiceUnavailable,
 }
 
 // problem is what a problem says.

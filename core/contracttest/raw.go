@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"net/url"
 	"strconv"
 	"time"
@@ -16,18 +18,49 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// ending is how a raw request ends.
+// ending is how a request ends that goes over the wire by hand.
 type ending int
 
 const (
-	whole ending = iota // the client waits for the answer
-	cut                 // it closes its side of the connection, and waits for an answer
-	gone                // it resets the connection
+	whole ending = iota // the client sends everything and waits for the answer
+	cut                 // it closes its side in the middle of the body, and waits for the answer
+	gone                // it resets the connection in the middle of the body
 )
 
-// wire is r as it goes over a connection of its own: what net/http's client would refuse to send, or to break off. It
-// announces length bytes of body; -1 announces chunks, which r.body has to be made of.
-func (p *probe) wire(r request, length int) []byte {
+// sendWire sends r over a connection of its own, byte by byte as r says: with what net/http's client would not send,
+// or would not send to its end. There may be no answer; the status is 0 then.
+func (p *probe) sendWire(r request, end ending) answer {
+	p.Helper()
+	p.remember(r)
+	conn, err := p.dial()
+	require.NoError(p, err)
+	defer func() { _ = conn.Close() }() // by then the answer is read, or there is none
+	require.NoError(p, conn.SetDeadline(time.Now().Add(patience)))
+	head := p.head(r)
+
+	written := make(chan struct{})
+	go func() { // beside the reading: a server may refuse before it has read everything
+		defer close(written)
+		if write(conn, head, r, end) != nil {
+			return // the server has closed the connection: what it had to say is there to be read
+		}
+		if half, ok := conn.(interface{ CloseWrite() error }); ok && end == cut {
+			_ = half.CloseWrite()
+		}
+	}()
+	if end == gone {
+		<-written
+		reset(conn)
+		return answer{sent: r}
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: r.method})
+	a, _ := p.read(r, res, err)
+	_ = conn.Close() // ends the writing, whatever is left of it
+	<-written
+	return a
+}
+
+func (p *probe) head(r request) []byte {
 	p.Helper()
 	target, err := url.Parse(p.URL + r.path)
 	require.NoError(p, err)
@@ -43,54 +76,37 @@ func (p *probe) wire(r request, length int) []byte {
 	if r.contentType != "" {
 		line("Content-Type", r.contentType)
 	}
-	if length < 0 {
+	if r.chunked {
 		line("Transfer-Encoding", "chunked")
 	} else {
-		line("Content-Length", strconv.Itoa(length))
+		line("Content-Length", strconv.Itoa(r.length()))
 	}
 	b.WriteString("\r\n")
-	b.Write(r.body)
 	return b.Bytes()
 }
 
-// chunk is data as a chunk of a chunked body; without data it is the last one.
-func chunk(data []byte) []byte { return fmt.Appendf(nil, "%x\r\n%s\r\n", len(data), data) }
-
-// sendWire sends r as wire has it. There may be no answer, where the server closes the connection or the client is
-// gone; the status is 0 then.
-func (p *probe) sendWire(r request, length int, end ending) answer {
-	p.Helper()
-	p.remember(r)
-	conn, err := p.dial()
-	require.NoError(p, err)
-	defer func() { _ = conn.Close() }() // the answer is read, or there is none
-	require.NoError(p, conn.SetDeadline(time.Now().Add(patience)))
-
-	wire := p.wire(r, length)
-	written := make(chan struct{})
-	go func() { // beside the reading: a server may refuse before it has read everything
-		defer close(written)
-		_, err := conn.Write(wire)
-		if half, ok := conn.(interface{ CloseWrite() error }); ok && err == nil && end == cut {
-			_ = half.CloseWrite() // an error is the other side's, who is gone already
-		}
-	}()
-	if end == gone {
-		<-written
-		reset(conn)
-		return answer{sent: r}
+func write(conn net.Conn, head []byte, r request, end ending) error {
+	if _, err := conn.Write(head); err != nil {
+		return err
 	}
-	res, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: r.method})
-	a, _ := p.read(r, res, err)
-	_ = conn.Close() // ends the writing, whatever is left of it
-	<-written
-	return a
-}
-
-// large sends r with a body that the app should not read to its end.
-func (p *probe) large(r request) answer {
-	p.Helper()
-	return p.sendWire(r, len(r.body), whole)
+	var w io.Writer = conn
+	var chunks io.WriteCloser
+	if r.chunked {
+		chunks = httputil.NewChunkedWriter(conn)
+		w = chunks
+	}
+	half := len(r.body) / 2
+	if _, err := w.Write(r.body[:half]); err != nil || end != whole {
+		return err
+	}
+	if _, err := io.Copy(w, r.withBody(r.body[half:]).reader()); err != nil || chunks == nil {
+		return err
+	}
+	if err := chunks.Close(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(conn, "\r\n") // no trailers
+	return err
 }
 
 func (p *probe) dial() (net.Conn, error) {

@@ -111,8 +111,8 @@ func (all *answers) add(a answer, err error) answer {
 	return a
 }
 
-// requireRanOnce requires that of all that r was answered one answer is the first, and that every other is its replay
-// or says that it is running. It returns how many say so.
+// requireRanOnce requires that of all that r was answered one answer is the first, and that every other is its replay,
+// or says that it is running or that the store is too busy. It returns how many say that it is running.
 func (p *probe) requireRanOnce(r request, before int, all *answers) (inFlight int) {
 	p.Helper()
 	require.NoError(p, errors.Join(all.errs...), "no whole answer")
@@ -128,11 +128,16 @@ func (p *probe) requireRanOnce(r request, before int, all *answers) (inFlight in
 		case core.ResultReused:
 			p.requireReplay(first[0], a)
 		default:
-			inFlight++
-			found := p.requireProblem(a, core.CodeInFlight)
+			code := core.CodeInFlight
+			if a.status == http.StatusServiceUnavailable { // the store is busy with the others (F-1)
+				code = core.CodeStoreUnavailable
+			} else {
+				inFlight++
+			}
+			found := p.requireProblem(a, code)
 			seconds, err := strconv.Atoi(found.retryAfter)
-			require.NoError(p, err, "Retry-After of in_flight, in seconds (M-2)")
-			require.Positive(p, seconds, "Retry-After of in_flight (M-2)")
+			require.NoError(p, err, "Retry-After of %s, in seconds (M-2, F-1)", code)
+			require.Positive(p, seconds, "Retry-After of %s (M-2, F-1)", code)
 		}
 	}
 	p.replays(first[0], r)

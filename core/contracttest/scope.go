@@ -65,6 +65,6 @@ func keyBelongsToOneRoute(p *probe) {
 
 	mine := p.valid()
 	first := p.apply(mine)
-	there.reused(there.valid().withKey(mine.keys...))
+	there.reused(there.valid().withKey(mine.keys...).withToken(mine.token))
 	p.replays(first, mine)
 }

@@ -79,7 +79,7 @@ func problemsTellNoSecrets(p *probe) {
 	} {
 		p.requireNoMarker(p.send(r))
 	}
-	p.requireNoMarker(p.large(another.withKey(newKey()).withBody(padded(another.body, int(p.MaxBody)+1))))
+	p.requireNoMarker(p.sendWire(another.withKey(newKey()).padded(p.MaxBody+1), whole))
 }
 
 func (p *probe) requireNoMarker(a answer) {
