@@ -257,8 +257,9 @@ func (a *Attempt) observe(e Event) {
 }
 
 // NotApplied declares that the handler has changed nothing anywhere and never will for this attempt: with a 4xx or
-// 5xx answer the key is free again. With a 2xx or 3xx answer the declaration does not count. Outside an attempt
-// it does nothing.
+// 5xx answer the key is free again. With a 2xx or 3xx answer the declaration does not count, and on a Resume route
+// it does not once the provider may have been reached: after a finished provider step the operation is parked. Outside an
+// attempt it does nothing.
 func NotApplied(ctx context.Context) {
 	if a := attemptctx.From(ctx); a != nil {
 		a.NotApplied.Store(true)

@@ -46,6 +46,7 @@ type MountedRoute struct {
 	Unproven string
 }
 
+// String returns "METHOD /pattern", with the host between where there is one.
 func (r MountedRoute) String() string { return r.Method + " " + r.Host + r.Pattern }
 
 // AuditRoutes compares the routes of a router with the table (D-2). It returns one error with a line for each finding,

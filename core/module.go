@@ -188,7 +188,7 @@ func (m *Module) Declared() []DeclaredRoute {
 	return declared
 }
 
-// DeclaredRoute is one line of the table of routes.
+// DeclaredRoute is one line of the table of routes, with the defaults filled in.
 type DeclaredRoute struct {
 	Method, Pattern string
 	Policy          Policy

@@ -38,10 +38,10 @@ const (
 	EventUnknown           EventKind = "unknown"             // an attempt ended without proof; needs a settlement: Status
 	EventStale             EventKind = "stale"               // an attempt was refused after a settlement or takeover
 	EventUnconfirmed       EventKind = "unconfirmed"         // recording could not be confirmed: Err
-	EventNotAppliedRefused EventKind = "not_applied_refused" // core.NotApplied was declared with a 2xx or 3xx answer
+	EventNotAppliedRefused EventKind = "not_applied_refused" // core.NotApplied was declared and does not count: Status
 	EventFailed            EventKind = "failed"              // the store failed, in a request or in Run: Err
 
-	EventSuspectedDuplicate EventKind = "suspected_duplicate" // a command came again under a new key: Earlier, Code
+	EventSuspectedDuplicate EventKind = "suspected_duplicate" // a command came again under a new key: Earlier
 	EventWouldReplay        EventKind = "would_replay"        // in shadow: a repeat ran again, instead of being answered
 	EventWouldRefuse        EventKind = "would_refuse"        // in shadow: a request passed that will be refused: Code
 	EventShadowed           EventKind = "shadowed"            // the audit found a route in shadow: Until
@@ -54,11 +54,11 @@ type Event struct {
 	Method    string
 	Route     string // the router's pattern
 	Recovery  Recovery
-	Fence     int64
-	Status    int
-	Code      Code
-	Count     int
-	Err       error
+	Fence     int64     // of the attempt; 1 is the first
+	Status    int       // of the answer
+	Code      Code      // of the problem that a request was refused with
+	Count     int       // of records
+	Err       error     // of the store, or of the app's reconciler
 	Earlier   ID        // the operation of the command's earlier key
 	Until     time.Time // the end of a route's shadow
 }

@@ -14,26 +14,26 @@ import (
 
 // Defaults of the contract. A zero field of [Policy] or [Config] means its default.
 const (
-	DefaultHeader           = "Idempotency-Key"
-	DefaultRetention        = 72 * time.Hour
-	DefaultTombstone        = 30 * 24 * time.Hour
-	DefaultInvalidRetention = 6 * time.Hour
-	DefaultLease            = 30 * time.Second
-	DefaultDeadline         = 60 * time.Second
-	DefaultMaxBody          = 1 << 20 // 1 MiB
-	DefaultMaxAnswer        = 1 << 20 // 1 MiB
-	DefaultMaxWaiters       = 256
-	DefaultRetryAfter       = 2 * time.Second
-	DefaultClaimTimeout     = time.Second
-	DefaultSweepEvery       = time.Minute
-	DefaultSweepBatch       = 500
+	DefaultHeader           = "Idempotency-Key"   // Config.Header (K-7)
+	DefaultRetention        = 72 * time.Hour      // Policy.Retention (T-2)
+	DefaultTombstone        = 30 * 24 * time.Hour // Policy.Tombstone (M-5)
+	DefaultInvalidRetention = 6 * time.Hour       // Policy.InvalidRetention
+	DefaultLease            = 30 * time.Second    // Policy.Lease
+	DefaultDeadline         = 60 * time.Second    // Policy.Deadline
+	DefaultMaxBody          = 1 << 20             // Policy.MaxBody, 1 MiB (H-5)
+	DefaultMaxAnswer        = 1 << 20             // Policy.MaxAnswer, 1 MiB
+	DefaultMaxWaiters       = 256                 // Config.MaxWaiters (M-2)
+	DefaultRetryAfter       = 2 * time.Second     // Config.RetryAfter
+	DefaultClaimTimeout     = time.Second         // Config.ClaimTimeout
+	DefaultSweepEvery       = time.Minute         // Config.SweepEvery (T-3)
+	DefaultSweepBatch       = 500                 // Config.SweepBatch, records (T-3)
 )
 
 // Bounds of the contract.
 const (
-	MinRetention = 24 * time.Hour // T-2
-	MaxRetention = 72 * time.Hour // T-2
-	MaxWait      = 10 * time.Second
+	MinRetention = 24 * time.Hour   // of Policy.Retention and Policy.Tombstone (T-2)
+	MaxRetention = 72 * time.Hour   // of Policy.Retention (T-2)
+	MaxWait      = 10 * time.Second // of Policy.Wait (M-2)
 )
 
 // Routes is the table of all unsafe routes of an app, and of the safe ones that ask for roles: "METHOD pattern" with

@@ -28,13 +28,13 @@ var (
 
 // Claim is the wish to run one attempt of a command.
 type Claim struct {
-	ID       ID
-	Owner    Owner
-	Scope    Scope
-	Method   string
-	Route    string
-	Recovery Recovery
-	Hash     CommandHash
+	ID       ID            // of the record (K-6)
+	Owner    Owner         // random, new for each attempt
+	Scope    Scope         // of the principal; kept with the record (M-7)
+	Method   string        // kept with the record, for operators
+	Route    string        // the router's pattern, kept likewise
+	Recovery Recovery      // Rollback only in Transactor.Begin
+	Hash     CommandHash   // compared where a Resume attempt is taken over, kept otherwise
 	Lease    time.Duration // how long the attempt is taken for alive without a renewal
 	Deadline time.Duration // how long the attempt may take at all
 }

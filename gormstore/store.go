@@ -15,8 +15,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Store keeps records in the database of a *gorm.DB. It is a [core.Store], [core.Transactor] and [core.Validator],
-// and is safe for use by any number of goroutines.
+// Store keeps records in the database of a *gorm.DB. It is a [core.Transactor], [core.Stepper] and [core.Validator], and
+// is safe for use by any number of goroutines.
 type Store struct {
 	db      *gorm.DB // the app's, only for handing out attempts' transactions
 	pool    *sql.DB  // the primary's pool, below GORM
@@ -40,8 +40,9 @@ var (
 // [Migrate]. On SQLite it makes this process the only one on the file, until Close.
 //
 // Set the limits of the connection pool before. The pool needs at least two connections on PostgreSQL and three on
-// SQLite, where one proves that the file is this process's. Of a limited pool on PostgreSQL, one connection in four (at least one) is kept free of attempts' transactions, so that a handler that goes over another
-// connection waits for that one and not for itself.
+// SQLite, where one proves that the file is this process's. Of a limited pool on PostgreSQL, one connection in four (at
+// least one) is kept free of attempts' transactions, so that a handler that goes over another connection waits for that
+// one and not for itself.
 //
 // Errors: db is neither PostgreSQL nor SQLite; the pool is too small; another process uses the SQLite file.
 func New(db *gorm.DB) (*Store, error) {
