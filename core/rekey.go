@@ -28,7 +28,7 @@ func (m *Module) sight(ctx context.Context, adm *admission, patience time.Durati
 // suspect tells of a command that came a short while ago under another key.
 func (m *Module) suspect(r *http.Request, adm *admission, seen Seen) {
 	e := adm.event(EventSuspectedDuplicate)
-	e.Code, e.Earlier = CodeSuspectedDuplicate, seen.Earlier
+	e.Earlier = seen.Earlier
 	m.observe(r.Context(), e)
 }
 

@@ -426,9 +426,17 @@ func TxFrom(ctx context.Context) (*gorm.DB, bool) {
 // Outside an attempt it panics: it never falls back to the plain database. The usual causes: the route is not
 // guarded with core.Rollback; ctx is not the request's, but context.Background() or a *gin.Context of an engine
 // without ContextWithFallback. Pass c.Request.Context() in Gin, c.Request().Context() in Echo.
+//
+// It panics in shadow too (core.Policy.ShadowUntil), where no attempt is around the handler: the rows would not commit
+// with an answer. A handler that is in shadow now and enforced later opens a transaction of its own where core.InShadow
+// says so.
 func Tx(ctx context.Context) *gorm.DB {
 	tx, ok := TxFrom(ctx)
 	if !ok {
+		if core.InShadow(ctx) {
+			panic("idem: gormstore.Tx: this route is in shadow (Policy.ShadowUntil), and no attempt is around its handler. " +
+				"Where core.InShadow(ctx), use a transaction of your own: db.WithContext(ctx).Transaction")
+		}
 		panic("idem: gormstore.Tx: this context belongs to no Rollback attempt. Pass the request's context " +
 			"(c.Request.Context() in Gin, c.Request().Context() in Echo; a *gin.Context alone does not carry it), on a " +
 			"route whose policy says core.Rollback. In unit tests use gormstore.WithTx")

@@ -1,0 +1,54 @@
+package ginidem_test
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+)
+
+// In shadow a handler runs outside any attempt, as often as it is called, and its answer goes out as it is.
+func TestShadow(t *testing.T) {
+	sqlite := newSQLite(t)
+	cfg := sqlite.config()
+	cfg.Policy.ShadowUntil = time.Now().Add(time.Hour)
+	var runs atomic.Int64
+	r := gin.New()
+	v1 := guarded(t, r, cfg)
+	v1.POST("/pay", func(c *gin.Context) {
+		ctx := c.Request.Context()
+		assert.True(t, core.InShadow(ctx))
+		_, inside := gormstore.TxFrom(ctx)
+		assert.False(t, inside)
+		body, err := c.GetRawData()
+		assert.NoError(t, err)
+		assert.NoError(t, sqlite.db.WithContext(ctx).Create(&payment{Amount: 1}).Error, "no attempt is there to guard")
+		c.Header("X-Run", "1")
+		c.String(http.StatusCreated, "%d %s", runs.Add(1), body)
+	})
+	// CONTRACT X-6
+	v1.POST("/tx", func(c *gin.Context) {
+		assert.Panics(t, func() { gormstore.Tx(c.Request.Context()) })
+		c.Status(http.StatusNoContent)
+	})
+	a := serve(t, r)
+	for i, key := range []string{"key-1", "key-1", "", "a, b"} {
+		got := a.do(call{key: key, body: "body"})
+		require.Equal(t, http.StatusCreated, got.status)
+		require.Equal(t, string(rune('1'+i))+" body", got.body)
+		require.Equal(t, "1", got.header.Get("X-Run"))
+		require.Empty(t, got.header.Get("Idempotency-Result"))
+		require.Empty(t, got.header.Get("Idempotent-Replayed"))
+	}
+	require.EqualValues(t, 4, sqlite.payments(t))
+	require.Equal(t, http.StatusNoContent, a.do(call{path: "/v1/tx"}).status)
+	// CONTRACT O-1
+	requireProblem(t, http.StatusUnauthorized, "unauthenticated", a.do(call{key: "key-1", token: "-"}))
+}
