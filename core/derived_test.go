@@ -1,0 +1,100 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+// The values were computed by another program from the layout, SHA-256 over length-prefixed ("call/1", operation, name),
+// and RFC 9562, section 5.8. Providers know these keys: a test here that fails is a bug in the code, never in the value.
+//
+// CONTRACT X-3, C-3
+func TestGoldenDerivedKeys(t *testing.T) {
+	for _, test := range []struct{ operation, name, key, uuid string }{
+		{
+			"0000000000000000000000000000000000000000000000000000000000000000", "",
+			"9fe3ba8d13b22d633c62782c7a3c32b5b39609465f44883ebdb71deff5b9168a", "9fe3ba8d-13b2-8d63-bc62-782c7a3c32b5",
+		}, {
+			"0000000000000000000000000000000000000000000000000000000000000000", "charge",
+			"941af45ee9b7f4e279e425a3412040685f9d04cc3fd3e6c187a5ea8115010017", "941af45e-e9b7-84e2-b9e4-25a341204068",
+		}, {
+			"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f", "charge",
+			"db86dff78bd00acae2445f547eafade8c98aee8c7fed66ed18c005218fda7017", "db86dff7-8bd0-8aca-a244-5f547eafade8",
+		}, {
+			"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f", "refund/1",
+			"e5a79a824763039ad0fa82a1a3d4dc0d444a188107e2ca0dfd9beb141de99312", "e5a79a82-4763-839a-90fa-82a1a3d4dc0d",
+		}, {
+			"a449659225b78f7b3f00d1ad37da0d562dbe0a19d799b520d9a85a8b7b7420ac", "charge",
+			"54fd3e50e78c5014c19b3bd40496511f6be639c133e1f6c479cd064105d39de8", "54fd3e50-e78c-8014-819b-3bd40496511f",
+		}, {
+			"a449659225b78f7b3f00d1ad37da0d562dbe0a19d799b520d9a85a8b7b7420ac", "Überweisung",
+			"b54aee66ec895517bd0e7ce1369c8c4e126ace3fe07957d3137b5958a5094115", "b54aee66-ec89-8517-bd0e-7ce1369c8c4e",
+		},
+	} {
+		operation, err := core.ParseID(test.operation)
+		require.NoError(t, err)
+		key := core.DeriveKey(operation, test.name)
+		require.Equal(t, test.key, key.String())
+		require.Equal(t, test.uuid, key.UUID())
+	}
+}
+
+// CONTRACT X-3
+func TestDerivedKeysAreUUIDsOfVersion8(t *testing.T) {
+	version8 := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	seen := map[string]bool{}
+	for i := range 1000 {
+		key := core.DeriveKey(core.ID{byte(i)}, fmt.Sprint("call ", i/256))
+		require.Regexp(t, version8, key.UUID())
+		require.Regexp(t, `^[0-9a-f]{64}$`, key.String())
+		require.False(t, seen[key.UUID()] || seen[key.String()], "each call has a key of its own")
+		seen[key.UUID()], seen[key.String()] = true, true
+	}
+}
+
+// CONTRACT X-3, D-1, C-3
+func TestWhatAHandlerLearnsAboutItsAttempt(t *testing.T) {
+	var keys []core.DerivedKey
+	var commands []core.CommandHash
+	a := newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		operation, ok := core.Operation(ctx)
+		require.True(t, ok)
+		require.Equal(t, core.RecordID(alice, "k-1"), operation)
+		key, ok := core.ProviderKey(ctx, "charge")
+		require.True(t, ok)
+		require.Equal(t, core.DeriveKey(operation, "charge"), key)
+		command, ok := core.Command(ctx)
+		require.True(t, ok)
+		keys, commands = append(keys, key), append(commands, command)
+		core.NotApplied(ctx)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	a.post("k-1", `{"a":1}`)
+	a.post("k-1", `{"a":1}`)
+	a.post("k-1", `{"a":2}`)
+	require.Len(t, keys, 3)
+	require.Equal(t, keys[0], keys[1], "the same in every attempt")
+	require.Equal(t, commands[0], commands[1])
+	require.NotEqual(t, commands[0], commands[2], "the freed key came back with another command (D-3)")
+}
+
+// CONTRACT X-3
+func TestOutsideAnAttempt(t *testing.T) {
+	ctx := context.Background()
+	core.NotApplied(ctx)
+	core.KeepRows(ctx)
+	_, ok := core.Operation(ctx)
+	require.False(t, ok)
+	_, ok = core.Command(ctx)
+	require.False(t, ok)
+	_, ok = core.ProviderKey(ctx, "charge")
+	require.False(t, ok)
+}

@@ -1,0 +1,268 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// CONTRACT M-6
+func TestOneExecutionUnderManySimultaneousRepeats(t *testing.T) {
+	for _, policy := range []core.Policy{
+		{Recovery: core.Park},
+		{Recovery: core.Park, Wait: 10 * time.Second},
+	} {
+		a := newApp(t, core.Config{Policy: policy}, created)
+		for round := range 20 {
+			key := "k-" + strconv.Itoa(round)
+			var wg sync.WaitGroup
+			start := make(chan struct{})
+			for range 32 {
+				wg.Go(func() {
+					<-start
+					w := a.post(key, `{}`)
+					switch result := w.Header().Get("Idempotency-Result"); {
+					case w.Code == http.StatusCreated && (result == "created" || result == "reused"):
+					case w.Code == http.StatusConflict && policy.Wait == 0:
+					default:
+						t.Error(w.Code, result, w.Body)
+					}
+				})
+			}
+			close(start)
+			wg.Wait()
+			require.Equal(t, round+1, a.ran())
+		}
+	}
+}
+
+// CONTRACT H-4
+func TestRecordOfANewerRelease(t *testing.T) {
+	for name, done := range map[string]bool{"running": false, "completed": true} {
+		t.Run(name, func(t *testing.T) {
+			store := memstore.New()
+			claimed, err := store.Claim(t.Context(), core.Claim{ID: core.RecordID(alice, "k-1"), Owner: core.Owner{1},
+				Recovery: core.Park, Hash: core.CommandHash{Version: 2}, Lease: time.Minute, Deadline: time.Minute})
+			require.NoError(t, err)
+			if done {
+				require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, core.Completion{
+					Answer: core.Answer{Status: 200, Body: []byte("theirs")}, Retention: core.DefaultRetention}))
+			}
+			before, err := store.Find(t.Context(), claimed.Record.ID)
+			require.NoError(t, err)
+
+			a := newApp(t, core.Config{Store: store}, created)
+			w := a.post("k-1", `{}`)
+			requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+			require.Equal(t, "2", w.Header().Get("Retry-After"))
+			require.Zero(t, a.ran(), "neither run, nor replayed, nor a mismatch")
+			require.Equal(t, []core.EventKind{core.EventRefused}, a.kinds())
+			after, err := store.Find(t.Context(), claimed.Record.ID)
+			require.NoError(t, err)
+			after.Now = before.Now
+			require.Equal(t, before, after)
+		})
+	}
+}
+
+// CONTRACT O-3
+func TestReviewBeforeAReplay(t *testing.T) {
+	var reviews []core.Record
+	var refuse error
+	a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, MaxAnswer: 100,
+		Review: func(ctx context.Context, p core.Principal, r core.Record) error {
+			require.Equal(t, "of the request", ctx.Value(reviewKey{}))
+			require.Equal(t, alice, p)
+			reviews = append(reviews, r)
+			return refuse
+		}}}, created)
+	post := func(key, body string) (code int) {
+		return a.post(key, body, withContext(context.WithValue(t.Context(), reviewKey{}, "of the request"))).Code
+	}
+	require.Equal(t, http.StatusCreated, post("k-1", `{}`))
+	require.Empty(t, reviews, "there is nothing to review yet")
+	require.Equal(t, http.StatusConflict, post("k-1", `{"another":1}`))
+	require.Empty(t, reviews, "nothing is replayed to another command")
+	require.Equal(t, http.StatusCreated, post("k-1", `{}`))
+	require.Len(t, reviews, 1)
+	require.Equal(t, "/v1/payments/1", reviews[0].Answer.Header.Get("Location"), "it sees the recorded answer")
+	require.Equal(t, core.RecordID(alice, "k-1"), reviews[0].ID)
+
+	refuse = errors.New("secret of the app")
+	w := a.post("k-1", `{}`, withContext(context.WithValue(t.Context(), reviewKey{}, "of the request")))
+	requireProblem(t, w, http.StatusForbidden, core.CodeForbidden)
+	require.NotContains(t, w.Body.String(), "secret")
+	require.Empty(t, w.Header().Get("Location"))
+	require.Equal(t, 1, a.ran())
+
+	a.handler = large(http.StatusCreated)
+	require.Equal(t, http.StatusCreated, post("k-2", `{}`))
+	require.Equal(t, http.StatusForbidden, post("k-2", `{}`), "the Location of an answer that was not kept is one, too")
+}
+
+type reviewKey struct{}
+
+// CONTRACT M-5, T-4, M-1
+func TestPastRetention(t *testing.T) {
+	for name, swept := range map[string]bool{"swept": true, "not swept": false} {
+		t.Run(name, func(t *testing.T) {
+			for status, outcome := range map[int]string{201: "succeeded", 303: "succeeded", 402: "refused"} {
+				synctest.Test(t, func(t *testing.T) { pastRetention(t, status, outcome, swept) })
+			}
+		})
+	}
+}
+
+func pastRetention(t *testing.T, code int, outcome string, swept bool) {
+	store := memstore.New()
+	a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, Retention: 24 * time.Hour,
+		Tombstone: 48 * time.Hour}}, status(code))
+	sweep := func() {
+		if swept {
+			_, err := store.Sweep(t.Context(), 10)
+			require.NoError(t, err)
+		}
+	}
+	a.post("k-1", `{}`)
+	time.Sleep(24*time.Hour - 1)
+	sweep()
+	require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "until the very end")
+
+	time.Sleep(1)
+	sweep()
+	for range 2 {
+		w := a.post("k-1", `{}`)
+		requireProblem(t, w, http.StatusConflict, core.CodeKeyExpired)
+		require.Empty(t, w.Header().Get("Retry-After"))
+		require.Contains(t, w.Body.String(), `"outcome":"`+outcome+`"`)
+		require.Contains(t, w.Body.String(), `"operation":"`+core.RecordID(alice, "k-1").String()+`"`)
+		requireProblem(t, a.post("k-1", `{"another":1}`), http.StatusConflict, core.CodeKeyReused)
+		time.Sleep(48*time.Hour - 1)
+	}
+	require.Equal(t, 1, a.ran())
+
+	time.Sleep(1)
+	sweep()
+	require.Equal(t, code, a.post("k-1", `{"another":1}`).Code)
+	require.Equal(t, 2, a.ran(), "free behind the tombstone")
+}
+
+// Without a transaction there is no proof that a 400 has left nothing behind.
+//
+// CONTRACT R-6, R-7
+func TestParkKeepsRefusalsAsLongAsAnything(t *testing.T) {
+	for _, code := range []int{200, 400, 401, 403, 422, 429} {
+		synctest.Test(t, func(t *testing.T) {
+			store := memstore.New()
+			a := newApp(t, core.Config{Store: store}, status(code))
+			a.post("k-1", `{}`)
+			rec, err := store.Find(t.Context(), core.RecordID(alice, "k-1"))
+			require.NoError(t, err)
+			require.Equal(t, core.DefaultRetention, rec.ExpiresAt.Sub(rec.Now))
+			require.Equal(t, core.DefaultTombstone, rec.PurgeAt.Sub(rec.ExpiresAt))
+		})
+	}
+}
+
+// CONTRACT M-1, M-4
+func TestAnotherCommandIsAMismatchInEveryState(t *testing.T) {
+	for name, handler := range map[string]http.HandlerFunc{
+		"unknown": status(http.StatusBadGateway), "completed": created, "not kept": large(201),
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, MaxAnswer: 100}}, handler)
+			a.post("k-1", `{}`)
+			w := a.post("k-1", `{"another":1}`)
+			requireProblem(t, w, http.StatusConflict, core.CodeKeyReused)
+			require.NotContains(t, w.Body.String(), "safe_new_key")
+			require.NotContains(t, w.Body.String(), "answer_")
+			require.Empty(t, w.Header().Get("Idempotency-Result"))
+		})
+	}
+}
+
+// CONTRACT M-2
+func TestWhatWaitingComesTo(t *testing.T) {
+	wait := core.Policy{Recovery: core.Park, Wait: 10 * time.Second}
+	for name, test := range map[string]struct {
+		first http.HandlerFunc
+		want  int
+		code  core.Code
+		runs  int
+	}{
+		"completed": {created, 201, "", 1},
+		"unknown":   {status(502), 409, core.CodeOutcomeUnknown, 1},
+		"freed": {func(w http.ResponseWriter, r *http.Request) {
+			core.NotApplied(r.Context())
+			w.WriteHeader(http.StatusConflict)
+		}, 418, "", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newApp(t, core.Config{Policy: wait, MaxWaiters: 1}, nil)
+				for _, key := range []string{"k-1", "k-2"} { // the place among the waiters is given back
+					a.handler = a.onceSlowly(test.first)
+					var wg sync.WaitGroup
+					wg.Go(func() { a.post(key, `{}`) })
+					synctest.Wait()
+					w := a.post(key, `{}`)
+					wg.Wait()
+					require.Equal(t, test.want, w.Code)
+					if test.code != "" {
+						requireProblem(t, w, test.want, test.code)
+					}
+				}
+				require.Equal(t, 2*test.runs, a.ran())
+			})
+		})
+	}
+}
+
+// onceSlowly is a handler that takes two seconds for next, and leaves a teapot behind for who comes after it.
+func (a *app) onceSlowly(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		a.handler = status(http.StatusTeapot)
+		time.Sleep(2 * time.Second)
+		next(w, r)
+	}
+}
+
+// A first request never waits, and neither does a replay.
+//
+// CONTRACT M-2
+func TestOnlyRepeatsOfARunningAttemptWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, Wait: 10 * time.Second}}, created)
+		a.post("k-1", `{}`)
+		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		requireProblem(t, a.post("k-1", `{"another":1}`), http.StatusConflict, core.CodeKeyReused)
+		require.Equal(t, begun, time.Now())
+	})
+}
+
+// CONTRACT T-4, F-1
+func TestFullStoreRefusesNewKeys(t *testing.T) {
+	store := newFaultStore(memstore.New(memstore.WithMaxRecords(1)))
+	released := 0
+	store.on("release", func(context.Context) error { released++; return nil })
+	a := newApp(t, core.Config{Store: store}, created)
+	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+	w := a.post("k-2", `{}`)
+	requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+	require.Contains(t, w.Body.String(), "is full")
+	require.Equal(t, "2", w.Header().Get("Retry-After"))
+	require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+	require.Equal(t, 1, a.ran())
+	require.Zero(t, released, "nothing has landed")
+}
