@@ -142,8 +142,8 @@ func (w *Wire) Count() {
 	w.seen = nil
 }
 
-// Seen returns the statements since Strike or Count, or since the beginning. Those whose number depends on time are left out:
-// pings of connection pools, and renewals of leases.
+// Seen returns the statements since Strike or Count, or since the beginning. Those whose number depends on time are left
+// out: pings of connection pools, and renewals of leases.
 func (w *Wire) Seen() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -106,11 +106,20 @@ func newApp(t *testing.T, program, database, deadline string) *app {
 	return a
 }
 
+// scene is an app that has come to a point of its command.
+type scene struct {
+	*app
+	other      *app // another instance on the same database
+	command    apptest.Request
+	statements []string // of the whole command
+	at         apptest.Point
+	fault      *apptest.Fault
+	answers    <-chan answer // what the command is answered, if it is
+}
+
 // everywhere runs a test for every point of a victim: before each of its statements, and after it where that is asked
 // for. Several run at a time, because most of their time is waiting for a lease.
-func (v victim) everywhere(t *testing.T, program, isolation string, after []bool,
-	test func(t *testing.T, database string, at apptest.Point, statements []string),
-) {
+func (v victim) everywhere(t *testing.T, program, isolation string, after []bool, test func(s scene)) {
 	fresh := func(t *testing.T) string {
 		database, err := url.Parse(pgtest.URL(t))
 		require.NoError(t, err)
@@ -131,7 +140,15 @@ func (v victim) everywhere(t *testing.T, program, isolation string, after []bool
 	for range 8 {
 		workers.Go(func() {
 			for at := range points {
-				t.Run(at.String(), func(t *testing.T) { test(t, fresh(t), at, statements) })
+				t.Run(at.String(), func(t *testing.T) {
+					s := scene{statements: statements, at: at}
+					database := fresh(t)
+					var wire *apptest.Wire
+					s.app, wire, s.command = v.onWire(t, program, database)
+					s.other = newApp(t, program, database, "2s")
+					s.reach(wire)
+					test(s)
+				})
 			}
 		})
 	}
@@ -144,22 +161,22 @@ func (v victim) everywhere(t *testing.T, program, isolation string, after []bool
 	workers.Wait()
 }
 
-// reach sends the command and waits until it has come to the fault. What it is answered, if it is, comes on the
-// channel.
-func (a *app) reach(wire *apptest.Wire, fault *apptest.Fault, command apptest.Request, expected []string) <-chan answer {
-	a.t.Helper()
-	process, ctx, answers := a.Process, a.t.Context(), make(chan answer, 1)
+// reach sends the command and waits until it has come to the point.
+func (s *scene) reach(wire *apptest.Wire) {
+	s.t.Helper()
+	s.fault = wire.Strike(s.at)
+	process, ctx, answers := s.Process, s.t.Context(), make(chan answer, 1)
 	go func() {
-		response, err := process.Try(ctx, command)
+		response, err := process.Try(ctx, s.command)
 		answers <- answer{response, err}
 	}()
 	select {
-	case <-fault.Reached:
+	case <-s.fault.Reached:
 	case early := <-answers:
-		require.Fail(a.t, "answered before the fault", "%+v", early)
+		require.Fail(s.t, "answered before the fault", "%+v", early)
 	}
-	require.Equal(a.t, expected, wire.Seen(), "the statements are those of a run without a fault")
-	return answers
+	require.Equal(s.t, s.statements[:s.at.Statement+1], wire.Seen(), "the statements are those of a run without a fault")
+	s.answers = answers
 }
 
 // persist sends a command as a client does that repeats what can be repeated, and asserts that a further repeat gets
@@ -173,23 +190,19 @@ func (a *app) persist(command apptest.Request) apptest.Response {
 	return answer
 }
 
-// killedEverywhere kills the app between every two statements of its commands. After the restart there is one charge,
-// one entry and one answer.
+// killedEverywhere kills the app between every two statements of its commands. After the repeats, at another instance,
+// there is one charge, one entry and one answer.
 //
 // CONTRACT, F-2
 func killedEverywhere(t *testing.T, program string) {
 	for _, v := range []victim{refundVictim, paymentVictim, payoutVictim} {
 		t.Run(v.name, func(t *testing.T) {
-			v.everywhere(t, program, "read committed", []bool{false, true}, func(t *testing.T, database string, at apptest.Point, statements []string) {
-				a, wire, command := v.onWire(t, program, database)
-				fault := wire.Strike(at)
-				answers := a.reach(wire, fault, command, statements[:at.Statement+1])
-				a.Kill(t)
-				fault.Release(false)
-				require.Error(t, (<-answers).err)
+			v.everywhere(t, program, "read committed", []bool{false, true}, func(s scene) {
+				s.Kill(s.t)
+				s.fault.Release(false)
+				require.Error(s.t, (<-s.answers).err)
 
-				restarted := newApp(t, program, database, "10s")
-				v.check(restarted, restarted.persist(command))
+				v.check(s.other, s.other.persist(s.command))
 			})
 		})
 	}
@@ -200,29 +213,25 @@ func killedEverywhere(t *testing.T, program string) {
 //
 // CONTRACT X-2
 func overtaken(t *testing.T, program string) {
+	v := refundVictim
 	for _, isolation := range []string{"read committed", "serializable"} {
 		t.Run(isolation, func(t *testing.T) {
-			v := refundVictim
-			v.everywhere(t, program, isolation, []bool{false}, func(t *testing.T, database string, at apptest.Point, statements []string) {
-				a, wire, command := v.onWire(t, program, database)
-				other := newApp(t, program, database, "2s")
-				fault := wire.Strike(at)
-				answers := a.reach(wire, fault, command, statements[:at.Statement+1])
-				require.NoError(t, a.Pause())
-
-				overtook := other.overtake(command)
-				if !holdsLocks(statements[:at.Statement]) {
-					v.check(other, overtook)
+			v.everywhere(t, program, isolation, []bool{false}, func(s scene) {
+				require.NoError(s.t, s.Pause())
+				overtook := s.other.overtake(s.command)
+				if !holdsLocks(s.statements[:s.at.Statement]) {
+					v.check(s.other, overtook)
 				}
-				require.NoError(t, a.Continue())
-				fault.Release(true)
-				late := <-answers
-				require.NoError(t, late.err)
-				final := other.persist(command)
-				v.check(other, final)
+
+				require.NoError(s.t, s.Continue())
+				s.fault.Release(true)
+				late := <-s.answers
+				require.NoError(s.t, late.err)
+				final := s.other.persist(s.command)
+				v.check(s.other, final)
 				for _, r := range []apptest.Response{overtook, late.Response} {
 					if r.Status == http.StatusCreated {
-						require.Equal(t, final.Body, r.Body)
+						require.Equal(s.t, final.Body, r.Body)
 					}
 				}
 			})
@@ -260,23 +269,20 @@ func (a *app) overtake(command apptest.Request) (last apptest.Response) {
 // CONTRACT X-2
 func wakesUnsettled(t *testing.T, program string) {
 	v := refundVictim
-	v.everywhere(t, program, "read committed", []bool{false}, func(t *testing.T, database string, at apptest.Point, statements []string) {
-		a, wire, command := v.onWire(t, program, database)
-		fault := wire.Strike(at)
-		answers := a.reach(wire, fault, command, statements[:at.Statement+1])
-		require.NoError(t, a.Pause())
+	v.everywhere(t, program, "read committed", []bool{false}, func(s scene) {
+		require.NoError(s.t, s.Pause())
 		time.Sleep(lease + lease/4)
-		require.NoError(t, a.Continue())
-		fault.Release(true)
-		late := <-answers
-		require.NoError(t, late.err)
-		final := a.persist(command)
-		v.check(a, final)
-		if at.Statement == len(statements)-1 {
-			require.Equal(t, http.StatusCreated, late.Status, late.Body)
+		require.NoError(s.t, s.Continue())
+		s.fault.Release(true)
+		late := <-s.answers
+		require.NoError(s.t, late.err)
+		if s.at.Statement == len(s.statements)-1 { // all is done but the record of it
+			require.Equal(s.t, http.StatusCreated, late.Status, late.Body)
 		}
+		final := s.persist(s.command)
+		v.check(s.app, final)
 		if late.Status == http.StatusCreated {
-			require.Equal(t, final.Body, late.Body)
+			require.Equal(s.t, final.Body, late.Body)
 		}
 	})
 }
