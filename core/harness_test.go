@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -134,6 +135,25 @@ func (a *app) kinds() []core.EventKind {
 		kinds[i] = e.Kind
 	}
 	return kinds
+}
+
+// list is a list that goroutines of a test share.
+type list[T any] struct {
+	mu    sync.Mutex
+	items []T
+}
+
+func (l *list[T]) add(item T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.items = append(l.items, item)
+}
+
+// all returns what was added so far.
+func (l *list[T]) all() []T {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.items)
 }
 
 // requireProblem checks that an answer is the problem of a code.

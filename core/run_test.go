@@ -1,0 +1,297 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// start runs Run until the function returned is called.
+func (a *app) start() (stop func()) {
+	a.t.Helper()
+	ctx, cancel := context.WithCancel(a.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.module.Run(ctx) }()
+	synctest.Wait()
+	return func() {
+		a.t.Helper()
+		cancel()
+		require.NoError(a.t, <-done)
+	}
+}
+
+// of lists the events of a kind so far.
+func (a *app) of(kind core.EventKind) (events []core.Event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, e := range a.events {
+		if e.Kind == kind {
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+// CONTRACT T-3
+func TestRunSweepsInBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		var sweeps list[time.Time]
+		store.on("sweep", func(context.Context) error { sweeps.add(time.Now()); return nil })
+		a := newApp(t, core.Config{Store: store, SweepBatch: 2, SweepEvery: time.Hour}, created)
+		for i := range 5 {
+			a.post("k-"+strconv.Itoa(i), `{}`)
+		}
+		stop := a.start()
+		require.Len(t, sweeps.all(), 1, "at once")
+		require.Empty(t, a.of(core.EventSwept), "there is nothing to tell")
+
+		time.Sleep(core.DefaultRetention + 2*time.Hour)
+		synctest.Wait()
+		var counts []int
+		for _, e := range a.of(core.EventSwept) {
+			counts = append(counts, e.Count)
+		}
+		require.Equal(t, []int{2, 2, 1}, counts, "batch after batch")
+		requireProblem(t, a.post("k-0", `{}`), 409, core.CodeKeyExpired)
+
+		time.Sleep(core.DefaultTombstone)
+		synctest.Wait()
+		swept := a.of(core.EventSwept)
+		require.Len(t, swept, 6)
+		_, err := store.Find(t.Context(), core.RecordID(alice, "k-0"))
+		require.ErrorIs(t, err, core.ErrNotFound)
+		stop()
+
+		times := sweeps.all()
+		for i := range len(times) - 1 {
+			if pause := times[i+1].Sub(times[i]); pause != 0 { // the next batch
+				require.InDelta(t, time.Hour, pause, float64(3*time.Minute), "with a jitter of a tenth")
+			}
+		}
+		time.Sleep(2 * time.Hour)
+		require.Equal(t, times, sweeps.all(), "stopped")
+	})
+}
+
+// CONTRACT T-3
+func TestRunSurvivesErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		store.on("sweep", func(context.Context) error { return errAway })
+		var asked list[core.ID]
+		a := newApp(t, core.Config{Store: store, Reconcile: func(_ context.Context, r core.Record) (*core.Decision, error) {
+			asked.add(r.ID)
+			return nil, errors.New("no answer from the provider")
+		}}, status(502))
+		a.post("k-1", `{}`)
+		time.Sleep(core.DefaultDeadline)
+		stop := a.start()
+		failed := a.of(core.EventFailed)
+		require.Len(t, failed, 2)
+		require.ErrorIs(t, failed[0].Err, errAway)
+		require.ErrorContains(t, failed[1].Err, core.RecordID(alice, "k-1").String())
+		require.ErrorContains(t, failed[1].Err, "no answer from the provider")
+
+		store.on("sweep", nil)
+		time.Sleep(2 * time.Minute)
+		stop()
+		require.Greater(t, len(asked.all()), 1, "it asks again")
+		require.Len(t, a.of(core.EventFailed), 1+len(asked.all()))
+	})
+}
+
+// CONTRACT T-3
+func TestRunIsStoppedByItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		store.on("sweep", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		a := newApp(t, core.Config{Store: store}, created)
+		stop := a.start()
+		require.ErrorContains(t, a.module.Run(t.Context()), "idem: Run is under way already")
+		stop()
+		require.Empty(t, a.kinds(), "being stopped is no failure")
+
+		store.on("sweep", nil)
+		a.start()() // and may be started again
+
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		store.on("sweep", func(context.Context) error { panic("with a context that is over") })
+		require.NoError(t, a.module.Run(over))
+	})
+}
+
+// CONTRACT F-1
+func TestRunReleasesWhatCouldNotBeReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		away := func(context.Context) error { return errAway }
+		store.on("after claim", away)
+		store.on("release", away)
+		a := newApp(t, core.Config{Store: store}, created)
+		for i := range 3 {
+			requireProblem(t, a.post("k-"+strconv.Itoa(i), `{}`), 503, core.CodeStoreUnavailable)
+		}
+		store.on("after claim", nil)
+		var released list[bool]
+		store.on("release", func(context.Context) error {
+			if released.add(true); len(released.all()) == 2 {
+				return errAway
+			}
+			return nil
+		})
+		stop := a.start()
+		require.Len(t, released.all(), 2, "the store is away: no use in asking for the third")
+		time.Sleep(2 * time.Minute)
+		stop()
+		require.Len(t, released.all(), 4, "both that were left")
+		for i := range 3 {
+			require.Equal(t, "created", a.post("k-"+strconv.Itoa(i), `{}`).Header().Get("Idempotency-Result"))
+		}
+	})
+}
+
+// CONTRACT F-1, X-2
+func TestReleaseOfAnOrphanThatIsAnothersByNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		away := func(context.Context) error { return errAway }
+		store.on("claim", away) // it has not landed
+		store.on("release", away)
+		a := newApp(t, core.Config{Store: store}, created)
+		requireProblem(t, a.post("k-1", `{}`), 503, core.CodeStoreUnavailable)
+		store.on("claim", nil)
+		store.on("release", nil)
+		require.Equal(t, 201, a.post("k-1", `{}`).Code)
+		a.start()()
+		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "the answer stays")
+		require.Empty(t, a.of(core.EventFailed)[1:], "and that is as it should be")
+	})
+}
+
+// CONTRACT X-7, T-4
+func TestReconciler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		var asked list[core.ID]
+		decisions := map[core.ID]*core.Decision{}
+		a := newApp(t, core.Config{Store: store, SweepBatch: 2, SweepEvery: time.Minute,
+			Reconcile: func(ctx context.Context, r core.Record) (*core.Decision, error) {
+				if ctx.Err() != nil || r.State() != core.Unknown {
+					t.Error(ctx.Err(), r.State())
+				}
+				asked.add(r.ID)
+				return decisions[r.ID], nil
+			}}, status(502))
+		var ids []core.ID
+		for i := range 5 {
+			key := "k-" + strconv.Itoa(i)
+			a.post(key, `{}`)
+			ids = append(ids, core.RecordID(alice, key))
+		}
+		decisions[ids[1]] = &core.Decision{Applied: true, Who: "reconciler", Why: "the provider has it", Answer: &core.Answer{Status: 200}}
+		decisions[ids[3]] = &core.Decision{Who: "reconciler", Why: "the provider refuses the key from now on"}
+		decisions[ids[4]] = &core.Decision{Who: "reconciler"} // no reason
+		stop := a.start()
+		require.Empty(t, asked.all(), "their handlers may still be at work")
+
+		time.Sleep(4 * time.Minute)
+		stop()
+		times := map[core.ID]int{}
+		for _, id := range asked.all() {
+			times[id]++
+		}
+		require.Len(t, times, 5, "page after page")
+		for i, id := range ids {
+			require.Equal(t, i == 1 || i == 3, times[id] == 1, "those that are settled are not asked about again")
+		}
+		a.handler = created
+		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		require.Equal(t, "created", a.post("k-3", `{}`).Header().Get("Idempotency-Result"))
+		requireProblem(t, a.post("k-0", `{}`), 409, core.CodeOutcomeUnknown)
+		require.Len(t, a.of(core.EventSettled), 2)
+		for _, e := range a.of(core.EventFailed) {
+			require.ErrorContains(t, e.Err, ids[4].String())
+			require.ErrorContains(t, e.Err, "Why is required")
+		}
+		require.NotEmpty(t, a.of(core.EventFailed))
+		history := store.Settlements(ids[1])
+		require.Len(t, history, 1)
+		require.Equal(t, "the provider has it", history[0].Why)
+	})
+}
+
+// CONTRACT X-7, T-4
+func TestReconcilerWaitsForLeaseAndDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		// The process that ran this attempt is gone.
+		claimed, err := store.Claim(t.Context(), core.Claim{ID: core.RecordID(alice, "k-1"), Owner: core.Owner{1},
+			Recovery: core.Park, Lease: 10 * time.Second, Deadline: time.Minute})
+		require.NoError(t, err)
+		var asked list[core.Record]
+		a := newApp(t, core.Config{Store: store, SweepEvery: time.Second,
+			Reconcile: func(_ context.Context, r core.Record) (*core.Decision, error) {
+				asked.add(r)
+				return nil, nil
+			}}, created)
+		stop := a.start()
+		time.Sleep(30 * time.Second)
+		require.Empty(t, asked.all(), "past its lease, but its handler may still be at work")
+		time.Sleep(32 * time.Second)
+		stop()
+		require.NotEmpty(t, asked.all())
+		require.False(t, asked.all()[0].Now.Before(claimed.Record.Deadline))
+		require.Empty(t, a.of(core.EventFailed))
+	})
+}
+
+// CONTRACT X-7
+func TestReconcilersOfTwoInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		var other *app
+		decision := &core.Decision{Who: "reconciler", Why: "unknown to the provider"}
+		cfg := core.Config{Store: store, Reconcile: func(ctx context.Context, r core.Record) (*core.Decision, error) {
+			_, err := other.module.Settle(ctx, r.ID, *decision) // the other instance is quicker
+			require.NoError(t, err)
+			return decision, nil
+		}}
+		a := newApp(t, cfg, status(502))
+		other = newApp(t, core.Config{Store: store}, nil)
+		a.post("k-1", `{}`)
+		time.Sleep(core.DefaultDeadline)
+		a.start()()
+		require.Empty(t, a.of(core.EventFailed), "another instance having settled it is how this is meant to be")
+		require.Empty(t, a.of(core.EventSettled))
+		require.Len(t, other.of(core.EventSettled), 1)
+		require.Len(t, store.Settlements(core.RecordID(alice, "k-1")), 1)
+	})
+}
+
+// CONTRACT T-3
+func TestRunWhileTheListIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newApp(t, core.Config{Store: listAway{memstore.New()}, Reconcile: func(context.Context, core.Record) (*core.Decision, error) {
+			panic("there is nothing to ask about")
+		}}, created)
+		a.start()()
+		failed := a.of(core.EventFailed)
+		require.Len(t, failed, 1)
+		require.ErrorIs(t, failed[0].Err, errAway)
+	})
+}
+
+// listAway is a store that cannot be listed.
+type listAway struct{ core.Store }
+
+func (listAway) List(context.Context, core.ID, int) ([]core.Record, error) { return nil, errAway }
