@@ -44,13 +44,13 @@ func TestDeadlineEndsStatements(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				c := command(core.Rollback)
 				tx, _ := begin(t, store, c)
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				defer cancel()
+				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				context.AfterFunc(ctx, func() { ended <- tx.Rollback() }) // as core does at the deadline
 				ctx = tx.Bind(ctx)
 				require.NoError(t, addEffect(ctx))
 
+				time.AfterFunc(50*time.Millisecond, cancel)
 				begun := time.Now()
 				var err error
 				if derive == nil {
@@ -86,7 +86,7 @@ func TestServerEndsFrozenAttempts(t *testing.T) {
 	migrate(t, db)
 	store := newStore(t, db)
 	c := command(core.Rollback)
-	c.Deadline = time.Second
+	c.Deadline = 2 * time.Second
 	tx, ctx := begin(t, store, c)
 	require.NoError(t, addEffect(ctx))
 	requireFree(t, store, c, 10*time.Second)
@@ -122,7 +122,7 @@ func TestServerEndsAttemptsOfKilledClients(t *testing.T) {
 
 	p.cut()
 	require.Error(t, <-ended)
-	requireFree(t, newStore(t, db), c, 5*time.Second)
+	requireFree(t, newStore(t, db), c, 10*time.Second)
 	require.ErrorIs(t, tx.Commit(t.Context(), paid(), false), core.ErrRetryable)
 	require.Zero(t, countEffects(t, db))
 }

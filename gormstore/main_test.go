@@ -57,13 +57,16 @@ func freshPostgres(parameters string, simple bool) func(t *testing.T) func(t *te
 }
 
 func freshSQLite(t *testing.T) func(t *testing.T) *gorm.DB {
-	file := filepath.Join(t.TempDir(), "test.db")
-	open := func(t *testing.T) *gorm.DB {
-		return openDB(t, gormlite.Open("file:"+file+
-			"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)&_pragma=foreign_keys(on)"), 16)
-	}
+	address := sqliteAddress(t)
+	open := func(t *testing.T) *gorm.DB { return openDB(t, gormlite.Open(address), 16) }
 	migrate(t, open(t))
 	return open
+}
+
+// sqliteAddress is that of a new file.
+func sqliteAddress(t *testing.T) string {
+	return "file:" + filepath.Join(t.TempDir(), "test.db") +
+		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)&_pragma=foreign_keys(on)"
 }
 
 // openDB opens a database as an app might, with everything that GORM does by default.

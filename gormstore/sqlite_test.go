@@ -2,24 +2,37 @@ package gormstore_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/driver"
+	"github.com/ncruces/go-sqlite3/gormlite"
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
 )
 
-// endless inserts rows until somebody stops it.
-const endless = "INSERT INTO effects (name) WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT 'x' FROM c"
+// endless inserts rows until it is interrupted, which its first row asks for: cut() cancels the context that cuts has.
+const endless = "INSERT INTO effects (name) WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT cut() FROM c"
 
 // SQLite ends the whole transaction where a write is interrupted. Without a look at that, what the handler writes next
 // would be committed at once and on its own.
 //
 // CONTRACT X-0
 func TestSQLiteEndsTransactions(t *testing.T) {
-	db := freshSQLite(t)(t)
+	var cuts atomic.Pointer[context.CancelFunc]
+	pool, err := driver.Open(sqliteAddress(t), func(c *sqlite3.Conn) error {
+		return c.CreateFunction("cut", 0, 0, func(ctx sqlite3.Context, _ ...sqlite3.Value) {
+			(*cuts.Load())()
+			ctx.ResultText("x")
+		})
+	})
+	require.NoError(t, err)
+	db := openDB(t, gormlite.OpenDB(pool), 16)
+	migrate(t, db)
 	store := newStore(t, db)
 
 	interrupted := map[string]func(ctx context.Context) error{
@@ -50,9 +63,9 @@ func TestSQLiteEndsTransactions(t *testing.T) {
 				c := command(core.Rollback)
 				tx, ctx := begin(t, store, c)
 				require.NoError(t, addEffect(ctx))
-				short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-				defer cancel()
-				require.Error(t, write(short))
+				part, cancel := context.WithCancel(ctx)
+				cuts.Store(&cancel)
+				require.ErrorIs(t, write(part), sqlite3.INTERRUPT)
 				if goesOn {
 					require.ErrorContains(t, addEffect(ctx), "an earlier statement has ended the transaction")
 					var row effect
@@ -70,9 +83,10 @@ func TestSQLiteEndsTransactions(t *testing.T) {
 	t.Run("a query that is interrupted does no harm", func(t *testing.T) {
 		c := command(core.Rollback)
 		tx, ctx := begin(t, store, c)
-		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-		defer cancel()
-		require.Error(t, gormstore.Tx(short).Exec(slow(db)).Error)
+		part, cancel := context.WithCancel(ctx)
+		cuts.Store(&cancel)
+		err := gormstore.Tx(part).Exec("WITH RECURSIVE c(n) AS (SELECT cut() UNION ALL SELECT n FROM c) SELECT count(*) FROM c").Error
+		require.ErrorIs(t, err, sqlite3.INTERRUPT)
 		require.NoError(t, addEffect(ctx))
 		require.NoError(t, tx.Commit(t.Context(), paid(), false))
 		requireCompleted(t, store, c, paid())
