@@ -1,0 +1,119 @@
+// Package contract runs the contract's suite on an example app, as a process of its own, on SQLite and on PostgreSQL: as
+// any other app runs it on itself.
+package contract
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/contracttest"
+	"github.com/auth19/idem/examples/internal/shop"
+	"github.com/auth19/idem/internal/apptest"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// Run runs the suite on the app of an import path.
+func Run(t *testing.T, importPath string) {
+	program := apptest.Build(t, importPath)
+	for name, database := range map[string]func(t testing.TB) string{
+		"sqlite":   func(testing.TB) string { return "" },
+		"postgres": pgtest.URL,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := apptest.Start(t, program, t.TempDir(), "DATABASE_URL="+database(t), "JWT_SECRET="+secret)
+			contracttest.Run(t, contracttest.App{
+				URL: p.URL, OperationPath: "/v1/operations/{id}", Logs: p.Log, Tokens: tokens(t), Routes: routes(t, p),
+			})
+		})
+	}
+}
+
+// routes are those that move money, one of each kind.
+func routes(t *testing.T, p *apptest.Process) []contracttest.Route {
+	booked := func(kind string) func(context.Context) (int, error) {
+		operator := sign(t, jwt.MapClaims{"sub": "operator", "roles": []string{shop.RoleOperator}})
+		return func(ctx context.Context) (int, error) {
+			ledger, err := p.Try(ctx, apptest.Request{Method: http.MethodGet, Path: "/v1/ledger", Token: operator})
+			return strings.Count(ledger.Body, `"kind":"`+kind+`"`), err
+		}
+	}
+	return []contracttest.Route{
+		{
+			Path: "/v1/payments", Recovery: core.Rollback, Body: payment(shop.MethodOK), Declined: payment(shop.MethodDeclined),
+			Slow: payment(shop.MethodSlow), Fails: payment(shop.MethodError), Effects: booked("payment"),
+		},
+		{
+			Path: "/v1/payouts", Recovery: core.Park, Body: payment(shop.MethodOK), Declined: payment(shop.MethodDeclined),
+			Slow: payment(shop.MethodSlow), Fails: payment(shop.MethodError), Effects: booked("provider"),
+		},
+		{
+			Path: "/v1/balance/credit", Recovery: core.Rollback, Effects: booked("credit"),
+			Body: jsonBody(func(n int) string { return fmt.Sprintf(`{"amount":"%d.01"}`, n) }),
+		},
+		{
+			Path: "/v1/orders", Recovery: core.Rollback, Body: order("chair"), Declined: order("sold-out"),
+		},
+	}
+}
+
+func jsonBody(body func(n int) string) contracttest.Body {
+	return func(n int) (string, []byte) { return "application/json", []byte(body(n)) }
+}
+
+// payment is the body of payments and payouts.
+func payment(method string) contracttest.Body {
+	return jsonBody(func(n int) string {
+		return fmt.Sprintf(`{"order_id":"order-%d","amount":"12.50","currency":"EUR","method":"%s"}`, n, method)
+	})
+}
+
+func order(sku string) contracttest.Body {
+	return jsonBody(func(n int) string {
+		return fmt.Sprintf(`{"customer_id":"customer-%d","items":[{"sku":"%s","qty":1,"price":"12.50"}]}`, n, sku)
+	})
+}
+
+// secret signs the tokens of these tests.
+const secret = "a secret that only the tests of the contract know"
+
+// tokens are of people who buy and sell.
+func tokens(t *testing.T) contracttest.Tokens {
+	caller := func(n int, changes jwt.MapClaims) string {
+		claims := jwt.MapClaims{"sub": strconv.Itoa(n), "roles": []string{shop.RoleCustomer, shop.RoleSeller}}
+		maps.Copy(claims, changes)
+		return sign(t, claims)
+	}
+	return contracttest.Tokens{
+		Of:          func(n int) string { return caller(n, nil) },
+		OtherTenant: func(n int) string { return caller(n, jwt.MapClaims{"tenant": "another"}) },
+		Demoted:     func(n int) string { return caller(n, jwt.MapClaims{"roles": []string{shop.RoleOperator}}) },
+		Refused: map[string]string{
+			"expired":        caller(0, jwt.MapClaims{"exp": time.Now().Add(-time.Hour).Unix()}),
+			"other issuer":   caller(0, jwt.MapClaims{"iss": "https://another.example"}),
+			"other audience": caller(0, jwt.MapClaims{"aud": "another"}),
+		},
+	}
+}
+
+// sign makes a token of the app's issuer; each is another one.
+func sign(t *testing.T, changes jwt.MapClaims) string {
+	claims := jwt.MapClaims{
+		"iss": "https://issuer.example", "aud": "payments", "exp": time.Now().Add(time.Hour).Unix(), "jti": rand.Text(),
+	}
+	maps.Copy(claims, changes)
+	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte(secret))
+	require.NoError(t, err)
+	return token
+}
