@@ -1,6 +1,7 @@
 package gormstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -85,6 +86,9 @@ func (s *Store) runStep(ctx context.Context, ticket core.Ticket, step core.StepR
 	defer stop()
 	bound := t.Bind(ctx)
 	if result, err = work(bindingFrom(bound).gorm.WithContext(bound)); err != nil {
+		if ended := t.Rollback(); ended != nil && !errors.Is(err, core.ErrRetryable) {
+			err = fmt.Errorf("%w: %w", core.ErrRetryable, err)
+		}
 		return nil, err
 	}
 	if !stop() {
@@ -107,10 +111,10 @@ func (s *Store) beginStep(ctx context.Context, ticket core.Ticket, step core.Ste
 	if err != nil {
 		return nil, err
 	}
-	if _, err = own.ExecContext(ctx, s.dialect.begin); err == nil && s.dialect == sqlite {
-		// It shows whether the transaction is still there: see tx.alive. recordStep replaces it.
-		_, err = s.exec(ctx, own, `INSERT INTO idempotency_step (record_id, seq, name, kind, state, fence, started_at)
-VALUES ($1, $2, $3, 1, 1, $4, {now})`, ticket.ID[:], step.Seq, step.Name, ticket.Fence)
+	if s.dialect == postgres {
+		err = s.beginStepPostgres(ctx, own)
+	} else {
+		err = s.beginStepSQLite(ctx, own, ticket, step)
 	}
 	if err != nil {
 		rollback(own)
@@ -119,16 +123,58 @@ VALUES ($1, $2, $3, 1, 1, $4, {now})`, ticket.ID[:], step.Seq, step.Name, ticket
 	return s.newTx(own, ticket, &step), nil
 }
 
+// beginStepPostgres begins with the guards of claimGuard: the rows of a step are locked too, and its process or host
+// may be gone. It is one round trip.
+func (s *Store) beginStepPostgres(ctx context.Context, own *sql.Conn) error {
+	if err := s.probeConnectionCheck(ctx, own); err != nil {
+		return err
+	}
+	left := core.DefaultDeadline
+	if deadline, ok := ctx.Deadline(); ok {
+		left = max(time.Until(deadline), time.Second)
+	}
+	begin := "BEGIN; SET LOCAL tcp_user_timeout = 10000; SET LOCAL idle_in_transaction_session_timeout = " + guardOf(left)
+	if s.connectionCheck.Load() == 1 {
+		begin += "; SET LOCAL client_connection_check_interval = 500"
+	}
+	_, err := own.ExecContext(ctx, begin)
+	return err
+}
+
+// beginStepSQLite has the one writer from now on, so that ownership is proven at once: nobody can take over.
+func (s *Store) beginStepSQLite(ctx context.Context, conn *sql.Conn, ticket core.Ticket, step core.StepRecord) error {
+	if _, err := conn.ExecContext(ctx, s.dialect.begin); err != nil {
+		return err
+	}
+	if n, err := s.exec(ctx, conn, own, ownedBy(ticket)...); err != nil || n == 0 {
+		return cmp.Or(err, core.ErrStale)
+	}
+	// It shows whether the transaction is still there: see tx.alive. recordStep replaces it.
+	_, err := s.exec(ctx, conn, `INSERT INTO idempotency_step (record_id, seq, name, kind, state, fence, started_at)
+VALUES ($1, $2, $3, 1, 1, $4, {now})`, ticket.ID[:], step.Seq, step.Name, ticket.Fence)
+	return err
+}
+
 // recordStep is the last statement of a step's transaction.
 func (t *tx) recordStep(ctx context.Context, result []byte) error {
 	args := []any{t.step.Seq, t.step.Name, result}
-	if t.store.dialect == sqlite {
-		if _, err := t.conn.sql.ExecContext(ctx, "DELETE FROM idempotency_step WHERE record_id = ? AND seq = ? AND state = 1",
-			t.ticket.ID[:], t.step.Seq); err != nil {
+	if t.store.dialect == postgres {
+		space, key := lockKey(t.ticket.ID)
+		args = append(append(ownedBy(t.ticket), args...), space, key)
+		statement := t.store.dialect.sql(withLockedOwn + recordStep + " RETURNING pg_backend_pid()")
+		switch err := t.conn.sql.QueryRowContext(ctx, statement, args...).Scan(&t.pid); {
+		case errors.Is(err, sql.ErrNoRows):
+			return core.ErrStale
+		case err != nil:
 			return notCommitted(err)
 		}
+		return nil
 	}
-	n, err := t.store.asOwner(ctx, t.conn.sql, t.ticket, withLockedOwn, recordStep, args...)
+	if _, err := t.conn.sql.ExecContext(ctx, "DELETE FROM idempotency_step WHERE record_id = ? AND seq = ? AND state = 1",
+		t.ticket.ID[:], t.step.Seq); err != nil {
+		return notCommitted(err)
+	}
+	n, err := t.store.asOwner(ctx, t.conn.sql, t.ticket, recordStep, args...)
 	switch {
 	case err != nil:
 		return notCommitted(err)
@@ -140,14 +186,10 @@ func (t *tx) recordStep(ctx context.Context, result []byte) error {
 
 // asOwner runs a statement of a step together with the proof of ownership, and returns how many rows it changed: 0
 // also where t does not own the record any more.
-func (s *Store) asOwner(ctx context.Context, q querier, t core.Ticket, with, statement string, args ...any) (int64, error) {
+func (s *Store) asOwner(ctx context.Context, q querier, t core.Ticket, statement string, args ...any) (int64, error) {
 	args = append(ownedBy(t), args...)
 	if s.dialect == postgres {
-		if with == withLockedOwn {
-			space, key := lockKey(t.ID)
-			args = append(args, space, key)
-		}
-		return s.exec(ctx, q, with+statement, args...)
+		return s.exec(ctx, q, withOwn+statement, args...)
 	}
 	if n, err := s.exec(ctx, q, own, ownedBy(t)...); err != nil || n == 0 {
 		return 0, err
@@ -167,7 +209,7 @@ func (s *Store) stepWrite(ctx context.Context, fn func(q querier) error) error {
 func (s *Store) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
 	var started core.StepRecord
 	err := s.stepWrite(ctx, func(q querier) error {
-		n, err := s.asOwner(ctx, q, t, withOwn, startStep, step.Seq, step.Name, int64(step.Kind))
+		n, err := s.asOwner(ctx, q, t, startStep, step.Seq, step.Name, int64(step.Kind))
 		if err != nil {
 			return err
 		}
@@ -192,7 +234,7 @@ func (s *Store) StartStep(ctx context.Context, t core.Ticket, step core.StepReco
 // FinishStep implements [core.Stepper].
 func (s *Store) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
 	return s.stepWrite(ctx, func(q querier) error {
-		n, err := s.asOwner(ctx, q, t, withOwn, finishStep, step.Seq, step.Result)
+		n, err := s.asOwner(ctx, q, t, finishStep, step.Seq, step.Result)
 		if err != nil || n == 1 {
 			return err
 		}

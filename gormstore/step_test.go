@@ -1,0 +1,364 @@
+package gormstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// stepApp is a Resume module on a store, and its handlers.
+type stepApp struct {
+	t      *testing.T
+	module *core.Module
+}
+
+func newStepApp(t *testing.T, store *gormstore.Store) *stepApp {
+	t.Helper()
+	policy := core.Policy{Recovery: core.Resume, Deadline: 20 * time.Second}
+	module, err := core.New(core.Config{Store: store, Policy: policy, ClaimTimeout: 5 * time.Second})
+	require.NoError(t, err)
+	return &stepApp{t, module}
+}
+
+// post sends a command to a handler that answers 201, or 500 after an error.
+func (a *stepApp) post(handle func(ctx context.Context) error) *httptest.ResponseRecorder {
+	a.t.Helper()
+	return serve(a.t, a.module, "k-1", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := handle(r.Context()); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+	}))
+}
+
+// reserve is a database step with one row.
+func reserve(ctx context.Context, before func(tx *gorm.DB) error) error {
+	_, err := gormstore.Step(ctx, "reserve", func(tx *gorm.DB) (uint, error) {
+		row := effect{Name: "reserved"}
+		err := tx.Create(&row).Error
+		if before != nil && err == nil {
+			err = before(tx)
+		}
+		return row.ID, err
+	})
+	return err
+}
+
+// CONTRACT X-3
+func TestStatementsOfResume(t *testing.T) {
+	url := pgtest.URL(t)
+	migrate(t, openPostgres(t, url, 2))
+	read := pgtest.Statements(t, url)
+	a := newStepApp(t, newStore(t, openPostgres(t, url, 4)))
+	handle := func(ctx context.Context) error {
+		if err := reserve(ctx, nil); err != nil {
+			return err
+		}
+		return core.StepDo(ctx, "charge", func(context.Context) error { return nil })
+	}
+	serve(t, a.module, "warm", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _ = handle(r.Context()) }))
+	read() // the store asks once whether the server looks after clients that went away
+
+	require.Equal(t, http.StatusCreated, a.post(handle).Code)
+	requireStatements(t, read(), "WITH there AS", // the claim
+		"BEGIN", `INSERT INTO "effects"`, "WITH l AS", "COMMIT", // the database step
+		"WITH own AS", "WITH own AS", // start and end of the provider step
+		"UPDATE idempotency_record") // the answer
+	require.Equal(t, "reused", a.post(handle).Header().Get("Idempotency-Result"))
+	requireStatements(t, read(), "WITH there AS")
+}
+
+// An attempt is held up inside its database step, by a hook and not by chance, until its lease has run out.
+//
+// CONTRACT X-2
+func TestPausedStep(t *testing.T) {
+	for _, d := range databases {
+		if !d.shared {
+			continue // on SQLite the step has the one writer: nobody can take over, see TestStaleStepOnSQLite
+		}
+		t.Run(d.name, func(t *testing.T) {
+			open := d.fresh(t)
+			db := open(t)
+			a := newStepApp(t, newStore(t, db))
+			for name, takeOver := range map[string]func(ctx context.Context) error{
+				"after another has taken the step": func(ctx context.Context) error { return reserve(ctx, nil) },
+				"after another has given up":       func(context.Context) error { return errors.New("before the step") },
+				"unsettled":                        nil,
+			} {
+				t.Run(name, func(t *testing.T) {
+					require.NoError(t, db.Exec("TRUNCATE idempotency_record, idempotency_step, effects").Error)
+					a.t = t
+					paused, wake := make(chan struct{}), make(chan struct{})
+					var late *httptest.ResponseRecorder
+					var lateErr error
+					var wg sync.WaitGroup
+					wg.Go(func() {
+						late = a.post(func(ctx context.Context) error {
+							lateErr = reserve(ctx, func(*gorm.DB) error { close(paused); <-wake; return nil })
+							return lateErr
+						})
+					})
+					<-paused
+					require.Equal(t, http.StatusConflict, a.post(nil).Code, "in flight")
+					advance(t, db, core.DefaultLease)
+					rows := 0
+					if takeOver != nil {
+						if a.post(takeOver).Code == http.StatusCreated {
+							rows = 1
+						}
+					}
+					close(wake)
+					wg.Wait()
+					switch {
+					case d.name == "postgres serializable":
+						// The record's row is another than in the step's snapshot, be it by a takeover or by a renewal.
+						require.ErrorIs(t, lateErr, core.ErrRetryable)
+					case takeOver != nil:
+						require.ErrorIs(t, lateErr, core.ErrStale)
+					default:
+						require.NoError(t, lateErr, "an owner that wakes up late and unsettled may still complete")
+						require.Equal(t, http.StatusCreated, late.Code, late.Body)
+						rows = 1
+					}
+					require.Equal(t, rows, countEffects(t, db), "rows of a stale attempt never appear")
+					require.Equal(t, http.StatusCreated, a.post(func(ctx context.Context) error { return reserve(ctx, nil) }).Code)
+					require.Equal(t, 1, countEffects(t, db))
+				})
+			}
+		})
+	}
+}
+
+// CONTRACT X-2
+func TestStaleStepOnSQLite(t *testing.T) {
+	db := freshSQLite(t)(t)
+	a := newStepApp(t, newStore(t, db))
+	paused, wake := make(chan struct{}), make(chan struct{})
+	var late *httptest.ResponseRecorder
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		late = a.post(func(ctx context.Context) error {
+			close(paused)
+			<-wake
+			require.ErrorIs(t, reserve(ctx, func(*gorm.DB) error { return errors.New("it ran") }), core.ErrStale)
+			return nil
+		})
+	})
+	<-paused
+	advance(t, db, core.DefaultLease)
+	require.Equal(t, http.StatusCreated, a.post(func(ctx context.Context) error { return reserve(ctx, nil) }).Code)
+	close(wake)
+	wg.Wait()
+	require.Equal(t, 1, countEffects(t, db))
+	require.Equal(t, "reused", late.Header().Get("Idempotency-Result"), "the recorded answer, not its own")
+}
+
+// CONTRACT X-0, X-3
+func TestFailedStatementInAStep(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		a := newStepApp(t, newStore(t, db))
+		require.Equal(t, http.StatusInternalServerError, a.post(func(ctx context.Context) error {
+			err := reserve(ctx, func(tx *gorm.DB) error {
+				_ = tx.Exec("INSERT INTO no_such_table VALUES (1)").Error // swallowed
+				if tx.Name() == "sqlite" {
+					return errors.New("SQLite goes on after a failed statement; the handler does not")
+				}
+				return nil
+			})
+			if db.Name() == "postgres" {
+				require.ErrorIs(t, err, core.ErrAborted)
+			}
+			return err
+		}).Code)
+		require.Zero(t, countEffects(t, db))
+		require.Equal(t, http.StatusCreated, a.post(func(ctx context.Context) error { return reserve(ctx, nil) }).Code)
+		require.Equal(t, 1, countEffects(t, db))
+	})
+}
+
+// CONTRACT X-0
+func TestSerializationFailureInAStep(t *testing.T) {
+	db := databases[0].fresh(t)(t)
+	a := newStepApp(t, newStore(t, db))
+	for name, swallowed := range map[string]bool{"returned": false, "swallowed": true} {
+		t.Run(name, func(t *testing.T) {
+			runs := 0
+			require.Equal(t, http.StatusInternalServerError, a.post(func(ctx context.Context) error {
+				err := reserve(ctx, func(tx *gorm.DB) error {
+					runs++
+					err := tx.Exec("DO $$ BEGIN RAISE EXCEPTION 'conflict' USING ERRCODE = '40001'; END $$").Error
+					require.Error(t, err)
+					if swallowed {
+						return nil
+					}
+					return err
+				})
+				require.ErrorIs(t, err, core.ErrRetryable)
+				return err
+			}).Code)
+			require.Equal(t, 1, runs, "the store never runs a handler's statements again")
+			require.Zero(t, countEffects(t, db))
+		})
+	}
+}
+
+// CONTRACT X-6
+func TestTransactionOfAStep(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		a := newStepApp(t, newStore(t, db))
+		w := a.post(func(ctx context.Context) error {
+			require.Panics(t, func() { gormstore.Tx(ctx) }, "between steps there is none")
+			return reserve(ctx, func(tx *gorm.DB) error {
+				inside := tx.Statement.Context
+				require.ErrorIs(t, db.WithContext(inside).Create(&effect{}).Error, gormstore.ErrOutsideTransaction)
+				require.Error(t, tx.Commit().Error)
+				require.Error(t, gormstore.StepDo(ctx, "inner", func(*gorm.DB) error { return nil }), "no step inside a step")
+				operation, ok := core.Operation(inside)
+				require.True(t, ok)
+				require.NotZero(t, operation)
+				return gormstore.Tx(inside).Create(&effect{Name: "a repository's"}).Error
+			})
+		})
+		require.Equal(t, http.StatusCreated, w.Code, w.Body)
+		require.Equal(t, 2, countEffects(t, db))
+	})
+}
+
+// CONTRACT X-1
+func TestDeadlineEndsAStep(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		module, err := core.New(core.Config{
+			Store: newStore(t, db), Policy: core.Policy{Recovery: core.Resume, Deadline: time.Second},
+		})
+		require.NoError(t, err)
+		a := &stepApp{t, module}
+		for name, derive := range map[string]func(context.Context) context.Context{
+			"the attempt's context":        func(ctx context.Context) context.Context { return ctx },
+			"one without its cancellation": context.WithoutCancel,
+		} {
+			t.Run(name, func(t *testing.T) {
+				begun := time.Now()
+				w := a.post(func(ctx context.Context) error {
+					return reserve(derive(ctx), func(tx *gorm.DB) error {
+						_ = tx.Exec(slow(db)).Error // swallowed
+						return nil
+					})
+				})
+				require.Equal(t, http.StatusInternalServerError, w.Code, w.Body)
+				require.Less(t, time.Since(begun), 10*time.Second)
+				require.Zero(t, countEffects(t, db))
+			})
+		}
+		w := a.post(func(ctx context.Context) error { return reserve(ctx, nil) })
+		require.Equal(t, http.StatusCreated, w.Code, w.Body)
+	})
+}
+
+// SQLite ends a transaction by itself where a statement is interrupted: what comes after would be committed alone.
+//
+// CONTRACT X-0, X-3
+func TestInterruptedStatementInAStepOnSQLite(t *testing.T) {
+	db := freshSQLite(t)(t)
+	a := newStepApp(t, newStore(t, db))
+	require.Equal(t, http.StatusInternalServerError, a.post(func(ctx context.Context) error {
+		err := reserve(ctx, func(tx *gorm.DB) error {
+			short, cancel := context.WithTimeout(tx.Statement.Context, 20*time.Millisecond)
+			defer cancel()
+			require.Error(t, tx.WithContext(short).Exec(endless).Error)
+			require.Error(t, tx.Create(&effect{Name: "alone"}).Error)
+			return nil
+		})
+		require.ErrorIs(t, err, core.ErrAborted)
+		return err
+	}).Code)
+	require.Zero(t, countEffects(t, db))
+	require.Equal(t, http.StatusCreated, a.post(func(ctx context.Context) error { return reserve(ctx, nil) }).Code)
+	require.Equal(t, 1, countEffects(t, db))
+}
+
+// CONTRACT X-4, M-2
+func TestTakeoverWhileAStepWaitsForItsStandby(t *testing.T) {
+	r := newReplicated(t)
+	r.abandon() // the standby is lost when the attempt has begun
+	a, other := newStepApp(t, r.store()), newStepApp(t, r.store())
+	var first *httptest.ResponseRecorder
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		first = a.post(func(ctx context.Context) error {
+			return reserve(ctx, func(*gorm.DB) error {
+				advance(t, r.admin, core.DefaultLease)
+				r.Exec("ALTER SYSTEM SET synchronous_standby_names = 'missing'", "SELECT pg_reload_conf()")
+				return nil
+			})
+		})
+	})
+	r.waiting()
+	for range 3 {
+		begun := time.Now()
+		w := other.post(func(context.Context) error { return errors.New("it ran") })
+		require.Equal(t, http.StatusConflict, w.Code, w.Body)
+		require.Contains(t, w.Body.String(), string(core.CodeInFlight))
+		require.Less(t, time.Since(begun), time.Second, "it does not wait for the row")
+	}
+	r.abandon()
+	wg.Wait()
+	require.Equal(t, http.StatusCreated, first.Code, first.Body)
+	require.Equal(t, 1, countEffects(t, r.admin))
+}
+
+// CONTRACT X-4
+func TestStepsCommitIsCutOff(t *testing.T) {
+	isCommit := func(toServer bool, chunk []byte) bool {
+		return toServer && bytes.Contains(chunk, []byte("COMMIT\x00"))
+	}
+	for name, arrives := range map[string]bool{"before it reaches the server": false, "when it was sent": true} {
+		t.Run(name, func(t *testing.T) {
+			cut := newCuttable(t)
+			a := newStepApp(t, cut.store)
+			var once atomic.Bool
+			w := a.post(func(ctx context.Context) error {
+				cut.set(func(toServer bool, chunk []byte) (int, bool) {
+					if isCommit(toServer, chunk) && once.CompareAndSwap(false, true) {
+						if arrives {
+							return len(chunk), true
+						}
+						return 0, true
+					}
+					return len(chunk), false
+				})
+				err := reserve(ctx, nil)
+				if !arrives {
+					require.ErrorIs(t, err, core.ErrRetryable, "certainly not committed")
+				}
+				return err
+			})
+			if arrives {
+				require.Equal(t, http.StatusCreated, w.Code, "it is read back")
+			} else {
+				require.Equal(t, http.StatusInternalServerError, w.Code)
+				require.Zero(t, countEffects(t, cut.db))
+				w = a.post(func(ctx context.Context) error { return reserve(ctx, nil) })
+				require.Equal(t, http.StatusCreated, w.Code, w.Body)
+			}
+			require.True(t, once.Load())
+			require.Equal(t, 1, countEffects(t, cut.db))
+		})
+	}
+}
