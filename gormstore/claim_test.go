@@ -1,0 +1,113 @@
+package gormstore_test
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// One new command after the other, each wanted by 64 goroutines on two stores. The command takes no time: many claims
+// lose to a row that was committed after their snapshot, which is where a store that reads and then writes goes wrong.
+//
+// CONTRACT M-6
+func TestClaimRace(t *testing.T) {
+	const goroutines, connections = 64, 10
+	for _, isolation := range []struct {
+		name, parameters string
+		rounds           int
+	}{
+		{"read committed", "", 300},
+		{"serializable", "&default_transaction_isolation=serializable", 100},
+	} {
+		t.Run(isolation.name, func(t *testing.T) {
+			url, rounds := pgtest.URL(t)+isolation.parameters, isolation.rounds
+			setUp := openPostgres(t, url, 2)
+			migrate(t, setUp)
+			stores := [2]*gormstore.Store{
+				newStore(t, openPostgres(t, url, connections)), newStore(t, openPostgres(t, url, connections)),
+			}
+			ctx := t.Context()
+			var ran atomic.Int64 // executions on Rollback
+
+			for kind, run := range map[string]func(*gormstore.Store, core.Claim) (core.Claimed, error){
+				"Park": func(s *gormstore.Store, c core.Claim) (core.Claimed, error) {
+					claimed, err := s.Claim(ctx, c)
+					if err == nil && claimed.Won {
+						err = s.Complete(ctx, claimed.Record.Ticket, paid())
+					}
+					return claimed, err
+				},
+				"Rollback": func(s *gormstore.Store, c core.Claim) (core.Claimed, error) {
+					tx, claimed, err := s.Begin(ctx, c)
+					if err == nil && claimed.Won {
+						ran.Add(1)
+						err = errors.Join(addEffect(tx.Bind(ctx)), tx.Commit(ctx, paid(), false))
+					}
+					return claimed, err
+				},
+			} {
+				t.Run(kind, func(t *testing.T) {
+					for range rounds {
+						c := command(core.Park)
+						if kind == "Rollback" {
+							c = command(core.Rollback)
+						}
+						outcomes := atOnce(goroutines, func(i int) outcome {
+							claimed, err := run(stores[i%2], again(c))
+							return outcome{claimed, err}
+						})
+						requireOneWon(t, outcomes)
+					}
+				})
+			}
+			require.EqualValues(t, rounds, ran.Load())
+			require.Equal(t, rounds, countEffects(t, setUp))
+		})
+	}
+}
+
+type outcome struct {
+	core.Claimed
+	err error
+}
+
+// requireOneWon checks that one attempt was let through, and that every other caller was told of it.
+func requireOneWon(t *testing.T, outcomes []outcome) {
+	t.Helper()
+	won := slices.IndexFunc(outcomes, func(o outcome) bool { return o.Won })
+	require.NotEqual(t, -1, won, "nobody won")
+	for i, o := range outcomes {
+		require.NoError(t, o.err)
+		switch {
+		case i == won:
+		case o.Won:
+			require.Fail(t, "two have won")
+		case !o.Busy:
+			require.Equal(t, outcomes[won].Record.Ticket, o.Record.Ticket)
+		}
+	}
+}
+
+// atOnce runs f in n goroutines that start together.
+func atOnce[T any](n int, f func(i int) T) []T {
+	results := make([]T, n)
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			results[i] = f(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+	return results
+}
