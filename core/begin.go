@@ -142,9 +142,13 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed Clai
 	}
 }
 
-// sends reports whether the request's command has the given hash, by the rules that that hash was made by (H-4).
+// sends reports whether the request's command has the given hash, by the rules that that hash was made by (H-4). An
+// imported record has none, and matches (see UnknownHash).
 func (a *admission) sends(recorded CommandHash) (bool, error) {
 	hash := a.hash
+	if recorded.Version == UnknownHash {
+		return true, nil
+	}
 	if recorded.Version != hash.Version {
 		var err error
 		if hash, err = a.command.hash(recorded.Version); err != nil {

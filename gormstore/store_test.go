@@ -17,7 +17,7 @@ func TestStore(t *testing.T) {
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) {
 			newSubject := subjects(t, d)
-			features := storetest.Features{Rollback: true, Shared: d.shared, Steps: true, Watch: true}
+			features := storetest.Features{Rollback: true, Shared: d.shared, Steps: true, Watch: true, Import: true}
 			storetest.Run(t, newSubject, features)
 			t.Run("stress", func(t *testing.T) { storetest.Stress(t, newSubject, features) })
 		})

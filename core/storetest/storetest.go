@@ -46,6 +46,7 @@ type Features struct {
 	Steps    bool // it is a core.Stepper
 	Shared   bool // several instances may work on the same data at once
 	Watch    bool // it is a core.Watcher
+	Import   bool // it is a core.Importer
 }
 
 // Run runs every test of the contract that applies to a store with features f as a subtest of t. newStore is called
@@ -62,6 +63,9 @@ func Run(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
 	}
 	if f.Watch {
 		suites = append(suites, sightingChecks)
+	}
+	if f.Import {
+		suites = append(suites, importChecks)
 	}
 	for _, suite := range suites {
 		for _, c := range suite {
@@ -107,6 +111,8 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 		if f.Watch {
 			s.watchers = append(s.watchers, watcher)
 		}
+		_, ok = store.(core.Importer)
+		require.Equal(t, f.Import, ok, "Features.Import says whether %T is a core.Importer", store)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)

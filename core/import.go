@@ -1,0 +1,153 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Past is one row of an app's own idempotency table, to be imported: see [Module.Import].
+type Past struct {
+	Principal Principal
+	Key       string // as the client sent it, unquoted
+	Method    string
+	Route     string // the router's pattern, as in the table of routes
+
+	// Answer is what the client got: a status of 200 to 499, headers, and the body byte for byte. nil: the row says that
+	// a request is, or was, being worked on, or that it ended with a 5xx. Such a command may have been applied, and so
+	// its operation becomes unknown, to be settled.
+	Answer *Answer
+
+	CreatedAt time.Time // when the command came; not in the future
+	// ExpiresAt is the end of the row's own retention, default CreatedAt + the route's Retention. It is brought between
+	// 24 h and 72 h after CreatedAt (T-2); the route's Tombstone follows it, counted from there.
+	ExpiresAt time.Time
+}
+
+// Imported counts the rows of an import.
+type Imported struct {
+	Added int // new records
+	Left  int // their key has a record, or an attempt under way: nothing was changed
+	Over  int // past retention and tombstone: nothing to keep
+}
+
+// Importer is a Store that takes over records which were made elsewhere.
+type Importer interface {
+	Store
+
+	// Import adds the records whose id it does not know, as they are but for Now, and returns how many. A record that is
+	// there stays as it is, whatever its state; so does the key of an attempt under way. Importing again adds nothing.
+	// On an error a part of the records may have been added.
+	Import(ctx context.Context, records []Record) (added int, err error)
+}
+
+// UnknownHash is the version of the command hash of imported records: the rules of another table are not known, and so
+// such a record matches every command until it expires. A key that is used for another command then gets the recorded
+// answer instead of key_reused; the client of a correct app never does that.
+const UnknownHash int16 = 0
+
+// importBatch is the number of records that go to the store at a time.
+const importBatch = 100
+
+// Import takes over the rows of an app's own idempotency table, so that a repeat of a command that was carried out before
+// gets its recorded answer, or a definite refusal, and is not carried out again. It overwrites nothing and can be
+// repeated, also while the app serves.
+//
+// It stops at the first error: of rows, of the store, or of a row that cannot be imported, which the error names by its
+// operation id. The batches before are kept, and counted.
+func (m *Module) Import(ctx context.Context, rows iter.Seq2[Past, error]) (Imported, error) {
+	var done Imported
+	store, ok := m.cfg.Store.(Importer)
+	if !ok {
+		return done, fmt.Errorf("idem: Import: %T takes no records over (core.Importer); use gormstore", m.cfg.Store)
+	}
+	batch := make([]Record, 0, importBatch)
+	flush := func() error {
+		added, err := store.Import(ctx, batch)
+		if err != nil {
+			return fmt.Errorf("idem: Import: %w", err)
+		}
+		done.Added, done.Left = done.Added+added, done.Left+len(batch)-added
+		batch = batch[:0]
+		return nil
+	}
+	for row, err := range rows {
+		if err != nil {
+			return done, fmt.Errorf("idem: Import: read the rows: %w", err)
+		}
+		rec, err := m.imported(row, time.Now())
+		if err != nil {
+			return done, fmt.Errorf("idem: Import: operation %s: %w", RecordID(row.Principal, row.Key), err)
+		}
+		if rec.State() == Free {
+			done.Over++
+			continue
+		}
+		if batch = append(batch, rec); len(batch) == importBatch {
+			if err := flush(); err != nil {
+				return done, err
+			}
+		}
+	}
+	return done, flush()
+}
+
+// imported is the record of a row.
+func (m *Module) imported(row Past, now time.Time) (Record, error) {
+	route, problem := m.route(row.Method, row.Route)
+	switch {
+	case problem != nil || route == nil || !route.guarded():
+		return Record{}, fmt.Errorf("%q is not a guarded route; give Method and Route as in the table of routes",
+			row.Method+" "+row.Route)
+	case !row.Principal.Valid():
+		return Record{}, errors.New("Principal: issuer and subject are required")
+	case row.Key == "" || len(row.Key) > maxKeyLen || !isVisibleASCII(row.Key):
+		return Record{}, errors.New("Key: want 1 to 255 visible ASCII characters (K-3); no client could send this one")
+	case row.CreatedAt.IsZero() || row.CreatedAt.After(now):
+		return Record{}, errors.New("CreatedAt: want a time that has passed")
+	case row.Answer != nil && (row.Answer.Status < 200 || row.Answer.Status > 499):
+		return Record{}, fmt.Errorf("Answer.Status: %d is not 200 to 499; leave Answer out, and the operation is unknown",
+			row.Answer.Status)
+	}
+	rec := Record{
+		Ticket: Ticket{ID: RecordID(row.Principal, row.Key), Owner: newOwner(), Fence: 1},
+		Scope:  PrincipalScope(row.Principal), Method: row.Method, Route: row.Route, Recovery: route.Recovery,
+		Hash: CommandHash{Version: UnknownHash}, Stored: Unknown, CreatedAt: row.CreatedAt, Now: now,
+		// An old instance may still be at work: nobody settles before it has ended.
+		LeaseUntil: now.Add(route.Deadline), Deadline: now.Add(route.Deadline),
+	}
+	if row.Answer == nil {
+		return rec, nil
+	}
+	retention := route.Retention
+	if !row.ExpiresAt.IsZero() {
+		retention = min(max(row.ExpiresAt.Sub(row.CreatedAt), MinRetention), MaxRetention)
+	}
+	rec.Stored, rec.Answer = Completed, m.importedAnswer(*row.Answer, route)
+	rec.LeaseUntil, rec.Deadline = row.CreatedAt, row.CreatedAt
+	rec.ExpiresAt = row.CreatedAt.Add(retention)
+	rec.PurgeAt = rec.ExpiresAt.Add(route.Tombstone)
+	if rec.State() == Expired {
+		rec.Stored, rec.Answer = Expired, Answer{Status: rec.Answer.Status}
+	}
+	return rec, nil
+}
+
+// importedAnswer leaves of an answer what would have been recorded of it.
+func (m *Module) importedAnswer(a Answer, route *route) Answer {
+	kept := make(http.Header, len(a.Header))
+	for name, values := range a.Header {
+		kept[http.CanonicalHeaderKey(name)] = values
+	}
+	maps.DeleteFunc(kept, func(name string, _ []string) bool { return !m.replays[name] })
+	if a.Partial || int64(len(a.Body)) > route.MaxAnswer {
+		maps.DeleteFunc(kept, func(name string, _ []string) bool { return !strings.EqualFold(name, "Location") })
+		return Answer{Status: a.Status, Header: kept, Partial: true}
+	}
+	return Answer{Status: a.Status, Header: kept, Body: a.Body}
+}

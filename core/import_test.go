@@ -1,0 +1,182 @@
+package core_test
+
+import (
+	"errors"
+	"iter"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// past is a row of a home-grown table that is an hour old.
+func past(key string, edits ...func(*core.Past)) core.Past {
+	row := core.Past{
+		Principal: alice, Key: key, Method: http.MethodPost, Route: pattern, CreatedAt: time.Now().Add(-time.Hour),
+		Answer: &core.Answer{Status: http.StatusCreated, Body: []byte("paid before"),
+			Header: http.Header{"content-type": {"text/plain"}, "Set-Cookie": {"secret"}}},
+	}
+	for _, edit := range edits {
+		edit(&row)
+	}
+	return row
+}
+
+func rowsOf(rows ...core.Past) iter.Seq2[core.Past, error] {
+	return func(yield func(core.Past, error) bool) {
+		for _, row := range rows {
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
+}
+
+func importing(t *testing.T) *app {
+	return newApp(t, core.Config{Routes: core.Routes{
+		"POST " + pattern: {Recovery: core.Park, MaxAnswer: 100},
+		"PATCH /profile":  {Exempt: "moves no money"},
+	}}, created)
+}
+
+// CONTRACT M-3, R-3
+func TestImport(t *testing.T) {
+	a := importing(t)
+	done, err := a.module.Import(t.Context(), rowsOf(past("key-1")))
+	require.NoError(t, err)
+	require.Equal(t, core.Imported{Added: 1}, done)
+
+	for _, body := range []string{`{"amount":1}`, `{"amount":2}`} { // the hash is not known, and any command matches
+		w := a.post("key-1", body)
+		require.Equal(t, http.StatusCreated, w.Code)
+		require.Equal(t, "paid before", w.Body.String())
+		require.Equal(t, "text/plain", w.Header().Get("Content-Type"))
+		require.Empty(t, w.Header().Get("Set-Cookie"))
+		require.Equal(t, core.ResultReused, w.Header().Get(core.HeaderResult))
+	}
+	require.Zero(t, a.ran())
+	// CONTRACT S-1
+	a.postAs(core.Principal{Issuer: alice.Issuer, Subject: "bob"}, "key-1", "")
+	require.Equal(t, 1, a.ran())
+
+	done, err = a.module.Import(t.Context(), rowsOf(past("key-1", func(p *core.Past) { p.Answer.Body = []byte("other") })))
+	require.NoError(t, err)
+	require.Equal(t, core.Imported{Left: 1}, done)
+	require.Equal(t, "paid before", a.post("key-1", "").Body.String())
+}
+
+// CONTRACT M-4, X-7
+func TestImportUnknown(t *testing.T) {
+	a := importing(t)
+	_, err := a.module.Import(t.Context(), rowsOf(past("key-1", func(p *core.Past) { p.Answer = nil })))
+	require.NoError(t, err)
+	requireProblem(t, a.post("key-1", ""), http.StatusConflict, core.CodeOutcomeUnknown)
+	require.Zero(t, a.ran())
+	_, err = a.module.Settle(t.Context(), core.RecordID(alice, "key-1"), core.Decision{Who: "operator", Why: "asked"})
+	require.ErrorIs(t, err, core.ErrNotSettleable, "an old instance may still be at work")
+}
+
+// CONTRACT T-2, M-5, R-4
+func TestImportRetention(t *testing.T) {
+	store := memstore.New()
+	idem, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, MaxAnswer: 100}})
+	require.NoError(t, err)
+	now := time.Now()
+	for name, test := range map[string]struct {
+		created, expires time.Duration // before and after now; 0 leaves ExpiresAt out
+		state            core.State
+		left             time.Duration // of retention
+	}{
+		"the route's own":  {time.Hour, 0, core.Completed, 71 * time.Hour},
+		"too short":        {time.Hour, time.Hour, core.Completed, 23 * time.Hour},
+		"as it was":        {time.Hour, 40 * time.Hour, core.Completed, 40 * time.Hour},
+		"too long":         {time.Hour, 700 * time.Hour, core.Completed, 71 * time.Hour},
+		"over":             {80 * time.Hour, -time.Hour, core.Expired, -8 * time.Hour},
+		"tombstone's over": {2000 * time.Hour, 0, core.Free, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			row := past(strings.ReplaceAll(name, " ", "-"))
+			row.CreatedAt = now.Add(-test.created)
+			if test.expires != 0 {
+				row.ExpiresAt = now.Add(test.expires)
+			}
+			done, err := idem.Import(t.Context(), rowsOf(row))
+			require.NoError(t, err)
+			rec, err := store.Find(t.Context(), core.RecordID(alice, row.Key))
+			if test.state == core.Free {
+				require.Equal(t, core.Imported{Over: 1}, done)
+				require.ErrorIs(t, err, core.ErrNotFound)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, test.state, rec.State())
+			require.Equal(t, test.left, rec.ExpiresAt.Sub(now))
+			require.Equal(t, core.DefaultTombstone, rec.PurgeAt.Sub(rec.ExpiresAt))
+			require.Equal(t, http.StatusCreated, rec.Answer.Status)
+			require.Equal(t, test.state == core.Completed, len(rec.Answer.Body) > 0)
+		})
+	}
+
+	row := past("large", func(p *core.Past) {
+		p.Answer.Body, p.Answer.Header = make([]byte, 101), http.Header{"location": {"/1"}, "Etag": {"2"}}
+	})
+	_, err = idem.Import(t.Context(), rowsOf(row))
+	require.NoError(t, err)
+	rec, err := store.Find(t.Context(), core.RecordID(alice, "large"))
+	require.NoError(t, err)
+	require.Equal(t, core.Answer{Status: http.StatusCreated, Header: http.Header{"Location": {"/1"}}, Partial: true}, rec.Answer)
+}
+
+func TestImportRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		edit func(*core.Past)
+		want string
+	}{
+		"5xx":          {func(p *core.Past) { p.Answer.Status = 500 }, "leave Answer out"},
+		"undeclared":   {func(p *core.Past) { p.Route = "/other" }, `"POST /other" is not a guarded route`},
+		"exempt":       {func(p *core.Past) { p.Method, p.Route = "PATCH", "/profile" }, "is not a guarded route"},
+		"safe":         {func(p *core.Past) { p.Method = "GET" }, "is not a guarded route"},
+		"nobody":       {func(p *core.Past) { p.Principal.Subject = "" }, "Principal"},
+		"no key":       {func(p *core.Past) { p.Key = "" }, "Key: want 1 to 255"},
+		"key of words": {func(p *core.Past) { p.Key = "a key" }, "Key: want 1 to 255"},
+		"no time":      {func(p *core.Past) { p.CreatedAt = time.Time{} }, "CreatedAt"},
+		"the future":   {func(p *core.Past) { p.CreatedAt = time.Now().Add(time.Minute) }, "CreatedAt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			done, err := importing(t).module.Import(t.Context(), rowsOf(past("fine"), past("key-1", test.edit)))
+			require.ErrorContains(t, err, "idem: Import: operation ")
+			require.ErrorContains(t, err, test.want)
+			require.NotContains(t, err.Error(), "key-1") // CONTRACT K-6
+			require.Zero(t, done)
+		})
+	}
+
+	broken := errors.New("connection lost")
+	_, err := importing(t).module.Import(t.Context(), func(yield func(core.Past, error) bool) { yield(core.Past{}, broken) })
+	require.ErrorIs(t, err, broken)
+
+	a := newApp(t, core.Config{Store: newFaultStore(memstore.New())}, created)
+	_, err = a.module.Import(t.Context(), rowsOf(past("key-1")))
+	require.ErrorContains(t, err, "core.Importer")
+
+	a = newApp(t, core.Config{Store: memstore.New(memstore.WithMaxRecords(1))}, created)
+	_, err = a.module.Import(t.Context(), rowsOf(past("key-1"), past("key-2")))
+	require.ErrorIs(t, err, core.ErrFull)
+}
+
+// More rows than go to the store at a time.
+func TestImportBatches(t *testing.T) {
+	a := importing(t)
+	rows := make([]core.Past, 0, 250)
+	for i := range 250 {
+		rows = append(rows, past("key-"+time.Duration(i).String()))
+	}
+	done, err := a.module.Import(t.Context(), rowsOf(rows...))
+	require.NoError(t, err)
+	require.Equal(t, core.Imported{Added: 250}, done)
+}

@@ -1,0 +1,134 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+var importChecks = []check{
+	{"Import/RoundTrip", importRoundTrip},
+	{"Import/NeverOverwrites", importNeverOverwrites},
+	{"Import/AttemptUnderWay", importAttemptUnderWay},
+	{"Import/Expires", importExpires},
+	{"Import/Settled", importSettled},
+	{"Import/Cancelled", importCancelled},
+}
+
+// imported returns a record as core.Module.Import makes them, of a command that the store has not seen.
+func (s *fixture) imported(t *testing.T, state core.State) core.Record {
+	t.Helper()
+	c := s.command(core.Park)
+	now := s.win(t, s.command(core.Park)).Now // the store's clock
+	created := now.Add(-time.Hour).Round(time.Millisecond)
+	rec := core.Record{
+		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: 1}, Scope: c.Scope, Method: c.Method, Route: c.Route,
+		Recovery: c.Recovery, Stored: state, CreatedAt: created, LeaseUntil: created, Deadline: created,
+	}
+	if state != core.Unknown {
+		rec.Answer = answerOf("imported")
+		rec.ExpiresAt = created.Add(retention)
+		rec.PurgeAt = rec.ExpiresAt.Add(tombstone)
+	}
+	if state == core.Expired {
+		rec.Answer = core.Answer{Status: rec.Answer.Status}
+		rec.ExpiresAt = created
+	}
+	return rec
+}
+
+func (s *fixture) importAll(t *testing.T, records ...core.Record) int {
+	t.Helper()
+	added, err := s.Store.(core.Importer).Import(s.ctx, records)
+	require.NoError(t, err)
+	return added
+}
+
+func importRoundTrip(t *testing.T, s *fixture) {
+	records := []core.Record{s.imported(t, core.Completed), s.imported(t, core.Unknown), s.imported(t, core.Expired)}
+	require.Equal(t, 3, s.importAll(t, records...))
+	for _, rec := range records {
+		found := s.find(t, rec.ID)
+		requireSame(t, rec, found)
+		require.Equal(t, rec.Stored, found.State())
+		c := s.command(core.Park)
+		c.ID = rec.ID
+		requireSame(t, found, s.lose(t, c))
+	}
+	require.Equal(t, 0, s.importAll(t, records...), "a second time there is nothing to add")
+}
+
+// CONTRACT X-2, M-3
+func importNeverOverwrites(t *testing.T, s *fixture) {
+	running, completed := s.win(t, s.command(core.Park)), s.win(t, s.command(core.Park))
+	require.NoError(t, s.Store.Complete(s.ctx, completed.Ticket, kept(answerOf("ours"))))
+	freed := s.win(t, s.command(core.Park))
+	require.NoError(t, s.Store.Release(s.ctx, freed.Ticket))
+	for _, there := range []core.Record{running, completed, freed} {
+		before := s.find(t, there.ID)
+		rec := s.imported(t, core.Completed)
+		rec.ID = there.ID
+		other := s.imported(t, core.Completed)
+		require.Equal(t, 1, s.importAll(t, rec, other), "the one that is there is left, the other is added")
+		requireSame(t, before, s.find(t, there.ID))
+	}
+}
+
+func importAttemptUnderWay(t *testing.T, s *fixture) {
+	if len(s.transactors) == 0 {
+		t.Skip("attempts under way are always visible without core.Transactor")
+	}
+	rec := s.imported(t, core.Completed)
+	c := s.command(core.Rollback)
+	c.ID = rec.ID
+	tx, claimed, err := s.transactors[0].Begin(s.ctx, c)
+	require.NoError(t, err)
+	require.True(t, claimed.Won)
+	defer func() { _ = tx.Rollback() }()
+	if s.Twin == nil {
+		return // one process, one writer: it waits for the attempt
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
+	defer cancel()
+	added, err := s.instances[1].(core.Importer).Import(ctx, []core.Record{rec})
+	require.NoError(t, err, "it does not wait for the attempt")
+	require.Zero(t, added)
+	require.NoError(t, tx.Commit(s.ctx, kept(answerOf("ours")), false))
+	requireAnswer(t, answerOf("ours"), s.find(t, c.ID).Answer)
+}
+
+// CONTRACT T-2, T-3, M-5
+func importExpires(t *testing.T, s *fixture) {
+	rec := s.imported(t, core.Completed)
+	require.Equal(t, 1, s.importAll(t, rec))
+	s.Advance(t, retention)
+	require.Equal(t, core.Expired, s.find(t, rec.ID).State())
+	require.Equal(t, 1, s.sweep(t).Tombstones)
+	s.Advance(t, tombstone)
+	s.sweep(t)
+	s.requireFree(t, rec.ID)
+}
+
+// CONTRACT X-7
+func importSettled(t *testing.T, s *fixture) {
+	rec := s.imported(t, core.Unknown)
+	require.Equal(t, 1, s.importAll(t, rec))
+	require.Contains(t, s.listed(t), rec.ID)
+	answer := kept(answerOf("settled"))
+	_, err := s.Store.Settle(s.ctx, core.Settlement{ID: rec.ID, Fence: 1, Answer: &answer, Who: "operator", Why: "asked"})
+	require.NoError(t, err)
+	requireAnswer(t, answer.Answer, s.find(t, rec.ID).Answer)
+}
+
+func importCancelled(t *testing.T, s *fixture) {
+	rec := s.imported(t, core.Completed)
+	ctx, cancel := context.WithCancel(s.ctx)
+	cancel()
+	_, err := s.Store.(core.Importer).Import(ctx, []core.Record{rec})
+	noSentinel(t, err)
+	s.requireGoneOrFree(t, rec.ID)
+}
