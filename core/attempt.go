@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -38,7 +39,7 @@ func attemptFrom(ctx context.Context) *Attempt {
 }
 
 // errDeadline is the cause of a handler's context that ended with the attempt's deadline.
-var errDeadline = errors.New("idem: the attempt's deadline has passed")
+var errDeadline = fmt.Errorf("idem: the attempt's deadline has passed: %w", context.DeadlineExceeded)
 
 // newAttempt gives the handler its context: without the client's cancellation, with an earlier deadline of the
 // request, bounded by the attempt's own.
@@ -226,8 +227,8 @@ func (a *Attempt) notRecorded(err error) *Reply {
 		switch problem := a.m.repeatProblem(ctx, a.admission, Claimed{Record: rec}); {
 		case problem == nil:
 			return a.m.replay(a.request, a.admission, rec)
-		case problem.Code == CodeResponseNotReplayable:
-			return a.refuse(problem)
+		case problem.Code == CodeResponseNotReplayable, problem.Code == CodeInFlight && a.steps != nil:
+			return a.refuse(problem) // a Resume attempt that was overtaken is going on elsewhere
 		}
 	}
 	return a.refuse(outcomeUnknown(a.ticket.ID))

@@ -211,6 +211,7 @@ func TestHandlerContext(t *testing.T) {
 				require.True(t, ok)
 				require.Equal(t, 20*time.Second, time.Until(deadline))
 				<-r.Context().Done()
+				require.ErrorIs(t, context.Cause(r.Context()), context.DeadlineExceeded)
 				created(w, r)
 			})
 		a.post("k-1", `{}`, withContext(parent))

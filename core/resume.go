@@ -30,29 +30,28 @@ func (a *Attempt) endResume(v verdict) *Reply {
 		a.endPark(fail)
 		return a.refuse(outcomeUnknown(a.ticket.ID))
 	case steps.changed, v != fail && steps.leftOut:
-		a.yield(ErrStepsChanged)
-		return a.refuse(NewProblem(CodeStepsChanged, "the handler takes other steps than before; nothing was recorded"))
+		return a.yield(ErrStepsChanged, func() *Reply {
+			return a.refuse(NewProblem(CodeStepsChanged, "the handler takes other steps than before; nothing was recorded"))
+		})
 	case v == fail:
-		a.yield(nil)
-		return a.capture.reply()
+		return a.yield(nil, a.capture.reply)
 	case v == free && steps.calledBefore:
 		// This attempt may have applied nothing, but the one before it called the provider too.
 		a.observe(Event{Kind: EventNotAppliedRefused, Status: status})
-		a.yield(nil)
-		return a.capture.reply()
+		return a.yield(nil, a.capture.reply)
 	case v == record && status >= 400 && steps.unfinished:
-		a.yield(nil) // whether the step took effect is not known, and so a refusal is not final
-		return a.capture.reply()
+		return a.yield(nil, a.capture.reply) // the step may have taken effect, and so a refusal is not final
 	}
 	return a.endPark(v)
 }
 
-// yield ends the lease, so that the next repeat goes on at once. If that fails, the lease runs out by itself.
-func (a *Attempt) yield(cause error) {
+// yield ends the lease, so that the next repeat goes on at once, and returns the attempt's own reply. If it cannot be
+// ended, it runs out by itself. An attempt that was overtaken answers what the other one has recorded.
+func (a *Attempt) yield(cause error, own func() *Reply) *Reply {
 	err := a.lease.yield()
 	if errors.Is(err, ErrStale) {
-		a.observe(Event{Kind: EventStale, Status: a.capture.finalStatus()})
-		return
+		return a.notRecorded(err)
 	}
 	a.observe(Event{Kind: EventYielded, Status: a.capture.finalStatus(), Err: errors.Join(cause, err)})
+	return own()
 }

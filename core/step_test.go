@@ -570,6 +570,16 @@ func TestLeaseLostDuringAProviderCall(t *testing.T) {
 
 // CONTRACT X-2
 func TestStaleAttemptRecordsNothing(t *testing.T) {
+	t.Run("its handler goes on as if nothing had happened", func(t *testing.T) {
+		staleAttempt(t, func(error) (int, error) { return http.StatusAccepted, nil })
+	})
+	t.Run("its handler fails", func(t *testing.T) {
+		staleAttempt(t, func(err error) (int, error) { return 0, err })
+	})
+}
+
+func staleAttempt(t *testing.T, end func(err error) (status int, _ error)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultStore(memstore.New())
 		p := &charger{}
@@ -588,7 +598,7 @@ func TestStaleAttemptRecordsNothing(t *testing.T) {
 			}, core.Dedup(time.Hour))
 			if first {
 				require.ErrorIs(t, err, core.ErrStale)
-				return http.StatusAccepted, nil // as if nothing had happened
+				return end(err)
 			}
 			return http.StatusCreated, err
 		})

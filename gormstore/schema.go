@@ -2,9 +2,12 @@ package gormstore
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"fmt"
 	"io/fs"
+	"path"
+	"slices"
 
 	"gorm.io/gorm"
 )
@@ -23,7 +26,9 @@ func Migrations() fs.FS {
 }
 
 // Migrate creates the tables, or brings them up to date. Any number of instances may call it at once: on PostgreSQL
-// they take turns by an advisory lock of the transaction. It touches no table of the app.
+// they take turns by an advisory lock of the transaction. It touches no table of the app. What it has done stands in
+// the table idempotency_migration and is not done again: even CREATE INDEX IF NOT EXISTS would wait for all running
+// attempts, and make all others wait behind it.
 func Migrate(ctx context.Context, db *gorm.DB) error {
 	d, err := dialectOf(db.Dialector.Name())
 	if err != nil {
@@ -47,7 +52,14 @@ func Migrate(ctx context.Context, db *gorm.DB) error {
 			return fmt.Errorf("idem: gormstore.Migrate: wait for the other instances: %w", err)
 		}
 	}
+	done, err := migrated(ctx, tx)
+	if err != nil {
+		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
+	}
 	for _, file := range files {
+		if slices.Contains(done, path.Base(file)) {
+			continue
+		}
 		text, err := migrations.ReadFile(file)
 		if err != nil {
 			return fmt.Errorf("idem: gormstore.Migrate: %w", err)
@@ -55,6 +67,32 @@ func Migrate(ctx context.Context, db *gorm.DB) error {
 		if _, err := tx.ExecContext(ctx, string(text)); err != nil {
 			return fmt.Errorf("idem: gormstore.Migrate: %s: %w", file, err)
 		}
+		insert := d.sql("INSERT INTO idempotency_migration (name) VALUES ($1)")
+		if _, err := tx.ExecContext(ctx, insert, path.Base(file)); err != nil {
+			return fmt.Errorf("idem: gormstore.Migrate: %w", err)
+		}
 	}
 	return tx.Commit()
+}
+
+// migrated lists the migrations that Migrate has run before. One that another tool has run is run once more: that
+// changes nothing.
+func migrated(ctx context.Context, tx *sql.Tx) (names []string, err error) {
+	const create = "CREATE TABLE IF NOT EXISTS idempotency_migration (name varchar(255) NOT NULL PRIMARY KEY)"
+	if _, err := tx.ExecContext(ctx, create); err != nil {
+		return nil, err
+	}
+	rows, err := tx.QueryContext(ctx, "SELECT name FROM idempotency_migration")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
 }
