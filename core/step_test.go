@@ -610,6 +610,7 @@ func staleAttempt(t *testing.T, end func(err error) (status int, _ error)) {
 		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeInFlight)
 		time.Sleep(core.DefaultLease)
 		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		store.on("renew", nil)
 		close(wake)
 		wg.Wait()
 		require.Equal(t, http.StatusCreated, late.Code, "the recorded answer")
