@@ -1,0 +1,215 @@
+package core_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// logInto returns a log of the given level, without the time.
+func logInto(buf *bytes.Buffer, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(buf, &slog.HandlerOptions{Level: level,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
+}
+
+func TestLogObserverLevels(t *testing.T) {
+	for level, kinds := range map[slog.Level][]core.EventKind{
+		slog.LevelDebug: {core.EventClaimed, core.EventCompleted, core.EventFreed, core.EventRolledBack, core.EventYielded,
+			core.EventReplayed, core.EventRefused, core.EventSettled, core.EventSwept, core.EventWouldClaim},
+		slog.LevelWarn: {core.EventLeaseLost, core.EventUnknown, core.EventStale, core.EventUnconfirmed,
+			core.EventNotAppliedRefused, core.EventFailed, core.EventSuspectedDuplicate, core.EventWouldReplay,
+			core.EventWouldRefuse, core.EventShadowed},
+	} {
+		for _, kind := range kinds {
+			var buf bytes.Buffer
+			core.LogObserver(logInto(&buf, slog.LevelDebug)).Observe(t.Context(), core.Event{Kind: kind})
+			require.JSONEq(t, fmt.Sprintf(`{"level":"%s","msg":"idem: %s"}`, level, kind), buf.String())
+
+			buf.Reset()
+			core.LogObserver(logInto(&buf, level+1)).Observe(t.Context(), core.Event{Kind: kind})
+			require.Empty(t, buf.String(), "the log does not ask for it")
+		}
+	}
+}
+
+func TestLogObserverAttributes(t *testing.T) {
+	var buf bytes.Buffer
+	core.LogObserver(logInto(&buf, slog.LevelDebug)).Observe(t.Context(), core.Event{
+		Kind: core.EventFailed, Operation: core.ID{1}, Method: "POST", Route: "/pay", Recovery: core.Park, Fence: 2, Status: 201,
+		Code: core.CodeInFlight, Count: 3, Err: errors.New("why"), Earlier: core.ID{2},
+		Until: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC),
+	})
+	require.JSONEq(t, `{"level":"WARN","msg":"idem: failed","operation":"01`+strings.Repeat("0", 62)+`","method":"POST",
+		"route":"/pay","fence":2,"status":201,"code":"in_flight","count":3,"error":"why","earlier":"02`+strings.Repeat("0", 62)+`",
+		"until":"2030-01-02T03:04:05Z"}`, buf.String())
+}
+
+// A whole life of keys: nothing of what the client has sent, and nothing of the answers, is in a log, in an event, or in
+// a problem.
+//
+// CONTRACT K-6, P-1
+func TestNothingSecretIsToldOf(t *testing.T) {
+	const key, token, body, answer = "secret-key", "secret-token", `{"card":"secret-body"}`, "secret-answer"
+	synctest.Test(t, func(t *testing.T) {
+		var told, problems bytes.Buffer
+		store := newFaultStore(memstore.New())
+		logged := core.LogObserver(logInto(&told, slog.LevelDebug))
+		a := &app{t: t, pattern: pattern}
+		module, err := core.New(core.Config{
+			Store: store, OperatorRoles: []string{"operator"},
+			Policy: core.Policy{Recovery: core.Park, MaxBody: 100, MaxAnswer: 100, Lease: 3 * time.Second, Deadline: 6 * time.Second,
+				Review: func(_ context.Context, p core.Principal, _ core.Record) error {
+					if p.HasAnyRole("locked") {
+						return errors.New(answer)
+					}
+					return nil
+				}},
+			Reconcile: func(_ context.Context, r core.Record) (*core.Decision, error) {
+				return &core.Decision{Applied: true, Who: "reconciler", Why: "seen", Answer: &core.Answer{Status: 200, Body: []byte(answer)}}, nil
+			},
+			Observer: core.ObserverFunc(func(ctx context.Context, e core.Event) {
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				a.events = append(a.events, e)
+				fmt.Fprintf(&told, "%+v\n", e)
+				logged.Observe(ctx, e)
+			}),
+		})
+		require.NoError(t, err)
+		a.module = module
+		send := func(suffix, body string, edits ...func(*http.Request)) *httptest.ResponseRecorder {
+			w := a.post(key+suffix, body, append(edits, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })...)
+			if strings.HasPrefix(w.Header().Get("Content-Type"), "application/problem") {
+				fmt.Fprintln(&problems, w.Body)
+				w.Header().Del("Idempotency-Key") // the echo is for who has sent it
+				fmt.Fprintln(&problems, w.Header())
+			}
+			return w
+		}
+		locked := func(r *http.Request) { r.Header.Set("X-Locked", "1") }
+		away := func(context.Context) error { return errAway }
+		answers := func(code int) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Location", "/"+answer)
+				w.WriteHeader(code)
+				_, _ = w.Write([]byte(answer))
+			}
+		}
+
+		a.handler = answers(201)
+		require.Equal(t, 201, send("", body).Code)
+		require.Equal(t, answer, send("", body).Body.String())
+		require.Equal(t, 409, send("", body+" ", func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }).Code)
+		require.Equal(t, 400, send(" ,", body).Code)
+		require.Equal(t, 400, send("\x01", body).Code)
+		require.Equal(t, 400, send(strings.Repeat("x", 300), body).Code)
+		require.Equal(t, 400, send("", body, func(r *http.Request) { r.Header.Set("Idempotency-Key", `"`+key+`";p=1`) }).Code)
+		require.Equal(t, 400, send("", body, func(r *http.Request) { r.URL.RawQuery = "idempotency-key=" + key }).Code)
+		require.Equal(t, 413, send("-2", body+strings.Repeat(" ", 100)).Code)
+		require.Equal(t, 401, a.postAs(core.Principal{}, key, body).Code)
+		require.Equal(t, 403, a.postAs(core.Principal{Issuer: alice.Issuer, Subject: alice.Subject, Roles: []string{"locked"}}, key, body, locked).Code)
+		store.on("claim", away)
+		require.Equal(t, 503, send("-3", body).Code)
+		store.on("claim", nil)
+		store.on("after complete", away)
+		require.Equal(t, 503, send("-4", body).Code)
+		store.on("after complete", nil)
+		a.handler = func(w http.ResponseWriter, r *http.Request) { core.NotApplied(r.Context()); answers(402)(w, r) }
+		require.Equal(t, 402, send("-5", body).Code)
+		a.handler = func(w http.ResponseWriter, r *http.Request) { core.NotApplied(r.Context()); answers(200)(w, r) }
+		require.Equal(t, 200, send("-6", body).Code)
+		a.handler = large(201)
+		require.Equal(t, 201, send("-7", body).Code)
+		require.Equal(t, 409, send("-7", body).Code)
+		a.handler = answers(502)
+		require.Equal(t, 502, send("-8", body).Code)
+		require.Equal(t, 409, send("-8", body).Code)
+		store.on("renew", away)
+		a.handler = func(w http.ResponseWriter, r *http.Request) {
+			require.Equal(t, 409, send("-9", body).Code)
+			<-r.Context().Done()
+			time.Sleep(10 * time.Second)
+			a.settle(key+"-9", &core.Answer{Status: 200, Body: []byte(answer)})
+			answers(201)(w, r)
+		}
+		require.Equal(t, 200, send("-9", body).Code)
+		store.on("renew", nil)
+		a.start()()
+		time.Sleep(core.DefaultRetention)
+		require.Equal(t, 409, send("", body).Code)
+		a.start()()
+
+		for _, kind := range []core.EventKind{core.EventClaimed, core.EventCompleted, core.EventFreed, core.EventReplayed, core.EventRefused,
+			core.EventSettled, core.EventSwept, core.EventLeaseLost, core.EventUnknown, core.EventStale, core.EventUnconfirmed,
+			core.EventNotAppliedRefused, core.EventFailed} {
+			require.Contains(t, a.kinds(), kind, "the scenario is not whole")
+		}
+		for _, secret := range []string{"secret", "\x01", alice.Subject, alice.Issuer} {
+			require.NotContains(t, told.String(), secret)
+			require.NotContains(t, problems.String(), secret)
+		}
+		require.Contains(t, told.String(), core.RecordID(alice, key).String())
+		require.NotEmpty(t, problems.String())
+	})
+}
+
+// An event says which attempt of which command it is about.
+func TestEventsOfACommand(t *testing.T) {
+	a := newApp(t, core.Config{}, created)
+	a.post("k-1", `{}`)
+	a.post("k-1", `{}`)
+	a.post("k-1", `{"another":1}`)
+	a.post("", `{}`)
+	about := core.Event{Operation: core.RecordID(alice, "k-1"), Method: "POST", Route: pattern}
+	attempt := about
+	attempt.Recovery, attempt.Fence = core.Park, 1
+	want := []core.Event{attempt, attempt, attempt, about, {Method: "POST", Route: pattern}}
+	want[0].Kind = core.EventClaimed
+	want[1].Kind, want[1].Status = core.EventCompleted, 201
+	want[2].Kind, want[2].Status = core.EventReplayed, 201
+	want[3].Kind, want[3].Code = core.EventRefused, core.CodeKeyReused
+	want[4].Kind, want[4].Code = core.EventRefused, core.CodeKeyMissing
+	require.Equal(t, want, a.events)
+}
+
+// The context of an event is that of its request, for traces.
+func TestEventsComeWithTheirContext(t *testing.T) {
+	var seen []any
+	module, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park},
+		Observer: core.ObserverFunc(func(ctx context.Context, _ core.Event) { seen = append(seen, ctx.Value(reviewKey{})) })})
+	require.NoError(t, err)
+	a := &app{t: t, module: module, handler: created, pattern: pattern}
+	for _, key := range []string{"k-1", "k-1", ""} {
+		a.post(key, `{}`, withContext(context.WithValue(t.Context(), reviewKey{}, "trace")))
+	}
+	require.Equal(t, []any{"trace", "trace", "trace", "trace"}, seen)
+}
+
+// Problems are JSON also where their detail quotes something.
+func TestProblemsAreJSON(t *testing.T) {
+	a := newApp(t, core.Config{Header: "X-Key"}, created)
+	for _, key := range []string{"", `"`, "a b", `a,"b`, "\xff"} {
+		w := a.post("", `{}`, func(r *http.Request) { r.Header.Set("X-Key", key) })
+		require.Equal(t, http.StatusBadRequest, w.Code)
+		require.True(t, json.Valid(w.Body.Bytes()))
+	}
+}
