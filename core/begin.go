@@ -48,6 +48,9 @@ func (m *Module) begin(r *http.Request, adm *admission) (*Attempt, *Reply) {
 		ID: adm.id, Owner: newOwner(), Scope: PrincipalScope(adm.principal), Method: r.Method, Route: adm.pattern,
 		Recovery: adm.route.Recovery, Hash: adm.hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
 	}
+	if problem := m.detectRekey(r, adm); problem != nil {
+		return nil, m.refuseRepeat(r, adm, problem)
+	}
 	wait := waiter{m: m, limit: adm.route.Wait}
 	defer wait.leave()
 	for {
@@ -171,7 +174,7 @@ func outcomeUnknown(id ID) *Problem {
 
 // refuseRepeat renders a problem of a request whose key is known.
 func (m *Module) refuseRepeat(r *http.Request, adm *admission, p *Problem) *Reply {
-	if p.Code != CodeStoreUnavailable {
+	if p.Code != CodeStoreUnavailable && p.Code != CodeSuspectedDuplicate {
 		p.Operation = adm.id.String()
 	}
 	m.observe(r.Context(), Event{Kind: EventRefused, Operation: adm.id, Method: r.Method, Route: adm.pattern, Code: p.Code})

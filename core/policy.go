@@ -76,8 +76,11 @@ type Policy struct {
 	KeyFormat KeyFormat
 	// CommandHeaders names request headers that belong to the command, an account header for instance (H-1).
 	CommandHeaders []string
+	// Rekey is what becomes of a new key for a command that the same principal has sent within RekeyWindow under another
+	// one: RekeyOff (default), RekeyReport or RekeyRefuse. Needs a Watcher.
+	Rekey Rekey
 	// RekeyWindow is how far back the same command of the same principal under another key makes a suspected duplicate:
-	// 1 s to 24 h, default 10 min. It counts on routes in shadow.
+	// 1 s to 24 h, default 10 min. It counts on routes in shadow, and where Rekey is set.
 	RekeyWindow time.Duration
 	// ShadowUntil puts the route in shadow until then, at most 90 days ahead: its key is watched and not yet enforced.
 	// Principal, roles and table are enforced as ever. Requests pass, with or without a key; nothing is claimed, recorded
@@ -130,6 +133,7 @@ func (p Policy) withDefaults(own Policy) Policy {
 	p.MaxBody = cmp.Or(p.MaxBody, own.MaxBody, DefaultMaxBody)
 	p.MaxAnswer = cmp.Or(p.MaxAnswer, own.MaxAnswer, DefaultMaxAnswer)
 	p.KeyFormat = cmp.Or(p.KeyFormat, own.KeyFormat)
+	p.Rekey = cmp.Or(p.Rekey, own.Rekey)
 	p.RekeyWindow = cmp.Or(p.RekeyWindow, own.RekeyWindow, DefaultRekeyWindow)
 	if p.CommandHeaders == nil {
 		p.CommandHeaders = own.CommandHeaders
@@ -203,6 +207,7 @@ func (p Policy) check(method string, store Store) error {
 	if p.RekeyWindow < time.Second || p.RekeyWindow > MaxRekeyWindow {
 		bad("RekeyWindow: %v is not between 1s and %v", p.RekeyWindow, MaxRekeyWindow)
 	}
+	p.checkRekey(store, bad)
 	p.checkShadow(store, bad)
 	if p.KeyFormat > UUIDKey {
 		bad("KeyFormat: %d is neither core.AnyKey nor core.UUIDKey", p.KeyFormat)

@@ -2,6 +2,8 @@ package core
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -12,13 +14,92 @@ const (
 	MaxRekeyWindow     = 24 * time.Hour
 )
 
+// Rekey says what becomes of a suspected duplicate: a command under a new key that the same principal has sent a short
+// while ago under another one. The commonest double charge is made so, by a client that makes a key per attempt and not
+// per intent; but two equal commands may also be meant. A key that has a record is never suspected: its repeats get what
+// they always get.
+//
+// It is a detector and no guarantee: two commands that come at the same moment may both pass, and so does one that differs
+// in a single byte of meaning. It costs one statement per request.
+type Rekey uint8
+
+// What becomes of a suspected duplicate.
+const (
+	RekeyOff    Rekey = iota // nothing is looked for
+	RekeyReport              // it passes, and the observer is told: EventSuspectedDuplicate
+	// RekeyRefuse: 409 suspected_duplicate, with the operation of the earlier key, until RekeyWindow is over. A repeat with
+	// the earlier key gets its answer, or runs where that had come to nothing. Where the store does not answer: 503.
+	RekeyRefuse
+)
+
+// checkRekey returns what is wrong with the detector of a filled policy.
+func (p Policy) checkRekey(store Store, bad func(format string, args ...any)) {
+	if p.Rekey > RekeyRefuse {
+		bad("Rekey: %d is none of core.RekeyOff, core.RekeyReport, core.RekeyRefuse", p.Rekey)
+	}
+	if _, ok := store.(Watcher); p.Rekey != RekeyOff && !ok {
+		bad("Rekey: needs a store that remembers commands (core.Watcher), and %T does not; use gormstore", store)
+	}
+}
+
+// detectRekey runs before the claim. It decides no claim: it lets a request go on to it, or refuses it for good.
+func (m *Module) detectRekey(r *http.Request, adm *admission) *Problem {
+	if adm.route.Rekey == RekeyOff {
+		return nil
+	}
+	refuse, patience := adm.route.Rekey == RekeyRefuse, min(shadowPatience, m.cfg.ClaimTimeout)
+	if refuse {
+		patience = m.cfg.ClaimTimeout
+	}
+	seen, err := m.sight(r.Context(), adm, patience)
+	if err == nil && seen.Rekeyed && refuse {
+		seen.Key, err = m.hasRecord(r.Context(), adm.id)
+	}
+	switch {
+	case err != nil:
+		e := adm.event(EventFailed)
+		e.Err = fmt.Errorf("rekey: %w", err)
+		m.observe(r.Context(), e)
+		if refuse {
+			return m.unavailable(err)
+		}
+	case seen.Rekeyed && !seen.Key:
+		m.suspect(r, adm, seen)
+		if refuse {
+			return suspectedDuplicate(seen.Earlier)
+		}
+	}
+	return nil
+}
+
+// hasRecord reports whether a key has a record: then the claim knows what to answer.
+func (m *Module) hasRecord(ctx context.Context, id ID) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
+	defer cancel()
+	rec, err := m.cfg.Store.Find(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && rec.State() != Free, err
+}
+
+// suspectedDuplicate names the operation of the earlier key. It belongs to the same principal.
+func suspectedDuplicate(earlier ID) *Problem {
+	p := NewProblem(CodeSuspectedDuplicate, "the same command came a short while ago under another key; repeat it with that "+
+		"key, or send it again later if it is meant twice")
+	if earlier != (ID{}) {
+		p.Operation = earlier.String()
+	}
+	return p
+}
+
 // sight asks the store what it has seen of a command, and lets it remember the command. The client going away does not
 // cancel it: a client that hangs up and comes again with a new key is what it is there for.
 func (m *Module) sight(ctx context.Context, adm *admission, patience time.Duration) (Seen, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	s := Sighting{ID: adm.id, Scope: PrincipalScope(adm.principal), Hash: adm.hash, Window: adm.route.RekeyWindow,
-		Keep: adm.route.RekeyWindow}
+		Keep: adm.route.RekeyWindow, Tentative: !adm.shadow && adm.route.Rekey == RekeyRefuse}
 	if adm.id != (ID{}) {
 		s.Keep = adm.route.Retention // for as long as a repeat would have been replayed
 	}

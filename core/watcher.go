@@ -23,6 +23,10 @@ type Sighting struct {
 	Hash   CommandHash
 	Window time.Duration // how far back the same command under another key counts
 	Keep   time.Duration // how long it is remembered, not shorter than Window
+
+	// Tentative: where its key is new and it is Rekeyed, it is not noted, because it will be refused. Else a client that
+	// comes with new keys again and again would be refused for ever.
+	Tentative bool
 }
 
 // Seen is what a Watcher had seen before a sighting.

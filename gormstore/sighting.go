@@ -21,10 +21,11 @@ func (s *Store) Sight(ctx context.Context, c core.Sighting) (seen core.Seen, err
 		id = make([]byte, 16)
 		rand.Read(id) // never fails since Go 1.24
 	}
-	args := []any{id, c.Scope[:], int64(c.Hash.Version), c.Hash.Sum[:], c.Keep.Microseconds(), c.Window.Microseconds()}
+	args := []any{id, c.Scope[:], int64(c.Hash.Version), c.Hash.Sum[:], c.Keep.Microseconds(), c.Window.Microseconds(),
+		c.Tentative}
 	err = s.write(ctx, func(q querier) error {
 		if s.dialect == sqlite { // one writer, and so the two are one step
-			if seen, err = s.sight(ctx, q, sightSQLite, args); err != nil || seen.Key {
+			if seen, err = s.sight(ctx, q, sightSQLite, args[:6]); err != nil || seen.Key || c.Tentative && seen.Rekeyed {
 				return err
 			}
 			_, err = s.exec(ctx, q, noteSQLite, args[:5]...)

@@ -139,7 +139,7 @@ own AS (UPDATE idempotency_record AS r SET state = r.state FROM l
 	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1 RETURNING r.id) `
 )
 
-// Sightings: $1 id, $2 scope, $3 and $4 version and hash of the command, $5 how long it is kept, $6 the window.
+// Sightings: $1 id, $2 scope, $3 and $4 version and hash of the command, $5 how long it is kept, $6 the window, $7 whether it is tentative.
 const (
 	// sightings asks what had come before: c is the clock, there the first sighting of the key.
 	sightings = `WITH c AS MATERIALIZED (SELECT {now} AS now), there AS MATERIALIZED (
@@ -163,11 +163,16 @@ const (
 
 	// sightPostgres does not touch the row of a key that has come before. A key that is not new and has no first
 	// command was committed after the statement's snapshot: ask again.
-	sightPostgres = sightings + `, noted AS (
-	` + noteNew + ` FROM c WHERE NOT EXISTS (SELECT 1 FROM there)` + unlessKept + ` RETURNING s.id
+	sightPostgres = sightings + `, earlier AS MATERIALIZED (
+	SELECT ` + earlierSighting + ` AS id FROM c LEFT JOIN there t ON true
+), held AS (
+	SELECT 1 FROM earlier WHERE $7::boolean AND earlier.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM there)
+), noted AS (
+	` + noteNew + ` FROM c WHERE NOT EXISTS (SELECT 1 FROM there) AND NOT EXISTS (SELECT 1 FROM held)` + unlessKept + `
+	RETURNING s.id
 )
-SELECT n.id IS NOT NULL, t.hash_version, t.command_hash, ` + earlierSighting + `
-FROM c LEFT JOIN there t ON true LEFT JOIN noted n ON true`
+SELECT n.id IS NOT NULL OR EXISTS (SELECT 1 FROM held), t.hash_version, t.command_hash, e.id
+FROM earlier e LEFT JOIN there t ON true LEFT JOIN noted n ON true`
 
 	sightSQLite = sightings + `
 SELECT t.hash_version IS NULL, t.hash_version, t.command_hash, ` + earlierSighting + `

@@ -55,7 +55,7 @@ func (s *Store) Sight(ctx context.Context, now core.Sighting) (core.Seen, error)
 		seen.First = first.Hash
 	}
 	seen.Earlier, seen.Rekeyed = w.earlier(this, first)
-	if !seen.Key {
+	if !seen.Key && !(now.Tentative && seen.Rekeyed) {
 		w.add(this)
 		for int64(len(w.all)) > s.max {
 			w.dropOldest()

@@ -16,6 +16,7 @@ var sightingChecks = []check{
 	{"Sight/OtherKey", sightOtherKey},
 	{"Sight/Repeats", sightRepeats},
 	{"Sight/Window", sightWindow},
+	{"Sight/Tentative", sightTentative},
 	{"Sight/Kept", sightKept},
 	{"Sight/NoKey", sightNoKey},
 	{"Sight/Apart", sightApart},
@@ -93,6 +94,23 @@ func sightWindow(t *testing.T, s *fixture) {
 	require.Equal(t, core.Seen{Key: true, First: first.Hash}, s.sight(t, second), "the window is counted from now")
 	s.Advance(t, window)
 	require.Equal(t, core.Seen{}, s.sight(t, s.rekeyed(first)))
+}
+
+// What will be refused is not noted: it does not make the next one suspect.
+func sightTentative(t *testing.T, s *fixture) {
+	first := s.sighting()
+	first.Tentative = true
+	s.sight(t, first)
+	require.True(t, s.sight(t, first).Key, "there was nothing to refuse")
+	s.Advance(t, window/2)
+	second := s.rekeyed(first)
+	for range 2 {
+		require.Equal(t, core.Seen{Rekeyed: true, Earlier: first.ID}, s.sight(t, second))
+	}
+	s.Advance(t, window/2+time.Minute)
+	third := s.rekeyed(first)
+	require.Equal(t, core.Seen{}, s.sight(t, third), "the second one was not noted")
+	require.Equal(t, core.Seen{Key: true, First: first.Hash}, s.sight(t, third))
 }
 
 func sightKept(t *testing.T, s *fixture) {

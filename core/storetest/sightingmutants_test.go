@@ -16,6 +16,7 @@ var sightingMutants = map[string]struct {
 	"sees no other key":           {"Sight/OtherKey", alters(seesNoOther)},
 	"takes a repeat for a re-key": {"Sight/Repeats", func(w core.Watcher) core.Watcher { return &forgetsKeys{w} }},
 	"counts the window from then": {"Sight/Window", alters(seesForEver)},
+	"notes what is refused":       {"Sight/Tentative", func(w core.Watcher) core.Watcher { return notesAll{w} }},
 	"remembers for ever":          {"Sight/Kept", func(w core.Watcher) core.Watcher { return keeps{w, forever} }},
 	"takes no key for a key":      {"Sight/NoKey", func(w core.Watcher) core.Watcher { return namesNoKey{w} }},
 	"mixes principals":            {"Sight/Apart", func(w core.Watcher) core.Watcher { return oneScope{w} }},
@@ -64,6 +65,13 @@ type forgetsKeys struct{ core.Watcher }
 
 func (w *forgetsKeys) Sight(ctx context.Context, s core.Sighting) (core.Seen, error) {
 	s.ID = core.ID{}
+	return w.Watcher.Sight(ctx, s)
+}
+
+type notesAll struct{ core.Watcher }
+
+func (w notesAll) Sight(ctx context.Context, s core.Sighting) (core.Seen, error) {
+	s.Tentative = false
 	return w.Watcher.Sight(ctx, s)
 }
 
