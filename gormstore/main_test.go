@@ -22,7 +22,10 @@ import (
 	"github.com/auth19/idem/internal/pgtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// GORM's prepared statements are never let go.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
+}
 
 // effect is a business row.
 type effect struct {

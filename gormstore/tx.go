@@ -396,6 +396,7 @@ func (t *tx) Bind(ctx context.Context) context.Context {
 	ctx = t.conn.bind(ctx)
 	session := t.store.db.Session(&gorm.Session{NewDB: true, Context: ctx})
 	session.Statement.ConnPool = t.conn
+	session.Statement.Settings.Store(attemptSetting, t.conn)
 	return context.WithValue(ctx, txKey{}, &binding{tx: t, gorm: session, raw: t.conn})
 }
 

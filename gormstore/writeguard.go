@@ -56,17 +56,29 @@ func guardInstalled(db *gorm.DB) bool {
 	return ok
 }
 
+// attemptSetting is the setting of sessions that come from Tx; its value is the attempt's connection.
+const attemptSetting = "idem:attempt"
+
+// poolOf returns what a session runs on, below GORM's prepared statements.
+func poolOf(pool gorm.ConnPool) gorm.ConnPool {
+	if prepared, ok := pool.(*gorm.PreparedStmtTX); ok {
+		return prepared.Tx
+	}
+	return pool
+}
+
 func refuseOutside(db *gorm.DB) {
+	if refusePrepared(db) {
+		return
+	}
 	ctx := db.Statement.Context
 	b := bindingFrom(ctx)
 	if b == nil || ctx.Value(outsideKey{}) != nil {
 		return
 	}
-	pool := db.Statement.ConnPool
-	if prepared, ok := pool.(*gorm.PreparedStmtTX); ok {
-		pool = prepared.Tx
-	}
-	if pool != b.raw {
+	// In a unit test WithTx may have put a database there, in which every transaction is another connection.
+	_, transaction := b.raw.(gorm.TxCommitter)
+	if transaction && poolOf(db.Statement.ConnPool) != poolOf(b.raw) {
 		_ = db.AddError(ErrOutsideTransaction)
 	}
 }
@@ -75,7 +87,19 @@ func refuseOutside(db *gorm.DB) {
 func refuseOutsideRaw(db *gorm.DB) {
 	if text := db.Statement.SQL.String(); text != "" && mayWrite(text) {
 		refuseOutside(db)
+	} else {
+		refusePrepared(db)
 	}
+}
+
+// refusePrepared refuses everything, reads too, in a session of Tx that GORM has taken to the pool: see errPrepare.
+func refusePrepared(db *gorm.DB) bool {
+	own, ok := db.Statement.Settings.Load(attemptSetting)
+	if !ok || db.Statement.ConnPool == own {
+		return false
+	}
+	_ = db.AddError(errPrepare)
+	return true
 }
 
 var (

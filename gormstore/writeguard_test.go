@@ -2,6 +2,8 @@ package gormstore_test
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -169,4 +171,143 @@ func TestWriteGuardUnderLoad(t *testing.T) {
 		require.Equal(t, http.StatusInternalServerError, w.Code)
 	}
 	require.Zero(t, countEffects(t, db))
+}
+
+// CONTRACT X-6
+func TestWriteGuardInSessions(t *testing.T) {
+	open := freshPostgres("", false)(t)
+	db := open(t)
+	require.NoError(t, db.Create(&effect{ID: 1, Name: "before"}).Error)
+	store := newStore(t, db)
+	_, ctx := begin(t, store, command(core.Rollback))
+
+	writes := maps.Clone(outsideWrites)
+	writes["common table expression"] = func(db *gorm.DB) error {
+		var ids []int
+		return db.Raw("WITH made AS (INSERT INTO effects (name) VALUES ('outside') RETURNING id) SELECT id FROM made").Scan(&ids).Error
+	}
+	writes["select into"] = func(db *gorm.DB) error { return db.Exec("SELECT 1 AS one INTO another").Error }
+	writes["block"] = func(db *gorm.DB) error { return db.Exec("DO $$ BEGIN DELETE FROM effects; END $$").Error }
+	writes["first or create"] = func(db *gorm.DB) error {
+		return db.FirstOrCreate(&effect{}, effect{Name: "outside"}).Error
+	}
+	reads := map[string]func(db *gorm.DB) error{
+		"find": func(db *gorm.DB) error { return db.Find(&[]effect{}).Error },
+		"raw": func(db *gorm.DB) error {
+			return db.Raw("SELECT name AS updated_at FROM effects").Scan(&[]string{}).Error
+		},
+		"with": func(db *gorm.DB) error {
+			return db.Raw("WITH e AS (SELECT id AS deleted FROM effects) SELECT deleted FROM e").Scan(&[]int{}).Error
+		},
+		"for update": func(db *gorm.DB) error {
+			return db.Raw("SELECT id FROM effects\n\tFOR NO KEY UPDATE SKIP LOCKED").Scan(&[]int{}).Error
+		},
+	}
+	for name, db := range map[string]*gorm.DB{
+		"prepared statements":     db.Session(&gorm.Session{PrepareStmt: true, Context: ctx}),
+		"no default transactions": db.Session(&gorm.Session{SkipDefaultTransaction: true, Context: ctx}),
+		"a derived context":       db.WithContext(context.WithValue(ctx, effect{}, 1)),
+		"a detached context":      db.WithContext(context.WithoutCancel(ctx)),
+	} {
+		for way, write := range writes {
+			require.ErrorIs(t, write(db), gormstore.ErrOutsideTransaction, "%s: %s", name, way)
+		}
+		for way, read := range reads {
+			require.NoError(t, read(db), "%s: %s", name, way)
+		}
+	}
+	var there []effect
+	require.NoError(t, db.Find(&there).Error)
+	require.Equal(t, []effect{{ID: 1, Name: "before"}}, there)
+}
+
+// GORM would take the statements of such a session to the pool, reads as well: a handler would not see its own rows.
+//
+// CONTRACT X-6
+func TestTxPreparesNoStatements(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		tx, ctx := begin(t, newStore(t, db), command(core.Rollback))
+		require.NoError(t, addEffect(ctx))
+		prepared := gormstore.Tx(ctx).Session(&gorm.Session{PrepareStmt: true})
+		var n int64
+		for name, err := range map[string]error{
+			"create":      prepared.Create(&effect{Name: "prepared"}).Error,
+			"exec":        prepared.Exec("DELETE FROM effects").Error,
+			"count":       prepared.Model(&effect{}).Count(&n).Error,
+			"find":        prepared.Find(&[]effect{}).Error,
+			"raw":         prepared.Raw("SELECT count(*) FROM effects").Scan(&n).Error,
+			"transaction": prepared.Transaction(func(tx *gorm.DB) error { return tx.Find(&[]effect{}).Error }),
+		} {
+			require.ErrorContains(t, err, "prepares no statements", name)
+		}
+		require.NoError(t, gormstore.Tx(ctx).Model(&effect{}).Count(&n).Error)
+		require.EqualValues(t, 1, n)
+		require.NoError(t, tx.Commit(t.Context(), paid(), false))
+		require.Equal(t, 1, countEffects(t, db))
+	})
+}
+
+// In unit tests there is no attempt, and a database of the test stands in for its transaction.
+//
+// CONTRACT X-6
+func TestWithTx(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		newStore(t, db)
+		for name, session := range map[string]gorm.Session{"": {}, "prepared statements": {PrepareStmt: true}} {
+			before := countEffects(t, db)
+			rolledBack := db.Session(&session).Begin()
+			ctx := gormstore.WithTx(t.Context(), rolledBack)
+			require.NoError(t, addEffect(ctx), name)
+			require.NoError(t, gormstore.Tx(ctx).Transaction(func(tx *gorm.DB) error {
+				return tx.Create(&effect{Name: "nested"}).Error
+			}), name)
+			handle, ok := gormstore.SQLTx(ctx)
+			require.True(t, ok)
+			_, err := handle.ExecContext(ctx, "INSERT INTO effects (name) VALUES ('by SQL')")
+			require.NoError(t, err, name)
+			require.ErrorIs(t, db.WithContext(ctx).Create(&effect{Name: "outside"}).Error, gormstore.ErrOutsideTransaction, name)
+			require.NoError(t, rolledBack.Rollback().Error)
+			require.Equal(t, before, countEffects(t, db), name)
+
+			ctx = gormstore.WithTx(t.Context(), db.Session(&session)) // a database for this test alone
+			require.NoError(t, addEffect(ctx), name)
+			require.NoError(t, gormstore.Tx(ctx).Transaction(func(tx *gorm.DB) error {
+				return tx.Create(&effect{Name: "in a transaction"}).Error
+			}), name)
+			require.Equal(t, before+2, countEffects(t, db), name)
+		}
+	})
+}
+
+// A write without the context is one that nobody can see. It waits for one of the connections that attempts leave free,
+// and not for itself.
+//
+// CONTRACT X-6
+func TestWritesWithoutContextEnd(t *testing.T) {
+	open := freshPostgres("", false)(t)
+	db := open(t)
+	pool, err := db.DB()
+	require.NoError(t, err)
+	pool.SetMaxOpenConns(10)
+	store := newStore(t, db)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for _, err := range atOnce(100, func(int) error {
+		tx, _, err := store.Begin(ctx, command(core.Rollback))
+		if err != nil {
+			return err
+		}
+		attempt := tx.Bind(ctx)
+		return errors.Join(
+			addEffect(attempt),
+			db.Create(&effect{Name: "invisible"}).Error,
+			db.Transaction(func(tx *gorm.DB) error { return tx.Create(&effect{Name: "invisible"}).Error }),
+			db.WithContext(gormstore.Outside(attempt)).Create(&effect{Name: "meant to stay"}).Error,
+			tx.Rollback())
+	}) {
+		require.NoError(t, err)
+	}
+	require.Equal(t, 300, countEffects(t, db))
 }
