@@ -73,10 +73,10 @@ func TestRekeyRefuse(t *testing.T) {
 
 		// Nobody is refused for longer than the window, however often he comes.
 		time.Sleep(core.DefaultRekeyWindow - 2*time.Minute)
-		requireResult(t, core.ResultCreated, a.post("key-2", order))
+		requireResult(t, core.ResultCreated, a.post("key-4", order))
 		time.Sleep(time.Second)
-		requireProblem(t, a.post("key-4", order), http.StatusConflict, core.CodeSuspectedDuplicate)
-		requireResult(t, core.ResultReused, a.post("key-2", order))
+		requireProblem(t, a.post("key-2", order), http.StatusConflict, core.CodeSuspectedDuplicate)
+		requireResult(t, core.ResultReused, a.post("key-4", order))
 	})
 }
 

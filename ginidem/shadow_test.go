@@ -52,3 +52,22 @@ func TestShadow(t *testing.T) {
 	// CONTRACT O-1
 	requireProblem(t, http.StatusUnauthorized, "unauthenticated", a.do(call{key: "key-1", token: "-"}))
 }
+
+// CONTRACT M-3
+func TestRekey(t *testing.T) {
+	sqlite := newSQLite(t)
+	cfg := sqlite.config()
+	cfg.Policy.Rekey = core.RekeyRefuse
+	r := gin.New()
+	guarded(t, r, cfg).POST("/pay", func(c *gin.Context) {
+		pay(t, c)
+		c.Status(http.StatusCreated)
+	})
+	a := serve(t, r)
+	a.requireReplay(call{key: "key-1", body: "body"})
+	again := a.do(call{key: "key-2", body: "body"})
+	requireProblem(t, http.StatusConflict, "suspected_duplicate", again)
+	earlier := core.RecordID(core.Principal{Issuer: issuer, Subject: "customer-1"}, "key-1")
+	require.Contains(t, again.body, `"operation":"`+earlier.String()+`"`)
+	require.EqualValues(t, 1, sqlite.payments(t))
+}
