@@ -202,7 +202,7 @@ const confirmFor = 10 * time.Second
 // worked is worth more than one try. The request's own context does not matter any more.
 func (a *Attempt) confirm(write func(context.Context) error) error {
 	giveUp := time.Now().Add(confirmFor)
-	for pause := 20 * time.Millisecond; ; pause *= 2 {
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.m.cfg.ClaimTimeout)
 		err := write(ctx)
 		cancel()

@@ -119,7 +119,7 @@ func canonicalMultipart(body []byte, boundary string) (canonical []byte, ok bool
 	parts := multipart.NewReader(bytes.NewReader(body), boundary)
 	for {
 		part, err := parts.NextRawPart()
-		if err == io.EOF { // not errors.Is: a body that breaks off wraps io.EOF
+		if err == io.EOF { //nolint:errorlint // not errors.Is: a body that breaks off wraps io.EOF
 			return canonical, true
 		}
 		if err != nil {

@@ -132,7 +132,9 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-func appendCount(dst []byte, n int) []byte { return binary.BigEndian.AppendUint64(dst, uint64(n)) }
+func appendCount(dst []byte, n int) []byte {
+	return binary.BigEndian.AppendUint64(dst, uint64(n)) //nolint:gosec // a length is not negative
+}
 
 // canonicalQuery sorts the parameters by name and keeps the order of values under one name. A query that cannot be
 // parsed stays as it is; it cannot be taken for a canonical one, because those can be parsed.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -266,11 +265,4 @@ func TestConfiguredNumbersHold(t *testing.T) {
 		require.Equal(t, "2", w.Header().Get("Retry-After"))
 		require.Equal(t, 3*time.Second, time.Since(begun))
 	})
-}
-
-// request is a command without a body.
-func request(key string) *http.Request {
-	r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody)
-	r.Header.Set("Idempotency-Key", key)
-	return r
 }

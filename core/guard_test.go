@@ -141,11 +141,12 @@ func TestRoutesThatNeedNoKey(t *testing.T) {
 			a.serve(w, r, test.caller)
 			require.Equal(t, test.status, w.Code)
 			require.Equal(t, test.status == 200, ran)
-			if test.status == 500 {
+			switch test.status {
+			case 500:
 				requireProblem(t, w, 500, core.CodeRouteUndeclared)
 				_, reply := a.module.Begin(r, test.pattern, test.caller)
 				require.Equal(t, 500, reply.Status, "the interceptor alone refuses as well")
-			} else if test.status == 200 {
+			case 200:
 				require.Empty(t, w.Header())
 				attempt, reply := a.module.Begin(r, test.pattern, test.caller)
 				require.Nil(t, attempt)

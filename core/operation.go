@@ -340,7 +340,7 @@ func isExplicitAnswer(answer []byte) bool {
 		}
 	}
 	status := string(members["status"])
-	return status != "" && strings.Contains("-0123456789", status[:1])
+	return status != "" && (status[0] == '-' || '0' <= status[0] && status[0] <= '9')
 }
 
 // unmarshalStrict takes nothing but the members of v.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -73,9 +74,7 @@ func TestOperationThroughItsLife(t *testing.T) {
 		common := map[string]any{"id": idOf("k-1"), "method": "POST", "route": pattern, "recovery": "Park", "fence": 1.0,
 			"created_at": begun}
 		with := func(more map[string]any) map[string]any {
-			for name, value := range common {
-				more[name] = value
-			}
+			maps.Copy(more, common)
 			return more
 		}
 		var a *app
@@ -285,7 +284,7 @@ func unknownApp(t *testing.T, store core.Store) *app {
 	time.Sleep(core.DefaultDeadline - 1)
 	requireProblem(t, a.serveSettle(operator, idOf("k-1"), `{"outcome":"not_applied","reason":"r"}`), http.StatusConflict,
 		core.CodeNotSettleable) // X-7: not before lease and deadline have passed
-	time.Sleep(1)
+	time.Sleep(time.Nanosecond)
 	a.handler = status(http.StatusTeapot)
 	return a
 }
@@ -357,7 +356,7 @@ func TestSettlementsAsOperatorsWriteThem(t *testing.T) {
 				}
 				settled := members(t, w)
 				require.Equal(t, id, settled["id"])
-				require.Equal(t, 2.0, settled["fence"], "a settlement raises the fence")
+				require.EqualValues(t, 2, settled["fence"], "a settlement raises the fence")
 				repeat := a.post("k-1", `{}`)
 				require.Equal(t, test.status, repeat.Code)
 				if test.status == http.StatusTeapot {

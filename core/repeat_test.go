@@ -138,7 +138,7 @@ func pastRetention(t *testing.T, code int, outcome string, swept bool) {
 	sweep()
 	require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "until the very end")
 
-	time.Sleep(1)
+	time.Sleep(time.Nanosecond)
 	sweep()
 	for range 2 {
 		w := a.post("k-1", `{}`)
@@ -151,7 +151,7 @@ func pastRetention(t *testing.T, code int, outcome string, swept bool) {
 	}
 	require.Equal(t, 1, a.ran())
 
-	time.Sleep(1)
+	time.Sleep(time.Nanosecond)
 	sweep()
 	require.Equal(t, code, a.post("k-1", `{"another":1}`).Code)
 	require.Equal(t, 2, a.ran(), "free behind the tombstone")

@@ -227,14 +227,12 @@ var _ json.Unmarshaler = (*unreadable)(nil)
 func TestStepResultOfAnotherType(t *testing.T) {
 	calls, readable := 0, false
 	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		var err error
-		if readable {
-			_, err = core.Step(ctx, "charge", func(context.Context) (struct{}, error) { calls++; return struct{}{}, nil })
-		} else {
-			_, err = core.Step(ctx, "charge", func(context.Context) (unreadable, error) { calls++; return unreadable{}, nil })
+		if !readable {
+			_, err := core.Step(ctx, "charge", func(context.Context) (unreadable, error) { calls++; return unreadable{}, nil })
 			require.ErrorContains(t, err, `step "charge": its recorded result is no *core_test.unreadable`)
 			return http.StatusUnprocessableEntity, nil
 		}
+		_, err := core.Step(ctx, "charge", func(context.Context) (struct{}, error) { calls++; return struct{}{}, nil })
 		return http.StatusCreated, err
 	})
 	for range 2 {

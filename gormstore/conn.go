@@ -172,7 +172,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (*sq
 	}
 	rows, err := c.sql.QueryContext(c.within(ctx), query, args...)
 	c.done(rows, err)
-	return rows, err //nolint:sqlclosecheck // the caller's
+	return rows, err
 }
 
 // QueryRowContext implements [DBTX].

@@ -37,7 +37,7 @@ type Once struct {
 
 func (o *Once) once() *Once { return o }
 
-// ErrOtherOperation: a UNIQUE constraint found a row of another operation, or of another command of the same one. It
+// ErrOtherOperation means that a UNIQUE constraint found a row of another operation, or of another command of the same one. It
 // is the second line doing its work: answer 409 (D-3). The row is not returned: it may be another principal's.
 var ErrOtherOperation = errors.New("idem: gormstore: a row of another operation is in the way")
 

@@ -39,7 +39,8 @@ func (s *recordScan) targets() []any {
 func (s *recordScan) record(now time.Time) (core.Record, error) {
 	rec := core.Record{
 		Ticket: core.Ticket{Fence: s.fence.Int64}, Method: s.method.String, Route: s.route.String,
-		Recovery: core.Recovery(s.recovery.Int16), Stored: core.State(s.state.Int16),
+		Recovery:  core.Recovery(s.recovery.Int16), //nolint:gosec // written by this package, as are the states
+		Stored:    core.State(s.state.Int16),       //nolint:gosec
 		Hash:      core.CommandHash{Version: s.hashVersion.Int16},
 		CreatedAt: s.created.Time, LeaseUntil: s.lease.Time, Deadline: s.deadline.Time,
 		ExpiresAt: s.expires.Time, PurgeAt: s.purge.Time, Now: now,

@@ -139,7 +139,8 @@ own AS (UPDATE idempotency_record AS r SET state = r.state FROM l
 	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1 RETURNING r.id) `
 )
 
-// Sightings: $1 id, $2 scope, $3 and $4 version and hash of the command, $5 how long it is kept, $6 the window, $7 whether it is tentative.
+// Sightings: $1 id, $2 scope, $3 and $4 version and hash of the command, $5 how long it is kept, $6 the window, $7
+// whether it is tentative.
 const (
 	// sightings asks what had come before: c is the clock, there the first sighting of the key.
 	sightings = `WITH c AS MATERIALIZED (SELECT {now} AS now), there AS MATERIALIZED (

@@ -26,16 +26,16 @@ func resumeIsTakenOver(t *testing.T, s *fixture) {
 	next := repeat(c)
 	second := s.win(t, next)
 	require.Equal(t, first.Fence+1, second.Fence, "the fence rises with every attempt")
-	want := s.find(t, c.ID)
-	require.Equal(t, second.Ticket, want.Ticket)
-	require.Equal(t, core.Running, want.State(), "the new attempt has a lease of its own")
-	require.WithinDuration(t, want.Now.Add(lease), want.LeaseUntil, lease/2)
-	require.WithinDuration(t, want.Now.Add(deadline), want.Deadline, lease/2)
-	require.WithinDuration(t, want.CreatedAt.Add(lease+lease/2), want.Now, lease/2, "it is still the same operation")
+	now := s.find(t, c.ID)
+	require.Equal(t, second.Ticket, now.Ticket)
+	require.Equal(t, core.Running, now.State(), "the new attempt has a lease of its own")
+	require.WithinDuration(t, now.Now.Add(lease), now.LeaseUntil, lease/2)
+	require.WithinDuration(t, now.Now.Add(deadline), now.Deadline, lease/2)
+	require.WithinDuration(t, now.CreatedAt.Add(lease+lease/2), now.Now, lease/2, "it is still the same operation")
 
 	// The first owner wakes up.
 	s.requireStale(t, first.Ticket)
-	requireSame(t, want, s.find(t, c.ID))
+	requireSame(t, now, s.find(t, c.ID))
 
 	s.Advance(t, 2*lease)
 	third := s.win(t, repeat(c))
