@@ -10,29 +10,42 @@ import (
 	"github.com/ncruces/go-sqlite3/driver"
 	"github.com/ncruces/go-sqlite3/gormlite"
 	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
 )
 
-// endless inserts rows until it is interrupted, which its first row asks for: cut() cancels the context that cuts has.
+// endless inserts rows until it is interrupted, which its first row asks for: see interruptible.
 const endless = "INSERT INTO effects (name) WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT cut() FROM c"
+
+// interruptible is a database of SQLite where statements can call cut(). That ends the context that within gave last:
+// a statement which runs in it is interrupted while it runs, however fast the machine is.
+func interruptible(t *testing.T) (db *gorm.DB, within func(context.Context) context.Context) {
+	t.Helper()
+	var cut atomic.Pointer[context.CancelFunc]
+	pool, err := driver.Open(sqliteAddress(t), func(c *sqlite3.Conn) error {
+		return c.CreateFunction("cut", 0, 0, func(ctx sqlite3.Context, _ ...sqlite3.Value) {
+			(*cut.Load())()
+			ctx.ResultText("x")
+		})
+	})
+	require.NoError(t, err)
+	db = openDB(t, gormlite.OpenDB(pool), 16)
+	migrate(t, db)
+	return db, func(ctx context.Context) context.Context {
+		ctx, cancel := context.WithCancel(ctx)
+		cut.Store(&cancel)
+		return ctx
+	}
+}
 
 // SQLite ends the whole transaction where a write is interrupted. Without a look at that, what the handler writes next
 // would be committed at once and on its own.
 //
 // CONTRACT X-0
 func TestSQLiteEndsTransactions(t *testing.T) {
-	var cuts atomic.Pointer[context.CancelFunc]
-	pool, err := driver.Open(sqliteAddress(t), func(c *sqlite3.Conn) error {
-		return c.CreateFunction("cut", 0, 0, func(ctx sqlite3.Context, _ ...sqlite3.Value) {
-			(*cuts.Load())()
-			ctx.ResultText("x")
-		})
-	})
-	require.NoError(t, err)
-	db := openDB(t, gormlite.OpenDB(pool), 16)
-	migrate(t, db)
+	db, within := interruptible(t)
 	store := newStore(t, db)
 
 	interrupted := map[string]func(ctx context.Context) error{
@@ -63,9 +76,7 @@ func TestSQLiteEndsTransactions(t *testing.T) {
 				c := command(core.Rollback)
 				tx, ctx := begin(t, store, c)
 				require.NoError(t, addEffect(ctx))
-				part, cancel := context.WithCancel(ctx)
-				cuts.Store(&cancel)
-				require.ErrorIs(t, write(part), sqlite3.INTERRUPT)
+				require.ErrorIs(t, write(within(ctx)), sqlite3.INTERRUPT)
 				if goesOn {
 					require.ErrorContains(t, addEffect(ctx), "an earlier statement has ended the transaction")
 					var row effect
@@ -83,10 +94,8 @@ func TestSQLiteEndsTransactions(t *testing.T) {
 	t.Run("a query that is interrupted does no harm", func(t *testing.T) {
 		c := command(core.Rollback)
 		tx, ctx := begin(t, store, c)
-		part, cancel := context.WithCancel(ctx)
-		cuts.Store(&cancel)
-		err := gormstore.Tx(part).Exec("WITH RECURSIVE c(n) AS (SELECT cut() UNION ALL SELECT n FROM c) SELECT count(*) FROM c").Error
-		require.ErrorIs(t, err, sqlite3.INTERRUPT)
+		const read = "WITH RECURSIVE c(n) AS (SELECT cut() UNION ALL SELECT n FROM c) SELECT count(*) FROM c"
+		require.ErrorIs(t, gormstore.Tx(within(ctx)).Exec(read).Error, sqlite3.INTERRUPT)
 		require.NoError(t, addEffect(ctx))
 		require.NoError(t, tx.Commit(t.Context(), paid(), false))
 		requireCompleted(t, store, c, paid())
