@@ -38,10 +38,11 @@ type App struct {
 	ProblemCode func(status int, header http.Header, body []byte) core.Code
 }
 
-// Tokens makes bearer tokens. All callers must be valid: the suite knows them only by their number. Only Of is required.
+// Tokens makes bearer tokens. The callers of Of, OtherIssuer and OtherTenant may use all Routes as they stand there: where
+// a path names what belongs to one of them, run the suite on it apart and leave the others out. Only Of is required.
 type Tokens struct {
-	// Of returns a token of subject n = 0, 1, 2 ... with the roles for all Routes. Each call should return another token,
-	// as a refresh would: otherwise S-2 is skipped.
+	// Of returns a token of subject n, 0 or 1, with the roles for all Routes. Each call should return another token, as a
+	// refresh does: otherwise S-2 is skipped.
 	Of func(n int) string
 	// OtherIssuer returns a token of subject n, by another issuer that the app trusts too (S-1).
 	OtherIssuer func(n int) string
@@ -53,8 +54,8 @@ type Tokens struct {
 	Refused map[string]string
 }
 
-// Body makes the body of command n, with its content type. Commands of different n are different, as their business
-// ids are; the same n makes the same bytes.
+// Body makes the body of command n = 1, 2, 3 ... of this run, with its content type. Commands of different n are
+// different, as their business ids are; the same n makes the same bytes. n is 0 where the suite only looks at the body.
 type Body func(n int) (contentType string, body []byte)
 
 // Route is a guarded route under test.
@@ -79,7 +80,8 @@ type Route struct {
 	Declined Body
 	// Slow makes commands like Body's that take half a second or longer. Leave it out where Policy.Wait is set (M-2).
 	Slow Body
-	// Fails makes commands that the handler answers with 5xx after it had its effects, for Rollback and Park (X, M-4).
+	// Fails makes commands that the handler answers with 5xx after it had its effects: in Rollback and Park always, in
+	// Resume in its first attempt only (X-0, M-4, X-3).
 	Fails Body
 
 	// Effects counts what the commands of this route have brought about: entries of a ledger, charges of a provider.
@@ -93,6 +95,7 @@ func (r Route) name() string { return r.Method + " " + r.Path }
 
 func isRollback(r Route) bool   { return r.Recovery == core.Rollback }
 func isPark(r Route) bool       { return r.Recovery == core.Park }
+func isResume(r Route) bool     { return r.Recovery == core.Resume }
 func hasOtherPath(r Route) bool { return r.OtherPath != "" }
 
 // takesJSON: its commands are JSON objects.

@@ -39,6 +39,7 @@ type bank struct {
 	idem     *core.Module
 	verifier *authctx.Verifier
 	log      *syncBuffer
+	failed   sync.Map // the operations that have
 }
 
 // inMemory is a bank without a database.
@@ -49,6 +50,15 @@ func inMemory(*testing.T) *bank {
 		book:   func(context.Context) error { entries.Add(1); return nil },
 		booked: func(context.Context) (int, error) { return int(entries.Load()), nil },
 	}
+}
+
+// inSteps is a bank in memory that books in a step, and whose failed attempts can go on.
+func inSteps(t *testing.T) *bank {
+	b := inMemory(t)
+	b.recovery = core.Resume
+	book := b.book
+	b.book = func(ctx context.Context) error { return core.StepDo(ctx, "book", book, core.Dedup(time.Hour)) }
+	return b
 }
 
 // entry is a row of the bank's ledger.
@@ -167,7 +177,10 @@ func (b *bank) pay(ctx context.Context, in payment) (payment, error) {
 	case "slow":
 		time.Sleep(500 * time.Millisecond)
 	case "fails":
-		return payment{}, errBroken
+		operation, _ := core.Operation(ctx)
+		if _, again := b.failed.LoadOrStore(operation, true); !again || b.recovery != core.Resume {
+			return payment{}, errBroken
+		}
 	}
 	in.ID = strconv.FormatInt(payments.Add(1), 10)
 	return in, nil

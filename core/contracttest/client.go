@@ -115,7 +115,7 @@ func (p *probe) try(r request) (answer, error) {
 	return p.read(r, res, err)
 }
 
-// read reads the answer to r whole, and keeps it for the message of a failure.
+// read reads the answer to r whole.
 func (p *probe) read(r request, res *http.Response, err error) (answer, error) {
 	a := answer{sent: r}
 	if err == nil {
@@ -123,9 +123,7 @@ func (p *probe) read(r request, res *http.Response, err error) (answer, error) {
 		a.body, err = io.ReadAll(res.Body)
 		_ = res.Body.Close() // read to its end, or broken
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.last = a
+	p.about(a)
 	return a, err
 }
 

@@ -217,3 +217,10 @@ func besideSQLite(t *testing.T) *bank {
 	b.book, b.booked = ledger.book, ledger.booked
 	return b
 }
+
+// besideSteps is a bank in Resume that books outside of its steps.
+func besideSteps(t *testing.T) *bank {
+	b := inMemory(t)
+	b.recovery = core.Resume
+	return b
+}

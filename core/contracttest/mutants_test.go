@@ -42,6 +42,7 @@ var mutants = map[string]mutant{
 	"nothing":              {slow: true, both: true},
 	"another header":       {header: "Payment-Key"},
 	"nothing, in Rollback": {open: onSQLite},
+	"nothing, in Resume":   {open: inSteps},
 
 	"no guard": {fails: []string{"K-1", "M-1", "M-3", "M-6"}, more: true, guards: unguarded},
 	"a map of answers": {
@@ -101,6 +102,7 @@ var mutants = map[string]mutant{
 	"refusals are not recorded":      {fails: []string{"H-2", "R-1"}, store: newSuccessesOnly},
 	"rows outside the transaction":   {fails: []string{"X-0"}, open: besideSQLite},
 	"what failed in Park runs again": {fails: []string{"M-4", "M-7"}, store: newParksNothing},
+	"effects outside of steps":       {fails: []string{"X-3"}, open: besideSteps},
 	"the unknown may be repeated":    {fails: []string{"M-4"}, around: answering(retryAfter("outcome_unknown"))},
 	"problems show the body":         {fails: []string{"P-1"}, around: answering(showBody)},
 }

@@ -10,6 +10,7 @@ var outcomeChecks = []check{
 	{"R-1", "a business refusal is replayed as the client saw it", refusalIsReplayed, nil},
 	{"X-0", "what fails in Rollback leaves nothing, and the key is free", failureRollsBack, isRollback},
 	{"M-4", "what fails in Park is unknown and never runs again", failureIsParked, isPark},
+	{"X-3", "what fails in Resume goes on with the next repeat", failureGoesOn, isResume},
 }
 
 // CONTRACT
@@ -58,4 +59,20 @@ func failureIsParked(p *probe) {
 		}
 	}
 	p.reused(p.other(r))
+}
+
+// CONTRACT X-3
+func failureGoesOn(p *probe) {
+	p.need(p.Fails != nil, "Route.Fails is missing")
+	r := p.command(p.Fails)
+	before := p.effects()
+	failed := p.send(r)
+	require.GreaterOrEqual(p, failed.status, 500, "the status of the first attempt of a command of Route.Fails")
+	require.NotEqual(p, core.ResultUnknown, failed.header.Get(core.HeaderResult), "%s of what can go on", core.HeaderResult)
+	p.reused(p.other(r))
+
+	first := p.send(r)
+	p.requireApplied(first)
+	p.requireEffects(before, 1)
+	p.replays(first, r)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,6 +44,13 @@ func (p *probe) Errorf(format string, args ...any) {
 	p.mu.Unlock()
 	p.tester.Errorf("CONTRACT %s: %s\n%s\nThe last exchange:\n%s", p.check.rule, p.check.words,
 		fmt.Sprintf(format, args...), last)
+}
+
+// about makes a the answer that the next failure is about.
+func (p *probe) about(a answer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = a
 }
 
 // at returns the same check at work on another route.
@@ -106,6 +114,7 @@ func (p *probe) requireEffects(before, added int) {
 // requireRecorded requires a first answer, recorded by now.
 func (p *probe) requireRecorded(a answer) {
 	p.Helper()
+	p.about(a)
 	require.Less(p, a.status, 500, "the status of a command that was carried out")
 	require.Equal(p, core.ResultCreated, a.header.Get(core.HeaderResult), "%s of a first answer (M-3)", core.HeaderResult)
 	require.Empty(p, a.header.Get(core.HeaderReplayed), "%s of a first answer (M-3)", core.HeaderReplayed)
@@ -115,6 +124,7 @@ func (p *probe) requireRecorded(a answer) {
 // requireApplied requires the first answer of a command that was applied.
 func (p *probe) requireApplied(a answer) {
 	p.Helper()
+	p.about(a)
 	require.True(p, a.status >= 200 && a.status < 300, "a valid command is applied: want 2xx, got %d", a.status)
 	p.requireRecorded(a)
 }
@@ -132,11 +142,12 @@ func (p *probe) apply(r request) answer {
 // requireReplay requires that again is first as it was recorded (M-3).
 func (p *probe) requireReplay(first, again answer) {
 	p.Helper()
+	p.about(again)
 	require.Equal(p, first.status, again.status, "the status of a replay (M-3)")
 	require.Equal(p, string(first.body), string(again.body), "the body of a replay, byte for byte (M-3)")
 	require.Equal(p, core.ResultReused, again.header.Get(core.HeaderResult), "%s of a replay (M-3)", core.HeaderResult)
 	require.Equal(p, "true", again.header.Get(core.HeaderReplayed), "%s of a replay (M-3)", core.HeaderReplayed)
-	for _, name := range append(recordedHeaders, p.ReplayHeaders...) {
+	for _, name := range slices.Concat(recordedHeaders, p.ReplayHeaders) {
 		require.Equal(p, first.header.Values(name), again.header.Values(name), "the recorded header %s (M-3, R-3)", name)
 	}
 	p.requireEcho(again)

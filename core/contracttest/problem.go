@@ -44,6 +44,7 @@ type problem struct {
 // CONTRACT P-1
 func (p *probe) requireProblem(a answer, code core.Code) problem {
 	p.Helper()
+	p.about(a)
 	require.Equal(p, statusOf[code], a.status, "the status of %s", code)
 	require.Empty(p, a.header.Get(core.HeaderReplayed), "%s of a problem", core.HeaderReplayed)
 	p.requireNoSecret(a)

@@ -42,7 +42,7 @@ func runningCommandIsInFlight(p *probe) {
 	r := p.command(p.Slow)
 	before := p.effects()
 	var all answers
-	ctx, done := context.WithCancel(p.Context())
+	ctx, done := context.WithTimeout(p.Context(), patience)
 	defer done()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

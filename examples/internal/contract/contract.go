@@ -33,38 +33,62 @@ func Run(t *testing.T, importPath string) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := apptest.Start(t, program, t.TempDir(), "DATABASE_URL="+database(t), "JWT_SECRET="+secret)
-			contracttest.Run(t, contracttest.App{
+			app := contracttest.App{
 				URL: p.URL, OperationPath: "/v1/operations/{id}", Logs: p.Log, Tokens: tokens(t), Routes: routes(t, p),
-			})
+			}
+			contracttest.Run(t, app)
+
+			app.Routes = []contracttest.Route{refunds(t, p, app.Tokens.Of(0))}
+			app.Tokens.OtherTenant = nil // the payment is nobody else's
+			contracttest.Run(t, app)
 		})
 	}
 }
 
 // routes are those that move money, one of each kind.
 func routes(t *testing.T, p *apptest.Process) []contracttest.Route {
-	booked := func(kind string) func(context.Context) (int, error) {
-		operator := sign(t, jwt.MapClaims{"sub": "operator", "roles": []string{shop.RoleOperator}})
-		return func(ctx context.Context) (int, error) {
-			ledger, err := p.Try(ctx, apptest.Request{Method: http.MethodGet, Path: "/v1/ledger", Token: operator})
-			return strings.Count(ledger.Body, `"kind":"`+kind+`"`), err
-		}
-	}
 	return []contracttest.Route{
 		{
 			Path: "/v1/payments", Recovery: core.Rollback, Body: payment(shop.MethodOK), Declined: payment(shop.MethodDeclined),
-			Slow: payment(shop.MethodSlow), Fails: payment(shop.MethodError), Effects: booked("payment"),
+			Slow: payment(shop.MethodSlow), Fails: payment(shop.MethodError), Effects: entries(t, p, "payment"),
 		},
 		{
 			Path: "/v1/payouts", Recovery: core.Park, Body: payment(shop.MethodOK), Declined: payment(shop.MethodDeclined),
-			Slow: payment(shop.MethodSlow), Fails: payment(shop.MethodError), Effects: booked("provider"),
+			Slow: payment(shop.MethodSlow), Fails: payment(shop.MethodError), Effects: entries(t, p, "provider"),
 		},
 		{
-			Path: "/v1/balance/credit", Recovery: core.Rollback, Effects: booked("credit"),
+			Path: "/v1/balance/credit", Recovery: core.Rollback, Effects: entries(t, p, "credit"),
 			Body: jsonBody(func(n int) string { return fmt.Sprintf(`{"amount":"%d.01"}`, n) }),
 		},
 		{
 			Path: "/v1/orders", Recovery: core.Rollback, Body: order("chair"), Declined: order("sold-out"),
 		},
+	}
+}
+
+// refunds are of one payment of the caller, which sellers may refund too.
+func refunds(t *testing.T, p *apptest.Process, caller string) contracttest.Route {
+	paid := p.Do(t, apptest.Request{
+		Method: http.MethodPost, Path: "/v1/payments", Token: caller, Key: rand.Text(),
+		Body: `{"order_id":"order","amount":"9999999999.00","currency":"EUR","method":"pm_ok"}`,
+	})
+	require.Equal(t, http.StatusCreated, paid.Status, paid.Body)
+	refund := func(method string) contracttest.Body {
+		return jsonBody(func(n int) string { return fmt.Sprintf(`{"amount":"%d.01","method":"%s"}`, n, method) })
+	}
+	return contracttest.Route{
+		Path: paid.Header.Get("Location") + "/refunds", Recovery: core.Resume, Body: refund(shop.MethodOK),
+		Declined: refund(shop.MethodDeclined), Slow: refund(shop.MethodSlow), Fails: refund(shop.MethodError),
+		Effects: entries(t, p, "provider"),
+	}
+}
+
+// entries counts the entries of one kind in the ledger.
+func entries(t *testing.T, p *apptest.Process, kind string) func(context.Context) (int, error) {
+	operator := sign(t, jwt.MapClaims{"sub": "operator", "roles": []string{shop.RoleOperator}})
+	return func(ctx context.Context) (int, error) {
+		ledger, err := p.Try(ctx, apptest.Request{Method: http.MethodGet, Path: "/v1/ledger", Token: operator})
+		return strings.Count(ledger.Body, `"kind":"`+kind+`"`), err
 	}
 }
 
