@@ -1,0 +1,190 @@
+package gormstore_test
+
+import (
+	"bytes"
+	"errors"
+	"log"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/stretchr/testify/require"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+	"gorm.io/gorm/schema"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// reopen returns another *gorm.DB on the pool of db.
+func reopen(t *testing.T, db *gorm.DB, config *gorm.Config) *gorm.DB {
+	t.Helper()
+	pool, err := db.DB()
+	require.NoError(t, err)
+	dialector := postgres.New(postgres.Config{Conn: pool})
+	if db.Name() == "sqlite" {
+		dialector = gormlite.OpenDB(pool)
+	}
+	again, err := gorm.Open(dialector, config)
+	require.NoError(t, err)
+	return again
+}
+
+// secretive is an answer whose parts must not appear anywhere but in the store's table.
+func secretive() core.Completion {
+	c := paid()
+	c.Answer.Header = http.Header{"Location": {"/secret/location"}}
+	c.Answer.Body = []byte(`{"iban":"secret body"}`)
+	return c
+}
+
+// requireWholeLife takes a store through all of its statements.
+func requireWholeLife(t *testing.T, store *gormstore.Store, db *gorm.DB) {
+	t.Helper()
+	ctx := t.Context()
+	c := command(core.Rollback)
+	tx, attempt := begin(t, store, c)
+	handle, ok := gormstore.SQLTx(attempt)
+	require.True(t, ok)
+	_, err := handle.ExecContext(attempt, "INSERT INTO effects (name) VALUES ('by SQL')")
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(ctx, secretive(), false))
+	requireCompleted(t, store, c, secretive())
+	_, claimed, err := store.Begin(ctx, again(c))
+	require.NoError(t, err)
+	require.Equal(t, secretive().Answer, claimed.Record.Answer)
+
+	c = command(core.Park)
+	claimed, err = store.Claim(ctx, c)
+	require.NoError(t, err)
+	require.True(t, claimed.Won)
+	require.NoError(t, store.Renew(ctx, claimed.Record.Ticket, lease))
+	require.NoError(t, store.Complete(ctx, claimed.Record.Ticket, secretive()))
+	requireCompleted(t, store, c, secretive())
+
+	c = command(core.Park)
+	claimed, err = store.Claim(ctx, c)
+	require.NoError(t, err)
+	require.NoError(t, store.Release(ctx, claimed.Record.Ticket))
+	requireFree(t, store, c, time.Second)
+
+	advance(t, db, 40*24*time.Hour)
+	unknown, err := store.List(ctx, core.ID{}, 10)
+	require.NoError(t, err)
+	require.Len(t, unknown, 1, "the one that requireFree has left behind")
+	answer := secretive()
+	settled, err := store.Settle(ctx, core.Settlement{ID: c.ID, Fence: unknown[0].Fence, Answer: &answer, Who: "who", Why: "why"})
+	require.NoError(t, err)
+	require.Equal(t, core.Completed, settled.State())
+	for {
+		swept, err := store.Sweep(ctx, 10)
+		require.NoError(t, err)
+		if swept == (core.Swept{}) {
+			break
+		}
+	}
+}
+
+// The store's statements are its own: no setting of GORM changes them, and no logger of the app's sees them.
+//
+// CONTRACT K-6
+func TestModesOfGORM(t *testing.T) {
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			plain := d.fresh(t)(t)
+			var seen lockedBuffer
+			db := reopen(t, plain, &gorm.Config{
+				PrepareStmt: true, TranslateError: true, QueryFields: true, AllowGlobalUpdate: true,
+				NamingStrategy: schema.NamingStrategy{TablePrefix: "app_", SingularTable: true},
+				Logger:         logger.New(log.New(&seen, "", 0), logger.Config{SlowThreshold: 1, LogLevel: logger.Info}),
+			})
+			require.NoError(t, gormstore.Migrate(t.Context(), db))
+			require.NoError(t, db.AutoMigrate(&effect{}))
+			store := newStore(t, db)
+			requireWholeLife(t, store, plain)
+
+			tx, ctx := begin(t, store, command(core.Rollback))
+			require.NoError(t, addEffect(ctx), "the app's own statements keep the app's settings")
+			require.ErrorIs(t, db.WithContext(ctx).Create(&effect{}).Error, gormstore.ErrOutsideTransaction)
+			require.NoError(t, tx.Commit(t.Context(), secretive(), false))
+			require.Equal(t, 1, countEffects(t, db), "in the table with the prefix")
+
+			require.Contains(t, seen.String(), "app_effect", "the logger works")
+			require.NotContains(t, seen.String(), "secret")
+			require.NotContains(t, seen.String(), "idempotency_record")
+		})
+	}
+}
+
+// saboteur is a plugin that fails every statement.
+type saboteur struct{}
+
+func (saboteur) Name() string { return "saboteur" }
+
+var errSaboteur = errors.New("not while I am here")
+
+func (saboteur) Initialize(db *gorm.DB) error {
+	fail := func(db *gorm.DB) { _ = db.AddError(errSaboteur) }
+	cb := db.Callback()
+	return errors.Join(
+		cb.Create().Before("*").Register("saboteur", fail), cb.Query().Before("*").Register("saboteur", fail),
+		cb.Update().Before("*").Register("saboteur", fail), cb.Delete().Before("*").Register("saboteur", fail),
+		cb.Row().Before("*").Register("saboteur", fail), cb.Raw().Before("*").Register("saboteur", fail))
+}
+
+func TestPluginsOfTheApp(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		plain := open(t)
+		db := reopen(t, plain, &gorm.Config{Logger: logger.Discard})
+		require.NoError(t, db.Use(saboteur{}))
+		require.NoError(t, gormstore.Migrate(t.Context(), db))
+		store := newStore(t, db)
+		require.NoError(t, store.Validate(t.Context()))
+		requireWholeLife(t, store, plain)
+		_, ctx := begin(t, store, command(core.Rollback))
+		require.ErrorIs(t, addEffect(ctx), errSaboteur, "they are for the app's statements")
+	})
+}
+
+// A server that takes no writes is one that is not available.
+//
+// CONTRACT F-1
+func TestReadOnlyServer(t *testing.T) {
+	url := pgtest.URL(t)
+	migrate(t, openPostgres(t, url, 2))
+	store := newStore(t, openPostgres(t, url+"&default_transaction_read_only=on", 4))
+	for _, r := range []core.Recovery{core.Park, core.Rollback} {
+		c := command(r)
+		claimed, err := store.Claim(t.Context(), c)
+		require.Error(t, err)
+		require.Zero(t, claimed)
+		tx, claimed, err := store.Begin(t.Context(), c)
+		require.Error(t, err)
+		require.Nil(t, tx)
+		require.Zero(t, claimed)
+		requireNothing(t, store, c)
+	}
+}
+
+// lockedBuffer is a buffer for any number of goroutines.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
