@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http/httptest"
 	"runtime"
 	"sync"
 	"testing"
@@ -18,9 +17,6 @@ func Violations(t *testing.T, app App, routes int) (failed, skipped map[string]s
 	t.Helper()
 	app = app.withDefaults()
 	require.NoError(t, app.validate())
-	server := httptest.NewServer(app.Handler)
-	defer server.Close()
-	app.URL = server.URL
 	s := newSuite(app)
 	defer s.client.CloseIdleConnections()
 
