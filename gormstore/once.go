@@ -71,7 +71,7 @@ func CreateOnce[T any, P interface {
 		return false, err
 	}
 	var existing T
-	err = tx.Where(where).Take(&existing).Error
+	err = tx.Unscoped().Where(where).Take(&existing).Error // a row that is softly deleted is there, too
 	switch {
 	case errors.Is(err, gorm.ErrRecordNotFound):
 		return false, ErrOtherOperation // another UNIQUE of the table was in the way

@@ -1,0 +1,189 @@
+package gormstore_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+)
+
+// charge is a money row, of which there is one per operation and one per reference.
+type charge struct {
+	gormstore.Once
+	ID        uint
+	Reference string `gorm:"not null;uniqueIndex"`
+	Amount    int64
+	DeletedAt gorm.DeletedAt
+}
+
+// posting is a money row of which an operation makes several.
+type posting struct {
+	gormstore.Once
+	ID   uint
+	Line int `gorm:"not null;uniqueIndex:,composite:operation"`
+}
+
+var (
+	alice = core.Principal{Issuer: "https://issuer.example", Subject: "alice"}
+	bob   = core.Principal{Issuer: "https://issuer.example", Subject: "bob"}
+)
+
+// cashier runs handlers as attempts of commands whose records get lost: the second line is all there is.
+type cashier struct {
+	t      *testing.T
+	db     *gorm.DB
+	module *core.Module
+	handle func(ctx context.Context) *gorm.DB // what the handlers write through
+}
+
+// run runs fn as the handler of a command, with what it is to write through.
+func (c cashier) run(p core.Principal, key, body string, fn func(tx *gorm.DB)) {
+	c.t.Helper()
+	require.NoError(c.t, c.db.Exec("DELETE FROM idempotency_record").Error)
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodPost, "/v1/charges", strings.NewReader(body))
+	r.Header.Set("Idempotency-Key", key)
+	r, reply := c.module.Admit(r, "/v1/charges", p)
+	require.Nil(c.t, reply)
+	attempt, reply := c.module.Begin(r, "/v1/charges", p)
+	require.Nil(c.t, reply)
+	var finished bool
+	defer func() {
+		if !finished { // a failed test must not leave the transaction open
+			attempt.Panicked(w.Header())
+		}
+	}()
+	attempt.Capture(w).WriteHeader(http.StatusCreated)
+	fn(c.handle(attempt.Request().Context()))
+	finished = true
+	require.NoError(c.t, attempt.Finish().WriteTo(w))
+	require.Equal(c.t, http.StatusCreated, w.Code, w.Body)
+}
+
+// CONTRACT D-1, D-3
+func TestCreateOnce(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		for _, recovery := range []core.Recovery{core.Rollback, core.Park} {
+			t.Run(recovery.String(), func(t *testing.T) {
+				db := open(t)
+				require.NoError(t, db.Migrator().DropTable(&charge{}, &posting{}))
+				require.NoError(t, db.AutoMigrate(&charge{}, &posting{}))
+				testCreateOnce(t, db, recovery)
+			})
+		}
+	})
+}
+
+func testCreateOnce(t *testing.T, db *gorm.DB, recovery core.Recovery) {
+	module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: recovery}})
+	require.NoError(t, err)
+	c := cashier{t: t, db: db, module: module, handle: gormstore.Tx}
+	if recovery == core.Park {
+		c.handle = db.WithContext
+	}
+	once := func(tx *gorm.DB, reference string, amount int64) (charge, bool, error) {
+		row := charge{Reference: reference, Amount: amount}
+		created, err := gormstore.CreateOnce(tx, &row)
+		return row, created, err
+	}
+
+	var first charge
+	c.run(alice, "k-1", "5.00", func(tx *gorm.DB) {
+		var created bool
+		var err error
+		first, created, err = once(tx, "r-1", 5)
+		require.NoError(t, err)
+		require.True(t, created)
+		require.NotZero(t, first.ID)
+		require.Len(t, first.OperationID, 64)
+	})
+	c.run(alice, "k-1", "5.00", func(tx *gorm.DB) {
+		row, created, err := once(tx, "r-another", 6)
+		require.NoError(t, err)
+		require.False(t, created)
+		require.Equal(t, first, row, "the row that is there, not what the second attempt has made up")
+	})
+
+	refused := func(p core.Principal, key, body, reference string) {
+		t.Helper()
+		c.run(p, key, body, func(tx *gorm.DB) {
+			row, created, err := once(tx, reference, 7)
+			require.ErrorIs(t, err, gormstore.ErrOtherOperation)
+			require.False(t, created)
+			require.Zero(t, row.ID)
+			require.EqualValues(t, 7, row.Amount, "nothing of the row that is there")
+			require.NotEqual(t, first.Once, row.Once)
+			require.NoError(t, tx.Find(&[]charge{}).Error, "the transaction goes on")
+		})
+	}
+	refused(alice, "k-1", "9.00", "r-2") // the key has come back with another command
+	refused(alice, "k-2", "5.00", "r-1") // another UNIQUE of the table
+	refused(bob, "k-1", "5.00", "r-1")   // somebody else's row
+
+	c.run(bob, "k-1", "5.00", func(tx *gorm.DB) {
+		row, created, err := once(tx, "r-bob", 5)
+		require.NoError(t, err)
+		require.True(t, created, "the same key of another principal")
+		require.NotEqual(t, first.OperationID, row.OperationID)
+	})
+
+	require.NoError(t, db.Delete(&charge{}, first.ID).Error)
+	c.run(alice, "k-1", "5.00", func(tx *gorm.DB) {
+		row, created, err := once(tx, "r-1", 5)
+		require.NoError(t, err)
+		require.False(t, created)
+		require.Equal(t, first.ID, row.ID, "softly deleted, and still there")
+		require.True(t, row.DeletedAt.Valid)
+	})
+
+	lines := func(tx *gorm.DB) (created int) {
+		for line := range 3 {
+			row := posting{Line: line}
+			made, err := gormstore.CreateOnce(tx, &row)
+			require.NoError(t, err)
+			require.Equal(t, line, row.Line)
+			require.NotZero(t, row.ID)
+			if made {
+				created++
+			}
+		}
+		return created
+	}
+	c.run(alice, "k-lines", "", func(tx *gorm.DB) {
+		require.Equal(t, 3, lines(tx))
+		require.Zero(t, lines(tx))
+	})
+	c.run(alice, "k-lines", "", func(tx *gorm.DB) { require.Zero(t, lines(tx)) })
+
+	if recovery == core.Park { // a stale owner and its successor
+		c.run(alice, "k-race", "", func(tx *gorm.DB) {
+			created := 0
+			for _, result := range atOnce(16, func(int) any {
+				row, made, err := once(tx, "r-race", 1)
+				if err != nil {
+					return err
+				}
+				return [2]any{row.ID, made}
+			}) {
+				require.IsType(t, [2]any{}, result)
+				if result.([2]any)[1].(bool) {
+					created++
+				}
+			}
+			require.Equal(t, 1, created)
+		})
+	}
+
+	_, _, err = once(db, "r-x", 1)
+	require.ErrorContains(t, err, "belongs to no attempt")
+	var rows int64
+	require.NoError(t, db.Unscoped().Model(&charge{}).Where("reference <> 'r-race'").Count(&rows).Error)
+	require.EqualValues(t, 2, rows)
+}
