@@ -114,6 +114,7 @@ func TestTxEnds(t *testing.T) {
 				var id int
 				require.Error(t, handle.QueryRowContext(late, "DELETE FROM effects RETURNING id").Scan(&id))
 				require.False(t, rows.Next(), "rows end with the attempt")
+				<-ctx.Done() // soon, not at once
 				require.ErrorContains(t, context.Cause(ctx), over)
 				require.Equal(t, effects, countEffects(t, db))
 			}
