@@ -55,7 +55,8 @@ func (s *Store) Sight(ctx context.Context, now core.Sighting) (core.Seen, error)
 		seen.First = first.Hash
 	}
 	seen.Earlier, seen.Rekeyed = w.earlier(this, first)
-	if !seen.Key && !(now.Tentative && seen.Rekeyed) {
+	refused := now.Tentative && seen.Rekeyed
+	if !seen.Key && !refused {
 		w.add(this)
 		for int64(len(w.all)) > s.max {
 			w.dropOldest()
