@@ -71,7 +71,7 @@ func (c *Capture) Written() bool { return c.status != 0 }
 // Status returns the status of the answer, 0 while it has not begun.
 func (c *Capture) Status() int { return c.status }
 
-// Size returns the number of body bytes written.
+// Size returns the number of body bytes written, those of a streaming answer included.
 func (c *Capture) Size() int { return c.size }
 
 // Unrendered declares that the handler failed with an error that nothing inside the capture renders, so that what the
@@ -89,7 +89,9 @@ func (c *Capture) WriteHeader(status int) {
 	}
 }
 
-// Write adds to the body.
+// Write adds a copy of p to the body, and begins the answer with 200 if nothing has. Errors: [http.ErrBodyNotAllowed]
+// with 204 and 304; in Rollback one above MaxAnswer, which rolls back; on an answer that is streaming those of the
+// connection.
 func (c *Capture) Write(p []byte) (int, error) {
 	if err := c.grow(len(p)); err != nil {
 		return 0, err
@@ -101,7 +103,7 @@ func (c *Capture) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// WriteString adds to the body.
+// WriteString is Write for a string.
 func (c *Capture) WriteString(s string) (int, error) {
 	if err := c.grow(len(s)); err != nil {
 		return 0, err
@@ -142,7 +144,8 @@ func (c *Capture) stream() error {
 	return err
 }
 
-// Flush does nothing, unless the route allows streaming.
+// Flush does nothing, unless the route allows streaming: then what was written leaves, and what follows leaves at once
+//
 func (c *Capture) Flush() {
 	if !c.flushable {
 		return
@@ -154,7 +157,7 @@ func (c *Capture) Flush() {
 	_ = http.NewResponseController(c.outer).Flush() // a writer that cannot flush sends at the end
 }
 
-// Hijack is refused: an answer that leaves around the capture cannot be recorded.
+// Hijack is refused with [http.ErrNotSupported]: an answer that leaves around the capture cannot be recorded.
 func (c *Capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nil, nil, http.ErrNotSupported
 }

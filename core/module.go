@@ -35,7 +35,8 @@ type Config struct {
 
 	// RetryAfter is sent where a repeat will help, default 2 s.
 	RetryAfter time.Duration
-	// ClaimTimeout bounds every call of the store but COMMIT, default 1 s.
+	// ClaimTimeout bounds every call of the store that a request waits for, default 1 s. For the end of an attempt, a
+	// COMMIT too, it waits 10 s, and tries again meanwhile.
 	ClaimTimeout time.Duration
 	// MaxWaiters caps the repeats that wait for a running attempt in this instance, default 256 (M-2).
 	MaxWaiters int

@@ -167,7 +167,8 @@ func (m *Module) isOperator(p Principal) bool {
 
 // ServeOperation answers what is known of the operation with the given id: running, completed with its answer,
 // unknown or expired (M-7). Operators get it, and its own principal as long as a repeat would: with a role of its route,
-// and with the consent of Policy.Review (O-3), else 403. To others it does not exist.
+// and with the consent of Policy.Review (O-3), else 403. To others it does not exist: 404. 401 without a principal, 503
+// where the store does not answer.
 func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply {
 	if !p.Valid() {
 		return m.refuse(r, NewProblem(CodeUnauthenticated, "operations need an authenticated caller"))
@@ -194,7 +195,7 @@ func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply 
 
 // ServeOperations lists the unknown operations to operators, oldest first, as a JSON array; others get 403. The query
 // parameter state must be "unknown" or absent; after is the id of the last operation of the page before, limit at
-// most 500 (default 100).
+// most 500 (default 100); else 400. 404 where the operation of after is gone: begin again.
 func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 	query := r.URL.Query()
 	switch {
@@ -247,7 +248,8 @@ type settleRequest struct {
 // ServeSettle settles the operation with the given id as the JSON body says: {"outcome": "applied" or "not_applied",
 // "answer": ..., "reason": ...}. The answer is {"status", "headers", "body"}, or any other JSON value, which
 // then is the body of a 201; without one, "applied" is recorded as a 201 that names the operation. Only operators
-// may; the route is itself a guarded one.
+// may; the route is itself a guarded one. The reply is the settled operation; 400 for a body of another form, 401, 403,
+// 404, 409 not_settleable (see Settle), 503 where the store does not answer.
 func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	switch {
 	case !p.Valid():

@@ -61,10 +61,10 @@ type Policy struct {
 	// InvalidRetention is how long a recorded 400 or 422 is kept where it is proven that nothing was applied; no
 	// tombstone follows. At most Retention, default 6 h.
 	InvalidRetention time.Duration
-	// Lease is how long a Park or Resume attempt is taken for alive without a renewal: at least 1 s, default 30 s.
+	// Lease is how long a Park or Resume attempt is taken for alive without a renewal: 1 s to 1 h, default 30 s.
 	// It is renewed every third of it.
 	Lease time.Duration
-	// Deadline bounds an attempt: its handler's context ends then. At least 1 s, default 60 s.
+	// Deadline bounds an attempt: its handler's context ends then. 1 s to 24 h, default 60 s.
 	Deadline time.Duration
 	// Wait is how long a repeat may wait for the running attempt and get its answer: at most 10 s, default 0, off (M-2).
 	Wait time.Duration

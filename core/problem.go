@@ -45,8 +45,8 @@ const problemType = "tag:auth19.dev,2026:idem/"
 // Problem is an RFC 9457 problem (contract P-1). It is also an error.
 type Problem struct {
 	Code      Code
-	Status    int
-	Title     string
+	Status    int    // of HTTP
+	Title     string // the same for every problem of the code
 	Detail    string // for people; never holds keys, tokens, bodies or another principal's data
 	Operation string // operation id in hex, where there is one
 
@@ -60,7 +60,7 @@ type Problem struct {
 	unknown bool
 }
 
-// Error implements error.
+// Error implements error: "idem: ", the code and the detail.
 func (p *Problem) Error() string { return "idem: " + string(p.Code) + ": " + p.Detail }
 
 var problemKinds = map[Code]struct {
@@ -134,7 +134,8 @@ func (p *Problem) MarshalJSON() ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// Reply renders the problem as application/problem+json.
+// Reply renders the problem as application/problem+json, with WWW-Authenticate on 401, Retry-After where repeating helps,
+// and Idempotency-Result where the outcome is unknown (P-1).
 func (p *Problem) Reply() *Reply {
 	body, err := json.Marshal(p)
 	if err != nil { // strings and numbers only: cannot happen

@@ -30,7 +30,7 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return err
 }
 
-// ParseID reads an operation id, 64 hex digits. Any other text is an error.
+// ParseID reads an operation id, 64 hex digits of either case. Any other text is an error.
 func ParseID(s string) (ID, error) {
 	var id ID
 	if len(s) != hex.EncodedLen(len(id)) {

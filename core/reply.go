@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// The headers of an answer. All answers of a guarded route echo the key's header too.
+// The headers of an answer. All answers to a request with a valid key echo its header too.
 const (
 	// HeaderReplayed is "true" on a replay (M-3).
 	HeaderReplayed = "Idempotent-Replayed"
@@ -19,7 +19,7 @@ const (
 
 // Reply is an answer to be sent, whole.
 type Reply struct {
-	Status int
+	Status int         // 200 or above
 	Header http.Header // set on the answer, replacing values that are there
 	Body   []byte
 
