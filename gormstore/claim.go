@@ -136,7 +136,7 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 	}
 	rec, err := scan.record(now.Time)
 	if err != nil || !takeable(rec, c) {
-		return core.Claimed{Record: rec}, err
+		return core.Claimed{Won: err == nil && ours(rec, c), Record: rec}, err
 	}
 
 	if err := s.forgetSteps(ctx, q, rec); err != nil {
@@ -191,6 +191,10 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.
 	rec, err = s.find(ctx, q, c.ID)
 	return core.Claimed{Won: true, Record: rec}, err
 }
+
+// ours reports whether a record is what this very claim has made: database/sql may send a statement again after a broken
+// connection, and an owner is never used for two claims.
+func ours(rec core.Record, c core.Claim) bool { return rec.Owner == c.Owner && rec.Stored == core.Running }
 
 // takeable reports whether a record can be taken over by the claim. The statement that does it asks again.
 func takeable(rec core.Record, c core.Claim) bool {

@@ -111,3 +111,29 @@ func atOnce[T any](n int, f func(i int) T) []T {
 	wg.Wait()
 	return results
 }
+
+// A claim whose statement is sent twice meets its own row the second time, and has won all the same.
+//
+// CONTRACT M-6, F-1
+func TestClaimRecognisesItsOwnRow(t *testing.T) {
+	for _, d := range databases {
+		if !d.shared {
+			continue // SQLite sends nothing twice, and looks at what is there before it claims
+		}
+		t.Run(d.name, func(t *testing.T) {
+			store := newStore(t, d.fresh(t)(t))
+			c := command(core.Park)
+			first, err := store.Claim(t.Context(), c)
+			require.NoError(t, err)
+			second, err := store.Claim(t.Context(), c)
+			require.NoError(t, err)
+			require.True(t, second.Won)
+			require.Equal(t, first.Record.Ticket, second.Record.Ticket)
+
+			require.NoError(t, store.Complete(t.Context(), first.Record.Ticket, paid()))
+			third, err := store.Claim(t.Context(), c)
+			require.NoError(t, err)
+			require.False(t, third.Won, "what is over is not won")
+		})
+	}
+}
