@@ -194,7 +194,9 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.
 
 // ours reports whether a record is what this very claim has made: database/sql may send a statement again after a broken
 // connection, and an owner is never used for two claims.
-func ours(rec core.Record, c core.Claim) bool { return rec.Owner == c.Owner && rec.Stored == core.Running }
+func ours(rec core.Record, c core.Claim) bool {
+	return rec.Owner == c.Owner && rec.Stored == core.Running
+}
 
 // takeable reports whether a record can be taken over by the claim. The statement that does it asks again.
 func takeable(rec core.Record, c core.Claim) bool {
