@@ -35,7 +35,11 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 			errs = append(errs, fmt.Errorf("%T is no GORM model: %w", model, err))
 			continue
 		}
-		if err := look.secondLine(ctx, stmt.Schema.Table); err != nil {
+		table := stmt.Schema.Table
+		if d == postgres {
+			table = stmt.Quote(table) // as an identifier in SQL, for to_regclass
+		}
+		if err := look.secondLine(ctx, table); err != nil {
 			errs = append(errs, fmt.Errorf("money table %s (%T): %w", stmt.Schema.Table, model, err))
 		}
 	}
@@ -52,7 +56,7 @@ var uniqueIndexes = map[*dialect]string{
 		CASE WHEN i.indpred IS NOT NULL THEN 'partial' END, CASE WHEN NOT i.indimmediate THEN 'deferrable' END,
 		CASE WHEN i.indexprs IS NOT NULL THEN 'over-expressions' END) || ':' ||
 	COALESCE((SELECT string_agg(a.attname || CASE WHEN a.attnotnull THEN '' ELSE '?' END, ',')
-		FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey::int2[])), '')
+		FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])), '')
 FROM pg_index i WHERE i.indrelid = to_regclass($1) AND i.indisunique`,
 	sqlite: `SELECT CASE WHEN l.partial THEN 'partial'
 		WHEN EXISTS (SELECT 1 FROM pragma_index_info(l.name) x WHERE x.name IS NULL) THEN 'over-expressions'

@@ -1,0 +1,199 @@
+package gormstore_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// mixed is a money row whose table has a name that must be quoted.
+type mixed struct {
+	gormstore.Once
+	ID uint
+}
+
+func (mixed) TableName() string { return "MixedCase" }
+
+// CONTRACT D-2
+func TestAuditPasses(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		store := newStore(t, db)
+		require.NoError(t, db.AutoMigrate(&charge{}, &posting{}, &mixed{}))
+		require.NoError(t, gormstore.Audit(t.Context(), db, &charge{}, &posting{}, mixed{}))
+		require.NoError(t, store.Validate(t.Context()))
+	})
+}
+
+// CONTRACT D-2
+func TestAuditOfMoneyTables(t *testing.T) {
+	const (
+		both     = ""
+		postgres = "postgres"
+		columns  = "operation_id varchar(64) NOT NULL, reference text NOT NULL, note text"
+	)
+	cases := []struct{ name, only, ddl, want string }{
+		{"no table", both, "", "charges (*gormstore_test.charge): there is no such table"},
+		{"no unique", both, "CREATE TABLE charges (" + columns + ")", "no UNIQUE index"},
+		{
+			"an index that is not unique", both,
+			"CREATE TABLE charges (" + columns + "); CREATE INDEX charges_o ON charges (operation_id)", "no UNIQUE index",
+		},
+		{
+			"a unique without the operation", both, "CREATE TABLE charges (" + columns + ", UNIQUE (reference))",
+			"no UNIQUE index",
+		},
+		{
+			"a column that may be NULL", both, "CREATE TABLE charges (" + columns + ", UNIQUE (operation_id, note))",
+			"operation_id,note has a column that may be NULL",
+		},
+		{
+			"the operation may be NULL", both, "CREATE TABLE charges (operation_id varchar(64) UNIQUE)",
+			"operation_id has a column that may be NULL",
+		},
+		{
+			"partial", both, "CREATE TABLE charges (" + columns + "); " +
+				"CREATE UNIQUE INDEX charges_o ON charges (operation_id) WHERE note IS NULL",
+			"over operation_id is partial",
+		},
+		{
+			"over expressions", both, "CREATE TABLE charges (" + columns + "); " +
+				"CREATE UNIQUE INDEX charges_o ON charges (operation_id, lower(reference))",
+			"over operation_id is over-expressions",
+		},
+		{
+			"deferrable", postgres, "CREATE TABLE charges (" + columns + ", UNIQUE (operation_id) DEFERRABLE)",
+			"over operation_id is deferrable",
+		},
+		{
+			"only included", postgres, "CREATE TABLE charges (" + columns + "); " +
+				"CREATE UNIQUE INDEX charges_r ON charges (reference) INCLUDE (operation_id)",
+			"no UNIQUE index",
+		},
+		{
+			"a column that may be NULL is only included", postgres, "CREATE TABLE charges (" + columns + "); " +
+				"CREATE UNIQUE INDEX charges_o ON charges (operation_id) INCLUDE (note)",
+			"",
+		},
+		{
+			"a good one beside a bad one", both, "CREATE TABLE charges (" + columns + ", UNIQUE (operation_id, note), " +
+				"UNIQUE (operation_id, reference))",
+			"",
+		},
+	}
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		newStore(t, db)
+		audit := func(t *testing.T, want string) {
+			t.Helper()
+			err := gormstore.Audit(t.Context(), db, &charge{})
+			if want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, want)
+			require.ErrorContains(t, err, "charges", "it names the table")
+		}
+		for _, c := range cases {
+			if c.only != both && c.only != db.Name() {
+				continue
+			}
+			t.Run(c.name, func(t *testing.T) {
+				require.NoError(t, db.Exec("DROP TABLE IF EXISTS charges").Error)
+				for ddl := range strings.SplitSeq(c.ddl, "; ") {
+					require.NoError(t, db.Exec(ddl).Error)
+				}
+				audit(t, c.want)
+			})
+		}
+		if db.Name() != postgres {
+			return
+		}
+		t.Run("invalid", func(t *testing.T) {
+			require.NoError(t, db.Exec("DROP TABLE charges").Error)
+			require.NoError(t, db.Exec("CREATE TABLE charges ("+columns+")").Error)
+			require.NoError(t, db.Exec("INSERT INTO charges VALUES ('o', 'r'), ('o', 'r')").Error)
+			require.Error(t, db.Exec("CREATE UNIQUE INDEX CONCURRENTLY charges_o ON charges (operation_id)").Error)
+			audit(t, "over operation_id is invalid")
+		})
+	})
+}
+
+// One error names everything.
+//
+// CONTRACT D-2, X-6
+func TestAuditNamesEverything(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		require.NoError(t, db.Exec("DROP TABLE idempotency_settlement").Error)
+		require.NoError(t, db.Exec("ALTER TABLE idempotency_record DROP COLUMN partial").Error)
+		require.NoError(t, db.AutoMigrate(&unique{}))
+		err := gormstore.Audit(t.Context(), db, &charge{}, &unique{}, new(int))
+		for _, want := range []string{
+			"the write guard is not installed", "table idempotency_settlement is missing",
+			"table idempotency_record has no column partial", "charges", "uniques", "*int is no GORM model",
+		} {
+			require.ErrorContains(t, err, want)
+		}
+	})
+}
+
+// CONTRACT F-2
+func TestValidateOfPostgres(t *testing.T) {
+	cluster := pgtest.Own(t)
+	migrate(t, openPostgres(t, cluster.URL(), 2))
+	check := func(t *testing.T, wants ...string) {
+		t.Helper()
+		db := openPostgres(t, cluster.URL(), 2) // settings of a database hold for new connections
+		store := newStore(t, db)
+		if wants == nil {
+			require.NoError(t, store.Validate(t.Context()))
+		}
+		for _, want := range wants {
+			require.ErrorContains(t, store.Validate(t.Context()), want)
+			require.ErrorContains(t, gormstore.Audit(t.Context(), db), want)
+		}
+	}
+	check(t)
+	for _, table := range []string{"idempotency_record", "idempotency_step", "idempotency_settlement"} {
+		cluster.Exec("ALTER TABLE " + table + " SET UNLOGGED")
+		check(t, "table "+table+" is UNLOGGED")
+		cluster.Exec("ALTER TABLE " + table + " SET LOGGED")
+	}
+	cluster.Exec("ALTER DATABASE postgres SET synchronous_commit = off")
+	check(t, "synchronous_commit is off")
+	cluster.Exec("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
+	eventually(t, "the server has read its settings", func() bool {
+		var fsync string
+		require.NoError(t, openPostgres(t, cluster.URL(), 2).Raw("SHOW fsync").Scan(&fsync).Error)
+		return fsync == "off"
+	})
+	check(t, "synchronous_commit is off", "fsync is off")
+	cluster.Exec("ALTER DATABASE postgres RESET synchronous_commit", "ALTER SYSTEM RESET fsync", "SELECT pg_reload_conf()")
+	eventually(t, "the server has read its settings", func() bool {
+		return newStore(t, openPostgres(t, cluster.URL(), 2)).Validate(t.Context()) == nil
+	})
+}
+
+// CONTRACT F-2
+func TestValidateOfSQLite(t *testing.T) {
+	for name, c := range map[string]struct{ address, want string }{
+		"journal":     {"file:" + t.TempDir() + "/a.db?_pragma=synchronous(full)", "journal_mode is delete"},
+		"synchronous": {"file:" + t.TempDir() + "/b.db?_pragma=journal_mode(wal)&_pragma=synchronous(normal)", "synchronous is not FULL"},
+		"memory":      {":memory:", "the database is in memory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := openDB(t, gormlite.Open(c.address), 4)
+			migrate(t, db)
+			store := newStore(t, db)
+			require.ErrorContains(t, store.Validate(t.Context()), c.want)
+			require.ErrorContains(t, gormstore.Audit(t.Context(), db), c.want)
+		})
+	}
+}
