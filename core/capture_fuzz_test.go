@@ -88,7 +88,7 @@ func FuzzHeaderCapture(f *testing.F) {
 			return w
 		}
 		first := serve()
-		seen := first.Result().Header //nolint:bodyclose // a recorder's
+		seen := first.Result().Header
 		rec, err := store.Find(context.Background(), core.RecordID(alice, "k-1"))
 		require.NoError(t, err)
 		require.Equal(t, core.Completed, rec.State())
@@ -100,7 +100,7 @@ func FuzzHeaderCapture(f *testing.F) {
 			require.Equal(t, seen[name], values, "recorded is what the client saw")
 		}
 		second := serve()
-		again := second.Result().Header //nolint:bodyclose // a recorder's
+		again := second.Result().Header
 		require.Equal(t, []string{"k-1"}, seen["Idempotency-Key"])
 		require.Equal(t, []string{"k-1"}, again["Idempotency-Key"])
 		require.Empty(t, seen["Idempotent-Replayed"])

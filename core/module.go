@@ -45,6 +45,9 @@ type Config struct {
 	// SweepBatch is the number of records a sweep touches at a time, default 500.
 	SweepBatch int
 
+	// Resume, if set, lets Run go on with Resume operations whose attempt was lost: see [Resumer]. Without it they wait
+	// for the client's next repeat.
+	Resume Resumer
 	// Reconcile, if set, is asked by Run about every unknown operation: see [Reconciler].
 	Reconcile Reconciler
 	// Observer, if set, is told what happens: see [Event].

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Run does what has to be done beside the requests, in every instance of the app: it sweeps the store (T-3), asks
-// Config.Reconcile about unknown operations (T-4) and releases claims whose owner got an error (F-1). It blocks until
+// Run does what has to be done beside the requests, in every instance of the app: it sweeps the store (T-3), goes on
+// with lost Resume attempts by Config.Resume, asks Config.Reconcile about unknown operations (T-4) and releases claims whose owner got an error (F-1). It blocks until
 // ctx ends and then returns nil. The only error is a second Run of the same module.
 func (m *Module) Run(ctx context.Context) error {
 	if !m.running.CompareAndSwap(false, true) {
@@ -19,6 +19,7 @@ func (m *Module) Run(ctx context.Context) error {
 	for {
 		m.releaseOrphans(ctx)
 		m.sweep(ctx)
+		m.resume(ctx)
 		m.reconcile(ctx)
 		every := m.cfg.SweepEvery
 		timer := time.NewTimer(every - every/20 + rand.N(max(every/10, 1)))

@@ -37,8 +37,8 @@ type Once struct {
 
 func (o *Once) once() *Once { return o }
 
-// ErrOtherOperation means that a UNIQUE constraint found a row of another operation, or of another command of the same one. It
-// is the second line doing its work: answer 409 (D-3). The row is not returned: it may be another principal's.
+// ErrOtherOperation means that a UNIQUE constraint found a row of another operation, or of another command of the same
+// one. It is the second line doing its work: answer 409 (D-3). The row is not returned: it may be another principal's.
 var ErrOtherOperation = errors.New("idem: gormstore: a row of another operation is in the way")
 
 // CreateOnce creates a money row for the operation of tx's context, or finds the one that the operation has created

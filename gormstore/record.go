@@ -40,7 +40,7 @@ func (s *recordScan) record(now time.Time) (core.Record, error) {
 	rec := core.Record{
 		Ticket: core.Ticket{Fence: s.fence.Int64}, Method: s.method.String, Route: s.route.String,
 		Recovery:  core.Recovery(s.recovery.Int16), //nolint:gosec // written by this package, as are the states
-		Stored:    core.State(s.state.Int16),       //nolint:gosec
+		Stored:    core.State(s.state.Int16),       //nolint:gosec // as above
 		Hash:      core.CommandHash{Version: s.hashVersion.Int16},
 		CreatedAt: s.created.Time, LeaseUntil: s.lease.Time, Deadline: s.deadline.Time,
 		ExpiresAt: s.expires.Time, PurgeAt: s.purge.Time, Now: now,
@@ -133,8 +133,18 @@ func (s *Store) find(ctx context.Context, q querier, id core.ID) (core.Record, e
 	return scan.record(now.Time)
 }
 
-// List implements [core.Store]. On PostgreSQL it reads at read committed: no claim shall fail to serialize for it.
+// List implements [core.Store].
 func (s *Store) List(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
+	return s.list(ctx, isUnknown, after, limit)
+}
+
+// Resumable implements [core.Stepper].
+func (s *Store) Resumable(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
+	return s.list(ctx, isLost, after, limit)
+}
+
+// list reads a page. On PostgreSQL it reads at read committed: no claim shall fail to serialize for it.
+func (s *Store) list(ctx context.Context, which string, last core.ID, limit int) ([]core.Record, error) {
 	opts := &sql.TxOptions{ReadOnly: true}
 	if s.dialect == postgres {
 		opts.Isolation = sql.LevelReadCommitted
@@ -144,14 +154,14 @@ func (s *Store) List(ctx context.Context, after core.ID, limit int) ([]core.Reco
 		return nil, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	statement, args := list, []any{limit}
-	if after != (core.ID{}) {
-		if _, err := s.find(ctx, tx, after); err != nil {
+	statement, args := listOf+which, []any{limit}
+	if last != (core.ID{}) {
+		if _, err := s.find(ctx, tx, last); err != nil {
 			return nil, err // an empty page would say that there is nothing left
 		}
-		statement, args = listAfter, []any{limit, after[:]}
+		statement, args = statement+after, append(args, last[:])
 	}
-	rows, err := tx.QueryContext(ctx, s.dialect.sql(statement), args...)
+	rows, err := tx.QueryContext(ctx, s.dialect.sql(statement+inOrder), args...)
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,9 @@ const isResumable = `(r.state = 1 AND r.recovery = 2 AND r.lease_until <= {now} 
 // isUnknown is true of a record whose state is core.Unknown by now, swept or not (T-4).
 const isUnknown = `(r.state = 3 OR r.state = 1 AND r.recovery = 3 AND r.lease_until <= {now})`
 
+// isLost is true of a Resume attempt that nobody is at any more.
+const isLost = `(r.state = 1 AND r.recovery = 2 AND r.lease_until <= {now})`
+
 // clock reads the store's clock once for a whole statement: PostgreSQL asks it anew at every mention of {now}.
 const clock = `(SELECT {now} AS now) c`
 
@@ -69,14 +72,11 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1`
 FROM ` + clock + `
 WHERE r.id = $1 AND r.owner = $2 AND r.state = 1`
 
-	list = `SELECT {now}, ` + recordColumns + ` FROM idempotency_record r
-WHERE ` + isUnknown + ` AND r.state IN (1, 3)
-ORDER BY r.created_at, r.id LIMIT $1`
-
-	listAfter = `SELECT {now}, ` + recordColumns + ` FROM idempotency_record r
-WHERE ` + isUnknown + ` AND r.state IN (1, 3)
-	AND (r.created_at, r.id) > (SELECT a.created_at, a.id FROM idempotency_record a WHERE a.id = $2)
-ORDER BY r.created_at, r.id LIMIT $1`
+	// A page of records that are isUnknown, or isLost, is listOf, the condition, after for a page that is not the first,
+	// and inOrder.
+	listOf  = `SELECT {now}, ` + recordColumns + ` FROM idempotency_record r WHERE r.state IN (1, 3) AND `
+	after   = ` AND (r.created_at, r.id) > (SELECT a.created_at, a.id FROM idempotency_record a WHERE a.id = $2)`
+	inOrder = ` ORDER BY r.created_at, r.id LIMIT $1`
 
 	settle = `UPDATE idempotency_record AS r SET state = $3{int}, fence = r.fence + 1, status = $4{int},
 	partial = false, headers = $5{bytes}, body = $6{bytes}, expires_at = c.now + $7{µs}, purge_at = c.now + $8{µs}

@@ -133,8 +133,8 @@ func (s *Store) beginStepPostgres(ctx context.Context, own *sql.Conn) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		left = max(time.Until(deadline), time.Second)
 	}
-	begin := "BEGIN; SET LOCAL tcp_user_timeout = 10000; SET LOCAL idle_in_transaction_session_timeout = " +
-		guardOf(left) //nolint:gosec // a number: SET takes no parameters
+	//nolint:gosec // a number: SET takes no parameters
+	begin := "BEGIN; SET LOCAL tcp_user_timeout = 10000; SET LOCAL idle_in_transaction_session_timeout = " + guardOf(left)
 	if s.connectionCheck.Load() == 1 {
 		begin += "; SET LOCAL client_connection_check_interval = 500"
 	}

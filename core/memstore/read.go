@@ -26,6 +26,17 @@ func (s *Store) Find(ctx context.Context, id core.ID) (core.Record, error) {
 
 // List implements [core.Store]. It looks at every record: it is for operators and the reconciler.
 func (s *Store) List(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
+	return s.list(ctx, after, limit, func(r core.Record) bool { return r.State() == core.Unknown })
+}
+
+// Resumable implements [core.Stepper]. It looks at every record.
+func (s *Store) Resumable(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
+	return s.list(ctx, after, limit, func(r core.Record) bool {
+		return r.Stored == core.Running && r.Recovery == core.Resume && r.LeaseExpired()
+	})
+}
+
+func (s *Store) list(ctx context.Context, after core.ID, limit int, wanted func(core.Record) bool) ([]core.Record, error) {
 	var from core.Record // the zero record comes before all others
 	if after != (core.ID{}) {
 		var err error
@@ -38,20 +49,20 @@ func (s *Store) List(ctx context.Context, after core.ID, limit int) ([]core.Reco
 		if err := alive(ctx); err != nil {
 			return nil, err
 		}
-		found = s.shards[i].unknown(found, s, from)
+		found = s.shards[i].find(found, s, from, wanted)
 	}
 	slices.SortFunc(found, older)
 	return found[:max(0, min(limit, len(found)))], nil
 }
 
-// unknown appends the unknown records that come after from.
-func (sh *shard) unknown(found []core.Record, s *Store, from core.Record) []core.Record {
+// find appends the wanted records that come after from.
+func (sh *shard) find(found []core.Record, s *Store, from core.Record, wanted func(core.Record) bool) []core.Record {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := s.now()
 	for _, e := range sh.records {
-		if e.state(now) == core.Unknown && older(from, e.Record) < 0 {
-			found = append(found, e.read(now))
+		if r := e.read(now); older(from, r) < 0 && wanted(r) {
+			found = append(found, r)
 		}
 	}
 	return found

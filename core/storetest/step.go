@@ -14,6 +14,7 @@ import (
 )
 
 var stepChecks = []check{
+	{"Step/Resumable", resumable},
 	{"Step/StartAndFinish", stepStartAndFinish},
 	{"Step/FirstStartStands", stepFirstStartStands},
 	{"Step/FirstResultStands", stepFirstResultStands},

@@ -1,0 +1,116 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Resumer is the handler of a Resume route without its request: it takes the same steps, and returns the answer. What
+// it needs of the command it reads from the app's own rows, which carry the operation id (D-1), or from the results of
+// its steps. An error, a nil answer or a panic leaves the operation to the next time. An operation whose route is not
+// its own it leaves alone by returning an error.
+type Resumer func(ctx context.Context, operation Record) (*Answer, error)
+
+// resume goes on with Resume operations whose attempt was lost, one after the other (X). It takes each over with a
+// higher fence, as a repeat does, so that any number of instances and repeats may do so at once: one wins.
+func (m *Module) resume(ctx context.Context) {
+	store, ok := m.cfg.Store.(Stepper)
+	if m.cfg.Resume == nil || !ok {
+		return
+	}
+	var after ID
+	for ctx.Err() == nil {
+		lost, err := store.Resumable(ctx, after, m.cfg.SweepBatch)
+		if err != nil {
+			if !errors.Is(err, ErrNotFound) { // the page's last record has ended and gone: the rest is for the next time
+				m.failed(ctx, err)
+			}
+			return
+		}
+		for _, rec := range lost {
+			after = rec.ID
+			if ctx.Err() != nil {
+				return
+			}
+			if err := m.resumeOne(ctx, rec); err != nil {
+				m.failed(ctx, fmt.Errorf("resume %s: %w", rec.ID, err))
+			}
+		}
+		if len(lost) < m.cfg.SweepBatch {
+			return
+		}
+	}
+}
+
+func (m *Module) resumeOne(ctx context.Context, rec Record) error {
+	route, _ := m.route(rec.Method, rec.Route)
+	if route == nil || route.Recovery != Resume {
+		return nil // the route has another recovery by now, or is gone
+	}
+	r, err := http.NewRequestWithContext(ctx, rec.Method, "/", http.NoBody)
+	if err != nil {
+		return err
+	}
+	adm := &admission{Context: ctx, route: route, pattern: rec.Route, id: rec.ID, hash: rec.Hash}
+	attempt, err := m.takeOver(r, adm, rec)
+	if attempt == nil {
+		return err
+	}
+	return attempt.runResumer(m.cfg.Resume, rec)
+}
+
+// takeOver claims the record as a repeat of its command does. A nil attempt without an error: somebody was quicker.
+func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt, error) {
+	claim := Claim{
+		ID: rec.ID, Owner: newOwner(), Scope: rec.Scope, Method: rec.Method, Route: rec.Route,
+		Recovery: Resume, Hash: rec.Hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
+	}
+	claimedAt := time.Now()
+	won, claimed, err := m.claim(r.Context(), claim)
+	if err != nil || !claimed.Won {
+		return nil, err
+	}
+	return m.newAttempt(r, adm, claimed.Record.Ticket, won, claimedAt), nil
+}
+
+// runResumer runs the app's function as the attempt's handler. Nobody reads its answer now: it is for the repeats.
+func (a *Attempt) runResumer(resume Resumer, rec Record) error {
+	c := a.Capture(nowhere{})
+	answer, err := guarded(a.request.Context(), resume, rec)
+	if err != nil {
+		c.WriteHeader(http.StatusInternalServerError)
+		a.Finish()
+		return err
+	}
+	for name, values := range answer.Header {
+		c.Header()[http.CanonicalHeaderKey(name)] = values
+	}
+	c.WriteHeader(answer.Status)
+	_, _ = c.Write(answer.Body) // one that is above the cap is recorded as such
+	a.Finish()
+	return nil
+}
+
+// guarded turns a panic of the app's function into an error: there is no server around it that would.
+func guarded(ctx context.Context, resume Resumer, rec Record) (answer *Answer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			answer, err = nil, fmt.Errorf("panic: %v", p)
+		}
+	}()
+	answer, err = resume(ctx, rec)
+	if err == nil && answer == nil {
+		err = errors.New("neither an answer nor an error")
+	}
+	return answer, err
+}
+
+// nowhere is the client of a resumer.
+type nowhere struct{}
+
+func (nowhere) Header() http.Header         { return http.Header{} }
+func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (nowhere) WriteHeader(int)             {}

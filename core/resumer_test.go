@@ -1,0 +1,106 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// Run goes on with an operation whose attempt was lost, after its last finished step, and the client's repeat gets the
+// answer. What fails is left to the next time.
+//
+// CONTRACT X-3, X-2
+func TestRunResumesLostAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		s := &take{}
+		var failures []error
+		ends := []func() (*core.Answer, error){
+			func() (*core.Answer, error) { return nil, errProvider },
+			func() (*core.Answer, error) { panic("a resumer panics") },
+			func() (*core.Answer, error) { return nil, nil },
+			func() (*core.Answer, error) {
+				return &core.Answer{Status: http.StatusCreated, Header: http.Header{"location": {"/v1/payments/1"}},
+					Body: []byte("resumed")}, nil
+			},
+		}
+		resumed := 0
+		module, err := core.New(core.Config{
+			Store: store, Policy: core.Policy{Recovery: core.Resume},
+			Resume: func(ctx context.Context, operation core.Record) (*core.Answer, error) {
+				require.Equal(t, core.RecordID(alice, "k-1"), operation.ID)
+				if err := s.steps(ctx, "reserve", "charge"); err != nil {
+					return nil, err
+				}
+				resumed++
+				return ends[resumed-1]()
+			},
+			Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
+				if e.Kind == core.EventFailed {
+					failures = append(failures, e.Err)
+				}
+			}),
+		})
+		require.NoError(t, err)
+		a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume}},
+			func(_ http.ResponseWriter, r *http.Request) {
+				require.NoError(t, s.steps(r.Context(), "reserve"))
+				panic("the process dies here")
+			})
+		func() {
+			defer func() { require.NotNil(t, recover()) }()
+			a.post("k-1", `{}`)
+		}()
+
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- module.Run(ctx) }()
+		time.Sleep(10 * core.DefaultSweepEvery)
+		stop()
+		require.NoError(t, <-done)
+		require.Equal(t, len(ends), resumed, "until it is done, and not again")
+		require.Equal(t, []string{"reserve", "charge"}, s.ran, "no finished step runs again")
+		require.Len(t, failures, 3)
+		require.ErrorIs(t, failures[0], errProvider)
+		require.ErrorContains(t, failures[1], "a resumer panics")
+		require.ErrorContains(t, failures[2], "neither an answer nor an error")
+
+		w := a.post("k-1", `{}`)
+		require.Equal(t, http.StatusCreated, w.Code)
+		require.Equal(t, "reused", w.Header().Get("Idempotency-Result"))
+		require.Equal(t, "/v1/payments/1", w.Header().Get("Location"))
+		require.Equal(t, "resumed", w.Body.String())
+	})
+}
+
+// CONTRACT X-2
+func TestRunLeavesRunningAttemptsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		module, err := core.New(core.Config{
+			Store: store, Policy: core.Policy{Recovery: core.Resume},
+			Resume: func(context.Context, core.Record) (*core.Answer, error) { return nil, errors.New("it is running elsewhere") },
+		})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume}},
+			func(w http.ResponseWriter, _ *http.Request) {
+				go func() { done <- module.Run(ctx) }()
+				time.Sleep(core.DefaultDeadline) // its lease is renewed
+				w.WriteHeader(http.StatusCreated)
+			})
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		require.NotContains(t, a.kinds(), core.EventLeaseLost)
+		stop()
+		require.NoError(t, <-done)
+	})
+}
