@@ -1,6 +1,7 @@
 package gormstore
 
 import (
+	"database/sql"
 	"fmt"
 	"strings"
 	"sync"
@@ -35,6 +36,14 @@ var (
 		"$", "?", // SQLite numbers parameters with a question mark
 	)}
 )
+
+// txOptions are those of a transaction of the store's own: what it reads after it has a lock must be as new as the lock.
+func (d *dialect) txOptions() *sql.TxOptions {
+	if d == sqlite {
+		return &sql.TxOptions{Isolation: sql.LevelSerializable} // BEGIN IMMEDIATE
+	}
+	return &sql.TxOptions{Isolation: sql.LevelReadCommitted}
+}
 
 func dialectOf(name string) (*dialect, error) {
 	switch name {

@@ -42,7 +42,7 @@ func Migrate(ctx context.Context, db *gorm.DB) error {
 	if err != nil {
 		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
 	}
-	tx, err := pool.BeginTx(ctx, nil)
+	tx, err := pool.BeginTx(ctx, d.txOptions())
 	if err != nil {
 		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
 	}

@@ -3,11 +3,13 @@ package gormstore_test
 import (
 	"context"
 	"io/fs"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/ncruces/go-sqlite3/gormlite"
 	"github.com/stretchr/testify/require"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
@@ -18,19 +20,25 @@ import (
 //
 // CONTRACT F-2
 func TestMigrateAtOnce(t *testing.T) {
-	url := pgtest.URL(t)
-	var wg sync.WaitGroup
-	errs := make(chan error, 8)
-	for range cap(errs) {
-		db := openPostgres(t, url, 2)
-		wg.Go(func() { errs <- gormstore.Migrate(t.Context(), db) })
+	address := sqliteAddress(t)
+	for name, dialector := range map[string]gorm.Dialector{
+		"postgres":              postgres.Open(pgtest.URL(t)),
+		"postgres serializable": postgres.Open(pgtest.URL(t) + "&default_transaction_isolation=serializable"),
+		"sqlite":                gormlite.Open(address),
+	} {
+		t.Run(name, func(t *testing.T) {
+			instances := make([]*gorm.DB, 8)
+			for i := range instances {
+				instances[i] = openDB(t, dialector, 3)
+			}
+			for _, err := range atOnce(len(instances), func(i int) error {
+				return gormstore.Migrate(t.Context(), instances[i])
+			}) {
+				require.NoError(t, err)
+			}
+			require.NoError(t, newStore(t, instances[0]).Validate(t.Context()))
+		})
 	}
-	wg.Wait()
-	close(errs)
-	for err := range errs {
-		require.NoError(t, err)
-	}
-	require.NoError(t, newStore(t, openPostgres(t, url, 4)).Validate(t.Context()))
 }
 
 // An instance that starts beside others must not stop them: no statement of an up-to-date Migrate waits for a running

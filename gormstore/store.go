@@ -114,11 +114,7 @@ func (s *Store) write(ctx context.Context, fn func(q querier) error) error {
 // lock must be as new as the lock.
 func (s *Store) inTx(ctx context.Context, fn func(q querier) error) error {
 	return s.write(ctx, func(querier) error {
-		opts := &sql.TxOptions{Isolation: sql.LevelReadCommitted}
-		if s.dialect == sqlite {
-			opts.Isolation = sql.LevelSerializable // BEGIN IMMEDIATE
-		}
-		tx, err := s.pool.BeginTx(ctx, opts)
+		tx, err := s.pool.BeginTx(ctx, s.dialect.txOptions())
 		if err != nil {
 			return err
 		}

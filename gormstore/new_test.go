@@ -1,0 +1,104 @@
+package gormstore_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+	"gorm.io/gorm/utils/tests"
+
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+func TestNewRefuses(t *testing.T) {
+	t.Run("another database", func(t *testing.T) {
+		db, err := gorm.Open(tests.DummyDialector{}, &gorm.Config{})
+		require.NoError(t, err)
+		_, err = gormstore.New(db)
+		require.ErrorContains(t, err, `the database is "dummy"; use PostgreSQL`)
+		require.ErrorContains(t, gormstore.Migrate(t.Context(), db), "dummy")
+		require.ErrorContains(t, gormstore.Audit(t.Context(), db), "dummy")
+	})
+
+	t.Run("a pool that is too small", func(t *testing.T) {
+		db := openPostgres(t, pgtest.URL(t), 1)
+		_, err := gormstore.New(db)
+		require.ErrorContains(t, err, "SetMaxOpenConns(1)")
+		require.ErrorContains(t, err, "at least 2")
+		_, err = gormstore.New(openDB(t, gormlite.Open(sqliteAddress(t)), 2))
+		require.ErrorContains(t, err, "at least 3")
+	})
+}
+
+// New creates nothing: not a table, not a connection that stays.
+func TestNewCreatesNothing(t *testing.T) {
+	db := openPostgres(t, pgtest.URL(t), 4)
+	store := newStore(t, db)
+	var tables int64
+	require.NoError(t, db.Raw("SELECT count(*) FROM pg_class WHERE relname LIKE 'idempotency%'").Scan(&tables).Error)
+	require.Zero(t, tables)
+	require.ErrorContains(t, store.Validate(t.Context()), "run gormstore.Migrate")
+	require.NoError(t, store.Close())
+	require.NoError(t, db.Exec("SELECT 1").Error, "the database is the app's")
+	_, err := gormstore.New(db)
+	require.NoError(t, err, "the guard is there already")
+}
+
+const holdVariable = "GORMSTORE_TEST_HOLD"
+
+// TestHoldFile is the other process of TestSQLiteFileHasOneStore: it takes the file and keeps it until it is killed.
+func TestHoldFile(t *testing.T) {
+	address := os.Getenv(holdVariable)
+	if address == "" {
+		return
+	}
+	newStore(t, openDB(t, gormlite.Open(address), 3))
+	fmt.Println("taken")
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+}
+
+// Two processes on one file would not see each other's running attempts.
+func TestSQLiteFileHasOneStore(t *testing.T) {
+	address := sqliteAddress(t)
+	open := func() *gorm.DB { return openDB(t, gormlite.Open(address), 3) }
+	db := open()
+	migrate(t, db)
+	requireTaken := func() {
+		t.Helper()
+		for _, db := range []*gorm.DB{db, open()} {
+			_, err := gormstore.New(db)
+			require.ErrorContains(t, err, "is in use by another process or store")
+		}
+	}
+
+	store, err := gormstore.New(db)
+	require.NoError(t, err)
+	requireTaken()
+	require.NoError(t, store.Close())
+
+	other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHoldFile$", "-test.v")
+	other.Env = append(os.Environ(), holdVariable+"="+address)
+	input, err := other.StdinPipe()
+	require.NoError(t, err)
+	output, err := other.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, other.Start())
+	for lines := bufio.NewScanner(output); ; {
+		require.True(t, lines.Scan(), "the other process takes the file")
+		if lines.Text() == "taken" {
+			break
+		}
+	}
+	requireTaken()
+	require.NoError(t, other.Process.Kill())
+	require.Error(t, other.Wait())
+	_ = input.Close()
+
+	newStore(t, db) // free as soon as the process is gone
+}
