@@ -87,7 +87,9 @@ func TestRunLeavesRunningAttemptsAlone(t *testing.T) {
 		store := memstore.New()
 		module, err := core.New(core.Config{
 			Store: store, Policy: core.Policy{Recovery: core.Resume},
-			Resume: func(context.Context, core.Record) (*core.Answer, error) { return nil, errors.New("it is running elsewhere") },
+			Resume: func(context.Context, core.Record) (*core.Answer, error) {
+				return nil, errors.New("it is running elsewhere")
+			},
 		})
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
