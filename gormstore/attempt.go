@@ -37,7 +37,8 @@ func (s *Store) owned(ctx context.Context, t core.Ticket, same func(core.Record)
 			return err
 		}
 		if same(rec) {
-			return nil
+			_, err = s.exec(ctx, q, touch, t.ID[:]) // that try may have been cut off from waiting for the standby
+			return err
 		}
 		return core.ErrStale
 	})
@@ -88,8 +89,11 @@ func (s *Store) Release(ctx context.Context, t core.Ticket) error {
 		}
 		rec, err := s.find(ctx, q, t.ID)
 		switch {
-		case errors.Is(err, core.ErrNotFound), err == nil && rec.Owner == t.Owner && rec.Stored == core.Free:
+		case err == nil && rec.Owner == t.Owner && rec.Stored == core.Free:
 			return nil
+		case errors.Is(err, core.ErrNotFound), err == nil && rec.State() == core.Free:
+			_, err = s.exec(ctx, q, keepOut, t.ID[:], t.Owner[:], keepFree.Microseconds(), make([]byte, len(rec.Scope)))
+			return err
 		case err == nil:
 			return core.ErrStale
 		}

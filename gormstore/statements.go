@@ -72,6 +72,16 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1`
 FROM ` + clock + `
 WHERE r.id = $1 AND r.owner = $2 AND r.state = 1`
 
+	// keepOut keeps a claim out that was given up and has not reached the server yet: its insert finds a free record, its
+	// takeover another fence. $4 stands for the hashes, which a free record does not need.
+	keepOut = `INSERT INTO idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, created_at, lease_until, deadline_at, purge_at)
+SELECT $1{bytes}, $4{bytes}, $2{bytes}, 1, 5, 3, '', '', 1, $4{bytes}, c.now, c.now, c.now, c.now + $3{µs}
+FROM ` + clock + ` WHERE true
+ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1, state = 5, purge_at = excluded.purge_at,
+	headers = NULL, body = NULL
+WHERE ` + isFree
+
 	// A page of records that are isUnknown, or isLost, is listOf, the condition, after for a page that is not the first,
 	// and inOrder.
 	listOf  = `SELECT {now}, ` + recordColumns + ` FROM idempotency_record r WHERE r.state IN (1, 3) AND `

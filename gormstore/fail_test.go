@@ -1,0 +1,183 @@
+package gormstore_test
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// soon returns a context that ends soon, as that of a claim.
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// requireUnavailable checks that no command gets through, and that the caller is told in time.
+func requireUnavailable(t *testing.T, store *gormstore.Store) {
+	t.Helper()
+	begun := time.Now()
+	claimed, err := store.Claim(soon(t), command(core.Park))
+	require.Error(t, err)
+	require.Zero(t, claimed)
+	tx, claimed, err := store.Begin(soon(t), command(core.Rollback))
+	require.Error(t, err)
+	require.Nil(t, tx)
+	require.Zero(t, claimed)
+	_, err = store.Find(soon(t), command(core.Park).ID)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, core.ErrNotFound)
+	require.Error(t, store.Validate(soon(t)))
+	require.Less(t, time.Since(begun), 10*time.Second)
+}
+
+// CONTRACT F-1
+func TestServerIsAway(t *testing.T) {
+	t.Run("stopped", func(t *testing.T) {
+		cluster := pgtest.Own(t)
+		db := openPostgres(t, cluster.URL(), 4)
+		migrate(t, db)
+		store := newStore(t, db)
+		c := command(core.Park)
+		_, err := store.Claim(t.Context(), c)
+		require.NoError(t, err)
+
+		cluster.Stop(pgtest.Immediate)
+		requireUnavailable(t, store)
+		cluster.Start()
+		eventually(t, "the store is back", func() bool {
+			claimed, err := store.Claim(t.Context(), again(c))
+			return err == nil && claimed.Record.Owner == c.Owner
+		})
+	})
+
+	t.Run("silent", func(t *testing.T) {
+		cut := newCuttable(t)
+		answers := make(chan struct{})
+		answer := sync.OnceFunc(func() { close(answers) })
+		t.Cleanup(answer)
+		cut.set(func(toServer bool, chunk []byte) (int, bool) {
+			if !toServer {
+				<-answers
+			}
+			return len(chunk), false
+		})
+		requireUnavailable(t, cut.store)
+		answer()
+		cut.set(nil)
+		eventually(t, "the store is back", func() bool {
+			claimed, err := cut.store.Claim(t.Context(), command(core.Park))
+			return err == nil && claimed.Won
+		})
+	})
+}
+
+// A claim is cut off while the server holds it back, and its client cannot tell the server so.
+//
+// CONTRACT F-1
+func TestClaimLandsWhileItIsReleased(t *testing.T) {
+	url := pgtest.URL(t)
+	db := openPostgres(t, url, 4)
+	migrate(t, db)
+	p := newProxy(t, url)
+	p.set(dropCancels)
+	victim, other := newStore(t, openPostgres(t, p.url+"&application_name=victim", 4)), newStore(t, openPostgres(t, url, 4))
+	c := command(core.Park)
+	owner := core.Ticket{ID: c.ID, Owner: c.Owner}
+
+	lock := db.Begin()
+	require.NoError(t, lock.Exec("LOCK TABLE idempotency_record IN ACCESS EXCLUSIVE MODE").Error)
+	_, err := victim.Claim(soon(t), c)
+	require.Error(t, err)
+	require.Error(t, other.Release(soon(t), owner), "it can only be waited for")
+	var released sync.WaitGroup
+	released.Go(func() { err = other.Release(t.Context(), owner) })
+	require.NoError(t, lock.Commit().Error)
+	released.Wait()
+	require.NoError(t, err)
+	requireGone(t, db)
+	requireFree(t, other, c, time.Second)
+}
+
+// requireGone waits until the server is through with what the victim has sent.
+func requireGone(t *testing.T, db *gorm.DB) {
+	t.Helper()
+	eventually(t, "the victim's connections are gone", func() bool {
+		var n int64
+		require.NoError(t, db.Raw("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'victim'").Scan(&n).Error)
+		return n == 0
+	})
+}
+
+// The network keeps a claim back until its owner has given up and released it.
+//
+// CONTRACT F-1
+func TestClaimLandsAfterItsRelease(t *testing.T) {
+	url := pgtest.URL(t)
+	db := openPostgres(t, url, 4)
+	migrate(t, db)
+	other := newStore(t, openPostgres(t, url, 4))
+	for name, statement := range map[string]string{
+		"of a new key":  "WITH there AS",
+		"of a free key": "WITH l AS",
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProxy(t, url)
+			victim := newStore(t, openPostgres(t, p.url+"&application_name=victim&default_query_exec_mode=exec", 4))
+			c := command(core.Park)
+			if name == "of a free key" {
+				before := again(c)
+				claimed, err := other.Claim(t.Context(), before)
+				require.NoError(t, err)
+				require.NoError(t, other.Release(t.Context(), claimed.Record.Ticket))
+			}
+			late, held := make(chan struct{}), make(chan struct{})
+			deliver := sync.OnceFunc(func() { close(late) })
+			t.Cleanup(deliver)
+			p.set(func(toServer bool, chunk []byte) (int, bool) {
+				if toServer && bytes.Contains(chunk, []byte(statement)) {
+					close(held)
+					<-late
+				}
+				return dropCancels(toServer, chunk)
+			})
+			_, err := victim.Claim(soon(t), c)
+			require.Error(t, err)
+			<-held
+			require.NoError(t, other.Release(t.Context(), core.Ticket{ID: c.ID, Owner: c.Owner}))
+			deliver()
+			requireGone(t, db)
+			requireFree(t, other, c, time.Second)
+		})
+	}
+}
+
+// An answer on Park that the standby does not have is not recorded, however often one asks.
+//
+// CONTRACT R-2, F-2
+func TestCompleteWaitsForStandby(t *testing.T) {
+	r := newReplicated(t)
+	store := r.store()
+	local := newStore(t, r.admin)
+	for name, end := range map[string]func(ctx context.Context, ticket core.Ticket) error{
+		"complete": func(ctx context.Context, ticket core.Ticket) error { return store.Complete(ctx, ticket, paid()) },
+		"release":  store.Release,
+	} {
+		claimed, err := local.Claim(t.Context(), command(core.Park))
+		require.NoError(t, err)
+		for range 2 {
+			require.Error(t, end(soon(t), claimed.Record.Ticket), name)
+		}
+		defer func() { require.NoError(t, end(t.Context(), claimed.Record.Ticket), name) }()
+	}
+	r.abandon()
+}
