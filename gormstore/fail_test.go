@@ -161,6 +161,31 @@ func TestClaimLandsAfterItsRelease(t *testing.T) {
 	}
 }
 
+// A claim whose client is gone waits for its standby: there is a record by then, which nobody can see.
+//
+// CONTRACT F-1
+func TestClaimIsReleasedWhileItCommits(t *testing.T) {
+	r := newReplicated(t)
+	p := newProxy(t, r.URL())
+	p.set(dropCancels)
+	c := command(core.Park)
+	_, err := r.storeAt(p.url).Claim(soon(t), c)
+	require.Error(t, err)
+	other := newStore(t, r.admin)
+	owner := core.Ticket{ID: c.ID, Owner: c.Owner}
+	require.Error(t, other.Release(soon(t), owner), "it can only be waited for")
+	released := make(chan error, 1)
+	go func() { released <- other.Release(t.Context(), owner) }()
+	eventually(t, "the release waits", func() bool {
+		var n int64
+		require.NoError(t, r.admin.Raw("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").Scan(&n).Error)
+		return n == 1
+	})
+	r.abandon()
+	require.NoError(t, <-released)
+	requireFree(t, other, c, time.Second)
+}
+
 // An answer on Park that the standby does not have is not recorded, however often one asks.
 //
 // CONTRACT R-2, F-2
