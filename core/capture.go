@@ -166,7 +166,7 @@ func (c *Capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // answer is streaming, the handler is done with its headers, and they become the reply's.
 func (c *Capture) reply() *Reply {
 	if c.unrendered {
-		return &Reply{Status: http.StatusInternalServerError}
+		return &Reply{Status: c.finalStatus()}
 	}
 	before := c.outer.Header()
 	r := &Reply{Status: c.finalStatus(), Header: c.header, Body: c.body}
@@ -191,9 +191,13 @@ func (c *Capture) reply() *Reply {
 	return r
 }
 
-// finalStatus is the status the client sees: 200 when the handler wrote nothing, as net/http has it.
+// finalStatus is the status the client sees: 200 when the handler wrote nothing, as net/http has it. What outer middleware
+// makes of an unrendered error is not known here; 500 stands for it.
 func (c *Capture) finalStatus() int {
-	if c.status == 0 {
+	switch {
+	case c.unrendered:
+		return http.StatusInternalServerError
+	case c.status == 0:
 		return http.StatusOK
 	}
 	return c.status

@@ -35,6 +35,7 @@ func TestParkOfAnUnrenderedError(t *testing.T) {
 			require.Equal(t, http.StatusInternalServerError, first.Code, "at least no success is told")
 			require.Empty(t, first.Body.String())
 			require.Equal(t, http.Header{"Idempotency-Key": {"k-1"}, "Idempotency-Result": {"unknown"}}, first.Header())
+			require.Equal(t, http.StatusInternalServerError, a.of(core.EventUnknown)[0].Status)
 			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 		})
 	}

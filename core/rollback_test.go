@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,7 +104,10 @@ func TestRollbackEndings(t *testing.T) {
 			default:
 				require.Equal(t, test.first, first.Code)
 			}
-			require.Contains(t, a.kinds(), test.event)
+			require.Len(t, a.of(test.event), 1)
+			if test.code == "" && test.first != 0 {
+				require.Equal(t, test.first, a.of(test.event)[0].Status)
+			}
 			require.Equal(t, test.rows, a.rows())
 			require.NotEqual(t, "unknown", first.Header().Get("Idempotency-Result"), "a transaction leaves nothing unknown")
 
@@ -151,7 +155,7 @@ func TestConflictWinsOverTheAnswer(t *testing.T) {
 			require.Equal(t, "2", first.Header().Get("Retry-After"))
 			require.Empty(t, first.Header().Get("Idempotency-Result"))
 			require.Contains(t, first.Body.String(), core.RecordID(alice, "k-1").String())
-			require.Contains(t, a.kinds(), core.EventRolledBack)
+			require.ErrorIs(t, a.of(core.EventRolledBack)[0].Err, core.ErrRetryable)
 			require.Zero(t, a.rows())
 
 			a.faults.on("end", nil)
@@ -248,7 +252,9 @@ func TestErrorsAroundTheTransaction(t *testing.T) {
 			require.Equal(t, test.result, first.Header().Get("Idempotency-Result"))
 			require.Equal(t, "k-1", first.Header().Get("Idempotency-Key"))
 			require.Empty(t, first.Header().Get("Location"), "nothing of the answer leaves")
-			require.Contains(t, a.kinds(), test.event)
+			require.Len(t, a.of(test.event), 1)
+			require.ErrorIs(t, a.of(test.event)[0].Err, test.err)
+			require.Equal(t, test.code, a.of(core.EventRefused)[0].Code)
 			require.NotContains(t, a.kinds(), core.EventCompleted)
 
 			a.faults.on(test.hook, nil)
@@ -257,4 +263,47 @@ func TestErrorsAroundTheTransaction(t *testing.T) {
 			require.Equal(t, test.rows, a.rows())
 		})
 	}
+}
+
+// The record of a running attempt is not visible to others before it commits.
+//
+// CONTRACT M-2, M-1
+func TestRepeatOfARunningRollback(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	a := newRowsApp(t, core.Config{}, books(func(w http.ResponseWriter, r *http.Request) {
+		close(entered)
+		<-leave
+		created(w, r)
+	}))
+	var wg sync.WaitGroup
+	wg.Go(func() { a.post("k-1", `{}`) })
+	<-entered
+	for _, command := range []string{`{}`, `{"another":1}`} {
+		w := a.post("k-1", command)
+		requireProblem(t, w, http.StatusConflict, core.CodeInFlight)
+		require.Equal(t, "2", w.Header().Get("Retry-After"))
+	}
+	close(leave)
+	wg.Wait()
+	require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+	requireProblem(t, a.post("k-1", `{"another":1}`), http.StatusConflict, core.CodeKeyReused)
+	require.Equal(t, 1, a.rows())
+}
+
+// What the handler has left behind ends with it.
+//
+// CONTRACT X-1, X-6
+func TestContextOfARollbackEndsWithIt(t *testing.T) {
+	var seen context.Context
+	a := newRowsApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		seen = r.Context()
+		deadline, ok := seen.Deadline()
+		require.True(t, ok)
+		require.WithinDuration(t, time.Now().Add(core.DefaultDeadline), deadline, 10*time.Second)
+		books(created)(w, r)
+	})
+	a.post("k-1", `{}`)
+	require.ErrorIs(t, seen.Err(), context.Canceled)
+	require.Error(t, gormstore.Tx(seen).Create(&booking{Name: "late"}).Error)
+	require.Equal(t, 1, a.rows())
 }
