@@ -87,12 +87,10 @@ func (v victim) onWire(t *testing.T, program, database string) (a *app, wire *ap
 	wire = apptest.NewWire(t, database)
 	a = newApp(t, program, wire.URL, "10s")
 	command = v.prepare(a)
-	wire.Await(t, func(seen []string) bool { // the sweep at the start is over
-		sweeps := 0
-		for _, statement := range seen {
-			sweeps += strings.Count(statement, "SKIP LOCKED")
-		}
-		return sweeps == 2
+	wire.Await(t, func(seen []string) bool { // the sweep at the start is over: this is its last statement
+		return slices.ContainsFunc(seen, func(statement string) bool {
+			return strings.HasPrefix(statement, "DELETE FROM idempotency_sighting")
+		})
 	})
 	return a, wire, command
 }
