@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -86,12 +87,13 @@ func CreateOnce[T any, P interface {
 
 // onceKey returns the values of row in the UNIQUE index that the operation id is part of.
 func onceKey(tx *gorm.DB, row any) (map[string]any, error) {
-	stmt := &gorm.Statement{DB: tx}
-	if err := stmt.Parse(row); err != nil {
+	// A schema of our own: ParseIndexes writes into it, and GORM's is shared by all goroutines.
+	own, err := schema.Parse(row, new(sync.Map), tx.NamingStrategy)
+	if err != nil {
 		return nil, err
 	}
 	value := reflect.Indirect(reflect.ValueOf(row))
-	for _, index := range stmt.Schema.ParseIndexes() {
+	for _, index := range own.ParseIndexes() {
 		if index.Class != "UNIQUE" || !slices.ContainsFunc(index.Fields, isOperationID) {
 			continue
 		}
@@ -101,7 +103,7 @@ func onceKey(tx *gorm.DB, row any) (map[string]any, error) {
 		}
 		return key, nil
 	}
-	return nil, fmt.Errorf("idem: gormstore.CreateOnce: %s has no UNIQUE index with its operation id", stmt.Schema.Name)
+	return nil, fmt.Errorf("idem: gormstore.CreateOnce: %s has no UNIQUE index with its operation id", own.Name)
 }
 
 func isOperationID(o schema.IndexOption) bool { return o.DBName == operationColumn }
