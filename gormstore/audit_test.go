@@ -146,6 +146,7 @@ func TestAuditNamesEverything(t *testing.T) {
 
 // CONTRACT F-2
 func TestValidateOfPostgres(t *testing.T) {
+	t.Parallel()
 	cluster := pgtest.Own(t)
 	migrate(t, openPostgres(t, cluster.URL(), 2))
 	check := func(t *testing.T, wants ...string) {

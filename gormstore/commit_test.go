@@ -109,6 +109,7 @@ func (r *replicated) requireVisible(store *gormstore.Store, c core.Claim) {
 
 // CONTRACT X-4, F-2
 func TestCommitWaitsForStandby(t *testing.T) {
+	t.Parallel()
 	t.Run("it is not known until the standby has it", func(t *testing.T) {
 		t.Parallel()
 		r := newReplicated(t)

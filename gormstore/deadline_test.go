@@ -82,6 +82,7 @@ func TestDeadlineEndsStatements(t *testing.T) {
 //
 // CONTRACT
 func TestServerEndsFrozenAttempts(t *testing.T) {
+	t.Parallel()
 	db := openPostgres(t, pgtest.URL(t), 4)
 	migrate(t, db)
 	store := newStore(t, db)
@@ -102,6 +103,7 @@ func TestServerEndsFrozenAttempts(t *testing.T) {
 //
 // CONTRACT X-0
 func TestServerEndsAttemptsOfKilledClients(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	db := openPostgres(t, url, 4)
 	migrate(t, db)
@@ -113,12 +115,7 @@ func TestServerEndsAttemptsOfKilledClients(t *testing.T) {
 	require.NoError(t, addEffect(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- gormstore.Tx(ctx).Exec(slow(db)).Error }()
-	eventually(t, "the statement runs", func() bool {
-		var running int
-		require.NoError(t, db.Raw("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "+
-			"wait_event = 'PgSleep'").Scan(&running).Error)
-		return running == 1
-	})
+	sessions(t, db, 1, "wait_event = 'PgSleep'")
 
 	p.cut()
 	require.Error(t, <-ended)

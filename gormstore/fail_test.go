@@ -42,6 +42,7 @@ func requireUnavailable(t *testing.T, store *gormstore.Store) {
 
 // CONTRACT F-1
 func TestServerIsAway(t *testing.T) {
+	t.Parallel()
 	t.Run("stopped", func(t *testing.T) {
 		cluster := pgtest.Own(t)
 		db := openPostgres(t, cluster.URL(), 4)
@@ -81,10 +82,37 @@ func TestServerIsAway(t *testing.T) {
 	})
 }
 
+// cutClaim claims with a context that ends when the claim has come as far as it is to come.
+func cutClaim(t *testing.T, store *gormstore.Store, c core.Claim, arrived func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := store.Claim(ctx, c)
+		ended <- err
+	}()
+	arrived()
+	cancel()
+	require.Error(t, <-ended)
+}
+
+// sessions waits until so many sessions of the database are in a condition.
+func sessions(t *testing.T, db *gorm.DB, n int64, condition string) {
+	t.Helper()
+	eventually(t, condition, func() bool {
+		var found int64
+		require.NoError(t, db.Raw("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "+condition).
+			Scan(&found).Error)
+		return found == n
+	})
+}
+
 // A claim is cut off while the server holds it back, and its client cannot tell the server so.
 //
 // CONTRACT F-1
 func TestClaimLandsWhileItIsReleased(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	db := openPostgres(t, url, 4)
 	migrate(t, db)
@@ -96,32 +124,22 @@ func TestClaimLandsWhileItIsReleased(t *testing.T) {
 
 	lock := db.Begin()
 	require.NoError(t, lock.Exec("LOCK TABLE idempotency_record IN ACCESS EXCLUSIVE MODE").Error)
-	_, err := victim.Claim(soon(t), c)
-	require.Error(t, err)
+	cutClaim(t, victim, c, func() { sessions(t, db, 1, "wait_event_type = 'Lock'") })
 	require.Error(t, other.Release(soon(t), owner), "it can only be waited for")
-	var released sync.WaitGroup
-	released.Go(func() { err = other.Release(t.Context(), owner) })
+	released := make(chan error, 1)
+	go func() { released <- other.Release(t.Context(), owner) }()
+	sessions(t, db, 2, "wait_event_type = 'Lock'")
 	require.NoError(t, lock.Commit().Error)
-	released.Wait()
-	require.NoError(t, err)
-	requireGone(t, db)
+	require.NoError(t, <-released)
+	sessions(t, db, 0, "application_name = 'victim'")
 	requireFree(t, other, c, time.Second)
-}
-
-// requireGone waits until the server is through with what the victim has sent.
-func requireGone(t *testing.T, db *gorm.DB) {
-	t.Helper()
-	eventually(t, "the victim's connections are gone", func() bool {
-		var n int64
-		require.NoError(t, db.Raw("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'victim'").Scan(&n).Error)
-		return n == 0
-	})
 }
 
 // The network keeps a claim back until its owner has given up and released it.
 //
 // CONTRACT F-1
 func TestClaimLandsAfterItsRelease(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	db := openPostgres(t, url, 4)
 	migrate(t, db)
@@ -150,12 +168,10 @@ func TestClaimLandsAfterItsRelease(t *testing.T) {
 				}
 				return dropCancels(toServer, chunk)
 			})
-			_, err := victim.Claim(soon(t), c)
-			require.Error(t, err)
-			<-held
+			cutClaim(t, victim, c, func() { <-held })
 			require.NoError(t, other.Release(t.Context(), core.Ticket{ID: c.ID, Owner: c.Owner}))
 			deliver()
-			requireGone(t, db)
+			sessions(t, db, 0, "application_name = 'victim'")
 			requireFree(t, other, c, time.Second)
 		})
 	}
@@ -165,22 +181,18 @@ func TestClaimLandsAfterItsRelease(t *testing.T) {
 //
 // CONTRACT F-1
 func TestClaimIsReleasedWhileItCommits(t *testing.T) {
+	t.Parallel()
 	r := newReplicated(t)
 	p := newProxy(t, r.URL())
 	p.set(dropCancels)
 	c := command(core.Park)
-	_, err := r.storeAt(p.url).Claim(soon(t), c)
-	require.Error(t, err)
+	cutClaim(t, r.storeAt(p.url), c, func() { sessions(t, r.admin, 1, "wait_event = 'SyncRep'") })
 	other := newStore(t, r.admin)
 	owner := core.Ticket{ID: c.ID, Owner: c.Owner}
 	require.Error(t, other.Release(soon(t), owner), "it can only be waited for")
 	released := make(chan error, 1)
 	go func() { released <- other.Release(t.Context(), owner) }()
-	eventually(t, "the release waits", func() bool {
-		var n int64
-		require.NoError(t, r.admin.Raw("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").Scan(&n).Error)
-		return n == 1
-	})
+	sessions(t, r.admin, 1, "wait_event = 'advisory'")
 	r.abandon()
 	require.NoError(t, <-released)
 	requireFree(t, other, c, time.Second)
@@ -190,6 +202,7 @@ func TestClaimIsReleasedWhileItCommits(t *testing.T) {
 //
 // CONTRACT R-2, F-2
 func TestCompleteWaitsForStandby(t *testing.T) {
+	t.Parallel()
 	r := newReplicated(t)
 	store := r.store()
 	local := newStore(t, r.admin)
