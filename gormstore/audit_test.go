@@ -185,9 +185,11 @@ func TestValidateOfPostgres(t *testing.T) {
 // CONTRACT F-2
 func TestValidateOfSQLite(t *testing.T) {
 	for name, c := range map[string]struct{ address, want string }{
-		"journal":     {"file:" + t.TempDir() + "/a.db?_pragma=synchronous(full)", "journal_mode is delete"},
-		"synchronous": {"file:" + t.TempDir() + "/b.db?_pragma=journal_mode(wal)&_pragma=synchronous(normal)", "synchronous is not FULL"},
-		"memory":      {":memory:", "the database is in memory"},
+		"journal": {"file:" + t.TempDir() + "/a.db?_pragma=synchronous(full)", "journal_mode is delete"},
+		"synchronous": {
+			"file:" + t.TempDir() + "/b.db?_pragma=journal_mode(wal)&_pragma=synchronous(normal)", "synchronous is not FULL",
+		},
+		"memory": {":memory:", "the database is in memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := openDB(t, gormlite.Open(c.address), 4)

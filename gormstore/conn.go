@@ -144,11 +144,12 @@ func (c *conn) failure() error {
 // within returns a context that ends with ctx and with the attempt: a statement under context.Background() would keep
 // the rollback at the deadline waiting.
 func (c *conn) within(ctx context.Context) context.Context {
-	if c.attempt == nil || ctx.Done() == c.attempt.Done() {
+	attempt := c.attempt
+	if attempt == nil || ctx.Done() == attempt.Done() {
 		return ctx
 	}
 	both, cut := context.WithCancelCause(ctx)
-	context.AfterFunc(c.attempt, func() { cut(context.Cause(c.attempt)) })
+	context.AfterFunc(attempt, func() { cut(context.Cause(attempt)) })
 	return both
 }
 

@@ -170,7 +170,9 @@ func again(c core.Claim) core.Claim {
 // paid is the answer that the tests record.
 func paid() core.Completion {
 	return core.Completion{
-		Answer:    core.Answer{Status: http.StatusCreated, Header: http.Header{"Location": {"/v1/payments/1"}}, Body: []byte("paid")},
+		Answer: core.Answer{
+			Status: http.StatusCreated, Header: http.Header{"Location": {"/v1/payments/1"}}, Body: []byte("paid"),
+		},
 		Retention: core.DefaultRetention, Tombstone: core.DefaultTombstone,
 	}
 }

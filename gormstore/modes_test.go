@@ -78,7 +78,8 @@ func requireWholeLife(t *testing.T, store *gormstore.Store, db *gorm.DB) {
 	require.NoError(t, err)
 	require.Len(t, unknown, 1, "the one that requireFree has left behind")
 	answer := secretive()
-	settled, err := store.Settle(ctx, core.Settlement{ID: c.ID, Fence: unknown[0].Fence, Answer: &answer, Who: "who", Why: "why"})
+	decision := core.Settlement{ID: c.ID, Fence: unknown[0].Fence, Answer: &answer, Who: "who", Why: "why"}
+	settled, err := store.Settle(ctx, decision)
 	require.NoError(t, err)
 	require.Equal(t, core.Completed, settled.State())
 	for {

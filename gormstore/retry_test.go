@@ -33,7 +33,10 @@ func TestRetryableErrors(t *testing.T) {
 	require.NoError(t, db.Exec(failAt).Error)
 	store := newStore(t, db)
 
-	const first, third = "SELECT fail_at(n, 1, $1) FROM generate_series(1, 3) n", "SELECT fail_at(n, 3, $1) FROM generate_series(1, 3) n"
+	const (
+		first = "SELECT fail_at(n, 1, $1) FROM generate_series(1, 3) n"
+		third = "SELECT fail_at(n, 3, $1) FROM generate_series(1, 3) n"
+	)
 	ways := map[string]func(ctx context.Context, state string) error{
 		"Exec": func(ctx context.Context, state string) error {
 			return gormstore.Tx(ctx).Exec(first, state).Error
@@ -44,7 +47,8 @@ func TestRetryableErrors(t *testing.T) {
 		},
 		"Find": func(ctx context.Context, state string) error {
 			var rows []effect
-			return gormstore.Tx(ctx).Table("generate_series(1, 3) AS e(id)").Where("fail_at(id, 3, ?) > 0", state).Find(&rows).Error
+			return gormstore.Tx(ctx).Table("generate_series(1, 3) AS e(id)").
+				Where("fail_at(id, 3, ?) > 0", state).Find(&rows).Error
 		},
 		"in a savepoint": func(ctx context.Context, state string) error {
 			return gormstore.Tx(ctx).Transaction(func(tx *gorm.DB) error {
