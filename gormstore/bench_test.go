@@ -142,8 +142,9 @@ func benchScan(row *sql.Row) error {
 	var lock sql.NullBool
 	var won flag
 	var now instant
+	var backend int64
 	var scan recordScan
-	return row.Scan(append([]any{&lock, &won, &now}, scan.targets()...)...)
+	return row.Scan(append([]any{&lock, &won, &now, &backend}, scan.targets()...)...)
 }
 
 func (f benchFloor) first(key string) error {
