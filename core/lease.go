@@ -18,17 +18,19 @@ type lease struct {
 	length  time.Duration
 
 	mu        sync.Mutex
-	confirmed time.Time // when the last confirmed renewal was sent
-	timer     *time.Timer
-	stopped   bool
+	confirmed time.Time     // when the last confirmed renewal was sent
+	failed    error         // of the last renewal
+	renewal   *time.Timer   // sends the next one
+	loss      *time.Timer   // looks two thirds after the last confirmed one was sent; nil before the first
 	beating   chan struct{} // closed when the last renewal has ended; nil before the first
+	stopped   bool
 }
 
 func (l *lease) start(a *Attempt, claimedAt time.Time) {
 	l.attempt, l.length, l.confirmed = a, a.route.Lease, claimedAt
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.timer = time.AfterFunc(time.Until(claimedAt.Add(l.length/3)), l.beat)
+	l.renewal = time.AfterFunc(time.Until(claimedAt.Add(l.length/3)), l.beat)
 }
 
 // stop ends the renewals. One that is under way may still arrive: it changes nothing that a completion cares for.
@@ -36,60 +38,80 @@ func (l *lease) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stopped = true
-	if l.timer != nil {
-		l.timer.Stop()
+	l.renewal.Stop()
+	if l.loss != nil {
+		l.loss.Stop()
 	}
 }
 
 func (l *lease) beat() {
-	a := l.attempt
 	ended, ok := l.begin()
 	if !ok {
 		return
 	}
 	defer close(ended)
-	sent := time.Now()
-	left := l.confirmed.Add(l.length * 2 / 3).Sub(sent)
-	if left <= 0 {
-		l.lose(context.DeadlineExceeded)
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), min(left, a.m.cfg.ClaimTimeout))
+	a, sent := l.attempt, time.Now()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), min(l.left(), a.m.cfg.ClaimTimeout))
 	err := a.m.cfg.Store.Renew(ctx, a.ticket, l.length)
 	cancel()
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stopped {
-		return
-	}
-	next := l.length / 3
+	l.failed = err
 	switch {
+	case l.stopped:
 	case err == nil:
 		l.confirmed = sent
+		l.renewal.Reset(l.length / 3)
 	case errors.Is(err, ErrStale):
-		l.loseLocked(err)
-		return
+		l.lose()
 	default:
-		next = l.length / 30 // the store is away: try again soon, until two thirds are over
-		if left = time.Until(l.confirmed.Add(l.length * 2 / 3)); left <= 0 {
-			l.loseLocked(err)
-			return
-		}
-		next = min(next, left)
+		l.renewal.Reset(l.length / 30) // the store is away: try again soon, until two thirds are over
 	}
-	l.timer.Reset(next)
 }
 
 // begin is false where the lease is not renewed any more: it is stopped, or the deadline has passed.
 func (l *lease) begin() (chan struct{}, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stopped || l.attempt.ctx.Err() != nil {
+	if l.over() {
 		return nil, false
+	}
+	if l.loss == nil {
+		l.loss = time.AfterFunc(l.left(), l.look)
 	}
 	l.beating = make(chan struct{})
 	return l.beating, true
+}
+
+// look gives the lease up where it was not confirmed in time: also while a renewal is under way in a store that does not
+// answer.
+func (l *lease) look() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch left := l.left(); {
+	case l.over():
+	case left > 0:
+		l.loss.Reset(left)
+	default:
+		l.lose()
+	}
+}
+
+// over, left and lose are called with l.mu held.
+func (l *lease) over() bool { return l.stopped || l.attempt.ctx.Err() != nil }
+
+// left is for how long the lease still counts.
+func (l *lease) left() time.Duration { return time.Until(l.confirmed.Add(l.length * 2 / 3)) }
+
+func (l *lease) lose() {
+	l.stopped = true
+	err := l.failed
+	if err == nil {
+		err = context.DeadlineExceeded // the store does not answer, or this process stood still
+	}
+	l.attempt.cancel(ErrLeaseLost)
+	l.attempt.observe(Event{Kind: EventLeaseLost, Err: err})
 }
 
 // yield gives the lease back, after a renewal that is under way: it would take the lease again.
@@ -103,18 +125,4 @@ func (l *lease) yield() error {
 	}
 	a := l.attempt
 	return a.confirm(func(ctx context.Context) error { return a.m.cfg.Store.Renew(ctx, a.ticket, 0) })
-}
-
-func (l *lease) lose(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.stopped {
-		l.loseLocked(err)
-	}
-}
-
-func (l *lease) loseLocked(err error) {
-	l.stopped = true
-	l.attempt.cancel(ErrLeaseLost)
-	l.attempt.observe(Event{Kind: EventLeaseLost, Err: err})
 }
