@@ -59,14 +59,6 @@ func guardInstalled(db *gorm.DB) bool {
 // attemptSetting is the setting of sessions that come from Tx; its value is the attempt's connection.
 const attemptSetting = "idem:attempt"
 
-// poolOf returns what a session runs on, below GORM's prepared statements.
-func poolOf(pool gorm.ConnPool) gorm.ConnPool {
-	if prepared, ok := pool.(*gorm.PreparedStmtTX); ok {
-		return prepared.Tx
-	}
-	return pool
-}
-
 func refuseOutside(db *gorm.DB) {
 	if refusePrepared(db) {
 		return
@@ -78,7 +70,7 @@ func refuseOutside(db *gorm.DB) {
 	}
 	// In a unit test WithTx may have put a database there, in which every transaction is another connection.
 	_, transaction := b.raw.(gorm.TxCommitter)
-	if transaction && poolOf(db.Statement.ConnPool) != poolOf(b.raw) {
+	if transaction && db.Statement.ConnPool != b.raw {
 		_ = db.AddError(ErrOutsideTransaction)
 	}
 }
