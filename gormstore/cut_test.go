@@ -148,47 +148,98 @@ func errorResponse(state string) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{'E'}, uint32(len(fields)+4)), fields...)
 }
 
-// An attempt whose connection breaks after any number of bytes, in either direction, and then a client that repeats
-// until it is answered: one effect, always.
-//
-// CONTRACT F-2, X-4, M-6
-func TestCutAtAnyByte(t *testing.T) {
-	cut := newCuttable(t)
+// atAnyByte runs fn again and again, each time with connections that break after more bytes, in the one and then in the
+// other direction, until none breaks. fn calls mend when it has seen enough.
+func (c *cuttable) atAnyByte(t *testing.T, fn func(at string, mend func())) {
+	t.Helper()
 	const step = 41 // no divisor of any message's length
-	effects := 0
+	runs := 0
 	for _, toServer := range []bool{true, false} {
 		for limit, reached := 0, true; reached; limit += step {
 			var passed, cuts atomic.Int64
-			cut.set(func(direction bool, chunk []byte) (int, bool) {
+			c.set(func(direction bool, chunk []byte) (int, bool) {
 				if direction != toServer || cuts.Load() > 0 {
 					return len(chunk), false
 				}
-				if before := passed.Add(int64(len(chunk))) - int64(len(chunk)); before+int64(len(chunk)) > int64(limit) {
-					cuts.Add(1)
-					return int(int64(limit) - before), true
+				before := passed.Add(int64(len(chunk))) - int64(len(chunk))
+				if before+int64(len(chunk)) <= int64(limit) {
+					return len(chunk), false
 				}
-				return len(chunk), false
+				cuts.Add(1)
+				return max(0, limit-int(before)), true
 			})
-			c := command(core.Rollback)
-			first := cut.attempt(t, c)
-			reached = cuts.Load() > 0
-			cut.set(nil)
-			at := fmt.Sprintf("cut after %d bytes (to the server: %v): %v", limit, toServer, first)
-
-			cut.repeat(t, c)
-			rec, err := cut.store.Find(t.Context(), c.ID)
-			require.NoError(t, err, at)
-			switch {
-			case first == nil:
-				require.Equal(t, c.Owner, rec.Owner, at)
-			case !errors.Is(first, core.ErrUnconfirmed):
-				require.NotEqual(t, c.Owner, rec.Owner, at)
-			}
-			effects++
-			require.Equal(t, effects, countEffects(t, cut.db), at)
+			fn(fmt.Sprintf("cut after %d bytes (to the server: %v)", limit, toServer), func() {
+				reached = cuts.Load() > 0
+				c.set(nil)
+			})
+			runs++
 		}
 	}
-	require.Greater(t, effects, 20, "cuts")
+	require.Greater(t, runs, 10)
+}
+
+// An attempt whose connection breaks, and then a client that repeats until it is answered: one effect, always.
+//
+// CONTRACT F-2, X-4, M-6
+func TestRollbackIsCutAtAnyByte(t *testing.T) {
+	cut := newCuttable(t)
+	effects := 0
+	cut.atAnyByte(t, func(at string, mend func()) {
+		c := command(core.Rollback)
+		first := cut.attempt(t, c)
+		mend()
+		cut.repeat(t, c)
+		rec, err := cut.store.Find(t.Context(), c.ID)
+		require.NoError(t, err, at)
+		switch {
+		case first == nil:
+			require.Equal(t, c.Owner, rec.Owner, at)
+		case !errors.Is(first, core.ErrUnconfirmed):
+			require.NotEqual(t, c.Owner, rec.Owner, "%s: %v", at, first)
+		}
+		effects++
+		require.Equal(t, effects, countEffects(t, cut.db), at)
+	})
+}
+
+// The same without a transaction. What core does about an error is here: a claim is released, a completion repeated.
+//
+// CONTRACT F-1, F-2, M-6
+func TestParkIsCutAtAnyByte(t *testing.T) {
+	cut := newCuttable(t)
+	cut.atAnyByte(t, func(at string, mend func()) {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		untilItWorks := func(try func() error) {
+			for try() != nil {
+				require.NoError(t, ctx.Err(), at)
+			}
+		}
+		ran := 0
+		run := func(c core.Claim) (done bool) {
+			claimed, err := cut.store.Claim(ctx, c)
+			if err != nil {
+				owner := core.Ticket{ID: c.ID, Owner: c.Owner}
+				untilItWorks(func() error { return cut.store.Release(ctx, owner) })
+				return false
+			}
+			if claimed.Won {
+				ran++
+				untilItWorks(func() error { return cut.store.Complete(ctx, claimed.Record.Ticket, paid()) })
+			}
+			return claimed.Won || claimed.Record.State() == core.Completed
+		}
+		c := command(core.Park)
+		run(c)
+		mend()
+		for !run(again(c)) {
+			require.NoError(t, ctx.Err(), at)
+		}
+		require.Equal(t, 1, ran, at)
+		rec, err := cut.store.Find(ctx, c.ID)
+		require.NoError(t, err, at)
+		require.Equal(t, core.Completed, rec.State(), at)
+	})
 }
 
 // repeat is a client that repeats until it is answered.
