@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -19,7 +20,7 @@ func untilLost(t *testing.T, after *list[time.Duration]) http.HandlerFunc {
 		begun := time.Now()
 		<-r.Context().Done()
 		after.add(time.Since(begun))
-		if err := context.Cause(r.Context()); err != core.ErrLeaseLost {
+		if err := context.Cause(r.Context()); !errors.Is(err, core.ErrLeaseLost) {
 			t.Error(err)
 		}
 		created(w, r)
