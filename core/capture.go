@@ -33,7 +33,7 @@ func neverReplayed(name string) bool {
 		return true
 	}
 	return strings.HasPrefix(name, "Ratelimit") || strings.HasPrefix(name, "X-Ratelimit") ||
-		strings.HasPrefix(name, "X-Rate-Limit") || strings.HasPrefix(name, http.TrailerPrefix)
+		strings.HasPrefix(name, "X-Rate-Limit")
 }
 
 // errAnswerTooLarge is what a Rollback handler gets that writes more than the cap.

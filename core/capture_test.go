@@ -138,7 +138,7 @@ func TestStatusOfTheAnswer(t *testing.T) {
 		"none":           {func(http.ResponseWriter, *http.Request) {}, 200, ""},
 		"a body alone":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") }, 200, "x"},
 		"early hints":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103); w.WriteHeader(202) }, 202, ""},
-		"informal only":  {status(102), 200, ""},
+		"informal only":  {status(100), 200, ""},
 		"the first wins": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(202); w.WriteHeader(500) }, 202, ""},
 		"the body's wins": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte("x"))
@@ -178,7 +178,7 @@ func TestImpossibleStatus(t *testing.T) {
 	for _, code := range []int{-1, 0, 99, 1000} {
 		a := newApp(t, core.Config{}, status(code))
 		_, panicked := a.serveOnce("k-1")
-		require.Contains(t, panicked, "invalid WriteHeader code")
+		require.Contains(t, panicked, "idem: invalid WriteHeader code", "in the handler, before anything is recorded")
 		again, _ := a.serveOnce("k-1")
 		requireProblem(t, again, http.StatusConflict, core.CodeOutcomeUnknown)
 	}
@@ -274,7 +274,7 @@ func TestNothingLeavesBeforeItIsRecorded(t *testing.T) {
 func large(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/csv")
-		w.Header().Set("Content-Length", "150")
+		w.Header().Set("Content-Length", "300")
 		w.Header().Set("Location", "/reports/1")
 		w.WriteHeader(code)
 		for range 3 {
@@ -283,6 +283,7 @@ func large(code int) http.HandlerFunc {
 			}
 		}
 		w.Header().Set("Location", "/too/late")
+		_, _ = w.Write([]byte(strings.Repeat("y", 150))) // above the cap by itself
 	}
 }
 
@@ -293,8 +294,8 @@ func TestAnswerAboveTheCap(t *testing.T) {
 	a.outer = func(h http.Header) { h.Set("Content-Type", "text/html"); h.Set("X-Outer", "1") }
 	first := a.post("k-1", `{}`)
 	require.Equal(t, http.StatusCreated, first.Code)
-	require.Equal(t, strings.Repeat("x", 150), first.Body.String(), "the client gets it whole")
-	require.Equal(t, http.Header{"Content-Type": {"text/csv"}, "Content-Length": {"150"}, "Location": {"/reports/1"},
+	require.Equal(t, strings.Repeat("x", 150)+strings.Repeat("y", 150), first.Body.String(), "the client gets it whole")
+	require.Equal(t, http.Header{"Content-Type": {"text/csv"}, "Content-Length": {"300"}, "Location": {"/reports/1"},
 		"X-Outer": {"1"}, "Idempotency-Key": {"k-1"}}, first.Header(), "nobody knows yet whether it will be recorded")
 
 	rec, err := store.Find(t.Context(), core.RecordID(alice, "k-1"))
@@ -309,9 +310,9 @@ func TestAnswerAboveTheCap(t *testing.T) {
 	require.Equal(t, 1, a.ran())
 
 	t.Run("exactly at the cap", func(t *testing.T) {
-		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, MaxAnswer: 150}}, large(201))
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, MaxAnswer: 300}}, large(201))
 		for range 2 {
-			require.Equal(t, strings.Repeat("x", 150), a.post("k-1", `{}`).Body.String())
+			require.Equal(t, strings.Repeat("x", 150)+strings.Repeat("y", 150), a.post("k-1", `{}`).Body.String())
 		}
 	})
 	t.Run("a string", func(t *testing.T) {
@@ -346,6 +347,7 @@ func TestFlushedAnswer(t *testing.T) {
 			require.Equal(t, "one ", outer.Body.String())
 			require.True(t, outer.Flushed)
 			require.Equal(t, "k-1", outer.Header().Get("Idempotency-Key"))
+			w.Header().Set("Location", "/too/late")
 			_, _ = io.WriteString(w, "two ")
 			_, _ = w.Write([]byte("three"))
 			flushes(w)
@@ -363,9 +365,14 @@ func TestFlushedAnswer(t *testing.T) {
 		require.Contains(t, w.Body.String(), `"answer_status":202,"answer_location":"/1"`)
 	})
 	t.Run("empty", func(t *testing.T) {
-		a := newApp(t, core.Config{Policy: policy}, func(w http.ResponseWriter, _ *http.Request) { flushes(w) })
+		a := newApp(t, core.Config{Policy: policy}, func(w http.ResponseWriter, _ *http.Request) {
+			flushes(w)
+			w.WriteHeader(http.StatusBadGateway) // too late: the client has seen 200
+		})
 		require.Equal(t, http.StatusOK, a.post("k-1", `{}`).Code)
-		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeResponseNotReplayable)
+		w := a.post("k-1", `{}`)
+		requireProblem(t, w, http.StatusConflict, core.CodeResponseNotReplayable)
+		require.Contains(t, w.Body.String(), `"answer_status":200}`)
 	})
 	t.Run("not flushed", func(t *testing.T) {
 		a := newApp(t, core.Config{Policy: policy}, created)
