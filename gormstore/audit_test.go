@@ -22,6 +22,7 @@ func (mixed) TableName() string { return "MixedCase" }
 
 // CONTRACT D-2
 func TestAuditPasses(t *testing.T) {
+	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		store := newStore(t, db)
@@ -33,6 +34,7 @@ func TestAuditPasses(t *testing.T) {
 
 // CONTRACT D-2
 func TestAuditOfMoneyTables(t *testing.T) {
+	t.Parallel()
 	const (
 		both     = ""
 		postgres = "postgres"
@@ -129,6 +131,7 @@ func TestAuditOfMoneyTables(t *testing.T) {
 //
 // CONTRACT D-2, X-6
 func TestAuditNamesEverything(t *testing.T) {
+	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		require.NoError(t, db.Exec("DROP TABLE idempotency_settlement").Error)

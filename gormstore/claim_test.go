@@ -19,6 +19,7 @@ import (
 //
 // CONTRACT M-6
 func TestClaimRace(t *testing.T) {
+	t.Parallel()
 	const goroutines, connections = 64, 10
 	for _, isolation := range []struct {
 		name, parameters string

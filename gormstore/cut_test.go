@@ -40,6 +40,7 @@ func newCuttable(t *testing.T) *cuttable {
 
 // CONTRACT X-4, F-2
 func TestCommitIsCutOff(t *testing.T) {
+	t.Parallel()
 	cut := newCuttable(t)
 	effects := 0
 	isCommit := func(chunk []byte) bool { return bytes.Contains(chunk, []byte("COMMIT\x00")) }
@@ -182,6 +183,7 @@ func (c *cuttable) atAnyByte(t *testing.T, fn func(at string, mend func())) {
 //
 // CONTRACT F-2, X-4, M-6
 func TestRollbackIsCutAtAnyByte(t *testing.T) {
+	t.Parallel()
 	cut := newCuttable(t)
 	effects := 0
 	cut.atAnyByte(t, func(at string, mend func()) {
@@ -206,6 +208,7 @@ func TestRollbackIsCutAtAnyByte(t *testing.T) {
 //
 // CONTRACT F-1, F-2, M-6
 func TestParkIsCutAtAnyByte(t *testing.T) {
+	t.Parallel()
 	cut := newCuttable(t)
 	cut.atAnyByte(t, func(at string, mend func()) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -25,6 +25,7 @@ func slow(db *gorm.DB) string {
 //
 // CONTRACT X-1
 func TestDeadlineEndsStatements(t *testing.T) {
+	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		store := newStore(t, db)

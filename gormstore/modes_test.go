@@ -95,6 +95,7 @@ func requireWholeLife(t *testing.T, store *gormstore.Store, db *gorm.DB) {
 //
 // CONTRACT K-6
 func TestModesOfGORM(t *testing.T) {
+	t.Parallel()
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) {
 			plain := d.fresh(t)(t)
@@ -139,6 +140,7 @@ func (saboteur) Initialize(db *gorm.DB) error {
 }
 
 func TestPluginsOfTheApp(t *testing.T) {
+	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		plain := open(t)
 		db := reopen(t, plain, &gorm.Config{Logger: logger.Discard})
@@ -156,6 +158,7 @@ func TestPluginsOfTheApp(t *testing.T) {
 //
 // CONTRACT F-1
 func TestReadOnlyServer(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	migrate(t, openPostgres(t, url, 2))
 	store := newStore(t, openPostgres(t, url+"&default_transaction_read_only=on", 4))

@@ -69,6 +69,7 @@ func (c cashier) run(p core.Principal, key, body string, fn func(tx *gorm.DB)) {
 
 // CONTRACT D-1, D-3
 func TestCreateOnce(t *testing.T) {
+	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		for _, recovery := range []core.Recovery{core.Rollback, core.Park} {
 			t.Run(recovery.String(), func(t *testing.T) {

@@ -27,6 +27,7 @@ END $$`
 //
 // CONTRACT X-0
 func TestRetryableErrors(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	db := openPostgres(t, url, 8)
 	migrate(t, db)
@@ -113,6 +114,7 @@ func TestRetryableErrors(t *testing.T) {
 //
 // CONTRACT X-0
 func TestDeadlockBetweenRows(t *testing.T) {
+	t.Parallel()
 	db := openPostgres(t, pgtest.URL(t)+"&deadlock_timeout=20ms", 8)
 	migrate(t, db)
 	require.NoError(t, db.Create([]effect{{Name: "a"}, {Name: "b"}}).Error)

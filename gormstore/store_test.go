@@ -14,8 +14,10 @@ import (
 
 // TestStore runs the suite that every store passes, on every database and mode that the store is promised to work in.
 func TestStore(t *testing.T) {
+	t.Parallel()
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
 			newSubject := subjects(t, d)
 			features := storetest.Features{Rollback: true, Shared: d.shared, Steps: true, Watch: true, Import: true}
 			storetest.Run(t, newSubject, features)
