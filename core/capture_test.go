@@ -114,8 +114,11 @@ func TestHandlersCannotSayWhatTheLibrarySays(t *testing.T) {
 	for _, test := range []struct {
 		status int
 		result []string
-	}{{201, []string{"created"}}, {500, []string{"unknown"}}} {
-		a := newApp(t, core.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+	}{{201, []string{"created"}}, {500, []string{"unknown"}}, {409, nil}} {
+		a := newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
+			if test.status == 409 {
+				core.NotApplied(r.Context())
+			}
 			w.Header().Set("Idempotent-Replayed", "true")
 			w.Header().Set("Idempotency-Result", "reused")
 			w.Header().Set("Idempotency-Key", "the provider's")
@@ -344,6 +347,7 @@ func TestFlushedAnswer(t *testing.T) {
 			_, _ = w.Write([]byte("one "))
 			require.Zero(t, outer.Body.Len(), "not before it is flushed")
 			flushes(w)
+			require.Equal(t, "1", w.Header().Get("X-Outer"), "the handler's headers stay as they are")
 			require.Equal(t, "one ", outer.Body.String())
 			require.True(t, outer.Flushed)
 			require.Equal(t, "k-1", outer.Header().Get("Idempotency-Key"))
@@ -354,6 +358,7 @@ func TestFlushedAnswer(t *testing.T) {
 			require.Equal(t, "one two three", outer.Body.String())
 			requireProblem(t, a.post("k-1", ``), http.StatusConflict, core.CodeInFlight) // it is not recorded yet
 		})
+		a.outer = func(h http.Header) { h.Set("X-Outer", "1") }
 		r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody)
 		r.Header.Set("Idempotency-Key", "k-1")
 		r.Header.Set("Content-Type", "application/json")

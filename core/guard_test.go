@@ -60,12 +60,35 @@ func TestOrderOfChecks(t *testing.T) {
 			w := a.postAs(test.caller, "k-1", `{}`, test.edits...)
 			requireProblem(t, w, test.status, test.code)
 			require.Zero(t, claims, "nothing is recorded, nothing replayed")
+			require.Equal(t, core.Event{Kind: core.EventRefused, Method: "POST", Route: pattern, Code: test.code},
+				a.events[len(a.events)-1])
 			if test.status == 401 {
 				require.Equal(t, "Bearer", w.Header().Get("WWW-Authenticate"))
 			}
 		})
 	}
 	require.Equal(t, 1, a.ran())
+}
+
+// A route without roles is for any principal, but not for nobody.
+//
+// CONTRACT O-2, O-1
+func TestEveryGuardAsksForAPrincipal(t *testing.T) {
+	for _, cfg := range []core.Config{
+		{Policy: core.Policy{Recovery: core.Park}},
+		{Routes: core.Routes{"POST " + pattern: {Recovery: core.Park}}},
+	} {
+		a := newApp(t, cfg, created)
+		for _, nobody := range []core.Principal{{}, {Issuer: alice.Issuer}, {Subject: alice.Subject}, {Tenant: "t", Roles: alice.Roles}} {
+			r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody) // not even a key
+			requireProblem(t, written(t, a.module.CheckRoles(r, pattern, nobody)), 401, core.CodeUnauthenticated)
+			_, reply := a.module.Admit(r, pattern, nobody)
+			requireProblem(t, written(t, reply), 401, core.CodeUnauthenticated)
+			_, reply = a.module.Begin(r, pattern, nobody)
+			requireProblem(t, written(t, reply), 401, core.CodeUnauthenticated)
+		}
+		require.Equal(t, http.StatusCreated, a.postAs(core.Principal{Issuer: "i", Subject: "s"}, "k-1", `{}`).Code)
+	}
 }
 
 // CONTRACT O-3
