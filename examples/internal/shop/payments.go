@@ -61,6 +61,11 @@ func (s *Shop) Pay(ctx context.Context, p core.Principal, in PaymentInput) (*Pay
 	if _, err := book(tx, kindPayment, in.Amount, p); err != nil {
 		return nil, err
 	}
+	if s.Paid != nil {
+		if err := s.Paid(ctx, tx, payment); err != nil {
+			return nil, err
+		}
+	}
 	return payment, s.strike(ctx, in.Method)
 }
 

@@ -6,6 +6,7 @@
 package shop
 
 import (
+	"context"
 	"time"
 
 	"gorm.io/gorm"
@@ -15,6 +16,11 @@ import (
 
 // Shop does the business.
 type Shop struct {
+	// Paid is called with each captured payment, in the payment's own transaction: what it writes through tx is there if
+	// and only if the payment is, and an error of it undoes the payment. Default nil: nobody is told. To be set before
+	// the first request.
+	Paid func(ctx context.Context, tx *gorm.DB, p *Payment) error
+
 	db       *gorm.DB
 	provider *provider.Provider
 	unsafe   bool

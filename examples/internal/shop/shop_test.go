@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
@@ -43,6 +44,37 @@ func TestPay(t *testing.T) {
 			require.NotNil(t, list)
 			require.Len(t, list, want)
 		}
+	})
+}
+
+func TestPaidIsPartOfThePayment(t *testing.T) {
+	onBoth(t, func(t *testing.T, h *harness) {
+		var refuse error
+		h.Paid = func(ctx context.Context, tx *gorm.DB, p *Payment) error {
+			name := profile{Owner: p.ID, Name: p.Amount} // any row will do
+			if err := tx.WithContext(ctx).Create(&name).Error; err != nil {
+				return err
+			}
+			return refuse
+		}
+		told := func() (n int64) {
+			require.NoError(t, h.db.Model(&profile{}).Count(&n).Error)
+			return n
+		}
+		_, err := h.pay(anna, "k1", payment)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, told())
+
+		refuse = ErrSimulated
+		_, err = h.pay(anna, "k2", payment)
+		require.ErrorIs(t, err, ErrSimulated)
+		refuse = nil
+		in := payment
+		in.Method = MethodError // fails after it was called
+		_, err = h.pay(anna, "k3", in)
+		require.ErrorIs(t, err, ErrSimulated)
+		require.EqualValues(t, 1, told())
+		require.Equal(t, []string{"payment 10.5 anna"}, h.kinds())
 	})
 }
 
