@@ -41,10 +41,10 @@ func (m *Module) sweep(ctx context.Context) {
 			m.failed(ctx, err)
 			return
 		}
-		if n := swept.Tombstones + swept.Dropped + swept.Sightings; n > 0 {
+		if n := swept.Tombstones + swept.Dropped + swept.Sightings + swept.Messages; n > 0 {
 			m.observe(ctx, Event{Kind: EventSwept, Count: n})
 		}
-		if max(swept.Tombstones, swept.Dropped, swept.Sightings) < m.cfg.SweepBatch {
+		if max(swept.Tombstones, swept.Dropped, swept.Sightings, swept.Messages) < m.cfg.SweepBatch {
 			return
 		}
 	}

@@ -158,8 +158,25 @@ func (s *Store) Sweep(ctx context.Context, limit int) (core.Swept, error) {
 	if err != nil {
 		return core.Swept{Tombstones: tombstones, Dropped: dropped}, err
 	}
-	forgotten, err := s.forgetSightings(ctx, limit)
-	return core.Swept{Tombstones: tombstones, Dropped: dropped, Sightings: forgotten}, err
+	swept := core.Swept{Tombstones: tombstones, Dropped: dropped}
+	if swept.Sightings, err = s.forget(ctx, forgetSightings, limit); err != nil {
+		return swept, err
+	}
+	swept.Messages, err = s.forget(ctx, forgetMessages, limit)
+	return swept, err
+}
+
+// forget runs a statement of Sweep that only deletes, and returns how many rows.
+func (s *Store) forget(ctx context.Context, statement string, limit int) (n int, err error) {
+	err = s.inTx(ctx, func(q querier) error {
+		forgotten, err := s.exec(ctx, q, statement, limit)
+		n = int(forgotten)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
 }
 
 // sweep runs one statement of Sweep, and takes the steps of its records away. It returns how many records there were.

@@ -16,7 +16,7 @@ import (
 func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	d, err := dialectOf(db.Dialector.Name())
 	if err != nil {
-		return err
+		return fmt.Errorf("idem: gormstore.Audit: %w", err)
 	}
 	pool, err := db.DB()
 	if err != nil {

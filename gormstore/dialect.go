@@ -24,6 +24,7 @@ var (
 		"{µs}", "::bigint * interval '1 microsecond'",
 		"{bytes}", "::bytea", "{int}", "::smallint", "{long}", "::bigint", "{text}", "::text", "{bool}", "::boolean",
 		"{int4}", "::int", "{from own}", "FROM own",
+		"{epoch}", "timestamptz 'epoch' + ", "{later}", "greatest",
 		"{skip locked}", "FOR UPDATE SKIP LOCKED",
 		"{for update}", "FOR UPDATE",
 	)}
@@ -32,6 +33,7 @@ var (
 		"{µs}", "",
 		"{bytes}", "", "{int}", "", "{long}", "", "{text}", "", "{bool}", "",
 		"{int4}", "", "{from own}", "",
+		"{epoch}", "", "{later}", "max",
 		"{skip locked}", "", "{for update}", "", // there is one writer
 		"$", "?", // SQLite numbers parameters with a question mark
 	)}
@@ -52,7 +54,7 @@ func dialectOf(name string) (*dialect, error) {
 	case sqlite.name:
 		return sqlite, nil
 	}
-	return nil, fmt.Errorf("idem: gormstore: the database is %q; use PostgreSQL (gorm.io/driver/postgres) or SQLite", name)
+	return nil, fmt.Errorf("the database is %q; use PostgreSQL (gorm.io/driver/postgres) or SQLite", name)
 }
 
 // sql is the text of a statement for the database.

@@ -24,19 +24,22 @@ type embedded struct {
 // mainFile asks for the path of the database file; it is empty for a database in memory.
 const mainFile = "SELECT file FROM pragma_database_list WHERE name = 'main'"
 
-// openEmbedded takes the file of the pool for this process. A connection of its own keeps an exclusive lock on a
-// small database beside the file: the operating system drops the lock when the process ends, however it ends.
-func openEmbedded(pool *sql.DB) (*embedded, error) {
-	e := &embedded{writer: make(chan struct{}, 1), running: make(map[core.ID]struct{})}
+func newEmbedded() *embedded {
+	return &embedded{writer: make(chan struct{}, 1), running: make(map[core.ID]struct{})}
+}
+
+// own takes the file of the pool for this process. A connection of its own keeps an exclusive lock on a small database
+// beside the file: the operating system drops the lock when the process ends, however it ends.
+func (e *embedded) own(pool *sql.DB) error {
 	ctx := context.Background()
 	conn, err := pool.Conn(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("idem: gormstore.New: open the SQLite file: %w", err)
+		return fmt.Errorf("idem: gormstore.New: open the SQLite file: %w", err)
 	}
 	var file string
 	err = conn.QueryRowContext(ctx, mainFile).Scan(&file)
 	if err == nil && file == "" {
-		return e, conn.Close()
+		return conn.Close()
 	}
 	if err == nil { // a file that is in use is refused at once
 		_, err = conn.ExecContext(ctx, "PRAGMA busy_timeout = 0")
@@ -54,11 +57,11 @@ func openEmbedded(pool *sql.DB) (*embedded, error) {
 	}
 	if err != nil {
 		discard(conn)
-		return nil, fmt.Errorf("idem: gormstore.New: the SQLite file %s is in use by another process or store; one process "+
+		return fmt.Errorf("idem: gormstore.New: the SQLite file %s is in use by another process or store; one process "+
 			"per file, use PostgreSQL for several: %w", file, err)
 	}
 	e.owner = conn
-	return e, nil
+	return nil
 }
 
 func (e *embedded) close() error {

@@ -32,7 +32,7 @@ func Migrations() fs.FS {
 func Migrate(ctx context.Context, db *gorm.DB) error {
 	d, err := dialectOf(db.Dialector.Name())
 	if err != nil {
-		return err
+		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
 	}
 	pool, err := db.DB()
 	if err != nil {

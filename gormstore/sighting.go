@@ -63,16 +63,3 @@ func (s *Store) sight(ctx context.Context, q querier, statement string, args []a
 	}
 	return seen, nil
 }
-
-// forgetSightings is Sweep's part in sightings.
-func (s *Store) forgetSightings(ctx context.Context, limit int) (n int, err error) {
-	err = s.inTx(ctx, func(q querier) error {
-		forgotten, err := s.exec(ctx, q, forgetSightings, limit)
-		n = int(forgotten)
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
-}

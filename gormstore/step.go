@@ -79,32 +79,40 @@ func (s *Store) runStep(ctx context.Context, ticket core.Ticket, step core.StepR
 		s.leaveAttempt()
 		return nil, err
 	}
-	defer func() { _ = t.Rollback() }() // an error, a panic; does nothing after the end
-
-	// The deadline and a lost lease end the transaction even where fn does not look at its context.
-	stop := context.AfterFunc(ctx, func() { _ = t.Rollback() })
-	defer stop()
-	bound := t.Bind(ctx)
-	if result, err = work(bindingFrom(bound).gorm.WithContext(bound)); err != nil {
-		if ended := t.Rollback(); ended != nil && !errors.Is(err, core.ErrRetryable) {
-			err = fmt.Errorf("%w: %w", core.ErrRetryable, err)
-		}
-		return nil, err
-	}
-	if !stop() {
-		return nil, context.Cause(ctx)
-	}
-	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepPatience)
-	defer cancel()
-	err = t.finish(patience, func() error { return t.recordStep(patience, result) })
+	err = t.run(ctx, func(tx *gorm.DB) error {
+		result, err = work(tx)
+		return err
+	}, func(ctx context.Context) error { return t.recordStep(ctx, ticket, step, result) })
 	if err != nil {
 		return nil, err
 	}
 	return result, nil
 }
 
-// stepPatience is how long the end of a step's transaction is waited for.
-const stepPatience = 10 * time.Second
+// run takes a transaction that has begun to its end: work, the last statement, COMMIT.
+func (t *tx) run(ctx context.Context, work func(tx *gorm.DB) error, last func(ctx context.Context) error) error {
+	defer func() { _ = t.Rollback() }() // an error, a panic; does nothing after the end
+
+	// The deadline and a lost lease end the transaction even where work does not look at its context.
+	stop := context.AfterFunc(ctx, func() { _ = t.Rollback() })
+	defer stop()
+	bound := t.Bind(ctx)
+	if err := work(bindingFrom(bound).gorm.WithContext(bound)); err != nil {
+		if ended := t.Rollback(); ended != nil && !errors.Is(err, core.ErrRetryable) {
+			err = fmt.Errorf("%w: %w", core.ErrRetryable, err)
+		}
+		return err
+	}
+	if !stop() {
+		return context.Cause(ctx)
+	}
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	defer cancel()
+	return t.finish(patience, func() error { return last(patience) })
+}
+
+// endPatience is how long the end of a transaction is waited for that the store itself runs.
+const endPatience = 10 * time.Second
 
 func (s *Store) beginStep(ctx context.Context, ticket core.Ticket, step core.StepRecord) (*tx, error) {
 	own, err := s.pool.Conn(ctx)
@@ -112,7 +120,7 @@ func (s *Store) beginStep(ctx context.Context, ticket core.Ticket, step core.Ste
 		return nil, err
 	}
 	if s.dialect == postgres {
-		err = s.beginStepPostgres(ctx, own)
+		err = s.beginGuarded(ctx, own)
 	} else {
 		err = s.beginStepSQLite(ctx, own, ticket, step)
 	}
@@ -120,12 +128,12 @@ func (s *Store) beginStep(ctx context.Context, ticket core.Ticket, step core.Ste
 		rollback(own)
 		return nil, err
 	}
-	return s.newTx(own, ticket, &step), nil
+	return s.newTx(own, result{ticket, step}), nil
 }
 
-// beginStepPostgres begins with the guards of claimGuard: the rows of a step are locked too, and its process or host
-// may be gone. It is one round trip.
-func (s *Store) beginStepPostgres(ctx context.Context, own *sql.Conn) error {
+// beginGuarded begins with the guards of claimGuard: the rows of a step are locked too, and its process or host may be
+// gone. It is one round trip.
+func (s *Store) beginGuarded(ctx context.Context, own *sql.Conn) error {
 	if err := s.probeConnectionCheck(ctx, own); err != nil {
 		return err
 	}
@@ -157,11 +165,11 @@ VALUES ($1, $2, $3, 1, 1, $4, {now})`, ticket.ID[:], step.Seq, step.Name, ticket
 }
 
 // recordStep is the last statement of a step's transaction.
-func (t *tx) recordStep(ctx context.Context, result []byte) error {
-	args := []any{t.step.Seq, t.step.Name, result}
+func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepRecord, result []byte) error {
+	args := []any{step.Seq, step.Name, result}
 	if t.store.dialect == postgres {
-		space, key := lockKey(t.ticket.ID)
-		args = append(append(ownedBy(t.ticket), args...), space, key)
+		space, key := lockKey(ticket.ID)
+		args = append(append(ownedBy(ticket), args...), space, key)
 		statement := t.store.dialect.sql(withLockedOwn + recordStep + " RETURNING pg_backend_pid()")
 		switch err := t.conn.sql.QueryRowContext(ctx, statement, args...).Scan(&t.pid); {
 		case errors.Is(err, sql.ErrNoRows):
@@ -172,10 +180,10 @@ func (t *tx) recordStep(ctx context.Context, result []byte) error {
 		return nil
 	}
 	if _, err := t.conn.sql.ExecContext(ctx, "DELETE FROM idempotency_step WHERE record_id = ? AND seq = ? AND state = 1",
-		t.ticket.ID[:], t.step.Seq); err != nil {
+		ticket.ID[:], step.Seq); err != nil {
 		return notCommitted(err)
 	}
-	n, err := t.store.asOwner(ctx, t.conn.sql, t.ticket, recordStep, args...)
+	n, err := t.store.asOwner(ctx, t.conn.sql, ticket, recordStep, args...)
 	switch {
 	case err != nil:
 		return notCommitted(err)
@@ -184,6 +192,31 @@ func (t *tx) recordStep(ctx context.Context, result []byte) error {
 	}
 	return nil
 }
+
+// result is the entry of a database step: its record, finished.
+type result struct {
+	ticket core.Ticket
+	step   core.StepRecord
+}
+
+func (r result) lock() (space, key int64) { return lockKey(r.ticket.ID) }
+
+func (r result) trace() (string, []any) {
+	return "SELECT 1 FROM idempotency_step WHERE record_id = ? AND seq = ? AND state = 1",
+		[]any{r.ticket.ID[:], r.step.Seq}
+}
+
+func (r result) committed(ctx context.Context, s *Store, q querier) (bool, error) {
+	step, err := s.stepAt(ctx, q, r.ticket.ID, r.step.Seq)
+	if errors.Is(err, core.ErrNotFound) {
+		return false, nil
+	}
+	return step.Finished && step.Fence == r.ticket.Fence, err
+}
+
+func (r result) touch() (string, []any) { return touch, []any{r.ticket.ID[:]} }
+
+func (r result) leave(*Store) {}
 
 // asOwner runs a statement of a step together with the proof of ownership, and returns how many rows it changed: 0
 // also where t does not own the record any more.

@@ -46,31 +46,65 @@ var (
 //
 // Errors: db is neither PostgreSQL nor SQLite; the pool is too small; another process uses the SQLite file.
 func New(db *gorm.DB) (*Store, error) {
+	s, err := newStore(db)
+	if err != nil {
+		return nil, fmt.Errorf("idem: gormstore.New: %w", err)
+	}
+	if s.dialect == sqlite {
+		if err := s.embedded.own(s.pool); err != nil {
+			return nil, err
+		}
+	}
+	db.Plugins[storeName] = registered{s}
+	return s, nil
+}
+
+// newStore returns a store that is not yet the only one on its file.
+func newStore(db *gorm.DB) (*Store, error) {
 	d, err := dialectOf(db.Dialector.Name())
 	if err != nil {
 		return nil, err
 	}
 	pool, err := db.DB()
 	if err != nil {
-		return nil, fmt.Errorf("idem: gormstore.New: the database has no *sql.DB below it: %w", err)
+		return nil, fmt.Errorf("the database has no *sql.DB below it: %w", err)
 	}
 	limit := pool.Stats().MaxOpenConnections
 	if need := d.connections; limit > 0 && limit < need {
-		return nil, fmt.Errorf("idem: gormstore.New: SetMaxOpenConns(%d) leaves no connection to answer a repeat while an "+
-			"attempt is running; use at least %d", limit, need)
+		return nil, fmt.Errorf("SetMaxOpenConns(%d) leaves no connection to answer a repeat while an attempt is running; "+
+			"use at least %d", limit, need)
 	}
 	if err := db.Use(WriteGuard()); err != nil && !errors.Is(err, gorm.ErrRegistered) {
-		return nil, fmt.Errorf("idem: gormstore.New: install the write guard: %w", err)
+		return nil, fmt.Errorf("install the write guard: %w", err)
 	}
 	s := &Store{db: db, pool: pool, dialect: d}
-	if d == sqlite {
-		s.embedded, err = openEmbedded(pool)
-		return s, err
-	}
-	if limit > 0 {
+	switch {
+	case d == sqlite:
+		s.embedded = newEmbedded()
+	case limit > 0:
 		s.attempts = make(chan struct{}, limit-max(1, limit/4))
 	}
 	return s, nil
+}
+
+// registered is how a db knows its store: an inbox on the same db waits in the same line for SQLite's one writer, and for
+// the pool's places.
+type registered struct{ *Store }
+
+const storeName = "idem:store"
+
+// Name implements [gorm.Plugin].
+func (registered) Name() string { return storeName }
+
+// Initialize implements [gorm.Plugin].
+func (registered) Initialize(*gorm.DB) error { return nil }
+
+// storeOf returns the store of db, or one that has no file of its own.
+func storeOf(db *gorm.DB) (*Store, error) {
+	if r, ok := db.Plugins[storeName].(registered); ok {
+		return r.Store, nil
+	}
+	return newStore(db)
 }
 
 // Close gives the SQLite file free for another process. The database itself stays open: it is the app's. On

@@ -15,17 +15,37 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// tx is the transaction of a Rollback attempt: a connection of its own, on which the store says BEGIN and COMMIT
+// tx is a transaction with an app's statements in it: a connection of its own, on which the store says BEGIN and COMMIT
 // itself. database/sql's own transactions tie COMMIT to a context; this one is never cancelled.
 type tx struct {
-	store  *Store
-	conn   *conn
-	ticket core.Ticket
-	pid    uint32           // of the server's process; 0 where it is not known
-	step   *core.StepRecord // a database step of a Resume attempt, which has a transaction of the same kind; else nil
+	store *Store
+	conn  *conn
+	entry entry
+	pid   uint32 // of the server's process; 0 where it is not known
 
 	ending sync.Mutex // one end at a time: Commit, Rollback, the deadline
 	ended  bool
+}
+
+// entry is what a transaction writes beside the app's rows, so that it is known afterwards whether it has committed: the
+// answer of an attempt, the result of a step, the marker of a message.
+type entry interface {
+	// lock is the advisory lock that the transaction holds; PostgreSQL.
+	lock() (space, key int64)
+	// trace is a query that finds a row from the first statement of the transaction on until it has ended; SQLite.
+	trace() (query string, args []any)
+	// committed reports whether the entry is there, once the transaction has ended.
+	committed(ctx context.Context, s *Store, q querier) (bool, error)
+	// touch is a statement that changes nothing of a committed entry: see touch.
+	touch() (statement string, args []any)
+	// leave gives back what was reserved for the transaction in this process.
+	leave(s *Store)
+}
+
+// rollbackTx is the transaction of a Rollback attempt.
+type rollbackTx struct {
+	*tx
+	ticket core.Ticket
 }
 
 // Begin implements [core.Transactor]: BEGIN, the claim, a savepoint.
@@ -41,7 +61,7 @@ func (s *Store) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed,
 	}
 	t, claimed, err := s.enterAndBegin(ctx, c)
 	if t != nil {
-		return t, claimed, nil
+		return rollbackTx{t, claimed.Record.Ticket}, claimed, nil
 	}
 	if s.embedded != nil {
 		s.embedded.unreserve(c.ID)
@@ -123,13 +143,13 @@ func (s *Store) begin(ctx context.Context, c core.Claim) (_ *tx, claimed core.Cl
 		return nil, core.Claimed{}, err
 	}
 	keep = true
-	t := s.newTx(own, claimed.Record.Ticket, nil)
+	t := s.newTx(own, answer{claimed.Record.Ticket})
 	t.pid = b.pid
 	return t, claimed, nil
 }
 
-func (s *Store) newTx(own *sql.Conn, ticket core.Ticket, step *core.StepRecord) *tx {
-	t := &tx{store: s, ticket: ticket, step: step}
+func (s *Store) newTx(own *sql.Conn, e entry) *tx {
+	t := &tx{store: s, entry: e}
 	t.conn = newConn(own, s.dialect, t.alive)
 	return t
 }
@@ -169,12 +189,9 @@ func rollback(c *sql.Conn) {
 func (t *tx) alive(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
-	query, last := "SELECT 1 FROM idempotency_record WHERE id = ? AND owner = ? AND state = 1", any(t.ticket.Owner[:])
-	if t.step != nil {
-		query, last = "SELECT 1 FROM idempotency_step WHERE record_id = ? AND seq = ? AND state = 1", t.step.Seq
-	}
+	query, args := t.entry.trace()
 	var one int
-	return t.conn.sql.QueryRowContext(ctx, query, t.ticket.ID[:], last).Scan(&one) == nil
+	return t.conn.sql.QueryRowContext(ctx, query, args...).Scan(&one) == nil
 }
 
 // end shuts the handler out and runs fn, once; later calls get errOver.
@@ -191,9 +208,7 @@ func (t *tx) end(fn func() error) error {
 
 // leave gives everything back. The connection must be out of its transaction, or discarded.
 func (t *tx) leave() {
-	if t.store.embedded != nil && t.step == nil {
-		t.store.embedded.unreserve(t.ticket.ID)
-	}
+	t.entry.leave(t.store)
 	t.store.leaveAttempt()
 }
 
@@ -219,7 +234,7 @@ func (t *tx) Rollback() error {
 }
 
 // Commit implements [core.Tx].
-func (t *tx) Commit(ctx context.Context, c core.Completion, undoRows bool) error {
+func (t rollbackTx) Commit(ctx context.Context, c core.Completion, undoRows bool) error {
 	return t.finish(ctx, func() error { return t.record(ctx, c, undoRows) })
 }
 
@@ -250,7 +265,7 @@ func (t *tx) failed(ctx context.Context) error {
 }
 
 // record writes the answer into the transaction. Whatever fails here, nothing has been committed.
-func (t *tx) record(ctx context.Context, c core.Completion, undoRows bool) error {
+func (t rollbackTx) record(ctx context.Context, c core.Completion, undoRows bool) error {
 	args, err := completionArgs(c)
 	if err != nil {
 		return fmt.Errorf("%w: %w", core.ErrAborted, err)
@@ -342,44 +357,55 @@ func isRefusal(err error) bool {
 	return state != "" && !slices.Contains([]string{"08", "53", "57", "58", "XX"}, state[:min(2, len(state))])
 }
 
-// look reads whether this attempt's record is committed, and whether that is certain if it is not.
+// look reads whether this transaction's entry is committed, and whether that is certain if it is not.
 func (t *tx) look(ctx context.Context) (committed, certain bool) {
 	s := t.store
 	lockErr := s.inTx(ctx, func(q querier) error {
 		locked := true // SQLite: the writer's lock says as much
 		if s.dialect == postgres {
 			var standby bool
-			space, key := lockKey(t.ticket.ID)
+			space, key := t.entry.lock()
 			if err := q.QueryRowContext(ctx, tryLock, space, key).Scan(&locked, &standby); err != nil {
 				return err
 			}
 			locked = locked && !standby
 		}
-		there, err := t.recorded(ctx, q)
+		there, err := t.entry.committed(ctx, s, q)
 		committed, certain = there, err == nil && locked
 		if there && err == nil {
 			// It is here, but perhaps not on the standby yet: that COMMIT may have been cut off from waiting for it.
-			_, err = s.exec(ctx, q, touch, t.ticket.ID[:])
+			statement, args := t.entry.touch()
+			_, err = s.exec(ctx, q, statement, args...)
 		}
 		return err
 	})
 	return committed && lockErr == nil, certain && lockErr == nil
 }
 
-// recorded reports whether what this transaction records is there.
-func (t *tx) recorded(ctx context.Context, q querier) (bool, error) {
-	if t.step != nil {
-		step, err := t.store.stepAt(ctx, q, t.ticket.ID, t.step.Seq)
-		if errors.Is(err, core.ErrNotFound) {
-			return false, nil
-		}
-		return step.Finished && step.Fence == t.ticket.Fence, err
-	}
-	rec, err := t.store.find(ctx, q, t.ticket.ID)
+// answer is the entry of a Rollback attempt: its record, completed.
+type answer struct{ ticket core.Ticket }
+
+func (a answer) lock() (space, key int64) { return lockKey(a.ticket.ID) }
+
+func (a answer) trace() (string, []any) {
+	return "SELECT 1 FROM idempotency_record WHERE id = ? AND owner = ? AND state = 1",
+		[]any{a.ticket.ID[:], a.ticket.Owner[:]}
+}
+
+func (a answer) committed(ctx context.Context, s *Store, q querier) (bool, error) {
+	rec, err := s.find(ctx, q, a.ticket.ID)
 	if errors.Is(err, core.ErrNotFound) {
 		return false, nil
 	}
-	return rec.Ticket == t.ticket && rec.Stored == core.Completed, err
+	return rec.Ticket == a.ticket && rec.Stored == core.Completed, err
+}
+
+func (a answer) touch() (string, []any) { return touch, []any{a.ticket.ID[:]} }
+
+func (a answer) leave(s *Store) {
+	if s.embedded != nil {
+		s.embedded.unreserve(a.ticket.ID)
+	}
 }
 
 type txKey struct{}

@@ -17,6 +17,7 @@ var recordTables = map[string][]string{
 		"answer_encoding", "headers", "body"},
 	"idempotency_step":     {"record_id", "seq", "name", "kind", "state", "fence", "started_at", "encoding", "result"},
 	"idempotency_sighting": {"id", "scope", "hash_version", "command_hash", "seen_at", "purge_at"},
+	"processed_message":    {"consumer_group", "source", "message_id", "payload_hash", "processed_at", "expires_at"},
 	"idempotency_settlement": {"seq", "record_id", "settled_at", "settled_by", "reason", "before_fence", "before_state",
 		"after_fence", "after_state", "after_status"},
 }
@@ -117,7 +118,7 @@ func (i inspector) postgres(ctx context.Context) []error {
 	}
 	unlogged, err := i.texts(ctx, `SELECT relname FROM pg_class
 WHERE oid IN (to_regclass('idempotency_record'), to_regclass('idempotency_step'),
-	to_regclass('idempotency_settlement')) AND relpersistence <> 'p'`)
+	to_regclass('idempotency_settlement'), to_regclass('processed_message')) AND relpersistence <> 'p'`)
 	if err != nil {
 		return append(errs, err)
 	}

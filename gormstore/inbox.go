@@ -1,0 +1,300 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+)
+
+// Errors of [Inbox.Process] that say what is to become of a message. Any other error is the handler's or the
+// database's: nothing of the message has stayed, and it is to be delivered again.
+var (
+	// ErrMessageReused: the id has come before, with another payload. The message is no duplicate and has not been
+	// processed: to the dead letters.
+	ErrMessageReused = errors.New("idem: gormstore: the message id has been processed with another payload; a publisher " +
+		"gives every message an id of its own")
+
+	// ErrMessageBusy: another delivery of the same message is being processed: give it back, with a delay.
+	ErrMessageBusy = errors.New("idem: gormstore: another delivery of the message is being processed; give it back to the " +
+		"broker with a delay")
+
+	// ErrMessageTooOld: the message was published longer ago than a marker lives, and there is none: it may have been
+	// processed or not. It has not been processed now: to the dead letters.
+	ErrMessageTooOld = errors.New("idem: gormstore: the message is older than a marker lives (InboxConfig.Keep), so that " +
+		"nobody knows whether it has been processed")
+
+	// ErrMessageInvalid: the message has no id or no source, or they are too long: to the dead letters.
+	ErrMessageInvalid = errors.New("idem: gormstore: the message cannot be told from others")
+)
+
+// DefaultKeep is how long the marker of a processed message lives unless an inbox says otherwise.
+const DefaultKeep = 30 * 24 * time.Hour
+
+// InboxConfig says what an inbox is for. Group and BrokerRetention are required.
+type InboxConfig struct {
+	// Group is the consumer group: each group processes a message once. 1 to 255 bytes of UTF-8. Renaming a group makes
+	// every message new to it.
+	Group string
+
+	// BrokerRetention is how long the broker may still deliver a message after it was published, dead letters that are
+	// sent again included.
+	BrokerRetention time.Duration
+
+	// Keep is how long a marker lives, by the database's clock, from the processing of its message on (of its publishing,
+	// should that be later). Default: [DefaultKeep], or BrokerRetention if that is longer. Less than BrokerRetention is an
+	// error: a message could come again after its marker has gone. Run of the module on the same database removes markers
+	// after that.
+	Keep time.Duration
+
+	// Deadline bounds the processing of one message: later it is rolled back. Default: core.DefaultDeadline.
+	Deadline time.Duration
+
+	// Duplicate is told of messages that Process skips because they have been processed before, to count them. Optional.
+	Duplicate func(ctx context.Context, m Message)
+}
+
+// Message is a message as a broker delivers it.
+type Message struct {
+	// Source is where the id is unique: a publisher or a topic. 1 to 255 bytes of UTF-8.
+	Source string
+
+	// ID is the publisher's id of the message, the same in every delivery. 1 to 255 bytes of UTF-8.
+	ID string
+
+	// Payload is compared by its SHA-256: the same id with another payload is an error, never a duplicate.
+	Payload []byte
+
+	// Published is when the message was published, by the publisher's word. Zero where the broker does not know: then
+	// nobody notices that a message is older than its marker would be.
+	Published time.Time
+}
+
+// Inbox lets a consumer process each message once per group: the marker of a message commits in the transaction of the
+// rows that its processing writes. It is safe for use by any number of goroutines and processes.
+type Inbox struct {
+	store *Store
+	cfg   InboxConfig
+}
+
+// NewInbox returns an inbox on db, which must have the tables of [Migrate]. Where db has a store, call New first: the
+// inbox then waits in the same line for SQLite's writer and for connections. An error names everything that is wrong
+// with the configuration.
+func NewInbox(db *gorm.DB, cfg InboxConfig) (*Inbox, error) {
+	if cfg.Keep == 0 {
+		cfg.Keep = max(DefaultKeep, cfg.BrokerRetention)
+	}
+	if cfg.Deadline == 0 {
+		cfg.Deadline = core.DefaultDeadline
+	}
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("idem: gormstore.NewInbox: %w", err)
+	}
+	s, err := storeOf(db)
+	if err != nil {
+		return nil, fmt.Errorf("idem: gormstore.NewInbox: %w", err)
+	}
+	return &Inbox{store: s, cfg: cfg}, nil
+}
+
+func (c InboxConfig) validate() error {
+	var errs []error
+	if why := badName(c.Group); why != "" {
+		errs = append(errs, fmt.Errorf("Group %s: it is the name of the consumer group", why))
+	}
+	if c.BrokerRetention <= 0 {
+		errs = append(errs, errors.New("BrokerRetention is missing: say how long the broker may deliver a message again"))
+	}
+	if c.Keep < c.BrokerRetention {
+		errs = append(errs, fmt.Errorf("Keep is %s: a marker must live as long as the broker keeps a message, %s",
+			c.Keep, c.BrokerRetention))
+	}
+	if c.Deadline < time.Second {
+		errs = append(errs, fmt.Errorf("Deadline is %s: use a second or more", c.Deadline))
+	}
+	return errors.Join(errs...)
+}
+
+// maxName is how long the parts of a marker's key may be, in bytes.
+const maxName = 255
+
+// badName says what is wrong with a part of a marker's key; "" for nothing.
+func badName(name string) string {
+	switch {
+	case name == "":
+		return "is empty"
+	case len(name) > maxName:
+		return fmt.Sprintf("has %d bytes of at most %d", len(name), maxName)
+	case !utf8.ValidString(name), strings.ContainsRune(name, 0):
+		return "is no text"
+	}
+	return ""
+}
+
+func (m Message) validate() error {
+	var errs []error
+	if why := badName(m.ID); why != "" {
+		errs = append(errs, fmt.Errorf("ID %s", why))
+	}
+	if why := badName(m.Source); why != "" {
+		errs = append(errs, fmt.Errorf("Source %s", why))
+	}
+	if year := m.Published.Year(); year < 1 || year > 9999 {
+		errs = append(errs, fmt.Errorf("Published is in the year %d", year))
+	}
+	if errs != nil {
+		return fmt.Errorf("%w: %w", ErrMessageInvalid, errors.Join(errs...))
+	}
+	return nil
+}
+
+// Process runs fn once for a message and consumer group. What fn writes through tx commits together with the message's
+// marker, or neither is there. tx.Statement.Context is the context for repositories: [Tx] finds the transaction there,
+// and the write guard refuses writes that go past it.
+//
+// nil: the message is processed, now or before; acknowledge it. fn has run exactly if it is now.
+//
+// Otherwise nothing has stayed of it, but for one error: [core.ErrUnconfirmed] says that the connection was lost during
+// COMMIT. In every case the next delivery finds the truth by the marker, so that the message is to be given back. Errors:
+// [ErrMessageReused], [ErrMessageTooOld] and [ErrMessageInvalid], where another delivery would end in the same way;
+// [ErrMessageBusy]; those of fn; core.ErrRetryable where a statement of fn ran into a conflict, swallowed or not;
+// core.ErrAborted where a statement had failed and fn returned nil; the database's. A panic of fn rolls back and goes on.
+//
+// fn must not end the transaction. It does not see ctx's cancellation as an answer: a message whose ctx has ended is
+// rolled back, up to COMMIT, which is never cancelled.
+func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) error) error {
+	if err := m.validate(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, i.cfg.Deadline, errSlowMessage)
+	defer cancel()
+	t, err := i.begin(ctx, newMarker(i.cfg, m))
+	switch {
+	case errors.Is(err, errDuplicate):
+		if i.cfg.Duplicate != nil {
+			i.cfg.Duplicate(ctx, m)
+		}
+		return nil
+	case err != nil:
+		return err
+	}
+	return t.run(ctx, fn, t.intact)
+}
+
+var (
+	errDuplicate   = errors.New("idem: gormstore: the message has been processed before")
+	errSlowMessage = fmt.Errorf("idem: gormstore: InboxConfig.Deadline is over: %w", context.DeadlineExceeded)
+)
+
+// begin opens a transaction and puts the marker in it.
+func (i *Inbox) begin(ctx context.Context, m marker) (t *tx, err error) {
+	s := i.store
+	if s.embedded != nil && !s.embedded.reserve(m.id) {
+		return nil, ErrMessageBusy
+	}
+	if err := s.enterAttempt(ctx); err != nil {
+		m.leave(s)
+		return nil, err
+	}
+	err = retry(ctx, func() error {
+		t, err = s.beginMessage(ctx, m)
+		return err
+	})
+	if err != nil {
+		s.leaveAttempt()
+		m.leave(s)
+	}
+	if errors.Is(err, errRace) { // somebody else keeps winning
+		err = ErrMessageBusy
+	}
+	return t, err
+}
+
+func (s *Store) beginMessage(ctx context.Context, m marker) (*tx, error) {
+	own, err := s.pool.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var pid uint32
+	if s.dialect == postgres {
+		pid, err = s.markPostgres(ctx, own, m)
+	} else {
+		err = s.markSQLite(ctx, own, m)
+	}
+	if err != nil {
+		rollback(own)
+		if noSuchTable(err) {
+			err = fmt.Errorf("idem: gormstore: the table processed_message is missing: run gormstore.Migrate: %w", err)
+		}
+		return nil, err
+	}
+	t := s.newTx(own, m)
+	t.pid = pid
+	return t, nil
+}
+
+// noSuchTable reports that a table of the statement is not there.
+func noSuchTable(err error) bool {
+	return sqlState(err) == "42P01" || strings.Contains(err.Error(), "no such table")
+}
+
+func (s *Store) markPostgres(ctx context.Context, own *sql.Conn, m marker) (pid uint32, err error) {
+	if err := s.beginGuarded(ctx, own); err != nil {
+		return 0, err
+	}
+	space, key := m.lock()
+	args := append(m.args(), space, key)
+	for range maxTries {
+		var lock sql.NullBool
+		var won, late flag
+		var hash []byte
+		err := own.QueryRowContext(ctx, s.dialect.sql(markPostgres), args...).Scan(&lock, &won, &late, &hash, &pid)
+		switch {
+		case err != nil:
+			return 0, err
+		case bool(won):
+			return pid, nil
+		case hash != nil:
+			return 0, m.compare(hash)
+		case !lock.Bool:
+			return 0, ErrMessageBusy
+		case bool(late):
+			return 0, ErrMessageTooOld
+		}
+	}
+	return 0, errRace
+}
+
+func (s *Store) markSQLite(ctx context.Context, own *sql.Conn, m marker) error {
+	if _, err := own.ExecContext(ctx, s.dialect.begin); err != nil {
+		return err
+	}
+	n, err := s.exec(ctx, own, markSQLite, m.args()...)
+	if err != nil || n == 1 {
+		return err
+	}
+	hash, err := s.payloadHash(ctx, own, m)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return ErrMessageTooOld
+	case err != nil:
+		return err
+	}
+	return m.compare(hash)
+}
+
+// intact is the last statement before COMMIT: in a transaction that a failed statement has aborted, it fails too, whereas
+// COMMIT would roll back without an error.
+func (t *tx) intact(ctx context.Context) error {
+	if _, err := t.conn.sql.ExecContext(ctx, "SELECT 1"); err != nil {
+		return notCommitted(err)
+	}
+	return nil
+}
