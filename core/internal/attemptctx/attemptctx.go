@@ -10,14 +10,19 @@ import (
 	"sync/atomic"
 )
 
-// Attempt is what a handler can learn about its attempt, and declare to it. The types are those below core's.
+// Attempt is what a handler can learn about its attempt, and declare to it. The types are those below core's. It is the
+// context that carries it, to save an allocation.
 type Attempt struct {
+	context.Context
+
 	Core      any               // the *core.Attempt; nil in a unit test
 	Operation [sha256.Size]byte // core.ID
 	Command   Command
 
 	NotApplied atomic.Bool // core.NotApplied was called
 	KeepRows   atomic.Bool // core.KeepRows was called
+
+	Calls Calls // made with core/idemclient
 
 	Rehearsal *Rehearsal // in a unit test: where steps are kept
 	Steps     any        // in a unit test: how far core has got with them; Rehearsal is the lock
@@ -37,8 +42,13 @@ type Command struct {
 
 type key struct{}
 
-// With returns a context inside the attempt a.
-func With(ctx context.Context, a *Attempt) context.Context { return context.WithValue(ctx, key{}, a) }
+// Value implements [context.Context].
+func (a *Attempt) Value(of any) any {
+	if of == (key{}) {
+		return a
+	}
+	return a.Context.Value(of)
+}
 
 // From returns the attempt that ctx is inside of, nil where it is inside none.
 func From(ctx context.Context) *Attempt {

@@ -1,0 +1,103 @@
+package idemclient
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/auth19/idem/core"
+)
+
+// Client sends money commands. It is safe for use by any number of goroutines.
+//
+// It is an [http.RoundTripper] too, for code that has an [http.Client] already: the intent travels in the request's
+// context ([WithIntent]), and the client's CheckRedirect must return [http.ErrUseLastResponse]. Unlike other transports
+// it reads answers, sends more than once, and returns an [*Error] where it got an answer that is none.
+type Client struct {
+	cfg    Config
+	header string // canonical; "" for a provider that wants the key in the body
+}
+
+var _ http.RoundTripper = (*Client)(nil)
+
+// New returns a client. The error names everything that is wrong with the configuration.
+func New(cfg Config) (*Client, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Client{cfg: cfg, header: http.CanonicalHeaderKey(cfg.Provider.Header)}, nil
+}
+
+// Do sends the command r until there is an answer, for as long as attempts, time and ctx allow, and always under the
+// one key of the intent (C-1, C-2). r is not changed; its context does not count, ctx does. Its body is sent as it is in
+// every attempt, and closed.
+//
+// The answer is a 2xx, a 3xx (redirects are never followed) or a 4xx that repeating would not change, its body in memory;
+// [ResultOf] tells how it came about. Anything else is an [*Error]: compare it with [ErrGivenUp], [ErrOutcomeUnknown] and
+// the others of this package. Requests with a safe method go through untouched, once, and need no intent.
+func (c *Client) Do(ctx context.Context, intent string, r *http.Request) (*http.Response, error) {
+	if _, outside := core.Operation(ctx); !outside {
+		if _, inside := core.Operation(r.Context()); inside {
+			closeBody(r)
+			return nil, &Error{Intent: intent, Reason: errWrongContext}
+		}
+	}
+	return c.RoundTrip(r.WithContext(WithIntent(ctx, intent)))
+}
+
+// RoundTrip implements [http.RoundTripper]: it is Do with the intent of the request's context.
+func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
+	intent := intentFrom(r.Context())
+	if after := redirectOf(r); after != nil {
+		closeBody(r)
+		return nil, &Error{Intent: intent, Reason: ErrRedirected, Attempts: 1, Status: after.StatusCode, Response: after}
+	}
+	if isSafe(r.Method) {
+		return c.cfg.Transport.RoundTrip(r)
+	}
+	defer closeBody(r)
+	k, err := c.prepare(r, intent)
+	if err != nil {
+		return nil, err
+	}
+	return k.send()
+}
+
+// Key returns the key of an intent, for a provider that wants it in the body ([Provider].Member) and for questions to
+// the provider. It is the key that Do sends; asking for it sends nothing. Errors: [ErrNoIntent]; the journal's.
+func (c *Client) Key(ctx context.Context, intent string) (string, error) {
+	if err := checkIntent(intent); err != nil {
+		return "", &Error{Intent: intent, Reason: err}
+	}
+	if key, ok := derive(ctx, intent); ok {
+		return key.UUID(), nil
+	}
+	entry, err := c.begin(ctx, Entry{Intent: intent, Key: newKey()})
+	return entry.Key, err
+}
+
+// isSafe reports whether a method asks for no change (RFC 9110, section 9.2.1; K-8).
+func isSafe(method string) bool {
+	switch method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}
+
+// redirectOf returns the answer to a money command that an http.Client follows with r: as another command to somebody
+// else, or as a GET whose answer would pass for the command's own.
+func redirectOf(r *http.Request) *http.Response {
+	for res := r.Response; res != nil && res.Request != nil; res = res.Request.Response {
+		if !isSafe(res.Request.Method) {
+			return res
+		}
+	}
+	return nil
+}
+
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		_ = r.Body.Close() // was read, or never will be
+	}
+}

@@ -1,0 +1,193 @@
+package idemclient
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// call is a command on its way.
+type call struct {
+	client  *Client
+	request *http.Request // the caller's; only read
+	body    []byte
+	intent  string
+	key     string
+
+	journaled bool          // false inside a handler: its record is the journal
+	age       time.Duration // of the intent, at begun
+	begun     time.Time
+
+	attempts  int
+	uncertain bool // the command may have been carried out
+}
+
+// journalPatience is how long the journal may take to answer.
+const journalPatience = 10 * time.Second
+
+// prepare finds the key of a command and refuses what must not be sent. Nothing has been sent when it returns.
+func (c *Client) prepare(r *http.Request, intent string) (*call, error) {
+	k := &call{client: c, request: r, intent: intent}
+	if err := checkIntent(intent); err != nil {
+		return nil, &Error{Intent: intent, Reason: err}
+	}
+	var err error
+	if k.body, err = readBody(r, c.cfg.MaxBuffer); err != nil {
+		return nil, &Error{Intent: intent, Reason: err}
+	}
+	brought, err := c.broughtKey(r)
+	if err != nil {
+		return nil, &Error{Intent: intent, Reason: err}
+	}
+	if derived, inside := derive(r.Context(), intent); inside {
+		k.key = derived.UUID()
+		if err := k.checkKey(brought); err != nil {
+			return nil, err
+		}
+		if !enterCall(r.Context(), derived) {
+			return nil, &Error{Intent: intent, Reason: ErrSameCall}
+		}
+		return k, nil
+	}
+	return k, k.open(brought)
+}
+
+// open takes the key from the journal, where it is durable before the first attempt.
+func (k *call) open(brought string) error {
+	proposed := brought
+	if proposed == "" {
+		proposed = newKey()
+	}
+	command, err := hashOf(k.request, k.body, 0)
+	if err != nil {
+		return &Error{Intent: k.intent, Cause: err}
+	}
+	k.begun = time.Now()
+	entry, err := k.client.begin(k.request.Context(), Entry{Intent: k.intent, Key: proposed, Command: command})
+	if err != nil {
+		return err
+	}
+	k.key, k.age, k.journaled = entry.Key, entry.Age, true
+	// A random key that came back is new: nobody has sent anything under it.
+	k.uncertain = brought != "" || entry.Key != proposed
+	if err := k.checkKey(brought); err != nil {
+		return err
+	}
+	if entry.Command.Version != command.Version {
+		if command, err = hashOf(k.request, k.body, entry.Command.Version); err != nil {
+			return &Error{Intent: k.intent, Cause: err}
+		}
+	}
+	if entry.Command != command {
+		return &Error{Intent: k.intent, Reason: ErrKeyReused}
+	}
+	return nil
+}
+
+// begin asks the journal.
+func (c *Client) begin(ctx context.Context, e Entry) (Entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, journalPatience)
+	defer cancel()
+	entry, err := c.cfg.Journal.Begin(ctx, e)
+	if err != nil {
+		return Entry{}, &Error{Intent: e.Intent, Cause: fmt.Errorf("idem: the journal did not take the intent: %w", err)}
+	}
+	return entry, nil
+}
+
+// checkKey compares the intent's key with the one that the caller brought, "" if none, and with the one in the body.
+func (k *call) checkKey(brought string) error {
+	if brought != "" && brought != k.key {
+		return &Error{Intent: k.intent, Reason: ErrOtherKey}
+	}
+	member := k.client.cfg.Provider.Member
+	if member == "" {
+		return nil
+	}
+	var members map[string]json.RawMessage
+	var key string
+	if json.Unmarshal(k.body, &members) != nil || json.Unmarshal(members[member], &key) != nil || key != k.key {
+		return &Error{Intent: k.intent, Reason: ErrOtherKey,
+			Cause: fmt.Errorf("idem: this provider wants the key in the member %q of a JSON body; get it from Client.Key", member)}
+	}
+	return nil
+}
+
+// broughtKey returns the key that is in the request already; "" if there is none.
+func (c *Client) broughtKey(r *http.Request) (string, error) {
+	lines := r.Header[c.header]
+	switch {
+	case c.header == "" || len(lines) == 0:
+		return "", nil
+	case len(lines) > 1:
+		return "", fmt.Errorf("%w; it has %d", ErrOtherKey, len(lines))
+	}
+	if err := c.cfg.Provider.checkKey(lines[0]); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrOtherKey, err)
+	}
+	return lines[0], nil
+}
+
+// readBody reads the body of r without using it up, or, where that cannot be done, at most maxBuffer bytes of it.
+func readBody(r *http.Request, maxBuffer int64) ([]byte, error) {
+	var from io.Reader
+	switch {
+	case r.Body == nil || r.Body == http.NoBody:
+		return nil, nil
+	case r.GetBody != nil:
+		copied, err := r.GetBody()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNotRewindable, err)
+		}
+		defer func() { _ = copied.Close() }()
+		from = copied
+	case maxBuffer == 0:
+		return nil, ErrNotRewindable
+	default:
+		from = io.LimitReader(r.Body, maxBuffer+1)
+	}
+	body, err := io.ReadAll(from)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("idem: the body of the request cannot be read: %w", err)
+	case r.GetBody == nil && int64(len(body)) > maxBuffer:
+		return nil, fmt.Errorf("%w, and is above Config.MaxBuffer (%d bytes)", ErrNotRewindable, maxBuffer)
+	case r.ContentLength > 0 && r.ContentLength != int64(len(body)):
+		return nil, fmt.Errorf("idem: the request has a ContentLength of %d and a body of %d bytes", r.ContentLength, len(body))
+	}
+	return body, nil
+}
+
+var zeroHash core.CommandHash
+
+// hashOf is the hash of a command as servers of this library compare it, and the host: the same command to another
+// host is another command, because a key is known only where it was sent. A caller with several addresses of one host
+// names it in r.Host.
+func hashOf(r *http.Request, body []byte, version int16) (core.CommandHash, error) {
+	if r.URL == nil {
+		return zeroHash, errors.New("idem: the request has no URL")
+	}
+	hash, err := core.HashRequest(r, body, version)
+	if err != nil {
+		return zeroHash, err
+	}
+	host := r.Host
+	if host == "" {
+		host = r.URL.Host
+	}
+	h := sha256.New()
+	h.Write(binary.BigEndian.AppendUint64([]byte("client/1"), uint64(len(host))))
+	h.Write([]byte(strings.ToLower(host)))
+	h.Write(hash.Sum[:])
+	h.Sum(hash.Sum[:0])
+	return hash, nil
+}

@@ -1,0 +1,118 @@
+package idemclient
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// Why a command was not sent. To be compared with [errors.Is]; the error is an [*Error] with no attempts.
+var (
+	// ErrNoIntent: a request with an unsafe method needs an intent, inside a guarded handler a name (C-1, C-3).
+	ErrNoIntent = errors.New("idem: a money command needs an intent")
+	// ErrSameCall: a guarded handler makes two calls of the same name in one attempt (C-3).
+	ErrSameCall = errors.New("idem: the handler has made a call of this name before in this attempt; give each its own name")
+	// ErrNotRewindable: the request's body could be sent only once. Give the request a GetBody, as http.NewRequest does for
+	// bytes.Reader, bytes.Buffer and strings.Reader, or set Config.MaxBuffer.
+	ErrNotRewindable = errors.New("idem: the body cannot be rewound for a second attempt: the request has no GetBody")
+	// ErrOtherKey: the request has a key already, and it is not that of its intent.
+	ErrOtherKey = errors.New("idem: the request has another key than its intent; leave it to the client")
+	// ErrTooOld: the intent was first sent so long ago that the provider may have forgotten its key: a repeat might be a
+	// second command. Ask the provider what became of it.
+	ErrTooOld = errors.New("idem: the intent is older than its key lives at the provider; ask there what became of it")
+	// ErrRedirected: an http.Client around this one has followed a redirect of a command's answer. Set its CheckRedirect
+	// to return [http.ErrUseLastResponse].
+	ErrRedirected = errors.New("idem: the answer to a money command is a redirect, which is not followed")
+)
+
+// How a command that was sent came to no answer. To be compared with [errors.Is]; the error is an [*Error].
+var (
+	// ErrGivenUp: attempts or time are used up, the caller's context has ended, or Retry-After asks for too long a wait.
+	// Repeat the same intent later. Where the last answer was in_flight it is ErrInFlight as well.
+	ErrGivenUp = errors.New("idem: given up")
+	// ErrInFlight: the first request with this key is still running (M-2).
+	ErrInFlight = errors.New("idem: the first request with this key is still running")
+	// ErrKeyReused: the key, or the intent, belongs to another command (M-1). With no attempts, nothing was sent.
+	ErrKeyReused = errors.New("idem: the intent was used for another command; a new command is a new intent")
+	// ErrOutcomeUnknown: the command may have been carried out, and nobody can say (M-4). Ask for the operation.
+	ErrOutcomeUnknown = errors.New("idem: the command may have been carried out; ask for the operation, and do not send it " +
+		"again as a new intent")
+	// ErrKeyExpired: the command was carried out so long ago that its answer is gone (M-5).
+	ErrKeyExpired = errors.New("idem: the command was carried out long ago; its answer is gone")
+	// ErrNotReplayable: the command was carried out; its answer was too large to be kept.
+	ErrNotReplayable = errors.New("idem: the command was carried out; its answer cannot be sent again")
+	// ErrAnswerTooLarge: there is an answer, and its body is above Config.MaxAnswer. Status says what it was.
+	ErrAnswerTooLarge = errors.New("idem: the answer is larger than Config.MaxAnswer")
+)
+
+// Error is why there is no answer.
+type Error struct {
+	Intent   string
+	Reason   error // one of this package's errors; nil where the journal failed
+	Cause    error // what it came of: the last error of the network, say; may be nil
+	Attempts int   // that were begun; 0: nothing was sent
+
+	// Uncertain says that the command may have been carried out, in this call or in an earlier one that the journal knows
+	// of. Repeat the same intent then, and never another one for the same command.
+	Uncertain bool
+
+	Status    int       // of the last answer; 0 where there was none
+	Code      core.Code // of the last answer, where it was a problem
+	Operation string    // that the last answer named, where it did: what to ask the server for
+	Outcome   string    // with ErrKeyExpired: how the command ended, "succeeded" or "refused" (M-5)
+	// RetryAfter is how long the last answer asked to wait.
+	RetryAfter time.Duration
+	// Response is the last answer, its body read into memory; nil where there was none.
+	Response *http.Response
+}
+
+// Error implements error. It holds neither key, token nor body.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "idem: intent %q: ", e.Intent)
+	switch {
+	case e.Reason != nil:
+		b.WriteString(plain(e.Reason))
+	case e.Cause != nil:
+		b.WriteString(plain(e.Cause))
+	}
+	if e.Attempts == 0 {
+		b.WriteString("; nothing was sent")
+	} else {
+		fmt.Fprintf(&b, "; attempts: %d", e.Attempts)
+	}
+	if e.Status != 0 {
+		fmt.Fprintf(&b, "; last answer: %d %s", e.Status, e.Code)
+	}
+	if e.Operation != "" {
+		fmt.Fprintf(&b, "; operation: %s", e.Operation)
+	}
+	if e.RetryAfter > 0 {
+		fmt.Fprintf(&b, "; it asks to wait for %v", e.RetryAfter)
+	}
+	if e.Reason != nil && e.Cause != nil {
+		fmt.Fprintf(&b, ": %s", plain(e.Cause))
+	}
+	if e.Uncertain {
+		b.WriteString("; the money may have moved: repeat the same intent, never a new one")
+	}
+	return b.String()
+}
+
+// plain is an error without the prefix that all errors of this library have.
+func plain(err error) string { return strings.TrimPrefix(err.Error(), "idem: ") }
+
+// Unwrap makes [errors.Is] and [errors.As] see the reason and the cause.
+func (e *Error) Unwrap() []error {
+	errs := make([]error, 0, 2)
+	for _, err := range []error{e.Reason, e.Cause} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}

@@ -1,0 +1,78 @@
+package idemclient
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// How many intents a memory journal keeps.
+const (
+	maxEnded   = 10_000
+	maxPending = 100_000
+)
+
+// errFull: nothing that is pending is ever forgotten to make room.
+var errFull = errors.New("idem: idemclient: the memory journal is full of intents without an answer; repeat those, or use " +
+	"a durable journal")
+
+// MemoryJournal is a [Journal] that is lost with its process: what a client uses that was given none.
+type MemoryJournal struct {
+	mu      sync.Mutex
+	entries map[string]*memoryEntry
+	ended   []string // in the order of their end
+}
+
+type memoryEntry struct {
+	Entry
+	begun time.Time
+}
+
+var _ Journal = (*MemoryJournal)(nil)
+
+// NewMemoryJournal returns an empty journal. It keeps the last 10,000 intents that have ended, and at most 100,000 that
+// have not; beyond that new ones are refused.
+func NewMemoryJournal() *MemoryJournal {
+	return &MemoryJournal{entries: map[string]*memoryEntry{}}
+}
+
+// Begin implements [Journal].
+func (j *MemoryJournal) Begin(_ context.Context, e Entry) (Entry, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	there, ok := j.entries[e.Intent]
+	if !ok {
+		if len(j.entries)-len(j.ended) >= maxPending {
+			return Entry{}, errFull
+		}
+		there = &memoryEntry{Entry: Entry{Intent: e.Intent, Key: e.Key}}
+		j.entries[e.Intent] = there
+	}
+	now := time.Now()
+	if there.Command == zeroHash && e.Command != zeroHash {
+		there.Command, there.begun = e.Command, now
+	}
+	found := there.Entry
+	if !there.begun.IsZero() {
+		found.Age = now.Sub(there.begun)
+	}
+	return found, nil
+}
+
+// End implements [Journal].
+func (j *MemoryJournal) End(_ context.Context, intent string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	there, ok := j.entries[intent]
+	if !ok || there.Ended {
+		return nil
+	}
+	there.Ended = true
+	j.ended = append(j.ended, intent)
+	if len(j.ended) > maxEnded {
+		delete(j.entries, j.ended[0])
+		j.ended = j.ended[1:]
+	}
+	return nil
+}

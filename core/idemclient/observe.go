@@ -1,0 +1,45 @@
+package idemclient
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// Attempt is what [Config].Observe is told. It holds neither key, token nor body.
+type Attempt struct {
+	Intent   string
+	Number   int       // 1 is the first of the call
+	Status   int       // of the answer; 0 where there was none
+	Code     core.Code // of the answer, where it was a problem
+	Replayed bool      // the answer is a recorded one (M-3)
+	Err      error     // why there is no whole answer; after the last attempt also a journal's that did not take its end
+	// Retry says that another attempt follows, after Pause.
+	Retry bool
+	Pause time.Duration
+}
+
+// Result is how an answer came about.
+type Result struct {
+	Attempts int  // of this call; 0 where the response does not come from a Client
+	Replayed bool // the command had been carried out before, and this is the recorded answer (M-3)
+}
+
+type resultKey struct{}
+
+// ResultOf tells how a response of a [Client] came about.
+func ResultOf(res *http.Response) Result {
+	if res == nil || res.Request == nil {
+		return Result{}
+	}
+	result, _ := res.Request.Context().Value(resultKey{}).(Result)
+	return result
+}
+
+// bear makes res the answer to r, with its result.
+func (r Result) bear(res *http.Response, request *http.Request) {
+	res.Request = request.WithContext(context.WithValue(request.Context(), resultKey{}, r))
+	res.Request.Body = nil
+}

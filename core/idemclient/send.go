@@ -1,0 +1,202 @@
+package idemclient
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+var (
+	errElapsed = fmt.Errorf("idem: Config.MaxElapsed has passed: %w", context.DeadlineExceeded)
+	errSlow    = fmt.Errorf("idem: no whole answer within Config.AttemptTimeout: %w", context.DeadlineExceeded)
+)
+
+// send makes attempts until there is an answer, or no use in another one (C-2).
+func (k *call) send() (*http.Response, error) {
+	cfg := &k.client.cfg
+	ctx, cancel := context.WithTimeoutCause(k.request.Context(), cfg.MaxElapsed, errElapsed)
+	defer cancel()
+	pauses := &backoff.ExponentialBackOff{
+		InitialInterval: cfg.FirstPause, Multiplier: 2, RandomizationFactor: 0.5, MaxInterval: cfg.MaxPause,
+	}
+	for {
+		if err := k.tooOld(); err != nil {
+			return nil, err
+		}
+		k.attempts++
+		a, failure := k.attempt(ctx)
+		o := k.judge(a, failure)
+		if !o.again {
+			return k.finish(ctx, a, o)
+		}
+		pause := pauses.NextBackOff()
+		if after := a.wait(); after > 0 {
+			pause = max(pause, after+rand.N(cfg.FirstPause)) // not all who were told so at once
+		}
+		deadline, _ := ctx.Deadline()
+		switch {
+		case ctx.Err() != nil:
+			o.cause = ended(ctx, o.cause)
+		case k.attempts == cfg.MaxAttempts, a.wait() > cfg.MaxRetryAfter, time.Until(deadline) <= pause:
+		default:
+			k.observe(ctx, a, o.cause, pause)
+			if sleep(ctx, pause) {
+				continue
+			}
+			return nil, k.fail(a, ErrGivenUp, ended(ctx, o.cause))
+		}
+		k.observe(ctx, a, o.cause, 0)
+		return nil, k.fail(a, ErrGivenUp, o.cause)
+	}
+}
+
+// tooOld refuses an attempt that might come after the life of the key.
+func (k *call) tooOld() error {
+	cfg := &k.client.cfg
+	if !k.journaled || k.age+time.Since(k.begun)+cfg.AttemptTimeout <= cfg.Provider.Lifetime {
+		return nil
+	}
+	return k.fail(nil, ErrTooOld, nil)
+}
+
+// attempt sends the command once and reads the answer whole: one that is cut is none.
+func (k *call) attempt(ctx context.Context) (*answer, error) {
+	cfg := &k.client.cfg
+	ctx, cancel := context.WithTimeoutCause(ctx, cfg.AttemptTimeout, errSlow)
+	defer cancel()
+	var connected atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	r, err := k.copy(httptrace.WithClientTrace(ctx, trace))
+	if err != nil {
+		return nil, &unsent{err, false}
+	}
+	res, err := cfg.Transport.RoundTrip(r)
+	if err == nil {
+		var a *answer
+		if a, err = readAnswer(res, cfg.MaxAnswer); err == nil {
+			return a, nil
+		}
+	} else if !connected.Load() && neverDialed(err) {
+		_, refused := errors.AsType[*tls.CertificateVerificationError](err)
+		return nil, &unsent{err, !refused}
+	}
+	if ctx.Err() != nil {
+		err = ended(ctx, err)
+	}
+	return nil, err
+}
+
+// copy makes the request of one attempt.
+func (k *call) copy(ctx context.Context) (*http.Request, error) {
+	r := k.request.Clone(ctx)
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, int64(len(k.body))
+	if len(k.body) > 0 {
+		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(k.body)), nil }
+		r.Body, _ = r.GetBody()
+	}
+	name := k.client.header
+	if name != "" {
+		r.Header[name] = []string{k.key}
+	}
+	if k.client.cfg.Authorize == nil {
+		return r, nil
+	}
+	if err := k.client.cfg.Authorize(r); err != nil {
+		return nil, fmt.Errorf("idem: Authorize: %w", err)
+	}
+	if name != "" && !slices.Equal(r.Header[name], []string{k.key}) {
+		return nil, fmt.Errorf("%w: Authorize has changed it", ErrOtherKey)
+	}
+	return r, nil
+}
+
+// unsent is an error of an attempt of which nothing reached the other side.
+type unsent struct {
+	error
+	again bool
+}
+
+func (u *unsent) Unwrap() error { return u.error }
+
+// neverDialed reports that there was no connection.
+func neverDialed(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	_, refused := errors.AsType[*tls.CertificateVerificationError](err)
+	return refused || ok && op.Op == "dial"
+}
+
+// ended adds why a context has ended to what was known before.
+func ended(ctx context.Context, before error) error {
+	cause := context.Cause(ctx)
+	if before == nil || errors.Is(before, cause) {
+		return cause
+	}
+	return fmt.Errorf("%w; before: %w", cause, before)
+}
+
+func sleep(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// finish returns an answer or an error that no further attempt would change, and tells the journal of an end.
+func (k *call) finish(ctx context.Context, a *answer, o outcome) (*http.Response, error) {
+	failed := o.cause
+	if o.ends && k.journaled {
+		// The answer is worth more than its note: without the note it is asked for again, and is a replay.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalPatience)
+		defer cancel()
+		if err := k.client.cfg.Journal.End(ctx, k.intent); err != nil && failed == nil {
+			failed = fmt.Errorf("idem: the journal did not take the end of the intent: %w", err)
+		}
+	}
+	k.observe(ctx, a, failed, 0)
+	if o.reason != nil || a == nil {
+		return nil, k.fail(a, o.reason, o.cause)
+	}
+	Result{Attempts: k.attempts, Replayed: a.replayed}.bear(a.response, k.request)
+	return a.response, nil
+}
+
+// fail makes the error of the call; a is the last answer, nil if there was none.
+func (k *call) fail(a *answer, reason, cause error) *Error {
+	e := &Error{Intent: k.intent, Reason: reason, Cause: cause, Attempts: k.attempts, Uncertain: k.uncertain}
+	if a != nil {
+		e.Status, e.Code, e.Operation, e.Outcome = a.response.StatusCode, a.code, a.operation, a.outcome
+		e.RetryAfter, e.Response = a.retryAfter, a.response
+		Result{Attempts: k.attempts, Replayed: a.replayed}.bear(a.response, k.request)
+	}
+	return e
+}
+
+func (k *call) observe(ctx context.Context, a *answer, err error, pause time.Duration) {
+	if k.client.cfg.Observe == nil {
+		return
+	}
+	told := Attempt{Intent: k.intent, Number: k.attempts, Err: err, Retry: pause > 0, Pause: pause}
+	if a != nil {
+		told.Status, told.Code, told.Replayed = a.response.StatusCode, a.code, a.replayed
+	}
+	k.client.cfg.Observe(ctx, told)
+}
