@@ -118,3 +118,14 @@ func (m marker) leave(s *Store) {
 		s.embedded.unreserve(m.id)
 	}
 }
+
+// MessageKey returns what stands for the message and group of the inbox whose transaction ctx belongs to, as an
+// operation's id stands for an attempt: see [core.DeriveKey]. False outside [Inbox.Process].
+func MessageKey(ctx context.Context) (core.ID, bool) {
+	if t := txFrom(ctx); t != nil {
+		if m, ok := t.entry.(marker); ok {
+			return m.id, true
+		}
+	}
+	return core.ID{}, false
+}
