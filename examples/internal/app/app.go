@@ -63,14 +63,11 @@ func Open(ctx context.Context) (_ *App, err error) {
 	if err := database.Migrate(ctx, a.DB, shop.Models()...); err != nil {
 		return nil, err
 	}
-	ledger, err := a.open(ctx, a.Settings.Database.Provider(), providerConnections)
+	service, err := a.provider(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := database.Migrate(ctx, ledger, provider.Models()...); err != nil {
-		return nil, err
-	}
-	a.Shop = shop.New(a.DB, provider.New(ledger), a.Settings.Unsafe)
+	a.Shop = shop.New(a.DB, service, a.Settings.Unsafe)
 	a.Idem, err = core.New(core.Config{
 		Store:  store,
 		Routes: routes(),
@@ -81,6 +78,18 @@ func Open(ctx context.Context) (_ *App, err error) {
 		Observer:      core.LogObserver(slog.Default()),
 	})
 	return a, err
+}
+
+// provider returns the payment provider: another service where the settings name one, else the simulator.
+func (a *App) provider(ctx context.Context) (shop.Provider, error) {
+	if a.Settings.ProviderURL != "" {
+		return provider.NewRemote(a.Settings.ProviderURL, a.Settings.ProviderToken)
+	}
+	ledger, err := a.open(ctx, a.Settings.Database.Provider(), providerConnections)
+	if err != nil {
+		return nil, err
+	}
+	return provider.New(ledger), database.Migrate(ctx, ledger, provider.Models()...)
 }
 
 // open opens a database and remembers to close it.

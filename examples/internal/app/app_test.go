@@ -43,6 +43,21 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+func TestProviderURL(t *testing.T) {
+	s, err := load(map[string]string{"PROVIDER_URL": "http://127.0.0.1:8081/", "PROVIDER_TOKEN": "eyJ"})
+	require.NoError(t, err)
+	require.Equal(t, "http://127.0.0.1:8081", s.ProviderURL)
+	require.Equal(t, "eyJ", s.ProviderToken)
+	for _, env := range []map[string]string{
+		{"PROVIDER_URL": "http://127.0.0.1:8081"}, {"PROVIDER_URL": "nowhere", "PROVIDER_TOKEN": "eyJ"},
+		{"PROVIDER_URL": "http://%", "PROVIDER_TOKEN": "eyJ"},
+	} {
+		_, err := load(env)
+		require.ErrorContains(t, err, "PROVIDER_URL: ")
+		require.NotContains(t, err.Error(), "eyJ")
+	}
+}
+
 func TestTokensAreAccepted(t *testing.T) {
 	s, err := load(map[string]string{"JWT_SECRET": "another secret of somebody"})
 	require.NoError(t, err)

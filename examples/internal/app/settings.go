@@ -2,7 +2,10 @@ package app
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/auth19/idem/core"
@@ -22,6 +25,9 @@ type Settings struct {
 	Deadline  time.Duration    // DEADLINE, default 60 s
 	Retention time.Duration    // RETENTION, default 72 h
 	Unsafe    bool             // UNSAFE_SIMULATOR, default 0
+
+	// PROVIDER_URL and PROVIDER_TOKEN: another service in the place of the simulated provider, default none.
+	ProviderURL, ProviderToken string
 }
 
 // LoadSettings reads the settings. The error is one line that names the variable and what it should be.
@@ -30,6 +36,8 @@ func LoadSettings(getenv func(name string) string) (Settings, error) {
 		Addr:      cmp.Or(getenv("ADDR"), "127.0.0.1:8080"),
 		JWTSecret: cmp.Or(getenv("JWT_SECRET"), developmentSecret),
 		JWKSURL:   getenv("JWKS_URL"),
+
+		ProviderURL: strings.TrimSuffix(getenv("PROVIDER_URL"), "/"), ProviderToken: getenv("PROVIDER_TOKEN"),
 	}
 	address, err := database.Parse(getenv("DATABASE_URL"))
 	if err != nil {
@@ -60,6 +68,10 @@ func LoadSettings(getenv func(name string) string) (Settings, error) {
 		s.Unsafe = true
 	default:
 		return Settings{}, fmt.Errorf("UNSAFE_SIMULATOR: %q is neither 0 nor 1", text)
+	}
+	if u, err := url.Parse(s.ProviderURL); s.ProviderURL != "" && (err != nil || u.Host == "" || s.ProviderToken == "") {
+		return Settings{}, errors.New("PROVIDER_URL: want http://HOST:PORT of a service with this API, and PROVIDER_TOKEN, " +
+			"a customer's token there")
 	}
 	return s, nil
 }

@@ -14,21 +14,30 @@ import (
 	"github.com/auth19/idem/examples/internal/provider"
 )
 
+// Provider moves money outside of our database: the simulator, or another service. It answers a repeat with the key of a
+// charge by that charge.
+type Provider interface {
+	// Charge moves money once. Any error but [provider.ErrDeclined] and [provider.ErrKeyReused] leaves open whether it did.
+	Charge(ctx context.Context, r provider.Request) (provider.Charge, error)
+	// Charges lists the provider's ledger, oldest first, as far as it shows it.
+	Charges(ctx context.Context) ([]provider.Charge, error)
+}
+
 // Shop does the business.
 type Shop struct {
-	// Paid is called with each captured payment, in the payment's own transaction: what it writes through tx is there if
-	// and only if the payment is, and an error of it undoes the payment. Default nil: nobody is told. To be set before
-	// the first request.
-	Paid func(ctx context.Context, tx *gorm.DB, p *Payment) error
+	// Paid is called with each captured payment. ctx has the payment's transaction ([gormstore.Tx]): what is written
+	// through it is there if and only if the payment is, and an error undoes the payment. Default nil: nobody is told. To
+	// be set before the first request.
+	Paid func(ctx context.Context, p *Payment) error
 
 	db       *gorm.DB
-	provider *provider.Provider
+	provider Provider
 	unsafe   bool
 	slow     time.Duration
 }
 
 // New returns a shop with its rows in db. unsafe allows the test methods that hang or end the process.
-func New(db *gorm.DB, p *provider.Provider, unsafe bool) *Shop {
+func New(db *gorm.DB, p Provider, unsafe bool) *Shop {
 	return &Shop{db: db, provider: p, unsafe: unsafe, slow: 2 * time.Second}
 }
 

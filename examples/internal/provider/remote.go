@@ -1,0 +1,68 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/idemclient"
+)
+
+// Remote is a provider that is another service with the API of the example apps: a charge is a payment there.
+//
+// It is called from guarded handlers only. The key of each call is derived from the handler's operation and step (C-3):
+// whatever is cut off or killed between the two services, and however often the call is repeated, it is the same key.
+type Remote struct {
+	url    string
+	client *idemclient.Client
+}
+
+// NewRemote returns the provider at url, such as "http://127.0.0.1:8081", which knows the caller by the bearer token.
+func NewRemote(url, token string) (*Remote, error) {
+	client, err := idemclient.New(idemclient.Config{Authorize: func(r *http.Request) error {
+		r.Header.Set("Authorization", "Bearer "+token)
+		return nil
+	}})
+	return &Remote{url, client}, err
+}
+
+// Charge is [Provider].Charge over HTTP. The key of r is not used: the client derives its own.
+func (p *Remote) Charge(ctx context.Context, r Request) (Charge, error) {
+	if _, inside := core.Operation(ctx); !inside {
+		return Charge{}, errors.New("provider: a charge belongs into a guarded route, whose operation its key is derived from")
+	}
+	body, err := json.Marshal(map[string]string{
+		"order_id": r.Operation, "amount": r.Amount, "currency": r.Currency, "method": r.Method,
+	})
+	if err != nil {
+		return Charge{}, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/v1/payments", bytes.NewReader(body))
+	if err != nil {
+		return Charge{}, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := p.client.Do(ctx, "charge", request)
+	switch {
+	case errors.Is(err, idemclient.ErrKeyReused):
+		return Charge{}, fmt.Errorf("%w: %w", ErrKeyReused, err)
+	case err != nil: // given up: a repeat of our own operation goes on with the same key
+		return Charge{}, fmt.Errorf("%w: %w", ErrAnswerLost, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	switch response.StatusCode {
+	case http.StatusCreated:
+		charge := Charge{Amount: r.Amount, Currency: r.Currency, Operation: r.Operation, Principal: r.Principal}
+		return charge, json.NewDecoder(response.Body).Decode(&struct{ ID *string }{&charge.ID})
+	case http.StatusPaymentRequired:
+		return Charge{}, ErrDeclined
+	}
+	return Charge{}, fmt.Errorf("provider: it answers %s", response.Status)
+}
+
+// Charges lists nothing: the other service's ledger is its own.
+func (p *Remote) Charges(context.Context) ([]Charge, error) { return nil, nil }

@@ -1,0 +1,75 @@
+package provider
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/idemtest"
+)
+
+// answer is what another service answers to a key.
+type answer struct {
+	status int
+	body   string
+}
+
+// CONTRACT C-3, X-3
+func TestRemote(t *testing.T) {
+	var keys, bodies []string
+	var next answer
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		keys, bodies = append(keys, r.Header.Get("Idempotency-Key")), append(bodies, string(body))
+		if r.URL.Path != "/v1/payments" || r.Header.Get("Authorization") != "Bearer a-token" {
+			next.status = http.StatusUnauthorized
+		}
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(next.status)
+		_, _ = io.WriteString(w, next.body)
+	}))
+	defer service.Close()
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	remote, err := NewRemote(service.URL, "a-token")
+	require.NoError(t, err)
+
+	// attempt is an attempt of an operation that is named by its key.
+	attempt := func(key string, a answer) (charge Charge, err error) {
+		next = a
+		ctx := idemtest.Context(t.Context(), idemtest.Attempt{Key: key})
+		return core.Step(ctx, "refund", func(ctx context.Context) (Charge, error) { return remote.Charge(ctx, request) })
+	}
+
+	made, err := attempt("one", answer{http.StatusCreated, `{"id":"pay_1","status":"captured"}`})
+	require.NoError(t, err)
+	require.Equal(t, Charge{ID: "pay_1", Amount: "10.00", Currency: "EUR", Operation: "op1", Principal: "seller-1"}, made)
+	require.JSONEq(t, `{"order_id":"op1","amount":"10.00","currency":"EUR","method":"pm_ok"}`, bodies[0])
+
+	_, err = attempt("two", answer{http.StatusPaymentRequired, `{"code":"declined"}`})
+	require.ErrorIs(t, err, ErrDeclined)
+	_, err = attempt("three", answer{http.StatusConflict, `{"code":"key_reused"}`})
+	require.ErrorIs(t, err, ErrKeyReused)
+	_, err = attempt("four", answer{http.StatusConflict, `{"code":"outcome_unknown"}`})
+	require.ErrorIs(t, err, ErrAnswerLost)
+	_, err = attempt("five", answer{http.StatusForbidden, `{"code":"forbidden"}`})
+	require.ErrorContains(t, err, "403")
+	_, err = attempt("five", answer{http.StatusCreated, `{`})
+	require.Error(t, err, "no answer that can be read is no charge")
+
+	require.Len(t, keys, 6)
+	require.Equal(t, keys[4], keys[5], "two attempts of one operation")
+	keys = keys[:5]
+	for i, key := range keys {
+		require.NotContains(t, keys[:i], key)
+		require.Len(t, key, 36)
+	}
+
+	_, err = remote.Charge(t.Context(), request)
+	require.ErrorContains(t, err, "belongs into a guarded route")
+	require.Len(t, bodies, 6)
+}
