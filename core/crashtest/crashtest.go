@@ -1,0 +1,165 @@
+// Package crashtest kills an app at every step of its protocol, and looks at what is left: for your own handlers, with
+// your own app.
+//
+//	func TestPaymentSurvivesCrashes(t *testing.T) {
+//		crashtest.Run(t, crashtest.App{
+//			Command: func(ctx context.Context, g *crashtest.Gates) (*exec.Cmd, error) {
+//				database, err := g.Postgres(databaseURL)
+//				cmd := exec.CommandContext(ctx, program)
+//				cmd.Env = append(os.Environ(), "DATABASE_URL="+database, "ADDR=127.0.0.1:0")
+//				return cmd, err
+//			},
+//		}, crashtest.Scenario{
+//			Request: func(ctx context.Context, url string, n int) (*http.Request, error) { ... }, // a new command, a new key
+//			Effects: func(ctx context.Context, url string, n int) (crashtest.Effects, error) { ... },
+//		})
+//	}
+//
+// First a command runs without a crash. What passes the [Gates] meanwhile, statements, calls of the store, calls of
+// providers, are the events; before and after each of them is a point, and so are the request on its way in and the
+// answer on its way out. Then, for each point, a new command is sent, the app is killed at the point and started again,
+// and the command is repeated with the same key, as a client does, until the answer is final. A point fails where
+//
+//   - an effect is there twice, or not at all although the answer says so;
+//   - an answer contradicts another: two answers for one command, or two first ones, or another status than without a
+//     crash;
+//   - there is no final answer in the end.
+//
+// Each point is a subtest. The enumeration is complete, in the sense of the events that pass the gates, and the same in
+// every run: a point that has failed can be run alone, by its name.
+//
+// # Two kinds of death
+//
+// A Command is a process of its own, and is killed by SIGKILL. Nothing is simulated: sockets break, transactions are
+// open, leases run on. That is the test to have. Its gates are proxies on 127.0.0.1, so that only what goes over a wire
+// is an event; what the app does between two events leaves nothing behind when it dies, and so needs no point.
+//
+// A Handler is an app in this process, which cannot be killed alone. Its gates are around its store and its
+// providers, and death means that a call never returns: no deferred function runs, no answer is sent, connections of
+// clients are cut and open transactions of the store are rolled back. That is quick and needs no database server. It
+// does not show what an operating system or a database does when a process dies; points within a transaction of the
+// handler's own are missing, because its statements pass no gate; and a mutex that is held across a call of the store
+// stays locked, so what outlives the app must not be guarded by one.
+package crashtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// App is an app under test. Exactly one of Command and Handler is set. Each is called for every life of the app, the
+// first and those after a crash, with the gates of that life and a context that ends with it.
+type App struct {
+	// Command returns the command that starts the app, with its databases and providers behind gates. It must not be
+	// started yet.
+	Command func(ctx context.Context, g *Gates) (*exec.Cmd, error)
+	// URL is where the Command listens. Default: the first http:// URL that it prints, which allows for a port of its
+	// own in every life; needed where Scenario.Parallel is above 1.
+	URL string
+
+	// Handler returns a new instance of the app, with its store and providers behind gates. What is to outlive a crash
+	// is made before, and shared by all instances.
+	Handler func(ctx context.Context, g *Gates) (http.Handler, error)
+}
+
+// Effects are what a command has brought about, by name: {"ledger": 1, "provider": 1}. What counts is how much each
+// grows.
+type Effects map[string]int
+
+// Scenario is a command to crash in, and what is known about it.
+type Scenario struct {
+	// Request returns command n, with a key of its own: a request to the app at url. The kit sends it again and again.
+	// What the command needs to be there is sent by Request itself, before it returns: the payment that is to be
+	// refunded. A command that goes first to a new process may do more than a second one; Request may send one
+	// beforehand for that, too.
+	Request func(ctx context.Context, url string, n int) (*http.Request, error)
+	// Effects counts what command n has brought about. Where Parallel is 1 it may count the effects of all commands.
+	Effects func(ctx context.Context, url string, n int) (Effects, error)
+	// Executions counts how often the handler was run for command n. It is for the report only. Default: the claims
+	// that were won, where the app has its store from Gates.Store.
+	Executions func(ctx context.Context, url string, n int) (int, error)
+
+	// Unknown: outcome_unknown is a legal answer. Set it for Park, and for Resume where a provider step is not
+	// deduplicated (core.Dedup). The effects may then be there or not; never twice.
+	Unknown bool
+	// ProblemCode returns the code of a problem, for apps that render them in their own way. Default: RFC 9457 (P-1).
+	ProblemCode func(status int, header http.Header, body []byte) core.Code
+	// Parallel is how many points are tried at a time, each with an app of its own; default 1. Most of the time is
+	// waiting for leases, so choose a short lease and more than one.
+	Parallel int
+	// Patience is how long a final answer, and everything else of an app, is waited for. Default 30 s.
+	Patience time.Duration
+}
+
+const defaultPatience = 30 * time.Second
+
+func (s Scenario) withDefaults() Scenario {
+	if s.ProblemCode == nil {
+		s.ProblemCode = codeOf
+	}
+	if s.Parallel == 0 {
+		s.Parallel = 1
+	}
+	if s.Patience == 0 {
+		s.Patience = defaultPatience
+	}
+	return s
+}
+
+// validate returns one error that names all that is missing.
+func validate(app App, s Scenario) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("idem: crashtest."+format, args...)) }
+	if (app.Command == nil) == (app.Handler == nil) {
+		bad("App.Command: set it, or Handler, and not both")
+	}
+	if app.URL != "" && app.Handler != nil {
+		bad("App.URL: is for a Command; leave it out")
+	}
+	if app.URL != "" && s.Parallel > 1 {
+		bad("Scenario.Parallel: apps side by side need an address each; leave App.URL out and print it")
+	}
+	if s.Request == nil {
+		bad("Scenario.Request: is required")
+	}
+	if s.Effects == nil {
+		bad("Scenario.Effects: is required; count what the command brings about")
+	}
+	if s.Parallel < 0 {
+		bad("Scenario.Parallel: %d is below 1", s.Parallel)
+	}
+	if s.Patience < 0 {
+		bad("Scenario.Patience: %v is negative", s.Patience)
+	}
+	return errors.Join(errs...)
+}
+
+// Run crashes the app at every point of the command, each as a subtest of t, and logs a table of what was seen.
+func Run(t *testing.T, app App, s Scenario) {
+	t.Helper()
+	if err := validate(app, s); err != nil {
+		t.Fatal(err)
+	}
+	e := newEnumeration(app, s.withDefaults())
+	defer e.close()
+	if err := e.measure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e.each(func(w *worker, p point) {
+		t.Run(p.name, func(t *testing.T) {
+			o := w.crash(t.Context(), p)
+			e.report(o)
+			for _, wrong := range o.wrong {
+				t.Errorf("a crash %s: %s\n%s\nTo run this point alone: go test -run '%s'", p.words, wrong, o, alone(t.Name()))
+			}
+		})
+	})
+	t.Logf("%s", e.table())
+}

@@ -1,0 +1,234 @@
+package crashtest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Postgres returns the URL of a proxy to a PostgreSQL database, which must be reachable without TLS over TCP: each
+// statement that the app sends by way of it is an event. Both query protocols are understood. Pipelined statements
+// (pgx.Batch) are one event each only where each has its own round trip.
+func (g *Gates) Postgres(databaseURL string) (string, error) {
+	target, err := url.Parse(databaseURL)
+	if err != nil || target.Host == "" {
+		return "", errors.New("idem: crashtest: Postgres: want a URL, as in postgres://user:password@host:port/database")
+	}
+	server := target.Host
+	if target.Port() == "" {
+		server = net.JoinHostPort(target.Hostname(), "5432")
+	}
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("idem: crashtest: Postgres: %w", err)
+	}
+	if err := g.onKill(func() { _ = listener.Close() }); err != nil {
+		_ = listener.Close()
+		return "", err
+	}
+	g.mu.Lock()
+	g.wires, g.moved = true, time.Now()
+	g.mu.Unlock()
+	g.done.Go(func() {
+		for {
+			app, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			g.done.Go(func() { g.connect(app, server) })
+		}
+	})
+	query := target.Query()
+	query.Set("sslmode", "disable")
+	target.Host, target.RawQuery = listener.Addr().String(), query.Encode()
+	return target.String(), nil
+}
+
+// link is a connection through the proxy.
+type link struct {
+	app, server net.Conn
+	prepared    map[string]string // statements by name
+
+	mu   sync.Mutex
+	hold *Fault // to stay at before the answer is delivered
+}
+
+func (l *link) cut() {
+	_ = l.app.Close()
+	_ = l.server.Close()
+}
+
+// connect carries a connection of the app to the server, until one of them ends it.
+func (g *Gates) connect(app net.Conn, server string) {
+	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(context.Background(), "tcp", server)
+	if err != nil {
+		_ = app.Close()
+		return
+	}
+	l := &link{app: app, server: conn, prepared: make(map[string]string)}
+	g.mu.Lock()
+	g.links[l] = true // until it is ready for its first statement
+	g.mu.Unlock()
+	if g.isDead() {
+		l.cut()
+	}
+	var up sync.WaitGroup
+	up.Go(func() {
+		g.toServer(l)
+		l.cut()
+	})
+	g.toApp(l)
+	l.cut()
+	up.Wait()
+	g.mu.Lock()
+	delete(g.links, l)
+	g.mu.Unlock()
+}
+
+// toServer passes on what the app sends, one round trip at a time.
+func (g *Gates) toServer(l *link) {
+	from := bufio.NewReader(l.app)
+	startup, err := frame(from, 0)
+	if err != nil {
+		return
+	}
+	if _, err := l.server.Write(startup); err != nil {
+		return
+	}
+	var trip []byte
+	executed := ""
+	bound := ""
+	for {
+		message, err := frame(from, 1)
+		if err != nil {
+			return
+		}
+		trip = append(trip, message...)
+		body := message[5:]
+		switch message[0] {
+		case 'P': // Parse: name, text
+			name, rest := text(body)
+			l.prepared[name], _ = text(rest)
+			continue
+		case 'B': // Bind: portal, name
+			_, rest := text(body)
+			bound, _ = text(rest)
+			continue
+		case 'E': // Execute
+			executed = l.prepared[bound]
+			continue
+		case 'D', 'C': // Describe, Close
+			continue
+		case 'Q': // a simple query
+			executed, _ = text(body)
+		}
+		if !g.send(l, executed) {
+			return
+		}
+		if _, err := l.server.Write(trip); err != nil {
+			return
+		}
+		trip, executed = trip[:0], ""
+	}
+}
+
+// send notes the statement of a round trip ("" is none), and stays where there is a fault before it.
+func (g *Gates) send(l *link, statement string) (deliver bool) {
+	g.mu.Lock()
+	g.links[l] = true
+	g.mu.Unlock()
+	fault := g.arrive(eventOf(statement))
+	switch {
+	case fault == nil:
+		return !g.isDead()
+	case fault.at.After:
+		l.mu.Lock()
+		l.hold = fault
+		l.mu.Unlock()
+		return true
+	}
+	return fault.stay(g.dead)
+}
+
+// toApp passes on what the server answers. An answer to be held is held until it is whole.
+func (g *Gates) toApp(l *link) {
+	from := bufio.NewReader(l.server)
+	var answer []byte
+	for {
+		message, err := frame(from, 1)
+		if err != nil {
+			return
+		}
+		answer = append(answer, message...)
+		l.mu.Lock()
+		hold := l.hold
+		ready := message[0] == 'Z' // ReadyForQuery, with the state of the transaction
+		if ready {
+			l.hold = nil
+		}
+		l.mu.Unlock()
+		if hold != nil && !ready {
+			continue
+		}
+		if hold != nil && !hold.stay(g.dead) {
+			return
+		}
+		if ready {
+			g.mu.Lock()
+			g.links[l], g.moved = message[5] != 'I', time.Now()
+			g.mu.Unlock()
+		}
+		if _, err := l.app.Write(answer); err != nil {
+			return
+		}
+		answer = answer[:0]
+	}
+}
+
+// literals are what differs between two commands that are equal but for their values; parameters are none.
+var literals = regexp.MustCompile(`'(?:[^']|'')*'|\$?\b\d+\b`)
+
+// eventOf is a statement without its values; "" for one that comes by time and not by request.
+func eventOf(statement string) string {
+	if strings.HasPrefix(statement, "-- ping") || strings.Contains(statement, "SET lease_until = CASE") {
+		return ""
+	}
+	statement = literals.ReplaceAllStringFunc(statement, func(found string) string {
+		if found[0] == '$' {
+			return found
+		}
+		return "?"
+	})
+	return strings.Join(strings.Fields(statement), " ")
+}
+
+// frame reads a message of PostgreSQL's protocol: a type of so many bytes, and its length.
+func frame(from *bufio.Reader, typeBytes int) ([]byte, error) {
+	head, err := from.Peek(typeBytes + 4)
+	if err != nil {
+		return nil, err
+	}
+	size := int(binary.BigEndian.Uint32(head[typeBytes:]))
+	if size < 4 || size > 1<<30 {
+		return nil, errors.New("idem: crashtest: this is not PostgreSQL's protocol")
+	}
+	message := make([]byte, typeBytes+size)
+	_, err = io.ReadFull(from, message)
+	return message, err
+}
+
+// text takes a text that ends with a zero byte off a message.
+func text(body []byte) (string, []byte) {
+	head, rest, _ := bytes.Cut(body, []byte{0})
+	return string(head), rest
+}
