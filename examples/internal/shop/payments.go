@@ -62,7 +62,7 @@ func (s *Shop) Pay(ctx context.Context, p core.Principal, in PaymentInput) (*Pay
 		return nil, err
 	}
 	if s.Paid != nil {
-		if err := s.Paid(ctx, tx, payment); err != nil {
+		if err := s.Paid(ctx, payment); err != nil {
 			return nil, err
 		}
 	}

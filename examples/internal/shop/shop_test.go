@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
@@ -50,9 +49,9 @@ func TestPay(t *testing.T) {
 func TestPaidIsPartOfThePayment(t *testing.T) {
 	onBoth(t, func(t *testing.T, h *harness) {
 		var refuse error
-		h.Paid = func(ctx context.Context, tx *gorm.DB, p *Payment) error {
+		h.Paid = func(ctx context.Context, p *Payment) error {
 			name := profile{Owner: p.ID, Name: p.Amount} // any row will do
-			if err := tx.WithContext(ctx).Create(&name).Error; err != nil {
+			if err := gormstore.Tx(ctx).Create(&name).Error; err != nil {
 				return err
 			}
 			return refuse
