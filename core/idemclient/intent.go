@@ -37,3 +37,12 @@ func checkIntent(intent string) error {
 	}
 	return nil
 }
+
+// NewEntry returns the entry of a new intent, with a key of its own: for journals that plan an intent before its command
+// is sent. The error is [ErrNoIntent].
+func NewEntry(intent string) (Entry, error) {
+	if err := checkIntent(intent); err != nil {
+		return Entry{}, err
+	}
+	return Entry{Intent: intent, Key: newKey()}, nil
+}

@@ -1,0 +1,380 @@
+package gormstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/stretchr/testify/require"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+func newJournal(t *testing.T, db *gorm.DB) *gormstore.Journal {
+	t.Helper()
+	journal, err := gormstore.NewJournal(db)
+	require.NoError(t, err)
+	return journal
+}
+
+// entryOf is the entry that a client proposes for a new intent.
+func entryOf(t *testing.T, intent string, command byte) idemclient.Entry {
+	t.Helper()
+	e, err := idemclient.NewEntry(intent)
+	require.NoError(t, err)
+	if command != 0 {
+		e.Command = core.CommandHash{Version: 1, Sum: [32]byte{command}}
+	}
+	return e
+}
+
+// advanceIntents moves all times of all intents d into the past.
+func advanceIntents(t *testing.T, db *gorm.DB, d time.Duration) {
+	t.Helper()
+	by := "? * interval '1 microsecond'"
+	if db.Name() == "sqlite" {
+		by = "?"
+	}
+	require.NoError(t, db.Exec("UPDATE idempotency_intent SET begun_at = begun_at - "+by+", ended_at = ended_at - "+by,
+		d.Microseconds(), d.Microseconds()).Error)
+}
+
+// CONTRACT C-1
+func TestJournalKeepsTheFirstKeyAndCommand(t *testing.T) {
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			db := d.fresh(t)(t)
+			journal := newJournal(t, db)
+
+			planned := entryOf(t, "order-7", 0)
+			found, err := journal.Begin(t.Context(), planned)
+			require.NoError(t, err)
+			require.Equal(t, planned, found, "a key without a command, and so of no age")
+
+			first := entryOf(t, "order-7", 1)
+			found, err = journal.Begin(t.Context(), first)
+			require.NoError(t, err)
+			require.Equal(t, planned.Key, found.Key)
+			require.Equal(t, first.Command, found.Command)
+
+			advanceIntents(t, db, 3*time.Hour)
+			found, err = newJournal(t, db).Begin(t.Context(), entryOf(t, "order-7", 2))
+			require.NoError(t, err)
+			require.Equal(t, planned.Key, found.Key)
+			require.Equal(t, first.Command, found.Command, "the first command stands")
+			require.InDelta(t, 3*time.Hour, found.Age, float64(time.Minute), "by the database's clock, since the first attempt")
+
+			require.NoError(t, journal.End(t.Context(), "order-7"))
+			require.NoError(t, journal.End(t.Context(), "order-7"))
+			require.NoError(t, journal.End(t.Context(), "never heard of"))
+			found, err = journal.Begin(t.Context(), entryOf(t, "order-7", 1))
+			require.NoError(t, err)
+			require.True(t, found.Ended)
+			require.Equal(t, planned.Key, found.Key)
+		})
+	}
+}
+
+// CONTRACT C-1
+func TestJournalGivesOneKeyToAll(t *testing.T) {
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			db := d.fresh(t)(t)
+			journals := []*gormstore.Journal{newJournal(t, db), newJournal(t, db)}
+			if d.name == "sqlite" {
+				journals[1] = journals[0] // one process per file
+			}
+			var keys, commands sync.Map
+			var all sync.WaitGroup
+			for i := range 24 {
+				e := entryOf(t, "order-7", byte(i%2+1))
+				all.Go(func() {
+					found, err := journals[i%2].Begin(context.WithoutCancel(t.Context()), e)
+					if err != nil {
+						t.Error(err)
+					}
+					keys.Store(found.Key, true)
+					commands.Store(found.Command, true)
+				})
+			}
+			all.Wait()
+			require.Equal(t, 1, size(&keys))
+			require.Equal(t, 1, size(&commands))
+		})
+	}
+}
+
+func size(m *sync.Map) (n int) {
+	m.Range(func(any, any) bool { n++; return true })
+	return n
+}
+
+// CONTRACT C-1
+func TestJournalPlansWithTheCallersRows(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		store := newStore(t, db)
+		journal := newJournal(t, db)
+		pending := func() (names []string) {
+			entries, err := journal.Pending(t.Context(), "", 10)
+			require.NoError(t, err)
+			for _, e := range entries {
+				names = append(names, e.Intent)
+				require.Len(t, e.Key, 36)
+				require.Zero(t, e.Command)
+				require.Zero(t, e.Age)
+			}
+			return names
+		}
+
+		lost := errors.New("lost")
+		require.ErrorIs(t, db.Transaction(func(tx *gorm.DB) error {
+			require.NoError(t, tx.Create(&effect{Name: "rolled back"}).Error)
+			require.NoError(t, journal.Plan(tx, "rolled back"))
+			return lost
+		}), lost)
+		require.Empty(t, pending())
+		require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
+			require.NoError(t, tx.Create(&effect{Name: "committed"}).Error)
+			require.NoError(t, journal.Plan(tx, "committed"))
+			return journal.Plan(tx, "committed")
+		}))
+		require.Equal(t, []string{"committed"}, pending())
+		require.Equal(t, 1, countEffects(t, db))
+
+		require.ErrorContains(t, journal.Plan(db, "outside"), "pass the tx of db.Transaction, or gormstore.Tx(ctx)")
+		require.ErrorIs(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "") }), idemclient.ErrNoIntent)
+		require.ErrorIs(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "a\x00b") }), idemclient.ErrNoIntent)
+
+		// In a guarded handler it commits with the answer.
+		tx, ctx := begin(t, store, command(core.Rollback))
+		require.NoError(t, journal.Plan(gormstore.Tx(ctx), "in a handler"))
+		require.NoError(t, tx.Commit(t.Context(), paid(), false))
+		tx, ctx = begin(t, store, command(core.Rollback))
+		require.NoError(t, journal.Plan(gormstore.Tx(ctx), "in a handler that fails"))
+		require.NoError(t, tx.Rollback())
+		require.Equal(t, []string{"committed", "in a handler"}, pending())
+	})
+}
+
+// CONTRACT X-6
+func TestJournalPlanRefusesAnotherTransaction(t *testing.T) {
+	db := freshPostgres("", false)(t)(t)
+	store := newStore(t, db)
+	journal := newJournal(t, db)
+	_, ctx := begin(t, store, command(core.Rollback))
+	other := db.Begin() // without the handler's context, which the write guard would see
+	defer other.Rollback()
+	require.ErrorIs(t, journal.Plan(other.WithContext(ctx), "order-7"), gormstore.ErrOutsideTransaction)
+	require.NoError(t, journal.Plan(other.WithContext(gormstore.Outside(ctx)), "order-7"))
+}
+
+func TestJournalPending(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		journal := newJournal(t, open(t))
+		var want []string
+		for i := range 5 {
+			e := entryOf(t, fmt.Sprintf("order-%d", i), 1)
+			_, err := journal.Begin(t.Context(), e)
+			require.NoError(t, err)
+			if i == 2 {
+				require.NoError(t, journal.End(t.Context(), e.Intent))
+				continue
+			}
+			want = append(want, e.Intent)
+		}
+		var got []string
+		for after := ""; ; after = got[len(got)-1] {
+			page, err := journal.Pending(t.Context(), after, 3)
+			require.NoError(t, err)
+			for _, e := range page {
+				got = append(got, e.Intent)
+			}
+			if len(page) < 3 {
+				break
+			}
+		}
+		require.Equal(t, want, got)
+	})
+}
+
+func TestJournalSweep(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		journal := newJournal(t, db)
+		begin := func(intent string) {
+			_, err := journal.Begin(t.Context(), entryOf(t, intent, 1))
+			require.NoError(t, err)
+		}
+		begin("pending")
+		for i := range 3 {
+			begin(fmt.Sprint("ended ", i))
+			require.NoError(t, journal.End(t.Context(), fmt.Sprint("ended ", i)))
+		}
+		advanceIntents(t, db, 48*time.Hour)
+		begin("just ended")
+		require.NoError(t, journal.End(t.Context(), "just ended"))
+
+		_, err := journal.Sweep(t.Context(), 24*time.Hour-1, 10)
+		require.ErrorContains(t, err, "use at least 24h0m0s")
+		for _, want := range []int{2, 1, 0} {
+			n, err := journal.Sweep(t.Context(), 47*time.Hour, 2)
+			require.NoError(t, err)
+			require.Equal(t, want, n)
+		}
+		var left []string
+		require.NoError(t, db.Raw("SELECT intent FROM idempotency_intent ORDER BY intent").Scan(&left).Error)
+		require.Equal(t, []string{"just ended", "pending"}, left)
+	})
+}
+
+func TestJournalWithoutItsTable(t *testing.T) {
+	db := openPostgres(t, pgtest.URL(t), 4)
+	journal := newJournal(t, db)
+	const want = "the table idempotency_intent is missing: run gormstore.Migrate"
+	_, err := journal.Begin(t.Context(), entryOf(t, "order-7", 1))
+	require.ErrorContains(t, err, want)
+	require.ErrorContains(t, journal.End(t.Context(), "order-7"), want)
+	_, err = journal.Pending(t.Context(), "", 10)
+	require.ErrorContains(t, err, want)
+	_, err = journal.Sweep(t.Context(), 48*time.Hour, 10)
+	require.ErrorContains(t, err, want)
+	require.ErrorContains(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }), want)
+}
+
+// The app's logger would print the key.
+func TestJournalIsNotLogged(t *testing.T) {
+	url := pgtest.URL(t)
+	migrate(t, openPostgres(t, url, 2))
+	var printed bytes.Buffer
+	db, err := gorm.Open(postgres.Open(url), &gorm.Config{
+		Logger: logger.New(log.New(&printed, "", 0), logger.Config{LogLevel: logger.Info, SlowThreshold: 1}),
+	})
+	require.NoError(t, err)
+	pool, err := db.DB()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, pool.Close()) })
+	journal := newJournal(t, db)
+	require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
+	e, err := journal.Begin(t.Context(), entryOf(t, "order-7", 1))
+	require.NoError(t, err)
+	require.NoError(t, db.Exec("SELECT 'it prints'").Error)
+	require.Contains(t, printed.String(), "it prints")
+	require.NotContains(t, printed.String(), e.Key)
+}
+
+// caller names the environment of the process that TestCallerIsKilled starts.
+const (
+	callerURL = "IDEM_TEST_CALLER_URL"
+	callerDB  = "IDEM_TEST_CALLER_DB" // "" is a caller without a journal
+)
+
+// TestJournalCaller is the other process of TestCallerIsKilled: it sends one command, and prints how it went.
+func TestJournalCaller(t *testing.T) {
+	url := os.Getenv(callerURL)
+	if url == "" {
+		t.Skip("runs in a process of its own, started by TestCallerIsKilled")
+	}
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	cfg := idemclient.Config{Transport: transport}
+	if file := os.Getenv(callerDB); file != "" {
+		db := openDB(t, gormlite.Open(file), 4)
+		require.NoError(t, gormstore.Migrate(t.Context(), db))
+		cfg.Journal = newJournal(t, db)
+	}
+	client, err := idemclient.New(cfg)
+	require.NoError(t, err)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(`{"amount":"12.50"}`))
+	require.NoError(t, err)
+	res, err := client.Do(t.Context(), "order-7/pay", r)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	fmt.Printf("answer: %d replayed: %t\n", res.StatusCode, idemclient.ResultOf(res).Replayed)
+}
+
+// A caller is killed when its command has taken effect and the answer is not there yet. Started again, it sends the
+// intent once more: with the journal under the same key, without it under a new one, which pays twice.
+//
+// CONTRACT C-1
+func TestCallerIsKilled(t *testing.T) {
+	for name, test := range map[string]struct {
+		journal bool
+		effects int64
+		answer  string
+	}{
+		"with a journal": {true, 1, "answer: 201 replayed: true"},
+		"without":        {false, 2, "answer: 201 replayed: false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
+			require.NoError(t, err)
+			var effects atomic.Int64
+			running := make(chan *exec.Cmd, 1)
+			server := httptest.NewServer(guarded(idem, func(w http.ResponseWriter, _ *http.Request) {
+				if effects.Add(1) == 1 {
+					caller := <-running
+					_ = caller.Process.Kill()
+					_ = caller.Wait()
+				}
+				w.WriteHeader(http.StatusCreated)
+			}))
+			defer server.Close()
+			file := ""
+			if test.journal {
+				file = sqliteAddress(t)
+			}
+			start := func(out *bytes.Buffer) *exec.Cmd {
+				cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestJournalCaller$")
+				cmd.Env = append(os.Environ(), callerURL+"="+server.URL+"/v1/payments", callerDB+"="+file)
+				cmd.Stdout, cmd.Stderr = out, out
+				require.NoError(t, cmd.Start())
+				return cmd
+			}
+			var killed, again bytes.Buffer
+			first := start(&killed)
+			running <- first
+			eventually(t, "the caller is killed", func() bool { return effects.Load() == 1 && len(running) == 0 })
+			second := start(&again)
+			require.NoError(t, second.Wait(), again.String())
+			require.Contains(t, again.String(), test.answer)
+			require.NotContains(t, killed.String(), "answer:")
+			require.Equal(t, test.effects, effects.Load())
+		})
+	}
+}
+
+// guarded is a server with one guarded route.
+func guarded(idem *core.Module, handler http.HandlerFunc) http.Handler {
+	caller := core.Principal{Issuer: "https://issuer.example", Subject: "caller-1"}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r, reply := idem.Admit(r, r.URL.Path, caller)
+		if reply == nil {
+			var attempt *core.Attempt
+			if attempt, reply = idem.Begin(r, r.URL.Path, caller); attempt != nil {
+				handler(attempt.Capture(w), attempt.Request())
+				reply = attempt.Finish()
+			}
+		}
+		_ = reply.WriteTo(w)
+	})
+}
