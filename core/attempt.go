@@ -20,14 +20,13 @@ type Attempt struct {
 	ticket    Ticket
 	capture   Capture
 
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	lease  lease  // Park and Resume
-	tx     Tx     // Rollback: the transaction is the lease
-	steps  *steps // Resume
+	ctx    bounded            // the handler's
+	inside attemptctx.Attempt // what ctx says of the attempt
+	lease  lease              // Park and Resume
+	tx     Tx                 // Rollback: the transaction is the lease
+	steps  *steps             // Resume
 
 	stopDeadline func() bool // Rollback: false when the deadline has rolled back already
-	inside       attemptctx.Attempt
 }
 
 func attemptFrom(ctx context.Context) *Attempt {
@@ -41,24 +40,22 @@ func attemptFrom(ctx context.Context) *Attempt {
 // errDeadline is the cause of a handler's context that ended with the attempt's deadline.
 var errDeadline = fmt.Errorf("idem: the attempt's deadline has passed: %w", context.DeadlineExceeded)
 
-// newAttempt gives the handler its context: without the client's cancellation, with an earlier deadline of the
-// request, bounded by the attempt's own.
+// newAttempt gives the handler its context: with the request's values and without the client's cancellation, with an
+// earlier deadline of the request, bounded by the attempt's own.
 func (m *Module) newAttempt(r *http.Request, adm *admission, t Ticket, won winnings, claimedAt time.Time) *Attempt {
 	tx := won.tx
 	a := &Attempt{m: m, route: adm.route, admission: adm, ticket: t, tx: tx, steps: won.steps}
+	a.inside.Context = adm.values
 	a.inside.Core, a.inside.Operation, a.inside.Command = a, t.ID, attemptctx.Command(adm.hash)
-	deadline := claimedAt.Add(a.route.Deadline)
-	if earlier, ok := r.Context().Deadline(); ok && earlier.Before(deadline) {
-		deadline = earlier
+	a.ctx.values, a.ctx.deadline, a.ctx.late = &a.inside, claimedAt.Add(a.route.Deadline), errDeadline
+	if earlier, ok := r.Context().Deadline(); ok && earlier.Before(a.ctx.deadline) {
+		a.ctx.deadline = earlier
 	}
-	ctx, cancel := context.WithCancelCause(attemptctx.With(context.WithoutCancel(r.Context()), &a.inside))
-	ctx, stop := context.WithDeadlineCause(ctx, deadline, errDeadline)
-	a.ctx, a.cancel = ctx, func(cause error) { cancel(cause); stop() }
 	if tx != nil {
-		a.stopDeadline = context.AfterFunc(a.ctx, func() { _ = tx.Rollback() })
-		a.request = r.WithContext(tx.Bind(a.ctx))
+		a.stopDeadline = context.AfterFunc(&a.ctx, func() { _ = tx.Rollback() })
+		a.request = r.WithContext(tx.Bind(&a.ctx))
 	} else {
-		a.request = r.WithContext(a.ctx)
+		a.request = r.WithContext(&a.ctx)
 		a.lease.start(a, claimedAt)
 	}
 	a.observe(Event{Kind: EventClaimed})
@@ -77,7 +74,7 @@ func (a *Attempt) Capture(w http.ResponseWriter) *Capture {
 	a.capture = Capture{
 		outer: w, header: header, limit: int(a.route.MaxAnswer),
 		canStream: a.route.Recovery != Rollback, flushable: a.route.Streaming,
-		prepare: func(h http.Header) { h[a.m.cfg.Header] = a.admission.echo },
+		keyName: a.m.cfg.Header, key: a.admission.echo,
 	}
 	return &a.capture
 }
@@ -104,7 +101,7 @@ func (a *Attempt) Panicked(h http.Header) {
 }
 
 func (a *Attempt) end(panicked bool) *Reply {
-	defer a.cancel(context.Canceled)
+	defer a.ctx.cancel(context.Canceled)
 	c := &a.capture
 	e := ending{
 		recovery: a.route.Recovery, status: c.finalStatus(), panicked: panicked, unrendered: c.unrendered,
@@ -143,8 +140,8 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 	}
 
 	reply := c.reply()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), confirmFor)
-	defer cancel()
+	ctx := new(bounded).begin(&a.inside, time.Now().Add(confirmFor))
+	defer ctx.cancel(context.Canceled)
 	err := a.tx.Commit(ctx, a.route.completion(v, a.m.recorded(c, reply)), v == recordAlone)
 	switch {
 	case err == nil:
@@ -201,16 +198,18 @@ const confirmFor = 10 * time.Second
 // confirm repeats an idempotent write until the store has answered it, for confirmFor at most: a handler that has
 // worked is worth more than one try. The request's own context does not matter any more.
 func (a *Attempt) confirm(write func(context.Context) error) error {
-	giveUp := time.Now().Add(confirmFor)
+	now := time.Now()
+	giveUp := now.Add(confirmFor)
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.m.cfg.ClaimTimeout)
+		ctx := new(bounded).begin(&a.inside, now.Add(a.m.cfg.ClaimTimeout))
 		err := write(ctx)
-		cancel()
+		ctx.cancel(context.Canceled)
 		answered := err == nil || errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrStepsChanged)
 		if answered || time.Now().Add(pause).After(giveUp) {
 			return err
 		}
 		time.Sleep(pause)
+		now = time.Now()
 	}
 }
 
@@ -220,8 +219,8 @@ func (a *Attempt) notRecorded(err error) *Reply {
 		return a.unconfirmed(err)
 	}
 	a.observe(Event{Kind: EventStale, Status: a.capture.finalStatus()})
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.m.cfg.ClaimTimeout)
-	defer cancel()
+	ctx := new(bounded).begin(&a.inside, time.Now().Add(a.m.cfg.ClaimTimeout))
+	defer ctx.cancel(context.Canceled)
 	if rec, err := a.m.cfg.Store.Find(ctx, a.ticket.ID); err == nil {
 		// The key may have been freed and used for another command since: what is there now is not always ours.
 		switch problem := a.m.repeatProblem(ctx, a.admission, Claimed{Record: rec}); {
@@ -254,7 +253,7 @@ func (a *Attempt) refuse(p *Problem) *Reply {
 func (a *Attempt) observe(e Event) {
 	e.Operation, e.Method, e.Route = a.ticket.ID, a.request.Method, a.admission.pattern
 	e.Recovery, e.Fence = a.route.Recovery, a.ticket.Fence
-	a.m.observe(a.ctx, e)
+	a.m.observe(&a.ctx, e)
 }
 
 // NotApplied declares that the handler has changed nothing anywhere and never will for this attempt: with a 4xx or

@@ -51,11 +51,12 @@ func (m *Module) begin(r *http.Request, adm *admission) (*Attempt, *Reply) {
 	if problem := m.detectRekey(r, adm); problem != nil {
 		return nil, m.refuseRepeat(r, adm, problem)
 	}
+	adm.values = context.WithoutCancel(r.Context())
 	wait := waiter{m: m, limit: adm.route.Wait}
 	defer wait.leave()
-	for {
+	for call := &adm.call; ; call = new(bounded) {
 		claimedAt := time.Now()
-		won, claimed, err := m.claim(r.Context(), claim)
+		won, claimed, err := m.claim(call.begin(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), claim)
 		if err != nil {
 			m.observe(r.Context(), Event{Kind: EventFailed, Operation: adm.id, Method: r.Method, Route: adm.pattern, Err: err})
 			return nil, m.refuseRepeat(r, adm, m.unavailable(err))
@@ -80,11 +81,10 @@ type winnings struct {
 	steps *steps
 }
 
-// claim runs one claim within ClaimTimeout. The client going away does not cancel it: a cancelled claim leaves more
-// work behind than one that is carried out.
-func (m *Module) claim(ctx context.Context, c Claim) (won winnings, claimed Claimed, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.ClaimTimeout)
-	defer cancel()
+// claim runs one claim, and ends ctx. That has no other end than ClaimTimeout: the client going away does not cancel a
+// claim, which would leave more work behind than one that is carried out.
+func (m *Module) claim(ctx *bounded, c Claim) (won winnings, claimed Claimed, err error) {
+	defer ctx.cancel(context.Canceled)
 	if c.Recovery == Rollback {
 		won.tx, claimed, err = m.cfg.Store.(Transactor).Begin(ctx, c) // New has refused any other store
 		return won, claimed, err
@@ -95,7 +95,7 @@ func (m *Module) claim(ctx context.Context, c Claim) (won winnings, claimed Clai
 	}
 	if err != nil && !errors.Is(err, ErrFull) {
 		m.orphans.add(Ticket{ID: c.ID, Owner: c.Owner})
-		m.releaseOrphans(context.WithoutCancel(ctx))
+		m.releaseOrphans(ctx.values)
 	}
 	return won, claimed, err
 }

@@ -13,10 +13,11 @@ import (
 // canonicalJSON returns body in the one form that all JSON texts of the same meaning share (contract H-2): no white
 // space, strings in their shortest spelling, members sorted by name. Numbers keep every digit, and members of the same
 // name their order, since parsers differ in which of them they believe. It is not ok where body is no JSON text of
-// valid Unicode (RFC 8259, section 8.1), or is nested too deep.
-func canonicalJSON(body []byte) (canonical []byte, ok bool) {
-	canonical, err := jsontext.AppendFormat(make([]byte, 0, len(body)), body, jsontext.AllowDuplicateNames(true))
-	if err != nil || !sortMembers(canonical) {
+// valid Unicode (RFC 8259, section 8.1), or is nested too deep. It is valid until the workspace is used again.
+func (w *workspace) canonicalJSON(body []byte) (canonical []byte, ok bool) {
+	canonical, err := jsontext.AppendFormat(slices.Grow(w.canonical[:0], len(body)), body, jsontext.AllowDuplicateNames(true))
+	w.canonical = canonical
+	if err != nil || !w.sortMembers(canonical) {
 		return nil, false
 	}
 	return canonical, true
@@ -39,10 +40,9 @@ type jsonMember struct{ start, colon, end int }
 // sortMembers sorts the members of all objects by name, in place, inner objects first. json is valid and without white
 // space. It is not ok where json is nested too deep. The option ReorderRawObjects of jsontext is no substitute: it
 // sorts members of the same name by their values, so that {"a":1,"a":2} and {"a":2,"a":1} become one.
-func sortMembers(json []byte) (ok bool) {
+func (w *workspace) sortMembers(json []byte) (ok bool) {
 	open := make([]jsonContainer, 1, 16) // the first stands for what is around the whole text
 	members := make([]jsonMember, 0, 16)
-	var scratch []byte
 
 	for i := 0; i < len(json); i++ {
 		top := &open[len(open)-1]
@@ -63,7 +63,7 @@ func sortMembers(json []byte) (ok bool) {
 			if i > top.start { // not the empty object
 				members = append(members, jsonMember{top.start, top.colon, i})
 			}
-			scratch = reorder(json, members[top.members:], scratch)
+			w.reorder(json, members[top.members:])
 			members = members[:top.members]
 			open = open[:len(open)-1]
 		case c == ']':
@@ -83,26 +83,26 @@ func stringEnd(json []byte, i int) int {
 	return i
 }
 
-// reorder sorts the members of one object in place and returns scratch for the next call.
-func reorder(json []byte, members []jsonMember, scratch []byte) []byte {
+// reorder sorts the members of one object in place.
+func (w *workspace) reorder(json []byte, members []jsonMember) {
 	byName := func(a, b jsonMember) int {
 		// The offset keeps members of the same name in their order.
 		return cmp.Or(bytes.Compare(json[a.start:a.colon], json[b.start:b.colon]), a.start-b.start)
 	}
 	if slices.IsSortedFunc(members, byName) {
-		return scratch
+		return
 	}
 	start, end := members[0].start, members[len(members)-1].end
-	scratch = slices.Grow(scratch[:0], end-start)
+	sorted := slices.Grow(w.spare[:0], end-start)
 	slices.SortFunc(members, byName)
 	for i, m := range members {
 		if i > 0 {
-			scratch = append(scratch, ',')
+			sorted = append(sorted, ',')
 		}
-		scratch = append(scratch, json[m.start:m.end]...)
+		sorted = append(sorted, json[m.start:m.end]...)
 	}
-	copy(json[start:], scratch)
-	return scratch
+	copy(json[start:], sorted)
+	w.spare = sorted
 }
 
 // canonicalMultipart returns the parts of a multipart body without what is between them: of each part its header

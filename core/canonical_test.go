@@ -98,7 +98,7 @@ func TestJSONFallsBackToRawBytes(t *testing.T) {
 		`01`, `1.`, `.5`, `+1`, `NaN`, `0x10`, `"a`, `"\x41"`, "\"\n\"", `/**/{}`, "\ufeff{}", "{}\x00",
 		"\"\xff\"", `"\ud800"`, `"\ude00\ud83d"`, "{\"\xff\":1}",
 	} {
-		_, ok := canonicalJSON([]byte(body))
+		_, ok := new(workspace).canonicalJSON([]byte(body))
 		require.False(t, ok, body)
 		require.Equal(t, jsonHash(t, body), jsonHash(t, body))
 		require.NotEqual(t, jsonHash(t, body), jsonHash(t, body+" "), "%q", body)
@@ -262,16 +262,16 @@ func TestJSONSpellingDoesNotCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := drawJSON(t, 4)
 		first, second := spellJSON(t, value), spellJSON(t, value)
-		one, ok := canonicalJSON([]byte(first))
+		one, ok := new(workspace).canonicalJSON([]byte(first))
 		if !ok {
 			t.Fatalf("not valid: %q", first)
 		}
-		other, ok := canonicalJSON([]byte(second))
+		other, ok := new(workspace).canonicalJSON([]byte(second))
 		if !ok || !bytes.Equal(one, other) {
 			t.Fatalf("%q is %q, but %q is %q", first, one, second, other)
 		}
 		changed := spellJSON(t, changeJSON(t, value))
-		if other, ok = canonicalJSON([]byte(changed)); !ok || bytes.Equal(one, other) {
+		if other, ok = new(workspace).canonicalJSON([]byte(changed)); !ok || bytes.Equal(one, other) {
 			t.Fatalf("%q and %q are both %q", first, changed, one)
 		}
 	})
@@ -319,10 +319,10 @@ func requireHashesByMeaning(t *testing.T, a, b []byte) {
 		require.NoError(t, err)
 		require.Equal(t, jsonHash(t, string(a)), jsonHash(t, string(again)), "%q and %q", a, again)
 	}
-	canonical, ok := canonicalJSON(a)
+	canonical, ok := new(workspace).canonicalJSON(a)
 	if ok {
 		require.True(t, jsontext.Value(canonical).IsValid(jsontext.AllowDuplicateNames(true)), "%q", canonical)
-		again, _ := canonicalJSON(canonical)
+		again, _ := new(workspace).canonicalJSON(canonical)
 		require.Equal(t, string(canonical), string(again))
 	}
 }
@@ -330,7 +330,7 @@ func requireHashesByMeaning(t *testing.T, a, b []byte) {
 // decodeJSON reads a body that all parsers agree on. It is not ok for any other.
 func decodeJSON(t *testing.T, body []byte) (value any, ok bool) {
 	t.Helper()
-	if _, ok := canonicalJSON(body); !ok || !jsontext.Value(body).IsValid() { // invalid: members of the same name
+	if _, ok := new(workspace).canonicalJSON(body); !ok || !jsontext.Value(body).IsValid() { // invalid: members of the same name
 		return nil, false
 	}
 	d := json.NewDecoder(bytes.NewReader(body))

@@ -58,8 +58,10 @@ type Capture struct {
 	streaming  bool // bytes have left
 	overflow   bool
 	unrendered bool
+	answer     Reply // what it comes to: see reply
 
-	prepare func(h http.Header) // sets the echo of the key on a streamed answer
+	keyName string // the echo of the key, on a streamed answer
+	key     []string
 }
 
 // Header returns the headers of the answer, to be changed by the handler.
@@ -138,7 +140,7 @@ func (c *Capture) grow(n int) error {
 func (c *Capture) stream() error {
 	c.streaming = true
 	reply := c.reply()
-	c.prepare(reply.Header)
+	reply.keyName, reply.key = c.keyName, c.key
 	err := reply.WriteTo(c.outer)
 	c.body = nil
 	return err
@@ -165,11 +167,12 @@ func (c *Capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // reply is the captured answer as it goes to the client: with all headers that the handler added or changed. Unless the
 // answer is streaming, the handler is done with its headers, and they become the reply's.
 func (c *Capture) reply() *Reply {
-	if c.unrendered {
-		return &Reply{Status: c.finalStatus()}
+	r := &c.answer
+	if *r = (Reply{Status: c.finalStatus()}); c.unrendered {
+		return r
 	}
 	before := c.outer.Header()
-	r := &Reply{Status: c.finalStatus(), Header: c.header, Body: c.body}
+	r.Header, r.Body = c.header, c.body
 	if c.streaming {
 		r.Header = maps.Clone(c.header)
 	} else {

@@ -5,12 +5,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"mime"
 	"net/http"
 	"net/textproto"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // command is what a key was sent for: everything in a request that decides what the handler does (contract H-1).
@@ -68,12 +70,14 @@ func (c command) hash(version int16) (CommandHash, error) {
 //	media type, [name and value of each of its parameters, by name]
 //	number of headers, and of each, by name: name, [lines]
 //	form of the body, body in that form
-func (c command) hashV1() (sum [sha256.Size]byte) {
+func (c command) hashV1() [sha256.Size]byte {
+	w := workspaces.Get().(*workspace)
+	defer w.release()
 	mediaType, parameters := parseMediaType(c.contentType)
 	form, body := "raw", c.body
 	switch {
 	case isJSON(mediaType):
-		if canonical, ok := canonicalJSON(c.body); ok {
+		if canonical, ok := w.canonicalJSON(c.body); ok {
 			form, body = "json", canonical
 		}
 	case mediaType == "multipart/form-data":
@@ -83,8 +87,7 @@ func (c command) hashV1() (sum [sha256.Size]byte) {
 		}
 	}
 
-	head := make([]byte, 0, 512) // a constant, to stay off the heap in the common case
-	head = appendField(head, "command/1")
+	head := appendField(w.head[:0], "command/1")
 	head = appendField(head, c.method)
 	head = appendField(head, c.path)
 	head = appendField(head, canonicalQuery(c.rawQuery))
@@ -101,11 +104,29 @@ func (c command) hashV1() (sum [sha256.Size]byte) {
 	}
 	head = appendField(head, form)
 
-	h := sha256.New()
-	h.Write(head)
-	hashField(h, body)
-	h.Sum(sum[:0])
-	return sum
+	head = appendCount(head, len(body))
+
+	w.digest.Reset()
+	w.digest.Write(head)
+	w.digest.Write(body)
+	w.head = w.digest.Sum(head[:0])
+	return [sha256.Size]byte(w.head)
+}
+
+// workspace is the memory in which a command is hashed. It is used again: most of it is as long as the body.
+type workspace struct {
+	digest                 hash.Hash
+	head, canonical, spare []byte
+}
+
+var workspaces = sync.Pool{New: func() any { return &workspace{digest: sha256.New()} }}
+
+// release gives the workspace back, without what an unusual body has made of it.
+func (w *workspace) release() {
+	const kept = 64 << 10
+	if cap(w.head)+cap(w.canonical)+cap(w.spare) <= kept {
+		workspaces.Put(w)
+	}
 }
 
 // appendField appends a field behind its length, as hashFields does.

@@ -19,8 +19,10 @@ type admission struct {
 	id        ID
 	echo      []string // the key's header as it came, for the echo (M-3)
 	command   command
-	hash      CommandHash // in the current version
-	body      body        // for the handler
+	hash      CommandHash     // in the current version
+	body      body            // for the handler
+	values    context.Context // what the interceptor's request carries, without its end; set before the claim
+	call      bounded         // the first claim's
 
 	shadow   bool // the key is only watched: see Policy.ShadowUntil
 	unhashed bool // in shadow: the body could not be read whole

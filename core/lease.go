@@ -51,9 +51,9 @@ func (l *lease) beat() {
 	}
 	defer close(ended)
 	a, sent := l.attempt, time.Now()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), min(l.left(), a.m.cfg.ClaimTimeout))
+	ctx := new(bounded).begin(&a.inside, sent.Add(min(l.left(), a.m.cfg.ClaimTimeout)))
 	err := a.m.cfg.Store.Renew(ctx, a.ticket, l.length)
-	cancel()
+	ctx.cancel(context.Canceled)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,7 +110,7 @@ func (l *lease) lose() {
 	if err == nil {
 		err = context.DeadlineExceeded // the store does not answer, or this process stood still
 	}
-	l.attempt.cancel(ErrLeaseLost)
+	l.attempt.ctx.cancel(ErrLeaseLost)
 	l.attempt.observe(Event{Kind: EventLeaseLost, Err: err})
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"hash"
 	"net/http"
 	"time"
 )
@@ -66,14 +65,6 @@ func hashFields(fields ...string) [sha256.Size]byte {
 		buf = append(buf, f...)
 	}
 	return sha256.Sum256(buf)
-}
-
-// hashField writes one length-prefixed field into h, for fields that are not in memory as one string.
-func hashField(h hash.Hash, field []byte) {
-	var n [8]byte
-	binary.BigEndian.PutUint64(n[:], uint64(len(field)))
-	h.Write(n[:])
-	h.Write(field)
 }
 
 // CommandHash is the hash of a command and the version of the rules it was made by (H-1, H-4).

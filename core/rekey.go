@@ -96,14 +96,14 @@ func suspectedDuplicate(earlier ID) *Problem {
 // sight asks the store what it has seen of a command, and lets it remember the command. The client going away does not
 // cancel it: a client that hangs up and comes again with a new key is what it is there for.
 func (m *Module) sight(ctx context.Context, adm *admission, patience time.Duration) (Seen, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer cancel()
+	call := new(bounded).begin(context.WithoutCancel(ctx), time.Now().Add(patience))
+	defer call.cancel(context.Canceled)
 	s := Sighting{ID: adm.id, Scope: PrincipalScope(adm.principal), Hash: adm.hash, Window: adm.route.RekeyWindow,
 		Keep: adm.route.RekeyWindow, Tentative: !adm.shadow && adm.route.Rekey == RekeyRefuse}
 	if adm.id != (ID{}) {
 		s.Keep = adm.route.Retention // for as long as a repeat would have been replayed
 	}
-	return m.cfg.Store.(Watcher).Sight(ctx, s) // New has refused any other store
+	return m.cfg.Store.(Watcher).Sight(call, s) // New has refused any other store
 }
 
 // suspect tells of a command that came a short while ago under another key.

@@ -68,8 +68,9 @@ func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt
 		ID: rec.ID, Owner: newOwner(), Scope: rec.Scope, Method: rec.Method, Route: rec.Route,
 		Recovery: Resume, Hash: rec.Hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
 	}
+	adm.values = context.WithoutCancel(r.Context())
 	claimedAt := time.Now()
-	won, claimed, err := m.claim(r.Context(), claim)
+	won, claimed, err := m.claim(adm.call.begin(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), claim)
 	if err != nil || !claimed.Won {
 		return nil, err
 	}

@@ -141,7 +141,7 @@ func RunDatabaseStep(ctx context.Context, name string, result any,
 		}
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		defer context.AfterFunc(a.ctx, func() { cancel(context.Cause(a.ctx)) })()
+		defer context.AfterFunc(&a.ctx, func() { cancel(context.Cause(&a.ctx)) })()
 		return run(ctx, a.m.cfg.Store, a.ticket, s)
 	})
 }
@@ -212,7 +212,7 @@ func (p place) over() error {
 	if p.attempt == nil {
 		return nil
 	}
-	return context.Cause(p.attempt.ctx)
+	return context.Cause(&p.attempt.ctx)
 }
 
 // callProvider records the start, calls, and records the result.

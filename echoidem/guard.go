@@ -55,13 +55,17 @@ func RolesGuard(idem *core.Module) echo.MiddlewareFunc {
 	pattern := &patterns{}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			p, _ := authctx.From(c.Request().Context())
-			if reply := idem.CheckRoles(c.Request(), pattern.of(c), p); reply != nil {
+			if reply := checkRoles(c, idem, pattern); reply != nil {
 				return send(c, reply)
 			}
 			return next(c)
 		}
 	}
+}
+
+func checkRoles(c echo.Context, idem *core.Module, pattern *patterns) *core.Reply {
+	p, _ := authctx.From(c.Request().Context())
+	return idem.CheckRoles(c.Request(), pattern.of(c), p)
 }
 
 // KeyGuard refuses a request without one valid key, or with too large a body (contract K, H-5). Mounted behind
@@ -72,15 +76,21 @@ func KeyGuard(idem *core.Module) echo.MiddlewareFunc {
 	pattern := &patterns{}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			p, _ := authctx.From(c.Request().Context())
-			admitted, reply := idem.Admit(c.Request(), pattern.of(c), p)
-			if reply != nil {
+			if reply := admit(c, idem, pattern); reply != nil {
 				return send(c, reply)
 			}
-			c.SetRequest(admitted)
 			return next(c)
 		}
 	}
+}
+
+func admit(c echo.Context, idem *core.Module, pattern *patterns) *core.Reply {
+	p, _ := authctx.From(c.Request().Context())
+	admitted, reply := idem.Admit(c.Request(), pattern.of(c), p)
+	if reply == nil {
+		c.SetRequest(admitted)
+	}
+	return reply
 }
 
 // send answers in the handler's place.

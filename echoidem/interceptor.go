@@ -11,8 +11,18 @@ import (
 //
 //go:noinline
 func Money(idem *core.Module) echo.MiddlewareFunc {
-	roles, key, interceptor := RolesGuard(idem), KeyGuard(idem), Interceptor(idem)
-	return func(next echo.HandlerFunc) echo.HandlerFunc { return roles(key(interceptor(next))) }
+	pattern := &patterns{}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error { // one function: Echo makes the chain anew for each request
+			if reply := checkRoles(c, idem, pattern); reply != nil {
+				return send(c, reply)
+			}
+			if reply := admit(c, idem, pattern); reply != nil {
+				return send(c, reply)
+			}
+			return intercept(c, idem, pattern, next)
+		}
+	}
 }
 
 // Interceptor claims the request's key, runs the handler and records its answer before it leaves; or it answers from
@@ -22,18 +32,20 @@ func Money(idem *core.Module) echo.MiddlewareFunc {
 func Interceptor(idem *core.Module) echo.MiddlewareFunc {
 	pattern := &patterns{}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			p, _ := authctx.From(c.Request().Context())
-			attempt, reply := idem.Begin(c.Request(), pattern.of(c), p)
-			switch {
-			case attempt != nil:
-				return run(c, attempt, next)
-			case reply != nil:
-				return send(c, reply)
-			}
-			return next(c)
-		}
+		return func(c echo.Context) error { return intercept(c, idem, pattern, next) }
 	}
+}
+
+func intercept(c echo.Context, idem *core.Module, pattern *patterns, next echo.HandlerFunc) error {
+	p, _ := authctx.From(c.Request().Context())
+	attempt, reply := idem.Begin(c.Request(), pattern.of(c), p)
+	switch {
+	case attempt != nil:
+		return run(c, attempt, next)
+	case reply != nil:
+		return send(c, reply)
+	}
+	return next(c)
 }
 
 // run runs the handler within the attempt, and releases its answer once it is recorded. It returns the handler's error,

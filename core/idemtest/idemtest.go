@@ -52,11 +52,12 @@ func Context(ctx context.Context, a Attempt) context.Context {
 	if a.Steps == nil {
 		a.Steps = &Steps{}
 	}
-	return attemptctx.With(ctx, &attemptctx.Attempt{
+	return &attemptctx.Attempt{
+		Context:   ctx,
 		Rehearsal: &a.Steps.kept,
 		Operation: core.RecordID(a.Principal, cmp.Or(a.Key, "key-1")),
 		Command:   attemptctx.Command{Version: 1, Sum: sha256.Sum256([]byte(cmp.Or(a.Command, "command-1")))},
-	})
+	}
 }
 
 // Declarations are what a handler has declared about its attempt.

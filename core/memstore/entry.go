@@ -13,6 +13,7 @@ import (
 type entry struct {
 	core.Record
 	header []field
+	one    [1]field          // what header begins in: most answers have a Content-Type and no more
 	steps  []core.StepRecord // in their order
 	place  int               // in the queue of its stored state
 }
@@ -42,11 +43,7 @@ func (e *entry) state(now time.Time) core.State {
 // answer keeps a copy of a: the buffer it was captured in may be larger than needed, or be written to again.
 func (e *entry) answer(a core.Answer) {
 	e.Answer = core.Answer{Status: a.Status, Partial: a.Partial, Body: bytes.Clone(a.Body)}
-	n := 0
-	for _, values := range a.Header {
-		n += len(values)
-	}
-	e.header = make([]field, 0, n)
+	e.header = e.one[:0]
 	for name, values := range a.Header {
 		for _, value := range values {
 			e.header = append(e.header, field{name, value})

@@ -1,0 +1,106 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+type valueKey struct{}
+
+// newBounded returns a bounded context over a request's context, which it ends when it is called for.
+func newBounded(t *testing.T) (b *bounded, hangUp context.CancelFunc) {
+	t.Helper()
+	request, hangUp := context.WithCancel(context.WithValue(t.Context(), valueKey{}, "of the request"))
+	t.Cleanup(hangUp)
+	b = new(bounded).begin(context.WithoutCancel(request), time.Now().Add(time.Minute))
+	b.late = errDeadline
+	t.Cleanup(func() { b.cancel(context.Canceled) })
+	return b, hangUp
+}
+
+// waiting are contexts that somebody has waited for, and that nobody has: what one can see of them is the same.
+var waiting = map[string]func(b *bounded){
+	"nobody waits":   func(*bounded) {},
+	"somebody waits": func(b *bounded) { b.Done() },
+}
+
+// CONTRACT R-5
+func TestBoundedOutlivesItsRequest(t *testing.T) {
+	for name, wait := range waiting {
+		t.Run(name, func(t *testing.T) {
+			b, hangUp := newBounded(t)
+			wait(b)
+			hangUp()
+			require.NoError(t, b.Err())
+			require.NoError(t, context.Cause(b))
+			require.Equal(t, "of the request", b.Value(valueKey{}))
+			deadline, ok := b.Deadline()
+			require.True(t, ok)
+			require.WithinDuration(t, time.Now().Add(time.Minute), deadline, time.Minute)
+			select {
+			case <-b.Done():
+				t.Fatal("it has ended")
+			default:
+			}
+		})
+	}
+}
+
+// CONTRACT X-1
+func TestBoundedIsCancelled(t *testing.T) {
+	for name, wait := range waiting {
+		t.Run(name, func(t *testing.T) {
+			b, _ := newBounded(t)
+			wait(b)
+			b.cancel(ErrLeaseLost)
+			b.cancel(errors.New("another cause"))
+			require.Equal(t, ErrLeaseLost, context.Cause(b), "the first cause")
+			require.Equal(t, context.Canceled, b.Err())
+			<-b.Done()
+			require.Equal(t, "of the request", b.Value(valueKey{}))
+		})
+	}
+}
+
+// CONTRACT R-5
+func TestBoundedEndsAtItsDeadline(t *testing.T) {
+	for name, wait := range waiting {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, _ := newBounded(t)
+				wait(b)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.Equal(t, errDeadline, context.Cause(b))
+				require.Equal(t, context.DeadlineExceeded, b.Err())
+				<-b.Done()
+			})
+		})
+	}
+}
+
+func TestBoundedEndsItsChildren(t *testing.T) {
+	for name, wait := range waiting {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // in which a goroutine that stays behind is a failure
+				b, _ := newBounded(t)
+				wait(b)
+				child, cancel := context.WithTimeout(b, time.Hour)
+				defer cancel()
+				called := make(chan struct{})
+				context.AfterFunc(b, func() { close(called) })
+				stopped := context.AfterFunc(b, func() { t.Error("it was stopped") })
+				require.True(t, stopped())
+				b.cancel(ErrLeaseLost)
+				<-child.Done()
+				<-called
+				require.Equal(t, ErrLeaseLost, context.Cause(child))
+			})
+		})
+	}
+}
