@@ -1,6 +1,7 @@
 package idemclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -31,6 +32,8 @@ type call struct {
 	uncertain bool // the command may have been carried out
 }
 
+var errNoHost = errors.New("idem: the request's URL names no host")
+
 // journalPatience is how long the journal may take to answer.
 const journalPatience = 10 * time.Second
 
@@ -39,6 +42,9 @@ func (c *Client) prepare(r *http.Request, intent string) (*call, error) {
 	k := &call{client: c, request: r, intent: intent}
 	if err := checkIntent(intent); err != nil {
 		return nil, &Error{Intent: intent, Reason: err}
+	}
+	if r.URL == nil || r.URL.Host == "" {
+		return nil, &Error{Intent: intent, Cause: errNoHost}
 	}
 	var err error
 	if k.body, err = readBody(r, c.cfg.MaxBuffer); err != nil {
@@ -173,17 +179,11 @@ var zeroHash core.CommandHash
 // host is another command, because a key is known only where it was sent. A caller with several addresses of one host
 // names it in r.Host.
 func hashOf(r *http.Request, body []byte, version int16) (core.CommandHash, error) {
-	if r.URL == nil {
-		return zeroHash, errors.New("idem: the request has no URL")
-	}
 	hash, err := core.HashRequest(r, body, version)
 	if err != nil {
 		return zeroHash, err
 	}
-	host := r.Host
-	if host == "" {
-		host = r.URL.Host
-	}
+	host := cmp.Or(r.Host, r.URL.Host)
 	h := sha256.New()
 	h.Write(binary.BigEndian.AppendUint64([]byte("client/1"), uint64(len(host))))
 	h.Write([]byte(strings.ToLower(host)))

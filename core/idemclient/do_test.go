@@ -1,46 +1,254 @@
 package idemclient_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/idemclient"
 )
 
-// CONTRACT C-1, C-2
-func TestOneKeyInAllAttempts(t *testing.T) {
-	var mu sync.Mutex
-	var keys, bodies []string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		body := make([]byte, 100)
-		n, _ := r.Body.Read(body)
-		keys, bodies = append(keys, r.Header.Get("Idempotency-Key")), append(bodies, string(body[:n]))
-		if len(keys) < 3 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
+// CONTRACT C-1
+func TestOneKeyInAllAttemptsAndTokenRefreshes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := on(breaks(errReset), says(503), says(201, "", "paid"))
+		refreshes := 0
+		client := newClient(t, idemclient.Config{Transport: w, Authorize: func(r *http.Request) error {
+			refreshes++
+			r.Header.Set("Authorization", fmt.Sprint("Bearer ", refreshes))
+			return nil
+		}})
+		r := payment(t, address)
+		before := r.Header.Clone()
+		res, err := client.Do(t.Context(), "order-7", r)
+		require.NoError(t, err)
+		require.Equal(t, "paid", text(t, res))
+		require.Equal(t, idemclient.Result{Attempts: 3}, idemclient.ResultOf(res))
+		for i, s := range w.sent {
+			require.Equal(t, w.sent[0].key, s.key)
+			require.Equal(t, fmt.Sprint("Bearer ", i+1), s.token)
+			require.Equal(t, `{"amount":"12.50"}`, s.body)
+			require.EqualValues(t, len(s.body), s.length)
 		}
-		w.WriteHeader(http.StatusCreated)
-	}))
-	defer server.Close()
-	client, err := idemclient.New(idemclient.Config{FirstPause: time.Millisecond})
+		require.Regexp(t, "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$", w.sent[0].key)
+		require.Equal(t, before, r.Header, "the caller's request is not changed")
+		require.Empty(t, res.Request.Header.Get("Idempotency-Key"), "nor does the answer's show the key")
+	})
+}
+
+// CONTRACT C-1
+func TestTheSameIntentHasTheSameKey(t *testing.T) {
+	w := on(says(201))
+	client := newClient(t, idemclient.Config{Transport: w})
+	for range 2 { // although it has an answer
+		_, err := pay(t, client, "order-7")
+		require.NoError(t, err)
+	}
+	_, err := pay(t, client, "order-8")
 	require.NoError(t, err)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader("pay"))
+	require.Equal(t, w.sent[0].key, w.sent[1].key)
+	require.NotEqual(t, w.sent[0].key, w.sent[2].key)
+}
+
+// CONTRACT C-1, M-6
+func TestTheSameIntentAtOnce(t *testing.T) {
+	b := newBank(t, core.Config{}, nil)
+	journal := idemclient.NewMemoryJournal()
+	var all sync.WaitGroup
+	for range 2 { // two processes
+		client := newClient(t, idemclient.Config{Transport: ownTransport(t), Journal: journal, FirstPause: 1e6})
+		for range 8 {
+			all.Go(func() {
+				res, err := client.Do(context.WithoutCancel(t.Context()), "order-7", payment(t, b.URL+"/v1/payments"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if body := text(t, res); body != "payment 1" {
+					t.Error(body)
+				}
+			})
+		}
+	}
+	all.Wait()
+	require.Len(t, b.keys(), 1)
+}
+
+// CONTRACT C-1
+func TestNothingIsSentWithoutAnIntent(t *testing.T) {
+	w := on(says(201))
+	client := newClient(t, idemclient.Config{Transport: w})
+	for _, intent := range []string{"", "a\nb", "a\x00b", "a\xffb", strings.Repeat("x", 256)} {
+		res, err := pay(t, client, intent)
+		e := failed(t, res, err)
+		require.ErrorIs(t, e, idemclient.ErrNoIntent)
+		require.ErrorContains(t, e, "nothing was sent")
+		_, err = client.Key(t.Context(), intent)
+		require.ErrorIs(t, err, idemclient.ErrNoIntent)
+	}
+	for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodDelete, "SETTLE"} {
+		r := payment(t, address)
+		r.Method = method
+		_, err := (&http.Client{Transport: client}).Do(r) //nolint:bodyclose // there is none
+		require.ErrorIs(t, err, idemclient.ErrNoIntent, method)
+	}
+	require.Empty(t, w.sent)
+}
+
+func TestSafeMethodsPassUntouched(t *testing.T) {
+	for _, method := range []string{"", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace} {
+		w := on(says(503, "", "the answer itself"))
+		client := newClient(t, idemclient.Config{Transport: w, Authorize: func(*http.Request) error { panic("not asked") }})
+		r, err := http.NewRequestWithContext(t.Context(), method, address, nil)
+		require.NoError(t, err)
+		res, err := client.Do(t.Context(), "", r)
+		require.NoError(t, err)
+		require.Equal(t, 503, res.StatusCode)
+		require.Equal(t, "the answer itself", text(t, res))
+		require.Len(t, w.sent, 1)
+		require.Empty(t, w.sent[0].key)
+	}
+}
+
+// CONTRACT C-1
+func TestAnotherCommandUnderTheSameIntentIsNotSent(t *testing.T) {
+	client := newClient(t, idemclient.Config{Transport: on(says(201))})
+	_, err := pay(t, client, "order-7")
 	require.NoError(t, err)
-	res, err := client.Do(t.Context(), "order-7", r)
+
+	same := payment(t, "http://BANK.example/v1/payments")
+	same.Body, same.GetBody = nil, nil
+	setBody(same, "{ \"amount\" : \"12.50\" }") // the same by meaning (H-2)
+	_, err = client.Do(t.Context(), "order-7", same)
 	require.NoError(t, err)
-	require.NoError(t, res.Body.Close())
-	require.Equal(t, http.StatusCreated, res.StatusCode)
-	require.Equal(t, idemclient.Result{Attempts: 3}, idemclient.ResultOf(res))
-	require.Equal(t, []string{"pay", "pay", "pay"}, bodies)
-	require.Len(t, keys[0], 36)
-	require.Equal(t, []string{keys[0], keys[0], keys[0]}, keys)
-	require.Empty(t, r.Header, "the caller's request is not changed")
+
+	for what, change := range map[string]func(r *http.Request){
+		"amount": func(r *http.Request) { setBody(r, `{"amount":"12.51"}`) },
+		"path":   func(r *http.Request) { r.URL.Path += "/2" },
+		"query":  func(r *http.Request) { r.URL.RawQuery = "a=b" },
+		"method": func(r *http.Request) { r.Method = http.MethodPut },
+		"host":   func(r *http.Request) { r.Host = "other.example" },
+		"type":   func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
+	} {
+		w := on(says(201))
+		client := newClient(t, idemclient.Config{Transport: w})
+		_, err := pay(t, client, "order-7")
+		require.NoError(t, err)
+		r := payment(t, address)
+		change(r)
+		res, err := client.Do(t.Context(), "order-7", r)
+		e := failed(t, res, err)
+		require.ErrorIs(t, e, idemclient.ErrKeyReused, what)
+		require.Zero(t, e.Attempts, what)
+		require.Len(t, w.sent, 1, what)
+	}
+}
+
+// CONTRACT C-1
+func TestTheKeyThatARequestBrings(t *testing.T) {
+	w := on(says(201))
+	client := newClient(t, idemclient.Config{Transport: w})
+	bring := func(intent string, lines ...string) error {
+		r := payment(t, address)
+		r.Header["Idempotency-Key"] = lines
+		_, err := client.Do(t.Context(), intent, r) //nolint:bodyclose // in memory
+		return err
+	}
+	require.NoError(t, bring("order-7", "my-own-key"))
+	require.NoError(t, bring("order-7", "my-own-key"))
+	require.NoError(t, bring("order-7"))
+	require.Equal(t, []string{"my-own-key", "my-own-key", "my-own-key"}, []string{w.sent[0].key, w.sent[1].key, w.sent[2].key})
+	for what, lines := range map[string][]string{
+		"another": {"another-key"}, "two": {"my-own-key", "my-own-key"}, "empty": {""}, "long": {strings.Repeat("x", 256)},
+		"blank": {"a b"}, "list": {"a,b"},
+	} {
+		require.ErrorIs(t, bring("order-7", lines...), idemclient.ErrOtherKey, what)
+	}
+	require.Len(t, w.sent, 3)
+}
+
+// CONTRACT C-1
+func TestAuthorizeCannotChangeTheKey(t *testing.T) {
+	w := on(says(201))
+	client := newClient(t, idemclient.Config{Transport: w, Authorize: func(r *http.Request) error {
+		require.NotEmpty(t, r.Header.Get("Idempotency-Key"), "so that it can be signed")
+		r.Header.Set("Idempotency-Key", "another")
+		return nil
+	}})
+	res, err := pay(t, client, "order-7")
+	require.ErrorIs(t, failed(t, res, err), idemclient.ErrOtherKey)
+	require.Empty(t, w.sent)
+
+	noToken := errors.New("no token")
+	client = newClient(t, idemclient.Config{Transport: w, Authorize: func(*http.Request) error { return noToken }})
+	res, err = pay(t, client, "order-7")
+	e := failed(t, res, err)
+	require.ErrorIs(t, e, noToken)
+	require.False(t, e.Uncertain)
+	require.Empty(t, w.sent)
+}
+
+// A journal that does not answer stops the command, and one that does not take its end does not stop the answer.
+func TestAJournalThatFails(t *testing.T) {
+	w := on(says(201))
+	down := errors.New("the database is down")
+	var told []idemclient.Attempt
+	cfg := idemclient.Config{Transport: w, Journal: &brokenJournal{begin: down},
+		Observe: func(_ context.Context, a idemclient.Attempt) { told = append(told, a) }}
+	res, err := pay(t, newClient(t, cfg), "order-7")
+	e := failed(t, res, err)
+	require.ErrorIs(t, e, down)
+	require.Zero(t, e.Attempts)
+	require.Empty(t, w.sent)
+	_, err = newClient(t, cfg).Key(t.Context(), "order-7")
+	require.ErrorIs(t, err, down)
+
+	cfg.Journal = &brokenJournal{end: down}
+	res, err = pay(t, newClient(t, cfg), "order-7")
+	require.NoError(t, err)
+	require.Equal(t, 201, res.StatusCode)
+	require.Len(t, told, 1)
+	require.ErrorIs(t, told[0].Err, down)
+}
+
+type brokenJournal struct{ begin, end error }
+
+func (j *brokenJournal) Begin(_ context.Context, e idemclient.Entry) (idemclient.Entry, error) {
+	return e, j.begin
+}
+
+func (j *brokenJournal) End(context.Context, string) error { return j.end }
+
+// CONTRACT C-2
+func TestObserveIsToldOfEachAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []idemclient.Attempt
+		client := newClient(t, idemclient.Config{
+			Transport: on(breaks(errReset), problem(core.CodeInFlight), says(201, "Idempotent-Replayed: true")),
+			Observe:   func(_ context.Context, a idemclient.Attempt) { told = append(told, a) },
+		})
+		res, err := pay(t, client, "order-7")
+		require.NoError(t, err)
+		require.Equal(t, idemclient.Result{Attempts: 3, Replayed: true}, idemclient.ResultOf(res))
+		for i := range told {
+			require.Equal(t, i < 2, told[i].Retry)
+			require.Equal(t, i < 2, told[i].Pause > 0)
+			told[i].Pause = 0
+		}
+		require.Equal(t, []idemclient.Attempt{
+			{Intent: "order-7", Number: 1, Err: errReset, Retry: true},
+			{Intent: "order-7", Number: 2, Status: 409, Code: core.CodeInFlight, Err: idemclient.ErrInFlight, Retry: true},
+			{Intent: "order-7", Number: 3, Status: 201, Replayed: true},
+		}, told)
+	})
+	require.Zero(t, idemclient.ResultOf(nil))
+	require.Zero(t, idemclient.ResultOf(&http.Response{}))
 }

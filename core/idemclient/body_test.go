@@ -1,0 +1,129 @@
+package idemclient_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core/idemclient"
+)
+
+func setBody(r *http.Request, body string) {
+	r.Body = io.NopCloser(strings.NewReader(body))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(body)), nil }
+	r.ContentLength = int64(len(body))
+}
+
+// closing is a body that can be read once, and tells whether it was closed.
+type closing struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closing) Close() error {
+	c.closed = true
+	return nil
+}
+
+// CONTRACT C-2
+func TestABodyThatCannotBeRewoundIsNotSent(t *testing.T) {
+	once := func() (*http.Request, *closing) {
+		r := payment(t, address)
+		body := &closing{Reader: strings.NewReader("read me once")}
+		r.Body, r.GetBody, r.ContentLength = body, nil, -1
+		return r, body
+	}
+	w := on(says(503), says(201))
+	r, body := once()
+	client := newClient(t, idemclient.Config{Transport: w})
+	res, err := client.Do(t.Context(), "order-7", r)
+	require.ErrorIs(t, failed(t, res, err), idemclient.ErrNotRewindable)
+	require.True(t, body.closed)
+	require.Empty(t, w.sent)
+
+	r, _ = once()
+	client = newClient(t, idemclient.Config{Transport: w, MaxBuffer: 11})
+	res, err = client.Do(t.Context(), "order-7", r)
+	require.ErrorIs(t, failed(t, res, err), idemclient.ErrNotRewindable)
+	require.ErrorContains(t, err, "above Config.MaxBuffer (11 bytes)")
+	require.Empty(t, w.sent)
+
+	synctest.Test(t, func(t *testing.T) { // where the caller asks for it
+		r, body := once()
+		client := newClient(t, idemclient.Config{Transport: w, MaxBuffer: 12})
+		_, err := client.Do(t.Context(), "order-7", r)
+		require.NoError(t, err)
+		require.True(t, body.closed)
+		require.Len(t, w.sent, 2)
+		for _, s := range w.sent {
+			require.Equal(t, "read me once", s.body)
+			require.EqualValues(t, 12, s.length)
+		}
+	})
+}
+
+func TestABodyThatCannotBeReadIsNotSent(t *testing.T) {
+	w := on(says(201))
+	client := newClient(t, idemclient.Config{Transport: w})
+	broken := errors.New("disk gone")
+	for what, change := range map[string]func(r *http.Request){
+		"GetBody fails": func(r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { return nil, broken } },
+		"read fails": func(r *http.Request) {
+			r.GetBody = func() (io.ReadCloser, error) {
+				return io.NopCloser(io.MultiReader(strings.NewReader("12"), failing{broken})), nil
+			}
+		},
+	} {
+		r := payment(t, address)
+		change(r)
+		res, err := client.Do(t.Context(), "order-7", r)
+		require.ErrorIs(t, failed(t, res, err), broken, what)
+	}
+	r := payment(t, address)
+	r.ContentLength = 1000 // a truncated file, say: a part of a command is none
+	res, err := client.Do(t.Context(), "order-7", r)
+	require.ErrorContains(t, failed(t, res, err), "ContentLength of 1000 and a body of 18 bytes")
+	require.Empty(t, w.sent)
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// GetBody is asked once: the same bytes go out in every attempt, even where the caller's buffer changes meanwhile.
+//
+// CONTRACT C-2
+func TestTheBodyIsTheSameInEveryAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		buffer := []byte(`{"amount":"12.50"}`)
+		w := on(func(*http.Request) (*http.Response, error) {
+			copy(buffer, `{"amount":"99`)
+			return nil, errReset
+		}, says(201))
+		r := payment(t, address)
+		setBody(r, "")
+		r.ContentLength = int64(len(buffer))
+		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(string(buffer))), nil }
+		_, err := newClient(t, idemclient.Config{Transport: w}).Do(t.Context(), "order-7", r)
+		require.NoError(t, err)
+		require.Equal(t, w.sent[0].body, w.sent[1].body)
+	})
+}
+
+func TestACommandWithoutABody(t *testing.T) {
+	w := on(says(204))
+	client := newClient(t, idemclient.Config{Transport: w})
+	for i, body := range []io.ReadCloser{nil, http.NoBody} {
+		_, err := client.Do(t.Context(), "cancel", &http.Request{Method: http.MethodDelete, URL: payment(t, address).URL, Body: body})
+		require.NoError(t, err)
+		require.Zero(t, w.sent[i].length)
+		require.NotEmpty(t, w.sent[i].key)
+	}
+	res, err := client.Do(t.Context(), "nowhere", &http.Request{Method: http.MethodPost})
+	require.ErrorContains(t, failed(t, res, err), "names no host")
+}

@@ -1,0 +1,216 @@
+package idemclient_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/memstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// wire is a transport in memory: it answers as it was told, and remembers what was sent and when.
+type wire struct {
+	mu      sync.Mutex
+	answers []func(*http.Request) (*http.Response, error) // the last one answers all further attempts
+	sent    []sent
+}
+
+type sent struct {
+	at     time.Time
+	method string
+	key    string
+	token  string
+	body   string
+	length int64
+}
+
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	s := sent{at: time.Now(), method: r.Method, key: r.Header.Get("Idempotency-Key"), token: r.Header.Get("Authorization"),
+		length: r.ContentLength}
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err := errors.Join(err, r.Body.Close()); err != nil {
+			return nil, err
+		}
+		s.body = string(body)
+	}
+	w.mu.Lock()
+	answer := w.answers[min(len(w.sent), len(w.answers)-1)]
+	w.sent = append(w.sent, s)
+	w.mu.Unlock()
+	return answer(r)
+}
+
+// pauses are the times between the attempts.
+func (w *wire) pauses() (pauses []time.Duration) {
+	for i := 1; i < len(w.sent); i++ {
+		pauses = append(pauses, w.sent[i].at.Sub(w.sent[i-1].at))
+	}
+	return pauses
+}
+
+// says answers with a status, header lines "Name: value", and behind an empty line a body.
+func says(status int, lines ...string) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		header, body := http.Header{}, ""
+		for i, line := range lines {
+			if line == "" {
+				body = strings.Join(lines[i+1:], "\n")
+				break
+			}
+			name, value, _ := strings.Cut(line, ": ")
+			header.Add(name, value)
+		}
+		return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	}
+}
+
+// problem answers as the guards do.
+func problem(code core.Code, lines ...string) func(*http.Request) (*http.Response, error) {
+	p := core.NewProblem(code, "a detail")
+	p.Operation = operation
+	reply := p.Reply()
+	for name := range reply.Header {
+		lines = append(lines, name+": "+reply.Header.Get(name))
+	}
+	return says(reply.Status, append(lines, "", string(reply.Body))...)
+}
+
+const operation = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
+// breaks ends an attempt with an error of the network.
+func breaks(err error) func(*http.Request) (*http.Response, error) {
+	return func(*http.Request) (*http.Response, error) { return nil, err }
+}
+
+var errReset = errors.New("connection reset by peer")
+
+// hangs never answers.
+func hangs(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func on(answers ...func(*http.Request) (*http.Response, error)) *wire { return &wire{answers: answers} }
+
+func newClient(t *testing.T, cfg idemclient.Config) *idemclient.Client {
+	t.Helper()
+	client, err := idemclient.New(cfg)
+	require.NoError(t, err)
+	return client
+}
+
+// payment is a money command.
+func payment(t *testing.T, url string) *http.Request {
+	t.Helper()
+	// Its context is not the one of Do.
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url, strings.NewReader(`{"amount":"12.50"}`))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	return r
+}
+
+const address = "http://bank.example/v1/payments"
+
+// pay sends the payment of an intent.
+func pay(t *testing.T, client *idemclient.Client, intent string) (*http.Response, error) {
+	t.Helper()
+	return client.Do(t.Context(), intent, payment(t, address))
+}
+
+// failed returns the error of a call, which must be the client's own.
+func failed(t *testing.T, res *http.Response, err error) *idemclient.Error {
+	t.Helper()
+	require.Error(t, err)
+	require.Nil(t, res)
+	e, ok := errors.AsType[*idemclient.Error](err)
+	require.True(t, ok, "%T: %v", err, err)
+	return e
+}
+
+func text(t *testing.T, res *http.Response) string {
+	t.Helper()
+	body, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	return string(body)
+}
+
+// bank is a server of this library over real HTTP.
+type bank struct {
+	*httptest.Server
+
+	mu     sync.Mutex
+	booked []string // keys
+}
+
+// newBank serves a guarded POST /v1/payments. book runs in the handler, after the booking; nil does nothing.
+func newBank(t *testing.T, cfg core.Config, book http.HandlerFunc) *bank {
+	t.Helper()
+	if cfg.Store == nil {
+		cfg.Store = memstore.New()
+	}
+	if cfg.Policy.Recovery == 0 {
+		cfg.Policy.Recovery = core.Park
+	}
+	idem, err := core.New(cfg)
+	require.NoError(t, err)
+	b := &bank{}
+	caller := core.Principal{Issuer: "https://issuer.example", Subject: "caller-1"}
+	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r, reply := idem.Admit(r, r.URL.Path, caller)
+		if reply == nil {
+			var attempt *core.Attempt
+			if attempt, reply = idem.Begin(r, r.URL.Path, caller); attempt != nil {
+				b.book(attempt, w, book)
+				reply = attempt.Finish()
+			}
+		}
+		_ = reply.WriteTo(w)
+	}))
+	t.Cleanup(b.Close)
+	return b
+}
+
+func (b *bank) book(attempt *core.Attempt, w http.ResponseWriter, then http.HandlerFunc) {
+	r := attempt.Request()
+	b.mu.Lock()
+	b.booked = append(b.booked, r.Header.Get("Idempotency-Key"))
+	number := len(b.booked)
+	b.mu.Unlock()
+	capture := attempt.Capture(w)
+	if then != nil {
+		then(capture, r)
+		return
+	}
+	capture.WriteHeader(http.StatusCreated)
+	_, _ = fmt.Fprintf(capture, "payment %d", number)
+}
+
+func (b *bank) keys() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.booked
+}
+
+// ownTransport is a transport whose connections end with the test.
+func ownTransport(t *testing.T) *http.Transport {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
+}

@@ -1,0 +1,346 @@
+package idemclient_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/idemclient"
+)
+
+// CONTRACT C-2
+func TestWhatIsRetried(t *testing.T) {
+	again := map[string]func(*http.Request) (*http.Response, error){
+		"network error": breaks(errReset),
+		"cut answer": func(r *http.Request) (*http.Response, error) {
+			res, _ := says(201)(r)
+			res.Body = io.NopCloser(failing{io.ErrUnexpectedEOF})
+			return res, nil
+		},
+		"500":                     says(500),
+		"500 created by a proxy":  says(500, "Idempotency-Result: something"),
+		"in_flight":               problem(core.CodeInFlight),
+		"in_flight, as JSON":      says(409, "Content-Type: application/json", "", `{"code":"in_flight"}`),
+		"425":                     says(425),
+		"429":                     says(429),
+		"502":                     says(502),
+		"503":                     says(503),
+		"503 store_unavailable":   problem(core.CodeStoreUnavailable),
+		"503 commit_unconfirmed":  problem(core.CodeCommitUnconfirmed, "Idempotency-Result: unknown"),
+		"503 rolled_back":         problem(core.CodeRolledBack),
+		"504":                     says(504),
+		"503 with an answer of 9": says(503, "", "123456789"),
+	}
+	for name, answer := range again {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := on(answer, says(201))
+				res, err := pay(t, newClient(t, idemclient.Config{Transport: w, MaxAnswer: 1 << 10}), "order-7")
+				require.NoError(t, err)
+				require.Equal(t, 201, res.StatusCode)
+				require.Len(t, w.sent, 2)
+			})
+		})
+	}
+}
+
+// CONTRACT C-2
+func TestWhatIsAnAnswer(t *testing.T) {
+	for _, answer := range []struct {
+		status int
+		lines  []string
+	}{
+		{200, nil}, {201, nil}, {204, nil}, {301, nil}, {303, nil}, {307, nil}, {308, nil}, {400, nil}, {401, nil}, {402, nil},
+		{403, nil}, {404, nil}, {408, nil}, {409, nil}, {410, nil}, {412, nil}, {413, nil}, {422, nil}, {501, nil}, {505, nil},
+		{409, []string{"Content-Type: application/problem+json", "", `{"code":"out_of_stock"}`}},
+		{409, []string{"Content-Type: text/plain", "", `{"code":"in_flight"}`}},
+		{409, []string{"Content-Type: application/json", "", `{"code":`}},
+		{409, []string{"Content-Type: application/json", "", `{"code":"suspected_duplicate"}`}},
+		{400, []string{"Content-Type: application/json", "", `{"code":"in_flight"}`}},
+		// A recorded answer is the same for good, whatever it says.
+		{409, []string{"Content-Type: application/json", "Idempotency-Result: created", "", `{"code":"in_flight"}`}},
+		{409, []string{"Content-Type: application/json", "Idempotency-Result: reused", "", `{"code":"key_reused"}`}},
+		{500, []string{"Idempotent-Replayed: true"}},
+	} {
+		w := on(says(answer.status, answer.lines...))
+		res, err := pay(t, newClient(t, idemclient.Config{Transport: w}), "order-7")
+		require.NoError(t, err, "%+v", answer)
+		require.Equal(t, answer.status, res.StatusCode)
+		if n := len(answer.lines); n > 0 && answer.status != 500 {
+			require.Equal(t, answer.lines[n-1], text(t, res))
+		}
+		require.Len(t, w.sent, 1, "%+v", answer)
+	}
+}
+
+// CONTRACT C-2
+func TestWhatIsNeverRetried(t *testing.T) {
+	for _, test := range []struct {
+		answer    func(*http.Request) (*http.Response, error)
+		want      error
+		uncertain bool
+	}{
+		{problem(core.CodeKeyReused), idemclient.ErrKeyReused, false},
+		{problem(core.CodeOutcomeUnknown, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
+		{problem(core.CodeKeyExpired), idemclient.ErrKeyExpired, false},
+		{problem(core.CodeResponseNotReplayable), idemclient.ErrNotReplayable, false},
+		{says(500, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
+	} {
+		w := on(test.answer)
+		res, err := pay(t, newClient(t, idemclient.Config{Transport: w}), "order-7")
+		e := failed(t, res, err)
+		require.ErrorIs(t, e, test.want)
+		require.NotErrorIs(t, e, idemclient.ErrGivenUp)
+		require.Equal(t, 1, e.Attempts)
+		require.Equal(t, test.uncertain, e.Uncertain, "%v", e)
+		require.Equal(t, e.Status, e.Response.StatusCode)
+		require.Len(t, w.sent, 1, "%v", e)
+		require.NotContains(t, e.Error(), w.sent[0].key)
+		if e.Status == 409 {
+			require.Equal(t, operation, e.Operation)
+			require.Contains(t, text(t, e.Response), `"detail":"a detail"`)
+			require.ErrorContains(t, e, operation)
+		}
+	}
+}
+
+// An outcome that was uncertain stays so, until there is an answer.
+//
+// CONTRACT C-2
+func TestUncertainty(t *testing.T) {
+	for name, test := range map[string]struct {
+		answers   []func(*http.Request) (*http.Response, error)
+		uncertain bool
+	}{
+		"nothing was run":           {[]func(*http.Request) (*http.Response, error){problem(core.CodeStoreUnavailable), says(429), says(425), problem(core.CodeRolledBack)}, false},
+		"it may be running":         {[]func(*http.Request) (*http.Response, error){problem(core.CodeInFlight)}, true},
+		"no answer":                 {[]func(*http.Request) (*http.Response, error){breaks(errReset)}, true},
+		"no answer, then not run":   {[]func(*http.Request) (*http.Response, error){breaks(errReset), says(429)}, true},
+		"a gateway gave up":         {[]func(*http.Request) (*http.Response, error){says(504), says(429)}, true},
+		"it said so":                {[]func(*http.Request) (*http.Response, error){problem(core.CodeCommitUnconfirmed), says(429)}, true},
+		"the key is for another":    {[]func(*http.Request) (*http.Response, error){breaks(errReset), problem(core.CodeKeyReused)}, false},
+		"it was carried out before": {[]func(*http.Request) (*http.Response, error){breaks(errReset), problem(core.CodeKeyExpired)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				res, err := pay(t, newClient(t, idemclient.Config{Transport: on(test.answers...), MaxAttempts: 4}), "order-7")
+				e := failed(t, res, err)
+				require.Equal(t, test.uncertain, e.Uncertain, "%v", e)
+				require.Equal(t, test.uncertain, strings.Contains(e.Error(), "the money may have moved: repeat the same intent, never a new one"))
+			})
+		})
+	}
+	t.Run("an earlier call", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			client := newClient(t, idemclient.Config{Transport: on(breaks(errReset), says(429)), MaxAttempts: 1})
+			for range 2 {
+				res, err := pay(t, client, "order-7")
+				require.True(t, failed(t, res, err).Uncertain)
+			}
+		})
+	})
+}
+
+// CONTRACT C-2
+func TestBackoffGrowsWithJitterAndEnds(t *testing.T) {
+	seen := map[time.Duration]bool{}
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			w := on(breaks(errReset))
+			client := newClient(t, idemclient.Config{Transport: w, MaxAttempts: 6, FirstPause: time.Second, MaxPause: 5 * time.Second})
+			res, err := pay(t, client, "order-7")
+			e := failed(t, res, err)
+			require.ErrorIs(t, e, idemclient.ErrGivenUp)
+			require.ErrorIs(t, e, errReset)
+			require.Equal(t, 6, e.Attempts)
+			pauses := w.pauses()
+			require.Len(t, pauses, 5)
+			for i, interval := range []time.Duration{1, 2, 4, 5, 5} {
+				require.GreaterOrEqual(t, pauses[i], interval*time.Second/2)
+				require.LessOrEqual(t, pauses[i], interval*time.Second*3/2+1)
+				seen[pauses[i]] = true
+			}
+		})
+	}
+	require.Greater(t, len(seen), 90, "no two callers pause alike")
+}
+
+// CONTRACT C-2
+func TestRetryAfterIsHonoured(t *testing.T) {
+	at := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
+	for name, test := range map[string]struct {
+		lines func() []string
+		want  time.Duration
+	}{
+		"seconds":      {func() []string { return []string{"Retry-After: 7"} }, 7 * time.Second},
+		"with a blank": {func() []string { return []string{"Retry-After:  7 "} }, 7 * time.Second},
+		"a date":       {func() []string { return []string{"Retry-After: " + at(30*time.Second)} }, 30 * time.Second},
+		"a date, skew": {func() []string {
+			return []string{"Date: " + at(-time.Hour), "Retry-After: " + at(30*time.Second-time.Hour)}
+		}, 30 * time.Second},
+		"ahead of us": {func() []string {
+			return []string{"Date: " + at(5*time.Hour), "Retry-After: " + at(5*time.Hour+20*time.Second)}
+		}, 20 * time.Second},
+		"the past":      {func() []string { return []string{"Retry-After: " + at(-time.Minute)} }, 0},
+		"nonsense":      {func() []string { return []string{"Retry-After: soon"} }, 0},
+		"negative":      {func() []string { return []string{"Retry-After: -5"} }, 0},
+		"zero":          {func() []string { return []string{"Retry-After: 0"} }, 0},
+		"as long as it": {func() []string { return []string{"Retry-After: 60"} }, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, status := range []int{429, 503} {
+				synctest.Test(t, func(t *testing.T) {
+					w := on(says(status, test.lines()...), says(201))
+					_, err := pay(t, newClient(t, idemclient.Config{Transport: w}), "order-7")
+					require.NoError(t, err)
+					require.GreaterOrEqual(t, w.pauses()[0], test.want)
+					require.LessOrEqual(t, w.pauses()[0], test.want+300*time.Millisecond)
+				})
+			}
+		})
+	}
+}
+
+// CONTRACT C-2
+func TestRetryAfterThatIsTooLong(t *testing.T) {
+	for after, want := range map[string]time.Duration{
+		"100000": 100000 * time.Second, "61": 61 * time.Second, "99999999999999999999": 1<<63 - 1,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := on(problem(core.CodeStoreUnavailable, "Retry-After: "+after), says(201))
+			begun := time.Now()
+			res, err := pay(t, newClient(t, idemclient.Config{Transport: w}), "order-7")
+			e := failed(t, res, err)
+			require.ErrorIs(t, e, idemclient.ErrGivenUp)
+			require.Equal(t, want, e.RetryAfter)
+			require.Equal(t, 503, e.Status)
+			require.Zero(t, time.Since(begun), "at once")
+			require.Len(t, w.sent, 1)
+		})
+	}
+}
+
+// CONTRACT C-2
+func TestTheCallersDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := on(problem(core.CodeInFlight, "Retry-After: 2"))
+		client := newClient(t, idemclient.Config{Transport: w})
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		begun := time.Now()
+		res, err := client.Do(ctx, "order-7", payment(t, address))
+		e := failed(t, res, err)
+		require.ErrorIs(t, e, idemclient.ErrGivenUp)
+		require.ErrorIs(t, e, idemclient.ErrInFlight, "what is known")
+		require.Equal(t, operation, e.Operation)
+		require.Less(t, time.Since(begun), 5*time.Second, "no sleep past the deadline, nor up to it")
+		require.Equal(t, 3, e.Attempts)
+	})
+	synctest.Test(t, func(t *testing.T) { // an attempt is under way
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		begun := time.Now()
+		res, err := newClient(t, idemclient.Config{Transport: on(says(503), hangs)}).Do(ctx, "order-7", payment(t, address))
+		e := failed(t, res, err)
+		require.ErrorIs(t, e, idemclient.ErrGivenUp)
+		require.ErrorIs(t, e, context.DeadlineExceeded)
+		require.True(t, e.Uncertain)
+		require.Equal(t, 2, e.Attempts)
+		require.Equal(t, 5*time.Second, time.Since(begun))
+	})
+	synctest.Test(t, func(t *testing.T) { // the caller goes, in a pause
+		stopped := errors.New("shutting down")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(10*time.Second, func() { cancel(stopped) })
+		w := on(says(503, "Retry-After: 30"))
+		res, err := newClient(t, idemclient.Config{Transport: w}).Do(ctx, "order-7", payment(t, address))
+		e := failed(t, res, err)
+		require.ErrorIs(t, e, idemclient.ErrGivenUp)
+		require.ErrorIs(t, e, stopped)
+		require.Equal(t, 503, e.Status)
+		require.Len(t, w.sent, 1)
+	})
+}
+
+// CONTRACT C-2
+func TestACallIsBoundedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := on(hangs)
+		client := newClient(t, idemclient.Config{
+			Transport: w, AttemptTimeout: 10 * time.Second, MaxElapsed: 25 * time.Second, MaxAttempts: 100,
+		})
+		begun := time.Now()
+		res, err := pay(t, client, "order-7")
+		e := failed(t, res, err)
+		require.ErrorIs(t, e, context.DeadlineExceeded)
+		require.ErrorContains(t, e, "Config.MaxElapsed")
+		require.True(t, e.Uncertain)
+		require.Equal(t, 3, e.Attempts)
+		require.Equal(t, 25*time.Second, time.Since(begun))
+	})
+	synctest.Test(t, func(t *testing.T) { // one attempt that hangs is not the last
+		res, err := pay(t, newClient(t, idemclient.Config{Transport: on(hangs, says(201))}), "order-7")
+		require.NoError(t, err)
+		require.Equal(t, 2, idemclient.ResultOf(res).Attempts)
+	})
+}
+
+func TestAnAnswerThatIsTooLarge(t *testing.T) {
+	client := newClient(t, idemclient.Config{Transport: on(says(201, "", "123456789")), MaxAnswer: 8})
+	res, err := pay(t, client, "order-7")
+	e := failed(t, res, err)
+	require.ErrorIs(t, e, idemclient.ErrAnswerTooLarge)
+	require.Equal(t, 201, e.Status)
+	require.False(t, e.Uncertain)
+
+	client = newClient(t, idemclient.Config{Transport: on(says(201, "", "123456789")), MaxAnswer: 9})
+	res, err = pay(t, client, "order-7")
+	require.NoError(t, err)
+	require.Equal(t, "123456789", text(t, res))
+}
+
+// CONTRACT C-1
+func TestAnIntentThatIsTooOldIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := on(breaks(errReset), says(201))
+		client := newClient(t, idemclient.Config{Transport: w, Provider: idemclient.PayPal(), MaxAttempts: 1})
+		res, err := pay(t, client, "order-7")
+		require.ErrorIs(t, failed(t, res, err), idemclient.ErrGivenUp)
+		time.Sleep(6*time.Hour - idemclient.DefaultAttemptTimeout + time.Second)
+		res, err = pay(t, client, "order-7")
+		e := failed(t, res, err)
+		require.ErrorIs(t, e, idemclient.ErrTooOld)
+		require.True(t, e.Uncertain)
+		require.Zero(t, e.Attempts)
+		require.Len(t, w.sent, 1)
+	})
+	synctest.Test(t, func(t *testing.T) { // it grows too old while it is repeated
+		provider := idemclient.Standard()
+		provider.Lifetime = 3 * time.Minute
+		w := on(says(503, "Retry-After: 60"))
+		client := newClient(t, idemclient.Config{Transport: w, Provider: provider})
+		res, err := pay(t, client, "order-7")
+		e := failed(t, res, err)
+		require.ErrorIs(t, e, idemclient.ErrTooOld)
+		require.Equal(t, 2, e.Attempts)
+		require.Len(t, w.sent, 2)
+	})
+	synctest.Test(t, func(t *testing.T) { // planned long ago, never sent
+		w := on(says(201))
+		client := newClient(t, idemclient.Config{Transport: w})
+		key, err := client.Key(t.Context(), "order-7")
+		require.NoError(t, err)
+		time.Sleep(48 * time.Hour)
+		_, err = pay(t, client, "order-7")
+		require.NoError(t, err)
+		require.Equal(t, key, w.sent[0].key)
+	})
+}
