@@ -1,20 +1,34 @@
 package gormstore_test
 
 import (
+	"bytes"
+	"context"
 	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+	"gorm.io/gorm/schema"
 
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
 )
 
-// newInbox returns an inbox of the group "stock".
-func newInbox(t *testing.T, db *gorm.DB) *gormstore.Inbox {
+// stockInbox is what most tests use.
+var stockInbox = gormstore.InboxConfig{Group: "stock", BrokerRetention: 7 * 24 * time.Hour}
+
+func newInbox(t *testing.T, db *gorm.DB, cfg gormstore.InboxConfig) *gormstore.Inbox {
 	t.Helper()
-	inbox, err := gormstore.NewInbox(db, gormstore.InboxConfig{Group: "stock", BrokerRetention: 7 * 24 * time.Hour})
+	inbox, err := gormstore.NewInbox(db, cfg)
 	require.NoError(t, err)
 	return inbox
 }
@@ -24,23 +38,656 @@ func message() gormstore.Message {
 	return gormstore.Message{Source: "payments", ID: rand.Text(), Payload: []byte(`{"amount":"10.00"}`)}
 }
 
-// stock is a handler that changes rows.
+// stock is a handler with one row.
 func stock(tx *gorm.DB) error { return tx.Create(&effect{Name: "stock"}).Error }
+
+// never is a handler that must not run.
+func never(t *testing.T) func(*gorm.DB) error {
+	return func(*gorm.DB) error {
+		t.Error("the handler runs")
+		return nil
+	}
+}
+
+// requireProcessed checks that the message is processed, by now, and once.
+func requireProcessed(t *testing.T, inbox *gormstore.Inbox, m gormstore.Message) {
+	t.Helper()
+	require.NoError(t, inbox.Process(t.Context(), m, never(t)))
+}
+
+// requireUnprocessed checks that nothing has stayed of a delivery: the next one is processed.
+func requireUnprocessed(t *testing.T, db *gorm.DB, inbox *gormstore.Inbox, m gormstore.Message) {
+	t.Helper()
+	before := countEffects(t, db)
+	require.NoError(t, inbox.Process(t.Context(), m, stock))
+	require.Equal(t, before+1, countEffects(t, db))
+}
+
+// requireIdle checks that no connection is kept, but the one by which a store on SQLite owns its file.
+func requireIdle(t *testing.T, db *gorm.DB) {
+	t.Helper()
+	pool, err := db.DB()
+	require.NoError(t, err)
+	kept := 0
+	if _, ok := db.Plugins["idem:store"]; ok && db.Name() == "sqlite" {
+		kept = 1
+	}
+	eventually(t, "all connections are given back", func() bool { return pool.Stats().InUse == kept })
+}
 
 // CONTRACT Q-1
 func TestInboxProcessesOnce(t *testing.T) {
 	t.Parallel()
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
 			db := d.fresh(t)(t)
-			inbox, m := newInbox(t, db), message()
-			for range 3 {
-				require.NoError(t, inbox.Process(t.Context(), m, stock))
-				require.Equal(t, 1, countEffects(t, db))
-			}
-			m.Payload = []byte(`{"amount":"99.00"}`)
-			require.ErrorIs(t, inbox.Process(t.Context(), m, stock), gormstore.ErrMessageReused)
+			var duplicates []string
+			cfg := stockInbox
+			cfg.Duplicate = func(_ context.Context, m gormstore.Message) { duplicates = append(duplicates, m.ID) }
+			inbox, m := newInbox(t, db, cfg), message()
+			require.NoError(t, inbox.Process(t.Context(), m, stock))
+			requireProcessed(t, inbox, m)
+			require.Equal(t, []string{m.ID}, duplicates)
+
+			other := m
+			other.Payload = []byte(`{"amount":"99.00"}`)
+			require.ErrorIs(t, inbox.Process(t.Context(), other, never(t)), gormstore.ErrMessageReused)
+			require.Len(t, duplicates, 1, "another payload is no duplicate")
+			requireProcessed(t, inbox, m)
 			require.Equal(t, 1, countEffects(t, db))
+			requireIdle(t, db)
 		})
 	}
+}
+
+// Group, source and id are told apart, wherever one ends and the next begins.
+//
+// CONTRACT Q-1
+func TestInboxScope(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		keys := map[core.ID]bool{}
+		n := 0
+		for _, name := range [][3]string{{"a", "b", "c"}, {"ab", "c", "d"}, {"a", "bc", "d"}, {"a", "b", "cd"}} {
+			cfg := stockInbox
+			cfg.Group = name[0]
+			m := message()
+			m.Source, m.ID = name[1], name[2]
+			inbox := newInbox(t, db, cfg)
+			require.NoError(t, inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+				key, ok := gormstore.MessageKey(tx.Statement.Context)
+				require.True(t, ok)
+				keys[key] = true
+				return stock(tx)
+			}))
+			requireProcessed(t, inbox, m)
+			n++
+		}
+		require.Equal(t, n, countEffects(t, db))
+		require.Len(t, keys, n)
+		_, ok := gormstore.MessageKey(t.Context())
+		require.False(t, ok)
+	})
+}
+
+// A second delivery does not wait for the first one, with a connection in its hand.
+//
+// CONTRACT Q-1
+func TestInboxSimultaneousDeliveries(t *testing.T) {
+	t.Parallel()
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			db := d.fresh(t)(t)
+			inbox, m := newInbox(t, db, stockInbox), message()
+			running, release := make(chan struct{}), make(chan struct{})
+			first := make(chan error, 1)
+			go func() {
+				first <- inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+					close(running)
+					<-release
+					return stock(tx)
+				})
+			}()
+			<-running
+			require.ErrorIs(t, inbox.Process(soon(t), m, never(t)), gormstore.ErrMessageBusy)
+			if d.shared {
+				another := newInbox(t, db, stockInbox)
+				require.ErrorIs(t, another.Process(soon(t), m, never(t)), gormstore.ErrMessageBusy)
+				requireUnprocessed(t, db, inbox, message()) // other messages go on
+			}
+			close(release)
+			if err := <-first; err != nil {
+				require.ErrorIs(t, err, core.ErrRetryable) // serializable: for the message that overtook it
+				requireUnprocessed(t, db, inbox, m)
+			}
+			requireProcessed(t, inbox, m)
+			requireIdle(t, db)
+		})
+	}
+}
+
+// Deliveries of many messages at once, over two pools: whoever loses sees a duplicate or is told to come again.
+//
+// CONTRACT Q-1
+func TestInboxStorm(t *testing.T) {
+	t.Parallel()
+	const messages, deliveries = 20, 8
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			open := d.fresh(t)
+			db := open(t)
+			inboxes := []*gormstore.Inbox{newInbox(t, db, stockInbox)}
+			if d.shared {
+				inboxes = append(inboxes, newInbox(t, open(t), stockInbox))
+			}
+			var ran atomic.Int32
+			var wg sync.WaitGroup
+			for range messages {
+				m := message()
+				for n := range deliveries {
+					wg.Go(func() {
+						inbox := inboxes[n%len(inboxes)]
+						for {
+							err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+								ran.Add(1)
+								return stock(tx)
+							})
+							if err == nil {
+								return
+							}
+							// Serializable transactions may fail together; nothing of them stays.
+							if !errors.Is(err, gormstore.ErrMessageBusy) && !errors.Is(err, core.ErrRetryable) {
+								t.Error(err)
+								return
+							}
+						}
+					})
+				}
+			}
+			wg.Wait()
+			require.Equal(t, messages, countEffects(t, db))
+			require.GreaterOrEqual(t, int(ran.Load()), messages)
+			requireIdle(t, db)
+		})
+	}
+}
+
+// CONTRACT Q-1
+func TestInboxHandlerFails(t *testing.T) {
+	t.Parallel()
+	errHandler := errors.New("no stock")
+	handlers := map[string]func(tx *gorm.DB) error{
+		"by an error": func(tx *gorm.DB) error { return errors.Join(stock(tx), errHandler) },
+		"by a panic": func(tx *gorm.DB) error {
+			_ = stock(tx)
+			panic("no stock")
+		},
+	}
+	for _, d := range databases {
+		for name, handler := range handlers {
+			t.Run(d.name+" "+name, func(t *testing.T) {
+				t.Parallel()
+				db := d.fresh(t)(t)
+				inbox, m := newInbox(t, db, stockInbox), message()
+				if strings.Contains(name, "panic") {
+					require.PanicsWithValue(t, "no stock", func() { _ = inbox.Process(t.Context(), m, handler) })
+				} else {
+					err := inbox.Process(t.Context(), m, handler)
+					require.ErrorIs(t, err, errHandler)
+					require.NotErrorIs(t, err, core.ErrRetryable)
+				}
+				require.Zero(t, countEffects(t, db))
+				requireIdle(t, db)
+				requireUnprocessed(t, db, inbox, m)
+				requireProcessed(t, inbox, m)
+			})
+		}
+	}
+}
+
+// A handler that says nothing of an error has not processed the message.
+//
+// CONTRACT Q-1
+func TestInboxSwallowedErrors(t *testing.T) {
+	t.Parallel()
+	db := openPostgres(t, pgtest.URL(t), 4)
+	migrate(t, db)
+	inbox := newInbox(t, db, stockInbox)
+	for state, want := range map[string]error{
+		"23505": core.ErrAborted, // COMMIT would roll back and report nothing
+		"40001": core.ErrRetryable, "40P01": core.ErrRetryable, "55P03": core.ErrRetryable,
+	} {
+		t.Run(state, func(t *testing.T) {
+			m := message()
+			raise := fmt.Sprintf("DO $$ BEGIN RAISE EXCEPTION 'on purpose' USING ERRCODE = '%s'; END $$", state)
+			err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+				require.NoError(t, stock(tx))
+				require.Error(t, tx.Exec(raise).Error)
+				return nil
+			})
+			require.ErrorIs(t, err, want)
+			require.Zero(t, countEffects(t, db))
+			requireIdle(t, db)
+			requireUnprocessed(t, db, inbox, m)
+			require.NoError(t, db.Exec("DELETE FROM effects").Error)
+		})
+	}
+
+	t.Run("sqlite", func(t *testing.T) {
+		db, within := interruptible(t)
+		inbox, m := newInbox(t, db, stockInbox), message()
+		err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+			require.Error(t, tx.WithContext(within(tx.Statement.Context)).Exec(endless).Error)
+			require.Error(t, stock(tx), "the transaction is no more; this row would be there without the marker")
+			return nil
+		})
+		require.ErrorIs(t, err, core.ErrAborted)
+		require.Zero(t, countEffects(t, db))
+		requireUnprocessed(t, db, inbox, m)
+	})
+}
+
+// CONTRACT Q-1
+func TestInboxConsumerIsKilled(t *testing.T) {
+	t.Parallel()
+	db := openPostgres(t, pgtest.URL(t), 4)
+	migrate(t, db)
+	inbox, m := newInbox(t, db, stockInbox), message()
+	err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+		require.NoError(t, stock(tx))
+		var pid int
+		require.NoError(t, tx.Raw("SELECT pg_backend_pid()").Scan(&pid).Error)
+		return db.Exec("SELECT pg_terminate_backend(?)", pid).Error
+	})
+	require.ErrorIs(t, err, core.ErrRetryable)
+	require.Zero(t, countEffects(t, db))
+	eventually(t, "the message is processed", func() bool { return inbox.Process(t.Context(), m, stock) == nil })
+	requireProcessed(t, inbox, m)
+	require.Equal(t, 1, countEffects(t, db))
+}
+
+// Whatever of a connection breaks, a message that is delivered until it is acknowledged is processed once.
+//
+// CONTRACT Q-1, X-4
+func TestInboxIsCutAtAnyByte(t *testing.T) {
+	t.Parallel()
+	cut := newCuttable(t)
+	through := openPostgres(t, cut.url, 4)
+	inbox := newInbox(t, through, stockInbox)
+	processed := 0
+	cut.atAnyByte(t, func(at string, mend func()) {
+		m := message()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		err := inbox.Process(ctx, m, stock)
+		mend()
+		for err != nil {
+			require.NoError(t, ctx.Err(), at)
+			err = inbox.Process(ctx, m, stock)
+		}
+		processed++
+		require.Equal(t, processed, countEffects(t, cut.db), at)
+	})
+}
+
+// COMMIT is not cancelled with its context, and its end is not guessed.
+//
+// CONTRACT Q-1, X-4
+func TestInboxCommit(t *testing.T) {
+	t.Parallel()
+	isCommit := func(chunk []byte) bool { return bytes.Contains(chunk, []byte("COMMIT\x00")) }
+
+	t.Run("the consumer stops", func(t *testing.T) {
+		t.Parallel()
+		cut := newCuttable(t)
+		inbox, m := newInbox(t, openPostgres(t, cut.url, 4), stockInbox), message()
+		ctx, cancel := context.WithCancel(t.Context())
+		var cancels atomic.Int32
+		cut.set(func(toServer bool, chunk []byte) (int, bool) {
+			if toServer && isCommit(chunk) {
+				cancel()
+			}
+			if _, drop := dropCancels(toServer, chunk); drop {
+				cancels.Add(1)
+			}
+			return len(chunk), false
+		})
+		require.NoError(t, inbox.Process(ctx, m, stock))
+		require.Zero(t, cancels.Load())
+		require.Equal(t, 1, countEffects(t, cut.db))
+	})
+
+	t.Run("its answer is lost", func(t *testing.T) {
+		t.Parallel()
+		cut := newCuttable(t)
+		inbox, m := newInbox(t, openPostgres(t, cut.url, 4), stockInbox), message()
+		var once atomic.Bool
+		cut.set(func(toServer bool, chunk []byte) (int, bool) {
+			if !toServer && isCommit(chunk) && once.CompareAndSwap(false, true) {
+				return 0, true
+			}
+			return len(chunk), false
+		})
+		require.NoError(t, inbox.Process(t.Context(), m, stock), "it is read back")
+		requireProcessed(t, inbox, m)
+		require.Equal(t, 1, countEffects(t, cut.db))
+	})
+
+	t.Run("a constraint refuses it", func(t *testing.T) {
+		t.Parallel()
+		sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+			db := open(t)
+			require.NoError(t, db.Exec("CREATE TABLE late (id integer PRIMARY KEY, "+
+				"other integer REFERENCES late (id) DEFERRABLE INITIALLY DEFERRED)").Error)
+			inbox, m := newInbox(t, db, stockInbox), message()
+			err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+				return tx.Exec("INSERT INTO late VALUES (1, 2)").Error
+			})
+			require.ErrorIs(t, err, core.ErrAborted)
+			requireUnprocessed(t, db, inbox, m)
+		})
+	})
+}
+
+// CONTRACT Q-1
+func TestInboxContext(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		t.Run("ends", func(t *testing.T) {
+			inbox, m := newInbox(t, db, stockInbox), message()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			errStop := errors.New("the consumer stops")
+			require.ErrorIs(t, inbox.Process(ctx, m, func(tx *gorm.DB) error {
+				require.NoError(t, stock(tx))
+				cancel(errStop)
+				return nil // it did not look
+			}), errStop)
+			requireUnprocessed(t, db, inbox, m)
+			require.ErrorIs(t, inbox.Process(ctx, message(), never(t)), context.Canceled)
+			requireIdle(t, db)
+		})
+
+		t.Run("the deadline", func(t *testing.T) {
+			cfg := stockInbox
+			cfg.Deadline = time.Second
+			inbox, m := newInbox(t, db, cfg), message()
+			err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+				require.NoError(t, stock(tx))
+				<-tx.Statement.Context.Done()
+				return nil
+			})
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorContains(t, err, "InboxConfig.Deadline")
+			requireUnprocessed(t, db, inbox, m)
+		})
+
+		t.Run("carries the transaction", func(t *testing.T) {
+			inbox, m := newInbox(t, db, stockInbox), message()
+			before := countEffects(t, db)
+			var late context.Context
+			require.NoError(t, inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+				late = tx.Statement.Context
+				require.ErrorIs(t, db.WithContext(late).Create(&effect{}).Error, gormstore.ErrOutsideTransaction)
+				return addEffect(late)
+			}))
+			require.Equal(t, before+1, countEffects(t, db))
+			require.Error(t, addEffect(late), "it is over")
+			require.Equal(t, before+1, countEffects(t, db))
+		})
+	})
+}
+
+// CONTRACT Q-1
+func TestInboxInvalidMessages(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		inbox := newInbox(t, db, stockInbox)
+		for says, change := range map[string]func(m *gormstore.Message){
+			"ID is empty":                     func(m *gormstore.Message) { m.ID = "" },
+			"Source is empty":                 func(m *gormstore.Message) { m.Source = "" },
+			"ID has 256 bytes of at most 255": func(m *gormstore.Message) { m.ID = strings.Repeat("x", 256) },
+			"Source has 256 bytes":            func(m *gormstore.Message) { m.Source = strings.Repeat("x", 256) },
+			"ID is no text":                   func(m *gormstore.Message) { m.ID = "a\x00b" },
+			"Source is no text":               func(m *gormstore.Message) { m.Source = "a\xffb" },
+			"Published is in the year 10000":  func(m *gormstore.Message) { m.Published = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+			"Published is in the year -1":     func(m *gormstore.Message) { m.Published = time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC) },
+		} {
+			m := message()
+			change(&m)
+			err := inbox.Process(t.Context(), m, never(t))
+			require.ErrorIs(t, err, gormstore.ErrMessageInvalid)
+			require.ErrorContains(t, err, says)
+		}
+		longest := message()
+		longest.ID, longest.Source = strings.Repeat("ä", 127)+"x", strings.Repeat("x", 255)
+		longest.Payload = nil
+		require.NoError(t, inbox.Process(t.Context(), longest, stock))
+		requireProcessed(t, inbox, longest)
+	})
+}
+
+// age moves the markers into the past.
+func age(t *testing.T, db *gorm.DB, by time.Duration) {
+	t.Helper()
+	d := "? * interval '1 microsecond'"
+	if db.Name() == "sqlite" {
+		d = "?"
+	}
+	require.NoError(t, db.Exec("UPDATE processed_message SET processed_at = processed_at - "+d+", expires_at = expires_at - "+d,
+		by.Microseconds(), by.Microseconds()).Error)
+}
+
+// A message that is older than its marker would be may have been processed or not: it is not processed in silence.
+//
+// CONTRACT Q-1
+func TestInboxConsumerLagsBehind(t *testing.T) {
+	t.Parallel()
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			db := d.fresh(t)(t)
+			store := newStore(t, db)
+			inbox := newInbox(t, db, stockInbox)
+			const keep, hour = gormstore.DefaultKeep, time.Hour
+
+			m := message()
+			m.Published = time.Now().Add(-keep - time.Second)
+			require.ErrorIs(t, inbox.Process(t.Context(), m, never(t)), gormstore.ErrMessageTooOld)
+			requireIdle(t, db)
+			m.Published = time.Now().Add(-keep + hour)
+			require.NoError(t, inbox.Process(t.Context(), m, stock), "in time")
+
+			m.Published = m.Published.Add(-2 * hour)
+			requireProcessed(t, inbox, m) // too old, but the marker is there: a duplicate
+
+			age(t, db, keep-time.Minute)
+			require.Zero(t, sweepMessages(t, store), "a marker lives from the processing on")
+			requireProcessed(t, inbox, m)
+			age(t, db, 2*time.Minute)
+			requireProcessed(t, inbox, m) // as long as there is a marker, it counts
+			require.Equal(t, 1, sweepMessages(t, store))
+			require.ErrorIs(t, inbox.Process(t.Context(), m, never(t)), gormstore.ErrMessageTooOld)
+
+			early := message()
+			early.Published = time.Now().Add(48 * hour)
+			require.NoError(t, inbox.Process(t.Context(), early, stock))
+			age(t, db, keep+47*hour)
+			require.Zero(t, sweepMessages(t, store), "a publisher whose clock is ahead does not outlive its marker")
+			age(t, db, 2*hour)
+			require.Equal(t, 1, sweepMessages(t, store))
+		})
+	}
+}
+
+// sweepMessages returns how many markers a sweep removes.
+func sweepMessages(t *testing.T, store *gormstore.Store) int {
+	t.Helper()
+	swept, err := store.Sweep(t.Context(), 100)
+	require.NoError(t, err)
+	require.Equal(t, core.Swept{Messages: swept.Messages}, swept)
+	return swept.Messages
+}
+
+// CONTRACT Q-1, T-3
+func TestInboxSweep(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		store := newStore(t, db)
+		inbox := newInbox(t, db, stockInbox)
+		for range 5 {
+			require.NoError(t, inbox.Process(t.Context(), message(), stock))
+		}
+		age(t, db, gormstore.DefaultKeep+time.Second)
+		young := message()
+		require.NoError(t, inbox.Process(t.Context(), young, stock))
+		for _, want := range []int{2, 2, 1, 0} { // in batches
+			swept, err := store.Sweep(t.Context(), 2)
+			require.NoError(t, err)
+			require.Equal(t, core.Swept{Messages: want}, swept)
+		}
+		requireProcessed(t, inbox, young)
+	})
+}
+
+// The app's sweep passes over markers that another instance is removing.
+//
+// CONTRACT T-3
+func TestInboxSweepsAtOnce(t *testing.T) {
+	t.Parallel()
+	db := openPostgres(t, pgtest.URL(t), 8)
+	migrate(t, db)
+	store := newStore(t, db)
+	inbox := newInbox(t, db, stockInbox)
+	require.NoError(t, inbox.Process(t.Context(), message(), stock))
+	age(t, db, gormstore.DefaultKeep+time.Second)
+	require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
+		require.NoError(t, tx.Exec("SELECT 1 FROM processed_message FOR UPDATE").Error)
+		swept, err := store.Sweep(soon(t), 100)
+		require.NoError(t, err)
+		require.Zero(t, swept)
+		return nil
+	}))
+	require.Equal(t, 1, sweepMessages(t, store))
+}
+
+// CONTRACT Q-1
+func TestInboxConfig(t *testing.T) {
+	t.Parallel()
+	db := openPostgres(t, pgtest.URL(t), 2)
+	_, err := gormstore.NewInbox(db, gormstore.InboxConfig{Keep: -1, Deadline: time.Millisecond})
+	require.ErrorContains(t, err, "idem: gormstore.NewInbox: ")
+	require.ErrorContains(t, err, "Group is empty")
+	require.ErrorContains(t, err, "BrokerRetention is missing")
+	require.ErrorContains(t, err, "Keep is -1ns")
+	require.ErrorContains(t, err, "Deadline is 1ms")
+
+	week := 7 * 24 * time.Hour
+	for _, c := range []struct {
+		retention, keep time.Duration
+		says            string
+	}{
+		{week, 0, ""},
+		{week, week, ""},
+		{week, week - 1, "a marker must live as long as the broker keeps a message, 168h0m0s"},
+		{365 * 24 * time.Hour, 0, ""},
+		{-1, 0, "BrokerRetention"},
+	} {
+		_, err := gormstore.NewInbox(db, gormstore.InboxConfig{Group: "g", BrokerRetention: c.retention, Keep: c.keep})
+		if c.says == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, c.says)
+		}
+	}
+
+	_, err = gormstore.NewInbox(openPostgres(t, pgtest.URL(t), 1), stockInbox)
+	require.ErrorContains(t, err, "idem: gormstore.NewInbox: SetMaxOpenConns(1)")
+}
+
+// A year's retention makes a year's markers.
+//
+// CONTRACT Q-1
+func TestInboxKeepsAsLongAsTheBroker(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		store := newStore(t, db)
+		cfg := stockInbox
+		cfg.BrokerRetention = 365 * 24 * time.Hour
+		require.NoError(t, newInbox(t, db, cfg).Process(t.Context(), message(), stock))
+		age(t, db, cfg.BrokerRetention-time.Minute)
+		require.Zero(t, sweepMessages(t, store))
+		age(t, db, time.Minute)
+		require.Equal(t, 1, sweepMessages(t, store))
+	})
+}
+
+// CONTRACT Q-1
+func TestInboxWithoutTable(t *testing.T) {
+	t.Parallel()
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			db := d.fresh(t)(t)
+			store := newStore(t, db)
+			inbox := newInbox(t, db, stockInbox)
+			require.NoError(t, db.Exec("DROP TABLE processed_message").Error)
+			require.ErrorContains(t, inbox.Process(t.Context(), message(), never(t)),
+				"the table processed_message is missing: run gormstore.Migrate")
+			require.ErrorContains(t, store.Validate(t.Context()), "table processed_message is missing")
+			requireIdle(t, db)
+		})
+	}
+}
+
+// No setting of GORM changes what the inbox does.
+//
+// CONTRACT Q-1, K-6
+func TestInboxModesOfGORM(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := reopen(t, open(t), &gorm.Config{
+			PrepareStmt: true, TranslateError: true, SkipDefaultTransaction: true, Logger: logger.Discard,
+			NamingStrategy: schema.NamingStrategy{TablePrefix: "app_", SingularTable: true},
+		})
+		require.NoError(t, db.AutoMigrate(&effect{}))
+		inbox, m := newInbox(t, db, stockInbox), message()
+		require.NoError(t, inbox.Process(t.Context(), m, stock))
+		requireProcessed(t, inbox, m)
+		require.Equal(t, 1, countEffects(t, db))
+	})
+}
+
+// On SQLite an inbox and the store of its db wait in one line for the one writer, not in the file's lock, where whoever
+// asks more often gets it.
+func TestInboxSharesTheWriter(t *testing.T) {
+	t.Parallel()
+	db := freshSQLite(t)(t)
+	store := newStore(t, db)
+	inbox := newInbox(t, db, stockInbox)
+	tx, _ := begin(t, store, command(core.Rollback))
+	require.ErrorContains(t, inbox.Process(soon(t), message(), never(t)), "SQLite has one writer, and it is busy")
+	require.NoError(t, tx.Rollback())
+	requireUnprocessed(t, db, inbox, message())
+}
+
+// A pool that attempts have taken is not emptied by messages: there stays a connection for those who answer repeats.
+func TestInboxSharesThePlaces(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	db := openDB(t, postgres.Open(url), 2)
+	migrate(t, db)
+	store := newStore(t, db)
+	inbox := newInbox(t, db, stockInbox)
+	tx, _ := begin(t, store, command(core.Rollback))
+	require.ErrorContains(t, inbox.Process(soon(t), message(), never(t)), "all connections for attempts are taken")
+	require.NoError(t, tx.Rollback())
+	requireUnprocessed(t, db, inbox, message())
 }
