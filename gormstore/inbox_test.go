@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -690,4 +691,48 @@ func TestInboxSharesThePlaces(t *testing.T) {
 	require.ErrorContains(t, inbox.Process(soon(t), message(), never(t)), "all connections for attempts are taken")
 	require.NoError(t, tx.Rollback())
 	requireUnprocessed(t, db, inbox, message())
+}
+
+// observed keeps what a module tells.
+type observed struct {
+	mu     sync.Mutex
+	counts []int
+}
+
+// Observe implements [core.Observer].
+func (o *observed) Observe(_ context.Context, e core.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if e.Kind == core.EventSwept {
+		o.counts = append(o.counts, e.Count)
+	}
+}
+
+func (o *observed) all() []int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.counts)
+}
+
+// CONTRACT Q-1, T-3
+func TestInboxIsCleanedUpByRun(t *testing.T) {
+	t.Parallel()
+	db := freshSQLite(t)(t)
+	store := newStore(t, db)
+	inbox := newInbox(t, db, stockInbox)
+	for range 5 {
+		require.NoError(t, inbox.Process(t.Context(), message(), stock))
+	}
+	age(t, db, gormstore.DefaultKeep+time.Second)
+	var seen observed
+	module, err := core.New(core.Config{
+		Store: store, Policy: core.Policy{Recovery: core.Rollback}, SweepBatch: 2, Observer: &seen,
+	})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- module.Run(ctx) }()
+	eventually(t, "all markers are removed", func() bool { return slices.Equal(seen.all(), []int{2, 2, 1}) })
+	stop()
+	require.NoError(t, <-ended)
 }
