@@ -77,6 +77,17 @@ func (k *call) open(brought string) error {
 	if err != nil {
 		return &Error{Intent: k.intent, Cause: err}
 	}
+	if brought != "" || k.client.cfg.Provider.Member != "" {
+		// What is refused here has not been sent, and is not noted as the intent's command.
+		planned, err := k.client.begin(k.request.Context(), Entry{Intent: k.intent, Key: proposed})
+		if err != nil {
+			return err
+		}
+		k.key = planned.Key
+		if err := k.checkKey(brought); err != nil {
+			return err
+		}
+	}
 	k.begun = time.Now()
 	entry, err := k.client.begin(k.request.Context(), Entry{Intent: k.intent, Key: proposed, Command: command})
 	if err != nil {
@@ -85,9 +96,6 @@ func (k *call) open(brought string) error {
 	k.key, k.age, k.journaled = entry.Key, entry.Age, true
 	// A random key that came back is new: nobody has sent anything under it.
 	k.uncertain = brought != "" || entry.Key != proposed
-	if err := k.checkKey(brought); err != nil {
-		return err
-	}
 	if entry.Command.Version != command.Version {
 		if command, err = hashOf(k.request, k.body, entry.Command.Version); err != nil {
 			return &Error{Intent: k.intent, Cause: err}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -118,11 +119,13 @@ func newClient(t *testing.T, cfg idemclient.Config) *idemclient.Client {
 func payment(t *testing.T, url string) *http.Request {
 	t.Helper()
 	// Its context is not the one of Do.
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url, strings.NewReader(`{"amount":"12.50"}`))
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url, strings.NewReader(payload))
 	require.NoError(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	return r
 }
+
+const payload = `{"amount":"12.50"}`
 
 const address = "http://bank.example/v1/payments"
 
@@ -214,3 +217,6 @@ func ownTransport(t *testing.T) *http.Transport {
 	t.Cleanup(transport.CloseIdleConnections)
 	return transport
 }
+
+// quiet is the log of a server whose complaints are expected.
+func quiet() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -99,12 +99,9 @@ var contract = []chapter{
 			notBuilt: "there is no outbox yet; an outbox row written through gormstore.Tx commits with the answer."},
 	}},
 	{"C. The client", []rule{
-		{id: "C-1", says: "One key per intent, the same in all attempts.",
-			notBuilt: "there is no client package yet."},
-		{id: "C-2", says: "Only what may be repeated is retried, with backoff and Retry-After.",
-			notBuilt: "there is no client package yet. The server says on a 500 whether the outcome is unknown."},
-		{id: "C-3", says: "A call made inside a guarded handler names itself and has a derived key.",
-			notBuilt: "there is no client package yet. The derived keys are there: core.ProviderKey and core.StepKey."},
+		{id: "C-1", says: "One key per intent, the same in all attempts."},
+		{id: "C-2", says: "Only what may be repeated is retried, with backoff and Retry-After."},
+		{id: "C-3", says: "A call made inside a guarded handler names itself and has a derived key."},
 	}},
 	{"F. Failure of the store", []rule{
 		{id: "F-1", says: "Store away before the claim: 503, the handler does not run; no fail-open switch."},

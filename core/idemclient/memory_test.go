@@ -1,0 +1,50 @@
+package idemclient
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMemoryJournalForgetsOnlyWhatHasEnded(t *testing.T) {
+	j := NewMemoryJournal()
+	begin := func(intent string) (string, error) {
+		e, err := NewEntry(intent)
+		require.NoError(t, err)
+		e, err = j.Begin(t.Context(), e)
+		return e.Key, err
+	}
+	pending, err := begin("pending")
+	require.NoError(t, err)
+	keys := map[string]string{}
+	for i := range maxEnded + 1 {
+		intent := fmt.Sprint(i)
+		keys[intent], err = begin(intent)
+		require.NoError(t, err)
+		require.NoError(t, j.End(t.Context(), intent))
+		require.NoError(t, j.End(t.Context(), intent))
+	}
+	for intent, kept := range map[string]bool{"1": true, fmt.Sprint(maxEnded): true, "0": false} {
+		key, err := begin(intent)
+		require.NoError(t, err)
+		require.Equal(t, kept, key == keys[intent], intent)
+	}
+	again, err := begin("pending")
+	require.NoError(t, err)
+	require.Equal(t, pending, again)
+	require.NoError(t, j.End(t.Context(), "never heard of"))
+
+	for i := range maxPending { // two are there
+		if _, err = begin(fmt.Sprint("p", i)); err != nil {
+			require.Equal(t, maxPending-2, i)
+			break
+		}
+	}
+	require.ErrorIs(t, err, errFull)
+	_, err = begin("pending")
+	require.NoError(t, err, "what is there can always be repeated")
+	require.NoError(t, j.End(t.Context(), "pending"))
+	_, err = begin("there is room again")
+	require.NoError(t, err)
+}

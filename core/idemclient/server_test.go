@@ -1,0 +1,268 @@
+package idemclient_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/internal/cutproxy"
+)
+
+// through returns a client's configuration and the address of the bank behind a proxy.
+func through(t *testing.T, b *bank, plan cutproxy.Plan) (idemclient.Config, string, *cutproxy.Proxy) {
+	t.Helper()
+	proxy, err := cutproxy.New(b.Listener.Addr().String(), plan)
+	require.NoError(t, err)
+	t.Cleanup(proxy.Close)
+	cfg := idemclient.Config{Transport: ownTransport(t), FirstPause: time.Millisecond, MaxPause: 4 * time.Millisecond,
+		MaxAttempts: 1000}
+	return cfg, "http://" + proxy.Addr() + "/v1/payments", proxy
+}
+
+// The connection is cut after every byte of the answer, and then of the request.
+//
+// CONTRACT C-1, C-2
+func TestConnectionsThatAreCut(t *testing.T) {
+	for name, direction := range map[string]cutproxy.Direction{"answer": cutproxy.ToClient, "request": cutproxy.ToServer} {
+		t.Run(name, func(t *testing.T) {
+			b := newBank(t, core.Config{}, nil)
+			whole := false
+			var after atomic.Int64
+			cfg, url, _ := through(t, b, func(int) cutproxy.Fate { return cutproxy.Fate{Cut: direction, After: after.Add(1)} })
+			cfg.Transport.(*http.Transport).DisableKeepAlives = true // one attempt, one connection
+			// A request that was cut leaves nothing; each answer that was cut has its booking. Cut after cut, the intent ends.
+			client := newClient(t, cfg)
+			for intent := 1; !whole; intent++ {
+				res, err := client.Do(t.Context(), fmt.Sprint("order-", intent), payment(t, url))
+				require.NoError(t, err)
+				require.Equal(t, fmt.Sprint("payment ", intent), text(t, res))
+				whole = idemclient.ResultOf(res).Attempts == 1
+				require.Len(t, b.keys(), intent)
+			}
+			require.Greater(t, after.Load(), int64(150))
+		})
+	}
+}
+
+// CONTRACT C-1, C-2
+func TestARoughNetwork(t *testing.T) {
+	b := newBank(t, core.Config{}, nil)
+	cfg, url, proxy := through(t, b, cutproxy.Random(19, 700))
+	var attempts, replays atomic.Int64
+	cfg.Observe = func(_ context.Context, a idemclient.Attempt) {
+		attempts.Add(1)
+		if a.Replayed {
+			replays.Add(1)
+		}
+	}
+	client := newClient(t, cfg)
+	var all sync.WaitGroup
+	const intents = 60
+	for worker := range 4 {
+		all.Go(func() {
+			for i := range intents / 4 {
+				res, err := client.Do(context.WithoutCancel(t.Context()), fmt.Sprint(worker, "/", i), payment(t, url))
+				if err != nil || res.StatusCode != http.StatusCreated {
+					t.Error(res, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.Len(t, b.keys(), intents)
+	require.Greater(t, attempts.Load(), int64(intents))
+	require.Positive(t, replays.Load())
+	proxy.Close()
+}
+
+// CONTRACT C-2, M-6
+func TestAProxyThatSendsEverythingTwice(t *testing.T) {
+	b := newBank(t, core.Config{}, nil)
+	cfg, url, _ := through(t, b, func(int) cutproxy.Fate { return cutproxy.Fate{Twice: true} })
+	client := newClient(t, cfg)
+	for i := range 20 {
+		res, err := client.Do(t.Context(), fmt.Sprint("order-", i), payment(t, url))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusCreated, res.StatusCode)
+	}
+	require.Len(t, b.keys(), 20)
+}
+
+// The server's own answers, from its guards.
+//
+// CONTRACT C-2, M-1, M-2, M-4
+func TestTheLibrarysOwnServer(t *testing.T) {
+	t.Run("in flight", func(t *testing.T) {
+		entered, leave := make(chan struct{}), make(chan struct{})
+		b := newBank(t, core.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+			close(entered)
+			<-leave
+			w.WriteHeader(http.StatusCreated)
+		})
+		journal := idemclient.NewMemoryJournal()
+		first := newClient(t, idemclient.Config{Transport: ownTransport(t), Journal: journal})
+		second := newClient(t, idemclient.Config{Transport: ownTransport(t), Journal: journal, MaxRetryAfter: time.Second})
+		var all sync.WaitGroup
+		all.Go(func() {
+			res, err := first.Do(context.WithoutCancel(t.Context()), "order-7", payment(t, b.URL+"/v1/payments"))
+			if err != nil || idemclient.ResultOf(res).Replayed {
+				t.Error(res, err)
+			}
+		})
+		<-entered
+		res, err := second.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments"))
+		close(leave)
+		all.Wait()
+		e := failed(t, res, err)
+		require.ErrorIs(t, e, idemclient.ErrInFlight)
+		require.ErrorIs(t, e, idemclient.ErrGivenUp)
+		require.Equal(t, core.CodeInFlight, e.Code)
+		require.Equal(t, 2*time.Second, e.RetryAfter)
+	})
+	t.Run("outcome unknown", func(t *testing.T) {
+		b := newBank(t, core.Config{}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+		client := newClient(t, idemclient.Config{Transport: ownTransport(t)})
+		res, err := client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments"))
+		require.ErrorIs(t, failed(t, res, err), idemclient.ErrOutcomeUnknown)
+		res, err = client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments"))
+		e := failed(t, res, err)
+		require.ErrorIs(t, e, idemclient.ErrOutcomeUnknown)
+		_, err = core.ParseID(e.Operation)
+		require.NoError(t, err)
+		require.Len(t, b.keys(), 1)
+	})
+	t.Run("key reused", func(t *testing.T) {
+		b := newBank(t, core.Config{}, nil)
+		for i, want := range []error{nil, idemclient.ErrKeyReused} { // two callers who do not know of each other
+			client := newClient(t, idemclient.Config{Transport: ownTransport(t)})
+			r := payment(t, b.URL+"/v1/payments")
+			setBody(r, fmt.Sprint(i))
+			r.Header.Set("Idempotency-Key", "the-same")
+			_, err := client.Do(t.Context(), "order-7", r)
+			require.ErrorIs(t, err, want)
+		}
+	})
+	t.Run("a refusal is an answer", func(t *testing.T) {
+		b := newBank(t, core.Config{}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusPaymentRequired) })
+		client := newClient(t, idemclient.Config{Transport: ownTransport(t)})
+		for _, replayed := range []bool{false, true} {
+			res, err := client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments"))
+			require.NoError(t, err)
+			require.Equal(t, http.StatusPaymentRequired, res.StatusCode)
+			require.Equal(t, idemclient.Result{Attempts: 1, Replayed: replayed}, idemclient.ResultOf(res))
+		}
+	})
+}
+
+// Nothing that was not even connected can have moved money.
+//
+// CONTRACT C-2
+func TestNobodyListens(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	url := "http://" + listener.Addr().String()
+	require.NoError(t, listener.Close())
+	client := newClient(t, idemclient.Config{Transport: ownTransport(t), FirstPause: time.Millisecond, MaxAttempts: 3})
+	res, err := client.Do(t.Context(), "order-7", payment(t, url))
+	e := failed(t, res, err)
+	require.ErrorIs(t, e, idemclient.ErrGivenUp)
+	require.Equal(t, 3, e.Attempts)
+	require.False(t, e.Uncertain)
+
+	var refused *net.OpError
+	require.ErrorAs(t, e, &refused)
+}
+
+// A server that cannot be trusted gets nothing, and is not asked again.
+func TestAStrangersCertificate(t *testing.T) {
+	reached := false
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
+	server.Config.ErrorLog = quiet()
+	server.StartTLS()
+	defer server.Close()
+	client := newClient(t, idemclient.Config{Transport: ownTransport(t)})
+	res, err := client.Do(t.Context(), "order-7", payment(t, server.URL))
+	e := failed(t, res, err)
+	var untrusted *tls.CertificateVerificationError
+	require.ErrorAs(t, e, &untrusted)
+	require.Equal(t, 1, e.Attempts)
+	require.False(t, e.Uncertain)
+	require.False(t, reached)
+}
+
+// CONTRACT C-2
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		var elsewhere atomic.Int64
+		other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+		bank := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", other.URL+"/elsewhere")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "moved")
+		}))
+		client := newClient(t, idemclient.Config{Transport: ownTransport(t)})
+
+		res, err := client.Do(t.Context(), "order-7", payment(t, bank.URL))
+		require.NoError(t, err)
+		require.Equal(t, status, res.StatusCode)
+		require.Equal(t, "moved", text(t, res))
+		require.Equal(t, other.URL+"/elsewhere", res.Header.Get("Location"))
+
+		follows := &http.Client{Transport: client}
+		r := payment(t, bank.URL)
+		_, err = follows.Do(r.WithContext(idemclient.WithIntent(t.Context(), "order-8")))
+		require.ErrorIs(t, err, idemclient.ErrRedirected)
+		require.ErrorContains(t, err, fmt.Sprint(status))
+
+		stays := &http.Client{Transport: client, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		res, err = stays.Do(payment(t, bank.URL).WithContext(idemclient.WithIntent(t.Context(), "order-9")))
+		require.NoError(t, err)
+		require.Equal(t, status, res.StatusCode)
+		require.NoError(t, res.Body.Close())
+		require.Zero(t, elsewhere.Load(), status)
+
+		get, err := http.NewRequestWithContext(t.Context(), http.MethodGet, bank.URL, nil)
+		require.NoError(t, err)
+		res, err = follows.Do(get)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.EqualValues(t, 1, elsewhere.Load(), "a safe request is none of our business")
+		bank.Close()
+		other.Close()
+	}
+}
+
+// CONTRACT C-1
+func TestAsATransport(t *testing.T) {
+	b := newBank(t, core.Config{}, nil)
+	cfg, url, _ := through(t, b, func(n int) cutproxy.Fate {
+		if n < 3 {
+			return cutproxy.Fate{Cut: cutproxy.ToClient, After: 20}
+		}
+		return cutproxy.Fate{}
+	})
+	client := &http.Client{Transport: newClient(t, cfg), Timeout: 10 * time.Second}
+	r := payment(t, url).WithContext(idemclient.WithIntent(t.Context(), "order-7"))
+	res, err := client.Do(r)
+	require.NoError(t, err)
+	require.Equal(t, "payment 1", text(t, res))
+	require.Greater(t, idemclient.ResultOf(res).Attempts, 1)
+	require.True(t, idemclient.ResultOf(res).Replayed)
+	require.Len(t, b.keys(), 1)
+
+	_, err = client.Post(url, "application/json", strings.NewReader("{}"))
+	require.ErrorIs(t, err, idemclient.ErrNoIntent)
+}
