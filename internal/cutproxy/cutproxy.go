@@ -34,8 +34,8 @@ type Fate struct {
 	// networks and gateways do that repeat a request. The server sees both requests at the same time.
 	Twice bool
 
-	// Cut breaks the connection as soon as After bytes have gone in that direction: the last of them arrives, the next
-	// does not, and nothing arrives in the other direction any more.
+	// Cut breaks the connection as soon as After bytes have gone in that direction: the last of them arrives, and the next
+	// does not. After the last byte of a request that is cut, nothing of its answer arrives.
 	Cut   Direction
 	After int64
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"sync/atomic"
 )
 
 // link is a connection through the proxy: from the client, to the server, and sometimes to the server once more.
@@ -11,6 +12,7 @@ type link struct {
 	client, server net.Conn
 	twin           net.Conn // nil without Fate.Twice
 	fate           Fate
+	mute           atomic.Bool // the client gets no answer any more
 }
 
 // dial connects to the server. After an error the link must still be closed.
@@ -27,20 +29,40 @@ func (l *link) dial(ctx context.Context, target string) (err error) {
 
 // copy passes on what goes in a direction, and reports whether it has come to the byte of the cut.
 func (l *link) copy(d Direction) (cut bool) {
-	from, to := l.client, l.server
+	from, to := l.client, l.toServer()
 	if d == ToClient {
-		from, to = l.server, l.client
+		from, to = l.server, l.answer
 	}
-	var writer io.Writer = to
-	if d == ToServer && l.twin != nil {
-		writer = io.MultiWriter(to, deaf{l.twin})
+	if l.fate.Cut != d {
+		_, _ = io.Copy(to, from) // an error ends the connection as its end does
+		return false
 	}
-	if l.fate.Cut == d {
-		_, err := io.CopyN(writer, from, l.fate.After)
-		return err == nil
+	_, err := io.CopyN(to, from, l.fate.After)
+	return err == nil
+}
+
+// toServer returns what writes to the server. What is sent twice goes to the twin first, because an answer may end the
+// link; and before the last byte of a cut request goes, the client is cut off, because a server may be faster than a
+// cut.
+func (l *link) toServer() writer {
+	left := l.fate.After
+	return func(p []byte) (int, error) {
+		if l.twin != nil {
+			_, _ = l.twin.Write(p)
+		}
+		if left -= int64(len(p)); l.fate.Cut == ToServer && left <= 0 {
+			l.mute.Store(true)
+		}
+		return l.server.Write(p)
 	}
-	_, _ = io.Copy(writer, from) // an error ends the connection as its end does
-	return false
+}
+
+// answer writes to the client.
+func (l *link) answer(p []byte) (int, error) {
+	if l.mute.Load() {
+		return len(p), nil
+	}
+	return l.client.Write(p)
 }
 
 // drainTwin reads what the server answers over the second connection.
@@ -54,11 +76,8 @@ func (l *link) close() {
 	}
 }
 
-// deaf is a writer whose errors nobody hears.
-type deaf struct{ to io.Writer }
+// writer makes an [io.Writer] of a function.
+type writer func(p []byte) (int, error)
 
 // Write implements [io.Writer].
-func (d deaf) Write(p []byte) (int, error) {
-	_, _ = d.to.Write(p)
-	return len(p), nil
-}
+func (w writer) Write(p []byte) (int, error) { return w(p) }
