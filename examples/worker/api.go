@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/examples/internal/app"
+	"github.com/auth19/idem/examples/internal/shop"
+	"github.com/auth19/idem/examples/internal/web"
+	"github.com/auth19/idem/ginidem"
+)
+
+// api is the API of the example apps. How handlers are written for real is in examples/gin; here they are folded into
+// three functions, because the worker is what this example is about.
+func api(a *app.App) *gin.Engine {
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	r.HandleMethodNotAllowed = true
+	r.RedirectTrailingSlash = false
+	r.Use(gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, cause any) {
+		slog.Error("a handler panicked", "panic", cause, "stack", string(debug.Stack()))
+		abort(c, web.ProblemOfStatus(http.StatusInternalServerError))
+	}))
+	r.NoRoute(func(c *gin.Context) { abort(c, web.ProblemOfStatus(http.StatusNotFound)) })
+	r.NoMethod(func(c *gin.Context) { abort(c, web.ProblemOfStatus(http.StatusMethodNotAllowed)) })
+	r.GET("/healthz", func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) })
+
+	s := a.Shop
+	v1 := r.Group("/v1", ginidem.JWTGuard(a.Verifier), ginidem.Money(a.Idem))
+	v1.POST("/orders", command(http.StatusCreated, s.PlaceOrder))
+	v1.GET("/orders/:id", one(s.Order))
+	v1.POST("/orders/:id/cancel", one(s.CancelOrder))
+	v1.POST("/payments", command(http.StatusCreated, s.Pay))
+	v1.GET("/payments", all(s.Payments))
+	v1.GET("/payments/:id", one(s.Payment))
+	v1.POST("/payments/:id/refunds", func(c *gin.Context) {
+		command(http.StatusCreated, func(ctx context.Context, p authctx.Principal, in shop.RefundInput) (any, error) {
+			return s.Refund(ctx, p, c.Param("id"), in)
+		})(c)
+	})
+	v1.POST("/payouts", command(http.StatusCreated, s.Payout))
+	v1.GET("/balance", all(s.Balance))
+	v1.POST("/balance/charge", command(http.StatusCreated, s.Charge))
+	v1.POST("/balance/credit", command(http.StatusCreated, s.Credit))
+	v1.PATCH("/profile", command(http.StatusOK, s.Rename))
+	v1.GET("/ledger", all(func(ctx context.Context, _ authctx.Principal) ([]shop.Line, error) { return s.Ledger(ctx) }))
+	v1.GET("/operations", ginidem.OperationsHandler(a.Idem))
+	v1.GET("/operations/:id", ginidem.OperationHandler(a.Idem))
+	v1.POST("/operations/:id/settle", ginidem.SettleHandler(a.Idem))
+	return r
+}
+
+// command handles a command with a body.
+func command[In, Out any](
+	status int, do func(ctx context.Context, p authctx.Principal, in In) (Out, error),
+) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		var in In
+		if err := web.Decode(c.Request, &in); err != nil {
+			abort(c, web.ProblemOf(err))
+			return
+		}
+		out, err := do(c.Request.Context(), caller(c), in)
+		answer(c, status, out, err)
+	}
+}
+
+// one handles a request for what the path names.
+func one[Out any](do func(ctx context.Context, p authctx.Principal, id string) (Out, error)) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		out, err := do(c.Request.Context(), caller(c), c.Param("id"))
+		answer(c, http.StatusOK, out, err)
+	}
+}
+
+// all handles a request for all that the caller has.
+func all[Out any](do func(ctx context.Context, p authctx.Principal) (Out, error)) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		out, err := do(c.Request.Context(), caller(c))
+		answer(c, http.StatusOK, out, err)
+	}
+}
+
+func caller(c *gin.Context) authctx.Principal {
+	p, _ := authctx.From(c.Request.Context())
+	return p
+}
+
+func answer(c *gin.Context, status int, out any, err error) {
+	if err != nil {
+		abort(c, web.ProblemOf(err))
+		return
+	}
+	if status == http.StatusCreated {
+		switch made := out.(type) {
+		case *shop.Order:
+			c.Header("Location", "/v1/orders/"+made.ID)
+		case *shop.Payment:
+			c.Header("Location", "/v1/payments/"+made.ID)
+		}
+	}
+	c.JSON(status, out)
+}
+
+func abort(c *gin.Context, p web.Problem) {
+	c.Header("Content-Type", web.ProblemType)
+	c.AbortWithStatusJSON(p.Status, p)
+}

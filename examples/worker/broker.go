@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ThreeDotsLabs/watermill"
+	wmsql "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
+	"github.com/ThreeDotsLabs/watermill/components/forwarder"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/gormstore/watermillidem"
+)
+
+// broker brings events from the outbox to the worker.
+type broker struct {
+	publish    func(ctx context.Context, event *message.Message) error // from the transaction of ctx
+	subscriber message.Subscriber
+	dead       message.Publisher
+	forward    func(router *message.Router) error // nil where the outbox is the broker
+}
+
+// openBroker opens the broker that the settings name.
+func openBroker(s settings, db *gorm.DB, log watermill.LoggerAdapter) (*broker, error) {
+	t, err := tablesOf(db, s.redeliver, log)
+	if err != nil {
+		return nil, err
+	}
+	switch s.broker {
+	case "sql":
+		return sqlBroker(t)
+	case "nats":
+		return natsBroker(t, s)
+	}
+	return nil, fmt.Errorf("-broker %s: want sql or nats", s.broker)
+}
+
+// sqlBroker is the app's own database: the outbox is the broker.
+func sqlBroker(t *tables) (_ *broker, err error) {
+	b := &broker{publish: func(ctx context.Context, event *message.Message) error {
+		publisher, err := watermillidem.Publisher(ctx, t.schema)
+		if err != nil {
+			return err
+		}
+		return publisher.Publish(captured, event)
+	}}
+	if b.subscriber, err = t.subscriber(captured, deadLetters); err != nil {
+		return nil, err
+	}
+	b.dead, err = wmsql.NewPublisher(t.db, wmsql.PublisherConfig{SchemaAdapter: t.schema}, t.log)
+	return b, err
+}
+
+// outbox is the topic of events that wait to be brought to another broker.
+const outbox = "outbox"
+
+// natsBroker is NATS JetStream. A broker has no part in the database's transaction: events go into the outbox, and
+// Watermill's forwarder brings them from there to the broker, at least once.
+func natsBroker(t *tables, s settings) (*broker, error) {
+	waiting, err := t.subscriber(outbox)
+	if err != nil {
+		return nil, err
+	}
+	js, err := connectJetStream(s, t.log)
+	if err != nil {
+		return nil, err
+	}
+	return &broker{
+		publish: func(ctx context.Context, event *message.Message) error {
+			publisher, err := watermillidem.Publisher(ctx, t.schema)
+			if err != nil {
+				return err
+			}
+			return forwarder.NewPublisher(publisher, forwarder.PublisherConfig{ForwarderTopic: outbox}).Publish(captured, event)
+		},
+		subscriber: js.subscriber, dead: js.publisher,
+		forward: func(router *message.Router) error {
+			_, err := forwarder.NewForwarder(waiting, js.publisher, t.log, forwarder.Config{ForwarderTopic: outbox, Router: router})
+			return err
+		},
+	}, nil
+}
+
+func (b *broker) close() error { return errors.Join(b.subscriber.Close(), b.dead.Close()) }

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ThreeDotsLabs/watermill"
+	wmnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
+	"github.com/nats-io/nats.go"
+)
+
+// jetStream is NATS JetStream: a stream for each topic, and a durable consumer for the group.
+type jetStream struct {
+	publisher  *wmnats.Publisher
+	subscriber *wmnats.Subscriber
+}
+
+// connectJetStream connects to a server, with a connection for each direction, and creates streams and consumer.
+func connectJetStream(s settings, log watermill.LoggerAdapter) (_ jetStream, err error) {
+	options := []nats.Option{nats.Name(group), nats.MaxReconnects(-1)}
+	if err := provision(s, options); err != nil {
+		return jetStream{}, fmt.Errorf("-nats %s: %w", s.natsURL, err)
+	}
+	var js jetStream
+	js.publisher, err = wmnats.NewPublisher(wmnats.PublisherConfig{URL: s.natsURL, NatsOptions: options}, log)
+	if err != nil {
+		return jetStream{}, err
+	}
+	js.subscriber, err = wmnats.NewSubscriber(wmnats.SubscriberConfig{
+		URL: s.natsURL, NatsOptions: options, QueueGroupPrefix: group,
+		AckWaitTimeout: s.redeliver, NakDelay: wmnats.NewStaticDelay(handBackFor),
+		JetStream: wmnats.JetStreamConfig{
+			DurablePrefix: group,
+			SubscribeOptions: []nats.SubOpt{
+				nats.Bind(captured, group),
+				nats.ManualAck(), // else the client acknowledges by itself what a stopped worker has not handled
+			},
+		},
+	}, log)
+	return js, err
+}
+
+// provision creates the streams and the consumer where they are not there yet. The subscriber only binds to the
+// consumer: one that it makes by itself it deletes when it is closed, together with its place in the stream.
+func provision(s settings, options []nats.Option) error {
+	conn, err := nats.Connect(s.natsURL, options...)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	js, err := conn.JetStream()
+	if err != nil {
+		return err
+	}
+	for _, topic := range []string{captured, deadLetters} {
+		_, err := js.AddStream(&nats.StreamConfig{Name: topic, Subjects: []string{topic}, MaxAge: brokerRetention})
+		if err != nil && !errors.Is(err, nats.ErrStreamNameAlreadyInUse) {
+			return fmt.Errorf("stream %s: %w", topic, err)
+		}
+	}
+	_, err = js.AddConsumer(captured, &nats.ConsumerConfig{
+		Durable: group, DeliverGroup: group, DeliverSubject: "deliver." + group, FilterSubject: captured,
+		AckPolicy: nats.AckExplicitPolicy, AckWait: s.redeliver,
+		MaxAckPending: 64, // few: the last of those under way waits for all others, and for no longer than AckWait
+	})
+	if err != nil {
+		return fmt.Errorf("consumer %s: %w", group, err)
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/examples/internal/database"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/watermillidem"
+)
+
+// group is the consumer group: any number of workers may share it, and together they handle each message once.
+const group = "fulfilment"
+
+// Times of the worker and of the broker.
+const (
+	handleWithin    = 5 * time.Second    // one try at a message
+	handBackFor     = time.Second        // what was handed back comes again after this
+	brokerRetention = 7 * 24 * time.Hour // how long a message may come again at all, dead letters included
+)
+
+// worker handles the events of payments.
+type worker struct {
+	inbox  *gormstore.Inbox
+	router *message.Router
+}
+
+// newWorker prepares a worker on the database: tables, the broker's side, and the inbox. around is put around the
+// handling of each message; it is for tests.
+func newWorker(
+	ctx context.Context, db *gorm.DB, b *broker, log watermill.LoggerAdapter, around ...message.HandlerMiddleware,
+) (*worker, error) {
+	if err := errors.Join(database.Migrate(ctx, db, &Stock{}, &Mail{}), fillWarehouse(db)); err != nil {
+		return nil, err
+	}
+	inbox, err := gormstore.NewInbox(db, gormstore.InboxConfig{
+		Group: group, BrokerRetention: brokerRetention, Deadline: handleWithin,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{inbox: inbox}
+	if w.router, err = message.NewRouter(message.RouterConfig{CloseTimeout: 2 * handleWithin}, log); err != nil {
+		return nil, err
+	}
+	guards, err := guard(b.dead)
+	if err != nil {
+		return nil, err
+	}
+	handler := w.router.AddConsumerHandler(group, captured, b.subscriber, w.handle)
+	handler.AddMiddleware(around...)
+	handler.AddMiddleware(guards...)
+	if b.forward != nil {
+		err = b.forward(w.router)
+	}
+	return w, err
+}
+
+// handle changes stock and mail log once per message: its rows and the message's marker commit in one transaction, and
+// a message that was handled before changes nothing (contract Q-1). So the broker may deliver a message twice, and the
+// worker may be killed between COMMIT and acknowledgement.
+func (w *worker) handle(m *message.Message) error {
+	done := ""
+	once := watermillidem.Inbox(w.inbox, captured, func(tx *gorm.DB, m *message.Message) error {
+		event, err := paymentCaptured(m)
+		if err != nil {
+			return err
+		}
+		left, err := ship(tx)
+		if err != nil {
+			return err
+		}
+		done = fmt.Sprintf("worker: %s %s for order %s: a piece taken, %d left; a mail written",
+			event.Amount, event.Currency, event.OrderID, left)
+		return confirm(tx, event)
+	})
+	if err := once(m); err != nil {
+		return err
+	}
+	if done != "" { // said only now: what is not committed has not happened
+		fmt.Println(done)
+	}
+	return nil
+}
+
+// run handles messages until ctx ends; then it lets those in flight end.
+func (w *worker) run(ctx context.Context) error {
+	closed := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() { closed <- w.router.Close() })
+	err := w.router.Run(context.WithoutCancel(ctx))
+	if stop() {
+		return errors.Join(err, errors.New("the worker's router has stopped by itself"))
+	}
+	return errors.Join(err, <-closed)
+}
