@@ -1,0 +1,125 @@
+package gormstore_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/gormstore"
+)
+
+// Remittance is a row of an app that calls a bank.
+type Remittance struct {
+	ID     uint
+	Amount string `gorm:"not null"`
+}
+
+// An app plans a call in the transaction of its rows, and sends it after COMMIT. It is killed when the bank has paid and
+// the app does not know yet. Started again it finds the intent, makes the request of its own row once more, and gets the
+// answer that was lost: the key is the one of before.
+func ExampleJournal() {
+	db, done := exampleDB()
+	defer done()
+	must(db.AutoMigrate(&Remittance{}))
+	bank := exampleBank()
+	defer bank.Close()
+
+	// The first process.
+	killed, kill := context.WithCancel(context.Background())
+	first := newRemittances(db, bank.URL, killing(kill))
+	must(db.Transaction(func(tx *gorm.DB) error {
+		row := Remittance{Amount: "12.50"}
+		if err := tx.Create(&row).Error; err != nil {
+			return err
+		}
+		return first.journal.Plan(tx, fmt.Sprintf("remittance/%d", row.ID))
+	}))
+	fmt.Println("first:", first.send(killed) == nil)
+
+	// The second process.
+	second := newRemittances(db, bank.URL, http.DefaultTransport)
+	fmt.Println("second:", second.send(context.Background()) == nil)
+	// Output:
+	// the bank has paid
+	// first: false
+	// remittance/1: 201 replayed: true
+	// second: true
+}
+
+// remittances sends the remittances of an app.
+type remittances struct {
+	db      *gorm.DB
+	journal *gormstore.Journal
+	client  *idemclient.Client
+	bank    string
+}
+
+func newRemittances(db *gorm.DB, bank string, network http.RoundTripper) remittances {
+	journal, err := gormstore.NewJournal(db)
+	must(err)
+	client, err := idemclient.New(idemclient.Config{Journal: journal, Transport: network})
+	must(err)
+	return remittances{db: db, journal: journal, client: client, bank: bank}
+}
+
+// send sends what has no answer yet: at the start of the app, and after a commit. Any number of processes may.
+func (s remittances) send(ctx context.Context) error {
+	pending, err := s.journal.Pending(ctx, "", 100)
+	if err != nil {
+		return err
+	}
+	for _, entry := range pending {
+		var row Remittance
+		if err := s.db.Take(&row, strings.TrimPrefix(entry.Intent, "remittance/")).Error; err != nil {
+			return err
+		}
+		body := strings.NewReader(fmt.Sprintf(`{"amount":%q}`, row.Amount))
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.bank+"/v1/payments", body)
+		if err != nil {
+			return err
+		}
+		res, err := s.client.Do(ctx, entry.Intent, r)
+		if err != nil {
+			return err
+		}
+		if err := res.Body.Close(); err != nil {
+			return err
+		}
+		fmt.Printf("%s: %d replayed: %t\n", entry.Intent, res.StatusCode, idemclient.ResultOf(res).Replayed)
+	}
+	return nil
+}
+
+// exampleBank has one guarded route.
+func exampleBank() *httptest.Server {
+	idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
+	must(err)
+	return httptest.NewServer(guarded(idem, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Println("the bank has paid")
+		w.WriteHeader(http.StatusCreated)
+	}))
+}
+
+// killing is a network on which the app dies when its first command has been carried out.
+func killing(kill context.CancelFunc) http.RoundTripper {
+	return network(func(r *http.Request) (*http.Response, error) {
+		res, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			return nil, err
+		}
+		_ = res.Body.Close()
+		kill()
+		return nil, context.Canceled
+	})
+}
+
+type network func(*http.Request) (*http.Response, error)
+
+func (n network) RoundTrip(r *http.Request) (*http.Response, error) { return n(r) }
