@@ -18,10 +18,10 @@ func refund(amount, method string) string {
 	return `{"amount":"` + amount + `","method":"` + method + `"}`
 }
 
-// pay makes a payment of the customer, and returns the path of its refunds.
-func (a *app) pay(key, amount string) (refunds string) {
+// pay makes a payment of 10.00 of the customer, and returns the path of its refunds.
+func (a *app) pay(key string) (refunds string) {
 	a.t.Helper()
-	paid := a.post(customer, "/v1/payments", key, payment(amount, "pm_ok"))
+	paid := a.post(customer, "/v1/payments", key, payment("10.00", "pm_ok"))
 	require.Equal(a.t, http.StatusCreated, paid.Status, paid.Body)
 	return paid.Header.Get("Location") + "/refunds"
 }
@@ -49,7 +49,7 @@ func (a *app) checkRefunded(amounts ...string) {
 //
 // CONTRACT R-6, X-3
 func refunds(a *app) {
-	path := a.pay("refundable", "10.00")
+	path := a.pay("refundable")
 	first := a.post(customer, path, "r1", refund("1.5", ""))
 	require.Equal(a.t, http.StatusCreated, first.Status, first.Body)
 	a.checkReplay(first, a.post(customer, path, "r1", refund("1.5", "")))
@@ -117,7 +117,7 @@ func refunds(a *app) {
 //
 // CONTRACT X-3
 func crashedRefund(a *app) {
-	path := a.pay("pay", "10.00")
+	path := a.pay("pay")
 	crash := post(a, customer, path, "refund", refund("4.00", "pm_crash"))
 	_, err := a.Try(a.t.Context(), crash)
 	require.Error(a.t, err)
@@ -136,7 +136,7 @@ func crashedRefund(a *app) {
 //
 // CONTRACT X-1
 func hangingRefund(a *app) {
-	path := a.pay("pay", "10.00")
+	path := a.pay("pay")
 	hanging := post(a, customer, path, "refund", refund("4.00", "pm_hang"))
 	a.checkProblem(a.Do(a.t, hanging), http.StatusServiceUnavailable, "interrupted")
 	went := a.Do(a.t, hanging)

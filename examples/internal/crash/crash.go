@@ -1,0 +1,193 @@
+// Package crash kills an example app at every step of its commands, one for each recovery, on PostgreSQL.
+package crash
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	_ "github.com/jackc/pgx/v5/stdlib" // the database is looked at past the app
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/crashtest"
+	"github.com/auth19/idem/examples/internal/shop"
+	"github.com/auth19/idem/internal/apptest"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// Run kills the app of an import path between every two statements of its commands, and on the way of request and
+// answer. After the restart and the repeats there is one charge, one entry and one answer.
+//
+// CONTRACT X-2, X-3, X-4, F-2
+func Run(t *testing.T, importPath string) {
+	program := apptest.Build(t, importPath)
+	for name, scenario := range map[string]func(d *database) crashtest.Scenario{
+		"Rollback payment": payments, "Resume refund": refunds, "Park payout": payouts,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := openDatabase(t)
+			crashtest.Run(t, crashtest.App{
+				Command: func(ctx context.Context, g *crashtest.Gates) (*exec.Cmd, error) {
+					url, err := g.Postgres(d.url)
+					cmd := exec.CommandContext(ctx, program)
+					cmd.Dir = t.TempDir()
+					cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "JWKS_URL=", "RETENTION=", "UNSAFE_SIMULATOR=",
+						"JWT_SECRET="+secret, "LEASE=1s", "DEADLINE=10s", "DATABASE_URL="+url)
+					return cmd, err
+				},
+			}, scenario(d))
+		})
+	}
+}
+
+// parallel is more than there are processors: most of the time is waiting for a lease.
+const parallel = 6
+
+func payments(d *database) crashtest.Scenario {
+	return crashtest.Scenario{
+		Request: func(ctx context.Context, url string, n int) (*http.Request, error) {
+			if _, err := pay(ctx, url, n, "before"); err != nil { // a first Rollback attempt asks more of the server
+				return nil, err
+			}
+			return post(ctx, url+"/v1/payments", n, "pay", paymentBody(n))
+		},
+		Effects:    d.effects(`SELECT 'payment', count(*) FROM ledger WHERE kind = 'payment' AND principal = $1`),
+		Executions: d.attempts("/v1/payments"),
+		Parallel:   parallel,
+	}
+}
+
+func refunds(d *database) crashtest.Scenario {
+	return crashtest.Scenario{
+		Request: func(ctx context.Context, url string, n int) (*http.Request, error) {
+			payment, err := pay(ctx, url, n, "pay")
+			if err != nil {
+				return nil, err
+			}
+			return post(ctx, url+payment+"/refunds", n, "refund", `{"amount":"4.00"}`)
+		},
+		Effects: d.effects(`SELECT 'refund', count(*) FROM ledger WHERE kind = 'refund' AND principal = $1
+UNION ALL SELECT 'provider', count(*) FROM provider_charges WHERE principal = $1
+UNION ALL SELECT 'cents', coalesce(sum(refunded_cents), 0) FROM payments WHERE order_id = $1`),
+		Executions: d.attempts("/v1/payments/:id/refunds"),
+		Parallel:   parallel,
+	}
+}
+
+func payouts(d *database) crashtest.Scenario {
+	return crashtest.Scenario{
+		Request: func(ctx context.Context, url string, n int) (*http.Request, error) {
+			return post(ctx, url+"/v1/payouts", n, "payout", `{"amount":"7.00","currency":"EUR","method":"pm_ok"}`)
+		},
+		Effects: d.effects(`SELECT 'payout', count(*) FROM ledger WHERE kind = 'payout' AND principal = $1
+UNION ALL SELECT 'provider', count(*) FROM provider_charges WHERE principal = $1`),
+		Executions: d.attempts("/v1/payouts"),
+		Unknown:    true, // the provider cannot be asked twice
+		Parallel:   parallel,
+	}
+}
+
+// customer is who sends command n: of each one there is only this, and what it needs.
+func customer(n int) string { return fmt.Sprint("customer-", n) }
+
+func paymentBody(n int) string {
+	return fmt.Sprintf(`{"order_id":"%s","amount":"10.00","currency":"EUR","method":"pm_ok"}`, customer(n))
+}
+
+// pay makes a payment, and returns its path.
+func pay(ctx context.Context, url string, n int, key string) (path string, err error) {
+	r, err := post(ctx, url+"/v1/payments", n, key, paymentBody(n))
+	if err != nil {
+		return "", err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusCreated {
+		err = fmt.Errorf("a payment was answered with %d %s", answer.StatusCode, body)
+	}
+	return answer.Header.Get("Location"), err
+}
+
+func post(ctx context.Context, url string, n int, key, body string) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+		"iss": issuer, "aud": "payments", "sub": customer(n), "exp": time.Now().Add(time.Hour).Unix(),
+		"roles": []string{shop.RoleCustomer, shop.RoleSeller},
+	}).SignedString([]byte(secret))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", key)
+	return r, nil
+}
+
+const (
+	issuer = "https://issuer.example"
+	secret = "a secret that only the tests of crashes know"
+)
+
+// database is looked at past the app, which may be dead.
+type database struct {
+	url  string
+	pool *sql.DB
+}
+
+func openDatabase(t *testing.T) *database {
+	t.Helper()
+	url := pgtest.URL(t)
+	pool, err := sql.Open("pgx", url)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, pool.Close()) })
+	return &database{url, pool}
+}
+
+// effects counts with a query that returns names and numbers, for a customer.
+func (d *database) effects(query string) func(ctx context.Context, _ string, n int) (crashtest.Effects, error) {
+	return func(ctx context.Context, _ string, n int) (_ crashtest.Effects, err error) {
+		rows, err := d.pool.QueryContext(ctx, query, customer(n))
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, rows.Close()) }()
+		effects := crashtest.Effects{}
+		for rows.Next() {
+			var name string
+			var count int
+			if err := rows.Scan(&name, &count); err != nil {
+				return nil, err
+			}
+			effects[name] = count
+		}
+		return effects, rows.Err()
+	}
+}
+
+// attempts counts those that have left a trace: an attempt that was rolled back has not.
+func (d *database) attempts(route string) func(ctx context.Context, _ string, n int) (int, error) {
+	return func(ctx context.Context, _ string, n int) (count int, err error) {
+		scope := core.PrincipalScope(core.Principal{Issuer: issuer, Subject: customer(n)})
+		err = d.pool.QueryRowContext(ctx, `SELECT coalesce(max(fence), 0) FROM idempotency_record
+WHERE scope = $1 AND route = $2`, scope[:], route).Scan(&count)
+		return count, err
+	}
+}
