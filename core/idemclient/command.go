@@ -46,6 +46,9 @@ func (c *Client) prepare(r *http.Request, intent string) (*call, error) {
 	if r.URL == nil || r.URL.Host == "" {
 		return nil, &Error{Intent: intent, Cause: errNoHost}
 	}
+	if ctx := r.Context(); ctx.Err() != nil {
+		return nil, &Error{Intent: intent, Reason: ErrGivenUp, Cause: context.Cause(ctx)}
+	}
 	var err error
 	if k.body, err = readBody(r, c.cfg.MaxBuffer); err != nil {
 		return nil, &Error{Intent: intent, Reason: err}
@@ -95,7 +98,7 @@ func (k *call) open(brought string) error {
 	}
 	k.key, k.age, k.journaled = entry.Key, entry.Age, true
 	// A random key that came back is new: nobody has sent anything under it.
-	k.uncertain = brought != "" || entry.Key != proposed
+	k.uncertain = (brought != "" || entry.Key != proposed) && !entry.Ended
 	if entry.Command.Version != command.Version {
 		if command, err = hashOf(k.request, k.body, entry.Command.Version); err != nil {
 			return &Error{Intent: k.intent, Cause: err}

@@ -97,7 +97,7 @@ func (e *Error) Error() string {
 	if e.Reason != nil && e.Cause != nil {
 		fmt.Fprintf(&b, ": %s", plain(e.Cause))
 	}
-	if e.Uncertain {
+	if e.Uncertain && e.Reason == ErrGivenUp { //nolint:errorlint // the field, not what it wraps
 		b.WriteString("; the money may have moved: repeat the same intent, never a new one")
 	}
 	return b.String()

@@ -256,6 +256,18 @@ func TestTheCallersDeadline(t *testing.T) {
 		require.Equal(t, 2, e.Attempts)
 		require.Equal(t, 5*time.Second, time.Since(begun))
 	})
+	synctest.Test(t, func(t *testing.T) { // it has passed before the call
+		ctx, cancel := context.WithDeadline(t.Context(), time.Now())
+		defer cancel()
+		w := on(says(201))
+		res, err := newClient(t, idemclient.Config{Transport: w}).Do(ctx, "order-7", payment(t, address))
+		e := failed(t, res, err)
+		require.ErrorIs(t, e, idemclient.ErrGivenUp)
+		require.ErrorIs(t, e, context.DeadlineExceeded)
+		require.False(t, e.Uncertain)
+		require.Zero(t, e.Attempts)
+		require.Empty(t, w.sent)
+	})
 	synctest.Test(t, func(t *testing.T) { // the caller goes, in a pause
 		stopped := errors.New("shutting down")
 		ctx, cancel := context.WithCancelCause(t.Context())

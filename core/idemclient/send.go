@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
@@ -76,8 +75,11 @@ func (k *call) attempt(ctx context.Context) (*answer, error) {
 	cfg := &k.client.cfg
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.AttemptTimeout, errSlow)
 	defer cancel()
-	var connected atomic.Bool
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	var dialed, connected atomic.Bool // both stay false where the transport does not tell
+	trace := &httptrace.ClientTrace{
+		GetConn: func(string) { dialed.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	}
 	r, err := k.copy(httptrace.WithClientTrace(ctx, trace))
 	if err != nil {
 		return nil, &unsent{err, false}
@@ -88,12 +90,13 @@ func (k *call) attempt(ctx context.Context) (*answer, error) {
 		if a, err = readAnswer(res, cfg.MaxAnswer); err == nil {
 			return a, nil
 		}
-	} else if !connected.Load() && neverDialed(err) {
-		_, refused := errors.AsType[*tls.CertificateVerificationError](err)
-		return nil, &unsent{err, !refused}
 	}
 	if ctx.Err() != nil {
 		err = ended(ctx, err)
+	}
+	if dialed.Load() && !connected.Load() {
+		_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+		return nil, &unsent{err, !untrusted}
 	}
 	return nil, err
 }
@@ -132,13 +135,6 @@ type unsent struct {
 }
 
 func (u *unsent) Unwrap() error { return u.error }
-
-// neverDialed reports that there was no connection.
-func neverDialed(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	_, refused := errors.AsType[*tls.CertificateVerificationError](err)
-	return refused || ok && op.Op == "dial"
-}
 
 // ended adds why a context has ended to what was known before.
 func ended(ctx context.Context, before error) error {

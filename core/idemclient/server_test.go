@@ -186,6 +186,21 @@ func TestNobodyListens(t *testing.T) {
 	require.ErrorAs(t, e, &refused)
 }
 
+// CONTRACT C-2
+func TestAServerThatTakesNoConnections(t *testing.T) {
+	transport := ownTransport(t)
+	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	client := newClient(t, idemclient.Config{Transport: transport, AttemptTimeout: time.Millisecond, FirstPause: time.Millisecond, MaxAttempts: 2})
+	res, err := client.Do(t.Context(), "order-7", payment(t, "http://bank.example"))
+	e := failed(t, res, err)
+	require.ErrorContains(t, e, "Config.AttemptTimeout")
+	require.Equal(t, 2, e.Attempts)
+	require.False(t, e.Uncertain)
+}
+
 // A server that cannot be trusted gets nothing, and is not asked again.
 func TestAStrangersCertificate(t *testing.T) {
 	reached := false

@@ -1,0 +1,49 @@
+package core_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+// A caller computes what its server will.
+//
+// CONTRACT H-1, H-4
+func TestHashRequestIsTheServersHash(t *testing.T) {
+	const body = `{"amount":"12.50","currency":"EUR"}`
+	request := func() *http.Request {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://bank.example/v1/pay%20ments?b=2&a=1",
+			strings.NewReader(body))
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/json; charset=utf-8")
+		return r
+	}
+	r := request()
+	hash, err := core.HashRequest(r, []byte(body), 0)
+	require.NoError(t, err)
+	left, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	require.Len(t, left, len(body), "it does not read the body")
+
+	var served core.CommandHash
+	app := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park}}, func(_ http.ResponseWriter, r *http.Request) {
+		served, _ = core.Command(r.Context())
+	})
+	r = request()
+	r.Header.Set("Idempotency-Key", "k")
+	app.pattern = "/v1/:payments"
+	app.serve(httptest.NewRecorder(), r, alice)
+	require.Equal(t, served, hash)
+
+	same, err := core.HashRequest(request(), []byte(body), served.Version)
+	require.NoError(t, err)
+	require.Equal(t, served, same)
+	_, err = core.HashRequest(request(), []byte(body), 99)
+	require.Error(t, err)
+}
