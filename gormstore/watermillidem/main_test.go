@@ -1,0 +1,186 @@
+package watermillidem_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	wsql "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
+	"github.com/ThreeDotsLabs/watermill/message"
+	_ "github.com/ncruces/go-sqlite3/driver"
+	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/watermillidem"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// row is a business row.
+type row struct {
+	ID   uint
+	Name string
+}
+
+func addRow(tx *gorm.DB) error { return tx.Create(&row{Name: "row"}).Error }
+
+// bench is an app's database with the queues in it.
+type bench struct {
+	*testing.T
+	db       *gorm.DB
+	store    *gormstore.Store
+	schema   wsql.SchemaAdapter
+	offsets  wsql.OffsetsAdapter
+	beginner wsql.Beginner
+}
+
+// each runs a test on both databases.
+func each(t *testing.T, run func(b *bench)) {
+	t.Parallel()
+	for name, open := range map[string]func(t *testing.T) *bench{"postgres": onPostgres, "sqlite": onSQLite} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(open(t))
+		})
+	}
+}
+
+func onPostgres(t *testing.T) *bench { return onPostgresAt(t, pgtest.URL(t)) }
+
+func onPostgresAt(t *testing.T, url string) *bench {
+	t.Helper()
+	b := open(t, postgres.Open(url))
+	pool, err := b.db.DB()
+	require.NoError(t, err)
+	b.schema, b.offsets = wsql.DefaultPostgreSQLSchema{}, wsql.DefaultPostgreSQLOffsetsAdapter{}
+	b.beginner = wsql.BeginnerFromStdSQL(pool)
+	return b.init()
+}
+
+func onSQLite(t *testing.T) *bench {
+	t.Helper()
+	b := open(t, gormlite.Open("file:"+filepath.Join(t.TempDir(), "test.db")+
+		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"))
+	pool, err := b.db.DB()
+	require.NoError(t, err)
+	b.schema, b.offsets = watermillidem.SQLiteSchema{}, watermillidem.SQLiteOffsets{}
+	b.beginner = watermillidem.SQLiteBeginner(pool)
+	return b.init()
+}
+
+func open(t *testing.T, dialector gorm.Dialector) *bench {
+	t.Helper()
+	db, err := gorm.Open(dialector, &gorm.Config{Logger: logger.Discard})
+	require.NoError(t, err)
+	pool, err := db.DB()
+	require.NoError(t, err)
+	pool.SetMaxOpenConns(16)
+	t.Cleanup(func() { require.NoError(t, pool.Close()) })
+	require.NoError(t, gormstore.Migrate(t.Context(), db))
+	require.NoError(t, db.AutoMigrate(&row{}))
+	store, err := gormstore.New(db)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	return &bench{T: t, db: db, store: store}
+}
+
+// topic is what the tests publish to.
+const topic = "payments"
+
+// init makes the tables of the queue.
+func (b *bench) init() *bench {
+	b.Helper()
+	require.NoError(b, b.subscriber("init").SubscribeInitialize(topic))
+	return b
+}
+
+func (b *bench) subscriber(group string) *wsql.Subscriber {
+	b.Helper()
+	s, err := wsql.NewSubscriber(b.beginner, wsql.SubscriberConfig{
+		ConsumerGroup: group, SchemaAdapter: b.schema, OffsetsAdapter: b.offsets, InitializeSchema: true,
+		PollInterval: 10 * time.Millisecond, ResendInterval: 10 * time.Millisecond, RetryInterval: 10 * time.Millisecond,
+	}, nil)
+	require.NoError(b, err)
+	return s
+}
+
+// inbox returns one of a group.
+func (b *bench) inbox(group string) *gormstore.Inbox {
+	b.Helper()
+	inbox, err := gormstore.NewInbox(b.db, gormstore.InboxConfig{Group: group, BrokerRetention: 24 * time.Hour})
+	require.NoError(b, err)
+	return inbox
+}
+
+// publish publishes an event from the transaction of ctx.
+func (b *bench) publish(ctx context.Context, event *message.Message) error {
+	publisher, err := watermillidem.Publisher(ctx, b.schema)
+	if err != nil {
+		return err
+	}
+	return publisher.Publish(topic, event)
+}
+
+// pay adds a row and publishes an event in one transaction.
+func (b *bench) pay(tx *gorm.DB) error {
+	if err := addRow(tx); err != nil {
+		return err
+	}
+	event, err := watermillidem.Event(tx.Statement.Context, "paid", []byte(`{"amount": "10.00"}`))
+	if err != nil {
+		return err
+	}
+	return b.publish(tx.Statement.Context, event)
+}
+
+func (b *bench) rows() int {
+	b.Helper()
+	var n int64
+	require.NoError(b, b.db.Model(&row{}).Count(&n).Error)
+	return int(n)
+}
+
+// published lists the ids of the events that are in the topic's table.
+func (b *bench) published() (ids []string) {
+	b.Helper()
+	require.NoError(b, b.db.Raw(`SELECT uuid FROM watermill_`+topic+` ORDER BY "offset"`).Scan(&ids).Error)
+	return ids
+}
+
+func (b *bench) module(r core.Recovery) *core.Module {
+	b.Helper()
+	m, err := core.New(core.Config{Store: b.store, Policy: core.Policy{Recovery: r}})
+	require.NoError(b, err)
+	return m
+}
+
+// send is an adapter for one request.
+func send(t testing.TB, m *core.Module, key string, h http.HandlerFunc) *httptest.ResponseRecorder {
+	t.Helper()
+	p := core.Principal{Issuer: "https://issuer.example", Subject: "alice"}
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodPost, "/v1/payments", strings.NewReader(`{"amount":"10.00"}`))
+	r.Header.Set("Idempotency-Key", key)
+	r, reply := m.Admit(r, "/v1/payments", p)
+	require.Nil(t, reply)
+	attempt, reply := m.Begin(r, "/v1/payments", p)
+	if reply == nil {
+		h(attempt.Capture(w), attempt.Request())
+		reply = attempt.Finish()
+	}
+	if reply != nil {
+		require.NoError(t, reply.WriteTo(w))
+	}
+	return w
+}

@@ -1,0 +1,234 @@
+package watermillidem_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/watermillidem"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// CONTRACT Q-2
+func TestEventCommitsWithTheRows(t *testing.T) {
+	each(t, func(b *bench) {
+		module := b.module(core.Rollback)
+		paying := func(status int) http.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request) {
+				require.NoError(b, b.pay(gormstore.Tx(r.Context())))
+				w.WriteHeader(status)
+			}
+		}
+		require.Equal(b, 500, send(b, module, "a", paying(500)).Code)
+		require.Empty(b, b.published(), "rolled back")
+		require.Equal(b, 402, send(b, module, "refused", paying(402)).Code)
+		require.Empty(b, b.published(), "the rows are undone, and only the answer commits")
+		require.Zero(b, b.rows())
+
+		require.Equal(b, 201, send(b, module, "a", paying(201)).Code)
+		require.Equal(b, 201, send(b, module, "a", paying(201)).Code)
+		require.Len(b, b.published(), 1)
+		require.Equal(b, 1, b.rows())
+	})
+}
+
+// An event has the same id in every attempt, and is no stranger's key.
+//
+// CONTRACT Q-2
+func TestEventID(t *testing.T) {
+	each(t, func(b *bench) {
+		module := b.module(core.Rollback)
+		var ids []string
+		attempt := func(name string, status int) http.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request) {
+				event, err := watermillidem.Event(r.Context(), name, nil)
+				require.NoError(b, err)
+				key, _ := core.ProviderKey(r.Context(), name)
+				operation, _ := core.Operation(r.Context())
+				require.NotEqual(b, key.UUID(), event.UUID)
+				require.Equal(b, event.UUID, watermillidem.EventOf(operation, name, nil).UUID)
+				published, err := time.Parse(time.RFC3339Nano, event.Metadata.Get(watermillidem.PublishedAt))
+				require.NoError(b, err)
+				require.WithinDuration(b, time.Now(), published, time.Minute)
+				ids = append(ids, event.UUID)
+				w.WriteHeader(status)
+			}
+		}
+		send(b, module, "a", attempt("paid", 500))
+		send(b, module, "a", attempt("booked", 500))
+		send(b, module, "a", attempt("paid", 201))
+		send(b, module, "b", attempt("paid", 201))
+		require.Equal(b, ids[0], ids[2])
+		require.NotEqual(b, ids[0], ids[1])
+		require.NotEqual(b, ids[0], ids[3])
+	})
+}
+
+// CONTRACT Q-2, X-3
+func TestEventOfAStep(t *testing.T) {
+	each(t, func(b *bench) {
+		module := b.module(core.Resume)
+		fail := true
+		handler := func(w http.ResponseWriter, r *http.Request) {
+			err := gormstore.StepDo(r.Context(), "book", func(tx *gorm.DB) error {
+				if err := b.pay(tx); err != nil {
+					return err
+				}
+				if fail {
+					return errors.New("the step fails after its event")
+				}
+				return nil
+			})
+			if err != nil {
+				w.WriteHeader(http.StatusBadGateway)
+				return
+			}
+			w.WriteHeader(http.StatusCreated)
+		}
+		require.Equal(b, 502, send(b, module, "a", handler).Code)
+		require.Empty(b, b.published())
+		fail = false
+		require.Equal(b, 201, send(b, module, "a", handler).Code)
+		require.Equal(b, 201, send(b, module, "a", handler).Code)
+		require.Len(b, b.published(), 1)
+		require.Equal(b, 1, b.rows())
+	})
+}
+
+// The answer is lost after the step has committed; the next attempt goes on behind it.
+//
+// CONTRACT Q-2, X-3
+func TestEventOfAStepBeforeAFailure(t *testing.T) {
+	each(t, func(b *bench) {
+		module := b.module(core.Resume)
+		for _, status := range []int{502, 502, 201} {
+			require.Equal(b, status, send(b, module, "a", func(w http.ResponseWriter, r *http.Request) {
+				require.NoError(b, gormstore.StepDo(r.Context(), "book", b.pay))
+				w.WriteHeader(status)
+			}).Code)
+			require.Len(b, b.published(), 1)
+		}
+	})
+}
+
+// An operator settles what nobody knows, and publishes in the place of the handler: one event, under the id that the
+// handler would have given it.
+//
+// CONTRACT Q-2, X-7
+func TestEventOfASettlement(t *testing.T) {
+	each(t, func(b *bench) {
+		parked, operators := b.module(core.Park), b.module(core.Rollback)
+		var operation core.ID
+		var id string
+		send(b, parked, "payout", func(w http.ResponseWriter, r *http.Request) {
+			operation, _ = core.Operation(r.Context())
+			event, err := watermillidem.Event(r.Context(), "paid", nil)
+			require.NoError(b, err)
+			id = event.UUID
+			require.ErrorIs(b, b.publish(r.Context(), event), watermillidem.ErrNoTransaction, "there is none in Park")
+			w.WriteHeader(http.StatusBadGateway) // its outcome is lost
+		})
+		set := "lease_until = lease_until - 3600 * interval '1 second', deadline_at = deadline_at - 3600 * interval '1 second'"
+		if b.db.Name() == "sqlite" {
+			set = "lease_until = lease_until - 3600000000, deadline_at = deadline_at - 3600000000"
+		}
+		require.NoError(b, b.db.Exec("UPDATE idempotency_record SET "+set).Error)
+
+		settle := func(status int) http.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request) {
+				_, err := operators.Settle(r.Context(), operation, core.Decision{
+					Applied: true, Answer: &core.Answer{Status: 201}, Who: "operator-1", Why: "the provider's list",
+				})
+				require.NoError(b, err)
+				require.NoError(b, b.publish(r.Context(), watermillidem.EventOf(operation, "paid", []byte(`{}`))))
+				w.WriteHeader(status)
+			}
+		}
+		require.Equal(b, 500, send(b, operators, "settle", settle(500)).Code)
+		require.Empty(b, b.published())
+		require.Equal(b, 200, send(b, operators, "settle", settle(200)).Code)
+		require.Equal(b, 200, send(b, operators, "settle", settle(200)).Code)
+		require.Equal(b, []string{id}, b.published())
+	})
+}
+
+// CONTRACT Q-2, X-0
+func TestEventOfAKilledAttempt(t *testing.T) {
+	t.Parallel()
+	b := onPostgres(t)
+	module := b.module(core.Rollback)
+	w := send(b, module, "a", func(w http.ResponseWriter, r *http.Request) {
+		tx := gormstore.Tx(r.Context())
+		require.NoError(b, b.pay(tx))
+		var pid int
+		require.NoError(b, tx.Raw("SELECT pg_backend_pid()").Scan(&pid).Error)
+		require.NoError(b, b.db.Exec("SELECT pg_terminate_backend(?)", pid).Error)
+		w.WriteHeader(http.StatusCreated)
+	})
+	require.Equal(b, http.StatusServiceUnavailable, w.Code)
+	require.Empty(b, b.published())
+	repeat := func() bool {
+		return send(b, module, "a", func(w http.ResponseWriter, r *http.Request) {
+			require.NoError(b, b.pay(gormstore.Tx(r.Context())))
+			w.WriteHeader(http.StatusCreated)
+		}).Code == http.StatusCreated
+	}
+	b.eventually("the old backend is gone", repeat)
+	require.True(b, repeat())
+	require.Len(b, b.published(), 1)
+	require.Equal(b, 1, b.rows())
+}
+
+// Without a transaction there is no event: not in the plain database, either.
+//
+// CONTRACT Q-2, X-6
+func TestPublisherOutsideATransaction(t *testing.T) {
+	each(t, func(b *bench) {
+		_, err := watermillidem.Publisher(b.Context(), b.schema)
+		require.ErrorIs(b, err, watermillidem.ErrNoTransaction)
+		_, err = watermillidem.Event(b.Context(), "paid", nil)
+		require.ErrorIs(b, err, watermillidem.ErrNoTransaction)
+
+		var late context.Context
+		send(b, b.module(core.Rollback), "a", func(w http.ResponseWriter, r *http.Request) {
+			late = r.Context()
+			w.WriteHeader(http.StatusCreated)
+		})
+		require.Error(b, b.publish(late, watermillidem.EventOf(core.ID{}, "paid", []byte(`{}`))), "the attempt is over")
+		require.Empty(b, b.published())
+	})
+}
+
+// In a unit test of a handler, events go where its rows go.
+func TestPublisherInAUnitTest(t *testing.T) {
+	each(t, func(b *bench) {
+		tx := b.db.Begin()
+		defer tx.Rollback()
+		ctx := gormstore.WithTx(b.Context(), tx)
+		require.NoError(b, b.publish(ctx, watermillidem.EventOf(core.ID{}, "paid", []byte(`{}`))))
+		var n int64
+		require.NoError(b, tx.Table("watermill_"+topic).Count(&n).Error)
+		require.EqualValues(b, 1, n)
+	})
+}
+
+// In the mode of pgx for poolers that keep no prepared statements. (watermill-sql does not work in the simple protocol.)
+//
+// CONTRACT Q-2
+func TestPublisherBehindAPooler(t *testing.T) {
+	t.Parallel()
+	b := onPostgresAt(t, pgtest.URL(t)+"&default_query_exec_mode=describe_exec")
+	w := send(b, b.module(core.Rollback), "a", func(w http.ResponseWriter, r *http.Request) {
+		require.NoError(b, b.pay(gormstore.Tx(r.Context())))
+		w.WriteHeader(http.StatusCreated)
+	})
+	require.Equal(b, http.StatusCreated, w.Code)
+	require.Len(b, b.published(), 1)
+}
