@@ -3,6 +3,7 @@ package gormstore_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,6 +52,29 @@ func (r *replicated) storeAt(url string) *gormstore.Store {
 func (r *replicated) abandon() {
 	r.t.Helper()
 	r.Exec("ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")
+}
+
+// demand makes the server ask for its standby again. The server does so some time after it was told, and a COMMIT in
+// between would not wait: so one that nobody needs has to wait first.
+func (r *replicated) demand() {
+	r.t.Helper()
+	r.Exec("ALTER SYSTEM SET synchronous_standby_names = 'missing'", "SELECT pg_reload_conf()")
+	probe := openPostgres(r.t, r.URL()+"&synchronous_commit=on&application_name=probe", 1)
+	ctx, enough := context.WithCancel(r.t.Context())
+	var probing sync.WaitGroup
+	probing.Go(func() {
+		for ctx.Err() == nil {
+			_ = probe.WithContext(ctx).Exec("SELECT pg_logical_emit_message(true, 'probe', '')").Error
+		}
+	})
+	eventually(r.t, "a COMMIT has to wait", func() bool {
+		var waiting int64
+		require.NoError(r.t, r.admin.Raw("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "+
+			"application_name = 'probe'").Scan(&waiting).Error)
+		return waiting > 0
+	})
+	enough()
+	probing.Wait()
 }
 
 // waiting returns the backend whose COMMIT waits for the standby.

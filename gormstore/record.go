@@ -74,13 +74,19 @@ func encodeHeaders(h http.Header) ([]byte, error) {
 	if len(h) == 0 {
 		return nil, nil
 	}
-	return json.Marshal(mapValues(h, func(v string) string {
+	characters := func(v string) string {
 		runes := make([]rune, len(v))
 		for i := range len(v) {
 			runes[i] = rune(v[i])
 		}
 		return string(runes)
-	}))
+	}
+	stored := make(http.Header, len(h))
+	for name, values := range h {
+		stored[name] = slices.Clone(values) // it is the caller's
+	}
+	mapValues(stored, characters)
+	return json.Marshal(stored)
 }
 
 func decodeHeaders(stored []byte) (http.Header, error) {
@@ -88,27 +94,25 @@ func decodeHeaders(stored []byte) (http.Header, error) {
 	if err := json.Unmarshal(stored, &h); err != nil {
 		return nil, err
 	}
-	return mapValues(h, func(v string) string {
+	mapValues(h, func(v string) string {
 		bytes := make([]byte, 0, len(v))
 		for _, r := range v {
 			bytes = append(bytes, byte(r)) //nolint:gosec // one character per byte, by encodeHeaders
 		}
 		return string(bytes)
-	}), nil
+	})
+	return h, nil
 }
 
-// mapValues returns h with fn applied to the values that are not plain ASCII.
-func mapValues(h http.Header, fn func(string) string) http.Header {
-	mapped := make(http.Header, len(h))
-	for name, values := range h {
-		mapped[name] = slices.Clone(values)
+// mapValues applies fn to the values that are not plain ASCII.
+func mapValues(h http.Header, fn func(string) string) {
+	for _, values := range h {
 		for i, v := range values {
 			if strings.ContainsFunc(v, func(r rune) bool { return r >= utf8.RuneSelf }) {
-				mapped[name][i] = fn(v)
+				values[i] = fn(v)
 			}
 		}
 	}
-	return mapped
 }
 
 // Find implements [core.Store].

@@ -316,7 +316,7 @@ func TestTakeoverWhileAStepWaitsForItsStandby(t *testing.T) {
 		first = a.post(func(ctx context.Context) error {
 			return reserve(ctx, func(*gorm.DB) error {
 				advance(t, r.admin, core.DefaultLease)
-				r.Exec("ALTER SYSTEM SET synchronous_standby_names = 'missing'", "SELECT pg_reload_conf()")
+				r.demand()
 				return nil
 			})
 		})
