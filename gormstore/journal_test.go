@@ -261,6 +261,41 @@ func TestJournalWithoutItsTable(t *testing.T) {
 	require.ErrorContains(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }), want)
 }
 
+// CONTRACT C-1, M-6
+func TestTwoProcessesResumeOneIntent(t *testing.T) {
+	idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
+	require.NoError(t, err)
+	var effects atomic.Int64
+	bank := httptest.NewServer(guarded(idem, func(w http.ResponseWriter, _ *http.Request) {
+		effects.Add(1)
+		w.WriteHeader(http.StatusCreated)
+	}))
+	defer bank.Close()
+	url := pgtest.URL(t)
+	migrate(t, openPostgres(t, url, 2))
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	var all sync.WaitGroup
+	for range 2 {
+		client, err := idemclient.New(idemclient.Config{Transport: transport, Journal: newJournal(t, openPostgres(t, url, 4)),
+			FirstPause: time.Millisecond})
+		require.NoError(t, err)
+		for i := range 8 {
+			ctx := context.WithoutCancel(t.Context())
+			body := strings.NewReader(`{"amount":"12.50"}`)
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, bank.URL+"/v1/payments", body)
+			require.NoError(t, err)
+			all.Go(func() {
+				if _, err := client.Do(ctx, fmt.Sprint("order-", i/2), r); err != nil { //nolint:bodyclose // in memory
+					t.Error(err)
+				}
+			})
+		}
+	}
+	all.Wait()
+	require.EqualValues(t, 4, effects.Load())
+}
+
 // The app's logger would print the key.
 func TestJournalIsNotLogged(t *testing.T) {
 	url := pgtest.URL(t)

@@ -40,25 +40,26 @@ func (k *call) send() (*http.Response, error) {
 		if !o.again {
 			return k.finish(ctx, a, o)
 		}
-		pause := pauses.NextBackOff()
-		if after := a.wait(); after > 0 {
-			pause = max(pause, after+rand.N(cfg.FirstPause)) // not all who were told so at once
-		}
-		deadline, _ := ctx.Deadline()
-		switch {
-		case ctx.Err() != nil:
-			o.cause = ended(ctx, o.cause)
-		case k.attempts == cfg.MaxAttempts, a.wait() > cfg.MaxRetryAfter, time.Until(deadline) <= pause:
-		default:
-			k.observe(ctx, a, o.cause, pause)
-			if sleep(ctx, pause) {
-				continue
-			}
+		pause := k.pause(ctx, a, pauses.NextBackOff())
+		k.observe(ctx, a, ended(ctx, o.cause), pause)
+		if pause == 0 || !sleep(ctx, pause) {
 			return nil, k.fail(a, ErrGivenUp, ended(ctx, o.cause))
 		}
-		k.observe(ctx, a, o.cause, 0)
-		return nil, k.fail(a, ErrGivenUp, o.cause)
 	}
+}
+
+// pause is how long to wait before the next attempt, 0 where there is to be none.
+func (k *call) pause(ctx context.Context, a *answer, pause time.Duration) time.Duration {
+	cfg := &k.client.cfg
+	asked := a.wait()
+	if asked > 0 {
+		pause = max(pause, asked+rand.N(cfg.FirstPause)) // not all who were told so at once
+	}
+	deadline, _ := ctx.Deadline()
+	if ctx.Err() != nil || k.attempts == cfg.MaxAttempts || asked > cfg.MaxRetryAfter || time.Until(deadline) <= pause {
+		return 0
+	}
+	return max(1, pause)
 }
 
 // tooOld refuses an attempt that might come after the life of the key.
@@ -91,9 +92,7 @@ func (k *call) attempt(ctx context.Context) (*answer, error) {
 			return a, nil
 		}
 	}
-	if ctx.Err() != nil {
-		err = ended(ctx, err)
-	}
+	err = ended(ctx, err)
 	if dialed.Load() && !connected.Load() {
 		_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 		return nil, &unsent{err, !untrusted}
@@ -136,10 +135,13 @@ type unsent struct {
 
 func (u *unsent) Unwrap() error { return u.error }
 
-// ended adds why a context has ended to what was known before.
+// ended adds why a context has ended, if it has, to what was known before.
 func ended(ctx context.Context, before error) error {
 	cause := context.Cause(ctx)
-	if before == nil || errors.Is(before, cause) {
+	switch {
+	case cause == nil || errors.Is(before, cause):
+		return before
+	case before == nil:
 		return cause
 	}
 	return fmt.Errorf("%w; before: %w", cause, before)
