@@ -11,7 +11,7 @@ import (
 
 // The defaults of [Config].
 const (
-	DefaultMaxAttempts    = 8
+	DefaultMaxAttempts    = 10 // about a minute of pauses: as long as a server of this library may be in flight
 	DefaultMaxElapsed     = 5 * time.Minute
 	DefaultAttemptTimeout = 75 * time.Second // a server of this library answers within 60 s, and 10 s to record
 	DefaultFirstPause     = 200 * time.Millisecond
@@ -30,13 +30,14 @@ type Config struct {
 	// Authorize is called for each attempt with a copy of the request, just before it is sent, and may set headers on it: a
 	// fresh token does not change the key. It may sign what is there, the key included. An error ends the call. Optional.
 	Authorize func(*http.Request) error
-	// Journal keeps the keys of intents. Without one they are kept in memory (see [NewMemoryJournal]), and are lost with
-	// the process: a command that was under way is then sent again under a new key, and is carried out twice.
+	// Journal keeps the keys of intents. Without one they are kept in memory, each client its own (see
+	// [NewMemoryJournal]), and are lost with the process: a command that was under way is then sent again under a new key,
+	// and is carried out twice.
 	Journal Journal
 	// Observe is told of each attempt, after it, from the goroutine of the call. It must be quick. Optional.
 	Observe func(context.Context, Attempt)
 
-	MaxAttempts    int           // of one call, the first included; default 8
+	MaxAttempts    int           // of one call, the first included; default 10
 	MaxElapsed     time.Duration // of one call with its pauses; default 5 min. The caller's deadline counts too
 	AttemptTimeout time.Duration // of one attempt, its answer read; default 75 s
 	FirstPause     time.Duration // the first pause, ± a half; each is twice as long as the one before; default 200 ms

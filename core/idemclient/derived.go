@@ -13,9 +13,9 @@ import (
 var errWrongContext = errors.New("idem: the request was made with a guarded handler's context and is sent with another; " +
 	"pass the handler's context to Do, its key is derived from it")
 
-// DeriveKey returns the key under which the handler of an operation makes the call of the given name, as a UUID: for the
-// reconciler that asks the provider about it. step is the provider step that makes the call, "" outside one. A call with
-// the name of its step has the step's own key, that of [core.StepKey].
+// DeriveKey returns the key under which the handler of an operation makes the call of the given name, for the reconciler
+// that asks the provider about it: what was sent is its UUID form. step is the provider step that makes the call, ""
+// outside one. A call with the name of its step has the step's own key, that of [core.StepKey].
 func DeriveKey(operation core.ID, step, name string) core.DerivedKey {
 	if step == "" || step == name {
 		return core.DeriveKey(operation, name)

@@ -52,7 +52,7 @@ var (
 // Error is why there is no answer.
 type Error struct {
 	Intent   string
-	Reason   error // one of this package's errors; nil where the journal failed
+	Reason   error // why: one of this package's errors, or what is wrong with the request; nil where the journal failed
 	Cause    error // what it came of: the last error of the network, say; may be nil
 	Attempts int   // that were begun; 0: nothing was sent
 

@@ -149,6 +149,24 @@ func TestUncertainty(t *testing.T) {
 	})
 }
 
+// What others may have done under the key counts.
+//
+// CONTRACT C-2
+func TestUncertaintyOfWhatWasBefore(t *testing.T) {
+	client := newClient(t, idemclient.Config{Transport: on(says(201), says(429)), MaxAttempts: 1})
+	_, err := pay(t, client, "order-7")
+	require.NoError(t, err)
+	res, err := pay(t, client, "order-7")
+	require.False(t, failed(t, res, err).Uncertain, "it has had its answer")
+
+	r := payment(t, address)
+	r.Header.Set("Idempotency-Key", "of-somebody-else")
+	res, err = client.Do(t.Context(), "order-8", r)
+	require.True(t, failed(t, res, err).Uncertain)
+	res, err = pay(t, client, "order-9")
+	require.False(t, failed(t, res, err).Uncertain)
+}
+
 // CONTRACT C-2
 func TestBackoffGrowsWithJitterAndEnds(t *testing.T) {
 	seen := map[time.Duration]bool{}
