@@ -1,0 +1,78 @@
+// Package histories checks random histories of the example apps against the contract.
+//
+// Clients send commands to several instances over PostgreSQL, through proxies that cut connections at any byte, while
+// instances are killed, paused and stopped and the database goes away and comes back. What each client has sent and been
+// told, and when, is a [History]. [Check] asks porcupine whether there is an order of all that, key by key, that the
+// contract allows: see model.go. The seed decides what is sent and which faults come; how they meet in time it cannot
+// decide, and so a history that fails is kept as a file, and checked again by every test run.
+//
+//	go test ./internal/histories -run TestHistories                      the short form
+//	go test ./internal/histories -run TestHistories -count=1 -for=10m -seed=7
+package histories
+
+import (
+	"encoding/json"
+	"os"
+
+	"github.com/auth19/idem/core"
+)
+
+// Kind is what an operation is.
+type Kind string
+
+// The kinds of operations.
+const (
+	Request Kind = "request" // a client's request, with or without an answer
+	Expire  Kind = "expire"  // retention ends for a key, as if days had gone by
+	Audit   Kind = "audit"   // the effects of a key are counted, when all is over
+)
+
+// Op is an operation of a history, as the one saw it who did it.
+type Op struct {
+	Kind     Kind          `json:"kind"`
+	Client   int           `json:"client"`
+	Key      string        `json:"key"` // with its principal: "customer-1/key-7"
+	Recovery core.Recovery `json:"recovery"`
+	Call     int64         `json:"call"`   // in ns, since the history began
+	Return   int64         `json:"return"` // in ns
+
+	Command string  `json:"command,omitempty"` // of a Request: equal texts are equal commands
+	Answer  *Answer `json:"answer,omitempty"`  // of a Request; nil where no whole answer came
+	Error   string  `json:"error,omitempty"`   // of a Request without an answer; for readers
+
+	Expired  bool `json:"expired,omitempty"`  // of Expire: there was a recorded answer, and it is gone
+	Ledger   int  `json:"ledger,omitempty"`   // of Audit: entries in the app's own ledger
+	Provider int  `json:"provider,omitempty"` // of Audit: charges by the provider
+}
+
+// Answer is what a client was told.
+type Answer struct {
+	Status int       `json:"status"`
+	Result string    `json:"result,omitempty"` // Idempotency-Result
+	Code   core.Code `json:"code,omitempty"`   // of a problem
+	Body   string    `json:"body,omitempty"`
+}
+
+// History is all operations of a run, in no order.
+type History struct {
+	Seed uint64 `json:"seed"`
+	Ops  []Op   `json:"ops"`
+}
+
+// Load reads a history that was kept.
+func Load(file string) (h History, err error) {
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &h)
+	}
+	return h, err
+}
+
+// Save keeps a history.
+func (h History) Save(file string) error {
+	text, err := json.MarshalIndent(h, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o600)
+}

@@ -1,0 +1,202 @@
+package histories
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+// story makes a history of one key by hand. Time goes on by one with each call of a method; what is sent with during
+// overlaps with what comes until its answer.
+type story struct {
+	recovery core.Recovery
+	now      int64
+	ops      []*Op
+}
+
+func tell(r core.Recovery) *story { return &story{recovery: r} }
+
+func (s *story) add(o Op) *Op {
+	s.now++
+	o.Key, o.Recovery, o.Client, o.Call, o.Return = "c/k", s.recovery, len(s.ops), 10*s.now, 10*s.now+1
+	s.ops = append(s.ops, &o)
+	return s.ops[len(s.ops)-1]
+}
+
+// sent is a request whose answer comes at once.
+func (s *story) sent(command string, a *Answer) *story {
+	s.add(Op{Kind: Request, Command: command, Answer: a})
+	return s
+}
+
+// during is a request that is under way while f tells what else happens.
+func (s *story) during(command string, a *Answer, f func()) *story {
+	o := s.add(Op{Kind: Request, Command: command, Answer: a})
+	f()
+	s.now++
+	o.Return = 10 * s.now
+	return s
+}
+
+func (s *story) expired(really bool) *story {
+	s.add(Op{Kind: Expire, Expired: really})
+	return s
+}
+
+func (s *story) audited(ledger, provider int) *story {
+	s.add(Op{Kind: Audit, Ledger: ledger, Provider: provider})
+	return s
+}
+
+func (s *story) history() (h History) {
+	for _, o := range s.ops {
+		h.Ops = append(h.Ops, *o)
+	}
+	return h
+}
+
+func created(body string) *Answer {
+	return &Answer{Status: 201, Result: core.ResultCreated, Body: body}
+}
+
+func reused(body string) *Answer {
+	return &Answer{Status: 201, Result: core.ResultReused, Body: body}
+}
+
+func refused(status int, code core.Code) *Answer { return &Answer{Status: status, Code: code} }
+
+var (
+	lost      *Answer // the connection was cut
+	inFlight  = refused(409, core.CodeInFlight)
+	keyReused = refused(409, core.CodeKeyReused)
+	nobody    = refused(409, core.CodeOutcomeUnknown) // knows
+	tooLate   = refused(409, core.CodeKeyExpired)
+	away      = refused(503, core.CodeStoreUnavailable)
+	doubt     = &Answer{Status: 503, Code: core.CodeCommitUnconfirmed, Result: core.ResultUnknown}
+	broken    = &Answer{Status: 500}
+	failed    = &Answer{Status: 500, Result: core.ResultUnknown}
+	declined  = &Answer{Status: 402, Result: core.ResultCreated, Body: "no"}
+)
+
+// A model that allows everything proves nothing: these must be told apart.
+var stories = map[string]struct {
+	good bool
+	*story
+}{
+	"one payment":        {true, tell(core.Rollback).sent("a", created("1")).sent("a", reused("1")).audited(1, 0)},
+	"a second execution": {false, tell(core.Rollback).sent("a", created("1")).sent("a", created("2"))},
+	"a second execution with the same answer": {false, tell(core.Rollback).sent("a", created("1")).sent("a", created("1"))},
+	"two executions at once": {false, tell(core.Park).during("a", created("1"), func() {}).
+		during("a", created("2"), func() {})},
+	"another answer":                     {false, tell(core.Park).sent("a", created("1")).sent("a", reused("2"))},
+	"two answers after a cut":            {false, tell(core.Park).sent("a", lost).sent("a", reused("1")).sent("a", reused("2"))},
+	"a replay of what nobody did":        {false, tell(core.Park).sent("a", reused("1"))},
+	"a replay of a refusal as a success": {false, tell(core.Park).sent("a", declined).sent("a", reused("no"))},
+	"a cut, and a replay":                {true, tell(core.Park).sent("a", lost).sent("a", reused("1")).audited(1, 1)},
+	"a cut that came too early":          {true, tell(core.Park).sent("a", lost).sent("a", created("1")).audited(1, 1)},
+	"a cut that comes late":              {true, tell(core.Rollback).sent("a", lost).sent("a", inFlight).sent("a", reused("1"))},
+	"a cut, executed twice":              {false, tell(core.Rollback).sent("a", lost).sent("a", reused("1")).sent("a", created("2"))},
+	"a cut, charged twice":               {false, tell(core.Park).sent("a", lost).sent("a", nobody).audited(0, 2)},
+	"a cut, and nobody knows":            {true, tell(core.Park).sent("a", lost).sent("a", nobody).audited(0, 1)},
+	"unknown, and then known":            {true, tell(core.Park).sent("a", lost).sent("a", nobody).sent("a", reused("1"))},
+	"unknown, and then again":            {false, tell(core.Park).sent("a", lost).sent("a", nobody).sent("a", created("1"))},
+	"unknown for no reason":              {false, tell(core.Park).sent("a", nobody)},
+	"unknown after the answer":           {false, tell(core.Park).sent("a", created("1")).sent("a", nobody)},
+	"unknown in Rollback":                {false, tell(core.Rollback).sent("a", lost).sent("a", nobody)},
+	"charged and lost":                   {false, tell(core.Park).sent("a", created("1")).audited(0, 1)},
+	"charged twice":                      {false, tell(core.Resume).sent("a", created("1")).audited(1, 2)},
+	"declined":                           {true, tell(core.Resume).sent("a", declined).audited(0, 0)},
+	"declined and charged":               {false, tell(core.Resume).sent("a", declined).audited(1, 1)},
+	"rolled back and charged":            {false, tell(core.Rollback).sent("a", broken).audited(1, 0)},
+	"rolled back, and again":             {true, tell(core.Rollback).sent("a", broken).sent("a", created("1")).audited(1, 0)},
+	"rolled back, and replayed":          {false, tell(core.Rollback).sent("a", broken).sent("a", reused("1"))},
+	"in flight":                          {true, tell(core.Park).during("a", created("1"), func() {}).sent("a", reused("1"))},
+	"in flight for ever":                 {false, tell(core.Park).sent("a", created("1")).sent("a", inFlight)},
+	"in flight of nobody":                {false, tell(core.Park).sent("a", inFlight)},
+	"key reused":                         {true, tell(core.Park).sent("a", created("1")).sent("b", keyReused)},
+	"key reused of nobody":               {false, tell(core.Park).sent("b", keyReused)},
+	"key reused by itself":               {false, tell(core.Park).sent("a", created("1")).sent("a", keyReused)},
+	"a replay after key reused": {false, tell(core.Park).sent("a", created("1")).sent("b", keyReused).
+		sent("b", reused("1"))},
+	"another's answer":           {false, tell(core.Park).sent("a", created("1")).sent("b", reused("1"))},
+	"two commands, both applied": {false, tell(core.Park).sent("a", created("1")).sent("b", created("2"))},
+	"unconfirmed and there":      {true, tell(core.Rollback).sent("a", doubt).sent("a", reused("1")).audited(1, 0)},
+	"unconfirmed and not there":  {true, tell(core.Rollback).sent("a", doubt).sent("a", created("1")).audited(1, 0)},
+	"away, and nothing run":      {true, tell(core.Park).sent("a", away).sent("a", created("1")).audited(1, 1)},
+	"away, and run":              {false, tell(core.Park).sent("a", away).sent("a", reused("1"))},
+	"away, a claim that landed":  {true, tell(core.Park).sent("a", away).sent("a", inFlight).sent("a", nobody).audited(0, 0)},
+	"fails in Park":              {true, tell(core.Park).sent("a", failed).sent("a", nobody).audited(0, 1)},
+	"fails in Park, and again":   {false, tell(core.Park).sent("a", failed).sent("a", nobody).sent("a", created("1"))},
+	"fails in Resume":            {true, tell(core.Resume).sent("a", broken).sent("a", created("1")).audited(1, 1)},
+	"fails in Resume, in flight": {true, tell(core.Resume).sent("a", lost).sent("a", inFlight).sent("a", created("1"))},
+	"answered twice in Resume":   {false, tell(core.Resume).sent("a", lost).sent("a", created("1")).sent("a", created("2"))},
+	"expired":                    {true, tell(core.Park).sent("a", created("1")).expired(true).sent("a", tooLate).sent("b", keyReused)},
+	"expired, and run again":     {false, tell(core.Park).sent("a", created("1")).expired(true).sent("a", created("2"))},
+	"expired, and replayed":      {false, tell(core.Park).sent("a", created("1")).expired(true).sent("a", reused("1"))},
+	"expired for no reason":      {false, tell(core.Park).sent("a", created("1")).sent("a", tooLate)},
+	"expired, and never there":   {false, tell(core.Park).expired(true)},
+	"there, and not to expire":   {false, tell(core.Park).sent("a", created("1")).expired(false)},
+	"an answer nobody expects":   {false, tell(core.Park).sent("a", &Answer{Status: 200, Body: "1"})},
+}
+
+// CONTRACT M-1, M-2, M-3, M-4, M-5, M-6
+func TestModel(t *testing.T) {
+	for name, s := range stories {
+		t.Run(name, func(t *testing.T) {
+			v := Check(s.history(), time.Minute)
+			require.Empty(t, v.TooLarge)
+			require.Equal(t, s.good, len(v.Illegal) == 0)
+		})
+	}
+}
+
+// TestModelOfWhatHappensAtOnce is about operations that overlap.
+func TestModelOfWhatHappensAtOnce(t *testing.T) {
+	meanwhile := func(r core.Recovery, first *Answer, command string, second *Answer) bool {
+		s := tell(r)
+		s.during("a", first, func() { s.sent(command, second) })
+		return len(Check(s.history(), time.Minute).Illegal) == 0
+	}
+	require.True(t, meanwhile(core.Park, created("1"), "a", inFlight))
+	require.True(t, meanwhile(core.Park, created("1"), "a", reused("1")))
+	require.True(t, meanwhile(core.Park, created("1"), "b", keyReused))
+	require.True(t, meanwhile(core.Rollback, created("1"), "b", inFlight))
+	require.True(t, meanwhile(core.Rollback, broken, "a", created("2")))
+	require.True(t, meanwhile(core.Park, created("1"), "a", nobody), "its lease had run out")
+	require.False(t, meanwhile(core.Park, created("1"), "b", inFlight), "in Park the command of a running attempt shows")
+	require.False(t, meanwhile(core.Park, created("1"), "a", created("2")))
+	require.False(t, meanwhile(core.Park, created("1"), "a", reused("2")))
+	require.False(t, meanwhile(core.Park, created("1"), "b", created("2")))
+
+	// What was told stays told: in flight and key reused are of the same attempt.
+	s := tell(core.Park)
+	s.during("a", created("1"), func() { s.sent("b", keyReused).sent("a", inFlight).sent("a", reused("1")) })
+	require.Empty(t, Check(s.history(), time.Minute).Illegal)
+	s = tell(core.Park)
+	s.during("a", created("1"), func() { s.sent("a", reused("1")).sent("a", inFlight) })
+	require.NotEmpty(t, Check(s.history(), time.Minute).Illegal)
+}
+
+// TestKeysArePartitions shows that each key has a history of its own.
+func TestKeysArePartitions(t *testing.T) {
+	h := tell(core.Park).sent("a", created("1")).sent("a", created("2")).history()
+	h.Ops[1].Key = "c/another"
+	require.Empty(t, Check(h, time.Minute).Illegal)
+}
+
+// TestKeep shows that what is kept is what was checked, and that it is drawn.
+func TestKeep(t *testing.T) {
+	h := tell(core.Park).sent("a", lost).sent("a", created("1")).sent("a", nobody).history()
+	h.Seed = 7
+	folder := t.TempDir()
+	drawing, err := h.Keep(folder, "c/k")
+	require.NoError(t, err)
+	require.FileExists(t, drawing)
+	kept, err := Load(folder + "/seed-7-c-k.json")
+	require.NoError(t, err)
+	require.Equal(t, h, kept)
+	require.Equal(t, []string{"c/k"}, Check(kept, time.Minute).Illegal)
+}
