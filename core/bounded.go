@@ -13,7 +13,7 @@ import (
 type bounded struct {
 	values   context.Context // has no end
 	deadline time.Time
-	late     error // the cause of an end by the deadline
+	late     error // the cause of an end by the deadline; nil where nobody asks for causes
 
 	mu    sync.Mutex
 	made  context.Context // nil until somebody waits, or asks after the end
@@ -23,7 +23,7 @@ type bounded struct {
 
 // begin makes b, which is new, a context with the values of values, which has no end of its own, until deadline.
 func (b *bounded) begin(values context.Context, deadline time.Time) *bounded {
-	b.values, b.deadline, b.late = values, deadline, context.DeadlineExceeded
+	b.values, b.deadline = values, deadline
 	return b
 }
 
@@ -47,13 +47,18 @@ func (b *bounded) current(needed bool) context.Context {
 	if b.made != nil || !needed && b.ended == nil && time.Now().Before(b.deadline) {
 		return b.made
 	}
-	ctx, cancel := context.WithCancelCause(b.values)
-	made, stop := context.WithDeadlineCause(ctx, b.deadline, b.late)
-	b.made, b.end = made, func(cause error) { cancel(cause); stop() }
+	if b.late == nil {
+		made, cancel := context.WithDeadline(b.values, b.deadline)
+		b.made, b.end = made, func(error) { cancel() }
+	} else {
+		ctx, cancel := context.WithCancelCause(b.values)
+		made, stop := context.WithDeadlineCause(ctx, b.deadline, b.late)
+		b.made, b.end = made, func(cause error) { cancel(cause); stop() }
+	}
 	if b.ended != nil {
 		b.end(b.ended)
 	}
-	return made
+	return b.made
 }
 
 // Deadline implements [context.Context].

@@ -165,7 +165,7 @@ func benchScan(row *sql.Row) error {
 	var now instant
 	var backend int64
 	var scan recordScan
-	return row.Scan(append([]any{&lock, &won, &now, &backend}, scan.targets()...)...)
+	return row.Scan(scan.targets(&lock, &won, &now, &backend)...)
 }
 
 func (f benchFloor) first(key string) error {

@@ -26,8 +26,9 @@ var errRace = errors.New("idem: gormstore: the claim lost to a record that it co
 
 // claimArgs are $1 to $10 of the claiming statements.
 func claimArgs(c core.Claim) []any {
-	return []any{c.ID[:], c.Scope[:], c.Owner[:], int64(c.Recovery), c.Method, c.Route, int64(c.Hash.Version), c.Hash.Sum[:],
-		c.Lease.Microseconds(), c.Deadline.Microseconds()}
+	return append(make([]any, 0, 13), // with room for those of the longest
+		c.ID[:], c.Scope[:], c.Owner[:], int64(c.Recovery), c.Method, c.Route, int64(c.Hash.Version), c.Hash.Sum[:],
+		c.Lease.Microseconds(), c.Deadline.Microseconds())
 }
 
 // lockKey is the pair of numbers that a record's advisory lock goes by. Two records that share one are told apart by
@@ -120,7 +121,7 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 	var pid uint32
 	var scan recordScan
 	err := q.QueryRowContext(ctx, s.dialect.sql(statement), args...).
-		Scan(append([]any{&lock, &won, &now, &pid}, scan.targets()...)...)
+		Scan(scan.targets(&lock, &won, &now, &pid)...)
 	if b != nil {
 		b.pid = pid
 	}

@@ -30,9 +30,11 @@ type recordScan struct {
 	partial                               flag
 }
 
-func (s *recordScan) targets() []any {
-	return []any{&s.id, &s.scope, &s.owner, &s.fence, &s.state, &s.recovery, &s.method, &s.route, &s.hashVersion, &s.hash,
-		&s.created, &s.lease, &s.deadline, &s.expires, &s.purge, &s.status, &s.partial, &s.encoding, &s.headers, &s.body}
+// targets are what recordColumns are read into, behind those of the columns before them.
+func (s *recordScan) targets(before ...any) []any {
+	return append(slices.Grow(before, 20),
+		&s.id, &s.scope, &s.owner, &s.fence, &s.state, &s.recovery, &s.method, &s.route, &s.hashVersion, &s.hash,
+		&s.created, &s.lease, &s.deadline, &s.expires, &s.purge, &s.status, &s.partial, &s.encoding, &s.headers, &s.body)
 }
 
 // record returns what was read at now.
@@ -127,7 +129,7 @@ func (s *Store) Find(ctx context.Context, id core.ID) (rec core.Record, err erro
 func (s *Store) find(ctx context.Context, q querier, id core.ID) (core.Record, error) {
 	var now instant
 	var scan recordScan
-	err := q.QueryRowContext(ctx, s.dialect.sql(find), id[:]).Scan(append([]any{&now}, scan.targets()...)...)
+	err := q.QueryRowContext(ctx, s.dialect.sql(find), id[:]).Scan(scan.targets(&now)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return core.Record{}, core.ErrNotFound
 	}
@@ -174,7 +176,7 @@ func (s *Store) list(ctx context.Context, which string, last core.ID, limit int)
 	for rows.Next() {
 		var now instant
 		var scan recordScan
-		if err := rows.Scan(append([]any{&now}, scan.targets()...)...); err != nil {
+		if err := rows.Scan(scan.targets(&now)...); err != nil {
 			return nil, err
 		}
 		rec, err := scan.record(now.Time)
