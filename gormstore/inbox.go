@@ -175,9 +175,13 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, i.cfg.Deadline, errSlowMessage)
 	defer cancel()
-	t, err := i.begin(ctx, newMarker(i.cfg, m))
+	mk := newMarker(i.cfg, m)
+	t, err := i.begin(ctx, mk)
 	switch {
 	case errors.Is(err, errDuplicate):
+		if err := i.confirm(ctx, mk); err != nil {
+			return err
+		}
 		if i.cfg.Duplicate != nil {
 			i.cfg.Duplicate(ctx, m)
 		}
@@ -186,6 +190,21 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 		return err
 	}
 	return t.run(ctx, fn, t.intact)
+}
+
+// confirm returns when the marker of a duplicate is where the server keeps what it confirms. It can be seen here and not
+// be on a synchronous standby yet, if its COMMIT was cut off from waiting for it; and a broker forgets what is
+// acknowledged (F-2).
+func (i *Inbox) confirm(ctx context.Context, m marker) error {
+	s := i.store
+	if s.dialect == sqlite {
+		return nil
+	}
+	statement, args := m.touch()
+	return s.write(ctx, func(q querier) error {
+		_, err := s.exec(ctx, q, statement, args...)
+		return err
+	})
 }
 
 var (

@@ -394,6 +394,25 @@ func TestInboxCommit(t *testing.T) {
 	})
 }
 
+// A marker that can be seen is not on the standby yet, because somebody kept its COMMIT from waiting. Whoever acknowledges
+// the message now would lose it with the primary.
+//
+// CONTRACT Q-1, F-2
+func TestInboxWaitsForStandby(t *testing.T) {
+	t.Parallel()
+	r := newReplicated(t)
+	inbox, m := newInbox(t, openPostgres(t, r.URL()+"&synchronous_commit=on", 4), stockInbox), message()
+	first := make(chan error, 1)
+	go func() { first <- inbox.Process(t.Context(), m, stock) }()
+	require.NoError(t, r.admin.Exec("SELECT pg_terminate_backend(?)", r.waiting()).Error)
+	eventually(t, "the row can be seen", func() bool { return countEffects(t, r.admin) == 1 })
+	require.ErrorIs(t, inbox.Process(soon(t), m, never(t)), context.DeadlineExceeded)
+	r.abandon()
+	require.NoError(t, <-first, "it is read back")
+	requireProcessed(t, inbox, m)
+	require.Equal(t, 1, countEffects(t, r.admin))
+}
+
 // CONTRACT Q-1
 func TestInboxContext(t *testing.T) {
 	t.Parallel()
@@ -417,11 +436,13 @@ func TestInboxContext(t *testing.T) {
 			cfg := stockInbox
 			cfg.Deadline = time.Second
 			inbox, m := newInbox(t, db, cfg), message()
+			begun := time.Now()
 			err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
 				require.NoError(t, stock(tx))
 				<-tx.Statement.Context.Done()
 				return nil
 			})
+			require.Less(t, time.Since(begun), 10*time.Second)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorContains(t, err, "InboxConfig.Deadline")
 			requireUnprocessed(t, db, inbox, m)

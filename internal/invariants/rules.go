@@ -93,10 +93,8 @@ var contract = []chapter{
 		{id: "D-3", says: "A unique violation becomes the existing row only if operation and command agree."},
 	}},
 	{"Q. Queues", []rule{
-		{id: "Q-1", says: "A consumer processes a message once per consumer group.",
-			notBuilt: "there is no inbox yet; a consumer needs a UNIQUE marker of its own in the transaction of its rows."},
-		{id: "Q-2", says: "An event is published from the transaction of the rows.",
-			notBuilt: "there is no outbox yet; an outbox row written through gormstore.Tx commits with the answer."},
+		{id: "Q-1", says: "A consumer processes a message once per consumer group; marker and rows commit together."},
+		{id: "Q-2", says: "An event is published from the transaction of the rows."},
 	}},
 	{"C. The client", []rule{
 		{id: "C-1", says: "One key per intent, the same in all attempts."},
