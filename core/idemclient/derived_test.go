@@ -145,7 +145,10 @@ func TestTheHandlersContextIsNotLost(t *testing.T) {
 //
 // CONTRACT C-3
 func TestACallInsideAHandlerNeedsNoJournal(t *testing.T) {
-	client := newClient(t, idemclient.Config{Transport: on(says(201)), Journal: &brokenJournal{begin: errReset, end: errReset}})
+	client := newClient(t, idemclient.Config{
+		Transport: on(says(201)), Journal: &brokenJournal{begin: errReset, end: errReset},
+		Observe: func(_ context.Context, a idemclient.Attempt) { require.NoError(t, a.Err) },
+	})
 	ctx, _ := inHandler(t)
 	_, err := client.Do(ctx, "charge", payment(t, address))
 	require.NoError(t, err)

@@ -323,12 +323,59 @@ func TestACallIsBoundedInTime(t *testing.T) {
 	})
 }
 
+// CONTRACT C-1
+func TestWhatEndsAnIntent(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer func(*http.Request) (*http.Response, error)
+		ends   bool
+	}{
+		"201": {says(201), true}, "303": {says(303), true}, "402": {says(402), true}, "404": {says(404), true},
+		"too large": {says(201, "", strings.Repeat("x", 2000)), true},
+		"expired":   {problem(core.CodeKeyExpired), true}, "not replayable": {problem(core.CodeResponseNotReplayable), true},
+		"recorded 403": {says(403, "Idempotency-Result: created"), true},
+		"401":          {says(401), false}, "403": {says(403), false}, "407": {says(407), false}, "408": {says(408), false},
+		"503": {says(503), false}, "no answer": {breaks(errReset), false}, "in flight": {problem(core.CodeInFlight), false},
+		"unknown": {problem(core.CodeOutcomeUnknown), false}, "500 unknown": {says(500, "Idempotency-Result: unknown"), false},
+		"reused": {problem(core.CodeKeyReused), false},
+	} {
+		journal := idemclient.NewMemoryJournal()
+		client := newClient(t, idemclient.Config{Transport: on(test.answer), Journal: journal, MaxAttempts: 1, MaxAnswer: 1000})
+		_, _ = pay(t, client, "order-7")
+		e, err := journal.Begin(t.Context(), idemclient.Entry{Intent: "order-7"})
+		require.NoError(t, err)
+		require.NotEmpty(t, e.Key)
+		require.Equal(t, test.ends, e.Ended, name)
+	}
+	// The caller's context has ended when the answer is there: it is noted all the same.
+	journal := &endedWith{MemoryJournal: idemclient.NewMemoryJournal()}
+	ctx, cancel := context.WithCancel(t.Context())
+	client := newClient(t, idemclient.Config{Journal: journal, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		cancel()
+		return says(201)(r)
+	})})
+	_, err := client.Do(ctx, "order-7", payment(t, address))
+	require.NoError(t, err)
+	require.NoError(t, journal.err)
+}
+
+// endedWith is a journal that tells whether the context of End was still of use.
+type endedWith struct {
+	*idemclient.MemoryJournal
+	err error
+}
+
+func (j *endedWith) End(ctx context.Context, intent string) error {
+	j.err = ctx.Err()
+	return j.MemoryJournal.End(ctx, intent)
+}
+
 func TestAnAnswerThatIsTooLarge(t *testing.T) {
 	client := newClient(t, idemclient.Config{Transport: on(says(201, "", "123456789")), MaxAnswer: 8})
 	res, err := pay(t, client, "order-7")
 	e := failed(t, res, err)
 	require.ErrorIs(t, e, idemclient.ErrAnswerTooLarge)
 	require.Equal(t, 201, e.Status)
+	require.Equal(t, "12345678", text(t, e.Response))
 	require.False(t, e.Uncertain)
 
 	client = newClient(t, idemclient.Config{Transport: on(says(201, "", "123456789")), MaxAnswer: 9})
