@@ -23,10 +23,13 @@ type Remote struct {
 
 // NewRemote returns the provider at url, such as "http://127.0.0.1:8081", which knows the caller by the bearer token.
 func NewRemote(url, token string) (*Remote, error) {
-	client, err := idemclient.New(idemclient.Config{Authorize: func(r *http.Request) error {
-		r.Header.Set("Authorization", "Bearer "+token)
-		return nil
-	}})
+	client, err := idemclient.New(idemclient.Config{
+		Authorize: func(r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer "+token)
+			return nil
+		},
+		MaxAttempts: 4, // our own caller repeats, too
+	})
 	return &Remote{url, client}, err
 }
 
