@@ -9,7 +9,8 @@
 // Record and rows commit together or not at all. A write that carries the attempt's context but goes over another
 // connection is refused by the write guard, which New installs.
 //
-// A Resume handler writes rows in steps, each of which commits together with its record: [Step].
+// A Resume handler writes rows in steps, each of which commits together with its record: [Step]. A consumer of a queue
+// writes them together with the marker of the message that it processes: [Inbox].
 //
 // The store runs its own statements on the pool below GORM: past the app's callbacks, plugins, replicas and loggers.
 package gormstore

@@ -167,8 +167,7 @@ func (m Message) validate() error {
 // [ErrMessageBusy]; those of fn; core.ErrRetryable where a statement of fn ran into a conflict, swallowed or not;
 // core.ErrAborted where a statement had failed and fn returned nil; the database's. A panic of fn rolls back and goes on.
 //
-// fn must not end the transaction. It does not see ctx's cancellation as an answer: a message whose ctx has ended is
-// rolled back, up to COMMIT, which is never cancelled.
+// A message whose ctx ends is rolled back, also where fn does not look at it; COMMIT itself is never cancelled.
 func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) error) error {
 	if err := m.validate(); err != nil {
 		return err

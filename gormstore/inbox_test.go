@@ -70,10 +70,10 @@ func requireIdle(t *testing.T, db *gorm.DB) {
 	pool, err := db.DB()
 	require.NoError(t, err)
 	kept := 0
-	if _, ok := db.Plugins["idem:store"]; ok && db.Name() == "sqlite" {
+	if db.Name() == "sqlite" {
 		kept = 1
 	}
-	eventually(t, "all connections are given back", func() bool { return pool.Stats().InUse == kept })
+	eventually(t, "all connections are given back", func() bool { return pool.Stats().InUse <= kept })
 }
 
 // CONTRACT Q-1
@@ -154,9 +154,9 @@ func TestInboxSimultaneousDeliveries(t *testing.T) {
 			}()
 			<-running
 			require.ErrorIs(t, inbox.Process(soon(t), m, never(t)), gormstore.ErrMessageBusy)
+			another := newInbox(t, db, stockInbox)
+			require.ErrorIs(t, another.Process(soon(t), m, never(t)), gormstore.ErrMessageBusy)
 			if d.shared {
-				another := newInbox(t, db, stockInbox)
-				require.ErrorIs(t, another.Process(soon(t), m, never(t)), gormstore.ErrMessageBusy)
 				requireUnprocessed(t, db, inbox, message()) // other messages go on
 			}
 			close(release)

@@ -99,12 +99,16 @@ func (registered) Name() string { return storeName }
 // Initialize implements [gorm.Plugin].
 func (registered) Initialize(*gorm.DB) error { return nil }
 
-// storeOf returns the store of db, or one that has no file of its own.
+// storeOf returns the store of db. Where there is none yet, it is one that has no file of its own.
 func storeOf(db *gorm.DB) (*Store, error) {
 	if r, ok := db.Plugins[storeName].(registered); ok {
 		return r.Store, nil
 	}
-	return newStore(db)
+	s, err := newStore(db)
+	if err == nil {
+		db.Plugins[storeName] = registered{s}
+	}
+	return s, err
 }
 
 // Close gives the SQLite file free for another process. The database itself stays open: it is the app's. On
