@@ -11,8 +11,12 @@
 package histories
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"os"
+	"strings"
+	"testing"
 
 	"github.com/auth19/idem/core"
 )
@@ -53,10 +57,34 @@ type Answer struct {
 	Body   string    `json:"body,omitempty"`
 }
 
+// decode reads the JSON body into v.
+func (a Answer) decode(t testing.TB, v any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(a.Body), v); err != nil {
+		t.Fatalf("%d %s: %v", a.Status, a.Body, err)
+	}
+}
+
 // History is all operations of a run, in no order.
 type History struct {
 	Seed uint64 `json:"seed"`
 	Ops  []Op   `json:"ops"`
+}
+
+// summary counts the answers.
+func (h History) summary() map[string]int {
+	counts := make(map[string]int)
+	for _, o := range h.Ops {
+		switch {
+		case o.Kind != Request:
+			counts[string(o.Kind)]++
+		case o.Answer == nil:
+			counts["no answer"]++
+		default:
+			counts[strings.TrimRight(fmt.Sprint(o.Answer.Status, " ", cmp.Or(o.Answer.Result, string(o.Answer.Code))), " ")]++
+		}
+	}
+	return counts
 }
 
 // Load reads a history that was kept.

@@ -206,7 +206,7 @@ func audit(m move, s state) []state {
 	if m.recovery != core.Rollback {
 		provider = 1
 	}
-	legal := false
+	var legal bool
 	switch s.is {
 	case core.Completed, core.Expired:
 		switch {

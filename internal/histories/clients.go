@@ -1,0 +1,143 @@
+package histories
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// intent is a key, and the command that it was made for.
+type intent struct {
+	key       string // with its principal
+	principal int
+	header    string
+	recovery  core.Recovery
+	path      string
+	amount    int
+	method    string
+}
+
+// command is what is sent: the intent's own, or another one by mistake.
+func (i intent) command(other bool) (path, body string) {
+	amount := i.amount
+	if other {
+		amount++
+	}
+	return i.path, fmt.Sprintf(`{"order_id":"o","amount":"%d.00","currency":"EUR","method":"%s"}`, amount, i.method)
+}
+
+// methods are how commands end, as often as they stand here.
+var methods = strings.Fields(`pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok
+	pm_declined pm_error pm_panic pm_unavailable pm_slow pm_lost`)
+
+// intentOf makes intent n of a seed. paths are those of the refunds of each principal.
+func intentOf(seed uint64, n int, refunds []string) intent {
+	r := rand.New(rand.NewPCG(seed, uint64(n)))
+	i := intent{
+		principal: r.IntN(principals), recovery: core.Rollback + core.Recovery(r.IntN(3)), amount: 1 + r.IntN(5),
+		method: methods[r.IntN(len(methods))],
+	}
+	i.header = fmt.Sprintf("key-%d-%v", n/2, i.recovery) // two principals may have the same key
+	i.key = principal(i.principal).Subject + "/" + i.header
+	switch i.recovery {
+	case core.Rollback:
+		i.path = "/v1/payments"
+	case core.Resume:
+		i.path = refunds[i.principal]
+	default:
+		i.path = "/v1/payouts"
+	}
+	if i.method == "pm_lost" && i.recovery != core.Resume { // is for the provider
+		i.method = "pm_ok"
+	}
+	return i
+}
+
+// clients send requests at the same time.
+type clients struct {
+	world    *world
+	recorder *recorder
+	seed     uint64
+	tokens   []string
+	refunds  []string
+	sent     atomic.Int64
+}
+
+// A key is sent so often that repeats meet, and not so often that its history gets too large to be checked.
+const (
+	perKey = 15 // requests, on average
+	alive  = 4  // keys at a time
+)
+
+// intent is the one of the n-th request: any of those that are alive by then.
+func (c *clients) intent(r *rand.Rand, n int64) intent {
+	return intentOf(c.seed, int(n)/perKey+r.IntN(alive), c.refunds)
+}
+
+// work sends one request after the other until ctx ends.
+func (c *clients) work(ctx context.Context, client int) {
+	r := rand.New(rand.NewPCG(c.seed, 1<<40+uint64(client)))
+	for ctx.Err() == nil {
+		i := c.intent(r, c.sent.Add(1))
+		o := c.send(client, r.IntN(len(c.world.instances)), i, r.IntN(8) == 0)
+		pause := 80
+		if o.Answer == nil {
+			pause = 400 // what is not known makes a history hard to check
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(r.IntN(pause)) * time.Millisecond):
+		}
+	}
+}
+
+// httpClient keeps no connection: it would send a request a second time by itself when one breaks.
+var httpClient = &http.Client{Timeout: deadline + time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// send sends a request of an intent, and records it.
+func (c *clients) send(client, instance int, i intent, other bool) Op {
+	path, body := i.command(other)
+	o := Op{Kind: Request, Client: client, Key: i.key, Recovery: i.recovery, Command: path + " " + body}
+	return c.recorder.record(o, func(o *Op) {
+		answer, err := exchange(c.world.instances[instance].front.Addr(), path, body, c.tokens[i.principal], i.header)
+		if err != nil {
+			o.Error = err.Error()
+			return
+		}
+		o.Answer = answer
+	})
+}
+
+// exchange sends a request, and returns the answer if it came whole.
+func exchange(host, path, body, token, key string) (*Answer, error) {
+	r, err := http.NewRequest(http.MethodPost, "http://"+host+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", key)
+	response, err := httpClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	a := &Answer{Status: response.StatusCode, Result: response.Header.Get(core.HeaderResult), Body: string(text)}
+	var problem struct{ Code core.Code }
+	if json.Unmarshal(text, &problem) == nil {
+		a.Code = problem.Code
+	}
+	return a, nil
+}

@@ -1,0 +1,98 @@
+package histories
+
+import (
+	"flag"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/auth19/idem/internal/apptest"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	seedFlag    = flag.Uint64("seed", 0, "of the first round; 0 takes one at random")
+	forFlag     = flag.Duration("for", 0, "how long TestHistories goes on; 0 is one round")
+	clientsFlag = flag.Int("clients", 8, "how many send requests at the same time")
+)
+
+// round is the length of one history: longer ones are several.
+const round = 12 * time.Second
+
+// patience is how long porcupine may look at one key.
+const patience = 20 * time.Second
+
+// TestHistories lets random histories happen, and checks them.
+//
+// CONTRACT M-1, M-2, M-3, M-4, M-5, M-6, R-2, R-5, X-2, X-4, F-1, F-2
+func TestHistories(t *testing.T) {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64N(1 << 32)
+	}
+	gin := apptest.Build(t, "github.com/auth19/idem/examples/gin")
+	echo := apptest.Build(t, "github.com/auth19/idem/examples/echo")
+	for began := time.Now(); ; seed++ {
+		w := newWorld(t, seed, []*pgtest.Cluster{pgtest.Own(t)}, gin, echo)
+		h, faults := generate(t, w, options{seed: seed, length: round, clients: *clientsFlag})
+		t.Logf("seed %d: %d operations on %d keys; %v; %v", seed, len(h.Ops), len(h.keys()), h.summary(), faults)
+		requireLegal(t, h)
+		if time.Since(began) > *forFlag {
+			return
+		}
+	}
+}
+
+// requireLegal checks a history, and keeps what is not legal.
+func requireLegal(t *testing.T, h History) {
+	t.Helper()
+	v := Check(h, patience)
+	t.Logf("%d keys are illegal, %d too large", len(v.Illegal), len(v.TooLarge))
+	for _, key := range v.Illegal[:min(len(v.Illegal), 5)] {
+		drawing, err := h.Keep(filepath.Join("testdata", "found"), key)
+		require.NoError(t, err)
+		t.Errorf("seed %d: no order explains the history of %s; look at internal/histories/%s. Move its .json to "+
+			"testdata/illegal where the app was wrong, to testdata/legal where the model was", h.Seed, key, drawing)
+	}
+	for _, key := range v.TooLarge {
+		t.Errorf("seed %d: the history of %s could not be checked within %v", h.Seed, key, patience)
+	}
+}
+
+// TestSplitBrain shows that a history finds what it should: instances that do not share their database.
+func TestSplitBrain(t *testing.T) {
+	gin := apptest.Build(t, "github.com/auth19/idem/examples/gin")
+	for databases, legal := range map[int]bool{1: true, 2: false} {
+		var clusters []*pgtest.Cluster
+		for range databases {
+			clusters = append(clusters, pgtest.Own(t))
+		}
+		w := newWorld(t, 1, clusters, gin, gin)
+		h, _ := generate(t, w, options{seed: 1, length: time.Second, clients: 4, calm: true})
+		require.Positive(t, h.summary()["201 created"], h.summary())
+		require.Equal(t, legal, len(Check(h, patience).Illegal) == 0, "%d databases", databases)
+	}
+}
+
+// TestKept checks the histories that were kept, of this app when it was wrong and of the model when it was.
+func TestKept(t *testing.T) {
+	for folder, legal := range map[string]bool{"illegal": false, "legal": true} {
+		files, err := filepath.Glob(filepath.Join("testdata", folder, "*.json"))
+		require.NoError(t, err)
+		for _, file := range files {
+			t.Run(filepath.Base(file), func(t *testing.T) {
+				h, err := Load(file)
+				require.NoError(t, err)
+				v := Check(h, patience)
+				require.Empty(t, v.TooLarge)
+				require.Equal(t, legal, len(v.Illegal) == 0)
+			})
+		}
+	}
+}
