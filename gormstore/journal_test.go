@@ -77,7 +77,9 @@ func TestJournalKeepsTheFirstKeyAndCommand(t *testing.T) {
 			require.Equal(t, first.Command, found.Command)
 
 			advanceIntents(t, db, 3*time.Hour)
-			found, err = newJournal(t, db).Begin(t.Context(), entryOf(t, "order-7", 2))
+			other := entryOf(t, "order-7", 2)
+			other.Command.Version = 2
+			found, err = newJournal(t, db).Begin(t.Context(), other)
 			require.NoError(t, err)
 			require.Equal(t, planned.Key, found.Key)
 			require.Equal(t, first.Command, found.Command, "the first command stands")
@@ -231,6 +233,7 @@ func TestJournalSweep(t *testing.T) {
 			require.NoError(t, journal.End(t.Context(), fmt.Sprint("ended ", i)))
 		}
 		advanceIntents(t, db, 48*time.Hour)
+		require.NoError(t, journal.End(t.Context(), "ended 0"), "it ended when it ended first")
 		begin("just ended")
 		require.NoError(t, journal.End(t.Context(), "just ended"))
 

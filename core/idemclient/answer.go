@@ -93,7 +93,7 @@ func (k *call) judge(a *answer, failure error) outcome {
 		return outcome{again: true, reason: ErrGivenUp, cause: failure}
 	}
 	if o, ok := problems[a.code]; ok && a.response.StatusCode == http.StatusConflict {
-		k.uncertain = k.uncertain && o.again || o.uncertain
+		k.uncertain = o.uncertain
 		return o.outcome
 	}
 	status := a.response.StatusCode

@@ -41,6 +41,7 @@ func TestOneKeyInAllAttemptsAndTokenRefreshes(t *testing.T) {
 		require.Regexp(t, "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$", w.sent[0].key)
 		require.Equal(t, before, r.Header, "the caller's request is not changed")
 		require.Empty(t, res.Request.Header.Get("Idempotency-Key"), "nor does the answer's show the key")
+		require.Nil(t, res.Request.Body)
 	})
 }
 

@@ -231,6 +231,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 func TestRetryAfterThatIsTooLong(t *testing.T) {
 	for after, want := range map[string]time.Duration{
 		"100000": 100000 * time.Second, "61": 61 * time.Second, "99999999999999999999": 1<<63 - 1,
+		"9999999999999": 1<<63 - 1,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := on(problem(core.CodeStoreUnavailable, "Retry-After: "+after), says(201))
@@ -243,6 +244,15 @@ func TestRetryAfterThatIsTooLong(t *testing.T) {
 			require.Zero(t, time.Since(begun), "at once")
 			require.Len(t, w.sent, 1)
 		})
+	}
+}
+
+// CONTRACT C-2
+func TestRetryAfterOfTheLastAnswer(t *testing.T) {
+	for after, want := range map[string]time.Duration{"5": 5 * time.Second, "Sat, 01 Jan 2000 00:00:00 GMT": 0} {
+		client := newClient(t, idemclient.Config{Transport: on(says(503, "Retry-After: "+after)), MaxAttempts: 1})
+		res, err := pay(t, client, "order-7")
+		require.Equal(t, want, failed(t, res, err).RetryAfter)
 	}
 }
 
@@ -377,6 +387,12 @@ func TestAnAnswerThatIsTooLarge(t *testing.T) {
 	require.Equal(t, 201, e.Status)
 	require.Equal(t, "12345678", text(t, e.Response))
 	require.False(t, e.Uncertain)
+
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(t, idemclient.Config{Transport: on(breaks(errReset), says(201, "", "123456789")), MaxAnswer: 8})
+		res, err := pay(t, client, "order-7")
+		require.False(t, failed(t, res, err).Uncertain, "there is an answer")
+	})
 
 	client = newClient(t, idemclient.Config{Transport: on(says(201, "", "123456789")), MaxAnswer: 9})
 	res, err = pay(t, client, "order-7")
