@@ -2,8 +2,6 @@ package histories
 
 import (
 	"fmt"
-	"math"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,25 +13,19 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// infinity is when an operation returns whose client was never told.
-const infinity = math.MaxInt64
-
-// moves are what a request may have done to its key.
-func (o Op) moves(id int) []move {
+// moves are what operation id may have done to its key.
+func (o Op) moves(id int, c command) []move {
 	one := func(step func(move, state) []state, words string) move {
-		m := move{step: step, words: words, op: id, command: o.Command, recovery: o.Recovery}
-		if o.Answer != nil {
-			m.answer = fmt.Sprint(o.Answer.Status, " ", o.Answer.Body)
-		}
+		return move{step: step, words: words, op: id, command: c, recovery: o.Recovery}
+	}
+	answered := func(step func(move, state) []state, words string) move {
+		m := one(step, words)
+		m.answer = fmt.Sprint(o.Answer.Status, " ", o.Answer.Body)
 		return m
 	}
-	ran := func(maybe bool, ends ...core.State) []move {
-		begun, ended := one(claim, "claims"), one(end, "ends")
-		begun.answer = ""
-		begun.maybe, ended.maybe, ended.ends = maybe, maybe, ends
-		if slices.Contains(ends, core.Completed) && (o.Answer == nil || o.Answer.Result != core.ResultCreated) {
-			ended.answer = ""
-		}
+	failed := func(ends ...core.State) []move { // perhaps even before the claim
+		begun, ended := one(claim, "claims"), one(end, "fails")
+		begun.maybe, ended.maybe, ended.ends = true, true, ends
 		return []move{begun, ended}
 	}
 	switch o.Kind {
@@ -48,14 +40,18 @@ func (o Op) moves(id int) []move {
 		return []move{m}
 	}
 	switch a := o.Answer; {
-	case a == nil || a.Code == core.CodeCommitUnconfirmed:
-		return ran(true, core.Completed, core.Free, core.Unknown, core.Running)
+	case a == nil:
+		return []move{one(depart, "never returns")}
+	case a.Code == core.CodeCommitUnconfirmed:
+		return []move{one(depart, "is told commit_unconfirmed")}
 	case a.Code == core.CodeStoreUnavailable: // a claim that landed all the same is released, or parked when its lease ends
-		return ran(true, core.Free, core.Unknown, core.Running)
+		return []move{one(refuse, "is told store_unavailable")}
 	case a.Result == core.ResultCreated && a.Status < 500:
-		return ran(false, core.Completed)
+		ended := answered(end, "is the first to get")
+		ended.ends = []core.State{core.Completed}
+		return []move{one(claim, "claims"), ended}
 	case a.Result == core.ResultReused && a.Status < 500:
-		return []move{one(replay, "gets again")}
+		return []move{answered(replay, "gets again")}
 	case a.Code == core.CodeInFlight:
 		return []move{one(busy, "is told in_flight")}
 	case a.Code == core.CodeKeyReused:
@@ -65,19 +61,16 @@ func (o Op) moves(id int) []move {
 	case a.Code == core.CodeKeyExpired:
 		return []move{one(expired, "is told key_expired")}
 	case a.Status < 500:
-		return []move{one(never, "is told what nobody expects")}
+		return []move{answered(never, "is told what nobody expects")}
+	case o.Recovery == core.Rollback: // undone; the server may take a moment to notice that its client is gone
+		return []move{one(refuse, "is rolled back")}
 	case a.Result == core.ResultUnknown:
-		return ran(true, core.Unknown)
+		return failed(core.Unknown)
 	case o.Recovery == core.Resume: // the next repeat goes on; proof that nothing was applied frees the key
-		return ran(true, core.Running, core.Free)
+		return failed(core.Running, core.Free)
 	default:
-		return ran(true, core.Free)
+		return failed(core.Free)
 	}
-}
-
-// open reports whether the client does not know what became of its request: then that may still be to come.
-func (o Op) open() bool {
-	return o.Kind == Request && (o.Answer == nil || o.Answer.Status >= http.StatusInternalServerError)
 }
 
 // keys returns the history of each key.
@@ -91,19 +84,15 @@ func (h History) keys() map[string][]Op {
 
 // operations are the moves of one key, for porcupine.
 func operations(ops []Op) (list []porcupine.Operation) {
-	lines := 0
-	for _, o := range ops {
-		lines = max(lines, 2*o.Client+2)
-	}
+	var known []string // commands
 	for id, o := range ops {
-		for i, m := range o.moves(id) {
-			operation := porcupine.Operation{ClientId: 2*o.Client + i, Input: m, Call: o.Call, Return: o.Return}
-			if o.open() {
-				// A line of its own in the drawing: the client does not wait for it.
-				operation.ClientId, operation.Return = lines, infinity
-				lines++
-			}
-			list = append(list, operation)
+		if o.Kind == Request && !slices.Contains(known, o.Command) {
+			known = append(known, o.Command)
+		}
+		c := command(max(0, slices.Index(known, o.Command))) //nolint:gosec // few
+		for i, m := range o.moves(id, c) {
+			// Two lines for each client in the drawing: both moves are of the whole time.
+			list = append(list, porcupine.Operation{ClientId: 2*o.Client + i, Input: m, Call: o.Call, Return: o.Return})
 		}
 	}
 	return list

@@ -81,7 +81,7 @@ func (h History) summary() map[string]int {
 		case o.Answer == nil:
 			counts["no answer"]++
 		default:
-			counts[strings.TrimRight(fmt.Sprint(o.Answer.Status, " ", cmp.Or(o.Answer.Result, string(o.Answer.Code))), " ")]++
+			counts[strings.TrimSpace(fmt.Sprint(o.Answer.Status, " ", cmp.Or(string(o.Answer.Code), o.Answer.Result)))]++
 		}
 	}
 	return counts

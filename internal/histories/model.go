@@ -15,33 +15,50 @@ import (
 //
 //   - a request that ran the handler has two, the claim and the end of the attempt, because others see the time between;
 //   - any other answer is one move that changes nothing, and is legal in some states only;
-//   - a request without an answer, or with one that leaves open what happened (a connection that was cut, 503), has
-//     both moves too, but each may have happened or not, and at any time from the call on: such an operation returns at
-//     infinity. The recorded answer, which its client never saw, is learned from the first replay.
+//   - a request without an answer, or with one that leaves open what happened (a connection that was cut, 503), is one
+//     that never returns: from its call on it may claim, complete or end otherwise at any time, or do nothing. Its client
+//     does not know, and so the model does not either: see adrift. The answer that it recorded, which nobody has seen,
+//     is learned from the first replay.
 
 // state is the state of a key.
 type state struct {
 	is      core.State
-	command string
-	owner   int    // the operation whose attempt this is, or was
-	answer  string // of Completed and Expired: "" where nobody has seen it yet
+	command command // of all but Free
+	owner   int     // the operation whose attempt this is, or was; nobody where it is one that never returned
+	answer  string  // of Completed and Expired: "" where nobody has seen it yet
+
+	cut  commands // of requests that never returned, and may do anything that a request does
+	away commands // likewise, but they never reached their handler, or it was undone: they may hold the key for a while
 }
+
+// nobody owns the attempts of requests that never returned: which of them it is makes no difference.
+const nobody = -1
+
+// command is a command of a key, numbered in the order in which they came; commands are a set of them.
+type (
+	command  uint8
+	commands uint32
+)
+
+func (c command) String() string { return string(rune('A' + c)) }
+
+func (s commands) has(c command) bool { return s&(1<<c) != 0 }
 
 // text is for drawings.
 func (s state) text() string {
-	switch s.is {
-	case core.Running, core.Unknown:
-		return fmt.Sprintf("%v: %s by #%d", s.is, s.command, s.owner)
-	case core.Completed:
-		answer := s.answer
-		if answer == "" {
-			answer = "?"
-		}
-		return fmt.Sprintf("completed: %s by #%d -> %s", s.command, s.owner, answer)
-	case core.Expired:
-		return "expired: " + s.command
+	text := s.is.String()
+	if s.is != core.Free {
+		text += fmt.Sprintf(" %v", s.command)
 	}
-	return s.is.String()
+	switch s.is {
+	case core.Running, core.Unknown, core.Completed:
+		if s.owner == nobody {
+			text += " by one that never returned"
+		} else {
+			text += fmt.Sprintf(" by #%d", s.owner)
+		}
+	}
+	return text
 }
 
 // move is a step of the model.
@@ -49,7 +66,7 @@ type move struct {
 	step     func(m move, s state) []state
 	words    string
 	op       int
-	command  string
+	command  command
 	recovery core.Recovery
 	maybe    bool         // it may not have happened
 	ends     []core.State // of an end: what may have become of the attempt; Running: it can go on
@@ -64,7 +81,7 @@ func (m move) text() string {
 	if m.maybe {
 		words += ", perhaps"
 	}
-	return fmt.Sprintf("#%d %s %s %.60s", m.op, words, m.command, m.answer)
+	return fmt.Sprintf("#%d %v %s %.40s", m.op, m.command, words, m.answer)
 }
 
 // model is the model of one key; a history is taken apart by keys before.
@@ -72,37 +89,70 @@ var model = (&porcupine.NondeterministicModel{
 	Init: func() []any { return []any{state{is: core.Free}} },
 	Step: func(s, input, _ any) (next []any) {
 		m := input.(move)
-		for _, to := range m.step(m, s.(state)) {
-			next = append(next, to)
-		}
-		if m.maybe && !slices.Contains(next, s) {
-			next = append(next, s)
+		for _, from := range adrift(s.(state), m.recovery) {
+			for _, to := range m.step(m, from) {
+				next = append(next, to)
+			}
+			if m.maybe {
+				next = append(next, from)
+			}
 		}
 		return next
 	},
-	Hash: func(s any) uint64 {
-		h := uint64(s.(state).is)
-		for _, c := range s.(state).command + s.(state).answer {
-			h = h*31 + uint64(c)
-		}
-		return h*31 + uint64(s.(state).owner)
-	},
 	DescribeOperation: func(input, _ any) string { return input.(move).text() },
-	DescribeState: func(s any) string {
-		if states, ok := s.([]any); ok {
-			var texts []string
-			for _, one := range states {
-				texts = append(texts, one.(state).text())
-			}
-			return strings.Join(texts, " | ")
-		}
-		return fmt.Sprint(s)
-	},
+	DescribeState:     func(s any) string { return s.(state).text() },
 }).ToModel()
 
 var illegal []state
 
 func stay(s state) []state { return []state{s} }
+
+// adrift is s, and all that may have become of it by requests that never returned.
+func adrift(s state, r core.Recovery) (all []state) {
+	all = []state{s}
+	for i := 0; i < len(all); i++ {
+		for _, next := range drift(all[i], r) {
+			if !slices.Contains(all, next) {
+				all = append(all, next)
+			}
+		}
+	}
+	return all
+}
+
+// drift is what one of them may do.
+func drift(s state, r core.Recovery) (next []state) {
+	for c := range command(32) {
+		if !s.cut.has(c) && !s.away.has(c) {
+			continue
+		}
+		m := move{op: nobody, command: c, recovery: r}
+		next = append(next, claim(m, s)...)
+		if s.command != c {
+			continue
+		}
+		m.ends = []core.State{core.Free}
+		if r != core.Rollback {
+			m.ends = append(m.ends, core.Unknown)
+		}
+		if s.cut.has(c) {
+			m.ends = append(m.ends, core.Completed)
+		}
+		next = append(next, end(m, s)...)
+	}
+	return next
+}
+
+// depart is the call of a request that never returns; refuse that of one that runs no handler, or undoes it.
+func depart(m move, s state) []state {
+	s.cut |= 1 << m.command
+	return stay(s)
+}
+
+func refuse(m move, s state) []state {
+	s.away |= 1 << m.command
+	return stay(s)
+}
 
 // claim begins an attempt: where the key is free, or where a Resume attempt of the same command can be gone on with.
 // Whether the lease of that one has run out is not asked: what must not happen, a second effect, shows in the audit.
@@ -111,7 +161,8 @@ func claim(m move, s state) []state {
 	if s.is != core.Free && !resumes {
 		return illegal
 	}
-	return []state{{is: core.Running, command: m.command, owner: m.op}}
+	s.is, s.command, s.owner = core.Running, m.command, m.op
+	return stay(s)
 }
 
 // end ends the attempt that the operation has begun, unless another has taken it over. An attempt whose lease had run
@@ -121,16 +172,18 @@ func end(m move, s state) (next []state) {
 		return illegal
 	}
 	for _, is := range m.ends {
+		to := s
 		switch {
 		case is == core.Completed:
-			next = append(next, state{is: core.Completed, command: s.command, owner: s.owner, answer: m.answer})
-		case s.is == core.Running && is == core.Free:
-			next = append(next, state{is: core.Free})
-		case s.is == core.Running:
-			next = append(next, state{is: is, command: s.command, owner: s.owner})
-		case is == core.Unknown:
-			next = append(next, s)
+			to.is, to.answer = core.Completed, m.answer
+		case s.is == core.Unknown && is != core.Unknown:
+			continue // only a settlement frees it
+		case is == core.Free:
+			to.is, to.command, to.owner = core.Free, 0, 0
+		default:
+			to.is = is
 		}
+		next = append(next, to)
 	}
 	return next
 }
@@ -144,9 +197,10 @@ func replay(m move, s state) []state {
 	return stay(s)
 }
 
-// busy is a refusal because an attempt is running (M-2). In Rollback nobody else sees of which command.
-func busy(m move, s state) []state {
-	if s.is != core.Running || s.command != m.command && m.recovery != core.Rollback {
+// busy is a refusal because an attempt is running (M-2), of whatever command: others see which one only when the claim
+// has committed, in Rollback together with the rest.
+func busy(_ move, s state) []state {
+	if s.is != core.Running {
 		return illegal
 	}
 	return stay(s)
@@ -206,21 +260,23 @@ func audit(m move, s state) []state {
 	if m.recovery != core.Rollback {
 		provider = 1
 	}
+	none := m.ledger == 0 && m.provider == 0
+	once := m.ledger == 1 && m.provider == provider
 	var legal bool
 	switch s.is {
 	case core.Completed, core.Expired:
 		switch {
 		case s.answer == "": // nobody has seen whether it was refused
-			legal = m.ledger == 0 && m.provider == 0 || m.ledger == 1 && m.provider == provider
+			legal = none || once
 		case strings.HasPrefix(s.answer, "2"):
-			legal = m.ledger == 1 && m.provider == provider
+			legal = once
 		default:
-			legal = m.ledger == 0 && m.provider == 0
+			legal = none
 		}
 	case core.Running, core.Unknown:
 		legal = m.ledger <= m.provider && m.provider <= provider
 	default:
-		legal = m.ledger == 0 && m.provider == 0
+		legal = none
 	}
 	if !legal {
 		return illegal

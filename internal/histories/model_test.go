@@ -72,7 +72,7 @@ var (
 	lost      *Answer // the connection was cut
 	inFlight  = refused(409, core.CodeInFlight)
 	keyReused = refused(409, core.CodeKeyReused)
-	nobody    = refused(409, core.CodeOutcomeUnknown) // knows
+	parked    = refused(409, core.CodeOutcomeUnknown) // knows
 	tooLate   = refused(409, core.CodeKeyExpired)
 	away      = refused(503, core.CodeStoreUnavailable)
 	doubt     = &Answer{Status: 503, Code: core.CodeCommitUnconfirmed, Result: core.ResultUnknown}
@@ -99,13 +99,13 @@ var stories = map[string]struct {
 	"a cut that came too early":          {true, tell(core.Park).sent("a", lost).sent("a", created("1")).audited(1, 1)},
 	"a cut that comes late":              {true, tell(core.Rollback).sent("a", lost).sent("a", inFlight).sent("a", reused("1"))},
 	"a cut, executed twice":              {false, tell(core.Rollback).sent("a", lost).sent("a", reused("1")).sent("a", created("2"))},
-	"a cut, charged twice":               {false, tell(core.Park).sent("a", lost).sent("a", nobody).audited(0, 2)},
-	"a cut, and nobody knows":            {true, tell(core.Park).sent("a", lost).sent("a", nobody).audited(0, 1)},
-	"unknown, and then known":            {true, tell(core.Park).sent("a", lost).sent("a", nobody).sent("a", reused("1"))},
-	"unknown, and then again":            {false, tell(core.Park).sent("a", lost).sent("a", nobody).sent("a", created("1"))},
-	"unknown for no reason":              {false, tell(core.Park).sent("a", nobody)},
-	"unknown after the answer":           {false, tell(core.Park).sent("a", created("1")).sent("a", nobody)},
-	"unknown in Rollback":                {false, tell(core.Rollback).sent("a", lost).sent("a", nobody)},
+	"a cut, charged twice":               {false, tell(core.Park).sent("a", lost).sent("a", parked).audited(0, 2)},
+	"a cut, and nobody knows":            {true, tell(core.Park).sent("a", lost).sent("a", parked).audited(0, 1)},
+	"unknown, and then known":            {true, tell(core.Park).sent("a", lost).sent("a", parked).sent("a", reused("1"))},
+	"unknown, and then again":            {false, tell(core.Park).sent("a", lost).sent("a", parked).sent("a", created("1"))},
+	"unknown for no reason":              {false, tell(core.Park).sent("a", parked)},
+	"unknown after the answer":           {false, tell(core.Park).sent("a", created("1")).sent("a", parked)},
+	"unknown in Rollback":                {false, tell(core.Rollback).sent("a", lost).sent("a", parked)},
 	"charged and lost":                   {false, tell(core.Park).sent("a", created("1")).audited(0, 1)},
 	"charged twice":                      {false, tell(core.Resume).sent("a", created("1")).audited(1, 2)},
 	"declined":                           {true, tell(core.Resume).sent("a", declined).audited(0, 0)},
@@ -127,9 +127,9 @@ var stories = map[string]struct {
 	"unconfirmed and not there":  {true, tell(core.Rollback).sent("a", doubt).sent("a", created("1")).audited(1, 0)},
 	"away, and nothing run":      {true, tell(core.Park).sent("a", away).sent("a", created("1")).audited(1, 1)},
 	"away, and run":              {false, tell(core.Park).sent("a", away).sent("a", reused("1"))},
-	"away, a claim that landed":  {true, tell(core.Park).sent("a", away).sent("a", inFlight).sent("a", nobody).audited(0, 0)},
-	"fails in Park":              {true, tell(core.Park).sent("a", failed).sent("a", nobody).audited(0, 1)},
-	"fails in Park, and again":   {false, tell(core.Park).sent("a", failed).sent("a", nobody).sent("a", created("1"))},
+	"away, a claim that landed":  {true, tell(core.Park).sent("a", away).sent("a", inFlight).sent("a", parked).audited(0, 0)},
+	"fails in Park":              {true, tell(core.Park).sent("a", failed).sent("a", parked).audited(0, 1)},
+	"fails in Park, and again":   {false, tell(core.Park).sent("a", failed).sent("a", parked).sent("a", created("1"))},
 	"fails in Resume":            {true, tell(core.Resume).sent("a", broken).sent("a", created("1")).audited(1, 1)},
 	"fails in Resume, in flight": {true, tell(core.Resume).sent("a", lost).sent("a", inFlight).sent("a", created("1"))},
 	"answered twice in Resume":   {false, tell(core.Resume).sent("a", lost).sent("a", created("1")).sent("a", created("2"))},
@@ -165,8 +165,8 @@ func TestModelOfWhatHappensAtOnce(t *testing.T) {
 	require.True(t, meanwhile(core.Park, created("1"), "b", keyReused))
 	require.True(t, meanwhile(core.Rollback, created("1"), "b", inFlight))
 	require.True(t, meanwhile(core.Rollback, broken, "a", created("2")))
-	require.True(t, meanwhile(core.Park, created("1"), "a", nobody), "its lease had run out")
-	require.False(t, meanwhile(core.Park, created("1"), "b", inFlight), "in Park the command of a running attempt shows")
+	require.True(t, meanwhile(core.Park, created("1"), "a", parked), "its lease had run out")
+	require.True(t, meanwhile(core.Park, created("1"), "b", inFlight), "its claim had not committed")
 	require.False(t, meanwhile(core.Park, created("1"), "a", created("2")))
 	require.False(t, meanwhile(core.Park, created("1"), "a", reused("2")))
 	require.False(t, meanwhile(core.Park, created("1"), "b", created("2")))
@@ -189,7 +189,7 @@ func TestKeysArePartitions(t *testing.T) {
 
 // TestKeep shows that what is kept is what was checked, and that it is drawn.
 func TestKeep(t *testing.T) {
-	h := tell(core.Park).sent("a", lost).sent("a", created("1")).sent("a", nobody).history()
+	h := tell(core.Park).sent("a", lost).sent("a", created("1")).sent("a", parked).history()
 	h.Seed = 7
 	folder := t.TempDir()
 	drawing, err := h.Keep(folder, "c/k")
