@@ -89,7 +89,7 @@ func operations(ops []Op) (list []porcupine.Operation) {
 		if o.Kind == Request && !slices.Contains(known, o.Command) {
 			known = append(known, o.Command)
 		}
-		c := command(max(0, slices.Index(known, o.Command))) //nolint:gosec // few
+		c := command(max(0, slices.Index(known, o.Command)))
 		for i, m := range o.moves(id, c) {
 			// Two lines for each client in the drawing: both moves are of the whole time.
 			list = append(list, porcupine.Operation{ClientId: 2*o.Client + i, Input: m, Call: o.Call, Return: o.Return})
