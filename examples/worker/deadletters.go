@@ -25,15 +25,6 @@ func guard(dead message.Publisher) ([]message.HandlerMiddleware, error) {
 	return []message.HandlerMiddleware{bury, retry.Middleware, middleware.Recoverer, toTheEnd}, err
 }
 
-// toTheEnd lets the message that is being handled end although the worker is stopped; the inbox's deadline bounds it.
-// What was handled and could not be acknowledged any more comes again, and is skipped.
-func toTheEnd(next message.HandlerFunc) message.HandlerFunc {
-	return func(m *message.Message) ([]*message.Message, error) {
-		m.SetContext(context.WithoutCancel(m.Context()))
-		return next(m)
-	}
-}
-
 // hopeless reports that another try would end in the same way.
 func hopeless(err error) bool { return watermillidem.Permanent(err) || errors.Is(err, errMalformed) }
 

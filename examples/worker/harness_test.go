@@ -25,6 +25,9 @@ import (
 	"github.com/auth19/idem/internal/pgtest"
 )
 
+// redeliver is short, so that nobody waits long for what a killed worker had in hand.
+const redeliver = time.Second
+
 // place is a database and a broker of a test.
 type place struct {
 	settings
@@ -49,7 +52,7 @@ func everywhere(t *testing.T, test func(t *testing.T, p *place)) {
 
 func newPlace(t *testing.T, databaseURL, natsURL string) *place {
 	t.Helper()
-	p := &place{settings: settings{broker: "sql", natsURL: natsURL, redeliver: 2 * time.Second}, url: databaseURL}
+	p := &place{settings: settings{broker: "sql", natsURL: natsURL, redeliver: redeliver}, url: databaseURL}
 	if natsURL != "" {
 		p.broker = "nats"
 	}
@@ -62,6 +65,7 @@ func newPlace(t *testing.T, databaseURL, natsURL string) *place {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	require.NoError(t, gormstore.Migrate(t.Context(), p.db))
+	require.NoError(t, migrate(t.Context(), p.db))
 	p.side, err = openBroker(p.settings, p.db, watermill.NopLogger{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.side.close()) })
@@ -77,6 +81,7 @@ func startNATS(t *testing.T) string {
 	require.NoError(t, err)
 	s.Start()
 	t.Cleanup(func() {
+		eventually(t, "clients have gone", func() bool { return s.NumClients() == 0 }) // Close does not wait for that
 		s.Shutdown()
 		s.WaitForShutdown()
 	})

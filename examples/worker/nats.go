@@ -40,8 +40,8 @@ func connectJetStream(s settings, log watermill.LoggerAdapter) (_ jetStream, err
 	return js, err
 }
 
-// provision creates the streams and the consumer where they are not there yet. The subscriber only binds to the
-// consumer: one that it makes by itself it deletes when it is closed, together with its place in the stream.
+// provision creates the streams where they are not there yet, and creates or changes the consumer. The subscriber only
+// binds to it: a consumer that it makes by itself is deleted when it is closed, and with it the place in the stream.
 func provision(s settings, options []nats.Option) error {
 	conn, err := nats.Connect(s.natsURL, options...)
 	if err != nil {
@@ -58,7 +58,7 @@ func provision(s settings, options []nats.Option) error {
 			return fmt.Errorf("stream %s: %w", topic, err)
 		}
 	}
-	_, err = js.AddConsumer(captured, &nats.ConsumerConfig{
+	_, err = js.UpdateConsumer(captured, &nats.ConsumerConfig{
 		Durable: group, DeliverGroup: group, DeliverSubject: "deliver." + group, FilterSubject: captured,
 		AckPolicy: nats.AckExplicitPolicy, AckWait: s.redeliver,
 		MaxAckPending: 64, // few: the last of those under way waits for all others, and for no longer than AckWait

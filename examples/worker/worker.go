@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -36,7 +35,7 @@ type worker struct {
 func newWorker(
 	ctx context.Context, db *gorm.DB, b *broker, log watermill.LoggerAdapter, around ...message.HandlerMiddleware,
 ) (*worker, error) {
-	if err := errors.Join(database.Migrate(ctx, db, &Stock{}, &Mail{}), fillWarehouse(db)); err != nil {
+	if err := migrate(ctx, db); err != nil {
 		return nil, err
 	}
 	inbox, err := gormstore.NewInbox(db, gormstore.InboxConfig{
@@ -53,6 +52,7 @@ func newWorker(
 	if err != nil {
 		return nil, err
 	}
+	w.router.AddSubscriberDecorators(untilClosed)
 	handler := w.router.AddConsumerHandler(group, captured, b.subscriber, w.handle)
 	handler.AddMiddleware(around...)
 	handler.AddMiddleware(guards...)
@@ -60,6 +60,14 @@ func newWorker(
 		err = b.forward(w.router)
 	}
 	return w, err
+}
+
+// migrate creates the worker's tables and fills the warehouse.
+func migrate(ctx context.Context, db *gorm.DB) error {
+	if err := database.Migrate(ctx, db, &Stock{}, &Mail{}); err != nil {
+		return err
+	}
+	return fillWarehouse(db.WithContext(ctx))
 }
 
 // handle changes stock and mail log once per message: its rows and the message's marker commit in one transaction, and
@@ -87,15 +95,4 @@ func (w *worker) handle(m *message.Message) error {
 		fmt.Println(done)
 	}
 	return nil
-}
-
-// run handles messages until ctx ends; then it lets those in flight end.
-func (w *worker) run(ctx context.Context) error {
-	closed := make(chan error, 1)
-	stop := context.AfterFunc(ctx, func() { closed <- w.router.Close() })
-	err := w.router.Run(context.WithoutCancel(ctx))
-	if stop() {
-		return errors.Join(err, errors.New("the worker's router has stopped by itself"))
-	}
-	return errors.Join(err, <-closed)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -122,6 +123,51 @@ func TestMessageInFlightEndsFirst(t *testing.T) {
 		p.publish(t, paid(t, "pay_2"))
 		eventually(t, "all are acknowledged", func() bool { return p.taken(t) == 2 && p.backlog(t) == 0 })
 		require.Equal(t, map[string]int{"pay_1": 1, "pay_2": 1}, p.mails(t))
+	})
+}
+
+// CONTRACT Q-1
+func TestSlowFailureComesAgain(t *testing.T) {
+	everywhere(t, func(t *testing.T, p *place) {
+		var deliveries atomic.Int64
+		p.start(t, counting(&deliveries), func(next message.HandlerFunc) message.HandlerFunc {
+			return func(m *message.Message) ([]*message.Message, error) {
+				if deliveries.Load() > 1 {
+					return next(m)
+				}
+				time.Sleep(redeliver + redeliver/2) // the broker does not wait so long
+				return nil, errors.New("not handled")
+			}
+		})
+		p.publish(t, paid(t, "pay_1"))
+		eventually(t, "it is handled", func() bool { return p.taken(t) > 0 && p.backlog(t) == 0 })
+		require.EqualValues(t, 1, p.taken(t))
+	})
+}
+
+// CONTRACT Q-1
+func TestStoppedWorkerKeepsItsPlace(t *testing.T) {
+	everywhere(t, func(t *testing.T, p *place) {
+		const n = 40
+		var events []*message.Message
+		for i := range n {
+			events = append(events, paid(t, fmt.Sprintf("pay_%d", i)))
+		}
+		p.publish(t, events...)
+		stop := p.start(t)
+		eventually(t, "one is handled", func() bool { return p.taken(t) > 0 })
+		stop() // the broker has sent it more
+		stop = p.start(t)
+		eventually(t, "all are acknowledged", func() bool { return p.backlog(t) == 0 })
+		require.EqualValues(t, n, p.taken(t))
+		require.Len(t, p.mails(t), n)
+		stop()
+
+		var deliveries atomic.Int64
+		p.start(t, counting(&deliveries))
+		p.publish(t, paid(t, "pay_new"))
+		eventually(t, "it is acknowledged", func() bool { return p.taken(t) == n+1 && p.backlog(t) == 0 })
+		require.EqualValues(t, 1, deliveries.Load(), "what was acknowledged has come again")
 	})
 }
 
