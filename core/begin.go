@@ -93,17 +93,22 @@ func (m *Module) claim(ctx *bounded, c Claim) (won winnings, claimed Claimed, er
 	if err == nil && claimed.Won && c.Recovery == Resume {
 		won.steps, err = m.stepsOf(ctx, claimed.Record)
 	}
-	if err != nil && !errors.Is(err, ErrFull) {
+	if err != nil && !errors.Is(err, ErrFull) && !errors.Is(err, ErrCrowded) {
 		m.orphans.add(Ticket{ID: c.ID, Owner: c.Owner})
-		m.releaseOrphans(ctx.values)
+		release := new(bounded).begin(ctx.values, time.Now().Add(m.cfg.ClaimTimeout)) // of others too: Run does the rest
+		m.releaseOrphans(release)
+		release.cancel(context.Canceled)
 	}
 	return won, claimed, err
 }
 
 func (m *Module) unavailable(err error) *Problem {
 	detail := "the store of idempotency records does not answer; nothing was run"
-	if errors.Is(err, ErrFull) {
+	switch {
+	case errors.Is(err, ErrFull):
 		detail = "the store of idempotency records is full; nothing was run"
+	case errors.Is(err, ErrCrowded):
+		detail = "the store of idempotency records has more to do than it can; nothing was run"
 	}
 	return m.withRetry(NewProblem(CodeStoreUnavailable, detail))
 }

@@ -24,6 +24,9 @@ var (
 	ErrNotSettleable = errors.New("idem: only an unknown operation past lease and deadline can be settled")
 	// ErrFull: the store takes no new keys until others expire; live records are never evicted (T-4).
 	ErrFull = errors.New("idem: the store is full")
+	// ErrCrowded: others were before the claim until its context was over. Nothing has been begun, and there is nothing
+	// to release (F-1).
+	ErrCrowded = errors.New("idem: the store has more to do than it can")
 )
 
 // Claim is the wish to run one attempt of a command.
@@ -57,7 +60,8 @@ type Store interface {
 	// c.Hash. The fence of a key rises with every attempt, also where the key was free in between (see Sweep). It
 	// never waits for a running attempt. The record of a claim that is lost is not touched.
 	//
-	// On an error the claim may have landed all the same: the caller calls Release with fence 0.
+	// On an error other than ErrFull and ErrCrowded the claim may have landed all the same: the caller calls Release
+	// with fence 0.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 
 	// Renew makes the lease end lease from now, but not after the attempt's deadline. ErrStale if t is not current.

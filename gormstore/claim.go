@@ -50,10 +50,14 @@ func wonRecord(c core.Claim, fence int64, now time.Time) core.Record {
 func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, err error) {
 	if s.embedded != nil {
 		// A look at what is there needs no writer, so that replays do not wait for it. It never decides a claim.
-		if claimed, err = s.peek(ctx, c); err != nil || claimed.Busy || claimed.Record.Stored != 0 {
+		if claimed, err = s.peek(ctx, c); err != nil || isThere(claimed) {
 			return claimed, err
 		}
 	}
+	if err := s.enterClaim(ctx); err != nil {
+		return core.Claimed{}, err
+	}
+	defer s.leaveClaim()
 	err = s.write(ctx, func(q querier) error {
 		claimed, err = s.claim(ctx, q, c, nil)
 		return err

@@ -3,7 +3,6 @@ package gormstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -72,15 +71,12 @@ func (e *embedded) close() error {
 	return nil
 }
 
-// errWriterBusy: another attempt has the one writer of SQLite.
-var errWriterBusy = errors.New("idem: gormstore: SQLite has one writer, and it is busy")
-
 func (e *embedded) lockWriter(ctx context.Context) error {
 	select {
 	case e.writer <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", errWriterBusy, ctx.Err())
+		return fmt.Errorf("%w: SQLite has one writer, and it is busy: %w", core.ErrCrowded, ctx.Err())
 	}
 }
 

@@ -22,8 +22,8 @@ type Store struct {
 	pool    *sql.DB  // the primary's pool, below GORM
 	dialect *dialect
 
-	attempts chan struct{} // PostgreSQL: places for attempts' transactions; nil: no bound
-	embedded *embedded     // SQLite only
+	places   *places   // PostgreSQL with a limited pool only
+	embedded *embedded // SQLite only
 
 	notices notices
 
@@ -82,7 +82,7 @@ func newStore(db *gorm.DB) (*Store, error) {
 	case d == sqlite:
 		s.embedded = newEmbedded()
 	case limit > 0:
-		s.attempts = make(chan struct{}, limit-max(1, limit/4))
+		s.places = placesIn(limit)
 	}
 	return s, nil
 }

@@ -50,14 +50,13 @@ type rollbackTx struct {
 
 // Begin implements [core.Transactor]: BEGIN, the claim, a savepoint.
 func (s *Store) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
-	// A repeat does not wait for the attempt that it repeats: not for SQLite's writer, nor for a place among the attempts.
-	if s.embedded != nil || s.crowded() {
-		if claimed, err := s.peek(ctx, c); err != nil || claimed.Busy || claimed.Record.Stored != 0 {
+	if s.embedded != nil { // a repeat does not wait for the writer either
+		if claimed, err := s.peek(ctx, c); err != nil || isThere(claimed) {
 			return nil, claimed, err
 		}
-	}
-	if s.embedded != nil && !s.embedded.reserve(c.ID) {
-		return nil, core.Claimed{Busy: true}, nil
+		if !s.embedded.reserve(c.ID) {
+			return nil, core.Claimed{Busy: true}, nil
+		}
 	}
 	t, claimed, err := s.enterAndBegin(ctx, c)
 	if t != nil {
@@ -73,8 +72,8 @@ func (s *Store) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed,
 }
 
 func (s *Store) enterAndBegin(ctx context.Context, c core.Claim) (t *tx, claimed core.Claimed, err error) {
-	if err := s.enterAttempt(ctx); err != nil {
-		return nil, core.Claimed{}, err
+	if claimed, err := s.enterOrLook(ctx, c); err != nil || isThere(claimed) {
+		return nil, claimed, err
 	}
 	err = retry(ctx, func() (err error) {
 		t, claimed, err = s.begin(ctx, c)
@@ -84,36 +83,6 @@ func (s *Store) enterAndBegin(ctx context.Context, c core.Claim) (t *tx, claimed
 		s.leaveAttempt()
 	}
 	return t, claimed, err
-}
-
-// crowded reports whether an attempt would have to wait for a place.
-func (s *Store) crowded() bool { return s.attempts != nil && len(s.attempts) == cap(s.attempts) }
-
-// enterAttempt takes what a transaction with an app's statements in it takes beside its connection: SQLite's writer, or
-// one of the places that leave some of the pool to others.
-func (s *Store) enterAttempt(ctx context.Context) error {
-	if s.embedded != nil {
-		return s.embedded.lockWriter(ctx)
-	}
-	if s.attempts == nil {
-		return nil
-	}
-	select {
-	case s.attempts <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("idem: gormstore: all connections for attempts are taken: %w", ctx.Err())
-	}
-}
-
-// leaveAttempt gives back what enterAttempt took.
-func (s *Store) leaveAttempt() {
-	if s.attempts != nil {
-		<-s.attempts
-	}
-	if s.embedded != nil {
-		s.embedded.unlockWriter()
-	}
 }
 
 func (s *Store) begin(ctx context.Context, c core.Claim) (_ *tx, claimed core.Claimed, err error) {

@@ -1,0 +1,60 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// A request whose claim failed helps to release what a flood has left behind, for as long as it would wait for any other
+// call of the store and no longer.
+//
+// CONTRACT F-1
+func TestAnswerDoesNotWaitForTheReleasesOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		away := func(context.Context) error { return errAway }
+		store.on("after claim", away)
+		store.on("release", away)
+		a := newApp(t, core.Config{Store: store}, created)
+		for i := range 100 {
+			requireProblem(t, a.post("k-"+strconv.Itoa(i), `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		}
+		store.on("release", func(ctx context.Context) error { // the store is back, and slow
+			time.Sleep(300 * time.Millisecond)
+			return ctx.Err()
+		})
+		asked := time.Now()
+		requireProblem(t, a.post("k-100", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		require.LessOrEqual(t, time.Since(asked), core.DefaultClaimTimeout+300*time.Millisecond)
+
+		store.on("after claim", nil)
+		store.on("release", nil)
+		a.start()()
+		for i := range 101 {
+			require.Equal(t, "created", a.post("k-"+strconv.Itoa(i), `{}`).Header().Get("Idempotency-Result"), i)
+		}
+	})
+}
+
+// CONTRACT F-1
+func TestClaimThatFoundNoRoomIsNotReleased(t *testing.T) {
+	store := newFaultStore(memstore.New())
+	store.on("claim", func(context.Context) error { return fmt.Errorf("%w: no connection", core.ErrCrowded) })
+	store.on("release", func(context.Context) error { panic("there is nothing to release") })
+	a := newApp(t, core.Config{Store: store}, created)
+	w := a.post("k-1", `{}`)
+	requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+	require.Equal(t, "2", w.Header().Get("Retry-After"))
+	store.on("claim", nil)
+	require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+}

@@ -1,0 +1,269 @@
+package gormstore_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/echoidem"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// Many more commands than the pool has connections, at once. What cannot be claimed within its time is told to come
+// again and leaves nothing behind; the others succeed; and after the repeats each command was carried out once. Another
+// principal is answered meanwhile.
+//
+// CONTRACT M-6, F-1
+func TestFloodOfKeys(t *testing.T) {
+	for _, recovery := range []core.Recovery{core.Rollback, core.Park, core.Resume} {
+		t.Run(recovery.String(), func(t *testing.T) {
+			t.Parallel()
+			f := newFlood(t, recovery, core.DefaultClaimTimeout)
+			first := f.wave(func(i int) string { return "key-" + strconv.Itoa(i) })
+			require.Greater(t, first[http.StatusCreated], flooders/100, "most of what the database can do is done")
+			if recovery == core.Rollback {
+				pool, err := f.db.DB()
+				require.NoError(t, err)
+				require.Zero(t, pool.Stats().WaitCount, "neither an attempt with a place waits for a connection, nor a look")
+			}
+			require.Less(t, f.rows(t, "WHERE method = ''"), 64, "what was never sent needs no release")
+
+			f.eachUntilCreated(func(i int) string { return "key-" + strconv.Itoa(i) })
+			f.requireOnce(t, flooders)
+			require.Equal(t, flooders+bystanders, f.rows(t, "WHERE state = 2"))
+		})
+	}
+}
+
+// As many repeats of one command at once: it is carried out once, and whoever asks learns its answer.
+//
+// CONTRACT M-2, M-3, M-6
+func TestFloodOfRepeats(t *testing.T) {
+	for _, recovery := range []core.Recovery{core.Rollback, core.Park, core.Resume} {
+		t.Run(recovery.String(), func(t *testing.T) {
+			t.Parallel()
+			f := newFlood(t, recovery, core.DefaultClaimTimeout)
+			f.wave(func(int) string { return "one" })
+			f.eachUntilCreated(func(int) string { return "one" })
+			f.requireOnce(t, 1)
+			require.Equal(t, 1+bystanders, f.rows(t, ""), "no record but those of the commands")
+		})
+	}
+}
+
+// maxInFlight is how much memory a request in flight may take: many times what it does, and a small part of what its
+// caps allow. The goroutine, the request and the recorder of the test are in it.
+const maxInFlight = 64 << 10
+
+// A request in flight costs its own few kilobytes, and no buffer of the size of a cap; nor does it keep a connection.
+//
+// CONTRACT F-1
+func TestFloodInFlight(t *testing.T) {
+	f := newFlood(t, core.Park, time.Minute) // all of them get their turn
+	var arrived sync.WaitGroup
+	arrived.Add(flooders)
+	leave := make(chan struct{})
+	f.hold = func() {
+		arrived.Done()
+		<-leave
+	}
+	before := memory()
+	var wg sync.WaitGroup
+	for i := range flooders {
+		wg.Go(func() { assert.Equal(t, http.StatusCreated, f.post("alice", "key-"+strconv.Itoa(i))) })
+	}
+	arrived.Wait()
+	each := (memory() - before) / flooders
+	f.hold = nil
+	require.Equal(t, http.StatusCreated, f.post("bob", "key"), "there is a connection for others")
+	close(leave)
+	wg.Wait()
+	t.Logf("%d bytes for each of %d requests in flight", each, flooders)
+	require.Less(t, each, maxInFlight)
+	require.Equal(t, flooders+1, f.rows(t, "WHERE state = 2"))
+}
+
+// memory is what is in use, by the heap and by goroutines.
+func memory() int {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc + m.StackInuse)
+}
+
+// bystanders is how many commands another principal sends during a flood, one after the other.
+const bystanders = 10
+
+// flood is an Echo app on a pool of ten connections, and what its commands have done.
+type flood struct {
+	t        *testing.T
+	db       *gorm.DB
+	app      *echo.Echo
+	recovery core.Recovery
+	hold     func() // in the handler, if set
+
+	mu       sync.Mutex
+	effects  map[string]int    // by principal and key
+	answered map[string]string // the one body that a command may be answered with
+}
+
+func newFlood(t *testing.T, recovery core.Recovery, claimTimeout time.Duration) *flood {
+	t.Helper()
+	db := openPostgres(t, pgtest.URL(t), 10)
+	migrate(t, db)
+	f := &flood{t: t, db: db, app: echo.New(), recovery: recovery,
+		effects: map[string]int{}, answered: map[string]string{}}
+	idem, err := core.New(core.Config{
+		Store: newStore(t, db), Policy: core.Policy{Recovery: recovery}, ClaimTimeout: claimTimeout,
+	})
+	require.NoError(t, err)
+	who := func(c echo.Context) (authctx.Principal, error) {
+		return authctx.Principal{Issuer: "https://issuer.example", Subject: c.Request().Header.Get("Subject")}, nil
+	}
+	f.app.Group("/v1", echoidem.Bridge(who), echoidem.Money(idem)).POST("/payments", f.pay)
+	return f
+}
+
+// pay has its effect in the way of its recovery: a row, a row in a step, a call.
+func (f *flood) pay(c echo.Context) error {
+	if f.hold != nil {
+		f.hold()
+	}
+	ctx := c.Request().Context()
+	id, _ := core.Operation(ctx)
+	insert := func(tx *gorm.DB) error { return tx.Create(&effect{Name: f.nameOf(c.Request())}).Error }
+	var err error
+	switch f.recovery {
+	case core.Rollback:
+		err = insert(gormstore.Tx(ctx))
+	case core.Resume:
+		err = gormstore.StepDo(ctx, "book", insert)
+	default:
+		f.mu.Lock()
+		f.effects[f.nameOf(c.Request())]++
+		f.mu.Unlock()
+	}
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusCreated, map[string]string{"paid": id.String()})
+}
+
+func (f *flood) nameOf(r *http.Request) string {
+	return r.Header.Get("Subject") + " " + r.Header.Get("Idempotency-Key")
+}
+
+// wave sends a command from each of the flooders at once, and those of another principal meanwhile. It counts the
+// answers by status; each is one of the few that may be.
+func (f *flood) wave(key func(i int) string) map[int]int {
+	statuses := make([]int, flooders)
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range flooders {
+		wg.Go(func() {
+			<-start
+			statuses[i] = f.post("alice", key(i))
+		})
+	}
+	wg.Go(func() {
+		<-start
+		for i := range bystanders {
+			f.untilCreated("bob", "key-"+strconv.Itoa(i))
+		}
+	})
+	close(start)
+	wg.Wait()
+	counts := map[int]int{}
+	for _, status := range statuses {
+		counts[status]++
+	}
+	return counts
+}
+
+// eachUntilCreated repeats each command as its client would.
+func (f *flood) eachUntilCreated(key func(i int) string) {
+	var wg sync.WaitGroup
+	for client := range 8 {
+		wg.Go(func() {
+			for i := client; i < flooders; i += 8 {
+				f.untilCreated("alice", key(i))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (f *flood) untilCreated(subject, key string) {
+	for end := time.Now().Add(time.Minute); f.post(subject, key) != http.StatusCreated; time.Sleep(time.Millisecond) {
+		if !assert.True(f.t, time.Now().Before(end), "%s gets no answer for %s", subject, key) {
+			return
+		}
+	}
+}
+
+// post sends one command, and looks at its answer.
+func (f *flood) post(subject, key string) (status int) {
+	r := httptest.NewRequest(http.MethodPost, "/v1/payments", strings.NewReader(`{"amount":"12.50"}`))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Subject", subject)
+	r.Header.Set("Idempotency-Key", key)
+	w := httptest.NewRecorder()
+	began := time.Now()
+	f.app.ServeHTTP(w, r)
+	if took := time.Since(began); took > 20*time.Second {
+		assert.Fail(f.t, "an answer took too long", "%d after %s", w.Code, took)
+	}
+
+	body := w.Body.String()
+	if w.Code == http.StatusCreated {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		name := f.nameOf(r)
+		f.answered[name] = cmp.Or(f.answered[name], body)
+		assert.Equal(f.t, f.answered[name], body, "one answer for each command")
+		return w.Code
+	}
+	var problem struct{ Code core.Code }
+	assert.NoError(f.t, json.Unmarshal([]byte(body), &problem), body)
+	assert.Contains(f.t, []core.Code{core.CodeInFlight, core.CodeStoreUnavailable}, problem.Code, body)
+	assert.NotEmpty(f.t, w.Header().Get("Retry-After"))
+	return w.Code
+}
+
+// requireOnce checks that so many commands of the flooding principal, and all of the other's, had their effect once.
+func (f *flood) requireOnce(t *testing.T, commands int) {
+	t.Helper()
+	var rows []effect
+	require.NoError(t, f.db.Find(&rows).Error)
+	for _, row := range rows {
+		f.effects[row.Name]++
+	}
+	require.Len(t, f.effects, commands+bystanders)
+	for name, n := range f.effects {
+		require.Equal(t, 1, n, name)
+	}
+}
+
+// rows counts records.
+func (f *flood) rows(t *testing.T, where string) (n int) {
+	t.Helper()
+	require.NoError(t, f.db.WithContext(context.WithoutCancel(t.Context())).
+		Raw("SELECT count(*) FROM idempotency_record "+where).Scan(&n).Error)
+	return n
+}
