@@ -71,19 +71,15 @@ const maxKept = 5
 // TestSplitBrain shows that a history finds what it should: instances that do not share their database.
 func TestSplitBrain(t *testing.T) {
 	gin := apptest.Build(t, "github.com/auth19/idem/examples/gin")
-	for databases, legal := range map[int]bool{1: true, 2: false} {
-		var clusters []*pgtest.Cluster
-		for range databases {
-			clusters = append(clusters, pgtest.Own(t))
-		}
-		w := newWorld(t, 1, clusters, gin, gin)
-		h, _ := generate(t, w, options{seed: 1, length: time.Second, clients: 4, calm: true})
-		require.Positive(t, h.summary()["201 created"], h.summary())
-		require.Equal(t, legal, len(Check(h, patience).Illegal) == 0, "%d databases", databases)
-	}
+	w := newWorld(t, 1, []*pgtest.Cluster{pgtest.Own(t), pgtest.Own(t)}, gin, gin)
+	h, _ := generate(t, w, options{seed: 1, length: time.Second, clients: 4, calm: true})
+	require.Positive(t, h.summary()["201 created"], h.summary())
+	require.NotEmpty(t, Check(h, patience).Illegal)
 }
 
-// TestKept checks the histories that were kept, of this app when it was wrong and of the model when it was.
+// TestKept checks the histories that were kept: of apps that were wrong, and of a sound app when the model was. Those of
+// commit-not-read-back and unknown-run-again come from a store that was broken on purpose: without X-4's reading back of
+// an indeterminate COMMIT, and with claims that take over unknown Park attempts.
 func TestKept(t *testing.T) {
 	for folder, legal := range map[string]bool{"illegal": false, "legal": true} {
 		files, err := filepath.Glob(filepath.Join("testdata", folder, "*.json"))
