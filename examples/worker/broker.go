@@ -16,10 +16,25 @@ import (
 
 // broker brings events from the outbox to the worker.
 type broker struct {
-	publish    func(ctx context.Context, event *message.Message) error // from the transaction of ctx
+	schema     wmsql.SchemaAdapter // of the outbox
 	subscriber message.Subscriber
 	dead       message.Publisher
 	forward    func(router *message.Router) error // nil where the outbox is the broker
+}
+
+// outbox is the topic of events that wait to be brought to another broker.
+const outbox = "outbox"
+
+// publish publishes an event from the transaction of ctx.
+func (b *broker) publish(ctx context.Context, event *message.Message) error {
+	publisher, err := watermillidem.Publisher(ctx, b.schema)
+	if err != nil {
+		return err
+	}
+	if b.forward != nil {
+		publisher = forwarder.NewPublisher(publisher, forwarder.PublisherConfig{ForwarderTopic: outbox})
+	}
+	return publisher.Publish(captured, event)
 }
 
 // openBroker opens the broker that the settings name.
@@ -39,13 +54,7 @@ func openBroker(s settings, db *gorm.DB, log watermill.LoggerAdapter) (*broker, 
 
 // sqlBroker is the app's own database: the outbox is the broker.
 func sqlBroker(t *tables) (_ *broker, err error) {
-	b := &broker{publish: func(ctx context.Context, event *message.Message) error {
-		publisher, err := watermillidem.Publisher(ctx, t.schema)
-		if err != nil {
-			return err
-		}
-		return publisher.Publish(captured, event)
-	}}
+	b := &broker{schema: t.schema}
 	if b.subscriber, err = t.subscriber(captured, deadLetters); err != nil {
 		return nil, err
 	}
@@ -53,10 +62,7 @@ func sqlBroker(t *tables) (_ *broker, err error) {
 	return b, err
 }
 
-// outbox is the topic of events that wait to be brought to another broker.
-const outbox = "outbox"
-
-// natsBroker is NATS JetStream. A broker has no part in the database's transaction: events go into the outbox, and
+// natsBroker is NATS JetStream. It has no part in the database's transactions: events go into the outbox, and
 // Watermill's forwarder brings them from there to the broker, at least once.
 func natsBroker(t *tables, s settings) (*broker, error) {
 	waiting, err := t.subscriber(outbox)
@@ -67,20 +73,11 @@ func natsBroker(t *tables, s settings) (*broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &broker{
-		publish: func(ctx context.Context, event *message.Message) error {
-			publisher, err := watermillidem.Publisher(ctx, t.schema)
-			if err != nil {
-				return err
-			}
-			return forwarder.NewPublisher(publisher, forwarder.PublisherConfig{ForwarderTopic: outbox}).Publish(captured, event)
-		},
-		subscriber: js.subscriber, dead: js.publisher,
-		forward: func(router *message.Router) error {
-			_, err := forwarder.NewForwarder(waiting, js.publisher, t.log, forwarder.Config{ForwarderTopic: outbox, Router: router})
-			return err
-		},
-	}, nil
+	forward := func(router *message.Router) error {
+		_, err := forwarder.NewForwarder(waiting, js.publisher, t.log, forwarder.Config{ForwarderTopic: outbox, Router: router})
+		return err
+	}
+	return &broker{schema: t.schema, subscriber: js.subscriber, dead: js.publisher, forward: forward}, nil
 }
 
 func (b *broker) close() error { return errors.Join(b.subscriber.Close(), b.dead.Close()) }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -14,14 +15,20 @@ import (
 // TestOneCommand starts the program as a newcomer does, pays, and watches the worker.
 func TestOneCommand(t *testing.T) {
 	program := apptest.Build(t, ".")
-	for name, url := range map[string]func(testing.TB) string{
-		"sqlite":   func(testing.TB) string { return "" },
-		"postgres": pgtest.URL,
+	for _, test := range []struct {
+		name, program string
+		env           func(t *testing.T) []string
+	}{
+		{"sqlite", program, func(*testing.T) []string { return nil }},
+		{"postgres", program, func(t *testing.T) []string { return []string{"DATABASE_URL=" + pgtest.URL(t)} }},
+		{"nats", os.Args[0], func(t *testing.T) []string { // apptest passes no flags on
+			return []string{"DATABASE_URL=" + pgtest.URL(t), childBroker + "=nats", childNATS + "=" + startNATS(t)}
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			dir, databaseURL := t.TempDir(), "DATABASE_URL="+url(t)
-			p := apptest.Start(t, program, dir, databaseURL)
+			dir, env := t.TempDir(), test.env(t)
+			p := apptest.Start(t, test.program, dir, env...)
 			pay := func(key string) apptest.Response {
 				return p.Do(t, apptest.Request{
 					Method: "POST", Path: "/v1/payments", Token: p.Tokens["customer-1"], Key: key,
@@ -40,7 +47,7 @@ func TestOneCommand(t *testing.T) {
 			require.Zero(t, p.Stop(t), p.Output())
 			require.Empty(t, p.Log())
 
-			p = apptest.Start(t, program, dir, databaseURL)
+			p = apptest.Start(t, test.program, dir, env...)
 			require.Equal(t, first.Body, pay("k1").Body)
 			require.Equal(t, http.StatusCreated, pay("k3").Status)
 			says("a piece taken, 999997 left; a mail written")

@@ -7,7 +7,8 @@
 //	DATABASE_URL=postgres://... go run . -broker nats -nats nats://127.0.0.1:4222
 //
 // It prints tokens and curl lines, as the other example apps do, and takes the same settings from its environment. Any
-// number of instances may share a PostgreSQL. NATS needs its JetStream: nats-server -js.
+// number of instances may share a PostgreSQL. NATS needs its JetStream: nats-server -js. Messages that cannot be handled
+// end in the topic payment_captured_dead, a table or a stream.
 package main
 
 import (
@@ -32,11 +33,9 @@ import (
 )
 
 func main() {
-	var s settings
+	s := settings{redeliver: 30 * time.Second}
 	flag.StringVar(&s.broker, "broker", "sql", "what carries the events: sql (the app's own database) or nats")
 	flag.StringVar(&s.natsURL, "nats", "nats://127.0.0.1:4222", "the NATS server, with -broker nats")
-	flag.DurationVar(&s.redeliver, "redeliver", 30*time.Second,
-		"how long the broker waits for an acknowledgement: longer than all tries at a message take together")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
@@ -49,7 +48,7 @@ func main() {
 type settings struct {
 	broker    string
 	natsURL   string
-	redeliver time.Duration
+	redeliver time.Duration // how long the broker waits for an acknowledgement: longer than all tries at a message take
 }
 
 // run serves the app and works, until ctx ends; then requests and messages in flight end first. around is put around

@@ -19,12 +19,12 @@ type jetStream struct {
 func connectJetStream(s settings, log watermill.LoggerAdapter) (_ jetStream, err error) {
 	options := []nats.Option{nats.Name(group), nats.MaxReconnects(-1)}
 	if err := provision(s, options); err != nil {
-		return jetStream{}, fmt.Errorf("-nats %s: %w", s.natsURL, err)
+		return jetStream{}, fmt.Errorf("-nats: %w", err)
 	}
 	var js jetStream
 	js.publisher, err = wmnats.NewPublisher(wmnats.PublisherConfig{URL: s.natsURL, NatsOptions: options}, log)
 	if err != nil {
-		return jetStream{}, err
+		return jetStream{}, fmt.Errorf("-nats: %w", err)
 	}
 	js.subscriber, err = wmnats.NewSubscriber(wmnats.SubscriberConfig{
 		URL: s.natsURL, NatsOptions: options, QueueGroupPrefix: group,

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -88,6 +89,24 @@ func TestPoisonDoesNotBlock(t *testing.T) {
 			require.Contains(t, why[payload], reason, payload)
 		}
 	})
+}
+
+// CONTRACT Q-1
+func TestHandlerThatHangs(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "sqlite:"+filepath.Join(t.TempDir(), "worker.db"), "")
+	p.redeliver = 30 * time.Second
+	require.NoError(t, p.db.Callback().Create().Before("gorm:create").Register("test:hang", func(tx *gorm.DB) {
+		if mail, ok := tx.Statement.Dest.(*Mail); ok && mail.PaymentID == "pay_hangs" {
+			<-tx.Statement.Context.Done()
+		}
+	}))
+	p.start(t)
+	p.publish(t, paid(t, "pay_hangs"), paid(t, "pay_1"))
+	eventually(t, "all are acknowledged", func() bool { return p.backlog(t) == 0 })
+	require.EqualValues(t, 1, p.taken(t))
+	require.Equal(t, map[string]int{"pay_1": 1}, p.mails(t))
+	require.Len(t, p.buried(t), 1)
 }
 
 // CONTRACT Q-1
