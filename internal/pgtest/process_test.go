@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
 // soon is how long the harness may take to clean up behind a killed process, on a busy machine.
@@ -23,7 +24,7 @@ const childVariable = "IDEM_PGTEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) == "" {
-		os.Exit(m.Run())
+		goleak.VerifyTestMain(m) // exits
 	}
 	server, err := sharedURL()
 	if err != nil {

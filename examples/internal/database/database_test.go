@@ -78,13 +78,13 @@ func TestIsUnavailable(t *testing.T) {
 	// SQLite: another writer; a wrong statement.
 	address, err = Parse("sqlite:" + filepath.Join(t.TempDir(), "busy.db"))
 	require.NoError(t, err)
-	db, err = address.Open(t.Context(), 2)
+	file, err := address.Open(t.Context(), 2)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, Close(db)) })
-	require.NoError(t, db.Exec("CREATE TABLE things (name text)").Error)
-	require.NoError(t, db.Transaction(func(writer *gorm.DB) error {
+	t.Cleanup(func() { require.NoError(t, Close(file)) })
+	require.NoError(t, file.Exec("CREATE TABLE things (name text)").Error)
+	require.NoError(t, file.Transaction(func(writer *gorm.DB) error {
 		require.NoError(t, writer.Exec("INSERT INTO things VALUES ('a')").Error)
-		require.NoError(t, db.Connection(func(other *gorm.DB) error {
+		require.NoError(t, file.Connection(func(other *gorm.DB) error {
 			require.NoError(t, other.Exec("PRAGMA busy_timeout = 0").Error)
 			err := other.Exec("INSERT INTO things VALUES ('b')").Error
 			require.True(t, IsUnavailable(err), err)
@@ -92,7 +92,7 @@ func TestIsUnavailable(t *testing.T) {
 		}))
 		return nil
 	}))
-	err = db.Exec("INSERT INTO nowhere VALUES (1)").Error
+	err = file.Exec("INSERT INTO nowhere VALUES (1)").Error
 	require.Error(t, err)
 	require.False(t, IsUnavailable(err), err)
 }
