@@ -1,0 +1,228 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/labstack/echo/v4"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/echoidem"
+	"github.com/auth19/idem/ginidem"
+)
+
+// The two routes of an app have the same handler, JWT guard and roles guard.
+const (
+	guarded = "/v1/payments" // and a key
+	bare    = "/v1/notes"    // and no key
+)
+
+// principal is the one client of all apps.
+var principal = core.Principal{Issuer: "https://issuer.example", Subject: "alice"}
+
+const secret = "a secret of a benchmark, thirty-two bytes"
+
+// work is what a handler does before it answers. operation names what it does it for: the operation's id, on the bare
+// route the key.
+type work func(ctx context.Context, operation string) error
+
+// service says what an app is to be.
+type service struct {
+	framework string // "Gin" or "Echo"
+	store     core.Store
+	recovery  core.Recovery
+	work      work // nil: nothing
+	body      []byte
+}
+
+// app is a service, ready to be called.
+type app struct {
+	service
+	handler http.Handler
+	bearer  string
+
+	held    string        // the key of an attempt that is held up: see hold
+	entered chan struct{} // closed when it has begun
+	release chan struct{}
+}
+
+func (s service) open() (*app, error) {
+	module, err := core.New(core.Config{Store: s.store, Routes: core.Routes{
+		"POST " + guarded: {Recovery: s.recovery, Roles: []string{"customer"}},
+		"POST " + bare:    {Exempt: "what the guarded route is compared with", Roles: []string{"customer"}},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	verifier, err := authctx.New(authctx.Config{
+		Keyfunc:    func(*jwt.Token) (any, error) { return []byte(secret), nil },
+		Algorithms: []string{"HS256"}, Issuer: principal.Issuer, Audience: []string{"payments"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+		"iss": principal.Issuer, "aud": "payments", "sub": principal.Subject, "roles": []string{"customer"},
+		"exp": time.Now().Add(time.Hour).Unix(),
+	}).SignedString([]byte(secret))
+	if err != nil {
+		return nil, err
+	}
+	a := &app{service: s, bearer: "Bearer " + token, entered: make(chan struct{}), release: make(chan struct{})}
+	if s.framework == "Echo" {
+		a.handler = a.echo(module, verifier)
+	} else {
+		a.handler = a.gin(module, verifier)
+	}
+	return a, nil
+}
+
+func (a *app) gin(m *core.Module, v *authctx.Verifier) http.Handler {
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	handler := func(c *gin.Context) {
+		if err := a.handle(c.Request); err != nil {
+			c.String(http.StatusInternalServerError, err.Error())
+			return
+		}
+		c.Data(http.StatusCreated, "application/json", a.body)
+	}
+	v1 := r.Group("/v1", ginidem.JWTGuard(v))
+	v1.POST("/payments", ginidem.Money(m), handler)
+	v1.POST("/notes", ginidem.RolesGuard(m), handler)
+	return r
+}
+
+func (a *app) echo(m *core.Module, v *authctx.Verifier) http.Handler {
+	e := echo.New()
+	handler := func(c echo.Context) error {
+		if err := a.handle(c.Request()); err != nil {
+			return c.String(http.StatusInternalServerError, err.Error())
+		}
+		return c.Blob(http.StatusCreated, "application/json", a.body)
+	}
+	v1 := e.Group("/v1", echoidem.JWTGuard(v))
+	v1.POST("/payments", handler, echoidem.Money(m))
+	v1.POST("/notes", handler, echoidem.RolesGuard(m))
+	return e
+}
+
+// handle is the handler of both routes: it reads the body, works, and the answer is as long as the body.
+func (a *app) handle(r *http.Request) error {
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return err
+	}
+	operation := r.Header.Get(core.DefaultHeader)
+	if operation == a.held {
+		close(a.entered)
+		<-a.release
+	}
+	if a.work == nil {
+		return nil
+	}
+	if id, ok := core.Operation(r.Context()); ok {
+		operation = id.String()
+	}
+	return a.work(r.Context(), operation)
+}
+
+// want is how a request has to be answered: anything else ends the benchmark.
+type want struct {
+	status int
+	result string // core.HeaderResult
+}
+
+var (
+	plain   = want{http.StatusCreated, ""}
+	created = want{http.StatusCreated, core.ResultCreated}
+	reused  = want{http.StatusCreated, core.ResultReused}
+	refused = want{http.StatusConflict, ""}
+)
+
+// send calls the app in this process, without a network.
+func (a *app) send(path, key string, want want) error {
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, path, bytes.NewReader(a.body))
+	if err != nil {
+		return err
+	}
+	r.Header = http.Header{"Authorization": {a.bearer}, "Content-Type": {"application/json"}, core.DefaultHeader: {key}}
+	w := &sink{header: make(http.Header, 8)}
+	a.handler.ServeHTTP(w, r)
+	if result := w.header.Get(core.HeaderResult); w.status != want.status || result != want.result {
+		return fmt.Errorf("%s: the answer is %d %q, not %d %q: %s", path, w.status, result, want.status, want.result, w.start)
+	}
+	return nil
+}
+
+// hold sends a request whose handler does not return before stop is called.
+func (a *app) hold() (stop func() error) {
+	a.held = newKey()
+	ended := make(chan error, 1)
+	go func() { ended <- a.send(guarded, a.held, created) }()
+	select {
+	case <-a.entered:
+	case err := <-ended:
+		return func() error { return err }
+	}
+	return func() error {
+		close(a.release)
+		return <-ended
+	}
+}
+
+// sink is a ResponseWriter that costs next to nothing. It keeps the start of the answer for messages.
+type sink struct {
+	header http.Header
+	status int
+	start  []byte
+}
+
+func (s *sink) Header() http.Header    { return s.header }
+func (s *sink) WriteHeader(status int) { s.status = status }
+func (s *sink) Write(p []byte) (int, error) {
+	if s.status >= http.StatusBadRequest {
+		s.start = append(s.start, p[:min(len(p), 512)]...)
+	}
+	return len(p), nil
+}
+
+var keys atomic.Int64 // so that no two cells share one
+
+// newKey is a new key, with the length of a UUID, as gofiber's middleware wants it.
+func newKey() string {
+	digits := strconv.FormatInt(keys.Add(1), 10)
+	return ("00000000-0000-4000-8000-000000000000")[:36-len(digits)] + digits
+}
+
+// jsonBody is an order of exactly that many bytes, which are at least 100.
+func jsonBody(size int) []byte {
+	const (
+		begin = `{"order_id":"ord_0123456789","items":[`
+		item  = `{"sku":"sku-%05d","qty":%d,"price":"%d.%02d"},`
+		last  = `{"sku":"`
+		end   = `"}]}`
+	)
+	var b strings.Builder
+	b.WriteString(begin)
+	for i := 0; ; i++ {
+		next := fmt.Sprintf(item, i*7919%100000, i%9+1, i*31%1000, i*17%100)
+		if b.Len()+len(next)+len(last)+len(end) > size {
+			break
+		}
+		b.WriteString(next)
+	}
+	b.WriteString(last)
+	b.WriteString(strings.Repeat("x", size-b.Len()-len(end)))
+	b.WriteString(end)
+	return []byte(b.String())
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+func TestMain(m *testing.M) {
+	newFiberApp(nil) // starts a clock, once for the process
+	// The store of gofiber's middleware cannot be closed, nor GORM's own cache.
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(),
+		goleak.IgnoreTopFunction("github.com/gofiber/fiber/v3/internal/storage/memory.(*Storage).gc"),
+		goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
+}
+
+// Every cell of the matrix runs, and its figures find their place in the page.
+func TestMatrix(t *testing.T) {
+	x := &matrix{meter: meter{progress: silent}, sizes: []int{100, 10_000, 1_000_000}}
+	x.shorten()
+	require.NoError(t, x.open(t))
+	require.NoError(t, x.machine(time.Now()))
+	require.NoError(t, x.run())
+
+	docs := t.TempDir()
+	name := filepath.Join(docs, page)
+	require.NoError(t, os.WriteFile(name, []byte("before\n"+begins+"old\n"+ends+"after\n"), 0o600))
+	require.NoError(t, x.report.write(docs))
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(text), "before\n"+begins) && strings.HasSuffix(string(text), ends+"after\n"))
+	require.NotContains(t, string(text), "old\n")
+	for _, no := range []string{"NaN", "Inf", "%!"} {
+		require.NotContains(t, string(text), no)
+	}
+	for _, plot := range []string{"bodies.svg", "clients.svg"} {
+		require.Contains(t, string(text), plotFolder+"/"+plot)
+		require.FileExists(t, filepath.Join(docs, plotFolder, plot))
+	}
+}
+
+// The floor sends what the library sends, by the server's own log, and leaves what the library leaves: a record that
+// it replays.
+func TestFloor(t *testing.T) {
+	d, err := openPostgres(t)
+	require.NoError(t, err)
+	read := pgtest.Statements(t, d.url)
+	d.pool.SetMaxIdleConns(0) // the log is that of new connections
+	d.pool.SetMaxIdleConns(connections)
+
+	for name, c := range map[string]cell{
+		"Park, first":             {recovery: core.Park, kind: first},
+		"Park, replay":            {recovery: core.Park, kind: hot},
+		"Park, in flight":         {recovery: core.Park, kind: inFlight},
+		"Rollback, first":         {recovery: core.Rollback, kind: first},
+		"Rollback, replay":        {recovery: core.Rollback, kind: replay},
+		"Rollback, in flight":     {recovery: core.Rollback, kind: inFlight},
+		"Rollback with a row":     {recovery: core.Rollback, kind: first, work: gormRollback},
+		"Rollback with a SQL row": {recovery: core.Rollback, kind: first, work: rawRollback},
+		"Resume, one step":        {recovery: core.Resume, kind: first, work: oneStep},
+		"Resume, three steps":     {recovery: core.Resume, kind: first, work: threeSteps},
+	} {
+		t.Run(name, func(t *testing.T) {
+			statements, key, err := d.recorded(c)
+			require.NoError(t, err)
+			a, err := c.app(d.opened)
+			require.NoError(t, err)
+			require.NoError(t, a.send(guarded, newKey(), created))
+			next, want, stop, err := c.kind.prepare(a)
+			require.NoError(t, err)
+			read()
+			require.NoError(t, a.send(guarded, next(), want))
+			library := withoutTimeouts(read())
+			require.NotEmpty(t, library)
+
+			again := next()
+			require.NoError(t, newFloor(d, statements, key).send(again))
+			require.Equal(t, library, withoutTimeouts(read()))
+			if stop != nil {
+				require.NoError(t, stop())
+			}
+			require.NoError(t, a.send(guarded, again, reused))
+			if c.work != nil {
+				var rows int64
+				require.NoError(t, d.db.Model(&entry{}).
+					Where("operation_id = ?", core.RecordID(principal, again).String()).Count(&rows).Error)
+				require.EqualValues(t, 1, rows)
+			}
+		})
+	}
+}
+
+// withoutTimeouts takes what is left of a deadline out of statements.
+func withoutTimeouts(statements []string) []string {
+	for i := range statements {
+		statements[i] = regexp.MustCompile(`timeout = \d+`).ReplaceAllString(statements[i], "timeout")
+	}
+	return statements
+}
+
+// gofiber's middleware really answers replays, and really runs the handler for new keys.
+func TestFiber(t *testing.T) {
+	a := newFiberApp(jsonBody(smallBody))
+	key := newKey()
+	for range 3 {
+		require.NoError(t, a.send(guarded, key))
+	}
+	require.Equal(t, 1, a.runs)
+	require.NoError(t, a.send(guarded, newKey()))
+	require.NoError(t, a.send(bare, key))
+	require.Equal(t, 3, a.runs)
+}
+
+func TestJSONBody(t *testing.T) {
+	for _, size := range []int{100, 101, 10_000, 1_000_000} {
+		body := jsonBody(size)
+		require.Len(t, body, size)
+		require.JSONEq(t, string(body), string(body))
+	}
+}
+
+func silent(string, ...any) {}
+
+// A ratio is told with its worst and its best turn.
+func TestRatio(t *testing.T) {
+	of := func(jobs ...int) (m measured) {
+		for _, n := range jobs {
+			m.turns = append(m.turns, turn{jobs: n, took: time.Second})
+		}
+		return m
+	}
+	require.Equal(t, "0.50 (0.25 to 0.75)", ratioOf(of(25, 75), of(100, 100)).String())
+}
+
+// An error ends a comparison, and an answer other than the expected one is an error: nothing else is measured unseen.
+func TestUnexpected(t *testing.T) {
+	a, err := service{framework: "Echo", store: memstore.New(), body: jsonBody(smallBody), recovery: core.Park}.open()
+	require.NoError(t, err)
+	key := newKey()
+	require.NoError(t, a.send(guarded, key, created))
+	m := meter{rounds: 1, progress: silent}
+	_, err = m.compare(2, always("repeats", func() error { return a.send(guarded, key, created) }))
+	require.ErrorContains(t, err, `repeats: /v1/payments: the answer is 201 "reused", not 201 "created"`)
+}
+
+func TestDigits(t *testing.T) {
+	for want, v := range map[string]float64{"1.23": 1.234, "12.3": 12.34, "123": 123.4, "1230": 1234, "12300": 12345} {
+		require.Equal(t, want, digits(v))
+	}
+}
+
+func TestArguments(t *testing.T) {
+	require.ErrorContains(t, command([]string{"-clients", "1,x"}), "-clients")
+	require.ErrorContains(t, command([]string{"-rounds", "0"}), "-rounds")
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+)
+
+// kind is what is asked of the library.
+type kind string
+
+const (
+	first    kind = "first request"
+	replay   kind = "replay"         // each time of another of many keys
+	hot      kind = "hot-key replay" // always of the same key
+	inFlight kind = "refusal in flight"
+)
+
+var kinds = []kind{first, replay, hot, inFlight}
+
+// spread is how many keys replays are spread over.
+const spread = 64
+
+// prepare makes an app ready for requests of a kind. next returns their keys.
+func (k kind) prepare(a *app) (next func() string, answer want, stop func() error, err error) {
+	switch k {
+	case first:
+		return newKey, created, nil, nil
+	case replay, hot:
+		n := 1
+		if k == replay {
+			n = spread
+		}
+		known := make([]string, n)
+		for i := range known {
+			known[i] = newKey()
+			if err := a.send(guarded, known[i], created); err != nil {
+				return nil, want{}, nil, err
+			}
+		}
+		return func() string { return known[rand.IntN(n)] }, reused, nil, nil
+	case inFlight:
+		stop := a.hold()
+		return func() string { return a.held }, refused, stop, nil
+	}
+	return nil, want{}, nil, fmt.Errorf("no such kind: %q", k)
+}
+
+// freshSide sends requests of a kind to an app that is opened anew for every turn: what a store in memory has grown to
+// in the turn before would be work for the garbage collector in this one.
+func freshSide(name string, k kind, open func() (*app, error)) side {
+	return side{name: name, start: func() (func() error, func() error, error) {
+		a, err := open()
+		if err != nil {
+			return nil, nil, err
+		}
+		next, want, stop, err := k.prepare(a)
+		if err != nil {
+			return nil, nil, err
+		}
+		return func() error { return a.send(guarded, next(), want) }, stop, nil
+	}}
+}
+
+// bareSide sends requests to the handler behind JWT and roles guard alone.
+func bareSide(name string, a *app) side {
+	return always(name, func() error { return a.send(bare, newKey(), plain) })
+}

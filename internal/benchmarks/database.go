@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/ncruces/go-sqlite3/gormlite"
+	pgdriver "gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	sqlitedriver "github.com/ncruces/go-sqlite3/driver"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// database is a fresh database with a store on it, and a twin of the two whose statements are recorded.
+type database struct {
+	name string
+	url  string // of PostgreSQL
+	opened
+	writer sync.Mutex // of SQLite, for the floor
+
+	twin     opened
+	recorder *recorder
+}
+
+// opened is a pool, and what stands on it.
+type opened struct {
+	db    *gorm.DB
+	pool  *sql.DB
+	store *gormstore.Store
+}
+
+// connections is the size of the pools.
+const connections = 32
+
+// openPostgres makes a database on the server that the tests use as well.
+func openPostgres(t testing.TB) (*database, error) {
+	d := &database{name: "PostgreSQL", url: pgtest.URL(t)}
+	open := func(connector driver.Connector) (opened, error) {
+		return newOpened(t, func(pool *sql.DB) gorm.Dialector { return pgdriver.New(pgdriver.Config{Conn: pool}) }, connector)
+	}
+	connector := func(url string) (driver.Connector, error) {
+		config, err := pgx.ParseConfig(url)
+		if err != nil {
+			return nil, err
+		}
+		return stdlib.GetConnector(*config), nil
+	}
+	main, err := connector(d.url)
+	if err != nil {
+		return nil, err
+	}
+	twin, err := connector(pgtest.URL(t))
+	if err != nil {
+		return nil, err
+	}
+	return d, d.open(open, main, twin)
+}
+
+// openSQLite makes two files.
+func openSQLite(t testing.TB) (*database, error) {
+	d := &database{name: "SQLite"}
+	directory := t.TempDir()
+	connector := func(name string) (driver.Connector, error) {
+		return (&sqlitedriver.SQLite{}).OpenConnector("file:" + filepath.ToSlash(filepath.Join(directory, name)) +
+			"?_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)")
+	}
+	main, err := connector("benchmark.db")
+	if err != nil {
+		return nil, err
+	}
+	twin, err := connector("twin.db")
+	if err != nil {
+		return nil, err
+	}
+	return d, d.open(func(c driver.Connector) (opened, error) {
+		return newOpened(t, func(pool *sql.DB) gorm.Dialector { return gormlite.OpenDB(pool) }, c)
+	}, main, twin)
+}
+
+func (d *database) open(open func(driver.Connector) (opened, error), main, twin driver.Connector) (err error) {
+	if d.opened, err = open(main); err != nil {
+		return err
+	}
+	d.recorder = &recorder{Connector: twin}
+	d.twin, err = open(d.recorder)
+	return err
+}
+
+func newOpened(t testing.TB, dialector func(*sql.DB) gorm.Dialector, connector driver.Connector) (opened, error) {
+	pool := sql.OpenDB(connector)
+	t.Cleanup(func() { _ = pool.Close() })
+	pool.SetMaxOpenConns(connections)
+	pool.SetMaxIdleConns(connections)
+	db, err := gorm.Open(dialector(pool), &gorm.Config{Logger: logger.Discard})
+	if err != nil {
+		return opened{}, err
+	}
+	if err := gormstore.Migrate(context.Background(), db); err != nil {
+		return opened{}, err
+	}
+	if err := db.AutoMigrate(&entry{}); err != nil {
+		return opened{}, err
+	}
+	store, err := gormstore.New(db)
+	if err != nil {
+		return opened{}, err
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return opened{db, pool, store}, nil
+}
+
+// cell is a job of the matrix on a database.
+type cell struct {
+	recovery core.Recovery
+	kind     kind
+	work     func(opened) work // nil: nothing
+	size     int               // of request and answer, in bytes; 0: 100
+}
+
+func (c cell) app(on opened) (*app, error) {
+	s := service{framework: "Gin", store: on.store, recovery: c.recovery, body: jsonBody(max(c.size, smallBody))}
+	if c.work != nil {
+		s.work = c.work(on)
+	}
+	return s.open()
+}
+
+// smallBody is the size of a command where nothing else is said, in bytes.
+const smallBody = 100
+
+// recorded returns the statements of a cell, and the key that they were sent for.
+func (d *database) recorded(c cell) (statements []statement, key string, err error) {
+	a, err := c.app(d.twin)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := a.send(guarded, newKey(), created); err != nil { // what a store or GORM asks the server only once
+		return nil, "", err
+	}
+	next, want, stop, err := c.kind.prepare(a)
+	if err != nil {
+		return nil, "", err
+	}
+	key = next()
+	statements, err = d.recorder.listen(func() error { return a.send(guarded, key, want) })
+	if stop != nil {
+		if stopped := stop(); err == nil {
+			err = stopped
+		}
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("record the statements: %w", err)
+	}
+	return statements, key, nil
+}
+
+// compared is a cell beside its floor. The floor is missing where the library sends no statement at all.
+type compared struct {
+	idem, floor, pgbench *measured
+}
+
+// compare lets library, floor and, where it is asked for, pgbench take turns.
+func (d *database) compare(m meter, clients int, c cell, bench *pgbench) (result compared, err error) {
+	m.progress("  %s, %s, %s, %d clients, %d bytes\n", d.name, c.recovery, c.kind, clients, max(c.size, smallBody))
+	statements, key, err := d.recorded(c)
+	if err != nil {
+		return compared{}, err
+	}
+	a, err := c.app(d.opened)
+	if err != nil {
+		return compared{}, err
+	}
+	next, want, stop, err := c.kind.prepare(a)
+	if err != nil {
+		return compared{}, err
+	}
+	if stop != nil {
+		defer func() {
+			if stopped := stop(); err == nil {
+				err = stopped
+			}
+		}()
+	}
+	sides := []side{always("this library", func() error { return a.send(guarded, next(), want) })}
+	if len(statements) > 0 {
+		f := newFloor(d, statements, key)
+		sides = append(sides, always("the statements alone", func() error { return f.send(next()) }))
+	}
+	if bench != nil {
+		s, err := bench.side(d, statements, key, c.kind, next)
+		if err != nil {
+			return compared{}, err
+		}
+		sides = append(sides, s)
+	}
+	all, err := m.compare(clients, sides...)
+	if err != nil {
+		return compared{}, err
+	}
+	result.idem = &all[0]
+	if len(statements) > 0 {
+		result.floor = &all[1]
+	}
+	if bench != nil {
+		result.pgbench = &all[len(all)-1]
+	}
+	return result, nil
+}

@@ -1,0 +1,391 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// matrix is what is measured. Everything with everything would be thousands of cells: instead, one thing is varied at a
+// time, from a small command on PostgreSQL, sent by eight clients through Gin.
+type matrix struct {
+	meter
+	report   report
+	postgres *database
+	sqlite   *database
+	pgbench  *pgbench // nil: none found
+
+	clients []int // how many send at once, where that is varied
+	sizes   []int // of request and answer in bytes, where that is varied
+}
+
+// manyClients is how many clients send at once, where nothing else is said. On SQLite, which has one writer, one does.
+const manyClients = 8
+
+func (x *matrix) open(t testing.TB) (err error) {
+	if x.postgres, err = openPostgres(t); err != nil {
+		return err
+	}
+	if x.sqlite, err = openSQLite(t); err != nil {
+		return err
+	}
+	x.pgbench = findPgbench(t.TempDir())
+	return nil
+}
+
+func (x *matrix) run() error {
+	for _, part := range []func() error{x.memory, x.databases, x.hotKeys, x.business, x.bodies, x.clientCounts, x.hashing} {
+		if err := part(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func micros(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d.Nanoseconds())/1e3) }
+
+// rate writes commands per second with three digits that count.
+func rate(m measured) string { return digits(m.rate()) }
+
+func digits(v float64) string {
+	switch {
+	case v >= 100:
+		unit := 1.0
+		for v/unit >= 1000 {
+			unit *= 10
+		}
+		return fmt.Sprintf("%.0f", float64(int64(v/unit+0.5))*unit)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// memory compares the adapters, without a database, with their handlers alone.
+func (x *matrix) memory() error {
+	x.progress("in memory\n")
+	body := jsonBody(smallBody)
+	var sides []side
+	frameworks := []string{"Gin", "Echo"}
+	for _, framework := range frameworks {
+		open := func() (*app, error) {
+			return service{framework: framework, store: memstore.New(), recovery: core.Park, body: body}.open()
+		}
+		alone, err := open()
+		if err != nil {
+			return err
+		}
+		sides = append(sides, bareSide(framework+", handler with JWT and roles guard", alone))
+		for _, k := range kinds {
+			sides = append(sides, freshSide(framework+", "+string(k), k, open))
+		}
+	}
+	fiberAlone, fiberFirst, fiberReplay := fiberSides(body)
+	all, err := x.compare(1, append(sides, fiberAlone, fiberFirst, fiberReplay)...)
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"", "µs", "time, handler alone = 1", "µs above it", "allocations above it"}}
+	n := 1 + len(kinds)
+	for _, group := range [][]measured{all[:n], all[n : 2*n], all[2*n:]} {
+		alone := group[0]
+		rows = append(rows, []string{alone.name, micros(alone.each()), "1", "", ""})
+		for _, m := range group[1:] {
+			rows = append(rows, []string{m.name, micros(m.each()), ratioOf(alone, m).String(),
+				micros(m.each() - alone.each()), fmt.Sprintf("%.0f", m.mallocs()-alone.mallocs())})
+		}
+	}
+	x.report.heading("In memory: both adapters, and gofiber's middleware")
+	x.report.paragraph(`
+One client, %d bytes, `+"`Park`"+` on memstore, no network. gofiber's idempotency middleware (fiber v3.1.0) is as it comes,
+beside its own handler alone, which has no guards: compare what is added. It does less for it: no principal, no command
+hash, no lease; its key is the header alone.`, smallBody)
+	x.report.table(rows)
+	return nil
+}
+
+// databases compares the library with its own statements.
+func (x *matrix) databases() error {
+	rows := [][]string{{"", "commands/s", "of the statements alone", "of pgbench"}}
+	for _, d := range []*database{x.postgres, x.sqlite} {
+		for _, recovery := range []core.Recovery{core.Park, core.Rollback} {
+			for _, k := range kinds {
+				var bench *pgbench
+				if d == x.postgres && (k == first || k == hot) {
+					bench = x.pgbench
+				}
+				c, err := d.compare(x.meter, clientsOf(d), cell{recovery: recovery, kind: k}, bench)
+				if err != nil {
+					return err
+				}
+				rows = append(rows, []string{fmt.Sprintf("%s, `%s`, %s", d.name, recovery, k), rate(*c.idem),
+					c.ofFloor(), c.ofPgbench()})
+			}
+		}
+	}
+	x.report.heading("On a database, beside the same statements alone")
+	x.report.paragraph(`
+The statements alone are what the library sent for such a command, recorded below database/sql and sent again with
+other keys: a bare loop over the same pool in the same process, with a deadline, and nothing of HTTP, hashing or
+decisions around it. pgbench sends them from a process of its own, written in C. Server and clients share the machine.
+%d clients, %d bytes, Gin; on SQLite, which has one writer, one client. Where SQLite refuses in flight on `+"`Rollback`"+`,
+no statement is sent at all.`, manyClients, smallBody)
+	x.report.table(rows)
+	return nil
+}
+
+func clientsOf(d *database) int {
+	if d.db.Name() == "sqlite" {
+		return 1
+	}
+	return manyClients
+}
+
+func (c compared) ofFloor() string {
+	if c.floor == nil {
+		return "no statement"
+	}
+	return ratioOf(*c.idem, *c.floor).String()
+}
+
+func (c compared) ofPgbench() string {
+	if c.pgbench == nil {
+		return ""
+	}
+	return ratioOf(*c.idem, *c.pgbench).String()
+}
+
+// hotKeys compares replays of one key with replays of many.
+func (x *matrix) hotKeys() error {
+	rows := [][]string{{"", "one key, commands/s", fmt.Sprintf("%d keys = 1", spread)}}
+	stores := []struct {
+		name    string
+		store   core.Store
+		clients int
+	}{
+		{"memstore", memstore.New(), manyClients},
+		{x.postgres.name, x.postgres.store, manyClients},
+		{x.sqlite.name, x.sqlite.store, manyClients},
+	}
+	for _, s := range stores {
+		for _, recovery := range []core.Recovery{core.Park, core.Rollback} {
+			if s.name == "memstore" && recovery == core.Rollback {
+				continue // X-5
+			}
+			x.progress("  %s, %s, hot key beside many\n", s.name, recovery)
+			a, err := service{framework: "Gin", store: s.store, recovery: recovery, body: jsonBody(smallBody)}.open()
+			if err != nil {
+				return err
+			}
+			var sides []side
+			for _, k := range []kind{hot, replay} {
+				next, want, _, err := k.prepare(a)
+				if err != nil {
+					return err
+				}
+				sides = append(sides, always(string(k), func() error { return a.send(guarded, next(), want) }))
+			}
+			all, err := x.compare(s.clients, sides...)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, []string{fmt.Sprintf("%s, `%s`", s.name, recovery), rate(all[0]), ratioOf(all[0], all[1]).String()})
+		}
+	}
+	x.report.heading("One key that everybody repeats")
+	x.report.paragraph("Replays by %d clients.", manyClients)
+	x.report.table(rows)
+	return nil
+}
+
+// business compares a handler that writes a row, without a key and with each recovery.
+func (x *matrix) business() error {
+	x.report.heading("What it adds to a business transaction")
+	x.report.paragraph(`
+A handler that writes one row, through the whole app: without a key and without this library, and with each recovery.
+With three steps it writes a row, calls a provider that answers at once, and changes the row; beside it the same two
+transactions without a key. %d clients on PostgreSQL, one on SQLite. The last column is the throughput beside the
+recorded statements alone, the handler's included.`, manyClients)
+	for _, d := range []*database{x.postgres, x.sqlite} {
+		x.progress("  %s, business transactions\n", d.name)
+		ways := []struct {
+			name     string
+			recovery core.Recovery // 0: no key
+			work     func(opened) work
+		}{
+			{"GORM, no key", 0, gormAlone},
+			{"SQL, no key", 0, rawAlone},
+			{"`Rollback`, GORM", core.Rollback, gormRollback},
+			{"`Rollback`, SQL", core.Rollback, rawRollback},
+			{"`Park`, a GORM transaction of its own", core.Park, gormAlone},
+			{"`Resume`, 1 step", core.Resume, oneStep},
+			{"two transactions, GORM, no key", 0, threeAlone},
+			{"`Resume`, 3 steps", core.Resume, threeSteps},
+		}
+		sides := make([]side, len(ways))
+		for i, w := range ways {
+			c := cell{recovery: max(w.recovery, core.Rollback), kind: first, work: w.work}
+			a, err := c.app(d.opened)
+			if err != nil {
+				return err
+			}
+			sides[i] = always(w.name, func() error { return a.send(guarded, newKey(), created) })
+			if w.recovery == 0 {
+				sides[i] = bareSide(w.name, a)
+			}
+		}
+		all, err := x.compare(clientsOf(d), sides...)
+		if err != nil {
+			return err
+		}
+		rows := [][]string{{d.name, "commands/s", "time, without a key = 1", "of the statements alone"}}
+		for i, w := range ways {
+			row := []string{w.name, rate(all[i]), "1", ""}
+			if w.recovery != 0 {
+				beside := map[string]int{"`Rollback`, SQL": 1, "`Resume`, 3 steps": 6}[w.name]
+				c, err := d.compare(x.meter, clientsOf(d), cell{recovery: w.recovery, kind: first, work: w.work}, nil)
+				if err != nil {
+					return err
+				}
+				row[2], row[3] = ratioOf(all[beside], all[i]).String(), c.ofFloor()
+			}
+			rows = append(rows, row)
+		}
+		x.report.table(rows)
+		x.report.paragraph(`
+GORM's own share: its time for the row is %s that of SQL without a key, %s in `+"`Rollback`"+`.`,
+			ratioOf(all[1], all[0]), ratioOf(all[3], all[2]))
+	}
+	return nil
+}
+
+// bodies varies how long request and answer are.
+func (x *matrix) bodies() error {
+	rows := [][]string{{"bytes", "handler alone, µs", "first, µs above", "replay, µs above",
+		"PostgreSQL, first", "PostgreSQL, replay"}}
+	var firsts, replays []float64
+	for _, size := range x.sizes {
+		x.progress("bodies of %d bytes\n", size)
+		open := func() (*app, error) {
+			return service{framework: "Gin", store: memstore.New(), recovery: core.Park, body: jsonBody(size)}.open()
+		}
+		alone, err := open()
+		if err != nil {
+			return err
+		}
+		all, err := x.compare(1, bareSide("handler alone", alone), freshSide("first", first, open), freshSide("replay", hot, open))
+		if err != nil {
+			return err
+		}
+		above := []time.Duration{all[1].each() - all[0].each(), all[2].each() - all[0].each()}
+		row := []string{fmt.Sprint(size), micros(all[0].each()), micros(above[0]), micros(above[1])}
+		firsts = append(firsts, float64(above[0].Nanoseconds())/1e3)
+		replays = append(replays, float64(above[1].Nanoseconds())/1e3)
+		for _, k := range []kind{first, hot} {
+			c, err := x.postgres.compare(x.meter, manyClients, cell{recovery: core.Park, kind: k, size: size}, nil)
+			if err != nil {
+				return err
+			}
+			row = append(row, c.ofFloor())
+		}
+		rows = append(rows, row)
+	}
+	x.report.heading("How long the bodies are")
+	x.report.paragraph(`
+Request and answer are JSON of that length, on `+"`Park`"+`. In memory: one client, memstore. On PostgreSQL: %d clients,
+beside the statements alone, which carry the same answer but neither take nor hash a request.`, manyClients)
+	x.report.table(rows)
+	return x.report.plot("bodies.svg", "Time above the handler alone, in memory", linePlot{
+		x: "bytes of request and answer", y: "µs", at: x.sizes, logY: true,
+		series: []series{{name: "first request", values: firsts}, {name: "replay", values: replays}},
+	})
+}
+
+// clientCounts varies how many clients send at once.
+func (x *matrix) clientCounts() error {
+	cells := []cell{
+		{recovery: core.Park, kind: first}, {recovery: core.Rollback, kind: first}, {recovery: core.Park, kind: replay},
+	}
+	rows := [][]string{{"clients"}}
+	for _, c := range cells {
+		rows[0] = append(rows[0], fmt.Sprintf("`%s`, %s, /s", c.recovery, c.kind), "of the statements alone")
+	}
+	rows[0] = append(rows[0], "memstore, first request, /s", "of the handler alone")
+	lines := make([]series, 0, 2*len(cells))
+	for _, c := range cells {
+		lines = append(lines, series{name: c.recovery.String() + ", " + string(c.kind)},
+			series{name: "its statements alone", floor: true})
+	}
+	for _, n := range x.clients {
+		row := []string{fmt.Sprint(n)}
+		for i, c := range cells {
+			result, err := x.postgres.compare(x.meter, n, c, nil)
+			if err != nil {
+				return err
+			}
+			row = append(row, rate(*result.idem), result.ofFloor())
+			lines[2*i].values = append(lines[2*i].values, result.idem.rate())
+			lines[2*i+1].values = append(lines[2*i+1].values, result.floor.rate())
+		}
+		open := func() (*app, error) {
+			return service{framework: "Gin", store: memstore.New(), recovery: core.Park, body: jsonBody(smallBody)}.open()
+		}
+		alone, err := open()
+		if err != nil {
+			return err
+		}
+		x.progress("  memstore, %d clients\n", n)
+		all, err := x.compare(n, freshSide("first", first, open), bareSide("handler alone", alone))
+		if err != nil {
+			return err
+		}
+		rows = append(rows, append(row, rate(all[0]), ratioOf(all[0], all[1]).String()))
+	}
+	x.report.heading("How many clients send at once")
+	x.report.paragraph("PostgreSQL over a pool of %d connections, %d bytes; the two last columns without a database.",
+		connections, smallBody)
+	x.report.table(rows)
+	return x.report.plot("clients.svg", "Commands per second on PostgreSQL", linePlot{
+		x: "clients", y: "commands per second", at: x.clients, logY: true, series: lines,
+	})
+}
+
+// hashing measures the command hash alone.
+func (x *matrix) hashing() error {
+	rows := [][]string{{"bytes", "JSON, MB/s", "raw, MB/s"}}
+	for _, size := range x.sizes {
+		x.progress("hashing %d bytes\n", size)
+		body := jsonBody(size)
+		var sides []side
+		for _, contentType := range []string{"application/json", "application/octet-stream"} {
+			r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, guarded, bytes.NewReader(body))
+			if err != nil {
+				return err
+			}
+			r.Header.Set("Content-Type", contentType)
+			sides = append(sides, always(contentType, func() error {
+				_, err := core.HashRequest(r, body, 0)
+				return err
+			}))
+		}
+		all, err := x.compare(1, sides...)
+		if err != nil {
+			return err
+		}
+		row := []string{fmt.Sprint(size)}
+		for _, m := range all {
+			row = append(row, digits(m.rate()*float64(size)/1e6))
+		}
+		rows = append(rows, row)
+	}
+	x.report.heading("The command hash alone")
+	x.report.paragraph("One client. JSON is compared by meaning (H-2): the same orders as above, an array of items.")
+	x.report.table(rows)
+	return nil
+}

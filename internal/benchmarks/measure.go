@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+)
+
+// side is one of the ways to do a job that are compared with each other.
+type side struct {
+	name string
+	// start makes ready for one turn and is not timed. send does the job once, for any number of clients at once; stop
+	// may be nil.
+	start func() (send func() error, stop func() error, err error)
+	// turn takes the turn in place of start, where the clients are those of another process.
+	turn func(clients int, d time.Duration) (turn, error)
+}
+
+// always is a side that needs no preparation.
+func always(name string, send func() error) side {
+	return side{name: name, start: func() (func() error, func() error, error) { return send, nil, nil }}
+}
+
+// turn is what a side did while it was its turn.
+type turn struct {
+	jobs    int
+	took    time.Duration
+	mallocs uint64
+}
+
+// meter compares sides. They take turns, so that all of them see the same machine: a disk that gets slower, or a
+// neighbour who gets busy, is no difference between them.
+type meter struct {
+	duration time.Duration // of all turns of one side together
+	rounds   int           // how many turns each side has
+	warmUp   time.Duration // a turn of each side before, which does not count; 0: none
+	progress func(format string, args ...any)
+}
+
+// compare lets the sides take turns, each with that many clients.
+func (m meter) compare(clients int, sides ...side) ([]measured, error) {
+	results := make([]measured, len(sides))
+	for i, s := range sides {
+		results[i].name = s.name
+		if m.warmUp == 0 || s.turn != nil {
+			continue
+		}
+		if _, err := m.take(s, clients, m.warmUp); err != nil {
+			return nil, err
+		}
+	}
+	for round := range m.rounds {
+		for i := range sides {
+			at := (i + round) % len(sides) // none is always the one after the same other
+			t, err := m.take(sides[at], clients, m.duration/time.Duration(m.rounds))
+			if err != nil {
+				return nil, err
+			}
+			results[at].turns = append(results[at].turns, t)
+		}
+	}
+	for _, r := range results {
+		m.progress("    %-44s %10.0f /s\n", r.name, r.rate())
+	}
+	return results, nil
+}
+
+// take gives a side its turn.
+func (m meter) take(s side, clients int, d time.Duration) (t turn, err error) {
+	if s.turn != nil {
+		t, err = s.turn(clients, d)
+	} else {
+		t, err = takeHere(s, clients, d)
+	}
+	if err != nil {
+		return turn{}, fmt.Errorf("%s: %w", s.name, err)
+	}
+	return t, nil
+}
+
+func takeHere(s side, clients int, d time.Duration) (t turn, err error) {
+	send, stop, err := s.start()
+	if err != nil {
+		return turn{}, err
+	}
+	if stop != nil {
+		defer func() { err = errors.Join(err, stop()) }()
+	}
+	runtime.GC() // the garbage of the side before is not this one's
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+
+	jobs, errs := make([]int, clients), make([]error, clients)
+	begun := time.Now()
+	var wg sync.WaitGroup
+	for client := range clients {
+		wg.Go(func() {
+			for time.Since(begun) < d || jobs[client] == 0 {
+				if err := send(); err != nil {
+					errs[client] = err
+					return
+				}
+				jobs[client]++
+			}
+		})
+	}
+	wg.Wait()
+	t.took = time.Since(begun)
+
+	runtime.ReadMemStats(&after)
+	t.mallocs = after.Mallocs - before.Mallocs
+	for _, n := range jobs {
+		t.jobs += n
+	}
+	return t, errors.Join(errs...)
+}
+
+// measured is what one side did in all its turns.
+type measured struct {
+	name  string
+	turns []turn
+}
+
+func (m measured) total() (t turn) {
+	for _, one := range m.turns {
+		t.jobs += one.jobs
+		t.took += one.took
+		t.mallocs += one.mallocs
+	}
+	return t
+}
+
+// rate is jobs per second.
+func (m measured) rate() float64 {
+	t := m.total()
+	return float64(t.jobs) / t.took.Seconds()
+}
+
+// each is the time between two jobs: with one client, what a job takes.
+func (m measured) each() time.Duration {
+	t := m.total()
+	return t.took / time.Duration(t.jobs)
+}
+
+// mallocs is how many allocations a job makes.
+func (m measured) mallocs() float64 {
+	t := m.total()
+	return float64(t.mallocs) / float64(t.jobs)
+}
+
+// ratio is how many times as much one side does as another: over all turns, and in its worst and best round.
+type ratio struct{ all, low, high float64 }
+
+func ratioOf(m, to measured) ratio {
+	rounds := make([]float64, len(m.turns))
+	for i := range m.turns {
+		one := func(m measured) float64 { return measured{turns: m.turns[i : i+1]}.rate() }
+		rounds[i] = one(m) / one(to)
+	}
+	return ratio{all: m.rate() / to.rate(), low: slices.Min(rounds), high: slices.Max(rounds)}
+}
+
+// String is the ratio with its spread, as in "0.94 (0.90 to 0.99)".
+func (r ratio) String() string { return fmt.Sprintf("%.2f (%.2f to %.2f)", r.all, r.low, r.high) }
