@@ -15,10 +15,11 @@
 //		})
 //	}
 //
-// First a command runs without a crash. What passes the [Gates] meanwhile, statements, calls of the store, calls of
-// providers, are the events; before and after each of them is a point, and so are the request on its way in and the
-// answer on its way out. Then, for each point, a new command is sent, the app is killed at the point and started again,
-// and the command is repeated with the same key, as a client does, until the answer is final. A point fails where
+// First a command runs without a crash, in an app that has carried out another one before: what a process does only once
+// is no point. What passes the [Gates] meanwhile, statements, calls of the store, calls of providers, are the events;
+// before and after each of them is a point, and so are the request on its way in and the answer on its way out. Then, for
+// each point, a new command is sent, the app is killed at the point and started again, and the command is repeated with
+// the same key, as a client does, until the answer is final. A point fails where
 //
 //   - an effect is there twice, or not at all although the answer says so;
 //   - an answer contradicts another: two answers for one command, or two first ones, or another status than without a
@@ -77,8 +78,7 @@ type Effects map[string]int
 type Scenario struct {
 	// Request returns command n, with a key of its own: a request to the app at url. The kit sends it again and again.
 	// What the command needs to be there is sent by Request itself, before it returns: the payment that is to be
-	// refunded. A command that goes first to a new process may do more than a second one; Request may send one
-	// beforehand for that, too.
+	// refunded.
 	Request func(ctx context.Context, url string, n int) (*http.Request, error)
 	// Effects counts what command n has brought about. Where Parallel is 1 it may count the effects of all commands.
 	Effects func(ctx context.Context, url string, n int) (Effects, error)

@@ -1,6 +1,8 @@
 package crashtest_test
 
 import (
+	"log"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -8,7 +10,12 @@ import (
 	"github.com/auth19/idem/core/crashtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if keys := os.Getenv(roleVariable); keys != "" {
+		log.Fatal(serveApp(keys))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // CONTRACT
 func TestBank(t *testing.T) {

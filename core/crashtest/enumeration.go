@@ -159,20 +159,37 @@ func (w *worker) prepare(ctx context.Context) (c command, n int, before Effects,
 	if err := w.live(); err != nil {
 		return c, 0, nil, err
 	}
-	n = int(w.commands.Add(1))
-	r, err := w.scenario.Request(ctx, w.life.url, n)
-	if err != nil {
-		return c, n, nil, fmt.Errorf("idem: crashtest: Scenario.Request: %w", err)
+	if !w.life.warm {
+		if c, _, err = w.newCommand(ctx); err == nil {
+			_, err = w.persist(ctx, c, &outcome{})
+		}
+		if err != nil {
+			return c, 0, nil, fmt.Errorf("idem: crashtest: the first command of a new process: %w\n%s", err, w.life.log())
+		}
+		w.life.warm = true
 	}
-	if c, err = newCommand(r); err != nil {
-		return c, n, nil, fmt.Errorf("idem: crashtest: Scenario.Request: its body: %w", err)
+	if c, n, err = w.newCommand(ctx); err != nil {
+		return c, n, nil, err
 	}
-	if before, err = w.count0(ctx, n); err != nil {
+	if before, err = w.countEffects(ctx, n); err != nil {
 		return c, n, nil, err
 	}
 	err = w.life.gates.Rest(w.scenario.Patience)
 	w.life.gates.Count()
 	return c, n, before, err
+}
+
+// newCommand makes a command that the app has not seen.
+func (w *worker) newCommand(ctx context.Context) (c command, n int, err error) {
+	n = int(w.commands.Add(1))
+	r, err := w.scenario.Request(ctx, w.life.url, n)
+	if err != nil {
+		return c, n, fmt.Errorf("idem: crashtest: Scenario.Request: %w", err)
+	}
+	if c, err = newCommand(r); err != nil {
+		return c, n, fmt.Errorf("idem: crashtest: Scenario.Request: its body: %w", err)
+	}
+	return c, n, nil
 }
 
 // send sends the command once, and notes its code.
@@ -318,8 +335,8 @@ func (w *worker) isAt(p point, events []string) bool {
 	return slices.Equal(w.events, events)
 }
 
-// count0 counts the effects of command n by now.
-func (w *worker) count0(ctx context.Context, n int) (Effects, error) {
+// countEffects counts the effects of command n by now.
+func (w *worker) countEffects(ctx context.Context, n int) (Effects, error) {
 	effects, err := w.scenario.Effects(ctx, w.life.url, n)
 	if err != nil {
 		return nil, fmt.Errorf("idem: crashtest: Scenario.Effects: %w", err)
@@ -329,7 +346,7 @@ func (w *worker) count0(ctx context.Context, n int) (Effects, error) {
 
 // grown is by how much the effects of command n have grown.
 func (w *worker) grown(ctx context.Context, n int, before Effects) (Effects, error) {
-	now, err := w.count0(ctx, n)
+	now, err := w.countEffects(ctx, n)
 	if err != nil {
 		return nil, err
 	}

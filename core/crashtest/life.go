@@ -19,6 +19,7 @@ type life struct {
 	gates *Gates
 	kill  func() // the app is dead when it returns; to be called more than once
 	log   func() string
+	warm  bool // it has worked before: what a process does only once is done
 }
 
 // begin starts the app.
