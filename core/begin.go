@@ -48,6 +48,9 @@ func (m *Module) begin(r *http.Request, adm *admission) (*Attempt, *Reply) {
 		ID: adm.id, Owner: newOwner(), Scope: PrincipalScope(adm.principal), Method: r.Method, Route: adm.pattern,
 		Recovery: adm.route.Recovery, Hash: adm.hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
 	}
+	if problem := m.checkOpen(r, adm); problem != nil {
+		return nil, m.refuseRepeat(r, adm, problem)
+	}
 	if problem := m.detectRekey(r, adm); problem != nil {
 		return nil, m.refuseRepeat(r, adm, problem)
 	}
@@ -179,7 +182,9 @@ func outcomeUnknown(id ID) *Problem {
 
 // refuseRepeat renders a problem of a request whose key is known.
 func (m *Module) refuseRepeat(r *http.Request, adm *admission, p *Problem) *Reply {
-	if p.Code != CodeStoreUnavailable && p.Code != CodeSuspectedDuplicate {
+	switch p.Code {
+	case CodeStoreUnavailable, CodeSuspectedDuplicate, CodeTooManyOpen: // there is no operation, or another one
+	default:
 		p.Operation = adm.id.String()
 	}
 	m.observe(r.Context(), Event{Kind: EventRefused, Operation: adm.id, Method: r.Method, Route: adm.pattern, Code: p.Code})

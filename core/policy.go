@@ -72,6 +72,15 @@ type Policy struct {
 	MaxBody int64
 	// MaxAnswer caps the recorded answer in bytes, default 1 MiB.
 	MaxAnswer int64
+	// MaxOpen caps the records of one principal that are running or unknown, over all its routes: above it a new key is
+	// refused with 429 too_many_open and Retry-After, and nothing is run. Keys that have a record are always answered.
+	// Default 0, no cap. Needs a Counter, and costs one statement per request of the route.
+	//
+	// It keeps a principal from filling the table with what no sweep may remove; it is no exact number and no rate limit.
+	// Commands that come at the same moment, in any instance, may all be counted as the last one. A Rollback attempt counts
+	// as soon as others see its record, which is never while it runs: a Rollback route is capped by what Park and Resume
+	// routes have left open, and a repeat of its running attempt may be told 429 instead of in_flight.
+	MaxOpen int
 	// KeyFormat is AnyKey (default) or UUIDKey (K-3).
 	KeyFormat KeyFormat
 	// CommandHeaders names request headers that belong to the command, an account header for instance (H-1).
@@ -132,6 +141,7 @@ func (p Policy) withDefaults(own Policy) Policy {
 	p.Wait = cmp.Or(p.Wait, own.Wait)
 	p.MaxBody = cmp.Or(p.MaxBody, own.MaxBody, DefaultMaxBody)
 	p.MaxAnswer = cmp.Or(p.MaxAnswer, own.MaxAnswer, DefaultMaxAnswer)
+	p.MaxOpen = cmp.Or(p.MaxOpen, own.MaxOpen)
 	p.KeyFormat = cmp.Or(p.KeyFormat, own.KeyFormat)
 	p.Rekey = cmp.Or(p.Rekey, own.Rekey)
 	p.RekeyWindow = cmp.Or(p.RekeyWindow, own.RekeyWindow, DefaultRekeyWindow)
@@ -207,6 +217,7 @@ func (p Policy) check(method string, store Store) error {
 	if p.RekeyWindow < time.Second || p.RekeyWindow > MaxRekeyWindow {
 		bad("RekeyWindow: %v is not between 1s and %v", p.RekeyWindow, MaxRekeyWindow)
 	}
+	p.checkMaxOpen(store, bad)
 	p.checkRekey(store, bad)
 	p.checkShadow(store, bad)
 	if p.KeyFormat > UUIDKey {

@@ -88,6 +88,10 @@ WHERE ` + isFree
 	after   = ` AND (r.created_at, r.id) > (SELECT a.created_at, a.id FROM idempotency_record a WHERE a.id = $2)`
 	inOrder = ` ORDER BY r.created_at, r.id LIMIT $1`
 
+	// countOpen counts up to $2 open records of a principal.
+	countOpen = `SELECT count(*) FROM (SELECT 1 FROM idempotency_record r WHERE r.scope = $1 AND r.state IN (1, 3)
+	LIMIT $2) o`
+
 	settle = `UPDATE idempotency_record AS r SET state = $3{int}, fence = r.fence + 1, status = $4{int},
 	partial = false, headers = $5{bytes}, body = $6{bytes}, expires_at = c.now + $7{µs}, purge_at = c.now + $8{µs}
 FROM ` + clock + `

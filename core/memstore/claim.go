@@ -39,10 +39,12 @@ func (s *Store) claim(c core.Claim) (core.Claimed, bool) {
 		}
 		e = newEntry(c, 0, now)
 		sh.records[c.ID] = e
+		sh.opened(e)
 	case e.state(now) == core.Free:
 		sh.unqueue(e)
 		e = newEntry(c, e.Fence, now)
 		sh.records[c.ID] = e
+		sh.opened(e)
 	case e.canTakeOver(c, now):
 		e.lead(c, now)
 	default:

@@ -72,6 +72,7 @@ func (sh *shard) complete(e *entry, c core.Completion, now time.Time) {
 	e.ExpiresAt = now.Add(c.Retention)
 	e.PurgeAt = e.ExpiresAt.Add(c.Tombstone)
 	sh.become(e, core.Completed)
+	sh.closed(e)
 }
 
 // fenceKept is how long the row of a freed key stays, so that the fence of its next attempt is a higher one: a
@@ -83,4 +84,5 @@ const fenceKept = 24 * time.Hour
 func (sh *shard) free(e *entry, now time.Time) {
 	e.PurgeAt = now.Add(fenceKept)
 	sh.become(e, core.Free)
+	sh.closed(e)
 }

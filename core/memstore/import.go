@@ -41,5 +41,8 @@ func (s *Store) add(rec core.Record) (isNew, ok bool) {
 	e.answer(rec.Answer)
 	sh.records[rec.ID] = e
 	sh.become(e, rec.Stored)
+	if rec.Stored == core.Running || rec.Stored == core.Unknown {
+		sh.opened(e)
+	}
 	return true, true
 }

@@ -35,6 +35,7 @@ type shard struct {
 	records map[core.ID]*entry
 	queues  [core.Free + 1]queue // by the stored state: what a sweep will find, soonest first
 	history map[core.ID][]Settled
+	open    map[core.Scope]int // rows that are stored as running or unknown
 }
 
 // Option changes a default of [New].
@@ -67,7 +68,7 @@ func New(opts ...Option) *Store {
 		opt(s)
 	}
 	for i := range s.shards {
-		s.shards[i].records = map[core.ID]*entry{}
+		s.shards[i].records, s.shards[i].open = map[core.ID]*entry{}, map[core.Scope]int{}
 	}
 	return s
 }

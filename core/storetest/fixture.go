@@ -41,6 +41,7 @@ type fixture struct {
 	transactors []core.Transactor
 	steppers    []core.Stepper
 	watchers    []core.Watcher
+	counters    []core.Counter
 	sights      int
 	commands    int
 	effects     atomic.Int64 // committed by a stress test

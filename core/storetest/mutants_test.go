@@ -83,6 +83,9 @@ func TestMutants(t *testing.T) {
 	for name, m := range sightingMutants {
 		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
 	}
+	for name, m := range openMutants {
+		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
+	}
 }
 
 const mutantEnv = "STORETEST_MUTANT"
@@ -127,6 +130,13 @@ func TestMutant(t *testing.T) {
 		}
 	} else if m, ok := sightingMutants[name]; ok {
 		features = storetest.Features{Watch: true}
+		newStore = func(*testing.T) storetest.Subject {
+			var clock storetest.Clock
+			store := m.store(memstore.New(memstore.WithClock(clock.Now)))
+			return storetest.Subject{Store: store, Advance: clock.Advance}
+		}
+	} else if m, ok := openMutants[name]; ok {
+		features = storetest.Features{Count: true}
 		newStore = func(*testing.T) storetest.Subject {
 			var clock storetest.Clock
 			store := m.store(memstore.New(memstore.WithClock(clock.Now)))

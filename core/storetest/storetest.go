@@ -47,6 +47,7 @@ type Features struct {
 	Shared   bool // several instances may work on the same data at once
 	Watch    bool // it is a core.Watcher
 	Import   bool // it is a core.Importer
+	Count    bool // it is a core.Counter
 }
 
 // Run runs every test of the contract that applies to a store with features f as a subtest of t. newStore is called
@@ -66,6 +67,9 @@ func Run(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
 	}
 	if f.Import {
 		suites = append(suites, importChecks)
+	}
+	if f.Count {
+		suites = append(suites, openChecks)
 	}
 	for _, suite := range suites {
 		for _, c := range suite {
@@ -110,6 +114,11 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 		require.Equal(t, f.Watch, ok, "Features.Watch says whether %T is a core.Watcher", store)
 		if f.Watch {
 			s.watchers = append(s.watchers, watcher)
+		}
+		counter, ok := store.(core.Counter)
+		require.Equal(t, f.Count, ok, "Features.Count says whether %T is a core.Counter", store)
+		if f.Count {
+			s.counters = append(s.counters, counter)
 		}
 		_, ok = store.(core.Importer)
 		require.Equal(t, f.Import, ok, "Features.Import says whether %T is a core.Importer", store)

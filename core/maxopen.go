@@ -1,0 +1,59 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Counter is a Store that can count the open records of a principal. Only on such a store can a policy set MaxOpen.
+type Counter interface {
+	Store
+
+	// CountOpen counts the records of a scope that are stored as running or unknown, over all routes and whatever their
+	// leases say: up to limit, because more of them need not be told apart. What a transaction has claimed may be left
+	// out until it commits.
+	CountOpen(ctx context.Context, s Scope, limit int) (int, error)
+}
+
+// checkMaxOpen returns what is wrong with the cap of a filled policy.
+func (p Policy) checkMaxOpen(store Store, bad func(format string, args ...any)) {
+	if p.MaxOpen < 0 {
+		bad("MaxOpen: %d is negative; 0 is no cap", p.MaxOpen)
+	}
+	if _, ok := store.(Counter); p.MaxOpen > 0 && !ok {
+		bad("MaxOpen: needs a store that counts open records (core.Counter), and %T does not; use gormstore", store)
+	}
+}
+
+// checkOpen runs before the claim. It refuses a new key where its principal has as many open records as it may, and
+// leaves any other to the claim.
+func (m *Module) checkOpen(r *http.Request, adm *admission) *Problem {
+	limit := adm.route.MaxOpen
+	if limit == 0 {
+		return nil
+	}
+	open, err := m.countOpen(r.Context(), adm, limit)
+	known := false
+	if err == nil && open >= limit {
+		known, err = m.hasRecord(r.Context(), adm.id)
+	}
+	switch {
+	case err != nil:
+		e := adm.event(EventFailed)
+		e.Err = fmt.Errorf("open records: %w", err)
+		m.observe(r.Context(), e)
+		return m.unavailable(err)
+	case open < limit, known:
+		return nil
+	}
+	return m.withRetry(NewProblem(CodeTooManyOpen, "the caller has too many commands that are running or whose outcome is "+
+		"unknown; nothing was run"))
+}
+
+func (m *Module) countOpen(ctx context.Context, adm *admission, limit int) (int, error) {
+	call := new(bounded).begin(context.WithoutCancel(ctx), time.Now().Add(m.cfg.ClaimTimeout))
+	defer call.cancel(context.Canceled)
+	return m.cfg.Store.(Counter).CountOpen(call, PrincipalScope(adm.principal), limit) // New has refused any other store
+}

@@ -1,0 +1,126 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+var openChecks = []check{
+	{"Open/States", openStates},
+	{"Open/Limit", openLimit},
+	{"Open/Imported", openImported},
+	{"Open/Apart", openApart},
+	{"Open/ManyAtOnce", openManyAtOnce},
+	{"Open/Cancelled", openCancelled},
+}
+
+// requireOpen checks how many open records the principal of s.command has, on every instance.
+func (s *fixture) requireOpen(t *testing.T, want int) {
+	t.Helper()
+	for _, counter := range s.counters {
+		got, err := counter.CountOpen(s.ctx, s.command(core.Park).Scope, 1000)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+}
+
+// A record is open from its claim until it is completed, freed or settled, whatever its lease says.
+//
+// CONTRACT T-4
+func openStates(t *testing.T, s *fixture) {
+	s.requireOpen(t, 0)
+	answered, released, resumed := s.command(core.Park), s.command(core.Park), s.command(core.Resume)
+	first := s.win(t, answered)
+	s.requireOpen(t, 1)
+	require.NoError(t, s.Store.Complete(s.ctx, first.Ticket, kept(answerOf("paid"))))
+	require.NoError(t, s.Store.Complete(s.ctx, first.Ticket, kept(answerOf("again"))))
+	s.requireOpen(t, 0)
+
+	require.NoError(t, s.Store.Release(s.ctx, s.win(t, released).Ticket))
+	s.requireOpen(t, 0)
+	again := s.win(t, repeat(released)) // the key is free, and taken again
+	s.requireOpen(t, 1)
+	require.NoError(t, s.Store.Park(s.ctx, again.Ticket))
+	s.requireOpen(t, 1)
+	require.NoError(t, s.Store.Complete(s.ctx, again.Ticket, kept(answerOf("late"))))
+	s.requireOpen(t, 0)
+
+	s.win(t, resumed)
+	_, lost := s.lost(t, core.Park)
+	s.requireOpen(t, 2)
+	_, err := s.Store.Settle(s.ctx, notApplied(lost))
+	require.NoError(t, err)
+	s.requireOpen(t, 1)
+	taken := s.win(t, repeat(resumed)) // the same operation
+	s.requireOpen(t, 1)
+	require.NoError(t, s.Store.Complete(s.ctx, taken.Ticket, kept(answerOf("refunded"))))
+	s.requireOpen(t, 0)
+
+	s.Advance(t, forever)
+	s.sweep(t)
+	s.requireOpen(t, 0)
+}
+
+func openLimit(t *testing.T, s *fixture) {
+	for range 5 {
+		s.win(t, s.command(core.Park))
+	}
+	for _, limit := range []int{1, 4, 5, 6} {
+		got, err := s.counters[0].CountOpen(s.ctx, s.command(core.Park).Scope, limit)
+		require.NoError(t, err)
+		require.Equal(t, min(limit, 5), got)
+	}
+}
+
+// A record that was unknown elsewhere is as open as one that has become so here. A store that imports nothing has none.
+func openImported(t *testing.T, s *fixture) {
+	if _, ok := s.Store.(core.Importer); !ok {
+		return
+	}
+	unknown, completed := s.imported(t, core.Unknown), s.imported(t, core.Completed)
+	s.requireOpen(t, 2) // they were made beside two claims
+	s.importAll(t, unknown, completed)
+	s.requireOpen(t, 3)
+	_, err := s.Store.Settle(s.ctx, notApplied(unknown))
+	require.NoError(t, err)
+	s.requireOpen(t, 2)
+}
+
+// CONTRACT S-1
+func openApart(t *testing.T, s *fixture) {
+	other := s.command(core.Park)
+	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-2"}
+	other.ID, other.Scope = core.RecordID(p, "key-1"), core.PrincipalScope(p)
+	s.win(t, other)
+	s.requireOpen(t, 0)
+	s.win(t, s.command(core.Park))
+	s.requireOpen(t, 1)
+}
+
+func openManyAtOnce(t *testing.T, s *fixture) {
+	claims := make([]core.Claim, burst)
+	for i := range claims {
+		claims[i] = s.command(core.Park)
+	}
+	atOnce(burst, func(i int) {
+		store := s.instances[i%len(s.instances)]
+		got, err := store.Claim(s.ctx, claims[i])
+		if !assert.NoError(t, err) || i%2 == 0 {
+			return
+		}
+		assert.NoError(t, store.Complete(s.ctx, got.Record.Ticket, kept(answerOf("paid"))))
+	})
+	s.requireOpen(t, burst/2)
+}
+
+func openCancelled(t *testing.T, s *fixture) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	cancel()
+	_, err := s.counters[0].CountOpen(ctx, s.command(core.Park).Scope, 1)
+	noSentinel(t, err)
+}

@@ -1,0 +1,71 @@
+package storetest_test
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/auth19/idem/core"
+)
+
+// The mutants of a core.Counter.
+var openMutants = map[string]struct {
+	fails string
+	store func(core.Counter) core.Counter
+}{
+	"counts what has ended":  {"Open/States", func(c core.Counter) core.Counter { return &countsClaims{Counter: c} }},
+	"counts without a limit": {"Open/Limit", func(c core.Counter) core.Counter { return unlimited{c} }},
+	"counts for all":         {"Open/Apart", func(c core.Counter) core.Counter { return &countsForAll{Counter: c} }},
+	"counts regardless":      {"Open/Cancelled", func(c core.Counter) core.Counter { return heedlessCount{c} }},
+}
+
+// countsClaims counts the claims that were won.
+type countsClaims struct {
+	core.Counter
+	won atomic.Int64
+}
+
+func (c *countsClaims) Claim(ctx context.Context, claim core.Claim) (core.Claimed, error) {
+	got, err := c.Counter.Claim(ctx, claim)
+	if got.Won {
+		c.won.Add(1)
+	}
+	return got, err
+}
+
+func (c *countsClaims) CountOpen(context.Context, core.Scope, int) (int, error) {
+	return int(c.won.Load()), nil
+}
+
+type unlimited struct{ core.Counter }
+
+func (c unlimited) CountOpen(ctx context.Context, s core.Scope, _ int) (int, error) {
+	return c.Counter.CountOpen(ctx, s, 1000)
+}
+
+// countsForAll counts for a principal what all have open.
+type countsForAll struct {
+	core.Counter
+	scopes []core.Scope
+}
+
+func (c *countsForAll) Claim(ctx context.Context, claim core.Claim) (core.Claimed, error) {
+	c.scopes = append(c.scopes, claim.Scope)
+	return c.Counter.Claim(ctx, claim)
+}
+
+func (c *countsForAll) CountOpen(ctx context.Context, _ core.Scope, limit int) (n int, err error) {
+	for _, scope := range c.scopes {
+		open, err := c.Counter.CountOpen(ctx, scope, limit)
+		if err != nil {
+			return 0, err
+		}
+		n += open
+	}
+	return n, nil
+}
+
+type heedlessCount struct{ core.Counter }
+
+func (c heedlessCount) CountOpen(ctx context.Context, s core.Scope, limit int) (int, error) {
+	return c.Counter.CountOpen(context.WithoutCancel(ctx), s, limit)
+}
