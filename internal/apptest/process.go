@@ -107,6 +107,9 @@ func (p *Process) read() bool {
 	return false
 }
 
+// PID is the process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Output returns what the process has printed so far, on both outputs.
 func (p *Process) Output() string { return p.stdout.String() + p.stderr.String() }
 

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// audit compares what clients were told with the effects.
+func (s *soak) audit(ctx context.Context) error {
+	all, err := s.effects(ctx)
+	if err != nil {
+		return err
+	}
+	for n := range s.refunds { // made before the clients came
+		delete(all, operation(customer(n), preparation(n)))
+	}
+	for n := range s.told.begun() {
+		i := s.intent(n)
+		e := all[i.operation()]
+		if e == nil {
+			e = &effects{}
+		}
+		delete(all, i.operation())
+		for what, text := range e.judge(i, s.told.of(n).end) {
+			s.findings.add(what, i, text)
+		}
+	}
+	for operation, e := range all {
+		s.findings.add(duplicate, intent{}, fmt.Sprintf("effects of nobody's operation %s: %+v", operation, *e))
+	}
+	return nil
+}
+
+// tables are where the rows of each kind are.
+var tables = map[kind]string{payment: "payments", refund: "refunds", payout: "payouts"}
+
+// judge says what is wrong with the effects of an intent. A table's row counts once in each transaction that tried it.
+func (e effects) judge(i intent, end end) map[wrong]string {
+	found := map[wrong]string{}
+	runs, booked := e.carriedOut[tables[i.kind]], e.carriedOut["ledger"]
+	text := fmt.Sprintf("carried out %d times, booked %d times, in the ledger: %v; charged %d times, in %d calls", runs, booked,
+		e.entries, e.charges, e.calls)
+
+	mostCharges := 1
+	if i.kind == payment {
+		mostCharges = 0
+	}
+	if runs > 1 || booked > 1 || len(e.entries) > 1 || e.charges > mostCharges || i.kind == payout && e.calls > 1 {
+		found[duplicate] = text
+	}
+	if slices.ContainsFunc(e.entries, func(entry string) bool { return entry != string(i.kind)+" "+i.amount }) {
+		found[contradiction] = "something else was booked: " + text
+	}
+	switch {
+	case end == open:
+		found[loss] = "came to no end: " + text
+	case end == unknown: // what was booked was charged before
+		if len(e.entries) > e.charges {
+			found[contradiction] = "booked without a charge: " + text
+		}
+	case i.method == "pm_declined":
+		if len(e.entries)+e.charges > 0 {
+			found[contradiction] = "refused: " + text
+		}
+	case runs == 0 || booked == 0 || len(e.entries) == 0 || e.charges < mostCharges:
+		found[loss] = text
+	}
+	return found
+}

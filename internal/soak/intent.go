@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+
+	"github.com/auth19/idem/core"
+)
+
+// kind is what an intent wants.
+type kind string
+
+// The kinds, one for each recovery, named as the ledger names their entries.
+const (
+	payment kind = "payment" // Rollback
+	refund  kind = "refund"  // Resume
+	payout  kind = "payout"  // Park
+)
+
+// intent is a money command that is to be carried out once, under a key of its own.
+type intent struct {
+	n      int
+	kind   kind
+	caller string // who sends it, and has the token
+	path   string
+	amount string
+	method string
+}
+
+// intent returns the n-th one: the same for the same seed.
+func (s *soak) intent(n int) intent {
+	r := rand.New(rand.NewPCG(s.seed, uint64(n)))
+	i := intent{n: n, caller: customer(n), amount: fmt.Sprintf("%d.%02d", 1+n/100%1000, n%100), method: "pm_ok"}
+	if r.IntN(20) == 0 {
+		i.method = "pm_declined"
+	}
+	switch r.IntN(4) {
+	case 0:
+		i.kind, i.path = refund, s.refunds[n%len(s.refunds)]
+		if r.IntN(50) == 0 {
+			i.method = "pm_lost" // the provider's answer is; the next attempt gets it
+		}
+	case 1:
+		i.kind, i.path, i.caller = payout, "/v1/payouts", "seller-1"
+	default:
+		i.kind, i.path = payment, "/v1/payments"
+	}
+	return i
+}
+
+// customer is one of the two whom the apps have tokens for.
+func customer(n int) string { return fmt.Sprint("customer-", 1+n%2) }
+
+func (i intent) key() string { return fmt.Sprint("soak-", i.n) }
+
+// operation is the operation id.
+func (i intent) operation() string { return operation(i.caller, i.key()) }
+
+func operation(caller, key string) string {
+	return core.RecordID(core.Principal{Issuer: "https://issuer.example", Subject: caller}, key).String()
+}
+
+// status is that of its answer.
+func (i intent) status() int {
+	if i.method == "pm_declined" {
+		return http.StatusPaymentRequired
+	}
+	return http.StatusCreated
+}
+
+// body is what is sent: the intent's own command, or another one by mistake.
+func (i intent) body(own bool) string {
+	amount := i.amount
+	if !own {
+		amount = "9" + amount
+	}
+	return fmt.Sprintf(`{"order_id":"%s","amount":"%s","currency":"EUR","method":"%s"}`, i.key(), amount, i.method)
+}

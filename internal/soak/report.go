@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// report counts the effects and prints the table. The error says that something is wrong.
+func (s *soak) report(out io.Writer) error {
+	if err := s.audit(s.t.Context()); err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(name string, value any) { _, _ = fmt.Fprintf(table, "%s\t%v\t\n", name, value) }
+	row("requests", s.wire.requests.Load())
+	row("whole answers", s.wire.answers.Load())
+	row("intents", s.told.begun())
+	for _, end := range []string{"carried out", "refused", "unknown"} {
+		row(end, s.ends()[end])
+	}
+	row("given up by a client, and repeated later", s.gaveUp.Load())
+	row("", "")
+	for _, name := range slices.Sorted(maps.Keys(s.nemesis.struck)) {
+		row(name, s.nemesis.struck[name])
+	}
+	front, back := s.connections()
+	row("clients' connections cut", front.Cut)
+	row("clients' connections doubled", front.Doubled)
+	row("database connections cut", back.Cut)
+	row("clients that hung up", s.wire.hungUp.Load())
+	row("", "")
+	for _, what := range []wrong{duplicate, loss, contradiction} {
+		row(plural[what], s.findings.count(what))
+	}
+	row("", "")
+	row("first answers, p50 / p99", percentiles(s.wire.first))
+	row("repeated answers, p50 / p99", percentiles(s.wire.repeated))
+	for i, in := range s.instances {
+		row("memory of "+in.name+" at start / end", fmt.Sprintf("%.0f / %.0f MiB", s.atStart[i], in.memory()))
+	}
+	row("time with faults", s.took.Round(time.Second))
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	return s.verdict(out)
+}
+
+var plural = map[wrong]string{duplicate: "duplicates", loss: "losses", contradiction: "contradictions"}
+
+// verdict is an error where something is wrong, and then prints what.
+func (s *soak) verdict(out io.Writer) error {
+	d, l, c := s.findings.count(duplicate), s.findings.count(loss), s.findings.count(contradiction)
+	if d+l+c == 0 {
+		return nil
+	}
+	s.findings.print(out, s.evidence)
+	return fmt.Errorf("seed %d: %d duplicates, %d losses, %d contradictions", s.seed, d, l, c)
+}
+
+// ends counts how the intents ended, as clients know it.
+func (s *soak) ends() map[string]int {
+	ends := map[string]int{}
+	for n := range s.told.begun() {
+		switch m := s.told.of(n); {
+		case m.end == unknown:
+			ends["unknown"]++
+		case m.end == known && m.status < 300:
+			ends["carried out"]++
+		case m.end == known:
+			ends["refused"]++
+		}
+	}
+	return ends
+}
+
+// percentiles returns the median and the time that one in a hundred takes longer than.
+func percentiles(times []time.Duration) string {
+	if len(times) == 0 {
+		return "-"
+	}
+	slices.Sort(times)
+	p := func(share float64) time.Duration {
+		return times[int(share*float64(len(times)-1))].Round(100 * time.Microsecond)
+	}
+	return fmt.Sprintf("%v / %v", p(0.5), p(0.99))
+}

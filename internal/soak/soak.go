@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/internal/apptest"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// soak is a run.
+type soak struct {
+	options
+	t         testing.TB
+	database  *pgtest.Cluster
+	instances []*instance
+	tokens    map[string]string // by caller
+	refunds   []string          // paths, those of the two customers by turns
+
+	told     told
+	findings findings
+	wire     *wire
+	client   *idemclient.Client
+	nemesis  *nemesis
+
+	began   time.Time
+	took    time.Duration // of the load
+	goal    atomic.Int64  // how many requests there will be, as far as it is known
+	gaveUp  atomic.Int64  // commands that the client did not bring to an end within its time
+	atStart []float64     // memory of the apps
+}
+
+// start starts the database, the apps and what is between them, all of it whole.
+func start(t testing.TB, o options) *soak {
+	t.Helper()
+	s := &soak{options: o, t: t, database: pgtest.Own(t)}
+	s.goal.Store(o.requests)
+	var addresses []string
+	for i, name := range []string{"gin", "echo"} {
+		in := newInstance(t, name, o.seed+uint64(i)<<32, s.database)
+		s.instances = append(s.instances, in)
+		addresses = append(addresses, in.front.Addr())
+	}
+	s.tokens = s.instances[0].Tokens
+	s.nemesis = &nemesis{soak: s, r: rand.New(rand.NewPCG(o.seed, 1<<50)), struck: map[string]int{}}
+	s.wire = newWire(&s.told, &s.findings, o.clients, addresses)
+	t.Cleanup(s.wire.network.CloseIdleConnections)
+	var err error
+	s.client, err = idemclient.New(idemclient.Config{
+		Transport: s.wire, AttemptTimeout: 20 * time.Second,
+		MaxAttempts: 1000, FirstPause: 20 * time.Millisecond, MaxPause: time.Second,
+	})
+	require.NoError(t, err)
+	s.witness()
+	for n := range 32 {
+		s.refunds = append(s.refunds, s.paid(n))
+	}
+	for _, in := range s.instances {
+		s.atStart = append(s.atStart, in.memory())
+	}
+	s.began = time.Now()
+	return s
+}
+
+// paid makes a payment that there is always something left of, and returns the path of its refunds.
+func (s *soak) paid(n int) string {
+	s.t.Helper()
+	answer := s.instances[0].Do(s.t, apptest.Request{
+		Method: http.MethodPost, Path: "/v1/payments", Token: s.tokens[customer(n)], Key: preparation(n),
+		Body: `{"order_id":"soak","amount":"9999999999.00","currency":"EUR","method":"pm_ok"}`,
+	})
+	require.Equal(s.t, http.StatusCreated, answer.Status, answer.Body)
+	return answer.Header.Get("Location") + "/refunds"
+}
+
+// preparation is the key of such a payment.
+func preparation(n int) string { return fmt.Sprint("preparation-", n) }
+
+// load lets the clients send, with faults, until there are enough requests, and waits for those under way.
+func (s *soak) load() {
+	ctx, enough := context.WithCancel(s.t.Context())
+	defer enough()
+	s.wire.hangsUp = s.faults > 0
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	for client := range s.clients {
+		clients.Go(func() {
+			s.work(client)
+			enough()
+		})
+	}
+	if s.faults > 0 {
+		s.nemesis.work(ctx)
+	}
+	clients.Wait()
+	s.wire.hangsUp = false
+	s.took = time.Since(s.began)
+}
+
+// work sends one command after the other: new ones, repeats, and other commands under old keys.
+func (s *soak) work(client int) {
+	r := rand.New(rand.NewPCG(s.seed, 1<<40+uint64(client)))
+	for s.wire.requests.Load() < s.requests && s.t.Context().Err() == nil {
+		n, old := s.old(r)
+		switch what := r.IntN(10); {
+		case what < 5 || !old:
+			s.carryOut(sending{s.intent(s.told.begin()), true, r})
+		case what < 8:
+			s.sendOnce(sending{s.intent(n), true, r})
+		default:
+			s.sendOnce(sending{s.intent(n), false, r})
+		}
+	}
+}
+
+// old chooses an intent that has come to an end: half the time a recent one.
+func (s *soak) old(r *rand.Rand) (n int, ok bool) {
+	begun := s.told.begun()
+	if begun == 0 {
+		return 0, false
+	}
+	if n = r.IntN(begun); r.IntN(2) == 0 {
+		n = begun - 1 - r.IntN(min(begun, 4*s.clients))
+	}
+	return n, s.told.of(n).end != open
+}
+
+// carryOut sends a command as often as it takes.
+func (s *soak) carryOut(o sending) {
+	ctx := s.t.Context()
+	request, err := s.request(ctx, o)
+	if err == nil {
+		var response *http.Response
+		response, err = s.client.Do(o.with(ctx), o.intent.key(), request)
+		if err == nil {
+			_ = response.Body.Close() // the wire has heard it
+		}
+	}
+	if err != nil && !errors.Is(err, idemclient.ErrOutcomeUnknown) && ctx.Err() == nil {
+		s.gaveUp.Add(1) // the roll call is its last chance
+	}
+}
+
+// sendOnce sends a command under a key that was used before, and leaves it at that.
+func (s *soak) sendOnce(o sending) {
+	ctx := o.with(s.t.Context())
+	request, err := s.request(ctx, o)
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	response, err := s.wire.RoundTrip(request)
+	if err == nil { // else there is no answer to be heard
+		_ = response.Body.Close()
+	}
+}
+
+// request makes the request of a command.
+func (s *soak) request(ctx context.Context, o sending) (*http.Request, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://shop"+o.intent.path,
+		strings.NewReader(o.intent.body(o.own)))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+s.tokens[o.intent.caller])
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Idempotency-Key", o.intent.key())
+	return request, nil
+}
+
+// callRoll repeats every command once more, now that nothing breaks: each answer is the one that was given before.
+func (s *soak) callRoll() {
+	var clients sync.WaitGroup
+	var next atomic.Int64
+	s.goal.Store(s.wire.requests.Load() + int64(s.told.begun()))
+	for range s.clients {
+		clients.Go(func() {
+			for n := next.Add(1) - 1; n < int64(s.told.begun()) && s.t.Context().Err() == nil; n = next.Add(1) - 1 {
+				s.carryOut(sending{intent: s.intent(int(n)), own: true})
+			}
+		})
+	}
+	clients.Wait()
+}
+
+// showProgress keeps a line up to date until the function that it returns is called.
+func (s *soak) showProgress(out io.Writer) (end func()) {
+	done := make(chan struct{})
+	var showing sync.WaitGroup
+	showing.Go(func() {
+		ticker := time.NewTicker(500 * time.Millisecond)
+		defer ticker.Stop()
+		for ended := false; !ended; {
+			select {
+			case <-ticker.C:
+			case <-done:
+				ended = true
+			}
+			_, _ = fmt.Fprintf(out, "\r%v: %d of %d requests, %d intents, %d faults, %d contradictions ",
+				time.Since(s.began).Round(time.Second), s.wire.requests.Load(), s.goal.Load(), s.told.begun(), s.nemesis.total.Load(),
+				s.findings.count(contradiction))
+		}
+		_, _ = fmt.Fprintln(out)
+	})
+	return func() {
+		close(done)
+		showing.Wait()
+	}
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/auth19/idem/core"
+)
+
+// end is what clients know of how an intent ended.
+type end uint8
+
+const (
+	open    end = iota // nothing for sure
+	known              // there is a recorded answer
+	unknown            // outcome_unknown, which an owner that wakes late may still make known (X-2)
+)
+
+// memory is what clients have been told of an intent.
+type memory struct {
+	end    end
+	status int16
+	answer [16]byte // of a hash over all that a repeat must be answered with, too
+}
+
+// told remembers what clients were told of each intent.
+type told struct {
+	mu      sync.Mutex
+	intents []memory
+}
+
+// begin makes room for one more intent, and returns its number.
+func (t *told) begin() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.intents = append(t.intents, memory{})
+	return len(t.intents) - 1
+}
+
+// begun is how many intents there are.
+func (t *told) begun() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.intents)
+}
+
+// of returns what was told of an intent so far.
+func (t *told) of(n int) memory {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.intents[n]
+}
+
+// answer is a whole answer.
+type answer struct {
+	status   int
+	result   string    // Idempotency-Result
+	code     core.Code // of a problem
+	location string
+	body     string
+}
+
+// recorded reports whether repeats get the answer, too.
+func (a answer) recorded() bool {
+	return a.result == core.ResultCreated || a.result == core.ResultReused
+}
+
+func (a answer) hash() [16]byte {
+	sum := sha256.Sum256([]byte(fmt.Sprint(a.status, "\n", a.location, "\n", a.body)))
+	return [16]byte(sum[:16])
+}
+
+// hear takes an answer down, and returns how it contradicts what the contract says, or what clients were told: "" where
+// it does not. before is what had been told when the request was sent; own says whether the intent's own command was.
+func (t *told) hear(before memory, i intent, own bool, a answer) (contradiction string) {
+	switch {
+	case a.status >= 500: // none, and nothing was recorded
+		return ""
+	case !own:
+		if a.code != core.CodeKeyReused {
+			return "another command got it" // M-1
+		}
+		return ""
+	case a.recorded():
+		return t.record(before, i, a)
+	}
+	switch a.code {
+	case core.CodeInFlight: // M-2
+		if before.end != open {
+			return "the command had come to an end before"
+		}
+	case core.CodeOutcomeUnknown: // M-4
+		if i.kind != payout {
+			return "only Park leaves an outcome unknown"
+		}
+		if before.end == known {
+			return "the outcome was known before"
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.intents[i.n].end == open {
+			t.intents[i.n].end = unknown
+		}
+	default:
+		return "nobody expects it"
+	}
+	return ""
+}
+
+// record takes a recorded answer down (M-3).
+func (t *told) record(before memory, i intent, a answer) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	there := &t.intents[i.n]
+	switch {
+	case a.status != i.status(), a.status < 300 && !strings.Contains(a.body, `"amount":"`+i.amount+`"`):
+		return "it is no answer to the command"
+	case before.end == known && a.result == core.ResultCreated:
+		return "the command had been carried out before"
+	case there.end == known && there.answer != a.hash():
+		return "another answer was given before"
+	}
+	*there = memory{end: known, status: int16(a.status), answer: a.hash()}
+	return ""
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// wire is what requests go over: it chooses an app, hangs up now and then, and hears every answer, also those that a
+// client repeats its command after.
+type wire struct {
+	told     *told
+	findings *findings
+	network  *http.Transport
+	hangsUp  bool
+
+	requests, answers, hungUp atomic.Int64
+
+	mu              sync.Mutex
+	first, repeated []time.Duration // how long recorded answers took
+}
+
+// newWire returns a wire to the apps behind the given proxies.
+func newWire(t *told, f *findings, clients int, addresses []string) *wire {
+	w := &wire{told: t, findings: f}
+	var connections atomic.Int64
+	w.network = &http.Transport{
+		MaxIdleConnsPerHost: clients,
+		// Requests are for one host, which both apps are: an intent belongs to the host that it was sent to.
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			address := addresses[int(connections.Add(1))%len(addresses)]
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		},
+	}
+	return w
+}
+
+// errHungUp is why a client does not wait for its answer.
+var errHungUp = errors.New("the client hangs up")
+
+// sending is what the wire knows of a request beside the request itself.
+type sending struct {
+	intent intent
+	own    bool
+	r      *rand.Rand // of the client
+}
+
+type sendingKey struct{}
+
+// with returns the context of requests of an intent.
+func (o sending) with(ctx context.Context) context.Context {
+	return context.WithValue(ctx, sendingKey{}, o)
+}
+
+// RoundTrip implements [http.RoundTripper]. The answer is read whole.
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	o := r.Context().Value(sendingKey{}).(sending)
+	ctx := r.Context()
+	if w.hangsUp && o.r.IntN(50) == 0 {
+		soon, cancel := context.WithTimeoutCause(ctx, time.Duration(o.r.IntN(20_000))*time.Microsecond, errHungUp)
+		defer cancel()
+		ctx = soon
+	}
+	before, began := w.told.of(o.intent.n), time.Now()
+	w.requests.Add(1)
+	res, a, err := w.exchange(r.WithContext(ctx))
+	if err != nil {
+		if errors.Is(context.Cause(ctx), errHungUp) {
+			w.hungUp.Add(1)
+		}
+		return nil, err
+	}
+	w.answers.Add(1)
+	w.time(a, time.Since(began))
+	if what := w.told.hear(before, o.intent, o.own, a); what != "" {
+		w.findings.add(contradiction, o.intent, fmt.Sprintf("own command: %v; answer: %d %s %s; %s", o.own, a.status, a.result,
+			a.body, what))
+	}
+	return res, nil
+}
+
+// exchange sends a request and reads its answer.
+func (w *wire) exchange(r *http.Request) (*http.Response, answer, error) {
+	res, err := w.network.RoundTrip(r)
+	if err != nil {
+		return nil, answer{}, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, answer{}, err
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	a := answer{
+		status: res.StatusCode, result: res.Header.Get(core.HeaderResult), location: res.Header.Get("Location"),
+		body: string(body),
+	}
+	var problem struct{ Code core.Code }
+	if a.status >= 400 && json.Unmarshal(body, &problem) == nil {
+		a.code = problem.Code
+	}
+	return res, a, nil
+}
+
+// time notes how long an answer took.
+func (w *wire) time(a answer, took time.Duration) {
+	if !a.recorded() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a.result == core.ResultCreated {
+		w.first = append(w.first, took)
+	} else {
+		w.repeated = append(w.repeated, took)
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// What the apps book is unique per operation, so that a command that is carried out twice books once: the second line.
+// The long run wants to see the second execution all the same. A trigger writes every row down that is tried, in the
+// transaction that tries it, before the second line has its say.
+
+// witness sets the triggers up.
+func (s *soak) witness() {
+	s.t.Helper()
+	statements := []string{
+		`CREATE TABLE soak_witness (tried text NOT NULL, name text NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp())`,
+		`CREATE FUNCTION soak_witness() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			INSERT INTO soak_witness VALUES (TG_TABLE_NAME, to_jsonb(NEW) ->> TG_ARGV[0]);
+			RETURN NEW;
+		END $$`,
+	}
+	for table, column := range map[string]string{
+		"payments": "operation_id", "refunds": "operation_id", "payouts": "operation_id", "ledger": "operation_id",
+		"provider_keys": "key",
+	} {
+		statements = append(statements, fmt.Sprintf(
+			`CREATE TRIGGER soak_witness BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION soak_witness('%s')`, table, column))
+	}
+	s.database.Exec(statements...)
+}
+
+// effects are all that an operation has done.
+type effects struct {
+	carriedOut map[string]int // how often a row of a table was tried in a transaction that committed
+	entries    []string       // of the ledger: kind and amount
+	charges    int            // by the provider
+	calls      int            // of the provider; the second answers a repeat without a charge
+}
+
+// effects counts the effects of all operations.
+func (s *soak) effects(ctx context.Context) (map[string]*effects, error) {
+	all := map[string]*effects{}
+	of := func(operation string) *effects {
+		if all[operation] == nil {
+			all[operation] = &effects{carriedOut: map[string]int{}}
+		}
+		return all[operation]
+	}
+	var operation, text string
+	var count int
+	err := s.ask(ctx, []any{&text, &operation, &count}, func() { of(operation).carriedOut[text] = count },
+		`SELECT tried, name, count(*) FROM soak_witness WHERE tried <> 'provider_keys' GROUP BY 1, 2`)
+	if err == nil {
+		err = s.ask(ctx, []any{&operation, &text}, func() { of(operation).entries = append(of(operation).entries, text) },
+			`SELECT operation_id, kind || ' ' || amount FROM ledger`)
+	}
+	if err == nil {
+		err = s.ask(ctx, []any{&operation, &count}, func() { of(operation).charges = count },
+			`SELECT operation, count(*) FROM provider_charges GROUP BY 1`)
+	}
+	if err == nil {
+		err = s.ask(ctx, []any{&operation, &count}, func() { of(operation).calls = count },
+			`SELECT operation, count(*) FROM soak_witness JOIN provider_keys ON key = name
+				JOIN provider_charges c ON c.id = charge_id WHERE tried = 'provider_keys' GROUP BY 1`)
+	}
+	return all, err
+}
+
+// ask runs a query, past the proxies.
+func (s *soak) ask(ctx context.Context, into []any, row func(), query string, args ...any) error {
+	conn, err := pgx.Connect(ctx, s.database.URL())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	rows, err := conn.Query(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	_, err = pgx.ForEachRow(rows, into, func() error {
+		row()
+		return nil
+	})
+	return err
+}
+
+// evidence is all that the database and the apps' logs have of an operation.
+func (s *soak) evidence(operation string) string {
+	var b strings.Builder
+	var line string
+	for _, query := range []string{
+		`SELECT (to_jsonb(r) - 'scope' - 'headers' - 'body')::text || ' ' || convert_from(body, 'UTF8')
+			FROM idempotency_record r WHERE encode(id, 'hex') = $1`,
+		`SELECT to_jsonb(w)::text FROM soak_witness w WHERE name = $1 ORDER BY at`,
+		`SELECT to_jsonb(l)::text FROM ledger l WHERE operation_id = $1`,
+		`SELECT to_jsonb(c)::text FROM provider_charges c WHERE operation = $1`,
+	} {
+		err := s.ask(s.t.Context(), []any{&line}, func() { b.WriteString("\t" + line + "\n") }, query, operation)
+		require.NoError(s.t, err)
+	}
+	for _, in := range s.instances {
+		b.WriteString(in.logged(operation))
+	}
+	return b.String()
+}
