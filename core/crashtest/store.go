@@ -2,64 +2,22 @@ package crashtest
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/auth19/idem/core"
 )
 
 // Store returns a store for an app in this process, in front of s: each call of the protocol is an event. It can what s
-// can: Rollback where s is a [core.Transactor], Resume where it is a [core.Stepper], Rekey and ShadowUntil where it is a
-// [core.Watcher]. s itself is what the crashes leave alone: it must be the same for all lives of the app.
+// can, and is a [core.Transactor] where s is one. s itself is what the crashes leave alone: it must be the same for all
+// lives of the app.
 //
 // gormstore.Step does not work over it, because it wants gormstore's own store: run such an app as a process.
 func (g *Gates) Store(s core.Store) core.Store {
 	base := &store{g, s}
-	transactor, isTransactor := s.(core.Transactor)
-	stepper, isStepper := s.(core.Stepper)
-	watcher, isWatcher := s.(core.Watcher)
-	tx, steps, sights := &txStore{g, transactor}, &stepStore{g, stepper}, &sightStore{g, watcher}
-	switch {
-	case isTransactor && isStepper && isWatcher:
-		return struct {
-			*store
-			*txStore
-			*stepStore
-			*sightStore
-		}{base, tx, steps, sights}
-	case isTransactor && isStepper:
-		return struct {
-			*store
-			*txStore
-			*stepStore
-		}{base, tx, steps}
-	case isTransactor && isWatcher:
-		return struct {
-			*store
-			*txStore
-			*sightStore
-		}{base, tx, sights}
-	case isStepper && isWatcher:
-		return struct {
-			*store
-			*stepStore
-			*sightStore
-		}{base, steps, sights}
-	case isTransactor:
-		return struct {
-			*store
-			*txStore
-		}{base, tx}
-	case isStepper:
-		return struct {
-			*store
-			*stepStore
-		}{base, steps}
-	case isWatcher:
-		return struct {
-			*store
-			*sightStore
-		}{base, sights}
+	if under, ok := s.(core.Transactor); ok {
+		return &txStore{base, under}
 	}
 	return base
 }
@@ -129,34 +87,98 @@ func (s *store) Sweep(ctx context.Context, limit int) (core.Swept, error) {
 	return call(s.gates, background, func() (core.Swept, error) { return s.under.Sweep(ctx, limit) })
 }
 
-// Import implements [core.Importer], with an error where the store underneath does not.
-func (s *store) Import(ctx context.Context, records []core.Record) (int, error) {
-	importer, ok := s.under.(core.Importer)
+// as is the store underneath with one of its optional abilities. An app that asks for one that is not there would not
+// start without the gates; with them its requests fail.
+func as[T core.Store](s *store) (T, error) {
+	under, ok := s.under.(T)
 	if !ok {
-		return 0, errors.New("idem: crashtest: the store takes no records over (core.Importer)")
+		return under, fmt.Errorf("idem: crashtest: %T is no %v", s.under, reflect.TypeFor[T]())
 	}
-	return call(s.gates, "Import", func() (int, error) { return importer.Import(ctx, records) })
+	return under, nil
+}
+
+// Import implements [core.Importer].
+func (s *store) Import(ctx context.Context, records []core.Record) (int, error) {
+	under, err := as[core.Importer](s)
+	if err != nil {
+		return 0, err
+	}
+	return call(s.gates, "Import", func() (int, error) { return under.Import(ctx, records) })
+}
+
+// CountOpen implements [core.Counter].
+func (s *store) CountOpen(ctx context.Context, scope core.Scope, limit int) (int, error) {
+	under, err := as[core.Counter](s)
+	if err != nil {
+		return 0, err
+	}
+	return call(s.gates, "CountOpen", func() (int, error) { return under.CountOpen(ctx, scope, limit) })
+}
+
+// Sight implements [core.Watcher].
+func (s *store) Sight(ctx context.Context, sighting core.Sighting) (core.Seen, error) {
+	under, err := as[core.Watcher](s)
+	if err != nil {
+		return core.Seen{}, err
+	}
+	return call(s.gates, "Sight", func() (core.Seen, error) { return under.Sight(ctx, sighting) })
+}
+
+// Steps implements [core.Stepper].
+func (s *store) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+	under, err := as[core.Stepper](s)
+	if err != nil {
+		return nil, err
+	}
+	return call(s.gates, "Steps", func() ([]core.StepRecord, error) { return under.Steps(ctx, id) })
+}
+
+// StartStep implements [core.Stepper].
+func (s *store) StartStep(ctx context.Context, t core.Ticket, r core.StepRecord) (core.StepRecord, error) {
+	under, err := as[core.Stepper](s)
+	if err != nil {
+		return core.StepRecord{}, err
+	}
+	return call(s.gates, "StartStep "+r.Name, func() (core.StepRecord, error) { return under.StartStep(ctx, t, r) })
+}
+
+// FinishStep implements [core.Stepper].
+func (s *store) FinishStep(ctx context.Context, t core.Ticket, r core.StepRecord) error {
+	under, err := as[core.Stepper](s)
+	if err != nil {
+		return err
+	}
+	return s.gates.do("FinishStep "+r.Name, func() error { return under.FinishStep(ctx, t, r) })
+}
+
+// Resumable implements [core.Stepper].
+func (s *store) Resumable(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
+	under, err := as[core.Stepper](s)
+	if err != nil {
+		return nil, err
+	}
+	return call(s.gates, background, func() ([]core.Record, error) { return under.Resumable(ctx, after, limit) })
 }
 
 // Validate implements [core.Validator]: a store that cannot tell is taken for sound.
 func (s *store) Validate(ctx context.Context) error {
-	validator, ok := s.under.(core.Validator)
+	under, ok := s.under.(core.Validator)
 	if !ok {
 		return nil
 	}
-	return s.gates.do(background, func() error { return validator.Validate(ctx) })
+	return s.gates.do(background, func() error { return under.Validate(ctx) })
 }
 
-// txStore is what a core.Transactor has beside.
+// txStore is a core.Transactor behind gates.
 type txStore struct {
-	gates *Gates
-	under core.Transactor
+	*store
+	transactor core.Transactor
 }
 
 func (s *txStore) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
 	var under core.Tx
 	claimed, err := call(s.gates, "Begin", func() (claimed core.Claimed, err error) {
-		under, claimed, err = s.under.Begin(ctx, c)
+		under, claimed, err = s.transactor.Begin(ctx, c)
 		if under != nil {
 			s.gates.opened(under)
 		}
@@ -206,36 +228,4 @@ func (t *tx) Rollback() error {
 		defer t.gates.ended(t.under)
 		return t.under.Rollback()
 	})
-}
-
-// stepStore is what a core.Stepper has beside.
-type stepStore struct {
-	gates *Gates
-	under core.Stepper
-}
-
-func (s *stepStore) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
-	return call(s.gates, "Steps", func() ([]core.StepRecord, error) { return s.under.Steps(ctx, id) })
-}
-
-func (s *stepStore) StartStep(ctx context.Context, t core.Ticket, r core.StepRecord) (core.StepRecord, error) {
-	return call(s.gates, "StartStep "+r.Name, func() (core.StepRecord, error) { return s.under.StartStep(ctx, t, r) })
-}
-
-func (s *stepStore) FinishStep(ctx context.Context, t core.Ticket, r core.StepRecord) error {
-	return s.gates.do("FinishStep "+r.Name, func() error { return s.under.FinishStep(ctx, t, r) })
-}
-
-func (s *stepStore) Resumable(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
-	return call(s.gates, background, func() ([]core.Record, error) { return s.under.Resumable(ctx, after, limit) })
-}
-
-// sightStore is what a core.Watcher has beside.
-type sightStore struct {
-	gates *Gates
-	under core.Watcher
-}
-
-func (s *sightStore) Sight(ctx context.Context, sighting core.Sighting) (core.Seen, error) {
-	return call(s.gates, "Sight", func() (core.Seen, error) { return s.under.Sight(ctx, sighting) })
 }

@@ -1,0 +1,75 @@
+package crashtest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/crashtest"
+	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/storetest"
+)
+
+// TestGatesAreTransparent shows that a store behind gates that nobody strikes is the store.
+func TestGatesAreTransparent(t *testing.T) {
+	g := crashtest.NewGates()
+	t.Cleanup(g.Close)
+	storetest.Run(t, func(*testing.T) storetest.Subject {
+		var clock storetest.Clock
+		return storetest.Subject{Store: g.Store(memstore.New(memstore.WithClock(clock.Now))), Advance: clock.Advance}
+	}, storetest.Features{Steps: true, Watch: true, Import: true, Count: true})
+}
+
+// TestDeadStoresDoNotReturn shows what a crash is in this process: the call before has worked, and nobody gets to know;
+// the call after never begins.
+func TestDeadStoresDoNotReturn(t *testing.T) {
+	g, under := crashtest.NewGates(), memstore.New()
+	store := g.Store(under)
+	claim := core.Claim{ID: core.ID{1}, Recovery: core.Park, Lease: time.Minute, Deadline: time.Minute}
+	fault := g.Strike(crashtest.Point{Event: 0, After: true})
+	returned, ended := false, make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = store.Claim(t.Context(), claim)
+		returned = true
+	}()
+	<-fault.Reached
+	g.Kill()
+	g.Close()
+	<-ended
+	require.False(t, returned)
+	require.Equal(t, []string{"Claim"}, g.Seen())
+	rec, err := under.Find(t.Context(), claim.ID)
+	require.NoError(t, err)
+	require.Equal(t, core.Running, rec.Stored)
+
+	ended = make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = store.Park(t.Context(), rec.Ticket)
+		returned = true
+	}()
+	<-ended
+	require.False(t, returned)
+	rec, err = under.Find(t.Context(), claim.ID)
+	require.NoError(t, err)
+	require.Equal(t, core.Running, rec.Stored)
+}
+
+// TestDeadTransactionsAreRolledBack shows that the rows of a crashed attempt are gone, and its key is free.
+func TestDeadTransactionsAreRolledBack(t *testing.T) {
+	b := rollingBack(t)
+	g := crashtest.NewGates()
+	claim := core.Claim{ID: core.ID{1}, Recovery: core.Rollback, Lease: time.Minute, Deadline: time.Minute}
+	_, claimed, err := g.Store(b.store).(core.Transactor).Begin(t.Context(), claim)
+	require.NoError(t, err)
+	require.True(t, claimed.Won)
+	g.Close()
+	claim.Owner = core.Owner{2}
+	tx, claimed, err := b.store.(core.Transactor).Begin(t.Context(), claim)
+	require.NoError(t, err)
+	require.True(t, claimed.Won)
+	require.NoError(t, tx.Rollback())
+}
