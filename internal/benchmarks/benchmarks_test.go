@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -52,7 +53,7 @@ func TestMatrix(t *testing.T) {
 // The floor sends what the library sends, by the server's own log, and leaves what the library leaves: a record that
 // it replays.
 func TestFloor(t *testing.T) {
-	d, err := openPostgres(t)
+	d, err := openPostgres(t, 3)
 	require.NoError(t, err)
 	read := pgtest.Statements(t, d.url)
 	d.pool.SetMaxIdleConns(0) // the log is that of new connections
@@ -76,7 +77,7 @@ func TestFloor(t *testing.T) {
 			a, err := c.app(d.opened)
 			require.NoError(t, err)
 			require.NoError(t, a.send(guarded, newKey(), created))
-			next, want, stop, err := c.kind.prepare(a)
+			next, want, stop, err := c.kind.prepare(a, d.spread)
 			require.NoError(t, err)
 			read()
 			require.NoError(t, a.send(guarded, next(), want))
@@ -151,6 +152,42 @@ func TestUnexpected(t *testing.T) {
 	m := meter{rounds: 1, progress: silent}
 	_, err = m.compare(2, always("repeats", func() error { return a.send(guarded, key, created) }))
 	require.ErrorContains(t, err, `repeats: /v1/payments: the answer is 201 "reused", not 201 "created"`)
+}
+
+// A panic of the command is no success, and what a host was asked to clean up is cleaned up however it ends.
+func TestHost(t *testing.T) {
+	for name, end := range map[string]func(h *host) error{
+		"panic":  func(*host) error { panic("boom") },
+		"Fatalf": func(h *host) error { h.Fatalf("boom"); return nil },
+		"Errorf": func(h *host) error { h.Errorf("boom"); return nil },
+		"error":  func(*host) error { return errors.New("boom") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost()
+			var directory string
+			run := func() error {
+				return h.run(func() error {
+					directory = h.TempDir()
+					return end(h)
+				})
+			}
+			if name == "panic" {
+				require.Panics(t, func() { _ = run() })
+			} else {
+				require.EqualError(t, run(), "boom")
+			}
+			require.NoDirExists(t, directory)
+		})
+	}
+}
+
+// Noise below 0 has no place on a logarithmic axis.
+func TestPlot(t *testing.T) {
+	svg, err := linePlot{at: []int{1, 10}, series: []series{{name: "above", values: []float64{-1, 5}}, {name: "below", values: []float64{-1, 0}}}}.
+		svg("a plot")
+	require.NoError(t, err)
+	require.Contains(t, string(svg), "above")
+	require.NotContains(t, string(svg), "below")
 }
 
 func TestDigits(t *testing.T) {

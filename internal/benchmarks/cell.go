@@ -17,11 +17,8 @@ const (
 
 var kinds = []kind{first, replay, hot, inFlight}
 
-// spread is how many keys replays are spread over.
-const spread = 64
-
-// prepare makes an app ready for requests of a kind. next returns their keys.
-func (k kind) prepare(a *app) (next func() string, answer want, stop func() error, err error) {
+// prepare makes an app ready for requests of a kind. next returns their keys; replays are spread over so many.
+func (k kind) prepare(a *app, spread int) (next func() string, answer want, stop func() error, err error) {
 	switch k {
 	case first:
 		return newKey, created, nil, nil
@@ -47,13 +44,13 @@ func (k kind) prepare(a *app) (next func() string, answer want, stop func() erro
 
 // freshSide sends requests of a kind to an app that is opened anew for every turn: what a store in memory has grown to
 // in the turn before would be work for the garbage collector in this one.
-func freshSide(name string, k kind, open func() (*app, error)) side {
+func freshSide(name string, k kind, spread int, open func() (*app, error)) side {
 	return side{name: name, start: func() (func() error, func() error, error) {
 		a, err := open()
 		if err != nil {
 			return nil, nil, err
 		}
-		next, want, stop, err := k.prepare(a)
+		next, want, stop, err := k.prepare(a, spread)
 		if err != nil {
 			return nil, nil, err
 		}

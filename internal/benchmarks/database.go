@@ -29,6 +29,7 @@ type database struct {
 	url  string // of PostgreSQL
 	opened
 	writer sync.Mutex // of SQLite, for the floor
+	spread int        // how many keys replays are spread over
 
 	twin     opened
 	recorder *recorder
@@ -45,8 +46,8 @@ type opened struct {
 const connections = 32
 
 // openPostgres makes a database on the server that the tests use as well.
-func openPostgres(t testing.TB) (*database, error) {
-	d := &database{name: "PostgreSQL", url: pgtest.URL(t)}
+func openPostgres(t testing.TB, spread int) (*database, error) {
+	d := &database{name: "PostgreSQL", url: pgtest.URL(t), spread: spread}
 	open := func(connector driver.Connector) (opened, error) {
 		return newOpened(t, func(pool *sql.DB) gorm.Dialector { return pgdriver.New(pgdriver.Config{Conn: pool}) }, connector)
 	}
@@ -69,8 +70,8 @@ func openPostgres(t testing.TB) (*database, error) {
 }
 
 // openSQLite makes two files.
-func openSQLite(t testing.TB) (*database, error) {
-	d := &database{name: "SQLite"}
+func openSQLite(t testing.TB, spread int) (*database, error) {
+	d := &database{name: "SQLite", spread: spread}
 	directory := t.TempDir()
 	connector := func(name string) (driver.Connector, error) {
 		return (&sqlitedriver.SQLite{}).OpenConnector("file:" + filepath.ToSlash(filepath.Join(directory, name)) +
@@ -149,7 +150,7 @@ func (d *database) recorded(c cell) (statements []statement, key string, err err
 	if err := a.send(guarded, newKey(), created); err != nil { // what a store or GORM asks the server only once
 		return nil, "", err
 	}
-	next, want, stop, err := c.kind.prepare(a)
+	next, want, stop, err := c.kind.prepare(a, d.spread)
 	if err != nil {
 		return nil, "", err
 	}
@@ -182,7 +183,7 @@ func (d *database) compare(m meter, clients int, c cell, bench *pgbench) (result
 	if err != nil {
 		return compared{}, err
 	}
-	next, want, stop, err := c.kind.prepare(a)
+	next, want, stop, err := c.kind.prepare(a, d.spread)
 	if err != nil {
 		return compared{}, err
 	}

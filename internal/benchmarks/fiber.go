@@ -48,7 +48,7 @@ func (a *fiberApp) send(path, key string) error {
 }
 
 // fiberSides are its handler without and with the middleware.
-func fiberSides(body []byte) (alone, firsts, replays side) {
+func fiberSides(body []byte, spread int) (alone, firsts, replays side) {
 	a := newFiberApp(body)
 	turnOf := func(name string, prepare func(a *fiberApp) (next func() string, err error)) side {
 		return side{name: name, start: func() (func() error, func() error, error) {

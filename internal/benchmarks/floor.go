@@ -67,7 +67,7 @@ func same(a, b any) bool {
 
 // send does once what the library does for a key.
 func (f *floor) send(key string) (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), core.DefaultClaimTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if f.writer != nil {
 		f.writer.Lock()

@@ -21,11 +21,14 @@ func newHost() *host { return &host{} }
 // run runs fn, and then what was left to clean up.
 func (h *host) run(fn func() error) (err error) {
 	defer func() {
-		if failed, ok := recover().(failure); ok {
-			err = failed.error
-		}
+		panicked := recover()
 		for _, cleanup := range slices.Backward(h.cleanups) {
 			cleanup()
+		}
+		if failed, ok := panicked.(failure); ok {
+			err = failed.error
+		} else if panicked != nil {
+			panic(panicked)
 		}
 		err = errors.Join(append(h.errs, err)...)
 	}()

@@ -40,7 +40,7 @@ func command(args []string) error {
 		meter: meter{duration: *duration, rounds: *rounds, warmUp: *duration / 10, progress: func(format string, args ...any) {
 			fmt.Fprintf(os.Stderr, format, args...)
 		}},
-		clients: counts, sizes: []int{100, 10_000, 1_000_000},
+		many: 8, clients: counts, spread: 500, sizes: []int{100, 10_000, 1_000_000},
 	}
 	if *short {
 		x.shorten()
@@ -71,7 +71,7 @@ func command(args []string) error {
 // shorten makes the matrix prove that every cell runs, and measure nothing.
 func (x *matrix) shorten() {
 	x.duration, x.rounds, x.warmUp = 0, 1, 0
-	x.clients = []int{1, 16}
+	x.many, x.clients, x.spread = 2, []int{1, 16}, 3
 }
 
 func numbers(list string) ([]int, error) {

@@ -21,18 +21,17 @@ type matrix struct {
 	sqlite   *database
 	pgbench  *pgbench // nil: none found
 
+	many    int   // clients that send at once, where nothing else is said; on SQLite, which has one writer, one does
 	clients []int // how many send at once, where that is varied
+	spread  int   // how many keys replays are spread over
 	sizes   []int // of request and answer in bytes, where that is varied
 }
 
-// manyClients is how many clients send at once, where nothing else is said. On SQLite, which has one writer, one does.
-const manyClients = 8
-
 func (x *matrix) open(t testing.TB) (err error) {
-	if x.postgres, err = openPostgres(t); err != nil {
+	if x.postgres, err = openPostgres(t, x.spread); err != nil {
 		return err
 	}
-	if x.sqlite, err = openSQLite(t); err != nil {
+	if x.sqlite, err = openSQLite(t, x.spread); err != nil {
 		return err
 	}
 	x.pgbench = findPgbench(t.TempDir())
@@ -83,10 +82,10 @@ func (x *matrix) memory() error {
 		}
 		sides = append(sides, bareSide(framework+", handler with JWT and roles guard", alone))
 		for _, k := range kinds {
-			sides = append(sides, freshSide(framework+", "+string(k), k, open))
+			sides = append(sides, freshSide(framework+", "+string(k), k, x.spread, open))
 		}
 	}
-	fiberAlone, fiberFirst, fiberReplay := fiberSides(body)
+	fiberAlone, fiberFirst, fiberReplay := fiberSides(body, x.spread)
 	all, err := x.compare(1, append(sides, fiberAlone, fiberFirst, fiberReplay)...)
 	if err != nil {
 		return err
@@ -120,7 +119,7 @@ func (x *matrix) databases() error {
 				if d == x.postgres && (k == first || k == hot) {
 					bench = x.pgbench
 				}
-				c, err := d.compare(x.meter, clientsOf(d), cell{recovery: recovery, kind: k}, bench)
+				c, err := d.compare(x.meter, x.clientsOf(d), cell{recovery: recovery, kind: k}, bench)
 				if err != nil {
 					return err
 				}
@@ -135,16 +134,16 @@ The statements alone are what the library sent for such a command, recorded belo
 other keys: a bare loop over the same pool in the same process, with a deadline, and nothing of HTTP, hashing or
 decisions around it. pgbench sends them from a process of its own, written in C. Server and clients share the machine.
 %d clients, %d bytes, Gin; on SQLite, which has one writer, one client. Where SQLite refuses in flight on `+"`Rollback`"+`,
-no statement is sent at all.`, manyClients, smallBody)
+no statement is sent at all.`, x.many, smallBody)
 	x.report.table(rows)
 	return nil
 }
 
-func clientsOf(d *database) int {
+func (x *matrix) clientsOf(d *database) int {
 	if d.db.Name() == "sqlite" {
 		return 1
 	}
-	return manyClients
+	return x.many
 }
 
 func (c compared) ofFloor() string {
@@ -163,15 +162,15 @@ func (c compared) ofPgbench() string {
 
 // hotKeys compares replays of one key with replays of many.
 func (x *matrix) hotKeys() error {
-	rows := [][]string{{"", "one key, commands/s", fmt.Sprintf("%d keys = 1", spread)}}
+	rows := [][]string{{"", "one key, commands/s", fmt.Sprintf("%d keys = 1", x.spread)}}
 	stores := []struct {
 		name    string
 		store   core.Store
 		clients int
 	}{
-		{"memstore", memstore.New(), manyClients},
-		{x.postgres.name, x.postgres.store, manyClients},
-		{x.sqlite.name, x.sqlite.store, manyClients},
+		{"memstore", memstore.New(), x.many},
+		{x.postgres.name, x.postgres.store, x.many},
+		{x.sqlite.name, x.sqlite.store, x.many},
 	}
 	for _, s := range stores {
 		for _, recovery := range []core.Recovery{core.Park, core.Rollback} {
@@ -185,7 +184,7 @@ func (x *matrix) hotKeys() error {
 			}
 			var sides []side
 			for _, k := range []kind{hot, replay} {
-				next, want, _, err := k.prepare(a)
+				next, want, _, err := k.prepare(a, x.spread)
 				if err != nil {
 					return err
 				}
@@ -199,7 +198,7 @@ func (x *matrix) hotKeys() error {
 		}
 	}
 	x.report.heading("One key that everybody repeats")
-	x.report.paragraph("Replays by %d clients.", manyClients)
+	x.report.paragraph("Replays by %d clients.", x.many)
 	x.report.table(rows)
 	return nil
 }
@@ -210,8 +209,9 @@ func (x *matrix) business() error {
 	x.report.paragraph(`
 A handler that writes one row, through the whole app: without a key and without this library, and with each recovery.
 With three steps it writes a row, calls a provider that answers at once, and changes the row; beside it the same two
-transactions without a key. %d clients on PostgreSQL, one on SQLite. The last column is the throughput beside the
-recorded statements alone, the handler's included.`, manyClients)
+transactions without a key. The throughput of each stands beside that of the same rows without a key, written by the
+same means. %d clients on PostgreSQL, one on SQLite. The last column is the throughput beside the
+recorded statements alone, the handler's included.`, x.many)
 	for _, d := range []*database{x.postgres, x.sqlite} {
 		x.progress("  %s, business transactions\n", d.name)
 		ways := []struct {
@@ -240,7 +240,7 @@ recorded statements alone, the handler's included.`, manyClients)
 				sides[i] = bareSide(w.name, a)
 			}
 		}
-		all, err := x.compare(clientsOf(d), sides...)
+		all, err := x.compare(x.clientsOf(d), sides...)
 		if err != nil {
 			return err
 		}
@@ -249,7 +249,7 @@ recorded statements alone, the handler's included.`, manyClients)
 			row := []string{w.name, rate(all[i]), "1", ""}
 			if w.recovery != 0 {
 				beside := map[string]int{"`Rollback`, SQL": 1, "`Resume`, 3 steps": 6}[w.name]
-				c, err := d.compare(x.meter, clientsOf(d), cell{recovery: w.recovery, kind: first, work: w.work}, nil)
+				c, err := d.compare(x.meter, x.clientsOf(d), cell{recovery: w.recovery, kind: first, work: w.work}, nil)
 				if err != nil {
 					return err
 				}
@@ -279,7 +279,8 @@ func (x *matrix) bodies() error {
 		if err != nil {
 			return err
 		}
-		all, err := x.compare(1, bareSide("handler alone", alone), freshSide("first", first, open), freshSide("replay", hot, open))
+		all, err := x.compare(1, bareSide("handler alone", alone), freshSide("first", first, x.spread, open),
+			freshSide("replay", hot, x.spread, open))
 		if err != nil {
 			return err
 		}
@@ -288,7 +289,7 @@ func (x *matrix) bodies() error {
 		firsts = append(firsts, float64(above[0].Nanoseconds())/1e3)
 		replays = append(replays, float64(above[1].Nanoseconds())/1e3)
 		for _, k := range []kind{first, hot} {
-			c, err := x.postgres.compare(x.meter, manyClients, cell{recovery: core.Park, kind: k, size: size}, nil)
+			c, err := x.postgres.compare(x.meter, x.many, cell{recovery: core.Park, kind: k, size: size}, nil)
 			if err != nil {
 				return err
 			}
@@ -299,10 +300,10 @@ func (x *matrix) bodies() error {
 	x.report.heading("How long the bodies are")
 	x.report.paragraph(`
 Request and answer are JSON of that length, on `+"`Park`"+`. In memory: one client, memstore. On PostgreSQL: %d clients,
-beside the statements alone, which carry the same answer but neither take nor hash a request.`, manyClients)
+beside the statements alone, which carry the same answer but neither take nor hash a request.`, x.many)
 	x.report.table(rows)
 	return x.report.plot("bodies.svg", "Time above the handler alone, in memory", linePlot{
-		x: "bytes of request and answer", y: "µs", at: x.sizes, logY: true,
+		x: "bytes of request and answer", y: "µs", at: x.sizes,
 		series: []series{{name: "first request", values: firsts}, {name: "replay", values: replays}},
 	})
 }
@@ -341,7 +342,7 @@ func (x *matrix) clientCounts() error {
 			return err
 		}
 		x.progress("  memstore, %d clients\n", n)
-		all, err := x.compare(n, freshSide("first", first, open), bareSide("handler alone", alone))
+		all, err := x.compare(n, freshSide("first", first, x.spread, open), bareSide("handler alone", alone))
 		if err != nil {
 			return err
 		}
@@ -352,7 +353,7 @@ func (x *matrix) clientCounts() error {
 		connections, smallBody)
 	x.report.table(rows)
 	return x.report.plot("clients.svg", "Commands per second on PostgreSQL", linePlot{
-		x: "clients", y: "commands per second", at: x.clients, logY: true, series: lines,
+		x: "clients", y: "commands per second", at: x.clients, series: lines,
 	})
 }
 

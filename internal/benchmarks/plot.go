@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"image/color"
+	"math"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -12,11 +13,10 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// linePlot is a plot of lines over a logarithmic axis of whole numbers.
+// linePlot is a plot of lines over whole numbers. Both axes are logarithmic.
 type linePlot struct {
 	x, y   string // what the axes say
 	at     []int  // where on x the points are
-	logY   bool
 	series []series
 }
 
@@ -48,20 +48,20 @@ func (l linePlot) svg(title string) ([]byte, error) {
 		ticks[i] = plot.Tick{Value: float64(x), Label: strconv.Itoa(x)}
 	}
 	p.X.Tick.Marker = plot.ConstantTicks(ticks)
-	if l.logY {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	} else {
-		p.Y.Min = 0
-	}
-	p.Legend.Top = true
-	p.Legend.Left = true
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	p.Legend.Top, p.Legend.Left = true, true
 	p.Add(plotter.NewGrid())
 
 	colour := -1
 	for _, s := range l.series {
-		points := make(plotter.XYs, len(l.at))
+		var points plotter.XYs
 		for i, x := range l.at {
-			points[i] = plotter.XY{X: float64(x), Y: s.values[i]}
+			if s.values[i] > 0 { // what is not is noise, and has no place on this axis
+				points = append(points, plotter.XY{X: float64(x), Y: s.values[i]})
+			}
+		}
+		if len(points) == 0 {
+			continue
 		}
 		line, dots, err := plotter.NewLinePoints(points)
 		if err != nil {
@@ -77,15 +77,15 @@ func (l linePlot) svg(title string) ([]byte, error) {
 		p.Add(line, dots)
 		p.Legend.Add(s.name, line)
 	}
-	if !l.logY {
-		p.Y.Min = 0
-		p.Y.Max *= 1.35 // room for the legend
-	}
+	p.Y.Max *= math.Pow(1.3, float64(len(l.series))) // room for the legend, on the logarithmic axis
 	w, err := p.WriterTo(18*vg.Centimeter, 10*vg.Centimeter, "svg")
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
-	_, err = w.WriteTo(&b)
-	return b.Bytes(), err
+	if _, err = w.WriteTo(&b); err != nil {
+		return nil, err
+	}
+	// Few machines have the font itself.
+	return bytes.ReplaceAll(b.Bytes(), []byte("family:Liberation Sans"), []byte("family:Liberation Sans,Arial,sans-serif")), nil
 }
