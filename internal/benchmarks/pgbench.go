@@ -116,9 +116,12 @@ func (p *pgbench) run(url, file string, clients int, length time.Duration) (turn
 	var problems strings.Builder
 	cmd.Stderr = &problems
 	output, err := cmd.Output()
+	if err != nil {
+		return turn{}, fmt.Errorf("%w\n%s", err, problems.String())
+	}
 	jobs, rate := processed.FindSubmatch(output), perSecond.FindSubmatch(output)
-	if err != nil || jobs == nil || rate == nil || failed.Match(output) {
-		return turn{}, fmt.Errorf("pgbench: %w\n%s\n%s", err, output, problems.String())
+	if jobs == nil || rate == nil || failed.Match(output) { // it tells no rate where nothing was done in all that time
+		return turn{}, fmt.Errorf("no result:\n%s\n%s", output, problems.String())
 	}
 	n, _ := strconv.Atoi(string(jobs[1]))
 	tps, _ := strconv.ParseFloat(string(rate[1]), 64)
