@@ -50,9 +50,9 @@ func TestSlowBodyHoldsNothing(t *testing.T) {
 		}
 		slow.send(body[i : i+1])
 	}
-	answer := slow.answer()
-	require.Equal(t, http.StatusCreated, answer.StatusCode)
-	require.Equal(t, "reused", answer.Header.Get("Idempotency-Result"))
+	got := slow.answer()
+	require.Equal(t, http.StatusCreated, got.status)
+	require.Equal(t, "reused", got.header.Get("Idempotency-Result"))
 }
 
 // What bounds a slow client is the server's ReadTimeout: nothing is recorded and nothing has run.
@@ -70,12 +70,8 @@ func TestSlowBodyIsCut(t *testing.T) {
 	slow := dial(t, server.Listener.Addr())
 	slow.send("Authorization: Bearer " + sign(t, claimsOf("customer-1")) + "\r\nIdempotency-Key: key-1\r\n" +
 		"Content-Length: 9\r\n\r\namou")
-	answer := slow.answer()
-	require.Equal(t, http.StatusBadRequest, answer.StatusCode)
-	problem, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	require.Contains(t, string(problem), `"body_unreadable"`)
-	_, err = d.store.Find(t.Context(), core.RecordID(core.Principal{Issuer: issuer, Subject: "customer-1"}, "key-1"))
+	requireProblem(t, http.StatusBadRequest, "body_unreadable", slow.answer())
+	_, err := d.store.Find(t.Context(), core.RecordID(core.Principal{Issuer: issuer, Subject: "customer-1"}, "key-1"))
 	require.ErrorIs(t, err, core.ErrNotFound)
 }
 
@@ -112,11 +108,12 @@ func (c client) send(text string) {
 	require.NoError(c.t, err)
 }
 
-func (c client) answer() *http.Response {
+func (c client) answer() answer {
 	c.t.Helper()
 	require.NoError(c.t, c.conn.SetReadDeadline(time.Now().Add(30*time.Second)))
-	answer, err := http.ReadResponse(bufio.NewReader(c.conn), nil)
+	res, err := http.ReadResponse(bufio.NewReader(c.conn), nil)
 	require.NoError(c.t, err)
-	c.t.Cleanup(func() { _ = answer.Body.Close() })
-	return answer
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	return answer{status: res.StatusCode, header: res.Header, body: string(body), err: err}
 }

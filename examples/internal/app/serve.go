@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-
 	"sync"
 	"time"
 )
@@ -24,12 +23,7 @@ func (a *App) Serve(ctx context.Context, handler http.Handler) error {
 	}
 	fmt.Print(banner(a.Settings, baseURL(listener.Addr()), tokens))
 
-	server := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       time.Minute,
-		IdleTimeout:       2 * time.Minute,
-	}
+	server := newServer(handler)
 	// Not ctx itself: requests are still answered after it has ended.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -46,6 +40,18 @@ func (a *App) Serve(ctx context.Context, handler http.Handler) error {
 	stop()
 	running.Wait()
 	return errors.Join(err, runErr)
+}
+
+// newServer bounds how long a client may take to send its request: until its body is there it holds nothing but memory
+// and a socket. The handler is bounded by the attempt's deadline, so that there is no WriteTimeout: it would cut answers
+// to commands that were carried out.
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       time.Minute,
+		IdleTimeout:       2 * time.Minute,
+	}
 }
 
 // shutdown waits for the requests in flight, which end with their deadline at the latest.

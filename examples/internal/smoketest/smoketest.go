@@ -56,6 +56,7 @@ func Run(t *testing.T, importPath string) {
 	for name, test := range map[string]func(t *testing.T, program string){
 		"settings": settings, "one process per SQLite file": oneProcess, "instances": instances, "jwks": jwks,
 		"database gone": databaseGone, "overtaken": overtaken, "wakes unsettled": wakesUnsettled,
+		"stopped under load": stoppedUnderLoad,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
