@@ -23,11 +23,11 @@ func (s *soak) audit(ctx context.Context) error {
 		}
 		delete(all, i.operation())
 		for what, text := range e.judge(i, s.told.of(n).end) {
-			s.findings.add(what, i, text)
+			s.findings.add(what, i.operation(), fmt.Sprintf("%v: %s", i, text))
 		}
 	}
 	for operation, e := range all {
-		s.findings.add(duplicate, intent{}, fmt.Sprintf("effects of nobody's operation %s: %+v", operation, *e))
+		s.findings.add(duplicate, operation, fmt.Sprintf("nobody has asked for it: %+v", *e))
 	}
 	return nil
 }

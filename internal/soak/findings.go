@@ -24,15 +24,15 @@ type findings struct {
 
 // finding is one of them.
 type finding struct {
-	wrong  wrong
-	intent intent
-	text   string
+	wrong     wrong
+	operation string
+	text      string
 }
 
 // mostShown is how many findings are kept to be printed; all are counted.
 const mostShown = 20
 
-func (f *findings) add(what wrong, i intent, text string) {
+func (f *findings) add(what wrong, operation, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.counts == nil {
@@ -40,7 +40,7 @@ func (f *findings) add(what wrong, i intent, text string) {
 	}
 	f.counts[what]++
 	if len(f.shown) < mostShown {
-		f.shown = append(f.shown, finding{what, i, text})
+		f.shown = append(f.shown, finding{what, operation, text})
 	}
 }
 
@@ -57,11 +57,10 @@ func (f *findings) print(out io.Writer, evidence func(operation string) string) 
 	defer f.mu.Unlock()
 	printed := map[string]bool{}
 	for _, found := range f.shown {
-		operation := found.intent.operation()
-		_, _ = fmt.Fprintf(out, "\n%s: %+v, operation %s: %s\n", found.wrong, found.intent, operation, found.text)
-		if !printed[operation] {
-			printed[operation] = true
-			_, _ = fmt.Fprint(out, evidence(operation))
+		_, _ = fmt.Fprintf(out, "\n%s: operation %s: %s\n", found.wrong, found.operation, found.text)
+		if !printed[found.operation] {
+			printed[found.operation] = true
+			_, _ = fmt.Fprint(out, evidence(found.operation))
 		}
 	}
 }

@@ -49,6 +49,11 @@ func (s *soak) intent(n int) intent {
 	return i
 }
 
+// String is for people.
+func (i intent) String() string {
+	return fmt.Sprintf("%s %d of %s by %s with %s", i.kind, i.n, i.amount, i.caller, i.method)
+}
+
 // customer is one of the two whom the apps have tokens for.
 func customer(n int) string { return fmt.Sprint("customer-", 1+n%2) }
 

@@ -40,7 +40,7 @@ func (s *soak) report(out io.Writer) error {
 	row("first answers, p50 / p99", percentiles(s.wire.first))
 	row("repeated answers, p50 / p99", percentiles(s.wire.repeated))
 	for i, in := range s.instances {
-		row("memory of "+in.name+" at start / end", fmt.Sprintf("%.0f / %.0f MiB", s.atStart[i], in.memory()))
+		row("memory of "+in.name+" at start / end", mebibytes(s.atStart[i])+" / "+mebibytes(in.memory()))
 	}
 	row("time with faults", s.took.Round(time.Second))
 	if err := table.Flush(); err != nil {
@@ -75,6 +75,14 @@ func (s *soak) ends() map[string]int {
 		}
 	}
 	return ends
+}
+
+// mebibytes is "-" for what is not known.
+func mebibytes(n float64) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f MiB", n)
 }
 
 // percentiles returns the median and the time that one in a hundred takes longer than.

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //
 // CONTRACT M-1, M-3, M-6, R-2, R-5, X-2, X-4, D-1, F-1, F-2
 func TestSoak(t *testing.T) {
-	o, err := parse([]string{"-requests", "2000", "-clients", "32", "-faults", "300ms"}, io.Discard)
+	o, err := parse([]string{"-requests", "2000", "-clients", "32", "-faults", "400ms"}, io.Discard)
 	require.NoError(t, err)
 	s := start(t, o)
 	s.load()
@@ -44,29 +44,29 @@ func TestSoak(t *testing.T) {
 
 // findsWhatIsWrong lets the store forget a payment, takes another one's money away and changes the answer of a third.
 func findsWhatIsWrong(t *testing.T, s *soak) {
-	var paid []string // operations
+	var paid []intent
 	for n := range s.told.begun() {
 		if i := s.intent(n); i.kind == payment && i.method == "pm_ok" {
-			paid = append(paid, i.operation())
+			paid = append(paid, i)
 		}
 	}
 	s.database.Exec(
-		`DELETE FROM idempotency_record WHERE encode(id, 'hex') = '`+paid[0]+`'`,
-		`DELETE FROM ledger WHERE operation_id = '`+paid[1]+`'`,
-		`UPDATE idempotency_record SET body = body || ' '::bytea WHERE encode(id, 'hex') = '`+paid[2]+`'`,
+		`DELETE FROM idempotency_record WHERE encode(id, 'hex') = '`+paid[0].operation()+`'`,
+		`DELETE FROM ledger WHERE operation_id = '`+paid[1].operation()+`'`,
+		`UPDATE idempotency_record SET body = body || ' '::bytea WHERE encode(id, 'hex') = '`+paid[2].operation()+`'`,
 	)
 	s.callRoll()
 	var out strings.Builder
 	require.EqualError(t, s.report(&out), fmt.Sprintf("seed %d: 1 duplicates, 1 losses, 2 contradictions", s.seed))
 	for _, text := range []string{
-		paid[0] + ": carried out 2 times, booked 2 times", "the command had been carried out before",
-		paid[1] + ": carried out 1 times, booked 1 times, in the ledger: []",
+		paid[0].String() + ": carried out 2 times, booked 2 times", "the command had been carried out before",
+		paid[1].String() + ": carried out 1 times, booked 1 times, in the ledger: []",
 		"another answer was given before",
 	} {
 		require.Contains(t, out.String(), text)
 	}
-	require.Contains(t, out.String(), paid[2])
-	require.NotContains(t, out.String(), paid[3])
+	require.Contains(t, out.String(), paid[2].operation())
+	require.NotContains(t, out.String(), paid[3].operation())
 }
 
 func TestHear(t *testing.T) {

@@ -84,8 +84,8 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.answers.Add(1)
 	w.time(a, time.Since(began))
 	if what := w.told.hear(before, o.intent, o.own, a); what != "" {
-		w.findings.add(contradiction, o.intent, fmt.Sprintf("own command: %v; answer: %d %s %s; %s", o.own, a.status, a.result,
-			a.body, what))
+		w.findings.add(contradiction, o.intent.operation(), fmt.Sprintf("%v (its own command: %v) got %d %s %s: %s", o.intent,
+			o.own, a.status, a.result, a.body, what))
 	}
 	return res, nil
 }

@@ -93,7 +93,7 @@ func (s *soak) evidence(operation string) string {
 	var b strings.Builder
 	var line string
 	for _, query := range []string{
-		`SELECT (to_jsonb(r) - 'scope' - 'headers' - 'body')::text || ' ' || convert_from(body, 'UTF8')
+		`SELECT (to_jsonb(r) - 'scope' - 'headers' - 'body')::text || ' ' || coalesce(convert_from(body, 'UTF8'), '')
 			FROM idempotency_record r WHERE encode(id, 'hex') = $1`,
 		`SELECT to_jsonb(w)::text FROM soak_witness w WHERE name = $1 ORDER BY at`,
 		`SELECT to_jsonb(l)::text FROM ledger l WHERE operation_id = $1`,
