@@ -36,7 +36,7 @@ type load struct {
 func newLoad(ctx context.Context, apps []*app) (l *load, err error) {
 	l = &load{tally: newTally(), balancer: newBalancer(apps)}
 	l.client, err = idemclient.New(idemclient.Config{
-		Transport: l.balancer,
+		Transport: l.balancer, Journal: newJournal(),
 		Authorize: func(r *http.Request) error {
 			r.Header.Set("Authorization", "Bearer "+apps[0].tokens["customer-1"]) // all apps know it
 			return nil

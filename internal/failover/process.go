@@ -76,9 +76,11 @@ func (r *room) killAll() {
 	}
 }
 
-// kill ends the process at once (SIGKILL).
+// kill ends the process at once (SIGKILL), with what it has started in its own session: a pg_basebackup, say.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // fails where it has ended
+	if !p.hasEnded() {
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // fails where it has ended just now
+	}
 	<-p.ended
 	p.room.mu.Lock()
 	defer p.room.mu.Unlock()

@@ -27,12 +27,12 @@ func TestProcesses(t *testing.T) {
 	require.Contains(t, title(children[0]), "sleep 100")
 	p.kill()
 	require.True(t, p.hasEnded())
-	require.NoError(t, sendSignal(syscall.SIGKILL, children...))
 	there := slices.Clone(children)
-	require.NoError(t, awaitEnd(children...))
+	require.NoError(t, awaitEnd(children...), "they were killed with it")
 	require.Equal(t, there, children)
-	require.NoError(t, sendSignal(syscall.SIGKILL, children...), "that it has ended is no error")
+	require.NoError(t, sendSignal(syscall.SIGKILL, children...), "that they have ended is no error")
 	require.ErrorContains(t, sendSignal(0, 0), "is no process of ours")
+	p.kill() // once more does no harm
 
 	// What still runs at the end.
 	p, err = r.launch("other", exec.Command("sleep", "1000"))

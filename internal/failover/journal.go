@@ -1,0 +1,47 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/auth19/idem/core/idemclient"
+)
+
+// journal keeps the keys of all intents for the whole run. The client's own memory keeps the last 10,000 that have
+// ended, and the repeats at the end begin with the first.
+type journal struct {
+	mu      sync.Mutex
+	entries map[string]*idemclient.Entry
+	begun   map[string]time.Time
+}
+
+var _ idemclient.Journal = (*journal)(nil)
+
+func newJournal() *journal {
+	return &journal{entries: map[string]*idemclient.Entry{}, begun: map[string]time.Time{}}
+}
+
+// Begin implements [idemclient.Journal].
+func (j *journal) Begin(_ context.Context, e idemclient.Entry) (idemclient.Entry, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	there, ok := j.entries[e.Intent]
+	if !ok {
+		there = &idemclient.Entry{Intent: e.Intent, Key: e.Key, Command: e.Command}
+		j.entries[e.Intent], j.begun[e.Intent] = there, time.Now()
+	}
+	found := *there
+	found.Age = time.Since(j.begun[e.Intent])
+	return found, nil
+}
+
+// End implements [idemclient.Journal].
+func (j *journal) End(_ context.Context, intent string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.entries[intent].Ended = true
+	return nil
+}
