@@ -167,13 +167,19 @@ func (d *database) recorded(c cell) (statements []statement, key string, err err
 	return statements, key, nil
 }
 
-// compared is a cell beside its floor. The floor is missing where the library sends no statement at all.
-type compared struct {
-	idem, floor, pgbench *measured
+// extras are what a cell is compared with beside its floor.
+type extras struct {
+	handler bool     // a handler behind JWT and roles guard that sends the statements
+	pgbench *pgbench // nil: none
 }
 
-// compare lets library, floor and, where it is asked for, pgbench take turns.
-func (d *database) compare(m meter, clients int, c cell, bench *pgbench) (result compared, err error) {
+// compared is a cell beside its floor. What is missing is nil, as the floor where the library sends no statement at all.
+type compared struct {
+	idem, floor, handler, pgbench *measured
+}
+
+// compare lets the library, its floor and what else is asked for take turns.
+func (d *database) compare(m meter, clients int, c cell, with extras) (result compared, err error) {
 	m.progress("  %s, %s, %s, %d clients, %d bytes\n", d.name, c.recovery, c.kind, clients, max(c.size, smallBody))
 	statements, key, err := d.recorded(c)
 	if err != nil {
@@ -195,27 +201,41 @@ func (d *database) compare(m meter, clients int, c cell, bench *pgbench) (result
 		}()
 	}
 	sides := []side{always("this library", func() error { return a.send(guarded, next(), want) })}
+	targets := []**measured{&result.idem}
+	add := func(target **measured, s side) { sides, targets = append(sides, s), append(targets, target) }
 	if len(statements) > 0 {
 		f := newFloor(d, statements, key)
-		sides = append(sides, always("the statements alone", func() error { return f.send(next()) }))
-	}
-	if bench != nil {
-		s, err := bench.side(d, statements, key, c.kind, next)
-		if err != nil {
-			return compared{}, err
+		add(&result.floor, always("the statements alone", func() error { return f.send(next()) }))
+		if with.handler {
+			c.work = func(opened) work { return func(_ context.Context, key string) error { return f.send(key) } }
+			byHand, err := c.app(d.opened)
+			if err != nil {
+				return compared{}, err
+			}
+			add(&result.handler, always("a handler that sends them", func() error { return byHand.send(bare, next(), plain) }))
 		}
-		sides = append(sides, s)
+		if with.pgbench != nil {
+			s, err := with.pgbench.side(d, f, c.kind, next)
+			if err != nil {
+				return compared{}, err
+			}
+			add(&result.pgbench, s)
+		}
 	}
 	all, err := m.compare(clients, sides...)
-	if err != nil {
-		return compared{}, err
+	for i := range all {
+		*targets[i] = &all[i]
 	}
-	result.idem = &all[0]
-	if len(statements) > 0 {
-		result.floor = &all[1]
+	return result, err
+}
+
+// of is the library's throughput beside that of another side.
+func (c compared) of(other *measured) string {
+	switch {
+	case c.floor == nil:
+		return "no statement"
+	case other == nil:
+		return ""
 	}
-	if bench != nil {
-		result.pgbench = &all[len(all)-1]
-	}
-	return result, nil
+	return ratioOf(*c.idem, *other).String()
 }

@@ -35,8 +35,8 @@ func findPgbench(directory string) *pgbench {
 	return &pgbench{installed[len(installed)-1], directory}
 }
 
-// side runs the statements of a cell. Replays get the keys that next returns; pgbench has one of them only.
-func (p *pgbench) side(d *database, statements []statement, key string, k kind, next func() string) (side, error) {
+// side runs the statements of a floor. Replays get the keys that next returns; pgbench has one of them only.
+func (p *pgbench) side(d *database, f *floor, k kind, next func() string) (side, error) {
 	id := core.RecordID(principal, next())
 	replacement := literal
 	if k == first {
@@ -52,7 +52,7 @@ func (p *pgbench) side(d *database, statements []statement, key string, k kind, 
 		}
 	}
 	file := filepath.Join(p.directory, newKey()+".sql")
-	if err := os.WriteFile(file, []byte(script(newFloor(d, statements, key), id, replacement)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(script(f, id, replacement)), 0o600); err != nil {
 		return side{}, err
 	}
 	return side{name: "pgbench", turn: func(clients int, length time.Duration) (turn, error) {
