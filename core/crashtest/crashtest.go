@@ -76,7 +76,8 @@ type Effects map[string]int
 
 // Scenario is a command to crash in, and what is known about it.
 type Scenario struct {
-	// Request returns command n, with a key of its own: a request to the app at url. The kit sends it again and again.
+	// Request returns command n, with a key of its own: a request to the app at url. The kit sends it again and again, in
+	// lane n % Parallel.
 	// What the command needs to be there is sent by Request itself, before it returns: the payment that is to be
 	// refunded.
 	Request func(ctx context.Context, url string, n int) (*http.Request, error)
@@ -92,7 +93,8 @@ type Scenario struct {
 	// ProblemCode returns the code of a problem, for apps that render them in their own way. Default: RFC 9457 (P-1).
 	ProblemCode func(status int, header http.Header, body []byte) core.Code
 	// Parallel is how many points are tried at a time, each with an app of its own; default 1. Most of the time is
-	// waiting for leases, so choose a short lease and more than one.
+	// waiting for leases, so choose a short lease and more than one. Where starting takes a lock of the database, as
+	// migrations do, give each a database of its own: see Gates.Lane.
 	Parallel int
 	// Patience is how long a final answer, and everything else of an app, is waited for. Default 30 s.
 	Patience time.Duration

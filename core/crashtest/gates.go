@@ -16,6 +16,8 @@ import (
 // Each thing that passes is an event; the app can be stopped before and after any. Gates belong to one life of an app,
 // from its start to its crash. [Run] makes them; a test that wants other faults than a crash makes them itself.
 type Gates struct {
+	lane int
+
 	mu     sync.Mutex
 	seen   []string
 	next   *Fault         // nil where none is to come
@@ -38,6 +40,10 @@ func NewGates() *Gates {
 		dead: make(chan struct{}), closed: make(chan struct{}),
 	}
 }
+
+// Lane tells which of the Scenario.Parallel apps side by side this one is, from 0: for a database of its own. In a lane
+// one life follows the other, and command n is sent in lane n % Parallel.
+func (g *Gates) Lane() int { return g.lane }
 
 // Point is a moment of an app's work: before an event, or after it and before the app gets to know.
 type Point struct {

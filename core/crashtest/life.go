@@ -22,10 +22,11 @@ type life struct {
 	warm  bool // it has worked before: what a process does only once is done
 }
 
-// begin starts the app.
-func begin(app App, patience time.Duration) (l *life, err error) {
+// begin starts the app in a lane.
+func begin(app App, lane int, patience time.Duration) (l *life, err error) {
 	ctx, over := context.WithCancel(context.Background())
 	gates := NewGates()
+	gates.lane = lane
 	defer func() {
 		if err != nil {
 			over()

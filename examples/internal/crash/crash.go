@@ -31,15 +31,15 @@ import (
 // CONTRACT X-2, X-3, X-4, F-2
 func Run(t *testing.T, importPath string) {
 	program := apptest.Build(t, importPath)
-	for name, scenario := range map[string]func(d *database) crashtest.Scenario{
+	for name, scenario := range map[string]func(d databases) crashtest.Scenario{
 		"Rollback payment": payments, "Resume refund": refunds, "Park payout": payouts,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := openDatabase(t)
+			d := openDatabases(t)
 			crashtest.Run(t, crashtest.App{
 				Command: func(ctx context.Context, g *crashtest.Gates) (*exec.Cmd, error) {
-					url, err := g.Postgres(d.url)
+					url, err := g.Postgres(d[g.Lane()].url)
 					cmd := exec.CommandContext(ctx, program)
 					cmd.Dir = t.TempDir()
 					cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "JWKS_URL=", "RETENTION=", "UNSAFE_SIMULATOR=",
@@ -54,7 +54,7 @@ func Run(t *testing.T, importPath string) {
 // parallel is more than there are processors: most of the time is waiting for a lease.
 const parallel = 6
 
-func payments(d *database) crashtest.Scenario {
+func payments(d databases) crashtest.Scenario {
 	return crashtest.Scenario{
 		Request: func(ctx context.Context, url string, n int) (*http.Request, error) {
 			return post(ctx, url+"/v1/payments", n, "pay", paymentBody(n))
@@ -65,7 +65,7 @@ func payments(d *database) crashtest.Scenario {
 	}
 }
 
-func refunds(d *database) crashtest.Scenario {
+func refunds(d databases) crashtest.Scenario {
 	return crashtest.Scenario{
 		Request: func(ctx context.Context, url string, n int) (*http.Request, error) {
 			payment, err := pay(ctx, url, n)
@@ -82,7 +82,7 @@ UNION ALL SELECT 'cents', coalesce(sum(refunded_cents), 0) FROM payments WHERE o
 	}
 }
 
-func payouts(d *database) crashtest.Scenario {
+func payouts(d databases) crashtest.Scenario {
 	return crashtest.Scenario{
 		Request: func(ctx context.Context, url string, n int) (*http.Request, error) {
 			return post(ctx, url+"/v1/payouts", n, "payout", `{"amount":"7.00","currency":"EUR","method":"pm_ok"}`)
@@ -102,22 +102,30 @@ func paymentBody(n int) string {
 	return fmt.Sprintf(`{"order_id":"%s","amount":"10.00","currency":"EUR","method":"pm_ok"}`, customer(n))
 }
 
-// pay makes a payment, and returns its path.
+// pay makes a payment, repeated as clients do, and returns its path.
 func pay(ctx context.Context, url string, n int) (path string, err error) {
-	r, err := post(ctx, url+"/v1/payments", n, "pay", paymentBody(n))
-	if err != nil {
-		return "", err
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for ; ; time.Sleep(50 * time.Millisecond) {
+		r, err := post(ctx, url+"/v1/payments", n, "pay", paymentBody(n))
+		if err != nil {
+			return "", err
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return "", err
+		}
+		body, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		switch {
+		case err != nil:
+			return "", err
+		case answer.StatusCode == http.StatusCreated:
+			return answer.Header.Get("Location"), nil
+		case answer.Header.Get("Retry-After") == "":
+			return "", fmt.Errorf("a payment was answered with %d %s", answer.StatusCode, body)
+		}
 	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusCreated {
-		err = fmt.Errorf("a payment was answered with %d %s", answer.StatusCode, body)
-	}
-	return answer.Header.Get("Location"), err
 }
 
 func post(ctx context.Context, url string, n int, key, body string) (*http.Request, error) {
@@ -143,25 +151,33 @@ const (
 	secret = "a secret that only the tests of crashes know"
 )
 
-// database is looked at past the app, which may be dead.
+// databases are looked at past the app, which may be dead. Each lane has one: starting takes a lock of the database.
+type databases []database
+
 type database struct {
 	url  string
 	pool *sql.DB
 }
 
-func openDatabase(t *testing.T) *database {
+func openDatabases(t *testing.T) (d databases) {
 	t.Helper()
-	url := pgtest.URL(t)
-	pool, err := sql.Open("pgx", url)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, pool.Close()) })
-	return &database{url, pool}
+	for range parallel {
+		url := pgtest.URL(t)
+		pool, err := sql.Open("pgx", url)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, pool.Close()) })
+		d = append(d, database{url, pool})
+	}
+	return d
 }
 
+// of returns the database of command n.
+func (d databases) of(n int) *sql.DB { return d[n%parallel].pool }
+
 // effects counts with a query that returns names and numbers, for a customer.
-func (d *database) effects(query string) func(ctx context.Context, _ string, n int) (crashtest.Effects, error) {
+func (d databases) effects(query string) func(ctx context.Context, _ string, n int) (crashtest.Effects, error) {
 	return func(ctx context.Context, _ string, n int) (_ crashtest.Effects, err error) {
-		rows, err := d.pool.QueryContext(ctx, query, customer(n))
+		rows, err := d.of(n).QueryContext(ctx, query, customer(n))
 		if err != nil {
 			return nil, err
 		}
@@ -180,10 +196,10 @@ func (d *database) effects(query string) func(ctx context.Context, _ string, n i
 }
 
 // attempts counts those that have left a trace: an attempt that was rolled back has not.
-func (d *database) attempts(route string) func(ctx context.Context, _ string, n int) (int, error) {
+func (d databases) attempts(route string) func(ctx context.Context, _ string, n int) (int, error) {
 	return func(ctx context.Context, _ string, n int) (count int, err error) {
 		scope := core.PrincipalScope(core.Principal{Issuer: issuer, Subject: customer(n)})
-		err = d.pool.QueryRowContext(ctx, `SELECT coalesce(max(fence), 0) FROM idempotency_record
+		err = d.of(n).QueryRowContext(ctx, `SELECT coalesce(max(fence), 0) FROM idempotency_record
 WHERE scope = $1 AND route = $2`, scope[:], route).Scan(&count)
 		return count, err
 	}
