@@ -1,7 +1,7 @@
 // Command benchmarks measures what this library costs, beside what one would have without it, and writes the figures
 // into docs/performance.md:
 //
-//	cd internal/benchmarks && go run .             all of it, some five minutes
+//	cd internal/benchmarks && go run .             all of it, some six minutes
 //	cd internal/benchmarks && go run . -short      proves that all of it runs; writes nothing
 //
 // What is compared is measured in one run, in turns, and told as a ratio. PostgreSQL is that of the tests: the one that
