@@ -224,7 +224,7 @@ func (p *place) buried(t testing.TB) (letters []letter) {
 // on PostgreSQL that is newer than the oldest open transaction of the whole server, and other tests share the server.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
 		require.True(t, time.Now().Before(end), "not yet: %s", what)
 	}
 }

@@ -30,8 +30,9 @@ var messages = flag.Int("messages", 400, "the number of messages of TestExactlyO
 //
 // CONTRACT Q-1, Q-2
 func TestExactlyOnce(t *testing.T) {
-	t.Run("postgres", func(t *testing.T) { exactlyOnce(t, newPlace(t, pgtest.URL(t), "")) })
-	t.Run("nats", func(t *testing.T) { exactlyOnce(t, newPlace(t, pgtest.URL(t), startNATS(t))) })
+	// On servers of their own, where nobody else's transactions hold back what is to be delivered.
+	t.Run("postgres", func(t *testing.T) { exactlyOnce(t, newPlace(t, pgtest.Own(t).URL(), "")) })
+	t.Run("nats", func(t *testing.T) { exactlyOnce(t, newPlace(t, pgtest.Own(t).URL(), startNATS(t))) })
 }
 
 func exactlyOnce(t *testing.T, p *place) {
@@ -78,10 +79,11 @@ func exactlyOnce(t *testing.T, p *place) {
 		return n == int64(*messages)
 	}
 	publishing.Wait()
-	for end := time.Now().Add(4 * time.Minute); !handled() && time.Now().Before(end); {
+	for end := time.Now().Add(8 * time.Minute); !handled() && time.Now().Before(end); {
 		time.Sleep(50 * time.Millisecond)
 	}
 	stop()
+	require.True(t, handled(), "%d workers were killed, and not all messages are handled", tally.killed)
 	last := p.spawn(t, 0) // for what was handled and not acknowledged
 	eventually(t, "it listens", func() bool { return strings.Contains(last.printed(), "listening on") })
 	eventually(t, "all are acknowledged", func() bool { return p.backlog(t) == 0 })
@@ -180,7 +182,7 @@ func (p *place) live(t testing.TB, done <-chan struct{}) *child {
 	c := p.spawn(t, 200)
 	select {
 	case <-c.ended:
-	case <-time.After(rand.N(5 * time.Second)):
+	case <-time.After(rand.N(10 * time.Second)):
 	case <-done:
 	}
 	_ = c.cmd.Process.Kill()

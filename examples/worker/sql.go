@@ -20,6 +20,10 @@ type tables struct {
 	log       watermill.LoggerAdapter
 }
 
+// batch is how many messages a worker on PostgreSQL takes at once. They are acknowledged together, in a transaction that
+// is open until the last of them is handled: a worker that is killed gets all of them again.
+const batch = 20
+
 func tablesOf(db *gorm.DB, redeliver time.Duration, log watermill.LoggerAdapter) (*tables, error) {
 	pool, err := db.DB()
 	if err != nil {
@@ -31,7 +35,8 @@ func tablesOf(db *gorm.DB, redeliver time.Duration, log watermill.LoggerAdapter)
 		}, nil
 	}
 	return &tables{
-		wmsql.BeginnerFromStdSQL(pool), wmsql.DefaultPostgreSQLSchema{}, wmsql.DefaultPostgreSQLOffsetsAdapter{}, redeliver, log,
+		wmsql.BeginnerFromStdSQL(pool), wmsql.DefaultPostgreSQLSchema{SubscribeBatchSize: batch},
+		wmsql.DefaultPostgreSQLOffsetsAdapter{}, redeliver, log,
 	}, nil
 }
 
