@@ -2,12 +2,14 @@ package gormstore_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/internal/pgtest"
 )
 
 // A repeat is told at once that the attempt is running, even where there is no room for another attempt: it would wait
@@ -55,6 +57,36 @@ func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
 			require.NoError(t, tx.Rollback())
 		})
 	}
+}
+
+// Who waits in line has sent nothing, and knows it: there is nothing to release.
+//
+// CONTRACT F-1
+func TestClaimInLineIsNotSent(t *testing.T) {
+	db := openPostgres(t, pgtest.URL(t), 4) // three places for claims
+	migrate(t, db)
+	store := newStore(t, db)
+	pool, err := db.DB()
+	require.NoError(t, err)
+	for range 4 {
+		taken, err := pool.Conn(t.Context())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = taken.Close() })
+	}
+	errs := atOnce(20, func(int) error {
+		bounded, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		_, err := store.Claim(bounded, command(core.Park))
+		return err
+	})
+	sent := 0
+	for _, err := range errs {
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		if !errors.Is(err, core.ErrCrowded) {
+			sent++
+		}
+	}
+	require.Equal(t, 3, sent)
 }
 
 func crowdClaim(key string) core.Claim {
