@@ -101,6 +101,25 @@ func TestFloor(t *testing.T) {
 	}
 }
 
+// Commands of the floor do not get in each other's way, by a lock that they share for instance: a claim that is refused
+// is no error, and would be a cheap one.
+func TestFloorOfManyClients(t *testing.T) {
+	d, err := openPostgres(t, 3)
+	require.NoError(t, err)
+	for _, recovery := range []core.Recovery{core.Park, core.Rollback} {
+		statements, key, err := d.recorded(cell{recovery: recovery, kind: first})
+		require.NoError(t, err)
+		f := newFloor(d, statements, key)
+		done, err := meter{duration: 50 * time.Millisecond, rounds: 1, progress: silent}.
+			compare(8, always(recovery.String(), func() error { return f.send(newKey()) }))
+		require.NoError(t, err)
+		var completed int
+		require.NoError(t, d.pool.QueryRow("SELECT count(*) FROM idempotency_record WHERE state = 2 AND recovery = $1",
+			int64(recovery)).Scan(&completed))
+		require.Equal(t, done[0].total().jobs, completed)
+	}
+}
+
 // withoutTimeouts takes what is left of a deadline out of statements.
 func withoutTimeouts(statements []string) []string {
 	for i := range statements {
