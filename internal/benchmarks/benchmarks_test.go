@@ -120,6 +120,29 @@ func TestFloorOfManyClients(t *testing.T) {
 	}
 }
 
+// pgbench, too, completes what it claims.
+func TestPgbench(t *testing.T) {
+	bench := findPgbench(t.TempDir())
+	if bench == nil {
+		t.Skip("there is no pgbench here; the benchmark leaves it out as well")
+	}
+	d, err := openPostgres(t, 3)
+	require.NoError(t, err)
+	for _, recovery := range []core.Recovery{core.Park, core.Rollback} {
+		statements, key, err := d.recorded(cell{recovery: recovery, kind: first})
+		require.NoError(t, err)
+		s, err := bench.side(d, newFloor(d, statements, key), first, newKey)
+		require.NoError(t, err)
+		done, err := s.turn(8, 0)
+		require.NoError(t, err)
+		require.Equal(t, 8, done.jobs)
+		var completed int
+		require.NoError(t, d.pool.QueryRow("SELECT count(*) FROM idempotency_record WHERE state = 2 AND recovery = $1",
+			int64(recovery)).Scan(&completed))
+		require.Equal(t, 8, completed)
+	}
+}
+
 // withoutTimeouts takes what is left of a deadline out of statements.
 func withoutTimeouts(statements []string) []string {
 	for i := range statements {
