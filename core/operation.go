@@ -317,8 +317,9 @@ func (m *Module) parseSettlement(body []byte, id ID) (Decision, *Problem) {
 	d.Answer.Status, d.Answer.Body = explicit.Status, explicit.Body
 	for name, value := range explicit.Header {
 		name = http.CanonicalHeaderKey(name)
-		if !m.replays[name] || strings.ContainsAny(value, "\r\n") {
-			return d, NewProblem(CodeBadRequest, "answer.headers: only headers that are recorded may be given")
+		if !m.replays[name] || !isFieldValue(value) {
+			return d, NewProblem(CodeBadRequest, "answer.headers: only headers that are recorded may be given, and no control "+
+				"characters in them")
 		}
 		d.Answer.Header.Set(name, value)
 	}
@@ -343,6 +344,11 @@ func isExplicitAnswer(answer []byte) bool {
 	}
 	status := string(members["status"])
 	return status != "" && (status[0] == '-' || '0' <= status[0] && status[0] <= '9')
+}
+
+// isFieldValue reports whether a header can have this value (RFC 9110, section 5.5).
+func isFieldValue(value string) bool {
+	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
 // unmarshalStrict takes nothing but the members of v.
