@@ -58,7 +58,11 @@ func (s *Store) Complete(ctx context.Context, t core.Ticket, c core.Completion) 
 	done := func(r core.Record) bool {
 		return r.Ticket == t && (r.Stored == core.Completed || r.Stored == core.Expired)
 	}
-	return s.owned(ctx, t, done, complete, args...)
+	write := func(ctx context.Context) error { return s.owned(ctx, t, done, complete, args...) }
+	if s.dialect == postgres {
+		return s.uncut.run(ctx, t, write)
+	}
+	return write(ctx)
 }
 
 // Park implements [core.Store].

@@ -209,3 +209,28 @@ func TestCommitWaitsForStandby(t *testing.T) {
 		})
 	}
 }
+
+// CONTRACT X-4, F-2
+func TestCompleteThatIsGivenUpIsNotReplayedBeforeTheStandbyHasIt(t *testing.T) {
+	t.Parallel()
+	r := newReplicated(t)
+	c := command(core.Park)
+	claimed, err := newStore(t, r.admin).Claim(t.Context(), c) // waits for no standby
+	require.NoError(t, err)
+	require.True(t, claimed.Won)
+
+	store := r.store()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	err = store.Complete(ctx, claimed.Record.Ticket, paid())
+	require.Error(t, err, "the standby has not got it")
+
+	end := time.Now().Add(2 * time.Second)
+	for time.Now().Before(end) { // the server is told to cancel some time after
+		repeated, err := store.Claim(t.Context(), again(c))
+		require.NoError(t, err)
+		require.NotEqual(t, core.Completed, repeated.Record.State(),
+			"a repeat would be answered with what a failover loses: the standby is still missing")
+		time.Sleep(20 * time.Millisecond)
+	}
+}

@@ -26,6 +26,7 @@ type Store struct {
 	embedded *embedded // SQLite only
 
 	notices notices
+	uncut   uncut
 
 	// connectionCheck says whether the server has client_connection_check_interval: 0 not asked yet, 1 yes, 2 no.
 	connectionCheck atomic.Int32

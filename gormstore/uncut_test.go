@@ -1,0 +1,57 @@
+package gormstore
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+// CONTRACT X-4
+func TestUncutWritesGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var u uncut
+		ticket := core.Ticket{ID: core.ID{1}, Fence: 1}
+		answers := make(chan error) // what the store answers, one write after the other
+		writes := 0
+		write := func(ctx context.Context) error {
+			writes++
+			require.Nil(t, ctx.Done(), "nobody cancels it")
+			return <-answers
+		}
+		try := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return u.run(ctx, ticket, write)
+		}
+		for range 3 { // two at a time over connections of their own; a third waits for them
+			err := try()
+			require.ErrorIs(t, err, core.ErrUnconfirmed)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		require.Equal(t, maxUncut, writes)
+
+		answers <- errors.New("the connection is lost") // says nothing, and makes room for another try
+		synctest.Wait()
+		require.ErrorIs(t, try(), core.ErrUnconfirmed)
+		require.Equal(t, 3, writes)
+
+		go func() { answers <- core.ErrStale }()
+		require.ErrorIs(t, try(), core.ErrStale, "the answer to one is the answer to all")
+		require.ErrorIs(t, try(), core.ErrStale, "and no other is asked for")
+		require.Equal(t, 3, writes)
+		answers <- nil
+		synctest.Wait()
+		require.Empty(t, u.running)
+
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, u.run(ended, ticket, write), context.Canceled)
+		require.Equal(t, 3, writes, "nothing is begun whose context is over")
+	})
+}
