@@ -93,10 +93,13 @@ func (m *Module) claim(ctx *bounded, c Claim) (won winnings, claimed Claimed, er
 		return won, claimed, err
 	}
 	claimed, err = m.cfg.Store.Claim(ctx, c)
+	if errors.Is(err, ErrFull) || errors.Is(err, ErrCrowded) {
+		return won, claimed, err // nothing has been begun
+	}
 	if err == nil && claimed.Won && c.Recovery == Resume {
 		won.steps, err = m.stepsOf(ctx, claimed.Record)
 	}
-	if err != nil && !errors.Is(err, ErrFull) && !errors.Is(err, ErrCrowded) {
+	if err != nil {
 		m.orphans.add(Ticket{ID: c.ID, Owner: c.Owner})
 		release := new(bounded).begin(ctx.values, time.Now().Add(m.cfg.ClaimTimeout)) // of others too: Run does the rest
 		m.releaseOrphans(release)

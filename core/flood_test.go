@@ -58,3 +58,18 @@ func TestClaimThatFoundNoRoomIsNotReleased(t *testing.T) {
 	store.on("claim", nil)
 	require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 }
+
+// CONTRACT F-1
+func TestWonClaimIsReleasedWhereItsStepsFindNoRoom(t *testing.T) {
+	store := newFaultStore(memstore.New())
+	status := http.StatusInternalServerError // yields: the next claim reads the steps
+	a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume}},
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+	require.Equal(t, status, a.post("k-1", `{}`).Code)
+
+	store.on("steps", func(context.Context) error { return fmt.Errorf("%w: no connection", core.ErrCrowded) })
+	requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+	store.on("steps", nil)
+	status = http.StatusCreated
+	require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "nobody waits for a lease")
+}

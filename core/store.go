@@ -100,9 +100,9 @@ type Store interface {
 
 	// Sweep turns up to limit completed records past retention into tombstones, and drops up to limit tombstones
 	// and free records past theirs (T-3). A freed record stays for a day at least, with its fence: a settlement that
-	// rests on an attempt of before must not mean the next one. A Watcher forgets up to limit sightings, and a store with an
-	// inbox up to limit markers of messages. Sweep never
-	// touches running or unknown records, and any number of sweeps may run at once.
+	// rests on an attempt of before must not mean the next one. A Watcher forgets up to limit sightings, and a store
+	// with an inbox up to limit markers of messages. Sweep never touches running or unknown records, and any
+	// number of sweeps may run at once.
 	Sweep(ctx context.Context, limit int) (Swept, error)
 }
 

@@ -49,11 +49,15 @@ func authenticate(c *gin.Context, p authctx.Principal, err error) {
 //go:noinline
 func RolesGuard(idem *core.Module) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		p, _ := authctx.From(c.Request.Context())
-		if reply := idem.CheckRoles(c.Request, pattern(c), p); reply != nil {
+		if reply := checkRoles(c, idem); reply != nil {
 			send(c, reply)
 		}
 	}
+}
+
+func checkRoles(c *gin.Context, idem *core.Module) *core.Reply {
+	p, _ := authctx.From(c.Request.Context())
+	return idem.CheckRoles(c.Request, pattern(c), p)
 }
 
 // KeyGuard refuses a request without one valid key, or with too large a body (contract K, H-5). Mounted behind
@@ -62,14 +66,19 @@ func RolesGuard(idem *core.Module) gin.HandlerFunc {
 //go:noinline
 func KeyGuard(idem *core.Module) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		p, _ := authctx.From(c.Request.Context())
-		admitted, reply := idem.Admit(c.Request, pattern(c), p)
-		if reply != nil {
+		if reply := admit(c, idem); reply != nil {
 			send(c, reply)
-			return
 		}
+	}
+}
+
+func admit(c *gin.Context, idem *core.Module) *core.Reply {
+	p, _ := authctx.From(c.Request.Context())
+	admitted, reply := idem.Admit(c.Request, pattern(c), p)
+	if reply == nil {
 		c.Request = admitted
 	}
+	return reply
 }
 
 // send answers in the handler's place.

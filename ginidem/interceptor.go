@@ -40,13 +40,17 @@ func newInterceptor(opts []Option) *interceptor {
 //
 //go:noinline
 func Money(idem *core.Module, opts ...Option) gin.HandlerFunc {
-	roles, key, interceptor := RolesGuard(idem), KeyGuard(idem), Interceptor(idem, opts...)
+	i := newInterceptor(opts)
 	return func(c *gin.Context) {
-		for _, step := range [...]gin.HandlerFunc{roles, key, interceptor} {
-			if step(c); c.IsAborted() {
-				return
-			}
+		if reply := checkRoles(c, idem); reply != nil {
+			send(c, reply)
+			return
 		}
+		if reply := admit(c, idem); reply != nil {
+			send(c, reply)
+			return
+		}
+		i.intercept(c, idem)
 	}
 }
 
@@ -56,15 +60,17 @@ func Money(idem *core.Module, opts ...Option) gin.HandlerFunc {
 //go:noinline
 func Interceptor(idem *core.Module, opts ...Option) gin.HandlerFunc {
 	i := newInterceptor(opts)
-	return func(c *gin.Context) {
-		p, _ := authctx.From(c.Request.Context())
-		attempt, reply := idem.Begin(c.Request, pattern(c), p)
-		switch {
-		case attempt != nil:
-			i.run(c, attempt)
-		case reply != nil:
-			send(c, reply)
-		}
+	return func(c *gin.Context) { i.intercept(c, idem) }
+}
+
+func (i *interceptor) intercept(c *gin.Context, idem *core.Module) {
+	p, _ := authctx.From(c.Request.Context())
+	attempt, reply := idem.Begin(c.Request, pattern(c), p)
+	switch {
+	case attempt != nil:
+		i.run(c, attempt)
+	case reply != nil:
+		send(c, reply)
 	}
 }
 

@@ -32,7 +32,7 @@ type Config struct {
 	Authorize func(*http.Request) error
 	// Journal keeps the keys of intents. Without one they are kept in memory, each client its own (see
 	// [NewMemoryJournal]), and are lost with the process: a command that was under way is then sent again under a new key,
-	// and is carried out twice.
+	// and is carried out twice. So is a command that has ended, if its intent comes again after 10,000 others have.
 	Journal Journal
 	// Observe is told of each attempt, after it, from the goroutine of the call. It must be quick. Optional.
 	Observe func(context.Context, Attempt)
