@@ -2,27 +2,63 @@ package database
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 )
 
 // migrationLock is the advisory lock that instances of the example apps take turns by.
 const migrationLock = 0x6964656d // "idem"
 
+// migration says that the tables of a set of models are there.
+type migration struct {
+	Fingerprint string `gorm:"primaryKey;size:64"`
+}
+
 // Migrate creates the tables of the models, or adds what they lack. Several instances may start at once: on
-// PostgreSQL they take turns, because AutoMigrate alone fails where two of them create the same table.
+// PostgreSQL they take turns, because AutoMigrate alone fails where two of them create the same table. A set of models
+// is migrated once: AutoMigrate asks PostgreSQL's catalog more than a hundred questions, at each start.
 func Migrate(ctx context.Context, db *gorm.DB, models ...any) error {
-	err := db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+	want, err := fingerprint(db, models)
+	if err != nil {
+		return fmt.Errorf("migrate the tables: %w", err)
+	}
+	err = db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if tx.Name() == "postgres" {
 			if err := tx.Exec("SELECT pg_advisory_xact_lock(?)", migrationLock).Error; err != nil {
 				return err
 			}
 		}
-		return tx.AutoMigrate(models...)
+		if tx.Migrator().HasTable(&migration{}) {
+			if done := tx.Limit(1).Find(&migration{}, want); done.Error != nil || done.RowsAffected == 1 {
+				return done.Error
+			}
+		}
+		if err := tx.AutoMigrate(append([]any{&migration{}}, models...)...); err != nil {
+			return err
+		}
+		return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&want).Error
 	})
 	if err != nil {
 		return fmt.Errorf("migrate the tables: %w", err)
 	}
 	return nil
+}
+
+// fingerprint tells sets of models apart whose tables differ.
+func fingerprint(db *gorm.DB, models []any) (migration, error) {
+	hash := sha256.New()
+	for _, model := range models {
+		statement := gorm.Statement{DB: db}
+		if err := statement.Parse(model); err != nil {
+			return migration{}, err
+		}
+		for _, field := range statement.Schema.Fields {
+			_, _ = fmt.Fprintf(hash, "%q %q %v %q\n", statement.Table, field.DBName, field.FieldType, field.Tag)
+		}
+	}
+	return migration{Fingerprint: hex.EncodeToString(hash.Sum(nil))}, nil
 }
