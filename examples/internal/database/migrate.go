@@ -13,8 +13,8 @@ import (
 // migrationLock is the advisory lock that instances of the example apps take turns by.
 const migrationLock = 0x6964656d // "idem"
 
-// migration says that the tables of a set of models are there.
-type migration struct {
+// modelSet says that the tables of a set of models are there.
+type modelSet struct {
 	Fingerprint string `gorm:"primaryKey;size:64"`
 }
 
@@ -32,12 +32,12 @@ func Migrate(ctx context.Context, db *gorm.DB, models ...any) error {
 				return err
 			}
 		}
-		if tx.Migrator().HasTable(&migration{}) {
-			if done := tx.Limit(1).Find(&migration{}, want); done.Error != nil || done.RowsAffected == 1 {
+		if tx.Migrator().HasTable(&modelSet{}) {
+			if done := tx.Limit(1).Find(&modelSet{}, want); done.Error != nil || done.RowsAffected == 1 {
 				return done.Error
 			}
 		}
-		if err := tx.AutoMigrate(append([]any{&migration{}}, models...)...); err != nil {
+		if err := tx.AutoMigrate(append([]any{&modelSet{}}, models...)...); err != nil {
 			return err
 		}
 		return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&want).Error
@@ -49,16 +49,16 @@ func Migrate(ctx context.Context, db *gorm.DB, models ...any) error {
 }
 
 // fingerprint tells sets of models apart whose tables differ.
-func fingerprint(db *gorm.DB, models []any) (migration, error) {
+func fingerprint(db *gorm.DB, models []any) (modelSet, error) {
 	hash := sha256.New()
 	for _, model := range models {
 		statement := gorm.Statement{DB: db}
 		if err := statement.Parse(model); err != nil {
-			return migration{}, err
+			return modelSet{}, err
 		}
 		for _, field := range statement.Schema.Fields {
 			_, _ = fmt.Fprintf(hash, "%q %q %v %q\n", statement.Table, field.DBName, field.FieldType, field.Tag)
 		}
 	}
-	return migration{Fingerprint: hex.EncodeToString(hash.Sum(nil))}, nil
+	return modelSet{Fingerprint: hex.EncodeToString(hash.Sum(nil))}, nil
 }
