@@ -20,11 +20,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var (
 	seedFlag    = flag.Uint64("seed", 0, "of the first round; 0 takes one at random")
 	forFlag     = flag.Duration("for", 0, "how long TestHistories goes on; 0 is one round")
+	roundFlag   = flag.Duration("round", 5*time.Second, "how long one history is; more than 12s is hard to check")
 	clientsFlag = flag.Int("clients", 8, "how many send requests at the same time")
 )
-
-// round is the length of one history: longer ones are several.
-const round = 12 * time.Second
 
 // patience is how long porcupine may look at one key.
 const patience = 20 * time.Second
@@ -41,7 +39,7 @@ func TestHistories(t *testing.T) {
 	echo := apptest.Build(t, "github.com/auth19/idem/examples/echo")
 	for began := time.Now(); ; seed++ {
 		w := newWorld(t, seed, []*pgtest.Cluster{pgtest.Own(t)}, gin, echo)
-		h, faults := generate(t, w, options{seed: seed, length: round, clients: *clientsFlag})
+		h, faults := generate(t, w, options{seed: seed, length: *roundFlag, clients: *clientsFlag})
 		t.Logf("seed %d: %d operations on %d keys; %v; %v", seed, len(h.Ops), len(h.keys()), h.summary(), faults)
 		requireLegal(t, h)
 		if time.Since(began) > *forFlag {
