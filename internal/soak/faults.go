@@ -82,12 +82,12 @@ func (n *nemesis) faults() []fault {
 		{"app killed (SIGKILL)", 4, true, func(ctx context.Context, in *instance) {
 			in.Kill(t)
 			n.pause(ctx, time.Second)
-			in.start()
+			in.Start()
 			in.breakUp()
 		}},
 		{"app stopped (SIGTERM)", 2, true, func(_ context.Context, in *instance) {
 			in.Stop(t)
-			in.start()
+			in.Start()
 			in.breakUp()
 		}},
 		{"app paused (SIGSTOP)", 2, false, func(ctx context.Context, in *instance) {
@@ -95,8 +95,8 @@ func (n *nemesis) faults() []fault {
 			n.pause(ctx, 4*time.Second) // leases run out
 			require.NoError(t, in.Continue())
 		}},
-		{"all clients cut off", 2, false, func(_ context.Context, in *instance) { in.front.CutAll() }},
-		{"app cut off from the database", 2, false, func(_ context.Context, in *instance) { in.back.CutAll() }},
+		{"all clients cut off", 2, false, func(_ context.Context, in *instance) { in.Front.CutAll() }},
+		{"app cut off from the database", 2, false, func(_ context.Context, in *instance) { in.Back.CutAll() }},
 		{"database stopped (fast)", 1, false, database(func(c *pgtest.Cluster) { c.Stop(pgtest.Fast) })},
 		{"database stopped (immediate)", 1, false, database(func(c *pgtest.Cluster) { c.Stop(pgtest.Immediate) })},
 		{"database killed (SIGKILL)", 2, false, database((*pgtest.Cluster).Kill)},

@@ -51,7 +51,7 @@ func start(t testing.TB, o options) *soak {
 	for i, name := range []string{"gin", "echo"} {
 		in := newInstance(t, name, o.seed+uint64(i)<<32, s.database)
 		s.instances = append(s.instances, in)
-		addresses = append(addresses, in.front.Addr())
+		addresses = append(addresses, in.Front.Addr())
 	}
 	s.tokens = s.instances[0].Tokens
 	s.nemesis = &nemesis{soak: s, r: rand.New(rand.NewPCG(o.seed, 1<<50)), struck: map[string]int{}}
