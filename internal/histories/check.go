@@ -2,6 +2,7 @@ package histories
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,14 +14,55 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// moves are what operation id may have done to its key.
-func (o Op) moves(id int, c command) []move {
-	one := func(step func(move, state) []state, words string) move {
-		return move{step: step, words: words, op: id, command: c, recovery: o.Recovery}
+// moves are what an operation may have done to its key. blank is a move of it, with all but what it does.
+func (o Op) moves(blank move) (list []move) {
+	switch o.Kind {
+	case Expire:
+		if o.Expired {
+			return []move{blank.does(expire, "retention ends")}
+		}
+		return []move{blank.does(forget, "retention does not end")}
+	case Audit:
+		blank.ledger, blank.provider = o.Ledger, o.Provider
+		return []move{blank.does(audit, fmt.Sprintf("%d in the ledger, %d at the provider", o.Ledger, o.Provider))}
+	case Settle:
+		return o.settlement(blank)
 	}
+	list = o.request(blank)
+	if o.Twice {
+		list = append(list, blank.does(depart, "comes twice"))
+	}
+	return list
+}
+
+// settlement is what a settlement may have done.
+func (o Op) settlement(blank move) (list []move) {
+	switch a := o.Answer; {
+	case a != nil && a.Status == http.StatusOK: // however often it was sent
+		return []move{blank.does(settle, "settles")}
+	case a != nil && a.Code == core.CodeNotFound:
+		list = []move{blank.does(absent, "settles nothing")}
+	case a != nil && a.Code != core.CodeNotSettleable && a.Code != core.CodeInFlight && a.Status < 500:
+		list = []move{blank.does(never, "is told what nobody expects")}
+	}
+	if o.Twice || o.Answer == nil || o.Answer.Code == core.CodeCommitUnconfirmed {
+		list = append(list, blank.does(order, "orders a settlement"))
+	}
+	return list
+}
+
+// does returns the move with what it does.
+func (m move) does(step func(move, state) []state, words string) move {
+	m.step, m.words = step, words
+	return m
+}
+
+// request is what a request may have done.
+func (o Op) request(blank move) []move {
+	one := blank.does
 	answered := func(step func(move, state) []state, words string) move {
 		m := one(step, words)
-		m.answer = fmt.Sprint(o.Answer.Status, " ", o.Answer.Body)
+		m.answer = o.Answer.text()
 		return m
 	}
 	failed := func(ends ...core.State) []move { // perhaps even before the claim
@@ -28,16 +70,13 @@ func (o Op) moves(id int, c command) []move {
 		begun.maybe, ended.maybe, ended.ends = true, true, ends
 		return []move{begun, ended}
 	}
-	switch o.Kind {
-	case Expire:
-		if o.Expired {
-			return []move{one(expire, "retention ends")}
+	told := func(m move) []move { // perhaps at the end of an attempt that was taken over, or settled
+		if !m.late || o.Recovery == core.Rollback {
+			return []move{m}
 		}
-		return []move{one(forget, "retention does not end")}
-	case Audit:
-		m := one(audit, fmt.Sprintf("%d in the ledger, %d at the provider", o.Ledger, o.Provider))
-		m.ledger, m.provider = o.Ledger, o.Provider
-		return []move{m}
+		begun := one(claim, "claims")
+		begun.maybe = true
+		return []move{begun, m}
 	}
 	switch a := o.Answer; {
 	case a == nil:
@@ -51,13 +90,13 @@ func (o Op) moves(id int, c command) []move {
 		ended.ends = []core.State{core.Completed}
 		return []move{one(claim, "claims"), ended}
 	case a.Result == core.ResultReused && a.Status < 500:
-		return []move{answered(replay, "gets again")}
+		return told(answered(replay, "gets again"))
 	case a.Code == core.CodeInFlight:
-		return []move{one(busy, "is told in_flight")}
+		return told(one(busy, "is told in_flight"))
 	case a.Code == core.CodeKeyReused:
 		return []move{one(mismatch, "is told key_reused")}
 	case a.Code == core.CodeOutcomeUnknown:
-		return []move{one(unknown, "is told outcome_unknown")}
+		return told(one(unknown, "is told outcome_unknown"))
 	case a.Code == core.CodeKeyExpired:
 		return []move{one(expired, "is told key_expired")}
 	case a.Status < 500:
@@ -84,19 +123,38 @@ func (h History) keys() map[string][]Op {
 
 // operations are the moves of one key, for porcupine.
 func operations(ops []Op) (list []porcupine.Operation) {
-	var known []string // commands
-	for id, o := range ops {
-		if o.Kind == Request && !slices.Contains(known, o.Command) {
+	var known []string   // commands
+	var settled []string // answers of settlements
+	for _, o := range ops {
+		switch {
+		case o.Kind == Request && !slices.Contains(known, o.Command):
 			known = append(known, o.Command)
+		case o.Kind == Settle && o.Settled == nil:
+			settled = append(settled, "")
+		case o.Kind == Settle:
+			settled = append(settled, o.Settled.text())
 		}
-		c := command(max(0, slices.Index(known, o.Command)))
-		for i, m := range o.moves(id, c) {
-			// Two lines for each client in the drawing: both moves are of the whole time.
-			list = append(list, porcupine.Operation{ClientId: 2*o.Client + i, Input: m, Call: o.Call, Return: o.Return})
+	}
+	settlements := 0
+	for id, o := range ops {
+		blank := move{
+			op: id, command: command(max(0, slices.Index(known, o.Command))), recovery: o.Recovery,
+			late: o.Return-o.Call >= int64(lease), settled: settled,
+		}
+		if o.Kind == Settle {
+			blank.decision, blank.answer = decision(settlements), settled[settlements]
+			settlements++
+		}
+		for i, m := range o.moves(blank) {
+			// Some lines for each client in the drawing: all moves are of the whole time.
+			list = append(list, porcupine.Operation{ClientId: mostMoves*o.Client + i, Input: m, Call: o.Call, Return: o.Return})
 		}
 	}
 	return list
 }
+
+// mostMoves is how many moves an operation has at most.
+const mostMoves = 3
 
 // Verdict is what is wrong with a history.
 type Verdict struct {

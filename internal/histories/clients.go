@@ -66,15 +66,19 @@ type clients struct {
 	world    *world
 	recorder *recorder
 	seed     uint64
-	tokens   []string
+	tokens   []string // of the principals
+	offices  []string // tokens of the operators
 	refunds  []string
 	sent     atomic.Int64
+	settled  atomic.Int64 // settlements sent
+	unknown  unknowns
 }
 
 // A key is sent so often that repeats meet, and not so often that its history gets too large to be checked.
 const (
 	perKey = 15 // requests, on average
 	alive  = 4  // keys at a time
+	twice  = 16 // one request in so many is doubled on its way
 )
 
 // intent is the one of the n-th request: any of those that are alive by then.
@@ -87,32 +91,53 @@ func (c *clients) work(ctx context.Context, client int) {
 	r := rand.New(rand.NewPCG(c.seed, 1<<40+uint64(client)))
 	for ctx.Err() == nil {
 		i := c.intent(r, c.sent.Add(1))
-		o := c.send(client, r.IntN(len(c.world.instances)), i, r.IntN(8) == 0)
+		o := c.send(client, c.anywhere(r), i, r.IntN(8) == 0)
 		pause := 80
 		if o.Answer == nil {
 			pause = 400 // what is not known makes a history hard to check
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Duration(r.IntN(pause)) * time.Millisecond):
-		}
+		rest(ctx, r, pause)
 	}
 }
+
+// rest waits for up to so many milliseconds.
+func rest(ctx context.Context, r *rand.Rand, most int) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Duration(r.IntN(most)) * time.Millisecond):
+	}
+}
+
+// way is the one that a request takes.
+type way struct {
+	instance int
+	twice    bool // it is doubled on the way
+}
+
+// anywhere is the way to any instance.
+func (c *clients) anywhere(r *rand.Rand) way {
+	return way{r.IntN(len(c.world.instances)), r.IntN(twice) == 0}
+}
+
+func (c *clients) address(w way) string { return c.world.instances[w.instance].address(w.twice) }
 
 // httpClient keeps no connection: it would send a request a second time by itself when one breaks.
 var httpClient = &http.Client{Timeout: deadline + time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // send sends a request of an intent, and records it.
-func (c *clients) send(client, instance int, i intent, other bool) Op {
+func (c *clients) send(client int, w way, i intent, other bool) Op {
 	path, body := i.command(other)
-	o := Op{Kind: Request, Client: client, Key: i.key, Recovery: i.recovery, Command: path + " " + body}
+	o := Op{Kind: Request, Client: client, Key: i.key, Recovery: i.recovery, Command: path + " " + body, Twice: w.twice}
 	return c.recorder.record(o, func(o *Op) {
-		answer, err := exchange(c.world.instances[instance].front.Addr(), path, body, c.tokens[i.principal], i.header)
+		answer, err := exchange(c.address(w), path, body, c.tokens[i.principal], i.header)
 		if err != nil {
 			o.Error = err.Error()
 			return
 		}
 		o.Answer = answer
+		if answer.Code == core.CodeOutcomeUnknown || i.recovery == core.Park && answer.Result == core.ResultUnknown {
+			c.unknown.add(i)
+		}
 	})
 }
 

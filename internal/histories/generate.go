@@ -2,7 +2,9 @@ package histories
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -26,23 +28,30 @@ func generate(t *testing.T, w *world, o options) (h History, faults map[string]i
 	t.Helper()
 	c := &clients{world: w, recorder: &recorder{began: time.Now()}, seed: o.seed}
 	for n := range principals {
-		c.tokens = append(c.tokens, token(t, n))
+		c.tokens = append(c.tokens, token(t, principal(n).Subject, "customer", "seller"))
 		c.refunds = append(c.refunds, c.pay(t, n))
 	}
-	n := &nemesis{world: w, clients: c, r: rand.New(rand.NewPCG(o.seed, 2<<40)), faults: map[string]int{}, client: o.clients}
+	for n := range operators {
+		c.offices = append(c.offices, token(t, fmt.Sprint("operator-", n), "operator"))
+	}
+	n := &nemesis{
+		world: w, clients: c, r: rand.New(rand.NewPCG(o.seed, 2<<40)), faults: map[string]int{},
+		client: o.clients + settlers,
+	}
 	ctx, stop := context.WithTimeout(t.Context(), o.length)
 	defer stop()
 	var working sync.WaitGroup
 	for client := range o.clients {
 		working.Go(func() { c.work(ctx, client) })
 	}
+	working.Go(func() { c.operate(ctx, o.clients) })
 	if !o.calm {
 		n.work(t, ctx)
 	}
 	working.Wait()
-	w.calm()
-	c.settle(o.clients)
-	c.audit(t, o.clients+1)
+	w.calm(t)
+	c.finish(o.clients)
+	c.audit(t, o.clients+settlers)
 	return History{Seed: o.seed, Ops: c.recorder.ops}, n.faults
 }
 
@@ -52,7 +61,7 @@ func (c *clients) pay(t *testing.T, n int) string {
 	var path string
 	for i := range c.world.instances { // on every database, if there are more
 		const body = `{"order_id":"o","amount":"9999999999.00","currency":"EUR","method":"pm_ok"}`
-		answer, err := exchange(c.world.instances[i].front.Addr(), "/v1/payments", body, c.tokens[n], "the-payment")
+		answer, err := exchange(c.world.instances[i].Front.Addr(), "/v1/payments", body, c.tokens[n], "the-payment")
 		require.NoError(t, err)
 		require.Equal(t, 201, answer.Status, answer.Body)
 		var payment struct{ ID string }
@@ -70,20 +79,16 @@ func (c *clients) intents() (list []intent) {
 	return list
 }
 
-// settle repeats each command until it has come to an end, where it does within a few leases.
-func (c *clients) settle(clients int) {
+// finish repeats each command until it has come to an end, where it does within a few leases. What is unknown then is
+// settled, if it can be by now.
+func (c *clients) finish(clients int) {
 	intents := make(chan intent)
-	var settling sync.WaitGroup
+	var finishing sync.WaitGroup
 	for client := range clients {
-		settling.Go(func() {
+		finishing.Go(func() {
+			r := rand.New(rand.NewPCG(c.seed, 4<<40+uint64(client)))
 			for i := range intents {
-				for range 5 {
-					a := c.send(client, client%len(c.world.instances), i, false).Answer
-					if a != nil && a.Status < 500 && a.Code != core.CodeInFlight {
-						break
-					}
-					time.Sleep(lease / 3)
-				}
+				c.end(r, client, i)
 			}
 		})
 	}
@@ -91,7 +96,25 @@ func (c *clients) settle(clients int) {
 		intents <- i
 	}
 	close(intents)
-	settling.Wait()
+	finishing.Wait()
+}
+
+// end brings a command to its end.
+func (c *clients) end(r *rand.Rand, client int, i intent) {
+	for range 5 {
+		w := way{instance: client % len(c.world.instances)}
+		switch a := c.send(client, w, i, false).Answer; {
+		case a == nil, a.Status >= 500, a.Code == core.CodeInFlight:
+			time.Sleep(lease / 3)
+		case a.Code != core.CodeOutcomeUnknown:
+			return
+		default:
+			settled := c.settle(client, r.IntN(operators), w, i, c.decide(r)).Answer
+			if settled == nil || settled.Status != http.StatusOK {
+				return // not yet
+			}
+		}
+	}
 }
 
 // audit counts the effects of each key.
@@ -143,23 +166,23 @@ func (n *nemesis) work(t *testing.T, ctx context.Context) {
 	}
 	list := []fault{
 		{"app killed", 4, func(in *instance) {
-			in.process.Kill(t)
+			in.Kill(t)
 			n.pause(1500)
-			in.start()
+			in.Start()
 			in.breakUp()
 		}},
 		{"app stopped", 2, func(in *instance) {
-			in.process.Stop(t)
-			in.start()
+			in.Stop(t)
+			in.Start()
 			in.breakUp()
 		}},
 		{"app paused", 4, func(in *instance) {
-			require.NoError(t, in.process.Pause())
+			require.NoError(t, in.Pause())
 			n.pause(2500)
-			require.NoError(t, in.process.Continue())
+			require.NoError(t, in.Continue())
 		}},
-		{"clients cut off", 3, func(in *instance) { in.front.CutAll() }},
-		{"app cut off from its database", 3, func(in *instance) { in.back.CutAll() }},
+		{"clients cut off", 3, func(in *instance) { in.Front.CutAll() }},
+		{"app cut off from its database", 3, func(in *instance) { in.Back.CutAll() }},
 		{"database stopped", 1, database(func(c *pgtest.Cluster) { c.Stop(pgtest.Fast) })},
 		{"database stopped at once", 1, database(func(c *pgtest.Cluster) { c.Stop(pgtest.Immediate) })},
 		{"database killed", 1, database((*pgtest.Cluster).Kill)},
@@ -178,8 +201,9 @@ func (n *nemesis) work(t *testing.T, ctx context.Context) {
 		f.strike(n.world.instances[n.r.IntN(len(n.world.instances))])
 	}
 	for _, in := range n.world.instances {
-		n.faults["client's connection cut"] += in.front.Stats().Cut
-		n.faults["database connection cut"] += in.back.Stats().Cut
+		n.faults["request doubled"] += in.twice.Stats().Doubled
+		n.faults["client's connection cut"] += in.Front.Stats().Cut
+		n.faults["database connection cut"] += in.Back.Stats().Cut
 	}
 }
 

@@ -76,8 +76,9 @@ func TestSplitBrain(t *testing.T) {
 }
 
 // TestKept checks the histories that were kept: of apps that were wrong, and of a sound app when the model was. Those of
-// commit-not-read-back and unknown-run-again come from a store that was broken on purpose: without X-4's reading back of
-// an indeterminate COMMIT, and with claims that take over unknown Park attempts.
+// commit-not-read-back, unknown-run-again and settled-twice come from a store that was broken on purpose: without X-4's
+// reading back of an indeterminate COMMIT, with claims that take over unknown Park attempts, and with settlements of what
+// has an answer.
 func TestKept(t *testing.T) {
 	for folder, legal := range map[string]bool{"illegal": false, "legal": true} {
 		files, err := filepath.Glob(filepath.Join("testdata", folder, "*.json"))

@@ -27,6 +27,7 @@ type Kind string
 // The kinds of operations.
 const (
 	Request Kind = "request" // a client's request, with or without an answer
+	Settle  Kind = "settle"  // an operator settles the operation of a key
 	Expire  Kind = "expire"  // retention ends for a key, as if days had gone by
 	Audit   Kind = "audit"   // the effects of a key are counted, when all is over
 )
@@ -41,8 +42,11 @@ type Op struct {
 	Return   int64         `json:"return"` // in ns
 
 	Command string  `json:"command,omitempty"` // of a Request: equal texts are equal commands
-	Answer  *Answer `json:"answer,omitempty"`  // of a Request; nil where no whole answer came
-	Error   string  `json:"error,omitempty"`   // of a Request without an answer; for readers
+	Answer  *Answer `json:"answer,omitempty"`  // of a Request or Settle; nil where no whole answer came
+	Error   string  `json:"error,omitempty"`   // of one without an answer; for readers
+	Twice   bool    `json:"twice,omitempty"`   // of a Request or Settle: sent once more than Answer tells, with the same key
+
+	Settled *Answer `json:"settled,omitempty"` // of a Settle: what repeats shall get; nil where it says "not applied"
 
 	Expired  bool `json:"expired,omitempty"`  // of Expire: there was a recorded answer, and it is gone
 	Ledger   int  `json:"ledger,omitempty"`   // of Audit: entries in the app's own ledger
@@ -56,6 +60,9 @@ type Answer struct {
 	Code   core.Code `json:"code,omitempty"`   // of a problem
 	Body   string    `json:"body,omitempty"`
 }
+
+// text is what two answers have in common that are the same.
+func (a Answer) text() string { return fmt.Sprint(a.Status, " ", a.Body) }
 
 // decode reads the JSON body into v.
 func (a Answer) decode(t testing.TB, v any) {
@@ -76,6 +83,8 @@ func (h History) summary() map[string]int {
 	counts := make(map[string]int)
 	for _, o := range h.Ops {
 		switch {
+		case o.Kind == Settle && o.Answer != nil:
+			counts[fmt.Sprint("settle ", o.Answer.Status)]++
 		case o.Kind != Request:
 			counts[string(o.Kind)]++
 		case o.Answer == nil:

@@ -18,26 +18,41 @@ import (
 //   - a request without an answer, or with one that leaves open what happened (a connection that was cut, 503), is one
 //     that never returns: from its call on it may claim, complete or end otherwise at any time, or do nothing. Its client
 //     does not know, and so the model does not either: see adrift. The answer that it recorded, which nobody has seen,
-//     is learned from the first replay.
+//     is learned from the first replay. A request that a proxy has doubled is one more of these;
+//   - a settlement that was accepted is one move, from unknown to the operator's answer, or to free. One that may still
+//     arrive happens at any time, once, or never.
 
 // state is the state of a key.
 type state struct {
 	is      core.State
 	command command // of all but Free
-	owner   int     // the operation whose attempt this is, or was; nobody where it is one that never returned
+	owner   int     // the operation whose attempt this is, or was; nobody or operator
 	answer  string  // of Completed and Expired: "" where nobody has seen it yet
 
 	cut  commands // of requests that never returned, and may do anything that a request does
 	away commands // likewise, but they never reached their handler, or it was undone: they may hold the key for a while
+
+	due   decisions // settlements that may still arrive
+	spent bool      // an attempt was settled: what it has done is there, whatever the answer is
 }
 
-// nobody owns the attempts of requests that never returned: which of them it is makes no difference.
-const nobody = -1
+// Owners beside the operations of a history. Requests that never returned are nobody's: which of them it is makes no
+// difference. Nobody can complete what an operator has settled.
+const (
+	nobody   = -1
+	operator = -2
+)
 
 // command is a command of a key, numbered in the order in which they came; commands are a set of them.
 type (
 	command  uint8
 	commands uint32
+)
+
+// decision is a settlement of a key, numbered likewise; decisions are a set of them.
+type (
+	decision  uint8
+	decisions uint32
 )
 
 func (c command) String() string { return string(rune('A' + c)) }
@@ -52,9 +67,12 @@ func (s state) text() string {
 	}
 	switch s.is {
 	case core.Running, core.Unknown, core.Completed:
-		if s.owner == nobody {
+		switch s.owner {
+		case nobody:
 			text += " by one that never returned"
-		} else {
+		case operator:
+			text += " by settlement"
+		default:
 			text += fmt.Sprintf(" by #%d", s.owner)
 		}
 	}
@@ -69,10 +87,14 @@ type move struct {
 	command  command
 	recovery core.Recovery
 	maybe    bool         // it may not have happened
+	late     bool         // it took as long as a lease: its attempt may have been taken over
 	ends     []core.State // of an end: what may have become of the attempt; Running: it can go on
-	answer   string
+	answer   string       // of a settlement "" where it frees the key
 	ledger   int
 	provider int
+
+	decision decision // of a settlement
+	settled  []string // the answers of all settlements of the key
 }
 
 // text is for drawings.
@@ -89,7 +111,7 @@ var model = (&porcupine.NondeterministicModel{
 	Init: func() []any { return []any{state{is: core.Free}} },
 	Step: func(s, input, _ any) (next []any) {
 		m := input.(move)
-		for _, from := range adrift(s.(state), m.recovery) {
+		for _, from := range adrift(s.(state), m) {
 			for _, to := range m.step(m, from) {
 				next = append(next, to)
 			}
@@ -107,11 +129,11 @@ var illegal []state
 
 func stay(s state) []state { return []state{s} }
 
-// adrift is s, and all that may have become of it by requests that never returned.
-func adrift(s state, r core.Recovery) (all []state) {
+// adrift is s, and all that may have become of it before m, by requests and settlements that never returned.
+func adrift(s state, m move) (all []state) {
 	all = []state{s}
 	for i := 0; i < len(all); i++ {
-		for _, next := range drift(all[i], r) {
+		for _, next := range slices.Concat(drift(all[i], m.recovery), decided(all[i], m)) {
 			if !slices.Contains(all, next) {
 				all = append(all, next)
 			}
@@ -120,7 +142,7 @@ func adrift(s state, r core.Recovery) (all []state) {
 	return all
 }
 
-// drift is what one of them may do.
+// drift is what one of the requests may do.
 func drift(s state, r core.Recovery) (next []state) {
 	for c := range command(32) {
 		if !s.cut.has(c) && !s.away.has(c) {
@@ -139,6 +161,16 @@ func drift(s state, r core.Recovery) (next []state) {
 			m.ends = append(m.ends, core.Completed)
 		}
 		next = append(next, end(m, s)...)
+	}
+	return next
+}
+
+// decided is what one of the settlements may do: whichever repeat of it arrives, it happens once.
+func decided(s state, m move) (next []state) {
+	for d, answer := range m.settled {
+		if s.due&(1<<d) != 0 {
+			next = append(next, settle(move{recovery: m.recovery, answer: answer, decision: decision(d)}, s)...)
+		}
 	}
 	return next
 }
@@ -176,6 +208,7 @@ func end(m move, s state) (next []state) {
 		switch {
 		case is == core.Completed:
 			to.is, to.answer = core.Completed, m.answer
+			to.spent = s.spent && !strings.HasPrefix(m.answer, "2") // carried out after all, once
 		case s.is == core.Unknown && is != core.Unknown:
 			continue // only a settlement frees it
 		case is == core.Free:
@@ -188,12 +221,46 @@ func end(m move, s state) (next []state) {
 	return next
 }
 
+// settle is a settlement that is accepted: it ends an unknown attempt, for good. That lease and deadline had passed
+// is not asked. What the attempt has done, or still does at its provider, no settlement takes back.
+func settle(m move, s state) []state {
+	expires := s.is == core.Running && m.recovery == core.Park
+	if s.is != core.Unknown && !expires {
+		return illegal
+	}
+	s.due &^= 1 << m.decision
+	s.spent = true
+	if m.answer == "" {
+		s.is, s.command, s.owner = core.Free, 0, 0
+	} else {
+		s.is, s.owner, s.answer = core.Completed, operator, m.answer
+	}
+	return stay(s)
+}
+
+// order is a settlement that may still arrive.
+func order(m move, s state) []state {
+	s.due |= 1 << m.decision
+	return stay(s)
+}
+
+// absent is a settlement that is refused because there is no such operation.
+func absent(m move, s state) []state {
+	if s.is != core.Free && (s.is != core.Running || m.recovery != core.Rollback) {
+		return illegal
+	}
+	return stay(s)
+}
+
 // replay is the recorded answer, byte for byte (M-3).
 func replay(m move, s state) []state {
 	if s.is != core.Completed || s.command != m.command || s.answer != "" && s.answer != m.answer {
 		return illegal
 	}
-	s.answer = m.answer
+	if s.answer == "" {
+		s.answer = m.answer
+		s.spent = s.spent && !strings.HasPrefix(m.answer, "2")
+	}
 	return stay(s)
 }
 
@@ -215,9 +282,12 @@ func mismatch(m move, s state) []state {
 }
 
 // unknown is a refusal because nobody knows what became of the attempt (M-4). In Park it comes of itself when the lease
-// of an attempt runs out; in Rollback never.
+// of an attempt runs out; in Rollback never. Whoever's attempt was taken over, or settled, is told the same, because what
+// is there now is not always its own.
 func unknown(m move, s state) []state {
 	switch {
+	case m.late && (s.spent || m.recovery == core.Resume):
+		return stay(s)
 	case m.recovery == core.Rollback || s.command != m.command:
 		return illegal
 	case s.is == core.Unknown:
@@ -254,7 +324,7 @@ func forget(_ move, s state) []state {
 }
 
 // audit compares the effects with the state: once where the command was carried out, not at all where it was refused or
-// the key is free, at most once where nobody knows.
+// the key is free, at most once where nobody knows, or where an operator has decided.
 func audit(m move, s state) []state {
 	provider := 0
 	if m.recovery != core.Rollback {
@@ -262,6 +332,7 @@ func audit(m move, s state) []state {
 	}
 	none := m.ledger == 0 && m.provider == 0
 	once := m.ledger == 1 && m.provider == provider
+	atMostOnce := m.ledger <= m.provider && m.provider <= provider
 	var legal bool
 	switch s.is {
 	case core.Completed, core.Expired:
@@ -274,11 +345,11 @@ func audit(m move, s state) []state {
 			legal = none
 		}
 	case core.Running, core.Unknown:
-		legal = m.ledger <= m.provider && m.provider <= provider
+		legal = atMostOnce
 	default:
 		legal = none
 	}
-	if !legal {
+	if !legal && (!s.spent || !atMostOnce) {
 		return illegal
 	}
 	return stay(s)

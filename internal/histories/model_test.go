@@ -81,11 +81,14 @@ var (
 	declined  = &Answer{Status: 402, Result: core.ResultCreated, Body: "no"}
 )
 
-// A model that allows everything proves nothing: these must be told apart.
-var stories = map[string]struct {
+// told is a story that is good, or that the model must not allow.
+type told struct {
 	good bool
 	*story
-}{
+}
+
+// A model that allows everything proves nothing: these must be told apart.
+var stories = map[string]told{
 	"one payment":        {true, tell(core.Rollback).sent("a", created("1")).sent("a", reused("1")).audited(1, 0)},
 	"a second execution": {false, tell(core.Rollback).sent("a", created("1")).sent("a", created("2"))},
 	"a second execution with the same answer": {false, tell(core.Rollback).sent("a", created("1")).sent("a", created("1"))},
@@ -143,7 +146,10 @@ var stories = map[string]struct {
 }
 
 // CONTRACT M-1, M-2, M-3, M-4, M-5, M-6
-func TestModel(t *testing.T) {
+func TestModel(t *testing.T) { tellApart(t, stories) }
+
+func tellApart(t *testing.T, stories map[string]told) {
+	t.Helper()
 	for name, s := range stories {
 		t.Run(name, func(t *testing.T) {
 			v := Check(s.history(), time.Minute)

@@ -3,8 +3,6 @@ package histories
 import (
 	"context"
 	"fmt"
-	"net/url"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,23 +23,17 @@ type world struct {
 	instances []*instance
 }
 
-// instance is one of the apps, which lives more than once.
+// instance is one of the apps.
 type instance struct {
-	t       testing.TB
-	program string
-	seed    uint64
-	lives   uint64
-	process *apptest.Process
-
-	front *cutproxy.Proxy // between the clients and the app
-	back  *cutproxy.Proxy // between the app and its database
-	url   string          // of the database, by way of back
+	*apptest.Instance
+	seed  uint64
+	twice *cutproxy.Proxy // before Front: what goes through it goes there twice
 }
 
 // Lease and deadline of the apps: short, so that much happens.
 const (
 	lease    = time.Second
-	deadline = 4 * time.Second
+	deadline = 2500 * time.Millisecond
 )
 
 // How many bytes go through a connection on average before it is cut: a few requests, a few attempts.
@@ -55,50 +47,41 @@ func newWorld(t *testing.T, seed uint64, databases []*pgtest.Cluster, programs .
 	t.Helper()
 	w := &world{databases: databases}
 	for i, program := range programs {
-		target, err := url.Parse(databases[i%len(databases)].URL())
+		in := &instance{seed: seed + uint64(i)<<32}
+		in.Instance = apptest.NewInstance(t, program, databases[i%len(databases)].URL(), "JWT_SECRET="+secret,
+			"LEASE="+lease.String(), "DEADLINE="+deadline.String(), "UNSAFE_SIMULATOR=1")
+		var err error
+		in.twice, err = cutproxy.New(in.Front.Addr(), func(int) cutproxy.Fate { return cutproxy.Fate{Twice: true} })
 		require.NoError(t, err)
-		in := &instance{t: t, program: program, seed: seed + uint64(i)<<32}
-		in.back, err = cutproxy.New(target.Host, nil)
-		require.NoError(t, err)
-		t.Cleanup(in.back.Close)
-		in.front, err = cutproxy.New("127.0.0.1:1", nil) // of nobody, before the first start
-		require.NoError(t, err)
-		t.Cleanup(in.front.Close)
-		query := target.Query()
-		query.Set("sslmode", "disable")
-		target.Host, target.RawQuery = in.back.Addr(), query.Encode()
-		in.url = target.String()
+		t.Cleanup(in.twice.Close)
 		w.instances = append(w.instances, in)
-	}
-	for _, in := range w.instances {
-		in.start()
 	}
 	return w
 }
 
-// start starts the app, over connections that are whole.
-func (in *instance) start() {
-	in.t.Helper()
-	in.lives++
-	in.back.SetPlan(cutproxy.Pass)
-	in.process = apptest.Start(in.t, in.program, in.t.TempDir(), "DATABASE_URL="+in.url, "JWT_SECRET="+secret,
-		"LEASE="+lease.String(), "DEADLINE="+deadline.String(), "UNSAFE_SIMULATOR=1")
-	in.front.SetTarget(strings.TrimPrefix(in.process.URL, "http://"))
+// address is where clients send a request to, once or twice.
+func (in *instance) address(twice bool) string {
+	if twice {
+		return in.twice.Addr()
+	}
+	return in.Front.Addr()
 }
 
-// breakUp lets connections be cut from now on, and those that there are at once.
+// breakUp lets connections be cut from now on, and those that there are to the database at once.
 func (in *instance) breakUp() {
-	in.front.SetPlan(cutproxy.Random(in.seed+in.lives<<16, frontMean))
-	in.back.SetPlan(cutproxy.Random(in.seed+in.lives<<16+1, backMean))
-	in.back.CutAll()
+	seed := in.seed + in.Lives()<<16
+	in.Front.SetPlan(cutproxy.Random(seed, frontMean))
+	in.Back.SetPlan(cutproxy.Random(seed+1, backMean))
+	in.Back.CutAll()
 }
 
 // calm starts the apps again, and cuts no connection any more.
-func (w *world) calm() {
+func (w *world) calm(t *testing.T) {
+	t.Helper()
 	for _, in := range w.instances {
-		in.process.Kill(in.t)
-		in.front.SetPlan(cutproxy.Pass)
-		in.start()
+		in.Kill(t)
+		in.Front.SetPlan(cutproxy.Pass)
+		in.Start()
 	}
 }
 
@@ -106,18 +89,18 @@ func (w *world) calm() {
 const (
 	issuer     = "https://issuer.example"
 	secret     = "a secret that only the histories know"
-	principals = 3
+	principals = 3 // customers
+	operators  = 2
 )
 
 func principal(n int) core.Principal {
 	return core.Principal{Issuer: issuer, Subject: fmt.Sprint("customer-", n)}
 }
 
-func token(t *testing.T, n int) string {
+func token(t *testing.T, subject string, roles ...string) string {
 	t.Helper()
 	signed, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
-		"iss": issuer, "aud": "payments", "sub": principal(n).Subject, "exp": time.Now().Add(24 * time.Hour).Unix(),
-		"roles": []string{"customer", "seller"},
+		"iss": issuer, "aud": "payments", "sub": subject, "exp": time.Now().Add(24 * time.Hour).Unix(), "roles": roles,
 	}).SignedString([]byte(secret))
 	require.NoError(t, err)
 	return signed
