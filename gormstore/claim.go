@@ -70,22 +70,37 @@ func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, 
 
 // peek returns an existing record that the claim cannot take over, or that another attempt is at it; nothing where the
 // claim has to be tried.
-func (s *Store) peek(ctx context.Context, c core.Claim) (core.Claimed, error) {
-	if s.embedded != nil && s.embedded.isRunning(c.ID) {
+func (s *Store) peek(ctx context.Context, c core.Claim) (claimed core.Claimed, err error) {
+	if s.dialect == postgres {
+		claimed, err = s.look(ctx, c.ID)
+	} else if s.embedded != nil && s.embedded.isRunning(c.ID) {
 		return core.Claimed{Busy: true}, nil
-	}
-	rec, err := s.Find(ctx, c.ID)
-	switch {
-	case errors.Is(err, core.ErrNotFound) && s.dialect == postgres:
-		// The lock is free again as soon as the statement is over: it only tells whether another one has it.
-		var lock, standby bool
-		space, key := lockKey(c.ID)
-		err = s.pool.QueryRowContext(ctx, tryLock, space, key).Scan(&lock, &standby)
-		return core.Claimed{Busy: !lock}, err
-	case errors.Is(err, core.ErrNotFound), err == nil && takeable(rec, c):
+	} else if claimed.Record, err = s.Find(ctx, c.ID); errors.Is(err, core.ErrNotFound) {
 		return core.Claimed{}, nil
 	}
-	return core.Claimed{Record: rec}, err
+	if err == nil && isThere(claimed) && !claimed.Busy && takeable(claimed.Record, c) {
+		return core.Claimed{}, nil
+	}
+	return claimed, err
+}
+
+// look returns what PostgreSQL has of an id: its record, or that another one has its lock. It takes the lock itself for as
+// long as the statement runs.
+func (s *Store) look(ctx context.Context, id core.ID) (claimed core.Claimed, err error) {
+	space, key := lockKey(id)
+	err = retry(ctx, func() error {
+		var lock sql.NullBool
+		var now instant
+		var scan recordScan
+		err := s.pool.QueryRowContext(ctx, s.dialect.sql(look), id[:], space, key).Scan(scan.targets(&lock, &now)...)
+		if err == nil && scan.id != nil {
+			claimed.Record, err = scan.record(now.Time)
+		} else {
+			claimed.Busy = lock.Valid && !lock.Bool
+		}
+		return err
+	})
+	return claimed, err
 }
 
 // backend is the server's side of an attempt's transaction.

@@ -12,7 +12,7 @@ import (
 	"github.com/auth19/idem/internal/pgtest"
 )
 
-// A repeat is told at once that the attempt is running, even where there is no room for another attempt: it would wait
+// A repeat is soon told that the attempt is running, even where there is no room for another attempt: it would wait
 // for the very attempt that it repeats.
 //
 // CONTRACT M-2, M-6

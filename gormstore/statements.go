@@ -243,6 +243,10 @@ const takeOverPostgres = `WITH l AS MATERIALIZED (
 )
 SELECT l.lock, won.fence, won.created_at, won.now FROM l LEFT JOIN won ON true`
 
+// look reads a record, or else tries its lock: both as they are at the snapshot of one statement.
+const look = `SELECT CASE WHEN r.id IS NULL THEN pg_try_advisory_xact_lock($2::int, $3::int) END, {now}, ` +
+	recordColumns + ` FROM (SELECT) AS one LEFT JOIN idempotency_record r ON r.id = $1`
+
 // tryLock takes the record's advisory lock if nobody holds it; only the primary's word counts.
 const tryLock = `SELECT pg_try_advisory_xact_lock($1::int, $2::int), pg_is_in_recovery()`
 
