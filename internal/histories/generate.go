@@ -36,7 +36,7 @@ func generate(t *testing.T, w *world, o options) (h History, faults map[string]i
 	}
 	n := &nemesis{
 		world: w, clients: c, r: rand.New(rand.NewPCG(o.seed, 2<<40)), faults: map[string]int{},
-		client: o.clients + settlers,
+		client: o.clients + settlers, pauses: o.length * 3 / 10,
 	}
 	ctx, stop := context.WithTimeout(t.Context(), o.length)
 	defer stop()
@@ -144,6 +144,7 @@ type nemesis struct {
 	r       *rand.Rand
 	faults  map[string]int
 	client  int // its number as one who records
+	pauses  time.Duration
 }
 
 // work goes on until ctx ends, and leaves everything running.
@@ -178,7 +179,7 @@ func (n *nemesis) work(t *testing.T, ctx context.Context) {
 		}},
 		{"app paused", 4, func(in *instance) {
 			require.NoError(t, in.Pause())
-			n.pause(2500)
+			n.pause(int(n.pauses.Milliseconds()))
 			require.NoError(t, in.Continue())
 		}},
 		{"clients cut off", 3, func(in *instance) { in.Front.CutAll() }},
@@ -187,6 +188,9 @@ func (n *nemesis) work(t *testing.T, ctx context.Context) {
 		{"database stopped at once", 1, database(func(c *pgtest.Cluster) { c.Stop(pgtest.Immediate) })},
 		{"database killed", 1, database((*pgtest.Cluster).Kill)},
 		{"retention ended", 6, func(*instance) { n.expire(t) }},
+	}
+	if n.world.standby != nil {
+		list = append(list, fault{"failover", 4, func(*instance) { n.world.failOver(t) }})
 	}
 	var wheel []fault
 	for _, f := range list {

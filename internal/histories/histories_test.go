@@ -39,6 +39,9 @@ func TestHistories(t *testing.T) {
 	echo := apptest.Build(t, "github.com/auth19/idem/examples/echo")
 	for began := time.Now(); ; seed++ {
 		w := newWorld(t, seed, []*pgtest.Cluster{pgtest.Own(t)}, gin, echo)
+		if *roundFlag > 10*time.Second { // worth a second server
+			w.standby = w.databases[0].Standby()
+		}
 		h, faults := generate(t, w, options{seed: seed, length: *roundFlag, clients: *clientsFlag})
 		t.Logf("seed %d: %d operations on %d keys; %v; %v", seed, len(h.Ops), len(h.keys()), h.summary(), faults)
 		requireLegal(t, h)

@@ -65,7 +65,7 @@ const settlers = operators + 1
 func (c *clients) operate(ctx context.Context, first int) {
 	r := rand.New(rand.NewPCG(c.seed, 3<<40))
 	for ctx.Err() == nil {
-		i, due := c.unknown.choose(r, r.IntN(4) > 0)
+		i, due := c.unknown.choose(r, r.IntN(2) == 0)
 		if !due {
 			i = c.intent(r, c.sent.Load())
 		}

@@ -3,6 +3,7 @@ package histories
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 // world is what a history happens in: instances of the apps on one database server, each behind two proxies.
 type world struct {
 	databases []*pgtest.Cluster // one; two are a fault that must be found
+	standby   *pgtest.Cluster   // of the one; nil: there is no failover
 	instances []*instance
 }
 
@@ -57,6 +59,21 @@ func newWorld(t *testing.T, seed uint64, databases []*pgtest.Cluster, programs .
 		w.instances = append(w.instances, in)
 	}
 	return w
+}
+
+// failOver ends the database at once, and goes on with its standby, which gets a standby of its own. The apps are not
+// told: where they connect to, another server answers.
+func (w *world) failOver(t *testing.T) {
+	t.Helper()
+	w.databases[0].Stop(pgtest.Immediate)
+	w.standby.Promote()
+	w.databases[0] = w.standby
+	target, err := url.Parse(w.standby.URL())
+	require.NoError(t, err)
+	for _, in := range w.instances {
+		in.Back.SetTarget(target.Host)
+	}
+	w.standby = w.databases[0].Standby()
 }
 
 // address is where clients send a request to, once or twice.
