@@ -45,10 +45,17 @@ func (o Op) settlement(blank move) (list []move) {
 	case a != nil && a.Code != core.CodeNotSettleable && a.Code != core.CodeInFlight && a.Status < 500:
 		list = []move{blank.does(never, "is told what nobody expects")}
 	}
-	if o.Twice || o.Answer == nil || o.Answer.Code == core.CodeCommitUnconfirmed {
+	if o.mayStillSettle() {
 		list = append(list, blank.does(order, "orders a settlement"))
 	}
 	return list
+}
+
+// mayStillSettle reports whether a settlement may happen although no answer has said so.
+func (o Op) mayStillSettle() bool {
+	a := o.Answer
+	accepted := a != nil && a.Status == http.StatusOK
+	return o.Kind == Settle && !accepted && (o.Twice || a == nil || a.Code == core.CodeCommitUnconfirmed)
 }
 
 // does returns the move with what it does.
@@ -123,27 +130,27 @@ func (h History) keys() map[string][]Op {
 
 // operations are the moves of one key, for porcupine.
 func operations(ops []Op) (list []porcupine.Operation) {
-	var known []string   // commands
-	var settled []string // answers of settlements
+	var known []string // commands
+	var due []string   // answers of settlements
 	for _, o := range ops {
-		switch {
-		case o.Kind == Request && !slices.Contains(known, o.Command):
+		if o.Kind == Request && !slices.Contains(known, o.Command) {
 			known = append(known, o.Command)
-		case o.Kind == Settle && o.Settled == nil:
-			settled = append(settled, "")
-		case o.Kind == Settle:
-			settled = append(settled, o.Settled.text())
+		}
+		if o.mayStillSettle() {
+			due = append(due, o.Settled.text())
 		}
 	}
-	settlements := 0
+	next := decision(0)
 	for id, o := range ops {
 		blank := move{
 			op: id, command: command(max(0, slices.Index(known, o.Command))), recovery: o.Recovery,
-			late: o.Return-o.Call >= int64(lease), settled: settled,
+			late: o.Return-o.Call >= int64(lease), due: due,
 		}
 		if o.Kind == Settle {
-			blank.decision, blank.answer = decision(settlements), settled[settlements]
-			settlements++
+			blank.answer = o.Settled.text()
+		}
+		if o.mayStillSettle() {
+			blank.decision, next = next, next+1
 		}
 		for i, m := range o.moves(blank) {
 			// Some lines for each client in the drawing: all moves are of the whole time.

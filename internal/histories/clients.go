@@ -25,6 +25,9 @@ type intent struct {
 	method    string
 }
 
+// sameKey reports whether another intent has the same key, perhaps for another command.
+func (i intent) sameKey(other intent) bool { return i.key == other.key }
+
 // command is what is sent: the intent's own, or another one by mistake.
 func (i intent) command(other bool) (path, body string) {
 	amount := i.amount

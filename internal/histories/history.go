@@ -1,10 +1,11 @@
 // Package histories checks random histories of the example apps against the contract.
 //
-// Clients send commands to several instances over PostgreSQL, through proxies that cut connections at any byte, while
-// instances are killed, paused and stopped and the database goes away and comes back. What each client has sent and been
-// told, and when, is a [History]. [Check] asks porcupine whether there is an order of all that, key by key, that the
-// contract allows: see model.go. The seed decides what is sent and which faults come; how they meet in time it cannot
-// decide, and so a history that fails is kept as a file, and checked again by every test run.
+// Clients send commands to several instances over PostgreSQL, and operators settle what is unknown, through proxies that
+// cut connections at any byte and send requests twice, while instances are killed, paused and stopped and the database
+// goes away, comes back or fails over. What each of them has sent and been told, and when, is a [History]. [Check] asks
+// porcupine whether there is an order of all that, key by key, that the contract allows: see model.go. The seed decides
+// what is sent and which faults come; how they meet in time it cannot decide, and so a history that fails is kept as a
+// file, and checked again by every test run.
 //
 //	go test ./internal/histories -run TestHistories                      the short form
 //	go test ./internal/histories -run TestHistories -count=1 -for=10m -seed=7
@@ -61,11 +62,16 @@ type Answer struct {
 	Body   string    `json:"body,omitempty"`
 }
 
-// text is what two answers have in common that are the same.
-func (a Answer) text() string { return fmt.Sprint(a.Status, " ", a.Body) }
+// text is what two answers have in common that are the same; "" is that of none.
+func (a *Answer) text() string {
+	if a == nil {
+		return ""
+	}
+	return fmt.Sprint(a.Status, " ", a.Body)
+}
 
 // decode reads the JSON body into v.
-func (a Answer) decode(t testing.TB, v any) {
+func (a *Answer) decode(t testing.TB, v any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(a.Body), v); err != nil {
 		t.Fatalf("%d %s: %v", a.Status, a.Body, err)

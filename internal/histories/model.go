@@ -49,10 +49,10 @@ type (
 	commands uint32
 )
 
-// decision is a settlement of a key, numbered likewise; decisions are a set of them.
+// decision is a settlement of a key that may still arrive, numbered likewise; decisions are a set of them.
 type (
 	decision  uint8
-	decisions uint32
+	decisions uint64
 )
 
 func (c command) String() string { return string(rune('A' + c)) }
@@ -93,8 +93,8 @@ type move struct {
 	ledger   int
 	provider int
 
-	decision decision // of a settlement
-	settled  []string // the answers of all settlements of the key
+	decision decision // of a settlement that may still arrive
+	due      []string // the answers of all those of the key
 }
 
 // text is for drawings.
@@ -167,9 +167,13 @@ func drift(s state, r core.Recovery) (next []state) {
 
 // decided is what one of the settlements may do: whichever repeat of it arrives, it happens once.
 func decided(s state, m move) (next []state) {
-	for d, answer := range m.settled {
-		if s.due&(1<<d) != 0 {
-			next = append(next, settle(move{recovery: m.recovery, answer: answer, decision: decision(d)}, s)...)
+	for d, answer := range m.due {
+		if s.due&(1<<d) == 0 {
+			continue
+		}
+		for _, to := range settle(move{recovery: m.recovery, answer: answer}, s) {
+			to.due &^= 1 << d
+			next = append(next, to)
 		}
 	}
 	return next
@@ -228,7 +232,6 @@ func settle(m move, s state) []state {
 	if s.is != core.Unknown && !expires {
 		return illegal
 	}
-	s.due &^= 1 << m.decision
 	s.spent = true
 	if m.answer == "" {
 		s.is, s.command, s.owner = core.Free, 0, 0

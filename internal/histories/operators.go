@@ -12,61 +12,47 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// unknowns are the keys whose outcome nobody knows, as far as clients were told.
+// unknowns are the intents whose outcome nobody knows, as far as clients were told.
 type unknowns struct {
 	mu   sync.Mutex
-	list []unknownKey
-}
-
-type unknownKey struct {
-	intent intent
-	since  time.Time
+	list []intent
 }
 
 func (u *unknowns) add(i intent) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, k := range u.list {
-		if k.intent.key == i.key {
-			return
-		}
+	if !slices.ContainsFunc(u.list, i.sameKey) {
+		u.list = append(u.list, i)
 	}
-	u.list = append(u.list, unknownKey{i, time.Now()})
 }
 
 func (u *unknowns) remove(i intent) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.list = slices.DeleteFunc(u.list, func(k unknownKey) bool { return k.intent.key == i.key })
+	u.list = slices.DeleteFunc(u.list, i.sameKey)
 }
 
-// choose returns one of them; with ripe one whose lease and deadline have passed for sure.
-func (u *unknowns) choose(r *rand.Rand, ripe bool) (i intent, ok bool) {
+// choose returns one of them, if there is one.
+func (u *unknowns) choose(r *rand.Rand) (i intent, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	var from []intent
-	for _, k := range u.list {
-		if !ripe || time.Since(k.since) >= deadline {
-			from = append(from, k.intent)
-		}
-	}
-	if len(from) == 0 {
+	if len(u.list) == 0 {
 		return intent{}, false
 	}
-	return from[r.IntN(len(from))], true
+	return u.list[r.IntN(len(u.list))], true
 }
 
 // settlers record what operate does: the operators, and a client.
 const settlers = operators + 1
 
-// operate lets operators settle operations until ctx ends: mostly those that are due, sometimes too early ones, and those
-// that are not unknown at all. Often two decide at the same time, and a client repeats its command meanwhile. first is
-// the number of the first of the three as one who records.
+// operate lets operators settle operations until ctx ends: mostly unknown ones, as soon as that is allowed and before,
+// and now and then one that is not. Often two decide at the same time, and a client repeats its command meanwhile. first
+// is the number of the first of the three as one who records.
 func (c *clients) operate(ctx context.Context, first int) {
 	r := rand.New(rand.NewPCG(c.seed, 3<<40))
 	for ctx.Err() == nil {
-		i, due := c.unknown.choose(r, r.IntN(2) == 0)
-		if !due {
+		i, isUnknown := c.unknown.choose(r)
+		if !isUnknown || r.IntN(4) == 0 {
 			i = c.intent(r, c.sent.Load())
 		}
 		var deciding sync.WaitGroup
@@ -79,11 +65,7 @@ func (c *clients) operate(ctx context.Context, first int) {
 			deciding.Go(func() { c.send(first+operators, w, i, false) })
 		}
 		deciding.Wait()
-		pause := 200
-		if !due {
-			pause = 800
-		}
-		rest(ctx, r, pause)
+		rest(ctx, r, 400)
 	}
 }
 
