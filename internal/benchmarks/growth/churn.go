@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// setting is a way to set the table up for a life of updates and deletions.
+type setting struct {
+	name    string
+	options string // of the table; empty: none
+}
+
+const vacuumEarly = `autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_insert_scale_factor = 0.02,
+    autovacuum_analyze_scale_factor = 0.02,
+    autovacuum_vacuum_cost_limit = 2000`
+
+var settings = []setting{
+	{"as migrated", ""},
+	{"vacuum early", vacuumEarly},
+	{"the same, fillfactor 80", vacuumEarly + ", fillfactor = 80"},
+}
+
+// outcome is what became of a table in some days of churn.
+type outcome struct {
+	before, after, compact weight
+	most                   weight // while it lasted
+	records                int64  // in the end
+	dead, mostDead         int64
+	updates, hot           int64
+	vacuums                int64
+	claims                 int
+	swept                  int64
+}
+
+// churn lets records come and go for some days in compressed time: a day of retention, a day as a tombstone, the
+// shortest that a policy allows. The table is in its steady state when they begin.
+func (g *growth) churn(ctx context.Context) error {
+	g.cluster.Exec("ALTER SYSTEM SET autovacuum_naptime = '1s'", "SELECT pg_reload_conf()") // the least that there is
+	outcomes := make([]outcome, len(settings))
+	for i, s := range settings {
+		progress("churn, %s: %d days of %s", s.name, g.days, g.day)
+		d, err := g.open(fmt.Sprintf("churn%d", i))
+		if err != nil {
+			return err
+		}
+		if s.options != "" {
+			if err := d.exec(ctx, "ALTER TABLE idempotency_record SET ("+s.options+")"); err != nil {
+				return err
+			}
+		}
+		if outcomes[i], err = g.live(ctx, d); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	g.tellChurn(outcomes)
+	return nil
+}
+
+// live lets a table live for some days.
+func (g *growth) live(ctx context.Context, d *database) (o outcome, err error) {
+	if err := g.steady(ctx, d); err != nil {
+		return o, err
+	}
+	if o.before, err = d.weight(ctx); err != nil {
+		return o, err
+	}
+	sweeper, stop, err := d.sweeping(ctx, g.day/100)
+	if err != nil {
+		return o, err
+	}
+	var m measured
+	for range 4 * g.days { // what it looks like four times a day
+		err = m.take(ctx, d, g.clients, g.perSecond(), g.day/4, firstPark(g.day, g.day))
+		if err != nil {
+			break
+		}
+		if err = o.look(ctx, d); err != nil {
+			break
+		}
+	}
+	if err := errors.Join(err, stop()); err != nil {
+		return o, err
+	}
+	o.claims, o.swept = len(m.latencies), sweeper.sum()
+	return o, o.end(ctx, d)
+}
+
+// perSecond is how many commands of a day there are in a second of compressed time.
+func (g *growth) perSecond() int { return int(float64(g.perDay) / g.day.Seconds()) }
+
+// steady makes what is there after a long time: a day's records that can be replayed and a day's tombstones.
+func (g *growth) steady(ctx context.Context, d *database) error {
+	n := 2 * int64(g.perDay)
+	if err := d.fill(ctx, n, halves); err != nil {
+		return err
+	}
+	// The times of a compressed day: each tombstone is due a day after it has expired, each record after it was made.
+	const compress = `UPDATE idempotency_record r SET created_at = t.made, expires_at = t.made + $1::float8 * interval '1 s',
+	purge_at = t.made + 2 * $1::float8 * interval '1 s'
+FROM (SELECT id, now() - 2 * $1::float8 * interval '1 s' * (1 - (row_number() OVER (ORDER BY created_at) - 0.5) / $2::bigint)
+	AS made FROM idempotency_record) t WHERE t.id = r.id`
+	if _, err := d.pool.ExecContext(ctx, compress, g.day.Seconds(), n); err != nil {
+		return err
+	}
+	// FULL, because the update has left its own dead rows.
+	return d.exec(ctx, "VACUUM (FULL, ANALYZE) idempotency_record", "SELECT pg_stat_reset()")
+}
+
+// look notes what the table has come to.
+func (o *outcome) look(ctx context.Context, d *database) error {
+	w, err := d.weight(ctx)
+	if err != nil {
+		return err
+	}
+	if w.sum() > o.most.sum() {
+		o.most = w
+	}
+	err = d.ask(ctx, `SELECT n_dead_tup, n_tup_upd, n_tup_hot_upd, autovacuum_count FROM pg_stat_user_tables
+WHERE relname = 'idempotency_record'`, &o.dead, &o.updates, &o.hot, &o.vacuums)
+	o.mostDead = max(o.mostDead, o.dead)
+	return err
+}
+
+// end looks a last time, and then at how small the same records could be.
+func (o *outcome) end(ctx context.Context, d *database) (err error) {
+	if !wait(ctx, time.Now().Add(time.Second)) { // the server counts with that much delay
+		return context.Cause(ctx)
+	}
+	if err := o.look(ctx, d); err != nil {
+		return err
+	}
+	if o.after, err = d.weight(ctx); err != nil {
+		return err
+	}
+	if err := d.ask(ctx, "SELECT count(*) FROM idempotency_record", &o.records); err != nil {
+		return err
+	}
+	if err := d.exec(ctx, "VACUUM FULL idempotency_record"); err != nil {
+		return err
+	}
+	o.compact, err = d.weight(ctx)
+	return err
+}
+
+// tellChurn writes the table.
+func (g *growth) tellChurn(outcomes []outcome) {
+	g.report.heading("Days of churn")
+	g.report.paragraph(`
+%d days, each of which takes %s: in each, %s commands on `+"`Park`"+`, through the library, at an even pace. A record can be
+replayed for a day and is a tombstone for another, the least that a policy may ask for; the table begins with two days'
+records and is swept by `+"`Module.Run`"+`. autovacuum_naptime is 1s, the least that there is; autovacuum's own speed is not
+compressed, so that it is %s times as slow as it would be.`,
+		g.days, g.day, count(g.perDay), count(24*time.Hour.Seconds()/g.day.Seconds()))
+	rows := [][]string{{""}}
+	for _, s := range settings {
+		rows[0] = append(rows[0], s.name)
+	}
+	for _, line := range []struct {
+		name string
+		of   func(o outcome) string
+	}{
+		{"commands", func(o outcome) string { return count(o.claims) }},
+		{"swept, tombstones made and dropped", func(o outcome) string { return count(o.swept) }},
+		{"records in the end", func(o outcome) string { return count(o.records) }},
+		{"before: table, indexes, MB", func(o outcome) string { return both(o.before) }},
+		{"largest", func(o outcome) string { return both(o.most) }},
+		{"in the end", func(o outcome) string { return both(o.after) }},
+		{"in the end, after VACUUM FULL", func(o outcome) string { return both(o.compact) }},
+		{"in the end, after VACUUM FULL = 1", func(o outcome) string {
+			return fmt.Sprintf("%.2f, %.2f", float64(o.after.table)/float64(o.compact.table),
+				float64(o.after.index())/float64(o.compact.index()))
+		}},
+		{"bytes per record in the end", func(o outcome) string { return count(o.after.sum() / o.records) }},
+		{"dead rows: most, in the end", func(o outcome) string { return count(o.mostDead) + ", " + count(o.dead) }},
+		{"runs of autovacuum", func(o outcome) string { return count(o.vacuums) }},
+		{"updates, of these HOT", func(o outcome) string { return count(o.updates) + ", " + count(o.hot) }},
+	} {
+		row := []string{line.name}
+		for _, o := range outcomes {
+			row = append(row, line.of(o))
+		}
+		rows = append(rows, row)
+	}
+	g.report.table(rows)
+	g.report.paragraph("As migrated, the table has no options. Vacuum early:")
+	g.report.paragraph("```\n"+`ALTER TABLE idempotency_record SET (
+    %s
+);`+"\n```", vacuumEarly)
+}
+
+func both(w weight) string { return mb(w.table) + ", " + mb(w.index()) }

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/auth19/idem/core"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1")) // GORM's own cache
+}
+
+// short is a plan that takes seconds and measures nothing.
+func short() plan {
+	return plan{
+		sizes: []int64{1000, 3000}, turn: 100 * time.Millisecond, rounds: 2, clients: 4, pace: 200, day: time.Second, days: 1,
+		perDay: 100, memory: "32MB",
+	}
+}
+
+// Every part of a run is carried out, and each of its figures finds its place in the page.
+func TestRun(t *testing.T) {
+	text, err := measure(t.Context(), short())
+	require.NoError(t, err)
+	name := filepath.Join(t.TempDir(), "page.md")
+	require.NoError(t, os.WriteFile(name, []byte("before\n"+begins+"old\n"+ends+"after\n"), 0o600))
+	into, err := openPage(name)
+	require.NoError(t, err)
+	require.NoError(t, into.write(text))
+	written, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, "before\n"+begins+strings.TrimPrefix(text, "\n")+ends+"after\n", string(written))
+	for _, no := range []string{"NaN", "Inf", "%!"} {
+		require.NotContains(t, text, no)
+	}
+
+	rows := map[string][]string{} // by the first cell, and by the second one where that is a size
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "| "), " | ")
+		if len(cells) > 1 {
+			rows[cells[0]] = cells
+			rows[cells[0]+" "+cells[1]] = cells
+		}
+	}
+	for _, size := range []string{"1,000", "3,000"} {
+		require.Len(t, rows[size], 8)
+		for _, w := range commands {
+			require.GreaterOrEqual(t, len(rows[w.name+" "+size]), 6, "%s at %s", w.name, size)
+		}
+	}
+	require.Len(t, rows["3,000 answers"], 8)
+	require.Len(t, rows["3,000 tombstones"], 8)
+	require.Len(t, rows["`Park`, first request, wal_compression on"], 7)
+	for _, name := range []string{"as fast as they can, with a sweep", "200 per second, with a sweep"} {
+		require.Len(t, rows[name], 6)
+	}
+	require.Len(t, rows["with the index"], 5)
+	require.Len(t, rows["without"], 5)
+	require.Len(t, rows["bytes per record in the end"], 1+len(settings))
+	// No update of a record is HOT as long as the state is in the condition of an index: the page says so.
+	for _, updates := range rows["updates, of these HOT"][1:] {
+		require.Regexp(t, `^[1-9][0-9]*, 0$`, updates)
+	}
+}
+
+// What is generated is what the library would have written: it replays each live record, lists the unknown ones, and its
+// sweep finds those that are due, and no others.
+func TestGenerated(t *testing.T) {
+	const n = 2000
+	d := newFilled(t, n)
+	require.Equal(t, map[core.State]int64{
+		core.Expired: n / perTombstone, core.Unknown: n / perOpen, core.Completed: n - n/perTombstone - n/perOpen,
+	}, d.states(t))
+	dead, live, unknown := mixed(n)
+	for i := range int64(n) {
+		rec, err := d.store.Find(t.Context(), idOf(i))
+		require.NoError(t, err)
+		switch {
+		case i < dead:
+			require.Equal(t, core.Free, rec.State(), i)
+		case i < live:
+			require.Equal(t, core.Expired, rec.State(), i)
+		case i >= unknown:
+			require.Equal(t, core.Unknown, rec.State(), i)
+		default:
+			require.NoError(t, isRecord(rec, i))
+			require.Equal(t, []string{contentType}, rec.Answer.Header["Content-Type"])
+			require.Len(t, rec.Answer.Body, bodyBytes)
+		}
+	}
+	require.NoError(t, list(t.Context(), d))
+
+	sweeper, stop, err := d.sweeping(t.Context(), time.Hour)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return sweeper.sum() == live }, 10*time.Second, time.Millisecond)
+	require.NoError(t, stop())
+	require.EqualValues(t, n/perDue, sweeper.tombstones.Load())
+	require.EqualValues(t, n/perTombstone, sweeper.dropped.Load())
+	require.Equal(t, map[core.State]int64{
+		core.Expired: n / perDue, core.Unknown: n / perOpen, core.Completed: n - live - n/perOpen,
+	}, d.states(t))
+}
+
+// What is counted has been done: a first request leaves one completed record, and a replay none.
+func TestTurns(t *testing.T) {
+	d := newFilled(t, fewest)
+	before := d.states(t)
+	for _, w := range []work{commands[0], commands[1], commands[2]} {
+		var m measured
+		require.NoError(t, m.take(t.Context(), d, 4, 0, 50*time.Millisecond, w.do))
+		require.GreaterOrEqual(t, len(m.latencies), 4)
+		require.Positive(t, m.percentile(0.5))
+		if w.adds {
+			before[core.Completed] += int64(len(m.latencies))
+			require.Greater(t, m.writtenEach(), float64(bodyBytes))
+		}
+		require.Equal(t, before, d.states(t), w.name)
+	}
+	boom := errors.New("boom")
+	err := new(measured).take(t.Context(), d, 4, 0, time.Hour, func(context.Context, *database) error { return boom })
+	require.ErrorIs(t, err, boom)
+	require.ErrorContains(t, isRecord(core.Record{}, 7), "record 7 is")
+}
+
+// A stall counts for all commands that are due meanwhile.
+func TestPace(t *testing.T) {
+	d := newFilled(t, fewest)
+	jobs := 0
+	var m measured
+	require.NoError(t, m.take(t.Context(), d, 1, 100, 200*time.Millisecond, func(context.Context, *database) error {
+		if jobs++; jobs == 1 {
+			time.Sleep(100 * time.Millisecond)
+		}
+		return nil
+	}))
+	late := 0
+	for _, took := range m.latencies {
+		if took > 20*time.Millisecond {
+			late++
+		}
+	}
+	require.GreaterOrEqual(t, late, 8)
+	require.LessOrEqual(t, len(m.latencies), 25)
+}
+
+// An interrupted run ends soon and says why.
+func TestInterrupted(t *testing.T) {
+	p := short()
+	p.turn = time.Hour
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	_, err := measure(ctx, p)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+func TestArguments(t *testing.T) {
+	for args, want := range map[string]string{
+		"-sizes 1000,x": "-sizes", "-sizes 999": "-sizes", "-sizes 3000,1000": "-sizes", "-turn 0s": "-turn", "-day 1ms": "-day",
+	} {
+		require.ErrorContains(t, command(t.Context(), strings.Fields(args)), want)
+	}
+	require.ErrorContains(t, command(t.Context(), []string{"-out", os.DevNull}), "no lines")
+}
+
+func TestFigures(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 20_000_000: "20,000,000"} {
+		require.Equal(t, want, count(n))
+	}
+	m := measured{took: 2 * time.Second, rates: []float64{1, 3}}
+	for i := range 100 {
+		m.latencies = append(m.latencies, time.Duration(100-i)*time.Millisecond)
+	}
+	require.Equal(t, "51.00", ms(m.percentile(0.5)))
+	require.Equal(t, "100.00", ms(m.percentile(0.99)))
+	all, low, high := ratio(&m, &measured{took: time.Second, latencies: m.latencies, rates: []float64{2, 2}})
+	require.Equal(t, []float64{0.5, 0.5, 1.5}, []float64{all, low, high})
+}
+
+func newFilled(t *testing.T, n int64) *database {
+	g, err := start(t, short())
+	require.NoError(t, err)
+	d, err := g.open("filled")
+	require.NoError(t, err)
+	require.NoError(t, d.fill(t.Context(), n, mixed))
+	return d
+}
+
+// states counts the records by what is stored.
+func (d *database) states(t *testing.T) map[core.State]int64 {
+	t.Helper()
+	rows, err := d.pool.QueryContext(t.Context(), "SELECT state, count(*) FROM idempotency_record GROUP BY state")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rows.Close()) }()
+	found := map[core.State]int64{}
+	for rows.Next() {
+		var stored int16
+		var n int64
+		require.NoError(t, rows.Scan(&stored, &n))
+		found[core.State(stored)] = n
+	}
+	require.NoError(t, rows.Err())
+	return found
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// measured is what clients did in their turns.
+type measured struct {
+	took      time.Duration
+	latencies []time.Duration
+	written   int64 // WAL of the server, in bytes
+	rates     []float64
+}
+
+// take gives clients a turn: each does the job again and again, at least once. With a pace, of so many jobs per second
+// of all clients together, a job's time begins when it is due, so that a stall counts for all who wait behind it.
+func (m *measured) take(ctx context.Context, d *database, clients, pace int, length time.Duration, do job) error {
+	before, err := d.written(ctx)
+	if err != nil {
+		return err
+	}
+	latencies, errs := make([][]time.Duration, clients), make([]error, clients)
+	begun := time.Now()
+	var wg sync.WaitGroup
+	for client := range clients {
+		wg.Go(func() {
+			due := begun
+			var every time.Duration
+			if pace > 0 {
+				every = time.Duration(clients) * time.Second / time.Duration(pace)
+				due = begun.Add(every * time.Duration(client) / time.Duration(clients))
+			}
+			for errs[client] == nil && (time.Since(begun) < length || len(latencies[client]) == 0) {
+				if every == 0 {
+					due = time.Now()
+				}
+				if !wait(ctx, due) {
+					errs[client] = context.Cause(ctx)
+					return
+				}
+				errs[client] = do(ctx, d)
+				latencies[client] = append(latencies[client], time.Since(due))
+				due = due.Add(every)
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(begun)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	after, err := d.written(ctx)
+	if err != nil {
+		return err
+	}
+	all := slices.Concat(latencies...)
+	m.took += took
+	m.written += after - before
+	m.latencies = append(m.latencies, all...)
+	m.rates = append(m.rates, float64(len(all))/took.Seconds())
+	return nil
+}
+
+// wait returns when it is time, or false if ctx ends before.
+func wait(ctx context.Context, until time.Time) bool {
+	pause := time.Until(until)
+	if pause <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// rate is jobs per second.
+func (m *measured) rate() float64 { return float64(len(m.latencies)) / m.took.Seconds() }
+
+// writtenEach is the WAL that was written per job, in bytes.
+func (m *measured) writtenEach() float64 { return float64(m.written) / float64(len(m.latencies)) }
+
+// percentile is the time within which that share of the jobs was done.
+func (m *measured) percentile(share float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(m.latencies))
+	return sorted[min(int(share*float64(len(sorted))), len(sorted)-1)]
+}
+
+// ratio is how many times as much one side does as another: over all turns, and in its worst and best round.
+func ratio(m, to *measured) (all, low, high float64) {
+	rounds := make([]float64, len(m.rates))
+	for i := range rounds {
+		rounds[i] = m.rates[i] / to.rates[i]
+	}
+	return m.rate() / to.rate(), slices.Min(rounds), slices.Max(rounds)
+}
