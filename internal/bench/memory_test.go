@@ -12,6 +12,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
@@ -19,6 +20,8 @@ import (
 	"github.com/auth19/idem/echoidem"
 	"github.com/auth19/idem/ginidem"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // body is a command of 100 bytes.
 var body = `{"order_id":"ord_0123456789","amount":"12.34","currency":"EUR","method":"pm_ok","note":"` +
