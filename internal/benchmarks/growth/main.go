@@ -1,7 +1,7 @@
 // Command growth measures how the cost of the library grows with its table, and writes the figures into docs/scaling.md:
 //
-//	cd internal/benchmarks && go run ./growth                            some fourteen minutes, 20 GB of disk
-//	cd internal/benchmarks && go run ./growth -sizes 10000,1000000       some seven
+//	cd internal/benchmarks && go run ./growth                            some ten minutes, 20 GB of disk
+//	cd internal/benchmarks && go run ./growth -sizes 10000,1000000       some six
 //
 // It starts a PostgreSQL of its own from the installed programs and removes it in the end, also when it is interrupted.
 // Commits are durable. Commands go through gormstore, whose calls are those of a guarded route; HTTP, the guards and the
