@@ -28,6 +28,7 @@ type state struct {
 	command command // of all but Free
 	owner   int     // the operation whose attempt this is, or was; nobody or operator
 	answer  string  // of Completed and Expired: "" where nobody has seen it yet
+	lapsed  bool    // of Unknown: for no other reason than that the lease has run out
 
 	cut  commands // of requests that never returned, and may do anything that a request does
 	away commands // likewise, but they never reached their handler, or it was undone: they may hold the key for a while
@@ -202,18 +203,20 @@ func claim(m move, s state) []state {
 }
 
 // end ends the attempt that the operation has begun, unless another has taken it over. An attempt whose lease had run
-// out, so that it counted as unknown, may still complete.
+// out, so that it counted as unknown, may still complete, or prove that nothing was applied: a claim whose owner got
+// an error is released when the store is back (F-1).
 func end(m move, s state) (next []state) {
 	if s.owner != m.op || s.is != core.Running && s.is != core.Unknown {
 		return illegal
 	}
 	for _, is := range m.ends {
 		to := s
+		to.lapsed = false
 		switch {
 		case is == core.Completed:
 			to.is, to.answer = core.Completed, m.answer
 			to.spent = s.spent && !strings.HasPrefix(m.answer, "2") // carried out after all, once
-		case s.is == core.Unknown && is != core.Unknown:
+		case s.is == core.Unknown && is != core.Unknown && !s.lapsed:
 			continue // only a settlement frees it
 		case is == core.Free:
 			to.is, to.command, to.owner = core.Free, 0, 0
@@ -232,7 +235,7 @@ func settle(m move, s state) []state {
 	if s.is != core.Unknown && !expires {
 		return illegal
 	}
-	s.spent = true
+	s.spent, s.lapsed = true, false
 	if m.answer == "" {
 		s.is, s.command, s.owner = core.Free, 0, 0
 	} else {
@@ -296,7 +299,7 @@ func unknown(m move, s state) []state {
 	case s.is == core.Unknown:
 		return stay(s)
 	case s.is == core.Running && m.recovery == core.Park:
-		s.is = core.Unknown
+		s.is, s.lapsed = core.Unknown, true
 		return stay(s)
 	}
 	return illegal
