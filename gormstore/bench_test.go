@@ -179,9 +179,8 @@ func benchScan(row *sql.Row) error {
 	var lock sql.NullBool
 	var won flag
 	var now instant
-	var backend int64
 	var scan recordScan
-	return row.Scan(scan.targets(&lock, &won, &now, &backend)...)
+	return row.Scan(scan.targets(&lock, &won, &now)...)
 }
 
 func (f benchFloor) first(key string) error {

@@ -93,11 +93,11 @@ func (s *Store) look(ctx context.Context, id core.ID) (claimed core.Claimed, err
 		var now instant
 		var scan recordScan
 		err := s.pool.QueryRowContext(ctx, s.dialect.sql(look), id[:], space, key).Scan(scan.targets(&lock, &now)...)
-		if err == nil && scan.id != nil {
-			claimed.Record, err = scan.record(now.Time)
-		} else {
+		if err != nil || scan.id == nil {
 			claimed.Busy = lock.Valid && !lock.Bool
+			return err
 		}
+		claimed.Record, err = s.thereIs(ctx, &scan, now)
 		return err
 	})
 	return claimed, err
@@ -137,12 +137,11 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 	var lock sql.NullBool
 	var won flag
 	var now instant
-	var pid uint32
 	var scan recordScan
 	err := q.QueryRowContext(ctx, s.dialect.sql(statement), args...).
-		Scan(scan.targets(&lock, &won, &now, &pid)...)
+		Scan(scan.targets(&lock, &won, &now)...)
 	if b != nil {
-		b.pid = pid
+		b.pid = scan.pid
 	}
 	switch {
 	case err != nil:
@@ -154,7 +153,7 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 	case scan.id == nil:
 		return core.Claimed{Busy: true}, nil
 	}
-	rec, err := scan.record(now.Time)
+	rec, err := s.thereIs(ctx, &scan, now)
 	if err != nil || !takeable(rec, c) {
 		return core.Claimed{Won: err == nil && ours(rec, c), Record: rec}, err
 	}
@@ -181,6 +180,15 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 		return core.Claimed{}, errRace // taken, settled or dropped in between
 	}
 	return core.Claimed{Busy: true}, nil
+}
+
+// thereIs returns the record that was found instead of a claim. A repeat may be answered from it.
+func (s *Store) thereIs(ctx context.Context, scan *recordScan, now instant) (core.Record, error) {
+	rec, err := scan.record(now.Time)
+	if err == nil && rec.Stored == core.Completed {
+		err = s.confirm(ctx, scan)
+	}
+	return rec, err
 }
 
 func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.Claimed, error) {

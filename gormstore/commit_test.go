@@ -131,6 +131,20 @@ func (r *replicated) requireVisible(store *gormstore.Store, c core.Claim) {
 	})
 }
 
+// requireUnconfirmed checks that nobody is answered from what only this server has, by whichever way it is read.
+func requireUnconfirmed(t *testing.T, store *gormstore.Store, c core.Claim) {
+	t.Helper()
+	for way, read := range map[string]func(ctx context.Context) error{
+		"claim": func(ctx context.Context) error { _, err := store.Claim(ctx, again(c)); return err },
+		"begin": func(ctx context.Context) error { _, _, err := store.Begin(ctx, again(c)); return err },
+		"find":  func(ctx context.Context) error { _, err := store.Find(ctx, c.ID); return err },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		require.ErrorIs(t, read(ctx), context.DeadlineExceeded, way)
+		cancel()
+	}
+}
+
 // CONTRACT X-4, F-2
 func TestCommitWaitsForStandby(t *testing.T) {
 	t.Parallel()
@@ -192,7 +206,7 @@ func TestCommitWaitsForStandby(t *testing.T) {
 			outcome := commit(t, store, c, time.Second)
 			require.NoError(t, r.admin.Exec(fmt.Sprintf("SELECT pg_%s_backend(?)", do), r.waiting()).Error)
 			require.ErrorIs(t, <-outcome, core.ErrUnconfirmed)
-			r.requireVisible(store, c)
+			requireUnconfirmed(t, store, c)
 			r.abandon()
 			r.requireOnce(store, c)
 		})
@@ -233,4 +247,38 @@ func TestCompleteThatIsGivenUpIsNotReplayedBeforeTheStandbyHasIt(t *testing.T) {
 			"a repeat would be answered with what a failover loses: the standby is still missing")
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// A server that starts again does not go on waiting for its standby, and shows what it had not.
+//
+// CONTRACT F-2, M-3
+func TestRestartedServerIsNotBelievedBeforeItsStandbyHasIt(t *testing.T) {
+	t.Parallel()
+	primary := pgtest.Own(t)
+	db := openPostgres(t, primary.URL(), 4)
+	migrate(t, db)
+	standby := primary.Standby()
+	store := newStore(t, db)
+	c := command(core.Park)
+	claimed, err := store.Claim(t.Context(), c)
+	require.NoError(t, err)
+	standby.Stop(pgtest.Fast)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, store.Complete(ctx, claimed.Record.Ticket, paid()), core.ErrUnconfirmed)
+
+	primary.Stop(pgtest.Immediate)
+	primary.Start()
+	admin := openPostgres(t, primary.URL(), 1)
+	var state core.State
+	require.NoError(t, admin.Raw("SELECT state FROM idempotency_record").Scan(&state).Error)
+	require.Equal(t, core.Completed, state, "here it is")
+	requireUnconfirmed(t, newStore(t, openPostgres(t, primary.URL(), 4)), c)
+
+	standby.Start()
+	primary.AwaitStandby()
+	store = newStore(t, openPostgres(t, primary.URL(), 2))
+	requireCompleted(t, store, c, paid())
+	standby.Stop(pgtest.Fast)
+	requireCompleted(t, store, c, paid()) // this backend's server has been confirmed since it started
 }

@@ -26,6 +26,7 @@ var (
 		"{int4}", "::int", "{from own}", "FROM own",
 		"{epoch}", "timestamptz 'epoch' + ", "{later}", "greatest",
 		"{skip locked}", "FOR UPDATE SKIP LOCKED",
+		"{backend}", backendColumns,
 		"{for update}", "FOR UPDATE",
 	)}
 	sqlite = &dialect{name: "sqlite", connections: 3, begin: "BEGIN IMMEDIATE", words: strings.NewReplacer(
@@ -35,6 +36,7 @@ var (
 		"{int4}", "", "{from own}", "",
 		"{epoch}", "", "{later}", "max",
 		"{skip locked}", "", "{for update}", "", // there is one writer
+		"{backend}", "0, NULL",
 		"$", "?", // SQLite numbers parameters with a question mark
 	)}
 )

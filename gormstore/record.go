@@ -20,6 +20,8 @@ const plain = 1
 
 // recordScan takes recordColumns.
 type recordScan struct {
+	pid                                   uint32  // of the backend, as is started
+	started                               instant // see backendColumns
 	id, scope, owner, hash, headers, body []byte
 	fence                                 sql.NullInt64
 	state, recovery, hashVersion          sql.NullInt16
@@ -32,7 +34,8 @@ type recordScan struct {
 
 // targets are what recordColumns are read into, behind those of the columns before them.
 func (s *recordScan) targets(before ...any) []any {
-	return append(slices.Grow(before, 20),
+	return append(slices.Grow(before, 22),
+		&s.pid, &s.started,
 		&s.id, &s.scope, &s.owner, &s.fence, &s.state, &s.recovery, &s.method, &s.route, &s.hashVersion, &s.hash,
 		&s.created, &s.lease, &s.deadline, &s.expires, &s.purge, &s.status, &s.partial, &s.encoding, &s.headers, &s.body)
 }
@@ -120,15 +123,22 @@ func mapValues(h http.Header, fn func(string) string) {
 // Find implements [core.Store].
 func (s *Store) Find(ctx context.Context, id core.ID) (rec core.Record, err error) {
 	err = retry(ctx, func() error {
-		rec, err = s.find(ctx, s.pool, id)
+		var scan recordScan
+		if rec, err = s.scan(ctx, s.pool, id, &scan); err == nil && rec.Stored == core.Completed {
+			err = s.confirm(ctx, &scan)
+		}
 		return err
 	})
 	return rec, err
 }
 
 func (s *Store) find(ctx context.Context, q querier, id core.ID) (core.Record, error) {
+	return s.scan(ctx, q, id, &recordScan{})
+}
+
+// scan reads a record, and who read it.
+func (s *Store) scan(ctx context.Context, q querier, id core.ID, scan *recordScan) (core.Record, error) {
 	var now instant
-	var scan recordScan
 	err := q.QueryRowContext(ctx, s.dialect.sql(find), id[:]).Scan(scan.targets(&now)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return core.Record{}, core.ErrNotFound

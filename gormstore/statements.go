@@ -4,7 +4,7 @@ package gormstore
 // touches one shard of a distributed database. $1 is always the record's id.
 
 // recordColumns are read by scanRecord, in this order.
-const recordColumns = `r.id, r.scope, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version,
+const recordColumns = `{backend}, r.id, r.scope, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version,
 	r.command_hash, r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial,
 	r.answer_encoding, r.headers, r.body`
 
@@ -223,7 +223,7 @@ const claimPostgres = `WITH there AS MATERIALIZED (
 	SELECT ` + insertValues + ` FROM c WHERE c.lock
 	ON CONFLICT (id) DO NOTHING RETURNING id
 )
-SELECT c.lock, won.id IS NOT NULL, c.now, pg_backend_pid(), ` + recordColumns + `
+SELECT c.lock, won.id IS NOT NULL, c.now, ` + recordColumns + `
 FROM c LEFT JOIN won ON true LEFT JOIN idempotency_record r ON r.id = $1`
 
 // claimGuard bounds how long the server keeps the transaction of an attempt whose process or host is gone, for this

@@ -25,8 +25,9 @@ type Store struct {
 	places   *places   // PostgreSQL with a limited pool only
 	embedded *embedded // SQLite only
 
-	notices notices
-	uncut   uncut
+	notices   notices
+	uncut     uncut
+	confirmed confirmed
 
 	// connectionCheck says whether the server has client_connection_check_interval: 0 not asked yet, 1 yes, 2 no.
 	connectionCheck atomic.Int32
