@@ -23,19 +23,18 @@ func (m *Module) Run(ctx context.Context) error {
 		m.resume(ctx)
 		m.reconcile(ctx)
 		every := m.cfg.SweepEvery
-		timer := time.NewTimer(every - every/20 + rand.N(max(every/10, 1)))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		rest(ctx, every-every/20+rand.N(max(every/10, 1)))
+		if ctx.Err() != nil {
 			return nil
-		case <-timer.C:
 		}
 	}
 }
 
-// sweep works in batches until one finds less than a batch.
+// sweep works in batches until one finds less than a batch. After each it rests as long as that took: a backlog is worked
+// off more slowly, and those who wait for answers meanwhile have the store to themselves for half of the time.
 func (m *Module) sweep(ctx context.Context) {
 	for ctx.Err() == nil {
+		begun := time.Now()
 		swept, err := m.cfg.Store.Sweep(ctx, m.cfg.SweepBatch)
 		if err != nil {
 			m.failed(ctx, err)
@@ -47,6 +46,17 @@ func (m *Module) sweep(ctx context.Context) {
 		if max(swept.Tombstones, swept.Dropped, swept.Sightings, swept.Messages) < m.cfg.SweepBatch {
 			return
 		}
+		rest(ctx, time.Since(begun))
+	}
+}
+
+// rest waits for d, or until ctx ends.
+func rest(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
 	}
 }
 

@@ -83,6 +83,42 @@ func TestRunSweepsInBatches(t *testing.T) {
 }
 
 // CONTRACT T-3
+func TestRunRestsBetweenBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		var sweeps list[time.Time]
+		a := newApp(t, core.Config{Store: store, SweepBatch: 2, SweepEvery: time.Hour}, created)
+		for i := range 5 {
+			a.post("k-"+strconv.Itoa(i), `{}`)
+		}
+		time.Sleep(core.DefaultRetention + time.Minute)
+		store.on("sweep", func(context.Context) error {
+			sweeps.add(time.Now())
+			time.Sleep(3 * time.Second)
+			return nil
+		})
+		stop := a.start()
+		time.Sleep(time.Minute)
+		stop()
+		times := sweeps.all()
+		require.Len(t, times, 3)
+		require.Equal(t, 6*time.Second, times[1].Sub(times[0]), "as long as the batch took, and once more")
+		require.Equal(t, 6*time.Second, times[2].Sub(times[1]))
+
+		store.on("sweep", func(context.Context) error { time.Sleep(time.Hour); return nil })
+		for i := range 2 {
+			a.post("l-"+strconv.Itoa(i), `{}`)
+		}
+		time.Sleep(core.DefaultRetention + time.Minute)
+		stop = a.start()
+		time.Sleep(90 * time.Minute)
+		began := time.Now()
+		stop()
+		require.Equal(t, began, time.Now(), "Run ends also while it rests")
+	})
+}
+
+// CONTRACT T-3
 func TestRunSurvivesErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultStore(memstore.New())
