@@ -27,7 +27,7 @@ func (g *growth) cleanUp(ctx context.Context, d *database) error {
 	g.report.heading("Cleanup")
 	g.report.paragraph(`
 The table with %s records, of which %s were past retention and %s tombstones past their time.
-`+"`Module.Run`"+` sweeps as in an app, %d of each kind at a time and without a pause while there are more.
+`+"`Module.Run`"+` sweeps as in an app, %d of each kind at a time.
 Alone, it sweeps %s records per second: %s made tombstones, %s dropped. Then beside %d clients, who send four
 first requests for each replay: as fast as they can, and %s per second in all. The times of the latter begin when a command
 is due.`,
