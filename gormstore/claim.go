@@ -70,34 +70,37 @@ func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, 
 
 // peek returns an existing record that the claim cannot take over, or that another attempt is at it; nothing where the
 // claim has to be tried.
-func (s *Store) peek(ctx context.Context, c core.Claim) (claimed core.Claimed, err error) {
+func (s *Store) peek(ctx context.Context, c core.Claim) (core.Claimed, error) {
 	if s.dialect == postgres {
-		claimed, err = s.look(ctx, c.ID)
-	} else if s.embedded != nil && s.embedded.isRunning(c.ID) {
+		return s.look(ctx, c)
+	}
+	if s.embedded != nil && s.embedded.isRunning(c.ID) {
 		return core.Claimed{Busy: true}, nil
-	} else if claimed.Record, err = s.Find(ctx, c.ID); errors.Is(err, core.ErrNotFound) {
+	}
+	rec, err := s.Find(ctx, c.ID)
+	if errors.Is(err, core.ErrNotFound) || err == nil && takeable(rec, c) {
 		return core.Claimed{}, nil
 	}
-	if err == nil && isThere(claimed) && !claimed.Busy && takeable(claimed.Record, c) {
-		return core.Claimed{}, nil
-	}
-	return claimed, err
+	return core.Claimed{Record: rec}, err
 }
 
-// look returns what PostgreSQL has of an id: its record, or that another one has its lock. It takes the lock itself for as
-// long as the statement runs.
-func (s *Store) look(ctx context.Context, id core.ID) (claimed core.Claimed, err error) {
-	space, key := lockKey(id)
+// look is PostgreSQL's peek, in one statement, which takes the record's lock itself for as long as it runs.
+func (s *Store) look(ctx context.Context, c core.Claim) (claimed core.Claimed, err error) {
+	space, key := lockKey(c.ID)
 	err = retry(ctx, func() error {
+		claimed = core.Claimed{}
 		var lock sql.NullBool
 		var now instant
 		var scan recordScan
-		err := s.pool.QueryRowContext(ctx, s.dialect.sql(look), id[:], space, key).Scan(scan.targets(&lock, &now)...)
+		err := s.pool.QueryRowContext(ctx, s.dialect.sql(look), c.ID[:], space, key).Scan(scan.targets(&lock, &now)...)
 		if err != nil || scan.id == nil {
 			claimed.Busy = lock.Valid && !lock.Bool
 			return err
 		}
-		claimed.Record, err = s.thereIs(ctx, &scan, now)
+		rec, err := s.thereIs(ctx, &scan, now)
+		if err == nil && !takeable(rec, c) {
+			claimed.Record = rec
+		}
 		return err
 	})
 	return claimed, err
