@@ -20,8 +20,8 @@ const plain = 1
 
 // recordScan takes recordColumns.
 type recordScan struct {
-	pid                                   uint32  // of the backend, as is started
-	started                               instant // see backendColumns
+	pid                                   uint32  // of the backend that has read it
+	started                               instant // when that one's server was, see backendColumns
 	id, scope, owner, hash, headers, body []byte
 	fence                                 sql.NullInt64
 	state, recovery, hashVersion          sql.NullInt16

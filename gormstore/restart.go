@@ -43,17 +43,19 @@ func (c *confirmed) add(started time.Time, pid uint32) {
 }
 
 // confirm makes sure that a record that was read and is to be answered from is on the synchronous standby, if there is
-// one. An error says that this is not known.
+// one. An error says that this is not known: errRace where the record is another one by now, because the standby has
+// taken over in between and never had it.
 func (s *Store) confirm(ctx context.Context, read *recordScan) error {
 	if read.started.IsZero() || s.confirmed.has(read.started.Time, read.pid) {
 		return nil
 	}
-	n, err := s.exec(ctx, s.pool, touch, read.id)
-	if err != nil {
+	n, err := s.exec(ctx, s.pool, touchRead, read.id, read.owner, read.fence.Int64)
+	switch {
+	case err != nil:
 		return fmt.Errorf("idem: gormstore: the server may have lost its standby since this was committed: %w", err)
+	case n == 0:
+		return errRace
 	}
-	if n == 1 {
-		s.confirmed.add(read.started.Time, read.pid)
-	}
+	s.confirmed.add(read.started.Time, read.pid)
 	return nil
 }

@@ -3,7 +3,7 @@ package gormstore
 // The store's statements. A record is found by its primary key in every statement of a request, so that each of them
 // touches one shard of a distributed database. $1 is always the record's id.
 
-// recordColumns are read by scanRecord, in this order.
+// recordColumns are read by recordScan, in this order.
 const recordColumns = `{backend}, r.id, r.scope, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version,
 	r.command_hash, r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial,
 	r.answer_encoding, r.headers, r.body`
@@ -253,6 +253,9 @@ const tryLock = `SELECT pg_try_advisory_xact_lock($1::int, $2::int), pg_is_in_re
 // touch changes nothing. Its COMMIT is confirmed by the synchronous standby, if there is one, and then so is everything
 // that was committed before.
 const touch = `UPDATE idempotency_record AS r SET fence = r.fence WHERE r.id = $1`
+
+// touchRead is the touch of an answer that was read, if it still is the same.
+const touchRead = touch + ` AND r.owner = $2 AND r.fence = $3 AND r.state = 2`
 
 // waitLock waits for the record's advisory lock.
 const waitLock = `SELECT pg_advisory_xact_lock($1::int, $2::int)`
