@@ -80,7 +80,7 @@ func TestFind(t *testing.T) {
 		"a/testdata/p_test.go": {Data: []byte(source)},
 		".b/p_test.go":         {Data: []byte(source)},
 		"suite/suite.go":       {Data: []byte("package suite\n\n// CONTRACT X-1\nfunc check() {}\n")},
-		"orphan/suite.go":      {Data: []byte("package orphan\n\n// CONTRACT X-9\nfunc check() {}\n")},
+		"orphan/suite.go":      {Data: []byte("package orphan\n\n// CONTRACT Y-9\nfunc check() {}\n")},
 		"c/c_test.go":          {Data: []byte("package c\n\nimport _ \"example.org/m/suite\"\n")},
 		"suite/suite_test.go":  {Data: []byte("package suite_test\n\nimport _ \"example.org/m/suite\"\n")},
 	})
@@ -90,13 +90,13 @@ func TestFind(t *testing.T) {
 		{"a/p_test.go", "TestAbove/a subtest", []string{"K-3"}},
 		{"a/p_test.go", "TestAbove", []string{"K-4"}},
 		{"a/p_test.go", "TestAbove", []string{"K-5"}},
-		{"orphan/suite.go", "check", []string{"X-9"}},
+		{"orphan/suite.go", "check", []string{"Y-9"}},
 		{"suite/suite.go", "check", []string{"X-1"}},
 	}, f.proofs)
 	require.Equal(t, map[string][]string{"suite": {"c", "suite"}, "orphan": nil}, f.suites)
 
 	wrong := check(f)
-	require.Contains(t, wrong, `orphan/suite.go: check: "X-9" is no rule; write // CONTRACT K-2, K-3`)
+	require.Contains(t, wrong, `orphan/suite.go: check: "Y-9" is no rule; write // CONTRACT K-2, K-3`)
 	require.Contains(t, wrong, "orphan names rules, but no test runs it")
 	require.Contains(t, wrong, "K-8 has no test: Safe methods and unmatched routes pass through.")
 	require.NotContains(t, wrong, "K-1 has no test: No key, or an empty one: 400 key_missing.")

@@ -30,6 +30,8 @@ var contract = []chapter{
 		{id: "O-3", says: "Roles are checked on every repeat; a review may refuse a replay."},
 		{id: "O-4", says: "One table declares every unsafe route; an undeclared one is refused; two interceptors are an error."},
 		{id: "O-5", says: "A policy without a recovery is an error that lists the choices."},
+		{id: "O-6", says: "The hash covers what the handler sees: a body that was read before the guard is refused.", notBuilt: "not built yet"},
+		{id: "O-7", says: "A refused token or principal is an event with its reason, never the token.", notBuilt: "not built yet"},
 	}},
 	{"K. The key", []rule{
 		{id: "K-1", says: "No key, or an empty one: 400 key_missing."},
@@ -40,11 +42,14 @@ var contract = []chapter{
 		{id: "K-6", says: "The raw key is neither stored nor logged; the layout of the record id is frozen."},
 		{id: "K-7", says: "The header's name is configurable, in the echo too."},
 		{id: "K-8", says: "Safe methods and unmatched routes pass through."},
+		{id: "K-9", says: "A UUIDv7 key gives an id that begins with its time; locks use 64 bits of the hash part.", notBuilt: "not built yet"},
 	}},
 	{"S. Scope", []rule{
 		{id: "S-1", says: "Two principals never meet; issuer and tenant count."},
 		{id: "S-2", says: "A refreshed token is the same principal."},
 		{id: "S-3", says: "A key is unique per principal across all commands."},
+		{id: "S-4", says: "What belongs to the scope is stated once; a module that states it otherwise is refused.", notBuilt: "not built yet"},
+		{id: "S-5", says: "An operator sees and settles operations of its own issuer and tenant only.", notBuilt: "not built yet"},
 	}},
 	{"H. The command hash", []rule{
 		{id: "H-1", says: "SHA-256 over method, concrete path, query, media type, body, and the headers a policy names."},
@@ -52,6 +57,8 @@ var contract = []chapter{
 		{id: "H-3", says: "Other bodies are compared byte for byte, multipart without its boundary."},
 		{id: "H-4", says: "A repeat is hashed in the record's version; an unknown version is 503."},
 		{id: "H-5", says: "The handler reads the body as it came; above the cap 413; a truncated body makes no claim."},
+		{id: "H-6", says: "Members whose names fold together keep their order in the hash; parts of a multipart body are capped.", notBuilt: "not built yet"},
+		{id: "H-7", says: "The host belongs to the command only if the policy names it.", notBuilt: "not built yet"},
 	}},
 	{"M. Repeats", []rule{
 		{id: "M-1", says: "Same key, other command: 409 key_reused."},
@@ -61,6 +68,7 @@ var contract = []chapter{
 		{id: "M-5", says: "Past retention: 409 key_expired with the outcome class; the handler does not run."},
 		{id: "M-6", says: "One execution under any number of simultaneous repeats and instances."},
 		{id: "M-7", says: "An operation can be asked for by its id, by its own principal and by operators."},
+		{id: "M-8", says: "A client asks for its own operation by its key in the header; nothing is run.", notBuilt: "not built yet"},
 	}},
 	{"R. Recording the answer", []rule{
 		{id: "R-1", says: "Recorded is what the client saw, rendered errors included."},
@@ -70,6 +78,7 @@ var contract = []chapter{
 		{id: "R-5", says: "Recording survives the client going away; the attempt has its own deadline."},
 		{id: "R-6", says: "Only proof that nothing was applied frees a key."},
 		{id: "R-7", says: "A proven 400 or 422 may have a shorter retention and no tombstone."},
+		{id: "R-8", says: "An answer with fewer bytes than announced is a failure; recorded headers are capped.", notBuilt: "not built yet"},
 	}},
 	{"X. Recovery", []rule{
 		{id: "X-0", says: "Rollback: rows and answer commit together; a refusal undoes the rows; conflicts free the key."},
@@ -80,12 +89,20 @@ var contract = []chapter{
 		{id: "X-5", says: "Rollback is refused on a store that cannot run rows in the claim's transaction."},
 		{id: "X-6", says: "A write of a Rollback attempt over another connection fails; Tx never falls back."},
 		{id: "X-7", says: "A settlement is guarded, compares the fence, is final, and leaves a row of history."},
+		{id: "X-8", says: "A handler does not end its attempt's transaction; what got through is noticed and never frees the key.", notBuilt: "not built yet"},
+		{id: "X-9", says: "A handler does not weaken the commit.", notBuilt: "not built yet"},
+		{id: "X-10", says: "Half-done operations are listed, parked after a bound, and settled.", notBuilt: "not built yet"},
+		{id: "X-11", says: "A Rollback attempt that never asked for its transaction is an event.", notBuilt: "not built yet"},
+		{id: "X-12", says: "A request that was swapped or recycled under its handler is noticed.", notBuilt: "not built yet"},
+		{id: "X-13", says: "An app's function that panics or hangs ends neither the process nor the other loops of Run.", notBuilt: "not built yet"},
 	}},
 	{"T. Time", []rule{
 		{id: "T-1", says: "The store's clock decides leases and expiry, at the time of the statement."},
 		{id: "T-2", says: "Retention is 24 h to 72 h, or a configuration error."},
 		{id: "T-3", says: "Sweeps are safe in all instances at once and never touch running or unknown records."},
 		{id: "T-4", says: "State is computed from row and clock, swept or not; live records are never evicted."},
+		{id: "T-5", says: "A database clock far from the app's is noticed; nothing is taken over, settled or dropped by it.", notBuilt: "not built yet"},
+		{id: "T-6", says: "Timed keys: a key that is too old is refused, with no tombstone needed.", notBuilt: "not built yet"},
 	}},
 	{"D. The second line", []rule{
 		{id: "D-1", says: "Money rows carry the operation id under a UNIQUE index; a helper creates a row once."},
@@ -95,15 +112,25 @@ var contract = []chapter{
 	{"Q. Queues", []rule{
 		{id: "Q-1", says: "A consumer processes a message once per consumer group; marker and rows commit together."},
 		{id: "Q-2", says: "An event is published from the transaction of the rows."},
+		{id: "Q-3", says: "The marker belongs to the handler; too old stays too old; an inbox joins its attempt or refuses.", notBuilt: "not built yet"},
+		{id: "Q-4", says: "A call in an inbox handler derives its key from the message.", notBuilt: "not built yet"},
+		{id: "Q-5", says: "An event is forwarded after its COMMIT is confirmed; a moved outbox is noticed; one bad event stops no other.", notBuilt: "not built yet"},
 	}},
 	{"C. The client", []rule{
 		{id: "C-1", says: "One key per intent, the same in all attempts."},
 		{id: "C-2", says: "Only what may be repeated is retried, with backoff and Retry-After."},
 		{id: "C-3", says: "A call made inside a guarded handler names itself and has a derived key."},
+		{id: "C-4", says: "An uncertain intent ends only with a definite answer of the library.", notBuilt: "not built yet"},
+		{id: "C-5", says: "A planned intent keeps its planned key; a step and a call never share one.", notBuilt: "not built yet"},
+		{id: "C-6", says: "The caller ends an intent in its own transaction, of the journal's own database.", notBuilt: "not built yet"},
 	}},
 	{"F. Failure of the store", []rule{
 		{id: "F-1", says: "Store away before the claim: 503, the handler does not run; no fail-open switch."},
 		{id: "F-2", says: "Nothing is lost or doubled by a durable primary; a server that is not durable is refused."},
+		{id: "F-3", says: "A connection that passes nothing holds its place for a bounded time.", notBuilt: "not built yet"},
+		{id: "F-4", says: "An import never leaves a key free that the old system holds.", notBuilt: "not built yet"},
+		{id: "F-5", says: "Inbox, journal and steps need the same durability as records.", notBuilt: "not built yet"},
+		{id: "F-6", says: "Statements name their schema, found once.", notBuilt: "not built yet"},
 	}},
 	{"P. Problems", []rule{
 		{id: "P-1", says: "Errors are RFC 9457 problems with stable codes."},

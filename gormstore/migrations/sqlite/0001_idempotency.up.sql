@@ -1,0 +1,99 @@
+-- +goose Up
+-- The SQLite form of the tables: the same columns; points in time are microseconds since 1970.
+CREATE TABLE IF NOT EXISTS idempotency_record (
+    id              BLOB    NOT NULL PRIMARY KEY,
+    scope           BLOB    NOT NULL,
+    owner           BLOB    NOT NULL,
+    fence           INTEGER NOT NULL,
+    state           INTEGER NOT NULL, -- 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free
+    recovery        INTEGER NOT NULL, -- 1 Rollback, 2 Resume, 3 Park
+    method          TEXT    NOT NULL,
+    route           TEXT    NOT NULL,
+    hash_version    INTEGER NOT NULL,
+    command_hash    BLOB    NOT NULL,
+    created_at      INTEGER NOT NULL,
+    lease_until     INTEGER NOT NULL,
+    deadline_at     INTEGER NOT NULL,
+    expires_at      INTEGER,          -- end of retention
+    purge_at        INTEGER,          -- end of the tombstone
+    status          INTEGER NOT NULL DEFAULT 0,
+    partial         INTEGER NOT NULL DEFAULT 0,
+    answer_encoding INTEGER NOT NULL DEFAULT 1, -- 1 plain; room for sealed answers
+    headers         BLOB,
+    body            BLOB
+);
+
+CREATE INDEX IF NOT EXISTS idempotency_record_expires ON idempotency_record (expires_at) WHERE state = 2;
+CREATE INDEX IF NOT EXISTS idempotency_record_purge ON idempotency_record (purge_at) WHERE state IN (4, 5);
+CREATE INDEX IF NOT EXISTS idempotency_record_open ON idempotency_record (created_at, id) WHERE state IN (1, 3);
+
+CREATE TABLE IF NOT EXISTS idempotency_settlement (
+    seq          INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    record_id    BLOB    NOT NULL,
+    settled_at   INTEGER NOT NULL,
+    settled_by   TEXT    NOT NULL,
+    reason       TEXT    NOT NULL,
+    before_fence INTEGER NOT NULL,
+    before_state INTEGER NOT NULL,
+    after_fence  INTEGER NOT NULL,
+    after_state  INTEGER NOT NULL,
+    after_status INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS idempotency_settlement_record ON idempotency_settlement (record_id);
+
+CREATE TABLE IF NOT EXISTS idempotency_step (
+    record_id   BLOB    NOT NULL,
+    seq         INTEGER NOT NULL,
+    name        TEXT    NOT NULL,
+    kind        INTEGER NOT NULL, -- 1 database, 2 provider
+    state       INTEGER NOT NULL, -- 1 started, 2 finished
+    fence       INTEGER NOT NULL, -- of the attempt that started it first
+    started_at  INTEGER NOT NULL,
+    encoding    INTEGER NOT NULL DEFAULT 1, -- of the result: 1 plain
+    result      BLOB,
+    PRIMARY KEY (record_id, seq)
+);
+
+CREATE TABLE IF NOT EXISTS idempotency_sighting (
+    id              BLOB    NOT NULL PRIMARY KEY, -- of the record its key stands for; 16 random bytes without a key
+    scope           BLOB    NOT NULL,
+    hash_version    INTEGER NOT NULL,
+    command_hash    BLOB    NOT NULL,
+    seen_at         INTEGER NOT NULL,
+    purge_at        INTEGER NOT NULL
+);
+
+CREATE INDEX IF NOT EXISTS idempotency_sighting_command ON idempotency_sighting (scope, command_hash, seen_at, id);
+CREATE INDEX IF NOT EXISTS idempotency_sighting_purge ON idempotency_sighting (purge_at);
+
+CREATE TABLE IF NOT EXISTS processed_message (
+    consumer_group  TEXT    NOT NULL,
+    source          TEXT    NOT NULL,
+    message_id      TEXT    NOT NULL,
+    payload_hash    BLOB    NOT NULL, -- SHA-256
+    processed_at    INTEGER NOT NULL,
+    expires_at      INTEGER NOT NULL, -- a sweep may remove it from then on
+    PRIMARY KEY (consumer_group, source, message_id)
+);
+
+CREATE INDEX IF NOT EXISTS processed_message_expires ON processed_message (expires_at);
+
+CREATE TABLE IF NOT EXISTS idempotency_intent (
+    intent          TEXT    NOT NULL PRIMARY KEY,
+    idempotency_key TEXT    NOT NULL,
+    hash_version    INTEGER,          -- of the command that was sent; NULL before the first attempt
+    command_hash    BLOB,
+    planned_at      INTEGER NOT NULL,
+    begun_at        INTEGER,          -- just before the first attempt
+    ended_at        INTEGER           -- there is a definite answer
+);
+
+CREATE INDEX IF NOT EXISTS idempotency_intent_pending ON idempotency_intent (intent) WHERE ended_at IS NULL;
+CREATE INDEX IF NOT EXISTS idempotency_intent_ended ON idempotency_intent (ended_at) WHERE ended_at IS NOT NULL;
+
+CREATE INDEX IF NOT EXISTS idempotency_record_open_scope ON idempotency_record (scope) WHERE state IN (1, 3);
+
+CREATE TABLE IF NOT EXISTS idempotency_setting (
+    name  TEXT NOT NULL PRIMARY KEY,
+    value TEXT NOT NULL
+);
