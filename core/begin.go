@@ -23,7 +23,7 @@ func (m *Module) Begin(r *http.Request, pattern string, p Principal) (*Attempt, 
 	case route == nil && problem == nil:
 		return nil, nil
 	case problem != nil:
-	case !p.Valid():
+	case !m.cfg.Scoping.admits(p):
 		problem = NewProblem(CodeUnauthenticated, "this route needs an authenticated caller")
 	case adm != nil && adm.shadow, adm == nil && route.inShadow():
 		m.watch(r, pattern, adm, p)
@@ -45,7 +45,8 @@ func (m *Module) Begin(r *http.Request, pattern string, p Principal) (*Attempt, 
 
 func (m *Module) begin(r *http.Request, adm *admission) (*Attempt, *Reply) {
 	claim := Claim{
-		ID: adm.id, Owner: newOwner(), Scope: PrincipalScope(adm.principal), Method: r.Method, Route: adm.pattern,
+		ID: adm.id, Owner: newOwner(), Scope: m.cfg.Scoping.scope(adm.principal),
+		Realm: m.cfg.Scoping.realm(adm.principal), Method: r.Method, Route: adm.pattern,
 		Recovery: adm.route.Recovery, Hash: adm.hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
 	}
 	if problem := m.checkOpen(r, adm); problem != nil {

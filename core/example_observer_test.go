@@ -34,6 +34,6 @@ func ExampleLogObserver() {
 	})
 	post(app, "/v1/payouts", "a-secret-key", `{"iban":"a secret too"}`)
 	// Output:
-	// level=DEBUG msg="idem: claimed" operation=ed3916a0... method=POST route=/v1/payouts fence=1
-	// level=WARN msg="idem: unknown" operation=ed3916a0... method=POST route=/v1/payouts fence=1 status=500
+	// level=DEBUG msg="idem: claimed" operation=b2ebd3e8... method=POST route=/v1/payouts fence=1
+	// level=WARN msg="idem: unknown" operation=b2ebd3e8... method=POST route=/v1/payouts fence=1 status=500
 }

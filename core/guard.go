@@ -60,7 +60,7 @@ func (m *Module) authorize(r *http.Request, pattern string, p Principal) (*route
 	switch {
 	case route == nil && problem == nil:
 		return nil, nil
-	case (route == nil || route.guarded() || len(route.Roles) > 0) && !p.Valid():
+	case (route == nil || route.guarded() || len(route.Roles) > 0) && !m.cfg.Scoping.admits(p):
 		problem = NewProblem(CodeUnauthenticated, "this route needs an authenticated caller")
 	case route != nil && !p.HasAnyRole(route.Roles...):
 		problem = NewProblem(CodeForbidden, "the caller has none of the roles that this route asks for")
@@ -120,7 +120,7 @@ func (m *Module) takeKey(a *admission, r *http.Request) *Problem {
 	if err != nil {
 		return err
 	}
-	a.id = RecordID(a.principal, key)
+	a.id = m.cfg.Scoping.recordID(a.principal, key)
 	a.echo = r.Header[m.cfg.Header]
 	return nil
 }

@@ -82,7 +82,7 @@ func (m *Module) Import(ctx context.Context, rows iter.Seq2[Past, error]) (Impor
 		}
 		rec, err := m.imported(row, time.Now())
 		if err != nil {
-			return done, fmt.Errorf("idem: Import: operation %s: %w", RecordID(row.Principal, row.Key), err)
+			return done, fmt.Errorf("idem: Import: operation %s: %w", m.RecordID(row.Principal, row.Key), err)
 		}
 		if rec.State() == Free {
 			done.Over++
@@ -104,8 +104,8 @@ func (m *Module) imported(row Past, now time.Time) (Record, error) {
 	case problem != nil || route == nil || !route.guarded():
 		return Record{}, fmt.Errorf("%q is not a guarded route; give Method and Route as in the table of routes",
 			row.Method+" "+row.Route)
-	case !row.Principal.Valid():
-		return Record{}, errors.New("Principal: issuer and subject are required")
+	case !m.cfg.Scoping.admits(row.Principal):
+		return Record{}, errors.New("Principal: issuer and subject are required, and what Config.Scoping requires")
 	case row.Key == "" || len(row.Key) > maxKeyLen || !isVisibleASCII(row.Key):
 		return Record{}, errors.New("Key: want 1 to 255 visible ASCII characters (K-3); no client could send this one")
 	case row.CreatedAt.IsZero() || row.CreatedAt.After(now):
@@ -115,8 +115,9 @@ func (m *Module) imported(row Past, now time.Time) (Record, error) {
 			row.Answer.Status)
 	}
 	rec := Record{
-		Ticket: Ticket{ID: RecordID(row.Principal, row.Key), Owner: newOwner(), Fence: 1},
-		Scope:  PrincipalScope(row.Principal), Method: row.Method, Route: row.Route, Recovery: route.Recovery,
+		Ticket: Ticket{ID: m.RecordID(row.Principal, row.Key), Owner: newOwner(), Fence: 1},
+		Scope:  m.cfg.Scoping.scope(row.Principal), Realm: m.cfg.Scoping.realm(row.Principal),
+		Method: row.Method, Route: row.Route, Recovery: route.Recovery,
 		Hash: CommandHash{Version: UnknownHash}, Stored: Unknown, CreatedAt: row.CreatedAt, Now: now,
 		// An old instance may still be at work: nobody settles before it has ended.
 		LeaseUntil: now.Add(route.Deadline), Deadline: now.Add(route.Deadline),

@@ -112,6 +112,11 @@ func isUUID(s string) bool {
 	return true
 }
 
+// isUUIDv7 reports whether s is a UUID of version 7 (RFC 9562, section 5.7), in its 36 characters of either letter case.
+func isUUIDv7(s string) bool {
+	return isUUID(s) && s[14] == '7' && strings.IndexByte("89abAB", s[19]) >= 0
+}
+
 func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }

@@ -25,6 +25,8 @@ type Config struct {
 	// Streaming of its own.
 	Policy Policy
 
+	// Scoping says what belongs to the scope of a key beside issuer, tenant and subject (S-4). Default: nothing more.
+	Scoping Scoping
 	// Header is the name of the key's header, default "Idempotency-Key" (K-7).
 	Header string
 	// ReplayHeaders names answer headers to be recorded beyond the contract's own list. Set-Cookie,

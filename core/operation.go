@@ -170,7 +170,7 @@ func (m *Module) isOperator(p Principal) bool {
 // and with the consent of Policy.Review (O-3), else 403. To others it does not exist: 404. 401 without a principal, 503
 // where the store does not answer.
 func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply {
-	if !p.Valid() {
+	if !m.cfg.Scoping.admits(p) {
 		return m.refuse(r, NewProblem(CodeUnauthenticated, "operations need an authenticated caller"))
 	}
 	parsed, err := ParseID(id)
@@ -181,7 +181,7 @@ func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply 
 	defer cancel()
 	rec, err := m.cfg.Store.Find(ctx, parsed)
 	lapsed := rec.State() == Free && rec.Stored != Free // nothing is left of it, swept or not; a settled one is shown
-	if err == nil && (lapsed || rec.Scope != PrincipalScope(p) && !m.isOperator(p)) {
+	if err == nil && (lapsed || rec.Scope != m.cfg.Scoping.scope(p) && !m.isOperator(p)) {
 		err = ErrNotFound
 	}
 	if err != nil {
@@ -199,7 +199,7 @@ func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply 
 func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 	query := r.URL.Query()
 	switch {
-	case !p.Valid():
+	case !m.cfg.Scoping.admits(p):
 		return m.refuse(r, NewProblem(CodeUnauthenticated, "operations need an authenticated caller"))
 	case !m.isOperator(p):
 		return m.refuse(r, NewProblem(CodeForbidden, "only operators may list operations"))
@@ -252,7 +252,7 @@ type settleRequest struct {
 // 404, 409 not_settleable (see Settle), 503 where the store does not answer.
 func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	switch {
-	case !p.Valid():
+	case !m.cfg.Scoping.admits(p):
 		return m.refuse(r, NewProblem(CodeUnauthenticated, "settlements need an authenticated caller"))
 	case !m.isOperator(p):
 		return m.refuse(r, NewProblem(CodeForbidden, "only operators may settle operations"))

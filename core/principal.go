@@ -3,11 +3,13 @@ package core
 import "slices"
 
 // Principal is the authenticated caller a key belongs to (contract S-1): issuer, tenant and subject of verified JWT
-// claims, never the raw token. Two principals that differ in any of the three never share a record; roles do not
-// take part in the scope, so that a refreshed token is the same principal (S-2).
+// claims, never the raw token. Two principals that differ in any of the three never share a record, nor do those of two
+// clients where [Scoping] says that the client counts. Roles do not take part in the scope, so that a refreshed token is
+// the same principal (S-2).
 type Principal struct {
 	Issuer  string   // "iss"; required
 	Tenant  string   // optional; empty means that the issuer knows no tenants
+	Client  string   // "azp" or "client_id": the app that the caller uses; counts only if Scoping says so (S-4)
 	Subject string   // "sub"; required, unique only within issuer and tenant
 	Roles   []string // what the caller may do now; read anew on every request (O-3)
 }
@@ -20,7 +22,7 @@ func (p Principal) HasAnyRole(roles ...string) bool {
 	return len(roles) == 0 || slices.ContainsFunc(roles, func(r string) bool { return slices.Contains(p.Roles, r) })
 }
 
-// same reports whether p and q are one principal: roles do not count (S-2).
+// same reports whether p and q are one principal, of one client, whether or not that counts: roles do not (S-2).
 func (p Principal) same(q Principal) bool {
-	return p.Issuer == q.Issuer && p.Tenant == q.Tenant && p.Subject == q.Subject
+	return p.Issuer == q.Issuer && p.Tenant == q.Tenant && p.Client == q.Client && p.Subject == q.Subject
 }

@@ -3,16 +3,19 @@ package core
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"net/http"
 	"time"
 )
 
-// ID is the id of a record: SHA-256 over length-prefixed (version, issuer, tenant, subject, key), contract K-6. Its
-// hex form is the operation id that clients and operators see. The raw key cannot be read from it.
+// ID is the id of a record: a hash of principal and key, which begins with the time of a key that is a UUIDv7 (K-6, K-9:
+// see [RecordID]). Its hex form is the operation id that clients and operators see. The raw key cannot be read from it.
 type ID [sha256.Size]byte
+
+// Hash returns the part of the id that is hash whatever the key: locks and shards are chosen by it, never by the time
+// before it, which many ids share (K-9).
+func (id ID) Hash() []byte { return id[timeLen:] }
 
 // String returns the operation id: 64 lower-case hex digits.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
@@ -39,32 +42,6 @@ func ParseID(s string) (ID, error) {
 		return ID{}, errors.New("idem: an operation id has only hex digits")
 	}
 	return id, nil
-}
-
-// recordIDVersion is part of every record id. The layout is frozen (K-6): a change would free every key in use.
-const recordIDVersion = "idem/1"
-
-// RecordID returns the id of the record for principal p and key (contract K-6, S-1). The key is the unquoted one.
-func RecordID(p Principal, key string) ID {
-	return ID(hashFields(recordIDVersion, p.Issuer, p.Tenant, p.Subject, key))
-}
-
-// Scope identifies a principal in a record without naming it: who may ask for the operation (M-7).
-type Scope [sha256.Size]byte
-
-// PrincipalScope returns the scope of p: SHA-256 over length-prefixed ("scope/1", issuer, tenant, subject).
-func PrincipalScope(p Principal) Scope {
-	return Scope(hashFields("scope/1", p.Issuer, p.Tenant, p.Subject))
-}
-
-// hashFields is SHA-256 over the fields, each behind its length, so that no two lists of fields collide.
-func hashFields(fields ...string) [sha256.Size]byte {
-	buf := make([]byte, 0, 512) // a constant, to stay off the heap in the common case
-	for _, f := range fields {
-		buf = binary.BigEndian.AppendUint64(buf, uint64(len(f)))
-		buf = append(buf, f...)
-	}
-	return sha256.Sum256(buf)
 }
 
 // CommandHash is the hash of a command and the version of the rules it was made by (H-1, H-4).
@@ -160,6 +137,7 @@ type Answer struct {
 type Record struct {
 	Ticket
 	Scope    Scope
+	Realm    Realm
 	Method   string
 	Route    string // the router's pattern
 	Recovery Recovery

@@ -34,6 +34,7 @@ type Claim struct {
 	ID       ID            // of the record (K-6)
 	Owner    Owner         // random, new for each attempt
 	Scope    Scope         // of the principal; kept with the record (M-7)
+	Realm    Realm         // of the principal; kept likewise (S-5)
 	Method   string        // kept with the record, for operators
 	Route    string        // the router's pattern, kept likewise
 	Recovery Recovery      // Rollback only in Transactor.Begin

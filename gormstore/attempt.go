@@ -82,8 +82,7 @@ func (s *Store) Release(ctx context.Context, t core.Ticket) error {
 	// The claim whose owner got an error may still be on its way in the server: it holds the record's lock then.
 	return s.inTx(ctx, func(q querier) error {
 		if s.dialect == postgres {
-			space, key := lockKey(t.ID)
-			if _, err := q.ExecContext(ctx, waitLock, space, key); err != nil {
+			if _, err := q.ExecContext(ctx, waitLock, lockKey(t.ID)); err != nil {
 				return err
 			}
 		}
@@ -96,7 +95,8 @@ func (s *Store) Release(ctx context.Context, t core.Ticket) error {
 		case err == nil && rec.Owner == t.Owner && rec.Stored == core.Free:
 			return nil
 		case errors.Is(err, core.ErrNotFound), err == nil && rec.State() == core.Free:
-			_, err = s.exec(ctx, q, keepOut, t.ID[:], t.Owner[:], keepFree.Microseconds(), make([]byte, len(rec.Scope)))
+			_, err = s.exec(ctx, q, keepOut, t.ID[:], t.Owner[:], keepFree.Microseconds(), make([]byte, len(rec.Scope)),
+				make([]byte, len(rec.Realm)))
 			return err
 		case err == nil:
 			return core.ErrStale

@@ -160,8 +160,7 @@ type benchFloor struct {
 func (f benchFloor) claimArgs(key string, guard bool) []any {
 	c := core.Claim{ID: core.RecordID(benchPrincipal, key), Owner: core.Owner{1}, Method: "POST", Route: "/v1/payments",
 		Recovery: f.recovery, Hash: core.CommandHash{Version: 1}, Lease: 30 * time.Second, Deadline: time.Minute}
-	space, lock := lockKey(c.ID)
-	args := append(claimArgs(c), space, lock)
+	args := append(claimArgs(c), lockKey(c.ID))
 	if guard {
 		args = append(args, guardOf(time.Minute))
 	}

@@ -24,23 +24,24 @@ var (
 // errRace: the record was committed after the claim's snapshot. Only a new claim can see it.
 var errRace = errors.New("idem: gormstore: the claim lost to a record that it could not see")
 
-// claimArgs are $1 to $10 of the claiming statements.
+// claimArgs are $1 to $11 of the claiming statements.
 func claimArgs(c core.Claim) []any {
 	return append(make([]any, 0, 13), // with room for those of the longest
 		c.ID[:], c.Scope[:], c.Owner[:], int64(c.Recovery), c.Method, c.Route, int64(c.Hash.Version), c.Hash.Sum[:],
-		c.Lease.Microseconds(), c.Deadline.Microseconds())
+		c.Lease.Microseconds(), c.Deadline.Microseconds(), c.Realm[:])
 }
 
-// lockKey is the pair of numbers that a record's advisory lock goes by. Two records that share one are told apart by
-// the primary key; at worst, one of two simultaneous commands is told to come again.
-func lockKey(id core.ID) (space, key int64) {
-	return lockSpace, int64(int32(binary.BigEndian.Uint32(id[:4]))) //nolint:gosec // any 32 bits of the id will do
+// lockKey is the number that a record's advisory lock goes by: 64 bits of the id's hash, in the library's own namespace.
+// Two records that share one are told apart by the primary key; at worst, one of two simultaneous commands is told to come
+// again, and to make that happen to another principal takes 2^64 hashes (K-9).
+func lockKey(id core.ID) int64 {
+	return int64(binary.BigEndian.Uint64(id.Hash()) ^ lockSpace) //nolint:gosec // any 64 bits will do
 }
 
 // wonRecord is the record that a claim has just made.
 func wonRecord(c core.Claim, fence int64, now time.Time) core.Record {
 	return core.Record{
-		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: fence}, Scope: c.Scope, Method: c.Method, Route: c.Route,
+		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: fence}, Scope: c.Scope, Realm: c.Realm, Method: c.Method, Route: c.Route,
 		Recovery: c.Recovery, Hash: c.Hash, Stored: core.Running,
 		CreatedAt: now, LeaseUntil: now.Add(c.Lease), Deadline: now.Add(c.Deadline), Now: now,
 	}
@@ -86,13 +87,12 @@ func (s *Store) peek(ctx context.Context, c core.Claim) (core.Claimed, error) {
 
 // look is PostgreSQL's peek, in one statement, which takes the record's lock itself for as long as it runs.
 func (s *Store) look(ctx context.Context, c core.Claim) (claimed core.Claimed, err error) {
-	space, key := lockKey(c.ID)
 	err = retry(ctx, func() error {
 		claimed = core.Claimed{}
 		var lock sql.NullBool
 		var now instant
 		var scan recordScan
-		err := s.pool.QueryRowContext(ctx, s.dialect.sql(look), c.ID[:], space, key).Scan(scan.targets(&lock, &now)...)
+		err := s.pool.QueryRowContext(ctx, s.dialect.sql(look), c.ID[:], lockKey(c.ID)).Scan(scan.targets(&lock, &now)...)
 		if err != nil || scan.id == nil {
 			claimed.Busy = lock.Valid && !lock.Bool
 			return err
@@ -127,8 +127,7 @@ func (s *Store) claim(ctx context.Context, q querier, c core.Claim, b *backend) 
 }
 
 func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *backend) (core.Claimed, error) {
-	space, key := lockKey(c.ID)
-	args := append(claimArgs(c), space, key)
+	args := append(claimArgs(c), lockKey(c.ID))
 	statement := claimStatement
 	if b != nil {
 		args = append(args, b.idle)
@@ -170,7 +169,7 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 	}
 	var fence sql.NullInt64
 	var created instant
-	err = q.QueryRowContext(ctx, s.dialect.sql(statement), append(claimArgs(c), rec.Fence, space, key)...).
+	err = q.QueryRowContext(ctx, s.dialect.sql(statement), append(claimArgs(c), rec.Fence, lockKey(c.ID))...).
 		Scan(&lock, &fence, &created, &now)
 	switch {
 	case err != nil:

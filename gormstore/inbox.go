@@ -267,8 +267,7 @@ func (s *Store) markPostgres(ctx context.Context, own *sql.Conn, m marker) (pid 
 	if err := s.beginGuarded(ctx, own); err != nil {
 		return 0, err
 	}
-	space, key := m.lock()
-	args := append(m.args(), space, key)
+	args := append(m.args(), m.lock())
 	for range maxTries {
 		var lock sql.NullBool
 		var won, late flag

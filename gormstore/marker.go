@@ -55,7 +55,7 @@ const markPostgres = `WITH there AS MATERIALIZED (
 	SELECT m.payload_hash FROM processed_message m WHERE ` + markerKey + `
 ), c AS MATERIALIZED (
 	SELECT clock_timestamp() AS now,
-		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_try_advisory_xact_lock($7::int, $8::int) END AS lock
+		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_try_advisory_xact_lock($7::bigint) END AS lock
 ), won AS (
 	` + newMark + `c WHERE c.lock AND ` + isFresh + unlessHad + ` RETURNING 1 AS one
 )
@@ -71,8 +71,8 @@ const (
 	WHERE e.expires_at <= {now} ORDER BY e.expires_at LIMIT $1 {skip locked})`
 )
 
-// messageSpace is the first half of the advisory locks of messages, as lockSpace is of records.
-const messageSpace = 0x4944454e // lockSpace + 1
+// messageSpace is the namespace of the advisory locks of messages, as lockSpace is of records.
+const messageSpace = 0x6964656d6d657373 // "idemmess"
 
 func (m marker) key() []any { return []any{m.group, m.source, m.message} }
 
@@ -94,10 +94,7 @@ func (s *Store) payloadHash(ctx context.Context, q querier, m marker) (hash []by
 	return hash, err
 }
 
-func (m marker) lock() (space, key int64) {
-	_, key = lockKey(m.id)
-	return messageSpace, key
-}
+func (m marker) lock() int64 { return lockKey(m.id) ^ lockSpace ^ messageSpace }
 
 func (m marker) trace() (string, []any) {
 	return sqlite.sql(`SELECT 1 FROM processed_message m WHERE ` + markerKey), m.key()

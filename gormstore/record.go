@@ -20,23 +20,24 @@ const plain = 1
 
 // recordScan takes recordColumns.
 type recordScan struct {
-	pid                                   uint32  // of the backend that has read it
-	started                               instant // when that one's server was, see backendColumns
-	id, scope, owner, hash, headers, body []byte
-	fence                                 sql.NullInt64
-	state, recovery, hashVersion          sql.NullInt16
-	status, encoding                      sql.NullInt16
-	method, route                         sql.NullString
-	created, lease, deadline              instant
-	expires, purge                        instant
-	partial                               flag
+	pid                           uint32  // of the backend that has read it
+	started                       instant // when that one's server was, see backendColumns
+	id, scope, realm, owner, hash []byte
+	headers, body                 []byte
+	fence                         sql.NullInt64
+	state, recovery, hashVersion  sql.NullInt16
+	status, encoding              sql.NullInt16
+	method, route                 sql.NullString
+	created, lease, deadline      instant
+	expires, purge                instant
+	partial                       flag
 }
 
 // targets are what recordColumns are read into, behind those of the columns before them.
 func (s *recordScan) targets(before ...any) []any {
-	return append(slices.Grow(before, 22),
+	return append(slices.Grow(before, 23),
 		&s.pid, &s.started,
-		&s.id, &s.scope, &s.owner, &s.fence, &s.state, &s.recovery, &s.method, &s.route, &s.hashVersion, &s.hash,
+		&s.id, &s.scope, &s.realm, &s.owner, &s.fence, &s.state, &s.recovery, &s.method, &s.route, &s.hashVersion, &s.hash,
 		&s.created, &s.lease, &s.deadline, &s.expires, &s.purge, &s.status, &s.partial, &s.encoding, &s.headers, &s.body)
 }
 
@@ -50,9 +51,9 @@ func (s *recordScan) record(now time.Time) (core.Record, error) {
 		CreatedAt: s.created.Time, LeaseUntil: s.lease.Time, Deadline: s.deadline.Time,
 		ExpiresAt: s.expires.Time, PurgeAt: s.purge.Time, Now: now,
 	}
-	if len(s.id) != len(rec.ID) || len(s.scope) != len(rec.Scope) || len(s.owner) != len(rec.Owner) ||
+	if len(s.id) != len(rec.ID) || len(s.scope) != len(rec.Scope) || len(s.realm) != len(rec.Realm) || len(s.owner) != len(rec.Owner) ||
 		len(s.hash) != len(rec.Hash.Sum) {
-		return core.Record{}, errors.New("idem: gormstore: a record has an id, scope, owner or hash of the wrong length")
+		return core.Record{}, errors.New("idem: gormstore: a record has an id, scope, realm, owner or hash of the wrong length")
 	}
 	if s.encoding.Int16 != plain {
 		return core.Record{}, fmt.Errorf("idem: gormstore: a record has the answer encoding %d of a newer release",
@@ -60,6 +61,7 @@ func (s *recordScan) record(now time.Time) (core.Record, error) {
 	}
 	copy(rec.ID[:], s.id)
 	copy(rec.Scope[:], s.scope)
+	copy(rec.Realm[:], s.realm)
 	copy(rec.Owner[:], s.owner)
 	copy(rec.Hash.Sum[:], s.hash)
 	rec.Answer = core.Answer{Status: int(s.status.Int16), Body: s.body, Partial: bool(s.partial)}

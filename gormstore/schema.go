@@ -48,7 +48,7 @@ func Migrate(ctx context.Context, db *gorm.DB) error {
 	}
 	defer func() { _ = tx.Rollback() }()
 	if d == postgres {
-		if _, err := tx.ExecContext(ctx, waitLock, lockSpace, 0); err != nil {
+		if _, err := tx.ExecContext(ctx, waitLock, int64(lockSpace)); err != nil {
 			return fmt.Errorf("idem: gormstore.Migrate: wait for the other instances: %w", err)
 		}
 	}

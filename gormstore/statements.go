@@ -4,16 +4,16 @@ package gormstore
 // touches one shard of a distributed database. $1 is always the record's id.
 
 // recordColumns are read by recordScan, in this order.
-const recordColumns = `{backend}, r.id, r.scope, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version,
+const recordColumns = `{backend}, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version,
 	r.command_hash, r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial,
 	r.answer_encoding, r.headers, r.body`
 
 // insertColumns and insertValues make the record of a first attempt out of claimArgs.
 const (
 	insertColumns = `(id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash, created_at,
-	lease_until, deadline_at)`
+	lease_until, deadline_at, realm)`
 	insertValues = `$1{bytes}, $2{bytes}, $3{bytes}, 1, 1, $4{int}, $5{text}, $6{text}, $7{int}, $8{bytes}, c.now,
-	c.now + $9{µs}, c.now + $10{µs}`
+	c.now + $9{µs}, c.now + $10{µs}, $11{bytes}`
 )
 
 // isFree is true of a record whose key can be claimed by any command: settled as not applied, or past its tombstone.
@@ -35,14 +35,14 @@ const clock = `(SELECT {now} AS now) c`
 const (
 	// takeOver gives a record to a new attempt: with isFree or isResumable behind it, as the record was seen, because a
 	// resumable one may become free in between. Of the old life of a free one nothing stays but the fence; a resumed one
-	// is still the same operation, with its steps. $11 is the fence that was seen.
-	takeOver = `UPDATE idempotency_record AS r SET scope = $2, owner = $3, fence = r.fence + 1, state = 1,
+	// is still the same operation, with its steps. $12 is the fence that was seen.
+	takeOver = `UPDATE idempotency_record AS r SET scope = $2, realm = $11, owner = $3, fence = r.fence + 1, state = 1,
 	recovery = $4{int}, method = $5, route = $6, hash_version = $7{int}, command_hash = $8,
 	created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE c.now END,
 	lease_until = c.now + $9{µs}, deadline_at = c.now + $10{µs}, expires_at = NULL, purge_at = NULL, status = 0,
 	partial = false, answer_encoding = 1, headers = NULL, body = NULL
 FROM ` + clock + `
-WHERE r.id = $1 AND r.fence = $11{long} AND `
+WHERE r.id = $1 AND r.fence = $12{long} AND `
 
 	find = `SELECT {now}, ` + recordColumns + ` FROM idempotency_record r WHERE r.id = $1`
 
@@ -73,10 +73,10 @@ FROM ` + clock + `
 WHERE r.id = $1 AND r.owner = $2 AND r.state = 1`
 
 	// keepOut keeps a claim out that was given up and has not reached the server yet: its insert finds a free record, its
-	// takeover another fence. $4 stands for the hashes, which a free record does not need.
+	// takeover another fence. $4 and $5 stand for the hashes, which a free record does not need.
 	keepOut = `INSERT INTO idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, purge_at)
-SELECT $1{bytes}, $4{bytes}, $2{bytes}, 1, 5, 3, '', '', 1, $4{bytes}, c.now, c.now, c.now, c.now + $3{µs}
+	command_hash, created_at, lease_until, deadline_at, purge_at, realm)
+SELECT $1{bytes}, $4{bytes}, $2{bytes}, 1, 5, 3, '', '', 1, $4{bytes}, c.now, c.now, c.now, c.now + $3{µs}, $5{bytes}
 FROM ` + clock + ` WHERE true
 ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1, state = 5, purge_at = excluded.purge_at,
 	headers = NULL, body = NULL
@@ -148,7 +148,7 @@ ON CONFLICT (record_id, seq) DO NOTHING`
 // committed: a repeat is told that it is in flight, instead of waiting for the row.
 const (
 	withOwn       = `WITH own AS (` + own + ` RETURNING r.id) `
-	withLockedOwn = `WITH l AS MATERIALIZED (SELECT pg_advisory_xact_lock($7::int, $8::int)),
+	withLockedOwn = `WITH l AS MATERIALIZED (SELECT pg_advisory_xact_lock($7::bigint)),
 own AS (UPDATE idempotency_record AS r SET state = r.state FROM l
 	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1 RETURNING r.id) `
 )
@@ -203,8 +203,9 @@ const insertSQLite = `INSERT INTO idempotency_record ` + insertColumns + `
 SELECT ` + insertValues + ` FROM (SELECT {now} AS now) c WHERE true
 ON CONFLICT (id) DO NOTHING`
 
-// lockSpace is the first half of the advisory locks of records: the library's own namespace.
-const lockSpace = 0x4944454d // "IDEM"
+// lockSpace is the namespace of the advisory locks of records: mixed into their numbers, it keeps them away from those
+// of the app, which may be made of hashes as well. Migrate has the number itself.
+const lockSpace = 0x6964656d7265636f // "idemreco"
 
 // claimPostgres claims in one statement, and returns the row that is there already otherwise. The primary key is the
 // judge. The advisory lock only lets a loser go at once, instead of waiting for the owner's uncommitted row with a
@@ -216,7 +217,7 @@ const claimPostgres = `WITH there AS MATERIALIZED (
 	SELECT r.id FROM idempotency_record r WHERE r.id = $1
 ), c AS MATERIALIZED (
 	SELECT clock_timestamp() AS now,
-		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_try_advisory_xact_lock($11::int, $12::int) END AS lock
+		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_try_advisory_xact_lock($12::bigint) END AS lock
 		/*guard*/
 ), won AS (
 	INSERT INTO idempotency_record ` + insertColumns + `
@@ -237,18 +238,18 @@ const (
 
 // takeOverPostgres does a takeOver under the record's advisory lock: another one's transaction may hold the row.
 const takeOverPostgres = `WITH l AS MATERIALIZED (
-	SELECT pg_try_advisory_xact_lock($12::int, $13::int) AS lock
+	SELECT pg_try_advisory_xact_lock($13::bigint) AS lock
 ), won AS (
 	` + takeOver + `/*seen*/ AND (SELECT l.lock FROM l) RETURNING r.fence, r.created_at, c.now
 )
 SELECT l.lock, won.fence, won.created_at, won.now FROM l LEFT JOIN won ON true`
 
 // look reads a record, or else tries its lock: both as they are at the snapshot of one statement.
-const look = `SELECT CASE WHEN r.id IS NULL THEN pg_try_advisory_xact_lock($2::int, $3::int) END, {now}, ` +
+const look = `SELECT CASE WHEN r.id IS NULL THEN pg_try_advisory_xact_lock($2::bigint) END, {now}, ` +
 	recordColumns + ` FROM (SELECT) AS one LEFT JOIN idempotency_record r ON r.id = $1`
 
 // tryLock takes the record's advisory lock if nobody holds it; only the primary's word counts.
-const tryLock = `SELECT pg_try_advisory_xact_lock($1::int, $2::int), pg_is_in_recovery()`
+const tryLock = `SELECT pg_try_advisory_xact_lock($1::bigint), pg_is_in_recovery()`
 
 // touch changes nothing. Its COMMIT is confirmed by the synchronous standby, if there is one, and then so is everything
 // that was committed before.
@@ -258,4 +259,4 @@ const touch = `UPDATE idempotency_record AS r SET fence = r.fence WHERE r.id = $
 const touchRead = touch + ` AND r.owner = $2 AND r.fence = $3 AND r.state = 2`
 
 // waitLock waits for the record's advisory lock.
-const waitLock = `SELECT pg_advisory_xact_lock($1::int, $2::int)`
+const waitLock = `SELECT pg_advisory_xact_lock($1::bigint)`

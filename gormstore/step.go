@@ -168,8 +168,7 @@ VALUES ($1, $2, $3, 1, 1, $4, {now})`, ticket.ID[:], step.Seq, step.Name, ticket
 func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepRecord, result []byte) error {
 	args := []any{step.Seq, step.Name, result}
 	if t.store.dialect == postgres {
-		space, key := lockKey(ticket.ID)
-		args = append(append(ownedBy(ticket), args...), space, key)
+		args = append(append(ownedBy(ticket), args...), lockKey(ticket.ID))
 		statement := t.store.dialect.sql(withLockedOwn + recordStep + " RETURNING pg_backend_pid()")
 		switch err := t.conn.sql.QueryRowContext(ctx, statement, args...).Scan(&t.pid); {
 		case errors.Is(err, sql.ErrNoRows):
@@ -199,7 +198,7 @@ type result struct {
 	step   core.StepRecord
 }
 
-func (r result) lock() (space, key int64) { return lockKey(r.ticket.ID) }
+func (r result) lock() int64 { return lockKey(r.ticket.ID) }
 
 func (r result) trace() (string, []any) {
 	return "SELECT 1 FROM idempotency_step WHERE record_id = ? AND seq = ? AND state = 1",

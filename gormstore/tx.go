@@ -31,7 +31,7 @@ type tx struct {
 // answer of an attempt, the result of a step, the marker of a message.
 type entry interface {
 	// lock is the advisory lock that the transaction holds; PostgreSQL.
-	lock() (space, key int64)
+	lock() int64
 	// trace is a query that finds a row from the first statement of the transaction on until it has ended; SQLite.
 	trace() (query string, args []any)
 	// committed reports whether the entry is there, once the transaction has ended.
@@ -333,8 +333,7 @@ func (t *tx) look(ctx context.Context) (committed, certain bool) {
 		locked := true // SQLite: the writer's lock says as much
 		if s.dialect == postgres {
 			var standby bool
-			space, key := t.entry.lock()
-			if err := q.QueryRowContext(ctx, tryLock, space, key).Scan(&locked, &standby); err != nil {
+			if err := q.QueryRowContext(ctx, tryLock, t.entry.lock()).Scan(&locked, &standby); err != nil {
 				return err
 			}
 			locked = locked && !standby
@@ -354,7 +353,7 @@ func (t *tx) look(ctx context.Context) (committed, certain bool) {
 // answer is the entry of a Rollback attempt: its record, completed.
 type answer struct{ ticket core.Ticket }
 
-func (a answer) lock() (space, key int64) { return lockKey(a.ticket.ID) }
+func (a answer) lock() int64 { return lockKey(a.ticket.ID) }
 
 func (a answer) trace() (string, []any) {
 	return "SELECT 1 FROM idempotency_record WHERE id = ? AND owner = ? AND state = 1",

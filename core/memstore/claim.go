@@ -58,7 +58,7 @@ func (s *Store) claim(c core.Claim) (core.Claimed, bool) {
 func newEntry(c core.Claim, fence int64, now time.Time) *entry {
 	e := &entry{Record: core.Record{
 		Ticket: core.Ticket{ID: c.ID, Fence: fence},
-		Scope:  c.Scope, Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash,
+		Scope:  c.Scope, Realm: c.Realm, Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash,
 		Stored: core.Running, CreatedAt: now,
 	}}
 	e.lead(c, now)

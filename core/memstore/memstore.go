@@ -14,7 +14,7 @@ import (
 // half a kilobyte beside its answer.
 const DefaultMaxRecords = 1_000_000
 
-// shardCount is a power of two, so that the first byte of an id, part of a hash, picks a shard evenly.
+// shardCount is a power of two, so that a byte of an id's hash picks a shard evenly.
 const shardCount = 64
 
 // Store is an in-memory [core.Store]. Make one with [New]; all its methods may be called at once.
@@ -73,7 +73,7 @@ func New(opts ...Option) *Store {
 	return s
 }
 
-func (s *Store) shard(id core.ID) *shard { return &s.shards[id[0]%shardCount] }
+func (s *Store) shard(id core.ID) *shard { return &s.shards[id.Hash()[0]%shardCount] }
 
 // alive is asked first by every method: a call whose context is over does nothing.
 func alive(ctx context.Context) error {

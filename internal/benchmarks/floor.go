@@ -53,8 +53,8 @@ func newFloor(d *database, statements []statement, key string) *floor {
 
 func writes(s statement) bool { return !strings.HasPrefix(s.sql, "SELECT") }
 
-// lockOf is the number of the advisory lock of a record, which gormstore makes from the first bytes of its id.
-func lockOf(id core.ID) int64 { return int64(int32(binary.BigEndian.Uint32(id[:4]))) }
+// lockOf is the number of the advisory lock of a record, which gormstore makes from the hash in its id.
+func lockOf(id core.ID) int64 { return int64(binary.BigEndian.Uint64(id.Hash()) ^ 0x6964656d7265636f) }
 
 func same(a, b any) bool {
 	x, isBytes := a.([]byte)

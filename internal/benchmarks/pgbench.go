@@ -48,7 +48,7 @@ func (p *pgbench) side(d *database, f *floor, k kind, next func() string) (side,
 			case string:
 				return random
 			}
-			return ":high"
+			return ":high::bigint"
 		}
 	}
 	file := filepath.Join(p.directory, newKey()+".sql")

@@ -4,6 +4,7 @@
 CREATE TABLE IF NOT EXISTS idempotency_record (
     id              bytea       NOT NULL PRIMARY KEY,
     scope           bytea       NOT NULL,
+    realm           bytea       NOT NULL, -- what operators of the same one may see
     owner           bytea       NOT NULL,
     fence           bigint      NOT NULL,
     state           smallint    NOT NULL, -- 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free

@@ -3,6 +3,7 @@
 CREATE TABLE IF NOT EXISTS idempotency_record (
     id              BLOB    NOT NULL PRIMARY KEY,
     scope           BLOB    NOT NULL,
+    realm           BLOB    NOT NULL, -- what operators of the same one may see
     owner           BLOB    NOT NULL,
     fence           INTEGER NOT NULL,
     state           INTEGER NOT NULL, -- 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free

@@ -51,9 +51,10 @@ func openOf(n int64) int64 { return min(n/perOpen, maxOpen) }
 
 // generate makes the records $1 to $2-1 of $3. The first $4 are tombstones, those before $5 are due, those from $6 on
 // unknown. $7 microseconds lie between one and the next, and an hour more between those that are due and the others.
-var generate = fmt.Sprintf(`INSERT INTO idempotency_record (id, scope, owner, fence, state, recovery, method, route,
+var generate = fmt.Sprintf(`INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route,
 	hash_version, command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, headers, body)
-SELECT sha256(int8send(i)), sha256(int8send(i %% %d)), substr(sha256(int8send(-i)), 1, 16), 1, s.state, 3, '%s', '%s', 1,
+SELECT sha256(int8send(i)), sha256(int8send(i %% %d)), substr(sha256(int8send(i %% 7)), 1, 16),
+	substr(sha256(int8send(-i)), 1, 16), 1, s.state, 3, '%s', '%s', 1,
 	sha256(int8send(i + (1::bigint << 40))), t.created, t.created + interval '30 s', t.created + interval '60 s',
 	CASE WHEN s.state <> 3 THEN t.created + interval '%d s' END, CASE WHEN s.state <> 3 THEN t.created + interval '%d s' END,
 	CASE WHEN s.state = 3 THEN 0 ELSE %d END,
