@@ -15,6 +15,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/internal/mustrun"
 )
 
 var errAway = errors.New("the store is away")
@@ -220,9 +221,11 @@ func TestHandlerContext(t *testing.T) {
 
 		earlier, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
+		looked := mustrun.New(t)
 		a.handler = func(_ http.ResponseWriter, r *http.Request) {
 			deadline, _ := r.Context().Deadline()
 			require.Equal(t, 5*time.Second, time.Until(deadline), "an earlier deadline is kept")
+			looked()
 		}
 		a.post("k-2", `{}`, withContext(earlier))
 	})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/internal/mustrun"
 )
 
 // The answer headers that are recorded, and some of those that never are.
@@ -246,13 +247,15 @@ func TestNothingLeavesBeforeItIsRecorded(t *testing.T) {
 			panic("there is a way around the capture")
 		}
 	}
-	check := func(context.Context) error {
-		if left() {
-			t.Error("bytes left before the answer was recorded")
+	check := func(t *testing.T) func(context.Context) error {
+		looked := mustrun.New(t)
+		return func(context.Context) error {
+			looked()
+			require.False(t, left(), "bytes left before the answer was recorded")
+			return nil
 		}
-		return nil
 	}
-	serve := func(a *app) {
+	serve := func(t *testing.T, a *app) {
 		outer = httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody)
 		r.Header.Set("Idempotency-Key", "k-1")
@@ -262,13 +265,13 @@ func TestNothingLeavesBeforeItIsRecorded(t *testing.T) {
 	}
 	t.Run("Park", func(t *testing.T) {
 		store := newFaultStore(memstore.New())
-		store.on("after complete", check)
-		serve(newApp(t, core.Config{Store: store}, handler))
+		store.on("after complete", check(t))
+		serve(t, newApp(t, core.Config{Store: store}, handler))
 	})
 	t.Run("Rollback", func(t *testing.T) {
 		a := newRowsApp(t, core.Config{}, books(handler))
-		a.faults.on("after commit", check)
-		serve(a.app)
+		a.faults.on("after commit", check(t))
+		serve(t, a.app)
 		require.Equal(t, 1, a.rows())
 	})
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/internal/mustrun"
 )
 
 // operator may see and settle everything.
@@ -263,14 +264,16 @@ func TestListOfUnknownOperations(t *testing.T) {
 
 		// A running attempt that has lost its lease is unknown, and is listed as such.
 		store.on("renew", func(context.Context) error { return errAway })
+		listed := mustrun.New(t)
 		a.handler = func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(29 * time.Second)
 			require.Equal(t, ids, list(""))
 			time.Sleep(time.Second)
 			require.Equal(t, append(ids, idOf("lost")), list(""))
+			listed()
 		}
 		time.Sleep(time.Second)
-		a.post("lost", `{}`)
+		a.post("done", `{}`)
 	})
 }
 
@@ -418,7 +421,7 @@ func TestSettlementsThatAreRefused(t *testing.T) {
 		broken := httptest.NewRequest(http.MethodPost, "/", iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader(fine))))
 		requireProblem(t, written(t, a.module.ServeSettle(broken, operator, idOf("k-1"))), http.StatusBadRequest, core.CodeBodyUnreadable)
 		a.handler = created
-		a.post("done", `{}`)
+		a.post("lost", `{}`)
 		requireProblem(t, a.serveSettle(operator, idOf("done"), fine), http.StatusConflict, core.CodeNotSettleable)
 		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 	})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/internal/mustrun"
 )
 
 var errProvider = errors.New("the provider does not answer")
@@ -398,10 +399,11 @@ func charge(ctx context.Context, p *charger, opts ...core.StepOption) (int, erro
 // CONTRACT X-3, M-4, X-7
 func TestWithoutDedupTheOperationIsParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &charger{fail: errProvider}
+		p, wentOn := &charger{fail: errProvider}, mustrun.New(t)
 		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
 			status, err := charge(ctx, p)
 			if errors.Is(err, core.ErrStepUnknown) {
+				wentOn()
 				require.ErrorIs(t, core.StepDo(ctx, "book", func(context.Context) error { return nil }), core.ErrStepUnknown,
 					"no step after it")
 				return http.StatusAccepted, nil // it counts for nothing that the handler is content

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/internal/mustrun"
 )
 
 // An error is rendered once, inside the recording; the middleware around the interceptor gets the very same error, and
@@ -170,6 +171,7 @@ func TestOuterContext(t *testing.T) {
 
 // After an answer with an error, outer middleware reads what was sent, and what it writes is dropped.
 func TestSealed(t *testing.T) {
+	looked := mustrun.New(t)
 	e := echo.New()
 	e.Logger.SetOutput(io.Discard)
 	e.HTTPErrorHandler = careless
@@ -180,6 +182,7 @@ func TestSealed(t *testing.T) {
 			if err == nil || c.Path() == "" {
 				return err
 			}
+			looked()
 			assert.Equal(t, http.StatusConflict, c.Response().Status)
 			assert.True(t, c.Response().Committed)
 			c.Response().Header().Set("Content-Type", "text/plain")

@@ -16,13 +16,14 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/echoidem"
+	"github.com/auth19/idem/internal/mustrun"
 )
 
 // Nothing leaves around the capture, through Echo's response or around it.
 //
 // CONTRACT R-4
 func TestNoWayAround(t *testing.T) {
-	sqlite := newSQLite(t)
+	sqlite, looked := newSQLite(t), mustrun.New(t)
 	e := echo.New()
 	v1 := guarded(t, e, sqlite.config())
 	v1.POST("/pay", func(c echo.Context) error {
@@ -37,6 +38,7 @@ func TestNoWayAround(t *testing.T) {
 		assert.NoError(t, controller.Flush())
 		c.Response().Flush()
 		pay(t, c)
+		looked()
 		panic("after a flush")
 	})
 	a := serve(t, e)

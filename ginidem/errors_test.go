@@ -14,6 +14,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/ginidem"
+	"github.com/auth19/idem/internal/mustrun"
 )
 
 // renderErrors is an error middleware's way to answer.
@@ -205,6 +206,7 @@ func TestOuterContext(t *testing.T) {
 
 // After an answer with errors, outer middleware reads what was sent, and what it writes is dropped.
 func TestSealed(t *testing.T) {
+	looked := mustrun.New(t)
 	r := gin.New()
 	r.Use(func(c *gin.Context) {
 		own := c.Writer
@@ -212,6 +214,7 @@ func TestSealed(t *testing.T) {
 		if len(c.Errors) == 0 {
 			return
 		}
+		looked()
 		assert.Equal(t, http.StatusConflict, c.Writer.Status())
 		assert.Equal(t, 3, c.Writer.Size())
 		assert.True(t, c.Writer.Written())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/ginidem"
+	"github.com/auth19/idem/internal/mustrun"
 )
 
 // The handler's writer behaves as Gin's own does.
@@ -73,7 +74,7 @@ func TestOuterStatus(t *testing.T) {
 //
 // CONTRACT R-4
 func TestNoWayAround(t *testing.T) {
-	sqlite := newSQLite(t)
+	sqlite, looked := newSQLite(t), mustrun.New(t)
 	r := gin.New()
 	v1 := guarded(t, r, sqlite.config())
 	v1.POST("/pay", func(c *gin.Context) {
@@ -88,6 +89,7 @@ func TestNoWayAround(t *testing.T) {
 		assert.NoError(t, controller.Flush())
 		c.Writer.Flush()
 		pay(t, c)
+		looked()
 		panic("after a flush")
 	})
 	a := serve(t, r)
