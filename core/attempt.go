@@ -47,6 +47,8 @@ func (m *Module) newAttempt(r *http.Request, adm *admission, t Ticket, won winni
 	a := &Attempt{m: m, route: adm.route, admission: adm, ticket: t, tx: tx, steps: won.steps}
 	a.inside.Context = adm.values
 	a.inside.Core, a.inside.Operation, a.inside.Command = a, t.ID, attemptctx.Command(adm.hash)
+	// What a Rollback attempt was before is not to be seen: its record was rolled back with it.
+	a.inside.Calls.Origin, a.inside.Calls.Again, a.inside.Calls.Life = t.ID, t.Fence > 1 || tx != nil, &a.ctx
 	a.ctx.values, a.ctx.deadline, a.ctx.late = &a.inside, claimedAt.Add(a.route.Deadline), errDeadline
 	if earlier, ok := r.Context().Deadline(); ok && earlier.Before(a.ctx.deadline) {
 		a.ctx.deadline = earlier
@@ -102,6 +104,7 @@ func (a *Attempt) Panicked(h http.Header) {
 
 func (a *Attempt) end(panicked bool) *Reply {
 	defer a.ctx.cancel(context.Canceled)
+	a.inside.Calls.End()
 	c := &a.capture
 	e := ending{
 		recovery: a.route.Recovery, status: c.finalStatus(), panicked: panicked, unrendered: c.unrendered,

@@ -6,6 +6,13 @@ import (
 	"encoding/hex"
 )
 
+// The kinds of derived keys are made apart, so that a step and a call of one name never share one (C-5). Their layout is
+// frozen: providers know these keys.
+const (
+	callDomain = "call/1"
+	stepDomain = "step/1"
+)
+
 // DerivedKey is the key that a guarded handler sends along with a call of its own, to a payment provider for
 // instance. It is derived from the record and the name of the call, and so the same in every attempt.
 type DerivedKey [sha256.Size]byte
@@ -23,7 +30,13 @@ func ProviderKey(ctx context.Context, name string) (DerivedKey, bool) {
 // DeriveKey returns the key that ProviderKey gives to the handler of an operation, for the reconciler that asks the
 // provider about it.
 func DeriveKey(operation ID, name string) DerivedKey {
-	return DerivedKey(hashFields("call/1", string(operation[:]), name))
+	return DerivedKey(hashFields(callDomain, string(operation[:]), name))
+}
+
+// DeriveStepKey returns the key that [StepKey] gives to the provider step of an operation, for the reconciler that asks
+// the provider about it.
+func DeriveStepKey(operation ID, step string) DerivedKey {
+	return DerivedKey(hashFields(stepDomain, string(operation[:]), step))
 }
 
 // String returns the key as 64 hex digits, the longest form that providers take.

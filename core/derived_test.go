@@ -46,6 +46,31 @@ func TestGoldenDerivedKeys(t *testing.T) {
 	}
 }
 
+// The same for steps, from ("step/1", operation, name).
+//
+// CONTRACT X-3, C-5
+func TestGoldenStepKeys(t *testing.T) {
+	for _, test := range []struct{ operation, name, key, uuid string }{
+		{
+			"0000000000000000000000000000000000000000000000000000000000000000", "charge",
+			"1e5c9d761b509e3c6e4f22d32381cb1463e1d6f8638f87c9064012b797fecc88", "1e5c9d76-1b50-8e3c-ae4f-22d32381cb14",
+		}, {
+			"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f", "charge",
+			"8c2ad50474369b5605ef47c40177937cae056f28e45b7740cc7813cfba6263e3", "8c2ad504-7436-8b56-85ef-47c40177937c",
+		}, {
+			"a449659225b78f7b3f00d1ad37da0d562dbe0a19d799b520d9a85a8b7b7420ac", "Überweisung",
+			"120939ba5a995aeda12139e1366b16edf98c4b1bd4efaf485cb0c974783dba69", "120939ba-5a99-8aed-a121-39e1366b16ed",
+		},
+	} {
+		operation, err := core.ParseID(test.operation)
+		require.NoError(t, err)
+		key := core.DeriveStepKey(operation, test.name)
+		require.Equal(t, test.key, key.String())
+		require.Equal(t, test.uuid, key.UUID())
+		require.NotEqual(t, core.DeriveKey(operation, test.name), key)
+	}
+}
+
 // CONTRACT X-3
 func TestDerivedKeysAreUUIDsOfVersion8(t *testing.T) {
 	version8 := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)

@@ -220,7 +220,7 @@ func (p place) callProvider(ctx context.Context, s StepRecord, o stepOptions,
 	call func(ctx context.Context) ([]byte, error),
 ) ([]byte, error) {
 	a := p.attempt
-	ctx = context.WithValue(ctx, stepKey{}, DeriveKey(p.operation, s.Name))
+	ctx = context.WithValue(ctx, stepKey{}, DeriveStepKey(p.operation, s.Name))
 	if a == nil {
 		return call(ctx)
 	}

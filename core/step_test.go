@@ -811,7 +811,7 @@ func TestStepKey(t *testing.T) {
 			err := core.StepDo(ctx, name, func(ctx context.Context) error {
 				key, ok := core.StepKey(ctx)
 				require.True(t, ok)
-				require.Equal(t, core.DeriveKey(operation, name), key, "what a reconciler asks the provider for")
+				require.Equal(t, core.DeriveStepKey(operation, name), key, "what a reconciler asks the provider for")
 				require.Len(t, key.String(), 64)
 				require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, key.UUID())
 				keys = append(keys, key.UUID(), key.String())

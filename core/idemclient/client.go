@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
 // Client sends money commands. It is safe for use by any number of goroutines.
@@ -36,11 +36,9 @@ func New(cfg Config) (*Client, error) {
 // [ResultOf] tells how it came about. Anything else is an [*Error]: compare it with [ErrGivenUp], [ErrOutcomeUnknown] and
 // the others of this package. Requests with a safe method go through untouched, once, and need no intent.
 func (c *Client) Do(ctx context.Context, intent string, r *http.Request) (*http.Response, error) {
-	if _, outside := core.Operation(ctx); !outside {
-		if _, inside := core.Operation(r.Context()); inside {
-			closeBody(r)
-			return nil, &Error{Intent: intent, Reason: errWrongContext}
-		}
+	if attemptctx.CallsFrom(ctx) == nil && attemptctx.CallsFrom(r.Context()) != nil {
+		closeBody(r)
+		return nil, &Error{Intent: intent, Reason: errWrongContext}
 	}
 	return c.RoundTrip(r.WithContext(WithIntent(ctx, intent)))
 }
@@ -69,8 +67,12 @@ func (c *Client) Key(ctx context.Context, intent string) (string, error) {
 	if err := checkIntent(intent); err != nil {
 		return "", &Error{Intent: intent, Reason: err}
 	}
-	if key, ok := derive(ctx, intent); ok {
-		return key.UUID(), nil
+	if calls := attemptctx.CallsFrom(ctx); calls != nil {
+		derived, err := derive(ctx, calls, intent)
+		if err != nil {
+			return "", &Error{Intent: intent, Reason: err}
+		}
+		return derived.UUID(), nil
 	}
 	entry, err := c.begin(ctx, Entry{Intent: intent, Key: newKey()})
 	return entry.Key, err

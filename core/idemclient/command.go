@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
 // call is a command on its way.
@@ -57,17 +58,27 @@ func (c *Client) prepare(r *http.Request, intent string) (*call, error) {
 	if err != nil {
 		return nil, &Error{Intent: intent, Reason: err}
 	}
-	if derived, inside := derive(r.Context(), intent); inside {
-		k.key = derived.UUID()
-		if err := k.checkKey(brought); err != nil {
-			return nil, err
-		}
-		if !enterCall(r.Context(), derived) {
-			return nil, &Error{Intent: intent, Reason: ErrSameCall}
-		}
-		return k, nil
+	if calls := attemptctx.CallsFrom(r.Context()); calls != nil {
+		return k, k.derive(calls, brought)
 	}
 	return k, k.open(brought)
+}
+
+// derive takes the key from the attempt of the handler that makes the call.
+func (k *call) derive(calls *attemptctx.Calls, brought string) error {
+	derived, err := derive(k.request.Context(), calls, k.intent)
+	if err != nil {
+		return &Error{Intent: k.intent, Reason: err}
+	}
+	k.key = derived.UUID()
+	if err := k.checkKey(brought); err != nil {
+		return err
+	}
+	if !calls.Enter(derived) {
+		return &Error{Intent: k.intent, Reason: ErrSameCall}
+	}
+	k.uncertain = calls.Again // the attempt before may have made this call, and have had no answer (C-5)
+	return nil
 }
 
 // open takes the key from the journal, where it is durable before the first attempt.

@@ -15,12 +15,13 @@ var errWrongContext = errors.New("idem: the request was made with a guarded hand
 
 // DeriveKey returns the key under which the handler of an operation makes the call of the given name, for the reconciler
 // that asks the provider about it: what was sent is its UUID form. step is the provider step that makes the call, ""
-// outside one. A call with the name of its step has the step's own key, that of [core.StepKey].
+// outside one. No call has the key of a step, that of [core.StepKey]: not even the one that has the step's name (C-5).
+// For a call of an inbox handler, operation is what stands for the message: gormstore.MessageKey.
 func DeriveKey(operation core.ID, step, name string) core.DerivedKey {
-	if step == "" || step == name {
+	if step == "" {
 		return core.DeriveKey(operation, name)
 	}
-	return inStep(core.DeriveKey(operation, step), name)
+	return inStep(core.DeriveStepKey(operation, step), name)
 }
 
 // inStep derives the key of a call from that of its step.
@@ -28,22 +29,16 @@ func inStep(step core.DerivedKey, name string) core.DerivedKey {
 	return core.DeriveKey(core.ID(step), name)
 }
 
-// derive returns the key of a call that is made inside a guarded handler; false outside one (C-3).
-func derive(ctx context.Context, name string) (core.DerivedKey, bool) {
-	operation, inside := core.Operation(ctx)
-	if !inside {
-		return core.DerivedKey{}, false
+// derive returns the key of a call that a handler makes (C-3, Q-4). It is an error once the attempt is over: a key that
+// nobody asks for again is none (C-5).
+func derive(ctx context.Context, calls *attemptctx.Calls, name string) (core.DerivedKey, error) {
+	if over := calls.Over(); over != nil {
+		return core.DerivedKey{}, over
 	}
-	own := core.DeriveKey(operation, name)
-	if step, ok := core.StepKey(ctx); ok && step != own {
-		return inStep(step, name), true
+	if step, ok := core.StepKey(ctx); ok {
+		return inStep(step, name), nil
 	}
-	return own, true
-}
-
-// enterCall notes a call of the handler that ctx belongs to. It is false where there was the same one before.
-func enterCall(ctx context.Context, key core.DerivedKey) bool {
-	return attemptctx.From(ctx).Calls.Enter(key)
+	return core.DeriveKey(calls.Origin, name), nil
 }
 
 // newKey returns a random UUID, version 4 (RFC 9562, section 5.4).

@@ -2,7 +2,10 @@ package idemclient_test
 
 import (
 	"context"
+	"errors"
+	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,24 +112,184 @@ func TestACallInsideAStep(t *testing.T) {
 	}
 	require.NoError(t, call("charge", "charge", "notify"))
 	require.NoError(t, call("refund", "notify"))
-	_, err := client.Do(ctx, "notify", payment(t, address)) // outside a step
-	require.NoError(t, err)
+	for _, name := range []string{"notify", "charge"} { // outside a step
+		_, err := client.Do(ctx, name, payment(t, address))
+		require.NoError(t, err)
+	}
 	for i, key := range []core.DerivedKey{
-		core.DeriveKey(id, "charge"), // the step's own
+		idemclient.DeriveKey(id, "charge", "charge"),
 		idemclient.DeriveKey(id, "charge", "notify"), idemclient.DeriveKey(id, "refund", "notify"),
-		core.DeriveKey(id, "notify"),
+		core.DeriveKey(id, "notify"), core.DeriveKey(id, "charge"),
 	} {
 		require.Equal(t, key.UUID(), w.sent[i].key)
+		require.NotEqual(t, core.DeriveStepKey(id, "charge").UUID(), w.sent[i].key, "the step's own is for the step alone")
 		for j := range i {
 			require.NotEqual(t, w.sent[j].key, w.sent[i].key)
 		}
 	}
-	require.Equal(t, core.DeriveKey(id, "charge"), idemclient.DeriveKey(id, "charge", "charge"))
-
 	require.ErrorIs(t, call("capture", "capture", "capture"), idemclient.ErrSameCall)
-	_, err = client.Do(ctx, "charge", payment(t, address)) // would be the key of the step
-	require.ErrorIs(t, err, idemclient.ErrSameCall)
-	require.Len(t, w.sent, 5)
+	require.Len(t, w.sent, 6)
+}
+
+// A step makes a call of its own name, and the handler a second one of that name: two commands, also in the attempt in
+// which the step is finished already.
+//
+// CONTRACT C-5
+func TestAStepAndACallOfOneName(t *testing.T) {
+	provider := newBank(t, core.Config{}, nil)
+	inner := newClient(t, idemclient.Config{Transport: ownTransport(t), MaxAttempts: 1})
+	url := provider.URL + "/v1/payments"
+	shop := newBank(t, core.Config{Policy: core.Policy{Recovery: core.Resume}}, func(w http.ResponseWriter, r *http.Request) {
+		err := core.StepDo(r.Context(), "charge", func(ctx context.Context) error {
+			_, err := inner.Do(ctx, "charge", payment(t, url))
+			return err
+		}, core.Dedup(time.Hour))
+		if err == nil {
+			_, err = inner.Do(r.Context(), "charge", payment(t, strings.Replace(url, "127.0.0.1", "localhost", 1)))
+		}
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+	})
+	outer := newClient(t, idemclient.Config{Transport: ownTransport(t), FirstPause: time.Millisecond, MaxPause: time.Millisecond})
+	res, err := outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders"))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusCreated, res.StatusCode)
+	require.Len(t, provider.keys(), 2, "two commands were given, and both carried out")
+}
+
+// The first attempt charges and fails. In the second nobody answers: that the charge was not made is not known, and the
+// handler must not record a refusal.
+//
+// CONTRACT C-5
+func TestASecondAttemptBeginsUncertain(t *testing.T) {
+	provider := newBank(t, core.Config{}, nil)
+	var uncertain []bool
+	away := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("connection refused")
+	}}
+	url := provider.URL + "/v1/payments"
+	shop := newBank(t, core.Config{Policy: core.Policy{Recovery: core.Resume}}, func(w http.ResponseWriter, r *http.Request) {
+		network := []http.RoundTripper{ownTransport(t), away, ownTransport(t)}[len(uncertain)]
+		_, err := newClient(t, idemclient.Config{Transport: network, MaxAttempts: 1}).Do(r.Context(), "charge", payment(t, url))
+		e, failed := errors.AsType[*idemclient.Error](err)
+		uncertain = append(uncertain, failed && e.Uncertain)
+		switch {
+		case len(uncertain) == 1:
+			w.WriteHeader(http.StatusInternalServerError)
+		case !failed:
+			w.WriteHeader(http.StatusCreated)
+		case e.Uncertain:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			w.WriteHeader(http.StatusUnprocessableEntity)
+		}
+	})
+	outer := newClient(t, idemclient.Config{Transport: ownTransport(t), FirstPause: time.Millisecond, MaxPause: time.Millisecond})
+	res, err := outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders"))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusCreated, res.StatusCode)
+	require.Equal(t, []bool{false, true, false}, uncertain)
+	require.Len(t, provider.keys(), 1)
+
+	// In the first attempt nothing can have been carried out.
+	first, err := newClient(t, idemclient.Config{Transport: away, MaxAttempts: 1}).
+		Do(idemtest.Context(t.Context(), idemtest.Attempt{}), "charge", payment(t, url))
+	require.False(t, failed(t, first, err).Uncertain)
+	again, err := newClient(t, idemclient.Config{Transport: away, MaxAttempts: 1}).
+		Do(idemtest.Context(t.Context(), idemtest.Attempt{Again: true}), "charge", payment(t, url))
+	require.True(t, failed(t, again, err).Uncertain)
+}
+
+// A handler that leaves a goroutine behind: its call has no operation any more that would ask for it again.
+//
+// CONTRACT C-5
+func TestAFinishedAttemptDerivesNothing(t *testing.T) {
+	w := on(says(201))
+	client := newClient(t, idemclient.Config{Transport: w})
+	var kept context.Context
+	shop := newBank(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		kept = context.WithoutCancel(r.Context())
+		_, err := client.Do(kept, "charge", payment(t, address))
+		require.NoError(t, err)
+		w.WriteHeader(http.StatusCreated)
+	})
+	outer := newClient(t, idemclient.Config{Transport: ownTransport(t)})
+	_, err := outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders"))
+	require.NoError(t, err)
+
+	res, err := client.Do(kept, "notify", payment(t, address))
+	e := failed(t, res, err)
+	require.ErrorContains(t, e, "the attempt is over")
+	require.Zero(t, e.Attempts)
+	_, err = client.Key(kept, "notify")
+	require.ErrorContains(t, err, "the attempt is over")
+	require.Len(t, w.sent, 1)
+}
+
+// CONTRACT C-5
+func TestAnAttemptPastItsDeadlineDerivesNothing(t *testing.T) {
+	w := on(says(201))
+	client := newClient(t, idemclient.Config{Transport: w})
+	shop := newBank(t, core.Config{Policy: core.Policy{Recovery: core.Park, Deadline: time.Second, Lease: time.Second}},
+		func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			res, err := client.Do(context.WithoutCancel(r.Context()), "charge", payment(t, address))
+			require.ErrorIs(t, failed(t, res, err), context.DeadlineExceeded)
+		})
+	outer := newClient(t, idemclient.Config{Transport: ownTransport(t), MaxAttempts: 1})
+	_, _ = outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders"))
+	require.Len(t, shop.keys(), 1)
+	require.Empty(t, w.sent)
+}
+
+// CONTRACT Q-4, C-5
+func TestACallInAnInboxHandlerHasTheMessagesKey(t *testing.T) {
+	w := on(says(201))
+	client := newClient(t, idemclient.Config{Transport: w})
+	deliver := func(ctx context.Context, message core.ID) {
+		handlers, end := core.WithMessage(ctx, message)
+		for _, name := range []string{"charge", "notify"} {
+			key, err := client.Key(handlers, name)
+			require.NoError(t, err)
+			require.Equal(t, idemclient.DeriveKey(message, "", name).UUID(), key)
+			_, err = client.Do(handlers, name, payment(t, address))
+			require.NoError(t, err)
+			require.Equal(t, key, w.sent[len(w.sent)-1].key)
+		}
+		_, err := client.Do(handlers, "charge", payment(t, address))
+		require.ErrorIs(t, err, idemclient.ErrSameCall)
+		end()
+		_, err = client.Do(handlers, "capture", payment(t, address))
+		require.ErrorContains(t, err, "the attempt is over")
+	}
+	deliver(t.Context(), core.ID{1})
+	deliver(t.Context(), core.ID{1})
+	deliver(t.Context(), core.ID{2})
+	webhook, id := inHandler(t) // an inbox inside an attempt, and inside one of its steps
+	require.NoError(t, core.StepDo(webhook, "receive", func(ctx context.Context) error {
+		deliver(ctx, core.ID{1})
+		inside, end := core.WithMessage(ctx, core.ID{1})
+		defer end()
+		operation, ok := core.Operation(inside)
+		require.True(t, ok)
+		require.Equal(t, id, operation)
+		return nil
+	}))
+	require.Len(t, w.sent, 8)
+	for _, other := range []int{2, 6} {
+		require.Equal(t, w.sent[0].key, w.sent[other].key, "the same in every delivery")
+	}
+	require.NotEqual(t, w.sent[0].key, w.sent[4].key, "another message")
+
+	// Nobody knows what the delivery before has called.
+	away := newClient(t, idemclient.Config{Transport: on(says(429)), MaxAttempts: 1})
+	handlers, end := core.WithMessage(t.Context(), core.ID{1})
+	defer end()
+	res, err := away.Do(handlers, "charge", payment(t, address))
+	require.True(t, failed(t, res, err).Uncertain)
 }
 
 // A request that is made with the handler's context, and sent with another, would go out under a random key.

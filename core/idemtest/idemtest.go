@@ -31,6 +31,9 @@ type Attempt struct {
 	// Command stands for the request: equal texts are equal commands. Default "command-1". The same key with another
 	// Command is a key that became free and came back with another request (contract D-3).
 	Command string
+	// Again says that there was an attempt before: what it has called is not known, and so the outcome of each call is
+	// uncertain until there is an answer to it (contract C-5).
+	Again bool
 	// Steps keeps the finished steps of the operation. Shared by several attempts it lets the later ones go on where the
 	// earlier stopped; nil is an attempt that begins with the first step.
 	Steps *Steps
@@ -52,11 +55,13 @@ func Context(ctx context.Context, a Attempt) context.Context {
 	if a.Steps == nil {
 		a.Steps = &Steps{}
 	}
+	operation := core.RecordID(a.Principal, cmp.Or(a.Key, "key-1"))
 	return &attemptctx.Attempt{
 		Context:   ctx,
 		Rehearsal: &a.Steps.kept,
-		Operation: core.RecordID(a.Principal, cmp.Or(a.Key, "key-1")),
+		Operation: operation,
 		Command:   attemptctx.Command{Version: 1, Sum: sha256.Sum256([]byte(cmp.Or(a.Command, "command-1")))},
+		Calls:     attemptctx.Calls{Origin: operation, Again: a.Again},
 	}
 }
 

@@ -58,7 +58,7 @@ func TestStepsKeepTheirRules(t *testing.T) {
 			key, ok := core.StepKey(ctx)
 			operation, _ := core.Operation(ctx)
 			require.True(t, ok)
-			require.Equal(t, core.DeriveKey(operation, name), key)
+			require.Equal(t, core.DeriveStepKey(operation, name), key)
 			return result{ID: name, note: "lost"}, nil
 		})
 	}

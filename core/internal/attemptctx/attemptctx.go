@@ -22,7 +22,7 @@ type Attempt struct {
 	NotApplied atomic.Bool // core.NotApplied was called
 	KeepRows   atomic.Bool // core.KeepRows was called
 
-	Calls Calls // made with core/idemclient
+	Calls Calls
 
 	Rehearsal *Rehearsal // in a unit test: where steps are kept
 	Steps     any        // in a unit test: how far core has got with them; Rehearsal is the lock
@@ -44,8 +44,11 @@ type key struct{}
 
 // Value implements [context.Context].
 func (a *Attempt) Value(of any) any {
-	if of == (key{}) {
+	switch of {
+	case key{}:
 		return a
+	case callsKey{}:
+		return &a.Calls
 	}
 	return a.Context.Value(of)
 }

@@ -1,16 +1,70 @@
 package attemptctx
 
 import (
+	"context"
 	"crypto/sha256"
+	"errors"
 	"sync"
+	"sync/atomic"
 )
 
-// Calls are the named calls that a handler has made in its attempt, by their derived keys (C-3). The zero value is
-// ready.
-type Calls struct{ made sync.Map }
+// Calls are the calls that a handler makes with core/idemclient: what their keys are derived from, and which there were
+// (C-3, Q-4). An attempt has them, and a message that an inbox processes.
+type Calls struct {
+	Origin [sha256.Size]byte // the operation, or what stands for the message
+	// Again says that there may have been an attempt before, which may have made the same calls (C-5).
+	Again bool
+	Life  context.Context // ends with the deadline of the attempt; nil where it has none of its own
+
+	ended atomic.Bool
+	made  sync.Map // key of a call or name of a planned intent -> struct{}
+}
+
+// planned is the name of an intent that was planned with the handler's context.
+type planned string
+
+var errOver = errors.New("idem: the attempt is over; do not keep the context of a handler beyond its return, or plan the " +
+	"intent in the handler's transaction")
 
 // Enter notes a call. It is false where there was one of the same key before.
 func (c *Calls) Enter(key [sha256.Size]byte) bool {
 	_, again := c.made.LoadOrStore(key, struct{}{})
 	return !again
+}
+
+// Plan notes that an intent was planned with the handler's context.
+func (c *Calls) Plan(intent string) { c.made.Store(planned(intent), struct{}{}) }
+
+// Planned reports whether Plan has noted the intent.
+func (c *Calls) Planned(intent string) bool {
+	_, is := c.made.Load(planned(intent))
+	return is
+}
+
+// End is called when the handler has returned.
+func (c *Calls) End() { c.ended.Store(true) }
+
+// Over is why no key may be derived any more: the handler has returned, or its deadline has passed. nil until then.
+func (c *Calls) Over() error {
+	switch {
+	case c.ended.Load():
+		return errOver
+	case c.Life != nil && c.Life.Err() != nil:
+		return context.Cause(c.Life)
+	}
+	return nil
+}
+
+type callsKey struct{}
+
+// CallsFrom returns the calls of the handler that ctx belongs to: those of the message where an inbox processes one
+// inside an attempt. nil outside a handler.
+func CallsFrom(ctx context.Context) *Calls {
+	c, _ := ctx.Value(callsKey{}).(*Calls)
+	return c
+}
+
+// WithCalls returns a context that carries c.
+func WithCalls(ctx context.Context, c *Calls) context.Context {
+	return context.WithValue(ctx, callsKey{}, c)
 }
