@@ -273,7 +273,7 @@ func TestListOfUnknownOperations(t *testing.T) {
 			listed()
 		}
 		time.Sleep(time.Second)
-		a.post("done", `{}`)
+		a.post("lost", `{}`)
 	})
 }
 
@@ -421,7 +421,7 @@ func TestSettlementsThatAreRefused(t *testing.T) {
 		broken := httptest.NewRequest(http.MethodPost, "/", iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader(fine))))
 		requireProblem(t, written(t, a.module.ServeSettle(broken, operator, idOf("k-1"))), http.StatusBadRequest, core.CodeBodyUnreadable)
 		a.handler = created
-		a.post("lost", `{}`)
+		a.post("done", `{}`)
 		requireProblem(t, a.serveSettle(operator, idOf("done"), fine), http.StatusConflict, core.CodeNotSettleable)
 		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 	})
