@@ -187,7 +187,7 @@ func (s *Store) forget(ctx context.Context, statement string, limit int) (n int,
 func (s *Store) sweep(ctx context.Context, statement string, limit int) (n int, err error) {
 	err = s.inTx(ctx, func(q querier) error {
 		n = 0
-		rows, err := q.QueryContext(ctx, s.dialect.sql(statement), limit)
+		rows, err := s.query(ctx, q, statement, limit)
 		if err != nil {
 			return err
 		}

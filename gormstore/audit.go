@@ -27,7 +27,7 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 		errs = append(errs, errors.New("the write guard is not installed on this db: use the db that gormstore.New got, or "+
 			"db.Use(gormstore.WriteGuard()) (X-6)"))
 	}
-	look := inspector{pool, d}
+	look := inspector{pool, namesOf(db, d)}
 	errs = append(errs, look.server(ctx)...)
 	for _, model := range models {
 		stmt := &gorm.Statement{DB: db}
@@ -75,7 +75,7 @@ func (i inspector) secondLine(ctx context.Context, table string) error {
 	if len(columns) == 0 {
 		return errors.New("there is no such table")
 	}
-	indexes, err := i.texts(ctx, uniqueIndexes[i.dialect], table)
+	indexes, err := i.texts(ctx, uniqueIndexes[i.names.dialect], table)
 	if err != nil {
 		return err
 	}

@@ -174,22 +174,22 @@ func (f benchFloor) completeArgs(key string) []any {
 		int64(1e12), int64(2e12)}
 }
 
-func benchScan(row *sql.Row) error {
+func benchScan(r row) error {
 	var lock sql.NullBool
 	var won flag
 	var now instant
 	var scan recordScan
-	return row.Scan(scan.targets(&lock, &won, &now)...)
+	return r.Scan(scan.targets(&lock, &won, &now)...)
 }
 
 func (f benchFloor) first(key string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), core.DefaultClaimTimeout)
 	defer cancel()
 	if f.recovery == core.Park {
-		if err := benchScan(f.store.pool.QueryRowContext(ctx, postgres.sql(claimStatement), f.claimArgs(key, false)...)); err != nil {
+		if err := benchScan(f.store.queryRow(ctx, f.store.pool, claimStatement, f.claimArgs(key, false)...)); err != nil {
 			return err
 		}
-		_, err := f.store.pool.ExecContext(ctx, postgres.sql(complete), f.completeArgs(key)...)
+		_, err := f.store.exec(ctx, f.store.pool, complete, f.completeArgs(key)...)
 		return err
 	}
 	conn, err := f.store.pool.Conn(ctx)
@@ -200,11 +200,11 @@ func (f benchFloor) first(key string) error {
 	for _, step := range []func() error{
 		func() error { _, err := conn.ExecContext(ctx, "BEGIN"); return err },
 		func() error {
-			return benchScan(conn.QueryRowContext(ctx, postgres.sql(claimGuardedChecked), f.claimArgs(key, true)...))
+			return benchScan(f.store.queryRow(ctx, conn, claimGuardedChecked, f.claimArgs(key, true)...))
 		},
 		func() error { _, err := conn.ExecContext(ctx, "SAVEPOINT idem_handler"); return err },
 		func() error {
-			_, err := conn.ExecContext(ctx, postgres.sql(complete), f.completeArgs(key)...)
+			_, err := f.store.exec(ctx, conn, complete, f.completeArgs(key)...)
 			return err
 		},
 		func() error { _, err := conn.ExecContext(ctx, "COMMIT"); return err },
@@ -220,7 +220,7 @@ func (f benchFloor) replay(key string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), core.DefaultClaimTimeout)
 	defer cancel()
 	if f.recovery == core.Park {
-		return benchScan(f.store.pool.QueryRowContext(ctx, postgres.sql(claimStatement), f.claimArgs(key, false)...))
+		return benchScan(f.store.queryRow(ctx, f.store.pool, claimStatement, f.claimArgs(key, false)...))
 	}
 	conn, err := f.store.pool.Conn(ctx)
 	if err != nil {
@@ -230,7 +230,7 @@ func (f benchFloor) replay(key string) error {
 	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
 		return err
 	}
-	err = benchScan(conn.QueryRowContext(ctx, postgres.sql(claimGuardedChecked), f.claimArgs(key, true)...))
+	err = benchScan(f.store.queryRow(ctx, conn, claimGuardedChecked, f.claimArgs(key, true)...))
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func (s *Store) look(ctx context.Context, c core.Claim) (claimed core.Claimed, e
 		var lock sql.NullBool
 		var now instant
 		var scan recordScan
-		err := s.pool.QueryRowContext(ctx, s.dialect.sql(look), c.ID[:], lockKey(c.ID)).Scan(scan.targets(&lock, &now)...)
+		err := s.queryRow(ctx, s.pool, look, c.ID[:], lockKey(c.ID)).Scan(scan.targets(&lock, &now)...)
 		if err != nil || scan.id == nil {
 			claimed.Busy = lock.Valid && !lock.Bool
 			return err
@@ -140,7 +140,7 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 	var won flag
 	var now instant
 	var scan recordScan
-	err := q.QueryRowContext(ctx, s.dialect.sql(statement), args...).
+	err := s.queryRow(ctx, q, statement, args...).
 		Scan(scan.targets(&lock, &won, &now)...)
 	if b != nil {
 		b.pid = scan.pid
@@ -169,7 +169,7 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 	}
 	var fence sql.NullInt64
 	var created instant
-	err = q.QueryRowContext(ctx, s.dialect.sql(statement), append(claimArgs(c), rec.Fence, lockKey(c.ID))...).
+	err = s.queryRow(ctx, q, statement, append(claimArgs(c), rec.Fence, lockKey(c.ID))...).
 		Scan(&lock, &fence, &created, &now)
 	switch {
 	case err != nil:

@@ -4,23 +4,21 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 )
 
 // dialect holds the few words in which the two databases differ. Statements are written once, for PostgreSQL, with
-// these words in braces.
+// these words in braces, and with {schema} before each table: see names.
 type dialect struct {
 	name        string
 	connections int    // the smallest pool that works
 	begin       string // opens a transaction that will write
 	words       *strings.Replacer
-	texts       sync.Map // statement -> text, as the store has few statements and sends them often
 }
 
 var (
 	postgres = &dialect{name: "postgres", connections: 2, begin: "BEGIN", words: strings.NewReplacer(
-		"{now}", "clock_timestamp()", // the statement's time, not the transaction's start (T-1)
+		"{now}", "pg_catalog.clock_timestamp()", // the statement's time, not the transaction's start (T-1)
 		"{µs}", "::bigint * interval '1 microsecond'",
 		"{bytes}", "::bytea", "{int}", "::smallint", "{long}", "::bigint", "{text}", "::text", "{bool}", "::boolean",
 		"{int4}", "::int", "{from own}", "FROM own",
@@ -57,16 +55,6 @@ func dialectOf(name string) (*dialect, error) {
 		return sqlite, nil
 	}
 	return nil, fmt.Errorf("the database is %q; use PostgreSQL (gorm.io/driver/postgres) or SQLite", name)
-}
-
-// sql is the text of a statement for the database.
-func (d *dialect) sql(statement string) string {
-	if text, ok := d.texts.Load(statement); ok {
-		return text.(string)
-	}
-	text := d.words.Replace(statement)
-	d.texts.Store(statement, text)
-	return text
 }
 
 // instant reads a point in time of either database; NULL is the zero time.

@@ -63,14 +63,14 @@ func (d *dialect) time(t time.Time) any {
 	}
 }
 
-const importColumns = `INSERT INTO idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm)
+const importColumns = `INSERT INTO {schema}.idempotency_record (id, scope, owner, fence, state, recovery, method, route,
+	hash_version, command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm)
 `
 
 // importStatements add a record whose id is not there. On PostgreSQL an attempt that is under way holds the record's
 // advisory lock: its key is left alone, instead of waited for.
 var importStatements = map[*dialect]string{
-	postgres: `WITH l AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($21::bigint) AS lock)
+	postgres: `WITH l AS MATERIALIZED (SELECT pg_catalog.pg_try_advisory_xact_lock($21::bigint) AS lock)
 ` + importColumns + `SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, $5::smallint, $6::smallint, $7::text, $8::text,
 	$9::smallint, $10::bytea, $11::timestamptz, $12::timestamptz, $13::timestamptz, $14::timestamptz, $15::timestamptz,
 	$16::smallint, $17::boolean, $18::bytea, $19::bytea, $20::bytea FROM l WHERE l.lock

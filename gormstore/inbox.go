@@ -272,7 +272,7 @@ func (s *Store) markPostgres(ctx context.Context, own *sql.Conn, m marker) (pid 
 		var lock sql.NullBool
 		var won, late flag
 		var hash []byte
-		err := own.QueryRowContext(ctx, s.dialect.sql(markPostgres), args...).Scan(&lock, &won, &late, &hash, &pid)
+		err := s.queryRow(ctx, own, markPostgres, args...).Scan(&lock, &won, &late, &hash, &pid)
 		switch {
 		case err != nil:
 			return 0, err

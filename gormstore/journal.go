@@ -29,7 +29,7 @@ func NewJournal(db *gorm.DB) (*Journal, error) {
 	return &Journal{store: s}, nil
 }
 
-const planIntent = `INSERT INTO idempotency_intent (intent, idempotency_key, planned_at)
+const planIntent = `INSERT INTO {schema}.idempotency_intent (intent, idempotency_key, planned_at)
 VALUES ($1{text}, $2{text}, {now}) ON CONFLICT (intent) DO NOTHING`
 
 // Plan puts an intent and its key into the caller's transaction: they are there if and only if the caller's rows are.
@@ -50,12 +50,15 @@ func (j *Journal) Plan(tx *gorm.DB, intent string) error {
 		return ErrOutsideTransaction
 	}
 	// Past GORM, whose logger would print the key.
-	_, err = conn.ExecContext(ctx, j.store.dialect.sql(planIntent), entry.Intent, entry.Key)
+	text, err := j.store.names.text(ctx, conn, planIntent)
+	if err == nil {
+		_, err = conn.ExecContext(ctx, text, entry.Intent, entry.Key)
+	}
 	return journalError(err)
 }
 
 // beginIntent makes an entry, or notes the command of one that was planned; what stands is not changed.
-const beginIntent = `INSERT INTO idempotency_intent AS i
+const beginIntent = `INSERT INTO {schema}.idempotency_intent AS i
 	(intent, idempotency_key, hash_version, command_hash, planned_at, begun_at)
 SELECT $1{text}, $2{text}, $3{int}, $4{bytes}, c.now, CASE WHEN $3{int} IS NOT NULL THEN c.now END
 FROM (SELECT {now} AS now) c WHERE true
@@ -74,14 +77,14 @@ func (j *Journal) Begin(ctx context.Context, e idemclient.Entry) (found idemclie
 		version, sum = e.Command.Version, e.Command.Sum[:]
 	}
 	err = j.store.write(ctx, func(q querier) error {
-		row := q.QueryRowContext(ctx, j.store.dialect.sql(beginIntent), e.Intent, e.Key, version, sum)
+		row := j.store.queryRow(ctx, q, beginIntent, e.Intent, e.Key, version, sum)
 		found, err = scanIntent(row.Scan)
 		return err
 	})
 	return found, journalError(err)
 }
 
-const endIntent = `UPDATE idempotency_intent AS i SET ended_at = {now} WHERE i.intent = $1{text} AND i.ended_at IS NULL`
+const endIntent = `UPDATE {schema}.idempotency_intent AS i SET ended_at = {now} WHERE i.intent = $1{text} AND i.ended_at IS NULL`
 
 // End implements [idemclient.Journal].
 func (j *Journal) End(ctx context.Context, intent string) error {
@@ -91,13 +94,13 @@ func (j *Journal) End(ctx context.Context, intent string) error {
 	}))
 }
 
-const pendingIntents = `SELECT ` + intentColumns + ` FROM idempotency_intent i
+const pendingIntents = `SELECT ` + intentColumns + ` FROM {schema}.idempotency_intent i
 WHERE i.ended_at IS NULL AND i.intent > $1{text} ORDER BY i.intent LIMIT $2`
 
 // Pending lists the intents without a definite answer, by name: what a restarted caller has to send, or send again, with
 // the requests that it makes of its own rows. after is the last name of the page before, "" for the first page.
 func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries []idemclient.Entry, err error) {
-	rows, err := j.store.pool.QueryContext(ctx, j.store.dialect.sql(pendingIntents), after, limit)
+	rows, err := j.store.query(ctx, j.store.pool, pendingIntents, after, limit)
 	if err != nil {
 		return nil, journalError(err)
 	}
@@ -115,8 +118,8 @@ func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries
 // MinIntentKeep is the shortest time for which an intent that has ended is kept: 24 h.
 const MinIntentKeep = 24 * time.Hour
 
-const forgetIntents = `DELETE FROM idempotency_intent AS i WHERE i.intent IN (SELECT e.intent FROM idempotency_intent e
-	WHERE e.ended_at <= {now} - $1{µs} ORDER BY e.ended_at LIMIT $2 {skip locked})`
+const forgetIntents = `DELETE FROM {schema}.idempotency_intent AS i WHERE i.intent IN (
+	SELECT e.intent FROM {schema}.idempotency_intent e WHERE e.ended_at <= {now} - $1{µs} ORDER BY e.ended_at LIMIT $2 {skip locked})`
 
 // Sweep removes intents that ended longer ago than keep, at most limit of them, and returns how many. It never removes
 // one that is pending. An intent that is gone is new when it comes again, and gets a new key: keep is how long a caller

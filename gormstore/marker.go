@@ -41,7 +41,7 @@ const markerKey = `m.consumer_group = $1{text} AND m.source = $2{text} AND m.mes
 // been there, and be gone. The life of a marker is counted from the later of the two clocks, so that a publisher whose
 // clock is ahead cannot outlive it.
 const (
-	newMark = `INSERT INTO processed_message (consumer_group, source, message_id, payload_hash, processed_at, expires_at)
+	newMark = `INSERT INTO {schema}.processed_message (consumer_group, source, message_id, payload_hash, processed_at, expires_at)
 	SELECT $1{text}, $2{text}, $3{text}, $4{bytes}, c.now, {later}(c.now, ` + published + `) + $6{µs} FROM `
 	published = `coalesce({epoch}$5{µs}, c.now)`
 	isFresh   = published + ` + $6{µs} > c.now`
@@ -52,22 +52,22 @@ const (
 // only lets a second delivery go at once. With the lock, fresh, and neither won nor visible, the marker was committed
 // after the statement's snapshot: ask again.
 const markPostgres = `WITH there AS MATERIALIZED (
-	SELECT m.payload_hash FROM processed_message m WHERE ` + markerKey + `
+	SELECT m.payload_hash FROM {schema}.processed_message m WHERE ` + markerKey + `
 ), c AS MATERIALIZED (
-	SELECT clock_timestamp() AS now,
-		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_try_advisory_xact_lock($7::bigint) END AS lock
+	SELECT pg_catalog.clock_timestamp() AS now,
+		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($7::bigint) END AS lock
 ), won AS (
 	` + newMark + `c WHERE c.lock AND ` + isFresh + unlessHad + ` RETURNING 1 AS one
 )
-SELECT c.lock, won.one IS NOT NULL, NOT (` + isFresh + `), there.payload_hash, pg_backend_pid()
+SELECT c.lock, won.one IS NOT NULL, NOT (` + isFresh + `), there.payload_hash, pg_catalog.pg_backend_pid()
 FROM c LEFT JOIN won ON true LEFT JOIN there ON true`
 
 const (
 	markSQLite     = newMark + clock + ` WHERE ` + isFresh + unlessHad
-	payloadHash    = `SELECT m.payload_hash FROM processed_message m WHERE ` + markerKey
-	touchMarker    = `UPDATE processed_message AS m SET expires_at = m.expires_at WHERE ` + markerKey
-	forgetMessages = `DELETE FROM processed_message AS m WHERE (m.consumer_group, m.source, m.message_id) IN (
-	SELECT e.consumer_group, e.source, e.message_id FROM processed_message e
+	payloadHash    = `SELECT m.payload_hash FROM {schema}.processed_message m WHERE ` + markerKey
+	touchMarker    = `UPDATE {schema}.processed_message AS m SET expires_at = m.expires_at WHERE ` + markerKey
+	forgetMessages = `DELETE FROM {schema}.processed_message AS m WHERE (m.consumer_group, m.source, m.message_id) IN (
+	SELECT e.consumer_group, e.source, e.message_id FROM {schema}.processed_message e
 	WHERE e.expires_at <= {now} ORDER BY e.expires_at LIMIT $1 {skip locked})`
 )
 
@@ -90,14 +90,14 @@ func (m marker) compare(hash []byte) error {
 }
 
 func (s *Store) payloadHash(ctx context.Context, q querier, m marker) (hash []byte, err error) {
-	err = q.QueryRowContext(ctx, s.dialect.sql(payloadHash), m.key()...).Scan(&hash)
+	err = s.queryRow(ctx, q, payloadHash, m.key()...).Scan(&hash)
 	return hash, err
 }
 
 func (m marker) lock() int64 { return lockKey(m.id) ^ lockSpace ^ messageSpace }
 
 func (m marker) trace() (string, []any) {
-	return sqlite.sql(`SELECT 1 FROM processed_message m WHERE ` + markerKey), m.key()
+	return `SELECT 1 FROM {schema}.processed_message m WHERE ` + markerKey, m.key()
 }
 
 func (m marker) committed(ctx context.Context, s *Store, q querier) (bool, error) {

@@ -16,7 +16,7 @@ func (s *Store) CountOpen(ctx context.Context, scope core.Scope, limit int) (n i
 	}
 	defer s.leaveClaim()
 	err = retry(ctx, func() error {
-		return s.pool.QueryRowContext(ctx, s.dialect.sql(countOpen), scope[:], limit).Scan(&n)
+		return s.queryRow(ctx, s.pool, countOpen, scope[:], limit).Scan(&n)
 	})
 	return n, err
 }

@@ -141,7 +141,7 @@ func (s *Store) find(ctx context.Context, q querier, id core.ID) (core.Record, e
 // scan reads a record, and who read it.
 func (s *Store) scan(ctx context.Context, q querier, id core.ID, scan *recordScan) (core.Record, error) {
 	var now instant
-	err := q.QueryRowContext(ctx, s.dialect.sql(find), id[:]).Scan(scan.targets(&now)...)
+	err := s.queryRow(ctx, q, find, id[:]).Scan(scan.targets(&now)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return core.Record{}, core.ErrNotFound
 	}
@@ -179,7 +179,7 @@ func (s *Store) list(ctx context.Context, which string, last core.ID, limit int)
 		}
 		statement, args = statement+after, append(args, last[:])
 	}
-	rows, err := tx.QueryContext(ctx, s.dialect.sql(statement+inOrder), args...)
+	rows, err := s.query(ctx, tx, statement+inOrder, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -29,7 +30,10 @@ func Migrations() fs.FS {
 // they take turns by an advisory lock of the transaction. It touches no table of the app. What it has done stands in
 // the table idempotency_migration and is not done again: even CREATE INDEX IF NOT EXISTS would wait for all running
 // attempts, and make all others wait behind it.
-func Migrate(ctx context.Context, db *gorm.DB) error {
+//
+// New tables go into the first schema of the search path that is configured for the role and database, or where
+// [InSchema] says.
+func Migrate(ctx context.Context, db *gorm.DB, options ...Option) error {
 	d, err := dialectOf(db.Dialector.Name())
 	if err != nil {
 		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
@@ -51,6 +55,9 @@ func Migrate(ctx context.Context, db *gorm.DB) error {
 		if _, err := tx.ExecContext(ctx, waitLock, int64(lockSpace)); err != nil {
 			return fmt.Errorf("idem: gormstore.Migrate: wait for the other instances: %w", err)
 		}
+		if err := into(ctx, tx, optionsOf(options).schema); err != nil {
+			return fmt.Errorf("idem: gormstore.Migrate: %w", err)
+		}
 	}
 	done, err := migrated(ctx, tx)
 	if err != nil {
@@ -67,12 +74,36 @@ func Migrate(ctx context.Context, db *gorm.DB) error {
 		if _, err := tx.ExecContext(ctx, string(text)); err != nil {
 			return fmt.Errorf("idem: gormstore.Migrate: %s: %w", file, err)
 		}
-		insert := d.sql("INSERT INTO idempotency_migration (name) VALUES ($1)")
+		insert := "INSERT INTO idempotency_migration (name) VALUES ($1)" // both databases know this form
 		if _, err := tx.ExecContext(ctx, insert, path.Base(file)); err != nil {
 			return fmt.Errorf("idem: gormstore.Migrate: %w", err)
 		}
 	}
 	return tx.Commit()
+}
+
+// into makes a schema that of the transaction's statements: the one given, or that of the tables, or the first of the
+// search path.
+func into(ctx context.Context, tx *sql.Tx, schema string) error {
+	if schema == "" {
+		found, err := searchPath(ctx, tx)
+		if err == nil && len(found) == 0 {
+			err = errors.New("no schema of the search path is there for this role: create one, or name one with " +
+				"gormstore.InSchema")
+		}
+		if err == nil {
+			schema, err = found.home()
+		}
+		if err != nil {
+			return err
+		}
+		if schema == "" {
+			schema = found[0].schema
+		}
+	}
+	// Behind it, or a temporary table would come first.
+	_, err := tx.ExecContext(ctx, "SELECT pg_catalog.set_config('search_path', $1, true)", quote(schema)+", pg_temp")
+	return err
 }
 
 // migrated lists the migrations that Migrate has run before. One that another tool has run is run once more: that

@@ -47,7 +47,7 @@ func (s *Store) sight(ctx context.Context, q querier, statement string, args []a
 	var isNew flag
 	var version sql.NullInt16
 	var hash, earlier []byte
-	if err := q.QueryRowContext(ctx, s.dialect.sql(statement), args...).Scan(&isNew, &version, &hash, &earlier); err != nil {
+	if err := s.queryRow(ctx, q, statement, args...).Scan(&isNew, &version, &hash, &earlier); err != nil {
 		return core.Seen{}, err
 	}
 	seen := core.Seen{Key: !bool(isNew), Rekeyed: earlier != nil}

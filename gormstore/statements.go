@@ -36,7 +36,7 @@ const (
 	// takeOver gives a record to a new attempt: with isFree or isResumable behind it, as the record was seen, because a
 	// resumable one may become free in between. Of the old life of a free one nothing stays but the fence; a resumed one
 	// is still the same operation, with its steps. $12 is the fence that was seen.
-	takeOver = `UPDATE idempotency_record AS r SET scope = $2, realm = $11, owner = $3, fence = r.fence + 1, state = 1,
+	takeOver = `UPDATE {schema}.idempotency_record AS r SET scope = $2, realm = $11, owner = $3, fence = r.fence + 1, state = 1,
 	recovery = $4{int}, method = $5, route = $6, hash_version = $7{int}, command_hash = $8,
 	created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE c.now END,
 	lease_until = c.now + $9{µs}, deadline_at = c.now + $10{µs}, expires_at = NULL, purge_at = NULL, status = 0,
@@ -44,37 +44,37 @@ const (
 FROM ` + clock + `
 WHERE r.id = $1 AND r.fence = $12{long} AND `
 
-	find = `SELECT {now}, ` + recordColumns + ` FROM idempotency_record r WHERE r.id = $1`
+	find = `SELECT {now}, ` + recordColumns + ` FROM {schema}.idempotency_record r WHERE r.id = $1`
 
-	renew = `UPDATE idempotency_record AS r SET lease_until = CASE
+	renew = `UPDATE {schema}.idempotency_record AS r SET lease_until = CASE
 	WHEN c.now + $4{µs} < r.deadline_at THEN c.now + $4{µs} ELSE r.deadline_at END
 FROM ` + clock + `
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1`
 
 	// complete does not ask whether the lease has run out, nor whether the record counts as unknown: an owner that
 	// wakes late and unsettled may still complete (X-2).
-	complete = `UPDATE idempotency_record AS r SET state = 2, status = $4{int}, partial = $5{bool},
+	complete = `UPDATE {schema}.idempotency_record AS r SET state = 2, status = $4{int}, partial = $5{bool},
 	headers = $6{bytes}, body = $7{bytes}, expires_at = c.now + $8{µs}, purge_at = c.now + $9{µs}
 FROM ` + clock + `
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)`
 
-	park = `UPDATE idempotency_record AS r SET state = 3
+	park = `UPDATE {schema}.idempotency_record AS r SET state = 3
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)`
 
 	// release keeps the row, so that the fence goes on rising; the sweep drops it after $4.
-	release = `UPDATE idempotency_record AS r SET state = 5, purge_at = {now} + $4{µs}
+	release = `UPDATE {schema}.idempotency_record AS r SET state = 5, purge_at = {now} + $4{µs}
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1`
 
 	// releaseOwner frees the key of a claim whose owner got an error. If that claim went on with a Resume attempt, the
 	// steps that are finished must not be lost: its lease ends, and the next repeat goes on.
-	releaseOwner = `UPDATE idempotency_record AS r SET
+	releaseOwner = `UPDATE {schema}.idempotency_record AS r SET
 	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, lease_until = c.now, purge_at = c.now + $3{µs}
 FROM ` + clock + `
 WHERE r.id = $1 AND r.owner = $2 AND r.state = 1`
 
 	// keepOut keeps a claim out that was given up and has not reached the server yet: its insert finds a free record, its
 	// takeover another fence. $4 and $5 stand for the hashes, which a free record does not need.
-	keepOut = `INSERT INTO idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	keepOut = `INSERT INTO {schema}.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, purge_at, realm)
 SELECT $1{bytes}, $4{bytes}, $2{bytes}, 1, 5, 3, '', '', 1, $4{bytes}, c.now, c.now, c.now, c.now + $3{µs}, $5{bytes}
 FROM ` + clock + ` WHERE true
@@ -84,62 +84,62 @@ WHERE ` + isFree
 
 	// A page of records that are isUnknown, or isLost, is listOf, the condition, after for a page that is not the first,
 	// and inOrder.
-	listOf  = `SELECT {now}, ` + recordColumns + ` FROM idempotency_record r WHERE r.state IN (1, 3) AND `
-	after   = ` AND (r.created_at, r.id) > (SELECT a.created_at, a.id FROM idempotency_record a WHERE a.id = $2)`
+	listOf  = `SELECT {now}, ` + recordColumns + ` FROM {schema}.idempotency_record r WHERE r.state IN (1, 3) AND `
+	after   = ` AND (r.created_at, r.id) > (SELECT a.created_at, a.id FROM {schema}.idempotency_record a WHERE a.id = $2)`
 	inOrder = ` ORDER BY r.created_at, r.id LIMIT $1`
 
 	// countOpen counts up to $2 open records of a principal.
-	countOpen = `SELECT count(*) FROM (SELECT 1 FROM idempotency_record r WHERE r.scope = $1 AND r.state IN (1, 3)
+	countOpen = `SELECT count(*) FROM (SELECT 1 FROM {schema}.idempotency_record r WHERE r.scope = $1 AND r.state IN (1, 3)
 	LIMIT $2) o`
 
-	settle = `UPDATE idempotency_record AS r SET state = $3{int}, fence = r.fence + 1, status = $4{int},
+	settle = `UPDATE {schema}.idempotency_record AS r SET state = $3{int}, fence = r.fence + 1, status = $4{int},
 	partial = false, headers = $5{bytes}, body = $6{bytes}, expires_at = c.now + $7{µs}, purge_at = c.now + $8{µs}
 FROM ` + clock + `
 WHERE r.id = $1 AND r.fence = $2 AND ` + isUnknown + ` AND r.lease_until <= {now} AND r.deadline_at <= {now}`
 
-	appendSettlement = `INSERT INTO idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence,
+	appendSettlement = `INSERT INTO {schema}.idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence,
 	before_state, after_fence, after_state, after_status)
 VALUES ($1, {now}, $2, $3, $4, $5, $6, $7, $8)`
 
 	// bury turns completed records past retention into tombstones. Those without a tombstone are dropped by drop. Both
 	// return the records whose steps are to go.
-	bury = `UPDATE idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false
-WHERE r.id IN (SELECT e.id FROM idempotency_record e WHERE e.state = 2 AND e.expires_at <= {now}
+	bury = `UPDATE {schema}.idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false
+WHERE r.id IN (SELECT e.id FROM {schema}.idempotency_record e WHERE e.state = 2 AND e.expires_at <= {now}
 	ORDER BY e.expires_at LIMIT $1 {skip locked})
 RETURNING id, recovery = 2`
 
-	drop = `DELETE FROM idempotency_record AS r
-WHERE r.id IN (SELECT e.id FROM idempotency_record e WHERE e.state IN (4, 5) AND e.purge_at <= {now}
+	drop = `DELETE FROM {schema}.idempotency_record AS r
+WHERE r.id IN (SELECT e.id FROM {schema}.idempotency_record e WHERE e.state IN (4, 5) AND e.purge_at <= {now}
 	ORDER BY e.purge_at LIMIT $1 {skip locked})
 RETURNING id, recovery = 2`
 
 	stepsOf = `SELECT {now}, s.seq, s.name, s.kind, s.state, s.fence, s.started_at, s.encoding, s.result
-FROM idempotency_step s WHERE s.record_id = $1 ORDER BY s.seq`
+FROM {schema}.idempotency_step s WHERE s.record_id = $1 ORDER BY s.seq`
 
 	stepAt = `SELECT {now}, s.seq, s.name, s.kind, s.state, s.fence, s.started_at, s.encoding, s.result
-FROM idempotency_step s WHERE s.record_id = $1 AND s.seq = $2`
+FROM {schema}.idempotency_step s WHERE s.record_id = $1 AND s.seq = $2`
 
-	dropSteps = `DELETE FROM idempotency_step AS s WHERE s.record_id = $1`
+	dropSteps = `DELETE FROM {schema}.idempotency_step AS s WHERE s.record_id = $1`
 
 	// forgetSteps asks for the free record itself: once it is taken over, the steps may be those of its new life.
-	forgetSteps = `DELETE FROM idempotency_step AS s WHERE s.record_id = $1 AND EXISTS (
-	SELECT 1 FROM idempotency_record r WHERE r.id = $1 AND r.fence = $2 AND ` + isFree + `)`
+	forgetSteps = `DELETE FROM {schema}.idempotency_step AS s WHERE s.record_id = $1 AND EXISTS (
+	SELECT 1 FROM {schema}.idempotency_record r WHERE r.id = $1 AND r.fence = $2 AND ` + isFree + `)`
 
 	// own proves the ownership of a step's attempt, and keeps a takeover out until the transaction ends: that is an
 	// update of the same row (X-2).
-	own = `UPDATE idempotency_record AS r SET state = r.state
+	own = `UPDATE {schema}.idempotency_record AS r SET state = r.state
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1`
 
 	// startStep, finishStep and recordStep run with own, in one statement on PostgreSQL: see asOwner.
-	startStep = `INSERT INTO idempotency_step (record_id, seq, name, kind, state, fence, started_at)
+	startStep = `INSERT INTO {schema}.idempotency_step (record_id, seq, name, kind, state, fence, started_at)
 SELECT $1{bytes}, $4{int4}, $5{text}, $6{int}, 1, $3{long}, {now} {from own} WHERE true
 ON CONFLICT (record_id, seq) DO NOTHING`
 
-	finishStep = `UPDATE idempotency_step AS s SET state = 2, result = $5{bytes} {from own}
+	finishStep = `UPDATE {schema}.idempotency_step AS s SET state = 2, result = $5{bytes} {from own}
 WHERE s.record_id = $1 AND s.seq = $4 AND s.state = 1`
 
 	// recordStep is the last statement of a database step.
-	recordStep = `INSERT INTO idempotency_step (record_id, seq, name, kind, state, fence, started_at, result)
+	recordStep = `INSERT INTO {schema}.idempotency_step (record_id, seq, name, kind, state, fence, started_at, result)
 SELECT $1{bytes}, $4{int4}, $5{text}, 1, 2, $3{long}, {now}, $6{bytes} {from own} WHERE true
 ON CONFLICT (record_id, seq) DO NOTHING`
 )
@@ -148,8 +148,8 @@ ON CONFLICT (record_id, seq) DO NOTHING`
 // committed: a repeat is told that it is in flight, instead of waiting for the row.
 const (
 	withOwn       = `WITH own AS (` + own + ` RETURNING r.id) `
-	withLockedOwn = `WITH l AS MATERIALIZED (SELECT pg_advisory_xact_lock($7::bigint)),
-own AS (UPDATE idempotency_record AS r SET state = r.state FROM l
+	withLockedOwn = `WITH l AS MATERIALIZED (SELECT pg_catalog.pg_advisory_xact_lock($7::bigint)),
+own AS (UPDATE {schema}.idempotency_record AS r SET state = r.state FROM l
 	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1 RETURNING r.id) `
 )
 
@@ -158,18 +158,18 @@ own AS (UPDATE idempotency_record AS r SET state = r.state FROM l
 const (
 	// sightings asks what had come before: c is the clock, there the first sighting of the key.
 	sightings = `WITH c AS MATERIALIZED (SELECT {now} AS now), there AS MATERIALIZED (
-	SELECT f.hash_version, f.command_hash, f.seen_at FROM idempotency_sighting f
+	SELECT f.hash_version, f.command_hash, f.seen_at FROM {schema}.idempotency_sighting f
 	WHERE f.id = $1{bytes} AND f.purge_at > (SELECT c.now FROM c)
 )`
 
 	// earlierSighting is the latest of the same command under another key, before this key came first.
-	earlierSighting = `(SELECT e.id FROM idempotency_sighting e
+	earlierSighting = `(SELECT e.id FROM {schema}.idempotency_sighting e
 	WHERE e.scope = $2{bytes} AND e.command_hash = $4{bytes} AND e.seen_at > (SELECT c.now FROM c) - $6{µs}
 		AND e.id <> $1{bytes} AND (t.seen_at IS NULL OR e.seen_at < t.seen_at)
 	ORDER BY e.seen_at DESC LIMIT 1)`
 
 	// noteNew and unlessKept note a key that is new, or whose time is over.
-	noteNew = `INSERT INTO idempotency_sighting AS s (id, scope, hash_version, command_hash, seen_at, purge_at)
+	noteNew = `INSERT INTO {schema}.idempotency_sighting AS s (id, scope, hash_version, command_hash, seen_at, purge_at)
 	SELECT $1{bytes}, $2{bytes}, $3{int}, $4{bytes}, c.now, c.now + $5{µs}`
 	unlessKept = `
 	ON CONFLICT (id) DO UPDATE SET hash_version = excluded.hash_version, command_hash = excluded.command_hash,
@@ -194,12 +194,12 @@ SELECT t.hash_version IS NULL, t.hash_version, t.command_hash, ` + earlierSighti
 FROM c LEFT JOIN there t ON true`
 	noteSQLite = noteNew + ` FROM ` + clock + ` WHERE true` + unlessKept
 
-	forgetSightings = `DELETE FROM idempotency_sighting AS s WHERE s.id IN (SELECT e.id FROM idempotency_sighting e
+	forgetSightings = `DELETE FROM {schema}.idempotency_sighting AS s WHERE s.id IN (SELECT e.id FROM {schema}.idempotency_sighting e
 	WHERE e.purge_at <= {now} ORDER BY e.purge_at LIMIT $1 {skip locked})`
 )
 
 // insertSQLite claims on SQLite, where there is one writer and nothing to be raced.
-const insertSQLite = `INSERT INTO idempotency_record ` + insertColumns + `
+const insertSQLite = `INSERT INTO {schema}.idempotency_record ` + insertColumns + `
 SELECT ` + insertValues + ` FROM (SELECT {now} AS now) c WHERE true
 ON CONFLICT (id) DO NOTHING`
 
@@ -214,49 +214,49 @@ const lockSpace = 0x6964656d7265636f // "idemreco"
 // It returns one row: lock (NULL: not tried), won, now, the backend, and the columns of the row that was there. With the
 // lock and neither a row won nor one visible, the row was committed after the statement's snapshot: claim again.
 const claimPostgres = `WITH there AS MATERIALIZED (
-	SELECT r.id FROM idempotency_record r WHERE r.id = $1
+	SELECT r.id FROM {schema}.idempotency_record r WHERE r.id = $1
 ), c AS MATERIALIZED (
-	SELECT clock_timestamp() AS now,
-		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_try_advisory_xact_lock($12::bigint) END AS lock
+	SELECT pg_catalog.clock_timestamp() AS now,
+		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($12::bigint) END AS lock
 		/*guard*/
 ), won AS (
-	INSERT INTO idempotency_record ` + insertColumns + `
+	INSERT INTO {schema}.idempotency_record ` + insertColumns + `
 	SELECT ` + insertValues + ` FROM c WHERE c.lock
 	ON CONFLICT (id) DO NOTHING RETURNING id
 )
 SELECT c.lock, won.id IS NOT NULL, c.now, ` + recordColumns + `
-FROM c LEFT JOIN won ON true LEFT JOIN idempotency_record r ON r.id = $1`
+FROM c LEFT JOIN won ON true LEFT JOIN {schema}.idempotency_record r ON r.id = $1`
 
 // claimGuard bounds how long the server keeps the transaction of an attempt whose process or host is gone, for this
 // transaction only (a session may belong to a pooler). client_connection_check_interval is there from PostgreSQL 14 on
 // and not on every system.
 const (
-	claimGuard = `, set_config('idle_in_transaction_session_timeout', $13::text, true),
-		set_config('tcp_user_timeout', '10000', true)`
-	claimGuardCheck = `, set_config('client_connection_check_interval', '500', true)`
+	claimGuard = `, pg_catalog.set_config('idle_in_transaction_session_timeout', $13::text, true),
+		pg_catalog.set_config('tcp_user_timeout', '10000', true)`
+	claimGuardCheck = `, pg_catalog.set_config('client_connection_check_interval', '500', true)`
 )
 
 // takeOverPostgres does a takeOver under the record's advisory lock: another one's transaction may hold the row.
 const takeOverPostgres = `WITH l AS MATERIALIZED (
-	SELECT pg_try_advisory_xact_lock($13::bigint) AS lock
+	SELECT pg_catalog.pg_try_advisory_xact_lock($13::bigint) AS lock
 ), won AS (
 	` + takeOver + `/*seen*/ AND (SELECT l.lock FROM l) RETURNING r.fence, r.created_at, c.now
 )
 SELECT l.lock, won.fence, won.created_at, won.now FROM l LEFT JOIN won ON true`
 
 // look reads a record, or else tries its lock: both as they are at the snapshot of one statement.
-const look = `SELECT CASE WHEN r.id IS NULL THEN pg_try_advisory_xact_lock($2::bigint) END, {now}, ` +
-	recordColumns + ` FROM (SELECT) AS one LEFT JOIN idempotency_record r ON r.id = $1`
+const look = `SELECT CASE WHEN r.id IS NULL THEN pg_catalog.pg_try_advisory_xact_lock($2::bigint) END, {now}, ` +
+	recordColumns + ` FROM (SELECT) AS one LEFT JOIN {schema}.idempotency_record r ON r.id = $1`
 
 // tryLock takes the record's advisory lock if nobody holds it; only the primary's word counts.
-const tryLock = `SELECT pg_try_advisory_xact_lock($1::bigint), pg_is_in_recovery()`
+const tryLock = `SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_catalog.pg_is_in_recovery()`
 
 // touch changes nothing. Its COMMIT is confirmed by the synchronous standby, if there is one, and then so is everything
 // that was committed before.
-const touch = `UPDATE idempotency_record AS r SET fence = r.fence WHERE r.id = $1`
+const touch = `UPDATE {schema}.idempotency_record AS r SET fence = r.fence WHERE r.id = $1`
 
 // touchRead is the touch of an answer that was read, if it still is the same.
 const touchRead = touch + ` AND r.owner = $2 AND r.fence = $3 AND r.state = 2`
 
 // waitLock waits for the record's advisory lock.
-const waitLock = `SELECT pg_advisory_xact_lock($1::bigint)`
+const waitLock = `SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)`

@@ -34,7 +34,7 @@ func TestStatements(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, claimed.Won)
 		require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
-		requireStatements(t, read(), "WITH there AS", "UPDATE idempotency_record")
+		requireStatements(t, read(), "WITH there AS", `UPDATE "public".idempotency_record`)
 	})
 
 	t.Run("a replay on Park is one statement", func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestStatements(t *testing.T) {
 		require.NoError(t, addEffect(ctx))
 		require.NoError(t, tx.Commit(t.Context(), paid(), false))
 		requireStatements(t, read(),
-			"BEGIN", "WITH there AS", "SAVEPOINT", `INSERT INTO "effects"`, "UPDATE idempotency_record", "COMMIT")
+			"BEGIN", "WITH there AS", "SAVEPOINT", `INSERT INTO "effects"`, `UPDATE "public".idempotency_record`, "COMMIT")
 	})
 
 	// CONTRACT X-0
@@ -59,7 +59,7 @@ func TestStatements(t *testing.T) {
 		require.NoError(t, addEffect(ctx))
 		require.NoError(t, tx.Commit(t.Context(), refused(), true))
 		requireStatements(t, read(), "BEGIN", "WITH there AS", "SAVEPOINT", `INSERT INTO "effects"`,
-			"ROLLBACK TO SAVEPOINT", "UPDATE idempotency_record", "COMMIT")
+			"ROLLBACK TO SAVEPOINT", `UPDATE "public".idempotency_record`, "COMMIT")
 	})
 
 	t.Run("a replay on Rollback", func(t *testing.T) {

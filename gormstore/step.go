@@ -159,7 +159,7 @@ func (s *Store) beginStepSQLite(ctx context.Context, conn *sql.Conn, ticket core
 		return cmp.Or(err, core.ErrStale)
 	}
 	// It shows whether the transaction is still there: see tx.alive. recordStep replaces it.
-	_, err := s.exec(ctx, conn, `INSERT INTO idempotency_step (record_id, seq, name, kind, state, fence, started_at)
+	_, err := s.exec(ctx, conn, `INSERT INTO {schema}.idempotency_step (record_id, seq, name, kind, state, fence, started_at)
 VALUES ($1, $2, $3, 1, 1, $4, {now})`, ticket.ID[:], step.Seq, step.Name, ticket.Fence)
 	return err
 }
@@ -169,8 +169,8 @@ func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepR
 	args := []any{step.Seq, step.Name, result}
 	if t.store.dialect == postgres {
 		args = append(append(ownedBy(ticket), args...), lockKey(ticket.ID))
-		statement := t.store.dialect.sql(withLockedOwn + recordStep + " RETURNING pg_backend_pid()")
-		switch err := t.conn.sql.QueryRowContext(ctx, statement, args...).Scan(&t.pid); {
+		const statement = withLockedOwn + recordStep + " RETURNING pg_catalog.pg_backend_pid()"
+		switch err := t.store.queryRow(ctx, t.conn.sql, statement, args...).Scan(&t.pid); {
 		case errors.Is(err, sql.ErrNoRows):
 			return core.ErrStale
 		case err != nil:
@@ -178,8 +178,8 @@ func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepR
 		}
 		return nil
 	}
-	if _, err := t.conn.sql.ExecContext(ctx, "DELETE FROM idempotency_step WHERE record_id = ? AND seq = ? AND state = 1",
-		ticket.ID[:], step.Seq); err != nil {
+	const forget = "DELETE FROM {schema}.idempotency_step WHERE record_id = $1 AND seq = $2 AND state = 1"
+	if _, err := t.store.exec(ctx, t.conn.sql, forget, ticket.ID[:], step.Seq); err != nil {
 		return notCommitted(err)
 	}
 	n, err := t.store.asOwner(ctx, t.conn.sql, ticket, recordStep, args...)
@@ -201,7 +201,7 @@ type result struct {
 func (r result) lock() int64 { return lockKey(r.ticket.ID) }
 
 func (r result) trace() (string, []any) {
-	return "SELECT 1 FROM idempotency_step WHERE record_id = ? AND seq = ? AND state = 1",
+	return "SELECT 1 FROM {schema}.idempotency_step WHERE record_id = $1 AND seq = $2 AND state = 1",
 		[]any{r.ticket.ID[:], r.step.Seq}
 }
 
@@ -301,7 +301,7 @@ func (s *Store) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error
 	var steps []core.StepRecord
 	err := retry(ctx, func() error {
 		steps = nil
-		rows, err := s.pool.QueryContext(ctx, s.dialect.sql(stepsOf), id[:])
+		rows, err := s.query(ctx, s.pool, stepsOf, id[:])
 		if err != nil {
 			return err
 		}
@@ -319,7 +319,7 @@ func (s *Store) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error
 }
 
 func (s *Store) stepAt(ctx context.Context, q querier, id core.ID, seq int) (core.StepRecord, error) {
-	step, err := scanStep(q.QueryRowContext(ctx, s.dialect.sql(stepAt), id[:], seq).Scan)
+	step, err := scanStep(s.queryRow(ctx, q, stepAt, id[:], seq).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = core.ErrNotFound
 	}

@@ -80,7 +80,7 @@ func TestStatementsOfResume(t *testing.T) {
 	requireStatements(t, read(), "WITH there AS", // the claim
 		"BEGIN", `INSERT INTO "effects"`, "WITH l AS", "COMMIT", // the database step
 		"WITH own AS", "WITH own AS", // start and end of the provider step
-		"UPDATE idempotency_record") // the answer
+		`UPDATE "public".idempotency_record`) // the answer
 	require.Equal(t, "reused", a.post(handle).Header().Get("Idempotency-Result"))
 	requireStatements(t, read(), "WITH there AS")
 }

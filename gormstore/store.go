@@ -21,6 +21,7 @@ type Store struct {
 	db      *gorm.DB // the app's, only for handing out attempts' transactions
 	pool    *sql.DB  // the primary's pool, below GORM
 	dialect *dialect
+	names   *names
 
 	places   *places   // PostgreSQL with a limited pool only
 	embedded *embedded // SQLite only
@@ -47,8 +48,8 @@ var (
 // one and not for itself.
 //
 // Errors: db is neither PostgreSQL nor SQLite; the pool is too small; another process uses the SQLite file.
-func New(db *gorm.DB) (*Store, error) {
-	s, err := newStore(db)
+func New(db *gorm.DB, options ...Option) (*Store, error) {
+	s, err := newStore(db, optionsOf(options))
 	if err != nil {
 		return nil, fmt.Errorf("idem: gormstore.New: %w", err)
 	}
@@ -62,7 +63,7 @@ func New(db *gorm.DB) (*Store, error) {
 }
 
 // newStore returns a store that is not yet the only one on its file.
-func newStore(db *gorm.DB) (*Store, error) {
+func newStore(db *gorm.DB, o options) (*Store, error) {
 	d, err := dialectOf(db.Dialector.Name())
 	if err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func newStore(db *gorm.DB) (*Store, error) {
 	if err := db.Use(WriteGuard()); err != nil && !errors.Is(err, gorm.ErrRegistered) {
 		return nil, fmt.Errorf("install the write guard: %w", err)
 	}
-	s := &Store{db: db, pool: pool, dialect: d}
+	s := &Store{db: db, pool: pool, dialect: d, names: newNames(d, o.schema)}
 	switch {
 	case d == sqlite:
 		s.embedded = newEmbedded()
@@ -106,11 +107,19 @@ func storeOf(db *gorm.DB) (*Store, error) {
 	if r, ok := db.Plugins[storeName].(registered); ok {
 		return r.Store, nil
 	}
-	s, err := newStore(db)
+	s, err := newStore(db, options{})
 	if err == nil {
 		db.Plugins[storeName] = registered{s}
 	}
 	return s, err
+}
+
+// namesOf are those of db's store, whose schema may have been given.
+func namesOf(db *gorm.DB, d *dialect) *names {
+	if r, ok := db.Plugins[storeName].(registered); ok {
+		return r.names
+	}
+	return newNames(d, "")
 }
 
 // Close gives the SQLite file free for another process. The database itself stays open: it is the app's. On
@@ -127,15 +136,6 @@ type querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
-// exec runs a statement that changes at most a few rows, and returns how many.
-func (s *Store) exec(ctx context.Context, q querier, statement string, args ...any) (int64, error) {
-	result, err := q.ExecContext(ctx, s.dialect.sql(statement), args...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
 }
 
 // write runs fn where writing is allowed: on PostgreSQL at once, on SQLite when this process's one writer is free.

@@ -128,7 +128,7 @@ func (s *Store) probeConnectionCheck(ctx context.Context, c *sql.Conn) error {
 	if s.connectionCheck.Load() != 0 {
 		return nil
 	}
-	_, err := c.ExecContext(ctx, "SELECT set_config('client_connection_check_interval', '500', true)")
+	_, err := c.ExecContext(ctx, "SELECT pg_catalog.set_config('client_connection_check_interval', '500', true)")
 	switch {
 	case err == nil:
 		s.connectionCheck.Store(1)
@@ -158,9 +158,9 @@ func rollback(c *sql.Conn) {
 func (t *tx) alive(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
-	query, args := t.entry.trace()
+	statement, args := t.entry.trace()
 	var one int
-	return t.conn.sql.QueryRowContext(ctx, query, args...).Scan(&one) == nil
+	return t.store.queryRow(ctx, t.conn.sql, statement, args...).Scan(&one) == nil
 }
 
 // end shuts the handler out and runs fn, once; later calls get errOver.
@@ -356,7 +356,7 @@ type answer struct{ ticket core.Ticket }
 func (a answer) lock() int64 { return lockKey(a.ticket.ID) }
 
 func (a answer) trace() (string, []any) {
-	return "SELECT 1 FROM idempotency_record WHERE id = ? AND owner = ? AND state = 1",
+	return "SELECT 1 FROM {schema}.idempotency_record WHERE id = $1 AND owner = $2 AND state = 1",
 		[]any{a.ticket.ID[:], a.ticket.Owner[:]}
 }
 

@@ -25,7 +25,7 @@ var recordTables = map[string][]string{
 // Validate implements [core.Validator]: the tables are there, and the server keeps what it has confirmed (F-2). One
 // error names everything that is wrong.
 func (s *Store) Validate(ctx context.Context) error {
-	if err := errors.Join(inspector{s.pool, s.dialect}.server(ctx)...); err != nil {
+	if err := errors.Join(inspector{s.pool, s.names}.server(ctx)...); err != nil {
 		return fmt.Errorf("idem: gormstore: %w", err)
 	}
 	return nil
@@ -33,14 +33,14 @@ func (s *Store) Validate(ctx context.Context) error {
 
 // inspector looks at the live server and schema. It changes nothing.
 type inspector struct {
-	pool    *sql.DB
-	dialect *dialect
+	pool  *sql.DB
+	names *names
 }
 
 // server returns everything that is wrong with the server and the store's own tables.
 func (i inspector) server(ctx context.Context) []error {
 	errs := i.missingColumns(ctx)
-	if i.dialect == postgres {
+	if i.names.dialect == postgres {
 		return append(errs, i.postgres(ctx)...)
 	}
 	return append(errs, i.sqlite(ctx)...)
@@ -49,7 +49,7 @@ func (i inspector) server(ctx context.Context) []error {
 func (i inspector) missingColumns(ctx context.Context) []error {
 	var errs []error
 	for _, table := range slices.Sorted(maps.Keys(recordTables)) {
-		there, err := i.columns(ctx, table)
+		there, err := i.ownColumns(ctx, table)
 		switch {
 		case err != nil:
 			return append(errs, err)
@@ -66,10 +66,22 @@ func (i inspector) missingColumns(ctx context.Context) []error {
 	return errs
 }
 
+// ownColumns lists the columns of one of the store's tables.
+func (i inspector) ownColumns(ctx context.Context, table string) ([]string, error) {
+	if i.names.dialect == sqlite {
+		return i.columns(ctx, table)
+	}
+	schema, err := i.names.find(ctx, i.pool)
+	if err != nil {
+		return nil, err
+	}
+	return i.columns(ctx, schema+"."+table)
+}
+
 // columns lists the columns of a table, none if there is no such table.
 func (i inspector) columns(ctx context.Context, table string) ([]string, error) {
 	query := "SELECT name FROM pragma_table_info($1)"
-	if i.dialect == postgres {
+	if i.names.dialect == postgres {
 		query = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped"
 	}
 	return i.texts(ctx, query, table)
@@ -77,7 +89,7 @@ func (i inspector) columns(ctx context.Context, table string) ([]string, error) 
 
 // texts returns the one text column of a query.
 func (i inspector) texts(ctx context.Context, query string, args ...any) ([]string, error) {
-	rows, err := i.pool.QueryContext(ctx, i.dialect.sql(query), args...)
+	rows, err := i.pool.QueryContext(ctx, i.names.dialect.words.Replace(query), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -116,9 +128,13 @@ func (i inspector) postgres(ctx context.Context) []error {
 		errs = append(errs, errors.New("synchronous_commit is off: a crash of the server would forget answers that were "+
 			"given; set it to on, for the database or the role at least"))
 	}
+	schema, err := i.names.find(ctx, i.pool)
+	if err != nil {
+		return errs // missingColumns has said so
+	}
 	unlogged, err := i.texts(ctx, `SELECT relname FROM pg_class
-WHERE oid IN (to_regclass('idempotency_record'), to_regclass('idempotency_step'),
-	to_regclass('idempotency_settlement'), to_regclass('processed_message')) AND relpersistence <> 'p'`)
+WHERE relnamespace = to_regnamespace($1) AND relname IN ('idempotency_record', 'idempotency_step',
+	'idempotency_settlement', 'processed_message') AND relpersistence <> 'p'`, schema)
 	if err != nil {
 		return append(errs, err)
 	}

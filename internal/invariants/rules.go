@@ -130,7 +130,7 @@ var contract = []chapter{
 		{id: "F-3", says: "A connection that passes nothing holds its place for a bounded time.", notBuilt: "not built yet"},
 		{id: "F-4", says: "An import never leaves a key free that the old system holds.", notBuilt: "not built yet"},
 		{id: "F-5", says: "Inbox, journal and steps need the same durability as records.", notBuilt: "not built yet"},
-		{id: "F-6", says: "Statements name their schema, found once.", notBuilt: "not built yet"},
+		{id: "F-6", says: "Statements name their schema, found once."},
 	}},
 	{"P. Problems", []rule{
 		{id: "P-1", says: "Errors are RFC 9457 problems with stable codes."},

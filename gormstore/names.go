@@ -1,0 +1,181 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Statements name the schema of their tables, with the word {schema}. It is found once: a search path that an app left on
+// a connection, and a temporary table of the same name, change nothing (F-6).
+
+// names turns statements into the texts that the database gets.
+type names struct {
+	dialect *dialect
+	schema  atomic.Pointer[string] // as it stands in a statement; nil until it is known
+	texts   sync.Map               // statement -> text, as the store has few statements and sends them often
+}
+
+// newNames are those of a schema; of the one that is found at first use where it is "".
+func newNames(d *dialect, schema string) *names {
+	n := &names{dialect: d}
+	switch {
+	case d == sqlite:
+		schema = "main"
+	case schema == "":
+		return n
+	default:
+		schema = quote(schema)
+	}
+	n.schema.Store(&schema)
+	return n
+}
+
+// text is a statement as the database gets it. q is asked for the schema where it is not known yet.
+func (n *names) text(ctx context.Context, q querier, statement string) (string, error) {
+	if text, ok := n.texts.Load(statement); ok {
+		return text.(string), nil
+	}
+	schema, err := n.find(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	text := strings.ReplaceAll(n.dialect.words.Replace(statement), "{schema}", schema)
+	n.texts.Store(statement, text)
+	return text, nil
+}
+
+// find returns the schema as it stands in statements.
+func (n *names) find(ctx context.Context, q querier) (string, error) {
+	if known := n.schema.Load(); known != nil {
+		return *known, nil
+	}
+	found, err := searchPath(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	schema, err := found.home()
+	if err == nil && schema == "" {
+		err = errNoTables
+	}
+	if err != nil {
+		return "", err
+	}
+	schema = quote(schema)
+	n.schema.CompareAndSwap(nil, &schema)
+	return *n.schema.Load(), nil
+}
+
+// quote is a name as an identifier.
+func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+var errNoTables = errors.New("idem: gormstore: the table idempotency_record is in no schema of the search path that is " +
+	"configured for this role and database (ALTER ROLE, ALTER DATABASE, the connection's parameters; a SET on a " +
+	"connection does not count): run gormstore.Migrate, or name the schema with gormstore.InSchema")
+
+// onPath is a schema of the search path.
+type onPath struct {
+	schema string
+	tables bool // are there
+}
+
+type schemas []onPath
+
+// searchPath asks for the schemas of the search path as it is configured: what RESET would set, whatever the app has set
+// on the connection, or its current role.
+func searchPath(ctx context.Context, q querier) (schemas, error) {
+	rows, err := q.QueryContext(ctx, configuredPath)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var found schemas
+	for rows.Next() {
+		var p onPath
+		if err := rows.Scan(&p.schema, &p.tables); err != nil {
+			return nil, err
+		}
+		if !slices.Contains(found, p) {
+			found = append(found, p)
+		}
+	}
+	return found, rows.Err()
+}
+
+// A word of the path is quoted, or ends at a comma or a space.
+const configuredPath = `SELECT n.nspname::text, c.oid IS NOT NULL
+FROM pg_catalog.pg_settings s
+CROSS JOIN LATERAL pg_catalog.regexp_matches(s.reset_val, '"((?:[^"]|"")+)"|([^",[:space:]]+)', 'g')
+	WITH ORDINALITY AS p (word, place)
+JOIN pg_catalog.pg_namespace n ON n.nspname = CASE
+	WHEN '$user' IN (p.word[1], p.word[2]) THEN session_user
+	ELSE coalesce(pg_catalog.replace(p.word[1], '""', '"'), pg_catalog.lower(p.word[2])) END
+LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = 'idempotency_record'
+WHERE s.name = 'search_path' AND n.nspname NOT LIKE 'pg\_%' AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+ORDER BY p.place`
+
+// home is the schema that has the tables, "" where none has. Two are refused: one of them is empty, and every key is free
+// there.
+func (all schemas) home() (schema string, err error) {
+	for _, place := range all {
+		switch {
+		case !place.tables:
+		case schema == "":
+			schema = place.schema
+		default:
+			return "", fmt.Errorf("idem: gormstore: the table idempotency_record is in two schemas of the search path, %s and "+
+				"%s: drop the one that is not used, or name the other with gormstore.InSchema", schema, place.schema)
+		}
+	}
+	return schema, nil
+}
+
+// row is the outcome of queryRow.
+type row struct {
+	*sql.Row
+	err error // nothing was sent
+}
+
+// Scan is that of [sql.Row].
+func (r row) Scan(targets ...any) error {
+	if r.err != nil {
+		return r.err
+	}
+	return r.Row.Scan(targets...)
+}
+
+// exec runs a statement that changes at most a few rows, and returns how many.
+func (s *Store) exec(ctx context.Context, q querier, statement string, args ...any) (int64, error) {
+	text, err := s.names.text(ctx, q, statement)
+	if err != nil {
+		return 0, err
+	}
+	result, err := q.ExecContext(ctx, text, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// query runs a statement that returns rows.
+func (s *Store) query(ctx context.Context, q querier, statement string, args ...any) (*sql.Rows, error) {
+	text, err := s.names.text(ctx, q, statement)
+	if err != nil {
+		return nil, err
+	}
+	return q.QueryContext(ctx, text, args...)
+}
+
+// queryRow runs a statement that returns one row.
+func (s *Store) queryRow(ctx context.Context, q querier, statement string, args ...any) row {
+	text, err := s.names.text(ctx, q, statement)
+	if err != nil {
+		return row{err: err}
+	}
+	return row{Row: q.QueryRowContext(ctx, text, args...)}
+}
