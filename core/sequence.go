@@ -12,19 +12,19 @@ import (
 // steps is where a Resume attempt is in its sequence.
 type steps struct {
 	mu       sync.Mutex
-	recorded []StepRecord // by the attempts before, in their order; places may be left out
-	next     int
-	names    map[string]bool
-	busy     bool // a step is under way
-	ended    bool // the attempt has ended
+	recorded []StepRecord    // by the attempts before
+	names    map[string]bool // taken in this attempt
+	behind   []StepRecord    // new ones that have failed, as long as no step came after them
+	busy     bool            // a step is under way
+	ended    bool            // the attempt has ended
 
 	course
 }
 
 // course is what the end of the attempt asks of its steps.
 type course struct {
-	changed          bool // a step was not that of the attempt before
-	leftOut          bool // steps of the attempt before were not reached
+	changed          bool // a step was not one of the attempts before
+	leftOut          bool // steps of the attempts before were not reached
 	unknown          bool // a step may not be called again
 	unfinished       bool // a step has failed, or is still under way
 	providerFinished bool // a provider step has a result
@@ -35,39 +35,64 @@ type course struct {
 func (s *steps) enter(name string, kind StepKind) (StepRecord, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case name == "":
-		return StepRecord{}, errors.New("idem: a step needs a name")
-	case s.ended:
-		return StepRecord{}, fmt.Errorf("idem: step %q: the attempt is over; do not keep the context of a handler beyond "+
-			"its return", name)
-	case s.busy:
-		return StepRecord{}, fmt.Errorf("idem: step %q begins while another step is under way; steps follow each other, in "+
-			"one goroutine", name)
-	case s.names[name]:
-		return StepRecord{}, fmt.Errorf("idem: two steps are called %q; give each its own name", name)
-	case s.changed:
-		return StepRecord{}, fmt.Errorf("step %q: %w", name, ErrStepsChanged)
-	case s.unknown:
-		return StepRecord{}, fmt.Errorf("step %q: %w", name, ErrStepUnknown)
+	if err := s.refuse(name); err != nil {
+		return StepRecord{}, err
 	}
-	step := StepRecord{Seq: s.next, Name: name, Kind: kind}
-	if i := slices.IndexFunc(s.recorded, func(r StepRecord) bool { return r.Seq == s.next }); i >= 0 {
-		before := s.recorded[i]
-		if before.Name != name || before.Kind != kind {
-			s.changed = true
-			return StepRecord{}, fmt.Errorf("step %q, where %q was: %w", name, before.Name, ErrStepsChanged)
-		}
-		step = before
+	step, err := s.find(name, kind)
+	if err != nil {
+		s.changed = true
+		return StepRecord{}, err
 	}
 	if s.names == nil {
 		s.names = make(map[string]bool, 4)
 	}
 	s.names[name] = true
-	s.next++
 	s.busy = true
 	return step, nil
 }
+
+// refuse returns why no step of that name begins now.
+func (s *steps) refuse(name string) error {
+	switch {
+	case name == "":
+		return errors.New("idem: a step needs a name")
+	case len(name) > MaxStepName || !isText(name):
+		return fmt.Errorf("idem: step %.40q: a name is valid UTF-8 without NUL, of up to %d bytes", name, MaxStepName)
+	case s.ended:
+		return fmt.Errorf("idem: step %q: the attempt is over; do not keep the context of a handler beyond its return", name)
+	case s.busy:
+		return fmt.Errorf("idem: step %q begins while another step is under way; steps follow each other, in one goroutine",
+			name)
+	case s.names[name]:
+		return fmt.Errorf("idem: two steps are called %q; give each its own name", name)
+	case s.changed:
+		return fmt.Errorf("step %q: %w", name, ErrStepsChanged)
+	case s.unknown:
+		return fmt.Errorf("step %q: %w", name, ErrStepUnknown)
+	}
+	return nil
+}
+
+// find returns the step as the attempts before have recorded it, or a new one. A new one has no place before a recorded
+// one: it could be that very one under a new name, and its effect would come twice.
+func (s *steps) find(name string, kind StepKind) (StepRecord, error) {
+	for _, before := range s.recorded {
+		switch {
+		case before.Name != name:
+		case before.Kind != kind:
+			return StepRecord{}, fmt.Errorf("step %q was a %s before: %w", name, before.Kind, ErrStepsChanged)
+		default:
+			return before, nil
+		}
+	}
+	if i := slices.IndexFunc(s.recorded, s.ahead); i >= 0 {
+		return StepRecord{}, fmt.Errorf("step %q is new, and %q is still to come: %w", name, s.recorded[i].Name, ErrStepsChanged)
+	}
+	return StepRecord{Name: name, Kind: kind}, nil
+}
+
+// ahead reports whether a recorded step has not been reached in this attempt.
+func (s *steps) ahead(before StepRecord) bool { return !s.names[before.Name] }
 
 // leave notes how a step ended.
 func (s *steps) leave(step StepRecord, err error) {
@@ -85,6 +110,9 @@ func (s *steps) leave(step StepRecord, err error) {
 		s.unknown = true
 	default:
 		s.unfinished = true
+		if step.Fence == 0 {
+			s.behind = append(s.behind, step)
+		}
 		s.calledBefore = s.calledBefore || step.Kind == ProviderStep && step.Fence != 0
 	}
 }
@@ -96,7 +124,7 @@ func (s *steps) end() course {
 	s.ended = true
 	c := s.course
 	c.unfinished = c.unfinished || s.busy
-	c.leftOut = slices.ContainsFunc(s.recorded, func(r StepRecord) bool { return r.Seq >= s.next })
+	c.leftOut = slices.ContainsFunc(s.recorded, s.ahead)
 	return c
 }
 
@@ -106,18 +134,19 @@ func rehearsed(inside *attemptctx.Attempt) *steps {
 	r.Lock()
 	defer r.Unlock()
 	if inside.Steps == nil {
-		finished, _ := r.Finished.([]StepRecord)
-		inside.Steps = &steps{recorded: slices.Clone(finished)}
+		kept, _ := r.Kept.([]StepRecord)
+		inside.Steps = &steps{recorded: slices.Clone(kept)}
 	}
 	return inside.Steps.(*steps)
 }
 
-// keep keeps a finished step for the next attempt of a unit test.
+// keep keeps a step for the next attempt of a unit test.
 func (p place) keep(step StepRecord) {
 	if r := p.rehearsal; r != nil {
 		r.Lock()
 		defer r.Unlock()
-		finished, _ := r.Finished.([]StepRecord)
-		r.Finished = append(slices.Clone(finished), step)
+		kept, _ := r.Kept.([]StepRecord)
+		kept = slices.DeleteFunc(slices.Clone(kept), func(before StepRecord) bool { return before.Name == step.Name })
+		r.Kept = append(kept, step)
 	}
 }

@@ -12,17 +12,21 @@ import (
 
 // Errors of steps, to be compared with [errors.Is]. A handler that gets one returns it, or a 5xx.
 var (
-	// ErrStepsChanged: the handler takes other steps than the attempt before it did: fewer, or others, or in another
-	// order. Nothing is recorded; a handler that takes the old steps again goes on.
-	ErrStepsChanged = errors.New("idem: the steps are not those of the attempt before; a handler must take the same steps " +
-		"in the same order until its operations have ended")
+	// ErrStepsChanged: the handler takes other steps than the attempts before it did. A step that they have not taken
+	// comes after all that they have, one that they have taken must be taken again, and keeps its kind. No answer is
+	// recorded; a handler that takes the old steps again goes on.
+	ErrStepsChanged = errors.New("idem: the steps are not those of the attempt before; a handler takes all of them again, " +
+		"and new ones after them, until its operations have ended")
 	// ErrStepUnknown: a provider step was called before, its outcome is not known, and it may not be called again. The
 	// operation is parked.
 	ErrStepUnknown = errors.New("idem: a provider step has begun before and cannot be repeated; the operation is parked")
 )
 
-// MaxStepResult is the largest recorded result of a step, in bytes of JSON: 64 KiB.
-const MaxStepResult = 64 << 10
+// Bounds of a step.
+const (
+	MaxStepResult = 64 << 10 // the largest recorded result, in bytes of JSON: 64 KiB
+	MaxStepName   = 255      // the longest name, in bytes of UTF-8
+)
 
 // StepKind says where the effect of a step is.
 type StepKind uint8
@@ -33,10 +37,20 @@ const (
 	ProviderStep                     // a call to somebody else
 )
 
+// String returns "database step" or "provider step".
+func (k StepKind) String() string {
+	switch k {
+	case DatabaseStep:
+		return "database step"
+	case ProviderStep:
+		return "provider step"
+	}
+	return "step of no kind"
+}
+
 // StepRecord is a step as a [Stepper] keeps it.
 type StepRecord struct {
-	Seq      int // its place among the steps of the operation, from 0
-	Name     string
+	Name     string // unique within the operation
 	Kind     StepKind
 	Finished bool
 	Result   []byte // JSON; set once it is finished
@@ -50,13 +64,14 @@ type StepRecord struct {
 type Stepper interface {
 	Store
 
-	// Steps returns the steps of a record in their order. Where the key was free in between, they are those since.
+	// Steps returns the steps of a record as they were started, one after the other, and by name where that was at the
+	// same time. Where the key was free in between, they are those since.
 	Steps(ctx context.Context, id ID) ([]StepRecord, error)
 
-	// StartStep records that a provider step is about to be called, and returns it as it stands there with the store's
-	// clock: one that was started before keeps its fence, its start and its result. Of one that this call has started,
-	// StartedAt and Now may be left out. An expired lease is no obstacle. ErrStale if t is not current;
-	// ErrStepsChanged where a step of another name or kind stands there.
+	// StartStep records that a provider step is about to be called, or that a step has failed and the next one begins,
+	// and returns it as it stands there with the store's clock: one of that name that was started before keeps its fence,
+	// its start and its result. Of one that this call has started, StartedAt and Now may be left out. An expired lease is
+	// no obstacle. ErrStale if t is not current; ErrStepsChanged where a step of that name has another kind.
 	StartStep(ctx context.Context, t Ticket, s StepRecord) (StepRecord, error)
 
 	// Resumable is [Store].List for Resume attempts whose lease has run out: the next repeat, or Run, goes on with them.
@@ -85,10 +100,11 @@ func Dedup(d time.Duration) StepOption { return func(o *stepOptions) { o.dedup =
 // An error of fn means that the step is unfinished: whether the call took effect is not known. A refusal of the
 // provider is a result, not an error. fn finds the key for the provider in [StepKey].
 //
-// Names are unique within an attempt, and steps follow each other: a second step of the same name, or one that begins
-// in another goroutine while one is under way, is an error before anything runs. Errors: those of fn;
-// ErrStepsChanged; ErrStepUnknown; ErrStale after a takeover; ErrLeaseLost and the deadline, after which no step
-// begins; any other means that the store did not answer.
+// A later attempt finds the step by its name, whatever its place. Names are unique within an attempt, and steps follow
+// each other: a second step of the same name, or one that begins in another goroutine while one is under way, is an
+// error before anything runs. So is a step that no attempt before has taken, as long as one that they have taken is
+// still to come. Errors: those of fn; ErrStepsChanged; ErrStepUnknown; ErrStale after a takeover; ErrLeaseLost and the
+// deadline, after which no step begins; any other means that the store did not answer.
 func Step[T any](ctx context.Context, name string, fn func(ctx context.Context) (T, error), opts ...StepOption) (T, error) {
 	var options stepOptions
 	for _, opt := range opts {
@@ -194,6 +210,9 @@ func runStep(ctx context.Context, name string, kind StepKind, result any,
 		if over := p.over(); over != nil {
 			return over
 		}
+		if failed := p.leaveBehind(); failed != nil {
+			return failed
+		}
 		encoded, failed := run(p, step)
 		if failed != nil {
 			return failed
@@ -215,6 +234,26 @@ func (p place) over() error {
 	return context.Cause(&p.attempt.ctx)
 }
 
+// leaveBehind records the steps that have failed and that the handler goes on without: the next attempt will take them
+// again, before those that come now, and they must not be new to it.
+func (p place) leaveBehind() error {
+	for ; len(p.steps.behind) > 0; p.steps.behind = p.steps.behind[1:] { // this step alone is under way
+		step, a := p.steps.behind[0], p.attempt
+		if a == nil {
+			p.keep(step)
+			continue
+		}
+		err := a.confirm(func(ctx context.Context) error {
+			_, err := a.m.cfg.Store.(Stepper).StartStep(ctx, a.ticket, step) // New has refused any other store
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // callProvider records the start, calls, and records the result.
 func (p place) callProvider(ctx context.Context, s StepRecord, o stepOptions,
 	call func(ctx context.Context) ([]byte, error),
@@ -222,6 +261,7 @@ func (p place) callProvider(ctx context.Context, s StepRecord, o stepOptions,
 	a := p.attempt
 	ctx = context.WithValue(ctx, stepKey{}, DeriveStepKey(p.operation, s.Name))
 	if a == nil {
+		p.keep(s)
 		return call(ctx)
 	}
 	store := a.m.cfg.Store.(Stepper) // New has refused any other store

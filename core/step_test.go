@@ -135,13 +135,17 @@ func TestStepNames(t *testing.T) {
 	var s take
 	var errs []error
 	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		errs = []error{s.steps(ctx, ""), s.steps(ctx, "charge"), s.steps(ctx, "charge")}
+		errs = []error{s.steps(ctx, ""), s.steps(ctx, "charge"), s.steps(ctx, "charge"), s.steps(ctx, "a\x00b"),
+			s.steps(ctx, "\xff"), s.steps(ctx, strings.Repeat("x", core.MaxStepName+1))}
 		return http.StatusCreated, nil
 	})
 	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 	require.ErrorContains(t, errs[0], "a step needs a name")
 	require.NoError(t, errs[1])
 	require.ErrorContains(t, errs[2], `two steps are called "charge"`)
+	for _, err := range errs[3:] { // the store could not keep it
+		require.ErrorContains(t, err, "a name is valid UTF-8 without NUL, of up to 255 bytes")
+	}
 	require.Equal(t, []string{"charge"}, s.ran, "an error before anything runs")
 }
 
@@ -252,12 +256,13 @@ func TestStepResultOfAnotherType(t *testing.T) {
 func TestChangedStepsAreRefused(t *testing.T) {
 	before := []string{"reserve", "charge", "book"}
 	changes := map[string][]string{
-		"fewer":     {"reserve"},
-		"left out":  {"reserve", "book"},
-		"none":      {},
-		"more":      {"reserve", "check", "charge", "book"},
-		"reordered": {"charge", "reserve", "book"},
-		"renamed":   {"reserve", "pay", "book"},
+		"fewer":    {"reserve"},
+		"left out": {"reserve", "book"},
+		"none":     {},
+		"more":     {"reserve", "check", "charge", "book"},
+		"renamed":  {"reserve", "pay", "book"},
+		"in front": {"check", "reserve", "charge", "book"},
+		"only new": {"check"},
 	}
 	for name, changed := range changes {
 		for _, swallows := range []bool{false, true} {
@@ -280,14 +285,131 @@ func TestChangedStepsAreRefused(t *testing.T) {
 					requireProblem(t, w, http.StatusInternalServerError, core.CodeStepsChanged)
 					require.Empty(t, w.Header().Get("Idempotency-Result"))
 				}
-				require.Equal(t, before, s.ran, "no step that is not in its place runs")
+				require.Subset(t, before, s.ran, "no new step runs before those that were there")
 
 				names = before
 				require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "the old steps again go on")
-				require.Equal(t, []string{"reserve", "charge", "book", "book"}, s.ran)
+				require.Equal(t, "book", s.ran[len(s.ran)-1])
+				require.Equal(t, before, slices.Compact(s.ran), "and no finished step runs again")
 			})
 		}
 	}
+}
+
+// tolerated takes a database step that fails, and goes on.
+func tolerated(ctx context.Context, t *testing.T, name string) {
+	t.Helper()
+	var none struct{}
+	err := core.RunDatabaseStep(ctx, name, &none,
+		func(context.Context, core.Store, core.Ticket, core.StepRecord) ([]byte, error) {
+			return nil, errProvider
+		})
+	require.ErrorIs(t, err, errProvider)
+}
+
+// The step before a call failed and was tolerated, and is left out by the next attempt: the call has another place then,
+// and is the same call.
+//
+// CONTRACT X-3
+func TestStepThatMoves(t *testing.T) {
+	for name, fails := range map[string]error{"finished": nil, "unknown": errProvider} {
+		t.Run(name, func(t *testing.T) {
+			p := &charger{fail: fails}
+			first := true
+			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+				if first {
+					tolerated(ctx, t, "optional")
+				}
+				status, err := charge(ctx, p) // the provider does not deduplicate
+				if first {
+					err = errProvider
+				}
+				return status, err
+			})
+			require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+			p.fail, first = nil, false
+			w := a.post("k-1", `{}`)
+			p.requireOneCharge(t, 1)
+			if fails == nil {
+				requireProblem(t, w, http.StatusInternalServerError, core.CodeStepsChanged) // the tolerated step is missing
+			} else {
+				requireProblem(t, w, http.StatusConflict, core.CodeOutcomeUnknown)
+			}
+		})
+	}
+}
+
+// CONTRACT X-3
+func TestStepsMayChangePlaces(t *testing.T) {
+	s := take{fail: "book"}
+	names := []string{"reserve", "charge", "book"}
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) { return http.StatusCreated, s.steps(ctx, names...) })
+	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+	names, s.fail = []string{"charge", "book", "reserve", "notify"}, ""
+	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "and a new one comes after them")
+	require.Equal(t, []string{"reserve", "charge", "book", "book", "notify"}, s.ran)
+}
+
+// A finished step is not handed back as the result of another kind: its rows were never written, or its call never made.
+//
+// CONTRACT X-3
+func TestStepOfAnotherKind(t *testing.T) {
+	for _, finished := range []bool{true, false} {
+		s := take{}
+		ran, database := false, false
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			if !database {
+				if s.fail = "charge"; finished {
+					s.fail = "book"
+				}
+				return http.StatusCreated, s.steps(ctx, "charge", "book")
+			}
+			var none struct{}
+			err := core.RunDatabaseStep(ctx, "charge", &none,
+				func(context.Context, core.Store, core.Ticket, core.StepRecord) ([]byte, error) {
+					ran = true
+					return []byte("{}"), nil
+				})
+			require.ErrorIs(t, err, core.ErrStepsChanged)
+			return http.StatusCreated, nil
+		})
+		a.post("k-1", `{}`)
+		database = true
+		requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeStepsChanged)
+		require.False(t, ran)
+	}
+}
+
+// Rows that were written under one name would be written again under another.
+//
+// CONTRACT X-3
+func TestNewDatabaseStepBeforeARecordedOne(t *testing.T) {
+	var ran []string
+	names := []string{"book", "settle"}
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+		for _, name := range names {
+			var none struct{}
+			err := core.RunDatabaseStep(ctx, name, &none,
+				func(ctx context.Context, store core.Store, ticket core.Ticket, s core.StepRecord) ([]byte, error) {
+					if ran = append(ran, name); name == "settle" {
+						return nil, errProvider
+					}
+					if _, err := store.(core.Stepper).StartStep(ctx, ticket, s); err != nil {
+						return nil, err
+					}
+					s.Result = []byte("{}")
+					return s.Result, store.(core.Stepper).FinishStep(ctx, ticket, s)
+				})
+			if err != nil {
+				return 0, err
+			}
+		}
+		return http.StatusCreated, nil
+	})
+	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+	names = []string{"book entries", "settle"}
+	requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeStepsChanged)
+	require.Equal(t, []string{"book", "settle"}, ran)
 }
 
 // An attempt that fails before it has come as far as the one before has not changed its steps; and one that comes
@@ -316,19 +438,13 @@ func TestAttemptsOfDifferentLength(t *testing.T) {
 	require.Equal(t, []string{"1", "2", "3", "4"}, s.ran)
 }
 
-// Of a database step that failed nothing is recorded. If the handler goes on without it, the places of the steps
-// behind it stay theirs.
+// A handler may go on after a step has failed. The next attempt takes it again, before those that came behind it.
 //
 // CONTRACT X-3
-func TestStepsAfterOneThatLeftNoRecord(t *testing.T) {
+func TestStepsAfterOneThatFailed(t *testing.T) {
 	var s take
 	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		var none struct{}
-		err := core.RunDatabaseStep(ctx, "optional", &none,
-			func(context.Context, core.Store, core.Ticket, core.StepRecord) ([]byte, error) {
-				return nil, errProvider
-			})
-		require.ErrorIs(t, err, errProvider)
+		tolerated(ctx, t, "optional")
 		return http.StatusCreated, s.steps(ctx, "charge", "book")
 	})
 	s.fail = "book"

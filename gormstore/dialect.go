@@ -21,7 +21,7 @@ var (
 		"{now}", "pg_catalog.clock_timestamp()", // the statement's time, not the transaction's start (T-1)
 		"{µs}", "::bigint * interval '1 microsecond'",
 		"{bytes}", "::bytea", "{int}", "::smallint", "{long}", "::bigint", "{text}", "::text", "{bool}", "::boolean",
-		"{int4}", "::int", "{from own}", "FROM own",
+		"{from own}", "FROM own",
 		"{epoch}", "timestamptz 'epoch' + ", "{later}", "greatest",
 		"{skip locked}", "FOR UPDATE SKIP LOCKED",
 		"{backend}", backendColumns,
@@ -31,7 +31,7 @@ var (
 		"{now}", "(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)",
 		"{µs}", "",
 		"{bytes}", "", "{int}", "", "{long}", "", "{text}", "", "{bool}", "",
-		"{int4}", "", "{from own}", "",
+		"{from own}", "",
 		"{epoch}", "", "{later}", "max",
 		"{skip locked}", "", "{for update}", "", // there is one writer
 		"{backend}", "0, NULL",

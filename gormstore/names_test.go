@@ -105,7 +105,7 @@ func TestStrayOnAConnection(t *testing.T) {
 				require.NoError(t, err)
 				require.True(t, claimed.Won)
 				_, err = store.StartStep(t.Context(), claimed.Record.Ticket,
-					core.StepRecord{Seq: 1, Name: "charge", Kind: core.ProviderStep})
+					core.StepRecord{Name: "charge", Kind: core.ProviderStep})
 				require.NoError(t, err)
 				process()
 				begun, err := journal.Begin(t.Context(), entry)

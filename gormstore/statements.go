@@ -113,11 +113,11 @@ WHERE r.id IN (SELECT e.id FROM {schema}.idempotency_record e WHERE e.state IN (
 	ORDER BY e.purge_at LIMIT $1 {skip locked})
 RETURNING id, recovery = 2`
 
-	stepsOf = `SELECT {now}, s.seq, s.name, s.kind, s.state, s.fence, s.started_at, s.encoding, s.result
-FROM {schema}.idempotency_step s WHERE s.record_id = $1 ORDER BY s.seq`
+	stepsOf = `SELECT {now}, s.name, s.kind, s.state, s.fence, s.started_at, s.encoding, s.result
+FROM {schema}.idempotency_step s WHERE s.record_id = $1 ORDER BY s.started_at, s.name`
 
-	stepAt = `SELECT {now}, s.seq, s.name, s.kind, s.state, s.fence, s.started_at, s.encoding, s.result
-FROM {schema}.idempotency_step s WHERE s.record_id = $1 AND s.seq = $2`
+	stepAt = `SELECT {now}, s.name, s.kind, s.state, s.fence, s.started_at, s.encoding, s.result
+FROM {schema}.idempotency_step s WHERE s.record_id = $1 AND s.name = $2`
 
 	dropSteps = `DELETE FROM {schema}.idempotency_step AS s WHERE s.record_id = $1`
 
@@ -131,24 +131,29 @@ FROM {schema}.idempotency_step s WHERE s.record_id = $1 AND s.seq = $2`
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1`
 
 	// startStep, finishStep and recordStep run with own, in one statement on PostgreSQL: see asOwner.
-	startStep = `INSERT INTO {schema}.idempotency_step (record_id, seq, name, kind, state, fence, started_at)
-SELECT $1{bytes}, $4{int4}, $5{text}, $6{int}, 1, $3{long}, {now} {from own} WHERE true
-ON CONFLICT (record_id, seq) DO NOTHING`
+	startStep = `INSERT INTO {schema}.idempotency_step (record_id, name, kind, state, fence, started_at)
+SELECT $1{bytes}, $4{text}, $5{int}, 1, $3{long}, {now} {from own} WHERE true
+ON CONFLICT (record_id, name) DO NOTHING`
 
 	finishStep = `UPDATE {schema}.idempotency_step AS s SET state = 2, result = $5{bytes} {from own}
-WHERE s.record_id = $1 AND s.seq = $4 AND s.state = 1`
+WHERE s.record_id = $1 AND s.name = $4 AND s.state = 1`
 
-	// recordStep is the last statement of a database step.
-	recordStep = `INSERT INTO {schema}.idempotency_step (record_id, seq, name, kind, state, fence, started_at, result)
-SELECT $1{bytes}, $4{int4}, $5{text}, 1, 2, $3{long}, {now}, $6{bytes} {from own} WHERE true
-ON CONFLICT (record_id, seq) DO NOTHING`
+	// recordStep is the last statement of a database step. One that has failed before may have left its start there.
+	recordStep = `INSERT INTO {schema}.idempotency_step AS s (record_id, name, kind, state, fence, started_at, result)
+SELECT $1{bytes}, $4{text}, 1, 2, $3{long}, {now}, $5{bytes} {from own} WHERE true
+ON CONFLICT (record_id, name) DO UPDATE SET state = 2, fence = excluded.fence, result = excluded.result
+WHERE s.kind = 1 AND s.state <> 2`
+
+	// traceStep shows on SQLite whether a database step's transaction is still there: see tx.alive.
+	traceStep = `INSERT INTO {schema}.idempotency_step (record_id, name, kind, state, fence, started_at)
+VALUES ($1, $2, 1, 0, $3, {now}) ON CONFLICT (record_id, name) DO UPDATE SET state = 0 WHERE kind = 1 AND state = 1`
 )
 
 // Before a step's statement on PostgreSQL. A database step takes the record's advisory lock as well, until it has
 // committed: a repeat is told that it is in flight, instead of waiting for the row.
 const (
 	withOwn       = `WITH own AS (` + own + ` RETURNING r.id) `
-	withLockedOwn = `WITH l AS MATERIALIZED (SELECT pg_catalog.pg_advisory_xact_lock($7::bigint)),
+	withLockedOwn = `WITH l AS MATERIALIZED (SELECT pg_catalog.pg_advisory_xact_lock($6::bigint)),
 own AS (UPDATE {schema}.idempotency_record AS r SET state = r.state FROM l
 	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1 RETURNING r.id) `
 )

@@ -158,15 +158,13 @@ func (s *Store) beginStepSQLite(ctx context.Context, conn *sql.Conn, ticket core
 	if n, err := s.exec(ctx, conn, own, ownedBy(ticket)...); err != nil || n == 0 {
 		return cmp.Or(err, core.ErrStale)
 	}
-	// It shows whether the transaction is still there: see tx.alive. recordStep replaces it.
-	_, err := s.exec(ctx, conn, `INSERT INTO {schema}.idempotency_step (record_id, seq, name, kind, state, fence, started_at)
-VALUES ($1, $2, $3, 1, 1, $4, {now})`, ticket.ID[:], step.Seq, step.Name, ticket.Fence)
+	_, err := s.exec(ctx, conn, traceStep, ticket.ID[:], step.Name, ticket.Fence) // recordStep finishes it
 	return err
 }
 
 // recordStep is the last statement of a step's transaction.
 func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepRecord, result []byte) error {
-	args := []any{step.Seq, step.Name, result}
+	args := []any{step.Name, result}
 	if t.store.dialect == postgres {
 		args = append(append(ownedBy(ticket), args...), lockKey(ticket.ID))
 		const statement = withLockedOwn + recordStep + " RETURNING pg_catalog.pg_backend_pid()"
@@ -177,10 +175,6 @@ func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepR
 			return notCommitted(err)
 		}
 		return nil
-	}
-	const forget = "DELETE FROM {schema}.idempotency_step WHERE record_id = $1 AND seq = $2 AND state = 1"
-	if _, err := t.store.exec(ctx, t.conn.sql, forget, ticket.ID[:], step.Seq); err != nil {
-		return notCommitted(err)
 	}
 	n, err := t.store.asOwner(ctx, t.conn.sql, ticket, recordStep, args...)
 	switch {
@@ -201,12 +195,12 @@ type result struct {
 func (r result) lock() int64 { return lockKey(r.ticket.ID) }
 
 func (r result) trace() (string, []any) {
-	return "SELECT 1 FROM {schema}.idempotency_step WHERE record_id = $1 AND seq = $2 AND state = 1",
-		[]any{r.ticket.ID[:], r.step.Seq}
+	return "SELECT 1 FROM {schema}.idempotency_step WHERE record_id = $1 AND name = $2 AND state = 0",
+		[]any{r.ticket.ID[:], r.step.Name}
 }
 
 func (r result) committed(ctx context.Context, s *Store, q querier) (bool, error) {
-	step, err := s.stepAt(ctx, q, r.ticket.ID, r.step.Seq)
+	step, err := s.stepAt(ctx, q, r.ticket.ID, r.step.Name)
 	if errors.Is(err, core.ErrNotFound) {
 		return false, nil
 	}
@@ -242,7 +236,7 @@ func (s *Store) stepWrite(ctx context.Context, fn func(q querier) error) error {
 func (s *Store) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
 	var started core.StepRecord
 	err := s.stepWrite(ctx, func(q querier) error {
-		n, err := s.asOwner(ctx, q, t, startStep, step.Seq, step.Name, int64(step.Kind))
+		n, err := s.asOwner(ctx, q, t, startStep, step.Name, int64(step.Kind))
 		if err != nil {
 			return err
 		}
@@ -255,8 +249,8 @@ func (s *Store) StartStep(ctx context.Context, t core.Ticket, step core.StepReco
 		if err := s.mustOwn(ctx, q, t); err != nil {
 			return err
 		}
-		started, err = s.stepAt(ctx, q, t.ID, step.Seq)
-		if err == nil && (started.Name != step.Name || started.Kind != step.Kind) {
+		started, err = s.stepAt(ctx, q, t.ID, step.Name)
+		if err == nil && started.Kind != step.Kind {
 			return core.ErrStepsChanged
 		}
 		return err
@@ -267,14 +261,14 @@ func (s *Store) StartStep(ctx context.Context, t core.Ticket, step core.StepReco
 // FinishStep implements [core.Stepper].
 func (s *Store) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
 	return s.stepWrite(ctx, func(q querier) error {
-		n, err := s.asOwner(ctx, q, t, finishStep, step.Seq, step.Result)
+		n, err := s.asOwner(ctx, q, t, finishStep, step.Name, step.Result)
 		if err != nil || n == 1 {
 			return err
 		}
 		if err := s.mustOwn(ctx, q, t); err != nil {
 			return err
 		}
-		there, err := s.stepAt(ctx, q, t.ID, step.Seq)
+		there, err := s.stepAt(ctx, q, t.ID, step.Name)
 		if err == nil && !there.Finished {
 			err = core.ErrStale // taken over and given back in between
 		}
@@ -318,8 +312,8 @@ func (s *Store) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error
 	return steps, err
 }
 
-func (s *Store) stepAt(ctx context.Context, q querier, id core.ID, seq int) (core.StepRecord, error) {
-	step, err := scanStep(s.queryRow(ctx, q, stepAt, id[:], seq).Scan)
+func (s *Store) stepAt(ctx context.Context, q querier, id core.ID, name string) (core.StepRecord, error) {
+	step, err := scanStep(s.queryRow(ctx, q, stepAt, id[:], name).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = core.ErrNotFound
 	}
@@ -330,7 +324,7 @@ func scanStep(scan func(...any) error) (core.StepRecord, error) {
 	var step core.StepRecord
 	var now, started instant
 	var kind, state, encoding int16
-	err := scan(&now, &step.Seq, &step.Name, &kind, &state, &step.Fence, &started, &encoding, &step.Result)
+	err := scan(&now, &step.Name, &kind, &state, &step.Fence, &started, &encoding, &step.Result)
 	if err != nil {
 		return core.StepRecord{}, err
 	}

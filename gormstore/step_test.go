@@ -170,6 +170,33 @@ func TestStaleStepOnSQLite(t *testing.T) {
 	require.Equal(t, "reused", late.Header().Get("Idempotency-Result"), "the recorded answer, not its own")
 }
 
+// A handler goes on without a database step that has failed; the next attempt takes it again, and it commits then.
+//
+// CONTRACT X-3
+func TestStepThatWasLeftBehind(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		a := newStepApp(t, newStore(t, db))
+		fail := errors.New("failed")
+		handle := func(ctx context.Context) error {
+			err := reserve(ctx, func(*gorm.DB) error { return fail })
+			require.ErrorIs(t, err, fail)
+			require.NoError(t, core.StepDo(ctx, "charge", func(context.Context) error { return nil }))
+			return fail
+		}
+		for range 2 {
+			require.Equal(t, http.StatusInternalServerError, a.post(handle).Code)
+		}
+		require.Zero(t, countEffects(t, db))
+		fail = nil
+		require.Equal(t, http.StatusCreated, a.post(handle).Code)
+		require.Equal(t, 1, countEffects(t, db))
+		var states []int
+		require.NoError(t, db.Raw("SELECT state FROM idempotency_step").Scan(&states).Error)
+		require.Equal(t, []int{2, 2}, states)
+	})
+}
+
 // CONTRACT
 func TestFailedStatementInAStep(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {

@@ -15,7 +15,7 @@ var recordTables = map[string][]string{
 	"idempotency_record": {"id", "scope", "owner", "fence", "state", "recovery", "method", "route", "hash_version",
 		"command_hash", "created_at", "lease_until", "deadline_at", "expires_at", "purge_at", "status", "partial",
 		"answer_encoding", "headers", "body"},
-	"idempotency_step":     {"record_id", "seq", "name", "kind", "state", "fence", "started_at", "encoding", "result"},
+	"idempotency_step":     {"record_id", "name", "kind", "state", "fence", "started_at", "encoding", "result"},
 	"idempotency_sighting": {"id", "scope", "hash_version", "command_hash", "seen_at", "purge_at"},
 	"processed_message":    {"consumer_group", "source", "message_id", "payload_hash", "processed_at", "expires_at"},
 	"idempotency_settlement": {"seq", "record_id", "settled_at", "settled_by", "reason", "before_fence", "before_state",

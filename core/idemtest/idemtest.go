@@ -34,13 +34,13 @@ type Attempt struct {
 	// Again says that there was an attempt before: what it has called is not known, and so the outcome of each call is
 	// uncertain until there is an answer to it (contract C-5).
 	Again bool
-	// Steps keeps the finished steps of the operation. Shared by several attempts it lets the later ones go on where the
+	// Steps keeps the steps of the operation. Shared by several attempts it lets the later ones go on where the
 	// earlier stopped; nil is an attempt that begins with the first step.
 	Steps *Steps
 }
 
-// Steps keeps the finished steps of an operation from one attempt to the next, as a store does. The zero value is
-// ready. That a provider step has begun is not kept: core.Dedup does nothing in a unit test.
+// Steps keeps the steps of an operation from one attempt to the next, as a store does. The zero value is ready. When a
+// provider step was begun is not kept: core.Dedup does nothing in a unit test.
 type Steps struct{ kept attemptctx.Rehearsal }
 
 // Context returns a context as a handler gets it inside the attempt: core.Operation, core.Command, core.ProviderKey,

@@ -13,9 +13,9 @@ import (
 type entry struct {
 	core.Record
 	header []field
-	one    [1]field          // what header begins in: most answers have a Content-Type and no more
-	steps  []core.StepRecord // in their order
-	place  int               // in the queue of its stored state
+	one    [1]field // what header begins in: most answers have a Content-Type and no more
+	steps  []core.StepRecord
+	place  int // in the queue of its stored state
 }
 
 // field is one line of a header.

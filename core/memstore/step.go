@@ -29,6 +29,9 @@ func (s *Store) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error
 	for _, step := range e.steps {
 		steps = append(steps, readStep(step, now))
 	}
+	slices.SortFunc(steps, func(a, b core.StepRecord) int {
+		return cmp.Or(a.StartedAt.Compare(b.StartedAt), cmp.Compare(a.Name, b.Name))
+	})
 	return steps, nil
 }
 
@@ -36,13 +39,12 @@ func (s *Store) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error
 func (s *Store) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
 	var started core.StepRecord
 	err := s.writeStep(ctx, t, func(e *entry, now time.Time) error {
-		at, there := e.step(step.Seq)
-		if !there {
-			e.steps = slices.Insert(e.steps, at, core.StepRecord{
-				Seq: step.Seq, Name: step.Name, Kind: step.Kind, Fence: t.Fence, StartedAt: now,
-			})
+		at := e.step(step.Name)
+		if at < 0 {
+			at = len(e.steps)
+			e.steps = append(e.steps, core.StepRecord{Name: step.Name, Kind: step.Kind, Fence: t.Fence, StartedAt: now})
 		}
-		if found := e.steps[at]; found.Name != step.Name || found.Kind != step.Kind {
+		if e.steps[at].Kind != step.Kind {
 			return core.ErrStepsChanged
 		}
 		started = readStep(e.steps[at], now)
@@ -54,9 +56,9 @@ func (s *Store) StartStep(ctx context.Context, t core.Ticket, step core.StepReco
 // FinishStep implements [core.Stepper].
 func (s *Store) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
 	return s.writeStep(ctx, t, func(e *entry, _ time.Time) error {
-		at, there := e.step(step.Seq)
+		at := e.step(step.Name)
 		switch {
-		case !there:
+		case at < 0:
 			return core.ErrNotFound
 		case !e.steps[at].Finished:
 			e.steps[at].Finished, e.steps[at].Result = true, bytes.Clone(step.Result)
@@ -75,9 +77,9 @@ func (s *Store) writeStep(ctx context.Context, t core.Ticket, do func(*entry, ti
 	})
 }
 
-// step returns where the step of a place is, or would be.
-func (e *entry) step(seq int) (int, bool) {
-	return slices.BinarySearchFunc(e.steps, seq, func(s core.StepRecord, seq int) int { return cmp.Compare(s.Seq, seq) })
+// step returns where the step of a name is, -1 where there is none.
+func (e *entry) step(name string) int {
+	return slices.IndexFunc(e.steps, func(s core.StepRecord) bool { return s.Name == name })
 }
 
 func readStep(step core.StepRecord, now time.Time) core.StepRecord {

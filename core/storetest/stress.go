@@ -211,7 +211,7 @@ func (w *worker) takeStep(a *attempt) error {
 	if len(w.steppers) == 0 || a.Recovery != core.Resume {
 		return nil
 	}
-	store, step := w.steppers[w.i], call(0, "charge")
+	store, step := w.steppers[w.i], call("charge")
 	started, err := store.StartStep(w.ctx, a.Ticket, step)
 	if err != nil {
 		return err

@@ -84,7 +84,7 @@ var contract = []chapter{
 		{id: "X-0", says: "Rollback: rows and answer commit together; a refusal undoes the rows; conflicts free the key."},
 		{id: "X-1", says: "Leases are renewed until the deadline; a lost lease cancels the handler."},
 		{id: "X-2", says: "A stale owner can neither complete, release nor overwrite; an unsettled late one still completes."},
-		{id: "X-3", says: "A provider call has one derived key in all attempts; it is repeated only in a declared window."},
+		{id: "X-3", says: "A provider call has one derived key in all attempts; it is repeated only in a declared window, and found by its name."},
 		{id: "X-4", says: "COMMIT is never cancelled; after an error the outcome is read back, never guessed."},
 		{id: "X-5", says: "Rollback is refused on a store that cannot run rows in the claim's transaction."},
 		{id: "X-6", says: "A write of a Rollback attempt over another connection fails; Tx never falls back."},

@@ -28,10 +28,10 @@ type Attempt struct {
 	Steps     any        // in a unit test: how far core has got with them; Rehearsal is the lock
 }
 
-// Rehearsal keeps the finished steps of an operation from one attempt of a unit test to the next, as a store does.
+// Rehearsal keeps the steps of an operation from one attempt of a unit test to the next, as a store does.
 type Rehearsal struct {
 	sync.Mutex
-	Finished any // []core.StepRecord
+	Kept any // []core.StepRecord
 }
 
 // Command is core.CommandHash.

@@ -49,15 +49,14 @@ CREATE INDEX IF NOT EXISTS idempotency_settlement_record ON idempotency_settleme
 -- The steps of Resume attempts.
 CREATE TABLE IF NOT EXISTS idempotency_step (
     record_id   bytea       NOT NULL,
-    seq         integer     NOT NULL,
     name        text        NOT NULL,
     kind        smallint    NOT NULL, -- 1 database, 2 provider
     state       smallint    NOT NULL, -- 1 started, 2 finished
-    fence       bigint      NOT NULL, -- of the attempt that started it first
+    fence       bigint      NOT NULL, -- of the attempt that started it first; of a finished database step the one that ran it
     started_at  timestamptz NOT NULL,
     encoding    smallint    NOT NULL DEFAULT 1, -- of the result: 1 plain
     result      bytea,
-    PRIMARY KEY (record_id, seq)
+    PRIMARY KEY (record_id, name)
 );
 
 -- Commands that have come by, for routes in shadow and for the detection of commands under a new key. Nothing of it is

@@ -44,15 +44,14 @@ CREATE INDEX IF NOT EXISTS idempotency_settlement_record ON idempotency_settleme
 
 CREATE TABLE IF NOT EXISTS idempotency_step (
     record_id   BLOB    NOT NULL,
-    seq         INTEGER NOT NULL,
     name        TEXT    NOT NULL,
     kind        INTEGER NOT NULL, -- 1 database, 2 provider
     state       INTEGER NOT NULL, -- 1 started, 2 finished
-    fence       INTEGER NOT NULL, -- of the attempt that started it first
+    fence       INTEGER NOT NULL, -- of the attempt that started it first; of a finished database step the one that ran it
     started_at  INTEGER NOT NULL,
     encoding    INTEGER NOT NULL DEFAULT 1, -- of the result: 1 plain
     result      BLOB,
-    PRIMARY KEY (record_id, seq)
+    PRIMARY KEY (record_id, name)
 );
 
 CREATE TABLE IF NOT EXISTS idempotency_sighting (
