@@ -76,7 +76,12 @@ func (m *Module) authorize(r *http.Request, pattern string, p Principal) (*route
 // (O-1: 401, 403, 400, 413 in this order; nothing is recorded). It returns the request to go on with, whose context
 // carries what was found out and whose body can be read as if nobody had read it before (H-5), or a reply to send
 // instead. A request that needs no key comes back as it was.
-func (m *Module) Admit(r *http.Request, pattern string, p Principal) (*http.Request, *Reply) {
+//
+// The hash covers what the handler sees, so nothing may read the body before: 500 misconfigured where somebody has (O-6).
+// A body that was read and put back whole passes. A part that is missing of a body of unknown length, one in chunks or
+// behind a decoder, cannot be recognised. kept are copies of the body that the framework shows to the handler in its
+// place: each must be what is left.
+func (m *Module) Admit(r *http.Request, pattern string, p Principal, kept ...[]byte) (*http.Request, *Reply) {
 	route, reply := m.authorize(r, pattern, p)
 	if reply != nil {
 		return nil, reply
@@ -86,9 +91,9 @@ func (m *Module) Admit(r *http.Request, pattern string, p Principal) (*http.Requ
 	}
 	a := &admission{Context: r.Context(), route: route, pattern: pattern, principal: p}
 	if route.inShadow() {
-		return m.admitShadow(a, r), nil
+		return m.admitShadow(a, r, kept), nil
 	}
-	if problem := m.admit(a, r); problem != nil {
+	if problem := m.admit(a, r, kept); problem != nil {
 		m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: pattern, Code: problem.Code})
 		return nil, m.refuse(r, problem)
 	}
@@ -100,14 +105,14 @@ func (m *Module) Admit(r *http.Request, pattern string, p Principal) (*http.Requ
 	return admitted, nil
 }
 
-func (m *Module) admit(a *admission, r *http.Request) *Problem {
+func (m *Module) admit(a *admission, r *http.Request, kept [][]byte) *Problem {
 	if r.Context().Value(admissionKey{}) != nil {
 		return secondGuard()
 	}
 	if problem := m.takeKey(a, r); problem != nil {
 		return problem
 	}
-	_, problem := m.takeCommand(a, r)
+	_, problem := m.takeCommand(a, r, kept)
 	return problem
 }
 
@@ -126,10 +131,18 @@ func (m *Module) takeKey(a *admission, r *http.Request) *Problem {
 }
 
 // takeCommand reads the body and hashes the command. It returns what it has read also with a problem.
-func (m *Module) takeCommand(a *admission, r *http.Request) ([]byte, *Problem) {
+func (m *Module) takeCommand(a *admission, r *http.Request, kept [][]byte) ([]byte, *Problem) {
+	if r.Form != nil || r.PostForm != nil || r.MultipartForm != nil {
+		return nil, readBefore()
+	}
 	body, problem := readBody(r, a.route.MaxBody)
 	if problem != nil {
 		return body, problem
+	}
+	for _, copied := range kept {
+		if !bytes.Equal(copied, body) {
+			return body, readBefore()
+		}
 	}
 	a.command = command{
 		method: r.Method, path: r.URL.EscapedPath(), rawQuery: r.URL.RawQuery, contentType: r.Header.Get("Content-Type"),
@@ -150,13 +163,14 @@ func secondGuard() *Problem {
 }
 
 // readBody reads the whole body, at most limit bytes of it (H-5), and with a problem returns what it has read. The
-// length that was announced is no more than a hint: outer middleware may have decompressed the body.
+// length that was announced is no more than a hint where outer middleware may have decoded the body; elsewhere less of it
+// was read before (O-6).
 func readBody(r *http.Request, limit int64) ([]byte, *Problem) {
 	if r.Body == nil || r.Body == http.NoBody {
-		return nil, nil
+		return nil, allLeft(r, 0)
 	}
 	if r.ContentLength > limit {
-		return nil, bodyTooLarge()
+		return aboveTheCap(r)
 	}
 	expected := int64(bytes.MinRead)
 	if 0 < r.ContentLength && r.ContentLength <= readAtOnce {
@@ -170,13 +184,49 @@ func readBody(r *http.Request, limit int64) ([]byte, *Problem) {
 		case int64(len(whole)) > limit:
 			return whole, bodyTooLarge()
 		case err == io.EOF:
-			return whole, nil
+			return whole, allLeft(r, int64(len(whole)))
 		case err != nil:
 			return whole, unreadable(err)
 		case len(whole) == cap(whole):
 			whole = slices.Grow(whole, bytes.MinRead)
 		}
 	}
+}
+
+// allLeft is the problem of a body that ended where left bytes of it were left, and more had come. A client that breaks
+// off is no such end: then reading fails.
+func allLeft(r *http.Request, left int64) *Problem {
+	if left < r.ContentLength && !decoded(r) || left == 0 && r.ContentLength != 0 {
+		return readBefore()
+	}
+	return nil
+}
+
+// decoded reports whether the length of the body may be that of another form of it: it came encoded, or middleware that
+// decoded it has taken both headers away, as Gin's does. What a server reads has the header of the length it was told.
+func decoded(r *http.Request) bool {
+	return r.Header.Get("Content-Encoding") != "" ||
+		r.Header.Get("Content-Length") == "" && r.Context().Value(http.ServerContextKey) != nil
+}
+
+// aboveTheCap is the problem of a body that is announced as too large, and what of it was read: one byte tells whether
+// it was read before. A client that waits to be told to send its body is not told.
+func aboveTheCap(r *http.Request) ([]byte, *Problem) {
+	if r.Header.Get("Expect") != "" {
+		return nil, bodyTooLarge()
+	}
+	first := make([]byte, 1)
+	n, err := r.Body.Read(first)
+	if n == 0 && err == io.EOF {
+		return nil, readBefore()
+	}
+	return first[:n], bodyTooLarge()
+}
+
+// readBefore is the problem of a body that somebody has read before the key guard (O-6): what is left is another command.
+func readBefore() *Problem {
+	return NewProblem(CodeMisconfigured, "the body was read before the key guard, and nothing was run; mount the guard "+
+		"before all middleware that reads the body or parses its form. An empty body needs Content-Length: 0")
 }
 
 // readAtOnce is the largest body that memory is taken for before it has come: a promise of a length costs a client
@@ -187,6 +237,9 @@ const readAtOnce = 64 << 10
 func unreadable(err error) *Problem {
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge { // a cap of outer middleware
 		return bodyTooLarge()
+	}
+	if errors.Is(err, http.ErrBodyReadAfterClose) {
+		return readBefore()
 	}
 	return NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was run")
 }

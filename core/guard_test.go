@@ -223,7 +223,6 @@ func TestBodyIsReadAsIfNobodyHad(t *testing.T) {
 		{nil, "", "0", "", "true"},
 		{strings.NewReader("short"), "short", "5", "", "false"},
 		{strings.NewReader(large), large, "100000", "", "false"},
-		{chunked(""), "", "-1", "chunked", "false"},
 		{chunked("short"), "short", "-1", "chunked", "false"},
 		{chunked(large), large, "-1", "chunked", "false"},
 	} {
@@ -268,6 +267,7 @@ func TestBodyOfAnotherLengthThanAnnounced(t *testing.T) {
 			_, _ = io.WriteString(zip, body)
 			require.NoError(t, zip.Close())
 			r.ContentLength = int64(compressed.Len())
+			r.Header.Set("Content-Encoding", "gzip")
 			unzip, err := gzip.NewReader(&compressed)
 			require.NoError(t, err)
 			r.Body = unzip

@@ -63,14 +63,14 @@ func (p Policy) checkShadow(store Store, bad func(format string, args ...any)) {
 }
 
 // admitShadow is Admit for a request in shadow: what is wrong with its key or body is only told to the observer.
-func (m *Module) admitShadow(a *admission, r *http.Request) *http.Request {
+func (m *Module) admitShadow(a *admission, r *http.Request, kept [][]byte) *http.Request {
 	if r.Context().Value(admissionKey{}) != nil {
 		m.wouldRefuse(r, a.pattern, ID{}, secondGuard().Code)
 		return r
 	}
 	a.shadow = true
 	problem := m.takeKey(a, r)
-	read, bodyProblem := m.takeCommand(a, r)
+	read, bodyProblem := m.takeCommand(a, r, kept)
 	a.unhashed = bodyProblem != nil
 	if problem = cmp.Or(problem, bodyProblem); problem != nil {
 		m.wouldRefuse(r, a.pattern, a.id, problem.Code)

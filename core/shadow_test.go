@@ -146,7 +146,8 @@ func TestShadowLeavesBodiesAlone(t *testing.T) {
 		told string
 	}{
 		"whole":               {strings.NewReader("0123456789"), "0123456789", nil, "would_claim"},
-		"none":                {http.NoBody, "", nil, "would_claim"},
+		"none":                {strings.NewReader(""), "", nil, "would_claim"},
+		"read before":         {http.NoBody, "", nil, "would_refuse misconfigured"},
 		"announced too large": {strings.NewReader("0123456789-"), "0123456789-", nil, "would_refuse body_too_large"},
 		"found too large": {io.MultiReader(strings.NewReader("0123456789"), strings.NewReader(strings.Repeat("-", 5000))),
 			"0123456789" + strings.Repeat("-", 5000), nil, "would_refuse body_too_large"},

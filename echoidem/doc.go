@@ -13,6 +13,10 @@
 //   - A route is known by its path, as in "POST /v1/payments/:id/refunds". Requests that the router has no route for
 //     pass through, to Echo's own 404 or 405, although the middleware of groups runs for them too. Middleware that
 //     changes the request's method belongs into Echo.Pre, before the router.
+//   - Nothing reads the body before the guards: no FormValue, no Bind, no CSRF or KeyAuth with "form:". It is refused with
+//     500 misconfigured (contract O-6). Decompress, and middleware that puts the whole body back, may stand in front; a
+//     part that is missing of a body in chunks, or behind a decoder, cannot be recognised. BodyDump puts back what had come
+//     of a body in chunks that broke off, as if it were whole: it belongs behind the guards.
 //   - Whatever the handler writes, by c.JSON, c.Blob, c.File, c.Stream, c.NoContent or c.Error, leaves only after it is
 //     recorded. Flush does nothing, Hijack is refused. Before and After hooks of middleware mounted before the
 //     interceptor run when the answer leaves, and what they set is not recorded.

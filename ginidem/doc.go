@@ -11,6 +11,9 @@
 //
 //   - A route is known by its full path, as in "POST /v1/payments/:id/refunds". Requests that the router has no route
 //     for pass through, to Gin's own 404 or 405.
+//   - Nothing reads the body before the guards: no ShouldBindBodyWith, no PostForm, no FormFile. It is refused with 500
+//     misconfigured (contract O-6). A decoder, and middleware that puts the whole body back, may stand in front; a part
+//     that is missing of a body in chunks, or behind a decoder, cannot be recognised.
 //   - Whatever the handlers behind the interceptor write, by c.JSON, c.String, c.File, c.Stream, c.Status or an abort,
 //     leaves only after it is recorded. Flush and Push do nothing, Hijack is refused.
 //   - Errors added with c.Error while no body was written are rendered by [WithErrorRenderer], inside the recording. An

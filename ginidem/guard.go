@@ -74,11 +74,21 @@ func KeyGuard(idem *core.Module) gin.HandlerFunc {
 
 func admit(c *gin.Context, idem *core.Module) *core.Reply {
 	p, _ := authctx.From(c.Request.Context())
-	admitted, reply := idem.Admit(c.Request, pattern(c), p)
+	admitted, reply := idem.Admit(c.Request, pattern(c), p, kept(c)...)
 	if reply == nil {
 		c.Request = admitted
 	}
 	return reply
+}
+
+// kept is the copy of the body that c.ShouldBindBodyWith has made, and shows to the handler (contract O-6).
+func kept(c *gin.Context) [][]byte {
+	if value, ok := c.Get(gin.BodyBytesKey); ok {
+		if body, ok := value.([]byte); ok {
+			return [][]byte{body}
+		}
+	}
+	return nil
 }
 
 // send answers in the handler's place.

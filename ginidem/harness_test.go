@@ -115,6 +115,7 @@ type call struct {
 	key     string // none
 	token   string // customer-1's; "-" sends none
 	body    string
+	chunks  bool // of unknown length
 	headers map[string]string
 }
 
@@ -130,6 +131,9 @@ func (a *app) do(c call) answer {
 	req, err := http.NewRequestWithContext(a.ctx, cmp.Or(c.method, http.MethodPost),
 		a.server.URL+cmp.Or(c.path, "/v1/pay"), strings.NewReader(c.body))
 	require.NoError(a.t, err)
+	if c.chunks {
+		req.ContentLength = -1
+	}
 	if token := cmp.Or(c.token, a.token); token != "-" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -30,7 +30,7 @@ var contract = []chapter{
 		{id: "O-3", says: "Roles are checked on every repeat; a review may refuse a replay."},
 		{id: "O-4", says: "One table declares every unsafe route; an undeclared one is refused; two interceptors are an error."},
 		{id: "O-5", says: "A policy without a recovery is an error that lists the choices."},
-		{id: "O-6", says: "The hash covers what the handler sees: a body that was read before the guard is refused.", notBuilt: "not built yet"},
+		{id: "O-6", says: "The hash covers what the handler sees: a body that was read before the guard is refused."},
 		{id: "O-7", says: "A refused token or principal is an event with its reason, never the token.", notBuilt: "not built yet"},
 	}},
 	{"K. The key", []rule{
