@@ -16,7 +16,8 @@ import (
 type answer struct {
 	response   *http.Response
 	tooLarge   bool
-	recorded   bool // it is the first answer or a replay: the same for good (M-3)
+	followed   bool // it is the answer to another request: the transport has followed a redirect
+	definite   bool // it is what became of the command, the same for good (M-3, C-4)
 	replayed   bool
 	unknown    bool // the command may have been carried out
 	retryAfter time.Duration
@@ -26,8 +27,9 @@ type answer struct {
 	outcome   string
 }
 
-// readAnswer reads a response, at most limit bytes of its body.
-func readAnswer(res *http.Response, limit int64) (*answer, error) {
+// readAnswer reads a response, at most Config.MaxAnswer bytes of its body.
+func (c *Config) readAnswer(res *http.Response) (*answer, error) {
+	limit := c.MaxAnswer
 	body, err := io.ReadAll(io.LimitReader(res.Body, limit+1))
 	closed := res.Body.Close()
 	if err != nil {
@@ -40,11 +42,11 @@ func readAnswer(res *http.Response, limit int64) (*answer, error) {
 		return nil, closed
 	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
-	result := res.Header.Get(core.HeaderResult)
-	a.unknown = result == core.ResultUnknown
+	a.followed = res.Request != nil && res.Request.Response != nil
+	a.unknown = res.Header.Get(core.HeaderResult) == core.ResultUnknown
 	a.replayed = res.Header.Get(core.HeaderReplayed) == "true"
-	a.recorded = a.replayed || result == core.ResultCreated || result == core.ResultReused
-	if !a.recorded {
+	a.definite = c.Provider.definite(res.StatusCode, res.Header)
+	if !a.definite {
 		a.readProblem(body)
 	}
 	return a, nil
@@ -82,47 +84,72 @@ type outcome struct {
 	cause  error
 }
 
-// judge decides what becomes of an attempt: C-2, and nothing else does. It notes whether the command may have been
-// carried out.
+// judge decides what becomes of an attempt: C-2 and C-4, and nothing else does. It notes whether the command may have
+// been carried out. That ends with an answer that is definite, and with no other.
 func (k *call) judge(a *answer, failure error) outcome {
-	if a == nil {
-		if u, ok := failure.(*unsent); ok { //nolint:errorlint // made by attempt, never wrapped
-			return outcome{again: u.again, reason: ErrGivenUp, cause: u.error}
-		}
+	switch {
+	case a == nil:
+		return k.judgeFailure(failure)
+	case a.followed:
 		k.uncertain = true
-		return outcome{again: true, reason: ErrGivenUp, cause: failure}
-	}
-	if o, ok := problems[a.code]; ok && a.response.StatusCode == http.StatusConflict {
-		k.uncertain = o.uncertain
-		return o.outcome
+		return outcome{reason: ErrRedirected}
+	case a.definite:
+		return k.end(a)
 	}
 	status := a.response.StatusCode
+	if p, ok := problems[a.code]; ok && status == http.StatusConflict {
+		k.uncertain = (k.uncertain || p.uncertain) && !p.ends
+		return p.outcome
+	}
 	switch {
-	case a.recorded:
-	case status == http.StatusInternalServerError && a.unknown:
+	case a.unknown && status <= http.StatusInternalServerError:
 		k.uncertain = true
 		return outcome{reason: ErrOutcomeUnknown}
 	case status == http.StatusTooEarly, status == http.StatusTooManyRequests, a.code == core.CodeStoreUnavailable,
 		a.code == core.CodeRolledBack: // nothing was run, or it was undone
 		return outcome{again: true}
-	case status == http.StatusInternalServerError, status == http.StatusBadGateway,
-		status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
+	case status >= http.StatusInternalServerError: // proxies make up statuses of their own, up to 599
 		k.uncertain = true
 		return outcome{again: true}
+	case k.uncertain: // it is about this attempt, or of somebody on the way
+		return outcome{reason: ErrStillUncertain}
 	}
-	o := outcome{ends: true}
-	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout:
-		o.ends = a.recorded // else the caller may yet be let in, and repeat it
+	return k.end(a)
+}
+
+// judgeFailure judges an attempt without an answer.
+func (k *call) judgeFailure(failure error) outcome {
+	if u, ok := failure.(*unsent); ok { //nolint:errorlint // made by attempt, never wrapped
+		return outcome{again: u.again, reason: ErrGivenUp, cause: u.error}
 	}
+	k.uncertain = true
+	return outcome{again: true, reason: ErrGivenUp, cause: failure}
+}
+
+// end is the outcome of an attempt whose answer is the caller's.
+func (k *call) end(a *answer) outcome {
+	k.uncertain = false
+	o := outcome{ends: a.definite || !mayBeLetIn(a.response.StatusCode)}
 	if a.tooLarge {
 		o.reason = ErrAnswerTooLarge
 	}
-	k.uncertain = false
 	return o
 }
 
-// problems are the answers of status 409 that are no answer to the command (M). A recorded 409 has no code here.
+// mayBeLetIn reports that the command has not come through to where it is carried out: another token, or the place that
+// a redirect names, may yet let it in, and so the intent goes on.
+func mayBeLetIn(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout:
+		return true
+	}
+	return status >= 300 && status < 400
+}
+
+// codeKeyTooOld is the code of a timed key that was refused (T-6).
+const codeKeyTooOld core.Code = "key_too_old"
+
+// problems are the answers of status 409 that are no answer to the command (M).
 var problems = map[core.Code]struct {
 	outcome
 	uncertain bool
@@ -132,4 +159,5 @@ var problems = map[core.Code]struct {
 	core.CodeOutcomeUnknown:        {outcome{reason: ErrOutcomeUnknown}, true},
 	core.CodeKeyExpired:            {outcome{reason: ErrKeyExpired, ends: true}, false},
 	core.CodeResponseNotReplayable: {outcome{reason: ErrNotReplayable, ends: true}, false},
+	codeKeyTooOld:                  {outcome{reason: ErrKeyTooOld}, false},
 }

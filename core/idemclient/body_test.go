@@ -38,7 +38,7 @@ func TestABodyThatCannotBeRewoundIsNotSent(t *testing.T) {
 		r.Body, r.GetBody, r.ContentLength = body, nil, -1
 		return r, body
 	}
-	w := on(says(503), says(201))
+	w := on(says(503), says(201, created))
 	r, body := once()
 	client := newClient(t, idemclient.Config{Transport: w})
 	res, err := client.Do(t.Context(), "order-7", r)
@@ -68,7 +68,7 @@ func TestABodyThatCannotBeRewoundIsNotSent(t *testing.T) {
 }
 
 func TestABodyThatCannotBeReadIsNotSent(t *testing.T) {
-	w := on(says(201))
+	w := on(says(201, created))
 	client := newClient(t, idemclient.Config{Transport: w})
 	broken := errors.New("disk gone")
 	for what, change := range map[string]func(r *http.Request){
@@ -104,7 +104,7 @@ func TestTheBodyIsTheSameInEveryAttempt(t *testing.T) {
 		w := on(func(*http.Request) (*http.Response, error) {
 			copy(buffer, `{"amount":"99`)
 			return nil, errReset
-		}, says(201))
+		}, says(201, created))
 		r := payment(t, address)
 		setBody(r, "")
 		r.ContentLength = int64(len(buffer))
@@ -116,7 +116,7 @@ func TestTheBodyIsTheSameInEveryAttempt(t *testing.T) {
 }
 
 func TestACommandWithoutABody(t *testing.T) {
-	w := on(says(204))
+	w := on(says(204, created))
 	client := newClient(t, idemclient.Config{Transport: w})
 	for i, body := range []io.ReadCloser{nil, http.NoBody} {
 		_, err := client.Do(t.Context(), "cancel", &http.Request{Method: http.MethodDelete, URL: payment(t, address).URL, Body: body})

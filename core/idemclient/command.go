@@ -109,7 +109,7 @@ func (k *call) open(brought string) error {
 	}
 	k.key, k.age, k.journaled = entry.Key, entry.Age, true
 	// A random key that came back is new: nobody has sent anything under it.
-	k.uncertain = (brought != "" || entry.Key != proposed) && !entry.Ended
+	k.uncertain = brought != "" || entry.Key != proposed
 	if entry.Command.Version != command.Version {
 		if command, err = hashOf(k.request, k.body, entry.Command.Version); err != nil {
 			return &Error{Intent: k.intent, Cause: err}

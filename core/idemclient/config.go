@@ -54,7 +54,7 @@ func (c Config) withDefaults() Config {
 	if c.Transport == nil {
 		c.Transport = http.DefaultTransport
 	}
-	if c.Provider == (Provider{}) {
+	if c.Provider.isZero() {
 		c.Provider = Standard()
 	}
 	if c.Journal == nil {

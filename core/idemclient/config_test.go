@@ -44,7 +44,7 @@ func TestProviders(t *testing.T) {
 		"Cko-Idempotency-Key": idemclient.CheckoutCom(),
 	} {
 		got := map[string]string{}
-		w := on(says(201))
+		w := on(says(201, created))
 		client := newClient(t, idemclient.Config{Provider: provider, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			for header := range r.Header {
 				got[header] = r.Header.Get(header)
@@ -71,7 +71,7 @@ func TestProviders(t *testing.T) {
 
 // CONTRACT C-1
 func TestAProviderWithTheKeyInTheBody(t *testing.T) {
-	w := on(says(200))
+	w := on(says(200, created))
 	client := newClient(t, idemclient.Config{Transport: w, Provider: idemclient.Square()})
 	key, err := client.Key(t.Context(), "order-7")
 	require.NoError(t, err)

@@ -28,7 +28,7 @@ func inHandler(t *testing.T) (context.Context, core.ID) {
 
 // CONTRACT C-3, X-3
 func TestACallInsideAHandlerHasADerivedKey(t *testing.T) {
-	w := on(says(201))
+	w := on(says(201, created))
 	client := newClient(t, idemclient.Config{Transport: w})
 	for range 2 { // attempts
 		ctx, id := inHandler(t)
@@ -54,7 +54,7 @@ func TestACallInsideAHandlerHasADerivedKey(t *testing.T) {
 
 // CONTRACT C-3
 func TestACallInsideAHandlerNeedsItsOwnName(t *testing.T) {
-	w := on(says(201))
+	w := on(says(201, created))
 	client := newClient(t, idemclient.Config{Transport: w})
 	ctx, _ := inHandler(t)
 	res, err := client.Do(ctx, "", payment(t, address))
@@ -79,7 +79,7 @@ func TestACallInsideAHandlerNeedsItsOwnName(t *testing.T) {
 //
 // CONTRACT C-3
 func TestARefusedCallTakesNoName(t *testing.T) {
-	w := on(says(201))
+	w := on(says(201, created))
 	client := newClient(t, idemclient.Config{Transport: w})
 	ctx, _ := inHandler(t)
 	r := payment(t, address)
@@ -97,7 +97,7 @@ func TestARefusedCallTakesNoName(t *testing.T) {
 
 // CONTRACT C-3, X-3
 func TestACallInsideAStep(t *testing.T) {
-	w := on(says(201))
+	w := on(says(201, created))
 	client := newClient(t, idemclient.Config{Transport: w})
 	ctx, id := inHandler(t)
 	call := func(step string, names ...string) error {
@@ -207,7 +207,7 @@ func TestASecondAttemptBeginsUncertain(t *testing.T) {
 //
 // CONTRACT C-5
 func TestAFinishedAttemptDerivesNothing(t *testing.T) {
-	w := on(says(201))
+	w := on(says(201, created))
 	client := newClient(t, idemclient.Config{Transport: w})
 	var kept context.Context
 	shop := newBank(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
@@ -231,7 +231,7 @@ func TestAFinishedAttemptDerivesNothing(t *testing.T) {
 
 // CONTRACT C-5
 func TestAnAttemptPastItsDeadlineDerivesNothing(t *testing.T) {
-	w := on(says(201))
+	w := on(says(201, created))
 	client := newClient(t, idemclient.Config{Transport: w})
 	shop := newBank(t, core.Config{Policy: core.Policy{Recovery: core.Park, Deadline: time.Second, Lease: time.Second}},
 		func(_ http.ResponseWriter, r *http.Request) {
@@ -247,7 +247,7 @@ func TestAnAttemptPastItsDeadlineDerivesNothing(t *testing.T) {
 
 // CONTRACT Q-4, C-5
 func TestACallInAnInboxHandlerHasTheMessagesKey(t *testing.T) {
-	w := on(says(201))
+	w := on(says(201, created))
 	client := newClient(t, idemclient.Config{Transport: w})
 	deliver := func(ctx context.Context, message core.ID) {
 		handlers, end := core.WithMessage(ctx, message)
@@ -296,7 +296,7 @@ func TestACallInAnInboxHandlerHasTheMessagesKey(t *testing.T) {
 //
 // CONTRACT C-3
 func TestTheHandlersContextIsNotLost(t *testing.T) {
-	w := on(says(201))
+	w := on(says(201, created))
 	client := newClient(t, idemclient.Config{Transport: w})
 	ctx, _ := inHandler(t)
 	res, err := client.Do(t.Context(), "charge", payment(t, address).WithContext(ctx))
@@ -309,7 +309,7 @@ func TestTheHandlersContextIsNotLost(t *testing.T) {
 // CONTRACT C-3
 func TestACallInsideAHandlerNeedsNoJournal(t *testing.T) {
 	client := newClient(t, idemclient.Config{
-		Transport: on(says(201)), Journal: &brokenJournal{begin: errReset, end: errReset},
+		Transport: on(says(201, created)), Journal: &brokenJournal{begin: errReset, end: errReset},
 		Observe: func(_ context.Context, a idemclient.Attempt) { require.NoError(t, a.Err) },
 	})
 	ctx, _ := inHandler(t)

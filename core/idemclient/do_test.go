@@ -19,7 +19,7 @@ import (
 // CONTRACT C-1
 func TestOneKeyInAllAttemptsAndTokenRefreshes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := on(breaks(errReset), says(503), says(201, "", "paid"))
+		w := on(breaks(errReset), says(503), says(201, created, "", "paid"))
 		refreshes := 0
 		client := newClient(t, idemclient.Config{Transport: w, Authorize: func(r *http.Request) error {
 			refreshes++
@@ -47,7 +47,7 @@ func TestOneKeyInAllAttemptsAndTokenRefreshes(t *testing.T) {
 
 // CONTRACT C-1
 func TestTheSameIntentHasTheSameKey(t *testing.T) {
-	w := on(says(201))
+	w := on(says(201, created))
 	client := newClient(t, idemclient.Config{Transport: w})
 	for range 2 { // although it has an answer
 		_, err := pay(t, client, "order-7")
@@ -85,7 +85,7 @@ func TestTheSameIntentAtOnce(t *testing.T) {
 
 // CONTRACT C-1
 func TestNothingIsSentWithoutAnIntent(t *testing.T) {
-	w := on(says(201))
+	w := on(says(201, created))
 	client := newClient(t, idemclient.Config{Transport: w})
 	for _, intent := range []string{"", "a\nb", "a\x00b", "a\xffb", strings.Repeat("x", 256)} {
 		res, err := pay(t, client, intent)
@@ -121,7 +121,7 @@ func TestSafeMethodsPassUntouched(t *testing.T) {
 
 // CONTRACT C-1
 func TestAnotherCommandUnderTheSameIntentIsNotSent(t *testing.T) {
-	client := newClient(t, idemclient.Config{Transport: on(says(201))})
+	client := newClient(t, idemclient.Config{Transport: on(says(201, created))})
 	_, err := pay(t, client, "order-7")
 	require.NoError(t, err)
 
@@ -139,7 +139,7 @@ func TestAnotherCommandUnderTheSameIntentIsNotSent(t *testing.T) {
 		"host":   func(r *http.Request) { r.Host = "other.example" },
 		"type":   func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
 	} {
-		w := on(says(201))
+		w := on(says(201, created))
 		client := newClient(t, idemclient.Config{Transport: w})
 		_, err := pay(t, client, "order-7")
 		require.NoError(t, err)
@@ -155,7 +155,7 @@ func TestAnotherCommandUnderTheSameIntentIsNotSent(t *testing.T) {
 
 // CONTRACT C-1
 func TestTheKeyThatARequestBrings(t *testing.T) {
-	w := on(says(201))
+	w := on(says(201, created))
 	client := newClient(t, idemclient.Config{Transport: w})
 	bring := func(intent string, lines ...string) error {
 		r := payment(t, address)
@@ -192,7 +192,7 @@ func TestTheKeyThatARequestBrings(t *testing.T) {
 
 // CONTRACT C-1
 func TestAuthorizeCannotChangeTheKey(t *testing.T) {
-	w := on(says(201))
+	w := on(says(201, created))
 	client := newClient(t, idemclient.Config{Transport: w, Authorize: func(r *http.Request) error {
 		require.NotEmpty(t, r.Header.Get("Idempotency-Key"), "so that it can be signed")
 		r.Header.Set("Idempotency-Key", "another")
@@ -213,7 +213,7 @@ func TestAuthorizeCannotChangeTheKey(t *testing.T) {
 
 // A journal that does not answer stops the command, and one that does not take its end does not stop the answer.
 func TestAJournalThatFails(t *testing.T) {
-	w := on(says(201))
+	w := on(says(201, created))
 	down := errors.New("the database is down")
 	var told []idemclient.Attempt
 	cfg := idemclient.Config{Transport: w, Journal: &brokenJournal{begin: down},
@@ -247,7 +247,7 @@ func TestObserveIsToldOfEachAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []idemclient.Attempt
 		client := newClient(t, idemclient.Config{
-			Transport: on(breaks(errReset), problem(core.CodeInFlight), says(201, "Idempotent-Replayed: true")),
+			Transport: on(breaks(errReset), problem(core.CodeInFlight), says(201, created, "Idempotent-Replayed: true")),
 			Observe:   func(_ context.Context, a idemclient.Attempt) { told = append(told, a) },
 		})
 		res, err := pay(t, client, "order-7")

@@ -24,9 +24,10 @@ var (
 	// ErrTooOld: the intent was first sent so long ago that the provider may have forgotten its key: a repeat might be a
 	// second command. Ask the provider what became of it.
 	ErrTooOld = errors.New("idem: the intent is older than its key lives at the provider; ask there what became of it")
-	// ErrRedirected: an http.Client around this one has followed a redirect of a command's answer. Set its CheckRedirect
-	// to return [http.ErrUseLastResponse].
-	ErrRedirected = errors.New("idem: the answer to a money command is a redirect, which is not followed")
+	// ErrRedirected: an http.Client around this one, or below it as Config.Transport, has followed a redirect of a
+	// command's answer. Set its CheckRedirect to return [http.ErrUseLastResponse]. What was followed below was sent, and the
+	// error is Uncertain.
+	ErrRedirected = errors.New("idem: the answer to a money command is a redirect, which must not be followed")
 )
 
 // How a command that was sent came to no answer. To be compared with [errors.Is]; the error is an [*Error].
@@ -41,6 +42,13 @@ var (
 	// ErrOutcomeUnknown: the command may have been carried out, and nobody can say (M-4). Ask for the operation.
 	ErrOutcomeUnknown = errors.New("idem: the command may have been carried out; ask for the operation, and do not send it " +
 		"again as a new intent")
+	// ErrStillUncertain: an attempt may have carried the command out, and the answer to a later one does not tell: a login
+	// page, an expired token, a 4xx of a proxy. Mend what it says, and repeat the same intent (C-4).
+	ErrStillUncertain = errors.New("idem: the command may have been carried out before, and this answer does not tell; " +
+		"repeat the same intent")
+	// ErrKeyTooOld: the server takes no keys of this age any more. It has not carried the command out in this attempt and
+	// never will; whether it has before is what Uncertain says (T-6).
+	ErrKeyTooOld = errors.New("idem: the key is too old for the server; ask it what became of the intent")
 	// ErrKeyExpired: the command was carried out so long ago that its answer is gone (M-5).
 	ErrKeyExpired = errors.New("idem: the command was carried out long ago; its answer is gone")
 	// ErrNotReplayable: the command was carried out; its answer was too large to be kept.
@@ -56,8 +64,8 @@ type Error struct {
 	Cause    error // what it came of: the last error of the network, say; may be nil
 	Attempts int   // that were begun; 0: nothing was sent
 
-	// Uncertain says that the command may have been carried out, in this call or in an earlier one that the journal knows
-	// of. Repeat the same intent then, and never another one for the same command.
+	// Uncertain says that the command may have been carried out: in this call, in an earlier one of the intent, or in an
+	// earlier attempt of the handler. Repeat the same intent then, and never another one for the same command.
 	Uncertain bool
 
 	Status    int       // of the last answer; 0 where there was none
@@ -97,7 +105,7 @@ func (e *Error) Error() string {
 	if e.Reason != nil && e.Cause != nil {
 		fmt.Fprintf(&b, ": %s", plain(e.Cause))
 	}
-	if e.Uncertain && e.Reason == ErrGivenUp { //nolint:errorlint // the field, not what it wraps
+	if e.Uncertain && (e.Reason == ErrGivenUp || e.Reason == ErrStillUncertain) { //nolint:errorlint // the field, not what it wraps
 		b.WriteString("; the money may have moved: repeat the same intent, never a new one")
 	}
 	return b.String()

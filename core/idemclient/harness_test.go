@@ -80,6 +80,9 @@ func says(status int, lines ...string) func(*http.Request) (*http.Response, erro
 	}
 }
 
+// created is how a server of this library marks the first answer to a command (M-3).
+const created = "Idempotency-Result: created"
+
 // problem answers as the guards do.
 func problem(code core.Code, lines ...string) func(*http.Request) (*http.Response, error) {
 	p := core.NewProblem(code, "a detail")

@@ -3,8 +3,11 @@ package idemclient
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
+
+	"github.com/auth19/idem/core"
 )
 
 // Provider says how the other side takes keys. Start from one of the profiles and change what your contract says
@@ -22,28 +25,51 @@ type Provider struct {
 	// Lifetime is how long a key is recognised after its first use. A repeat after it would be a new command, and is
 	// refused: [ErrTooOld].
 	Lifetime time.Duration
+	// Definite says of an answer that it is what became of the command, even if an earlier attempt had no answer. It is for
+	// providers that do not send Idempotency-Result. Nil asks for that header, as servers of this library send it with
+	// every answer to a command: without it an answer may be that of a proxy, and an uncertain outcome stays so (C-4).
+	Definite func(status int, header http.Header) bool
+}
+
+// Succeeded is a [Provider].Definite: a success under the key is what became of the command, and nothing else is.
+func Succeeded(status int, _ http.Header) bool { return status >= 200 && status < 300 }
+
+// definite reports that an answer is what became of the command.
+func (p Provider) definite(status int, header http.Header) bool {
+	result := header.Get(core.HeaderResult)
+	return result == core.ResultCreated || result == core.ResultReused || p.Definite != nil && p.Definite(status, header)
+}
+
+func (p Provider) isZero() bool {
+	return p.Header == "" && p.Member == "" && p.MaxKey == 0 && p.Lifetime == 0 && p.Definite == nil
 }
 
 // uuidLen is the length of the keys that the client makes itself.
 const uuidLen = 36
 
 // Standard is the header of this library and of draft-ietf-httpapi-idempotency-key-header. Keys of up to 255 characters
-// (K-3), recognised for 24 h: the shortest retention that a server of this library can have (T-2).
+// (K-3), recognised for 24 h: the shortest retention that a server of this library can have (T-2). For a server of
+// somebody else, which does not send Idempotency-Result, set Definite, to [Succeeded] for instance.
 func Standard() Provider {
 	return Provider{Header: "Idempotency-Key", MaxKey: 255, Lifetime: 24 * time.Hour}
 }
 
 // Stripe takes keys of up to 255 characters and may forget them after 24 h
 // (https://docs.stripe.com/api/idempotent_requests). API v2 is said to keep them for 30 days; that could not be verified,
-// and 24 h is taken for both.
+// and 24 h is taken for both. A success is definite, and so are a declined card (402) and what Stripe marks as replayed:
+// those are saved under the key.
 func Stripe() Provider {
-	return Provider{Header: "Idempotency-Key", MaxKey: 255, Lifetime: 24 * time.Hour}
+	return Provider{Header: "Idempotency-Key", MaxKey: 255, Lifetime: 24 * time.Hour,
+		Definite: func(status int, header http.Header) bool {
+			return Succeeded(status, header) || status == http.StatusPaymentRequired ||
+				header.Get(core.HeaderReplayed) == "true"
+		}}
 }
 
 // Adyen takes keys of up to 64 characters and keeps them for at least 7 days, per company account and region: a repeat
 // to another regional endpoint is a new command (https://docs.adyen.com/development-resources/api-idempotency).
 func Adyen() Provider {
-	return Provider{Header: "Idempotency-Key", MaxKey: 64, Lifetime: 7 * 24 * time.Hour}
+	return Provider{Header: "Idempotency-Key", MaxKey: 64, Lifetime: 7 * 24 * time.Hour, Definite: Succeeded}
 }
 
 // PayPal keeps keys for as long as the reference of each API says: 6 h for Orders v2 (72 h by arrangement), 45 days for
@@ -51,21 +77,21 @@ func Adyen() Provider {
 // orders; set Lifetime for other APIs. Orders take up to 108 characters; other APIs are said to take 38, which could
 // not be verified and is what the profile has.
 func PayPal() Provider {
-	return Provider{Header: "PayPal-Request-Id", MaxKey: 38, Lifetime: 6 * time.Hour}
+	return Provider{Header: "PayPal-Request-Id", MaxKey: 38, Lifetime: 6 * time.Hour, Definite: Succeeded}
 }
 
 // CheckoutCom keeps keys for 24 h, and only those of a command that succeeded
 // (https://www.checkout.com/docs/payments/manage-payments/idempotency). No length is published; UUIDs are recommended,
 // and the profile takes no longer keys.
 func CheckoutCom() Provider {
-	return Provider{Header: "Cko-Idempotency-Key", MaxKey: 36, Lifetime: 24 * time.Hour}
+	return Provider{Header: "Cko-Idempotency-Key", MaxKey: 36, Lifetime: 24 * time.Hour, Definite: Succeeded}
 }
 
 // Square has no header: its key is the member idempotency_key of the body, of up to 45 characters for payments
 // (https://developer.squareup.com/reference/square/payments-api/create-payment). How long it is kept is not published;
 // the 1 h of the profile is a guess on the safe side.
 func Square() Provider {
-	return Provider{Member: "idempotency_key", MaxKey: 45, Lifetime: time.Hour}
+	return Provider{Member: "idempotency_key", MaxKey: 45, Lifetime: time.Hour, Definite: Succeeded}
 }
 
 func (p Provider) validate() error {

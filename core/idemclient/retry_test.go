@@ -3,6 +3,7 @@ package idemclient_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -21,7 +22,7 @@ func TestWhatIsRetried(t *testing.T) {
 	again := map[string]func(*http.Request) (*http.Response, error){
 		"network error": breaks(errReset),
 		"cut answer": func(r *http.Request) (*http.Response, error) {
-			res, _ := says(201)(r)
+			res, _ := says(201, created)(r)
 			res.Body = io.NopCloser(failing{io.ErrUnexpectedEOF})
 			return res, nil
 		},
@@ -38,11 +39,15 @@ func TestWhatIsRetried(t *testing.T) {
 		"503 rolled_back":         problem(core.CodeRolledBack),
 		"504":                     says(504),
 		"503 with an answer of 9": says(503, "", "123456789"),
+		"marked as replayed only": says(500, "Idempotent-Replayed: true"),
+	}
+	for _, status := range []int{501, 505, 506, 507, 508, 510, 511, 520, 521, 522, 523, 524, 525, 526, 527, 530, 598, 599} {
+		again[fmt.Sprint(status)] = says(status)
 	}
 	for name, answer := range again {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := on(answer, says(201))
+				w := on(answer, says(201, created))
 				res, err := pay(t, newClient(t, idemclient.Config{Transport: w, MaxAnswer: 1 << 10}), "order-7")
 				require.NoError(t, err)
 				require.Equal(t, 201, res.StatusCode)
@@ -59,7 +64,7 @@ func TestWhatIsAnAnswer(t *testing.T) {
 		lines  []string
 	}{
 		{200, nil}, {201, nil}, {204, nil}, {301, nil}, {303, nil}, {307, nil}, {308, nil}, {400, nil}, {401, nil}, {402, nil},
-		{403, nil}, {404, nil}, {408, nil}, {409, nil}, {410, nil}, {412, nil}, {413, nil}, {422, nil}, {501, nil}, {505, nil},
+		{403, nil}, {404, nil}, {408, nil}, {409, nil}, {410, nil}, {412, nil}, {413, nil}, {422, nil},
 		{409, []string{"Content-Type: application/problem+json", "", `{"code":"out_of_stock"}`}},
 		{409, []string{"Content-Type: text/plain", "", `{"code":"in_flight"}`}},
 		{409, []string{"Content-Type: application/json", "", `{"code":`}},
@@ -68,7 +73,7 @@ func TestWhatIsAnAnswer(t *testing.T) {
 		// A recorded answer is the same for good, whatever it says.
 		{409, []string{"Content-Type: application/json", "Idempotency-Result: created", "", `{"code":"in_flight"}`}},
 		{409, []string{"Content-Type: application/json", "Idempotency-Result: reused", "", `{"code":"key_reused"}`}},
-		{500, []string{"Idempotent-Replayed: true"}},
+		{500, []string{"Idempotency-Result: reused"}},
 	} {
 		w := on(says(answer.status, answer.lines...))
 		res, err := pay(t, newClient(t, idemclient.Config{Transport: w}), "order-7")
@@ -92,6 +97,9 @@ func TestWhatIsNeverRetried(t *testing.T) {
 		{problem(core.CodeOutcomeUnknown, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
 		{problem(core.CodeKeyExpired), idemclient.ErrKeyExpired, false},
 		{problem(core.CodeResponseNotReplayable), idemclient.ErrNotReplayable, false},
+		{says(409, "Content-Type: application/json", "", `{"code":"key_too_old","detail":"a detail","operation":"`+operation+`"}`),
+			idemclient.ErrKeyTooOld, false},
+		{says(409, "Content-Type: text/plain", "Idempotency-Result: unknown", "", `"detail":"a detail"`), idemclient.ErrOutcomeUnknown, true},
 		{says(500, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
 	} {
 		w := on(test.answer)
@@ -104,7 +112,7 @@ func TestWhatIsNeverRetried(t *testing.T) {
 		require.Equal(t, e.Status, e.Response.StatusCode)
 		require.Len(t, w.sent, 1, "%v", e)
 		require.NotContains(t, e.Error(), w.sent[0].key)
-		if e.Status == 409 {
+		if e.Status == 409 && e.Code != "" {
 			require.Equal(t, operation, e.Operation)
 			require.Contains(t, text(t, e.Response), `"detail":"a detail"`)
 			require.ErrorContains(t, e, operation)
@@ -126,7 +134,7 @@ func TestUncertainty(t *testing.T) {
 		"no answer, then not run":   {[]func(*http.Request) (*http.Response, error){breaks(errReset), says(429)}, true},
 		"a gateway gave up":         {[]func(*http.Request) (*http.Response, error){says(504), says(429)}, true},
 		"it said so":                {[]func(*http.Request) (*http.Response, error){problem(core.CodeCommitUnconfirmed), says(429)}, true},
-		"the key is for another":    {[]func(*http.Request) (*http.Response, error){breaks(errReset), problem(core.CodeKeyReused)}, false},
+		"the key is for another":    {[]func(*http.Request) (*http.Response, error){breaks(errReset), problem(core.CodeKeyReused)}, true},
 		"it was carried out before": {[]func(*http.Request) (*http.Response, error){breaks(errReset), problem(core.CodeKeyExpired)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +142,9 @@ func TestUncertainty(t *testing.T) {
 				res, err := pay(t, newClient(t, idemclient.Config{Transport: on(test.answers...), MaxAttempts: 4}), "order-7")
 				e := failed(t, res, err)
 				require.Equal(t, test.uncertain, e.Uncertain, "%v", e)
-				require.Equal(t, test.uncertain, strings.Contains(e.Error(), "the money may have moved: repeat the same intent, never a new one"))
+				if errors.Is(e, idemclient.ErrGivenUp) {
+					require.Equal(t, test.uncertain, strings.Contains(e.Error(), "the money may have moved: repeat the same intent, never a new one"))
+				}
 			})
 		})
 	}
@@ -149,15 +159,90 @@ func TestUncertainty(t *testing.T) {
 	})
 }
 
+// Once an attempt had no answer, the answer to a later one has to be the command's own.
+//
+// CONTRACT C-4
+func TestAnUncertainOutcomeStaysSo(t *testing.T) {
+	cut := breaks(errReset)
+	for _, status := range []int{
+		200, 201, 204, 301, 302, 303, 307, 308, 400, 401, 402, 403, 404, 405, 407, 408, 409, 410, 412, 413, 415, 422, 428, 431, 451,
+	} {
+		requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, cut, says(status))
+		requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, says(520), says(status, "Idempotent-Replayed: true"))
+		requireEnds(t, idemclient.Standard(), cut, says(status, "Idempotency-Result: reused"))
+		requireEnds(t, idemclient.Standard(), cut, says(status, created))
+	}
+	requireUncertain(t, idemclient.Standard(), idemclient.ErrKeyReused, cut, problem(core.CodeKeyReused))
+	requireUncertain(t, idemclient.Standard(), idemclient.ErrOutcomeUnknown, cut, problem(core.CodeOutcomeUnknown))
+	requireUncertain(t, idemclient.Standard(), idemclient.ErrKeyTooOld, cut,
+		says(409, "Content-Type: application/problem+json", "", `{"code":"key_too_old"}`))
+	requireEnds(t, idemclient.Standard(), cut, problem(core.CodeKeyExpired))
+	requireEnds(t, idemclient.Standard(), cut, problem(core.CodeResponseNotReplayable))
+}
+
+// CONTRACT C-4
+func TestProvidersWithoutTheHeader(t *testing.T) {
+	cut := breaks(errReset)
+	others := idemclient.Standard()
+	others.Definite = idemclient.Succeeded
+	for _, p := range []idemclient.Provider{
+		others, idemclient.Stripe(), idemclient.Adyen(), idemclient.PayPal(), idemclient.CheckoutCom(),
+	} {
+		requireEnds(t, p, cut, says(201))
+		for _, status := range []int{302, 400, 401, 403, 404, 409, 422} {
+			requireUncertain(t, p, idemclient.ErrStillUncertain, cut, says(status))
+		}
+	}
+	requireEnds(t, idemclient.Stripe(), cut, says(402))
+	requireEnds(t, idemclient.Stripe(), cut, says(500, "Idempotent-Replayed: true"))
+	requireUncertain(t, idemclient.Adyen(), idemclient.ErrStillUncertain, cut, says(402))
+}
+
+// requireUncertain sends an intent that gets the answers, and requires that it goes on.
+func requireUncertain(t *testing.T, p idemclient.Provider, want error, answers ...func(*http.Request) (*http.Response, error)) {
+	t.Helper()
+	res, err, ended := answered(t, p, answers)
+	e := failed(t, res, err)
+	require.ErrorIs(t, e, want)
+	require.True(t, e.Uncertain, "%v", e)
+	require.Equal(t, len(answers), e.Attempts, "%v", e)
+	require.False(t, ended, "%v", e)
+}
+
+// requireEnds sends an intent that gets the answers, and requires that it ends.
+func requireEnds(t *testing.T, p idemclient.Provider, answers ...func(*http.Request) (*http.Response, error)) {
+	t.Helper()
+	_, err, ended := answered(t, p, answers)
+	if e, failed := errors.AsType[*idemclient.Error](err); failed {
+		require.False(t, e.Uncertain, "%v", e)
+		require.True(t, errors.Is(e, idemclient.ErrKeyExpired) || errors.Is(e, idemclient.ErrNotReplayable), "%v", e)
+	}
+	require.True(t, ended, "%v", err)
+}
+
+func answered(t *testing.T, p idemclient.Provider, answers []func(*http.Request) (*http.Response, error)) (
+	res *http.Response, err error, ended bool, //nolint:revive,staticcheck // the error is what is looked at
+) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		journal := idemclient.NewMemoryJournal()
+		res, err = pay(t, newClient(t, idemclient.Config{Transport: on(answers...), Journal: journal, Provider: p}), "order-7")
+		e, failed := journal.Begin(t.Context(), idemclient.Entry{Intent: "order-7"})
+		require.NoError(t, failed)
+		ended = e.Ended
+	})
+	return res, err, ended
+}
+
 // What others may have done under the key counts.
 //
 // CONTRACT C-2
 func TestUncertaintyOfWhatWasBefore(t *testing.T) {
-	client := newClient(t, idemclient.Config{Transport: on(says(201), says(429)), MaxAttempts: 1})
+	client := newClient(t, idemclient.Config{Transport: on(says(201, created), says(429)), MaxAttempts: 1})
 	_, err := pay(t, client, "order-7")
 	require.NoError(t, err)
 	res, err := pay(t, client, "order-7")
-	require.False(t, failed(t, res, err).Uncertain, "it has had its answer")
+	require.True(t, failed(t, res, err).Uncertain, "it has had an answer, and this caller does not know which")
 
 	r := payment(t, address)
 	r.Header.Set("Idempotency-Key", "of-somebody-else")
@@ -216,7 +301,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, status := range []int{429, 503} {
 				synctest.Test(t, func(t *testing.T) {
-					w := on(says(status, test.lines()...), says(201))
+					w := on(says(status, test.lines()...), says(201, created))
 					_, err := pay(t, newClient(t, idemclient.Config{Transport: w}), "order-7")
 					require.NoError(t, err)
 					require.GreaterOrEqual(t, w.pauses()[0], test.want)
@@ -234,7 +319,7 @@ func TestRetryAfterThatIsTooLong(t *testing.T) {
 		"9999999999999": 1<<63 - 1,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := on(problem(core.CodeStoreUnavailable, "Retry-After: "+after), says(201))
+			w := on(problem(core.CodeStoreUnavailable, "Retry-After: "+after), says(201, created))
 			begun := time.Now()
 			res, err := pay(t, newClient(t, idemclient.Config{Transport: w}), "order-7")
 			e := failed(t, res, err)
@@ -287,7 +372,7 @@ func TestTheCallersDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // it has passed before the call
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now())
 		defer cancel()
-		w := on(says(201))
+		w := on(says(201, created))
 		res, err := newClient(t, idemclient.Config{Transport: w}).Do(ctx, "order-7", payment(t, address))
 		e := failed(t, res, err)
 		require.ErrorIs(t, e, idemclient.ErrGivenUp)
@@ -327,7 +412,7 @@ func TestACallIsBoundedInTime(t *testing.T) {
 		require.Equal(t, 25*time.Second, time.Since(begun))
 	})
 	synctest.Test(t, func(t *testing.T) { // one attempt that hangs is not the last
-		res, err := pay(t, newClient(t, idemclient.Config{Transport: on(hangs, says(201))}), "order-7")
+		res, err := pay(t, newClient(t, idemclient.Config{Transport: on(hangs, says(201, created))}), "order-7")
 		require.NoError(t, err)
 		require.Equal(t, 2, idemclient.ResultOf(res).Attempts)
 	})
@@ -339,8 +424,8 @@ func TestWhatEndsAnIntent(t *testing.T) {
 		answer func(*http.Request) (*http.Response, error)
 		ends   bool
 	}{
-		"201": {says(201), true}, "303": {says(303), true}, "402": {says(402), true}, "404": {says(404), true},
-		"too large": {says(201, "", strings.Repeat("x", 2000)), true},
+		"201": {says(201), true}, "303": {says(303), false}, "recorded 303": {says(303, created), true}, "402": {says(402), true}, "404": {says(404), true},
+		"too large": {says(201, created, "", strings.Repeat("x", 2000)), true},
 		"expired":   {problem(core.CodeKeyExpired), true}, "not replayable": {problem(core.CodeResponseNotReplayable), true},
 		"recorded 403": {says(403, "Idempotency-Result: created"), true},
 		"401":          {says(401), false}, "403": {says(403), false}, "407": {says(407), false}, "408": {says(408), false},
@@ -361,7 +446,7 @@ func TestWhatEndsAnIntent(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	client := newClient(t, idemclient.Config{Journal: journal, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		cancel()
-		return says(201)(r)
+		return says(201, created)(r)
 	})})
 	_, err := client.Do(ctx, "order-7", payment(t, address))
 	require.NoError(t, err)
@@ -380,7 +465,7 @@ func (j *endedWith) End(ctx context.Context, intent string) error {
 }
 
 func TestAnAnswerThatIsTooLarge(t *testing.T) {
-	client := newClient(t, idemclient.Config{Transport: on(says(201, "", "123456789")), MaxAnswer: 8})
+	client := newClient(t, idemclient.Config{Transport: on(says(201, created, "", "123456789")), MaxAnswer: 8})
 	res, err := pay(t, client, "order-7")
 	e := failed(t, res, err)
 	require.ErrorIs(t, e, idemclient.ErrAnswerTooLarge)
@@ -389,12 +474,12 @@ func TestAnAnswerThatIsTooLarge(t *testing.T) {
 	require.False(t, e.Uncertain)
 
 	synctest.Test(t, func(t *testing.T) {
-		client := newClient(t, idemclient.Config{Transport: on(breaks(errReset), says(201, "", "123456789")), MaxAnswer: 8})
+		client := newClient(t, idemclient.Config{Transport: on(breaks(errReset), says(201, created, "", "123456789")), MaxAnswer: 8})
 		res, err := pay(t, client, "order-7")
 		require.False(t, failed(t, res, err).Uncertain, "there is an answer")
 	})
 
-	client = newClient(t, idemclient.Config{Transport: on(says(201, "", "123456789")), MaxAnswer: 9})
+	client = newClient(t, idemclient.Config{Transport: on(says(201, created, "", "123456789")), MaxAnswer: 9})
 	res, err = pay(t, client, "order-7")
 	require.NoError(t, err)
 	require.Equal(t, "123456789", text(t, res))
@@ -403,7 +488,7 @@ func TestAnAnswerThatIsTooLarge(t *testing.T) {
 // CONTRACT C-1
 func TestAnIntentThatIsTooOldIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := on(breaks(errReset), says(201))
+		w := on(breaks(errReset), says(201, created))
 		client := newClient(t, idemclient.Config{Transport: w, Provider: idemclient.PayPal(), MaxAttempts: 1})
 		res, err := pay(t, client, "order-7")
 		require.ErrorIs(t, failed(t, res, err), idemclient.ErrGivenUp)
@@ -427,7 +512,7 @@ func TestAnIntentThatIsTooOldIsNotSent(t *testing.T) {
 		require.Len(t, w.sent, 2)
 	})
 	synctest.Test(t, func(t *testing.T) { // planned long ago, never sent
-		w := on(says(201))
+		w := on(says(201, created))
 		client := newClient(t, idemclient.Config{Transport: w})
 		key, err := client.Key(t.Context(), "order-7")
 		require.NoError(t, err)

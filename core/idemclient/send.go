@@ -76,24 +76,20 @@ func (k *call) attempt(ctx context.Context) (*answer, error) {
 	cfg := &k.client.cfg
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.AttemptTimeout, errSlow)
 	defer cancel()
-	var dialed, connected atomic.Bool // both stay false where the transport does not tell
-	trace := &httptrace.ClientTrace{
-		GetConn: func(string) { dialed.Store(true) },
-		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
-	}
-	r, err := k.copy(httptrace.WithClientTrace(ctx, trace))
+	var p progress
+	r, err := k.copy(httptrace.WithClientTrace(ctx, p.trace()), &p)
 	if err != nil {
 		return nil, &unsent{err, false}
 	}
 	res, err := cfg.Transport.RoundTrip(r)
 	if err == nil {
 		var a *answer
-		if a, err = readAnswer(res, cfg.MaxAnswer); err == nil {
+		if a, err = cfg.readAnswer(res); err == nil {
 			return a, nil
 		}
 	}
 	err = ended(ctx, err)
-	if dialed.Load() && !connected.Load() {
+	if p.reachedNobody(r, cfg.Transport) {
 		_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 		return nil, &unsent{err, !untrusted}
 	}
@@ -101,14 +97,14 @@ func (k *call) attempt(ctx context.Context) (*answer, error) {
 }
 
 // copy makes the request of one attempt.
-func (k *call) copy(ctx context.Context) (*http.Request, error) {
+func (k *call) copy(ctx context.Context, p *progress) (*http.Request, error) {
 	r := k.request.Clone(ctx)
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}
 	r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, int64(len(k.body))
 	if len(k.body) > 0 {
-		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(k.body)), nil }
+		r.GetBody = func() (io.ReadCloser, error) { return &watched{bytes.NewReader(k.body), p}, nil }
 		r.Body, _ = r.GetBody()
 	}
 	name := k.client.header
@@ -126,6 +122,38 @@ func (k *call) copy(ctx context.Context) (*http.Request, error) {
 	}
 	return r, nil
 }
+
+// progress is how far an attempt has got, as its transport tells.
+type progress struct{ dialed, connected, read atomic.Bool }
+
+func (p *progress) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GetConn: func(string) { p.dialed.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { p.connected.Store(true) },
+	}
+}
+
+// reachedNobody reports that there was no connection for the request. A transport of somebody else may use several
+// networks, and tell of one: it is believed if it has not touched the body.
+func (p *progress) reachedNobody(r *http.Request, by http.RoundTripper) bool {
+	_, plain := by.(*http.Transport)
+	return p.dialed.Load() && !p.connected.Load() && !p.read.Load() && (plain || r.ContentLength > 0)
+}
+
+// watched is the body of an attempt. It notes that it was read.
+type watched struct {
+	from *bytes.Reader
+	by   *progress
+}
+
+// Read implements [io.Reader].
+func (w *watched) Read(p []byte) (int, error) {
+	w.by.read.Store(true)
+	return w.from.Read(p)
+}
+
+// Close implements [io.Closer].
+func (w *watched) Close() error { return nil }
 
 // unsent is an error of an attempt of which nothing reached the other side.
 type unsent struct {

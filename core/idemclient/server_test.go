@@ -260,6 +260,59 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
+// A transport below the client that follows redirects has sent the command to somebody else, or shows the answer to a GET.
+//
+// CONTRACT C-4
+func TestATransportThatFollowsRedirects(t *testing.T) {
+	for _, status := range []int{302, 307} {
+		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Idempotency-Result", "created")
+		}))
+		bank := httptest.NewServer(http.RedirectHandler(other.URL, status))
+		follows := &http.Client{Transport: ownTransport(t)}
+		journal := idemclient.NewMemoryJournal()
+		client := newClient(t, idemclient.Config{Journal: journal, Transport: roundTrip(follows.Do)})
+		res, err := client.Do(t.Context(), "order-7", payment(t, bank.URL))
+		e := failed(t, res, err)
+		require.ErrorIs(t, e, idemclient.ErrRedirected)
+		require.True(t, e.Uncertain)
+		require.Equal(t, 1, e.Attempts)
+		entry, err := journal.Begin(t.Context(), idemclient.Entry{Intent: "order-7"})
+		require.NoError(t, err)
+		require.False(t, entry.Ended)
+		bank.Close()
+		other.Close()
+	}
+}
+
+// A transport with two networks has sent the command over the first, and tells that there was no connection over the
+// second.
+//
+// CONTRACT C-4
+func TestATransportThatTriesTwoNetworks(t *testing.T) {
+	away := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, errReset }}
+	first := on(breaks(errReset))
+	for _, command := range []*http.Request{payment(t, address), {Method: http.MethodDelete, URL: payment(t, address).URL}} {
+		twice := roundTrip(func(r *http.Request) (*http.Response, error) {
+			if _, err := first.RoundTrip(r); err == nil {
+				t.Error("it breaks")
+			}
+			return away.RoundTrip(r)
+		})
+		res, err := newClient(t, idemclient.Config{Transport: twice, MaxAttempts: 1}).Do(t.Context(), "order-7", command)
+		require.True(t, failed(t, res, err).Uncertain, "%v", err)
+	}
+	// One that only looks on is believed.
+	logged := roundTrip(func(r *http.Request) (*http.Response, error) { return away.RoundTrip(r) })
+	res, err := newClient(t, idemclient.Config{Transport: logged, MaxAttempts: 1}).Do(t.Context(), "order-7", payment(t, address))
+	require.False(t, failed(t, res, err).Uncertain, "%v", err)
+	for name, transport := range map[string]http.RoundTripper{"plain": away, "logged": logged} {
+		empty := &http.Request{Method: http.MethodDelete, URL: payment(t, address).URL}
+		res, err := newClient(t, idemclient.Config{Transport: transport, MaxAttempts: 1}).Do(t.Context(), "order-7", empty)
+		require.Equal(t, name == "logged", failed(t, res, err).Uncertain, "%v", err)
+	}
+}
+
 // CONTRACT C-1
 func TestAsATransport(t *testing.T) {
 	b := newBank(t, core.Config{}, nil)

@@ -120,7 +120,7 @@ var contract = []chapter{
 		{id: "C-1", says: "One key per intent, the same in all attempts."},
 		{id: "C-2", says: "Only what may be repeated is retried, with backoff and Retry-After."},
 		{id: "C-3", says: "A call made inside a guarded handler names itself and has a derived key."},
-		{id: "C-4", says: "An uncertain intent ends only with a definite answer of the library.", notBuilt: "not built yet"},
+		{id: "C-4", says: "An uncertain intent ends only with a definite answer of the library, or by the provider's profile."},
 		{id: "C-5", says: "A planned intent keeps its planned key; a step and a call never share one.", notBuilt: "not built yet"},
 		{id: "C-6", says: "The caller ends an intent in its own transaction, of the journal's own database.", notBuilt: "not built yet"},
 	}},
