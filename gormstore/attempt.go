@@ -166,7 +166,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (core.Swept, error) {
 	if swept.Sightings, err = s.forget(ctx, forgetSightings, limit); err != nil {
 		return swept, err
 	}
-	swept.Messages, err = s.forget(ctx, forgetMessages, limit)
+	swept.Messages, err = s.forgetMessages(ctx, limit)
 	return swept, err
 }
 

@@ -134,6 +134,15 @@ func (c *conn) note(err error) {
 	}
 }
 
+// fail makes the transaction one that is not to commit.
+func (c *conn) fail(err error) {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	if c.retryable == nil {
+		c.retryable = err
+	}
+}
+
 // failure returns the first error that asks for a repeat of the whole command.
 func (c *conn) failure() error {
 	c.stateMu.Lock()

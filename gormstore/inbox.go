@@ -1,6 +1,7 @@
 package gormstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -168,6 +169,11 @@ func (m Message) validate() error {
 // core.ErrAborted where a statement had failed and fn returned nil; the database's. A panic of fn rolls back and goes on.
 //
 // A message whose ctx ends is rolled back, also where fn does not look at it; COMMIT itself is never cancelled.
+//
+// In a Rollback handler, a [Step] or another inbox, with the context that belongs to it, the message joins that
+// transaction: nil is only as good as its COMMIT, and what an error leaves is undone to the begin of the message. In an
+// attempt without a transaction (Park, or Resume outside a step) it is refused with [ErrOutsideTransaction], unless
+// [Outside] says that the message is meant to stand alone.
 func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) error) error {
 	if err := m.validate(); err != nil {
 		return err
@@ -175,16 +181,32 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 	ctx, cancel := context.WithTimeoutCause(ctx, i.cfg.Deadline, errSlowMessage)
 	defer cancel()
 	mk := newMarker(i.cfg, m)
-	t, err := i.begin(ctx, mk)
+	around, err := i.around(ctx)
+	switch {
+	case err != nil:
+		return err
+	case around != nil:
+		err = i.join(mk.bind(ctx), around, mk, fn)
+	default:
+		err = i.process(mk.bind(ctx), mk, fn)
+	}
+	if !errors.Is(err, errDuplicate) {
+		return err
+	}
+	if i.cfg.Duplicate != nil {
+		i.cfg.Duplicate(ctx, m)
+	}
+	return nil
+}
+
+// process runs fn in a transaction of the message's own.
+func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) error) error {
+	t, err := i.begin(ctx, m)
 	switch {
 	case errors.Is(err, errDuplicate):
-		if err := i.confirm(ctx, mk); err != nil {
-			return err
-		}
-		if i.cfg.Duplicate != nil {
-			i.cfg.Duplicate(ctx, m)
-		}
-		return nil
+		return cmp.Or(i.confirm(ctx, m), err)
+	case errors.Is(err, ErrMessageTooOld):
+		return cmp.Or(i.store.write(ctx, func(q querier) error { return i.store.refuse(ctx, q, m) }), err)
 	case err != nil:
 		return err
 	}
@@ -240,17 +262,17 @@ func (s *Store) beginMessage(ctx context.Context, m marker) (*tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	var pid uint32
 	if s.dialect == postgres {
-		pid, err = s.markPostgres(ctx, own, m)
+		err = s.beginGuarded(ctx, own)
 	} else {
-		err = s.markSQLite(ctx, own, m)
+		_, err = own.ExecContext(ctx, s.dialect.begin)
+	}
+	var pid uint32
+	if err == nil {
+		pid, err = s.mark(ctx, own, m)
 	}
 	if err != nil {
 		rollback(own)
-		if noSuchTable(err) {
-			err = fmt.Errorf("idem: gormstore: the table processed_message is missing: run gormstore.Migrate: %w", err)
-		}
 		return nil, err
 	}
 	t := s.newTx(own, m)
@@ -263,16 +285,26 @@ func noSuchTable(err error) bool {
 	return sqlState(err) == "42P01" || strings.Contains(err.Error(), "no such table")
 }
 
-func (s *Store) markPostgres(ctx context.Context, own *sql.Conn, m marker) (pid uint32, err error) {
-	if err := s.beginGuarded(ctx, own); err != nil {
-		return 0, err
+// mark puts the marker into a transaction that has begun.
+func (s *Store) mark(ctx context.Context, q querier, m marker) (pid uint32, err error) {
+	if s.dialect == postgres {
+		pid, err = s.markPostgres(ctx, q, m)
+	} else {
+		err = s.markSQLite(ctx, q, m)
 	}
+	if err != nil && noSuchTable(err) {
+		err = fmt.Errorf("idem: gormstore: the table processed_message is missing: run gormstore.Migrate: %w", err)
+	}
+	return pid, err
+}
+
+func (s *Store) markPostgres(ctx context.Context, q querier, m marker) (pid uint32, err error) {
 	args := append(m.args(), m.lock())
 	for range maxTries {
 		var lock sql.NullBool
 		var won, late flag
 		var hash []byte
-		err := s.queryRow(ctx, own, markPostgres, args...).Scan(&lock, &won, &late, &hash, &pid)
+		err := s.queryRow(ctx, q, markPostgres, args...).Scan(&lock, &won, &late, &hash, &pid)
 		switch {
 		case err != nil:
 			return 0, err
@@ -289,15 +321,12 @@ func (s *Store) markPostgres(ctx context.Context, own *sql.Conn, m marker) (pid 
 	return 0, errRace
 }
 
-func (s *Store) markSQLite(ctx context.Context, own *sql.Conn, m marker) error {
-	if _, err := own.ExecContext(ctx, s.dialect.begin); err != nil {
-		return err
-	}
-	n, err := s.exec(ctx, own, markSQLite, m.args()...)
+func (s *Store) markSQLite(ctx context.Context, q querier, m marker) error {
+	n, err := s.exec(ctx, q, markSQLite, m.args()...)
 	if err != nil || n == 1 {
 		return err
 	}
-	hash, err := s.payloadHash(ctx, own, m)
+	hash, err := s.payloadHash(ctx, q, m)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return ErrMessageTooOld
@@ -305,6 +334,12 @@ func (s *Store) markSQLite(ctx context.Context, own *sql.Conn, m marker) error {
 		return err
 	}
 	return m.compare(hash)
+}
+
+// refuse remembers that the message is too old: for another release, whose markers live longer, it is so too.
+func (s *Store) refuse(ctx context.Context, q querier, m marker) error {
+	_, err := s.exec(ctx, q, raiseFloor, m.group, m.source, m.published)
+	return err
 }
 
 // intact is the last statement before COMMIT: in a transaction that a failed statement has aborted, it fails too, whereas

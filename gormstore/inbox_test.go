@@ -378,6 +378,38 @@ func TestInboxCommit(t *testing.T) {
 		require.Equal(t, 1, countEffects(t, cut.db))
 	})
 
+	t.Run("another payload has committed meanwhile", func(t *testing.T) {
+		t.Parallel()
+		cut := newCuttable(t)
+		inbox, m := newInbox(t, openPostgres(t, cut.url, 4), stockInbox), message()
+		other := m
+		other.Payload = []byte(`{"amount":"99.00"}`)
+		direct, done := newInbox(t, cut.db, stockInbox), make(chan error, 1)
+		var lost atomic.Bool
+		cut.set(func(toServer bool, chunk []byte) (int, bool) {
+			switch {
+			case toServer && isCommit(chunk) && lost.CompareAndSwap(false, true):
+				go func() {
+					err := gormstore.ErrMessageBusy // until the server notices that the connection is gone
+					for errors.Is(err, gormstore.ErrMessageBusy) {
+						err = direct.Process(t.Context(), other, stock)
+					}
+					done <- err
+					close(done)
+				}()
+				return 0, true // COMMIT never arrives
+			case lost.Load():
+				if err := <-done; err != nil { // before anything is read back
+					t.Error(err)
+				}
+			}
+			return len(chunk), false
+		})
+		require.ErrorIs(t, inbox.Process(t.Context(), m, stock), core.ErrRetryable, "that marker is not this message's")
+		require.ErrorIs(t, inbox.Process(t.Context(), m, never(t)), gormstore.ErrMessageReused)
+		require.Equal(t, 1, countEffects(t, cut.db))
+	})
+
 	t.Run("a constraint refuses it", func(t *testing.T) {
 		t.Parallel()
 		sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
@@ -547,6 +579,51 @@ func TestInboxConsumerLagsBehind(t *testing.T) {
 	}
 }
 
+// What was too old stays too old, whatever a later release keeps: a marker that was swept may have been of this message,
+// and one that was refused may have been processed by hand.
+//
+// CONTRACT Q-3
+func TestInboxNeverForgetsWhatIsTooOld(t *testing.T) {
+	t.Parallel()
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			db := d.fresh(t)(t)
+			store := newStore(t, db)
+			raised := stockInbox
+			raised.Keep = 365 * 24 * time.Hour
+			short, long := newInbox(t, db, stockInbox), newInbox(t, db, raised)
+			const keep, hour = gormstore.DefaultKeep, time.Hour
+			aged := func(by time.Duration) gormstore.Message {
+				m := message()
+				m.Published = time.Now().Add(-by)
+				return m
+			}
+
+			refused := aged(keep + hour)
+			require.ErrorIs(t, short.Process(t.Context(), refused, never(t)), gormstore.ErrMessageTooOld)
+			require.ErrorIs(t, long.Process(t.Context(), refused, never(t)), gormstore.ErrMessageTooOld)
+			require.ErrorIs(t, long.Process(t.Context(), aged(keep+2*hour), never(t)), gormstore.ErrMessageTooOld)
+
+			processed, other := aged(keep-hour), aged(keep-2*hour)
+			other.Source = "refunds"
+			require.NoError(t, short.Process(t.Context(), processed, stock))
+			require.NoError(t, short.Process(t.Context(), other, stock))
+			require.NoError(t, short.Process(t.Context(), message(), stock), "it does not say when it was published")
+			age(t, db, keep)
+			require.Equal(t, 3, sweepMessages(t, store))
+			for _, m := range []gormstore.Message{processed, other} {
+				require.ErrorIs(t, long.Process(t.Context(), m, never(t)), gormstore.ErrMessageTooOld)
+			}
+
+			require.NoError(t, long.Process(t.Context(), aged(keep-90*time.Minute), stock), "younger than all of them")
+			mail := raised
+			mail.Group = "mail"
+			require.NoError(t, newInbox(t, db, mail).Process(t.Context(), processed, stock), "another group's are its own")
+		})
+	}
+}
+
 // sweepMessages returns how many markers a sweep removes.
 func sweepMessages(t *testing.T, store *gormstore.Store) int {
 	t.Helper()
@@ -693,11 +770,11 @@ func TestInboxSharesTheWriter(t *testing.T) {
 	t.Parallel()
 	db := freshSQLite(t)(t)
 	store := newStore(t, db)
-	inbox := newInbox(t, db, stockInbox)
+	inbox, m := newInbox(t, db, stockInbox), message()
 	tx, _ := begin(t, store, command(core.Rollback))
-	require.ErrorContains(t, inbox.Process(soon(t), message(), never(t)), "SQLite has one writer, and it is busy")
+	require.ErrorContains(t, inbox.Process(soon(t), m, never(t)), "SQLite has one writer, and it is busy")
 	require.NoError(t, tx.Rollback())
-	requireUnprocessed(t, db, inbox, message())
+	requireUnprocessed(t, db, inbox, m) // not in hand of the delivery that gave up
 }
 
 // A pool that attempts have taken is not emptied by messages: there stays a connection for those who answer repeats.
@@ -707,11 +784,11 @@ func TestInboxSharesThePlaces(t *testing.T) {
 	db := openDB(t, postgres.Open(url), 2)
 	migrate(t, db)
 	store := newStore(t, db)
-	inbox := newInbox(t, db, stockInbox)
+	inbox, m := newInbox(t, db, stockInbox), message()
 	tx, _ := begin(t, store, command(core.Rollback))
-	require.ErrorContains(t, inbox.Process(soon(t), message(), never(t)), "all connections for attempts are taken")
+	require.ErrorContains(t, inbox.Process(soon(t), m, never(t)), "all connections for attempts are taken")
 	require.NoError(t, tx.Rollback())
-	requireUnprocessed(t, db, inbox, message())
+	requireUnprocessed(t, db, inbox, m)
 }
 
 // observed keeps what a module tells.

@@ -2,11 +2,14 @@ package gormstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/auth19/idem/core"
@@ -38,13 +41,16 @@ func newMarker(c InboxConfig, m Message) marker {
 const markerKey = `m.consumer_group = $1{text} AND m.source = $2{text} AND m.message_id = $3{text}`
 
 // newMark makes a marker out of args, unless the message was published longer ago than a marker lives: then one may have
-// been there, and be gone. The life of a marker is counted from the later of the two clocks, so that a publisher whose
-// clock is ahead cannot outlive it.
+// been there, and be gone. Nor is a message fresh at or below the floor, where markers have gone and messages have been
+// refused: a release whose markers live longer does not make it fresh again (Q-3). The life of a marker is counted from
+// the later of the two clocks, so that a publisher whose clock is ahead cannot outlive it.
 const (
-	newMark = `INSERT INTO {schema}.processed_message (consumer_group, source, message_id, payload_hash, processed_at, expires_at)
-	SELECT $1{text}, $2{text}, $3{text}, $4{bytes}, c.now, {later}(c.now, ` + published + `) + $6{µs} FROM `
+	newMark = `INSERT INTO {schema}.processed_message
+		(consumer_group, source, message_id, payload_hash, processed_at, published_at, expires_at)
+	SELECT $1{text}, $2{text}, $3{text}, $4{bytes}, c.now, {epoch}$5{µs}, {later}(c.now, ` + published + `) + $6{µs} FROM `
 	published = `coalesce({epoch}$5{µs}, c.now)`
-	isFresh   = published + ` + $6{µs} > c.now`
+	isFresh   = published + ` + $6{µs} > c.now AND NOT EXISTS (SELECT 1 FROM {schema}.processed_message_floor f
+		WHERE f.consumer_group = $1{text} AND f.source = $2{text} AND f.published_at >= {epoch}$5{µs})`
 	unlessHad = ` ON CONFLICT (consumer_group, source, message_id) DO NOTHING`
 )
 
@@ -68,7 +74,14 @@ const (
 	touchMarker    = `UPDATE {schema}.processed_message AS m SET expires_at = m.expires_at WHERE ` + markerKey
 	forgetMessages = `DELETE FROM {schema}.processed_message AS m WHERE (m.consumer_group, m.source, m.message_id) IN (
 	SELECT e.consumer_group, e.source, e.message_id FROM {schema}.processed_message e
-	WHERE e.expires_at <= {now} ORDER BY e.expires_at LIMIT $1 {skip locked})`
+	WHERE e.expires_at <= {now} ORDER BY e.expires_at LIMIT $1 {skip locked})
+RETURNING consumer_group, source, published_at`
+
+	// raiseFloor raises the floor of $1 and $2 to $3, and never lowers it.
+	raiseFloor = `INSERT INTO {schema}.processed_message_floor AS f (consumer_group, source, published_at)
+VALUES ($1{text}, $2{text}, {epoch}$3{µs})
+ON CONFLICT (consumer_group, source) DO UPDATE SET published_at = excluded.published_at
+WHERE f.published_at < excluded.published_at`
 )
 
 // messageSpace is the namespace of the advisory locks of messages, as lockSpace is of records.
@@ -116,13 +129,64 @@ func (m marker) leave(s *Store) {
 	}
 }
 
-// MessageKey returns what stands for the message and group of the inbox whose transaction ctx belongs to, as an
-// operation's id stands for an attempt: see [core.DeriveKey]. False outside [Inbox.Process].
-func MessageKey(ctx context.Context) (core.ID, bool) {
-	if t := txFrom(ctx); t != nil {
-		if m, ok := t.entry.(marker); ok {
-			return m.id, true
+// forgetMessages removes markers whose time is over, at most limit, and raises the floors that remember them.
+func (s *Store) forgetMessages(ctx context.Context, limit int) (n int, err error) {
+	err = s.inTx(ctx, func(q querier) error {
+		var floors map[floor]int64
+		if n, floors, err = s.removeMessages(ctx, q, limit); err != nil {
+			return err
+		}
+		for _, f := range slices.SortedFunc(maps.Keys(floors), floor.compare) { // in order: two sweeps do not deadlock
+			if _, err := s.exec(ctx, q, raiseFloor, f.group, f.source, floors[f]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// floor names the floor of a group and source.
+type floor struct{ group, source string }
+
+func (f floor) compare(other floor) int {
+	return cmp.Or(cmp.Compare(f.group, other.group), cmp.Compare(f.source, other.source))
+}
+
+// removeMessages returns how many markers it has removed, and when the latest of each floor was published.
+func (s *Store) removeMessages(ctx context.Context, q querier, limit int) (n int, floors map[floor]int64, err error) {
+	rows, err := s.query(ctx, q, forgetMessages, limit)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	floors = make(map[floor]int64)
+	for ; rows.Next(); n++ {
+		var f floor
+		var published instant
+		if err := rows.Scan(&f.group, &f.source, &published); err != nil {
+			return 0, nil, err
+		}
+		if at, known := floors[f]; !published.IsZero() && (!known || at < published.UnixMicro()) {
+			floors[f] = published.UnixMicro()
 		}
 	}
-	return core.ID{}, false
+	return n, floors, rows.Err()
+}
+
+type messageKey struct{}
+
+// bind makes ctx that of the message's handler.
+func (m marker) bind(ctx context.Context) context.Context {
+	return context.WithValue(ctx, messageKey{}, m.id)
+}
+
+// MessageKey returns what stands for the message and group that an inbox processes with ctx, as an operation's id stands
+// for an attempt: see [core.DeriveKey]. False outside [Inbox.Process].
+func MessageKey(ctx context.Context) (core.ID, bool) {
+	id, ok := ctx.Value(messageKey{}).(core.ID)
+	return id, ok
 }

@@ -77,3 +77,28 @@ func TestMigrationsAreFiles(t *testing.T) {
 		})
 	}
 }
+
+// What a sequence has given out does not reach a subscriber of logical replication, nor is it in every dump: nothing of
+// the store's rests on one.
+//
+// CONTRACT
+func TestSettlementsNeedNoSequence(t *testing.T) {
+	t.Parallel()
+	db := openPostgres(t, pgtest.URL(t), 4)
+	migrate(t, db)
+	store := newStore(t, db)
+	for range 2 {
+		c := command(core.Park)
+		_, err := store.Claim(t.Context(), c)
+		require.NoError(t, err)
+		advance(t, db, time.Hour)
+		_, err = store.Settle(t.Context(), core.Settlement{ID: c.ID, Fence: 1, Who: "who", Why: "why"})
+		require.NoError(t, err)
+		var sequences []string
+		require.NoError(t, db.Raw("SELECT sequencename FROM pg_sequences WHERE sequencename LIKE 'idempotency%'").
+			Scan(&sequences).Error)
+		for _, name := range sequences {
+			require.NoError(t, db.Exec("ALTER SEQUENCE "+name+" RESTART").Error)
+		}
+	}
+}

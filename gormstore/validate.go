@@ -17,8 +17,10 @@ var recordTables = map[string][]string{
 		"answer_encoding", "headers", "body"},
 	"idempotency_step":     {"record_id", "name", "kind", "state", "fence", "started_at", "encoding", "result"},
 	"idempotency_sighting": {"id", "scope", "hash_version", "command_hash", "seen_at", "purge_at"},
-	"processed_message":    {"consumer_group", "source", "message_id", "payload_hash", "processed_at", "expires_at"},
-	"idempotency_settlement": {"seq", "record_id", "settled_at", "settled_by", "reason", "before_fence", "before_state",
+	"processed_message": {"consumer_group", "source", "message_id", "payload_hash", "processed_at", "published_at",
+		"expires_at"},
+	"processed_message_floor": {"consumer_group", "source", "published_at"},
+	"idempotency_settlement": {"record_id", "settled_at", "settled_by", "reason", "before_fence", "before_state",
 		"after_fence", "after_state", "after_status"},
 }
 
@@ -134,7 +136,7 @@ func (i inspector) postgres(ctx context.Context) []error {
 	}
 	unlogged, err := i.texts(ctx, `SELECT relname FROM pg_class
 WHERE relnamespace = to_regnamespace($1) AND relname IN ('idempotency_record', 'idempotency_step',
-	'idempotency_settlement', 'processed_message') AND relpersistence <> 'p'`, schema)
+	'idempotency_settlement', 'processed_message', 'processed_message_floor') AND relpersistence <> 'p'`, schema)
 	if err != nil {
 		return append(errs, err)
 	}

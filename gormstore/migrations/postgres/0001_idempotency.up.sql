@@ -31,9 +31,8 @@ CREATE INDEX IF NOT EXISTS idempotency_record_purge ON idempotency_record (purge
 -- What operators and reconcilers list.
 CREATE INDEX IF NOT EXISTS idempotency_record_open ON idempotency_record (created_at, id) WHERE state IN (1, 3);
 
--- The history of settlements: rows are only ever appended.
+-- The history of settlements: rows are only ever appended. No sequence, which would lag after a move to another cluster.
 CREATE TABLE IF NOT EXISTS idempotency_settlement (
-    seq          bigint      NOT NULL PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     record_id    bytea       NOT NULL,
     settled_at   timestamptz NOT NULL,
     settled_by   text        NOT NULL,
@@ -42,9 +41,9 @@ CREATE TABLE IF NOT EXISTS idempotency_settlement (
     before_state smallint    NOT NULL,
     after_fence  bigint      NOT NULL,
     after_state  smallint    NOT NULL,
-    after_status smallint    NOT NULL
+    after_status smallint    NOT NULL,
+    PRIMARY KEY (record_id, settled_at, after_fence)
 );
-CREATE INDEX IF NOT EXISTS idempotency_settlement_record ON idempotency_settlement (record_id);
 
 -- The steps of Resume attempts.
 CREATE TABLE IF NOT EXISTS idempotency_step (
@@ -81,11 +80,21 @@ CREATE TABLE IF NOT EXISTS processed_message (
     message_id      text        NOT NULL,
     payload_hash    bytea       NOT NULL, -- SHA-256
     processed_at    timestamptz NOT NULL,
+    published_at    timestamptz,          -- by the publisher's word
     expires_at      timestamptz NOT NULL, -- a sweep may remove it from then on
     PRIMARY KEY (consumer_group, source, message_id)
 );
 
 CREATE INDEX IF NOT EXISTS processed_message_expires ON processed_message (expires_at);
+
+-- What is too old for a group: messages that were published then or before, of whom markers have gone or who have been
+-- refused. It only rises.
+CREATE TABLE IF NOT EXISTS processed_message_floor (
+    consumer_group  text        NOT NULL,
+    source          text        NOT NULL,
+    published_at    timestamptz NOT NULL,
+    PRIMARY KEY (consumer_group, source)
+);
 
 -- What this app is about to ask of others, as a client: one key per intent, kept over a restart. See Journal.
 CREATE TABLE IF NOT EXISTS idempotency_intent (

@@ -29,7 +29,6 @@ CREATE INDEX IF NOT EXISTS idempotency_record_purge ON idempotency_record (purge
 CREATE INDEX IF NOT EXISTS idempotency_record_open ON idempotency_record (created_at, id) WHERE state IN (1, 3);
 
 CREATE TABLE IF NOT EXISTS idempotency_settlement (
-    seq          INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     record_id    BLOB    NOT NULL,
     settled_at   INTEGER NOT NULL,
     settled_by   TEXT    NOT NULL,
@@ -38,9 +37,9 @@ CREATE TABLE IF NOT EXISTS idempotency_settlement (
     before_state INTEGER NOT NULL,
     after_fence  INTEGER NOT NULL,
     after_state  INTEGER NOT NULL,
-    after_status INTEGER NOT NULL
+    after_status INTEGER NOT NULL,
+    PRIMARY KEY (record_id, settled_at, after_fence)
 );
-CREATE INDEX IF NOT EXISTS idempotency_settlement_record ON idempotency_settlement (record_id);
 
 CREATE TABLE IF NOT EXISTS idempotency_step (
     record_id   BLOB    NOT NULL,
@@ -72,11 +71,19 @@ CREATE TABLE IF NOT EXISTS processed_message (
     message_id      TEXT    NOT NULL,
     payload_hash    BLOB    NOT NULL, -- SHA-256
     processed_at    INTEGER NOT NULL,
+    published_at    INTEGER,          -- by the publisher's word
     expires_at      INTEGER NOT NULL, -- a sweep may remove it from then on
     PRIMARY KEY (consumer_group, source, message_id)
 );
 
 CREATE INDEX IF NOT EXISTS processed_message_expires ON processed_message (expires_at);
+
+CREATE TABLE IF NOT EXISTS processed_message_floor (
+    consumer_group  TEXT    NOT NULL,
+    source          TEXT    NOT NULL,
+    published_at    INTEGER NOT NULL,
+    PRIMARY KEY (consumer_group, source)
+);
 
 CREATE TABLE IF NOT EXISTS idempotency_intent (
     intent          TEXT    NOT NULL PRIMARY KEY,

@@ -1,0 +1,308 @@
+package gormstore_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// webhook is a guarded route that hands its messages to an inbox.
+type webhook struct {
+	t      *testing.T
+	module *core.Module
+}
+
+func newWebhook(t *testing.T, store *gormstore.Store, r core.Recovery) webhook {
+	t.Helper()
+	module, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: r}})
+	require.NoError(t, err)
+	return webhook{t, module}
+}
+
+// call is a request of its own key.
+func (w webhook) call(key string, h func(ctx context.Context) int) *httptest.ResponseRecorder {
+	w.t.Helper()
+	return serve(w.t, w.module, key, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(h(r.Context()))
+	}))
+}
+
+// The message's rows and marker are the attempt's: they commit with its answer, and are undone with it.
+//
+// CONTRACT Q-3
+func TestInboxJoinsAnAttempt(t *testing.T) {
+	t.Parallel()
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			db := d.fresh(t)(t)
+			store := newStore(t, db)
+			hook, inbox, m := newWebhook(t, store, core.Rollback), newInbox(t, db, stockInbox), message()
+			processing := func(status int) func(ctx context.Context) int {
+				return func(ctx context.Context) int {
+					require.NoError(t, inbox.Process(ctx, m, stock))
+					return status
+				}
+			}
+			for n, status := range []int{500, 402} {
+				require.Equal(t, status, hook.call(string(rune('a'+n)), processing(status)).Code)
+				require.Zero(t, countEffects(t, db), "undone with the attempt: %d", status)
+			}
+			require.Equal(t, 200, hook.call("c", processing(200)).Code)
+			require.Equal(t, 1, countEffects(t, db))
+
+			// A duplicate under another key is skipped, and the route answers as before.
+			require.Equal(t, 200, hook.call("d", func(ctx context.Context) int {
+				require.NoError(t, inbox.Process(ctx, m, never(t)))
+				other := m
+				other.Payload = []byte(`{}`)
+				require.ErrorIs(t, inbox.Process(ctx, other, never(t)), gormstore.ErrMessageReused)
+				return 200
+			}).Code)
+			requireProcessed(t, inbox, m)
+			require.Equal(t, 1, countEffects(t, db))
+			requireIdle(t, db)
+		})
+	}
+}
+
+// A message that fails leaves nothing in an attempt that goes on all the same.
+//
+// CONTRACT Q-3
+func TestInboxFailsInAnAttempt(t *testing.T) {
+	t.Parallel()
+	errNoStock := errors.New("no stock")
+	broken := func(tx *gorm.DB) error {
+		_ = stock(tx)
+		_ = tx.Exec("SELECT 1 FROM nowhere").Error // swallowed; PostgreSQL has aborted the transaction
+		return nil
+	}
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			db := d.fresh(t)(t)
+			store := newStore(t, db)
+			hook, inbox, m := newWebhook(t, store, core.Rollback), newInbox(t, db, stockInbox), message()
+			require.Equal(t, 202, hook.call("a", func(ctx context.Context) int {
+				require.ErrorIs(t, inbox.Process(ctx, m, func(tx *gorm.DB) error { return errors.Join(stock(tx), errNoStock) }),
+					errNoStock)
+				require.PanicsWithValue(t, "no stock", func() {
+					_ = inbox.Process(ctx, m, func(tx *gorm.DB) error {
+						_ = stock(tx)
+						panic("no stock")
+					})
+				})
+				if d.shared {
+					require.ErrorIs(t, inbox.Process(ctx, m, broken), core.ErrAborted)
+				}
+				require.NoError(t, addEffect(ctx), "the attempt goes on")
+				return 202
+			}).Code)
+			require.Equal(t, 1, countEffects(t, db))
+			requireUnprocessed(t, db, inbox, m)
+		})
+	}
+}
+
+// A second delivery, in another attempt or in none, is told that the message is busy until the attempt has ended.
+//
+// CONTRACT Q-3
+func TestInboxIsBusyInAnAttempt(t *testing.T) {
+	t.Parallel()
+	db := openPostgres(t, pgtest.URL(t), 8)
+	migrate(t, db)
+	hook, inbox, m := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox), message()
+	require.Equal(t, 200, hook.call("a", func(ctx context.Context) int {
+		require.NoError(t, inbox.Process(ctx, m, stock))
+		require.ErrorIs(t, inbox.Process(soon(t), m, never(t)), gormstore.ErrMessageBusy)
+		require.Equal(t, 503, hook.call("b", func(ctx context.Context) int {
+			require.ErrorIs(t, inbox.Process(ctx, m, never(t)), gormstore.ErrMessageBusy)
+			return 503
+		}).Code)
+		return 200
+	}).Code)
+	require.Equal(t, 200, hook.call("b", func(ctx context.Context) int {
+		require.NoError(t, inbox.Process(ctx, m, never(t)))
+		return 200
+	}).Code)
+	require.Equal(t, 1, countEffects(t, db))
+}
+
+// Webhooks take one connection each: as many as there are places all come through.
+//
+// CONTRACT Q-3
+func TestWebhooksTakeOnePlaceEach(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		hooks := 1 // SQLite has one writer
+		if db.Name() == "postgres" {
+			hooks = 3
+			db = openPostgres(t, pgtest.URL(t), 4)
+			migrate(t, db)
+		}
+		store := newStore(t, db)
+		hook, inbox := newWebhook(t, store, core.Rollback), newInbox(t, db, stockInbox)
+		inside, goOn := make(chan struct{}), make(chan struct{})
+		answers := make(chan int)
+		for n := range hooks {
+			go func() {
+				answers <- hook.call(string(rune('a'+n)), func(ctx context.Context) int {
+					inside <- struct{}{}
+					<-goOn
+					if err := inbox.Process(ctx, message(), stock); err != nil {
+						t.Error(err)
+					}
+					return 200
+				}).Code
+			}()
+		}
+		for range hooks {
+			<-inside
+		}
+		close(goOn) // each has its place by now
+		for range hooks {
+			require.Equal(t, 200, <-answers)
+		}
+		require.Equal(t, hooks, countEffects(t, db))
+	})
+}
+
+// CONTRACT Q-3, X-3
+func TestInboxJoinsAStep(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		hook, inbox, m := newWebhook(t, newStore(t, db), core.Resume), newInbox(t, db, stockInbox), message()
+		fail := errors.New("after the message")
+		handler := func(ctx context.Context) int {
+			require.ErrorIs(t, inbox.Process(ctx, m, never(t)), gormstore.ErrOutsideTransaction)
+			if gormstore.StepDo(ctx, "book", func(tx *gorm.DB) error {
+				return errors.Join(inbox.Process(tx.Statement.Context, m, stock), fail)
+			}) != nil {
+				return 502
+			}
+			return 200
+		}
+		require.Equal(t, 502, hook.call("a", handler).Code)
+		require.Zero(t, countEffects(t, db))
+		fail = nil
+		require.Equal(t, 200, hook.call("a", handler).Code)
+		require.Equal(t, 1, countEffects(t, db))
+		requireProcessed(t, inbox, m)
+	})
+}
+
+// An inbox in the handler of another one.
+//
+// CONTRACT Q-3
+func TestInboxJoinsAnother(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		cfg := stockInbox
+		cfg.Group = "mail"
+		stocks, mails, m, inner := newInbox(t, db, stockInbox), newInbox(t, db, cfg), message(), message()
+		for _, fail := range []error{errors.New("later"), nil} {
+			err := stocks.Process(t.Context(), m, func(tx *gorm.DB) error {
+				outer, _ := gormstore.MessageKey(tx.Statement.Context)
+				require.NoError(t, mails.Process(tx.Statement.Context, inner, func(tx *gorm.DB) error {
+					key, ok := gormstore.MessageKey(tx.Statement.Context)
+					require.True(t, ok)
+					require.NotEqual(t, outer, key)
+					return stock(tx)
+				}))
+				return errors.Join(stock(tx), fail)
+			})
+			require.ErrorIs(t, err, fail)
+		}
+		require.Equal(t, 2, countEffects(t, db))
+		requireProcessed(t, mails, inner)
+	})
+}
+
+// Where there is no transaction to join, a message is refused before anything is written, unless it is meant to stand
+// alone.
+//
+// CONTRACT Q-3, X-6
+func TestInboxInAnAttemptWithoutATransaction(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		hook, inbox, m := newWebhook(t, newStore(t, db), core.Park), newInbox(t, db, stockInbox), message()
+		require.Equal(t, 200, hook.call("a", func(ctx context.Context) int {
+			err := inbox.Process(ctx, m, never(t))
+			require.ErrorIs(t, err, gormstore.ErrOutsideTransaction)
+			require.ErrorContains(t, err, "core.Rollback")
+			require.NoError(t, inbox.Process(gormstore.Outside(ctx), m, stock))
+			return 200
+		}).Code)
+		require.Equal(t, 1, countEffects(t, db))
+		requireProcessed(t, inbox, m)
+	})
+}
+
+// CONTRACT Q-3
+func TestInboxOfAnotherDatabase(t *testing.T) {
+	t.Parallel()
+	other := freshSQLite(t)(t)
+	elsewhere, m := newInbox(t, other, stockInbox), message()
+	db := freshSQLite(t)(t)
+	hook := newWebhook(t, newStore(t, db), core.Rollback)
+	require.Equal(t, 200, hook.call("a", func(ctx context.Context) int {
+		require.ErrorIs(t, elsewhere.Process(ctx, m, never(t)), gormstore.ErrOutsideTransaction)
+		require.NoError(t, elsewhere.Process(gormstore.Outside(ctx), m, stock))
+		return 200
+	}).Code)
+	require.Equal(t, 1, countEffects(t, other))
+}
+
+// In a unit test of a handler the message goes where its rows go.
+//
+// CONTRACT Q-3
+func TestInboxInAUnitTest(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		inbox, m := newInbox(t, db, stockInbox), message()
+		tx := db.Begin()
+		ctx := gormstore.WithTx(t.Context(), tx)
+		require.NoError(t, inbox.Process(ctx, m, stock))
+		require.NoError(t, inbox.Process(ctx, m, never(t)))
+		require.NoError(t, tx.Rollback().Error)
+		requireUnprocessed(t, db, inbox, m)
+	})
+}
+
+// A message whose time is over is undone in an attempt that goes on.
+//
+// CONTRACT Q-3
+func TestInboxDeadlineInAnAttempt(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		cfg := stockInbox
+		cfg.Deadline = time.Second
+		hook, inbox, m := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, cfg), message()
+		require.Equal(t, 202, hook.call("a", func(ctx context.Context) int {
+			require.ErrorContains(t, inbox.Process(ctx, m, func(tx *gorm.DB) error {
+				require.NoError(t, stock(tx))
+				<-tx.Statement.Context.Done()
+				return nil
+			}), "InboxConfig.Deadline")
+			return 202
+		}).Code)
+		require.Zero(t, countEffects(t, db))
+		requireUnprocessed(t, db, inbox, m)
+	})
+}
