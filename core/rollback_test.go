@@ -12,6 +12,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/mustrun"
 )
 
 // unrendered is what an adapter does with a handler's error that nobody inside the capture renders.
@@ -305,5 +306,25 @@ func TestContextOfARollbackEndsWithIt(t *testing.T) {
 	a.post("k-1", `{}`)
 	require.ErrorIs(t, seen.Err(), context.Canceled)
 	require.Error(t, gormstore.Tx(seen).Create(&booking{Name: "late"}).Error)
+	require.Equal(t, 1, a.rows())
+}
+
+// A handler that goes on after its deadline has no transaction any more: the key is free while it still runs.
+//
+// CONTRACT X-1, R-5
+func TestRollbackAtTheDeadlineWaitsForNoHandler(t *testing.T) {
+	a := newRowsApp(t, core.Config{Policy: core.Policy{Deadline: time.Second}}, nil)
+	tookOver := mustrun.New(t)
+	a.handler = books(func(w http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		a.handler = books(created)
+		require.Eventually(t, func() bool {
+			return a.post("k-1", `{}`).Header().Get("Idempotency-Result") == "created"
+		}, 10*time.Second, 10*time.Millisecond)
+		tookOver()
+		created(w, r)
+	})
+	requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeRolledBack)
+	require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 	require.Equal(t, 1, a.rows())
 }

@@ -1,8 +1,10 @@
 package core_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
 )
 
 // late is a policy whose attempts can be settled after a second.
@@ -84,4 +87,43 @@ func TestLateOwnerThatFailedIsToldOf(t *testing.T) {
 		require.NotContains(t, a.kinds(), core.EventUnknown, "it needs no settlement any more")
 		require.Equal(t, "settled", a.post("k-1", `{}`).Body.String())
 	})
+}
+
+// A Resume attempt that was overtaken is going on elsewhere, which is no reason to think that nobody knows its outcome;
+// but whatever has become of the key since under another command is none of its client's business.
+//
+// CONTRACT X-2, M-2
+func TestOvertakenOwnerIsToldThatItsCommandIsRunning(t *testing.T) {
+	for name, test := range map[string]struct {
+		meanwhile string // the command of the attempt that is running when the owner wakes up
+		want      core.Code
+	}{
+		"its own command":    {`{}`, core.CodeInFlight},
+		"of another command": {`{"another":"command"}`, core.CodeOutcomeUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, leave := newFaultStore(memstore.New()), make(chan struct{})
+				a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume}}, nil)
+				var wg sync.WaitGroup
+				a.handler = func(w http.ResponseWriter, r *http.Request) {
+					a.handler = func(w http.ResponseWriter, r *http.Request) { <-leave; created(w, r) }
+					rec, err := store.Find(t.Context(), core.RecordID(alice, "k-1"))
+					require.NoError(t, err)
+					if test.want == core.CodeOutcomeUnknown { // X-7: settled as not applied, and used again
+						require.NoError(t, store.Release(t.Context(), rec.Ticket))
+					}
+					time.Sleep(core.DefaultLease)
+					wg.Go(func() { a.post("k-1", test.meanwhile) })
+					synctest.Wait()
+					require.Equal(t, 2, a.ran())
+					created(w, r)
+				}
+				store.on("renew", func(context.Context) error { return errAway })
+				requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, test.want)
+				close(leave)
+				wg.Wait()
+			})
+		})
+	}
 }
