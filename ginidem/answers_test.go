@@ -31,7 +31,7 @@ func answers(t testing.TB) map[string]gin.HandlerFunc {
 		"blob":          func(c *gin.Context) { c.Data(http.StatusOK, "application/pdf", []byte{0, 1, 2, 0xff}) },
 		"empty blob":    func(c *gin.Context) { c.Data(http.StatusCreated, "text/plain", nil) },
 		"sniffed":       func(c *gin.Context) { _, _ = c.Writer.Write([]byte("<html>")) },
-		"write string":  func(c *gin.Context) { _, _ = c.Writer.WriteString("plain") },
+		"write string":  func(c *gin.Context) { c.Status(http.StatusCreated); _, _ = c.Writer.WriteString("plain") },
 		"copied":        func(c *gin.Context) { _, _ = io.Copy(c.Writer, strings.NewReader(strings.Repeat("x", 100<<10))) },
 		"file":          func(c *gin.Context) { c.File(file) },
 		"missing file":  func(c *gin.Context) { c.File(file + ".not") },
