@@ -106,9 +106,13 @@ func (a *Attempt) end(panicked bool) *Reply {
 	defer a.ctx.cancel(context.Canceled)
 	a.inside.Calls.End()
 	c := &a.capture
+	var taken course
+	if a.steps != nil {
+		taken = a.steps.end()
+	}
 	e := ending{
 		recovery: a.route.Recovery, status: c.finalStatus(), panicked: panicked, unrendered: c.unrendered,
-		notApplied: a.inside.NotApplied.Load(), keepRows: a.inside.KeepRows.Load(),
+		notApplied: a.inside.NotApplied.Load(), applied: taken.applied, keepRows: a.inside.KeepRows.Load(),
 	}
 	v := judge(e)
 	if e.notApplied && v != free {
@@ -118,7 +122,7 @@ func (a *Attempt) end(panicked bool) *Reply {
 	case a.tx != nil:
 		return a.endTransaction(v)
 	case a.steps != nil:
-		return a.endResume(v)
+		return a.endResume(v, taken)
 	}
 	return a.endPark(v)
 }
@@ -260,9 +264,9 @@ func (a *Attempt) observe(e Event) {
 }
 
 // NotApplied declares that the handler has changed nothing anywhere and never will for this attempt: with a 4xx or
-// 5xx answer the key is free again. With a 2xx or 3xx answer the declaration does not count, and on a Resume route
-// it does not once the provider may have been reached: after a finished provider step the operation is parked. Outside an
-// attempt it does nothing.
+// 5xx answer the key is free again. With a 2xx or 3xx answer the declaration does not count. Nor does it on a Resume
+// route once a provider step was started or a database step has finished, in this attempt or one before: the answer is
+// judged as if nothing had been declared. Outside an attempt it does nothing.
 func NotApplied(ctx context.Context) {
 	if a := attemptctx.From(ctx); a != nil {
 		a.NotApplied.Store(true)

@@ -19,27 +19,20 @@ func (m *Module) stepsOf(ctx context.Context, rec Record) (*steps, error) {
 
 // endResume ends a Resume attempt. What did not end well is left to the next repeat, which goes on after the last
 // finished step; what cannot go on is parked.
-func (a *Attempt) endResume(v verdict) *Reply {
-	steps := a.steps.end()
-	status := a.capture.finalStatus()
+func (a *Attempt) endResume(v verdict, steps course) *Reply {
 	switch {
-	case steps.unknown, v == free && steps.providerFinished:
-		if v == free {
-			a.observe(Event{Kind: EventNotAppliedRefused, Status: status})
-		}
+	case steps.unknown:
 		a.endPark(fail)
 		return a.refuse(outcomeUnknown(a.ticket.ID))
+	case v == free:
+		return a.endPark(v) // the steps say so too, whichever they are
 	case steps.changed, v != fail && steps.leftOut:
 		return a.yield(ErrStepsChanged, func() *Reply {
 			return a.refuse(NewProblem(CodeStepsChanged, "the handler takes other steps than before; nothing was recorded"))
 		})
 	case v == fail:
 		return a.yield(nil, a.capture.reply)
-	case v == free && steps.calledBefore:
-		// This attempt may have applied nothing, but the one before it called the provider too.
-		a.observe(Event{Kind: EventNotAppliedRefused, Status: status})
-		return a.yield(nil, a.capture.reply)
-	case v == record && status >= 400 && steps.unfinished:
+	case a.capture.finalStatus() >= 400 && steps.unfinished:
 		return a.yield(nil, a.capture.reply) // the step may have taken effect, and so a refusal is not final
 	}
 	return a.endPark(v)

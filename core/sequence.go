@@ -23,12 +23,13 @@ type steps struct {
 
 // course is what the end of the attempt asks of its steps.
 type course struct {
-	changed          bool // a step was not one of the attempts before
-	leftOut          bool // steps of the attempts before were not reached
-	unknown          bool // a step may not be called again
-	unfinished       bool // a step has failed, or is still under way
-	providerFinished bool // a provider step has a result
-	calledBefore     bool // an unfinished provider step was called by an attempt before too
+	changed    bool // a step was not one of the attempts before
+	leftOut    bool // steps of the attempts before were not reached
+	unknown    bool // a step may not be called again
+	unfinished bool // a step has failed, or is still under way
+	// applied: something may have been applied, in this attempt or one before. A provider step was started, or a database
+	// step is finished, or nobody knows whether it is.
+	applied bool
 }
 
 // enter admits the next step, and returns it as it was recorded before: with its result, if it is finished.
@@ -99,8 +100,8 @@ func (s *steps) leave(step StepRecord, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.busy = false
-	if step.Kind == ProviderStep && step.Finished {
-		s.providerFinished = true
+	if step.Kind == ProviderStep || err == nil || errors.Is(err, ErrUnconfirmed) {
+		s.applied = true
 	}
 	switch {
 	case err == nil:
@@ -113,7 +114,6 @@ func (s *steps) leave(step StepRecord, err error) {
 		if step.Fence == 0 {
 			s.behind = append(s.behind, step)
 		}
-		s.calledBefore = s.calledBefore || step.Kind == ProviderStep && step.Fence != 0
 	}
 }
 
@@ -124,6 +124,8 @@ func (s *steps) end() course {
 	s.ended = true
 	c := s.course
 	c.unfinished = c.unfinished || s.busy
+	c.applied = c.applied || s.busy ||
+		slices.ContainsFunc(s.recorded, func(r StepRecord) bool { return r.Kind == ProviderStep || r.Finished })
 	c.leftOut = slices.ContainsFunc(s.recorded, s.ahead)
 	return c
 }

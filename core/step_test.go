@@ -800,21 +800,57 @@ func TestNotAppliedInResume(t *testing.T) {
 		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
 		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{"another":"command"}`).Code, "the key is free")
 	})
-	t.Run("after an unfinished step", func(t *testing.T) {
+	t.Run("after a call whose outcome is unknown", func(t *testing.T) {
 		s := &take{fail: "charge"}
 		a := newFlowApp(t, nil, refuse(s, "charge"))
 		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
-		require.Contains(t, a.kinds(), core.EventFreed)
-		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{"another":"command"}`).Code)
+		require.Contains(t, a.kinds(), core.EventNotAppliedRefused)
+		require.NotContains(t, a.kinds(), core.EventFreed)
+		requireProblem(t, a.post("k-1", `{"another":"command"}`), http.StatusConflict, core.CodeKeyReused)
+		s.fail = ""
+		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "it goes on, and is judged anew")
+	})
+	t.Run("after a panic of the call", func(t *testing.T) {
+		a := newFlowApp(t, nil, func(ctx context.Context) (status int, err error) {
+			defer func() { _, status = recover(), http.StatusPaymentRequired }()
+			core.NotApplied(ctx)
+			return 0, core.StepDo(ctx, "charge", func(context.Context) error { panic("boom") })
+		})
+		a.post("k-1", `{}`)
+		requireProblem(t, a.post("k-1", `{"another":"command"}`), http.StatusConflict, core.CodeKeyReused)
 	})
 	t.Run("after a finished step", func(t *testing.T) {
 		a := newFlowApp(t, nil, refuse(&take{}, "charge"))
-		for range 2 {
-			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
-		}
+		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
 		require.Contains(t, a.kinds(), core.EventNotAppliedRefused)
+		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "as any refusal after its steps")
 		require.Equal(t, 1, a.ran())
 	})
+	database := func(ctx context.Context, commit error) error {
+		var none struct{}
+		return core.RunDatabaseStep(ctx, "book", &none,
+			func(ctx context.Context, store core.Store, ticket core.Ticket, s core.StepRecord) ([]byte, error) {
+				return []byte("{}"), commit
+			})
+	}
+	for name, commit := range map[string]error{
+		"after a finished database step":              nil,
+		"after a database step of which nobody knows": core.ErrUnconfirmed,
+		"after a database step that was rolled back":  core.ErrAborted,
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+				require.ErrorIs(t, database(ctx, commit), commit)
+				core.NotApplied(ctx)
+				return http.StatusPaymentRequired, nil
+			})
+			require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
+			freed := errors.Is(commit, core.ErrAborted)
+			require.Equal(t, freed, slices.Contains(a.kinds(), core.EventFreed))
+			require.Equal(t, !freed, slices.Contains(a.kinds(), core.EventNotAppliedRefused))
+			require.Equal(t, freed, a.post("k-1", `{"another":"command"}`).Code == http.StatusPaymentRequired)
+		})
+	}
 	t.Run("after a step that is finished since an attempt before", func(t *testing.T) {
 		s, crash := &take{}, true
 		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
@@ -825,7 +861,9 @@ func TestNotAppliedInResume(t *testing.T) {
 		})
 		a.post("k-1", `{}`)
 		crash = false
-		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
+		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		require.Contains(t, a.kinds(), core.EventNotAppliedRefused)
 	})
 	t.Run("after a step that an attempt before has called too", func(t *testing.T) {
 		s, crash := &take{fail: "charge"}, true

@@ -24,20 +24,21 @@ type ending struct {
 	panicked   bool
 	unrendered bool // failed with an error that is rendered where the capture cannot see it
 	notApplied bool // core.NotApplied
+	applied    bool // the steps say otherwise: see course.applied
 	keepRows   bool // core.KeepRows
 }
 
 // judge applies. It is the one place that does.
 func judge(e ending) verdict {
 	// The proof that nothing was applied: declared, or rows that will be undone. A success is no refusal: NotApplied
-	// does not count then.
+	// does not count then, nor against what the steps say.
 	undone := e.recovery == Rollback && !e.keepRows
 	switch {
 	case e.panicked || e.unrendered:
 		return fail
 	case e.status < 400:
 		return record
-	case e.notApplied:
+	case e.notApplied && !e.applied:
 		return free
 	case e.status >= 500:
 		return fail
