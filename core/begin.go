@@ -49,6 +49,9 @@ func (m *Module) begin(r *http.Request, adm *admission) (*Attempt, *Reply) {
 		Realm: m.cfg.Scoping.realm(adm.principal), Method: r.Method, Route: adm.pattern,
 		Recovery: adm.route.Recovery, Hash: adm.hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
 	}
+	if problem := m.checkScoping(r, adm.pattern); problem != nil {
+		return nil, m.refuse(r, problem)
+	}
 	if problem := m.checkOpen(r, adm); problem != nil {
 		return nil, m.refuseRepeat(r, adm, problem)
 	}

@@ -66,6 +66,9 @@ func (m *Module) Import(ctx context.Context, rows iter.Seq2[Past, error]) (Impor
 	if !ok {
 		return done, fmt.Errorf("idem: Import: %T takes no records over (core.Importer); use gormstore", m.cfg.Store)
 	}
+	if err := m.CheckScoping(ctx); err != nil {
+		return done, fmt.Errorf("idem: Import: %w", err)
+	}
 	batch := make([]Record, 0, importBatch)
 	flush := func() error {
 		added, err := store.Import(ctx, batch)

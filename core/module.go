@@ -32,8 +32,12 @@ type Config struct {
 	// ReplayHeaders names answer headers to be recorded beyond the contract's own list. Set-Cookie,
 	// WWW-Authenticate, Date, rate-limit and hop-by-hop headers are refused.
 	ReplayHeaders []string
-	// OperatorRoles may see and settle the operations of every principal (M-7, X-7). Default none.
+	// OperatorRoles may see and settle the operations of all principals of their own issuer and tenant (M-7, X-7, S-5).
+	// An operator without a tenant has those of principals without one. Default none.
 	OperatorRoles []string
+	// SupervisorRoles are operators that may see and settle the operations of every issuer and tenant of this service.
+	// Default none.
+	SupervisorRoles []string
 
 	// RetryAfter is sent where a repeat will help, default 2 s.
 	RetryAfter time.Duration
@@ -68,6 +72,7 @@ type Module struct {
 	replays map[string]bool // canonical names of the headers that are recorded
 	waiters atomic.Int64
 	running atomic.Bool // Run is under way
+	scoped  atomic.Bool // the store has said that Scoping is what it was
 	orphans orphans
 }
 
@@ -131,6 +136,9 @@ func New(cfg Config) (*Module, error) {
 	}
 	if slices.Contains(cfg.OperatorRoles, "") {
 		bad("OperatorRoles: an empty role would never match; remove it")
+	}
+	if slices.Contains(cfg.SupervisorRoles, "") {
+		bad("SupervisorRoles: an empty role would never match; remove it")
 	}
 	for _, d := range []struct {
 		field string

@@ -39,6 +39,11 @@ type Reconciler func(ctx context.Context, operation Record) (*Decision, error)
 // Errors: ErrNotFound; ErrNotSettleable where the operation is not unknown (any more) or not yet past lease and
 // deadline; ErrStale where another settlement was quicker; any other error means that the store did not answer.
 func (m *Module) Settle(ctx context.Context, id ID, d Decision) (Record, error) {
+	return m.settle(ctx, id, d, m.cfg.Scoping.service())
+}
+
+// settle settles an operation whose realm begins with within. Any other does not exist.
+func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (Record, error) {
 	s := Settlement{ID: id, Who: d.Who, Why: d.Why}
 	switch {
 	case strings.TrimSpace(d.Who) == "":
@@ -53,6 +58,9 @@ func (m *Module) Settle(ctx context.Context, id ID, d Decision) (Record, error) 
 	storeCtx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
 	defer cancel()
 	rec, err := m.cfg.Store.Find(storeCtx, id)
+	if err == nil && !rec.Realm.within(within) {
+		err = ErrNotFound
+	}
 	if err != nil {
 		return Record{}, err
 	}
@@ -86,7 +94,7 @@ func (m *Module) reconcile(ctx context.Context) {
 	}
 	var after ID
 	for ctx.Err() == nil {
-		records, err := m.cfg.Store.List(ctx, after, m.cfg.SweepBatch)
+		records, err := m.cfg.Store.List(ctx, m.cfg.Scoping.service(), after, m.cfg.SweepBatch)
 		if err != nil {
 			m.failed(ctx, err)
 			return
@@ -162,11 +170,29 @@ func viewOf(rec Record) operationView {
 }
 
 func (m *Module) isOperator(p Principal) bool {
-	return len(m.cfg.OperatorRoles) > 0 && p.HasAnyRole(m.cfg.OperatorRoles...)
+	return len(m.cfg.OperatorRoles) > 0 && p.HasAnyRole(m.cfg.OperatorRoles...) || m.isSupervisor(p)
+}
+
+func (m *Module) isSupervisor(p Principal) bool {
+	return len(m.cfg.SupervisorRoles) > 0 && p.HasAnyRole(m.cfg.SupervisorRoles...)
+}
+
+// operated returns what the realms begin with whose operations an operator may see and settle (S-5).
+func (m *Module) operated(p Principal) []byte {
+	if m.isSupervisor(p) {
+		return m.cfg.Scoping.service()
+	}
+	realm := m.cfg.Scoping.realm(p)
+	return realm[:]
+}
+
+// operates reports whether p is an operator of a record.
+func (m *Module) operates(p Principal, rec Record) bool {
+	return m.isOperator(p) && rec.Realm.within(m.operated(p))
 }
 
 // ServeOperation answers what is known of the operation with the given id: running, completed with its answer,
-// unknown or expired (M-7). Operators get it, and its own principal as long as a repeat would: with a role of its route,
+// unknown or expired (M-7). Operators of its realm get it (S-5), and its own principal as long as a repeat would: with a role of its route,
 // and with the consent of Policy.Review (O-3), else 403. To others it does not exist: 404. 401 without a principal, 503
 // where the store does not answer.
 func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply {
@@ -181,19 +207,19 @@ func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply 
 	defer cancel()
 	rec, err := m.cfg.Store.Find(ctx, parsed)
 	lapsed := rec.State() == Free && rec.Stored != Free // nothing is left of it, swept or not; a settled one is shown
-	if err == nil && (lapsed || rec.Scope != m.cfg.Scoping.scope(p) && !m.isOperator(p)) {
+	if err == nil && (lapsed || rec.Scope != m.cfg.Scoping.scope(p) && !m.operates(p, rec)) {
 		err = ErrNotFound
 	}
 	if err != nil {
 		return m.refuse(r, m.problemOf(err))
 	}
-	if policy := m.policyOf(rec); !m.isOperator(p) && (!p.HasAnyRole(policy.Roles...) || !policy.reviewed(ctx, p, rec)) {
+	if policy := m.policyOf(rec); !m.operates(p, rec) && (!p.HasAnyRole(policy.Roles...) || !policy.reviewed(ctx, p, rec)) {
 		return m.refuse(r, NewProblem(CodeForbidden, "the caller may not see this operation (any more)"))
 	}
 	return jsonReply(viewOf(rec))
 }
 
-// ServeOperations lists the unknown operations to operators, oldest first, as a JSON array; others get 403. The query
+// ServeOperations lists the unknown operations of their realm to operators (S-5), oldest first, as a JSON array; others get 403. The query
 // parameter state must be "unknown" or absent; after is the id of the last operation of the page before, limit at
 // most 500 (default 100); else 400. 404 where the operation of after is gone: begin again.
 func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
@@ -227,7 +253,7 @@ func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), m.cfg.ClaimTimeout)
 	defer cancel()
-	records, err := m.cfg.Store.List(ctx, after, limit)
+	records, err := m.cfg.Store.List(ctx, m.operated(p), after, limit)
 	if err != nil {
 		return m.refuse(r, m.problemOf(err))
 	}
@@ -273,7 +299,7 @@ func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	if p.Tenant != "" {
 		decision.Who = p.Issuer + " " + p.Tenant + " " + p.Subject
 	}
-	settled, err := m.Settle(r.Context(), parsed, decision)
+	settled, err := m.settle(r.Context(), parsed, decision, m.operated(p))
 	if err != nil {
 		// The command itself has done nothing: what is too early now may be repeated later, with the same key.
 		NotApplied(r.Context())

@@ -23,7 +23,7 @@ func (m *Module) resume(ctx context.Context) {
 	}
 	var after ID
 	for ctx.Err() == nil {
-		lost, err := store.Resumable(ctx, after, m.cfg.SweepBatch)
+		lost, err := store.Resumable(ctx, m.cfg.Scoping.service(), after, m.cfg.SweepBatch)
 		if err != nil {
 			if !errors.Is(err, ErrNotFound) { // the page's last record has ended and gone: the rest is for the next time
 				m.failed(ctx, err)
@@ -65,7 +65,7 @@ func (m *Module) resumeOne(ctx context.Context, rec Record) error {
 // takeOver claims the record as a repeat of its command does. A nil attempt without an error: somebody was quicker.
 func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt, error) {
 	claim := Claim{
-		ID: rec.ID, Owner: newOwner(), Scope: rec.Scope, Method: rec.Method, Route: rec.Route,
+		ID: rec.ID, Owner: newOwner(), Scope: rec.Scope, Realm: rec.Realm, Method: rec.Method, Route: rec.Route,
 		Recovery: Resume, Hash: rec.Hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
 	}
 	adm.values = context.WithoutCancel(r.Context())

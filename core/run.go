@@ -10,13 +10,16 @@ import (
 
 // Run does what has to be done beside the requests, in every instance of the app: it sweeps the store (T-3), goes on
 // with lost Resume attempts by Config.Resume, asks Config.Reconcile about unknown operations (T-4) and releases claims
-// whose owner got an error (F-1). It blocks until ctx ends and then returns nil. The only error is a second Run of the
-// same module.
+// whose owner got an error (F-1). It blocks until ctx ends and then returns nil. The errors are a second Run of the
+// same module, and [ErrScoping].
 func (m *Module) Run(ctx context.Context) error {
 	if !m.running.CompareAndSwap(false, true) {
 		return errors.New("idem: Run is under way already; call it once")
 	}
 	defer m.running.Store(false)
+	if err := m.CheckScoping(ctx); errors.Is(err, ErrScoping) {
+		return err
+	}
 	for {
 		m.releaseOrphans(ctx)
 		m.sweep(ctx)

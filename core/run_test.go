@@ -330,4 +330,6 @@ func TestRunWhileTheListIsAway(t *testing.T) {
 // listAway is a store that cannot be listed.
 type listAway struct{ core.Store }
 
-func (listAway) List(context.Context, core.ID, int) ([]core.Record, error) { return nil, errAway }
+func (listAway) List(context.Context, []byte, core.ID, int) ([]core.Record, error) {
+	return nil, errAway
+}

@@ -1,9 +1,14 @@
 package core
 
 import (
+	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
 )
 
 // Scoping says what belongs to the scope of a key beside issuer, tenant and subject (S-4). It is stated once, before the
@@ -60,15 +65,25 @@ func (s Scoping) scope(p Principal) Scope {
 	return Scope(hashFields("scope/1", s.Namespace, p.Issuer, p.Tenant, s.client(p), p.Subject))
 }
 
-// Realm identifies in a record what its principal is one of many in: namespace, issuer and tenant. Operators see what is
-// of their own realm (S-5).
-type Realm [16]byte
+// Realm identifies in a record what its principal is one of many in. It begins with 8 bytes for the namespace: a service
+// lists what is its own. The others stand for issuer and tenant as well: operators see what is of their own realm (S-5).
+type Realm [24]byte
 
-// realm is the first half of SHA-256 over length-prefixed ("realm/1", namespace, issuer, tenant). An empty tenant is a
-// tenant.
-func (s Scoping) realm(p Principal) Realm {
+// realm is made of SHA-256 over length-prefixed ("namespace/1", namespace), 8 bytes of it, and ("realm/1", namespace,
+// issuer, tenant), 16 bytes. An empty tenant is a tenant.
+func (s Scoping) realm(p Principal) (r Realm) {
 	hash := hashFields("realm/1", s.Namespace, p.Issuer, p.Tenant)
-	return Realm(hash[:len(Realm{})])
+	copy(r[copy(r[:], s.service()):], hash[:])
+	return r
+}
+
+// within reports whether r begins with prefix.
+func (r Realm) within(prefix []byte) bool { return bytes.HasPrefix(r[:], prefix) }
+
+// service is what all realms of the namespace begin with.
+func (s Scoping) service() []byte {
+	hash := hashFields("namespace/1", s.Namespace)
+	return hash[:8]
 }
 
 // client is the client of p where it counts.
@@ -82,6 +97,87 @@ func (s Scoping) client(p Principal) string {
 // admits reports whether p names somebody, with all that is required.
 func (s Scoping) admits(p Principal) bool {
 	return p.Valid() && (p.Tenant != "" || !s.RequireTenant) && (p.Client != "" || !s.RequireClient)
+}
+
+// fingerprint says in words what a change of would free keys, but for the namespace.
+func (s Scoping) fingerprint() string {
+	tenant, client := "optional", "ignored"
+	if s.RequireTenant {
+		tenant = "required"
+	}
+	if s.RequireClient {
+		client = "required"
+	}
+	return recordIDVersion + ", tenant " + tenant + ", client " + client
+}
+
+// ErrScoping: the records of the store were made under another [Scoping].
+var ErrScoping = errors.New("idem: Config.Scoping is not what the store's records were made under")
+
+// ScopeKeeper is a Store that keeps how the scopes of its records are made, for all instances and releases (S-4).
+type ScopeKeeper interface {
+	Store
+
+	// KeepScoping returns the fingerprint that is kept for a namespace. Where there is none for any namespace, as in a new
+	// database, it keeps this one. "" where others are kept and none for this namespace.
+	KeepScoping(ctx context.Context, namespace, fingerprint string) (kept string, err error)
+	// AdoptScoping keeps a fingerprint for a namespace, in the place of any other.
+	AdoptScoping(ctx context.Context, namespace, fingerprint string) error
+}
+
+// CheckScoping compares Config.Scoping with what the store's records were made under (S-4), for a check at start-up. The
+// module does it in any case before its first claim, once: with another one every key would be free again, and so it
+// serves no request and Run refuses.
+//
+// Errors: [ErrScoping]; any other error means that the store did not answer. A store that keeps nothing (core.ScopeKeeper)
+// is not asked.
+func (m *Module) CheckScoping(ctx context.Context) error {
+	keeper, ok := m.cfg.Store.(ScopeKeeper)
+	if !ok || m.scoped.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.ClaimTimeout)
+	defer cancel()
+	own := m.cfg.Scoping
+	kept, err := keeper.KeepScoping(ctx, own.Namespace, own.fingerprint())
+	switch {
+	case err != nil:
+		return err
+	case kept == "":
+		return fmt.Errorf("%w: they are of other namespaces than %q; put Namespace back, or say that this service is a new "+
+			"one: call AdoptScoping once", ErrScoping, own.Namespace)
+	case kept != own.fingerprint():
+		return fmt.Errorf("%w: those of namespace %q were made under %q, and this is %q; put Config.Scoping back, or, if all "+
+			"keys may become free, call AdoptScoping once", ErrScoping, own.Namespace, kept, own.fingerprint())
+	}
+	m.scoped.Store(true)
+	return nil
+}
+
+// AdoptScoping is the operator's word that Config.Scoping is meant although the store's records were made under another
+// one, or that this service is a new one beside others in the same tables. Commands whose keys are still repeated run
+// again if the scope of their callers is another one now: call it by hand, when all old instances have stopped, and never
+// at each start.
+func (m *Module) AdoptScoping(ctx context.Context) error {
+	keeper, ok := m.cfg.Store.(ScopeKeeper)
+	if !ok {
+		return nil
+	}
+	return keeper.AdoptScoping(ctx, m.cfg.Scoping.Namespace, m.cfg.Scoping.fingerprint())
+}
+
+// checkScoping is CheckScoping on a request's way.
+func (m *Module) checkScoping(r *http.Request, pattern string) *Problem {
+	err := m.CheckScoping(r.Context())
+	if err == nil {
+		return nil
+	}
+	m.observe(r.Context(), Event{Kind: EventFailed, Method: r.Method, Route: pattern, Err: err})
+	if errors.Is(err, ErrScoping) {
+		return NewProblem(CodeMisconfigured, "this service says otherwise than before what belongs to the scope of a key; "+
+			"nothing was run")
+	}
+	return m.unavailable(err)
 }
 
 // hashFields is SHA-256 over the fields, each behind its length, so that no two lists of fields collide.

@@ -113,7 +113,7 @@ func TestShadow(t *testing.T) {
 		a.requireTold(t, "would_claim")
 	})
 
-	records, err := store.List(t.Context(), core.ID{}, 100)
+	records, err := store.List(t.Context(), nil, core.ID{}, 100)
 	require.NoError(t, err)
 	require.Empty(t, records)
 	_, err = store.Find(t.Context(), core.RecordID(alice, "key-1"))

@@ -75,7 +75,7 @@ type Stepper interface {
 	StartStep(ctx context.Context, t Ticket, s StepRecord) (StepRecord, error)
 
 	// Resumable is [Store].List for Resume attempts whose lease has run out: the next repeat, or Run, goes on with them.
-	Resumable(ctx context.Context, after ID, limit int) ([]Record, error)
+	Resumable(ctx context.Context, within []byte, after ID, limit int) ([]Record, error)
 
 	// FinishStep records the result of a step that was started. Finishing again is nil, and the first result stands.
 	// An expired lease is no obstacle. ErrStale if t is not current; ErrNotFound where no step was started.

@@ -97,8 +97,8 @@ func (s *faultStore) StartStep(ctx context.Context, t core.Ticket, step core.Ste
 	return started, s.after(ctx, "start", err)
 }
 
-func (s *faultStore) Resumable(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
-	return s.Store.(core.Stepper).Resumable(ctx, after, limit)
+func (s *faultStore) Resumable(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+	return s.Store.(core.Stepper).Resumable(ctx, within, after, limit)
 }
 
 func (s *faultStore) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {

@@ -89,9 +89,10 @@ type Store interface {
 	// Find reads a record. ErrNotFound if there is none. One whose state is Free may be found until a sweep drops it.
 	Find(ctx context.Context, id ID) (Record, error)
 
-	// List returns up to limit records whose state is Unknown by now, oldest first, that come after the record
-	// named by after (the zero ID for the first page). ErrNotFound if that record is gone: begin again.
-	List(ctx context.Context, after ID, limit int) ([]Record, error)
+	// List returns up to limit records whose state is Unknown by now and whose realm begins with within (all of them,
+	// where that is empty), oldest first, that come after the record named by after (the zero ID for the first page).
+	// ErrNotFound if that record is gone: begin again.
+	List(ctx context.Context, within []byte, after ID, limit int) ([]Record, error)
 
 	// Settle ends an unknown operation: with an answer it becomes Completed, without one Free. The fence is
 	// compared and raised, and who, when, why, before and after are appended to the history in the same step.

@@ -74,7 +74,7 @@ func requireWholeLife(t *testing.T, store *gormstore.Store, db *gorm.DB) {
 	requireFree(t, store, c, time.Second)
 
 	advance(t, db, 40*24*time.Hour)
-	unknown, err := store.List(ctx, core.ID{}, 10)
+	unknown, err := store.List(ctx, nil, core.ID{}, 10)
 	require.NoError(t, err)
 	require.Len(t, unknown, 1, "the one that requireFree has left behind")
 	answer := secretive()

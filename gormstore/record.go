@@ -152,17 +152,17 @@ func (s *Store) scan(ctx context.Context, q querier, id core.ID, scan *recordSca
 }
 
 // List implements [core.Store].
-func (s *Store) List(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
-	return s.list(ctx, isUnknown, after, limit)
+func (s *Store) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+	return s.list(ctx, isUnknown, within, after, limit)
 }
 
 // Resumable implements [core.Stepper].
-func (s *Store) Resumable(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
-	return s.list(ctx, isLost, after, limit)
+func (s *Store) Resumable(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+	return s.list(ctx, isLost, within, after, limit)
 }
 
 // list reads a page. On PostgreSQL it reads at read committed: no claim shall fail to serialize for it.
-func (s *Store) list(ctx context.Context, which string, last core.ID, limit int) ([]core.Record, error) {
+func (s *Store) list(ctx context.Context, which string, within []byte, last core.ID, limit int) ([]core.Record, error) {
 	opts := &sql.TxOptions{ReadOnly: true}
 	if s.dialect == postgres {
 		opts.Isolation = sql.LevelReadCommitted
@@ -172,7 +172,7 @@ func (s *Store) list(ctx context.Context, which string, last core.ID, limit int)
 		return nil, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	statement, args := listOf+which, []any{limit}
+	statement, args := listOf+which, []any{limit, within}
 	if last != (core.ID{}) {
 		if _, err := s.find(ctx, tx, last); err != nil {
 			return nil, err // an empty page would say that there is nothing left

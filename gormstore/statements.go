@@ -82,10 +82,11 @@ ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1, stat
 	headers = NULL, body = NULL
 WHERE ` + isFree
 
-	// A page of records that are isUnknown, or isLost, is listOf, the condition, after for a page that is not the first,
-	// and inOrder.
-	listOf  = `SELECT {now}, ` + recordColumns + ` FROM {schema}.idempotency_record r WHERE r.state IN (1, 3) AND `
-	after   = ` AND (r.created_at, r.id) > (SELECT a.created_at, a.id FROM {schema}.idempotency_record a WHERE a.id = $2)`
+	// A page of records that are isUnknown, or isLost, and whose realm begins with $2, is listOf, the condition, after for a
+	// page that is not the first, and inOrder.
+	listOf = `SELECT {now}, ` + recordColumns + ` FROM {schema}.idempotency_record r WHERE r.state IN (1, 3)
+	AND substr(r.realm, 1, length($2{bytes})) = $2{bytes} AND `
+	after   = ` AND (r.created_at, r.id) > (SELECT a.created_at, a.id FROM {schema}.idempotency_record a WHERE a.id = $3)`
 	inOrder = ` ORDER BY r.created_at, r.id LIMIT $1`
 
 	// countOpen counts up to $2 open records of a principal.
@@ -147,6 +148,18 @@ WHERE s.kind = 1 AND s.state <> 2`
 	// traceStep shows on SQLite whether a database step's transaction is still there: see tx.alive.
 	traceStep = `INSERT INTO {schema}.idempotency_step (record_id, name, kind, state, fence, started_at)
 VALUES ($1, $2, 1, 0, $3, {now}) ON CONFLICT (record_id, name) DO UPDATE SET state = 0 WHERE kind = 1 AND state = 1`
+)
+
+// Settings: $1 name, $2 value.
+const (
+	setting     = `SELECT s.value FROM {schema}.idempotency_setting s WHERE s.name = $1`
+	keepSetting = `INSERT INTO {schema}.idempotency_setting AS s (name, value) VALUES ($1, $2)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value`
+
+	// keepFirstScoping does nothing where a name like $3 is there.
+	keepFirstScoping = `INSERT INTO {schema}.idempotency_setting AS s (name, value) SELECT $1{text}, $2{text}
+WHERE NOT EXISTS (SELECT 1 FROM {schema}.idempotency_setting o WHERE o.name LIKE $3{text})
+ON CONFLICT (name) DO NOTHING`
 )
 
 // Before a step's statement on PostgreSQL. A database step takes the record's advisory lock as well, until it has

@@ -42,7 +42,7 @@ func subjects(t *testing.T, d database) func(t *testing.T) storetest.Subject {
 		require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
 			return errors.Join(tx.Exec("SET LOCAL lock_timeout = '10s'").Error,
 				tx.Exec("TRUNCATE idempotency_record, idempotency_step, idempotency_sighting, "+
-					"idempotency_settlement, effects").Error)
+					"idempotency_settlement, idempotency_setting, effects").Error)
 		}))
 		return subject(t, db, twin)
 	}

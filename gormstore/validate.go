@@ -14,7 +14,8 @@ import (
 var recordTables = map[string][]string{
 	"idempotency_record": {"id", "scope", "owner", "fence", "state", "recovery", "method", "route", "hash_version",
 		"command_hash", "created_at", "lease_until", "deadline_at", "expires_at", "purge_at", "status", "partial",
-		"answer_encoding", "headers", "body"},
+		"answer_encoding", "headers", "body", "realm"},
+	"idempotency_setting":  {"name", "value"},
 	"idempotency_step":     {"record_id", "name", "kind", "state", "fence", "started_at", "encoding", "result"},
 	"idempotency_sighting": {"id", "scope", "hash_version", "command_hash", "seen_at", "purge_at"},
 	"processed_message": {"consumer_group", "source", "message_id", "payload_hash", "processed_at", "published_at",

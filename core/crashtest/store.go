@@ -75,8 +75,8 @@ func (s *store) Find(ctx context.Context, id core.ID) (core.Record, error) {
 	return call(s.gates, "Find", func() (core.Record, error) { return s.under.Find(ctx, id) })
 }
 
-func (s *store) List(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
-	return call(s.gates, background, func() ([]core.Record, error) { return s.under.List(ctx, after, limit) })
+func (s *store) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+	return call(s.gates, background, func() ([]core.Record, error) { return s.under.List(ctx, within, after, limit) })
 }
 
 func (s *store) Settle(ctx context.Context, settlement core.Settlement) (core.Record, error) {
@@ -124,6 +124,24 @@ func (s *store) Sight(ctx context.Context, sighting core.Sighting) (core.Seen, e
 	return call(s.gates, "Sight", func() (core.Seen, error) { return under.Sight(ctx, sighting) })
 }
 
+// KeepScoping implements [core.ScopeKeeper]: a store that keeps nothing agrees.
+func (s *store) KeepScoping(ctx context.Context, namespace, fingerprint string) (string, error) {
+	under, ok := s.under.(core.ScopeKeeper)
+	if !ok {
+		return fingerprint, nil
+	}
+	return call(s.gates, background, func() (string, error) { return under.KeepScoping(ctx, namespace, fingerprint) })
+}
+
+// AdoptScoping implements [core.ScopeKeeper].
+func (s *store) AdoptScoping(ctx context.Context, namespace, fingerprint string) error {
+	under, err := as[core.ScopeKeeper](s)
+	if err != nil {
+		return err
+	}
+	return s.gates.do(background, func() error { return under.AdoptScoping(ctx, namespace, fingerprint) })
+}
+
 // Steps implements [core.Stepper].
 func (s *store) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
 	under, err := as[core.Stepper](s)
@@ -152,12 +170,12 @@ func (s *store) FinishStep(ctx context.Context, t core.Ticket, r core.StepRecord
 }
 
 // Resumable implements [core.Stepper].
-func (s *store) Resumable(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
+func (s *store) Resumable(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
 	under, err := as[core.Stepper](s)
 	if err != nil {
 		return nil, err
 	}
-	return call(s.gates, background, func() ([]core.Record, error) { return under.Resumable(ctx, after, limit) })
+	return call(s.gates, background, func() ([]core.Record, error) { return under.Resumable(ctx, within, after, limit) })
 }
 
 // Validate implements [core.Validator]: a store that cannot tell is taken for sound.

@@ -25,6 +25,7 @@ type Store struct {
 	shards [shardCount]shard
 
 	sightings sightings
+	scopings  scopings
 }
 
 var _ core.Store = (*Store)(nil)

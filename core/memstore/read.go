@@ -25,18 +25,20 @@ func (s *Store) Find(ctx context.Context, id core.ID) (core.Record, error) {
 }
 
 // List implements [core.Store]. It looks at every record: it is for operators and the reconciler.
-func (s *Store) List(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
-	return s.list(ctx, after, limit, func(r core.Record) bool { return r.State() == core.Unknown })
+func (s *Store) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+	return s.list(ctx, within, after, limit, func(r core.Record) bool { return r.State() == core.Unknown })
 }
 
 // Resumable implements [core.Stepper]. It looks at every record.
-func (s *Store) Resumable(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
-	return s.list(ctx, after, limit, func(r core.Record) bool {
+func (s *Store) Resumable(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+	return s.list(ctx, within, after, limit, func(r core.Record) bool {
 		return r.Stored == core.Running && r.Recovery == core.Resume && r.LeaseExpired()
 	})
 }
 
-func (s *Store) list(ctx context.Context, after core.ID, limit int, wanted func(core.Record) bool) ([]core.Record, error) {
+func (s *Store) list(ctx context.Context, within []byte, after core.ID, limit int,
+	wanted func(core.Record) bool,
+) ([]core.Record, error) {
 	var from core.Record // the zero record comes before all others
 	if after != (core.ID{}) {
 		var err error
@@ -49,7 +51,9 @@ func (s *Store) list(ctx context.Context, after core.ID, limit int, wanted func(
 		if err := alive(ctx); err != nil {
 			return nil, err
 		}
-		found = s.shards[i].find(found, s, from, wanted)
+		found = s.shards[i].find(found, s, from, func(r core.Record) bool {
+			return bytes.HasPrefix(r.Realm[:], within) && wanted(r)
+		})
 	}
 	slices.SortFunc(found, older)
 	return found[:max(0, min(limit, len(found)))], nil

@@ -148,7 +148,7 @@ func (s *fixture) requireState(t *testing.T, want core.State, c core.Claim) {
 // listed returns the ids of all unknown operations.
 func (s *fixture) listed(t *testing.T) []core.ID {
 	t.Helper()
-	records, err := s.Store.List(s.ctx, core.ID{}, 1000)
+	records, err := s.Store.List(s.ctx, nil, core.ID{}, 1000)
 	require.NoError(t, err)
 	return idsOf(records)
 }

@@ -56,7 +56,7 @@ func listOldestFirst(t *testing.T, s *fixture) {
 		_, err := s.Store.Settle(s.ctx, notApplied(w))
 		require.NoError(t, err)
 	}
-	rest, err := s.Store.List(s.ctx, want[2].ID, 100)
+	rest, err := s.Store.List(s.ctx, nil, want[2].ID, 100)
 	require.NoError(t, err)
 	require.Equal(t, append(idsOf(want[3:]), running.ID), idsOf(rest), "with the one that was still running before")
 }
@@ -65,7 +65,7 @@ func listOldestFirst(t *testing.T, s *fixture) {
 func (s *fixture) pages(t *testing.T, limit int) (all []core.Record) {
 	t.Helper()
 	for after := (core.ID{}); ; after = all[len(all)-1].ID {
-		page, err := s.Store.List(s.ctx, after, limit)
+		page, err := s.Store.List(s.ctx, nil, after, limit)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(page), limit)
 		if all = append(all, page...); len(page) == 0 {
@@ -92,6 +92,6 @@ func listSameAge(t *testing.T, s *fixture) {
 // CONTRACT T-4
 func listNoSuchRecord(t *testing.T, s *fixture) {
 	s.lost(t, core.Park)
-	_, err := s.Store.List(s.ctx, s.command(core.Park).ID, 10)
+	_, err := s.Store.List(s.ctx, nil, s.command(core.Park).ID, 10)
 	require.ErrorIs(t, err, core.ErrNotFound)
 }

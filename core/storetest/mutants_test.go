@@ -490,8 +490,8 @@ func (s findsAnything) Find(ctx context.Context, id core.ID) (core.Record, error
 
 type newestFirst struct{ core.Store }
 
-func (s newestFirst) List(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
-	page, err := s.Store.List(ctx, after, limit)
+func (s newestFirst) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+	page, err := s.Store.List(ctx, within, after, limit)
 	slices.Reverse(page)
 	return page, err
 }
@@ -499,8 +499,8 @@ func (s newestFirst) List(ctx context.Context, after core.ID, limit int) ([]core
 // pagesByAge leaves out what is as old as the last record of the page before.
 type pagesByAge struct{ core.Store }
 
-func (s pagesByAge) List(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
-	page, err := s.Store.List(ctx, after, limit)
+func (s pagesByAge) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+	page, err := s.Store.List(ctx, within, after, limit)
 	if last, findErr := s.Find(ctx, after); findErr == nil {
 		page = slices.DeleteFunc(page, func(r core.Record) bool { return r.CreatedAt.Equal(last.CreatedAt) })
 	}
@@ -509,8 +509,8 @@ func (s pagesByAge) List(ctx context.Context, after core.ID, limit int) ([]core.
 
 type emptyPage struct{ core.Store }
 
-func (s emptyPage) List(ctx context.Context, after core.ID, limit int) ([]core.Record, error) {
-	page, err := s.Store.List(ctx, after, limit)
+func (s emptyPage) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+	page, err := s.Store.List(ctx, within, after, limit)
 	if errors.Is(err, core.ErrNotFound) {
 		err = nil
 	}

@@ -22,7 +22,7 @@ func resumable(t *testing.T, s *fixture) {
 	parked := s.command(core.Resume)
 	require.NoError(t, s.Store.Park(s.ctx, s.win(t, parked).Ticket))
 	s.win(t, s.command(core.Park))
-	page, err := stepper.Resumable(s.ctx, core.ID{}, 10)
+	page, err := stepper.Resumable(s.ctx, nil, core.ID{}, 10)
 	require.NoError(t, err)
 	require.Empty(t, page, "their owners are alive")
 
@@ -30,7 +30,7 @@ func resumable(t *testing.T, s *fixture) {
 	s.win(t, s.command(core.Resume)) // alive
 	var got []core.ID
 	for last := (core.ID{}); ; last = got[len(got)-1] {
-		page, err := stepper.Resumable(s.ctx, last, 2)
+		page, err := stepper.Resumable(s.ctx, nil, last, 2)
 		require.NoError(t, err)
 		if len(page) == 0 {
 			break

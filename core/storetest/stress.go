@@ -257,7 +257,7 @@ func (w *worker) settle(t *testing.T) {
 }
 
 func (w *worker) list(t *testing.T) {
-	listed, err := w.store().List(w.ctx, core.ID{}, 10)
+	listed, err := w.store().List(w.ctx, nil, core.ID{}, 10)
 	succeeded(t, err)
 	for _, r := range listed {
 		assert.Equal(t, core.Unknown, r.State())

@@ -74,7 +74,7 @@ func Open(ctx context.Context) (_ *App, err error) {
 		Policy: core.Policy{
 			Lease: a.Settings.Lease, Deadline: a.Settings.Deadline, Retention: a.Settings.Retention,
 		},
-		OperatorRoles: []string{shop.RoleOperator},
+		SupervisorRoles: []string{shop.RoleOperator},
 		Observer:      core.LogObserver(slog.Default()),
 	})
 	return a, err

@@ -87,7 +87,7 @@ func find(ctx context.Context, d *database) error {
 
 // list is the first page of unknown operations, for operators and reconcilers.
 func list(ctx context.Context, d *database) error {
-	records, err := d.store.List(ctx, core.ID{}, maxOpen)
+	records, err := d.store.List(ctx, nil, core.ID{}, maxOpen)
 	if err == nil && int64(len(records)) != openOf(d.records) {
 		err = fmt.Errorf("%s: %d unknown operations, not %d", d.name, len(records), openOf(d.records))
 	}
