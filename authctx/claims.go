@@ -13,7 +13,8 @@ import (
 
 // Claims says how the claims of a verified token become a [Principal]. It is for apps that have a JWT middleware
 // already, as echo-jwt or gin-jwt: the middleware verifies signature, algorithm and audience, and Claims takes the
-// principal out of what it leaves behind. A [Verifier] maps its tokens in the same way.
+// principal out of what it leaves behind, with the client of "azp" or "client_id". A [Verifier] maps its tokens in the
+// same way.
 type Claims struct {
 	// Issuers are the values of "iss" that the middleware's keys may speak for. Required.
 	Issuers []string
@@ -25,7 +26,7 @@ type Claims struct {
 	RolesClaim string
 }
 
-// maxNameLen is the longest subject or tenant, in bytes (OpenID Connect Core 1.0, section 2, for "sub").
+// maxNameLen is the longest subject, tenant or client, in bytes (OpenID Connect Core 1.0, section 2, for "sub").
 const maxNameLen = 255
 
 // bounds is the least that is asked of every token's times, whoever verified it: "exp" is there, and no middleware
@@ -84,11 +85,28 @@ func (c Claims) Principal(claims jwt.MapClaims) (Principal, error) {
 			return Principal{}, refuse(fmt.Sprintf("the tenant is not a string of at most %d bytes", maxNameLen), nil)
 		}
 	}
+	client, ok := clientOf(claims)
+	if !ok {
+		return Principal{}, refuse(fmt.Sprintf("the client is not a string of at most %d bytes", maxNameLen), nil)
+	}
 	roles, ok := toRoles(claims[cmp.Or(c.RolesClaim, "roles")])
 	if !ok {
 		return Principal{}, refuse("the roles are neither an array of strings nor a string", nil)
 	}
-	return Principal{Issuer: issuer, Tenant: tenant, Subject: subject, Roles: roles}, nil
+	return Principal{Issuer: issuer, Tenant: tenant, Client: client, Subject: subject, Roles: roles}, nil
+}
+
+// clientOf reads who the token was issued to: "azp" (OpenID Connect Core 1.0, section 2), or else "client_id" (RFC 9068,
+// section 2.2). A token may have neither.
+func clientOf(claims jwt.MapClaims) (client string, ok bool) {
+	claim, found := claims["azp"]
+	if !found {
+		if claim, found = claims["client_id"]; !found {
+			return "", true
+		}
+	}
+	client, ok = claim.(string)
+	return client, ok && isName(client)
 }
 
 // isName reports whether s can tell one principal from all others. A name that was no valid Unicode cannot: it has

@@ -6,7 +6,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Principal is the authenticated caller: issuer, tenant and subject, which a key is scoped to, and roles.
+// Principal is the authenticated caller: issuer, tenant and subject, which a key is scoped to, the client that it uses, and
+// roles.
 type Principal = core.Principal
 
 type contextKey struct{}

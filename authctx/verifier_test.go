@@ -278,6 +278,34 @@ func TestRefreshedTokenIsTheSamePrincipal(t *testing.T) {
 	})
 }
 
+// The client counts where core.Scoping says so, and nowhere else.
+//
+// CONTRACT S-4
+func TestClient(t *testing.T) {
+	v := newVerifier(t, testConfig())
+	for name, tt := range map[string]struct {
+		changes jwt.MapClaims
+		want    string
+	}{
+		"none":      {nil, ""},
+		"azp":       {jwt.MapClaims{"azp": "web"}, "web"},
+		"client_id": {jwt.MapClaims{"client_id": "app"}, "app"},
+		"both":      {jwt.MapClaims{"azp": "web", "client_id": "app"}, "web"},
+		"empty":     {jwt.MapClaims{"azp": ""}, ""},
+	} {
+		p, err := v.Verify(sign(t, tt.changes))
+		require.NoError(t, err, name)
+		require.Equal(t, tt.want, p.Client, name)
+	}
+	for name, changes := range map[string]jwt.MapClaims{
+		"number": {"azp": 1}, "list": {"client_id": []string{"web"}}, "null": {"azp": null{}, "client_id": "web"},
+		"too long": {"azp": strings.Repeat("c", 256)}, "no Unicode": {"client_id": "\ufffd"},
+	} {
+		_, err := v.Verify(sign(t, changes))
+		require.ErrorIs(t, err, authctx.ErrUnauthenticated, name)
+	}
+}
+
 // CONTRACT S-1
 func TestOneSubjectAtTwoIssuers(t *testing.T) {
 	const otherIssuer = "https://other.example"

@@ -442,8 +442,17 @@ func TestInterceptorWithoutPrincipalOrGuard(t *testing.T) {
 	_, reply = a.module.Begin(r, pattern, alice)
 	require.Equal(t, http.StatusInternalServerError, reply.Status)
 
-	admitted, reply := a.module.Admit(r, pattern, alice)
-	require.Nil(t, reply)
-	_, reply = a.module.Begin(admitted, pattern, core.Principal{Issuer: alice.Issuer, Subject: "mallory"})
-	require.Equal(t, http.StatusInternalServerError, reply.Status, "admitted as one, run as another")
+	one := core.Principal{Issuer: "i", Tenant: "t", Client: "c", Subject: "s", Roles: alice.Roles}
+	for name, other := range map[string]core.Principal{
+		"issuer":  {Issuer: "j", Tenant: "t", Client: "c", Subject: "s"},
+		"tenant":  {Issuer: "i", Tenant: "u", Client: "c", Subject: "s"},
+		"client":  {Issuer: "i", Tenant: "t", Client: "d", Subject: "s"},
+		"subject": {Issuer: "i", Tenant: "t", Client: "c", Subject: "mallory"},
+	} {
+		admitted, reply := a.module.Admit(r, pattern, one)
+		require.Nil(t, reply)
+		attempt, reply := a.module.Begin(admitted, pattern, other)
+		require.Nil(t, attempt, "admitted as one, run as another: %s", name)
+		require.Equal(t, http.StatusInternalServerError, reply.Status, name)
+	}
 }

@@ -22,13 +22,13 @@ import (
 	"github.com/auth19/idem/internal/mustrun"
 )
 
-// operator may see and settle everything.
+// operator may see and settle all that is of alice's issuer and tenant.
 var operator = core.Principal{Issuer: alice.Issuer, Subject: "olga", Roles: []string{"operator"}}
 
 // newOpsApp is an app with an operator's role.
 func newOpsApp(t *testing.T, cfg core.Config, handler http.HandlerFunc) *app {
 	t.Helper()
-	cfg.OperatorRoles = []string{"auditor", "operator"}
+	cfg.OperatorRoles, cfg.SupervisorRoles = []string{"auditor", "operator"}, []string{"supervisor"}
 	return newApp(t, cfg, handler)
 }
 
@@ -386,7 +386,7 @@ func TestSettlementIsFinalAndKept(t *testing.T) {
 		store := memstore.New()
 		a := unknownApp(t, store)
 		inTenant := operator
-		inTenant.Tenant = "t"
+		inTenant.Tenant, inTenant.Roles = "t", []string{"supervisor"}
 		require.Equal(t, http.StatusOK, a.serveSettle(inTenant, idOf("k-1"), `{"outcome":"applied","reason":"seen"}`).Code)
 		for _, again := range []string{`{"outcome":"applied","reason":"again"}`, `{"outcome":"not_applied","reason":"again"}`} {
 			requireProblem(t, a.serveSettle(operator, idOf("k-1"), again), http.StatusConflict, core.CodeNotSettleable)

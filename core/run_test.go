@@ -272,7 +272,7 @@ func TestReconcilerWaitsForLeaseAndDeadline(t *testing.T) {
 		store := memstore.New()
 		// The process that ran this attempt is gone.
 		claimed, err := store.Claim(t.Context(), core.Claim{ID: core.RecordID(alice, "k-1"), Owner: core.Owner{1},
-			Recovery: core.Park, Lease: 10 * time.Second, Deadline: time.Minute})
+			Realm: core.PrincipalRealm(alice), Recovery: core.Park, Lease: 10 * time.Second, Deadline: time.Minute})
 		require.NoError(t, err)
 		var asked list[core.Record]
 		a := newApp(t, core.Config{Store: store, SweepEvery: time.Second,

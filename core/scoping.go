@@ -69,6 +69,9 @@ func (s Scoping) scope(p Principal) Scope {
 // lists what is its own. The others stand for issuer and tenant as well: operators see what is of their own realm (S-5).
 type Realm [24]byte
 
+// PrincipalRealm returns the realm of p in a module whose Scoping is zero: what a [Claim] carries.
+func PrincipalRealm(p Principal) Realm { return Scoping{}.realm(p) }
+
 // realm is made of SHA-256 over length-prefixed ("namespace/1", namespace), 8 bytes of it, and ("realm/1", namespace,
 // issuer, tenant), 16 bytes. An empty tenant is a tenant.
 func (s Scoping) realm(p Principal) (r Realm) {

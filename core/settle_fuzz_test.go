@@ -39,7 +39,7 @@ func FuzzSettle(f *testing.F) {
 			OperatorRoles: []string{"operator"}})
 		require.NoError(t, err)
 		id := core.RecordID(alice, "key")
-		_, err = store.Claim(t.Context(), core.Claim{ID: id, Recovery: core.Park, Lease: time.Second, Deadline: time.Second})
+		_, err = store.Claim(t.Context(), core.Claim{ID: id, Realm: core.PrincipalRealm(alice), Recovery: core.Park, Lease: time.Second, Deadline: time.Second})
 		require.NoError(t, err)
 		now = now.Add(time.Minute)
 

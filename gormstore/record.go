@@ -172,7 +172,7 @@ func (s *Store) list(ctx context.Context, which string, within []byte, last core
 		return nil, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	statement, args := listOf+which, []any{limit, within}
+	statement, args := listOf+which, []any{limit, append([]byte{}, within...)} // nil would be NULL
 	if last != (core.ID{}) {
 		if _, err := s.find(ctx, tx, last); err != nil {
 			return nil, err // an empty page would say that there is nothing left

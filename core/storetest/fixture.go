@@ -55,6 +55,7 @@ func (s *fixture) command(r core.Recovery) core.Claim {
 		ID:       core.RecordID(p, fmt.Sprintf("key-%d", s.commands)),
 		Owner:    newOwner(),
 		Scope:    core.PrincipalScope(p),
+		Realm:    core.PrincipalRealm(p),
 		Method:   http.MethodPost,
 		Route:    "/v1/orders/:id/payments",
 		Recovery: r,
@@ -199,7 +200,7 @@ func requireNew(t *testing.T, c core.Claim, r core.Record) {
 	require.Equal(t, core.Running, r.Stored)
 	requireSame(t, core.Record{
 		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: r.Fence},
-		Scope:  c.Scope, Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash, Stored: core.Running,
+		Scope:  c.Scope, Realm: c.Realm, Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash, Stored: core.Running,
 		CreatedAt: r.CreatedAt, LeaseUntil: r.CreatedAt.Add(c.Lease), Deadline: r.CreatedAt.Add(c.Deadline),
 	}, r)
 	require.False(t, r.CreatedAt.IsZero(), "CreatedAt")

@@ -26,8 +26,8 @@ func (s *fixture) imported(t *testing.T, state core.State) core.Record {
 	now := s.win(t, s.command(core.Park)).Now // the store's clock
 	created := now.Add(-time.Hour).Round(time.Millisecond)
 	rec := core.Record{
-		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: 1}, Scope: c.Scope, Method: c.Method, Route: c.Route,
-		Recovery: c.Recovery, Stored: state, CreatedAt: created, LeaseUntil: created, Deadline: created,
+		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: 1}, Scope: c.Scope, Realm: c.Realm, Method: c.Method,
+		Route: c.Route, Recovery: c.Recovery, Stored: state, CreatedAt: created, LeaseUntil: created, Deadline: created,
 	}
 	if state != core.Unknown {
 		rec.Answer = answerOf("imported")

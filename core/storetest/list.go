@@ -14,6 +14,7 @@ var listChecks = []check{
 	{"List/OldestFirst", listOldestFirst},
 	{"List/SameAge", listSameAge},
 	{"List/NoSuchRecord", listNoSuchRecord},
+	{"List/Within", listWithin},
 }
 
 // CONTRACT M-7
@@ -94,4 +95,46 @@ func listNoSuchRecord(t *testing.T, s *fixture) {
 	s.lost(t, core.Park)
 	_, err := s.Store.List(s.ctx, nil, s.command(core.Park).ID, 10)
 	require.ErrorIs(t, err, core.ErrNotFound)
+}
+
+// Of one realm, of all realms that begin alike, or of all.
+//
+// CONTRACT S-5
+func listWithin(t *testing.T, s *fixture) {
+	stepper, _ := s.Store.(core.Stepper)
+	realms := []core.Realm{{0: 1, 23: 1}, {0: 1, 23: 2}, {0: 2, 23: 1}}
+	var lost, parked []core.ID
+	for _, realm := range realms {
+		c, resume := s.command(core.Park), s.command(core.Resume)
+		c.Realm, resume.Realm = realm, realm
+		require.Equal(t, realm, s.win(t, c).Realm)
+		s.win(t, resume)
+		parked, lost = append(parked, c.ID), append(lost, resume.ID)
+	}
+	s.Advance(t, 2*lease)
+	for _, tt := range []struct {
+		within []byte
+		want   []int
+	}{
+		{nil, []int{0, 1, 2}}, {[]byte{}, []int{0, 1, 2}}, {[]byte{1}, []int{0, 1}}, {realms[2][:], []int{2}},
+		{realms[1][:], []int{1}}, {make([]byte, 8), nil},
+	} {
+		var wantParked, wantLost []core.ID
+		for _, i := range tt.want {
+			wantParked, wantLost = append(wantParked, parked[i]), append(wantLost, lost[i])
+		}
+		found, err := s.Store.List(s.ctx, tt.within, core.ID{}, 10)
+		require.NoError(t, err)
+		require.ElementsMatch(t, wantParked, idsOf(found), "%x", tt.within)
+		if len(found) > 1 {
+			rest, err := s.Store.List(s.ctx, tt.within, found[0].ID, 10)
+			require.NoError(t, err)
+			require.Equal(t, idsOf(found[1:]), idsOf(rest))
+		}
+		if stepper != nil {
+			found, err = stepper.Resumable(s.ctx, tt.within, core.ID{}, 10)
+			require.NoError(t, err)
+			require.ElementsMatch(t, wantLost, idsOf(found), "%x", tt.within)
+		}
+	}
 }

@@ -62,6 +62,7 @@ var mutants = map[string]struct {
 	"lists the newest first":      {"List/OldestFirst", func(s core.Store) core.Store { return newestFirst{s} }},
 	"pages by age":                {"List/SameAge", func(s core.Store) core.Store { return pagesByAge{s} }},
 	"lists nothing after a gap":   {"List/NoSuchRecord", func(s core.Store) core.Store { return emptyPage{s} }},
+	"lists every realm":           {"List/Within", func(s core.Store) core.Store { return everyRealm{s} }},
 	"does not heed the context":   {"Cancel/NothingHappens", func(s core.Store) core.Store { return heedless{s} }},
 
 	"looks before it claims, under stress": {"Stress", func(s core.Store) core.Store { return checkThenAct{s} }},
@@ -521,4 +522,10 @@ type heedless struct{ core.Store }
 
 func (s heedless) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
 	return s.Store.Complete(context.WithoutCancel(ctx), t, c)
+}
+
+type everyRealm struct{ core.Store }
+
+func (s everyRealm) List(ctx context.Context, _ []byte, after core.ID, limit int) ([]core.Record, error) {
+	return s.Store.List(ctx, nil, after, limit)
 }

@@ -48,6 +48,7 @@ type Features struct {
 	Watch    bool // it is a core.Watcher
 	Import   bool // it is a core.Importer
 	Count    bool // it is a core.Counter
+	Scoping  bool // it is a core.ScopeKeeper
 }
 
 // Run runs every test of the contract that applies to a store with features f as a subtest of t. newStore is called
@@ -70,6 +71,9 @@ func Run(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
 	}
 	if f.Count {
 		suites = append(suites, openChecks)
+	}
+	if f.Scoping {
+		suites = append(suites, scopingChecks)
 	}
 	for _, suite := range suites {
 		for _, c := range suite {
@@ -120,6 +124,8 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 		if f.Count {
 			s.counters = append(s.counters, counter)
 		}
+		_, ok = store.(core.ScopeKeeper)
+		require.Equal(t, f.Scoping, ok, "Features.Scoping says whether %T is a core.ScopeKeeper", store)
 		_, ok = store.(core.Importer)
 		require.Equal(t, f.Import, ok, "Features.Import says whether %T is a core.Importer", store)
 	}

@@ -48,8 +48,8 @@ var contract = []chapter{
 		{id: "S-1", says: "Two principals never meet; issuer and tenant count."},
 		{id: "S-2", says: "A refreshed token is the same principal."},
 		{id: "S-3", says: "A key is unique per principal across all commands."},
-		{id: "S-4", says: "What belongs to the scope is stated once; a module that states it otherwise is refused.", notBuilt: "not built yet"},
-		{id: "S-5", says: "An operator sees and settles operations of its own issuer and tenant only.", notBuilt: "not built yet"},
+		{id: "S-4", says: "What belongs to the scope is stated once; a module that states it otherwise is refused."},
+		{id: "S-5", says: "An operator sees and settles operations of its own issuer and tenant only."},
 	}},
 	{"H. The command hash", []rule{
 		{id: "H-1", says: "SHA-256 over method, concrete path, query, media type, body, and the headers a policy names."},

@@ -1,0 +1,146 @@
+package core_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// A module that would look for the records of its callers elsewhere serves nobody, until the operator has said so.
+//
+// CONTRACT S-4
+func TestScopingIsWhatItWas(t *testing.T) {
+	member := core.Principal{Issuer: alice.Issuer, Tenant: "t", Client: "web", Subject: alice.Subject, Roles: alice.Roles}
+	before := core.Scoping{Namespace: "shop", RequireTenant: true}
+	for name, after := range map[string]core.Scoping{
+		"namespace":       {Namespace: "wallet", RequireTenant: true},
+		"no namespace":    {RequireTenant: true},
+		"optional tenant": {Namespace: "shop"},
+		"client":          {Namespace: "shop", RequireTenant: true, RequireClient: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := memstore.New()
+			a := newApp(t, core.Config{Store: store, Scoping: before}, created)
+			require.Equal(t, http.StatusCreated, a.postAs(member, "k-1", `{}`).Code)
+
+			changed := newApp(t, core.Config{Store: store, Scoping: after}, created)
+			requireProblem(t, changed.postAs(member, "k-1", `{}`), http.StatusInternalServerError, core.CodeMisconfigured)
+			require.ErrorIs(t, changed.of(core.EventFailed)[0].Err, core.ErrScoping)
+			require.ErrorIs(t, changed.module.CheckScoping(t.Context()), core.ErrScoping)
+			require.ErrorIs(t, changed.module.Run(t.Context()), core.ErrScoping)
+			_, err := changed.module.Import(t.Context(), nil)
+			require.ErrorIs(t, err, core.ErrScoping)
+			require.Zero(t, changed.ran())
+			require.Equal(t, "reused", a.postAs(member, "k-1", `{}`).Header().Get("Idempotency-Result"))
+
+			require.NoError(t, changed.module.AdoptScoping(t.Context()))
+			require.NoError(t, changed.module.CheckScoping(t.Context()))
+			require.Equal(t, "created", changed.postAs(member, "k-2", `{}`).Header().Get("Idempotency-Result"))
+		})
+	}
+}
+
+// Two services share the tables: neither finds, replays or settles what is the other's.
+//
+// CONTRACT S-4, S-5
+func TestTwoServicesInOneStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		shop := newOpsApp(t, core.Config{Store: store, Scoping: core.Scoping{Namespace: "shop"}}, status(http.StatusBadGateway))
+		wallet := newOpsApp(t, core.Config{Store: store, Scoping: core.Scoping{Namespace: "wallet"}}, created)
+		shop.post("k-1", `{}`)
+		require.NoError(t, wallet.module.AdoptScoping(t.Context()))
+		require.Equal(t, "created", wallet.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		require.NotEqual(t, shop.module.PrincipalScope(alice), wallet.module.PrincipalScope(alice))
+
+		time.Sleep(core.DefaultDeadline)
+		id := shop.module.RecordID(alice, "k-1")
+		supervisor := core.Principal{Issuer: "elsewhere", Subject: "sue", Roles: []string{"supervisor"}}
+		require.Equal(t, "[]\n", wallet.operations(supervisor, "").Body.String())
+		requireProblem(t, wallet.operation(supervisor, id.String()), http.StatusNotFound, core.CodeNotFound)
+		requireProblem(t, wallet.operation(alice, id.String()), http.StatusNotFound, core.CodeNotFound)
+		_, err := wallet.module.Settle(t.Context(), id, core.Decision{Who: "reconciler", Why: "never heard of it"})
+		require.ErrorIs(t, err, core.ErrNotFound)
+		require.Contains(t, shop.operations(supervisor, "").Body.String(), id.String())
+	})
+}
+
+// CONTRACT S-4, O-2
+func TestWhatScopingRequires(t *testing.T) {
+	whole := core.Principal{Issuer: alice.Issuer, Tenant: "t", Client: "web", Subject: alice.Subject, Roles: alice.Roles}
+	noTenant, noClient, mobile := whole, whole, whole
+	noTenant.Tenant, noClient.Client, mobile.Client = "", "", "mobile"
+
+	strict := newApp(t, core.Config{Scoping: core.Scoping{RequireTenant: true, RequireClient: true}}, created)
+	for _, p := range []core.Principal{noTenant, noClient, alice} {
+		w := strict.postAs(p, "k-1", `{}`)
+		requireProblem(t, w, http.StatusUnauthorized, core.CodeUnauthenticated)
+		require.Equal(t, "Bearer", w.Header().Get("WWW-Authenticate"))
+		requireProblem(t, strict.operation(p, idOf("k-1")), http.StatusUnauthorized, core.CodeUnauthenticated)
+	}
+	require.Equal(t, http.StatusCreated, strict.postAs(whole, "k-1", `{}`).Code)
+	require.Equal(t, "created", strict.postAs(mobile, "k-1", `{}`).Header().Get("Idempotency-Result"), "another client")
+	require.Equal(t, "reused", strict.postAs(whole, "k-1", `{}`).Header().Get("Idempotency-Result"))
+
+	lax := newApp(t, core.Config{}, created)
+	require.Equal(t, "created", lax.postAs(whole, "k-1", `{}`).Header().Get("Idempotency-Result"))
+	require.Equal(t, "reused", lax.postAs(mobile, "k-1", `{}`).Header().Get("Idempotency-Result"), "the client does not count")
+	require.Equal(t, "created", lax.postAs(noTenant, "k-1", `{}`).Header().Get("Idempotency-Result"), "the tenant does")
+}
+
+// CONTRACT S-5, M-7, X-7
+func TestOperatorsSeeTheirOwnRealm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		callers := []core.Principal{
+			{Issuer: "i", Subject: "s"}, {Issuer: "i", Tenant: "t", Subject: "s"}, {Issuer: "i", Tenant: "u", Subject: "s"},
+			{Issuer: "j", Subject: "s"}, {Issuer: "j", Tenant: "t", Subject: "s"},
+		}
+		a := newOpsApp(t, core.Config{}, status(http.StatusBadGateway))
+		for _, caller := range callers {
+			a.postAs(caller, "k-1", `{}`)
+		}
+		time.Sleep(core.DefaultDeadline)
+
+		listed := func(p core.Principal) (ids []string) {
+			var views []struct{ ID string }
+			require.NoError(t, json.Unmarshal(a.operations(p, "").Body.Bytes(), &views))
+			for _, v := range views {
+				ids = append(ids, v.ID)
+			}
+			return ids
+		}
+		var all []string
+		for i, caller := range callers {
+			all = append(all, core.RecordID(caller, "k-1").String())
+			operator := core.Principal{Issuer: caller.Issuer, Tenant: caller.Tenant, Subject: "olga", Roles: []string{"operator"}}
+			require.Equal(t, all[i:], listed(operator))
+			for j, other := range callers {
+				id := core.RecordID(other, "k-1").String()
+				if i == j {
+					require.Equal(t, http.StatusOK, a.operation(operator, id).Code)
+					continue
+				}
+				requireProblem(t, a.operation(operator, id), http.StatusNotFound, core.CodeNotFound)
+				requireProblem(t, a.serveSettle(operator, id, `{"outcome":"not_applied","reason":"r"}`), http.StatusNotFound,
+					core.CodeNotFound)
+			}
+		}
+		supervisor := core.Principal{Issuer: "elsewhere", Subject: "sue", Roles: []string{"supervisor"}}
+		require.ElementsMatch(t, all, listed(supervisor))
+		for i, caller := range callers {
+			who := core.Principal{Issuer: caller.Issuer, Tenant: caller.Tenant, Subject: "olga", Roles: []string{"operator"}}
+			if i == 0 {
+				who = supervisor
+			}
+			require.Equal(t, http.StatusOK, a.operation(supervisor, all[i]).Code)
+			require.Equal(t, http.StatusOK, a.serveSettle(who, all[i], `{"outcome":"not_applied","reason":"r"}`).Code)
+		}
+	})
+}

@@ -1,0 +1,58 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+var scopingChecks = []check{
+	{"Scoping/Kept", scopingKept},
+	{"Scoping/Cancelled", scopingCancelled},
+}
+
+// The first module decides, and after it only the operator.
+//
+// CONTRACT S-4
+func scopingKept(t *testing.T, s *fixture) {
+	keep := func(namespace, fingerprint, want string) {
+		t.Helper()
+		for _, store := range s.instances {
+			kept, err := store.(core.ScopeKeeper).KeepScoping(s.ctx, namespace, fingerprint)
+			require.NoError(t, err)
+			require.Equal(t, want, kept)
+		}
+	}
+	adopt := func(namespace, fingerprint string) {
+		t.Helper()
+		require.NoError(t, s.Store.(core.ScopeKeeper).AdoptScoping(s.ctx, namespace, fingerprint))
+	}
+	keep("shop", "a", "a")
+	keep("shop", "b", "a")
+	keep("shop", "a", "a")
+	keep("", "a", "")
+	keep("wallet", "a", "")
+	keep("SHOP", "a", "")
+	adopt("wallet", "b")
+	adopt("", "c")
+	keep("wallet", "a", "b")
+	keep("", "a", "c")
+	keep("shop", "b", "a")
+	adopt("shop", "b")
+	keep("shop", "a", "b")
+}
+
+func scopingCancelled(t *testing.T, s *fixture) {
+	keeper := s.Store.(core.ScopeKeeper)
+	over, cancel := context.WithCancel(s.ctx)
+	cancel()
+	_, err := keeper.KeepScoping(over, "shop", "a")
+	require.Error(t, err)
+	require.Error(t, keeper.AdoptScoping(over, "shop", "a"))
+	kept, err := keeper.KeepScoping(s.ctx, "wallet", "b")
+	require.NoError(t, err)
+	require.Equal(t, "b", kept)
+}
