@@ -75,7 +75,7 @@ func Open(ctx context.Context) (_ *App, err error) {
 			Lease: a.Settings.Lease, Deadline: a.Settings.Deadline, Retention: a.Settings.Retention,
 		},
 		SupervisorRoles: []string{shop.RoleOperator},
-		Observer:      core.LogObserver(slog.Default()),
+		Observer:        core.LogObserver(slog.Default()),
 	})
 	return a, err
 }
