@@ -6,14 +6,17 @@ import (
 	"io"
 	"mime/multipart"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
 // canonicalJSON returns body in the one form that all JSON texts of the same meaning share (contract H-2): no white
 // space, strings in their shortest spelling, members sorted by name. Numbers keep every digit, and members of the same
-// name their order, since parsers differ in which of them they believe. It is not ok where body is no JSON text of
-// valid Unicode (RFC 8259, section 8.1), or is nested too deep. It is valid until the workspace is used again.
+// name their order, since parsers differ in which of them they believe. Names are the same where they are under case
+// folding, as encoding/json takes them (H-6). It is not ok where body is no JSON text of valid Unicode (RFC 8259, section 8.1), or is nested too deep. It is valid until the workspace is used again.
 func (w *workspace) canonicalJSON(body []byte) (canonical []byte, ok bool) {
 	canonical, err := jsontext.AppendFormat(slices.Grow(w.canonical[:0], len(body)), body, jsontext.AllowDuplicateNames(true))
 	w.canonical = canonical
@@ -87,7 +90,7 @@ func stringEnd(json []byte, i int) int {
 func (w *workspace) reorder(json []byte, members []jsonMember) {
 	byName := func(a, b jsonMember) int {
 		// The offset keeps members of the same name in their order.
-		return cmp.Or(bytes.Compare(json[a.start:a.colon], json[b.start:b.colon]), a.start-b.start)
+		return cmp.Or(compareFolded(json[a.start:a.colon], json[b.start:b.colon]), a.start-b.start)
 	}
 	if slices.IsSortedFunc(members, byName) {
 		return
@@ -103,6 +106,81 @@ func (w *workspace) reorder(json []byte, members []jsonMember) {
 	}
 	copy(json[start:], sorted)
 	w.spare = sorted
+}
+
+// compareFolded compares two names by what case folding makes of them: "amount", "Amount" and "AMOUNT" are one.
+func compareFolded(a, b []byte) int {
+	for len(a) > 0 && len(b) > 0 {
+		first, m := foldedRune(a)
+		second, n := foldedRune(b)
+		if first != second {
+			return cmp.Compare(first, second)
+		}
+		a, b = a[m:], b[n:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// foldedRune decodes the first rune of name, as the least of all that case folding makes one with it, and its length.
+func foldedRune(name []byte) (r rune, length int) {
+	if c := name[0]; c < utf8.RuneSelf {
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		return rune(c), 1
+	}
+	r, length = utf8.DecodeRune(name)
+	for next := unicode.SimpleFold(r); ; next = unicode.SimpleFold(next) {
+		if next <= r {
+			return next, length
+		}
+		r = next
+	}
+}
+
+// The caps of a multipart body, which bound what a small body can cost. Those of net/http are the same or wider.
+const (
+	maxParts       = 1_000    // parts
+	maxPartHeaders = 10_000   // header lines of all parts
+	maxPartHeader  = 64 << 10 // bytes of header of one part
+)
+
+// partsAbove reports whether a body is a multipart form above its caps (H-6). It counts, and parses nothing.
+func partsAbove(contentType string, body []byte) bool {
+	if prefix := "multipart/"; len(contentType) < len(prefix) || !strings.EqualFold(contentType[:len(prefix)], prefix) {
+		return false
+	}
+	mediaType, parameters := parseMediaType(contentType)
+	if mediaType != "multipart/form-data" {
+		return false
+	}
+	delimiter := []byte("\n--" + parameters["boundary"])
+	rest, found := bytes.CutPrefix(bytes.TrimLeft(body, "\r\n"), delimiter[1:])
+	lines := 0
+	for parts := 0; found; parts++ { // what is behind the last part counts, too
+		var part []byte
+		part, rest, found = bytes.Cut(rest, delimiter)
+		n, size := partHeader(part)
+		if lines += n; parts > maxParts || lines > maxPartHeaders || size > maxPartHeader {
+			return true
+		}
+	}
+	return false
+}
+
+// partHeader returns the number of header lines of a part and their size; part begins behind its boundary.
+func partHeader(part []byte) (lines, size int) {
+	for first := true; ; first = false {
+		line, rest, found := bytes.Cut(part, []byte("\n"))
+		if !found || !first && len(bytes.TrimRight(line, "\r")) == 0 || size > maxPartHeader {
+			return lines, size
+		}
+		if !first {
+			lines++
+		}
+		size += len(line)
+		part = rest
+	}
 }
 
 // canonicalMultipart returns the parts of a multipart body without what is between them: of each part its header

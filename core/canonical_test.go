@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf16"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,7 +25,7 @@ func TestJSONSameMeaning(t *testing.T) {
 		{`{"a":1,"b":2}`, `{"b":2,"a":1}`, `{ "b" : 2 , "a" : 1 }`},
 		{`{"a":{"b":1,"c":[{"d":2,"e":3}]}}`, `{"a":{"c":[{"e":3,"d":2}],"b":1}}`},
 		{`{"c":1,"a":{"z":1,"y":2},"b":3}`, `{"a":{"y":2,"z":1},"b":3,"c":1}`},
-		{`{"a":1,"ab":2,"":3,"\"":4,"A":5}`, `{"A":5,"\"":4,"":3,"ab":2,"a":1}`},
+		{`{"a":1,"ab":2,"":3,"\"":4,"Z":5}`, `{"Z":5,"\"":4,"":3,"ab":2,"a":1}`},
 		{`"A/é` + "\u2028" + `"`, `"\u0041\/\u00e9\u2028"`, `"\u0041\u002F\u00E9` + "\u2028" + `"`},
 		{`"😀"`, `"\ud83d\ude00"`, `"\uD83D\uDE00"`},
 		{`"\n\u0001"`, `"\u000a\u0001"`, `"\u000A\u0001"`},
@@ -89,6 +90,33 @@ func TestJSONOtherMeaning(t *testing.T) {
 	}
 }
 
+// Go's decoders take names for one that are equal under case folding, and believe the last of them.
+//
+// CONTRACT H-6
+func TestNamesThatFoldKeepTheirOrder(t *testing.T) {
+	for _, names := range [][2]string{
+		{"amount", "Amount"}, {"amount", "AMOUNT"}, {"key", "\u212aey"}, {"Key", "\u212aEY"}, {"sum", "\u017fum"}, {"SUM", "\u017fum"},
+		{"größe", "GRÖẞE"}, {"\u03c3", "\u03c2"}, {"\u01c5", "\u01c4"},
+	} {
+		one := `{"x":0,"` + names[0] + `":1000,"` + names[1] + `":1}`
+		other := `{"x":0,"` + names[1] + `":1,"` + names[0] + `":1000}`
+		require.NotEqual(t, jsonHash(t, one), jsonHash(t, other), one)
+		moved := `{"` + names[0] + `":1000, "` + names[1] + `":1, "x":0}`
+		require.Equal(t, jsonHash(t, one), jsonHash(t, moved), one)
+
+		var a, b map[string]int // what a client re-serialises is the same command where nothing folds
+		require.NoError(t, json.Unmarshal([]byte(`{"`+names[0]+`":1}`), &a))
+		require.NoError(t, json.Unmarshal([]byte(`{"`+names[1]+`":1}`), &b))
+		require.NotEqual(t, a, b)
+		require.NotEqual(t, jsonHash(t, `{"`+names[0]+`":1}`), jsonHash(t, `{"`+names[1]+`":1}`), "every name counts")
+	}
+	for _, names := range [][2]string{{"a_b", "ab"}, {"straße", "strasse"}, {"i", "\u0131"}, {"amount", "amounts"}} {
+		one := `{"` + names[0] + `":1000,"` + names[1] + `":1}`
+		other := `{"` + names[1] + `":1,"` + names[0] + `":1000}`
+		require.Equal(t, jsonHash(t, one), jsonHash(t, other), one)
+	}
+}
+
 // What is no JSON is the handler's to refuse, and compared as it came.
 //
 // CONTRACT H-2
@@ -126,7 +154,7 @@ func TestJSONDepth(t *testing.T) {
 	}
 }
 
-// jsonObject is a list of members, whose order does not count but for members of the same name.
+// jsonObject is a list of members, whose order does not count but for members of the same folded name.
 type jsonObject []namedValue
 
 type namedValue struct {
@@ -188,18 +216,30 @@ func spellJSON(t *rapid.T, value any) string {
 		}
 		text = "[" + space() + strings.Join(elements, ",") + "]"
 	case jsonObject:
-		ofName := map[string][]any{} // in their order
+		ofName := map[string]jsonObject{} // in their order
 		for _, m := range v {
-			ofName[m.name] = append(ofName[m.name], m.value)
+			ofName[folded(m.name)] = append(ofName[folded(m.name)], m)
 		}
 		members := make([]string, len(v))
 		for i, m := range rapid.Permutation(v).Draw(t, "order") {
-			members[i] = space() + spellString(t, m.name) + space() + ":" + spellJSON(t, ofName[m.name][0])
-			ofName[m.name] = ofName[m.name][1:]
+			next := ofName[folded(m.name)][0]
+			members[i] = space() + spellString(t, next.name) + space() + ":" + spellJSON(t, next.value)
+			ofName[folded(m.name)] = ofName[folded(m.name)][1:]
 		}
 		text = "{" + space() + strings.Join(members, ",") + "}"
 	}
 	return space() + text + space()
+}
+
+// folded is one spelling of all names that are equal under case folding.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+			least = min(least, next)
+		}
+		return least
+	}, name)
 }
 
 func spellString(t *rapid.T, s string) string {
@@ -284,6 +324,7 @@ func FuzzHashJSON(f *testing.F) {
 		{`{"a":1}`, `{"a":2}`},
 		{`{"a":null}`, `{}`},
 		{`{"a":1,"a":2}`, `{"a":2,"a":1}`},
+		{`{"k":1,"\u212a":2,"K":3}`, `{"\u212a":2,"k":1,"K":3}`},
 		{`"\u0041\/"`, `"A/"`},
 		{`"\ud800"`, "\"\xff\""},
 		{`[[[[{"b":{"d":1,"c":2},"a":""}]]]]`, `[[[[{"a":"","b":{"c":2,"d":1}}]]]]`},
@@ -336,7 +377,24 @@ func decodeJSON(t *testing.T, body []byte) (value any, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	require.NoError(t, d.Decode(&value))
-	return value, true
+	return value, !namesFold(value)
+}
+
+// namesFold reports whether two members of one object have names that Go's decoders take for one.
+func namesFold(value any) bool {
+	switch v := value.(type) {
+	case []any:
+		return slices.ContainsFunc(v, namesFold)
+	case map[string]any:
+		seen := map[string]bool{}
+		for name, member := range v {
+			if seen[folded(name)] || namesFold(member) {
+				return true
+			}
+			seen[folded(name)] = true
+		}
+	}
+	return false
 }
 
 // testPart is one part of a multipart body.

@@ -31,6 +31,19 @@ type namedHeader struct {
 	lines []string
 }
 
+// commandHeaders picks the headers called names out of a request. Go keeps the host beside the headers; its case does not
+// count, and a port does, since nobody here knows which one is the default (H-7).
+func commandHeaders(r *http.Request, names []string) []namedHeader {
+	header := r.Header
+	if slices.ContainsFunc(names, isHost) {
+		header = header.Clone()
+		header["Host"] = []string{strings.ToLower(r.Host)}
+	}
+	return namedHeaders(header, names)
+}
+
+func isHost(name string) bool { return strings.EqualFold(name, "Host") }
+
 // namedHeaders picks the headers called names out of header. The order of names does not count, and a header that is
 // absent leaves no trace: a policy that names one more header does not turn the retries of those who never sent it
 // into mismatches.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -144,9 +145,14 @@ func (m *Module) takeCommand(a *admission, r *http.Request, kept [][]byte) ([]by
 			return body, readBefore()
 		}
 	}
+	contentType := r.Header.Get("Content-Type")
+	if partsAbove(contentType, body) {
+		return body, NewProblem(CodeBodyTooLarge, fmt.Sprintf("the multipart body has more than %d parts, more than %d header "+
+			"lines, or more than %d bytes of header in a part; nothing was run", maxParts, maxPartHeaders, maxPartHeader))
+	}
 	a.command = command{
-		method: r.Method, path: r.URL.EscapedPath(), rawQuery: r.URL.RawQuery, contentType: r.Header.Get("Content-Type"),
-		headers: namedHeaders(r.Header, a.route.CommandHeaders), body: body,
+		method: r.Method, path: r.URL.EscapedPath(), rawQuery: r.URL.RawQuery, contentType: contentType,
+		headers: commandHeaders(r, a.route.CommandHeaders), body: body,
 	}
 	hash, hashErr := a.command.hash(currentHashVersion)
 	if hashErr != nil {

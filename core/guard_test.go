@@ -364,6 +364,64 @@ func TestNamedHeadersBelongToTheCommand(t *testing.T) {
 	requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeKeyReused)
 }
 
+// CONTRACT H-7
+func TestTheHostBelongsToTheCommandWhereItIsNamed(t *testing.T) {
+	to := func(host string) func(*http.Request) { return func(r *http.Request) { r.Host = host } }
+	forged := func(r *http.Request) { r.Host = "b.example"; r.Header.Set("Host", "a.example") }
+	a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, CommandHeaders: []string{"hOST"}}}, created)
+	require.Equal(t, "created", a.post("k-1", `{}`, to("a.example")).Header().Get("Idempotency-Result"))
+	require.Equal(t, "reused", a.post("k-1", `{}`, to("A.Example")).Header().Get("Idempotency-Result"))
+	for _, edit := range []func(*http.Request){to("b.example"), to("a.example:8443"), to("a.example.b.example"), to(""), forged} {
+		requireProblem(t, a.post("k-1", `{}`, edit), http.StatusConflict, core.CodeKeyReused)
+	}
+	require.Equal(t, 1, a.ran())
+
+	a = newApp(t, core.Config{}, created)
+	require.Equal(t, "created", a.post("k-1", `{}`, to("a.example")).Header().Get("Idempotency-Result"))
+	require.Equal(t, "reused", a.post("k-1", `{}`, to("b.example")).Header().Get("Idempotency-Result"))
+}
+
+// A small body must not cost more than a large one.
+//
+// CONTRACT H-6
+func TestPartsAreCapped(t *testing.T) {
+	form := func(parts int, header, content string) string {
+		return strings.Repeat("--b\r\n"+header+"\r\n"+content+"\r\n", parts) + "--b--\r\n"
+	}
+	const name = "Content-Disposition: form-data; name=\"a\"\r\n"
+	for what, test := range map[string]struct {
+		body    string
+		refused bool
+	}{
+		"1000 parts":              {form(1000, name, "1"), false},
+		"1001 parts":              {form(1001, name, "1"), true},
+		"116000 parts":            {form(116_000, "", ""), true},
+		"10000 header lines":      {form(100, strings.Repeat("A: b\r\n", 100), "1"), false},
+		"10001 header lines":      {form(1, strings.Repeat("A: b\r\n", 10_001), "1"), true},
+		"a header of 60 KiB":      {form(1, "A: "+strings.Repeat("b", 60<<10)+"\r\n", "1"), false},
+		"a header of 64 KiB":      {form(1, "A: "+strings.Repeat("b", 64<<10)+"\r\n", "1"), true},
+		"lines that look like it": {form(1, name, strings.Repeat("x--b\r\n\r\n", 5000)), false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			for _, contentType := range []string{"multipart/form-data; boundary=b", "Multipart/Form-Data; Boundary=\"b\""} {
+				a := newApp(t, core.Config{}, created)
+				w := a.post("k-1", test.body, func(r *http.Request) { r.Header.Set("Content-Type", contentType) })
+				if !test.refused {
+					require.Equal(t, http.StatusCreated, w.Code, w.Body)
+					continue
+				}
+				requireProblem(t, w, http.StatusRequestEntityTooLarge, core.CodeBodyTooLarge)
+				require.Contains(t, w.Body.String(), "1000 parts")
+				require.Zero(t, a.ran())
+				require.Equal(t, []core.EventKind{core.EventRefused}, a.kinds())
+			}
+		})
+	}
+	a := newApp(t, core.Config{}, created) // other forms are not taken apart
+	w := a.post("k-1", form(2000, name, "1"), func(r *http.Request) { r.Header.Set("Content-Type", "multipart/mixed; boundary=b") })
+	require.Equal(t, http.StatusCreated, w.Code)
+}
+
 // CONTRACT H-1
 func TestWhatBelongsToTheCommand(t *testing.T) {
 	edit := func(f func(*http.Request)) []func(*http.Request) { return []func(*http.Request){f} }

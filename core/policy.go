@@ -83,7 +83,9 @@ type Policy struct {
 	MaxOpen int
 	// KeyFormat is AnyKey (default) or UUIDKey (K-3).
 	KeyFormat KeyFormat
-	// CommandHeaders names request headers that belong to the command, an account header for instance (H-1).
+	// CommandHeaders names request headers that belong to the command, an account header for instance (H-1). "Host" is the
+	// host that the request was sent to, and belongs to no command unless it is named (H-7): a service with a shop on each
+	// host names it. Behind a proxy that changes the host, name the header in which the proxy hands it on.
 	CommandHeaders []string
 	// Rekey is what becomes of a new key for a command that the same principal has sent within RekeyWindow under another
 	// one: RekeyOff (default), RekeyReport or RekeyRefuse. Needs a Watcher.
@@ -228,7 +230,7 @@ func (p Policy) check(method string, store Store) error {
 	}
 	for _, name := range p.CommandHeaders {
 		switch textproto.CanonicalMIMEHeaderKey(name) {
-		case "Host", "Content-Length", "Transfer-Encoding", "Trailer": // net/http takes them out of the headers
+		case "Content-Length", "Transfer-Encoding", "Trailer": // net/http takes them out of the headers
 			bad("CommandHeaders: %s is not among a request's headers in Go; remove it", name)
 		default:
 			if !isToken(name) {

@@ -340,3 +340,25 @@ func TestBody(t *testing.T) {
 	})
 	require.Equal(t, `{"amount":1}`, serve(t, e).requireReplay(call{body: `{"amount":1}`}).body)
 }
+
+// Two shops that are told apart by their hosts, in one Echo and as Echo's virtual hosts.
+//
+// CONTRACT H-7
+func TestTwoShopsAndOneKey(t *testing.T) {
+	pay := func(c echo.Context) error { return c.String(http.StatusCreated, "paid at "+c.Request().Host) }
+	one := echo.New()
+	named := core.Policy{Recovery: core.Park, CommandHeaders: []string{"Host"}}
+	guarded(t, one, core.Config{Policy: named}).POST("/pay", pay)
+	two := echo.New()
+	idem := newModule(t, core.Config{Routes: core.Routes{"POST /v1/pay": named}})
+	for _, host := range []string{"a.example", "A.EXAMPLE", "b.example"} {
+		two.Host(host, echoidem.JWTGuard(newVerifier(t)), echoidem.Money(idem)).POST("/v1/pay", pay)
+	}
+	for _, e := range []*echo.Echo{one, two} {
+		a := serve(t, e)
+		require.Equal(t, "paid at a.example", a.requireReplay(call{host: "a.example"}).body)
+		require.Equal(t, "reused", a.do(call{key: "key-1", host: "A.EXAMPLE"}).header.Get("Idempotency-Result"))
+		requireProblem(t, http.StatusConflict, "key_reused", a.do(call{key: "key-1", host: "b.example"}))
+		require.Equal(t, "paid at b.example", a.requireReplay(call{key: "key-2", host: "b.example"}).body)
+	}
+}

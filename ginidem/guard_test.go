@@ -272,3 +272,17 @@ func TestBody(t *testing.T) {
 	a := serve(t, r)
 	require.Equal(t, `{"amount":1} 12`, a.requireReplay(call{body: `{"amount":1}`}).body)
 }
+
+// Two shops that are told apart by their hosts.
+//
+// CONTRACT H-7
+func TestTwoShopsAndOneKey(t *testing.T) {
+	r := gin.New()
+	guarded(t, r, core.Config{Policy: core.Policy{Recovery: core.Park, CommandHeaders: []string{"Host"}}}).
+		POST("/pay", func(c *gin.Context) { c.String(http.StatusCreated, "paid at "+c.Request.Host) })
+	a := serve(t, r)
+	require.Equal(t, "paid at a.example", a.requireReplay(call{host: "a.example"}).body)
+	require.Equal(t, "reused", a.do(call{key: "key-1", host: "A.EXAMPLE"}).header.Get("Idempotency-Result"))
+	requireProblem(t, http.StatusConflict, "key_reused", a.do(call{key: "key-1", host: "b.example"}))
+	require.Equal(t, "paid at b.example", a.requireReplay(call{key: "key-2", host: "b.example"}).body)
+}

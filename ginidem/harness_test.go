@@ -112,6 +112,7 @@ func (a *app) in(ctx context.Context) *app {
 type call struct {
 	method  string // POST
 	path    string // /v1/pay
+	host    string // the server's
 	key     string // none
 	token   string // customer-1's; "-" sends none
 	body    string
@@ -131,6 +132,7 @@ func (a *app) do(c call) answer {
 	req, err := http.NewRequestWithContext(a.ctx, cmp.Or(c.method, http.MethodPost),
 		a.server.URL+cmp.Or(c.path, "/v1/pay"), strings.NewReader(c.body))
 	require.NoError(a.t, err)
+	req.Host = c.host
 	if c.chunks {
 		req.ContentLength = -1
 	}

@@ -57,8 +57,8 @@ var contract = []chapter{
 		{id: "H-3", says: "Other bodies are compared byte for byte, multipart without its boundary."},
 		{id: "H-4", says: "A repeat is hashed in the record's version; an unknown version is 503."},
 		{id: "H-5", says: "The handler reads the body as it came; above the cap 413; a truncated body makes no claim."},
-		{id: "H-6", says: "Members whose names fold together keep their order in the hash; parts of a multipart body are capped.", notBuilt: "not built yet"},
-		{id: "H-7", says: "The host belongs to the command only if the policy names it.", notBuilt: "not built yet"},
+		{id: "H-6", says: "Members whose names fold together keep their order in the hash; parts of a multipart body are capped."},
+		{id: "H-7", says: "The host belongs to the command only if the policy names it."},
 	}},
 	{"M. Repeats", []rule{
 		{id: "M-1", says: "Same key, other command: 409 key_reused."},
