@@ -50,6 +50,8 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 		return Record{}, errors.New("idem: Settle: Who is required: who decides")
 	case strings.TrimSpace(d.Why) == "":
 		return Record{}, errors.New("idem: Settle: Why is required: the reason, for the history")
+	case !isText(d.Who), !isText(d.Why):
+		return Record{}, errors.New("idem: Settle: Who and Why are kept as text: valid UTF-8, no NUL")
 	case d.Applied && (d.Answer == nil || d.Answer.Status < 200 || d.Answer.Status > 499):
 		return Record{}, errors.New("idem: Settle: Answer is required when Applied, with a status of 200 to 499")
 	case !d.Applied && d.Answer != nil:
@@ -299,6 +301,9 @@ func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	if p.Tenant != "" {
 		decision.Who = p.Issuer + " " + p.Tenant + " " + p.Subject
 	}
+	if !isText(decision.Who) { // a token may hold what the history cannot
+		decision.Who = strconv.QuoteToASCII(decision.Who)
+	}
 	settled, err := m.settle(r.Context(), parsed, decision, m.operated(p))
 	if err != nil {
 		// The command itself has done nothing: what is too early now may be repeated later, with the same key.
@@ -311,7 +316,7 @@ func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 // parseSettlement is strict: a settlement is final, and a misspelt member is no reason for the wrong one.
 func (m *Module) parseSettlement(body []byte, id ID) (Decision, *Problem) {
 	var req settleRequest
-	if err := unmarshalStrict(body, &req); err != nil {
+	if err := unmarshalStrict(body, &req); err != nil || !utf8.Valid(body) { // the decoder would mend the text
 		return Decision{}, NewProblem(CodeBadRequest, "want a JSON object with outcome, reason and, if you like, answer")
 	}
 	d := Decision{Applied: req.Outcome == "applied", Why: req.Reason}
@@ -321,6 +326,8 @@ func (m *Module) parseSettlement(body []byte, id ID) (Decision, *Problem) {
 		return d, NewProblem(CodeBadRequest, `outcome: want "applied" or "not_applied"`)
 	case strings.TrimSpace(d.Why) == "":
 		return d, NewProblem(CodeBadRequest, "reason: is required, for the history")
+	case !isText(d.Why):
+		return d, NewProblem(CodeBadRequest, "reason: the history has no room for NUL")
 	case !d.Applied && hasAnswer:
 		return d, NewProblem(CodeBadRequest, "answer: an operation that was not applied has none")
 	case !d.Applied:

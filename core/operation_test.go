@@ -441,6 +441,8 @@ func TestDecisionsOfTheApp(t *testing.T) {
 			{core.Decision{Who: "\t", Why: "w"}, "Who is required"},
 			{core.Decision{Who: "w"}, "Why is required"},
 			{core.Decision{Who: "w", Why: "\n"}, "Why is required"},
+			{core.Decision{Who: "w", Why: "a\x00b"}, "valid UTF-8, no NUL"},
+			{core.Decision{Who: "a\xffb", Why: "w"}, "valid UTF-8, no NUL"},
 			{core.Decision{Who: "w", Why: "w", Applied: true}, "Answer is required"},
 			{core.Decision{Who: "w", Why: "w", Applied: true, Answer: answer(199)}, "200 to 499"},
 			{core.Decision{Who: "w", Why: "w", Applied: true, Answer: answer(500)}, "200 to 499"},

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -95,7 +96,8 @@ func Dedup(d time.Duration) StepOption { return func(o *stepOptions) { o.dedup =
 
 // Step runs a provider call as a step of a Resume attempt, once: its result is recorded, and handed back by later
 // attempts without running fn. The result goes through JSON in the first attempt too, so that one that does not
-// survive is found by the first test.
+// survive is found by the first test. In a T that does not say what its numbers are, map[string]any for instance, they
+// come back as [json.Number], with every digit.
 //
 // An error of fn means that the step is unfinished: whether the call took effect is not known. A refusal of the
 // provider is a result, not an error. fn finds the key for the provider in [StepKey].
@@ -141,6 +143,14 @@ func EncodeResult(name string, value any) ([]byte, error) {
 			MaxStepResult)
 	}
 	return encoded, nil
+}
+
+// decodeResult keeps every digit of a number that has no type of its own: as a float64, an amount or an id above 2^53
+// would be another.
+func decodeResult(encoded []byte, result any) error {
+	decoder := json.NewDecoder(bytes.NewReader(encoded))
+	decoder.UseNumber()
+	return decoder.Decode(result)
 }
 
 // RunDatabaseStep is for packages of stores, which bring a step whose rows commit with its record: gormstore.Step. run
@@ -220,7 +230,7 @@ func runStep(ctx context.Context, name string, kind StepKind, result any,
 		step.Finished, step.Result = true, encoded
 		p.keep(step)
 	}
-	if wrong := json.Unmarshal(step.Result, result); wrong != nil {
+	if wrong := decodeResult(step.Result, result); wrong != nil {
 		return fmt.Errorf("idem: step %q: its recorded result is no %T: %w", name, result, wrong)
 	}
 	return nil

@@ -223,6 +223,41 @@ func TestStepResultGoesThroughJSON(t *testing.T) {
 	require.Equal(t, []charge{{ID: "ch_1"}, {ID: "ch_1"}}, got)
 }
 
+// Whatever the type, a number keeps its digits, in the first attempt and in the next.
+//
+// CONTRACT X-3
+func TestStepResultKeepsEveryDigit(t *testing.T) {
+	type receipt struct {
+		ID   any
+		Cent int64
+		Raw  json.RawMessage
+	}
+	const big = "9007199254740993"
+	fail := true
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+		m, err := core.Step(ctx, "map", func(context.Context) (map[string]any, error) {
+			return map[string]any{"id": json.Number(big), "rate": json.Number("1.10"), "deep": []any{int64(9007199254740993)}}, nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"id": json.Number(big), "rate": json.Number("1.10"), "deep": []any{json.Number(big)}}, m)
+		r, err := core.Step(ctx, "struct", func(context.Context) (receipt, error) {
+			return receipt{ID: uint64(9007199254740993), Cent: 9007199254740993, Raw: json.RawMessage(big)}, nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, receipt{ID: json.Number(big), Cent: 9007199254740993, Raw: json.RawMessage(big)}, r)
+		f, err := core.Step(ctx, "float", func(context.Context) (float64, error) { return 0.1, nil })
+		require.NoError(t, err)
+		require.Equal(t, 0.1, f) //nolint:testifylint // exactly
+		if fail {
+			return 0, errProvider
+		}
+		return http.StatusCreated, nil
+	})
+	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+	fail = false
+	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+}
+
 // unreadable can be written as JSON but not read.
 type unreadable struct{}
 

@@ -19,7 +19,8 @@ var _ core.Stepper = (*Store)(nil)
 // with the step's record and result, and later attempts get the result without running fn. The last statement before
 // COMMIT proves that the attempt still owns its operation, so that a stale attempt leaves no rows.
 //
-// An error of fn rolls back: the step is unfinished. The result goes through JSON, in the first attempt too. Names are
+// An error of fn rolls back: the step is unfinished. The result goes through JSON, in the first attempt too, and an
+// untyped number comes back as a json.Number. Names are
 // unique within an attempt, and steps follow each other; see [core.Step]. Errors: those of fn; core.ErrStale after a
 // takeover; core.ErrStepsChanged; core.ErrRetryable, core.ErrAborted and core.ErrUnconfirmed from the end of the
 // transaction. A handler returns them, or a 5xx: the next repeat goes on here.

@@ -1,0 +1,49 @@
+package gormstore_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+)
+
+// What the history cannot keep is the caller's mistake, not the store's: PostgreSQL has no room for NUL in a text.
+//
+// CONTRACT X-7
+func TestTextOfASettlement(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		store := newStore(t, db)
+		module, err := core.New(core.Config{
+			Store: store, Policy: core.Policy{Recovery: core.Park}, OperatorRoles: []string{"operator"},
+		})
+		require.NoError(t, err)
+		fail := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+		require.Equal(t, http.StatusBadGateway, serve(t, module, "k-1", fail).Code)
+		advance(t, db, time.Hour)
+		page, err := store.List(t.Context(), nil, core.ID{}, 10)
+		require.NoError(t, err)
+		require.Len(t, page, 1)
+
+		operator := core.Principal{Issuer: "https://issuer.example", Subject: "o\x00lga\xff", Roles: []string{"operator"}}
+		settle := func(body string) *core.Reply {
+			r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+			return module.ServeSettle(r, operator, page[0].ID.String())
+		}
+		for _, reason := range []string{`a\u0000b`, "a\xffb"} {
+			reply := settle(`{"outcome":"not_applied","reason":"` + reason + `"}`)
+			require.Equal(t, http.StatusBadRequest, reply.Status, string(reply.Body))
+		}
+		reply := settle(`{"outcome":"not_applied","reason":"the provider has no such key"}`)
+		require.Equal(t, http.StatusOK, reply.Status, string(reply.Body))
+		var who string
+		require.NoError(t, db.Raw("SELECT settled_by FROM idempotency_settlement").Scan(&who).Error)
+		require.Equal(t, `"https://issuer.example o\x00lga\xff"`, who)
+	})
+}
