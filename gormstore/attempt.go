@@ -60,7 +60,7 @@ func (s *Store) Complete(ctx context.Context, t core.Ticket, c core.Completion) 
 	}
 	write := func(ctx context.Context) error { return s.owned(ctx, t, done, complete, args...) }
 	if s.dialect == postgres {
-		return s.uncut.run(ctx, t, write)
+		return s.uncut.run(ctx, t, s.stalling(t), write)
 	}
 	return write(ctx)
 }

@@ -276,5 +276,10 @@ const touch = `UPDATE {schema}.idempotency_record AS r SET fence = r.fence WHERE
 // touchRead is the touch of an answer that was read, if it still is the same.
 const touchRead = touch + ` AND r.owner = $2 AND r.fence = $3 AND r.state = 2`
 
+// atStandby looks for a backend that waits for the synchronous standby: by its process, or by the record that it writes,
+// whose old version names its transaction.
+const atStandby = `SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_stat_activity a WHERE a.wait_event = 'SyncRep'
+	AND (a.pid = $1::bigint OR a.backend_xid = (SELECT r.xmax FROM {schema}.idempotency_record r WHERE r.id = $2)))`
+
 // waitLock waits for the record's advisory lock.
 const waitLock = `SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)`

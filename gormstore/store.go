@@ -28,6 +28,7 @@ type Store struct {
 
 	notices   notices
 	uncut     uncut
+	stalls    *stalls // PostgreSQL only
 	confirmed confirmed
 
 	// connectionCheck says whether the server has client_connection_check_interval: 0 not asked yet, 1 yes, 2 no.
@@ -68,6 +69,9 @@ func newStore(db *gorm.DB, o options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.stall < 0 {
+		return nil, fmt.Errorf("StallAfter(%s): use a positive time", o.stall)
+	}
 	pool, err := db.DB()
 	if err != nil {
 		return nil, fmt.Errorf("the database has no *sql.DB below it: %w", err)
@@ -86,6 +90,9 @@ func newStore(db *gorm.DB, o options) (*Store, error) {
 		s.embedded = newEmbedded()
 	case limit > 0:
 		s.places = placesIn(limit)
+	}
+	if d == postgres {
+		s.stalls = newStalls(pool, o.stall)
 	}
 	return s, nil
 }

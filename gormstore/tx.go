@@ -264,18 +264,25 @@ func notCommitted(err error) error {
 }
 
 // commit sends COMMIT and waits for its end as long as ctx allows. COMMIT goes on if it takes longer: a server that
-// waits for its standby is not to be interrupted.
+// waits for its standby is not to be interrupted. One that passes nothing is left behind.
 func (t *tx) commit(ctx context.Context) error {
-	outcome := make(chan error, 1)
+	outcome, stalled := make(chan error, 1), make(chan struct{})
 	go func() {
 		warned := t.store.notices.expect(t.pid)
+		ended := t.store.stalls.watch(t.store.atStandby(t.pid, core.ID{}), func() {
+			t.leave()
+			close(stalled)
+		})
 		_, err := t.conn.sql.ExecContext(context.WithoutCancel(ctx), "COMMIT")
+		left := ended()
 		if err != nil {
 			rollback(t.conn.sql) // SQLite keeps the transaction open after some errors
 		} else {
 			_ = t.conn.sql.Close()
 		}
-		t.leave()
+		if !left {
+			t.leave()
+		}
 		if warned() && err == nil {
 			err = errWarned
 		}
@@ -287,6 +294,8 @@ func (t *tx) commit(ctx context.Context) error {
 			return nil
 		}
 		return t.readBack(ctx, err)
+	case <-stalled:
+		return t.readBack(ctx, errStalled)
 	case <-ctx.Done():
 		return fmt.Errorf("%w: COMMIT has not ended", core.ErrUnconfirmed)
 	}

@@ -18,7 +18,7 @@ type uncut struct {
 }
 
 // tries are the tries of one write. A second one goes over another connection, in case that of the first is dead; a third
-// would only wait for the row as well.
+// would only wait for the row as well. One whose connection passes nothing does not count.
 type tries struct {
 	running  int
 	answered bool
@@ -28,27 +28,44 @@ type tries struct {
 
 const maxUncut = 2
 
-// run runs the write of t and waits for its end as long as ctx allows; the write goes on if it takes longer.
-func (u *uncut) run(ctx context.Context, t core.Ticket, write func(context.Context) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
+// run runs the write of t and waits for its end as long as ctx allows; the write goes on if it takes longer. Where watch
+// leaves its connection behind, another try follows.
+func (u *uncut) run(ctx context.Context, t core.Ticket, watch watcher, write func(context.Context) error) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		w, mine := u.begin(t)
+		stalled := make(chan struct{})
+		if mine != nil {
+			go func() {
+				ended := watch(func() {
+					u.leave(t, w)
+					close(stalled)
+				})
+				err := write(context.WithoutCancel(ctx))
+				u.end(t, w, ended(), err)
+				mine <- err
+			}()
+		}
+		select {
+		case err := <-mine:
+			return err
+		case <-w.over:
+			return w.err
+		case <-stalled:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: the write has not ended: %w", core.ErrUnconfirmed, ctx.Err())
+		}
 	}
-	w, mine := u.begin(t)
-	if mine != nil {
-		go func() {
-			err := write(context.WithoutCancel(ctx))
-			u.end(t, w, err)
-			mine <- err
-		}()
-	}
-	select {
-	case err := <-mine:
-		return err
-	case <-w.over:
-		return w.err
-	case <-ctx.Done():
-		return fmt.Errorf("%w: the write has not ended: %w", core.ErrUnconfirmed, ctx.Err())
-	}
+}
+
+// watcher looks after one try, as stalls.watch does.
+type watcher func(spare func()) (ended func() (left bool))
+
+// stalling is the watcher of the writes of t.
+func (s *Store) stalling(t core.Ticket) watcher {
+	return func(spare func()) func() bool { return s.stalls.watch(s.atStandby(0, t.ID), spare) }
 }
 
 // begin joins the tries of t. mine is for the outcome of one more; nil where none is needed.
@@ -69,11 +86,25 @@ func (u *uncut) begin(t core.Ticket) (w *tries, mine chan error) {
 	return w, make(chan error, 1)
 }
 
-func (u *uncut) end(t core.Ticket, w *tries, err error) {
+// leave makes room for another try.
+func (u *uncut) leave(t core.Ticket, w *tries) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if w.running--; w.running == 0 {
+	u.less(t, w)
+}
+
+// less counts one try less; u.mu is held.
+func (u *uncut) less(t core.Ticket, w *tries) {
+	if w.running--; w.running == 0 && u.running[t] == w {
 		delete(u.running, t)
+	}
+}
+
+func (u *uncut) end(t core.Ticket, w *tries, left bool, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !left {
+		u.less(t, w)
 	}
 	answered := err == nil || errors.Is(err, core.ErrStale) // else another try may do better
 	if answered && !w.answered {

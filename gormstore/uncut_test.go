@@ -12,6 +12,9 @@ import (
 	"github.com/auth19/idem/core"
 )
 
+// unwatched is a watcher that leaves nothing behind.
+func unwatched(func()) func() bool { return func() bool { return false } }
+
 // CONTRACT X-4
 func TestUncutWritesGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -27,7 +30,7 @@ func TestUncutWritesGoOn(t *testing.T) {
 		try := func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			return u.run(ctx, ticket, write)
+			return u.run(ctx, ticket, unwatched, write)
 		}
 		for range 3 { // two at a time over connections of their own; a third waits for them
 			err := try()
@@ -51,7 +54,7 @@ func TestUncutWritesGoOn(t *testing.T) {
 
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.ErrorIs(t, u.run(ended, ticket, write), context.Canceled)
+		require.ErrorIs(t, u.run(ended, ticket, unwatched, write), context.Canceled)
 		require.Equal(t, 3, writes, "nothing is begun whose context is over")
 	})
 }

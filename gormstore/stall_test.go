@@ -1,0 +1,249 @@
+package gormstore_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/driver/postgres"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// blackHole is a store behind a proxy some of whose connections pass nothing any more.
+type blackHole struct {
+	*proxy
+	store *gormstore.Store
+	pool  *sql.DB
+
+	fallen  chan struct{} // one for each connection that has fallen in
+	cancels atomic.Int32  // requests to cancel
+}
+
+// holePool is the limit of its pool.
+const holePool = 4
+
+func newBlackHole(t *testing.T, simple bool) *blackHole {
+	t.Helper()
+	url := pgtest.URL(t)
+	migrate(t, openPostgres(t, url, 2))
+	h := &blackHole{proxy: newProxy(t, url), fallen: make(chan struct{}, 2*holePool)}
+	db := openDB(t, postgres.New(postgres.Config{DSN: h.url, PreferSimpleProtocol: simple}), holePool)
+	var err error
+	h.pool, err = db.DB()
+	require.NoError(t, err)
+	h.store, err = gormstore.New(db, gormstore.StallAfter(200*time.Millisecond))
+	require.NoError(t, err)
+	tx, ctx := begin(t, h.store, command(core.Rollback)) // what is asked once is not asked of a black hole
+	require.NoError(t, addEffect(ctx))
+	require.NoError(t, tx.Rollback())
+	return h
+}
+
+// swallow makes so many connections pass nothing from the point on where falls says so, until the hole is closed.
+func (h *blackHole) swallow(t *testing.T, n int32, falls func(toServer bool, chunk []byte) bool) (release func()) {
+	t.Helper()
+	released := make(chan struct{})
+	release = sync.OnceFunc(func() { close(released) })
+	t.Cleanup(release) // a test that fails does not hang
+	var fallen atomic.Int32
+	h.set(func(toServer bool, chunk []byte) (int, bool) {
+		if _, cut := dropCancels(toServer, chunk); cut {
+			h.cancels.Add(1)
+			return 0, true
+		}
+		switch {
+		case falls(toServer, chunk) && fallen.Add(1) <= n:
+			h.fallen <- struct{}{}
+			<-released
+		case !toServer && bytes.Contains(chunk, []byte("25P03")): // the server gives up, and nobody hears it
+			<-released
+		}
+		return len(chunk), false
+	})
+	return release
+}
+
+// The app goes on as if the connections that pass nothing were not there, and the truth comes to light over others.
+//
+// CONTRACT F-3, X-4
+func TestBlackHole(t *testing.T) {
+	t.Parallel()
+	has := func(toServer bool, what ...string) func(bool, []byte) bool {
+		return func(direction bool, chunk []byte) bool {
+			if direction != toServer {
+				return false
+			}
+			for _, w := range what {
+				if bytes.Contains(chunk, []byte(w)) {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	for protocol, simple := range map[string]bool{"extended": false, "simple": true} {
+		for name, c := range map[string]struct {
+			falls   func(bool, []byte) bool
+			outcome error
+		}{
+			"COMMIT that never arrives":         {has(true, "COMMIT\x00"), core.ErrRetryable},
+			"COMMIT whose answer never arrives": {has(false, "COMMIT\x00"), nil},
+		} {
+			t.Run(protocol+" "+name, func(t *testing.T) {
+				t.Parallel()
+				h := newBlackHole(t, simple)
+				const attempts = 3 // as many as the pool has places for
+				release := h.swallow(t, attempts, c.falls)
+				commands := make([]core.Claim, attempts)
+				outcomes := make([]chan error, attempts)
+				for i := range commands {
+					commands[i] = command(core.Rollback)
+					commands[i].Deadline = 2 * time.Second // the server gives up after that
+					outcomes[i] = commit(t, h.store, commands[i], 30*time.Second)
+				}
+				for range attempts {
+					<-h.fallen
+				}
+				h.requireGoesOn(t)
+				for i, outcome := range outcomes {
+					if c.outcome != nil {
+						require.ErrorIs(t, <-outcome, c.outcome)
+						requireFree(t, h.store, commands[i], 10*time.Second)
+					} else {
+						require.NoError(t, <-outcome)
+						requireCompleted(t, h.store, commands[i], paid())
+					}
+				}
+				h.requireEnds(t, release)
+			})
+		}
+		for name, falls := range map[string]func(bool, []byte) bool{
+			"Complete that never arrives":         has(true, "paid", "70616964"), // the answer's body, as such or in hex
+			"Complete whose answer never arrives": has(false, "UPDATE 1\x00"),
+		} {
+			t.Run(protocol+" "+name, func(t *testing.T) {
+				t.Parallel()
+				h := newBlackHole(t, simple)
+				outcomes := make(chan error, holePool)
+				commands := make([]core.Claim, holePool)
+				tickets := make([]core.Ticket, holePool)
+				for i := range commands {
+					commands[i] = command(core.Park)
+					claimed, err := h.store.Claim(t.Context(), commands[i])
+					require.NoError(t, err)
+					tickets[i] = claimed.Record.Ticket
+				}
+				release := h.swallow(t, holePool, falls)
+				for _, ticket := range tickets {
+					go func() {
+						ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+						defer cancel()
+						outcomes <- h.store.Complete(ctx, ticket, paid())
+					}()
+				}
+				for range holePool {
+					<-h.fallen
+				}
+				h.requireGoesOn(t)
+				for _, c := range commands {
+					require.NoError(t, <-outcomes)
+					requireCompleted(t, h.store, c, paid())
+				}
+				h.requireEnds(t, release)
+			})
+		}
+	}
+}
+
+// requireGoesOn checks that the app's own statements and other commands come through.
+func (h *blackHole) requireGoesOn(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var one int
+	require.NoError(t, h.pool.QueryRowContext(ctx, "SELECT 1").Scan(&one))
+	tx, claimed, err := h.store.Begin(ctx, command(core.Rollback))
+	require.NoError(t, err)
+	require.True(t, claimed.Won)
+	require.NoError(t, addEffect(tx.Bind(ctx)))
+	require.NoError(t, tx.Commit(ctx, paid(), false))
+	require.Greater(t, h.pool.Stats().MaxOpenConnections, holePool)
+}
+
+// requireEnds checks that the pool is as it was once the connections are back, and that no cancel request was sent.
+func (h *blackHole) requireEnds(t *testing.T, release func()) {
+	t.Helper()
+	require.Zero(t, h.cancels.Load())
+	release()
+	eventually(t, "the pool has its limit again", func() bool {
+		return h.pool.Stats().MaxOpenConnections == holePool
+	})
+}
+
+// A server that waits for its standby has what was sent: its connection is not left behind, however often one looks.
+//
+// CONTRACT F-3
+func TestStandbyIsNoBlackHole(t *testing.T) {
+	r := newReplicated(t)
+	p := newProxy(t, r.URL()+"&synchronous_commit=on")
+	const connections = 8
+	db := openDB(t, postgres.New(postgres.Config{DSN: p.url, PreferSimpleProtocol: true}), connections)
+	pool, err := db.DB()
+	require.NoError(t, err)
+	store, err := gormstore.New(db, gormstore.StallAfter(time.Second))
+	require.NoError(t, err)
+	var looks atomic.Int32
+	p.set(func(toServer bool, chunk []byte) (int, bool) {
+		if toServer && bytes.Contains(chunk, []byte("a.wait_event = 'SyncRep'")) {
+			looks.Add(1)
+		}
+		return len(chunk), false
+	})
+	requireHeld := func(t *testing.T) {
+		t.Helper()
+		looks.Store(0)
+		eventually(t, "it was looked at", func() bool { return looks.Load() > 1 })
+		require.Equal(t, connections, pool.Stats().MaxOpenConnections)
+	}
+
+	transacted, parked := command(core.Rollback), command(core.Park)
+	r.abandon()
+	eventually(t, "the claim needs no standby", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := store.Claim(ctx, command(core.Park))
+		return err == nil
+	})
+	claimed, err := store.Claim(t.Context(), parked)
+	require.NoError(t, err)
+	require.True(t, claimed.Won)
+	r.demand()
+
+	outcome := commit(t, store, transacted, 30*time.Second)
+	r.waiting()
+	requireHeld(t)
+	completed := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		completed <- store.Complete(ctx, claimed.Record.Ticket, paid())
+	}()
+	eventually(t, "the answer waits for the standby", func() bool {
+		var waiting int64
+		require.NoError(t, r.admin.Raw("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "+
+			"query LIKE 'UPDATE%'").Scan(&waiting).Error)
+		return waiting == 1
+	})
+	requireHeld(t)
+	r.abandon()
+	require.NoError(t, <-outcome)
+	require.NoError(t, <-completed)
+}
