@@ -74,6 +74,8 @@ type Module struct {
 	running atomic.Bool // Run is under way
 	scoped  atomic.Bool // the store has said that Scoping is what it was
 	orphans orphans
+
+	resuming, reconciling apart // what Config.Resume and Config.Reconcile are at
 }
 
 // New checks the configuration and returns a module. It starts nothing and touches no database. The error names
@@ -212,23 +214,37 @@ type DeclaredRoute struct {
 func (d DeclaredRoute) Guarded() bool { return d.Policy.Recovery != 0 }
 
 func (m *Module) observe(ctx context.Context, e Event) {
-	if m.cfg.Observer != nil {
-		m.cfg.Observer.Observe(ctx, e)
+	if m.cfg.Observer == nil {
+		return
 	}
+	defer func() { _ = recover() }() // what has happened has, whatever an observer makes of it
+	m.cfg.Observer.Observe(ctx, e)
 }
 
 // refuse renders a problem as the reply to r. That the outcome is unknown is said in any rendering (C-2).
 func (m *Module) refuse(r *http.Request, p *Problem) *Reply {
 	reply := p.Reply()
-	if m.cfg.RenderProblem != nil {
-		if own := m.cfg.RenderProblem(r, p); own != nil {
-			reply = new(*own) // the app may hand out one reply many times
-		}
+	if own := m.render(r, p); own != nil {
+		reply = new(*own) // the app may hand out one reply many times
 	}
 	if p.unknown {
 		reply.result = resultUnknown
 	}
 	return reply
+}
+
+// render asks the app for its own rendering; nil where there is none. A panic must not take the place of a refusal: the
+// answer may have to say that the outcome is unknown.
+func (m *Module) render(r *http.Request, p *Problem) (own *Reply) {
+	if m.cfg.RenderProblem == nil {
+		return nil
+	}
+	defer func() {
+		if recover() != nil {
+			own = nil
+		}
+	}()
+	return m.cfg.RenderProblem(r, p)
 }
 
 // withRetry adds the module's Retry-After to a problem that a repeat may cure.

@@ -7,7 +7,7 @@ import (
 )
 
 // Observer is told what happens to commands: for logs, metrics and traces. Observe is called where it happens, in the
-// goroutine of a request, of a lease's renewal or of Run, and from several at once; it must be quick and must not panic.
+// goroutine of a request, of a lease's renewal or of Run, and from several at once; it must be quick. A panic is swallowed.
 // Events never carry keys, tokens or bodies (K-6).
 type Observer interface {
 	Observe(ctx context.Context, e Event)

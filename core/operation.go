@@ -29,7 +29,8 @@ type Decision struct {
 }
 
 // Reconciler finds out what became of an unknown operation, by asking the provider for the derived key for instance.
-// It returns nil where it cannot tell yet. It must not change anything itself: all instances ask, one settles.
+// It returns nil where it cannot tell yet. It must not change anything itself: all instances ask, one settles. Its context
+// ends with the deadline of the operation's route. A panic is an error, and one that hangs holds up no other operation.
 type Reconciler func(ctx context.Context, operation Record) (*Decision, error)
 
 // Settle ends an unknown operation for good: as applied with an answer, or as not applied. It is final, allowed
@@ -106,10 +107,7 @@ func (m *Module) reconcile(ctx context.Context) {
 			if rec.Now.Before(rec.Deadline) {
 				continue // its handler may still be at work
 			}
-			decision, err := m.cfg.Reconcile(ctx, rec)
-			if err == nil && decision != nil {
-				_, err = m.Settle(ctx, rec.ID, *decision)
-			}
+			err := m.ask(ctx, rec)
 			// Another instance having settled it is how this is meant to be.
 			if err != nil && !errors.Is(err, ErrStale) && !errors.Is(err, ErrNotSettleable) && !errors.Is(err, ErrNotFound) {
 				m.failed(ctx, fmt.Errorf("reconcile %s: %w", rec.ID, err))
@@ -119,6 +117,20 @@ func (m *Module) reconcile(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// ask asks Config.Reconcile about one operation, within the deadline of its route.
+func (m *Module) ask(ctx context.Context, rec Record) error {
+	deadline := m.policyOf(rec).Deadline
+	return m.reconciling.run(rec.ID, deadline+confirmFor, func() error {
+		ctx, cancel := context.WithTimeout(ctx, deadline)
+		defer cancel()
+		decision, err := m.cfg.Reconcile(ctx, rec)
+		if err == nil && decision != nil {
+			_, err = m.Settle(ctx, rec.ID, *decision)
+		}
+		return err
+	})
 }
 
 // operationView is the JSON form of an operation.

@@ -51,7 +51,7 @@ type Policy struct {
 	// Exempt is the reason why this unsafe route needs no key. It must be a sentence for the next reader.
 	Exempt string
 	// Review is asked before a recorded answer is replayed, for rights that depend on the stored resource; an error
-	// refuses with 403 (O-3). The error's text is not sent.
+	// refuses with 403 (O-3), and so does a panic. The error's text is not sent.
 	Review func(ctx context.Context, p Principal, r Record) error
 
 	// Retention is how long a recorded answer is replayed: 24 h to 72 h, default 72 h (T-2).
@@ -155,7 +155,7 @@ func (p Policy) withDefaults(own Policy) Policy {
 
 // reviewed reports whether the answer of r may be shown to p: there is none, or Review agrees (O-3).
 func (p Policy) reviewed(ctx context.Context, caller Principal, r Record) bool {
-	return r.State() != Completed || p.Review == nil || p.Review(ctx, caller, r) == nil
+	return r.State() != Completed || p.Review == nil || calm(func() error { return p.Review(ctx, caller, r) }) == nil
 }
 
 // check returns what is wrong with a filled policy of a route with the given method ("" for the module's own).

@@ -11,7 +11,8 @@ import (
 // Resumer is the handler of a Resume route without its request: it takes the same steps, and returns the answer. What
 // it needs of the command it reads from the app's own rows, which carry the operation id (D-1), or from the results of
 // its steps. An error, a nil answer or a panic leaves the operation to the next time. An operation whose route is not
-// its own it leaves alone by returning an error.
+// its own it leaves alone by returning an error. Its context ends with the deadline of the operation's route; one that
+// hangs holds up no other operation.
 type Resumer func(ctx context.Context, operation Record) (*Answer, error)
 
 // resume goes on with Resume operations whose attempt was lost, one after the other (X). It takes each over with a
@@ -35,7 +36,8 @@ func (m *Module) resume(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			if err := m.resumeOne(ctx, rec); err != nil {
+			limit := m.policyOf(rec).Deadline + confirmFor
+			if err := m.resuming.run(rec.ID, limit, func() error { return m.resumeOne(ctx, rec) }); err != nil {
 				m.failed(ctx, fmt.Errorf("resume %s: %w", rec.ID, err))
 			}
 		}
@@ -80,7 +82,13 @@ func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt
 // runResumer runs the app's function as the attempt's handler. Nobody reads its answer now: it is for the repeats.
 func (a *Attempt) runResumer(resume Resumer, rec Record) error {
 	c := a.Capture(nowhere{})
-	answer, err := guarded(a.request.Context(), resume, rec)
+	var answer *Answer
+	err := calm(func() (err error) {
+		if answer, err = resume(a.request.Context(), rec); err == nil && answer == nil {
+			err = errors.New("neither an answer nor an error")
+		}
+		return err
+	})
 	if err != nil {
 		c.WriteHeader(http.StatusInternalServerError)
 		a.Finish()
@@ -93,20 +101,6 @@ func (a *Attempt) runResumer(resume Resumer, rec Record) error {
 	_, _ = c.Write(answer.Body) // one that is above the cap is recorded as such
 	a.Finish()
 	return nil
-}
-
-// guarded turns a panic of the app's function into an error: there is no server around it that would.
-func guarded(ctx context.Context, resume Resumer, rec Record) (answer *Answer, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			answer, err = nil, fmt.Errorf("panic: %v", p)
-		}
-	}()
-	answer, err = resume(ctx, rec)
-	if err == nil && answer == nil {
-		err = errors.New("neither an answer nor an error")
-	}
-	return answer, err
 }
 
 // nowhere is the client of a resumer.

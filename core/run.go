@@ -10,8 +10,9 @@ import (
 
 // Run does what has to be done beside the requests, in every instance of the app: it sweeps the store (T-3), goes on
 // with lost Resume attempts by Config.Resume, asks Config.Reconcile about unknown operations (T-4) and releases claims
-// whose owner got an error (F-1). It blocks until ctx ends and then returns nil. The errors are a second Run of the
-// same module, and [ErrScoping].
+// whose owner got an error (F-1). Each of these has a loop of its own: none waits for another. It blocks until ctx
+// ends and the app's functions that are at work have returned, or are past their deadline, and then returns nil. It leaves
+// no goroutine behind but those of functions that hang. The errors are a second Run of the same module, and [ErrScoping].
 func (m *Module) Run(ctx context.Context) error {
 	if !m.running.CompareAndSwap(false, true) {
 		return errors.New("idem: Run is under way already; call it once")
@@ -20,16 +21,22 @@ func (m *Module) Run(ctx context.Context) error {
 	if err := m.CheckScoping(ctx); errors.Is(err, ErrScoping) {
 		return err
 	}
-	for {
-		m.releaseOrphans(ctx)
-		m.sweep(ctx)
-		m.resume(ctx)
-		m.reconcile(ctx)
+	var loops sync.WaitGroup
+	for _, duty := range []func(context.Context){m.releaseOrphans, m.sweep, m.resume, m.reconcile} {
+		loops.Go(func() { m.repeat(ctx, duty) })
+	}
+	loops.Wait()
+	return nil
+}
+
+// repeat does a duty at once and then every SweepEvery, until ctx ends.
+func (m *Module) repeat(ctx context.Context, duty func(context.Context)) {
+	for ctx.Err() == nil {
+		if err := calm(func() error { duty(ctx); return nil }); err != nil { // of the store, or of its driver
+			m.failed(ctx, err)
+		}
 		every := m.cfg.SweepEvery
 		rest(ctx, every-every/20+rand.N(max(every/10, 1)))
-		if ctx.Err() != nil {
-			return nil
-		}
 	}
 }
 

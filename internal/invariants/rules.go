@@ -94,7 +94,7 @@ var contract = []chapter{
 		{id: "X-10", says: "Half-done operations are listed, parked after a bound, and settled.", notBuilt: "not built yet"},
 		{id: "X-11", says: "A Rollback attempt that never asked for its transaction is an event.", notBuilt: "not built yet"},
 		{id: "X-12", says: "A request that was swapped or recycled under its handler is noticed.", notBuilt: "not built yet"},
-		{id: "X-13", says: "An app's function that panics or hangs ends neither the process nor the other loops of Run.", notBuilt: "not built yet"},
+		{id: "X-13", says: "An app's function that panics or hangs ends neither the process nor the other loops of Run."},
 	}},
 	{"T. Time", []rule{
 		{id: "T-1", says: "The store's clock decides leases and expiry, at the time of the statement."},

@@ -1,0 +1,72 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// calm runs fn, and turns a panic into an error. In Run there is no server around an app's function that would.
+func calm(fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return fn()
+}
+
+// errHangs: an app's function has not returned within its deadline.
+var errHangs = errors.New("the app's function is past its deadline and has not returned; its operation is left alone " +
+	"until it does")
+
+// apart runs what an app does for single operations away from the loop that asks for it. The zero value is ready.
+type apart struct {
+	mu   sync.Mutex
+	busy map[ID]bool
+}
+
+// run runs fn for an operation, and waits for its end for limit. One that hangs blocks only its own operation: the loop
+// goes on, and leaves the operation alone until fn has returned. Its panic is an error.
+func (a *apart) run(id ID, limit time.Duration, fn func() error) error {
+	if !a.enter(id) {
+		return nil
+	}
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		defer func() {
+			a.leave(id)
+			ended <- err
+		}()
+		err = calm(fn)
+	}()
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-late.C:
+		return errHangs
+	}
+}
+
+func (a *apart) enter(id ID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.busy[id] {
+		return false
+	}
+	if a.busy == nil {
+		a.busy = map[ID]bool{}
+	}
+	a.busy[id] = true
+	return true
+}
+
+func (a *apart) leave(id ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.busy, id)
+}
