@@ -119,16 +119,21 @@ func (m *Module) admit(a *admission, r *http.Request, kept [][]byte) *Problem {
 
 // takeKey takes the key out of the request (contract K).
 func (m *Module) takeKey(a *admission, r *http.Request) *Problem {
-	if keyInQuery(r.URL.RawQuery, m.cfg.Header) {
-		return NewProblem(CodeKeyInURL, "the key belongs into the header "+m.cfg.Header+", not into the URL")
-	}
-	key, err := parseKey(r.Header, m.cfg.Header, a.route.KeyFormat)
-	if err != nil {
-		return err
+	key, problem := m.keyOf(r, a.route.KeyFormat)
+	if problem != nil {
+		return problem
 	}
 	a.id = m.cfg.Scoping.recordID(a.principal, key)
 	a.echo = r.Header[m.cfg.Header]
 	return nil
+}
+
+// keyOf returns the key in the request's header.
+func (m *Module) keyOf(r *http.Request, format KeyFormat) (string, *Problem) {
+	if keyInQuery(r.URL.RawQuery, m.cfg.Header) {
+		return "", NewProblem(CodeKeyInURL, "the key belongs into the header "+m.cfg.Header+", not into the URL")
+	}
+	return parseKey(r.Header, m.cfg.Header, format)
 }
 
 // takeCommand reads the body and hashes the command. It returns what it has read also with a problem.

@@ -137,12 +137,12 @@ func (m *Module) ask(ctx context.Context, rec Record) error {
 type operationView struct {
 	ID        ID          `json:"id"`
 	State     string      `json:"state"`
-	Method    string      `json:"method"`
-	Route     string      `json:"route"`
+	Method    string      `json:"method,omitempty"`
+	Route     string      `json:"route,omitempty"`
 	Recovery  string      `json:"recovery"`
-	Fence     int64       `json:"fence"`
+	Fence     int64       `json:"fence,omitempty"`
 	Outcome   string      `json:"outcome,omitempty"`
-	CreatedAt time.Time   `json:"created_at"`
+	CreatedAt time.Time   `json:"created_at,omitzero"`
 	ExpiresAt *time.Time  `json:"expires_at,omitempty"`
 	Answer    *answerView `json:"answer,omitempty"`
 }
@@ -219,14 +219,18 @@ func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply 
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), m.cfg.ClaimTimeout)
 	defer cancel()
-	rec, err := m.cfg.Store.Find(ctx, parsed)
-	lapsed := rec.State() == Free && rec.Stored != Free // nothing is left of it, swept or not; a settled one is shown
-	if err == nil && (lapsed || rec.Scope != m.cfg.Scoping.scope(p) && !m.operates(p, rec)) {
+	rec, err := m.findLive(ctx, parsed)
+	if err == nil && rec.Scope != m.cfg.Scoping.scope(p) && !m.operates(p, rec) {
 		err = ErrNotFound
 	}
 	if err != nil {
 		return m.refuse(r, m.problemOf(err))
 	}
+	return m.showOperation(ctx, r, p, rec)
+}
+
+// showOperation answers what is known of a record, to those who may know it (O-3).
+func (m *Module) showOperation(ctx context.Context, r *http.Request, p Principal, rec Record) *Reply {
 	if policy := m.policyOf(rec); !m.operates(p, rec) && (!p.HasAnyRole(policy.Roles...) || !policy.reviewed(ctx, p, rec)) {
 		return m.refuse(r, NewProblem(CodeForbidden, "the caller may not see this operation (any more)"))
 	}

@@ -71,6 +71,13 @@ func (s *faultTransactor) Begin(ctx context.Context, c core.Claim) (core.Tx, cor
 	return tx, claimed, err
 }
 
+func (s *faultTransactor) InFlight(ctx context.Context, id core.ID) (bool, error) {
+	if err := s.before(ctx, "in flight"); err != nil {
+		return false, err
+	}
+	return s.transactor.InFlight(ctx, id)
+}
+
 // faultTx is a transaction that the hook "end" ends with an error, rolled back, and "after commit" once it is committed.
 type faultTx struct {
 	core.Tx

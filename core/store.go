@@ -140,6 +140,10 @@ type Transactor interface {
 	// Begin opens a transaction and claims in it, by the rules of Store.Claim. The Tx is nil unless the claim was
 	// won. On an error nothing is left behind. ctx bounds only the claim, not the transaction.
 	Begin(ctx context.Context, c Claim) (Tx, Claimed, error)
+
+	// InFlight reports whether an attempt holds the key now, of which nothing is visible yet. It claims nothing; another's
+	// claim of the key may be told Busy while it looks.
+	InFlight(ctx context.Context, id ID) (bool, error)
 }
 
 // Tx is the transaction of a Rollback attempt. The record in it is visible to others only after Commit.

@@ -16,7 +16,7 @@ import (
 	"github.com/auth19/idem/echoidem"
 )
 
-// CONTRACT M-4, M-7, X-7
+// CONTRACT M-4, M-7, M-8, X-7
 func TestOperations(t *testing.T) {
 	var ahead atomic.Int64 // nanoseconds
 	store := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }))
@@ -30,6 +30,7 @@ func TestOperations(t *testing.T) {
 	v1 := e.Group("/v1", echoidem.JWTGuard(newVerifier(t)), echoidem.Money(idem))
 	v1.POST("/pay", func(echo.Context) error { runs.Add(1); return errors.New("after the charge") })
 	v1.GET("/operations", echoidem.OperationsHandler(idem))
+	v1.GET("/operation", echoidem.OwnOperationHandler(idem))
 	v1.GET("/operations/:id", echoidem.OperationHandler(idem))
 	v1.POST("/operations/:id/settle", echoidem.SettleHandler(idem))
 	require.NoError(t, echoidem.Audit(e, idem))
@@ -49,6 +50,11 @@ func TestOperations(t *testing.T) {
 	requireProblem(t, http.StatusNotFound, "operation_not_found", a.do(ask))
 	ask.token = operator
 	require.Contains(t, a.do(ask).body, `"state":"unknown"`)
+
+	own := call{method: http.MethodGet, path: "/v1/operation", key: "key-1"}
+	require.Contains(t, a.do(own).body, problem.Operation)
+	own.key = "key-2"
+	requireProblem(t, http.StatusNotFound, "operation_not_found", a.do(own))
 
 	list := call{method: http.MethodGet, path: "/v1/operations?state=unknown"}
 	requireProblem(t, http.StatusForbidden, "forbidden", a.do(list))

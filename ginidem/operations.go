@@ -18,6 +18,17 @@ func OperationHandler(idem *core.Module) gin.HandlerFunc {
 	}
 }
 
+// OwnOperationHandler answers what is known of the caller's own operation with the key in the request's header, for a
+// client that has lost the answer (contract M-8). Nothing is run. Mounted behind JWTGuard or Bridge:
+//
+//	r.GET("/operation", ginidem.OwnOperationHandler(idem))
+func OwnOperationHandler(idem *core.Module) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		p, _ := authctx.From(c.Request.Context())
+		send(c, idem.ServeOwnOperation(c.Request, p))
+	}
+}
+
 // OperationsHandler lists the unknown operations to operators. For its query parameters see core's ServeOperations.
 // Mounted behind JWTGuard or Bridge:
 //

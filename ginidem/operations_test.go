@@ -15,7 +15,7 @@ import (
 	"github.com/auth19/idem/ginidem"
 )
 
-// CONTRACT M-4, M-7, X-7
+// CONTRACT M-4, M-7, M-8, X-7
 func TestOperations(t *testing.T) {
 	var ahead atomic.Int64 // nanoseconds
 	store := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }))
@@ -28,6 +28,7 @@ func TestOperations(t *testing.T) {
 	v1 := r.Group("/v1", gin.RecoveryWithWriter(nil), ginidem.JWTGuard(newVerifier(t)), ginidem.Money(idem))
 	v1.POST("/pay", func(c *gin.Context) { runs.Add(1); c.Status(http.StatusInternalServerError) })
 	v1.GET("/operations", ginidem.OperationsHandler(idem))
+	v1.GET("/operation", ginidem.OwnOperationHandler(idem))
 	v1.GET("/operations/:id", ginidem.OperationHandler(idem))
 	v1.POST("/operations/:id/settle", ginidem.SettleHandler(idem))
 	require.NoError(t, ginidem.Audit(r, idem))
@@ -47,6 +48,11 @@ func TestOperations(t *testing.T) {
 	requireProblem(t, http.StatusNotFound, "operation_not_found", a.do(ask))
 	ask.token = operator
 	require.Contains(t, a.do(ask).body, `"state":"unknown"`)
+
+	own := call{method: http.MethodGet, path: "/v1/operation", key: "key-1"}
+	require.Contains(t, a.do(own).body, problem.Operation)
+	own.key = "key-2"
+	requireProblem(t, http.StatusNotFound, "operation_not_found", a.do(own))
 
 	list := call{method: http.MethodGet, path: "/v1/operations?state=unknown"}
 	requireProblem(t, http.StatusForbidden, "forbidden", a.do(list))

@@ -237,3 +237,21 @@ func takeable(rec core.Record, c core.Claim) bool {
 
 // guardOf is the server's bound on a transaction that does nothing, in milliseconds: the attempt's deadline.
 func guardOf(deadline time.Duration) string { return strconv.FormatInt(deadline.Milliseconds(), 10) }
+
+// InFlight implements [core.Transactor]: an attempt holds the record's lock.
+func (s *Store) InFlight(ctx context.Context, id core.ID) (bool, error) {
+	if s.embedded != nil {
+		return s.embedded.isRunning(id), ctx.Err()
+	}
+	if s.dialect == sqlite {
+		return false, ctx.Err()
+	}
+	var free, standby bool
+	err := retry(ctx, func() error {
+		return s.queryRow(ctx, s.pool, tryLock, lockKey(id)).Scan(&free, &standby)
+	})
+	if err == nil && standby {
+		err = errors.New("idem: gormstore: the server is a standby, which sees no locks")
+	}
+	return !free, err
+}

@@ -31,6 +31,8 @@ type App struct {
 	ReplayHeaders []string
 	// OperationPath is the path of the adapter's OperationHandler, as in "/v1/operations/{id}". Empty skips M-7.
 	OperationPath string
+	// OwnOperationPath is the path of the adapter's OwnOperationHandler, as in "/v1/operation". Empty skips M-8.
+	OwnOperationPath string
 	// Logs returns all that the app has logged so far. Nil skips K-6.
 	Logs func() string
 	// ProblemCode returns the code of a problem, for apps that render them in their own way: core.Config.RenderProblem,

@@ -44,6 +44,7 @@ func onGinBehind(b *bank, guards ...gin.HandlerFunc) http.Handler {
 		done, err := b.upload(c.Request)
 		answer(c, done, err)
 	})
+	v1.GET("/operation", ginidem.OwnOperationHandler(b.idem))
 	v1.GET("/operations/:id", ginidem.OperationHandler(b.idem))
 	return r
 }
@@ -74,6 +75,7 @@ func onEcho(b *bank) http.Handler {
 		done, err := b.upload(c.Request())
 		return answer(c, done, err)
 	})
+	v1.GET("/operation", echoidem.OwnOperationHandler(b.idem))
 	v1.GET("/operations/:id", echoidem.OperationHandler(b.idem))
 	return e
 }

@@ -237,7 +237,7 @@ func (b *bank) app(t *testing.T, handler http.Handler) contracttest.App {
 	account.Path, account.OtherPath = "/v1/accounts/a/payments", "/v1/accounts/b/payments"
 	account.MaxBody = smallBody
 	return contracttest.App{
-		Handler: handler, OperationPath: "/v1/operations/{id}", Logs: b.log.String, Tokens: tokens(t),
+		Handler: handler, OperationPath: "/v1/operations/{id}", OwnOperationPath: "/v1/operation", Logs: b.log.String, Tokens: tokens(t),
 		Routes: []contracttest.Route{route, account, {
 			Method: http.MethodPut, Path: "/v1/receipts", Recovery: b.recovery, MaxBody: smallBody, KeyFormat: core.UUIDKey,
 			Body: receipt, Effects: b.booked,

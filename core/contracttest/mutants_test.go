@@ -50,14 +50,14 @@ var mutants = map[string]mutant{
 	},
 
 	// Who calls.
-	"callers without a token are let in": {fails: []string{"M-7", "O-1", "O-2", "P-1"}, guards: as(anonymous)},
-	"one scope for all":                  {fails: []string{"M-7", "S-1"}, guards: as(everybody)},
+	"callers without a token are let in": {fails: []string{"M-7", "M-8", "O-1", "O-2", "P-1"}, guards: as(anonymous)},
+	"one scope for all":                  {fails: []string{"M-7", "M-8", "S-1"}, guards: as(everybody)},
 	"the issuer does not count":          {fails: []string{"S-1"}, guards: as(ofAnyIssuer)},
 	"the tenant does not count":          {fails: []string{"S-1"}, guards: as(ofAnyTenant)},
-	"a scope for each token":             {fails: []string{"M-7", "S-2"}, guards: scopePerToken},
+	"a scope for each token":             {fails: []string{"M-7", "M-8", "S-2"}, guards: scopePerToken},
 	"roles are for the handler":          {fails: []string{"O-1", "O-3"}, config: noRoles, guards: rolesInside},
 	"the key before the caller":          {fails: []string{"O-1"}, around: refusing(isMoney, twoKeys)},
-	"bad tokens are told in plain text":  {fails: []string{"M-7", "O-1", "O-2"}, around: answering(inPlainText)},
+	"bad tokens are told in plain text":  {fails: []string{"M-7", "M-8", "O-1", "O-2"}, around: answering(inPlainText)},
 
 	// Its key.
 	"a key is made where there is none": {fails: []string{"K-1", "O-1"}, around: asking(makeKey)},
@@ -79,7 +79,7 @@ var mutants = map[string]mutant{
 	"commands are not compared": {
 		fails: []string{"H-1", "H-2", "H-3", "M-1", "R-1", "S-1", "S-2", "S-3"}, more: true, both: true, store: newOneCommand,
 	},
-	"a key for each route":            {fails: []string{"M-7", "S-3"}, store: newKeyPerRoute},
+	"a key for each route":            {fails: []string{"M-7", "M-8", "S-3"}, store: newKeyPerRoute},
 	"the query does not count":        {fails: []string{"H-1"}, around: asking(dropQuery)},
 	"the pattern stands for the path": {fails: []string{"H-1"}, around: asking(oneAccount)},
 	"JSON in floating point":          {fails: []string{"H-2"}, around: rewriting(inFloatingPoint)},

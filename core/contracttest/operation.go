@@ -13,6 +13,7 @@ import (
 var operationChecks = []check{
 	{"M-7", "its own principal may ask for an operation, nobody else", operationIsItsOwners, nil},
 	{"M-7", "an operation that failed in Park is shown as unknown", parkedOperationIsUnknown, isPark},
+	{"M-8", "a client that knows only its key finds its own operation", operationByKey, nil},
 }
 
 // CONTRACT M-7, S-1
@@ -59,6 +60,29 @@ func (p *probe) needOperations() {
 func (p *probe) operation(id, token string) answer {
 	p.Helper()
 	return p.send(request{method: http.MethodGet, path: strings.ReplaceAll(p.OperationPath, "{id}", id), token: token})
+}
+
+// CONTRACT M-8
+func operationByKey(p *probe) {
+	p.need(p.OwnOperationPath != "", "App.OwnOperationPath is missing")
+	p.need(p.ProblemCode == nil, "App.ProblemCode tells no operations")
+	r := p.valid()
+	ask := request{method: http.MethodGet, path: p.OwnOperationPath, token: p.Tokens.Of(owner), keys: r.keys}
+	nothing := p.send(ask)
+	p.requireProblem(nothing, core.CodeNotFound)
+	require.Contains(p, string(nothing.body), "on its way", "404 is no leave to use another key")
+
+	first := p.apply(r)
+	id := p.reused(p.other(r)).Operation
+	view := p.requireState(p.send(ask), id, core.Completed)
+	require.Equal(p, first.status, view.Answer.Status, "the status in the operation's answer")
+
+	ask.token = p.Tokens.Of(stranger)
+	p.requireProblem(p.send(ask), core.CodeNotFound)
+	ask.token = ""
+	p.requireProblem(p.send(ask), core.CodeUnauthenticated)
+	ask.token, ask.keys = p.Tokens.Of(owner), nil
+	p.requireProblem(p.send(ask), core.CodeKeyMissing)
 }
 
 // operationView is what an operation handler answers.

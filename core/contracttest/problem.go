@@ -15,6 +15,7 @@ import (
 var statusOf = map[core.Code]int{
 	core.CodeUnauthenticated: http.StatusUnauthorized,
 	core.CodeForbidden:       http.StatusForbidden,
+	core.CodeNotFound:        http.StatusNotFound,
 	core.CodeKeyMissing:      http.StatusBadRequest,
 	core.CodeKeyInvalid:      http.StatusBadRequest,
 	core.CodeKeyInURL:        http.StatusBadRequest,

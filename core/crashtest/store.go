@@ -209,6 +209,11 @@ func (s *txStore) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claime
 	return &tx{s.gates, under}, claimed, err
 }
 
+// InFlight implements [core.Transactor].
+func (s *txStore) InFlight(ctx context.Context, id core.ID) (bool, error) {
+	return call(s.gates, "InFlight", func() (bool, error) { return s.transactor.InFlight(ctx, id) })
+}
+
 // opened remembers a transaction for Kill, and ends it where that has come already.
 func (g *Gates) opened(tx core.Tx) {
 	g.mu.Lock()

@@ -69,6 +69,12 @@ func (s *reference) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Clai
 	return &referenceTx{store: s, ticket: got.Record.Ticket}, got, nil
 }
 
+func (s *reference) InFlight(ctx context.Context, id core.ID) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open[id], ctx.Err()
+}
+
 type txKey struct{}
 
 type referenceTx struct {

@@ -19,6 +19,7 @@ var txChecks = []check{
 	{"Tx/RollbackRestores", txRollbackRestores},
 	{"Tx/Undo", txUndo},
 	{"Tx/BusyAtOnce", txBusyAtOnce},
+	{"Tx/InFlight", txInFlight},
 	{"Tx/OneOfManyWins", txOneOfManyWins},
 	{"Tx/ExistingRow", txExistingRow},
 	{"Tx/OverOnce", txOverOnce},
@@ -350,5 +351,39 @@ func txSettlement(t *testing.T, s *fixture) {
 			s.requireState(t, core.Unknown, c)
 			requireSame(t, lost, s.find(t, c.ID))
 		}
+	}
+}
+
+// An attempt that nobody sees is in flight from its claim to its end, whether its key is new or was free.
+//
+// CONTRACT M-8
+func txInFlight(t *testing.T, s *fixture) {
+	requireInFlight := func(id core.ID, want bool) {
+		t.Helper()
+		for _, store := range s.transactors {
+			got, err := store.InFlight(s.ctx, id)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+	}
+	fresh, freed := s.command(core.Rollback), s.command(core.Rollback)
+	require.NoError(t, s.Store.Release(s.ctx, s.win(t, freed).Ticket))
+	for _, c := range []core.Claim{fresh, repeat(freed)} {
+		requireInFlight(c.ID, false)
+		tx, _ := s.begin(t, c)
+		requireInFlight(c.ID, true)
+		requireInFlight(s.command(core.Rollback).ID, false)
+		require.NoError(t, tx.Rollback())
+		requireInFlight(c.ID, false)
+
+		tx, _ = s.begin(t, repeat(c))
+		requireInFlight(c.ID, true)
+		require.NoError(t, tx.Commit(s.ctx, kept(answerOf("paid")), false))
+		requireInFlight(c.ID, false)
+	}
+	over, cancel := context.WithCancel(s.ctx)
+	cancel()
+	if _, err := s.transactors[0].InFlight(over, fresh.ID); err == nil {
+		t.Error("a call whose context is over is an error")
 	}
 }

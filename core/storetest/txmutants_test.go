@@ -17,6 +17,7 @@ var txMutants = map[string]struct {
 	"keeps rows of a refusal":        {"Tx/Undo", with(neverUndoes)},
 	"forgets the refusal":            {"Tx/Undo", with(undoesAll)},
 	"shows others the open row":      {"Tx/BusyAtOnce", func(s *reference) core.Transactor { return showsOpenRow{s} }},
+	"knows of no open row":           {"Tx/InFlight", func(s *reference) core.Transactor { return seesNothing{s} }},
 	"runs Resume from the start":     {"Tx/ExistingRow", func(s *reference) core.Transactor { return restarts{s} }},
 	"commits what was rolled back":   {"Tx/OverOnce", with(confirmsAll)},
 	"ends with the claim's context":  {"Tx/ClaimContext", func(s *reference) core.Transactor { return contextBound{s} }},
@@ -44,6 +45,10 @@ func (s showsOpenRow) Claim(ctx context.Context, c core.Claim) (core.Claimed, er
 	}
 	return got, err
 }
+
+type seesNothing struct{ *reference }
+
+func (s seesNothing) InFlight(ctx context.Context, _ core.ID) (bool, error) { return false, ctx.Err() }
 
 type restarts struct{ *reference }
 

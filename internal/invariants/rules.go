@@ -68,7 +68,7 @@ var contract = []chapter{
 		{id: "M-5", says: "Past retention: 409 key_expired with the outcome class; the handler does not run."},
 		{id: "M-6", says: "One execution under any number of simultaneous repeats and instances."},
 		{id: "M-7", says: "An operation can be asked for by its id, by its own principal and by operators."},
-		{id: "M-8", says: "A client asks for its own operation by its key in the header; nothing is run.", notBuilt: "not built yet"},
+		{id: "M-8", says: "A client asks for its own operation by its key in the header; nothing is run."},
 	}},
 	{"R. Recording the answer", []rule{
 		{id: "R-1", says: "Recorded is what the client saw, rendered errors included."},

@@ -34,7 +34,8 @@ func Run(t *testing.T, importPath string) {
 			t.Parallel()
 			p := apptest.Start(t, program, t.TempDir(), "DATABASE_URL="+database(t), "JWT_SECRET="+secret)
 			app := contracttest.App{
-				URL: p.URL, OperationPath: "/v1/operations/{id}", Logs: p.Log, Tokens: tokens(t), Routes: routes(t, p),
+				URL: p.URL, OperationPath: "/v1/operations/{id}", OwnOperationPath: "/v1/operation", Logs: p.Log,
+				Tokens: tokens(t), Routes: routes(t, p),
 			}
 			contracttest.Run(t, app)
 

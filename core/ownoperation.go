@@ -1,0 +1,72 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"net/http"
+)
+
+// ServeOwnOperation answers what is known of the caller's own operation with the key in the request's header, for a client
+// that has lost the answer and knows no more than its key (M-8). Nothing is run, claimed or recorded.
+//
+// The answer is that of ServeOperation. Of a Rollback attempt that is under way no more is known than that: {"id",
+// "state": "running", "recovery": "Rollback"}. 404 operation_not_found where there is none: a request with the key may be
+// on its way all the same, so it is no leave to send the command under another key. 400 for the key, 401 without a
+// principal, 403 as in ServeOperation, 503 where the store does not answer.
+func (m *Module) ServeOwnOperation(r *http.Request, p Principal) *Reply {
+	if !m.cfg.Scoping.admits(p) {
+		return m.refuse(r, NewProblem(CodeUnauthenticated, "operations need an authenticated caller"))
+	}
+	key, problem := m.keyOf(r, AnyKey)
+	if problem == nil {
+		problem = m.checkScoping(r, "") // 404 would be a lie
+	}
+	if problem != nil {
+		return m.refuse(r, problem)
+	}
+	id := m.RecordID(p, key)
+	ctx, cancel := context.WithTimeout(r.Context(), m.cfg.ClaimTimeout)
+	defer cancel()
+	rec, running, err := m.findOwn(ctx, id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return m.refuse(r, NewProblem(CodeNotFound, "there is no operation with this key; a request with it may still be on "+
+			"its way, so send the command again only with the same key"))
+	case err != nil:
+		return m.refuse(r, m.problemOf(err))
+	case running:
+		return jsonReply(operationView{ID: id, State: Running.String(), Recovery: Rollback.String()})
+	}
+	return m.showOperation(ctx, r, p, rec)
+}
+
+// findOwn finds a record, or a running attempt whose record is not visible yet. It looks for the record again behind the
+// attempt: that may have ended in between.
+func (m *Module) findOwn(ctx context.Context, id ID) (rec Record, running bool, err error) {
+	if rec, err = m.findLive(ctx, id); !isGone(rec, err) {
+		return rec, false, err
+	}
+	store, ok := m.cfg.Store.(Transactor)
+	if !ok {
+		return rec, false, err
+	}
+	if running, err = store.InFlight(ctx, id); running || err != nil {
+		return Record{}, running, err
+	}
+	rec, err = m.findLive(ctx, id)
+	return rec, false, err
+}
+
+// findLive is Find for a client: of a record that is past its tombstone nothing is left, swept or not.
+func (m *Module) findLive(ctx context.Context, id ID) (Record, error) {
+	rec, err := m.cfg.Store.Find(ctx, id)
+	if err == nil && rec.State() == Free && rec.Stored != Free {
+		err = ErrNotFound
+	}
+	return rec, err
+}
+
+// isGone reports whether a key can be claimed, and so be held by an attempt that nobody sees.
+func isGone(rec Record, err error) bool {
+	return errors.Is(err, ErrNotFound) || err == nil && rec.State() == Free
+}
