@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -31,6 +32,11 @@ var (
 	// processed or not. It has not been processed now: to the dead letters.
 	ErrMessageTooOld = errors.New("idem: gormstore: the message is older than a marker lives (InboxConfig.Keep), so that " +
 		"nobody knows whether it has been processed")
+
+	// ErrTwoHandlers: another handler processes the messages of this source in the same group. Each of the two would take
+	// what the other has processed for a duplicate, and drop it.
+	ErrTwoHandlers = errors.New("idem: gormstore: two handlers share a consumer group and a source, and each would drop what " +
+		"the other has processed; give each handler an inbox with a Group of its own")
 
 	// ErrMessageInvalid: the message has no id or no source, or they are too long: to the dead letters.
 	ErrMessageInvalid = errors.New("idem: gormstore: the message cannot be told from others")
@@ -73,6 +79,10 @@ type Message struct {
 	// Payload is compared by its SHA-256: the same id with another payload is an error, never a duplicate.
 	Payload []byte
 
+	// Handler is the name of the handler that the message is for, where the broker's library knows it. Another name with
+	// the same group and source in one process is [ErrTwoHandlers]. Optional.
+	Handler string
+
 	// Published is when the message was published, by the publisher's word. Zero where the broker does not know: then
 	// nobody notices that a message is older than its marker would be.
 	Published time.Time
@@ -83,6 +93,7 @@ type Message struct {
 type Inbox struct {
 	store *Store
 	cfg   InboxConfig
+	owned sync.Map // sources that a handler has
 }
 
 // NewInbox returns an inbox on db, which must have the tables of [Migrate]. Where db has a store, call New first: the
@@ -156,6 +167,28 @@ func (m Message) validate() error {
 	return nil
 }
 
+// Own says that the caller is the handler of source with this inbox: the marker belongs to the handler. It is for
+// packages that join the inbox with a broker's library, and is called when the handler is made. Error: [ErrTwoHandlers]
+// where source has a handler with this inbox already.
+func (i *Inbox) Own(source string) error {
+	if _, taken := i.owned.LoadOrStore(source, struct{}{}); taken {
+		return fmt.Errorf("%w: group %q, source %q", ErrTwoHandlers, i.cfg.Group, source)
+	}
+	return nil
+}
+
+// handledBy notices a second handler of the group and source in this process, with whatever inbox.
+func (i *Inbox) handledBy(m Message) error {
+	if m.Handler == "" {
+		return nil
+	}
+	first, _ := i.store.handlers.LoadOrStore(stream{i.cfg.Group, m.Source}, m.Handler)
+	if first != m.Handler {
+		return fmt.Errorf("%w: group %q, source %q, handlers %q and %q", ErrTwoHandlers, i.cfg.Group, m.Source, first, m.Handler)
+	}
+	return nil
+}
+
 // Process runs fn once for a message and consumer group. What fn writes through tx commits together with the message's
 // marker, or neither is there. tx.Statement.Context is the context for repositories: [Tx] finds the transaction there,
 // and the write guard refuses writes that go past it.
@@ -175,7 +208,7 @@ func (m Message) validate() error {
 // attempt without a transaction (Park, or Resume outside a step) it is refused with [ErrOutsideTransaction], unless
 // [Outside] says that the message is meant to stand alone.
 func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) error) error {
-	if err := m.validate(); err != nil {
+	if err := errors.Join(m.validate(), i.handledBy(m)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, i.cfg.Deadline, errSlowMessage)
@@ -185,10 +218,13 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 	switch {
 	case err != nil:
 		return err
-	case around != nil:
-		err = i.join(mk.bind(ctx), around, mk, fn)
-	default:
-		err = i.process(mk.bind(ctx), mk, fn)
+	}
+	handlers, end := core.WithMessage(mk.bind(ctx), mk.id) // calls derive their keys from the message
+	defer end()
+	if around != nil {
+		err = i.join(handlers, around, mk, fn)
+	} else {
+		err = i.process(handlers, mk, fn)
 	}
 	if !errors.Is(err, errDuplicate) {
 		return err

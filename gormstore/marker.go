@@ -132,11 +132,11 @@ func (m marker) leave(s *Store) {
 // forgetMessages removes markers whose time is over, at most limit, and raises the floors that remember them.
 func (s *Store) forgetMessages(ctx context.Context, limit int) (n int, err error) {
 	err = s.inTx(ctx, func(q querier) error {
-		var floors map[floor]int64
+		var floors map[stream]int64
 		if n, floors, err = s.removeMessages(ctx, q, limit); err != nil {
 			return err
 		}
-		for _, f := range slices.SortedFunc(maps.Keys(floors), floor.compare) { // in order: two sweeps do not deadlock
+		for _, f := range slices.SortedFunc(maps.Keys(floors), stream.compare) { // in order: two sweeps do not deadlock
 			if _, err := s.exec(ctx, q, raiseFloor, f.group, f.source, floors[f]); err != nil {
 				return err
 			}
@@ -149,23 +149,23 @@ func (s *Store) forgetMessages(ctx context.Context, limit int) (n int, err error
 	return n, nil
 }
 
-// floor names the floor of a group and source.
-type floor struct{ group, source string }
+// stream is the messages of a source to a group.
+type stream struct{ group, source string }
 
-func (f floor) compare(other floor) int {
+func (f stream) compare(other stream) int {
 	return cmp.Or(cmp.Compare(f.group, other.group), cmp.Compare(f.source, other.source))
 }
 
 // removeMessages returns how many markers it has removed, and when the latest of each floor was published.
-func (s *Store) removeMessages(ctx context.Context, q querier, limit int) (n int, floors map[floor]int64, err error) {
+func (s *Store) removeMessages(ctx context.Context, q querier, limit int) (n int, floors map[stream]int64, err error) {
 	rows, err := s.query(ctx, q, forgetMessages, limit)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer func() { _ = rows.Close() }()
-	floors = make(map[floor]int64)
+	floors = make(map[stream]int64)
 	for ; rows.Next(); n++ {
-		var f floor
+		var f stream
 		var published instant
 		if err := rows.Scan(&f.group, &f.source, &published); err != nil {
 			return 0, nil, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,8 @@ type Store struct {
 
 	places   *places   // PostgreSQL with a limited pool only
 	embedded *embedded // SQLite only
+
+	handlers sync.Map // stream -> name of the handler that processes its messages
 
 	notices   notices
 	uncut     uncut
@@ -145,10 +148,17 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
+// errOwnWriter: waiting for the writer would be waiting for oneself.
+var errOwnWriter = errors.New("idem: gormstore: SQLite has one writer, and the transaction that this context belongs to has " +
+	"it; write through that transaction (Tx, the tx of a Step or an inbox), or do this before or after it")
+
 // write runs fn where writing is allowed: on PostgreSQL at once, on SQLite when this process's one writer is free.
 // fn runs again after a serialization failure or deadlock, which left nothing behind.
 func (s *Store) write(ctx context.Context, fn func(q querier) error) error {
 	if s.embedded != nil {
+		if t := txFrom(ctx); t != nil && t.store == s {
+			return errOwnWriter
+		}
 		if err := s.embedded.lockWriter(ctx); err != nil {
 			return err
 		}

@@ -22,8 +22,11 @@ type broker struct {
 	forward    func(router *message.Router) error // nil where the outbox is the broker
 }
 
-// outbox is the topic of events that wait to be brought to another broker.
-const outbox = "outbox"
+// outbox is the topic of events that wait to be brought to another broker, deadOutbox of those that it does not take.
+const (
+	outbox     = "outbox"
+	deadOutbox = "outbox_dead"
+)
 
 // publish publishes an event from the transaction of ctx.
 func (b *broker) publish(ctx context.Context, event *message.Message) error {
@@ -58,14 +61,18 @@ func sqlBroker(t *tables) (_ *broker, err error) {
 	if b.subscriber, err = t.subscriber(captured, deadLetters); err != nil {
 		return nil, err
 	}
-	b.dead, err = wmsql.NewPublisher(t.db, wmsql.PublisherConfig{SchemaAdapter: t.schema}, t.log)
+	b.dead, err = t.publisher()
 	return b, err
 }
 
-// natsBroker is NATS JetStream. It has no part in the database's transactions: events go into the outbox, and
-// Watermill's forwarder brings them from there to the broker, at least once.
+// natsBroker is NATS JetStream. It has no part in the database's transactions: events go into the outbox, and a
+// forwarder brings them from there to the broker, at least once.
 func natsBroker(t *tables, s settings) (*broker, error) {
-	waiting, err := t.subscriber(outbox)
+	waiting, err := t.subscriber(outbox, deadOutbox)
+	if err != nil {
+		return nil, err
+	}
+	dead, err := t.publisher()
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +81,9 @@ func natsBroker(t *tables, s settings) (*broker, error) {
 		return nil, err
 	}
 	forward := func(router *message.Router) error {
-		_, err := forwarder.NewForwarder(waiting, js.publisher, t.log, forwarder.Config{ForwarderTopic: outbox, Router: router})
+		_, err := watermillidem.NewForwarder(t.app, waiting, js.publisher, t.log, watermillidem.ForwarderConfig{
+			Topic: outbox, Dead: dead, DeadTopic: deadOutbox, Alive: js.alive, Router: router,
+		})
 		return err
 	}
 	return &broker{schema: t.schema, subscriber: js.subscriber, dead: js.publisher, forward: forward}, nil

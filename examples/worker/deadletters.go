@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+	"github.com/ncruces/go-sqlite3"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/examples/internal/database"
@@ -28,7 +30,8 @@ func guard(dead message.Publisher) ([]message.HandlerMiddleware, error) {
 // hopeless reports that another try would end in the same way.
 func hopeless(err error) bool { return watermillidem.Permanent(err) || errors.Is(err, errMalformed) }
 
-// passing reports that the message is not to blame: another delivery is at it, a conflict, a database that is away.
+// passing reports that the message is not to blame: another delivery is at it, a conflict, a database that is away or
+// that cannot be written.
 func passing(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return false // a handler that hangs
@@ -38,7 +41,28 @@ func passing(err error) bool {
 			return true
 		}
 	}
-	return database.IsUnavailable(err)
+	return database.IsUnavailable(err) || unfit(err)
+}
+
+// unfit reports errors of a database that refuses every message in the same way: it is read-only, a right or a table is
+// missing, it has no room. Somebody has to mend it; until then the messages wait.
+func unfit(err error) bool {
+	if server, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); ok {
+		switch server.SQLState() {
+		case "25006", "42501", "42P01", "42703": // read-only; no right; no such table, no such column
+			return true
+		}
+		return slices.Contains([]string{"28", "3D", "58"}, server.SQLState()[:2]) // no entry; no such database; its disk
+	}
+	for _, known := range []error{sqlite3.READONLY, sqlite3.FULL, sqlite3.IOERR, sqlite3.CANTOPEN} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
 }
 
 // poisonous reports that a message goes to the dead letters: whatever is not known to pass by itself would come again

@@ -56,11 +56,7 @@ func newPlace(t *testing.T, databaseURL, natsURL string) *place {
 	if natsURL != "" {
 		p.broker = "nats"
 	}
-	address, err := database.Parse(databaseURL)
-	require.NoError(t, err)
-	p.db, err = address.Open(t.Context(), 12)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, database.Close(p.db)) })
+	p.db = openAt(t, databaseURL)
 	store, err := gormstore.New(p.db)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
@@ -70,6 +66,16 @@ func newPlace(t *testing.T, databaseURL, natsURL string) *place {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.side.close()) })
 	return p
+}
+
+func openAt(t *testing.T, databaseURL string) *gorm.DB {
+	t.Helper()
+	address, err := database.Parse(databaseURL)
+	require.NoError(t, err)
+	db, err := address.Open(t.Context(), 12)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, database.Close(db)) })
+	return db
 }
 
 // startNATS starts a NATS server with JetStream, and returns its address.

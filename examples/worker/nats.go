@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -11,8 +12,18 @@ import (
 
 // jetStream is NATS JetStream: a stream for each topic, and a durable consumer for the group.
 type jetStream struct {
+	conn       *nats.Conn // of the publisher
 	publisher  *wmnats.Publisher
 	subscriber *wmnats.Subscriber
+}
+
+// alive reports whether the broker stores messages at all.
+func (js jetStream) alive(ctx context.Context) error {
+	stream, err := js.conn.JetStream()
+	if err == nil {
+		_, err = stream.StreamInfo(captured, nats.Context(ctx))
+	}
+	return err
 }
 
 // connectJetStream connects to a server, with a connection for each direction, and creates streams and consumer.
@@ -22,7 +33,12 @@ func connectJetStream(s settings, log watermill.LoggerAdapter) (_ jetStream, err
 		return jetStream{}, fmt.Errorf("-nats: %w", err)
 	}
 	var js jetStream
-	js.publisher, err = wmnats.NewPublisher(wmnats.PublisherConfig{URL: s.natsURL, NatsOptions: options}, log)
+	if js.conn, err = nats.Connect(s.natsURL, options...); err != nil {
+		return jetStream{}, fmt.Errorf("-nats: %w", err)
+	}
+	js.publisher, err = wmnats.NewPublisherWithNatsConn(js.conn, wmnats.PublisherPublishConfig{
+		Marshaler: &wmnats.NATSMarshaler{}, SubjectCalculator: wmnats.DefaultSubjectCalculator,
+	}, log)
 	if err != nil {
 		return jetStream{}, fmt.Errorf("-nats: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 // tables are Watermill's topics as tables of the app's database.
 type tables struct {
+	app     *gorm.DB
 	db      wmsql.Beginner
 	schema  wmsql.SchemaAdapter
 	offsets wmsql.OffsetsAdapter
@@ -31,12 +32,12 @@ func tablesOf(db *gorm.DB, redeliver time.Duration, log watermill.LoggerAdapter)
 	}
 	if db.Name() == "sqlite" {
 		return &tables{
-			watermillidem.SQLiteBeginner(pool), watermillidem.SQLiteSchema{}, watermillidem.SQLiteOffsets{}, redeliver, log,
+			db, watermillidem.SQLiteBeginner(pool), watermillidem.SQLiteSchema{}, watermillidem.SQLiteOffsets{}, redeliver, log,
 		}, nil
 	}
 	return &tables{
-		wmsql.BeginnerFromStdSQL(pool), wmsql.DefaultPostgreSQLSchema{SubscribeBatchSize: batch},
-		wmsql.DefaultPostgreSQLOffsetsAdapter{}, redeliver, log,
+		db, wmsql.BeginnerFromStdSQL(pool), wmsql.DefaultPostgreSQLSchema{SubscribeBatchSize: batch},
+		watermillidem.PostgreSQLOffsets{}, redeliver, log,
 	}, nil
 }
 
@@ -55,4 +56,9 @@ func (t *tables) subscriber(topics ...string) (*wmsql.Subscriber, error) {
 		}
 	}
 	return s, nil
+}
+
+// publisher returns a publisher outside of transactions, for dead letters.
+func (t *tables) publisher() (*wmsql.Publisher, error) {
+	return wmsql.NewPublisher(t.db, wmsql.PublisherConfig{SchemaAdapter: t.schema}, t.log)
 }

@@ -25,10 +25,7 @@ const (
 )
 
 // worker handles the events of payments.
-type worker struct {
-	inbox  *gormstore.Inbox
-	router *message.Router
-}
+type worker struct{ router *message.Router }
 
 // newWorker prepares a worker on the database: tables, the broker's side, and the inbox. around is put around the
 // handling of each message; it is for tests.
@@ -44,7 +41,11 @@ func newWorker(
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{inbox: inbox}
+	handle, err := handler(inbox)
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{}
 	if w.router, err = message.NewRouter(message.RouterConfig{CloseTimeout: 2 * handleWithin}, log); err != nil {
 		return nil, err
 	}
@@ -53,7 +54,7 @@ func newWorker(
 		return nil, err
 	}
 	w.router.AddSubscriberDecorators(untilClosed)
-	handler := w.router.AddConsumerHandler(group, captured, b.subscriber, w.handle)
+	handler := w.router.AddConsumerHandler(group, captured, b.subscriber, handle)
 	handler.AddMiddleware(around...)
 	handler.AddMiddleware(guards...)
 	if b.forward != nil {
@@ -70,12 +71,11 @@ func migrate(ctx context.Context, db *gorm.DB) error {
 	return fillWarehouse(db.WithContext(ctx))
 }
 
-// handle changes stock and mail log once per message: its rows and the message's marker commit in one transaction, and
+// handler changes stock and mail log once per message: its rows and the message's marker commit in one transaction, and
 // a message that was handled before changes nothing (contract Q-1). So the broker may deliver a message twice, and the
 // worker may be killed between COMMIT and acknowledgement.
-func (w *worker) handle(m *message.Message) error {
-	done := ""
-	once := watermillidem.Inbox(w.inbox, captured, func(tx *gorm.DB, m *message.Message) error {
+func handler(inbox *gormstore.Inbox) (message.NoPublishHandlerFunc, error) {
+	once, err := watermillidem.Inbox(inbox, captured, func(tx *gorm.DB, m *message.Message) error {
 		event, err := paymentCaptured(m)
 		if err != nil {
 			return err
@@ -84,15 +84,21 @@ func (w *worker) handle(m *message.Message) error {
 		if err != nil {
 			return err
 		}
-		done = fmt.Sprintf("worker: %s %s for order %s: a piece taken, %d left; a mail written",
-			event.Amount, event.Currency, event.OrderID, left)
+		m.Metadata.Set(done, fmt.Sprintf("worker: %s %s for order %s: a piece taken, %d left; a mail written",
+			event.Amount, event.Currency, event.OrderID, left))
 		return confirm(tx, event)
 	})
-	if err := once(m); err != nil {
-		return err
-	}
-	if done != "" { // said only now: what is not committed has not happened
-		fmt.Println(done)
-	}
-	return nil
+	return func(m *message.Message) error {
+		defer delete(m.Metadata, done)
+		if err := once(m); err != nil {
+			return err
+		}
+		if line := m.Metadata.Get(done); line != "" { // said only now: what is not committed has not happened
+			fmt.Println(line)
+		}
+		return nil
+	}, err
 }
+
+// done is the metadata in which a message carries what was done for it, as long as it is handled.
+const done = "done"

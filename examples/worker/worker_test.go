@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -8,12 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/components/forwarder"
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats.go"
+	"github.com/ncruces/go-sqlite3"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/gormstore/watermillidem"
+	"github.com/auth19/idem/internal/pgtest"
 )
 
 // CONTRACT Q-1
@@ -89,6 +94,81 @@ func TestPoisonDoesNotBlock(t *testing.T) {
 			require.Contains(t, why[payload], reason, payload)
 		}
 	})
+}
+
+// A database that cannot be written is not the message's fault: nothing is buried, and everything is handled later.
+//
+// CONTRACT Q-1
+func TestReadOnlyDatabase(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, pgtest.URL(t), startNATS(t))
+	var database string
+	require.NoError(t, p.db.Raw("SELECT current_database()").Scan(&database).Error)
+	admin := openAt(t, p.url+"&default_transaction_read_only=off")
+	readOnly := func(value string) {
+		t.Helper()
+		require.NoError(t, admin.Exec(fmt.Sprintf("ALTER DATABASE %q SET default_transaction_read_only = %s", database, value)).Error)
+		require.NoError(t, admin.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "+
+			"WHERE datname = current_database() AND pid <> pg_backend_pid()").Error)
+	}
+	var deliveries atomic.Int64
+	p.start(t, counting(&deliveries))
+	readOnly("on")
+	const n = 5
+	for i := range n {
+		require.NoError(t, p.side.dead.Publish(captured, paid(t, fmt.Sprintf("pay_%d", i)))) // at the broker
+	}
+	eventually(t, "all came twice", func() bool { return deliveries.Load() >= 2*n })
+	require.Empty(t, p.buried(t))
+	readOnly("off")
+	eventually(t, "all are handled", func() bool {
+		var mails int64
+		return p.db.Model(&Mail{}).Count(&mails).Error == nil && mails == n
+	})
+	eventually(t, "all are acknowledged", func() bool { return p.backlog(t) == 0 })
+	require.EqualValues(t, n, p.taken(t))
+	require.Empty(t, p.buried(t))
+}
+
+// CONTRACT Q-1
+func TestWhoseFault(t *testing.T) {
+	t.Parallel()
+	db := openAt(t, pgtest.URL(t))
+	for state, poison := range map[string]bool{
+		"25006": false, "42501": false, "42P01": false, "53100": false, "57P03": false, "08006": false, "58030": false,
+		"40001": false, "28000": false, "23505": true, "22003": true, "P0001": true,
+	} {
+		err := db.Exec(fmt.Sprintf("DO $$ BEGIN RAISE EXCEPTION 'on purpose' USING ERRCODE = '%s'; END $$", state)).Error
+		require.Error(t, err)
+		require.Equal(t, poison, poisonous(err), state)
+	}
+	for _, code := range []sqlite3.ErrorCode{sqlite3.BUSY, sqlite3.READONLY, sqlite3.FULL, sqlite3.IOERR} {
+		require.False(t, poisonous(fmt.Errorf("wrapped: %w", code)), code)
+	}
+}
+
+// One event that the broker does not take goes to the dead letters of the outbox, and the others go on.
+//
+// CONTRACT Q-5
+func TestEventThatTheBrokerRefuses(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, pgtest.URL(t), startNATS(t))
+	p.start(t)
+	large := paid(t, "pay_large")
+	large.Payload = append(large.Payload, bytes.Repeat([]byte(" "), 1<<20)...) // NATS takes 1 MiB with the headers
+	require.NoError(t, p.db.Transaction(func(tx *gorm.DB) error {
+		ctx := gormstore.WithTx(t.Context(), tx)
+		publisher, err := watermillidem.Publisher(ctx, p.side.schema, watermillidem.MaxEvent(4<<20))
+		require.NoError(t, err)
+		large.SetContext(ctx)
+		return forwarder.NewPublisher(publisher, forwarder.PublisherConfig{ForwarderTopic: outbox}).Publish(captured, large)
+	}))
+	p.publish(t, paid(t, "pay_1"))
+	eventually(t, "the other is handled", func() bool { return p.taken(t) == 1 && p.backlog(t) == 0 })
+	var reasons []string
+	require.NoError(t, p.db.Raw(`SELECT metadata ->> 'reason_poisoned' FROM "watermill_outbox_dead"`).Scan(&reasons).Error)
+	require.Len(t, reasons, 1)
+	require.Contains(t, reasons[0], nats.ErrMaxPayload.Error())
 }
 
 // CONTRACT Q-1

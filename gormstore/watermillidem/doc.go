@@ -9,9 +9,11 @@
 //
 // Consuming:
 //
-//	router.AddConsumerHandler("stock", "payments", subscriber,
-//		watermillidem.Inbox(inbox, "payments", func(tx *gorm.DB, msg *message.Message) error { ... }))
+//	handle, err := watermillidem.Inbox(inbox, "payments", func(tx *gorm.DB, msg *message.Message) error { ... })
+//	router.AddConsumerHandler("stock", "payments", subscriber, handle)
 //
-// Everything else is Watermill's own: the publisher and the subscriber of watermill-sql, the forwarder to another broker,
-// the dead letters. For SQLite, which watermill-sql does not know, see [SQLiteSchema].
+// To another broker: [NewForwarder]. On PostgreSQL a subscriber of the outbox has [PostgreSQLOffsets].
+//
+// Everything else is Watermill's own: the publisher and the subscriber of watermill-sql, the dead letters. For SQLite,
+// which watermill-sql does not know, see [SQLiteSchema].
 package watermillidem

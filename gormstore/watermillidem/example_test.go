@@ -82,9 +82,10 @@ func Example() {
 	must(err)
 	router, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
 	must(err)
-	handle := watermillidem.Inbox(inbox, "payments", func(tx *gorm.DB, msg *message.Message) error {
+	handle, err := watermillidem.Inbox(inbox, "payments", func(tx *gorm.DB, msg *message.Message) error {
 		return tx.Create(&Mail{Text: "received " + string(msg.Payload)}).Error
 	})
+	must(err)
 	router.AddConsumerHandler("mail", "payments", subscriber, func(msg *message.Message) error {
 		defer func() { go func() { must(router.Close()) }() }() // one event is enough for an example
 		must(handle(msg))

@@ -2,6 +2,7 @@ package watermillidem_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"sync"
@@ -20,8 +21,8 @@ import (
 	"github.com/auth19/idem/gormstore/watermillidem"
 )
 
-// route runs a router until the test ends.
-func (b *bench) route(build func(r *message.Router)) {
+// route runs a router until the test ends, or until it is closed.
+func (b *bench) route(build func(r *message.Router)) *message.Router {
 	b.Helper()
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 10 * time.Second}, watermill.NopLogger{})
 	require.NoError(b, err)
@@ -33,6 +34,7 @@ func (b *bench) route(build func(r *message.Router)) {
 		require.NoError(b, router.Close())
 		require.NoError(b, <-ended)
 	})
+	return router
 }
 
 // eventually waits until something holds that the test cannot be told of.
@@ -61,6 +63,20 @@ func (l *letters) all() []string {
 	defer l.mu.Unlock()
 	return append([]string(nil), l.ids...)
 }
+
+// publishing is a publisher that hands messages to a function.
+type publishing func(msg *message.Message) error
+
+// Publish implements [message.Publisher].
+func (p publishing) Publish(_ string, messages ...*message.Message) (err error) {
+	for _, msg := range messages {
+		err = errors.Join(err, p(msg))
+	}
+	return err
+}
+
+// Close implements [message.Publisher].
+func (publishing) Close() error { return nil }
 
 // From the payment to the stock, on the app's own database: every event is in the queue twice, the consumer panics now
 // and then, and one event is poison. It goes to the dead letters, and the others go on.
@@ -97,7 +113,7 @@ func TestFromPaymentToStock(t *testing.T) {
 			poison, err := middleware.PoisonQueueWithFilter(letterbox, dead, watermillidem.Permanent)
 			require.NoError(b, err)
 			r.AddConsumerHandler("stock", topic, b.subscriber("stock"),
-				watermillidem.Inbox(b.inbox("stock"), topic, func(tx *gorm.DB, _ *message.Message) error {
+				b.handler(b.inbox("stock"), func(tx *gorm.DB, _ *message.Message) error {
 					if err := addRow(tx); err != nil {
 						return err
 					}
@@ -123,12 +139,11 @@ func (b *bench) acked(group string) (offset int) {
 	return offset
 }
 
-// Where the broker is another, Watermill's forwarder carries the events there. They keep their ids on the way.
+// Where the broker is another, a forwarder carries the events there. They keep their ids on the way.
 //
 // CONTRACT
 func TestForwarder(t *testing.T) {
 	each(t, func(b *bench) {
-		const outbox = "outbox"
 		require.NoError(b, b.subscriber("init").SubscribeInitialize(outbox))
 		broker := gochannel.NewGoChannel(gochannel.Config{Persistent: true}, watermill.NopLogger{})
 		b.Cleanup(func() { require.NoError(b, broker.Close()) })
@@ -150,10 +165,12 @@ func TestForwarder(t *testing.T) {
 
 		var seen letters
 		b.route(func(r *message.Router) {
-			_, err := forwarder.NewForwarder(b.subscriber("forwarder"), broker, watermill.NopLogger{},
-				forwarder.Config{ForwarderTopic: outbox, Router: r})
+			_, err := watermillidem.NewForwarder(b.db, b.subscriber("forwarder"), broker, watermill.NopLogger{},
+				watermillidem.ForwarderConfig{
+					Topic: outbox, Router: r, Dead: broker, DeadTopic: graves, Alive: func(context.Context) error { return nil },
+				})
 			require.NoError(b, err)
-			handle := watermillidem.Inbox(b.inbox("stock"), topic, func(tx *gorm.DB, _ *message.Message) error {
+			handle := b.handler(b.inbox("stock"), func(tx *gorm.DB, _ *message.Message) error {
 				return addRow(tx)
 			})
 			r.AddConsumerHandler("stock", topic, broker, func(msg *message.Message) error {
@@ -188,7 +205,7 @@ func TestSQLiteTwoSubscribers(t *testing.T) {
 	for range 2 {
 		b.route(func(r *message.Router) {
 			r.AddConsumerHandler("stock", topic, b.subscriber("stock"),
-				watermillidem.Inbox(b.inbox("stock"), topic, func(tx *gorm.DB, _ *message.Message) error {
+				b.handler(b.inbox("stock"), func(tx *gorm.DB, _ *message.Message) error {
 					return addRow(tx)
 				}))
 		})

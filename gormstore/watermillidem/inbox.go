@@ -16,7 +16,7 @@ import (
 // same message is being processed. A shorter context ends it earlier. Brokers wait on their own, too.
 const BusyDelay = time.Second
 
-// ErrProduced is the error of a handler under [Middleware] that returns messages: the router would publish them after the
+// ErrProduced is the error of a handler under [Wrap] that returns messages: the router would publish them after the
 // transaction, and not again if it were killed in between. Publish them through [Publisher].
 var ErrProduced = errors.New("idem: watermillidem: a handler with an inbox must not return messages, which would be " +
 	"published outside its transaction; publish them through watermillidem.Publisher(msg.Context(), ...)")
@@ -28,18 +28,29 @@ var ErrProduced = errors.New("idem: watermillidem: a handler with an inbox must 
 // A message is known by source and its UUID; one without a UUID is refused. source is where UUIDs are unique: a topic or
 // a publisher. When it was published is read from the metadata that [Event] writes.
 //
-// nil acknowledges: processed, now or before. Errors are those of [gormstore.Inbox.Process]. Those that [Permanent]
-// reports belong to the dead letters; all others are given back to the broker.
+// The marker belongs to the handler: two handlers of one source need two groups. Inbox returns
+// [gormstore.ErrTwoHandlers] the second time for an inbox and a source, and the handler does where the router has given
+// it two names (Q-3).
+//
+// nil acknowledges: processed, now or before. The handler's errors are those of [gormstore.Inbox.Process]. Those that
+// [Permanent] reports belong to the dead letters; all others are given back to the broker.
 func Inbox(inbox *gormstore.Inbox, source string, handle func(tx *gorm.DB, msg *message.Message) error,
-) message.NoPublishHandlerFunc {
-	return func(msg *message.Message) error { return process(inbox, source, msg, handle) }
+) (message.NoPublishHandlerFunc, error) {
+	if err := inbox.Own(source); err != nil {
+		return nil, err
+	}
+	return func(msg *message.Message) error { return process(inbox, source, msg, handle) }, nil
 }
 
-// Middleware is [Inbox] for handlers that find the transaction by themselves: gormstore.Tx(msg.Context()). It should be
-// the innermost middleware: what is inside runs in the transaction. A handler that returns messages is refused with
-// [ErrProduced].
-func Middleware(inbox *gormstore.Inbox, source string) message.HandlerMiddleware {
-	return func(next message.HandlerFunc) message.HandlerFunc {
+// Wrap puts an [Inbox] around a handler of a router that finds the transaction by itself: gormstore.Tx(msg.Context()).
+// Add it as the last middleware, so that it is the innermost: what is inside runs in the transaction. A handler that
+// returns messages is refused with [ErrProduced]. It is for one handler, and not for a whole router, whose handlers would
+// share the markers. Error: [gormstore.ErrTwoHandlers].
+func Wrap(handler *message.Handler, inbox *gormstore.Inbox, source string) error {
+	if err := inbox.Own(source); err != nil {
+		return err
+	}
+	handler.AddMiddleware(func(next message.HandlerFunc) message.HandlerFunc {
 		return func(msg *message.Message) ([]*message.Message, error) {
 			return nil, process(inbox, source, msg, func(_ *gorm.DB, msg *message.Message) error {
 				produced, err := next(msg)
@@ -49,7 +60,8 @@ func Middleware(inbox *gormstore.Inbox, source string) message.HandlerMiddleware
 				return err
 			})
 		}
-	}
+	})
+	return nil
 }
 
 func process(inbox *gormstore.Inbox, source string, msg *message.Message,
@@ -61,7 +73,9 @@ func process(inbox *gormstore.Inbox, source string, msg *message.Message,
 	}
 	ctx := msg.Context()
 	defer msg.SetContext(ctx) // the transaction's ends with it, and outer middleware still has the message
-	m := gormstore.Message{Source: source, ID: msg.UUID, Payload: msg.Payload, Published: published}
+	m := gormstore.Message{
+		Source: source, ID: msg.UUID, Payload: msg.Payload, Published: published, Handler: message.HandlerNameFromCtx(ctx),
+	}
 	err = inbox.Process(ctx, m, func(tx *gorm.DB) error {
 		msg.SetContext(tx.Statement.Context)
 		return handle(tx, msg)

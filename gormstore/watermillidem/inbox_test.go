@@ -8,6 +8,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
@@ -23,7 +25,7 @@ func delivery(b *bench) *message.Message {
 // CONTRACT Q-1
 func TestInboxHandler(t *testing.T) {
 	each(t, func(b *bench) {
-		handle := watermillidem.Inbox(b.inbox("stock"), topic, func(tx *gorm.DB, msg *message.Message) error {
+		handle := b.handler(b.inbox("stock"), func(tx *gorm.DB, msg *message.Message) error {
 			if tx.Statement.Context != msg.Context() {
 				return errors.New("two contexts")
 			}
@@ -67,40 +69,109 @@ func TestPermanent(t *testing.T) {
 	}
 }
 
+// outcome is what outer middleware sees of a delivery.
+type outcome struct {
+	produced int
+	err      error
+}
+
 // CONTRACT Q-1
-func TestMiddleware(t *testing.T) {
+func TestWrap(t *testing.T) {
 	each(t, func(b *bench) {
-		fail, panics, produce := errors.New("no stock"), false, 0
-		wrapped := watermillidem.Middleware(b.inbox("stock"), topic)(func(msg *message.Message) ([]*message.Message, error) {
-			if err := addRow(gormstore.Tx(msg.Context())); err != nil {
-				return nil, err
-			}
-			if panics {
-				panic("no stock")
-			}
-			return make([]*message.Message, produce), fail
+		errNoStock := errors.New("no stock")
+		var handle func() (message.Messages, error)
+		broker := gochannel.NewGoChannel(gochannel.Config{}, watermill.NopLogger{})
+		outcomes := make(chan outcome)
+		b.route(func(r *message.Router) {
+			h := r.AddHandler("stock", topic, broker, "produced", broker, func(msg *message.Message) ([]*message.Message, error) {
+				if err := addRow(gormstore.Tx(msg.Context())); err != nil {
+					return nil, err
+				}
+				return handle()
+			})
+			h.AddMiddleware(func(next message.HandlerFunc) message.HandlerFunc {
+				return func(msg *message.Message) ([]*message.Message, error) {
+					before := msg.Context()
+					produced, err := next(msg)
+					if msg.Context() != before {
+						err = errors.Join(err, errors.New("outer middleware gets the message as it was"))
+					}
+					outcomes <- outcome{len(produced), err}
+					return nil, nil
+				}
+			}, middleware.Recoverer)
+			require.NoError(b, watermillidem.Wrap(h, b.inbox("stock"), topic))
 		})
 		msg := delivery(b)
-		_, err := wrapped(msg)
-		require.ErrorIs(b, err, fail)
-		require.Equal(b, b.Context(), msg.Context(), "outer middleware gets the message as it was")
-
-		fail, produce = nil, 1
-		_, err = wrapped(msg)
-		require.ErrorIs(b, err, watermillidem.ErrProduced)
-
-		produce, panics = 0, true
-		require.Panics(b, func() { _, _ = wrapped(msg) })
-		require.Equal(b, b.Context(), msg.Context())
+		deliver := func() outcome {
+			b.Helper()
+			require.NoError(b, broker.Publish(topic, msg.Copy()))
+			return <-outcomes
+		}
+		handle = func() (message.Messages, error) { return nil, errNoStock }
+		require.ErrorIs(b, deliver().err, errNoStock)
+		handle = func() (message.Messages, error) { return make(message.Messages, 1), nil }
+		require.ErrorIs(b, deliver().err, watermillidem.ErrProduced)
+		handle = func() (message.Messages, error) { panic("no stock") }
+		require.ErrorContains(b, deliver().err, "no stock")
 		require.Zero(b, b.rows())
-
-		panics = false
+		handle = func() (message.Messages, error) { return nil, nil }
 		for range 2 {
-			produced, err := wrapped(msg)
-			require.NoError(b, err)
-			require.Empty(b, produced)
+			done := deliver()
+			require.NoError(b, done.err)
+			require.Zero(b, done.produced)
 		}
 		require.Equal(b, 1, b.rows())
+	})
+}
+
+// The marker belongs to the handler: two handlers of one topic with one inbox, and half of all handlings would be taken
+// for duplicates.
+//
+// CONTRACT Q-3
+func TestTwoHandlersNeedTwoGroups(t *testing.T) {
+	each(t, func(b *bench) {
+		broker := gochannel.NewGoChannel(gochannel.Config{Persistent: true}, watermill.NopLogger{})
+		handled := func(*message.Message) error { return addRow(b.db) }
+		router, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
+		require.NoError(b, err)
+		inbox := b.inbox("stock")
+		require.NoError(b, watermillidem.Wrap(router.AddConsumerHandler("stock", topic, broker, handled), inbox, topic))
+		second := router.AddConsumerHandler("mail", topic, broker, handled)
+		err = watermillidem.Wrap(second, inbox, topic)
+		require.ErrorIs(b, err, gormstore.ErrTwoHandlers)
+		require.ErrorContains(b, err, `group "stock", source "payments"`)
+		_, err = watermillidem.Inbox(inbox, topic, func(*gorm.DB, *message.Message) error { return nil })
+		require.ErrorIs(b, err, gormstore.ErrTwoHandlers)
+		require.NoError(b, watermillidem.Wrap(second, inbox, "refunds"), "another source")
+	})
+}
+
+// What cannot be seen at start is refused when it happens: two inboxes of one group, or one function for two handlers. No
+// message is dropped as a duplicate.
+//
+// CONTRACT Q-3
+func TestTwoHandlersOfOneGroup(t *testing.T) {
+	each(t, func(b *bench) {
+		broker := gochannel.NewGoChannel(gochannel.Config{Persistent: true}, watermill.NopLogger{})
+		refusals := make(chan error)
+		handle := b.handler(b.inbox("stock"), func(tx *gorm.DB, _ *message.Message) error { return addRow(tx) })
+		b.route(func(r *message.Router) {
+			for _, name := range []string{"stock", "mail"} {
+				r.AddConsumerHandler(name, topic, broker, handle).AddMiddleware(
+					func(next message.HandlerFunc) message.HandlerFunc {
+						return func(msg *message.Message) ([]*message.Message, error) {
+							if _, err := next(msg); err != nil {
+								refusals <- err
+							}
+							return nil, nil
+						}
+					})
+			}
+		})
+		require.NoError(b, broker.Publish(topic, delivery(b)))
+		require.ErrorIs(b, <-refusals, gormstore.ErrTwoHandlers)
+		b.eventually("the other has handled it", func() bool { return b.rows() == 1 })
 	})
 }
 
@@ -113,14 +184,14 @@ func TestBusyDelay(t *testing.T) {
 		inbox, msg := b.inbox("stock"), delivery(b)
 		first := make(chan error, 1)
 		go func() {
-			first <- watermillidem.Inbox(inbox, topic, func(*gorm.DB, *message.Message) error {
+			first <- b.handler(inbox, func(*gorm.DB, *message.Message) error {
 				close(running)
 				<-release
 				return nil
 			})(msg.Copy())
 		}()
 		<-running
-		again := watermillidem.Inbox(inbox, topic, func(*gorm.DB, *message.Message) error {
+		again := b.handler(b.inbox("stock"), func(*gorm.DB, *message.Message) error {
 			b.Error("the handler runs")
 			return nil
 		})
@@ -147,15 +218,15 @@ func TestInboxPublishes(t *testing.T) {
 		msg := delivery(b)
 		fails := 0
 		for _, group := range []string{"stock", "mail"} {
-			inbox := b.inbox(group)
-			for _, fail := range []error{errors.New("later"), nil, nil} {
-				err := watermillidem.Inbox(inbox, topic, func(tx *gorm.DB, _ *message.Message) error {
-					if fail != nil {
-						fails++
-					}
-					return errors.Join(b.pay(tx), fail)
-				})(msg.Copy())
-				require.Equal(b, fail != nil, err != nil)
+			var fail error
+			handle := b.handler(b.inbox(group), func(tx *gorm.DB, _ *message.Message) error {
+				if fail != nil {
+					fails++
+				}
+				return errors.Join(b.pay(tx), fail)
+			})
+			for _, fail = range []error{errors.New("later"), nil, nil} {
+				require.Equal(b, fail != nil, handle(msg.Copy()) != nil)
 			}
 		}
 		require.Equal(b, 2, fails)

@@ -63,7 +63,7 @@ func onPostgresAt(t *testing.T, url string) *bench {
 	b := open(t, postgres.Open(url))
 	pool, err := b.db.DB()
 	require.NoError(t, err)
-	b.schema, b.offsets = wsql.DefaultPostgreSQLSchema{}, wsql.DefaultPostgreSQLOffsetsAdapter{}
+	b.schema, b.offsets = wsql.DefaultPostgreSQLSchema{}, watermillidem.PostgreSQLOffsets{}
 	b.beginner = wsql.BeginnerFromStdSQL(pool)
 	return b.init()
 }
@@ -123,6 +123,15 @@ func (b *bench) inbox(group string) *gormstore.Inbox {
 	return inbox
 }
 
+// handler returns the handler of an inbox.
+func (b *bench) handler(inbox *gormstore.Inbox, handle func(tx *gorm.DB, msg *message.Message) error,
+) message.NoPublishHandlerFunc {
+	b.Helper()
+	h, err := watermillidem.Inbox(inbox, topic, handle)
+	require.NoError(b, err)
+	return h
+}
+
 // publish publishes an event from the transaction of ctx.
 func (b *bench) publish(ctx context.Context, event *message.Message) error {
 	publisher, err := watermillidem.Publisher(ctx, b.schema)
@@ -156,6 +165,15 @@ func (b *bench) published() (ids []string) {
 	b.Helper()
 	require.NoError(b, b.db.Raw(`SELECT uuid FROM watermill_`+topic+` ORDER BY "offset"`).Scan(&ids).Error)
 	return ids
+}
+
+// started is when the server was started.
+func (b *bench) started() (at time.Time) {
+	b.Helper()
+	if b.db.Name() == "postgres" {
+		require.NoError(b, b.db.Raw("SELECT pg_postmaster_start_time()").Scan(&at).Error)
+	}
+	return at
 }
 
 func (b *bench) module(r core.Recovery) *core.Module {

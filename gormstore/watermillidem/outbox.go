@@ -3,6 +3,7 @@ package watermillidem
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	wsql "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
@@ -20,20 +21,69 @@ const PublishedAt = "idem_published_at"
 var ErrNoTransaction = errors.New("idem: watermillidem: there is no transaction in the context to publish from. Use the " +
 	"context of a Rollback handler, or tx.Statement.Context of a gormstore.Step or an inbox")
 
+// ErrEventTooLarge is the error of publishing an event that is above the cap: a broker that does not take it would get
+// it again and again. Put what is large elsewhere, and its name into the event.
+var ErrEventTooLarge = errors.New("idem: watermillidem: the event is above the cap of the outbox (watermillidem.MaxEvent), " +
+	"and the broker might never take it; keep its data elsewhere and name it in the event")
+
+// DefaultMaxEvent is how large an event may be unless [MaxEvent] says otherwise, in bytes of its id, metadata and payload
+// together: what the usual brokers take, and a quarter of the limit of NATS and Kafka.
+const DefaultMaxEvent = 256 << 10
+
+// Option is a setting of [Publisher].
+type Option func(*publisher)
+
+// MaxEvent caps events at so many bytes of id, metadata and payload together, in place of [DefaultMaxEvent]: less than
+// the limit of the broker that they go to. An event in a forwarder's envelope is a third longer than by itself.
+func MaxEvent(bytes int) Option { return func(p *publisher) { p.limit = bytes } }
+
 // Publisher returns Watermill's SQL publisher on the transaction that ctx belongs to: a Rollback attempt, a
 // [gormstore.Step], a handler of an inbox. What it publishes is there if and only if the rows are.
 //
 // schema says where: sql.DefaultPostgreSQLSchema{} or [SQLiteSchema]. The tables are made before, by a subscriber with
 // InitializeSchema or by a migration: DDL has no place in a transaction of money. Where the broker is another, wrap the
-// publisher by forwarder.NewPublisher, and run a forwarder.Forwarder.
+// publisher by forwarder.NewPublisher, and run a [NewForwarder].
 //
-// Error: [ErrNoTransaction]; those of sql.NewPublisher.
-func Publisher(ctx context.Context, schema wsql.SchemaAdapter) (message.Publisher, error) {
+// Error: [ErrNoTransaction]; those of sql.NewPublisher. Publishing fails with [ErrEventTooLarge] above the cap; nothing of
+// that call is published then.
+func Publisher(ctx context.Context, schema wsql.SchemaAdapter, options ...Option) (message.Publisher, error) {
 	tx, ok := gormstore.SQLTx(ctx)
 	if !ok {
 		return nil, ErrNoTransaction
 	}
-	return wsql.NewPublisher(executor{tx}, wsql.PublisherConfig{SchemaAdapter: schema}, nil)
+	plain, err := wsql.NewPublisher(executor{tx}, wsql.PublisherConfig{SchemaAdapter: schema}, nil)
+	if err != nil {
+		return nil, err
+	}
+	capped := publisher{Publisher: plain, limit: DefaultMaxEvent}
+	for _, set := range options {
+		set(&capped)
+	}
+	return capped, nil
+}
+
+// publisher is a publisher with a cap.
+type publisher struct {
+	message.Publisher
+	limit int
+}
+
+// Publish implements [message.Publisher].
+func (p publisher) Publish(topic string, events ...*message.Message) error {
+	for _, event := range events {
+		if size := sizeOf(event); size > p.limit {
+			return fmt.Errorf("%w: %d bytes of at most %d", ErrEventTooLarge, size, p.limit)
+		}
+	}
+	return p.Publisher.Publish(topic, events...)
+}
+
+func sizeOf(event *message.Message) int {
+	size := len(event.UUID) + len(event.Payload)
+	for name, value := range event.Metadata {
+		size += len(name) + len(value)
+	}
+	return size
 }
 
 // executor is a transaction as watermill-sql wants it.
@@ -51,18 +101,19 @@ func (e executor) QueryContext(ctx context.Context, query string, args ...any) (
 
 // Event returns a message whose UUID is derived from the name and from what ctx is at: the operation of a guarded
 // handler, or the message that an inbox processes. So the event keeps its id whichever attempt publishes it. Two events
-// of one operation need two names.
+// of one operation need two names: the second of a name is [core.ErrSameEvent].
 //
-// Error: [ErrNoTransaction], where ctx belongs to neither.
+// Error: [ErrNoTransaction], where ctx belongs to neither; [core.ErrSameEvent]; one that says that the handler has
+// returned.
 func Event(ctx context.Context, name string, payload []byte) (*message.Message, error) {
-	origin, ok := gormstore.MessageKey(ctx)
-	if !ok {
-		origin, ok = core.Operation(ctx)
-	}
-	if !ok {
+	key, err := core.EventKey(ctx, name)
+	switch {
+	case errors.Is(err, core.ErrNoHandler):
 		return nil, ErrNoTransaction
+	case err != nil:
+		return nil, err
 	}
-	event := EventOf(origin, name, payload)
+	event := newEvent(key, payload)
 	event.SetContext(ctx)
 	return event, nil
 }
@@ -70,8 +121,11 @@ func Event(ctx context.Context, name string, payload []byte) (*message.Message, 
 // EventOf returns the event that [Event] makes in the handler of an operation, for whoever settles it in the handler's
 // place: an operator's route, a reconciler.
 func EventOf(operation core.ID, name string, payload []byte) *message.Message {
-	// The prefix: a provider's key is nobody else's to know, though a call may have the same name.
-	event := message.NewMessage(core.DeriveKey(operation, "event/"+name).UUID(), payload)
+	return newEvent(core.EventKeyOf(operation, name), payload)
+}
+
+func newEvent(key core.DerivedKey, payload []byte) *message.Message {
+	event := message.NewMessage(key.UUID(), payload)
 	event.Metadata.Set(PublishedAt, time.Now().UTC().Format(time.RFC3339Nano))
 	return event
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
@@ -68,6 +70,78 @@ func TestEventID(t *testing.T) {
 		require.Equal(b, ids[0], ids[2])
 		require.NotEqual(b, ids[0], ids[1])
 		require.NotEqual(b, ids[0], ids[3])
+	})
+}
+
+// Two events of one name have one id, and a consumer drops the second as a duplicate: they are an error, in whatever
+// steps of the operation.
+//
+// CONTRACT Q-2
+func TestTwoEventsOfOneName(t *testing.T) {
+	each(t, func(b *bench) {
+		both := func(ctx context.Context) error {
+			for n, name := range []string{"paid", "booked", "paid"} {
+				_, err := watermillidem.Event(ctx, name, []byte(`{}`))
+				if n == 2 {
+					return err
+				}
+				require.NoError(b, err)
+			}
+			return nil
+		}
+		for _, recovery := range []core.Recovery{core.Rollback, core.Park} {
+			module := b.module(recovery)
+			for range 2 { // attempts
+				require.Equal(b, 500, send(b, module, "a"+recovery.String(), func(w http.ResponseWriter, r *http.Request) {
+					err := both(r.Context())
+					require.ErrorIs(b, err, core.ErrSameEvent)
+					require.ErrorContains(b, err, `"paid"`)
+					w.WriteHeader(500)
+				}).Code)
+				if recovery == core.Park {
+					break // unknown
+				}
+			}
+		}
+		require.Equal(b, 500, send(b, b.module(core.Resume), "steps", func(w http.ResponseWriter, r *http.Request) {
+			require.NoError(b, gormstore.StepDo(r.Context(), "one", b.pay))
+			require.ErrorIs(b, gormstore.StepDo(r.Context(), "two", b.pay), core.ErrSameEvent)
+			w.WriteHeader(500)
+		}).Code)
+		require.Len(b, b.published(), 1)
+
+		handle := b.handler(b.inbox("stock"), func(tx *gorm.DB, _ *message.Message) error {
+			return both(tx.Statement.Context)
+		})
+		msg := delivery(b)
+		for range 2 {
+			require.ErrorIs(b, handle(msg.Copy()), core.ErrSameEvent)
+		}
+	})
+}
+
+// CONTRACT Q-5
+func TestEventAboveTheCap(t *testing.T) {
+	each(t, func(b *bench) {
+		publish := func(ctx context.Context, size int, options ...watermillidem.Option) error {
+			publisher, err := watermillidem.Publisher(ctx, b.schema, options...)
+			require.NoError(b, err)
+			event := watermillidem.EventOf(core.ID{}, "paid", []byte(`"`+strings.Repeat("x", size-2)+`"`))
+			return publisher.Publish(topic, watermillidem.EventOf(core.ID{}, "small", []byte(`{}`)), event)
+		}
+		require.Equal(b, 201, send(b, b.module(core.Rollback), "a", func(w http.ResponseWriter, r *http.Request) {
+			ctx := r.Context()
+			require.ErrorIs(b, publish(ctx, watermillidem.DefaultMaxEvent), watermillidem.ErrEventTooLarge, "with its id")
+			require.ErrorIs(b, publish(ctx, 900, watermillidem.MaxEvent(900)), watermillidem.ErrEventTooLarge)
+			w.WriteHeader(201)
+		}).Code)
+		require.Empty(b, b.published(), "not the small one beside it, either")
+		require.Equal(b, 201, send(b, b.module(core.Rollback), "b", func(w http.ResponseWriter, r *http.Request) {
+			require.NoError(b, publish(r.Context(), watermillidem.DefaultMaxEvent-200))
+			require.NoError(b, publish(r.Context(), watermillidem.DefaultMaxEvent, watermillidem.MaxEvent(1<<20)))
+			w.WriteHeader(201)
+		}).Code)
+		require.Len(b, b.published(), 4)
 	})
 }
 

@@ -111,10 +111,10 @@ var contract = []chapter{
 	}},
 	{"Q. Queues", []rule{
 		{id: "Q-1", says: "A consumer processes a message once per consumer group; marker and rows commit together."},
-		{id: "Q-2", says: "An event is published from the transaction of the rows."},
-		{id: "Q-3", says: "The marker belongs to the handler; too old stays too old; an inbox joins its attempt or refuses.", notBuilt: "not built yet"},
-		{id: "Q-4", says: "A call in an inbox handler derives its key from the message.", notBuilt: "not built yet"},
-		{id: "Q-5", says: "An event is forwarded after its COMMIT is confirmed; a moved outbox is noticed; one bad event stops no other.", notBuilt: "not built yet"},
+		{id: "Q-2", says: "An event is published from the transaction of the rows; two of one name are an error."},
+		{id: "Q-3", says: "The marker belongs to the handler; too old stays too old; an inbox joins its attempt or refuses."},
+		{id: "Q-4", says: "A call in an inbox handler derives its key from the message."},
+		{id: "Q-5", says: "An event is forwarded after its COMMIT is confirmed; a moved outbox is noticed; one bad event stops no other."},
 	}},
 	{"C. The client", []rule{
 		{id: "C-1", says: "One key per intent, the same in all attempts."},
