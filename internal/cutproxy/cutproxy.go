@@ -1,6 +1,6 @@
 // Package cutproxy is a TCP proxy that breaks what goes through it, for tests and examples: it cuts connections after
-// any byte in either direction, refuses them, and sends everything twice. What becomes of a connection is decided when
-// it is opened, by a [Plan]; that of [Random] can be repeated from its seed.
+// any byte in either direction, refuses them, sends everything twice, and leaves them open and passes nothing any more.
+// What becomes of a connection is decided when it is opened, by a [Plan]; that of [Random] can be repeated from its seed.
 //
 //	proxy, err := cutproxy.New("127.0.0.1:8080", cutproxy.Random(seed, 4000))
 //	...
@@ -67,6 +67,7 @@ type Stats struct {
 	Lost     int // the server could not be reached
 	Doubled  int // by the plan, with a second connection
 	Cut      int // by the plan, or by CutAll
+	Silenced int // by SilenceAll
 }
 
 // Proxy carries connections to a server. Its methods may be called at any time, from any goroutine.
@@ -124,6 +125,19 @@ func (p *Proxy) CutAll() {
 	for l := range p.links {
 		p.stats.Cut++
 		p.end(l)
+	}
+}
+
+// SilenceAll leaves the connections that there are open, and lets nothing pass over them any more: neither a byte nor
+// that one side has closed its end, as where a host or a firewall on the way is gone. They last until both sides have
+// closed them, or until CutAll or Close. The connections to come are not touched.
+func (p *Proxy) SilenceAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		if !l.silent.Swap(true) {
+			p.stats.Silenced++
+		}
 	}
 }
 
@@ -195,6 +209,10 @@ func (p *Proxy) carry(l *link, d Direction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, open := p.links[l]; !open {
+		return
+	}
+	if l.silent.Load() && !l.half {
+		l.half = true // the other side does not hear of it
 		return
 	}
 	if cut {

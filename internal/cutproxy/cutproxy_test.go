@@ -3,9 +3,11 @@ package cutproxy_test
 import (
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -165,6 +167,45 @@ func TestCutAllAndClose(t *testing.T) {
 		require.NoError(t, conn.Close())
 	}
 	require.Equal(t, cutproxy.Stats{Accepted: 2, Cut: 1}, p.Stats())
+}
+
+func TestSilenceAll(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	others := newServer(t)
+	for _, plan := range []cutproxy.Plan{nil, always(cutproxy.Fate{Cut: cutproxy.ToServer, After: 6})} {
+		p := newProxy(t, listener.Addr().String(), plan)
+		client, err := net.Dial("tcp", p.Addr())
+		require.NoError(t, err)
+		_, err = io.WriteString(client, question[:5])
+		require.NoError(t, err)
+		server, err := listener.Accept()
+		require.NoError(t, err)
+		_, err = io.ReadFull(server, make([]byte, 5))
+		require.NoError(t, err)
+
+		p.SilenceAll()
+		require.Equal(t, 1, p.Stats().Silenced)
+		_, err = io.WriteString(server, answer)
+		require.NoError(t, err)
+		_, err = io.WriteString(client, question[5:])
+		require.NoError(t, err)
+		require.NoError(t, client.Close())
+		p.SetPlan(nil)
+		p.SetTarget(others.addr)
+		require.Equal(t, answer, ask(p.Addr()), "the connections to come are not touched")
+		require.NoError(t, server.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
+		n, err := server.Read(make([]byte, 1))
+		require.Zero(t, n)
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "it does not even hear that the client is gone")
+
+		p.CutAll()
+		require.NoError(t, server.SetReadDeadline(time.Time{}))
+		heard, _ := io.ReadAll(server) // it ends, in order or with a reset
+		require.Empty(t, heard)
+		require.NoError(t, server.Close())
+	}
 }
 
 func TestRandom(t *testing.T) {

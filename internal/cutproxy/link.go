@@ -13,6 +13,8 @@ type link struct {
 	twin           net.Conn // nil without Fate.Twice
 	fate           Fate
 	mute           atomic.Bool // the client gets no answer any more
+	silent         atomic.Bool // nothing passes any more, in either direction
+	half           bool        // of a silent link: one of the sides has closed it; Proxy.mu is held
 }
 
 // dial connects to the server. After an error the link must still be closed.
@@ -38,6 +40,10 @@ func (l *link) copy(d Direction) (cut bool) {
 		return false
 	}
 	_, err := io.CopyN(to, from, l.fate.After)
+	if l.silent.Load() {
+		_, _ = io.Copy(to, from) // its cut would be heard
+		return false
+	}
 	return err == nil
 }
 
@@ -47,6 +53,9 @@ func (l *link) copy(d Direction) (cut bool) {
 func (l *link) toServer() writer {
 	left := l.fate.After
 	return func(p []byte) (int, error) {
+		if l.silent.Load() {
+			return len(p), nil
+		}
 		if l.twin != nil {
 			_, _ = l.twin.Write(p)
 		}
@@ -59,7 +68,7 @@ func (l *link) toServer() writer {
 
 // answer writes to the client.
 func (l *link) answer(p []byte) (int, error) {
-	if l.mute.Load() {
+	if l.mute.Load() || l.silent.Load() {
 		return len(p), nil
 	}
 	return l.client.Write(p)

@@ -77,8 +77,8 @@ func (o Op) request(blank move) []move {
 		begun.maybe, ended.maybe, ended.ends = true, true, ends
 		return []move{begun, ended}
 	}
-	told := func(m move) []move { // perhaps at the end of an attempt that was taken over, or settled
-		if !m.late || o.Recovery == core.Rollback {
+	told := func(m move) []move { // perhaps at the end of an attempt that was taken over, settled, or that nobody understands
+		if !o.Ends && (!m.late || o.Recovery == core.Rollback) {
 			return []move{m}
 		}
 		begun := one(claim, "claims")
@@ -132,8 +132,12 @@ func (h History) keys() map[string][]Op {
 func operations(ops []Op) (list []porcupine.Operation) {
 	var known []string // commands
 	var due []string   // answers of settlements
+	var enders commands
 	for _, o := range ops {
 		if o.Kind == Request && !slices.Contains(known, o.Command) {
+			if o.Ends {
+				enders |= 1 << len(known)
+			}
 			known = append(known, o.Command)
 		}
 		if o.mayStillSettle() {
@@ -144,7 +148,7 @@ func operations(ops []Op) (list []porcupine.Operation) {
 	for id, o := range ops {
 		blank := move{
 			op: id, command: command(max(0, slices.Index(known, o.Command))), recovery: o.Recovery,
-			late: o.Return-o.Call >= int64(lease), due: due,
+			late: o.Return-o.Call >= int64(lease), due: due, enders: enders,
 		}
 		if o.Kind == Settle {
 			blank.answer = o.Settled.text()

@@ -37,9 +37,17 @@ func (i intent) command(other bool) (path, body string) {
 	return i.path, fmt.Sprintf(`{"order_id":"o","amount":"%d.00","currency":"EUR","method":"%s"}`, amount, i.method)
 }
 
-// methods are how commands end, as often as they stand here.
-var methods = strings.Fields(`pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok
-	pm_declined pm_error pm_panic pm_unavailable pm_slow pm_lost`)
+// methods are how commands end, as often as they stand here. The last ones are of one recovery.
+var methods = strings.Fields(`pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok
+	pm_declined pm_error pm_panic pm_unavailable pm_slow pm_hang pm_lost pm_stuck`)
+
+// only are the recoveries of the methods that others have no use for.
+var only = map[string]core.Recovery{
+	"pm_lost": core.Resume, "pm_stuck": core.Resume, "pm_commit": core.Rollback, "pm_rollback": core.Rollback,
+}
+
+// ends reports whether the handler ends the attempt's transaction itself.
+func (i intent) ends() bool { return i.method == "pm_commit" || i.method == "pm_rollback" }
 
 // intentOf makes intent n of a seed. paths are those of the refunds of each principal.
 func intentOf(seed uint64, n int, refunds []string) intent {
@@ -58,7 +66,7 @@ func intentOf(seed uint64, n int, refunds []string) intent {
 	default:
 		i.path = "/v1/payouts"
 	}
-	if i.method == "pm_lost" && i.recovery != core.Resume { // is for the provider
+	if r, limited := only[i.method]; limited && r != i.recovery {
 		i.method = "pm_ok"
 	}
 	return i
@@ -130,7 +138,8 @@ var httpClient = &http.Client{Timeout: deadline + time.Second, Transport: &http.
 // send sends a request of an intent, and records it.
 func (c *clients) send(client int, w way, i intent, other bool) Op {
 	path, body := i.command(other)
-	o := Op{Kind: Request, Client: client, Key: i.key, Recovery: i.recovery, Command: path + " " + body, Twice: w.twice}
+	o := Op{Kind: Request, Client: client, Key: i.key, Recovery: i.recovery, Command: path + " " + body, Twice: w.twice,
+		Ends: i.ends()}
 	return c.recorder.record(o, func(o *Op) {
 		answer, err := exchange(c.address(w), path, body, c.tokens[i.principal], i.header)
 		if err != nil {

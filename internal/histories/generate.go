@@ -101,7 +101,11 @@ func (c *clients) finish(clients int) {
 
 // end brings a command to its end.
 func (c *clients) end(r *rand.Rand, client int, i intent) {
-	for range 5 {
+	tries := 5
+	if i.method == "pm_hang" {
+		tries = 1 // each takes until the deadline
+	}
+	for range tries {
 		w := way{instance: client % len(c.world.instances)}
 		switch a := c.send(client, w, i, false).Answer; {
 		case a == nil, a.Status >= 500, a.Code == core.CodeInFlight:
@@ -183,7 +187,9 @@ func (n *nemesis) work(t *testing.T, ctx context.Context) {
 			require.NoError(t, in.Continue())
 		}},
 		{"clients cut off", 3, func(in *instance) { in.Front.CutAll() }},
+		{"clients left without a word", 1, func(in *instance) { in.Front.SilenceAll() }},
 		{"app cut off from its database", 3, func(in *instance) { in.Back.CutAll() }},
+		{"app left without a word of its database", 2, func(in *instance) { in.Back.SilenceAll() }},
 		{"database stopped", 1, database(func(c *pgtest.Cluster) { c.Stop(pgtest.Fast) })},
 		{"database stopped at once", 1, database(func(c *pgtest.Cluster) { c.Stop(pgtest.Immediate) })},
 		{"database killed", 1, database((*pgtest.Cluster).Kill)},
@@ -208,6 +214,7 @@ func (n *nemesis) work(t *testing.T, ctx context.Context) {
 		n.faults["request doubled"] += in.twice.Stats().Doubled
 		n.faults["client's connection cut"] += in.Front.Stats().Cut
 		n.faults["database connection cut"] += in.Back.Stats().Cut
+		n.faults["database connection silent"] += in.Back.Stats().Silenced
 	}
 }
 

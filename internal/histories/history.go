@@ -1,8 +1,9 @@
 // Package histories checks random histories of the example apps against the contract.
 //
 // Clients send commands to several instances over PostgreSQL, and operators settle what is unknown, through proxies that
-// cut connections at any byte and send requests twice, while instances are killed, paused and stopped and the database
-// goes away, comes back or fails over. What each of them has sent and been told, and when, is a [History]. [Check] asks
+// cut connections at any byte, let them pass nothing any more and send requests twice, while instances are killed, paused
+// and stopped and the database goes away, comes back or fails over. Some handlers hang until their deadline, never come
+// to an end, or end their own transaction. What each has sent and been told, and when, is a [History]. [Check] asks
 // porcupine whether there is an order of all that, key by key, that the contract allows: see model.go. The seed decides
 // what is sent and which faults come; how they meet in time it cannot decide, and so a history that fails is kept as a
 // file, and checked again by every test run.
@@ -46,6 +47,7 @@ type Op struct {
 	Answer  *Answer `json:"answer,omitempty"`  // of a Request or Settle; nil where no whole answer came
 	Error   string  `json:"error,omitempty"`   // of one without an answer; for readers
 	Twice   bool    `json:"twice,omitempty"`   // of a Request or Settle: sent once more than Answer tells, with the same key
+	Ends    bool    `json:"ends,omitempty"`    // of a Request: its handler ends the attempt's transaction itself (X-8)
 
 	Settled *Answer `json:"settled,omitempty"` // of a Settle: what repeats shall get; nil where it says "not applied"
 

@@ -20,7 +20,10 @@ import (
 //     does not know, and so the model does not either: see adrift. The answer that it recorded, which nobody has seen,
 //     is learned from the first replay. A request that a proxy has doubled is one more of these;
 //   - a settlement that was accepted is one move, from unknown to the operator's answer, or to free. One that may still
-//     arrive happens at any time, once, or never.
+//     arrive happens at any time, once, or never;
+//   - a Resume attempt that nobody goes on with may be parked at any time;
+//   - a Rollback handler that ends its own transaction is never answered with more than outcome_unknown. Its record may be
+//     seen, or be gone and its key be free, while it runs; what it has written before and after may stay.
 
 // state is the state of a key.
 type state struct {
@@ -34,7 +37,7 @@ type state struct {
 	away commands // likewise, but they never reached their handler, or it was undone: they may hold the key for a while
 
 	due   decisions // settlements that may still arrive
-	spent bool      // an attempt was settled: what it has done is there, whatever the answer is
+	spent bool      // an attempt was settled, or ended its transaction itself: what it did may be there, whatever the answer is
 }
 
 // Owners beside the operations of a history. Requests that never returned are nobody's: which of them it is makes no
@@ -96,7 +99,11 @@ type move struct {
 
 	decision decision // of a settlement that may still arrive
 	due      []string // the answers of all those of the key
+	enders   commands // the commands of the key whose handlers end their transaction themselves
 }
+
+// seen reports whether others see a running attempt: in Rollback only where its handler may have committed it.
+func (m move) seen(s state) bool { return m.recovery != core.Rollback || m.enders.has(s.command) }
 
 // text is for drawings.
 func (m move) text() string {
@@ -134,7 +141,7 @@ func stay(s state) []state { return []state{s} }
 func adrift(s state, m move) (all []state) {
 	all = []state{s}
 	for i := 0; i < len(all); i++ {
-		for _, next := range slices.Concat(drift(all[i], m.recovery), decided(all[i], m)) {
+		for _, next := range slices.Concat(drift(all[i], m), decided(all[i], m)) {
 			if !slices.Contains(all, next) {
 				all = append(all, next)
 			}
@@ -144,18 +151,18 @@ func adrift(s state, m move) (all []state) {
 }
 
 // drift is what one of the requests may do.
-func drift(s state, r core.Recovery) (next []state) {
+func drift(s state, m move) (next []state) {
 	for c := range command(32) {
 		if !s.cut.has(c) && !s.away.has(c) {
 			continue
 		}
-		m := move{op: nobody, command: c, recovery: r}
+		m := move{op: nobody, command: c, recovery: m.recovery, enders: m.enders}
 		next = append(next, claim(m, s)...)
 		if s.command != c {
 			continue
 		}
 		m.ends = []core.State{core.Free}
-		if r != core.Rollback {
+		if m.seen(s) {
 			m.ends = append(m.ends, core.Unknown)
 		}
 		if s.cut.has(c) {
@@ -172,7 +179,7 @@ func decided(s state, m move) (next []state) {
 		if s.due&(1<<d) == 0 {
 			continue
 		}
-		for _, to := range settle(move{recovery: m.recovery, answer: answer}, s) {
+		for _, to := range settle(move{recovery: m.recovery, answer: answer, enders: m.enders}, s) {
 			to.due &^= 1 << d
 			next = append(next, to)
 		}
@@ -192,13 +199,16 @@ func refuse(m move, s state) []state {
 }
 
 // claim begins an attempt: where the key is free, or where a Resume attempt of the same command can be gone on with.
-// Whether the lease of that one has run out is not asked: what must not happen, a second effect, shows in the audit.
+// Whether the lease of that one has run out is not asked: what must not happen, a second effect, shows in the audit. A
+// handler that has rolled its transaction back has freed its own key.
 func claim(m move, s state) []state {
-	resumes := s.is == core.Running && m.recovery == core.Resume && s.command == m.command
-	if s.is != core.Free && !resumes {
+	resumes := m.recovery == core.Resume && s.command == m.command
+	undone := m.recovery == core.Rollback && m.enders.has(s.command)
+	if s.is != core.Free && (s.is != core.Running || !resumes && !undone) {
 		return illegal
 	}
 	s.is, s.command, s.owner = core.Running, m.command, m.op
+	s.spent = s.spent || m.enders.has(m.command)
 	return stay(s)
 }
 
@@ -213,6 +223,8 @@ func end(m move, s state) (next []state) {
 		to := s
 		to.lapsed = false
 		switch {
+		case is == core.Completed && m.enders.has(s.command):
+			continue
 		case is == core.Completed:
 			to.is, to.answer = core.Completed, m.answer
 			to.spent = s.spent && !strings.HasPrefix(m.answer, "2") // carried out after all, once
@@ -231,8 +243,7 @@ func end(m move, s state) (next []state) {
 // settle is a settlement that is accepted: it ends an unknown attempt, for good. That lease and deadline had passed
 // is not asked. What the attempt has done, or still does at its provider, no settlement takes back.
 func settle(m move, s state) []state {
-	expires := s.is == core.Running && m.recovery == core.Park
-	if s.is != core.Unknown && !expires {
+	if s.is != core.Unknown && (s.is != core.Running || !m.seen(s)) {
 		return illegal
 	}
 	s.spent, s.lapsed = true, false
@@ -281,25 +292,26 @@ func busy(_ move, s state) []state {
 
 // mismatch is a refusal because the key belongs to another command (M-1).
 func mismatch(m move, s state) []state {
-	if s.is == core.Free || s.command == m.command || s.is == core.Running && m.recovery == core.Rollback {
+	if s.is == core.Free || s.command == m.command || s.is == core.Running && !m.seen(s) {
 		return illegal
 	}
 	return stay(s)
 }
 
 // unknown is a refusal because nobody knows what became of the attempt (M-4). In Park it comes of itself when the lease
-// of an attempt runs out; in Rollback never. Whoever's attempt was taken over, or settled, is told the same, because what
-// is there now is not always its own.
+// of an attempt runs out, in Resume after some attempts or some time; in Rollback only where the handler has ended its own
+// transaction. Whoever's attempt was taken over, or settled, is told the same, because what is there now is not always
+// its own.
 func unknown(m move, s state) []state {
-	switch {
+	switch same := s.command == m.command; {
 	case m.late && (s.spent || m.recovery == core.Resume):
 		return stay(s)
-	case m.recovery == core.Rollback || s.command != m.command:
-		return illegal
-	case s.is == core.Unknown:
+	case same && s.is == core.Unknown:
 		return stay(s)
-	case s.is == core.Running && m.recovery == core.Park:
+	case same && s.is == core.Running && m.seen(s):
 		s.is, s.lapsed = core.Unknown, true
+		return stay(s)
+	case m.enders.has(m.command) && s.spent: // its key was free while it ran, and another has used it
 		return stay(s)
 	}
 	return illegal
@@ -332,13 +344,16 @@ func forget(_ move, s state) []state {
 // audit compares the effects with the state: once where the command was carried out, not at all where it was refused or
 // the key is free, at most once where nobody knows, or where an operator has decided.
 func audit(m move, s state) []state {
-	provider := 0
-	if m.recovery != core.Rollback {
-		provider = 1
+	provider, most := 1, m.provider // what is booked was charged before
+	if m.recovery == core.Rollback {
+		provider, most = 0, 0
+		if s.spent {
+			most = 1
+		}
 	}
 	none := m.ledger == 0 && m.provider == 0
 	once := m.ledger == 1 && m.provider == provider
-	atMostOnce := m.ledger <= m.provider && m.provider <= provider
+	atMostOnce := m.ledger <= most && m.provider <= provider
 	var legal bool
 	switch s.is {
 	case core.Completed, core.Expired:

@@ -52,7 +52,7 @@ func Open(ctx context.Context) (_ *App, err error) {
 		return nil, err
 	}
 	// The store comes first: it refuses an SQLite file that another process has, before anything is changed.
-	store, err := gormstore.New(a.DB)
+	store, err := gormstore.New(a.DB, gormstore.StallAfter(a.Settings.Stall))
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ func banner(s Settings, url string, tokens []token) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "database: %v\n", s.Database)
 	if s.Unsafe {
-		fmt.Fprintln(&b, "UNSAFE_SIMULATOR=1: the methods pm_hang, pm_crash and pm_lost are allowed")
+		fmt.Fprintln(&b, "UNSAFE_SIMULATOR=1: the methods that hang, crash and lose answers are allowed")
 	}
 	if len(tokens) == 0 {
 		fmt.Fprintf(&b, "JWKS_URL is set: get tokens from the owner of its keys (issuer %s, audience %s)\n", issuer, audience)

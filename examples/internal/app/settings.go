@@ -10,6 +10,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/examples/internal/database"
+	"github.com/auth19/idem/gormstore"
 )
 
 // developmentSecret signs the tokens of an app that was started without a JWT_SECRET.
@@ -24,6 +25,7 @@ type Settings struct {
 	Lease     time.Duration    // LEASE, default 30 s
 	Deadline  time.Duration    // DEADLINE, default 60 s
 	Retention time.Duration    // RETENTION, default 72 h
+	Stall     time.Duration    // STALL, default 15 s: after it a connection that passes nothing is given up
 	Unsafe    bool             // UNSAFE_SIMULATOR, default 0
 
 	// PROVIDER_URL and PROVIDER_TOKEN: another service in the place of the simulated provider, default none.
@@ -52,6 +54,7 @@ func LoadSettings(getenv func(name string) string) (Settings, error) {
 		{"LEASE", &s.Lease, core.DefaultLease, time.Second, time.Hour},
 		{"DEADLINE", &s.Deadline, core.DefaultDeadline, time.Second, 24 * time.Hour},
 		{"RETENTION", &s.Retention, core.DefaultRetention, core.MinRetention, core.MaxRetention},
+		{"STALL", &s.Stall, gormstore.DefaultStall, time.Second, time.Hour},
 	} {
 		*d.value = d.unset
 		if text := getenv(d.name); text != "" {

@@ -25,6 +25,7 @@ const Window = 24 * time.Hour
 const (
 	MethodDeclined = "pm_declined" // is declined
 	MethodLost     = "pm_lost"     // is charged, and the answer is lost; a repeat with the same key gets it
+	MethodStuck    = "pm_stuck"    // is charged, and every answer is lost
 )
 
 // The ways in which a charge fails.
@@ -116,7 +117,7 @@ func (p *Provider) Charge(ctx context.Context, r Request) (Charge, error) {
 	if err != nil {
 		return Charge{}, err
 	}
-	if p.lose.Add(-1) >= 0 || fresh && r.Method == MethodLost {
+	if p.lose.Add(-1) >= 0 || fresh && r.Method == MethodLost || r.Method == MethodStuck {
 		return Charge{}, ErrAnswerLost
 	}
 	return charge, nil

@@ -131,5 +131,15 @@ func TestLostAnswer(t *testing.T) {
 		require.ErrorIs(t, err, ErrAnswerLost)
 		_, err = p.Charge(t.Context(), lost)
 		require.NoError(t, err)
+
+		stuck := request
+		stuck.Key, stuck.Method = "k3", MethodStuck
+		for range 3 {
+			_, err = p.Charge(t.Context(), stuck)
+			require.ErrorIs(t, err, ErrAnswerLost)
+		}
+		charges, err = p.Charges(t.Context())
+		require.NoError(t, err)
+		require.Len(t, charges, 3, "one for each key")
 	})
 }

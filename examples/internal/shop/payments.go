@@ -58,6 +58,9 @@ func (s *Shop) Pay(ctx context.Context, p core.Principal, in PaymentInput) (*Pay
 	if _, err := gormstore.CreateOnce(tx, payment); err != nil {
 		return nil, err
 	}
+	if err := endTransaction(tx, in.Method); err != nil {
+		return nil, err
+	}
 	if _, err := book(tx, kindPayment, in.Amount, p); err != nil {
 		return nil, err
 	}

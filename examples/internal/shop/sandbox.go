@@ -21,11 +21,14 @@ const (
 	MethodHang        = "pm_hang"               // does not return by itself; unsafe
 	MethodCrash       = "pm_crash"              // ends the process, at the same point; unsafe
 	MethodLost        = provider.MethodLost     // the provider is charged and its answer is lost, once; unsafe
+	MethodStuck       = provider.MethodStuck    // the provider is charged and its answer is lost, always; unsafe
+	MethodCommit      = "pm_commit"             // the handler commits its transaction itself, and writes on; unsafe
+	MethodRollback    = "pm_rollback"           // the handler rolls it back itself, and writes on; unsafe
 )
 
 func (s *Shop) checkMethod(method string) error {
 	safe := []string{MethodOK, MethodDeclined, MethodSlow, MethodUnavailable, MethodError, MethodPanic}
-	dangerous := []string{MethodHang, MethodCrash, MethodLost}
+	dangerous := []string{MethodHang, MethodCrash, MethodLost, MethodStuck, MethodCommit, MethodRollback}
 	if slices.Contains(safe, method) || s.unsafe && slices.Contains(dangerous, method) {
 		return nil
 	}

@@ -88,7 +88,7 @@ func TestTestMethods(t *testing.T) {
 			_, err := h.pay(anna, method, in)
 			require.ErrorIs(t, err, want)
 		}
-		for _, method := range []string{"pm_crash", "pm_hang", "", "pm_other"} {
+		for _, method := range []string{"pm_crash", "pm_hang", "pm_stuck", "pm_commit", "pm_rollback", "", "pm_other"} {
 			in := payment
 			in.Method = method
 			_, err := h.pay(anna, "bad-"+method, in)

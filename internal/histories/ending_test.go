@@ -1,0 +1,53 @@
+package histories
+
+import (
+	"testing"
+
+	"github.com/auth19/idem/core"
+)
+
+// ends lets the handler of what was told last, and of everything before, end its own transaction.
+func (s *story) ends() *story {
+	for _, o := range s.ops {
+		o.Ends = o.Kind == Request
+	}
+	return s
+}
+
+// ended is a payment whose handler has ended its own transaction.
+func ended() *story { return tell(core.Rollback).sent("a", parked) }
+
+// halfDone is a refund that comes to no end.
+func halfDone() *story { return tell(core.Resume).sent("a", broken).sent("a", broken) }
+
+var endings = map[string]told{
+	"ended by its handler":      {true, ended().sent("a", parked).ends().audited(1, 0)},
+	"ended, nothing left":       {true, ended().ends().audited(0, 0)},
+	"ended, booked twice":       {false, ended().ends().audited(2, 0)},
+	"ended, and charged":        {false, ended().ends().audited(1, 1)},
+	"ended, and answered":       {false, tell(core.Rollback).sent("a", created("1")).ends()},
+	"ended, answered later":     {false, ended().sent("a", reused("1")).ends()},
+	"ended, and run again":      {false, ended().ends().sent("b", created("1"))},
+	"ended, and in flight":      {false, ended().sent("a", inFlight).ends()},
+	"ended, for another":        {true, ended().ends().sent("b", keyReused)},
+	"ended, and settled":        {true, ended().settled(byHand, accepted).sent("a", reused("by hand")).ends().audited(1, 0)},
+	"ended, freed, and again":   {true, ended().settled(free, accepted).sent("a", parked).ends().audited(1, 0)},
+	"ended, freed, and another": {true, ended().ends().settled(free, accepted).sent("b", created("1")).audited(1, 0)},
+	"ended, and killed":         {true, tell(core.Rollback).sent("a", lost).sent("a", parked).ends().audited(1, 0)},
+	"ended, killed, and free":   {true, tell(core.Rollback).sent("a", lost).ends().sent("b", created("1")).audited(1, 0)},
+	"seen while it runs":        {true, tell(core.Rollback).during("a", parked, func() {}).sent("a", parked).ends()},
+
+	"half-done":                  {true, halfDone().sent("a", inFlight).sent("a", created("1")).audited(1, 1)},
+	"half-done, for ever":        {true, halfDone().audited(0, 1)},
+	"half-done, charged twice":   {false, halfDone().audited(0, 2)},
+	"half-done, parked":          {true, halfDone().sent("a", parked).sent("a", parked).audited(0, 1)},
+	"half-done, parked, resumed": {false, halfDone().sent("a", parked).sent("a", created("1"))},
+	"half-done, parked, settled": {true, halfDone().sent("a", parked).settled(byHand, accepted).sent("a", reused("by hand")).audited(0, 1)},
+	"half-done, parked, freed":   {true, halfDone().sent("a", parked).settled(free, accepted).sent("a", created("1")).audited(1, 1)},
+	"half-done, settled at once": {true, halfDone().settled(byHand, accepted).sent("a", reused("by hand"))},
+	"half-done, not parked":      {true, halfDone().settled(byHand, late).sent("a", created("1")).audited(1, 1)},
+	"done, and parked":           {false, tell(core.Resume).sent("a", created("1")).sent("a", parked)},
+}
+
+// CONTRACT
+func TestModelOfWhatComesToNoEnd(t *testing.T) { tellApart(t, endings) }
