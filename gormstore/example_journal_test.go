@@ -2,6 +2,7 @@ package gormstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -19,11 +20,12 @@ import (
 type Remittance struct {
 	ID     uint
 	Amount string `gorm:"not null"`
+	Status int    // of the bank's answer; 0 until there is one
 }
 
-// An app plans a call in the transaction of its rows, and sends it after COMMIT. It is killed when the bank has paid and
-// the app does not know yet. Started again it finds the intent, makes the request of its own row once more, and gets the
-// answer that was lost: the key is the one of before.
+// An app plans a call in the transaction of its rows, sends it after COMMIT, and ends it in the transaction of the row that
+// says what came of it. It is killed when the bank has paid and the app does not know yet. Started again it finds the
+// intent, makes the request of its own row once more, and gets the answer that was lost: the key is the one of before.
 func ExampleJournal() {
 	db, done := exampleDB()
 	defer done()
@@ -64,7 +66,7 @@ type remittances struct {
 func newRemittances(db *gorm.DB, bank string, network http.RoundTripper) remittances {
 	journal, err := gormstore.NewJournal(db)
 	must(err)
-	client, err := idemclient.New(idemclient.Config{Journal: journal, Transport: network})
+	client, err := idemclient.New(idemclient.Config{Journal: journal, CallerEnds: true, Transport: network})
 	must(err)
 	return remittances{db: db, journal: journal, client: client, bank: bank}
 }
@@ -93,6 +95,15 @@ func (s remittances) send(ctx context.Context) error {
 			return err
 		}
 		fmt.Printf("%s: %d replayed: %t\n", entry.Intent, res.StatusCode, idemclient.ResultOf(res).Replayed)
+		err = s.db.Transaction(func(tx *gorm.DB) error {
+			if err := tx.Model(&row).Update("status", res.StatusCode).Error; err != nil {
+				return err
+			}
+			return s.journal.Done(tx, entry.Intent)
+		})
+		if err != nil && !errors.Is(err, gormstore.ErrNotPending) { // another process was quicker
+			return err
+		}
 	}
 	return nil
 }

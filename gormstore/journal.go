@@ -1,10 +1,13 @@
 package gormstore
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
@@ -15,73 +18,97 @@ import (
 // Journal keeps the intents of an app that calls others, in the table idempotency_intent of its own database: a caller
 // that was killed repeats with the same key. Any number of processes may use it. It is the app's as a client, and has
 // nothing to do with the records of requests that the app answers.
-type Journal struct{ store *Store }
+type Journal struct {
+	store    *Store
+	secret   *idemclient.Secret // nil: keys are random
+	database atomic.Pointer[string]
+}
 
 var _ idemclient.Journal = (*Journal)(nil)
 
+// JournalOption changes a journal.
+type JournalOption func(*Journal)
+
+// KeysOf makes the keys of new intents of their names and a secret, and not at random. An intent that comes again after
+// the journal was lost, restored from a backup or swept then has the key that it had, and the provider recognises it for
+// as long as it keeps keys. In return an intent can be used once for good: a name that comes again later is the same
+// command to the provider. And because nothing in the journal shows that a key was never used, the outcome of every intent
+// is uncertain from its first attempt on, until an answer says otherwise.
+//
+// All processes of a journal need the same secret, and need it for good. Intents that have a key keep it.
+func KeysOf(secret *idemclient.Secret) JournalOption { return func(j *Journal) { j.secret = secret } }
+
 // NewJournal returns the journal in db, which must have the tables of [Migrate]. Where db has a store, call New first:
 // the journal then waits in the same line for SQLite's one writer. Errors: those of New.
-func NewJournal(db *gorm.DB) (*Journal, error) {
+func NewJournal(db *gorm.DB, opts ...JournalOption) (*Journal, error) {
 	s, err := storeOf(db)
 	if err != nil {
 		return nil, fmt.Errorf("idem: gormstore.NewJournal: %w", err)
 	}
-	return &Journal{store: s}, nil
+	j := &Journal{store: s}
+	for _, opt := range opts {
+		opt(j)
+	}
+	// Now, and not first in transactions that may hold all connections of the pool. Where it fails, they ask again.
+	_, _ = j.ownDatabase(context.Background())
+	return j, nil
 }
 
-const planIntent = `INSERT INTO {schema}.idempotency_intent (intent, idempotency_key, planned_at)
-VALUES ($1{text}, $2{text}, {now}) ON CONFLICT (intent) DO NOTHING`
-
-// Plan puts an intent and its key into the caller's transaction: they are there if and only if the caller's rows are.
-// Send the command after COMMIT; until then the journal would wait for it. Planning again changes nothing.
-//
-// Errors: idemclient.ErrNoIntent; tx is no transaction; [ErrOutsideTransaction]; the database's.
-func (j *Journal) Plan(tx *gorm.DB, intent string) error {
-	entry, err := idemclient.NewEntry(intent)
-	if err != nil {
-		return err
+// keyOf makes the key of a new intent.
+func (j *Journal) keyOf(intent string) string {
+	if j.secret != nil {
+		return j.secret.Key(intent)
 	}
-	ctx, conn := tx.Statement.Context, tx.Statement.ConnPool
-	if _, ok := conn.(gorm.TxCommitter); !ok {
-		return errors.New("idem: gormstore.Journal.Plan: the intent must commit with your rows: pass the tx of " +
-			"db.Transaction, or gormstore.Tx(ctx)")
-	}
-	if b := bindingFrom(ctx); b != nil && b.raw != conn && ctx.Value(outsideKey{}) == nil {
-		return ErrOutsideTransaction
-	}
-	// Past GORM, whose logger would print the key.
-	text, err := j.store.names.text(ctx, conn, planIntent)
-	if err == nil {
-		_, err = conn.ExecContext(ctx, text, entry.Intent, entry.Key)
-	}
-	return journalError(err)
+	return idemclient.NewKey()
 }
 
 // beginIntent makes an entry, or notes the command of one that was planned; what stands is not changed.
 const beginIntent = `INSERT INTO {schema}.idempotency_intent AS i
-	(intent, idempotency_key, hash_version, command_hash, planned_at, begun_at)
-SELECT $1{text}, $2{text}, $3{int}, $4{bytes}, c.now, CASE WHEN $3{int} IS NOT NULL THEN c.now END
+	(intent, idempotency_key, hash_version, command_hash, planned_at, begun_at, begun_by)
+SELECT $1{text}, $2{text}, $3{int}, $4{bytes}, c.now, CASE WHEN $3{int} IS NOT NULL THEN c.now END, $5{bytes}
 FROM (SELECT {now} AS now) c WHERE true
 ON CONFLICT (intent) DO UPDATE SET
 	hash_version = coalesce(i.hash_version, excluded.hash_version),
 	command_hash = coalesce(i.command_hash, excluded.command_hash),
-	begun_at = coalesce(i.begun_at, excluded.begun_at)
+	begun_at = coalesce(i.begun_at, excluded.begun_at),
+	begun_by = coalesce(i.begun_by, excluded.begun_by)
 RETURNING ` + intentColumns
 
-const intentColumns = `intent, idempotency_key, hash_version, command_hash, begun_at, ended_at IS NOT NULL, {now}`
+const intentColumns = `intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL, {now}`
 
 // Begin implements [idemclient.Journal], in one statement.
-func (j *Journal) Begin(ctx context.Context, e idemclient.Entry) (found idemclient.Entry, err error) {
-	var version, sum any // NULL
+func (j *Journal) Begin(ctx context.Context, e idemclient.Entry) (idemclient.Entry, error) {
+	var version, sum, by any // NULL
 	if e.Command.Version != 0 {
-		version, sum = e.Command.Version, e.Command.Sum[:]
+		version, sum, by = e.Command.Version, e.Command.Sum[:], []byte(rand.Text())
 	}
-	err = j.store.write(ctx, func(q querier) error {
-		row := j.store.queryRow(ctx, q, beginIntent, e.Intent, e.Key, version, sum)
-		found, err = scanIntent(row.Scan)
-		return err
+	brought := e.Key != ""
+	if !brought {
+		e.Key = j.keyOf(e.Intent)
+	}
+	var found intentRow
+	err := j.store.write(ctx, func(q querier) error {
+		return found.scan(j.store.queryRow(ctx, q, beginIntent, e.Intent, e.Key, version, sum, by).Scan)
 	})
-	return found, journalError(err)
+	if err != nil {
+		return idemclient.Entry{}, journalError(err)
+	}
+	// A random key that nobody has sent before: who brought one, and who may have had this one before the journal was lost,
+	// cannot know that.
+	found.First = by != nil && bytes.Equal(found.begunBy, by.([]byte)) && !brought && j.secret == nil
+	return found.Entry, nil
+}
+
+const findIntent = `SELECT ` + intentColumns + ` FROM {schema}.idempotency_intent i WHERE i.intent = $1{text}`
+
+// Find implements [idemclient.Journal].
+func (j *Journal) Find(ctx context.Context, intent string) (idemclient.Entry, bool, error) {
+	var found intentRow
+	err := found.scan(j.store.queryRow(ctx, j.store.pool, findIntent, intent).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return idemclient.Entry{}, false, nil
+	}
+	return found.Entry, err == nil, journalError(err)
 }
 
 const endIntent = `UPDATE {schema}.idempotency_intent AS i SET ended_at = {now} WHERE i.intent = $1{text} AND i.ended_at IS NULL`
@@ -106,11 +133,11 @@ func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
-		entry, err := scanIntent(rows.Scan)
-		if err != nil {
+		var row intentRow
+		if err := row.scan(rows.Scan); err != nil {
 			return nil, err
 		}
-		entries = append(entries, entry)
+		entries = append(entries, row.Entry)
 	}
 	return entries, rows.Err()
 }
@@ -140,22 +167,28 @@ func (j *Journal) Sweep(ctx context.Context, keep time.Duration, limit int) (n i
 	return n, nil
 }
 
-func scanIntent(scan func(...any) error) (e idemclient.Entry, err error) {
+// intentRow is a row of the journal.
+type intentRow struct {
+	idemclient.Entry
+	begunBy []byte
+}
+
+func (r *intentRow) scan(scan func(...any) error) error {
 	var version sql.NullInt16
 	var sum []byte
 	var begun, now instant
 	var ended flag
-	if err := scan(&e.Intent, &e.Key, &version, &sum, &begun, &ended, &now); err != nil {
-		return idemclient.Entry{}, err
+	if err := scan(&r.Intent, &r.Key, &version, &sum, &begun, &r.begunBy, &ended, &now); err != nil {
+		return err
 	}
-	e.Command.Version, e.Ended = version.Int16, bool(ended)
-	if copy(e.Command.Sum[:], sum) != len(e.Command.Sum) && version.Valid {
-		return idemclient.Entry{}, fmt.Errorf("idem: gormstore: the intent %q has a command hash of %d bytes", e.Intent, len(sum))
+	r.Command.Version, r.Ended = version.Int16, bool(ended)
+	if copy(r.Command.Sum[:], sum) != len(r.Command.Sum) && version.Valid {
+		return fmt.Errorf("idem: gormstore: the intent %q has a command hash of %d bytes", r.Intent, len(sum))
 	}
 	if !begun.IsZero() {
-		e.Age = max(0, now.Sub(begun.Time))
+		r.Age = max(0, now.Sub(begun.Time))
 	}
-	return e, nil
+	return nil
 }
 
 func journalError(err error) error {

@@ -39,8 +39,7 @@ func newJournal(t *testing.T, db *gorm.DB) *gormstore.Journal {
 // entryOf is the entry that a client proposes for a new intent.
 func entryOf(t *testing.T, intent string, command byte) idemclient.Entry {
 	t.Helper()
-	e, err := idemclient.NewEntry(intent)
-	require.NoError(t, err)
+	e := idemclient.Entry{Intent: intent, Key: idemclient.NewKey()}
 	if command != 0 {
 		e.Command = core.CommandHash{Version: 1, Sum: [32]byte{command}}
 	}
@@ -54,8 +53,8 @@ func advanceIntents(t *testing.T, db *gorm.DB, d time.Duration) {
 	if db.Name() == "sqlite" {
 		by = "?"
 	}
-	require.NoError(t, db.Exec("UPDATE idempotency_intent SET begun_at = begun_at - "+by+", ended_at = ended_at - "+by,
-		d.Microseconds(), d.Microseconds()).Error)
+	require.NoError(t, db.Exec("UPDATE idempotency_intent SET planned_at = planned_at - "+by+", begun_at = begun_at - "+by+
+		", ended_at = ended_at - "+by, d.Microseconds(), d.Microseconds(), d.Microseconds()).Error)
 }
 
 // CONTRACT C-1
@@ -190,6 +189,77 @@ func TestJournalPlanRefusesAnotherTransaction(t *testing.T) {
 	require.NoError(t, journal.Plan(other.WithContext(gormstore.Outside(ctx)), "order-7"))
 }
 
+// Who notes the command first knows that nothing was sent under its key before, planned or not.
+//
+// CONTRACT C-4
+func TestJournalKnowsTheFirst(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		journal := newJournal(t, db)
+		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "planned") }))
+		for _, intent := range []string{"planned", "new"} {
+			var firsts atomic.Int64
+			var all sync.WaitGroup
+			for range 8 {
+				all.Go(func() {
+					e, err := journal.Begin(context.WithoutCancel(t.Context()),
+						idemclient.Entry{Intent: intent, Command: core.CommandHash{Version: 1, Sum: [32]byte{1}}})
+					if err != nil {
+						t.Error(err)
+					}
+					if e.First {
+						firsts.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			require.EqualValues(t, 1, firsts.Load(), intent)
+		}
+		e, err := journal.Begin(t.Context(), entryOf(t, "with a key of the caller's", 1))
+		require.NoError(t, err)
+		require.False(t, e.First)
+		e, err = journal.Begin(t.Context(), idemclient.Entry{Intent: "only its key is asked for"})
+		require.NoError(t, err)
+		require.False(t, e.First)
+		require.Len(t, e.Key, 36)
+	})
+}
+
+// The journal is lost after a charge. Its keys are those of names and a secret: the provider recognises the repeat.
+//
+// CONTRACT C-1
+func TestJournalIsLost(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		secret, err := idemclient.NewSecret(bytes.Repeat([]byte{7}, idemclient.MinSecret))
+		require.NoError(t, err)
+		for _, test := range []struct {
+			opts    []gormstore.JournalOption
+			charges int
+		}{{nil, 2}, {[]gormstore.JournalOption{gormstore.KeysOf(secret)}, 1}} {
+			provider := newCharges(t)
+			for range 2 {
+				journal, err := gormstore.NewJournal(db, test.opts...)
+				require.NoError(t, err)
+				require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
+				client := journalClient(t, idemclient.Config{Journal: journal})
+				require.NoError(t, provider.charge(t.Context(), client, "order-7"))
+				require.NoError(t, provider.charge(t.Context(), client, "order-8"))
+				require.NoError(t, db.Exec("DELETE FROM idempotency_intent").Error)
+			}
+			require.Len(t, provider.made(), 2*test.charges)
+		}
+		// That the key was not used before is not known, not even at first.
+		journal, err := gormstore.NewJournal(db, gormstore.KeysOf(secret))
+		require.NoError(t, err)
+		e, err := journal.Begin(t.Context(),
+			idemclient.Entry{Intent: "order-9", Command: core.CommandHash{Version: 1, Sum: [32]byte{1}}})
+		require.NoError(t, err)
+		require.False(t, e.First)
+		require.Equal(t, secret.Key("order-9"), e.Key)
+	})
+}
+
 func TestJournalPending(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		journal := newJournal(t, open(t))
@@ -228,6 +298,7 @@ func TestJournalSweep(t *testing.T) {
 			require.NoError(t, err)
 		}
 		begin("pending")
+		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "planned") }))
 		for i := range 3 {
 			begin(fmt.Sprint("ended ", i))
 			require.NoError(t, journal.End(t.Context(), fmt.Sprint("ended ", i)))
@@ -246,7 +317,7 @@ func TestJournalSweep(t *testing.T) {
 		}
 		var left []string
 		require.NoError(t, db.Raw("SELECT intent FROM idempotency_intent ORDER BY intent").Scan(&left).Error)
-		require.Equal(t, []string{"just ended", "pending"}, left)
+		require.Equal(t, []string{"just ended", "pending", "planned"}, left, "what is pending is never removed, however old")
 	})
 }
 

@@ -83,8 +83,7 @@ func TestStrayOnAConnection(t *testing.T) {
 
 				parked, transacted, resumed := command(core.Park), command(core.Rollback), command(core.Resume)
 				message := gormstore.Message{Source: "s", ID: "m-1", Payload: []byte("paid")}
-				entry, err := idemclient.NewEntry("order-1")
-				require.NoError(t, err)
+				entry := idemclient.Entry{Intent: "order-1", Key: idemclient.NewKey()}
 				processed := 0
 				process := func() {
 					require.NoError(t, inbox.Process(t.Context(), message, func(*gorm.DB) error { processed++; return nil }))

@@ -156,7 +156,7 @@ var errOwnWriter = errors.New("idem: gormstore: SQLite has one writer, and the t
 // fn runs again after a serialization failure or deadlock, which left nothing behind.
 func (s *Store) write(ctx context.Context, fn func(q querier) error) error {
 	if s.embedded != nil {
-		if t := txFrom(ctx); t != nil && t.store == s {
+		if t := txFrom(ctx); t != nil && t.store == s && t.holdsWriter() {
 			return errOwnWriter
 		}
 		if err := s.embedded.lockWriter(ctx); err != nil {

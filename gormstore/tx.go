@@ -163,6 +163,13 @@ func (t *tx) alive(ctx context.Context) bool {
 	return t.store.queryRow(ctx, t.conn.sql, statement, args...).Scan(&one) == nil
 }
 
+// holdsWriter reports that SQLite's one writer is the transaction's.
+func (t *tx) holdsWriter() bool {
+	t.conn.mu.RLock()
+	defer t.conn.mu.RUnlock()
+	return t.store.embedded != nil && !t.conn.over
+}
+
 // end shuts the handler out and runs fn, once; later calls get errOver.
 func (t *tx) end(fn func() error) error {
 	t.ending.Lock()

@@ -69,13 +69,19 @@ func (c *Client) Key(ctx context.Context, intent string) (string, error) {
 		return "", &Error{Intent: intent, Reason: err}
 	}
 	if calls := attemptctx.CallsFrom(ctx); calls != nil {
-		derived, err := derive(ctx, calls, intent)
+		planned, err := c.inJournal(ctx, calls, intent)
 		if err != nil {
-			return "", &Error{Intent: intent, Reason: err}
+			return "", err
 		}
-		return derived.UUID(), nil
+		if !planned {
+			derived, err := derive(ctx, calls, intent)
+			if err != nil {
+				return "", &Error{Intent: intent, Reason: err}
+			}
+			return derived.UUID(), nil
+		}
 	}
-	entry, err := c.begin(ctx, Entry{Intent: intent, Key: newKey()})
+	entry, err := c.begin(ctx, Entry{Intent: intent})
 	return entry.Key, err
 }
 

@@ -25,7 +25,7 @@ type call struct {
 	intent  string
 	key     string
 
-	journaled bool          // false inside a handler: its record is the journal
+	journaled bool          // false for a derived key: the handler's record is the journal
 	age       time.Duration // of the intent, at begun
 	begun     time.Time
 
@@ -34,6 +34,8 @@ type call struct {
 }
 
 var errNoHost = errors.New("idem: the request's URL names no host")
+
+var errNoKey = errors.New("idem: the journal returned an intent without a key")
 
 // journalPatience is how long the journal may take to answer.
 const journalPatience = 10 * time.Second
@@ -59,7 +61,13 @@ func (c *Client) prepare(r *http.Request, intent string) (*call, error) {
 		return nil, &Error{Intent: intent, Reason: err}
 	}
 	if calls := attemptctx.CallsFrom(r.Context()); calls != nil {
-		return k, k.derive(calls, brought)
+		planned, err := c.inJournal(r.Context(), calls, intent)
+		if err != nil {
+			return nil, err
+		}
+		if !planned {
+			return k, k.derive(calls, brought)
+		}
 	}
 	return k, k.open(brought)
 }
@@ -83,17 +91,13 @@ func (k *call) derive(calls *attemptctx.Calls, brought string) error {
 
 // open takes the key from the journal, where it is durable before the first attempt.
 func (k *call) open(brought string) error {
-	proposed := brought
-	if proposed == "" {
-		proposed = newKey()
-	}
 	command, err := hashOf(k.request, k.body, 0)
 	if err != nil {
 		return &Error{Intent: k.intent, Cause: err}
 	}
 	if brought != "" || k.client.cfg.Provider.Member != "" {
 		// What is refused here has not been sent, and is not noted as the intent's command.
-		planned, err := k.client.begin(k.request.Context(), Entry{Intent: k.intent, Key: proposed})
+		planned, err := k.client.begin(k.request.Context(), Entry{Intent: k.intent, Key: brought})
 		if err != nil {
 			return err
 		}
@@ -103,13 +107,12 @@ func (k *call) open(brought string) error {
 		}
 	}
 	k.begun = time.Now()
-	entry, err := k.client.begin(k.request.Context(), Entry{Intent: k.intent, Key: proposed, Command: command})
+	entry, err := k.client.begin(k.request.Context(), Entry{Intent: k.intent, Key: brought, Command: command})
 	if err != nil {
 		return err
 	}
 	k.key, k.age, k.journaled = entry.Key, entry.Age, true
-	// A random key that came back is new: nobody has sent anything under it.
-	k.uncertain = brought != "" || entry.Key != proposed
+	k.uncertain = !entry.First
 	if entry.Command.Version != command.Version {
 		if command, err = hashOf(k.request, k.body, entry.Command.Version); err != nil {
 			return &Error{Intent: k.intent, Cause: err}
@@ -128,6 +131,9 @@ func (c *Client) begin(ctx context.Context, e Entry) (Entry, error) {
 	entry, err := c.cfg.Journal.Begin(ctx, e)
 	if err != nil {
 		return Entry{}, &Error{Intent: e.Intent, Cause: fmt.Errorf("idem: the journal did not take the intent: %w", err)}
+	}
+	if entry.Key == "" {
+		return Entry{}, &Error{Intent: e.Intent, Cause: errNoKey}
 	}
 	return entry, nil
 }

@@ -34,6 +34,10 @@ type Config struct {
 	// [NewMemoryJournal]), and are lost with the process: a command that was under way is then sent again under a new key,
 	// and is carried out twice. So is a command that has ended, if its intent comes again after 10,000 others have.
 	Journal Journal
+	// CallerEnds says that Do does not end intents in the journal: the caller does, in the transaction of the rows that say
+	// what came of the command (gormstore.Journal.Done, C-6). A process that is killed in between finds the intent pending,
+	// and repeats it to learn the answer. It needs a Journal.
+	CallerEnds bool
 	// Observe is told of each attempt, after it, from the goroutine of the call. It must be quick. Optional.
 	Observe func(context.Context, Attempt)
 
@@ -87,6 +91,10 @@ func (c Config) validate() error {
 	if c.MaxPause < c.FirstPause {
 		errs = append(errs, fmt.Errorf("idem: idemclient.Config.MaxPause is %v, below FirstPause (%v)", c.MaxPause,
 			c.FirstPause))
+	}
+	if _, memory := c.Journal.(*MemoryJournal); memory && c.CallerEnds {
+		errs = append(errs, errors.New("idem: idemclient.Config.CallerEnds needs a Journal in which the caller can end "+
+			"intents: gormstore.NewJournal"))
 	}
 	if c.MaxBuffer < 0 {
 		errs = append(errs, fmt.Errorf("idem: idemclient.Config.MaxBuffer is %d; 0 buffers nothing", c.MaxBuffer))

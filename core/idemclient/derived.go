@@ -2,9 +2,8 @@ package idemclient
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
+	"fmt"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/internal/attemptctx"
@@ -41,12 +40,18 @@ func derive(ctx context.Context, calls *attemptctx.Calls, name string) (core.Der
 	return core.DeriveKey(calls.Origin, name), nil
 }
 
-// newKey returns a random UUID, version 4 (RFC 9562, section 5.4).
-func newKey() string {
-	var u [16]byte
-	rand.Read(u[:]) // never fails since Go 1.24
-	u[6] = u[6]&0x0f | 0x40
-	u[8] = u[8]&0x3f | 0x80
-	h := hex.EncodeToString(u[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+// inJournal reports whether a call of a handler is an intent of the journal: then it goes under the intent's key, not
+// under a derived one (C-5). It is an error where the handler has planned it and that is not to be seen: its transaction
+// has not committed, and a command of an intent that may yet be rolled back is not sent.
+func (c *Client) inJournal(ctx context.Context, calls *attemptctx.Calls, intent string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, journalPatience)
+	defer cancel()
+	_, is, err := c.cfg.Journal.Find(ctx, intent)
+	switch {
+	case err != nil:
+		return false, &Error{Intent: intent, Cause: fmt.Errorf("idem: the journal did not answer: %w", err)}
+	case !is && calls.Planned(intent):
+		return false, &Error{Intent: intent, Reason: ErrNotCommitted}
+	}
+	return is, nil
 }

@@ -317,6 +317,41 @@ func TestACallInsideAHandlerNeedsNoJournal(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Whether the call was planned is asked of the journal, and without an answer nothing is sent.
+//
+// CONTRACT C-5
+func TestACallInsideAHandlerAsksTheJournal(t *testing.T) {
+	w := on(says(201, created))
+	client := newClient(t, idemclient.Config{Transport: w, Journal: &brokenJournal{find: errReset}})
+	ctx, _ := inHandler(t)
+	res, err := client.Do(ctx, "charge", payment(t, address))
+	require.ErrorIs(t, failed(t, res, err), errReset)
+	_, err = client.Key(ctx, "charge")
+	require.ErrorIs(t, err, errReset)
+	require.Empty(t, w.sent)
+
+	// What the client knows from outside a handler is the same intent inside one.
+	client = newClient(t, idemclient.Config{Transport: w})
+	_, err = pay(t, client, "order-7")
+	require.NoError(t, err)
+	_, err = client.Do(ctx, "order-7", payment(t, address))
+	require.NoError(t, err)
+	require.Equal(t, w.sent[0].key, w.sent[1].key)
+	over, end := core.WithMessage(t.Context(), core.ID{1})
+	end()
+	_, err = client.Do(over, "order-7", payment(t, address))
+	require.NoError(t, err, "it needs no attempt")
+	require.Equal(t, w.sent[0].key, w.sent[2].key)
+
+	for range 2 {
+		require.NoError(t, idemclient.Planned(ctx, "refund"))
+		_, err = client.Do(ctx, "refund", payment(t, address))
+		require.ErrorIs(t, err, idemclient.ErrNotCommitted)
+	}
+	require.ErrorIs(t, idemclient.Planned(ctx, ""), idemclient.ErrNoIntent)
+	require.Len(t, w.sent, 3)
+}
+
 // A Resume handler that is interrupted between two services: every attempt calls the second under the same key.
 //
 // CONTRACT C-3, X-3

@@ -38,7 +38,7 @@ func TestOneKeyInAllAttemptsAndTokenRefreshes(t *testing.T) {
 			require.Zero(t, strings.Compare(payload, s.body), "byte for byte")
 			require.EqualValues(t, len(s.body), s.length)
 		}
-		require.Regexp(t, "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$", w.sent[0].key)
+		require.Regexp(t, "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$", w.sent[0].key)
 		require.Equal(t, before, r.Header, "the caller's request is not changed")
 		require.Empty(t, res.Request.Header.Get("Idempotency-Key"), "nor does the answer's show the key")
 		require.Nil(t, res.Request.Body)
@@ -137,6 +137,7 @@ func TestAnotherCommandUnderTheSameIntentIsNotSent(t *testing.T) {
 		"query":  func(r *http.Request) { r.URL.RawQuery = "a=b" },
 		"method": func(r *http.Request) { r.Method = http.MethodPut },
 		"host":   func(r *http.Request) { r.Host = "other.example" },
+		"place":  func(r *http.Request) { r.Host, r.URL.Host = "", "other.example" },
 		"type":   func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
 	} {
 		w := on(says(201, created))
@@ -151,6 +152,27 @@ func TestAnotherCommandUnderTheSameIntentIsNotSent(t *testing.T) {
 		require.Zero(t, e.Attempts, what)
 		require.Len(t, w.sent, 1, what)
 	}
+}
+
+// A key is known only where it was sent. The same host under another address is named in the request's Host.
+//
+// CONTRACT C-1
+func TestTheHostBelongsToTheCommand(t *testing.T) {
+	w := on(says(201, created))
+	client := newClient(t, idemclient.Config{Transport: w})
+	to := func(host, address string) error {
+		r := payment(t, "http://"+address+"/v1/payments")
+		r.Host = host
+		_, err := client.Do(t.Context(), "order-7", r)
+		return err
+	}
+	require.NoError(t, to("", "bank.example"))
+	require.NoError(t, to("bank.example", "10.0.0.1:8080"))
+	require.NoError(t, to("BANK.example", "10.0.0.2:8080"))
+	for host, address := range map[string]string{"": "other.example", "other.example": "bank.example", "bank.example:8080": "bank.example"} {
+		require.ErrorIs(t, to(host, address), idemclient.ErrKeyReused, "%q at %s", host, address)
+	}
+	require.Len(t, w.sent, 3)
 }
 
 // CONTRACT C-1
@@ -234,10 +256,15 @@ func TestAJournalThatFails(t *testing.T) {
 	require.ErrorIs(t, told[0].Err, down)
 }
 
-type brokenJournal struct{ begin, end error }
+type brokenJournal struct{ begin, find, end error }
 
 func (j *brokenJournal) Begin(_ context.Context, e idemclient.Entry) (idemclient.Entry, error) {
+	e.Key = idemclient.NewKey()
 	return e, j.begin
+}
+
+func (j *brokenJournal) Find(context.Context, string) (idemclient.Entry, bool, error) {
+	return idemclient.Entry{}, false, j.find
 }
 
 func (j *brokenJournal) End(context.Context, string) error { return j.end }

@@ -16,6 +16,9 @@ var (
 	ErrNoIntent = errors.New("idem: a money command needs an intent")
 	// ErrSameCall: a guarded handler makes two calls of the same name in one attempt (C-3).
 	ErrSameCall = errors.New("idem: the handler has made a call of this name before in this attempt; give each its own name")
+	// ErrNotCommitted: the handler has planned the intent in a transaction that has not committed, or was rolled back. Send
+	// it after COMMIT.
+	ErrNotCommitted = errors.New("idem: the intent was planned in a transaction that has not committed; send it after COMMIT")
 	// ErrNotRewindable: the request's body could be sent only once. Give the request a GetBody, as http.NewRequest does for
 	// bytes.Reader, bytes.Buffer and strings.Reader, or set Config.MaxBuffer.
 	ErrNotRewindable = errors.New("idem: the body cannot be rewound for a second attempt: the request has no GetBody")

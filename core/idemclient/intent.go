@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
 // maxIntent is the longest name of an intent, in bytes.
@@ -38,11 +40,13 @@ func checkIntent(intent string) error {
 	return nil
 }
 
-// NewEntry returns the entry of a new intent, with a key of its own: for journals that plan an intent before its command
-// is sent. The error is [ErrNoIntent].
-func NewEntry(intent string) (Entry, error) {
-	if err := checkIntent(intent); err != nil {
-		return Entry{}, err
+// Planned is for journals that put an intent into the caller's transaction, before its command is sent: it checks the
+// name, and where ctx is a guarded handler's it notes that the handler has planned it. A call of that name, made before
+// the transaction has committed, is then refused, and does not go under a derived key (C-5). The error is [ErrNoIntent].
+func Planned(ctx context.Context, intent string) error {
+	err := checkIntent(intent)
+	if calls := attemptctx.CallsFrom(ctx); calls != nil && err == nil {
+		calls.Plan(intent)
 	}
-	return Entry{Intent: intent, Key: newKey()}, nil
+	return err
 }

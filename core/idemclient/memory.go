@@ -39,6 +39,10 @@ func NewMemoryJournal() *MemoryJournal {
 
 // Begin implements [Journal].
 func (j *MemoryJournal) Begin(_ context.Context, e Entry) (Entry, error) {
+	brought := e.Key != ""
+	if !brought {
+		e.Key = NewKey()
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	there, ok := j.entries[e.Intent]
@@ -49,15 +53,33 @@ func (j *MemoryJournal) Begin(_ context.Context, e Entry) (Entry, error) {
 		there = &memoryEntry{Entry: Entry{Intent: e.Intent, Key: e.Key}}
 		j.entries[e.Intent] = there
 	}
-	now := time.Now()
-	if there.Command == zeroHash && e.Command != zeroHash {
-		there.Command, there.begun = e.Command, now
+	first := there.Command == zeroHash && e.Command != zeroHash
+	if first {
+		there.Command, there.begun = e.Command, time.Now()
 	}
-	found := there.Entry
-	if !there.begun.IsZero() {
-		found.Age = now.Sub(there.begun)
-	}
+	found := there.found()
+	found.First = first && !brought
 	return found, nil
+}
+
+// found is the entry with its age.
+func (e *memoryEntry) found() Entry {
+	found := e.Entry
+	if !e.begun.IsZero() {
+		found.Age = time.Since(e.begun)
+	}
+	return found
+}
+
+// Find implements [Journal].
+func (j *MemoryJournal) Find(_ context.Context, intent string) (Entry, bool, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	there, ok := j.entries[intent]
+	if !ok {
+		return Entry{}, false, nil
+	}
+	return there.found(), true, nil
 }
 
 // End implements [Journal].

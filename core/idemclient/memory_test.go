@@ -10,9 +10,7 @@ import (
 func TestMemoryJournalForgetsOnlyWhatHasEnded(t *testing.T) {
 	j := NewMemoryJournal()
 	begin := func(intent string) (string, error) {
-		e, err := NewEntry(intent)
-		require.NoError(t, err)
-		e, err = j.Begin(t.Context(), e)
+		e, err := j.Begin(t.Context(), Entry{Intent: intent})
 		return e.Key, err
 	}
 	pending, err := begin("pending")

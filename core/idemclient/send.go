@@ -189,7 +189,7 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 // finish returns an answer or an error that no further attempt would change, and tells the journal of an end.
 func (k *call) finish(ctx context.Context, a *answer, o outcome) (*http.Response, error) {
 	failed := o.cause
-	if o.ends && k.journaled {
+	if o.ends && k.journaled && !k.client.cfg.CallerEnds {
 		// The answer is worth more than its note: without the note it is asked for again, and is a replay.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalPatience)
 		defer cancel()

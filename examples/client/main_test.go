@@ -38,6 +38,7 @@ func TestOneCommand(t *testing.T) {
 	require.Contains(t, out.String(), "\rpaid 100 of 100")
 	require.Equal(t, 100, row(t, out.String(), "intents"))
 	require.Equal(t, 100, row(t, out.String(), "ledger entries"))
+	require.Equal(t, 100, row(t, out.String(), "booked here"))
 	require.Greater(t, row(t, out.String(), "attempts"), 100)
 	require.Positive(t, row(t, out.String(), "connections cut"))
 }
@@ -76,7 +77,8 @@ type writer func(p []byte) (int, error)
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
 func TestReport(t *testing.T) {
-	intents := []purchase{{Order: "a"}, {Order: "b"}}
+	intents := []purchase{{Order: "a", Paid: true}, {Order: "b", Paid: true}}
+	require.Error(t, report(io.Discard, []purchase{{Order: "a"}}, map[string]int{"a": 1}, &payer{}, cutproxy.Stats{}), "not booked")
 	for name, entries := range map[string]map[string]int{
 		"doubled": {"a": 2, "b": 1}, "lost": {"a": 1, "b": 0}, "doubled and lost": {"a": 2, "b": 0},
 	} {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 type purchase struct {
 	Order  string `gorm:"primaryKey;column:order_id"` // names the intent, too
 	Amount string `gorm:"not null"`
+	Paid   bool   `gorm:"not null;default:false"`
 }
 
 // payer pays for purchases.
@@ -63,7 +65,7 @@ func (p *payer) open(ctx context.Context) (err error) {
 		return err
 	}
 	p.client, err = idemclient.New(idemclient.Config{
-		Journal: p.journal, Transport: p.network, Authorize: p.authorize, Observe: p.observe, MaxAttempts: 20,
+		Journal: p.journal, CallerEnds: true, Transport: p.network, Authorize: p.authorize, Observe: p.observe, MaxAttempts: 20,
 	})
 	return err
 }
@@ -178,8 +180,26 @@ func (p *payer) pay(ctx context.Context, intent string) error {
 	if response.StatusCode != http.StatusCreated { // a definite refusal; a shop would cancel the order
 		return fmt.Errorf("%s: the app answers %s", intent, response.Status)
 	}
+	if err := p.book(ctx, bought); err != nil {
+		return err
+	}
 	p.paid.Add(1)
 	return nil
+}
+
+// book notes that a purchase is paid, and ends its intent in the same transaction. A process that is killed before it gets
+// here finds the intent pending, asks for the answer again, and books it then.
+func (p *payer) book(ctx context.Context, bought purchase) error {
+	err := p.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := tx.Model(&bought).Update("paid", true).Error; err != nil {
+			return err
+		}
+		return p.journal.Done(tx, bought.Order)
+	})
+	if errors.Is(err, gormstore.ErrNotPending) {
+		return nil // another process has booked it
+	}
+	return err
 }
 
 // request makes a request to the app's payments.

@@ -8,15 +8,19 @@ import (
 	"github.com/auth19/idem/internal/cutproxy"
 )
 
-// report prints the table. It fails where an intent was not booked, or booked twice.
+// report prints the table. It fails where an intent was not booked once at the app, or is not booked here.
 func report(out io.Writer, intents []purchase, entries map[string]int, p *payer, stats cutproxy.Stats) error {
 	total, wrong := 0, 0
 	for _, n := range entries {
 		total += n
 	}
+	booked := 0
 	for _, intent := range intents {
-		if entries[intent.Order] != 1 {
+		if entries[intent.Order] != 1 || !intent.Paid {
 			wrong++
+		}
+		if intent.Paid {
+			booked++
 		}
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -25,7 +29,7 @@ func report(out io.Writer, intents []purchase, entries map[string]int, p *payer,
 		value int
 	}{
 		{"intents", len(intents)}, {"attempts", int(p.attempts.Load())}, {"replays", int(p.replays.Load())},
-		{"connections cut", stats.Cut}, {"ledger entries", total},
+		{"connections cut", stats.Cut}, {"ledger entries", total}, {"booked here", booked},
 	} {
 		_, _ = fmt.Fprintf(table, "%s\t%d\t\n", row.name, row.value)
 	}

@@ -29,13 +29,28 @@ func (j *journal) Begin(_ context.Context, e idemclient.Entry) (idemclient.Entry
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	there, ok := j.entries[e.Intent]
+	first := !ok && e.Key == ""
+	if e.Key == "" {
+		e.Key = idemclient.NewKey()
+	}
 	if !ok {
 		there = &idemclient.Entry{Intent: e.Intent, Key: e.Key, Command: e.Command}
 		j.entries[e.Intent], j.begun[e.Intent] = there, time.Now()
 	}
 	found := *there
-	found.Age = time.Since(j.begun[e.Intent])
+	found.Age, found.First = time.Since(j.begun[e.Intent]), first
 	return found, nil
+}
+
+// Find implements [idemclient.Journal].
+func (j *journal) Find(_ context.Context, intent string) (idemclient.Entry, bool, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	there, ok := j.entries[intent]
+	if !ok {
+		return idemclient.Entry{}, false, nil
+	}
+	return *there, true, nil
 }
 
 // End implements [idemclient.Journal].

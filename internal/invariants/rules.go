@@ -121,8 +121,8 @@ var contract = []chapter{
 		{id: "C-2", says: "Only what may be repeated is retried, with backoff and Retry-After."},
 		{id: "C-3", says: "A call made inside a guarded handler names itself and has a derived key."},
 		{id: "C-4", says: "An uncertain intent ends only with a definite answer of the library, or by the provider's profile."},
-		{id: "C-5", says: "A planned intent keeps its planned key; a step and a call never share one.", notBuilt: "not built yet"},
-		{id: "C-6", says: "The caller ends an intent in its own transaction, of the journal's own database.", notBuilt: "not built yet"},
+		{id: "C-5", says: "A planned intent keeps its planned key; a finished attempt derives nothing, a second one begins uncertain; a step and a call never share a key."},
+		{id: "C-6", says: "The caller ends an intent in its own transaction, of the journal's own database."},
 	}},
 	{"F. Failure of the store", []rule{
 		{id: "F-1", says: "Store away before the claim: 503, the handler does not run; no fail-open switch."},

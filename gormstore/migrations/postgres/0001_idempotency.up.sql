@@ -104,6 +104,7 @@ CREATE TABLE IF NOT EXISTS idempotency_intent (
     command_hash    bytea,
     planned_at      timestamptz NOT NULL,
     begun_at        timestamptz,          -- just before the first attempt
+    begun_by        bytea,                -- random: who noted the command knows that nothing was sent before
     ended_at        timestamptz           -- there is a definite answer
 );
 

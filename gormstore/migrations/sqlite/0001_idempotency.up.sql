@@ -92,6 +92,7 @@ CREATE TABLE IF NOT EXISTS idempotency_intent (
     command_hash    BLOB,
     planned_at      INTEGER NOT NULL,
     begun_at        INTEGER,          -- just before the first attempt
+    begun_by        BLOB,             -- random: who noted the command knows that nothing was sent before
     ended_at        INTEGER           -- there is a definite answer
 );
 

@@ -1,0 +1,48 @@
+package idemclient
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// NewKey returns a new random key: a UUID, version 7 (RFC 9562, section 5.7). It begins with the time, so that the records
+// of a server of this library lie beside each other in its index (K-9).
+func NewKey() string {
+	var u [16]byte
+	binary.BigEndian.PutUint64(u[:], uint64(time.Now().UnixMilli())<<16) //nolint:gosec // after 1970
+	rand.Read(u[6:])                                                     // never fails since Go 1.24
+	u[6] = u[6]&0x0f | 0x70
+	u[8] = u[8]&0x3f | 0x80
+	h := hex.EncodeToString(u[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+// MinSecret is the shortest secret of [NewSecret], in bytes.
+const MinSecret = 32
+
+// Secret makes the keys of intents of their names: see gormstore.KeysOf. It is safe for use by any number of goroutines.
+type Secret struct{ of []byte }
+
+// NewSecret returns what makes keys with a secret of at least [MinSecret] random bytes. Nobody who does not have it can
+// tell the key of an intent from its name, and take it first.
+func NewSecret(of []byte) (*Secret, error) {
+	if len(of) < MinSecret {
+		return nil, errors.New("idem: idemclient.NewSecret: the secret is shorter than 32 bytes; take them from crypto/rand")
+	}
+	return &Secret{append([]byte(nil), of...)}, nil
+}
+
+// Key is the key of an intent: a UUID, version 8. It is the same for good: its layout is frozen.
+func (s *Secret) Key(intent string) string {
+	mac := hmac.New(sha256.New, s.of)
+	mac.Write([]byte("intent/1"))
+	mac.Write([]byte(intent))
+	return core.DerivedKey(mac.Sum(nil)).UUID()
+}

@@ -1,0 +1,128 @@
+package gormstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core/idemclient"
+)
+
+// What a journal does in the caller's own transaction: the intent is there, or has ended, if and only if the caller's rows
+// say so (C-6).
+
+var (
+	// ErrOtherDatabase is the error of [Journal.Plan] and [Journal.Done] where the transaction is one of another database
+	// than the journal's: the intent and the caller's rows would not commit together.
+	ErrOtherDatabase = errors.New("idem: gormstore: this transaction is one of another database than the journal's; make the " +
+		"journal with the database that your rows are in")
+
+	// ErrNotPending is the error of [Journal.Done] where the intent has ended before, or is not in the journal. Somebody else
+	// has written the rows that say so: roll back, and go on.
+	ErrNotPending = errors.New("idem: gormstore: the intent is not pending: it has been ended before, or was never planned")
+)
+
+const planIntent = `INSERT INTO {schema}.idempotency_intent (intent, idempotency_key, planned_at)
+SELECT $2{text}, $3{text}, {now} WHERE {database} = $1{text} ON CONFLICT (intent) DO NOTHING`
+
+// Plan puts an intent and its key into the caller's transaction: they are there if and only if the caller's rows are.
+// Send the command after COMMIT; until then the journal would wait for it. Planning again changes nothing.
+//
+// Errors: idemclient.ErrNoIntent; tx is no transaction; [ErrOutsideTransaction]; [ErrOtherDatabase]; the database's.
+func (j *Journal) Plan(tx *gorm.DB, intent string) error {
+	if err := idemclient.Planned(tx.Statement.Context, intent); err != nil {
+		return err
+	}
+	_, err := j.execIn(tx, planIntent, intent, j.keyOf(intent))
+	return err
+}
+
+const doneIntent = `UPDATE {schema}.idempotency_intent AS i SET ended_at = {now}
+WHERE {database} = $1{text} AND i.intent = $2{text} AND i.ended_at IS NULL`
+
+// Done ends an intent in the caller's transaction: it has ended if and only if the caller's rows say what came of it. The
+// client must leave the end to the caller: idemclient.Config.CallerEnds. Of several who come with the answer at once, one
+// commits; the others get ErrNotPending, and must roll back.
+//
+// Errors: [ErrNotPending]; tx is no transaction; [ErrOutsideTransaction]; [ErrOtherDatabase]; the database's.
+func (j *Journal) Done(tx *gorm.DB, intent string) error {
+	ended, err := j.execIn(tx, doneIntent, intent)
+	if err == nil && ended == 0 {
+		err = ErrNotPending
+	}
+	return err
+}
+
+// execIn runs a statement in the caller's transaction, and returns how many rows it has changed. The statement changes
+// nothing unless its first parameter is the database that it runs in: so the check costs no statement of its own.
+func (j *Journal) execIn(tx *gorm.DB, statement string, args ...any) (int64, error) {
+	ctx, conn := tx.Statement.Context, tx.Statement.ConnPool
+	if _, ok := conn.(gorm.TxCommitter); !ok {
+		return 0, errors.New("idem: gormstore.Journal: the intent must commit with your rows: pass the tx of db.Transaction, " +
+			"or gormstore.Tx(ctx)")
+	}
+	if b := bindingFrom(ctx); b != nil && b.raw != conn && ctx.Value(outsideKey{}) == nil {
+		return 0, ErrOutsideTransaction
+	}
+	if tx.Dialector.Name() != j.store.dialect.name {
+		return 0, ErrOtherDatabase
+	}
+	for range 2 {
+		own, err := j.ownDatabase(ctx)
+		switch {
+		case err != nil:
+			return 0, journalError(err)
+		case own == "" && !same(tx.Dialector, j.store.db.Dialector): // SQLite in memory has no name
+			return 0, ErrOtherDatabase
+		}
+		// Past GORM, whose logger would print the key.
+		n, err := j.store.exec(ctx, conn, statement, append([]any{own}, args...)...)
+		if err != nil || n > 0 {
+			return n, journalError(err)
+		}
+		var here string
+		if here, err = j.askDatabase(ctx, conn); err != nil || here == own {
+			return 0, err
+		}
+		j.database.Store(nil) // the journal's server may have been started anew since it was asked
+	}
+	return 0, ErrOtherDatabase
+}
+
+// postgresDatabase tells databases of all servers apart, copies of each other included: a running server by its start and
+// its port, and the database in it. It names no file, and needs no right.
+const postgresDatabase = `(SELECT (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text ||
+	' ' || pg_catalog.current_setting('port') || ' ' || d.oid::text
+	FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())`
+
+// ownDatabase is what {database} is in the journal's own database.
+func (j *Journal) ownDatabase(ctx context.Context) (string, error) {
+	if known := j.database.Load(); known != nil {
+		return *known, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, databasePatience) // the caller's transaction may hold the last connection
+	defer cancel()
+	own, err := j.askDatabase(ctx, j.store.pool)
+	if err != nil {
+		return "", fmt.Errorf("idem: gormstore.Journal: which database the journal is in: %w", err)
+	}
+	j.database.Store(&own)
+	return own, nil
+}
+
+// databasePatience is how long the journal's pool may take to say which database it is.
+const databasePatience = 5 * time.Second
+
+func (j *Journal) askDatabase(ctx context.Context, q querier) (name string, err error) {
+	err = q.QueryRowContext(ctx, j.store.dialect.words.Replace(`SELECT {database}`)).Scan(&name)
+	return name, err
+}
+
+// same reports that two sessions come from one gorm.Open.
+func same(a, b gorm.Dialector) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
+}
