@@ -31,19 +31,21 @@ type Past struct {
 
 // Imported counts the rows of an import.
 type Imported struct {
-	Added int // new records
-	Left  int // their key has a record, or an attempt under way: nothing was changed
-	Over  int // past retention and tombstone: nothing to keep
+	Added    int // new records
+	Replaced int // their key was free, and is no more: the old table holds it (F-4)
+	Left     int // their key has a record that is not free, or an attempt under way: nothing was changed
+	Over     int // past retention and tombstone: nothing to keep
 }
 
 // Importer is a Store that takes over records which were made elsewhere.
 type Importer interface {
 	Store
 
-	// Import adds the records whose id it does not know, as they are but for Now, and returns how many. A record that is
-	// there stays as it is, whatever its state; so does the key of an attempt under way. Importing again adds nothing.
-	// On an error a part of the records may have been added.
-	Import(ctx context.Context, records []Record) (added int, err error)
+	// Import adds the records whose id it does not know, as they are but for Now. One whose state is Free is replaced, with
+	// its steps: only its fence goes on rising (F-4). Any other that is there stays as it is; so does the key of an attempt
+	// under way. Importing again changes nothing. The answer counts Added and Replaced, no more. On an error a part of the
+	// records may have been added.
+	Import(ctx context.Context, records []Record) (Imported, error)
 }
 
 // UnknownHash is the version of the command hash of imported records: the rules of another table are not known, and so
@@ -55,8 +57,8 @@ const UnknownHash int16 = 0
 const importBatch = 100
 
 // Import takes over the rows of an app's own idempotency table, so that a repeat of a command that was carried out before
-// gets its recorded answer, or a definite refusal, and is not carried out again. It overwrites nothing and can be
-// repeated, also while the app serves.
+// gets its recorded answer, or a definite refusal, and is not carried out again. It overwrites nothing but what is free (F-4)
+// and can be repeated, also while the app serves.
 //
 // It stops at the first error: of rows, of the store, or of a row that cannot be imported, which the error names by its
 // operation id. The batches before are kept, and counted.
@@ -71,11 +73,12 @@ func (m *Module) Import(ctx context.Context, rows iter.Seq2[Past, error]) (Impor
 	}
 	batch := make([]Record, 0, importBatch)
 	flush := func() error {
-		added, err := store.Import(ctx, batch)
+		taken, err := store.Import(ctx, batch)
 		if err != nil {
 			return fmt.Errorf("idem: Import: %w", err)
 		}
-		done.Added, done.Left = done.Added+added, done.Left+len(batch)-added
+		done.Added, done.Replaced = done.Added+taken.Added, done.Replaced+taken.Replaced
+		done.Left += len(batch) - taken.Added - taken.Replaced
 		batch = batch[:0]
 		return nil
 	}

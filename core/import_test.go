@@ -180,3 +180,21 @@ func TestImportBatches(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, core.Imported{Added: 250}, done)
 }
+
+// The first instance of the new release gave the key back; the old table has its answer.
+//
+// CONTRACT F-4
+func TestImportTakesWhatIsFree(t *testing.T) {
+	a := importing(t)
+	a.handler = func(w http.ResponseWriter, r *http.Request) {
+		core.NotApplied(r.Context())
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	require.Equal(t, http.StatusServiceUnavailable, a.post("key-1", `{}`).Code)
+	done, err := a.module.Import(t.Context(), rowsOf(past("key-1"), past("key-2")))
+	require.NoError(t, err)
+	require.Equal(t, core.Imported{Added: 1, Replaced: 1}, done)
+	a.handler = created
+	require.Equal(t, "reused", a.post("key-1", `{}`).Header().Get("Idempotency-Result"))
+	require.Equal(t, 1, a.ran())
+}

@@ -98,12 +98,12 @@ func as[T core.Store](s *store) (T, error) {
 }
 
 // Import implements [core.Importer].
-func (s *store) Import(ctx context.Context, records []core.Record) (int, error) {
+func (s *store) Import(ctx context.Context, records []core.Record) (core.Imported, error) {
 	under, err := as[core.Importer](s)
 	if err != nil {
-		return 0, err
+		return core.Imported{}, err
 	}
-	return call(s.gates, "Import", func() (int, error) { return under.Import(ctx, records) })
+	return call(s.gates, "Import", func() (core.Imported, error) { return under.Import(ctx, records) })
 }
 
 // CountOpen implements [core.Counter].

@@ -9,33 +9,36 @@ import (
 var _ core.Importer = (*Store)(nil)
 
 // Import implements [core.Importer]. core.ErrFull where there is no room for all of them.
-func (s *Store) Import(ctx context.Context, records []core.Record) (added int, err error) {
+func (s *Store) Import(ctx context.Context, records []core.Record) (done core.Imported, err error) {
 	for _, rec := range records {
 		if err := alive(ctx); err != nil {
-			return added, err
+			return done, err
 		}
-		isNew, ok := s.add(rec)
-		if !ok {
-			return added, core.ErrFull
-		}
-		if isNew {
-			added++
+		if !s.add(rec, &done) {
+			return done, core.ErrFull
 		}
 	}
-	return added, nil
+	return done, nil
 }
 
-// add is not ok where the store would have to grow beyond its limit.
-func (s *Store) add(rec core.Record) (isNew, ok bool) {
+// add is false where the store would have to grow beyond its limit.
+func (s *Store) add(rec core.Record, done *core.Imported) bool {
 	sh := s.shard(rec.ID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.records[rec.ID] != nil {
-		return false, true
-	}
-	if s.count.Add(1) > s.max {
+	there := sh.records[rec.ID]
+	switch {
+	case there != nil && there.state(s.now()) != core.Free:
+		return true
+	case there != nil:
+		sh.unqueue(there)
+		rec.Fence = there.Fence + 1
+		done.Replaced++
+	case s.count.Add(1) > s.max:
 		s.count.Add(-1)
-		return false, false
+		return false
+	default:
+		done.Added++
 	}
 	e := &entry{Record: rec}
 	e.answer(rec.Answer)
@@ -44,5 +47,5 @@ func (s *Store) add(rec core.Record) (isNew, ok bool) {
 	if rec.Stored == core.Running || rec.Stored == core.Unknown {
 		sh.opened(e)
 	}
-	return true, true
+	return true
 }

@@ -13,6 +13,7 @@ import (
 var importChecks = []check{
 	{"Import/RoundTrip", importRoundTrip},
 	{"Import/NeverOverwrites", importNeverOverwrites},
+	{"Import/ReplacesFree", importReplacesFree},
 	{"Import/AttemptUnderWay", importAttemptUnderWay},
 	{"Import/Expires", importExpires},
 	{"Import/Settled", importSettled},
@@ -41,16 +42,16 @@ func (s *fixture) imported(t *testing.T, state core.State) core.Record {
 	return rec
 }
 
-func (s *fixture) importAll(t *testing.T, records ...core.Record) int {
+func (s *fixture) importAll(t *testing.T, records ...core.Record) core.Imported {
 	t.Helper()
-	added, err := s.Store.(core.Importer).Import(s.ctx, records)
+	done, err := s.Store.(core.Importer).Import(s.ctx, records)
 	require.NoError(t, err)
-	return added
+	return done
 }
 
 func importRoundTrip(t *testing.T, s *fixture) {
 	records := []core.Record{s.imported(t, core.Completed), s.imported(t, core.Unknown), s.imported(t, core.Expired)}
-	require.Equal(t, 3, s.importAll(t, records...))
+	require.Equal(t, core.Imported{Added: 3}, s.importAll(t, records...))
 	for _, rec := range records {
 		found := s.find(t, rec.ID)
 		requireSame(t, rec, found)
@@ -59,23 +60,57 @@ func importRoundTrip(t *testing.T, s *fixture) {
 		c.ID = rec.ID
 		requireSame(t, found, s.lose(t, c))
 	}
-	require.Equal(t, 0, s.importAll(t, records...), "a second time there is nothing to add")
+	require.Zero(t, s.importAll(t, records...), "a second time there is nothing to add")
 }
 
 // CONTRACT X-2, M-3
 func importNeverOverwrites(t *testing.T, s *fixture) {
 	running, completed := s.win(t, s.command(core.Park)), s.win(t, s.command(core.Park))
 	require.NoError(t, s.Store.Complete(s.ctx, completed.Ticket, kept(answerOf("ours"))))
-	freed := s.win(t, s.command(core.Park))
-	require.NoError(t, s.Store.Release(s.ctx, freed.Ticket))
-	for _, there := range []core.Record{running, completed, freed} {
+	parked := s.win(t, s.command(core.Resume))
+	require.NoError(t, s.Store.Park(s.ctx, parked.Ticket))
+	for _, there := range []core.Record{running, completed, parked} {
 		before := s.find(t, there.ID)
 		rec := s.imported(t, core.Completed)
 		rec.ID = there.ID
 		other := s.imported(t, core.Completed)
-		require.Equal(t, 1, s.importAll(t, rec, other), "the one that is there is left, the other is added")
+		require.Equal(t, core.Imported{Added: 1}, s.importAll(t, rec, other), "the one that is there is left, the other is added")
 		requireSame(t, before, s.find(t, there.ID))
 	}
+}
+
+// What the old system holds is not free, whether its key was given back here or its tombstone is over.
+//
+// CONTRACT F-4, X-2
+func importReplacesFree(t *testing.T, s *fixture) {
+	released := s.win(t, s.command(core.Park))
+	require.NoError(t, s.Store.Release(s.ctx, released.Ticket))
+	forgotten := s.win(t, s.command(core.Park))
+	completion := kept(answerOf("ours"))
+	completion.Tombstone = 0
+	require.NoError(t, s.Store.Complete(s.ctx, forgotten.Ticket, completion))
+	s.Advance(t, retention)
+	require.Equal(t, core.Free, s.find(t, forgotten.ID).State())
+
+	for _, free := range []core.Record{released, forgotten} {
+		for _, state := range []core.State{core.Completed, core.Unknown} {
+			rec := s.imported(t, state)
+			rec.ID = free.ID
+			require.Equal(t, core.Imported{Replaced: 1}, s.importAll(t, rec))
+			require.Zero(t, s.importAll(t, rec), "a second time there is nothing to replace")
+			found := s.find(t, rec.ID)
+			require.Greater(t, found.Fence, free.Fence)
+			free, rec.Fence = found, found.Fence
+			requireSame(t, rec, found)
+			c := s.command(core.Park)
+			c.ID = rec.ID
+			requireSame(t, found, s.lose(t, c))
+			if state == core.Completed { // it is free again in the end, and imported once more
+				s.Advance(t, forever)
+			}
+		}
+	}
+	require.ErrorIs(t, s.Store.Complete(s.ctx, released.Ticket, kept(answerOf("late"))), core.ErrStale)
 }
 
 func importAttemptUnderWay(t *testing.T, s *fixture) {
@@ -94,9 +129,9 @@ func importAttemptUnderWay(t *testing.T, s *fixture) {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
 	defer cancel()
-	added, err := s.instances[1].(core.Importer).Import(ctx, []core.Record{rec})
+	done, err := s.instances[1].(core.Importer).Import(ctx, []core.Record{rec})
 	require.NoError(t, err, "it does not wait for the attempt")
-	require.Zero(t, added)
+	require.Zero(t, done)
 	require.NoError(t, tx.Commit(s.ctx, kept(answerOf("ours")), false))
 	requireAnswer(t, answerOf("ours"), s.find(t, c.ID).Answer)
 }
@@ -104,7 +139,7 @@ func importAttemptUnderWay(t *testing.T, s *fixture) {
 // CONTRACT T-2, T-3, M-5
 func importExpires(t *testing.T, s *fixture) {
 	rec := s.imported(t, core.Completed)
-	require.Equal(t, 1, s.importAll(t, rec))
+	require.Equal(t, core.Imported{Added: 1}, s.importAll(t, rec))
 	s.Advance(t, retention)
 	require.Equal(t, core.Expired, s.find(t, rec.ID).State())
 	require.Equal(t, 1, s.sweep(t).Tombstones)
@@ -116,7 +151,7 @@ func importExpires(t *testing.T, s *fixture) {
 // CONTRACT X-7
 func importSettled(t *testing.T, s *fixture) {
 	rec := s.imported(t, core.Unknown)
-	require.Equal(t, 1, s.importAll(t, rec))
+	require.Equal(t, core.Imported{Added: 1}, s.importAll(t, rec))
 	require.Contains(t, s.listed(t), rec.ID)
 	answer := kept(answerOf("settled"))
 	_, err := s.Store.Settle(s.ctx, core.Settlement{ID: rec.ID, Fence: 1, Answer: &answer, Who: "operator", Why: "asked"})
