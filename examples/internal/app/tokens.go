@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/MicahParks/keyfunc/v3"
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/auth19/idem/authctx"
@@ -25,15 +24,12 @@ func (s Settings) verifier(ctx context.Context) (*authctx.Verifier, error) {
 		Keyfunc: func(*jwt.Token) (any, error) { return []byte(s.JWTSecret), nil },
 	}
 	if s.JWKSURL != "" {
-		keys, err := keyfunc.NewDefaultOverrideCtx(ctx, []string{s.JWKSURL}, keyfunc.Override{
-			HTTPTimeout:      5 * time.Second,
-			RateLimitWaitMax: time.Second, // a token with an unknown key id must not keep its request waiting
-		})
+		keys, err := newRemoteKeys(ctx, s.JWKSURL)
 		if err != nil {
 			return nil, fmt.Errorf("JWKS_URL: %w", err)
 		}
 		config.Algorithms = []string{"RS256", "ES256", "EdDSA"}
-		config.Keyfunc = keys.Keyfunc
+		config.Keyfunc = keys.key
 	}
 	return authctx.New(config)
 }

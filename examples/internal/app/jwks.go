@@ -1,0 +1,88 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/MicahParks/jwkset"
+	"github.com/MicahParks/keyfunc/v3"
+	"github.com/golang-jwt/jwt/v5"
+	"golang.org/x/time/rate"
+)
+
+const (
+	// refreshEvery is how often, at most, the keys are fetched because a token names one that is not known. Anybody can
+	// make up such a token: it costs the issuer one request in this time.
+	refreshEvery = time.Second
+
+	// refreshWait is how long a token with an unknown key waits for that.
+	refreshWait = 3 * refreshEvery
+)
+
+// remoteKeys are the keys of a JWKS address. They are fetched every hour, and when a token names one that is not there
+// yet. One fetch answers all tokens that came before it: what is limited is not a budget, which tokens that somebody made
+// up could use up for those that the issuer has signed with a new key.
+type remoteKeys struct {
+	known, fetched keyfunc.Keyfunc // of the same keys: as they are; anew, where the one that is asked for is not there
+	turn           chan struct{}   // holds a token while somebody fetches
+	began          time.Time       // the last fetch
+}
+
+// newRemoteKeys fetches the keys, and again until ctx ends.
+func newRemoteKeys(ctx context.Context, url string) (*remoteKeys, error) {
+	storage, err := jwkset.NewStorageFromHTTP(url, jwkset.HTTPClientStorageOptions{
+		Ctx: ctx, HTTPTimeout: 5 * time.Second, NoErrorReturnFirstHTTPReq: true, RefreshInterval: time.Hour,
+		RefreshErrorHandler: func(ctx context.Context, err error) {
+			slog.ErrorContext(ctx, "the keys of JWKS_URL could not be fetched", "error", err)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &remoteKeys{turn: make(chan struct{}, 1)}
+	if r.known, err = keysOf(ctx, url, storage, nil); err != nil {
+		return nil, err
+	}
+	r.fetched, err = keysOf(ctx, url, storage, rate.NewLimiter(rate.Inf, 1))
+	return r, err
+}
+
+// keysOf reads keys from a storage; with a limiter, it fetches them where the one that is asked for is not there.
+func keysOf(ctx context.Context, url string, storage jwkset.Storage, limiter *rate.Limiter) (keyfunc.Keyfunc, error) {
+	client, err := jwkset.NewHTTPClient(jwkset.HTTPClientOptions{
+		HTTPURLs: map[string]jwkset.Storage{url: storage}, RefreshUnknownKID: limiter,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return keyfunc.New(keyfunc.Options{Ctx: ctx, Storage: client})
+}
+
+// key is a [jwt.Keyfunc].
+func (r *remoteKeys) key(token *jwt.Token) (any, error) {
+	arrived := time.Now()
+	key, err := r.known.Keyfunc(token)
+	if err == nil || !errors.Is(err, jwkset.ErrKeyNotFound) {
+		return key, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), refreshWait)
+	defer cancel()
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return nil, err
+	}
+	if r.began.After(arrived) { // somebody has fetched for this token too
+		return r.known.Keyfunc(token)
+	}
+	select {
+	case <-time.After(time.Until(r.began.Add(refreshEvery))):
+	case <-ctx.Done():
+		return nil, err
+	}
+	r.began = time.Now()
+	return r.fetched.KeyfuncCtx(ctx)(token)
+}
