@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/auth19/idem/core/internal/attemptctx"
@@ -133,7 +134,13 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 	inTime := a.stopDeadline()
 	if !inTime || c.overflow || v == free || v == fail {
 		err := a.tx.Rollback()
+		if errors.Is(err, ErrEnded) {
+			return a.ended(err)
+		}
 		a.observe(Event{Kind: EventRolledBack, Status: c.finalStatus(), Err: err})
+		if !inTime {
+			a.observe(Event{Kind: EventOverdue, Status: c.finalStatus()})
+		}
 		switch {
 		case errors.Is(err, ErrRetryable):
 			return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "a conflict in the database; nothing was applied")))
@@ -153,8 +160,11 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 	switch {
 	case err == nil:
 		a.observe(Event{Kind: EventCompleted, Status: reply.Status})
+		a.watchTransaction(reply.Status)
 		reply.result = resultCreated
 		return reply
+	case errors.Is(err, ErrEnded):
+		return a.ended(err)
 	case errors.Is(err, ErrRetryable):
 		a.observe(Event{Kind: EventRolledBack, Err: err})
 		return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "a conflict in the database; nothing was applied")))
@@ -164,6 +174,23 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 	default:
 		return a.unconfirmed(err)
 	}
+}
+
+// ended is the answer where the handler has ended its transaction itself, so that some of its rows may stay.
+func (a *Attempt) ended(err error) *Reply {
+	a.observe(Event{Kind: EventUnknown, Status: a.capture.finalStatus(), Err: err})
+	return a.refuse(outcomeUnknown(a.ticket.ID))
+}
+
+// watchTransaction tells of a success that has never asked for its transaction: what it has written is somewhere else,
+// and the next attempt after a crash writes it again.
+func (a *Attempt) watchTransaction(status int) {
+	tx, ok := a.tx.(AskedTx)
+	if !ok || tx.Asked() || status >= 400 {
+		return
+	}
+	count, _ := a.m.unasked.LoadOrStore(routeKey{a.request.Method, a.admission.pattern}, new(atomic.Int64))
+	a.observe(Event{Kind: EventTransactionUnused, Status: status, Count: int(count.(*atomic.Int64).Add(1))})
 }
 
 // endPark ends an attempt that has no transaction around it.

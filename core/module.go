@@ -10,6 +10,7 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -74,6 +75,7 @@ type Module struct {
 	running atomic.Bool // Run is under way
 	scoped  atomic.Bool // the store has said that Scoping is what it was
 	orphans orphans
+	unasked sync.Map // routeKey -> *atomic.Int64: successes that never asked for their transaction
 
 	resuming, reconciling apart // what Config.Resume and Config.Reconcile are at
 }

@@ -41,6 +41,11 @@ const (
 	EventUnconfirmed       EventKind = "unconfirmed"         // recording could not be confirmed: Err
 	EventNotAppliedRefused EventKind = "not_applied_refused" // core.NotApplied was declared and does not count: Status
 	EventFailed            EventKind = "failed"              // the store failed, in a request or in Run: Err
+	EventOverdue           EventKind = "overdue"             // a Rollback attempt was rolled back at its deadline: Status
+	// EventTransactionUnused: a Rollback attempt has succeeded, Status, whose handler never asked for its transaction: what
+	// it has written stays when an attempt is rolled back, and is written again by the next one. Count is how many
+	// there have been on this route in this process.
+	EventTransactionUnused EventKind = "transaction_unused"
 
 	EventSuspectedDuplicate EventKind = "suspected_duplicate" // a command came again under a new key: Earlier
 	EventWouldReplay        EventKind = "would_replay"        // in shadow: a repeat ran again, instead of being answered
@@ -64,14 +69,19 @@ type Event struct {
 	Until     time.Time // the end of a route's shadow
 }
 
-// LogObserver writes events to a log: those that deserve attention as warnings, the others as debug messages.
+// LogObserver writes events to a log: those that deserve attention as warnings, the others as debug messages. Of
+// EventTransactionUnused the first of a route and process is a warning.
 func LogObserver(log *slog.Logger) Observer {
 	return ObserverFunc(func(ctx context.Context, e Event) {
 		level := slog.LevelDebug
 		switch e.Kind {
 		case EventLeaseLost, EventUnknown, EventStale, EventUnconfirmed, EventNotAppliedRefused, EventFailed,
-			EventSuspectedDuplicate, EventWouldReplay, EventWouldRefuse, EventShadowed:
+			EventSuspectedDuplicate, EventWouldReplay, EventWouldRefuse, EventShadowed, EventOverdue:
 			level = slog.LevelWarn
+		case EventTransactionUnused:
+			if e.Count <= 1 {
+				level = slog.LevelWarn
+			}
 		}
 		if !log.Enabled(ctx, level) {
 			return

@@ -159,7 +159,8 @@ type Record struct {
 func (r Record) State() State {
 	switch r.Stored {
 	case Running:
-		if r.Recovery == Park && r.LeaseExpired() {
+		// A Rollback record that can be seen was committed by its handler, in the middle of the attempt.
+		if r.Recovery == Rollback || r.Recovery == Park && r.LeaseExpired() {
 			return Unknown
 		}
 	case Completed, Expired:

@@ -20,6 +20,9 @@ var (
 	ErrAborted = errors.New("idem: the transaction was rolled back because a statement in it had failed")
 	// ErrUnconfirmed: COMMIT may or may not have taken effect, and that could not be found out yet.
 	ErrUnconfirmed = errors.New("idem: the outcome of COMMIT is not known yet")
+	// ErrEnded: the handler has ended the transaction of its attempt itself, so that nobody knows which of its rows have
+	// stayed. The operation is unknown.
+	ErrEnded = errors.New("idem: the handler has ended the transaction of its attempt itself")
 	// ErrNotSettleable: the record is not unknown, or its lease or deadline has not passed.
 	ErrNotSettleable = errors.New("idem: only an unknown operation past lease and deadline can be settled")
 	// ErrFull: the store takes no new keys until others expire; live records are never evicted (T-4).
@@ -155,12 +158,22 @@ type Tx interface {
 	// committed. Whatever it returns, the transaction is over. ctx bounds only how long Commit waits: COMMIT
 	// itself is never cancelled.
 	//
-	// ErrRetryable and ErrAborted: certainly rolled back, the key is free. ErrUnconfirmed: not known.
+	// ErrRetryable and ErrAborted: certainly rolled back, the key is free. ErrUnconfirmed: not known. ErrEnded: the
+	// handler has ended the transaction, and the record is made unknown.
 	Commit(ctx context.Context, c Completion, undo bool) error
 
 	// Rollback undoes everything; the key is free. It may be called at any time, by any goroutine, more than once.
-	// It returns ErrRetryable where a statement of the handler had failed with an error that asks for a repeat.
+	// It returns ErrRetryable where a statement of the handler had failed with an error that asks for a repeat, and
+	// ErrEnded as Commit does.
 	Rollback() error
+}
+
+// AskedTx is a Tx that knows whether its handler has asked for it. One that has not, and succeeds, has written its rows
+// somewhere else, or none.
+type AskedTx interface {
+	Tx
+	// Asked reports whether the handler has asked for the transaction, by any of the ways in which the store hands it out.
+	Asked() bool
 }
 
 // Validator is a Store that can tell whether the server and the schema keep what it promises (F-2).

@@ -58,11 +58,11 @@ func (s *Store) Complete(ctx context.Context, t core.Ticket, c core.Completion) 
 	done := func(r core.Record) bool {
 		return r.Ticket == t && (r.Stored == core.Completed || r.Stored == core.Expired)
 	}
-	write := func(ctx context.Context) error { return s.owned(ctx, t, done, complete, args...) }
+	watch := unwatched // SQLite: it waits for the one writer
 	if s.dialect == postgres {
-		return s.uncut.run(ctx, t, s.stalling(t), write)
+		watch = s.stalling(t)
 	}
-	return write(ctx)
+	return s.uncut.run(ctx, t, watch, func(ctx context.Context) error { return s.owned(ctx, t, done, complete, args...) })
 }
 
 // Park implements [core.Store].
@@ -141,6 +141,7 @@ func (s *Store) Settle(ctx context.Context, st core.Settlement) (core.Record, er
 	}
 	var err error
 	if t := txFrom(ctx); t != nil && t.store == s {
+		t.asked.Store(true)
 		err = work(t.conn)
 	} else {
 		err = s.inTx(ctx, work)

@@ -23,15 +23,17 @@ var (
 	errNotYours = errors.New("idem: gormstore: the attempt ends its own transaction; return an error or a status from " +
 		"the handler instead of calling Commit or Rollback")
 	errLost = errors.New("idem: gormstore: an earlier statement has ended the transaction: SQLite does so where a write " +
-		"is cut by its context, or the disk is full")
+		"is cut by its context, the disk is full, or a conflict is resolved with ROLLBACK")
 	errPrepare = errors.New("idem: gormstore: an attempt prepares no statements, because it would not see their errors; " +
 		"run them directly, drivers prepare and cache them by themselves (GORM: no Session{PrepareStmt: true} on Tx)")
 )
 
 // conn is the connection of an attempt's transaction as handlers see it. It looks at every error, because a handler
-// may swallow one that decides what becomes of the attempt, and it refuses statements after the end.
+// may swallow one that decides what becomes of the attempt, and it refuses transaction control and statements
+// after the end.
 type conn struct {
 	sql     *sql.Conn
+	pool    *sql.DB // that it is of
 	dialect *dialect
 	alive   func(ctx context.Context) bool // SQLite: the transaction is still there
 
@@ -46,12 +48,14 @@ type conn struct {
 	stateMu   sync.Mutex
 	retryable error       // the first error that asks for a repeat of the whole command
 	rows      []*sql.Rows // handed out; their errors come up while they are read
+	erred     bool        // a statement has failed, or may have where nobody sees it
+	settings  *settings   // as they were before a statement that may change them; nil where there was none
 }
 
 var _ DBTX = (*conn)(nil)
 
-func newConn(own *sql.Conn, d *dialect, alive func(context.Context) bool) *conn {
-	c := &conn{sql: own, dialect: d, alive: alive}
+func newConn(own *sql.Conn, s *Store, alive func(context.Context) bool) *conn {
+	c := &conn{sql: own, pool: s.pool, dialect: s.dialect, alive: alive}
 	c.life, c.cut = context.WithCancelCause(context.Background())
 	return c
 }
@@ -77,7 +81,11 @@ func (c *conn) end() {
 }
 
 // begin admits a statement; done must be called after it.
-func (c *conn) begin(ctx context.Context) (err error) {
+func (c *conn) begin(ctx context.Context, query string) (err error) {
+	inside := inspect(c.dialect, query)
+	if inside.control != nil {
+		return inside.control
+	}
 	c.mu.RLock()
 	if c.dialect == sqlite {
 		c.serial.Lock()
@@ -87,6 +95,8 @@ func (c *conn) begin(ctx context.Context) (err error) {
 		err = errOver
 	case c.dialect == sqlite && !c.alive(context.WithoutCancel(ctx)):
 		err = errLost // PostgreSQL refuses by itself; here it would be committed on its own
+	case c.dialect == postgres && inside.changes:
+		err = c.keepSettings(ctx)
 	}
 	if err != nil {
 		c.leave()
@@ -129,6 +139,7 @@ func (c *conn) checkRows() {
 
 // note remembers an error that asks for a repeat of the whole command.
 func (c *conn) note(err error) {
+	c.erred = c.erred || err != nil
 	if c.retryable == nil && isRetryable(err) {
 		c.retryable = err
 	}
@@ -150,6 +161,13 @@ func (c *conn) failure() error {
 	return c.retryable
 }
 
+// mayHaveFailed reports whether a statement has failed, or was cut, or may have failed where nobody sees it.
+func (c *conn) mayHaveFailed() bool {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	return c.erred || c.attempt != nil && c.attempt.Err() != nil
+}
+
 // within returns a context that ends with ctx and with the attempt: a statement under context.Background() would keep
 // the rollback at the deadline waiting.
 func (c *conn) within(ctx context.Context) context.Context {
@@ -164,7 +182,7 @@ func (c *conn) within(ctx context.Context) context.Context {
 
 // ExecContext implements [DBTX].
 func (c *conn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if err := c.begin(ctx); err != nil {
+	if err := c.begin(ctx, query); err != nil {
 		return nil, err
 	}
 	result, err := c.sql.ExecContext(c.within(ctx), query, args...)
@@ -177,7 +195,7 @@ func (c *conn) PrepareContext(context.Context, string) (*sql.Stmt, error) { retu
 
 // QueryContext implements [DBTX].
 func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if err := c.begin(ctx); err != nil {
+	if err := c.begin(ctx, query); err != nil {
 		return nil, err
 	}
 	rows, err := c.sql.QueryContext(c.within(ctx), query, args...)
@@ -187,14 +205,22 @@ func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (*sq
 
 // QueryRowContext implements [DBTX].
 func (c *conn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	if err := c.begin(ctx); err != nil {
-		cancelled, cancel := context.WithCancelCause(ctx)
-		cancel(err) // a *sql.Row cannot be made with an error: an ended context makes one
-		return c.sql.QueryRowContext(cancelled, query, args...)
+	if err := c.begin(ctx, query); err != nil {
+		return refusedRow(ctx, c.pool, err)
 	}
 	row := c.sql.QueryRowContext(c.within(ctx), query, args...)
 	c.done(nil, row.Err())
+	c.stateMu.Lock()
+	c.erred = true // perhaps: what comes up in Scan is not seen here
+	c.stateMu.Unlock()
 	return row
+}
+
+// refusedRow is a row that is an error. Only an ended context makes one: asked with it, the pool gives no connection.
+func refusedRow(ctx context.Context, pool *sql.DB, err error) *sql.Row {
+	ended, end := context.WithCancelCause(ctx)
+	end(err)
+	return pool.QueryRowContext(ended, "")
 }
 
 // Commit refuses: the attempt commits. That there are Commit and Rollback makes GORM use a savepoint for a transaction

@@ -38,6 +38,11 @@ var (
 	ErrTwoHandlers = errors.New("idem: gormstore: two handlers share a consumer group and a source, and each would drop what " +
 		"the other has processed; give each handler an inbox with a Group of its own")
 
+	// ErrMessageUnknown: the handler has ended the inbox's transaction itself, in this delivery or an earlier one, and
+	// nobody knows which of its rows have stayed: to the dead letters.
+	ErrMessageUnknown = errors.New("idem: gormstore: nobody knows what has stayed of the message's rows: its handler has " +
+		"ended the inbox's transaction itself")
+
 	// ErrMessageInvalid: the message has no id or no source, or they are too long: to the dead letters.
 	ErrMessageInvalid = errors.New("idem: gormstore: the message cannot be told from others")
 )
@@ -197,7 +202,8 @@ func (i *Inbox) handledBy(m Message) error {
 //
 // Otherwise nothing has stayed of it, but for one error: [core.ErrUnconfirmed] says that the connection was lost during
 // COMMIT. In every case the next delivery finds the truth by the marker, so that the message is to be given back. Errors:
-// [ErrMessageReused], [ErrMessageTooOld] and [ErrMessageInvalid], where another delivery would end in the same way;
+// [ErrMessageReused], [ErrMessageTooOld], [ErrMessageUnknown] and [ErrMessageInvalid], where another delivery would end in
+// the same way;
 // [ErrMessageBusy]; those of fn; core.ErrRetryable where a statement of fn ran into a conflict, swallowed or not;
 // core.ErrAborted where a statement had failed and fn returned nil; the database's. A panic of fn rolls back and goes on.
 //
@@ -246,7 +252,11 @@ func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) erro
 	case err != nil:
 		return err
 	}
-	return t.run(ctx, fn, t.intact)
+	err = t.run(ctx, fn, t.intact)
+	if errors.Is(err, core.ErrEnded) {
+		err = fmt.Errorf("%w: %w", ErrMessageUnknown, err)
+	}
+	return err
 }
 
 // confirm returns when the marker of a duplicate is where the server keeps what it confirms. It can be seen here and not
@@ -306,6 +316,9 @@ func (s *Store) beginMessage(ctx context.Context, m marker) (*tx, error) {
 	var pid uint32
 	if err == nil {
 		pid, err = s.mark(ctx, own, m)
+	}
+	if err == nil && s.dialect == sqlite {
+		_, err = own.ExecContext(ctx, "SAVEPOINT "+savepoint) // see tx.stillOpen
 	}
 	if err != nil {
 		rollback(own)
@@ -381,7 +394,17 @@ func (s *Store) refuse(ctx context.Context, q querier, m marker) error {
 // intact is the last statement before COMMIT: in a transaction that a failed statement has aborted, it fails too, whereas
 // COMMIT would roll back without an error.
 func (t *tx) intact(ctx context.Context) error {
-	if _, err := t.conn.sql.ExecContext(ctx, "SELECT 1"); err != nil {
+	err := t.conn.restoreSettings(ctx)
+	if err == nil {
+		err = t.stillOpen(ctx)
+	}
+	if err == nil && t.store.dialect == postgres {
+		var ours bool
+		if err = t.conn.sql.QueryRowContext(ctx, "SELECT "+asBegun).Scan(&ours); err == nil && !ours {
+			return fmt.Errorf("%w: %w", core.ErrAborted, errNotRecorded)
+		}
+	}
+	if err != nil {
 		return notCommitted(err)
 	}
 	return nil

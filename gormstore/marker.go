@@ -69,8 +69,11 @@ SELECT c.lock, won.one IS NOT NULL, NOT (` + isFresh + `), there.payload_hash, p
 FROM c LEFT JOIN won ON true LEFT JOIN there ON true`
 
 const (
-	markSQLite     = newMark + clock + ` WHERE ` + isFresh + unlessHad
-	payloadHash    = `SELECT m.payload_hash FROM {schema}.processed_message m WHERE ` + markerKey
+	markSQLite  = newMark + clock + ` WHERE ` + isFresh + unlessHad
+	payloadHash = `SELECT m.payload_hash FROM {schema}.processed_message m WHERE ` + markerKey
+	// loseMarker writes a marker whose message has an unknown outcome: it has no payload's hash.
+	loseMarker = newMark + clock + ` WHERE true ON CONFLICT (consumer_group, source, message_id)
+	DO UPDATE SET payload_hash = excluded.payload_hash`
 	touchMarker    = `UPDATE {schema}.processed_message AS m SET expires_at = m.expires_at WHERE ` + markerKey
 	forgetMessages = `DELETE FROM {schema}.processed_message AS m WHERE (m.consumer_group, m.source, m.message_id) IN (
 	SELECT e.consumer_group, e.source, e.message_id FROM {schema}.processed_message e
@@ -96,10 +99,22 @@ func (m marker) args() []any {
 
 // compare says what a delivery is whose message has been processed with a payload of this hash.
 func (m marker) compare(hash []byte) error {
-	if bytes.Equal(hash, m.payload[:]) {
+	switch {
+	case bytes.Equal(hash, m.payload[:]):
 		return errDuplicate
+	case bytes.Equal(hash, unknownPayload[:]):
+		return ErrMessageUnknown
 	}
 	return ErrMessageReused
+}
+
+// unknownPayload is in the place of the payload's hash where nobody knows what has stayed of a message.
+var unknownPayload [sha256.Size]byte
+
+func (m marker) lose(ctx context.Context, s *Store, q querier) error {
+	m.payload = unknownPayload
+	_, err := s.exec(ctx, q, loseMarker, m.args()...)
+	return err
 }
 
 func (s *Store) payloadHash(ctx context.Context, q querier, m marker) (hash []byte, err error) {

@@ -106,6 +106,12 @@ func serve(t *testing.T, m *core.Module, key string, h http.Handler) *httptest.R
 		require.NoError(t, reply.WriteTo(w))
 		return w
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			attempt.Panicked(w.Header())
+			panic(p)
+		}
+	}()
 	h.ServeHTTP(attempt.Capture(w), attempt.Request())
 	if reply := attempt.Finish(); reply != nil {
 		require.NoError(t, reply.WriteTo(w))

@@ -24,7 +24,8 @@ const isResumable = `(r.state = 1 AND r.recovery = 2 AND r.lease_until <= {now} 
 	AND r.command_hash = $8{bytes})`
 
 // isUnknown is true of a record whose state is core.Unknown by now, swept or not (T-4).
-const isUnknown = `(r.state = 3 OR r.state = 1 AND r.recovery = 3 AND r.lease_until <= {now})`
+// A running Rollback record can be seen only by its own attempt, unless the handler has committed it (X-8).
+const isUnknown = `(r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= {now}))`
 
 // isLost is true of a Resume attempt that nobody is at any more.
 const isLost = `(r.state = 1 AND r.recovery = 2 AND r.lease_until <= {now})`
@@ -57,6 +58,9 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1`
 	headers = $6{bytes}, body = $7{bytes}, expires_at = c.now + $8{µs}, purge_at = c.now + $9{µs}
 FROM ` + clock + `
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)`
+
+	// completeAsBegun is complete in the transaction of an attempt.
+	completeAsBegun = complete + ` AND ` + asBegun
 
 	park = `UPDATE {schema}.idempotency_record AS r SET state = 3
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)`
@@ -168,7 +172,7 @@ const (
 	withOwn       = `WITH own AS (` + own + ` RETURNING r.id) `
 	withLockedOwn = `WITH l AS MATERIALIZED (SELECT pg_catalog.pg_advisory_xact_lock($6::bigint)),
 own AS (UPDATE {schema}.idempotency_record AS r SET state = r.state FROM l
-	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1 RETURNING r.id) `
+	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1 AND ` + asBegun + ` RETURNING r.id) `
 )
 
 // Sightings: $1 id, $2 scope, $3 and $4 version and hash of the command, $5 how long it is kept, $6 the window, $7
@@ -250,7 +254,7 @@ FROM c LEFT JOIN won ON true LEFT JOIN {schema}.idempotency_record r ON r.id = $
 // and not on every system.
 const (
 	claimGuard = `, pg_catalog.set_config('idle_in_transaction_session_timeout', $13::text, true),
-		pg_catalog.set_config('tcp_user_timeout', '10000', true)`
+		pg_catalog.set_config('tcp_user_timeout', '10000', true), ` + keepCommit
 	claimGuardCheck = `, pg_catalog.set_config('client_connection_check_interval', '500', true)`
 )
 

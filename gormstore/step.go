@@ -84,6 +84,9 @@ func (s *Store) runStep(ctx context.Context, ticket core.Ticket, step core.StepR
 		result, err = work(tx)
 		return err
 	}, func(ctx context.Context) error { return t.recordStep(ctx, ticket, step, result) })
+	if errors.Is(err, core.ErrEnded) {
+		return nil, fmt.Errorf("step %q: %w: %w", step.Name, core.ErrStepUnknown, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +102,10 @@ func (t *tx) run(ctx context.Context, work func(tx *gorm.DB) error, last func(ct
 	defer stop()
 	bound := t.Bind(ctx)
 	if err := work(bindingFrom(bound).gorm.WithContext(bound)); err != nil {
-		if ended := t.Rollback(); ended != nil && !errors.Is(err, core.ErrRetryable) {
+		switch ended := t.Rollback(); {
+		case errors.Is(ended, core.ErrEnded):
+			err = fmt.Errorf("%w: %w", ended, err)
+		case ended != nil && !errors.Is(err, core.ErrRetryable):
 			err = fmt.Errorf("%w: %w", core.ErrRetryable, err)
 		}
 		return err
@@ -143,7 +149,8 @@ func (s *Store) beginGuarded(ctx context.Context, own *sql.Conn) error {
 		left = max(time.Until(deadline), time.Second)
 	}
 	//nolint:gosec // a number: SET takes no parameters
-	begin := "BEGIN; SET LOCAL tcp_user_timeout = 10000; SET LOCAL idle_in_transaction_session_timeout = " + guardOf(left)
+	begin := "BEGIN; SET LOCAL tcp_user_timeout = 10000; SET LOCAL idle_in_transaction_session_timeout = " + guardOf(left) +
+		"; SELECT " + keepCommit
 	if s.connectionCheck.Load() == 1 {
 		begin += "; SET LOCAL client_connection_check_interval = 500"
 	}
@@ -160,11 +167,17 @@ func (s *Store) beginStepSQLite(ctx context.Context, conn *sql.Conn, ticket core
 		return cmp.Or(err, core.ErrStale)
 	}
 	_, err := s.exec(ctx, conn, traceStep, ticket.ID[:], step.Name, ticket.Fence) // recordStep finishes it
+	if err == nil {
+		_, err = conn.ExecContext(ctx, "SAVEPOINT "+savepoint)
+	}
 	return err
 }
 
 // recordStep is the last statement of a step's transaction.
 func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepRecord, result []byte) error {
+	if err := t.conn.restoreSettings(ctx); err != nil {
+		return notCommitted(err)
+	}
 	args := []any{step.Name, result}
 	if t.store.dialect == postgres {
 		args = append(append(ownedBy(ticket), args...), lockKey(ticket.ID))
@@ -176,6 +189,9 @@ func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepR
 			return notCommitted(err)
 		}
 		return nil
+	}
+	if err := t.stillOpen(ctx); err != nil {
+		return notCommitted(err)
 	}
 	n, err := t.store.asOwner(ctx, t.conn.sql, ticket, recordStep, args...)
 	switch {
@@ -209,6 +225,12 @@ func (r result) committed(ctx context.Context, s *Store, q querier) (bool, error
 }
 
 func (r result) touch() (string, []any) { return touch, []any{r.ticket.ID[:]} }
+
+// lose parks the operation: the step may be done without its record.
+func (r result) lose(ctx context.Context, s *Store, q querier) error {
+	_, err := s.exec(ctx, q, park, ownedBy(r.ticket)...)
+	return err
+}
 
 func (r result) leave(*Store) {}
 

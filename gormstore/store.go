@@ -170,17 +170,20 @@ func (s *Store) write(ctx context.Context, fn func(q querier) error) error {
 // inTx runs fn in a transaction of the store's own, at read committed on PostgreSQL: what fn reads after it has a
 // lock must be as new as the lock.
 func (s *Store) inTx(ctx context.Context, fn func(q querier) error) error {
-	return s.write(ctx, func(querier) error {
-		tx, err := s.pool.BeginTx(ctx, s.dialect.txOptions())
-		if err != nil {
-			return err
-		}
-		defer func() { _ = tx.Rollback() }() // does nothing after a commit
-		if err := fn(tx); err != nil {
-			return err
-		}
-		return tx.Commit()
-	})
+	return s.write(ctx, func(querier) error { return s.transact(ctx, fn) })
+}
+
+// transact is inTx for who has SQLite's writer already, once.
+func (s *Store) transact(ctx context.Context, fn func(q querier) error) error {
+	tx, err := s.pool.BeginTx(ctx, s.dialect.txOptions())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after a commit
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // maxTries bounds how often the store runs a statement of its own again: a lost snapshot race, a serialization

@@ -1,6 +1,7 @@
 package gormstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
@@ -21,10 +23,14 @@ type tx struct {
 	store *Store
 	conn  *conn
 	entry entry
-	pid   uint32 // of the server's process; 0 where it is not known
+	pid   uint32      // of the server's process; 0 where it is not known
+	asked atomic.Bool // the handler has asked for it
 
-	ending sync.Mutex // one end at a time: Commit, Rollback, the deadline
-	ended  bool
+	ending  sync.Mutex // one end at a time: Commit, Rollback, the deadline
+	ended   bool
+	checked bool  // SQLite: the savepoint was there, see stillOpen
+	gone    bool  // PostgreSQL: the savepoint was not
+	lost    error // why nobody knows what has stayed: see undo
 }
 
 // entry is what a transaction writes beside the app's rows, so that it is known afterwards whether it has committed: the
@@ -38,6 +44,9 @@ type entry interface {
 	committed(ctx context.Context, s *Store, q querier) (bool, error)
 	// touch is a statement that changes nothing of a committed entry: see touch.
 	touch() (statement string, args []any)
+	// lose makes it known that nobody knows what has stayed of the transaction, in another one. Where the entry was
+	// undone it is written again; where somebody else's is there by now, it stays.
+	lose(ctx context.Context, s *Store, q querier) error
 	// leave gives back what was reserved for the transaction in this process.
 	leave(s *Store)
 }
@@ -108,18 +117,18 @@ func (s *Store) begin(ctx context.Context, c core.Claim) (_ *tx, claimed core.Cl
 	if claimed, err = s.claim(ctx, own, c, &b); err != nil || !claimed.Won {
 		return nil, claimed, err
 	}
-	if _, err := own.ExecContext(ctx, "SAVEPOINT idem_handler"); err != nil {
+	if _, err := own.ExecContext(ctx, "SAVEPOINT "+savepoint); err != nil {
 		return nil, core.Claimed{}, err
 	}
 	keep = true
-	t := s.newTx(own, answer{claimed.Record.Ticket})
+	t := s.newTx(own, answer{claimed.Record.Ticket, c})
 	t.pid = b.pid
 	return t, claimed, nil
 }
 
 func (s *Store) newTx(own *sql.Conn, e entry) *tx {
 	t := &tx{store: s, entry: e}
-	t.conn = newConn(own, s.dialect, t.alive)
+	t.conn = newConn(own, s, t.alive)
 	return t
 }
 
@@ -188,20 +197,84 @@ func (t *tx) leave() {
 	t.store.leaveAttempt()
 }
 
-// undo rolls back and leaves.
-func (t *tx) undo() {
-	rollback(t.conn.sql)
+// undo rolls back and leaves. It fails with core.ErrEnded where the handler has ended the transaction itself: what it
+// wrote before or after that may have stayed.
+func (t *tx) undo() error {
+	if !t.rollback() {
+		t.lost = t.lose()
+	}
 	t.leave()
+	return t.lost
+}
+
+// rollbackOurs divides by zero, and rolls nothing back, unless the transaction is the one that was begun.
+const (
+	rollbackOurs   = "SELECT 1 / (" + isOurs + ")::int; ROLLBACK"
+	divisionByZero = "22012"
+
+	noSavepoint   = "3B001"
+	noTransaction = "25P01"
+)
+
+// rollback ends the transaction. It is false where the handler had ended it before.
+func (t *tx) rollback() (ours bool) {
+	c := t.conn.sql
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	if t.store.dialect == sqlite {
+		if ours = t.checked || t.oursSQLite(ctx); ctx.Err() != nil {
+			discard(c)
+		} else {
+			rollback(c)
+		}
+		return ours
+	}
+	_, err := c.ExecContext(ctx, rollbackOurs)
+	switch {
+	case err == nil:
+		_ = c.Close()
+	case sqlState(err) == "": // broken, or busy
+		discard(c)
+	default: // aborted, and so open, as a failed statement leaves it; or another transaction, or none
+		rollback(c)
+	}
+	return sqlState(err) != divisionByZero && !t.gone
+}
+
+// oursSQLite reports whether the library's savepoint is there, or else SQLite itself has ended the transaction, with the
+// error of a statement: nothing was sent after it.
+func (t *tx) oursSQLite(ctx context.Context) bool {
+	_, err := t.conn.sql.ExecContext(ctx, "ROLLBACK TO SAVEPOINT "+savepoint)
+	if err == nil || ctx.Err() != nil { // a busy connection is closed
+		return true
+	}
+	return t.conn.mayHaveFailed() && !t.alive(ctx)
+}
+
+// lose makes it known that nobody knows what has stayed: for as long as endPatience, because the key is free until then
+// where the entry was undone.
+func (t *tx) lose() error {
+	ctx, cancel := context.WithTimeout(context.Background(), endPatience)
+	defer cancel()
+	for pause := 5 * time.Millisecond; ; pause *= 2 {
+		err := t.store.transact(ctx, func(q querier) error { return t.entry.lose(ctx, t.store, q) })
+		if err == nil {
+			return core.ErrEnded
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w; and it could not be recorded: %w", core.ErrEnded, err)
+		}
+	}
 }
 
 // Rollback implements [core.Tx].
 func (t *tx) Rollback() error {
-	err := t.end(func() error {
-		t.undo()
-		return nil
-	})
-	if err != nil && !errors.Is(err, errOver) {
-		return err
+	if _ = t.end(t.undo); t.lost != nil { // by this call, or the one that ended it
+		return t.lost
 	}
 	if retryable := t.conn.failure(); retryable != nil {
 		return fmt.Errorf("%w: %w", core.ErrRetryable, retryable)
@@ -222,8 +295,7 @@ func (t *tx) finish(ctx context.Context, last func() error) error {
 			err = last()
 		}
 		if err != nil {
-			t.undo()
-			return err
+			return cmp.Or(t.undo(), err)
 		}
 		return t.commit(ctx)
 	})
@@ -240,23 +312,46 @@ func (t *tx) failed(ctx context.Context) error {
 	return nil
 }
 
+// stillOpen fails on SQLite unless the transaction is the one that was begun: the savepoint ends with it. On PostgreSQL
+// the last statement itself asks for that (asBegun).
+func (t *tx) stillOpen(ctx context.Context) error {
+	if t.store.dialect == postgres {
+		return nil
+	}
+	_, err := t.conn.sql.ExecContext(ctx, "RELEASE SAVEPOINT "+savepoint)
+	t.checked = err == nil
+	return err
+}
+
+// errNotRecorded: the last statement of a transaction found nothing to record in. The transaction is not the one that was
+// begun, or somebody has changed the library's row in it.
+var errNotRecorded = errors.New("idem: gormstore: the record of the attempt is gone")
+
 // record writes the answer into the transaction. Whatever fails here, nothing has been committed.
 func (t rollbackTx) record(ctx context.Context, c core.Completion, undoRows bool) error {
 	args, err := completionArgs(c)
 	if err != nil {
 		return fmt.Errorf("%w: %w", core.ErrAborted, err)
 	}
-	if undoRows {
-		if _, err := t.conn.sql.ExecContext(ctx, "ROLLBACK TO SAVEPOINT idem_handler"); err != nil {
-			return notCommitted(err)
-		}
+	if undoRows { // and with them the settings
+		_, err = t.conn.sql.ExecContext(ctx, "ROLLBACK TO SAVEPOINT "+savepoint)
+		t.gone = slices.Contains([]string{noSavepoint, noTransaction}, sqlState(err))
+	} else if err = t.conn.restoreSettings(ctx); err == nil {
+		err = t.stillOpen(ctx)
 	}
-	n, err := t.store.exec(ctx, t.conn.sql, complete, append(ownedBy(t.ticket), args...)...)
+	if err != nil {
+		return notCommitted(err)
+	}
+	statement := complete
+	if t.store.dialect == postgres {
+		statement = completeAsBegun
+	}
+	n, err := t.store.exec(ctx, t.conn.sql, statement, append(ownedBy(t.ticket), args...)...)
 	switch {
 	case err != nil:
 		return notCommitted(err)
 	case n != 1:
-		return fmt.Errorf("%w: its record is gone", core.ErrAborted)
+		return fmt.Errorf("%w: %w", core.ErrAborted, errNotRecorded)
 	}
 	return nil
 }
@@ -367,7 +462,10 @@ func (t *tx) look(ctx context.Context) (committed, certain bool) {
 }
 
 // answer is the entry of a Rollback attempt: its record, completed.
-type answer struct{ ticket core.Ticket }
+type answer struct {
+	ticket core.Ticket
+	claim  core.Claim
+}
 
 func (a answer) lock() int64 { return lockKey(a.ticket.ID) }
 
@@ -386,6 +484,24 @@ func (a answer) committed(ctx context.Context, s *Store, q querier) (bool, error
 
 func (a answer) touch() (string, []any) { return touch, []any{a.ticket.ID[:]} }
 
+// lose claims again as the same owner, and parks: where the handler has committed, the record is there; where it has
+// rolled back, the key is free.
+func (a answer) lose(ctx context.Context, s *Store, q querier) error {
+	c := a.claim
+	c.Lease, c.Deadline = 0, 0 // the attempt is over, and may be settled
+	claimed, err := s.claim(ctx, q, c, nil)
+	switch {
+	case err != nil:
+		return err
+	case claimed.Busy:
+		return errRace // who is at it may give up
+	case !claimed.Won && !ours(claimed.Record, c):
+		return nil // somebody else has had the key since
+	}
+	_, err = s.exec(ctx, q, park, ownedBy(claimed.Record.Ticket)...)
+	return err
+}
+
 func (a answer) leave(s *Store) {
 	if s.embedded != nil {
 		s.embedded.unreserve(a.ticket.ID)
@@ -400,6 +516,16 @@ type binding struct {
 	gorm *gorm.DB // a session of the app's db on the attempt's connection
 	raw  DBTX
 }
+
+// asked notes that the handler has asked for its transaction.
+func (b *binding) asked() {
+	if b.tx != nil {
+		b.tx.asked.Store(true)
+	}
+}
+
+// Asked implements [core.AskedTx].
+func (t *tx) Asked() bool { return t.asked.Load() }
 
 // Bind implements [core.Tx].
 func (t *tx) Bind(ctx context.Context) context.Context {
@@ -428,6 +554,7 @@ func TxFrom(ctx context.Context) (*gorm.DB, bool) {
 	if b == nil {
 		return nil, false
 	}
+	b.asked()
 	return b.gorm.WithContext(ctx), true
 }
 
@@ -461,6 +588,7 @@ func SQLTx(ctx context.Context) (DBTX, bool) {
 	if b == nil {
 		return nil, false
 	}
+	b.asked()
 	return b.raw, true
 }
 

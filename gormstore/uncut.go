@@ -11,7 +11,8 @@ import (
 
 // uncut runs the writes whose effect a repeat is told of without another write, and never cancels them: a server that is
 // asked to give up while it waits for its standby commits all the same, and a repeat would be answered with what a
-// failover loses (X-4, F-2).
+// failover loses (X-4, F-2). On SQLite such a write stays in the line for the one writer, behind a transaction that may
+// hold it until its deadline: an answer that has been made gets recorded.
 type uncut struct {
 	mu      sync.Mutex
 	running map[core.Ticket]*tries
@@ -62,6 +63,9 @@ func (u *uncut) run(ctx context.Context, t core.Ticket, watch watcher, write fun
 
 // watcher looks after one try, as stalls.watch does.
 type watcher func(spare func()) (ended func() (left bool))
+
+// unwatched lets a try take its time.
+func unwatched(func()) (ended func() bool) { return func() bool { return false } }
 
 // stalling is the watcher of the writes of t.
 func (s *Store) stalling(t core.Ticket) watcher {

@@ -12,9 +12,6 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// unwatched is a watcher that leaves nothing behind.
-func unwatched(func()) func() bool { return func() bool { return false } }
-
 // CONTRACT X-4
 func TestUncutWritesGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

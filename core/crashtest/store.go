@@ -239,6 +239,12 @@ type tx struct {
 
 func (t *tx) Bind(ctx context.Context) context.Context { return t.under.Bind(ctx) }
 
+// Asked implements [core.AskedTx]: where the transaction cannot tell, nothing is said of it.
+func (t *tx) Asked() bool {
+	under, ok := t.under.(core.AskedTx)
+	return !ok || under.Asked()
+}
+
 func (t *tx) Commit(ctx context.Context, c core.Completion, undo bool) error {
 	return t.gates.do("Commit", func() error {
 		defer t.gates.ended(t.under)

@@ -94,7 +94,7 @@ func process(inbox *gormstore.Inbox, source string, msg *message.Message,
 // An app adds errors of its own to that: a payload that nobody can read.
 func Permanent(err error) bool {
 	return errors.Is(err, gormstore.ErrMessageReused) || errors.Is(err, gormstore.ErrMessageTooOld) ||
-		errors.Is(err, gormstore.ErrMessageInvalid)
+		errors.Is(err, gormstore.ErrMessageUnknown) || errors.Is(err, gormstore.ErrMessageInvalid)
 }
 
 // publishedAt reads when an event was published; zero where its publisher does not say.

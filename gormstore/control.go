@@ -1,0 +1,137 @@
+package gormstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// savepoint is where the rows of a Rollback attempt begin, and on SQLite the proof that a transaction is still the one
+// that was begun. The name is the library's own: see control.
+const savepoint = "idem_rows_of_the_attempt"
+
+// errControl is the error of a statement that an attempt, a step or an inbox does not send.
+var errControl = errors.New("idem: gormstore: a handler does not end or change the transaction that it runs in: it commits " +
+	"with the answer, the step or the message. Return an error or a status instead; for a part that may fail use " +
+	"tx.Transaction of GORM, or a savepoint of your own")
+
+// statements is what a text for the database holds, as far as a transaction has to know.
+type statements struct {
+	control error // one of them is transaction control: errControl
+	changes bool  // one of them may change the role or the search path
+}
+
+// inspect reads a text that an app sends into a transaction of the library, before it is sent. It refuses what is
+// certainly transaction control: at the start of a statement. What a text hides from it is noticed at the end of the
+// transaction.
+func inspect(d *dialect, text string) statements {
+	l := lexer{text: text, dialect: d}
+	var s statements
+	for {
+		var head [6]token // the longest: ROLLBACK TRANSACTION name TO SAVEPOINT name
+		more := l.statement(&head, &s.changes)
+		if why := controls(d, head); why != "" {
+			s.control = fmt.Errorf("%w. Refused: %s", errControl, why)
+			return s
+		}
+		s.changes = s.changes || changesSettings(head[0])
+		if !more {
+			return s
+		}
+	}
+}
+
+// statement reads one statement, of which it returns the first tokens, and whether there may be another.
+func (l *lexer) statement(head *[6]token, changes *bool) (more bool) {
+	n, inBody := 0, 0
+	var last token
+	for {
+		t := l.next()
+		switch {
+		case t.kind == endOfText:
+			return false
+		case t.isSymbol(';') && inBody == 0:
+			return true
+		case t.kind == word || t.kind == quotedName:
+			*changes = *changes || t.name() == "set_config"
+			inBody += body(l.dialect, *head, last, t, inBody)
+		}
+		if n < len(head) {
+			head[n] = t
+			n++
+		}
+		last = t
+	}
+}
+
+// body counts the blocks of the body of a trigger or function, in which a semicolon ends no statement: 1 for what opens
+// one, -1 for what closes one.
+func body(d *dialect, head [6]token, last, t token, depth int) int {
+	switch {
+	case !head[0].is("CREATE"):
+	case depth > 0 && t.is("CASE"):
+		return 1
+	case depth > 0 && t.is("END"):
+		return -1
+	case depth == 0 && d == postgres && last.is("BEGIN") && t.is("ATOMIC"):
+		return 1
+	case depth == 0 && d == sqlite && t.is("BEGIN") && (head[1].is("TRIGGER") || head[2].is("TRIGGER")):
+		return 1
+	}
+	return 0
+}
+
+// controls says what is wrong with a statement that begins with head; "" for nothing.
+func controls(d *dialect, head [6]token) string {
+	first, second := strings.ToUpper(head[0].text), head[1]
+	if head[0].kind != word {
+		return ""
+	}
+	switch first {
+	case "BEGIN", "START", "COMMIT", "END", "ABORT":
+		return first
+	case "SAVEPOINT":
+		return reserved(second)
+	case "RELEASE":
+		return reserved(behind("SAVEPOINT", head[1:]))
+	case "ROLLBACK":
+		for i, t := range head[1:4] {
+			if t.is("TO") {
+				return reserved(behind("SAVEPOINT", head[i+2:]))
+			}
+		}
+		return first
+	}
+	if d == sqlite {
+		return ""
+	}
+	switch third := head[2]; {
+	case first == "PREPARE" && second.is("TRANSACTION"),
+		first == "SET" && (second.is("TRANSACTION") || third.is("TRANSACTION") || third.is("CHARACTERISTICS")):
+		return first + " TRANSACTION"
+	case first == "RESET" && second.is("ALL"), first == "DISCARD":
+		return first + " " + strings.ToUpper(second.text)
+	}
+	return ""
+}
+
+// behind returns the first token, or the one behind it if that is a word that may be left out.
+func behind(word string, tokens []token) token {
+	if tokens[0].is(word) && len(tokens) > 1 && tokens[1].kind != endOfText {
+		return tokens[1]
+	}
+	return tokens[0]
+}
+
+// reserved says that a savepoint has the library's name.
+func reserved(name token) string {
+	if strings.EqualFold(name.name(), savepoint) {
+		return "the savepoint " + savepoint + " is the library's own"
+	}
+	return ""
+}
+
+// changesSettings reports whether a statement of PostgreSQL that begins so may change the role or the search path.
+func changesSettings(first token) bool {
+	return first.is("SET") || first.is("RESET") || first.is("DO") || first.is("CALL")
+}

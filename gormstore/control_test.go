@@ -1,0 +1,126 @@
+package gormstore
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// controlOf are texts that a database takes for transaction control, and texts that only look like it. Those of both come
+// first.
+var (
+	controlOfBoth = []string{
+		"COMMIT", "commit", "END", "ROLLBACK", "Begin", "BEGIN IMMEDIATE", "ROLLBACK TRANSACTION", "COMMIT AND CHAIN",
+		" \n\t-- a comment\n/* and another; */ COMMIT",
+		"BEGIN; INSERT INTO effects (name) VALUES ('x'); COMMIT", "INSERT INTO effects (name) VALUES ('x'); commit;",
+		"SELECT 'it''s'; COMMIT", `SELECT "a;b"; COMMIT`, "SELECT 1 -- ;\n; END", "COMMIT -- never sent",
+		`SELECT '\'; COMMIT; --'`, // a backslash is a character like any other
+		"SAVEPOINT " + savepoint, "release savepoint " + strings.ToUpper(savepoint), `RELEASE "` + savepoint + `"`,
+		"ROLLBACK TO " + savepoint, "ROLLBACK TRANSACTION TO SAVEPOINT " + savepoint,
+		"CREATE TABLE a (b text DEFAULT 'x'); COMMIT",
+	}
+	harmlessOfBoth = []string{
+		"", ";", "SELECT 1", "SELECT 'COMMIT'", "SELECT '; COMMIT; '", `SELECT 1 AS "; COMMIT; "`,
+		"SELECT 1 -- ; COMMIT", "SELECT 1 /* ; COMMIT; */", "SELECT 'it''s; COMMIT'", "UPDATE effects SET name = 'END' -- ; END",
+		"SAVEPOINT mine", "ROLLBACK TO mine", "ROLLBACK TO SAVEPOINT mine", "ROLLBACK TRANSACTION TO SAVEPOINT mine",
+		"RELEASE mine", "RELEASE SAVEPOINT mine", "SAVEPOINT sp0xc000123456", "SELECT CASE WHEN true THEN 1 END",
+		"SELECT 1; SELECT 2;", "EXPLAIN SELECT 1", "INSERT INTO commits VALUES (1)", "SELECT 1 AS committed", "/* COMMIT",
+		"ROLLBACK TO SAVEPOINT " + savepoint + "_2",
+	}
+	controlOfPostgres = []string{
+		"START TRANSACTION", "ABORT", "ABORT WORK", "ROLLBACK WORK", "PREPARE TRANSACTION 'x'", "COMMIT PREPARED 'x'",
+		"ROLLBACK PREPARED 'x'", "SET TRANSACTION READ ONLY", "SET LOCAL TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+		"set session characteristics as transaction read only", "RESET ALL", "DISCARD ALL",
+		"/* a /* nested */ ; */ COMMIT", `SELECT E'it\'s'; COMMIT`, "SELECT $$;$$; COMMIT", "SELECT $a$ $b$ $a$; COMMIT",
+		"SELECT 1 -- ;\r; COMMIT", `SELECT E'a' -- on the next line
+	'\''; COMMIT`, "SELECT a$$ ; COMMIT", "SELECT '[' ; COMMIT", "SELECT 1 # 2; COMMIT",
+		"CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; END; COMMIT",
+	}
+	harmlessOfPostgres = []string{
+		"PREPARE p AS SELECT 1", "SET LOCAL synchronous_commit = off", "SET CONSTRAINTS ALL DEFERRED", "RESET role",
+		`SELECT E'\'; COMMIT; --'`, "SELECT $$; COMMIT; $$", "SELECT $a$; COMMIT; $$; COMMIT; $a$", `SELECT e'\\\'; COMMIT'`,
+		"SELECT 1 /* /* ; */ ; COMMIT */", "DO $$ BEGIN PERFORM 1; END $$", `SELECT E'a'
+	'\'; COMMIT; --'`, "SELECT $1; SELECT $2",
+		"CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; SELECT 1; END",
+	}
+	controlOfSQLite = []string{
+		"\ufeffCOMMIT", "SELECT [;]; COMMIT", "SELECT `;`; COMMIT", "SELECT $$; COMMIT", "/* /* */ COMMIT",
+		"RELEASE [" + savepoint + "]", "RELEASE '" + savepoint + "'", "ROLLBACK TRANSACTION mine",
+		"CREATE TRIGGER t AFTER INSERT ON effects BEGIN SELECT CASE WHEN 1 THEN 2 END; END; COMMIT", `SELECT E'\'; COMMIT; --'`,
+	}
+	harmlessOfSQLite = []string{
+		"SELECT [; COMMIT;]", "SELECT `; COMMIT;`", "SELECT '[' ; SELECT ']'", "ROLLBACK TRANSACTION mine TO SAVEPOINT mine",
+		"CREATE TEMP TRIGGER t AFTER INSERT ON effects BEGIN SELECT CASE WHEN 1 THEN 2 END; DELETE FROM effects; END",
+		"INSERT OR ROLLBACK INTO effects (name) VALUES ('x')", // noticed, because SQLite says so
+	}
+)
+
+// CONTRACT X-8
+func TestControlIsRecognised(t *testing.T) {
+	for d, texts := range map[*dialect][2][][]string{
+		postgres: {{controlOfBoth, controlOfPostgres}, {harmlessOfBoth, harmlessOfPostgres}},
+		sqlite:   {{controlOfBoth, controlOfSQLite}, {harmlessOfBoth, harmlessOfSQLite}},
+	} {
+		for _, refused := range texts[0] {
+			for _, text := range refused {
+				require.ErrorIs(t, inspect(d, text).control, errControl, "%s: %q", d.name, text)
+			}
+		}
+		for _, harmless := range texts[1] {
+			for _, text := range harmless {
+				require.NoError(t, inspect(d, text).control, "%s: %q", d.name, text)
+			}
+		}
+	}
+}
+
+// CONTRACT X-9
+func TestChangesOfSettingsAreRecognised(t *testing.T) {
+	for text, changes := range map[string]bool{
+		"SET LOCAL ROLE teller": true, "set search_path = shop": true, "RESET role": true, "DO $$ BEGIN END $$": true,
+		"CALL become('teller')": true, "SELECT set_config('role', 'teller', true)": true, "SELECT 1; SET ROLE teller": true,
+		`SELECT "set_config"('role', 'teller', true)`: true, "SELECT pg_catalog . SET_CONFIG('role', 'teller', true)": true,
+		"UPDATE effects SET name = 'x'": false, "SELECT 'set_config'": false, "SELECT 1 -- ; SET ROLE x": false,
+	} {
+		require.Equal(t, changes, inspect(postgres, text).changes, text)
+	}
+}
+
+// Whatever a text is: the lexer ends, gives back every character but white space and comments, in their order, and finds
+// control behind anything that is closed.
+//
+// CONTRACT X-8
+func FuzzControl(f *testing.F) {
+	for _, texts := range [][]string{controlOfBoth, harmlessOfBoth, controlOfPostgres, harmlessOfPostgres, controlOfSQLite,
+		harmlessOfSQLite} {
+		for _, text := range texts {
+			f.Add(text, true)
+			f.Add(text, false)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string, isSQLite bool) {
+		d := postgres
+		if isSQLite {
+			d = sqlite
+		}
+		l, at, semicolon := lexer{text: text, dialect: d}, 0, false
+		for {
+			tok := l.next()
+			if tok.kind == endOfText {
+				break
+			}
+			start := l.at - len(tok.text)
+			require.GreaterOrEqual(t, start, at)
+			require.NotEmpty(t, tok.text)
+			require.Equal(t, text[start:l.at], tok.text)
+			gap := lexer{text: text[at:start], dialect: d}
+			require.Equal(t, token{}, gap.next(), "nothing but white space and comments is left out")
+			at, semicolon = l.at, tok.isSymbol(';')
+		}
+		refused := inspect(d, text).control != nil
+		if semicolon && !refused && !strings.Contains(strings.ToUpper(text), "CREATE") {
+			require.Error(t, inspect(d, text[:at]+"COMMIT").control)
+		}
+	})
+}

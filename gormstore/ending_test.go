@@ -1,0 +1,393 @@
+package gormstore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/driver"
+	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+)
+
+// ways are how a handler can send a statement in its transaction.
+var ways = map[string]func(tx *gorm.DB, statement string) error{
+	"Exec": func(tx *gorm.DB, statement string) error { return tx.Exec(statement).Error },
+	"Raw":  func(tx *gorm.DB, statement string) error { return tx.Raw(statement).Scan(&[]string{}).Error },
+	"Rows": func(tx *gorm.DB, statement string) error {
+		rows, err := tx.Raw(statement).Rows()
+		if err == nil {
+			_ = rows.Close()
+		}
+		return err
+	},
+	"Row": func(tx *gorm.DB, statement string) error { return tx.Raw(statement).Row().Scan(new(string)) },
+	"Connection": func(tx *gorm.DB, statement string) error {
+		return tx.Connection(func(tx *gorm.DB) error { return tx.Exec(statement).Error })
+	},
+	"Transaction": func(tx *gorm.DB, statement string) error {
+		return tx.Transaction(func(tx *gorm.DB) error { return tx.Exec(statement).Error })
+	},
+	"SQLTx, Exec": func(tx *gorm.DB, statement string) error {
+		handle, _ := gormstore.SQLTx(tx.Statement.Context)
+		_, err := handle.ExecContext(tx.Statement.Context, statement)
+		return err
+	},
+	"SQLTx, Query": func(tx *gorm.DB, statement string) error {
+		handle, _ := gormstore.SQLTx(tx.Statement.Context)
+		rows, err := handle.QueryContext(tx.Statement.Context, statement)
+		if err == nil {
+			_ = rows.Close()
+		}
+		return err
+	},
+	"SQLTx, QueryRow": func(tx *gorm.DB, statement string) error {
+		handle, _ := gormstore.SQLTx(tx.Statement.Context)
+		return handle.QueryRowContext(tx.Statement.Context, statement).Scan(new(string))
+	},
+}
+
+// endings are statements that end or replace a transaction.
+var endings = []string{
+	"ROLLBACK", "COMMIT", "END", "ROLLBACK; INSERT INTO effects (name) VALUES ('alone')",
+	"COMMIT; BEGIN; INSERT INTO effects (name) VALUES ('another'); COMMIT", "PREPARE TRANSACTION 'x'", "ABORT",
+}
+
+// work is a handler's work in the transaction that it gets.
+type work func(tx *gorm.DB) error
+
+// attempts are all that runs an app's statements in a transaction of the library. Each runs work once, and reports its
+// error; nil means that the rows have committed.
+var attempts = map[string]func(t *testing.T, db *gorm.DB, do work) error{
+	"attempt": func(t *testing.T, db *gorm.DB, do work) error {
+		tx, ctx := begin(t, newStore(t, db), command(core.Rollback))
+		if err := do(gormstore.Tx(ctx)); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		return tx.Commit(t.Context(), paid(), false)
+	},
+	"step": func(t *testing.T, db *gorm.DB, do work) error {
+		var err error
+		serve(t, newStepApp(t, newStore(t, db)).module, rand.Text(), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			err = gormstore.StepDo(r.Context(), "work", do)
+		}))
+		return err
+	},
+	"message": func(t *testing.T, db *gorm.DB, do work) error {
+		return newInbox(t, db, stockInbox).Process(t.Context(), message(), do)
+	},
+}
+
+// A handler that tries to end its transaction gets an error, and nothing has been sent: the transaction goes on.
+//
+// CONTRACT X-8
+func TestHandlersCannotEndTheirTransaction(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		for name, run := range attempts {
+			t.Run(name, func(t *testing.T) {
+				db := open(t)
+				require.NoError(t, db.Exec("DELETE FROM effects").Error)
+				require.NoError(t, run(t, db, func(tx *gorm.DB) error {
+					require.NoError(t, stock(tx))
+					for way, send := range ways {
+						for _, ending := range append(endings, "SAVEPOINT idem_rows_of_the_attempt") {
+							if db.Name() == "sqlite" && (ending == "ABORT" || ending == "PREPARE TRANSACTION 'x'") {
+								continue
+							}
+							require.Error(t, send(tx, ending), "%s: %s", way, ending)
+						}
+					}
+					err := tx.Exec("COMMIT").Error
+					require.ErrorContains(t, err, "a handler does not end", "the fix is named")
+					require.ErrorContains(t, err, "Return an error or a status")
+					return nil
+				}))
+				require.Equal(t, 1, countEffects(t, db))
+				requireIdle(t, db)
+			})
+		}
+	})
+}
+
+// CONTRACT X-8
+func TestHandlersMayUseSavepoints(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		for name, run := range attempts {
+			t.Run(name, func(t *testing.T) {
+				db := open(t)
+				require.NoError(t, db.Exec("DELETE FROM effects").Error)
+				require.NoError(t, run(t, db, func(tx *gorm.DB) error {
+					undone := errors.New("undone")
+					require.ErrorIs(t, tx.Transaction(func(tx *gorm.DB) error { return errors.Join(stock(tx), undone) }), undone)
+					require.NoError(t, tx.Transaction(stock))
+					require.NoError(t, tx.SavePoint("mine").Error)
+					require.NoError(t, stock(tx))
+					require.NoError(t, tx.RollbackTo("mine").Error)
+					require.NoError(t, tx.Exec("SAVEPOINT again").Error)
+					require.NoError(t, stock(tx))
+					return tx.Exec("RELEASE SAVEPOINT again").Error
+				}))
+				require.Equal(t, 2, countEffects(t, db))
+			})
+		}
+	})
+}
+
+// hidden is a statement that the driver sends instead of the one that the library has seen.
+type hidden string
+
+// RewriteQuery implements [pgx.QueryRewriter].
+func (h hidden) RewriteQuery(context.Context, *pgx.Conn, string, []any) (string, []any, error) {
+	return string(h), nil, nil
+}
+
+// smuggle sends a statement past the library.
+func smuggle(tx *gorm.DB, statement string) error {
+	ctx := tx.Statement.Context
+	handle, _ := gormstore.SQLTx(ctx)
+	if tx.Name() == "postgres" {
+		_, err := handle.ExecContext(ctx, "SELECT 1", hidden(statement))
+		return err
+	}
+	return handle.QueryRowContext(ctx, "SELECT run(?)", statement).Scan(new(sql.NullString))
+}
+
+// smuggled are what smuggle ends transactions with. On SQLite a ROLLBACK fails the statement that hides it, and what
+// follows is refused, as after any rollback by SQLite itself: see TestSQLiteEndsTransactions.
+func smuggled(db *gorm.DB) [][]string {
+	committed := [][]string{{"COMMIT"}, {"COMMIT", "BEGIN"}}
+	if db.Name() == "sqlite" {
+		return committed
+	}
+	return append(committed, []string{"ROLLBACK"}, []string{"ROLLBACK", "BEGIN"})
+}
+
+// smuggling runs a test on databases where smuggle works.
+func smuggling(t *testing.T, run func(t *testing.T, db *gorm.DB)) {
+	t.Helper()
+	t.Run("postgres", func(t *testing.T) { run(t, freshPostgres("", false)(t)(t)) })
+	t.Run("sqlite", func(t *testing.T) {
+		pool, err := driver.Open(sqliteAddress(t), func(c *sqlite3.Conn) error {
+			return c.CreateFunction("run", 1, 0, func(ctx sqlite3.Context, arg ...sqlite3.Value) {
+				if err := c.Exec(arg[0].Text()); err != nil {
+					ctx.ResultError(err)
+				}
+			})
+		})
+		require.NoError(t, err)
+		db := openDB(t, gormlite.OpenDB(pool), 16)
+		migrate(t, db)
+		run(t, db)
+	})
+}
+
+// What ends the transaction all the same is noticed at its end: the operation is unknown, whatever the handler answers. It
+// is neither run again nor in flight, an operator finds and settles it.
+//
+// CONTRACT X-8, M-4
+func TestEndedAttemptIsUnknown(t *testing.T) {
+	smuggling(t, func(t *testing.T, db *gorm.DB) {
+		store := newStore(t, db)
+		events := &told{}
+		module, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback}, Observer: events})
+		require.NoError(t, err)
+		for _, ending := range smuggled(db) {
+			for _, status := range []int{201, 402, 500, 0} {
+				t.Run(fmt.Sprintf("%v, %d", ending, status), func(t *testing.T) {
+					key, before := fmt.Sprint(strings.Join(ending, "-"), status), countEffects(t, db)
+					if status == 402 { // a key that was free again before
+						require.Equal(t, 403, serve(t, module, key, answering(403)).Code)
+					}
+					runs := 0
+					send := func() *httptest.ResponseRecorder {
+						return serve(t, module, key, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+							runs++
+							tx := gormstore.Tx(r.Context())
+							require.NoError(t, stock(tx))
+							for _, statement := range ending {
+								require.NoError(t, smuggle(tx, statement))
+							}
+							require.NoError(t, stock(tx))
+							if status != 0 {
+								w.WriteHeader(status)
+							}
+						}))
+					}
+					first := send()
+					require.Equal(t, http.StatusConflict, first.Code, first.Body)
+					require.Contains(t, first.Body.String(), "outcome_unknown")
+					require.Equal(t, core.EventUnknown, events.last(core.EventUnknown).Kind)
+					require.ErrorIs(t, events.last(core.EventUnknown).Err, core.ErrEnded)
+					require.Contains(t, send().Body.String(), "outcome_unknown")
+					require.Equal(t, 1, runs)
+					rows := countEffects(t, db) - before
+
+					id := events.last(core.EventUnknown).Operation
+					advance(t, db, deadline)
+					unknown, err := store.List(t.Context(), nil, core.ID{}, 100)
+					require.NoError(t, err)
+					require.Len(t, unknown, 1)
+					require.Equal(t, id, unknown[0].ID)
+					settled, err := module.Settle(t.Context(), id, core.Decision{Who: "o", Why: "w", Applied: true,
+						Answer: &core.Answer{Status: http.StatusCreated}})
+					require.NoError(t, err)
+					require.Equal(t, core.Completed, settled.State())
+					require.Equal(t, "reused", send().Header().Get("Idempotency-Result"))
+					require.Equal(t, 1, runs)
+					require.Equal(t, before+rows, countEffects(t, db))
+					requireIdle(t, db)
+				})
+			}
+		}
+	})
+}
+
+// The process may end between the handler's COMMIT and the attempt's end: the record that the handler has committed is
+// unknown to everybody who sees it.
+//
+// CONTRACT X-8, T-4
+func TestCommittedByItsHandlerIsUnknown(t *testing.T) {
+	smuggling(t, func(t *testing.T, db *gorm.DB) {
+		store := newStore(t, db)
+		c := command(core.Rollback)
+		tx, ctx := begin(t, store, c)
+		require.NoError(t, smuggle(gormstore.Tx(ctx), "COMMIT"))
+
+		rec, err := store.Find(t.Context(), c.ID) // the attempt is still under way
+		require.NoError(t, err)
+		require.Equal(t, core.Unknown, rec.State())
+		listed, err := store.List(t.Context(), nil, core.ID{}, 10)
+		require.NoError(t, err)
+		require.Len(t, listed, 1)
+		settlement := core.Settlement{ID: c.ID, Fence: rec.Fence, Who: "o", Why: "w"}
+		if db.Name() == "postgres" { // SQLite has one writer
+			_, err = store.Settle(t.Context(), settlement)
+			require.ErrorIs(t, err, core.ErrNotSettleable, "not before its deadline")
+			advance(t, db, deadline)
+			_, err = store.Settle(t.Context(), settlement)
+			require.NoError(t, err)
+		}
+		require.ErrorIs(t, tx.Commit(t.Context(), paid(), false), core.ErrEnded)
+		rec, err = store.Find(t.Context(), c.ID)
+		require.NoError(t, err)
+		require.NotEqual(t, core.Completed, rec.State(), "nothing is recorded in another transaction")
+	})
+}
+
+// CONTRACT
+func TestEndedStepIsUnknown(t *testing.T) {
+	smuggling(t, func(t *testing.T, db *gorm.DB) {
+		store := newStore(t, db)
+		for _, ending := range smuggled(db) {
+			for name, failure := range map[string]error{"": nil, "and fails": errors.New("failed"), "and panics": errPanic} {
+				t.Run(fmt.Sprint(ending, name), func(t *testing.T) {
+					policy := core.Policy{Recovery: core.Resume, Deadline: 20 * time.Second}
+					module, err := core.New(core.Config{Store: store, Policy: policy})
+					require.NoError(t, err)
+					runs, key := 0, rand.Text()
+					send := func() *httptest.ResponseRecorder {
+						defer func() {
+							if p := recover(); p != nil {
+								require.Equal(t, errPanic, p)
+							}
+						}()
+						return serve(t, module, key, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+							err := gormstore.StepDo(r.Context(), "work", func(tx *gorm.DB) error {
+								runs++
+								require.NoError(t, stock(tx))
+								for _, statement := range ending {
+									require.NoError(t, smuggle(tx, statement))
+								}
+								if failure == errPanic {
+									panic(errPanic)
+								}
+								return failure
+							})
+							require.ErrorIs(t, err, core.ErrStepUnknown)
+							w.WriteHeader(http.StatusInternalServerError)
+						}))
+					}
+					first := send()
+					if failure != errPanic {
+						require.Contains(t, first.Body.String(), "outcome_unknown")
+					}
+					require.Contains(t, send().Body.String(), "outcome_unknown")
+					require.Equal(t, 1, runs)
+					requireIdle(t, db)
+				})
+			}
+		}
+	})
+}
+
+var errPanic = errors.New("panic")
+
+// A message whose handler has ended the inbox's transaction is neither acknowledged nor processed again: it belongs to
+// the dead letters.
+//
+// CONTRACT
+func TestEndedMessageIsUnknown(t *testing.T) {
+	smuggling(t, func(t *testing.T, db *gorm.DB) {
+		for _, ending := range smuggled(db) {
+			for name, failure := range map[string]error{"": nil, "and fails": errors.New("failed")} {
+				t.Run(fmt.Sprint(ending, name), func(t *testing.T) {
+					inbox, m := newInbox(t, db, stockInbox), message()
+					err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+						require.NoError(t, stock(tx))
+						for _, statement := range ending {
+							require.NoError(t, smuggle(tx, statement))
+						}
+						return failure
+					})
+					require.ErrorIs(t, err, gormstore.ErrMessageUnknown)
+					require.ErrorIs(t, inbox.Process(t.Context(), m, never(t)), gormstore.ErrMessageUnknown)
+					requireIdle(t, db)
+				})
+			}
+		}
+	})
+}
+
+// answering is a handler with this answer.
+func answering(status int) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+}
+
+// told keeps the events of a module.
+type told struct {
+	mu     sync.Mutex
+	events []core.Event
+}
+
+// Observe implements [core.Observer].
+func (o *told) Observe(_ context.Context, e core.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.events = append(o.events, e)
+}
+
+// last returns the last event of a kind; the zero Event where there was none.
+func (o *told) last(kind core.EventKind) (last core.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range o.events {
+		if e.Kind == kind {
+			last = e
+		}
+	}
+	return last
+}

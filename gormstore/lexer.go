@@ -1,0 +1,223 @@
+package gormstore
+
+import "strings"
+
+// tokenKind says what a token of a statement is, as far as the guards want to know.
+type tokenKind uint8
+
+const (
+	endOfText  tokenKind = iota
+	word                 // a keyword or a name
+	quotedName           // "name"; on SQLite [name] and `name` too
+	literal              // a string or a number
+	symbol               // any other character
+)
+
+// token is a piece of a statement's text, with its quotes.
+type token struct {
+	kind tokenKind
+	text string
+}
+
+// is reports whether t is a keyword, which has no quotes and any case.
+func (t token) is(keyword string) bool { return t.kind == word && strings.EqualFold(t.text, keyword) }
+
+// isSymbol reports whether t is the character.
+func (t token) isSymbol(c byte) bool { return t.kind == symbol && t.text[0] == c }
+
+// name is the name that t stands for: one without quotes means the same in any case. SQLite takes a string for a name
+// where only a name can be.
+func (t token) name() string {
+	switch {
+	case t.kind == word:
+		return strings.ToLower(t.text)
+	case len(t.text) < 2:
+		return t.text
+	}
+	quote := t.text[len(t.text)-1:]
+	return strings.ReplaceAll(t.text[1:len(t.text)-1], quote+quote, quote)
+}
+
+// lexer splits the text of a statement as its database does. Strings are read as with standard_conforming_strings on,
+// which it is unless somebody has turned it off; PostgreSQL 19 has nothing else.
+type lexer struct {
+	text    string
+	at      int
+	dialect *dialect
+}
+
+// next returns the next token. What is not closed goes to the end of the text.
+func (l *lexer) next() token {
+	l.skip()
+	if l.at >= len(l.text) {
+		return token{}
+	}
+	start := l.at
+	switch c := l.text[l.at]; {
+	case l.isEscapeString():
+		l.at++
+		l.escapeStrings()
+		return token{literal, l.text[start:l.at]}
+	case isNameStart(c):
+		l.until(isNamePart)
+		return token{word, l.text[start:l.at]}
+	case isDigit(c):
+		l.until(func(c byte) bool { return isNamePart(c) && c != '$' || c == '.' })
+		return token{literal, l.text[start:l.at]}
+	case c == '\'':
+		l.quoted(c)
+		return token{literal, l.text[start:l.at]}
+	case c == '"', c == '`' && l.dialect == sqlite:
+		l.quoted(c)
+		return token{quotedName, l.text[start:l.at]}
+	case c == '[' && l.dialect == sqlite:
+		l.through("]")
+		return token{quotedName, l.text[start:l.at]}
+	case c == '$' && l.dialect == postgres && l.dollarQuoted():
+		return token{literal, l.text[start:l.at]}
+	}
+	l.at++
+	return token{symbol, l.text[start:l.at]}
+}
+
+// skip goes over white space and comments.
+func (l *lexer) skip() {
+	const byteOrderMark = "\ufeff" // SQLite takes it for white space
+	for l.at < len(l.text) {
+		rest := l.text[l.at:]
+		switch {
+		case strings.IndexByte(" \t\n\v\f\r", rest[0]) >= 0:
+			l.at++
+		case l.dialect == sqlite && strings.HasPrefix(rest, byteOrderMark):
+			l.at += len(byteOrderMark)
+		case strings.HasPrefix(rest, "--"):
+			l.lineComment()
+		case strings.HasPrefix(rest, "/*"):
+			l.blockComment()
+		default:
+			return
+		}
+	}
+}
+
+func (l *lexer) lineComment() {
+	ends := "\n"
+	if l.dialect == postgres {
+		ends = "\n\r"
+	}
+	if n := strings.IndexAny(l.text[l.at:], ends); n >= 0 {
+		l.at += n
+	} else {
+		l.at = len(l.text)
+	}
+}
+
+// blockComment skips a comment; on PostgreSQL there can be others in it.
+func (l *lexer) blockComment() {
+	if l.at += 2; l.dialect == sqlite {
+		l.through("*/")
+		return
+	}
+	for depth := 1; depth > 0 && l.at < len(l.text); {
+		switch rest := l.text[l.at:]; {
+		case strings.HasPrefix(rest, "/*"):
+			l.at += 2
+			depth++
+		case strings.HasPrefix(rest, "*/"):
+			l.at += 2
+			depth--
+		default:
+			l.at++
+		}
+	}
+}
+
+// through goes behind the next end.
+func (l *lexer) through(end string) {
+	if n := strings.Index(l.text[l.at:], end); n >= 0 {
+		l.at += n + len(end)
+	} else {
+		l.at = len(l.text)
+	}
+}
+
+func (l *lexer) until(part func(byte) bool) {
+	for l.at < len(l.text) && part(l.text[l.at]) {
+		l.at++
+	}
+}
+
+// quoted goes behind the closing quote. A doubled one stands for itself.
+func (l *lexer) quoted(quote byte) {
+	for l.at++; l.at < len(l.text); l.at++ {
+		if l.text[l.at] != quote {
+			continue
+		}
+		if l.at+1 == len(l.text) || l.text[l.at+1] != quote {
+			l.at++
+			return
+		}
+		l.at++
+	}
+}
+
+// isEscapeString reports whether a string of PostgreSQL begins here in which a backslash escapes: E'...'.
+func (l *lexer) isEscapeString() bool {
+	rest := l.text[l.at:]
+	return l.dialect == postgres && (strings.HasPrefix(rest, "E'") || strings.HasPrefix(rest, "e'"))
+}
+
+// escapeStrings goes behind a string in which a backslash escapes, and behind its parts on further lines: they go on in
+// the same way.
+func (l *lexer) escapeStrings() {
+	for {
+		l.escapeString()
+		end := l.at
+		l.skip()
+		goesOn := l.at < len(l.text) && l.text[l.at] == '\'' && strings.ContainsAny(l.text[end:l.at], "\n\r") &&
+			!strings.Contains(l.text[end:l.at], "/*")
+		if !goesOn {
+			l.at = end
+			return
+		}
+	}
+}
+
+func (l *lexer) escapeString() {
+	for l.at++; l.at < len(l.text); l.at++ {
+		switch c := l.text[l.at]; {
+		case c == '\\':
+			l.at++
+		case c != '\'':
+		case l.at+1 < len(l.text) && l.text[l.at+1] == '\'':
+			l.at++
+		default:
+			l.at++
+			return
+		}
+	}
+	l.at = len(l.text)
+}
+
+// dollarQuoted goes behind $$...$$ or $tag$...$tag$, if one begins here.
+func (l *lexer) dollarQuoted() bool {
+	tag := l.at + 1
+	for tag < len(l.text) && (isNameStart(l.text[tag]) || tag > l.at+1 && isDigit(l.text[tag])) {
+		tag++
+	}
+	if tag >= len(l.text) || l.text[tag] != '$' {
+		return false
+	}
+	quote := l.text[l.at : tag+1]
+	l.at = tag + 1
+	l.through(quote)
+	return true
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func isNameStart(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' || c >= 0x80
+}
+
+func isNamePart(c byte) bool { return isNameStart(c) || isDigit(c) || c == '$' }

@@ -1,0 +1,108 @@
+package gormstore_test
+
+import (
+	"crypto/rand"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// What was confirmed outlives a crash of the server, whatever the handler has done to its transaction's
+// synchronous_commit.
+//
+// CONTRACT X-9, F-2
+func TestHandlersDoNotWeakenTheCommit(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.Own(t, "wal_writer_delay=10s", "checkpoint_timeout=1h", "autovacuum=off")
+	url := cluster.URL()
+	migrate(t, openPostgres(t, url, 2))
+	cluster.Exec(`CREATE FUNCTION weaken() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN PERFORM set_config('synchronous_commit', 'off', true); RETURN NEW; END $$`,
+		"CREATE TRIGGER weaken BEFORE INSERT ON effects FOR EACH ROW WHEN (NEW.name = 'weaken') EXECUTE FUNCTION weaken()")
+	for _, weaken := range []string{
+		"SET LOCAL synchronous_commit = off", "SELECT set_config('synchronous_commit', 'off', true)",
+		"SET synchronous_commit = off", "SELECT 'before the attempt'", "INSERT INTO effects (name) VALUES ('weaken')",
+	} {
+		for name, run := range attempts {
+			session := ""
+			if strings.Contains(weaken, "before") {
+				session = "&synchronous_commit=off"
+			}
+			db := openPostgres(t, url+session, 4)
+			before := countEffects(t, db)
+			require.NoError(t, run(t, db, func(tx *gorm.DB) error {
+				require.NoError(t, stock(tx))
+				return tx.Exec(weaken).Error
+			}), "%s: %s", name, weaken)
+			cluster.Stop(pgtest.Immediate)
+			cluster.Start()
+			db = openPostgres(t, cluster.URL(), 2)
+			require.Greater(t, countEffects(t, db), before, "%s: %s: a confirmed row is lost", name, weaken)
+		}
+	}
+}
+
+// A handler may take another role, or another search path, for its own rows: the answer is recorded as the app.
+//
+// CONTRACT X-9
+func TestHandlersMayChangeTheirRole(t *testing.T) {
+	open := freshPostgres("", false)(t)
+	db := open(t)
+	role := "teller_" + strings.ToLower(rand.Text())
+	for _, statement := range []string{
+		"CREATE ROLE " + role,
+		"GRANT USAGE ON SCHEMA public TO " + role,
+		"GRANT INSERT, SELECT ON effects TO " + role,
+		"GRANT USAGE ON SEQUENCE effects_id_seq TO " + role,
+	} {
+		require.NoError(t, db.Exec(strings.ReplaceAll(statement, "public", currentSchema(t, db))).Error)
+	}
+	t.Cleanup(func() {
+		require.NoError(t, db.Exec("DROP OWNED BY "+role).Error)
+		require.NoError(t, db.Exec("DROP ROLE "+role).Error)
+	})
+	for _, change := range []string{
+		"SET LOCAL ROLE " + role, "SET ROLE " + role, "SET LOCAL SESSION AUTHORIZATION " + role,
+		"SELECT set_config('role', '" + role + "', true)", "DO $$ BEGIN SET LOCAL ROLE " + role + "; END $$",
+		"SET LOCAL search_path = pg_catalog",
+	} {
+		for name, run := range attempts {
+			before := countEffects(t, db)
+			require.NoError(t, run(t, open(t), func(tx *gorm.DB) error {
+				require.NoError(t, stock(tx))
+				return tx.Exec(change).Error
+			}), "%s: %s", name, change)
+			require.Equal(t, before+1, countEffects(t, db), "%s: %s", name, change)
+		}
+	}
+}
+
+// A change that nobody can see in the handler's statements ends in a rollback, never in a lost answer.
+//
+// CONTRACT X-9
+func TestUnseenChangeOfRoleRollsBack(t *testing.T) {
+	open := freshPostgres("", false)(t)
+	db := open(t)
+	role := "teller_" + strings.ToLower(rand.Text())
+	require.NoError(t, db.Exec("CREATE ROLE "+role).Error)
+	t.Cleanup(func() { require.NoError(t, db.Exec("DROP ROLE "+role).Error) })
+	require.NoError(t, db.Exec(`CREATE FUNCTION become(name text) RETURNS text LANGUAGE sql AS
+		$$ SELECT set_config('role', name, true) $$`).Error)
+	for _, name := range []string{"attempt", "step"} {
+		require.ErrorContains(t, attempts[name](t, open(t), func(tx *gorm.DB) error {
+			require.NoError(t, stock(tx))
+			return tx.Raw("SELECT become(?)", role).Scan(new(string)).Error
+		}), "permission denied", name)
+		require.Zero(t, countEffects(t, db))
+	}
+}
+
+func currentSchema(t *testing.T, db *gorm.DB) (name string) {
+	t.Helper()
+	require.NoError(t, db.Raw("SELECT current_schema()").Scan(&name).Error)
+	return name
+}
