@@ -176,7 +176,7 @@ func TestRollbackDoesNotStream(t *testing.T) {
 
 // The handler is not abandoned: it may end whenever it likes, but nothing of it is kept.
 //
-// CONTRACT X-1, X-0
+// CONTRACT X-1, X-0, X-11
 func TestRollbackAtTheDeadline(t *testing.T) {
 	for name, test := range map[string]struct {
 		handler http.HandlerFunc
@@ -206,6 +206,7 @@ func TestRollbackAtTheDeadline(t *testing.T) {
 			require.Empty(t, first.Header().Get("Location"))
 			require.Zero(t, a.rows())
 			require.Contains(t, a.kinds(), core.EventRolledBack)
+			require.Contains(t, a.kinds(), core.EventOverdue)
 			a.handler = books(created)
 			require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "the key is free")
 			require.Equal(t, 1, a.rows())

@@ -1,9 +1,12 @@
 package ginidem_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -208,4 +211,41 @@ func TestClientGoesAway(t *testing.T) {
 	require.Equal(t, http.StatusCreated, again.status)
 	require.Equal(t, "reused", again.header.Get("Idempotency-Result"))
 	require.Equal(t, "paid", again.body)
+}
+
+// A success that never asked for its transaction is told of, once for each route at full volume: its rows are not in it.
+//
+// CONTRACT X-11
+func TestTransactionThatNobodyAskedFor(t *testing.T) {
+	d := newSQLite(t)
+	var log bytes.Buffer
+	cfg := d.config()
+	cfg.Observer = core.LogObserver(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	r := gin.New()
+	v1 := guarded(t, r, cfg)
+	answer := func(status int, ask func(ctx context.Context)) gin.HandlerFunc {
+		return func(c *gin.Context) {
+			ask(c.Request.Context())
+			c.Status(status)
+		}
+	}
+	never := func(context.Context) {}
+	v1.POST("/pay", answer(http.StatusCreated, never))
+	v1.POST("/see", answer(http.StatusSeeOther, never))
+	v1.POST("/refused", answer(http.StatusConflict, never))
+	v1.POST("/failed", answer(http.StatusInternalServerError, never))
+	v1.POST("/asked", answer(http.StatusCreated, func(ctx context.Context) { gormstore.Tx(ctx) }))
+	v1.POST("/asked/too", answer(http.StatusCreated, func(ctx context.Context) { gormstore.TxFrom(ctx) }))
+	v1.POST("/asked/for/sql", answer(http.StatusCreated, func(ctx context.Context) { gormstore.SQLTx(ctx) }))
+	a := serve(t, r)
+	for path, warnings := range map[string]int{
+		"/v1/pay": 1, "/v1/see": 1, "/v1/refused": 0, "/v1/failed": 0, "/v1/asked": 0, "/v1/asked/too": 0, "/v1/asked/for/sql": 0,
+	} {
+		log.Reset()
+		for _, key := range []string{"key-1", "key-2", "key-3"} {
+			require.NoError(t, a.do(call{path: path, key: path + key}).err)
+		}
+		require.Equal(t, warnings, strings.Count(log.String(), "idem: transaction_unused"), path)
+		require.Equal(t, warnings, strings.Count(log.String(), "level=WARN"), path)
+	}
 }

@@ -102,3 +102,29 @@ func TestSQLiteEndsTransactions(t *testing.T) {
 		require.Equal(t, 1, countEffects(t, db))
 	})
 }
+
+// A transaction may hold the one writer for longer than the end of another attempt can wait. That attempt's answer stays
+// in the line, and is recorded next.
+//
+// CONTRACT
+func TestAnswerWaitsForTheWriter(t *testing.T) {
+	store := newStore(t, freshSQLite(t)(t))
+	finished := command(core.Park)
+	claimed, err := store.Claim(t.Context(), finished)
+	require.NoError(t, err)
+	long, ctx := begin(t, store, command(core.Rollback))
+	require.NoError(t, addEffect(ctx))
+
+	for range 3 { // as core does, until it gives up
+		impatient, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		require.ErrorIs(t, store.Complete(impatient, claimed.Record.Ticket, paid()), core.ErrUnconfirmed)
+		cancel()
+	}
+	require.NoError(t, long.Commit(t.Context(), paid(), false))
+	eventually(t, "the answer is recorded", func() bool {
+		rec, err := store.Find(t.Context(), finished.ID)
+		require.NoError(t, err)
+		return rec.State() == core.Completed
+	})
+	requireCompleted(t, store, finished, paid())
+}
