@@ -76,7 +76,10 @@ func TestStatements(t *testing.T) {
 			return inner.Create(&effect{Name: "inner"}).Error
 		}))
 		require.NoError(t, tx.Rollback())
-		requireStatements(t, read(), "BEGIN", "WITH there AS", "SAVEPOINT", "SAVEPOINT", `INSERT INTO "effects"`, "ROLLBACK")
+		got := read()
+		requireStatements(t, got, "BEGIN", "WITH there AS", "SAVEPOINT", "SAVEPOINT", `INSERT INTO "effects"`,
+			"SELECT 1 / ") // unless the transaction is another
+		require.True(t, strings.HasSuffix(got[5], "; ROLLBACK"), got[5])
 	})
 }
 
