@@ -105,10 +105,14 @@ const findIntent = `SELECT ` + intentColumns + ` FROM {schema}.idempotency_inten
 func (j *Journal) Find(ctx context.Context, intent string) (idemclient.Entry, bool, error) {
 	var found intentRow
 	err := found.scan(j.store.queryRow(ctx, j.store.pool, findIntent, intent).Scan)
-	if errors.Is(err, sql.ErrNoRows) {
-		return idemclient.Entry{}, false, nil
+	if !errors.Is(err, sql.ErrNoRows) {
+		return found.Entry, err == nil, journalError(err)
 	}
-	return found.Entry, err == nil, journalError(err)
+	would := idemclient.Entry{Intent: intent}
+	if j.secret != nil {
+		would.Key = j.secret.Key(intent)
+	}
+	return would, false, nil
 }
 
 const endIntent = `UPDATE {schema}.idempotency_intent AS i SET ended_at = {now} WHERE i.intent = $1{text} AND i.ended_at IS NULL`

@@ -249,10 +249,15 @@ func TestJournalIsLost(t *testing.T) {
 			}
 			require.Len(t, provider.made(), 2*test.charges)
 		}
-		// That the key was not used before is not known, not even at first.
+		// The server can be asked for it, too.
 		journal, err := gormstore.NewJournal(db, gormstore.KeysOf(secret))
 		require.NoError(t, err)
-		e, err := journal.Begin(t.Context(),
+		e, there, err := journal.Find(t.Context(), "order-7")
+		require.NoError(t, err)
+		require.False(t, there)
+		require.Equal(t, secret.Key("order-7"), e.Key)
+		// That the key was not used before is not known, not even at first.
+		e, err = journal.Begin(t.Context(),
 			idemclient.Entry{Intent: "order-9", Command: core.CommandHash{Version: 1, Sum: [32]byte{1}}})
 		require.NoError(t, err)
 		require.False(t, e.First)

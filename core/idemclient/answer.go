@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"mime"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/auth19/idem/core"
@@ -15,6 +13,7 @@ import (
 // answer is a response that was read whole.
 type answer struct {
 	response   *http.Response
+	body       []byte // of it, at most Config.MaxAnswer bytes
 	tooLarge   bool
 	followed   bool // it is the answer to another request: the transport has followed a redirect
 	definite   bool // it is what became of the command, the same for good (M-3, C-4)
@@ -35,27 +34,26 @@ func (c *Config) readAnswer(res *http.Response) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &answer{response: res, tooLarge: int64(len(body)) > limit, retryAfter: retryAfter(res.Header, time.Now())}
+	a := &answer{response: res, body: body, tooLarge: int64(len(body)) > limit, retryAfter: retryAfter(res.Header, time.Now())}
 	if a.tooLarge {
-		body = body[:limit]
+		a.body = body[:limit]
 	} else if closed != nil {
 		return nil, closed
 	}
-	res.Body = io.NopCloser(bytes.NewReader(body))
+	res.Body = io.NopCloser(bytes.NewReader(a.body))
 	a.followed = res.Request != nil && res.Request.Response != nil
 	a.unknown = res.Header.Get(core.HeaderResult) == core.ResultUnknown
 	a.replayed = res.Header.Get(core.HeaderReplayed) == "true"
 	a.definite = c.Provider.definite(res.StatusCode, res.Header)
 	if !a.definite {
-		a.readProblem(body)
+		a.readProblem()
 	}
 	return a, nil
 }
 
 // readProblem reads the members of a problem, however the app renders it, as long as it is JSON.
-func (a *answer) readProblem(body []byte) {
-	media, _, _ := mime.ParseMediaType(a.response.Header.Get("Content-Type"))
-	if media != "application/json" && !strings.HasSuffix(media, "+json") {
+func (a *answer) readProblem() {
+	if !isJSON(a.response.Header) {
 		return
 	}
 	var problem struct {
@@ -63,7 +61,7 @@ func (a *answer) readProblem(body []byte) {
 		Operation string    `json:"operation"`
 		Outcome   string    `json:"outcome"`
 	}
-	if json.Unmarshal(body, &problem) == nil {
+	if json.Unmarshal(a.body, &problem) == nil {
 		a.code, a.operation, a.outcome = problem.Code, problem.Operation, problem.Outcome
 	}
 }

@@ -178,6 +178,10 @@ func newBank(t *testing.T, cfg core.Config, book http.HandlerFunc) *bank {
 	b := &bank{}
 	caller := core.Principal{Issuer: "https://issuer.example", Subject: "caller-1"}
 	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_ = idem.ServeOwnOperation(r, caller).WriteTo(w)
+			return
+		}
 		r, reply := idem.Admit(r, r.URL.Path, caller)
 		if reply == nil {
 			var attempt *core.Attempt

@@ -17,7 +17,7 @@ type Journal interface {
 	// win. It has to be durable when it returns: the command is sent after it.
 	Begin(ctx context.Context, e Entry) (Entry, error)
 	// Find returns the entry of an intent, and whether there is one that is durable. It changes nothing, and does not wait
-	// for one that is being planned.
+	// for one that is being planned. Where there is none, the entry may have the key that it would get, if that is known.
 	Find(ctx context.Context, intent string) (Entry, bool, error)
 	// End notes that an intent has a definite answer. Ending again, or what is not there, is nil.
 	End(ctx context.Context, intent string) error
