@@ -53,6 +53,10 @@ func (e effects) judge(i intent, end end) map[wrong]string {
 		found[contradiction] = "something else was booked: " + text
 	}
 	switch {
+	case i.neverEnds():
+		if runs+booked+len(e.entries)+e.charges > 0 {
+			found[contradiction] = "undone every time: " + text
+		}
 	case end == open:
 		found[loss] = "came to no end: " + text
 	case end == unknown: // what was booked was charged before

@@ -96,7 +96,9 @@ func (n *nemesis) faults() []fault {
 			require.NoError(t, in.Continue())
 		}},
 		{"all clients cut off", 2, false, func(_ context.Context, in *instance) { in.Front.CutAll() }},
+		{"all clients left without a word", 1, false, func(_ context.Context, in *instance) { in.Front.SilenceAll() }},
 		{"app cut off from the database", 2, false, func(_ context.Context, in *instance) { in.Back.CutAll() }},
+		{"app left without a word of the database", 1, false, func(_ context.Context, in *instance) { in.Back.SilenceAll() }},
 		{"database stopped (fast)", 1, false, database(func(c *pgtest.Cluster) { c.Stop(pgtest.Fast) })},
 		{"database stopped (immediate)", 1, false, database(func(c *pgtest.Cluster) { c.Stop(pgtest.Immediate) })},
 		{"database killed (SIGKILL)", 2, false, database((*pgtest.Cluster).Kill)},

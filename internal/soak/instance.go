@@ -33,7 +33,7 @@ func newInstance(t testing.TB, name string, seed uint64, database *pgtest.Cluste
 	t.Helper()
 	program := apptest.Build(t, "github.com/auth19/idem/examples/"+name)
 	return &instance{name: name, seed: seed, Instance: apptest.NewInstance(t, program, database.URL(),
-		"LEASE=2s", "DEADLINE=8s", "UNSAFE_SIMULATOR=1")}
+		"LEASE=2s", "DEADLINE=8s", "STALL=4s", "UNSAFE_SIMULATOR=1")}
 }
 
 // breakUp lets connections be cut and doubled from now on.
@@ -83,7 +83,8 @@ func (in *instance) logged(operation string) string {
 func (s *soak) connections() (front, back cutproxy.Stats) {
 	for _, in := range s.instances {
 		f, b := in.Front.Stats(), in.Back.Stats()
-		front.Cut, front.Doubled, back.Cut = front.Cut+f.Cut, front.Doubled+f.Doubled, back.Cut+b.Cut
+		front.Cut, front.Doubled, front.Silenced = front.Cut+f.Cut, front.Doubled+f.Doubled, front.Silenced+f.Silenced
+		back.Cut, back.Silenced = back.Cut+b.Cut, back.Silenced+b.Silenced
 	}
 	return front, back
 }

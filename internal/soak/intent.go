@@ -37,17 +37,46 @@ func (s *soak) intent(n int) intent {
 	}
 	switch r.IntN(4) {
 	case 0:
-		i.kind, i.path = refund, s.refunds[n%len(s.refunds)]
+		i.kind = refund
 		if r.IntN(50) == 0 {
 			i.method = "pm_lost" // the provider's answer is; the next attempt gets it
 		}
 	case 1:
-		i.kind, i.path, i.caller = payout, "/v1/payouts", "seller-1"
+		i.kind = payout
 	default:
-		i.kind, i.path = payment, "/v1/payments"
+		i.kind = payment
+	}
+	if which := n % s.oddEvery(); which < len(odd) {
+		i.kind, i.method = odd[which].kind, odd[which].method
+	}
+	switch i.kind {
+	case refund:
+		i.path = s.refunds[n%len(s.refunds)]
+	case payout:
+		i.path, i.caller = "/v1/payouts", "seller-1"
+	default:
+		i.path = "/v1/payments"
 	}
 	return i
 }
+
+// odd are intents whose handlers do what they should not: they hang until their deadline, come to no end, or end their
+// own transaction.
+var odd = []struct {
+	kind   kind
+	method string
+	is     string // in the report
+}{
+	{payment, "pm_hang", hangs}, {refund, "pm_hang", hangs}, {payout, "pm_hang", hangs},
+}
+
+const hangs = "handlers that hung"
+
+// oddEvery is how many intents there are for one of each that is odd: a handler that hangs keeps its client.
+func (s *soak) oddEvery() int { return int(min(4000, max(100, s.requests/10))) }
+
+// neverEnds reports whether no attempt can end well: a payment is undone every time.
+func (i intent) neverEnds() bool { return i.kind == payment && i.method == "pm_hang" }
 
 // String is for people.
 func (i intent) String() string {

@@ -1,6 +1,6 @@
 // Soak is the long run: hundreds of thousands of money requests to two example apps, one on Gin and one on Echo, over
-// one PostgreSQL, while connections are cut at any byte, requests are doubled, clients hang up, the apps are killed and
-// paused, and the database stops, is killed and comes back.
+// one PostgreSQL, while connections are cut at any byte or pass nothing any more, requests are doubled, clients hang up,
+// handlers hang, the apps are killed and paused, and the database stops, is killed and comes back.
 //
 //	go run ./internal/soak -requests 1000000
 //

@@ -19,8 +19,9 @@ func (s *soak) report(out io.Writer) error {
 	row("requests", s.wire.requests.Load())
 	row("whole answers", s.wire.answers.Load())
 	row("intents", s.told.begun())
-	for _, end := range []string{"carried out", "refused", "unknown"} {
-		row(end, s.ends()[end])
+	ends := s.ends()
+	for _, end := range []string{"carried out", "refused", "unknown", "undone every time"} {
+		row(end, ends[end])
 	}
 	row("given up by a client, and repeated later", s.gaveUp.Load())
 	row("", "")
@@ -31,7 +32,13 @@ func (s *soak) report(out io.Writer) error {
 	row("clients' connections cut", front.Cut)
 	row("clients' connections doubled", front.Doubled)
 	row("database connections cut", back.Cut)
+	row("clients' connections that passed nothing any more", front.Silenced)
+	row("database connections that passed nothing any more", back.Silenced)
 	row("clients that hung up", s.wire.hungUp.Load())
+	counts := s.odd()
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		row(name, counts[name])
+	}
 	row("", "")
 	for _, what := range []wrong{duplicate, loss, contradiction} {
 		row(plural[what], s.findings.count(what))
@@ -72,9 +79,22 @@ func (s *soak) ends() map[string]int {
 			ends["carried out"]++
 		case m.end == known:
 			ends["refused"]++
+		case s.intent(n).neverEnds():
+			ends["undone every time"]++
 		}
 	}
 	return ends
+}
+
+// odd counts the intents whose handlers did what they should not.
+func (s *soak) odd() map[string]int {
+	counts := map[string]int{}
+	for n := range s.told.begun() {
+		if which := n % s.oddEvery(); which < len(odd) {
+			counts[odd[which].is]++
+		}
+	}
+	return counts
 }
 
 // mebibytes is "-" for what is not known.
