@@ -87,6 +87,12 @@ func TestMutants(t *testing.T) {
 	for name, m := range openMutants {
 		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
 	}
+	for name, m := range importMutants {
+		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
+	}
+	for name, m := range scopingMutants {
+		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
+	}
 }
 
 const mutantEnv = "STORETEST_MUTANT"
@@ -110,11 +116,7 @@ func TestMutant(t *testing.T) {
 	newStore, features := newReference, everything
 	if m, ok := mutants[name]; ok {
 		features = storetest.Features{}
-		newStore = func(*testing.T) storetest.Subject {
-			var clock storetest.Clock
-			store := m.store(memstore.New(memstore.WithClock(clock.Now)))
-			return storetest.Subject{Store: store, Advance: clock.Advance}
-		}
+		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
 	} else if m, ok := txMutants[name]; ok {
 		newStore = func(t *testing.T) storetest.Subject {
 			subject := newReference(t)
@@ -124,30 +126,32 @@ func TestMutant(t *testing.T) {
 		}
 	} else if m, ok := stepMutants[name]; ok {
 		features = storetest.Features{Steps: true}
-		newStore = func(*testing.T) storetest.Subject {
-			var clock storetest.Clock
-			store := m.store(memstore.New(memstore.WithClock(clock.Now)))
-			return storetest.Subject{Store: store, Advance: clock.Advance}
-		}
+		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
 	} else if m, ok := sightingMutants[name]; ok {
 		features = storetest.Features{Watch: true}
-		newStore = func(*testing.T) storetest.Subject {
-			var clock storetest.Clock
-			store := m.store(memstore.New(memstore.WithClock(clock.Now)))
-			return storetest.Subject{Store: store, Advance: clock.Advance}
-		}
+		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
 	} else if m, ok := openMutants[name]; ok {
 		features = storetest.Features{Count: true}
-		newStore = func(*testing.T) storetest.Subject {
-			var clock storetest.Clock
-			store := m.store(memstore.New(memstore.WithClock(clock.Now)))
-			return storetest.Subject{Store: store, Advance: clock.Advance}
-		}
+		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
+	} else if m, ok := importMutants[name]; ok {
+		features = storetest.Features{Import: true}
+		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
+	} else if m, ok := scopingMutants[name]; ok {
+		features = storetest.Features{Scoping: true}
+		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
 	} else {
 		t.Skip("TestMutants runs this")
 	}
 	storetest.Run(t, newStore, features)
 	t.Run("Stress", func(t *testing.T) { storetest.Stress(t, newStore, features) })
+}
+
+// onMemory makes mutants of a memstore.
+func onMemory(mutant func(*memstore.Store) core.Store) func(*testing.T) storetest.Subject {
+	return func(*testing.T) storetest.Subject {
+		var clock storetest.Clock
+		return storetest.Subject{Store: mutant(memstore.New(memstore.WithClock(clock.Now))), Advance: clock.Advance}
+	}
 }
 
 // checkThenAct looks first, and believes what it saw.
