@@ -11,8 +11,10 @@ import (
 
 // Audit is the database's part of the proof at start-up (D-2). models are the app's money rows. It looks at the live
 // schema and server, and returns one error that names everything that is wrong: the write guard is not installed on
-// db; a table of the store is missing; the server forgets what it has confirmed (F-2); a money table does not
-// exist, or has no valid, non-partial, non-deferrable UNIQUE index over NOT NULL columns with operation_id among them.
+// db; a table of the library is missing; the server or a table forgets what was confirmed (F-2, F-5); the role
+// lacks a right; a money table does not exist, or has no valid, non-partial, non-deferrable UNIQUE index over NOT NULL
+// columns with operation_id among them. What a consumer and a client need beyond that, [Inbox.Validate] and
+// [Journal.Validate] check.
 func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	d, err := dialectOf(db.Dialector.Name())
 	if err != nil {
@@ -27,8 +29,8 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 		errs = append(errs, errors.New("the write guard is not installed on this db: use the db that gormstore.New got, or "+
 			"db.Use(gormstore.WriteGuard()) (X-6)"))
 	}
-	look := inspector{pool, namesOf(db, d)}
-	errs = append(errs, look.server(ctx)...)
+	look := inspector{q: pool, names: namesOf(db, d)}
+	errs = append(errs, look.server(ctx, storeRights)...)
 	for _, model := range models {
 		stmt := &gorm.Statement{DB: db}
 		if err := stmt.Parse(model); err != nil {

@@ -96,9 +96,10 @@ type Message struct {
 // Inbox lets a consumer process each message once per group: the marker of a message commits in the transaction of the
 // rows that its processing writes. It is safe for use by any number of goroutines and processes.
 type Inbox struct {
-	store *Store
-	cfg   InboxConfig
-	owned sync.Map // sources that a handler has
+	store     *Store
+	cfg       InboxConfig
+	owned     sync.Map // sources that a handler has
+	validated validated
 }
 
 // NewInbox returns an inbox on db, which must have the tables of [Migrate]. Where db has a store, call New first: the
@@ -219,6 +220,9 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, i.cfg.Deadline, errSlowMessage)
 	defer cancel()
+	if err := i.validated.once(ctx, i.store, i.store.pool, inboxRights); err != nil {
+		return err
+	}
 	mk := newMarker(i.cfg, m)
 	around, err := i.around(ctx)
 	switch {

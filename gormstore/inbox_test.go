@@ -739,7 +739,7 @@ func TestInboxWithoutTable(t *testing.T) {
 			inbox := newInbox(t, db, stockInbox)
 			require.NoError(t, db.Exec("DROP TABLE processed_message").Error)
 			require.ErrorContains(t, inbox.Process(t.Context(), message(), never(t)),
-				"the table processed_message is missing: run gormstore.Migrate")
+				"table processed_message is missing: run gormstore.Migrate")
 			require.ErrorContains(t, store.Validate(t.Context()), "table processed_message is missing")
 			requireIdle(t, db)
 		})

@@ -22,6 +22,8 @@ type Journal struct {
 	store    *Store
 	secret   *idemclient.Secret // nil: keys are random
 	database atomic.Pointer[string]
+
+	validated validated
 }
 
 var _ idemclient.Journal = (*Journal)(nil)
@@ -51,6 +53,7 @@ func NewJournal(db *gorm.DB, opts ...JournalOption) (*Journal, error) {
 	}
 	// Now, and not first in transactions that may hold all connections of the pool. Where it fails, they ask again.
 	_, _ = j.ownDatabase(context.Background())
+	_ = j.check(context.Background())
 	return j, nil
 }
 
@@ -78,6 +81,9 @@ const intentColumns = `intent, idempotency_key, hash_version, command_hash, begu
 
 // Begin implements [idemclient.Journal], in one statement.
 func (j *Journal) Begin(ctx context.Context, e idemclient.Entry) (idemclient.Entry, error) {
+	if err := j.check(ctx); err != nil {
+		return idemclient.Entry{}, err
+	}
 	var version, sum, by any // NULL
 	if e.Command.Version != 0 {
 		version, sum, by = e.Command.Version, e.Command.Sum[:], []byte(rand.Text())

@@ -71,6 +71,9 @@ func (j *Journal) execIn(tx *gorm.DB, statement string, args ...any) (int64, err
 	if tx.Dialector.Name() != j.store.dialect.name {
 		return 0, ErrOtherDatabase
 	}
+	if err := j.check(ctx); err != nil {
+		return 0, err
+	}
 	for range 2 {
 		own, err := j.ownDatabase(ctx)
 		switch {

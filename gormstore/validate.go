@@ -2,56 +2,92 @@ package gormstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
-// recordTables are the store's tables with the columns that this release needs.
-var recordTables = map[string][]string{
-	"idempotency_record": {"id", "scope", "owner", "fence", "state", "recovery", "method", "route", "hash_version",
-		"command_hash", "created_at", "lease_until", "deadline_at", "expires_at", "purge_at", "status", "partial",
-		"answer_encoding", "headers", "body", "realm"},
-	"idempotency_setting":  {"name", "value"},
-	"idempotency_step":     {"record_id", "name", "kind", "state", "fence", "started_at", "encoding", "result"},
-	"idempotency_sighting": {"id", "scope", "hash_version", "command_hash", "seen_at", "purge_at"},
-	"processed_message": {"consumer_group", "source", "message_id", "payload_hash", "processed_at", "published_at",
-		"expires_at"},
-	"processed_message_floor": {"consumer_group", "source", "published_at"},
-	"idempotency_settlement": {"record_id", "settled_at", "settled_by", "reason", "before_fence", "before_state",
-		"after_fence", "after_state", "after_status"},
+// Validate implements [core.Validator]: the tables are there, they and the server keep what was confirmed, steps,
+// markers and intents included (F-2, F-5), and the role has the rights that a store needs. One error names everything
+// that is wrong.
+func (s *Store) Validate(ctx context.Context) error { return s.validate(ctx, s.pool, storeRights) }
+
+// Validate tells whether the server and the tables keep what the inbox confirms, and whether the role has the rights that
+// a consumer needs: without UPDATE it would never acknowledge a duplicate (F-5). One error names everything that is wrong.
+// Call it when the consumer starts; what it refuses, Process refuses as well.
+func (i *Inbox) Validate(ctx context.Context) error {
+	return i.store.validate(ctx, i.store.pool, inboxRights)
 }
 
-// Validate implements [core.Validator]: the tables are there, and the server keeps what it has confirmed (F-2). One
-// error names everything that is wrong.
-func (s *Store) Validate(ctx context.Context) error {
-	if err := errors.Join(inspector{s.pool, s.names}.server(ctx)...); err != nil {
-		return fmt.Errorf("idem: gormstore: %w", err)
+// Validate tells whether the server and the table keep the intents, and whether the role has the rights that a journal
+// needs (F-5): an intent that a crash loses gets another key, and its command is carried out twice. One error names
+// everything that is wrong. Call it when the app starts; what it refuses, Plan and Begin refuse as well.
+func (j *Journal) Validate(ctx context.Context) error {
+	return j.store.validate(ctx, j.store.pool, journalRights)
+}
+
+// check is Validate, once.
+func (j *Journal) check(ctx context.Context) error {
+	return j.validated.once(ctx, j.store, j.store.pool, journalRights)
+}
+
+func (s *Store) validate(ctx context.Context, q querier, need rights) error {
+	return inspector{q: q, names: s.names}.all(ctx, need)
+}
+
+// validated remembers that a validation has passed, for what must not begin without one.
+type validated struct{ passed atomic.Bool }
+
+func (v *validated) once(ctx context.Context, s *Store, q querier, need rights) error {
+	if v.passed.Load() {
+		return nil
 	}
+	if err := (inspector{q: q, names: s.names, inUse: true}).all(ctx, need); err != nil {
+		return err
+	}
+	v.passed.Store(true)
 	return nil
 }
 
 // inspector looks at the live server and schema. It changes nothing.
 type inspector struct {
-	pool  *sql.DB
+	q     querier
 	names *names
+	inUse bool // a database in memory is let pass: nobody takes it for one that lasts
 }
 
-// server returns everything that is wrong with the server and the store's own tables.
-func (i inspector) server(ctx context.Context) []error {
-	errs := i.missingColumns(ctx)
-	if i.names.dialect == postgres {
-		return append(errs, i.postgres(ctx)...)
+// all is one error of everything that is wrong.
+func (i inspector) all(ctx context.Context, need rights) error {
+	if err := errors.Join(i.server(ctx, need)...); err != nil {
+		return fmt.Errorf("idem: gormstore: %w", err)
 	}
-	return append(errs, i.sqlite(ctx)...)
+	return nil
 }
 
-func (i inspector) missingColumns(ctx context.Context) []error {
+// server returns everything that is wrong with the server and the tables that are needed.
+func (i inspector) server(ctx context.Context, need rights) []error {
+	errs := i.missingColumns(ctx, need)
+	if i.names.dialect == sqlite {
+		return append(errs, i.sqlite(ctx)...)
+	}
+	errs = append(errs, i.postgres(ctx)...)
+	schema, err := i.names.find(ctx, i.q)
+	if err != nil {
+		return errs // missingColumns has said so
+	}
+	for _, table := range slices.Sorted(maps.Keys(need)) {
+		errs = append(errs, i.keeps(ctx, schema+"."+table)...)
+		errs = append(errs, i.lacks(ctx, schema+"."+table, need[table])...)
+	}
+	return errs
+}
+
+func (i inspector) missingColumns(ctx context.Context, need rights) []error {
 	var errs []error
-	for _, table := range slices.Sorted(maps.Keys(recordTables)) {
+	for _, table := range slices.Sorted(maps.Keys(need)) {
 		there, err := i.ownColumns(ctx, table)
 		switch {
 		case err != nil:
@@ -60,7 +96,7 @@ func (i inspector) missingColumns(ctx context.Context) []error {
 			errs = append(errs, fmt.Errorf("table %s is missing: run gormstore.Migrate", table))
 			continue
 		}
-		for _, column := range recordTables[table] {
+		for _, column := range tableColumns[table] {
 			if !slices.Contains(there, column) {
 				errs = append(errs, fmt.Errorf("table %s has no column %s: run gormstore.Migrate", table, column))
 			}
@@ -69,12 +105,12 @@ func (i inspector) missingColumns(ctx context.Context) []error {
 	return errs
 }
 
-// ownColumns lists the columns of one of the store's tables.
+// ownColumns lists the columns of one of the library's tables.
 func (i inspector) ownColumns(ctx context.Context, table string) ([]string, error) {
 	if i.names.dialect == sqlite {
 		return i.columns(ctx, table)
 	}
-	schema, err := i.names.find(ctx, i.pool)
+	schema, err := i.names.find(ctx, i.q)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +128,7 @@ func (i inspector) columns(ctx context.Context, table string) ([]string, error) 
 
 // texts returns the one text column of a query.
 func (i inspector) texts(ctx context.Context, query string, args ...any) ([]string, error) {
-	rows, err := i.pool.QueryContext(ctx, i.names.dialect.words.Replace(query), args...)
+	rows, err := i.q.QueryContext(ctx, i.names.dialect.words.Replace(query), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -111,9 +147,11 @@ func (i inspector) texts(ctx context.Context, query string, args ...any) ([]stri
 func (i inspector) postgres(ctx context.Context) []error {
 	var standby bool
 	var version int
-	var fsync, commit string
-	err := i.pool.QueryRowContext(ctx, `SELECT pg_is_in_recovery(), current_setting('server_version_num')::int,
-	current_setting('fsync'), current_setting('synchronous_commit')`).Scan(&standby, &version, &fsync, &commit)
+	var fsync string
+	var forgets, readOnly bool
+	err := i.q.QueryRowContext(ctx, `SELECT pg_is_in_recovery(), current_setting('server_version_num')::int,
+	current_setting('fsync'), `+set("synchronous_commit", "off")+`, `+set("default_transaction_read_only", "on")).
+		Scan(&standby, &version, &fsync, &forgets, &readOnly)
 	if err != nil {
 		return []error{err}
 	}
@@ -127,23 +165,52 @@ func (i inspector) postgres(ctx context.Context) []error {
 	if fsync != "on" {
 		errs = append(errs, errors.New("fsync is off: a crash of the server would forget money; set fsync=on"))
 	}
-	if commit == "off" {
+	if forgets {
 		errs = append(errs, errors.New("synchronous_commit is off: a crash of the server would forget answers that were "+
 			"given; set it to on, for the database or the role at least"))
 	}
-	schema, err := i.names.find(ctx, i.pool)
-	if err != nil {
-		return errs // missingColumns has said so
+	if readOnly {
+		errs = append(errs, errors.New("default_transaction_read_only is on: nothing could be recorded; connect to the "+
+			"primary, or set it to off for the database or the role"))
 	}
-	unlogged, err := i.texts(ctx, `SELECT relname FROM pg_class
-WHERE relnamespace = to_regnamespace($1) AND relname IN ('idempotency_record', 'idempotency_step',
-	'idempotency_settlement', 'processed_message', 'processed_message_floor') AND relpersistence <> 'p'`, schema)
+	return errs
+}
+
+// set is true where a setting has a value now, or will have it in another session: what an app has set on one connection
+// says nothing about the others.
+func set(name, value string) string {
+	return "(SELECT '" + value + "' IN (s.setting, s.reset_val) FROM pg_settings s WHERE s.name = '" + name + "')"
+}
+
+// flaws lists why a table or one of its partitions does not keep, or does not show, what was confirmed: one text each.
+const flaws = `WITH RECURSIVE part AS (SELECT to_regclass($1)::oid AS oid
+	UNION SELECT i.inhrelid FROM pg_inherits i JOIN part p ON i.inhparent = p.oid)
+SELECT 'table ' || c.relname || f.flaw FROM part JOIN pg_class c USING (oid) CROSS JOIN LATERAL (VALUES
+	(c.relpersistence <> 'p', ' is UNLOGGED or temporary: a crash would empty it; ALTER TABLE ' || c.relname || ' SET LOGGED'),
+	(c.relkind NOT IN ('r', 'p'), ' is no table of this database: nobody knows what a crash leaves of it'),
+	(row_security_active(c.oid), ' hides rows from this role by row-level security: a key would never end to be in flight; '
+		|| 'ALTER TABLE ' || c.relname || ' DISABLE ROW LEVEL SECURITY, or use a role with BYPASSRLS')
+) AS f (is_there, flaw) WHERE f.is_there ORDER BY 1`
+
+func (i inspector) keeps(ctx context.Context, table string) []error { return i.each(ctx, flaws, table) }
+
+// missingRights lists the rights on a table that the role does not have.
+const missingRights = `SELECT 'the role ' || current_user || ' lacks ' || n.need || ' on ' || c.relname
+FROM unnest(string_to_array($2, ', ')) AS n (need) JOIN pg_class c ON c.oid = to_regclass($1)
+WHERE NOT has_table_privilege(c.oid, n.need)`
+
+func (i inspector) lacks(ctx context.Context, table, need string) []error {
+	return i.each(ctx, missingRights, table, need)
+}
+
+// each makes an error of each text of a query.
+func (i inspector) each(ctx context.Context, query string, args ...any) (errs []error) {
+	texts, err := i.texts(ctx, query, args...)
 	if err != nil {
-		return append(errs, err)
+		return []error{err}
 	}
-	for _, table := range unlogged {
-		errs = append(errs, fmt.Errorf("table %s is UNLOGGED or temporary: a crash would empty it; ALTER TABLE %s SET LOGGED",
-			table, table))
+	for _, text := range texts {
+		errs = append(errs, errors.New(text))
 	}
 	return errs
 }
@@ -151,19 +218,30 @@ WHERE relnamespace = to_regnamespace($1) AND relname IN ('idempotency_record', '
 func (i inspector) sqlite(ctx context.Context) []error {
 	var file, journal string
 	var synchronous int
-	if err := i.pool.QueryRowContext(ctx, mainFile).Scan(&file); err != nil {
+	var readOnly bool
+	if err := i.q.QueryRowContext(ctx, mainFile).Scan(&file); err != nil {
 		return []error{err}
+	}
+	if file == "" && i.inUse {
+		return nil
 	}
 	if file == "" {
 		return []error{errors.New("the database is in memory: its records end with the process; use a file")}
 	}
-	if err := i.pool.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&journal); err != nil {
+	if err := i.q.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&journal); err != nil {
 		return []error{err}
 	}
-	if err := i.pool.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&synchronous); err != nil {
+	if err := i.q.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&synchronous); err != nil {
+		return []error{err}
+	}
+	if err := i.q.QueryRowContext(ctx, "PRAGMA query_only").Scan(&readOnly); err != nil {
 		return []error{err}
 	}
 	var errs []error
+	if readOnly {
+		errs = append(errs, errors.New("query_only is on: nothing could be recorded; take it out of the address of the "+
+			"database"))
+	}
 	if !strings.EqualFold(journal, "wal") {
 		errs = append(errs, fmt.Errorf("journal_mode is %s: repeats would wait for a running attempt; add "+
 			"_pragma=journal_mode(wal) to the address of the database", journal))

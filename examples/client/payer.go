@@ -64,6 +64,9 @@ func (p *payer) open(ctx context.Context) (err error) {
 	if p.journal, err = gormstore.NewJournal(p.db); err != nil {
 		return err
 	}
+	if err := p.journal.Validate(ctx); err != nil {
+		return err
+	}
 	p.client, err = idemclient.New(idemclient.Config{
 		Journal: p.journal, CallerEnds: true, Transport: p.network, Authorize: p.authorize, Observe: p.observe, MaxAttempts: 20,
 	})

@@ -41,6 +41,9 @@ func newWorker(
 	if err != nil {
 		return nil, err
 	}
+	if err := inbox.Validate(ctx); err != nil {
+		return nil, err
+	}
 	handle, err := handler(inbox)
 	if err != nil {
 		return nil, err

@@ -129,7 +129,7 @@ var contract = []chapter{
 		{id: "F-2", says: "Nothing is lost or doubled by a durable primary; a server that is not durable is refused."},
 		{id: "F-3", says: "A connection that passes nothing holds its place for a bounded time."},
 		{id: "F-4", says: "An import never leaves a key free that the old system holds."},
-		{id: "F-5", says: "Inbox, journal and steps need the same durability as records.", notBuilt: "not built yet"},
+		{id: "F-5", says: "Inbox, journal and steps need the same durability as records, and the rights they use."},
 		{id: "F-6", says: "Statements name their schema, found once."},
 	}},
 	{"P. Problems", []rule{

@@ -1,0 +1,44 @@
+package gormstore
+
+// tableColumns are the library's tables with the columns that this release needs.
+var tableColumns = map[string][]string{
+	"idempotency_record": {"id", "scope", "owner", "fence", "state", "recovery", "method", "route", "hash_version",
+		"command_hash", "created_at", "lease_until", "deadline_at", "expires_at", "purge_at", "status", "partial",
+		"answer_encoding", "headers", "body", "realm"},
+	"idempotency_setting":  {"name", "value"},
+	"idempotency_step":     {"record_id", "name", "kind", "state", "fence", "started_at", "encoding", "result"},
+	"idempotency_sighting": {"id", "scope", "hash_version", "command_hash", "seen_at", "purge_at"},
+	"processed_message": {"consumer_group", "source", "message_id", "payload_hash", "processed_at", "published_at",
+		"expires_at"},
+	"processed_message_floor": {"consumer_group", "source", "published_at"},
+	"idempotency_settlement": {"record_id", "settled_at", "settled_by", "reason", "before_fence", "before_state",
+		"after_fence", "after_state", "after_status"},
+	"idempotency_intent": {"intent", "idempotency_key", "hash_version", "command_hash", "planned_at", "begun_at", "begun_by",
+		"ended_at"},
+}
+
+// rights are what a role may do with tables; what is nothing at all is still to keep what others confirm.
+type rights map[string]string
+
+var (
+	// storeRights are those of an app with guarded routes. Its sweep takes markers away, whoever has put them there.
+	storeRights = rights{
+		"idempotency_record":      "SELECT, INSERT, UPDATE, DELETE",
+		"idempotency_step":        "SELECT, INSERT, UPDATE, DELETE",
+		"idempotency_sighting":    "SELECT, INSERT, UPDATE, DELETE",
+		"idempotency_settlement":  "INSERT",
+		"idempotency_setting":     "SELECT, INSERT, UPDATE",
+		"processed_message":       "SELECT, UPDATE, DELETE",
+		"processed_message_floor": "SELECT, INSERT, UPDATE",
+		"idempotency_intent":      "",
+	}
+
+	// inboxRights are those of a consumer. It needs UPDATE to acknowledge a duplicate: see touchMarker.
+	inboxRights = rights{
+		"processed_message":       "SELECT, INSERT, UPDATE",
+		"processed_message_floor": "SELECT",
+	}
+
+	// journalRights are those of a client, without its Sweep.
+	journalRights = rights{"idempotency_intent": "SELECT, INSERT, UPDATE"}
+)

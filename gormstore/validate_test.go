@@ -1,0 +1,276 @@
+package gormstore_test
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// users are what an app can have on a database: each can be asked whether the database will do, and refuses to work
+// until then, but for the store, which is asked at start.
+type users struct {
+	store   *gormstore.Store
+	inbox   *gormstore.Inbox
+	journal *gormstore.Journal
+	db      *gorm.DB
+}
+
+func newUsers(t *testing.T, db *gorm.DB) users {
+	t.Helper()
+	return users{newStore(t, db), newInbox(t, db, stockInbox), newJournal(t, db), db}
+}
+
+func (u users) process(t *testing.T) error {
+	t.Helper()
+	return u.inbox.Process(t.Context(), message(), func(*gorm.DB) error { return nil })
+}
+
+func (u users) begin(t *testing.T) error {
+	t.Helper()
+	_, err := u.journal.Begin(t.Context(), entryOf(t, "order-"+t.Name(), 1))
+	return err
+}
+
+func (u users) plan(t *testing.T) error {
+	t.Helper()
+	return u.db.WithContext(t.Context()).Transaction(func(tx *gorm.DB) error {
+		return u.journal.Plan(tx, "plan-"+t.Name())
+	})
+}
+
+// requireRefused checks who refuses the database, for what reason.
+func (u users) requireRefused(t *testing.T, by, why string) {
+	t.Helper()
+	is := func(err error, who string) {
+		t.Helper()
+		if strings.Contains(by, who) {
+			require.ErrorContains(t, err, why, who)
+		} else {
+			require.NoError(t, err, who)
+		}
+	}
+	is(u.store.Validate(t.Context()), "store")
+	is(u.inbox.Validate(t.Context()), "inbox")
+	is(u.process(t), "inbox")
+	is(u.journal.Validate(t.Context()), "journal")
+	is(u.begin(t), "journal")
+	is(u.plan(t), "journal")
+}
+
+// What would be forgotten is refused where it is made.
+//
+// CONTRACT F-5
+func TestWhatForgetsIsRefused(t *testing.T) {
+	t.Parallel()
+	const all = "store inbox journal"
+	partitioned := []string{
+		"ALTER TABLE idempotency_record RENAME TO whole",
+		"CREATE TABLE idempotency_record (LIKE whole INCLUDING DEFAULTS, PRIMARY KEY (id)) PARTITION BY HASH (id)",
+		"CREATE TABLE even PARTITION OF idempotency_record FOR VALUES WITH (MODULUS 2, REMAINDER 0) PARTITION BY HASH (id)",
+		"CREATE TABLE odd PARTITION OF idempotency_record FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+	}
+	for name, c := range map[string]struct {
+		set        []string // statements, on the server
+		parameters string   // of the connections
+		by, why    string
+	}{
+		"nothing":             {},
+		"a partitioned table": {set: append(partitioned, "CREATE TABLE deep PARTITION OF even FOR VALUES WITH (MODULUS 1, REMAINDER 0)")},
+		"an unlogged partition": {
+			set: append(partitioned, "CREATE UNLOGGED TABLE deep PARTITION OF even FOR VALUES WITH (MODULUS 1, REMAINDER 0)"),
+			by:  "store", why: "table deep is UNLOGGED",
+		},
+		"unlogged steps": {
+			set: []string{"ALTER TABLE idempotency_step SET UNLOGGED"}, by: "store", why: "table idempotency_step is UNLOGGED",
+		},
+		"unlogged settings": {
+			set: []string{"ALTER TABLE idempotency_setting SET UNLOGGED"}, by: "store",
+			why: "table idempotency_setting is UNLOGGED",
+		},
+		"unlogged intents": {
+			set: []string{"ALTER TABLE idempotency_intent SET UNLOGGED"}, by: "store journal",
+			why: "table idempotency_intent is UNLOGGED",
+		},
+		"unlogged markers": {
+			set: []string{"ALTER TABLE processed_message SET UNLOGGED"}, by: "store inbox",
+			why: "table processed_message is UNLOGGED",
+		},
+		"a view": {
+			set: []string{"ALTER TABLE idempotency_intent RENAME TO intents",
+				"CREATE VIEW idempotency_intent AS SELECT * FROM intents"},
+			by: "store journal", why: "table idempotency_intent is no table of this database",
+		},
+		"synchronous_commit": {parameters: "&synchronous_commit=off", by: all, why: "synchronous_commit is off"},
+		"a read-only server": {
+			parameters: "&default_transaction_read_only=on", by: all, why: "default_transaction_read_only is on",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := pgtest.URL(t)
+			admin := openPostgres(t, address, 2)
+			migrate(t, admin)
+			for _, statement := range c.set {
+				require.NoError(t, admin.Exec(statement).Error)
+			}
+			u := newUsers(t, openPostgres(t, address+c.parameters, 4))
+			u.requireRefused(t, c.by, c.why)
+		})
+	}
+}
+
+// What an app has set on the connection that is asked says nothing about the others.
+//
+// CONTRACT F-5
+func TestSettingsOfAConnectionDoNotCount(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	migrate(t, openPostgres(t, address, 2))
+	db := openPostgres(t, address+"&synchronous_commit=off&default_transaction_read_only=on", 2)
+	onAll(t, db, 2, "SET synchronous_commit = on; SET default_transaction_read_only = off")
+	u := newUsers(t, db)
+	u.requireRefused(t, "store inbox journal", "synchronous_commit is off")
+	u.requireRefused(t, "store inbox journal", "default_transaction_read_only is on")
+}
+
+// CONTRACT F-5
+func TestReadOnlySQLite(t *testing.T) {
+	db := freshSQLite(t)(t)
+	store := newStore(t, db)
+	onAll(t, db, 15, "PRAGMA query_only = on")
+	u := users{store, newInbox(t, db, stockInbox), newJournal(t, db), db}
+	u.requireRefused(t, "store inbox journal", "query_only is on")
+}
+
+// leastRights are the grants of docs/database.md, by role: one for each table and right.
+func leastRights(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/database.md")
+	require.NoError(t, err)
+	grants := map[string][]string{}
+	for _, g := range regexp.MustCompile(`(?m)^GRANT (.*) ON (.*) TO (\w+);$`).FindAllStringSubmatch(string(text), -1) {
+		for right := range strings.SplitSeq(g[1], ", ") {
+			for table := range strings.SplitSeq(g[2], ", ") {
+				grants[g[3]] = append(grants[g[3]], right+" ON "+table)
+			}
+		}
+	}
+	require.Len(t, grants, 4)
+	return grants
+}
+
+// The rights of the docs are enough for the work, and every one of them is asked for at start.
+//
+// CONTRACT F-5
+func TestLeastRights(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.Own(t) // roles belong to a whole server
+	migrate(t, openPostgres(t, cluster.URL(), 2))
+	connect := func(t *testing.T, role string, grants ...string) *gorm.DB {
+		t.Helper()
+		cluster.Exec("DROP ROLE IF EXISTS "+role, "CREATE ROLE "+role+" LOGIN PASSWORD 'secret'")
+		for _, grant := range grants {
+			cluster.Exec("GRANT " + grant + " TO " + role)
+		}
+		t.Cleanup(func() { cluster.Exec("DROP OWNED BY " + role) })
+		u, err := url.Parse(cluster.URL())
+		require.NoError(t, err)
+		u.User = url.UserPassword(role, "secret")
+		return openPostgres(t, u.String(), 4)
+	}
+	work := map[string]func(t *testing.T, db *gorm.DB){
+		"api": func(t *testing.T, db *gorm.DB) {
+			store := newStore(t, db)
+			require.NoError(t, store.Validate(t.Context()))
+			tx, _ := begin(t, store, command(core.Rollback))
+			require.NoError(t, tx.Commit(t.Context(), paid(), false))
+			parked, err := store.Claim(t.Context(), command(core.Park))
+			require.NoError(t, err)
+			require.NoError(t, store.Complete(t.Context(), parked.Record.Ticket, paid()))
+			given := command(core.Park)
+			require.NoError(t, store.Release(t.Context(), core.Ticket{ID: given.ID, Owner: given.Owner}))
+			short := command(core.Park)
+			short.Lease, short.Deadline = time.Microsecond, time.Microsecond
+			unknown, err := store.Claim(t.Context(), short)
+			require.NoError(t, err)
+			_, err = store.Settle(t.Context(), core.Settlement{ID: short.ID, Fence: unknown.Record.Fence, Who: "w", Why: "y"})
+			require.NoError(t, err)
+			seen := command(core.Park)
+			_, err = store.Sight(t.Context(), core.Sighting{ID: seen.ID, Scope: seen.Scope, Hash: seen.Hash, Keep: time.Hour})
+			require.NoError(t, err)
+			resumed, err := store.Claim(t.Context(), command(core.Resume))
+			require.NoError(t, err)
+			step := core.StepRecord{Name: "charge", Kind: core.ProviderStep}
+			_, err = store.StartStep(t.Context(), resumed.Record.Ticket, step)
+			require.NoError(t, err)
+			require.NoError(t, store.FinishStep(t.Context(), resumed.Record.Ticket, step))
+			_, err = store.List(t.Context(), nil, core.ID{}, 10)
+			require.NoError(t, err)
+			_, err = store.Sweep(t.Context(), 10)
+			require.NoError(t, err)
+		},
+		"consumer": func(t *testing.T, db *gorm.DB) {
+			inbox := newInbox(t, db, stockInbox)
+			require.NoError(t, inbox.Validate(t.Context()))
+			m, processed := message(), 0
+			for range 2 { // the second is a duplicate
+				require.NoError(t, inbox.Process(t.Context(), m, func(*gorm.DB) error { processed++; return nil }))
+			}
+			require.Equal(t, 1, processed)
+		},
+		"client": func(t *testing.T, db *gorm.DB) {
+			journal := newJournal(t, db)
+			require.NoError(t, journal.Validate(t.Context()))
+			_, err := journal.Begin(t.Context(), entryOf(t, "order-1", 1))
+			require.NoError(t, err)
+			require.NoError(t, journal.End(t.Context(), "order-1"))
+			_, err = journal.Pending(t.Context(), "", 10)
+			require.NoError(t, err)
+			_, err = journal.Sweep(t.Context(), gormstore.MinIntentKeep, 10)
+			require.NoError(t, err)
+		},
+	}
+	validate := map[string]func(ctx context.Context, u users) error{
+		"api":      func(ctx context.Context, u users) error { return u.store.Validate(ctx) },
+		"consumer": func(ctx context.Context, u users) error { return u.inbox.Validate(ctx) },
+		"client":   func(ctx context.Context, u users) error { return u.journal.Validate(ctx) },
+	}
+	for role, grants := range leastRights(t) {
+		if role == "operator" {
+			continue // who reads, and does nothing that could be tried
+		}
+		t.Run(role, func(t *testing.T) { work[role](t, connect(t, role, grants...)) })
+		t.Run(role+" with less", func(t *testing.T) {
+			u := newUsers(t, connect(t, role, grants...))
+			for _, grant := range grants {
+				if grant == "DELETE ON idempotency_intent" {
+					continue // Sweep's
+				}
+				cluster.Exec("REVOKE " + grant + " FROM " + role)
+				right, table, _ := strings.Cut(grant, " ON ")
+				require.ErrorContains(t, validate[role](t.Context(), u), "the role "+role+" lacks "+right+" on "+table)
+				cluster.Exec("GRANT " + grant + " TO " + role)
+			}
+			require.NoError(t, validate[role](t.Context(), u))
+		})
+		t.Run(role+" that does not see all rows", func(t *testing.T) {
+			u := newUsers(t, connect(t, role, grants...))
+			_, table, _ := strings.Cut(grants[0], " ON ")
+			cluster.Exec("ALTER TABLE " + table + " ENABLE ROW LEVEL SECURITY")
+			require.ErrorContains(t, validate[role](t.Context(), u), "table "+table+" hides rows from this role")
+			cluster.Exec("ALTER TABLE " + table + " DISABLE ROW LEVEL SECURITY")
+			require.NoError(t, validate[role](t.Context(), u))
+		})
+	}
+}
