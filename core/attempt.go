@@ -26,6 +26,7 @@ type Attempt struct {
 	lease  lease              // Park and Resume
 	tx     Tx                 // Rollback: the transaction is the lease
 	steps  *steps             // Resume
+	record Record             // as it was claimed
 
 	stopDeadline func() bool // Rollback: false when the deadline has rolled back already
 }
@@ -43,9 +44,9 @@ var errDeadline = fmt.Errorf("idem: the attempt's deadline has passed: %w", cont
 
 // newAttempt gives the handler its context: with the request's values and without the client's cancellation, with an
 // earlier deadline of the request, bounded by the attempt's own.
-func (m *Module) newAttempt(r *http.Request, adm *admission, t Ticket, won winnings, claimedAt time.Time) *Attempt {
-	tx := won.tx
-	a := &Attempt{m: m, route: adm.route, admission: adm, ticket: t, tx: tx, steps: won.steps}
+func (m *Module) newAttempt(r *http.Request, adm *admission, rec Record, won winnings, claimedAt time.Time) *Attempt {
+	tx, t := won.tx, rec.Ticket
+	a := &Attempt{m: m, route: adm.route, admission: adm, record: rec, ticket: t, tx: tx, steps: won.steps}
 	a.inside.Context = adm.values
 	a.inside.Core, a.inside.Operation, a.inside.Command = a, t.ID, attemptctx.Command(adm.hash)
 	// What a Rollback attempt was before is not to be seen: its record was rolled back with it.
@@ -206,14 +207,7 @@ func (a *Attempt) endPark(v verdict) *Reply {
 		a.observe(Event{Kind: EventFreed, Status: reply.Status})
 		return reply
 	case fail:
-		kind := EventUnknown
-		switch err := a.confirm(func(ctx context.Context) error { return store.Park(ctx, a.ticket) }); {
-		case errors.Is(err, ErrStale):
-			kind = EventStale // settled meanwhile, a repeat gets to know how
-		case err != nil: // the lease running out says the same, later
-			a.observe(Event{Kind: EventFailed, Err: err})
-		}
-		a.observe(Event{Kind: kind, Status: reply.Status})
+		a.park()
 		reply.result = resultUnknown
 		return reply
 	}
@@ -224,6 +218,19 @@ func (a *Attempt) endPark(v verdict) *Reply {
 	a.observe(Event{Kind: EventCompleted, Status: reply.Status})
 	reply.result = resultCreated
 	return reply
+}
+
+// park makes the operation unknown.
+func (a *Attempt) park() {
+	a.lease.stop()
+	kind := EventUnknown
+	switch err := a.confirm(func(ctx context.Context) error { return a.m.cfg.Store.Park(ctx, a.ticket) }); {
+	case errors.Is(err, ErrStale):
+		kind = EventStale // settled meanwhile, a repeat gets to know how
+	case err != nil: // the lease running out says the same, later
+		a.observe(Event{Kind: EventFailed, Err: err})
+	}
+	a.observe(Event{Kind: kind, Status: a.capture.finalStatus()})
 }
 
 // confirmFor bounds how long the end of an attempt waits for the store to confirm it. The client waits as long.

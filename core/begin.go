@@ -69,7 +69,11 @@ func (m *Module) begin(r *http.Request, adm *admission) (*Attempt, *Reply) {
 			return nil, m.refuseRepeat(r, adm, m.unavailable(err))
 		}
 		if claimed.Won {
-			return m.newAttempt(r, adm, claimed.Record.Ticket, won, claimedAt), nil
+			attempt := m.newAttempt(r, adm, claimed.Record, won, claimedAt)
+			if attempt.isOneTooMany() {
+				return nil, attempt.giveUp()
+			}
+			return attempt, nil
 		}
 		problem := m.repeatProblem(r.Context(), adm, claimed)
 		switch {

@@ -124,7 +124,7 @@ func (m *Module) imported(row Past, now time.Time) (Record, error) {
 		Ticket: Ticket{ID: m.RecordID(row.Principal, row.Key), Owner: newOwner(), Fence: 1},
 		Scope:  m.cfg.Scoping.scope(row.Principal), Realm: m.cfg.Scoping.realm(row.Principal),
 		Method: row.Method, Route: row.Route, Recovery: route.Recovery,
-		Hash: CommandHash{Version: UnknownHash}, Stored: Unknown, CreatedAt: row.CreatedAt, Now: now,
+		Hash: CommandHash{Version: UnknownHash}, Stored: Unknown, Attempts: 1, CreatedAt: row.CreatedAt, Now: now,
 		// An old instance may still be at work: nobody settles before it has ended.
 		LeaseUntil: now.Add(route.Deadline), Deadline: now.Add(route.Deadline),
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,9 @@ type Decision struct {
 	Answer *Answer
 	Who    string // who decides; required, kept for good
 	Why    string // the reason; required, kept for good
+	// Undone says what has undone the finished steps of a Resume operation that was not applied, a refund for instance. It
+	// is required where there are such steps, and kept for good (X-10).
+	Undone string
 }
 
 // Reconciler finds out what became of an unknown operation, by asking the provider for the derived key for instance.
@@ -37,7 +41,7 @@ type Reconciler func(ctx context.Context, operation Record) (*Decision, error)
 // only after lease and deadline have passed, and leaves a row of history. In a Rollback attempt on the same store it
 // commits with the attempt.
 //
-// Errors: ErrNotFound; ErrNotSettleable where the operation is not unknown (any more) or not yet past lease and
+// Errors: ErrNotFound; ErrStepsFinished; ErrNotSettleable where the operation is not unknown (any more) or not yet past lease and
 // deadline; ErrStale where another settlement was quicker; any other error means that the store did not answer.
 func (m *Module) Settle(ctx context.Context, id ID, d Decision) (Record, error) {
 	return m.settle(ctx, id, d, m.cfg.Scoping.service())
@@ -45,14 +49,16 @@ func (m *Module) Settle(ctx context.Context, id ID, d Decision) (Record, error) 
 
 // settle settles an operation whose realm begins with within. Any other does not exist.
 func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (Record, error) {
-	s := Settlement{ID: id, Who: d.Who, Why: d.Why}
+	s := Settlement{ID: id, Who: d.Who, Why: d.Why, Undone: d.Undone}
 	switch {
 	case strings.TrimSpace(d.Who) == "":
 		return Record{}, errors.New("idem: Settle: Who is required: who decides")
 	case strings.TrimSpace(d.Why) == "":
 		return Record{}, errors.New("idem: Settle: Why is required: the reason, for the history")
-	case !isText(d.Who), !isText(d.Why):
-		return Record{}, errors.New("idem: Settle: Who and Why are kept as text: valid UTF-8, no NUL")
+	case !isText(d.Who), !isText(d.Why), !isText(d.Undone):
+		return Record{}, errors.New("idem: Settle: Who, Why and Undone are kept as text: valid UTF-8, no NUL")
+	case d.Applied && d.Undone != "":
+		return Record{}, errors.New("idem: Settle: Undone is for an operation that was not applied; leave it out")
 	case d.Applied && (d.Answer == nil || d.Answer.Status < 200 || d.Answer.Status > 499):
 		return Record{}, errors.New("idem: Settle: Answer is required when Applied, with a status of 200 to 499")
 	case !d.Applied && d.Answer != nil:
@@ -68,6 +74,11 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 		return Record{}, err
 	}
 	s.Fence = rec.Fence
+	if !d.Applied && strings.TrimSpace(d.Undone) == "" {
+		if err := m.nothingFinished(storeCtx, rec); err != nil {
+			return Record{}, err
+		}
+	}
 	if d.Applied {
 		answer := *d.Answer
 		answer.Header = m.recordedHeader(answer.Header)
@@ -80,6 +91,22 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 			Recovery: rec.Recovery, Fence: settled.Fence, Status: settled.Answer.Status})
 	}
 	return settled, err
+}
+
+// nothingFinished returns ErrStepsFinished where a step of an unknown operation has finished: none does any more.
+func (m *Module) nothingFinished(ctx context.Context, rec Record) error {
+	store, ok := m.cfg.Store.(Stepper)
+	switch {
+	case rec.Recovery != Resume || !ok:
+		return nil
+	case rec.State() != Unknown:
+		return ErrNotSettleable
+	}
+	steps, err := store.Steps(ctx, rec.ID)
+	if err == nil && slices.ContainsFunc(steps, func(s StepRecord) bool { return s.Finished }) {
+		err = ErrStepsFinished
+	}
+	return err
 }
 
 // policyOf returns the policy that a record was made under, or the defaults for a route that is gone by now.
@@ -234,12 +261,37 @@ func (m *Module) showOperation(ctx context.Context, r *http.Request, p Principal
 	if policy := m.policyOf(rec); !m.operates(p, rec) && (!p.HasAnyRole(policy.Roles...) || !policy.reviewed(ctx, p, rec)) {
 		return m.refuse(r, NewProblem(CodeForbidden, "the caller may not see this operation (any more)"))
 	}
+	if m.operates(p, rec) {
+		return jsonReply(operatorView(rec))
+	}
 	return jsonReply(viewOf(rec))
 }
 
-// ServeOperations lists the unknown operations of their realm to operators (S-5), oldest first, as a JSON array; others get 403. The query
-// parameter state must be "unknown" or absent; after is the id of the last operation of the page before, limit at
-// most 500 (default 100); else 400. 404 where the operation of after is gone: begin again.
+// halfDone is how operators see a Resume operation that waits for somebody to go on with it: see [Record.HalfDone].
+const halfDone = "half_done"
+
+// halfDone lists such operations; a store without steps has none.
+func (m *Module) halfDone(ctx context.Context, within []byte, after ID, limit int) ([]Record, error) {
+	store, ok := m.cfg.Store.(Stepper)
+	if !ok {
+		return nil, nil
+	}
+	return store.HalfDone(ctx, within, after, limit)
+}
+
+// operatorView is viewOf, as operators see it.
+func operatorView(rec Record) operationView {
+	v := viewOf(rec)
+	if rec.HalfDone() {
+		v.State = halfDone
+	}
+	return v
+}
+
+// ServeOperations lists the unknown operations of their realm to operators (S-5), or the half-done ones (X-10), oldest
+// first, as a JSON array; others get 403. The query parameter state must be "unknown", "half_done" or absent, which is
+// "unknown"; after is the id of the last operation of the page before, limit at most 500 (default 100); else 400. 404
+// where the operation of after is gone: begin again.
 func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 	query := r.URL.Query()
 	switch {
@@ -249,8 +301,13 @@ func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 		return m.refuse(r, NewProblem(CodeForbidden, "only operators may list operations"))
 	}
 	var problem *Problem
-	if state := query.Get("state"); state != "" && state != Unknown.String() {
-		problem = NewProblem(CodeBadRequest, "state: only unknown operations can be listed")
+	list := m.cfg.Store.List
+	switch query.Get("state") {
+	case "", Unknown.String():
+	case halfDone:
+		list = m.halfDone
+	default:
+		problem = NewProblem(CodeBadRequest, "state: only unknown and half_done operations can be listed")
 	}
 	var after ID
 	if s := query.Get("after"); s != "" {
@@ -271,13 +328,13 @@ func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), m.cfg.ClaimTimeout)
 	defer cancel()
-	records, err := m.cfg.Store.List(ctx, m.operated(p), after, limit)
+	records, err := list(ctx, m.operated(p), after, limit)
 	if err != nil {
 		return m.refuse(r, m.problemOf(err))
 	}
 	views := make([]operationView, 0, len(records))
 	for _, rec := range records {
-		views = append(views, viewOf(rec))
+		views = append(views, operatorView(rec))
 	}
 	return jsonReply(views)
 }
@@ -287,10 +344,11 @@ type settleRequest struct {
 	Outcome string          `json:"outcome"` // "applied" or "not_applied"
 	Reason  string          `json:"reason"`
 	Answer  json.RawMessage `json:"answer"` // a body for status 201, or {"status":..., "headers":..., "body":...}
+	Undone  string          `json:"undone"` // what undid finished steps, with "not_applied"
 }
 
 // ServeSettle settles the operation with the given id as the JSON body says: {"outcome": "applied" or "not_applied",
-// "answer": ..., "reason": ...} (X-7). The answer is {"status", "headers", "body"}, or any other JSON value, which
+// "answer": ..., "reason": ..., "undone": ...} (X-7, X-10). The answer is {"status", "headers", "body"}, or any other JSON value, which
 // then is the body of a 201; without one, "applied" is recorded as a 201 that names the operation. Only operators
 // may; the route is itself a guarded one. The reply is the settled operation; 400 for a body of another form, 401, 403,
 // 404, 409 not_settleable (see Settle), 503 where the store does not answer.
@@ -335,15 +393,17 @@ func (m *Module) parseSettlement(body []byte, id ID) (Decision, *Problem) {
 	if err := unmarshalStrict(body, &req); err != nil || !utf8.Valid(body) { // the decoder would mend the text
 		return Decision{}, NewProblem(CodeBadRequest, "want a JSON object with outcome, reason and, if you like, answer")
 	}
-	d := Decision{Applied: req.Outcome == "applied", Why: req.Reason}
+	d := Decision{Applied: req.Outcome == "applied", Why: req.Reason, Undone: req.Undone}
 	hasAnswer := len(req.Answer) > 0 && string(req.Answer) != "null"
 	switch {
 	case !d.Applied && req.Outcome != "not_applied":
 		return d, NewProblem(CodeBadRequest, `outcome: want "applied" or "not_applied"`)
 	case strings.TrimSpace(d.Why) == "":
 		return d, NewProblem(CodeBadRequest, "reason: is required, for the history")
-	case !isText(d.Why):
-		return d, NewProblem(CodeBadRequest, "reason: the history has no room for NUL")
+	case !isText(d.Why), !isText(d.Undone):
+		return d, NewProblem(CodeBadRequest, "reason, undone: the history has no room for NUL")
+	case d.Applied && d.Undone != "":
+		return d, NewProblem(CodeBadRequest, "undone: is for an operation that was not applied")
 	case !d.Applied && hasAnswer:
 		return d, NewProblem(CodeBadRequest, "answer: an operation that was not applied has none")
 	case !d.Applied:
@@ -418,6 +478,9 @@ func (m *Module) problemOf(err error) *Problem {
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return NewProblem(CodeNotFound, "there is no such operation")
+	case errors.Is(err, ErrStepsFinished):
+		return NewProblem(CodeNotSettleable, "steps of the operation have finished: it can be settled as applied, or as not "+
+			"applied with undone, which says what has undone them")
 	case errors.Is(err, ErrNotSettleable), errors.Is(err, ErrStale):
 		return NewProblem(CodeNotSettleable, "only an unknown operation can be settled, once, after its lease and deadline "+
 			"have passed")

@@ -25,15 +25,19 @@ const (
 	DefaultMaxWaiters       = 256                 // Config.MaxWaiters (M-2)
 	DefaultRetryAfter       = 2 * time.Second     // Config.RetryAfter
 	DefaultClaimTimeout     = time.Second         // Config.ClaimTimeout
+	DefaultMaxAttempts      = 10                  // Policy.MaxAttempts
+	DefaultResumeFor        = 24 * time.Hour      // Policy.ResumeFor
 	DefaultSweepEvery       = time.Minute         // Config.SweepEvery (T-3)
 	DefaultSweepBatch       = 500                 // Config.SweepBatch, records (T-3)
 )
 
 // Bounds of the contract.
 const (
-	MinRetention = 24 * time.Hour   // of Policy.Retention and Policy.Tombstone (T-2)
-	MaxRetention = 72 * time.Hour   // of Policy.Retention (T-2)
-	MaxWait      = 10 * time.Second // of Policy.Wait (M-2)
+	MinRetention = 24 * time.Hour      // of Policy.Retention and Policy.Tombstone (T-2)
+	MaxRetention = 72 * time.Hour      // of Policy.Retention (T-2)
+	MaxWait      = 10 * time.Second    // of Policy.Wait (M-2)
+	MaxResumeFor = 30 * 24 * time.Hour // of Policy.ResumeFor
+	MaxAttempts  = 1000                // of Policy.MaxAttempts
 )
 
 // Routes is the table of all unsafe routes of an app, and of the safe ones that ask for roles: "METHOD pattern" with
@@ -68,11 +72,19 @@ type Policy struct {
 	Deadline time.Duration
 	// Wait is how long a repeat may wait for the running attempt and get its answer: at most 10 s, default 0, off (M-2).
 	Wait time.Duration
+	// MaxAttempts is how many attempts a Resume operation has, repeats and those of Run together: 1 to 1000, default 10.
+	// After the last one it is parked: unknown, and settled by a reconciler or an operator.
+	MaxAttempts int
+	// ResumeFor is how long after its first attempt a Resume operation is gone on with: 1 min to 30 days, default 24 h.
+	// After it the operation is parked, with any number of attempts. It should not be longer than providers keep
+	// the keys of its steps.
+	ResumeFor time.Duration
 	// MaxBody caps the request body in bytes, default 1 MiB; above it 413 (H-5).
 	MaxBody int64
 	// MaxAnswer caps the recorded answer in bytes, default 1 MiB.
 	MaxAnswer int64
-	// MaxOpen caps the records of one principal that are running or unknown, over all its routes: above it a new key is
+	// MaxOpen caps the records of one principal that are running or unknown, over all its routes, half-done ones left out
+	// above it a new key is
 	// refused with 429 too_many_open and Retry-After, and nothing is run. Keys that have a record are always answered.
 	// Default 0, no cap. Needs a Counter, and costs one statement per request of the route.
 	//
@@ -141,6 +153,8 @@ func (p Policy) withDefaults(own Policy) Policy {
 	p.Lease = cmp.Or(p.Lease, own.Lease, DefaultLease)
 	p.Deadline = cmp.Or(p.Deadline, own.Deadline, DefaultDeadline)
 	p.Wait = cmp.Or(p.Wait, own.Wait)
+	p.MaxAttempts = cmp.Or(p.MaxAttempts, own.MaxAttempts, DefaultMaxAttempts)
+	p.ResumeFor = cmp.Or(p.ResumeFor, own.ResumeFor, DefaultResumeFor)
 	p.MaxBody = cmp.Or(p.MaxBody, own.MaxBody, DefaultMaxBody)
 	p.MaxAnswer = cmp.Or(p.MaxAnswer, own.MaxAnswer, DefaultMaxAnswer)
 	p.MaxOpen = cmp.Or(p.MaxOpen, own.MaxOpen)
@@ -209,6 +223,12 @@ func (p Policy) check(method string, store Store) error {
 	}
 	if p.Wait < 0 || p.Wait > MaxWait {
 		bad("Wait: %v is not between 0 and %v (M-2)", p.Wait, MaxWait)
+	}
+	if p.MaxAttempts < 1 || p.MaxAttempts > MaxAttempts {
+		bad("MaxAttempts: %d is not between 1 and %d (X-10)", p.MaxAttempts, MaxAttempts)
+	}
+	if p.ResumeFor < time.Minute || p.ResumeFor > MaxResumeFor {
+		bad("ResumeFor: %v is not between 1m and %v (X-10)", p.ResumeFor, MaxResumeFor)
 	}
 	if p.MaxBody < 1 {
 		bad("MaxBody: %d is not a number of bytes", p.MaxBody)

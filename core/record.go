@@ -143,6 +143,7 @@ type Record struct {
 	Recovery Recovery
 	Hash     CommandHash
 	Stored   State  // what the row says; State says what it means at Now
+	Attempts int    // of this life of the key; only a Resume operation has more than one
 	Answer   Answer // only Status is left on a tombstone: the outcome class
 
 	CreatedAt  time.Time
@@ -176,6 +177,12 @@ func (r Record) State() State {
 
 // LeaseExpired reports whether the lease of the last attempt had run out at r.Now.
 func (r Record) LeaseExpired() bool { return !r.Now.Before(r.LeaseUntil) }
+
+// HalfDone reports whether nobody was at a Resume operation any more at r.Now: it is past lease and deadline, and waits
+// for its next attempt.
+func (r Record) HalfDone() bool {
+	return r.Stored == Running && r.Recovery == Resume && r.LeaseExpired() && !r.Now.Before(r.Deadline)
+}
 
 // OutcomeClass names what a completed command came to, all that a tombstone still tells (M-5): "succeeded" for 2xx
 // and 3xx, "refused" for 4xx, "" while there is no answer.

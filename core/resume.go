@@ -22,8 +22,7 @@ func (m *Module) stepsOf(ctx context.Context, rec Record) (*steps, error) {
 func (a *Attempt) endResume(v verdict, steps course) *Reply {
 	switch {
 	case steps.unknown:
-		a.endPark(fail)
-		return a.refuse(outcomeUnknown(a.ticket.ID))
+		return a.giveUp()
 	case v == free:
 		return a.endPark(v) // the steps say so too, whichever they are
 	case steps.changed, v != fail && steps.leftOut:
@@ -39,12 +38,37 @@ func (a *Attempt) endResume(v verdict, steps course) *Reply {
 }
 
 // yield ends the lease, so that the next repeat goes on at once, and returns the attempt's own reply. If it cannot be
-// ended, it runs out by itself. An attempt that was overtaken answers what the other one has recorded.
+// ended, it runs out by itself. An attempt that was overtaken answers what the other one has recorded, and after the last
+// one nobody goes on.
 func (a *Attempt) yield(cause error, own func() *Reply) *Reply {
+	if a.record.Attempts >= a.route.MaxAttempts {
+		return a.giveUp()
+	}
 	err := a.lease.yield()
 	if errors.Is(err, ErrStale) {
 		return a.notRecorded(err)
 	}
 	a.observe(Event{Kind: EventYielded, Status: a.capture.finalStatus(), Err: errors.Join(cause, err)})
 	return own()
+}
+
+// isOneTooMany reports whether the operation has had its attempts, or its time, before this one.
+func (a *Attempt) isOneTooMany() bool {
+	rec := a.record
+	return a.steps != nil && (rec.Attempts > a.route.MaxAttempts || a.route.outOfTime(rec))
+}
+
+// isSpent reports whether the next attempt of a Resume operation would be one too many.
+func (p Policy) isSpent(rec Record) bool { return rec.Attempts >= p.MaxAttempts || p.outOfTime(rec) }
+
+// outOfTime goes by the store's clock alone.
+func (p Policy) outOfTime(rec Record) bool { return !rec.Now.Before(rec.CreatedAt.Add(p.ResumeFor)) }
+
+// giveUp parks the operation: a reconciler or an operator settles it.
+func (a *Attempt) giveUp() *Reply {
+	defer a.ctx.cancel(context.Canceled)
+	a.park()
+	reply := a.refuse(outcomeUnknown(a.ticket.ID))
+	reply.keyName, reply.key = a.m.cfg.Header, a.admission.echo
+	return reply
 }

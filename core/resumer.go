@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"time"
 )
@@ -12,14 +13,16 @@ import (
 // it needs of the command it reads from the app's own rows, which carry the operation id (D-1), or from the results of
 // its steps. An error, a nil answer or a panic leaves the operation to the next time. An operation whose route is not
 // its own it leaves alone by returning an error. Its context ends with the deadline of the operation's route; one that
-// hangs holds up no other operation.
+// hangs holds up no other operation. After an attempt that did not end well there is a pause: Config.SweepEvery, and twice as
+// long after each further one, up to 4 h; after Policy.MaxAttempts, or Policy.ResumeFor, the operation is parked.
 type Resumer func(ctx context.Context, operation Record) (*Answer, error)
 
 // resume goes on with Resume operations whose attempt was lost, one after the other (X). It takes each over with a
-// higher fence, as a repeat does, so that any number of instances and repeats may do so at once: one wins.
+// higher fence, as a repeat does, so that any number of instances and repeats may do so at once: one wins. One that has
+// had its attempts, or its time, is parked.
 func (m *Module) resume(ctx context.Context) {
 	store, ok := m.cfg.Store.(Stepper)
-	if m.cfg.Resume == nil || !ok {
+	if !ok {
 		return
 	}
 	var after ID
@@ -48,20 +51,44 @@ func (m *Module) resume(ctx context.Context) {
 }
 
 func (m *Module) resumeOne(ctx context.Context, rec Record) error {
-	route, _ := m.route(rec.Method, rec.Route)
-	if route == nil || route.Recovery != Resume {
-		return nil // the route has another recovery by now, or is gone
+	policy := m.policyOf(rec)
+	spent := policy.isSpent(rec)
+	if !spent && (m.cfg.Resume == nil || policy.Recovery != Resume || !m.isDue(rec)) {
+		return nil // it waits for a repeat, or for its time; the route may have another recovery by now, or be gone
 	}
+	policy.Recovery = Resume
 	r, err := http.NewRequestWithContext(ctx, rec.Method, "/", http.NoBody)
 	if err != nil {
 		return err
 	}
-	adm := &admission{Context: ctx, route: route, pattern: rec.Route, id: rec.ID, hash: rec.Hash}
+	adm := &admission{Context: ctx, route: &route{Policy: policy}, pattern: rec.Route, id: rec.ID, hash: rec.Hash}
 	attempt, err := m.takeOver(r, adm, rec)
-	if attempt == nil {
+	switch {
+	case attempt == nil:
 		return err
+	case spent || attempt.isOneTooMany():
+		attempt.giveUp()
+		return nil
 	}
 	return attempt.runResumer(m.cfg.Resume, rec)
+}
+
+// maxPause is the longest pause between two attempts of a resumer.
+const maxPause = 4 * time.Hour
+
+// isDue reports whether the pause is over that follows the last attempt of an operation. There is none after the first
+// attempt; then it is SweepEvery, and twice as long each time, give or take a fifth. The row says when the last attempt
+// ended and how many there were, so that it holds for all instances together, and over their restarts.
+func (m *Module) isDue(rec Record) bool {
+	if rec.Attempts < 2 {
+		return true
+	}
+	pause := m.cfg.SweepEvery
+	for n := 2; n < rec.Attempts && pause < maxPause; n++ {
+		pause *= 2
+	}
+	pause = min(pause, maxPause)
+	return !rec.Now.Before(rec.LeaseUntil.Add(pause - pause/5 + rand.N(pause/5*2+1)))
 }
 
 // takeOver claims the record as a repeat of its command does. A nil attempt without an error: somebody was quicker.
@@ -76,7 +103,7 @@ func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt
 	if err != nil || !claimed.Won {
 		return nil, err
 	}
-	return m.newAttempt(r, adm, claimed.Record.Ticket, won, claimedAt), nil
+	return m.newAttempt(r, adm, claimed.Record, won, claimedAt), nil
 }
 
 // runResumer runs the app's function as the attempt's handler. Nobody reads its answer now: it is for the repeats.

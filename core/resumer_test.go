@@ -63,7 +63,7 @@ func TestRunResumesLostAttempts(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- module.Run(ctx) }()
-		time.Sleep(10 * core.DefaultSweepEvery)
+		time.Sleep(20 * core.DefaultSweepEvery)
 		stop()
 		require.NoError(t, <-done)
 		require.Equal(t, len(ends), resumed, "until it is done, and not again")

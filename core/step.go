@@ -78,6 +78,9 @@ type Stepper interface {
 	// Resumable is [Store].List for Resume attempts whose lease has run out: the next repeat, or Run, goes on with them.
 	Resumable(ctx context.Context, within []byte, after ID, limit int) ([]Record, error)
 
+	// HalfDone is [Store].List for Resume operations that are half-done: see [Record.HalfDone].
+	HalfDone(ctx context.Context, within []byte, after ID, limit int) ([]Record, error)
+
 	// FinishStep records the result of a step that was started. Finishing again is nil, and the first result stands.
 	// An expired lease is no obstacle. ErrStale if t is not current; ErrNotFound where no step was started.
 	FinishStep(ctx context.Context, t Ticket, s StepRecord) error

@@ -101,6 +101,10 @@ func (s *faultStore) Resumable(ctx context.Context, within []byte, after core.ID
 	return s.Store.(core.Stepper).Resumable(ctx, within, after, limit)
 }
 
+func (s *faultStore) HalfDone(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+	return s.Store.(core.Stepper).HalfDone(ctx, within, after, limit)
+}
+
 func (s *faultStore) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
 	if err := s.before(ctx, "finish"); err != nil {
 		return err

@@ -25,6 +25,10 @@ var (
 	ErrEnded = errors.New("idem: the handler has ended the transaction of its attempt itself")
 	// ErrNotSettleable: the record is not unknown, or its lease or deadline has not passed.
 	ErrNotSettleable = errors.New("idem: only an unknown operation past lease and deadline can be settled")
+	// ErrStepsFinished: steps of a Resume operation have finished, and the settlement as not applied does not say what
+	// undid them.
+	ErrStepsFinished = errors.New("idem: steps of this operation have finished; it was applied in part, unless Undone says " +
+		"what undid them")
 	// ErrFull: the store takes no new keys until others expire; live records are never evicted (T-4).
 	ErrFull = errors.New("idem: the store is full")
 	// ErrCrowded: others were before the claim until its context was over. Nothing has been begun, and there is nothing
@@ -98,7 +102,7 @@ type Store interface {
 	List(ctx context.Context, within []byte, after ID, limit int) ([]Record, error)
 
 	// Settle ends an unknown operation: with an answer it becomes Completed, without one Free. The fence is
-	// compared and raised, and who, when, why, before and after are appended to the history in the same step.
+	// compared and raised, and who, when, why, what undid it, before and after are appended to the history in the same step.
 	// Where ctx carries the attempt of a guarded command on this store, the settlement commits with it.
 	// In this order: ErrNotFound, ErrNotSettleable, or ErrStale if the fence is another by now.
 	Settle(ctx context.Context, s Settlement) (Record, error)
@@ -126,6 +130,7 @@ type Settlement struct {
 	Answer *Completion // applied, with this answer; nil: not applied, the key becomes free
 	Who    string      // who decided; kept
 	Why    string      // the reason; kept
+	Undone string      // what undid the finished steps of an operation that was not applied; kept
 }
 
 // Swept counts what a sweep did.

@@ -136,7 +136,7 @@ func (s *Store) Settle(ctx context.Context, st core.Settlement) (core.Record, er
 			return core.ErrNotSettleable
 		}
 		_, err = s.exec(ctx, q, appendSettlement, st.ID[:], st.Who, st.Why, before.Fence, int64(before.State()),
-			settled.Fence, int64(settled.Stored), int64(settled.Answer.Status))
+			settled.Fence, int64(settled.Stored), int64(settled.Answer.Status), st.Undone)
 		return err
 	}
 	var err error

@@ -42,7 +42,7 @@ func lockKey(id core.ID) int64 {
 func wonRecord(c core.Claim, fence int64, now time.Time) core.Record {
 	return core.Record{
 		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: fence}, Scope: c.Scope, Realm: c.Realm, Method: c.Method, Route: c.Route,
-		Recovery: c.Recovery, Hash: c.Hash, Stored: core.Running,
+		Recovery: c.Recovery, Hash: c.Hash, Stored: core.Running, Attempts: 1,
 		CreatedAt: now, LeaseUntil: now.Add(c.Lease), Deadline: now.Add(c.Deadline), Now: now,
 	}
 }
@@ -168,15 +168,16 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 		statement = takeOverFree
 	}
 	var fence sql.NullInt64
+	var attempts sql.NullInt32
 	var created instant
 	err = s.queryRow(ctx, q, statement, append(claimArgs(c), rec.Fence, lockKey(c.ID))...).
-		Scan(&lock, &fence, &created, &now)
+		Scan(&lock, &fence, &attempts, &created, &now)
 	switch {
 	case err != nil:
 		return core.Claimed{}, err
 	case fence.Valid:
 		won := wonRecord(c, fence.Int64, now.Time)
-		won.CreatedAt = created.Time
+		won.CreatedAt, won.Attempts = created.Time, int(attempts.Int32)
 		return core.Claimed{Won: true, Record: won}, nil
 	case lock.Bool:
 		return core.Claimed{}, errRace // taken, settled or dropped in between

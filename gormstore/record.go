@@ -25,6 +25,7 @@ type recordScan struct {
 	id, scope, realm, owner, hash []byte
 	headers, body                 []byte
 	fence                         sql.NullInt64
+	attempts                      sql.NullInt32
 	state, recovery, hashVersion  sql.NullInt16
 	status, encoding              sql.NullInt16
 	method, route                 sql.NullString
@@ -38,13 +39,14 @@ func (s *recordScan) targets(before ...any) []any {
 	return append(slices.Grow(before, 23),
 		&s.pid, &s.started,
 		&s.id, &s.scope, &s.realm, &s.owner, &s.fence, &s.state, &s.recovery, &s.method, &s.route, &s.hashVersion, &s.hash,
-		&s.created, &s.lease, &s.deadline, &s.expires, &s.purge, &s.status, &s.partial, &s.encoding, &s.headers, &s.body)
+		&s.created, &s.lease, &s.deadline, &s.expires, &s.purge, &s.status, &s.partial, &s.encoding, &s.headers, &s.body,
+		&s.attempts)
 }
 
 // record returns what was read at now.
 func (s *recordScan) record(now time.Time) (core.Record, error) {
 	rec := core.Record{
-		Ticket: core.Ticket{Fence: s.fence.Int64}, Method: s.method.String, Route: s.route.String,
+		Ticket: core.Ticket{Fence: s.fence.Int64}, Attempts: int(s.attempts.Int32), Method: s.method.String, Route: s.route.String,
 		Recovery:  core.Recovery(s.recovery.Int16), //nolint:gosec // written by this package, as are the states
 		Stored:    core.State(s.state.Int16),       //nolint:gosec // as above
 		Hash:      core.CommandHash{Version: s.hashVersion.Int16},
@@ -159,6 +161,11 @@ func (s *Store) List(ctx context.Context, within []byte, after core.ID, limit in
 // Resumable implements [core.Stepper].
 func (s *Store) Resumable(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
 	return s.list(ctx, isLost, within, after, limit)
+}
+
+// HalfDone implements [core.Stepper].
+func (s *Store) HalfDone(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+	return s.list(ctx, isHalfDone, within, after, limit)
 }
 
 // list reads a page. On PostgreSQL it reads at read committed: no claim shall fail to serialize for it.

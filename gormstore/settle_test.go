@@ -47,3 +47,33 @@ func TestTextOfASettlement(t *testing.T) {
 		require.Equal(t, `"https://issuer.example o\x00lga\xff"`, who)
 	})
 }
+
+// CONTRACT X-10
+func TestHistoryKeepsWhatUndidIt(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		store := newStore(t, db)
+		module, err := core.New(core.Config{
+			Store: store, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1}, OperatorRoles: []string{"operator"},
+		})
+		require.NoError(t, err)
+		lost := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			require.NoError(t, reserve(r.Context(), nil))
+			w.WriteHeader(http.StatusBadGateway)
+		})
+		require.Equal(t, http.StatusConflict, serve(t, module, "k-1", lost).Code)
+		advance(t, db, time.Hour)
+		page, err := store.List(t.Context(), nil, core.ID{}, 10)
+		require.NoError(t, err)
+		require.Len(t, page, 1)
+		decision := core.Decision{Who: "olga", Why: "the client gave up"}
+		_, err = module.Settle(t.Context(), page[0].ID, decision)
+		require.ErrorIs(t, err, core.ErrStepsFinished)
+		decision.Undone = "reservation 1 was given back"
+		_, err = module.Settle(t.Context(), page[0].ID, decision)
+		require.NoError(t, err)
+		var undone string
+		require.NoError(t, db.Raw("SELECT undone FROM idempotency_settlement").Scan(&undone).Error)
+		require.Equal(t, decision.Undone, undone)
+	})
+}

@@ -6,7 +6,7 @@ package gormstore
 // recordColumns are read by recordScan, in this order.
 const recordColumns = `{backend}, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version,
 	r.command_hash, r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial,
-	r.answer_encoding, r.headers, r.body`
+	r.answer_encoding, r.headers, r.body, r.attempts`
 
 // insertColumns and insertValues make the record of a first attempt out of claimArgs.
 const (
@@ -27,8 +27,11 @@ const isResumable = `(r.state = 1 AND r.recovery = 2 AND r.lease_until <= {now} 
 // A running Rollback record can be seen only by its own attempt, unless the handler has committed it (X-8).
 const isUnknown = `(r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= {now}))`
 
-// isLost is true of a Resume attempt that nobody is at any more.
-const isLost = `(r.state = 1 AND r.recovery = 2 AND r.lease_until <= {now})`
+// isLost is true of a Resume attempt that nobody is at any more, isHalfDone of one past its deadline too.
+const (
+	isLost     = `(r.state = 1 AND r.recovery = 2 AND r.lease_until <= {now})`
+	isHalfDone = `(r.state = 1 AND r.recovery = 2 AND r.lease_until <= {now} AND r.deadline_at <= {now})`
+)
 
 // clock reads the store's clock once for a whole statement: PostgreSQL asks it anew at every mention of {now}.
 const clock = `(SELECT {now} AS now) c`
@@ -40,6 +43,7 @@ const (
 	takeOver = `UPDATE {schema}.idempotency_record AS r SET scope = $2, realm = $11, owner = $3, fence = r.fence + 1, state = 1,
 	recovery = $4{int}, method = $5, route = $6, hash_version = $7{int}, command_hash = $8,
 	created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE c.now END,
+	attempts = CASE WHEN r.state = 1 THEN r.attempts + 1 ELSE 1 END,
 	lease_until = c.now + $9{µs}, deadline_at = c.now + $10{µs}, expires_at = NULL, purge_at = NULL, status = 0,
 	partial = false, answer_encoding = 1, headers = NULL, body = NULL
 FROM ` + clock + `
@@ -70,9 +74,9 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)`
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1`
 
 	// releaseOwner frees the key of a claim whose owner got an error. If that claim went on with a Resume attempt, the
-	// steps that are finished must not be lost: its lease ends, and the next repeat goes on.
+	// steps that are finished must not be lost: its lease ends, and the next repeat goes on. It was no attempt.
 	releaseOwner = `UPDATE {schema}.idempotency_record AS r SET
-	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, lease_until = c.now, purge_at = c.now + $3{µs}
+	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, attempts = r.attempts - 1, lease_until = c.now, purge_at = c.now + $3{µs}
 FROM ` + clock + `
 WHERE r.id = $1 AND r.owner = $2 AND r.state = 1`
 
@@ -86,7 +90,7 @@ ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1, stat
 	headers = NULL, body = NULL
 WHERE ` + isFree
 
-	// A page of records that are isUnknown, or isLost, and whose realm begins with $2, is listOf, the condition, after for a
+	// A page of records that are isUnknown, isLost or isHalfDone, and whose realm begins with $2, is listOf, the condition, after for a
 	// page that is not the first, and inOrder.
 	listOf = `SELECT {now}, ` + recordColumns + ` FROM {schema}.idempotency_record r WHERE r.state IN (1, 3)
 	AND substr(r.realm, 1, length($2{bytes})) = $2{bytes} AND `
@@ -95,7 +99,7 @@ WHERE ` + isFree
 
 	// countOpen counts up to $2 open records of a principal.
 	countOpen = `SELECT count(*) FROM (SELECT 1 FROM {schema}.idempotency_record r WHERE r.scope = $1 AND r.state IN (1, 3)
-	LIMIT $2) o`
+	AND NOT ` + isHalfDone + ` LIMIT $2) o`
 
 	settle = `UPDATE {schema}.idempotency_record AS r SET state = $3{int}, fence = r.fence + 1, status = $4{int},
 	partial = false, headers = $5{bytes}, body = $6{bytes}, expires_at = c.now + $7{µs}, purge_at = c.now + $8{µs}
@@ -103,8 +107,8 @@ FROM ` + clock + `
 WHERE r.id = $1 AND r.fence = $2 AND ` + isUnknown + ` AND r.lease_until <= {now} AND r.deadline_at <= {now}`
 
 	appendSettlement = `INSERT INTO {schema}.idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence,
-	before_state, after_fence, after_state, after_status)
-VALUES ($1, {now}, $2, $3, $4, $5, $6, $7, $8)`
+	before_state, after_fence, after_state, after_status, undone)
+VALUES ($1, {now}, $2, $3, $4, $5, $6, $7, $8, $9)`
 
 	// bury turns completed records past retention into tombstones. Those without a tombstone are dropped by drop. Both
 	// return the records whose steps are to go.
@@ -262,9 +266,9 @@ const (
 const takeOverPostgres = `WITH l AS MATERIALIZED (
 	SELECT pg_catalog.pg_try_advisory_xact_lock($13::bigint) AS lock
 ), won AS (
-	` + takeOver + `/*seen*/ AND (SELECT l.lock FROM l) RETURNING r.fence, r.created_at, c.now
+	` + takeOver + `/*seen*/ AND (SELECT l.lock FROM l) RETURNING r.fence, r.attempts, r.created_at, c.now
 )
-SELECT l.lock, won.fence, won.created_at, won.now FROM l LEFT JOIN won ON true`
+SELECT l.lock, won.fence, won.attempts, won.created_at, won.now FROM l LEFT JOIN won ON true`
 
 // look reads a record, or else tries its lock: both as they are at the snapshot of one statement.
 const look = `SELECT CASE WHEN r.id IS NULL THEN pg_catalog.pg_try_advisory_xact_lock($2::bigint) END, {now}, ` +

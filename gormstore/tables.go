@@ -4,7 +4,7 @@ package gormstore
 var tableColumns = map[string][]string{
 	"idempotency_record": {"id", "scope", "owner", "fence", "state", "recovery", "method", "route", "hash_version",
 		"command_hash", "created_at", "lease_until", "deadline_at", "expires_at", "purge_at", "status", "partial",
-		"answer_encoding", "headers", "body", "realm"},
+		"answer_encoding", "headers", "body", "realm", "attempts"},
 	"idempotency_setting":  {"name", "value"},
 	"idempotency_step":     {"record_id", "name", "kind", "state", "fence", "started_at", "encoding", "result"},
 	"idempotency_sighting": {"id", "scope", "hash_version", "command_hash", "seen_at", "purge_at"},
@@ -12,7 +12,7 @@ var tableColumns = map[string][]string{
 		"expires_at"},
 	"processed_message_floor": {"consumer_group", "source", "published_at"},
 	"idempotency_settlement": {"record_id", "settled_at", "settled_by", "reason", "before_fence", "before_state",
-		"after_fence", "after_state", "after_status"},
+		"after_fence", "after_state", "after_status", "undone"},
 	"idempotency_intent": {"intent", "idempotency_key", "hash_version", "command_hash", "planned_at", "begun_at", "begun_by",
 		"ended_at"},
 }

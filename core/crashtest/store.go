@@ -178,6 +178,15 @@ func (s *store) Resumable(ctx context.Context, within []byte, after core.ID, lim
 	return call(s.gates, background, func() ([]core.Record, error) { return under.Resumable(ctx, within, after, limit) })
 }
 
+// HalfDone implements [core.Stepper].
+func (s *store) HalfDone(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+	under, err := as[core.Stepper](s)
+	if err != nil {
+		return nil, err
+	}
+	return call(s.gates, background, func() ([]core.Record, error) { return under.HalfDone(ctx, within, after, limit) })
+}
+
 // Validate implements [core.Validator]: a store that cannot tell is taken for sound.
 func (s *store) Validate(ctx context.Context) error {
 	under, ok := s.under.(core.Validator)

@@ -70,6 +70,7 @@ func (s *Store) Release(ctx context.Context, t core.Ticket) error {
 		return core.ErrStale
 	case t.Fence == 0 && e.Recovery == core.Resume && e.Fence > 1:
 		e.LeaseUntil = now
+		e.Attempts-- // it was none
 	default:
 		sh.free(e, now)
 	}

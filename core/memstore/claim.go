@@ -69,6 +69,7 @@ func newEntry(c core.Claim, fence int64, now time.Time) *entry {
 func (e *entry) lead(c core.Claim, now time.Time) {
 	e.Owner = c.Owner
 	e.Fence++
+	e.Attempts++
 	e.Deadline = now.Add(c.Deadline)
 	e.LeaseUntil = now.Add(min(c.Lease, c.Deadline))
 }

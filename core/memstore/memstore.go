@@ -36,7 +36,7 @@ type shard struct {
 	records map[core.ID]*entry
 	queues  [core.Free + 1]queue // by the stored state: what a sweep will find, soonest first
 	history map[core.ID][]Settled
-	open    map[core.Scope]int // rows that are stored as running or unknown
+	open    map[core.Scope]map[*entry]bool // rows that are stored as running or unknown
 }
 
 // Option changes a default of [New].
@@ -69,7 +69,7 @@ func New(opts ...Option) *Store {
 		opt(s)
 	}
 	for i := range s.shards {
-		s.shards[i].records, s.shards[i].open = map[core.ID]*entry{}, map[core.Scope]int{}
+		s.shards[i].records, s.shards[i].open = map[core.ID]*entry{}, map[core.Scope]map[*entry]bool{}
 	}
 	return s
 }

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/auth19/idem/core"
 )
@@ -14,24 +15,35 @@ func (s *Store) CountOpen(ctx context.Context, scope core.Scope, limit int) (n i
 		return 0, err
 	}
 	for i := range s.shards {
-		if n += s.shards[i].countOpen(scope); n >= limit {
+		if n += s.shards[i].countOpen(scope, s.now()); n >= limit {
 			return limit, nil
 		}
 	}
 	return n, nil
 }
 
-func (sh *shard) countOpen(scope core.Scope) int {
+func (sh *shard) countOpen(scope core.Scope, now time.Time) (n int) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return sh.open[scope]
+	for e := range sh.open[scope] {
+		if e.Now = now; !e.HalfDone() {
+			n++
+		}
+	}
+	return n
 }
 
 // opened and closed are called where a row becomes running, and where it is neither running nor unknown any more.
-func (sh *shard) opened(e *entry) { sh.open[e.Scope]++ }
+func (sh *shard) opened(e *entry) {
+	if sh.open[e.Scope] == nil {
+		sh.open[e.Scope] = map[*entry]bool{}
+	}
+	sh.open[e.Scope][e] = true
+}
 
 func (sh *shard) closed(e *entry) {
-	if sh.open[e.Scope]--; sh.open[e.Scope] == 0 {
+	delete(sh.open[e.Scope], e)
+	if len(sh.open[e.Scope]) == 0 {
 		delete(sh.open, e.Scope)
 	}
 }

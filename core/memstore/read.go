@@ -36,6 +36,11 @@ func (s *Store) Resumable(ctx context.Context, within []byte, after core.ID, lim
 	})
 }
 
+// HalfDone implements [core.Stepper]. It looks at every record.
+func (s *Store) HalfDone(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+	return s.list(ctx, within, after, limit, core.Record.HalfDone)
+}
+
 func (s *Store) list(ctx context.Context, within []byte, after core.ID, limit int,
 	wanted func(core.Record) bool,
 ) ([]core.Record, error) {

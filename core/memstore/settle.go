@@ -8,10 +8,11 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Settled is an entry of the history of settlements: who decided what, when and why, and the record before and
-// after it.
+// Settled is an entry of the history of settlements: who decided what, when and why, what undid the steps, and the
+// record before and after it.
 type Settled struct {
 	Who, Why      string
+	Undone        string
 	At            time.Time
 	Before, After core.Record
 }
@@ -46,7 +47,7 @@ func (s *Store) Settle(ctx context.Context, d core.Settlement) (core.Record, err
 	if sh.history == nil {
 		sh.history = map[core.ID][]Settled{}
 	}
-	sh.history[d.ID] = append(sh.history[d.ID], Settled{Who: d.Who, Why: d.Why, At: now, Before: before, After: after})
+	sh.history[d.ID] = append(sh.history[d.ID], Settled{Who: d.Who, Why: d.Why, Undone: d.Undone, At: now, Before: before, After: after})
 	return after, nil
 }
 

@@ -201,6 +201,7 @@ func requireNew(t *testing.T, c core.Claim, r core.Record) {
 	requireSame(t, core.Record{
 		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: r.Fence},
 		Scope:  c.Scope, Realm: c.Realm, Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash, Stored: core.Running,
+		Attempts:  1,
 		CreatedAt: r.CreatedAt, LeaseUntil: r.CreatedAt.Add(c.Lease), Deadline: r.CreatedAt.Add(c.Deadline),
 	}, r)
 	require.False(t, r.CreatedAt.IsZero(), "CreatedAt")

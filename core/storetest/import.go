@@ -28,7 +28,7 @@ func (s *fixture) imported(t *testing.T, state core.State) core.Record {
 	created := now.Add(-time.Hour).Round(time.Millisecond)
 	rec := core.Record{
 		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: 1}, Scope: c.Scope, Realm: c.Realm, Method: c.Method,
-		Route: c.Route, Recovery: c.Recovery, Stored: state, CreatedAt: created, LeaseUntil: created, Deadline: created,
+		Route: c.Route, Recovery: c.Recovery, Stored: state, Attempts: 1, CreatedAt: created, LeaseUntil: created, Deadline: created,
 	}
 	if state != core.Unknown {
 		rec.Answer = answerOf("imported")

@@ -29,9 +29,10 @@ func (s *fixture) requireOpen(t *testing.T, want int) {
 	}
 }
 
-// A record is open from its claim until it is completed, freed or settled, whatever its lease says.
+// A record is open from its claim until it is completed, freed or settled, whatever its lease says; but not while it is
+// half-done.
 //
-// CONTRACT T-4
+// CONTRACT T-4, X-10
 func openStates(t *testing.T, s *fixture) {
 	s.requireOpen(t, 0)
 	answered, released, resumed := s.command(core.Park), s.command(core.Park), s.command(core.Resume)
@@ -52,13 +53,28 @@ func openStates(t *testing.T, s *fixture) {
 
 	s.win(t, resumed)
 	_, lost := s.lost(t, core.Park)
-	s.requireOpen(t, 2)
+	s.requireOpen(t, 1) // the other is half-done by now: nobody is at it
 	_, err := s.Store.Settle(s.ctx, notApplied(lost))
 	require.NoError(t, err)
-	s.requireOpen(t, 1)
+	s.requireOpen(t, 0)
 	taken := s.win(t, repeat(resumed)) // the same operation
 	s.requireOpen(t, 1)
 	require.NoError(t, s.Store.Complete(s.ctx, taken.Ticket, kept(answerOf("refunded"))))
+	s.requireOpen(t, 0)
+
+	half := s.command(core.Resume)
+	s.win(t, half)
+	s.Advance(t, 2*lease)
+	s.requireOpen(t, 1)
+	s.Advance(t, deadline)
+	s.requireOpen(t, 0)
+	parked := s.win(t, repeat(half))
+	s.requireOpen(t, 1)
+	require.NoError(t, s.Store.Park(s.ctx, parked.Ticket))
+	s.Advance(t, 2*deadline)
+	s.requireOpen(t, 1)
+	_, err = s.Store.Settle(s.ctx, applied(parked, "refunded"))
+	require.NoError(t, err)
 	s.requireOpen(t, 0)
 
 	s.Advance(t, forever)

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,4 +43,68 @@ func resumable(t *testing.T, s *fixture) {
 		}
 	}
 	require.ElementsMatch(t, want, got)
+}
+
+// halfDone: of those the ones past their deadline too, oldest first, by pages.
+//
+// CONTRACT X-10
+func halfDone(t *testing.T, s *fixture) {
+	var want []core.ID
+	for range 3 {
+		want = append(want, s.win(t, s.command(core.Resume)).ID)
+		s.Advance(t, time.Second)
+	}
+	parked := s.win(t, s.command(core.Resume))
+	require.NoError(t, s.Store.Park(s.ctx, parked.Ticket))
+	s.win(t, s.command(core.Park))
+	list := func(after core.ID, limit int) (found []core.Record) {
+		for _, store := range s.steppers {
+			page, err := store.HalfDone(s.ctx, nil, after, limit)
+			require.NoError(t, err)
+			found = page
+		}
+		return found
+	}
+	s.Advance(t, 2*lease)
+	require.Empty(t, list(core.ID{}, 10), "their handlers may still be at work")
+	s.Advance(t, deadline)
+	taken := s.win(t, s.command(core.Resume))
+	require.Equal(t, want[:2], idsOf(list(core.ID{}, 2)))
+	require.Equal(t, want[2:], idsOf(list(want[1], 2)))
+	for _, r := range list(core.ID{}, 10) {
+		require.True(t, r.HalfDone())
+		require.Equal(t, core.Running, r.State())
+	}
+	require.False(t, s.find(t, taken.ID).HalfDone())
+	require.False(t, s.find(t, parked.ID).HalfDone())
+	for _, store := range s.steppers {
+		_, err := store.HalfDone(s.ctx, nil, s.command(core.Resume).ID, 10)
+		require.ErrorIs(t, err, core.ErrNotFound)
+		over, cancel := context.WithCancel(s.ctx)
+		cancel()
+		_, err = store.HalfDone(over, nil, core.ID{}, 10)
+		noSentinel(t, err)
+	}
+}
+
+// attempts: counted from the first of the key's life, whatever the fence says. A claim that was taken back was none.
+//
+// CONTRACT X-10
+func attempts(t *testing.T, s *fixture) {
+	c := s.command(core.Resume)
+	for want := 1; want <= 3; want++ {
+		won := s.win(t, repeat(c))
+		require.Equal(t, want, won.Attempts)
+		require.Equal(t, want, s.find(t, c.ID).Attempts)
+		s.Advance(t, 2*lease)
+	}
+	back := repeat(c)
+	require.Equal(t, 4, s.win(t, back).Attempts)
+	require.NoError(t, s.Store.Release(s.ctx, core.Ticket{ID: c.ID, Owner: back.Owner}))
+	last := s.win(t, repeat(c))
+	require.Equal(t, 4, last.Attempts)
+	require.NoError(t, s.Store.Release(s.ctx, last.Ticket))
+	next := s.win(t, repeat(c))
+	require.Equal(t, 1, next.Attempts, "the key was free: this is another operation")
+	require.Greater(t, next.Fence, last.Fence)
 }

@@ -15,6 +15,8 @@ import (
 
 var stepChecks = []check{
 	{"Step/Resumable", resumable},
+	{"Step/HalfDone", halfDone},
+	{"Step/Attempts", attempts},
 	{"Step/StartAndFinish", stepStartAndFinish},
 	{"Step/FirstStartStands", stepFirstStartStands},
 	{"Step/FirstResultStands", stepFirstResultStands},

@@ -25,6 +25,9 @@ var stepMutants = map[string]struct {
 	"finishes what was never":   {"Step/NotFound", func(s core.Stepper) core.Stepper { return finishesAnything{s} }},
 	"takes steps regardless":    {"Step/Cancelled", func(s core.Stepper) core.Stepper { return heedlessSteps{s} }},
 
+	"takes lost for half-done": {"Step/HalfDone", func(s core.Stepper) core.Stepper { return impatient{s} }},
+	"counts by the fence":      {"Step/Attempts", func(s core.Stepper) core.Stepper { return countsFences{s} }},
+
 	"keeps steps of a free key, under stress": {"Stress", func(s core.Stepper) core.Stepper { return &neverForgets{Stepper: s} }},
 	"takes the last result, under stress":     {"Stress", func(s core.Stepper) core.Stepper { return &lastResult{Stepper: s} }},
 }
@@ -164,6 +167,20 @@ func (s finishesAnything) FinishStep(ctx context.Context, t core.Ticket, step co
 		return err
 	}
 	return s.Stepper.FinishStep(ctx, t, step)
+}
+
+type impatient struct{ core.Stepper }
+
+func (s impatient) HalfDone(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+	return s.Resumable(ctx, within, after, limit)
+}
+
+type countsFences struct{ core.Stepper }
+
+func (s countsFences) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+	claimed, err := s.Stepper.Claim(ctx, c)
+	claimed.Record.Attempts = int(claimed.Record.Fence)
+	return claimed, err
 }
 
 type heedlessSteps struct{ core.Stepper }

@@ -91,7 +91,7 @@ var contract = []chapter{
 		{id: "X-7", says: "A settlement is guarded, compares the fence, is final, and leaves a row of history."},
 		{id: "X-8", says: "A handler does not end its attempt's transaction; what got through is noticed and never frees the key."},
 		{id: "X-9", says: "A handler does not weaken the commit."},
-		{id: "X-10", says: "Half-done operations are listed, parked after a bound, and settled.", notBuilt: "not built yet"},
+		{id: "X-10", says: "Half-done operations are listed, parked after a bound, and settled."},
 		{id: "X-11", says: "A Rollback attempt that never asked for its transaction is an event."},
 		{id: "X-12", says: "A request that was swapped or recycled under its handler is noticed.", notBuilt: "not built yet"},
 		{id: "X-13", says: "An app's function that panics or hangs ends neither the process nor the other loops of Run."},

@@ -7,6 +7,7 @@ CREATE TABLE IF NOT EXISTS idempotency_record (
     realm           bytea       NOT NULL, -- what operators of the same one may see
     owner           bytea       NOT NULL,
     fence           bigint      NOT NULL,
+    attempts        integer     NOT NULL DEFAULT 1, -- of this life of the key: a Resume operation may take several
     state           smallint    NOT NULL, -- 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free
     recovery        smallint    NOT NULL, -- 1 Rollback, 2 Resume, 3 Park
     method          text        NOT NULL,
@@ -37,6 +38,7 @@ CREATE TABLE IF NOT EXISTS idempotency_settlement (
     settled_at   timestamptz NOT NULL,
     settled_by   text        NOT NULL,
     reason       text        NOT NULL,
+    undone       text        NOT NULL DEFAULT '', -- what undid the steps of an operation that was not applied
     before_fence bigint      NOT NULL,
     before_state smallint    NOT NULL,
     after_fence  bigint      NOT NULL,

@@ -6,6 +6,7 @@ CREATE TABLE IF NOT EXISTS idempotency_record (
     realm           BLOB    NOT NULL, -- what operators of the same one may see
     owner           BLOB    NOT NULL,
     fence           INTEGER NOT NULL,
+    attempts        INTEGER NOT NULL DEFAULT 1, -- of this life of the key: a Resume operation may take several
     state           INTEGER NOT NULL, -- 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free
     recovery        INTEGER NOT NULL, -- 1 Rollback, 2 Resume, 3 Park
     method          TEXT    NOT NULL,
@@ -33,6 +34,7 @@ CREATE TABLE IF NOT EXISTS idempotency_settlement (
     settled_at   INTEGER NOT NULL,
     settled_by   TEXT    NOT NULL,
     reason       TEXT    NOT NULL,
+    undone       TEXT    NOT NULL DEFAULT '', -- what undid the steps of an operation that was not applied
     before_fence INTEGER NOT NULL,
     before_state INTEGER NOT NULL,
     after_fence  INTEGER NOT NULL,

@@ -1,0 +1,272 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// halfDoneApp has a half-done operation under k-1, whose step "reserve" has finished. From then on its handler fails.
+func halfDoneApp(t *testing.T, store core.Store, policy core.Policy, resume core.Resumer) *app {
+	t.Helper()
+	policy.Recovery = core.Resume
+	s := &take{fail: "charge"}
+	a := newOpsApp(t, core.Config{Store: store, Policy: policy, Resume: resume}, flow(func(ctx context.Context) (int, error) {
+		return http.StatusCreated, s.steps(ctx, "reserve", "charge")
+	}).ServeHTTP)
+	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+	time.Sleep(core.DefaultDeadline)
+	return a
+}
+
+// A failing Resumer does not try for ever, and not faster and faster: after each attempt the pause is twice as long.
+//
+// CONTRACT X-10
+func TestResumerBacksOffAndGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tries list[time.Time]
+		a := halfDoneApp(t, memstore.New(), core.Policy{}, func(context.Context, core.Record) (*core.Answer, error) {
+			tries.add(time.Now())
+			return nil, errProvider
+		})
+		for range 3 { // restarts change nothing
+			stop := a.start()
+			time.Sleep(8 * time.Hour)
+			stop()
+		}
+		times := tries.all()
+		require.Len(t, times, core.DefaultMaxAttempts-1, "with the client's own")
+		for i := range len(times) - 1 {
+			pause := core.DefaultSweepEvery << i
+			require.InDelta(t, pause, times[i+1].Sub(times[i]), float64(pause/5+2*core.DefaultSweepEvery))
+		}
+		require.Len(t, a.of(core.EventUnknown), 1)
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+	})
+}
+
+// The row says how many attempts there were: a repeat counts as one, and after the last one the handler does not run.
+//
+// CONTRACT X-10
+func TestRepeatsGiveUp(t *testing.T) {
+	for name, fails := range map[string]http.HandlerFunc{
+		"5xx":   status(http.StatusBadGateway),
+		"panic": func(http.ResponseWriter, *http.Request) { panic("boom") },
+		"4xx while a step is unfinished": flow(func(ctx context.Context) (int, error) {
+			_ = core.StepDo(ctx, "charge", func(context.Context) error { return errProvider }, core.Dedup(time.Hour))
+			return http.StatusPaymentRequired, nil
+		}).ServeHTTP,
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newFlowApp(t, nil, nil)
+			a.handler = fails
+			for range core.DefaultMaxAttempts + 2 {
+				func() {
+					defer func() { _ = recover() }()
+					a.post("k-1", `{}`)
+				}()
+			}
+			require.Equal(t, core.DefaultMaxAttempts, a.ran())
+			require.Len(t, a.of(core.EventUnknown), 1)
+			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+		})
+	}
+}
+
+// CONTRACT X-10, X-3
+func TestChangedStepsAreGivenUp(t *testing.T) {
+	s := take{fail: "book"}
+	names := []string{"charge", "book"}
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) { return http.StatusCreated, s.steps(ctx, names...) })
+	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+	names = []string{"pay"}
+	for range core.DefaultMaxAttempts - 2 {
+		requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeStepsChanged)
+	}
+	for range 2 {
+		w := a.post("k-1", `{}`)
+		requireProblem(t, w, http.StatusConflict, core.CodeOutcomeUnknown)
+		require.Equal(t, "k-1", w.Header().Get("Idempotency-Key"))
+		require.Equal(t, "unknown", w.Header().Get("Idempotency-Result"))
+	}
+	require.Equal(t, core.DefaultMaxAttempts, a.ran())
+}
+
+// The process dies in the last attempt: the next one that claims parks the operation, and runs nothing.
+//
+// CONTRACT X-10
+func TestLostLastAttemptIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1}}, nil)
+		a.handler = func(http.ResponseWriter, *http.Request) {
+			away := func(context.Context) error { return errAway }
+			store.on("park", away) // nobody says how it ended
+			store.on("renew", away)
+			panic("the process dies here")
+		}
+		func() {
+			defer func() { _ = recover() }()
+			a.post("k-1", `{}`)
+		}()
+		store.on("park", nil)
+		store.on("renew", nil)
+		time.Sleep(core.DefaultLease)
+		a.handler = created
+		w := a.post("k-1", `{}`)
+		requireProblem(t, w, http.StatusConflict, core.CodeOutcomeUnknown)
+		require.Equal(t, "k-1", w.Header().Get("Idempotency-Key"))
+		require.Equal(t, 1, a.ran())
+	})
+}
+
+// Nobody comes back, and there is no Resumer; or the route is another by now.
+//
+// CONTRACT X-10, T-1
+func TestRunGivesUpAfterItsTime(t *testing.T) {
+	for name, change := range map[string]func(*core.Config){
+		"without a resumer":    func(*core.Config) {},
+		"the route is gone":    func(c *core.Config) { c.Routes = core.Routes{} },
+		"the route is Park":    func(c *core.Config) { c.Policy.Recovery = core.Park },
+		"the resumer has less": func(c *core.Config) { c.Policy.ResumeFor = time.Hour },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memstore.New()
+				old := halfDoneApp(t, store, core.Policy{}, nil)
+				cfg := core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume},
+					Resume: func(context.Context, core.Record) (*core.Answer, error) { return nil, errProvider }}
+				if name == "without a resumer" {
+					cfg.Resume = nil
+				}
+				if change(&cfg); cfg.Routes != nil {
+					cfg.Policy.Recovery = 0
+				}
+				a := newApp(t, cfg, nil)
+				stop := a.start()
+				time.Sleep(50 * time.Minute)
+				require.Empty(t, a.of(core.EventUnknown))
+				rec, err := store.Find(t.Context(), core.RecordID(alice, "k-1"))
+				require.NoError(t, err)
+				require.Equal(t, core.Running, rec.Stored)
+				time.Sleep(24 * time.Hour)
+				stop()
+				require.Len(t, a.of(core.EventUnknown), 1)
+				requireProblem(t, old.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+			})
+		})
+	}
+}
+
+// A repeat after the time is one too many, whether Run is there or not.
+//
+// CONTRACT X-10
+func TestRepeatAfterItsTimeRunsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := halfDoneApp(t, memstore.New(), core.Policy{}, nil)
+		ran := a.ran()
+		time.Sleep(core.DefaultResumeFor)
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+		require.Equal(t, ran, a.ran())
+	})
+}
+
+// CONTRACT X-10, S-5
+func TestHalfDoneOperationsAreListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := halfDoneApp(t, memstore.New(), core.Policy{}, nil)
+		a.handler = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+		go a.post("running", `{}`)
+		synctest.Wait()
+		w := a.operations(operator, "state=half_done")
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Contains(t, w.Body.String(), `"id":"`+idOf("k-1")+`","state":"half_done"`)
+		require.NotContains(t, w.Body.String(), idOf("running"))
+		require.Equal(t, "[]\n", a.operations(operator, "").Body.String(), "it is not unknown yet")
+		require.Contains(t, a.operation(operator, idOf("k-1")).Body.String(), `"state":"half_done"`)
+		require.Contains(t, a.operation(alice, idOf("k-1")).Body.String(), `"state":"running"`, "to its client, who may repeat it")
+		other := core.Principal{Issuer: "https://other.example", Subject: "olga", Roles: operator.Roles}
+		require.Equal(t, "[]\n", a.operations(other, "state=half_done").Body.String())
+		requireProblem(t, a.operations(alice, "state=half_done"), http.StatusForbidden, core.CodeForbidden)
+		requireProblem(t, a.serveSettle(operator, idOf("k-1"), `{"outcome":"not_applied","reason":"r"}`), http.StatusConflict,
+			core.CodeNotSettleable)
+		time.Sleep(core.DefaultDeadline)
+		synctest.Wait()
+
+		time.Sleep(core.DefaultResumeFor)
+		a.start()() // Run parks both
+		require.Equal(t, "[]\n", a.operations(operator, "state=half_done").Body.String())
+		require.Contains(t, a.operations(operator, "state=unknown").Body.String(), idOf("k-1"))
+	})
+}
+
+// CONTRACT X-10, X-7
+func TestSettlementOfFinishedSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		var asked int
+		a := newOpsApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1},
+			Reconcile: func(context.Context, core.Record) (*core.Decision, error) {
+				asked++
+				return &core.Decision{Who: "reconciler", Why: "the provider has no such charge"}, nil
+			}}, nil)
+		for key, fail := range map[string]string{"k-1": "charge", "k-2": "reserve", "k-3": "charge"} {
+			s := take{fail: fail}
+			a.handler = flow(func(ctx context.Context) (int, error) { return 0, s.steps(ctx, "reserve", "charge") }).ServeHTTP
+			a.post(key, `{}`)
+		}
+		time.Sleep(core.DefaultDeadline)
+		a.start()()
+		require.Equal(t, 3, asked)
+		require.Len(t, a.of(core.EventSettled), 1, "of the one without a finished step")
+		require.Len(t, store.Settlements(core.RecordID(alice, "k-2")), 1)
+		for _, e := range a.of(core.EventFailed) {
+			require.ErrorIs(t, e.Err, core.ErrStepsFinished)
+		}
+
+		settle := func(key, members string) int {
+			return a.serveSettle(operator, idOf(key), `{"reason":"r",`+members+`}`).Code
+		}
+		w := a.serveSettle(operator, idOf("k-1"), `{"outcome":"not_applied","reason":"r"}`)
+		requireProblem(t, w, http.StatusConflict, core.CodeNotSettleable)
+		require.Contains(t, w.Body.String(), "undone")
+		require.Equal(t, http.StatusConflict, settle("k-1", `"outcome":"not_applied","undone":" "`))
+		require.Equal(t, http.StatusBadRequest, settle("k-1", `"outcome":"applied","undone":"x"`))
+		require.Equal(t, http.StatusBadRequest, settle("k-1", `"outcome":"not_applied","undone":"a\u0000b"`))
+		require.Equal(t, http.StatusOK, settle("k-1", `"outcome":"not_applied","undone":"reservation 7 was given back"`))
+		history := store.Settlements(core.RecordID(alice, "k-1"))
+		require.Len(t, history, 1)
+		require.Equal(t, "reservation 7 was given back", history[0].Undone)
+		require.Equal(t, http.StatusOK, settle("k-3", `"outcome":"applied"`))
+
+		s := take{}
+		a.handler = flow(func(ctx context.Context) (int, error) {
+			return http.StatusCreated, s.steps(ctx, "reserve", "charge")
+		}).ServeHTTP
+		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		require.Equal(t, []string{"reserve", "charge"}, s.ran, "another life: from the first step on")
+		_, err := a.module.Settle(t.Context(), core.RecordID(alice, "k-1"), core.Decision{Who: "w", Why: "w"})
+		require.True(t, errors.Is(err, core.ErrNotSettleable))
+	})
+}
+
+// CONTRACT X-10
+func TestHalfDoneOperationsDoNotCountForMaxOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Resume, MaxOpen: 2}}, status(http.StatusBadGateway))
+		a.post("k-1", `{}`)
+		a.post("k-2", `{}`)
+		requireProblem(t, a.post("k-3", `{}`), http.StatusTooManyRequests, core.CodeTooManyOpen)
+		time.Sleep(core.DefaultDeadline)
+		a.handler = created
+		require.Equal(t, http.StatusCreated, a.post("k-3", `{}`).Code)
+	})
+}
