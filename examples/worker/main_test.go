@@ -18,7 +18,9 @@ import (
 const (
 	childBroker = "WORKER_TEST_BROKER"
 	childNATS   = "WORKER_TEST_NATS"
-	childLife   = "WORKER_TEST_LIFE" // it kills itself after so many messages at most, chosen at random; 0: never
+	childServer = "WORKER_TEST_SERVER" // it is a NATS server, with this as the folder of its JetStream
+	childPort   = "WORKER_TEST_PORT"   // of that
+	childLife   = "WORKER_TEST_LIFE"   // it kills itself after so many messages at most, chosen at random; 0: never
 )
 
 // What a child says.
@@ -28,6 +30,9 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(childServer) != "" {
+		serveNATS()
+	}
 	if os.Getenv(childBroker) == "" {
 		goleak.VerifyTestMain(m)
 		return

@@ -12,14 +12,40 @@ import (
 
 // jetStream is NATS JetStream: a stream for each topic, and a durable consumer for the group.
 type jetStream struct {
-	conn       *nats.Conn // of the publisher
-	publisher  *wmnats.Publisher
-	subscriber *wmnats.Subscriber
+	publisher  publishing
+	subscriber subscribing
+}
+
+// publishing and subscribing are the two directions, with a connection for each.
+type (
+	publishing struct {
+		*wmnats.Publisher
+		conn *nats.Conn
+	}
+	subscribing struct {
+		*wmnats.Subscriber
+		conn *nats.Conn
+	}
+)
+
+// Close implements [message.Publisher].
+func (p publishing) Close() error { return hangUp(p.conn, p.Publisher.Close()) }
+
+// Close implements [message.Subscriber].
+func (s subscribing) Close() error { return hangUp(s.conn, s.Subscriber.Close()) }
+
+// hangUp ends a connection that could not be drained because the broker is away: what it has not been told comes again.
+func hangUp(conn *nats.Conn, err error) error {
+	if !errors.Is(err, nats.ErrConnectionReconnecting) {
+		return err
+	}
+	conn.Close()
+	return nil
 }
 
 // alive reports whether the broker stores messages at all.
 func (js jetStream) alive(ctx context.Context) error {
-	stream, err := js.conn.JetStream()
+	stream, err := js.publisher.conn.JetStream()
 	if err == nil {
 		_, err = stream.StreamInfo(captured, nats.Context(ctx))
 	}
@@ -33,18 +59,21 @@ func connectJetStream(s settings, log watermill.LoggerAdapter) (_ jetStream, err
 		return jetStream{}, fmt.Errorf("-nats: %w", err)
 	}
 	var js jetStream
-	if js.conn, err = nats.Connect(s.natsURL, options...); err != nil {
+	if js.publisher.conn, err = nats.Connect(s.natsURL, options...); err != nil {
 		return jetStream{}, fmt.Errorf("-nats: %w", err)
 	}
-	js.publisher, err = wmnats.NewPublisherWithNatsConn(js.conn, wmnats.PublisherPublishConfig{
+	js.publisher.Publisher, err = wmnats.NewPublisherWithNatsConn(js.publisher.conn, wmnats.PublisherPublishConfig{
 		Marshaler: &wmnats.NATSMarshaler{}, SubjectCalculator: wmnats.DefaultSubjectCalculator,
 	}, log)
 	if err != nil {
 		return jetStream{}, fmt.Errorf("-nats: %w", err)
 	}
-	js.subscriber, err = wmnats.NewSubscriber(wmnats.SubscriberConfig{
-		URL: s.natsURL, NatsOptions: options, QueueGroupPrefix: group,
-		AckWaitTimeout: s.redeliver, NakDelay: wmnats.NewStaticDelay(handBackFor),
+	if js.subscriber.conn, err = nats.Connect(s.natsURL, options...); err != nil {
+		return jetStream{}, fmt.Errorf("-nats: %w", err)
+	}
+	incoming := wmnats.SubscriberConfig{
+		QueueGroupPrefix: group, AckWaitTimeout: s.redeliver, NakDelay: wmnats.NewStaticDelay(handBackFor),
+		Unmarshaler: &wmnats.NATSMarshaler{}, SubjectCalculator: wmnats.DefaultSubjectCalculator,
 		JetStream: wmnats.JetStreamConfig{
 			DurablePrefix: group,
 			SubscribeOptions: []nats.SubOpt{
@@ -52,7 +81,9 @@ func connectJetStream(s settings, log watermill.LoggerAdapter) (_ jetStream, err
 				nats.ManualAck(), // else the client acknowledges by itself what a stopped worker has not handled
 			},
 		},
-	}, log)
+	}
+	js.subscriber.Subscriber, err = wmnats.NewSubscriberWithNatsConn(js.subscriber.conn,
+		incoming.GetSubscriberSubscriptionConfig(), log)
 	return js, err
 }
 

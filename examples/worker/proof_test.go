@@ -95,13 +95,7 @@ func exactlyOnce(t *testing.T, p *place) {
 	t.Logf("%d messages published %d times, delivered %d times; %d workers killed, %d of them between handling and "+
 		"acknowledging; %v", *messages, len(all), tally.delivered, tally.killed, tally.killedBetween,
 		time.Since(began).Round(time.Second))
-	require.EqualValues(t, *messages, p.taken(t))
-	mails := p.mails(t)
-	require.Len(t, mails, *messages)
-	for payment, n := range mails {
-		require.Equal(t, 1, n, payment)
-	}
-	require.Empty(t, p.buried(t))
+	p.requireOnce(t, *messages)
 	require.Greater(t, tally.delivered, len(all), "nothing was delivered again after a kill")
 	require.Positive(t, tally.killedBetween)
 	require.Greater(t, tally.killed, tally.killedBetween)
@@ -159,11 +153,18 @@ func (p *place) spawn(t testing.TB, life int) *child {
 	c := &child{cmd: exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0]), ended: make(chan struct{})}
 	c.cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "DATABASE_URL="+p.url,
 		childBroker+"="+p.broker, childNATS+"="+p.natsURL, fmt.Sprintf("%s=%d", childLife, life))
+	c.run(t)
+	return c
+}
+
+// run starts the process, which ends with the test at the latest.
+func (c *child) run(t testing.TB) {
+	t.Helper()
 	c.cmd.Stdout, c.cmd.Stderr = c, c
 	if err := c.cmd.Start(); err != nil {
-		t.Errorf("start a worker: %v", err)
+		t.Errorf("start a process: %v", err)
 		close(c.ended)
-		return c
+		return
 	}
 	go func() {
 		_ = c.cmd.Wait() // how it ended is in cmd.ProcessState
@@ -173,7 +174,6 @@ func (p *place) spawn(t testing.TB, life int) *child {
 		_ = c.cmd.Process.Kill()
 		<-c.ended
 	})
-	return c
 }
 
 // live is the life of a worker, which ends by SIGKILL: by its own hand, from outside at a random time, or when all is

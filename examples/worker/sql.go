@@ -37,7 +37,7 @@ func tablesOf(db *gorm.DB, redeliver time.Duration, log watermill.LoggerAdapter)
 	}
 	return &tables{
 		db, wmsql.BeginnerFromStdSQL(pool), wmsql.DefaultPostgreSQLSchema{SubscribeBatchSize: batch},
-		watermillidem.PostgreSQLOffsets{}, redeliver, log,
+		watermillidem.PostgreSQLOffsets{Silence: batch * redeliver}, redeliver, log,
 	}, nil
 }
 

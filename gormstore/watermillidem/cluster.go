@@ -1,6 +1,7 @@
 package watermillidem
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -25,7 +26,15 @@ type PostgreSQLOffsets struct {
 
 	// Schema is that of the subscriber, if its tables have names of their own.
 	Schema wsql.DefaultPostgreSQLSchema
+
+	// Silence is how long the server waits for a subscriber that says nothing in its transaction, in whole milliseconds.
+	// That transaction holds the place of the whole group, and a process that is paused or whose host is gone would hold it
+	// for ever. Longer than a batch takes to be handled; one that is cut off comes again. Default: [DefaultSilence].
+	Silence time.Duration
 }
+
+// DefaultSilence is how long a subscriber may be silent unless PostgreSQLOffsets.Silence says otherwise.
+const DefaultSilence = 10 * time.Minute
 
 // clusterGroup is the consumer group in whose place the identifier of the cluster stands.
 const clusterGroup = "idem: cluster"
@@ -35,6 +44,16 @@ func (o PostgreSQLOffsets) BeforeSubscribingQueries(p wsql.BeforeSubscribingQuer
 	queries, err := o.DefaultPostgreSQLOffsetsAdapter.BeforeSubscribingQueries(p)
 	check := wsql.Query{Query: o.words(p.Topic).Replace(refuseMoved)}
 	return append([]wsql.Query{check}, queries...), err
+}
+
+// NextOffsetQuery implements [wsql.OffsetsAdapter]: watermill-sql's own, with guards for its transaction.
+func (o PostgreSQLOffsets) NextOffsetQuery(p wsql.NextOffsetQueryParams) (wsql.Query, error) {
+	return wsql.Query{
+		Query: fmt.Sprintf(`SELECT offset_acked, last_processed_transaction_id,
+	set_config('idle_in_transaction_session_timeout', '%d', true), set_config('tcp_user_timeout', '10000', true)
+FROM %s WHERE consumer_group = $1 FOR UPDATE`, cmp.Or(o.Silence, DefaultSilence).Milliseconds(), o.MessagesOffsetsTable(p.Topic)),
+		Args: []any{p.ConsumerGroup},
+	}, nil
 }
 
 func (o PostgreSQLOffsets) words(topic string) *strings.Replacer {

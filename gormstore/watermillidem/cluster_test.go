@@ -3,6 +3,7 @@ package watermillidem_test
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -97,4 +98,26 @@ func TestOutboxOfAnotherCluster(t *testing.T) {
 	require.ErrorContains(t, err, "watermillidem.RepairOutbox")
 	require.NoError(t, watermillidem.RepairOutbox(t.Context(), b.db, watermillidem.PostgreSQLOffsets{}, topic, time.Now()))
 	require.Len(t, b.read("stock"), 1)
+}
+
+// A subscriber that says nothing more, because its process is paused, does not keep the group's place for ever.
+//
+// CONTRACT Q-5
+func TestSubscriberThatIsPaused(t *testing.T) {
+	t.Parallel()
+	b := onPostgres(t)
+	b.offsets = watermillidem.PostgreSQLOffsets{Silence: time.Second}
+	b.events(1)
+	held, goOn := make(chan struct{}), make(chan struct{})
+	b.route(func(r *message.Router) {
+		once := sync.OnceFunc(func() { close(held) })
+		r.AddConsumerHandler("stock", topic, b.subscriber("stock"), func(*message.Message) error {
+			once()
+			<-goOn
+			return nil
+		})
+	})
+	defer close(goOn)
+	<-held
+	require.Equal(t, b.published(), b.read("stock"))
 }
