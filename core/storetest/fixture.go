@@ -104,7 +104,7 @@ func (s *fixture) win(t *testing.T, c core.Claim) core.Record {
 	require.NoError(t, err)
 	require.True(t, got.Won, "the claim must win; it found %s", brief(got))
 	require.False(t, got.Busy, "a claim that won is not busy")
-	require.Equal(t, core.Running, got.Record.State())
+	require.Equal(t, core.Running, got.Record.Stored)
 	require.Equal(t, c.ID, got.Record.ID)
 	require.Equal(t, c.Owner, got.Record.Owner, "the record of the winner bears the winner's owner token")
 	return got.Record

@@ -27,6 +27,7 @@ var txChecks = []check{
 	{"Tx/ClaimContext", txClaimContext},
 	{"Tx/Cancelled", txCancelled},
 	{"Tx/Settlement", txSettlement},
+	{"Tx/EndedByItsHandler", txEndedByItsHandler},
 }
 
 // tryBegin claims c in a transaction, which does not outlive a test that fails: it would hold locks.
@@ -386,4 +387,27 @@ func txInFlight(t *testing.T, s *fixture) {
 	if _, err := s.transactors[0].InFlight(over, fresh.ID); err == nil {
 		t.Error("a call whose context is over is an error")
 	}
+}
+
+// A Rollback record that others can see was committed by its own handler. Claim leaves the same behind: it commits.
+//
+// CONTRACT X-8, T-4
+func txEndedByItsHandler(t *testing.T, s *fixture) {
+	c := s.command(core.Rollback)
+	won := s.win(t, c)
+	s.requireState(t, core.Unknown, c)
+	for _, store := range s.transactors {
+		_, got := s.tryBegin(t, store, repeat(c))
+		require.False(t, got.Won)
+		require.Equal(t, core.Unknown, got.Record.State())
+	}
+	_, err := s.Store.Settle(s.ctx, applied(won, "early"))
+	require.ErrorIs(t, err, core.ErrNotSettleable, "its handler may still be at work")
+	s.Advance(t, 2*deadline)
+	s.requireState(t, core.Unknown, c)
+	require.Zero(t, s.sweep(t))
+	_, err = s.Store.Settle(s.ctx, applied(won, "settled"))
+	require.NoError(t, err)
+	s.requireState(t, core.Completed, c)
+	requireAnswer(t, answerOf("settled"), s.find(t, c.ID).Answer)
 }

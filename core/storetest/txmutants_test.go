@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"slices"
 
 	"github.com/auth19/idem/core"
 )
@@ -22,6 +23,9 @@ var txMutants = map[string]struct {
 	"commits what was rolled back":   {"Tx/OverOnce", with(confirmsAll)},
 	"ends with the claim's context":  {"Tx/ClaimContext", func(s *reference) core.Transactor { return contextBound{s} }},
 	"settles at once":                {"Tx/Settlement", func(s *reference) core.Transactor { return settlesAtOnce{s} }},
+	"lists no committed attempt":     {"Tx/EndedByItsHandler", func(s *reference) core.Transactor { return listsNoRollback{s} }},
+	"runs a committed attempt again": {"Tx/EndedByItsHandler", func(s *reference) core.Transactor { return runsCommitted{s} }},
+	"calls a committed attempt busy": {"Tx/EndedByItsHandler", func(s *reference) core.Transactor { return busyForEver{s} }},
 
 	"keeps rows of a rollback, under stress":   {"Stress", with(keepsRows)},
 	"runs Resume from the start, under stress": {"Stress", func(s *reference) core.Transactor { return restarts{s} }},
@@ -44,6 +48,39 @@ func (s showsOpenRow) Claim(ctx context.Context, c core.Claim) (core.Claimed, er
 		got.Record, err = s.Store.Find(ctx, c.ID)
 	}
 	return got, err
+}
+
+// listsNoRollback takes it for granted that no Rollback attempt is ever unknown.
+type listsNoRollback struct{ *reference }
+
+func (s listsNoRollback) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+	records, err := s.reference.List(ctx, within, after, limit)
+	return slices.DeleteFunc(records, func(r core.Record) bool { return r.Recovery == core.Rollback }), err
+}
+
+// runsCommitted takes a running Rollback record for one whose attempt was rolled back.
+type runsCommitted struct{ *reference }
+
+func (s runsCommitted) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+	got, err := s.reference.Claim(ctx, c)
+	if r := got.Record; err == nil && !got.Won && r.Recovery == core.Rollback && r.Stored == core.Running {
+		if err := s.Release(ctx, r.Ticket); err != nil {
+			return core.Claimed{}, err
+		}
+		return s.reference.Claim(ctx, c)
+	}
+	return got, err
+}
+
+// busyForEver takes it for one whose attempt is under way.
+type busyForEver struct{ *reference }
+
+func (s busyForEver) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
+	tx, got, err := s.reference.Begin(ctx, c)
+	if r := got.Record; err == nil && !got.Won && r.Recovery == core.Rollback && r.Stored == core.Running {
+		return nil, core.Claimed{Busy: true}, nil
+	}
+	return tx, got, err
 }
 
 type seesNothing struct{ *reference }

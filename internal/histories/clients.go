@@ -39,7 +39,7 @@ func (i intent) command(other bool) (path, body string) {
 
 // methods are how commands end, as often as they stand here. The last ones are of one recovery.
 var methods = strings.Fields(`pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok
-	pm_declined pm_error pm_panic pm_unavailable pm_slow pm_hang pm_lost pm_stuck`)
+	pm_declined pm_error pm_panic pm_unavailable pm_slow pm_hang pm_lost pm_stuck pm_commit pm_rollback`)
 
 // only are the recoveries of the methods that others have no use for.
 var only = map[string]core.Recovery{
