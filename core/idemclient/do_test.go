@@ -169,7 +169,9 @@ func TestTheHostBelongsToTheCommand(t *testing.T) {
 	require.NoError(t, to("", "bank.example"))
 	require.NoError(t, to("bank.example", "10.0.0.1:8080"))
 	require.NoError(t, to("BANK.example", "10.0.0.2:8080"))
-	for host, address := range map[string]string{"": "other.example", "other.example": "bank.example", "bank.example:8080": "bank.example"} {
+	for host, address := range map[string]string{
+		"": "other.example", "other.example": "bank.example", "tank.example": "bank.example", "bank.example:8080": "bank.example",
+	} {
 		require.ErrorIs(t, to(host, address), idemclient.ErrKeyReused, "%q at %s", host, address)
 	}
 	require.Len(t, w.sent, 3)
