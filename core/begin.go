@@ -65,10 +65,11 @@ func (m *Module) begin(r *http.Request, adm *admission) (*Attempt, *Reply) {
 		claimedAt := time.Now()
 		won, claimed, err := m.claim(call.begin(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), claim)
 		if err != nil {
-			m.observe(r.Context(), Event{Kind: EventFailed, Operation: adm.id, Method: r.Method, Route: adm.pattern, Err: err})
+			m.claimFailed(r, adm, err)
 			return nil, m.refuseRepeat(r, adm, m.unavailable(err))
 		}
 		if claimed.Won {
+			m.noticeClock(r.Context(), claimed.Record.Now)
 			attempt := m.newAttempt(r, adm, claimed.Record, won, claimedAt)
 			if attempt.isOneTooMany() {
 				return nil, attempt.giveUp()
@@ -86,6 +87,14 @@ func (m *Module) begin(r *http.Request, adm *admission) (*Attempt, *Reply) {
 	}
 }
 
+func (m *Module) claimFailed(r *http.Request, adm *admission, err error) {
+	if errors.Is(err, ErrClock) {
+		m.tellClock(r.Context(), err)
+		return
+	}
+	m.observe(r.Context(), Event{Kind: EventFailed, Operation: adm.id, Method: r.Method, Route: adm.pattern, Err: err})
+}
+
 // winnings is what an attempt works with, by its recovery: Rollback's transaction, Resume's steps.
 type winnings struct {
 	tx    Tx
@@ -96,12 +105,13 @@ type winnings struct {
 // claim, which would leave more work behind than one that is carried out.
 func (m *Module) claim(ctx *bounded, c Claim) (won winnings, claimed Claimed, err error) {
 	defer ctx.cancel(context.Canceled)
+	c.Window = m.window()
 	if c.Recovery == Rollback {
 		won.tx, claimed, err = m.cfg.Store.(Transactor).Begin(ctx, c) // New has refused any other store
 		return won, claimed, err
 	}
 	claimed, err = m.cfg.Store.Claim(ctx, c)
-	if errors.Is(err, ErrFull) || errors.Is(err, ErrCrowded) {
+	if errors.Is(err, ErrFull) || errors.Is(err, ErrCrowded) || errors.Is(err, ErrClock) {
 		return won, claimed, err // nothing has been begun
 	}
 	if err == nil && claimed.Won && c.Recovery == Resume {
@@ -121,6 +131,8 @@ func (m *Module) unavailable(err error) *Problem {
 	switch {
 	case errors.Is(err, ErrFull):
 		detail = "the store of idempotency records is full; nothing was run"
+	case errors.Is(err, ErrClock):
+		detail = "the clocks of this service and of its store are too far apart; nothing was run"
 	case errors.Is(err, ErrCrowded):
 		detail = "the store of idempotency records has more to do than it can; nothing was run"
 	}
@@ -130,10 +142,10 @@ func (m *Module) unavailable(err error) *Problem {
 // repeatProblem compares a repeat with the record that is there: command first, then state (contract M). It returns
 // nil where the record's answer may be replayed.
 func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed Claimed) *Problem {
-	rec := claimed.Record
 	if claimed.Busy {
 		return m.inFlight()
 	}
+	rec := m.judged(ctx, claimed.Record)
 	same, err := adm.sends(rec.Hash)
 	if err != nil { // H-4: made by a newer release
 		return m.withRetry(NewProblem(CodeStoreUnavailable, "this instance cannot compare the command with the recorded "+
@@ -159,7 +171,12 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed Clai
 		p := NewProblem(CodeKeyExpired, "the command was carried out; its answer is past retention")
 		p.Outcome = rec.OutcomeClass()
 		return p
-	default: // Running; or Free by now, which the next claim takes
+	case Free:
+		if !m.window().Has(claimed.Record.Now) {
+			return m.unavailable(ErrClock)
+		}
+		return m.inFlight() // by now: the next claim takes it
+	default:
 		return m.inFlight()
 	}
 }

@@ -105,6 +105,8 @@ func TestConfigurationErrors(t *testing.T) {
 		"retry after":         {park(func(c C) { c.RetryAfter = -1 }), []string{"RetryAfter: -1ns is negative"}},
 		"claim timeout":       {park(func(c C) { c.ClaimTimeout = -1 }), []string{"ClaimTimeout: -1ns is negative"}},
 		"sweep every":         {park(func(c C) { c.SweepEvery = -1 }), []string{"SweepEvery: -1ns is negative"}},
+		"clock skew":          {park(func(c C) { c.MaxClockSkew = 13 * time.Hour }), []string{"MaxClockSkew: 13h0m0s is not between"}},
+		"small clock skew":    {park(func(c C) { c.MaxClockSkew = time.Second }), []string{"MaxClockSkew: 1s is not between"}},
 		"waiters":             {park(func(c C) { c.MaxWaiters = -1 }), []string{"MaxWaiters: -1 is negative"}},
 		"sweep batch":         {park(func(c C) { c.SweepBatch = -1 }), []string{"SweepBatch: -1 is negative"}},
 
@@ -168,6 +170,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, time.Second, core.DefaultClaimTimeout)
 	require.Equal(t, 256, core.DefaultMaxWaiters)
 	require.Equal(t, time.Minute, core.DefaultSweepEvery)
+	require.Equal(t, time.Hour, core.DefaultMaxClockSkew)
 	require.Equal(t, 500, core.DefaultSweepBatch)
 }
 

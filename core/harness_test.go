@@ -252,9 +252,9 @@ func (s *faultStore) Release(ctx context.Context, t core.Ticket) error {
 	return s.after(ctx, "release", s.Store.Release(ctx, t))
 }
 
-func (s *faultStore) Sweep(ctx context.Context, limit int) (core.Swept, error) {
+func (s *faultStore) Sweep(ctx context.Context, limit int, window core.Window) (core.Swept, error) {
 	if err := s.before(ctx, "sweep"); err != nil {
 		return core.Swept{}, err
 	}
-	return s.Store.Sweep(ctx, limit)
+	return s.Store.Sweep(ctx, limit, window)
 }

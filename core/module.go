@@ -47,6 +47,12 @@ type Config struct {
 	ClaimTimeout time.Duration
 	// MaxWaiters caps the repeats that wait for a running attempt in this instance, default 256 (M-2).
 	MaxWaiters int
+	// MaxClockSkew is how far the store's clock and this process's may be apart, default 1 h, 1 min to 12 h. Beyond it
+	// nothing that has expired is taken over, settled or dropped, and the observer is told: EventClockSkew (T-5).
+	MaxClockSkew time.Duration
+	// Now is this process's clock, as MaxClockSkew compares it with the store's; default [time.Now]. A test that moves the
+	// store's clock gives that one here.
+	Now func() time.Time
 	// SweepEvery is the time between two sweeps of Run, with a jitter of a tenth; default 1 min (T-3).
 	SweepEvery time.Duration
 	// SweepBatch is the number of records a sweep touches at a time, default 500.
@@ -72,8 +78,9 @@ type Module struct {
 	own     *route          // the policy of every unsafe route when there is no table; nil with one
 	replays map[string]bool // canonical names of the headers that are recorded
 	waiters atomic.Int64
-	running atomic.Bool // Run is under way
-	scoped  atomic.Bool // the store has said that Scoping is what it was
+	running atomic.Bool  // Run is under way
+	skewed  atomic.Int64 // when the clocks were last said to be too far apart, in nanoseconds since 1970
+	scoped  atomic.Bool  // the store has said that Scoping is what it was
 	orphans orphans
 	unasked sync.Map // routeKey -> *atomic.Int64: successes that never asked for their transaction
 
@@ -87,6 +94,10 @@ func New(cfg Config) (*Module, error) {
 	cfg.RetryAfter = cmp.Or(cfg.RetryAfter, DefaultRetryAfter)
 	cfg.ClaimTimeout = cmp.Or(cfg.ClaimTimeout, DefaultClaimTimeout)
 	cfg.MaxWaiters = cmp.Or(cfg.MaxWaiters, DefaultMaxWaiters)
+	cfg.MaxClockSkew = cmp.Or(cfg.MaxClockSkew, DefaultMaxClockSkew)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	cfg.SweepEvery = cmp.Or(cfg.SweepEvery, DefaultSweepEvery)
 	cfg.SweepBatch = cmp.Or(cfg.SweepBatch, DefaultSweepBatch)
 
@@ -151,6 +162,9 @@ func New(cfg Config) (*Module, error) {
 		if d.value < 0 {
 			bad("%s: %v is negative", d.field, d.value)
 		}
+	}
+	if cfg.MaxClockSkew < minClockSkew || cfg.MaxClockSkew > maxClockSkew {
+		bad("MaxClockSkew: %v is not between %v and %v", cfg.MaxClockSkew, minClockSkew, maxClockSkew)
 	}
 	if cfg.MaxWaiters < 0 {
 		bad("MaxWaiters: %d is negative", cfg.MaxWaiters)

@@ -40,6 +40,7 @@ const (
 	EventStale             EventKind = "stale"               // an attempt was refused after a settlement or takeover
 	EventUnconfirmed       EventKind = "unconfirmed"         // recording could not be confirmed: Err
 	EventNotAppliedRefused EventKind = "not_applied_refused" // core.NotApplied was declared and does not count: Status
+	EventClockSkew         EventKind = "clock_skew"          // store and app tell times too far apart, once a minute: Err
 	EventFailed            EventKind = "failed"              // the store failed, in a request or in Run: Err
 	EventOverdue           EventKind = "overdue"             // a Rollback attempt was rolled back at its deadline: Status
 	// EventTransactionUnused: a Rollback attempt has succeeded, Status, whose handler never asked for its transaction: what
@@ -75,7 +76,7 @@ func LogObserver(log *slog.Logger) Observer {
 	return ObserverFunc(func(ctx context.Context, e Event) {
 		level := slog.LevelDebug
 		switch e.Kind {
-		case EventLeaseLost, EventUnknown, EventStale, EventUnconfirmed, EventNotAppliedRefused, EventFailed,
+		case EventLeaseLost, EventUnknown, EventStale, EventUnconfirmed, EventNotAppliedRefused, EventClockSkew, EventFailed,
 			EventSuspectedDuplicate, EventWouldReplay, EventWouldRefuse, EventShadowed, EventOverdue:
 			level = slog.LevelWarn
 		case EventTransactionUnused:

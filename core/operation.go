@@ -49,7 +49,7 @@ func (m *Module) Settle(ctx context.Context, id ID, d Decision) (Record, error) 
 
 // settle settles an operation whose realm begins with within. Any other does not exist.
 func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (Record, error) {
-	s := Settlement{ID: id, Who: d.Who, Why: d.Why, Undone: d.Undone}
+	s := Settlement{ID: id, Window: m.window(), Who: d.Who, Why: d.Why, Undone: d.Undone}
 	switch {
 	case strings.TrimSpace(d.Who) == "":
 		return Record{}, errors.New("idem: Settle: Who is required: who decides")
@@ -86,6 +86,9 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 		s.Answer = &Completion{Answer: answer, Retention: kept.Retention, Tombstone: kept.Tombstone}
 	}
 	settled, err := m.cfg.Store.Settle(storeCtx, s)
+	if errors.Is(err, ErrClock) {
+		m.tellClock(ctx, err)
+	}
 	if err == nil {
 		m.observe(ctx, Event{Kind: EventSettled, Operation: id, Method: rec.Method, Route: rec.Route,
 			Recovery: rec.Recovery, Fence: settled.Fence, Status: settled.Answer.Status})
@@ -136,7 +139,8 @@ func (m *Module) reconcile(ctx context.Context) {
 			}
 			err := m.ask(ctx, rec)
 			// Another instance having settled it is how this is meant to be.
-			if err != nil && !errors.Is(err, ErrStale) && !errors.Is(err, ErrNotSettleable) && !errors.Is(err, ErrNotFound) {
+			if err != nil && !errors.Is(err, ErrStale) && !errors.Is(err, ErrNotSettleable) && !errors.Is(err, ErrNotFound) &&
+				!errors.Is(err, ErrClock) {
 				m.failed(ctx, fmt.Errorf("reconcile %s: %w", rec.ID, err))
 			}
 		}

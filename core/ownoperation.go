@@ -60,6 +60,7 @@ func (m *Module) findOwn(ctx context.Context, id ID) (rec Record, running bool, 
 // findLive is Find for a client: of a record that is past its tombstone nothing is left, swept or not.
 func (m *Module) findLive(ctx context.Context, id ID) (Record, error) {
 	rec, err := m.cfg.Store.Find(ctx, id)
+	rec = m.judged(ctx, rec)
 	if err == nil && rec.State() == Free && rec.Stored != Free {
 		err = ErrNotFound
 	}

@@ -80,7 +80,7 @@ func (m *Module) hasRecord(ctx context.Context, id ID) (bool, error) {
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
-	return err == nil && rec.State() != Free, err
+	return err == nil && m.judged(ctx, rec).State() != Free, err
 }
 
 // suspectedDuplicate names the operation of the earlier key. It belongs to the same principal.

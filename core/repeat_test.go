@@ -129,7 +129,7 @@ func pastRetention(t *testing.T, code int, outcome string, swept bool) {
 		Tombstone: 48 * time.Hour}}, status(code))
 	sweep := func() {
 		if swept {
-			_, err := store.Sweep(t.Context(), 10)
+			_, err := store.Sweep(t.Context(), 10, core.Window{})
 			require.NoError(t, err)
 		}
 	}

@@ -45,8 +45,12 @@ func (m *Module) repeat(ctx context.Context, duty func(context.Context)) {
 func (m *Module) sweep(ctx context.Context) {
 	for ctx.Err() == nil {
 		begun := time.Now()
-		swept, err := m.cfg.Store.Sweep(ctx, m.cfg.SweepBatch)
-		if err != nil {
+		swept, err := m.cfg.Store.Sweep(ctx, m.cfg.SweepBatch, m.window())
+		switch {
+		case errors.Is(err, ErrClock):
+			m.tellClock(ctx, err)
+			return
+		case err != nil:
 			m.failed(ctx, err)
 			return
 		}

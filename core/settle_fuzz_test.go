@@ -33,7 +33,7 @@ func FuzzSettle(f *testing.F) {
 	}
 	operator := core.Principal{Issuer: alice.Issuer, Subject: "olga", Roles: []string{"operator"}}
 	f.Fuzz(func(t *testing.T, body string) {
-		now := time.Unix(1_700_000_000, 0)
+		now := time.Now()
 		store := memstore.New(memstore.WithClock(func() time.Time { return now }))
 		module, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Park},
 			OperatorRoles: []string{"operator"}})

@@ -42,6 +42,7 @@ type Claim struct {
 	Owner    Owner         // random, new for each attempt
 	Scope    Scope         // of the principal; kept with the record (M-7)
 	Realm    Realm         // of the principal; kept likewise (S-5)
+	Window   Window        // what the store's clock may show (T-5)
 	Method   string        // kept with the record, for operators
 	Route    string        // the router's pattern, kept likewise
 	Recovery Recovery      // Rollback only in Transactor.Begin
@@ -68,7 +69,10 @@ type Store interface {
 	// c.Hash. The fence of a key rises with every attempt, also where the key was free in between (see Sweep). It
 	// never waits for a running attempt. The record of a claim that is lost is not touched.
 	//
-	// On an error other than ErrFull and ErrCrowded the claim may have landed all the same: the caller calls Release
+	// By a clock outside of c.Window nothing has expired: the claim is lost to a record that only the time would have given
+	// it. A clock before c.Window gives no key at all: ErrClock where there is no record, or one that was freed (T-5).
+	//
+	// On an error other than ErrFull, ErrCrowded and ErrClock the claim may have landed all the same: the caller calls Release
 	// with fence 0.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 
@@ -104,7 +108,7 @@ type Store interface {
 	// Settle ends an unknown operation: with an answer it becomes Completed, without one Free. The fence is
 	// compared and raised, and who, when, why, what undid it, before and after are appended to the history in the same step.
 	// Where ctx carries the attempt of a guarded command on this store, the settlement commits with it.
-	// In this order: ErrNotFound, ErrNotSettleable, or ErrStale if the fence is another by now.
+	// In this order: ErrNotFound, ErrClock where the clock is outside of s.Window, ErrNotSettleable, or ErrStale if the fence is another by now.
 	Settle(ctx context.Context, s Settlement) (Record, error)
 
 	// Sweep turns up to limit completed records past retention into tombstones, and drops up to limit tombstones
@@ -112,7 +116,8 @@ type Store interface {
 	// rests on an attempt of before must not mean the next one. A Watcher forgets up to limit sightings, and a store
 	// with an inbox up to limit markers of messages. Sweep never touches running or unknown records, and any
 	// number of sweeps may run at once.
-	Sweep(ctx context.Context, limit int) (Swept, error)
+	// A clock outside of w drops nothing: ErrClock (T-5).
+	Sweep(ctx context.Context, limit int, w Window) (Swept, error)
 }
 
 // Completion is an answer to be recorded and for how long. A store keeps no reference to the answer it is given; the
@@ -128,6 +133,7 @@ type Settlement struct {
 	ID     ID
 	Fence  int64       // of the record the decision rests on
 	Answer *Completion // applied, with this answer; nil: not applied, the key becomes free
+	Window Window      // what the store's clock may show (T-5)
 	Who    string      // who decided; kept
 	Why    string      // the reason; kept
 	Undone string      // what undid the finished steps of an operation that was not applied; kept

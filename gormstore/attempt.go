@@ -122,7 +122,7 @@ func (s *Store) Settle(ctx context.Context, st core.Settlement) (core.Record, er
 			return err
 		}
 		n, err := s.exec(ctx, q, settle, st.ID[:], st.Fence, int64(state), int64(c.Answer.Status), headers, c.Answer.Body,
-			c.Retention.Microseconds(), (c.Retention + c.Tombstone).Microseconds())
+			c.Retention.Microseconds(), (c.Retention + c.Tombstone).Microseconds(), micros(st.Window.From), latest(st.Window))
 		if err != nil {
 			return err
 		}
@@ -130,6 +130,9 @@ func (s *Store) Settle(ctx context.Context, st core.Settlement) (core.Record, er
 			return err
 		}
 		if n == 0 {
+			if !st.Window.Has(settled.Now) {
+				return core.ErrClock
+			}
 			if settled.State() == core.Unknown && settled.Fence != st.Fence {
 				return core.ErrStale
 			}
@@ -154,27 +157,34 @@ func (s *Store) Settle(ctx context.Context, st core.Settlement) (core.Record, er
 
 // Sweep implements [core.Store]. Each statement has a transaction of its own at read committed: it looks at many
 // records, and no claim shall fail to serialize for it.
-func (s *Store) Sweep(ctx context.Context, limit int) (core.Swept, error) {
-	tombstones, err := s.sweep(ctx, bury, limit)
+func (s *Store) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
+	var now instant
+	if err := s.queryRow(ctx, s.pool, `SELECT {now}`).Scan(&now); err != nil {
+		return core.Swept{}, err
+	}
+	if !w.Has(now.Time) {
+		return core.Swept{}, core.ErrClock
+	}
+	tombstones, err := s.sweep(ctx, bury, limit, w)
 	if err != nil {
 		return core.Swept{}, err
 	}
-	dropped, err := s.sweep(ctx, drop, limit)
+	dropped, err := s.sweep(ctx, drop, limit, w)
 	if err != nil {
 		return core.Swept{Tombstones: tombstones, Dropped: dropped}, err
 	}
 	swept := core.Swept{Tombstones: tombstones, Dropped: dropped}
-	if swept.Sightings, err = s.forget(ctx, forgetSightings, limit); err != nil {
+	if swept.Sightings, err = s.forget(ctx, forgetSightings, limit, w); err != nil {
 		return swept, err
 	}
-	swept.Messages, err = s.forgetMessages(ctx, limit)
+	swept.Messages, err = s.forgetMessages(ctx, limit, w)
 	return swept, err
 }
 
 // forget runs a statement of Sweep that only deletes, and returns how many rows.
-func (s *Store) forget(ctx context.Context, statement string, limit int) (n int, err error) {
+func (s *Store) forget(ctx context.Context, statement string, limit int, w core.Window) (n int, err error) {
 	err = s.inTx(ctx, func(q querier) error {
-		forgotten, err := s.exec(ctx, q, statement, limit)
+		forgotten, err := s.exec(ctx, q, statement, limit, micros(w.From), latest(w))
 		n = int(forgotten)
 		return err
 	})
@@ -185,10 +195,10 @@ func (s *Store) forget(ctx context.Context, statement string, limit int) (n int,
 }
 
 // sweep runs one statement of Sweep, and takes the steps of its records away. It returns how many records there were.
-func (s *Store) sweep(ctx context.Context, statement string, limit int) (n int, err error) {
+func (s *Store) sweep(ctx context.Context, statement string, limit int, w core.Window) (n int, err error) {
 	err = s.inTx(ctx, func(q querier) error {
 		n = 0
-		rows, err := s.query(ctx, q, statement, limit)
+		rows, err := s.query(ctx, q, statement, limit, micros(w.From), latest(w))
 		if err != nil {
 			return err
 		}

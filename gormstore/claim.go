@@ -24,11 +24,11 @@ var (
 // errRace: the record was committed after the claim's snapshot. Only a new claim can see it.
 var errRace = errors.New("idem: gormstore: the claim lost to a record that it could not see")
 
-// claimArgs are $1 to $11 of the claiming statements.
+// claimArgs are $1 to $12 of the claiming statements.
 func claimArgs(c core.Claim) []any {
-	return append(make([]any, 0, 13), // with room for those of the longest
+	return append(make([]any, 0, 15), // with room for those of the longest
 		c.ID[:], c.Scope[:], c.Owner[:], int64(c.Recovery), c.Method, c.Route, int64(c.Hash.Version), c.Hash.Sum[:],
-		c.Lease.Microseconds(), c.Deadline.Microseconds(), c.Realm[:])
+		c.Lease.Microseconds(), c.Deadline.Microseconds(), c.Realm[:], micros(c.Window.From))
 }
 
 // lockKey is the number that a record's advisory lock goes by: 64 bits of the id's hash, in the library's own namespace.
@@ -150,6 +150,8 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 		return core.Claimed{}, err
 	case bool(won):
 		return core.Claimed{Won: true, Record: wonRecord(c, 1, now.Time)}, nil
+	case scan.id == nil && lock.Bool && !c.Window.Reached(now.Time):
+		return core.Claimed{}, core.ErrClock
 	case scan.id == nil && lock.Bool:
 		return core.Claimed{}, errRace
 	case scan.id == nil:
@@ -160,6 +162,9 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 		return core.Claimed{Won: err == nil && ours(rec, c), Record: rec}, err
 	}
 
+	if hidden, err := outside(rec, c); hidden {
+		return core.Claimed{Record: rec}, err
+	}
 	if err := s.forgetSteps(ctx, q, rec); err != nil {
 		return core.Claimed{}, err
 	}
@@ -170,7 +175,7 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 	var fence sql.NullInt64
 	var attempts sql.NullInt32
 	var created instant
-	err = s.queryRow(ctx, q, statement, append(claimArgs(c), rec.Fence, lockKey(c.ID))...).
+	err = s.queryRow(ctx, q, statement, append(claimArgs(c), rec.Fence, latest(c.Window), lockKey(c.ID))...).
 		Scan(&lock, &fence, &attempts, &created, &now)
 	switch {
 	case err != nil:
@@ -201,12 +206,17 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.
 	}
 	rec, err := s.find(ctx, q, c.ID)
 	switch {
+	case n == 0 && errors.Is(err, core.ErrNotFound): // there is one writer
+		return core.Claimed{}, core.ErrClock
 	case err != nil:
 		return core.Claimed{}, err
 	case n == 1:
 		return core.Claimed{Won: true, Record: rec}, nil
 	case !takeable(rec, c):
 		return core.Claimed{Record: rec}, nil
+	}
+	if hidden, err := outside(rec, c); hidden {
+		return core.Claimed{Record: rec}, err
 	}
 	if err := s.forgetSteps(ctx, q, rec); err != nil {
 		return core.Claimed{}, err
@@ -215,7 +225,7 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.
 	if rec.State() == core.Free {
 		seen = isFree
 	}
-	n, err = s.exec(ctx, q, takeOver+seen, append(claimArgs(c), rec.Fence)...)
+	n, err = s.exec(ctx, q, takeOver+seen, append(claimArgs(c), rec.Fence, latest(c.Window))...)
 	if err != nil || n == 0 { // 0: the clock went back by a hair
 		return core.Claimed{Record: rec}, err
 	}
@@ -234,6 +244,18 @@ func takeable(rec core.Record, c core.Claim) bool {
 	resumable := rec.Stored == core.Running && rec.Recovery == core.Resume && rec.LeaseExpired() &&
 		c.Recovery == core.Resume && rec.Hash == c.Hash
 	return rec.State() == core.Free || resumable
+}
+
+// outside reports whether a record that could be taken over must not be, because of the clock that says so (T-5). The
+// statement that does it asks again.
+func outside(rec core.Record, c core.Claim) (bool, error) {
+	if rec.Stored == core.Free {
+		if !c.Window.Reached(rec.Now) {
+			return true, core.ErrClock
+		}
+		return false, nil
+	}
+	return !c.Window.Has(rec.Now), nil
 }
 
 // guardOf is the server's bound on a transaction that does nothing, in milliseconds: the attempt's deadline.
@@ -256,3 +278,22 @@ func (s *Store) InFlight(ctx context.Context, id core.ID) (bool, error) {
 	}
 	return !free, err
 }
+
+// micros is a point in time as a number for either database; the zero time is 0.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// latest is the end of a window for either database.
+func latest(w core.Window) int64 {
+	if w.To.IsZero() {
+		return endOfTime.UnixMicro()
+	}
+	return w.To.UnixMicro()
+}
+
+// endOfTime is later than any clock.
+var endOfTime = time.Date(9999, time.January, 1, 0, 0, 0, 0, time.UTC)

@@ -627,7 +627,7 @@ func TestInboxNeverForgetsWhatIsTooOld(t *testing.T) {
 // sweepMessages returns how many markers a sweep removes.
 func sweepMessages(t *testing.T, store *gormstore.Store) int {
 	t.Helper()
-	swept, err := store.Sweep(t.Context(), 100)
+	swept, err := store.Sweep(t.Context(), 100, core.Window{})
 	require.NoError(t, err)
 	require.Equal(t, core.Swept{Messages: swept.Messages}, swept)
 	return swept.Messages
@@ -647,7 +647,7 @@ func TestInboxSweep(t *testing.T) {
 		young := message()
 		require.NoError(t, inbox.Process(t.Context(), young, stock))
 		for _, want := range []int{2, 2, 1, 0} { // in batches
-			swept, err := store.Sweep(t.Context(), 2)
+			swept, err := store.Sweep(t.Context(), 2, core.Window{})
 			require.NoError(t, err)
 			require.Equal(t, core.Swept{Messages: want}, swept)
 		}
@@ -668,7 +668,7 @@ func TestInboxSweepsAtOnce(t *testing.T) {
 	age(t, db, gormstore.DefaultKeep+time.Second)
 	require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
 		require.NoError(t, tx.Exec("SELECT 1 FROM processed_message FOR UPDATE").Error)
-		swept, err := store.Sweep(soon(t), 100)
+		swept, err := store.Sweep(soon(t), 100, core.Window{})
 		require.NoError(t, err)
 		require.Zero(t, swept)
 		return nil

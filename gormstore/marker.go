@@ -77,7 +77,7 @@ const (
 	touchMarker    = `UPDATE {schema}.processed_message AS m SET expires_at = m.expires_at WHERE ` + markerKey
 	forgetMessages = `DELETE FROM {schema}.processed_message AS m WHERE (m.consumer_group, m.source, m.message_id) IN (
 	SELECT e.consumer_group, e.source, e.message_id FROM {schema}.processed_message e
-	WHERE e.expires_at <= {now} ORDER BY e.expires_at LIMIT $1 {skip locked})
+	WHERE e.expires_at <= {now} AND ` + inWindow + ` ORDER BY e.expires_at LIMIT $1 {skip locked})
 RETURNING consumer_group, source, published_at`
 
 	// raiseFloor raises the floor of $1 and $2 to $3, and never lowers it.
@@ -145,10 +145,10 @@ func (m marker) leave(s *Store) {
 }
 
 // forgetMessages removes markers whose time is over, at most limit, and raises the floors that remember them.
-func (s *Store) forgetMessages(ctx context.Context, limit int) (n int, err error) {
+func (s *Store) forgetMessages(ctx context.Context, limit int, w core.Window) (n int, err error) {
 	err = s.inTx(ctx, func(q querier) error {
 		var floors map[stream]int64
-		if n, floors, err = s.removeMessages(ctx, q, limit); err != nil {
+		if n, floors, err = s.removeMessages(ctx, q, limit, w); err != nil {
 			return err
 		}
 		for _, f := range slices.SortedFunc(maps.Keys(floors), stream.compare) { // in order: two sweeps do not deadlock
@@ -172,8 +172,8 @@ func (f stream) compare(other stream) int {
 }
 
 // removeMessages returns how many markers it has removed, and when the latest of each floor was published.
-func (s *Store) removeMessages(ctx context.Context, q querier, limit int) (n int, floors map[stream]int64, err error) {
-	rows, err := s.query(ctx, q, forgetMessages, limit)
+func (s *Store) removeMessages(ctx context.Context, q querier, limit int, w core.Window) (n int, floors map[stream]int64, err error) {
+	rows, err := s.query(ctx, q, forgetMessages, limit, micros(w.From), latest(w))
 	if err != nil {
 		return 0, nil, err
 	}

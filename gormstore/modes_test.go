@@ -83,7 +83,7 @@ func requireWholeLife(t *testing.T, store *gormstore.Store, db *gorm.DB) {
 	require.NoError(t, err)
 	require.Equal(t, core.Completed, settled.State())
 	for {
-		swept, err := store.Sweep(ctx, 10)
+		swept, err := store.Sweep(ctx, 10, core.Window{})
 		require.NoError(t, err)
 		if swept == (core.Swept{}) {
 			break

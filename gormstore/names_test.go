@@ -109,7 +109,7 @@ func TestStrayOnAConnection(t *testing.T) {
 				process()
 				begun, err := journal.Begin(t.Context(), entry)
 				require.NoError(t, err)
-				_, err = store.Sweep(t.Context(), 10)
+				_, err = store.Sweep(t.Context(), 10, core.Window{})
 				require.NoError(t, err)
 				require.NoError(t, store.Validate(t.Context()))
 

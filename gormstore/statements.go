@@ -39,7 +39,8 @@ const clock = `(SELECT {now} AS now) c`
 const (
 	// takeOver gives a record to a new attempt: with isFree or isResumable behind it, as the record was seen, because a
 	// resumable one may become free in between. Of the old life of a free one nothing stays but the fence; a resumed one
-	// is still the same operation, with its steps. $12 is the fence that was seen.
+	// is still the same operation, with its steps. $12 and $14 are the window of the
+	// clock, $13 is the fence that was seen.
 	takeOver = `UPDATE {schema}.idempotency_record AS r SET scope = $2, realm = $11, owner = $3, fence = r.fence + 1, state = 1,
 	recovery = $4{int}, method = $5, route = $6, hash_version = $7{int}, command_hash = $8,
 	created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE c.now END,
@@ -47,7 +48,7 @@ const (
 	lease_until = c.now + $9{µs}, deadline_at = c.now + $10{µs}, expires_at = NULL, purge_at = NULL, status = 0,
 	partial = false, answer_encoding = 1, headers = NULL, body = NULL
 FROM ` + clock + `
-WHERE r.id = $1 AND r.fence = $12{long} AND `
+WHERE r.id = $1 AND r.fence = $13{long} AND c.now >= {epoch}$12{µs} AND (r.state = 5 OR c.now <= {epoch}$14{µs}) AND `
 
 	find = `SELECT {now}, ` + recordColumns + ` FROM {schema}.idempotency_record r WHERE r.id = $1`
 
@@ -59,7 +60,8 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1`
 	// complete does not ask whether the lease has run out, nor whether the record counts as unknown: an owner that
 	// wakes late and unsettled may still complete (X-2).
 	complete = `UPDATE {schema}.idempotency_record AS r SET state = 2, status = $4{int}, partial = $5{bool},
-	headers = $6{bytes}, body = $7{bytes}, expires_at = c.now + $8{µs}, purge_at = c.now + $9{µs}
+	headers = $6{bytes}, body = $7{bytes}, expires_at = {later}(c.now, r.created_at) + $8{µs},
+	purge_at = {later}(c.now, r.created_at) + $9{µs}
 FROM ` + clock + `
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)`
 
@@ -81,17 +83,17 @@ FROM ` + clock + `
 WHERE r.id = $1 AND r.owner = $2 AND r.state = 1`
 
 	// keepOut keeps a claim out that was given up and has not reached the server yet: its insert finds a free record, its
-	// takeover another fence. $4 and $5 stand for the hashes, which a free record does not need.
+	// takeover another fence. A record that is free by the time alone stays what it is: the clock may be wrong (T-5). $4 and $5 stand for the hashes, which a free record does not need.
 	keepOut = `INSERT INTO {schema}.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, purge_at, realm)
 SELECT $1{bytes}, $4{bytes}, $2{bytes}, 1, 5, 3, '', '', 1, $4{bytes}, c.now, c.now, c.now, c.now + $3{µs}, $5{bytes}
 FROM ` + clock + ` WHERE true
-ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1, state = 5, purge_at = excluded.purge_at,
-	headers = NULL, body = NULL
+ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
+	purge_at = CASE WHEN r.state = 5 THEN excluded.purge_at ELSE r.purge_at END
 WHERE ` + isFree
 
-	// A page of records that are isUnknown, isLost or isHalfDone, and whose realm begins with $2, is listOf, the condition, after for a
-	// page that is not the first, and inOrder.
+	// A page of records that are isUnknown, isLost or isHalfDone, and whose realm begins with $2, is listOf, the condition,
+	// after for a page that is not the first, and inOrder.
 	listOf = `SELECT {now}, ` + recordColumns + ` FROM {schema}.idempotency_record r WHERE r.state IN (1, 3)
 	AND substr(r.realm, 1, length($2{bytes})) = $2{bytes} AND `
 	after   = ` AND (r.created_at, r.id) > (SELECT a.created_at, a.id FROM {schema}.idempotency_record a WHERE a.id = $3)`
@@ -104,21 +106,25 @@ WHERE ` + isFree
 	settle = `UPDATE {schema}.idempotency_record AS r SET state = $3{int}, fence = r.fence + 1, status = $4{int},
 	partial = false, headers = $5{bytes}, body = $6{bytes}, expires_at = c.now + $7{µs}, purge_at = c.now + $8{µs}
 FROM ` + clock + `
-WHERE r.id = $1 AND r.fence = $2 AND ` + isUnknown + ` AND r.lease_until <= {now} AND r.deadline_at <= {now}`
+WHERE r.id = $1 AND r.fence = $2 AND ` + isUnknown + ` AND r.lease_until <= {now} AND r.deadline_at <= {now}
+	AND c.now >= {epoch}$9{µs} AND c.now <= {epoch}$10{µs}`
 
 	appendSettlement = `INSERT INTO {schema}.idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence,
 	before_state, after_fence, after_state, after_status, undone)
 VALUES ($1, {now}, $2, $3, $4, $5, $6, $7, $8, $9)`
 
+	// inWindow: no sweep drops anything by a clock that shows another time (T-5).
+	inWindow = `{now} >= {epoch}$2{µs} AND {now} <= {epoch}$3{µs}`
+
 	// bury turns completed records past retention into tombstones. Those without a tombstone are dropped by drop. Both
 	// return the records whose steps are to go.
 	bury = `UPDATE {schema}.idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false
-WHERE r.id IN (SELECT e.id FROM {schema}.idempotency_record e WHERE e.state = 2 AND e.expires_at <= {now}
+WHERE r.id IN (SELECT e.id FROM {schema}.idempotency_record e WHERE e.state = 2 AND e.expires_at <= {now} AND ` + inWindow + `
 	ORDER BY e.expires_at LIMIT $1 {skip locked})
 RETURNING id, recovery = 2`
 
 	drop = `DELETE FROM {schema}.idempotency_record AS r
-WHERE r.id IN (SELECT e.id FROM {schema}.idempotency_record e WHERE e.state IN (4, 5) AND e.purge_at <= {now}
+WHERE r.id IN (SELECT e.id FROM {schema}.idempotency_record e WHERE e.state IN (4, 5) AND e.purge_at <= {now} AND ` + inWindow + `
 	ORDER BY e.purge_at LIMIT $1 {skip locked})
 RETURNING id, recovery = 2`
 
@@ -221,12 +227,12 @@ FROM c LEFT JOIN there t ON true`
 	noteSQLite = noteNew + ` FROM ` + clock + ` WHERE true` + unlessKept
 
 	forgetSightings = `DELETE FROM {schema}.idempotency_sighting AS s WHERE s.id IN (SELECT e.id FROM {schema}.idempotency_sighting e
-	WHERE e.purge_at <= {now} ORDER BY e.purge_at LIMIT $1 {skip locked})`
+	WHERE e.purge_at <= {now} AND ` + inWindow + ` ORDER BY e.purge_at LIMIT $1 {skip locked})`
 )
 
 // insertSQLite claims on SQLite, where there is one writer and nothing to be raced.
 const insertSQLite = `INSERT INTO {schema}.idempotency_record ` + insertColumns + `
-SELECT ` + insertValues + ` FROM (SELECT {now} AS now) c WHERE true
+SELECT ` + insertValues + ` FROM (SELECT {now} AS now) c WHERE c.now >= {epoch}$12{µs}
 ON CONFLICT (id) DO NOTHING`
 
 // lockSpace is the namespace of the advisory locks of records: mixed into their numbers, it keeps them away from those
@@ -243,11 +249,11 @@ const claimPostgres = `WITH there AS MATERIALIZED (
 	SELECT r.id FROM {schema}.idempotency_record r WHERE r.id = $1
 ), c AS MATERIALIZED (
 	SELECT pg_catalog.clock_timestamp() AS now,
-		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($12::bigint) END AS lock
+		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($13::bigint) END AS lock
 		/*guard*/
 ), won AS (
 	INSERT INTO {schema}.idempotency_record ` + insertColumns + `
-	SELECT ` + insertValues + ` FROM c WHERE c.lock
+	SELECT ` + insertValues + ` FROM c WHERE c.lock AND c.now >= {epoch}$12{µs}
 	ON CONFLICT (id) DO NOTHING RETURNING id
 )
 SELECT c.lock, won.id IS NOT NULL, c.now, ` + recordColumns + `
@@ -257,14 +263,14 @@ FROM c LEFT JOIN won ON true LEFT JOIN {schema}.idempotency_record r ON r.id = $
 // transaction only (a session may belong to a pooler). client_connection_check_interval is there from PostgreSQL 14 on
 // and not on every system.
 const (
-	claimGuard = `, pg_catalog.set_config('idle_in_transaction_session_timeout', $13::text, true),
+	claimGuard = `, pg_catalog.set_config('idle_in_transaction_session_timeout', $14::text, true),
 		pg_catalog.set_config('tcp_user_timeout', '10000', true), ` + keepCommit
 	claimGuardCheck = `, pg_catalog.set_config('client_connection_check_interval', '500', true)`
 )
 
 // takeOverPostgres does a takeOver under the record's advisory lock: another one's transaction may hold the row.
 const takeOverPostgres = `WITH l AS MATERIALIZED (
-	SELECT pg_catalog.pg_try_advisory_xact_lock($13::bigint) AS lock
+	SELECT pg_catalog.pg_try_advisory_xact_lock($15::bigint) AS lock
 ), won AS (
 	` + takeOver + `/*seen*/ AND (SELECT l.lock FROM l) RETURNING r.fence, r.attempts, r.created_at, c.now
 )

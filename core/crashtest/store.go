@@ -83,8 +83,8 @@ func (s *store) Settle(ctx context.Context, settlement core.Settlement) (core.Re
 	return call(s.gates, "Settle", func() (core.Record, error) { return s.under.Settle(ctx, settlement) })
 }
 
-func (s *store) Sweep(ctx context.Context, limit int) (core.Swept, error) {
-	return call(s.gates, background, func() (core.Swept, error) { return s.under.Sweep(ctx, limit) })
+func (s *store) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
+	return call(s.gates, background, func() (core.Swept, error) { return s.under.Sweep(ctx, limit, w) })
 }
 
 // as is the store underneath with one of its optional abilities. An app that asks for one that is not there would not

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/auth19/idem/core"
@@ -14,28 +15,32 @@ func (s *Store) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
 		return core.Claimed{}, err
 	}
 	for {
-		claimed, ok := s.claim(c)
-		if ok {
-			return claimed, nil
+		claimed, err := s.claim(c)
+		if !errors.Is(err, core.ErrFull) {
+			return claimed, err
 		}
-		if !s.makeRoom() { // outside the lock: it takes those of other shards
+		if !s.makeRoom(c.Window) { // outside the lock: it takes those of other shards
 			return core.Claimed{}, core.ErrFull
 		}
 	}
 }
 
-// claim is false where the store would have to grow beyond its limit.
-func (s *Store) claim(c core.Claim) (core.Claimed, bool) {
+// claim is core.ErrFull where the store would have to grow beyond its limit.
+func (s *Store) claim(c core.Claim) (core.Claimed, error) {
 	sh := s.shard(c.ID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := s.now()
 	e := sh.records[c.ID]
 	switch {
+	case (e == nil || e.Stored == core.Free) && !c.Window.Reached(now):
+		return core.Claimed{}, core.ErrClock
+	case e != nil && e.Stored != core.Free && !c.Window.Has(now): // nothing has expired
+		return core.Claimed{Record: e.read(now)}, nil
 	case e == nil:
 		if s.count.Add(1) > s.max {
 			s.count.Add(-1)
-			return core.Claimed{}, false
+			return core.Claimed{}, core.ErrFull
 		}
 		e = newEntry(c, 0, now)
 		sh.records[c.ID] = e
@@ -48,9 +53,9 @@ func (s *Store) claim(c core.Claim) (core.Claimed, bool) {
 	case e.canTakeOver(c, now):
 		e.lead(c, now)
 	default:
-		return core.Claimed{Record: e.read(now)}, true
+		return core.Claimed{Record: e.read(now)}, nil
 	}
-	return core.Claimed{Won: true, Record: e.read(now)}, true
+	return core.Claimed{Won: true, Record: e.read(now)}, nil
 }
 
 // newEntry returns the row of a new command. Nothing is left of an earlier one with the same key but its fence, so

@@ -69,6 +69,9 @@ func (sh *shard) unqueue(e *entry) {
 // complete records an answer in a row that is running or unknown.
 func (sh *shard) complete(e *entry, c core.Completion, now time.Time) {
 	e.answer(c.Answer)
+	if now.Before(e.CreatedAt) { // the clock has gone back: what is recorded is not forgotten earlier for it
+		now = e.CreatedAt
+	}
 	e.ExpiresAt = now.Add(c.Retention)
 	e.PurgeAt = e.ExpiresAt.Add(c.Tombstone)
 	sh.become(e, core.Completed)

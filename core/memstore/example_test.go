@@ -14,8 +14,10 @@ import (
 // In a test the store's clock is the test's: a repeat after retention is refused, and never runs again.
 func Example() {
 	now := time.Now()
-	store := memstore.New(memstore.WithClock(func() time.Time { return now }))
-	idem, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Park}})
+	clock := func() time.Time { return now }
+	idem, err := core.New(core.Config{
+		Store: memstore.New(memstore.WithClock(clock)), Now: clock, Policy: core.Policy{Recovery: core.Park},
+	})
 	if err != nil {
 		panic(err)
 	}

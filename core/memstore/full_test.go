@@ -62,7 +62,7 @@ func TestFullStoreRefusesNewKeys(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want, r.State(), "record %d", i+1)
 		}
-		_, err = s.Sweep(ctx, 100) // leaves a tombstone, which counts as before
+		_, err = s.Sweep(ctx, 100, core.Window{}) // leaves a tombstone, which counts as before
 		require.NoError(t, err)
 	}
 	got, err := s.Claim(ctx, claimOf(5, core.Park))

@@ -32,6 +32,8 @@ func (s *Store) Settle(ctx context.Context, d core.Settlement) (core.Record, err
 	}
 	before := e.read(now)
 	switch {
+	case !d.Window.Has(now):
+		return core.Record{}, core.ErrClock
 	case before.State() != core.Unknown || !before.LeaseExpired() || now.Before(before.Deadline):
 		return core.Record{}, core.ErrNotSettleable
 	case before.Fence != d.Fence:

@@ -35,7 +35,7 @@ func TestSettlementsAreKept(t *testing.T) {
 
 	secondAt := clock.Now()
 	clock.Advance(t, 48*time.Hour)
-	_, err = s.Sweep(ctx, 10)
+	_, err = s.Sweep(ctx, 10, core.Window{})
 	require.NoError(t, err)
 	_, err = s.Find(ctx, c.ID)
 	require.ErrorIs(t, err, core.ErrNotFound)

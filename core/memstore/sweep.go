@@ -8,23 +8,29 @@ import (
 )
 
 // Sweep implements [core.Store].
-func (s *Store) Sweep(ctx context.Context, limit int) (core.Swept, error) {
+func (s *Store) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
 	var swept core.Swept
+	if !w.Has(s.now()) {
+		return swept, core.ErrClock
+	}
 	for i := range s.shards {
 		if err := alive(ctx); err != nil {
 			return swept, err
 		}
-		s.sweep(&s.shards[i], limit, &swept)
+		s.sweep(&s.shards[i], limit, w, &swept)
 	}
 	swept.Sightings = s.sightings.sweep(s.now(), limit)
 	return swept, nil
 }
 
 // sweep adds to swept what it did in one shard, up to limit of each.
-func (s *Store) sweep(sh *shard, limit int, swept *core.Swept) {
+func (s *Store) sweep(sh *shard, limit int, w core.Window, swept *core.Swept) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := s.now()
+	if !w.Has(now) {
+		return
+	}
 	for _, state := range [...]core.State{core.Completed, core.Expired, core.Free} {
 		for e := sh.queues[state].due(now); e != nil; e = sh.queues[state].due(now) {
 			if now.Before(e.PurgeAt) {
@@ -54,10 +60,10 @@ func (sh *shard) tombstone(e *entry) {
 
 // makeRoom drops records that say nothing any more: those past their time, and failing that the longest freed key of
 // some shard, which costs nothing but the memory of its fence. False if all records are needed (T-4).
-func (s *Store) makeRoom() bool {
+func (s *Store) makeRoom(w core.Window) bool {
 	for i := range s.shards {
 		var swept core.Swept
-		if s.sweep(&s.shards[i], math.MaxInt, &swept); swept.Dropped > 0 {
+		if s.sweep(&s.shards[i], math.MaxInt, w, &swept); swept.Dropped > 0 {
 			return true
 		}
 	}

@@ -43,7 +43,7 @@ func TestBoundaries(t *testing.T) {
 			r, err := s.Find(ctx, c.ID)
 			require.NoError(t, err)
 			require.Equal(t, test.want, r.State())
-			swept, err := s.Sweep(ctx, 10)
+			swept, err := s.Sweep(ctx, 10, core.Window{})
 			require.NoError(t, err)
 			require.Equal(t, test.swept, swept)
 			got, err := s.Claim(ctx, claimOf(1, core.Resume))

@@ -45,7 +45,7 @@ func cancelledNothingHappens(t *testing.T, s *fixture) {
 	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("done"))))
 
 	s.Advance(t, forever)
-	_, err = s.Store.Sweep(over, 10)
+	_, err = s.Store.Sweep(over, 10, core.Window{})
 	noSentinel(t, err)
 	s.find(t, c.ID)
 }

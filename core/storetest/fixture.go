@@ -272,7 +272,7 @@ func atOnce(n int, f func(i int)) {
 func (s *fixture) sweep(t *testing.T) (total core.Swept) {
 	t.Helper()
 	for {
-		swept, err := s.Store.Sweep(s.ctx, 100)
+		swept, err := s.Store.Sweep(s.ctx, 100, core.Window{})
 		require.NoError(t, err)
 		if swept == (core.Swept{}) {
 			return total

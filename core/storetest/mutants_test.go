@@ -63,6 +63,8 @@ var mutants = map[string]struct {
 	"pages by age":                {"List/SameAge", func(s core.Store) core.Store { return pagesByAge{s} }},
 	"lists nothing after a gap":   {"List/NoSuchRecord", func(s core.Store) core.Store { return emptyPage{s} }},
 	"lists every realm":           {"List/Within", func(s core.Store) core.Store { return everyRealm{s} }},
+	"believes any clock":          {"Window/Expired", func(s core.Store) core.Store { return anyClock{s} }},
+	"settles by any clock":        {"Window/Settle", func(s core.Store) core.Store { return anyClock{s} }},
 	"does not heed the context":   {"Cancel/NothingHappens", func(s core.Store) core.Store { return heedless{s} }},
 
 	"looks before it claims, under stress": {"Stress", func(s core.Store) core.Store { return checkThenAct{s} }},
@@ -433,19 +435,21 @@ func (s someTombstone) Complete(ctx context.Context, t core.Ticket, c core.Compl
 
 type sweepsAll struct{ core.Store }
 
-func (s sweepsAll) Sweep(ctx context.Context, _ int) (core.Swept, error) {
-	return s.Store.Sweep(ctx, 1<<20)
+func (s sweepsAll) Sweep(ctx context.Context, _ int, window core.Window) (core.Swept, error) {
+	return s.Store.Sweep(ctx, 1<<20, window)
 }
 
 type sweepsNothing struct{ core.Store }
 
-func (s sweepsNothing) Sweep(context.Context, int) (core.Swept, error) { return core.Swept{}, nil }
+func (s sweepsNothing) Sweep(context.Context, int, core.Window) (core.Swept, error) {
+	return core.Swept{}, nil
+}
 
 // countsTwice counts what another sweep may have done.
 type countsTwice struct{ core.Store }
 
-func (s countsTwice) Sweep(ctx context.Context, limit int) (core.Swept, error) {
-	swept, err := s.Store.Sweep(ctx, limit)
+func (s countsTwice) Sweep(ctx context.Context, limit int, window core.Window) (core.Swept, error) {
+	swept, err := s.Store.Sweep(ctx, limit, window)
 	swept.Tombstones *= 2
 	return swept, err
 }
@@ -532,4 +536,16 @@ type everyRealm struct{ core.Store }
 
 func (s everyRealm) List(ctx context.Context, _ []byte, after core.ID, limit int) ([]core.Record, error) {
 	return s.Store.List(ctx, nil, after, limit)
+}
+
+type anyClock struct{ core.Store }
+
+func (s anyClock) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+	c.Window = core.Window{}
+	return s.Store.Claim(ctx, c)
+}
+
+func (s anyClock) Settle(ctx context.Context, d core.Settlement) (core.Record, error) {
+	d.Window = core.Window{}
+	return s.Store.Settle(ctx, d)
 }

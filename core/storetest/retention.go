@@ -118,13 +118,13 @@ func sweepLimits(t *testing.T, s *fixture) {
 	}
 	s.Advance(t, retention+time.Hour)
 	for _, want := range []int{2, 2, 1, 0} {
-		swept, err := s.Store.Sweep(s.ctx, 2)
+		swept, err := s.Store.Sweep(s.ctx, 2, core.Window{})
 		require.NoError(t, err)
 		require.Equal(t, core.Swept{Tombstones: want}, swept)
 	}
 	s.Advance(t, tombstone)
 	for _, want := range []int{2, 2, 1, 0} {
-		swept, err := s.Store.Sweep(s.ctx, 2)
+		swept, err := s.Store.Sweep(s.ctx, 2, core.Window{})
 		require.NoError(t, err)
 		require.Equal(t, core.Swept{Dropped: want}, swept)
 	}
@@ -190,7 +190,7 @@ func sweepManyAtOnce(t *testing.T, s *fixture) {
 		var done, gone atomic.Int64
 		atOnce(8, func(i int) {
 			for range 3 {
-				swept, err := s.instances[i%len(s.instances)].Sweep(s.ctx, 2)
+				swept, err := s.instances[i%len(s.instances)].Sweep(s.ctx, 2, core.Window{})
 				assert.NoError(t, err)
 				done.Add(int64(swept.Tombstones))
 				gone.Add(int64(swept.Dropped))

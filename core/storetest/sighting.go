@@ -170,13 +170,13 @@ func sightSwept(t *testing.T, s *fixture) {
 	for range 5 {
 		s.sight(t, s.sighting())
 	}
-	swept, err := s.Store.Sweep(s.ctx, 100)
+	swept, err := s.Store.Sweep(s.ctx, 100, core.Window{})
 	require.NoError(t, err)
 	require.Equal(t, core.Swept{}, swept)
 
 	s.Advance(t, retention+time.Hour)
 	for _, want := range []int{3, 2, 0} {
-		swept, err := s.Store.Sweep(s.ctx, 3)
+		swept, err := s.Store.Sweep(s.ctx, 3, core.Window{})
 		require.NoError(t, err)
 		require.Equal(t, core.Swept{Sightings: want}, swept)
 	}

@@ -104,7 +104,9 @@ func (w oneScope) Sight(ctx context.Context, s core.Sighting) (core.Seen, error)
 
 type neverSwept struct{ core.Watcher }
 
-func (w neverSwept) Sweep(context.Context, int) (core.Swept, error) { return core.Swept{}, nil }
+func (w neverSwept) Sweep(context.Context, int, core.Window) (core.Swept, error) {
+	return core.Swept{}, nil
+}
 
 type heedlessSight struct{ core.Watcher }
 

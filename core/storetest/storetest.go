@@ -56,7 +56,7 @@ type Features struct {
 func Run(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
 	t.Helper()
 	suites := [][]check{claimChecks, takeoverChecks, releaseChecks, attemptChecks, retentionChecks, settleChecks,
-		listChecks, cancelChecks}
+		listChecks, cancelChecks, windowChecks}
 	if f.Rollback {
 		suites = append(suites, txChecks)
 	}

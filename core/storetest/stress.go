@@ -143,7 +143,7 @@ func (w *worker) step(t *testing.T) {
 	case n < 84:
 		w.list(t)
 	case n < 88:
-		_, err := w.store().Sweep(w.ctx, 10)
+		_, err := w.store().Sweep(w.ctx, 10, core.Window{})
 		succeeded(t, err)
 	case len(w.transactors) > 0:
 		w.transact(t)

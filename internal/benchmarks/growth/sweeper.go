@@ -16,8 +16,8 @@ type sweeper struct {
 }
 
 // Sweep implements [core.Store]. A batch that has begun is carried through, so that it counts.
-func (s *sweeper) Sweep(ctx context.Context, limit int) (core.Swept, error) {
-	swept, err := s.Store.Sweep(context.WithoutCancel(ctx), limit)
+func (s *sweeper) Sweep(ctx context.Context, limit int, window core.Window) (core.Swept, error) {
+	swept, err := s.Store.Sweep(context.WithoutCancel(ctx), limit, window)
 	s.tombstones.Add(int64(swept.Tombstones))
 	s.dropped.Add(int64(swept.Dropped))
 	return swept, err

@@ -1,0 +1,70 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// DefaultMaxClockSkew and the bounds of Config.MaxClockSkew.
+const (
+	DefaultMaxClockSkew = time.Hour
+	minClockSkew        = time.Minute
+	maxClockSkew        = 12 * time.Hour // half of the shortest retention
+)
+
+// ErrClock: the store's clock and the app's are too far apart to tell what has expired. Nothing was changed (T-5).
+var ErrClock = errors.New("idem: the clocks of the store and of this process are too far apart")
+
+// Window is the time that a store's clock may show: the app's, give or take Config.MaxClockSkew (T-5). The store's clock
+// decides what has expired (T-1), but one outside of the window decides nothing. The zero Window lets any time pass.
+type Window struct{ From, To time.Time }
+
+// Has reports whether now is in the window.
+func (w Window) Has(now time.Time) bool { return w.Reached(now) && (w.To.IsZero() || !now.After(w.To)) }
+
+// Reached reports whether now is not before the window. What is recorded before it would be forgotten too early.
+func (w Window) Reached(now time.Time) bool { return !now.Before(w.From) }
+
+func (m *Module) window() Window {
+	now := m.cfg.Now()
+	return Window{now.Add(-m.cfg.MaxClockSkew), now.Add(m.cfg.MaxClockSkew)}
+}
+
+// judged is a record that a repeat or a question is answered from. Where the clocks are too far apart it is judged by the
+// one that is behind: an answer is replayed rather than forgotten.
+func (m *Module) judged(ctx context.Context, rec Record) Record {
+	if m.noticeClock(ctx, rec.Now) {
+		rec.Now = earlier(rec.Now, m.cfg.Now())
+	}
+	return rec
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// skewEvery is the time between two events about the clocks: each request would be another one.
+const skewEvery = time.Minute
+
+// noticeClock reports whether the store's clock, which has just shown now, is outside of the window, and tells of it.
+func (m *Module) noticeClock(ctx context.Context, now time.Time) bool {
+	if now.IsZero() || m.window().Has(now) {
+		return false
+	}
+	ahead := now.Sub(m.cfg.Now()).Round(time.Second)
+	m.tellClock(ctx, fmt.Errorf("%w: the store's is ahead by %v (behind, if negative)", ErrClock, ahead))
+	return true
+}
+
+// tellClock tells of clocks that are too far apart, at most once in skewEvery.
+func (m *Module) tellClock(ctx context.Context, err error) {
+	last, now := m.skewed.Load(), time.Now().UnixNano()
+	if (last == 0 || now-last >= int64(skewEvery)) && m.skewed.CompareAndSwap(last, now) {
+		m.observe(ctx, Event{Kind: EventClockSkew, Err: err})
+	}
+}

@@ -1,0 +1,112 @@
+package core_test
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// drifting is a store's clock that can be wrong.
+type drifting struct{ off atomic.Int64 }
+
+func (d *drifting) now() time.Time { return time.Now().Add(time.Duration(d.off.Load())) }
+
+func (d *drifting) by(off time.Duration) { d.off.Store(int64(off)) }
+
+// The database's clock jumps by 40 days for some seconds: what is recorded is replayed, tombstones stay, and nothing is
+// paid again, neither then nor afterwards.
+//
+// CONTRACT T-5, M-3, M-5
+func TestClockThatJumps(t *testing.T) {
+	for name, jump := range map[string]time.Duration{"ahead": 40 * 24 * time.Hour, "behind": -40 * 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				clock := &drifting{}
+				store := memstore.New(memstore.WithClock(clock.now))
+				a := newOpsApp(t, core.Config{Store: store, SweepEvery: time.Second}, created)
+				require.Equal(t, http.StatusCreated, a.post("buried", `{}`).Code)
+				time.Sleep(core.DefaultRetention)
+				_, err := store.Sweep(t.Context(), 10, core.Window{})
+				require.NoError(t, err)
+				require.Equal(t, http.StatusCreated, a.post("answered", `{}`).Code)
+				a.handler = status(http.StatusBadGateway)
+				require.Equal(t, http.StatusBadGateway, a.post("parked", `{}`).Code)
+				time.Sleep(core.DefaultDeadline)
+				a.handler = created
+
+				clock.by(jump)
+				stop := a.start()
+				time.Sleep(10 * time.Second)
+				w := a.post("answered", `{}`)
+				require.Equal(t, http.StatusCreated, w.Code)
+				require.Equal(t, "reused", w.Header().Get("Idempotency-Result"))
+				require.Equal(t, "completed", members(t, a.operation(alice, idOf("answered")))["state"])
+				requireProblem(t, a.post("parked", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+				requireProblem(t, a.serveSettle(operator, idOf("parked"), `{"outcome":"not_applied","reason":"r"}`),
+					http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+				w = a.post("buried", `{}`)
+				if jump > 0 {
+					requireProblem(t, w, http.StatusConflict, core.CodeKeyExpired)
+					require.Equal(t, "created", a.post("new", `{}`).Header().Get("Idempotency-Result"))
+				} else {
+					require.Equal(t, http.StatusConflict, w.Code)
+					requireProblem(t, a.post("new", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+				}
+				told := a.of(core.EventClockSkew)
+				require.Len(t, told, 1, "once a minute")
+				require.ErrorIs(t, told[0].Err, core.ErrClock)
+				require.Empty(t, a.of(core.EventSwept))
+
+				clock.by(0)
+				time.Sleep(time.Minute)
+				stop()
+				before := a.ran()
+				require.Equal(t, "reused", a.post("answered", `{}`).Header().Get("Idempotency-Result"))
+				requireProblem(t, a.post("buried", `{}`), http.StatusConflict, core.CodeKeyExpired)
+				require.Equal(t, before, a.ran())
+			})
+		})
+	}
+}
+
+// Within the bound it is the store's clock alone that decides.
+//
+// CONTRACT T-5, T-1
+func TestClockWithinTheBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &drifting{}
+		a := newApp(t, core.Config{Store: memstore.New(memstore.WithClock(clock.now)), MaxClockSkew: 2 * time.Hour}, created)
+		a.post("k-1", `{}`)
+		time.Sleep(core.DefaultRetention - time.Hour)
+		clock.by(time.Hour)
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeKeyExpired)
+		require.Empty(t, a.of(core.EventClockSkew))
+		clock.by(3 * time.Hour)
+		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		require.Len(t, a.of(core.EventClockSkew), 1)
+	})
+}
+
+// What completes after the clock has gone back is kept as long as if it had not.
+//
+// CONTRACT T-5
+func TestClockGoesBackWithinAnAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &drifting{}
+		a := newApp(t, core.Config{Store: memstore.New(memstore.WithClock(clock.now))}, func(w http.ResponseWriter, r *http.Request) {
+			clock.by(-40 * 24 * time.Hour)
+			created(w, r)
+		})
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		clock.by(0)
+		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		require.Equal(t, 1, a.ran())
+	})
+}
