@@ -217,7 +217,7 @@ func TestLeastRights(t *testing.T) {
 			require.NoError(t, store.FinishStep(t.Context(), resumed.Record.Ticket, step))
 			_, err = store.List(t.Context(), nil, core.ID{}, 10)
 			require.NoError(t, err)
-			_, err = store.Sweep(t.Context(), 10)
+			_, err = store.Sweep(t.Context(), 10, core.Window{})
 			require.NoError(t, err)
 		},
 		"consumer": func(t *testing.T, db *gorm.DB) {

@@ -367,8 +367,9 @@ func txInFlight(t *testing.T, s *fixture) {
 			require.Equal(t, want, got)
 		}
 	}
-	fresh, freed := s.command(core.Rollback), s.command(core.Rollback)
+	fresh, freed := s.command(core.Rollback), s.command(core.Park)
 	require.NoError(t, s.Store.Release(s.ctx, s.win(t, freed).Ticket))
+	freed.Recovery = core.Rollback
 	for _, c := range []core.Claim{fresh, repeat(freed)} {
 		requireInFlight(c.ID, false)
 		tx, _ := s.begin(t, c)
