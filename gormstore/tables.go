@@ -33,10 +33,11 @@ var (
 		"idempotency_intent":      "",
 	}
 
-	// inboxRights are those of a consumer. It needs UPDATE to acknowledge a duplicate: see touchMarker.
+	// inboxRights are those of a consumer. It needs UPDATE to acknowledge a duplicate: see touchMarker; and it writes the
+	// floor where it refuses what is too old: see raiseFloor.
 	inboxRights = rights{
 		"processed_message":       "SELECT, INSERT, UPDATE",
-		"processed_message_floor": "SELECT",
+		"processed_message_floor": "SELECT, INSERT, UPDATE",
 	}
 
 	// journalRights are those of a client, without its Sweep.

@@ -228,6 +228,9 @@ func TestLeastRights(t *testing.T) {
 				require.NoError(t, inbox.Process(t.Context(), m, func(*gorm.DB) error { processed++; return nil }))
 			}
 			require.Equal(t, 1, processed)
+			m.Published = time.Now().Add(-2 * gormstore.DefaultKeep)
+			m.ID = "too old"
+			require.ErrorIs(t, inbox.Process(t.Context(), m, never(t)), gormstore.ErrMessageTooOld)
 		},
 		"client": func(t *testing.T, db *gorm.DB) {
 			journal := newJournal(t, db)
