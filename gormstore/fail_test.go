@@ -219,3 +219,33 @@ func TestCompleteWaitsForStandby(t *testing.T) {
 	}
 	r.abandon()
 }
+
+// A lapsed lease is renewed between the look of a claim and its takeover: the owner has woken up, and goes on.
+//
+// CONTRACT X-2, M-6
+func TestTakeoverAsksForTheLeaseAgain(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	db := openPostgres(t, url, 4)
+	migrate(t, db)
+	store := newStore(t, openPostgres(t, url, 4))
+	c := command(core.Resume)
+	owner, err := store.Claim(t.Context(), c)
+	require.NoError(t, err)
+	require.True(t, owner.Won)
+	advance(t, db, 2*c.Lease)
+
+	renewal := db.Begin()
+	require.NoError(t, renewal.Exec("UPDATE idempotency_record SET lease_until = clock_timestamp() + interval '1 hour'").Error)
+	claimed := make(chan outcome, 1)
+	go func() {
+		got, err := store.Claim(t.Context(), again(c))
+		claimed <- outcome{got, err}
+	}()
+	sessions(t, db, 1, "wait_event_type = 'Lock'") // it has seen the lapsed lease, and waits for the row
+	require.NoError(t, renewal.Commit().Error)
+	got := <-claimed
+	require.NoError(t, got.err)
+	require.False(t, got.Won, "the attempt has two owners")
+	require.NoError(t, store.Complete(t.Context(), owner.Record.Ticket, paid()))
+}

@@ -161,7 +161,8 @@ WHERE s.kind = 1 AND s.state <> 2`
 
 	// traceStep shows on SQLite whether a database step's transaction is still there: see tx.alive.
 	traceStep = `INSERT INTO {schema}.idempotency_step (record_id, name, kind, state, fence, started_at)
-VALUES ($1, $2, 1, 0, $3, {now}) ON CONFLICT (record_id, name) DO UPDATE SET state = 0 WHERE kind = 1 AND state = 1`
+VALUES ($1, $2, 1, 0, $3, {now}) ON CONFLICT (record_id, name) DO UPDATE SET state = 0,
+	fence = excluded.fence WHERE kind = 1 AND state <> 2`
 )
 
 // Settings: $1 name, $2 value.

@@ -212,8 +212,8 @@ type result struct {
 func (r result) lock() int64 { return lockKey(r.ticket.ID) }
 
 func (r result) trace() (string, []any) {
-	return "SELECT 1 FROM {schema}.idempotency_step WHERE record_id = $1 AND name = $2 AND state = 0",
-		[]any{r.ticket.ID[:], r.step.Name}
+	return "SELECT 1 FROM {schema}.idempotency_step WHERE record_id = $1 AND name = $2 AND state = 0 AND fence = $3",
+		[]any{r.ticket.ID[:], r.step.Name, r.ticket.Fence}
 }
 
 func (r result) committed(ctx context.Context, s *Store, q querier) (bool, error) {

@@ -146,6 +146,44 @@ func TestPausedStep(t *testing.T) {
 	}
 }
 
+// The operation has ended, and its handler goes on in some goroutine: the rows of its step never appear.
+//
+// CONTRACT X-2
+func TestStepAfterItsOperationHasEnded(t *testing.T) {
+	ends := map[string]func(s *gormstore.Store, t core.Ticket) error{
+		"answered": func(s *gormstore.Store, t core.Ticket) error { return s.Complete(context.Background(), t, paid()) },
+		"parked":   func(s *gormstore.Store, t core.Ticket) error { return s.Park(context.Background(), t) },
+		"freed":    func(s *gormstore.Store, t core.Ticket) error { return s.Release(context.Background(), t) },
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+				db := open(t)
+				store := newStore(t, db)
+				a := newStepApp(t, store)
+				a.post(func(ctx context.Context) error {
+					id, _ := core.Operation(ctx)
+					rec, err := store.Find(ctx, id)
+					require.NoError(t, err)
+					over := func() { require.NoError(t, end(store, rec.Ticket)) }
+					if db.Name() == "sqlite" {
+						over() // its one writer is the step's, from the beginning
+						require.ErrorIs(t, reserve(ctx, nil), core.ErrStale)
+						return nil
+					}
+					err = reserve(ctx, func(*gorm.DB) error { over(); return nil })
+					require.ErrorIs(t, err, core.ErrStale)
+					return nil
+				})
+				require.Zero(t, countEffects(t, db))
+				var steps int64
+				require.NoError(t, db.Raw("SELECT count(*) FROM idempotency_step").Scan(&steps).Error)
+				require.Zero(t, steps)
+			})
+		})
+	}
+}
+
 // CONTRACT X-2
 func TestStaleStepOnSQLite(t *testing.T) {
 	db := freshSQLite(t)(t)
