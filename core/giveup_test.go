@@ -142,8 +142,12 @@ func TestRunGivesUpAfterItsTime(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := memstore.New()
 				old := halfDoneApp(t, store, core.Policy{}, nil)
+				var resumed list[core.ID]
 				cfg := core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume},
-					Resume: func(context.Context, core.Record) (*core.Answer, error) { return nil, errProvider }}
+					Resume: func(_ context.Context, r core.Record) (*core.Answer, error) {
+						resumed.add(r.ID)
+						return nil, errProvider
+					}}
 				if name == "without a resumer" {
 					cfg.Resume = nil
 				}
@@ -160,6 +164,7 @@ func TestRunGivesUpAfterItsTime(t *testing.T) {
 				time.Sleep(24 * time.Hour)
 				stop()
 				require.Len(t, a.of(core.EventUnknown), 1)
+				require.Equal(t, name == "the resumer has less", len(resumed.all()) > 0, "only on a Resume route")
 				requireProblem(t, old.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 			})
 		})

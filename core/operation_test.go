@@ -527,3 +527,25 @@ func TestSettlementCommitsWithItsCommand(t *testing.T) {
 	a.pattern = pattern
 	require.Equal(t, "settled", a.post("k-1", `{}`).Body.String())
 }
+
+// A settlement that was refused has done nothing: what is too early now is repeated later, under the same key.
+//
+// CONTRACT X-7, R-6
+func TestRefusedSettlementFreesItsKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newOpsApp(t, core.Config{}, status(http.StatusBadGateway))
+		a.post("k-1", `{}`)
+		a.handler = func(w http.ResponseWriter, r *http.Request) {
+			_ = a.module.ServeSettle(r, operator, idOf("k-1")).WriteTo(w)
+		}
+		settle := func() *httptest.ResponseRecorder {
+			return a.postAs(operator, "s-1", `{"outcome":"not_applied","reason":"r"}`)
+		}
+		requireProblem(t, settle(), http.StatusConflict, core.CodeNotSettleable)
+		time.Sleep(core.DefaultDeadline)
+		w := settle()
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		require.Equal(t, "created", w.Header().Get("Idempotency-Result"))
+		require.Equal(t, "reused", settle().Header().Get("Idempotency-Result"))
+	})
+}
