@@ -325,6 +325,14 @@ func Operation(ctx context.Context) (ID, bool) {
 	return ID{}, false
 }
 
+// RecoveryOf returns the recovery of the attempt that ctx belongs to; false outside an attempt, and in a unit test.
+func RecoveryOf(ctx context.Context) (Recovery, bool) {
+	if a := attemptFrom(ctx); a != nil {
+		return a.route.Recovery, true
+	}
+	return 0, false
+}
+
 // Command returns the hash of the command whose attempt ctx belongs to; false outside an attempt. Money rows carry it
 // beside the operation id, because a key that became free again may come back with another command (D-3).
 func Command(ctx context.Context) (CommandHash, bool) {

@@ -220,6 +220,9 @@ func (c *conn) QueryRowContext(ctx context.Context, query string, args ...any) *
 func refusedRow(ctx context.Context, pool *sql.DB, err error) *sql.Row {
 	ended, end := context.WithCancelCause(ctx)
 	end(err)
+	if pool == nil {
+		pool = new(sql.DB) // it gives no connection either
+	}
 	return pool.QueryRowContext(ended, "")
 }
 

@@ -18,6 +18,7 @@ func (i *Inbox) around(ctx context.Context) (*binding, error) {
 	outside := ctx.Value(outsideKey{}) != nil
 	switch {
 	case b != nil && b.tx != nil && b.tx.store.pool == i.store.pool:
+		b.asked()
 		return b, nil
 	case b != nil && b.tx != nil && !outside:
 		return nil, fmt.Errorf("idem: gormstore.Inbox.Process: the inbox has another database than the transaction around "+

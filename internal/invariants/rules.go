@@ -87,7 +87,7 @@ var contract = []chapter{
 		{id: "X-3", says: "A provider call has one derived key in all attempts; it is repeated only in a declared window, and found by its name."},
 		{id: "X-4", says: "COMMIT is never cancelled; after an error the outcome is read back, never guessed."},
 		{id: "X-5", says: "Rollback is refused on a store that cannot run rows in the claim's transaction."},
-		{id: "X-6", says: "A write of a Rollback attempt over another connection fails; Tx never falls back."},
+		{id: "X-6", says: "A write, or an unknown function, outside the transaction of an attempt or step fails; Tx never falls back."},
 		{id: "X-7", says: "A settlement is guarded, compares the fence, is final, and leaves a row of history."},
 		{id: "X-8", says: "A handler does not end its attempt's transaction; what got through is noticed and never frees the key."},
 		{id: "X-9", says: "A handler does not weaken the commit."},

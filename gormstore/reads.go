@@ -1,0 +1,199 @@
+package gormstore
+
+import (
+	"slices"
+	"strings"
+)
+
+// mayWrite says why a text may write; "" where it only reads, as far as a text can tell: what views, operators, casts and
+// triggers do is not in it. In doubt it may; the mark of Outside is the way out.
+func mayWrite(d *dialect, text string) string {
+	l := lexer{text: text, dialect: d}
+	var tokens []token
+	for {
+		t := l.next()
+		if t.kind != endOfText && !t.isSymbol(';') {
+			tokens = append(tokens, t)
+			continue
+		}
+		if why := statementMayWrite(tokens); why != "" {
+			return why
+		}
+		if tokens = tokens[:0]; t.kind == endOfText {
+			return ""
+		}
+	}
+}
+
+func statementMayWrite(tokens []token) string {
+	begins := slices.IndexFunc(tokens, func(t token) bool { return !t.isSymbol('(') })
+	if begins < 0 {
+		return ""
+	}
+	if first := tokens[begins]; first.kind != word || !reading[first.name()] {
+		return first.text
+	}
+	for i, t := range tokens {
+		switch {
+		case t.kind != word && t.kind != quotedName:
+		case t.kind == word && writing[t.name()] && !locksRows(tokens[:i+1]):
+			return t.text
+		case calls(tokens, i) && !isReadOnly(tokens, i):
+			return "the function " + t.text
+		}
+	}
+	return ""
+}
+
+var (
+	// reading are the statements that may only read.
+	reading = set(`select with values table show explain`)
+	// writing are the words of a write within one of them: in a common table expression, as SELECT ... INTO, behind EXPLAIN.
+	writing = set(`insert update delete merge into call truncate execute refresh`)
+)
+
+// locksRows reports whether the last token is the UPDATE of SELECT ... FOR UPDATE, which locks rows and writes none.
+func locksRows(tokens []token) bool {
+	n := len(tokens) - 1
+	return tokens[n].is("UPDATE") && (n >= 1 && tokens[n-1].is("FOR") ||
+		n >= 3 && tokens[n-1].is("KEY") && tokens[n-2].is("NO") && tokens[n-3].is("FOR"))
+}
+
+// calls reports whether a function is called at a name: it stands before a parenthesis, and is neither a keyword nor what
+// is defined there.
+func calls(tokens []token, i int) bool {
+	if i+1 == len(tokens) || !tokens[i+1].isSymbol('(') {
+		return false
+	}
+	var before, two token
+	if i > 0 {
+		before = tokens[i-1]
+	}
+	if i > 1 {
+		two = tokens[i-2]
+	}
+	switch t := tokens[i]; {
+	case t.kind == word && keywords[t.name()]:
+		return false
+	case t.is("OVER") || t.is("FILTER"):
+		return !before.isSymbol(')') // count(*) OVER (...)
+	case t.is("BY"):
+		return !before.is("GROUP") && !before.is("ORDER") && !before.is("PARTITION")
+	case t.is("SETS"):
+		return !before.is("GROUPING")
+	case t.is("MATERIALIZED"):
+		return !before.is("AS") && !before.is("NOT")
+	case before.isSymbol(':') && two.isSymbol(':'): // a type: x::numeric(10, 2)
+		return false
+	case before.is("AS"), before.is("WITH"), before.is("RECURSIVE"): // a name, with those of its columns
+		return false
+	case before.isSymbol(','):
+		return !definesTable(tokens[i+1:])
+	}
+	return true
+}
+
+// definesTable reports whether a common table expression is defined: (columns) AS (SELECT ...).
+func definesTable(tokens []token) bool {
+	depth := 0
+	for i, t := range tokens {
+		switch {
+		case t.isSymbol('('):
+			depth++
+		case t.isSymbol(')'):
+			depth--
+		}
+		if depth > 0 {
+			continue
+		}
+		rest := tokens[i+1:]
+		if len(rest) == 0 || !rest[0].is("AS") {
+			return false
+		}
+		rest = rest[1:]
+		for len(rest) > 0 && (rest[0].is("NOT") || rest[0].is("MATERIALIZED")) {
+			rest = rest[1:]
+		}
+		return len(rest) > 1 && rest[0].isSymbol('(') &&
+			(rest[1].isSymbol('(') || rest[1].kind == word && slices.Contains([]string{"select", "with", "values"}, rest[1].name()))
+	}
+	return false
+}
+
+// isReadOnly reports whether the function that is called there is one of those that only read: by its name alone, or
+// with pg_catalog before it.
+func isReadOnly(tokens []token, i int) bool {
+	if i > 0 && tokens[i-1].isSymbol('.') && (i < 2 || tokens[i-2].name() != "pg_catalog") {
+		return false
+	}
+	return readOnly[tokens[i].name()]
+}
+
+// keywords can stand before a parenthesis, and no function has their names without quotes.
+var keywords = set(`all and any array as between case cast distinct else end except exists fetch from glob having ilike
+	in intersect is join lateral like limit match not offset on only operator or row select similar some then to union using
+	values when where with group order`)
+
+// readOnly are functions of PostgreSQL and SQLite that change nothing and nobody waits for, and the types that stand
+// before a parenthesis.
+var readOnly = set(`
+	count sum avg min max total bool_and bool_or every bit_and bit_or bit_xor array_agg string_agg group_concat
+	json_agg jsonb_agg json_object_agg jsonb_object_agg json_group_array json_group_object jsonb_group_array
+	jsonb_group_object xmlagg stddev stddev_pop stddev_samp variance var_pop var_samp corr covar_pop covar_samp
+	regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope percentile_cont percentile_disc mode grouping
+	rollup cube any_value median
+
+	row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value
+
+	coalesce nullif greatest least ifnull iif num_nulls num_nonnulls typeof likely unlikely
+
+	abs ceil ceiling floor round trunc mod div power pow sqrt cbrt exp ln log log10 log2 sign pi degrees radians
+	sin cos tan asin acos atan atan2 sinh cosh tanh factorial gcd lcm scale trim_scale min_scale width_bucket
+	random randomblob zeroblob
+
+	lower upper initcap trim btrim ltrim rtrim length char_length character_length octet_length bit_length substring
+	substr position strpos instr overlay replace translate concat concat_ws left right lpad rpad repeat reverse
+	split_part format printf ascii chr unicode hex unhex to_hex md5 sha224 sha256 sha384 sha512 encode decode
+	quote quote_ident quote_literal quote_nullable starts_with normalize unaccent similarity word_similarity
+	regexp_count regexp_instr regexp_like regexp_match regexp_matches regexp_replace regexp_split_to_array
+	regexp_split_to_table regexp_substr string_to_array string_to_table convert_from convert_to
+	to_char to_date to_number to_timestamp to_tsvector to_tsquery plainto_tsquery phraseto_tsquery websearch_to_tsquery
+	ts_rank ts_rank_cd ts_headline setweight
+
+	now clock_timestamp statement_timestamp transaction_timestamp timeofday current_time current_timestamp localtime
+	localtimestamp date_trunc date_part date_bin extract age make_date make_time make_timestamp make_timestamptz
+	make_interval justify_days justify_hours justify_interval isfinite date time datetime julianday strftime unixepoch
+	timediff timezone
+
+	array_append array_cat array_dims array_fill array_length array_lower array_ndims array_position array_positions
+	array_prepend array_remove array_replace array_to_string array_upper cardinality unnest generate_series
+	generate_subscripts isempty lower_inc lower_inf upper_inc upper_inf range_merge
+
+	to_json to_jsonb row_to_json array_to_json json_build_array json_build_object jsonb_build_array jsonb_build_object
+	json_object jsonb_object json_array jsonb_array json_array_length jsonb_array_length json_array_elements
+	jsonb_array_elements json_array_elements_text jsonb_array_elements_text json_each jsonb_each json_each_text
+	jsonb_each_text json_extract jsonb_extract json_extract_path jsonb_extract_path json_extract_path_text
+	jsonb_extract_path_text json_object_keys jsonb_object_keys json_populate_record jsonb_populate_record
+	json_populate_recordset jsonb_populate_recordset json_to_record jsonb_to_record json_to_recordset
+	jsonb_to_recordset json_typeof jsonb_typeof json_type json_valid json_quote json_insert json_set json_remove
+	json_replace json_patch json_tree json_strip_nulls jsonb_strip_nulls jsonb_set jsonb_insert jsonb_pretty
+	jsonb_path_exists jsonb_path_match jsonb_path_query jsonb_path_query_array jsonb_path_query_first json jsonb
+
+	current_database current_schema current_schemas current_setting version pg_typeof pg_backend_pid pg_is_in_recovery
+	pg_column_size pg_table_size pg_relation_size pg_total_relation_size pg_database_size pg_size_pretty to_regclass
+	to_regtype format_type has_table_privilege pg_get_constraintdef pg_get_indexdef pg_get_expr col_description
+	obj_description pg_postmaster_start_time inet_server_addr inet_server_port sqlite_version changes
+	last_insert_rowid total_changes pragma_table_info pragma_table_list pragma_index_list pragma_index_info
+	pragma_foreign_key_list pragma_database_list
+	gen_random_uuid uuid_generate_v4 uuidv4 uuidv7 row_security_active
+
+	numeric decimal dec varchar char character varying bpchar bit timestamp timestamptz timetz interval float text
+	int int2 int4 int8 integer bigint smallint bool boolean`)
+
+func set(words string) map[string]bool {
+	all := map[string]bool{}
+	for _, w := range strings.Fields(words) {
+		all[w] = true
+	}
+	return all
+}
