@@ -47,9 +47,9 @@ func statementMayWrite(tokens []token) string {
 
 var (
 	// reading are the statements that may only read.
-	reading = set(`select with values table show explain`)
+	reading = words(`select with values table show explain`)
 	// writing are the words of a write within one of them: in a common table expression, as SELECT ... INTO, behind EXPLAIN.
-	writing = set(`insert update delete merge into call truncate execute refresh`)
+	writing = words(`insert update delete merge into call truncate execute refresh`)
 )
 
 // locksRows reports whether the last token is the UPDATE of SELECT ... FOR UPDATE, which locks rows and writes none.
@@ -130,13 +130,13 @@ func isReadOnly(tokens []token, i int) bool {
 }
 
 // keywords can stand before a parenthesis, and no function has their names without quotes.
-var keywords = set(`all and any array as between case cast distinct else end except exists fetch from glob having ilike
+var keywords = words(`all and any array as between case cast distinct else end except exists fetch from glob having ilike
 	in intersect is join lateral like limit match not offset on only operator or row select similar some then to union using
 	values when where with group order`)
 
 // readOnly are functions of PostgreSQL and SQLite that change nothing and nobody waits for, and the types that stand
 // before a parenthesis.
-var readOnly = set(`
+var readOnly = words(`
 	count sum avg min max total bool_and bool_or every bit_and bit_or bit_xor array_agg string_agg group_concat
 	json_agg jsonb_agg json_object_agg jsonb_object_agg json_group_array json_group_object jsonb_group_array
 	jsonb_group_object xmlagg stddev stddev_pop stddev_samp variance var_pop var_samp corr covar_pop covar_samp
@@ -190,9 +190,9 @@ var readOnly = set(`
 	numeric decimal dec varchar char character varying bpchar bit timestamp timestamptz timetz interval float text
 	int int2 int4 int8 integer bigint smallint bool boolean`)
 
-func set(words string) map[string]bool {
+func words(of string) map[string]bool {
 	all := map[string]bool{}
-	for _, w := range strings.Fields(words) {
+	for _, w := range strings.Fields(of) {
 		all[w] = true
 	}
 	return all

@@ -87,13 +87,13 @@ func refuseOutside(db *gorm.DB) {
 	if refusePrepared(db) {
 		return
 	}
-	if err := outside(db); err != nil {
+	if err := misplaced(db); err != nil {
 		_ = db.AddError(err)
 	}
 }
 
-// outside returns the error of a write by db; nil where it may write.
-func outside(db *gorm.DB) error {
+// misplaced returns the error of a write by db; nil where it may write.
+func misplaced(db *gorm.DB) error {
 	ctx := db.Statement.Context
 	if ctx.Value(outsideKey{}) != nil {
 		return nil
@@ -119,7 +119,7 @@ func guardReads(db *gorm.DB) {
 		return
 	}
 	dialect, err := dialectOf(db.Dialector.Name())
-	if refusal := outside(db); refusal != nil && err == nil {
+	if refusal := misplaced(db); refusal != nil && err == nil {
 		pool, _ := db.DB()
 		db.Statement.ConnPool = readPool{db.Statement.ConnPool, pool, dialect, refusal}
 	}
