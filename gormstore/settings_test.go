@@ -30,6 +30,9 @@ func TestHandlersDoNotWeakenTheCommit(t *testing.T) {
 		for name, run := range attempts {
 			session := ""
 			if strings.Contains(weaken, "before") {
+				if name == "message" {
+					continue // NewInbox refuses such a database
+				}
 				session = "&synchronous_commit=off"
 			}
 			db := openPostgres(t, url+session, 4)
