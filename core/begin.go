@@ -24,7 +24,7 @@ func (m *Module) Begin(r *http.Request, pattern string, p Principal) (*Attempt, 
 		return nil, nil
 	case problem != nil:
 	case !m.cfg.Scoping.admits(p):
-		problem = NewProblem(CodeUnauthenticated, "this route needs an authenticated caller")
+		return nil, m.refuse(r, m.unauthenticated(r, pattern, p, "this route needs an authenticated caller"))
 	case adm != nil && adm.shadow, adm == nil && route.inShadow():
 		m.watch(r, pattern, adm, p)
 		return nil, nil

@@ -62,7 +62,7 @@ func (m *Module) authorize(r *http.Request, pattern string, p Principal) (*route
 	case route == nil && problem == nil:
 		return nil, nil
 	case (route == nil || route.guarded() || len(route.Roles) > 0) && !m.cfg.Scoping.admits(p):
-		problem = NewProblem(CodeUnauthenticated, "this route needs an authenticated caller")
+		return nil, m.refuse(r, m.unauthenticated(r, pattern, p, "this route needs an authenticated caller"))
 	case route != nil && !p.HasAnyRole(route.Roles...):
 		problem = NewProblem(CodeForbidden, "the caller has none of the roles that this route asks for")
 	}

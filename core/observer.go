@@ -30,7 +30,7 @@ const (
 	EventRolledBack EventKind = "rolled_back" // a Rollback attempt was undone, the key is free: Status, or Err
 	EventYielded    EventKind = "yielded"     // a Resume attempt ended early; the next repeat goes on: Status, or Err
 	EventReplayed   EventKind = "replayed"    // a repeat got the recorded answer: Status
-	EventRefused    EventKind = "refused"     // a request was refused: Code
+	EventRefused    EventKind = "refused"     // a request was refused: Code; Err is the reason of a 401 (O-7)
 	EventSettled    EventKind = "settled"     // an unknown operation was settled
 	EventSwept      EventKind = "swept"       // a sweep changed something: Count
 	EventWouldClaim EventKind = "would_claim" // in shadow: a new key; it would have been an attempt
@@ -70,8 +70,8 @@ type Event struct {
 	Until     time.Time // the end of a route's shadow
 }
 
-// LogObserver writes events to a log: those that deserve attention as warnings, the others as debug messages. Of
-// EventTransactionUnused the first of a route and process is a warning.
+// LogObserver writes events to a log: those that deserve attention as warnings, the reason of a 401 as information, the
+// others as debug messages. Of EventTransactionUnused the first of a route and process is a warning.
 func LogObserver(log *slog.Logger) Observer {
 	return ObserverFunc(func(ctx context.Context, e Event) {
 		level := slog.LevelDebug
@@ -79,6 +79,10 @@ func LogObserver(log *slog.Logger) Observer {
 		case EventLeaseLost, EventUnknown, EventStale, EventUnconfirmed, EventNotAppliedRefused, EventClockSkew, EventFailed,
 			EventSuspectedDuplicate, EventWouldReplay, EventWouldRefuse, EventShadowed, EventOverdue:
 			level = slog.LevelWarn
+		case EventRefused:
+			if e.Code == CodeUnauthenticated {
+				level = slog.LevelInfo
+			}
 		case EventTransactionUnused:
 			if e.Count <= 1 {
 				level = slog.LevelWarn

@@ -6,9 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -211,5 +215,66 @@ func TestProblemsAreJSON(t *testing.T) {
 		w := a.post("", `{}`, func(r *http.Request) { r.Header.Set("X-Key", key) })
 		require.Equal(t, http.StatusBadRequest, w.Code)
 		require.True(t, json.Valid(w.Body.Bytes()))
+	}
+}
+
+// Every kind that the comment on the kinds says deserves attention is a warning, and no other is.
+//
+// CONTRACT O-7, X-11
+func TestWhatDeservesAttentionIsAWarning(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "observer.go", nil, 0)
+	require.NoError(t, err)
+	attention, seen := false, 0
+	for node := range ast.Preorder(file) {
+		spec, ok := node.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
+			continue
+		}
+		literal, ok := spec.Values[0].(*ast.BasicLit)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Event") {
+			continue
+		}
+		kind, err := strconv.Unquote(literal.Value)
+		require.NoError(t, err)
+		attention = attention || core.EventKind(kind) == core.EventLeaseLost
+		var log strings.Builder
+		core.LogObserver(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))).
+			Observe(t.Context(), core.Event{Kind: core.EventKind(kind), Count: 1})
+		require.Equal(t, attention, log.Len() > 0, kind)
+		seen++
+	}
+	require.Greater(t, seen, 20)
+}
+
+// The log says why a caller was refused; the caller hears only 401.
+//
+// CONTRACT O-7, S-4
+func TestReasonOfA401(t *testing.T) {
+	strict := core.Scoping{RequireTenant: true, RequireClient: true}
+	a := newApp(t, core.Config{Scoping: strict}, created)
+	member := core.Principal{Issuer: "i", Tenant: "t", Subject: "s"}
+	var log strings.Builder
+	observer := core.LogObserver(slog.New(slog.NewTextHandler(&log, nil)))
+	for _, refused := range []struct {
+		p    core.Principal
+		want string
+	}{{core.Principal{}, "no principal"}, {alice, "no tenant"}, {member, "no client"}} {
+		for _, refuse := range []func() *httptest.ResponseRecorder{
+			func() *httptest.ResponseRecorder { return a.postAs(refused.p, "k-1", `{}`) },
+			func() *httptest.ResponseRecorder { return a.operation(refused.p, idOf("k-1")) },
+			func() *httptest.ResponseRecorder { return a.operations(refused.p, "") },
+			func() *httptest.ResponseRecorder { return a.ownOperation(refused.p, "k-1", "/") },
+			func() *httptest.ResponseRecorder { return a.serveSettle(refused.p, idOf("k-1"), `{}`) },
+		} {
+			a.events = nil
+			log.Reset()
+			w := refuse()
+			requireProblem(t, w, http.StatusUnauthorized, core.CodeUnauthenticated)
+			require.NotContains(t, w.Body.String(), refused.want)
+			require.Len(t, a.events, 1)
+			require.ErrorContains(t, a.events[0].Err, refused.want)
+			observer.Observe(t.Context(), a.events[0])
+			require.Contains(t, log.String(), refused.want)
+		}
 	}
 }

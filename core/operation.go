@@ -242,7 +242,7 @@ func (m *Module) operates(p Principal, rec Record) bool {
 // where the store does not answer.
 func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply {
 	if !m.cfg.Scoping.admits(p) {
-		return m.refuse(r, NewProblem(CodeUnauthenticated, "operations need an authenticated caller"))
+		return m.refuse(r, m.unauthenticated(r, "", p, "operations need an authenticated caller"))
 	}
 	parsed, err := ParseID(id)
 	if err != nil {
@@ -300,7 +300,7 @@ func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 	query := r.URL.Query()
 	switch {
 	case !m.cfg.Scoping.admits(p):
-		return m.refuse(r, NewProblem(CodeUnauthenticated, "operations need an authenticated caller"))
+		return m.refuse(r, m.unauthenticated(r, "", p, "operations need an authenticated caller"))
 	case !m.isOperator(p):
 		return m.refuse(r, NewProblem(CodeForbidden, "only operators may list operations"))
 	}
@@ -359,7 +359,7 @@ type settleRequest struct {
 func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	switch {
 	case !m.cfg.Scoping.admits(p):
-		return m.refuse(r, NewProblem(CodeUnauthenticated, "settlements need an authenticated caller"))
+		return m.refuse(r, m.unauthenticated(r, "", p, "settlements need an authenticated caller"))
 	case !m.isOperator(p):
 		return m.refuse(r, NewProblem(CodeForbidden, "only operators may settle operations"))
 	}

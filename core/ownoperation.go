@@ -15,7 +15,7 @@ import (
 // principal, 403 as in ServeOperation, 503 where the store does not answer.
 func (m *Module) ServeOwnOperation(r *http.Request, p Principal) *Reply {
 	if !m.cfg.Scoping.admits(p) {
-		return m.refuse(r, NewProblem(CodeUnauthenticated, "operations need an authenticated caller"))
+		return m.refuse(r, m.unauthenticated(r, "", p, "operations need an authenticated caller"))
 	}
 	key, problem := m.keyOf(r, AnyKey)
 	if problem == nil {

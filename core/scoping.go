@@ -98,8 +98,33 @@ func (s Scoping) client(p Principal) string {
 }
 
 // admits reports whether p names somebody, with all that is required.
-func (s Scoping) admits(p Principal) bool {
-	return p.Valid() && (p.Tenant != "" || !s.RequireTenant) && (p.Client != "" || !s.RequireClient)
+func (s Scoping) admits(p Principal) bool { return s.lacks(p) == nil }
+
+// What a principal can lack. The client hears only 401 (O-7).
+var (
+	errNobody   = errors.New("idem: there is no principal, or one without issuer or subject")
+	errNoTenant = errors.New("idem: the principal has no tenant, and Config.Scoping requires one")
+	errNoClient = errors.New("idem: the principal has no client, and Config.Scoping requires one")
+)
+
+// lacks says what of all that is required p lacks, nil where it is nothing.
+func (s Scoping) lacks(p Principal) error {
+	switch {
+	case !p.Valid():
+		return errNobody
+	case s.RequireTenant && p.Tenant == "":
+		return errNoTenant
+	case s.RequireClient && p.Client == "":
+		return errNoClient
+	}
+	return nil
+}
+
+// unauthenticated refuses a principal that is not admitted, and tells the observer why (O-7).
+func (m *Module) unauthenticated(r *http.Request, pattern string, p Principal, detail string) *Problem {
+	m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: pattern, Code: CodeUnauthenticated,
+		Err: m.cfg.Scoping.lacks(p)})
+	return NewProblem(CodeUnauthenticated, detail)
 }
 
 // fingerprint says in words what a change of would free keys, but for the namespace.

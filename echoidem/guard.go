@@ -11,14 +11,15 @@ import (
 // that code in every caller.
 
 // JWTGuard lets a request pass whose bearer token v accepts, and puts its principal into the request's context
-// (authctx.From). Any other gets 401 with WWW-Authenticate: Bearer (contract O-1).
+// (authctx.From). Any other gets 401 with WWW-Authenticate: Bearer (contract O-1). The observers are told why, the client
+// is not (O-7): core.LogObserver, or the Observer of core.Config.
 //
 //go:noinline
-func JWTGuard(v *authctx.Verifier) echo.MiddlewareFunc {
+func JWTGuard(v *authctx.Verifier, observers ...core.Observer) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			p, err := v.VerifyRequest(c.Request())
-			return authenticate(c, p, err, next)
+			return authenticate(c, p, err, observers, next)
 		}
 	}
 }
@@ -29,19 +30,19 @@ func JWTGuard(v *authctx.Verifier) echo.MiddlewareFunc {
 // *jwt.Token that echo-jwt leaves, and out of verified claims.
 //
 //go:noinline
-func Bridge(find func(c echo.Context) (authctx.Principal, error)) echo.MiddlewareFunc {
+func Bridge(find func(c echo.Context) (authctx.Principal, error), observers ...core.Observer) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			p, err := find(c)
-			return authenticate(c, p, err, next)
+			return authenticate(c, p, err, observers, next)
 		}
 	}
 }
 
-// authenticate goes on as p, or refuses. Why a token was refused is not told: it would help only its forger.
-func authenticate(c echo.Context, p authctx.Principal, err error, next echo.HandlerFunc) error {
-	if err != nil || !p.Valid() {
-		return send(c, core.NewProblem(core.CodeUnauthenticated, "a valid bearer token is required").Reply())
+// authenticate goes on as p, or refuses.
+func authenticate(c echo.Context, p authctx.Principal, err error, observers []core.Observer, next echo.HandlerFunc) error {
+	if reply := authctx.Refuse(c.Request(), c.Path(), p, err, observers...); reply != nil {
+		return send(c, reply)
 	}
 	c.SetRequest(c.Request().WithContext(authctx.With(c.Request().Context(), p)))
 	return next(c)

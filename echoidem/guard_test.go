@@ -1,6 +1,7 @@
 package echoidem_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -55,11 +56,13 @@ func TestJWTGuard(t *testing.T) {
 
 // A bridge opens nothing that the middleware before it did not verify.
 //
-// CONTRACT O-2
+// CONTRACT O-2, O-7
 func TestBridge(t *testing.T) {
 	claims := authctx.Claims{Issuers: []string{issuer}}
 	verified := claimsOf("customer-1", "customer")
 	var left func(c echo.Context) // what the app's middleware leaves behind
+	var told []core.Event
+	observer := core.ObserverFunc(func(_ context.Context, e core.Event) { told = append(told, e) })
 	e := echo.New()
 	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error { left(c); return next(c) }
@@ -79,7 +82,7 @@ func TestBridge(t *testing.T) {
 	e.GET("/careless", me, echoidem.Bridge(func(echo.Context) (authctx.Principal, error) { return authctx.Principal{}, nil }))
 	e.GET("/error", me, echoidem.Bridge(func(echo.Context) (authctx.Principal, error) {
 		return authctx.Principal{Issuer: issuer, Subject: "customer-1"}, errors.New("secret reason")
-	}))
+	}, observer))
 	a := serve(t, e)
 	get := func(path string) answer { return a.do(call{method: http.MethodGet, path: path}) }
 
@@ -92,6 +95,9 @@ func TestBridge(t *testing.T) {
 	requireProblem(t, http.StatusUnauthorized, "unauthenticated", get("/careless"))
 	requireProblem(t, http.StatusUnauthorized, "unauthenticated", get("/error"))
 	require.NotContains(t, get("/error").body, "secret")
+	require.Len(t, told, 2)
+	require.Equal(t, "/error", told[0].Route)
+	require.ErrorContains(t, told[0].Err, "*errors.errorString")
 
 	nobody := claimsOf("")
 	for name, leaves := range map[string]func(c echo.Context){

@@ -11,13 +11,14 @@ import (
 // that code in every caller.
 
 // JWTGuard lets a request pass whose bearer token v accepts, and puts its principal into the request's context
-// (authctx.From). Any other gets 401 with WWW-Authenticate: Bearer (contract O-1).
+// (authctx.From). Any other gets 401 with WWW-Authenticate: Bearer (contract O-1). The observers are told why, the client
+// is not (O-7): core.LogObserver, or the Observer of core.Config.
 //
 //go:noinline
-func JWTGuard(v *authctx.Verifier) gin.HandlerFunc {
+func JWTGuard(v *authctx.Verifier, observers ...core.Observer) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		p, err := v.VerifyRequest(c.Request)
-		authenticate(c, p, err)
+		authenticate(c, p, err, observers)
 	}
 }
 
@@ -27,17 +28,17 @@ func JWTGuard(v *authctx.Verifier) gin.HandlerFunc {
 // claims that gin-jwt leaves, and out of a verified *jwt.Token.
 //
 //go:noinline
-func Bridge(find func(c *gin.Context) (authctx.Principal, error)) gin.HandlerFunc {
+func Bridge(find func(c *gin.Context) (authctx.Principal, error), observers ...core.Observer) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		p, err := find(c)
-		authenticate(c, p, err)
+		authenticate(c, p, err, observers)
 	}
 }
 
-// authenticate goes on as p, or refuses. Why a token was refused is not told: it would help only its forger.
-func authenticate(c *gin.Context, p authctx.Principal, err error) {
-	if err != nil || !p.Valid() {
-		send(c, core.NewProblem(core.CodeUnauthenticated, "a valid bearer token is required").Reply())
+// authenticate goes on as p, or refuses.
+func authenticate(c *gin.Context, p authctx.Principal, err error, observers []core.Observer) {
+	if reply := authctx.Refuse(c.Request, pattern(c), p, err, observers...); reply != nil {
+		send(c, reply)
 		return
 	}
 	c.Request = c.Request.WithContext(authctx.With(c.Request.Context(), p))

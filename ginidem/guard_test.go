@@ -1,6 +1,7 @@
 package ginidem_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -55,11 +56,13 @@ func TestJWTGuard(t *testing.T) {
 
 // A bridge opens nothing that the middleware before it did not verify.
 //
-// CONTRACT O-2
+// CONTRACT O-2, O-7
 func TestBridge(t *testing.T) {
 	claims := authctx.Claims{Issuers: []string{issuer}}
 	verified := claimsOf("customer-1", "customer")
 	var left func(c *gin.Context) // what the app's middleware leaves behind
+	var told []core.Event
+	observer := core.ObserverFunc(func(_ context.Context, e core.Event) { told = append(told, e) })
 	r := gin.New()
 	r.Use(func(c *gin.Context) { left(c) })
 	me := func(c *gin.Context) {
@@ -79,7 +82,7 @@ func TestBridge(t *testing.T) {
 	r.GET("/careless", ginidem.Bridge(func(*gin.Context) (authctx.Principal, error) { return authctx.Principal{}, nil }), me)
 	r.GET("/error", ginidem.Bridge(func(*gin.Context) (authctx.Principal, error) {
 		return authctx.Principal{Issuer: issuer, Subject: "customer-1"}, errors.New("secret reason")
-	}), me)
+	}, observer), me)
 	a := serve(t, r)
 	get := func(path string) answer { return a.do(call{method: http.MethodGet, path: path}) }
 
@@ -92,6 +95,9 @@ func TestBridge(t *testing.T) {
 	requireProblem(t, http.StatusUnauthorized, "unauthenticated", get("/careless"))
 	requireProblem(t, http.StatusUnauthorized, "unauthenticated", get("/error"))
 	require.NotContains(t, get("/error").body, "secret")
+	require.Len(t, told, 2)
+	require.Equal(t, "/error", told[0].Route)
+	require.ErrorContains(t, told[0].Err, "*errors.errorString")
 
 	nobody := claimsOf("")
 	for name, leaves := range map[string]func(c *gin.Context){

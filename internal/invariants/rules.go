@@ -31,7 +31,7 @@ var contract = []chapter{
 		{id: "O-4", says: "One table declares every unsafe route; an undeclared one is refused; two interceptors are an error."},
 		{id: "O-5", says: "A policy without a recovery is an error that lists the choices."},
 		{id: "O-6", says: "The hash covers what the handler sees: a body that was read before the guard is refused."},
-		{id: "O-7", says: "A refused token or principal is an event with its reason, never the token.", notBuilt: "not built yet"},
+		{id: "O-7", says: "A refused token or principal is an event with its reason, never the token."},
 	}},
 	{"K. The key", []rule{
 		{id: "K-1", says: "No key, or an empty one: 400 key_missing."},

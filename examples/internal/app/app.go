@@ -24,6 +24,7 @@ type App struct {
 	Shop     *shop.Shop
 	Idem     *core.Module
 	Verifier *authctx.Verifier
+	Observer core.Observer
 
 	closers []func() error
 }
@@ -36,7 +37,7 @@ const (
 
 // Open sets the app up as its environment says, and migrates its tables. What it starts ends with ctx, or with Close.
 func Open(ctx context.Context) (_ *App, err error) {
-	a := &App{}
+	a := &App{Observer: core.LogObserver(slog.Default())}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -75,7 +76,7 @@ func Open(ctx context.Context) (_ *App, err error) {
 			Lease: a.Settings.Lease, Deadline: a.Settings.Deadline, Retention: a.Settings.Retention,
 		},
 		SupervisorRoles: []string{shop.RoleOperator},
-		Observer:        core.LogObserver(slog.Default()),
+		Observer:        a.Observer,
 	})
 	return a, err
 }
