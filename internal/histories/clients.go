@@ -37,14 +37,16 @@ func (i intent) command(other bool) (path, body string) {
 	return i.path, fmt.Sprintf(`{"order_id":"o","amount":"%d.00","currency":"EUR","method":"%s"}`, amount, i.method)
 }
 
-// methods are how commands end, as often as they stand here. The last ones are of one recovery.
-var methods = strings.Fields(`pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok
-	pm_declined pm_error pm_panic pm_unavailable pm_slow pm_hang pm_lost pm_stuck pm_commit pm_rollback`)
-
-// only are the recoveries of the methods that others have no use for.
-var only = map[string]core.Recovery{
-	"pm_lost": core.Resume, "pm_stuck": core.Resume, "pm_commit": core.Rollback, "pm_rollback": core.Rollback,
-}
+// methods are how commands end, as often as they stand here: those of all recoveries, and those of one.
+var (
+	methods = strings.Fields(`pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok
+		pm_declined pm_error pm_panic pm_unavailable pm_slow pm_hang`)
+	methodsOf = map[core.Recovery][]string{
+		core.Rollback: append(strings.Fields("pm_commit pm_rollback"), methods...),
+		core.Resume:   append(strings.Fields("pm_lost pm_stuck pm_stuck pm_stuck pm_stuck"), methods...),
+		core.Park:     methods,
+	}
+)
 
 // ends reports whether the handler ends the attempt's transaction itself.
 func (i intent) ends() bool { return i.method == "pm_commit" || i.method == "pm_rollback" }
@@ -54,8 +56,8 @@ func intentOf(seed uint64, n int, refunds []string) intent {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
 	i := intent{
 		principal: r.IntN(principals), recovery: core.Rollback + core.Recovery(r.IntN(3)), amount: 1 + r.IntN(5),
-		method: methods[r.IntN(len(methods))],
 	}
+	i.method = methodsOf[i.recovery][r.IntN(len(methodsOf[i.recovery]))]
 	i.header = fmt.Sprintf("key-%d-%v", n/2, i.recovery) // two principals may have the same key
 	i.key = principal(i.principal).Subject + "/" + i.header
 	switch i.recovery {
@@ -65,9 +67,6 @@ func intentOf(seed uint64, n int, refunds []string) intent {
 		i.path = refunds[i.principal]
 	default:
 		i.path = "/v1/payouts"
-	}
-	if r, limited := only[i.method]; limited && r != i.recovery {
-		i.method = "pm_ok"
 	}
 	return i
 }

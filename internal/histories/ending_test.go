@@ -20,6 +20,9 @@ func ended() *story { return tell(core.Rollback).sent("a", parked) }
 // halfDone is a refund that comes to no end.
 func halfDone() *story { return tell(core.Resume).sent("a", broken).sent("a", broken) }
 
+// again402 is declined, once more.
+var again402 = &Answer{Status: 402, Result: core.ResultReused, Body: "no"}
+
 var endings = map[string]told{
 	"ended by its handler":      {true, ended().sent("a", parked).ends().audited(1, 0)},
 	"ended, nothing left":       {true, ended().ends().audited(0, 0)},
@@ -33,6 +36,8 @@ var endings = map[string]told{
 	"ended, and settled":        {true, ended().settled(byHand, accepted).sent("a", reused("by hand")).ends().audited(1, 0)},
 	"ended, freed, and again":   {true, ended().settled(free, accepted).sent("a", parked).ends().audited(1, 0)},
 	"ended, freed, and another": {true, ended().ends().settled(free, accepted).sent("b", created("1")).audited(1, 0)},
+	"ended, freed, refused":     {true, ended().settled(free, accepted).sent("b", declined).sent("b", again402).ends().audited(1, 0)},
+	"ended, lost, and answered": {false, tell(core.Rollback).sent("a", lost).sent("a", reused("1")).ends()},
 	"ended, and killed":         {true, tell(core.Rollback).sent("a", lost).sent("a", parked).ends().audited(1, 0)},
 	"ended, killed, and free":   {true, tell(core.Rollback).sent("a", lost).ends().sent("b", created("1")).audited(1, 0)},
 	"seen while it runs":        {true, tell(core.Rollback).during("a", parked, func() {}).sent("a", parked).ends()},

@@ -95,6 +95,10 @@ func (h History) summary() map[string]int {
 			counts[fmt.Sprint("settle ", o.Answer.Status)]++
 		case o.Kind != Request:
 			counts[string(o.Kind)]++
+		case o.Ends && o.Answer != nil && o.Answer.Code == core.CodeOutcomeUnknown:
+			counts["ended by its handler"]++
+		case o.Recovery == core.Resume && o.Answer != nil && o.Answer.Code == core.CodeOutcomeUnknown:
+			counts["parked after its attempts"]++
 		case o.Answer == nil:
 			counts["no answer"]++
 		default:

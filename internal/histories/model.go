@@ -22,8 +22,8 @@ import (
 //   - a settlement that was accepted is one move, from unknown to the operator's answer, or to free. One that may still
 //     arrive happens at any time, once, or never;
 //   - a Resume attempt that nobody goes on with may be parked at any time;
-//   - a Rollback handler that ends its own transaction is never answered with more than outcome_unknown. Its record may be
-//     seen, or be gone and its key be free, while it runs; what it has written before and after may stay.
+//   - a Rollback handler that ends its own transaction is never told that it succeeded. Its record may be seen, or be gone
+//     and its key be free, while it runs; what it has written before and after may stay.
 
 // state is the state of a key.
 type state struct {
@@ -223,8 +223,8 @@ func end(m move, s state) (next []state) {
 		to := s
 		to.lapsed = false
 		switch {
-		case is == core.Completed && m.enders.has(s.command):
-			continue
+		case is == core.Completed && m.enders.has(s.command) && strings.HasPrefix(m.answer, "2"):
+			continue // it was refused before it came so far, if anything
 		case is == core.Completed:
 			to.is, to.answer = core.Completed, m.answer
 			to.spent = s.spent && !strings.HasPrefix(m.answer, "2") // carried out after all, once
@@ -272,6 +272,9 @@ func absent(m move, s state) []state {
 // replay is the recorded answer, byte for byte (M-3).
 func replay(m move, s state) []state {
 	if s.is != core.Completed || s.command != m.command || s.answer != "" && s.answer != m.answer {
+		return illegal
+	}
+	if s.answer == "" && m.enders.has(m.command) && strings.HasPrefix(m.answer, "2") {
 		return illegal
 	}
 	if s.answer == "" {

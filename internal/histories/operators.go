@@ -78,9 +78,11 @@ type ruling struct {
 func (c *clients) decide(r *rand.Rand) ruling {
 	n := c.settled.Add(1)
 	d := ruling{key: fmt.Sprint("settlement-", n)}
-	switch r.IntN(3) {
+	switch r.IntN(4) {
 	case 0:
-		d.body = `{"outcome":"not_applied","reason":"nothing was found"}`
+		d.body = `{"outcome":"not_applied","reason":"nothing was found"}` // refused where a step has finished
+	case 3:
+		d.body = `{"outcome":"not_applied","reason":"it was given back","undone":"all of it"}`
 	case 1:
 		d.answer = &Answer{Status: http.StatusCreated, Body: fmt.Sprintf(`{"id":"settled-%d"}`, n)}
 		d.body = fmt.Sprintf(`{"outcome":"applied","reason":"it was found","answer":%s}`, d.answer.Body)

@@ -51,7 +51,8 @@ func newWorld(t *testing.T, seed uint64, databases []*pgtest.Cluster, programs .
 	for i, program := range programs {
 		in := &instance{seed: seed + uint64(i)<<32}
 		in.Instance = apptest.NewInstance(t, program, databases[i%len(databases)].URL(), "JWT_SECRET="+secret,
-			"LEASE="+lease.String(), "DEADLINE="+deadline.String(), "STALL="+lease.String(), "UNSAFE_SIMULATOR=1")
+			"LEASE="+lease.String(), "DEADLINE="+deadline.String(), "STALL="+lease.String(), "ATTEMPTS=4",
+			"UNSAFE_SIMULATOR=1")
 		var err error
 		in.twice, err = cutproxy.New(in.Front.Addr(), func(int) cutproxy.Fate { return cutproxy.Fate{Twice: true} })
 		require.NoError(t, err)

@@ -74,6 +74,7 @@ func Open(ctx context.Context) (_ *App, err error) {
 		Routes: routes(),
 		Policy: core.Policy{
 			Lease: a.Settings.Lease, Deadline: a.Settings.Deadline, Retention: a.Settings.Retention,
+			MaxAttempts: a.Settings.Attempts,
 		},
 		SupervisorRoles: []string{shop.RoleOperator},
 		Observer:        a.Observer,

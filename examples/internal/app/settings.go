@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ type Settings struct {
 	Deadline  time.Duration    // DEADLINE, default 60 s
 	Retention time.Duration    // RETENTION, default 72 h
 	Stall     time.Duration    // STALL, default 15 s: after it a connection that passes nothing is given up
+	Attempts  int              // ATTEMPTS, default 10: after them a refund is parked
 	Unsafe    bool             // UNSAFE_SIMULATOR, default 0
 
 	// PROVIDER_URL and PROVIDER_TOKEN: another service in the place of the simulated provider, default none.
@@ -64,6 +66,10 @@ func LoadSettings(getenv func(name string) string) (Settings, error) {
 			}
 			*d.value = parsed
 		}
+	}
+	if s.Attempts, err = strconv.Atoi(cmp.Or(getenv("ATTEMPTS"), strconv.Itoa(core.DefaultMaxAttempts))); err != nil ||
+		s.Attempts < 1 || s.Attempts > core.MaxAttempts {
+		return Settings{}, fmt.Errorf("ATTEMPTS: %q is not a number from 1 to %d", getenv("ATTEMPTS"), core.MaxAttempts)
 	}
 	switch text := getenv("UNSAFE_SIMULATOR"); text {
 	case "", "0":
