@@ -46,6 +46,9 @@ func (e effects) judge(i intent, end end) map[wrong]string {
 	if i.kind == payment {
 		mostCharges = 0
 	}
+	if i.endsItself() { // what it has written alone is tried again where the key is free again; and stays once
+		runs, booked = min(runs, 1), min(booked, 1)
+	}
 	if runs > 1 || booked > 1 || len(e.entries) > 1 || e.charges > mostCharges || i.kind == payout && e.calls > 1 {
 		found[duplicate] = text
 	}
@@ -60,8 +63,12 @@ func (e effects) judge(i intent, end end) map[wrong]string {
 	case end == open:
 		found[loss] = "came to no end: " + text
 	case end == unknown: // what was booked was charged before
-		if len(e.entries) > e.charges {
+		if len(e.entries) > e.charges && !i.endsItself() {
 			found[contradiction] = "booked without a charge: " + text
+		}
+	case i.isStuck(): // as settled: the provider has it, and we have not booked it
+		if e.charges != 1 || len(e.entries) > 0 {
+			found[contradiction] = "settled: " + text
 		}
 	case i.method == "pm_declined":
 		if len(e.entries)+e.charges > 0 {

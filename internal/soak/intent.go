@@ -68,15 +68,31 @@ var odd = []struct {
 	is     string // in the report
 }{
 	{payment, "pm_hang", hangs}, {refund, "pm_hang", hangs}, {payout, "pm_hang", hangs},
+	{payment, "pm_commit", ending}, {payment, "pm_rollback", ending},
+	{refund, "pm_stuck", "refunds that no attempt could end"},
 }
 
-const hangs = "handlers that hung"
+const (
+	hangs  = "handlers that hung"
+	ending = "handlers that ended their own transaction"
+)
 
 // oddEvery is how many intents there are for one of each that is odd: a handler that hangs keeps its client.
 func (s *soak) oddEvery() int { return int(min(4000, max(100, s.requests/10))) }
 
 // neverEnds reports whether no attempt can end well: a payment is undone every time.
 func (i intent) neverEnds() bool { return i.kind == payment && i.method == "pm_hang" }
+
+// endsItself reports whether the handler ends its own transaction, and so what is left nobody can say.
+func (i intent) endsItself() bool { return i.method == "pm_commit" || i.method == "pm_rollback" }
+
+// isStuck reports whether no attempt gets an answer of the provider: after some of them the operation is parked,
+// and an operator settles it.
+func (i intent) isStuck() bool { return i.method == "pm_stuck" }
+
+// mayBeUnknown reports whether the outcome may be unknown: a Rollback handler leaves no doubt, unless it ends its own
+// transaction.
+func (i intent) mayBeUnknown() bool { return i.kind != payment || i.endsItself() }
 
 // String is for people.
 func (i intent) String() string {

@@ -35,6 +35,7 @@ func (s *soak) report(out io.Writer) error {
 	row("clients' connections that passed nothing any more", front.Silenced)
 	row("database connections that passed nothing any more", back.Silenced)
 	row("clients that hung up", s.wire.hungUp.Load())
+	row("refunds that were parked and settled", s.settled.Load())
 	counts := s.odd()
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		row(name, counts[name])

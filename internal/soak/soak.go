@@ -39,6 +39,7 @@ type soak struct {
 	took    time.Duration // of the load
 	goal    atomic.Int64  // how many requests there will be, as far as it is known
 	gaveUp  atomic.Int64  // commands that the client did not bring to an end within its time
+	settled atomic.Int64  // refunds that an operator has settled
 	atStart []float64     // memory of the apps
 }
 
@@ -59,7 +60,7 @@ func start(t testing.TB, o options) *soak {
 	t.Cleanup(s.wire.network.CloseIdleConnections)
 	var err error
 	s.client, err = idemclient.New(idemclient.Config{
-		Transport: s.wire, AttemptTimeout: 10 * time.Second, // longer than any handler
+		Transport: s.wire, AttemptTimeout: answerWithin,
 		MaxAttempts: 1000, FirstPause: 20 * time.Millisecond, MaxPause: time.Second,
 	})
 	require.NoError(t, err)
@@ -152,8 +153,12 @@ func (s *soak) carryOut(o sending) {
 			_ = response.Body.Close() // the wire has heard it
 		}
 	}
-	if err != nil && !errors.Is(err, idemclient.ErrOutcomeUnknown) && ctx.Err() == nil {
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case !errors.Is(err, idemclient.ErrOutcomeUnknown):
 		s.gaveUp.Add(1) // the roll call is its last chance
+	case o.intent.isStuck():
+		s.settle(ctx, o.intent)
 	}
 }
 

@@ -31,6 +31,7 @@ func TestSoak(t *testing.T) {
 	ends := s.ends()
 	require.Equal(t, s.told.begun(), ends["carried out"]+ends["refused"]+ends["unknown"]+ends["undone every time"])
 	require.Positive(t, ends["undone every time"])
+	require.Positive(t, s.settled.Load(), "parked refunds that were settled")
 	require.Greater(t, ends["carried out"], 250)
 	require.Positive(t, ends["refused"])
 	front, back := s.connections()
@@ -163,6 +164,11 @@ func TestJudge(t *testing.T) {
 		"unknown, booked for free": {ok(payout), unknown, did(payout, 1, 1, 0, 0), []wrong{contradiction}},
 		"refused":                  {intent{kind: refund, method: "pm_declined"}, known, did(refund, 1, 0, 0, 0), nil},
 		"refused, and booked":      {intent{kind: payment, amount: "1.00", method: "pm_declined"}, known, did(payment, 1, 1, 0, 0), []wrong{contradiction}},
+		"ended itself":             {intent{kind: payment, amount: "1.00", method: "pm_commit"}, unknown, did(payment, 1, 1, 0, 0), nil},
+		"ended itself, again":      {intent{kind: payment, amount: "1.00", method: "pm_rollback"}, unknown, did(payment, 2, 2, 0, 0), nil},
+		"stuck":                    {intent{kind: refund, amount: "1.00", method: "pm_stuck"}, known, did(refund, 1, 0, 1, 10), nil},
+		"stuck, and booked":        {intent{kind: refund, amount: "1.00", method: "pm_stuck"}, known, did(refund, 1, 1, 1, 1), []wrong{contradiction}},
+		"stuck, charged twice":     {intent{kind: refund, amount: "1.00", method: "pm_stuck"}, known, did(refund, 1, 0, 2, 2), []wrong{duplicate, contradiction}},
 		"hung":                     {intent{kind: payment, amount: "1.00", method: "pm_hang"}, open, did(payment, 0, 0, 0, 0), nil},
 		"hung, and booked":         {intent{kind: payment, amount: "1.00", method: "pm_hang"}, open, did(payment, 1, 1, 0, 0), []wrong{contradiction}},
 		"another amount":           {intent{kind: payment, amount: "2.00", method: "pm_ok"}, known, did(payment, 1, 1, 0, 0), []wrong{contradiction}},

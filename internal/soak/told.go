@@ -88,12 +88,12 @@ func (t *told) hear(before memory, i intent, own bool, a answer) (contradiction 
 	}
 	switch a.code {
 	case core.CodeInFlight: // M-2
-		if before.end != open {
+		if before.end != open && !i.endsItself() { // whose key is free while it runs
 			return "the command had come to an end before"
 		}
 	case core.CodeOutcomeUnknown: // M-4
-		if i.kind != payout {
-			return "only Park leaves an outcome unknown"
+		if !i.mayBeUnknown() {
+			return "a Rollback handler leaves no doubt"
 		}
 		if before.end == known {
 			return "the outcome was known before"
@@ -115,6 +115,8 @@ func (t *told) record(before memory, i intent, a answer) string {
 	defer t.mu.Unlock()
 	there := &t.intents[i.n]
 	switch {
+	case i.endsItself():
+		return "its handler has ended its own transaction"
 	case a.status != i.status(), a.status < 300 && !strings.Contains(a.body, `"amount":"`+i.amount+`"`):
 		return "it is no answer to the command"
 	case before.end == known && a.result == core.ResultCreated:

@@ -90,9 +90,14 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
+// answerWithin is how long a request waits for its answer: longer than any handler takes.
+const answerWithin = 10 * time.Second
+
 // exchange sends a request and reads its answer.
 func (w *wire) exchange(r *http.Request) (*http.Response, answer, error) {
-	res, err := w.network.RoundTrip(r)
+	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
+	defer cancel()
+	res, err := w.network.RoundTrip(r.WithContext(ctx))
 	if err != nil {
 		return nil, answer{}, err
 	}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// patience is how long an operator tries to settle an operation: its deadline must have passed.
+const patience = 30 * time.Second
+
+// settle lets an operator settle a refund that was parked: the provider has it, as the operator sees there. A decision
+// that is too early is one more command; one whose answer is lost is repeated.
+func (s *soak) settle(ctx context.Context, i intent) {
+	tooEarly := 0
+	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp) && ctx.Err() == nil; {
+		key := fmt.Sprintf("settlement-%d-%d", i.n, tooEarly)
+		_, a, err := s.exchangeAsOperator(ctx, i, key)
+		switch {
+		case err == nil && a.recorded() && a.status == http.StatusOK:
+			s.settled.Add(1)
+			return
+		case err == nil && a.code == core.CodeNotSettleable:
+			tooEarly++
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+func (s *soak) exchangeAsOperator(ctx context.Context, i intent, key string) (*http.Response, answer, error) {
+	body := fmt.Sprintf(`{"outcome":"applied","reason":"the provider has it","answer":{"amount":"%s"}}`, i.amount)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://shop/v1/operations/"+i.operation()+"/settle",
+		strings.NewReader(body))
+	if err != nil {
+		return nil, answer{}, err
+	}
+	request.Header.Set("Authorization", "Bearer "+s.tokens["operator-1"])
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Idempotency-Key", key)
+	return s.wire.exchange(request)
+}
