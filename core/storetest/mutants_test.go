@@ -65,6 +65,8 @@ var mutants = map[string]struct {
 	"lists every realm":           {"List/Within", func(s core.Store) core.Store { return everyRealm{s} }},
 	"believes any clock":          {"Window/Expired", func(s core.Store) core.Store { return anyClock{s} }},
 	"settles by any clock":        {"Window/Settle", func(s core.Store) core.Store { return anyClock{s} }},
+	"takes over by any clock":     {"Window/Lapsed", func(s core.Store) core.Store { return anyClock{s} }},
+	"sweeps by any clock":         {"Window/Expired", func(s core.Store) core.Store { return sweepsByAnyClock{s} }},
 	"does not heed the context":   {"Cancel/NothingHappens", func(s core.Store) core.Store { return heedless{s} }},
 
 	"looks before it claims, under stress": {"Stress", func(s core.Store) core.Store { return checkThenAct{s} }},
@@ -543,6 +545,12 @@ type anyClock struct{ core.Store }
 func (s anyClock) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
 	c.Window = core.Window{}
 	return s.Store.Claim(ctx, c)
+}
+
+type sweepsByAnyClock struct{ core.Store }
+
+func (s sweepsByAnyClock) Sweep(ctx context.Context, limit int, _ core.Window) (core.Swept, error) {
+	return s.Store.Sweep(ctx, limit, core.Window{})
 }
 
 func (s anyClock) Settle(ctx context.Context, d core.Settlement) (core.Record, error) {

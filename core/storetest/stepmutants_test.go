@@ -26,6 +26,7 @@ var stepMutants = map[string]struct {
 	"takes steps regardless":    {"Step/Cancelled", func(s core.Stepper) core.Stepper { return heedlessSteps{s} }},
 
 	"takes lost for half-done": {"Step/HalfDone", func(s core.Stepper) core.Stepper { return impatient{s} }},
+	"lists no half-done":       {"Step/HalfDone", func(s core.Stepper) core.Stepper { return listsNone{s} }},
 	"counts by the fence":      {"Step/Attempts", func(s core.Stepper) core.Stepper { return countsFences{s} }},
 
 	"keeps steps of a free key, under stress": {"Stress", func(s core.Stepper) core.Stepper { return &neverForgets{Stepper: s} }},
@@ -173,6 +174,12 @@ type impatient struct{ core.Stepper }
 
 func (s impatient) HalfDone(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
 	return s.Resumable(ctx, within, after, limit)
+}
+
+type listsNone struct{ core.Stepper }
+
+func (s listsNone) HalfDone(ctx context.Context, _ []byte, _ core.ID, _ int) ([]core.Record, error) {
+	return nil, ctx.Err()
 }
 
 type countsFences struct{ core.Stepper }
