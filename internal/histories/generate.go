@@ -189,7 +189,7 @@ func (n *nemesis) work(t *testing.T, ctx context.Context) {
 		{"clients cut off", 3, func(in *instance) { in.Front.CutAll() }},
 		{"clients left without a word", 1, func(in *instance) { in.Front.SilenceAll() }},
 		{"app cut off from its database", 3, func(in *instance) { in.Back.CutAll() }},
-		{"app left without a word of its database", 2, func(in *instance) { in.Back.SilenceAll() }},
+		{"app left without a word of its database", 3, func(in *instance) { in.Back.SilenceAll() }},
 		{"database stopped", 1, database(func(c *pgtest.Cluster) { c.Stop(pgtest.Fast) })},
 		{"database stopped at once", 1, database(func(c *pgtest.Cluster) { c.Stop(pgtest.Immediate) })},
 		{"database killed", 1, database((*pgtest.Cluster).Kill)},
