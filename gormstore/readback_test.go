@@ -13,52 +13,70 @@ import (
 	"github.com/auth19/idem/internal/pgtest"
 )
 
-// The COMMIT of a step is read back, and what is there is another's: an attempt has taken over and done the step itself,
-// or it has begun and no more, or the step is another operation's.
-//
-// CONTRACT
-func TestReadBackOfAStep(t *testing.T) {
-	db, err := gorm.Open(pgdriver.Open(pgtest.URL(t)), &gorm.Config{Logger: logger.Discard})
+// storeAt is a store on the server at url.
+func storeAt(t *testing.T, url string) *Store {
+	t.Helper()
+	db, err := gorm.Open(pgdriver.Open(url), &gorm.Config{Logger: logger.Discard})
 	require.NoError(t, err)
 	pool, err := db.DB()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, pool.Close()) })
-	require.NoError(t, Migrate(t.Context(), db))
-	s, err := New(db)
+	store, err := New(db)
 	require.NoError(t, err)
+	return store
+}
 
-	win := func(c core.Claim) core.Ticket {
-		claimed, err := s.Claim(t.Context(), c)
-		require.NoError(t, err)
-		require.True(t, claimed.Won)
-		return claimed.Record.Ticket
-	}
-	c := core.Claim{ID: core.ID{1}, Owner: core.Owner{1}, Recovery: core.Resume, Lease: time.Second, Deadline: time.Minute}
-	step := core.StepRecord{Name: "book", Kind: core.DatabaseStep}
-	committed := func(ticket core.Ticket) bool {
-		there, err := result{ticket, step}.committed(t.Context(), s, s.pool)
-		require.NoError(t, err)
-		return there
-	}
-	first := win(c)
-	require.False(t, committed(first))
-	require.NoError(t, s.Renew(t.Context(), first, 0))
-	c.Owner = core.Owner{2}
-	second := win(c)
-	_, err = s.StartStep(t.Context(), second, step)
-	require.NoError(t, err)
-	require.False(t, committed(second), "begun, and no more")
-	step.Result = []byte("1")
-	require.NoError(t, s.FinishStep(t.Context(), second, step))
-	require.True(t, committed(second))
-	require.False(t, committed(first), "another attempt has done it")
+// readBackOf is what the end of a Rollback attempt reads after its COMMIT has been cut off.
+func readBackOf(t *testing.T, s *Store, ticket core.Ticket) (committed, certain bool) {
+	t.Helper()
+	return (&tx{store: s, entry: answer{ticket: ticket}}).look(t.Context())
+}
 
-	other := c
-	other.ID, other.Owner = core.ID{2}, core.Owner{3}
-	third := win(other)
-	require.False(t, committed(third), "another operation has done it")
-	elsewhere := core.StepRecord{Name: "charge", Kind: core.DatabaseStep}
-	there, err := result{second, elsewhere}.committed(t.Context(), s, s.pool)
+// The answer that is there may be another attempt's: only the own one says that COMMIT has taken effect.
+//
+// CONTRACT
+func TestReadBackAsksForItsOwnAnswer(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	store := storeAt(t, url)
+	require.NoError(t, Migrate(t.Context(), store.db))
+	c := core.Claim{ID: core.ID{1}, Owner: core.Owner{1}, Method: "POST", Route: "/v1/payments", Recovery: core.Park,
+		Hash: core.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute}
+	claimed, err := store.Claim(t.Context(), c)
 	require.NoError(t, err)
-	require.False(t, there, "another step")
+	ticket := claimed.Record.Ticket
+	committed, certain := readBackOf(t, store, ticket)
+	require.False(t, committed, "a claim is no answer")
+	require.True(t, certain)
+
+	answered := core.Completion{Answer: core.Answer{Status: 201}, Retention: time.Hour, Tombstone: time.Hour}
+	require.NoError(t, store.Complete(t.Context(), ticket, answered))
+	committed, _ = readBackOf(t, store, ticket)
+	require.True(t, committed)
+	other, later := ticket, ticket
+	other.Owner[0]++
+	later.Fence++
+	for name, foreign := range map[string]core.Ticket{"another owner": other, "another fence": later} {
+		committed, certain = readBackOf(t, store, foreign)
+		require.False(t, committed, name)
+		require.True(t, certain, name)
+	}
+}
+
+// A standby may be behind its primary: that the answer is absent there says nothing.
+//
+// CONTRACT X-4, F-2
+func TestReadBackDoesNotBelieveAStandby(t *testing.T) {
+	t.Parallel()
+	primary := pgtest.Own(t)
+	require.NoError(t, Migrate(t.Context(), storeAt(t, primary.URL()).db))
+	ticket := core.Ticket{ID: core.ID{1}, Owner: core.Owner{1}, Fence: 1}
+	committed, certain := readBackOf(t, storeAt(t, primary.URL()), ticket)
+	require.False(t, committed)
+	require.True(t, certain, "the primary knows")
+
+	standby := primary.Standby()
+	committed, certain = readBackOf(t, storeAt(t, standby.URL()), ticket)
+	require.False(t, committed)
+	require.False(t, certain, "a standby does not")
 }
