@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 	"net/http"
 	"testing"
 
@@ -87,9 +88,7 @@ var bookings = map[string]func(db *gorm.DB) error{
 func TestWriteGuardSeesFunctions(t *testing.T) {
 	booking(t, func(t *testing.T, db *gorm.DB, booked func() int) {
 		all := map[string]func(db *gorm.DB) error{}
-		for name, book := range bookings {
-			all[name] = book
-		}
+		maps.Copy(all, bookings)
 		if db.Name() == "postgres" {
 			all["Table"] = func(db *gorm.DB) error { return db.Table("book(9) AS b").Find(&[]map[string]any{}).Error }
 			all["a schema"] = func(db *gorm.DB) error {
@@ -189,12 +188,8 @@ func TestWriteGuardInResume(t *testing.T) {
 	booking(t, func(t *testing.T, db *gorm.DB, booked func() int) {
 		a := newStepApp(t, newStore(t, db))
 		writes := map[string]func(db *gorm.DB) error{"Create": stock}
-		for name, book := range bookings {
-			writes[name] = book
-		}
-		for name, write := range outsideWrites {
-			writes[name] = write
-		}
+		maps.Copy(writes, bookings)
+		maps.Copy(writes, outsideWrites)
 		refused := func(ctx context.Context, where string) {
 			for name, write := range writes {
 				err := write(db.WithContext(ctx))

@@ -192,7 +192,7 @@ var readOnly = words(`
 
 func words(of string) map[string]bool {
 	all := map[string]bool{}
-	for _, w := range strings.Fields(of) {
+	for w := range strings.FieldsSeq(of) {
 		all[w] = true
 	}
 	return all

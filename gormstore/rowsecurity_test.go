@@ -1,0 +1,66 @@
+package gormstore_test
+
+import (
+	"crypto/rand"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// Row-level security on an app's tables is the handler's to satisfy, with SET LOCAL. On the library's own tables it can
+// only hide records: then nothing is run, or nothing stays of what has run.
+//
+// CONTRACT X-9, M-6
+func TestRowLevelSecurity(t *testing.T) {
+	address, err := url.Parse(pgtest.URL(t))
+	require.NoError(t, err)
+	admin := openPostgres(t, address.String(), 2)
+	migrate(t, admin)
+	role, schema := "app_"+strings.ToLower(rand.Text()), currentSchema(t, admin)
+	exec := func(statements ...string) {
+		for _, statement := range statements {
+			require.NoError(t, admin.Exec(statement).Error, statement)
+		}
+	}
+	exec("CREATE ROLE "+role+" LOGIN PASSWORD 'app'", "GRANT USAGE ON SCHEMA "+schema+" TO "+role,
+		"GRANT ALL ON ALL TABLES IN SCHEMA "+schema+" TO "+role, "GRANT ALL ON ALL SEQUENCES IN SCHEMA "+schema+" TO "+role,
+		"ALTER TABLE effects ENABLE ROW LEVEL SECURITY",
+		"CREATE POLICY tenant ON effects USING (name = current_setting('app.tenant', true))")
+	t.Cleanup(func() { exec("DROP OWNED BY "+role, "DROP ROLE "+role) })
+	address.User = url.UserPassword(role, "app")
+	store := newStore(t, openPostgres(t, address.String(), 4))
+	as := func(tx *gorm.DB, tenant string) error {
+		return tx.Exec("SELECT set_config('app.tenant', ?, true)", tenant).Error
+	}
+
+	paidFor := command(core.Rollback)
+	tx, ctx := begin(t, store, paidFor)
+	require.Error(t, gormstore.Tx(ctx).Transaction(stock), "no tenant")
+	require.NoError(t, as(gormstore.Tx(ctx), "stock"))
+	require.NoError(t, stock(gormstore.Tx(ctx)))
+	require.NoError(t, tx.Commit(t.Context(), paid(), false))
+	requireCompleted(t, store, paidFor, paid())
+	require.Equal(t, 1, countEffects(t, admin))
+
+	exec("ALTER TABLE idempotency_record ENABLE ROW LEVEL SECURITY",
+		"CREATE POLICY tenant ON idempotency_record USING (coalesce(current_setting('app.tenant', true), '') = '')")
+	tx, ctx = begin(t, store, command(core.Rollback))
+	require.NoError(t, as(gormstore.Tx(ctx), "stock"))
+	require.NoError(t, stock(gormstore.Tx(ctx)))
+	require.ErrorIs(t, tx.Commit(t.Context(), paid(), false), core.ErrAborted, "its own record is hidden from it")
+	require.Equal(t, 1, countEffects(t, admin))
+
+	exec("ALTER POLICY tenant ON idempotency_record USING (false) WITH CHECK (true)")
+	for _, c := range []core.Claim{again(paidFor), command(core.Rollback)} {
+		_, claimed, err := store.Begin(t.Context(), c)
+		require.False(t, claimed.Won, "what it cannot see may be there")
+		require.True(t, err != nil || claimed.Busy)
+	}
+}
