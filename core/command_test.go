@@ -172,19 +172,6 @@ func TestHashLargeBody(t *testing.T) {
 	require.NotEqual(t, whole, hash())
 }
 
-func TestHashAllocations(t *testing.T) {
-	if underRace {
-		t.Skip("allocations cannot be counted under the race detector")
-	}
-	c := command{method: "POST", path: "/v1/payments", contentType: "application/json", body: []byte(smallBody)}
-	allocs := testing.AllocsPerRun(100, func() {
-		if _, err := c.hash(currentHashVersion); err != nil {
-			t.Error(err)
-		}
-	})
-	require.LessOrEqual(t, allocs, 4.0)
-}
-
 // smallBody is a JSON body of about 100 bytes whose members are not in order.
 const smallBody = `{"order":"0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c","currency":"EUR","amount":"12.50","note":"hello"}`
 

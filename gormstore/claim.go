@@ -87,12 +87,12 @@ func (s *Store) peek(ctx context.Context, c core.Claim) (core.Claimed, error) {
 
 // look is PostgreSQL's peek, in one statement, which takes the record's lock itself for as long as it runs.
 func (s *Store) look(ctx context.Context, c core.Claim) (claimed core.Claimed, err error) {
-	err = retry(ctx, func() error {
+	err = s.onPool(ctx, func(q querier) error {
 		claimed = core.Claimed{}
 		var lock sql.NullBool
 		var now instant
 		var scan recordScan
-		err := s.queryRow(ctx, s.pool, look, c.ID[:], lockKey(c.ID)).Scan(scan.targets(&lock, &now)...)
+		err := s.queryRow(ctx, q, look, c.ID[:], lockKey(c.ID)).Scan(scan.targets(&lock, &now)...)
 		if err != nil || scan.id == nil {
 			claimed.Busy = lock.Valid && !lock.Bool
 			return err
@@ -270,8 +270,8 @@ func (s *Store) InFlight(ctx context.Context, id core.ID) (bool, error) {
 		return false, ctx.Err()
 	}
 	var free, standby bool
-	err := retry(ctx, func() error {
-		return s.queryRow(ctx, s.pool, tryLock, lockKey(id)).Scan(&free, &standby)
+	err := s.onPool(ctx, func(q querier) error {
+		return s.queryRow(ctx, q, tryLock, lockKey(id)).Scan(&free, &standby)
 	})
 	if err == nil && standby {
 		err = errors.New("idem: gormstore: the server is a standby, which sees no locks")

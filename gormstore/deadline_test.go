@@ -16,9 +16,9 @@ import (
 // slow is a statement that takes longer than any test.
 func slow(db *gorm.DB) string {
 	if db.Name() == "sqlite" {
-		return "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c"
+		return "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 300000000) SELECT count(*) FROM c"
 	}
-	return "SELECT pg_sleep(300)"
+	return "SELECT pg_sleep(30)"
 }
 
 // The deadline ends a statement whatever context the handler gave it, and rolls back.

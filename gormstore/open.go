@@ -15,8 +15,8 @@ func (s *Store) CountOpen(ctx context.Context, scope core.Scope, limit int) (n i
 		return 0, err
 	}
 	defer s.leaveClaim()
-	err = retry(ctx, func() error {
-		return s.queryRow(ctx, s.pool, countOpen, scope[:], limit).Scan(&n)
+	err = s.onPool(ctx, func(q querier) error {
+		return s.queryRow(ctx, q, countOpen, scope[:], limit).Scan(&n)
 	})
 	return n, err
 }

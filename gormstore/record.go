@@ -126,9 +126,9 @@ func mapValues(h http.Header, fn func(string) string) {
 
 // Find implements [core.Store].
 func (s *Store) Find(ctx context.Context, id core.ID) (rec core.Record, err error) {
-	err = retry(ctx, func() error {
+	err = s.onPool(ctx, func(q querier) error {
 		var scan recordScan
-		if rec, err = s.scan(ctx, s.pool, id, &scan); err == nil && rec.Stored == core.Completed {
+		if rec, err = s.scan(ctx, q, id, &scan); err == nil && rec.Stored == core.Completed {
 			err = s.confirm(ctx, &scan)
 		}
 		return err

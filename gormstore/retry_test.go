@@ -147,3 +147,33 @@ func TestDeadlockBetweenRows(t *testing.T) {
 	require.ErrorIs(t, one, core.ErrRetryable)
 	require.NoError(t, other)
 }
+
+// conflicts makes every row of a table conflict with others, but at read committed.
+const conflicts = `CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF current_setting('transaction_isolation') <> 'read committed' THEN
+		RAISE EXCEPTION 'on purpose' USING ERRCODE = '40001';
+	END IF;
+	RETURN NEW;
+END $$;
+CREATE TRIGGER conflict BEFORE INSERT OR UPDATE ON `
+
+// A crowd whose statements fail each other at the app's default isolation comes through: what failed so runs again at
+// read committed.
+//
+// CONTRACT M-6
+func TestConflictsEnd(t *testing.T) {
+	t.Parallel()
+	for _, simple := range []bool{false, true} {
+		db := freshPostgres("&default_transaction_isolation=serializable", simple)(t)(t)
+		onAll(t, db, 1, conflicts+"idempotency_record FOR EACH ROW EXECUTE FUNCTION conflict()")
+		store := newStore(t, db)
+		c := command(core.Park)
+		claimed, err := store.Claim(t.Context(), c)
+		require.NoError(t, err)
+		require.True(t, claimed.Won)
+		require.NoError(t, store.Renew(t.Context(), claimed.Record.Ticket, lease))
+		require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
+		requireCompleted(t, store, c, paid())
+	}
+}

@@ -22,7 +22,7 @@ func (s *Store) KeepScoping(ctx context.Context, namespace, fingerprint string) 
 		}
 		return err
 	}
-	if err := retry(ctx, func() error { return read(s.pool) }); err != nil || kept != "" {
+	if err := s.onPool(ctx, read); err != nil || kept != "" {
 		return kept, err
 	}
 	err = s.inTx(ctx, func(q querier) error {

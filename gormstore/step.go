@@ -316,9 +316,9 @@ func (s *Store) mustOwn(ctx context.Context, q querier, t core.Ticket) error {
 // Steps implements [core.Stepper].
 func (s *Store) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
 	var steps []core.StepRecord
-	err := retry(ctx, func() error {
+	err := s.onPool(ctx, func(q querier) error {
 		steps = nil
-		rows, err := s.query(ctx, s.pool, stepsOf, id[:])
+		rows, err := s.query(ctx, q, stepsOf, id[:])
 		if err != nil {
 			return err
 		}

@@ -322,15 +322,13 @@ func TestDeadlineEndsAStep(t *testing.T) {
 			"one without its cancellation": context.WithoutCancel,
 		} {
 			t.Run(name, func(t *testing.T) {
-				begun := time.Now()
 				w := a.post(func(ctx context.Context) error {
 					return reserve(derive(ctx), func(tx *gorm.DB) error {
 						_ = tx.Exec(slow(db)).Error // swallowed
 						return nil
 					})
 				})
-				require.Equal(t, http.StatusInternalServerError, w.Code, w.Body)
-				require.Less(t, time.Since(begun), 10*time.Second)
+				require.Equal(t, http.StatusInternalServerError, w.Code, w.Body) // else the statement ends, and the step commits
 				require.Zero(t, countEffects(t, db))
 			})
 		}

@@ -155,6 +155,25 @@ var errOwnWriter = errors.New("idem: gormstore: SQLite has one writer, and the t
 // write runs fn where writing is allowed: on PostgreSQL at once, on SQLite when this process's one writer is free.
 // fn runs again after a serialization failure or deadlock, which left nothing behind.
 func (s *Store) write(ctx context.Context, fn func(q querier) error) error {
+	return s.writing(ctx, func() error { return s.onPool(ctx, fn) })
+}
+
+// onPool runs fn on the pool. After a conflict it runs again at read committed: where the app's default is stricter,
+// statements of a crowd fail each other for as long as they come together, though each is right at read committed.
+func (s *Store) onPool(ctx context.Context, fn func(q querier) error) error {
+	conflict := false
+	return retry(ctx, func() error {
+		if conflict && s.dialect == postgres {
+			return s.transact(ctx, fn)
+		}
+		err := fn(s.pool)
+		conflict = isConflict(err)
+		return err
+	})
+}
+
+// writing runs fn when SQLite's one writer is free.
+func (s *Store) writing(ctx context.Context, fn func() error) error {
 	if s.embedded != nil {
 		if t := txFrom(ctx); t != nil && t.store == s && t.holdsWriter() {
 			return errOwnWriter
@@ -164,13 +183,15 @@ func (s *Store) write(ctx context.Context, fn func(q querier) error) error {
 		}
 		defer s.embedded.unlockWriter()
 	}
-	return retry(ctx, func() error { return fn(s.pool) })
+	return fn()
 }
 
 // inTx runs fn in a transaction of the store's own, at read committed on PostgreSQL: what fn reads after it has a
 // lock must be as new as the lock.
 func (s *Store) inTx(ctx context.Context, fn func(q querier) error) error {
-	return s.write(ctx, func(querier) error { return s.transact(ctx, fn) })
+	return s.writing(ctx, func() error {
+		return retry(ctx, func() error { return s.transact(ctx, fn) })
+	})
 }
 
 // transact is inTx for who has SQLite's writer already, once.
