@@ -78,9 +78,10 @@ type Module struct {
 	own     *route          // the policy of every unsafe route when there is no table; nil with one
 	replays map[string]bool // canonical names of the headers that are recorded
 	waiters atomic.Int64
-	running atomic.Bool  // Run is under way
-	skewed  atomic.Int64 // when the clocks were last said to be too far apart, in nanoseconds since 1970
-	scoped  atomic.Bool  // the store has said that Scoping is what it was
+	running atomic.Bool   // Run is under way
+	skewed  atomic.Int64  // when the clocks were last said to be too far apart, in nanoseconds since 1970
+	scoped  atomic.Bool   // the store has said that Scoping is what it was
+	asking  chan struct{} // holds a token while it is asked
 	orphans orphans
 	unasked sync.Map // routeKey -> *atomic.Int64: successes that never asked for their transaction
 
@@ -101,7 +102,7 @@ func New(cfg Config) (*Module, error) {
 	cfg.SweepEvery = cmp.Or(cfg.SweepEvery, DefaultSweepEvery)
 	cfg.SweepBatch = cmp.Or(cfg.SweepBatch, DefaultSweepBatch)
 
-	m := &Module{cfg: cfg}
+	m := &Module{cfg: cfg, asking: make(chan struct{}, 1)}
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 

@@ -166,6 +166,15 @@ func (m *Module) CheckScoping(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.ClaimTimeout)
 	defer cancel()
+	select { // one asks: a crowd of first requests would fill the store's pool with the same question
+	case m.asking <- struct{}{}:
+		defer func() { <-m.asking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if m.scoped.Load() {
+		return nil
+	}
 	own := m.cfg.Scoping
 	kept, err := keeper.KeepScoping(ctx, own.Namespace, own.fingerprint())
 	switch {
