@@ -48,10 +48,11 @@ func (o PostgreSQLOffsets) BeforeSubscribingQueries(p wsql.BeforeSubscribingQuer
 
 // NextOffsetQuery implements [wsql.OffsetsAdapter]: watermill-sql's own, with guards for its transaction.
 func (o PostgreSQLOffsets) NextOffsetQuery(p wsql.NextOffsetQueryParams) (wsql.Query, error) {
+	silence := cmp.Or(o.Silence, DefaultSilence)
 	return wsql.Query{
 		Query: fmt.Sprintf(`SELECT offset_acked, last_processed_transaction_id,
 	set_config('idle_in_transaction_session_timeout', '%d', true), set_config('tcp_user_timeout', '10000', true)
-FROM %s WHERE consumer_group = $1 FOR UPDATE`, cmp.Or(o.Silence, DefaultSilence).Milliseconds(), o.MessagesOffsetsTable(p.Topic)),
+FROM %s WHERE consumer_group = $1 FOR UPDATE`, silence.Milliseconds(), o.MessagesOffsetsTable(p.Topic)),
 		Args: []any{p.ConsumerGroup},
 	}, nil
 }
@@ -82,7 +83,9 @@ BEGIN
 		OR EXISTS (SELECT 1 FROM {offsets} WHERE consumer_group <> '{cluster}'
 			AND last_processed_transaction_id >= pg_snapshot_xmax(pg_current_snapshot()))
 	THEN
-		RAISE EXCEPTION 'idem: watermillidem: the outbox {topic} was moved here from another cluster, and its offsets mean nothing in this one: events would be skipped in silence. Stop its publishers and call watermillidem.RepairOutbox';
+		RAISE EXCEPTION USING MESSAGE = 'idem: watermillidem: the outbox {topic} was moved here from another cluster, '
+			'and its offsets mean nothing in this one: events would be skipped in silence. Stop its publishers and '
+			'call watermillidem.RepairOutbox';
 	END IF;
 END $idem$`
 

@@ -23,8 +23,8 @@ var ErrNoTransaction = errors.New("idem: watermillidem: there is no transaction 
 
 // ErrEventTooLarge is the error of publishing an event that is above the cap: a broker that does not take it would get
 // it again and again. Put what is large elsewhere, and its name into the event.
-var ErrEventTooLarge = errors.New("idem: watermillidem: the event is above the cap of the outbox (watermillidem.MaxEvent), " +
-	"and the broker might never take it; keep its data elsewhere and name it in the event")
+var ErrEventTooLarge = errors.New("idem: watermillidem: the event is above the cap of the outbox " +
+	"(watermillidem.MaxEvent), and the broker might never take it; keep its data elsewhere and name it in the event")
 
 // DefaultMaxEvent is how large an event may be unless [MaxEvent] says otherwise, in bytes of its id, metadata and payload
 // together: what the usual brokers take, and a quarter of the limit of NATS and Kafka.
