@@ -121,7 +121,8 @@ func (j *Journal) Find(ctx context.Context, intent string) (idemclient.Entry, bo
 	return would, false, nil
 }
 
-const endIntent = `UPDATE {schema}.idempotency_intent AS i SET ended_at = {now} WHERE i.intent = $1{text} AND i.ended_at IS NULL`
+const endIntent = `UPDATE {schema}.idempotency_intent AS i SET ended_at = {now}
+WHERE i.intent = $1{text} AND i.ended_at IS NULL`
 
 // End implements [idemclient.Journal].
 func (j *Journal) End(ctx context.Context, intent string) error {
@@ -156,7 +157,8 @@ func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries
 const MinIntentKeep = 24 * time.Hour
 
 const forgetIntents = `DELETE FROM {schema}.idempotency_intent AS i WHERE i.intent IN (
-	SELECT e.intent FROM {schema}.idempotency_intent e WHERE e.ended_at <= {now} - $1{µs} ORDER BY e.ended_at LIMIT $2 {skip locked})`
+	SELECT e.intent FROM {schema}.idempotency_intent e
+	WHERE e.ended_at <= {now} - $1{µs} ORDER BY e.ended_at LIMIT $2 {skip locked})`
 
 // Sweep removes intents that ended longer ago than keep, at most limit of them, and returns how many. It never removes
 // one that is pending. An intent that is gone is new when it comes again, and gets a new key: keep is how long a caller

@@ -35,7 +35,8 @@ func New(cfg Config) (*Client, error) {
 // The answer is a 2xx, a 3xx (redirects are never followed) or a 4xx that repeating would not change, its body in memory;
 // [ResultOf] tells how it came about. Where an attempt may have carried the command out already, only an answer that the
 // server marks as the command's own is one (C-4). Anything else is an [*Error]: compare it with [ErrGivenUp],
-// [ErrStillUncertain], [ErrOutcomeUnknown] and the others of this package. Requests with a safe method go through untouched, once, and need no intent.
+// [ErrStillUncertain], [ErrOutcomeUnknown] and the others of this package. Requests with a safe method go through
+// untouched, once, and need no intent.
 func (c *Client) Do(ctx context.Context, intent string, r *http.Request) (*http.Response, error) {
 	if attemptctx.CallsFrom(ctx) == nil && attemptctx.CallsFrom(r.Context()) != nil {
 		closeBody(r)

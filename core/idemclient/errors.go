@@ -108,7 +108,8 @@ func (e *Error) Error() string {
 	if e.Reason != nil && e.Cause != nil {
 		fmt.Fprintf(&b, ": %s", plain(e.Cause))
 	}
-	if e.Uncertain && (e.Reason == ErrGivenUp || e.Reason == ErrStillUncertain) { //nolint:errorlint // the field, not what it wraps
+	//nolint:errorlint // the field, not what it wraps
+	if e.Uncertain && (e.Reason == ErrGivenUp || e.Reason == ErrStillUncertain) {
 		b.WriteString("; the money may have moved: repeat the same intent, never a new one")
 	}
 	return b.String()

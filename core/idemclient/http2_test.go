@@ -99,7 +99,7 @@ func (s *http2Server) serve(c net.Conn) {
 
 func send(c net.Conn, kind, flags byte, stream uint32, payload []byte) {
 	n := len(payload)
-	frame := append(make([]byte, 0, 9+n), byte(n>>16), byte(n>>8), byte(n), kind, flags) //nolint:gosec // short
+	frame := append(make([]byte, 0, 9+n), byte(n>>16), byte(n>>8), byte(n), kind, flags)
 	_, _ = c.Write(append(binary.BigEndian.AppendUint32(frame, stream), payload...))
 }
 
@@ -108,7 +108,7 @@ func answers201(c net.Conn, stream uint32) {
 	block := []byte{0x08, 3, '2', '0', '1'} // :status
 	for _, s := range []string{"\x00", "idempotency-result", "created"} {
 		if s != "\x00" {
-			block = append(block, byte(len(s))) //nolint:gosec // short
+			block = append(block, byte(len(s)))
 		}
 		block = append(block, s...)
 	}

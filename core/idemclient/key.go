@@ -16,8 +16,8 @@ import (
 // of a server of this library lie beside each other in its index (K-9).
 func NewKey() string {
 	var u [16]byte
-	binary.BigEndian.PutUint64(u[:], uint64(time.Now().UnixMilli())<<16) //nolint:gosec // after 1970
-	rand.Read(u[6:])                                                     // never fails since Go 1.24
+	binary.BigEndian.PutUint64(u[:], uint64(time.Now().UnixMilli())<<16)
+	rand.Read(u[6:]) // never fails since Go 1.24
 	u[6] = u[6]&0x0f | 0x70
 	u[8] = u[8]&0x3f | 0x80
 	h := hex.EncodeToString(u[:])

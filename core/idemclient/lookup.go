@@ -39,6 +39,7 @@ type Operation struct {
 	Answer *core.Answer
 }
 
+// Why a [Client.Lookup] came to nothing. To be compared with [errors.Is]; the error is an [*Error].
 var (
 	// ErrNotPlanned: the journal has no such intent. From here nothing was sent under it, unless the journal was lost.
 	ErrNotPlanned = errors.New("idem: the journal has no such intent, so that its key is not known")

@@ -146,7 +146,7 @@ func TestLookupNeedsAKey(t *testing.T) {
 	_, err = client.LookupKey(t.Context(), idemclient.DeriveKey(id, "", "charge").UUID(), address)
 	require.ErrorIs(t, err, idemclient.ErrLookup)
 	require.Len(t, w.sent, 3)
-	require.Equal(t, w.sent[0], sent{at: w.sent[0].at, method: http.MethodGet, key: w.sent[2].key})
+	require.Equal(t, sent{at: w.sent[0].at, method: http.MethodGet, key: w.sent[2].key}, w.sent[0])
 	require.Equal(t, w.sent[0].key, w.sent[1].key)
 }
 

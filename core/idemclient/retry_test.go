@@ -201,7 +201,7 @@ func TestProvidersWithoutTheHeader(t *testing.T) {
 // requireUncertain sends an intent that gets the answers, and requires that it goes on.
 func requireUncertain(t *testing.T, p idemclient.Provider, want error, answers ...func(*http.Request) (*http.Response, error)) {
 	t.Helper()
-	res, err, ended := answered(t, p, answers)
+	ended, res, err := answered(t, p, answers)
 	e := failed(t, res, err)
 	require.ErrorIs(t, e, want)
 	require.True(t, e.Uncertain, "%v", e)
@@ -212,7 +212,7 @@ func requireUncertain(t *testing.T, p idemclient.Provider, want error, answers .
 // requireEnds sends an intent that gets the answers, and requires that it ends.
 func requireEnds(t *testing.T, p idemclient.Provider, answers ...func(*http.Request) (*http.Response, error)) {
 	t.Helper()
-	_, err, ended := answered(t, p, answers)
+	ended, _, err := answered(t, p, answers)
 	if e, failed := errors.AsType[*idemclient.Error](err); failed {
 		require.False(t, e.Uncertain, "%v", e)
 		require.True(t, errors.Is(e, idemclient.ErrKeyExpired) || errors.Is(e, idemclient.ErrNotReplayable), "%v", e)
@@ -221,7 +221,7 @@ func requireEnds(t *testing.T, p idemclient.Provider, answers ...func(*http.Requ
 }
 
 func answered(t *testing.T, p idemclient.Provider, answers []func(*http.Request) (*http.Response, error)) (
-	res *http.Response, err error, ended bool, //nolint:revive,staticcheck // the error is what is looked at
+	ended bool, res *http.Response, err error,
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -231,7 +231,7 @@ func answered(t *testing.T, p idemclient.Provider, answers []func(*http.Request)
 		require.NoError(t, failed)
 		ended = e.Ended
 	})
-	return res, err, ended
+	return ended, res, err
 }
 
 // What others may have done under the key counts.
