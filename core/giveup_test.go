@@ -2,7 +2,6 @@ package core_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -259,7 +258,7 @@ func TestSettlementOfFinishedSteps(t *testing.T) {
 		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 		require.Equal(t, []string{"reserve", "charge"}, s.ran, "another life: from the first step on")
 		_, err := a.module.Settle(t.Context(), core.RecordID(alice, "k-1"), core.Decision{Who: "w", Why: "w"})
-		require.True(t, errors.Is(err, core.ErrNotSettleable))
+		require.ErrorIs(t, err, core.ErrNotSettleable)
 	})
 }
 

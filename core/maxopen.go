@@ -12,8 +12,8 @@ type Counter interface {
 	Store
 
 	// CountOpen counts the records of a scope that are stored as running or unknown, over all routes and whatever their
-	// leases say, but for those that are half-done (see [Record.HalfDone]): up to limit, because more of them need not be told apart. What a transaction has claimed may be left
-	// out until it commits.
+	// leases say, but for those that are half-done (see [Record.HalfDone]): up to limit, because more of them need not be
+	// told apart. What a transaction has claimed may be left out until it commits.
 	CountOpen(ctx context.Context, s Scope, limit int) (int, error)
 }
 

@@ -41,8 +41,8 @@ type Reconciler func(ctx context.Context, operation Record) (*Decision, error)
 // only after lease and deadline have passed, and leaves a row of history. In a Rollback attempt on the same store it
 // commits with the attempt.
 //
-// Errors: ErrNotFound; ErrStepsFinished; ErrNotSettleable where the operation is not unknown (any more) or not yet past lease and
-// deadline; ErrStale where another settlement was quicker; any other error means that the store did not answer.
+// Errors: ErrNotFound; ErrStepsFinished; ErrNotSettleable where the operation is not unknown (any more) or not yet past
+// lease and deadline; ErrStale where another settlement was quicker; any other error means that the store did not answer.
 func (m *Module) Settle(ctx context.Context, id ID, d Decision) (Record, error) {
 	return m.settle(ctx, id, d, m.cfg.Scoping.service())
 }
@@ -352,8 +352,8 @@ type settleRequest struct {
 }
 
 // ServeSettle settles the operation with the given id as the JSON body says: {"outcome": "applied" or "not_applied",
-// "answer": ..., "reason": ..., "undone": ...}. The answer is {"status", "headers", "body"}, or any other JSON value, which
-// then is the body of a 201; without one, "applied" is recorded as a 201 that names the operation. Only operators
+// "answer": ..., "reason": ..., "undone": ...}. The answer is {"status", "headers", "body"}, or any other JSON
+// value, which then is the body of a 201; without one, "applied" is recorded as a 201 that names the operation. Only operators
 // may; the route is itself a guarded one. The reply is the settled operation; 400 for a body of another form, 401, 403,
 // 404, 409 not_settleable (see Settle), 503 where the store does not answer.
 func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {

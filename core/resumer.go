@@ -13,8 +13,9 @@ import (
 // it needs of the command it reads from the app's own rows, which carry the operation id (D-1), or from the results of
 // its steps. An error, a nil answer or a panic leaves the operation to the next time. An operation whose route is not
 // its own it leaves alone by returning an error. Its context ends with the deadline of the operation's route; one that
-// hangs holds up no other operation. After an attempt that did not end well there is a pause: Config.SweepEvery, and twice as
-// long after each further one, up to 4 h; after Policy.MaxAttempts, or Policy.ResumeFor, the operation is parked.
+// hangs holds up no other operation. After an attempt that did not end well there is a pause: Config.SweepEvery, and
+// twice as long after each further one, up to 4 h; after Policy.MaxAttempts, or Policy.ResumeFor, the operation is
+// parked.
 type Resumer func(ctx context.Context, operation Record) (*Answer, error)
 
 // resume goes on with Resume operations whose attempt was lost, one after the other (X). It takes each over with a

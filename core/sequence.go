@@ -100,7 +100,7 @@ func (s *steps) leave(step StepRecord, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.busy = false
-	if step.Kind == ProviderStep || err == nil || errors.Is(err, ErrUnconfirmed) {
+	if step.Kind == ProviderStep || step.Finished || errors.Is(err, ErrUnconfirmed) {
 		s.applied = true
 	}
 	switch {
@@ -149,6 +149,7 @@ func (p place) keep(step StepRecord) {
 		defer r.Unlock()
 		kept, _ := r.Kept.([]StepRecord)
 		kept = slices.DeleteFunc(slices.Clone(kept), func(before StepRecord) bool { return before.Name == step.Name })
-		r.Kept = append(kept, step)
+		kept = append(kept, step)
+		r.Kept = kept
 	}
 }

@@ -890,6 +890,19 @@ func TestNotAppliedInResume(t *testing.T) {
 			require.Equal(t, freed, a.post("k-1", `{"another":"command"}`).Code == http.StatusPaymentRequired)
 		})
 	}
+	t.Run("after a finished database step whose result cannot be read", func(t *testing.T) {
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			var wrong int
+			require.Error(t, core.RunDatabaseStep(ctx, "book", &wrong,
+				func(context.Context, core.Store, core.Ticket, core.StepRecord) ([]byte, error) {
+					return []byte(`"text"`), nil
+				}))
+			core.NotApplied(ctx)
+			return http.StatusPaymentRequired, nil
+		})
+		a.post("k-1", `{}`)
+		require.NotContains(t, a.kinds(), core.EventFreed)
+	})
 	t.Run("after a step that is finished since an attempt before", func(t *testing.T) {
 		s, crash := &take{}, true
 		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {

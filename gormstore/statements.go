@@ -78,7 +78,8 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1`
 	// releaseOwner frees the key of a claim whose owner got an error. If that claim went on with a Resume attempt, the
 	// steps that are finished must not be lost: its lease ends, and the next repeat goes on. It was no attempt.
 	releaseOwner = `UPDATE {schema}.idempotency_record AS r SET
-	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, attempts = r.attempts - 1, lease_until = c.now, purge_at = c.now + $3{µs}
+	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, attempts = r.attempts - 1,
+	lease_until = c.now, purge_at = c.now + $3{µs}
 FROM ` + clock + `
 WHERE r.id = $1 AND r.owner = $2 AND r.state = 1`
 

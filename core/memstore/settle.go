@@ -49,7 +49,9 @@ func (s *Store) Settle(ctx context.Context, d core.Settlement) (core.Record, err
 	if sh.history == nil {
 		sh.history = map[core.ID][]Settled{}
 	}
-	sh.history[d.ID] = append(sh.history[d.ID], Settled{Who: d.Who, Why: d.Why, Undone: d.Undone, At: now, Before: before, After: after})
+	sh.history[d.ID] = append(sh.history[d.ID], Settled{
+		Who: d.Who, Why: d.Why, Undone: d.Undone, At: now, Before: before, After: after,
+	})
 	return after, nil
 }
 
