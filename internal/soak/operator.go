@@ -19,7 +19,7 @@ func (s *soak) settle(ctx context.Context, i intent) {
 	tooEarly := 0
 	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp) && ctx.Err() == nil; {
 		key := fmt.Sprintf("settlement-%d-%d", i.n, tooEarly)
-		_, a, err := s.exchangeAsOperator(ctx, i, key)
+		a, err := s.decide(ctx, i, key)
 		switch {
 		case err == nil && a.recorded() && a.status == http.StatusOK:
 			s.settled.Add(1)
@@ -31,15 +31,20 @@ func (s *soak) settle(ctx context.Context, i intent) {
 	}
 }
 
-func (s *soak) exchangeAsOperator(ctx context.Context, i intent, key string) (*http.Response, answer, error) {
+// decide sends the operator's decision.
+func (s *soak) decide(ctx context.Context, i intent, key string) (answer, error) {
 	body := fmt.Sprintf(`{"outcome":"applied","reason":"the provider has it","answer":{"amount":"%s"}}`, i.amount)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://shop/v1/operations/"+i.operation()+"/settle",
 		strings.NewReader(body))
 	if err != nil {
-		return nil, answer{}, err
+		return answer{}, err
 	}
 	request.Header.Set("Authorization", "Bearer "+s.tokens["operator-1"])
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Idempotency-Key", key)
-	return s.wire.exchange(request)
+	response, a, err := s.wire.exchange(request)
+	if err == nil {
+		_ = response.Body.Close() // it was read
+	}
+	return a, err
 }
