@@ -11,8 +11,8 @@ import (
 const savepoint = "idem_rows_of_the_attempt"
 
 // errControl is the error of a statement that an attempt, a step or an inbox does not send.
-var errControl = errors.New("idem: gormstore: a handler does not end or change the transaction that it runs in: it commits " +
-	"with the answer, the step or the message. Return an error or a status instead; for a part that may fail use " +
+var errControl = errors.New("idem: gormstore: a handler does not end or change the transaction that it runs in: it " +
+	"commits with the answer, the step or the message. Return an error or a status instead; for a part that may fail use " +
 	"tx.Transaction of GORM, or a savepoint of your own")
 
 // statements is what a text for the database holds, as far as a transaction has to know.

@@ -312,7 +312,7 @@ func TestEndedStepIsUnknown(t *testing.T) {
 								for _, statement := range ending {
 									require.NoError(t, smuggle(tx, statement))
 								}
-								if failure == errPanic {
+								if errors.Is(failure, errPanic) {
 									panic(errPanic)
 								}
 								return failure
@@ -322,7 +322,7 @@ func TestEndedStepIsUnknown(t *testing.T) {
 						}))
 					}
 					first := send()
-					if failure != errPanic {
+					if !errors.Is(failure, errPanic) {
 						require.Contains(t, first.Body.String(), "outcome_unknown")
 					}
 					require.Contains(t, send().Body.String(), "outcome_unknown")

@@ -18,7 +18,8 @@ const isOurs = `coalesce(pg_catalog.current_setting('idem.synchronous_commit', t
 
 // asBegun is true in that transaction as well, which then commits as it would have at its beginning.
 const asBegun = `CASE WHEN ` + isOurs + ` THEN
-	pg_catalog.set_config('synchronous_commit', pg_catalog.current_setting('idem.synchronous_commit'), true) <> '' ELSE false END`
+	pg_catalog.set_config('synchronous_commit', pg_catalog.current_setting('idem.synchronous_commit'), true) <> ''
+	ELSE false END`
 
 // settings are what else the library's statements depend on.
 type settings struct{ session, role, searchPath string }
