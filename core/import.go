@@ -57,8 +57,8 @@ const UnknownHash int16 = 0
 const importBatch = 100
 
 // Import takes over the rows of an app's own idempotency table, so that a repeat of a command that was carried out before
-// gets its recorded answer, or a definite refusal, and is not carried out again. It overwrites nothing but what is free (F-4)
-// and can be repeated, also while the app serves.
+// gets its recorded answer, or a definite refusal, and is not carried out again. It overwrites nothing but what is free
+// (F-4) and can be repeated, also while the app serves.
 //
 // It stops at the first error: of rows, of the store, or of a row that cannot be imported, which the error names by its
 // operation id. The batches before are kept, and counted.

@@ -139,7 +139,7 @@ func (s Scoping) fingerprint() string {
 	return recordIDVersion + ", tenant " + tenant + ", client " + client
 }
 
-// ErrScoping: the records of the store were made under another [Scoping].
+// ErrScoping is the error of a module whose store has records that were made under another [Scoping].
 var ErrScoping = errors.New("idem: Config.Scoping is not what the store's records were made under")
 
 // ScopeKeeper is a Store that keeps how the scopes of its records are made, for all instances and releases (S-4).

@@ -108,7 +108,8 @@ type Store interface {
 	// Settle ends an unknown operation: with an answer it becomes Completed, without one Free. The fence is
 	// compared and raised, and who, when, why, what undid it, before and after are appended to the history in the same step.
 	// Where ctx carries the attempt of a guarded command on this store, the settlement commits with it.
-	// In this order: ErrNotFound, ErrClock where the clock is outside of s.Window, ErrNotSettleable, or ErrStale if the fence is another by now.
+	// In this order: ErrNotFound, ErrClock where the clock is outside of s.Window, ErrNotSettleable, or ErrStale if the
+	// fence is another by now.
 	Settle(ctx context.Context, s Settlement) (Record, error)
 
 	// Sweep turns up to limit completed records past retention into tombstones, and drops up to limit tombstones

@@ -14,7 +14,8 @@ const (
 	maxClockSkew        = 12 * time.Hour // half of the shortest retention
 )
 
-// ErrClock: the store's clock and the app's are too far apart to tell what has expired. Nothing was changed (T-5).
+// ErrClock is the error of a store whose clock and the app's are too far apart to tell what has expired. Nothing was
+// changed (T-5).
 var ErrClock = errors.New("idem: the clocks of the store and of this process are too far apart")
 
 // Window is the time that a store's clock may show: the app's, give or take Config.MaxClockSkew (T-5). The store's clock
