@@ -149,8 +149,8 @@ type querier interface {
 }
 
 // errOwnWriter: waiting for the writer would be waiting for oneself.
-var errOwnWriter = errors.New("idem: gormstore: SQLite has one writer, and the transaction that this context belongs to has " +
-	"it; write through that transaction (Tx, the tx of a Step or an inbox), or do this before or after it")
+var errOwnWriter = errors.New("idem: gormstore: SQLite has one writer, and the transaction that this context belongs to " +
+	"has it; write through that transaction (Tx, the tx of a Step or an inbox), or do this before or after it")
 
 // write runs fn where writing is allowed: on PostgreSQL at once, on SQLite when this process's one writer is free.
 // fn runs again after a serialization failure or deadlock, which left nothing behind.
