@@ -108,6 +108,11 @@ func (a *Attempt) end(panicked bool) *Reply {
 	defer a.ctx.cancel(context.Canceled)
 	a.inside.Calls.End()
 	c := &a.capture
+	if !panicked && c.brokeOff() {
+		panicked = true // it ends like one
+		c.replace(a.refuse(a.incomplete()))
+	}
+	c.overflow = c.overflow || !panicked && !c.streaming && a.m.headersOverflow(c)
 	var taken course
 	if a.steps != nil {
 		taken = a.steps.end()
@@ -127,6 +132,13 @@ func (a *Attempt) end(panicked bool) *Reply {
 		return a.endResume(v, taken)
 	}
 	return a.endPark(v)
+}
+
+// incomplete is the problem of a handler that has written less than it announced.
+func (a *Attempt) incomplete() *Problem {
+	p := NewProblem(CodeAnswerIncomplete, "the handler announced more bytes than it wrote; nothing was recorded")
+	p.unknown = a.route.Recovery == Park
+	return p
 }
 
 // endTransaction ends a Rollback attempt.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -194,6 +195,23 @@ func (c *Capture) reply() *Reply {
 	return r
 }
 
+// brokeOff reports whether the handler has written fewer bytes than it announced, as one does that relays an upstream
+// which breaks off: net/http would break the answer off, too.
+func (c *Capture) brokeOff() bool {
+	announced, err := strconv.Atoi(c.header.Get("Content-Length"))
+	return err == nil && announced > c.size && c.status != http.StatusNoContent && c.status != http.StatusNotModified
+}
+
+// replace makes r the answer, unless bytes have left.
+func (c *Capture) replace(r *Reply) {
+	if c.streaming {
+		return
+	}
+	c.header = c.outer.Header().Clone()
+	maps.Copy(c.header, r.Header)
+	c.status, c.body = r.Status, r.Body
+}
+
 // finalStatus is the status the client sees: 200 when the handler wrote nothing, as net/http has it. What outer middleware
 // makes of an unrendered error is not known here; 500 stands for it.
 func (c *Capture) finalStatus() int {
@@ -210,15 +228,45 @@ func (c *Capture) finalStatus() int {
 // body could not be kept.
 func (m *Module) recorded(c *Capture, r *Reply) Answer {
 	a := Answer{Status: r.Status}
-	if c.streaming {
-		a.Partial = true
-		if location := c.outer.Header()["Location"]; len(location) > 0 { // as it left
-			a.Header = http.Header{"Location": location}
-		}
+	if !c.streaming && !c.overflow {
+		a.Body, a.Header = r.Body, m.recordedHeader(r.Header)
 		return a
 	}
-	a.Body, a.Header = r.Body, m.recordedHeader(r.Header)
+	a.Partial = true
+	location := r.Header["Location"]
+	if c.streaming {
+		location = c.outer.Header()["Location"] // as it left
+	}
+	if kept := (http.Header{"Location": location}); len(location) > 0 && headerSize(kept) <= c.limit {
+		a.Header = kept
+	}
 	return a
+}
+
+// headersOverflow reports whether the headers that would be recorded take the answer above its cap.
+func (m *Module) headersOverflow(c *Capture) bool {
+	before, size := c.outer.Header(), len(c.body)
+	for name, values := range c.header {
+		if m.replays[name] && !slices.Equal(before[name], values) {
+			size += lineSize(name, values)
+		}
+	}
+	return size > c.limit
+}
+
+// headerSize is what headers count of MaxAnswer: the bytes of their names and values.
+func headerSize(h http.Header) (size int) {
+	for name, values := range h {
+		size += lineSize(name, values)
+	}
+	return size
+}
+
+func lineSize(name string, values []string) (size int) {
+	for _, value := range values {
+		size += len(name) + len(value)
+	}
+	return size
 }
 
 // recordedHeader returns what of h is recorded.

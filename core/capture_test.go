@@ -41,6 +41,7 @@ func TestRecordedHeaders(t *testing.T) {
 		w.Header().Add("X-Receipt", "2")
 		w.Header().Set("X-Other", "only once")
 		w.WriteHeader(http.StatusCreated)
+		_, _ = w.Write([]byte("1")) // as announced
 	})
 	first, second := a.post("k-1", `{}`), a.post("k-1", `{}`)
 	for _, name := range recordedHeaders {
@@ -316,7 +317,7 @@ func TestAnswerAboveTheCap(t *testing.T) {
 	require.Equal(t, 1, a.ran())
 
 	t.Run("exactly at the cap", func(t *testing.T) {
-		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, MaxAnswer: 300}}, large(201))
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, MaxAnswer: 300 + 52}}, large(201)) // and headers
 		for range 2 {
 			require.Equal(t, strings.Repeat("x", 150)+strings.Repeat("y", 150), a.post("k-1", `{}`).Body.String())
 		}

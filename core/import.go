@@ -152,7 +152,7 @@ func (m *Module) importedAnswer(a Answer, route *route) Answer {
 		kept[http.CanonicalHeaderKey(name)] = values
 	}
 	maps.DeleteFunc(kept, func(name string, _ []string) bool { return !m.replays[name] })
-	if a.Partial || int64(len(a.Body)) > route.MaxAnswer {
+	if a.Partial || int64(len(a.Body)+headerSize(kept)) > route.MaxAnswer {
 		maps.DeleteFunc(kept, func(name string, _ []string) bool { return !strings.EqualFold(name, "Location") })
 		return Answer{Status: a.Status, Header: kept, Partial: true}
 	}

@@ -81,7 +81,7 @@ type Policy struct {
 	ResumeFor time.Duration
 	// MaxBody caps the request body in bytes, default 1 MiB; above it 413 (H-5).
 	MaxBody int64
-	// MaxAnswer caps the recorded answer in bytes, default 1 MiB.
+	// MaxAnswer caps the recorded answer in bytes, its recorded headers included, default 1 MiB.
 	MaxAnswer int64
 	// MaxOpen caps the records of one principal that are running or unknown, over all its routes, half-done ones left out
 	// above it a new key is

@@ -33,6 +33,7 @@ const (
 	CodeNotSettleable      Code = "not_settleable"      // 409: only unknown operations can be settled, once
 	CodeSuspectedDuplicate Code = "suspected_duplicate" // 409: the same command has come under another key; see Rekey
 	CodeTooManyOpen        Code = "too_many_open"       // 429: too many commands of the principal are open; retry. See MaxOpen
+	CodeAnswerIncomplete   Code = "answer_incomplete"   // 500: the handler wrote less than it announced; not recorded
 	CodeAnswerTooLarge     Code = "answer_too_large"    // 500: rolled back, the answer was above the cap
 	CodeStepsChanged       Code = "steps_changed"       // 500: a Resume handler took other steps than before
 	CodeTransactionAborted Code = "transaction_aborted" // 500: rolled back, a statement of the handler had failed
@@ -88,6 +89,7 @@ var problemKinds = map[Code]struct {
 	CodeNotSettleable:         {http.StatusConflict, "Operation cannot be settled"},
 	CodeSuspectedDuplicate:    {http.StatusConflict, "Suspected duplicate"},
 	CodeTooManyOpen:           {http.StatusTooManyRequests, "Too many open operations"},
+	CodeAnswerIncomplete:      {http.StatusInternalServerError, "Answer incomplete"},
 	CodeAnswerTooLarge:        {http.StatusInternalServerError, "Answer too large"},
 	CodeStepsChanged:          {http.StatusInternalServerError, "Steps changed"},
 	CodeTransactionAborted:    {http.StatusInternalServerError, "Transaction aborted"},

@@ -78,7 +78,7 @@ var contract = []chapter{
 		{id: "R-5", says: "Recording survives the client going away; the attempt has its own deadline."},
 		{id: "R-6", says: "Only proof that nothing was applied frees a key."},
 		{id: "R-7", says: "A proven 400 or 422 may have a shorter retention and no tombstone."},
-		{id: "R-8", says: "An answer with fewer bytes than announced is a failure; recorded headers are capped.", notBuilt: "not built yet"},
+		{id: "R-8", says: "An answer with fewer bytes than announced is a failure; recorded headers are capped."},
 	}},
 	{"X. Recovery", []rule{
 		{id: "X-0", says: "Rollback: rows and answer commit together; a refusal undoes the rows; conflicts free the key."},
