@@ -216,7 +216,7 @@ func TestSchemaOfTheUser(t *testing.T) {
 //
 // CONTRACT F-6
 func TestStatementsNameTheirSchema(t *testing.T) {
-	bare := regexp.MustCompile("(?i)\\b(FROM|INTO|UPDATE|JOIN)\\s+(idempotency_|processed_message)\\w*")
+	bare := regexp.MustCompile(`(?i)\b(FROM|INTO|UPDATE|JOIN)\s+(idempotency_|processed_message)\w*`)
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
 	qualified := 0

@@ -14,7 +14,8 @@ import (
 
 // backendColumns are the process at the other end, and when its server was started: NULL where that has no synchronous
 // standby to wait for.
-const backendColumns = `pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+const backendColumns = `pg_catalog.pg_backend_pid(),
+	CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 	THEN pg_catalog.pg_postmaster_start_time() END`
 
 // confirmed are the backends of a server whose answers need no further write.

@@ -85,8 +85,8 @@ WHERE r.id = $1 AND r.owner = $2 AND r.state = 1`
 
 	// keepOut keeps a claim out that was given up and has not reached the server yet: its insert finds a free record, its
 	// takeover another fence. A record that is free by the time alone stays what it is: the clock may be wrong (T-5). $4 and $5 stand for the hashes, which a free record does not need.
-	keepOut = `INSERT INTO {schema}.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, purge_at, realm)
+	keepOut = `INSERT INTO {schema}.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route,
+	hash_version, command_hash, created_at, lease_until, deadline_at, purge_at, realm)
 SELECT $1{bytes}, $4{bytes}, $2{bytes}, 1, 5, 3, '', '', 1, $4{bytes}, c.now, c.now, c.now, c.now + $3{µs}, $5{bytes}
 FROM ` + clock + ` WHERE true
 ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
@@ -120,12 +120,14 @@ VALUES ($1, {now}, $2, $3, $4, $5, $6, $7, $8, $9)`
 	// bury turns completed records past retention into tombstones. Those without a tombstone are dropped by drop. Both
 	// return the records whose steps are to go.
 	bury = `UPDATE {schema}.idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false
-WHERE r.id IN (SELECT e.id FROM {schema}.idempotency_record e WHERE e.state = 2 AND e.expires_at <= {now} AND ` + inWindow + `
+WHERE r.id IN (SELECT e.id FROM {schema}.idempotency_record e
+	WHERE e.state = 2 AND e.expires_at <= {now} AND ` + inWindow + `
 	ORDER BY e.expires_at LIMIT $1 {skip locked})
 RETURNING id, recovery = 2`
 
 	drop = `DELETE FROM {schema}.idempotency_record AS r
-WHERE r.id IN (SELECT e.id FROM {schema}.idempotency_record e WHERE e.state IN (4, 5) AND e.purge_at <= {now} AND ` + inWindow + `
+WHERE r.id IN (SELECT e.id FROM {schema}.idempotency_record e
+	WHERE e.state IN (4, 5) AND e.purge_at <= {now} AND ` + inWindow + `
 	ORDER BY e.purge_at LIMIT $1 {skip locked})
 RETURNING id, recovery = 2`
 
@@ -228,7 +230,8 @@ SELECT t.hash_version IS NULL, t.hash_version, t.command_hash, ` + earlierSighti
 FROM c LEFT JOIN there t ON true`
 	noteSQLite = noteNew + ` FROM ` + clock + ` WHERE true` + unlessKept
 
-	forgetSightings = `DELETE FROM {schema}.idempotency_sighting AS s WHERE s.id IN (SELECT e.id FROM {schema}.idempotency_sighting e
+	forgetSightings = `DELETE FROM {schema}.idempotency_sighting AS s WHERE s.id IN (
+	SELECT e.id FROM {schema}.idempotency_sighting e
 	WHERE e.purge_at <= {now} AND ` + inWindow + ` ORDER BY e.purge_at LIMIT $1 {skip locked})`
 )
 
