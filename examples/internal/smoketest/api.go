@@ -64,7 +64,7 @@ func payments(a *app) {
 	require.Equal(a.t, http.StatusOK, a.get(operator, "/v1/operations/"+booked[0].Operation).Status)
 	require.Equal(a.t, http.StatusNotFound, a.get(stranger, "/v1/operations/"+booked[0].Operation).Status)
 
-	byKey := a.Do(a.t, apptest.Request{Method: "GET", Path: "/v1/operation", Token: a.Tokens[customer], Key: "pay"})
+	byKey := a.Do(a.t, apptest.Request{Method: "GET", Path: "/v1/operation", Token: a.Tokens[customer], Key: secret + "pay"})
 	require.JSONEq(a.t, operation.Body, byKey.Body)
 
 	require.JSONEq(a.t, first.Body, a.get(customer, "/v1/payments/"+paid.ID).Body)
