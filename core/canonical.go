@@ -16,7 +16,8 @@ import (
 // canonicalJSON returns body in the one form that all JSON texts of the same meaning share (contract H-2): no white
 // space, strings in their shortest spelling, members sorted by name. Numbers keep every digit, and members of the same
 // name their order, since parsers differ in which of them they believe. Names are the same where they are under case
-// folding, as encoding/json takes them (H-6). It is not ok where body is no JSON text of valid Unicode (RFC 8259, section 8.1), or is nested too deep. It is valid until the workspace is used again.
+// folding, as encoding/json takes them (H-6). It is not ok where body is no JSON text of valid Unicode (RFC 8259, section
+// 8.1), or is nested too deep. It is valid until the workspace is used again.
 func (w *workspace) canonicalJSON(body []byte) (canonical []byte, ok bool) {
 	canonical, err := jsontext.AppendFormat(slices.Grow(w.canonical[:0], len(body)), body, jsontext.AllowDuplicateNames(true))
 	w.canonical = canonical

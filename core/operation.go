@@ -237,9 +237,9 @@ func (m *Module) operates(p Principal, rec Record) bool {
 }
 
 // ServeOperation answers what is known of the operation with the given id: running, completed with its answer,
-// unknown or expired (M-7). Operators of its realm get it (S-5), and its own principal as long as a repeat would: with a role
-// of its route, and with the consent of Policy.Review (O-3), else 403. To others it does not exist: 404. 401 without a
-// principal, 503 where the store does not answer.
+// unknown or expired (M-7). Operators of its realm get it (S-5), and its own principal as long as a repeat would: with a
+// role of its route, and with the consent of Policy.Review (O-3), else 403. To others it does not exist: 404. 401 without
+// a principal, 503 where the store does not answer.
 func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply {
 	if !m.cfg.Scoping.admits(p) {
 		return m.refuse(r, m.unauthenticated(r, "", p, "operations need an authenticated caller"))
@@ -353,9 +353,9 @@ type settleRequest struct {
 
 // ServeSettle settles the operation with the given id as the JSON body says: {"outcome": "applied" or "not_applied",
 // "answer": ..., "reason": ..., "undone": ...}. The answer is {"status", "headers", "body"}, or any other JSON
-// value, which then is the body of a 201; without one, "applied" is recorded as a 201 that names the operation. Only operators
-// may; the route is itself a guarded one. The reply is the settled operation; 400 for a body of another form, 401, 403,
-// 404, 409 not_settleable (see Settle), 503 where the store does not answer.
+// value, which then is the body of a 201; without one, "applied" is recorded as a 201 that names the operation. Only
+// operators may; the route is itself a guarded one. The reply is the settled operation; 400 for a body of another form,
+// 401, 403, 404, 409 not_settleable (see Settle), 503 where the store does not answer.
 func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	switch {
 	case !m.cfg.Scoping.admits(p):

@@ -41,8 +41,8 @@ func lockKey(id core.ID) int64 {
 // wonRecord is the record that a claim has just made.
 func wonRecord(c core.Claim, fence int64, now time.Time) core.Record {
 	return core.Record{
-		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: fence}, Scope: c.Scope, Realm: c.Realm, Method: c.Method, Route: c.Route,
-		Recovery: c.Recovery, Hash: c.Hash, Stored: core.Running, Attempts: 1,
+		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: fence}, Scope: c.Scope, Realm: c.Realm,
+		Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash, Stored: core.Running, Attempts: 1,
 		CreatedAt: now, LeaseUntil: now.Add(c.Lease), Deadline: now.Add(c.Deadline), Now: now,
 	}
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // ErrAnotherServer is the error of [Confirm] where the server is not the one that was read from.
-var ErrAnotherServer = errors.New("idem: gormstore: the server has been started again, or another one has taken over, since " +
-	"this was read: read it again")
+var ErrAnotherServer = errors.New("idem: gormstore: the server has been started again, or another one has taken over, " +
+	"since this was read: read it again")
 
 // Confirm returns when everything that could be seen on db's server is where the server keeps what it confirms: on its
 // synchronous standby, if it has one. What can be seen may not be there yet, because its COMMIT was cut off from waiting;

@@ -81,7 +81,8 @@ func (d *dialect) time(t time.Time) any {
 }
 
 const importColumns = `INSERT INTO {schema}.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route,
-	hash_version, command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm)
+	hash_version, command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body,
+	realm)
 `
 
 // replaceFree gives a free record's place to the imported one. Its fence is above that of the record before, and so above
@@ -104,5 +105,6 @@ var importStatements = map[*dialect]string{
 ` + importColumns + `SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, $5::smallint, $6::smallint, $7::text, $8::text,
 	$9::smallint, $10::bytea, $11::timestamptz, $12::timestamptz, $13::timestamptz, $14::timestamptz, $15::timestamptz,
 	$16::smallint, $17::boolean, $18::bytea, $19::bytea, $20::bytea FROM l WHERE l.lock` + replaceFree,
-	sqlite: importColumns + `VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)` + replaceFree,
+	sqlite: importColumns + `VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
+	$20)` + replaceFree,
 }

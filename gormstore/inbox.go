@@ -225,8 +225,7 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 	}
 	mk := newMarker(i.cfg, m)
 	around, err := i.around(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	handlers, end := core.WithMessage(mk.bind(ctx), mk.id) // calls derive their keys from the message

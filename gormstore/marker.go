@@ -172,7 +172,9 @@ func (f stream) compare(other stream) int {
 }
 
 // removeMessages returns how many markers it has removed, and when the latest of each floor was published.
-func (s *Store) removeMessages(ctx context.Context, q querier, limit int, w core.Window) (n int, floors map[stream]int64, err error) {
+func (s *Store) removeMessages(ctx context.Context, q querier, limit int, w core.Window) (
+	n int, floors map[stream]int64, err error,
+) {
 	rows, err := s.query(ctx, q, forgetMessages, limit, micros(w.From), latest(w))
 	if err != nil {
 		return 0, nil, err

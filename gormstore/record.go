@@ -53,7 +53,8 @@ func (s *recordScan) record(now time.Time) (core.Record, error) {
 		CreatedAt: s.created.Time, LeaseUntil: s.lease.Time, Deadline: s.deadline.Time,
 		ExpiresAt: s.expires.Time, PurgeAt: s.purge.Time, Now: now,
 	}
-	if len(s.id) != len(rec.ID) || len(s.scope) != len(rec.Scope) || len(s.realm) != len(rec.Realm) || len(s.owner) != len(rec.Owner) ||
+	if len(s.id) != len(rec.ID) || len(s.scope) != len(rec.Scope) || len(s.realm) != len(rec.Realm) ||
+		len(s.owner) != len(rec.Owner) ||
 		len(s.hash) != len(rec.Hash.Sum) {
 		return core.Record{}, errors.New("idem: gormstore: a record has an id, scope, realm, owner or hash of the wrong length")
 	}

@@ -128,11 +128,12 @@ func TestDeadlockBetweenRows(t *testing.T) {
 		}
 		ctx := tx.Bind(t.Context())
 		handle, _ := gormstore.SQLTx(ctx)
-		rows, err := handle.QueryContext(ctx, "SELECT id, pg_sleep(0.2) FROM effects ORDER BY id "+order+" FOR UPDATE")
+		query := "SELECT id, pg_sleep(0.2) FROM effects ORDER BY id " + order + " FOR UPDATE"
+		rows, err := handle.QueryContext(ctx, query) //nolint:rowserrcheck // as a careless handler does it
 		if err == nil {
 			for rows.Next() {
 			}
-			_ = rows.Close()
+			_ = rows.Close() //nolint:sqlclosecheck // likewise
 		}
 		locked <- struct{}{}
 		return tx.Commit(t.Context(), refused(), true) // "insufficient funds", says a handler that read no row

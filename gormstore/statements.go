@@ -4,8 +4,8 @@ package gormstore
 // touches one shard of a distributed database. $1 is always the record's id.
 
 // recordColumns are read by recordScan, in this order.
-const recordColumns = `{backend}, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version,
-	r.command_hash, r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial,
+const recordColumns = `{backend}, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route,
+	r.hash_version, r.command_hash, r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial,
 	r.answer_encoding, r.headers, r.body, r.attempts`
 
 // insertColumns and insertValues make the record of a first attempt out of claimArgs.
@@ -84,7 +84,8 @@ FROM ` + clock + `
 WHERE r.id = $1 AND r.owner = $2 AND r.state = 1`
 
 	// keepOut keeps a claim out that was given up and has not reached the server yet: its insert finds a free record, its
-	// takeover another fence. A record that is free by the time alone stays what it is: the clock may be wrong (T-5). $4 and $5 stand for the hashes, which a free record does not need.
+	// takeover another fence. A record that is free by the time alone stays what it is: the clock may be wrong (T-5). $4 and
+	// $5 stand for the hashes, which a free record does not need.
 	keepOut = `INSERT INTO {schema}.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route,
 	hash_version, command_hash, created_at, lease_until, deadline_at, purge_at, realm)
 SELECT $1{bytes}, $4{bytes}, $2{bytes}, 1, 5, 3, '', '', 1, $4{bytes}, c.now, c.now, c.now, c.now + $3{µs}, $5{bytes}

@@ -99,7 +99,7 @@ func TestTxEnds(t *testing.T) {
 			} {
 				tx, ctx := begin(t, store, command(core.Rollback))
 				handle, _ := gormstore.SQLTx(ctx)
-				rows, err := handle.QueryContext(ctx, "SELECT id FROM uniques")
+				rows, err := handle.QueryContext(ctx, "SELECT id FROM uniques") //nolint:rowserrcheck // left open
 				require.NoError(t, err)
 				inner := gormstore.Tx(ctx)
 				require.NoError(t, end(tx))
@@ -129,7 +129,7 @@ func TestTxEnds(t *testing.T) {
 			require.ErrorContains(t, gormstore.Tx(ctx).Rollback().Error, not)
 			require.ErrorIs(t, gormstore.Tx(ctx).Begin().Error, gorm.ErrInvalidTransaction)
 			handle, _ := gormstore.SQLTx(ctx)
-			_, err := handle.PrepareContext(ctx, "DELETE FROM effects")
+			_, err := handle.PrepareContext(ctx, "DELETE FROM effects") //nolint:sqlclosecheck // there is none
 			require.ErrorContains(t, err, "prepares no statements")
 			require.NoError(t, tx.Commit(t.Context(), paid(), false))
 			effects++
@@ -149,7 +149,7 @@ func TestTxWithRowsLeftOpen(t *testing.T) {
 		store := newStore(t, db)
 		left := map[string]func(*testing.T, context.Context){
 			"rows": func(t *testing.T, ctx context.Context) {
-				rows, err := gormstore.Tx(ctx).Raw("SELECT id FROM effects").Rows()
+				rows, err := gormstore.Tx(ctx).Raw("SELECT id FROM effects").Rows() //nolint:rowserrcheck // left open
 				require.NoError(t, err)
 				require.True(t, rows.Next())
 			},

@@ -11,7 +11,8 @@ import (
 
 func settings(t *testing.T, program string) {
 	for _, wrong := range []string{
-		"LEASE=soon", "LEASE=10ms", "DEADLINE=-1s", "RETENTION=23h", "RETENTION=73h", "RETENTION=72", "UNSAFE_SIMULATOR=yes", "STALL=1ms", "ATTEMPTS=0",
+		"LEASE=soon", "LEASE=10ms", "DEADLINE=-1s", "RETENTION=23h", "RETENTION=73h", "RETENTION=72", "UNSAFE_SIMULATOR=yes",
+		"STALL=1ms", "ATTEMPTS=0",
 		"DATABASE_URL=mysql://somewhere", "ADDR=nowhere",
 	} {
 		code, printed := apptest.Refused(t, program, t.TempDir(), wrong)
