@@ -99,7 +99,7 @@ func TestTxEnds(t *testing.T) {
 			} {
 				tx, ctx := begin(t, store, command(core.Rollback))
 				handle, _ := gormstore.SQLTx(ctx)
-				rows, err := handle.QueryContext(ctx, "SELECT id FROM uniques") //nolint:rowserrcheck // left open
+				rows, err := handle.QueryContext(ctx, "SELECT id FROM uniques") //nolint:rowserrcheck,sqlclosecheck // left open
 				require.NoError(t, err)
 				inner := gormstore.Tx(ctx)
 				require.NoError(t, end(tx))
@@ -149,7 +149,7 @@ func TestTxWithRowsLeftOpen(t *testing.T) {
 		store := newStore(t, db)
 		left := map[string]func(*testing.T, context.Context){
 			"rows": func(t *testing.T, ctx context.Context) {
-				rows, err := gormstore.Tx(ctx).Raw("SELECT id FROM effects").Rows() //nolint:rowserrcheck // left open
+				rows, err := gormstore.Tx(ctx).Raw("SELECT id FROM effects").Rows() //nolint:rowserrcheck,sqlclosecheck // left open
 				require.NoError(t, err)
 				require.True(t, rows.Next())
 			},

@@ -121,7 +121,7 @@ var contract = []chapter{
 		{id: "C-2", says: "Only what may be repeated is retried, with backoff and Retry-After."},
 		{id: "C-3", says: "A call made inside a guarded handler names itself and has a derived key."},
 		{id: "C-4", says: "An uncertain intent ends only with a definite answer of the library, or by the provider's profile."},
-		{id: "C-5", says: "A planned intent keeps its key; a second attempt begins uncertain; a step and a call never share a key."},
+		{id: "C-5", says: "A planned intent keeps its key; a second attempt begins uncertain; a step and a call share none."},
 		{id: "C-6", says: "The caller ends an intent in its own transaction, of the journal's own database."},
 	}},
 	{"F. Failure of the store", []rule{
