@@ -114,11 +114,17 @@ func (m *Module) claim(ctx *bounded, c Claim) (won winnings, claimed Claimed, er
 	if errors.Is(err, ErrFull) || errors.Is(err, ErrCrowded) || errors.Is(err, ErrClock) {
 		return won, claimed, err // nothing has been begun
 	}
+	lost := Ticket{ID: c.ID, Owner: c.Owner}
+	if err == nil && claimed.Won && !c.Window.Has(claimed.Record.Now) {
+		// A new command, by a clock that is ahead: its lease would last as long as the jump, and nobody could go on with it
+		// or settle it until a provider has forgotten its keys (T-5).
+		lost, err = claimed.Record.Ticket, ErrClock
+	}
 	if err == nil && claimed.Won && c.Recovery == Resume {
 		won.steps, err = m.stepsOf(ctx, claimed.Record)
 	}
 	if err != nil {
-		m.orphans.add(Ticket{ID: c.ID, Owner: c.Owner})
+		m.orphans.add(lost)
 		release := new(bounded).begin(ctx.values, time.Now().Add(m.cfg.ClaimTimeout)) // of others too: Run does the rest
 		m.releaseOrphans(release)
 		release.cancel(context.Canceled)

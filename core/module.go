@@ -48,7 +48,8 @@ type Config struct {
 	// MaxWaiters caps the repeats that wait for a running attempt in this instance, default 256 (M-2).
 	MaxWaiters int
 	// MaxClockSkew is how far the store's clock and this process's may be apart, default 1 h, 1 min to 12 h. Beyond it
-	// nothing that has expired is taken over, settled or dropped, and the observer is told: EventClockSkew (T-5).
+	// nothing that has expired is taken over, settled or dropped, no Park or Resume command is begun, and the observer is
+	// told: EventClockSkew (T-5).
 	MaxClockSkew time.Duration
 	// Now is this process's clock, as MaxClockSkew compares it with the store's; default [time.Now]. A test that moves the
 	// store's clock gives that one here.

@@ -61,6 +61,13 @@ type StepRecord struct {
 	Now       time.Time // the store's clock when this was read
 }
 
+// within reports whether the step was started less than d ago. A start that lies ahead says nothing of how long ago it was:
+// the clock has jumped, then or now (T-5).
+func (s StepRecord) within(d time.Duration) bool {
+	age := s.Now.Sub(s.StartedAt)
+	return age < d && age > -minClockSkew
+}
+
 // Stepper is a Store that keeps the steps of Resume attempts. Only on such a store can a policy ask for Resume.
 type Stepper interface {
 	Store
@@ -291,7 +298,7 @@ func (p place) callProvider(ctx context.Context, s StepRecord, o stepOptions,
 		return nil, err
 	case started.Finished:
 		return started.Result, nil
-	case started.Fence != a.ticket.Fence && !started.Now.Before(started.StartedAt.Add(o.dedup)):
+	case started.Fence != a.ticket.Fence && !started.within(o.dedup):
 		return nil, fmt.Errorf("step %q: %w", s.Name, ErrStepUnknown)
 	}
 	result, err := call(ctx)

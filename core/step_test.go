@@ -611,6 +611,37 @@ func TestDedupWindowGoesByTheStoresClock(t *testing.T) {
 	}
 }
 
+// A start that a clock wrote which was ahead says nothing of how old it is, nor does a clock that is behind.
+//
+// CONTRACT T-5, X-3
+func TestDedupWindowOfAClockThatJumps(t *testing.T) {
+	for name, jump := range map[string]func(clock *drifting){
+		"ahead when it starts":   func(clock *drifting) { clock.by(40 * 24 * time.Hour) },
+		"behind when it is read": func(*drifting) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				clock := &drifting{}
+				p := &charger{fail: errProvider}
+				a := newFlowApp(t, memstore.New(memstore.WithClock(clock.now)), func(ctx context.Context) (int, error) {
+					if p.fail != nil {
+						jump(clock)
+					} else if name == "behind when it is read" {
+						clock.by(-3 * time.Hour)
+					}
+					return charge(ctx, p, core.Dedup(time.Hour))
+				})
+				require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+				clock.by(0)
+				time.Sleep(2 * time.Hour)
+				p.fail = nil
+				requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+				p.requireOneCharge(t, 1)
+			})
+		})
+	}
+}
+
 // CONTRACT X-3
 func TestStoreIsLostBetweenTheProvidersAnswerAndItsRecord(t *testing.T) {
 	for name, landed := range map[string]string{"before it has landed": "finish", "after": "after finish"} {

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"context"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -54,9 +55,10 @@ func TestClockThatJumps(t *testing.T) {
 				w = a.post("buried", `{}`)
 				if jump > 0 {
 					requireProblem(t, w, http.StatusConflict, core.CodeKeyExpired)
-					require.Equal(t, "created", a.post("new", `{}`).Header().Get("Idempotency-Result"))
 				} else {
 					require.Equal(t, http.StatusConflict, w.Code)
+				}
+				for range 2 { // its lease would be as wrong as the clock
 					requireProblem(t, a.post("new", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
 				}
 				told := a.of(core.EventClockSkew)
@@ -71,9 +73,31 @@ func TestClockThatJumps(t *testing.T) {
 				require.Equal(t, "reused", a.post("answered", `{}`).Header().Get("Idempotency-Result"))
 				requireProblem(t, a.post("buried", `{}`), http.StatusConflict, core.CodeKeyExpired)
 				require.Equal(t, before, a.ran())
+				require.Equal(t, "created", a.post("new", `{}`).Header().Get("Idempotency-Result"))
 			})
 		})
 	}
+}
+
+// A Resume operation is not begun by a clock that is ahead: its provider step would look new for as long as the jump.
+//
+// CONTRACT T-5, X-3
+func TestNoStepsByAClockThatIsAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &drifting{}
+		p := &charger{}
+		a := newFlowApp(t, memstore.New(memstore.WithClock(clock.now)), func(ctx context.Context) (int, error) {
+			return charge(ctx, p, core.Dedup(time.Hour))
+		})
+		clock.by(40 * 24 * time.Hour)
+		for range 3 { // of a key that is new, and of one that was given back
+			requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		}
+		require.Zero(t, p.calls())
+		clock.by(0)
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		p.requireOneCharge(t, 1)
+	})
 }
 
 // Within the bound it is the store's clock alone that decides.
