@@ -73,8 +73,12 @@ func calls(tokens []token, i int) bool {
 		two = tokens[i-2]
 	}
 	switch t := tokens[i]; {
+	case before.isSymbol('.'): // behind a schema a keyword is a name: shop.order(7)
+		return true
 	case t.kind == word && keywords[t.name()]:
 		return false
+	case t.kind == word && infix[t.name()]:
+		return !endsOperand(tokens[:i])
 	case t.is("OVER") || t.is("FILTER"):
 		return !before.isSymbol(')') // count(*) OVER (...)
 	case t.is("BY"):
@@ -91,6 +95,25 @@ func calls(tokens []token, i int) bool {
 		return !definesTable(tokens[i+1:])
 	}
 	return true
+}
+
+// endsOperand reports whether the last token ends what an operator can stand behind. NOT may be between.
+func endsOperand(tokens []token) bool {
+	n := len(tokens) - 1
+	if n > 0 && tokens[n].is("NOT") {
+		n--
+	}
+	if n < 0 {
+		return false
+	}
+	switch t := tokens[n]; t.kind {
+	case word:
+		return t.is("END") || !keywords[t.name()] && !t.is("BY")
+	case symbol:
+		return t.isSymbol(')') || t.isSymbol(']') || t.isSymbol('?')
+	default:
+		return true
+	}
 }
 
 // definesTable reports whether a common table expression is defined: (columns) AS (SELECT ...).
@@ -114,8 +137,8 @@ func definesTable(tokens []token) bool {
 		for len(rest) > 0 && (rest[0].is("NOT") || rest[0].is("MATERIALIZED")) {
 			rest = rest[1:]
 		}
-		return len(rest) > 1 && rest[0].isSymbol('(') &&
-			(rest[1].isSymbol('(') || rest[1].kind == word && slices.Contains([]string{"select", "with", "values"}, rest[1].name()))
+		return len(rest) > 2 && rest[0].isSymbol('(') && (rest[1].isSymbol('(') || rest[1].is("SELECT") || rest[1].is("WITH") ||
+			rest[1].is("VALUES") && rest[2].isSymbol('(')) // values may be a column's name: book(7) AS (values int)
 	}
 	return false
 }
@@ -130,9 +153,12 @@ func isReadOnly(tokens []token, i int) bool {
 }
 
 // keywords can stand before a parenthesis, and no function has their names without quotes.
-var keywords = words(`all and any array as between case cast distinct else end except exists fetch from glob having ilike
-	in intersect is join lateral like limit match not offset on only operator or row select similar some then to union using
-	values when where with group order`)
+var keywords = words(`all and any array as between case cast distinct else end except exists fetch from having in
+	intersect lateral limit not offset on only operator or row select some then to union using values when where with group
+	order`)
+
+// infix are operators that a function can be named like, too: only behind an operand are they operators.
+var infix = words(`glob ilike is join like match`)
 
 // readOnly are functions of PostgreSQL and SQLite that change nothing and nobody waits for, and the types that stand
 // before a parenthesis.

@@ -22,6 +22,8 @@ func TestMayWrite(t *testing.T) {
 			"SELECT coalesce(json_build_object('a', 1)->>'a', '') FROM effects", "SELECT CASE WHEN (a) THEN (b) ELSE (c) END",
 			"SELECT sum(a) FROM (VALUES (1)) AS t (a)", "SELECT DISTINCT ON (a) count(b) FROM c",
 			"SELECT a FROM b WHERE a = ANY (ARRAY[1]) AND b BETWEEN (1) AND (2) AND c LIKE ('x')", "EXPLAIN SELECT 1",
+			"SELECT a FROM b WHERE NOT a LIKE ('x') OR a NOT LIKE ('y') AND ? LIKE ('z') AND (a) LIKE (b) AND CASE WHEN a THEN b END LIKE (c)",
+			"SELECT 1 FROM a LEFT JOIN (SELECT 1) b ON true JOIN (SELECT 2) c ON a IS (b)", "WITH a AS (SELECT 1), b AS (VALUES (1)) SELECT 1",
 			"SELECT created FROM effects", "SELECT a FROM b GROUP BY GROUPING SETS ((a), (b))", "SELECT 1; SELECT 2;",
 		} {
 			require.Empty(t, mayWrite(d, text), "%s: %s", d.name, text)
@@ -36,7 +38,10 @@ func TestMayWrite(t *testing.T) {
 			"EXPLAIN ANALYZE SELECT book(7)", "VALUES (book(7))", "SELECT 1; DROP TABLE effects", "SELECT 1; SELECT book(7)",
 			"WITH a AS (INSERT INTO b VALUES (1) RETURNING 1) SELECT 1", "SELECT 1 INTO b", "DO $$ $$", "CALL book(7)", "TRUNCATE a",
 			"EXPLAIN ANALYZE DELETE FROM effects", "EXPLAIN ANALYZE EXECUTE p", "VACUUM", "PRAGMA synchronous = off", "EXECUTE p",
-			"SELECT 1 FROM a, b (c) AS (d int)",
+			"SELECT 1 FROM a, b (c) AS (d int)", "SELECT * FROM a, book(7) AS (values int)",
+			"SELECT shop.order(7)", "SELECT shop.exists(7)", "SELECT shop . match (7)", "SELECT 1, shop.values(7)",
+			"SELECT match(7)", "SELECT like(7)", "SELECT ilike(7)", "SELECT glob(7)", "SELECT is(7)", "SELECT join(7)", "SELECT similar(7)",
+			"SELECT 1 WHERE NOT match(7)", "SELECT 1 + match(7)", "SELECT 1 ORDER BY match(7)",
 		} {
 			require.NotEmpty(t, mayWrite(d, text), "%s: %s", d.name, text)
 		}

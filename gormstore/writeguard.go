@@ -48,7 +48,8 @@ const guardName = "idem:write_guard"
 // because they hold a write or call a function that is not known to only read. The functions of PostgreSQL and SQLite that
 // only read are known: count, sum, now, lower, those of JSON. One of the app's own that only reads is called with
 // [Outside]. It cannot see a write without the context (db.Create instead of db.WithContext(ctx).Create), one past GORM,
-// nor what views, operators, casts and triggers do, or a function of the app's own by the name of one that is known.
+// nor what views, operators, casts and triggers do, a function that is called like a column, (row).book, or one of the
+// app's own by the name of one that is known.
 func WriteGuard() gorm.Plugin { return writeGuard{} }
 
 type writeGuard struct{}
