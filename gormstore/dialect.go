@@ -25,7 +25,7 @@ var (
 		"{epoch}", "timestamptz 'epoch' + ", "{later}", "greatest",
 		"{skip locked}", "FOR UPDATE SKIP LOCKED",
 		"{backend}", backendColumns,
-		"{for update}", "FOR UPDATE", "{database}", postgresDatabase,
+		"{for update}", "FOR UPDATE", "{database}", postgresDatabase, "{durably}", durably,
 	)}
 	sqlite = &dialect{name: "sqlite", connections: 3, begin: "BEGIN IMMEDIATE", words: strings.NewReplacer(
 		"{now}", "(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)",
@@ -34,7 +34,7 @@ var (
 		"{from own}", "",
 		"{epoch}", "", "{later}", "max",
 		"{skip locked}", "", "{for update}", "", // there is one writer
-		"{database}", "("+mainFile+")",
+		"{database}", "("+mainFile+")", "{durably}", "true",
 		"{backend}", "0, NULL",
 		"$", "?", // SQLite numbers parameters with a question mark
 	)}

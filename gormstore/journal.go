@@ -69,7 +69,7 @@ func (j *Journal) keyOf(intent string) string {
 const beginIntent = `INSERT INTO {schema}.idempotency_intent AS i
 	(intent, idempotency_key, hash_version, command_hash, planned_at, begun_at, begun_by)
 SELECT $1{text}, $2{text}, $3{int}, $4{bytes}, c.now, CASE WHEN $3{int} IS NOT NULL THEN c.now END, $5{bytes}
-FROM (SELECT {now} AS now) c WHERE true
+FROM (SELECT {now} AS now) c WHERE {durably}
 ON CONFLICT (intent) DO UPDATE SET
 	hash_version = coalesce(i.hash_version, excluded.hash_version),
 	command_hash = coalesce(i.command_hash, excluded.command_hash),

@@ -21,6 +21,11 @@ const asBegun = `CASE WHEN ` + isOurs + ` THEN
 	pg_catalog.set_config('synchronous_commit', pg_catalog.current_setting('idem.synchronous_commit'), true) <> ''
 	ELSE false END`
 
+// durably is true. A statement that is a transaction by itself asks for it where its COMMIT decides whether a command runs
+// again: that is then confirmed as if nobody had left synchronous_commit off on the connection (F-5).
+const durably = `CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END`
+
 // settings are what else the library's statements depend on.
 type settings struct{ session, role, searchPath string }
 

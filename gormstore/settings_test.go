@@ -2,12 +2,16 @@ package gormstore_test
 
 import (
 	"crypto/rand"
+	"database/sql"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -108,4 +112,55 @@ func currentSchema(t *testing.T, db *gorm.DB) (name string) {
 	t.Helper()
 	require.NoError(t, db.Raw("SELECT current_schema()").Scan(&name).Error)
 	return name
+}
+
+// What the library confirms by a statement of its own commits durably, whatever an app has left on the connection.
+//
+// CONTRACT F-5, F-2
+func TestWeakSessionsCommitDurably(t *testing.T) {
+	t.Parallel()
+	db := freshPostgres("", false)(t)(t)
+	require.NoError(t, db.Exec(`CREATE TABLE commits (tab text, setting text)`).Error)
+	require.NoError(t, db.Exec(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN INSERT INTO commits VALUES (TG_TABLE_NAME, current_setting('synchronous_commit')); RETURN NULL; END $$`).Error)
+	tables := []string{"idempotency_record", "idempotency_step", "idempotency_intent"}
+	for _, table := range tables {
+		require.NoError(t, db.Exec("CREATE CONSTRAINT TRIGGER note AFTER INSERT OR UPDATE ON "+table+
+			" DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note()").Error)
+	}
+	store := newStore(t, db)
+	require.NoError(t, store.Validate(t.Context()))
+	journal, err := gormstore.NewJournal(db)
+	require.NoError(t, err)
+	connections := db.Statement.ConnPool.(*sql.DB).Stats().MaxOpenConnections
+	onAll(t, db, connections, "SET synchronous_commit = off")
+
+	ctx := t.Context()
+	claim := func(c core.Claim) core.Ticket {
+		claimed, err := store.Claim(ctx, c)
+		require.NoError(t, err)
+		require.True(t, claimed.Won)
+		return claimed.Record.Ticket
+	}
+	require.NoError(t, store.Complete(ctx, claim(command(core.Park)), paid()))
+	require.NoError(t, store.Park(ctx, claim(command(core.Park))))
+	resumed := claim(command(core.Resume))
+	call := core.StepRecord{Name: "charge", Kind: core.ProviderStep}
+	_, err = store.StartStep(ctx, resumed, call)
+	require.NoError(t, err)
+	call.Result = []byte("1")
+	require.NoError(t, store.FinishStep(ctx, resumed, call))
+	_, err = journal.Begin(ctx, idemclient.Entry{Intent: "order-1", Key: idemclient.NewKey()})
+	require.NoError(t, err)
+	tx, claimed, err := store.Begin(ctx, command(core.Rollback))
+	require.NoError(t, err)
+	require.True(t, claimed.Won)
+	require.NoError(t, tx.Commit(ctx, paid(), false))
+
+	var seen []string
+	require.NoError(t, db.Raw("SELECT DISTINCT tab FROM commits ORDER BY tab").Scan(&seen).Error)
+	require.ElementsMatch(t, tables, seen)
+	var weak []string
+	require.NoError(t, db.Raw("SELECT tab FROM commits WHERE setting = 'off'").Scan(&weak).Error)
+	require.Empty(t, weak)
 }

@@ -48,7 +48,8 @@ const (
 	lease_until = c.now + $9{µs}, deadline_at = c.now + $10{µs}, expires_at = NULL, purge_at = NULL, status = 0,
 	partial = false, answer_encoding = 1, headers = NULL, body = NULL
 FROM ` + clock + `
-WHERE r.id = $1 AND r.fence = $13{long} AND c.now >= {epoch}$12{µs} AND (r.state = 5 OR c.now <= {epoch}$14{µs}) AND `
+WHERE r.id = $1 AND r.fence = $13{long} AND c.now >= {epoch}$12{µs} AND (r.state = 5 OR c.now <= {epoch}$14{µs})
+	AND {durably} AND `
 
 	find = `SELECT {now}, ` + recordColumns + ` FROM {schema}.idempotency_record r WHERE r.id = $1`
 
@@ -63,13 +64,13 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1`
 	headers = $6{bytes}, body = $7{bytes}, expires_at = {later}(c.now, r.created_at) + $8{µs},
 	purge_at = {later}(c.now, r.created_at) + $9{µs}
 FROM ` + clock + `
-WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)`
+WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3) AND {durably}`
 
 	// completeAsBegun is complete in the transaction of an attempt.
 	completeAsBegun = complete + ` AND ` + asBegun
 
 	park = `UPDATE {schema}.idempotency_record AS r SET state = 3
-WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)`
+WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3) AND {durably}`
 
 	// release keeps the row, so that the fence goes on rising; the sweep drops it after $4.
 	release = `UPDATE {schema}.idempotency_record AS r SET state = 5, purge_at = {now} + $4{µs}
@@ -89,7 +90,7 @@ WHERE r.id = $1 AND r.owner = $2 AND r.state = 1`
 	keepOut = `INSERT INTO {schema}.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route,
 	hash_version, command_hash, created_at, lease_until, deadline_at, purge_at, realm)
 SELECT $1{bytes}, $4{bytes}, $2{bytes}, 1, 5, 3, '', '', 1, $4{bytes}, c.now, c.now, c.now, c.now + $3{µs}, $5{bytes}
-FROM ` + clock + ` WHERE true
+FROM ` + clock + ` WHERE {durably}
 ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
 	purge_at = CASE WHEN r.state = 5 THEN excluded.purge_at ELSE r.purge_at END
 WHERE ` + isFree
@@ -109,7 +110,7 @@ WHERE ` + isFree
 	partial = false, headers = $5{bytes}, body = $6{bytes}, expires_at = c.now + $7{µs}, purge_at = c.now + $8{µs}
 FROM ` + clock + `
 WHERE r.id = $1 AND r.fence = $2 AND ` + isUnknown + ` AND r.lease_until <= {now} AND r.deadline_at <= {now}
-	AND c.now >= {epoch}$9{µs} AND c.now <= {epoch}$10{µs}`
+	AND c.now >= {epoch}$9{µs} AND c.now <= {epoch}$10{µs} AND {durably}`
 
 	appendSettlement = `INSERT INTO {schema}.idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence,
 	before_state, after_fence, after_state, after_status, undone)
@@ -147,7 +148,7 @@ FROM {schema}.idempotency_step s WHERE s.record_id = $1 AND s.name = $2`
 	// own proves the ownership of a step's attempt, and keeps a takeover out until the transaction ends: that is an
 	// update of the same row (X-2).
 	own = `UPDATE {schema}.idempotency_record AS r SET state = r.state
-WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1`
+WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1 AND {durably}`
 
 	// startStep, finishStep and recordStep run with own, in one statement on PostgreSQL: see asOwner.
 	startStep = `INSERT INTO {schema}.idempotency_step (record_id, name, kind, state, fence, started_at)
@@ -255,7 +256,8 @@ const claimPostgres = `WITH there AS MATERIALIZED (
 	SELECT r.id FROM {schema}.idempotency_record r WHERE r.id = $1
 ), c AS MATERIALIZED (
 	SELECT pg_catalog.clock_timestamp() AS now,
-		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($13::bigint) END AS lock
+		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($13::bigint) END AS lock,
+		{durably} AS durably
 		/*guard*/
 ), won AS (
 	INSERT INTO {schema}.idempotency_record ` + insertColumns + `
@@ -291,7 +293,7 @@ const tryLock = `SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_cat
 
 // touch changes nothing. Its COMMIT is confirmed by the synchronous standby, if there is one, and then so is everything
 // that was committed before.
-const touch = `UPDATE {schema}.idempotency_record AS r SET fence = r.fence WHERE r.id = $1`
+const touch = `UPDATE {schema}.idempotency_record AS r SET fence = r.fence WHERE r.id = $1 AND {durably}`
 
 // touchRead is the touch of an answer that was read, if it still is the same.
 const touchRead = touch + ` AND r.owner = $2 AND r.fence = $3 AND r.state = 2`
