@@ -91,7 +91,7 @@ func controls(d *dialect, head [6]token) string {
 	case "BEGIN", "START", "COMMIT", "END", "ABORT":
 		return first
 	case "SAVEPOINT":
-		return reserved(second)
+		return reserved(head[1:])
 	case "RELEASE":
 		return reserved(behind("SAVEPOINT", head[1:]))
 	case "ROLLBACK":
@@ -103,7 +103,7 @@ func controls(d *dialect, head [6]token) string {
 		return first
 	}
 	if d == sqlite {
-		return ""
+		return pragma(head)
 	}
 	switch third := head[2]; {
 	case first == "PREPARE" && second.is("TRANSACTION"),
@@ -111,22 +111,39 @@ func controls(d *dialect, head [6]token) string {
 		return first + " TRANSACTION"
 	case first == "RESET" && second.is("ALL"), first == "DISCARD":
 		return first + " " + strings.ToUpper(second.text)
+	case first == "SET" && !second.is("LOCAL") && !second.is("CONSTRAINTS"):
+		// The role, or read-only transactions, would meet whoever gets the connection next.
+		return "SET without LOCAL stays on the pooled connection; write SET LOCAL"
 	}
 	return ""
 }
 
-// behind returns the first token, or the one behind it if that is a word that may be left out.
-func behind(word string, tokens []token) token {
-	if tokens[0].is(word) && len(tokens) > 1 && tokens[1].kind != endOfText {
-		return tokens[1]
+// pragma says what is wrong with a PRAGMA of SQLite that sets something: it stays on the connection.
+func pragma(head [6]token) string {
+	sets := head[2].isSymbol('=') || head[4].isSymbol('=') || head[1].is("query_only") || head[3].is("query_only")
+	if head[0].is("PRAGMA") && sets {
+		return "a PRAGMA that sets something stays on the pooled connection"
 	}
-	return tokens[0]
+	return ""
 }
 
-// reserved says that a savepoint has the library's name.
-func reserved(name token) string {
-	if strings.EqualFold(name.name(), savepoint) {
-		return "the savepoint " + savepoint + " is the library's own"
+// behind returns the tokens, without the first one if that is a word that may be left out.
+func behind(word string, tokens []token) []token {
+	if tokens[0].is(word) && len(tokens) > 1 && tokens[1].kind != endOfText {
+		return tokens[1:]
+	}
+	return tokens
+}
+
+// reserved says that a savepoint has a name of the library, or may have: U&"..." is a name with escapes.
+func reserved(name []token) string {
+	if len(name) > 1 && name[0].is("U") && name[1].isSymbol('&') {
+		return "a savepoint whose name has escapes"
+	}
+	for _, own := range []string{savepoint, messageSavepoint} {
+		if strings.EqualFold(name[0].name(), own) {
+			return "the savepoint " + own + " is the library's own"
+		}
 	}
 	return ""
 }

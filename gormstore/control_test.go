@@ -18,6 +18,7 @@ var (
 		`SELECT '\'; COMMIT; --'`, // a backslash is a character like any other
 		"SAVEPOINT " + savepoint, "release savepoint " + strings.ToUpper(savepoint), `RELEASE "` + savepoint + `"`,
 		"ROLLBACK TO " + savepoint, "ROLLBACK TRANSACTION TO SAVEPOINT " + savepoint,
+		"SAVEPOINT " + messageSavepoint, "ROLLBACK TO " + messageSavepoint, "RELEASE SAVEPOINT " + messageSavepoint,
 		"CREATE TABLE a (b text DEFAULT 'x'); COMMIT",
 	}
 	harmlessOfBoth = []string{
@@ -32,6 +33,8 @@ var (
 		"START TRANSACTION", "ABORT", "ABORT WORK", "ROLLBACK WORK", "PREPARE TRANSACTION 'x'", "COMMIT PREPARED 'x'",
 		"ROLLBACK PREPARED 'x'", "SET TRANSACTION READ ONLY", "SET LOCAL TRANSACTION ISOLATION LEVEL SERIALIZABLE",
 		"set session characteristics as transaction read only", "RESET ALL", "DISCARD ALL",
+		"SET ROLE teller", "set search_path = shop", "SET SESSION AUTHORIZATION x", "SET SESSION statement_timeout = 1",
+		"SET default_transaction_read_only = on", "SELECT 1; SET TIME ZONE 'UTC'", `SAVEPOINT U&"\0069dem_message"`,
 		"/* a /* nested */ ; */ COMMIT", `SELECT E'it\'s'; COMMIT`, "SELECT $$;$$; COMMIT", "SELECT $a$ $b$ $a$; COMMIT",
 		"SELECT 1 -- ;\r; COMMIT", `SELECT E'a' -- on the next line
 	'\''; COMMIT`, "SELECT a$$ ; COMMIT", "SELECT '[' ; COMMIT", "SELECT 1 # 2; COMMIT",
@@ -45,11 +48,13 @@ var (
 		"CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; SELECT 1; END",
 	}
 	controlOfSQLite = []string{
+		"PRAGMA query_only = on", "PRAGMA main.synchronous=0", "PRAGMA query_only(1)",
 		"\ufeffCOMMIT", "SELECT [;]; COMMIT", "SELECT `;`; COMMIT", "SELECT $$; COMMIT", "/* /* */ COMMIT",
 		"RELEASE [" + savepoint + "]", "RELEASE '" + savepoint + "'", "ROLLBACK TRANSACTION mine",
 		"CREATE TRIGGER t AFTER INSERT ON effects BEGIN SELECT CASE WHEN 1 THEN 2 END; END; COMMIT", `SELECT E'\'; COMMIT; --'`,
 	}
 	harmlessOfSQLite = []string{
+		"PRAGMA table_info(effects)",
 		"SELECT [; COMMIT;]", "SELECT `; COMMIT;`", "SELECT '[' ; SELECT ']'", "ROLLBACK TRANSACTION mine TO SAVEPOINT mine",
 		"CREATE TEMP TRIGGER t AFTER INSERT ON effects BEGIN SELECT CASE WHEN 1 THEN 2 END; DELETE FROM effects; END",
 		"INSERT OR ROLLBACK INTO effects (name) VALUES ('x')", // noticed, because SQLite says so
@@ -78,8 +83,8 @@ func TestControlIsRecognised(t *testing.T) {
 // CONTRACT X-9
 func TestChangesOfSettingsAreRecognised(t *testing.T) {
 	for text, changes := range map[string]bool{
-		"SET LOCAL ROLE teller": true, "set search_path = shop": true, "RESET role": true, "DO $$ BEGIN END $$": true,
-		"CALL become('teller')": true, "SELECT set_config('role', 'teller', true)": true, "SELECT 1; SET ROLE teller": true,
+		"SET LOCAL ROLE teller": true, "set local search_path = shop": true, "RESET role": true, "DO $$ BEGIN END $$": true,
+		"CALL become('teller')": true, "SELECT set_config('role', 'teller', true)": true, "SELECT 1; SET LOCAL ROLE teller": true,
 		`SELECT "set_config"('role', 'teller', true)`: true, "SELECT pg_catalog . SET_CONFIG('role', 'teller', true)": true,
 		"UPDATE effects SET name = 'x'": false, "SELECT 'set_config'": false, "SELECT 1 -- ; SET ROLE x": false,
 	} {

@@ -391,3 +391,21 @@ func (o *told) last(kind core.EventKind) (last core.Event) {
 	}
 	return last
 }
+
+// A transaction that has failed is the attempt's own only if the library's savepoint is in it.
+//
+// CONTRACT X-8
+func TestEndedAttemptThatFailsInAnotherTransaction(t *testing.T) {
+	db := freshPostgres("", false)(t)(t)
+	store := newStore(t, db)
+	c := command(core.Rollback)
+	tx, ctx := begin(t, store, c)
+	for _, statement := range []string{"ROLLBACK", "BEGIN", "INSERT INTO effects (name) VALUES ('stays')", "COMMIT", "BEGIN"} {
+		require.NoError(t, smuggle(gormstore.Tx(ctx), statement))
+	}
+	require.Error(t, smuggle(gormstore.Tx(ctx), "SELECT 1/0"))
+	require.ErrorIs(t, tx.Rollback(), core.ErrEnded)
+	rec, err := store.Find(t.Context(), c.ID)
+	require.NoError(t, err)
+	require.Equal(t, core.Unknown, rec.State())
+}

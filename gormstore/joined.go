@@ -10,6 +10,10 @@ import (
 	"github.com/auth19/idem/core"
 )
 
+// messageSavepoint is where a message begins that joins a transaction. Behind another one of that name, a message that
+// fails would keep its marker, and be lost: a handler cannot use it.
+const messageSavepoint = "idem_message"
+
 // around returns the transaction that a message joins: that of the attempt, the step or the message that ctx belongs to.
 // nil: it has one of its own. One of its own inside another would stay when that is rolled back, wait for SQLite's writer
 // that the other one holds, and take a second connection with the first in its hand.
@@ -40,7 +44,7 @@ func (i *Inbox) around(ctx context.Context) (*binding, error) {
 // join runs fn in the transaction around it. The marker commits with that one or is undone with it. COMMIT of an attempt
 // is confirmed after everything that was visible before, so that a duplicate needs no confirmation of its own (F-2).
 func (i *Inbox) join(ctx context.Context, around *binding, m marker, fn func(tx *gorm.DB) error) error {
-	if _, err := around.raw.ExecContext(ctx, "SAVEPOINT idem_message"); err != nil {
+	if _, err := around.own().ExecContext(ctx, "SAVEPOINT "+messageSavepoint); err != nil {
 		return err
 	}
 	done := false
@@ -71,7 +75,7 @@ func (i *Inbox) join(ctx context.Context, around *binding, m marker, fn func(tx 
 		return context.Cause(ctx)
 	}
 	// It fails in a transaction that a failed statement has aborted.
-	if _, err := around.raw.ExecContext(ctx, "RELEASE SAVEPOINT idem_message"); err != nil {
+	if _, err := around.own().ExecContext(ctx, "RELEASE SAVEPOINT "+messageSavepoint); err != nil {
 		return notCommitted(err)
 	}
 	done = true
@@ -82,10 +86,18 @@ func (i *Inbox) join(ctx context.Context, around *binding, m marker, fn func(tx 
 func (b *binding) undo(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
-	for _, statement := range []string{"ROLLBACK TO SAVEPOINT idem_message", "RELEASE SAVEPOINT idem_message"} {
-		if _, err := b.raw.ExecContext(ctx, statement); err != nil && b.tx != nil {
+	for _, statement := range []string{"ROLLBACK TO SAVEPOINT " + messageSavepoint, "RELEASE SAVEPOINT " + messageSavepoint} {
+		if _, err := b.own().ExecContext(ctx, statement); err != nil && b.tx != nil {
 			b.tx.conn.fail(err)
 			return
 		}
 	}
+}
+
+// own is the transaction for statements of the library, which a handler may not send.
+func (b *binding) own() querier {
+	if b.tx != nil {
+		return b.tx.conn.sql
+	}
+	return b.raw
 }

@@ -29,7 +29,7 @@ func TestHandlersDoNotWeakenTheCommit(t *testing.T) {
 		"CREATE TRIGGER weaken BEFORE INSERT ON effects FOR EACH ROW WHEN (NEW.name = 'weaken') EXECUTE FUNCTION weaken()")
 	for _, weaken := range []string{
 		"SET LOCAL synchronous_commit = off", "SELECT set_config('synchronous_commit', 'off', true)",
-		"SET synchronous_commit = off", "SELECT 'before the attempt'", "INSERT INTO effects (name) VALUES ('weaken')",
+		"SELECT set_config('synchronous_commit', 'off', false)", "SELECT 'before the attempt'", "INSERT INTO effects (name) VALUES ('weaken')",
 	} {
 		for name, run := range attempts {
 			session := ""
@@ -73,7 +73,7 @@ func TestHandlersMayChangeTheirRole(t *testing.T) {
 		require.NoError(t, db.Exec("DROP ROLE "+role).Error)
 	})
 	for _, change := range []string{
-		"SET LOCAL ROLE " + role, "SET ROLE " + role, "SET LOCAL SESSION AUTHORIZATION " + role,
+		"SET LOCAL ROLE " + role, "SET LOCAL SESSION AUTHORIZATION " + role,
 		"SELECT set_config('role', '" + role + "', true)", "DO $$ BEGIN SET LOCAL ROLE " + role + "; END $$",
 		"SET LOCAL search_path = pg_catalog",
 	} {

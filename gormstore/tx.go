@@ -26,6 +26,8 @@ type tx struct {
 	pid   uint32      // of the server's process; 0 where it is not known
 	asked atomic.Bool // the handler has asked for it
 
+	marked bool // the library's savepoint was set
+
 	ending  sync.Mutex // one end at a time: Commit, Rollback, the deadline
 	ended   bool
 	checked bool  // SQLite: the savepoint was there, see stillOpen
@@ -122,7 +124,7 @@ func (s *Store) begin(ctx context.Context, c core.Claim) (_ *tx, claimed core.Cl
 	}
 	keep = true
 	t := s.newTx(own, answer{claimed.Record.Ticket, c})
-	t.pid = b.pid
+	t.pid, t.marked = b.pid, true
 	return t, claimed, nil
 }
 
@@ -212,6 +214,7 @@ const (
 	rollbackOurs   = "SELECT 1 / (" + isOurs + ")::int; ROLLBACK"
 	divisionByZero = "22012"
 
+	aborted       = "25P02"
 	noSavepoint   = "3B001"
 	noTransaction = "25P01"
 )
@@ -235,6 +238,10 @@ func (t *tx) rollback() (ours bool) {
 		_ = c.Close()
 	case sqlState(err) == "": // broken, or busy
 		discard(c)
+	case sqlState(err) == aborted && t.marked: // its own savepoint tells it from another one
+		_, missing := c.ExecContext(ctx, "ROLLBACK TO SAVEPOINT "+savepoint)
+		t.gone = t.gone || sqlState(missing) == noSavepoint
+		rollback(c)
 	default: // aborted, and so open, as a failed statement leaves it; or another transaction, or none
 		rollback(c)
 	}
