@@ -22,8 +22,9 @@ const (
 
 // Config says how a [Client] sends. The zero value is ready.
 type Config struct {
-	// Transport sends one attempt, default [http.DefaultTransport]. It must not follow redirects nor retry on its own;
-	// that net/http sends a request again whose idle connection was closed does no harm, as it has its key.
+	// Transport sends one attempt, default [http.DefaultTransport]. It must not follow redirects nor retry on its own.
+	// net/http does where a connection breaks that was used before: under the same key, and the outcome is uncertain then.
+	// One that wraps another must pass the request's context on, or the client does not see it.
 	Transport http.RoundTripper
 	// Provider says how the other side takes keys, default [Standard].
 	Provider Provider

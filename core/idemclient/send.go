@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
@@ -82,6 +83,7 @@ func (k *call) attempt(ctx context.Context) (*answer, error) {
 		return nil, &unsent{err, false}
 	}
 	res, err := cfg.Transport.RoundTrip(r)
+	k.uncertain = k.uncertain || p.twice.Load()
 	if err == nil {
 		var a *answer
 		if a, err = cfg.readAnswer(res); err == nil {
@@ -124,13 +126,28 @@ func (k *call) copy(ctx context.Context, p *progress) (*http.Request, error) {
 }
 
 // progress is how far an attempt has got, as its transport tells.
-type progress struct{ dialed, connected, read atomic.Bool }
+type progress struct{ dialed, connected, http1, wrote, twice, read atomic.Bool }
 
+// trace notes also that HTTP/1 sends the command twice: where a connection that was used before breaks, net/http takes
+// another one by itself, as the request has an Idempotency-Key, and whoever got the first may have carried it out (C-4).
+// HTTP/2 sends again only what its server says that it has not touched.
 func (p *progress) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GetConn: func(string) { p.dialed.Store(true) },
-		GotConn: func(httptrace.GotConnInfo) { p.connected.Store(true) },
+		GotConn: func(got httptrace.GotConnInfo) {
+			p.connected.Store(true)
+			p.http1.Store(!isHTTP2(got.Conn))
+			if p.wrote.Load() {
+				p.twice.Store(true)
+			}
+		},
+		WroteHeaders: func() { p.wrote.Store(p.http1.Load()) },
 	}
+}
+
+func isHTTP2(conn net.Conn) bool {
+	secure, ok := conn.(*tls.Conn)
+	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"
 }
 
 // reachedNobody reports that there was no connection for the request. A transport of somebody else may use several

@@ -167,6 +167,53 @@ func TestTheLibrarysOwnServer(t *testing.T) {
 	})
 }
 
+// net/http sends a request again by itself, because it has an Idempotency-Key, if a connection that was used before breaks.
+// The first of the two may have been carried out, and so the answer to the second tells nothing unless it is marked.
+//
+// CONTRACT C-4
+func TestACommandThatItsTransportSendsTwice(t *testing.T) {
+	for _, status := range []int{200, 302, 400, 401, 403, 404, 405, 413, 422} {
+		for _, mark := range []string{"", core.ResultReused} {
+			t.Run(fmt.Sprint(status, mark), func(t *testing.T) {
+				var commands atomic.Int64
+				bank := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					switch {
+					case r.Method == http.MethodGet:
+					case commands.Add(1) == 1: // carried out; then the process is killed
+						_, _ = io.Copy(io.Discard, r.Body)
+						panic(http.ErrAbortHandler)
+					default:
+						w.Header().Set(core.HeaderResult, mark)
+						w.WriteHeader(status)
+					}
+				}))
+				defer bank.Close()
+				journal := idemclient.NewMemoryJournal()
+				client := newClient(t, idemclient.Config{Transport: ownTransport(t), Journal: journal})
+				look, err := http.NewRequestWithContext(t.Context(), http.MethodGet, bank.URL, nil)
+				require.NoError(t, err)
+				res, err := client.RoundTrip(look) // leaves an idle connection
+				require.NoError(t, err)
+				text(t, res)
+
+				res, err = client.Do(t.Context(), "order-7", payment(t, bank.URL))
+				require.EqualValues(t, 2, commands.Load())
+				entry, _, _ := journal.Find(t.Context(), "order-7")
+				if mark != "" {
+					require.NoError(t, err)
+					require.Equal(t, idemclient.Result{Attempts: 1}, idemclient.ResultOf(res))
+					require.True(t, entry.Ended)
+					return
+				}
+				e := failed(t, res, err)
+				require.ErrorIs(t, e, idemclient.ErrStillUncertain)
+				require.True(t, e.Uncertain)
+				require.False(t, entry.Ended)
+			})
+		}
+	}
+}
+
 // Nothing that was not even connected can have moved money.
 //
 // CONTRACT C-2
