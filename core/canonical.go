@@ -111,6 +111,19 @@ func (w *workspace) reorder(json []byte, members []jsonMember) {
 
 // compareFolded compares two names by what case folding makes of them: "amount", "Amount" and "AMOUNT" are one.
 func compareFolded(a, b []byte) int {
+	for i := range min(len(a), len(b)) {
+		x, y := a[i], b[i]
+		switch {
+		case x|y >= utf8.RuneSelf:
+			return compareFoldedRunes(a[i:], b[i:])
+		case x != y && foldedASCII(x) != foldedASCII(y):
+			return cmp.Compare(foldedASCII(x), foldedASCII(y))
+		}
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+func compareFoldedRunes(a, b []byte) int {
 	for len(a) > 0 && len(b) > 0 {
 		first, m := foldedRune(a)
 		second, n := foldedRune(b)
@@ -122,13 +135,17 @@ func compareFolded(a, b []byte) int {
 	return cmp.Compare(len(a), len(b))
 }
 
+func foldedASCII(c byte) byte {
+	if 'a' <= c && c <= 'z' {
+		c -= 'a' - 'A'
+	}
+	return c
+}
+
 // foldedRune decodes the first rune of name, as the least of all that case folding makes one with it, and its length.
 func foldedRune(name []byte) (r rune, length int) {
 	if c := name[0]; c < utf8.RuneSelf {
-		if 'a' <= c && c <= 'z' {
-			c -= 'a' - 'A'
-		}
-		return rune(c), 1
+		return rune(foldedASCII(c)), 1
 	}
 	r, length = utf8.DecodeRune(name)
 	for next := unicode.SimpleFold(r); ; next = unicode.SimpleFold(next) {
