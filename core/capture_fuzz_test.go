@@ -68,7 +68,7 @@ func FuzzHeaderCapture(f *testing.F) {
 	for _, seed := range []string{
 		"", "w hello", "c 204\nw body", "s Content-Type: text/plain\nc 201\nw hello", "s Set-Cookie: a=1\nw x",
 		"o ETag: 1\ns ETag: 1\nw x", "o ETag: 1\ns ETag: 2\nw x", "o Link: a\na Link: b\nw x", "o Location: /a\nd Location\nw x",
-		"s X-Receipt: 1\na X-Receipt: 2\nc 303", "s Content-Length: 3\nw hello", "s Location: /1\nw one\nf\ns Location: /2\nw two",
+		"s X-Receipt: 1\na X-Receipt: 2\nc 303", "s Content-Length: 3\nw hello", "s Content-Length: 9\nw hello", "s Content-Length: 9\nw hello\nf", "s Location: /1\nw one\nf\ns Location: /2\nw two",
 		"s idempotency-result: reused\ns Idempotent-Replayed: true", "s Idempotency-Key: other\nw x", "s location: /1\nw " +
 			strings.Repeat("x", 70), "c 103\nc 202\nc 203", "c 402\ns Www-Authenticate: Bearer", "s : empty\ns \x00: \r\n", "d Content-Type",
 		"a Link: 1\na Link: 2\nd Link\na Link: 3", "s RateLimit: 1\ns X-RateLimit-Reset: 2\ns Date: now", "f", "c 304\nw x\nf",
@@ -93,6 +93,12 @@ func FuzzHeaderCapture(f *testing.F) {
 		require.NoError(t, err)
 		if rec.State() == core.Unknown { // it announced more than it wrote
 			require.Contains(t, strings.ToLower(text), "content-length")
+			require.Equal(t, 1, a.ran())
+			if !streaming {
+				requireProblem(t, first, http.StatusInternalServerError, core.CodeAnswerIncomplete)
+			}
+			requireProblem(t, serve(), http.StatusConflict, core.CodeOutcomeUnknown)
+			require.Equal(t, 1, a.ran())
 			return
 		}
 		require.Equal(t, core.Completed, rec.State())
