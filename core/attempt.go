@@ -112,6 +112,9 @@ func (a *Attempt) end(panicked bool) *Reply {
 		panicked = true // it ends like one
 		c.replace(a.refuse(a.incomplete()))
 	}
+	if panicked {
+		c.breakOff()
+	}
 	c.overflow = c.overflow || !panicked && !c.streaming && a.m.headersOverflow(c)
 	var taken course
 	if a.steps != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // replayable are the answer headers that are recorded.
@@ -210,6 +211,14 @@ func (c *Capture) replace(r *Reply) {
 	c.header = c.outer.Header().Clone()
 	maps.Copy(c.header, r.Header)
 	c.status, c.body = r.Status, r.Body
+}
+
+// breakOff breaks a streaming answer off, so that no client takes what has left for all of it: Gin's recovery swallows
+// [http.ErrAbortHandler], and compression takes the announced length away. A writer without deadlines is left alone.
+func (c *Capture) breakOff() {
+	if c.streaming {
+		_ = http.NewResponseController(c.outer).SetWriteDeadline(time.Unix(1, 0))
+	}
 }
 
 // finalStatus is the status the client sees: 200 when the handler wrote nothing, as net/http has it. What outer middleware
