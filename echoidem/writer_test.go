@@ -162,6 +162,14 @@ func TestCompression(t *testing.T) {
 				require.Equal(t, declined, got.body, path)
 			}
 			require.Equal(t, long, a.do(call{path: "/outside", key: "/outside"}).body, "a replay without compression")
+			inside := a.do(call{path: "/inside", key: "/inside"})
+			require.Equal(t, "gzip", inside.header.Get("Content-Encoding"), "what is recorded is compressed, whoever asks")
+			require.Equal(t, long, unzip(t, inside.body))
+			require.Equal(t, strconv.Itoa(len(inside.body)), inside.header.Get("Content-Length"))
+			require.Equal(t, long, a.do(call{path: "/outside", key: "plain-first"}).body)
+			outside := a.do(call{path: "/outside", key: "plain-first", headers: zip})
+			require.Equal(t, "reused", outside.header.Get("Idempotency-Result"))
+			require.Equal(t, long, unzip(t, outside.body))
 		})
 	}
 }
@@ -234,4 +242,27 @@ func TestHeaders(t *testing.T) {
 	require.Empty(t, again.header.Get("Retry-After"))
 	require.Len(t, again.header["Set-Cookie"], 1)
 	require.Contains(t, again.header.Get("Set-Cookie"), "session=outer")
+}
+
+// BodyDump inside the guard sees what the handler saw and wrote, and renders errors first. They are answered and recorded
+// once.
+//
+// CONTRACT R-1, H-5
+func TestBodyDump(t *testing.T) {
+	for name, errorHandler := range map[string]echo.HTTPErrorHandler{"default": echo.New().DefaultHTTPErrorHandler, "careless": careless} {
+		t.Run(name, func(t *testing.T) {
+			var dumps []string
+			e := echo.New()
+			e.HTTPErrorHandler = errorHandler
+			v1 := guarded(t, e, core.Config{})
+			v1.Use(middleware.BodyDump(func(_ echo.Context, in, out []byte) { dumps = append(dumps, string(in), string(out)) }))
+			v1.POST("/pay", func(c echo.Context) error { return c.Stream(http.StatusCreated, "text/plain", c.Request().Body) })
+			v1.POST("/failing", func(echo.Context) error { return echo.NewHTTPError(http.StatusPaymentRequired, "declined") })
+			a := serve(t, e)
+			paid := a.requireReplay(call{key: "key-1", body: "ten"})
+			declined := a.requireReplay(call{path: "/v1/failing", key: "key-2", body: "two"})
+			require.Equal(t, http.StatusPaymentRequired, declined.status)
+			require.Equal(t, []string{"ten", paid.body, "two", declined.body}, dumps, "of the attempts, not of the replays")
+		})
+	}
 }

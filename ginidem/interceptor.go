@@ -92,7 +92,7 @@ func (i *interceptor) run(c *gin.Context, attempt *core.Attempt) {
 	c.Request, c.Writer = attempt.Request(), w
 	c.Next()
 	failed := len(c.Errors) > errs
-	answered := i.answer(c, w, failed)
+	answered := i.answer(c, w, outer.Header(), failed)
 	returned = true
 
 	c.Request, c.Writer = request, outer
@@ -109,9 +109,10 @@ func (i *interceptor) run(c *gin.Context, attempt *core.Attempt) {
 }
 
 // answer completes the answer of the handlers in w. It is false where there is none.
-func (i *interceptor) answer(c *gin.Context, w *writer, failed bool) bool {
+func (i *interceptor) answer(c *gin.Context, w *writer, outer http.Header, failed bool) bool {
 	if failed && i.render != nil && w.takesBody() {
 		c.Writer = w // not what inner middleware has left there
+		plain(w.Header(), outer)
 		i.render(c)
 	}
 	if failed && !w.Written() {
@@ -120,4 +121,14 @@ func (i *interceptor) answer(c *gin.Context, w *writer, failed bool) bool {
 	}
 	w.WriteHeaderNow()
 	return true
+}
+
+// plain takes back that inner middleware has announced an encoding: what is written past it is not encoded.
+func plain(h, outer http.Header) {
+	const name = "Content-Encoding"
+	if values := outer[name]; values != nil {
+		h[name] = values
+		return
+	}
+	delete(h, name)
 }

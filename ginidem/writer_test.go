@@ -188,6 +188,9 @@ func compress(c *gin.Context) {
 	gz := gzip.NewWriter(c.Writer)
 	c.Writer = gzipWriter{c.Writer, gz}
 	c.Next()
+	if c.Writer.Size() < 0 {
+		gz.Reset(io.Discard)
+	}
 	_ = gz.Close()
 }
 
@@ -205,6 +208,7 @@ func TestCompression(t *testing.T) {
 	r.POST("/outside", errorMiddleware, compress, guard, money, handler)
 	r.POST("/outside/failing", errorMiddleware, compress, guard, money, failing)
 	r.POST("/inside", guard, money, compress, handler)
+	r.POST("/inside/failing", guard, money, compress, failing)
 	a := serve(t, r)
 	zip := map[string]string{"Accept-Encoding": "gzip"}
 	long, declined := `{"long":"`+strings.Repeat("x", 1000)+`"}`, `{"error":"declined"}`
@@ -215,6 +219,17 @@ func TestCompression(t *testing.T) {
 		require.Equal(t, want, unzip(t, got.body), path)
 	}
 	require.Equal(t, long, a.do(call{path: "/outside", key: "/outside"}).body, "a replay without compression")
+	inside := a.do(call{path: "/inside", key: "/inside"})
+	require.Equal(t, "gzip", inside.header.Get("Content-Encoding"), "what is recorded is compressed, whoever asks")
+	require.Equal(t, long, unzip(t, inside.body))
+	require.Equal(t, strconv.Itoa(len(inside.body)), inside.header.Get("Content-Length"))
+	require.Equal(t, long, a.do(call{path: "/outside", key: "plain-first"}).body)
+	outside := a.do(call{path: "/outside", key: "plain-first", headers: zip})
+	require.Equal(t, "reused", outside.header.Get("Idempotency-Result"))
+	require.Equal(t, long, unzip(t, outside.body))
+	got := a.requireReplay(call{path: "/inside/failing", key: "failing", headers: zip})
+	require.Empty(t, got.header.Get("Content-Encoding"), "what is rendered past the compression is plain")
+	require.Equal(t, declined, got.body)
 }
 
 func unzip(t testing.TB, body string) string {
