@@ -84,6 +84,7 @@ type Module struct {
 	scoped  atomic.Bool   // the store has said that Scoping is what it was
 	asking  chan struct{} // holds a token while it is asked
 	orphans orphans
+	held    held
 	unasked sync.Map // routeKey -> *atomic.Int64: successes that never asked for their transaction
 
 	resuming, reconciling apart // what Config.Resume and Config.Reconcile are at

@@ -47,6 +47,9 @@ const (
 	// it has written stays when an attempt is rolled back, and is written again by the next one. Count is how many
 	// there have been on this route in this process.
 	EventTransactionUnused EventKind = "transaction_unused"
+	// EventAbandoned: another request got the context of a handler that was still at work; the attempt ends like a panic
+	// . Err names the cause.
+	EventAbandoned EventKind = "abandoned"
 
 	EventSuspectedDuplicate EventKind = "suspected_duplicate" // a command came again under a new key: Earlier
 	EventWouldReplay        EventKind = "would_replay"        // in shadow: a repeat ran again, instead of being answered
@@ -77,7 +80,7 @@ func LogObserver(log *slog.Logger) Observer {
 		level := slog.LevelDebug
 		switch e.Kind {
 		case EventLeaseLost, EventUnknown, EventStale, EventUnconfirmed, EventNotAppliedRefused, EventClockSkew, EventFailed,
-			EventSuspectedDuplicate, EventWouldReplay, EventWouldRefuse, EventShadowed, EventOverdue:
+			EventSuspectedDuplicate, EventWouldReplay, EventWouldRefuse, EventShadowed, EventOverdue, EventAbandoned:
 			level = slog.LevelWarn
 		case EventRefused:
 			if e.Code == CodeUnauthenticated {

@@ -41,7 +41,8 @@ func TestLogObserverLevels(t *testing.T) {
 			core.EventReplayed, core.EventRefused, core.EventSettled, core.EventSwept, core.EventWouldClaim},
 		slog.LevelWarn: {core.EventLeaseLost, core.EventUnknown, core.EventStale, core.EventUnconfirmed,
 			core.EventNotAppliedRefused, core.EventFailed, core.EventSuspectedDuplicate, core.EventWouldReplay,
-			core.EventWouldRefuse, core.EventShadowed, core.EventOverdue, core.EventTransactionUnused},
+			core.EventWouldRefuse, core.EventShadowed, core.EventOverdue, core.EventTransactionUnused,
+			core.EventAbandoned},
 	} {
 		for _, kind := range kinds {
 			var buf bytes.Buffer

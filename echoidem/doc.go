@@ -25,7 +25,11 @@
 //     Echo calls it for every returned error; but by then c.Response() is committed, and drops what is written to it.
 //     Middleware that turns errors into other errors has to be mounted behind the interceptor.
 //   - A panic undoes or parks the attempt, and goes on as it was.
+//   - Timeout middleware that runs the chain in another goroutine and abandons it, as Echo's Timeout does, has no place
+//     around guarded routes, nor on any other: Echo uses the context for the next request. In front of the guards it is
+//     noticed, and the attempt ends like a panic (contract X-12); the request that gets the context meanwhile is refused.
+//     Behind the guards, or on an unguarded route, the handler that it leaves behind cannot be seen. ContextTimeout is
+//     right.
 //
-// Handlers pass c.Request().Context() on. Echo's Timeout middleware has no place around them: it abandons a handler that
-// goes on working, with a context that Echo uses for the next request. ContextTimeout is right.
+// Handlers pass c.Request().Context() on.
 package echoidem

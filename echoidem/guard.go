@@ -77,21 +77,42 @@ func KeyGuard(idem *core.Module) echo.MiddlewareFunc {
 	pattern := &patterns{}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if reply := admit(c, idem, pattern); reply != nil {
-				return send(c, reply)
+			if !admit(c, idem, pattern) {
+				return nil
 			}
 			return next(c)
 		}
 	}
 }
 
-func admit(c echo.Context, idem *core.Module, pattern *patterns) *core.Reply {
-	p, _ := authctx.From(c.Request().Context())
-	admitted, reply := idem.Admit(c.Request(), pattern.of(c), p)
-	if reply == nil {
-		c.SetRequest(admitted)
+// admit takes the key and the command, or refuses.
+func admit(c echo.Context, idem *core.Module, pattern *patterns) bool {
+	request := c.Request()
+	p, _ := authctx.From(request.Context())
+	admitted, reply := idem.Admit(request, pattern.of(c), p)
+	switch {
+	case c.Request() != request: // another's by now
+		return false
+	case reply != nil:
+		_ = send(c, reply)
+		return false
 	}
-	return reply
+	c.SetRequest(admitted)
+	return true
+}
+
+// hold takes hold of c, or refuses. What stands for c is its response: apps wrap contexts, and Echo recycles both.
+func hold(c echo.Context, idem *core.Module, pattern *patterns) (core.Hold, bool) {
+	held, reply := idem.Hold(c.Request(), pattern.of(c), c.Response())
+	if reply == nil {
+		return held, true
+	}
+	if _, taken := c.Response().Writer.(*core.Capture); taken { // c is the other's: what is late is this request
+		return held, false
+	}
+	_ = send(c, reply)
+	c.Response().Writer = &sealed{header: c.Response().Header().Clone()} // to the one that was abandoned
+	return held, false
 }
 
 // send answers in the handler's place.

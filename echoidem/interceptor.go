@@ -1,6 +1,8 @@
 package echoidem
 
 import (
+	"net/http"
+
 	"github.com/labstack/echo/v4"
 
 	"github.com/auth19/idem/authctx"
@@ -14,13 +16,18 @@ func Money(idem *core.Module) echo.MiddlewareFunc {
 	pattern := &patterns{}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error { // one function: Echo makes the chain anew for each request
+			held, ok := hold(c, idem, pattern)
+			if !ok {
+				return nil
+			}
+			defer held.Release()
 			if reply := checkRoles(c, idem, pattern); reply != nil {
 				return send(c, reply)
 			}
-			if reply := admit(c, idem, pattern); reply != nil {
-				return send(c, reply)
+			if !admit(c, idem, pattern) {
+				return nil
 			}
-			return intercept(c, idem, pattern, next)
+			return intercept(c, idem, pattern, &held, next)
 		}
 	}
 }
@@ -32,16 +39,29 @@ func Money(idem *core.Module) echo.MiddlewareFunc {
 func Interceptor(idem *core.Module) echo.MiddlewareFunc {
 	pattern := &patterns{}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error { return intercept(c, idem, pattern, next) }
+		return func(c echo.Context) error {
+			held, ok := hold(c, idem, pattern)
+			if !ok {
+				return nil
+			}
+			defer held.Release()
+			return intercept(c, idem, pattern, &held, next)
+		}
 	}
 }
 
-func intercept(c echo.Context, idem *core.Module, pattern *patterns, next echo.HandlerFunc) error {
-	p, _ := authctx.From(c.Request().Context())
-	attempt, reply := idem.Begin(c.Request(), pattern.of(c), p)
+func intercept(c echo.Context, idem *core.Module, pattern *patterns, held *core.Hold, next echo.HandlerFunc) error {
+	request := c.Request()
+	p, _ := authctx.From(request.Context())
+	attempt, reply := idem.Begin(request, pattern.of(c), p)
 	switch {
+	case c.Request() != request: // another's by now
+		if attempt != nil {
+			attempt.Abandon()
+		}
+		return nil
 	case attempt != nil:
-		return run(c, attempt, next)
+		return run(c, attempt, held, next)
 	case reply != nil:
 		return send(c, reply)
 	}
@@ -50,23 +70,32 @@ func intercept(c echo.Context, idem *core.Module, pattern *patterns, next echo.H
 
 // run runs the handler within the attempt, and releases its answer once it is recorded. It returns the handler's error,
 // rendered.
-func run(c echo.Context, attempt *core.Attempt, next echo.HandlerFunc) error {
+func run(c echo.Context, attempt *core.Attempt, held *core.Hold, next echo.HandlerFunc) error {
 	request, outer := c.Request(), c.Response()
 	capture := attempt.Capture(outer)
 	w := newResponse(capture, c.Echo())
+	held.Also(w)
 	returned := false
 	defer func() {
-		if returned {
-			return
+		switch {
+		case returned:
+		case abandoned(c, attempt):
+			attempt.Abandon()
+		default:
+			// A panic is on its way, and goes on.
+			c.SetRequest(request)
+			c.SetResponse(outer)
+			attempt.Panicked(outer.Header())
 		}
-		// A panic is on its way, and goes on.
-		c.SetRequest(request)
-		c.SetResponse(outer)
-		attempt.Panicked(outer.Header())
 	}()
 	c.SetRequest(attempt.Request())
 	c.SetResponse(w)
 	err := next(c)
+	if abandoned(c, attempt) {
+		returned = true
+		attempt.Abandon()
+		return err
+	}
 	if err != nil {
 		answer(c, w, capture, err)
 	}
@@ -74,13 +103,22 @@ func run(c echo.Context, attempt *core.Attempt, next echo.HandlerFunc) error {
 
 	c.SetRequest(request)
 	c.SetResponse(outer)
-	if reply := attempt.Finish(); reply != nil {
+	reply := attempt.Finish()
+	if c.Request() != request {
+		return err // another's while it was recorded: the answer is, and a repeat gets it
+	}
+	if reply != nil {
 		_ = reply.WriteTo(outer) // an error is the connection's: the answer is recorded, and a repeat gets it
 	}
 	if err != nil {
 		c.SetResponse(seal(outer, c.Echo()))
 	}
 	return err
+}
+
+// abandoned reports whether c is another request's by now.
+func abandoned(c echo.Context, attempt *core.Attempt) bool {
+	return attempt.Abandoned(c.Request(), func() http.Header { return c.Response().Header() })
 }
 
 // answer renders the handler's error, unless an answer has begun. What counts is what the capture has: Committed is

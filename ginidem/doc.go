@@ -20,6 +20,10 @@
 //     error middleware mounted before the interceptor would render the first answer and no replay: its output is
 //     dropped once the interceptor has answered.
 //   - A panic undoes or parks the attempt, and goes on as it was.
+//   - Timeout middleware that runs the chain in another goroutine and abandons it has no place around guarded routes, nor
+//     on any other of the engine: Gin uses the *gin.Context for the next request. In front of the guards it is noticed,
+//     and the attempt ends like a panic (contract X-12); the request that gets the context meanwhile is refused. Behind
+//     the guards, or on an unguarded route, the handler that it leaves behind cannot be seen.
 //
 // Handlers pass c.Request.Context() on, never the *gin.Context itself. Without gin.Engine.ContextWithFallback that one
 // carries neither the attempt's transaction nor its deadline; with it, database/sql reads it in goroutines of its own,

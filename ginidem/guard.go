@@ -66,20 +66,23 @@ func checkRoles(c *gin.Context, idem *core.Module) *core.Reply {
 //
 //go:noinline
 func KeyGuard(idem *core.Module) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		if reply := admit(c, idem); reply != nil {
-			send(c, reply)
-		}
-	}
+	return func(c *gin.Context) { admit(c, idem) }
 }
 
-func admit(c *gin.Context, idem *core.Module) *core.Reply {
-	p, _ := authctx.From(c.Request.Context())
-	admitted, reply := idem.Admit(c.Request, pattern(c), p, kept(c)...)
-	if reply == nil {
-		c.Request = admitted
+// admit takes the key and the command, or refuses.
+func admit(c *gin.Context, idem *core.Module) bool {
+	request := c.Request
+	p, _ := authctx.From(request.Context())
+	admitted, reply := idem.Admit(request, pattern(c), p, kept(c)...)
+	switch {
+	case c.Request != request: // another's by now
+		return false
+	case reply != nil:
+		send(c, reply)
+		return false
 	}
-	return reply
+	c.Request = admitted
+	return true
 }
 
 // kept is the copy of the body that c.ShouldBindBodyWith has made, and shows to the handler (contract O-6).
@@ -90,6 +93,21 @@ func kept(c *gin.Context) [][]byte {
 		}
 	}
 	return nil
+}
+
+// hold takes hold of c, or refuses.
+func hold(c *gin.Context, idem *core.Module) (core.Hold, bool) {
+	held, reply := idem.Hold(c.Request, pattern(c), c)
+	if reply == nil {
+		return held, true
+	}
+	if _, taken := c.Writer.(*writer); taken { // c is the other's: what is late is this request
+		c.Abort()
+		return held, false
+	}
+	send(c, reply)
+	c.Writer = seal(c.Writer) // to the one that was abandoned
+	return held, false
 }
 
 // send answers in the handler's place.

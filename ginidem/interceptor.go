@@ -42,15 +42,18 @@ func newInterceptor(opts []Option) *interceptor {
 func Money(idem *core.Module, opts ...Option) gin.HandlerFunc {
 	i := newInterceptor(opts)
 	return func(c *gin.Context) {
+		held, ok := hold(c, idem)
+		if !ok {
+			return
+		}
+		defer held.Release()
 		if reply := checkRoles(c, idem); reply != nil {
 			send(c, reply)
 			return
 		}
-		if reply := admit(c, idem); reply != nil {
-			send(c, reply)
-			return
+		if admit(c, idem) {
+			i.intercept(c, idem)
 		}
-		i.intercept(c, idem)
 	}
 }
 
@@ -60,13 +63,25 @@ func Money(idem *core.Module, opts ...Option) gin.HandlerFunc {
 //go:noinline
 func Interceptor(idem *core.Module, opts ...Option) gin.HandlerFunc {
 	i := newInterceptor(opts)
-	return func(c *gin.Context) { i.intercept(c, idem) }
+	return func(c *gin.Context) {
+		held, ok := hold(c, idem)
+		if !ok {
+			return
+		}
+		defer held.Release()
+		i.intercept(c, idem)
+	}
 }
 
 func (i *interceptor) intercept(c *gin.Context, idem *core.Module) {
-	p, _ := authctx.From(c.Request.Context())
-	attempt, reply := idem.Begin(c.Request, pattern(c), p)
+	request := c.Request
+	p, _ := authctx.From(request.Context())
+	attempt, reply := idem.Begin(request, pattern(c), p)
 	switch {
+	case c.Request != request: // another's by now
+		if attempt != nil {
+			attempt.Abandon()
+		}
 	case attempt != nil:
 		i.run(c, attempt)
 	case reply != nil:
@@ -80,23 +95,35 @@ func (i *interceptor) run(c *gin.Context, attempt *core.Attempt) {
 	w := &writer{Capture: attempt.Capture(outer), status: outer.Status()}
 	returned := false
 	defer func() {
-		if returned {
-			return
+		switch {
+		case returned:
+		case abandoned(c, attempt):
+			attempt.Abandon()
+		default:
+			// A panic is on its way, and goes on. Gin's recovery leaves the status alone where it takes the connection for
+			// broken: at least no success is told.
+			c.Request, c.Writer = request, outer
+			outer.WriteHeader(http.StatusInternalServerError)
+			attempt.Panicked(outer.Header())
 		}
-		// A panic is on its way, and goes on. Gin's recovery leaves the status alone where it takes the connection for
-		// broken: at least no success is told.
-		c.Request, c.Writer = request, outer
-		outer.WriteHeader(http.StatusInternalServerError)
-		attempt.Panicked(outer.Header())
 	}()
 	c.Request, c.Writer = attempt.Request(), w
 	c.Next()
+	if abandoned(c, attempt) {
+		returned = true
+		attempt.Abandon()
+		return
+	}
 	failed := len(c.Errors) > errs
 	answered := i.answer(c, w, outer.Header(), failed)
 	returned = true
 
 	c.Request, c.Writer = request, outer
-	if reply := attempt.Finish(); reply != nil {
+	reply := attempt.Finish()
+	if c.Request != request {
+		return // another's while it was recorded: the answer is, and a repeat gets it
+	}
+	if reply != nil {
 		_ = reply.WriteTo(outer) // an error is the connection's: the answer is recorded, and a repeat gets it
 	}
 	if !answered && !outer.Written() {
@@ -106,6 +133,11 @@ func (i *interceptor) run(c *gin.Context, attempt *core.Attempt) {
 	if failed {
 		c.Writer = seal(outer)
 	}
+}
+
+// abandoned reports whether c is another request's by now.
+func abandoned(c *gin.Context, attempt *core.Attempt) bool {
+	return attempt.Abandoned(c.Request, func() http.Header { return c.Writer.Header() })
 }
 
 // answer completes the answer of the handlers in w. It is false where there is none.

@@ -1,0 +1,120 @@
+package core
+
+import (
+	"errors"
+	"net/http"
+	"reflect"
+	"sync"
+)
+
+// errAbandoned: a handler went on after its framework had given its context to another request.
+var errAbandoned = errors.New("idem: the request was swapped under its handler: middleware runs the chain in another " +
+	"goroutine and abandons it, while the framework uses the context for the next request. Take that middleware away; the " +
+	"server's timeouts and Policy.Deadline bound a request")
+
+// held are the contexts of a framework on which a guarded request is under way. Frameworks recycle them: two requests
+// on one mean that the first was abandoned with its handler still at work. The zero value is ready.
+type held struct {
+	mu   sync.Mutex
+	keys map[any]struct{}
+}
+
+// take is false where the context is held already.
+func (h *held) take(key any) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, taken := h.keys[key]; taken {
+		return false
+	}
+	if h.keys == nil {
+		h.keys = map[any]struct{}{}
+	}
+	h.keys[key] = struct{}{}
+	return true
+}
+
+func (h *held) release(key any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.keys, key)
+}
+
+// Hold is a guarded request's hold on what its framework recycles. The zero value holds nothing.
+type Hold struct {
+	held *held
+	keys [2]any
+}
+
+// Hold takes hold of the framework's context, or of what stands for it, for a request that needs a key: an adapter does
+// so before anything else, and releases it when the attempt has ended. Where another request holds it, that one was
+// abandoned with its handler still at work, which would write into this one's answer: 500 misconfigured, and nothing
+// runs. key is a pointer.
+//
+// What cannot be seen is a handler that no guard holds: one of an unguarded route, or one that middleware behind the
+// guards has abandoned.
+func (m *Module) Hold(r *http.Request, pattern string, key any) (Hold, *Reply) {
+	route, problem := m.route(r.Method, pattern)
+	if problem != nil || route == nil || !route.guarded() || route.inShadow() || attemptFrom(r.Context()) != nil {
+		return Hold{}, nil // inside an attempt it is a second guard, and the guard says so
+	}
+	if m.held.take(key) {
+		return Hold{held: &m.held, keys: [2]any{key}}, nil
+	}
+	m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: pattern, Code: CodeMisconfigured, Err: errAbandoned})
+	return Hold{}, m.refuse(r, NewProblem(CodeMisconfigured, "a handler that was abandoned is still at work on this "+
+		"request's context, and nothing was run; mount no middleware that runs the chain in another goroutine and abandons "+
+		"it, but use the server's timeouts and Policy.Deadline"))
+}
+
+// Also holds what the adapter puts into the context and the framework goes on to use.
+func (h *Hold) Also(key any) {
+	if h.held != nil && h.held.take(key) {
+		h.keys[1] = key
+	}
+}
+
+// Release lets go.
+func (h *Hold) Release() {
+	for _, key := range h.keys {
+		if key != nil {
+			h.held.release(key)
+		}
+	}
+}
+
+// Abandoned reports whether the framework's context is not the attempt's any more: r is the request that it shows, and
+// header asks its writer for the headers. An adapter that is told so touches the context no more, and ends the
+// attempt with Abandon.
+//
+// Handlers and inner middleware may replace both: a request counts as the attempt's as long as its context carries the
+// attempt, a writer as long as it has the capture's headers. One with headers of its own, as a buffer has, counts if
+// the answer has arrived in the capture, and is not what was there before the attempt.
+//
+// It is best effort: the goroutine that was abandoned and the next request do not synchronise, so that a context that is
+// given away at this very moment is seen too late. What was recorded by then is the attempt's own.
+func (a *Attempt) Abandoned(r *http.Request, header func() http.Header) bool {
+	if attemptFrom(r.Context()) != a {
+		return true // and the writer is another's, too: it is not asked
+	}
+	c, h := &a.capture, header()
+	return !sameMap(h, c.header) && (!c.Written() || sameMap(h, c.outer.Header()))
+}
+
+func sameMap(a, b http.Header) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
+}
+
+// Abandon ends an attempt whose context was given to another request, like one that has panicked. Nobody is left to
+// answer.
+func (a *Attempt) Abandon() {
+	a.observe(Event{Kind: EventAbandoned, Err: errAbandoned})
+	a.capture.outer, a.capture.streaming = nobody{}, false
+	a.end(true)
+}
+
+// nobody is in the place of a writer that belongs to another request by now.
+type nobody struct{}
+
+func (nobody) Header() http.Header         { return http.Header{} }
+func (nobody) WriteHeader(int)             {}
+func (nobody) Write(p []byte) (int, error) { return len(p), nil }
