@@ -60,7 +60,8 @@ func (m *Module) Hold(r *http.Request, pattern string, key any) (Hold, *Reply) {
 	if m.held.take(key) {
 		return Hold{held: &m.held, keys: [2]any{key}}, nil
 	}
-	m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: pattern, Code: CodeMisconfigured, Err: errAbandoned})
+	m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: pattern, Code: CodeMisconfigured,
+		Err: errAbandoned})
 	return Hold{}, m.refuse(r, NewProblem(CodeMisconfigured, "a handler that was abandoned is still at work on this "+
 		"request's context, and nothing was run; mount no middleware that runs the chain in another goroutine and abandons "+
 		"it, but use the server's timeouts and Policy.Deadline"))

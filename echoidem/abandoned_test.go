@@ -40,14 +40,14 @@ func (a *abandoned) finish(write bool) {
 }
 
 // run runs the chain in another goroutine, and abandons it at the timeout.
-func (a *abandoned) run(c echo.Context, next echo.HandlerFunc) (err error, inTime bool) {
+func (a *abandoned) run(c echo.Context, next echo.HandlerFunc) (inTime bool, err error) {
 	done := make(chan error, 1)
 	go func() { done <- next(c) }()
 	select {
 	case err := <-done:
-		return err, true
+		return true, err
 	case <-a.timeout:
-		return nil, false
+		return false, nil
 	}
 }
 
@@ -66,7 +66,7 @@ func (b *buffer) Write(p []byte) (int, error) { return b.body.Write(p) }
 type timeout func(c echo.Context, a *abandoned, next echo.HandlerFunc) error
 
 func naive(c echo.Context, a *abandoned, next echo.HandlerFunc) error {
-	if err, inTime := a.run(c, next); inTime {
+	if inTime, err := a.run(c, next); inTime {
 		return err
 	}
 	return c.NoContent(http.StatusGatewayTimeout)
@@ -76,7 +76,7 @@ func buffered(c echo.Context, a *abandoned, next echo.HandlerFunc) error {
 	w := c.Response().Writer
 	b := &buffer{ResponseWriter: w, header: http.Header{}}
 	c.Response().Writer = b
-	if err, inTime := a.run(c, next); inTime {
+	if inTime, err := a.run(c, next); inTime {
 		return err
 	}
 	c.Response().Writer = w
