@@ -118,7 +118,9 @@ func (s *soak) work(client int) {
 		switch what := r.IntN(10); {
 		case what < 5 || !old:
 			s.carryOut(sending{s.intent(s.told.begin()), true, r})
-		case what < 8:
+		case what < 8 || s.told.of(n).end != known:
+			// A claim that landed although its owner got an error is unknown past its lease, and free once Run has released
+			// it (F-1): another command may have that key then.
 			s.sendOnce(sending{s.intent(n), true, r})
 		default:
 			s.sendOnce(sending{s.intent(n), false, r})
