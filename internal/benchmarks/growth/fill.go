@@ -53,7 +53,7 @@ func openOf(n int64) int64 { return min(n/perOpen, maxOpen) }
 // unknown. $7 microseconds lie between one and the next, and an hour more between those that are due and the others.
 var generate = fmt.Sprintf(`INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route,
 	hash_version, command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, headers, body)
-SELECT sha256(int8send(i)), sha256(int8send(i %% %d)), substr(sha256(int8send(i %% 7)), 1, 16),
+SELECT sha256(int8send(i)), sha256(int8send(i %% %d)), substr(sha256(int8send(i %% 7)), 1, 24),
 	substr(sha256(int8send(-i)), 1, 16), 1, s.state, 3, '%s', '%s', 1,
 	sha256(int8send(i + (1::bigint << 40))), t.created, t.created + interval '30 s', t.created + interval '60 s',
 	CASE WHEN s.state <> 3 THEN t.created + interval '%d s' END, CASE WHEN s.state <> 3 THEN t.created + interval '%d s' END,
