@@ -40,7 +40,7 @@ type MountedRoute struct {
 	Host    string // for routers that tell hosts apart; "" for the others
 	Method  string
 	Pattern string // as the router spells it
-	// Guards are those that a request meets on its way to the handler, in that order. Money counts as its three.
+	// Guards are those that a request meets on its way to the handler, in that order. Idempotent counts as its three.
 	Guards []Guard
 	// Unproven is the reason why Guards may not be the whole truth, with the fix; "" where it is.
 	Unproven string

@@ -28,7 +28,7 @@ func TestAudit(t *testing.T) {
 		return authctx.Principal{}, nil
 	})
 	roles, key, interceptor := echoidem.RolesGuard(idem), echoidem.KeyGuard(idem), echoidem.Interceptor(idem)
-	money := echoidem.Money(idem)
+	money := echoidem.Idempotent(idem)
 
 	// The rest of the app, with POST /v1/pay left to the test.
 	rest := func(e *echo.Echo) {
@@ -172,7 +172,7 @@ func TestAudit(t *testing.T) {
 // What Audit did not see being added is unproven, and it says what to do.
 func TestAuditUnobserved(t *testing.T) {
 	idem := newModule(t, core.Config{})
-	guards := []echo.MiddlewareFunc{echoidem.JWTGuard(newVerifier(t)), echoidem.Money(idem)}
+	guards := []echo.MiddlewareFunc{echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(idem)}
 	never := func(echo.Context) error { return nil }
 	const unproven = "POST /early: is unproven: nobody saw it being added; call echoidem.Observe before the first route"
 
@@ -210,7 +210,7 @@ func TestAuditOwnPolicy(t *testing.T) {
 	e := echo.New()
 	echoidem.Observe(e)
 	nothing := func(echo.Context) error { return nil }
-	e.Group("/v1", echoidem.JWTGuard(newVerifier(t)), echoidem.Money(idem)).POST("/pay", nothing)
+	e.Group("/v1", echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(idem)).POST("/pay", nothing)
 	e.GET("/open", nothing)
 	require.NoError(t, echoidem.Audit(e, idem))
 	e.POST("/open", nothing)

@@ -66,7 +66,7 @@ func TestBodyReadBeforeTheGuard(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				e := echo.New()
 				ran := 0
-				v1 := e.Group("/v1", test.outer, echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, core.Config{})))
+				v1 := e.Group("/v1", test.outer, echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(newModule(t, core.Config{})))
 				v1.POST("/pay", func(c echo.Context) error { ran++; return c.JSON(http.StatusCreated, ran) })
 				a := serve(t, e)
 				pay := func(amount string) answer {

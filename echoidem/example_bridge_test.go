@@ -34,7 +34,7 @@ func ExampleBridge() {
 	e.Use(theirs, echoidem.Bridge(func(c echo.Context) (authctx.Principal, error) {
 		token, _ := c.Get("user").(*jwt.Token)
 		return claims.FromToken(token) // refuses nil, and what was not verified
-	}), echoidem.Money(idem))
+	}), echoidem.Idempotent(idem))
 	e.POST("/payouts", func(c echo.Context) error {
 		p, _ := authctx.From(c.Request().Context())
 		return c.String(http.StatusCreated, "paid out to "+p.Subject)

@@ -65,7 +65,7 @@ func Example() {
 	}})
 	check(err)
 	echoidem.Observe(e) // for the audit, before the first route
-	v1 := e.Group("/v1", echoidem.JWTGuard(verifier), echoidem.Money(idem))
+	v1 := e.Group("/v1", echoidem.JWTGuard(verifier), echoidem.Idempotent(idem))
 	v1.POST("/payments", createPayment)
 	check(errors.Join(echoidem.Audit(e, idem), gormstore.Audit(ctx, db, &Payment{})))
 	background.Go(func() { check(idem.Run(ctx)) }) // sweeps, until ctx ends

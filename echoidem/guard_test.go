@@ -130,10 +130,10 @@ func TestOrderOfChecks(t *testing.T) {
 	verifier := newVerifier(t)
 	composed, parts := echo.New(), echo.New()
 	handler := func(c echo.Context) error { runs.Add(1); return c.JSON(http.StatusCreated, 1) }
-	composed.Group("/v1", echoidem.JWTGuard(verifier), echoidem.Money(idem)).POST("/pay", handler)
+	composed.Group("/v1", echoidem.JWTGuard(verifier), echoidem.Idempotent(idem)).POST("/pay", handler)
 	parts.Group("/v1", echoidem.JWTGuard(verifier), echoidem.RolesGuard(idem)).
 		POST("/pay", handler, echoidem.KeyGuard(idem), echoidem.Interceptor(idem))
-	for name, e := range map[string]*echo.Echo{"Money": composed, "its parts": parts} {
+	for name, e := range map[string]*echo.Echo{"Idempotent": composed, "its parts": parts} {
 		t.Run(name, func(t *testing.T) {
 			runs.Store(0)
 			a := serve(t, e)
@@ -161,7 +161,7 @@ func TestWithoutPrincipal(t *testing.T) {
 	idem := newModule(t, core.Config{})
 	e := echo.New()
 	never := func(echo.Context) error { t.Error("ran"); return nil }
-	e.POST("/money", never, echoidem.Money(idem))
+	e.POST("/money", never, echoidem.Idempotent(idem))
 	e.POST("/roles", never, echoidem.RolesGuard(idem))
 	e.POST("/key", never, echoidem.KeyGuard(idem))
 	e.POST("/interceptor", never, echoidem.Interceptor(idem))
@@ -179,7 +179,7 @@ func TestWithoutPrincipal(t *testing.T) {
 func TestLostRole(t *testing.T) {
 	idem := newModule(t, core.Config{Routes: core.Routes{"POST /v1/pay": {Recovery: core.Park, Roles: []string{"customer"}}}})
 	e := echo.New()
-	e.Group("/v1", echoidem.JWTGuard(newVerifier(t)), echoidem.Money(idem)).
+	e.Group("/v1", echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(idem)).
 		POST("/pay", func(c echo.Context) error { return c.JSON(http.StatusCreated, 1) })
 	a := serve(t, e)
 	a.requireReplay(call{key: "key-1"})
@@ -196,7 +196,7 @@ func TestMisconfigured(t *testing.T) {
 	}})
 	e := echo.New()
 	e.Use(echoidem.JWTGuard(newVerifier(t)))
-	money := echoidem.Money(idem)
+	money := echoidem.Idempotent(idem)
 	never := func(echo.Context) error { t.Error("ran"); return nil }
 	e.POST("/undeclared", never, money)
 	e.POST("/twice", never, money, money)
@@ -262,7 +262,7 @@ func TestPassThrough(t *testing.T) {
 			t.Run(where+", "+name, func(t *testing.T) {
 				without, with := echo.New(), echo.New()
 				mount(without, idle)
-				mount(with, echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, cfg)))
+				mount(with, echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(newModule(t, cfg)))
 				bare, a := serve(t, without), serve(t, with)
 				for range 2 { // the second time from what the first has learnt
 					for _, c := range []call{
@@ -299,7 +299,7 @@ func TestPassThrough(t *testing.T) {
 func TestNoWayPastPatterns(t *testing.T) {
 	never := func(echo.Context) error { t.Error("ran"); return nil }
 	e := echo.New()
-	e.Use(echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, core.Config{})))
+	e.Use(echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(newModule(t, core.Config{})))
 	e.Router().Add(http.MethodPost, "/past/echo", never) // in no list of routes
 	e.POST("/v1/*", never)
 	e.RouteNotFound("/v1/*", echo.NotFoundHandler)
@@ -324,7 +324,7 @@ func TestNoWayPastPatterns(t *testing.T) {
 // Routes of hosts are known too.
 func TestHosts(t *testing.T) {
 	e := echo.New()
-	guards := []echo.MiddlewareFunc{echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, core.Config{}))}
+	guards := []echo.MiddlewareFunc{echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(newModule(t, core.Config{}))}
 	a := serve(t, e)
 	host := strings.TrimPrefix(a.server.URL, "http://")
 	e.Host(host, guards...).POST("/v1/pay", func(c echo.Context) error { return c.String(http.StatusCreated, "paid") })
@@ -358,7 +358,7 @@ func TestTwoShopsAndOneKey(t *testing.T) {
 	two := echo.New()
 	idem := newModule(t, core.Config{Routes: core.Routes{"POST /v1/pay": named}})
 	for _, host := range []string{"a.example", "A.EXAMPLE", "b.example"} {
-		two.Host(host, echoidem.JWTGuard(newVerifier(t)), echoidem.Money(idem)).POST("/v1/pay", pay)
+		two.Host(host, echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(idem)).POST("/v1/pay", pay)
 	}
 	for _, e := range []*echo.Echo{one, two} {
 		a := serve(t, e)

@@ -75,7 +75,7 @@ func newModule(t testing.TB, cfg core.Config) *core.Module {
 // guarded is a group under /v1 with all guards.
 func guarded(t testing.TB, e *echo.Echo, cfg core.Config) *echo.Group {
 	t.Helper()
-	return e.Group("/v1", echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, cfg)))
+	return e.Group("/v1", echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(newModule(t, cfg)))
 }
 
 // app is an Echo behind a real server.

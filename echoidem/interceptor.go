@@ -9,10 +9,10 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Money guards money routes: RolesGuard, KeyGuard and Interceptor in one. Mounted behind JWTGuard or Bridge, once.
+// Idempotent makes routes idempotent: RolesGuard, KeyGuard and Interceptor in one. Mounted behind JWTGuard or Bridge, once.
 //
 //go:noinline
-func Money(idem *core.Module) echo.MiddlewareFunc {
+func Idempotent(idem *core.Module) echo.MiddlewareFunc {
 	pattern := &patterns{}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error { // one function: Echo makes the chain anew for each request

@@ -21,8 +21,8 @@ func TestCustomMethods(t *testing.T) {
 	require.NoError(t, err)
 	e := echo.New()
 	guard := echoidem.JWTGuard(newVerifier(t))
-	guarded, table := e.Group("/v1", guard, echoidem.Money(newModule(t, core.Config{}))), e.Group("/table", guard, echoidem.Money(undeclared))
-	only := e.Group("/only", guard, echoidem.Money(newModule(t, core.Config{})))
+	guarded, table := e.Group("/v1", guard, echoidem.Idempotent(newModule(t, core.Config{}))), e.Group("/table", guard, echoidem.Idempotent(undeclared))
+	only := e.Group("/only", guard, echoidem.Idempotent(newModule(t, core.Config{})))
 	pay := func(c echo.Context) error { return c.String(http.StatusCreated, c.Request().Method) }
 	only.POST("/pay", pay)
 	for _, method := range methods {

@@ -41,7 +41,7 @@ func OperationsHandler(idem *core.Module) echo.HandlerFunc {
 }
 
 // SettleHandler lets operators settle the unknown operation that the route's parameter "id" names (contract X-7). For
-// its body see core's ServeSettle. Mounted behind JWTGuard or Bridge, and Money:
+// its body see core's ServeSettle. Mounted behind JWTGuard or Bridge, and Idempotent:
 //
 //	e.POST("/operations/:id/settle", echoidem.SettleHandler(idem))
 func SettleHandler(idem *core.Module) echo.HandlerFunc {

@@ -34,7 +34,7 @@ func TestSlowBodyHoldsNothing(t *testing.T) {
 			}
 			return next(c)
 		}
-	}, echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, d.config())))
+	}, echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(newModule(t, d.config())))
 	v1.POST("/pay", func(c echo.Context) error { return c.String(http.StatusCreated, "paid") })
 	a := serve(t, e)
 	idle := pool.Stats().InUse

@@ -83,7 +83,7 @@ func TestStreaming(t *testing.T) {
 	e := echo.New()
 	e.Logger.SetOutput(io.Discard)
 	e.HTTPErrorHandler = careless
-	v1 := e.Group("/v1", echoidem.JWTGuard(newVerifier(t)), echoidem.Money(idem))
+	v1 := e.Group("/v1", echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(idem))
 	v1.POST("/pay", func(c echo.Context) error {
 		runs.Add(1)
 		c.Response().Header().Set("Location", "/v1/payments/1")
@@ -141,7 +141,7 @@ func TestCompression(t *testing.T) {
 				e.HTTPErrorHandler = errorHandler
 				declined = "careless: code=402, message=declined"
 			}
-			guard, money := echoidem.JWTGuard(newVerifier(t)), echoidem.Money(newModule(t, core.Config{}))
+			guard, money := echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(newModule(t, core.Config{}))
 			e.POST("/outside", handler, middleware.Gzip(), guard, money)
 			e.POST("/outside/failing", failing, middleware.Gzip(), guard, money)
 			e.POST("/outside/short", failing, short, guard, money)

@@ -50,7 +50,7 @@ func TestLayout(t *testing.T) {
 
 	idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
 	require.NoError(t, err)
-	short := map[routeKey][]uintptr{{"POST", "/a/:id"}: {codeOf(Money(idem))}} // its handler is not the last
+	short := map[routeKey][]uintptr{{"POST", "/a/:id"}: {codeOf(Idempotent(idem))}} // its handler is not the last
 	for _, unreadable := range []map[routeKey][]uintptr{nil, short} {
 		err := idem.AuditRoutes(mounted(r.Routes(), unreadable))
 		require.ErrorContains(t, err, "POST /a/:id: is unproven: the chain of its handlers could not be read")

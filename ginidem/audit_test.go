@@ -28,7 +28,7 @@ func TestAudit(t *testing.T) {
 		return authctx.Principal{}, nil
 	})
 	roles, key, interceptor := ginidem.RolesGuard(idem), ginidem.KeyGuard(idem), ginidem.Interceptor(idem)
-	money := ginidem.Money(idem, ginidem.WithErrorRenderer(never))
+	money := ginidem.Idempotent(idem, ginidem.WithErrorRenderer(never))
 
 	// The rest of the app, with POST /v1/pay left to the test.
 	rest := func(r *gin.Engine) {
@@ -143,7 +143,7 @@ func TestAudit(t *testing.T) {
 func TestAuditEscapedColon(t *testing.T) {
 	idem := newModule(t, core.Config{Routes: core.Routes{"POST /v1/pay:now": {Recovery: core.Park}}})
 	r := gin.New()
-	v1 := r.Group("/v1", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(idem))
+	v1 := r.Group("/v1", ginidem.JWTGuard(newVerifier(t)), ginidem.Idempotent(idem))
 	v1.POST(`/pay\:now`, func(c *gin.Context) { c.String(http.StatusCreated, c.FullPath()) })
 	require.NoError(t, ginidem.Audit(r, idem))
 	require.Equal(t, "/v1/pay:now", serve(t, r).requireReplay(call{path: "/v1/pay:now"}).body)
@@ -154,7 +154,7 @@ func TestAuditEscapedColon(t *testing.T) {
 func TestAuditOwnPolicy(t *testing.T) {
 	idem := newModule(t, core.Config{})
 	r := gin.New()
-	r.Group("/v1", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(idem)).POST("/pay", func(*gin.Context) {})
+	r.Group("/v1", ginidem.JWTGuard(newVerifier(t)), ginidem.Idempotent(idem)).POST("/pay", func(*gin.Context) {})
 	r.GET("/open", func(*gin.Context) {})
 	require.NoError(t, ginidem.Audit(r, idem))
 	r.POST("/open", func(*gin.Context) {})

@@ -67,7 +67,7 @@ func TestBodyReadBeforeTheGuard(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				r := gin.New()
 				ran := 0
-				v1 := r.Group("/v1", test.outer, ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, core.Config{})))
+				v1 := r.Group("/v1", test.outer, ginidem.JWTGuard(newVerifier(t)), ginidem.Idempotent(newModule(t, core.Config{})))
 				v1.POST("/pay", func(c *gin.Context) { ran++; c.String(http.StatusCreated, "%d", ran) })
 				a := serve(t, r)
 				pay := func(amount string) answer {

@@ -3,7 +3,7 @@
 //	idem, err := core.New(core.Config{Store: store, Routes: core.Routes{
 //		"POST /v1/payments": {Recovery: core.Rollback, Roles: []string{"customer"}},
 //	}})
-//	v1 := r.Group("/v1", ginidem.JWTGuard(verifier), ginidem.Money(idem))
+//	v1 := r.Group("/v1", ginidem.JWTGuard(verifier), ginidem.Idempotent(idem))
 //	v1.POST("/payments", pay)
 //	err = ginidem.Audit(r, idem) // before serving
 //

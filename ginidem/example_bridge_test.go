@@ -31,7 +31,7 @@ func ExampleBridge() {
 		value, _ := c.Get("user")
 		token, _ := value.(*jwt.Token)
 		return claims.FromToken(token) // refuses nil, and what was not verified
-	}), ginidem.Money(idem))
+	}), ginidem.Idempotent(idem))
 	r.POST("/payouts", func(c *gin.Context) {
 		p, _ := authctx.From(c.Request.Context())
 		c.String(http.StatusCreated, "paid out to %s", p.Subject)

@@ -29,7 +29,7 @@ func ExampleSettleHandler() {
 	})
 	check(err)
 	r := gin.New()
-	v1 := r.Group("/v1", ginidem.JWTGuard(exampleVerifier()), ginidem.Money(idem))
+	v1 := r.Group("/v1", ginidem.JWTGuard(exampleVerifier()), ginidem.Idempotent(idem))
 	v1.POST("/payouts", func(c *gin.Context) { c.AbortWithStatus(http.StatusBadGateway) }) // the provider's answer is lost
 	v1.GET("/operations", ginidem.OperationsHandler(idem))
 	v1.GET("/operations/:id", ginidem.OperationHandler(idem))

@@ -20,7 +20,7 @@ func ExampleWithErrorRenderer() {
 	idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
 	check(err)
 	r := gin.New()
-	r.Use(ginidem.JWTGuard(exampleVerifier()), ginidem.Money(idem, ginidem.WithErrorRenderer(render)))
+	r.Use(ginidem.JWTGuard(exampleVerifier()), ginidem.Idempotent(idem, ginidem.WithErrorRenderer(render)))
 	r.POST("/payouts", func(c *gin.Context) { _ = c.Error(errors.New("insufficient funds")) })
 	for range 2 {
 		w := exampleSend(r, http.MethodPost, "/payouts", "customer", "key-1", `{"amount":"12.50"}`)

@@ -53,7 +53,7 @@ func Example_shadow() {
 		}),
 	})
 	check(err)
-	v1 := r.Group("/v1", ginidem.JWTGuard(verifier), ginidem.Money(idem))
+	v1 := r.Group("/v1", ginidem.JWTGuard(verifier), ginidem.Idempotent(idem))
 	v1.POST("/vouchers", func(c *gin.Context) {
 		var v Voucher
 		if err := c.ShouldBindJSON(&v); err != nil {

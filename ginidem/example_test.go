@@ -66,7 +66,7 @@ func Example() {
 		"POST /v1/payments": {Recovery: core.Rollback, Roles: []string{"customer"}},
 	}})
 	check(err)
-	v1 := r.Group("/v1", ginidem.JWTGuard(verifier), ginidem.Money(idem))
+	v1 := r.Group("/v1", ginidem.JWTGuard(verifier), ginidem.Idempotent(idem))
 	v1.POST("/payments", createPayment)
 	check(errors.Join(ginidem.Audit(r, idem), gormstore.Audit(ctx, db, &Payment{})))
 	background.Go(func() { check(idem.Run(ctx)) }) // sweeps, until ctx ends

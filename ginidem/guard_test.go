@@ -133,10 +133,10 @@ func TestOrderOfChecks(t *testing.T) {
 	verifier := newVerifier(t)
 	composed, parts := gin.New(), gin.New()
 	handler := func(c *gin.Context) { runs.Add(1); c.JSON(http.StatusCreated, 1) }
-	composed.Group("/v1", ginidem.JWTGuard(verifier), ginidem.Money(idem)).POST("/pay", handler)
+	composed.Group("/v1", ginidem.JWTGuard(verifier), ginidem.Idempotent(idem)).POST("/pay", handler)
 	parts.Group("/v1", ginidem.JWTGuard(verifier), ginidem.RolesGuard(idem)).
 		POST("/pay", ginidem.KeyGuard(idem), ginidem.Interceptor(idem), handler)
-	for name, r := range map[string]*gin.Engine{"Money": composed, "its parts": parts} {
+	for name, r := range map[string]*gin.Engine{"Idempotent": composed, "its parts": parts} {
 		t.Run(name, func(t *testing.T) {
 			runs.Store(0)
 			a := serve(t, r)
@@ -163,7 +163,7 @@ func TestOrderOfChecks(t *testing.T) {
 func TestWithoutPrincipal(t *testing.T) {
 	idem := newModule(t, core.Config{})
 	r := gin.New()
-	r.POST("/money", ginidem.Money(idem), func(*gin.Context) { t.Error("ran") })
+	r.POST("/money", ginidem.Idempotent(idem), func(*gin.Context) { t.Error("ran") })
 	r.POST("/roles", ginidem.RolesGuard(idem), func(*gin.Context) { t.Error("ran") })
 	r.POST("/key", ginidem.KeyGuard(idem), func(*gin.Context) { t.Error("ran") })
 	r.POST("/interceptor", ginidem.Interceptor(idem), func(*gin.Context) { t.Error("ran") })
@@ -181,7 +181,7 @@ func TestWithoutPrincipal(t *testing.T) {
 func TestLostRole(t *testing.T) {
 	idem := newModule(t, core.Config{Routes: core.Routes{"POST /v1/pay": {Recovery: core.Park, Roles: []string{"customer"}}}})
 	r := gin.New()
-	r.Group("/v1", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(idem)).
+	r.Group("/v1", ginidem.JWTGuard(newVerifier(t)), ginidem.Idempotent(idem)).
 		POST("/pay", func(c *gin.Context) { c.JSON(http.StatusCreated, 1) })
 	a := serve(t, r)
 	a.requireReplay(call{key: "key-1"})
@@ -198,7 +198,7 @@ func TestMisconfigured(t *testing.T) {
 	}})
 	r := gin.New()
 	r.Use(ginidem.JWTGuard(newVerifier(t)))
-	money := ginidem.Money(idem)
+	money := ginidem.Idempotent(idem)
 	never := func(*gin.Context) { t.Error("ran") }
 	r.POST("/undeclared", money, never)
 	r.POST("/twice", money, money, never)
@@ -243,7 +243,7 @@ func TestPassThrough(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bare := serve(t, mount())
-			a := serve(t, mount(ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, cfg))))
+			a := serve(t, mount(ginidem.JWTGuard(newVerifier(t)), ginidem.Idempotent(newModule(t, cfg))))
 			for _, c := range []call{
 				{method: "GET"}, {method: "HEAD"}, {method: "OPTIONS"},
 				{method: "PUT"}, {method: "DELETE"}, {method: "BREW"},

@@ -76,7 +76,7 @@ func newModule(t testing.TB, cfg core.Config) *core.Module {
 // guarded is a group under /v1 with all guards.
 func guarded(t testing.TB, r *gin.Engine, cfg core.Config, opts ...ginidem.Option) *gin.RouterGroup {
 	t.Helper()
-	return r.Group("/v1", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, cfg), opts...))
+	return r.Group("/v1", ginidem.JWTGuard(newVerifier(t)), ginidem.Idempotent(newModule(t, cfg), opts...))
 }
 
 // app is an engine behind a real server.

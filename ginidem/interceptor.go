@@ -36,10 +36,10 @@ func newInterceptor(opts []Option) *interceptor {
 	return i
 }
 
-// Money guards money routes: RolesGuard, KeyGuard and Interceptor in one. Mounted behind JWTGuard or Bridge, once.
+// Idempotent makes routes idempotent: RolesGuard, KeyGuard and Interceptor in one. Mounted behind JWTGuard or Bridge, once.
 //
 //go:noinline
-func Money(idem *core.Module, opts ...Option) gin.HandlerFunc {
+func Idempotent(idem *core.Module, opts ...Option) gin.HandlerFunc {
 	i := newInterceptor(opts)
 	return func(c *gin.Context) {
 		held, ok := hold(c, idem)

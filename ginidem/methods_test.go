@@ -21,8 +21,8 @@ func TestCustomMethods(t *testing.T) {
 	require.NoError(t, err)
 	r := gin.New()
 	guard := ginidem.JWTGuard(newVerifier(t))
-	guarded, table := r.Group("/v1", guard, ginidem.Money(newModule(t, core.Config{}))), r.Group("/table", guard, ginidem.Money(undeclared))
-	only := r.Group("/only", guard, ginidem.Money(newModule(t, core.Config{})))
+	guarded, table := r.Group("/v1", guard, ginidem.Idempotent(newModule(t, core.Config{}))), r.Group("/table", guard, ginidem.Idempotent(undeclared))
+	only := r.Group("/only", guard, ginidem.Idempotent(newModule(t, core.Config{})))
 	pay := func(c *gin.Context) { c.String(http.StatusCreated, c.Request.Method) }
 	only.POST("/pay", pay)
 	for _, method := range methods {

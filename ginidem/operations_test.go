@@ -25,7 +25,7 @@ func TestOperations(t *testing.T) {
 	}})
 	var runs atomic.Int64
 	r := gin.New()
-	v1 := r.Group("/v1", gin.RecoveryWithWriter(nil), ginidem.JWTGuard(newVerifier(t)), ginidem.Money(idem))
+	v1 := r.Group("/v1", gin.RecoveryWithWriter(nil), ginidem.JWTGuard(newVerifier(t)), ginidem.Idempotent(idem))
 	v1.POST("/pay", func(c *gin.Context) { runs.Add(1); c.Status(http.StatusInternalServerError) })
 	v1.GET("/operations", ginidem.OperationsHandler(idem))
 	v1.GET("/operation", ginidem.OwnOperationHandler(idem))

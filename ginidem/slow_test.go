@@ -31,7 +31,7 @@ func TestSlowBodyHoldsNothing(t *testing.T) {
 		if c.GetHeader("X-Slow") != "" {
 			c.Request.Body = slowBody{c.Request.Body, reads}
 		}
-	}, ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, d.config())))
+	}, ginidem.JWTGuard(newVerifier(t)), ginidem.Idempotent(newModule(t, d.config())))
 	v1.POST("/pay", func(c *gin.Context) { c.String(http.StatusCreated, "paid") })
 	a := serve(t, r)
 	idle := pool.Stats().InUse

@@ -50,7 +50,7 @@ func TestWriter(t *testing.T) {
 		})...)
 	}
 	mount("/bare")
-	mount("/v1/pay", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(newModule(t, core.Config{})))
+	mount("/v1/pay", ginidem.JWTGuard(newVerifier(t)), ginidem.Idempotent(newModule(t, core.Config{})))
 	a := serve(t, r)
 	want, got := a.do(call{path: "/bare"}), a.requireReplay(call{})
 	require.Equal(t, want.status, got.status)
@@ -127,7 +127,7 @@ func TestStreaming(t *testing.T) {
 	var runs atomic.Int64
 	r := gin.New()
 	r.Use(errorMiddleware)
-	v1 := r.Group("/v1", ginidem.JWTGuard(newVerifier(t)), ginidem.Money(idem))
+	v1 := r.Group("/v1", ginidem.JWTGuard(newVerifier(t)), ginidem.Idempotent(idem))
 	v1.POST("/pay", func(c *gin.Context) {
 		runs.Add(1)
 		c.Header("Location", "/v1/payments/1")
@@ -204,7 +204,7 @@ func TestCompression(t *testing.T) {
 	failing := func(c *gin.Context) { _ = c.Error(errDeclined) }
 	r := gin.New()
 	guard := ginidem.JWTGuard(newVerifier(t))
-	money := ginidem.Money(newModule(t, core.Config{}), ginidem.WithErrorRenderer(renderErrors))
+	money := ginidem.Idempotent(newModule(t, core.Config{}), ginidem.WithErrorRenderer(renderErrors))
 	r.POST("/outside", errorMiddleware, compress, guard, money, handler)
 	r.POST("/outside/failing", errorMiddleware, compress, guard, money, failing)
 	r.POST("/inside", guard, money, compress, handler)

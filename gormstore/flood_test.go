@@ -161,7 +161,7 @@ func (f *flood) mount(t *testing.T, cfg core.Config) *core.Module {
 		return authctx.Principal{Issuer: "https://issuer.example", Subject: c.Request().Header.Get("Subject")}, nil
 	}
 	f.app = echo.New()
-	f.app.Group("/v1", echoidem.Bridge(who), echoidem.Money(idem)).POST("/payments", f.pay)
+	f.app.Group("/v1", echoidem.Bridge(who), echoidem.Idempotent(idem)).POST("/payments", f.pay)
 	return idem
 }
 

@@ -12,7 +12,7 @@ import (
 
 // onGin serves the bank with Gin.
 func onGin(b *bank) http.Handler {
-	return onGinBehind(b, ginidem.JWTGuard(b.verifier), ginidem.Money(b.idem))
+	return onGinBehind(b, ginidem.JWTGuard(b.verifier), ginidem.Idempotent(b.idem))
 }
 
 func onGinBehind(b *bank, guards ...gin.HandlerFunc) http.Handler {
@@ -68,7 +68,7 @@ func onEcho(b *bank) http.Handler {
 		done, err := b.pay(c.Request().Context(), in)
 		return answer(c, done, err)
 	}
-	v1 := e.Group("/v1", echoidem.JWTGuard(b.verifier), echoidem.Money(b.idem))
+	v1 := e.Group("/v1", echoidem.JWTGuard(b.verifier), echoidem.Idempotent(b.idem))
 	v1.POST("/payments", pay)
 	v1.POST("/accounts/:id/payments", pay)
 	v1.PUT("/receipts", func(c echo.Context) error {

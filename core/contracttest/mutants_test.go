@@ -31,7 +31,7 @@ type mutant struct {
 	open   func(*testing.T) *bank // default inMemory
 	store  func(core.Store) core.Store
 	config func(*core.Config)
-	guards func(*bank) []gin.HandlerFunc // default JWTGuard, Money
+	guards func(*bank) []gin.HandlerFunc // default JWTGuard, Idempotent
 	around func(*bank, http.Handler) http.Handler
 	header string // default Idempotency-Key
 	slow   bool   // the slow commands as well
@@ -190,7 +190,7 @@ func as(change func(core.Principal, error) (core.Principal, error)) func(*bank) 
 	return func(b *bank) []gin.HandlerFunc {
 		return []gin.HandlerFunc{ginidem.Bridge(func(c *gin.Context) (authctx.Principal, error) {
 			return change(b.verifier.VerifyRequest(c.Request))
-		}), ginidem.Money(b.idem)}
+		}), ginidem.Idempotent(b.idem)}
 	}
 }
 
@@ -221,7 +221,7 @@ func scopePerToken(b *bank) []gin.HandlerFunc {
 		p, err := b.verifier.VerifyRequest(c.Request)
 		p.Subject += c.GetHeader("Authorization")
 		return p, err
-	}), ginidem.Money(b.idem)}
+	}), ginidem.Idempotent(b.idem)}
 }
 
 func policies(change func(*core.Policy)) func(*core.Config) {
@@ -242,7 +242,7 @@ func customersOperate(cfg *core.Config) { cfg.OperatorRoles = []string{"customer
 func noRoles(cfg *core.Config) { policies(func(p *core.Policy) { p.Roles = nil })(cfg) }
 
 func rolesInside(b *bank) []gin.HandlerFunc {
-	return []gin.HandlerFunc{ginidem.JWTGuard(b.verifier), ginidem.Money(b.idem), func(c *gin.Context) {
+	return []gin.HandlerFunc{ginidem.JWTGuard(b.verifier), ginidem.Idempotent(b.idem), func(c *gin.Context) {
 		if p, _ := authctx.From(c.Request.Context()); !p.HasAnyRole("customer") {
 			core.NotApplied(c.Request.Context())
 			send(c.Writer, core.NewProblem(core.CodeForbidden, "only customers may pay"))

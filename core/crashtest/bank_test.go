@@ -33,7 +33,7 @@ type bank struct {
 	recovery core.Recovery
 	pay      func(ctx context.Context, g *crashtest.Gates, order int) error
 	effects  func(order int) (crashtest.Effects, error)
-	guards   func(idem *core.Module, g *crashtest.Gates) []gin.HandlerFunc // default Money
+	guards   func(idem *core.Module, g *crashtest.Gates) []gin.HandlerFunc // default Idempotent
 }
 
 // ledger is somebody else's, and knows a repeated payment by its key.
@@ -147,7 +147,7 @@ func (b *bank) handler(ctx context.Context, g *crashtest.Gates) (http.Handler, e
 	if b.guards != nil {
 		router.Use(b.guards(idem, g)...)
 	} else {
-		router.Use(ginidem.Money(idem))
+		router.Use(ginidem.Idempotent(idem))
 	}
 	router.POST("/pay", func(c *gin.Context) {
 		var in struct{ Order int }

@@ -141,7 +141,7 @@ func afterAnswer(t *testing.T) *bank {
 				g.Around("book", func() { l.book("", order) })
 			}
 			held.release()
-		}, ginidem.Money(idem)}
+		}, ginidem.Idempotent(idem)}
 	}
 	return b
 }

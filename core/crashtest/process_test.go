@@ -66,7 +66,7 @@ func serveApp(keys string) error {
 	}
 	gin.SetMode(gin.ReleaseMode)
 	router := gin.New()
-	router.Use(ginidem.Bridge(func(*gin.Context) (authctx.Principal, error) { return customer, nil }), ginidem.Money(idem))
+	router.Use(ginidem.Bridge(func(*gin.Context) (authctx.Principal, error) { return customer, nil }), ginidem.Idempotent(idem))
 	router.POST("/pay", func(c *gin.Context) {
 		var in struct{ Order int }
 		if err := c.ShouldBindJSON(&in); err != nil {

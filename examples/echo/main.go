@@ -51,7 +51,7 @@ func router(a *app.App) *echo.Echo {
 	e.GET("/healthz", healthz)
 
 	h := handlers{a.Shop}
-	v1 := e.Group("/v1", echoidem.JWTGuard(a.Verifier, a.Observer), echoidem.Money(a.Idem))
+	v1 := e.Group("/v1", echoidem.JWTGuard(a.Verifier, a.Observer), echoidem.Idempotent(a.Idem))
 	v1.POST("/orders", h.placeOrder)
 	v1.GET("/orders/:id", h.order)
 	v1.POST("/orders/:id/cancel", h.cancelOrder)

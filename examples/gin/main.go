@@ -54,7 +54,7 @@ func router(a *app.App) *gin.Engine {
 	r.GET("/healthz", healthz)
 
 	h := handlers{a.Shop}
-	v1 := r.Group("/v1", ginidem.JWTGuard(a.Verifier, a.Observer), ginidem.Money(a.Idem))
+	v1 := r.Group("/v1", ginidem.JWTGuard(a.Verifier, a.Observer), ginidem.Idempotent(a.Idem))
 	v1.POST("/orders", h.placeOrder)
 	v1.GET("/orders/:id", h.order)
 	v1.POST("/orders/:id/cancel", h.cancelOrder)

@@ -31,7 +31,7 @@ func api(a *app.App) *gin.Engine {
 	r.GET("/healthz", func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) })
 
 	s := a.Shop
-	v1 := r.Group("/v1", ginidem.JWTGuard(a.Verifier, a.Observer), ginidem.Money(a.Idem))
+	v1 := r.Group("/v1", ginidem.JWTGuard(a.Verifier, a.Observer), ginidem.Idempotent(a.Idem))
 	v1.POST("/orders", command(http.StatusCreated, s.PlaceOrder))
 	v1.GET("/orders/:id", one(s.Order))
 	v1.POST("/orders/:id/cancel", one(s.CancelOrder))

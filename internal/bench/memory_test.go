@@ -81,7 +81,7 @@ var apps = map[string]func(b *testing.B) http.Handler{
 			c.Data(http.StatusCreated, "application/json", answer)
 		}
 		v1 := r.Group("/v1", ginidem.JWTGuard(verifier(b)))
-		v1.POST("/payments", ginidem.Money(m), handler)
+		v1.POST("/payments", ginidem.Idempotent(m), handler)
 		v1.POST("/notes", ginidem.RolesGuard(m), handler)
 		return r
 	},
@@ -98,7 +98,7 @@ var apps = map[string]func(b *testing.B) http.Handler{
 			return c.Blob(http.StatusCreated, "application/json", answer)
 		}
 		v1 := e.Group("/v1", echoidem.JWTGuard(verifier(b)))
-		v1.POST("/payments", handler, echoidem.Money(m))
+		v1.POST("/payments", handler, echoidem.Idempotent(m))
 		v1.POST("/notes", handler, echoidem.RolesGuard(m))
 		return e
 	},

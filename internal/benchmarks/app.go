@@ -102,7 +102,7 @@ func (a *app) gin(m *core.Module, v *authctx.Verifier) http.Handler {
 		c.Data(http.StatusCreated, "application/json", a.body)
 	}
 	v1 := r.Group("/v1", ginidem.JWTGuard(v))
-	v1.POST("/payments", ginidem.Money(m), handler)
+	v1.POST("/payments", ginidem.Idempotent(m), handler)
 	v1.POST("/notes", ginidem.RolesGuard(m), handler)
 	return r
 }
@@ -116,7 +116,7 @@ func (a *app) echo(m *core.Module, v *authctx.Verifier) http.Handler {
 		return c.Blob(http.StatusCreated, "application/json", a.body)
 	}
 	v1 := e.Group("/v1", echoidem.JWTGuard(v))
-	v1.POST("/payments", handler, echoidem.Money(m))
+	v1.POST("/payments", handler, echoidem.Idempotent(m))
 	v1.POST("/notes", handler, echoidem.RolesGuard(m))
 	return e
 }

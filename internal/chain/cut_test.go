@@ -50,7 +50,7 @@ func newTill(t *testing.T) *till {
 		defer s.mu.Unlock()
 		s.paid[c.Param("id")]++
 		return c.JSON(http.StatusCreated, map[string]any{"order": c.Param("id"), "receipt": strings.Repeat("x", 100)})
-	}, echoidem.Bridge(caller), echoidem.Money(idem))
+	}, echoidem.Bridge(caller), echoidem.Idempotent(idem))
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
 	s.addr = server.Listener.Addr().String()

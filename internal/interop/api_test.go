@@ -104,7 +104,7 @@ var frameworks = map[string]func(t *testing.T, idem *core.Module) http.Handler{
 		gin.SetMode(gin.ReleaseMode)
 		r := gin.New()
 		find := func(c *gin.Context) (authctx.Principal, error) { return principal(c.Request.Header) }
-		v1 := r.Group("/v1", ginidem.Bridge(find), ginidem.Money(idem))
+		v1 := r.Group("/v1", ginidem.Bridge(find), ginidem.Idempotent(idem))
 		v1.POST("/charges", func(c *gin.Context) {
 			if err := c.Request.ParseForm(); err != nil {
 				c.AbortWithStatus(http.StatusBadRequest)
@@ -120,7 +120,7 @@ var frameworks = map[string]func(t *testing.T, idem *core.Module) http.Handler{
 		e := echo.New()
 		echoidem.Observe(e)
 		find := func(c echo.Context) (authctx.Principal, error) { return principal(c.Request().Header) }
-		v1 := e.Group("/v1", echoidem.Bridge(find), echoidem.Money(idem))
+		v1 := e.Group("/v1", echoidem.Bridge(find), echoidem.Idempotent(idem))
 		v1.POST("/charges", func(c echo.Context) error {
 			form, err := c.FormParams()
 			if err != nil {
