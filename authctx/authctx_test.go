@@ -66,19 +66,19 @@ func newVerifier(t testing.TB, configs ...authctx.Config) *authctx.Verifier {
 // CONTRACT O-2
 func TestContext(t *testing.T) {
 	p := authctx.Principal{Issuer: testIssuer, Subject: "customer-1", Roles: []string{"customer"}}
-	got, ok := authctx.From(authctx.With(t.Context(), p))
+	got, ok := authctx.FromContext(authctx.NewContext(t.Context(), p))
 	require.True(t, ok)
 	require.Equal(t, p, got)
 
-	_, ok = authctx.From(t.Context())
+	_, ok = authctx.FromContext(t.Context())
 	require.False(t, ok)
 	for _, nobody := range []authctx.Principal{
 		{}, {Issuer: testIssuer}, {Subject: "customer-1"}, {Tenant: "shop-7", Roles: []string{"admin"}},
 	} {
-		got, ok = authctx.From(authctx.With(t.Context(), nobody))
+		got, ok = authctx.FromContext(authctx.NewContext(t.Context(), nobody))
 		require.False(t, ok)
 		require.Zero(t, got)
 	}
-	_, ok = authctx.From(authctx.With(authctx.With(t.Context(), p), authctx.Principal{}))
+	_, ok = authctx.FromContext(authctx.NewContext(authctx.NewContext(t.Context(), p), authctx.Principal{}))
 	require.False(t, ok, "an invalid principal hides the one before")
 }

@@ -31,11 +31,11 @@ func Example() {
 				http.Error(w, "unauthenticated", http.StatusUnauthorized)
 				return
 			}
-			next.ServeHTTP(w, r.WithContext(authctx.With(r.Context(), principal)))
+			next.ServeHTTP(w, r.WithContext(authctx.NewContext(r.Context(), principal)))
 		})
 	}
 	app := guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		principal, _ := authctx.From(r.Context())
+		principal, _ := authctx.FromContext(r.Context())
 		fmt.Fprintln(w, "hello", principal.Subject, "of", principal.Tenant, principal.Roles)
 	}))
 

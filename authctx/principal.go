@@ -12,14 +12,14 @@ type Principal = core.Principal
 
 type contextKey struct{}
 
-// With returns a context that carries p. Only call it with a principal out of a verified token.
-func With(ctx context.Context, p Principal) context.Context {
+// NewContext returns a context that carries p. Only call it with a principal out of a verified token.
+func NewContext(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, contextKey{}, p)
 }
 
-// From returns the principal that ctx carries. It is false where there is none, or none that is valid: a caller
+// FromContext returns the principal that ctx carries. It is false where there is none, or none that is valid: a caller
 // without issuer or subject is nobody, not an anonymous scope (contract O-2).
-func From(ctx context.Context) (Principal, bool) {
+func FromContext(ctx context.Context) (Principal, bool) {
 	p, ok := ctx.Value(contextKey{}).(Principal)
 	if !ok || !p.Valid() {
 		return Principal{}, false

@@ -36,7 +36,7 @@ func ExampleBridge() {
 		return claims.FromToken(token) // refuses nil, and what was not verified
 	}), echoidem.Idempotent(idem))
 	e.POST("/payouts", func(c echo.Context) error {
-		p, _ := authctx.From(c.Request().Context())
+		p, _ := authctx.FromContext(c.Request().Context())
 		return c.String(http.StatusCreated, "paid out to "+p.Subject)
 	})
 	check(echoidem.Audit(e, idem))

@@ -11,7 +11,7 @@ import (
 // that code in every caller.
 
 // JWTGuard lets a request pass whose bearer token v accepts, and puts its principal into the request's context
-// (authctx.From). Any other gets 401 with WWW-Authenticate: Bearer (contract O-1). The observers are told why, the client
+// (authctx.FromContext). Any other gets 401 with WWW-Authenticate: Bearer (contract O-1). The observers are told why, the client
 // is not (O-7): core.LogObserver, or the Observer of core.Config.
 //
 //go:noinline
@@ -44,7 +44,7 @@ func authenticate(c echo.Context, p authctx.Principal, err error, observers []co
 	if reply := authctx.Refuse(c.Request(), c.Path(), p, err, observers...); reply != nil {
 		return send(c, reply)
 	}
-	c.SetRequest(c.Request().WithContext(authctx.With(c.Request().Context(), p)))
+	c.SetRequest(c.Request().WithContext(authctx.NewContext(c.Request().Context(), p)))
 	return next(c)
 }
 
@@ -65,7 +65,7 @@ func RolesGuard(idem *core.Module) echo.MiddlewareFunc {
 }
 
 func checkRoles(c echo.Context, idem *core.Module, pattern *patterns) *core.Reply {
-	p, _ := authctx.From(c.Request().Context())
+	p, _ := authctx.FromContext(c.Request().Context())
 	return idem.CheckRoles(c.Request(), pattern.of(c), p)
 }
 
@@ -88,7 +88,7 @@ func KeyGuard(idem *core.Module) echo.MiddlewareFunc {
 // admit takes the key and the command, or refuses.
 func admit(c echo.Context, idem *core.Module, pattern *patterns) bool {
 	request := c.Request()
-	p, _ := authctx.From(request.Context())
+	p, _ := authctx.FromContext(request.Context())
 	admitted, reply := idem.Admit(request, pattern.of(c), p)
 	switch {
 	case c.Request() != request: // another's by now

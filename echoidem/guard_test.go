@@ -25,7 +25,7 @@ func TestJWTGuard(t *testing.T) {
 	e := echo.New()
 	e.Use(echoidem.JWTGuard(newVerifier(t)))
 	e.GET("/v1/me", func(c echo.Context) error {
-		p, ok := authctx.From(c.Request().Context())
+		p, ok := authctx.FromContext(c.Request().Context())
 		assert.True(t, ok)
 		return c.String(http.StatusOK, p.Issuer+" "+p.Subject+" "+strings.Join(p.Roles, " "))
 	})
@@ -68,7 +68,7 @@ func TestBridge(t *testing.T) {
 		return func(c echo.Context) error { left(c); return next(c) }
 	})
 	me := func(c echo.Context) error {
-		p, _ := authctx.From(c.Request().Context())
+		p, _ := authctx.FromContext(c.Request().Context())
 		return c.String(http.StatusOK, p.Subject)
 	}
 	e.GET("/token", me, echoidem.Bridge(func(c echo.Context) (authctx.Principal, error) {

@@ -52,7 +52,7 @@ func Interceptor(idem *core.Module) echo.MiddlewareFunc {
 
 func intercept(c echo.Context, idem *core.Module, pattern *patterns, held *core.Hold, next echo.HandlerFunc) error {
 	request := c.Request()
-	p, _ := authctx.From(request.Context())
+	p, _ := authctx.FromContext(request.Context())
 	attempt, reply := idem.Begin(request, pattern.of(c), p)
 	switch {
 	case c.Request() != request: // another's by now

@@ -13,7 +13,7 @@ import (
 //	e.GET("/operations/:id", echoidem.OperationHandler(idem))
 func OperationHandler(idem *core.Module) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		p, _ := authctx.From(c.Request().Context())
+		p, _ := authctx.FromContext(c.Request().Context())
 		return send(c, idem.ServeOperation(c.Request(), p, c.Param("id")))
 	}
 }
@@ -24,7 +24,7 @@ func OperationHandler(idem *core.Module) echo.HandlerFunc {
 //	e.GET("/operation", echoidem.OwnOperationHandler(idem))
 func OwnOperationHandler(idem *core.Module) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		p, _ := authctx.From(c.Request().Context())
+		p, _ := authctx.FromContext(c.Request().Context())
 		return send(c, idem.ServeOwnOperation(c.Request(), p))
 	}
 }
@@ -35,7 +35,7 @@ func OwnOperationHandler(idem *core.Module) echo.HandlerFunc {
 //	e.GET("/operations", echoidem.OperationsHandler(idem))
 func OperationsHandler(idem *core.Module) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		p, _ := authctx.From(c.Request().Context())
+		p, _ := authctx.FromContext(c.Request().Context())
 		return send(c, idem.ServeOperations(c.Request(), p))
 	}
 }
@@ -46,7 +46,7 @@ func OperationsHandler(idem *core.Module) echo.HandlerFunc {
 //	e.POST("/operations/:id/settle", echoidem.SettleHandler(idem))
 func SettleHandler(idem *core.Module) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		p, _ := authctx.From(c.Request().Context())
+		p, _ := authctx.FromContext(c.Request().Context())
 		return send(c, idem.ServeSettle(c.Request(), p, c.Param("id")))
 	}
 }

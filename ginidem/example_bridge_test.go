@@ -33,7 +33,7 @@ func ExampleBridge() {
 		return claims.FromToken(token) // refuses nil, and what was not verified
 	}), ginidem.Idempotent(idem))
 	r.POST("/payouts", func(c *gin.Context) {
-		p, _ := authctx.From(c.Request.Context())
+		p, _ := authctx.FromContext(c.Request.Context())
 		c.String(http.StatusCreated, "paid out to %s", p.Subject)
 	})
 	check(ginidem.Audit(r, idem))

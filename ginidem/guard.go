@@ -11,7 +11,7 @@ import (
 // that code in every caller.
 
 // JWTGuard lets a request pass whose bearer token v accepts, and puts its principal into the request's context
-// (authctx.From). Any other gets 401 with WWW-Authenticate: Bearer (contract O-1). The observers are told why, the client
+// (authctx.FromContext). Any other gets 401 with WWW-Authenticate: Bearer (contract O-1). The observers are told why, the client
 // is not (O-7): core.LogObserver, or the Observer of core.Config.
 //
 //go:noinline
@@ -41,7 +41,7 @@ func authenticate(c *gin.Context, p authctx.Principal, err error, observers []co
 		send(c, reply)
 		return
 	}
-	c.Request = c.Request.WithContext(authctx.With(c.Request.Context(), p))
+	c.Request = c.Request.WithContext(authctx.NewContext(c.Request.Context(), p))
 }
 
 // RolesGuard refuses with 403 a caller who has none of the route's roles, on the first request and on every repeat
@@ -57,7 +57,7 @@ func RolesGuard(idem *core.Module) gin.HandlerFunc {
 }
 
 func checkRoles(c *gin.Context, idem *core.Module) *core.Reply {
-	p, _ := authctx.From(c.Request.Context())
+	p, _ := authctx.FromContext(c.Request.Context())
 	return idem.CheckRoles(c.Request, pattern(c), p)
 }
 
@@ -72,7 +72,7 @@ func KeyGuard(idem *core.Module) gin.HandlerFunc {
 // admit takes the key and the command, or refuses.
 func admit(c *gin.Context, idem *core.Module) bool {
 	request := c.Request
-	p, _ := authctx.From(request.Context())
+	p, _ := authctx.FromContext(request.Context())
 	admitted, reply := idem.Admit(request, pattern(c), p, kept(c)...)
 	switch {
 	case c.Request != request: // another's by now

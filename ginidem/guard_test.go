@@ -25,7 +25,7 @@ func TestJWTGuard(t *testing.T) {
 	r := gin.New()
 	r.Use(ginidem.JWTGuard(newVerifier(t)))
 	r.GET("/v1/me", func(c *gin.Context) {
-		p, ok := authctx.From(c.Request.Context())
+		p, ok := authctx.FromContext(c.Request.Context())
 		assert.True(t, ok)
 		c.String(http.StatusOK, "%s %s %v", p.Issuer, p.Subject, p.Roles)
 	})
@@ -66,7 +66,7 @@ func TestBridge(t *testing.T) {
 	r := gin.New()
 	r.Use(func(c *gin.Context) { left(c) })
 	me := func(c *gin.Context) {
-		p, _ := authctx.From(c.Request.Context())
+		p, _ := authctx.FromContext(c.Request.Context())
 		c.String(http.StatusOK, p.Subject)
 	}
 	r.GET("/token", ginidem.Bridge(func(c *gin.Context) (authctx.Principal, error) {

@@ -75,7 +75,7 @@ func Interceptor(idem *core.Module, opts ...Option) gin.HandlerFunc {
 
 func (i *interceptor) intercept(c *gin.Context, idem *core.Module) {
 	request := c.Request
-	p, _ := authctx.From(request.Context())
+	p, _ := authctx.FromContext(request.Context())
 	attempt, reply := idem.Begin(request, pattern(c), p)
 	switch {
 	case c.Request != request: // another's by now

@@ -13,7 +13,7 @@ import (
 //	r.GET("/operations/:id", ginidem.OperationHandler(idem))
 func OperationHandler(idem *core.Module) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		p, _ := authctx.From(c.Request.Context())
+		p, _ := authctx.FromContext(c.Request.Context())
 		send(c, idem.ServeOperation(c.Request, p, c.Param("id")))
 	}
 }
@@ -24,7 +24,7 @@ func OperationHandler(idem *core.Module) gin.HandlerFunc {
 //	r.GET("/operation", ginidem.OwnOperationHandler(idem))
 func OwnOperationHandler(idem *core.Module) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		p, _ := authctx.From(c.Request.Context())
+		p, _ := authctx.FromContext(c.Request.Context())
 		send(c, idem.ServeOwnOperation(c.Request, p))
 	}
 }
@@ -35,7 +35,7 @@ func OwnOperationHandler(idem *core.Module) gin.HandlerFunc {
 //	r.GET("/operations", ginidem.OperationsHandler(idem))
 func OperationsHandler(idem *core.Module) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		p, _ := authctx.From(c.Request.Context())
+		p, _ := authctx.FromContext(c.Request.Context())
 		send(c, idem.ServeOperations(c.Request, p))
 	}
 }
@@ -46,7 +46,7 @@ func OperationsHandler(idem *core.Module) gin.HandlerFunc {
 //	r.POST("/operations/:id/settle", ginidem.SettleHandler(idem))
 func SettleHandler(idem *core.Module) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		p, _ := authctx.From(c.Request.Context())
+		p, _ := authctx.FromContext(c.Request.Context())
 		send(c, idem.ServeSettle(c.Request, p, c.Param("id")))
 	}
 }

@@ -243,7 +243,7 @@ func noRoles(cfg *core.Config) { policies(func(p *core.Policy) { p.Roles = nil }
 
 func rolesInside(b *bank) []gin.HandlerFunc {
 	return []gin.HandlerFunc{ginidem.JWTGuard(b.verifier), ginidem.Idempotent(b.idem), func(c *gin.Context) {
-		if p, _ := authctx.From(c.Request.Context()); !p.HasAnyRole("customer") {
+		if p, _ := authctx.FromContext(c.Request.Context()); !p.HasAnyRole("customer") {
 			core.NotApplied(c.Request.Context())
 			send(c.Writer, core.NewProblem(core.CodeForbidden, "only customers may pay"))
 			c.Abort()

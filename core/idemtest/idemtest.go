@@ -1,7 +1,7 @@
 // Package idemtest is for unit tests of handlers and of what they call: without HTTP, without a store, without claims.
 //
 //	ctx := idemtest.Context(t.Context(), idemtest.Attempt{Principal: customer})
-//	ctx = authctx.With(ctx, customer)   // where the handler asks who calls
+//	ctx = authctx.NewContext(ctx, customer)   // where the handler asks who calls
 //	ctx = gormstore.WithTx(ctx, tx)     // where it writes through the attempt's transaction
 //
 //	payment, err := shop.Pay(ctx, ...)
@@ -24,7 +24,7 @@ import (
 // operation: they have the same operation id and provider keys, as a repeat has them.
 type Attempt struct {
 	// Principal is whose operation it is, default issuer "https://issuer.example" and subject "customer-1". It is not
-	// put into the context: that is the work of a JWT guard, and of authctx.With in a test.
+	// put into the context: that is the work of a JWT guard, and of authctx.NewContext in a test.
 	Principal core.Principal
 	// Key is the idempotency key, default "key-1".
 	Key string

@@ -31,8 +31,8 @@ func TestContextIsInsideTheAttempt(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, core.DeriveKey(operation, "charge"), key)
 
-	_, ok = authctx.From(ctx)
-	require.False(t, ok, "the principal is for authctx.With to add")
+	_, ok = authctx.FromContext(ctx)
+	require.False(t, ok, "the principal is for authctx.NewContext to add")
 	require.NoError(t, ctx.Err())
 }
 
@@ -64,7 +64,7 @@ func TestDeclared(t *testing.T) {
 	ctx := idemtest.Context(t.Context(), idemtest.Attempt{})
 	require.Zero(t, idemtest.Declared(ctx))
 
-	core.KeepRows(authctx.With(ctx, alice)) // a context made of it
+	core.KeepRows(authctx.NewContext(ctx, alice)) // a context made of it
 	require.Equal(t, idemtest.Declarations{KeepRows: true}, idemtest.Declared(ctx))
 	core.NotApplied(ctx)
 	require.Equal(t, idemtest.Declarations{NotApplied: true, KeepRows: true}, idemtest.Declared(ctx))

@@ -18,7 +18,7 @@ type handlers struct {
 
 // caller is the verified principal.
 func caller(c echo.Context) authctx.Principal {
-	p, _ := authctx.From(c.Request().Context())
+	p, _ := authctx.FromContext(c.Request().Context())
 	return p
 }
 

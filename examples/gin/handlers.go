@@ -18,7 +18,7 @@ type handlers struct {
 
 // caller is the verified principal. The context is the request's, never the *gin.Context itself.
 func caller(c *gin.Context) authctx.Principal {
-	p, _ := authctx.From(c.Request.Context())
+	p, _ := authctx.FromContext(c.Request.Context())
 	return p
 }
 

@@ -88,7 +88,7 @@ func all[Out any](do func(ctx context.Context, p authctx.Principal) (Out, error)
 }
 
 func caller(c *gin.Context) authctx.Principal {
-	p, _ := authctx.From(c.Request.Context())
+	p, _ := authctx.FromContext(c.Request.Context())
 	return p
 }
 
