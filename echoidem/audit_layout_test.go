@@ -14,7 +14,7 @@ import (
 // Audit reads what Echo does not export. Another layout, of another version, makes routes unproven and nothing else.
 func TestLayout(t *testing.T) {
 	e := echo.New()
-	Observe(e)
+	TrackRoutes(e)
 	guard := JWTGuard(nil)
 	e.Use(guard)
 	e.POST("/a", func(echo.Context) error { return nil })
@@ -32,6 +32,6 @@ func TestLayout(t *testing.T) {
 
 	idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
 	require.NoError(t, err)
-	err = idem.AuditRoutes(mounted("", e.Routes(), observerOf(e), nil, false))
+	err = idem.AuditRoutes(mounted("", e.Routes(), trackerOf(e), nil, false))
 	require.ErrorContains(t, err, "POST /a: is unproven: the middleware of Echo.Use could not be read")
 }

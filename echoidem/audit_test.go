@@ -151,7 +151,7 @@ func TestAudit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := echo.New()
-			echoidem.Observe(e)
+			echoidem.TrackRoutes(e)
 			test.rest(e)
 			test.mount(e)
 			err := echoidem.Audit(e, idem)
@@ -174,12 +174,12 @@ func TestAuditUnobserved(t *testing.T) {
 	idem := newModule(t, core.Config{})
 	guards := []echo.MiddlewareFunc{echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(idem)}
 	never := func(echo.Context) error { return nil }
-	const unproven = "POST /early: is unproven: nobody saw it being added; call echoidem.Observe before the first route"
+	const unproven = "POST /early: is unproven: nobody saw it being added; call echoidem.TrackRoutes before the first route"
 
 	e := echo.New()
 	e.POST("/early", never, guards...)
 	require.ErrorContains(t, echoidem.Audit(e, idem), unproven)
-	echoidem.Observe(e)
+	echoidem.TrackRoutes(e)
 	e.POST("/late", never, guards...)
 	err := echoidem.Audit(e, idem)
 	require.ErrorContains(t, err, unproven)
@@ -194,11 +194,11 @@ func TestAuditUnobserved(t *testing.T) {
 	require.Zero(t, hooked)
 
 	// One that was there before gets every route, and is not called by the audit either.
-	echoidem.Observe(e)
-	echoidem.Observe(e) // the second does nothing
+	echoidem.TrackRoutes(e)
+	echoidem.TrackRoutes(e) // the second does nothing
 	e.POST("/early", never, guards...)
 	e.POST("/late", never, guards...)
-	echoidem.Observe(e) // nor the third
+	echoidem.TrackRoutes(e) // nor the third
 	require.Equal(t, 2, hooked)
 	require.NoError(t, echoidem.Audit(e, idem))
 	require.Equal(t, 2, hooked)
@@ -208,7 +208,7 @@ func TestAuditUnobserved(t *testing.T) {
 func TestAuditOwnPolicy(t *testing.T) {
 	idem := newModule(t, core.Config{})
 	e := echo.New()
-	echoidem.Observe(e)
+	echoidem.TrackRoutes(e)
 	nothing := func(echo.Context) error { return nil }
 	e.Group("/v1", echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(idem)).POST("/pay", nothing)
 	e.GET("/open", nothing)

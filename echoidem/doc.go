@@ -3,7 +3,7 @@
 //	idem, err := core.New(core.Config{Store: store, Routes: core.Routes{
 //		"POST /v1/payments": {Recovery: core.Rollback, Roles: []string{"customer"}},
 //	}})
-//	echoidem.Observe(e) // before the first route
+//	echoidem.TrackRoutes(e) // before the first route
 //	v1 := e.Group("/v1", echoidem.JWTGuard(verifier), echoidem.Idempotent(idem))
 //	v1.POST("/payments", pay)
 //	err = echoidem.Audit(e, idem) // before serving

@@ -30,7 +30,7 @@ func ExampleBridge() {
 	idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
 	check(err)
 	e := echo.New()
-	echoidem.Observe(e)
+	echoidem.TrackRoutes(e)
 	e.Use(theirs, echoidem.Bridge(func(c echo.Context) (authctx.Principal, error) {
 		token, _ := c.Get("user").(*jwt.Token)
 		return claims.FromToken(token) // refuses nil, and what was not verified

@@ -29,7 +29,7 @@ func ExampleSettleHandler() {
 	})
 	check(err)
 	e := echo.New()
-	echoidem.Observe(e)
+	echoidem.TrackRoutes(e)
 	v1 := e.Group("/v1", echoidem.JWTGuard(exampleVerifier()), echoidem.Idempotent(idem))
 	v1.POST("/payouts", func(echo.Context) error { return echo.ErrBadGateway }) // the provider's answer is lost
 	v1.GET("/operations", echoidem.OperationsHandler(idem))

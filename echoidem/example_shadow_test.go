@@ -53,7 +53,7 @@ func Example_shadow() {
 		}),
 	})
 	check(err)
-	echoidem.Observe(e) // for the audit, before the first route
+	echoidem.TrackRoutes(e) // for the audit, before the first route
 	v1 := e.Group("/v1", echoidem.JWTGuard(verifier), echoidem.Idempotent(idem))
 	v1.POST("/vouchers", func(c echo.Context) error {
 		var v Voucher

@@ -64,7 +64,7 @@ func Example() {
 		"POST /v1/payments": {Recovery: core.Rollback, Roles: []string{"customer"}},
 	}})
 	check(err)
-	echoidem.Observe(e) // for the audit, before the first route
+	echoidem.TrackRoutes(e) // for the audit, before the first route
 	v1 := e.Group("/v1", echoidem.JWTGuard(verifier), echoidem.Idempotent(idem))
 	v1.POST("/payments", createPayment)
 	check(errors.Join(echoidem.Audit(e, idem), gormstore.Audit(ctx, db, &Payment{})))

@@ -26,7 +26,7 @@ func TestOperations(t *testing.T) {
 	}})
 	var runs atomic.Int64
 	e := echo.New()
-	echoidem.Observe(e)
+	echoidem.TrackRoutes(e)
 	v1 := e.Group("/v1", echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(idem))
 	v1.POST("/pay", func(echo.Context) error { runs.Add(1); return errors.New("after the charge") })
 	v1.GET("/operations", echoidem.OperationsHandler(idem))

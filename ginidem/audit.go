@@ -45,7 +45,7 @@ func guardsByCode() map[uintptr][]core.Guard {
 		codeOf(RolesGuard(nil)):  {core.GuardRoles},
 		codeOf(KeyGuard(nil)):    {core.GuardKey},
 		codeOf(Interceptor(nil)): {core.GuardInterceptor},
-		codeOf(Idempotent(nil)):       {core.GuardRoles, core.GuardKey, core.GuardInterceptor},
+		codeOf(Idempotent(nil)):  {core.GuardRoles, core.GuardKey, core.GuardInterceptor},
 	}
 }
 

@@ -45,7 +45,7 @@ func run() (err error) {
 
 func router(a *app.App) *echo.Echo {
 	e := echo.New()
-	echoidem.Observe(e) // before the first route
+	echoidem.TrackRoutes(e) // before the first route
 	e.HTTPErrorHandler = renderError
 	e.Use(recovery())
 	e.GET("/healthz", healthz)

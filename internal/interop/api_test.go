@@ -118,7 +118,7 @@ var frameworks = map[string]func(t *testing.T, idem *core.Module) http.Handler{
 	},
 	"echo": func(t *testing.T, idem *core.Module) http.Handler {
 		e := echo.New()
-		echoidem.Observe(e)
+		echoidem.TrackRoutes(e)
 		find := func(c echo.Context) (authctx.Principal, error) { return principal(c.Request().Header) }
 		v1 := e.Group("/v1", echoidem.Bridge(find), echoidem.Idempotent(idem))
 		v1.POST("/charges", func(c echo.Context) error {
