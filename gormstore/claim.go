@@ -49,7 +49,7 @@ func wonRecord(c core.Claim, fence int64, now time.Time) core.Record {
 
 // Claim implements [core.Store]. On PostgreSQL a first attempt and a replay are one statement each.
 func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, err error) {
-	if s.embedded != nil {
+	if s.file != nil {
 		// A look at what is there needs no writer, so that replays do not wait for it. It never decides a claim.
 		if claimed, err = s.peek(ctx, c); err != nil || isThere(claimed) {
 			return claimed, err
@@ -75,7 +75,7 @@ func (s *Store) peek(ctx context.Context, c core.Claim) (core.Claimed, error) {
 	if s.dialect == postgres {
 		return s.look(ctx, c)
 	}
-	if s.embedded != nil && s.embedded.isRunning(c.ID) {
+	if s.file != nil && s.file.isRunning(c.ID) {
 		return core.Claimed{Busy: true}, nil
 	}
 	rec, err := s.Find(ctx, c.ID)
@@ -263,8 +263,8 @@ func guardOf(deadline time.Duration) string { return strconv.FormatInt(deadline.
 
 // InFlight implements [core.Transactor]: an attempt holds the record's lock.
 func (s *Store) InFlight(ctx context.Context, id core.ID) (bool, error) {
-	if s.embedded != nil {
-		return s.embedded.isRunning(id), ctx.Err()
+	if s.file != nil {
+		return s.file.isRunning(id), ctx.Err()
 	}
 	if s.dialect == sqlite {
 		return false, ctx.Err()

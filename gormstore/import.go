@@ -11,8 +11,6 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-var _ core.Importer = (*Store)(nil)
-
 // Import implements [core.Importer]: all records are added in one transaction.
 func (s *Store) Import(ctx context.Context, records []core.Record) (done core.Imported, err error) {
 	// In one order, so that two imports at once do not wait for each other in a circle.

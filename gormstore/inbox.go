@@ -285,7 +285,7 @@ var (
 // begin opens a transaction and puts the marker in it.
 func (i *Inbox) begin(ctx context.Context, m marker) (t *tx, err error) {
 	s := i.store
-	if s.embedded != nil && !s.embedded.reserve(m.id) {
+	if s.file != nil && !s.file.reserve(m.id) {
 		return nil, ErrMessageBusy
 	}
 	if err := s.enterAttempt(ctx); err != nil {

@@ -3,127 +3,179 @@ package gormstore
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path"
 	"slices"
-
-	"gorm.io/gorm"
+	"strings"
+	"sync"
+	"sync/atomic"
 )
 
-//go:embed migrations
-var migrations embed.FS
+// Statements name the schema of their tables, with the word {schema}. It is found once: a search path that an app left on
+// a connection, and a temporary table of the same name, change nothing (F-6).
 
-// Migrations returns the migrations as files, in the folders postgres and sqlite, for goose, golang-migrate and atlas.
-// Each may be run again at any time, and each only adds: two releases of an app can share the tables.
-func Migrations() fs.FS {
-	sub, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		panic(err) // the folder is embedded
-	}
-	return sub
+// names turns statements into the texts that the database gets.
+type names struct {
+	dialect *dialect
+	schema  atomic.Pointer[string] // as it stands in a statement; nil until it is known
+	texts   sync.Map               // statement -> text, as the store has few statements and sends them often
 }
 
-// Migrate creates the tables, or brings them up to date. Any number of instances may call it at once: on PostgreSQL
-// they take turns by an advisory lock of the transaction. It touches no table of the app. What it has done stands in
-// the table idempotency_migration and is not done again: even CREATE INDEX IF NOT EXISTS would wait for all running
-// attempts, and make all others wait behind it.
-//
-// New tables go into the first schema of the search path that is configured for the role and database, or where
-// [InSchema] says.
-func Migrate(ctx context.Context, db *gorm.DB, options ...Option) error {
-	d, err := dialectOf(db.Dialector.Name())
-	if err != nil {
-		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
+// newNames are those of a schema; of the one that is found at first use where it is "".
+func newNames(d *dialect, schema string) *names {
+	n := &names{dialect: d}
+	switch {
+	case d == sqlite:
+		schema = "main"
+	case schema == "":
+		return n
+	default:
+		schema = quote(schema)
 	}
-	pool, err := db.DB()
-	if err != nil {
-		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
-	}
-	files, err := fs.Glob(migrations, "migrations/"+d.name+"/*.sql") // sorted by name
-	if err != nil {
-		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
-	}
-	tx, err := pool.BeginTx(ctx, d.txOptions())
-	if err != nil {
-		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
-	}
-	defer func() { _ = tx.Rollback() }()
-	if d == postgres {
-		if _, err := tx.ExecContext(ctx, waitLock, int64(lockSpace)); err != nil {
-			return fmt.Errorf("idem: gormstore.Migrate: wait for the other instances: %w", err)
-		}
-		if err := into(ctx, tx, optionsOf(options).schema); err != nil {
-			return fmt.Errorf("idem: gormstore.Migrate: %w", err)
-		}
-	}
-	done, err := migrated(ctx, tx)
-	if err != nil {
-		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
-	}
-	for _, file := range files {
-		if slices.Contains(done, path.Base(file)) {
-			continue
-		}
-		text, err := migrations.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("idem: gormstore.Migrate: %w", err)
-		}
-		if _, err := tx.ExecContext(ctx, string(text)); err != nil {
-			return fmt.Errorf("idem: gormstore.Migrate: %s: %w", file, err)
-		}
-		insert := "INSERT INTO idempotency_migration (name) VALUES ($1)" // both databases know this form
-		if _, err := tx.ExecContext(ctx, insert, path.Base(file)); err != nil {
-			return fmt.Errorf("idem: gormstore.Migrate: %w", err)
-		}
-	}
-	return tx.Commit()
+	n.schema.Store(&schema)
+	return n
 }
 
-// into makes a schema that of the transaction's statements: the one given, or that of the tables, or the first of the
-// search path.
-func into(ctx context.Context, tx *sql.Tx, schema string) error {
-	if schema == "" {
-		found, err := searchPath(ctx, tx)
-		if err == nil && len(found) == 0 {
-			err = errors.New("no schema of the search path is there for this role: create one, or name one with " +
-				"gormstore.InSchema")
-		}
-		if err == nil {
-			schema, err = found.home()
-		}
-		if err != nil {
-			return err
-		}
-		if schema == "" {
-			schema = found[0].schema
-		}
+// text is a statement as the database gets it. q is asked for the schema where it is not known yet.
+func (n *names) text(ctx context.Context, q querier, statement string) (string, error) {
+	if text, ok := n.texts.Load(statement); ok {
+		return text.(string), nil
 	}
-	// Behind it, or a temporary table would come first.
-	_, err := tx.ExecContext(ctx, "SELECT pg_catalog.set_config('search_path', $1, true)", quote(schema)+", pg_temp")
-	return err
+	schema, err := n.find(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	text := strings.ReplaceAll(n.dialect.words.Replace(statement), "{schema}", schema)
+	n.texts.Store(statement, text)
+	return text, nil
 }
 
-// migrated lists the migrations that Migrate has run before. One that another tool has run is run once more: that
-// changes nothing.
-func migrated(ctx context.Context, tx *sql.Tx) (names []string, err error) {
-	const create = "CREATE TABLE IF NOT EXISTS idempotency_migration (name varchar(255) NOT NULL PRIMARY KEY)"
-	if _, err := tx.ExecContext(ctx, create); err != nil {
-		return nil, err
+// find returns the schema as it stands in statements.
+func (n *names) find(ctx context.Context, q querier) (string, error) {
+	if known := n.schema.Load(); known != nil {
+		return *known, nil
 	}
-	rows, err := tx.QueryContext(ctx, "SELECT name FROM idempotency_migration")
+	found, err := searchPath(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	schema, err := found.home()
+	if err == nil && schema == "" {
+		err = errNoTables
+	}
+	if err != nil {
+		return "", err
+	}
+	schema = quote(schema)
+	n.schema.CompareAndSwap(nil, &schema)
+	return *n.schema.Load(), nil
+}
+
+// quote is a name as an identifier.
+func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+var errNoTables = errors.New("idem: gormstore: the table idempotency_record is in no schema of the search path that is " +
+	"configured for this role and database (ALTER ROLE, ALTER DATABASE, the connection's parameters; a SET on a " +
+	"connection does not count): run gormstore.Migrate, or name the schema with gormstore.InSchema")
+
+// onPath is a schema of the search path.
+type onPath struct {
+	schema string
+	tables bool // are there
+}
+
+type schemas []onPath
+
+// searchPath asks for the schemas of the search path as it is configured: what RESET would set, whatever the app has set
+// on the connection, or its current role.
+func searchPath(ctx context.Context, q querier) (schemas, error) {
+	rows, err := q.QueryContext(ctx, configuredPath)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
+	var found schemas
 	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
+		var p onPath
+		if err := rows.Scan(&p.schema, &p.tables); err != nil {
 			return nil, err
 		}
-		names = append(names, name)
+		if !slices.Contains(found, p) {
+			found = append(found, p)
+		}
 	}
-	return names, rows.Err()
+	return found, rows.Err()
+}
+
+// A word of the path is quoted, or ends at a comma or a space.
+const configuredPath = `SELECT n.nspname::text, c.oid IS NOT NULL
+FROM pg_catalog.pg_settings s
+CROSS JOIN LATERAL pg_catalog.regexp_matches(s.reset_val, '"((?:[^"]|"")+)"|([^",[:space:]]+)', 'g')
+	WITH ORDINALITY AS p (word, place)
+JOIN pg_catalog.pg_namespace n ON n.nspname = CASE
+	WHEN '$user' IN (p.word[1], p.word[2]) THEN session_user
+	ELSE coalesce(pg_catalog.replace(p.word[1], '""', '"'), pg_catalog.lower(p.word[2])) END
+LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = 'idempotency_record'
+WHERE s.name = 'search_path' AND n.nspname NOT LIKE 'pg\_%' AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+ORDER BY p.place`
+
+// home is the schema that has the tables, "" where none has. Two are refused: one of them is empty, and every key is free
+// there.
+func (all schemas) home() (schema string, err error) {
+	for _, place := range all {
+		switch {
+		case !place.tables:
+		case schema == "":
+			schema = place.schema
+		default:
+			return "", fmt.Errorf("idem: gormstore: the table idempotency_record is in two schemas of the search path, %s and "+
+				"%s: drop the one that is not used, or name the other with gormstore.InSchema", schema, place.schema)
+		}
+	}
+	return schema, nil
+}
+
+// row is the outcome of queryRow.
+type row struct {
+	*sql.Row
+	err error // nothing was sent
+}
+
+// Scan is that of [sql.Row].
+func (r row) Scan(targets ...any) error {
+	if r.err != nil {
+		return r.err
+	}
+	return r.Row.Scan(targets...)
+}
+
+// exec runs a statement that changes at most a few rows, and returns how many.
+func (s *Store) exec(ctx context.Context, q querier, statement string, args ...any) (int64, error) {
+	text, err := s.names.text(ctx, q, statement)
+	if err != nil {
+		return 0, err
+	}
+	result, err := q.ExecContext(ctx, text, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// query runs a statement that returns rows.
+func (s *Store) query(ctx context.Context, q querier, statement string, args ...any) (*sql.Rows, error) {
+	text, err := s.names.text(ctx, q, statement)
+	if err != nil {
+		return nil, err
+	}
+	return q.QueryContext(ctx, text, args...)
+}
+
+// queryRow runs a statement that returns one row.
+func (s *Store) queryRow(ctx context.Context, q querier, statement string, args ...any) row {
+	text, err := s.names.text(ctx, q, statement)
+	if err != nil {
+		return row{err: err}
+	}
+	return row{Row: q.QueryRowContext(ctx, text, args...)}
 }

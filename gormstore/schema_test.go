@@ -1,104 +1,233 @@
 package gormstore_test
 
 import (
-	"context"
-	"io/fs"
+	"database/sql"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/ncruces/go-sqlite3/gormlite"
 	"github.com/stretchr/testify/require"
-	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/idemclient"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
-// Instances that start at once take turns.
-//
-// CONTRACT F-2
-func TestMigrateAtOnce(t *testing.T) {
-	address := sqliteAddress(t)
-	for name, dialector := range map[string]gorm.Dialector{
-		"postgres":              postgres.Open(pgtest.URL(t)),
-		"postgres serializable": postgres.Open(pgtest.URL(t) + "&default_transaction_isolation=serializable"),
-		"sqlite":                gormlite.Open(address),
-	} {
-		t.Run(name, func(t *testing.T) {
-			instances := make([]*gorm.DB, 8)
-			for i := range instances {
-				instances[i] = openDB(t, dialector, 3)
-			}
-			for _, err := range atOnce(len(instances), func(i int) error {
-				return gormstore.Migrate(t.Context(), instances[i])
-			}) {
-				require.NoError(t, err)
-			}
-			require.NoError(t, newStore(t, instances[0]).Validate(t.Context()))
-		})
-	}
-}
-
-// An instance that starts beside others must not stop them: no statement of an up-to-date Migrate waits for a running
-// attempt, so that nobody waits behind it.
-//
-// CONTRACT F-2
-func TestMigrateDoesNotWaitForAttempts(t *testing.T) {
-	url := pgtest.URL(t)
-	db := openPostgres(t, url, 8)
-	require.NoError(t, gormstore.Migrate(t.Context(), db))
-	store := newStore(t, db)
-	tx, claimed, err := store.Begin(t.Context(), command(core.Rollback))
+// onAll runs a statement on so many connections of the pool, and leaves what it set there.
+func onAll(t *testing.T, db *gorm.DB, connections int, statement string) {
+	t.Helper()
+	pool, err := db.DB()
 	require.NoError(t, err)
-	require.True(t, claimed.Won)
-
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	require.NoError(t, gormstore.Migrate(ctx, openPostgres(t, url, 2)))
-	require.NoError(t, tx.Rollback())
-}
-
-// The files are for other tools: they may run in any order of tools, and more than once.
-func TestMigrationsAreFiles(t *testing.T) {
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) {
-			db := d.fresh(t)(t)
-			files, err := fs.Glob(gormstore.Migrations(), db.Name()+"/*.sql")
-			require.NoError(t, err)
-			require.NotEmpty(t, files)
-			for _, file := range files {
-				text, err := fs.ReadFile(gormstore.Migrations(), file)
-				require.NoError(t, err)
-				require.NoError(t, db.Exec(string(text)).Error, "again: %s", file)
-			}
-			require.NoError(t, gormstore.Migrate(t.Context(), db), "and once more by ourselves")
-		})
+	taken := make([]*sql.Conn, connections)
+	for i := range taken {
+		taken[i], err = pool.Conn(t.Context())
+		require.NoError(t, err)
+		_, err = taken[i].ExecContext(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	for _, c := range taken {
+		require.NoError(t, c.Close())
 	}
 }
 
-// What a sequence has given out does not reach a subscriber of logical replication, nor is it in every dump: nothing of
-// the store's rests on one.
+// withPath is the URL of the database with a search path that is configured.
+func withPath(t *testing.T, address, path string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	q := u.Query()
+	q.Set("search_path", path)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// tables are empty tables in another place than the store's, and what makes statements without a schema go there.
+var strays = map[string]struct{ address, set string }{
+	"search path": {set: `SET search_path = other, pg_temp`},
+	"temporary tables": {set: `CREATE TEMP TABLE IF NOT EXISTS idempotency_record (LIKE public.idempotency_record INCLUDING ALL);
+		CREATE TEMP TABLE IF NOT EXISTS processed_message (LIKE public.processed_message INCLUDING ALL);
+		CREATE TEMP TABLE IF NOT EXISTS idempotency_intent (LIKE public.idempotency_intent INCLUDING ALL);
+		CREATE TEMP TABLE IF NOT EXISTS idempotency_step (LIKE public.idempotency_step INCLUDING ALL)`},
+}
+
+// What an app leaves on a pooled connection makes no statement go to another table.
 //
-// CONTRACT Q-5, X-7
-func TestSettlementsNeedNoSequence(t *testing.T) {
-	t.Parallel()
-	db := openPostgres(t, pgtest.URL(t), 4)
-	migrate(t, db)
-	store := newStore(t, db)
-	for range 2 {
-		c := command(core.Park)
-		_, err := store.Claim(t.Context(), c)
-		require.NoError(t, err)
-		advance(t, db, time.Hour)
-		_, err = store.Settle(t.Context(), core.Settlement{ID: c.ID, Fence: 1, Who: "who", Why: "why"})
-		require.NoError(t, err)
-		var sequences []string
-		require.NoError(t, db.Raw("SELECT sequencename FROM pg_sequences WHERE sequencename LIKE 'idempotency%'").
-			Scan(&sequences).Error)
-		for _, name := range sequences {
-			require.NoError(t, db.Exec("ALTER SEQUENCE "+name+" RESTART").Error)
+// CONTRACT F-6
+func TestStrayOnAConnection(t *testing.T) {
+	for name, stray := range strays {
+		for _, when := range []string{"before the first use", "after it"} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				address := pgtest.URL(t)
+				const connections = 4
+				db := openPostgres(t, address, connections)
+				migrate(t, db)
+				other := openPostgres(t, withPath(t, address, "other"), 2)
+				require.NoError(t, other.Exec("CREATE SCHEMA other").Error)
+				require.NoError(t, gormstore.Migrate(t.Context(), other))
+				store := newStore(t, db)
+				inbox, err := gormstore.NewInbox(db, gormstore.InboxConfig{Group: "g", BrokerRetention: time.Hour})
+				require.NoError(t, err)
+				journal, err := gormstore.NewJournal(db)
+				require.NoError(t, err)
+				if when == "after it" {
+					_, err := store.Find(t.Context(), core.ID{1})
+					require.ErrorIs(t, err, core.ErrNotFound)
+				}
+				elsewhere := openPostgres(t, address, 2) // where nobody has left anything
+
+				parked, transacted, resumed := command(core.Park), command(core.Rollback), command(core.Resume)
+				message := gormstore.Message{Source: "s", ID: "m-1", Payload: []byte("paid")}
+				entry := idemclient.Entry{Intent: "order-1", Key: idemclient.NewKey()}
+				processed := 0
+				process := func() {
+					require.NoError(t, inbox.Process(t.Context(), message, func(*gorm.DB) error { processed++; return nil }))
+				}
+
+				claimed, err := newStore(t, elsewhere).Claim(t.Context(), parked)
+				require.NoError(t, err)
+				require.True(t, claimed.Won)
+				onAll(t, db, connections, stray.set)
+				again1, err := store.Claim(t.Context(), again(parked))
+				require.NoError(t, err)
+				require.False(t, again1.Won, "the key is claimed twice")
+				require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
+
+				tx, _ := begin(t, store, transacted)
+				require.NoError(t, tx.Commit(t.Context(), paid(), false))
+				claimed, err = store.Claim(t.Context(), resumed)
+				require.NoError(t, err)
+				require.True(t, claimed.Won)
+				_, err = store.StartStep(t.Context(), claimed.Record.Ticket,
+					core.StepRecord{Name: "charge", Kind: core.ProviderStep})
+				require.NoError(t, err)
+				process()
+				begun, err := journal.Begin(t.Context(), entry)
+				require.NoError(t, err)
+				_, err = store.Sweep(t.Context(), 10, core.Window{})
+				require.NoError(t, err)
+				require.NoError(t, store.Validate(t.Context()))
+
+				// All of it is where it belongs.
+				fresh := newStore(t, elsewhere)
+				requireCompleted(t, fresh, parked, paid())
+				requireCompleted(t, fresh, transacted, paid())
+				steps, err := fresh.Steps(t.Context(), resumed.ID)
+				require.NoError(t, err)
+				require.Len(t, steps, 1)
+				for table, want := range map[string]int64{"idempotency_record": 3, "processed_message": 1, "idempotency_intent": 1} {
+					var n int64
+					require.NoError(t, elsewhere.Table("public."+table).Count(&n).Error)
+					require.Equal(t, want, n, table)
+				}
+				process()
+				require.Equal(t, 1, processed)
+				require.NotEmpty(t, begun.Key)
+			})
 		}
 	}
+}
+
+// SQLite has no search path, but a temporary table of the same name comes first.
+//
+// CONTRACT F-6
+func TestTemporaryTableOnSQLite(t *testing.T) {
+	db := freshSQLite(t)(t)
+	store := newStore(t, db)
+	c := command(core.Park)
+	claimed, err := store.Claim(t.Context(), c)
+	require.NoError(t, err)
+	require.True(t, claimed.Won)
+	onAll(t, db, 15, "CREATE TEMP TABLE idempotency_record AS SELECT * FROM main.idempotency_record LIMIT 0")
+	claimed, err = store.Claim(t.Context(), again(c))
+	require.NoError(t, err)
+	require.False(t, claimed.Won, "the key is claimed twice")
+	require.Equal(t, c.Owner, claimed.Record.Owner)
+}
+
+// CONTRACT F-6
+func TestSchemaThatIsFound(t *testing.T) {
+	const odd = `Pay"ments, x`
+	address := pgtest.URL(t)
+	db := openPostgres(t, address, 4)
+	require.NoError(t, db.Exec(`CREATE SCHEMA "Pay""ments, x"`).Error)
+	require.NoError(t, db.Exec(`CREATE SCHEMA upper`).Error)
+	claim := func(t *testing.T, path string, options ...gormstore.Option) error {
+		t.Helper()
+		db := openPostgres(t, withPath(t, address, path), 4)
+		store, err := gormstore.New(db, options...)
+		require.NoError(t, err)
+		claimed, err := store.Claim(t.Context(), command(core.Park))
+		require.Equal(t, err == nil, claimed.Won)
+		return err
+	}
+	count := func(table string) (n int64) {
+		require.NoError(t, db.Raw("SELECT count(*) FROM "+table).Scan(&n).Error)
+		return n
+	}
+	const oddPath = `"$user", "gone" ,"Pay""ments, x" , UPPER`
+
+	require.ErrorContains(t, claim(t, oddPath), "run gormstore.Migrate, or name the schema with gormstore.InSchema")
+
+	// The tables go into the first schema of the path that is there, and are found there.
+	migrator := openPostgres(t, withPath(t, address, oddPath), 2)
+	onAll(t, migrator, 2, "SET search_path = public")
+	require.NoError(t, gormstore.Migrate(t.Context(), migrator))
+	require.NoError(t, gormstore.Migrate(t.Context(), migrator), "again")
+	require.NoError(t, claim(t, oddPath))
+	require.EqualValues(t, 1, count(`"Pay""ments, x".idempotency_record`))
+	require.NoError(t, claim(t, "public", gormstore.InSchema(odd)))
+	require.EqualValues(t, 2, count(`"Pay""ments, x".idempotency_record`))
+	require.ErrorContains(t, claim(t, "upper, public"), "is in no schema of the search path")
+
+	// Where they are in two of them, one is the wrong one.
+	require.NoError(t, gormstore.Migrate(t.Context(), db, gormstore.InSchema("upper")))
+	require.ErrorContains(t, claim(t, oddPath), `in two schemas of the search path, Pay"ments, x and upper`)
+	require.ErrorContains(t, gormstore.Migrate(t.Context(), migrator), "in two schemas of the search path")
+	require.NoError(t, claim(t, oddPath, gormstore.InSchema("upper")))
+	require.EqualValues(t, 1, count("upper.idempotency_record"))
+	require.NoError(t, gormstore.Migrate(t.Context(), migrator, gormstore.InSchema("upper")))
+	require.ErrorContains(t, gormstore.Migrate(t.Context(), openPostgres(t, withPath(t, address, "gone"), 2)),
+		"no schema of the search path is there")
+}
+
+// A schema of the role's name comes first, and is the one of the role that has connected.
+//
+// CONTRACT F-6
+func TestSchemaOfTheUser(t *testing.T) {
+	db := openPostgres(t, pgtest.URL(t), 4)
+	var user string
+	require.NoError(t, db.Raw("SELECT session_user").Scan(&user).Error)
+	require.NoError(t, db.Exec(`CREATE SCHEMA "`+user+`"`).Error)
+	require.NoError(t, gormstore.Migrate(t.Context(), db))
+	_, err := newStore(t, db).Claim(t.Context(), command(core.Park))
+	require.NoError(t, err)
+	var n int64
+	require.NoError(t, db.Raw(`SELECT count(*) FROM "`+user+`".idempotency_record`).Scan(&n).Error)
+	require.EqualValues(t, 1, n)
+}
+
+// Every statement in the source names the schema.
+//
+// CONTRACT F-6
+func TestStatementsNameTheirSchema(t *testing.T) {
+	bare := regexp.MustCompile(`(?i)\b(FROM|INTO|UPDATE|JOIN)\s+(idempotency_|processed_message)\w*`)
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	qualified := 0
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") || file == "migrate.go" { // Migrate sets the path of its transaction
+			continue
+		}
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Empty(t, bare.FindAllString(string(text), -1), "%s: write {schema}. before the table", file)
+		qualified += strings.Count(string(text), "{schema}.idempotency_record")
+	}
+	require.Greater(t, qualified, 10)
 }

@@ -4,11 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-
-	"github.com/auth19/idem/core"
 )
-
-var _ core.ScopeKeeper = (*Store)(nil)
 
 // scopingName begins the name of the setting that keeps the fingerprint of a namespace.
 const scopingName = "scoping/"

@@ -104,12 +104,3 @@ func (s *stalls) add(n int) {
 		s.pool.SetMaxOpenConns(limit + n)
 	}
 }
-
-// atStandby reports whether the server is waiting for its standby with the transaction of a backend, or with a write of
-// a record that others cannot see yet.
-func (s *Store) atStandby(pid uint32, id core.ID) func(ctx context.Context) bool {
-	return func(ctx context.Context) (waits bool) {
-		err := s.queryRow(ctx, s.pool, atStandby, int64(pid), id[:]).Scan(&waits)
-		return err == nil && waits
-	}
-}

@@ -13,8 +13,6 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-var _ core.Stepper = (*Store)(nil)
-
 // Step runs rows of the app's database as a step of a Resume attempt, once: what fn writes through tx commits together
 // with the step's record and result, and later attempts get the result without running fn. The last statement before
 // COMMIT proves that the attempt still owns its operation, so that a stale attempt leaves no rows.

@@ -5,27 +5,25 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
 )
 
-// Store keeps records in the database of a *gorm.DB. It is a [core.Transactor], [core.Stepper] and [core.Validator], and
-// is safe for use by any number of goroutines.
+// Store keeps records in the database of a *gorm.DB. Any number of goroutines may use it. It has everything that a store
+// can have: it is a [core.Transactor], [core.Stepper], [core.Validator], [core.Counter], [core.Watcher],
+// [core.ScopeKeeper] and [core.Importer].
 type Store struct {
 	db      *gorm.DB // the app's, only for handing out attempts' transactions
 	pool    *sql.DB  // the primary's pool, below GORM
 	dialect *dialect
 	names   *names
 
-	places   *places   // PostgreSQL with a limited pool only
-	embedded *embedded // SQLite only
+	slots *slots      // PostgreSQL with a limited pool only
+	file  *sqliteFile // SQLite only
 
 	handlers sync.Map // stream -> name of the handler that processes its messages
 
@@ -39,8 +37,13 @@ type Store struct {
 }
 
 var (
-	_ core.Transactor = (*Store)(nil)
-	_ core.Validator  = (*Store)(nil)
+	_ core.Transactor  = (*Store)(nil)
+	_ core.Stepper     = (*Store)(nil)
+	_ core.Validator   = (*Store)(nil)
+	_ core.Counter     = (*Store)(nil)
+	_ core.Watcher     = (*Store)(nil)
+	_ core.ScopeKeeper = (*Store)(nil)
+	_ core.Importer    = (*Store)(nil)
 )
 
 // New returns a store on db and installs the write guard there. It creates no table and starts nothing: see
@@ -58,12 +61,11 @@ func New(db *gorm.DB, options ...Option) (*Store, error) {
 		return nil, fmt.Errorf("idem: gormstore.New: %w", err)
 	}
 	if s.dialect == sqlite {
-		if err := s.embedded.own(s.pool); err != nil {
+		if err := s.file.own(s.pool); err != nil {
 			return nil, err
 		}
 	}
-	db.Plugins[storeName] = registered{s}
-	return s, nil
+	return s, register(db, s)
 }
 
 // newStore returns a store that is not yet the only one on its file.
@@ -90,9 +92,9 @@ func newStore(db *gorm.DB, o options) (*Store, error) {
 	s := &Store{db: db, pool: pool, dialect: d, names: newNames(d, o.schema)}
 	switch {
 	case d == sqlite:
-		s.embedded = newEmbedded()
+		s.file = newSQLiteFile()
 	case limit > 0:
-		s.places = placesIn(limit)
+		s.slots = newSlots(limit)
 	}
 	if d == postgres {
 		s.stalls = newStalls(pool, o.stall)
@@ -100,34 +102,54 @@ func newStore(db *gorm.DB, o options) (*Store, error) {
 	return s, nil
 }
 
-// registered is how a db knows its store: an inbox on the same db waits in the same line for SQLite's one writer, and for
-// the pool's places.
-type registered struct{ *Store }
+// storePlugin is the GORM plugin by which a db knows its store: an inbox and a journal on the same db share SQLite's one
+// writer and the pool's slots with it.
+type storePlugin struct{ store atomic.Pointer[Store] }
 
-const storeName = "idem:store"
+const storePluginName = "idem:store"
 
 // Name implements [gorm.Plugin].
-func (registered) Name() string { return storeName }
+func (*storePlugin) Name() string { return storePluginName }
 
 // Initialize implements [gorm.Plugin].
-func (registered) Initialize(*gorm.DB) error { return nil }
+func (*storePlugin) Initialize(*gorm.DB) error { return nil }
 
-// storeOf returns the store of db. Where there is none yet, it is one that has no file of its own.
+// register makes s the store of db, in place of an earlier one.
+func register(db *gorm.DB, s *Store) error {
+	plugin := &storePlugin{}
+	plugin.store.Store(s)
+	err := db.Use(plugin)
+	if errors.Is(err, gorm.ErrRegistered) {
+		db.Plugins[storePluginName].(*storePlugin).store.Store(s)
+		return nil
+	}
+	return err
+}
+
+// registered returns the store of db, nil where it has none.
+func registered(db *gorm.DB) *Store {
+	if plugin, ok := db.Plugins[storePluginName].(*storePlugin); ok {
+		return plugin.store.Load()
+	}
+	return nil
+}
+
+// storeOf returns the store of db. Where db has none, it registers a new one, which does not claim the SQLite file.
 func storeOf(db *gorm.DB) (*Store, error) {
-	if r, ok := db.Plugins[storeName].(registered); ok {
-		return r.Store, nil
+	if s := registered(db); s != nil {
+		return s, nil
 	}
 	s, err := newStore(db, options{})
-	if err == nil {
-		db.Plugins[storeName] = registered{s}
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	return s, register(db, s)
 }
 
 // namesOf are those of db's store, whose schema may have been given.
 func namesOf(db *gorm.DB, d *dialect) *names {
-	if r, ok := db.Plugins[storeName].(registered); ok {
-		return r.names
+	if s := registered(db); s != nil {
+		return s.names
 	}
 	return newNames(d, "")
 }
@@ -135,10 +157,10 @@ func namesOf(db *gorm.DB, d *dialect) *names {
 // Close gives the SQLite file free for another process. The database itself stays open: it is the app's. On
 // PostgreSQL there is nothing to close.
 func (s *Store) Close() error {
-	if s.embedded == nil {
+	if s.file == nil {
 		return nil
 	}
-	return s.embedded.close()
+	return s.file.close()
 }
 
 // querier is what statements run on: the pool, or the connection of a transaction.
@@ -174,14 +196,14 @@ func (s *Store) onPool(ctx context.Context, fn func(q querier) error) error {
 
 // writing runs fn when SQLite's one writer is free.
 func (s *Store) writing(ctx context.Context, fn func() error) error {
-	if s.embedded != nil {
+	if s.file != nil {
 		if t := txFrom(ctx); t != nil && t.store == s && t.holdsWriter() {
 			return errOwnWriter
 		}
-		if err := s.embedded.lockWriter(ctx); err != nil {
+		if err := s.file.lockWriter(ctx); err != nil {
 			return err
 		}
-		defer s.embedded.unlockWriter()
+		defer s.file.unlockWriter()
 	}
 	return fn()
 }
@@ -205,48 +227,4 @@ func (s *Store) transact(ctx context.Context, fn func(q querier) error) error {
 		return err
 	}
 	return tx.Commit()
-}
-
-// maxTries bounds how often the store runs a statement of its own again: a lost snapshot race, a serialization
-// failure, a deadlock.
-const maxTries = 16
-
-// retry runs fn again after a serialization failure or a deadlock. The pauses keep those who fail together from
-// failing together again.
-func retry(ctx context.Context, fn func() error) error {
-	for try := range maxTries {
-		err := fn()
-		if err == nil || try == maxTries-1 || !isConflict(err) {
-			return err
-		}
-		timer := time.NewTimer(rand.N(min(time.Millisecond<<try, 50*time.Millisecond)))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return err
-		}
-	}
-	return nil // not reached: maxTries is above 0
-}
-
-// sqlState returns the SQLSTATE of an error from PostgreSQL, "" for any other error.
-func sqlState(err error) string {
-	if e, ok := errors.AsType[interface {
-		error
-		SQLState() string
-	}](err); ok {
-		return e.SQLState()
-	}
-	return ""
-}
-
-// isConflict reports a failure that another try of the same transaction may not have: serialization, deadlock.
-func isConflict(err error) bool { return strings.HasPrefix(sqlState(err), "40") }
-
-// isRetryable reports the failures after which the whole command may be repeated as it was: class 40, lock not
-// available, operator intervention.
-func isRetryable(err error) bool {
-	state := sqlState(err)
-	return strings.HasPrefix(state, "40") || state == "55P03" || strings.HasPrefix(state, "57")
 }

@@ -139,8 +139,8 @@ func (m marker) committed(ctx context.Context, s *Store, q querier) (bool, error
 func (m marker) touch() (string, []any) { return touchMarker, m.key() }
 
 func (m marker) leave(s *Store) {
-	if s.embedded != nil {
-		s.embedded.unreserve(m.id)
+	if s.file != nil {
+		s.file.unreserve(m.id)
 	}
 }
 

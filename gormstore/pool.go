@@ -8,19 +8,19 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// places divides a limited pool on PostgreSQL, so that a crowd waits outside of it. Who waits for a connection waits
+// slots divide a limited pool on PostgreSQL, so that a crowd waits outside of it. Who waits for a connection waits
 // beside everybody else who does, and the crowd of those who want to begin would leave none to those who want to end.
 // A place is had in the order of asking.
-type places struct {
+type slots struct {
 	attempts chan struct{} // for transactions with an app's statements in them: three connections of four
 	claims   chan struct{} // for claims without a transaction, as many: they are short
 	looks    chan struct{} // for looks of those who wait among the attempts: the connections that are left
 }
 
-// placesIn divides a pool of limit connections.
-func placesIn(limit int) *places {
+// newSlots divides a pool of limit connections.
+func newSlots(limit int) *slots {
 	free := max(1, limit/4)
-	return &places{attempts: make(chan struct{}, limit-free), claims: make(chan struct{}, limit-free),
+	return &slots{attempts: make(chan struct{}, limit-free), claims: make(chan struct{}, limit-free),
 		looks: make(chan struct{}, free)}
 }
 
@@ -51,11 +51,11 @@ const lookAfter = 100 * time.Millisecond
 // enterOrLook takes a place for an attempt. Where none gets free, it looks meanwhile: a repeat does not wait for the
 // attempt that it repeats. It has a place unless it found something.
 func (s *Store) enterOrLook(ctx context.Context, c core.Claim) (core.Claimed, error) {
-	if s.places == nil {
+	if s.slots == nil {
 		return core.Claimed{}, s.enterAttempt(ctx)
 	}
 	select {
-	case s.places.attempts <- struct{}{}:
+	case s.slots.attempts <- struct{}{}:
 		return core.Claimed{}, nil
 	default:
 	}
@@ -63,21 +63,21 @@ func (s *Store) enterOrLook(ctx context.Context, c core.Claim) (core.Claimed, er
 	defer leave()
 	soon, stop := context.WithTimeout(line, lookAfter)
 	defer stop()
-	if enter(soon, s.places.attempts) == nil {
+	if enter(soon, s.slots.attempts) == nil {
 		return core.Claimed{}, nil
 	}
 	select {
-	case s.places.attempts <- struct{}{}:
+	case s.slots.attempts <- struct{}{}:
 		return core.Claimed{}, nil
-	case s.places.looks <- struct{}{}:
+	case s.slots.looks <- struct{}{}:
 		claimed, err := s.peek(ctx, c)
-		<-s.places.looks
+		<-s.slots.looks
 		if err != nil || isThere(claimed) {
 			return claimed, err
 		}
 	case <-line.Done():
 	}
-	return core.Claimed{}, enter(line, s.places.attempts)
+	return core.Claimed{}, enter(line, s.slots.attempts)
 }
 
 // isThere reports whether a look found something.
@@ -86,43 +86,43 @@ func isThere(c core.Claimed) bool { return c.Busy || c.Record.Stored != 0 }
 // enterAttempt takes what a transaction with an app's statements in it takes beside its connection: SQLite's writer, or
 // a place.
 func (s *Store) enterAttempt(ctx context.Context) error {
-	if s.embedded != nil {
-		return s.embedded.lockWriter(ctx)
+	if s.file != nil {
+		return s.file.lockWriter(ctx)
 	}
-	if s.places == nil {
+	if s.slots == nil {
 		return nil
 	}
-	return enter(ctx, s.places.attempts)
+	return enter(ctx, s.slots.attempts)
 }
 
 // leaveAttempt gives back what enterAttempt took.
 func (s *Store) leaveAttempt() {
-	if s.places != nil {
-		<-s.places.attempts
+	if s.slots != nil {
+		<-s.slots.attempts
 	}
-	if s.embedded != nil {
-		s.embedded.unlockWriter()
+	if s.file != nil {
+		s.file.unlockWriter()
 	}
 }
 
 // enterClaim takes a place for a claim without a transaction.
 func (s *Store) enterClaim(ctx context.Context) error {
-	if s.places == nil {
+	if s.slots == nil {
 		return nil
 	}
 	select {
-	case s.places.claims <- struct{}{}:
+	case s.slots.claims <- struct{}{}:
 		return nil
 	default:
 	}
 	line, leave := inLine(ctx)
 	defer leave()
-	return enter(line, s.places.claims)
+	return enter(line, s.slots.claims)
 }
 
 // leaveClaim gives back what enterClaim took.
 func (s *Store) leaveClaim() {
-	if s.places != nil {
-		<-s.places.claims
+	if s.slots != nil {
+		<-s.slots.claims
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-var _ core.Watcher = (*Store)(nil)
-
 // errUnseen: the sighting of the key was committed after the statement's snapshot.
 var errUnseen = errors.New("idem: gormstore: the first sighting of the key cannot be seen yet")
 

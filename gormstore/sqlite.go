@@ -9,10 +9,10 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// embedded is what SQLite needs beyond statements: one writer at a time, which waits in Go and not in the file's lock;
+// sqliteFile is what SQLite needs beyond statements: one writer at a time, which waits in Go and not in the file's lock;
 // the attempts that are running in this process, so that a repeat is told so at once; and the proof that there is no
 // other process.
-type embedded struct {
+type sqliteFile struct {
 	writer chan struct{} // holds a token while somebody writes
 	owner  *sql.Conn     // holds the lock file; nil for a database in memory
 
@@ -23,13 +23,13 @@ type embedded struct {
 // mainFile asks for the path of the database file; it is empty for a database in memory.
 const mainFile = "SELECT file FROM pragma_database_list WHERE name = 'main'"
 
-func newEmbedded() *embedded {
-	return &embedded{writer: make(chan struct{}, 1), running: make(map[core.ID]struct{})}
+func newSQLiteFile() *sqliteFile {
+	return &sqliteFile{writer: make(chan struct{}, 1), running: make(map[core.ID]struct{})}
 }
 
 // own takes the file of the pool for this process. A connection of its own keeps an exclusive lock on a small database
 // beside the file: the operating system drops the lock when the process ends, however it ends.
-func (e *embedded) own(pool *sql.DB) error {
+func (f *sqliteFile) own(pool *sql.DB) error {
 	ctx := context.Background()
 	conn, err := pool.Conn(ctx)
 	if err != nil {
@@ -59,49 +59,49 @@ func (e *embedded) own(pool *sql.DB) error {
 		return fmt.Errorf("idem: gormstore.New: the SQLite file %s is in use by another process or store; one process "+
 			"per file, use PostgreSQL for several: %w", file, err)
 	}
-	e.owner = conn
+	f.owner = conn
 	return nil
 }
 
-func (e *embedded) close() error {
-	if e.owner == nil {
+func (f *sqliteFile) close() error {
+	if f.owner == nil {
 		return nil
 	}
-	discard(e.owner)
+	discard(f.owner)
 	return nil
 }
 
-func (e *embedded) lockWriter(ctx context.Context) error {
+func (f *sqliteFile) lockWriter(ctx context.Context) error {
 	select {
-	case e.writer <- struct{}{}:
+	case f.writer <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("%w: SQLite has one writer, and it is busy: %w", core.ErrCrowded, ctx.Err())
 	}
 }
 
-func (e *embedded) unlockWriter() { <-e.writer }
+func (f *sqliteFile) unlockWriter() { <-f.writer }
 
-func (e *embedded) isRunning(id core.ID) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	_, running := e.running[id]
+func (f *sqliteFile) isRunning(id core.ID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, running := f.running[id]
 	return running
 }
 
 // reserve makes the caller the one attempt of id in this process; false where there is one.
-func (e *embedded) reserve(id core.ID) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if _, running := e.running[id]; running {
+func (f *sqliteFile) reserve(id core.ID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, running := f.running[id]; running {
 		return false
 	}
-	e.running[id] = struct{}{}
+	f.running[id] = struct{}{}
 	return true
 }
 
-func (e *embedded) unreserve(id core.ID) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.running, id)
+func (f *sqliteFile) unreserve(id core.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.running, id)
 }

@@ -1,0 +1,116 @@
+package gormstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// commit sends COMMIT and waits for its end as long as ctx allows. COMMIT goes on if it takes longer: a server that
+// waits for its standby is not to be interrupted. One that passes nothing is left behind.
+func (t *tx) commit(ctx context.Context) error {
+	outcome, stalled := make(chan error, 1), make(chan struct{})
+	go func() {
+		warned := t.store.notices.expect(t.pid)
+		ended := t.store.stalls.watch(t.store.atStandby(t.pid, core.ID{}), func() {
+			t.leave()
+			close(stalled)
+		})
+		_, err := t.conn.sql.ExecContext(context.WithoutCancel(ctx), "COMMIT")
+		left := ended()
+		if err != nil {
+			rollback(t.conn.sql) // SQLite keeps the transaction open after some errors
+		} else {
+			_ = t.conn.sql.Close()
+		}
+		if !left {
+			t.leave()
+		}
+		if warned() && err == nil {
+			err = errWarned
+		}
+		outcome <- err
+	}()
+	select {
+	case err := <-outcome:
+		if err == nil {
+			return nil
+		}
+		return t.readBack(ctx, err)
+	case <-stalled:
+		return t.readBack(ctx, errStalled)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: COMMIT has not ended", core.ErrUnconfirmed)
+	}
+}
+
+// notCommitted classifies an error before COMMIT: an error of a statement is for good, unless it asks for a repeat; a
+// connection that broke may be another one next time.
+func notCommitted(err error) error {
+	if state := sqlState(err); state != "" && !isRetryable(err) && !strings.HasPrefix(state, "08") {
+		return fmt.Errorf("%w: %w", core.ErrAborted, err)
+	}
+	return fmt.Errorf("%w: %w", core.ErrRetryable, err)
+}
+
+// readBack finds out what became of a COMMIT that ended with err. What the server itself refused is not
+// committed; after anything else the record is read on the primary, and that it is absent counts only once the old
+// backend is known to be gone, because the record's lock could be had.
+func (t *tx) readBack(ctx context.Context, err error) error {
+	if isRefusal(err) {
+		return notCommitted(err)
+	}
+	for pause := 5 * time.Millisecond; ; pause *= 2 {
+		committed, certain := t.look(ctx)
+		switch {
+		case committed:
+			return nil
+		case certain && t.store.dialect == sqlite: // a constraint that is checked at COMMIT, a full disk
+			return fmt.Errorf("%w: %w", core.ErrAborted, err)
+		case certain:
+			return fmt.Errorf("%w: %w", core.ErrRetryable, err)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w: %w", core.ErrUnconfirmed, err)
+		}
+	}
+}
+
+// isRefusal reports that a COMMIT failed with an error of its own: a constraint, a conflict. Errors of the connection,
+// the server or a pooler between say nothing about the transaction: classes 08, 53, 57, 58 and XX.
+func isRefusal(err error) bool {
+	state := sqlState(err)
+	return state != "" && !slices.Contains([]string{"08", "53", "57", "58", "XX"}, state[:min(2, len(state))])
+}
+
+// look reads whether this transaction's entry is committed, and whether that is certain if it is not.
+func (t *tx) look(ctx context.Context) (committed, certain bool) {
+	s := t.store
+	lockErr := s.inTx(ctx, func(q querier) error {
+		locked := true // SQLite: the writer's lock says as much
+		if s.dialect == postgres {
+			var standby bool
+			if err := q.QueryRowContext(ctx, tryLock, t.entry.lock()).Scan(&locked, &standby); err != nil {
+				return err
+			}
+			locked = locked && !standby
+		}
+		there, err := t.entry.committed(ctx, s, q)
+		committed, certain = there, err == nil && locked
+		if there && err == nil {
+			// It is here, but perhaps not on the standby yet: that COMMIT may have been cut off from waiting for it.
+			statement, args := t.entry.touch()
+			_, err = s.exec(ctx, q, statement, args...)
+		}
+		return err
+	})
+	return committed && lockErr == nil, certain && lockErr == nil
+}

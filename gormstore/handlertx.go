@@ -1,0 +1,99 @@
+package gormstore
+
+import (
+	"context"
+
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+)
+
+type txKey struct{}
+
+// binding is what the context of an attempt carries.
+type binding struct {
+	tx   *tx
+	gorm *gorm.DB // a session of the app's db on the attempt's connection
+	raw  DBTX
+}
+
+// asked notes that the handler has asked for its transaction.
+func (b *binding) asked() {
+	if b.tx != nil {
+		b.tx.asked.Store(true)
+	}
+}
+
+// Asked implements [core.AskedTx].
+func (t *tx) Asked() bool { return t.asked.Load() }
+
+// Bind implements [core.Tx].
+func (t *tx) Bind(ctx context.Context) context.Context {
+	ctx = t.conn.bind(ctx)
+	session := t.store.db.Session(&gorm.Session{NewDB: true, Context: ctx})
+	session.Statement.ConnPool = t.conn
+	session.Statement.Settings.Store(attemptSetting, t.conn)
+	return context.WithValue(ctx, txKey{}, &binding{tx: t, gorm: session, raw: t.conn})
+}
+
+func bindingFrom(ctx context.Context) *binding {
+	b, _ := ctx.Value(txKey{}).(*binding)
+	return b
+}
+
+func txFrom(ctx context.Context) *tx {
+	if b := bindingFrom(ctx); b != nil {
+		return b.tx
+	}
+	return nil
+}
+
+// TxFrom returns the transaction of the Rollback attempt that ctx belongs to, bound to ctx; false outside one.
+func TxFrom(ctx context.Context) (*gorm.DB, bool) {
+	b := bindingFrom(ctx)
+	if b == nil {
+		return nil, false
+	}
+	b.asked()
+	return b.gorm.WithContext(ctx), true
+}
+
+// Tx returns the transaction of the Rollback attempt that ctx belongs to. What is written through it commits together
+// with the recorded answer, or not at all.
+//
+// Outside an attempt it panics: it never falls back to the plain database. The usual causes: the route is not
+// guarded with core.Rollback; ctx is not the request's, but context.Background() or a *gin.Context of an engine
+// without ContextWithFallback. Pass c.Request.Context() in Gin, c.Request().Context() in Echo.
+//
+// It panics in shadow too (core.Policy.ShadowUntil), where no attempt is around the handler: the rows would not commit
+// with an answer. A handler that is in shadow now and enforced later opens a transaction of its own where core.InShadow
+// says so.
+func Tx(ctx context.Context) *gorm.DB {
+	tx, ok := TxFrom(ctx)
+	if !ok {
+		if core.InShadow(ctx) {
+			panic("idem: gormstore.Tx: this route is in shadow (Policy.ShadowUntil), and no attempt is around its handler. " +
+				"Where core.InShadow(ctx), use a transaction of your own: db.WithContext(ctx).Transaction")
+		}
+		panic("idem: gormstore.Tx: this context belongs to no Rollback attempt. Pass the request's context " +
+			"(c.Request.Context() in Gin, c.Request().Context() in Echo; a *gin.Context alone does not carry it), on a " +
+			"route whose policy says core.Rollback. In unit tests use gormstore.WithTx")
+	}
+	return tx
+}
+
+// SQLTx returns the transaction of the attempt that ctx belongs to for users of plain SQL or sqlc; false outside one.
+func SQLTx(ctx context.Context) (DBTX, bool) {
+	b := bindingFrom(ctx)
+	if b == nil {
+		return nil, false
+	}
+	b.asked()
+	return b.raw, true
+}
+
+// WithTx returns a context in which Tx, TxFrom and SQLTx find db, for unit tests of handlers and repositories. db is
+// usually a transaction that the test rolls back.
+func WithTx(ctx context.Context, db *gorm.DB) context.Context {
+	return context.WithValue(ctx, txKey{}, &binding{gorm: db, raw: db.Statement.ConnPool})
+}

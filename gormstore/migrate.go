@@ -1,0 +1,129 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+
+	"gorm.io/gorm"
+)
+
+//go:embed migrations
+var migrations embed.FS
+
+// Migrations returns the migrations as files, in the folders postgres and sqlite, for goose, golang-migrate and atlas.
+// Each may be run again at any time, and each only adds: two releases of an app can share the tables.
+func Migrations() fs.FS {
+	sub, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	return sub
+}
+
+// Migrate creates the tables, or brings them up to date. Any number of instances may call it at once: on PostgreSQL
+// they take turns by an advisory lock of the transaction. It touches no table of the app. What it has done stands in
+// the table idempotency_migration and is not done again: even CREATE INDEX IF NOT EXISTS would wait for all running
+// attempts, and make all others wait behind it.
+//
+// New tables go into the first schema of the search path that is configured for the role and database, or where
+// [InSchema] says.
+func Migrate(ctx context.Context, db *gorm.DB, options ...Option) error {
+	d, err := dialectOf(db.Dialector.Name())
+	if err != nil {
+		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
+	}
+	pool, err := db.DB()
+	if err != nil {
+		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
+	}
+	files, err := fs.Glob(migrations, "migrations/"+d.name+"/*.sql") // sorted by name
+	if err != nil {
+		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
+	}
+	tx, err := pool.BeginTx(ctx, d.txOptions())
+	if err != nil {
+		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if d == postgres {
+		if _, err := tx.ExecContext(ctx, waitLock, int64(lockSpace)); err != nil {
+			return fmt.Errorf("idem: gormstore.Migrate: wait for the other instances: %w", err)
+		}
+		if err := into(ctx, tx, optionsOf(options).schema); err != nil {
+			return fmt.Errorf("idem: gormstore.Migrate: %w", err)
+		}
+	}
+	done, err := migrated(ctx, tx)
+	if err != nil {
+		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
+	}
+	for _, file := range files {
+		if slices.Contains(done, path.Base(file)) {
+			continue
+		}
+		text, err := migrations.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("idem: gormstore.Migrate: %w", err)
+		}
+		if _, err := tx.ExecContext(ctx, string(text)); err != nil {
+			return fmt.Errorf("idem: gormstore.Migrate: %s: %w", file, err)
+		}
+		insert := "INSERT INTO idempotency_migration (name) VALUES ($1)" // both databases know this form
+		if _, err := tx.ExecContext(ctx, insert, path.Base(file)); err != nil {
+			return fmt.Errorf("idem: gormstore.Migrate: %w", err)
+		}
+	}
+	return tx.Commit()
+}
+
+// into makes a schema that of the transaction's statements: the one given, or that of the tables, or the first of the
+// search path.
+func into(ctx context.Context, tx *sql.Tx, schema string) error {
+	if schema == "" {
+		found, err := searchPath(ctx, tx)
+		if err == nil && len(found) == 0 {
+			err = errors.New("no schema of the search path is there for this role: create one, or name one with " +
+				"gormstore.InSchema")
+		}
+		if err == nil {
+			schema, err = found.home()
+		}
+		if err != nil {
+			return err
+		}
+		if schema == "" {
+			schema = found[0].schema
+		}
+	}
+	// Behind it, or a temporary table would come first.
+	_, err := tx.ExecContext(ctx, "SELECT pg_catalog.set_config('search_path', $1, true)", quote(schema)+", pg_temp")
+	return err
+}
+
+// migrated lists the migrations that Migrate has run before. One that another tool has run is run once more: that
+// changes nothing.
+func migrated(ctx context.Context, tx *sql.Tx) (names []string, err error) {
+	const create = "CREATE TABLE IF NOT EXISTS idempotency_migration (name varchar(255) NOT NULL PRIMARY KEY)"
+	if _, err := tx.ExecContext(ctx, create); err != nil {
+		return nil, err
+	}
+	rows, err := tx.QueryContext(ctx, "SELECT name FROM idempotency_migration")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
+}

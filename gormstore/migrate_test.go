@@ -1,0 +1,104 @@
+package gormstore_test
+
+import (
+	"context"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/stretchr/testify/require"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// Instances that start at once take turns.
+//
+// CONTRACT F-2
+func TestMigrateAtOnce(t *testing.T) {
+	address := sqliteAddress(t)
+	for name, dialector := range map[string]gorm.Dialector{
+		"postgres":              postgres.Open(pgtest.URL(t)),
+		"postgres serializable": postgres.Open(pgtest.URL(t) + "&default_transaction_isolation=serializable"),
+		"sqlite":                gormlite.Open(address),
+	} {
+		t.Run(name, func(t *testing.T) {
+			instances := make([]*gorm.DB, 8)
+			for i := range instances {
+				instances[i] = openDB(t, dialector, 3)
+			}
+			for _, err := range atOnce(len(instances), func(i int) error {
+				return gormstore.Migrate(t.Context(), instances[i])
+			}) {
+				require.NoError(t, err)
+			}
+			require.NoError(t, newStore(t, instances[0]).Validate(t.Context()))
+		})
+	}
+}
+
+// An instance that starts beside others must not stop them: no statement of an up-to-date Migrate waits for a running
+// attempt, so that nobody waits behind it.
+//
+// CONTRACT F-2
+func TestMigrateDoesNotWaitForAttempts(t *testing.T) {
+	url := pgtest.URL(t)
+	db := openPostgres(t, url, 8)
+	require.NoError(t, gormstore.Migrate(t.Context(), db))
+	store := newStore(t, db)
+	tx, claimed, err := store.Begin(t.Context(), command(core.Rollback))
+	require.NoError(t, err)
+	require.True(t, claimed.Won)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	require.NoError(t, gormstore.Migrate(ctx, openPostgres(t, url, 2)))
+	require.NoError(t, tx.Rollback())
+}
+
+// The files are for other tools: they may run in any order of tools, and more than once.
+func TestMigrationsAreFiles(t *testing.T) {
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			db := d.fresh(t)(t)
+			files, err := fs.Glob(gormstore.Migrations(), db.Name()+"/*.sql")
+			require.NoError(t, err)
+			require.NotEmpty(t, files)
+			for _, file := range files {
+				text, err := fs.ReadFile(gormstore.Migrations(), file)
+				require.NoError(t, err)
+				require.NoError(t, db.Exec(string(text)).Error, "again: %s", file)
+			}
+			require.NoError(t, gormstore.Migrate(t.Context(), db), "and once more by ourselves")
+		})
+	}
+}
+
+// What a sequence has given out does not reach a subscriber of logical replication, nor is it in every dump: nothing of
+// the store's rests on one.
+//
+// CONTRACT Q-5, X-7
+func TestSettlementsNeedNoSequence(t *testing.T) {
+	t.Parallel()
+	db := openPostgres(t, pgtest.URL(t), 4)
+	migrate(t, db)
+	store := newStore(t, db)
+	for range 2 {
+		c := command(core.Park)
+		_, err := store.Claim(t.Context(), c)
+		require.NoError(t, err)
+		advance(t, db, time.Hour)
+		_, err = store.Settle(t.Context(), core.Settlement{ID: c.ID, Fence: 1, Who: "who", Why: "why"})
+		require.NoError(t, err)
+		var sequences []string
+		require.NoError(t, db.Raw("SELECT sequencename FROM pg_sequences WHERE sequencename LIKE 'idempotency%'").
+			Scan(&sequences).Error)
+		for _, name := range sequences {
+			require.NoError(t, db.Exec("ALTER SEQUENCE "+name+" RESTART").Error)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package gormstore
+
+import (
+	"context"
+
+	"github.com/auth19/idem/core"
+)
+
+// Settle implements [core.Store].
+func (s *Store) Settle(ctx context.Context, st core.Settlement) (core.Record, error) {
+	var settled core.Record
+	work := func(q querier) error {
+		before, err := s.find(ctx, q, st.ID)
+		if err != nil {
+			return err
+		}
+		state, c := core.Free, core.Completion{Retention: core.DefaultTombstone}
+		if st.Answer != nil {
+			state, c = core.Completed, *st.Answer
+		}
+		headers, err := encodeHeaders(c.Answer.Header)
+		if err != nil {
+			return err
+		}
+		n, err := s.exec(ctx, q, settle, st.ID[:], st.Fence, int64(state), int64(c.Answer.Status), headers, c.Answer.Body,
+			c.Retention.Microseconds(), (c.Retention + c.Tombstone).Microseconds(), micros(st.Window.From), latest(st.Window))
+		if err != nil {
+			return err
+		}
+		if settled, err = s.find(ctx, q, st.ID); err != nil {
+			return err
+		}
+		if n == 0 {
+			if !st.Window.Has(settled.Now) {
+				return core.ErrClock
+			}
+			if settled.State() == core.Unknown && settled.Fence != st.Fence {
+				return core.ErrStale
+			}
+			return core.ErrNotSettleable
+		}
+		_, err = s.exec(ctx, q, appendSettlement, st.ID[:], st.Who, st.Why, before.Fence, int64(before.State()),
+			settled.Fence, int64(settled.Stored), int64(settled.Answer.Status), st.Undone)
+		return err
+	}
+	var err error
+	if t := txFrom(ctx); t != nil && t.store == s {
+		t.asked.Store(true)
+		err = work(t.conn)
+	} else {
+		err = s.inTx(ctx, work)
+	}
+	if err != nil {
+		return core.Record{}, err
+	}
+	return settled, nil
+}
