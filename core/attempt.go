@@ -21,12 +21,12 @@ type Attempt struct {
 	ticket    Ticket
 	capture   Capture
 
-	ctx    bounded            // the handler's
-	inside attemptctx.Attempt // what ctx says of the attempt
-	lease  lease              // Park and Resume
-	tx     Tx                 // Rollback: the transaction is the lease
-	steps  *steps             // Resume
-	record Record             // as it was claimed
+	ctx    bounded         // the handler's
+	inside attemptctx.View // what ctx says of the attempt
+	lease  lease           // Park and Resume
+	tx     Tx              // Rollback: the transaction is the lease
+	steps  *steps          // Resume
+	record Record          // as it was claimed
 
 	stopDeadline func() bool // Rollback: false when the deadline has rolled back already
 }
@@ -348,9 +348,9 @@ func RecoveryOf(ctx context.Context) (Recovery, bool) {
 	return 0, false
 }
 
-// Command returns the hash of the command whose attempt ctx belongs to; false outside an attempt. Money rows carry it
+// CommandHashOf returns the hash of the command whose attempt ctx belongs to; false outside an attempt. Money rows carry it
 // beside the operation id, because a key that became free again may come back with another command (D-3).
-func Command(ctx context.Context) (CommandHash, bool) {
+func CommandHashOf(ctx context.Context) (CommandHash, bool) {
 	if a := attemptctx.From(ctx); a != nil {
 		return CommandHash(a.Command), true
 	}

@@ -4,40 +4,88 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+
+	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
-// The kinds of derived keys are made apart, so that a step and a call of one name never share one (C-5). Their layout is
-// frozen: providers know these keys.
-const (
-	callDomain = "call/1"
-	stepDomain = "step/1"
-)
-
-// DerivedKey is the key that a guarded handler sends along with a call of its own, to a payment provider for
-// instance. It is derived from the record and the name of the call, and so the same in every attempt.
+// DerivedKey is the idempotency key of something that a handler does towards others: a call to a payment provider, or an
+// event that it publishes. It is derived from its origin and a name, and is the same in every attempt and every delivery.
+// The origin is the operation, or the message that an inbox processes: see [Origin].
+//
+//	what                                    in the handler            elsewhere, a reconciler for instance
+//	a provider step                         the argument of Call      operation.DeriveStep(step)
+//	a call outside a step                   DeriveCall(ctx, name)     operation.DeriveCall(name)
+//	a call of core/idemclient in a step     DeriveCall(ctx, name)     operation.DeriveStep(step).DeriveCall(name)
+//	an event                                DeriveEvent(ctx, name)    operation.DeriveEvent(name)
+//
+// Two kinds never share a key, also where they have the same name. Two calls, or two events, of one handler need two
+// names.
 type DerivedKey [sha256.Size]byte
 
-// ProviderKey returns the key for the call of the given name in the attempt that ctx belongs to; false outside an
-// attempt. Two different calls of one handler need two names.
-func ProviderKey(ctx context.Context, name string) (DerivedKey, bool) {
-	operation, ok := Operation(ctx)
-	if !ok {
-		return DerivedKey{}, false
+// The layout of derived keys is frozen: providers know these keys.
+const (
+	callDomain  = "call/1"
+	stepDomain  = "step/1"
+	eventPrefix = "event/" // an event is a call of this name
+)
+
+// DeriveStep returns the key that [Call] hands to the provider step of the given name.
+func (id ID) DeriveStep(step string) DerivedKey { return derive(stepDomain, id, step) }
+
+// DeriveCall returns the key of the call of the given name that the handler makes outside a step.
+func (id ID) DeriveCall(name string) DerivedKey { return derive(callDomain, id, name) }
+
+// DeriveEvent returns the key of the event of the given name.
+func (id ID) DeriveEvent(name string) DerivedKey { return id.DeriveCall(eventPrefix + name) }
+
+// DeriveCall returns the key of a call that is made inside the provider step whose key k is.
+func (k DerivedKey) DeriveCall(name string) DerivedKey { return ID(k).DeriveCall(name) }
+
+func derive(domain string, origin ID, name string) DerivedKey {
+	return DerivedKey(hashFields(domain, string(origin[:]), name))
+}
+
+// ErrNoHandler: the context belongs to no handler that a key could be derived from.
+var ErrNoHandler = errors.New("idem: the context belongs to no attempt and to no message of an inbox")
+
+// Origin returns what the keys of the handler are derived from: the operation of its attempt, or what stands for the
+// message and consumer group where an inbox processes one. False outside both.
+func Origin(ctx context.Context) (ID, bool) {
+	if calls := attemptctx.CallsFrom(ctx); calls != nil {
+		return calls.Origin, true
 	}
-	return DeriveKey(operation, name), true
+	return ID{}, false
 }
 
-// DeriveKey returns the key that ProviderKey gives to the handler of an operation, for the reconciler that asks the
-// provider about it.
-func DeriveKey(operation ID, name string) DerivedKey {
-	return DerivedKey(hashFields(callDomain, string(operation[:]), name))
+// DeriveCall returns the key for the call of the given name that the handler of ctx makes. core/idemclient uses the same
+// one; a handler that calls a provider without it sends the key itself. In a provider step of its own, [Call] has the key
+// already.
+//
+// Errors: [ErrNoHandler]; one that says that the handler has returned or its deadline has passed.
+func DeriveCall(ctx context.Context, name string) (DerivedKey, error) {
+	calls, err := callsOf(ctx)
+	if err != nil {
+		return DerivedKey{}, err
+	}
+	if step, inside := ctx.Value(stepKey{}).(DerivedKey); inside {
+		return step.DeriveCall(name), nil
+	}
+	return ID(calls.Origin).DeriveCall(name), nil
 }
 
-// DeriveStepKey returns the key that [StepKey] gives to the provider step of an operation, for the reconciler that asks
-// the provider about it.
-func DeriveStepKey(operation ID, step string) DerivedKey {
-	return DerivedKey(hashFields(stepDomain, string(operation[:]), step))
+// callsOf returns the calls of a handler that is still at work. A key that is derived later would be none: nobody asks
+// for it again (C-5).
+func callsOf(ctx context.Context) (*attemptctx.Calls, error) {
+	calls := attemptctx.CallsFrom(ctx)
+	if calls == nil {
+		return nil, ErrNoHandler
+	}
+	return calls, calls.Over()
 }
+
+// stepKey is where the context of a provider step has its key.
+type stepKey struct{}
 
 // String returns the key as 64 hex digits, the longest form that providers take.
 func (k DerivedKey) String() string { return hex.EncodeToString(k[:]) }

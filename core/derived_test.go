@@ -40,7 +40,7 @@ func TestGoldenDerivedKeys(t *testing.T) {
 	} {
 		operation, err := core.ParseID(test.operation)
 		require.NoError(t, err)
-		key := core.DeriveKey(operation, test.name)
+		key := operation.DeriveCall(test.name)
 		require.Equal(t, test.key, key.String())
 		require.Equal(t, test.uuid, key.UUID())
 	}
@@ -64,10 +64,10 @@ func TestGoldenStepKeys(t *testing.T) {
 	} {
 		operation, err := core.ParseID(test.operation)
 		require.NoError(t, err)
-		key := core.DeriveStepKey(operation, test.name)
+		key := operation.DeriveStep(test.name)
 		require.Equal(t, test.key, key.String())
 		require.Equal(t, test.uuid, key.UUID())
-		require.NotEqual(t, core.DeriveKey(operation, test.name), key)
+		require.NotEqual(t, operation.DeriveCall(test.name), key)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestDerivedKeysAreUUIDsOfVersion8(t *testing.T) {
 	version8 := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 	seen := map[string]bool{}
 	for i := range 1000 {
-		key := core.DeriveKey(core.ID{byte(i)}, fmt.Sprint("call ", i/256))
+		key := core.ID{byte(i)}.DeriveCall(fmt.Sprint("call ", i/256))
 		require.Regexp(t, version8, key.UUID())
 		require.Regexp(t, `^[0-9a-f]{64}$`, key.String())
 		require.False(t, seen[key.UUID()] || seen[key.String()], "each call has a key of its own")
@@ -93,10 +93,10 @@ func TestWhatAHandlerLearnsAboutItsAttempt(t *testing.T) {
 		operation, ok := core.Operation(ctx)
 		require.True(t, ok)
 		require.Equal(t, core.RecordID(alice, "k-1"), operation)
-		key, ok := core.ProviderKey(ctx, "charge")
-		require.True(t, ok)
-		require.Equal(t, core.DeriveKey(operation, "charge"), key)
-		command, ok := core.Command(ctx)
+		key, err := core.DeriveCall(ctx, "charge")
+		require.NoError(t, err)
+		require.Equal(t, operation.DeriveCall("charge"), key)
+		command, ok := core.CommandHashOf(ctx)
 		require.True(t, ok)
 		keys, commands = append(keys, key), append(commands, command)
 		core.NotApplied(ctx)
@@ -118,8 +118,10 @@ func TestOutsideAnAttempt(t *testing.T) {
 	core.KeepRows(ctx)
 	_, ok := core.Operation(ctx)
 	require.False(t, ok)
-	_, ok = core.Command(ctx)
+	_, ok = core.CommandHashOf(ctx)
 	require.False(t, ok)
-	_, ok = core.ProviderKey(ctx, "charge")
+	_, ok = core.Origin(ctx)
 	require.False(t, ok)
+	_, err := core.DeriveCall(ctx, "charge")
+	require.ErrorIs(t, err, core.ErrNoHandler)
 }

@@ -21,7 +21,7 @@ func ExampleReconciler() {
 		Store:  memstore.New(memstore.WithClock(func() time.Time { return now })),
 		Routes: core.Routes{"POST /v1/payouts": {Recovery: core.Park}},
 		Reconcile: func(_ context.Context, operation core.Record) (*core.Decision, error) {
-			payout, ok := payouts[core.DeriveKey(operation.ID, "payout").String()]
+			payout, ok := payouts[operation.ID.DeriveCall("payout").String()]
 			if !ok {
 				return nil, nil // cannot tell yet: asked again with the next sweep
 			}
@@ -38,7 +38,7 @@ func ExampleReconciler() {
 	})
 	must(err)
 	app := guard(idem, "/v1/payouts", func(w http.ResponseWriter, r *http.Request) {
-		key, _ := core.ProviderKey(r.Context(), "payout")
+		key, _ := core.DeriveCall(r.Context(), "payout")
 		payouts[key.String()] = "po_7"
 		w.WriteHeader(http.StatusGatewayTimeout) // paid out, but the answer was lost
 	})

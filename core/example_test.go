@@ -18,7 +18,7 @@ func Example() {
 	}})
 	must(err)
 	app := guard(idem, "/v1/payouts", func(w http.ResponseWriter, r *http.Request) {
-		key, _ := core.ProviderKey(r.Context(), "payout") // the same in every attempt
+		key, _ := core.DeriveCall(r.Context(), "payout") // the same in every attempt
 		fmt.Println("the provider is called with a key of", len(key.String()), "characters")
 		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, "paid out")

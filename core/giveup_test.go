@@ -60,7 +60,7 @@ func TestRepeatsGiveUp(t *testing.T) {
 		"5xx":   status(http.StatusBadGateway),
 		"panic": func(http.ResponseWriter, *http.Request) { panic("boom") },
 		"4xx while a step is unfinished": flow(func(ctx context.Context) (int, error) {
-			_ = core.StepDo(ctx, "charge", func(context.Context) error { return errProvider }, core.Dedup(time.Hour))
+			_ = core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { return errProvider }, core.Dedup(time.Hour))
 			return http.StatusPaymentRequired, nil
 		}).ServeHTTP,
 	} {

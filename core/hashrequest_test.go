@@ -33,7 +33,7 @@ func TestHashRequestIsTheServersHash(t *testing.T) {
 
 	var served core.CommandHash
 	app := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park}}, func(_ http.ResponseWriter, r *http.Request) {
-		served, _ = core.Command(r.Context())
+		served, _ = core.CommandHashOf(r.Context())
 	})
 	r = request()
 	r.Header.Set("Idempotency-Key", "k")

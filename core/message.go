@@ -7,7 +7,7 @@ import (
 )
 
 // WithMessage returns the context for the handler of a message, for packages that bring an inbox: gormstore.Inbox. Calls
-// that are made in it with core/idemclient derive their keys from message, which stands for the message and its consumer
+// and events that are made in it derive their keys from message, which stands for the message and its consumer
 // group as an operation's id stands for an attempt: the same in every delivery. end is to be called when the handler
 // has returned; from then on nothing is derived (C-5).
 //

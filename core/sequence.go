@@ -131,7 +131,7 @@ func (s *steps) end() course {
 }
 
 // rehearsed returns the steps of the attempt that a unit test stands for.
-func rehearsed(inside *attemptctx.Attempt) *steps {
+func rehearsed(inside *attemptctx.View) *steps {
 	r := inside.Rehearsal
 	r.Lock()
 	defer r.Unlock()

@@ -93,39 +93,44 @@ type Stepper interface {
 	FinishStep(ctx context.Context, t Ticket, s StepRecord) error
 }
 
-// StepOption changes how a provider step is repeated.
-type StepOption func(*stepOptions)
+// CallOption changes how [Call] is repeated.
+type CallOption func(*callOptions)
 
-type stepOptions struct{ dedup time.Duration }
+type callOptions struct{ dedup time.Duration }
 
-// Dedup declares that the provider recognises a repeated call by the key of [StepKey], for d after the first one.
+// Dedup declares that the provider recognises a repeated call by the key it was given, for d after the first one.
 // Within d an unfinished step is called again by the next attempt; after it, and without the declaration, the
 // operation is parked. There is no default: it is the provider's promise, not ours. Take off what clocks and
 // delays may cost, 23 h of a promised day for instance.
-func Dedup(d time.Duration) StepOption { return func(o *stepOptions) { o.dedup = d } }
+func Dedup(d time.Duration) CallOption { return func(o *callOptions) { o.dedup = d } }
 
-// Step runs a provider call as a step of a Resume attempt, once: its result is recorded, and handed back by later
-// attempts without running fn. The result goes through JSON in the first attempt too, so that one that does not
-// survive is found by the first test. In a T that does not say what its numbers are, map[string]any for instance, they
-// come back as [json.Number], with every digit.
+// Call calls a provider as a step of a Resume attempt, once: the result is recorded, and later attempts get it without
+// running fn. fn sends key along: it is derived from the operation and the step's name, so that it is the same in every
+// attempt. See [DerivedKey]. For rows of the app's own database there is gormstore.Step.
 //
-// An error of fn means that the step is unfinished: whether the call took effect is not known. A refusal of the
-// provider is a result, not an error. fn finds the key for the provider in [StepKey].
+// The result goes through JSON in the first attempt too, so that the first test finds a result that does not survive it.
+// In a T that does not say what its numbers are, map[string]any for instance, they come back as [json.Number], with every
+// digit.
+//
+// An error of fn means that the step is unfinished: nobody knows whether the call took effect. A refusal of the provider
+// is a result, not an error.
 //
 // A later attempt finds the step by its name, whatever its place. Names are unique within an attempt, and steps follow
-// each other: a second step of the same name, or one that begins in another goroutine while one is under way, is an
-// error before anything runs. So is a step that no attempt before has taken, as long as one that they have taken is
-// still to come. Errors: those of fn; ErrStepsChanged; ErrStepUnknown; ErrStale after a takeover; ErrLeaseLost and the
-// deadline, after which no step begins; any other means that the store did not answer.
-func Step[T any](ctx context.Context, name string, fn func(ctx context.Context) (T, error), opts ...StepOption) (T, error) {
-	var options stepOptions
+// each other. Call returns an error before anything runs where a step has the name of an earlier one, where another step
+// is still running in another goroutine, and where the step is new although a recorded one is still to come. Errors:
+// those of fn; ErrStepsChanged; ErrStepUnknown; ErrStale after a takeover; ErrLeaseLost and the deadline, after which no
+// step begins; any other means that the store did not answer.
+func Call[T any](ctx context.Context, name string, fn func(ctx context.Context, key DerivedKey) (T, error),
+	opts ...CallOption,
+) (T, error) {
+	var options callOptions
 	for _, opt := range opts {
 		opt(&options)
 	}
 	var result T
 	err := runStep(ctx, name, ProviderStep, &result, func(p place, s StepRecord) ([]byte, error) {
-		return p.callProvider(ctx, s, options, func(ctx context.Context) ([]byte, error) {
-			value, err := fn(ctx)
+		return p.callProvider(ctx, s, options, func(ctx context.Context, key DerivedKey) ([]byte, error) {
+			value, err := fn(ctx, key)
 			if err != nil {
 				return nil, err
 			}
@@ -135,9 +140,11 @@ func Step[T any](ctx context.Context, name string, fn func(ctx context.Context) 
 	return result, err
 }
 
-// StepDo is [Step] for a call without a result.
-func StepDo(ctx context.Context, name string, fn func(ctx context.Context) error, opts ...StepOption) error {
-	_, err := Step(ctx, name, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) }, opts...)
+// CallDo is [Call] for a call without a result.
+func CallDo(ctx context.Context, name string, fn func(ctx context.Context, key DerivedKey) error, opts ...CallOption) error {
+	_, err := Call(ctx, name, func(ctx context.Context, key DerivedKey) (struct{}, error) {
+		return struct{}{}, fn(ctx, key)
+	}, opts...)
 	return err
 }
 
@@ -180,15 +187,6 @@ func RunDatabaseStep(ctx context.Context, name string, result any,
 		defer context.AfterFunc(&a.ctx, func() { cancel(context.Cause(&a.ctx)) })()
 		return run(ctx, a.m.cfg.Store, a.ticket, s)
 	})
-}
-
-type stepKey struct{}
-
-// StepKey returns the key for the provider in a provider step: derived from the record and the step's name, and so the
-// same in every attempt. false outside a provider step.
-func StepKey(ctx context.Context) (DerivedKey, bool) {
-	key, ok := ctx.Value(stepKey{}).(DerivedKey)
-	return key, ok
 }
 
 // place is where a step is taken: in a Resume attempt, or in a unit test that stands for one.
@@ -275,14 +273,15 @@ func (p place) leaveBehind() error {
 }
 
 // callProvider records the start, calls, and records the result.
-func (p place) callProvider(ctx context.Context, s StepRecord, o stepOptions,
-	call func(ctx context.Context) ([]byte, error),
+func (p place) callProvider(ctx context.Context, s StepRecord, o callOptions,
+	call func(ctx context.Context, key DerivedKey) ([]byte, error),
 ) ([]byte, error) {
 	a := p.attempt
-	ctx = context.WithValue(ctx, stepKey{}, DeriveStepKey(p.operation, s.Name))
+	key := p.operation.DeriveStep(s.Name)
+	ctx = context.WithValue(ctx, stepKey{}, key) // the calls that idemclient makes in it derive theirs from it
 	if a == nil {
 		p.keep(s)
-		return call(ctx)
+		return call(ctx, key)
 	}
 	store := a.m.cfg.Store.(Stepper) // New has refused any other store
 	var started StepRecord
@@ -301,7 +300,7 @@ func (p place) callProvider(ctx context.Context, s StepRecord, o stepOptions,
 	case started.Fence != a.ticket.Fence && !started.within(o.dedup):
 		return nil, fmt.Errorf("step %q: %w", s.Name, ErrStepUnknown)
 	}
-	result, err := call(ctx)
+	result, err := call(ctx, key)
 	if err != nil {
 		return nil, err
 	}

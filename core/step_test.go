@@ -49,11 +49,7 @@ type charger struct {
 	fail  error // after the money has moved
 }
 
-func (c *charger) charge(ctx context.Context) (int, error) {
-	key, ok := core.StepKey(ctx)
-	if !ok {
-		return 0, errors.New("no step key")
-	}
+func (c *charger) charge(_ context.Context, key core.DerivedKey) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.moved == nil {
@@ -120,7 +116,7 @@ type take struct {
 
 func (s *take) steps(ctx context.Context, names ...string) error {
 	for _, name := range names {
-		err := core.StepDo(ctx, name, func(context.Context) error {
+		err := core.CallDo(ctx, name, func(context.Context, core.DerivedKey) error {
 			s.ran = append(s.ran, name)
 			if name == s.fail {
 				return errProvider
@@ -156,11 +152,11 @@ func TestStepNames(t *testing.T) {
 // CONTRACT X-3
 func TestStepsFollowEachOther(t *testing.T) {
 	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		return http.StatusCreated, core.StepDo(ctx, "outer", func(inner context.Context) error {
+		return http.StatusCreated, core.CallDo(ctx, "outer", func(inner context.Context, _ core.DerivedKey) error {
 			for _, ctx := range []context.Context{ctx, inner} {
 				err := make(chan error)
 				go func() {
-					err <- core.StepDo(ctx, "inner", func(context.Context) error { return errors.New("it ran") })
+					err <- core.CallDo(ctx, "inner", func(context.Context, core.DerivedKey) error { return errors.New("it ran") })
 				}()
 				require.ErrorContains(t, <-err, `step "inner" begins while another step is under way`)
 			}
@@ -183,7 +179,7 @@ func TestStepResultsThatCannotBeRecorded(t *testing.T) {
 	for name, result := range results {
 		t.Run(name, func(t *testing.T) {
 			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-				_, err := core.Step(ctx, "charge", func(context.Context) (any, error) { return result.value, nil })
+				_, err := core.Call(ctx, "charge", func(context.Context, core.DerivedKey) (any, error) { return result.value, nil })
 				require.ErrorContains(t, err, `step "charge"`)
 				require.ErrorContains(t, err, result.says)
 				return http.StatusConflict, nil
@@ -193,7 +189,7 @@ func TestStepResultsThatCannotBeRecorded(t *testing.T) {
 		})
 	}
 	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		_, err := core.Step(ctx, "charge", func(context.Context) (string, error) {
+		_, err := core.Call(ctx, "charge", func(context.Context, core.DerivedKey) (string, error) {
 			return strings.Repeat("x", core.MaxStepResult-2), nil
 		})
 		return http.StatusCreated, err
@@ -212,7 +208,7 @@ func TestStepResultGoesThroughJSON(t *testing.T) {
 	var got []charge
 	fail := true
 	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		c, err := core.Step(ctx, "charge", func(context.Context) (charge, error) {
+		c, err := core.Call(ctx, "charge", func(context.Context, core.DerivedKey) (charge, error) {
 			return charge{ID: "ch_1", status: "paid"}, nil
 		})
 		got = append(got, c)
@@ -239,17 +235,17 @@ func TestStepResultKeepsEveryDigit(t *testing.T) {
 	const big = "9007199254740993"
 	fail := true
 	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		m, err := core.Step(ctx, "map", func(context.Context) (map[string]any, error) {
+		m, err := core.Call(ctx, "map", func(context.Context, core.DerivedKey) (map[string]any, error) {
 			return map[string]any{"id": json.Number(big), "rate": json.Number("1.10"), "deep": []any{int64(9007199254740993)}}, nil
 		})
 		require.NoError(t, err)
 		require.Equal(t, map[string]any{"id": json.Number(big), "rate": json.Number("1.10"), "deep": []any{json.Number(big)}}, m)
-		r, err := core.Step(ctx, "struct", func(context.Context) (receipt, error) {
+		r, err := core.Call(ctx, "struct", func(context.Context, core.DerivedKey) (receipt, error) {
 			return receipt{ID: uint64(9007199254740993), Cent: 9007199254740993, Raw: json.RawMessage(big)}, nil
 		})
 		require.NoError(t, err)
 		require.Equal(t, receipt{ID: json.Number(big), Cent: 9007199254740993, Raw: json.RawMessage(big)}, r)
-		f, err := core.Step(ctx, "float", func(context.Context) (float64, error) { return 0.1, nil })
+		f, err := core.Call(ctx, "float", func(context.Context, core.DerivedKey) (float64, error) { return 0.1, nil })
 		require.NoError(t, err)
 		require.Equal(t, 0.1, f) //nolint:testifylint // exactly
 		if fail {
@@ -276,11 +272,11 @@ func TestStepResultOfAnotherType(t *testing.T) {
 	calls, readable := 0, false
 	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
 		if !readable {
-			_, err := core.Step(ctx, "charge", func(context.Context) (unreadable, error) { calls++; return unreadable{}, nil })
+			_, err := core.Call(ctx, "charge", func(context.Context, core.DerivedKey) (unreadable, error) { calls++; return unreadable{}, nil })
 			require.ErrorContains(t, err, `step "charge": its recorded result is no *core_test.unreadable`)
 			return http.StatusUnprocessableEntity, nil
 		}
-		_, err := core.Step(ctx, "charge", func(context.Context) (struct{}, error) { calls++; return struct{}{}, nil })
+		_, err := core.Call(ctx, "charge", func(context.Context, core.DerivedKey) (struct{}, error) { calls++; return struct{}{}, nil })
 		return http.StatusCreated, err
 	})
 	for range 2 {
@@ -502,8 +498,8 @@ func TestUnfinishedStepIsCalledAgain(t *testing.T) {
 		},
 		"a panic": func(p *charger) flow {
 			return func(ctx context.Context) (int, error) {
-				_, err := core.Step(ctx, "charge", func(ctx context.Context) (int, error) {
-					n, err := p.charge(ctx)
+				_, err := core.Call(ctx, "charge", func(ctx context.Context, key core.DerivedKey) (int, error) {
+					n, err := p.charge(ctx, key)
 					if err != nil {
 						panic(err)
 					}
@@ -514,8 +510,8 @@ func TestUnfinishedStepIsCalledAgain(t *testing.T) {
 		},
 		"a timeout after having charged": func(p *charger) flow {
 			return func(ctx context.Context) (int, error) {
-				_, err := core.Step(ctx, "charge", func(ctx context.Context) (int, error) {
-					n, err := p.charge(ctx)
+				_, err := core.Call(ctx, "charge", func(ctx context.Context, key core.DerivedKey) (int, error) {
+					n, err := p.charge(ctx, key)
 					if err != nil {
 						<-ctx.Done() // until the attempt's deadline
 						return 0, context.Cause(ctx)
@@ -546,8 +542,8 @@ func TestUnfinishedStepIsCalledAgain(t *testing.T) {
 }
 
 // charge is a handler of one provider step.
-func charge(ctx context.Context, p *charger, opts ...core.StepOption) (int, error) {
-	_, err := core.Step(ctx, "charge", p.charge, opts...)
+func charge(ctx context.Context, p *charger, opts ...core.CallOption) (int, error) {
+	_, err := core.Call(ctx, "charge", p.charge, opts...)
 	return http.StatusCreated, err
 }
 
@@ -559,7 +555,7 @@ func TestWithoutDedupTheOperationIsParked(t *testing.T) {
 			status, err := charge(ctx, p)
 			if errors.Is(err, core.ErrStepUnknown) {
 				wentOn()
-				require.ErrorIs(t, core.StepDo(ctx, "book", func(context.Context) error { return nil }), core.ErrStepUnknown,
+				require.ErrorIs(t, core.CallDo(ctx, "book", func(context.Context, core.DerivedKey) error { return nil }), core.ErrStepUnknown,
 					"no step after it")
 				return http.StatusAccepted, nil // it counts for nothing that the handler is content
 			}
@@ -736,7 +732,7 @@ func TestLeaseLostDuringAProviderCall(t *testing.T) {
 		store.on("renew", func(context.Context) error { return errAway })
 		var heeds bool
 		a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
-			_, err := core.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+			_, err := core.Call(ctx, "charge", func(ctx context.Context, key core.DerivedKey) (int, error) {
 				<-ctx.Done()
 				require.ErrorIs(t, context.Cause(ctx), core.ErrLeaseLost)
 				if heeds {
@@ -745,7 +741,7 @@ func TestLeaseLostDuringAProviderCall(t *testing.T) {
 				return 1, nil
 			}, core.Dedup(time.Hour))
 			if err == nil {
-				err := core.StepDo(ctx, "book", func(context.Context) error { return errors.New("it ran") })
+				err := core.CallDo(ctx, "book", func(context.Context, core.DerivedKey) error { return errors.New("it ran") })
 				require.ErrorIs(t, err, core.ErrLeaseLost, "no step begins after the lease is lost")
 			}
 			return http.StatusCreated, err
@@ -778,8 +774,8 @@ func staleAttempt(t *testing.T, end func(err error) (status int, _ error)) {
 		a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
 			attempts++
 			first := attempts == 1
-			_, err := core.Step(ctx, "charge", func(ctx context.Context) (int, error) {
-				n, err := p.charge(ctx)
+			_, err := core.Call(ctx, "charge", func(ctx context.Context, key core.DerivedKey) (int, error) {
+				n, err := p.charge(ctx, key)
 				if first {
 					close(asleep)
 					<-wake
@@ -844,7 +840,7 @@ func TestRecoveredPanicOfAStepIsUnfinished(t *testing.T) {
 	a.handler = func(w http.ResponseWriter, r *http.Request) {
 		func() {
 			defer func() { _ = recover() }()
-			_ = core.StepDo(r.Context(), "charge", func(context.Context) error { panic("boom") }, core.Dedup(time.Hour))
+			_ = core.CallDo(r.Context(), "charge", func(context.Context, core.DerivedKey) error { panic("boom") }, core.Dedup(time.Hour))
 		}()
 		w.WriteHeader(http.StatusPaymentRequired)
 	}
@@ -884,7 +880,7 @@ func TestNotAppliedInResume(t *testing.T) {
 		a := newFlowApp(t, nil, func(ctx context.Context) (status int, err error) {
 			defer func() { _, status = recover(), http.StatusPaymentRequired }()
 			core.NotApplied(ctx)
-			return 0, core.StepDo(ctx, "charge", func(context.Context) error { panic("boom") })
+			return 0, core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { panic("boom") })
 		})
 		a.post("k-1", `{}`)
 		requireProblem(t, a.post("k-1", `{"another":"command"}`), http.StatusConflict, core.CodeKeyReused)
@@ -1038,17 +1034,13 @@ func TestYieldComesAfterARenewalUnderWay(t *testing.T) {
 }
 
 // CONTRACT X-3
-func TestStepKey(t *testing.T) {
+func TestKeyOfAProviderStep(t *testing.T) {
 	var keys []string
 	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		_, ok := core.StepKey(ctx)
-		require.False(t, ok, "between steps there is none")
 		operation, _ := core.Operation(ctx)
 		for _, name := range []string{"charge", "book"} {
-			err := core.StepDo(ctx, name, func(ctx context.Context) error {
-				key, ok := core.StepKey(ctx)
-				require.True(t, ok)
-				require.Equal(t, core.DeriveStepKey(operation, name), key, "what a reconciler asks the provider for")
+			err := core.CallDo(ctx, name, func(_ context.Context, key core.DerivedKey) error {
+				require.Equal(t, operation.DeriveStep(name), key, "what a reconciler asks the provider for")
 				require.Len(t, key.String(), 64)
 				require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, key.UUID())
 				keys = append(keys, key.UUID(), key.String())
@@ -1062,13 +1054,11 @@ func TestStepKey(t *testing.T) {
 	a.post("k-2", `{}`)
 	slices.Sort(keys)
 	require.Len(t, slices.Compact(keys), 8, "two operations, two steps, two formats")
-	_, ok := core.StepKey(t.Context())
-	require.False(t, ok)
 }
 
 func TestStepOutsideAResumeAttempt(t *testing.T) {
 	step := func(ctx context.Context) error {
-		return core.StepDo(ctx, "charge", func(context.Context) error { return errors.New("it ran") })
+		return core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { return errors.New("it ran") })
 	}
 	require.ErrorContains(t, step(t.Context()), "on a route whose policy says core.Resume")
 
@@ -1084,9 +1074,9 @@ func TestStepOfAnAttemptThatIsOver(t *testing.T) {
 	var kept context.Context
 	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
 		if kept != nil {
-			err := core.StepDo(kept, "charge", func(context.Context) error { return errors.New("it ran") })
+			err := core.CallDo(kept, "charge", func(context.Context, core.DerivedKey) error { return errors.New("it ran") })
 			require.ErrorContains(t, err, "the attempt is over")
-			err = core.StepDo(kept, "another", func(context.Context) error { return errors.New("it ran") })
+			err = core.CallDo(kept, "another", func(context.Context, core.DerivedKey) error { return errors.New("it ran") })
 			require.ErrorContains(t, err, "the attempt is over")
 		}
 		kept = context.WithoutCancel(ctx)

@@ -136,7 +136,7 @@ func testAbandoned(t *testing.T, middleware timeout, recovery core.Recovery, rec
 	guarded(t, e, cfg).POST("/pay", func(c echo.Context) error {
 		pay(t, c)
 		if recovery == core.Resume {
-			assert.NoError(t, core.StepDo(c.Request().Context(), "charge", func(context.Context) error {
+			assert.NoError(t, core.CallDo(c.Request().Context(), "charge", func(context.Context, core.DerivedKey) error {
 				charges.Add(1)
 				return nil
 			}))

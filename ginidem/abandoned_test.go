@@ -123,7 +123,7 @@ func testAbandoned(t *testing.T, middleware func(*gin.Context, *abandoned), reco
 	guarded(t, r, cfg).POST("/pay", func(c *gin.Context) {
 		pay(t, c)
 		if recovery == core.Resume {
-			assert.NoError(t, core.StepDo(c.Request.Context(), "charge", func(context.Context) error {
+			assert.NoError(t, core.CallDo(c.Request.Context(), "charge", func(context.Context, core.DerivedKey) error {
 				charges.Add(1)
 				return nil
 			}))

@@ -15,7 +15,7 @@ func ExampleCreateOnce() {
 	db, done := exampleDB()
 	defer done()
 
-	book := func(attempt idemtest.Attempt) {
+	book := func(attempt idemtest.Config) {
 		ctx := idemtest.Context(context.Background(), attempt) // what a handler gets
 		row := Booking{Amount: "12.50"}
 		created, err := gormstore.CreateOnce(db.WithContext(ctx), &row)
@@ -26,9 +26,9 @@ func ExampleCreateOnce() {
 		must(err)
 		fmt.Println("created:", created, "id:", row.ID)
 	}
-	book(idemtest.Attempt{Key: "k"})
-	book(idemtest.Attempt{Key: "k"})
-	book(idemtest.Attempt{Key: "k", Command: "another amount"})
+	book(idemtest.Config{Key: "k"})
+	book(idemtest.Config{Key: "k"})
+	book(idemtest.Config{Key: "k", Command: "another amount"})
 	// Output:
 	// created: true id: 1
 	// created: false id: 1

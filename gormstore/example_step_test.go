@@ -23,9 +23,8 @@ func refundPayment(ctx context.Context, p *psp) (receipt string, err error) {
 	if err != nil {
 		return "", err
 	}
-	receipt, err = core.Step(ctx, "refund", func(ctx context.Context) (string, error) {
-		key, _ := core.StepKey(ctx) // the same in every attempt
-		return p.refund(key.String(), "12.50")
+	receipt, err = core.Call(ctx, "refund", func(ctx context.Context, key core.DerivedKey) (string, error) {
+		return p.refund(key.String(), "12.50") // the key is the same in every attempt
 	}, core.Dedup(23*time.Hour)) // the provider promises a day
 	if err != nil {
 		return "", err

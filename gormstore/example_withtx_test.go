@@ -21,7 +21,7 @@ func ExampleWithTx() {
 	tx := db.Begin()
 	defer tx.Rollback()
 
-	ctx := idemtest.Context(context.Background(), idemtest.Attempt{})
+	ctx := idemtest.Context(context.Background(), idemtest.Config{})
 	ctx = gormstore.WithTx(ctx, tx)
 	must(bookTwelveFifty(ctx))
 

@@ -228,7 +228,7 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 	if err != nil {
 		return err
 	}
-	handlers, end := core.WithMessage(mk.bind(ctx), mk.id) // calls derive their keys from the message
+	handlers, end := core.WithMessage(ctx, mk.id) // calls derive their keys from the message
 	defer end()
 	if around != nil {
 		err = i.join(handlers, around, mk, fn)

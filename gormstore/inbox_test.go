@@ -118,7 +118,7 @@ func TestInboxScope(t *testing.T) {
 			m.Source, m.ID = name[1], name[2]
 			inbox := newInbox(t, db, cfg)
 			require.NoError(t, inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
-				key, ok := gormstore.MessageKey(tx.Statement.Context)
+				key, ok := core.Origin(tx.Statement.Context)
 				require.True(t, ok)
 				keys[key] = true
 				return stock(tx)
@@ -128,7 +128,7 @@ func TestInboxScope(t *testing.T) {
 		}
 		require.Equal(t, n, countEffects(t, db))
 		require.Len(t, keys, n)
-		_, ok := gormstore.MessageKey(t.Context())
+		_, ok := core.Origin(t.Context())
 		require.False(t, ok)
 	})
 }

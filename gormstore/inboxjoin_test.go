@@ -215,9 +215,9 @@ func TestInboxJoinsAnother(t *testing.T) {
 		stocks, mails, m, inner := newInbox(t, db, stockInbox), newInbox(t, db, cfg), message(), message()
 		for _, fail := range []error{errors.New("later"), nil} {
 			err := stocks.Process(t.Context(), m, func(tx *gorm.DB) error {
-				outer, _ := gormstore.MessageKey(tx.Statement.Context)
+				outer, _ := core.Origin(tx.Statement.Context)
 				require.NoError(t, mails.Process(tx.Statement.Context, inner, func(tx *gorm.DB) error {
-					key, ok := gormstore.MessageKey(tx.Statement.Context)
+					key, ok := core.Origin(tx.Statement.Context)
 					require.True(t, ok)
 					require.NotEqual(t, outer, key)
 					return stock(tx)

@@ -193,17 +193,3 @@ func (s *Store) removeMessages(ctx context.Context, q querier, limit int, w core
 	}
 	return n, floors, rows.Err()
 }
-
-type messageKey struct{}
-
-// bind makes ctx that of the message's handler.
-func (m marker) bind(ctx context.Context) context.Context {
-	return context.WithValue(ctx, messageKey{}, m.id)
-}
-
-// MessageKey returns what stands for the message and group that an inbox processes with ctx, as an operation's id stands
-// for an attempt: see [core.DeriveKey]. False outside [Inbox.Process].
-func MessageKey(ctx context.Context) (core.ID, bool) {
-	id, ok := ctx.Value(messageKey{}).(core.ID)
-	return id, ok
-}

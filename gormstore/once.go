@@ -58,7 +58,7 @@ func CreateOnce[T any, P interface {
 		return false, errors.New("idem: gormstore.CreateOnce: the context of tx belongs to no attempt; pass " +
 			"gormstore.Tx(ctx) or db.WithContext(ctx) with the context of the handler's request")
 	}
-	command, _ := core.Command(ctx)
+	command, _ := core.CommandHashOf(ctx)
 	columns := row.once()
 	columns.OperationID = operation.String()
 	columns.CommandHash = fmt.Sprintf("%d:%s", command.Version, hex.EncodeToString(command.Sum[:]))

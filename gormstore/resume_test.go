@@ -39,9 +39,8 @@ func (f *refund) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if reserved == 0 {
 			return errors.New("the result of a finished step is lost")
 		}
-		_, err = core.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+		_, err = core.Call(ctx, "charge", func(_ context.Context, key core.DerivedKey) (string, error) {
 			f.charges++
-			key, _ := core.StepKey(ctx)
 			f.keys = append(f.keys, key.UUID())
 			return "ch_1", f.at("charge")
 		}, core.Dedup(23*time.Hour))

@@ -19,7 +19,7 @@ import (
 //
 // An error of fn rolls back: the step is unfinished. The result goes through JSON, in the first attempt too, and an
 // untyped number comes back as a json.Number. Names are
-// unique within an attempt, and steps follow each other; see [core.Step]. Errors: those of fn; core.ErrStale after a
+// unique within an attempt, and steps follow each other; see [core.Call]. Errors: those of fn; core.ErrStale after a
 // takeover; core.ErrStepsChanged; core.ErrRetryable, core.ErrAborted and core.ErrUnconfirmed from the end of the
 // transaction. A handler returns them, or a 5xx: the next repeat goes on here.
 func Step[T any](ctx context.Context, name string, fn func(tx *gorm.DB) (T, error)) (T, error) {

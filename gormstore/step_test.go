@@ -71,7 +71,7 @@ func TestStatementsOfResume(t *testing.T) {
 		if err := reserve(ctx, nil); err != nil {
 			return err
 		}
-		return core.StepDo(ctx, "charge", func(context.Context) error { return nil })
+		return core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { return nil })
 	}
 	serve(t, a.module, "warm", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _ = handle(r.Context()) }))
 	read() // the store asks once whether the server looks after clients that went away
@@ -219,7 +219,7 @@ func TestStepThatWasLeftBehind(t *testing.T) {
 		handle := func(ctx context.Context) error {
 			err := reserve(ctx, func(*gorm.DB) error { return fail })
 			require.ErrorIs(t, err, fail)
-			require.NoError(t, core.StepDo(ctx, "charge", func(context.Context) error { return nil }))
+			require.NoError(t, core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { return nil }))
 			return fail
 		}
 		for range 2 {

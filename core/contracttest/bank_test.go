@@ -57,7 +57,10 @@ func inSteps(t *testing.T) *bank {
 	b := inMemory(t)
 	b.recovery = core.Resume
 	book := b.book
-	b.book = func(ctx context.Context) error { return core.StepDo(ctx, "book", book, core.Dedup(time.Hour)) }
+	b.book = func(ctx context.Context) error {
+		return core.CallDo(ctx, "book", func(ctx context.Context, _ core.DerivedKey) error { return book(ctx) },
+			core.Dedup(time.Hour))
+	}
 	return b
 }
 

@@ -85,8 +85,7 @@ func resuming(*testing.T) *bank {
 	return &bank{
 		store: inMemory(), recovery: core.Resume, effects: l.effects,
 		pay: func(ctx context.Context, g *crashtest.Gates, order int) error {
-			return core.StepDo(ctx, "book", func(ctx context.Context) error {
-				key, _ := core.StepKey(ctx)
+			return core.CallDo(ctx, "book", func(_ context.Context, key core.DerivedKey) error {
 				g.Around("book", func() { l.book(key.String(), order) })
 				return nil
 			}, core.Dedup(time.Hour))

@@ -29,7 +29,7 @@ var mutants = map[string]struct {
 	"frees the key of what was lost": {bank: freesLost, fails: map[string]string{
 		"after book": `"ledger" is there 2 times`, "before Complete": `"ledger" is there 2 times`,
 	}},
-	"a new key at the provider for each attempt": {bank: newProviderKey, fails: map[string]string{
+	"a new key at the provider for each attempt": {bank: anotherKeyEachTime, fails: map[string]string{
 		"after book": "2 times", "before FinishStep book": "2 times",
 	}},
 	"writes around the transaction": {bank: aroundTransaction, fails: map[string]string{
@@ -102,12 +102,12 @@ func (s runsAgain) Claim(ctx context.Context, c core.Claim) (core.Claimed, error
 	return claimed, err
 }
 
-// newProviderKey asks the provider under another key each time.
-func newProviderKey(t *testing.T) *bank {
+// anotherKeyEachTime asks the provider under another key each time.
+func anotherKeyEachTime(t *testing.T) *bank {
 	b, l := resuming(t), newLedger()
 	b.effects = l.effects
 	b.pay = func(ctx context.Context, g *crashtest.Gates, order int) error {
-		return core.StepDo(ctx, "book", func(context.Context) error {
+		return core.CallDo(ctx, "book", func(context.Context, core.DerivedKey) error {
 			g.Around("book", func() { l.book("", order) })
 			return nil
 		}, core.Dedup(time.Hour))

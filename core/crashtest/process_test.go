@@ -74,8 +74,7 @@ func serveApp(keys string) error {
 			return
 		}
 		ctx := c.Request.Context()
-		charge, err := core.Step(ctx, "charge", func(ctx context.Context) (string, error) {
-			key, _ := core.StepKey(ctx)
+		charge, err := core.Call(ctx, "charge", func(ctx context.Context, key core.DerivedKey) (string, error) {
 			if keys == randomKeys {
 				return chargeOverHTTP(ctx, rand.Text(), in.Order)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
@@ -75,7 +76,7 @@ func (c *Client) Key(ctx context.Context, intent string) (string, error) {
 			return "", err
 		}
 		if !planned {
-			derived, err := derive(ctx, calls, intent)
+			derived, err := core.DeriveCall(ctx, intent)
 			if err != nil {
 				return "", &Error{Intent: intent, Reason: err}
 			}

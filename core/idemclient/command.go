@@ -74,7 +74,7 @@ func (c *Client) prepare(r *http.Request, intent string) (*call, error) {
 
 // derive takes the key from the attempt of the handler that makes the call.
 func (k *call) derive(calls *attemptctx.Calls, brought string) error {
-	derived, err := derive(k.request.Context(), calls, k.intent)
+	derived, err := core.DeriveCall(k.request.Context(), k.intent)
 	if err != nil {
 		return &Error{Intent: k.intent, Reason: err}
 	}

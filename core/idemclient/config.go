@@ -40,7 +40,7 @@ type Config struct {
 	// and repeats it to learn the answer. It needs a Journal.
 	CallerEnds bool
 	// Observe is told of each attempt, after it, from the goroutine of the call. It must be quick. Optional.
-	Observe func(context.Context, Attempt)
+	Observe func(context.Context, Try)
 
 	MaxAttempts    int           // of one call, the first included; default 10
 	MaxElapsed     time.Duration // of one call with its pauses; default 5 min. The caller's deadline counts too

@@ -20,7 +20,7 @@ import (
 // inHandler is the context of an attempt of a guarded handler, always of the same operation.
 func inHandler(t *testing.T) (context.Context, core.ID) {
 	t.Helper()
-	ctx := idemtest.Context(t.Context(), idemtest.Attempt{})
+	ctx := idemtest.Context(t.Context(), idemtest.Config{})
 	id, ok := core.Operation(ctx)
 	require.True(t, ok)
 	return ctx, id
@@ -34,8 +34,8 @@ func TestACallInsideAHandlerHasADerivedKey(t *testing.T) {
 		ctx, id := inHandler(t)
 		key, err := client.Key(ctx, "charge")
 		require.NoError(t, err)
-		require.Equal(t, idemclient.DeriveKey(id, "", "charge").UUID(), key)
-		require.Equal(t, core.DeriveKey(id, "charge").UUID(), key, "what a reconciler asks for")
+		require.Equal(t, id.DeriveCall("charge").UUID(), key)
+		require.Equal(t, id.DeriveCall("charge").UUID(), key, "what a reconciler asks for")
 		for _, name := range []string{"charge", "notify"} {
 			_, err := client.Do(ctx, name, payment(t, address))
 			require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestACallInsideAHandlerHasADerivedKey(t *testing.T) {
 	require.Equal(t, w.sent[1].key, w.sent[3].key)
 	require.NotEqual(t, w.sent[0].key, w.sent[1].key)
 
-	other := idemtest.Context(t.Context(), idemtest.Attempt{Key: "another operation"})
+	other := idemtest.Context(t.Context(), idemtest.Config{Key: "another operation"})
 	_, err := client.Do(other, "charge", payment(t, address))
 	require.NoError(t, err)
 	require.NotEqual(t, w.sent[0].key, w.sent[4].key)
@@ -101,7 +101,7 @@ func TestACallInsideAStep(t *testing.T) {
 	client := newClient(t, idemclient.Config{Transport: w})
 	ctx, id := inHandler(t)
 	call := func(step string, names ...string) error {
-		return core.StepDo(ctx, step, func(ctx context.Context) error {
+		return core.CallDo(ctx, step, func(ctx context.Context, _ core.DerivedKey) error {
 			for _, name := range names {
 				if _, err := client.Do(ctx, name, payment(t, address)); err != nil {
 					return err
@@ -117,12 +117,12 @@ func TestACallInsideAStep(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for i, key := range []core.DerivedKey{
-		idemclient.DeriveKey(id, "charge", "charge"),
-		idemclient.DeriveKey(id, "charge", "notify"), idemclient.DeriveKey(id, "refund", "notify"),
-		core.DeriveKey(id, "notify"), core.DeriveKey(id, "charge"),
+		id.DeriveStep("charge").DeriveCall("charge"),
+		id.DeriveStep("charge").DeriveCall("notify"), id.DeriveStep("refund").DeriveCall("notify"),
+		id.DeriveCall("notify"), id.DeriveCall("charge"),
 	} {
 		require.Equal(t, key.UUID(), w.sent[i].key)
-		require.NotEqual(t, core.DeriveStepKey(id, "charge").UUID(), w.sent[i].key, "the step's own is for the step alone")
+		require.NotEqual(t, id.DeriveStep("charge").UUID(), w.sent[i].key, "the step's own is for the step alone")
 		for j := range i {
 			require.NotEqual(t, w.sent[j].key, w.sent[i].key)
 		}
@@ -140,7 +140,7 @@ func TestAStepAndACallOfOneName(t *testing.T) {
 	inner := newClient(t, idemclient.Config{Transport: ownTransport(t), MaxAttempts: 1})
 	url := provider.URL + "/v1/payments"
 	shop := newBank(t, core.Config{Policy: core.Policy{Recovery: core.Resume}}, func(w http.ResponseWriter, r *http.Request) {
-		err := core.StepDo(r.Context(), "charge", func(ctx context.Context) error {
+		err := core.CallDo(r.Context(), "charge", func(ctx context.Context, _ core.DerivedKey) error {
 			_, err := inner.Do(ctx, "charge", payment(t, url))
 			return err
 		}, core.Dedup(time.Hour))
@@ -196,10 +196,10 @@ func TestASecondAttemptBeginsUncertain(t *testing.T) {
 
 	// In the first attempt nothing can have been carried out.
 	first, err := newClient(t, idemclient.Config{Transport: away, MaxAttempts: 1}).
-		Do(idemtest.Context(t.Context(), idemtest.Attempt{}), "charge", payment(t, url))
+		Do(idemtest.Context(t.Context(), idemtest.Config{}), "charge", payment(t, url))
 	require.False(t, failed(t, first, err).Uncertain)
 	again, err := newClient(t, idemclient.Config{Transport: away, MaxAttempts: 1}).
-		Do(idemtest.Context(t.Context(), idemtest.Attempt{Again: true}), "charge", payment(t, url))
+		Do(idemtest.Context(t.Context(), idemtest.Config{Again: true}), "charge", payment(t, url))
 	require.True(t, failed(t, again, err).Uncertain)
 }
 
@@ -254,7 +254,7 @@ func TestACallInAnInboxHandlerHasTheMessagesKey(t *testing.T) {
 		for _, name := range []string{"charge", "notify"} {
 			key, err := client.Key(handlers, name)
 			require.NoError(t, err)
-			require.Equal(t, idemclient.DeriveKey(message, "", name).UUID(), key)
+			require.Equal(t, message.DeriveCall(name).UUID(), key)
 			_, err = client.Do(handlers, name, payment(t, address))
 			require.NoError(t, err)
 			require.Equal(t, key, w.sent[len(w.sent)-1].key)
@@ -269,7 +269,7 @@ func TestACallInAnInboxHandlerHasTheMessagesKey(t *testing.T) {
 	deliver(t.Context(), core.ID{1})
 	deliver(t.Context(), core.ID{2})
 	webhook, id := inHandler(t) // an inbox inside an attempt, and inside one of its steps
-	require.NoError(t, core.StepDo(webhook, "receive", func(ctx context.Context) error {
+	require.NoError(t, core.CallDo(webhook, "receive", func(ctx context.Context, _ core.DerivedKey) error {
 		deliver(ctx, core.ID{1})
 		inside, end := core.WithMessage(ctx, core.ID{1})
 		defer end()
@@ -310,7 +310,7 @@ func TestTheHandlersContextIsNotLost(t *testing.T) {
 func TestACallInsideAHandlerNeedsNoJournal(t *testing.T) {
 	client := newClient(t, idemclient.Config{
 		Transport: on(says(201, created)), Journal: &brokenJournal{begin: errReset, end: errReset},
-		Observe: func(_ context.Context, a idemclient.Attempt) { require.NoError(t, a.Err) },
+		Observe: func(_ context.Context, a idemclient.Try) { require.NoError(t, a.Err) },
 	})
 	ctx, _ := inHandler(t)
 	_, err := client.Do(ctx, "charge", payment(t, address))
@@ -368,7 +368,7 @@ func TestTwoServices(t *testing.T) {
 	})
 	inner := newClient(t, idemclient.Config{Transport: cut, MaxAttempts: 1})
 	shop := newBank(t, core.Config{Policy: core.Policy{Recovery: core.Resume}}, func(w http.ResponseWriter, r *http.Request) {
-		status, err := core.Step(r.Context(), "charge", func(ctx context.Context) (int, error) {
+		status, err := core.Call(r.Context(), "charge", func(ctx context.Context, _ core.DerivedKey) (int, error) {
 			res, err := inner.Do(ctx, "charge", payment(t, provider.URL+"/v1/payments"))
 			if err != nil {
 				return 0, err
@@ -400,7 +400,7 @@ func TestTheAttemptsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended, cancel := context.WithTimeoutCause(t.Context(), time.Minute, core.ErrLeaseLost)
 		defer cancel()
-		ctx := idemtest.Context(ended, idemtest.Attempt{})
+		ctx := idemtest.Context(ended, idemtest.Config{})
 		res, err := newClient(t, idemclient.Config{Transport: on(hangs)}).Do(ctx, "charge", payment(t, address))
 		e := failed(t, res, err)
 		require.ErrorIs(t, e, core.ErrLeaseLost)

@@ -239,9 +239,9 @@ func TestAuthorizeCannotChangeTheKey(t *testing.T) {
 func TestAJournalThatFails(t *testing.T) {
 	w := on(says(201, created))
 	down := errors.New("the database is down")
-	var told []idemclient.Attempt
+	var told []idemclient.Try
 	cfg := idemclient.Config{Transport: w, Journal: &brokenJournal{begin: down},
-		Observe: func(_ context.Context, a idemclient.Attempt) { told = append(told, a) }}
+		Observe: func(_ context.Context, a idemclient.Try) { told = append(told, a) }}
 	res, err := pay(t, newClient(t, cfg), "order-7")
 	e := failed(t, res, err)
 	require.ErrorIs(t, e, down)
@@ -274,10 +274,10 @@ func (j *brokenJournal) End(context.Context, string) error { return j.end }
 // CONTRACT C-2
 func TestObserveIsToldOfEachAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []idemclient.Attempt
+		var told []idemclient.Try
 		client := newClient(t, idemclient.Config{
 			Transport: on(breaks(errReset), problem(core.CodeInFlight), says(201, created, "Idempotent-Replayed: true")),
-			Observe:   func(_ context.Context, a idemclient.Attempt) { told = append(told, a) },
+			Observe:   func(_ context.Context, a idemclient.Try) { told = append(told, a) },
 		})
 		res, err := pay(t, client, "order-7")
 		require.NoError(t, err)
@@ -287,7 +287,7 @@ func TestObserveIsToldOfEachAttempt(t *testing.T) {
 			require.Equal(t, i < 2, told[i].Pause > 0)
 			told[i].Pause = 0
 		}
-		require.Equal(t, []idemclient.Attempt{
+		require.Equal(t, []idemclient.Try{
 			{Intent: "order-7", Number: 1, Err: errReset, Retry: true},
 			{Intent: "order-7", Number: 2, Status: 409, Code: core.CodeInFlight, Err: idemclient.ErrInFlight, Retry: true},
 			{Intent: "order-7", Number: 3, Status: 201, Replayed: true},

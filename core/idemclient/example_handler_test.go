@@ -25,7 +25,7 @@ func ExampleClient_Do_insideAHandler() {
 	must(err)
 	shop := httptest.NewServer(guard(idem, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Println("shop: attempt")
-		status, err := core.Step(r.Context(), "charge", func(ctx context.Context) (int, error) {
+		status, err := core.Call(r.Context(), "charge", func(ctx context.Context, _ core.DerivedKey) (int, error) {
 			url := provider.URL + "/v1/charges"
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"amount":"12.50"}`))
 			if err != nil {

@@ -86,7 +86,7 @@ func (c *Client) knownKey(ctx context.Context, intent string) (string, error) {
 	return entry.Key, nil
 }
 
-// LookupKey is [Client.Lookup] by the key itself: for a reconciler, with that of [DeriveKey].
+// LookupKey is [Client.Lookup] by the key itself: for a reconciler, with that of [core.DerivedKey].
 func (c *Client) LookupKey(ctx context.Context, key, url string) (*Operation, error) {
 	a, err := c.ask(ctx, key, url)
 	if err != nil {

@@ -143,7 +143,7 @@ func TestLookupNeedsAKey(t *testing.T) {
 		_, err = client.Lookup(ctx, "charge", address)
 		require.ErrorIs(t, err, idemclient.ErrLookup)
 	}
-	_, err = client.LookupKey(t.Context(), idemclient.DeriveKey(id, "", "charge").UUID(), address)
+	_, err = client.LookupKey(t.Context(), id.DeriveCall("charge").UUID(), address)
 	require.ErrorIs(t, err, idemclient.ErrLookup)
 	require.Len(t, w.sent, 3)
 	require.Equal(t, sent{at: w.sent[0].at, method: http.MethodGet, key: w.sent[2].key}, w.sent[0])

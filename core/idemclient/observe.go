@@ -8,8 +8,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Attempt is what [Config].Observe is told. It holds neither key, token nor body.
-type Attempt struct {
+// Try is what [Config].Observe is told of each attempt to send a command. It holds neither key, token nor body.
+type Try struct {
 	Intent   string
 	Number   int       // 1 is the first of the call
 	Status   int       // of the answer; 0 where there was none

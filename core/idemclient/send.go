@@ -237,7 +237,7 @@ func (k *call) observe(ctx context.Context, a *answer, err error, pause time.Dur
 	if k.client.cfg.Observe == nil {
 		return
 	}
-	told := Attempt{Intent: k.intent, Number: k.attempts, Err: err, Retry: pause > 0, Pause: pause}
+	told := Try{Intent: k.intent, Number: k.attempts, Err: err, Retry: pause > 0, Pause: pause}
 	if a != nil {
 		told.Status, told.Code, told.Replayed = a.response.StatusCode, a.code, a.replayed
 	}

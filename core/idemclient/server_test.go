@@ -62,7 +62,7 @@ func TestARoughNetwork(t *testing.T) {
 	b := newBank(t, core.Config{}, nil)
 	cfg, url, proxy := through(t, b, cutproxy.Random(19, 700))
 	var attempts, replays atomic.Int64
-	cfg.Observe = func(_ context.Context, a idemclient.Attempt) {
+	cfg.Observe = func(_ context.Context, a idemclient.Try) {
 		attempts.Add(1)
 		if a.Replayed {
 			replays.Add(1)

@@ -27,11 +27,11 @@ func (p *provider) charge(key string) error {
 
 // payOut is the code under test: part of a handler on a Park route.
 func payOut(ctx context.Context, p *provider) error {
-	key, ok := core.ProviderKey(ctx, "payout")
-	if !ok {
-		return errors.New("a payout belongs into a guarded route")
+	key, err := core.DeriveCall(ctx, "payout")
+	if err != nil {
+		return err // a payout belongs into a guarded route
 	}
-	err := p.charge(key.String())
+	err = p.charge(key.String())
 	if errors.Is(err, errUnavailable) {
 		core.NotApplied(ctx) // it was never reached: the client may repeat the command with the same key
 	}
@@ -41,11 +41,11 @@ func payOut(ctx context.Context, p *provider) error {
 func ExampleContext() {
 	p := &provider{}
 
-	first := idemtest.Context(context.Background(), idemtest.Attempt{Key: "payout-7"})
+	first := idemtest.Context(context.Background(), idemtest.Config{Key: "payout-7"})
 	fmt.Println(payOut(first, p), idemtest.Declared(first).NotApplied)
 
 	p.up = true
-	repeat := idemtest.Context(context.Background(), idemtest.Attempt{Key: "payout-7"})
+	repeat := idemtest.Context(context.Background(), idemtest.Config{Key: "payout-7"})
 	fmt.Println(payOut(repeat, p), idemtest.Declared(repeat).NotApplied)
 
 	fmt.Println("the same key for the provider:", p.keys[0] == p.keys[1])

@@ -1,6 +1,6 @@
 // Package idemtest is for unit tests of handlers and of what they call: without HTTP, without a store, without claims.
 //
-//	ctx := idemtest.Context(t.Context(), idemtest.Attempt{Principal: customer})
+//	ctx := idemtest.Context(t.Context(), idemtest.Config{Principal: customer})
 //	ctx = authctx.NewContext(ctx, customer)   // where the handler asks who calls
 //	ctx = gormstore.WithTx(ctx, tx)     // where it writes through the attempt's transaction
 //
@@ -20,9 +20,9 @@ import (
 	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
-// Attempt says which attempt a context stands for. Attempts of the same principal and key are attempts of the same
+// Config says which attempt a context stands for. Attempts of the same principal and key are attempts of the same
 // operation: they have the same operation id and provider keys, as a repeat has them.
-type Attempt struct {
+type Config struct {
 	// Principal is whose operation it is, default issuer "https://issuer.example" and subject "customer-1". It is not
 	// put into the context: that is the work of a JWT guard, and of authctx.NewContext in a test.
 	Principal core.Principal
@@ -43,12 +43,12 @@ type Attempt struct {
 // provider step was begun is not kept: core.Dedup does nothing in a unit test.
 type Steps struct{ kept attemptctx.Rehearsal }
 
-// Context returns a context as a handler gets it inside the attempt: core.Operation, core.Command, core.ProviderKey,
+// Context returns a context as a handler gets it inside the attempt: core.Operation, core.CommandHashOf, core.DeriveCall,
 // core.NotApplied and core.KeepRows do in it what they do there. It ends with ctx, and not after a deadline of its own.
 //
-// The steps of a Resume handler run in it: core.Step with its key, once per Steps, the result through JSON;
+// The steps of a Resume handler run in it: core.Call with its key, once per Steps, the result through JSON;
 // gormstore.Step in the transaction of gormstore.WithTx.
-func Context(ctx context.Context, a Attempt) context.Context {
+func Context(ctx context.Context, a Config) context.Context {
 	if !a.Principal.Valid() {
 		a.Principal = core.Principal{Issuer: "https://issuer.example", Subject: "customer-1"}
 	}
@@ -56,7 +56,7 @@ func Context(ctx context.Context, a Attempt) context.Context {
 		a.Steps = &Steps{}
 	}
 	operation := core.RecordID(a.Principal, cmp.Or(a.Key, "key-1"))
-	return &attemptctx.Attempt{
+	return &attemptctx.View{
 		Context:   ctx,
 		Rehearsal: &a.Steps.kept,
 		Operation: operation,

@@ -19,17 +19,17 @@ import (
 var alice = core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "alice"}
 
 func TestContextIsInsideTheAttempt(t *testing.T) {
-	ctx := idemtest.Context(t.Context(), idemtest.Attempt{Principal: alice, Key: "k"})
+	ctx := idemtest.Context(t.Context(), idemtest.Config{Principal: alice, Key: "k"})
 
 	operation, ok := core.Operation(ctx)
 	require.True(t, ok)
 	require.Equal(t, core.RecordID(alice, "k"), operation)
-	command, ok := core.Command(ctx)
+	command, ok := core.CommandHashOf(ctx)
 	require.True(t, ok)
 	require.NotZero(t, command.Version)
-	key, ok := core.ProviderKey(ctx, "charge")
-	require.True(t, ok)
-	require.Equal(t, core.DeriveKey(operation, "charge"), key)
+	key, err := core.DeriveCall(ctx, "charge")
+	require.NoError(t, err)
+	require.Equal(t, operation.DeriveCall("charge"), key)
 
 	_, ok = authctx.FromContext(ctx)
 	require.False(t, ok, "the principal is for authctx.NewContext to add")
@@ -38,22 +38,22 @@ func TestContextIsInsideTheAttempt(t *testing.T) {
 
 // An attempt of the same operation sends the same key to the provider; only the command can differ.
 func TestAttemptsOfOneOperation(t *testing.T) {
-	identity := func(a idemtest.Attempt) (core.ID, core.CommandHash) {
+	identity := func(a idemtest.Config) (core.ID, core.CommandHash) {
 		ctx := idemtest.Context(t.Context(), a)
 		operation, _ := core.Operation(ctx)
-		command, _ := core.Command(ctx)
+		command, _ := core.CommandHashOf(ctx)
 		return operation, command
 	}
-	first, command := identity(idemtest.Attempt{})
-	again, same := identity(idemtest.Attempt{})
+	first, command := identity(idemtest.Config{})
+	again, same := identity(idemtest.Config{})
 	require.Equal(t, first, again)
 	require.Equal(t, command, same)
 
-	operation, other := identity(idemtest.Attempt{Command: "another"})
+	operation, other := identity(idemtest.Config{Command: "another"})
 	require.Equal(t, first, operation)
 	require.NotEqual(t, command, other)
 
-	for _, a := range []idemtest.Attempt{{Key: "another"}, {Principal: alice}} {
+	for _, a := range []idemtest.Config{{Key: "another"}, {Principal: alice}} {
 		operation, same = identity(a)
 		require.NotEqual(t, first, operation)
 		require.Equal(t, command, same)
@@ -61,7 +61,7 @@ func TestAttemptsOfOneOperation(t *testing.T) {
 }
 
 func TestDeclared(t *testing.T) {
-	ctx := idemtest.Context(t.Context(), idemtest.Attempt{})
+	ctx := idemtest.Context(t.Context(), idemtest.Config{})
 	require.Zero(t, idemtest.Declared(ctx))
 
 	core.KeepRows(authctx.NewContext(ctx, alice)) // a context made of it
@@ -69,7 +69,7 @@ func TestDeclared(t *testing.T) {
 	core.NotApplied(ctx)
 	require.Equal(t, idemtest.Declarations{NotApplied: true, KeepRows: true}, idemtest.Declared(ctx))
 
-	another := idemtest.Context(t.Context(), idemtest.Attempt{})
+	another := idemtest.Context(t.Context(), idemtest.Config{})
 	require.Zero(t, idemtest.Declared(another), "two attempts declare for themselves")
 	require.Panics(t, func() { idemtest.Declared(t.Context()) })
 }
@@ -94,18 +94,18 @@ func TestTogetherWithATransaction(t *testing.T) {
 	tx := db.Begin()
 	t.Cleanup(func() { require.NoError(t, tx.Rollback().Error) })
 
-	book := func(a idemtest.Attempt) (bool, error) {
+	book := func(a idemtest.Config) (bool, error) {
 		ctx := gormstore.WithTx(idemtest.Context(t.Context(), a), tx)
 		return gormstore.CreateOnce(gormstore.Tx(ctx), &booking{Amount: 1250})
 	}
 	for attempt := range 2 {
-		created, err := book(idemtest.Attempt{})
+		created, err := book(idemtest.Config{})
 		require.NoError(t, err)
 		require.Equal(t, attempt == 0, created)
 	}
-	_, err = book(idemtest.Attempt{Command: "another"})
+	_, err = book(idemtest.Config{Command: "another"})
 	require.ErrorIs(t, err, gormstore.ErrOtherOperation)
-	created, err := book(idemtest.Attempt{Key: "another"})
+	created, err := book(idemtest.Config{Key: "another"})
 	require.NoError(t, err)
 	require.True(t, created)
 }

@@ -19,20 +19,19 @@ import (
 
 // refund is the code under test: the steps of a handler on a Resume route.
 func refund(ctx context.Context, p *provider) (key string, err error) {
-	key, err = core.Step(ctx, "refund", func(ctx context.Context) (string, error) {
-		key, _ := core.StepKey(ctx)
+	key, err = core.Call(ctx, "refund", func(_ context.Context, key core.DerivedKey) (string, error) {
 		return key.UUID(), p.charge(key.UUID())
 	})
 	if err != nil {
 		return "", err
 	}
-	return key, core.StepDo(ctx, "notify", func(context.Context) error { return nil })
+	return key, core.CallDo(ctx, "notify", func(context.Context, core.DerivedKey) error { return nil })
 }
 
 func ExampleSteps() {
 	p, steps := &provider{}, &idemtest.Steps{}
 	attempt := func() error {
-		_, err := refund(idemtest.Context(context.Background(), idemtest.Attempt{Key: "refund-7", Steps: steps}), p)
+		_, err := refund(idemtest.Context(context.Background(), idemtest.Config{Key: "refund-7", Steps: steps}), p)
 		return err
 	}
 	fmt.Println(attempt())
@@ -51,14 +50,13 @@ func ExampleSteps() {
 // CONTRACT X-3
 func TestStepsKeepTheirRules(t *testing.T) {
 	steps := &idemtest.Steps{}
-	ctx := idemtest.Context(t.Context(), idemtest.Attempt{Steps: steps})
+	ctx := idemtest.Context(t.Context(), idemtest.Config{Steps: steps})
 	type result struct{ ID, note string }
 	step := func(ctx context.Context, name string) (result, error) {
-		return core.Step(ctx, name, func(ctx context.Context) (result, error) {
-			key, ok := core.StepKey(ctx)
-			operation, _ := core.Operation(ctx)
+		return core.Call(ctx, name, func(ctx context.Context, key core.DerivedKey) (result, error) {
+			operation, ok := core.Operation(ctx)
 			require.True(t, ok)
-			require.Equal(t, core.DeriveStepKey(operation, name), key)
+			require.Equal(t, operation.DeriveStep(name), key)
 			return result{ID: name, note: "lost"}, nil
 		})
 	}
@@ -68,10 +66,10 @@ func TestStepsKeepTheirRules(t *testing.T) {
 	_, err = step(ctx, "charge")
 	require.ErrorContains(t, err, `two steps are called "charge"`)
 
-	next := idemtest.Context(t.Context(), idemtest.Attempt{Steps: steps})
+	next := idemtest.Context(t.Context(), idemtest.Config{Steps: steps})
 	_, err = step(next, "another")
 	require.ErrorIs(t, err, core.ErrStepsChanged)
-	alone := idemtest.Context(t.Context(), idemtest.Attempt{})
+	alone := idemtest.Context(t.Context(), idemtest.Config{})
 	_, err = step(alone, "another")
 	require.NoError(t, err, "an attempt without Steps begins with the first step")
 }
@@ -89,7 +87,7 @@ func TestDatabaseStepInAUnitTest(t *testing.T) {
 
 	steps := &idemtest.Steps{}
 	book := func(fail error) error {
-		ctx := idemtest.Context(gormstore.WithTx(t.Context(), tx), idemtest.Attempt{Steps: steps})
+		ctx := idemtest.Context(gormstore.WithTx(t.Context(), tx), idemtest.Config{Steps: steps})
 		return gormstore.StepDo(ctx, "book", func(tx *gorm.DB) error {
 			_, err := gormstore.CreateOnce(tx, &booking{Amount: 1250})
 			return errors.Join(err, fail)
@@ -105,6 +103,6 @@ func TestDatabaseStepInAUnitTest(t *testing.T) {
 		require.NoError(t, book(nil))
 		require.EqualValues(t, 1, count())
 	}
-	err = gormstore.StepDo(idemtest.Context(t.Context(), idemtest.Attempt{}), "book", func(*gorm.DB) error { return nil })
+	err = gormstore.StepDo(idemtest.Context(t.Context(), idemtest.Config{}), "book", func(*gorm.DB) error { return nil })
 	require.ErrorContains(t, err, "gormstore.WithTx")
 }

@@ -81,7 +81,7 @@ func (p *payer) authorize(r *http.Request) error {
 	return nil
 }
 
-func (p *payer) observe(_ context.Context, a idemclient.Attempt) {
+func (p *payer) observe(_ context.Context, a idemclient.Try) {
 	p.attempts.Add(1)
 	if a.Replayed {
 		p.replays.Add(1)

@@ -107,7 +107,7 @@ func (e executor) QueryContext(ctx context.Context, query string, args ...any) (
 // Error: [ErrNoTransaction], where ctx belongs to neither; [core.ErrSameEvent]; one that says that the handler has
 // returned.
 func Event(ctx context.Context, name string, payload []byte) (*message.Message, error) {
-	key, err := core.EventKey(ctx, name)
+	key, err := core.DeriveEvent(ctx, name)
 	switch {
 	case errors.Is(err, core.ErrNoHandler):
 		return nil, ErrNoTransaction
@@ -122,7 +122,7 @@ func Event(ctx context.Context, name string, payload []byte) (*message.Message, 
 // EventOf returns the event that [Event] makes in the handler of an operation, for whoever settles it in the handler's
 // place: an operator's route, a reconciler.
 func EventOf(operation core.ID, name string, payload []byte) *message.Message {
-	return newEvent(core.EventKeyOf(operation, name), payload)
+	return newEvent(operation.DeriveEvent(name), payload)
 }
 
 func newEvent(key core.DerivedKey, payload []byte) *message.Message {

@@ -52,7 +52,7 @@ func TestEventID(t *testing.T) {
 			return func(w http.ResponseWriter, r *http.Request) {
 				event, err := watermillidem.Event(r.Context(), name, nil)
 				require.NoError(b, err)
-				key, _ := core.ProviderKey(r.Context(), name)
+				key, _ := core.DeriveCall(r.Context(), name)
 				operation, _ := core.Operation(r.Context())
 				require.NotEqual(b, key.UUID(), event.UUID)
 				require.Equal(b, event.UUID, watermillidem.EventOf(operation, name, nil).UUID)

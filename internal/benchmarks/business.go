@@ -91,7 +91,7 @@ var (
 			if err := gormstore.StepDo(ctx, "reserve", func(tx *gorm.DB) error { return create(tx, operation) }); err != nil {
 				return err
 			}
-			if err := core.StepDo(ctx, "charge", func(context.Context) error { return nil }); err != nil {
+			if err := core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { return nil }); err != nil {
 				return err
 			}
 			return gormstore.StepDo(ctx, "book", func(tx *gorm.DB) error { return settle(tx, operation) })

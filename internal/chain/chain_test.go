@@ -115,7 +115,7 @@ func newCaller(t *testing.T, s *service) *caller {
 			r.Header.Set("Authorization", "Bearer "+token)
 			return nil
 		},
-		Observe: func(_ context.Context, a idemclient.Attempt) {
+		Observe: func(_ context.Context, a idemclient.Try) {
 			c.attempts.Add(1)
 			if a.Replayed {
 				c.replays.Add(1)

@@ -41,7 +41,7 @@ func newLoad(ctx context.Context, apps []*app) (l *load, err error) {
 			r.Header.Set("Authorization", "Bearer "+apps[0].tokens["customer-1"]) // all apps know it
 			return nil
 		},
-		Observe: func(_ context.Context, a idemclient.Attempt) {
+		Observe: func(_ context.Context, a idemclient.Try) {
 			l.attempts.Add(1)
 			if a.Replayed {
 				l.replays.Add(1)

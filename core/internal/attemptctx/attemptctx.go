@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 )
 
-// Attempt is what a handler can learn about its attempt, and declare to it. The types are those below core's. It is the
+// View is what a handler can learn about its attempt, and declare to it. The types are those below core's. It is the
 // context that carries it, to save an allocation.
-type Attempt struct {
+type View struct {
 	context.Context
 
 	Core      any               // the *core.Attempt; nil in a unit test
@@ -43,18 +43,18 @@ type Command struct {
 type key struct{}
 
 // Value implements [context.Context].
-func (a *Attempt) Value(of any) any {
+func (v *View) Value(of any) any {
 	switch of {
 	case key{}:
-		return a
+		return v
 	case callsKey{}:
-		return &a.Calls
+		return &v.Calls
 	}
-	return a.Context.Value(of)
+	return v.Context.Value(of)
 }
 
 // From returns the attempt that ctx is inside of, nil where it is inside none.
-func From(ctx context.Context) *Attempt {
-	a, _ := ctx.Value(key{}).(*Attempt)
-	return a
+func From(ctx context.Context) *View {
+	v, _ := ctx.Value(key{}).(*View)
+	return v
 }

@@ -41,8 +41,10 @@ func TestRemote(t *testing.T) {
 	// attempt is an attempt of an operation that is named by its key.
 	attempt := func(key string, a answer) (charge Charge, err error) {
 		next = a
-		ctx := idemtest.Context(t.Context(), idemtest.Attempt{Key: key})
-		return core.Step(ctx, "refund", func(ctx context.Context) (Charge, error) { return remote.Charge(ctx, request) })
+		ctx := idemtest.Context(t.Context(), idemtest.Config{Key: key})
+		return core.Call(ctx, "refund", func(ctx context.Context, _ core.DerivedKey) (Charge, error) {
+			return remote.Charge(ctx, request)
+		})
 	}
 
 	made, err := attempt("one", answer{http.StatusCreated, `{"id":"pay_1","status":"captured"}`})

@@ -3,7 +3,6 @@ package shop
 import (
 	"cmp"
 	"context"
-	"errors"
 
 	"gorm.io/gorm"
 
@@ -39,9 +38,9 @@ func (s *Shop) Payout(ctx context.Context, p core.Principal, in PayoutInput) (*P
 	if err := checkAvailable(ctx, in.Method); err != nil {
 		return nil, err
 	}
-	key, ok := core.ProviderKey(ctx, "payout") // the same in every attempt
-	if !ok {
-		return nil, errors.New("shop: a payout belongs into a guarded route")
+	key, err := core.DeriveCall(ctx, "payout") // the same in every attempt
+	if err != nil {
+		return nil, err // a payout belongs into a guarded route
 	}
 	err = s.charge(ctx, p, provider.Request{
 		Key: key.String(), Amount: in.Amount, Currency: in.Currency, Method: in.Method,

@@ -69,9 +69,9 @@ func (s *Shop) Refund(ctx context.Context, p core.Principal, paymentID string, i
 	}
 
 	called := false
-	outcome, err := core.Step(ctx, "provider", func(ctx context.Context) (string, error) {
+	outcome, err := core.Call(ctx, "provider", func(ctx context.Context, key core.DerivedKey) (string, error) {
 		called = true
-		return s.refundAtProvider(ctx, p, refund, in.Method)
+		return s.refundAtProvider(ctx, key, p, refund, in.Method)
 	}, core.Dedup(refundDedup))
 	if err == nil && called { // a repeat that finds the step finished is spared
 		err = s.strike(ctx, in.Method)
@@ -135,11 +135,9 @@ func reserveRefund(tx *gorm.DB, payment *Payment, amount string, cents int64) (*
 }
 
 // refundAtProvider calls the provider, and returns what becomes of the refund.
-func (s *Shop) refundAtProvider(ctx context.Context, p core.Principal, refund *Refund, method string) (string, error) {
-	key, ok := core.StepKey(ctx)
-	if !ok {
-		return "", errors.New("shop: a refund is asked for in a step")
-	}
+func (s *Shop) refundAtProvider(ctx context.Context, key core.DerivedKey, p core.Principal, refund *Refund,
+	method string,
+) (string, error) {
 	err := s.charge(ctx, p, provider.Request{
 		Key: key.String(), Amount: refund.Amount, Currency: refund.Currency, Method: method,
 	})
