@@ -5,9 +5,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 	"gorm.io/gorm/utils/tests"
@@ -101,4 +106,32 @@ func TestSQLiteFileHasOneStore(t *testing.T) {
 	_ = input.Close()
 
 	newStore(t, db) // free as soon as the process is gone
+}
+
+// Stores that take one file in turns: never two at a time, and the last one leaves no lock file behind.
+func TestSQLiteOwnerFileIsRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "turns.db")
+	var owners, turns atomic.Int32
+	var group sync.WaitGroup
+	for range 4 {
+		db := openDB(t, gormlite.Open("file:"+filepath.ToSlash(path)+"?_pragma=journal_mode(wal)"), 3)
+		group.Go(func() {
+			for range 25 {
+				store, err := gormstore.New(db)
+				if err != nil {
+					continue // it is another one's turn
+				}
+				turns.Add(1)
+				assert.EqualValues(t, 1, owners.Add(1))
+				runtime.Gosched()
+				owners.Add(-1)
+				assert.NoError(t, store.Close())
+			}
+		})
+	}
+	group.Wait()
+	require.Positive(t, turns.Load())
+	left, err := filepath.Glob(path + "-owner*")
+	require.NoError(t, err)
+	require.Empty(t, left)
 }

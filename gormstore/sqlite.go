@@ -14,7 +14,8 @@ import (
 // other process.
 type sqliteFile struct {
 	writer chan struct{} // holds a token while somebody writes
-	owner  *sql.Conn     // holds the lock file; nil for a database in memory
+	owner  *sql.Conn     // holds the lock; nil for a database in memory
+	lock   ownerFile
 
 	mu      sync.Mutex
 	running map[core.ID]struct{}
@@ -27,8 +28,7 @@ func newSQLiteFile() *sqliteFile {
 	return &sqliteFile{writer: make(chan struct{}, 1), running: make(map[core.ID]struct{})}
 }
 
-// own takes the file of the pool for this process. A connection of its own keeps an exclusive lock on a small database
-// beside the file: the operating system drops the lock when the process ends, however it ends.
+// own takes the file of the pool for this process. A connection of its own holds the lock of the owner file.
 func (f *sqliteFile) own(pool *sql.DB) error {
 	ctx := context.Background()
 	conn, err := pool.Conn(ctx)
@@ -43,30 +43,25 @@ func (f *sqliteFile) own(pool *sql.DB) error {
 	if err == nil { // a file that is in use is refused at once
 		_, err = conn.ExecContext(ctx, "PRAGMA busy_timeout = 0")
 	}
-	if err == nil {
-		_, err = conn.ExecContext(ctx, "ATTACH DATABASE ? AS idem_owner", file+"-owner")
-	}
-	for _, statement := range []string{
-		"PRAGMA idem_owner.locking_mode = EXCLUSIVE", // the lock of the next write is kept
-		"PRAGMA idem_owner.user_version = 1",
-	} {
-		if err == nil {
-			_, err = conn.ExecContext(ctx, statement)
-		}
-	}
 	if err != nil {
 		discard(conn)
-		return fmt.Errorf("idem: gormstore.New: the SQLite file %s is in use by another process or store; one process "+
-			"per file, use PostgreSQL for several: %w", file, err)
+		return fmt.Errorf("idem: gormstore.New: open the SQLite file: %w", err)
 	}
-	f.owner = conn
+	lock := ownerFile(file + ownerSuffix)
+	if err := lock.lock(ctx, conn); err != nil {
+		discard(conn)
+		return lock.refused(err)
+	}
+	f.owner, f.lock = conn, lock
 	return nil
 }
 
+// close gives the file back.
 func (f *sqliteFile) close() error {
 	if f.owner == nil {
 		return nil
 	}
+	f.lock.remove()
 	discard(f.owner)
 	return nil
 }

@@ -1,6 +1,8 @@
 package smoketest
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -33,6 +35,12 @@ func oneProcess(t *testing.T, program string) {
 	code, printed := apptest.Refused(t, program, dir)
 	require.Equal(t, 1, code)
 	require.Contains(t, printed, "in use by another process")
+	require.Contains(t, printed, "stop the other one")
 	require.Equal(t, 0, first.Stop(t))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, file := range left { // the shop and the provider, and nothing else
+		require.Equal(t, ".db", filepath.Ext(file.Name()), file.Name())
+	}
 	apptest.Start(t, program, dir)
 }
