@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
 )
 
 func load(env map[string]string) (Settings, error) {
@@ -91,14 +93,21 @@ func TestTokensAreAccepted(t *testing.T) {
 func TestBanner(t *testing.T) {
 	s, err := load(nil)
 	require.NoError(t, err)
-	text := banner(s, "http://h:1", []token{{"customer-1", "eyJ.x"}})
+	try := trial{key: "a-key", operation: core.ID{1}}
+	text := banner(s, "http://h:1", []token{{"customer-1", "eyJ.x"}}, try)
 	require.Contains(t, text, "\ncustomer-1: eyJ.x\n")
 	require.Contains(t, text, "\nlistening on http://h:1\n")
 	require.Contains(t, text, developmentSecret)
-	require.Contains(t, text, "curl ")
+	require.Contains(t, text, "\nKEY=a-key\n")
+	require.Contains(t, text, "curl -i http://h:1/v1/operations/"+try.operation.String()+" ")
+	require.Contains(t, text, "Ctrl+C")
+	require.Contains(t, text, "stays in the SQLite file idem-example.db")
 
 	s.JWTSecret = "a secret"
-	require.NotContains(t, banner(s, "http://h:1", []token{{"customer-1", "eyJ.x"}}), "secret")
+	require.NotContains(t, banner(s, "http://h:1", []token{{"customer-1", "eyJ.x"}}, try), "secret")
+	text = banner(s, "http://h:1", nil, try)
+	require.Contains(t, text, "Ctrl+C")
+	require.NotContains(t, text, "curl")
 }
 
 func TestBaseURL(t *testing.T) {

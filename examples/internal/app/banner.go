@@ -1,14 +1,21 @@
 package app
 
 import (
-	"crypto/rand"
 	"fmt"
 	"strings"
+
+	"github.com/auth19/idem/core"
 )
 
-// banner tells a newcomer who may call, where the app is, and what to try. Programs may rely on the lines
-// "NAME: TOKEN", and on "listening on URL" after them.
-func banner(s Settings, url string, tokens []token) string {
+// trial is what the printed lines try: the key of a payment that does not exist yet, and the operation that it will be.
+type trial struct {
+	key       string
+	operation core.ID
+}
+
+// banner tells a newcomer who may call, where the app is, what to try, and how to stop it. Programs may rely on the
+// lines "NAME: TOKEN", and on "listening on URL" after them.
+func banner(s Settings, url string, tokens []token, try trial) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "database: %v\n", s.Database)
 	if s.Unsafe {
@@ -16,7 +23,7 @@ func banner(s Settings, url string, tokens []token) string {
 	}
 	if len(tokens) == 0 {
 		fmt.Fprintf(&b, "JWKS_URL is set: get tokens from the owner of its keys (issuer %s, audience %s)\n", issuer, audience)
-		fmt.Fprintf(&b, "listening on %s\n", url)
+		fmt.Fprintf(&b, "listening on %s\n%s", url, stopLine(s))
 		return b.String()
 	}
 	if s.JWTSecret == developmentSecret {
@@ -27,10 +34,11 @@ func banner(s Settings, url string, tokens []token) string {
 		fmt.Fprintf(&b, "%s: %s\n", t.name, t.text)
 	}
 	fmt.Fprintf(&b, "\nlistening on %s\n\nTry it in another terminal:\n\n", url)
-	fmt.Fprintf(&b, "TOKEN=%s\nKEY=%s\n\n", tokens[0].text, rand.Text()[:10])
+	fmt.Fprintf(&b, "TOKEN=%s\nKEY=%s\n\n", tokens[0].text, try.key)
 	fmt.Fprintf(&b, "# pay\n%s\n\n", payLine(url, "12.50"))
 	fmt.Fprintf(&b, "# repeat it: the same answer, and nothing is paid again\n%s\n\n", payLine(url, "12.50"))
 	fmt.Fprintf(&b, "# the same key for another amount: refused with 409\n%s\n\n", payLine(url, "99.00"))
+	fmt.Fprintf(&b, "# ask what became of the payment: nothing is run\n%s\n\n%s", operationLine(url, try.operation), stopLine(s))
 	return b.String()
 }
 
@@ -39,4 +47,15 @@ func payLine(url, amount string) string {
 	return `curl -i ` + url + `/v1/payments -H "Authorization: Bearer $TOKEN" -H "Idempotency-Key: $KEY" ` +
 		`-H "Content-Type: application/json" -d '{"order_id":"o-1","amount":"` + amount +
 		`","currency":"EUR","method":"pm_ok"}'`
+}
+
+// operationLine asks for the operation, for a shell that knows TOKEN.
+func operationLine(url string, id core.ID) string {
+	return `curl -i ` + url + `/v1/operations/` + id.String() + ` -H "Authorization: Bearer $TOKEN"`
+}
+
+// stopLine says how to stop the app, and what stays.
+func stopLine(s Settings) string {
+	return fmt.Sprintf("Stop the app with Ctrl+C: it first answers the requests that are running. What was paid stays in the %v.\n\n",
+		s.Database)
 }

@@ -8,6 +8,9 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core/idemclient"
 )
 
 // Serve tells where it listens, and serves until ctx ends; then it lets the requests in flight end. Beside it runs
@@ -21,7 +24,7 @@ func (a *App) Serve(ctx context.Context, handler http.Handler) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	fmt.Print(banner(a.Settings, baseURL(listener.Addr()), tokens))
+	fmt.Print(banner(a.Settings, baseURL(listener.Addr()), tokens, a.newTrial()))
 
 	server := newServer(handler)
 	// Not ctx itself: requests are still answered after it has ended.
@@ -40,6 +43,13 @@ func (a *App) Serve(ctx context.Context, handler http.Handler) error {
 	stop()
 	running.Wait()
 	return errors.Join(err, runErr)
+}
+
+// newTrial makes a new key for the printed lines, and asks the module which operation the first token's customer will
+// have under it.
+func (a *App) newTrial() trial {
+	key := idemclient.NewKey()
+	return trial{key: key, operation: a.Idem.RecordID(authctx.Principal{Issuer: issuer, Subject: callers[0].name}, key)}
 }
 
 // newServer bounds how long a client may take to send its request: until its body is there it holds nothing but memory

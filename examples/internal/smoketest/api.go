@@ -3,6 +3,7 @@ package smoketest
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -20,6 +21,7 @@ func api(outer *app) {
 	}{
 		{"guards", guards}, {"payments", payments}, {"test methods", testMethods}, {"orders", orders},
 		{"balance", balance}, {"the rest", rest}, {"bad input", badInput},
+		{"printed lines", printedLines},
 	} {
 		outer.t.Run(test.name, func(t *testing.T) {
 			a := *outer
@@ -41,6 +43,26 @@ func guards(a *app) {
 	a.checkProblem(a.post(seller, "/v1/payments", "g", payment("1", "pm_ok")), http.StatusForbidden, "forbidden")
 	a.checkProblem(a.Do(a.t, apptest.Request{Method: "POST", Path: "/v1/payments", Token: a.Tokens[customer],
 		Body: payment("1", "pm_ok")}), http.StatusBadRequest, "key_missing")
+}
+
+// printedLines does what the app tells a newcomer to try.
+//
+// CONTRACT M-1, M-3, M-7
+func printedLines(a *app) {
+	printed := regexp.MustCompile(`(?s)\nKEY=(\S+)\n.*(/v1/operations/\S+)`).FindStringSubmatch(a.Output())
+	require.Len(a.t, printed, 3, a.Output())
+	pay := apptest.Request{
+		Method: "POST", Path: "/v1/payments", Token: a.Tokens[customer], Key: printed[1], Body: payment("12.50", "pm_ok"),
+	}
+	a.checkProblem(a.get(customer, printed[2]), http.StatusNotFound, "operation_not_found")
+	first := a.Do(a.t, pay)
+	require.Equal(a.t, http.StatusCreated, first.Status, first.Body)
+	a.checkReplay(first, a.Do(a.t, pay))
+	pay.Body = payment("99.00", "pm_ok")
+	a.checkProblem(a.Do(a.t, pay), http.StatusConflict, "key_reused")
+	operation := a.get(customer, printed[2])
+	require.Equal(a.t, http.StatusOK, operation.Status, operation.Body)
+	require.Contains(a.t, operation.Body, `"state":"completed"`)
 }
 
 func payments(a *app) {
