@@ -29,25 +29,6 @@ type Past struct {
 	ExpiresAt time.Time
 }
 
-// Imported counts the rows of an import.
-type Imported struct {
-	Added    int // new records
-	Replaced int // their key was free, and is no more: the old table holds it (F-4)
-	Left     int // their key has a record that is not free, or an attempt under way: nothing was changed
-	Over     int // past retention and tombstone: nothing to keep
-}
-
-// Importer is a Store that takes over records which were made elsewhere.
-type Importer interface {
-	Store
-
-	// Import adds the records whose id it does not know, as they are but for Now. One whose state is Free is replaced, with
-	// its steps: only its fence goes on rising (F-4). Any other that is there stays as it is; so does the key of an attempt
-	// under way. Importing again changes nothing. The answer counts Added and Replaced, no more. On an error a part of the
-	// records may have been added.
-	Import(ctx context.Context, records []Record) (Imported, error)
-}
-
 // UnknownHash is the version of the command hash of imported records: the rules of another table are not known, and so
 // such a record matches every command until it expires. A key that is used for another command then gets the recorded
 // answer instead of key_reused; the client of a correct app never does that.

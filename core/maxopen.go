@@ -7,16 +7,6 @@ import (
 	"time"
 )
 
-// Counter is a Store that can count the open records of a principal. Only on such a store can a policy set MaxOpen.
-type Counter interface {
-	Store
-
-	// CountOpen counts the records of a scope that are stored as running or unknown, over all routes and whatever their
-	// leases say, but for those that are half-done (see [Record.HalfDone]): up to limit, because more of them need not be
-	// told apart. What a transaction has claimed may be left out until it commits.
-	CountOpen(ctx context.Context, s Scope, limit int) (int, error)
-}
-
 // checkMaxOpen returns what is wrong with the cap of a filled policy.
 func (p Policy) checkMaxOpen(store Store, bad func(format string, args ...any)) {
 	if p.MaxOpen < 0 {

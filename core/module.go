@@ -271,3 +271,11 @@ func (m *Module) withRetry(p *Problem) *Problem {
 	p.RetryAfter = m.cfg.RetryAfter
 	return p
 }
+
+// policyOf returns the policy that a record was made under, or the defaults for a route that is gone by now.
+func (m *Module) policyOf(rec Record) Policy {
+	if r, _ := m.route(rec.Method, rec.Route); r != nil {
+		return r.Policy
+	}
+	return Policy{}.withDefaults(m.cfg.Policy)
+}

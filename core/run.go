@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -122,4 +123,53 @@ func (m *Module) releaseOrphans(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// Reconciler finds out what became of an unknown operation, by asking the provider for the derived key for instance.
+// It returns nil where it cannot tell yet. It must not change anything itself: all instances ask, one settles. Its context
+// ends with the deadline of the operation's route. A panic is an error, and one that hangs holds up no other operation.
+type Reconciler func(ctx context.Context, operation Record) (*Decision, error)
+
+// reconcile asks Config.Reconcile about every unknown operation.
+func (m *Module) reconcile(ctx context.Context) {
+	if m.cfg.Reconcile == nil {
+		return
+	}
+	var after ID
+	for ctx.Err() == nil {
+		records, err := m.cfg.Store.List(ctx, m.cfg.Scoping.service(), after, m.cfg.SweepBatch)
+		if err != nil {
+			m.failed(ctx, err)
+			return
+		}
+		for _, rec := range records {
+			after = rec.ID
+			if rec.Now.Before(rec.Deadline) {
+				continue // its handler may still be at work
+			}
+			err := m.ask(ctx, rec)
+			// Another instance having settled it is how this is meant to be.
+			if err != nil && !errors.Is(err, ErrStale) && !errors.Is(err, ErrNotSettleable) && !errors.Is(err, ErrNotFound) &&
+				!errors.Is(err, ErrClock) {
+				m.failed(ctx, fmt.Errorf("reconcile %s: %w", rec.ID, err))
+			}
+		}
+		if len(records) < m.cfg.SweepBatch {
+			return
+		}
+	}
+}
+
+// ask asks Config.Reconcile about one operation, within the deadline of its route.
+func (m *Module) ask(ctx context.Context, rec Record) error {
+	deadline := m.policyOf(rec).Deadline
+	return m.reconciling.run(rec.ID, deadline+confirmFor, func() error {
+		ctx, cancel := context.WithTimeout(ctx, deadline)
+		defer cancel()
+		decision, err := m.cfg.Reconcile(ctx, rec)
+		if err == nil && decision != nil {
+			_, err = m.Settle(ctx, rec.ID, *decision)
+		}
+		return err
+	})
 }

@@ -142,17 +142,6 @@ func (s Scoping) fingerprint() string {
 // ErrScoping is the error of a module whose store has records that were made under another [Scoping].
 var ErrScoping = errors.New("idem: Config.Scoping is not what the store's records were made under")
 
-// ScopeKeeper is a Store that keeps how the scopes of its records are made, for all instances and releases (S-4).
-type ScopeKeeper interface {
-	Store
-
-	// KeepScoping returns the fingerprint that is kept for a namespace. Where there is none for any namespace, as in a new
-	// database, it keeps this one. "" where others are kept and none for this namespace.
-	KeepScoping(ctx context.Context, namespace, fingerprint string) (kept string, err error)
-	// AdoptScoping keeps a fingerprint for a namespace, in the place of any other.
-	AdoptScoping(ctx context.Context, namespace, fingerprint string) error
-}
-
 // CheckScoping compares Config.Scoping with what the store's records were made under (S-4), for a check at start-up. The
 // module does it in any case before its first claim, once: with another one every key would be free again, and so it
 // serves no request and Run refuses.

@@ -193,3 +193,81 @@ type Validator interface {
 	// Validate returns one error that names everything that is wrong.
 	Validate(ctx context.Context) error
 }
+
+// Counter is a Store that can count the open records of a principal. Only on such a store can a policy set MaxOpen.
+type Counter interface {
+	Store
+
+	// CountOpen counts the records of a scope that are stored as running or unknown, over all routes and whatever their
+	// leases say, but for those that are half-done (see [Record.HalfDone]): up to limit, because more of them need not be
+	// told apart. What a transaction has claimed may be left out until it commits.
+	CountOpen(ctx context.Context, s Scope, limit int) (int, error)
+}
+
+// ScopeKeeper is a Store that keeps how the scopes of its records are made, for all instances and releases (S-4).
+type ScopeKeeper interface {
+	Store
+
+	// KeepScoping returns the fingerprint that is kept for a namespace. Where there is none for any namespace, as in a new
+	// database, it keeps this one. "" where others are kept and none for this namespace.
+	KeepScoping(ctx context.Context, namespace, fingerprint string) (kept string, err error)
+	// AdoptScoping keeps a fingerprint for a namespace, in the place of any other.
+	AdoptScoping(ctx context.Context, namespace, fingerprint string) error
+}
+
+// Watcher is a Store that remembers which commands have come by, whether or not their keys are enforced. Only on such a
+// store can a policy ask for ShadowUntil or Rekey.
+type Watcher interface {
+	Store
+
+	// Sight notes a command, and tells what it had seen of its key and of its principal by then. What it notes is of no
+	// weight for claims: a Watcher is a detector, and of two commands that come at the same moment it may see neither
+	// from the other. Sweep forgets sightings that are past their time.
+	Sight(ctx context.Context, s Sighting) (Seen, error)
+}
+
+// Sighting is a command that has come by.
+type Sighting struct {
+	ID     ID // of the record that its key stands for; the zero ID where it came without a valid key
+	Scope  Scope
+	Hash   CommandHash
+	Window time.Duration // how far back the same command under another key counts
+	Keep   time.Duration // how long it is remembered, not shorter than Window
+
+	// Tentative: where its key is new and it is Rekeyed, it is not noted, because it will be refused. Else a client that
+	// comes with new keys again and again would be refused for ever.
+	Tentative bool
+}
+
+// Seen is what a Watcher had seen before a sighting.
+type Seen struct {
+	// Key: this key had come before, and First is the command it came with first. A key that was last remembered
+	// longer ago than its Keep is a new one.
+	Key   bool
+	First CommandHash
+
+	// Rekeyed: before this key came first, and not longer than Window ago, the same principal had sent the same command
+	// under another key, or without one. Earlier is the record id of the latest of those; the zero ID where that came
+	// without a key.
+	Rekeyed bool
+	Earlier ID
+}
+
+// Imported counts the rows of an import.
+type Imported struct {
+	Added    int // new records
+	Replaced int // their key was free, and is no more: the old table holds it (F-4)
+	Left     int // their key has a record that is not free, or an attempt under way: nothing was changed
+	Over     int // past retention and tombstone: nothing to keep
+}
+
+// Importer is a Store that takes over records which were made elsewhere.
+type Importer interface {
+	Store
+
+	// Import adds the records whose id it does not know, as they are but for Now. One whose state is Free is replaced, with
+	// its steps: only its fence goes on rising (F-4). Any other that is there stays as it is; so does the key of an attempt
+	// under way. Importing again changes nothing. The answer counts Added and Replaced, no more. On an error a part of the
+	// records may have been added.
+	Import(ctx context.Context, records []Record) (Imported, error)
+}

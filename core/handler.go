@@ -1,0 +1,52 @@
+package core
+
+import (
+	"context"
+
+	"github.com/auth19/idem/core/internal/attemptctx"
+)
+
+// Operation returns the id of the operation whose attempt ctx belongs to; false outside an attempt. Money rows carry
+// it (D-1).
+func Operation(ctx context.Context) (ID, bool) {
+	if a := attemptctx.From(ctx); a != nil {
+		return a.Operation, true
+	}
+	return ID{}, false
+}
+
+// CommandHashOf returns the hash of the command whose attempt ctx belongs to; false outside an attempt. Money rows carry it
+// beside the operation id, because a key that became free again may come back with another command (D-3).
+func CommandHashOf(ctx context.Context) (CommandHash, bool) {
+	if a := attemptctx.From(ctx); a != nil {
+		return CommandHash(a.Command), true
+	}
+	return CommandHash{}, false
+}
+
+// RecoveryOf returns the recovery of the attempt that ctx belongs to; false outside an attempt, and in a unit test.
+func RecoveryOf(ctx context.Context) (Recovery, bool) {
+	if a := attemptFrom(ctx); a != nil {
+		return a.route.Recovery, true
+	}
+	return 0, false
+}
+
+// NotApplied declares that the handler has changed nothing anywhere and never will for this attempt: with a 4xx or
+// 5xx answer the key is free again. With a 2xx or 3xx answer the declaration does not count. Nor does it on a Resume
+// route once a provider step was started or a database step has finished, in this attempt or one before: the answer is
+// judged as if nothing had been declared. Outside an attempt it does nothing.
+func NotApplied(ctx context.Context) {
+	if a := attemptctx.From(ctx); a != nil {
+		a.NotApplied.Store(true)
+	}
+}
+
+// KeepRows asks that the rows of a Rollback attempt are kept although its answer will be a 4xx: a counter of failed
+// tries, for instance. The answer is recorded for the full retention, whatever 4xx it is. Outside a Rollback
+// attempt it does nothing.
+func KeepRows(ctx context.Context) {
+	if a := attemptctx.From(ctx); a != nil {
+		a.KeepRows.Store(true)
+	}
+}

@@ -1,0 +1,243 @@
+package core
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Decision settles an unknown operation (X-7).
+type Decision struct {
+	// Applied: the command took effect, and Answer is what repeats get from now on. Not applied: the key is free, and
+	// a repeat runs the command again. Not applied must rest on the provider refusing, or deduplicating, the derived
+	// key from now on: a charge that is only late would otherwise be made twice.
+	Applied bool
+	// Answer is required when Applied: a status of 200 to 499, headers, of which those are kept that are recorded of
+	// any answer (R-3), and a body.
+	Answer *Answer
+	Who    string // who decides; required, kept for good
+	Why    string // the reason; required, kept for good
+	// Undone says what has undone the finished steps of a Resume operation that was not applied, a refund for instance. It
+	// is required where there are such steps, and kept for good (X-10).
+	Undone string
+}
+
+// Settle ends an unknown operation for good: as applied with an answer, or as not applied (X-7). It is final, allowed
+// only after lease and deadline have passed, and leaves a row of history. In a Rollback attempt on the same store it
+// commits with the attempt.
+//
+// Errors: ErrNotFound; ErrStepsFinished; ErrNotSettleable where the operation is not unknown (any more) or not yet past
+// lease and deadline; ErrStale where another settlement was quicker; any other error means that the store did not answer.
+func (m *Module) Settle(ctx context.Context, id ID, d Decision) (Record, error) {
+	return m.settle(ctx, id, d, m.cfg.Scoping.service())
+}
+
+// settle settles an operation whose realm begins with within. Any other does not exist.
+func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (Record, error) {
+	s := Settlement{ID: id, Window: m.window(), Who: d.Who, Why: d.Why, Undone: d.Undone}
+	switch {
+	case strings.TrimSpace(d.Who) == "":
+		return Record{}, errors.New("idem: Settle: Who is required: who decides")
+	case strings.TrimSpace(d.Why) == "":
+		return Record{}, errors.New("idem: Settle: Why is required: the reason, for the history")
+	case !isText(d.Who), !isText(d.Why), !isText(d.Undone):
+		return Record{}, errors.New("idem: Settle: Who, Why and Undone are kept as text: valid UTF-8, no NUL")
+	case d.Applied && d.Undone != "":
+		return Record{}, errors.New("idem: Settle: Undone is for an operation that was not applied; leave it out")
+	case d.Applied && (d.Answer == nil || d.Answer.Status < 200 || d.Answer.Status > 499):
+		return Record{}, errors.New("idem: Settle: Answer is required when Applied, with a status of 200 to 499")
+	case !d.Applied && d.Answer != nil:
+		return Record{}, errors.New("idem: Settle: an operation that was not applied has no Answer; leave it out")
+	}
+	storeCtx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
+	defer cancel()
+	rec, err := m.cfg.Store.Find(storeCtx, id)
+	if err == nil && !rec.Realm.within(within) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Record{}, err
+	}
+	s.Fence = rec.Fence
+	if !d.Applied && strings.TrimSpace(d.Undone) == "" {
+		if err := m.nothingFinished(storeCtx, rec); err != nil {
+			return Record{}, err
+		}
+	}
+	if d.Applied {
+		answer := *d.Answer
+		answer.Header = m.recordedHeader(answer.Header)
+		kept := m.policyOf(rec)
+		s.Answer = &Completion{Answer: answer, Retention: kept.Retention, Tombstone: kept.Tombstone}
+	}
+	settled, err := m.cfg.Store.Settle(storeCtx, s)
+	if errors.Is(err, ErrClock) {
+		m.tellClock(ctx, err)
+	}
+	if err == nil {
+		m.observe(ctx, Event{Kind: EventSettled, Operation: id, Method: rec.Method, Route: rec.Route,
+			Recovery: rec.Recovery, Fence: settled.Fence, Status: settled.Answer.Status})
+	}
+	return settled, err
+}
+
+// nothingFinished returns ErrStepsFinished where a step of an unknown operation has finished: none does any more.
+func (m *Module) nothingFinished(ctx context.Context, rec Record) error {
+	store, ok := m.cfg.Store.(Stepper)
+	switch {
+	case rec.Recovery != Resume || !ok:
+		return nil
+	case rec.State() != Unknown:
+		return ErrNotSettleable
+	}
+	steps, err := store.Steps(ctx, rec.ID)
+	if err == nil && slices.ContainsFunc(steps, func(s StepRecord) bool { return s.Finished }) {
+		err = ErrStepsFinished
+	}
+	return err
+}
+
+// settleRequest is the body of a settlement.
+type settleRequest struct {
+	Outcome string          `json:"outcome"` // "applied" or "not_applied"
+	Reason  string          `json:"reason"`
+	Answer  json.RawMessage `json:"answer"` // a body for status 201, or {"status":..., "headers":..., "body":...}
+	Undone  string          `json:"undone"` // what undid finished steps, with "not_applied"
+}
+
+// ServeSettle settles the operation with the given id as the JSON body says: {"outcome": "applied" or "not_applied",
+// "answer": ..., "reason": ..., "undone": ...} (X-7, X-10). The answer is {"status", "headers", "body"}, or any other JSON
+// value, which then is the body of a 201; without one, "applied" is recorded as a 201 that names the operation. Only
+// operators may; the route is itself a guarded one. The reply is the settled operation; 400 for a body of another form,
+// 401, 403, 404, 409 not_settleable (see Settle), 503 where the store does not answer.
+func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
+	switch {
+	case !m.cfg.Scoping.admits(p):
+		return m.refuse(r, m.unauthenticated(r, "", p, "settlements need an authenticated caller"))
+	case !m.isOperator(p):
+		return m.refuse(r, NewProblem(CodeForbidden, "only operators may settle operations"))
+	}
+	parsed, err := ParseID(id)
+	if err != nil {
+		return m.refuse(r, NewProblem(CodeNotFound, "there is no such operation"))
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, DefaultMaxBody))
+	if err != nil {
+		return m.refuse(r, NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was settled"))
+	}
+	decision, problem := m.parseSettlement(body, parsed)
+	if problem != nil {
+		return m.refuse(r, problem)
+	}
+	decision.Who = p.Issuer + " " + p.Subject
+	if p.Tenant != "" {
+		decision.Who = p.Issuer + " " + p.Tenant + " " + p.Subject
+	}
+	if !isText(decision.Who) { // a token may hold what the history cannot
+		decision.Who = strconv.QuoteToASCII(decision.Who)
+	}
+	settled, err := m.settle(r.Context(), parsed, decision, m.operated(p))
+	if err != nil {
+		// The command itself has done nothing: what is too early now may be repeated later, with the same key.
+		NotApplied(r.Context())
+		return m.refuse(r, m.problemOf(err))
+	}
+	return jsonReply(viewOf(settled))
+}
+
+// parseSettlement is strict: a settlement is final, and a misspelt member is no reason for the wrong one.
+func (m *Module) parseSettlement(body []byte, id ID) (Decision, *Problem) {
+	var req settleRequest
+	if err := unmarshalStrict(body, &req); err != nil || !utf8.Valid(body) { // the decoder would mend the text
+		return Decision{}, NewProblem(CodeBadRequest, "want a JSON object with outcome, reason and, if you like, answer")
+	}
+	d := Decision{Applied: req.Outcome == "applied", Why: req.Reason, Undone: req.Undone}
+	hasAnswer := len(req.Answer) > 0 && string(req.Answer) != "null"
+	switch {
+	case !d.Applied && req.Outcome != "not_applied":
+		return d, NewProblem(CodeBadRequest, `outcome: want "applied" or "not_applied"`)
+	case strings.TrimSpace(d.Why) == "":
+		return d, NewProblem(CodeBadRequest, "reason: is required, for the history")
+	case !isText(d.Why), !isText(d.Undone):
+		return d, NewProblem(CodeBadRequest, "reason, undone: the history has no room for NUL")
+	case d.Applied && d.Undone != "":
+		return d, NewProblem(CodeBadRequest, "undone: is for an operation that was not applied")
+	case !d.Applied && hasAnswer:
+		return d, NewProblem(CodeBadRequest, "answer: an operation that was not applied has none")
+	case !d.Applied:
+		return d, nil
+	case !hasAnswer:
+		req.Answer = json.RawMessage(`{"operation":"` + id.String() + `","status":"settled"}`)
+	}
+	d.Answer = &Answer{Status: http.StatusCreated, Header: http.Header{"Content-Type": {"application/json"}}, Body: req.Answer}
+	if !isExplicitAnswer(req.Answer) {
+		return d, nil
+	}
+	var explicit struct {
+		Status int               `json:"status"`
+		Header map[string]string `json:"headers"`
+		Body   json.RawMessage   `json:"body"`
+	}
+	if json.Unmarshal(req.Answer, &explicit) != nil || explicit.Status < 200 || explicit.Status > 499 {
+		return d, NewProblem(CodeBadRequest, "answer: want a status of 200 to 499, headers with one string each, and a body")
+	}
+	d.Answer.Status, d.Answer.Body = explicit.Status, explicit.Body
+	for name, value := range explicit.Header {
+		name = http.CanonicalHeaderKey(name)
+		if !m.replays[name] || !isFieldValue(value) {
+			return d, NewProblem(CodeBadRequest, "answer.headers: only headers that are recorded may be given, and no control "+
+				"characters in them")
+		}
+		d.Answer.Header.Set(name, value)
+	}
+	var text string
+	if media, _, _ := mime.ParseMediaType(d.Answer.Header.Get("Content-Type")); !isJSON(media) &&
+		json.Unmarshal(explicit.Body, &text) == nil {
+		d.Answer.Body = []byte(text)
+	}
+	return d, nil
+}
+
+// isExplicitAnswer tells {"status": a number, "headers": ..., "body": ...} from a JSON value that is the body itself.
+func isExplicitAnswer(answer []byte) bool {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(answer, &members) != nil {
+		return false
+	}
+	for name := range members {
+		if name != "status" && name != "headers" && name != "body" {
+			return false
+		}
+	}
+	status := string(members["status"])
+	return status != "" && (status[0] == '-' || '0' <= status[0] && status[0] <= '9')
+}
+
+// isFieldValue reports whether a header can have this value (RFC 9110, section 5.5).
+func isFieldValue(value string) bool {
+	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+}
+
+// unmarshalStrict takes nothing but the members of v.
+func unmarshalStrict(data []byte, v any) error {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(v); err != nil {
+		return err
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return errors.New("idem: more than one JSON value")
+	}
+	return nil
+}
+
+// isText reports whether s can be kept as text: valid UTF-8 without NUL, which PostgreSQL has no room for.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
