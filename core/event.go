@@ -13,7 +13,8 @@ var ErrSameEvent = errors.New("idem: this handler has made an event of the same 
 
 // DeriveEvent returns the key of the event of the given name that the handler of ctx publishes: see [DerivedKey].
 //
-// Errors: [ErrSameEvent], the second time in one attempt or delivery; those of [DeriveCall].
+// Errors: [ErrSameEvent], the second time in one attempt or delivery, the steps that an earlier attempt has finished
+// included; those of [DeriveCall].
 func DeriveEvent(ctx context.Context, name string) (DerivedKey, error) {
 	calls, err := callsOf(ctx)
 	if err != nil {

@@ -27,6 +27,7 @@ var (
 const (
 	MaxStepResult = 64 << 10 // the largest recorded result, in bytes of JSON: 64 KiB
 	MaxStepName   = 255      // the longest name, in bytes of UTF-8
+	MaxStepKeys   = 1000     // the most calls and events of one step
 )
 
 // StepKind says where the effect of a step is.
@@ -55,6 +56,9 @@ type StepRecord struct {
 	Kind     StepKind
 	Finished bool
 	Result   []byte // JSON; set once it is finished
+	// Derived are the keys of the calls and events that the handler made while this step was under way, once it is
+	// finished. A later attempt does not run the step again, and must not give the same keys to something else.
+	Derived []DerivedKey
 
 	Fence     int64     // of the attempt that started it first
 	StartedAt time.Time // when that was
@@ -88,8 +92,8 @@ type Stepper interface {
 	// HalfDone is [Store].List for Resume operations that are half-done: see [Record.HalfDone].
 	HalfDone(ctx context.Context, within []byte, after ID, limit int) ([]Record, error)
 
-	// FinishStep records the result of a step that was started. Finishing again is nil, and the first result stands.
-	// An expired lease is no obstacle. ErrStale if t is not current; ErrNotFound where no step was started.
+	// FinishStep records the result and the derived keys of a step that was started. Finishing again is nil, and what was
+	// recorded first stands. An expired lease is no obstacle. ErrStale if t is not current; ErrNotFound where no step was started.
 	FinishStep(ctx context.Context, t Ticket, s StepRecord) error
 }
 
@@ -128,14 +132,8 @@ func Call[T any](ctx context.Context, name string, fn func(ctx context.Context, 
 		opt(&options)
 	}
 	var result T
-	err := runStep(ctx, name, ProviderStep, &result, func(p place, s StepRecord) ([]byte, error) {
-		return p.callProvider(ctx, s, options, func(ctx context.Context, key DerivedKey) ([]byte, error) {
-			value, err := fn(ctx, key)
-			if err != nil {
-				return nil, err
-			}
-			return EncodeResult(name, value)
-		})
+	err := runStep(ctx, name, ProviderStep, &result, func(p place, s StepRecord) (StepRecord, error) {
+		return p.callProvider(ctx, s, options, func(ctx context.Context, key DerivedKey) (any, error) { return fn(ctx, key) })
 	})
 	return result, err
 }
@@ -148,9 +146,9 @@ func CallDo(ctx context.Context, name string, fn func(ctx context.Context, key D
 	return err
 }
 
-// EncodeResult encodes the result of a step, for packages that bring a kind of database step. The error names the
-// step where the result is no JSON, or above [MaxStepResult].
-func EncodeResult(name string, value any) ([]byte, error) {
+// encodeResult encodes the result of a step. The error names the step where the result is no JSON, or above
+// [MaxStepResult].
+func encodeResult(name string, value any) ([]byte, error) {
 	encoded, err := json.Marshal(value)
 	switch {
 	case err != nil:
@@ -170,22 +168,27 @@ func decodeResult(encoded []byte, result any) error {
 	return decoder.Decode(result)
 }
 
+// FinishFunc makes the record of a finished database step from its result. The error names the step where the result is
+// no JSON or above [MaxStepResult], or where the step made more than [MaxStepKeys] calls and events.
+type FinishFunc func(result any) (StepRecord, error)
+
 // RunDatabaseStep is for packages of stores, which bring a step whose rows commit with its record: gormstore.Step. run
-// is called where the step has to be taken; it commits both, and returns the encoded result. Its context ends with the
-// attempt as well. In a unit test with idemtest its store is nil: there is nothing to commit. The recorded result is
+// is called where the step has to be taken; it commits the rows together with the record that finish returns, and
+// returns that record. Its context ends with the attempt as well. In a unit test with idemtest its store is nil: there is nothing to commit. The recorded result is
 // decoded into result, a pointer.
 func RunDatabaseStep(ctx context.Context, name string, result any,
-	run func(ctx context.Context, store Store, t Ticket, s StepRecord) ([]byte, error),
+	run func(ctx context.Context, store Store, t Ticket, finish FinishFunc) (StepRecord, error),
 ) error {
-	return runStep(ctx, name, DatabaseStep, result, func(p place, s StepRecord) ([]byte, error) {
+	return runStep(ctx, name, DatabaseStep, result, func(p place, s StepRecord) (StepRecord, error) {
 		a := p.attempt
+		finish := func(value any) (StepRecord, error) { return p.finished(s, value) }
 		if a == nil {
-			return run(ctx, nil, Ticket{ID: p.operation}, s)
+			return run(ctx, nil, Ticket{ID: p.operation}, finish)
 		}
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		defer context.AfterFunc(&a.ctx, func() { cancel(context.Cause(&a.ctx)) })()
-		return run(ctx, a.m.cfg.Store, a.ticket, s)
+		return run(ctx, a.m.cfg.Store, a.ticket, finish)
 	})
 }
 
@@ -193,6 +196,8 @@ func RunDatabaseStep(ctx context.Context, name string, result any,
 type place struct {
 	operation ID
 	steps     *steps
+	calls     *attemptctx.Calls     // of the attempt
+	before    int                   // how many of them there were when the step began
 	attempt   *Attempt              // nil in a unit test
 	rehearsal *attemptctx.Rehearsal // in a unit test only
 }
@@ -201,9 +206,11 @@ func placeOf(ctx context.Context) (place, bool) {
 	inside := attemptctx.From(ctx)
 	switch a := attemptFrom(ctx); {
 	case a != nil:
-		return place{operation: a.ticket.ID, steps: a.steps, attempt: a}, a.steps != nil
+		return place{operation: a.ticket.ID, steps: a.steps, calls: &inside.Calls, attempt: a}, a.steps != nil
 	case inside != nil && inside.Rehearsal != nil:
-		return place{operation: inside.Operation, steps: rehearsed(inside), rehearsal: inside.Rehearsal}, true
+		return place{
+			operation: inside.Operation, steps: rehearsed(inside), calls: &inside.Calls, rehearsal: inside.Rehearsal,
+		}, true
 	}
 	return place{}, false
 }
@@ -211,7 +218,7 @@ func placeOf(ctx context.Context) (place, bool) {
 var errStepPanicked = errors.New("idem: the step panicked")
 
 func runStep(ctx context.Context, name string, kind StepKind, result any,
-	run func(p place, s StepRecord) ([]byte, error),
+	run func(p place, s StepRecord) (StepRecord, error),
 ) (err error) {
 	p, ok := placeOf(ctx)
 	if !ok {
@@ -224,22 +231,55 @@ func runStep(ctx context.Context, name string, kind StepKind, result any,
 	}
 	err = errStepPanicked // unless it returns
 	defer func() { p.steps.leave(step, err) }()
-	if !step.Finished {
+	if step.Finished {
+		if again := p.enterAgain(step); again != nil {
+			return again
+		}
+	} else {
 		if over := p.over(); over != nil {
 			return over
 		}
 		if failed := p.leaveBehind(); failed != nil {
 			return failed
 		}
-		encoded, failed := run(p, step)
+		p.before = len(p.calls.Made(0))
+		finished, failed := run(p, step)
 		if failed != nil {
 			return failed
 		}
-		step.Finished, step.Result = true, encoded
+		step = finished
 		p.keep(step)
 	}
 	if wrong := decodeResult(step.Result, result); wrong != nil {
 		return fmt.Errorf("idem: step %q: its recorded result is no %T: %w", name, result, wrong)
+	}
+	return nil
+}
+
+// finished returns the record of a step that is through.
+func (p place) finished(s StepRecord, value any) (StepRecord, error) {
+	result, err := encodeResult(s.Name, value)
+	if err != nil {
+		return s, err
+	}
+	made := p.calls.Made(p.before)
+	if len(made) > MaxStepKeys {
+		return StepRecord{}, fmt.Errorf("idem: step %q made %d calls and events, %d are allowed; make several steps of it",
+			s.Name, len(made), MaxStepKeys)
+	}
+	s.Finished, s.Result, s.Derived = true, result, nil
+	for _, key := range made {
+		s.Derived = append(s.Derived, key)
+	}
+	return s, nil
+}
+
+// enterAgain notes the calls and events of a step that an attempt before has finished, as if this one had made them.
+func (p place) enterAgain(s StepRecord) error {
+	for _, key := range s.Derived {
+		if !p.calls.Enter(key) {
+			return fmt.Errorf("step %q made a call or an event that this attempt has made before it: %w", s.Name, ErrStepsChanged)
+		}
 	}
 	return nil
 }
@@ -274,14 +314,18 @@ func (p place) leaveBehind() error {
 
 // callProvider records the start, calls, and records the result.
 func (p place) callProvider(ctx context.Context, s StepRecord, o callOptions,
-	call func(ctx context.Context, key DerivedKey) ([]byte, error),
-) ([]byte, error) {
+	call func(ctx context.Context, key DerivedKey) (any, error),
+) (StepRecord, error) {
 	a := p.attempt
 	key := p.operation.DeriveStep(s.Name)
 	ctx = context.WithValue(ctx, stepKey{}, key) // the calls that idemclient makes in it derive theirs from it
 	if a == nil {
 		p.keep(s)
-		return call(ctx, key)
+		value, err := call(ctx, key)
+		if err != nil {
+			return s, err
+		}
+		return p.finished(s, value)
 	}
 	store := a.m.cfg.Store.(Stepper) // New has refused any other store
 	var started StepRecord
@@ -294,19 +338,19 @@ func (p place) callProvider(ctx context.Context, s StepRecord, o callOptions,
 	}
 	switch {
 	case err != nil:
-		return nil, err
+		return s, err
 	case started.Finished:
-		return started.Result, nil
+		return started, p.enterAgain(started)
 	case started.Fence != a.ticket.Fence && !started.within(o.dedup):
-		return nil, fmt.Errorf("step %q: %w", s.Name, ErrStepUnknown)
+		return s, fmt.Errorf("step %q: %w", s.Name, ErrStepUnknown)
 	}
-	result, err := call(ctx, key)
+	value, err := call(ctx, key)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	s.Result = result
-	if err := a.confirm(func(ctx context.Context) error { return store.FinishStep(ctx, a.ticket, s) }); err != nil {
-		return nil, err
+	finished, err := p.finished(s, value)
+	if err == nil {
+		err = a.confirm(func(ctx context.Context) error { return store.FinishStep(ctx, a.ticket, finished) })
 	}
-	return result, nil
+	return finished, err
 }

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -336,8 +337,8 @@ func tolerated(ctx context.Context, t *testing.T, name string) {
 	t.Helper()
 	var none struct{}
 	err := core.RunDatabaseStep(ctx, name, &none,
-		func(context.Context, core.Store, core.Ticket, core.StepRecord) ([]byte, error) {
-			return nil, errProvider
+		func(context.Context, core.Store, core.Ticket, core.FinishFunc) (core.StepRecord, error) {
+			return core.StepRecord{}, errProvider
 		})
 	require.ErrorIs(t, err, errProvider)
 }
@@ -401,9 +402,9 @@ func TestStepOfAnotherKind(t *testing.T) {
 			}
 			var none struct{}
 			err := core.RunDatabaseStep(ctx, "charge", &none,
-				func(context.Context, core.Store, core.Ticket, core.StepRecord) ([]byte, error) {
+				func(_ context.Context, _ core.Store, _ core.Ticket, finish core.FinishFunc) (core.StepRecord, error) {
 					ran = true
-					return []byte("{}"), nil
+					return finish(none)
 				})
 			require.ErrorIs(t, err, core.ErrStepsChanged)
 			return http.StatusCreated, nil
@@ -425,15 +426,18 @@ func TestNewDatabaseStepBeforeARecordedOne(t *testing.T) {
 		for _, name := range names {
 			var none struct{}
 			err := core.RunDatabaseStep(ctx, name, &none,
-				func(ctx context.Context, store core.Store, ticket core.Ticket, s core.StepRecord) ([]byte, error) {
+				func(ctx context.Context, store core.Store, t core.Ticket, finish core.FinishFunc) (core.StepRecord, error) {
+					s, err := finish(none)
 					if ran = append(ran, name); name == "settle" {
-						return nil, errProvider
+						return s, errProvider
 					}
-					if _, err := store.(core.Stepper).StartStep(ctx, ticket, s); err != nil {
-						return nil, err
+					if err == nil {
+						_, err = store.(core.Stepper).StartStep(ctx, t, s)
 					}
-					s.Result = []byte("{}")
-					return s.Result, store.(core.Stepper).FinishStep(ctx, ticket, s)
+					if err == nil {
+						err = store.(core.Stepper).FinishStep(ctx, t, s)
+					}
+					return s, err
 				})
 			if err != nil {
 				return 0, err
@@ -895,8 +899,9 @@ func TestNotAppliedInResume(t *testing.T) {
 	database := func(ctx context.Context, commit error) error {
 		var none struct{}
 		return core.RunDatabaseStep(ctx, "book", &none,
-			func(ctx context.Context, store core.Store, ticket core.Ticket, s core.StepRecord) ([]byte, error) {
-				return []byte("{}"), commit
+			func(_ context.Context, _ core.Store, _ core.Ticket, finish core.FinishFunc) (core.StepRecord, error) {
+				step, err := finish(none)
+				return step, cmp.Or(commit, err)
 			})
 	}
 	for name, commit := range map[string]error{
@@ -921,8 +926,8 @@ func TestNotAppliedInResume(t *testing.T) {
 		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
 			var wrong int
 			require.Error(t, core.RunDatabaseStep(ctx, "book", &wrong,
-				func(context.Context, core.Store, core.Ticket, core.StepRecord) ([]byte, error) {
-					return []byte(`"text"`), nil
+				func(_ context.Context, _ core.Store, _ core.Ticket, finish core.FinishFunc) (core.StepRecord, error) {
+					return finish("text")
 				}))
 			core.NotApplied(ctx)
 			return http.StatusPaymentRequired, nil

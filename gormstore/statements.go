@@ -133,10 +133,10 @@ WHERE r.id IN (SELECT e.id FROM {schema}.idempotency_record e
 	ORDER BY e.purge_at LIMIT $1 {skip locked})
 RETURNING id, recovery = 2`
 
-	stepsOf = `SELECT {now}, s.name, s.kind, s.state, s.fence, s.started_at, s.encoding, s.result
+	stepsOf = `SELECT {now}, s.name, s.kind, s.state, s.fence, s.started_at, s.encoding, s.result, s.derived
 FROM {schema}.idempotency_step s WHERE s.record_id = $1 ORDER BY s.started_at, s.name`
 
-	stepAt = `SELECT {now}, s.name, s.kind, s.state, s.fence, s.started_at, s.encoding, s.result
+	stepAt = `SELECT {now}, s.name, s.kind, s.state, s.fence, s.started_at, s.encoding, s.result, s.derived
 FROM {schema}.idempotency_step s WHERE s.record_id = $1 AND s.name = $2`
 
 	dropSteps = `DELETE FROM {schema}.idempotency_step AS s WHERE s.record_id = $1`
@@ -155,13 +155,14 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1 AND {durably}`
 SELECT $1{bytes}, $4{text}, $5{int}, 1, $3{long}, {now} {from own} WHERE true
 ON CONFLICT (record_id, name) DO NOTHING`
 
-	finishStep = `UPDATE {schema}.idempotency_step AS s SET state = 2, result = $5{bytes} {from own}
+	finishStep = `UPDATE {schema}.idempotency_step AS s SET state = 2, result = $5{bytes}, derived = $6{bytes} {from own}
 WHERE s.record_id = $1 AND s.name = $4 AND s.state = 1`
 
 	// recordStep is the last statement of a database step. One that has failed before may have left its start there.
-	recordStep = `INSERT INTO {schema}.idempotency_step AS s (record_id, name, kind, state, fence, started_at, result)
-SELECT $1{bytes}, $4{text}, 1, 2, $3{long}, {now}, $5{bytes} {from own} WHERE true
-ON CONFLICT (record_id, name) DO UPDATE SET state = 2, fence = excluded.fence, result = excluded.result
+	recordStep = `INSERT INTO {schema}.idempotency_step AS s (record_id, name, kind, state, fence, started_at, result, derived)
+SELECT $1{bytes}, $4{text}, 1, 2, $3{long}, {now}, $5{bytes}, $6{bytes} {from own} WHERE true
+ON CONFLICT (record_id, name) DO UPDATE SET state = 2, fence = excluded.fence, result = excluded.result,
+	derived = excluded.derived
 WHERE s.kind = 1 AND s.state <> 2`
 
 	// traceStep shows on SQLite whether a database step's transaction is still there: see tx.alive.
@@ -186,7 +187,7 @@ ON CONFLICT (name) DO NOTHING`
 // committed: a repeat is told that it is in flight, instead of waiting for the row.
 const (
 	withOwn       = `WITH own AS (` + own + ` RETURNING r.id) `
-	withLockedOwn = `WITH l AS MATERIALIZED (SELECT pg_catalog.pg_advisory_xact_lock($6::bigint)),
+	withLockedOwn = `WITH l AS MATERIALIZED (SELECT pg_catalog.pg_advisory_xact_lock($7::bigint)),
 own AS (UPDATE {schema}.idempotency_record AS r SET state = r.state FROM l
 	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1 AND ` + asBegun + ` RETURNING r.id) `
 )

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -23,41 +24,43 @@ import (
 // takeover; core.ErrStepsChanged; core.ErrRetryable, core.ErrAborted and core.ErrUnconfirmed from the end of the
 // transaction. A handler returns them, or a 5xx: the next repeat goes on here.
 func Step[T any](ctx context.Context, name string, fn func(tx *gorm.DB) (T, error)) (T, error) {
-	work := func(tx *gorm.DB) ([]byte, error) {
-		value, err := fn(tx)
-		if err != nil {
-			return nil, err
-		}
-		return core.EncodeResult(name, value)
-	}
 	var result T
 	err := core.RunDatabaseStep(ctx, name, &result,
-		func(ctx context.Context, store core.Store, t core.Ticket, s core.StepRecord) ([]byte, error) {
+		func(ctx context.Context, store core.Store, t core.Ticket, finish core.FinishFunc) (core.StepRecord, error) {
+			work := func(tx *gorm.DB) (core.StepRecord, error) {
+				value, err := fn(tx)
+				if err != nil {
+					return core.StepRecord{}, err
+				}
+				return finish(value)
+			}
 			switch own, ok := store.(*Store); {
 			case store == nil:
 				return rehearse(ctx, name, work)
 			case !ok:
-				return nil, fmt.Errorf("idem: gormstore.Step: the module's store is a %T; a database step commits with its "+
+				return core.StepRecord{}, fmt.Errorf("idem: gormstore.Step: the module's store is a %T; a database step commits with its "+
 					"record, so both must be in the same database", store)
 			default:
-				return own.runStep(ctx, t, s, work)
+				return own.runStep(ctx, t, name, work)
 			}
 		})
 	return result, err
 }
 
 // rehearse runs a step in a unit test, inside the transaction of WithTx.
-func rehearse(ctx context.Context, name string, work func(tx *gorm.DB) ([]byte, error)) (result []byte, err error) {
+func rehearse(ctx context.Context, name string,
+	work func(tx *gorm.DB) (core.StepRecord, error),
+) (step core.StepRecord, err error) {
 	tx, ok := TxFrom(ctx)
 	if !ok {
-		return nil, fmt.Errorf("idem: gormstore.Step: step %q has no transaction in this unit test; add one with "+
+		return step, fmt.Errorf("idem: gormstore.Step: step %q has no transaction in this unit test; add one with "+
 			"gormstore.WithTx", name)
 	}
 	err = tx.Transaction(func(tx *gorm.DB) error { // a savepoint: a step that fails leaves no rows
-		result, err = work(tx)
+		step, err = work(tx)
 		return err
 	})
-	return result, err
+	return step, err
 }
 
 // StepDo is [Step] for rows without a result.
@@ -67,28 +70,25 @@ func StepDo(ctx context.Context, name string, fn func(tx *gorm.DB) error) error 
 }
 
 // runStep runs work in a transaction that ends with the record of the step.
-func (s *Store) runStep(ctx context.Context, ticket core.Ticket, step core.StepRecord,
-	work func(tx *gorm.DB) ([]byte, error),
-) (result []byte, err error) {
+func (s *Store) runStep(ctx context.Context, ticket core.Ticket, name string,
+	work func(tx *gorm.DB) (core.StepRecord, error),
+) (step core.StepRecord, err error) {
 	if err := s.enterAttempt(ctx); err != nil {
-		return nil, err
+		return step, err
 	}
-	t, err := s.beginStep(ctx, ticket, step)
+	t, err := s.beginStep(ctx, ticket, name)
 	if err != nil {
 		s.leaveAttempt()
-		return nil, err
+		return step, err
 	}
 	err = t.run(ctx, func(tx *gorm.DB) error {
-		result, err = work(tx)
+		step, err = work(tx)
 		return err
-	}, func(ctx context.Context) error { return t.recordStep(ctx, ticket, step, result) })
+	}, func(ctx context.Context) error { return t.recordStep(ctx, ticket, step) })
 	if errors.Is(err, core.ErrEnded) {
-		return nil, fmt.Errorf("step %q: %w: %w", step.Name, core.ErrStepUnknown, err)
+		err = fmt.Errorf("step %q: %w: %w", name, core.ErrStepUnknown, err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return result, nil
+	return step, err
 }
 
 // run takes a transaction that has begun to its end: work, the last statement, COMMIT.
@@ -119,7 +119,7 @@ func (t *tx) run(ctx context.Context, work func(tx *gorm.DB) error, last func(ct
 // endPatience is how long the end of a transaction is waited for that the store itself runs.
 const endPatience = 10 * time.Second
 
-func (s *Store) beginStep(ctx context.Context, ticket core.Ticket, step core.StepRecord) (*tx, error) {
+func (s *Store) beginStep(ctx context.Context, ticket core.Ticket, step string) (*tx, error) {
 	own, err := s.pool.Conn(ctx)
 	if err != nil {
 		return nil, err
@@ -157,14 +157,14 @@ func (s *Store) beginGuarded(ctx context.Context, own *sql.Conn) error {
 }
 
 // beginStepSQLite has the one writer from now on, so that ownership is proven at once: nobody can take over.
-func (s *Store) beginStepSQLite(ctx context.Context, conn *sql.Conn, ticket core.Ticket, step core.StepRecord) error {
+func (s *Store) beginStepSQLite(ctx context.Context, conn *sql.Conn, ticket core.Ticket, step string) error {
 	if _, err := conn.ExecContext(ctx, s.dialect.begin); err != nil {
 		return err
 	}
 	if n, err := s.exec(ctx, conn, own, ownedBy(ticket)...); err != nil || n == 0 {
 		return cmp.Or(err, core.ErrStale)
 	}
-	_, err := s.exec(ctx, conn, traceStep, ticket.ID[:], step.Name, ticket.Fence) // recordStep finishes it
+	_, err := s.exec(ctx, conn, traceStep, ticket.ID[:], step, ticket.Fence) // recordStep finishes it
 	if err == nil {
 		_, err = conn.ExecContext(ctx, "SAVEPOINT "+savepoint)
 	}
@@ -172,11 +172,11 @@ func (s *Store) beginStepSQLite(ctx context.Context, conn *sql.Conn, ticket core
 }
 
 // recordStep is the last statement of a step's transaction.
-func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepRecord, result []byte) error {
+func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepRecord) error {
 	if err := t.conn.restoreSettings(ctx); err != nil {
 		return notCommitted(err)
 	}
-	args := []any{step.Name, result}
+	args := []any{step.Name, step.Result, keys(step.Derived)}
 	if t.store.dialect == postgres {
 		args = append(append(ownedBy(ticket), args...), lockKey(ticket.ID))
 		const statement = withLockedOwn + recordStep + " RETURNING pg_catalog.pg_backend_pid()"
@@ -204,18 +204,18 @@ func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepR
 // result is the entry of a database step: its record, finished.
 type result struct {
 	ticket core.Ticket
-	step   core.StepRecord
+	step   string
 }
 
 func (r result) lock() int64 { return lockKey(r.ticket.ID) }
 
 func (r result) trace() (string, []any) {
 	return "SELECT 1 FROM {schema}.idempotency_step WHERE record_id = $1 AND name = $2 AND state = 0 AND fence = $3",
-		[]any{r.ticket.ID[:], r.step.Name, r.ticket.Fence}
+		[]any{r.ticket.ID[:], r.step, r.ticket.Fence}
 }
 
 func (r result) committed(ctx context.Context, s *Store, q querier) (bool, error) {
-	step, err := s.stepAt(ctx, q, r.ticket.ID, r.step.Name)
+	step, err := s.stepAt(ctx, q, r.ticket.ID, r.step)
 	if errors.Is(err, core.ErrNotFound) {
 		return false, nil
 	}
@@ -282,7 +282,7 @@ func (s *Store) StartStep(ctx context.Context, t core.Ticket, step core.StepReco
 // FinishStep implements [core.Stepper].
 func (s *Store) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
 	return s.stepWrite(ctx, func(q querier) error {
-		n, err := s.asOwner(ctx, q, t, finishStep, step.Name, step.Result)
+		n, err := s.asOwner(ctx, q, t, finishStep, step.Name, step.Result, keys(step.Derived))
 		if err != nil || n == 1 {
 			return err
 		}
@@ -345,7 +345,8 @@ func scanStep(scan func(...any) error) (core.StepRecord, error) {
 	var step core.StepRecord
 	var now, started instant
 	var kind, state, encoding int16
-	err := scan(&now, &step.Name, &kind, &state, &step.Fence, &started, &encoding, &step.Result)
+	var derived []byte
+	err := scan(&now, &step.Name, &kind, &state, &step.Fence, &started, &encoding, &step.Result, &derived)
 	if err != nil {
 		return core.StepRecord{}, err
 	}
@@ -354,7 +355,19 @@ func scanStep(scan func(...any) error) (core.StepRecord, error) {
 	}
 	step.Kind, step.Finished = core.StepKind(kind), state == 2 //nolint:gosec // written by this package
 	step.StartedAt, step.Now = started.Time, now.Time
+	for key := range slices.Chunk(derived, len(core.DerivedKey{})) {
+		step.Derived = append(step.Derived, core.DerivedKey(key))
+	}
 	return step, nil
+}
+
+// keys returns derived keys as they are stored: one after the other, NULL where there are none.
+func keys(derived []core.DerivedKey) []byte {
+	var joined []byte
+	for _, key := range derived {
+		joined = append(joined, key[:]...)
+	}
+	return joined
 }
 
 // forgetSteps takes away the steps of a record that is about to be taken over as free. A record that is resumed keeps

@@ -6,7 +6,7 @@ var tableColumns = map[string][]string{
 		"command_hash", "created_at", "lease_until", "deadline_at", "expires_at", "purge_at", "status", "partial",
 		"answer_encoding", "headers", "body", "realm", "attempts"},
 	"idempotency_setting":  {"name", "value"},
-	"idempotency_step":     {"record_id", "name", "kind", "state", "fence", "started_at", "encoding", "result"},
+	"idempotency_step":     {"record_id", "name", "kind", "state", "fence", "started_at", "encoding", "result", "derived"},
 	"idempotency_sighting": {"id", "scope", "hash_version", "command_hash", "seen_at", "purge_at"},
 	"processed_message": {"consumer_group", "source", "message_id", "payload_hash", "processed_at", "published_at",
 		"expires_at"},

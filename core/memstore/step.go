@@ -62,6 +62,7 @@ func (s *Store) FinishStep(ctx context.Context, t core.Ticket, step core.StepRec
 			return core.ErrNotFound
 		case !e.steps[at].Finished:
 			e.steps[at].Finished, e.steps[at].Result = true, bytes.Clone(step.Result)
+			e.steps[at].Derived = slices.Clone(step.Derived)
 		}
 		return nil
 	})
@@ -83,6 +84,6 @@ func (e *entry) step(name string) int {
 }
 
 func readStep(step core.StepRecord, now time.Time) core.StepRecord {
-	step.Result, step.Now = bytes.Clone(step.Result), now
+	step.Result, step.Derived, step.Now = bytes.Clone(step.Result), slices.Clone(step.Derived), now
 	return step
 }

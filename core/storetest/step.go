@@ -20,6 +20,7 @@ var stepChecks = []check{
 	{"Step/StartAndFinish", stepStartAndFinish},
 	{"Step/FirstStartStands", stepFirstStartStands},
 	{"Step/FirstResultStands", stepFirstResultStands},
+	{"Step/DerivedKeys", stepDerivedKeys},
 	{"Step/Changed", stepChanged},
 	{"Step/Stale", stepStale},
 	{"Step/Late", stepLate},
@@ -73,7 +74,11 @@ func (s *fixture) steps(t *testing.T, id core.ID) []core.StepRecord {
 func plainSteps(steps []core.StepRecord) []string {
 	plain := make([]string, 0, len(steps))
 	for _, s := range steps {
-		plain = append(plain, fmt.Sprintf("%s kind %d, fence %d, finished %t: %s", s.Name, s.Kind, s.Fence, s.Finished, s.Result))
+		line := fmt.Sprintf("%s kind %d, fence %d, finished %t: %s", s.Name, s.Kind, s.Fence, s.Finished, s.Result)
+		for _, key := range s.Derived {
+			line += " " + key.String()
+		}
+		plain = append(plain, line)
 	}
 	return plain
 }
@@ -149,6 +154,34 @@ func stepFirstResultStands(t *testing.T, s *fixture) {
 	require.Equal(t, `"first"`, string(started.Result))
 	s.finish(t, next.Ticket, call("charge"), `"third"`)
 	require.Equal(t, want, plainSteps(s.steps(t, c.ID)))
+}
+
+// The keys that a step derived are kept with its result: a later attempt does not derive them again (C-3, Q-2).
+//
+// CONTRACT Q-2, C-3
+func stepDerivedKeys(t *testing.T, s *fixture) {
+	c := s.command(core.Resume)
+	first := s.win(t, c)
+	for n, name := range []string{"none", "one", "some"} {
+		s.start(t, first.Ticket, call(name))
+		step := call(name)
+		step.Result = []byte(`{}`)
+		for i := range n {
+			step.Derived = append(step.Derived, core.DerivedKey{0: byte(i), 31: byte(n)})
+		}
+		require.NoError(t, s.Store.(core.Stepper).FinishStep(s.ctx, first.Ticket, step))
+		step.Derived = []core.DerivedKey{{}}
+		require.NoError(t, s.Store.(core.Stepper).FinishStep(s.ctx, first.Ticket, step), "what was recorded first stands")
+	}
+	s.Advance(t, 2*lease)
+	next := s.win(t, repeat(c))
+	require.Empty(t, s.start(t, next.Ticket, call("none")).Derived)
+	require.Equal(t, []core.DerivedKey{{31: 1}}, s.start(t, next.Ticket, call("one")).Derived)
+	for _, step := range s.steps(t, c.ID) {
+		if step.Name == "some" {
+			require.Equal(t, []core.DerivedKey{{31: 2}, {0: 1, 31: 2}}, step.Derived)
+		}
+	}
 }
 
 // CONTRACT X-3

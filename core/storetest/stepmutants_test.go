@@ -16,6 +16,7 @@ var stepMutants = map[string]struct {
 	"starts a step anew":        {"Step/FirstStartStands", func(s core.Stepper) core.Stepper { return startsAnew{s} }},
 	"tells no clock":            {"Step/FirstStartStands", func(s core.Stepper) core.Stepper { return tellsNoClock{s} }},
 	"takes the last result":     {"Step/FirstResultStands", func(s core.Stepper) core.Stepper { return &lastResult{Stepper: s} }},
+	"forgets derived keys":      {"Step/DerivedKeys", func(s core.Stepper) core.Stepper { return losesKeys{Stepper: s} }},
 	"mixes steps up":            {"Step/Changed", func(s core.Stepper) core.Stepper { return mixesUp{s} }},
 	"writes for stale attempts": {"Step/Stale", func(s core.Stepper) core.Stepper { return anyAttempt{s} }},
 	"wants steps to be in time": {"Step/Late", func(s core.Stepper) core.Stepper { return punctualSteps{s} }},
@@ -55,6 +56,13 @@ type lastResult struct {
 	core.Stepper
 	mu   sync.Mutex
 	last map[core.ID][]byte
+}
+
+type losesKeys struct{ core.Stepper }
+
+func (s losesKeys) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
+	step.Derived = nil
+	return s.Stepper.FinishStep(ctx, t, step)
 }
 
 func (s *lastResult) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {

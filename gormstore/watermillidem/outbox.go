@@ -101,8 +101,7 @@ func (e executor) QueryContext(ctx context.Context, query string, args ...any) (
 
 // Event returns a message whose UUID is derived from the name and from what ctx is at: the operation of a guarded
 // handler, or the message that an inbox processes. So the event keeps its id whichever attempt publishes it. Two events
-// of one operation need two names: the second of a name in one attempt is [core.ErrSameEvent]. Events of steps that an
-// earlier attempt has finished are not compared: in Resume, give the events of different steps different names.
+// of one operation need two names: the second of a name is [core.ErrSameEvent], in whatever steps of whatever attempts.
 //
 // Error: [ErrNoTransaction], where ctx belongs to neither; [core.ErrSameEvent]; one that says that the handler has
 // returned.

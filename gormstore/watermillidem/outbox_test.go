@@ -103,11 +103,14 @@ func TestTwoEventsOfOneName(t *testing.T) {
 				}
 			}
 		}
-		require.Equal(b, 500, send(b, b.module(core.Resume), "steps", func(w http.ResponseWriter, r *http.Request) {
-			require.NoError(b, gormstore.StepDo(r.Context(), "one", b.pay))
-			require.ErrorIs(b, gormstore.StepDo(r.Context(), "two", b.pay), core.ErrSameEvent)
-			w.WriteHeader(500)
-		}).Code)
+		resume := b.module(core.Resume)
+		for range 2 { // the second attempt does not run the first step again, and knows its event all the same
+			require.Equal(b, 500, send(b, resume, "steps", func(w http.ResponseWriter, r *http.Request) {
+				require.NoError(b, gormstore.StepDo(r.Context(), "one", b.pay))
+				require.ErrorIs(b, gormstore.StepDo(r.Context(), "two", b.pay), core.ErrSameEvent)
+				w.WriteHeader(500)
+			}).Code)
+		}
 		require.Len(b, b.published(), 1)
 
 		handle := b.handler(b.inbox("stock"), func(tx *gorm.DB, _ *message.Message) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -17,28 +18,45 @@ type Calls struct {
 	Life  context.Context // ends with the deadline of the attempt; nil where it has none of its own
 
 	ended atomic.Bool
-	made  sync.Map // key of a call or name of a planned intent -> struct{}
-}
 
-// planned is the name of an intent that was planned with the handler's context.
-type planned string
+	mu      sync.Mutex
+	made    [][sha256.Size]byte // the keys of the calls and events, in their order
+	planned []string            // the intents that were planned with the handler's context
+}
 
 var errOver = errors.New("idem: the attempt is over; do not keep the context of a handler beyond its return, or plan the " +
 	"intent in the handler's transaction")
 
-// Enter notes a call. It is false where there was one of the same key before.
+// Enter notes a call or an event. It is false where there was one of the same key before.
 func (c *Calls) Enter(key [sha256.Size]byte) bool {
-	_, again := c.made.LoadOrStore(key, struct{}{})
-	return !again
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.Contains(c.made, key) {
+		return false
+	}
+	c.made = append(c.made, key)
+	return true
+}
+
+// Made returns the keys that were noted after the first n.
+func (c *Calls) Made(n int) [][sha256.Size]byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.made[n:])
 }
 
 // Plan notes that an intent was planned with the handler's context.
-func (c *Calls) Plan(intent string) { c.made.Store(planned(intent), struct{}{}) }
+func (c *Calls) Plan(intent string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.planned = append(c.planned, intent)
+}
 
 // Planned reports whether Plan has noted the intent.
 func (c *Calls) Planned(intent string) bool {
-	_, is := c.made.Load(planned(intent))
-	return is
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Contains(c.planned, intent)
 }
 
 // End is called when the handler has returned.

@@ -57,6 +57,7 @@ CREATE TABLE IF NOT EXISTS idempotency_step (
     started_at  timestamptz NOT NULL,
     encoding    smallint    NOT NULL DEFAULT 1, -- of the result: 1 plain
     result      bytea,
+    derived     bytea, -- the keys of its calls and events, 32 bytes each
     PRIMARY KEY (record_id, name)
 );
 

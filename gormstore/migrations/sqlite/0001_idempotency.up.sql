@@ -52,6 +52,7 @@ CREATE TABLE IF NOT EXISTS idempotency_step (
     started_at  INTEGER NOT NULL,
     encoding    INTEGER NOT NULL DEFAULT 1, -- of the result: 1 plain
     result      BLOB,
+    derived     BLOB, -- the keys of its calls and events, 32 bytes each
     PRIMARY KEY (record_id, name)
 );
 
