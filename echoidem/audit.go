@@ -8,13 +8,14 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Audit proves, before an app serves, that its routes are guarded as the table of idem says (contract D-2). It returns
+// Audit checks, before the app serves, that its routes have the guards that the route table of idem asks for. It returns
 // one error that names everything that is wrong: see core's AuditRoutes. Call it after the last route, and [TrackRoutes]
 // before the first.
 //
-// It runs no handler and no middleware: it takes the chain of each route from what was tracked, and knows the guards
-// of this package by their code. A guard inside another function is not seen, nor is one in Echo.Pre, which runs before
-// there is a route; two modules are not told apart; and a route that Router.Add has put past Echo is in no list.
+// It runs no handler and no middleware. It has the middleware of each route from TrackRoutes, and recognises the guards
+// of this package by the address of their code. It does not see a guard that another function calls, nor a guard in
+// Echo.Pre, which runs before there is a route. It does not tell two modules apart, and does not see routes that the app
+// has added by Router.Add, past Echo.
 func Audit(e *echo.Echo, idem *core.Module) error {
 	global, readable := globalChain(reflect.ValueOf(e))
 	seen := trackerOf(e)
@@ -25,20 +26,20 @@ func Audit(e *echo.Echo, idem *core.Module) error {
 	return idem.AuditRoutes(routes)
 }
 
-// mounted says which guards are in the chain of each route: those of the whole Echo, then what was tracked.
+// mounted returns the routes with the guards in the chain of each: those of Echo.Use, then those that were tracked.
 func mounted(host string, routes []*echo.Route, seen *tracker, global []uintptr, readable bool) []core.MountedRoute {
 	guards := guardsByCode()
 	var found []core.MountedRoute
 	for _, r := range routes {
 		if r.Method == echo.RouteNotFound {
-			continue // no route, but what answers where there is none
+			continue // it answers where there is no route
 		}
 		route := core.MountedRoute{Host: host, Method: r.Method, Pattern: r.Path}
 		chain, tracked := seen.chains[routeKey{host, r.Method, r.Path}]
 		switch {
 		case !tracked:
-			route.Unproven = "nobody saw it being added; call echoidem.TrackRoutes before the first route, and set an " +
-				"OnAddRouteHandler of your own before that"
+			route.Unproven = "it was added before echoidem.TrackRoutes; call that before the first route, and set an " +
+				"OnAddRouteHandler of your own before it"
 		case !readable:
 			route.Unproven = "the middleware of Echo.Use could not be read; use the Echo version that this module requires"
 		}
@@ -53,7 +54,8 @@ func mounted(host string, routes []*echo.Route, seen *tracker, global []uintptr,
 	return found
 }
 
-// guardsByCode says which guards a function of this package stands for. Closures of one constructor share their code.
+// guardsByCode returns the guards that each middleware of this package contains, by the address of its code. All
+// closures of one constructor have the same address.
 func guardsByCode() map[uintptr][]core.Guard {
 	return map[uintptr][]core.Guard{
 		codeOf(JWTGuard(nil)):    {core.GuardJWT},
@@ -69,8 +71,8 @@ func codeOf(f any) uintptr { return reflect.ValueOf(f).Pointer() }
 
 type routeKey struct{ host, method, path string }
 
-// globalChain reads the code of the middleware of Echo.Use, which Echo does not export. It is false where that is laid
-// out in another way than it was known to be.
+// globalChain reads the code addresses of the middleware of Echo.Use, which Echo does not export. It returns false if
+// that has another layout than expected.
 func globalChain(e reflect.Value) (codes []uintptr, ok bool) {
 	chain := e.Elem().FieldByName("middleware")
 	if chain.Kind() != reflect.Slice || chain.Type().Elem().Kind() != reflect.Func {
@@ -85,13 +87,13 @@ func globalChain(e reflect.Value) (codes []uintptr, ok bool) {
 // addRoute is the type of Echo.OnAddRouteHandler.
 type addRoute = func(host string, route echo.Route, handler echo.HandlerFunc, middleware []echo.MiddlewareFunc)
 
-// tracker keeps what Echo says when a route is added: the one moment in which it shows the route's chain.
+// tracker keeps the middleware of each route. Echo tells it only when the route is added.
 type tracker struct {
 	chains map[routeKey][]echo.MiddlewareFunc
 }
 
-// TrackRoutes lets [Audit] see the routes that are added to e from now on: call it before the first. It takes the place of
-// e.OnAddRouteHandler, and passes on to the one that is there.
+// TrackRoutes remembers the middleware of each route that is added to e from now on, for [Audit]. Call it before the
+// first route. It sets e.OnAddRouteHandler, and calls the handler that was set before. A second call does nothing.
 func TrackRoutes(e *echo.Echo) {
 	if trackerOf(e).chains == nil {
 		t := &tracker{chains: map[routeKey][]echo.MiddlewareFunc{}}
@@ -115,20 +117,20 @@ func (t *tracker) hook(next addRoute) addRoute {
 	}
 }
 
-// question, passed as a route's middleware, asks a hook for its tracker. Nobody else has this slice.
+// question, as the middleware of a route, asks a hook for its tracker. No app has this slice.
 var question = make([]echo.MiddlewareFunc, 1)
 
 func isQuestion(middleware []echo.MiddlewareFunc) bool {
 	return len(middleware) == 1 && &middleware[0] == &question[0]
 }
 
-// introduction carries a tracker to the one who asked; it is no context.
+// introduction carries the tracker back to trackerOf. It is not a real context.
 type introduction struct {
 	echo.Context
 	tracker *tracker
 }
 
-// trackerOf returns the tracker of e, an empty one if there is none. Only a hook of this package is asked.
+// trackerOf returns the tracker of e, or an empty one if there is none. It asks only a hook of this package.
 func trackerOf(e *echo.Echo) *tracker {
 	found := &tracker{}
 	if e.OnAddRouteHandler != nil && codeOf(e.OnAddRouteHandler) == codeOf(found.hook(nil)) {

@@ -174,7 +174,7 @@ func TestAuditUnobserved(t *testing.T) {
 	idem := newModule(t, core.Config{})
 	guards := []echo.MiddlewareFunc{echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(idem)}
 	never := func(echo.Context) error { return nil }
-	const unproven = "POST /early: is unproven: nobody saw it being added; call echoidem.TrackRoutes before the first route"
+	const unproven = "POST /early: is unproven: it was added before echoidem.TrackRoutes; call that before the first route"
 
 	e := echo.New()
 	e.POST("/early", never, guards...)

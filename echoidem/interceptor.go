@@ -9,13 +9,14 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Idempotent makes routes idempotent: RolesGuard, KeyGuard and Interceptor in one. Mounted behind JWTGuard or Bridge, once.
+// Idempotent makes routes idempotent: it is RolesGuard, KeyGuard and Interceptor in one. Mount it once, behind JWTGuard
+// or Bridge.
 //
 //go:noinline
 func Idempotent(idem *core.Module) echo.MiddlewareFunc {
 	pattern := &patterns{}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error { // one function: Echo makes the chain anew for each request
+		return func(c echo.Context) error { // one function, because Echo builds the chain again for each request
 			held, ok := hold(c, idem, pattern)
 			if !ok {
 				return nil
@@ -32,8 +33,8 @@ func Idempotent(idem *core.Module) echo.MiddlewareFunc {
 	}
 }
 
-// Interceptor claims the request's key, runs the handler and records its answer before it leaves; or it answers from
-// the record (contract M, R, X). Mounted behind KeyGuard, once.
+// Interceptor claims the request's key, runs the handler, and records its answer before it sends the answer. If the key
+// has a record already, it answers from the record. Mount it once, behind KeyGuard. [Idempotent] contains it.
 //
 //go:noinline
 func Interceptor(idem *core.Module) echo.MiddlewareFunc {
@@ -55,7 +56,7 @@ func intercept(c echo.Context, idem *core.Module, pattern *patterns, held *core.
 	p, _ := authctx.FromContext(request.Context())
 	attempt, reply := idem.Begin(request, pattern.of(c), p)
 	switch {
-	case c.Request() != request: // another's by now
+	case c.Request() != request: // c belongs to another request by now
 		if attempt != nil {
 			attempt.Abandon()
 		}
@@ -68,8 +69,8 @@ func intercept(c echo.Context, idem *core.Module, pattern *patterns, held *core.
 	return next(c)
 }
 
-// run runs the handler within the attempt, and releases its answer once it is recorded. It returns the handler's error,
-// rendered.
+// run runs the handler within the attempt, and sends its answer after it is recorded. It returns the handler's error,
+// which is already rendered.
 func run(c echo.Context, attempt *core.Attempt, held *core.Hold, next echo.HandlerFunc) error {
 	request, outer := c.Request(), c.Response()
 	capture := attempt.Capture(outer)
@@ -82,7 +83,7 @@ func run(c echo.Context, attempt *core.Attempt, held *core.Hold, next echo.Handl
 		case abandoned(c, attempt):
 			attempt.Abandon()
 		default:
-			// A panic is on its way, and goes on.
+			// A panic continues after this function.
 			c.SetRequest(request)
 			c.SetResponse(outer)
 			attempt.Panicked(outer.Header())
@@ -105,10 +106,10 @@ func run(c echo.Context, attempt *core.Attempt, held *core.Hold, next echo.Handl
 	c.SetResponse(outer)
 	reply := attempt.Finish()
 	if c.Request() != request {
-		return err // another's while it was recorded: the answer is, and a repeat gets it
+		return err // c was given away while the answer was recorded: a repeat gets the answer
 	}
 	if reply != nil {
-		_ = reply.WriteTo(outer) // an error is the connection's: the answer is recorded, and a repeat gets it
+		_ = reply.WriteTo(outer) // an error means that the connection is broken: a repeat gets the recorded answer
 	}
 	if err != nil {
 		c.SetResponse(seal(outer, c.Echo()))
@@ -116,19 +117,19 @@ func run(c echo.Context, attempt *core.Attempt, held *core.Hold, next echo.Handl
 	return err
 }
 
-// abandoned reports whether c is another request's by now.
+// abandoned reports whether c belongs to another request by now.
 func abandoned(c echo.Context, attempt *core.Attempt) bool {
 	return attempt.Abandoned(c.Request(), func() http.Header { return c.Response().Header() })
 }
 
-// answer renders the handler's error, unless an answer has begun. What counts is what the capture has: Committed is
-// true after a mere 1xx too.
+// answer renders the handler's error, unless the handler has begun an answer. It asks the capture, because Committed is
+// also true after a 1xx.
 func answer(c echo.Context, w *echo.Response, capture *core.Capture, err error) {
 	if capture.Written() {
 		return
 	}
 	w.Writer, w.Committed = capture, false
-	c.SetResponse(w) // not what inner middleware has left there
+	c.SetResponse(w) // inner middleware may have left its own response there
 	c.Echo().HTTPErrorHandler(err, c)
 	if !capture.Written() {
 		capture.Unrendered()

@@ -7,8 +7,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// OperationHandler answers what is known of the operation that the route's parameter "id" names, to its own principal
-// and to operators (contract M-7). Mounted behind JWTGuard or Bridge:
+// OperationHandler shows the operation whose id is the route's parameter "id" to its own principal and to operators.
+// Mount it behind JWTGuard or Bridge:
 //
 //	e.GET("/operations/:id", echoidem.OperationHandler(idem))
 func OperationHandler(idem *core.Module) echo.HandlerFunc {
@@ -18,8 +18,8 @@ func OperationHandler(idem *core.Module) echo.HandlerFunc {
 	}
 }
 
-// OwnOperationHandler answers what is known of the caller's own operation with the key in the request's header, for a
-// client that has lost the answer (contract M-8). Nothing is run. Mounted behind JWTGuard or Bridge:
+// OwnOperationHandler shows the caller's own operation with the key in the request's header. It is for a client that has
+// lost the answer. Nothing is run. Mount it behind JWTGuard or Bridge:
 //
 //	e.GET("/operation", echoidem.OwnOperationHandler(idem))
 func OwnOperationHandler(idem *core.Module) echo.HandlerFunc {
@@ -30,7 +30,7 @@ func OwnOperationHandler(idem *core.Module) echo.HandlerFunc {
 }
 
 // OperationsHandler lists the unknown operations to operators. For its query parameters see core's ServeOperations.
-// Mounted behind JWTGuard or Bridge:
+// Mount it behind JWTGuard or Bridge:
 //
 //	e.GET("/operations", echoidem.OperationsHandler(idem))
 func OperationsHandler(idem *core.Module) echo.HandlerFunc {
@@ -40,8 +40,8 @@ func OperationsHandler(idem *core.Module) echo.HandlerFunc {
 	}
 }
 
-// SettleHandler lets operators settle the unknown operation that the route's parameter "id" names (contract X-7). For
-// its body see core's ServeSettle. Mounted behind JWTGuard or Bridge, and Idempotent:
+// SettleHandler lets operators settle the unknown operation whose id is the route's parameter "id". For its body see
+// core's ServeSettle. Mount it behind JWTGuard or Bridge, and behind Idempotent:
 //
 //	e.POST("/operations/:id/settle", echoidem.SettleHandler(idem))
 func SettleHandler(idem *core.Module) echo.HandlerFunc {

@@ -8,17 +8,17 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// patterns tells what the router has a route for. Echo runs the middleware of groups for unknown paths and wrong
-// methods too, and c.Path() is set then as well: to the path of the group's RouteNotFound route, or to that of a route
-// with another method.
+// patterns finds the route of a request. c.Path() alone does not tell it: Echo also runs the middleware of groups for
+// unknown paths and wrong methods, and then c.Path() is the path of the group's RouteNotFound route, or of a route with
+// another method.
 type patterns struct {
 	mu    sync.Mutex
-	known atomic.Pointer[map[route]bool] // what was looked up and found; replaced, never changed
+	known atomic.Pointer[map[route]bool] // the routes found so far; the map is replaced, never changed
 }
 
 type route struct{ method, path string }
 
-// of is the route of the request as the router spells it, "" where the router has none.
+// of returns the route of the request as the router spells it, "" if the request matches none.
 func (p *patterns) of(c echo.Context) string {
 	r := route{c.Request().Method, c.Path()}
 	if known := p.known.Load(); r.path == "" || known != nil && (*known)[r] {
@@ -27,8 +27,8 @@ func (p *patterns) of(c echo.Context) string {
 	return p.find(c, r)
 }
 
-// find asks Echo. Only what is proven to be no route passes for one: where the method is registered for no route of
-// this path, and the router has either said so, with the methods that are, or has a RouteNotFound route there.
+// find searches Echo's routes for r. It says "no route" only with proof: no route of this path has the method, and the
+// router has either set the Allow header or has a RouteNotFound route for this path.
 func (p *patterns) find(c echo.Context, r route) string {
 	e := c.Echo()
 	unmatched := c.Get(echo.ContextKeyHeaderAllow) != nil
@@ -49,10 +49,10 @@ func (p *patterns) find(c echo.Context, r route) string {
 	if unmatched {
 		return ""
 	}
-	return r.path // added past Echo, by Router.Add
+	return r.path // the app has added it by Router.Add, past Echo
 }
 
-// learn keeps a route that is registered. There are not more of them than the app has.
+// learn remembers a registered route. So there are never more entries than the app has routes.
 func (p *patterns) learn(r route) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,20 +8,20 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// newResponse is the response that the handler writes to. The hooks of outer middleware stay on its own response, and
-// run when the answer leaves.
+// newResponse returns the response that the handler writes to. The hooks of outer middleware stay on the outer response,
+// and run when the answer is sent.
 func newResponse(capture *core.Capture, e *echo.Echo) *echo.Response {
 	r := echo.NewResponse(capture, e)
-	r.Status = http.StatusOK // as Echo's own begins
+	r.Status = http.StatusOK // as Echo's own response begins
 	return r
 }
 
-// sealed is where writes go after an answer has left and is recorded: they are dropped, as they would be missing from
-// the replay.
+// sealed is the writer after the answer is sent and recorded. What is written to it is dropped, because the replay would
+// not have it.
 type sealed struct{ header http.Header }
 
-// seal returns a committed response that reads as sent does, and that drops what an error handler writes to it although
-// it is committed.
+// seal returns a committed response with the status, size and headers of sent. It drops what an error handler writes to
+// it although it is committed.
 func seal(sent *echo.Response, e *echo.Echo) *echo.Response {
 	r := echo.NewResponse(&sealed{header: sent.Header().Clone()}, e)
 	r.Status, r.Size, r.Committed = sent.Status, sent.Size, sent.Committed
@@ -32,5 +32,5 @@ func (s *sealed) Header() http.Header         { return s.header }
 func (s *sealed) WriteHeader(int)             {}
 func (s *sealed) Write(p []byte) (int, error) { return len(p), nil }
 
-// Flush implements [http.Flusher]: Echo panics where a writer does not.
+// Flush implements [http.Flusher]: Echo panics if a writer does not.
 func (s *sealed) Flush() {}

@@ -9,22 +9,22 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Audit proves, before an app serves, that its routes are guarded as the table of idem says (contract D-2). It returns
+// Audit checks, before the app serves, that its routes have the guards that the route table of idem asks for. It returns
 // one error that names everything that is wrong: see core's AuditRoutes. Call it after the last route.
 //
-// It runs no handler and no middleware: it reads the chain of each route out of the engine and knows the guards of this
-// package by their code. A guard inside another function is not seen, and two modules are not told apart. The guards of
-// another Gin version may not be readable: those routes are reported as unproven.
+// It runs no handler and no middleware. It reads the handler chain of each route from the engine, and recognises the
+// guards of this package by the address of their code. It does not see a guard that another function calls, and does not
+// tell two modules apart. If another Gin version has another layout, the routes are reported as unproven.
 func Audit(r *gin.Engine, idem *core.Module) error {
 	return idem.AuditRoutes(mounted(r.Routes(), chainsOf(reflect.ValueOf(r))))
 }
 
-// mounted says which guards are in the chain of each route.
+// mounted returns the routes with the guards in the chain of each.
 func mounted(routes gin.RoutesInfo, chains map[routeKey][]uintptr) []core.MountedRoute {
 	guards := guardsByCode()
 	found := make([]core.MountedRoute, len(routes))
 	for i, r := range routes {
-		// Gin unescapes a colon when it serves for the first time, and so does c.FullPath.
+		// Gin unescapes a colon when it begins to serve, and c.FullPath has it unescaped.
 		found[i] = core.MountedRoute{Method: r.Method, Pattern: strings.ReplaceAll(r.Path, `\:`, ":")}
 		chain := chains[routeKey{r.Method, r.Path}]
 		if len(chain) == 0 || chain[len(chain)-1] != codeOf(r.HandlerFunc) {
@@ -37,7 +37,8 @@ func mounted(routes gin.RoutesInfo, chains map[routeKey][]uintptr) []core.Mounte
 	return found
 }
 
-// guardsByCode says which guards a function of this package stands for. Closures of one constructor share their code.
+// guardsByCode returns the guards that each middleware of this package contains, by the address of its code. All
+// closures of one constructor have the same address.
 func guardsByCode() map[uintptr][]core.Guard {
 	return map[uintptr][]core.Guard{
 		codeOf(JWTGuard(nil)):    {core.GuardJWT},
@@ -53,8 +54,8 @@ func codeOf(f gin.HandlerFunc) uintptr { return reflect.ValueOf(f).Pointer() }
 
 type routeKey struct{ method, path string }
 
-// chainsOf reads the code of each route's handlers out of the engine's routing trees, which Gin does not export. What
-// is laid out in another way than it was known to be is left out.
+// chainsOf reads the code addresses of each route's handlers from the engine's routing trees, which Gin does not export.
+// It leaves out what has another layout than expected.
 func chainsOf(engine reflect.Value) map[routeKey][]uintptr {
 	chains := map[routeKey][]uintptr{}
 	for tree := range elements(field(engine, "trees")) {
@@ -81,7 +82,7 @@ func walk(node reflect.Value, method string, chains map[routeKey][]uintptr) {
 	}
 }
 
-// field returns a field of the struct that v is or points to; the zero Value where there is none.
+// field returns a field of the struct that v is or points to, or the zero Value if there is none.
 func field(v reflect.Value, name string) reflect.Value {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -92,7 +93,7 @@ func field(v reflect.Value, name string) reflect.Value {
 	return v.FieldByName(name)
 }
 
-// elements yields the elements of a slice; none of anything else.
+// elements yields the elements of a slice, and nothing for other kinds.
 func elements(v reflect.Value) func(yield func(reflect.Value) bool) {
 	return func(yield func(reflect.Value) bool) {
 		for i := 0; v.Kind() == reflect.Slice && i < v.Len(); i++ {

@@ -7,12 +7,12 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// The constructors below are not inlined: Audit knows a guard by its code, and an inlined constructor leaves a copy of
-// that code in every caller.
+// The constructors below must not be inlined: Audit recognises a guard by the address of its code, and an inlined
+// constructor has a copy of that code in every caller.
 
-// JWTGuard lets a request pass whose bearer token v accepts, and puts its principal into the request's context
-// (authctx.FromContext). Any other gets 401 with WWW-Authenticate: Bearer (contract O-1). The observers are told why, the client
-// is not (O-7): core.LogObserver, or the Observer of core.Config.
+// JWTGuard verifies the request's bearer token with v and puts the principal into the request's context: see
+// authctx.FromContext. Without a valid token the client gets 401 with WWW-Authenticate: Bearer. Only the observers learn
+// the reason. Pass core.LogObserver, or the Observer of core.Config.
 //
 //go:noinline
 func JWTGuard(v *authctx.Verifier, observers ...core.Observer) gin.HandlerFunc {
@@ -22,10 +22,10 @@ func JWTGuard(v *authctx.Verifier, observers ...core.Observer) gin.HandlerFunc {
 	}
 }
 
-// Bridge is the JWT guard of an app that has a JWT middleware already: mounted behind it, it asks find for the
-// principal that the middleware has verified. An error, or a principal without issuer or subject, is answered with 401:
-// a middleware that lets a bad token pass opens nothing (contract O-2). authctx.Claims reads principals out of the
-// claims that gin-jwt leaves, and out of a verified *jwt.Token.
+// Bridge is the JWT guard for an app that already has a JWT middleware. Mount it behind that middleware. It calls find
+// for the principal that the middleware has verified. If find returns an error, or a principal without issuer or
+// subject, the client gets 401: a middleware that lets a bad token pass opens nothing. authctx.Claims reads principals
+// from the claims that gin-jwt leaves, and from a verified *jwt.Token.
 //
 //go:noinline
 func Bridge(find func(c *gin.Context) (authctx.Principal, error), observers ...core.Observer) gin.HandlerFunc {
@@ -35,7 +35,7 @@ func Bridge(find func(c *gin.Context) (authctx.Principal, error), observers ...c
 	}
 }
 
-// authenticate goes on as p, or refuses.
+// authenticate continues with p as the caller, or refuses.
 func authenticate(c *gin.Context, p authctx.Principal, err error, observers []core.Observer) {
 	if reply := authctx.Refuse(c.Request, pattern(c), p, err, observers...); reply != nil {
 		send(c, reply)
@@ -44,8 +44,8 @@ func authenticate(c *gin.Context, p authctx.Principal, err error, observers []co
 	c.Request = c.Request.WithContext(authctx.NewContext(c.Request.Context(), p))
 }
 
-// RolesGuard refuses with 403 a caller who has none of the route's roles, on the first request and on every repeat
-// (contract O-3). Mounted behind JWTGuard or Bridge, and before KeyGuard.
+// RolesGuard answers 403 to a caller who has none of the route's roles, on the first request and on every repeat. Mount
+// it behind JWTGuard or Bridge, and in front of KeyGuard. [Idempotent] contains it.
 //
 //go:noinline
 func RolesGuard(idem *core.Module) gin.HandlerFunc {
@@ -61,21 +61,21 @@ func checkRoles(c *gin.Context, idem *core.Module) *core.Reply {
 	return idem.CheckRoles(c.Request, pattern(c), p)
 }
 
-// KeyGuard refuses a request without one valid key, or with too large a body (contract K, H-5). Mounted behind
-// RolesGuard, and before Interceptor. The handler reads the body as if nobody had read it before.
+// KeyGuard refuses a request that has not exactly one valid key (400), or whose body is too large (413). Mount it behind
+// RolesGuard, and in front of Interceptor. The handler can read the body as usual. [Idempotent] contains it.
 //
 //go:noinline
 func KeyGuard(idem *core.Module) gin.HandlerFunc {
 	return func(c *gin.Context) { admit(c, idem) }
 }
 
-// admit takes the key and the command, or refuses.
+// admit reads the key and the command of the request, or refuses.
 func admit(c *gin.Context, idem *core.Module) bool {
 	request := c.Request
 	p, _ := authctx.FromContext(request.Context())
 	admitted, reply := idem.Admit(request, pattern(c), p, kept(c)...)
 	switch {
-	case c.Request != request: // another's by now
+	case c.Request != request: // c belongs to another request by now
 		return false
 	case reply != nil:
 		send(c, reply)
@@ -85,7 +85,7 @@ func admit(c *gin.Context, idem *core.Module) bool {
 	return true
 }
 
-// kept is the copy of the body that c.ShouldBindBodyWith has made, and shows to the handler (contract O-6).
+// kept returns the copy of the body that c.ShouldBindBodyWith has made and will show to the handler (O-6).
 func kept(c *gin.Context) [][]byte {
 	if value, ok := c.Get(gin.BodyBytesKey); ok {
 		if body, ok := value.([]byte); ok {
@@ -95,24 +95,24 @@ func kept(c *gin.Context) [][]byte {
 	return nil
 }
 
-// hold takes hold of c, or refuses.
+// hold reserves c for this request, or refuses: see core.Hold.
 func hold(c *gin.Context, idem *core.Module) (core.Hold, bool) {
 	held, reply := idem.Hold(c.Request, pattern(c), c)
 	if reply == nil {
 		return held, true
 	}
-	if _, taken := c.Writer.(*writer); taken { // c is the other's: what is late is this request
+	if _, taken := c.Writer.(*writer); taken { // c belongs to the other request; this one is late
 		c.Abort()
 		return held, false
 	}
 	send(c, reply)
-	c.Writer = seal(c.Writer) // to the one that was abandoned
+	c.Writer = seal(c.Writer) // drop what the abandoned handler still writes
 	return held, false
 }
 
-// send answers in the handler's place.
+// send sends reply instead of running the handler.
 func send(c *gin.Context, reply *core.Reply) {
 	c.Abort()
-	_ = reply.WriteTo(c.Writer) // an error is the connection's: there is nobody to tell
+	_ = reply.WriteTo(c.Writer) // an error means that the connection is broken: nobody can be told
 	c.Writer.WriteHeaderNow()
 }

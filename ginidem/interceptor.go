@@ -12,13 +12,13 @@ import (
 // Option changes how the interceptor works.
 type Option func(*interceptor)
 
-// WithErrorRenderer sets how errors become answers: Gin's twin of Echo's HTTPErrorHandler (contract R-1). render is
-// called where the handlers have added to c.Errors and written no body, and writes the answer by the usual means; what
-// it writes is recorded with the rest. c.Writer.Written tells it whether the status is sent already, as by
-// c.AbortWithError. Where it writes nothing either, the attempt has failed.
+// WithErrorRenderer sets the function that turns errors into answers, as Echo's HTTPErrorHandler does. The interceptor
+// calls render if the handlers have added to c.Errors and written no body. render writes the answer in the usual way,
+// and the answer is recorded. c.Writer.Written tells render whether the status is already set, as c.AbortWithError does.
+// If render writes nothing, the attempt has failed.
 //
-// Without a renderer, errors and nothing written are a failure: undone in Rollback, unknown elsewhere, and answered
-// with 500 unless middleware mounted before the interceptor answers.
+// Without a renderer, an attempt with errors and without an answer has failed: Rollback rolls it back, and with the other
+// recoveries its outcome is unknown. The client gets 500, unless middleware in front of the interceptor answers.
 func WithErrorRenderer(render func(c *gin.Context)) Option {
 	return func(i *interceptor) { i.render = render }
 }
@@ -36,7 +36,8 @@ func newInterceptor(opts []Option) *interceptor {
 	return i
 }
 
-// Idempotent makes routes idempotent: RolesGuard, KeyGuard and Interceptor in one. Mounted behind JWTGuard or Bridge, once.
+// Idempotent makes routes idempotent: it is RolesGuard, KeyGuard and Interceptor in one. Mount it once, behind JWTGuard
+// or Bridge.
 //
 //go:noinline
 func Idempotent(idem *core.Module, opts ...Option) gin.HandlerFunc {
@@ -57,8 +58,8 @@ func Idempotent(idem *core.Module, opts ...Option) gin.HandlerFunc {
 	}
 }
 
-// Interceptor claims the request's key, runs the handlers behind it and records their answer before it leaves; or it
-// answers from the record (contract M, R, X). Mounted behind KeyGuard, once.
+// Interceptor claims the request's key, runs the handlers, and records their answer before it sends the answer. If the
+// key has a record already, it answers from the record. Mount it once, behind KeyGuard. [Idempotent] contains it.
 //
 //go:noinline
 func Interceptor(idem *core.Module, opts ...Option) gin.HandlerFunc {
@@ -78,7 +79,7 @@ func (i *interceptor) intercept(c *gin.Context, idem *core.Module) {
 	p, _ := authctx.FromContext(request.Context())
 	attempt, reply := idem.Begin(request, pattern(c), p)
 	switch {
-	case c.Request != request: // another's by now
+	case c.Request != request: // c belongs to another request by now
 		if attempt != nil {
 			attempt.Abandon()
 		}
@@ -89,7 +90,7 @@ func (i *interceptor) intercept(c *gin.Context, idem *core.Module) {
 	}
 }
 
-// run runs the handlers within the attempt, and releases their answer once it is recorded.
+// run runs the handlers within the attempt, and sends their answer after it is recorded.
 func (i *interceptor) run(c *gin.Context, attempt *core.Attempt) {
 	request, outer, errs := c.Request, c.Writer, len(c.Errors)
 	w := &writer{Capture: attempt.Capture(outer), status: outer.Status()}
@@ -100,8 +101,8 @@ func (i *interceptor) run(c *gin.Context, attempt *core.Attempt) {
 		case abandoned(c, attempt):
 			attempt.Abandon()
 		default:
-			// A panic is on its way, and goes on. Gin's recovery leaves the status alone where it takes the connection for
-			// broken: at least no success is told.
+			// A panic continues after this function. Where Gin's recovery believes that the connection is broken, it sets no
+			// status. So one is set here: the client must not see a success.
 			c.Request, c.Writer = request, outer
 			outer.WriteHeader(http.StatusInternalServerError)
 			attempt.Panicked(outer.Header())
@@ -121,13 +122,13 @@ func (i *interceptor) run(c *gin.Context, attempt *core.Attempt) {
 	c.Request, c.Writer = request, outer
 	reply := attempt.Finish()
 	if c.Request != request {
-		return // another's while it was recorded: the answer is, and a repeat gets it
+		return // c was given away while the answer was recorded: a repeat gets the answer
 	}
 	if reply != nil {
-		_ = reply.WriteTo(outer) // an error is the connection's: the answer is recorded, and a repeat gets it
+		_ = reply.WriteTo(outer) // an error means that the connection is broken: a repeat gets the recorded answer
 	}
 	if !answered && !outer.Written() {
-		return // for outer middleware to render the error
+		return // outer middleware may render the error
 	}
 	outer.WriteHeaderNow()
 	if failed {
@@ -135,15 +136,15 @@ func (i *interceptor) run(c *gin.Context, attempt *core.Attempt) {
 	}
 }
 
-// abandoned reports whether c is another request's by now.
+// abandoned reports whether c belongs to another request by now.
 func abandoned(c *gin.Context, attempt *core.Attempt) bool {
 	return attempt.Abandoned(c.Request, func() http.Header { return c.Writer.Header() })
 }
 
-// answer completes the answer of the handlers in w. It is false where there is none.
+// answer completes the handlers' answer in w. It returns false if there is none.
 func (i *interceptor) answer(c *gin.Context, w *writer, outer http.Header, failed bool) bool {
 	if failed && i.render != nil && w.takesBody() {
-		c.Writer = w // not what inner middleware has left there
+		c.Writer = w // inner middleware may have left its own writer there
 		plain(w.Header(), outer)
 		i.render(c)
 	}
@@ -155,7 +156,8 @@ func (i *interceptor) answer(c *gin.Context, w *writer, outer http.Header, faile
 	return true
 }
 
-// plain takes back that inner middleware has announced an encoding: what is written past it is not encoded.
+// plain removes the Content-Encoding that inner middleware has announced: the renderer writes past that middleware, so
+// its output is not encoded.
 func plain(h, outer http.Header) {
 	const name = "Content-Encoding"
 	if values := outer[name]; values != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// writer is the capture as Gin's handlers know a writer: WriteHeader sets a status that counts from the first byte, or
-// WriteHeaderNow, on.
+// writer makes a gin.ResponseWriter of the capture: WriteHeader only remembers the status. The first byte of the body, or
+// WriteHeaderNow, writes it.
 type writer struct {
 	*core.Capture
 	status int
@@ -56,10 +56,10 @@ func (w *writer) Flush() {
 	w.Capture.Flush()
 }
 
-// CloseNotify never fires: an attempt does not end because its client goes away.
+// CloseNotify returns a channel that never fires: an attempt does not end when its client goes away.
 func (w *writer) CloseNotify() <-chan bool { return nil }
 
-// Pusher returns nil: nothing leaves before the answer is recorded.
+// Pusher returns nil: nothing is sent before the answer is recorded.
 func (w *writer) Pusher() http.Pusher { return nil }
 
 // takesBody reports whether a body can still be given to the answer.
@@ -67,8 +67,8 @@ func (w *writer) takesBody() bool {
 	return w.Size() <= 0 && w.status != http.StatusNoContent && w.status != http.StatusNotModified
 }
 
-// sealed is a writer whose answer has left and is recorded: what error middleware writes after it is dropped, as it
-// would be missing from the replay.
+// sealed is a writer whose answer is sent and recorded. What error middleware writes after that is dropped, because the
+// replay would not have it.
 type sealed struct {
 	gin.ResponseWriter
 	header http.Header
