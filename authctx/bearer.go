@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// tokenAlphabet holds the characters of a bearer token but for the padding (RFC 6750, section 2.1).
+// tokenAlphabet holds the characters of a bearer token without its padding (RFC 6750, section 2.1).
 const tokenAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/"
 
-// BearerToken returns the token of the Authorization header (RFC 6750, section 2.1). More than one such header,
-// another scheme, or anything behind the token is refused. All errors are [ErrUnauthenticated].
+// BearerToken returns the token of the Authorization header (RFC 6750, section 2.1). It refuses more than one such
+// header, another scheme, and anything after the token. All errors are [ErrUnauthenticated].
 func BearerToken(header http.Header) (string, error) {
 	lines := header["Authorization"]
 	switch {

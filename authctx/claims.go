@@ -11,29 +11,29 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// Claims says how the claims of a verified token become a [Principal]. It is for apps that have a JWT middleware
-// already, as echo-jwt or gin-jwt: the middleware verifies signature, algorithm and audience, and Claims takes the
-// principal out of what it leaves behind, with the client of "azp" or "client_id". A [Verifier] maps its tokens in the
+// Claims says how the claims of a verified token become a [Principal]. It is for apps that already have a JWT
+// middleware, such as echo-jwt or gin-jwt. The middleware verifies signature, algorithm and audience. Claims reads the
+// principal from the verified claims, with the client from "azp" or "client_id". A [Verifier] reads its tokens in the
 // same way.
 type Claims struct {
-	// Issuers are the values of "iss" that the middleware's keys may speak for. Required.
+	// Issuers are the values of "iss" that the middleware's keys may sign for. Required.
 	Issuers []string
-	// TenantClaim names the claim with the tenant, default "tenant". A token without it has no tenant; a tenant that
-	// is no string is refused.
+	// TenantClaim names the claim with the tenant, default "tenant". A token without it has no tenant. A tenant that is
+	// not a string is refused.
 	TenantClaim string
-	// RolesClaim names the claim with the roles, default "roles": an array of strings, or one string with a space
-	// between two roles, as "scope" has (RFC 8693, section 4.2). A token without it has no roles.
+	// RolesClaim names the claim with the roles, default "roles". It is an array of strings, or one string with spaces
+	// between the roles, like "scope" (RFC 8693, section 4.2). A token without it has no roles.
 	RolesClaim string
 }
 
 // maxNameLen is the longest subject, tenant or client, in bytes (OpenID Connect Core 1.0, section 2, for "sub").
 const maxNameLen = 255
 
-// bounds is the least that is asked of every token's times, whoever verified it: "exp" is there, and no middleware
-// gives it a longer grace than a Verifier may.
+// bounds checks the times of every token, also of one that another middleware has verified: "exp" is required, and the
+// leeway is never longer than a Verifier's.
 var bounds = jwt.NewValidator(jwt.WithExpirationRequired(), jwt.WithLeeway(MaxLeeway))
 
-// Check returns an error if the configuration cannot work. Without issuers, every token is refused.
+// Check returns an error if c has no issuers. Such a configuration refuses every token.
 func (c Claims) Check() error {
 	if len(c.Issuers) == 0 || slices.Contains(c.Issuers, "") {
 		return errors.New(`idem: authctx.Claims: Issuers: list the values of "iss" that your JWT middleware verifies; ` +
@@ -42,9 +42,9 @@ func (c Claims) Check() error {
 	return nil
 }
 
-// FromToken returns the principal of a token that a middleware has parsed and verified, which is what token.Valid
-// says. Where the middleware reads the claims into a struct of the app's own, which may leave out the tenant, they are
-// read again from the token. All errors are [ErrUnauthenticated].
+// FromToken returns the principal of a token that a middleware has parsed and verified: token.Valid must be true. If the
+// middleware has read the claims into a struct of the app, which may lack the tenant, FromToken reads them again from the
+// token. All errors are [ErrUnauthenticated].
 func (c Claims) FromToken(token *jwt.Token) (Principal, error) {
 	if token == nil || !token.Valid {
 		return Principal{}, refuse("no verified token", nil)
@@ -52,7 +52,7 @@ func (c Claims) FromToken(token *jwt.Token) (Principal, error) {
 	claims, ok := token.Claims.(jwt.MapClaims)
 	if !ok {
 		claims = jwt.MapClaims{}
-		// Unverified is right here: the middleware has verified the very same string.
+		// Unverified is right here: the middleware has verified this very string.
 		if _, _, err := jwt.NewParser().ParseUnverified(token.Raw, claims); err != nil {
 			return Principal{}, refuseToken(err)
 		}
@@ -60,8 +60,8 @@ func (c Claims) FromToken(token *jwt.Token) (Principal, error) {
 	return c.Principal(claims)
 }
 
-// Principal returns the principal that verified claims name: "iss", "sub" and "exp" are required, "iss" is one of the
-// Issuers, and "exp" and "nbf" may be off by at most [MaxLeeway]. All errors are [ErrUnauthenticated].
+// Principal returns the principal of verified claims. "iss", "sub" and "exp" are required, "iss" must be one of the
+// Issuers, and "exp" and "nbf" are checked with a leeway of [MaxLeeway]. All errors are [ErrUnauthenticated].
 //
 // gin-jwt's ExtractClaims returns such claims; convert them to jwt.MapClaims.
 func (c Claims) Principal(claims jwt.MapClaims) (Principal, error) {
@@ -96,7 +96,7 @@ func (c Claims) Principal(claims jwt.MapClaims) (Principal, error) {
 	return Principal{Issuer: issuer, Tenant: tenant, Client: client, Subject: subject, Roles: roles}, nil
 }
 
-// clientOf reads who the token was issued to: "azp" (OpenID Connect Core 1.0, section 2), or else "client_id" (RFC 9068,
+// clientOf returns the client that the token was issued to: "azp" (OpenID Connect Core 1.0, section 2), or else "client_id" (RFC 9068,
 // section 2.2). A token may have neither.
 func clientOf(claims jwt.MapClaims) (client string, ok bool) {
 	claim, found := claims["azp"]
@@ -109,20 +109,20 @@ func clientOf(claims jwt.MapClaims) (client string, ok bool) {
 	return client, ok && isName(client)
 }
 
-// isName reports whether s can tell one principal from all others. A name that was no valid Unicode cannot: it has
-// become U+FFFD in parsing, as others have.
+// isName reports whether s is short enough, and tells one principal from all others. A name that was not valid Unicode
+// does not: parsing has replaced the bad bytes by U+FFFD, and other names may have become the same.
 func isName(s string) bool {
 	return len(s) <= maxNameLen && !strings.ContainsRune(s, utf8.RuneError)
 }
 
-// toRoles reads the claim with the roles; nil has none.
+// toRoles reads the claim with the roles. A nil claim means no roles.
 func toRoles(claim any) (roles []string, ok bool) {
 	switch claim := claim.(type) {
 	case nil:
 		return nil, true
 	case string:
 		return strings.Fields(claim), true
-	case []string: // claims that were not parsed but made in memory
+	case []string: // claims that were made in memory, not parsed
 		return slices.Clone(claim), true
 	case []any:
 		roles = make([]string, len(claim))

@@ -1,8 +1,10 @@
-// Package authctx says who calls: it verifies JWT bearer tokens and carries the [Principal] in the request's context.
+// Package authctx verifies JWT bearer tokens, and carries the caller, a [Principal], in the request's context.
 //
-// An app without JWT middleware uses a [Verifier], which checks signature, algorithm, issuer, audience and times with
-// golang-jwt. An app that has such a middleware keeps it and takes the principal out of the verified token with
-// [Claims]. Both refuse what they are not sure of: every failure is [ErrUnauthenticated].
+// An app without JWT middleware uses a [Verifier]. It checks signature, algorithm, issuer, audience and times with
+// golang-jwt. An app with such a middleware keeps it, and reads the principal from the verified token with [Claims].
+// Both refuse everything that is in doubt: every failure is [ErrUnauthenticated].
 //
-// The package knows no web framework; the guards of ginidem and echoidem are built on it.
+// The package imports no web framework. The guards of ginidem and echoidem use it.
+//
+// Rule ids in comments, such as O-7, are listed with their tests in docs/invariants.md of this module.
 package authctx

@@ -6,9 +6,9 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// ErrUnauthenticated is what every failure of this package to name a principal is, by [errors.Is]: answer 401. The text
-// of such an error holds nothing of the request. Its cause, for logs, is what [errors.Unwrap] returns, nil if there is
-// none; [errors.Is] finds golang-jwt's sentinels in it.
+// ErrUnauthenticated is the error if this package finds no principal: use [errors.Is], and answer 401. The text of such
+// an error contains nothing of the request. [errors.Unwrap] returns its cause, or nil; [errors.Is] finds golang-jwt's
+// errors in it. The cause may quote the token: do not log it.
 var ErrUnauthenticated = errors.New("idem: unauthenticated")
 
 // refusal is a failure with a reason that is safe to show.
@@ -23,8 +23,8 @@ func (r *refusal) Error() string        { return ErrUnauthenticated.Error() + ":
 func (r *refusal) Is(target error) bool { return target == ErrUnauthenticated }
 func (r *refusal) Unwrap() error        { return r.cause }
 
-// refuseToken turns an error of golang-jwt into a refusal. Its own text stays out of the reason: what a key function
-// says may quote the token.
+// refuseToken turns an error of golang-jwt into a refusal. The reason does not contain the error's own text, because the
+// error of a key function may quote the token.
 func refuseToken(err error) error {
 	for _, known := range []struct {
 		sentinel error

@@ -8,10 +8,10 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Refuse is the decision of a JWT guard: nil where a request may go on as p, else the 401 to answer. Why is not told to the
-// client, which would help only a forger, but to the observers, as a core.EventRefused with the reason in Err: nothing of
-// the token, and of an error that is not of this package no more than its type (contract O-7). route is the router's
-// pattern.
+// Refuse makes the decision of a JWT guard: it returns nil if the request may continue with p as its caller, else the
+// 401 to answer. The client does not learn the reason, because that would help only a forger. The observers get it, in
+// Err of a core.EventRefused. Err contains nothing of the token, and only the type of an error of another package
+// (O-7). route is the router's pattern.
 func Refuse(r *http.Request, route string, p Principal, err error, observers ...core.Observer) *core.Reply {
 	if err == nil && p.Valid() {
 		return nil
@@ -25,7 +25,7 @@ func Refuse(r *http.Request, route string, p Principal, err error, observers ...
 	return core.NewProblem(core.CodeUnauthenticated, "a valid bearer token is required").Reply()
 }
 
-// reasonOf is an error that holds nothing else: what it was caused by may quote the token.
+// reasonOf returns the reason as an error without a cause, because the cause may quote the token.
 func reasonOf(err error) error {
 	switch {
 	case err == nil:
@@ -36,7 +36,7 @@ func reasonOf(err error) error {
 	return fmt.Errorf("the app found no principal: %T", err)
 }
 
-// textOf is the text of this package's own error in err: an app may have wrapped it in a text that quotes the token.
+// textOf returns the text of this package's own error in err. An app may have wrapped it in a text that quotes the token.
 func textOf(err error) string {
 	if own, ok := errors.AsType[*refusal](err); ok {
 		return own.Error()
@@ -44,7 +44,7 @@ func textOf(err error) string {
 	return ErrUnauthenticated.Error()
 }
 
-// observe tells an observer, whose panic is no reason to fail a request.
+// observe tells an observer. A panic of the observer does not fail the request.
 func observe(r *http.Request, o core.Observer, e core.Event) {
 	defer func() { _ = recover() }()
 	o.Observe(r.Context(), e)

@@ -18,15 +18,15 @@ const MaxLeeway = 2 * time.Minute
 type Config struct {
 	// Issuer is the value of "iss".
 	Issuer string
-	// Audience is what "aud" must hold one of: the names of this API. Without it, a token made for another API of the
-	// same issuer would do here (RFC 8725, section 3.9).
+	// Audience are the names of this API: "aud" must contain one of them. Without this check, a token for another API of
+	// the same issuer would be accepted (RFC 8725, section 3.9).
 	Audience []string
 	// Algorithms are the values of "alg" that the issuer signs with, such as "RS256", "ES256" or "EdDSA" (RFC 8725,
-	// section 3.1). "none" is refused. So are HS256, HS384 and HS512 together with others: a public key could be taken
-	// for their secret.
+	// section 3.1). New refuses "none". It also refuses HS256, HS384 and HS512 together with others, because a public key
+	// could be used as their secret.
 	Algorithms []string
-	// Keyfunc returns the key that a token's signature is checked with; keyfunc/v3 makes one of a JWKS address. It must
-	// return keys of this issuer only.
+	// Keyfunc returns the key to check a token's signature with. keyfunc/v3 makes such a function for a JWKS address. It
+	// must return only keys of this issuer.
 	Keyfunc jwt.Keyfunc
 	// Leeway is how far the clocks of issuer and server may be apart when "exp", "nbf" and "iat" are checked: 0 to
 	// [MaxLeeway], default 0.
@@ -39,18 +39,18 @@ type Config struct {
 // Verifier verifies bearer tokens. It is safe for use by any number of goroutines.
 type Verifier struct {
 	issuers map[string]*issuer
-	only    *issuer // of issuers, where there is just one
+	only    *issuer // set if there is just one issuer
 }
 
-// issuer is a Config at work.
+// issuer is a Config that is ready for use.
 type issuer struct {
 	parser  *jwt.Parser
 	keyfunc jwt.Keyfunc
 	claims  Claims
 }
 
-// New returns a verifier for the tokens of one or more issuers, each with keys of its own, so that none can sign for
-// another. The error names every field that is wrong and the fix.
+// New returns a verifier for the tokens of one or more issuers. Each issuer has its own keys, so none can sign for
+// another. The error names every wrong field and the fix.
 func New(configs ...Config) (*Verifier, error) {
 	v := &Verifier{issuers: make(map[string]*issuer, len(configs))}
 	var errs []error
@@ -93,7 +93,7 @@ func (cfg Config) check() (errs []error) {
 		bad(`Issuer: is required; the value of "iss" in your tokens`)
 	}
 	if len(cfg.Audience) == 0 || slices.Contains(cfg.Audience, "") {
-		bad(`Audience: is required; the value of "aud" that stands for this API`)
+		bad(`Audience: is required; the value of "aud" that names this API`)
 	}
 	if cfg.Keyfunc == nil {
 		bad("Keyfunc: is required; keyfunc/v3 for a JWKS address, or a function that returns the key")
@@ -102,13 +102,13 @@ func (cfg Config) check() (errs []error) {
 		bad("Leeway: %v is not between 0 and %v", cfg.Leeway, MaxLeeway)
 	}
 	if len(cfg.Algorithms) == 0 {
-		bad(`Algorithms: is required; those that the issuer signs with, such as "RS256"`)
+		bad(`Algorithms: is required; the algorithms that the issuer signs with, such as "RS256"`)
 	}
 	symmetric := 0
 	for _, name := range cfg.Algorithms {
 		switch method := jwt.GetSigningMethod(name); {
 		case strings.EqualFold(name, "none"):
-			bad("Algorithms: %q lets everybody in; remove it", name)
+			bad("Algorithms: %q accepts unsigned tokens; remove it", name)
 		case method == nil:
 			bad("Algorithms: %q is not known; names are case-sensitive, as in RS256, ES256, EdDSA", name)
 		default:
@@ -118,12 +118,12 @@ func (cfg Config) check() (errs []error) {
 		}
 	}
 	if symmetric > 0 && symmetric < len(cfg.Algorithms) {
-		bad("Algorithms: HS256, HS384 and HS512 share a secret, the others do not; an issuer uses one kind, keep that")
+		bad("Algorithms: HS256, HS384 and HS512 use a shared secret, the others a key pair; list only the kind that the issuer uses")
 	}
 	return errs
 }
 
-// VerifyRequest returns the principal that the request's bearer token names: [BearerToken], then Verify.
+// VerifyRequest returns the principal of the request's bearer token: [BearerToken], then Verify.
 func (v *Verifier) VerifyRequest(r *http.Request) (Principal, error) {
 	token, err := BearerToken(r.Header)
 	if err != nil {
@@ -132,18 +132,18 @@ func (v *Verifier) VerifyRequest(r *http.Request) (Principal, error) {
 	return v.Verify(token)
 }
 
-// maxTokenLen is the longest token that is looked at, in bytes.
+// maxTokenLen is the longest token that is read, in bytes.
 const maxTokenLen = 16 << 10
 
-// Verify returns the principal that token names. Signature, "alg", "iss", "aud", "exp" and, where they are there, "nbf"
-// and "iat" are checked, and the claims as [Claims] does. All errors are [ErrUnauthenticated].
+// Verify returns the principal of token. It checks the signature, "alg", "iss", "aud" and "exp", and also "nbf" and
+// "iat" if the token has them. It checks the other claims as [Claims] does. All errors are [ErrUnauthenticated].
 func (v *Verifier) Verify(token string) (Principal, error) {
 	if len(token) > maxTokenLen {
 		return Principal{}, refuse("the token is too long", nil)
 	}
 	issuer := v.only
 	if issuer == nil {
-		// The claim only chooses by whose keys the token is judged.
+		// This unverified claim only chooses the issuer whose keys check the token.
 		var claimed jwt.RegisteredClaims
 		if _, _, err := jwt.NewParser().ParseUnverified(token, &claimed); err != nil {
 			return Principal{}, refuseToken(err)
@@ -159,14 +159,14 @@ func (v *Verifier) Verify(token string) (Principal, error) {
 	return issuer.claims.FromToken(parsed)
 }
 
-// key returns the key of a token, where it may have one.
+// key returns the key to check token with.
 func (i *issuer) key(token *jwt.Token) (any, error) {
 	if _, ok := token.Header["crit"]; ok {
-		return nil, errors.New("idem: the token needs an extension that is not understood (RFC 7515, section 4.1.11)")
+		return nil, errors.New("idem: the token requires an extension that is not supported (RFC 7515, section 4.1.11)")
 	}
 	key, err := i.keyfunc(token)
 	if secret, ok := key.([]byte); ok && err == nil && len(secret) == 0 {
-		return nil, errors.New("idem: Keyfunc returned an empty secret; everybody could sign with it")
+		return nil, errors.New("idem: Keyfunc returned an empty secret; anybody could sign with it")
 	}
 	return key, err
 }
