@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,7 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/internal/adaptertest"
 )
 
 var errDeclined = errors.New("declined")
@@ -116,68 +115,14 @@ func answers(t testing.TB) map[string]echo.HandlerFunc {
 	}
 }
 
-// careless renders every error as text and does not look at what is written already.
-func careless(err error, c echo.Context) {
-	status := http.StatusInternalServerError
-	if he, ok := errors.AsType[*echo.HTTPError](err); ok {
-		status = he.Code
-	}
-	_ = c.String(status, "careless: "+err.Error())
-}
-
-// What the client sees is what it would see without the guards, and what it sees again.
-//
 // CONTRACT R-1, M-3
 func TestAnswers(t *testing.T) {
-	for recovery, cfg := range map[string]core.Config{
-		"Park":     {},
-		"Rollback": newSQLite(t).config(),
-	} {
-		for handler, errorHandler := range map[string]echo.HTTPErrorHandler{"default": nil, "careless": careless} {
-			t.Run(recovery+", "+handler+" error handler", func(t *testing.T) {
-				e := echo.New()
-				e.Logger.SetOutput(io.Discard)
-				if errorHandler != nil {
-					e.HTTPErrorHandler = errorHandler
-				}
-				bare := e.Group("/bare")
-				v1 := guarded(t, e, cfg)
-				all := answers(t)
-				for name, handler := range all {
-					bare.POST(pathOf(name), handler)
-					v1.POST(pathOf(name), handler)
-				}
-				a := serve(t, e)
-				for name := range all {
-					t.Run(name, func(t *testing.T) {
-						a := a.with(t)
-						body := map[string]string{"Content-Type": "application/json"}
-						want := a.do(call{path: "/bare" + pathOf(name), body: "{", token: "-", headers: body})
-						got := a.requireReplay(call{path: "/v1" + pathOf(name), key: handler + pathOf(name), body: "{", headers: body})
-						require.Equal(t, want.status, got.status)
-						// Without guards, a careless handler writes behind what is there. Once is right.
-						if double, ok := strings.CutPrefix(want.body, got.body); ok && got.body != "" && double != "" {
-							require.True(t, strings.HasPrefix(double, "careless: "), double)
-							return
-						}
-						require.Equal(t, want.body, got.body)
-						require.Equal(t, unframed(want.header), unframed(got.header))
-					})
-				}
-			})
-		}
+	handlers := map[string]adaptertest.Handler{}
+	for name, handler := range answers(t) {
+		handlers[name] = handler
 	}
-}
-
-func pathOf(name string) string {
-	return "/" + strings.NewReplacer(" ", "-", ",", "", "'", "").Replace(name)
-}
-
-// unframed takes out of a first answer what the library adds, and how it is framed.
-func unframed(h http.Header) http.Header {
-	h = maps.Clone(h)
-	for _, name := range []string{"Date", "Content-Length", "Idempotency-Key", "Idempotency-Result"} {
-		h.Del(name)
-	}
-	return h
+	t.Run("default error handler", func(t *testing.T) { adaptertest.Answers(t, adapter{}, adapter{}.New, "", handlers) })
+	t.Run("careless error handler", func(t *testing.T) {
+		adaptertest.Answers(t, adapter{}, adapter{}.Careless, "careless: ", handlers)
+	})
 }

@@ -1,178 +1,89 @@
 package echoidem_test
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/echoidem"
+	"github.com/auth19/idem/internal/adaptertest"
 )
 
 // CONTRACT D-2, O-4
 func TestAudit(t *testing.T) {
-	verifier := newVerifier(t)
-	idem := newModule(t, core.Config{Routes: core.Routes{
-		"POST /v1/pay":                {Recovery: core.Park, Roles: []string{"customer"}},
-		"POST /v1/orders/:id/refunds": {Recovery: core.Park},
-		"PATCH /v1/profile":           {Exempt: "moves no money"},
-		"GET /v1/ledger":              {Roles: []string{"operator"}},
-	}})
-	// Nothing of an app runs in an audit.
+	type guards = adaptertest.Guards
 	never := func(echo.Context) error { t.Error("a handler ran"); return nil }
-	idle := func(next echo.HandlerFunc) echo.HandlerFunc { t.Error("a middleware ran"); return next }
-	jwtGuard, bridge := echoidem.JWTGuard(verifier), echoidem.Bridge(func(echo.Context) (authctx.Principal, error) {
-		t.Error("a bridge ran")
-		return authctx.Principal{}, nil
-	})
-	roles, key, interceptor := echoidem.RolesGuard(idem), echoidem.KeyGuard(idem), echoidem.Interceptor(idem)
-	money := echoidem.Idempotent(idem)
-
-	// The rest of the app, with POST /v1/pay left to the test.
-	rest := func(e *echo.Echo) {
-		e.GET("/healthz", never)
-		e.RouteNotFound("/*", never)
-		e.GET("/v1/ledger", never, jwtGuard, idle, money)
-		e.PATCH("/v1/profile", never)
-		e.Group("/v1/orders/:id", jwtGuard).Group("", roles, idle).POST("/refunds", never, key, interceptor)
+	idle := func(next echo.HandlerFunc) echo.HandlerFunc {
+		t.Error("a middleware was asked for its handler")
+		return next
 	}
-	none := func(e *echo.Echo) {
-		e.GET("/v1/ledger", never)
-		e.PATCH("/v1/profile", never)
-		e.POST("/v1/orders/:id/refunds", never)
+	post := func(r adaptertest.Router, g guards, m ...adaptertest.Middleware) {
+		r.Handle(http.MethodPost, "/pay", g.Never, m...)
 	}
-	for name, test := range map[string]struct {
-		rest, mount func(e *echo.Echo)
-		want        []string
-	}{
-		"on a group": {rest, func(e *echo.Echo) { e.Group("/v1", jwtGuard, money).POST("/pay", never) }, nil},
-		"on the whole Echo": {none, func(e *echo.Echo) {
-			e.POST("/v1/pay", never)
-			e.Use(jwtGuard, idle, money)
-		}, nil},
-		"on the route": {rest, func(e *echo.Echo) { e.POST("/v1/pay", never, bridge, roles, key, interceptor) }, nil},
-		"on group and route": {rest, func(e *echo.Echo) {
-			e.Group("/v1", bridge, roles).POST("/pay", never, key, interceptor)
-		}, nil},
-		"without guard": {rest, func(e *echo.Echo) { e.POST("/v1/pay", never) }, []string{
-			"POST /v1/pay: is not behind the JWT guard, roles guard, key guard, interceptor",
+	adaptertest.Audit(t, adapter{}, map[string]adaptertest.Audited{
+		"behind a middleware": {Mount: func(a adaptertest.App, g guards) {
+			post(a.Group("/v1", g.JWT, echo.MiddlewareFunc(idle)), g, g.Idempotent)
 		}},
-		"without JWT guard": {rest, func(e *echo.Echo) { e.POST("/v1/pay", never, money) }, []string{
-			"POST /v1/pay: is not behind the JWT guard",
-		}},
-		"without interceptor": {rest, func(e *echo.Echo) {
-			e.POST("/v1/pay", never, jwtGuard, roles, key)
-		}, []string{
-			"POST /v1/pay: is not behind the interceptor",
-		}},
-		"without roles guard": {rest, func(e *echo.Echo) {
-			e.POST("/v1/pay", never, jwtGuard, key, interceptor)
-		}, []string{
-			"POST /v1/pay: is not behind the roles guard",
-		}},
-		"roles guard on route": {rest, func(e *echo.Echo) {
-			e.Group("/v1", jwtGuard, key, interceptor).POST("/pay", never, roles)
-		}, []string{
-			"POST /v1/pay: has its guards in the wrong order",
-		}},
-		"JWT guard last": {rest, func(e *echo.Echo) {
-			e.Group("/v1", money).POST("/pay", never, jwtGuard)
-		}, []string{
-			"POST /v1/pay: has its guards in the wrong order",
-		}},
-		"money twice": {rest, func(e *echo.Echo) {
-			e.Group("/v1", jwtGuard, money).POST("/pay", never, money)
-		}, []string{
-			"POST /v1/pay: has more than one roles guard, key guard, interceptor",
-		}},
-		"money on Echo too": {rest, func(e *echo.Echo) {
-			e.Use(money)
-			e.Group("/v1", jwtGuard, money).POST("/pay", never)
-		}, []string{"POST /v1/pay: has its guards in the wrong order", "POST /v1/pay: has more than one"}},
-		"used after the route": {rest, func(e *echo.Echo) {
-			g := e.Group("/v1")
-			g.POST("/pay", never)
-			g.Use(jwtGuard, money)
-		}, []string{
+		"Idempotent on Echo too": {Mount: func(a adaptertest.App, g guards) {
+			a.Use(g.Idempotent)
+			post(a.Group("/v1", g.JWT, g.Idempotent), g)
+		}, Want: []string{"POST /v1/pay: has its guards in the wrong order", "POST /v1/pay: has more than one"}},
+		"before the router": {Mount: func(a adaptertest.App, g guards) {
+			a.(app).echo.Pre(chain([]adaptertest.Middleware{g.JWT, g.Idempotent})...)
+			post(a.Group("/v1"), g)
+		}, Want: []string{
 			"POST /v1/pay: is not behind",
 		}},
-		"before the router": {rest, func(e *echo.Echo) {
-			e.Pre(jwtGuard, money)
-			e.POST("/v1/pay", never)
-		}, []string{
-			"POST /v1/pay: is not behind",
-		}},
-		"hidden in a function": {rest, func(e *echo.Echo) {
-			e.POST("/v1/pay", never, jwtGuard, func(next echo.HandlerFunc) echo.HandlerFunc { return money(next) })
-		}, []string{"POST /v1/pay: is not behind the roles guard, key guard, interceptor"}},
-		"undeclared": {rest, func(e *echo.Echo) {
-			g := e.Group("/v1", jwtGuard, money)
-			g.POST("/pay", never)
-			g.POST("/else", never)
-		}, []string{"POST /v1/else: this route is not in the table"}},
-		"any method": {rest, func(e *echo.Echo) {
-			e.Group("/v1", jwtGuard, money).Any("/pay", never)
-		}, []string{
+		"hidden in a function": {Mount: func(a adaptertest.App, g guards) {
+			hidden := func(next echo.HandlerFunc) echo.HandlerFunc { return g.Idempotent.(echo.MiddlewareFunc)(next) }
+			post(a.Group("/v1"), g, g.JWT, echo.MiddlewareFunc(hidden))
+		}, Want: []string{"POST /v1/pay: is not behind the roles guard, key guard, interceptor"}},
+		"any method": {Mount: func(a adaptertest.App, g guards) {
+			a.(app).echo.Group("/v1", chain([]adaptertest.Middleware{g.JWT, g.Idempotent})...).Any("/pay", never)
+		}, Want: []string{
 			"CONNECT /v1/pay: this route is not",
 			"PROPFIND /v1/pay: this route is not",
 			"PUT /v1/pay: this route is not",
 		}},
-		"declared only": {rest, func(*echo.Echo) {}, []string{
-			"POST /v1/pay: is declared, but the router has no such route",
-		}},
-		"another parameter": {rest, func(e *echo.Echo) {
-			e.Group("/v1", jwtGuard, money).POST("/:pay", never)
-		}, []string{
-			"POST /v1/:pay: this route is not",
-			"POST /v1/pay: is declared, but",
-		}},
-		"several at once": {rest, func(e *echo.Echo) {
-			e.POST("/v1/pay", never)
-			e.DELETE("/v1/pay", never)
-		}, []string{
-			"POST /v1/pay: is not behind",
-			"DELETE /v1/pay: this route is not",
-		}},
-		"added twice": {rest, func(e *echo.Echo) { // the last one counts
-			e.POST("/v1/pay", never, jwtGuard, money)
-			e.POST("/v1/pay", never)
-		}, []string{"POST /v1/pay: is not behind"}},
-		"on a host": {rest, func(e *echo.Echo) {
-			e.Group("/v1", jwtGuard, money).POST("/pay", never)
-			e.Host("a.example", jwtGuard, money).POST("/v1/pay", never)
+		"added twice": {Mount: func(a adaptertest.App, g guards) { // the last one counts
+			post(a.Group("/v1"), g, g.JWT, g.Idempotent)
+			post(a.Group("/v1"), g)
+		}, Want: []string{"POST /v1/pay: is not behind"}},
+		"on a host": {Mount: func(a adaptertest.App, g guards) {
+			e, guards := a.(app).echo, chain([]adaptertest.Middleware{g.JWT, g.Idempotent})
+			post(a.Group("/v1", g.JWT, g.Idempotent), g)
+			e.Host("a.example", guards...).POST("/v1/pay", never)
 			e.Host("b.example").POST("/v1/pay", never)
-		}, []string{"POST b.example/v1/pay: is not behind"}},
-		"static files": {rest, func(e *echo.Echo) {
-			e.Static("/static", ".")
-			e.Group("/v1", jwtGuard, money).POST("/pay", never)
-		}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := echo.New()
-			echoidem.TrackRoutes(e)
-			test.rest(e)
-			test.mount(e)
-			err := echoidem.Audit(e, idem)
-			if test.want == nil {
-				require.NoError(t, err)
-			}
-			for _, want := range test.want {
-				require.ErrorContains(t, err, want)
-			}
-			if test.want != nil {
-				require.NotContains(t, err.Error(), "a.example")
-				require.NotContains(t, err.Error(), "unproven")
-			}
-		})
+		}, Want: []string{"POST b.example/v1/pay: is not behind"}, WantNot: "a.example"},
+		"static files, 404": {Mount: func(a adaptertest.App, g guards) {
+			a.(app).echo.Static("/static", ".")
+			a.(app).echo.RouteNotFound("/*", never)
+			post(a.Group("/v1", g.JWT, g.Idempotent), g)
+		}},
+	})
+}
+
+// Guards of the whole Echo are in front of every route, whenever it is added; the route on another host is named.
+func TestAuditOfTheWholeEcho(t *testing.T) {
+	idem := adaptertest.NewModule(t, core.Config{Routes: core.Routes{"POST /v1/pay": {Recovery: core.Park}}})
+	never := func(echo.Context) error { t.Error("a handler ran"); return nil }
+	idle := func(next echo.HandlerFunc) echo.HandlerFunc {
+		t.Error("a middleware was asked for its handler")
+		return next
 	}
+	e := newApp().echo
+	e.POST("/v1/pay", never)
+	e.Use(echoidem.JWTGuard(adaptertest.NewVerifier(t)), idle, echoidem.Idempotent(idem))
+	require.NoError(t, echoidem.Audit(e, idem))
 }
 
 // What Audit did not see being added is unproven, and it says what to do.
 func TestAuditUnobserved(t *testing.T) {
-	idem := newModule(t, core.Config{})
-	guards := []echo.MiddlewareFunc{echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(idem)}
+	idem := adaptertest.NewModule(t, core.Config{})
+	guards := []echo.MiddlewareFunc{echoidem.JWTGuard(adaptertest.NewVerifier(t)), echoidem.Idempotent(idem)}
 	never := func(echo.Context) error { return nil }
 	const unproven = "POST /early: is unproven: it was added before echoidem.TrackRoutes; call that before the first route"
 
@@ -202,18 +113,4 @@ func TestAuditUnobserved(t *testing.T) {
 	require.Equal(t, 2, hooked)
 	require.NoError(t, echoidem.Audit(e, idem))
 	require.Equal(t, 2, hooked)
-}
-
-// Without a table, the module's own policy holds for every unsafe route.
-func TestAuditOwnPolicy(t *testing.T) {
-	idem := newModule(t, core.Config{})
-	e := echo.New()
-	echoidem.TrackRoutes(e)
-	nothing := func(echo.Context) error { return nil }
-	e.Group("/v1", echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(idem)).POST("/pay", nothing)
-	e.GET("/open", nothing)
-	require.NoError(t, echoidem.Audit(e, idem))
-	e.POST("/open", nothing)
-	require.ErrorContains(t, echoidem.Audit(e, idem),
-		"POST /open: is not behind the JWT guard, roles guard, key guard, interceptor")
 }

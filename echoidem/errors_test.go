@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/internal/adaptertest"
 	"github.com/auth19/idem/internal/mustrun"
 )
 
@@ -83,12 +84,12 @@ func TestReturnedError(t *testing.T) {
 					}
 				})
 				guarded(t, e, core.Config{}).POST("/pay", func(echo.Context) error { return declined })
-				got := serve(t, e).requireReplay(call{})
-				require.Equal(t, http.StatusPaymentRequired, got.status)
+				got := adaptertest.Serve(t, e).RequireReplay(adaptertest.Call{})
+				require.Equal(t, http.StatusPaymentRequired, got.Status)
 				if handler == nil {
-					require.JSONEq(t, `{"message":"declined"}`, got.body)
+					require.JSONEq(t, `{"message":"declined"}`, got.Body)
 				} else {
-					require.Equal(t, "careless: code=402, message=declined", got.body)
+					require.Equal(t, "careless: code=402, message=declined", got.Body)
 				}
 				require.EqualValues(t, 1, seen.Load(), "of the first request, not of the replay")
 			})
@@ -100,22 +101,22 @@ func TestReturnedError(t *testing.T) {
 //
 // CONTRACT R-1
 func TestSilentErrorHandler(t *testing.T) {
-	sqlite := newSQLite(t)
+	sqlite := adaptertest.NewSQLite(t)
 	for name, test := range map[string]struct {
 		cfg  core.Config
 		want string
 	}{
 		"Park":     {core.Config{}, "unknown"},
-		"Rollback": {sqlite.config(), ""},
+		"Rollback": {sqlite.Config(), ""},
 	} {
 		e := echo.New()
 		e.HTTPErrorHandler = func(error, echo.Context) {}
-		guarded(t, e, test.cfg).POST("/pay", func(c echo.Context) error { pay(t, c); return errDeclined })
-		got := serve(t, e).do(call{key: "key-1"})
-		require.Equal(t, http.StatusInternalServerError, got.status, name)
-		require.Empty(t, got.body)
-		require.Equal(t, test.want, got.header.Get("Idempotency-Result"), name)
-		require.Zero(t, sqlite.payments(t))
+		guarded(t, e, test.cfg).POST("/pay", func(c echo.Context) error { adaptertest.Pay(t, c.Request().Context()); return errDeclined })
+		got := adaptertest.Serve(t, e).Do(adaptertest.Call{Key: "key-1"})
+		require.Equal(t, http.StatusInternalServerError, got.Status, name)
+		require.Empty(t, got.Body)
+		require.Equal(t, test.want, got.Header.Get("Idempotency-Result"), name)
+		require.Zero(t, sqlite.Payments(t))
 	}
 }
 
@@ -131,7 +132,7 @@ func TestErrorBehindInnerResponse(t *testing.T) {
 				return next(c)
 			}
 		})
-	require.JSONEq(t, `{"message":"declined"}`, serve(t, e).requireReplay(call{}).body)
+	require.JSONEq(t, `{"message":"declined"}`, adaptertest.Serve(t, e).RequireReplay(adaptertest.Call{}).Body)
 }
 
 type closedWriter struct{ http.ResponseWriter }
@@ -166,7 +167,7 @@ func TestOuterContext(t *testing.T) {
 		c.Set("handler", "worked")
 		return c.JSON(http.StatusConflict, 42)
 	})
-	require.Equal(t, "42\n", serve(t, e).do(call{key: "key-1"}).body)
+	require.Equal(t, "42\n", adaptertest.Serve(t, e).Do(adaptertest.Call{Key: "key-1"}).Body)
 }
 
 // After an answer with an error, outer middleware reads what was sent, and what it writes is dropped.
@@ -200,11 +201,30 @@ func TestSealed(t *testing.T) {
 		_ = c.JSON(http.StatusConflict, 402)
 		return errDeclined
 	})
-	a := serve(t, e)
-	got := a.requireReplay(call{})
-	require.Equal(t, "402\n", got.body)
-	require.Equal(t, "application/json", got.header.Get("Content-Type"))
+	a := adaptertest.Serve(t, e)
+	got := a.RequireReplay(adaptertest.Call{})
+	require.Equal(t, "402\n", got.Body)
+	require.Equal(t, "application/json", got.Header.Get("Content-Type"))
 	for range 10 { // the context is used again, with a response that is open
-		require.Equal(t, http.StatusNotFound, a.do(call{path: "/nope"}).status)
+		require.Equal(t, http.StatusNotFound, a.Do(adaptertest.Call{Path: "/nope"}).Status)
 	}
+}
+
+// A panic of the error handler is one of the attempt.
+func TestPanicInErrorHandler(t *testing.T) {
+	sqlite := adaptertest.NewSQLite(t)
+	e := echo.New()
+	e.HTTPErrorHandler = func(error, echo.Context) { panic("boom") }
+	guarded(t, e, sqlite.Config()).POST("/pay", func(c echo.Context) error { adaptertest.Pay(t, c.Request().Context()); return errDeclined })
+	require.Error(t, adaptertest.Serve(t, e).Do(adaptertest.Call{Key: "key-1"}).Err)
+	require.Zero(t, sqlite.Payments(t))
+}
+
+// Answer and rows come and go together where the handler returns the answer as an error, too.
+//
+// CONTRACT X-0, R-6
+func TestRollbackOfReturnedError(t *testing.T) {
+	adaptertest.Rollback(t, adapter{}, func(_ adaptertest.Context, status int) error {
+		return echo.NewHTTPError(status, "m")
+	})
 }

@@ -1,237 +1,190 @@
 package echoidem_test
 
 import (
-	"cmp"
-	"context"
+	"bytes"
+	"errors"
 	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
 	"github.com/labstack/echo/v4"
-	"github.com/ncruces/go-sqlite3/gormlite"
-	"github.com/stretchr/testify/require"
+	"github.com/labstack/echo/v4/middleware"
 	"go.uber.org/goleak"
-	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/echoidem"
-	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/adaptertest"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestAdapter(t *testing.T) { adaptertest.Run(t, adapter{}) }
+
+// adapter is this package, and Echo, as the tests of all adapters know them.
+type adapter struct{}
+
+func (adapter) New() adaptertest.App { return newApp() }
+
+func (adapter) Careless() adaptertest.App {
+	app := newApp()
+	app.echo.HTTPErrorHandler = careless
+	return app
 }
 
-const issuer = "https://issuer.example"
+// careless renders every error as text and does not look at what is written already.
+func careless(err error, c echo.Context) {
+	status := http.StatusInternalServerError
+	if he, ok := errors.AsType[*echo.HTTPError](err); ok {
+		status = he.Code
+	}
+	_ = c.String(status, "careless: "+err.Error())
+}
 
-var secret = []byte("a secret of thirty-two bytes or so")
+func (adapter) Handler(h func(c adaptertest.Context) error) adaptertest.Handler {
+	return echo.HandlerFunc(func(c echo.Context) error { return h(echoContext{c}) })
+}
 
-func newVerifier(t testing.TB) *authctx.Verifier {
-	t.Helper()
-	v, err := authctx.New(authctx.Config{
-		Issuer: issuer, Audience: []string{"payments"}, Algorithms: []string{"HS256"},
-		Keyfunc: func(*jwt.Token) (any, error) { return secret, nil },
+func (adapter) Middleware(m func(c adaptertest.Context, next func() error) error) adaptertest.Middleware {
+	return echo.MiddlewareFunc(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error { return m(echoContext{c}, func() error { return next(c) }) }
 	})
-	require.NoError(t, err)
-	return v
 }
 
-// claimsOf are the claims of a customer.
-func claimsOf(subject string, roles ...string) jwt.MapClaims {
-	return jwt.MapClaims{"iss": issuer, "aud": "payments", "sub": subject, "roles": roles,
-		"exp": float64(time.Now().Add(time.Hour).Unix())} // as parsed from JSON
+func (adapter) Recover() adaptertest.Middleware {
+	return middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true})
 }
 
-func sign(t testing.TB, claims jwt.MapClaims) string {
-	t.Helper()
-	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString(secret)
-	require.NoError(t, err)
-	return token
+func (adapter) JWTGuard(v *authctx.Verifier, observers ...core.Observer) adaptertest.Middleware {
+	return echoidem.JWTGuard(v, observers...)
 }
 
-// newModule has one Park policy for every route, unless cfg says otherwise.
-func newModule(t testing.TB, cfg core.Config) *core.Module {
-	t.Helper()
-	if cfg.Store == nil {
-		cfg.Store = memstore.New()
+func (adapter) Bridge(
+	find func(c adaptertest.Context) (authctx.Principal, error), observers ...core.Observer,
+) adaptertest.Middleware {
+	return echoidem.Bridge(func(c echo.Context) (authctx.Principal, error) { return find(echoContext{c}) }, observers...)
+}
+
+func (adapter) RolesGuard(idem *core.Module) adaptertest.Middleware { return echoidem.RolesGuard(idem) }
+func (adapter) KeyGuard(idem *core.Module) adaptertest.Middleware   { return echoidem.KeyGuard(idem) }
+func (adapter) Interceptor(idem *core.Module) adaptertest.Middleware {
+	return echoidem.Interceptor(idem)
+}
+func (adapter) Idempotent(idem *core.Module) adaptertest.Middleware { return echoidem.Idempotent(idem) }
+
+func (adapter) OperationHandler(idem *core.Module) adaptertest.Handler {
+	return echoidem.OperationHandler(idem)
+}
+
+func (adapter) OwnOperationHandler(idem *core.Module) adaptertest.Handler {
+	return echoidem.OwnOperationHandler(idem)
+}
+
+func (adapter) OperationsHandler(idem *core.Module) adaptertest.Handler {
+	return echoidem.OperationsHandler(idem)
+}
+
+func (adapter) SettleHandler(idem *core.Module) adaptertest.Handler {
+	return echoidem.SettleHandler(idem)
+}
+
+func (a adapter) Quirks() adaptertest.Quirks {
+	return adaptertest.Quirks{
+		Panics: map[string]adaptertest.Panic{
+			"Echo's recovery": {Recovery: a.Recover(), Value: "boom", Status: http.StatusInternalServerError,
+				Body: `{"message":"Internal Server Error"}` + "\n"},
+			"an HTTP error": {Recovery: a.Recover(), Value: echo.NewHTTPError(http.StatusBadGateway, "boom"),
+				Status: http.StatusBadGateway, Body: `{"message":"boom"}` + "\n"},
+			"aborted handler": {Recovery: a.Recover(), Value: http.ErrAbortHandler}, // breaks off
+		},
+		// Echo's own timeout is a time: the handler begins before or after it, and ends after it in any case.
+		Timeouts: map[string]adaptertest.Timeout{
+			"stock": func(c adaptertest.Context, _ <-chan struct{}, next func() error) error {
+				config := middleware.TimeoutConfig{Timeout: 200 * time.Millisecond}
+				stock := middleware.TimeoutWithConfig(config) //nolint:staticcheck // what apps have
+				return stock(func(echo.Context) error { return next() })(c.(echoContext).Context)
+			},
+		},
+		Methods: []string{"PURGE", "LINK", "PROPFIND", "CONNECTED", "post", "Post", "get", "head", "options"},
 	}
-	if cfg.Routes == nil && cfg.Policy.Recovery == 0 {
-		cfg.Policy.Recovery = core.Park
-	}
-	idem, err := core.New(cfg)
-	require.NoError(t, err)
-	return idem
 }
 
 // guarded is a group under /v1 with all guards.
 func guarded(t testing.TB, e *echo.Echo, cfg core.Config) *echo.Group {
 	t.Helper()
-	return e.Group("/v1", echoidem.JWTGuard(newVerifier(t)), echoidem.Idempotent(newModule(t, cfg)))
+	return e.Group("/v1", echoidem.JWTGuard(adaptertest.NewVerifier(t)), echoidem.Idempotent(adaptertest.NewModule(t, cfg)))
 }
 
-// app is an Echo behind a real server.
-type app struct {
-	t      testing.TB
-	ctx    context.Context
-	server *httptest.Server
-	token  string
+// router is a group of routes.
+type router struct{ group *echo.Group }
+
+func (r router) Use(m ...adaptertest.Middleware) { r.group.Use(chain(m)...) }
+
+func (r router) Handle(method, path string, h adaptertest.Handler, m ...adaptertest.Middleware) {
+	r.group.Add(method, path, h.(echo.HandlerFunc), chain(m)...)
 }
 
-// serve serves r until the test ends. Its requests come from customer-1, unless they say otherwise.
-func serve(t testing.TB, r http.Handler) *app {
-	t.Helper()
-	server := httptest.NewServer(r)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // panics, where that is the test
-	t.Cleanup(server.Close)
-	server.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	server.Client().Transport.(*http.Transport).DisableCompression = true
-	return &app{t: t, ctx: t.Context(), server: server, token: sign(t, claimsOf("customer-1", "customer"))}
+func (r router) Group(prefix string, m ...adaptertest.Middleware) adaptertest.Router {
+	return router{r.group.Group(prefix, chain(m)...)}
 }
 
-// with reports to a subtest.
-func (a *app) with(t testing.TB) *app {
-	return &app{t: t, ctx: t.Context(), server: a.server, token: a.token}
+func chain(m []adaptertest.Middleware) (functions []echo.MiddlewareFunc) {
+	for _, one := range m {
+		functions = append(functions, one.(echo.MiddlewareFunc))
+	}
+	return functions
 }
 
-// in makes requests in ctx.
-func (a *app) in(ctx context.Context) *app {
-	return &app{t: a.t, ctx: ctx, server: a.server, token: a.token}
+// app is an Echo.
+type app struct{ echo *echo.Echo }
+
+func newApp() app {
+	e := echo.New()
+	e.Logger.SetOutput(io.Discard)
+	echoidem.TrackRoutes(e)
+	return app{e}
 }
 
-// call is a request; zero fields have defaults.
-type call struct {
-	method  string // POST
-	path    string // /v1/pay
-	host    string // the server's
-	key     string // none
-	token   string // customer-1's; "-" sends none
-	body    string
-	chunks  bool // of unknown length
-	headers map[string]string
+func (a app) Use(m ...adaptertest.Middleware) { a.echo.Use(chain(m)...) }
+
+func (a app) Handle(method, path string, h adaptertest.Handler, m ...adaptertest.Middleware) {
+	a.echo.Add(method, path, h.(echo.HandlerFunc), chain(m)...)
 }
 
-type answer struct {
-	status int
+func (a app) Group(prefix string, m ...adaptertest.Middleware) adaptertest.Router {
+	return router{a.echo.Group(prefix, chain(m)...)}
+}
+
+func (a app) Audit(idem *core.Module) error                    { return echoidem.Audit(a.echo, idem) }
+func (a app) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.echo.ServeHTTP(w, r) }
+
+// echoContext is a request.
+type echoContext struct{ echo.Context }
+
+func (c echoContext) Own() any                    { return c.Context }
+func (c echoContext) Writer() http.ResponseWriter { return c.Response() }
+func (c echoContext) Inner() http.ResponseWriter  { return c.Response().Writer }
+
+func (c echoContext) Untouched() bool {
+	r := c.Response()
+	return !r.Committed && r.Status == http.StatusOK && r.Size == 0
+}
+
+func (c echoContext) Buffer() (restore, again func()) {
+	own := c.Response().Writer
+	b := &buffer{ResponseWriter: own, header: http.Header{}}
+	c.Response().Writer = b
+	return func() { c.Response().Writer = own }, func() { c.Response().Writer = b }
+}
+
+// buffer is the writer of timeout middleware: what the handler writes leaves in time or never.
+type buffer struct {
+	http.ResponseWriter
 	header http.Header
-	body   string
-	err    error // the connection broke
+	body   bytes.Buffer
 }
 
-func (a *app) do(c call) answer {
-	a.t.Helper()
-	req, err := http.NewRequestWithContext(a.ctx, cmp.Or(c.method, http.MethodPost),
-		a.server.URL+cmp.Or(c.path, "/v1/pay"), strings.NewReader(c.body))
-	require.NoError(a.t, err)
-	req.Host = c.host
-	if c.chunks {
-		req.ContentLength = -1
-	}
-	if token := cmp.Or(c.token, a.token); token != "-" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	if c.key != "" {
-		req.Header.Set("Idempotency-Key", c.key)
-	}
-	for name, value := range c.headers {
-		req.Header.Set(name, value)
-	}
-	res, err := a.server.Client().Do(req)
-	if err != nil {
-		return answer{err: err}
-	}
-	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(res.Body)
-	return answer{status: res.StatusCode, header: res.Header, body: string(body), err: err}
-}
-
-// recorded are the headers of an answer that its replay has too (R-3).
-func recorded(h http.Header) http.Header {
-	kept := http.Header{}
-	for _, name := range []string{"Content-Type", "Content-Encoding", "Content-Language", "Content-Disposition", "Location",
-		"Etag", "Link", "Last-Modified"} {
-		if values := h[name]; values != nil {
-			kept[name] = values
-		}
-	}
-	return kept
-}
-
-// requireReplay sends c twice and requires the recorded answer for the second.
-func (a *app) requireReplay(c call) answer {
-	a.t.Helper()
-	c.key = cmp.Or(c.key, "key-1")
-	first, again := a.do(c), a.do(c)
-	require.NoError(a.t, first.err)
-	require.NoError(a.t, again.err)
-	require.Equal(a.t, "created", first.header.Get("Idempotency-Result"), "%+v", first)
-	require.Empty(a.t, first.header.Get("Idempotent-Replayed"))
-	require.Equal(a.t, "reused", again.header.Get("Idempotency-Result"), "%+v", again)
-	require.Equal(a.t, "true", again.header.Get("Idempotent-Replayed"))
-	require.Equal(a.t, first.status, again.status)
-	require.Equal(a.t, first.body, again.body)
-	require.Equal(a.t, recorded(first.header), recorded(again.header))
-	require.Equal(a.t, c.key, again.header.Get("Idempotency-Key"))
-	return first
-}
-
-// requireProblem requires a problem of the given status and code.
-func requireProblem(t testing.TB, status int, code string, got answer) {
-	t.Helper()
-	require.NoError(t, got.err)
-	require.Equal(t, status, got.status, got.body)
-	require.Equal(t, "application/problem+json", got.header.Get("Content-Type"))
-	require.Contains(t, got.body, `"code":"`+code+`"`)
-}
-
-// payment is a row that handlers write.
-type payment struct {
-	ID     uint64
-	Amount int
-}
-
-// database is an SQLite file with the store on it.
-type database struct {
-	db    *gorm.DB
-	store *gormstore.Store
-}
-
-func newSQLite(t testing.TB) database {
-	t.Helper()
-	db, err := gorm.Open(gormlite.Open("file:"+filepath.Join(t.TempDir(), "idem.db")+
-		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"),
-		&gorm.Config{Logger: logger.Discard})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		pool, err := db.DB()
-		require.NoError(t, err)
-		require.NoError(t, pool.Close())
-	})
-	require.NoError(t, db.AutoMigrate(&payment{}))
-	require.NoError(t, gormstore.Migrate(t.Context(), db))
-	store, err := gormstore.New(db)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	return database{db, store}
-}
-
-// config is that of a module with Rollback for every route.
-func (d database) config() core.Config {
-	return core.Config{Store: d.store, Policy: core.Policy{Recovery: core.Rollback}}
-}
-
-// payments counts the rows.
-func (d database) payments(t testing.TB) int64 {
-	t.Helper()
-	var n int64
-	require.NoError(t, d.db.Model(&payment{}).Count(&n).Error)
-	return n
-}
+func (b *buffer) Header() http.Header         { return b.header }
+func (b *buffer) WriteHeader(int)             {}
+func (b *buffer) Write(p []byte) (int, error) { return b.body.Write(p) }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,7 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/internal/adaptertest"
 )
 
 var errDeclined = errors.New("declined")
@@ -95,45 +94,11 @@ func answers(t testing.TB) map[string]gin.HandlerFunc {
 	}
 }
 
-// What the client sees is what it would see without the guards, and what it sees again.
-//
 // CONTRACT R-1, M-3
 func TestAnswers(t *testing.T) {
-	for recovery, cfg := range map[string]core.Config{
-		"Park":     {},
-		"Rollback": newSQLite(t).config(),
-	} {
-		t.Run(recovery, func(t *testing.T) {
-			r := gin.New()
-			bare := r.Group("/bare")
-			v1 := guarded(t, r, cfg)
-			all := answers(t)
-			for name, handler := range all {
-				path := "/" + strings.NewReplacer(" ", "-", ",", "").Replace(name)
-				bare.POST(path, handler)
-				v1.POST(path, handler)
-			}
-			a := serve(t, r)
-			for name := range all {
-				t.Run(name, func(t *testing.T) {
-					a := a.with(t)
-					path := "/" + strings.NewReplacer(" ", "-", ",", "").Replace(name)
-					want := a.do(call{path: "/bare" + path, body: "{", token: "-"})
-					got := a.requireReplay(call{path: "/v1" + path, body: "{", key: path})
-					require.Equal(t, want.status, got.status)
-					require.Equal(t, want.body, got.body)
-					require.Equal(t, unframed(want.header), unframed(got.header))
-				})
-			}
-		})
+	handlers := map[string]adaptertest.Handler{}
+	for name, handler := range answers(t) {
+		handlers[name] = handler
 	}
-}
-
-// unframed takes out of a first answer what the library adds, and how it is framed.
-func unframed(h http.Header) http.Header {
-	h = maps.Clone(h)
-	for _, name := range []string{"Date", "Content-Length", "Idempotency-Key", "Idempotency-Result"} {
-		h.Del(name)
-	}
-	return h
+	adaptertest.Answers(t, adapter{}, adapter{}.New, "", handlers)
 }

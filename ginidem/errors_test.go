@@ -1,8 +1,6 @@
 package ginidem_test
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"sync/atomic"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/ginidem"
+	"github.com/auth19/idem/internal/adaptertest"
 	"github.com/auth19/idem/internal/mustrun"
 )
 
@@ -55,24 +54,24 @@ func TestErrorRenderer(t *testing.T) {
 		_ = c.Error(errDeclined)
 	})
 	v1.POST("/unmarshalable", func(c *gin.Context) { c.JSON(http.StatusCreated, make(chan int)) })
-	a := serve(t, r)
+	a := adaptertest.Serve(t, r)
 
-	for path, want := range map[string]answer{
-		"/v1/declined": {status: http.StatusPaymentRequired, body: `{"error":"declined"}`},
-		"/v1/aborted":  {status: http.StatusConflict, body: `{"error":"declined"}`},
-		"/v1/bound":    {status: http.StatusBadRequest, body: `{"error":"EOF"}`},
-		"/v1/answered": {status: http.StatusCreated, body: "1"},
-		"/v1/empty":    {status: http.StatusNoContent},
+	for path, want := range map[string]adaptertest.Answer{
+		"/v1/declined": {Status: http.StatusPaymentRequired, Body: `{"error":"declined"}`},
+		"/v1/aborted":  {Status: http.StatusConflict, Body: `{"error":"declined"}`},
+		"/v1/bound":    {Status: http.StatusBadRequest, Body: `{"error":"EOF"}`},
+		"/v1/answered": {Status: http.StatusCreated, Body: "1"},
+		"/v1/empty":    {Status: http.StatusNoContent},
 	} {
 		seen.Store(0)
-		got := a.requireReplay(call{path: path, key: path})
-		require.Equal(t, want.status, got.status, path)
-		require.Equal(t, want.body, got.body, path)
+		got := a.RequireReplay(adaptertest.Call{Path: path, Key: path})
+		require.Equal(t, want.Status, got.Status, path)
+		require.Equal(t, want.Body, got.Body, path)
 		require.EqualValues(t, 1, seen.Load(), "%s: outer middleware sees the error of the first request", path)
 	}
-	got := a.do(call{path: "/v1/unmarshalable", key: "key-1"})
-	require.Equal(t, http.StatusInternalServerError, got.status)
-	require.Contains(t, got.body, "unsupported type")
+	got := a.Do(adaptertest.Call{Path: "/v1/unmarshalable", Key: "key-1"})
+	require.Equal(t, http.StatusInternalServerError, got.Status)
+	require.Contains(t, got.Body, "unsupported type")
 }
 
 // Without a renderer nobody can know what the client will see: a failure, never free to run again where it may have
@@ -80,27 +79,27 @@ func TestErrorRenderer(t *testing.T) {
 //
 // CONTRACT R-1
 func TestUnrenderedErrors(t *testing.T) {
-	sqlite := newSQLite(t)
+	sqlite := adaptertest.NewSQLite(t)
 	for name, test := range map[string]struct {
 		cfg    core.Config
 		result string // of the first request
-		again  func(t *testing.T, first, again answer, runs int64)
+		again  func(t *testing.T, first, again adaptertest.Answer, runs int64)
 	}{
-		"Park": {core.Config{}, "unknown", func(t *testing.T, _, again answer, runs int64) {
-			requireProblem(t, http.StatusConflict, "outcome_unknown", again)
+		"Park": {core.Config{}, "unknown", func(t *testing.T, _, again adaptertest.Answer, runs int64) {
+			adaptertest.RequireProblem(t, http.StatusConflict, "outcome_unknown", again)
 			require.EqualValues(t, 1, runs)
 		}},
-		"Rollback": {sqlite.config(), "",
-			func(t *testing.T, first, again answer, runs int64) {
-				require.Equal(t, first.status, again.status)
-				require.Equal(t, first.body, again.body)
+		"Rollback": {sqlite.Config(), "",
+			func(t *testing.T, first, again adaptertest.Answer, runs int64) {
+				require.Equal(t, first.Status, again.Status)
+				require.Equal(t, first.Body, again.Body)
 				require.EqualValues(t, 2, runs)
-				require.Zero(t, sqlite.payments(t))
+				require.Zero(t, sqlite.Payments(t))
 			}},
 	} {
-		for mounted, want := range map[string]answer{
-			"with":    {status: http.StatusPaymentRequired, body: `{"error":"declined"}`},
-			"without": {status: http.StatusInternalServerError},
+		for mounted, want := range map[string]adaptertest.Answer{
+			"with":    {Status: http.StatusPaymentRequired, Body: `{"error":"declined"}`},
+			"without": {Status: http.StatusInternalServerError},
 		} {
 			t.Run(name+" "+mounted+" error middleware", func(t *testing.T) {
 				var runs atomic.Int64
@@ -110,48 +109,21 @@ func TestUnrenderedErrors(t *testing.T) {
 				}
 				guarded(t, r, test.cfg).POST("/pay", func(c *gin.Context) {
 					runs.Add(1)
-					pay(t, c)
+					adaptertest.Pay(t, c.Request.Context())
 					_ = c.Error(errDeclined)
 				})
-				a := serve(t, r)
+				a := adaptertest.Serve(t, r)
 				key := "key-" + mounted
-				first := a.do(call{key: key})
-				require.Equal(t, want.status, first.status)
-				require.Equal(t, want.body, first.body)
-				require.Equal(t, test.result, first.header.Get("Idempotency-Result"))
-				require.Equal(t, key, first.header.Get("Idempotency-Key"))
-				test.again(t, first, a.do(call{key: key}), runs.Load())
+				first := a.Do(adaptertest.Call{Key: key})
+				require.Equal(t, want.Status, first.Status)
+				require.Equal(t, want.Body, first.Body)
+				require.Equal(t, test.result, first.Header.Get("Idempotency-Result"))
+				require.Equal(t, key, first.Header.Get("Idempotency-Key"))
+				test.again(t, first, a.Do(adaptertest.Call{Key: key}), runs.Load())
 			})
 		}
 	}
 }
-
-// A conflict in the database is answered by the library, whatever error the handler has made of it: the error middleware
-// of the app writes nothing behind that.
-//
-// CONTRACT X-0
-func TestConflict(t *testing.T) {
-	cfg := newSQLite(t).config()
-	cfg.Store = conflicting{cfg.Store.(core.Transactor)}
-	r := gin.New()
-	r.Use(errorMiddleware)
-	guarded(t, r, cfg).POST("/pay", func(c *gin.Context) { _ = c.Error(errDeclined) })
-	got := serve(t, r).do(call{key: "key-1"})
-	requireProblem(t, http.StatusServiceUnavailable, "rolled_back", got)
-	require.True(t, json.Valid([]byte(got.body)), got.body)
-}
-
-// conflicting is a store whose transactions end in a conflict.
-type conflicting struct{ core.Transactor }
-
-func (s conflicting) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
-	tx, claimed, err := s.Transactor.Begin(ctx, c)
-	return conflict{tx}, claimed, err
-}
-
-type conflict struct{ core.Tx }
-
-func (c conflict) Rollback() error { return errors.Join(core.ErrRetryable, c.Tx.Rollback()) }
 
 // A renderer writes to the recording, whatever writer inner middleware has left in its place.
 func TestRendererBehindInnerWriter(t *testing.T) {
@@ -159,7 +131,7 @@ func TestRendererBehindInnerWriter(t *testing.T) {
 	guarded(t, r, core.Config{}, ginidem.WithErrorRenderer(renderErrors)).POST("/pay",
 		func(c *gin.Context) { c.Writer = closedWriter{c.Writer} },
 		func(c *gin.Context) { _ = c.Error(errDeclined) })
-	require.JSONEq(t, `{"error":"declined"}`, serve(t, r).requireReplay(call{}).body)
+	require.JSONEq(t, `{"error":"declined"}`, adaptertest.Serve(t, r).RequireReplay(adaptertest.Call{}).Body)
 }
 
 type closedWriter struct{ gin.ResponseWriter }
@@ -171,10 +143,10 @@ func TestSilentRenderer(t *testing.T) {
 	r := gin.New()
 	guarded(t, r, core.Config{}, ginidem.WithErrorRenderer(func(*gin.Context) {})).POST("/pay",
 		func(c *gin.Context) { _ = c.Error(errDeclined) })
-	a := serve(t, r)
-	got := a.do(call{key: "key-1"})
-	require.Equal(t, http.StatusInternalServerError, got.status)
-	require.Equal(t, "unknown", got.header.Get("Idempotency-Result"))
+	a := adaptertest.Serve(t, r)
+	got := a.Do(adaptertest.Call{Key: "key-1"})
+	require.Equal(t, http.StatusInternalServerError, got.Status)
+	require.Equal(t, "unknown", got.Header.Get("Idempotency-Result"))
 }
 
 // What a handler leaves in Gin's context is there for the middleware around the interceptor, and the request and the
@@ -201,7 +173,7 @@ func TestOuterContext(t *testing.T) {
 		c.Set("worked", true)
 		c.AbortWithStatusJSON(http.StatusConflict, 42)
 	})
-	require.Equal(t, "42", serve(t, r).do(call{key: "key-1"}).body)
+	require.Equal(t, "42", adaptertest.Serve(t, r).Do(adaptertest.Call{Key: "key-1"}).Body)
 }
 
 // After an answer with errors, outer middleware reads what was sent, and what it writes is dropped.
@@ -236,7 +208,7 @@ func TestSealed(t *testing.T) {
 		c.AbortWithStatusJSON(http.StatusConflict, 402)
 		_ = c.Error(errDeclined)
 	})
-	got := serve(t, r).requireReplay(call{})
-	require.Equal(t, "402", got.body)
-	require.Equal(t, "application/json; charset=utf-8", got.header.Get("Content-Type"))
+	got := adaptertest.Serve(t, r).RequireReplay(adaptertest.Call{})
+	require.Equal(t, "402", got.Body)
+	require.Equal(t, "application/json; charset=utf-8", got.Header.Get("Content-Type"))
 }

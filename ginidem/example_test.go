@@ -109,6 +109,8 @@ func exampleApp(ctx context.Context) (db *gorm.DB, verifier *authctx.Verifier, d
 	}
 }
 
+var secret = []byte("a secret of thirty-two bytes or so")
+
 func exampleVerifier() *authctx.Verifier {
 	verifier, err := authctx.New(authctx.Config{
 		Issuer: "https://issuer.example", Audience: []string{"payments"}, Algorithms: []string{"HS256"},

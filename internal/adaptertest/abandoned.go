@@ -1,0 +1,188 @@
+package adaptertest
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+// Timeout is a timeout middleware: it runs next in another goroutine, and answers without waiting for its end when
+// timeout is closed, or when its own time is up.
+type Timeout func(c Context, timeout <-chan struct{}, next func() error) error
+
+// inTime runs next in another goroutine, and reports whether it has ended before the timeout.
+func inTime(timeout <-chan struct{}, next func() error) (ended bool, err error) {
+	done := make(chan error, 1)
+	go func() { done <- next() }()
+	select {
+	case err := <-done:
+		return true, err
+	case <-timeout:
+		return false, nil
+	}
+}
+
+// naive answers with the writer that the handler has too.
+func naive(c Context, timeout <-chan struct{}, next func() error) error {
+	if ended, err := inTime(timeout, next); ended {
+		return err
+	}
+	return c.NoContent(http.StatusGatewayTimeout)
+}
+
+// buffered gives the handler a writer of its own, and leaves it there.
+func buffered(c Context, timeout <-chan struct{}, next func() error) error {
+	restore, again := c.Buffer()
+	if ended, err := inTime(timeout, next); ended {
+		return err
+	}
+	restore()
+	err := c.NoContent(http.StatusGatewayTimeout)
+	again()
+	return err
+}
+
+// abandoned is a request whose handler goes on after its middleware has answered.
+type abandoned struct {
+	context atomic.Value  // the framework's
+	started chan struct{} // its handler has
+	timeout chan struct{} // of its middleware
+	once    sync.Once
+	goOn    chan bool     // its handler's: false panics
+	ended   chan struct{} // its goroutine has
+}
+
+func abandon() *abandoned {
+	return &abandoned{started: make(chan struct{}), timeout: make(chan struct{}), goOn: make(chan bool, 1),
+		ended: make(chan struct{})}
+}
+
+// finish lets the handler go on, and waits for its end.
+func (a *abandoned) finish(write bool) {
+	a.once.Do(func() { a.goOn <- write })
+	<-a.ended
+}
+
+// A handler that was abandoned ends like one that panics, and writes into nobody else's answer: its context is another
+// principal's by then, who is refused until it has ended; or nobody's yet.
+//
+// CONTRACT X-12
+func abandonedHandler(t *testing.T, a Adapter) {
+	for _, recovery := range []core.Recovery{core.Rollback, core.Resume, core.Park} {
+		for name, timeout := range a.Quirks().Timeouts {
+			t.Run(name+" "+recovery.String(), func(t *testing.T) { testAbandoned(t, a, timeout, recovery, true) })
+		}
+		t.Run("naive "+recovery.String(), func(t *testing.T) { testAbandoned(t, a, naive, recovery, true) })
+		t.Run("buffered "+recovery.String(), func(t *testing.T) { testAbandoned(t, a, buffered, recovery, true) })
+		t.Run("buffered, nobody next "+recovery.String(), func(t *testing.T) { testAbandoned(t, a, buffered, recovery, false) })
+	}
+}
+
+func testAbandoned(t *testing.T, a Adapter, timeout Timeout, recovery core.Recovery, recycled bool) {
+	d := NewSQLite(t)
+	cfg := core.Config{Policy: core.Policy{Recovery: recovery}} // in memory
+	if recovery == core.Rollback {
+		cfg = d.Config()
+	}
+	var told, charges atomic.Int64
+	cfg.Observer = core.ObserverFunc(func(_ context.Context, e core.Event) {
+		if e.Kind == core.EventAbandoned && assert.Error(t, e.Err) {
+			told.Add(1)
+		}
+	})
+	var now atomic.Pointer[abandoned]
+	var met atomic.Bool // the other request has got the abandoned one's context
+	app := a.New()
+	app.Use(a.Middleware(func(c Context, next func() error) error {
+		late := now.Load()
+		if c.Request().Header.Get("X-Abandon") == "" {
+			met.Store(c.Own() == late.context.Load())
+			return next()
+		}
+		late.context.Store(c.Own())
+		return timeout(c, late.timeout, func() error {
+			defer close(late.ended)
+			defer func() { _ = recover() }()
+			return next()
+		})
+	}))
+	Guarded(t, a, app, cfg).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+		Pay(t, c.Request().Context())
+		if recovery == core.Resume {
+			assert.NoError(t, core.CallDo(c.Request().Context(), "charge", func(context.Context, core.DerivedKey) error {
+				charges.Add(1)
+				return nil
+			}))
+		}
+		late := now.Load()
+		switch {
+		case c.Request().Header.Get("X-Abandon") != "":
+			close(late.started)
+			if !<-late.goOn {
+				panic("nobody has met it")
+			}
+			return c.String(http.StatusCreated, "for a")
+		case c.Request().Header.Get("X-Other") != "":
+			if c.Own() == late.context.Load() {
+				late.finish(true)
+			}
+			return c.String(http.StatusCreated, "for b")
+		default:
+			return c.String(http.StatusCreated, "for a, again")
+		}
+	}))
+	client := Serve(t, app)
+	other := Sign(t, ClaimsOf("customer-2", "customer"))
+
+	for range 200 { // the pool gives the context to the next request, most of the time
+		late, key := abandon(), rand.Text()
+		now.Store(late)
+		rows, charged := d.Payments(t), charges.Load()
+		first := make(chan Answer, 1)
+		go func() { first <- client.Do(Call{Key: key, Headers: map[string]string{"X-Abandon": "1"}}) }()
+		<-late.started
+		close(late.timeout)
+		require.NoError(t, (<-first).Err)
+
+		b := Call{Key: key, Token: other, Headers: map[string]string{"X-Other": "1"}}
+		if recycled {
+			second := client.Do(b)
+			if !met.Load() {
+				late.finish(false)
+				told.Store(0)
+				continue
+			}
+			RequireProblem(t, http.StatusInternalServerError, "misconfigured", second)
+			require.Contains(t, second.Body, "another goroutine")
+		}
+		late.finish(true)
+		require.EqualValues(t, 1, told.Load())
+		require.Equal(t, rows, d.Payments(t))
+
+		again := client.Do(Call{Key: key})
+		if recovery == core.Park {
+			RequireProblem(t, http.StatusConflict, "outcome_unknown", again)
+		} else {
+			require.Equal(t, "for a, again", again.Body)
+			require.Equal(t, "created", again.Result())
+		}
+		if recovery == core.Resume {
+			require.Equal(t, charged+1, charges.Load(), "the step is not repeated")
+		}
+		for _, result := range []string{"created", "reused"} {
+			got := client.Do(b)
+			require.Equal(t, "for b", got.Body)
+			require.Equal(t, result, got.Result())
+		}
+		return
+	}
+	t.Fatal("no context was given to another request")
+}

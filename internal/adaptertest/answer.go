@@ -1,0 +1,240 @@
+package adaptertest
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/internal/mustrun"
+	"github.com/auth19/idem/internal/upstream"
+)
+
+// Answers requires of handlers, in all the ways in which the framework answers: what the client sees is what it would
+// see without the guards, and what it sees again. newApp is [Adapter.New] or [Adapter.Careless]: a careless app without
+// guards writes an error behind an answer that is there, in a text that begins with behind, and must not with guards.
+//
+// CONTRACT R-1, M-3
+func Answers(t *testing.T, a Adapter, newApp func() App, behind string, handlers map[string]Handler) {
+	t.Helper()
+	for recovery, cfg := range map[string]core.Config{
+		"Park":     {},
+		"Rollback": NewSQLite(t).Config(),
+	} {
+		t.Run(recovery, func(t *testing.T) {
+			app := newApp()
+			bare, v1 := app.Group("/bare"), Guarded(t, a, app, cfg)
+			for name, handler := range handlers {
+				bare.Handle(http.MethodPost, pathOf(name), handler)
+				v1.Handle(http.MethodPost, pathOf(name), handler)
+			}
+			client := Serve(t, app)
+			for name := range handlers {
+				t.Run(name, func(t *testing.T) {
+					client := client.With(t)
+					body := map[string]string{"Content-Type": "application/json"}
+					want := client.Do(Call{Path: "/bare" + pathOf(name), Body: "{", Token: "-", Headers: body})
+					got := client.RequireReplay(Call{Path: "/v1" + pathOf(name), Key: pathOf(name), Body: "{", Headers: body})
+					require.Equal(t, want.Status, got.Status)
+					if double, ok := strings.CutPrefix(want.Body, got.Body); ok && behind != "" && got.Body != "" && double != "" {
+						require.True(t, strings.HasPrefix(double, behind), double)
+						return
+					}
+					require.Equal(t, want.Body, got.Body)
+					require.Equal(t, unframed(want.Header), unframed(got.Header))
+				})
+			}
+		})
+	}
+}
+
+func pathOf(name string) string {
+	return "/" + strings.NewReplacer(" ", "-", ",", "", "'", "").Replace(name)
+}
+
+// unframed takes out of a first answer what the library adds, and how it is framed.
+func unframed(h http.Header) http.Header {
+	h = maps.Clone(h)
+	for _, name := range []string{"Date", "Content-Length", "Idempotency-Key", "Idempotency-Result"} {
+		h.Del(name)
+	}
+	return h
+}
+
+// Nothing leaves around the capture, through the framework's writer or around it.
+//
+// CONTRACT R-4
+func noWayAround(t *testing.T, a Adapter) {
+	sqlite, looked, app := NewSQLite(t), mustrun.New(t), a.New()
+	Guarded(t, a, app, sqlite.Config()).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+		controller := http.NewResponseController(c.Writer())
+		_, _, err := controller.Hijack()
+		assert.ErrorIs(t, err, http.ErrNotSupported)
+		_, _, err = c.Writer().(http.Hijacker).Hijack()
+		assert.ErrorIs(t, err, http.ErrNotSupported)
+		_, unwraps := c.Inner().(interface{ Unwrap() http.ResponseWriter })
+		assert.False(t, unwraps)
+		assert.NoError(t, c.String(http.StatusCreated, "not yet paid"))
+		assert.NoError(t, controller.Flush())
+		c.Writer().(http.Flusher).Flush()
+		Pay(t, c.Request().Context())
+		looked()
+		panic("after a flush")
+	}))
+	require.Error(t, Serve(t, app).Do(Call{Key: "key-1"}).Err, "no byte has left")
+	require.Zero(t, sqlite.Payments(t))
+}
+
+// A route that allows streaming flushes before it is recorded; a repeat is told where the answer is.
+//
+// CONTRACT R-4
+func streaming(t *testing.T, a Adapter) {
+	proceed := make(chan struct{})
+	var runs atomic.Int64
+	app := a.Careless()
+	v1 := Guarded(t, a, app, core.Config{Routes: core.Routes{
+		"POST /v1/pay":   {Recovery: core.Park, Streaming: true},
+		"POST /v1/large": {Recovery: core.Park, MaxAnswer: 10},
+	}})
+	v1.Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+		runs.Add(1)
+		w := c.Writer()
+		w.Header().Set("Location", "/v1/payments/1")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, "first ")
+		w.(http.Flusher).Flush()
+		<-proceed // until the client has it
+		_, _ = io.WriteString(w, "second")
+		return errors.New("too late for the app's error handling")
+	}))
+	v1.Handle(http.MethodPost, "/large", text(a, func(Context) string { return strings.Repeat("x", 11) }))
+	client := Serve(t, app)
+
+	res, err := client.HTTP.Do(client.Request(Call{Key: "key-1"}))
+	require.NoError(t, err)
+	part := make([]byte, len("first "))
+	_, err = io.ReadFull(res.Body, part)
+	require.NoError(t, err)
+	close(proceed)
+	rest := read(res)
+	require.NoError(t, rest.Err)
+	require.Equal(t, "first second", string(part)+rest.Body)
+	require.Equal(t, http.StatusCreated, rest.Status)
+	require.Equal(t, "key-1", rest.Header.Get("Idempotency-Key"))
+
+	again := client.Do(Call{Key: "key-1"})
+	RequireProblem(t, http.StatusConflict, "response_not_replayable", again)
+	require.Contains(t, again.Body, `"answer_status":201,"answer_location":"/v1/payments/1"`)
+	require.EqualValues(t, 1, runs.Load())
+
+	require.Equal(t, strings.Repeat("x", 11), client.Do(Call{Path: "/v1/large", Key: "key-2"}).Body)
+	RequireProblem(t, http.StatusConflict, "response_not_replayable", client.Do(Call{Path: "/v1/large", Key: "key-2"}))
+}
+
+// What outer middleware sets is each answer's own. What the handler sets reaches the first client whole, and a repeat
+// as far as it may be recorded.
+//
+// CONTRACT R-3
+func headers(t *testing.T, a Adapter) {
+	var requests atomic.Int64
+	app := a.New()
+	app.Use(a.Middleware(func(c Context, next func() error) error {
+		h := c.Writer().Header()
+		h.Set("X-Request-Id", strconv.FormatInt(requests.Add(1), 10))
+		h.Set("X-Removed", "outer")
+		h.Set("X-Replaced", "outer")
+		http.SetCookie(c.Writer(), &http.Cookie{Name: "session", Value: "outer"})
+		return next()
+	}))
+	Guarded(t, a, app, core.Config{}).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+		h := c.Writer().Header()
+		assert.Equal(t, "outer", h.Get("X-Removed"), "the handler sees them")
+		h.Del("X-Removed")
+		h.Set("X-Replaced", "handler")
+		h.Set("X-Handler", "1")
+		h.Set("Location", "/v1/payments/1")
+		h.Set("Retry-After", "7")
+		http.SetCookie(c.Writer(), &http.Cookie{Name: "card", Value: "handler"})
+		return c.JSON(http.StatusCreated, 1)
+	}))
+	client := Serve(t, app)
+	first, again := client.Do(Call{Key: "key-1"}), client.Do(Call{Key: "key-1"})
+	require.Equal(t, "1", first.Header.Get("X-Request-Id"))
+	require.Empty(t, first.Header.Get("X-Removed"))
+	require.Equal(t, []string{"handler"}, first.Header["X-Replaced"])
+	require.Equal(t, "1", first.Header.Get("X-Handler"))
+	require.Len(t, first.Header["Set-Cookie"], 2)
+	require.Equal(t, "7", first.Header.Get("Retry-After"))
+
+	require.Equal(t, "/v1/payments/1", again.Header.Get("Location"))
+	require.Equal(t, "2", again.Header.Get("X-Request-Id"))
+	require.Equal(t, "outer", again.Header.Get("X-Removed"))
+	require.Equal(t, []string{"outer"}, again.Header["X-Replaced"])
+	require.Empty(t, again.Header.Get("X-Handler"))
+	require.Empty(t, again.Header.Get("Retry-After"))
+	require.Len(t, again.Header["Set-Cookie"], 1)
+	require.Contains(t, again.Header.Get("Set-Cookie"), "session=outer")
+}
+
+// A handler relays an upstream that breaks off: no client takes what came of it for the answer, and nothing replays it.
+// The standard library's proxy panics then, with the header written.
+//
+// CONTRACT R-8
+func relayBreaksOff(t *testing.T, a Adapter) {
+	for framing, short := range map[string]string{"of a length": upstream.ShortLength, "in chunks": upstream.ShortChunks} {
+		for recovers, recovered := range map[string]bool{"": false, ", recovered": true} {
+			for name, policy := range map[string]core.Policy{
+				"Park":            {Recovery: core.Park},
+				"streaming":       {Recovery: core.Park, Streaming: true},
+				"Resume":          {Recovery: core.Resume},
+				"Resume, streams": {Recovery: core.Resume, Streaming: true},
+				"Rollback":        {Recovery: core.Rollback},
+			} {
+				t.Run(framing+", "+name+recovers, func(t *testing.T) { testRelay(t, a, short, policy, recovered) })
+			}
+		}
+	}
+}
+
+func testRelay(t *testing.T, a Adapter, short string, policy core.Policy, recovered bool) {
+	sqlite, proxy, app := NewSQLite(t), upstream.Relay(t, short), a.New()
+	if recovered {
+		app.Use(a.Recover())
+	}
+	var runs atomic.Int64
+	Guarded(t, a, app, core.Config{Store: sqlite.Store, Policy: policy}).
+		Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+			runs.Add(1)
+			if policy.Recovery == core.Rollback {
+				Pay(t, c.Request().Context())
+			}
+			proxy.ServeHTTP(c.Writer(), c.Request())
+			return nil
+		}))
+	client := Serve(t, app)
+	first, again := client.Do(Call{Key: "key-1"}), client.Do(Call{Key: "key-1"})
+	requireBroken(t, first)
+	require.Zero(t, sqlite.Payments(t))
+	if policy.Recovery == core.Park {
+		RequireProblem(t, http.StatusConflict, "outcome_unknown", again)
+		require.EqualValues(t, 1, runs.Load())
+		return
+	}
+	requireBroken(t, again)
+	require.EqualValues(t, 2, runs.Load())
+}
+
+// requireBroken requires an answer that nobody takes for a success: a failure, or one that breaks off.
+func requireBroken(t testing.TB, got Answer) {
+	t.Helper()
+	require.True(t, got.Err != nil || got.Status >= http.StatusInternalServerError, "%+v", got)
+	require.NotContains(t, []string{"created", "reused"}, got.Result())
+}

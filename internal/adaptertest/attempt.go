@@ -1,0 +1,265 @@
+package adaptertest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+)
+
+// A panic leaves nothing behind, and reaches the recovery middleware, or net/http, as it was.
+//
+// CONTRACT X-0, R-1
+func panics(t *testing.T, a Adapter) {
+	all := maps.Clone(a.Quirks().Panics)
+	all["custom recovery"] = Panic{a.Middleware(func(c Context, next func() error) (err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				err = c.String(http.StatusBadGateway, v.(string))
+			}
+		}()
+		return next()
+	}), "boom", http.StatusBadGateway, "boom"}
+	all["no recovery"] = Panic{nil, "boom", 0, ""}
+	all["abort, uncovered"] = Panic{nil, http.ErrAbortHandler, 0, ""}
+	for name, test := range all {
+		for _, recovery := range []core.Recovery{core.Park, core.Rollback} {
+			t.Run(name+" "+recovery.String(), func(t *testing.T) { testPanic(t, a, test, recovery) })
+		}
+	}
+}
+
+func testPanic(t *testing.T, a Adapter, test Panic, recovery core.Recovery) {
+	var cfg core.Config // Park, in memory
+	sqlite := NewSQLite(t)
+	if recovery == core.Rollback {
+		cfg = sqlite.Config()
+	}
+	var runs atomic.Int64
+	app := a.New()
+	if test.Recovery != nil {
+		app.Use(test.Recovery)
+	}
+	app.Use(a.Middleware(func(c Context, next func() error) error {
+		request, writer, panicked := c.Request(), c.Writer(), true
+		defer func() {
+			if !panicked {
+				return
+			}
+			assert.Equal(t, request.URL, c.Request().URL)
+			assert.Same(t, writer, c.Writer(), "the writer is its own again")
+			assert.True(t, c.Untouched())
+			assert.Empty(t, c.Writer().Header().Get("X-Handler"))
+			_, inAttempt := core.Operation(c.Request().Context())
+			assert.False(t, inAttempt)
+		}()
+		err := next()
+		panicked = false
+		return err
+	}))
+	Guarded(t, a, app, cfg).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+		Pay(t, c.Request().Context())
+		c.Writer().Header().Set("X-Handler", "1")
+		err := c.String(http.StatusCreated, "paid")
+		if runs.Add(1) == 1 {
+			panic(test.Value)
+		}
+		return err
+	}))
+	client := Serve(t, app)
+	first := client.Do(Call{Key: "key-1"})
+	if test.Status == 0 {
+		require.Error(t, first.Err)
+	} else {
+		require.NoError(t, first.Err)
+		require.Equal(t, test.Status, first.Status)
+		require.Equal(t, test.Body, first.Body)
+		require.Empty(t, first.Header.Get("X-Handler"))
+	}
+	require.Zero(t, sqlite.Payments(t))
+	again := client.Do(Call{Key: "key-1"})
+	if recovery == core.Park {
+		if test.Status != 0 {
+			require.Equal(t, "unknown", first.Result())
+		}
+		RequireProblem(t, http.StatusConflict, "outcome_unknown", again)
+		require.EqualValues(t, 1, runs.Load())
+		return
+	}
+	require.Equal(t, http.StatusCreated, again.Status)
+	require.Equal(t, "created", again.Result())
+	require.EqualValues(t, 1, sqlite.Payments(t))
+}
+
+// Answer and rows come and go together.
+//
+// CONTRACT X-0, R-6
+func rollback(t *testing.T, a Adapter) {
+	Rollback(t, a, func(c Context, status int) error { return c.JSON(status, map[string]string{"message": "m"}) })
+
+	sqlite, app := NewSQLite(t), a.New()
+	cfg := sqlite.Config()
+	cfg.Policy.MaxAnswer = 100
+	Guarded(t, a, app, cfg).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+		Pay(t, c.Request().Context())
+		return c.String(http.StatusCreated, strings.Repeat("x", 101))
+	}))
+	// CONTRACT R-4
+	RequireProblem(t, http.StatusInternalServerError, "answer_too_large", Serve(t, app).Do(Call{Key: "key-1"}))
+	require.Zero(t, sqlite.Payments(t))
+}
+
+// Rollback requires that rows and answers come and go together where a handler answers by answer, with the status and
+// the JSON {"message":"m"}.
+//
+// CONTRACT X-0, R-6
+func Rollback(t *testing.T, a Adapter, answer func(c Context, status int) error) {
+	t.Helper()
+	sqlite, app := NewSQLite(t), a.New()
+	v1 := Guarded(t, a, app, sqlite.Config())
+	client := Serve(t, app)
+	for status, want := range map[int]struct {
+		rows   int64
+		replay bool
+	}{
+		201: {1, true}, 303: {1, true},
+		402: {0, true}, 409: {0, true}, // the rows are undone, the answer is kept
+		403: {0, false}, 429: {0, false}, 500: {0, false}, 503: {0, false}, // the key is free
+	} {
+		path := fmt.Sprintf("/%d", status)
+		v1.Handle(http.MethodPost, path, a.Handler(func(c Context) error {
+			Pay(t, c.Request().Context())
+			return answer(c, status)
+		}))
+		t.Run(path, func(t *testing.T) {
+			before, c := sqlite.Payments(t), Call{Path: "/v1" + path, Key: path}
+			if want.replay {
+				got := client.With(t).RequireReplay(c)
+				require.Equal(t, status, got.Status)
+				require.JSONEq(t, `{"message":"m"}`, got.Body)
+			} else {
+				for range 2 {
+					got := client.Do(c)
+					require.Equal(t, status, got.Status)
+					require.JSONEq(t, `{"message":"m"}`, got.Body)
+					require.Empty(t, got.Result())
+				}
+			}
+			require.Equal(t, want.rows, sqlite.Payments(t)-before)
+		})
+	}
+}
+
+// A conflict in the database is answered by the library, whatever error the handler has made of it: the error handling
+// of the app writes nothing behind that.
+//
+// CONTRACT X-0
+func conflict(t *testing.T, a Adapter) {
+	cfg := NewSQLite(t).Config()
+	cfg.Store = conflicting{cfg.Store.(core.Transactor)}
+	app := a.Careless()
+	Guarded(t, a, app, cfg).Handle(http.MethodPost, "/pay", a.Handler(func(Context) error { return errors.New("declined") }))
+	got := Serve(t, app).Do(Call{Key: "key-1"})
+	RequireProblem(t, http.StatusServiceUnavailable, "rolled_back", got)
+	require.True(t, json.Valid([]byte(got.Body)), got.Body)
+}
+
+// conflicting is a store whose transactions end in a conflict.
+type conflicting struct{ core.Transactor }
+
+func (s conflicting) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
+	tx, claimed, err := s.Transactor.Begin(ctx, c)
+	return conflictingTx{tx}, claimed, err
+}
+
+type conflictingTx struct{ core.Tx }
+
+func (c conflictingTx) Rollback() error { return errors.Join(core.ErrRetryable, c.Tx.Rollback()) }
+
+// A client that goes away does not end the attempt, and gets the answer when it comes again.
+//
+// CONTRACT R-5
+func clientGoesAway(t *testing.T, a Adapter) {
+	began := make(chan struct{})
+	app := a.New()
+	app.Use(a.Middleware(func(c Context, next func() error) error {
+		c.Set("client", c.Request().Context())
+		return next()
+	}))
+	Guarded(t, a, app, core.Config{}).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+		close(began)
+		<-c.Get("client").(context.Context).Done()
+		assert.NoError(t, c.Request().Context().Err())
+		_, bounded := c.Request().Context().Deadline()
+		assert.True(t, bounded)
+		if w, ok := c.Writer().(interface{ CloseNotify() <-chan bool }); ok {
+			select {
+			case <-w.CloseNotify():
+				t.Error("the writer said that the client went away")
+			default:
+			}
+		}
+		return c.String(http.StatusCreated, "paid")
+	}))
+	client := Serve(t, app)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-began; cancel() }()
+	require.ErrorIs(t, client.In(ctx).Do(Call{Key: "key-1"}).Err, context.Canceled)
+
+	again := client.Do(Call{Key: "key-1"})
+	for again.Status == http.StatusConflict { // the attempt is still ending
+		again = client.Do(Call{Key: "key-1"})
+	}
+	require.Equal(t, http.StatusCreated, again.Status)
+	require.Equal(t, "reused", again.Result())
+	require.Equal(t, "paid", again.Body)
+}
+
+// A success that never asked for its transaction is told of, once for each route at full volume: its rows are not in it.
+//
+// CONTRACT X-11
+func transactionThatNobodyAskedFor(t *testing.T, a Adapter) {
+	var log bytes.Buffer
+	cfg := NewSQLite(t).Config()
+	cfg.Observer = core.LogObserver(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	app := a.New()
+	v1 := Guarded(t, a, app, cfg)
+	client := Serve(t, app)
+	never := func(context.Context) {}
+	for path, test := range map[string]struct {
+		status, warnings int
+		ask              func(ctx context.Context)
+	}{
+		"/pay":           {http.StatusCreated, 1, never},
+		"/see":           {http.StatusSeeOther, 1, never},
+		"/refused":       {http.StatusConflict, 0, never},
+		"/failed":        {http.StatusInternalServerError, 0, never},
+		"/asked":         {http.StatusCreated, 0, func(ctx context.Context) { gormstore.Tx(ctx) }},
+		"/asked/too":     {http.StatusCreated, 0, func(ctx context.Context) { gormstore.TxFrom(ctx) }},
+		"/asked/for/sql": {http.StatusCreated, 0, func(ctx context.Context) { gormstore.SQLTx(ctx) }},
+	} {
+		v1.Handle(http.MethodPost, path, a.Handler(func(c Context) error {
+			test.ask(c.Request().Context())
+			return c.NoContent(test.status)
+		}))
+		log.Reset()
+		for _, key := range []string{"key-1", "key-2", "key-3"} {
+			require.NoError(t, client.Do(Call{Path: "/v1" + path, Key: path + key}).Err)
+		}
+		require.Equal(t, test.warnings, strings.Count(log.String(), "idem: transaction_unused"), path)
+		require.Equal(t, test.warnings, strings.Count(log.String(), "level=WARN"), path)
+	}
+}

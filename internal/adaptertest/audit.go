@@ -1,0 +1,153 @@
+package adaptertest
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+)
+
+// Audited is an app whose audit is looked at. The app has every route of the table but POST /v1/pay, guarded as the
+// table wants it; Mount adds that one.
+type Audited struct {
+	Mount   func(app App, g Guards)
+	Want    []string // what the audit's error says, among others; nil: there is no error
+	WantNot string   // what it does not say; "" asks for nothing
+}
+
+// Guards are what [Audited.Mount] mounts. None of them may run.
+type Guards struct {
+	JWT, Bridge, Roles, Key, Interceptor, Idempotent, Other Middleware
+	Never                                                   Handler
+}
+
+// CONTRACT D-2, O-4
+func auditOfGuards(t *testing.T, a Adapter) {
+	post := func(r Router, g Guards, m ...Middleware) { r.Handle(http.MethodPost, "/pay", g.Never, m...) }
+	Audit(t, a, map[string]Audited{
+		"on a group": {Mount: func(app App, g Guards) { post(app.Group("/v1", g.JWT, g.Idempotent), g) }},
+		"on the route": {Mount: func(app App, g Guards) {
+			post(app.Group("/v1"), g, g.Bridge, g.Roles, g.Key, g.Interceptor)
+		}},
+		"on group and route": {Mount: func(app App, g Guards) {
+			post(app.Group("/v1", g.Bridge, g.Roles), g, g.Key, g.Interceptor)
+		}},
+		"on a group in a group": {Mount: func(app App, g Guards) {
+			post(app.Group("/v1", g.JWT, g.Other).Group("", g.Roles, g.Key), g, g.Interceptor)
+		}},
+		"without guard": {Mount: func(app App, g Guards) { post(app.Group("/v1"), g) }, Want: []string{
+			"POST /v1/pay: is not behind the JWT guard, roles guard, key guard, interceptor",
+		}},
+		"without JWT guard": {Mount: func(app App, g Guards) { post(app.Group("/v1"), g, g.Idempotent) }, Want: []string{
+			"POST /v1/pay: is not behind the JWT guard",
+		}},
+		"without interceptor": {Mount: func(app App, g Guards) { post(app.Group("/v1"), g, g.JWT, g.Roles, g.Key) }, Want: []string{
+			"POST /v1/pay: is not behind the interceptor",
+		}},
+		"without roles guard": {Mount: func(app App, g Guards) { post(app.Group("/v1"), g, g.JWT, g.Key, g.Interceptor) }, Want: []string{
+			"POST /v1/pay: is not behind the roles guard",
+		}},
+		"roles guard on route": {Mount: func(app App, g Guards) {
+			post(app.Group("/v1", g.JWT, g.Key, g.Interceptor), g, g.Roles)
+		}, Want: []string{
+			"POST /v1/pay: has its guards in the wrong order",
+		}},
+		"JWT guard last": {Mount: func(app App, g Guards) { post(app.Group("/v1", g.Idempotent), g, g.JWT) }, Want: []string{
+			"POST /v1/pay: has its guards in the wrong order",
+		}},
+		"Idempotent twice": {Mount: func(app App, g Guards) { post(app.Group("/v1", g.JWT, g.Idempotent), g, g.Idempotent) }, Want: []string{
+			"POST /v1/pay: has more than one roles guard, key guard, interceptor",
+		}},
+		"used after the route": {Mount: func(app App, g Guards) {
+			group := app.Group("/v1")
+			post(group, g)
+			group.Use(g.JWT, g.Idempotent)
+		}, Want: []string{
+			"POST /v1/pay: is not behind",
+		}},
+		"undeclared": {Mount: func(app App, g Guards) {
+			group := app.Group("/v1", g.JWT, g.Idempotent)
+			post(group, g)
+			group.Handle(http.MethodPost, "/else", g.Never)
+		}, Want: []string{
+			"POST /v1/else: this route is not in the table",
+		}},
+		"declared only": {Mount: func(App, Guards) {}, Want: []string{
+			"POST /v1/pay: is declared, but the router has no such route",
+		}},
+		"another parameter": {Mount: func(app App, g Guards) {
+			app.Group("/v1", g.JWT, g.Idempotent).Handle(http.MethodPost, "/:pay", g.Never)
+		}, Want: []string{
+			"POST /v1/:pay: this route is not",
+			"POST /v1/pay: is declared, but",
+		}},
+		"several at once": {Mount: func(app App, g Guards) {
+			post(app.Group("/v1"), g)
+			app.Handle(http.MethodDelete, "/v1/pay", g.Never)
+		}, Want: []string{
+			"POST /v1/pay: is not behind",
+			"DELETE /v1/pay: this route is not",
+		}},
+	})
+}
+
+// Audit audits each of the apps, as a subtest.
+//
+// CONTRACT D-2, O-4
+func Audit(t *testing.T, a Adapter, apps map[string]Audited) {
+	t.Helper()
+	idem := NewModule(t, core.Config{Routes: core.Routes{
+		"POST /v1/pay":                {Recovery: core.Park, Roles: []string{"customer"}},
+		"POST /v1/orders/:id/refunds": {Recovery: core.Park},
+		"PATCH /v1/profile":           {Exempt: "moves no money"},
+		"GET /v1/ledger":              {Roles: []string{"operator"}},
+	}})
+	// Nothing of an app runs in an audit.
+	g := Guards{
+		JWT: a.JWTGuard(NewVerifier(t)),
+		Bridge: a.Bridge(func(Context) (authctx.Principal, error) {
+			t.Error("a bridge ran")
+			return authctx.Principal{}, nil
+		}),
+		Roles: a.RolesGuard(idem), Key: a.KeyGuard(idem), Interceptor: a.Interceptor(idem), Idempotent: a.Idempotent(idem),
+		Other: a.Middleware(func(Context, func() error) error { t.Error("a middleware ran"); return nil }),
+		Never: Never(t, a),
+	}
+	for name, test := range apps {
+		t.Run(name, func(t *testing.T) {
+			app := a.New()
+			app.Handle(http.MethodGet, "/healthz", g.Never)
+			app.Handle(http.MethodGet, "/v1/ledger", g.Never, g.JWT, g.Other, g.Idempotent)
+			app.Handle(http.MethodPatch, "/v1/profile", g.Never)
+			app.Group("/v1/orders/:id", g.JWT).Group("", g.Roles, g.Other).
+				Handle(http.MethodPost, "/refunds", g.Never, g.Other, g.Key, g.Interceptor)
+			test.Mount(app, g)
+			err := app.Audit(idem)
+			if test.Want == nil {
+				require.NoError(t, err)
+				return
+			}
+			for _, want := range test.Want {
+				require.ErrorContains(t, err, want)
+			}
+			require.NotContains(t, err.Error(), "unproven")
+			if test.WantNot != "" {
+				require.NotContains(t, err.Error(), test.WantNot)
+			}
+		})
+	}
+}
+
+// Without a table, the module's own policy holds for every unsafe route.
+func auditOfOwnPolicy(t *testing.T, a Adapter) {
+	idem, app, never := NewModule(t, core.Config{}), a.New(), Never(t, a)
+	app.Group("/v1", a.JWTGuard(NewVerifier(t)), a.Idempotent(idem)).Handle(http.MethodPost, "/pay", never)
+	app.Handle(http.MethodGet, "/open", never)
+	require.NoError(t, app.Audit(idem))
+	app.Handle(http.MethodPost, "/open", never)
+	require.ErrorContains(t, app.Audit(idem),
+		"POST /open: is not behind the JWT guard, roles guard, key guard, interceptor")
+}

@@ -1,0 +1,76 @@
+package adaptertest
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// CONTRACT M-4, M-7, M-8, X-7
+func operations(t *testing.T, a Adapter) {
+	var ahead atomic.Int64 // nanoseconds
+	store := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }))
+	idem := NewModule(t, core.Config{Store: store, OperatorRoles: []string{"operator"}, Routes: core.Routes{
+		"POST /v1/pay":                   {Recovery: core.Park},
+		"POST /v1/operations/:id/settle": {Recovery: core.Park, Roles: []string{"operator"}},
+	}})
+	var runs atomic.Int64
+	app := a.New()
+	v1 := app.Group("/v1", a.JWTGuard(NewVerifier(t)), a.Idempotent(idem))
+	v1.Handle(http.MethodPost, "/pay", a.Handler(func(Context) error { runs.Add(1); return errors.New("after the charge") }))
+	v1.Handle(http.MethodGet, "/operations", a.OperationsHandler(idem))
+	v1.Handle(http.MethodGet, "/operation", a.OwnOperationHandler(idem))
+	v1.Handle(http.MethodGet, "/operations/:id", a.OperationHandler(idem))
+	v1.Handle(http.MethodPost, "/operations/:id/settle", a.SettleHandler(idem))
+	require.NoError(t, app.Audit(idem))
+	client := Serve(t, app)
+	operator := Sign(t, ClaimsOf("operator-1", "operator"))
+
+	require.Equal(t, "unknown", client.Do(Call{Key: "key-1"}).Result())
+	refused := client.Do(Call{Key: "key-1"})
+	RequireProblem(t, http.StatusConflict, "outcome_unknown", refused)
+	require.Contains(t, refused.Body, `"safe_new_key":false`)
+	var problem struct{ Operation string }
+	require.NoError(t, json.Unmarshal([]byte(refused.Body), &problem))
+
+	ask := Call{Method: http.MethodGet, Path: "/v1/operations/" + problem.Operation}
+	require.Contains(t, client.Do(ask).Body, `"state":"unknown"`)
+	ask.Token = Sign(t, ClaimsOf("customer-2"))
+	RequireProblem(t, http.StatusNotFound, "operation_not_found", client.Do(ask))
+	ask.Token = operator
+	require.Contains(t, client.Do(ask).Body, `"state":"unknown"`)
+
+	own := Call{Method: http.MethodGet, Path: "/v1/operation", Key: "key-1"}
+	require.Contains(t, client.Do(own).Body, problem.Operation)
+	own.Key = "key-2"
+	RequireProblem(t, http.StatusNotFound, "operation_not_found", client.Do(own))
+
+	list := Call{Method: http.MethodGet, Path: "/v1/operations?state=unknown"}
+	RequireProblem(t, http.StatusForbidden, "forbidden", client.Do(list))
+	list.Token = operator
+	require.Contains(t, client.Do(list).Body, problem.Operation)
+
+	settle := Call{Path: "/v1/operations/" + problem.Operation + "/settle", Key: "settle-1",
+		Body: `{"outcome":"applied","answer":{"id":"pay-1"},"reason":"seen at the provider"}`}
+	RequireProblem(t, http.StatusForbidden, "forbidden", client.Do(settle))
+	settle.Token = operator
+	RequireProblem(t, http.StatusConflict, "not_settleable", client.Do(settle)) // its deadline has not passed
+	ahead.Store(int64(2 * time.Minute))
+	settle.Key = "settle-2"
+	require.Contains(t, client.RequireReplay(settle).Body, `"state":"completed"`)
+	settle.Key = "settle-3"
+	RequireProblem(t, http.StatusConflict, "not_settleable", client.Do(settle))
+
+	again := client.Do(Call{Key: "key-1"})
+	require.Equal(t, http.StatusCreated, again.Status)
+	require.JSONEq(t, `{"id":"pay-1"}`, again.Body)
+	require.EqualValues(t, 1, runs.Load())
+}
