@@ -3,6 +3,7 @@ package pgtest
 import (
 	"cmp"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -14,9 +15,12 @@ import (
 // oldest is the first PostgreSQL release that the library supports.
 const oldest = 13
 
+// binariesVariable names the one directory to look at for PostgreSQL's programs.
+const binariesVariable = "TEST_POSTGRES_BIN"
+
 // errNotInstalled says that no usable PostgreSQL was found and none was named.
 var errNotInstalled = errors.New("pgtest: no PostgreSQL 13 or later found: " +
-	"install it (it need not be running), or name a server in TEST_DATABASE_URL")
+	"install it (it need not be running), or name a server in TEST_DATABASE_URL, or its programs in " + binariesVariable)
 
 // findBinaries returns the first of the directories that holds the programs of a supported PostgreSQL server.
 func findBinaries(directories []string) (string, error) {
@@ -33,6 +37,9 @@ func findBinaries(directories []string) (string, error) {
 
 // installed lists the directories where PostgreSQL's programs may be, those of the user's own choice first.
 func installed() []string {
+	if chosen := os.Getenv(binariesVariable); chosen != "" {
+		return []string{chosen}
+	}
 	var directories []string
 	if initdb, err := exec.LookPath("initdb"); err == nil {
 		if initdb, err = filepath.EvalSymlinks(initdb); err == nil {
@@ -46,6 +53,7 @@ func installed() []string {
 	for _, pattern := range []string{
 		"/usr/lib/postgresql/*/bin", // Debian, Ubuntu
 		"/usr/pgsql-*/bin",          // PostgreSQL's own RPMs
+		"/usr/libexec/postgresql*",  // Alpine
 		"/opt/homebrew/opt/postgresql*/bin",
 		"/usr/local/opt/postgresql*/bin",
 		"/Applications/Postgres.app/Contents/Versions/*/bin",

@@ -31,7 +31,7 @@ func Own(t testing.TB, settings ...string) *Cluster {
 	t.Helper()
 	server, err := newOwnServer()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, hint)
+		unavailable(t, err)
 	}
 	if err := server.launch(settings); err != nil {
 		removeRoot()

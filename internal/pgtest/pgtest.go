@@ -10,13 +10,16 @@
 // for that lock to come free, then ends the server and deletes its directory. A file lock ends with its process
 // however that ends: a run that was killed with SIGKILL leaves nothing behind either.
 //
-// Nothing is ever skipped: without PostgreSQL the tests that need it fail and point to TestPostgresAvailable, which
-// prints how to install it.
+// TEST_POSTGRES_BIN names the directory of the programs to use (initdb, postgres) instead of those that are found.
+//
+// Without PostgreSQL one test fails, TestPostgresAvailable, and prints how to install it. The tests that need
+// PostgreSQL are skipped and say so. A server that is there and does not start or answer fails every test that needs it.
 package pgtest
 
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -30,7 +33,7 @@ import (
 )
 
 // hint follows the message of a test that cannot have PostgreSQL.
-const hint = "How to install PostgreSQL: go test -run TestPostgresAvailable ./internal/pgtest"
+const hint = "TestPostgresAvailable prints how to install it: go test -run TestPostgresAvailable ./internal/pgtest"
 
 // URL creates an empty database for this test alone and returns its postgres:// URL (TCP, no TLS on a server started
 // here). The database is dropped when the test ends, whether or not connections to it are still open.
@@ -38,7 +41,7 @@ func URL(t testing.TB) string {
 	t.Helper()
 	admin, err := sharedURL()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, hint)
+		unavailable(t, err)
 	}
 	name := databaseName(t.Name())
 	identifier := pgx.Identifier{name}.Sanitize()
@@ -56,6 +59,29 @@ func URL(t testing.TB) string {
 	database := *admin
 	database.Path = "/" + name
 	return database.String()
+}
+
+// Require skips the test if there is no PostgreSQL. [URL] and [Own] do the same; Require is for tests that get their
+// server later, in a subtest or in another process.
+func Require(t testing.TB) {
+	t.Helper()
+	if os.Getenv("TEST_DATABASE_URL") != "" {
+		return
+	}
+	if _, err := findBinaries(installed()); err != nil {
+		unavailable(t, err)
+	}
+}
+
+// unavailable ends a test that cannot have PostgreSQL. Where there is none the test is skipped, because one test,
+// TestPostgresAvailable, fails for all of them. Where that test passes or tells something else, this one fails too: a
+// server that does not start, or a server that TEST_DATABASE_URL names for a test that needs one of its own.
+func unavailable(t testing.TB, err error) {
+	t.Helper()
+	if errors.Is(err, errNotInstalled) && os.Getenv("TEST_DATABASE_URL") == "" {
+		t.Skipf("%v\n%s", err, hint)
+	}
+	t.Fatalf("%v\n%s", err, hint)
 }
 
 // sharedURL is the administrator's URL of the server that all tests share.

@@ -8,13 +8,21 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/internal/testhost"
 )
 
 const installLines = `
-PostgreSQL %d or later is needed for the tests. It need not be running: the tests start it themselves.
+The tests need PostgreSQL %d or later. Those that need it are skipped now. It need not be running: the tests start
+servers of their own. This installs it, and then runs the tests of every module:
+
+  sh .ci/test
+
+Or install it yourself, as root:
 
   Debian, Ubuntu   apt-get install -y postgresql
   Fedora           dnf install -y postgresql-server
+  Alpine           apk add postgresql
   macOS            brew install postgresql@17
 
 Or name a running server, and an account with CREATEDB:
@@ -22,7 +30,7 @@ Or name a running server, and an account with CREATEDB:
   TEST_DATABASE_URL=postgres://user:password@host:5432/postgres go test ./...
 `
 
-// TestPostgresAvailable is the test to look at when others cannot have PostgreSQL.
+// TestPostgresAvailable is the one test that fails where there is no PostgreSQL: those that need it are skipped.
 func TestPostgresAvailable(t *testing.T) {
 	server, err := sharedURL()
 	if err != nil {
@@ -34,6 +42,7 @@ func TestPostgresAvailable(t *testing.T) {
 }
 
 func TestURLIsADatabaseOfItsOwn(t *testing.T) {
+	Require(t)
 	var dropped string
 	t.Run("while the test runs", func(t *testing.T) {
 		first, err := pgx.Connect(t.Context(), URL(t)) // stays open: dropping works all the same
@@ -90,8 +99,34 @@ func TestNamedServer(t *testing.T) {
 	require.NoError(t, execute(t.Context(), parse(t, databaseURL), nil, "SELECT"))
 }
 
+// Where no PostgreSQL is installed one test fails. All others are skipped, and say why.
+func TestWithoutPostgreSQL(t *testing.T) {
+	t.Setenv("TEST_DATABASE_URL", "")
+	t.Setenv(binariesVariable, t.TempDir())
+	_, err := findBinaries(installed())
+	require.ErrorIs(t, err, errNotInstalled)
+	for name, need := range map[string]func(t testing.TB){
+		"Own":     func(t testing.TB) { Own(t) },
+		"Require": Require,
+	} {
+		var skipped bool
+		t.Run(name, func(t *testing.T) {
+			t.Cleanup(func() { skipped = t.Skipped() })
+			need(t)
+		})
+		require.True(t, skipped, name)
+	}
+	t.Run("a named server is no excuse for a test that needs one of its own", func(t *testing.T) {
+		t.Setenv("TEST_DATABASE_URL", "postgres://127.0.0.1:1/postgres")
+		Require(t)
+		err := testhost.Run(t.Context(), "own", func(t testing.TB) { Own(t) })
+		require.ErrorContains(t, err, "no PostgreSQL 13 or later found")
+	})
+}
+
 func TestBinaries(t *testing.T) {
 	t.Run("are found without PATH", func(t *testing.T) {
+		Require(t)
 		own, err := findBinaries(installed())
 		require.NoError(t, err)
 		t.Setenv("PATH", "")

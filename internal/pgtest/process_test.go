@@ -177,6 +177,7 @@ func (c *child) kill() {
 // newTemporary makes a temporary directory that the server's account can enter, unlike those of the testing package.
 func newTemporary(t *testing.T) string {
 	t.Helper()
+	Require(t)
 	directory, err := os.MkdirTemp("", "pgtest-") //nolint:usetesting // see above
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(directory, 0o755))

@@ -1,8 +1,10 @@
 package pgtest
 
 import (
+	"hash/fnv"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 )
 
@@ -26,7 +28,8 @@ func joinShared() (*server, error) {
 	}
 	defer func() { _ = root.Close() }()
 	sweep(root.Name())
-	directories, err := filepath.Glob(filepath.Join(root.Name(), sharedPrefix+"*"))
+	prefix := sharedPrefix + fingerprint(binaries) + "-"
+	directories, err := filepath.Glob(filepath.Join(root.Name(), prefix+"*"))
 	if err != nil {
 		return nil, err
 	}
@@ -35,11 +38,18 @@ func joinShared() (*server, error) {
 			return s, nil
 		}
 	}
-	s, err := newServer(root.Name(), sharedPrefix, binaries)
+	s, err := newServer(root.Name(), prefix, binaries)
 	if err != nil {
 		return nil, err
 	}
 	return s, s.launch(nil)
+}
+
+// fingerprint tells servers of different programs apart: a run with PostgreSQL 18 does not join a server of version 13.
+func fingerprint(binaries string) string {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(binaries)) // never fails
+	return strconv.FormatUint(uint64(hash.Sum32()), 36)
 }
 
 // join makes this process a user of the server in the directory, if that is running.

@@ -17,7 +17,7 @@ func (c *Cluster) Standby() *Cluster {
 	c.t.Helper()
 	server, err := newOwnServer()
 	if err != nil {
-		c.t.Fatalf("%v\n%s", err, hint)
+		unavailable(c.t, err)
 	}
 	if err = server.copyFrom(c.server); err != nil {
 		err = errors.Join(fmt.Errorf("pgtest: %w", err), server.remove())

@@ -13,7 +13,7 @@ import (
 
 // Run calls body with a [testing.TB] that is not of a test, and then what was given to its Cleanup. The error holds all
 // that failed. Errorf and Fatalf work as in a test, Logf prints on the standard error, Context ends with ctx or when
-// body does. What no command has needed yet (Skip, Setenv and the like) is missing, and panics.
+// body does. What no command has needed yet (Setenv and the like) is missing, and panics.
 func Run(ctx context.Context, name string, body func(t testing.TB)) error {
 	h := &host{name: name}
 	h.ctx, h.cancel = context.WithCancel(ctx)
@@ -103,6 +103,9 @@ func (h *host) Fatalf(format string, args ...any) {
 	h.Errorf(format, args...)
 	h.FailNow()
 }
+
+// Skipf implements [testing.TB]: what a command needs is there, or the command fails.
+func (h *host) Skipf(format string, args ...any) { h.Fatalf(format, args...) }
 
 // Helper implements [testing.TB].
 func (h *host) Helper() {}
