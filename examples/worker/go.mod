@@ -6,8 +6,8 @@ require (
 	github.com/ThreeDotsLabs/watermill v1.5.1
 	github.com/ThreeDotsLabs/watermill-nats/v2 v2.1.3
 	github.com/ThreeDotsLabs/watermill-sql/v4 v4.1.2
-	github.com/auth19/idem v0.0.0
-	github.com/auth19/idem/gormstore/watermillidem v0.0.0-00010101000000-000000000000
+	github.com/auth19/idem v0.1.0
+	github.com/auth19/idem/gormstore/watermillidem v0.1.0
 	github.com/gin-gonic/gin v1.12.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.53.1
@@ -79,7 +79,3 @@ require (
 	google.golang.org/protobuf v1.36.10 // indirect
 	gorm.io/driver/postgres v1.6.3 // indirect
 )
-
-replace github.com/auth19/idem => ../..
-
-replace github.com/auth19/idem/gormstore/watermillidem => ../../gormstore/watermillidem

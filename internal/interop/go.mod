@@ -3,7 +3,6 @@ module github.com/auth19/idem/internal/interop
 go 1.26
 
 require (
-	github.com/auth19/idem v0.0.0
 	github.com/gin-gonic/gin v1.12.0
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/stretchr/testify v1.12.1
@@ -14,6 +13,7 @@ require (
 )
 
 require (
+	github.com/auth19/idem v0.1.0
 	github.com/bytedance/gopkg v0.1.3 // indirect
 	github.com/bytedance/sonic v1.15.0 // indirect
 	github.com/bytedance/sonic/loader v0.5.0 // indirect
@@ -59,5 +59,3 @@ require (
 	golang.org/x/text v0.40.0 // indirect
 	google.golang.org/protobuf v1.36.10 // indirect
 )
-
-replace github.com/auth19/idem => ../..

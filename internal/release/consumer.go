@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// examples are copied to the consumer and run there, as a user's first program.
+var examples = []string{"ginidem/example_test.go", "echoidem/example_test.go", "gormstore/watermillidem/example_test.go"}
+
+// check builds a consumer that knows nothing of the tree: it installs the importable modules from a module proxy with
+// the README's own lines, imports every package, and runs the examples.
+func (t *tree) check(ctx context.Context) error {
+	version, err := t.version()
+	if err != nil {
+		return err
+	}
+	commit, err := t.commit(ctx)
+	if err != nil {
+		return err
+	}
+	temporary, err := os.MkdirTemp("", "idem-release-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(temporary) }()
+	proxy := filepath.Join(temporary, "proxy")
+	if err := t.makeProxy(ctx, proxy, commit, version); err != nil {
+		return err
+	}
+	c := consumer{directory: filepath.Join(temporary, "consumer")}
+	if c.environment, err = environment(ctx, proxy, filepath.Join(temporary, "modules")); err != nil {
+		return err
+	}
+	if err := t.write(ctx, c.directory); err != nil {
+		return err
+	}
+	commands := [][]string{{"go", "mod", "init", "example.com/consumer"}}
+	installs, err := t.installs()
+	if err != nil {
+		return err
+	}
+	commands = append(commands, installs...)
+	commands = append(commands,
+		[]string{"go", "get", "-t", "./..."},
+		[]string{"go", "list", "-m", root + "/..."},
+		[]string{"go", "vet", "./..."},
+		[]string{"go", "test", "./..."},
+	)
+	for _, command := range commands {
+		if err := c.run(ctx, command); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// environment is that of a machine that has never seen the tree: no workspace, and a cache of modules of its own, so that
+// the version of the check is never taken for the published one. What others published comes from this machine's cache
+// where it is there.
+func environment(ctx context.Context, proxy, cache string) ([]string, error) {
+	settings, err := output(ctx, "", "go", "env", "GOMODCACHE", "GOPROXY")
+	if err != nil {
+		return nil, err
+	}
+	downloads, others, _ := strings.Cut(settings, "\n")
+	return append(os.Environ(),
+		"GOWORK=off",
+		"GOFLAGS=-modcacherw",
+		"GONOSUMDB="+root,
+		"GOMODCACHE="+cache,
+		"GOPROXY=file://"+proxy+",file://"+filepath.Join(downloads, "cache", "download")+","+others,
+	), nil
+}
+
+// installs are the README's lines that begin with "go get".
+func (t *tree) installs() ([][]string, error) {
+	readme, err := os.ReadFile(filepath.Join(t.directory, "README.md"))
+	if err != nil {
+		return nil, err
+	}
+	var commands [][]string
+	for line := range strings.Lines(string(readme)) {
+		line, _, _ = strings.Cut(line, "#")
+		if strings.HasPrefix(line, "go get ") {
+			commands = append(commands, strings.Fields(line))
+		}
+	}
+	if len(commands) == 0 {
+		return nil, errors.New("README.md has no line that begins with: go get")
+	}
+	return commands, nil
+}
+
+// write makes the consumer's files: one that imports every package, and the examples.
+func (t *tree) write(ctx context.Context, directory string) error {
+	if err := os.MkdirAll(directory, 0o750); err != nil {
+		return err
+	}
+	var imports strings.Builder
+	for _, m := range t.modules {
+		if !m.importable() {
+			continue
+		}
+		packages, err := output(ctx, filepath.Join(t.directory, m.directory), "go", "list", "-f", "{{.Name}} {{.ImportPath}}", "./...")
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(packages) {
+			name, path, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if name != "main" && !strings.Contains(path, "/internal/") {
+				fmt.Fprintf(&imports, "import _ %q\n", path)
+			}
+		}
+	}
+	text := "// Package all imports every package that can be imported.\npackage all\n\n" + imports.String()
+	if err := put(text, directory, "all", "all.go"); err != nil {
+		return err
+	}
+	for _, example := range examples {
+		text, err := os.ReadFile(filepath.Join(t.directory, example))
+		if err != nil {
+			return err
+		}
+		if err := put(string(text), directory, filepath.Dir(example), filepath.Base(example)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func put(text string, path ...string) error {
+	file := filepath.Join(path...)
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(text), 0o600)
+}
+
+// consumer is a module outside of the tree.
+type consumer struct {
+	directory   string
+	environment []string
+}
+
+func (c *consumer) run(ctx context.Context, arguments []string) error {
+	fmt.Println("$", strings.Join(arguments, " "))
+	command := exec.CommandContext(ctx, arguments[0], arguments[1:]...) //nolint:gosec // the README's lines
+	command.Dir, command.Env = c.directory, c.environment
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	if err := command.Run(); err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(arguments, " "), err)
+	}
+	return nil
+}

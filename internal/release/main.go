@@ -1,0 +1,53 @@
+// Command release prepares a release and proves that what would be tagged can be installed.
+//
+//	go run ./internal/release -tidy             go mod tidy in every module, published or not
+//	go run ./internal/release -check            CI: tidy, and a consumer outside of the repository can be built
+//	go run ./internal/release -version v0.2.0   writes the version that the modules require of each other
+//
+// docs/releasing.md says when to use which.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+)
+
+// root is the path of the library's module; the paths of the others begin with it.
+const root = "github.com/auth19/idem"
+
+func main() {
+	tidy := flag.Bool("tidy", false, "run go mod tidy in every module")
+	check := flag.Bool("check", false, "see that all is tidy, and build a consumer outside of the repository")
+	version := flag.String("version", "", "write the version that the tree's modules require of each other: v0.2.0")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *tidy, *check, *version); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, tidy, check bool, version string) error {
+	tree, err := openTree(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case version != "":
+		return tree.setVersion(version)
+	case tidy:
+		return tree.tidy(ctx, false)
+	case check:
+		if err := tree.tidy(ctx, true); err != nil {
+			return err
+		}
+		return tree.check(ctx)
+	default:
+		return errors.New("say -tidy, -check or -version")
+	}
+}
