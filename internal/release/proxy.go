@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 
-	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/zip"
 )
@@ -15,18 +15,22 @@ import (
 // makeProxy writes the tree's importable modules into a directory, in the layout of a module proxy ("go help goproxy").
 // They are made from the commit, as the go command makes them from a tag.
 func (t *tree) makeProxy(ctx context.Context, directory, commit, version string) error {
+	files := directory + ".files"
+	if err := t.checkOut(ctx, files, commit); err != nil {
+		return err
+	}
 	for _, m := range t.modules {
 		if !m.importable() {
 			continue
 		}
-		if err := t.publish(ctx, directory, commit, module.Version{Path: m.path(), Version: version}, m); err != nil {
+		if err := t.publish(ctx, directory, files, commit, module.Version{Path: m.path(), Version: version}, m); err != nil {
 			return fmt.Errorf("%s: %w", m.path(), err)
 		}
 	}
 	return nil
 }
 
-func (t *tree) publish(ctx context.Context, directory, commit string, v module.Version, m member) error {
+func (t *tree) publish(ctx context.Context, directory, files, commit string, v module.Version, m member) error {
 	versions := filepath.Join(directory, filepath.FromSlash(v.Path), "@v")
 	if err := os.MkdirAll(versions, 0o750); err != nil {
 		return err
@@ -35,17 +39,14 @@ func (t *tree) publish(ctx context.Context, directory, commit string, v module.V
 	if err != nil {
 		return err
 	}
-	goMod, err := output(ctx, t.directory, "git", "show", commit+":"+filepath.ToSlash(filepath.Join(m.directory, "go.mod")))
+	goMod, err := os.ReadFile(filepath.Join(files, m.directory, "go.mod"))
 	if err != nil {
 		return err
-	}
-	if modfile.ModulePath([]byte(goMod)) != v.Path {
-		return errors.New("the commit's go.mod has another path: commit it first")
 	}
 	for name, text := range map[string]string{
 		"list":              v.Version + "\n",
 		v.Version + ".info": fmt.Sprintf("{%q:%q,%q:%q}\n", "Version", v.Version, "Time", date),
-		v.Version + ".mod":  goMod + "\n",
+		v.Version + ".mod":  string(goMod),
 	} {
 		if err := os.WriteFile(filepath.Join(versions, name), []byte(text), 0o600); err != nil {
 			return err
@@ -55,11 +56,23 @@ func (t *tree) publish(ctx context.Context, directory, commit string, v module.V
 	if err != nil {
 		return err
 	}
-	subdirectory := filepath.ToSlash(m.directory)
-	if subdirectory == "." {
-		subdirectory = ""
+	return errors.Join(zip.CreateFromDir(file, v, filepath.Join(files, m.directory)), file.Close())
+}
+
+// checkOut writes the commit's files into a directory.
+func (t *tree) checkOut(ctx context.Context, directory, commit string) error {
+	index := "GIT_INDEX_FILE=" + directory + ".index"
+	for _, arguments := range [][]string{
+		{"read-tree", commit},
+		{"checkout-index", "--all", "--prefix=" + directory + "/"},
+	} {
+		command := exec.CommandContext(ctx, "git", arguments...) //nolint:gosec // git
+		command.Dir, command.Env, command.Stderr = t.directory, append(os.Environ(), index), os.Stderr
+		if err := command.Run(); err != nil {
+			return fmt.Errorf("git %s: %w", arguments[0], err)
+		}
 	}
-	return errors.Join(zip.CreateFromVCS(file, v, t.directory, commit, subdirectory), file.Close())
+	return nil
 }
 
 // commit is what would be tagged: HEAD, with the changes of tracked files that are not committed yet.
