@@ -79,6 +79,7 @@ type scene struct {
 // pausedEverywhere runs a test at every point before a statement of a refund. Several run at a time, because most of
 // their time is waiting for a lease.
 func pausedEverywhere(t *testing.T, program, isolation string, test func(s *scene)) {
+	pgtest.Require(t) // here, and not in the goroutines that start the pairs
 	pairs := make([]*pair, 5)
 	var starting sync.WaitGroup
 	for i := range pairs {
