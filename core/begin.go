@@ -14,7 +14,12 @@ import (
 // p is the principal in the request's context where the interceptor runs. Without one: 401 (O-2). A request that did
 // not pass Admit, or passed it as somebody else: 500.
 func (m *Module) Begin(r *http.Request, pattern string, p Principal) (*Attempt, *Reply) {
-	route, problem := m.route(r.Method, pattern)
+	v := m.visit(r, pattern)
+	return v.begin(r, p)
+}
+
+func (v *visit) begin(r *http.Request, p Principal) (*Attempt, *Reply) {
+	m, route, problem := v.m, v.route, v.problem
 	if route != nil && !route.guarded() {
 		return nil, nil
 	}
@@ -24,9 +29,9 @@ func (m *Module) Begin(r *http.Request, pattern string, p Principal) (*Attempt, 
 		return nil, nil
 	case problem != nil:
 	case !m.cfg.Scoping.admits(p):
-		return nil, m.refuse(r, m.unauthenticated(r, pattern, p, "this route needs an authenticated caller"))
+		return nil, m.refuse(r, m.unauthenticated(r, v.pattern, p, "this route needs an authenticated caller"))
 	case adm != nil && adm.shadow, adm == nil && route.inShadow():
-		m.watch(r, pattern, adm, p)
+		m.watch(r, v.pattern, adm, p)
 		return nil, nil
 	case adm == nil || !adm.principal.same(p):
 		problem = NewProblem(CodeMisconfigured, "the interceptor is mounted without the key guard before it")
@@ -37,13 +42,13 @@ func (m *Module) Begin(r *http.Request, pattern string, p Principal) (*Attempt, 
 		problem = m.withRetry(NewProblem(CodeStoreUnavailable, "the request ended before its command was claimed"))
 	}
 	if problem != nil {
-		m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: pattern, Code: problem.Code})
-		return nil, m.refuse(r, problem)
+		return nil, v.refuse(r, problem)
 	}
-	return m.begin(r, adm)
+	return m.claimOrAnswer(r, adm)
 }
 
-func (m *Module) begin(r *http.Request, adm *admission) (*Attempt, *Reply) {
+// claimOrAnswer claims the record of an admitted request, or answers from it.
+func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Reply) {
 	claim := Claim{
 		ID: adm.id, Owner: newOwner(), Scope: m.cfg.Scoping.scope(adm.principal),
 		Realm: m.cfg.Scoping.realm(adm.principal), Method: r.Method, Route: adm.pattern,

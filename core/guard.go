@@ -52,25 +52,47 @@ func (a *admission) Value(key any) any {
 //
 // Admit checks the same again: a chain without a roles guard is no way around the roles.
 func (m *Module) CheckRoles(r *http.Request, pattern string, p Principal) *Reply {
-	_, reply := m.authorize(r, pattern, p)
-	return reply
+	v := m.visit(r, pattern)
+	return v.authorize(r, p)
 }
 
-func (m *Module) authorize(r *http.Request, pattern string, p Principal) (*route, *Reply) {
+// visit is a request as a guard sees it: its route is looked up once.
+type visit struct {
+	m       *Module
+	pattern string
+	route   *route   // nil: there is none, or problem says why
+	problem *Problem // the route is not in the table
+}
+
+func (m *Module) visit(r *http.Request, pattern string) visit {
 	route, problem := m.route(r.Method, pattern)
+	return visit{m: m, pattern: pattern, route: route, problem: problem}
+}
+
+// guarded reports whether the request needs a key.
+func (v *visit) guarded() bool { return v.route != nil && v.route.guarded() }
+
+// authorize checks principal and roles.
+func (v *visit) authorize(r *http.Request, p Principal) *Reply {
+	m, route, problem := v.m, v.route, v.problem
 	switch {
 	case route == nil && problem == nil:
-		return nil, nil
+		return nil
 	case (route == nil || route.guarded() || len(route.Roles) > 0) && !m.cfg.Scoping.admits(p):
-		return nil, m.refuse(r, m.unauthenticated(r, pattern, p, "this route needs an authenticated caller"))
+		return m.refuse(r, m.unauthenticated(r, v.pattern, p, "this route needs an authenticated caller"))
 	case route != nil && !p.HasAnyRole(route.Roles...):
 		problem = NewProblem(CodeForbidden, "the caller has none of the roles that this route asks for")
 	}
-	if problem != nil {
-		m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: pattern, Code: problem.Code})
-		return nil, m.refuse(r, problem)
+	if problem == nil {
+		return nil
 	}
-	return route, nil
+	return v.refuse(r, problem)
+}
+
+// refuse tells the observer of a refusal, and renders it.
+func (v *visit) refuse(r *http.Request, p *Problem) *Reply {
+	v.m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: v.pattern, Code: p.Code})
+	return v.m.refuse(r, p)
 }
 
 // Admit is the key guard: after the checks of CheckRoles it takes the key, reads the body and hashes the command
@@ -83,20 +105,23 @@ func (m *Module) authorize(r *http.Request, pattern string, p Principal) (*route
 // behind a decoder, cannot be recognised. kept are copies of the body that the framework shows to the handler in its
 // place: each must be what is left.
 func (m *Module) Admit(r *http.Request, pattern string, p Principal, kept ...[]byte) (*http.Request, *Reply) {
-	route, reply := m.authorize(r, pattern, p)
-	if reply != nil {
+	v := m.visit(r, pattern)
+	return v.admit(r, p, kept)
+}
+
+func (v *visit) admit(r *http.Request, p Principal, kept [][]byte) (*http.Request, *Reply) {
+	if reply := v.authorize(r, p); reply != nil {
 		return nil, reply
 	}
-	if route == nil || !route.guarded() {
+	if !v.guarded() {
 		return r, nil
 	}
-	a := &admission{Context: r.Context(), route: route, pattern: pattern, principal: p}
-	if route.inShadow() {
-		return m.admitShadow(a, r, kept), nil
+	a := &admission{Context: r.Context(), route: v.route, pattern: v.pattern, principal: p}
+	if v.route.inShadow() {
+		return v.m.admitShadow(a, r, kept), nil
 	}
-	if problem := m.admit(a, r, kept); problem != nil {
-		m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: pattern, Code: problem.Code})
-		return nil, m.refuse(r, problem)
+	if problem := v.m.admit(a, r, kept); problem != nil {
+		return nil, v.refuse(r, problem)
 	}
 	admitted := r.WithContext(a)
 	if len(a.command.body) > 0 { // else the body that came in is at its end, too

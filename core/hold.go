@@ -39,26 +39,28 @@ func (h *held) release(key any) {
 	delete(h.keys, key)
 }
 
-// Hold is a guarded request's hold on what its framework recycles. The zero value holds nothing.
+// Hold is one request at an interceptor: its route, which is looked up once, and its hold on what the framework recycles.
 type Hold struct {
-	held *held
+	visit
+	held *held // nil: nothing is held
 	keys [2]any
 }
 
 // Hold takes hold of the framework's context, or of what stands for it, for a request that needs a key: an adapter does
-// so before anything else, and releases it when the attempt has ended. Where another request holds it, that one was
+// so before anything else, goes on with [Hold.Admit] and [Hold.Begin], and releases it when the attempt has ended. Where another request holds it, that one was
 // abandoned with its handler still at work, which would write into this one's answer: 500 misconfigured, and nothing
 // runs. key is a pointer.
 //
 // What cannot be seen is a handler that no guard holds: one of an unguarded route, or one that middleware behind the
 // guards has abandoned.
 func (m *Module) Hold(r *http.Request, pattern string, key any) (Hold, *Reply) {
-	route, problem := m.route(r.Method, pattern)
-	if problem != nil || route == nil || !route.guarded() || route.inShadow() || attemptFrom(r.Context()) != nil {
-		return Hold{}, nil // inside an attempt it is a second guard, and the guard says so
+	h := Hold{visit: m.visit(r, pattern)}
+	if !h.guarded() || h.route.inShadow() || attemptFrom(r.Context()) != nil {
+		return h, nil // inside an attempt it is a second guard, and the guard says so
 	}
 	if m.held.take(key) {
-		return Hold{held: &m.held, keys: [2]any{key}}, nil
+		h.held, h.keys[0] = &m.held, key
+		return h, nil
 	}
 	m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: pattern, Code: CodeMisconfigured,
 		Err: errAbandoned})
@@ -66,6 +68,14 @@ func (m *Module) Hold(r *http.Request, pattern string, key any) (Hold, *Reply) {
 		"request's context, and nothing was run; mount no middleware that runs the chain in another goroutine and abandons "+
 		"it, but use the server's timeouts and Policy.Deadline"))
 }
+
+// Admit is [Module.Admit] for the request that h was taken for.
+func (h *Hold) Admit(r *http.Request, p Principal, kept ...[]byte) (*http.Request, *Reply) {
+	return h.admit(r, p, kept)
+}
+
+// Begin is [Module.Begin] for the request that h was taken for.
+func (h *Hold) Begin(r *http.Request, p Principal) (*Attempt, *Reply) { return h.begin(r, p) }
 
 // Also holds what the adapter puts into the context and the framework goes on to use.
 func (h *Hold) Also(key any) {

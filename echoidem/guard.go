@@ -1,6 +1,8 @@
 package echoidem
 
 import (
+	"net/http"
+
 	"github.com/labstack/echo/v4"
 
 	"github.com/auth19/idem/authctx"
@@ -56,17 +58,13 @@ func RolesGuard(idem *core.Module) echo.MiddlewareFunc {
 	pattern := &patterns{}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if reply := checkRoles(c, idem, pattern); reply != nil {
+			p, _ := authctx.FromContext(c.Request().Context())
+			if reply := idem.CheckRoles(c.Request(), pattern.of(c), p); reply != nil {
 				return send(c, reply)
 			}
 			return next(c)
 		}
 	}
-}
-
-func checkRoles(c echo.Context, idem *core.Module, pattern *patterns) *core.Reply {
-	p, _ := authctx.FromContext(c.Request().Context())
-	return idem.CheckRoles(c.Request(), pattern.of(c), p)
 }
 
 // KeyGuard refuses a request that has not exactly one valid key (400), or whose body is too large (413). Mount it behind
@@ -77,7 +75,10 @@ func KeyGuard(idem *core.Module) echo.MiddlewareFunc {
 	pattern := &patterns{}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if !admit(c, idem, pattern) {
+			request := c.Request()
+			p, _ := authctx.FromContext(request.Context())
+			admitted, reply := idem.Admit(request, pattern.of(c), p)
+			if !pass(c, request, admitted, reply) {
 				return nil
 			}
 			return next(c)
@@ -85,11 +86,8 @@ func KeyGuard(idem *core.Module) echo.MiddlewareFunc {
 	}
 }
 
-// admit reads the key and the command of the request, or refuses.
-func admit(c echo.Context, idem *core.Module, pattern *patterns) bool {
-	request := c.Request()
-	p, _ := authctx.FromContext(request.Context())
-	admitted, reply := idem.Admit(request, pattern.of(c), p)
+// pass goes on with the request that was admitted, or refuses.
+func pass(c echo.Context, request, admitted *http.Request, reply *core.Reply) bool {
 	switch {
 	case c.Request() != request: // c belongs to another request by now
 		return false

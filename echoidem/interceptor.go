@@ -22,13 +22,13 @@ func Idempotent(idem *core.Module) echo.MiddlewareFunc {
 				return nil
 			}
 			defer held.Release()
-			if reply := checkRoles(c, idem, pattern); reply != nil {
-				return send(c, reply)
-			}
-			if !admit(c, idem, pattern) {
+			request := c.Request()
+			p, _ := authctx.FromContext(request.Context())
+			admitted, reply := held.Admit(request, p)
+			if !pass(c, request, admitted, reply) {
 				return nil
 			}
-			return intercept(c, idem, pattern, &held, next)
+			return intercept(c, &held, p, next)
 		}
 	}
 }
@@ -46,15 +46,15 @@ func Interceptor(idem *core.Module) echo.MiddlewareFunc {
 				return nil
 			}
 			defer held.Release()
-			return intercept(c, idem, pattern, &held, next)
+			p, _ := authctx.FromContext(c.Request().Context())
+			return intercept(c, &held, p, next)
 		}
 	}
 }
 
-func intercept(c echo.Context, idem *core.Module, pattern *patterns, held *core.Hold, next echo.HandlerFunc) error {
+func intercept(c echo.Context, held *core.Hold, p core.Principal, next echo.HandlerFunc) error {
 	request := c.Request()
-	p, _ := authctx.FromContext(request.Context())
-	attempt, reply := idem.Begin(request, pattern.of(c), p)
+	attempt, reply := held.Begin(request, p)
 	switch {
 	case c.Request() != request: // c belongs to another request by now
 		if attempt != nil {

@@ -1,6 +1,8 @@
 package ginidem
 
 import (
+	"net/http"
+
 	"github.com/gin-gonic/gin"
 
 	"github.com/auth19/idem/authctx"
@@ -50,15 +52,11 @@ func authenticate(c *gin.Context, p authctx.Principal, err error, observers []co
 //go:noinline
 func RolesGuard(idem *core.Module) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		if reply := checkRoles(c, idem); reply != nil {
+		p, _ := authctx.FromContext(c.Request.Context())
+		if reply := idem.CheckRoles(c.Request, pattern(c), p); reply != nil {
 			send(c, reply)
 		}
 	}
-}
-
-func checkRoles(c *gin.Context, idem *core.Module) *core.Reply {
-	p, _ := authctx.FromContext(c.Request.Context())
-	return idem.CheckRoles(c.Request, pattern(c), p)
 }
 
 // KeyGuard refuses a request that has not exactly one valid key (400), or whose body is too large (413). Mount it behind
@@ -66,14 +64,16 @@ func checkRoles(c *gin.Context, idem *core.Module) *core.Reply {
 //
 //go:noinline
 func KeyGuard(idem *core.Module) gin.HandlerFunc {
-	return func(c *gin.Context) { admit(c, idem) }
+	return func(c *gin.Context) {
+		request := c.Request
+		p, _ := authctx.FromContext(request.Context())
+		admitted, reply := idem.Admit(request, pattern(c), p, kept(c)...)
+		pass(c, request, admitted, reply)
+	}
 }
 
-// admit reads the key and the command of the request, or refuses.
-func admit(c *gin.Context, idem *core.Module) bool {
-	request := c.Request
-	p, _ := authctx.FromContext(request.Context())
-	admitted, reply := idem.Admit(request, pattern(c), p, kept(c)...)
+// pass goes on with the request that was admitted, or refuses.
+func pass(c *gin.Context, request, admitted *http.Request, reply *core.Reply) bool {
 	switch {
 	case c.Request != request: // c belongs to another request by now
 		return false

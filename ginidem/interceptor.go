@@ -48,12 +48,11 @@ func Idempotent(idem *core.Module, opts ...Option) gin.HandlerFunc {
 			return
 		}
 		defer held.Release()
-		if reply := checkRoles(c, idem); reply != nil {
-			send(c, reply)
-			return
-		}
-		if admit(c, idem) {
-			i.intercept(c, idem)
+		request := c.Request
+		p, _ := authctx.FromContext(request.Context())
+		admitted, reply := held.Admit(request, p, kept(c)...)
+		if pass(c, request, admitted, reply) {
+			i.intercept(c, &held, p)
 		}
 	}
 }
@@ -70,14 +69,14 @@ func Interceptor(idem *core.Module, opts ...Option) gin.HandlerFunc {
 			return
 		}
 		defer held.Release()
-		i.intercept(c, idem)
+		p, _ := authctx.FromContext(c.Request.Context())
+		i.intercept(c, &held, p)
 	}
 }
 
-func (i *interceptor) intercept(c *gin.Context, idem *core.Module) {
+func (i *interceptor) intercept(c *gin.Context, held *core.Hold, p core.Principal) {
 	request := c.Request
-	p, _ := authctx.FromContext(request.Context())
-	attempt, reply := idem.Begin(request, pattern(c), p)
+	attempt, reply := held.Begin(request, p)
 	switch {
 	case c.Request != request: // c belongs to another request by now
 		if attempt != nil {
