@@ -1,0 +1,7 @@
+package core
+
+// ForgetRoute takes the route of h out of the table: who asks for it again finds none.
+func (h *Hold) ForgetRoute() { clear(h.m.routes) }
+
+// ForgetRoles gives the route of h roles that nobody has: who checks them again refuses.
+func (h *Hold) ForgetRoles() { h.route.Roles = []string{"nobody"} }
