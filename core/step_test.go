@@ -332,14 +332,27 @@ func TestChangedStepsAreRefused(t *testing.T) {
 	}
 }
 
+// databaseStep is what a store does around the rows of a step, which are run's.
+func databaseStep(ctx context.Context, name string, result any, run func(step *core.Step) error) (err error) {
+	step, err := core.EnterStep(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer step.Leave(&err)
+	if !step.Finished() {
+		err = run(step)
+	}
+	if err == nil {
+		err = step.Finish(result)
+	}
+	return err
+}
+
 // tolerated takes a database step that fails, and goes on.
 func tolerated(ctx context.Context, t *testing.T, name string) {
 	t.Helper()
 	var none struct{}
-	err := core.RunDatabaseStep(ctx, name, &none,
-		func(context.Context, core.Store, core.Ticket, core.FinishFunc) (core.StepRecord, error) {
-			return core.StepRecord{}, errProvider
-		})
+	err := databaseStep(ctx, name, &none, func(*core.Step) error { return errProvider })
 	require.ErrorIs(t, err, errProvider)
 }
 
@@ -401,11 +414,11 @@ func TestStepOfAnotherKind(t *testing.T) {
 				return http.StatusCreated, s.steps(ctx, "charge", "book")
 			}
 			var none struct{}
-			err := core.RunDatabaseStep(ctx, "charge", &none,
-				func(_ context.Context, _ core.Store, _ core.Ticket, finish core.FinishFunc) (core.StepRecord, error) {
-					ran = true
-					return finish(none)
-				})
+			err := databaseStep(ctx, "charge", &none, func(step *core.Step) error {
+				ran = true
+				_, err := step.Record(none)
+				return err
+			})
 			require.ErrorIs(t, err, core.ErrStepsChanged)
 			return http.StatusCreated, nil
 		})
@@ -425,20 +438,20 @@ func TestNewDatabaseStepBeforeARecordedOne(t *testing.T) {
 	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
 		for _, name := range names {
 			var none struct{}
-			err := core.RunDatabaseStep(ctx, name, &none,
-				func(ctx context.Context, store core.Store, t core.Ticket, finish core.FinishFunc) (core.StepRecord, error) {
-					s, err := finish(none)
-					if ran = append(ran, name); name == "settle" {
-						return s, errProvider
-					}
-					if err == nil {
-						_, err = store.(core.Stepper).StartStep(ctx, t, s)
-					}
-					if err == nil {
-						err = store.(core.Stepper).FinishStep(ctx, t, s)
-					}
-					return s, err
-				})
+			err := databaseStep(ctx, name, &none, func(step *core.Step) error {
+				record, err := step.Record(none)
+				if ran = append(ran, name); name == "settle" {
+					return errProvider
+				}
+				store := step.Store().(core.Stepper)
+				if err == nil {
+					_, err = store.StartStep(step.Context(), step.Ticket(), record)
+				}
+				if err == nil {
+					err = store.FinishStep(step.Context(), step.Ticket(), record)
+				}
+				return err
+			})
 			if err != nil {
 				return 0, err
 			}
@@ -898,11 +911,10 @@ func TestNotAppliedInResume(t *testing.T) {
 	})
 	database := func(ctx context.Context, commit error) error {
 		var none struct{}
-		return core.RunDatabaseStep(ctx, "book", &none,
-			func(_ context.Context, _ core.Store, _ core.Ticket, finish core.FinishFunc) (core.StepRecord, error) {
-				step, err := finish(none)
-				return step, cmp.Or(commit, err)
-			})
+		return databaseStep(ctx, "book", &none, func(step *core.Step) error {
+			_, err := step.Record(none)
+			return cmp.Or(commit, err)
+		})
 	}
 	for name, commit := range map[string]error{
 		"after a finished database step":              nil,
@@ -925,10 +937,10 @@ func TestNotAppliedInResume(t *testing.T) {
 	t.Run("after a finished database step whose result cannot be read", func(t *testing.T) {
 		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
 			var wrong int
-			require.Error(t, core.RunDatabaseStep(ctx, "book", &wrong,
-				func(_ context.Context, _ core.Store, _ core.Ticket, finish core.FinishFunc) (core.StepRecord, error) {
-					return finish("text")
-				}))
+			require.Error(t, databaseStep(ctx, "book", &wrong, func(step *core.Step) error {
+				_, err := step.Record("text")
+				return err
+			}))
 			core.NotApplied(ctx)
 			return http.StatusPaymentRequired, nil
 		})

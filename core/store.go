@@ -271,3 +271,70 @@ type Importer interface {
 	// records may have been added.
 	Import(ctx context.Context, records []Record) (Imported, error)
 }
+
+// StepKind says where the effect of a step is.
+type StepKind uint8
+
+// The kinds of steps.
+const (
+	DatabaseStep StepKind = iota + 1 // rows, which commit together with the step
+	ProviderStep                     // a call to somebody else
+)
+
+// String returns "database step" or "provider step".
+func (k StepKind) String() string {
+	switch k {
+	case DatabaseStep:
+		return "database step"
+	case ProviderStep:
+		return "provider step"
+	}
+	return "step of no kind"
+}
+
+// StepRecord is a step as a [Stepper] keeps it.
+type StepRecord struct {
+	Name     string // unique within the operation
+	Kind     StepKind
+	Finished bool
+	Result   []byte // JSON; set once it is finished
+	// Derived are the keys of the calls and events that the handler made while this step was under way, once it is
+	// finished. A later attempt does not run the step again, and must not give the same keys to something else.
+	Derived []DerivedKey
+
+	Fence     int64     // of the attempt that started it first
+	StartedAt time.Time // when that was
+	Now       time.Time // the store's clock when this was read
+}
+
+// within reports whether the step was started less than d ago. A start that lies ahead says nothing of how long ago it was:
+// the clock has jumped, then or now (T-5).
+func (s StepRecord) within(d time.Duration) bool {
+	age := s.Now.Sub(s.StartedAt)
+	return age < d && age > -minClockSkew
+}
+
+// Stepper is a Store that keeps the steps of Resume attempts. Only on such a store can a policy ask for Resume.
+type Stepper interface {
+	Store
+
+	// Steps returns the steps of a record as they were started, one after the other, and by name where that was at the
+	// same time. Where the key was free in between, they are those since.
+	Steps(ctx context.Context, id ID) ([]StepRecord, error)
+
+	// StartStep records that a provider step is about to be called, or that a step has failed and the next one begins,
+	// and returns it as it stands there with the store's clock: one of that name that was started before keeps its fence,
+	// its start and its result. Of one that this call has started, StartedAt and Now may be left out. An expired lease is
+	// no obstacle. ErrStale if t is not current; ErrStepsChanged where a step of that name has another kind.
+	StartStep(ctx context.Context, t Ticket, s StepRecord) (StepRecord, error)
+
+	// Resumable is [Store].List for Resume attempts whose lease has run out: the next repeat, or Run, goes on with them.
+	Resumable(ctx context.Context, within []byte, after ID, limit int) ([]Record, error)
+
+	// HalfDone is [Store].List for Resume operations that are half-done: see [Record.HalfDone].
+	HalfDone(ctx context.Context, within []byte, after ID, limit int) ([]Record, error)
+
+	// FinishStep records the result and the derived keys of a step that was started. Finishing again is nil, and what was
+	// recorded first stands. An expired lease is no obstacle. ErrStale if t is not current; ErrNotFound where no step was started.
+	FinishStep(ctx context.Context, t Ticket, s StepRecord) error
+}

@@ -19,48 +19,23 @@ import (
 // COMMIT proves that the attempt still owns its operation, so that a stale attempt leaves no rows.
 //
 // An error of fn rolls back: the step is unfinished. The result goes through JSON, in the first attempt too, and an
-// untyped number comes back as a json.Number. Names are
-// unique within an attempt, and steps follow each other; see [core.Call]. Errors: those of fn; core.ErrStale after a
-// takeover; core.ErrStepsChanged; core.ErrRetryable, core.ErrAborted and core.ErrUnconfirmed from the end of the
-// transaction. A handler returns them, or a 5xx: the next repeat goes on here.
-func Step[T any](ctx context.Context, name string, fn func(tx *gorm.DB) (T, error)) (T, error) {
-	var result T
-	err := core.RunDatabaseStep(ctx, name, &result,
-		func(ctx context.Context, store core.Store, t core.Ticket, finish core.FinishFunc) (core.StepRecord, error) {
-			work := func(tx *gorm.DB) (core.StepRecord, error) {
-				value, err := fn(tx)
-				if err != nil {
-					return core.StepRecord{}, err
-				}
-				return finish(value)
-			}
-			switch own, ok := store.(*Store); {
-			case store == nil:
-				return rehearse(ctx, name, work)
-			case !ok:
-				return core.StepRecord{}, fmt.Errorf("idem: gormstore.Step: the module's store is a %T; a database step commits with its "+
-					"record, so both must be in the same database", store)
-			default:
-				return own.runStep(ctx, t, name, work)
-			}
-		})
-	return result, err
-}
-
-// rehearse runs a step in a unit test, inside the transaction of WithTx.
-func rehearse(ctx context.Context, name string,
-	work func(tx *gorm.DB) (core.StepRecord, error),
-) (step core.StepRecord, err error) {
-	tx, ok := TxFrom(ctx)
-	if !ok {
-		return step, fmt.Errorf("idem: gormstore.Step: step %q has no transaction in this unit test; add one with "+
-			"gormstore.WithTx", name)
+// untyped number comes back as a json.Number. Names are unique within an attempt, and steps follow each other; see
+// [core.Call]. Errors: those of fn; core.ErrStale after a takeover; core.ErrStepsChanged; core.ErrRetryable,
+// core.ErrAborted and core.ErrUnconfirmed from the end of the transaction. A handler returns them, or a 5xx: the next
+// repeat goes on here.
+func Step[T any](ctx context.Context, name string, fn func(tx *gorm.DB) (T, error)) (result T, err error) {
+	step, err := core.EnterStep(ctx, name)
+	if err != nil {
+		return result, err
 	}
-	err = tx.Transaction(func(tx *gorm.DB) error { // a savepoint: a step that fails leaves no rows
-		step, err = work(tx)
-		return err
-	})
-	return step, err
+	defer step.Leave(&err)
+	if !step.Finished() {
+		err = commitStep(step, func(tx *gorm.DB) (any, error) { return fn(tx) })
+	}
+	if err == nil {
+		err = step.Finish(&result)
+	}
+	return result, err
 }
 
 // StepDo is [Step] for rows without a result.
@@ -69,26 +44,60 @@ func StepDo(ctx context.Context, name string, fn func(tx *gorm.DB) error) error 
 	return err
 }
 
-// runStep runs work in a transaction that ends with the record of the step.
-func (s *Store) runStep(ctx context.Context, ticket core.Ticket, name string,
-	work func(tx *gorm.DB) (core.StepRecord, error),
-) (step core.StepRecord, err error) {
-	if err := s.enterAttempt(ctx); err != nil {
-		return step, err
+// commitStep runs work in a transaction, and commits it together with the record of the step.
+func commitStep(step *core.Step, work func(tx *gorm.DB) (any, error)) error {
+	switch store := step.Store().(type) {
+	case *Store:
+		return store.commitStep(step, work)
+	case nil:
+		return rehearse(step, work)
+	default:
+		return fmt.Errorf("idem: gormstore.Step: the module's store is a %T; a database step commits with its record, so both "+
+			"must be in the same database", store)
 	}
-	t, err := s.beginStep(ctx, ticket, name)
+}
+
+// rehearse runs a step in a unit test, inside the transaction of WithTx.
+func rehearse(step *core.Step, work func(tx *gorm.DB) (any, error)) error {
+	tx, ok := TxFrom(step.Context())
+	if !ok {
+		return fmt.Errorf("idem: gormstore.Step: step %q has no transaction in this unit test; add one with "+
+			"gormstore.WithTx", step.Name())
+	}
+	return tx.Transaction(func(tx *gorm.DB) error { // a savepoint: a step that fails leaves no rows
+		_, err := recordOf(step, tx, work)
+		return err
+	})
+}
+
+// recordOf runs work, and returns the record of the step with its result.
+func recordOf(step *core.Step, tx *gorm.DB, work func(tx *gorm.DB) (any, error)) (core.StepRecord, error) {
+	result, err := work(tx)
+	if err != nil {
+		return core.StepRecord{}, err
+	}
+	return step.Record(result)
+}
+
+func (s *Store) commitStep(step *core.Step, work func(tx *gorm.DB) (any, error)) error {
+	ctx, ticket := step.Context(), step.Ticket()
+	if err := s.enterAttempt(ctx); err != nil {
+		return err
+	}
+	t, err := s.beginStep(ctx, ticket, step.Name())
 	if err != nil {
 		s.leaveAttempt()
-		return step, err
-	}
-	err = t.run(ctx, func(tx *gorm.DB) error {
-		step, err = work(tx)
 		return err
-	}, func(ctx context.Context) error { return t.recordStep(ctx, ticket, step) })
-	if errors.Is(err, core.ErrEnded) {
-		err = fmt.Errorf("step %q: %w: %w", name, core.ErrStepUnknown, err)
 	}
-	return step, err
+	var record core.StepRecord
+	err = t.run(ctx, func(tx *gorm.DB) error {
+		record, err = recordOf(step, tx, work)
+		return err
+	}, func(ctx context.Context) error { return t.recordStep(ctx, ticket, record) })
+	if errors.Is(err, core.ErrEnded) {
+		err = fmt.Errorf("step %q: %w: %w", step.Name(), core.ErrStepUnknown, err)
+	}
+	return err
 }
 
 // run takes a transaction that has begun to its end: work, the last statement, COMMIT.
