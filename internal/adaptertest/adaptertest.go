@@ -120,6 +120,7 @@ func Run(t *testing.T, a Adapter) {
 		{"order of checks", orderOfChecks},
 		{"without principal", withoutPrincipal},
 		{"lost role", lostRole},
+		{"principal is looked up once", principalOnce},
 		{"misconfigured", misconfigured},
 		{"body", bodyIsWhole},
 		{"two shops and one key", twoShopsAndOneKey},
