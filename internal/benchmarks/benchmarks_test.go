@@ -1,11 +1,9 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -34,13 +32,15 @@ func TestMatrix(t *testing.T) {
 	require.NoError(t, x.run())
 
 	docs := t.TempDir()
-	name := filepath.Join(docs, page)
-	require.NoError(t, os.WriteFile(name, []byte("before\n"+begins+"old\n"+ends+"after\n"), 0o600))
-	require.NoError(t, x.report.write(docs))
+	begins, ends := "<!-- benchmarks: made by internal/benchmarks, do not edit -->\n", "<!-- /benchmarks -->\n"
+	name := filepath.Join(docs, "performance.md")
+	require.NoError(t, os.WriteFile(name, []byte(begins+ends), 0o600))
+	into, err := openPage(docs)
+	require.NoError(t, err)
+	require.NoError(t, x.report.write(into, docs))
 	text, err := os.ReadFile(name)
 	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(string(text), "before\n"+begins) && strings.HasSuffix(string(text), ends+"after\n"))
-	require.NotContains(t, string(text), "old\n")
+	require.Equal(t, begins+x.report.String()+ends, string(text))
 	for _, no := range []string{"NaN", "Inf", "%!"} {
 		require.NotContains(t, string(text), no)
 	}
@@ -174,17 +174,6 @@ func TestJSONBody(t *testing.T) {
 
 func silent(string, ...any) {}
 
-// A ratio is told with its worst and its best turn.
-func TestRatio(t *testing.T) {
-	of := func(jobs ...int) (m measured) {
-		for _, n := range jobs {
-			m.turns = append(m.turns, turn{jobs: n, took: time.Second})
-		}
-		return m
-	}
-	require.Equal(t, "0.50 (0.25 to 0.75)", ratioOf(of(25, 75), of(100, 100)).String())
-}
-
 // An error ends a comparison, and an answer other than the expected one is an error: nothing else is measured unseen.
 func TestUnexpected(t *testing.T) {
 	a, err := service{framework: "Echo", store: memstore.New(), body: jsonBody(smallBody), recovery: core.Park}.open()
@@ -194,33 +183,6 @@ func TestUnexpected(t *testing.T) {
 	m := meter{rounds: 1, progress: silent}
 	_, err = m.compare(2, always("repeats", func() error { return a.send(guarded, key, created) }))
 	require.ErrorContains(t, err, `repeats: /v1/payments: the answer is 201 "reused", not 201 "created"`)
-}
-
-// A panic of the command is no success, and what a host was asked to clean up is cleaned up however it ends.
-func TestHost(t *testing.T) {
-	for name, end := range map[string]func(h *host) error{
-		"panic":  func(*host) error { panic("boom") },
-		"Fatalf": func(h *host) error { h.Fatalf("boom"); return nil },
-		"Errorf": func(h *host) error { h.Errorf("boom"); return nil },
-		"error":  func(*host) error { return errors.New("boom") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newHost()
-			var directory string
-			run := func() error {
-				return h.run(func() error {
-					directory = h.TempDir()
-					return end(h)
-				})
-			}
-			if name == "panic" {
-				require.Panics(t, func() { _ = run() })
-			} else {
-				require.EqualError(t, run(), "boom")
-			}
-			require.NoDirExists(t, directory)
-		})
-	}
 }
 
 // Noise below 0 has no place on a logarithmic axis.

@@ -9,12 +9,18 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
+
+	"github.com/auth19/idem/internal/benchmarks/report"
+	"github.com/auth19/idem/internal/testhost"
 )
 
 func main() {
@@ -46,26 +52,31 @@ func command(args []string) error {
 		x.shorten()
 		*docs = ""
 	}
-	h := newHost()
+	var into *report.Page
+	if *docs != "" {
+		if into, err = openPage(*docs); err != nil {
+			return err // before all the work, and not after it
+		}
+	}
 	begun := time.Now()
-	err = h.run(func() error {
-		if err := x.open(h); err != nil {
-			return err
+	var measured error
+	failed := testhost.Run(context.Background(), "benchmarks", func(t testing.TB) {
+		if measured = x.open(t); measured == nil {
+			measured = x.machine(begun)
 		}
-		if err := x.machine(begun); err != nil {
-			return err
+		if measured == nil {
+			measured = x.run()
 		}
-		return x.run()
 	})
-	if err != nil {
+	if err := errors.Join(failed, measured); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "took %s\n", time.Since(begun).Round(time.Second))
-	if *docs == "" {
-		fmt.Print(x.report.text.String())
+	if into == nil {
+		fmt.Print(x.report.String())
 		return nil
 	}
-	return x.report.write(*docs)
+	return x.report.write(into, *docs)
 }
 
 // shorten makes the matrix prove that every cell runs, and measure nothing.

@@ -16,7 +16,7 @@ import (
 // time, from a small command on PostgreSQL, sent by eight clients through Gin.
 type matrix struct {
 	meter
-	report   report
+	report   figures
 	postgres *database
 	sqlite   *database
 	pgbench  *pgbench // nil: none found
@@ -100,12 +100,12 @@ func (x *matrix) memory() error {
 				micros(m.each() - alone.each()), fmt.Sprintf("%.0f", m.mallocs()-alone.mallocs())})
 		}
 	}
-	x.report.heading("In memory: both adapters, and gofiber's middleware")
-	x.report.paragraph(`
+	x.report.Heading("In memory: both adapters, and gofiber's middleware")
+	x.report.Paragraph(`
 One client, %d bytes, `+"`Park`"+` on memstore, no network. gofiber's idempotency middleware (fiber v3.1.0) is as it comes,
 beside its own handler alone, which has no guards: compare what is added. It does less for it: no principal, no command
 hash, no lease; its key is the header alone.`, smallBody)
-	x.report.table(rows)
+	x.report.Table(rows)
 	return nil
 }
 
@@ -128,13 +128,13 @@ func (x *matrix) databases() error {
 			}
 		}
 	}
-	x.report.heading("On a database, beside the same statements alone")
-	x.report.paragraph(`
+	x.report.Heading("On a database, beside the same statements alone")
+	x.report.Paragraph(`
 The statements alone are a bare loop; the handler that sends them stands behind the same framework, JWT and roles guard
 as the library does, so that what is left is the library's own. pgbench sends them from a process of its own, written in
 C. %d clients, %d bytes, Gin; on SQLite, which has one writer, one client. Where SQLite refuses in flight on
 `+"`Rollback`"+`, no statement is sent at all.`, x.many, smallBody)
-	x.report.table(rows)
+	x.report.Table(rows)
 	return nil
 }
 
@@ -182,16 +182,16 @@ func (x *matrix) hotKeys() error {
 			rows = append(rows, []string{fmt.Sprintf("%s, `%s`", s.name, recovery), rate(all[0]), ratioOf(all[0], all[1]).String()})
 		}
 	}
-	x.report.heading("One key that everybody repeats")
-	x.report.paragraph("Replays by %d clients.", x.many)
-	x.report.table(rows)
+	x.report.Heading("One key that everybody repeats")
+	x.report.Paragraph("Replays by %d clients.", x.many)
+	x.report.Table(rows)
 	return nil
 }
 
 // business compares a handler that writes a row, without a key and with each recovery.
 func (x *matrix) business() error {
-	x.report.heading("What it adds to a business transaction")
-	x.report.paragraph(`
+	x.report.Heading("What it adds to a business transaction")
+	x.report.Paragraph(`
 A handler that writes one row, through the whole app: without a key and without this library, and with each recovery.
 With three steps it writes a row, calls a provider that answers at once, and changes the row; beside it the same two
 transactions without a key. The time of each stands beside that of the same rows without a key, written by the same
@@ -242,8 +242,8 @@ handler's included.`, x.many)
 			}
 			rows = append(rows, row)
 		}
-		x.report.table(rows)
-		x.report.paragraph(`
+		x.report.Table(rows)
+		x.report.Paragraph(`
 The row by GORM takes %s times as long as by SQL without a key, and %s times in `+"`Rollback`"+`.`,
 			ratioOf(all[1], all[0]), ratioOf(all[3], all[2]))
 	}
@@ -282,11 +282,11 @@ func (x *matrix) bodies() error {
 		}
 		rows = append(rows, row)
 	}
-	x.report.heading("How long the bodies are")
-	x.report.paragraph(`
+	x.report.Heading("How long the bodies are")
+	x.report.Paragraph(`
 Request and answer are JSON of that length, on `+"`Park`"+`. In memory: one client, memstore. On PostgreSQL: %d clients,
 beside the statements alone, which carry the same answer but neither take nor hash a request.`, x.many)
-	x.report.table(rows)
+	x.report.Table(rows)
 	return x.report.plot("bodies.svg", "Time above the handler alone, in memory", linePlot{
 		x: "bytes of request and answer", y: "µs", at: x.sizes,
 		series: []series{{name: "first request", values: firsts}, {name: "replay", values: replays}},
@@ -333,10 +333,10 @@ func (x *matrix) clientCounts() error {
 		}
 		rows = append(rows, append(row, rate(all[0]), ratioOf(all[0], all[1]).String()))
 	}
-	x.report.heading("How many clients send at once")
-	x.report.paragraph("PostgreSQL over a pool of %d connections, %d bytes; the two last columns without a database.",
+	x.report.Heading("How many clients send at once")
+	x.report.Paragraph("PostgreSQL over a pool of %d connections, %d bytes; the two last columns without a database.",
 		connections, smallBody)
-	x.report.table(rows)
+	x.report.Table(rows)
 	return x.report.plot("clients.svg", "Commands per second on PostgreSQL", linePlot{
 		x: "clients", y: "commands per second", at: x.clients, series: lines,
 	})
@@ -370,8 +370,8 @@ func (x *matrix) hashing() error {
 		}
 		rows = append(rows, row)
 	}
-	x.report.heading("The command hash alone")
-	x.report.paragraph("One client. JSON is compared by meaning (H-2): the same orders as above, an array of items.")
-	x.report.table(rows)
+	x.report.Heading("The command hash alone")
+	x.report.Paragraph("One client. JSON is compared by meaning (H-2): the same orders as above, an array of items.")
+	x.report.Table(rows)
 	return nil
 }

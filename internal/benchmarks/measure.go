@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
+
+	"github.com/auth19/idem/internal/benchmarks/report"
 )
 
 // side is one of the ways to do a job that are compared with each other.
@@ -151,17 +152,15 @@ func (m measured) mallocs() float64 {
 	return float64(t.mallocs) / float64(t.jobs)
 }
 
-// ratio is how many times as much one side does as another: over all turns, and in its worst and best round.
-type ratio struct{ all, low, high float64 }
-
-func ratioOf(m, to measured) ratio {
-	rounds := make([]float64, len(m.turns))
-	for i := range m.turns {
-		one := func(m measured) float64 { return measured{turns: m.turns[i : i+1]}.rate() }
-		rounds[i] = one(m) / one(to)
-	}
-	return ratio{all: m.rate() / to.rate(), low: slices.Min(rounds), high: slices.Max(rounds)}
+// ratioOf is how many times as much one side does as another.
+func ratioOf(m, to measured) report.Ratio {
+	return report.RatioOf(m.rate(), to.rate(), m.rates(), to.rates())
 }
 
-// String is the ratio with its spread, as in "0.94 (0.90 to 0.99)".
-func (r ratio) String() string { return fmt.Sprintf("%.2f (%.2f to %.2f)", r.all, r.low, r.high) }
+// rates is jobs per second in each turn.
+func (m measured) rates() (all []float64) {
+	for _, t := range m.turns {
+		all = append(all, float64(t.jobs)/t.took.Seconds())
+	}
+	return all
+}

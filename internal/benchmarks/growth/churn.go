@@ -148,8 +148,8 @@ func (o *outcome) end(ctx context.Context, d *database) (err error) {
 
 // tellChurn writes the table.
 func (g *growth) tellChurn(outcomes []outcome) {
-	g.report.heading("Days of churn")
-	g.report.paragraph(`
+	g.report.Heading("Days of churn")
+	g.report.Paragraph(`
 %d days, each of which takes %s: in each, %s commands on `+"`Park`"+`, through the library, at an even pace. A record can be
 replayed for a day and is a tombstone for another, the least that a policy may ask for; the table begins with two days'
 records and is swept by `+"`Module.Run`"+`. autovacuum_naptime is 1s, the least that there is; autovacuum's own speed is not
@@ -185,9 +185,9 @@ compressed, so that it is %s times as slow as it would be.`,
 		}
 		rows = append(rows, row)
 	}
-	g.report.table(rows)
-	g.report.paragraph("As migrated, the table has no options. Vacuum early:")
-	g.report.paragraph("```\n"+`ALTER TABLE idempotency_record SET (
+	g.report.Table(rows)
+	g.report.Paragraph("As migrated, the table has no options. Vacuum early:")
+	g.report.Paragraph("```\n"+`ALTER TABLE idempotency_record SET (
     %s
 );`+"\n```", vacuumEarly)
 }

@@ -24,8 +24,8 @@ func (g *growth) cleanUp(ctx context.Context, d *database) error {
 	if err != nil {
 		return err
 	}
-	g.report.heading("Cleanup")
-	g.report.paragraph(`
+	g.report.Heading("Cleanup")
+	g.report.Paragraph(`
 The table with %s records, of which %s were past retention and %s tombstones past their time.
 `+"`Module.Run`"+` sweeps as in an app, %d of each kind at a time.
 Alone, it sweeps %s records per second: %s made tombstones, %s dropped. Then beside %d clients, who send four
@@ -69,8 +69,8 @@ is due.`,
 		}
 		rows = append(rows, line(", no sweep", &without, ""), line(", with a sweep", &with, count(beside.rate())))
 	}
-	g.report.table(rows)
-	g.report.paragraph("In the end, %s and %s of them were left. Where none is left, a sweep was faster than told.",
+	g.report.Table(rows)
+	g.report.Paragraph("In the end, %s and %s of them were left. Where none is left, a sweep was faster than told.",
 		count(d.records/perDue-all.tombstones), count(d.records/perTombstone-all.dropped))
 	return nil
 }

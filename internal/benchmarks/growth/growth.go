@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/auth19/idem/internal/benchmarks/report"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -27,13 +28,13 @@ type growth struct {
 	plan
 	t       testing.TB
 	cluster *pgtest.Cluster
-	report  report
+	report  report.Report
 }
 
 // start starts the server. Its settings are PostgreSQL's own, but for its memory and what loading a table in bulk asks
 // for.
 func start(t testing.TB, p plan) (*growth, error) {
-	g := &growth{plan: p, t: t, cluster: pgtest.Own(t,
+	g := &growth{plan: p, t: t, report: report.Report{Figures: true}, cluster: pgtest.Own(t,
 		"shared_buffers="+p.memory, "max_wal_size=6GB", "maintenance_work_mem=512MB", "checkpoint_timeout=15min")}
 	return g, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/internal/benchmarks/report"
 )
 
 func TestMain(m *testing.M) {
@@ -31,14 +31,6 @@ func short() plan {
 func TestRun(t *testing.T) {
 	text, err := measure(t.Context(), short())
 	require.NoError(t, err)
-	name := filepath.Join(t.TempDir(), "page.md")
-	require.NoError(t, os.WriteFile(name, []byte("before\n"+begins+"old\n"+ends+"after\n"), 0o600))
-	into, err := openPage(name)
-	require.NoError(t, err)
-	require.NoError(t, into.write(text))
-	written, err := os.ReadFile(name)
-	require.NoError(t, err)
-	require.Equal(t, "before\n"+begins+strings.TrimPrefix(text, "\n")+ends+"after\n", string(written))
 	for _, no := range []string{"NaN", "Inf", "%!"} {
 		require.NotContains(t, text, no)
 	}
@@ -181,8 +173,8 @@ func TestFigures(t *testing.T) {
 	}
 	require.Equal(t, "51.00", ms(m.percentile(0.5)))
 	require.Equal(t, "100.00", ms(m.percentile(0.99)))
-	all, low, high := ratio(&m, &measured{took: time.Second, latencies: m.latencies, rates: []float64{2, 2}})
-	require.Equal(t, []float64{0.5, 0.5, 1.5}, []float64{all, low, high})
+	require.Equal(t, report.Ratio{All: 0.5, Low: 0.5, High: 1.5},
+		ratio(&m, &measured{took: time.Second, latencies: m.latencies, rates: []float64{2, 2}}))
 }
 
 func newFilled(t *testing.T, n int64) *database {

@@ -46,19 +46,19 @@ func (g *growth) indexCost(ctx context.Context, d *database) error {
 			}
 		}
 	}
-	g.report.heading("The index of MaxOpen")
-	all, low, high := ratio(&sides[0].measured, &sides[1].measured)
-	g.report.paragraph(`
+	g.report.Heading("The index of MaxOpen")
+	with := ratio(&sides[0].measured, &sides[1].measured)
+	g.report.Paragraph(`
 First requests on `+"`Park`"+` in the table with %s records, with and without the partial index of migration 0006, in turns.
 With it there are %.2f times as many per second (%.2f to %.2f, the worst and the best of %d rounds).`,
-		count(d.records), all, low, high, more*g.rounds)
+		count(d.records), with.All, with.Low, with.High, more*g.rounds)
 	rows := [][]string{{"", "per second", "p50, ms", "p99, ms", "WAL, bytes each"}}
 	for i := range sides {
 		m := &sides[i].measured
 		rows = append(rows, []string{sides[i].name, count(m.rate()), ms(m.percentile(0.5)), ms(m.percentile(0.99)),
 			count(m.writtenEach())})
 	}
-	g.report.table(rows)
+	g.report.Table(rows)
 	return d.hasIndex(ctx, openScope)
 }
 

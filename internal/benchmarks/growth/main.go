@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/auth19/idem/internal/benchmarks/report"
 	"github.com/auth19/idem/internal/testhost"
 )
 
@@ -59,7 +60,7 @@ func command(ctx context.Context, args []string) error {
 		return fmt.Errorf("-turn %s, -day %s: want more than 0 and 1s at least", p.turn, p.day)
 	}
 	p.sizes = sizes
-	var into *page
+	var into *report.Page
 	if *out != "" {
 		if into, err = openPage(*out); err != nil {
 			return err // before all the work, and not after it
@@ -76,7 +77,7 @@ func command(ctx context.Context, args []string) error {
 		fmt.Print(text)
 		return nil
 	}
-	return into.write(text)
+	return into.Write(text)
 }
 
 // measure carries out a plan and returns the report.
@@ -87,7 +88,7 @@ func measure(ctx context.Context, p plan) (text string, err error) {
 			err = g.run(t.Context())
 		}
 		if err == nil {
-			text = g.report.text.String()
+			text = g.report.String()
 		}
 	})
 	if ctx.Err() != nil {

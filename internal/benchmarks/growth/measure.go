@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/auth19/idem/internal/benchmarks/report"
 )
 
 // measured is what clients did in their turns.
@@ -93,11 +95,7 @@ func (m *measured) percentile(share float64) time.Duration {
 	return sorted[min(int(share*float64(len(sorted))), len(sorted)-1)]
 }
 
-// ratio is how many times as much one side does as another: over all turns, and in its worst and best round.
-func ratio(m, to *measured) (all, low, high float64) {
-	rounds := make([]float64, len(m.rates))
-	for i := range rounds {
-		rounds[i] = m.rates[i] / to.rates[i]
-	}
-	return m.rate() / to.rate(), slices.Min(rounds), slices.Max(rounds)
+// ratio is how many times as much one side does as another.
+func ratio(m, to *measured) report.Ratio {
+	return report.RatioOf(m.rate(), to.rate(), m.rates, to.rates)
 }

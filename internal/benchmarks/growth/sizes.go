@@ -43,8 +43,8 @@ func (g *growth) compareSizes(ctx context.Context, tables []*database) error {
 			}
 		}
 	}
-	g.report.heading("What a command costs")
-	g.report.paragraph(`
+	g.report.Heading("What a command costs")
+	g.report.Paragraph(`
 Through gormstore: a first request claims and completes, with nothing in between. Replays and questions are for any of the
 three quarters of the records that are newest, at random. Each turn of first requests begins just after a checkpoint. All
 records have been read or written shortly before. First requests add to the tables: the smallest has come to %s.`,
@@ -60,7 +60,7 @@ records have been read or written shortly before. First requests add to the tabl
 	if err != nil {
 		return err
 	}
-	g.report.table(append(rows, compressed))
+	g.report.Table(append(rows, compressed))
 	return g.compareCold(ctx, tables, head)
 }
 
@@ -137,9 +137,9 @@ func (g *growth) compareCold(ctx context.Context, tables []*database, head []str
 			rows = append(rows, row(c, d, results[j], results[0]))
 		}
 	}
-	g.report.paragraph(`
+	g.report.Paragraph(`
 The same from the disk: before each turn, of which there is one, the server was started anew and the system was told to
 forget its files. The first commands of a turn read what the later ones find in memory.`)
-	g.report.table(rows)
+	g.report.Table(rows)
 	return nil
 }

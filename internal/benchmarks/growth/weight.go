@@ -77,8 +77,8 @@ const few = 100_000
 
 // weigh tells how large the tables are.
 func (g *growth) weigh(ctx context.Context, tables []*database) error {
-	g.report.heading("How large the table is")
-	g.report.paragraph(`
+	g.report.Heading("How large the table is")
+	g.report.Paragraph(`
 Made in one go, vacuumed, indexes built afterwards: as small as they can be. Answers of %d bytes and one header. Of the
 first tables, one record in %d is a tombstone, and up to %d are unknown; the last two have one kind of records only. A
 look-up is that of a record by its id.`, bodyBytes, perTombstone, maxOpen)
@@ -119,6 +119,6 @@ look-up is that of a record by its id.`, bodyBytes, perTombstone, maxOpen)
 			return err
 		}
 	}
-	g.report.table(rows)
+	g.report.Table(rows)
 	return nil
 }
