@@ -11,7 +11,7 @@ import (
 )
 
 // examples are copied to the consumer and run there, as a user's first program.
-var examples = []string{"ginidem/example_test.go", "echoidem/example_test.go", "gormstore/watermillidem/example_test.go"}
+var examples = []string{"ginidem/example*_test.go", "echoidem/example*_test.go", "gormstore/watermillidem/example_test.go"}
 
 // check builds a consumer that knows nothing of the tree: it installs the importable modules from a module proxy with
 // the README's own lines, imports every package, and runs the examples.
@@ -122,13 +122,19 @@ func (t *tree) write(ctx context.Context, directory string) error {
 	if err := put(text, directory, "all", "all.go"); err != nil {
 		return err
 	}
-	for _, example := range examples {
-		text, err := os.ReadFile(filepath.Join(t.directory, example))
+	for _, pattern := range examples {
+		files, err := filepath.Glob(filepath.Join(t.directory, pattern))
 		if err != nil {
 			return err
 		}
-		if err := put(string(text), directory, filepath.Dir(example), filepath.Base(example)); err != nil {
-			return err
+		for _, file := range files {
+			text, err := os.ReadFile(file) //nolint:gosec // a file of the tree
+			if err != nil {
+				return err
+			}
+			if err := put(string(text), directory, filepath.Dir(pattern), filepath.Base(file)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

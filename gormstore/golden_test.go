@@ -1,0 +1,242 @@
+package gormstore_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// goldenVersion is the release whose databases -update writes. Those of earlier releases are never written again.
+const goldenVersion = "v0.1.0"
+
+var updateGolden = flag.Bool("update", false, "write the databases of "+goldenVersion+" in testdata/golden")
+
+// goldenRefundKey is what the provider of half-1 knows the refund by.
+const goldenRefundKey = "d34b83fd81c8b01d3ea0fdb098edb1e81ab6e46118f589d9261a0610e1d3c8ad"
+
+// golden are the answers that the databases hold. They were recorded by the release, and are never changed here.
+var golden = []struct {
+	key      string
+	recovery core.Recovery
+	answer   core.Answer
+}{
+	{"rollback-1", core.Rollback, core.Answer{
+		Status: http.StatusCreated,
+		Header: http.Header{"Content-Type": {"application/json"}, "Location": {"/v1/bookings/1"}},
+		Body:   []byte(`{"id": 1, "amount": "12.50"}` + "\n"),
+	}},
+	{"rollback-2", core.Rollback, core.Answer{
+		Status: http.StatusConflict,
+		Header: http.Header{"Content-Type": {"text/plain; charset=utf-8"}},
+		Body:   []byte("it's gone: \u00dc\\ ; -- 'x'"),
+	}},
+	{"resume-1", core.Resume, core.Answer{
+		Status: http.StatusOK,
+		Header: http.Header{"Content-Type": {"application/octet-stream"}},
+		Body:   []byte{0, 1, 2, 0xff, 0xfe, '\n', 0},
+	}},
+	{"park-1", core.Park, core.Answer{Status: http.StatusAccepted, Header: http.Header{}, Body: []byte("{}")}},
+}
+
+// A database of every release is kept as SQL, for each dialect, and the code of today reads it: recorded answers are
+// replayed byte for byte, what is unknown stays unknown, finished steps are not run again, a message is processed once,
+// and an intent keeps its key. docs/releasing.md says when -update may write one.
+//
+// CONTRACT R-3, X-2, X-3, T-2, Q-1, C-1
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range []struct {
+		name  string
+		empty func(t *testing.T) *gorm.DB
+	}{
+		{"postgres", func(t *testing.T) *gorm.DB { return openPostgres(t, pgtest.URL(t), 8) }},
+		{"sqlite", func(t *testing.T) *gorm.DB { return openDB(t, gormlite.Open(sqliteAddress(t)), 8) }},
+	} {
+		t.Run(dialect.name, func(t *testing.T) {
+			t.Parallel()
+			if *updateGolden {
+				db := dialect.empty(t)
+				migrate(t, db)
+				writeGolden(t, db)
+				dump(t, db, filepath.Join("testdata", "golden", goldenVersion+"."+dialect.name+".sql"))
+			}
+			files, err := filepath.Glob(filepath.Join("testdata", "golden", "*."+dialect.name+".sql"))
+			require.NoError(t, err)
+			require.NotEmpty(t, files)
+			for _, file := range files {
+				t.Run(filepath.Base(file), func(t *testing.T) { readGolden(t, dialect.empty(t), file) })
+			}
+		})
+	}
+}
+
+// goldenModules are the modules of a store, one for each recovery.
+type goldenModules map[core.Recovery]*core.Module
+
+func newGoldenModules(t *testing.T, store *gormstore.Store) goldenModules {
+	modules := goldenModules{}
+	for _, recovery := range []core.Recovery{core.Rollback, core.Resume, core.Park} {
+		module, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: recovery}})
+		require.NoError(t, err)
+		modules[recovery] = module
+	}
+	return modules
+}
+
+// writeGolden leaves a database behind as an app of this release does.
+func writeGolden(t *testing.T, db *gorm.DB) {
+	store := newStore(t, db)
+	modules := newGoldenModules(t, store)
+	examplePost(modules[core.Rollback], "expired-1", func(w http.ResponseWriter, r *http.Request) {
+		require.NoError(t, gormstore.Tx(r.Context()).Create(&effect{Name: "expired-1"}).Error)
+		w.WriteHeader(http.StatusCreated)
+	})
+	advance(t, db, 73*time.Hour)
+	swept, err := store.Sweep(t.Context(), 100, core.Window{})
+	require.NoError(t, err)
+	require.Equal(t, 1, swept.Tombstones)
+
+	for _, g := range golden {
+		examplePost(modules[g.recovery], g.key, func(w http.ResponseWriter, r *http.Request) {
+			switch g.recovery {
+			case core.Rollback:
+				require.NoError(t, gormstore.Tx(r.Context()).Create(&effect{Name: g.key}).Error)
+			case core.Resume:
+				_, err := goldenSteps(t, r, nil)
+				require.NoError(t, err)
+			}
+			for name, values := range g.answer.Header {
+				w.Header()[name] = values
+			}
+			w.WriteHeader(g.answer.Status)
+			_, err := w.Write(g.answer.Body)
+			require.NoError(t, err)
+		})
+	}
+	w := examplePost(modules[core.Resume], "half-1", func(w http.ResponseWriter, r *http.Request) {
+		_, err := goldenSteps(t, r, errors.New("the provider's answer is lost"))
+		require.Error(t, err)
+		w.WriteHeader(http.StatusBadGateway)
+	})
+	require.Equal(t, http.StatusBadGateway, w.Code)
+	w = examplePost(modules[core.Park], "unknown-1", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	require.Equal(t, "unknown", w.Header().Get("Idempotency-Result"))
+	w = examplePost(modules[core.Rollback], "free-1", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	require.Equal(t, http.StatusInternalServerError, w.Code)
+
+	require.NoError(t, goldenInbox(t, db).Process(t.Context(), goldenMessage(), func(*gorm.DB) error { return nil }))
+	_, err = goldenJournal(t, db).Begin(t.Context(), goldenIntent())
+	require.NoError(t, err)
+}
+
+// goldenSteps are the steps of the Resume operations. The second ends with the error.
+func goldenSteps(t *testing.T, r *http.Request, answer error) (ran []string, err error) {
+	name, err := gormstore.Step(r.Context(), "reserve", func(tx *gorm.DB) (string, error) {
+		ran = append(ran, "reserve")
+		return "reserved", tx.Create(&effect{Name: "reserve"}).Error
+	})
+	require.NoError(t, err)
+	require.Equal(t, "reserved", name)
+	receipt, err := core.Call(r.Context(), "refund", func(_ context.Context, key core.DerivedKey) (string, error) {
+		ran = append(ran, "refund "+key.String())
+		return "receipt-1", answer
+	}, core.Dedup(10*365*24*time.Hour))
+	if err == nil {
+		require.Equal(t, "receipt-1", receipt)
+	}
+	return ran, err
+}
+
+func goldenInbox(t *testing.T, db *gorm.DB) *gormstore.Inbox {
+	inbox, err := gormstore.NewInbox(db, gormstore.InboxConfig{Group: "stock", BrokerRetention: 7 * 24 * time.Hour})
+	require.NoError(t, err)
+	return inbox
+}
+
+func goldenMessage() gormstore.Message {
+	return gormstore.Message{Source: "payments", ID: "3f8c", Payload: []byte(`{"sku":"tea"}`), Published: time.Now()}
+}
+
+func goldenJournal(t *testing.T, db *gorm.DB) *gormstore.Journal {
+	journal, err := gormstore.NewJournal(db)
+	require.NoError(t, err)
+	return journal
+}
+
+func goldenIntent() idemclient.Entry {
+	return idemclient.Entry{
+		Intent: "remittance/1", Key: "0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c", Command: core.CommandHash{Version: 1, Sum: [32]byte{1, 2, 3}},
+	}
+}
+
+// readGolden loads a database, brings it up to date as an app does when it is upgraded, and uses it.
+func readGolden(t *testing.T, db *gorm.DB, file string) {
+	load(t, db, file)
+	migrate(t, db)
+	store := newStore(t, db)
+	require.NoError(t, store.Validate(t.Context()))
+	modules := newGoldenModules(t, store)
+	before := countEffects(t, db)
+	mustNotRun := func(http.ResponseWriter, *http.Request) { t.Error("the handler must not run") }
+
+	for _, g := range golden {
+		w := examplePost(modules[g.recovery], g.key, mustNotRun)
+		require.Equal(t, "reused", w.Header().Get("Idempotency-Result"), "%s: %s", g.key, w.Body)
+		require.Equal(t, g.answer.Status, w.Code)
+		require.Equal(t, string(g.answer.Body), w.Body.String())
+		for name, values := range g.answer.Header {
+			require.Equal(t, values, w.Header()[name])
+		}
+	}
+	for key, code := range map[string]string{"unknown-1": "outcome_unknown", "expired-1": "key_expired"} {
+		w := examplePost(modules[core.Park], key, mustNotRun)
+		require.Equal(t, http.StatusConflict, w.Code)
+		require.Contains(t, w.Body.String(), code)
+	}
+
+	ran := false
+	w := examplePost(modules[core.Rollback], "free-1", func(w http.ResponseWriter, _ *http.Request) { ran = true })
+	require.True(t, ran, w.Body)
+
+	var steps []string
+	w = examplePost(modules[core.Resume], "half-1", func(w http.ResponseWriter, r *http.Request) {
+		var err error
+		steps, err = goldenSteps(t, r, nil)
+		require.NoError(t, err)
+		w.WriteHeader(http.StatusCreated)
+	})
+	require.Equal(t, http.StatusCreated, w.Code, w.Body)
+	require.Equal(t, []string{"refund " + goldenRefundKey}, steps, "the finished step is not run again")
+	require.Equal(t, before, countEffects(t, db))
+
+	inbox := goldenInbox(t, db)
+	never := func(*gorm.DB) error { t.Error("the message was processed before"); return nil }
+	require.NoError(t, inbox.Process(t.Context(), goldenMessage(), never))
+	other := goldenMessage()
+	other.Payload = []byte(`{"sku":"coffee"}`)
+	require.ErrorIs(t, inbox.Process(t.Context(), other, never), gormstore.ErrMessageReused)
+
+	intent, found, err := goldenJournal(t, db).Find(t.Context(), goldenIntent().Intent)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, goldenIntent().Key, intent.Key)
+	require.Equal(t, goldenIntent().Command, intent.Command)
+	require.False(t, intent.Ended)
+}
