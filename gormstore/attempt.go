@@ -23,9 +23,9 @@ func completionArgs(c core.Completion) ([]any, error) {
 
 // owned runs a statement that only the current owner may: ErrStale where it changed nothing. same says of the record
 // as it is then whether an earlier try of the same statement has done it already.
-func (s *Store) owned(ctx context.Context, t core.Ticket, same func(core.Record) bool, statement string, args ...any) error {
+func (s *Store) owned(ctx context.Context, t core.Ticket, same func(core.Record) bool, name statement, args ...any) error {
 	return s.write(ctx, func(q querier) error {
-		n, err := s.exec(ctx, q, statement, append(ownedBy(t), args...)...)
+		n, err := s.exec(ctx, q, name, append(ownedBy(t), args...)...)
 		if err != nil || n == 1 {
 			return err
 		}
@@ -82,7 +82,7 @@ func (s *Store) Release(ctx context.Context, t core.Ticket) error {
 	// The claim whose owner got an error may still be on its way in the server: it holds the record's lock then.
 	return s.inTx(ctx, func(q querier) error {
 		if s.dialect == postgres {
-			if _, err := q.ExecContext(ctx, waitLock, lockKey(t.ID)); err != nil {
+			if _, err := s.exec(ctx, q, waitLock, lockKey(t.ID)); err != nil {
 				return err
 			}
 		}

@@ -29,7 +29,11 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 		errs = append(errs, errors.New("the write guard is not installed on this db: use the db that gormstore.New got, or "+
 			"db.Use(gormstore.WriteGuard()) (X-6)"))
 	}
-	look := inspector{q: pool, names: namesOf(db, d)}
+	texts, err := statementsOf(db, d)
+	if err != nil {
+		return fmt.Errorf("idem: gormstore.Audit: %w", err)
+	}
+	look := inspector{q: pool, statements: texts}
 	errs = append(errs, look.server(ctx, storeRights)...)
 	for _, model := range models {
 		stmt := &gorm.Statement{DB: db}
@@ -64,8 +68,8 @@ FROM pg_index i WHERE i.indrelid = to_regclass($1) AND i.indisunique`,
 		WHEN EXISTS (SELECT 1 FROM pragma_index_info(l.name) x WHERE x.name IS NULL) THEN 'over-expressions'
 		ELSE '' END || ':' ||
 	COALESCE((SELECT group_concat(x.name || CASE WHEN t."notnull" THEN '' ELSE '?' END, ',')
-		FROM pragma_index_info(l.name) x JOIN pragma_table_info($1) t ON t.name = x.name), '')
-FROM pragma_index_list($1) l WHERE l."unique"`,
+		FROM pragma_index_info(l.name) x JOIN pragma_table_info(?1) t ON t.name = x.name), '')
+FROM pragma_index_list(?1) l WHERE l."unique"`,
 }
 
 // secondLine checks the UNIQUE index of a money table.
@@ -77,7 +81,7 @@ func (i inspector) secondLine(ctx context.Context, table string) error {
 	if len(columns) == 0 {
 		return errors.New("there is no such table")
 	}
-	indexes, err := i.texts(ctx, uniqueIndexes[i.names.dialect], table)
+	indexes, err := i.texts(ctx, uniqueIndexes[i.statements.dialect], table)
 	if err != nil {
 		return err
 	}

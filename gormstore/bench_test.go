@@ -160,11 +160,7 @@ type benchFloor struct {
 func (f benchFloor) claimArgs(key string, guard bool) []any {
 	c := core.Claim{ID: core.RecordID(benchPrincipal, key), Owner: core.Owner{1}, Method: "POST", Route: "/v1/payments",
 		Recovery: f.recovery, Hash: core.CommandHash{Version: 1}, Lease: 30 * time.Second, Deadline: time.Minute}
-	args := append(claimArgs(c), lockKey(c.ID))
-	if guard {
-		args = append(args, guardOf(time.Minute))
-	}
-	return args
+	return append(claimArgs(c), lockKey(c.ID), sql.NullString{String: guardOf(time.Minute), Valid: guard}, guard)
 }
 
 func (f benchFloor) completeArgs(key string) []any {
@@ -186,7 +182,7 @@ func (f benchFloor) first(key string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), core.DefaultClaimTimeout)
 	defer cancel()
 	if f.recovery == core.Park {
-		if err := benchScan(f.store.queryRow(ctx, f.store.pool, claimStatement, f.claimArgs(key, false)...)); err != nil {
+		if err := benchScan(f.store.queryRow(ctx, f.store.pool, claimKey, f.claimArgs(key, false)...)); err != nil {
 			return err
 		}
 		_, err := f.store.exec(ctx, f.store.pool, complete, f.completeArgs(key)...)
@@ -200,7 +196,7 @@ func (f benchFloor) first(key string) error {
 	for _, step := range []func() error{
 		func() error { _, err := conn.ExecContext(ctx, "BEGIN"); return err },
 		func() error {
-			return benchScan(f.store.queryRow(ctx, conn, claimGuardedChecked, f.claimArgs(key, true)...))
+			return benchScan(f.store.queryRow(ctx, conn, claimKey, f.claimArgs(key, true)...))
 		},
 		func() error { _, err := conn.ExecContext(ctx, "SAVEPOINT idem_handler"); return err },
 		func() error {
@@ -220,7 +216,7 @@ func (f benchFloor) replay(key string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), core.DefaultClaimTimeout)
 	defer cancel()
 	if f.recovery == core.Park {
-		return benchScan(f.store.queryRow(ctx, f.store.pool, claimStatement, f.claimArgs(key, false)...))
+		return benchScan(f.store.queryRow(ctx, f.store.pool, claimKey, f.claimArgs(key, false)...))
 	}
 	conn, err := f.store.pool.Conn(ctx)
 	if err != nil {
@@ -230,7 +226,7 @@ func (f benchFloor) replay(key string) error {
 	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
 		return err
 	}
-	err = benchScan(f.store.queryRow(ctx, conn, claimGuardedChecked, f.claimArgs(key, true)...))
+	err = benchScan(f.store.queryRow(ctx, conn, claimKey, f.claimArgs(key, true)...))
 	if err != nil {
 		return err
 	}

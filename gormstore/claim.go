@@ -6,27 +6,21 @@ import (
 	"encoding/binary"
 	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/auth19/idem/core"
 )
 
-var (
-	claimStatement      = strings.Replace(claimPostgres, "/*guard*/", "", 1)
-	claimGuarded        = strings.Replace(claimPostgres, "/*guard*/", claimGuard, 1)
-	claimGuardedChecked = strings.Replace(claimPostgres, "/*guard*/", claimGuard+claimGuardCheck, 1)
-
-	takeOverFree      = strings.Replace(takeOverPostgres, "/*seen*/", isFree, 1)
-	takeOverResumable = strings.Replace(takeOverPostgres, "/*seen*/", isResumable, 1)
-)
-
 // errRace: the record was committed after the claim's snapshot. Only a new claim can see it.
 var errRace = errors.New("idem: gormstore: the claim lost to a record that it could not see")
 
-// claimArgs are $1 to $12 of the claiming statements.
+// lockSpace is the namespace of the advisory locks of records. Mixed into their numbers, it keeps them away from the app's
+// own locks, whose numbers may be hashes as well. Migrate takes the number itself.
+const lockSpace = 0x6964656d7265636f // "idemreco"
+
+// claimArgs are $1 to $12 of claimKey and takeOver.
 func claimArgs(c core.Claim) []any {
-	return append(make([]any, 0, 15), // with room for those of the longest
+	return append(make([]any, 0, 16), // with room for those of the longest
 		c.ID[:], c.Scope[:], c.Owner[:], int64(c.Recovery), c.Method, c.Route, int64(c.Hash.Version), c.Hash.Sum[:],
 		c.Lease.Microseconds(), c.Deadline.Microseconds(), c.Realm[:], micros(c.Window.From))
 }
@@ -127,21 +121,16 @@ func (s *Store) claim(ctx context.Context, q querier, c core.Claim, b *backend) 
 }
 
 func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *backend) (core.Claimed, error) {
-	args := append(claimArgs(c), lockKey(c.ID))
-	statement := claimStatement
+	var idle sql.NullString
 	if b != nil {
-		args = append(args, b.idle)
-		statement = claimGuarded
-		if s.connectionCheck.Load() == 1 {
-			statement = claimGuardedChecked
-		}
+		idle = sql.NullString{String: b.idle, Valid: true}
 	}
 	var lock sql.NullBool
 	var won flag
 	var now instant
 	var scan recordScan
-	err := s.queryRow(ctx, q, statement, args...).
-		Scan(scan.targets(&lock, &won, &now)...)
+	args := append(claimArgs(c), lockKey(c.ID), idle, s.connectionCheck.Load() == 1)
+	err := s.queryRow(ctx, q, claimKey, args...).Scan(scan.targets(&lock, &won, &now)...)
 	if b != nil {
 		b.pid = scan.pid
 	}
@@ -168,15 +157,11 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 	if err := s.forgetSteps(ctx, q, rec); err != nil {
 		return core.Claimed{}, err
 	}
-	statement = takeOverResumable
-	if rec.State() == core.Free {
-		statement = takeOverFree
-	}
 	var fence sql.NullInt64
 	var attempts sql.NullInt32
 	var created instant
-	err = s.queryRow(ctx, q, statement, append(claimArgs(c), rec.Fence, latest(c.Window), lockKey(c.ID))...).
-		Scan(&lock, &fence, &attempts, &created, &now)
+	args = append(claimArgs(c), rec.Fence, latest(c.Window), rec.State() == core.Free, lockKey(c.ID))
+	err = s.queryRow(ctx, q, takeOver, args...).Scan(&lock, &fence, &attempts, &created, &now)
 	switch {
 	case err != nil:
 		return core.Claimed{}, err
@@ -200,7 +185,7 @@ func (s *Store) thereIs(ctx context.Context, scan *recordScan, now instant) (cor
 }
 
 func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.Claimed, error) {
-	n, err := s.exec(ctx, q, insertSQLite, claimArgs(c)...)
+	n, err := s.exec(ctx, q, claimKey, claimArgs(c)...)
 	if err != nil {
 		return core.Claimed{}, err
 	}
@@ -221,11 +206,7 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.
 	if err := s.forgetSteps(ctx, q, rec); err != nil {
 		return core.Claimed{}, err
 	}
-	seen := isResumable
-	if rec.State() == core.Free {
-		seen = isFree
-	}
-	n, err = s.exec(ctx, q, takeOver+seen, append(claimArgs(c), rec.Fence, latest(c.Window))...)
+	n, err = s.exec(ctx, q, takeOver, append(claimArgs(c), rec.Fence, latest(c.Window), rec.State() == core.Free)...)
 	if err != nil || n == 0 { // 0: the clock went back by a hair
 		return core.Claimed{Record: rec}, err
 	}

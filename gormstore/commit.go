@@ -98,7 +98,7 @@ func (t *tx) look(ctx context.Context) (committed, certain bool) {
 		locked := true // SQLite: the writer's lock says as much
 		if s.dialect == postgres {
 			var standby bool
-			if err := q.QueryRowContext(ctx, tryLock, t.entry.lock()).Scan(&locked, &standby); err != nil {
+			if err := s.queryRow(ctx, q, tryLock, t.entry.lock()).Scan(&locked, &standby); err != nil {
 				return err
 			}
 			locked = locked && !standby
@@ -107,8 +107,8 @@ func (t *tx) look(ctx context.Context) (committed, certain bool) {
 		committed, certain = there, err == nil && locked
 		if there && err == nil {
 			// It is here, but perhaps not on the standby yet: that COMMIT may have been cut off from waiting for it.
-			statement, args := t.entry.touch()
-			_, err = s.exec(ctx, q, statement, args...)
+			name, args := t.entry.touch()
+			_, err = s.exec(ctx, q, name, args...)
 		}
 		return err
 	})

@@ -32,10 +32,9 @@ var (
 // may swallow one that decides what becomes of the attempt, and it refuses transaction control and statements
 // after the end.
 type conn struct {
-	sql     *sql.Conn
-	pool    *sql.DB // that it is of
-	dialect *dialect
-	alive   func(ctx context.Context) bool // SQLite: the transaction is still there
+	sql   *sql.Conn
+	store *Store
+	alive func(ctx context.Context) bool // SQLite: the transaction is still there
 
 	life    context.Context // ends with the attempt, and what was begun in it
 	cut     context.CancelCauseFunc
@@ -55,7 +54,7 @@ type conn struct {
 var _ DBTX = (*conn)(nil)
 
 func newConn(own *sql.Conn, s *Store, alive func(context.Context) bool) *conn {
-	c := &conn{sql: own, pool: s.pool, dialect: s.dialect, alive: alive}
+	c := &conn{sql: own, store: s, alive: alive}
 	c.life, c.cut = context.WithCancelCause(context.Background())
 	return c
 }
@@ -82,20 +81,20 @@ func (c *conn) end() {
 
 // begin admits a statement; done must be called after it.
 func (c *conn) begin(ctx context.Context, query string) (err error) {
-	inside := inspect(c.dialect, query)
+	inside := inspect(c.store.dialect, query)
 	if inside.control != nil {
 		return inside.control
 	}
 	c.mu.RLock()
-	if c.dialect == sqlite {
+	if c.store.dialect == sqlite {
 		c.serial.Lock()
 	}
 	switch {
 	case c.over:
 		err = errOver
-	case c.dialect == sqlite && !c.alive(context.WithoutCancel(ctx)):
+	case c.store.dialect == sqlite && !c.alive(context.WithoutCancel(ctx)):
 		err = errLost // PostgreSQL refuses by itself; here it would be committed on its own
-	case c.dialect == postgres && inside.changes:
+	case c.store.dialect == postgres && inside.changes:
 		err = c.keepSettings(ctx)
 	}
 	if err != nil {
@@ -105,7 +104,7 @@ func (c *conn) begin(ctx context.Context, query string) (err error) {
 }
 
 func (c *conn) leave() {
-	if c.dialect == sqlite {
+	if c.store.dialect == sqlite {
 		c.serial.Unlock()
 	}
 	c.mu.RUnlock()
@@ -120,7 +119,7 @@ func (c *conn) done(rows *sql.Rows, err error) {
 		c.note(err)
 		return
 	}
-	if c.dialect == postgres {
+	if c.store.dialect == postgres {
 		c.checkRows() // a connection has one result at a time: the rows before these are closed
 	}
 	if rows != nil {
@@ -206,7 +205,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (*sq
 // QueryRowContext implements [DBTX].
 func (c *conn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	if err := c.begin(ctx, query); err != nil {
-		return refusedRow(ctx, c.pool, err)
+		return refusedRow(ctx, c.store.pool, err)
 	}
 	row := c.sql.QueryRowContext(c.within(ctx), query, args...)
 	c.done(nil, row.Err())

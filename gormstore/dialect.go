@@ -3,41 +3,19 @@ package gormstore
 import (
 	"database/sql"
 	"fmt"
-	"strings"
 	"time"
 )
 
-// dialect holds the few words in which the two databases differ. Statements are written once, for PostgreSQL, with
-// these words in braces, and with {schema} before each table: see names.
+// dialect is what the two databases do not share. Their statements are in files of their own: see statements.go.
 type dialect struct {
 	name        string
 	connections int    // the smallest pool that works
 	begin       string // opens a transaction that will write
-	words       *strings.Replacer
 }
 
 var (
-	postgres = &dialect{name: "postgres", connections: 2, begin: "BEGIN", words: strings.NewReplacer(
-		"{now}", "pg_catalog.clock_timestamp()", // the statement's time, not the transaction's start (T-1)
-		"{µs}", "::bigint * interval '1 microsecond'",
-		"{bytes}", "::bytea", "{int}", "::smallint", "{long}", "::bigint", "{text}", "::text", "{bool}", "::boolean",
-		"{from own}", "FROM own",
-		"{epoch}", "timestamptz 'epoch' + ", "{later}", "greatest",
-		"{skip locked}", "FOR UPDATE SKIP LOCKED",
-		"{backend}", backendColumns,
-		"{for update}", "FOR UPDATE", "{database}", postgresDatabase, "{durably}", durably,
-	)}
-	sqlite = &dialect{name: "sqlite", connections: 3, begin: "BEGIN IMMEDIATE", words: strings.NewReplacer(
-		"{now}", "(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)",
-		"{µs}", "",
-		"{bytes}", "", "{int}", "", "{long}", "", "{text}", "", "{bool}", "",
-		"{from own}", "",
-		"{epoch}", "", "{later}", "max",
-		"{skip locked}", "", "{for update}", "", // there is one writer
-		"{database}", "("+mainFile+")", "{durably}", "true",
-		"{backend}", "0, NULL",
-		"$", "?", // SQLite numbers parameters with a question mark
-	)}
+	postgres = &dialect{name: "postgres", connections: 2, begin: "BEGIN"}
+	sqlite   = &dialect{name: "sqlite", connections: 3, begin: "BEGIN IMMEDIATE"}
 )
 
 // txOptions are those of a transaction of the store's own: what it reads after it has a lock must be as new as the lock.

@@ -270,9 +270,9 @@ func (i *Inbox) confirm(ctx context.Context, m marker) error {
 	if s.dialect == sqlite {
 		return nil
 	}
-	statement, args := m.touch()
+	name, args := m.touch()
 	return s.write(ctx, func(q querier) error {
-		_, err := s.exec(ctx, q, statement, args...)
+		_, err := s.exec(ctx, q, name, args...)
 		return err
 	})
 }
@@ -356,7 +356,7 @@ func (s *Store) markPostgres(ctx context.Context, q querier, m marker) (pid uint
 		var lock sql.NullBool
 		var won, late flag
 		var hash []byte
-		err := s.queryRow(ctx, q, markPostgres, args...).Scan(&lock, &won, &late, &hash, &pid)
+		err := s.queryRow(ctx, q, mark, args...).Scan(&lock, &won, &late, &hash, &pid)
 		switch {
 		case err != nil:
 			return 0, err
@@ -374,7 +374,7 @@ func (s *Store) markPostgres(ctx context.Context, q querier, m marker) (pid uint
 }
 
 func (s *Store) markSQLite(ctx context.Context, q querier, m marker) error {
-	n, err := s.exec(ctx, q, markSQLite, m.args()...)
+	n, err := s.exec(ctx, q, mark, m.args()...)
 	if err != nil || n == 1 {
 		return err
 	}
@@ -403,7 +403,7 @@ func (t *tx) intact(ctx context.Context) error {
 	}
 	if err == nil && t.store.dialect == postgres {
 		var ours bool
-		if err = t.conn.sql.QueryRowContext(ctx, "SELECT "+asBegun).Scan(&ours); err == nil && !ours {
+		if err = t.store.queryRow(ctx, t.conn.sql, asBegun).Scan(&ours); err == nil && !ours {
 			return fmt.Errorf("%w: %w", core.ErrAborted, errNotRecorded)
 		}
 	}

@@ -37,56 +37,6 @@ func newMarker(c InboxConfig, m Message) marker {
 	return mk
 }
 
-// markerKey is the condition that finds a marker by the first three of its args.
-const markerKey = `m.consumer_group = $1{text} AND m.source = $2{text} AND m.message_id = $3{text}`
-
-// newMark makes a marker out of args, unless the message was published longer ago than a marker lives: then one may have
-// been there, and be gone. Nor is a message fresh at or below the floor, where markers have gone and messages have been
-// refused: a release whose markers live longer does not make it fresh again (Q-3). The life of a marker is counted from
-// the later of the two clocks, so that a publisher whose clock is ahead cannot outlive it.
-const (
-	newMark = `INSERT INTO {schema}.processed_message
-		(consumer_group, source, message_id, payload_hash, processed_at, published_at, expires_at)
-	SELECT $1{text}, $2{text}, $3{text}, $4{bytes}, c.now, {epoch}$5{µs}, {later}(c.now, ` + published + `) + $6{µs} FROM `
-	published = `coalesce({epoch}$5{µs}, c.now)`
-	isFresh   = published + ` + $6{µs} > c.now AND NOT EXISTS (SELECT 1 FROM {schema}.processed_message_floor f
-		WHERE f.consumer_group = $1{text} AND f.source = $2{text} AND f.published_at >= {epoch}$5{µs})`
-	unlessHad = ` ON CONFLICT (consumer_group, source, message_id) DO NOTHING`
-)
-
-// markPostgres looks and marks in one statement. As in claimPostgres, the primary key is the judge, and the advisory lock
-// only lets a second delivery go at once. With the lock, fresh, and neither won nor visible, the marker was committed
-// after the statement's snapshot: ask again.
-const markPostgres = `WITH there AS MATERIALIZED (
-	SELECT m.payload_hash FROM {schema}.processed_message m WHERE ` + markerKey + `
-), c AS MATERIALIZED (
-	SELECT pg_catalog.clock_timestamp() AS now,
-		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($7::bigint) END AS lock
-), won AS (
-	` + newMark + `c WHERE c.lock AND ` + isFresh + unlessHad + ` RETURNING 1 AS one
-)
-SELECT c.lock, won.one IS NOT NULL, NOT (` + isFresh + `), there.payload_hash, pg_catalog.pg_backend_pid()
-FROM c LEFT JOIN won ON true LEFT JOIN there ON true`
-
-const (
-	markSQLite  = newMark + clock + ` WHERE ` + isFresh + unlessHad
-	payloadHash = `SELECT m.payload_hash FROM {schema}.processed_message m WHERE ` + markerKey
-	// loseMarker writes a marker whose message has an unknown outcome: it has no payload's hash.
-	loseMarker = newMark + clock + ` WHERE true ON CONFLICT (consumer_group, source, message_id)
-	DO UPDATE SET payload_hash = excluded.payload_hash`
-	touchMarker    = `UPDATE {schema}.processed_message AS m SET expires_at = m.expires_at WHERE ` + markerKey
-	forgetMessages = `DELETE FROM {schema}.processed_message AS m WHERE (m.consumer_group, m.source, m.message_id) IN (
-	SELECT e.consumer_group, e.source, e.message_id FROM {schema}.processed_message e
-	WHERE e.expires_at <= {now} AND ` + inWindow + ` ORDER BY e.expires_at LIMIT $1 {skip locked})
-RETURNING consumer_group, source, published_at`
-
-	// raiseFloor raises the floor of $1 and $2 to $3, and never lowers it.
-	raiseFloor = `INSERT INTO {schema}.processed_message_floor AS f (consumer_group, source, published_at)
-VALUES ($1{text}, $2{text}, {epoch}$3{µs})
-ON CONFLICT (consumer_group, source) DO UPDATE SET published_at = excluded.published_at
-WHERE f.published_at < excluded.published_at`
-)
-
 // messageSpace is the namespace of the advisory locks of messages, as lockSpace is of records.
 const messageSpace = 0x6964656d6d657373 // "idemmess"
 
@@ -124,9 +74,7 @@ func (s *Store) payloadHash(ctx context.Context, q querier, m marker) (hash []by
 
 func (m marker) lock() int64 { return lockKey(m.id) ^ lockSpace ^ messageSpace }
 
-func (m marker) trace() (string, []any) {
-	return `SELECT 1 FROM {schema}.processed_message m WHERE ` + markerKey, m.key()
-}
+func (m marker) trace() (statement, []any) { return traceMarker, m.key() }
 
 func (m marker) committed(ctx context.Context, s *Store, q querier) (bool, error) {
 	hash, err := s.payloadHash(ctx, q, m)
@@ -136,7 +84,7 @@ func (m marker) committed(ctx context.Context, s *Store, q querier) (bool, error
 	return bytes.Equal(hash, m.payload[:]), err
 }
 
-func (m marker) touch() (string, []any) { return touchMarker, m.key() }
+func (m marker) touch() (statement, []any) { return touchMarker, m.key() }
 
 func (m marker) leave(s *Store) {
 	if s.file != nil {

@@ -65,20 +65,6 @@ func (j *Journal) keyOf(intent string) string {
 	return idemclient.NewKey()
 }
 
-// beginIntent makes an entry, or notes the command of one that was planned; what stands is not changed.
-const beginIntent = `INSERT INTO {schema}.idempotency_intent AS i
-	(intent, idempotency_key, hash_version, command_hash, planned_at, begun_at, begun_by)
-SELECT $1{text}, $2{text}, $3{int}, $4{bytes}, c.now, CASE WHEN $3{int} IS NOT NULL THEN c.now END, $5{bytes}
-FROM (SELECT {now} AS now) c WHERE {durably}
-ON CONFLICT (intent) DO UPDATE SET
-	hash_version = coalesce(i.hash_version, excluded.hash_version),
-	command_hash = coalesce(i.command_hash, excluded.command_hash),
-	begun_at = coalesce(i.begun_at, excluded.begun_at),
-	begun_by = coalesce(i.begun_by, excluded.begun_by)
-RETURNING ` + intentColumns
-
-const intentColumns = `intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL, {now}`
-
 // Begin implements [idemclient.Journal], in one statement.
 func (j *Journal) Begin(ctx context.Context, e idemclient.Entry) (idemclient.Entry, error) {
 	if err := j.check(ctx); err != nil {
@@ -105,8 +91,6 @@ func (j *Journal) Begin(ctx context.Context, e idemclient.Entry) (idemclient.Ent
 	return found.Entry, nil
 }
 
-const findIntent = `SELECT ` + intentColumns + ` FROM {schema}.idempotency_intent i WHERE i.intent = $1{text}`
-
 // Find implements [idemclient.Journal].
 func (j *Journal) Find(ctx context.Context, intent string) (idemclient.Entry, bool, error) {
 	var found intentRow
@@ -121,9 +105,6 @@ func (j *Journal) Find(ctx context.Context, intent string) (idemclient.Entry, bo
 	return would, false, nil
 }
 
-const endIntent = `UPDATE {schema}.idempotency_intent AS i SET ended_at = {now}
-WHERE i.intent = $1{text} AND i.ended_at IS NULL`
-
 // End implements [idemclient.Journal].
 func (j *Journal) End(ctx context.Context, intent string) error {
 	return journalError(j.store.write(ctx, func(q querier) error {
@@ -131,9 +112,6 @@ func (j *Journal) End(ctx context.Context, intent string) error {
 		return err
 	}))
 }
-
-const pendingIntents = `SELECT ` + intentColumns + ` FROM {schema}.idempotency_intent i
-WHERE i.ended_at IS NULL AND i.intent > $1{text} ORDER BY i.intent LIMIT $2`
 
 // Pending lists the intents without a definite answer, by name: what a restarted caller has to send, or send again, with
 // the requests that it makes of its own rows. after is the last name of the page before, "" for the first page.
@@ -155,10 +133,6 @@ func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries
 
 // MinIntentKeep is the shortest time for which an intent that has ended is kept: 24 h.
 const MinIntentKeep = 24 * time.Hour
-
-const forgetIntents = `DELETE FROM {schema}.idempotency_intent AS i WHERE i.intent IN (
-	SELECT e.intent FROM {schema}.idempotency_intent e
-	WHERE e.ended_at <= {now} - $1{µs} ORDER BY e.ended_at LIMIT $2 {skip locked})`
 
 // Sweep removes intents that ended longer ago than keep, at most limit of them, and returns how many. It never removes
 // one that is pending. An intent that is gone is new when it comes again, and gets a new key: keep is how long a caller

@@ -26,9 +26,6 @@ var (
 	ErrNotPending = errors.New("idem: gormstore: the intent is not pending: it has been ended before, or was never planned")
 )
 
-const planIntent = `INSERT INTO {schema}.idempotency_intent (intent, idempotency_key, planned_at)
-SELECT $2{text}, $3{text}, {now} WHERE {database} = $1{text} ON CONFLICT (intent) DO NOTHING`
-
 // Plan puts an intent and its key into the caller's transaction: they are there if and only if the caller's rows are.
 // Send the command after COMMIT; until then the journal would wait for it. Planning again changes nothing.
 //
@@ -40,9 +37,6 @@ func (j *Journal) Plan(tx *gorm.DB, intent string) error {
 	_, err := j.execIn(tx, planIntent, intent, j.keyOf(intent))
 	return err
 }
-
-const doneIntent = `UPDATE {schema}.idempotency_intent AS i SET ended_at = {now}
-WHERE {database} = $1{text} AND i.intent = $2{text} AND i.ended_at IS NULL`
 
 // Done ends an intent in the caller's transaction: it has ended if and only if the caller's rows say what came of it. The
 // client must leave the end to the caller: idemclient.Config.CallerEnds. Of several who come with the answer at once, one
@@ -59,7 +53,7 @@ func (j *Journal) Done(tx *gorm.DB, intent string) error {
 
 // execIn runs a statement in the caller's transaction, and returns how many rows it has changed. The statement changes
 // nothing unless its first parameter is the database that it runs in: so the check costs no statement of its own.
-func (j *Journal) execIn(tx *gorm.DB, statement string, args ...any) (int64, error) {
+func (j *Journal) execIn(tx *gorm.DB, name statement, args ...any) (int64, error) {
 	ctx, conn := tx.Statement.Context, tx.Statement.ConnPool
 	if _, ok := conn.(gorm.TxCommitter); !ok {
 		return 0, errors.New("idem: gormstore.Journal: the intent must commit with your rows: pass the tx of db.Transaction, " +
@@ -83,7 +77,7 @@ func (j *Journal) execIn(tx *gorm.DB, statement string, args ...any) (int64, err
 			return 0, ErrOtherDatabase
 		}
 		// Past GORM, whose logger would print the key.
-		n, err := j.store.exec(ctx, conn, statement, append([]any{own}, args...)...)
+		n, err := j.store.exec(ctx, conn, name, append([]any{own}, args...)...)
 		if err != nil || n > 0 {
 			return n, journalError(err)
 		}
@@ -96,13 +90,7 @@ func (j *Journal) execIn(tx *gorm.DB, statement string, args ...any) (int64, err
 	return 0, ErrOtherDatabase
 }
 
-// postgresDatabase tells databases of all servers apart, copies of each other included: a running server by its start and
-// its port, and the database in it. It names no file, and needs no right.
-const postgresDatabase = `(SELECT (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text ||
-	' ' || pg_catalog.current_setting('port') || ' ' || d.oid::text
-	FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())`
-
-// ownDatabase is what {database} is in the journal's own database.
+// ownDatabase is what whichDatabase returns for the journal's own database.
 func (j *Journal) ownDatabase(ctx context.Context) (string, error) {
 	if known := j.database.Load(); known != nil {
 		return *known, nil
@@ -121,7 +109,7 @@ func (j *Journal) ownDatabase(ctx context.Context) (string, error) {
 const databasePatience = 5 * time.Second
 
 func (j *Journal) askDatabase(ctx context.Context, q querier) (name string, err error) {
-	err = q.QueryRowContext(ctx, j.store.dialect.words.Replace(`SELECT {database}`)).Scan(&name)
+	err = j.store.queryRow(ctx, q, whichDatabase).Scan(&name)
 	return name, err
 }
 

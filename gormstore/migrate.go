@@ -52,7 +52,7 @@ func Migrate(ctx context.Context, db *gorm.DB, options ...Option) error {
 	}
 	defer func() { _ = tx.Rollback() }()
 	if d == postgres {
-		if _, err := tx.ExecContext(ctx, waitLock, int64(lockSpace)); err != nil {
+		if _, err := tx.ExecContext(ctx, "SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)", int64(lockSpace)); err != nil {
 			return fmt.Errorf("idem: gormstore.Migrate: wait for the other instances: %w", err)
 		}
 		if err := into(ctx, tx, optionsOf(options).schema); err != nil {

@@ -39,17 +39,17 @@ func (s *Store) scan(ctx context.Context, q querier, id core.ID, scan *recordSca
 
 // List implements [core.Store].
 func (s *Store) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
-	return s.list(ctx, isUnknown, within, after, limit)
+	return s.list(ctx, "unknown", within, after, limit)
 }
 
 // Resumable implements [core.Stepper].
 func (s *Store) Resumable(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
-	return s.list(ctx, isLost, within, after, limit)
+	return s.list(ctx, "resumable", within, after, limit)
 }
 
 // HalfDone implements [core.Stepper].
 func (s *Store) HalfDone(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
-	return s.list(ctx, isHalfDone, within, after, limit)
+	return s.list(ctx, "half done", within, after, limit)
 }
 
 // list reads a page. On PostgreSQL it reads at read committed: no claim shall fail to serialize for it.
@@ -63,14 +63,18 @@ func (s *Store) list(ctx context.Context, which string, within []byte, last core
 		return nil, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	statement, args := listOf+which, []any{limit, append([]byte{}, within...)} // nil would be NULL
+	var behind core.Record // every record is behind the zero one
 	if last != (core.ID{}) {
-		if _, err := s.find(ctx, tx, last); err != nil {
+		if behind, err = s.find(ctx, tx, last); err != nil {
 			return nil, err // an empty page would say that there is nothing left
 		}
-		statement, args = statement+after, append(args, last[:])
 	}
-	rows, err := s.query(ctx, tx, statement+inOrder, args...)
+	var created any = behind.CreatedAt
+	if s.dialect == sqlite {
+		created = behind.CreatedAt.UnixMicro()
+	}
+	realm := append([]byte{}, within...) // nil would be NULL
+	rows, err := s.query(ctx, tx, list, limit, realm, created, behind.ID[:], which)
 	if err != nil {
 		return nil, err
 	}

@@ -17,10 +17,10 @@ import (
 // plain is the encoding of answers as they are. A release that seals them adds another.
 const plain = 1
 
-// recordScan takes recordColumns.
+// recordScan takes the columns of a record, which claimKey, look, find and list return in one order.
 type recordScan struct {
 	pid                           uint32  // of the backend that has read it
-	started                       instant // when that one's server was, see backendColumns
+	started                       instant // when that one's server was, NULL where it has no synchronous standby
 	id, scope, realm, owner, hash []byte
 	headers, body                 []byte
 	fence                         sql.NullInt64
@@ -33,7 +33,7 @@ type recordScan struct {
 	partial                       flag
 }
 
-// targets are what recordColumns are read into, behind those of the columns before them.
+// targets are what these columns are read into, behind those of the columns before them.
 func (s *recordScan) targets(before ...any) []any {
 	return append(slices.Grow(before, 23),
 		&s.pid, &s.started,

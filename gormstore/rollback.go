@@ -104,11 +104,11 @@ func (t rollbackTx) record(ctx context.Context, c core.Completion, undoRows bool
 	if err != nil {
 		return notCommitted(err)
 	}
-	statement := complete
+	last := complete
 	if t.store.dialect == postgres {
-		statement = completeAsBegun
+		last = completeAsBegun
 	}
-	n, err := t.store.exec(ctx, t.conn.sql, statement, append(ownedBy(t.ticket), args...)...)
+	n, err := t.store.exec(ctx, t.conn.sql, last, append(ownedBy(t.ticket), args...)...)
 	switch {
 	case err != nil:
 		return notCommitted(err)
@@ -126,9 +126,8 @@ type answer struct {
 
 func (a answer) lock() int64 { return lockKey(a.ticket.ID) }
 
-func (a answer) trace() (string, []any) {
-	return "SELECT 1 FROM {schema}.idempotency_record WHERE id = $1 AND owner = $2 AND state = 1",
-		[]any{a.ticket.ID[:], a.ticket.Owner[:]}
+func (a answer) trace() (statement, []any) {
+	return traceAnswer, []any{a.ticket.ID[:], a.ticket.Owner[:]}
 }
 
 func (a answer) committed(ctx context.Context, s *Store, q querier) (bool, error) {
@@ -139,7 +138,7 @@ func (a answer) committed(ctx context.Context, s *Store, q querier) (bool, error
 	return rec.Ticket == a.ticket && rec.Stored == core.Completed, err
 }
 
-func (a answer) touch() (string, []any) { return touch, []any{a.ticket.ID[:]} }
+func (a answer) touch() (statement, []any) { return touch, []any{a.ticket.ID[:]} }
 
 // lose claims again as the same owner, and parks: where the handler has committed, the record is there; where it has
 // rolled back, the key is free.

@@ -2,57 +2,18 @@ package gormstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 )
 
-// Statements name the schema of their tables, with the word {schema}. It is found once: a search path that an app left on
-// a connection, and a temporary table of the same name, change nothing (F-6).
+// Statements name the schema of their tables. It is found once: a search path that an app left on a connection, and a
+// temporary table of the same name, change nothing (F-6).
 
-// names turns statements into the texts that the database gets.
-type names struct {
-	dialect *dialect
-	schema  atomic.Pointer[string] // as it stands in a statement; nil until it is known
-	texts   sync.Map               // statement -> text, as the store has few statements and sends them often
-}
-
-// newNames are those of a schema; of the one that is found at first use where it is "".
-func newNames(d *dialect, schema string) *names {
-	n := &names{dialect: d}
-	switch {
-	case d == sqlite:
-		schema = "main"
-	case schema == "":
-		return n
-	default:
-		schema = quote(schema)
-	}
-	n.schema.Store(&schema)
-	return n
-}
-
-// text is a statement as the database gets it. q is asked for the schema where it is not known yet.
-func (n *names) text(ctx context.Context, q querier, statement string) (string, error) {
-	if text, ok := n.texts.Load(statement); ok {
-		return text.(string), nil
-	}
-	schema, err := n.find(ctx, q)
-	if err != nil {
-		return "", err
-	}
-	text := strings.ReplaceAll(n.dialect.words.Replace(statement), "{schema}", schema)
-	n.texts.Store(statement, text)
-	return text, nil
-}
-
-// find returns the schema as it stands in statements.
-func (n *names) find(ctx context.Context, q querier) (string, error) {
-	if known := n.schema.Load(); known != nil {
+// findSchema returns the schema as it stands in statements.
+func (s *statements) findSchema(ctx context.Context, q querier) (string, error) {
+	if known := s.schema.Load(); known != nil {
 		return *known, nil
 	}
 	found, err := searchPath(ctx, q)
@@ -67,8 +28,7 @@ func (n *names) find(ctx context.Context, q querier) (string, error) {
 		return "", err
 	}
 	schema = quote(schema)
-	n.schema.CompareAndSwap(nil, &schema)
-	return *n.schema.Load(), nil
+	return schema, s.in(schema)
 }
 
 // quote is a name as an identifier.
@@ -133,49 +93,4 @@ func (all schemas) home() (schema string, err error) {
 		}
 	}
 	return schema, nil
-}
-
-// row is the outcome of queryRow.
-type row struct {
-	*sql.Row
-	err error // nothing was sent
-}
-
-// Scan is that of [sql.Row].
-func (r row) Scan(targets ...any) error {
-	if r.err != nil {
-		return r.err
-	}
-	return r.Row.Scan(targets...)
-}
-
-// exec runs a statement that changes at most a few rows, and returns how many.
-func (s *Store) exec(ctx context.Context, q querier, statement string, args ...any) (int64, error) {
-	text, err := s.names.text(ctx, q, statement)
-	if err != nil {
-		return 0, err
-	}
-	result, err := q.ExecContext(ctx, text, args...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
-// query runs a statement that returns rows.
-func (s *Store) query(ctx context.Context, q querier, statement string, args ...any) (*sql.Rows, error) {
-	text, err := s.names.text(ctx, q, statement)
-	if err != nil {
-		return nil, err
-	}
-	return q.QueryContext(ctx, text, args...)
-}
-
-// queryRow runs a statement that returns one row.
-func (s *Store) queryRow(ctx context.Context, q querier, statement string, args ...any) row {
-	text, err := s.names.text(ctx, q, statement)
-	if err != nil {
-		return row{err: err}
-	}
-	return row{Row: q.QueryRowContext(ctx, text, args...)}
 }

@@ -23,14 +23,14 @@ func (s *Store) Sight(ctx context.Context, c core.Sighting) (seen core.Seen, err
 		c.Tentative}
 	err = s.write(ctx, func(q querier) error {
 		if s.dialect == sqlite { // one writer, and so the two are one step
-			if seen, err = s.sight(ctx, q, sightSQLite, args[:6]); err != nil || seen.Key || c.Tentative && seen.Rekeyed {
+			if seen, err = s.sight(ctx, q, args[:6]); err != nil || seen.Key || c.Tentative && seen.Rekeyed {
 				return err
 			}
-			_, err = s.exec(ctx, q, noteSQLite, args[:5]...)
+			_, err = s.exec(ctx, q, noteSighting, args[:5]...)
 			return err
 		}
 		for range maxTries {
-			if seen, err = s.sight(ctx, q, sightPostgres, args); !errors.Is(err, errUnseen) {
+			if seen, err = s.sight(ctx, q, args); !errors.Is(err, errUnseen) {
 				return err
 			}
 		}
@@ -41,11 +41,11 @@ func (s *Store) Sight(ctx context.Context, c core.Sighting) (seen core.Seen, err
 
 // sight runs a statement that returns: whether the key is new, the version and hash that it came with first, the id of
 // the latest earlier sighting of the same command.
-func (s *Store) sight(ctx context.Context, q querier, statement string, args []any) (core.Seen, error) {
+func (s *Store) sight(ctx context.Context, q querier, args []any) (core.Seen, error) {
 	var isNew flag
 	var version sql.NullInt16
 	var hash, earlier []byte
-	if err := s.queryRow(ctx, q, statement, args...).Scan(&isNew, &version, &hash, &earlier); err != nil {
+	if err := s.queryRow(ctx, q, sight, args...).Scan(&isNew, &version, &hash, &earlier); err != nil {
 		return core.Seen{}, err
 	}
 	seen := core.Seen{Key: !bool(isNew), Rekeyed: earlier != nil}

@@ -97,12 +97,6 @@ func Confirm(ctx context.Context, db *gorm.DB, started time.Time) error {
 // from each backend waits for a write: when that is confirmed, everything is that was visible before it. What becomes
 // visible later, while that backend lives, its owner has waited for.
 
-// backendColumns are the process at the other end, and when its server was started: NULL where that has no synchronous
-// standby to wait for.
-const backendColumns = `pg_catalog.pg_backend_pid(),
-	CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-	THEN pg_catalog.pg_postmaster_start_time() END`
-
 // confirmed are the backends of a server whose answers need no further write.
 type confirmed struct {
 	mu       sync.Mutex

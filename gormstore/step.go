@@ -145,8 +145,21 @@ func (s *Store) beginStep(ctx context.Context, ticket core.Ticket, step string) 
 	return s.newTx(own, result{ticket, step}), nil
 }
 
-// beginGuarded begins with the guards of claimGuard: the rows of a step are locked too, and its process or host may be
-// gone. It is one round trip.
+// These open a transaction with the settings of claimKey, in one round trip: the rows of a step are locked too, and its
+// process or host may be gone. SET takes no parameters; the number is the time for which the server lets the transaction do
+// nothing, in milliseconds.
+const (
+	guardedBegin = `BEGIN; SET LOCAL tcp_user_timeout = 10000; SET LOCAL idle_in_transaction_session_timeout = %d;
+SELECT pg_catalog.set_config('idem.synchronous_commit',
+	pg_catalog.replace(pg_catalog.current_setting('synchronous_commit'), 'off', 'on'), true)`
+
+	guardedBeginChecked = `BEGIN; SET LOCAL tcp_user_timeout = 10000; SET LOCAL idle_in_transaction_session_timeout = %d;
+SELECT pg_catalog.set_config('idem.synchronous_commit',
+	pg_catalog.replace(pg_catalog.current_setting('synchronous_commit'), 'off', 'on'), true);
+SET LOCAL client_connection_check_interval = 500`
+)
+
+// beginGuarded opens a transaction that the server ends by itself when its process or host is gone.
 func (s *Store) beginGuarded(ctx context.Context, own *sql.Conn) error {
 	if err := s.probeConnectionCheck(ctx, own); err != nil {
 		return err
@@ -155,13 +168,11 @@ func (s *Store) beginGuarded(ctx context.Context, own *sql.Conn) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		left = max(time.Until(deadline), time.Second)
 	}
-	//nolint:gosec // a number: SET takes no parameters
-	begin := "BEGIN; SET LOCAL tcp_user_timeout = 10000; SET LOCAL idle_in_transaction_session_timeout = " + guardOf(left) +
-		"; SELECT " + keepCommit
+	begin := guardedBegin
 	if s.connectionCheck.Load() == 1 {
-		begin += "; SET LOCAL client_connection_check_interval = 500"
+		begin = guardedBeginChecked
 	}
-	_, err := own.ExecContext(ctx, begin)
+	_, err := own.ExecContext(ctx, fmt.Sprintf(begin, left.Milliseconds()))
 	return err
 }
 
@@ -173,7 +184,7 @@ func (s *Store) beginStepSQLite(ctx context.Context, conn *sql.Conn, ticket core
 	if n, err := s.exec(ctx, conn, own, ownedBy(ticket)...); err != nil || n == 0 {
 		return cmp.Or(err, core.ErrStale)
 	}
-	_, err := s.exec(ctx, conn, traceStep, ticket.ID[:], step, ticket.Fence) // recordStep finishes it
+	_, err := s.exec(ctx, conn, beginDatabaseStep, ticket.ID[:], step, ticket.Fence) // recordStep finishes it
 	if err == nil {
 		_, err = conn.ExecContext(ctx, "SAVEPOINT "+savepoint)
 	}
@@ -188,8 +199,7 @@ func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepR
 	args := []any{step.Name, step.Result, keys(step.Derived)}
 	if t.store.dialect == postgres {
 		args = append(append(ownedBy(ticket), args...), lockKey(ticket.ID))
-		const statement = withLockedOwn + recordStep + " RETURNING pg_catalog.pg_backend_pid()"
-		switch err := t.store.queryRow(ctx, t.conn.sql, statement, args...).Scan(&t.pid); {
+		switch err := t.store.queryRow(ctx, t.conn.sql, recordStep, args...).Scan(&t.pid); {
 		case errors.Is(err, sql.ErrNoRows):
 			return core.ErrStale
 		case err != nil:
@@ -218,9 +228,8 @@ type result struct {
 
 func (r result) lock() int64 { return lockKey(r.ticket.ID) }
 
-func (r result) trace() (string, []any) {
-	return "SELECT 1 FROM {schema}.idempotency_step WHERE record_id = $1 AND name = $2 AND state = 0 AND fence = $3",
-		[]any{r.ticket.ID[:], r.step, r.ticket.Fence}
+func (r result) trace() (statement, []any) {
+	return traceStep, []any{r.ticket.ID[:], r.step, r.ticket.Fence}
 }
 
 func (r result) committed(ctx context.Context, s *Store, q querier) (bool, error) {
@@ -231,7 +240,7 @@ func (r result) committed(ctx context.Context, s *Store, q querier) (bool, error
 	return step.Finished && step.Fence == r.ticket.Fence, err
 }
 
-func (r result) touch() (string, []any) { return touch, []any{r.ticket.ID[:]} }
+func (r result) touch() (statement, []any) { return touch, []any{r.ticket.ID[:]} }
 
 // lose parks the operation: the step may be done without its record.
 func (r result) lose(ctx context.Context, s *Store, q querier) error {
@@ -243,15 +252,15 @@ func (r result) leave(*Store) {}
 
 // asOwner runs a statement of a step together with the proof of ownership, and returns how many rows it changed: 0
 // also where t does not own the record any more.
-func (s *Store) asOwner(ctx context.Context, q querier, t core.Ticket, statement string, args ...any) (int64, error) {
+func (s *Store) asOwner(ctx context.Context, q querier, t core.Ticket, name statement, args ...any) (int64, error) {
 	args = append(ownedBy(t), args...)
 	if s.dialect == postgres {
-		return s.exec(ctx, q, withOwn+statement, args...)
+		return s.exec(ctx, q, name, args...)
 	}
 	if n, err := s.exec(ctx, q, own, ownedBy(t)...); err != nil || n == 0 {
 		return 0, err
 	}
-	return s.exec(ctx, q, statement, args...)
+	return s.exec(ctx, q, name, args...)
 }
 
 // stepWrite runs a statement of a provider step: one statement on PostgreSQL, a transaction on SQLite.

@@ -17,10 +17,10 @@ import (
 // can have: it is a [core.Transactor], [core.Stepper], [core.Validator], [core.Counter], [core.Watcher],
 // [core.ScopeKeeper] and [core.Importer].
 type Store struct {
-	db      *gorm.DB // the app's, only for handing out attempts' transactions
-	pool    *sql.DB  // the primary's pool, below GORM
-	dialect *dialect
-	names   *names
+	db         *gorm.DB // the app's, only for handing out attempts' transactions
+	pool       *sql.DB  // the primary's pool, below GORM
+	dialect    *dialect
+	statements *statements
 
 	slots *slots      // PostgreSQL with a limited pool only
 	file  *sqliteFile // SQLite only
@@ -89,7 +89,11 @@ func newStore(db *gorm.DB, o options) (*Store, error) {
 	if err := db.Use(WriteGuard()); err != nil && !errors.Is(err, gorm.ErrRegistered) {
 		return nil, fmt.Errorf("install the write guard: %w", err)
 	}
-	s := &Store{db: db, pool: pool, dialect: d, names: newNames(d, o.schema)}
+	texts, err := newStatements(d, o.schema)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{db: db, pool: pool, dialect: d, statements: texts}
 	switch {
 	case d == sqlite:
 		s.file = newSQLiteFile()
@@ -146,12 +150,12 @@ func storeOf(db *gorm.DB) (*Store, error) {
 	return s, register(db, s)
 }
 
-// namesOf are those of db's store, whose schema may have been given.
-func namesOf(db *gorm.DB, d *dialect) *names {
+// statementsOf are those of db's store, whose schema may have been given.
+func statementsOf(db *gorm.DB, d *dialect) (*statements, error) {
 	if s := registered(db); s != nil {
-		return s.names
+		return s.statements, nil
 	}
-	return newNames(d, "")
+	return newStatements(d, "")
 }
 
 // Close gives the SQLite file free for another process. The database itself stays open: it is the app's. On

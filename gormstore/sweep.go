@@ -10,7 +10,7 @@ import (
 // records, and no claim shall fail to serialize for it.
 func (s *Store) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
 	var now instant
-	if err := s.queryRow(ctx, s.pool, `SELECT {now}`).Scan(&now); err != nil {
+	if err := s.queryRow(ctx, s.pool, clock).Scan(&now); err != nil {
 		return core.Swept{}, err
 	}
 	if !w.Has(now.Time) {
@@ -33,9 +33,9 @@ func (s *Store) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept
 }
 
 // forget runs a statement of Sweep that only deletes, and returns how many rows.
-func (s *Store) forget(ctx context.Context, statement string, limit int, w core.Window) (n int, err error) {
+func (s *Store) forget(ctx context.Context, name statement, limit int, w core.Window) (n int, err error) {
 	err = s.inTx(ctx, func(q querier) error {
-		forgotten, err := s.exec(ctx, q, statement, limit, micros(w.From), latest(w))
+		forgotten, err := s.exec(ctx, q, name, limit, micros(w.From), latest(w))
 		n = int(forgotten)
 		return err
 	})
@@ -46,10 +46,10 @@ func (s *Store) forget(ctx context.Context, statement string, limit int, w core.
 }
 
 // sweep runs one statement of Sweep, and takes the steps of its records away. It returns how many records there were.
-func (s *Store) sweep(ctx context.Context, statement string, limit int, w core.Window) (n int, err error) {
+func (s *Store) sweep(ctx context.Context, name statement, limit int, w core.Window) (n int, err error) {
 	err = s.inTx(ctx, func(q querier) error {
 		n = 0
-		rows, err := s.query(ctx, q, statement, limit, micros(w.From), latest(w))
+		rows, err := s.query(ctx, q, name, limit, micros(w.From), latest(w))
 		if err != nil {
 			return err
 		}

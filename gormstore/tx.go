@@ -38,11 +38,11 @@ type entry interface {
 	// lock is the advisory lock that the transaction holds; PostgreSQL.
 	lock() int64
 	// trace is a query that finds a row from the first statement of the transaction on until it has ended; SQLite.
-	trace() (query string, args []any)
+	trace() (name statement, args []any)
 	// committed reports whether the entry is there, once the transaction has ended.
 	committed(ctx context.Context, s *Store, q querier) (bool, error)
 	// touch is a statement that changes nothing of a committed entry: see touch.
-	touch() (statement string, args []any)
+	touch() (name statement, args []any)
 	// lose makes it known that nobody knows what has stayed of the transaction, in another one. Where the entry was
 	// undone it is written again; where somebody else's is there by now, it stays.
 	lose(ctx context.Context, s *Store, q querier) error
@@ -91,9 +91,9 @@ func rollback(c *sql.Conn) {
 func (t *tx) alive(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
-	statement, args := t.entry.trace()
+	name, args := t.entry.trace()
 	var one int
-	return t.store.queryRow(ctx, t.conn.sql, statement, args...).Scan(&one) == nil
+	return t.store.queryRow(ctx, t.conn.sql, name, args...).Scan(&one) == nil
 }
 
 // holdsWriter reports that SQLite's one writer is the transaction's.
@@ -131,14 +131,12 @@ func (t *tx) undo() error {
 	return t.lost
 }
 
-// rollbackOurs divides by zero, and rolls nothing back, unless the transaction is the one that was begun.
+// SQLSTATEs of PostgreSQL.
 const (
-	rollbackOurs   = "SELECT 1 / (" + isOurs + ")::int; ROLLBACK"
-	divisionByZero = "22012"
-
-	aborted       = "25P02"
-	noSavepoint   = "3B001"
-	noTransaction = "25P01"
+	divisionByZero = "22012" // of rollbackOurs
+	aborted        = "25P02"
+	noSavepoint    = "3B001"
+	noTransaction  = "25P01"
 )
 
 // rollback ends the transaction. It is false where the handler had ended it before.
@@ -154,7 +152,7 @@ func (t *tx) rollback() (ours bool) {
 		}
 		return ours
 	}
-	_, err := c.ExecContext(ctx, rollbackOurs)
+	_, err := t.store.exec(ctx, c, rollbackOurs)
 	switch {
 	case err == nil:
 		_ = c.Close()

@@ -15,8 +15,8 @@ var errControl = errors.New("idem: gormstore: a handler does not end or change t
 	"commits with the answer, the step or the message. Return an error or a status instead; for a part that may fail use " +
 	"tx.Transaction of GORM, or a savepoint of your own")
 
-// statements is what a text for the database holds, as far as a transaction has to know.
-type statements struct {
+// inspected is what a text for the database holds, as far as a transaction has to know.
+type inspected struct {
 	control error // one of them is transaction control: errControl
 	changes bool  // one of them may change the role or the search path
 }
@@ -24,9 +24,9 @@ type statements struct {
 // inspect reads a text that an app sends into a transaction of the library, before it is sent. It refuses what is
 // certainly transaction control: at the start of a statement. What a text hides from it is noticed at the end of the
 // transaction.
-func inspect(d *dialect, text string) statements {
+func inspect(d *dialect, text string) inspected {
 	l := lexer{text: text, dialect: d}
-	var s statements
+	var s inspected
 	for {
 		var head [6]token // the longest: ROLLBACK TRANSACTION name TO SAVEPOINT name
 		more := l.statement(&head, &s.changes)

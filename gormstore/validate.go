@@ -35,7 +35,7 @@ func (j *Journal) check(ctx context.Context) error {
 }
 
 func (s *Store) validate(ctx context.Context, q querier, need rights) error {
-	return inspector{q: q, names: s.names}.all(ctx, need)
+	return inspector{q: q, statements: s.statements}.all(ctx, need)
 }
 
 // validated remembers that a validation has passed, for what must not begin without one.
@@ -45,7 +45,7 @@ func (v *validated) once(ctx context.Context, s *Store, q querier, need rights) 
 	if v.passed.Load() {
 		return nil
 	}
-	if err := (inspector{q: q, names: s.names, inUse: true}).all(ctx, need); err != nil {
+	if err := (inspector{q: q, statements: s.statements, inUse: true}).all(ctx, need); err != nil {
 		return err
 	}
 	v.passed.Store(true)
@@ -54,9 +54,9 @@ func (v *validated) once(ctx context.Context, s *Store, q querier, need rights) 
 
 // inspector looks at the live server and schema. It changes nothing.
 type inspector struct {
-	q     querier
-	names *names
-	inUse bool // a database in memory is let pass: nobody takes it for one that lasts
+	q          querier
+	statements *statements
+	inUse      bool // a database in memory is let pass: nobody takes it for one that lasts
 }
 
 // all is one error of everything that is wrong.
@@ -70,11 +70,11 @@ func (i inspector) all(ctx context.Context, need rights) error {
 // server returns everything that is wrong with the server and the tables that are needed.
 func (i inspector) server(ctx context.Context, need rights) []error {
 	errs := i.missingColumns(ctx, need)
-	if i.names.dialect == sqlite {
+	if i.statements.dialect == sqlite {
 		return append(errs, i.sqlite(ctx)...)
 	}
 	errs = append(errs, i.postgres(ctx)...)
-	schema, err := i.names.find(ctx, i.q)
+	schema, err := i.statements.findSchema(ctx, i.q)
 	if err != nil {
 		return errs // missingColumns has said so
 	}
@@ -107,10 +107,10 @@ func (i inspector) missingColumns(ctx context.Context, need rights) []error {
 
 // ownColumns lists the columns of one of the library's tables.
 func (i inspector) ownColumns(ctx context.Context, table string) ([]string, error) {
-	if i.names.dialect == sqlite {
+	if i.statements.dialect == sqlite {
 		return i.columns(ctx, table)
 	}
-	schema, err := i.names.find(ctx, i.q)
+	schema, err := i.statements.findSchema(ctx, i.q)
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +119,8 @@ func (i inspector) ownColumns(ctx context.Context, table string) ([]string, erro
 
 // columns lists the columns of a table, none if there is no such table.
 func (i inspector) columns(ctx context.Context, table string) ([]string, error) {
-	query := "SELECT name FROM pragma_table_info($1)"
-	if i.names.dialect == postgres {
+	query := "SELECT name FROM pragma_table_info(?1)"
+	if i.statements.dialect == postgres {
 		query = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped"
 	}
 	return i.texts(ctx, query, table)
@@ -128,7 +128,7 @@ func (i inspector) columns(ctx context.Context, table string) ([]string, error) 
 
 // texts returns the one text column of a query.
 func (i inspector) texts(ctx context.Context, query string, args ...any) ([]string, error) {
-	rows, err := i.q.QueryContext(ctx, i.names.dialect.words.Replace(query), args...)
+	rows, err := i.q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -144,14 +144,18 @@ func (i inspector) texts(ctx context.Context, query string, args ...any) ([]stri
 	return texts, rows.Err()
 }
 
+// serverSettings asks for a setting as it is now, and as it will be in another session: what an app has set on one
+// connection says nothing about the others.
+const serverSettings = `SELECT pg_is_in_recovery(), current_setting('server_version_num')::int, current_setting('fsync'),
+	(SELECT 'off' IN (s.setting, s.reset_val) FROM pg_settings s WHERE s.name = 'synchronous_commit'),
+	(SELECT 'on' IN (s.setting, s.reset_val) FROM pg_settings s WHERE s.name = 'default_transaction_read_only')`
+
 func (i inspector) postgres(ctx context.Context) []error {
 	var standby bool
 	var version int
 	var fsync string
 	var forgets, readOnly bool
-	err := i.q.QueryRowContext(ctx, `SELECT pg_is_in_recovery(), current_setting('server_version_num')::int,
-	current_setting('fsync'), `+set("synchronous_commit", "off")+`, `+set("default_transaction_read_only", "on")).
-		Scan(&standby, &version, &fsync, &forgets, &readOnly)
+	err := i.q.QueryRowContext(ctx, serverSettings).Scan(&standby, &version, &fsync, &forgets, &readOnly)
 	if err != nil {
 		return []error{err}
 	}
@@ -174,12 +178,6 @@ func (i inspector) postgres(ctx context.Context) []error {
 			"primary, or set it to off for the database or the role"))
 	}
 	return errs
-}
-
-// set is true where a setting has a value now, or will have it in another session: what an app has set on one connection
-// says nothing about the others.
-func set(name, value string) string {
-	return "(SELECT '" + value + "' IN (s.setting, s.reset_val) FROM pg_settings s WHERE s.name = '" + name + "')"
 }
 
 // flaws lists why a table or one of its partitions does not keep, or does not show, what was confirmed: one text each.

@@ -1,0 +1,70 @@
+-- The journal of an app that calls others. $1 is the intent's name, unless a comment says otherwise.
+
+-- name: beginIntent
+-- Makes an entry, or notes the command of one that was planned; what is there is not changed. $2 key, $3 and $4 version and
+-- hash of the command (NULL: none yet), $5 random bytes.
+INSERT INTO :"schema".idempotency_intent AS i
+	(intent, idempotency_key, hash_version, command_hash, planned_at, begun_at, begun_by)
+SELECT $1::text, $2::text, $3::smallint, $4::bytea, c.now, CASE WHEN $3::smallint IS NOT NULL THEN c.now END, $5::bytea
+FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+ON CONFLICT (intent) DO UPDATE SET
+	hash_version = coalesce(i.hash_version, excluded.hash_version),
+	command_hash = coalesce(i.command_hash, excluded.command_hash),
+	begun_at = coalesce(i.begun_at, excluded.begun_at),
+	begun_by = coalesce(i.begun_by, excluded.begun_by)
+RETURNING intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL,
+	pg_catalog.clock_timestamp();
+
+-- name: findIntent
+SELECT intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL,
+	pg_catalog.clock_timestamp()
+FROM :"schema".idempotency_intent i WHERE i.intent = $1::text;
+
+-- name: endIntent
+UPDATE :"schema".idempotency_intent AS i SET ended_at = pg_catalog.clock_timestamp()
+WHERE i.intent = $1::text AND i.ended_at IS NULL;
+
+-- name: pendingIntents
+-- A page of at most $2 intents behind the one that is named $1.
+SELECT intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL,
+	pg_catalog.clock_timestamp()
+FROM :"schema".idempotency_intent i
+WHERE i.ended_at IS NULL AND i.intent > $1::text ORDER BY i.intent LIMIT $2;
+
+-- name: forgetIntents
+-- Drops at most $2 intents that ended longer than $1 ago.
+DELETE FROM :"schema".idempotency_intent AS i WHERE i.intent IN (
+	SELECT e.intent FROM :"schema".idempotency_intent e
+	WHERE e.ended_at <= pg_catalog.clock_timestamp() - $1::bigint * interval '1 microsecond'
+	ORDER BY e.ended_at LIMIT $2 FOR UPDATE SKIP LOCKED
+);
+
+-- name: whichDatabase
+-- Tells databases of all servers apart, copies of each other included: a running server by its start and its port, and the
+-- database in it. It names no file, and needs no right.
+SELECT (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text || ' ' ||
+	pg_catalog.current_setting('port') || ' ' || d.oid::text
+FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database();
+
+-- name: planIntent
+-- $2 intent, $3 key. It changes nothing in another database than $1: see whichDatabase.
+INSERT INTO :"schema".idempotency_intent (intent, idempotency_key, planned_at)
+SELECT $2::text, $3::text, pg_catalog.clock_timestamp()
+WHERE $1::text = (
+	SELECT (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text || ' ' ||
+		pg_catalog.current_setting('port') || ' ' || d.oid::text
+	FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()
+)
+ON CONFLICT (intent) DO NOTHING;
+
+-- name: doneIntent
+-- $2 intent. It changes nothing in another database than $1: see whichDatabase.
+UPDATE :"schema".idempotency_intent AS i SET ended_at = pg_catalog.clock_timestamp()
+WHERE $1::text = (
+	SELECT (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text || ' ' ||
+		pg_catalog.current_setting('port') || ' ' || d.oid::text
+	FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()
+)
+AND i.intent = $2::text AND i.ended_at IS NULL;

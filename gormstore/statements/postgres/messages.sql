@@ -1,0 +1,79 @@
+-- The markers of processed messages. $1 consumer group, $2 source, $3 message id.
+
+-- name: mark
+-- Looks for a marker, and makes one where there is none: $4 hash of the payload, $5 when the message was published in
+-- microseconds since 1970 (or NULL), $6 how long the marker lives, $7 lock. The primary key decides; the advisory lock only
+-- lets a second delivery go at once.
+--
+-- A message is too old if it was published longer ago than a marker lives: a marker may have been there, and be gone. A
+-- message at or below the floor is too old as well: markers have gone there and messages have been refused, and a release
+-- whose markers live longer does not make them fresh again. A marker's life begins at the later of the two clocks, so that a
+-- publisher whose clock is ahead cannot outlive it.
+--
+-- The row that comes back is: lock (NULL: not tried), won, too old, the payload's hash of the marker that was there, the
+-- backend. With the lock, a message that is fresh, and a marker neither won nor visible, the marker was committed after the
+-- statement's snapshot: ask again.
+WITH there AS MATERIALIZED (
+	SELECT m.payload_hash FROM :"schema".processed_message m
+	WHERE m.consumer_group = $1::text AND m.source = $2::text AND m.message_id = $3::text
+), c AS MATERIALIZED (
+	SELECT pg_catalog.clock_timestamp() AS now,
+		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($7::bigint) END AS lock
+), message AS MATERIALIZED (
+	SELECT c.now, c.lock, timestamptz 'epoch' + $5::bigint * interval '1 microsecond' AS published,
+		$6::bigint * interval '1 microsecond' AS keep,
+		coalesce(timestamptz 'epoch' + $5::bigint * interval '1 microsecond', c.now)
+			+ $6::bigint * interval '1 microsecond' <= c.now
+		OR EXISTS (SELECT 1 FROM :"schema".processed_message_floor f WHERE f.consumer_group = $1::text
+			AND f.source = $2::text AND f.published_at >= timestamptz 'epoch' + $5::bigint * interval '1 microsecond') AS too_old
+	FROM c
+), won AS (
+	INSERT INTO :"schema".processed_message
+		(consumer_group, source, message_id, payload_hash, processed_at, published_at, expires_at)
+	SELECT $1::text, $2::text, $3::text, $4::bytea, m.now, m.published, greatest(m.now, m.published) + m.keep
+	FROM message m WHERE m.lock AND NOT m.too_old
+	ON CONFLICT (consumer_group, source, message_id) DO NOTHING RETURNING 1 AS one
+)
+SELECT m.lock, won.one IS NOT NULL, m.too_old, there.payload_hash, pg_catalog.pg_backend_pid()
+FROM message m LEFT JOIN won ON true LEFT JOIN there ON true;
+
+-- name: payloadHash
+SELECT m.payload_hash FROM :"schema".processed_message m
+WHERE m.consumer_group = $1::text AND m.source = $2::text AND m.message_id = $3::text;
+
+-- name: traceMarker
+-- Finds the marker, which is there until its transaction has ended.
+SELECT 1 FROM :"schema".processed_message m
+WHERE m.consumer_group = $1::text AND m.source = $2::text AND m.message_id = $3::text;
+
+-- name: loseMarker
+-- Writes a marker, or changes the one that is there, for a message whose outcome is unknown; $4 to $6 as in mark.
+INSERT INTO :"schema".processed_message
+	(consumer_group, source, message_id, payload_hash, processed_at, published_at, expires_at)
+SELECT $1::text, $2::text, $3::text, $4::bytea, c.now, timestamptz 'epoch' + $5::bigint * interval '1 microsecond',
+	greatest(c.now, timestamptz 'epoch' + $5::bigint * interval '1 microsecond') + $6::bigint * interval '1 microsecond'
+FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+ON CONFLICT (consumer_group, source, message_id) DO UPDATE SET payload_hash = excluded.payload_hash;
+
+-- name: touchMarker
+-- Changes nothing: see touch.
+UPDATE :"schema".processed_message AS m SET expires_at = m.expires_at
+WHERE m.consumer_group = $1::text AND m.source = $2::text AND m.message_id = $3::text;
+
+-- name: forgetMessages
+-- Drops at most $1 markers whose time is over, in the clock's window of $2 and $3.
+DELETE FROM :"schema".processed_message AS m WHERE (m.consumer_group, m.source, m.message_id) IN (
+	SELECT e.consumer_group, e.source, e.message_id FROM :"schema".processed_message e
+	WHERE e.expires_at <= pg_catalog.clock_timestamp()
+		AND pg_catalog.clock_timestamp() >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
+		AND pg_catalog.clock_timestamp() <= timestamptz 'epoch' + $3::bigint * interval '1 microsecond'
+	ORDER BY e.expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
+)
+RETURNING consumer_group, source, published_at;
+
+-- name: raiseFloor
+-- Raises the floor of $1 and $2 to $3, and never lowers it.
+INSERT INTO :"schema".processed_message_floor AS f (consumer_group, source, published_at)
+VALUES ($1::text, $2::text, timestamptz 'epoch' + $3::bigint * interval '1 microsecond')
+ON CONFLICT (consumer_group, source) DO UPDATE SET published_at = excluded.published_at
+WHERE f.published_at < excluded.published_at;

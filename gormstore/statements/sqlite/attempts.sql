@@ -1,0 +1,45 @@
+-- What an attempt writes to its record, as in ../postgres/attempts.sql, where the statements are explained.
+
+-- name: renew
+UPDATE main.idempotency_record AS r SET lease_until = CASE
+	WHEN c.now + ?4 < r.deadline_at THEN c.now + ?4
+	ELSE r.deadline_at END
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
+
+-- name: complete
+UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, headers = ?6, body = ?7,
+	expires_at = max(c.now, r.created_at) + ?8, purge_at = max(c.now, r.created_at) + ?9
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
+
+-- name: park
+UPDATE main.idempotency_record AS r SET state = 3
+WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
+
+-- name: release
+UPDATE main.idempotency_record AS r SET state = 5, purge_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?4
+WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
+
+-- name: releaseOwner
+UPDATE main.idempotency_record AS r SET
+	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, attempts = r.attempts - 1,
+	lease_until = c.now, purge_at = c.now + ?3
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE r.id = ?1 AND r.owner = ?2 AND r.state = 1;
+
+-- name: keepOut
+INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, created_at, lease_until, deadline_at, purge_at, realm)
+SELECT ?1, ?4, ?2, 1, 5, 3, '', '', 1, ?4, c.now, c.now, c.now, c.now + ?3, ?5
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE true
+ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
+	purge_at = CASE WHEN r.state = 5 THEN excluded.purge_at ELSE r.purge_at END
+WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
+
+-- name: traceAnswer
+SELECT 1 FROM main.idempotency_record WHERE id = ?1 AND owner = ?2 AND state = 1;
+
+-- name: touch
+UPDATE main.idempotency_record AS r SET fence = r.fence WHERE r.id = ?1;

@@ -1,0 +1,92 @@
+-- Reading, settling and sweeping records, as in ../postgres/operations.sql, where the statements are explained. There is no
+-- backend to be named, nor another writer whose rows are to be skipped.
+
+-- name: clock
+SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
+
+-- name: find
+SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL,
+	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
+	r.body, r.attempts
+FROM main.idempotency_record r WHERE r.id = ?1;
+
+-- name: list
+WITH c AS MATERIALIZED (
+	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
+)
+SELECT (SELECT now FROM c), 0, NULL,
+	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
+	r.body, r.attempts
+FROM main.idempotency_record r
+WHERE r.state IN (1, 3) AND (r.created_at, r.id) > (?3, ?4)
+	AND substr(r.realm, 1, length(?2)) = ?2
+	AND CASE ?5
+		WHEN 'unknown' THEN
+			r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c))
+		WHEN 'resumable' THEN
+			r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c)
+		WHEN 'half done' THEN
+			r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c) AND r.deadline_at <= (SELECT now FROM c)
+		END
+ORDER BY r.created_at, r.id LIMIT ?1;
+
+-- name: countOpen
+WITH c AS MATERIALIZED (
+	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
+)
+SELECT count(*) FROM (
+	SELECT 1 FROM main.idempotency_record r WHERE r.scope = ?1 AND r.state IN (1, 3)
+		AND NOT (r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c)
+			AND r.deadline_at <= (SELECT now FROM c))
+	LIMIT ?2
+) o;
+
+-- name: settle
+UPDATE main.idempotency_record AS r SET state = ?3, fence = r.fence + 1, status = ?4, partial = false, headers = ?5,
+	body = ?6, expires_at = c.now + ?7, purge_at = c.now + ?8
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE r.id = ?1 AND r.fence = ?2
+	AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= c.now))
+	AND r.lease_until <= c.now AND r.deadline_at <= c.now AND c.now >= ?9 AND c.now <= ?10;
+
+-- name: appendSettlement
+INSERT INTO main.idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence, before_state, after_fence,
+	after_state, after_status, undone)
+VALUES (?1, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
+
+-- name: bury
+UPDATE main.idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false
+WHERE r.id IN (
+	SELECT e.id FROM main.idempotency_record e
+	WHERE e.state = 2 AND e.expires_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
+		AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 >= ?2
+		AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 <= ?3
+	ORDER BY e.expires_at LIMIT ?1
+)
+RETURNING id, recovery = 2;
+
+-- name: drop
+DELETE FROM main.idempotency_record AS r
+WHERE r.id IN (
+	SELECT e.id FROM main.idempotency_record e
+	WHERE e.state IN (4, 5) AND e.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
+		AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 >= ?2
+		AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 <= ?3
+	ORDER BY e.purge_at LIMIT ?1
+)
+RETURNING id, recovery = 2;
+
+-- name: setting
+SELECT s.value FROM main.idempotency_setting s WHERE s.name = ?1;
+
+-- name: keepSetting
+INSERT INTO main.idempotency_setting AS s (name, value) VALUES (?1, ?2)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: keepFirstScoping
+INSERT INTO main.idempotency_setting AS s (name, value)
+SELECT ?1, ?2
+WHERE NOT EXISTS (SELECT 1 FROM main.idempotency_setting o WHERE o.name LIKE ?3)
+ON CONFLICT (name) DO NOTHING;
