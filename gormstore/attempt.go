@@ -21,8 +21,8 @@ func completionArgs(c core.Completion) ([]any, error) {
 		(c.Retention + c.Tombstone).Microseconds()}, nil
 }
 
-// owned runs a statement that only the current owner may: ErrStale where it changed nothing. same says of the record
-// as it is then whether an earlier try of the same statement has done it already.
+// owned runs a statement that changes a record only for its current owner. Where the statement changes nothing, same says
+// whether an earlier try of the same statement has made the record what it is. If not, the error is ErrStale.
 func (s *Store) owned(ctx context.Context, t core.Ticket, same func(core.Record) bool, name statement, args ...any) error {
 	return s.write(ctx, func(q querier) error {
 		n, err := s.exec(ctx, q, name, append(ownedBy(t), args...)...)
@@ -37,7 +37,7 @@ func (s *Store) owned(ctx context.Context, t core.Ticket, same func(core.Record)
 			return err
 		}
 		if same(rec) {
-			_, err = s.exec(ctx, q, touch, t.ID[:]) // that try may have been cut off from waiting for the standby
+			_, err = s.exec(ctx, q, touch, t.ID[:]) // that try may not have waited for the standby to its end
 			return err
 		}
 		return core.ErrStale
@@ -58,7 +58,7 @@ func (s *Store) Complete(ctx context.Context, t core.Ticket, c core.Completion) 
 	done := func(r core.Record) bool {
 		return r.Ticket == t && (r.Stored == core.Completed || r.Stored == core.Expired)
 	}
-	watch := unwatched // SQLite: it waits for the one writer
+	watch := unwatched // SQLite has no connection that can pass nothing
 	if s.dialect == postgres {
 		watch = s.stalling(t)
 	}
@@ -70,7 +70,7 @@ func (s *Store) Park(ctx context.Context, t core.Ticket) error {
 	return s.owned(ctx, t, func(core.Record) bool { return false }, park)
 }
 
-// keepFree is how long the row of a free key stays: its fence goes on rising for the next attempt until then.
+// keepFree is how long the row of a free key stays, so that the next attempt gets a higher fence.
 const keepFree = core.DefaultRetention
 
 // Release implements [core.Store].
@@ -79,7 +79,7 @@ func (s *Store) Release(ctx context.Context, t core.Ticket) error {
 		freed := func(r core.Record) bool { return r.ID != t.ID || r.Ticket == t && r.Stored == core.Free }
 		return s.owned(ctx, t, freed, release, keepFree.Microseconds())
 	}
-	// The claim whose owner got an error may still be on its way in the server: it holds the record's lock then.
+	// The claim whose owner got an error may still be running in the server. Then it holds the record's lock.
 	return s.inTx(ctx, func(q querier) error {
 		if s.dialect == postgres {
 			if _, err := s.exec(ctx, q, waitLock, lockKey(t.ID)); err != nil {

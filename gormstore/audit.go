@@ -9,12 +9,11 @@ import (
 	"gorm.io/gorm"
 )
 
-// Audit is the database's part of the proof at start-up (D-2). models are the app's money rows. It looks at the live
-// schema and server, and returns one error that names everything that is wrong: the write guard is not installed on
-// db (X-6); a table of the library is missing; the server or a table forgets what was confirmed (F-2, F-5); the role
-// lacks a right; a money table does not exist, or has no valid, non-partial, non-deferrable UNIQUE index over NOT NULL
-// columns with operation_id among them. What a consumer and a client need beyond that, [Inbox.Validate] and
-// [Journal.Validate] check.
+// Audit checks the database when the app starts (D-2). models are the app's money rows. It looks at the live schema and server,
+// and returns one error that names everything that is wrong: the write guard is not installed on db (X-6); a table of the
+// library is missing; the server or a table may lose what was confirmed (F-2, F-5); the role lacks a right; a money table
+// does not exist, or has no valid, non-partial, non-deferrable UNIQUE index over NOT NULL columns with operation_id among
+// them. [Inbox.Validate] and [Journal.Validate] check what consumers and clients need besides.
 func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	d, err := dialectOf(db.Dialector.Name())
 	if err != nil {
@@ -55,8 +54,8 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	return nil
 }
 
-// uniqueIndexes lists the UNIQUE indexes of a table as one text each: the flaws, a colon, the columns; a column that
-// may be NULL has a question mark behind its name.
+// uniqueIndexes lists the UNIQUE indexes of a table as one text each: the flaws, a colon, the columns. A column that may be
+// NULL has a question mark after its name.
 var uniqueIndexes = map[*dialect]string{
 	postgres: `SELECT concat_ws(' ', CASE WHEN NOT i.indisvalid THEN 'invalid' END,
 		CASE WHEN i.indpred IS NOT NULL THEN 'partial' END, CASE WHEN NOT i.indimmediate THEN 'deferrable' END,

@@ -11,7 +11,7 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// errRace: the record was committed after the claim's snapshot. Only a new claim can see it.
+// errRace: the record was committed after the claim's snapshot. Only a new claim can see the record.
 var errRace = errors.New("idem: gormstore: the claim lost to a record that it could not see")
 
 // lockSpace is the namespace of the advisory locks of records. Mixed into their numbers, it keeps them away from the app's
@@ -25,9 +25,9 @@ func claimArgs(c core.Claim) []any {
 		c.Lease.Microseconds(), c.Deadline.Microseconds(), c.Realm[:], micros(c.Window.From))
 }
 
-// lockKey is the number that a record's advisory lock goes by: 64 bits of the id's hash, in the library's own namespace.
-// Two records that share one are told apart by the primary key; at worst, one of two simultaneous commands is told to come
-// again, and to make that happen to another principal takes 2^64 hashes (K-9).
+// lockKey is the number of a record's advisory lock: 64 bits of the id's hash, in the library's own namespace. If two records
+// share a number, the primary key still tells them apart; at worst, one of two simultaneous commands is told to try again.
+// To make that happen to another principal takes 2^64 hashes (K-9).
 func lockKey(id core.ID) int64 {
 	return int64(binary.BigEndian.Uint64(id.Hash()) ^ lockSpace) //nolint:gosec // any 64 bits will do
 }
@@ -44,7 +44,7 @@ func wonRecord(c core.Claim, fence int64, now time.Time) core.Record {
 // Claim implements [core.Store]. On PostgreSQL a first attempt and a replay are one statement each.
 func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, err error) {
 	if s.file != nil {
-		// A look at what is there needs no writer, so that replays do not wait for it. It never decides a claim.
+		// A look at the record needs no writer, so that replays do not wait for one. It never decides a claim.
 		if claimed, err = s.peek(ctx, c); err != nil || isThere(claimed) {
 			return claimed, err
 		}
@@ -57,14 +57,14 @@ func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, 
 		claimed, err = s.claim(ctx, q, c, nil)
 		return err
 	})
-	if errors.Is(err, errRace) { // somebody else keeps winning
+	if errors.Is(err, errRace) { // other claims won each time
 		return core.Claimed{Busy: true}, nil
 	}
 	return claimed, err
 }
 
-// peek returns an existing record that the claim cannot take over, or that another attempt is at it; nothing where the
-// claim has to be tried.
+// peek returns a record that the claim cannot take over, or Busy where another attempt is running. It returns nothing where
+// the claim has to be tried.
 func (s *Store) peek(ctx context.Context, c core.Claim) (core.Claimed, error) {
 	if s.dialect == postgres {
 		return s.look(ctx, c)
@@ -79,7 +79,7 @@ func (s *Store) peek(ctx context.Context, c core.Claim) (core.Claimed, error) {
 	return core.Claimed{Record: rec}, err
 }
 
-// look is PostgreSQL's peek, in one statement, which takes the record's lock itself for as long as it runs.
+// look is peek on PostgreSQL, in one statement. The statement holds the record's lock while it runs.
 func (s *Store) look(ctx context.Context, c core.Claim) (claimed core.Claimed, err error) {
 	err = s.onPool(ctx, func(q querier) error {
 		claimed = core.Claimed{}
@@ -100,13 +100,13 @@ func (s *Store) look(ctx context.Context, c core.Claim) (claimed core.Claimed, e
 	return claimed, err
 }
 
-// backend is the server's side of an attempt's transaction.
+// backend is the server's process of an attempt's transaction.
 type backend struct {
 	pid  uint32 // read by the claim; 0 on SQLite
 	idle string // how long the server lets the transaction do nothing, in milliseconds: the attempt's deadline
 }
 
-// claim claims on q, again after a snapshot race. b is nil outside an attempt's transaction.
+// claim claims on q, and claims again after a snapshot race. b is nil outside an attempt's transaction.
 func (s *Store) claim(ctx context.Context, q querier, c core.Claim, b *backend) (core.Claimed, error) {
 	if s.dialect == sqlite {
 		return s.claimSQLite(ctx, q, c)
@@ -175,7 +175,7 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 	return core.Claimed{Busy: true}, nil
 }
 
-// thereIs returns the record that was found instead of a claim. A repeat may be answered from it.
+// thereIs returns the record that stands in the way of a claim. A repeat may be answered from it.
 func (s *Store) thereIs(ctx context.Context, scan *recordScan, now instant) (core.Record, error) {
 	rec, err := scan.record(now.Time)
 	if err == nil && rec.Stored == core.Completed {
@@ -191,7 +191,7 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.
 	}
 	rec, err := s.find(ctx, q, c.ID)
 	switch {
-	case n == 0 && errors.Is(err, core.ErrNotFound): // there is one writer
+	case n == 0 && errors.Is(err, core.ErrNotFound): // with one writer, only the clock's window can be the reason
 		return core.Claimed{}, core.ErrClock
 	case err != nil:
 		return core.Claimed{}, err
@@ -207,28 +207,28 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.
 		return core.Claimed{}, err
 	}
 	n, err = s.exec(ctx, q, takeOver, append(claimArgs(c), rec.Fence, latest(c.Window), rec.State() == core.Free)...)
-	if err != nil || n == 0 { // 0: the clock went back by a hair
+	if err != nil || n == 0 { // 0: the clock has gone back a little
 		return core.Claimed{Record: rec}, err
 	}
 	rec, err = s.find(ctx, q, c.ID)
 	return core.Claimed{Won: true, Record: rec}, err
 }
 
-// ours reports whether a record is what this very claim has made: database/sql may send a statement again after a broken
-// connection, and an owner is never used for two claims.
+// ours reports whether this very claim has made the record: database/sql may send a statement again after a connection broke.
+// No two claims have the same owner.
 func ours(rec core.Record, c core.Claim) bool {
 	return rec.Owner == c.Owner && rec.Stored == core.Running
 }
 
-// takeable reports whether a record can be taken over by the claim. The statement that does it asks again.
+// takeable reports whether the claim can take the record over. The statement takeOver checks it again.
 func takeable(rec core.Record, c core.Claim) bool {
 	resumable := rec.Stored == core.Running && rec.Recovery == core.Resume && rec.LeaseExpired() &&
 		c.Recovery == core.Resume && rec.Hash == c.Hash
 	return rec.State() == core.Free || resumable
 }
 
-// outside reports whether a record that could be taken over must not be, because of the clock that says so (T-5). The
-// statement that does it asks again.
+// outside reports whether a record must not be taken over because the database's clock is outside the claim's window (T-5).
+// The statement takeOver checks it again.
 func outside(rec core.Record, c core.Claim) (bool, error) {
 	if rec.Stored == core.Free {
 		if !c.Window.Reached(rec.Now) {
@@ -239,7 +239,7 @@ func outside(rec core.Record, c core.Claim) (bool, error) {
 	return !c.Window.Has(rec.Now), nil
 }
 
-// guardOf is the server's bound on a transaction that does nothing, in milliseconds: the attempt's deadline.
+// guardOf is how long the server lets an attempt's transaction do nothing, in milliseconds: the attempt's deadline.
 func guardOf(deadline time.Duration) string { return strconv.FormatInt(deadline.Milliseconds(), 10) }
 
 // InFlight implements [core.Transactor]: an attempt holds the record's lock.
@@ -255,12 +255,12 @@ func (s *Store) InFlight(ctx context.Context, id core.ID) (bool, error) {
 		return s.queryRow(ctx, q, tryLock, lockKey(id)).Scan(&free, &standby)
 	})
 	if err == nil && standby {
-		err = errors.New("idem: gormstore: the server is a standby, which sees no locks")
+		err = errors.New("idem: gormstore: the server is a standby, where the locks of the primary cannot be seen")
 	}
 	return !free, err
 }
 
-// micros is a point in time as a number for either database; the zero time is 0.
+// micros is a point in time in microseconds since 1970; 0 for the zero time.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -268,7 +268,7 @@ func micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// latest is the end of a window for either database.
+// latest is the end of a window in microseconds since 1970.
 func latest(w core.Window) int64 {
 	if w.To.IsZero() {
 		return endOfTime.UnixMicro()

@@ -10,8 +10,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// commit sends COMMIT and waits for its end as long as ctx allows. COMMIT goes on if it takes longer: a server that
-// waits for its standby is not to be interrupted. One that passes nothing is left behind.
+// commit sends COMMIT, and waits for its end as long as ctx allows. A COMMIT that takes longer goes on, because a server that
+// waits for its standby must not be interrupted. A connection that passes nothing is left behind.
 func (t *tx) commit(ctx context.Context) error {
 	outcome, stalled := make(chan error, 1), make(chan struct{})
 	go func() {
@@ -48,8 +48,8 @@ func (t *tx) commit(ctx context.Context) error {
 	}
 }
 
-// notCommitted classifies an error before COMMIT: an error of a statement is for good, unless it asks for a repeat; a
-// connection that broke may be another one next time.
+// notCommitted classifies an error before COMMIT. An error of a statement is ErrAborted, unless it asks for a repeat of the
+// whole command. A connection that broke is ErrRetryable.
 func notCommitted(err error) error {
 	if state := sqlState(err); state != "" && !isRetryable(err) && !strings.HasPrefix(state, "08") {
 		return fmt.Errorf("%w: %w", core.ErrAborted, err)
@@ -57,9 +57,9 @@ func notCommitted(err error) error {
 	return fmt.Errorf("%w: %w", core.ErrRetryable, err)
 }
 
-// readBack finds out what became of a COMMIT that ended with err. What the server itself refused is not
-// committed; after anything else the record is read on the primary, and that it is absent counts only once the old
-// backend is known to be gone, because the record's lock could be had.
+// readBack finds out what became of a COMMIT that ended with err. If the server refused it, nothing is committed. After
+// any other error the entry is read on the primary. That the entry is absent counts only once the old backend is known to be
+// gone: the lock that it held could be taken.
 func (t *tx) readBack(ctx context.Context, err error) error {
 	if isRefusal(err) {
 		return notCommitted(err)
@@ -84,8 +84,8 @@ func (t *tx) readBack(ctx context.Context, err error) error {
 	}
 }
 
-// isRefusal reports that a COMMIT failed with an error of its own: a constraint, a conflict. Errors of the connection,
-// the server or a pooler between say nothing about the transaction: classes 08, 53, 57, 58 and XX.
+// isRefusal reports that the server refused a COMMIT: a constraint, a conflict. Errors of the connection, the server or a
+// pooler in between say nothing about the transaction: classes 08, 53, 57, 58 and XX.
 func isRefusal(err error) bool {
 	state := sqlState(err)
 	return state != "" && !slices.Contains([]string{"08", "53", "57", "58", "XX"}, state[:min(2, len(state))])
@@ -106,7 +106,7 @@ func (t *tx) look(ctx context.Context) (committed, certain bool) {
 		there, err := t.entry.committed(ctx, s, q)
 		committed, certain = there, err == nil && locked
 		if there && err == nil {
-			// It is here, but perhaps not on the standby yet: that COMMIT may have been cut off from waiting for it.
+			// The entry is here, but perhaps not on the standby yet: its COMMIT may have been interrupted while it waited.
 			name, args := t.entry.touch()
 			_, err = s.exec(ctx, q, name, args...)
 		}

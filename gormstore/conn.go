@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// DBTX is what statements of a handler run on: GORM's connection of an attempt, and the DBTX interface that sqlc
-// generates for database/sql.
+// DBTX runs a handler's statements. It has the methods of GORM's ConnPool and of the DBTX interface that sqlc generates for
+// database/sql.
 type DBTX interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
@@ -18,25 +18,24 @@ type DBTX interface {
 }
 
 var (
-	errOver = errors.New("idem: gormstore: the attempt is over, and its transaction with it; do not keep the context or " +
-		"the transaction of a handler beyond its return")
+	errOver = errors.New("idem: gormstore: the attempt is over, and its transaction has ended; do not use the context or " +
+		"the transaction of a handler after the handler has returned")
 	errNotYours = errors.New("idem: gormstore: the attempt ends its own transaction; return an error or a status from " +
 		"the handler instead of calling Commit or Rollback")
-	errLost = errors.New("idem: gormstore: an earlier statement has ended the transaction: SQLite does so where a write " +
-		"is cut by its context, the disk is full, or a conflict is resolved with ROLLBACK")
-	errPrepare = errors.New("idem: gormstore: an attempt prepares no statements, because it would not see their errors; " +
-		"run them directly, drivers prepare and cache them by themselves (GORM: no Session{PrepareStmt: true} on Tx)")
+	errLost = errors.New("idem: gormstore: an earlier statement has ended the transaction: SQLite does so when the context " +
+		"of a write ends, when the disk is full, or when a conflict is resolved with ROLLBACK")
+	errPrepare = errors.New("idem: gormstore: an attempt cannot use prepared statements, because it would not see their " +
+		"errors; run statements directly, drivers prepare and cache them (GORM: no Session{PrepareStmt: true} on Tx)")
 )
 
-// conn is the connection of an attempt's transaction as handlers see it. It looks at every error, because a handler
-// may swallow one that decides what becomes of the attempt, and it refuses transaction control and statements
-// after the end.
+// conn is the connection of a transaction as handlers see it. It looks at every error, because a handler may swallow one
+// that decides what becomes of the attempt. It refuses transaction control, and statements after the end.
 type conn struct {
 	sql   *sql.Conn
 	store *Store
 	alive func(ctx context.Context) bool // SQLite: the transaction is still there
 
-	life    context.Context // ends with the attempt, and what was begun in it
+	life    context.Context // ends with the attempt
 	cut     context.CancelCauseFunc
 	attempt context.Context // the handler's, set by bind
 
@@ -46,9 +45,9 @@ type conn struct {
 
 	stateMu   sync.Mutex
 	retryable error       // the first error that asks for a repeat of the whole command
-	rows      []*sql.Rows // handed out; their errors come up while they are read
-	erred     bool        // a statement has failed, or may have where nobody sees it
-	settings  *settings   // as they were before a statement that may change them; nil where there was none
+	rows      []*sql.Rows // given to the handler; an error may come while they are read
+	erred     bool        // a statement has failed, or may have failed unseen
+	settings  *settings   // as they were before a statement that may change them; nil if there was none
 }
 
 var _ DBTX = (*conn)(nil)
@@ -59,7 +58,7 @@ func newConn(own *sql.Conn, s *Store, alive func(context.Context) bool) *conn {
 	return c
 }
 
-// bind makes ctx the handler's: it ends with the attempt, and every statement with it.
+// bind makes ctx the handler's: it ends with the attempt, and so does every statement.
 func (c *conn) bind(ctx context.Context) context.Context {
 	bound, cut := context.WithCancelCause(ctx)
 	context.AfterFunc(c.life, func() { cut(errOver) })
@@ -67,8 +66,8 @@ func (c *conn) bind(ctx context.Context) context.Context {
 	return bound
 }
 
-// end shuts the handler out. It waits for a statement that is under way, closes rows that were not read to their end,
-// and cuts what is left: none may reach the connection after COMMIT.
+// end ends the handler's access. It waits for a statement that is running, closes rows that were not read to their end, and
+// cancels what is left: nothing may reach the connection after COMMIT.
 func (c *conn) end() {
 	c.mu.Lock()
 	c.over = true
@@ -79,8 +78,8 @@ func (c *conn) end() {
 	c.cut(errOver)
 }
 
-// begin admits a statement; done must be called after it.
-func (c *conn) begin(ctx context.Context, query string) (err error) {
+// admit admits a statement, or refuses it with an error. After the statement done must be called.
+func (c *conn) admit(ctx context.Context, query string) (err error) {
 	inside := inspect(c.store.dialect, query)
 	if inside.control != nil {
 		return inside.control
@@ -93,26 +92,27 @@ func (c *conn) begin(ctx context.Context, query string) (err error) {
 	case c.over:
 		err = errOver
 	case c.store.dialect == sqlite && !c.alive(context.WithoutCancel(ctx)):
-		err = errLost // PostgreSQL refuses by itself; here it would be committed on its own
+		err = errLost // PostgreSQL refuses by itself; SQLite would commit the statement on its own
 	case c.store.dialect == postgres && inside.changes:
 		err = c.keepSettings(ctx)
 	}
 	if err != nil {
-		c.leave()
+		c.release()
 	}
 	return err
 }
 
-func (c *conn) leave() {
+// release ends what admit has begun.
+func (c *conn) release() {
 	if c.store.dialect == sqlite {
 		c.serial.Unlock()
 	}
 	c.mu.RUnlock()
 }
 
-// done notes what became of a statement.
+// done notes how a statement has ended.
 func (c *conn) done(rows *sql.Rows, err error) {
-	defer c.leave()
+	defer c.release()
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	if err != nil {
@@ -127,7 +127,7 @@ func (c *conn) done(rows *sql.Rows, err error) {
 	}
 }
 
-// checkRows closes the rows that were handed out and notes the errors that came up while they were read.
+// checkRows closes the rows that the handler was given, and notes the errors that came while they were read.
 func (c *conn) checkRows() {
 	for _, rows := range c.rows {
 		_ = rows.Close()
@@ -136,7 +136,7 @@ func (c *conn) checkRows() {
 	c.rows = nil
 }
 
-// note remembers an error that asks for a repeat of the whole command.
+// note remembers that a statement has failed, and the first error that asks for a repeat of the whole command.
 func (c *conn) note(err error) {
 	c.erred = c.erred || err != nil
 	if c.retryable == nil && isRetryable(err) {
@@ -144,7 +144,7 @@ func (c *conn) note(err error) {
 	}
 }
 
-// fail makes the transaction one that is not to commit.
+// fail makes sure that the transaction does not commit.
 func (c *conn) fail(err error) {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
@@ -160,15 +160,15 @@ func (c *conn) failure() error {
 	return c.retryable
 }
 
-// mayHaveFailed reports whether a statement has failed, or was cut, or may have failed where nobody sees it.
+// mayHaveFailed reports whether a statement has failed or was cancelled, or may have failed unseen.
 func (c *conn) mayHaveFailed() bool {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	return c.erred || c.attempt != nil && c.attempt.Err() != nil
 }
 
-// within returns a context that ends with ctx and with the attempt: a statement under context.Background() would keep
-// the rollback at the deadline waiting.
+// within returns a context that ends when ctx or the attempt ends: the rollback at the deadline would have to wait for a
+// statement under context.Background().
 func (c *conn) within(ctx context.Context) context.Context {
 	attempt := c.attempt
 	if attempt == nil || ctx.Done() == attempt.Done() {
@@ -181,7 +181,7 @@ func (c *conn) within(ctx context.Context) context.Context {
 
 // ExecContext implements [DBTX].
 func (c *conn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if err := c.begin(ctx, query); err != nil {
+	if err := c.admit(ctx, query); err != nil {
 		return nil, err
 	}
 	result, err := c.sql.ExecContext(c.within(ctx), query, args...)
@@ -194,7 +194,7 @@ func (c *conn) PrepareContext(context.Context, string) (*sql.Stmt, error) { retu
 
 // QueryContext implements [DBTX].
 func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if err := c.begin(ctx, query); err != nil {
+	if err := c.admit(ctx, query); err != nil {
 		return nil, err
 	}
 	rows, err := c.sql.QueryContext(c.within(ctx), query, args...)
@@ -204,18 +204,19 @@ func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (*sq
 
 // QueryRowContext implements [DBTX].
 func (c *conn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	if err := c.begin(ctx, query); err != nil {
+	if err := c.admit(ctx, query); err != nil {
 		return refusedRow(ctx, c.store.pool, err)
 	}
 	row := c.sql.QueryRowContext(c.within(ctx), query, args...)
 	c.done(nil, row.Err())
 	c.stateMu.Lock()
-	c.erred = true // perhaps: what comes up in Scan is not seen here
+	c.erred = true // perhaps: an error in Scan is not seen here
 	c.stateMu.Unlock()
 	return row
 }
 
-// refusedRow is a row that is an error. Only an ended context makes one: asked with it, the pool gives no connection.
+// refusedRow returns a row that has an error. database/sql makes such a row only when a query fails, and so this one asks the
+// pool with a context that has ended: it sends nothing.
 func refusedRow(ctx context.Context, pool *sql.DB, err error) *sql.Row {
 	ended, end := context.WithCancelCause(ctx)
 	end(err)
@@ -225,8 +226,8 @@ func refusedRow(ctx context.Context, pool *sql.DB, err error) *sql.Row {
 	return pool.QueryRowContext(ended, "")
 }
 
-// Commit refuses: the attempt commits. That there are Commit and Rollback makes GORM use a savepoint for a transaction
-// inside the attempt's.
+// Commit refuses: the attempt commits. Because there are Commit and Rollback, GORM uses a savepoint for a transaction inside
+// the attempt's.
 func (c *conn) Commit() error { return errNotYours }
 
 // Rollback refuses: the attempt rolls back.

@@ -112,7 +112,7 @@ func TestHandlersCannotEndTheirTransaction(t *testing.T) {
 						}
 					}
 					err := tx.Exec("COMMIT").Error
-					require.ErrorContains(t, err, "a handler does not end", "the fix is named")
+					require.ErrorContains(t, err, "a handler must not end", "the fix is named")
 					require.ErrorContains(t, err, "Return an error or a status")
 					return nil
 				}))

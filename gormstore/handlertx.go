@@ -10,7 +10,7 @@ import (
 
 type txKey struct{}
 
-// binding is what the context of an attempt carries.
+// binding is what the context of an attempt, a step or an inbox handler carries.
 type binding struct {
 	tx   *tx
 	gorm *gorm.DB // a session of the app's db on the attempt's connection

@@ -13,7 +13,7 @@ import (
 
 // Import implements [core.Importer]: all records are added in one transaction.
 func (s *Store) Import(ctx context.Context, records []core.Record) (done core.Imported, err error) {
-	// In one order, so that two imports at once do not wait for each other in a circle.
+	// Sorted, so that two imports at once cannot wait for each other in a circle.
 	records = slices.SortedFunc(slices.Values(records), func(a, b core.Record) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	err = s.inTx(ctx, func(q querier) error {
 		done = core.Imported{}
@@ -39,7 +39,7 @@ func (s *Store) importOne(ctx context.Context, q querier, rec core.Record, done 
 	err = s.queryRow(ctx, q, importRecord, args...).Scan(&fence)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return nil // it is left
+		return nil // the key is in use: it is left alone
 	case err != nil:
 		return err
 	case fence == rec.Fence:

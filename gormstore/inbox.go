@@ -16,35 +16,35 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Errors of [Inbox.Process] that say what is to become of a message. Any other error is the handler's or the
-// database's: nothing of the message has stayed, and it is to be delivered again.
+// Errors of [Inbox.Process] that say what to do with a message. Any other error comes from the handler or the database:
+// nothing of the message has stayed, and it must be delivered again.
 var (
 	// ErrMessageReused: the id has come before, with another payload. The message is no duplicate and has not been
-	// processed: to the dead letters.
+	// processed. Send it to the dead letters.
 	ErrMessageReused = errors.New("idem: gormstore: the message id has been processed with another payload; a publisher " +
-		"gives every message an id of its own")
+		"must give every message its own id")
 
-	// ErrMessageBusy: another delivery of the same message is being processed: give it back, with a delay.
+	// ErrMessageBusy: another delivery of the same message is being processed. Give the message back, with a delay.
 	ErrMessageBusy = errors.New("idem: gormstore: another delivery of the message is being processed; give it back to the " +
 		"broker with a delay")
 
-	// ErrMessageTooOld: the message was published longer ago than a marker lives, and there is none: it may have been
-	// processed or not. It has not been processed now: to the dead letters.
-	ErrMessageTooOld = errors.New("idem: gormstore: the message is older than a marker lives (InboxConfig.Keep), so that " +
+	// ErrMessageTooOld: the message was published longer ago than a marker lives, and it has no marker. It may have been
+	// processed before; it has not been processed now. Send it to the dead letters.
+	ErrMessageTooOld = errors.New("idem: gormstore: the message is older than a marker lives (InboxConfig.Keep), so " +
 		"nobody knows whether it has been processed")
 
-	// ErrTwoHandlers: another handler processes the messages of this source in the same group. Each of the two would take
-	// what the other has processed for a duplicate, and drop it.
-	ErrTwoHandlers = errors.New("idem: gormstore: two handlers share a consumer group and a source, and each would drop what " +
-		"the other has processed; give each handler an inbox with a Group of its own")
+	// ErrTwoHandlers: another handler processes the messages of this source in the same group. Each of the two would skip as
+	// a duplicate what the other has processed.
+	ErrTwoHandlers = errors.New("idem: gormstore: two handlers share a consumer group and a source, and each would skip what " +
+		"the other has processed; give each handler an inbox with its own Group")
 
-	// ErrMessageUnknown: the handler has ended the inbox's transaction itself, in this delivery or an earlier one, and
-	// nobody knows which of its rows have stayed: to the dead letters.
-	ErrMessageUnknown = errors.New("idem: gormstore: nobody knows what has stayed of the message's rows: its handler has " +
+	// ErrMessageUnknown: the handler has ended the inbox's transaction itself, in this delivery or an earlier one. Nobody
+	// knows which of its rows have stayed. Send the message to the dead letters.
+	ErrMessageUnknown = errors.New("idem: gormstore: nobody knows which of the message's rows have stayed: its handler has " +
 		"ended the inbox's transaction itself")
 
-	// ErrMessageInvalid: the message has no id or no source, or they are too long: to the dead letters.
-	ErrMessageInvalid = errors.New("idem: gormstore: the message cannot be told from others")
+	// ErrMessageInvalid: the message has no id or no source, or one of them is too long. Send it to the dead letters.
+	ErrMessageInvalid = errors.New("idem: gormstore: the message cannot be told apart from others")
 )
 
 // DefaultKeep is how long the marker of a processed message lives unless an inbox says otherwise.
@@ -56,26 +56,26 @@ type InboxConfig struct {
 	// every message new to it.
 	Group string
 
-	// BrokerRetention is how long the broker may still deliver a message after it was published, dead letters that are
-	// sent again included.
+	// BrokerRetention is how long after its publication the broker may still deliver a message, including dead letters that
+	// are sent again.
 	BrokerRetention time.Duration
 
-	// Keep is how long a marker lives, by the database's clock, from the processing of its message on (of its publishing,
-	// should that be later). Default: [DefaultKeep], or BrokerRetention if that is longer. Less than BrokerRetention is an
-	// error: a message could come again after its marker has gone. Run of the module on the same database removes markers
-	// after that.
+	// Keep is how long a marker lives, by the database's clock: from the processing of its message on, or from its
+	// publication, if that is later. Default: [DefaultKeep], or BrokerRetention if that is longer. Less than BrokerRetention
+	// is an error: a message could come again after its marker is gone. Run of the module on the same database deletes
+	// markers after that time.
 	Keep time.Duration
 
 	// Deadline bounds the processing of one message: later it is rolled back. Default: core.DefaultDeadline.
 	Deadline time.Duration
 
-	// Duplicate is told of messages that Process skips because they have been processed before, to count them. Optional.
+	// Duplicate is called for each message that Process skips because it has been processed before, to count them. Optional.
 	Duplicate func(ctx context.Context, m Message)
 }
 
 // Message is a message as a broker delivers it.
 type Message struct {
-	// Source is where the id is unique: a publisher or a topic. 1 to 255 bytes of UTF-8.
+	// Source is the publisher or topic within which the id is unique. 1 to 255 bytes of UTF-8.
 	Source string
 
 	// ID is the publisher's id of the message, the same in every delivery. 1 to 255 bytes of UTF-8.
@@ -88,8 +88,8 @@ type Message struct {
 	// the same group and source in one process is [ErrTwoHandlers]. Optional.
 	Handler string
 
-	// Published is when the message was published, by the publisher's word. Zero where the broker does not know: then
-	// nobody notices that a message is older than its marker would be.
+	// Published is when the message was published, by the publisher's clock. Zero if it is not known: then nobody notices that
+	// a message is older than its marker would be.
 	Published time.Time
 }
 
@@ -98,13 +98,13 @@ type Message struct {
 type Inbox struct {
 	store     *Store
 	cfg       InboxConfig
-	owned     sync.Map // sources that a handler has
+	owned     sync.Map // sources that have a handler
 	validated validated
 }
 
-// NewInbox returns an inbox on db, which must have the tables of [Migrate]. Where db has a store, call New first: the
-// inbox then waits in the same line for SQLite's writer and for connections. An error names everything that is wrong
-// with the configuration.
+// NewInbox returns an inbox on db, which must have the tables of [Migrate]. If db also gets a store, call New first: the inbox
+// then shares SQLite's writer and the connections with the store. An error names everything that is wrong with the
+// configuration.
 func NewInbox(db *gorm.DB, cfg InboxConfig) (*Inbox, error) {
 	if cfg.Keep == 0 {
 		cfg.Keep = max(DefaultKeep, cfg.BrokerRetention)
@@ -125,7 +125,7 @@ func NewInbox(db *gorm.DB, cfg InboxConfig) (*Inbox, error) {
 func (c InboxConfig) validate() error {
 	var errs []error
 	if why := badName(c.Group); why != "" {
-		errs = append(errs, fmt.Errorf("Group %s: it is the name of the consumer group", why))
+		errs = append(errs, fmt.Errorf("Group %s: Group is the name of the consumer group", why))
 	}
 	if c.BrokerRetention <= 0 {
 		errs = append(errs, errors.New("BrokerRetention is missing: say how long the broker may deliver a message again"))
@@ -151,7 +151,7 @@ func badName(name string) string {
 	case len(name) > maxName:
 		return fmt.Sprintf("has %d bytes of at most %d", len(name), maxName)
 	case !utf8.ValidString(name), strings.ContainsRune(name, 0):
-		return "is no text"
+		return "is not valid UTF-8, or has a zero byte"
 	}
 	return ""
 }
@@ -173,9 +173,9 @@ func (m Message) validate() error {
 	return nil
 }
 
-// Own says that the caller is the handler of source with this inbox: the marker belongs to the handler. It is for
-// packages that join the inbox with a broker's library, and is called when the handler is made. Error: [ErrTwoHandlers]
-// where source has a handler with this inbox already.
+// Own makes the caller the one handler of source with this inbox: a marker belongs to a handler. Packages that connect
+// the inbox with a broker's library call it when they make a handler. Error: [ErrTwoHandlers] if source has a handler with
+// this inbox already.
 func (i *Inbox) Own(source string) error {
 	if _, taken := i.owned.LoadOrStore(source, struct{}{}); taken {
 		return fmt.Errorf("%w: group %q, source %q", ErrTwoHandlers, i.cfg.Group, source)
@@ -183,7 +183,7 @@ func (i *Inbox) Own(source string) error {
 	return nil
 }
 
-// handledBy notices a second handler of the group and source in this process, with whatever inbox.
+// handledBy notices a second handler of the group and source in this process, with any inbox.
 func (i *Inbox) handledBy(m Message) error {
 	if m.Handler == "" {
 		return nil
@@ -199,21 +199,21 @@ func (i *Inbox) handledBy(m Message) error {
 // marker, or neither is there. tx.Statement.Context is the context for repositories: [Tx] finds the transaction there,
 // and the write guard refuses writes that go past it.
 //
-// nil: the message is processed, now or before; acknowledge it. fn has run exactly if it is now.
+// nil means: the message has been processed, now or before. Acknowledge it. fn has run only if the message was processed now.
 //
-// Otherwise nothing has stayed of it, but for one error: [core.ErrUnconfirmed] says that the connection was lost during
-// COMMIT. In every case the next delivery finds the truth by the marker, so that the message is to be given back. Errors:
-// [ErrMessageReused], [ErrMessageTooOld], [ErrMessageUnknown] and [ErrMessageInvalid], where another delivery would end in
-// the same way;
-// [ErrMessageBusy]; those of fn; core.ErrRetryable where a statement of fn ran into a conflict, swallowed or not;
-// core.ErrAborted where a statement had failed and fn returned nil; the database's. A panic of fn rolls back and goes on.
+// After an error nothing of the message has stayed, with one exception: [core.ErrUnconfirmed] says that the connection was
+// lost during COMMIT. In both cases give the message back: the next delivery finds the truth by the marker. After
+// [ErrMessageReused], [ErrMessageTooOld], [ErrMessageUnknown] and [ErrMessageInvalid] another delivery would end in the same
+// way. Other errors: [ErrMessageBusy]; those of fn; core.ErrRetryable if a statement of fn ran into a conflict, even if fn
+// swallowed the error; core.ErrAborted if a statement had failed and fn returned nil; the database's. A panic of fn rolls
+// back and goes on.
 //
-// A message whose ctx ends is rolled back, also where fn does not look at it; COMMIT itself is never cancelled.
+// A message whose ctx ends is rolled back, even if fn does not look at ctx. COMMIT itself is never cancelled.
 //
-// In a Rollback handler, a [Step] or another inbox, with the context that belongs to it, the message joins that
-// transaction: nil is only as good as its COMMIT, and what an error leaves is undone to the begin of the message. In an
-// attempt without a transaction (Park, or Resume outside a step) it is refused with [ErrOutsideTransaction], unless
-// [Outside] says that the message is meant to stand alone.
+// With the context of a Rollback handler, a [Step] or another inbox, the message joins that transaction. nil then only counts
+// once that transaction has committed, and after an error only the message's own rows are undone. In an attempt without a
+// transaction (Park, or Resume outside a step) the message is refused with [ErrOutsideTransaction], unless [Outside] says
+// that it is meant to stand alone.
 func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) error) error {
 	if err := errors.Join(m.validate(), i.handledBy(m)); err != nil {
 		return err
@@ -262,9 +262,9 @@ func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) erro
 	return err
 }
 
-// confirm returns when the marker of a duplicate is where the server keeps what it confirms. It can be seen here and not
-// be on a synchronous standby yet, if its COMMIT was cut off from waiting for it; and a broker forgets what is
-// acknowledged (F-2).
+// confirm returns when the synchronous standby, if there is one, has the marker of a duplicate. The marker can be seen before
+// that if its COMMIT was interrupted while it waited for the standby. A broker never delivers again what is acknowledged
+// (F-2).
 func (i *Inbox) confirm(ctx context.Context, m marker) error {
 	s := i.store
 	if s.dialect == sqlite {
@@ -300,7 +300,7 @@ func (i *Inbox) begin(ctx context.Context, m marker) (t *tx, err error) {
 		s.leaveAttempt()
 		m.leave(s)
 	}
-	if errors.Is(err, errRace) { // somebody else keeps winning
+	if errors.Is(err, errRace) { // other deliveries won each time
 		err = ErrMessageBusy
 	}
 	return t, err
@@ -332,7 +332,7 @@ func (s *Store) beginMessage(ctx context.Context, m marker) (*tx, error) {
 	return t, nil
 }
 
-// noSuchTable reports that a table of the statement is not there.
+// noSuchTable reports that a table of the statement does not exist.
 func noSuchTable(err error) bool {
 	return sqlState(err) == "42P01" || strings.Contains(err.Error(), "no such table")
 }
@@ -388,14 +388,14 @@ func (s *Store) markSQLite(ctx context.Context, q querier, m marker) error {
 	return m.compare(hash)
 }
 
-// refuse remembers that the message is too old: for another release, whose markers live longer, it is so too.
+// refuse remembers that the message is too old: so it is too old for another release as well, whose markers live longer.
 func (s *Store) refuse(ctx context.Context, q querier, m marker) error {
 	_, err := s.exec(ctx, q, raiseFloor, m.group, m.source, m.published)
 	return err
 }
 
-// intact is the last statement before COMMIT: in a transaction that a failed statement has aborted, it fails too, whereas
-// COMMIT would roll back without an error.
+// intact is the last statement before COMMIT. It fails in a transaction that a failed statement has aborted: there COMMIT
+// would roll back without an error.
 func (t *tx) intact(ctx context.Context) error {
 	err := t.conn.restoreSettings(ctx)
 	if err == nil {

@@ -507,8 +507,8 @@ func TestInboxInvalidMessages(t *testing.T) {
 			"Source is empty":                 func(m *gormstore.Message) { m.Source = "" },
 			"ID has 256 bytes of at most 255": func(m *gormstore.Message) { m.ID = strings.Repeat("x", 256) },
 			"Source has 256 bytes":            func(m *gormstore.Message) { m.Source = strings.Repeat("x", 256) },
-			"ID is no text":                   func(m *gormstore.Message) { m.ID = "a\x00b" },
-			"Source is no text":               func(m *gormstore.Message) { m.Source = "a\xffb" },
+			"ID is not valid UTF-8":           func(m *gormstore.Message) { m.ID = "a\x00b" },
+			"Source is not valid UTF-8":       func(m *gormstore.Message) { m.Source = "a\xffb" },
 			"Published is in the year 10000":  func(m *gormstore.Message) { m.Published = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
 			"Published is in the year -1":     func(m *gormstore.Message) { m.Published = time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC) },
 		} {

@@ -10,13 +10,13 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// messageSavepoint is where a message begins that joins a transaction. Behind another one of that name, a message that
-// fails would keep its marker, and be lost: a handler cannot use it.
+// messageSavepoint is where a message begins that joins a transaction. Handlers cannot use the name: with a savepoint of
+// theirs under it, a message that fails would keep its marker, and be lost.
 const messageSavepoint = "idem_message"
 
-// around returns the transaction that a message joins: that of the attempt, the step or the message that ctx belongs to.
-// nil: it has one of its own. One of its own inside another would stay when that is rolled back, wait for SQLite's writer
-// that the other one holds, and take a second connection with the first in its hand.
+// around returns the transaction of the attempt, the step or the message that ctx belongs to: the message joins it. nil: the
+// message gets its own transaction. A transaction of its own inside another one would stay when the other is rolled back,
+// would wait for SQLite's writer that the other one holds, and would need a second connection.
 func (i *Inbox) around(ctx context.Context) (*binding, error) {
 	b := bindingFrom(ctx)
 	outside := ctx.Value(outsideKey{}) != nil
@@ -41,8 +41,9 @@ func (i *Inbox) around(ctx context.Context) (*binding, error) {
 	return nil, nil
 }
 
-// join runs fn in the transaction around it. The marker commits with that one or is undone with it. COMMIT of an attempt
-// is confirmed after everything that was visible before, so that a duplicate needs no confirmation of its own (F-2).
+// join runs fn in the transaction around it, and the marker commits with that transaction or is undone with it. A duplicate
+// needs no confirmation of its own: when the COMMIT of that transaction is confirmed, so is all that was visible before
+// (F-2).
 func (i *Inbox) join(ctx context.Context, around *binding, m marker, fn func(tx *gorm.DB) error) error {
 	if _, err := around.own().ExecContext(ctx, "SAVEPOINT "+messageSavepoint); err != nil {
 		return err
@@ -82,7 +83,7 @@ func (i *Inbox) join(ctx context.Context, around *binding, m marker, fn func(tx 
 	return nil
 }
 
-// undo takes back what a message has left in the transaction around it. Where it cannot, nothing of that one commits.
+// undo undoes what a message has written in the transaction around it. If it cannot, nothing of that transaction commits.
 func (b *binding) undo(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
@@ -94,7 +95,7 @@ func (b *binding) undo(ctx context.Context) {
 	}
 }
 
-// own is the transaction for statements of the library, which a handler may not send.
+// own is the transaction, for statements of the library that a handler may not send.
 func (b *binding) own() querier {
 	if b.tx != nil {
 		return b.tx.conn.sql

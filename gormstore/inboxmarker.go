@@ -47,7 +47,7 @@ func (m marker) args() []any {
 	return append(m.key(), m.payload[:], m.published, m.keep.Microseconds())
 }
 
-// compare says what a delivery is whose message has been processed with a payload of this hash.
+// compare says what a delivery is, if its message has been processed with a payload of this hash.
 func (m marker) compare(hash []byte) error {
 	switch {
 	case bytes.Equal(hash, m.payload[:]):
@@ -58,7 +58,7 @@ func (m marker) compare(hash []byte) error {
 	return ErrMessageReused
 }
 
-// unknownPayload is in the place of the payload's hash where nobody knows what has stayed of a message.
+// unknownPayload stands for the payload's hash where nobody knows what has stayed of a message.
 var unknownPayload [sha256.Size]byte
 
 func (m marker) lose(ctx context.Context, s *Store, q querier) error {
@@ -92,14 +92,14 @@ func (m marker) leave(s *Store) {
 	}
 }
 
-// forgetMessages removes markers whose time is over, at most limit, and raises the floors that remember them.
+// forgetMessages deletes at most limit markers whose time is over, and raises the floors that remember them.
 func (s *Store) forgetMessages(ctx context.Context, limit int, w core.Window) (n int, err error) {
 	err = s.inTx(ctx, func(q querier) error {
 		var floors map[stream]int64
 		if n, floors, err = s.removeMessages(ctx, q, limit, w); err != nil {
 			return err
 		}
-		for _, f := range slices.SortedFunc(maps.Keys(floors), stream.compare) { // in order: two sweeps do not deadlock
+		for _, f := range slices.SortedFunc(maps.Keys(floors), stream.compare) { // sorted, so that two sweeps do not deadlock
 			if _, err := s.exec(ctx, q, raiseFloor, f.group, f.source, floors[f]); err != nil {
 				return err
 			}
@@ -112,14 +112,14 @@ func (s *Store) forgetMessages(ctx context.Context, limit int, w core.Window) (n
 	return n, nil
 }
 
-// stream is the messages of a source to a group.
+// stream is a source and the group that processes its messages.
 type stream struct{ group, source string }
 
 func (f stream) compare(other stream) int {
 	return cmp.Or(cmp.Compare(f.group, other.group), cmp.Compare(f.source, other.source))
 }
 
-// removeMessages returns how many markers it has removed, and when the latest of each floor was published.
+// removeMessages returns how many markers it has deleted, and for each stream when the latest of their messages was published.
 func (s *Store) removeMessages(ctx context.Context, q querier, limit int, w core.Window) (
 	n int, floors map[stream]int64, err error,
 ) {

@@ -15,9 +15,9 @@ import (
 	"github.com/auth19/idem/core/idemclient"
 )
 
-// Journal keeps the intents of an app that calls others, in the table idempotency_intent of its own database: a caller
-// that was killed repeats with the same key. Any number of processes may use it. It is the app's as a client, and has
-// nothing to do with the records of requests that the app answers.
+// Journal keeps the intents of an app that calls other services, in the table idempotency_intent of the app's own database: a
+// caller that was killed repeats with the same key. Any number of processes may use it. It serves the app as a client, and
+// has nothing to do with the records of requests that the app answers.
 type Journal struct {
 	store    *Store
 	secret   *idemclient.Secret // nil: keys are random
@@ -31,17 +31,19 @@ var _ idemclient.Journal = (*Journal)(nil)
 // JournalOption changes a journal.
 type JournalOption func(*Journal)
 
-// KeysOf makes the keys of new intents of their names and a secret, and not at random. An intent that comes again after
-// the journal was lost, restored from a backup or swept then has the key that it had, and the provider recognises it for
-// as long as it keeps keys. In return an intent can be used once for good: a name that comes again later is the same
-// command to the provider. And because nothing in the journal shows that a key was never used, the outcome of every intent
-// is uncertain from its first attempt on, until an answer says otherwise.
+// KeysOf derives the keys of new intents from their names and a secret, instead of making them at random. After the journal was
+// lost, restored from a backup or swept, an intent that comes again gets the key that it had, and the provider recognises it
+// for as long as the provider keeps keys.
 //
-// All processes of a journal need the same secret, and need it for good. Intents that have a key keep it.
+// This has two costs. An intent's name can be used only once: for the provider, a name that comes again later is the same
+// command. And the outcome of every intent is uncertain from its first attempt on, until an answer says otherwise, because
+// nothing in the journal shows that a key was never used.
+//
+// All processes of a journal need the same secret, for ever. Intents that have a key keep it.
 func KeysOf(secret *idemclient.Secret) JournalOption { return func(j *Journal) { j.secret = secret } }
 
-// NewJournal returns the journal in db, which must have the tables of [Migrate]. Where db has a store, call New first:
-// the journal then waits in the same line for SQLite's one writer. Errors: those of New.
+// NewJournal returns the journal in db, which must have the tables of [Migrate]. If db also gets a store, call New first: the
+// journal then shares SQLite's one writer with the store. Errors: those of New.
 func NewJournal(db *gorm.DB, opts ...JournalOption) (*Journal, error) {
 	s, err := storeOf(db)
 	if err != nil {
@@ -51,7 +53,7 @@ func NewJournal(db *gorm.DB, opts ...JournalOption) (*Journal, error) {
 	for _, opt := range opts {
 		opt(j)
 	}
-	// Now, and not first in transactions that may hold all connections of the pool. Where it fails, they ask again.
+	// Asked now, because later the callers' transactions may hold all connections of the pool. If it fails, it is asked again.
 	_, _ = j.ownDatabase(context.Background())
 	_ = j.check(context.Background())
 	return j, nil
@@ -85,8 +87,8 @@ func (j *Journal) Begin(ctx context.Context, e idemclient.Entry) (idemclient.Ent
 	if err != nil {
 		return idemclient.Entry{}, journalError(err)
 	}
-	// A random key that nobody has sent before: who brought one, and who may have had this one before the journal was lost,
-	// cannot know that.
+	// First means that nobody has sent the key before. A caller that brought its own key cannot know that, nor can a journal
+	// with derived keys, which may have been lost.
 	found.First = by != nil && bytes.Equal(found.begunBy, by.([]byte)) && !brought && j.secret == nil
 	return found.Entry, nil
 }
@@ -113,8 +115,8 @@ func (j *Journal) End(ctx context.Context, intent string) error {
 	}))
 }
 
-// Pending lists the intents without a definite answer, by name: what a restarted caller has to send, or send again, with
-// the requests that it makes of its own rows. after is the last name of the page before, "" for the first page.
+// Pending lists the intents without a definite answer, by name: a restarted caller has to send them, or send them again, with
+// requests that it makes from its own rows. after is the last name of the page before, "" for the first page.
 func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries []idemclient.Entry, err error) {
 	rows, err := j.store.query(ctx, j.store.pool, pendingIntents, after, limit)
 	if err != nil {
@@ -134,10 +136,9 @@ func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries
 // MinIntentKeep is the shortest time for which an intent that has ended is kept: 24 h.
 const MinIntentKeep = 24 * time.Hour
 
-// Sweep removes intents that ended longer ago than keep, at most limit of them, and returns how many. It never removes
-// one that is pending. An intent that is gone is new when it comes again, and gets a new key: keep is how long a caller
-// may repeat an intent that has ended, at least [MinIntentKeep]. It is safe in all instances at once; the app calls it
-// when it likes.
+// Sweep deletes at most limit intents that ended longer than keep ago, and returns how many. It never deletes one that is
+// pending. An intent that was deleted is new when it comes again, and gets a new key. So keep is how long a caller may repeat
+// an intent that has ended, at least [MinIntentKeep]. All instances may call Sweep at once; the app decides when.
 func (j *Journal) Sweep(ctx context.Context, keep time.Duration, limit int) (n int, err error) {
 	if keep < MinIntentKeep {
 		return 0, fmt.Errorf("idem: gormstore.Journal.Sweep: keep is %v; use at least %v", keep, MinIntentKeep)

@@ -12,24 +12,23 @@ import (
 	"github.com/auth19/idem/core/idemclient"
 )
 
-// What a journal does in the caller's own transaction: the intent is there, or has ended, if and only if the caller's rows
-// say so (C-6).
+// What a journal writes in the caller's own transaction: the intent and the caller's rows commit together (C-6).
 
 var (
-	// ErrOtherDatabase is the error of [Journal.Plan] and [Journal.Done] where the transaction is one of another database
-	// than the journal's: the intent and the caller's rows would not commit together.
-	ErrOtherDatabase = errors.New("idem: gormstore: this transaction is one of another database than the journal's; make the " +
-		"journal with the database that your rows are in")
+	// ErrOtherDatabase is the error of [Journal.Plan] and [Journal.Done] if the transaction belongs to another database than the
+	// journal: the intent and the caller's rows would not commit together.
+	ErrOtherDatabase = errors.New("idem: gormstore: this transaction belongs to another database than the journal; make the " +
+		"journal with the database that has your rows")
 
-	// ErrNotPending is the error of [Journal.Done] where the intent has ended before, or is not in the journal. Somebody else
-	// has written the rows that say so: roll back, and go on.
+	// ErrNotPending is the error of [Journal.Done] if the intent has ended before, or is not in the journal. Somebody else has
+	// written the rows of its outcome: roll back.
 	ErrNotPending = errors.New("idem: gormstore: the intent is not pending: it has been ended before, or was never planned")
 )
 
-// Plan puts an intent and its key into the caller's transaction: they are there if and only if the caller's rows are.
-// Send the command after COMMIT; until then the journal would wait for it. Planning again changes nothing.
+// Plan writes an intent and its key in the caller's transaction: they commit together with the caller's rows. Send the command
+// after COMMIT; before, the client would wait for the transaction. Planning again changes nothing.
 //
-// Errors: idemclient.ErrNoIntent; tx is no transaction; [ErrOutsideTransaction]; [ErrOtherDatabase]; the database's.
+// Errors: idemclient.ErrNoIntent; tx is not a transaction; [ErrOutsideTransaction]; [ErrOtherDatabase]; the database's.
 func (j *Journal) Plan(tx *gorm.DB, intent string) error {
 	if err := idemclient.Planned(tx.Statement.Context, intent); err != nil {
 		return err
@@ -38,11 +37,11 @@ func (j *Journal) Plan(tx *gorm.DB, intent string) error {
 	return err
 }
 
-// Done ends an intent in the caller's transaction: it has ended if and only if the caller's rows say what came of it. The
-// client must leave the end to the caller: idemclient.Config.CallerEnds. Of several who come with the answer at once, one
-// commits; the others get ErrNotPending, and must roll back.
+// Done ends an intent in the caller's transaction: the end commits together with the rows in which the caller keeps the outcome.
+// The client must leave the end to the caller: see idemclient.Config.CallerEnds. If several callers end an intent at once,
+// one commits; the others get ErrNotPending, and must roll back.
 //
-// Errors: [ErrNotPending]; tx is no transaction; [ErrOutsideTransaction]; [ErrOtherDatabase]; the database's.
+// Errors: [ErrNotPending]; tx is not a transaction; [ErrOutsideTransaction]; [ErrOtherDatabase]; the database's.
 func (j *Journal) Done(tx *gorm.DB, intent string) error {
 	ended, err := j.execIn(tx, doneIntent, intent)
 	if err == nil && ended == 0 {
@@ -51,8 +50,8 @@ func (j *Journal) Done(tx *gorm.DB, intent string) error {
 	return err
 }
 
-// execIn runs a statement in the caller's transaction, and returns how many rows it has changed. The statement changes
-// nothing unless its first parameter is the database that it runs in: so the check costs no statement of its own.
+// execIn runs a statement in the caller's transaction, and returns how many rows it has changed. The statement changes nothing
+// unless its first parameter names the database that it runs in: so the check needs no statement of its own.
 func (j *Journal) execIn(tx *gorm.DB, name statement, args ...any) (int64, error) {
 	ctx, conn := tx.Statement.Context, tx.Statement.ConnPool
 	if _, ok := conn.(gorm.TxCommitter); !ok {
@@ -85,7 +84,7 @@ func (j *Journal) execIn(tx *gorm.DB, name statement, args ...any) (int64, error
 		if here, err = j.askDatabase(ctx, conn); err != nil || here == own {
 			return 0, err
 		}
-		j.database.Store(nil) // the journal's server may have been started anew since it was asked
+		j.database.Store(nil) // the journal's server may have restarted since it was asked
 	}
 	return 0, ErrOtherDatabase
 }
@@ -105,7 +104,7 @@ func (j *Journal) ownDatabase(ctx context.Context) (string, error) {
 	return own, nil
 }
 
-// databasePatience is how long the journal's pool may take to say which database it is.
+// databasePatience bounds the question which database the journal's pool belongs to.
 const databasePatience = 5 * time.Second
 
 func (j *Journal) askDatabase(ctx context.Context, q querier) (name string, err error) {

@@ -26,10 +26,10 @@ func Migrations() fs.FS {
 	return sub
 }
 
-// Migrate creates the tables, or brings them up to date. Any number of instances may call it at once: on PostgreSQL
-// they take turns by an advisory lock of the transaction. It touches no table of the app. What it has done stands in
-// the table idempotency_migration and is not done again: even CREATE INDEX IF NOT EXISTS would wait for all running
-// attempts, and make all others wait behind it.
+// Migrate creates the tables, or brings them up to date. Any number of instances may call it at once: on PostgreSQL an
+// advisory lock lets one of them run at a time. It touches no table of the app. The table idempotency_migration lists the
+// migrations that have run, and Migrate does not run them again: even CREATE INDEX IF NOT EXISTS would wait for all running
+// attempts, and all new ones would wait for it.
 //
 // New tables go into the first schema of the search path that is configured for the role and database, or where
 // [InSchema] says.
@@ -82,8 +82,8 @@ func Migrate(ctx context.Context, db *gorm.DB, options ...Option) error {
 	return tx.Commit()
 }
 
-// into makes a schema that of the transaction's statements: the one given, or that of the tables, or the first of the
-// search path.
+// into sets the search path of the transaction to one schema: the given one, or the one that has the tables, or the first one
+// of the search path.
 func into(ctx context.Context, tx *sql.Tx, schema string) error {
 	if schema == "" {
 		found, err := searchPath(ctx, tx)
@@ -101,13 +101,13 @@ func into(ctx context.Context, tx *sql.Tx, schema string) error {
 			schema = found[0].schema
 		}
 	}
-	// Behind it, or a temporary table would come first.
+	// pg_temp stands last: without it, a temporary table would come first.
 	_, err := tx.ExecContext(ctx, "SELECT pg_catalog.set_config('search_path', $1, true)", quote(schema)+", pg_temp")
 	return err
 }
 
-// migrated lists the migrations that Migrate has run before. One that another tool has run is run once more: that
-// changes nothing.
+// migrated lists the migrations that Migrate has run before. It does not know what another tool has run: Migrate runs that
+// once more, which changes nothing.
 func migrated(ctx context.Context, tx *sql.Tx) (names []string, err error) {
 	const create = "CREATE TABLE IF NOT EXISTS idempotency_migration (name varchar(255) NOT NULL PRIMARY KEY)"
 	if _, err := tx.ExecContext(ctx, create); err != nil {

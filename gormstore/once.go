@@ -15,8 +15,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Once is the second line of defence (D-1), to be embedded in the model of every money row: the operation that made
-// the row, NOT NULL and UNIQUE, so that a row is booked once even where a record was lost or purged.
+// Once is the second line of defence (D-1). Embed it in the model of every money row. It holds the operation that made the
+// row, NOT NULL and UNIQUE, so that a row is booked once even if its record was lost or purged.
 //
 //	type Payment struct {
 //		gormstore.Once
@@ -24,7 +24,7 @@ import (
 //		Amount int64
 //	}
 //
-// Where one operation makes several rows, the columns that tell them apart join the index:
+// If one operation makes several rows, add the columns that tell them apart to the index:
 //
 //	Line int `gorm:"not null;uniqueIndex:,composite:operation"`
 //
@@ -32,19 +32,20 @@ import (
 type Once struct {
 	// OperationID is the operation id in hex. It is scoped to the principal, and the raw key cannot be read from it.
 	OperationID string `gorm:"size:64;not null;uniqueIndex:,composite:operation"`
-	// CommandHash is the hash of the command in hex, with its version: a key may come back with another command (D-3).
+	// CommandHash is the hash of the command in hex, with its version: a key may come again with another command (D-3).
 	CommandHash string `gorm:"size:70;not null"`
 }
 
 func (o *Once) once() *Once { return o }
 
 // ErrOtherOperation means that a UNIQUE constraint found a row of another operation, or of another command of the same
-// one. It is the second line doing its work: answer 409 (D-3). The row is not returned: it may be another principal's.
-var ErrOtherOperation = errors.New("idem: gormstore: a row of another operation is in the way")
+// operation. The second line has done its work: answer 409 (D-3). The row is not returned, because it may be another
+// principal's.
+var ErrOtherOperation = errors.New("idem: gormstore: another operation has created this row already")
 
 // CreateOnce creates a money row for the operation of tx's context, or finds the one that the operation has created
-// before: created says which, and row holds it either way (D-1, D-3). tx is gormstore.Tx(ctx) on a Rollback route, and
-// db.WithContext(ctx) on others.
+// before. created says which of the two, and row holds the row in both cases (D-1, D-3). tx is gormstore.Tx(ctx) on a
+// Rollback route, and db.WithContext(ctx) on others.
 //
 // Errors: ErrOtherOperation; an error where tx's context belongs to no attempt; any error of the database. An error of
 // the database in PostgreSQL ends the transaction as usual.
@@ -72,10 +73,10 @@ func CreateOnce[T any, P interface {
 		return false, err
 	}
 	var existing T
-	err = tx.Unscoped().Where(where).Take(&existing).Error // a row that is softly deleted is there, too
+	err = tx.Unscoped().Where(where).Take(&existing).Error // a row that is soft-deleted counts too
 	switch {
 	case errors.Is(err, gorm.ErrRecordNotFound):
-		return false, ErrOtherOperation // another UNIQUE of the table was in the way
+		return false, ErrOtherOperation // another UNIQUE constraint of the table was violated
 	case err != nil:
 		return false, err
 	case P(&existing).once().CommandHash != columns.CommandHash:

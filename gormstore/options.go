@@ -17,13 +17,13 @@ func optionsOf(given []Option) (o options) {
 	return o
 }
 
-// StallAfter says how long a statement that is never cancelled may hold a place of a limited pool on PostgreSQL, although
-// its connection passes nothing: then the pool gets another place, as many as it has at most, and what became of the
-// statement is read back over another connection. A server that is seen to wait for its synchronous standby is waited
-// for. Default: [DefaultStall].
+// StallAfter says how long a COMMIT, or the write of an answer, may hold a connection of a limited pool on PostgreSQL while
+// nothing passes over that connection. These statements are never cancelled. After that time the store raises the pool's
+// limit by one, at most to twice what it was, and reads over another connection what became of the statement. While the
+// server waits for its synchronous standby, the store waits too. Default: [DefaultStall].
 func StallAfter(d time.Duration) Option { return func(o *options) { o.stall = d } }
 
-// InSchema names the schema of the tables on PostgreSQL, as it is and without quotes. Default: the one of the search
-// path that has them, where that is configured for the role, the database or the connection string; a SET on a
-// connection does not count. SQLite has none, and takes no notice.
+// InSchema names the schema of the tables on PostgreSQL, without quotes. Default: the schema of the search path that has
+// the tables. The search path is the one that is configured for the role, the database or in the connection string; a SET
+// on a connection does not count. SQLite has no schemas, and the option does nothing there.
 func InSchema(name string) Option { return func(o *options) { o.schema = name } }

@@ -24,7 +24,7 @@ func (s *Store) find(ctx context.Context, q querier, id core.ID) (core.Record, e
 	return s.scan(ctx, q, id, &recordScan{})
 }
 
-// scan reads a record, and who read it.
+// scan reads a record, and the backend that has read it.
 func (s *Store) scan(ctx context.Context, q querier, id core.ID, scan *recordScan) (core.Record, error) {
 	var now instant
 	err := s.queryRow(ctx, q, find, id[:]).Scan(scan.targets(&now)...)
@@ -52,7 +52,8 @@ func (s *Store) HalfDone(ctx context.Context, within []byte, after core.ID, limi
 	return s.list(ctx, "half done", within, after, limit)
 }
 
-// list reads a page. On PostgreSQL it reads at read committed: no claim shall fail to serialize for it.
+// list reads a page of the records that the statement list calls which. On PostgreSQL it reads at read committed: it must not
+// make claims fail to serialize.
 func (s *Store) list(ctx context.Context, which string, within []byte, last core.ID, limit int) ([]core.Record, error) {
 	opts := &sql.TxOptions{ReadOnly: true}
 	if s.dialect == postgres {
@@ -63,18 +64,18 @@ func (s *Store) list(ctx context.Context, which string, within []byte, last core
 		return nil, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	var behind core.Record // every record is behind the zero one
+	var previous core.Record // the last one of the page before; all records come after the zero one
 	if last != (core.ID{}) {
-		if behind, err = s.find(ctx, tx, last); err != nil {
-			return nil, err // an empty page would say that there is nothing left
+		if previous, err = s.find(ctx, tx, last); err != nil {
+			return nil, err // an empty page would say that there are no more records
 		}
 	}
-	var created any = behind.CreatedAt
+	var created any = previous.CreatedAt
 	if s.dialect == sqlite {
-		created = behind.CreatedAt.UnixMicro()
+		created = previous.CreatedAt.UnixMicro()
 	}
 	realm := append([]byte{}, within...) // nil would be NULL
-	rows, err := s.query(ctx, tx, list, limit, realm, created, behind.ID[:], which)
+	rows, err := s.query(ctx, tx, list, limit, realm, created, previous.ID[:], which)
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +96,7 @@ func (s *Store) list(ctx context.Context, which string, within []byte, last core
 	return records, rows.Err()
 }
 
-// CountOpen implements [core.Counter]. It reads no more of an index than limit entries, and waits in line with the
-// claims.
+// CountOpen implements [core.Counter]. It reads at most limit entries of an index, and takes a slot as claims do.
 func (s *Store) CountOpen(ctx context.Context, scope core.Scope, limit int) (n int, err error) {
 	if err := s.enterClaim(ctx); err != nil {
 		return 0, err

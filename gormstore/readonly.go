@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// mayWrite says why a text may write; "" where it only reads, as far as a text can tell: what views, operators, casts and
-// triggers do is not in it. In doubt it may; the mark of Outside is the way out.
+// mayWrite says why a text may write; "" where it only reads. A text does not show what views, operators, casts and triggers
+// do. In doubt it may write; a caller who knows better marks it with Outside.
 func mayWrite(d *dialect, text string) string {
 	l := lexer{text: text, dialect: d}
 	var tokens []token
@@ -48,7 +48,7 @@ func statementMayWrite(tokens []token) string {
 var (
 	// reading are the statements that may only read.
 	reading = words(`select with values table show explain`)
-	// writing are the words of a write within one of them: in a common table expression, as SELECT ... INTO, behind EXPLAIN.
+	// writing are the words of a write within such a statement: in a common table expression, SELECT ... INTO, after EXPLAIN.
 	writing = words(`insert update delete merge into call truncate execute refresh`)
 )
 
@@ -59,8 +59,8 @@ func locksRows(tokens []token) bool {
 		n >= 3 && tokens[n-1].is("KEY") && tokens[n-2].is("NO") && tokens[n-3].is("FOR"))
 }
 
-// calls reports whether a function is called at a name: it stands before a parenthesis, and is neither a keyword nor what
-// is defined there.
+// calls reports whether a function is called at the token i: a name before a parenthesis, which is neither a keyword nor a name
+// that is defined there.
 func calls(tokens []token, i int) bool {
 	if i+1 == len(tokens) || !tokens[i+1].isSymbol('(') {
 		return false
@@ -73,7 +73,7 @@ func calls(tokens []token, i int) bool {
 		two = tokens[i-2]
 	}
 	switch t := tokens[i]; {
-	case before.isSymbol('.'): // behind a schema a keyword is a name: shop.order(7)
+	case before.isSymbol('.'): // after a schema a keyword is a name: shop.order(7)
 		return true
 	case t.kind == word && keywords[t.name()]:
 		return false
@@ -89,7 +89,7 @@ func calls(tokens []token, i int) bool {
 		return !before.is("AS") && !before.is("NOT")
 	case before.isSymbol(':') && two.isSymbol(':'): // a type: x::numeric(10, 2)
 		return false
-	case before.is("AS"), before.is("WITH"), before.is("RECURSIVE"): // a name, with those of its columns
+	case before.is("AS"), before.is("WITH"), before.is("RECURSIVE"): // a table's name, before the names of its columns
 		return false
 	case before.isSymbol(','):
 		return !definesTable(tokens[i+1:])
@@ -97,7 +97,7 @@ func calls(tokens []token, i int) bool {
 	return true
 }
 
-// endsOperand reports whether the last token ends what an operator can stand behind. NOT may be between.
+// endsOperand reports whether an operator can follow the last token. NOT may be in between.
 func endsOperand(tokens []token) bool {
 	n := len(tokens) - 1
 	if n > 0 && tokens[n].is("NOT") {
@@ -143,8 +143,8 @@ func definesTable(tokens []token) bool {
 	return false
 }
 
-// isReadOnly reports whether the function that is called there is one of those that only read: by its name alone, or
-// with pg_catalog before it.
+// isReadOnly reports whether the function that is called at the token i only reads: it is called by its name alone, or with
+// pg_catalog before it, and is in the list.
 func isReadOnly(tokens []token, i int) bool {
 	if i > 0 && tokens[i-1].isSymbol('.') && (i < 2 || tokens[i-2].name() != "pg_catalog") {
 		return false
@@ -152,16 +152,16 @@ func isReadOnly(tokens []token, i int) bool {
 	return readOnly[tokens[i].name()]
 }
 
-// keywords can stand before a parenthesis, and no function has their names without quotes.
+// keywords can stand before a parenthesis. No function has such a name without quotes.
 var keywords = words(`all and any array as between case cast distinct else end except exists fetch from having in
 	intersect lateral limit not offset on only operator or row select some then to union using values when where with group
 	order`)
 
-// infix are operators that a function can be named like, too: only behind an operand are they operators.
+// infix are operators whose names a function can have too: they are operators only after an operand.
 var infix = words(`glob ilike is join like match`)
 
-// readOnly are functions of PostgreSQL and SQLite that change nothing and nobody waits for, and the types that stand
-// before a parenthesis.
+// readOnly are functions of PostgreSQL and SQLite that change nothing and make nobody wait, and the types that stand before a
+// parenthesis.
 var readOnly = words(`
 	count sum avg min max total bool_and bool_or every bit_and bit_or bit_xor array_agg string_agg group_concat
 	json_agg jsonb_agg json_object_agg jsonb_object_agg json_group_array json_group_object jsonb_group_array

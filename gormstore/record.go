@@ -14,7 +14,7 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// plain is the encoding of answers as they are. A release that seals them adds another.
+// plain is the encoding of answers that are stored as they are. A release that encrypts answers adds another encoding.
 const plain = 1
 
 // recordScan takes the columns of a record, which claimKey, look, find and list return in one order.
@@ -77,8 +77,8 @@ func (s *recordScan) record(now time.Time) (core.Record, error) {
 	return rec, nil
 }
 
-// encodeHeaders returns the stored form of an answer's headers, nil for none: JSON, for people who look into the
-// table, with each byte of a value as one character, because values need not be UTF-8.
+// encodeHeaders returns the stored form of an answer's headers, nil for none: JSON, which people can read in the table. Each
+// byte of a value becomes one character, because values need not be UTF-8.
 func encodeHeaders(h http.Header) ([]byte, error) {
 	if len(h) == 0 {
 		return nil, nil

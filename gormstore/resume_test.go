@@ -71,7 +71,8 @@ func TestResumeGoesOnAfterTheLastFinishedStep(t *testing.T) {
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) {
 			db := d.fresh(t)(t)
-			module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Resume}})
+			module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Resume},
+				ClaimTimeout: 30 * time.Second})
 			require.NoError(t, err)
 			f := &refund{}
 			send := func() *httptest.ResponseRecorder { return serve(t, module, "k-1", f) }

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// maxTries bounds how often the store runs a statement of its own again: a lost snapshot race, a serialization
-// failure, a deadlock.
+// maxTries bounds how often the store runs a statement of its own after a lost snapshot race, a serialization failure or a
+// deadlock.
 const maxTries = 16
 
-// retry runs fn again after a serialization failure or a deadlock. The pauses keep those who fail together from
-// failing together again.
+// retry runs fn again after a serialization failure or a deadlock. The pauses are random: transactions that fail together
+// would fail together again.
 func retry(ctx context.Context, fn func() error) error {
 	for try := range maxTries {
 		err := fn()

@@ -17,7 +17,7 @@ type rollbackTx struct {
 
 // Begin implements [core.Transactor]: BEGIN, the claim, a savepoint.
 func (s *Store) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
-	if s.file != nil { // a repeat does not wait for the writer either
+	if s.file != nil { // a repeat does not wait for the writer
 		if claimed, err := s.peek(ctx, c); err != nil || isThere(claimed) {
 			return nil, claimed, err
 		}
@@ -32,7 +32,7 @@ func (s *Store) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed,
 	if s.file != nil {
 		s.file.unreserve(c.ID)
 	}
-	if errors.Is(err, errRace) { // somebody else keeps winning
+	if errors.Is(err, errRace) { // other claims won each time
 		return nil, core.Claimed{Busy: true}, nil
 	}
 	return nil, claimed, err
@@ -89,13 +89,13 @@ func (t rollbackTx) Commit(ctx context.Context, c core.Completion, undoRows bool
 	return t.finish(ctx, func() error { return t.record(ctx, c, undoRows) })
 }
 
-// record writes the answer into the transaction. Whatever fails here, nothing has been committed.
+// record writes the answer into the transaction. Where it fails, nothing has been committed.
 func (t rollbackTx) record(ctx context.Context, c core.Completion, undoRows bool) error {
 	args, err := completionArgs(c)
 	if err != nil {
 		return fmt.Errorf("%w: %w", core.ErrAborted, err)
 	}
-	if undoRows { // and with them the settings
+	if undoRows { // and the settings with the rows
 		_, err = t.conn.sql.ExecContext(ctx, "ROLLBACK TO SAVEPOINT "+savepoint)
 		t.gone = slices.Contains([]string{noSavepoint, noTransaction}, sqlState(err))
 	} else if err = t.conn.restoreSettings(ctx); err == nil {
@@ -150,9 +150,9 @@ func (a answer) lose(ctx context.Context, s *Store, q querier) error {
 	case err != nil:
 		return err
 	case claimed.Busy:
-		return errRace // who is at it may give up
+		return errRace // the attempt that holds the lock may give up: try again
 	case !claimed.Won && !ours(claimed.Record, c):
-		return nil // somebody else has had the key since
+		return nil // another attempt has had the key since
 	}
 	_, err = s.exec(ctx, q, park, ownedBy(claimed.Record.Ticket)...)
 	return err

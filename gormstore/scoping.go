@@ -9,7 +9,7 @@ import (
 // scopingName begins the name of the setting that keeps the fingerprint of a namespace.
 const scopingName = "scoping/"
 
-// KeepScoping implements [core.ScopeKeeper]. It writes in a database that is new, and only reads in any other.
+// KeepScoping implements [core.ScopeKeeper]. It writes only in a new database, and only reads in any other.
 func (s *Store) KeepScoping(ctx context.Context, namespace, fingerprint string) (kept string, err error) {
 	read := func(q querier) error {
 		err := s.queryRow(ctx, q, setting, scopingName+namespace).Scan(&kept)

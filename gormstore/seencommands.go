@@ -15,14 +15,14 @@ var errUnseen = errors.New("idem: gormstore: the first sighting of the key canno
 // Sight implements [core.Watcher]: on PostgreSQL in one statement.
 func (s *Store) Sight(ctx context.Context, c core.Sighting) (seen core.Seen, err error) {
 	id := c.ID[:]
-	if c.ID == (core.ID{}) { // without a key it is never the same one again
+	if c.ID == (core.ID{}) { // a command without a key gets an id that never comes again
 		id = make([]byte, 16)
 		rand.Read(id) // never fails since Go 1.24
 	}
 	args := []any{id, c.Scope[:], int64(c.Hash.Version), c.Hash.Sum[:], c.Keep.Microseconds(), c.Window.Microseconds(),
 		c.Tentative}
 	err = s.write(ctx, func(q querier) error {
-		if s.dialect == sqlite { // one writer, and so the two are one step
+		if s.dialect == sqlite { // there is one writer, and so the two statements are one step
 			if seen, err = s.sight(ctx, q, args[:6]); err != nil || seen.Key || c.Tentative && seen.Rekeyed {
 				return err
 			}
@@ -39,8 +39,7 @@ func (s *Store) Sight(ctx context.Context, c core.Sighting) (seen core.Seen, err
 	return seen, err
 }
 
-// sight runs a statement that returns: whether the key is new, the version and hash that it came with first, the id of
-// the latest earlier sighting of the same command.
+// sight runs the statement sight.
 func (s *Store) sight(ctx context.Context, q querier, args []any) (core.Seen, error) {
 	var isNew flag
 	var version sql.NullInt16

@@ -9,9 +9,9 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// sqliteFile is what SQLite needs beyond statements: one writer at a time, which waits in Go and not in the file's lock;
-// the attempts that are running in this process, so that a repeat is told so at once; and the proof that there is no
-// other process.
+// sqliteFile is what SQLite needs besides statements: one writer at a time, which waits here and not for the file's lock; the
+// attempts that are running in this process, so that their repeats are told so at once; and the lock that keeps other
+// processes out.
 type sqliteFile struct {
 	writer chan struct{} // holds a token while somebody writes
 	owner  *sql.Conn     // holds the lock; nil for a database in memory

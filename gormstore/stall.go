@@ -10,23 +10,23 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// A connection that is open and passes nothing, because a firewall has forgotten it or a switch is gone, is noticed by
-// nobody as long as a statement runs on it that is never cancelled: COMMIT, and the write of an answer. To close it
-// by the driver means a cancel request, which goes over another connection and must never reach a COMMIT that waits for
-// its standby. So such a connection is left to the operating system, and the pool gets another place for it; what
-// became of the statement is read back over another (F-3).
+// A connection can be open and pass nothing: a firewall has forgotten it, or a switch is gone. Nobody notices that while a
+// statement runs on it that is never cancelled: COMMIT, and the write of an answer. The driver would close the
+// connection with a cancel request over another connection, and a cancel request must never reach a COMMIT that waits for
+// its standby. So the store leaves such a connection to the operating system, raises the pool's limit by one, and reads over
+// another connection what became of the statement (F-3).
 
-// DefaultStall is how long a statement that is never cancelled may hold a place of the pool, unless [StallAfter] says
-// otherwise.
+// DefaultStall is how long a statement that is never cancelled may hold a connection of the pool over which nothing passes,
+// unless [StallAfter] says otherwise.
 const DefaultStall = 15 * time.Second
 
 var errStalled = errors.New("idem: gormstore: the connection passes nothing")
 
-// stalls gives the pool another place for each connection that passes nothing, as many as the pool has at most.
+// stalls raises the pool's limit by one for each connection that passes nothing, at most to twice the limit.
 type stalls struct {
 	pool  *sql.DB
 	after time.Duration
-	most  int // 0: the pool has no limit, and so no places to lose
+	most  int // the pool's limit; 0: it has none, and nothing needs to be watched
 
 	mu   sync.Mutex
 	left int // connections that are left behind
@@ -39,18 +39,18 @@ func newStalls(pool *sql.DB, after time.Duration) *stalls {
 	return &stalls{pool: pool, after: after, most: pool.Stats().MaxOpenConnections}
 }
 
-// stall is a statement that is never cancelled, and its place.
+// stall is a statement that is never cancelled.
 type stall struct {
 	*stalls
-	waits func(ctx context.Context) bool // the server has it, and waits for its standby
-	spare func()                         // called when the pool has got another place
+	waits func(ctx context.Context) bool // the server has the statement, and waits for its standby
+	spare func()                         // called when the pool's limit has been raised
 
 	timer *time.Timer
 	ended bool
 	left  bool
 }
 
-// watch looks after a statement until end is called, which reports whether spare was.
+// watch watches a statement until end is called. end reports whether spare was called.
 func (s *stalls) watch(waits func(ctx context.Context) bool, spare func()) (end func() (left bool)) {
 	if s == nil || s.most == 0 {
 		return func() bool { return false }
@@ -62,8 +62,8 @@ func (s *stalls) watch(waits func(ctx context.Context) bool, spare func()) (end 
 	return w.end
 }
 
-// look leaves the connection behind, unless another one sees that the server is at the statement: then it looks again
-// later. Where no other is to be had, nobody has seen it.
+// look leaves the connection behind, unless another connection sees that the server waits for its standby with the
+// statement: then it looks again later. Where no other connection can be had, nobody has seen that.
 func (w *stall) look() {
 	ctx, cancel := context.WithTimeout(context.Background(), core.DefaultClaimTimeout)
 	defer cancel()
@@ -95,7 +95,7 @@ func (w *stall) end() (left bool) {
 // limits is held while a pool's limit changes: stores may share a pool.
 var limits sync.Mutex
 
-// add changes what is left behind, and the pool's limit with it; s.mu is held.
+// add changes the number of connections that are left behind, and the pool's limit with it; s.mu is held.
 func (s *stalls) add(n int) {
 	s.left += n
 	limits.Lock()

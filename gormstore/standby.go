@@ -15,15 +15,15 @@ import (
 
 // Notice tells the store of a notice that the server has sent over the connection with the given backend process. It
 // is for servers with a synchronous standby. If somebody cancels a COMMIT that waits for the standby
-// (pg_cancel_backend), PostgreSQL says that it has committed, with a warning: here, perhaps not there. A store that is
-// told takes the COMMIT as unconfirmed until the standby has it. With pgx:
+// (pg_cancel_backend), PostgreSQL answers that it has committed, with a warning: the standby may not have it. A store that
+// gets the warning takes the COMMIT as unconfirmed until the standby has it. With pgx:
 //
 //	config.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) { store.Notice(c.PID(), n.Code) }
 //
-// sqlstate is the notice's code. The method returns at once, and a nil store takes no notice. Behind a pooler like
+// sqlstate is the notice's code. The method returns at once, and does nothing on a nil store. Behind a pooler like
 // PgBouncer the driver does not know the server's own process, and warnings are not recognised: cancel no COMMIT there.
 func (s *Store) Notice(pid uint32, sqlstate string) {
-	const success = "00000" // of what is no warning
+	const success = "00000" // the code of a notice that is no warning
 	if s != nil && sqlstate != success {
 		s.notices.warn(pid)
 	}
@@ -31,11 +31,10 @@ func (s *Store) Notice(pid uint32, sqlstate string) {
 
 var errWarned = errors.New("idem: gormstore: the server has answered COMMIT with a warning")
 
-// notices are the backends that a COMMIT is under way on.
+// notices are the backends on which a COMMIT is running.
 type notices struct{ warned sync.Map } // pid -> *atomic.Bool
 
-// expect begins to listen for warnings of a backend. The function that it returns ends that, and reports whether there
-// was one.
+// expect listens for warnings of a backend until warned is called. warned reports whether there was one.
 func (n *notices) expect(pid uint32) (warned func() bool) {
 	if pid == 0 {
 		return func() bool { return false }
@@ -58,10 +57,10 @@ func (n *notices) warn(pid uint32) {
 var ErrAnotherServer = errors.New("idem: gormstore: the server has been started again, or another one has taken over, " +
 	"since this was read: read it again")
 
-// Confirm returns when everything that could be seen on db's server is where the server keeps what it confirms: on its
-// synchronous standby, if it has one. What can be seen may not be there yet, because its COMMIT was cut off from waiting;
-// whoever acts on it elsewhere would act on what a failover loses (F-2). started is pg_postmaster_start_time() of the
-// server that was read from. On SQLite it does nothing.
+// Confirm returns when the synchronous standby of db's server, if there is one, has everything that can be seen on the
+// server now. A row can be seen before the standby has it, when its COMMIT was cancelled or the server restarted while
+// COMMIT waited for the standby. Call Confirm before you act on such a row elsewhere: a failover could lose the row (F-2).
+// started is pg_postmaster_start_time() of the server that was read from. On SQLite Confirm does nothing.
 //
 // Errors: [ErrAnotherServer]; the end of ctx; the database's. Nothing is known then.
 func Confirm(ctx context.Context, db *gorm.DB, started time.Time) error {
@@ -92,19 +91,20 @@ func Confirm(ctx context.Context, db *gorm.DB, started time.Time) error {
 	return err
 }
 
-// A server that crashes or restarts shows the commits that were waiting for its synchronous standby before the standby has
-// them. A repeat that is answered from one of those is told of a payment that a failover loses (F-2). So the first answer
-// from each backend waits for a write: when that is confirmed, everything is that was visible before it. What becomes
-// visible later, while that backend lives, its owner has waited for.
+// While a COMMIT waits for the synchronous standby, nobody sees its rows. But after a crash or a restart the server shows
+// them at once, before the standby has them. A repeat that is answered from such a row is told of a payment that a failover
+// loses (F-2). So the first answer that is read over each backend waits for a write: when the standby has confirmed the
+// write, it has everything that was visible before. For rows that become visible later, while the backend lives, their own
+// COMMIT has waited.
 
-// confirmed are the backends of a server whose answers need no further write.
+// confirmed are the backends of a server over which such a write has been confirmed.
 type confirmed struct {
 	mu       sync.Mutex
 	started  time.Time
 	backends map[uint32]bool
 }
 
-// maxConfirmed bounds what is remembered of backends that are gone: then all are asked once more.
+// maxConfirmed bounds the memory for backends that are gone. Past it all are forgotten, and confirm once more.
 const maxConfirmed = 1024
 
 func (c *confirmed) has(started time.Time, pid uint32) bool {
@@ -122,9 +122,8 @@ func (c *confirmed) add(started time.Time, pid uint32) {
 	c.backends[pid] = true
 }
 
-// confirm makes sure that a record that was read and is to be answered from is on the synchronous standby, if there is
-// one. An error says that this is not known: errRace where the record is another one by now, because the standby has
-// taken over in between and never had it.
+// confirm makes sure that the synchronous standby, if there is one, has a record that was read to answer from it. An error
+// means that this is not known. errRace: the record has changed, because the standby has taken over and never had it.
 func (s *Store) confirm(ctx context.Context, read *recordScan) error {
 	if read.started.IsZero() || s.confirmed.has(read.started.Time, read.pid) {
 		return nil
@@ -140,28 +139,27 @@ func (s *Store) confirm(ctx context.Context, read *recordScan) error {
 	return nil
 }
 
-// uncut runs the writes whose effect a repeat is told of without another write, and never cancels them: a server that is
-// asked to give up while it waits for its standby commits all the same, and a repeat would be answered with what a
-// failover loses (X-4, F-2). On SQLite such a write stays in the line for the one writer, behind a transaction that may
-// hold it until its deadline: an answer that has been made gets recorded.
+// uncut runs the writes of answers, and never cancels them. A server that is told to cancel while it waits for its standby
+// commits all the same, and a repeat would be answered with a record that a failover loses (X-4, F-2). On SQLite such a
+// write waits for the one writer, which another transaction may hold until its deadline: the answer gets recorded.
 type uncut struct {
 	mu      sync.Mutex
 	running map[core.Ticket]*tries
 }
 
-// tries are the tries of one write. A second one goes over another connection, in case that of the first is dead; a third
-// would only wait for the row as well. One whose connection passes nothing does not count.
+// tries are the tries of one write. A second try uses another connection, in case the connection of the first is dead. A
+// third one would only wait for the row as well. A try whose connection passes nothing does not count.
 type tries struct {
 	running  int
 	answered bool
-	over     chan struct{} // closed when one of them was answered by the store
-	err      error         // that answer
+	over     chan struct{} // closed when the store has answered one of them
+	err      error         // the store's answer
 }
 
 const maxUncut = 2
 
-// run runs the write of t and waits for its end as long as ctx allows; the write goes on if it takes longer. Where watch
-// leaves its connection behind, another try follows.
+// run runs the write of t, and waits for its end as long as ctx allows. A write that takes longer goes on. Where watch leaves
+// the connection of a try behind, another try follows.
 func (u *uncut) run(ctx context.Context, t core.Ticket, watch watcher, write func(context.Context) error) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -192,10 +190,10 @@ func (u *uncut) run(ctx context.Context, t core.Ticket, watch watcher, write fun
 	}
 }
 
-// watcher looks after one try, as stalls.watch does.
+// watcher watches one try, as stalls.watch does.
 type watcher func(spare func()) (ended func() (left bool))
 
-// unwatched lets a try take its time.
+// unwatched watches nothing.
 func unwatched(func()) (ended func() bool) { return func() bool { return false } }
 
 // stalling is the watcher of the writes of t.
@@ -203,7 +201,7 @@ func (s *Store) stalling(t core.Ticket) watcher {
 	return func(spare func()) func() bool { return s.stalls.watch(s.atStandby(0, t.ID), spare) }
 }
 
-// begin joins the tries of t. mine is for the outcome of one more; nil where none is needed.
+// begin returns the tries of t. mine gets the outcome of one more try, which the caller runs; nil where none is needed.
 func (u *uncut) begin(t core.Ticket) (w *tries, mine chan error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -241,15 +239,15 @@ func (u *uncut) end(t core.Ticket, w *tries, left bool, err error) {
 	if !left {
 		u.less(t, w)
 	}
-	answered := err == nil || errors.Is(err, core.ErrStale) // else another try may do better
+	answered := err == nil || errors.Is(err, core.ErrStale) // after another error, another try may succeed
 	if answered && !w.answered {
 		w.answered, w.err = true, err
 		close(w.over)
 	}
 }
 
-// atStandby reports whether the server is waiting for its standby with the transaction of a backend, or with a write of
-// a record that others cannot see yet.
+// atStandby returns a function that reports whether the server waits for its standby: with the transaction of a backend, or
+// with a write of a record that others cannot see yet.
 func (s *Store) atStandby(pid uint32, id core.ID) func(ctx context.Context) bool {
 	return func(ctx context.Context) (waits bool) {
 		err := s.queryRow(ctx, s.pool, atStandby, int64(pid), id[:]).Scan(&waits)

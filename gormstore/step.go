@@ -104,7 +104,7 @@ func (s *Store) commitStep(step *core.Step, work func(tx *gorm.DB) (any, error))
 func (t *tx) run(ctx context.Context, work func(tx *gorm.DB) error, last func(ctx context.Context) error) error {
 	defer func() { _ = t.Rollback() }() // an error, a panic; does nothing after the end
 
-	// The deadline and a lost lease end the transaction even where work does not look at its context.
+	// The deadline and a lost lease end the transaction even if work does not look at its context.
 	stop := context.AfterFunc(ctx, func() { _ = t.Rollback() })
 	defer stop()
 	bound := t.Bind(ctx)
@@ -125,7 +125,7 @@ func (t *tx) run(ctx context.Context, work func(tx *gorm.DB) error, last func(ct
 	return t.finish(patience, func() error { return last(patience) })
 }
 
-// endPatience is how long the end of a transaction is waited for that the store itself runs.
+// endPatience is how long the store waits for the end of a step's or a message's transaction.
 const endPatience = 10 * time.Second
 
 func (s *Store) beginStep(ctx context.Context, ticket core.Ticket, step string) (*tx, error) {
@@ -176,7 +176,7 @@ func (s *Store) beginGuarded(ctx context.Context, own *sql.Conn) error {
 	return err
 }
 
-// beginStepSQLite has the one writer from now on, so that ownership is proven at once: nobody can take over.
+// beginStepSQLite takes the one writer. So it proves the ownership at once: from then on nobody can take over.
 func (s *Store) beginStepSQLite(ctx context.Context, conn *sql.Conn, ticket core.Ticket, step string) error {
 	if _, err := conn.ExecContext(ctx, s.dialect.begin); err != nil {
 		return err

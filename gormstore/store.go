@@ -32,7 +32,7 @@ type Store struct {
 	stalls    *stalls // PostgreSQL only
 	confirmed confirmed
 
-	// connectionCheck says whether the server has client_connection_check_interval: 0 not asked yet, 1 yes, 2 no.
+	// connectionCheck says whether the server has client_connection_check_interval. 0: not asked yet, 1: yes, 2: no.
 	connectionCheck atomic.Int32
 }
 
@@ -46,13 +46,13 @@ var (
 	_ core.Importer    = (*Store)(nil)
 )
 
-// New returns a store on db and installs the write guard there. It creates no table and starts nothing: see
-// [Migrate]. On SQLite it makes this process the only one on the file, until Close.
+// New returns a store on db and installs the write guard there. It creates no table, which is what [Migrate] does,
+// and it starts nothing. On SQLite it makes this process the only one on the file, until Close.
 //
-// Set the limits of the connection pool before. The pool needs at least two connections on PostgreSQL and three on
-// SQLite, where one proves that the file is this process's. Of a limited pool on PostgreSQL, one connection in four (at
-// least one) is kept free of attempts' transactions, so that a handler that goes over another connection waits for that
-// one and not for itself.
+// Set the limits of the connection pool before you call New. The pool needs at least two connections on PostgreSQL and
+// three on SQLite, where one of them holds the lock on the file. On PostgreSQL a limited pool is divided: attempts'
+// transactions use at most three connections of four. At least one stays free, so that a handler that uses a second
+// connection does not wait for itself.
 //
 // Errors: db is neither PostgreSQL nor SQLite; the pool is too small; another process uses the SQLite file.
 func New(db *gorm.DB, options ...Option) (*Store, error) {
@@ -174,18 +174,18 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// errOwnWriter: waiting for the writer would be waiting for oneself.
+// errOwnWriter: the caller would wait for a writer that it holds itself.
 var errOwnWriter = errors.New("idem: gormstore: SQLite has one writer, and the transaction that this context belongs to " +
 	"has it; write through that transaction (Tx, the tx of a Step or an inbox), or do this before or after it")
 
-// write runs fn where writing is allowed: on PostgreSQL at once, on SQLite when this process's one writer is free.
-// fn runs again after a serialization failure or deadlock, which left nothing behind.
+// write runs fn on the pool: on PostgreSQL at once, on SQLite when this process's one writer is free. fn runs again after a
+// serialization failure or a deadlock, which leaves nothing behind.
 func (s *Store) write(ctx context.Context, fn func(q querier) error) error {
 	return s.writing(ctx, func() error { return s.onPool(ctx, fn) })
 }
 
-// onPool runs fn on the pool. After a conflict it runs again at read committed: where the app's default is stricter,
-// statements of a crowd fail each other for as long as they come together, though each is right at read committed.
+// onPool runs fn on the pool. After a conflict it runs fn again at read committed. Each of the store's statements is right at
+// read committed. At a stricter level, which may be the app's default, many statements at once make each other fail.
 func (s *Store) onPool(ctx context.Context, fn func(q querier) error) error {
 	conflict := false
 	return retry(ctx, func() error {
@@ -212,15 +212,15 @@ func (s *Store) writing(ctx context.Context, fn func() error) error {
 	return fn()
 }
 
-// inTx runs fn in a transaction of the store's own, at read committed on PostgreSQL: what fn reads after it has a
-// lock must be as new as the lock.
+// inTx runs fn in a transaction of the store's own. On PostgreSQL that is at read committed: what fn reads after it has got
+// a lock must be as new as the lock.
 func (s *Store) inTx(ctx context.Context, fn func(q querier) error) error {
 	return s.writing(ctx, func() error {
 		return retry(ctx, func() error { return s.transact(ctx, fn) })
 	})
 }
 
-// transact is inTx for who has SQLite's writer already, once.
+// transact is inTx without a retry, for a caller that has SQLite's writer already.
 func (s *Store) transact(ctx context.Context, fn func(q querier) error) error {
 	tx, err := s.pool.BeginTx(ctx, s.dialect.txOptions())
 	if err != nil {

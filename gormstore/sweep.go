@@ -6,8 +6,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Sweep implements [core.Store]. Each statement has a transaction of its own at read committed: it looks at many
-// records, and no claim shall fail to serialize for it.
+// Sweep implements [core.Store]. Each statement has a transaction of its own at read committed: it reads many records, and must
+// not make claims fail to serialize.
 func (s *Store) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
 	var now instant
 	if err := s.queryRow(ctx, s.pool, clock).Scan(&now); err != nil {
@@ -45,7 +45,8 @@ func (s *Store) forget(ctx context.Context, name statement, limit int, w core.Wi
 	return n, nil
 }
 
-// sweep runs one statement of Sweep, and takes the steps of its records away. It returns how many records there were.
+// sweep runs one statement of Sweep, and deletes the steps of the records that it returns. It returns how many records there
+// were.
 func (s *Store) sweep(ctx context.Context, name statement, limit int, w core.Window) (n int, err error) {
 	err = s.inTx(ctx, func(q querier) error {
 		n = 0

@@ -17,11 +17,11 @@ var tableColumns = map[string][]string{
 		"ended_at"},
 }
 
-// rights are what a role may do with tables; what is nothing at all is still to keep what others confirm.
+// rights are what a role must be allowed to do with tables. A table with no rights is still checked for what it keeps.
 type rights map[string]string
 
 var (
-	// storeRights are those of an app with guarded routes. Its sweep takes markers away, whoever has put them there.
+	// storeRights are those of an app with guarded routes. Its sweep deletes markers, whoever has written them.
 	storeRights = rights{
 		"idempotency_record":      "SELECT, INSERT, UPDATE, DELETE",
 		"idempotency_step":        "SELECT, INSERT, UPDATE, DELETE",
@@ -33,8 +33,8 @@ var (
 		"idempotency_intent":      "",
 	}
 
-	// inboxRights are those of a consumer. It needs UPDATE to acknowledge a duplicate: see touchMarker; and it writes the
-	// floor where it refuses what is too old: see raiseFloor.
+	// inboxRights are those of a consumer. It needs UPDATE to acknowledge a duplicate (touchMarker), and it raises the floor
+	// when it refuses a message that is too old (raiseFloor).
 	inboxRights = rights{
 		"processed_message":       "SELECT, INSERT, UPDATE",
 		"processed_message_floor": "SELECT, INSERT, UPDATE",

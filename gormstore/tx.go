@@ -14,37 +14,37 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// tx is a transaction with an app's statements in it: a connection of its own, on which the store says BEGIN and COMMIT
-// itself. database/sql's own transactions tie COMMIT to a context; this one is never cancelled.
+// tx is a transaction with an app's statements in it. It has a connection of its own, on which the store sends BEGIN and
+// COMMIT itself: database/sql ties the COMMIT of its transactions to a context, and this COMMIT is never cancelled.
 type tx struct {
 	store *Store
 	conn  *conn
 	entry entry
 	pid   uint32      // of the server's process; 0 where it is not known
-	asked atomic.Bool // the handler has asked for it
+	asked atomic.Bool // the handler has asked for the transaction
 
 	marked bool // the library's savepoint was set
 
-	ending  sync.Mutex // one end at a time: Commit, Rollback, the deadline
+	ending  sync.Mutex // held while the transaction ends: Commit, Rollback or the deadline
 	ended   bool
 	checked bool  // SQLite: the savepoint was there, see stillOpen
-	gone    bool  // PostgreSQL: the savepoint was not
+	gone    bool  // PostgreSQL: the savepoint was not there
 	lost    error // why nobody knows what has stayed: see undo
 }
 
-// entry is what a transaction writes beside the app's rows, so that it is known afterwards whether it has committed: the
-// answer of an attempt, the result of a step, the marker of a message.
+// entry is what a transaction writes besides the app's rows: the answer of an attempt, the result of a step, the marker of a
+// message. It shows afterwards whether the transaction has committed.
 type entry interface {
 	// lock is the advisory lock that the transaction holds; PostgreSQL.
 	lock() int64
-	// trace is a query that finds a row from the first statement of the transaction on until it has ended; SQLite.
+	// trace is a query that finds a row for as long as the transaction is open; SQLite.
 	trace() (name statement, args []any)
 	// committed reports whether the entry is there, once the transaction has ended.
 	committed(ctx context.Context, s *Store, q querier) (bool, error)
-	// touch is a statement that changes nothing of a committed entry: see touch.
+	// touch is a statement that writes a committed entry without changing it: see the statement touch.
 	touch() (name statement, args []any)
-	// lose makes it known that nobody knows what has stayed of the transaction, in another one. Where the entry was
-	// undone it is written again; where somebody else's is there by now, it stays.
+	// lose records, in another transaction, that nobody knows what has stayed of this one. Where the entry was undone, it is
+	// written again. Where another one's entry is there by now, that one stays.
 	lose(ctx context.Context, s *Store, q querier) error
 	// leave gives back what was reserved for the transaction in this process.
 	leave(s *Store)
@@ -56,7 +56,7 @@ func (s *Store) newTx(own *sql.Conn, e entry) *tx {
 	return t
 }
 
-// probeConnectionCheck finds out once whether the server can look after a client that went away (PostgreSQL 14).
+// probeConnectionCheck finds out once whether the server can check that its client is still connected (PostgreSQL 14).
 func (s *Store) probeConnectionCheck(ctx context.Context, c *sql.Conn) error {
 	if s.connectionCheck.Load() != 0 {
 		return nil
@@ -66,14 +66,14 @@ func (s *Store) probeConnectionCheck(ctx context.Context, c *sql.Conn) error {
 	case err == nil:
 		s.connectionCheck.Store(1)
 	case slices.Contains([]string{"42704", "22023", "42501"}, sqlState(err)):
-		s.connectionCheck.Store(2) // an unknown parameter, not for this system, not for this user
+		s.connectionCheck.Store(2) // the parameter is unknown, or not for this system, or not for this user
 	default:
 		return err
 	}
 	return nil
 }
 
-// endTimeout bounds a ROLLBACK. A connection that does not answer is dropped, and the server rolls back by itself.
+// endTimeout bounds a ROLLBACK. A connection that does not answer is closed, and the server rolls back by itself.
 const endTimeout = 5 * time.Second
 
 // rollback ends the transaction on c, if there is one, and gives the connection back.
@@ -81,13 +81,13 @@ func rollback(c *sql.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	if _, err := c.ExecContext(ctx, "ROLLBACK"); err != nil {
-		discard(c) // never a connection with an open transaction back into the pool
+		discard(c) // a connection with an open transaction must not go back to the pool
 		return
 	}
 	_ = c.Close()
 }
 
-// alive reports whether the transaction is still there on SQLite: outside it, what it has written first is not.
+// alive reports on SQLite whether the transaction is still open: the row that it has written first can be seen nowhere else.
 func (t *tx) alive(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
@@ -103,7 +103,7 @@ func (t *tx) holdsWriter() bool {
 	return t.store.file != nil && !t.conn.over
 }
 
-// end shuts the handler out and runs fn, once; later calls get errOver.
+// end ends the handler's access and runs fn, once. Later calls get errOver.
 func (t *tx) end(fn func() error) error {
 	t.ending.Lock()
 	defer t.ending.Unlock()
@@ -115,13 +115,13 @@ func (t *tx) end(fn func() error) error {
 	return fn()
 }
 
-// leave gives everything back. The connection must be out of its transaction, or discarded.
+// leave gives back what the transaction holds in this process. Its connection must be closed, or out of the transaction.
 func (t *tx) leave() {
 	t.entry.leave(t.store)
 	t.store.leaveAttempt()
 }
 
-// undo rolls back and leaves. It fails with core.ErrEnded where the handler has ended the transaction itself: what it
+// undo rolls back and leaves. It fails with core.ErrEnded where the handler has ended the transaction itself: what the handler
 // wrote before or after that may have stayed.
 func (t *tx) undo() error {
 	if !t.rollback() {
@@ -139,7 +139,7 @@ const (
 	noTransaction  = "25P01"
 )
 
-// rollback ends the transaction. It is false where the handler had ended it before.
+// rollback ends the transaction. It returns false where the handler had ended it before.
 func (t *tx) rollback() (ours bool) {
 	c := t.conn.sql
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
@@ -158,18 +158,18 @@ func (t *tx) rollback() (ours bool) {
 		_ = c.Close()
 	case sqlState(err) == "": // broken, or busy
 		discard(c)
-	case sqlState(err) == aborted && t.marked: // its own savepoint tells it from another one
+	case sqlState(err) == aborted && t.marked: // only the transaction that was begun has the library's savepoint
 		_, missing := c.ExecContext(ctx, "ROLLBACK TO SAVEPOINT "+savepoint)
 		t.gone = t.gone || sqlState(missing) == noSavepoint
 		rollback(c)
-	default: // aborted, and so open, as a failed statement leaves it; or another transaction, or none
+	default: // a failed statement has aborted the transaction; or this is another transaction, or none
 		rollback(c)
 	}
 	return sqlState(err) != divisionByZero && !t.gone
 }
 
-// oursSQLite reports whether the library's savepoint is there, or else SQLite itself has ended the transaction, with the
-// error of a statement: nothing was sent after it.
+// oursSQLite reports whether the library's savepoint is there, or SQLite itself has ended the transaction after the error of
+// a statement: nothing was sent after that.
 func (t *tx) oursSQLite(ctx context.Context) bool {
 	_, err := t.conn.sql.ExecContext(ctx, "ROLLBACK TO SAVEPOINT "+savepoint)
 	if err == nil || ctx.Err() != nil { // a busy connection is closed
@@ -178,7 +178,7 @@ func (t *tx) oursSQLite(ctx context.Context) bool {
 	return t.conn.mayHaveFailed() && !t.alive(ctx)
 }
 
-// lose makes it known that nobody knows what has stayed: for as long as endPatience, because the key is free until then
+// lose records that nobody knows what has stayed. It tries for as long as endPatience: until it succeeds, the key is free
 // where the entry was undone.
 func (t *tx) lose() error {
 	ctx, cancel := context.WithTimeout(context.Background(), endPatience)
@@ -223,7 +223,7 @@ func (t *tx) finish(ctx context.Context, last func() error) error {
 	})
 }
 
-// failed tells of what the handler's statements have run into.
+// failed returns the error of the handler's statements after which nothing may commit.
 func (t *tx) failed(ctx context.Context) error {
 	if retryable := t.conn.failure(); retryable != nil {
 		return fmt.Errorf("%w: %w", core.ErrRetryable, retryable)
@@ -234,8 +234,8 @@ func (t *tx) failed(ctx context.Context) error {
 	return nil
 }
 
-// stillOpen fails on SQLite unless the transaction is the one that was begun: the savepoint ends with it. On PostgreSQL
-// the last statement itself asks for that (asBegun).
+// stillOpen fails on SQLite unless the transaction is the one that was begun: only that one has the savepoint. On PostgreSQL
+// the last statement itself checks that (asBegun).
 func (t *tx) stillOpen(ctx context.Context) error {
 	if t.store.dialect == postgres {
 		return nil
@@ -245,6 +245,6 @@ func (t *tx) stillOpen(ctx context.Context) error {
 	return err
 }
 
-// errNotRecorded: the last statement of a transaction found nothing to record in. The transaction is not the one that was
+// errNotRecorded: the last statement of a transaction found no row to write to. The transaction is not the one that was
 // begun, or somebody has changed the library's row in it.
 var errNotRecorded = errors.New("idem: gormstore: the record of the attempt is gone")

@@ -6,24 +6,23 @@ import (
 	"strings"
 )
 
-// savepoint is where the rows of a Rollback attempt begin, and on SQLite the proof that a transaction is still the one
-// that was begun. The name is the library's own: see control.
+// savepoint is where the rows of a Rollback attempt begin. On SQLite it also shows that a transaction is still the one that
+// was begun. Handlers cannot use the name: see reserved.
 const savepoint = "idem_rows_of_the_attempt"
 
 // errControl is the error of a statement that an attempt, a step or an inbox does not send.
-var errControl = errors.New("idem: gormstore: a handler does not end or change the transaction that it runs in: it " +
-	"commits with the answer, the step or the message. Return an error or a status instead; for a part that may fail use " +
-	"tx.Transaction of GORM, or a savepoint of your own")
+var errControl = errors.New("idem: gormstore: a handler must not end or change its transaction, which commits with the " +
+	"answer, the step or the message. Return an error or a status instead; for a part that may fail use GORM's " +
+	"tx.Transaction, or a savepoint of your own")
 
-// inspected is what a text for the database holds, as far as a transaction has to know.
+// inspected is what a transaction has to know of a text that an app sends.
 type inspected struct {
 	control error // one of them is transaction control: errControl
 	changes bool  // one of them may change the role or the search path
 }
 
-// inspect reads a text that an app sends into a transaction of the library, before it is sent. It refuses what is
-// certainly transaction control: at the start of a statement. What a text hides from it is noticed at the end of the
-// transaction.
+// inspect reads a text before it is sent into a transaction of the library. It refuses what is certainly transaction control:
+// that stands at the start of a statement. Transaction control that it cannot see is noticed at the end of the transaction.
 func inspect(d *dialect, text string) inspected {
 	l := lexer{text: text, dialect: d}
 	var s inspected
@@ -41,7 +40,7 @@ func inspect(d *dialect, text string) inspected {
 	}
 }
 
-// statement reads one statement, of which it returns the first tokens, and whether there may be another.
+// statement reads one statement. It returns the first tokens, and whether another statement may follow.
 func (l *lexer) statement(head *[6]token, changes *bool) (more bool) {
 	n, inBody := 0, 0
 	var last token
@@ -64,8 +63,8 @@ func (l *lexer) statement(head *[6]token, changes *bool) (more bool) {
 	}
 }
 
-// body counts the blocks of the body of a trigger or function, in which a semicolon ends no statement: 1 for what opens
-// one, -1 for what closes one.
+// body counts the blocks in the body of a trigger or function, where a semicolon ends no statement: 1 for the begin of a
+// block, -1 for its end.
 func body(d *dialect, head [6]token, last, t token, depth int) int {
 	switch {
 	case !head[0].is("CREATE"):
@@ -112,7 +111,7 @@ func controls(d *dialect, head [6]token) string {
 	case first == "RESET" && second.is("ALL"), first == "DISCARD":
 		return first + " " + strings.ToUpper(second.text)
 	case first == "SET" && !second.is("LOCAL") && !second.is("CONSTRAINTS"):
-		// The role, or read-only transactions, would meet whoever gets the connection next.
+		// The next user of the connection would get the role, or read-only transactions.
 		return "SET without LOCAL stays on the pooled connection; write SET LOCAL"
 	}
 	return ""
@@ -127,7 +126,7 @@ func pragma(head [6]token) string {
 	return ""
 }
 
-// behind returns the tokens, without the first one if that is a word that may be left out.
+// behind returns the tokens without the first one, if that is a word that may be left out.
 func behind(word string, tokens []token) []token {
 	if tokens[0].is(word) && len(tokens) > 1 && tokens[1].kind != endOfText {
 		return tokens[1:]
@@ -148,7 +147,7 @@ func reserved(name []token) string {
 	return ""
 }
 
-// changesSettings reports whether a statement of PostgreSQL that begins so may change the role or the search path.
+// changesSettings reports whether a statement of PostgreSQL that begins with first may change the role or the search path.
 func changesSettings(first token) bool {
 	return first.is("SET") || first.is("RESET") || first.is("DO") || first.is("CALL")
 }

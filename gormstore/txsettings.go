@@ -2,13 +2,18 @@ package gormstore
 
 import "context"
 
-// A handler may change the settings of its transaction, SET LOCAL ROLE for a tenant's rows for instance. What the library
-// writes at the end needs those of the beginning. synchronous_commit is kept by the transaction's first statement
-// and restored in its last one, whoever has changed it. The role and the search path are asked for before the first
-// statement that may change them, and restored by a statement of their own: who changes none of them pays nothing. Where a
-// trigger or a function changes the role unseen, the last statement fails, and everything is rolled back.
+// A handler may change the settings of its transaction, with SET LOCAL ROLE for a tenant's rows for instance. What the library
+// writes at the end needs the settings of the begin.
+//
+// The transaction's first statement keeps synchronous_commit in the setting idem.synchronous_commit, and never as off, which
+// somebody may have left on the connection. The last statement restores it. The setting lasts exactly as long as the
+// transaction, and so it also shows that a transaction is the one that was begun.
+//
+// The role and the search path are read before the first statement that may change them, and restored by a statement of their
+// own: a handler that changes neither costs nothing. Where a trigger or a function changes the role unseen, the last
+// statement fails, and everything is rolled back.
 
-// settings are what else the library's statements depend on.
+// settings are the other settings that the library's statements depend on.
 type settings struct{ session, role, searchPath string }
 
 // keepSettings remembers the settings before the first statement that may change them.

@@ -10,21 +10,20 @@ import (
 	"sync/atomic"
 )
 
-// Validate implements [core.Validator]: the tables are there, they and the server keep what was confirmed, steps,
-// markers and intents included (F-2, F-5), and the role has the rights that a store needs. One error names everything
-// that is wrong.
+// Validate implements [core.Validator]: the tables exist; they and the server keep what was confirmed, steps, markers and
+// intents included (F-2, F-5); the role has the rights that a store needs. One error names everything that is wrong.
 func (s *Store) Validate(ctx context.Context) error { return s.validate(ctx, s.pool, storeRights) }
 
-// Validate tells whether the server and the tables keep what the inbox confirms, and whether the role has the rights that
-// a consumer needs: without UPDATE it would never acknowledge a duplicate (F-5). One error names everything that is wrong.
-// Call it when the consumer starts; what it refuses, Process refuses as well.
+// Validate checks that the server and the tables keep what the inbox confirms, and that the role has the rights that a consumer
+// needs: without UPDATE it could never acknowledge a duplicate (F-5). One error names everything that is wrong. Call it when
+// the consumer starts; Process refuses what Validate refuses.
 func (i *Inbox) Validate(ctx context.Context) error {
 	return i.store.validate(ctx, i.store.pool, inboxRights)
 }
 
-// Validate tells whether the server and the table keep the intents, and whether the role has the rights that a journal
-// needs (F-5): an intent that a crash loses gets another key, and its command is carried out twice. One error names
-// everything that is wrong. Call it when the app starts; what it refuses, Plan and Begin refuse as well.
+// Validate checks that the server and the table keep the intents, and that the role has the rights that a journal needs (F-5):
+// an intent that a crash loses gets another key, and its command is carried out twice. One error names everything that is
+// wrong. Call it when the app starts; Plan and Begin refuse what Validate refuses.
 func (j *Journal) Validate(ctx context.Context) error {
 	return j.store.validate(ctx, j.store.pool, journalRights)
 }
@@ -38,7 +37,7 @@ func (s *Store) validate(ctx context.Context, q querier, need rights) error {
 	return inspector{q: q, statements: s.statements}.all(ctx, need)
 }
 
-// validated remembers that a validation has passed, for what must not begin without one.
+// validated remembers that a validation has passed.
 type validated struct{ passed atomic.Bool }
 
 func (v *validated) once(ctx context.Context, s *Store, q querier, need rights) error {
@@ -56,7 +55,7 @@ func (v *validated) once(ctx context.Context, s *Store, q querier, need rights) 
 type inspector struct {
 	q          querier
 	statements *statements
-	inUse      bool // a database in memory is let pass: nobody takes it for one that lasts
+	inUse      bool // lets a database in memory pass: nobody expects that it lasts
 }
 
 // all is one error of everything that is wrong.
@@ -167,11 +166,11 @@ func (i inspector) postgres(ctx context.Context) []error {
 		errs = append(errs, fmt.Errorf("the server's version is %d: PostgreSQL 13 or later is needed", version/10000))
 	}
 	if fsync != "on" {
-		errs = append(errs, errors.New("fsync is off: a crash of the server would forget money; set fsync=on"))
+		errs = append(errs, errors.New("fsync is off: a crash of the server would lose money; set fsync=on"))
 	}
 	if forgets {
-		errs = append(errs, errors.New("synchronous_commit is off: a crash of the server would forget answers that were "+
-			"given; set it to on, for the database or the role at least"))
+		errs = append(errs, errors.New("synchronous_commit is off: a crash of the server would lose answers that clients "+
+			"have seen; set it to on, at least for the database or the role"))
 	}
 	if readOnly {
 		errs = append(errs, errors.New("default_transaction_read_only is on: nothing could be recorded; connect to the "+
@@ -180,13 +179,13 @@ func (i inspector) postgres(ctx context.Context) []error {
 	return errs
 }
 
-// flaws lists why a table or one of its partitions does not keep, or does not show, what was confirmed: one text each.
+// flaws lists why a table or one of its partitions may lose or hide what was confirmed: one text each.
 const flaws = `WITH RECURSIVE part AS (SELECT to_regclass($1)::oid AS oid
 	UNION SELECT i.inhrelid FROM pg_inherits i JOIN part p ON i.inhparent = p.oid)
 SELECT 'table ' || c.relname || f.flaw FROM part JOIN pg_class c USING (oid) CROSS JOIN LATERAL (VALUES
 	(c.relpersistence <> 'p', ' is UNLOGGED or temporary: a crash would empty it; ALTER TABLE ' || c.relname || ' SET LOGGED'),
-	(c.relkind NOT IN ('r', 'p'), ' is no table of this database: nobody knows what a crash leaves of it'),
-	(row_security_active(c.oid), ' hides rows from this role by row-level security: a key would never end to be in flight; '
+	(c.relkind NOT IN ('r', 'p'), ' is no table of this database: nobody knows what it keeps after a crash'),
+	(row_security_active(c.oid), ' hides rows from this role by row-level security: keys would be in flight for ever; '
 		|| 'ALTER TABLE ' || c.relname || ' DISABLE ROW LEVEL SECURITY, or use a role with BYPASSRLS')
 ) AS f (is_there, flaw) WHERE f.is_there ORDER BY 1`
 
@@ -245,7 +244,7 @@ func (i inspector) sqlite(ctx context.Context) []error {
 			"_pragma=journal_mode(wal) to the address of the database", journal))
 	}
 	if synchronous < 2 {
-		errs = append(errs, errors.New("synchronous is not FULL: a power failure would forget money; add "+
+		errs = append(errs, errors.New("synchronous is not FULL: a power failure would lose money; add "+
 			"_pragma=synchronous(full) to the address of the database"))
 	}
 	return errs

@@ -12,8 +12,8 @@ import (
 )
 
 // ErrOutsideTransaction is the error of a write that carries the context of a Rollback attempt but goes over another
-// connection: it would stay when the attempt is rolled back. It is that of a write in a Resume attempt outside a database
-// step, too, which the next attempt would write again.
+// connection: it would stay when the attempt is rolled back. A write in a Resume attempt outside a database step has this
+// error too: the next attempt would write again.
 var ErrOutsideTransaction = errors.New("idem: gormstore: this write carries the context of a Rollback attempt but goes " +
 	"over another connection, so it would stay when the attempt is rolled back. Write through gormstore.Tx(ctx); or mark " +
 	"the write with gormstore.Outside(ctx) if it is meant to stay")
@@ -23,7 +23,7 @@ type outsideStep struct{}
 
 // Error implements error.
 func (outsideStep) Error() string {
-	return "idem: gormstore: this write carries the context of a Resume attempt but is in none of its database steps, so the " +
+	return "idem: gormstore: this write carries the context of a Resume attempt but is outside its database steps, so the " +
 		"next attempt would write it again. Write in a gormstore.Step, through its tx; or mark the write with " +
 		"gormstore.Outside(ctx) if it may be repeated"
 }
@@ -33,23 +33,26 @@ func (outsideStep) Is(target error) bool { return target == ErrOutsideTransactio
 
 type outsideKey struct{}
 
-// Outside marks a context whose statements are meant to go over another connection than the attempt's, and to stay
-// whatever becomes of the attempt: an audit log, for instance, or a function that only reads.
+// Outside marks a context for statements that go over another connection than the attempt's on purpose: the write guard lets
+// them pass, and what they write stays, whatever becomes of the attempt. Use it for an audit log, for instance, or for a
+// function that only reads.
 func Outside(ctx context.Context) context.Context { return context.WithValue(ctx, outsideKey{}, true) }
 
 const guardName = "idem:write_guard"
 
-// WriteGuard is a GORM plugin that refuses writes which carry the context of a Rollback attempt but go over another
-// connection, or that of a Resume attempt outside its database steps, before they reach the database, with
-// [ErrOutsideTransaction]. New installs it on its own db; an app with further *gorm.DB values installs it there
-// with db.Use(gormstore.WriteGuard()).
+// WriteGuard is a GORM plugin that refuses two kinds of writes with [ErrOutsideTransaction], before they reach the database: a
+// write with the context of a Rollback attempt over another connection than the attempt's, and a write with the context of
+// a Resume attempt outside its database steps. New installs it on its own db. An app with more *gorm.DB values
+// installs it there with db.Use(gormstore.WriteGuard()).
 //
-// It sees what goes through GORM with the handler's context: Create, Save, Update, Delete, Exec, and reads that may write,
-// because they hold a write or call a function that is not known to only read. The functions of PostgreSQL and SQLite that
-// only read are known: count, sum, now, lower, those of JSON. One of the app's own that only reads is called with
-// [Outside]. It cannot see a write without the context (db.Create instead of db.WithContext(ctx).Create), one past GORM,
-// nor what views, operators, casts and triggers do, a function that is called like a column, (row).book, or one of the
-// app's own by the name of one that is known.
+// It sees what goes through GORM with the handler's context: Create, Save, Update, Delete, Exec, and reads that may write. A
+// read may write if it holds a write, or calls a function that is not known to only read. The functions of PostgreSQL and
+// SQLite that only read are known: count, sum, now, lower, those of JSON. A function of the app that only reads is called
+// with [Outside].
+//
+// It does not see: a write without the handler's context (db.Create instead of db.WithContext(ctx).Create); a write past
+// GORM; what views, operators, casts and triggers do; a function that is called in attribute notation, SELECT (row).book
+// or SELECT (7).book instead of book(7); a function of the app that has the name of a known one.
 func WriteGuard() gorm.Plugin { return writeGuard{} }
 
 type writeGuard struct{}
@@ -59,8 +62,8 @@ func (writeGuard) Name() string { return guardName }
 
 // Initialize implements [gorm.Plugin].
 func (writeGuard) Initialize(db *gorm.DB) error {
-	// Writes before everything else: GORM opens a transaction of its own first, and that takes a connection. Reads as late
-	// as can be: their text is looked at when it is sent, behind what other plugins add.
+	// A write is refused before everything else: GORM first opens a transaction of its own, and that takes a connection. A read
+	// is looked at as late as possible, when it is sent: other plugins may have changed its text.
 	cb := db.Callback()
 	return errors.Join(
 		cb.Create().Before("*").Register(guardName, refuseOutside),
@@ -100,7 +103,7 @@ func misplaced(db *gorm.DB) error {
 		return nil
 	}
 	if b := bindingFrom(ctx); b != nil {
-		// In a unit test WithTx may have put a database there, in which every transaction is another connection.
+		// In a unit test WithTx may have put a database there, where each transaction has another connection.
 		_, transaction := b.raw.(gorm.TxCommitter)
 		if transaction && db.Statement.ConnPool != b.raw {
 			return ErrOutsideTransaction
@@ -126,7 +129,7 @@ func guardReads(db *gorm.DB) {
 	}
 }
 
-// unguardReads gives the statement its connection back: it may be used again.
+// unguardReads gives the statement its connection back: the statement may be used again.
 func unguardReads(db *gorm.DB) {
 	if guarded, ok := db.Statement.ConnPool.(readPool); ok {
 		db.Statement.ConnPool = guarded.ConnPool
@@ -143,7 +146,7 @@ type readPool struct {
 
 func (p readPool) check(query string) error {
 	if why := mayWrite(p.dialect, query); why != "" {
-		return fmt.Errorf("%w. What may write here: %s", p.refusal, why)
+		return fmt.Errorf("%w. This may write: %s", p.refusal, why)
 	}
 	return nil
 }
@@ -172,7 +175,7 @@ func (p readPool) QueryRowContext(ctx context.Context, query string, args ...any
 	return p.ConnPool.QueryRowContext(ctx, query, args...)
 }
 
-// refusePrepared refuses everything, reads too, in a session of Tx that GORM has taken to the pool: see errPrepare.
+// refusePrepared refuses everything, reads too, in a session of Tx whose connection GORM has replaced: see errPrepare.
 func refusePrepared(db *gorm.DB) bool {
 	own, ok := db.Statement.Settings.Load(attemptSetting)
 	if !ok || db.Statement.ConnPool == own {

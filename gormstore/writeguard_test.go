@@ -239,7 +239,7 @@ func TestTxPreparesNoStatements(t *testing.T) {
 			"raw":         prepared.Raw("SELECT count(*) FROM effects").Scan(&n).Error,
 			"transaction": prepared.Transaction(func(tx *gorm.DB) error { return tx.Find(&[]effect{}).Error }),
 		} {
-			require.ErrorContains(t, err, "prepares no statements", name)
+			require.ErrorContains(t, err, "cannot use prepared statements", name)
 		}
 		require.NoError(t, gormstore.Tx(ctx).Model(&effect{}).Count(&n).Error)
 		require.EqualValues(t, 1, n)
