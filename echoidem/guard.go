@@ -86,7 +86,7 @@ func KeyGuard(idem *core.Module) echo.MiddlewareFunc {
 	}
 }
 
-// pass goes on with the request that was admitted, or refuses.
+// pass continues with the admitted request, or refuses.
 func pass(c echo.Context, request, admitted *http.Request, reply *core.Reply) bool {
 	switch {
 	case c.Request() != request: // c belongs to another request by now

@@ -72,7 +72,7 @@ func KeyGuard(idem *core.Module) gin.HandlerFunc {
 	}
 }
 
-// pass goes on with the request that was admitted, or refuses.
+// pass continues with the admitted request, or refuses.
 func pass(c *gin.Context, request, admitted *http.Request, reply *core.Reply) bool {
 	switch {
 	case c.Request != request: // c belongs to another request by now

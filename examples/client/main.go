@@ -1,5 +1,5 @@
-// The example client: go run ./examples/client. It needs nothing but Go. It pays many times at an example app, over a
-// network that breaks all the time, and then counts what was booked.
+// The example client: go run ./examples/client. It needs nothing but Go. It makes many payments at an example app,
+// over a network that breaks all the time, and then counts what was booked.
 package main
 
 import (

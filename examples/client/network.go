@@ -8,11 +8,11 @@ import (
 	"github.com/auth19/idem/internal/cutproxy"
 )
 
-// meanLife is how many bytes a connection carries, on average, before it is cut: those of a few requests.
+// meanLife is the mean number of bytes that a connection carries before it is cut: enough for a few requests.
 const meanLife = 2500
 
-// through is a network whose connections all go through the proxy, wherever their requests are for. That requests
-// name the app itself matters: an intent belongs to the host that it was sent to.
+// through returns a transport whose connections all go through the proxy. The requests still name the app as their host,
+// because an intent belongs to the host that it was sent to.
 func through(proxy *cutproxy.Proxy, connections int) *http.Transport {
 	network := http.DefaultTransport.(*http.Transport).Clone()
 	network.Proxy = nil

@@ -31,13 +31,13 @@ func parse(args []string, out io.Writer) (o options, err error) {
 	target, err := url.Parse(o.url)
 	switch {
 	case (o.url == "") != (o.token == ""):
-		return o, errors.New("-url and -token belong together")
+		return o, errors.New("-url needs -token, and -token needs -url")
 	case o.url != "" && (err != nil || target.Scheme != "http" || target.Port() == ""):
 		return o, fmt.Errorf("-url: %q is not http://HOST:PORT", o.url)
 	case o.journal != "" && o.url == "":
-		return o, errors.New("-journal needs -url: an app that is started for the run forgets with it")
+		return o, errors.New("-journal needs -url: an app that is started for one run loses its data after it")
 	case o.intents < 0 || o.clients < 1 || flags.NArg() > 0:
-		return o, errors.New("-intents is at least 0, -clients at least 1, and nothing follows the flags")
+		return o, errors.New("-intents must be at least 0, -clients at least 1, and no other arguments are allowed")
 	}
 	return o, nil
 }

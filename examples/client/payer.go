@@ -20,7 +20,7 @@ import (
 	"github.com/auth19/idem/gormstore"
 )
 
-// purchase is a row of the client's own: what is to be paid, once.
+// purchase is a row in the client's own database: what must be paid once.
 type purchase struct {
 	Order  string `gorm:"primaryKey;column:order_id"` // names the intent, too
 	Amount string `gorm:"not null"`
@@ -88,8 +88,8 @@ func (p *payer) observe(_ context.Context, a idemclient.Try) {
 	}
 }
 
-// plan writes n new purchases, and with each in the same transaction its intent: from here on it is paid once, whatever
-// happens to this process.
+// plan writes n new purchases, each in one transaction with its intent. From then on each is paid once, even if this
+// process is killed.
 func (p *payer) plan(n int) error {
 	return p.db.Transaction(func(tx *gorm.DB) error {
 		for i := range n {
@@ -105,12 +105,12 @@ func (p *payer) plan(n int) error {
 	})
 }
 
-// planned lists the purchases, those of runs before included.
+// planned lists the purchases, also those of earlier runs.
 func (p *payer) planned() (all []purchase, err error) {
 	return all, p.db.Find(&all).Error
 }
 
-// payAll pays for what has no answer yet. The first error ends it; what is still pending is for the next run.
+// payAll pays for all intents without an answer. The first error ends it. The next run continues with what is pending.
 func (p *payer) payAll(ctx context.Context, clients int, out io.Writer) error {
 	all, err := p.planned()
 	if err != nil {
@@ -141,7 +141,7 @@ func (p *payer) payAll(ctx context.Context, clients int, out io.Writer) error {
 	return err
 }
 
-// feed hands out the intents without an answer, page by page.
+// feed sends the intents without an answer, page by page.
 func (p *payer) feed(ctx context.Context, pending chan<- string) error {
 	for last := ""; ; {
 		page, err := p.journal.Pending(ctx, last, 100)
@@ -159,7 +159,7 @@ func (p *payer) feed(ctx context.Context, pending chan<- string) error {
 	}
 }
 
-// pay sends one payment, as often as it takes.
+// pay sends one payment, and repeats it until it has an answer.
 func (p *payer) pay(ctx context.Context, intent string) error {
 	var bought purchase
 	if err := p.db.WithContext(ctx).Take(&bought, "order_id = ?", intent).Error; err != nil {
@@ -190,8 +190,8 @@ func (p *payer) pay(ctx context.Context, intent string) error {
 	return nil
 }
 
-// book notes that a purchase is paid, and ends its intent in the same transaction. A process that is killed before it gets
-// here finds the intent pending, asks for the answer again, and books it then.
+// book records that a purchase is paid, and ends its intent in the same transaction. If the process is killed before
+// that, its next run finds the intent pending, asks for the answer again, and books it then.
 func (p *payer) book(ctx context.Context, bought purchase) error {
 	err := p.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := tx.Model(&bought).Update("paid", true).Error; err != nil {
@@ -215,7 +215,7 @@ func (p *payer) request(ctx context.Context, method string, body []byte) (*http.
 	return request, err
 }
 
-// showProgress keeps a line up to date until ctx ends.
+// showProgress prints the progress in one line until ctx ends.
 func (p *payer) showProgress(ctx context.Context, all int, out io.Writer) {
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()

@@ -8,7 +8,7 @@ import (
 	"github.com/auth19/idem/internal/cutproxy"
 )
 
-// report prints the table. It fails where an intent was not booked once at the app, or is not booked here.
+// report prints the table. It returns an error if an intent was not booked exactly once at the app, or not booked here.
 func report(out io.Writer, intents []purchase, entries map[string]int, p *payer, stats cutproxy.Stats) error {
 	total, wrong := 0, 0
 	for _, n := range entries {

@@ -10,13 +10,13 @@ import (
 	"github.com/auth19/idem/examples/internal/web"
 )
 
-// handlers are thin: they read a body, call the shop, and write its answer. That each command is applied once is not
-// their business.
+// handlers are thin: they read a body, call the shop, and write its answer. They do not care that each command is applied
+// once: the guards and the interceptor do.
 type handlers struct {
 	shop *shop.Shop
 }
 
-// caller is the verified principal.
+// caller returns the verified principal.
 func caller(c echo.Context) authctx.Principal {
 	p, _ := authctx.FromContext(c.Request().Context())
 	return p

@@ -1,4 +1,4 @@
-// The example app on Gin: go run ./examples/gin. It needs nothing but Go, and tells what to try.
+// The example app on Gin: go run ./examples/gin. It needs nothing but Go, and prints what to try.
 package main
 
 import (
@@ -36,7 +36,7 @@ func run() (err error) {
 	defer func() { err = errors.Join(err, a.Close()) }()
 
 	r := router(a)
-	// The proof at start-up: every unsafe route is guarded, and every money table has its second line.
+	// The check at start-up: every unsafe route has its guards, and every money table has its second line.
 	if err := errors.Join(ginidem.Audit(r, a.Idem), gormstore.Audit(ctx, a.DB, shop.MoneyModels()...)); err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ func abort(c *gin.Context, p web.Problem) {
 	c.AbortWithStatusJSON(p.Status, p)
 }
 
-// recovery turns a panic into a 500. It logs by itself: what Gin logs of some panics shows the request's headers, and
-// keys do not belong into a log.
+// recovery turns a panic into a 500. It writes the log itself: for some panics Gin
+// logs the request's headers, and a log must not contain keys.
 func recovery() gin.HandlerFunc {
 	return gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, cause any) {
 		slog.Error("a handler panicked", "panic", cause, "stack", string(debug.Stack()))

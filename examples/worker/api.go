@@ -15,8 +15,8 @@ import (
 	"github.com/auth19/idem/ginidem"
 )
 
-// api is the API of the example apps. How handlers are written for real is in examples/gin; here they are folded into
-// three functions, because the worker is what this example is about.
+// api is the API of the example apps. Here the handlers are three short functions, because this example is about the
+// worker. examples/gin shows how real handlers look.
 func api(a *app.App) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
@@ -71,7 +71,7 @@ func command[In, Out any](
 	}
 }
 
-// one handles a request for what the path names.
+// one handles a request for one thing, whose id is in the path.
 func one[Out any](do func(ctx context.Context, p authctx.Principal, id string) (Out, error)) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		out, err := do(c.Request.Context(), caller(c), c.Param("id"))
@@ -79,7 +79,7 @@ func one[Out any](do func(ctx context.Context, p authctx.Principal, id string) (
 	}
 }
 
-// all handles a request for all that the caller has.
+// all handles a request for everything that the caller has.
 func all[Out any](do func(ctx context.Context, p authctx.Principal) (Out, error)) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		out, err := do(c.Request.Context(), caller(c))

@@ -22,7 +22,7 @@ type broker struct {
 	forward    func(router *message.Router) error // nil where the outbox is the broker
 }
 
-// outbox is the topic of events that wait to be brought to another broker, deadOutbox of those that it does not take.
+// outbox is the topic of events that wait for another broker, deadOutbox the topic of those that it has refused.
 const (
 	outbox     = "outbox"
 	deadOutbox = "outbox_dead"
@@ -65,8 +65,8 @@ func sqlBroker(t *tables) (_ *broker, err error) {
 	return b, err
 }
 
-// natsBroker is NATS JetStream. It has no part in the database's transactions: events go into the outbox, and a
-// forwarder brings them from there to the broker, at least once.
+// natsBroker is NATS JetStream. It cannot join the database's transactions. So events go into the outbox, and a forwarder
+// brings them to the broker, at least once.
 func natsBroker(t *tables, s settings) (*broker, error) {
 	waiting, err := t.subscriber(outbox, deadOutbox)
 	if err != nil {

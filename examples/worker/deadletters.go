@@ -16,8 +16,8 @@ import (
 	"github.com/auth19/idem/gormstore/watermillidem"
 )
 
-// guard returns the middleware around the handler: a few tries, and then the dead letters, so that a message that
-// cannot be handled does not block those after it. What only the time is to blame for is handed back to the broker.
+// guard returns the middleware around the handler: a few tries, then the dead letters, so that a message that cannot be
+// handled does not block those after it. After a temporary error the message goes back to the broker.
 func guard(dead message.Publisher) ([]message.HandlerMiddleware, error) {
 	bury, err := middleware.PoisonQueueWithFilter(dead, deadLetters, poisonous)
 	retry := middleware.Retry{
@@ -27,11 +27,11 @@ func guard(dead message.Publisher) ([]message.HandlerMiddleware, error) {
 	return []message.HandlerMiddleware{bury, retry.Middleware, middleware.Recoverer, toTheEnd}, err
 }
 
-// hopeless reports that another try would end in the same way.
+// hopeless reports whether another try would end in the same way.
 func hopeless(err error) bool { return watermillidem.Permanent(err) || errors.Is(err, errMalformed) }
 
-// passing reports that the message is not to blame: another delivery is at it, a conflict, a database that is away or
-// that cannot be written.
+// passing reports whether an error is temporary and not caused by the message: another delivery is being processed, a
+// conflict, a database that is unreachable or read-only.
 func passing(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return false // a handler that hangs
@@ -44,8 +44,8 @@ func passing(err error) bool {
 	return database.IsUnavailable(err) || unfit(err)
 }
 
-// unfit reports errors of a database that refuses every message in the same way: it is read-only, a right or a table is
-// missing, it has no room. Somebody has to mend it; until then the messages wait.
+// unfit reports whether an error is of a database that refuses every message: it is read-only, a right or a table is
+// missing, or it has no space. Messages wait until the database is repaired.
 func unfit(err error) bool {
 	if server, ok := errors.AsType[interface {
 		error
@@ -65,6 +65,6 @@ func unfit(err error) bool {
 	return false
 }
 
-// poisonous reports that a message goes to the dead letters: whatever is not known to pass by itself would come again
-// for ever, a handler that panics or hangs included.
+// poisonous reports whether a message goes to the dead letters. Every error that is not known to be temporary does that,
+// also that of a handler that panics or hangs. Otherwise the message would come again for ever.
 func poisonous(err error) bool { return !passing(err) }

@@ -18,8 +18,8 @@ const (
 	deadLetters = "payment_captured_dead"
 )
 
-// PaymentCaptured says that a payment was captured. It is what the app and the worker agree on, and no type of the
-// shop's own: that one may change while messages of yesterday are still under way.
+// PaymentCaptured says that a payment was captured. It is the contract between app and worker. It is not a type of the shop,
+// because the shop's types may change while old messages still wait.
 type PaymentCaptured struct {
 	PaymentID string `json:"payment_id"`
 	OrderID   string `json:"order_id"`
@@ -43,7 +43,7 @@ func (b *broker) announce(ctx context.Context, p *shop.Payment) error {
 	return b.publish(ctx, event)
 }
 
-var errMalformed = errors.New("this is no payment_captured event")
+var errMalformed = errors.New("this is not a payment_captured event")
 
 // paymentCaptured reads the event of a message.
 func paymentCaptured(m *message.Message) (e PaymentCaptured, err error) {
@@ -51,7 +51,7 @@ func paymentCaptured(m *message.Message) (e PaymentCaptured, err error) {
 		return e, fmt.Errorf("%w: %w", errMalformed, err)
 	}
 	if e.PaymentID == "" {
-		return e, fmt.Errorf("%w: it names no payment", errMalformed)
+		return e, fmt.Errorf("%w: it has no payment", errMalformed)
 	}
 	return e, nil
 }

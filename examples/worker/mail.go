@@ -7,8 +7,8 @@ import (
 	"gorm.io/gorm"
 )
 
-// Mail is a line of the mail log: a mail to be sent by whoever reads the log. The row can be written exactly once, the
-// mail itself cannot be sent exactly once: no mail server takes part in a transaction.
+// Mail is a line of the mail log: a mail that another program must send. The row is written exactly once. The mail itself
+// cannot be sent exactly once, because a mail server cannot join a transaction.
 type Mail struct {
 	ID        int64 `gorm:"primaryKey;autoIncrement"`
 	CreatedAt time.Time

@@ -6,9 +6,9 @@
 //	DATABASE_URL=postgres://... go run .                      the database is the broker
 //	DATABASE_URL=postgres://... go run . -broker nats -nats nats://127.0.0.1:4222
 //
-// It prints tokens and curl lines, as the other example apps do, and takes the same settings from its environment. Any
-// number of instances may share a PostgreSQL. NATS needs its JetStream: nats-server -js. Messages that cannot be handled
-// end in the topic payment_captured_dead, a table or a stream.
+// It prints tokens and curl lines, and reads the same environment variables as the other example apps. Any number of
+// instances may share a PostgreSQL. NATS needs JetStream: nats-server -js. Messages that cannot be handled go to the topic
+// payment_captured_dead, a table or a stream.
 package main
 
 import (
@@ -51,8 +51,8 @@ type settings struct {
 	redeliver time.Duration // how long the broker waits for an acknowledgement: longer than all tries at a message take
 }
 
-// run serves the app and works, until ctx ends; then requests and messages in flight end first. around is put around
-// the handling of each message; it is for tests.
+// run serves the app and runs the worker until ctx ends. Then it waits for running requests and messages. around wraps the
+// handling of each message, for tests.
 func run(ctx context.Context, s settings, around ...message.HandlerMiddleware) (err error) {
 	a, err := app.Open(ctx)
 	if err != nil {

@@ -34,7 +34,8 @@ func (p publishing) Close() error { return hangUp(p.conn, p.Publisher.Close()) }
 // Close implements [message.Subscriber].
 func (s subscribing) Close() error { return hangUp(s.conn, s.Subscriber.Close()) }
 
-// hangUp ends a connection that could not be drained because the broker is away: what it has not been told comes again.
+// hangUp closes a connection that could not be drained because the broker is unreachable: messages without an
+// acknowledgement come again.
 func hangUp(conn *nats.Conn, err error) error {
 	if !errors.Is(err, nats.ErrConnectionReconnecting) {
 		return err
@@ -87,8 +88,8 @@ func connectJetStream(s settings, log watermill.LoggerAdapter) (_ jetStream, err
 	return js, err
 }
 
-// provision creates the streams where they are not there yet, and creates or changes the consumer. The subscriber only
-// binds to it: a consumer that it makes by itself is deleted when it is closed, and with it the place in the stream.
+// provision creates missing streams, and creates or changes the consumer. The subscriber only binds to this consumer. If the
+// subscriber created it, closing would delete it, and with it the position in the stream.
 func provision(s settings, options []nats.Option) error {
 	conn, err := nats.Connect(s.natsURL, options...)
 	if err != nil {

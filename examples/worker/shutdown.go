@@ -8,7 +8,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 )
 
-// run handles messages until ctx ends; then it lets those in flight end.
+// run handles messages until ctx ends. Then it waits for those that are being handled.
 func (w *worker) run(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- w.router.Run(context.WithoutCancel(ctx)) }()
@@ -25,8 +25,8 @@ func (w *worker) run(ctx context.Context) error {
 	}
 }
 
-// toTheEnd lets the message that is being handled end although the worker is stopped; the inbox's deadline bounds it.
-// If it could not be acknowledged any more, it comes again and is skipped.
+// toTheEnd lets the current message end although the worker is stopped. The inbox's deadline limits it. If the message
+// cannot be acknowledged any more, it comes again and is skipped.
 func toTheEnd(next message.HandlerFunc) message.HandlerFunc {
 	return func(m *message.Message) ([]*message.Message, error) {
 		m.SetContext(context.WithoutCancel(m.Context()))
@@ -34,8 +34,8 @@ func toTheEnd(next message.HandlerFunc) message.HandlerFunc {
 	}
 }
 
-// untilClosed lets a subscription end by the Close of its subscriber, which still notes what was acknowledged, and not
-// by its context, which would take those statements with it. When the router stops it does either.
+// untilClosed lets a subscription end by the Close of its subscriber, and not by its context. Close still records what was
+// acknowledged, but the end of the context would cancel these statements. When the router stops it does both.
 func untilClosed(s message.Subscriber) (message.Subscriber, error) { return subscriber{s}, nil }
 
 type subscriber struct{ message.Subscriber }

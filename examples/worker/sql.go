@@ -10,7 +10,7 @@ import (
 	"github.com/auth19/idem/gormstore/watermillidem"
 )
 
-// tables are Watermill's topics as tables of the app's database.
+// tables stores Watermill's topics as tables of the app's database.
 type tables struct {
 	app     *gorm.DB
 	db      wmsql.Beginner
@@ -21,8 +21,8 @@ type tables struct {
 	log       watermill.LoggerAdapter
 }
 
-// batch is how many messages a worker on PostgreSQL takes at once. They are acknowledged together, in a transaction that
-// is open until the last of them is handled: a worker that is killed gets all of them again.
+// batch is how many messages a worker on PostgreSQL takes at a time. They are acknowledged together, in a transaction that is
+// open until the last one is handled. After a kill all of them come again.
 const batch = 20
 
 func tablesOf(db *gorm.DB, redeliver time.Duration, log watermill.LoggerAdapter) (*tables, error) {

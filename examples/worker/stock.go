@@ -7,7 +7,7 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// Stock is how many pieces of an article lie in the warehouse.
+// Stock is the number of pieces of an article in the warehouse.
 type Stock struct {
 	Article string `gorm:"primaryKey;size:64"`
 	Pieces  int64  `gorm:"not null"`
@@ -29,8 +29,8 @@ func fillWarehouse(db *gorm.DB) error {
 	return db.Clauses(clause.OnConflict{DoNothing: true}).Create(&Stock{Article: article, Pieces: piecesAtStart}).Error
 }
 
-// ship takes a piece out of the warehouse, in the transaction of its message, and says how many are left. Done twice, it
-// is wrong; and nothing here looks whether it was done before: that is the inbox's work.
+// ship takes a piece out of the warehouse, in the transaction of its message, and returns how many are left. Doing it twice
+// would be wrong. It does not check whether it was done before: the inbox does.
 func ship(tx *gorm.DB) (left int64, err error) {
 	mug := Stock{Article: article}
 	taken := tx.Model(&mug).Clauses(clause.Returning{}).Where("pieces > 0").Update("pieces", gorm.Expr("pieces - 1"))

@@ -27,8 +27,8 @@ const (
 // worker handles the events of payments.
 type worker struct{ router *message.Router }
 
-// newWorker prepares a worker on the database: tables, the broker's side, and the inbox. around is put around the
-// handling of each message; it is for tests.
+// newWorker prepares a worker on the database: tables, broker and inbox. around wraps the handling of each message, for
+// tests.
 func newWorker(
 	ctx context.Context, db *gorm.DB, b *broker, log watermill.LoggerAdapter, around ...message.HandlerMiddleware,
 ) (*worker, error) {
@@ -74,9 +74,9 @@ func migrate(ctx context.Context, db *gorm.DB) error {
 	return fillWarehouse(db.WithContext(ctx))
 }
 
-// handler changes stock and mail log once per message: its rows and the message's marker commit in one transaction, and
-// a message that was handled before changes nothing (contract Q-1). So the broker may deliver a message twice, and the
-// worker may be killed between COMMIT and acknowledgement.
+// handler changes stock and mail log once per message: its rows and the message's marker commit in one transaction (contract
+// Q-1), and a message that was handled before changes nothing. So the broker may deliver a message twice, and the worker may
+// be killed between COMMIT and acknowledgement.
 func handler(inbox *gormstore.Inbox) (message.NoPublishHandlerFunc, error) {
 	once, err := watermillidem.Inbox(inbox, captured, func(tx *gorm.DB, m *message.Message) error {
 		event, err := paymentCaptured(m)
@@ -103,5 +103,5 @@ func handler(inbox *gormstore.Inbox) (message.NoPublishHandlerFunc, error) {
 	}, err
 }
 
-// done is the metadata in which a message carries what was done for it, as long as it is handled.
+// done is the name of the metadata that says what was done for a message while it is handled.
 const done = "done"

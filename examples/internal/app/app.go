@@ -1,4 +1,4 @@
-// Package app is what both example apps start from: settings, databases, the idempotency module, and serving.
+// Package app is the part that both example apps share: settings, databases, the idempotency module, and serving.
 package app
 
 import (
@@ -29,13 +29,13 @@ type App struct {
 	closers []func() error
 }
 
-// Pools, small enough for several instances on one server with its usual 100 connections.
+// Sizes of the pools: small enough for several instances on one server with the usual 100 connections.
 const (
 	connections         = 20
 	providerConnections = 4
 )
 
-// Open sets the app up as its environment says, and migrates its tables. What it starts ends with ctx, or with Close.
+// Open sets up the app by its environment variables, and migrates its tables. What it starts ends with ctx, or with Close.
 func Open(ctx context.Context) (_ *App, err error) {
 	a := &App{Observer: core.LogObserver(slog.Default())}
 	defer func() {
@@ -82,7 +82,7 @@ func Open(ctx context.Context) (_ *App, err error) {
 	return a, err
 }
 
-// provider returns the payment provider: another service where the settings name one, else the simulator.
+// provider returns the payment provider: another service if the settings name one, else the simulator.
 func (a *App) provider(ctx context.Context) (shop.Provider, error) {
 	if a.Settings.ProviderURL != "" {
 		return provider.NewRemote(a.Settings.ProviderURL, a.Settings.ProviderToken)
@@ -103,7 +103,7 @@ func (a *App) open(ctx context.Context, address database.Address, connections in
 	return db, err
 }
 
-// Close closes what Open has opened, the last first.
+// Close closes what Open has opened, in reverse order.
 func (a *App) Close() error {
 	var errs []error
 	for len(a.closers) > 0 {

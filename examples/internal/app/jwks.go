@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// refreshEvery is how often, at most, the keys are fetched because a token names one that is not known. Anybody can
-	// make up such a token: it costs the issuer one request in this time.
+	// refreshEvery is the shortest time between two fetches for tokens with an unknown key. Anybody can make such tokens:
+	// they cost the issuer at most one request in this time.
 	refreshEvery = time.Second
 
 	// refreshWait is how long a token with an unknown key waits for that.
 	refreshWait = 3 * refreshEvery
 )
 
-// remoteKeys are the keys of a JWKS address. They are fetched every hour, and when a token names one that is not there
-// yet. One fetch answers all tokens that came before it: what is limited is not a budget, which tokens that somebody made
-// up could use up for those that the issuer has signed with a new key.
+// remoteKeys are the keys of a JWKS address. They are fetched every hour, and when a token names an unknown key. One fetch
+// answers all tokens that came before it. There is no budget of fetches: forged tokens could use it up, and tokens that the
+// issuer has signed with a new key would be refused.
 type remoteKeys struct {
 	known, fetched keyfunc.Keyfunc // of the same keys: as they are; anew, where the one that is asked for is not there
 	turn           chan struct{}   // holds a token while somebody fetches
 	began          time.Time       // the last fetch
 }
 
-// newRemoteKeys fetches the keys, and again until ctx ends.
+// newRemoteKeys fetches the keys, and keeps them up to date until ctx ends.
 func newRemoteKeys(ctx context.Context, url string) (*remoteKeys, error) {
 	storage, err := jwkset.NewStorageFromHTTP(url, jwkset.HTTPClientStorageOptions{
 		Ctx: ctx, HTTPTimeout: 5 * time.Second, NoErrorReturnFirstHTTPReq: true, RefreshInterval: time.Hour,
@@ -49,7 +49,7 @@ func newRemoteKeys(ctx context.Context, url string) (*remoteKeys, error) {
 	return r, err
 }
 
-// keysOf reads keys from a storage; with a limiter, it fetches them where the one that is asked for is not there.
+// keysOf reads keys from a storage. With a limiter, it fetches the keys if the requested one is missing.
 func keysOf(ctx context.Context, url string, storage jwkset.Storage, limiter *rate.Limiter) (keyfunc.Keyfunc, error) {
 	client, err := jwkset.NewHTTPClient(jwkset.HTTPClientOptions{
 		HTTPURLs: map[string]jwkset.Storage{url: storage}, RefreshUnknownKID: limiter,

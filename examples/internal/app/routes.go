@@ -5,8 +5,8 @@ import (
 	"github.com/auth19/idem/examples/internal/shop"
 )
 
-// routes is the table of the app: what each unsafe route does when it does not end well, and who may call what. The
-// routers spell their patterns alike.
+// routes returns the table of the app: the recovery of each unsafe route, and the roles that may call it. Both routers
+// spell the patterns in the same way.
 func routes() core.Routes {
 	customer, seller, operator := shop.RoleCustomer, shop.RoleSeller, shop.RoleOperator
 	return core.Routes{
@@ -18,10 +18,10 @@ func routes() core.Routes {
 		"POST /v1/balance/credit":        {Recovery: core.Rollback, Roles: []string{customer}},
 		"POST /v1/operations/:id/settle": {Recovery: core.Rollback, Roles: []string{operator}},
 
-		// Rows, a call to a provider that knows a repeat by its key, and rows again: steps.
+		// Steps: rows, a call to a provider that deduplicates by key, and rows again.
 		"POST /v1/payments/:id/refunds": {Recovery: core.Resume, Roles: []string{customer, seller}},
 
-		// A provider that cannot be asked twice.
+		// A provider that does not deduplicate.
 		"POST /v1/payouts": {Recovery: core.Park, Roles: []string{seller}},
 
 		"PATCH /v1/profile": {
@@ -29,7 +29,7 @@ func routes() core.Routes {
 			Exempt: "moves no money, and setting a name twice is setting it once",
 		},
 
-		// Safe routes need no key; those that are here ask for a role.
+		// Safe routes need no key. These are here because they need a role.
 		"GET /v1/orders/:id":   {Roles: []string{customer}},
 		"GET /v1/payments":     {Roles: []string{customer}},
 		"GET /v1/payments/:id": {Roles: []string{customer}},

@@ -13,8 +13,8 @@ import (
 	"github.com/auth19/idem/core/idemclient"
 )
 
-// Serve tells where it listens, and serves until ctx ends; then it lets the requests in flight end. Beside it runs
-// what the idempotency module has to do besides requests.
+// Serve prints where it listens, and serves until ctx ends. Then it waits for the running requests. The idempotency
+// module's background work runs beside it.
 func (a *App) Serve(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", a.Settings.Addr)
 	if err != nil {
@@ -27,7 +27,7 @@ func (a *App) Serve(ctx context.Context, handler http.Handler) error {
 	fmt.Print(banner(a.Settings, baseURL(listener.Addr()), tokens, a.newTrial()))
 
 	server := newServer(handler)
-	// Not ctx itself: requests are still answered after it has ended.
+	// Not ctx itself: the app still answers requests after ctx has ended.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	var runErr error
@@ -52,9 +52,9 @@ func (a *App) newTrial() trial {
 	return trial{key: key, operation: a.Idem.RecordID(authctx.Principal{Issuer: issuer, Subject: callers[0].name}, key)}
 }
 
-// newServer bounds how long a client may take to send its request: until its body is there it holds nothing but memory
-// and a socket. The handler is bounded by the attempt's deadline, so that there is no WriteTimeout: it would cut answers
-// to commands that were carried out.
+// newServer limits how long a client may take to send its request. Until the body has arrived, a request holds only memory
+// and a socket. There is no WriteTimeout, because it would cut answers to commands that were carried out. The attempt's
+// deadline limits the handler.
 func newServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -64,14 +64,14 @@ func newServer(handler http.Handler) *http.Server {
 	}
 }
 
-// shutdown waits for the requests in flight, which end with their deadline at the latest.
+// shutdown waits for the running requests, which end at their deadline at the latest.
 func (a *App) shutdown(server *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.Settings.Deadline+15*time.Second)
 	defer cancel()
 	return server.Shutdown(ctx)
 }
 
-// baseURL is the address to type into a browser: one that listens everywhere listens here too.
+// baseURL returns the address for a browser. For "all addresses" it returns 127.0.0.1.
 func baseURL(address net.Addr) string {
 	host, port, err := net.SplitHostPort(address.String())
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // developmentSecret signs the tokens of an app that was started without a JWT_SECRET.
 const developmentSecret = "development-secret-that-everybody-knows"
 
-// Settings is how the app is set up, by its environment.
+// Settings are the settings of the app, from environment variables.
 type Settings struct {
 	Addr      string           // ADDR, default 127.0.0.1:8080; port 0 picks one
 	Database  database.Address // DATABASE_URL
@@ -26,11 +26,11 @@ type Settings struct {
 	Lease     time.Duration    // LEASE, default 30 s
 	Deadline  time.Duration    // DEADLINE, default 60 s
 	Retention time.Duration    // RETENTION, default 72 h
-	Stall     time.Duration    // STALL, default 15 s: after it a connection that passes nothing is given up
+	Stall     time.Duration    // STALL, default 15 s: after it a connection that passes nothing is replaced
 	Attempts  int              // ATTEMPTS, default 10: after them a refund is parked
 	Unsafe    bool             // UNSAFE_SIMULATOR, default 0
 
-	// PROVIDER_URL and PROVIDER_TOKEN: another service in the place of the simulated provider, default none.
+	// PROVIDER_URL and PROVIDER_TOKEN: another service instead of the simulated provider, default none.
 	ProviderURL, ProviderToken string
 }
 

@@ -16,8 +16,8 @@ const (
 	audience = "payments"
 )
 
-// verifier verifies the tokens of callers: with the shared secret, or with the keys of JWKS_URL, which are fetched
-// again until ctx ends.
+// verifier returns a verifier for the tokens of callers. It uses the shared secret, or the keys of JWKS_URL, which are kept
+// up to date until ctx ends.
 func (s Settings) verifier(ctx context.Context) (*authctx.Verifier, error) {
 	config := authctx.Config{
 		Issuer: issuer, Audience: []string{audience}, Algorithms: []string{"HS256"},

@@ -50,8 +50,8 @@ func (a Address) String() string {
 	return "SQLite file " + a.file
 }
 
-// Provider is where the provider's simulator keeps its ledger: another file; on PostgreSQL the same server, over
-// connections of its own.
+// Provider returns the database of the provider's simulator: another SQLite file, or the same PostgreSQL over its own
+// connections.
 func (a Address) Provider() Address {
 	if a.file != "" {
 		extension := filepath.Ext(a.file)
@@ -66,7 +66,7 @@ func (a Address) Open(ctx context.Context, connections int) (*gorm.DB, error) {
 		DisableAutomaticPing: true,
 		Logger: logger.New(log.New(os.Stderr, "", log.LstdFlags), logger.Config{
 			SlowThreshold: time.Second, LogLevel: logger.Warn, IgnoreRecordNotFoundError: true,
-			ParameterizedQueries: true, // values of statements do not belong into a log
+			ParameterizedQueries: true, // a log must not contain the values of statements
 		}),
 	})
 	if err != nil {

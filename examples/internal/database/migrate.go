@@ -10,16 +10,16 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// migrationLock is the advisory lock that instances of the example apps take turns by.
+// migrationLock is the advisory lock that lets only one instance migrate at a time.
 const migrationLock = 0x6964656d // "idem"
 
-// modelSet says that the tables of a set of models are there.
+// modelSet is a row for each set of models whose tables exist.
 type modelSet struct {
 	Fingerprint string `gorm:"primaryKey;size:64"`
 }
 
 // Migrate creates the tables of the models, or adds what they lack. Several instances may start at once: on
-// PostgreSQL they take turns, because AutoMigrate alone fails where two of them create the same table. A set of models
+// PostgreSQL they take turns, because AutoMigrate alone fails if two instances create the same table. A set of models
 // is migrated once: AutoMigrate asks PostgreSQL's catalog more than a hundred questions, at each start.
 func Migrate(ctx context.Context, db *gorm.DB, models ...any) error {
 	want, err := fingerprint(db, models)
@@ -48,7 +48,7 @@ func Migrate(ctx context.Context, db *gorm.DB, models ...any) error {
 	return nil
 }
 
-// fingerprint tells sets of models apart whose tables differ.
+// fingerprint is different for sets of models with different tables.
 func fingerprint(db *gorm.DB, models []any) (modelSet, error) {
 	hash := sha256.New()
 	for _, model := range models {

@@ -11,9 +11,9 @@ import (
 	"github.com/ncruces/go-sqlite3"
 )
 
-// IsUnavailable reports whether an error says that the database cannot work now, rather than that a statement is wrong:
-// no connection, or one that broke; a conflict with another transaction (SQLSTATE class 40); a server that is short of
-// resources or stops (08, 53 and 57); an SQLite file that another writer keeps busy.
+// IsUnavailable reports whether an error means that the database cannot work now, and not that a statement is wrong. Such
+// errors are: no connection, or a broken one; a conflict with another transaction (SQLSTATE class 40); a server that lacks
+// resources or stops (08, 53 and 57); an SQLite file that is locked by another writer.
 func IsUnavailable(err error) bool {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true

@@ -1,8 +1,8 @@
-// Package provider simulates a payment provider: a service of somebody else, with a ledger in a database of its own
-// that no transaction of ours reaches. A charge made twice is seen in it twice.
+// Package provider simulates a payment provider: an external service with a ledger in its own database, outside of our
+// transactions. A charge that is made twice is twice in its ledger.
 //
-// It does what providers do: it takes a key with every charge, and answers a key that it has seen within [Window] with
-// the first charge instead of a second one.
+// It works as providers do: every charge has a key. If the key was used within [Window], the answer is the first charge,
+// and no second charge is made.
 package provider
 
 import (
@@ -18,7 +18,7 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// Window is how long the provider recognises a key.
+// Window is how long the provider remembers a key.
 const Window = 24 * time.Hour
 
 // Test methods of the provider.
@@ -30,9 +30,9 @@ const (
 
 // The ways in which a charge fails.
 var (
-	// ErrDeclined: the provider refuses, for good. Nothing was charged.
+	// ErrDeclined: the provider refuses, and this is final. Nothing was charged.
 	ErrDeclined = errors.New("the provider declined")
-	// ErrKeyReused: the key came before, with another amount or currency. Nothing was charged.
+	// ErrKeyReused: the key was used before with another amount or currency. Nothing was charged.
 	ErrKeyReused = errors.New("the provider knows this key with another charge")
 	// ErrAnswerLost: the answer did not arrive. The charge may have been made; here it was.
 	ErrAnswerLost = errors.New("the provider's answer was lost")
@@ -45,7 +45,7 @@ type Request struct {
 	Currency string
 	Method   string
 
-	// What the provider keeps for us, as metadata: it shows in its ledger.
+	// Metadata that the provider stores for us and shows in its ledger.
 	Operation string
 	Principal string
 }
@@ -89,8 +89,8 @@ func New(db *gorm.DB) *Provider { return &Provider{db: db, now: time.Now} }
 // LoseAnswers makes the next n calls of Charge that reach the ledger end in [ErrAnswerLost], after the charge.
 func (p *Provider) LoseAnswers(n int) { p.lose.Store(int64(n)) }
 
-// Charge moves money, once per key within [Window]: a repeat gets the first charge. Any error but [ErrDeclined] and
-// [ErrKeyReused] leaves open whether money was moved.
+// Charge moves money once per key within [Window]. A repeat gets the first charge. After an error other than
+// [ErrDeclined] and [ErrKeyReused] it is not known whether money was moved.
 func (p *Provider) Charge(ctx context.Context, r Request) (Charge, error) {
 	if r.Method == MethodDeclined {
 		return Charge{}, ErrDeclined

@@ -12,10 +12,10 @@ import (
 	"github.com/auth19/idem/core/idemclient"
 )
 
-// Remote is a provider that is another service with the API of the example apps: a charge is a payment there.
+// Remote is another service with the API of the example apps, used as a provider: a charge is a payment there.
 //
-// It is called from guarded handlers only. The key of each call is derived from the handler's operation and step (C-3):
-// whatever is cut off or killed between the two services, and however often the call is repeated, it is the same key.
+// Call it only from guarded handlers. The key of each call is derived from the handler's operation and step (C-3). So it is
+// the same key in every repeat, also if connections are cut or a service is killed.
 type Remote struct {
 	url    string
 	client *idemclient.Client
@@ -36,7 +36,7 @@ func NewRemote(url, token string) (*Remote, error) {
 // Charge is [Provider].Charge over HTTP. The key of r is not used: the client derives its own.
 func (p *Remote) Charge(ctx context.Context, r Request) (Charge, error) {
 	if _, inside := core.Operation(ctx); !inside {
-		return Charge{}, errors.New("provider: a charge belongs into a guarded route, whose operation its key is derived from")
+		return Charge{}, errors.New("provider: a charge belongs in a guarded route, because its key is derived from the operation")
 	}
 	body, err := json.Marshal(map[string]string{
 		"order_id": r.Operation, "amount": r.Amount, "currency": r.Currency, "method": r.Method,
@@ -67,5 +67,5 @@ func (p *Remote) Charge(ctx context.Context, r Request) (Charge, error) {
 	return Charge{}, fmt.Errorf("provider: it answers %s", response.Status)
 }
 
-// Charges lists nothing: the other service's ledger is its own.
+// Charges returns nothing: the ledger of the other service is not visible here.
 func (p *Remote) Charges(context.Context) ([]Charge, error) { return nil, nil }

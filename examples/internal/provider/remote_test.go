@@ -72,6 +72,6 @@ func TestRemote(t *testing.T) {
 	}
 
 	_, err = remote.Charge(t.Context(), request)
-	require.ErrorContains(t, err, "belongs into a guarded route")
+	require.ErrorContains(t, err, "belongs in a guarded route")
 	require.Len(t, bodies, 6)
 }

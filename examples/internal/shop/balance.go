@@ -26,7 +26,8 @@ type balance struct {
 	Cents int64  `gorm:"not null"`
 }
 
-// Charge takes from the caller's balance, on a Rollback route. The balance is never negative, whatever runs at once.
+// Charge takes from the caller's balance, on a Rollback route. The balance is never negative, also if
+// several commands run at the same time.
 func (s *Shop) Charge(ctx context.Context, p core.Principal, in MovementInput) (*Balance, error) {
 	return s.move(ctx, p, in, kindCharge)
 }
@@ -58,12 +59,12 @@ func (s *Shop) move(ctx context.Context, p core.Principal, in MovementInput, kin
 	return balanceOf(tx, p)
 }
 
-// addCents adds to a balance, or takes from it what is there.
+// addCents adds to a balance, or takes from it if it is high enough.
 func addCents(tx *gorm.DB, owner string, cents int64) error {
 	if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&balance{Owner: owner}).Error; err != nil {
 		return err
 	}
-	// One statement looks and takes: two charges at once cannot both have the last cent.
+	// One statement compares and takes, so two charges at the same time cannot both have the last cent.
 	result := tx.Model(&balance{}).Where("owner = ? AND cents + ? >= 0", owner, cents).
 		Update("cents", gorm.Expr("cents + ?", cents))
 	if result.Error == nil && result.RowsAffected == 0 {

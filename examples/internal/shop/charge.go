@@ -9,8 +9,8 @@ import (
 	"github.com/auth19/idem/examples/internal/provider"
 )
 
-// charge calls the provider for the operation of ctx. ErrDeclined is the provider's refusal: nothing was charged. Any
-// other error leaves that open.
+// charge calls the provider for the operation of ctx. ErrDeclined is the provider's refusal: nothing was charged. After
+// any other error this is not known.
 func (s *Shop) charge(ctx context.Context, p core.Principal, r provider.Request) error {
 	operation, _ := core.Operation(ctx)
 	r.Operation, r.Principal = operation.String(), nameOf(p)

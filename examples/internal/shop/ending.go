@@ -10,8 +10,8 @@ import (
 	"github.com/auth19/idem/gormstore"
 )
 
-// endTransaction ends the attempt's transaction past the library, where the test method says so and the database is
-// PostgreSQL: as a handler can that reaches the driver. What is written after it is in no transaction of the attempt's.
+// endTransaction ends the attempt's transaction past the library, as a handler can that uses the driver directly. It does so
+// if the test method asks for it and the database is PostgreSQL. Later writes are not in the attempt's transaction.
 func endTransaction(tx *gorm.DB, method string) error {
 	statements := map[string]hidden{MethodCommit: "COMMIT", MethodRollback: "ROLLBACK"}
 	statement, ok := statements[method]
@@ -27,7 +27,7 @@ func endTransaction(tx *gorm.DB, method string) error {
 	return err
 }
 
-// hidden is a statement that the driver sends in the place of the one that the library has seen.
+// hidden is a statement that the driver sends instead of the one that the library has checked.
 type hidden string
 
 // RewriteQuery implements [pgx.QueryRewriter].

@@ -10,7 +10,7 @@ import (
 	"github.com/auth19/idem/gormstore"
 )
 
-// Kinds of ledger entries. The provider's own are listed as kindProvider.
+// Kinds of ledger entries. The entries of the provider's ledger are listed as kindProvider.
 const (
 	kindPayment  = "payment"
 	kindRefund   = "refund"
@@ -32,12 +32,12 @@ type Entry struct {
 // TableName implements GORM's Tabler.
 func (Entry) TableName() string { return "ledger" }
 
-// book adds an entry to the ledger, once: booked is false where the operation has booked it before.
+// book adds an entry to the ledger once. booked is false if the operation has booked it before.
 func book(tx *gorm.DB, kind, amount string, p core.Principal) (booked bool, err error) {
 	return gormstore.CreateOnce(tx, &Entry{Kind: kind, Amount: amount, Principal: nameOf(p)})
 }
 
-// Line is an entry of the ledger, or of the provider's, as operators see it.
+// Line is an entry of our ledger, or of the provider's ledger, as operators see it.
 type Line struct {
 	ID        string `json:"id"`
 	Kind      string `json:"kind"`
@@ -46,7 +46,7 @@ type Line struct {
 	Operation string `json:"operation"`
 }
 
-// Ledger lists all entries, oldest first, and then the provider's: the place to count doubles.
+// Ledger lists all entries, oldest first, and then those of the provider. Doubles can be counted here.
 func (s *Shop) Ledger(ctx context.Context) ([]Line, error) {
 	var entries []Entry
 	if err := s.db.WithContext(ctx).Order("id").Find(&entries).Error; err != nil {

@@ -61,8 +61,8 @@ func (in OrderInput) check() error {
 	return err
 }
 
-// PlaceOrder reserves the pieces of an order, on a Rollback route. A customer orders for itself, whatever customer_id
-// says; a seller orders for the customer of that name in its own tenant.
+// PlaceOrder reserves the pieces of an order, on a Rollback route. A customer always orders for itself, and
+// customer_id is ignored. A seller orders for the customer of that name in its own tenant.
 func (s *Shop) PlaceOrder(ctx context.Context, p core.Principal, in OrderInput) (*Order, error) {
 	if err := in.check(); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (s *Shop) Order(ctx context.Context, p core.Principal, id string) (*Order, 
 	return findOrder(s.db.WithContext(ctx), p, id)
 }
 
-// findOrder finds an order of the caller. Another's does not exist.
+// findOrder finds an order of the caller. An order of another caller is not found.
 func findOrder(db *gorm.DB, p core.Principal, id string) (*Order, error) {
 	if !isID(id) {
 		return nil, ErrNotFound

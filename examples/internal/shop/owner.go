@@ -16,19 +16,19 @@ const (
 	RoleOperator = "operator"
 )
 
-// ownerOf is whom a row belongs to: the whole principal, as a text of fixed length. The same subject of another issuer
-// or tenant is somebody else.
+// ownerOf returns the owner of a row: the whole principal, as a text of fixed length. The same subject of another issuer or
+// tenant is another owner.
 func ownerOf(p core.Principal) string {
 	scope := core.PrincipalScope(p)
 	return hex.EncodeToString(scope[:])
 }
 
-// realmOf is what a seller sells in: its issuer and tenant.
+// realmOf returns the realm of a seller: its issuer and tenant.
 func realmOf(p core.Principal) string {
 	return ownerOf(core.Principal{Issuer: p.Issuer, Tenant: p.Tenant})
 }
 
-// nameOf is the principal for people: "subject", or "tenant/subject".
+// nameOf returns the principal as people read it: "subject", or "tenant/subject".
 func nameOf(p core.Principal) string {
 	name := p.Subject
 	if p.Tenant != "" {
@@ -38,5 +38,5 @@ func nameOf(p core.Principal) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-// newID makes the id of a row: a prefix of three letters and 128 random bits.
+// newID returns a new id for a row: a prefix of three letters and 128 random bits.
 func newID(prefix string) string { return prefix + "_" + strings.ToLower(rand.Text()) }

@@ -28,8 +28,8 @@ type Payout struct {
 	Method         string `gorm:"size:16;not null" json:"method"`
 }
 
-// Payout pays a seller out over the provider, on a Park route: between the provider's charge and our own rows no
-// database can help. What ends in between is unknown, and an operator settles it.
+// Payout pays a seller through the provider, on a Park route. The provider's charge and our rows cannot be in one
+// transaction. So an attempt that ends between them is unknown, and an operator settles it.
 func (s *Shop) Payout(ctx context.Context, p core.Principal, in PayoutInput) (*Payout, error) {
 	_, err := parseAmount("amount", in.Amount)
 	if err := cmp.Or(err, checkCurrency(in.Currency), s.checkMethod(in.Method)); err != nil {
@@ -40,7 +40,7 @@ func (s *Shop) Payout(ctx context.Context, p core.Principal, in PayoutInput) (*P
 	}
 	key, err := core.DeriveCall(ctx, "payout") // the same in every attempt
 	if err != nil {
-		return nil, err // a payout belongs into a guarded route
+		return nil, err // a payout belongs in a guarded route
 	}
 	err = s.charge(ctx, p, provider.Request{
 		Key: key.String(), Amount: in.Amount, Currency: in.Currency, Method: in.Method,

@@ -24,7 +24,7 @@ type profile struct {
 	Name  string `gorm:"not null"`
 }
 
-// Rename sets the caller's name. Doing it twice is doing it once: it needs no key.
+// Rename sets the caller's name. It needs no key, because doing it twice has the same effect as once.
 func (s *Shop) Rename(ctx context.Context, p core.Principal, in ProfileInput) (*Profile, error) {
 	if err := checkText("name", in.Name); err != nil {
 		return nil, err

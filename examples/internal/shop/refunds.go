@@ -37,12 +37,12 @@ type Refund struct {
 	Currency       string `gorm:"size:3;not null" json:"currency"`
 }
 
-// refundDedup is for how long a refund may be asked of the provider again: its window, less an hour for clocks and delays.
+// refundDedup is how long a refund may be repeated at the provider: its window, less an hour for clocks and delays.
 const refundDedup = provider.Window - time.Hour
 
-// Refund gives a payment back over the provider, in part or in full, on a Resume route. Each of its steps is taken
-// once, whatever happens in between: a repeat goes on after the last one that is finished. A customer refunds its own
-// payments, a seller those of its tenant.
+// Refund pays a payment back through the provider, in part or in full, on a Resume route. Each of its steps finishes once:
+// after a failure, a repeat continues after the last finished step. A customer refunds its own payments, a seller those of
+// its tenant.
 func (s *Shop) Refund(ctx context.Context, p core.Principal, paymentID string, in RefundInput) (*Refund, error) {
 	in.Method = cmp.Or(in.Method, MethodOK)
 	cents, err := parseAmount("amount", in.Amount)
@@ -57,7 +57,7 @@ func (s *Shop) Refund(ctx context.Context, p core.Principal, paymentID string, i
 		return nil, err
 	}
 
-	// A refusal is a result of its step. An error would leave the step unfinished.
+	// A refusal is the result of its step. An error would leave the step unfinished.
 	refund, err := gormstore.Step(ctx, "reserve", func(tx *gorm.DB) (*Refund, error) {
 		return reserveRefund(tx, payment, in.Amount, cents)
 	})
@@ -87,7 +87,7 @@ func (s *Shop) Refund(ctx context.Context, p core.Principal, paymentID string, i
 	return gormstore.Step(ctx, "book", func(tx *gorm.DB) (*Refund, error) { return bookRefund(tx, p, refund) })
 }
 
-// refusal is why a refund was not made; nil where the second line has found it made.
+// refusal returns why a refund was not made; nil if the second line has found that it was made.
 func (r *Refund) refusal() error {
 	switch r.Status {
 	case refundTooHigh:
@@ -98,7 +98,7 @@ func (r *Refund) refusal() error {
 	return nil
 }
 
-// refundable finds a payment that the caller may refund. Any other does not exist.
+// refundable finds a payment that the caller may refund. Other payments are not found.
 func (s *Shop) refundable(ctx context.Context, p core.Principal, id string) (*Payment, error) {
 	if !isID(id) {
 		return nil, ErrNotFound
@@ -116,8 +116,8 @@ func (s *Shop) refundable(ctx context.Context, p core.Principal, id string) (*Pa
 	return &payment, err
 }
 
-// reserveRefund takes the amount from what is left of the payment, so that refunds never exceed the captured amount,
-// whatever runs at once. Where the second line finds the operation's refund, that is the result.
+// reserveRefund takes the amount from the rest of the payment. So refunds never exceed the captured amount, also if several
+// run at the same time. If the second line finds the operation's refund, that refund is the result.
 func reserveRefund(tx *gorm.DB, payment *Payment, amount string, cents int64) (*Refund, error) {
 	refund := &Refund{
 		ID: newID("ref"), PaymentID: payment.ID, Status: refundReserved, Amount: amount, Currency: payment.Currency,
@@ -134,7 +134,7 @@ func reserveRefund(tx *gorm.DB, payment *Payment, amount string, cents int64) (*
 	return refund, taken.Error
 }
 
-// refundAtProvider calls the provider, and returns what becomes of the refund.
+// refundAtProvider calls the provider, and returns the new state of the refund.
 func (s *Shop) refundAtProvider(ctx context.Context, key core.DerivedKey, p core.Principal, refund *Refund,
 	method string,
 ) (string, error) {
@@ -165,7 +165,7 @@ func bookRefund(tx *gorm.DB, p core.Principal, refund *Refund) (*Refund, error) 
 	return refund, refund.become(tx, refundDone)
 }
 
-// become changes the state of a refund.
+// become sets the state of a refund.
 func (r *Refund) become(tx *gorm.DB, status string) error {
 	r.Status = status
 	return tx.Model(&Refund{}).Where("id = ?", r.ID).Update("status", status).Error

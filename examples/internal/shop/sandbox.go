@@ -10,7 +10,7 @@ import (
 	"github.com/auth19/idem/examples/internal/provider"
 )
 
-// The test methods, as payment sandboxes have them.
+// Test methods, as in the sandboxes of payment providers.
 const (
 	MethodOK          = "pm_ok"
 	MethodDeclined    = provider.MethodDeclined // refused with 402
@@ -35,8 +35,8 @@ func (s *Shop) checkMethod(method string) error {
 	return &InvalidError{"method", "pm_ok, or another test method"}
 }
 
-// checkAvailable fails for pm_unavailable. Nothing was done yet and nothing will be: that is what NotApplied says, and
-// why the key is free again.
+// checkAvailable fails for pm_unavailable. Nothing was done yet, and nothing will be done. NotApplied declares that, and so
+// the key is free again.
 func checkAvailable(ctx context.Context, method string) error {
 	if method != MethodUnavailable {
 		return nil
@@ -45,8 +45,8 @@ func checkAvailable(ctx context.Context, method string) error {
 	return ErrUnavailable
 }
 
-// strike does what the test method says at the most awkward moment: rows are written or the provider is charged, and
-// nothing has been answered yet.
+// strike fails as the test method says, at the worst moment: rows are written or the provider is charged, and there is no
+// answer yet.
 func (s *Shop) strike(ctx context.Context, method string) error {
 	switch method {
 	case MethodSlow:
@@ -64,7 +64,7 @@ func (s *Shop) strike(ctx context.Context, method string) error {
 	return nil
 }
 
-// pause lasts for d, or until the attempt's deadline or the loss of its lease: never until the client goes away.
+// pause waits for d, or until the attempt's deadline or the loss of its lease. It does not end when the client disconnects.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

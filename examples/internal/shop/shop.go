@@ -1,8 +1,8 @@
-// Package shop is the business of both example apps: orders, payments, refunds, payouts and a balance, over one ledger.
+// Package shop is the business of both example apps: orders, payments, refunds, payouts and a balance, with one ledger.
 //
-// It knows no web framework. What runs in a Rollback route writes through [gormstore.Tx] and nothing else. What runs in
-// the Resume route writes and calls the provider in steps. What runs in the Park route calls the provider with a
-// derived key and then writes through the plain database.
+// It imports no web framework. Functions for Rollback routes write only through [gormstore.Tx]. The function for the Resume
+// route writes and calls the provider in steps. The function for the Park route calls the provider with a derived key, and
+// then writes through the plain database.
 package shop
 
 import (
@@ -14,20 +14,21 @@ import (
 	"github.com/auth19/idem/examples/internal/provider"
 )
 
-// Provider moves money outside of our database: the simulator, or another service. It answers a repeat with the key of a
-// charge by that charge.
+// Provider moves money outside of our database: the simulator, or another service. To a repeat with the key of a charge it
+// answers with that charge.
 type Provider interface {
-	// Charge moves money once. Any error but [provider.ErrDeclined] and [provider.ErrKeyReused] leaves open whether it did.
+	// Charge moves money once. After an error other than [provider.ErrDeclined] and [provider.ErrKeyReused] it is not known
+	// whether it did.
 	Charge(ctx context.Context, r provider.Request) (provider.Charge, error)
-	// Charges lists the provider's ledger, oldest first, as far as it shows it.
+	// Charges lists the provider's ledger, oldest first, if the provider shows it.
 	Charges(ctx context.Context) ([]provider.Charge, error)
 }
 
-// Shop does the business.
+// Shop carries out the commands.
 type Shop struct {
-	// Paid is called with each captured payment. ctx has the payment's transaction ([gormstore.Tx]): what is written
-	// through it is there if and only if the payment is, and an error undoes the payment. Default nil: nobody is told. To
-	// be set before the first request.
+	// Paid is called with each captured payment. ctx has the payment's transaction ([gormstore.Tx]): rows that are written
+	// through it exist if and only if the payment exists. An error rolls the payment back. Default nil: not called. Set it
+	// before the first request.
 	Paid func(ctx context.Context, p *Payment) error
 
 	db       *gorm.DB
@@ -44,5 +45,5 @@ func New(db *gorm.DB, p Provider, unsafe bool) *Shop {
 // Models are the tables to migrate.
 func Models() []any { return append(MoneyModels(), &stock{}, &balance{}, &profile{}) }
 
-// MoneyModels are the tables whose rows an operation may make only once, for [gormstore.Audit].
+// MoneyModels are the tables whose rows an operation may create only once, for [gormstore.Audit].
 func MoneyModels() []any { return []any{&Order{}, &Payment{}, &Refund{}, &Payout{}, &Entry{}} }

@@ -8,7 +8,7 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// stock is how many pieces of a sku are left.
+// stock is the number of pieces of a sku that are left.
 type stock struct {
 	SKU    string `gorm:"primaryKey;size:255"`
 	Pieces int64  `gorm:"not null"`
@@ -19,7 +19,7 @@ const (
 	soldOut       = "sold-out" // the sku that starts with none
 )
 
-// reserve takes the pieces of all items, or ErrOutOfStock.
+// reserve takes the pieces of all items, or returns ErrOutOfStock.
 func reserve(tx *gorm.DB, items []Item) error {
 	for _, item := range inOrder(items) {
 		start := stock{SKU: item.SKU, Pieces: piecesAtStart}
@@ -29,7 +29,7 @@ func reserve(tx *gorm.DB, items []Item) error {
 		if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&start).Error; err != nil {
 			return err
 		}
-		// One statement looks and takes: two orders at once cannot both have the last piece.
+		// One statement compares and takes, so two orders at the same time cannot both have the last piece.
 		result := tx.Model(&stock{}).Where("sku = ? AND pieces >= ?", item.SKU, item.Qty).
 			Update("pieces", gorm.Expr("pieces - ?", item.Qty))
 		if result.Error != nil {
@@ -53,7 +53,7 @@ func giveBack(tx *gorm.DB, items []Item) error {
 	return nil
 }
 
-// inOrder sorts items by sku: transactions that lock rows in one order cannot wait for each other in a circle.
+// inOrder sorts items by sku: transactions that lock rows in the same order cannot deadlock.
 func inOrder(items []Item) []Item {
 	return slices.SortedFunc(slices.Values(items), func(a, b Item) int { return cmp.Compare(a.SKU, b.SKU) })
 }

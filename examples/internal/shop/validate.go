@@ -14,7 +14,7 @@ var (
 	idPattern       = regexp.MustCompile(`^[a-z]{3}_[a-z0-9]{26}$`)
 )
 
-// parseAmount returns a decimal amount in cents. No float comes near it: 0.1 has none.
+// parseAmount returns a decimal amount in cents. It uses no float, because 0.1 has no exact one.
 func parseAmount(field, amount string) (int64, error) {
 	if amountPattern.MatchString(amount) {
 		whole, fraction, _ := strings.Cut(amount, ".")
@@ -26,7 +26,7 @@ func parseAmount(field, amount string) (int64, error) {
 	return 0, &InvalidError{field, `a decimal string above "0" and below "10000000000", with at most two decimals`}
 }
 
-// formatCents is the other way round.
+// formatCents returns cents as a decimal amount.
 func formatCents(cents int64) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }
 
 func checkCurrency(currency string) error {
@@ -36,7 +36,7 @@ func checkCurrency(currency string) error {
 	return nil
 }
 
-// checkText takes a text that the database can store and people can read.
+// checkText accepts a text that the database can store and people can read.
 func checkText(field, text string) error {
 	if text == "" || len(text) > 255 || strings.ContainsFunc(text, unicode.IsControl) {
 		return &InvalidError{field, "a text of 1 to 255 bytes without control characters"}
@@ -44,5 +44,5 @@ func checkText(field, text string) error {
 	return nil
 }
 
-// isID reports whether id can be the id of a row at all: a path may hold anything.
+// isID reports whether id can be the id of a row. A path may contain anything.
 func isID(id string) bool { return idPattern.MatchString(id) }

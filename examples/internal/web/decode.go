@@ -11,12 +11,12 @@ import (
 )
 
 var (
-	errMalformed = errors.New("the body is not the JSON object that is wanted here")
+	errMalformed = errors.New("the body is not the JSON object that this route expects")
 	errTooLarge  = errors.New("the body is too large")
-	errMediaType = errors.New("the body has to be application/json")
+	errMediaType = errors.New("the body must be application/json")
 )
 
-// maxBody is the longest body in bytes on routes without an idempotency key; on the others core has its own bound.
+// maxBody is the longest body in bytes on routes without an idempotency key. On the other routes core has its own limit.
 const maxBody = 1 << 20
 
 // Decode reads the body of r, one JSON object, into v. Members that v does not know are ignored.
@@ -27,7 +27,7 @@ func Decode(r *http.Request, v any) error {
 	decoder := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxBody))
 	err := decoder.Decode(v)
 	if err == nil && decoder.Decode(&struct{}{}) != io.EOF {
-		return fmt.Errorf("%w: something follows it", errMalformed)
+		return fmt.Errorf("%w: there is more after it", errMalformed)
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return errTooLarge
@@ -41,7 +41,7 @@ func Decode(r *http.Request, v any) error {
 	return nil
 }
 
-// isJSON reports whether a body of the content type is to be read as JSON; a body without one is.
+// isJSON reports whether a body of this content type is read as JSON. A body without a content type is.
 func isJSON(contentType string) bool {
 	media, _, err := mime.ParseMediaType(contentType)
 	return contentType == "" || err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))

@@ -1,4 +1,4 @@
-// Package web is what the handlers of both example apps share: reading a JSON body, and turning an error into a problem.
+// Package web is shared by the handlers of both example apps: it reads a JSON body, and turns an error into a problem.
 package web
 
 import (
@@ -33,7 +33,7 @@ func NewProblem(status int, code, detail string) Problem {
 	}
 }
 
-// problems says what becomes of the errors that handlers may meet.
+// problems are the problems for the errors that handlers may get.
 var problems = []struct {
 	err    error
 	status int
@@ -55,13 +55,12 @@ var problems = []struct {
 	{shop.ErrSimulated, http.StatusInternalServerError, "simulated"},
 }
 
-// interruptions are errors of an attempt that was cut short, and of its steps: a repeat goes on.
+// interruptions are errors of an attempt that was cut off, and of its steps: a repeat continues.
 var interruptions = []error{
 	core.ErrLeaseLost, core.ErrStale, core.ErrRetryable, core.ErrUnconfirmed, context.Canceled, context.DeadlineExceeded,
 }
 
-// ProblemOf returns the problem that an error becomes. An error that is not known stays in the log: its text may hold
-// what is not the caller's business.
+// ProblemOf returns the problem for an error. An unknown error is only logged, because the caller must not see its text.
 func ProblemOf(err error) Problem {
 	if invalid, ok := errors.AsType[*shop.InvalidError](err); ok {
 		return NewProblem(http.StatusUnprocessableEntity, "invalid", invalid.Error())
