@@ -21,8 +21,8 @@ type tables struct {
 	log       watermill.LoggerAdapter
 }
 
-// batch is how many messages a worker on PostgreSQL takes at a time. They are acknowledged together, in a transaction that is
-// open until the last one is handled. After a kill all of them come again.
+// batch is how many messages a worker on PostgreSQL takes at a time. They are acknowledged together, in a transaction that
+// is open until the last one is handled. After a kill all of them come again.
 const batch = 20
 
 func tablesOf(db *gorm.DB, redeliver time.Duration, log watermill.LoggerAdapter) (*tables, error) {

@@ -1,0 +1,91 @@
+package readme
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// ginidem and echoidem are twins: the same files, and the functions that both have in the same order.
+func TestAdaptersAreTwins(t *testing.T) {
+	gin, echo := functionsOf(t, "ginidem"), functionsOf(t, "echoidem")
+	for file, functions := range gin {
+		require.Contains(t, echo, file)
+		require.Equal(t, strings.Join(common(functions, echo[file]), " "), strings.Join(common(echo[file], functions), " "), file)
+	}
+	require.Len(t, echo, len(gin))
+
+	// Only these are exported by one alone: Gin has no error handler of its own, and Echo does not show its routes' chains.
+	require.Equal(t, []string{"Option", "WithErrorRenderer"}, without(exported(t, "ginidem"), exported(t, "echoidem")))
+	require.Equal(t, []string{"TrackRoutes"}, without(exported(t, "echoidem"), exported(t, "ginidem")))
+}
+
+// declarations calls fn with the declarations of each file of a package that is not a test.
+func declarations(t *testing.T, folder string, fn func(file string, declaration ast.Decl)) {
+	t.Helper()
+	files, err := fs.Glob(root, folder+"/*.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, read(t, file), parser.SkipObjectResolution)
+		require.NoError(t, err)
+		fn(strings.TrimPrefix(file, folder+"/"), nil) // a file without any is a file, too
+		for _, declaration := range parsed.Decls {
+			fn(strings.TrimPrefix(file, folder+"/"), declaration)
+		}
+	}
+}
+
+// functionsOf returns the functions of a package, without methods, by their files and in their order.
+func functionsOf(t *testing.T, folder string) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	declarations(t, folder, func(file string, declaration ast.Decl) {
+		if declaration == nil {
+			found[file] = nil
+		}
+		if f, ok := declaration.(*ast.FuncDecl); ok && f.Recv == nil {
+			found[file] = append(found[file], f.Name.Name)
+		}
+	})
+	return found
+}
+
+// exported returns the exported functions and types of a package.
+func exported(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	declarations(t, folder, func(_ string, declaration ast.Decl) {
+		switch d := declaration.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil && d.Name.IsExported() {
+				names = append(names, d.Name.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if s, ok := spec.(*ast.TypeSpec); ok && s.Name.IsExported() {
+					names = append(names, s.Name.Name)
+				}
+			}
+		}
+	})
+	slices.Sort(names)
+	return names
+}
+
+// common returns the names that are in others too.
+func common(names, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(others, name) })
+}
+
+// without returns the names that are not in others.
+func without(names, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
+}
