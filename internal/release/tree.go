@@ -117,9 +117,10 @@ func (t *tree) setVersion(version string) error {
 		}
 	}
 	for _, r := range slices.Clone(t.work.Replace) {
-		err := t.work.DropReplace(r.Old.Path, r.Old.Version)
+		path, directory := r.Old.Path, r.New.Path
+		err := t.work.DropReplace(path, r.Old.Version) // clears r
 		if err == nil {
-			err = t.work.AddReplace(r.Old.Path, version, r.New.Path, "")
+			err = t.work.AddReplace(path, version, directory, "")
 		}
 		if err != nil {
 			return err

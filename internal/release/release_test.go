@@ -1,0 +1,71 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// newTree makes a library with a nested module that users import and one that they do not.
+func newTree(t *testing.T, nested string) *tree {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	for file, text := range map[string]string{
+		"go.work":                        "go 1.26\n\nuse (\n\t.\n\t./gormstore/watermillidem\n\t./internal/tool\n)\n\nreplace " + root + " v0.1.0 => .\n",
+		"go.mod":                         "module " + root + "\n\ngo 1.26\n",
+		"gormstore/watermillidem/go.mod": "module " + root + "/gormstore/watermillidem\n\ngo 1.26\n\n" + nested + "\n",
+		"internal/tool/go.mod":           "module " + root + "/internal/tool\n\ngo 1.26\n\nrequire " + root + " v0.1.0\n",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o750))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	}
+	opened, err := openTree(t.Context())
+	require.NoError(t, err)
+	return opened
+}
+
+func TestVersion(t *testing.T) {
+	version, err := newTree(t, "require "+root+" v0.1.0").version()
+	require.NoError(t, err)
+	require.Equal(t, "v0.1.0", version)
+
+	_, err = newTree(t, "require "+root+" v0.2.0").version()
+	require.ErrorContains(t, err, "requires github.com/auth19/idem@v0.")
+
+	_, err = newTree(t, "require "+root+" v0.1.0\n\nreplace "+root+" => ../..").version()
+	require.ErrorContains(t, err, "gormstore/watermillidem/go.mod replaces github.com/auth19/idem")
+}
+
+func TestSetVersion(t *testing.T) {
+	require.NoError(t, newTree(t, "require "+root+" v0.1.0").setVersion("v0.2.0"))
+	again, err := openTree(t.Context())
+	require.NoError(t, err)
+	version, err := again.version()
+	require.NoError(t, err)
+	require.Equal(t, "v0.2.0", version, "in every go.mod and in go.work")
+	require.Len(t, again.work.Replace, 1)
+
+	require.ErrorContains(t, again.setVersion("0.3"), "is no version")
+}
+
+func TestImportable(t *testing.T) {
+	var importable []string
+	for _, m := range newTree(t, "").modules {
+		if m.importable() {
+			importable = append(importable, m.path())
+		}
+	}
+	require.Equal(t, []string{root, root + "/gormstore/watermillidem"}, importable)
+}
+
+func TestInstalls(t *testing.T) {
+	made := newTree(t, "")
+	_, err := made.installs()
+	require.Error(t, err, "there is no README")
+	require.NoError(t, os.WriteFile("README.md", []byte("```\ngo get "+root+"   # core\n```\n"), 0o600))
+	commands, err := made.installs()
+	require.NoError(t, err)
+	require.Equal(t, [][]string{{"go", "get", root}}, commands)
+}
