@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"testing"
@@ -118,9 +119,7 @@ func writeGolden(t *testing.T, db *gorm.DB) {
 				_, err := goldenSteps(t, r, nil)
 				require.NoError(t, err)
 			}
-			for name, values := range g.answer.Header {
-				w.Header()[name] = values
-			}
+			maps.Copy(w.Header(), g.answer.Header)
 			w.WriteHeader(g.answer.Status)
 			_, err := w.Write(g.answer.Body)
 			require.NoError(t, err)

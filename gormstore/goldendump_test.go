@@ -48,7 +48,7 @@ func dump(t *testing.T, db *gorm.DB, file string) {
 // load executes a dump in an empty database, and moves all times as if it had been written now.
 func load(t *testing.T, db *gorm.DB, file string) {
 	t.Helper()
-	text, err := os.ReadFile(file) //nolint:gosec // a file of testdata
+	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	head, found := strings.CutPrefix(string(text), dumpHead)
 	require.True(t, found)
@@ -89,7 +89,7 @@ func storeTables(t *testing.T, db *gorm.DB) (names []string) {
 
 func columnsOf(t *testing.T, pool *sql.DB, table string) []string {
 	t.Helper()
-	rows, err := pool.QueryContext(t.Context(), "SELECT * FROM "+table+" LIMIT 0") //nolint:gosec // a table of the store
+	rows, err := pool.QueryContext(t.Context(), "SELECT * FROM "+table+" LIMIT 0")
 	require.NoError(t, err)
 	defer func() { _ = rows.Close() }()
 	columns, err := rows.Columns()
@@ -109,7 +109,6 @@ func quotedRows(t *testing.T, pool *sql.DB, dialect, table string) (quoted [][]s
 			expressions[i] = "quote(" + column + ")"
 		}
 	}
-	//nolint:gosec // a table of the store
 	rows, err := pool.QueryContext(t.Context(), "SELECT "+strings.Join(expressions, ", ")+" FROM "+table+" ORDER BY 1")
 	require.NoError(t, err)
 	defer func() { _ = rows.Close() }()

@@ -107,7 +107,8 @@ func (t *tree) write(ctx context.Context, directory string) error {
 		if !m.importable() {
 			continue
 		}
-		packages, err := output(ctx, filepath.Join(t.directory, m.directory), "go", "list", "-f", "{{.Name}} {{.ImportPath}}", "./...")
+		directory := filepath.Join(t.directory, m.directory)
+		packages, err := output(ctx, directory, "go", "list", "-f", "{{.Name}} {{.ImportPath}}", "./...")
 		if err != nil {
 			return err
 		}
@@ -128,7 +129,7 @@ func (t *tree) write(ctx context.Context, directory string) error {
 			return err
 		}
 		for _, file := range files {
-			text, err := os.ReadFile(file) //nolint:gosec // a file of the tree
+			text, err := os.ReadFile(file)
 			if err != nil {
 				return err
 			}
@@ -156,7 +157,7 @@ type consumer struct {
 
 func (c *consumer) run(ctx context.Context, arguments []string) error {
 	fmt.Println("$", strings.Join(arguments, " "))
-	command := exec.CommandContext(ctx, arguments[0], arguments[1:]...) //nolint:gosec // the README's lines
+	command := exec.CommandContext(ctx, arguments[0], arguments[1:]...)
 	command.Dir, command.Env = c.directory, c.environment
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	if err := command.Run(); err != nil {

@@ -25,8 +25,9 @@ func main() {
 	version := flag.String("version", "", "write the version that the tree's modules require of each other: v0.2.0")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *tidy, *check, *version); err != nil {
+	err := run(ctx, *tidy, *check, *version)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}

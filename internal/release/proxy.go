@@ -66,7 +66,7 @@ func (t *tree) checkOut(ctx context.Context, directory, commit string) error {
 		{"read-tree", commit},
 		{"checkout-index", "--all", "--prefix=" + directory + "/"},
 	} {
-		command := exec.CommandContext(ctx, "git", arguments...) //nolint:gosec // git
+		command := exec.CommandContext(ctx, "git", arguments...)
 		command.Dir, command.Env, command.Stderr = t.directory, append(os.Environ(), index), os.Stderr
 		if err := command.Run(); err != nil {
 			return fmt.Errorf("git %s: %w", arguments[0], err)

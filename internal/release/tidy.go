@@ -55,7 +55,7 @@ func (t *tree) tidyModule(ctx context.Context, m member, diff bool) error {
 	if diff {
 		arguments = append(arguments, "-diff")
 	}
-	command := exec.CommandContext(ctx, "go", arguments...) //nolint:gosec // go
+	command := exec.CommandContext(ctx, "go", arguments...)
 	command.Dir = directory
 	command.Env = append(os.Environ(), "GOWORK=off")
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
@@ -76,7 +76,7 @@ func (t *tree) tidyModule(ctx context.Context, m member, diff bool) error {
 
 // rewrite changes a go.mod.
 func rewrite(file string, change func(*modfile.File) error) error {
-	text, err := os.ReadFile(file) //nolint:gosec // a go.mod of the tree
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
@@ -92,17 +92,17 @@ func rewrite(file string, change func(*modfile.File) error) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, []byte(strings.TrimRight(string(text), "\n")+"\n"), 0o644) //nolint:gosec // public
+	return os.WriteFile(file, []byte(strings.TrimRight(string(text), "\n")+"\n"), 0o644)
 }
 
 // copyFile copies a file; a source that is not there counts as empty, and no empty file is made.
 func copyFile(to, from string) error {
-	text, err := os.ReadFile(from) //nolint:gosec // a file of the tree
+	text, err := os.ReadFile(from)
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(text) == 0 {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, text, 0o644) //nolint:gosec // public
+	return os.WriteFile(to, text, 0o644)
 }

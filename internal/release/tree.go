@@ -110,24 +110,20 @@ func (t *tree) setVersion(version string) error {
 		}
 		text, err := m.file.Format()
 		if err == nil {
-			err = os.WriteFile(filepath.Join(t.directory, m.directory, "go.mod"), text, 0o644) //nolint:gosec // public
+			err = os.WriteFile(filepath.Join(t.directory, m.directory, "go.mod"), text, 0o644)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	for _, r := range slices.Clone(t.work.Replace) {
-		path, directory := r.Old.Path, r.New.Path
-		err := t.work.DropReplace(path, r.Old.Version) // clears r
-		if err == nil {
-			err = t.work.AddReplace(path, version, directory, "")
-		}
-		if err != nil {
-			return err
+	for _, r := range t.work.Replace { // in place, which keeps the comments
+		for i, token := range r.Syntax.Token {
+			if token == r.Old.Version {
+				r.Syntax.Token[i] = version
+			}
 		}
 	}
-	t.work.Cleanup()
-	return os.WriteFile(filepath.Join(t.directory, "go.work"), modfile.Format(t.work.Syntax), 0o644) //nolint:gosec // public
+	return os.WriteFile(filepath.Join(t.directory, "go.work"), modfile.Format(t.work.Syntax), 0o644)
 }
 
 // ours tells whether a module is one of the tree's.
@@ -135,7 +131,7 @@ func ours(path string) bool { return path == root || strings.HasPrefix(path, roo
 
 // output runs a command and returns what it prints, without the spaces around it.
 func output(ctx context.Context, directory, name string, arguments ...string) (string, error) {
-	command := exec.CommandContext(ctx, name, arguments...) //nolint:gosec // go and git
+	command := exec.CommandContext(ctx, name, arguments...)
 	command.Dir = directory
 	command.Stderr = os.Stderr
 	text, err := command.Output()
