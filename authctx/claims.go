@@ -96,8 +96,8 @@ func (c Claims) Principal(claims jwt.MapClaims) (Principal, error) {
 	return Principal{Issuer: issuer, Tenant: tenant, Client: client, Subject: subject, Roles: roles}, nil
 }
 
-// clientOf returns the client that the token was issued to: "azp" (OpenID Connect Core 1.0, section 2), or else "client_id" (RFC 9068,
-// section 2.2). A token may have neither.
+// clientOf returns the client that the token was issued to: "azp" (OpenID Connect Core 1.0, section 2), or else
+// "client_id" (RFC 9068, section 2.2). A token may have neither.
 func clientOf(claims jwt.MapClaims) (client string, ok bool) {
 	claim, found := claims["azp"]
 	if !found {

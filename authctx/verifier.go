@@ -118,7 +118,7 @@ func (cfg Config) check() (errs []error) {
 		}
 	}
 	if symmetric > 0 && symmetric < len(cfg.Algorithms) {
-		bad("Algorithms: HS256, HS384 and HS512 use a shared secret, the others a key pair; list only the kind that the issuer uses")
+		bad("Algorithms: HS256, HS384 and HS512 use a shared secret, the others a key pair; list only the issuer's kind")
 	}
 	return errs
 }

@@ -38,7 +38,8 @@ func banner(s Settings, url string, tokens []token, try trial) string {
 	fmt.Fprintf(&b, "# pay\n%s\n\n", payLine(url, "12.50"))
 	fmt.Fprintf(&b, "# repeat it: the same answer, and nothing is paid again\n%s\n\n", payLine(url, "12.50"))
 	fmt.Fprintf(&b, "# the same key for another amount: refused with 409\n%s\n\n", payLine(url, "99.00"))
-	fmt.Fprintf(&b, "# ask what became of the payment: nothing is run\n%s\n\n%s", operationLine(url, try.operation), stopLine(s))
+	fmt.Fprintf(&b, "# ask what became of the payment: nothing is run\n%s\n\n", operationLine(url, try.operation))
+	fmt.Fprint(&b, stopLine(s))
 	return b.String()
 }
 
@@ -56,6 +57,6 @@ func operationLine(url string, id core.ID) string {
 
 // stopLine says how to stop the app, and what stays.
 func stopLine(s Settings) string {
-	return fmt.Sprintf("Stop the app with Ctrl+C: it first answers the requests that are running. What was paid stays in the %v.\n\n",
-		s.Database)
+	return fmt.Sprintf("Stop the app with Ctrl+C: it first answers the requests that are running. "+
+		"What was paid stays in the %v.\n\n", s.Database)
 }
