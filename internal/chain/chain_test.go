@@ -17,7 +17,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/auth19/idem/core/idemclient"
-	"github.com/auth19/idem/internal/apptest"
+	"github.com/auth19/idem/internal/harness"
+	"github.com/auth19/idem/internal/pgtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,39 +40,65 @@ func TestChain(t *testing.T) {
 		*seed = rand.Uint64()
 	}
 	t.Logf("seed %d, %d intents, %d clients", *seed, *intents, clients)
-	second := start(t, "github.com/auth19/idem/examples/echo")
-	first := start(t, "github.com/auth19/idem/examples/gin",
-		"PROVIDER_URL="+second.url(), "PROVIDER_TOKEN="+second.Tokens["customer-1"])
+	second := newService(t, "echo", *seed+1)
+	first := newService(t, "gin", *seed, "PROVIDER_URL="+second.Address(), "PROVIDER_TOKEN="+second.Tokens["customer-1"])
 	c := newCaller(t, first)
 
-	first.breakConnections(*seed)
-	second.breakConnections(*seed + 1)
+	first.BreakUp()
+	second.BreakUp()
 	begun := time.Now()
 	every := max(*intents/12, 50)
 	c.refundAll(func(done int) {
 		if done%every == 0 && done < *intents {
-			[]*service{first, second}[done/every%2].kill()
+			[]*service{first, second}[done/every%2].Restart(t)
 		}
 	})
 	took, attempts := time.Since(begun).Round(time.Millisecond), c.attempts.Load()
 
 	for name, s := range map[string]*service{"first": first, "second": second} {
-		stats := s.mend()
-		t.Logf("%s service: killed %d times; %d of %d connections cut, %d doubled", name, s.kills, stats.Cut, stats.Accepted,
+		stats, kills := s.Front.Stats(), s.Lives()-1
+		s.Mend()
+		t.Logf("%s service: killed %d times; %d of %d connections cut, %d doubled", name, kills, stats.Cut, stats.Accepted,
 			stats.Doubled)
-		require.Positive(t, s.kills)
+		require.Positive(t, kills)
 		require.Greater(t, stats.Cut, *intents/20)
 		require.Positive(t, stats.Doubled)
 	}
 	t.Logf("%v: %d intents, %d attempts, %d replays; ledgers: %d and %d entries", took, *intents, attempts, c.replays.Load(),
-		len(first.ledger("refund")), len(second.ledger("payment")))
+		len(first.ledger(harness.Refund)), len(second.ledger(harness.Payment)))
 	require.Greater(t, attempts, int64(*intents))
-	checkOnce(t, first.ledger("refund"))
-	checkOnce(t, second.ledger("payment"))
+	checkOnce(t, first.ledger(harness.Refund))
+	checkOnce(t, second.ledger(harness.Payment))
 
 	c.repeatAll()
-	checkOnce(t, first.ledger("refund"))
-	checkOnce(t, second.ledger("payment"))
+	checkOnce(t, first.ledger(harness.Refund))
+	checkOnce(t, second.ledger(harness.Payment))
+}
+
+// service is one of the two apps, on a database of its own. The connections of its clients break after a few requests.
+type service struct {
+	*harness.Instance
+	t        *testing.T
+	database string
+}
+
+func newService(t *testing.T, name string, seed uint64, env ...string) *service {
+	database := pgtest.URL(t)
+	return &service{harness.NewInstance(t, name, seed, harness.Cuts{Front: 2500, Twice: 8}, database, append(env, "LEASE=2s")...),
+		t, database}
+}
+
+// ledger returns the amounts of all entries of a kind.
+func (s *service) ledger(kind harness.Kind) (amounts []string) {
+	s.t.Helper()
+	entries, err := harness.Ledger(s.t.Context(), s.database)
+	require.NoError(s.t, err)
+	for _, e := range entries {
+		if e.Kind == kind {
+			amounts = append(amounts, e.Amount)
+		}
+	}
+	return amounts
 }
 
 // checkOnce asserts that there is one entry for each intent.
@@ -93,17 +120,17 @@ func checkOnce(t *testing.T, amounts []string) {
 
 // caller makes refunds, each of another amount, of payments of its own.
 type caller struct {
-	t        *testing.T
-	client   *idemclient.Client
-	url      string
-	payments []string // their paths
-	answers  []string
+	t       *testing.T
+	client  *idemclient.Client
+	url     string
+	refunds []string // paths, one of a payment each
+	answers []string
 
 	attempts, replays atomic.Int64
 }
 
 func newCaller(t *testing.T, s *service) *caller {
-	c := &caller{t: t, url: s.url(), answers: make([]string, *intents)}
+	c := &caller{t: t, url: s.Address(), answers: make([]string, *intents)}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = clients
 	t.Cleanup(transport.CloseIdleConnections)
@@ -125,12 +152,7 @@ func newCaller(t *testing.T, s *service) *caller {
 	})
 	require.NoError(t, err)
 	for i := range clients {
-		paid := s.Do(t, apptest.Request{
-			Method: "POST", Path: "/v1/payments", Token: token, Key: fmt.Sprint("payment-", i),
-			Body: `{"order_id":"chain","amount":"9999999999.00","currency":"EUR","method":"pm_ok"}`,
-		})
-		require.Equal(t, http.StatusCreated, paid.Status, paid.Body)
-		c.payments = append(c.payments, paid.Header.Get("Location"))
+		c.refunds = append(c.refunds, s.Paid(t, token, fmt.Sprint("payment-", i)))
 	}
 	return c
 }
@@ -140,7 +162,7 @@ func amount(intent int) string { return fmt.Sprintf("%d.%02d", (intent+1)/100, (
 
 // refund makes a refund, and returns its answer.
 func (c *caller) refund(ctx context.Context, intent int) (body string, replayed bool, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+c.payments[intent%len(c.payments)]+"/refunds",
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+c.refunds[intent%len(c.refunds)],
 		strings.NewReader(`{"amount":"`+amount(intent)+`"}`))
 	if err != nil {
 		return "", false, err

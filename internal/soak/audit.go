@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/auth19/idem/internal/harness"
 )
 
 // audit compares what clients were told with the effects.
@@ -13,17 +15,17 @@ func (s *soak) audit(ctx context.Context) error {
 		return err
 	}
 	for n := range s.refunds { // made before the clients came
-		delete(all, operation(customer(n), preparation(n)))
+		delete(all, intent{Caller: customer(n), Key: preparation(n)}.Operation())
 	}
 	for n := range s.told.begun() {
 		i := s.intent(n)
-		e := all[i.operation()]
+		e := all[i.Operation()]
 		if e == nil {
 			e = &effects{}
 		}
-		delete(all, i.operation())
+		delete(all, i.Operation())
 		for what, text := range e.judge(i, s.told.of(n).end) {
-			s.findings.add(what, i.operation(), fmt.Sprintf("%v: %s", i, text))
+			s.findings.add(what, i.Operation(), fmt.Sprintf("%v: %s", i, text))
 		}
 	}
 	for operation, e := range all {
@@ -33,44 +35,44 @@ func (s *soak) audit(ctx context.Context) error {
 }
 
 // tables are where the rows of each kind are.
-var tables = map[kind]string{payment: "payments", refund: "refunds", payout: "payouts"}
+var tables = map[harness.Kind]string{payment: "payments", refund: "refunds", payout: "payouts"}
 
 // judge says what is wrong with the effects of an intent. A table's row counts once in each transaction that tried it.
 func (e effects) judge(i intent, end end) map[wrong]string {
 	found := map[wrong]string{}
-	runs, booked := e.carriedOut[tables[i.kind]], e.carriedOut["ledger"]
+	runs, booked := e.carriedOut[tables[i.Kind]], e.carriedOut["ledger"]
 	text := fmt.Sprintf("carried out %d times, booked %d times, in the ledger: %v; charged %d times, in %d calls", runs, booked,
 		e.entries, e.charges, e.calls)
 
 	mostCharges := 1
-	if i.kind == payment {
+	if i.Kind == payment {
 		mostCharges = 0
 	}
-	if i.endsItself() { // what it has written alone is tried again where the key is free again; and stays once
+	if i.EndsItself() { // what it has written alone is tried again where the key is free again; and stays once
 		runs, booked = min(runs, 1), min(booked, 1)
 	}
-	if runs > 1 || booked > 1 || len(e.entries) > 1 || e.charges > mostCharges || i.kind == payout && e.calls > 1 {
+	if runs > 1 || booked > 1 || len(e.entries) > 1 || e.charges > mostCharges || i.Kind == payout && e.calls > 1 {
 		found[duplicate] = text
 	}
-	if slices.ContainsFunc(e.entries, func(entry string) bool { return entry != string(i.kind)+" "+i.amount }) {
+	if slices.ContainsFunc(e.entries, func(entry string) bool { return entry != string(i.Kind)+" "+i.Amount }) {
 		found[contradiction] = "something else was booked: " + text
 	}
 	switch {
-	case i.neverEnds():
+	case i.NeverEnds():
 		if runs+booked+len(e.entries)+e.charges > 0 {
 			found[contradiction] = "undone every time: " + text
 		}
 	case end == open:
 		found[loss] = "came to no end: " + text
 	case end == unknown: // what was booked was charged before
-		if len(e.entries) > e.charges && !i.endsItself() {
+		if len(e.entries) > e.charges && !i.EndsItself() {
 			found[contradiction] = "booked without a charge: " + text
 		}
-	case i.isStuck(): // as settled: the provider has it, and we have not booked it
+	case i.IsStuck(): // as settled: the provider has it, and we have not booked it
 		if e.charges != 1 || len(e.entries) > 0 {
 			found[contradiction] = "settled: " + text
 		}
-	case i.method == "pm_declined":
+	case i.Method == "pm_declined":
 		if len(e.entries)+e.charges > 0 {
 			found[contradiction] = "refused: " + text
 		}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/internal/harness"
 )
 
 // patience is how long an operator tries to settle an operation: its deadline must have passed.
@@ -18,13 +18,13 @@ const patience = 30 * time.Second
 func (s *soak) settle(ctx context.Context, i intent) {
 	tooEarly := 0
 	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp) && ctx.Err() == nil; {
-		key := fmt.Sprintf("settlement-%d-%d", i.n, tooEarly)
+		key := fmt.Sprintf("settlement-%d-%d", i.N, tooEarly)
 		a, err := s.decide(ctx, i, key)
 		switch {
-		case err == nil && a.recorded() && a.status == http.StatusOK:
+		case err == nil && a.Recorded() && a.Status == http.StatusOK:
 			s.settled.Add(1)
 			return
-		case err == nil && a.code == core.CodeNotSettleable:
+		case err == nil && a.Code == core.CodeNotSettleable:
 			tooEarly++
 		}
 		time.Sleep(time.Second)
@@ -33,15 +33,12 @@ func (s *soak) settle(ctx context.Context, i intent) {
 
 // decide sends the operator's decision.
 func (s *soak) decide(ctx context.Context, i intent, key string) (answer, error) {
-	body := fmt.Sprintf(`{"outcome":"applied","reason":"the provider has it","answer":{"amount":"%s"}}`, i.amount)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://shop/v1/operations/"+i.operation()+"/settle",
-		strings.NewReader(body))
+	body := fmt.Sprintf(`{"outcome":"applied","reason":"the provider has it","answer":{"amount":"%s"}}`, i.Amount)
+	url := "http://shop/v1/operations/" + i.Operation() + "/settle"
+	request, err := harness.NewRequest(ctx, url, s.tokens["operator-1"], key, body)
 	if err != nil {
 		return answer{}, err
 	}
-	request.Header.Set("Authorization", "Bearer "+s.tokens["operator-1"])
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Idempotency-Key", key)
 	response, a, err := s.wire.exchange(request)
 	if err == nil {
 		_ = response.Body.Close() // it was read

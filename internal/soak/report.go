@@ -7,6 +7,8 @@ import (
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"github.com/auth19/idem/internal/harness"
 )
 
 // report counts the effects and prints the table. The error says that something is wrong.
@@ -25,10 +27,10 @@ func (s *soak) report(out io.Writer) error {
 	}
 	row("given up by a client, and repeated later", s.gaveUp.Load())
 	row("", "")
-	for _, name := range slices.Sorted(maps.Keys(s.nemesis.struck)) {
-		row(name, s.nemesis.struck[name])
+	for _, name := range slices.Sorted(maps.Keys(s.nemesis.Struck)) {
+		row(name, s.nemesis.Struck[name])
 	}
-	front, back := s.connections()
+	front, back := harness.Connections(s.instances)
 	row("clients' connections cut", front.Cut)
 	row("clients' connections doubled", front.Doubled)
 	row("database connections cut", back.Cut)
@@ -48,7 +50,7 @@ func (s *soak) report(out io.Writer) error {
 	row("first answers, p50 / p99", percentiles(s.wire.first))
 	row("repeated answers, p50 / p99", percentiles(s.wire.repeated))
 	for i, in := range s.instances {
-		row("memory of "+in.name+" at start / end", mebibytes(s.atStart[i])+" / "+mebibytes(in.memory()))
+		row("memory of "+in.Name+" at start / end", mebibytes(s.atStart[i])+" / "+mebibytes(in.Memory()))
 	}
 	row("time with faults", s.took.Round(time.Second))
 	if err := table.Flush(); err != nil {
@@ -80,7 +82,7 @@ func (s *soak) ends() map[string]int {
 			ends["carried out"]++
 		case m.end == known:
 			ends["refused"]++
-		case s.intent(n).neverEnds():
+		case s.intent(n).NeverEnds():
 			ends["undone every time"]++
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core/idemclient"
-	"github.com/auth19/idem/internal/apptest"
+	"github.com/auth19/idem/internal/harness"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -25,7 +24,7 @@ type soak struct {
 	options
 	t         testing.TB
 	database  *pgtest.Cluster
-	instances []*instance
+	instances []*harness.Instance
 	tokens    map[string]string // by caller
 	refunds   []string          // paths, those of the two customers by turns
 
@@ -33,7 +32,7 @@ type soak struct {
 	findings findings
 	wire     *wire
 	client   *idemclient.Client
-	nemesis  *nemesis
+	nemesis  *harness.Nemesis
 
 	began   time.Time
 	took    time.Duration // of the load
@@ -43,6 +42,13 @@ type soak struct {
 	atStart []float64     // memory of the apps
 }
 
+// Some dozens of requests go through a connection of clients before it is cut, some hundreds of statements through one
+// to the database.
+var cuts = harness.Cuts{Front: 20_000, Back: 200_000, Twice: 16}
+
+// quiet is the last part of a run, in which no app is killed: what its memory grows to is seen then.
+const quiet = 1. / 3
+
 // start starts the database, the apps and what is between them, all of it whole.
 func start(t testing.TB, o options) *soak {
 	t.Helper()
@@ -50,12 +56,20 @@ func start(t testing.TB, o options) *soak {
 	s.goal.Store(o.requests)
 	var addresses []string
 	for i, name := range []string{"gin", "echo"} {
-		in := newInstance(t, name, o.seed+uint64(i)<<32, s.database)
+		in := harness.NewInstance(t, name, o.seed+uint64(i)<<32, cuts, s.database.URL(),
+			"LEASE=2s", "DEADLINE=8s", "STALL=4s", "UNSAFE_SIMULATOR=1")
 		s.instances = append(s.instances, in)
 		addresses = append(addresses, in.Front.Addr())
 	}
 	s.tokens = s.instances[0].Tokens
-	s.nemesis = &nemesis{soak: s, r: rand.New(rand.NewPCG(o.seed, 1<<50)), struck: map[string]int{}}
+	s.nemesis = &harness.Nemesis{
+		T: t, R: rand.New(rand.NewPCG(o.seed, 1<<50)), Instances: s.instances, Between: o.faults,
+		Database: func() *pgtest.Cluster { return s.database },
+		Spared: func(f harness.Fault) bool {
+			return f.Ends && float64(s.wire.requests.Load()) > (1-quiet)*float64(o.requests)
+		},
+	}
+	s.nemesis.Faults = s.nemesis.Usual(time.Second, 4*time.Second, nil)
 	s.wire = newWire(&s.told, &s.findings, o.clients, addresses)
 	t.Cleanup(s.wire.network.CloseIdleConnections)
 	var err error
@@ -66,24 +80,13 @@ func start(t testing.TB, o options) *soak {
 	require.NoError(t, err)
 	s.witness()
 	for n := range 32 {
-		s.refunds = append(s.refunds, s.paid(n))
+		s.refunds = append(s.refunds, s.instances[0].Paid(t, s.tokens[customer(n)], preparation(n)))
 	}
 	for _, in := range s.instances {
-		s.atStart = append(s.atStart, in.memory())
+		s.atStart = append(s.atStart, in.Memory())
 	}
 	s.began = time.Now()
 	return s
-}
-
-// paid makes a payment that there is always something left of, and returns the path of its refunds.
-func (s *soak) paid(n int) string {
-	s.t.Helper()
-	answer := s.instances[0].Do(s.t, apptest.Request{
-		Method: http.MethodPost, Path: "/v1/payments", Token: s.tokens[customer(n)], Key: preparation(n),
-		Body: `{"order_id":"soak","amount":"9999999999.00","currency":"EUR","method":"pm_ok"}`,
-	})
-	require.Equal(s.t, http.StatusCreated, answer.Status, answer.Body)
-	return answer.Header.Get("Location") + "/refunds"
 }
 
 // preparation is the key of such a payment.
@@ -103,7 +106,10 @@ func (s *soak) load() {
 		})
 	}
 	if s.faults > 0 {
-		s.nemesis.work(ctx)
+		s.nemesis.Work(ctx)
+		for _, in := range s.instances {
+			in.Mend()
+		}
 	}
 	clients.Wait()
 	s.wire.hangsUp = false
@@ -142,7 +148,7 @@ func (s *soak) old(r *rand.Rand) (n int, ok bool) {
 
 // carryOut sends a command as often as it takes; once, if that is in vain.
 func (s *soak) carryOut(o sending) {
-	if o.intent.neverEnds() {
+	if o.intent.NeverEnds() {
 		s.sendOnce(o)
 		return
 	}
@@ -150,7 +156,7 @@ func (s *soak) carryOut(o sending) {
 	request, err := s.request(ctx, o)
 	if err == nil {
 		var response *http.Response
-		response, err = s.client.Do(o.with(ctx), o.intent.key(), request)
+		response, err = s.client.Do(o.with(ctx), o.intent.Key, request)
 		if err == nil {
 			_ = response.Body.Close() // the wire has heard it
 		}
@@ -159,7 +165,7 @@ func (s *soak) carryOut(o sending) {
 	case err == nil || ctx.Err() != nil:
 	case !errors.Is(err, idemclient.ErrOutcomeUnknown):
 		s.gaveUp.Add(1) // the roll call is its last chance
-	case o.intent.isStuck():
+	case o.intent.IsStuck():
 		s.settle(ctx, o.intent)
 	}
 }
@@ -180,15 +186,8 @@ func (s *soak) sendOnce(o sending) {
 
 // request makes the request of a command.
 func (s *soak) request(ctx context.Context, o sending) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://shop"+o.intent.path,
-		strings.NewReader(o.intent.body(o.own)))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Authorization", "Bearer "+s.tokens[o.intent.caller])
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Idempotency-Key", o.intent.key())
-	return request, nil
+	i := o.intent
+	return harness.NewRequest(ctx, "http://shop"+i.Path, s.tokens[i.Caller], i.Key, i.Body(o.own))
 }
 
 // callRoll repeats every command once more, now that nothing breaks: each answer is the one that was given before.
@@ -220,7 +219,7 @@ func (s *soak) showProgress(out io.Writer) (end func()) {
 				ended = true
 			}
 			_, _ = fmt.Fprintf(out, "\r%v: %d of %d requests, %d intents, %d faults, %d contradictions ",
-				time.Since(s.began).Round(time.Second), s.wire.requests.Load(), s.goal.Load(), s.told.begun(), s.nemesis.total.Load(),
+				time.Since(s.began).Round(time.Second), s.wire.requests.Load(), s.goal.Load(), s.told.begun(), s.nemesis.Total.Load(),
 				s.findings.count(contradiction))
 		}
 		_, _ = fmt.Fprintln(out)

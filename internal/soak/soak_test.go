@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/internal/harness"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,9 +35,9 @@ func TestSoak(t *testing.T) {
 	require.Positive(t, s.settled.Load(), "parked refunds that were settled")
 	require.Greater(t, ends["carried out"], 250)
 	require.Positive(t, ends["refused"])
-	front, back := s.connections()
+	front, back := harness.Connections(s.instances)
 	for name, count := range map[string]int{
-		"faults": int(s.nemesis.total.Load()), "clients' connections cut": front.Cut, "doubled": front.Doubled,
+		"faults": int(s.nemesis.Total.Load()), "clients' connections cut": front.Cut, "doubled": front.Doubled,
 		"database connections cut": back.Cut, "clients that hung up": int(s.wire.hungUp.Load()),
 	} {
 		require.Positive(t, count, name)
@@ -48,14 +49,14 @@ func TestSoak(t *testing.T) {
 func findsWhatIsWrong(t *testing.T, s *soak) {
 	var paid []intent
 	for n := range s.told.begun() {
-		if i := s.intent(n); i.kind == payment && i.method == "pm_ok" {
+		if i := s.intent(n); i.Kind == payment && i.Method == "pm_ok" {
 			paid = append(paid, i)
 		}
 	}
 	s.database.Exec(
-		`DELETE FROM idempotency_record WHERE encode(id, 'hex') = '`+paid[0].operation()+`'`,
-		`DELETE FROM ledger WHERE operation_id = '`+paid[1].operation()+`'`,
-		`UPDATE idempotency_record SET body = body || ' '::bytea WHERE encode(id, 'hex') = '`+paid[2].operation()+`'`,
+		`DELETE FROM idempotency_record WHERE encode(id, 'hex') = '`+paid[0].Operation()+`'`,
+		`DELETE FROM ledger WHERE operation_id = '`+paid[1].Operation()+`'`,
+		`UPDATE idempotency_record SET body = body || ' '::bytea WHERE encode(id, 'hex') = '`+paid[2].Operation()+`'`,
 	)
 	s.callRoll()
 	var out strings.Builder
@@ -67,8 +68,8 @@ func findsWhatIsWrong(t *testing.T, s *soak) {
 	} {
 		require.Contains(t, out.String(), text)
 	}
-	require.Contains(t, out.String(), paid[2].operation())
-	require.NotContains(t, out.String(), paid[3].operation())
+	require.Contains(t, out.String(), paid[2].Operation())
+	require.NotContains(t, out.String(), paid[3].Operation())
 }
 
 func TestHear(t *testing.T) {
@@ -76,20 +77,20 @@ func TestHear(t *testing.T) {
 	var pay, out intent
 	for n := range 100 {
 		switch i := s.intent(n); {
-		case i.method != "pm_ok":
-		case i.kind == payment:
+		case i.Method != "pm_ok":
+		case i.Kind == payment:
 			pay = i
-		case i.kind == payout:
+		case i.Kind == payout:
 			out = i
 		}
 	}
 	created := func(i intent) answer {
-		return answer{status: 201, result: "created", body: `{"amount":"` + i.amount + `"}`}
+		return answer{Status: 201, Result: "created", Body: `{"amount":"` + i.Amount + `"}`}
 	}
 	reused := func(i intent) answer {
-		return answer{status: 201, result: "reused", body: `{"amount":"` + i.amount + `"}`}
+		return answer{Status: 201, Result: "reused", Body: `{"amount":"` + i.Amount + `"}`}
 	}
-	refused := func(code core.Code) answer { return answer{status: 409, code: code} }
+	refused := func(code core.Code) answer { return answer{Status: 409, Code: code} }
 	for name, test := range map[string]struct {
 		intent  intent
 		answers []answer // the intent's own command, one after the other
@@ -98,10 +99,10 @@ func TestHear(t *testing.T) {
 		"created":                    {pay, []answer{created(pay)}, false},
 		"created, reused":            {pay, []answer{created(pay), reused(pay)}, false},
 		"created twice":              {pay, []answer{created(pay), created(pay)}, true},
-		"another answer":             {pay, []answer{created(pay), {status: 201, result: "reused", body: created(pay).body + " "}}, true},
-		"another location":           {pay, []answer{created(pay), {status: 201, result: "reused", location: "/x", body: created(pay).body}}, true},
+		"another answer":             {pay, []answer{created(pay), {Status: 201, Result: "reused", Body: created(pay).Body + " "}}, true},
+		"another location":           {pay, []answer{created(pay), {Status: 201, Result: "reused", Location: "/x", Body: created(pay).Body}}, true},
 		"another amount":             {pay, []answer{created(out)}, true},
-		"another status":             {pay, []answer{{status: 402, result: "created"}}, true},
+		"another status":             {pay, []answer{{Status: 402, Result: "created"}}, true},
 		"in flight, created":         {pay, []answer{refused("in_flight"), created(pay)}, false},
 		"created, in flight":         {pay, []answer{created(pay), refused("in_flight")}, true},
 		"key reused":                 {pay, []answer{refused("key_reused")}, true},
@@ -109,13 +110,13 @@ func TestHear(t *testing.T) {
 		"unknown payout":             {out, []answer{refused("outcome_unknown")}, false},
 		"unknown, known":             {out, []answer{refused("outcome_unknown"), reused(out)}, false},
 		"known, unknown":             {out, []answer{created(out), refused("outcome_unknown")}, true},
-		"not found":                  {pay, []answer{{status: 404}}, true},
-		"unavailable, also later on": {pay, []answer{{status: 503}, created(pay), {status: 503}}, false},
+		"not found":                  {pay, []answer{{Status: 404}}, true},
+		"unavailable, also later on": {pay, []answer{{Status: 503}, created(pay), {Status: 503}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			told := told{intents: make([]memory, 100)}
 			for n, a := range test.answers {
-				found := told.hear(told.of(test.intent.n), test.intent, true, a)
+				found := told.hear(told.of(test.intent.N), test.intent, true, a)
 				require.Equal(t, test.wrong && n == len(test.answers)-1, found != "", found)
 			}
 		})
@@ -126,15 +127,15 @@ func TestHear(t *testing.T) {
 	require.NotEmpty(t, told.hear(memory{}, pay, false, refused("in_flight")))
 
 	// An answer that overtakes another is none that contradicts it.
-	before := told.of(out.n)
+	before := told.of(out.N)
 	require.Empty(t, told.hear(before, out, true, created(out)))
 	require.Empty(t, told.hear(before, out, true, refused("outcome_unknown")))
-	require.Equal(t, known, told.of(out.n).end)
+	require.Equal(t, known, told.of(out.N).end)
 }
 
 func TestJudge(t *testing.T) {
-	ok := func(k kind) intent { return intent{kind: k, amount: "1.00", method: "pm_ok"} }
-	did := func(k kind, runs, booked, charges, calls int) effects {
+	ok := func(k harness.Kind) intent { return intent{Kind: k, Amount: "1.00", Method: "pm_ok"} }
+	did := func(k harness.Kind, runs, booked, charges, calls int) effects {
 		e := effects{carriedOut: map[string]int{tables[k]: runs, "ledger": booked}, charges: charges, calls: calls}
 		if booked > 0 {
 			e.entries = []string{string(k) + " 1.00"}
@@ -162,16 +163,16 @@ func TestJudge(t *testing.T) {
 		"unknown, nothing done":    {ok(payout), unknown, did(payout, 0, 0, 0, 0), nil},
 		"unknown, done":            {ok(payout), unknown, did(payout, 1, 1, 1, 1), nil},
 		"unknown, booked for free": {ok(payout), unknown, did(payout, 1, 1, 0, 0), []wrong{contradiction}},
-		"refused":                  {intent{kind: refund, method: "pm_declined"}, known, did(refund, 1, 0, 0, 0), nil},
-		"refused, and booked":      {intent{kind: payment, amount: "1.00", method: "pm_declined"}, known, did(payment, 1, 1, 0, 0), []wrong{contradiction}},
-		"ended itself":             {intent{kind: payment, amount: "1.00", method: "pm_commit"}, unknown, did(payment, 1, 1, 0, 0), nil},
-		"ended itself, again":      {intent{kind: payment, amount: "1.00", method: "pm_rollback"}, unknown, did(payment, 2, 2, 0, 0), nil},
-		"stuck":                    {intent{kind: refund, amount: "1.00", method: "pm_stuck"}, known, did(refund, 1, 0, 1, 10), nil},
-		"stuck, and booked":        {intent{kind: refund, amount: "1.00", method: "pm_stuck"}, known, did(refund, 1, 1, 1, 1), []wrong{contradiction}},
-		"stuck, charged twice":     {intent{kind: refund, amount: "1.00", method: "pm_stuck"}, known, did(refund, 1, 0, 2, 2), []wrong{duplicate, contradiction}},
-		"hung":                     {intent{kind: payment, amount: "1.00", method: "pm_hang"}, open, did(payment, 0, 0, 0, 0), nil},
-		"hung, and booked":         {intent{kind: payment, amount: "1.00", method: "pm_hang"}, open, did(payment, 1, 1, 0, 0), []wrong{contradiction}},
-		"another amount":           {intent{kind: payment, amount: "2.00", method: "pm_ok"}, known, did(payment, 1, 1, 0, 0), []wrong{contradiction}},
+		"refused":                  {intent{Kind: refund, Method: "pm_declined"}, known, did(refund, 1, 0, 0, 0), nil},
+		"refused, and booked":      {intent{Kind: payment, Amount: "1.00", Method: "pm_declined"}, known, did(payment, 1, 1, 0, 0), []wrong{contradiction}},
+		"ended itself":             {intent{Kind: payment, Amount: "1.00", Method: "pm_commit"}, unknown, did(payment, 1, 1, 0, 0), nil},
+		"ended itself, again":      {intent{Kind: payment, Amount: "1.00", Method: "pm_rollback"}, unknown, did(payment, 2, 2, 0, 0), nil},
+		"stuck":                    {intent{Kind: refund, Amount: "1.00", Method: "pm_stuck"}, known, did(refund, 1, 0, 1, 10), nil},
+		"stuck, and booked":        {intent{Kind: refund, Amount: "1.00", Method: "pm_stuck"}, known, did(refund, 1, 1, 1, 1), []wrong{contradiction}},
+		"stuck, charged twice":     {intent{Kind: refund, Amount: "1.00", Method: "pm_stuck"}, known, did(refund, 1, 0, 2, 2), []wrong{duplicate, contradiction}},
+		"hung":                     {intent{Kind: payment, Amount: "1.00", Method: "pm_hang"}, open, did(payment, 0, 0, 0, 0), nil},
+		"hung, and booked":         {intent{Kind: payment, Amount: "1.00", Method: "pm_hang"}, open, did(payment, 1, 1, 0, 0), []wrong{contradiction}},
+		"another amount":           {intent{Kind: payment, Amount: "2.00", Method: "pm_ok"}, known, did(payment, 1, 1, 0, 0), []wrong{contradiction}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var found []wrong

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/internal/harness"
 )
 
 // end is what clients know of how an intent ended.
@@ -53,22 +54,11 @@ func (t *told) of(n int) memory {
 	return t.intents[n]
 }
 
-// answer is a whole answer.
-type answer struct {
-	status   int
-	result   string    // Idempotency-Result
-	code     core.Code // of a problem
-	location string
-	body     string
-}
+type answer = harness.Answer
 
-// recorded reports whether repeats get the answer, too.
-func (a answer) recorded() bool {
-	return a.result == core.ResultCreated || a.result == core.ResultReused
-}
-
-func (a answer) hash() [16]byte {
-	sum := sha256.Sum256([]byte(fmt.Sprint(a.status, "\n", a.location, "\n", a.body)))
+// hash is of all that a repeat must be answered with, too.
+func hash(a answer) [16]byte {
+	sum := sha256.Sum256([]byte(fmt.Sprint(a.Status, "\n", a.Location, "\n", a.Body)))
 	return [16]byte(sum[:16])
 }
 
@@ -76,23 +66,23 @@ func (a answer) hash() [16]byte {
 // it does not. before is what had been told when the request was sent; own says whether the intent's own command was.
 func (t *told) hear(before memory, i intent, own bool, a answer) (contradiction string) {
 	switch {
-	case a.status >= 500: // none, and nothing was recorded
+	case a.Status >= 500: // none, and nothing was recorded
 		return ""
 	case !own:
-		if a.code != core.CodeKeyReused {
+		if a.Code != core.CodeKeyReused {
 			return "another command got it" // M-1
 		}
 		return ""
-	case a.recorded():
+	case a.Recorded():
 		return t.record(before, i, a)
 	}
-	switch a.code {
+	switch a.Code {
 	case core.CodeInFlight: // M-2
-		if before.end != open && !i.endsItself() { // whose key is free while it runs
+		if before.end != open && !i.EndsItself() { // whose key is free while it runs
 			return "the command had come to an end before"
 		}
 	case core.CodeOutcomeUnknown: // M-4
-		if !i.mayBeUnknown() {
+		if !i.MayBeUnknown() {
 			return "a Rollback handler leaves no doubt"
 		}
 		if before.end == known {
@@ -100,8 +90,8 @@ func (t *told) hear(before memory, i intent, own bool, a answer) (contradiction 
 		}
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.intents[i.n].end == open {
-			t.intents[i.n].end = unknown
+		if t.intents[i.N].end == open {
+			t.intents[i.N].end = unknown
 		}
 	default:
 		return "nobody expects it"
@@ -113,17 +103,17 @@ func (t *told) hear(before memory, i intent, own bool, a answer) (contradiction 
 func (t *told) record(before memory, i intent, a answer) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	there := &t.intents[i.n]
+	there := &t.intents[i.N]
 	switch {
-	case i.endsItself():
+	case i.EndsItself():
 		return "its handler has ended its own transaction"
-	case a.status != i.status(), a.status < 300 && !strings.Contains(a.body, `"amount":"`+i.amount+`"`):
+	case a.Status != i.Status(), a.Status < 300 && !strings.Contains(a.Body, `"amount":"`+i.Amount+`"`):
 		return "it is no answer to the command"
-	case before.end == known && a.result == core.ResultCreated:
+	case before.end == known && a.Result == core.ResultCreated:
 		return "the command had been carried out before"
-	case there.end == known && there.answer != a.hash():
+	case there.end == known && there.answer != hash(a):
 		return "another answer was given before"
 	}
-	*there = memory{end: known, status: int16(a.status), answer: a.hash()}
+	*there = memory{end: known, status: int16(a.Status), answer: hash(a)}
 	return ""
 }

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -15,6 +12,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/internal/harness"
 )
 
 // wire is what requests go over: it chooses an app, hangs up now and then, and hears every answer, also those that a
@@ -72,7 +70,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer cancel()
 		ctx = soon
 	}
-	before, began := w.told.of(o.intent.n), time.Now()
+	before, began := w.told.of(o.intent.N), time.Now()
 	w.requests.Add(1)
 	res, a, err := w.exchange(r.WithContext(ctx))
 	if err != nil {
@@ -84,8 +82,8 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.answers.Add(1)
 	w.time(a, time.Since(began))
 	if what := w.told.hear(before, o.intent, o.own, a); what != "" {
-		w.findings.add(contradiction, o.intent.operation(), fmt.Sprintf("%v (its own command: %v) got %d %s %s: %s", o.intent,
-			o.own, a.status, a.result, a.body, what))
+		w.findings.add(contradiction, o.intent.Operation(), fmt.Sprintf("%v (its own command: %v) got %d %s %s: %s", o.intent,
+			o.own, a.Status, a.Result, a.Body, what))
 	}
 	return res, nil
 }
@@ -97,35 +95,17 @@ const answerWithin = 10 * time.Second
 func (w *wire) exchange(r *http.Request) (*http.Response, answer, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 	defer cancel()
-	res, err := w.network.RoundTrip(r.WithContext(ctx))
-	if err != nil {
-		return nil, answer{}, err
-	}
-	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		return nil, answer{}, err
-	}
-	res.Body = io.NopCloser(bytes.NewReader(body))
-	a := answer{
-		status: res.StatusCode, result: res.Header.Get(core.HeaderResult), location: res.Header.Get("Location"),
-		body: string(body),
-	}
-	var problem struct{ Code core.Code }
-	if a.status >= 400 && json.Unmarshal(body, &problem) == nil {
-		a.code = problem.Code
-	}
-	return res, a, nil
+	return harness.Exchange(w.network, r.WithContext(ctx))
 }
 
 // time notes how long an answer took.
 func (w *wire) time(a answer, took time.Duration) {
-	if !a.recorded() {
+	if !a.Recorded() {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a.result == core.ResultCreated {
+	if a.Result == core.ResultCreated {
 		w.first = append(w.first, took)
 	} else {
 		w.repeated = append(w.repeated, took)

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/internal/harness"
 )
 
 // What the apps book is unique per operation, so that a command that is carried out twice books once: the second line.
@@ -54,38 +55,32 @@ func (s *soak) effects(ctx context.Context) (map[string]*effects, error) {
 	var count int
 	err := s.ask(ctx, []any{&text, &operation, &count}, func() { of(operation).carriedOut[text] = count },
 		`SELECT tried, name, count(*) FROM soak_witness WHERE tried <> 'provider_keys' GROUP BY 1, 2`)
-	if err == nil {
-		err = s.ask(ctx, []any{&operation, &text}, func() { of(operation).entries = append(of(operation).entries, text) },
-			`SELECT operation_id, kind || ' ' || amount FROM ledger`)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = s.ask(ctx, []any{&operation, &count}, func() { of(operation).charges = count },
-			`SELECT operation, count(*) FROM provider_charges GROUP BY 1`)
+	ledger, err := harness.Ledger(ctx, s.database.URL())
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = s.ask(ctx, []any{&operation, &count}, func() { of(operation).calls = count },
-			`SELECT operation, count(*) FROM soak_witness JOIN provider_keys ON key = name
-				JOIN provider_charges c ON c.id = charge_id WHERE tried = 'provider_keys' GROUP BY 1`)
+	for _, e := range ledger {
+		of(e.Operation).entries = append(of(e.Operation).entries, string(e.Kind)+" "+e.Amount)
 	}
+	charges, err := harness.Charges(ctx, s.database.URL())
+	if err != nil {
+		return nil, err
+	}
+	for operation, count := range charges {
+		of(operation).charges = count
+	}
+	err = s.ask(ctx, []any{&operation, &count}, func() { of(operation).calls = count },
+		`SELECT operation, count(*) FROM soak_witness JOIN provider_keys ON key = name
+			JOIN provider_charges c ON c.id = charge_id WHERE tried = 'provider_keys' GROUP BY 1`)
 	return all, err
 }
 
 // ask runs a query, past the proxies.
 func (s *soak) ask(ctx context.Context, into []any, row func(), query string, args ...any) error {
-	conn, err := pgx.Connect(ctx, s.database.URL())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(ctx) }()
-	rows, err := conn.Query(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	_, err = pgx.ForEachRow(rows, into, func() error {
-		row()
-		return nil
-	})
-	return err
+	return harness.Ask(ctx, s.database.URL(), into, row, query, args...)
 }
 
 // evidence is all that the database and the apps' logs have of an operation.
@@ -103,7 +98,7 @@ func (s *soak) evidence(operation string) string {
 		require.NoError(s.t, err)
 	}
 	for _, in := range s.instances {
-		b.WriteString(in.logged(operation))
+		b.WriteString(in.Logged(operation))
 	}
 	return b.String()
 }
