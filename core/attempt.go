@@ -172,7 +172,7 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 	reply := c.reply()
 	ctx := new(bounded).begin(&a.inside, time.Now().Add(confirmFor))
 	defer ctx.cancel(context.Canceled)
-	err := a.tx.Commit(ctx, a.route.completion(v, a.m.recorded(c, reply)), v == recordAlone)
+	err := a.tx.Commit(ctx, a.completion(v, a.m.recorded(c, reply)), v == recordAlone)
 	switch {
 	case err == nil:
 		a.observe(Event{Kind: EventCompleted, Status: reply.Status})
@@ -226,7 +226,7 @@ func (a *Attempt) endPark(v verdict) *Reply {
 		reply.result = resultUnknown
 		return reply
 	}
-	completion := a.route.completion(v, a.m.recorded(c, reply))
+	completion := a.completion(v, a.m.recorded(c, reply))
 	if err := a.confirm(func(ctx context.Context) error { return store.Complete(ctx, a.ticket, completion) }); err != nil {
 		return a.notRecorded(err)
 	}

@@ -57,17 +57,23 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 	if problem := m.checkScoping(r, adm.pattern); problem != nil {
 		return nil, m.refuse(r, problem)
 	}
-	if problem := m.checkOpen(r, adm); problem != nil {
+	if problem := m.takeAge(r, adm); problem != nil {
 		return nil, m.refuseRepeat(r, adm, problem)
 	}
-	if problem := m.detectRekey(r, adm); problem != nil {
-		return nil, m.refuseRepeat(r, adm, problem)
+	if m.keyTime(adm).Valid != never { // else it is no new command: the claim answers from its record, or refuses it
+		if problem := m.checkOpen(r, adm); problem != nil {
+			return nil, m.refuseRepeat(r, adm, problem)
+		}
+		if problem := m.detectRekey(r, adm); problem != nil {
+			return nil, m.refuseRepeat(r, adm, problem)
+		}
 	}
 	adm.values = context.WithoutCancel(r.Context())
 	wait := waiter{m: m, limit: adm.route.Wait}
 	defer wait.leave()
 	for call := &adm.call; ; call = new(bounded) {
 		claimedAt := time.Now()
+		claim.Key = m.keyTime(adm)
 		won, claimed, err := m.claim(call.begin(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), claim)
 		if err != nil {
 			m.claimFailed(r, adm, err)
@@ -156,6 +162,9 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed Clai
 	if claimed.Busy {
 		return m.inFlight()
 	}
+	if claimed.Untimely {
+		return m.untimely(adm, claimed.Record.Now)
+	}
 	rec := m.judged(ctx, claimed.Record)
 	same, err := adm.sends(rec.Hash)
 	if err != nil { // H-4: made by a newer release
@@ -222,7 +231,7 @@ func outcomeUnknown(id ID) *Problem {
 // refuseRepeat renders a problem of a request whose key is known.
 func (m *Module) refuseRepeat(r *http.Request, adm *admission, p *Problem) *Reply {
 	switch p.Code {
-	case CodeStoreUnavailable, CodeSuspectedDuplicate, CodeTooManyOpen: // there is no operation, or another one
+	case CodeStoreUnavailable, CodeSuspectedDuplicate, CodeTooManyOpen, CodeKeyInvalid: // there is no operation, or another one
 	default:
 		p.Operation = adm.id.String()
 	}

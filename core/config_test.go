@@ -90,7 +90,7 @@ func TestConfigurationErrors(t *testing.T) {
 		"resumed for ever":     {policy(func(p P) { p.ResumeFor = 31 * 24 * time.Hour }), []string{"ResumeFor: 744h"}},
 		"no body":              {policy(func(p P) { p.MaxBody = -1 }), []string{"MaxBody: -1"}},
 		"no answer":            {policy(func(p P) { p.MaxAnswer = -1 }), []string{"MaxAnswer: -1"}},
-		"odd key format":       {policy(func(p P) { p.KeyFormat = 2 }), []string{"KeyFormat: 2", "core.AnyKey", "core.UUIDKey"}},
+		"odd key format":       {policy(func(p P) { p.KeyFormat = 3 }), []string{"KeyFormat: 3", "core.AnyKey", "core.UUIDKey", "core.TimedKey"}},
 		"empty role":           {table(func(p P) { p.Roles = []string{"a", ""} }), []string{"Roles: an empty role", "remove it"}},
 		"header that is none":  {policy(func(p P) { p.CommandHeaders = []string{"X Account"} }), []string{`CommandHeaders: "X Account" is not a header name`}},
 		"header Go takes away": {policy(func(p P) { p.CommandHeaders = []string{"trailer"} }), []string{"CommandHeaders: trailer", "remove it"}},
@@ -163,7 +163,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, []core.DeclaredRoute{{Method: "POST", Pattern: "/pay", Policy: core.Policy{
 		Recovery: core.Park, Retention: 72 * time.Hour, Tombstone: 30 * 24 * time.Hour, InvalidRetention: 6 * time.Hour,
 		Lease: 30 * time.Second, Deadline: time.Minute, Wait: 0, MaxBody: 1 << 20, MaxAnswer: 1 << 20, KeyFormat: core.AnyKey,
-		RekeyWindow: 10 * time.Minute, MaxAttempts: 10, ResumeFor: 24 * time.Hour,
+		KeyAge: 24 * time.Hour, RekeyWindow: 10 * time.Minute, MaxAttempts: 10, ResumeFor: 24 * time.Hour,
 	}}}, module.Declared())
 	require.Equal(t, "Idempotency-Key", core.DefaultHeader)
 	require.Equal(t, 2*time.Second, core.DefaultRetryAfter)
@@ -179,7 +179,8 @@ func TestDeclared(t *testing.T) {
 	module, err := core.New(core.Config{Store: memstore.New(),
 		Policy: core.Policy{Retention: 24 * time.Hour, Lease: 5 * time.Second, Deadline: 6 * time.Second, Wait: time.Second,
 			Tombstone: 25 * time.Hour, InvalidRetention: time.Hour, MaxBody: 1, MaxAnswer: 2, KeyFormat: core.UUIDKey,
-			CommandHeaders: []string{"X-Account"}, RekeyWindow: time.Hour, MaxAttempts: 3, ResumeFor: time.Hour},
+			CommandHeaders: []string{"X-Account"}, RekeyWindow: time.Hour, MaxAttempts: 3, ResumeFor: time.Hour,
+			KeyAge: 2 * time.Hour},
 		Routes: core.Routes{
 			"PUT /b":   {Recovery: core.Park, Retention: 48 * time.Hour, CommandHeaders: []string{}},
 			"POST /b":  {Exempt: "moves no money"},
@@ -200,7 +201,7 @@ func TestDeclared(t *testing.T) {
 	own := core.Policy{Recovery: core.Park, Retention: 24 * time.Hour, Lease: 5 * time.Second, Deadline: 6 * time.Second,
 		Wait: time.Second, Tombstone: 25 * time.Hour, InvalidRetention: time.Hour, MaxBody: math.MaxInt64, MaxAnswer: 2,
 		KeyFormat: core.UUIDKey, CommandHeaders: []string{"X-Account"}, RekeyWindow: time.Hour, MaxAttempts: 3,
-		ResumeFor: time.Hour}
+		ResumeFor: time.Hour, KeyAge: 2 * time.Hour}
 	require.Equal(t, own, module.Declared()[3].Policy)
 	own.Retention, own.MaxBody, own.CommandHeaders = 48*time.Hour, 1, []string{}
 	require.Equal(t, own, module.Declared()[2].Policy)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"time"
 )
 
 // admission is what the key guard found out about a request; it travels to the interceptor in the request's context,
@@ -21,6 +22,9 @@ type admission struct {
 	echo      []string // the key's header as it came, for the echo (M-3)
 	command   command
 	hash      CommandHash     // in the current version
+	keyMade   time.Time       // the time of a key that is a UUIDv7
+	keyAge    time.Duration   // how old a timed key may be
+	judgedAt  time.Time       // this process's clock when a timed key was last judged by it
 	body      body            // for the handler
 	values    context.Context // what the interceptor's request carries, without its end; set before the claim
 	call      bounded         // the first claim's
@@ -148,7 +152,7 @@ func (m *Module) takeKey(a *admission, r *http.Request) *Problem {
 	if problem != nil {
 		return problem
 	}
-	a.id = m.cfg.Scoping.recordID(a.principal, key)
+	a.id, a.keyMade = m.cfg.Scoping.recordID(a.principal, key), keyMade(key)
 	a.echo = r.Header[m.cfg.Header]
 	return nil
 }

@@ -119,7 +119,8 @@ func (m *Module) imported(row Past, now time.Time) (Record, error) {
 	rec.Stored, rec.Answer = Completed, m.importedAnswer(*row.Answer, route)
 	rec.LeaseUntil, rec.Deadline = row.CreatedAt, row.CreatedAt
 	rec.ExpiresAt = row.CreatedAt.Add(retention)
-	rec.PurgeAt = rec.ExpiresAt.Add(route.Tombstone)
+	rec.Timed = route.timed() && isUUIDv7(row.Key) && !keyMade(row.Key).After(row.CreatedAt.Add(MaxKeyAhead))
+	rec.PurgeAt = rec.ExpiresAt.Add(max(route.Tombstone, m.tombstone(route.Policy, rec.Timed)))
 	if rec.State() == Expired {
 		rec.Stored, rec.Answer = Expired, Answer{Status: rec.Answer.Status}
 	}

@@ -14,6 +14,10 @@ type KeyFormat uint8
 const (
 	AnyKey  KeyFormat = iota // 1 to 255 visible ASCII characters; the default
 	UUIDKey                  // only the 36 characters of a UUID (RFC 9562, section 4), of any version and letter case
+	// TimedKey takes only UUIDs of version 7, which carry the time they were made at, and no first request with a key older
+	// than Policy.KeyAge. So nothing has to be kept of a key that is too old, and a command runs at most once for ever
+	// without tombstones. It needs a store that is a [KeyTimer].
+	TimedKey
 )
 
 // maxKeyLen is the longest key in characters, after unquoting (K-3).
@@ -50,6 +54,8 @@ func parseKey(header http.Header, name string, format KeyFormat) (string, *Probl
 		return "", invalidKey("%s: the key may hold only visible ASCII characters, no space", name)
 	case format == UUIDKey && !isUUID(key):
 		return "", invalidKey("%s: this route takes only UUIDs as keys", name)
+	case format == TimedKey && !isUUIDv7(key):
+		return "", invalidKey("%s: this route takes only UUIDs of version 7 as keys", name)
 	}
 	return key, nil
 }

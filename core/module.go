@@ -83,9 +83,12 @@ type Module struct {
 	skewed  atomic.Int64  // when the clocks were last said to be too far apart, in nanoseconds since 1970
 	scoped  atomic.Bool   // the store has said that Scoping is what it was
 	asking  chan struct{} // holds a token while it is asked
-	orphans orphans
-	held    held
-	unasked sync.Map // routeKey -> *atomic.Int64: successes that never asked for their transaction
+	ages    sync.Map      // routeKey -> KeptAge: what the store has said of the ages of timed keys
+	// timedFor is how long the records of timed keys stay after the end of their attempt, at least; 0 without such keys.
+	timedFor time.Duration
+	orphans  orphans
+	held     held
+	unasked  sync.Map // routeKey -> *atomic.Int64: successes that never asked for their transaction
 
 	resuming, reconciling apart // what Config.Resume and Config.Reconcile are at
 }
@@ -168,6 +171,9 @@ func New(cfg Config) (*Module, error) {
 	}
 	if cfg.MaxClockSkew < minClockSkew || cfg.MaxClockSkew > maxClockSkew {
 		bad("MaxClockSkew: %v is not between %v and %v", cfg.MaxClockSkew, minClockSkew, maxClockSkew)
+	}
+	if err := m.checkTimedKeys(); err != nil {
+		errs = append(errs, err)
 	}
 	if cfg.MaxWaiters < 0 {
 		bad("MaxWaiters: %d is negative", cfg.MaxWaiters)

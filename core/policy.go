@@ -93,8 +93,16 @@ type Policy struct {
 	// as soon as others see its record, which is never while it runs: a Rollback route is capped by what Park and Resume
 	// routes have left open, and a repeat of its running attempt may be told 429 instead of in_flight.
 	MaxOpen int
-	// KeyFormat is AnyKey (default) or UUIDKey (K-3).
+	// KeyFormat is AnyKey (default), UUIDKey or TimedKey (K-3, T-6).
 	KeyFormat KeyFormat
+	// KeyAge is how old a timed key may be at its first request, by the store's clock and by this process's: at least 1 min,
+	// default 24 h. Used with TimedKey only. A key that is older and has no record is refused with 409 key_too_old. Retention
+	// must be at least KeyAge + 2 * Config.MaxClockSkew + 5 min + Deadline; Tombstone and InvalidRetention are not used. Where
+	// routes have different ages, the records of all of them stay as long as the longest one asks for.
+	//
+	// Keys that were made before KeyAge was raised are judged by the age of before. Raise it, or leave TimedKey, in a
+	// deployment that does not change the route's pattern: the store knows the route by it.
+	KeyAge time.Duration
 	// CommandHeaders names request headers that belong to the command, an account header for instance (H-1). "Host" is the
 	// host that the request was sent to, and belongs to no command unless it is named (H-7): a service with a shop on each
 	// host names it. Behind a proxy that changes the host, name the header in which the proxy hands it on.
@@ -159,6 +167,7 @@ func (p Policy) withDefaults(own Policy) Policy {
 	p.MaxAnswer = cmp.Or(p.MaxAnswer, own.MaxAnswer, DefaultMaxAnswer)
 	p.MaxOpen = cmp.Or(p.MaxOpen, own.MaxOpen)
 	p.KeyFormat = cmp.Or(p.KeyFormat, own.KeyFormat)
+	p.KeyAge = cmp.Or(p.KeyAge, own.KeyAge, DefaultKeyAge)
 	p.Rekey = cmp.Or(p.Rekey, own.Rekey)
 	p.RekeyWindow = cmp.Or(p.RekeyWindow, own.RekeyWindow, DefaultRekeyWindow)
 	if p.CommandHeaders == nil {
@@ -242,8 +251,8 @@ func (p Policy) check(method string, store Store) error {
 	p.checkMaxOpen(store, bad)
 	p.checkRekey(store, bad)
 	p.checkShadow(store, bad)
-	if p.KeyFormat > UUIDKey {
-		bad("KeyFormat: %d is neither core.AnyKey nor core.UUIDKey", p.KeyFormat)
+	if p.KeyFormat > TimedKey {
+		bad("KeyFormat: %d is none of core.AnyKey, core.UUIDKey, core.TimedKey", p.KeyFormat)
 	}
 	if slices.Contains(p.Roles, "") {
 		bad("Roles: an empty role would never match; remove it")

@@ -22,6 +22,7 @@ const (
 	CodeInFlight              Code = "in_flight"               // 409: the first attempt is still running; retry
 	CodeOutcomeUnknown        Code = "outcome_unknown"         // 409: may have been applied; ask for the operation
 	CodeKeyExpired            Code = "key_expired"             // 409: done long ago; the answer is gone
+	CodeKeyTooOld             Code = "key_too_old"             // 409: a timed key that is too old for a first request
 	CodeResponseNotReplayable Code = "response_not_replayable" // 409: done, but the answer was too large to keep
 	CodeRouteUndeclared       Code = "route_undeclared"        // 500: the route is not in the table
 	CodeStoreUnavailable      Code = "store_unavailable"       // 503: nothing was run; retry
@@ -79,6 +80,7 @@ var problemKinds = map[Code]struct {
 	CodeInFlight:              {http.StatusConflict, "First request still running"},
 	CodeOutcomeUnknown:        {http.StatusConflict, "Outcome unknown"},
 	CodeKeyExpired:            {http.StatusConflict, "Idempotency key expired"},
+	CodeKeyTooOld:             {http.StatusConflict, "Idempotency key too old"},
 	CodeResponseNotReplayable: {http.StatusConflict, "Answer cannot be replayed"},
 	CodeRouteUndeclared:       {http.StatusInternalServerError, "Route not declared"},
 	CodeStoreUnavailable:      {http.StatusServiceUnavailable, "Idempotency store unavailable"},
@@ -128,8 +130,8 @@ func (p *Problem) MarshalJSON() ([]byte, error) {
 		Type: problemType + string(p.Code), Title: p.Title, Status: p.Status, Detail: p.Detail, Code: p.Code,
 		Operation: p.Operation, Outcome: p.Outcome,
 	}
-	if p.unknown {
-		body.SafeNewKey = new(false) // a new key would run the command a second time (M-4)
+	if p.unknown || p.Code == CodeKeyTooOld {
+		body.SafeNewKey = new(false) // a new key may run the command a second time (M-4, T-6)
 	}
 	if p.Answered != nil {
 		body.AnswerStatus = p.Answered.Status

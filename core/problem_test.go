@@ -14,7 +14,7 @@ import (
 func TestProblems(t *testing.T) {
 	codes := map[Code]int{
 		"unauthenticated": 401, "forbidden": 403, "key_missing": 400, "key_invalid": 400, "key_in_url": 400,
-		"body_too_large": 413, "key_reused": 409, "in_flight": 409, "outcome_unknown": 409, "key_expired": 409,
+		"body_too_large": 413, "key_reused": 409, "in_flight": 409, "outcome_unknown": 409, "key_expired": 409, "key_too_old": 409,
 		"response_not_replayable": 409, "route_undeclared": 500, "store_unavailable": 503, "commit_unconfirmed": 503,
 
 		"bad_request": 400, "body_unreadable": 400, "operation_not_found": 404, "not_settleable": 409, "answer_too_large": 500,
@@ -33,8 +33,12 @@ func TestProblems(t *testing.T) {
 
 		reply := p.Reply()
 		require.Equal(t, status, reply.Status)
+		extension := ""
+		if code == CodeKeyTooOld {
+			extension = `,"safe_new_key":false` // T-6
+		}
 		require.JSONEq(t, `{"type":"tag:auth19.dev,2026:idem/`+string(code)+`","title":"`+p.Title+`","status":`+
-			strconv.Itoa(status)+`,"detail":"say \"why\"","code":"`+string(code)+`"}`, string(reply.Body))
+			strconv.Itoa(status)+`,"detail":"say \"why\"","code":"`+string(code)+`"`+extension+`}`, string(reply.Body))
 		want := http.Header{"Content-Type": {"application/problem+json"}, "Cache-Control": {"no-store"}}
 		if status == 401 {
 			want["Www-Authenticate"] = []string{"Bearer"}

@@ -144,6 +144,7 @@ type Record struct {
 	Hash     CommandHash
 	Stored   State  // what the row says; State says what it means at Now
 	Attempts int    // of this life of the key; only a Resume operation has more than one
+	Timed    bool   // the key is a timed one: see TimedKey
 	Answer   Answer // only Status is left on a tombstone: the outcome class
 
 	CreatedAt  time.Time

@@ -76,7 +76,7 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 		answer := *d.Answer
 		answer.Header = m.recordedHeader(answer.Header)
 		kept := m.policyOf(rec)
-		s.Answer = &Completion{Answer: answer, Retention: kept.Retention, Tombstone: kept.Tombstone}
+		s.Answer = &Completion{Answer: answer, Retention: kept.Retention, Tombstone: m.tombstone(kept, rec.Timed)}
 	}
 	settled, err := m.cfg.Store.Settle(storeCtx, s)
 	if errors.Is(err, ErrClock) {

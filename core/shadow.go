@@ -119,6 +119,10 @@ func (m *Module) tellShadow(r *http.Request, adm *admission, seen Seen) {
 		}
 		return
 	}
+	if code := m.untimelyInShadow(adm); code != "" {
+		m.wouldRefuse(r, adm.pattern, adm.id, code)
+		return
+	}
 	if adm.id != (ID{}) {
 		m.observe(r.Context(), adm.event(EventWouldClaim))
 	}

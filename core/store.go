@@ -47,15 +47,18 @@ type Claim struct {
 	Route    string        // the router's pattern, kept likewise
 	Recovery Recovery      // Rollback only in Transactor.Begin
 	Hash     CommandHash   // compared where a Resume attempt is taken over, kept otherwise
+	Key      KeyTime       // the time of the key, judged where it has no record; for a KeyTimer
 	Lease    time.Duration // how long the attempt is taken for alive without a renewal
 	Deadline time.Duration // how long the attempt may take at all
 }
 
-// Claimed is the outcome of a claim. Exactly one of three holds: Won; Busy; or Record is an existing row.
+// Claimed is the outcome of a claim. Exactly one of four holds: Won; Busy; Untimely; or Record is an existing row.
 type Claimed struct {
-	Won    bool   // the caller owns the record: Record.Ticket is its proof
-	Busy   bool   // another attempt holds the key and nothing of it is visible yet
-	Record Record // the caller's own row when Won, the existing one otherwise; zero when Busy
+	Won  bool // the caller owns the record: Record.Ticket is its proof
+	Busy bool // another attempt holds the key and nothing of it is visible yet
+	// Untimely: the key has no record, or a free one, and its time forbids a first attempt (see KeyTimer). Nobody is at it.
+	Untimely bool
+	Record   Record // the caller's own row when Won, the existing one otherwise; zero when Busy, only Now when Untimely
 }
 
 // Store keeps records. All methods may be called at once from any goroutine and, for a durable store, from any
@@ -70,7 +73,11 @@ type Store interface {
 	// never waits for a running attempt. The record of a claim that is lost is not touched.
 	//
 	// By a clock outside of c.Window nothing has expired: the claim is lost to a record that only the time would have given
-	// it. A clock before c.Window gives no key at all: ErrClock where there is no record, or one that was freed (T-5).
+	// it. A clock that c does not trust (see Claim.Trusts) gives no key at all: ErrClock where there is no record, or one that
+	// was freed (T-5).
+	//
+	// On a KeyTimer a claim that would win is Untimely where c.Key does not allow it, by the store's clock and floor at the
+	// moment of the claim, and where the record is Spent. A Resume attempt that is gone on with is not judged (T-6).
 	//
 	// On an error other than ErrFull, ErrCrowded and ErrClock the claim may have landed all the same: the caller calls Release
 	// with fence 0.
@@ -337,4 +344,21 @@ type Stepper interface {
 	// FinishStep records the result and the derived keys of a step that was started. Finishing again is nil, and what was
 	// recorded first stands. An expired lease is no obstacle. ErrStale if t is not current; ErrNotFound where no step was started.
 	FinishStep(ctx context.Context, t Ticket, s StepRecord) error
+}
+
+// KeyTimer is a Store that judges timed keys (T-6). Only on such a store can a policy ask for TimedKey.
+//
+// It keeps floors, times that only rise. A key that has no record, or a freed one, is refused where it was made at its
+// floor or before: the claim is Untimely. One floor belongs to all timed keys of a service, and one to each of its routes,
+// for UUIDv7 keys that come there without KeyTime.Timed, after the route has left TimedKey. service is the first 8 bytes
+// of a [Realm]. Whoever drops the record of a timed key, unless that is a freed one, raises both floors to the key's time
+// in the same step: at each moment there is either the record or the floor.
+type KeyTimer interface {
+	Store
+
+	// KeepAge keeps the age of a route's timed keys (see [KeptAge.Next]) and returns what is kept then. ErrClock where
+	// something is to be written and the store's clock is outside of w.
+	KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w Window) (KeptAge, error)
+	// RefuseKeysBefore raises all floors of a service so that keys made before t are refused.
+	RefuseKeysBefore(ctx context.Context, service []byte, t time.Time) error
 }

@@ -174,8 +174,9 @@ func benchScan(r row) error {
 	var lock sql.NullBool
 	var won flag
 	var now instant
+	var floor floor
 	var scan recordScan
-	return r.Scan(scan.targets(&lock, &won, &now)...)
+	return r.Scan(scan.targets(&lock, &won, &now, &floor)...)
 }
 
 func (f benchFloor) first(key string) error {

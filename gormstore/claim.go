@@ -18,11 +18,12 @@ var errRace = errors.New("idem: gormstore: the claim lost to a record that it co
 // own locks, whose numbers may be hashes as well. Migrate takes the number itself.
 const lockSpace = 0x6964656d7265636f // "idemreco"
 
-// claimArgs are $1 to $12 of claimKey and takeOver.
+// claimArgs are $1 to $17 of claimKey and takeOver.
 func claimArgs(c core.Claim) []any {
-	return append(make([]any, 0, 16), // with room for those of the longest
+	return append(make([]any, 0, 21), // with room for those of the longest
 		c.ID[:], c.Scope[:], c.Owner[:], int64(c.Recovery), c.Method, c.Route, int64(c.Hash.Version), c.Hash.Sum[:],
-		c.Lease.Microseconds(), c.Deadline.Microseconds(), c.Realm[:], micros(c.Window.From))
+		c.Lease.Microseconds(), c.Deadline.Microseconds(), c.Realm[:], micros(c.Window.From),
+		micros(c.Key.Valid.From), latestOf(c), floorName(c), micros(c.Key.Made), c.Key.Timed)
 }
 
 // lockKey is the number of a record's advisory lock: 64 bits of the id's hash, in the library's own namespace. If two records
@@ -37,7 +38,7 @@ func wonRecord(c core.Claim, fence int64, now time.Time) core.Record {
 	return core.Record{
 		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: fence}, Scope: c.Scope, Realm: c.Realm,
 		Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash, Stored: core.Running, Attempts: 1,
-		CreatedAt: now, LeaseUntil: now.Add(c.Lease), Deadline: now.Add(c.Deadline), Now: now,
+		Timed: c.Key.Timed, CreatedAt: now, LeaseUntil: now.Add(c.Lease), Deadline: now.Add(c.Deadline), Now: now,
 	}
 }
 
@@ -53,10 +54,15 @@ func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, 
 		return core.Claimed{}, err
 	}
 	defer s.leaveClaim()
-	err = s.write(ctx, func(q querier) error {
-		claimed, err = s.claim(ctx, q, c, nil)
-		return err
-	})
+	for range 2 { // the first claim may miss a record that was committed after its snapshot, and whose lock it then got
+		err = s.write(ctx, func(q querier) error {
+			claimed, err = s.claim(ctx, q, c, nil)
+			return err
+		})
+		if err != nil || !claimed.Untimely {
+			break
+		}
+	}
 	if errors.Is(err, errRace) { // other claims won each time
 		return core.Claimed{Busy: true}, nil
 	}
@@ -128,9 +134,10 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 	var lock sql.NullBool
 	var won flag
 	var now instant
+	var floor floor
 	var scan recordScan
 	args := append(claimArgs(c), lockKey(c.ID), idle, s.connectionCheck.Load() == 1)
-	err := s.queryRow(ctx, q, claimKey, args...).Scan(scan.targets(&lock, &won, &now)...)
+	err := s.queryRow(ctx, q, claimKey, args...).Scan(scan.targets(&lock, &won, &now, &floor)...)
 	if b != nil {
 		b.pid = scan.pid
 	}
@@ -139,8 +146,10 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 		return core.Claimed{}, err
 	case bool(won):
 		return core.Claimed{Won: true, Record: wonRecord(c, 1, now.Time)}, nil
-	case scan.id == nil && lock.Bool && !c.Window.Reached(now.Time):
+	case scan.id == nil && lock.Bool && !c.Trusts(now.Time):
 		return core.Claimed{}, core.ErrClock
+	case scan.id == nil && lock.Bool && !c.Key.Allows(now.Time, floor.Time):
+		return untimely(now.Time), nil
 	case scan.id == nil && lock.Bool:
 		return core.Claimed{}, errRace
 	case scan.id == nil:
@@ -153,6 +162,9 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 
 	if hidden, err := outside(rec, c); hidden {
 		return core.Claimed{Record: rec}, err
+	}
+	if refuses(rec, c, floor) {
+		return untimely(rec.Now), nil
 	}
 	if err := s.forgetSteps(ctx, q, rec); err != nil {
 		return core.Claimed{}, err
@@ -167,7 +179,7 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 		return core.Claimed{}, err
 	case fence.Valid:
 		won := wonRecord(c, fence.Int64, now.Time)
-		won.CreatedAt, won.Attempts = created.Time, int(attempts.Int32)
+		won.CreatedAt, won.Attempts, won.Timed = created.Time, int(attempts.Int32), rec.Timed || c.Key.Timed
 		return core.Claimed{Won: true, Record: won}, nil
 	case lock.Bool:
 		return core.Claimed{}, errRace // taken, settled or dropped in between
@@ -191,8 +203,8 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.
 	}
 	rec, err := s.find(ctx, q, c.ID)
 	switch {
-	case n == 0 && errors.Is(err, core.ErrNotFound): // with one writer, only the clock's window can be the reason
-		return core.Claimed{}, core.ErrClock
+	case n == 0 && errors.Is(err, core.ErrNotFound): // with one writer, only a time can be the reason
+		return s.refusedSQLite(ctx, q, c)
 	case err != nil:
 		return core.Claimed{}, err
 	case n == 1:
@@ -202,6 +214,9 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.
 	}
 	if hidden, err := outside(rec, c); hidden {
 		return core.Claimed{Record: rec}, err
+	}
+	if _, floor, err := s.readFloor(ctx, q, c); err != nil || refuses(rec, c, floor) {
+		return untimely(rec.Now), err
 	}
 	if err := s.forgetSteps(ctx, q, rec); err != nil {
 		return core.Claimed{}, err
@@ -231,7 +246,7 @@ func takeable(rec core.Record, c core.Claim) bool {
 // The statement takeOver checks it again.
 func outside(rec core.Record, c core.Claim) (bool, error) {
 	if rec.Stored == core.Free {
-		if !c.Window.Reached(rec.Now) {
+		if !c.Trusts(rec.Now) {
 			return true, core.ErrClock
 		}
 		return false, nil

@@ -59,7 +59,7 @@ func (s *Store) importArgs(rec core.Record) ([]any, error) {
 	args := []any{rec.ID[:], rec.Scope[:], rec.Owner[:], rec.Fence, int64(rec.Stored), int64(rec.Recovery), rec.Method,
 		rec.Route, int64(rec.Hash.Version), rec.Hash.Sum[:], s.dialect.time(rec.CreatedAt), s.dialect.time(rec.LeaseUntil),
 		s.dialect.time(rec.Deadline), s.dialect.time(rec.ExpiresAt), s.dialect.time(rec.PurgeAt), int64(rec.Answer.Status),
-		rec.Answer.Partial, headers, rec.Answer.Body, rec.Realm[:]}
+		rec.Answer.Partial, headers, rec.Answer.Body, rec.Realm[:], rec.Timed}
 	if s.dialect == postgres {
 		args = append(args, lockKey(rec.ID))
 	}

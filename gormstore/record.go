@@ -30,16 +30,16 @@ type recordScan struct {
 	method, route                 sql.NullString
 	created, lease, deadline      instant
 	expires, purge                instant
-	partial                       flag
+	partial, timed                flag
 }
 
 // targets are what these columns are read into, behind those of the columns before them.
 func (s *recordScan) targets(before ...any) []any {
-	return append(slices.Grow(before, 23),
+	return append(slices.Grow(before, 24),
 		&s.pid, &s.started,
 		&s.id, &s.scope, &s.realm, &s.owner, &s.fence, &s.state, &s.recovery, &s.method, &s.route, &s.hashVersion, &s.hash,
 		&s.created, &s.lease, &s.deadline, &s.expires, &s.purge, &s.status, &s.partial, &s.encoding, &s.headers, &s.body,
-		&s.attempts)
+		&s.attempts, &s.timed)
 }
 
 // record returns what was read at now.
@@ -49,6 +49,7 @@ func (s *recordScan) record(now time.Time) (core.Record, error) {
 		Recovery:  core.Recovery(s.recovery.Int16), //nolint:gosec // written by this package, as are the states
 		Stored:    core.State(s.state.Int16),       //nolint:gosec // as above
 		Hash:      core.CommandHash{Version: s.hashVersion.Int16},
+		Timed:     bool(s.timed),
 		CreatedAt: s.created.Time, LeaseUntil: s.lease.Time, Deadline: s.deadline.Time,
 		ExpiresAt: s.expires.Time, PurgeAt: s.purge.Time, Now: now,
 	}

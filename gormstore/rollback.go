@@ -42,10 +42,15 @@ func (s *Store) enterAndBegin(ctx context.Context, c core.Claim) (t *tx, claimed
 	if claimed, err := s.enterOrLook(ctx, c); err != nil || isThere(claimed) {
 		return nil, claimed, err
 	}
-	err = retry(ctx, func() (err error) {
-		t, claimed, err = s.begin(ctx, c)
-		return err
-	})
+	for range 2 { // as in Claim
+		err = retry(ctx, func() (err error) {
+			t, claimed, err = s.begin(ctx, c)
+			return err
+		})
+		if err != nil || !claimed.Untimely {
+			break
+		}
+	}
 	if t == nil {
 		s.leaveAttempt()
 	}
@@ -145,6 +150,9 @@ func (a answer) touch() (statement, []any) { return touch, []any{a.ticket.ID[:]}
 func (a answer) lose(ctx context.Context, s *Store, q querier) error {
 	c := a.claim
 	c.Lease, c.Deadline = 0, 0 // the attempt is over, and may be settled
+	if c.Key.Timed {           // and its key was taken in time
+		c.Key, c.Window = core.KeyTime{Timed: true}, core.Window{}
+	}
 	claimed, err := s.claim(ctx, q, c, nil)
 	switch {
 	case err != nil:

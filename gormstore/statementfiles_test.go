@@ -69,7 +69,7 @@ func TestStatementsAgree(t *testing.T) {
 		what, text string
 		in         []statement
 	}{
-		{"a free record", "r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= NOW",
+		{"a free record", "r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= NOW AND NOT r.timed",
 			[]statement{takeOver, importRecord, keepOut, forgetSteps}},
 		{"an unknown state", "r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= NOW)",
 			[]statement{list, settle}},
@@ -79,7 +79,8 @@ func TestStatementsAgree(t *testing.T) {
 		{"the clock's window", "NOW >= FROM_2 AND NOW <= FROM_3", []statement{bury, drop, forgetSightings, forgetMessages}},
 		{"the columns of a record", "r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, " +
 			"r.hash_version, r.command_hash, r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, " +
-			"r.partial, r.answer_encoding, r.headers, r.body, r.attempts", []statement{find, list}},
+			"r.partial, r.answer_encoding, r.headers, r.body, r.attempts, r.timed", []statement{find, list}},
+		{"the floor of a key", "SELECT CAST(f.value AS bigint) FROM", []statement{claimKey, takeOver}},
 		{"the columns of an intent", "intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, " +
 			"ended_at IS NOT NULL, NOW", []statement{beginIntent, findIntent, pendingIntents}},
 	}
@@ -110,14 +111,15 @@ func TestStatementsOfPostgreSQLAgree(t *testing.T) {
 		// then confirmed as if nobody had left synchronous_commit off on the connection.
 		{"CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN " +
 			"pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END",
-			[]statement{claimKey, takeOver, complete, park, keepOut, touch, touchRead, settle, startStep, finishStep, beginIntent}},
+			[]statement{claimKey, takeOver, complete, park, keepOut, touch, touchRead, settle, startStep, finishStep, beginIntent,
+				raiseKeyFloor}},
 		{"CASE WHEN coalesce(pg_catalog.current_setting('idem.synchronous_commit', true), '') <> '' THEN " +
 			"pg_catalog.set_config('synchronous_commit', pg_catalog.current_setting('idem.synchronous_commit'), true) <> '' " +
 			"ELSE false END", []statement{completeAsBegun, recordStep, asBegun}},
 		{"pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> '' " +
 			"THEN pg_catalog.pg_postmaster_start_time() END, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, " +
 			"r.method, r.route, r.hash_version, r.command_hash, r.created_at, r.lease_until, r.deadline_at, r.expires_at, " +
-			"r.purge_at, r.status, r.partial, r.answer_encoding, r.headers, r.body, r.attempts",
+			"r.purge_at, r.status, r.partial, r.answer_encoding, r.headers, r.body, r.attempts, r.timed",
 			[]statement{claimKey, look, find, list}},
 		{strings.TrimPrefix(strings.Join(strings.Fields(texts[whichDatabase]), " "), "SELECT "), []statement{planIntent, doneIntent}},
 	}

@@ -62,6 +62,13 @@ const (
 	keepSetting      statement = "keepSetting"
 	keepFirstScoping statement = "keepFirstScoping"
 
+	// keytimes.sql
+	keyFloor       statement = "keyFloor" // SQLite
+	raiseKeyFloor  statement = "raiseKeyFloor"
+	raiseKeyFloors statement = "raiseKeyFloors"
+	keepFirst      statement = "keepFirst"
+	lockSetting    statement = "lockSetting"
+
 	// steps.sql
 	own               statement = "own" // SQLite
 	startStep         statement = "startStep"

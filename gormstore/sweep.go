@@ -2,6 +2,7 @@ package gormstore
 
 import (
 	"context"
+	"database/sql"
 
 	"github.com/auth19/idem/core"
 )
@@ -50,6 +51,7 @@ func (s *Store) forget(ctx context.Context, name statement, limit int, w core.Wi
 func (s *Store) sweep(ctx context.Context, name statement, limit int, w core.Window) (n int, err error) {
 	err = s.inTx(ctx, func(q querier) error {
 		n = 0
+		var floors floors
 		rows, err := s.query(ctx, q, name, limit, micros(w.From), latest(w))
 		if err != nil {
 			return err
@@ -57,12 +59,16 @@ func (s *Store) sweep(ctx context.Context, name statement, limit int, w core.Win
 		defer func() { _ = rows.Close() }()
 		var stepped [][]byte
 		for rows.Next() {
-			var id []byte
+			var id, realm []byte
 			var resume flag
-			if err := rows.Scan(&id, &resume); err != nil {
+			var route sql.NullString
+			if err := rows.Scan(&id, &resume, &realm, &route); err != nil {
 				return err
 			}
 			n++
+			if len(realm) > 0 {
+				floors.add(id, realm, route.String)
+			}
 			if resume {
 				stepped = append(stepped, id)
 			}
@@ -75,7 +81,7 @@ func (s *Store) sweep(ctx context.Context, name statement, limit int, w core.Win
 				return err
 			}
 		}
-		return nil
+		return s.raiseFloors(ctx, q, floors)
 	})
 	if err != nil {
 		return 0, err

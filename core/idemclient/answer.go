@@ -144,9 +144,6 @@ func mayBeLetIn(status int) bool {
 	return status >= 300 && status < 400
 }
 
-// codeKeyTooOld is the code of a timed key that was refused (T-6).
-const codeKeyTooOld core.Code = "key_too_old"
-
 // problems are the answers of status 409 that are no answer to the command (M).
 var problems = map[core.Code]struct {
 	outcome
@@ -157,5 +154,5 @@ var problems = map[core.Code]struct {
 	core.CodeOutcomeUnknown:        {outcome{reason: ErrOutcomeUnknown}, true},
 	core.CodeKeyExpired:            {outcome{reason: ErrKeyExpired, ends: true}, false},
 	core.CodeResponseNotReplayable: {outcome{reason: ErrNotReplayable, ends: true}, false},
-	codeKeyTooOld:                  {outcome{reason: ErrKeyTooOld}, false},
+	core.CodeKeyTooOld:             {outcome{reason: ErrKeyTooOld}, false},
 }

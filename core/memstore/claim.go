@@ -33,10 +33,12 @@ func (s *Store) claim(c core.Claim) (core.Claimed, error) {
 	now := s.now()
 	e := sh.records[c.ID]
 	switch {
-	case (e == nil || e.Stored == core.Free) && !c.Window.Reached(now):
+	case (e == nil || e.Stored == core.Free) && !c.Trusts(now):
 		return core.Claimed{}, core.ErrClock
 	case e != nil && e.Stored != core.Free && !c.Window.Has(now): // nothing has expired
 		return core.Claimed{Record: e.read(now)}, nil
+	case (e == nil || e.state(now) == core.Free) && !s.allows(c, e, now):
+		return core.Claimed{Untimely: true, Record: core.Record{Now: now}}, nil
 	case e == nil:
 		if s.count.Add(1) > s.max {
 			s.count.Add(-1)
@@ -47,7 +49,9 @@ func (s *Store) claim(c core.Claim) (core.Claimed, error) {
 		sh.opened(e)
 	case e.state(now) == core.Free:
 		sh.unqueue(e)
+		timed := e.Timed
 		e = newEntry(c, e.Fence, now)
+		e.Timed = e.Timed || timed
 		sh.records[c.ID] = e
 		sh.opened(e)
 	case e.canTakeOver(c, now):
@@ -64,7 +68,7 @@ func newEntry(c core.Claim, fence int64, now time.Time) *entry {
 	e := &entry{Record: core.Record{
 		Ticket: core.Ticket{ID: c.ID, Fence: fence},
 		Scope:  c.Scope, Realm: c.Realm, Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash,
-		Stored: core.Running, CreatedAt: now,
+		Stored: core.Running, Timed: c.Key.Timed, CreatedAt: now,
 	}}
 	e.lead(c, now)
 	return e

@@ -26,6 +26,7 @@ type Store struct {
 
 	sightings sightings
 	scopings  scopings
+	keyTimes  keyTimes
 }
 
 var _ core.Store = (*Store)(nil)

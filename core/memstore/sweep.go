@@ -86,8 +86,11 @@ func (s *Store) dropFreed(sh *shard) bool {
 	return true
 }
 
-// drop forgets a row.
+// drop forgets a row. The floors of a timed key are raised before: a claim of the key waits for the shard's lock.
 func (s *Store) drop(sh *shard, e *entry) {
+	if e.Timed && e.Stored != core.Free {
+		s.keyTimes.raise(e)
+	}
 	sh.unqueue(e)
 	delete(sh.records, e.ID)
 	s.count.Add(-1)

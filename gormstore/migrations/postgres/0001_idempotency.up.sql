@@ -23,7 +23,8 @@ CREATE TABLE IF NOT EXISTS idempotency_record (
     partial         boolean     NOT NULL DEFAULT false,
     answer_encoding smallint    NOT NULL DEFAULT 1, -- 1 plain; room for sealed answers
     headers         bytea,
-    body            bytea
+    body            bytea,
+    timed           boolean     NOT NULL DEFAULT false -- its key is a timed one, whose time the id begins with
 );
 
 -- What a sweep looks for.

@@ -22,7 +22,8 @@ CREATE TABLE IF NOT EXISTS idempotency_record (
     partial         INTEGER NOT NULL DEFAULT 0,
     answer_encoding INTEGER NOT NULL DEFAULT 1, -- 1 plain; room for sealed answers
     headers         BLOB,
-    body            BLOB
+    body            BLOB,
+    timed           INTEGER NOT NULL DEFAULT 0 -- its key is a timed one, whose time the id begins with
 );
 
 CREATE INDEX IF NOT EXISTS idempotency_record_expires ON idempotency_record (expires_at) WHERE state = 2;

@@ -10,7 +10,7 @@ SELECT pg_catalog.clock_timestamp(),
 		THEN pg_catalog.pg_postmaster_start_time() END,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
-	r.body, r.attempts
+	r.body, r.attempts, r.timed
 FROM :"schema".idempotency_record r WHERE r.id = $1;
 
 -- name: list
@@ -22,7 +22,7 @@ SELECT pg_catalog.clock_timestamp(),
 		THEN pg_catalog.pg_postmaster_start_time() END,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
-	r.body, r.attempts
+	r.body, r.attempts, r.timed
 FROM :"schema".idempotency_record r
 WHERE r.state IN (1, 3) AND (r.created_at, r.id) > ($3::timestamptz, $4::bytea)
 	AND substr(r.realm, 1, length($2::bytea)) = $2::bytea
@@ -77,10 +77,11 @@ WHERE r.id IN (
 		AND pg_catalog.clock_timestamp() <= timestamptz 'epoch' + $3::bigint * interval '1 microsecond'
 	ORDER BY e.expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
 )
-RETURNING id, recovery = 2;
+RETURNING id, recovery = 2, NULL, NULL;
 
 -- name: drop
--- Drops tombstones and free records whose time is over, as bury does.
+-- Drops tombstones and free records whose time is over, as bury does. It returns realm and route of the records of timed
+-- keys that were used: their floors have to rise in the same transaction.
 DELETE FROM :"schema".idempotency_record AS r
 WHERE r.id IN (
 	SELECT e.id FROM :"schema".idempotency_record e
@@ -89,7 +90,7 @@ WHERE r.id IN (
 		AND pg_catalog.clock_timestamp() <= timestamptz 'epoch' + $3::bigint * interval '1 microsecond'
 	ORDER BY e.purge_at LIMIT $1 FOR UPDATE SKIP LOCKED
 )
-RETURNING id, recovery = 2;
+RETURNING id, recovery = 2, CASE WHEN timed AND state <> 5 THEN realm END, method || ' ' || route;
 
 -- name: setting
 SELECT s.value FROM :"schema".idempotency_setting s WHERE s.name = $1;

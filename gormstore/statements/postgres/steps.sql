@@ -67,4 +67,4 @@ DELETE FROM :"schema".idempotency_step AS s WHERE s.record_id = $1;
 -- those of the next operation.
 DELETE FROM :"schema".idempotency_step AS s WHERE s.record_id = $1 AND EXISTS (
 	SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1 AND r.fence = $2
-		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp()));
+		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed));

@@ -36,7 +36,8 @@ FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
 WHERE true
 ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
 	purge_at = CASE WHEN r.state = 5 THEN excluded.purge_at ELSE r.purge_at END
-WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
+WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
+	AND NOT r.timed;
 
 -- name: traceAnswer
 SELECT 1 FROM main.idempotency_record WHERE id = ?1 AND owner = ?2 AND state = 1;

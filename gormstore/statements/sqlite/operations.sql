@@ -8,7 +8,7 @@ SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
 SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
-	r.body, r.attempts
+	r.body, r.attempts, r.timed
 FROM main.idempotency_record r WHERE r.id = ?1;
 
 -- name: list
@@ -18,7 +18,7 @@ WITH c AS MATERIALIZED (
 SELECT (SELECT now FROM c), 0, NULL,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
-	r.body, r.attempts
+	r.body, r.attempts, r.timed
 FROM main.idempotency_record r
 WHERE r.state IN (1, 3) AND (r.created_at, r.id) > (?3, ?4)
 	AND substr(r.realm, 1, length(?2)) = ?2
@@ -65,7 +65,7 @@ WHERE r.id IN (
 		AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 <= ?3
 	ORDER BY e.expires_at LIMIT ?1
 )
-RETURNING id, recovery = 2;
+RETURNING id, recovery = 2, NULL, NULL;
 
 -- name: drop
 DELETE FROM main.idempotency_record AS r
@@ -76,7 +76,7 @@ WHERE r.id IN (
 		AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 <= ?3
 	ORDER BY e.purge_at LIMIT ?1
 )
-RETURNING id, recovery = 2;
+RETURNING id, recovery = 2, CASE WHEN timed AND state <> 5 THEN realm END, method || ' ' || route;
 
 -- name: setting
 SELECT s.value FROM main.idempotency_setting s WHERE s.name = ?1;

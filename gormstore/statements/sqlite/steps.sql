@@ -47,4 +47,5 @@ DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1;
 -- name: forgetSteps
 DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND EXISTS (
 	SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1 AND r.fence = ?2
-		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000));
+		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
+			AND NOT r.timed));

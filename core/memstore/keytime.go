@@ -1,0 +1,105 @@
+package memstore
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+var _ core.KeyTimer = (*Store)(nil)
+
+// keyTimes are what timed keys are judged by. Its lock is taken inside that of a shard, never around it.
+type keyTimes struct {
+	mu     sync.Mutex
+	floors map[string]time.Time // by service, and by service and route
+	ages   map[string]core.KeptAge
+}
+
+// serviceLen is how much of a realm stands for the service.
+const serviceLen = 8
+
+// floorNames are the names of the floors of a service and of one of its routes.
+func floorNames(realm core.Realm, method, route string) (ofService, ofRoute string) {
+	ofService = string(realm[:serviceLen])
+	return ofService, ofService + method + " " + route
+}
+
+// allows reports whether a claim may have a key that has no record, or is free. The shard's lock is held.
+func (s *Store) allows(c core.Claim, e *entry, now time.Time) bool {
+	if e != nil {
+		if e.Now = now; e.Spent() {
+			return false
+		}
+	}
+	name, ofRoute := floorNames(c.Realm, c.Method, c.Route)
+	if !c.Key.Timed {
+		name = ofRoute
+	}
+	k := &s.keyTimes
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return c.Key.Allows(now, k.floors[name])
+}
+
+// raise raises both floors of a record's key to its time.
+func (k *keyTimes) raise(e *entry) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	ofService, ofRoute := floorNames(e.Realm, e.Method, e.Route)
+	k.raiseTo(ofService, e.KeyMade())
+	k.raiseTo(ofRoute, e.KeyMade())
+}
+
+func (k *keyTimes) raiseTo(name string, t time.Time) {
+	if k.floors == nil {
+		k.floors = map[string]time.Time{}
+	}
+	if t.After(k.floors[name]) {
+		k.floors[name] = t
+	}
+}
+
+// RefuseKeysBefore implements [core.KeyTimer].
+func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time) error {
+	if err := alive(ctx); err != nil {
+		return err
+	}
+	k := &s.keyTimes
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t = t.Add(-time.Nanosecond) // a key that was made at t is not before it
+	k.raiseTo(string(service), t)
+	for name := range k.floors {
+		if strings.HasPrefix(name, string(service)) {
+			k.raiseTo(name, t)
+		}
+	}
+	return nil
+}
+
+// KeepAge implements [core.KeyTimer].
+func (s *Store) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w core.Window) (core.KeptAge, error) {
+	if err := alive(ctx); err != nil {
+		return core.KeptAge{}, err
+	}
+	now := s.now()
+	k := &s.keyTimes
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	kept := k.ages[string(service)+route]
+	next := kept.Next(age, now)
+	if next == kept {
+		return kept, nil
+	}
+	if !w.Has(now) {
+		return core.KeptAge{}, core.ErrClock
+	}
+	if k.ages == nil {
+		k.ages = map[string]core.KeptAge{}
+	}
+	k.ages[string(service)+route] = next
+	return next, nil
+}

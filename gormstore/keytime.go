@@ -1,0 +1,211 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// What timed keys are judged by lies in the table idempotency_setting: floors in microseconds since 1970, under
+// floor/<service> and floor/<service>/<METHOD route>, and the ages of routes under key_age/<service>/<METHOD route>. A
+// service is 8 bytes in hex. A claim reads its floor in its own statement, whose snapshot shows either the record or the
+// floor that a sweep has raised when it dropped the record (T-6).
+
+var _ core.KeyTimer = (*Store)(nil)
+
+const (
+	floorPrefix = "floor/"
+	agePrefix   = "key_age/"
+	serviceLen  = 8 // how much of a realm stands for the service
+)
+
+// floor reads a floor; NULL is the zero time.
+type floor struct{ time.Time }
+
+// Scan implements [database/sql.Scanner].
+func (f *floor) Scan(value any) error {
+	var us sql.NullInt64
+	if err := us.Scan(value); err != nil {
+		return fmt.Errorf("idem: gormstore: the floor of timed keys: %w", err)
+	}
+	f.Time = time.Time{}
+	if us.Valid {
+		f.Time = time.UnixMicro(us.Int64)
+	}
+	return nil
+}
+
+// floorName is the name of the floor that a claim's key is judged by, "" where it is not judged.
+func floorName(c core.Claim) string {
+	switch {
+	case c.Key.Made.IsZero():
+		return ""
+	case c.Key.Timed:
+		return floorPrefix + hex.EncodeToString(c.Realm[:serviceLen])
+	}
+	return floorPrefix + hex.EncodeToString(c.Realm[:serviceLen]) + "/" + c.Method + " " + c.Route
+}
+
+// latestOf is the last moment at which a claim may have a key without a record, by its time.
+func latestOf(c core.Claim) int64 {
+	last := latest(c.Key.Valid)
+	if c.Key.Timed {
+		last = min(last, latest(c.Window))
+	}
+	return last
+}
+
+// untimely is the outcome of a claim whose key is refused by its time.
+func untimely(now time.Time) core.Claimed {
+	return core.Claimed{Untimely: true, Record: core.Record{Now: now}}
+}
+
+// refuses reports whether a record that could be taken over must not be, because of the time of its key. The statement
+// that does it asks again.
+func refuses(rec core.Record, c core.Claim, floor floor) bool {
+	return rec.State() == core.Free && (rec.Spent() || !c.Key.Allows(rec.Now, floor.Time))
+}
+
+// readFloor returns the clock and the floor of a claim's key, on SQLite.
+func (s *Store) readFloor(ctx context.Context, q querier, c core.Claim) (now instant, floor floor, err error) {
+	err = s.queryRow(ctx, q, keyFloor, floorName(c)).Scan(&now, &floor)
+	return now, floor, err
+}
+
+// refusedSQLite says why a claim has inserted nothing although there is no record: the clock, or the time of the key.
+func (s *Store) refusedSQLite(ctx context.Context, q querier, c core.Claim) (core.Claimed, error) {
+	now, floor, err := s.readFloor(ctx, q, c)
+	switch {
+	case err != nil:
+		return core.Claimed{}, err
+	case c.Trusts(now.Time) && !c.Key.Allows(now.Time, floor.Time):
+		return untimely(now.Time), nil
+	}
+	return core.Claimed{}, core.ErrClock // if only until a moment ago: the next request knows
+}
+
+// floors are the floors that a sweep has to raise, in microseconds.
+type floors map[string]int64
+
+// add notes the record of a timed key that was dropped.
+func (f *floors) add(id, realm []byte, route string) {
+	rec := core.Record{Timed: true}
+	copy(rec.ID[:], id)
+	made := rec.KeyMade().UnixMicro()
+	ofService := floorPrefix + hex.EncodeToString(realm[:min(serviceLen, len(realm))])
+	if *f == nil {
+		*f = floors{}
+	}
+	for _, name := range []string{ofService, ofService + "/" + route} {
+		(*f)[name] = max((*f)[name], made)
+	}
+}
+
+// raiseFloors is done in one order, so that two sweeps do not wait for each other in a circle.
+func (s *Store) raiseFloors(ctx context.Context, q querier, f floors) error {
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		if _, err := s.exec(ctx, q, raiseKeyFloor, name, strconv.FormatInt(f[name], 10)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RefuseKeysBefore implements [core.KeyTimer].
+func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time) error {
+	name := floorPrefix + hex.EncodeToString(service)
+	value := strconv.FormatInt(t.Add(-time.Microsecond).UnixMicro(), 10) // a key that was made at t is not before it
+	return s.inTx(ctx, func(q querier) error {
+		if _, err := s.exec(ctx, q, raiseKeyFloor, name, value); err != nil {
+			return err
+		}
+		_, err := s.exec(ctx, q, raiseKeyFloors, name+"/%", value)
+		return err
+	})
+}
+
+// KeepAge implements [core.KeyTimer]. It writes where an age is new, and only reads otherwise.
+func (s *Store) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w core.Window) (core.KeptAge, error) {
+	name := agePrefix + hex.EncodeToString(service) + "/" + route
+	age = age.Truncate(time.Microsecond) // as it is kept
+	var kept core.KeptAge
+	err := s.onPool(ctx, func(q querier) (err error) {
+		kept, err = s.readAge(ctx, q, setting, name)
+		return err
+	})
+	if err != nil || kept != (core.KeptAge{}) && kept == kept.Next(age, kept.Since) {
+		return kept, err
+	}
+	err = s.inTx(ctx, func(q querier) error {
+		var now instant
+		if err := s.queryRow(ctx, q, clock).Scan(&now); err != nil {
+			return err
+		}
+		if !w.Has(now.Time) {
+			return core.ErrClock
+		}
+		first := core.KeptAge{}.Next(age, now.Time)
+		if n, err := s.exec(ctx, q, keepFirst, name, encodeAge(first)); err != nil || n == 1 {
+			kept = first
+			return err
+		}
+		if kept, err = s.readAge(ctx, q, lockSetting, name); err != nil {
+			return err
+		}
+		next := kept.Next(age, now.Time)
+		if next == kept {
+			return nil
+		}
+		kept = next
+		_, err = s.exec(ctx, q, keepSetting, name, encodeAge(next))
+		return err
+	})
+	if err != nil {
+		return core.KeptAge{}, err
+	}
+	return kept, nil
+}
+
+// readAge reads a kept age; the zero one where there is none.
+func (s *Store) readAge(ctx context.Context, q querier, statement statement, name string) (kept core.KeptAge, err error) {
+	var value string
+	err = s.queryRow(ctx, q, statement, name).Scan(&value)
+	if errors.Is(err, sql.ErrNoRows) {
+		return core.KeptAge{}, nil
+	}
+	if err != nil {
+		return core.KeptAge{}, err
+	}
+	return decodeAge(value)
+}
+
+// encodeAge is "age since before", in microseconds.
+func encodeAge(k core.KeptAge) string {
+	return fmt.Sprintf("%d %d %d", k.Age.Microseconds(), k.Since.UnixMicro(), k.Before.Microseconds())
+}
+
+func decodeAge(value string) (core.KeptAge, error) {
+	var numbers [3]int64
+	fields := strings.Fields(value)
+	if len(fields) != len(numbers) {
+		return core.KeptAge{}, fmt.Errorf("idem: gormstore: the kept age of timed keys is %q", value)
+	}
+	for i, field := range fields {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return core.KeptAge{}, fmt.Errorf("idem: gormstore: the kept age of timed keys is %q", value)
+		}
+		numbers[i] = n
+	}
+	return core.KeptAge{Age: time.Duration(numbers[0]) * time.Microsecond, Since: time.UnixMicro(numbers[1]),
+		Before: time.Duration(numbers[2]) * time.Microsecond}, nil
+}

@@ -1,0 +1,24 @@
+-- What timed keys are judged by: floors, in microseconds since 1970, and ages. They are settings: see keytime.go. Claims read
+-- the floors in their own statements.
+
+-- name: raiseKeyFloor
+-- Raises the floor $1 to $2, and never lowers it.
+INSERT INTO :"schema".idempotency_setting AS s (name, value)
+SELECT $1::text, $2::text
+WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE CAST(s.value AS bigint) < CAST(excluded.value AS bigint);
+
+-- name: raiseKeyFloors
+-- Raises all floors whose names are like $1 to $2.
+UPDATE :"schema".idempotency_setting AS s SET value = $2::text
+WHERE s.name LIKE $1::text AND CAST(s.value AS bigint) < CAST($2::text AS bigint);
+
+-- name: keepFirst
+-- Keeps a setting unless it is there.
+INSERT INTO :"schema".idempotency_setting AS s (name, value) VALUES ($1, $2)
+ON CONFLICT (name) DO NOTHING;
+
+-- name: lockSetting
+-- Reads a setting that is going to be changed.
+SELECT s.value FROM :"schema".idempotency_setting s WHERE s.name = $1 FOR UPDATE;
