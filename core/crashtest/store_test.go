@@ -19,7 +19,7 @@ func TestGatesAreTransparent(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Subject {
 		var clock storetest.Clock
 		return storetest.Subject{Store: g.Store(memstore.New(memstore.WithClock(clock.Now))), Advance: clock.Advance}
-	}, storetest.Features{Steps: true, Watch: true, Import: true, Count: true, Scoping: true})
+	}, storetest.Features{Steps: true, Watch: true, Import: true, Count: true, Scoping: true, KeyTime: true})
 }
 
 // TestDeadStoresDoNotReturn shows what a crash is in this process: the call before has worked, and nobody gets to know;

@@ -190,6 +190,9 @@ func brief(got core.Claimed) string {
 	if got.Busy {
 		return "busy"
 	}
+	if got.Untimely {
+		return "a key that its time forbids"
+	}
 	r := got.Record
 	return fmt.Sprintf("a record that is %s (%s, fence %d)", r.State(), r.Recovery, r.Fence)
 }
@@ -201,6 +204,7 @@ func requireNew(t *testing.T, c core.Claim, r core.Record) {
 	requireSame(t, core.Record{
 		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: r.Fence},
 		Scope:  c.Scope, Realm: c.Realm, Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash, Stored: core.Running,
+		Timed:     c.Key.Timed,
 		Attempts:  1,
 		CreatedAt: r.CreatedAt, LeaseUntil: r.CreatedAt.Add(c.Lease), Deadline: r.CreatedAt.Add(c.Deadline),
 	}, r)

@@ -97,6 +97,9 @@ func TestMutants(t *testing.T) {
 	for name, m := range scopingMutants {
 		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
 	}
+	for name, m := range keyTimeMutants {
+		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
+	}
 }
 
 const mutantEnv = "STORETEST_MUTANT"
@@ -142,6 +145,9 @@ func TestMutant(t *testing.T) {
 		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
 	} else if m, ok := scopingMutants[name]; ok {
 		features = storetest.Features{Scoping: true}
+		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
+	} else if m, ok := keyTimeMutants[name]; ok {
+		features = storetest.Features{KeyTime: true}
 		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
 	} else {
 		t.Skip("TestMutants runs this")

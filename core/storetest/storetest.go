@@ -49,6 +49,7 @@ type Features struct {
 	Import   bool // it is a core.Importer
 	Count    bool // it is a core.Counter
 	Scoping  bool // it is a core.ScopeKeeper
+	KeyTime  bool // it is a core.KeyTimer
 }
 
 // Run runs every test of the contract that applies to a store with features f as a subtest of t. newStore is called
@@ -74,6 +75,9 @@ func Run(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
 	}
 	if f.Scoping {
 		suites = append(suites, scopingChecks)
+	}
+	if f.KeyTime {
+		suites = append(suites, keyTimeChecks)
 	}
 	for _, suite := range suites {
 		for _, c := range suite {
@@ -126,6 +130,8 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 		}
 		_, ok = store.(core.ScopeKeeper)
 		require.Equal(t, f.Scoping, ok, "Features.Scoping says whether %T is a core.ScopeKeeper", store)
+		_, ok = store.(core.KeyTimer)
+		require.Equal(t, f.KeyTime, ok, "Features.KeyTime says whether %T is a core.KeyTimer", store)
 		_, ok = store.(core.Importer)
 		require.Equal(t, f.Import, ok, "Features.Import says whether %T is a core.Importer", store)
 	}

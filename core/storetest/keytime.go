@@ -1,0 +1,518 @@
+package storetest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+var keyTimeChecks = []check{
+	{"KeyTime/Judged", keyTimeJudged},
+	{"KeyTime/RecordFirst", keyTimeRecordFirst},
+	{"KeyTime/Freed", keyTimeFreed},
+	{"KeyTime/Clock", keyTimeClock},
+	{"KeyTime/Swept", keyTimeSwept},
+	{"KeyTime/Dropped", keyTimeDropped},
+	{"KeyTime/FreedAndDropped", keyTimeFreedAndDropped},
+	{"KeyTime/Resumed", keyTimeResumed},
+	{"KeyTime/RefuseBefore", keyTimeRefuseBefore},
+	{"KeyTime/Ages", keyTimeAges},
+	{"KeyTime/Cancelled", keyTimeCancelled},
+	{"KeyTime/SweepRace", keyTimeSweepRace},
+	{"KeyTime/Transaction", keyTimeTransaction},
+	{"KeyTime/RunningTransaction", keyTimeRunningTransaction},
+	{"KeyTime/EndRace", keyTimeEndRace},
+	{"KeyTime/Imported", keyTimeImported},
+}
+
+// anyTime is the window of a key that is neither too old nor ahead: only the floor can refuse it.
+var anyTime core.Window
+
+// timed returns the claim of a new command whose key was made at made, by a module whose clock shows now.
+func (s *fixture) timed(r core.Recovery, now, made time.Time) core.Claim {
+	c := s.command(r)
+	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-1"}
+	made = time.UnixMilli(made.UnixMilli())
+	c.ID = core.RecordID(p, keyMadeAt(made))
+	c.Window = core.Window{From: now.Add(-time.Hour), To: now.Add(time.Hour)}
+	c.Key = core.KeyTime{Made: made, Timed: true}
+	return c
+}
+
+// keyMadeAt returns a new UUIDv7 of a time.
+func keyMadeAt(made time.Time) string {
+	var u [16]byte
+	binary.BigEndian.PutUint64(u[:], uint64(made.UnixMilli())<<16) //nolint:gosec // after 1970
+	rand.Read(u[6:])                                               // never fails since Go 1.24
+	u[6], u[8] = u[6]&0x0f|0x70, u[8]&0x3f|0x80
+	h := hex.EncodeToString(u[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+// valid is c with a window for its key.
+func valid(c core.Claim, w core.Window) core.Claim {
+	c.Key.Valid = w
+	return c
+}
+
+// past and future are windows that the store's clock is no more in, and not yet; present is one that it is in.
+func around(now time.Time) (past, present, future core.Window) {
+	return core.Window{From: now.Add(-48 * time.Hour), To: now.Add(-30 * time.Minute)},
+		core.Window{From: now.Add(-30 * time.Minute), To: now.Add(30 * time.Minute)},
+		core.Window{From: now.Add(30 * time.Minute), To: now.Add(48 * time.Hour)}
+}
+
+// requireUntimely checks that every instance refuses c by its time, and leaves nothing behind.
+func (s *fixture) requireUntimely(t *testing.T, c core.Claim) {
+	t.Helper()
+	for _, store := range s.instances {
+		got, err := store.Claim(s.ctx, repeat(c))
+		require.NoError(t, err)
+		require.True(t, got.Untimely, "the claim must be refused by its time; it found %s", brief(got))
+		require.False(t, got.Won || got.Busy)
+		require.False(t, got.Record.Now.IsZero(), "Now is the store's clock")
+		require.Equal(t, core.Record{Now: got.Record.Now}, got.Record)
+	}
+}
+
+// CONTRACT T-6
+func keyTimeJudged(t *testing.T, s *fixture) {
+	now := s.now(t)
+	past, present, future := around(now)
+	c := s.timed(core.Park, now, now.Add(-time.Minute))
+	for _, w := range []core.Window{past, future, {From: present.To, To: present.From}} {
+		s.requireUntimely(t, valid(c, w))
+		s.requireGone(t, c.ID)
+	}
+	won := s.win(t, valid(c, present))
+	require.True(t, won.Timed)
+	require.Equal(t, c.Key.Made.UnixMilli(), won.KeyMade().UnixMilli())
+	require.True(t, s.find(t, c.ID).Timed)
+
+	bare := s.command(core.Park)
+	require.False(t, s.win(t, bare).Timed)
+	require.True(t, s.find(t, bare.ID).KeyMade().IsZero())
+}
+
+// Whatever the time of the key, a record answers.
+//
+// CONTRACT T-6, M-3
+func keyTimeRecordFirst(t *testing.T, s *fixture) {
+	now := s.now(t)
+	past, present, future := around(now)
+	c := s.timed(core.Park, now, now)
+	won := s.win(t, valid(c, present))
+	for _, w := range []core.Window{past, future} {
+		require.Equal(t, core.Running, s.lose(t, valid(repeat(c), w)).Stored)
+	}
+	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, core.Completion{Answer: answerOf("paid"), Retention: retention}))
+	require.NoError(t, s.Store.(core.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute)))
+	for _, w := range []core.Window{past, future} {
+		rec := s.lose(t, valid(repeat(c), w))
+		require.Equal(t, core.Completed, rec.State())
+		require.True(t, rec.Timed)
+		requireAnswer(t, answerOf("paid"), rec.Answer)
+	}
+}
+
+// A freed key is judged as one without a record. Once timed, a record stays timed.
+//
+// CONTRACT T-6
+func keyTimeFreed(t *testing.T, s *fixture) {
+	now := s.now(t)
+	past, present, _ := around(now)
+	c := s.timed(core.Park, now, now)
+	require.NoError(t, s.Store.Release(s.ctx, s.win(t, valid(c, present)).Ticket))
+	s.requireUntimely(t, valid(c, past))
+	require.Equal(t, core.Free, s.find(t, c.ID).Stored)
+	c.Key.Timed = false // another release of the app
+	again := s.win(t, repeat(c))
+	require.EqualValues(t, 2, again.Fence)
+	require.True(t, again.Timed)
+	require.True(t, s.find(t, c.ID).Timed)
+}
+
+// No clock outside of the window judges a timed key.
+//
+// CONTRACT T-6, T-5
+func keyTimeClock(t *testing.T, s *fixture) {
+	now := s.now(t)
+	ahead, behind, right := windows(now)
+	fresh, freed := s.timed(core.Park, now, now), s.timed(core.Park, now, now)
+	require.NoError(t, s.Store.Release(s.ctx, s.win(t, freed).Ticket))
+	for _, c := range []core.Claim{fresh, freed} {
+		for _, w := range []core.Window{ahead, behind} {
+			c.Window = w
+			for _, store := range s.instances {
+				got, err := store.Claim(s.ctx, repeat(c))
+				require.ErrorIs(t, err, core.ErrClock)
+				require.False(t, got.Won)
+			}
+		}
+		c.Window = right
+		s.win(t, repeat(c))
+	}
+}
+
+// done is the record of a timed key that has its answer and no tombstone.
+func (s *fixture) timedDone(t *testing.T, c core.Claim) {
+	t.Helper()
+	won := s.win(t, c)
+	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, core.Completion{Answer: answerOf("paid"), Retention: retention}))
+}
+
+// A timed key that has been answered is refused for good, before a sweep, after it, and however old keys may be by then.
+//
+// CONTRACT T-6, T-4, T-3
+func keyTimeSwept(t *testing.T, s *fixture) {
+	now := s.now(t)
+	made := now.Add(-time.Hour)
+	c := s.timed(core.Park, now, made)
+	s.timedDone(t, c)
+	s.Advance(t, retention+time.Hour)
+	c.Window = core.Window{}
+	refused := func() {
+		t.Helper()
+		s.requireUntimely(t, valid(c, anyTime))
+		untimed := c
+		untimed.Key.Timed = false
+		s.requireUntimely(t, untimed)
+	}
+	refused()
+	require.True(t, s.find(t, c.ID).Spent())
+	s.sweep(t)
+	s.requireGone(t, c.ID)
+	refused()
+}
+
+// The floor belongs to the timed keys of a service, and to the route of the record that was dropped.
+//
+// CONTRACT T-6, S-4
+func keyTimeDropped(t *testing.T, s *fixture) {
+	now := s.now(t)
+	made := now.Add(-time.Hour)
+	newest := s.timed(core.Park, now, made)
+	s.timedDone(t, newest)
+	s.timedDone(t, s.timed(core.Park, now, made.Add(-time.Hour)))
+	s.Advance(t, retention+time.Hour)
+	s.sweep(t)
+	claim := func(made time.Time, change func(c *core.Claim)) core.Claim {
+		c := s.timed(core.Park, now, made)
+		c.Window = core.Window{}
+		change(&c)
+		return c
+	}
+	same := func(*core.Claim) {}
+	elsewhere := func(c *core.Claim) { c.Route = "/v1/elsewhere" }
+	untimed := func(c *core.Claim) { c.Key.Timed = false }
+	for name, c := range map[string]core.Claim{
+		"as old":           claim(made, same),
+		"older":            claim(made.Add(-time.Minute), same),
+		"on another route": claim(made, elsewhere),
+		"untimed":          claim(made, untimed),
+	} {
+		t.Run(name, func(t *testing.T) { s.requireUntimely(t, c) })
+	}
+	for name, c := range map[string]core.Claim{
+		"younger":                   claim(made.Add(time.Millisecond), same),
+		"younger, untimed":          claim(made.Add(time.Millisecond), untimed),
+		"untimed, on another route": claim(made, func(c *core.Claim) { untimed(c); elsewhere(c) }),
+		"of another method":         claim(made, func(c *core.Claim) { untimed(c); c.Method = "PUT" }),
+		"of another service":        claim(made, func(c *core.Claim) { c.Realm[0]++ }),
+		"of another realm":          claim(made.Add(time.Second), func(c *core.Claim) { c.Realm[8]++ }),
+		"without a time":            claim(made, func(c *core.Claim) { c.Key = core.KeyTime{} }),
+	} {
+		t.Run(name, func(t *testing.T) { s.win(t, c) })
+	}
+	s.requireUntimely(t, claim(made, func(c *core.Claim) { c.Realm[8]++ })) // all realms of a service share its floor
+}
+
+// What was freed has not been carried out: dropping it refuses no key.
+//
+// CONTRACT T-6
+func keyTimeFreedAndDropped(t *testing.T, s *fixture) {
+	now := s.now(t)
+	c := s.timed(core.Park, now, now.Add(-time.Hour))
+	require.NoError(t, s.Store.Release(s.ctx, s.win(t, c).Ticket))
+	s.Advance(t, forever)
+	s.sweep(t)
+	s.requireGone(t, c.ID)
+	c.Window = core.Window{}
+	s.win(t, repeat(c))
+}
+
+// An operation that is gone on with is not judged: it has its record.
+//
+// CONTRACT T-6, X-10
+func keyTimeResumed(t *testing.T, s *fixture) {
+	now := s.now(t)
+	past, present, _ := around(now)
+	c := s.timed(core.Resume, now, now)
+	s.win(t, valid(c, present))
+	s.Advance(t, 2*lease)
+	require.NoError(t, s.Store.(core.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute)))
+	again := s.win(t, valid(repeat(c), past))
+	require.EqualValues(t, 2, again.Fence)
+	require.True(t, again.Timed)
+}
+
+// service is the service of a claim.
+func service(c core.Claim) []byte { return c.Realm[:8] }
+
+// CONTRACT T-6
+func keyTimeRefuseBefore(t *testing.T, s *fixture) {
+	now := s.now(t)
+	s.timedDone(t, s.timed(core.Park, now, now.Add(-48*time.Hour))) // a route that leaves its timed keys has a floor of its own
+	s.Advance(t, retention+time.Hour)
+	s.sweep(t)
+	now = s.now(t)
+	at := time.UnixMilli(now.UnixMilli())
+	claim := func(made time.Time) core.Claim { return s.timed(core.Park, now, made) }
+	refuse := func(c core.Claim, before time.Time) {
+		t.Helper()
+		require.NoError(t, s.instances[len(s.instances)-1].(core.KeyTimer).RefuseKeysBefore(s.ctx, service(c), before))
+	}
+	untimed := func(made time.Time) core.Claim {
+		c := claim(made)
+		c.Key.Timed = false
+		return c
+	}
+	s.win(t, claim(at.Add(-time.Hour)))
+	s.win(t, untimed(at.Add(-time.Hour)))
+	refuse(claim(at), at)
+	s.requireUntimely(t, claim(at.Add(-time.Millisecond)))
+	s.requireUntimely(t, claim(at.Add(-time.Hour)))
+	s.requireUntimely(t, untimed(at.Add(-time.Millisecond)))
+	s.win(t, claim(at))
+	s.win(t, untimed(at))
+
+	refuse(claim(at), at.Add(-time.Hour)) // it only rises
+	s.requireUntimely(t, claim(at.Add(-time.Millisecond)))
+	s.requireUntimely(t, untimed(at.Add(-time.Millisecond)))
+	other := claim(at.Add(-time.Minute))
+	other.Realm[0]++
+	s.win(t, other)
+	refuse(claim(at), at.Add(time.Minute))
+	s.requireUntimely(t, claim(at))
+}
+
+// CONTRACT T-6
+func keyTimeAges(t *testing.T, s *fixture) {
+	now := s.now(t)
+	_, _, right := windows(now)
+	c := s.timed(core.Park, now, now)
+	keep := func(service []byte, route string, age time.Duration) (kept core.KeptAge) {
+		t.Helper()
+		for i := range 2 * len(s.instances) {
+			got, err := s.instances[i%len(s.instances)].(core.KeyTimer).KeepAge(s.ctx, service, route, age, right)
+			require.NoError(t, err)
+			require.True(t, i == 0 || got == kept, "it is kept once: %v, then %v", kept, got)
+			kept = got
+		}
+		require.Equal(t, age, kept.Age)
+		require.WithinDuration(t, now, kept.Since, patience)
+		return kept
+	}
+	const route = "POST /v1/payments/%_'\\"
+	require.Equal(t, 24*time.Hour, keep(service(c), route, 40*time.Hour).Before, "keys from before had tombstones")
+	require.Equal(t, time.Hour, keep(service(c), "POST /v1/short", time.Hour).Before)
+	require.Equal(t, 20*time.Hour, keep(service(c), route, 20*time.Hour).Before)
+	first := keep(service(c), route, 10*time.Hour)
+	require.Equal(t, 10*time.Hour, first.Before)
+	raised := keep(service(c), route, 50*time.Hour)
+	require.Equal(t, 10*time.Hour, raised.Before)
+	require.False(t, raised.Since.Before(first.Since))
+	require.Equal(t, 10*time.Hour, keep(service(c), route, 60*time.Hour).Before, "the shortest of the last 72 h")
+
+	other := append([]byte{service(c)[0] + 1}, service(c)[1:]...)
+	require.Equal(t, 5*time.Hour, keep(other, route, 5*time.Hour).Before)
+	require.Equal(t, time.Hour, keep(service(c), "POST /v1/short", time.Hour).Before)
+
+	ahead, behind, _ := windows(now)
+	for _, w := range []core.Window{ahead, behind} {
+		_, err := s.Store.(core.KeyTimer).KeepAge(s.ctx, service(c), route, 70*time.Hour, w)
+		require.ErrorIs(t, err, core.ErrClock)
+		kept, err := s.Store.(core.KeyTimer).KeepAge(s.ctx, service(c), route, 60*time.Hour, w)
+		require.NoError(t, err, "nothing is to be written")
+		require.Equal(t, 60*time.Hour, kept.Age)
+	}
+}
+
+// CONTRACT T-6
+func keyTimeCancelled(t *testing.T, s *fixture) {
+	now := s.now(t)
+	c := s.timed(core.Park, now, now)
+	over, cancel := context.WithCancel(s.ctx)
+	cancel()
+	store := s.Store.(core.KeyTimer)
+	_, err := store.KeepAge(over, service(c), "POST /", time.Hour, core.Window{})
+	noSentinel(t, err)
+	noSentinel(t, store.RefuseKeysBefore(over, service(c), now.Add(time.Hour)))
+	s.win(t, c)
+}
+
+// Repeats that come while sweeps drop the records of their keys never win: there is the record, or the floor.
+//
+// CONTRACT T-6, T-3, M-6
+func keyTimeSweepRace(t *testing.T, s *fixture) {
+	const records = 40
+	now := s.now(t)
+	claims := make([]core.Claim, records)
+	for i := range claims {
+		claims[i] = s.timed(core.Park, now, now.Add(-time.Duration(i)*time.Second))
+		s.timedDone(t, claims[i])
+		claims[i].Window = core.Window{}
+	}
+	s.Advance(t, retention+time.Hour)
+	atOnce(8, func(i int) {
+		store := s.instances[i%len(s.instances)]
+		for n := range records {
+			if i < 2 {
+				_, err := store.Sweep(s.ctx, 2, core.Window{})
+				assert.NoError(t, err)
+				continue
+			}
+			got, err := store.Claim(s.ctx, repeat(claims[(n+i)%records]))
+			assert.NoError(t, err)
+			assert.False(t, got.Won, "a key was claimed that has been answered")
+		}
+	})
+	s.sweep(t)
+	for _, c := range claims {
+		s.requireGone(t, c.ID)
+		s.requireUntimely(t, c)
+	}
+}
+
+// CONTRACT T-6, X-0
+func keyTimeTransaction(t *testing.T, s *fixture) {
+	if len(s.transactors) == 0 {
+		return
+	}
+	now := s.now(t)
+	past, present, future := around(now)
+	c := s.timed(core.Rollback, now, now)
+	for _, w := range []core.Window{past, future} {
+		for _, store := range s.transactors {
+			tx, got := s.tryBegin(t, store, valid(repeat(c), w))
+			require.Nil(t, tx)
+			require.True(t, got.Untimely)
+			held, err := store.InFlight(s.ctx, c.ID)
+			require.NoError(t, err)
+			require.False(t, held)
+		}
+	}
+	s.requireGone(t, c.ID)
+	tx, won := s.begin(t, valid(repeat(c), present))
+	require.True(t, won.Timed)
+	require.NoError(t, tx.Commit(s.ctx, core.Completion{Answer: answerOf("paid"), Retention: retention}, false))
+	require.True(t, s.find(t, c.ID).Timed)
+	s.Advance(t, retention+time.Hour)
+	s.sweep(t)
+	c.Window = core.Window{}
+	tx, got := s.tryBegin(t, s.transactors[0], repeat(c))
+	require.Nil(t, tx)
+	require.True(t, got.Untimely)
+}
+
+// A key that gets too old while its attempt runs is in flight, then answered, or refused where nothing has come of it.
+//
+// CONTRACT T-6, M-2
+func keyTimeRunningTransaction(t *testing.T, s *fixture) {
+	if len(s.transactors) == 0 {
+		return
+	}
+	now := s.now(t)
+	past, present, _ := around(now)
+	for _, commit := range []bool{true, false} {
+		c := s.timed(core.Rollback, now, now)
+		tx, _ := s.begin(t, valid(c, present))
+		for _, store := range s.transactors {
+			for _, r := range []core.Recovery{core.Rollback, core.Park} {
+				late := valid(repeat(c), past)
+				late.Recovery = r
+				var got core.Claimed
+				if r == core.Rollback {
+					_, got = s.tryBegin(t, store, late)
+				} else {
+					var err error
+					got, err = store.Claim(s.ctx, late)
+					require.NoError(t, err)
+				}
+				require.True(t, got.Busy, "an attempt is at it; the claim found %s", brief(got))
+			}
+		}
+		if commit {
+			require.NoError(t, tx.Commit(s.ctx, core.Completion{Answer: answerOf("paid"), Retention: retention}, false))
+			requireAnswer(t, answerOf("paid"), s.lose(t, valid(repeat(c), past)).Answer)
+		} else {
+			require.NoError(t, tx.Rollback())
+			s.requireUntimely(t, valid(c, past))
+		}
+	}
+}
+
+// Repeats with a key that has got too old come while its attempt ends: they find the attempt or its answer.
+//
+// CONTRACT T-6, M-3, M-6
+func keyTimeEndRace(t *testing.T, s *fixture) {
+	if len(s.transactors) == 0 {
+		return
+	}
+	now := s.now(t)
+	past, present, _ := around(now)
+	for range 20 {
+		c := s.timed(core.Rollback, now, now)
+		tx, _ := s.begin(t, valid(c, present))
+		atOnce(8, func(i int) {
+			if i == 0 {
+				assert.NoError(t, tx.Commit(s.ctx, core.Completion{Answer: answerOf("paid"), Retention: retention}, false))
+				return
+			}
+			late := valid(repeat(c), past)
+			for range 10 {
+				var got core.Claimed
+				var err error
+				if store := s.transactors[i%len(s.transactors)]; i%3 == 0 {
+					_, got, err = store.Begin(s.ctx, late)
+				} else {
+					got, err = store.Claim(s.ctx, late)
+				}
+				assert.NoError(t, err)
+				assert.False(t, got.Won)
+				assert.False(t, got.Untimely, "the attempt was overlooked")
+			}
+		})
+	}
+}
+
+// CONTRACT T-6, F-4
+func keyTimeImported(t *testing.T, s *fixture) {
+	importer, ok := s.Store.(core.Importer)
+	if !ok {
+		return
+	}
+	now := s.now(t)
+	c := s.timed(core.Park, now, now.Add(-time.Hour))
+	rec := core.Record{
+		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: 1}, Scope: c.Scope, Realm: c.Realm, Method: c.Method,
+		Route: c.Route, Recovery: c.Recovery, Stored: core.Completed, Attempts: 1, Timed: true, Answer: answerOf("paid"),
+		CreatedAt: now, LeaseUntil: now, Deadline: now, ExpiresAt: now.Add(retention), PurgeAt: now.Add(retention),
+	}
+	done, err := importer.Import(s.ctx, []core.Record{rec})
+	require.NoError(t, err)
+	require.Equal(t, 1, done.Added)
+	require.True(t, s.find(t, c.ID).Timed)
+	s.Advance(t, retention+time.Hour)
+	s.sweep(t)
+	c.Window = core.Window{}
+	s.requireUntimely(t, c)
+}
