@@ -1,0 +1,534 @@
+package core_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// keyAt returns a new UUIDv7 that was made at t.
+func keyAt(t time.Time) string {
+	var u [16]byte
+	binary.BigEndian.PutUint64(u[:], uint64(t.UnixMilli())<<16)
+	rand.Read(u[6:])
+	u[6], u[8] = u[6]&0x0f|0x70, u[8]&0x3f|0x80
+	h := hex.EncodeToString(u[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+// ago is the key of a while ago.
+func ago(d time.Duration) string { return keyAt(time.Now().Add(-d)) }
+
+// timedKeys is a configuration with timed keys of an age.
+func timedKeys(store core.Store, age time.Duration, edits ...func(*core.Config)) core.Config {
+	cfg := core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, KeyFormat: core.TimedKey, KeyAge: age}}
+	for _, edit := range edits {
+		edit(&cfg)
+	}
+	return cfg
+}
+
+func requireTooOld(t *testing.T, w *httptest.ResponseRecorder, key string) {
+	t.Helper()
+	requireProblem(t, w, http.StatusConflict, core.CodeKeyTooOld)
+	require.Contains(t, w.Body.String(), `"safe_new_key":false`)
+	require.Contains(t, w.Body.String(), `"operation":"`+idOf(key)+`"`, "money rows carry it")
+	require.NotContains(t, w.Body.String(), key)
+	require.Empty(t, w.Header().Get("Retry-After"))
+	require.Equal(t, []string{key}, w.Header()["Idempotency-Key"])
+}
+
+func requireCreated(t *testing.T, w *httptest.ResponseRecorder, result string) {
+	t.Helper()
+	require.Equal(t, http.StatusCreated, w.Code, w.Body)
+	require.Equal(t, result, w.Header().Get("Idempotency-Result"))
+}
+
+// drop lets time pass and sweeps until nothing is left to do.
+func drop(t *testing.T, store core.Store) {
+	t.Helper()
+	for range 3 {
+		_, err := store.Sweep(t.Context(), 1000, core.Window{})
+		require.NoError(t, err)
+	}
+}
+
+// CONTRACT T-6, K-3
+func TestTimedKeysAreUUIDv7(t *testing.T) {
+	a := newApp(t, timedKeys(memstore.New(), 0), created)
+	key := ago(0)
+	for _, bad := range []string{
+		"order-1", key[:14] + "4" + key[15:], key[:19] + "c" + key[20:], strings.ReplaceAll(key, "-", ""), "{" + key + "}",
+	} {
+		requireProblem(t, a.post(bad, `{}`), http.StatusBadRequest, core.CodeKeyInvalid)
+	}
+	requireCreated(t, a.post(key, `{}`), "created")
+	requireCreated(t, a.post(`"`+key+`"`, `{}`), "reused")
+	requireCreated(t, a.post(strings.ToUpper(ago(0)), `{}`), "created")
+	require.Equal(t, 24*time.Hour, core.DefaultKeyAge)
+}
+
+// The age counts to the millisecond, at both ends.
+//
+// CONTRACT T-6
+func TestKeyAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newApp(t, timedKeys(memstore.New(), 2*time.Hour), created)
+		requireCreated(t, a.post(ago(2*time.Hour), `{}`), "created")
+		requireCreated(t, a.post(ago(-5*time.Minute), `{}`), "created")
+		old := ago(2*time.Hour + time.Millisecond)
+		requireTooOld(t, a.post(old, `{}`), old)
+		w := a.post(ago(-5*time.Minute-time.Millisecond), `{}`)
+		requireProblem(t, w, http.StatusBadRequest, core.CodeKeyInvalid)
+		require.NotContains(t, w.Body.String(), "operation")
+		require.Equal(t, 2, a.ran())
+		var codes []core.Code
+		for _, e := range a.of(core.EventRefused) {
+			codes = append(codes, e.Code)
+		}
+		require.Equal(t, []core.Code{core.CodeKeyTooOld, core.CodeKeyInvalid}, codes)
+	})
+}
+
+// What was ahead may come in time, and what is in time gets too old: both clocks must take the key. Where they are too far
+// apart, neither judges.
+//
+// CONTRACT T-6, T-5
+func TestKeyAgeByBothClocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &drifting{}
+		a := newApp(t, timedKeys(memstore.New(memstore.WithClock(clock.now)), 2*time.Hour), created)
+		known := ago(2 * time.Hour)
+		requireCreated(t, a.post(known, `{}`), "created")
+		for _, off := range []time.Duration{30 * time.Minute, -30 * time.Minute} {
+			clock.by(off)
+			by := max(off, 0) // the clock that is ahead
+			old := ago(2*time.Hour - by + time.Millisecond)
+			requireTooOld(t, a.post(old, `{}`), old)
+			requireCreated(t, a.post(ago(2*time.Hour-by), `{}`), "created")
+			behind := min(off, 0)
+			requireProblem(t, a.post(ago(-behind-5*time.Minute-time.Millisecond), `{}`), http.StatusBadRequest, core.CodeKeyInvalid)
+			requireCreated(t, a.post(ago(-behind-5*time.Minute), `{}`), "created")
+		}
+		ran := a.ran()
+		for _, off := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
+			clock.by(off)
+			requireProblem(t, a.post(ago(0), `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+			requireProblem(t, a.post(ago(100*time.Hour), `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+			requireCreated(t, a.post(known, `{}`), "reused")
+		}
+		require.Equal(t, ran, a.ran())
+	})
+}
+
+// A repeat at the very edge of the age is run once, and answered for as long as its answer is kept. Then it is refused for
+// good: no tombstone is left, and none is needed.
+//
+// CONTRACT T-6, T-2, M-3, M-5
+func TestTimedKeyThroughItsLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &drifting{}
+		store := memstore.New(memstore.WithClock(clock.now))
+		a := newApp(t, timedKeys(store, 2*time.Hour), created)
+		key := ago(2 * time.Hour)
+		requireCreated(t, a.post(key, `{}`), "created")
+		time.Sleep(time.Millisecond)
+		requireCreated(t, a.post(key, `{}`), "reused")
+		requireProblem(t, a.post(key, `{"other":1}`), http.StatusConflict, core.CodeKeyReused)
+		time.Sleep(core.DefaultRetention - 2*time.Millisecond)
+		requireCreated(t, a.post(key, `{}`), "reused")
+		time.Sleep(time.Millisecond)
+		requireTooOld(t, a.post(key, `{}`), key)
+		requireProblem(t, a.operation(alice, idOf(key)), http.StatusNotFound, core.CodeNotFound)
+		drop(t, store)
+		_, err := store.Find(t.Context(), core.RecordID(alice, key))
+		require.ErrorIs(t, err, core.ErrNotFound)
+		requireTooOld(t, a.post(key, `{}`), key)
+		for range 3 { // the store's clock goes back, as far as it may
+			clock.by(-core.DefaultMaxClockSkew)
+			requireTooOld(t, a.post(key, `{}`), key)
+		}
+		require.Equal(t, 1, a.ran())
+	})
+}
+
+// However wrong the clocks are later, a key whose record was swept never runs again: the floor is no matter of a clock.
+//
+// CONTRACT T-6, T-5
+func TestSweptKeysAndClocksThatGoBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &drifting{}
+		store := memstore.New(memstore.WithClock(clock.now))
+		cfg := timedKeys(store, time.Hour, func(c *core.Config) { c.Now = clock.now })
+		a := newApp(t, cfg, created)
+		key := ago(0)
+		requireCreated(t, a.post(key, `{}`), "created")
+		time.Sleep(core.DefaultRetention)
+		drop(t, store)
+		clock.by(-core.DefaultRetention) // the store's and the app's together
+		requireTooOld(t, a.post(key, `{}`), key)
+		requireCreated(t, a.post(keyAt(clock.now().Add(time.Second)), `{}`), "created")
+	})
+}
+
+// A longer age holds for keys that are made from then on. What was too old before stays so, and is never run.
+//
+// CONTRACT T-6
+func TestRaisedKeyAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		day := func(c *core.Config) { c.Policy.Retention = 24 * time.Hour }
+		before := newApp(t, timedKeys(store, time.Hour, day), created)
+		swept, late := ago(0), ago(0)
+		requireCreated(t, before.post(swept, `{}`), "created")
+		time.Sleep(25 * time.Hour)
+		drop(t, store)
+		requireTooOld(t, before.post(swept, `{}`), swept)
+		requireTooOld(t, before.post(late, `{}`), late)
+
+		after := newApp(t, timedKeys(store, 40*time.Hour), created)
+		unused := ago(30 * time.Minute)
+		for _, key := range []string{swept, late, ago(time.Hour + time.Millisecond)} {
+			requireTooOld(t, after.post(key, `{}`), key)
+		}
+		requireCreated(t, after.post(ago(time.Hour), `{}`), "created")
+		time.Sleep(time.Minute)
+		older := ago(0)
+		time.Sleep(30 * time.Minute)
+		requireTooOld(t, after.post(unused, `{}`), unused)
+		requireCreated(t, before.post(older, `{}`), "created") // an instance of before is still there
+		time.Sleep(29 * time.Hour)
+		drop(t, store) // of what that one has recorded
+		requireTooOld(t, after.post(older, `{}`), older)
+		younger := ago(29 * time.Hour)
+		requireCreated(t, after.post(younger, `{}`), "created")
+		again := newApp(t, timedKeys(store, 40*time.Hour), created) // a restart changes nothing
+		requireCreated(t, again.post(ago(29*time.Hour), `{}`), "created")
+		requireTooOld(t, again.post(unused, `{}`), unused)
+		require.Equal(t, 1, again.ran())
+	})
+}
+
+// A shorter age holds at once.
+//
+// CONTRACT T-6
+func TestLoweredKeyAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		before := newApp(t, timedKeys(store, 10*time.Hour), created)
+		requireCreated(t, before.post(ago(5*time.Hour), `{}`), "created")
+		after := newApp(t, timedKeys(store, time.Hour), created)
+		key := ago(5 * time.Hour)
+		requireTooOld(t, after.post(key, `{}`), key)
+		requireCreated(t, after.post(ago(time.Hour), `{}`), "created")
+	})
+}
+
+// A route that takes any key again knows what it has answered while its keys were timed.
+//
+// CONTRACT T-6
+func TestLeavingTimedKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		before := newApp(t, timedKeys(store, time.Hour), created)
+		swept, parked := ago(0), ago(0)
+		requireCreated(t, before.post(swept, `{}`), "created")
+		before.handler = status(http.StatusBadGateway)
+		before.post(parked, `{}`)
+		time.Sleep(core.DefaultRetention)
+		drop(t, store)
+
+		after := newApp(t, core.Config{Store: store}, created)
+		requireTooOld(t, after.post(swept, `{}`), swept)
+		requireProblem(t, after.post(parked, `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+		requireCreated(t, after.post("order-1", `{}`), "created")
+		requireCreated(t, after.post(ago(50*time.Hour), `{}`), "created")
+		require.Equal(t, 2, after.ran())
+
+		_, err := after.module.Settle(t.Context(), core.RecordID(alice, parked), core.Decision{Applied: true,
+			Answer: &core.Answer{Status: http.StatusOK}, Who: "op", Why: "found"})
+		require.NoError(t, err)
+		time.Sleep(core.DefaultRetention)
+		requireProblem(t, after.post(parked, `{}`), http.StatusConflict, core.CodeKeyExpired)
+		time.Sleep(core.DefaultTombstone)
+		drop(t, store)
+		requireTooOld(t, after.post(parked, `{}`), parked)
+	})
+}
+
+// A route that begins with timed keys takes none of those whose tombstones may be gone.
+//
+// CONTRACT T-6
+func TestBeginningWithTimedKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		before := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, Retention: 24 * time.Hour,
+			Tombstone: 24 * time.Hour}}, created)
+		key := ago(0)
+		requireCreated(t, before.post(key, `{}`), "created")
+		time.Sleep(49 * time.Hour)
+		drop(t, store)
+		after := newApp(t, timedKeys(store, 60*time.Hour), created)
+		requireTooOld(t, after.post(key, `{}`), key)
+		requireCreated(t, after.post(ago(24*time.Hour), `{}`), "created")
+		require.Equal(t, 1, after.ran())
+	})
+}
+
+// A freed key may be used again as long as it is young enough.
+//
+// CONTRACT T-6, R-6, X-7
+func TestFreedTimedKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		a := newApp(t, timedKeys(store, time.Hour), func(w http.ResponseWriter, r *http.Request) {
+			core.NotApplied(r.Context())
+			w.WriteHeader(http.StatusTooManyRequests)
+		})
+		again, late, settled := ago(0), ago(0), ago(0)
+		require.Equal(t, http.StatusTooManyRequests, a.post(again, `{}`).Code)
+		require.Equal(t, http.StatusTooManyRequests, a.post(late, `{}`).Code)
+		a.handler = status(http.StatusBadGateway)
+		a.post(settled, `{}`)
+		a.handler = created
+		time.Sleep(time.Hour)
+		requireCreated(t, a.post(again, `{}`), "created")
+		time.Sleep(time.Millisecond)
+		requireTooOld(t, a.post(late, `{}`), late)
+		_, err := a.module.Settle(t.Context(), core.RecordID(alice, settled), core.Decision{Who: "op", Why: "no charge"})
+		require.NoError(t, err)
+		requireTooOld(t, a.post(settled, `{}`), settled)
+		requireCreated(t, a.post(again, `{}`), "reused")
+	})
+}
+
+// Routes with different ages share a floor: what is kept for the longest is answered on every route, and no young key of
+// the longest is refused because of the shortest.
+//
+// CONTRACT T-6
+func TestRoutesWithDifferentKeyAges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		a := newApp(t, core.Config{Store: store, Policy: core.Policy{KeyFormat: core.TimedKey}, Routes: core.Routes{
+			"POST " + pattern: {Recovery: core.Park, KeyAge: time.Hour, Retention: 24 * time.Hour},
+			"POST /slow":      {Recovery: core.Park, KeyAge: 60 * time.Hour},
+		}}, created)
+		a.pattern = "/slow"
+		requireCreated(t, a.post(ago(-time.Minute), `{}`), "created") // from now on the ages are kept
+		a.pattern = pattern
+		key := ago(0)
+		requireCreated(t, a.post(key, `{}`), "created")
+		time.Sleep(61 * time.Hour)
+		drop(t, store)
+		requireProblem(t, a.post(key, `{}`), http.StatusConflict, core.CodeKeyExpired)
+		old := ago(time.Hour + time.Millisecond)
+		requireTooOld(t, a.post(old, `{}`), old)
+		a.pattern = "/slow"
+		requireCreated(t, a.post(ago(60*time.Hour), `{}`), "created")
+		a.pattern = pattern
+		time.Sleep(2 * time.Hour) // 60 h + 2 h + 5 min + 1 min since it was answered
+		drop(t, store)
+		requireTooOld(t, a.post(key, `{}`), key)
+		a.pattern = "/slow"
+		requireTooOld(t, a.post(key, `{}`), key)
+		requireCreated(t, a.post(ago(60*time.Hour), `{}`), "created")
+	})
+}
+
+// What a key is too old for is said before the caller is told to come again, or that it is a suspected duplicate.
+//
+// CONTRACT T-6
+func TestTooOldBesideOtherRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newApp(t, timedKeys(memstore.New(), time.Hour, func(c *core.Config) {
+			c.Policy.MaxOpen, c.Policy.Rekey = 1, core.RekeyRefuse
+		}), status(http.StatusBadGateway))
+		unknown := ago(0)
+		a.post(unknown, `{}`)
+		requireProblem(t, a.post(ago(0), `{"a":1}`), http.StatusTooManyRequests, core.CodeTooManyOpen)
+		old := ago(2 * time.Hour)
+		requireTooOld(t, a.post(old, `{}`), old)
+		time.Sleep(2 * time.Hour)
+		requireProblem(t, a.post(unknown, `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+	})
+}
+
+// After a restore every instance refuses what may have been lost.
+//
+// CONTRACT T-6
+func TestRefuseKeysBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		a, b := newApp(t, timedKeys(store, 5*time.Hour), created), newApp(t, timedKeys(store, 5*time.Hour), created)
+		known := ago(0)
+		requireCreated(t, a.post(known, `{}`), "created")
+		requireCreated(t, b.post(ago(time.Hour), `{}`), "created")
+		restored := time.Now()
+		require.NoError(t, a.module.RefuseKeysBefore(t.Context(), restored))
+		lost := ago(time.Millisecond)
+		for _, app := range []*app{a, b} {
+			requireTooOld(t, app.post(lost, `{}`), lost)
+			requireCreated(t, app.post(keyAt(restored), `{}`), "created")
+			requireCreated(t, app.post(known, `{}`), "reused")
+		}
+		require.NoError(t, b.module.RefuseKeysBefore(t.Context(), restored.Add(-time.Hour)))
+		requireTooOld(t, a.post(lost, `{}`), lost)
+
+		require.ErrorContains(t, a.module.RefuseKeysBefore(t.Context(), restored.Add(6*time.Minute)), "ahead")
+		other := newApp(t, core.Config{Store: newFaultStore(memstore.New())}, created)
+		require.ErrorContains(t, other.module.RefuseKeysBefore(t.Context(), restored), "core.KeyTimer")
+	})
+}
+
+// CONTRACT T-6, T-2
+func TestTimedKeyConfiguration(t *testing.T) {
+	type C = *core.Config
+	for name, tt := range map[string]struct {
+		edit func(C)
+		want []string
+	}{
+		"age":     {func(c C) { c.Policy.KeyAge = time.Second }, []string{"Policy: KeyAge: 1s is shorter than 1m0s"}},
+		"default": {func(c C) { c.Policy.Retention = 24 * time.Hour }, []string{"Policy: Retention: 24h0m0s is shorter than 26h6m0s", "KeyAge (24h0m0s)"}},
+		"skew":    {func(c C) { c.MaxClockSkew, c.Policy.KeyAge = 12*time.Hour, 48*time.Hour }, []string{"72h6m0s", "2 * MaxClockSkew (12h0m0s)"}},
+		"edge":    {func(c C) { c.Policy.KeyAge = 70*time.Hour - 6*time.Minute + 1 }, []string{"Retention: 72h0m0s is shorter"}},
+		"table": {func(c C) {
+			c.Policy = core.Policy{KeyFormat: core.TimedKey}
+			c.Routes = core.Routes{"POST /a": {Recovery: core.Park, KeyAge: 80 * time.Hour}, "POST /b": {Recovery: core.Park}}
+		}, []string{`Routes["POST /a"]: Retention: 72h0m0s is shorter than 82h6m0s`}},
+		"store": {func(c C) { c.Store = newFaultStore(memstore.New()) }, []string{"TimedKey needs a store", "core.KeyTimer", "use gormstore"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := timedKeys(memstore.New(), 0)
+			tt.edit(&cfg)
+			_, err := core.New(cfg)
+			require.Error(t, err)
+			for _, want := range tt.want {
+				require.ErrorContains(t, err, want)
+			}
+			require.NotContains(t, err.Error(), "/b")
+		})
+	}
+	_, err := core.New(timedKeys(memstore.New(), 70*time.Hour-6*time.Minute))
+	require.NoError(t, err)
+	_, err = core.New(core.Config{Store: newFaultStore(memstore.New()), Policy: core.Policy{Recovery: core.Park, KeyAge: 1}})
+	require.NoError(t, err, "the age is that of timed keys only")
+}
+
+// CONTRACT T-6
+func TestTimedKeysInShadow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newApp(t, timedKeys(memstore.New(), time.Hour, func(c *core.Config) {
+			c.Policy.ShadowUntil = time.Now().Add(time.Hour)
+		}), created)
+		for _, key := range []string{ago(0), ago(2 * time.Hour), ago(-time.Hour), "order-1"} {
+			require.Equal(t, http.StatusCreated, a.post(key, `{}`).Code)
+		}
+		var codes []core.Code
+		for _, e := range a.of(core.EventWouldRefuse) {
+			codes = append(codes, e.Code)
+		}
+		require.Equal(t, []core.Code{core.CodeKeyTooOld, core.CodeKeyInvalid, core.CodeKeyInvalid}, codes)
+		require.Len(t, a.of(core.EventWouldClaim), 1)
+	})
+}
+
+// CONTRACT T-6, F-4
+func TestImportOfTimedKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		a := newApp(t, core.Config{Store: store, Routes: core.Routes{
+			"POST " + pattern: {Recovery: core.Park, KeyFormat: core.TimedKey, KeyAge: time.Hour},
+		}}, created)
+		key, ahead := ago(time.Hour), ago(-100*24*time.Hour)
+		done, err := a.module.Import(t.Context(), rowsOf(past(key), past(ahead), past("order-1")))
+		require.NoError(t, err)
+		require.Equal(t, core.Imported{Added: 3}, done)
+		require.Equal(t, "paid before", a.post(key, `{}`).Body.String())
+		for k, timed := range map[string]bool{key: true, ahead: false, "order-1": false} {
+			rec, err := store.Find(t.Context(), core.RecordID(alice, k))
+			require.NoError(t, err)
+			require.Equal(t, timed, rec.Timed, k)
+		}
+		time.Sleep(core.DefaultRetention + core.DefaultTombstone)
+		drop(t, store)
+		requireTooOld(t, a.post(key, `{}`), key)
+		requireCreated(t, a.post(ago(0), `{}`), "created") // what was ahead is no floor
+	})
+}
+
+// An attempt that outlives the age of its key is in flight, then answered. One that has come to nothing has freed the key,
+// which is too old by then.
+//
+// CONTRACT T-6, M-2, R-7
+func TestRollbackOutlivesTheAgeOfItsKey(t *testing.T) {
+	off := &drifting{}
+	cfg := core.Config{MaxClockSkew: 12 * time.Hour, Now: off.now,
+		Policy: core.Policy{KeyFormat: core.TimedKey, KeyAge: time.Hour}}
+	for name, want := range map[string]int{"commits": 201, "is refused": 422, "fails": 500} {
+		t.Run(name, func(t *testing.T) {
+			off.by(0)
+			a := newRowsApp(t, cfg, nil)
+			key := ago(0)
+			a.handler = func(w http.ResponseWriter, _ *http.Request) {
+				off.by(2 * time.Hour)
+				a.handler = nil
+				requireProblem(t, a.post(key, `{}`), http.StatusConflict, core.CodeInFlight)
+				w.WriteHeader(want)
+			}
+			require.Equal(t, want, a.post(key, `{}`).Code)
+			if want == 500 {
+				requireTooOld(t, a.post(key, `{}`), key)
+				return
+			}
+			w := a.post(key, `{}`)
+			require.Equal(t, want, w.Code)
+			require.Equal(t, "reused", w.Header().Get("Idempotency-Result"))
+			rec, err := a.store.Find(t.Context(), core.RecordID(alice, key))
+			require.NoError(t, err)
+			require.True(t, rec.Timed)
+			require.Equal(t, core.DefaultRetention, rec.ExpiresAt.Sub(rec.CreatedAt).Round(time.Minute), "of a refusal, too")
+			require.Equal(t, rec.ExpiresAt, rec.PurgeAt, "no tombstone")
+		})
+	}
+}
+
+// KeepAge implements [core.KeyTimer].
+func (s *faultTransactor) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w core.Window) (core.KeptAge, error) {
+	if err := s.before(ctx, "keep age"); err != nil {
+		return core.KeptAge{}, err
+	}
+	return s.transactor.(core.KeyTimer).KeepAge(ctx, service, route, age, w)
+}
+
+// RefuseKeysBefore implements [core.KeyTimer].
+func (s *faultTransactor) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time) error {
+	return s.transactor.(core.KeyTimer).RefuseKeysBefore(ctx, service, t)
+}
+
+// Nothing is run as long as it is not known how old keys may be.
+//
+// CONTRACT T-6, F-1
+func TestNoTimedKeysWithoutTheirAge(t *testing.T) {
+	a := newRowsApp(t, core.Config{Policy: core.Policy{KeyFormat: core.TimedKey}}, created)
+	a.faults.on("keep age", func(context.Context) error { return core.ErrClock })
+	requireProblem(t, a.post(ago(0), `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+	require.Len(t, a.of(core.EventClockSkew), 1)
+	a.faults.on("keep age", func(context.Context) error { return context.DeadlineExceeded })
+	requireProblem(t, a.post(ago(0), `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+	require.Len(t, a.of(core.EventFailed), 1)
+	require.Zero(t, a.ran())
+	a.faults.on("keep age", nil)
+	requireCreated(t, a.post(ago(0), `{}`), "created")
+}
