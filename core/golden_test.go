@@ -121,3 +121,23 @@ func TestGoldenCommandHashes(t *testing.T) {
 		})
 	}
 }
+
+// CONTRACT T-6, K-9
+func TestGoldenKeyTimes(t *testing.T) {
+	p := Principal{Issuer: "https://issuer.example", Subject: "customer-1"}
+	for key, ms := range map[string]int64{
+		"0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c": 1733706358638,
+		"0193A8F3-9F6E-7C3A-AB1D-2F4C6E8A0B1C": 1733706358638,
+		"017f22e2-79b0-7cc3-98c4-dc0c0c07398f": 1645557742000, // the example of RFC 9562, appendix A.6
+		"00000000-0000-7000-8000-000000000000": 0,
+		"ffffffff-ffff-7000-8000-000000000000": 1<<48 - 1,
+	} {
+		require.Equal(t, ms, keyMade(key).UnixMilli(), key)
+		rec := Record{Ticket: Ticket{ID: RecordID(p, key)}, Timed: true}
+		require.Equal(t, ms, rec.KeyMade().UnixMilli(), key)
+	}
+	for _, key := range []string{"0193a8f3-9f6e-4c3a-8b1d-2f4c6e8a0b1c", "0193a8f3-9f6e-7c3a-cb1d-2f4c6e8a0b1c", "order-1", ""} {
+		require.True(t, keyMade(key).IsZero(), key)
+	}
+	require.True(t, Record{Ticket: Ticket{ID: RecordID(p, "order-1")}}.KeyMade().IsZero())
+}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/auth19/idem/core"
 )
@@ -68,8 +69,9 @@ type Route struct {
 	OtherPath string
 	// Recovery is what the app's table says.
 	Recovery core.Recovery
-	// KeyFormat and MaxBody are the policy's, with its defaults.
+	// KeyFormat, KeyAge and MaxBody are the policy's, with its defaults.
 	KeyFormat core.KeyFormat
+	KeyAge    time.Duration
 	MaxBody   int64
 
 	// Body makes commands that the app applies and answers with 2xx. Required.
@@ -126,6 +128,7 @@ func (a App) withDefaults() App {
 		r := &a.Routes[i]
 		r.Method = cmp.Or(r.Method, http.MethodPost)
 		r.MaxBody = cmp.Or(r.MaxBody, core.DefaultMaxBody)
+		r.KeyAge = cmp.Or(r.KeyAge, core.DefaultKeyAge)
 	}
 	return a
 }

@@ -40,6 +40,7 @@ func onGinBehind(b *bank, guards ...gin.HandlerFunc) http.Handler {
 	v1 := r.Group("/v1", guards...)
 	v1.POST("/payments", pay)
 	v1.POST("/accounts/:id/payments", pay)
+	v1.POST("/transfers", pay)
 	v1.PUT("/receipts", func(c *gin.Context) {
 		done, err := b.upload(c.Request)
 		answer(c, done, err)
@@ -71,6 +72,7 @@ func onEcho(b *bank) http.Handler {
 	v1 := e.Group("/v1", echoidem.JWTGuard(b.verifier), echoidem.Idempotent(b.idem))
 	v1.POST("/payments", pay)
 	v1.POST("/accounts/:id/payments", pay)
+	v1.POST("/transfers", pay)
 	v1.PUT("/receipts", func(c echo.Context) error {
 		done, err := b.upload(c.Request())
 		return answer(c, done, err)

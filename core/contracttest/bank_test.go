@@ -99,8 +99,11 @@ func onSQLite(t *testing.T) *bank {
 	}
 }
 
-// smallBody is the cap of the routes that are not left to the default.
-const smallBody = 4 << 10
+// smallBody is the cap of the routes that are not left to the default, timedKeyAge the age of the timed keys.
+const (
+	smallBody   = 4 << 10
+	timedKeyAge = 2 * time.Hour
+)
 
 // Issuers and the bank's audience.
 const (
@@ -121,6 +124,8 @@ func (b *bank) open(t *testing.T, change func(*core.Config)) {
 		"POST /v1/payments":              {Recovery: b.recovery, Roles: customer},
 		"POST /v1/accounts/:id/payments": {Recovery: b.recovery, Roles: customer, MaxBody: smallBody},
 		"PUT /v1/receipts":               {Recovery: b.recovery, Roles: customer, MaxBody: smallBody, KeyFormat: core.UUIDKey},
+		"POST /v1/transfers": {Recovery: b.recovery, Roles: customer, MaxBody: smallBody, KeyFormat: core.TimedKey,
+			KeyAge: timedKeyAge},
 	}}
 	if change != nil {
 		change(&cfg)
@@ -239,12 +244,14 @@ func (b *bank) app(t *testing.T, handler http.Handler) contracttest.App {
 	account := route
 	account.Path, account.OtherPath = "/v1/accounts/a/payments", "/v1/accounts/b/payments"
 	account.MaxBody = smallBody
+	timed := account
+	timed.Path, timed.OtherPath, timed.KeyFormat, timed.KeyAge = "/v1/transfers", "", core.TimedKey, timedKeyAge
 	return contracttest.App{
 		Handler: handler, OperationPath: "/v1/operations/{id}", OwnOperationPath: "/v1/operation", Logs: b.log.String, Tokens: tokens(t),
 		Routes: []contracttest.Route{route, account, {
 			Method: http.MethodPut, Path: "/v1/receipts", Recovery: b.recovery, MaxBody: smallBody, KeyFormat: core.UUIDKey,
 			Body: receipt, Effects: b.booked,
-		}},
+		}, timed},
 	}
 }
 

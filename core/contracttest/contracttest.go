@@ -69,7 +69,7 @@ type check struct {
 func (c check) name() string { return c.rule + " " + c.words }
 
 // routeChecks are gone through for each route.
-var routeChecks = slices.Concat(orderChecks, keyChecks, untouchedChecks, scopeChecks, hashChecks, bodyChecks,
+var routeChecks = slices.Concat(orderChecks, keyChecks, timedKeyChecks, untouchedChecks, scopeChecks, hashChecks, bodyChecks,
 	repeatChecks, outcomeChecks, operationChecks, secretChecks)
 
 // checksOf are those that apply to a route.

@@ -86,7 +86,7 @@ func badKeysAreRefused(p *probe) {
 
 // CONTRACT K-3
 func goodKeysAreTaken(p *probe) {
-	if p.KeyFormat == core.UUIDKey {
+	if p.KeyFormat != core.AnyKey {
 		for _, bad := range []string{"key-" + newKey(), strings.ReplaceAll(newKey(), "-", ""), newKey() + "0"} {
 			p.refused(p.valid().withKey(bad), core.CodeKeyInvalid)
 		}

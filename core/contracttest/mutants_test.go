@@ -36,6 +36,7 @@ type mutant struct {
 	header string // default Idempotency-Key
 	slow   bool   // the slow commands as well
 	both   bool   // the multipart route as well, which takes UUIDs only
+	timed  bool   // the route with timed keys only
 }
 
 var mutants = map[string]mutant{
@@ -66,6 +67,9 @@ var mutants = map[string]mutant{
 	"long keys are cut":                 {fails: []string{"K-3"}, around: asking(cutKey)},
 	"a comma in a bare key":             {fails: []string{"K-3", "K-4"}, around: asking(dropCommas)},
 	"keys that are no UUIDs":            {fails: []string{"K-3"}, both: true, config: policies(anyKey)},
+	"keys of any age":                   {fails: []string{"T-6"}, timed: true, config: policies(oldKey)},
+	"keys without a time":               {fails: []string{"T-6"}, timed: true, config: policies(uuidKey)},
+	"old keys may be sent again":        {fails: []string{"T-6"}, timed: true, around: answering(retryAfter("key_too_old"))},
 	"two headers are joined":            {fails: []string{"K-4", "O-1", "P-1"}, around: asking(joinKeys)},
 	"keys in the URL":                   {fails: []string{"K-5"}, around: asking(dropFromURL)},
 	"keys in the log":                   {fails: []string{"K-6"}, around: logging(logKey)},
@@ -159,6 +163,9 @@ func (m mutant) app(t *testing.T) contracttest.App {
 	}
 	b.open(t, func(cfg *core.Config) {
 		cfg.Header = m.header
+		if m.store != nil {
+			delete(cfg.Routes, "POST /v1/transfers") // such a store judges no timed keys
+		}
 		if m.config != nil {
 			m.config(cfg)
 		}
@@ -173,6 +180,9 @@ func (m mutant) app(t *testing.T) contracttest.App {
 	app := b.app(t, handler)
 	app.Header = m.header
 	app.Routes = app.Routes[1:] // the small ones
+	if m.timed {
+		app.Routes = app.Routes[2:]
+	}
 	if m.slow {
 		app.Routes[0].Slow = method("slow")
 	}
@@ -234,6 +244,10 @@ func policies(change func(*core.Policy)) func(*core.Config) {
 }
 
 func anyKey(p *core.Policy) { p.KeyFormat = core.AnyKey }
+
+func uuidKey(p *core.Policy) { p.KeyFormat = core.UUIDKey }
+
+func oldKey(p *core.Policy) { p.KeyAge = 60 * time.Hour }
 
 func anySize(p *core.Policy) { p.MaxBody = 64 << 20 }
 

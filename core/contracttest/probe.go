@@ -2,7 +2,6 @@ package contracttest
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"slices"
 	"sync"
@@ -81,15 +80,6 @@ func (p *probe) other(r request) request {
 	another := p.valid()
 	r.contentType, r.body = another.contentType, another.body
 	return r
-}
-
-// newKey returns a key that was never used: a UUID, as that is what every route takes.
-func newKey() string {
-	var u [16]byte
-	rand.Read(u[:]) // never fails since Go 1.24
-	u[6] = u[6]&0x0f | 0x40
-	u[8] = u[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }
 
 // effects counts the effects of the route, 0 where nobody can.

@@ -23,6 +23,7 @@ var statusOf = map[core.Code]int{
 	core.CodeKeyReused:       http.StatusConflict,
 	core.CodeInFlight:        http.StatusConflict,
 	core.CodeOutcomeUnknown:  http.StatusConflict,
+	core.CodeKeyTooOld:       http.StatusConflict,
 
 	core.CodeStoreUnavailable: http.StatusServiceUnavailable,
 }

@@ -1,0 +1,45 @@
+package gormstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+// The names and values are in databases: a test here that fails is a bug in the code, never in the value.
+//
+// CONTRACT T-6
+func TestGoldenKeyTimes(t *testing.T) {
+	p := core.Principal{Issuer: "https://issuer.example", Tenant: "shop-7", Subject: "customer-1"}
+	made := time.UnixMilli(1733706358638)
+	c := core.Claim{Realm: core.PrincipalRealm(p), Method: "POST", Route: "/v1/payments/:id"}
+	require.Empty(t, floorName(c), "the key is not judged")
+	c.Key.Made = made
+	require.Equal(t, "floor/6523ada89431af46/POST /v1/payments/:id", floorName(c))
+	c.Key.Timed = true
+	require.Equal(t, "floor/6523ada89431af46", floorName(c))
+
+	id := core.RecordID(p, "0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c")
+	older := core.RecordID(p, "0193a8f3-9f6d-7c3a-8b1d-2f4c6e8a0b1c")
+	var f floors
+	for _, id := range []core.ID{older, id, older} {
+		f.add(id[:], c.Realm[:], "POST /v1/payments/:id")
+	}
+	require.Equal(t, floors{
+		"floor/6523ada89431af46":                       1733706358638000,
+		"floor/6523ada89431af46/POST /v1/payments/:id": 1733706358638000,
+	}, f)
+
+	kept := core.KeptAge{Age: 24 * time.Hour, Since: made, Before: 90 * time.Minute}
+	require.Equal(t, "86400000000 1733706358638000 5400000000", encodeAge(kept))
+	decoded, err := decodeAge(encodeAge(kept))
+	require.NoError(t, err)
+	require.Equal(t, kept, decoded)
+	for _, bad := range []string{"", "1 2", "1 2 3 4", "1 2 x"} {
+		_, err := decodeAge(bad)
+		require.ErrorContains(t, err, "kept age", bad)
+	}
+}
