@@ -117,8 +117,8 @@ func (k KeptAge) of(made time.Time) time.Duration {
 // RefuseKeysBefore is the operator's word after the database has lost commits: it was restored from a backup, or an
 // asynchronous standby took over. From then on every instance refuses timed keys that were made before t and have no
 // record, with 409 key_too_old; their records may be among what was lost. It is kept in the database, only rises, and is
-// called before the app serves again, with the time at which the restored or promoted database began to serve. Keys that
-// carry no time cannot be judged.
+// called before the app serves again, with the present time and [MaxKeyAhead]: a client whose clock is ahead may have used a
+// key that bears a later time. Keys that carry no time cannot be judged.
 //
 // Errors: t is more than 5 minutes ahead of this process's clock, which would refuse every key; the store keeps no times
 // (core.KeyTimer); any other error means that the store did not answer, and the call can be repeated.
