@@ -91,7 +91,7 @@ func Example() {
 	// rows: 1
 }
 
-// exampleApp is what an app has anyhow: a migrated database and somebody to verify tokens.
+// exampleApp returns what every app has: a migrated database and a verifier of tokens.
 func exampleApp(ctx context.Context) (db *gorm.DB, verifier *authctx.Verifier, done func()) {
 	dir, err := os.MkdirTemp("", "idem")
 	check(err)
@@ -120,7 +120,7 @@ func exampleVerifier() *authctx.Verifier {
 	return verifier
 }
 
-// exampleSend sends a request of somebody with a role.
+// exampleSend sends a request of a caller with a role.
 func exampleSend(app http.Handler, method, path, role, key, body string) *httptest.ResponseRecorder {
 	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
 		"iss": "https://issuer.example", "aud": "payments", "sub": role + "-1", "roles": []string{role},

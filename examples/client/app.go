@@ -18,9 +18,9 @@ type app struct {
 	stop       func() // ends it, and waits
 }
 
-// startApp builds the example app and starts it in a process of its own, on an SQLite file in dir.
+// startApp builds the example app and starts it in its own process, on an SQLite file in dir.
 func startApp(ctx context.Context, dir string) (*app, error) {
-	program := filepath.Join(dir, "app.exe") // the extension that Windows wants does no harm elsewhere
+	program := filepath.Join(dir, "app.exe") // Windows needs the extension, other systems ignore it
 	//nolint:gosec // the folder is our own
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/auth19/idem/examples/gin")
 	if printed, err := build.CombinedOutput(); err != nil {

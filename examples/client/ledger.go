@@ -39,7 +39,7 @@ func (p *payer) booked(ctx context.Context) (map[string]int, error) {
 		entries[purchase.Order] = 0
 	}
 	for _, payment := range payments {
-		if n, ok := entries[payment.Order]; ok { // others are of somebody else
+		if n, ok := entries[payment.Order]; ok { // other orders are not ours
 			entries[payment.Order] = n + 1
 		}
 	}

@@ -25,8 +25,8 @@ const (
 // answers all tokens that came before it. There is no budget of fetches: forged tokens could use it up, and tokens that the
 // issuer has signed with a new key would be refused.
 type remoteKeys struct {
-	known, fetched keyfunc.Keyfunc // of the same keys: as they are; anew, where the one that is asked for is not there
-	turn           chan struct{}   // holds a token while somebody fetches
+	known, fetched keyfunc.Keyfunc // the same keys: as they are, and fetched again if the requested one is missing
+	turn           chan struct{}   // holds a token during a fetch
 	began          time.Time       // the last fetch
 }
 
@@ -75,7 +75,7 @@ func (r *remoteKeys) key(token *jwt.Token) (any, error) {
 	case <-ctx.Done():
 		return nil, err
 	}
-	if r.began.After(arrived) { // somebody has fetched for this token too
+	if r.began.After(arrived) { // another token's fetch has answered this one, too
 		return r.known.Keyfunc(token)
 	}
 	select {

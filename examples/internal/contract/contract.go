@@ -1,5 +1,5 @@
-// Package contract runs the contract's suite on an example app, as a process of its own, on SQLite and on PostgreSQL: as
-// any other app runs it on itself.
+// Package contract runs the contract's suite on an example app, as its own process, on SQLite and on PostgreSQL. Other
+// apps can run the suite in the same way.
 package contract
 
 import (

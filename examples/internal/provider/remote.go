@@ -53,7 +53,7 @@ func (p *Remote) Charge(ctx context.Context, r Request) (Charge, error) {
 	switch {
 	case errors.Is(err, idemclient.ErrKeyReused):
 		return Charge{}, fmt.Errorf("%w: %w", ErrKeyReused, err)
-	case err != nil: // given up: a repeat of our own operation goes on with the same key
+	case err != nil: // given up: a repeat of our own operation continues with the same key
 		return Charge{}, fmt.Errorf("%w: %w", ErrAnswerLost, err)
 	}
 	defer func() { _ = response.Body.Close() }()

@@ -1,4 +1,4 @@
-// Package smoketest drives an example app over HTTP as a process of its own, on SQLite and on PostgreSQL. Both apps
+// Package smoketest drives an example app over HTTP as its own process, on SQLite and on PostgreSQL. Both apps
 // pass the same tests.
 package smoketest
 
