@@ -15,7 +15,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -179,8 +179,8 @@ func goldenJournal(t *testing.T, db *gorm.DB) *gormstore.Journal {
 	return journal
 }
 
-func goldenIntent() idemclient.Entry {
-	return idemclient.Entry{
+func goldenIntent() intents.Entry {
+	return intents.Entry{
 		Intent: "remittance/1", Key: "0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c", Command: core.CommandHash{Version: 1, Sum: [32]byte{1, 2, 3}},
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -126,7 +127,7 @@ func TestJournalInsideATransaction(t *testing.T) {
 	journal, err := gormstore.NewJournal(db)
 	require.NoError(t, err)
 	writes := func(ctx context.Context) {
-		_, err := journal.Begin(ctx, idemclient.Entry{Intent: "order-7/pay", Key: "k"})
+		_, err := journal.Begin(ctx, intents.Entry{Intent: "order-7/pay", Key: "k"})
 		require.ErrorContains(t, err, "write through that transaction")
 		require.ErrorContains(t, journal.End(ctx, "order-7/pay"), "SQLite has one writer")
 	}

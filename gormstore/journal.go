@@ -12,7 +12,7 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/intents"
 )
 
 // Journal keeps the intents of an app that calls other services, in the table idempotency_intent of the app's own database: a
@@ -20,13 +20,13 @@ import (
 // has nothing to do with the records of requests that the app answers.
 type Journal struct {
 	store    *Store
-	secret   *idemclient.Secret // nil: keys are random
+	secret   *intents.Secret // nil: keys are random
 	database atomic.Pointer[string]
 
 	validated validated
 }
 
-var _ idemclient.Journal = (*Journal)(nil)
+var _ intents.Journal = (*Journal)(nil)
 
 // JournalOption changes a journal.
 type JournalOption func(*Journal)
@@ -40,7 +40,7 @@ type JournalOption func(*Journal)
 // nothing in the journal shows that a key was never used.
 //
 // All processes of a journal need the same secret, for ever. Intents that have a key keep it.
-func KeysOf(secret *idemclient.Secret) JournalOption { return func(j *Journal) { j.secret = secret } }
+func KeysOf(secret *intents.Secret) JournalOption { return func(j *Journal) { j.secret = secret } }
 
 // NewJournal returns the journal in db, which must have the tables of [Migrate]. If db also gets a store, call New first: the
 // journal then shares SQLite's one writer with the store. Errors: those of New.
@@ -64,13 +64,13 @@ func (j *Journal) keyOf(intent string) string {
 	if j.secret != nil {
 		return j.secret.Key(intent)
 	}
-	return idemclient.NewKey()
+	return intents.NewKey()
 }
 
-// Begin implements [idemclient.Journal], in one statement.
-func (j *Journal) Begin(ctx context.Context, e idemclient.Entry) (idemclient.Entry, error) {
+// Begin implements [intents.Journal], in one statement.
+func (j *Journal) Begin(ctx context.Context, e intents.Entry) (intents.Entry, error) {
 	if err := j.check(ctx); err != nil {
-		return idemclient.Entry{}, err
+		return intents.Entry{}, err
 	}
 	var version, sum, by any // NULL
 	if e.Command.Version != 0 {
@@ -85,7 +85,7 @@ func (j *Journal) Begin(ctx context.Context, e idemclient.Entry) (idemclient.Ent
 		return found.scan(j.store.queryRow(ctx, q, beginIntent, e.Intent, e.Key, version, sum, by).Scan)
 	})
 	if err != nil {
-		return idemclient.Entry{}, journalError(err)
+		return intents.Entry{}, journalError(err)
 	}
 	// First means that nobody has sent the key before. A caller that brought its own key cannot know that, nor can a journal
 	// with derived keys, which may have been lost.
@@ -93,21 +93,21 @@ func (j *Journal) Begin(ctx context.Context, e idemclient.Entry) (idemclient.Ent
 	return found.Entry, nil
 }
 
-// Find implements [idemclient.Journal].
-func (j *Journal) Find(ctx context.Context, intent string) (idemclient.Entry, bool, error) {
+// Find implements [intents.Journal].
+func (j *Journal) Find(ctx context.Context, intent string) (intents.Entry, bool, error) {
 	var found intentRow
 	err := found.scan(j.store.queryRow(ctx, j.store.pool, findIntent, intent).Scan)
 	if !errors.Is(err, sql.ErrNoRows) {
 		return found.Entry, err == nil, journalError(err)
 	}
-	would := idemclient.Entry{Intent: intent}
+	would := intents.Entry{Intent: intent}
 	if j.secret != nil {
 		would.Key = j.secret.Key(intent)
 	}
 	return would, false, nil
 }
 
-// End implements [idemclient.Journal].
+// End implements [intents.Journal].
 func (j *Journal) End(ctx context.Context, intent string) error {
 	return journalError(j.store.write(ctx, func(q querier) error {
 		_, err := j.store.exec(ctx, q, endIntent, intent)
@@ -117,7 +117,7 @@ func (j *Journal) End(ctx context.Context, intent string) error {
 
 // Pending lists the intents without a definite answer, by name: a restarted caller has to send them, or send them again, with
 // requests that it makes from its own rows. after is the last name of the page before, "" for the first page.
-func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries []idemclient.Entry, err error) {
+func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries []intents.Entry, err error) {
 	rows, err := j.store.query(ctx, j.store.pool, pendingIntents, after, limit)
 	if err != nil {
 		return nil, journalError(err)
@@ -156,7 +156,7 @@ func (j *Journal) Sweep(ctx context.Context, keep time.Duration, limit int) (n i
 
 // intentRow is a row of the journal.
 type intentRow struct {
-	idemclient.Entry
+	intents.Entry
 	begunBy []byte
 }
 

@@ -24,6 +24,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
@@ -37,9 +38,9 @@ func newJournal(t *testing.T, db *gorm.DB) *gormstore.Journal {
 }
 
 // entryOf is the entry that a client proposes for a new intent.
-func entryOf(t *testing.T, intent string, command byte) idemclient.Entry {
+func entryOf(t *testing.T, intent string, command byte) intents.Entry {
 	t.Helper()
-	e := idemclient.Entry{Intent: intent, Key: idemclient.NewKey()}
+	e := intents.Entry{Intent: intent, Key: intents.NewKey()}
 	if command != 0 {
 		e.Command = core.CommandHash{Version: 1, Sum: [32]byte{command}}
 	}
@@ -163,8 +164,8 @@ func TestJournalPlansWithTheCallersRows(t *testing.T) {
 		require.Equal(t, 1, countEffects(t, db))
 
 		require.ErrorContains(t, journal.Plan(db, "outside"), "pass the tx of db.Transaction, or gormstore.Tx(ctx)")
-		require.ErrorIs(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "") }), idemclient.ErrNoIntent)
-		require.ErrorIs(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "a\x00b") }), idemclient.ErrNoIntent)
+		require.ErrorIs(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "") }), intents.ErrNoIntent)
+		require.ErrorIs(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "a\x00b") }), intents.ErrNoIntent)
 
 		// In a guarded handler it commits with the answer.
 		tx, ctx := begin(t, store, command(core.Rollback))
@@ -203,7 +204,7 @@ func TestJournalKnowsTheFirst(t *testing.T) {
 			for range 8 {
 				all.Go(func() {
 					e, err := journal.Begin(context.WithoutCancel(t.Context()),
-						idemclient.Entry{Intent: intent, Command: core.CommandHash{Version: 1, Sum: [32]byte{1}}})
+						intents.Entry{Intent: intent, Command: core.CommandHash{Version: 1, Sum: [32]byte{1}}})
 					if err != nil {
 						t.Error(err)
 					}
@@ -218,7 +219,7 @@ func TestJournalKnowsTheFirst(t *testing.T) {
 		e, err := journal.Begin(t.Context(), entryOf(t, "with a key of the caller's", 1))
 		require.NoError(t, err)
 		require.False(t, e.First)
-		e, err = journal.Begin(t.Context(), idemclient.Entry{Intent: "only its key is asked for"})
+		e, err = journal.Begin(t.Context(), intents.Entry{Intent: "only its key is asked for"})
 		require.NoError(t, err)
 		require.False(t, e.First)
 		require.Len(t, e.Key, 36)
@@ -231,7 +232,7 @@ func TestJournalKnowsTheFirst(t *testing.T) {
 func TestJournalIsLost(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
-		secret, err := idemclient.NewSecret(bytes.Repeat([]byte{7}, idemclient.MinSecret))
+		secret, err := intents.NewSecret(bytes.Repeat([]byte{7}, intents.MinSecret))
 		require.NoError(t, err)
 		for _, test := range []struct {
 			opts    []gormstore.JournalOption
@@ -258,7 +259,7 @@ func TestJournalIsLost(t *testing.T) {
 		require.Equal(t, secret.Key("order-7"), e.Key)
 		// That the key was not used before is not known, not even at first.
 		e, err = journal.Begin(t.Context(),
-			idemclient.Entry{Intent: "order-9", Command: core.CommandHash{Version: 1, Sum: [32]byte{1}}})
+			intents.Entry{Intent: "order-9", Command: core.CommandHash{Version: 1, Sum: [32]byte{1}}})
 		require.NoError(t, err)
 		require.False(t, e.First)
 		require.Equal(t, secret.Key("order-9"), e.Key)

@@ -9,7 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/intents"
 )
 
 // What a journal writes in the caller's own transaction: the intent and the caller's rows commit together (C-6).
@@ -28,9 +28,9 @@ var (
 // Plan writes an intent and its key in the caller's transaction: they commit together with the caller's rows. Send the command
 // after COMMIT; before, the client would wait for the transaction. Planning again changes nothing.
 //
-// Errors: idemclient.ErrNoIntent; tx is not a transaction; [ErrOutsideTransaction]; [ErrOtherDatabase]; the database's.
+// Errors: intents.ErrNoIntent; tx is not a transaction; [ErrOutsideTransaction]; [ErrOtherDatabase]; the database's.
 func (j *Journal) Plan(tx *gorm.DB, intent string) error {
-	if err := idemclient.Planned(tx.Statement.Context, intent); err != nil {
+	if err := intents.Planned(tx.Statement.Context, intent); err != nil {
 		return err
 	}
 	_, err := j.execIn(tx, planIntent, intent, j.keyOf(intent))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
@@ -92,7 +93,7 @@ func serveOnce(t *testing.T, store core.Store, recovery core.Recovery, handler h
 	require.NoError(t, err)
 	answer := httptest.NewRecorder()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/orders", nil)
-	r.Header.Set("Idempotency-Key", idemclient.NewKey())
+	r.Header.Set("Idempotency-Key", intents.NewKey())
 	guarded(idem, handler).ServeHTTP(answer, r)
 	return answer.Code
 }
@@ -210,7 +211,7 @@ func TestARollbackHandlersCallsBeginUncertain(t *testing.T) {
 	nobody := httptest.NewServer(nil)
 	nobody.Close()
 	away := &charges{Server: nobody}
-	key := idemclient.NewKey()
+	key := intents.NewKey()
 	idem, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback}})
 	require.NoError(t, err)
 	for attempt, at := range []*charges{provider, away} {

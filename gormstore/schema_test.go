@@ -14,7 +14,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -83,7 +83,7 @@ func TestStrayOnAConnection(t *testing.T) {
 
 				parked, transacted, resumed := command(core.Park), command(core.Rollback), command(core.Resume)
 				message := gormstore.Message{Source: "s", ID: "m-1", Payload: []byte("paid")}
-				entry := idemclient.Entry{Intent: "order-1", Key: idemclient.NewKey()}
+				entry := intents.Entry{Intent: "order-1", Key: intents.NewKey()}
 				processed := 0
 				process := func() {
 					require.NoError(t, inbox.Process(t.Context(), message, func(*gorm.DB) error { processed++; return nil }))

@@ -10,7 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -150,7 +150,7 @@ func TestWeakSessionsCommitDurably(t *testing.T) {
 	require.NoError(t, err)
 	call.Result = []byte("1")
 	require.NoError(t, store.FinishStep(ctx, resumed, call))
-	_, err = journal.Begin(ctx, idemclient.Entry{Intent: "order-1", Key: idemclient.NewKey()})
+	_, err = journal.Begin(ctx, intents.Entry{Intent: "order-1", Key: intents.NewKey()})
 	require.NoError(t, err)
 	tx, claimed, err := store.Begin(ctx, command(core.Rollback))
 	require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
@@ -65,9 +66,9 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // Key returns the key of an intent, for a provider that wants it in the body ([Provider].Member) and for questions to
-// the provider. It is the key that Do sends; asking for it sends nothing. Errors: [ErrNoIntent]; the journal's.
+// the provider. It is the key that Do sends; asking for it sends nothing. Errors: [intents.ErrNoIntent]; the journal's.
 func (c *Client) Key(ctx context.Context, intent string) (string, error) {
-	if err := checkIntent(intent); err != nil {
+	if err := intents.Check(intent); err != nil {
 		return "", &Error{Intent: intent, Reason: err}
 	}
 	if calls := attemptctx.CallsFrom(ctx); calls != nil {
@@ -83,7 +84,7 @@ func (c *Client) Key(ctx context.Context, intent string) (string, error) {
 			return derived.UUID(), nil
 		}
 	}
-	entry, err := c.begin(ctx, Entry{Intent: intent})
+	entry, err := c.begin(ctx, intents.Entry{Intent: intent})
 	return entry.Key, err
 }
 

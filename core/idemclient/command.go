@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
@@ -43,7 +44,7 @@ const journalPatience = 10 * time.Second
 // prepare finds the key of a command and refuses what must not be sent. Nothing has been sent when it returns.
 func (c *Client) prepare(r *http.Request, intent string) (*call, error) {
 	k := &call{client: c, request: r, intent: intent}
-	if err := checkIntent(intent); err != nil {
+	if err := intents.Check(intent); err != nil {
 		return nil, &Error{Intent: intent, Reason: err}
 	}
 	if r.URL == nil || r.URL.Host == "" {
@@ -97,7 +98,7 @@ func (k *call) open(brought string) error {
 	}
 	if brought != "" || k.client.cfg.Provider.Member != "" {
 		// What is refused here has not been sent, and is not noted as the intent's command.
-		planned, err := k.client.begin(k.request.Context(), Entry{Intent: k.intent, Key: brought})
+		planned, err := k.client.begin(k.request.Context(), intents.Entry{Intent: k.intent, Key: brought})
 		if err != nil {
 			return err
 		}
@@ -107,7 +108,7 @@ func (k *call) open(brought string) error {
 		}
 	}
 	k.begun = time.Now()
-	entry, err := k.client.begin(k.request.Context(), Entry{Intent: k.intent, Key: brought, Command: command})
+	entry, err := k.client.begin(k.request.Context(), intents.Entry{Intent: k.intent, Key: brought, Command: command})
 	if err != nil {
 		return err
 	}
@@ -125,15 +126,15 @@ func (k *call) open(brought string) error {
 }
 
 // begin asks the journal.
-func (c *Client) begin(ctx context.Context, e Entry) (Entry, error) {
+func (c *Client) begin(ctx context.Context, e intents.Entry) (intents.Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, journalPatience)
 	defer cancel()
 	entry, err := c.cfg.Journal.Begin(ctx, e)
 	if err != nil {
-		return Entry{}, &Error{Intent: e.Intent, Cause: fmt.Errorf("idem: the journal did not take the intent: %w", err)}
+		return intents.Entry{}, &Error{Intent: e.Intent, Cause: fmt.Errorf("idem: the journal did not take the intent: %w", err)}
 	}
 	if entry.Key == "" {
-		return Entry{}, &Error{Intent: e.Intent, Cause: errNoKey}
+		return intents.Entry{}, &Error{Intent: e.Intent, Cause: errNoKey}
 	}
 	return entry, nil
 }

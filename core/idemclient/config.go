@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/auth19/idem/core/intents"
 )
 
 // The defaults of [Config].
@@ -32,9 +34,9 @@ type Config struct {
 	// fresh token does not change the key. It may sign what is there, the key included. An error ends the call. Optional.
 	Authorize func(*http.Request) error
 	// Journal keeps the keys of intents. Without one they are kept in memory, each client its own (see
-	// [NewMemoryJournal]), and are lost with the process: a command that was under way is then sent again under a new key,
+	// [intents.NewMemoryJournal]), and are lost with the process: a command that was under way is then sent again under a new key,
 	// and is carried out twice. So is a command that has ended, if its intent comes again after 10,000 others have.
-	Journal Journal
+	Journal intents.Journal
 	// CallerEnds says that Do does not end intents in the journal: the caller does, in the transaction of the rows that say
 	// what came of the command (gormstore.Journal.Done, C-6). A process that is killed in between finds the intent pending,
 	// and repeats it to learn the answer. It needs a Journal.
@@ -63,7 +65,7 @@ func (c Config) withDefaults() Config {
 		c.Provider = Standard()
 	}
 	if c.Journal == nil {
-		c.Journal = NewMemoryJournal()
+		c.Journal = intents.NewMemoryJournal()
 	}
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, DefaultMaxAttempts)
 	c.MaxElapsed = cmp.Or(c.MaxElapsed, DefaultMaxElapsed)
@@ -93,7 +95,7 @@ func (c Config) validate() error {
 		errs = append(errs, fmt.Errorf("idem: idemclient.Config.MaxPause is %v, below FirstPause (%v)", c.MaxPause,
 			c.FirstPause))
 	}
-	if _, memory := c.Journal.(*MemoryJournal); memory && c.CallerEnds {
+	if _, memory := c.Journal.(*intents.MemoryJournal); memory && c.CallerEnds {
 		errs = append(errs, errors.New("idem: idemclient.Config.CallerEnds needs a Journal in which the caller can end "+
 			"intents: gormstore.NewJournal"))
 	}

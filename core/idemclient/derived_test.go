@@ -15,6 +15,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/idemclient"
 	"github.com/auth19/idem/core/idemtest"
+	"github.com/auth19/idem/core/intents"
 )
 
 // inHandler is the context of an attempt of a guarded handler, always of the same operation.
@@ -58,9 +59,9 @@ func TestACallInsideAHandlerNeedsItsOwnName(t *testing.T) {
 	client := newClient(t, idemclient.Config{Transport: w})
 	ctx, _ := inHandler(t)
 	res, err := client.Do(ctx, "", payment(t, address))
-	require.ErrorIs(t, failed(t, res, err), idemclient.ErrNoIntent)
+	require.ErrorIs(t, failed(t, res, err), intents.ErrNoIntent)
 	_, err = (&http.Client{Transport: client}).Do(payment(t, address).WithContext(ctx))
-	require.ErrorIs(t, err, idemclient.ErrNoIntent)
+	require.ErrorIs(t, err, intents.ErrNoIntent)
 	require.Empty(t, w.sent)
 
 	_, err = client.Do(ctx, "charge", payment(t, address))
@@ -344,11 +345,11 @@ func TestACallInsideAHandlerAsksTheJournal(t *testing.T) {
 	require.Equal(t, w.sent[0].key, w.sent[2].key)
 
 	for range 2 {
-		require.NoError(t, idemclient.Planned(ctx, "refund"))
+		require.NoError(t, intents.Planned(ctx, "refund"))
 		_, err = client.Do(ctx, "refund", payment(t, address))
 		require.ErrorIs(t, err, idemclient.ErrNotCommitted)
 	}
-	require.ErrorIs(t, idemclient.Planned(ctx, ""), idemclient.ErrNoIntent)
+	require.ErrorIs(t, intents.Planned(ctx, ""), intents.ErrNoIntent)
 	require.Len(t, w.sent, 3)
 }
 

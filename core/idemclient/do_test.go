@@ -14,6 +14,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/intents"
 )
 
 // CONTRACT C-1
@@ -62,7 +63,7 @@ func TestTheSameIntentHasTheSameKey(t *testing.T) {
 // CONTRACT C-1, M-6
 func TestTheSameIntentAtOnce(t *testing.T) {
 	b := newBank(t, core.Config{}, nil)
-	journal := idemclient.NewMemoryJournal()
+	journal := intents.NewMemoryJournal()
 	var all sync.WaitGroup
 	for range 2 { // two processes
 		client := newClient(t, idemclient.Config{Transport: ownTransport(t), Journal: journal, FirstPause: 1e6})
@@ -90,16 +91,16 @@ func TestNothingIsSentWithoutAnIntent(t *testing.T) {
 	for _, intent := range []string{"", "a\nb", "a\x00b", "a\xffb", strings.Repeat("x", 256)} {
 		res, err := pay(t, client, intent)
 		e := failed(t, res, err)
-		require.ErrorIs(t, e, idemclient.ErrNoIntent)
+		require.ErrorIs(t, e, intents.ErrNoIntent)
 		require.ErrorContains(t, e, "nothing was sent")
 		_, err = client.Key(t.Context(), intent)
-		require.ErrorIs(t, err, idemclient.ErrNoIntent)
+		require.ErrorIs(t, err, intents.ErrNoIntent)
 	}
 	for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodDelete, "SETTLE"} {
 		r := payment(t, address)
 		r.Method = method
 		_, err := (&http.Client{Transport: client}).Do(r)
-		require.ErrorIs(t, err, idemclient.ErrNoIntent, method)
+		require.ErrorIs(t, err, intents.ErrNoIntent, method)
 	}
 	require.Empty(t, w.sent)
 }
@@ -260,13 +261,13 @@ func TestAJournalThatFails(t *testing.T) {
 
 type brokenJournal struct{ begin, find, end error }
 
-func (j *brokenJournal) Begin(_ context.Context, e idemclient.Entry) (idemclient.Entry, error) {
-	e.Key = idemclient.NewKey()
+func (j *brokenJournal) Begin(_ context.Context, e intents.Entry) (intents.Entry, error) {
+	e.Key = intents.NewKey()
 	return e, j.begin
 }
 
-func (j *brokenJournal) Find(context.Context, string) (idemclient.Entry, bool, error) {
-	return idemclient.Entry{}, false, j.find
+func (j *brokenJournal) Find(context.Context, string) (intents.Entry, bool, error) {
+	return intents.Entry{}, false, j.find
 }
 
 func (j *brokenJournal) End(context.Context, string) error { return j.end }

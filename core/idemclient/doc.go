@@ -6,6 +6,6 @@
 //	res, err := client.Do(ctx, "order-7/pay", req)
 //
 // The intent is the caller's own name for what is to happen once: the same name is the same command, and gets the same
-// key. With a [Journal] it keeps the key over a restart. Inside a guarded handler it names the call, and the key is
+// key. With a [intents.Journal] it keeps the key over a restart. Inside a guarded handler it names the call, and the key is
 // derived from the handler's own operation (C-3).
 package idemclient

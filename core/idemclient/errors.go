@@ -12,8 +12,6 @@ import (
 
 // Why a command was not sent. To be compared with [errors.Is]; the error is an [*Error] with no attempts.
 var (
-	// ErrNoIntent: a request with an unsafe method needs an intent, inside a guarded handler a name (C-1, C-3).
-	ErrNoIntent = errors.New("idem: a money command needs an intent")
 	// ErrSameCall: a guarded handler makes two calls of the same name in one attempt (C-3).
 	ErrSameCall = errors.New("idem: the handler has made a call of this name before in this attempt; give each its own name")
 	// ErrNotCommitted: the handler has planned the intent in a transaction that has not committed, or was rolled back. Send

@@ -12,6 +12,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/memstore"
 )
 
@@ -64,7 +65,7 @@ func ExampleClient_RoundTrip() {
 		must(err)
 		res, err := client.Do(r)
 		if err != nil {
-			fmt.Println("refused:", errors.Is(err, idemclient.ErrNoIntent))
+			fmt.Println("refused:", errors.Is(err, intents.ErrNoIntent))
 			continue
 		}
 		must(res.Body.Close())

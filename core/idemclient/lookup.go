@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
@@ -52,7 +53,7 @@ var (
 // one GET with the intent's key in the header to url, where the server has its OwnOperationHandler: nothing is carried out,
 // and nothing changes in the journal. In a guarded handler it is the call of that name.
 //
-// Errors are of type [*Error]: [ErrNoIntent]; [ErrNotPlanned]; [ErrLookup] with the Status and Code of the answer, 401 or
+// Errors are of type [*Error]: [intents.ErrNoIntent]; [ErrNotPlanned]; [ErrLookup] with the Status and Code of the answer, 401 or
 // 503 for instance; [ErrRedirected]; the journal's.
 func (c *Client) Lookup(ctx context.Context, intent, url string) (*Operation, error) {
 	key, err := c.knownKey(ctx, intent)
@@ -68,7 +69,7 @@ func (c *Client) Lookup(ctx context.Context, intent, url string) (*Operation, er
 
 // knownKey is the key of an intent, if it has one. It makes none.
 func (c *Client) knownKey(ctx context.Context, intent string) (string, error) {
-	if err := checkIntent(intent); err != nil {
+	if err := intents.Check(intent); err != nil {
 		return "", &Error{Intent: intent, Reason: err}
 	}
 	if attemptctx.CallsFrom(ctx) != nil {

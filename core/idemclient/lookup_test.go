@@ -11,6 +11,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/intents"
 )
 
 // A caller has lost the answer, and asks by the key that its journal has.
@@ -129,7 +130,7 @@ func TestLookupNeedsAKey(t *testing.T) {
 	_, err := client.Lookup(t.Context(), "never heard of", address)
 	require.ErrorIs(t, err, idemclient.ErrNotPlanned)
 	_, err = client.Lookup(t.Context(), "", address)
-	require.ErrorIs(t, err, idemclient.ErrNoIntent)
+	require.ErrorIs(t, err, intents.ErrNoIntent)
 	_, err = newClient(t, idemclient.Config{Transport: w, Journal: &brokenJournal{find: errReset}}).
 		Lookup(t.Context(), "order-7", address)
 	require.ErrorIs(t, err, errReset)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/intents"
 )
 
 // CONTRACT C-2
@@ -225,9 +226,9 @@ func answered(t *testing.T, p idemclient.Provider, answers []func(*http.Request)
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		journal := idemclient.NewMemoryJournal()
+		journal := intents.NewMemoryJournal()
 		res, err = pay(t, newClient(t, idemclient.Config{Transport: on(answers...), Journal: journal, Provider: p}), "order-7")
-		e, failed := journal.Begin(t.Context(), idemclient.Entry{Intent: "order-7"})
+		e, failed := journal.Begin(t.Context(), intents.Entry{Intent: "order-7"})
 		require.NoError(t, failed)
 		ended = e.Ended
 	})
@@ -433,16 +434,16 @@ func TestWhatEndsAnIntent(t *testing.T) {
 		"unknown": {problem(core.CodeOutcomeUnknown), false}, "500 unknown": {says(500, "Idempotency-Result: unknown"), false},
 		"reused": {problem(core.CodeKeyReused), false},
 	} {
-		journal := idemclient.NewMemoryJournal()
+		journal := intents.NewMemoryJournal()
 		client := newClient(t, idemclient.Config{Transport: on(test.answer), Journal: journal, MaxAttempts: 1, MaxAnswer: 1000})
 		_, _ = pay(t, client, "order-7")
-		e, err := journal.Begin(t.Context(), idemclient.Entry{Intent: "order-7"})
+		e, err := journal.Begin(t.Context(), intents.Entry{Intent: "order-7"})
 		require.NoError(t, err)
 		require.NotEmpty(t, e.Key)
 		require.Equal(t, test.ends, e.Ended, name)
 	}
 	// The caller's context has ended when the answer is there: it is noted all the same.
-	journal := &endedWith{MemoryJournal: idemclient.NewMemoryJournal()}
+	journal := &endedWith{MemoryJournal: intents.NewMemoryJournal()}
 	ctx, cancel := context.WithCancel(t.Context())
 	client := newClient(t, idemclient.Config{Journal: journal, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		cancel()
@@ -455,7 +456,7 @@ func TestWhatEndsAnIntent(t *testing.T) {
 
 // endedWith is a journal that tells whether the context of End was still of use.
 type endedWith struct {
-	*idemclient.MemoryJournal
+	*intents.MemoryJournal
 	err error
 }
 

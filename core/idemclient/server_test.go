@@ -18,6 +18,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/internal/cutproxy"
 )
 
@@ -112,7 +113,7 @@ func TestTheLibrarysOwnServer(t *testing.T) {
 			<-leave
 			w.WriteHeader(http.StatusCreated)
 		})
-		journal := idemclient.NewMemoryJournal()
+		journal := intents.NewMemoryJournal()
 		first := newClient(t, idemclient.Config{Transport: ownTransport(t), Journal: journal})
 		second := newClient(t, idemclient.Config{Transport: ownTransport(t), Journal: journal, MaxRetryAfter: time.Second})
 		var all sync.WaitGroup
@@ -188,7 +189,7 @@ func TestACommandThatItsTransportSendsTwice(t *testing.T) {
 					}
 				}))
 				defer bank.Close()
-				journal := idemclient.NewMemoryJournal()
+				journal := intents.NewMemoryJournal()
 				client := newClient(t, idemclient.Config{Transport: ownTransport(t), Journal: journal})
 				look, err := http.NewRequestWithContext(t.Context(), http.MethodGet, bank.URL, nil)
 				require.NoError(t, err)
@@ -317,14 +318,14 @@ func TestATransportThatFollowsRedirects(t *testing.T) {
 		}))
 		bank := httptest.NewServer(http.RedirectHandler(other.URL, status))
 		follows := &http.Client{Transport: ownTransport(t)}
-		journal := idemclient.NewMemoryJournal()
+		journal := intents.NewMemoryJournal()
 		client := newClient(t, idemclient.Config{Journal: journal, Transport: roundTrip(follows.Do)})
 		res, err := client.Do(t.Context(), "order-7", payment(t, bank.URL))
 		e := failed(t, res, err)
 		require.ErrorIs(t, e, idemclient.ErrRedirected)
 		require.True(t, e.Uncertain)
 		require.Equal(t, 1, e.Attempts)
-		entry, err := journal.Begin(t.Context(), idemclient.Entry{Intent: "order-7"})
+		entry, err := journal.Begin(t.Context(), intents.Entry{Intent: "order-7"})
 		require.NoError(t, err)
 		require.False(t, entry.Ended)
 		bank.Close()
@@ -379,5 +380,5 @@ func TestAsATransport(t *testing.T) {
 	require.Len(t, b.keys(), 1)
 
 	_, err = client.Post(url, "application/json", strings.NewReader("{}"))
-	require.ErrorIs(t, err, idemclient.ErrNoIntent)
+	require.ErrorIs(t, err, intents.ErrNoIntent)
 }

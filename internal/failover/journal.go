@@ -7,34 +7,34 @@ import (
 	"sync"
 	"time"
 
-	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/intents"
 )
 
 // journal keeps the keys of all intents for the whole run. The client's own memory keeps the last 10,000 that have
 // ended, and the repeats at the end begin with the first.
 type journal struct {
 	mu      sync.Mutex
-	entries map[string]*idemclient.Entry
+	entries map[string]*intents.Entry
 	begun   map[string]time.Time
 }
 
-var _ idemclient.Journal = (*journal)(nil)
+var _ intents.Journal = (*journal)(nil)
 
 func newJournal() *journal {
-	return &journal{entries: map[string]*idemclient.Entry{}, begun: map[string]time.Time{}}
+	return &journal{entries: map[string]*intents.Entry{}, begun: map[string]time.Time{}}
 }
 
-// Begin implements [idemclient.Journal].
-func (j *journal) Begin(_ context.Context, e idemclient.Entry) (idemclient.Entry, error) {
+// Begin implements [intents.Journal].
+func (j *journal) Begin(_ context.Context, e intents.Entry) (intents.Entry, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	there, ok := j.entries[e.Intent]
 	first := !ok && e.Key == ""
 	if e.Key == "" {
-		e.Key = idemclient.NewKey()
+		e.Key = intents.NewKey()
 	}
 	if !ok {
-		there = &idemclient.Entry{Intent: e.Intent, Key: e.Key, Command: e.Command}
+		there = &intents.Entry{Intent: e.Intent, Key: e.Key, Command: e.Command}
 		j.entries[e.Intent], j.begun[e.Intent] = there, time.Now()
 	}
 	found := *there
@@ -42,18 +42,18 @@ func (j *journal) Begin(_ context.Context, e idemclient.Entry) (idemclient.Entry
 	return found, nil
 }
 
-// Find implements [idemclient.Journal].
-func (j *journal) Find(_ context.Context, intent string) (idemclient.Entry, bool, error) {
+// Find implements [intents.Journal].
+func (j *journal) Find(_ context.Context, intent string) (intents.Entry, bool, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	there, ok := j.entries[intent]
 	if !ok {
-		return idemclient.Entry{}, false, nil
+		return intents.Entry{}, false, nil
 	}
 	return *there, true, nil
 }
 
-// End implements [idemclient.Journal].
+// End implements [intents.Journal].
 func (j *journal) End(_ context.Context, intent string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/authctx"
-	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/intents"
 )
 
 // Serve prints where it listens, and serves until ctx ends. Then it waits for the running requests. The idempotency
@@ -48,7 +48,7 @@ func (a *App) Serve(ctx context.Context, handler http.Handler) error {
 // newTrial makes a new key for the printed lines, and asks the module which operation the first token's customer will
 // have under it.
 func (a *App) newTrial() trial {
-	key := idemclient.NewKey()
+	key := intents.NewKey()
 	return trial{key: key, operation: a.Idem.RecordID(authctx.Principal{Issuer: issuer, Subject: callers[0].name}, key)}
 }
 

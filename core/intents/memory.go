@@ -1,10 +1,12 @@
-package idemclient
+package intents
 
 import (
 	"context"
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/auth19/idem/core"
 )
 
 // How many intents a memory journal keeps.
@@ -14,10 +16,10 @@ const (
 )
 
 // errFull: nothing that is pending is ever forgotten to make room.
-var errFull = errors.New("idem: idemclient: the memory journal is full of intents without an answer; repeat those, or use " +
+var errFull = errors.New("idem: the memory journal is full of intents without an answer; repeat those, or use " +
 	"a durable journal")
 
-// MemoryJournal is a [Journal] that is lost with its process: what a client uses that was given none.
+// MemoryJournal is a [Journal] that is lost with its process: an idemclient.Client that was given no other uses it.
 type MemoryJournal struct {
 	mu      sync.Mutex
 	entries map[string]*memoryEntry
@@ -53,7 +55,7 @@ func (j *MemoryJournal) Begin(_ context.Context, e Entry) (Entry, error) {
 		there = &memoryEntry{Entry: Entry{Intent: e.Intent, Key: e.Key}}
 		j.entries[e.Intent] = there
 	}
-	first := there.Command == zeroHash && e.Command != zeroHash
+	first := there.Command == (core.CommandHash{}) && e.Command != (core.CommandHash{})
 	if first {
 		there.Command, there.begun = e.Command, time.Now()
 	}

@@ -1,4 +1,4 @@
-package idemclient
+package intents
 
 import (
 	"crypto/hmac"
@@ -34,7 +34,7 @@ type Secret struct{ of []byte }
 // tell the key of an intent from its name, and take it first.
 func NewSecret(of []byte) (*Secret, error) {
 	if len(of) < MinSecret {
-		return nil, errors.New("idem: idemclient.NewSecret: the secret is shorter than 32 bytes; take them from crypto/rand")
+		return nil, errors.New("idem: intents.NewSecret: the secret is shorter than 32 bytes; take them from crypto/rand")
 	}
 	return &Secret{append([]byte(nil), of...)}, nil
 }

@@ -1,4 +1,4 @@
-package idemclient
+package intents
 
 import (
 	"context"

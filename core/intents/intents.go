@@ -1,0 +1,47 @@
+// Package intents is what a caller of money commands keeps: one key for each intent, over restarts of the caller. It
+// knows nothing of HTTP. core/idemclient sends commands under these keys, and gormstore has a journal in a database.
+//
+// An intent is the caller's own name for what is to happen once, "order-7/pay" for instance.
+package intents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/auth19/idem/core/internal/attemptctx"
+)
+
+// maxIntent is the longest name of an intent, in bytes.
+const maxIntent = 255
+
+// ErrNoIntent: a money command needs an intent, inside a guarded handler a name (C-1, C-3).
+var ErrNoIntent = errors.New("idem: a money command needs an intent")
+
+// Check returns what is wrong with the name of an intent: [ErrNoIntent], or nil.
+func Check(intent string) error {
+	switch {
+	case intent == "":
+		return fmt.Errorf("%w; name what is to happen once: Do(ctx, \"order-7/pay\", req), or WithIntent on the request's "+
+			"context", ErrNoIntent)
+	case len(intent) > maxIntent:
+		return fmt.Errorf("%w: its name has %d bytes, %d are allowed", ErrNoIntent, len(intent), maxIntent)
+	case !utf8.ValidString(intent) || strings.ContainsFunc(intent, unicode.IsControl):
+		return fmt.Errorf("%w: its name must be text without control characters", ErrNoIntent)
+	}
+	return nil
+}
+
+// Planned is for journals that put an intent into the caller's transaction, before its command is sent: it checks the
+// name, and where ctx is a guarded handler's it notes that the handler has planned it. A call of that name, made before
+// the transaction has committed, is then refused, and does not go under a derived key (C-5). The error is [ErrNoIntent].
+func Planned(ctx context.Context, intent string) error {
+	err := Check(intent)
+	if calls := attemptctx.CallsFrom(ctx); calls != nil && err == nil {
+		calls.Plan(intent)
+	}
+	return err
+}
