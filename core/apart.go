@@ -30,14 +30,14 @@ type apart struct {
 // run runs fn for an operation, and waits for its end for limit. One that hangs blocks only its own operation: the loop
 // goes on, and leaves the operation alone until fn has returned. Its panic is an error.
 func (a *apart) run(id ID, limit time.Duration, fn func() error) error {
-	if !a.enter(id) {
+	if !a.occupy(id) {
 		return nil
 	}
 	ended := make(chan error, 1)
 	go func() {
 		var err error
 		defer func() {
-			a.leave(id)
+			a.free(id)
 			ended <- err
 		}()
 		err = calm(fn)
@@ -52,7 +52,8 @@ func (a *apart) run(id ID, limit time.Duration, fn func() error) error {
 	}
 }
 
-func (a *apart) enter(id ID) bool {
+// occupy is false where an operation is occupied already.
+func (a *apart) occupy(id ID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.busy[id] {
@@ -65,7 +66,7 @@ func (a *apart) enter(id ID) bool {
 	return true
 }
 
-func (a *apart) leave(id ID) {
+func (a *apart) free(id ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.busy, id)

@@ -118,7 +118,7 @@ func (a *Attempt) end(panicked bool) *Reply {
 	c.overflow = c.overflow || !panicked && !c.streaming && a.m.headersOverflow(c)
 	var taken course
 	if a.steps != nil {
-		taken = a.steps.end()
+		taken = a.steps.close()
 	}
 	e := ending{
 		recovery: a.route.Recovery, status: c.finalStatus(), panicked: panicked, unrendered: c.unrendered,
@@ -151,7 +151,7 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 	if !inTime || c.overflow || v == free || v == fail {
 		err := a.tx.Rollback()
 		if errors.Is(err, ErrEnded) {
-			return a.ended(err)
+			return a.endedByHandler(err)
 		}
 		a.observe(Event{Kind: EventRolledBack, Status: c.finalStatus(), Err: err})
 		if !inTime {
@@ -170,7 +170,7 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 	}
 
 	reply := c.reply()
-	ctx := new(bounded).begin(&a.inside, time.Now().Add(confirmFor))
+	ctx := new(bounded).until(&a.inside, time.Now().Add(confirmFor))
 	defer ctx.cancel(context.Canceled)
 	err := a.tx.Commit(ctx, a.completion(v, a.m.recorded(c, reply)), v == recordAlone)
 	switch {
@@ -180,7 +180,7 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 		reply.result = resultCreated
 		return reply
 	case errors.Is(err, ErrEnded):
-		return a.ended(err)
+		return a.endedByHandler(err)
 	case errors.Is(err, ErrRetryable):
 		a.observe(Event{Kind: EventRolledBack, Err: err})
 		return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "a conflict in the database; nothing was applied")))
@@ -192,8 +192,8 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 	}
 }
 
-// ended is the answer where the handler has ended its transaction itself, so that some of its rows may stay.
-func (a *Attempt) ended(err error) *Reply {
+// endedByHandler is the answer where the handler has ended its transaction itself, so that some of its rows may stay.
+func (a *Attempt) endedByHandler(err error) *Reply {
 	a.observe(Event{Kind: EventUnknown, Status: a.capture.finalStatus(), Err: err})
 	return a.refuse(outcomeUnknown(a.ticket.ID))
 }
@@ -257,7 +257,7 @@ func (a *Attempt) confirm(write func(context.Context) error) error {
 	now := time.Now()
 	giveUp := now.Add(confirmFor)
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		ctx := new(bounded).begin(&a.inside, now.Add(a.m.cfg.ClaimTimeout))
+		ctx := new(bounded).until(&a.inside, now.Add(a.m.cfg.ClaimTimeout))
 		err := write(ctx)
 		ctx.cancel(context.Canceled)
 		answered := err == nil || errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrStepsChanged)
@@ -275,7 +275,7 @@ func (a *Attempt) notRecorded(err error) *Reply {
 		return a.unconfirmed(err)
 	}
 	a.observe(Event{Kind: EventStale, Status: a.capture.finalStatus()})
-	ctx := new(bounded).begin(&a.inside, time.Now().Add(a.m.cfg.ClaimTimeout))
+	ctx := new(bounded).until(&a.inside, time.Now().Add(a.m.cfg.ClaimTimeout))
 	defer ctx.cancel(context.Canceled)
 	if rec, err := a.m.cfg.Store.Find(ctx, a.ticket.ID); err == nil {
 		// The key may have been freed and used for another command since: what is there now is not always ours.

@@ -70,11 +70,11 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 	}
 	adm.values = context.WithoutCancel(r.Context())
 	wait := waiter{m: m, limit: adm.route.Wait}
-	defer wait.leave()
+	defer wait.stop()
 	for call := &adm.call; ; call = new(bounded) {
 		claimedAt := time.Now()
 		claim.Key = m.keyTime(adm)
-		won, claimed, err := m.claim(call.begin(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), claim)
+		won, claimed, err := m.claim(call.until(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), claim)
 		if err != nil {
 			m.claimFailed(r, adm, err)
 			return nil, m.refuseRepeat(r, adm, m.unavailable(err))
@@ -136,7 +136,7 @@ func (m *Module) claim(ctx *bounded, c Claim) (won winnings, claimed Claimed, er
 	}
 	if err != nil {
 		m.orphans.add(lost)
-		release := new(bounded).begin(ctx.values, time.Now().Add(m.cfg.ClaimTimeout)) // of others too: Run does the rest
+		release := new(bounded).until(ctx.values, time.Now().Add(m.cfg.ClaimTimeout)) // of others too: Run does the rest
 		m.releaseOrphans(release)
 		release.cancel(context.Canceled)
 	}
@@ -288,7 +288,8 @@ func (w *waiter) next(ctx context.Context) bool {
 	}
 }
 
-func (w *waiter) leave() {
+// stop gives the place of the waiter back.
+func (w *waiter) stop() {
 	if w.waiting {
 		w.m.waiters.Add(-1)
 	}

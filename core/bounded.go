@@ -6,23 +6,24 @@ import (
 	"time"
 )
 
-// bounded is a context that has the values of another, none of its cancellation, and a deadline: what
-// [context.WithDeadlineCause] and [context.WithCancelCause] make on [context.WithoutCancel]. Those are made here, too,
-// but not before somebody waits for the end. A store in memory never does, nor do most handlers, and channels, timers and
-// links were most of what a request in memory cost.
+// bounded is a context with the values of another context, a deadline of its own, and a cancellation of its own. It is
+// what [context.WithDeadlineCause] and [context.WithCancelCause] make on top of [context.WithoutCancel]. It makes those
+// contexts only when somebody waits for its end: a store in memory and most handlers never do, and the channels, timers
+// and links of such contexts were most of what a request in memory cost.
 type bounded struct {
-	values   context.Context // has no end
+	values   context.Context // never ends
 	deadline time.Time
 	late     error // the cause of an end by the deadline; nil where nobody asks for causes
 
 	mu    sync.Mutex
-	made  context.Context // nil until somebody waits, or asks after the end
-	end   context.CancelCauseFunc
-	ended error // the cause of an end that came before it was made
+	made  context.Context // nil until somebody waits for the end, or asks whether b has ended
+	stop  context.CancelCauseFunc
+	cause error // why b was cancelled before made was made
 }
 
-// begin makes b, which is new, a context with the values of values, which has no end of its own, until deadline.
-func (b *bounded) begin(values context.Context, deadline time.Time) *bounded {
+// until makes b a context that has the values of values and ends at deadline. Call it once, on a new b. values must be a
+// context that never ends.
+func (b *bounded) until(values context.Context, deadline time.Time) *bounded {
 	b.values, b.deadline = values, deadline
 	return b
 }
@@ -30,13 +31,13 @@ func (b *bounded) begin(values context.Context, deadline time.Time) *bounded {
 // cancel ends the context and frees what was made for it.
 func (b *bounded) cancel(cause error) {
 	b.mu.Lock()
-	end := b.end
-	if end == nil && b.ended == nil {
-		b.ended = cause
+	stop := b.stop
+	if stop == nil && b.cause == nil {
+		b.cause = cause
 	}
 	b.mu.Unlock()
-	if end != nil {
-		end(cause)
+	if stop != nil {
+		stop(cause)
 	}
 }
 
@@ -44,19 +45,19 @@ func (b *bounded) cancel(cause error) {
 func (b *bounded) current(needed bool) context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.made != nil || !needed && b.ended == nil && time.Now().Before(b.deadline) {
+	if b.made != nil || !needed && b.cause == nil && time.Now().Before(b.deadline) {
 		return b.made
 	}
 	if b.late == nil {
 		made, cancel := context.WithDeadline(b.values, b.deadline)
-		b.made, b.end = made, func(error) { cancel() }
+		b.made, b.stop = made, func(error) { cancel() }
 	} else {
 		ctx, cancel := context.WithCancelCause(b.values)
-		made, stop := context.WithDeadlineCause(ctx, b.deadline, b.late)
-		b.made, b.end = made, func(cause error) { cancel(cause); stop() }
+		made, release := context.WithDeadlineCause(ctx, b.deadline, b.late)
+		b.made, b.stop = made, func(cause error) { cancel(cause); release() }
 	}
-	if b.ended != nil {
-		b.end(b.ended)
+	if b.cause != nil {
+		b.stop(b.cause)
 	}
 	return b.made
 }

@@ -17,7 +17,7 @@ func newBounded(t *testing.T) (b *bounded, hangUp context.CancelFunc) {
 	t.Helper()
 	request, hangUp := context.WithCancel(context.WithValue(t.Context(), valueKey{}, "of the request"))
 	t.Cleanup(hangUp)
-	b = new(bounded).begin(context.WithoutCancel(request), time.Now().Add(time.Minute))
+	b = new(bounded).until(context.WithoutCancel(request), time.Now().Add(time.Minute))
 	b.late = errDeadline
 	t.Cleanup(func() { b.cancel(context.Canceled) })
 	return b, hangUp

@@ -17,17 +17,17 @@ type lease struct {
 	attempt *Attempt
 	length  time.Duration
 
-	mu        sync.Mutex
-	confirmed time.Time     // when the last confirmed renewal was sent
-	failed    error         // of the last renewal
-	renewal   *time.Timer   // sends the next one
-	loss      *time.Timer   // looks two thirds after the last confirmed one was sent; nil before the first
-	beating   chan struct{} // closed when the last renewal has ended; nil before the first
-	stopped   bool
+	mu      sync.Mutex
+	renewed time.Time     // when the last renewal was sent that the store has answered
+	failed  error         // of the last renewal
+	renewal *time.Timer   // sends the next one
+	loss    *time.Timer   // fires two thirds of the lease after renewed; nil before the first renewal
+	beating chan struct{} // closed when the last renewal has ended; nil before the first
+	stopped bool
 }
 
 func (l *lease) start(a *Attempt, claimedAt time.Time) {
-	l.attempt, l.length, l.confirmed = a, a.route.Lease, claimedAt
+	l.attempt, l.length, l.renewed = a, a.route.Lease, claimedAt
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.renewal = time.AfterFunc(time.Until(claimedAt.Add(l.length/3)), l.beat)
@@ -45,13 +45,13 @@ func (l *lease) stop() {
 }
 
 func (l *lease) beat() {
-	ended, ok := l.begin()
+	ended, ok := l.startRenewal()
 	if !ok {
 		return
 	}
 	defer close(ended)
 	a, sent := l.attempt, time.Now()
-	ctx := new(bounded).begin(&a.inside, sent.Add(min(l.left(), a.m.cfg.ClaimTimeout)))
+	ctx := new(bounded).until(&a.inside, sent.Add(min(l.left(), a.m.cfg.ClaimTimeout)))
 	err := a.m.cfg.Store.Renew(ctx, a.ticket, l.length)
 	ctx.cancel(context.Canceled)
 
@@ -61,7 +61,7 @@ func (l *lease) beat() {
 	switch {
 	case l.stopped:
 	case err == nil:
-		l.confirmed = sent
+		l.renewed = sent
 		l.renewal.Reset(l.length / 3)
 	case errors.Is(err, ErrStale):
 		l.lose()
@@ -70,23 +70,23 @@ func (l *lease) beat() {
 	}
 }
 
-// begin is false where the lease is not renewed any more: it is stopped, or the deadline has passed.
-func (l *lease) begin() (chan struct{}, bool) {
+// startRenewal is false where the lease is not renewed any more: it is stopped, or the deadline has passed.
+func (l *lease) startRenewal() (chan struct{}, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over() {
 		return nil, false
 	}
 	if l.loss == nil {
-		l.loss = time.AfterFunc(l.left(), l.look)
+		l.loss = time.AfterFunc(l.left(), l.check)
 	}
 	l.beating = make(chan struct{})
 	return l.beating, true
 }
 
-// look gives the lease up where it was not confirmed in time: also while a renewal is under way in a store that does not
+// check gives the lease up where it was not confirmed in time: also while a renewal is under way in a store that does not
 // answer.
-func (l *lease) look() {
+func (l *lease) check() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch left := l.left(); {
@@ -102,7 +102,7 @@ func (l *lease) look() {
 func (l *lease) over() bool { return l.stopped || l.attempt.ctx.Err() != nil }
 
 // left is for how long the lease still counts.
-func (l *lease) left() time.Duration { return time.Until(l.confirmed.Add(l.length * 2 / 3)) }
+func (l *lease) left() time.Duration { return time.Until(l.renewed.Add(l.length * 2 / 3)) }
 
 func (l *lease) lose() {
 	l.stopped = true

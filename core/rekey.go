@@ -96,7 +96,7 @@ func suspectedDuplicate(earlier ID) *Problem {
 // sight asks the store what it has seen of a command, and lets it remember the command. The client going away does not
 // cancel it: a client that hangs up and comes again with a new key is what it is there for.
 func (m *Module) sight(ctx context.Context, adm *admission, patience time.Duration) (Seen, error) {
-	call := new(bounded).begin(context.WithoutCancel(ctx), time.Now().Add(patience))
+	call := new(bounded).until(context.WithoutCancel(ctx), time.Now().Add(patience))
 	defer call.cancel(context.Canceled)
 	s := Sighting{ID: adm.id, Scope: m.cfg.Scoping.scope(adm.principal), Hash: adm.hash, Window: adm.route.RekeyWindow,
 		Keep: adm.route.RekeyWindow, Tentative: !adm.shadow && adm.route.Rekey == RekeyRefuse}

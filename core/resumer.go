@@ -103,7 +103,7 @@ func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt
 	}
 	adm.values = context.WithoutCancel(r.Context())
 	claimedAt := time.Now()
-	won, claimed, err := m.claim(adm.call.begin(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), claim)
+	won, claimed, err := m.claim(adm.call.until(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), claim)
 	if err != nil || !claimed.Won {
 		return nil, err
 	}

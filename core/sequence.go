@@ -16,7 +16,7 @@ type steps struct {
 	names    map[string]bool // taken in this attempt
 	behind   []StepRecord    // new ones that have failed, as long as no step came after them
 	busy     bool            // a step is under way
-	ended    bool            // the attempt has ended
+	closed   bool            // the attempt has ended
 
 	course
 }
@@ -59,7 +59,7 @@ func (s *steps) refuse(name string) error {
 		return errors.New("idem: a step needs a name")
 	case len(name) > MaxStepName || !isText(name):
 		return fmt.Errorf("idem: step %.40q: a name is valid UTF-8 without NUL, of up to %d bytes", name, MaxStepName)
-	case s.ended:
+	case s.closed:
 		return fmt.Errorf("idem: step %q: the attempt is over; do not keep the context of a handler beyond its return", name)
 	case s.busy:
 		return fmt.Errorf("idem: step %q begins while another step is under way; steps follow each other, in one goroutine",
@@ -117,11 +117,11 @@ func (s *steps) leave(step StepRecord, err error) {
 	}
 }
 
-// end admits no more steps, and tells what became of those there were.
-func (s *steps) end() course {
+// close admits no more steps, and tells what became of those there were.
+func (s *steps) close() course {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ended = true
+	s.closed = true
 	c := s.course
 	c.unfinished = c.unfinished || s.busy
 	c.applied = c.applied || s.busy ||
