@@ -97,14 +97,14 @@ type Module struct {
 // every field that is wrong and the fix.
 func New(cfg Config) (*Module, error) {
 	cfg.Header = cmp.Or(cfg.Header, DefaultHeader)
-	cfg.RetryAfter = cmp.Or(cfg.RetryAfter, DefaultRetryAfter)
+	cfg.RetryAfter = cmp.Or(cfg.RetryAfter, defaultRetryAfter)
 	cfg.ClaimTimeout = cmp.Or(cfg.ClaimTimeout, DefaultClaimTimeout)
-	cfg.MaxWaiters = cmp.Or(cfg.MaxWaiters, DefaultMaxWaiters)
-	cfg.MaxClockSkew = cmp.Or(cfg.MaxClockSkew, DefaultMaxClockSkew)
+	cfg.MaxWaiters = cmp.Or(cfg.MaxWaiters, defaultMaxWaiters)
+	cfg.MaxClockSkew = cmp.Or(cfg.MaxClockSkew, defaultMaxClockSkew)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	cfg.SweepEvery = cmp.Or(cfg.SweepEvery, DefaultSweepEvery)
+	cfg.SweepEvery = cmp.Or(cfg.SweepEvery, defaultSweepEvery)
 	cfg.SweepBatch = cmp.Or(cfg.SweepBatch, DefaultSweepBatch)
 
 	m := &Module{cfg: cfg, asking: make(chan struct{}, 1)}

@@ -17,17 +17,17 @@ const (
 	DefaultHeader           = "Idempotency-Key"   // Config.Header (K-7)
 	DefaultRetention        = 72 * time.Hour      // Policy.Retention (T-2)
 	DefaultTombstone        = 30 * 24 * time.Hour // Policy.Tombstone (M-5)
-	DefaultInvalidRetention = 6 * time.Hour       // Policy.InvalidRetention
+	defaultInvalidRetention = 6 * time.Hour       // Policy.InvalidRetention
 	DefaultLease            = 30 * time.Second    // Policy.Lease
 	DefaultDeadline         = 60 * time.Second    // Policy.Deadline
 	DefaultMaxBody          = 1 << 20             // Policy.MaxBody, 1 MiB (H-5)
-	DefaultMaxAnswer        = 1 << 20             // Policy.MaxAnswer, 1 MiB
-	DefaultMaxWaiters       = 256                 // Config.MaxWaiters (M-2)
-	DefaultRetryAfter       = 2 * time.Second     // Config.RetryAfter
+	defaultMaxAnswer        = 1 << 20             // Policy.MaxAnswer, 1 MiB
+	defaultMaxWaiters       = 256                 // Config.MaxWaiters (M-2)
+	defaultRetryAfter       = 2 * time.Second     // Config.RetryAfter
 	DefaultClaimTimeout     = time.Second         // Config.ClaimTimeout
 	DefaultMaxAttempts      = 10                  // Policy.MaxAttempts
-	DefaultResumeFor        = 24 * time.Hour      // Policy.ResumeFor
-	DefaultSweepEvery       = time.Minute         // Config.SweepEvery (T-3)
+	defaultResumeFor        = 24 * time.Hour      // Policy.ResumeFor
+	defaultSweepEvery       = time.Minute         // Config.SweepEvery (T-3)
 	DefaultSweepBatch       = 500                 // Config.SweepBatch, records (T-3)
 )
 
@@ -35,8 +35,8 @@ const (
 const (
 	MinRetention = 24 * time.Hour      // of Policy.Retention and Policy.Tombstone (T-2)
 	MaxRetention = 72 * time.Hour      // of Policy.Retention (T-2)
-	MaxWait      = 10 * time.Second    // of Policy.Wait (M-2)
-	MaxResumeFor = 30 * 24 * time.Hour // of Policy.ResumeFor
+	maxWait      = 10 * time.Second    // of Policy.Wait (M-2)
+	maxResumeFor = 30 * 24 * time.Hour // of Policy.ResumeFor
 	MaxAttempts  = 1000                // of Policy.MaxAttempts
 )
 
@@ -157,19 +157,19 @@ func isSafe(method string) bool {
 func (p Policy) withDefaults(own Policy) Policy {
 	p.Retention = cmp.Or(p.Retention, own.Retention, DefaultRetention)
 	p.Tombstone = cmp.Or(p.Tombstone, own.Tombstone, DefaultTombstone)
-	p.InvalidRetention = cmp.Or(p.InvalidRetention, own.InvalidRetention, min(DefaultInvalidRetention, p.Retention))
+	p.InvalidRetention = cmp.Or(p.InvalidRetention, own.InvalidRetention, min(defaultInvalidRetention, p.Retention))
 	p.Lease = cmp.Or(p.Lease, own.Lease, DefaultLease)
 	p.Deadline = cmp.Or(p.Deadline, own.Deadline, DefaultDeadline)
 	p.Wait = cmp.Or(p.Wait, own.Wait)
 	p.MaxAttempts = cmp.Or(p.MaxAttempts, own.MaxAttempts, DefaultMaxAttempts)
-	p.ResumeFor = cmp.Or(p.ResumeFor, own.ResumeFor, DefaultResumeFor)
+	p.ResumeFor = cmp.Or(p.ResumeFor, own.ResumeFor, defaultResumeFor)
 	p.MaxBody = cmp.Or(p.MaxBody, own.MaxBody, DefaultMaxBody)
-	p.MaxAnswer = cmp.Or(p.MaxAnswer, own.MaxAnswer, DefaultMaxAnswer)
+	p.MaxAnswer = cmp.Or(p.MaxAnswer, own.MaxAnswer, defaultMaxAnswer)
 	p.MaxOpen = cmp.Or(p.MaxOpen, own.MaxOpen)
 	p.KeyFormat = cmp.Or(p.KeyFormat, own.KeyFormat)
 	p.KeyAge = cmp.Or(p.KeyAge, own.KeyAge, DefaultKeyAge)
 	p.Rekey = cmp.Or(p.Rekey, own.Rekey)
-	p.RekeyWindow = cmp.Or(p.RekeyWindow, own.RekeyWindow, DefaultRekeyWindow)
+	p.RekeyWindow = cmp.Or(p.RekeyWindow, own.RekeyWindow, defaultRekeyWindow)
 	if p.CommandHeaders == nil {
 		p.CommandHeaders = own.CommandHeaders
 	}
@@ -230,14 +230,14 @@ func (p Policy) check(method string, store Store) error {
 	if p.Deadline < time.Second || p.Deadline > MinRetention {
 		bad("Deadline: %v is not between 1s and %v", p.Deadline, MinRetention)
 	}
-	if p.Wait < 0 || p.Wait > MaxWait {
-		bad("Wait: %v is not between 0 and %v (M-2)", p.Wait, MaxWait)
+	if p.Wait < 0 || p.Wait > maxWait {
+		bad("Wait: %v is not between 0 and %v (M-2)", p.Wait, maxWait)
 	}
 	if p.MaxAttempts < 1 || p.MaxAttempts > MaxAttempts {
 		bad("MaxAttempts: %d is not between 1 and %d (X-10)", p.MaxAttempts, MaxAttempts)
 	}
-	if p.ResumeFor < time.Minute || p.ResumeFor > MaxResumeFor {
-		bad("ResumeFor: %v is not between 1m and %v (X-10)", p.ResumeFor, MaxResumeFor)
+	if p.ResumeFor < time.Minute || p.ResumeFor > maxResumeFor {
+		bad("ResumeFor: %v is not between 1m and %v (X-10)", p.ResumeFor, maxResumeFor)
 	}
 	if p.MaxBody < 1 {
 		bad("MaxBody: %d is not a number of bytes", p.MaxBody)
@@ -245,8 +245,8 @@ func (p Policy) check(method string, store Store) error {
 	if p.MaxAnswer < 1 {
 		bad("MaxAnswer: %d is not a number of bytes", p.MaxAnswer)
 	}
-	if p.RekeyWindow < time.Second || p.RekeyWindow > MaxRekeyWindow {
-		bad("RekeyWindow: %v is not between 1s and %v", p.RekeyWindow, MaxRekeyWindow)
+	if p.RekeyWindow < time.Second || p.RekeyWindow > maxRekeyWindow {
+		bad("RekeyWindow: %v is not between 1s and %v", p.RekeyWindow, maxRekeyWindow)
 	}
 	p.checkMaxOpen(store, bad)
 	p.checkRekey(store, bad)

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// DefaultRekeyWindow and MaxRekeyWindow are default and bound of Policy.RekeyWindow.
+// defaultRekeyWindow and maxRekeyWindow are default and bound of Policy.RekeyWindow.
 const (
-	DefaultRekeyWindow = 10 * time.Minute
-	MaxRekeyWindow     = 24 * time.Hour
+	defaultRekeyWindow = 10 * time.Minute
+	maxRekeyWindow     = 24 * time.Hour
 )
 
 // Rekey says what becomes of a suspected duplicate: a command under a new key that the same principal has sent a short

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// MaxShadow is how far ahead ShadowUntil may be: 90 days. A watch without an end would become the way things are.
-const MaxShadow = 90 * 24 * time.Hour
+// maxShadow is how far ahead ShadowUntil may be: 90 days. A watch without an end would become the way things are.
+const maxShadow = 90 * 24 * time.Hour
 
 // shadowPatience bounds what the store may cost a request in shadow.
 const shadowPatience = 250 * time.Millisecond
@@ -54,8 +54,8 @@ func (p Policy) checkShadow(store Store, bad func(format string, args ...any)) {
 		bad("ShadowUntil: only the key of a guarded route can be watched; leave it out")
 	case left <= 0:
 		bad("ShadowUntil: %s has passed and the key is enforced; take ShadowUntil out, or choose a new end", until)
-	case left > MaxShadow:
-		bad("ShadowUntil: %s is more than %d days ahead", until, MaxShadow/(24*time.Hour))
+	case left > maxShadow:
+		bad("ShadowUntil: %s is more than %d days ahead", until, maxShadow/(24*time.Hour))
 	}
 	if _, ok := store.(Watcher); !ok {
 		bad("ShadowUntil: needs a store that remembers commands (core.Watcher), and %T does not; use gormstore", store)

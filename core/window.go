@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// DefaultMaxClockSkew and the bounds of Config.MaxClockSkew.
+// defaultMaxClockSkew and the bounds of Config.MaxClockSkew.
 const (
-	DefaultMaxClockSkew = time.Hour
+	defaultMaxClockSkew = time.Hour
 	minClockSkew        = time.Minute
 	maxClockSkew        = 12 * time.Hour // half of the shortest retention
 )
