@@ -99,12 +99,12 @@ func (k DerivedKey) UUID() string {
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// WithMessage returns the context for the handler of a message, for packages that bring an inbox: gormstore.Inbox. Calls
-// and events that are made in it derive their keys from message, which stands for the message and its consumer
-// group as an operation's id stands for an attempt: the same in every delivery. end is to be called when the handler
-// has returned; from then on nothing is derived (C-5).
+// WithMessage returns the context for the handler of a message. It is for packages that implement an inbox:
+// gormstore.Inbox. message is an id for the message and its consumer group, the same in every delivery. The handler's
+// calls and events derive their keys from it, as those of an attempt derive theirs from the operation. Call end when
+// the handler has returned; after that no key is derived (C-5).
 //
-// Their outcome is uncertain until there is an answer: nobody knows how often the message was delivered before.
+// The outcome of each call is uncertain until there is an answer to it, because the message may have been delivered before.
 func WithMessage(ctx context.Context, message ID) (handlers context.Context, end func()) {
 	calls := &attemptctx.Calls{Origin: message, Again: true, Life: ctx}
 	outside := context.WithValue(ctx, stepKey{}, nil) // an inbox inside a step is not the step's call

@@ -46,13 +46,13 @@ type Hold struct {
 	keys [2]any
 }
 
-// Hold takes hold of the framework's context, or of what stands for it, for a request that needs a key: an adapter does
-// so before anything else, goes on with [Hold.Admit] and [Hold.Begin], and releases it when the attempt has ended. Where another request holds it, that one was
-// abandoned with its handler still at work, which would write into this one's answer: 500 misconfigured, and nothing
-// runs. key is a pointer.
+// Hold marks the framework's context as used by this request, if the request needs a key. An adapter calls it before
+// anything else, goes on with [Hold.Admit] and [Hold.Begin], and calls [Hold.Release] when the attempt has ended. key is a
+// pointer: the framework's context, or another value that the framework recycles with it.
 //
-// What cannot be seen is a handler that no guard holds: one of an unguarded route, or one that middleware behind the
-// guards has abandoned.
+// If another request holds the same context, that request was abandoned while its handler is still running, and the
+// handler would write into this request's answer: 500 misconfigured, and nothing runs. Hold cannot see a handler of
+// an unguarded route, nor one that was abandoned by middleware behind the guards.
 func (m *Module) Hold(r *http.Request, pattern string, key any) (Hold, *Reply) {
 	h := Hold{visit: m.visit(r, pattern)}
 	if !h.guarded() || h.route.inShadow() || attemptFrom(r.Context()) != nil {
@@ -77,14 +77,14 @@ func (h *Hold) Admit(r *http.Request, p Principal, kept ...[]byte) (*http.Reques
 // Begin is [Module.Begin] for the request that h was taken for.
 func (h *Hold) Begin(r *http.Request, p Principal) (*Attempt, *Reply) { return h.begin(r, p) }
 
-// Also holds what the adapter puts into the context and the framework goes on to use.
+// Also holds a second value: what the adapter puts into the context, and the framework goes on to use.
 func (h *Hold) Also(key any) {
 	if h.held != nil && h.held.take(key) {
 		h.keys[1] = key
 	}
 }
 
-// Release lets go.
+// Release ends the hold.
 func (h *Hold) Release() {
 	for _, key := range h.keys {
 		if key != nil {
@@ -93,16 +93,17 @@ func (h *Hold) Release() {
 	}
 }
 
-// Abandoned reports whether the framework's context is not the attempt's any more: r is the request that it shows, and
-// header asks its writer for the headers. An adapter that is told so touches the context no more, and ends the
-// attempt with Abandon.
+// Abandoned reports whether the framework's context belongs to another request by now: r is the request in it, and
+// header returns the headers of its writer. If so, the adapter must not touch the context any more, and ends the attempt
+// with Abandon.
 //
-// Handlers and inner middleware may replace both: a request counts as the attempt's as long as its context carries the
-// attempt, a writer as long as it has the capture's headers. One with headers of its own, as a buffer has, counts if
-// the answer has arrived in the capture, and is not what was there before the attempt.
+// Handlers and inner middleware may replace request and writer. A request still belongs to the attempt if its context
+// carries the attempt. A writer still belongs to it if it has the capture's headers. A writer with its own headers, such
+// as a buffer, belongs to it if the answer has arrived in the capture and the writer is not the one from before the
+// attempt.
 //
-// It is best effort: the goroutine that was abandoned and the next request do not synchronise, so that a context that is
-// given away at this very moment is seen too late. What was recorded by then is the attempt's own.
+// This is best effort: the abandoned goroutine and the next request do not synchronise, so a context that is given away at
+// this very moment is noticed too late. What was recorded until then is the attempt's own.
 func (a *Attempt) Abandoned(r *http.Request, header func() http.Header) bool {
 	if attemptFrom(r.Context()) != a {
 		return true // and the writer is another's, too: it is not asked
@@ -115,8 +116,8 @@ func sameMap(a, b http.Header) bool {
 	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
 }
 
-// Abandon ends an attempt whose context was given to another request, like one that has panicked. Nobody is left to
-// answer.
+// Abandon ends an attempt whose context was given to another request. It ends like an attempt that has panicked, and sends
+// no answer.
 func (a *Attempt) Abandon() {
 	a.observe(Event{Kind: EventAbandoned, Err: errAbandoned})
 	a.capture.outer, a.capture.streaming = nobody{}, false

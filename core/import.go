@@ -29,20 +29,20 @@ type Past struct {
 	ExpiresAt time.Time
 }
 
-// UnknownHash is the version of the command hash of imported records: the rules of another table are not known, and so
-// such a record matches every command until it expires. A key that is used for another command then gets the recorded
-// answer instead of key_reused; the client of a correct app never does that.
+// UnknownHash is the version of the command hash of imported records. How the other table hashed commands is not known, so
+// such a record matches every command until it expires: a key that is used for another command gets the recorded answer
+// instead of key_reused. A correct client never does that.
 const UnknownHash int16 = 0
 
 // importBatch is the number of records that go to the store at a time.
 const importBatch = 100
 
-// Import takes over the rows of an app's own idempotency table, so that a repeat of a command that was carried out before
-// gets its recorded answer, or a definite refusal, and is not carried out again. It overwrites nothing but what is free
-// (F-4) and can be repeated, also while the app serves.
+// Import takes over the rows of an app's own idempotency table. A repeat of a command that was carried out before then
+// gets its recorded answer, or a definite refusal, and does not run again. Import overwrites only records that are free
+// (F-4). You can repeat it, also while the app serves requests.
 //
 // It stops at the first error: of rows, of the store, or of a row that cannot be imported, which the error names by its
-// operation id. The batches before are kept, and counted.
+// operation id. The batches before the error stay in the store, and are counted.
 func (m *Module) Import(ctx context.Context, rows iter.Seq2[Past, error]) (Imported, error) {
 	var done Imported
 	store, ok := m.cfg.Store.(Importer)

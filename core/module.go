@@ -93,8 +93,8 @@ type Module struct {
 	resuming, reconciling apart // what Config.Resume and Config.Reconcile are at
 }
 
-// New checks the configuration and returns a module. It starts nothing and touches no database. The error names
-// every field that is wrong and the fix.
+// New checks the configuration and returns a module. It starts no goroutine and sends nothing to the database. The error
+// names every field that is wrong, and how to fix it.
 func New(cfg Config) (*Module, error) {
 	cfg.Header = cmp.Or(cfg.Header, DefaultHeader)
 	cfg.RetryAfter = cmp.Or(cfg.RetryAfter, defaultRetryAfter)

@@ -82,10 +82,10 @@ func (m *Module) operates(p Principal, rec Record) bool {
 	return m.isOperator(p) && rec.Realm.within(m.operated(p))
 }
 
-// ServeOperation answers what is known of the operation with the given id: running, completed with its answer,
-// unknown or expired (M-7). Operators of its realm get it (S-5), and its own principal as long as a repeat would: with a
-// role of its route, and with the consent of Policy.Review (O-3), else 403. To others it does not exist: 404. 401 without
-// a principal, 503 where the store does not answer.
+// ServeOperation answers with the state of the operation with the given id: running, completed with its answer, unknown or
+// expired (M-7). Operators of its realm may see it (S-5). Its own principal may see it if a repeat would get the answer:
+// with a role of the route, and if Policy.Review allows it (O-3); else 403. For anybody else it does not exist: 404. 401
+// without a principal, 503 if the store does not answer.
 func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply {
 	if !m.cfg.Scoping.admits(p) {
 		return m.refuse(r, m.unauthenticated(r, "", p, "operations need an authenticated caller"))
@@ -138,10 +138,10 @@ func operatorView(rec Record) operationView {
 	return v
 }
 
-// ServeOperations lists the unknown operations of their realm to operators (S-5), or the half-done ones, oldest
-// first, as a JSON array; others get 403. The query parameter state must be "unknown", "half_done" or absent, which is
-// "unknown"; after is the id of the last operation of the page before, limit at most 500 (default 100); else 400. 404
-// where the operation of after is gone: begin again.
+// ServeOperations lists the unknown or the half-done operations of an operator's realm (S-5, X-10), oldest first, as a JSON
+// array. Callers who are no operators get 403. The query parameter state is "unknown" (default) or "half_done"; after is
+// the id of the last operation of the page before; limit is at most 500 (default 100). Any other value is 400. If the
+// operation of after is gone, the answer is 404: begin with the first page again.
 func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 	query := r.URL.Query()
 	switch {

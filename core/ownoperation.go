@@ -6,13 +6,13 @@ import (
 	"net/http"
 )
 
-// ServeOwnOperation answers what is known of the caller's own operation with the key in the request's header, for a client
-// that has lost the answer and knows no more than its key (M-8). Nothing is run, claimed or recorded.
+// ServeOwnOperation answers with the state of the caller's own operation, which it finds by the key in the request's header.
+// It is for a client that has lost the answer and knows only its key (M-8). Nothing is run, claimed or recorded.
 //
-// The answer is that of ServeOperation. Of a Rollback attempt that is under way no more is known than that: {"id",
-// "state": "running", "recovery": "Rollback"}. 404 operation_not_found where there is none: a request with the key may be
-// on its way all the same, so it is no leave to send the command under another key. 400 for the key, 401 without a
-// principal, 403 as in ServeOperation, 503 where the store does not answer.
+// The answer is that of ServeOperation. A Rollback attempt that is running is only {"id", "state": "running", "recovery":
+// "Rollback"}. If there is no operation, the answer is 404 operation_not_found: a request with the key may still be on its
+// way, so do not send the command under another key. 400 for the key, 401 without a principal, 403 as in ServeOperation,
+// 503 if the store does not answer.
 func (m *Module) ServeOwnOperation(r *http.Request, p Principal) *Reply {
 	if !m.cfg.Scoping.admits(p) {
 		return m.refuse(r, m.unauthenticated(r, "", p, "operations need an authenticated caller"))

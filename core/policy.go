@@ -45,8 +45,9 @@ const (
 type Routes map[string]Policy
 
 // Policy says how one route is guarded. It has either a Recovery or a reason to be Exempt; a safe route (GET, HEAD,
-// OPTIONS, TRACE) has neither and only Roles. Everything else has a default: zero fields but Recovery, Roles, Exempt,
-// Review and ShadowUntil are taken from Config.Policy first and from the contract's defaults then.
+// OPTIONS, TRACE) has neither and only Roles. All other fields have a default: a zero field takes its value from
+// Config.Policy, and if that is zero too, the default named below. Recovery, Roles, Exempt, Review, ShadowUntil and
+// Streaming are never taken from Config.Policy.
 type Policy struct {
 	// Recovery is what becomes of an attempt that did not end well: Rollback, Resume or Park. It has no default (O-5).
 	Recovery Recovery
@@ -83,15 +84,14 @@ type Policy struct {
 	MaxBody int64
 	// MaxAnswer caps the recorded answer in bytes, its recorded headers included, default 1 MiB.
 	MaxAnswer int64
-	// MaxOpen caps the records of one principal that are running or unknown, over all its routes, half-done ones left out
-	// above it a new key is
-	// refused with 429 too_many_open and Retry-After, and nothing is run. Keys that have a record are always answered.
-	// Default 0, no cap. Needs a Counter, and costs one statement per request of the route.
+	// MaxOpen caps how many records of one principal are running or unknown, on all routes together. Half-done operations
+	// do not count. At the cap a new key is refused with 429 too_many_open and Retry-After, and nothing is run. A key
+	// that has a record is always answered. Default 0, no cap. It needs a Counter, and costs one statement per request.
 	//
-	// It keeps a principal from filling the table with what no sweep may remove; it is no exact number and no rate limit.
-	// Commands that come at the same moment, in any instance, may all be counted as the last one. A Rollback attempt counts
-	// as soon as others see its record, which is never while it runs: a Rollback route is capped by what Park and Resume
-	// routes have left open, and a repeat of its running attempt may be told 429 instead of in_flight.
+	// It keeps one principal from filling the table with records that no sweep may remove. It is neither exact nor a rate
+	// limit: commands that arrive at the same moment may all pass. A Rollback attempt is not counted while it runs, because
+	// nobody else sees its record; so a Rollback route is capped only by the open records of Park and Resume routes, and a
+	// repeat of its running attempt may get 429 instead of in_flight.
 	MaxOpen int
 	// KeyFormat is AnyKey (default), UUIDKey or TimedKey (K-3, T-6).
 	KeyFormat KeyFormat
@@ -104,8 +104,8 @@ type Policy struct {
 	// deployment that does not change the route's pattern: the store knows the route by it.
 	KeyAge time.Duration
 	// CommandHeaders names request headers that belong to the command, an account header for instance (H-1). "Host" is the
-	// host that the request was sent to, and belongs to no command unless it is named (H-7): a service with a shop on each
-	// host names it. Behind a proxy that changes the host, name the header in which the proxy hands it on.
+	// host that the request was sent to. It does not belong to the command unless you name it: name it if each host is
+	// another shop. If a proxy changes the host, name the header in which the proxy passes it on (H-7).
 	CommandHeaders []string
 	// Rekey is what becomes of a new key for a command that the same principal has sent within RekeyWindow under another
 	// one: RekeyOff (default), RekeyReport or RekeyRefuse. Needs a Watcher.
@@ -113,18 +113,17 @@ type Policy struct {
 	// RekeyWindow is how far back the same command of the same principal under another key makes a suspected duplicate:
 	// 1 s to 24 h, default 10 min. It counts on routes in shadow, and where Rekey is set.
 	RekeyWindow time.Duration
-	// ShadowUntil puts the route in shadow until then, at most 90 days ahead: its key is watched and not yet enforced.
-	// Principal, roles and table are enforced as ever. Requests pass, with or without a key; nothing is claimed, recorded
-	// or replayed, and the observer is told what would have become of them: EventWouldClaim, EventWouldReplay,
-	// EventWouldRefuse and EventSuspectedDuplicate. No fault of the store fails a request in shadow.
+	// ShadowUntil puts the route in shadow until that time, at most 90 days ahead: the key is watched, but not enforced.
+	// Principal, roles and the table are enforced as usual. Requests pass with or without a key. Nothing is claimed,
+	// recorded or replayed. The observer is told what would have happened: EventWouldClaim, EventWouldReplay,
+	// EventWouldRefuse and EventSuspectedDuplicate. A failure of the store never fails a request in shadow.
 	//
-	// The handler runs outside any attempt. It has no transaction of the store (gormstore.Tx panics), steps and
-	// operation id; it does what it did without the library: see InShadow. The rest of the policy is that of the time
-	// after, and is checked now.
+	// The handler runs outside any attempt: it has no transaction of the store (gormstore.Tx panics), no steps and no
+	// operation id, and works as it did without the library. See InShadow. The other fields of the policy apply after the
+	// shadow; New checks them now.
 	//
-	// At ShadowUntil the key is enforced, in all running instances at once and without a deployment: that is safe for
-	// the money, where a watch that goes on for ever is not. New refuses a ShadowUntil that has passed, so that the table
-	// says what is. Needs a Watcher. Default: enforced.
+	// At ShadowUntil the key is enforced, in all running instances at once and without a deployment. New refuses a
+	// ShadowUntil that has passed, so that the table always says what applies. It needs a Watcher. Default: enforced.
 	ShadowUntil time.Time
 	// Streaming lets a Park or Resume handler flush its answer before it is recorded; a repeat then gets 409
 	// response_not_replayable with status and Location. A configuration error with Rollback.

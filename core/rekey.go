@@ -14,21 +14,20 @@ const (
 	maxRekeyWindow     = 24 * time.Hour
 )
 
-// Rekey says what becomes of a suspected duplicate: a command under a new key that the same principal has sent a short
-// while ago under another one. The commonest double charge is made so, by a client that makes a key per attempt and not
-// per intent; but two equal commands may also be meant. A key that has a record is never suspected: its repeats get what
-// they always get.
+// Rekey says what happens to a suspected duplicate: a command under a new key that the same principal sent a short time
+// ago under another key. This is the most common cause of a double charge: a client that makes a key for each attempt
+// instead of each intent. But the caller may also mean two equal commands. A key that has a record is never suspected.
 //
-// It is a detector and no guarantee: two commands that come at the same moment may both pass, and so does one that differs
-// in a single byte of meaning. It costs one statement per request.
+// It detects and does not guarantee: two commands that arrive at the same moment may both pass, and so does a command that
+// differs in one byte of meaning. It costs one statement per request.
 type Rekey uint8
 
-// What becomes of a suspected duplicate.
+// What happens to a suspected duplicate.
 const (
-	RekeyOff    Rekey = iota // nothing is looked for
+	RekeyOff    Rekey = iota // commands are not compared
 	RekeyReport              // it passes, and the observer is told: EventSuspectedDuplicate
 	// RekeyRefuse: 409 suspected_duplicate, with the operation of the earlier key, until RekeyWindow is over. A repeat with
-	// the earlier key gets its answer, or runs where that had come to nothing. Where the store does not answer: 503.
+	// the earlier key gets the recorded answer, or runs if nothing was applied. If the store does not answer: 503.
 	RekeyRefuse
 )
 

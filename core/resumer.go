@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// Resumer is the handler of a Resume route without its request: it takes the same steps, and returns the answer. What
-// it needs of the command it reads from the app's own rows, which carry the operation id (D-1), or from the results of
-// its steps. An error, a nil answer or a panic leaves the operation to the next time. An operation whose route is not
-// its own it leaves alone by returning an error. Its context ends with the deadline of the operation's route; one that
-// hangs holds up no other operation. After an attempt that did not end well there is a pause: Config.SweepEvery, and
-// twice as long after each further one, up to 4 h; after Policy.MaxAttempts, or Policy.ResumeFor, the operation is
-// parked.
+// Resumer does the work of a Resume route's handler without a request: it takes the same steps, and returns the answer. It
+// reads what it needs of the command from the app's own rows, which carry the operation id (D-1), or from the results of
+// its steps. If it returns an error or a nil answer, or panics, Run tries the operation again later; return an error for
+// the operation of a route that it does not know. Its context ends with the deadline of the operation's route. If it
+// hangs, only its own operation waits.
+//
+// After a failed attempt Run pauses for Config.SweepEvery, and twice as long after each further one, up to 4 h. After
+// Policy.MaxAttempts attempts or Policy.ResumeFor it parks the operation.
 type Resumer func(ctx context.Context, operation Record) (*Answer, error)
 
 // resume goes on with Resume operations whose attempt was lost, one after the other (X). It takes each over with a

@@ -9,11 +9,13 @@ import (
 	"time"
 )
 
-// Run does what has to be done beside the requests, in every instance of the app: it sweeps the store (T-3), goes on
-// with lost Resume attempts by Config.Resume, asks Config.Reconcile about unknown operations (T-4) and releases claims
-// whose owner got an error (F-1). Each of these has a loop of its own: none waits for another. It blocks until ctx
-// ends and the app's functions that are at work have returned, or are past their deadline, and then returns nil. It leaves
-// no goroutine behind but those of functions that hang. The errors are a second Run of the same module, and [ErrScoping].
+// Run does the background work. Call it in every instance of the app. It sweeps the store (T-3), goes on with lost Resume
+// attempts by Config.Resume, asks Config.Reconcile about unknown operations (T-4), and releases claims whose owner got an
+// error (F-1). Each of these has its own loop, so that none waits for another.
+//
+// Run blocks until ctx ends. Then it waits for the app's functions that are running, until they return or their deadline
+// has passed, and returns nil. Only a function that hangs leaves a goroutine behind. Errors: a second Run of the same
+// module; [ErrScoping].
 func (m *Module) Run(ctx context.Context) error {
 	if !m.running.CompareAndSwap(false, true) {
 		return errors.New("idem: Run is under way already; call it once")
@@ -41,8 +43,8 @@ func (m *Module) repeat(ctx context.Context, duty func(context.Context)) {
 	}
 }
 
-// sweep works in batches until one finds less than a batch. After each it rests as long as that took: a backlog is worked
-// off more slowly, and those who wait for answers meanwhile have the store to themselves for half of the time.
+// sweep works in batches until a batch is not full. After each batch it rests as long as the batch took: a backlog takes
+// longer, but requests have the store to themselves for half of the time.
 func (m *Module) sweep(ctx context.Context) {
 	for ctx.Err() == nil {
 		begun := time.Now()
@@ -125,9 +127,10 @@ func (m *Module) releaseOrphans(ctx context.Context) {
 	}
 }
 
-// Reconciler finds out what became of an unknown operation, by asking the provider for the derived key for instance.
-// It returns nil where it cannot tell yet. It must not change anything itself: all instances ask, one settles. Its context
-// ends with the deadline of the operation's route. A panic is an error, and one that hangs holds up no other operation.
+// Reconciler finds out what became of an unknown operation, for instance by asking the provider for the derived key. It
+// returns nil if it cannot tell yet. It must not change anything itself: all instances ask, one of them settles. Its
+// context ends with the deadline of the operation's route. A panic counts as an error. If it hangs, only its own operation
+// waits.
 type Reconciler func(ctx context.Context, operation Record) (*Decision, error)
 
 // reconcile asks Config.Reconcile about every unknown operation.

@@ -11,13 +11,13 @@ import (
 	"net/http"
 )
 
-// Scoping says what belongs to the scope of a key beside issuer, tenant and subject (S-4). It is stated once, before the
-// first request: a change gives every caller another scope, and so frees all its keys. That is why the store keeps it,
-// and a module that states it otherwise is refused: see [Module.AdoptScoping].
+// Scoping says what belongs to the scope of a key beside issuer, tenant and subject (S-4). Decide it before the first
+// request: a change gives every caller another scope, and so makes all used keys free again. Therefore the store remembers
+// it, and refuses a module with another Scoping: see [Module.AdoptScoping].
 type Scoping struct {
 	// Namespace names the service. Two services that share a table have different ones. Default "".
 	Namespace string
-	// RequireTenant: a caller without a tenant is refused with 401. A tenant that is there counts in any case.
+	// RequireTenant: a caller without a tenant is refused with 401. A caller's tenant always counts.
 	RequireTenant bool
 	// RequireClient: a caller without a client ("azp" or "client_id") is refused with 401, and the client counts: two
 	// clients of one subject never meet. Default: the client does not count.
@@ -65,8 +65,8 @@ func (s Scoping) scope(p Principal) Scope {
 	return Scope(hashFields("scope/1", s.Namespace, p.Issuer, p.Tenant, s.client(p), p.Subject))
 }
 
-// Realm identifies in a record what its principal is one of many in. It begins with 8 bytes for the namespace: a service
-// lists what is its own. The others stand for issuer and tenant as well: operators see what is of their own realm (S-5).
+// Realm is the hash of a record's namespace, issuer and tenant: operators see the operations of their own realm (S-5). Its
+// first 8 bytes are the hash of the namespace alone, so that a service can list its own operations.
 type Realm [24]byte
 
 // PrincipalRealm returns the realm of p in a module whose Scoping is zero: what a [Claim] carries.
@@ -142,12 +142,11 @@ func (s Scoping) fingerprint() string {
 // ErrScoping is the error of a module whose store has records that were made under another [Scoping].
 var ErrScoping = errors.New("idem: Config.Scoping is not what the store's records were made under")
 
-// CheckScoping compares Config.Scoping with what the store's records were made under (S-4), for a check at start-up. The
-// module does it in any case before its first claim, once: with another one every key would be free again, and so it
-// serves no request and Run refuses.
+// CheckScoping compares Config.Scoping with the Scoping that the store's records were made under (S-4). Call it at
+// start-up. The module also does it once, before its first claim. If they differ, every key would be free again, so the
+// module refuses every request, and Run returns the error.
 //
-// Errors: [ErrScoping]; any other error means that the store did not answer. A store that keeps nothing (core.ScopeKeeper)
-// is not asked.
+// Errors: [ErrScoping]; any other error means that the store did not answer. A store that is no ScopeKeeper is not asked.
 func (m *Module) CheckScoping(ctx context.Context) error {
 	keeper, ok := m.cfg.Store.(ScopeKeeper)
 	if !ok || m.scoped.Load() {
@@ -180,10 +179,10 @@ func (m *Module) CheckScoping(ctx context.Context) error {
 	return nil
 }
 
-// AdoptScoping is the operator's word that Config.Scoping is meant although the store's records were made under another
-// one, or that this service is a new one beside others in the same tables. Commands whose keys are still repeated run
-// again if the scope of their callers is another one now: call it by hand, when all old instances have stopped, and never
-// at each start.
+// AdoptScoping tells the store that the operator wants Config.Scoping from now on, although the store's records were made
+// under another one; or that this is a new service in tables that other services use. A repeat of an old command runs
+// again if its caller has another scope now. So call it by hand, after all old instances have stopped, and never at each
+// start.
 func (m *Module) AdoptScoping(ctx context.Context) error {
 	keeper, ok := m.cfg.Store.(ScopeKeeper)
 	if !ok {

@@ -16,17 +16,17 @@ import (
 
 // Decision settles an unknown operation.
 type Decision struct {
-	// Applied: the command took effect, and Answer is what repeats get from now on. Not applied: the key is free, and
-	// a repeat runs the command again. Not applied must rest on the provider refusing, or deduplicating, the derived
-	// key from now on: a charge that is only late would otherwise be made twice.
+	// Applied: the command took effect, and Answer is what repeats get from now on. Not applied: the key is free, and a
+	// repeat runs the command again. Before you settle an operation as not applied, be sure that the provider refuses or
+	// deduplicates the derived key from now on: otherwise a charge that is only late would be made twice.
 	Applied bool
-	// Answer is required when Applied: a status of 200 to 499, headers, of which those are kept that are recorded of
-	// any answer, and a body.
+	// Answer is required when Applied: a status of 200 to 499, headers, and a body. Only the headers that are recorded of
+	// any answer are kept.
 	Answer *Answer
 	Who    string // who decides; required, kept for good
 	Why    string // the reason; required, kept for good
 	// Undone says what has undone the finished steps of a Resume operation that was not applied, a refund for instance. It
-	// is required where there are such steps, and kept for good.
+	// is required if steps have finished, and kept for good.
 	Undone string
 }
 
@@ -115,9 +115,9 @@ type settleRequest struct {
 
 // ServeSettle settles the operation with the given id as the JSON body says: {"outcome": "applied" or "not_applied",
 // "answer": ..., "reason": ..., "undone": ...}. The answer is {"status", "headers", "body"}, or any other JSON
-// value, which then is the body of a 201; without one, "applied" is recorded as a 201 that names the operation. Only
-// operators may; the route is itself a guarded one. The reply is the settled operation; 400 for a body of another form,
-// 401, 403, 404, 409 not_settleable (see Settle), 503 where the store does not answer.
+// value, which is then the body of a 201. Without an answer, "applied" is recorded as a 201 that names the operation. Only
+// operators may settle, and the route must itself be a guarded one. The reply is the settled operation; 400 for any other
+// body; 401, 403, 404; 409 not_settleable (see Settle); 503 if the store does not answer.
 func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	switch {
 	case !m.cfg.Scoping.admits(p):

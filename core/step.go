@@ -12,9 +12,8 @@ import (
 
 // Errors of steps, to be compared with [errors.Is]. A handler that gets one returns it, or a 5xx.
 var (
-	// ErrStepsChanged: the handler takes other steps than the attempts before it did. A step that they have not taken
-	// comes after all that they have, one that they have taken must be taken again, and keeps its kind. No answer is
-	// recorded; a handler that takes the old steps again goes on.
+	// ErrStepsChanged: the handler takes other steps than the attempts before. It must take all recorded steps again, with
+	// the same kind, and new steps only after them. No answer is recorded; a handler that takes the old steps again goes on.
 	ErrStepsChanged = errors.New("idem: the steps are not those of the attempt before; a handler takes all of them again, " +
 		"and new ones after them, until its operations have ended")
 	// ErrStepUnknown: a provider step was called before, its outcome is not known, and it may not be called again. The

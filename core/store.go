@@ -31,8 +31,8 @@ var (
 		"what undid them")
 	// ErrFull: the store takes no new keys until others expire; live records are never evicted (T-4).
 	ErrFull = errors.New("idem: the store is full")
-	// ErrCrowded: others were before the claim until its context was over. Nothing has been begun, and there is nothing
-	// to release (F-1).
+	// ErrCrowded: the claim waited for its turn until its context ended. It was not sent to the database, and there is
+	// nothing to release (F-1).
 	ErrCrowded = errors.New("idem: the store has more to do than it can")
 )
 
@@ -72,12 +72,12 @@ type Store interface {
 	// c.Hash. The fence of a key rises with every attempt, also where the key was free in between (see Sweep). It
 	// never waits for a running attempt. The record of a claim that is lost is not touched.
 	//
-	// By a clock outside of c.Window nothing has expired: the claim is lost to a record that only the time would have given
-	// it. A clock that c does not trust (see Claim.Trusts) gives no key at all: ErrClock where there is no record, or one that
-	// was freed (T-5).
+	// If the store's clock is outside of c.Window, no lease and no retention counts as over: a claim that would need that
+	// is lost. If c does not trust the clock (see Claim.Trusts), a key without a record, or with one that was freed, is
+	// ErrClock (T-5).
 	//
-	// On a KeyTimer a claim that would win is Untimely where c.Key does not allow it, by the store's clock and floor at the
-	// moment of the claim, and where the record is Spent. A Resume attempt that is gone on with is not judged (T-6).
+	// On a KeyTimer a claim that would win is Untimely if c.Key does not allow it by the store's clock and floor at the
+	// moment of the claim, and if the record is Spent. The claim of a Resume attempt that goes on is not judged (T-6).
 	//
 	// On an error other than ErrFull, ErrCrowded and ErrClock the claim may have landed all the same: the caller calls Release
 	// with fence 0.
@@ -86,9 +86,9 @@ type Store interface {
 	// Renew makes the lease end lease from now, but not after the attempt's deadline. ErrStale if t is not current.
 	Renew(ctx context.Context, t Ticket, lease time.Duration) error
 
-	// Complete records the answer. It is idempotent: completing again with the same ticket is nil, and the first
-	// answer stands. An expired lease is no obstacle, nor is state Unknown, as long as nobody took over or settled
-	// else, and where there is no record, ErrStale.
+	// Complete records the answer. Completing again with the same ticket returns nil and keeps the first answer. It works
+	// after the lease has expired and in state Unknown, as long as nobody took the record over or settled it.
+	// Otherwise, and where there is no record, ErrStale.
 	Complete(ctx context.Context, t Ticket, c Completion) error
 
 	// Park makes the record unknown; parking again with the same ticket is nil. ErrStale if t is not current: an
@@ -155,16 +155,16 @@ type Swept struct {
 	Messages   int // markers of processed messages removed, of a store with an inbox
 }
 
-// Transactor is a Store that can run a handler's rows in the claim's transaction. Only on such a store can a
-// policy ask for Rollback.
+// Transactor is a Store that can run a handler's statements in the claim's transaction. A policy can ask for Rollback only
+// on such a store.
 type Transactor interface {
 	Store
 	// Begin opens a transaction and claims in it, by the rules of Store.Claim. The Tx is nil unless the claim was
 	// won. On an error nothing is left behind. ctx bounds only the claim, not the transaction.
 	Begin(ctx context.Context, c Claim) (Tx, Claimed, error)
 
-	// InFlight reports whether an attempt holds the key now, of which nothing is visible yet. It claims nothing; another's
-	// claim of the key may be told Busy while it looks.
+	// InFlight reports whether an attempt holds the key now whose record nobody else can see yet. It claims nothing; a
+	// claim of the same key at this moment may get Busy.
 	InFlight(ctx context.Context, id ID) (bool, error)
 }
 
@@ -187,8 +187,8 @@ type Tx interface {
 	Rollback() error
 }
 
-// AskedTx is a Tx that knows whether its handler has asked for it. One that has not, and succeeds, has written its rows
-// somewhere else, or none.
+// AskedTx is a Tx that knows whether its handler has asked for it. A handler that succeeds without it has written its rows
+// outside the transaction, or has written none.
 type AskedTx interface {
 	Tx
 	// Asked reports whether the handler has asked for the transaction, by any of the ways in which the store hands it out.
@@ -201,13 +201,13 @@ type Validator interface {
 	Validate(ctx context.Context) error
 }
 
-// Counter is a Store that can count the open records of a principal. Only on such a store can a policy set MaxOpen.
+// Counter is a Store that can count the open records of a principal. A policy can set MaxOpen only on such a store.
 type Counter interface {
 	Store
 
-	// CountOpen counts the records of a scope that are stored as running or unknown, over all routes and whatever their
-	// leases say, but for those that are half-done (see [Record.HalfDone]): up to limit, because more of them need not be
-	// told apart. What a transaction has claimed may be left out until it commits.
+	// CountOpen counts the records of a scope that are stored as running or unknown, on all routes and with any lease,
+	// without the half-done ones (see [Record.HalfDone]). It stops counting at limit. It may leave out what a transaction
+	// has claimed until that commits.
 	CountOpen(ctx context.Context, s Scope, limit int) (int, error)
 }
 
@@ -215,47 +215,46 @@ type Counter interface {
 type ScopeKeeper interface {
 	Store
 
-	// KeepScoping returns the fingerprint that is kept for a namespace. Where there is none for any namespace, as in a new
-	// database, it keeps this one. "" where others are kept and none for this namespace.
+	// KeepScoping returns the fingerprint that the store has for a namespace. If the store has no fingerprint at all, as a
+	// new database, it stores this one. It returns "" if the store has fingerprints, but none for this namespace.
 	KeepScoping(ctx context.Context, namespace, fingerprint string) (kept string, err error)
-	// AdoptScoping keeps a fingerprint for a namespace, in the place of any other.
+	// AdoptScoping stores a fingerprint for a namespace, and replaces an earlier one.
 	AdoptScoping(ctx context.Context, namespace, fingerprint string) error
 }
 
-// Watcher is a Store that remembers which commands have come by, whether or not their keys are enforced. Only on such a
-// store can a policy ask for ShadowUntil or Rekey.
+// Watcher is a Store that remembers which commands have arrived, whether or not their keys are enforced. A policy
+// can set ShadowUntil or Rekey only on such a store.
 type Watcher interface {
 	Store
 
-	// Sight notes a command, and tells what it had seen of its key and of its principal by then. What it notes is of no
-	// weight for claims: a Watcher is a detector, and of two commands that come at the same moment it may see neither
-	// from the other. Sweep forgets sightings that are past their time.
+	// Sight remembers a command, and returns what the store had seen of the command's key and principal before. Claims do
+	// not depend on sightings. A Watcher only detects: when two commands arrive at the same moment, Sight may return for
+	// neither of them that it has seen the other. Sweep removes sightings that are older than their Keep.
 	Sight(ctx context.Context, s Sighting) (Seen, error)
 }
 
-// Sighting is a command that has come by.
+// Sighting is a command that has arrived.
 type Sighting struct {
-	ID     ID // of the record that its key stands for; the zero ID where it came without a valid key
+	ID     ID // of the record that belongs to its key; the zero ID for a command without a valid key
 	Scope  Scope
 	Hash   CommandHash
 	Window time.Duration // how far back the same command under another key counts
 	Keep   time.Duration // how long it is remembered, not shorter than Window
 
-	// Tentative: where its key is new and it is Rekeyed, it is not noted, because it will be refused. Else a client that
-	// comes with new keys again and again would be refused for ever.
+	// Tentative: a command with a new key that is Rekeyed is not remembered, because it will be refused. Otherwise a client
+	// that sends a new key again and again would be refused for ever.
 	Tentative bool
 }
 
 // Seen is what a Watcher had seen before a sighting.
 type Seen struct {
-	// Key: this key had come before, and First is the command it came with first. A key that was last remembered
-	// longer ago than its Keep is a new one.
+	// Key: the store has seen this key before, and First is the command that it first came with. A key whose Keep is over
+	// counts as new.
 	Key   bool
 	First CommandHash
 
-	// Rekeyed: before this key came first, and not longer than Window ago, the same principal had sent the same command
-	// under another key, or without one. Earlier is the record id of the latest of those; the zero ID where that came
-	// without a key.
+	// Rekeyed: within Window, and before this key first came, the same principal sent the same command under another key
+	// or without a key. Earlier is the record id of the latest such command; the zero ID if that had no key.
 	Rekeyed bool
 	Earlier ID
 }
@@ -268,14 +267,14 @@ type Imported struct {
 	Over     int // past retention and tombstone: nothing to keep
 }
 
-// Importer is a Store that takes over records which were made elsewhere.
+// Importer is a Store that can take over records of another idempotency table.
 type Importer interface {
 	Store
 
-	// Import adds the records whose id it does not know, as they are but for Now. One whose state is Free is replaced, with
-	// its steps: only its fence goes on rising (F-4). Any other that is there stays as it is; so does the key of an attempt
-	// under way. Importing again changes nothing. The answer counts Added and Replaced, no more. On an error a part of the
-	// records may have been added.
+	// Import adds the records whose id the store does not have; it ignores their Now. It replaces a record whose state is
+	// Free, and deletes that record's steps; the fence goes on rising (F-4). It changes no other record, and no key whose
+	// attempt is running. Importing again changes nothing. Only Added and Replaced are counted in the result. After an
+	// error, some of the records may have been added.
 	Import(ctx context.Context, records []Record) (Imported, error)
 }
 
@@ -321,7 +320,7 @@ func (s StepRecord) within(d time.Duration) bool {
 	return age < d && age > -minClockSkew
 }
 
-// Stepper is a Store that keeps the steps of Resume attempts. Only on such a store can a policy ask for Resume.
+// Stepper is a Store that keeps the steps of Resume attempts. A policy can ask for Resume only on such a store.
 type Stepper interface {
 	Store
 
@@ -329,10 +328,10 @@ type Stepper interface {
 	// same time. Where the key was free in between, they are those since.
 	Steps(ctx context.Context, id ID) ([]StepRecord, error)
 
-	// StartStep records that a provider step is about to be called, or that a step has failed and the next one begins,
-	// and returns it as it stands there with the store's clock: one of that name that was started before keeps its fence,
-	// its start and its result. Of one that this call has started, StartedAt and Now may be left out. An expired lease is
-	// no obstacle. ErrStale if t is not current; ErrStepsChanged where a step of that name has another kind.
+	// StartStep records that a provider step is about to be called, or that a step has failed and the next one begins. It
+	// returns the step as the store has it, with the store's clock: a step that was started before keeps its fence, its
+	// start and its result. For a step that this call has started, StartedAt and Now may be zero. It works after the lease
+	// has expired. ErrStale if t is not current; ErrStepsChanged if a step of that name has another kind.
 	StartStep(ctx context.Context, t Ticket, s StepRecord) (StepRecord, error)
 
 	// Resumable is [Store].List for Resume attempts whose lease has run out: the next repeat, or Run, goes on with them.
@@ -341,8 +340,9 @@ type Stepper interface {
 	// HalfDone is [Store].List for Resume operations that are half-done: see [Record.HalfDone].
 	HalfDone(ctx context.Context, within []byte, after ID, limit int) ([]Record, error)
 
-	// FinishStep records the result and the derived keys of a step that was started. Finishing again is nil, and what was
-	// recorded first stands. An expired lease is no obstacle. ErrStale if t is not current; ErrNotFound where no step was started.
+	// FinishStep records the result and the derived keys of a step that was started. Finishing again returns nil and
+	// changes nothing. It works after the lease has expired. ErrStale if t is not current; ErrNotFound if no step of
+	// that name was started.
 	FinishStep(ctx context.Context, t Ticket, s StepRecord) error
 }
 

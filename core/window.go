@@ -18,8 +18,8 @@ const (
 // changed (T-5).
 var ErrClock = errors.New("idem: the clocks of the store and of this process are too far apart")
 
-// Window is the time that a store's clock may show: the app's, give or take Config.MaxClockSkew (T-5). The store's clock
-// decides what has expired (T-1), but one outside of the window decides nothing. The zero Window lets any time pass.
+// Window is the time that a store's clock may show: the app's time, plus or minus Config.MaxClockSkew (T-5). The store's
+// clock decides what has expired (T-1), but only while it is inside the window. The zero Window allows any time.
 type Window struct{ From, To time.Time }
 
 // Has reports whether now is in the window.
