@@ -84,8 +84,9 @@ type service struct {
 
 func newService(t *testing.T, name string, seed uint64, env ...string) *service {
 	database := pgtest.URL(t)
-	return &service{harness.NewInstance(t, name, seed, harness.Cuts{Front: 2500, Twice: 8}, database, append(env, "LEASE=2s")...),
-		t, database}
+	cuts := harness.Cuts{Front: 2500, Twice: 8}
+	in := harness.NewInstance(t, harness.Build(t, name), seed, cuts, database, append(env, "LEASE=2s")...)
+	return &service{in, t, database}
 }
 
 // ledger returns the amounts of all entries of a kind.

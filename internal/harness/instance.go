@@ -29,18 +29,26 @@ type Instance struct {
 	cuts Cuts
 }
 
-// NewInstance starts an example app on the database at a URL, with env as [apptest.Start] takes it. Nothing is broken
-// yet.
-func NewInstance(t testing.TB, name string, seed uint64, cuts Cuts, database string, env ...string) *Instance {
+// Program is an example app that was built.
+type Program struct{ Name, File string }
+
+// Build builds an example app, "gin" or "echo". It is there until the test ends.
+func Build(t testing.TB, name string) Program {
 	t.Helper()
-	program := apptest.Build(t, "github.com/auth19/idem/examples/"+name)
-	return &Instance{Name: name, seed: seed, cuts: cuts, Instance: apptest.NewInstance(t, program, database, env...)}
+	return Program{name, apptest.Build(t, "github.com/auth19/idem/examples/"+name)}
+}
+
+// NewInstance starts a program on the database at a URL, with env as [apptest.Start] takes it. Nothing is broken yet.
+func NewInstance(t testing.TB, p Program, seed uint64, cuts Cuts, database string, env ...string) *Instance {
+	t.Helper()
+	return &Instance{Name: p.Name, seed: seed, cuts: cuts, Instance: apptest.NewInstance(t, p.File, database, env...)}
 }
 
 // Address is where clients reach the app, through its proxy.
 func (in *Instance) Address() string { return "http://" + in.Front.Addr() }
 
-// BreakUp lets connections be cut and doubled from now on, and until the app is started again.
+// BreakUp lets connections be cut and doubled from now on, and until the app is started again. Those to the database
+// that were opened before are cut at once.
 func (in *Instance) BreakUp() {
 	seed := in.seed + in.Lives()<<16
 	plan := func(seed uint64, mean int) cutproxy.Plan {
@@ -56,6 +64,9 @@ func (in *Instance) BreakUp() {
 		return fate
 	})
 	in.Back.SetPlan(plan(seed+1, in.cuts.Back))
+	if in.cuts.Back > 0 {
+		in.Back.CutAll()
+	}
 }
 
 // Mend ends that, also for the connections that there are.

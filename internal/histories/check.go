@@ -69,7 +69,7 @@ func (o Op) request(blank move) []move {
 	one := blank.does
 	answered := func(step func(move, state) []state, words string) move {
 		m := one(step, words)
-		m.answer = o.Answer.text()
+		m.answer = text(o.Answer)
 		return m
 	}
 	failed := func(ends ...core.State) []move { // perhaps even before the claim
@@ -141,7 +141,7 @@ func operations(ops []Op) (list []porcupine.Operation) {
 			known = append(known, o.Command)
 		}
 		if o.mayStillSettle() {
-			due = append(due, o.Settled.text())
+			due = append(due, text(o.Settled))
 		}
 	}
 	next := decision(0)
@@ -151,7 +151,7 @@ func operations(ops []Op) (list []porcupine.Operation) {
 			late: o.Return-o.Call >= int64(lease), due: due, enders: enders,
 		}
 		if o.Kind == Settle {
-			blank.answer = o.Settled.text()
+			blank.answer = text(o.Settled)
 		}
 		if o.mayStillSettle() {
 			blank.decision, next = next, next+1

@@ -2,9 +2,7 @@ package histories
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -12,29 +10,17 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/internal/harness"
 )
 
-// intent is a key, and the command that it was made for.
-type intent struct {
-	key       string // with its principal
-	principal int
-	header    string
-	recovery  core.Recovery
-	path      string
-	amount    int
-	method    string
-}
+type intent = harness.Intent
 
-// sameKey reports whether another intent has the same key, perhaps for another command.
-func (i intent) sameKey(other intent) bool { return i.key == other.key }
+// nameOf is the name of an intent's key in a history. Two intents may have the same key, perhaps for other commands.
+func nameOf(i intent) string { return i.Caller + "/" + i.Key }
 
-// command is what is sent: the intent's own, or another one by mistake.
-func (i intent) command(other bool) (path, body string) {
-	amount := i.amount
-	if other {
-		amount++
-	}
-	return i.path, fmt.Sprintf(`{"order_id":"o","amount":"%d.00","currency":"EUR","method":"%s"}`, amount, i.method)
+// sameKey returns a function that reports whether another intent has the key of i.
+func sameKey(i intent) func(intent) bool {
+	return func(other intent) bool { return nameOf(i) == nameOf(other) }
 }
 
 // methods are how commands end, as often as they stand here: those of all recoveries, and those of one.
@@ -48,26 +34,17 @@ var (
 	}
 )
 
-// ends reports whether the handler ends the attempt's transaction itself.
-func (i intent) ends() bool { return i.method == "pm_commit" || i.method == "pm_rollback" }
-
-// intentOf makes intent n of a seed. paths are those of the refunds of each principal.
+// intentOf makes intent n of a seed. refunds are the paths of the refunds of each principal.
 func intentOf(seed uint64, n int, refunds []string) intent {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
-	i := intent{
-		principal: r.IntN(principals), recovery: core.Rollback + core.Recovery(r.IntN(3)), amount: 1 + r.IntN(5),
-	}
-	i.method = methodsOf[i.recovery][r.IntN(len(methodsOf[i.recovery]))]
-	i.header = fmt.Sprintf("key-%d-%v", n/2, i.recovery) // two principals may have the same key
-	i.key = principal(i.principal).Subject + "/" + i.header
-	switch i.recovery {
-	case core.Rollback:
-		i.path = "/v1/payments"
-	case core.Resume:
-		i.path = refunds[i.principal]
-	default:
-		i.path = "/v1/payouts"
-	}
+	caller, kind := r.IntN(principals), harness.Kinds[r.IntN(len(harness.Kinds))]
+	i := intent{N: n, Kind: kind, Caller: subject(caller), Amount: fmt.Sprintf("%d.00", 1+r.IntN(5))}
+	methods := methodsOf[kind.Recovery()]
+	i.Method = methods[r.IntN(len(methods))]
+	i.Key = fmt.Sprintf("key-%d-%v", n/2, kind.Recovery()) // two principals may have the same key
+	i.Path = map[harness.Kind]string{
+		harness.Payment: "/v1/payments", harness.Refund: refunds[caller], harness.Payout: "/v1/payouts",
+	}[kind]
 	return i
 }
 
@@ -76,8 +53,8 @@ type clients struct {
 	world    *world
 	recorder *recorder
 	seed     uint64
-	tokens   []string // of the principals
-	offices  []string // tokens of the operators
+	tokens   map[string]string // of the principals
+	offices  []string          // tokens of the operators
 	refunds  []string
 	sent     atomic.Int64
 	settled  atomic.Int64 // settlements sent
@@ -131,22 +108,22 @@ func (c *clients) anywhere(r *rand.Rand) way {
 
 func (c *clients) address(w way) string { return c.world.instances[w.instance].address(w.twice) }
 
-// httpClient keeps no connection: it would send a request a second time by itself when one breaks.
-var httpClient = &http.Client{Timeout: deadline + time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+// network keeps no connection: it would send a request a second time by itself when one breaks.
+var network = &http.Transport{DisableKeepAlives: true}
 
 // send sends a request of an intent, and records it.
 func (c *clients) send(client int, w way, i intent, other bool) Op {
-	path, body := i.command(other)
-	o := Op{Kind: Request, Client: client, Key: i.key, Recovery: i.recovery, Command: path + " " + body, Twice: w.twice,
-		Ends: i.ends()}
+	body := i.Body(!other)
+	o := Op{Kind: Request, Client: client, Key: nameOf(i), Recovery: i.Kind.Recovery(), Command: i.Path + " " + body,
+		Twice: w.twice, Ends: i.EndsItself()}
 	return c.recorder.record(o, func(o *Op) {
-		answer, err := exchange(c.address(w), path, body, c.tokens[i.principal], i.header)
+		answer, err := exchange(c.address(w), i.Path, body, c.tokens[i.Caller], i.Key)
 		if err != nil {
 			o.Error = err.Error()
 			return
 		}
 		o.Answer = answer
-		if answer.Code == core.CodeOutcomeUnknown || i.recovery == core.Park && answer.Result == core.ResultUnknown {
+		if answer.Code == core.CodeOutcomeUnknown || i.Kind == harness.Payout && answer.Result == core.ResultUnknown {
 			c.unknown.add(i)
 		}
 	})
@@ -154,26 +131,15 @@ func (c *clients) send(client int, w way, i intent, other bool) Op {
 
 // exchange sends a request, and returns the answer if it came whole.
 func exchange(host, path, body, token, key string) (*Answer, error) {
-	r, err := http.NewRequest(http.MethodPost, "http://"+host+path, strings.NewReader(body))
+	ctx, cancel := context.WithTimeout(context.Background(), deadline+time.Second)
+	defer cancel()
+	r, err := harness.NewRequest(ctx, "http://"+host+path, token, key, body)
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Authorization", "Bearer "+token)
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Idempotency-Key", key)
-	response, err := httpClient.Do(r)
+	_, a, err := harness.Exchange(network, r)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return nil, err
-	}
-	a := &Answer{Status: response.StatusCode, Result: response.Header.Get(core.HeaderResult), Body: string(text)}
-	var problem struct{ Code core.Code }
-	if json.Unmarshal(text, &problem) == nil {
-		a.Code = problem.Code
-	}
-	return a, nil
+	return &a, nil
 }

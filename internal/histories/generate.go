@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/internal/harness"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -26,17 +27,32 @@ type options struct {
 // generate lets a history happen, and returns it with what is left in the end. faults counts the faults by their names.
 func generate(t *testing.T, w *world, o options) (h History, faults map[string]int) {
 	t.Helper()
-	c := &clients{world: w, recorder: &recorder{began: time.Now()}, seed: o.seed}
+	c := &clients{world: w, recorder: &recorder{began: time.Now()}, seed: o.seed, tokens: map[string]string{}}
 	for n := range principals {
-		c.tokens = append(c.tokens, token(t, principal(n).Subject, "customer", "seller"))
-		c.refunds = append(c.refunds, c.pay(t, n))
+		c.tokens[subject(n)] = token(t, subject(n), "customer", "seller")
+		var refunds string
+		for _, in := range w.instances { // on every database, if there are more
+			refunds = in.Paid(t, c.tokens[subject(n)], "the-payment")
+		}
+		c.refunds = append(c.refunds, refunds)
 	}
 	for n := range operators {
 		c.offices = append(c.offices, token(t, fmt.Sprint("operator-", n), "operator"))
 	}
-	n := &nemesis{
-		world: w, clients: c, r: rand.New(rand.NewPCG(o.seed, 2<<40)), faults: map[string]int{},
-		client: o.clients + settlers, pauses: o.length * 3 / 10,
+	n := &harness.Nemesis{
+		T: t, R: rand.New(rand.NewPCG(o.seed, 2<<40)), Instances: w.apps(), Between: 200 * time.Millisecond,
+		Database: func() *pgtest.Cluster { return w.databases[0] },
+	}
+	n.Faults = append(n.Usual(1500*time.Millisecond, o.length*3/10, map[string]int{
+		"app paused (SIGSTOP)": 4, "all clients cut off": 3, "app cut off from the database": 3,
+		"app left without a word of the database": 3,
+	}), harness.Fault{Name: "retention ended", Weight: 6, Strike: func(context.Context, *harness.Instance) {
+		c.expire(t, n.R, o.clients+settlers)
+	}})
+	if w.standby != nil {
+		n.Faults = append(n.Faults, harness.Fault{Name: "failover", Weight: 4, Strike: func(context.Context, *harness.Instance) {
+			w.failOver(t)
+		}})
 	}
 	ctx, stop := context.WithTimeout(t.Context(), o.length)
 	defer stop()
@@ -46,29 +62,13 @@ func generate(t *testing.T, w *world, o options) (h History, faults map[string]i
 	}
 	working.Go(func() { c.operate(ctx, o.clients) })
 	if !o.calm {
-		n.work(t, ctx)
+		n.Work(ctx)
 	}
 	working.Wait()
 	w.calm(t)
 	c.finish(o.clients)
 	c.audit(t, o.clients+settlers)
-	return History{Seed: o.seed, Ops: c.recorder.ops}, n.faults
-}
-
-// pay makes a payment that there is always something left of, and returns the path of its refunds.
-func (c *clients) pay(t *testing.T, n int) string {
-	t.Helper()
-	var path string
-	for i := range c.world.instances { // on every database, if there are more
-		const body = `{"order_id":"o","amount":"9999999999.00","currency":"EUR","method":"pm_ok"}`
-		answer, err := exchange(c.world.instances[i].Front.Addr(), "/v1/payments", body, c.tokens[n], "the-payment")
-		require.NoError(t, err)
-		require.Equal(t, 201, answer.Status, answer.Body)
-		var payment struct{ ID string }
-		answer.decode(t, &payment)
-		path = "/v1/payments/" + payment.ID + "/refunds"
-	}
-	return path
+	return History{Seed: o.seed, Ops: c.recorder.ops}, w.struck(n.Struck)
 }
 
 // intents are those that were sent.
@@ -102,7 +102,7 @@ func (c *clients) finish(clients int) {
 // end brings a command to its end.
 func (c *clients) end(r *rand.Rand, client int, i intent) {
 	tries := 5
-	if i.method == "pm_hang" {
+	if i.Method == "pm_hang" {
 		tries = 1 // each takes until the deadline
 	}
 	for range tries {
@@ -124,111 +124,28 @@ func (c *clients) end(r *rand.Rand, client int, i intent) {
 // audit counts the effects of each key.
 func (c *clients) audit(t *testing.T, client int) {
 	t.Helper()
-	ledger, err := c.world.effects(t.Context(), "ledger", "operation_id")
-	require.NoError(t, err)
-	provider, err := c.world.effects(t.Context(), "provider_charges", "operation")
+	ledger, provider, err := c.world.effects(t.Context())
 	require.NoError(t, err)
 	audited := make(map[string]bool)
 	for _, i := range c.intents() {
-		if audited[i.key] {
+		if audited[nameOf(i)] {
 			continue
 		}
-		audited[i.key] = true
-		operation := core.RecordID(principal(i.principal), i.header).String()
-		c.recorder.record(Op{Kind: Audit, Client: client, Key: i.key, Recovery: i.recovery}, func(o *Op) {
-			o.Ledger, o.Provider = ledger[operation], provider[operation]
+		audited[nameOf(i)] = true
+		o := Op{Kind: Audit, Client: client, Key: nameOf(i), Recovery: i.Kind.Recovery()}
+		c.recorder.record(o, func(o *Op) {
+			o.Ledger, o.Provider = ledger[i.Operation()], provider[i.Operation()]
 		})
 	}
 }
 
-// nemesis brings the faults, one after the other, from the test's own goroutine.
-type nemesis struct {
-	world   *world
-	clients *clients
-	r       *rand.Rand
-	faults  map[string]int
-	client  int // its number as one who records
-	pauses  time.Duration
-}
-
-// work goes on until ctx ends, and leaves everything running.
-func (n *nemesis) work(t *testing.T, ctx context.Context) {
-	t.Helper()
-	for _, in := range n.world.instances {
-		in.breakUp()
-	}
-	type fault struct {
-		name   string
-		weight int
-		strike func(in *instance)
-	}
-	database := func(stop func(c *pgtest.Cluster)) func(*instance) {
-		return func(*instance) {
-			stop(n.world.databases[0])
-			n.pause(500)
-			n.world.databases[0].Start()
-		}
-	}
-	list := []fault{
-		{"app killed", 4, func(in *instance) {
-			in.Kill(t)
-			n.pause(1500)
-			in.Start()
-			in.breakUp()
-		}},
-		{"app stopped", 2, func(in *instance) {
-			in.Stop(t)
-			in.Start()
-			in.breakUp()
-		}},
-		{"app paused", 4, func(in *instance) {
-			require.NoError(t, in.Pause())
-			n.pause(int(n.pauses.Milliseconds()))
-			require.NoError(t, in.Continue())
-		}},
-		{"clients cut off", 3, func(in *instance) { in.Front.CutAll() }},
-		{"clients left without a word", 1, func(in *instance) { in.Front.SilenceAll() }},
-		{"app cut off from its database", 3, func(in *instance) { in.Back.CutAll() }},
-		{"app left without a word of its database", 3, func(in *instance) { in.Back.SilenceAll() }},
-		{"database stopped", 1, database(func(c *pgtest.Cluster) { c.Stop(pgtest.Fast) })},
-		{"database stopped at once", 1, database(func(c *pgtest.Cluster) { c.Stop(pgtest.Immediate) })},
-		{"database killed", 1, database((*pgtest.Cluster).Kill)},
-		{"retention ended", 6, func(*instance) { n.expire(t) }},
-	}
-	if n.world.standby != nil {
-		list = append(list, fault{"failover", 4, func(*instance) { n.world.failOver(t) }})
-	}
-	var wheel []fault
-	for _, f := range list {
-		for range f.weight {
-			wheel = append(wheel, f)
-		}
-	}
-	for ctx.Err() == nil {
-		n.pause(400)
-		f := wheel[n.r.IntN(len(wheel))]
-		n.faults[f.name]++
-		f.strike(n.world.instances[n.r.IntN(len(n.world.instances))])
-	}
-	for _, in := range n.world.instances {
-		n.faults["request doubled"] += in.twice.Stats().Doubled
-		n.faults["client's connection cut"] += in.Front.Stats().Cut
-		n.faults["database connection cut"] += in.Back.Stats().Cut
-		n.faults["database connection silent"] += in.Back.Stats().Silenced
-	}
-}
-
-// pause waits for up to so many milliseconds.
-func (n *nemesis) pause(most int) { time.Sleep(time.Duration(n.r.IntN(most)) * time.Millisecond) }
-
 // expire ends the retention of a key that is in use.
-func (n *nemesis) expire(t *testing.T) {
+func (c *clients) expire(t *testing.T, r *rand.Rand, client int) {
 	t.Helper()
-	i := n.clients.intent(n.r, max(0, n.clients.sent.Load()-int64(n.r.IntN(3*perKey))))
-	id := core.RecordID(principal(i.principal), i.header)
-	n.clients.recorder.record(Op{Kind: Expire, Client: n.client, Key: i.key, Recovery: i.recovery}, func(o *Op) {
+	i := c.intent(r, max(0, c.sent.Load()-int64(r.IntN(3*perKey))))
+	c.recorder.record(Op{Kind: Expire, Client: client, Key: nameOf(i), Recovery: i.Kind.Recovery()}, func(o *Op) {
 		var err error
-		o.Expired, err = n.world.expire(t.Context(), id)
+		o.Expired, err = c.world.expire(t.Context(), i.ID())
 		require.NoError(t, err)
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/auth19/idem/internal/apptest"
+	"github.com/auth19/idem/internal/harness"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -35,8 +35,7 @@ func TestHistories(t *testing.T) {
 	if seed == 0 {
 		seed = rand.Uint64N(1 << 32)
 	}
-	gin := apptest.Build(t, "github.com/auth19/idem/examples/gin")
-	echo := apptest.Build(t, "github.com/auth19/idem/examples/echo")
+	gin, echo := harness.Build(t, "gin"), harness.Build(t, "echo")
 	for began := time.Now(); ; seed++ {
 		w := newWorld(t, seed, []*pgtest.Cluster{pgtest.Own(t)}, gin, echo)
 		if *roundFlag > 10*time.Second { // worth a second server
@@ -71,7 +70,7 @@ const maxKept = 5
 
 // TestSplitBrain shows that a history finds what it should: instances that do not share their database.
 func TestSplitBrain(t *testing.T) {
-	gin := apptest.Build(t, "github.com/auth19/idem/examples/gin")
+	gin := harness.Build(t, "gin")
 	w := newWorld(t, 1, []*pgtest.Cluster{pgtest.Own(t), pgtest.Own(t)}, gin, gin)
 	h, _ := generate(t, w, options{seed: 1, length: time.Second, clients: 4, calm: true})
 	require.Positive(t, h.summary()["201 created"], h.summary())

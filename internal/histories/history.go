@@ -18,9 +18,9 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"testing"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/internal/harness"
 )
 
 // Kind is what an operation is.
@@ -57,27 +57,14 @@ type Op struct {
 }
 
 // Answer is what a client was told.
-type Answer struct {
-	Status int       `json:"status"`
-	Result string    `json:"result,omitempty"` // Idempotency-Result
-	Code   core.Code `json:"code,omitempty"`   // of a problem
-	Body   string    `json:"body,omitempty"`
-}
+type Answer = harness.Answer
 
 // text is what two answers have in common that are the same; "" is that of none.
-func (a *Answer) text() string {
+func text(a *Answer) string {
 	if a == nil {
 		return ""
 	}
 	return fmt.Sprint(a.Status, " ", a.Body)
-}
-
-// decode reads the JSON body into v.
-func (a *Answer) decode(t testing.TB, v any) {
-	t.Helper()
-	if err := json.Unmarshal([]byte(a.Body), v); err != nil {
-		t.Fatalf("%d %s: %v", a.Status, a.Body, err)
-	}
 }
 
 // History is all operations of a run, in no order.
@@ -110,18 +97,18 @@ func (h History) summary() map[string]int {
 
 // Load reads a history that was kept.
 func Load(file string) (h History, err error) {
-	text, err := os.ReadFile(file)
+	read, err := os.ReadFile(file)
 	if err == nil {
-		err = json.Unmarshal(text, &h)
+		err = json.Unmarshal(read, &h)
 	}
 	return h, err
 }
 
 // Save keeps a history.
 func (h History) Save(file string) error {
-	text, err := json.MarshalIndent(h, "", "\t")
+	written, err := json.MarshalIndent(h, "", "\t")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, text, 0o600)
+	return os.WriteFile(file, written, 0o600)
 }

@@ -21,7 +21,7 @@ type unknowns struct {
 func (u *unknowns) add(i intent) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if !slices.ContainsFunc(u.list, i.sameKey) {
+	if !slices.ContainsFunc(u.list, sameKey(i)) {
 		u.list = append(u.list, i)
 	}
 }
@@ -29,7 +29,7 @@ func (u *unknowns) add(i intent) {
 func (u *unknowns) remove(i intent) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.list = slices.DeleteFunc(u.list, i.sameKey)
+	u.list = slices.DeleteFunc(u.list, sameKey(i))
 }
 
 // choose returns one of them, if there is one.
@@ -95,8 +95,8 @@ func (c *clients) decide(r *rand.Rand) ruling {
 
 // settle sends a settlement until there is an answer to it, a few times at most, and records it as one operation.
 func (c *clients) settle(client, office int, w way, i intent, d ruling) Op {
-	path := "/v1/operations/" + core.RecordID(principal(i.principal), i.header).String() + "/settle"
-	o := Op{Kind: Settle, Client: client, Key: i.key, Recovery: i.recovery, Settled: d.answer, Twice: w.twice}
+	path := "/v1/operations/" + i.Operation() + "/settle"
+	o := Op{Kind: Settle, Client: client, Key: nameOf(i), Recovery: i.Kind.Recovery(), Settled: d.answer, Twice: w.twice}
 	return c.recorder.record(o, func(o *Op) {
 		for try := range 3 {
 			if try > 0 {

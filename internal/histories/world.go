@@ -9,12 +9,11 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/internal/apptest"
 	"github.com/auth19/idem/internal/cutproxy"
+	"github.com/auth19/idem/internal/harness"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -27,8 +26,7 @@ type world struct {
 
 // instance is one of the apps.
 type instance struct {
-	*apptest.Instance
-	seed  uint64
+	*harness.Instance
 	twice *cutproxy.Proxy // before Front: what goes through it goes there twice
 }
 
@@ -38,21 +36,17 @@ const (
 	deadline = 2500 * time.Millisecond
 )
 
-// How many bytes go through a connection on average before it is cut: a few requests, a few attempts.
-const (
-	frontMean = 10_000
-	backMean  = 60_000
-)
+// A few requests go through a connection of clients before it is cut, a few attempts through one to the database.
+var cuts = harness.Cuts{Front: 10_000, Back: 60_000}
 
 // newWorld starts instances of the programs, by turns on the databases.
-func newWorld(t *testing.T, seed uint64, databases []*pgtest.Cluster, programs ...string) *world {
+func newWorld(t *testing.T, seed uint64, databases []*pgtest.Cluster, programs ...harness.Program) *world {
 	t.Helper()
 	w := &world{databases: databases}
 	for i, program := range programs {
-		in := &instance{seed: seed + uint64(i)<<32}
-		in.Instance = apptest.NewInstance(t, program, databases[i%len(databases)].URL(), "JWT_SECRET="+secret,
-			"LEASE="+lease.String(), "DEADLINE="+deadline.String(), "STALL="+lease.String(), "ATTEMPTS=4",
-			"UNSAFE_SIMULATOR=1")
+		in := &instance{Instance: harness.NewInstance(t, program, seed+uint64(i)<<32, cuts, databases[i%len(databases)].URL(),
+			"JWT_SECRET="+secret, "LEASE="+lease.String(), "DEADLINE="+deadline.String(), "STALL="+lease.String(), "ATTEMPTS=4",
+			"UNSAFE_SIMULATOR=1")}
 		var err error
 		in.twice, err = cutproxy.New(in.Front.Addr(), func(int) cutproxy.Fate { return cutproxy.Fate{Twice: true} })
 		require.NoError(t, err)
@@ -60,6 +54,29 @@ func newWorld(t *testing.T, seed uint64, databases []*pgtest.Cluster, programs .
 		w.instances = append(w.instances, in)
 	}
 	return w
+}
+
+// apps are the instances as the faults know them.
+func (w *world) apps() (all []*harness.Instance) {
+	for _, in := range w.instances {
+		all = append(all, in.Instance)
+	}
+	return all
+}
+
+// struck adds to the faults what the proxies have broken by themselves.
+func (w *world) struck(faults map[string]int) map[string]int {
+	if faults == nil { // there were none
+		return nil
+	}
+	front, back := harness.Connections(w.apps())
+	for _, in := range w.instances {
+		faults["request doubled"] += in.twice.Stats().Doubled
+	}
+	faults["client's connection cut"] = front.Cut
+	faults["database connection cut"] = back.Cut
+	faults["database connection silent"] = back.Silenced
+	return faults
 }
 
 // failOver ends the database at once, and goes on with its standby, which gets a standby of its own. The apps are not
@@ -86,14 +103,6 @@ func (in *instance) address(twice bool) string {
 	return in.Front.Addr()
 }
 
-// breakUp lets connections be cut from now on, and those that there are to the database at once.
-func (in *instance) breakUp() {
-	seed := in.seed + in.Lives()<<16
-	in.Front.SetPlan(cutproxy.Random(seed, frontMean))
-	in.Back.SetPlan(cutproxy.Random(seed+1, backMean))
-	in.Back.CutAll()
-}
-
 // calm starts the apps again, and cuts no connection any more.
 func (w *world) calm(t *testing.T) {
 	t.Helper()
@@ -106,69 +115,57 @@ func (w *world) calm(t *testing.T) {
 
 // The callers. Each has the roles for all that is sent.
 const (
-	issuer     = "https://issuer.example"
 	secret     = "a secret that only the histories know"
 	principals = 3 // customers
 	operators  = 2
 )
 
-func principal(n int) core.Principal {
-	return core.Principal{Issuer: issuer, Subject: fmt.Sprint("customer-", n)}
-}
+// subject is the subject of a principal.
+func subject(n int) string { return fmt.Sprint("customer-", n) }
 
 func token(t *testing.T, subject string, roles ...string) string {
 	t.Helper()
 	signed, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
-		"iss": issuer, "aud": "payments", "sub": subject, "exp": time.Now().Add(24 * time.Hour).Unix(), "roles": roles,
+		"iss": harness.Issuer, "aud": "payments", "sub": subject, "exp": time.Now().Add(24 * time.Hour).Unix(), "roles": roles,
 	}).SignedString([]byte(secret))
 	require.NoError(t, err)
 	return signed
 }
 
-// ask runs a query on each database, past the proxies.
-func (w *world) ask(ctx context.Context, query func(conn *pgx.Conn) error) error {
+// effects counts the entries in the ledgers and the charges, by operation.
+func (w *world) effects(ctx context.Context) (entries, charges map[string]int, err error) {
+	entries, charges = map[string]int{}, map[string]int{}
 	for _, database := range w.databases {
-		conn, err := pgx.Connect(ctx, database.URL())
+		ledger, err := harness.Ledger(ctx, database.URL())
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		err = query(conn)
-		_ = conn.Close(ctx)
+		for _, e := range ledger {
+			entries[e.Operation]++
+		}
+		charged, err := harness.Charges(ctx, database.URL())
 		if err != nil {
-			return err
+			return nil, nil, err
+		}
+		for operation, n := range charged {
+			charges[operation] += n
 		}
 	}
-	return nil
-}
-
-// effects counts the entries of a ledger by operation.
-func (w *world) effects(ctx context.Context, table, column string) (map[string]int, error) {
-	counts := make(map[string]int)
-	err := w.ask(ctx, func(conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, fmt.Sprintf("SELECT %s, count(*) FROM %s GROUP BY 1", column, table))
-		if err != nil {
-			return err
-		}
-		var operation string
-		var count int
-		_, err = pgx.ForEachRow(rows, []any{&operation, &count}, func() error {
-			counts[operation] += count
-			return nil
-		})
-		return err
-	})
-	return counts, err
+	return entries, charges, nil
 }
 
 // expire ends the retention of a key, if there is an answer.
 func (w *world) expire(ctx context.Context, id core.ID) (expired bool, err error) {
-	err = w.ask(ctx, func(conn *pgx.Conn) error {
-		tag, err := conn.Exec(ctx, `UPDATE idempotency_record SET expires_at = clock_timestamp()
-WHERE id = $1 AND state = 2 AND expires_at > clock_timestamp()`, id[:])
-		expired = expired || tag.RowsAffected() == 1
-		return err
-	})
-	return expired, err
+	for _, database := range w.databases {
+		var found []byte
+		err := harness.Ask(ctx, database.URL(), []any{&found}, func() { expired = true },
+			`UPDATE idempotency_record SET expires_at = clock_timestamp()
+WHERE id = $1 AND state = 2 AND expires_at > clock_timestamp() RETURNING id`, id[:])
+		if err != nil {
+			return false, err
+		}
+	}
+	return expired, nil
 }
 
 // recorder takes a history down.

@@ -56,7 +56,7 @@ func start(t testing.TB, o options) *soak {
 	s.goal.Store(o.requests)
 	var addresses []string
 	for i, name := range []string{"gin", "echo"} {
-		in := harness.NewInstance(t, name, o.seed+uint64(i)<<32, cuts, s.database.URL(),
+		in := harness.NewInstance(t, harness.Build(t, name), o.seed+uint64(i)<<32, cuts, s.database.URL(),
 			"LEASE=2s", "DEADLINE=8s", "STALL=4s", "UNSAFE_SIMULATOR=1")
 		s.instances = append(s.instances, in)
 		addresses = append(addresses, in.Front.Addr())
