@@ -13,6 +13,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/internal/benchmarks/report"
+	"github.com/auth19/idem/internal/pgtest"
 )
 
 func TestMain(m *testing.M) {
@@ -29,6 +30,7 @@ func short() plan {
 
 // Every part of a run is carried out, and each of its figures finds its place in the page.
 func TestRun(t *testing.T) {
+	pgtest.Require(t)
 	text, err := measure(t.Context(), short())
 	require.NoError(t, err)
 	for _, no := range []string{"NaN", "Inf", "%!"} {
@@ -146,6 +148,7 @@ func TestPace(t *testing.T) {
 
 // An interrupted run ends soon and says why.
 func TestInterrupted(t *testing.T) {
+	pgtest.Require(t)
 	p := short()
 	p.turn = time.Hour
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
