@@ -25,12 +25,12 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// pages are the README and what is in docs.
+// pages are the README, what stands beside it and what is in docs.
 func pages(t *testing.T) []string {
 	t.Helper()
 	docs, err := fs.Glob(root, "docs/*.md")
 	require.NoError(t, err)
-	return append(docs, "README.md", "CHANGELOG.md")
+	return append(docs, "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 }
 
 // The README shows parts of examples that run, line by line.
