@@ -11,11 +11,11 @@ import (
 
 // Patterns in docs/architecture.md.
 var (
-	// A link to a Go file, and the names that are said to be in it: [core/verdict.go](../core/verdict.go): `judge`.
-	goLink = regexp.MustCompile("\\[([^\\]]+\\.go)\\]\\(([^)]+)\\)((?:[:,] `\\w+`)*)")
+	// A link to a file of code, and the names that are said to be in it: [core/verdict.go](../core/verdict.go): `judge`.
+	goLink = regexp.MustCompile("\\[([^\\]]+\\.(?:go|sql))\\]\\(([^)]+)\\)((?:[:,]\\s`\\w+`)*)")
 	goName = regexp.MustCompile("`(\\w+)`")
 	// Any other mention of a file.
-	goFile = regexp.MustCompile(`[\w./]+\.(?:go|sql|md)\b`)
+	goFile = regexp.MustCompile(`[\w./-]+\.(?:go|sql|md)\b`)
 )
 
 // A file that docs/architecture.md names must exist, and declare what the page says that it declares.
@@ -29,7 +29,7 @@ func TestArchitectureNamesWhatExists(t *testing.T) {
 		require.Contains(t, []string{file, path.Base(file)}, l[1], "the text of a link is the file that it leads to")
 		source := read(t, file)
 		for _, name := range goName.FindAllStringSubmatch(l[3], -1) {
-			declared := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |\t|const |var )` + name[1] + `\b`)
+			declared := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |\t|const |var |-- name: )` + name[1] + `\b`)
 			require.Regexp(t, declared, source, "%s: %s", file, name[1])
 		}
 	}

@@ -4,6 +4,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 
@@ -55,7 +56,7 @@ func Open(ctx context.Context) (_ *App, err error) {
 	// The store comes first: it refuses an SQLite file that another process has, before anything is changed.
 	store, err := gormstore.New(a.DB, gormstore.StallAfter(a.Settings.Stall))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
 	a.closers = append(a.closers, store.Close)
 	if err := gormstore.Migrate(ctx, a.DB); err != nil {

@@ -36,6 +36,7 @@ func oneProcess(t *testing.T, program string) {
 	require.Equal(t, 1, code)
 	require.Contains(t, printed, "in use by another process")
 	require.Contains(t, printed, "stop the other one")
+	require.Contains(t, printed, "DATABASE_URL")
 	require.Equal(t, 0, first.Stop(t))
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
