@@ -106,6 +106,10 @@ func (o Op) request(blank move) []move {
 		return told(one(unknown, "is told outcome_unknown"))
 	case a.Code == core.CodeKeyExpired:
 		return []move{one(expired, "is told key_expired")}
+	case a.Code == otherOperation && a.Result == "" && o.Recovery == core.Resume:
+		ended := one(collide, "meets a row of another command")
+		ended.ends = []core.State{core.Running, core.Free}
+		return []move{one(claim, "claims"), ended}
 	case a.Status < 500:
 		return []move{answered(never, "is told what nobody expects")}
 	case o.Recovery == core.Rollback: // undone; the server may take a moment to notice that its client is gone
@@ -118,6 +122,9 @@ func (o Op) request(blank move) []move {
 		return failed(core.Free)
 	}
 }
+
+// otherOperation is the example apps' code for a row of another command under the same operation (D-3).
+const otherOperation core.Code = "other_operation"
 
 // keys returns the history of each key.
 func (h History) keys() map[string][]Op {

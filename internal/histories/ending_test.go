@@ -23,6 +23,9 @@ func halfDone() *story { return tell(core.Resume).sent("a", broken).sent("a", br
 // again402 is declined, once more.
 var again402 = &Answer{Status: 402, Result: core.ResultReused, Body: "no"}
 
+// inTheWay is an answer about a row of another command.
+var inTheWay = refused(409, otherOperation)
+
 var endings = map[string]told{
 	"ended by its handler":      {true, ended().sent("a", parked).ends().audited(1, 0)},
 	"ended, nothing left":       {true, ended().ends().audited(0, 0)},
@@ -51,6 +54,9 @@ var endings = map[string]told{
 	"half-done, parked, freed":   {true, halfDone().sent("a", parked).settled(free, accepted).sent("a", created("1")).audited(1, 1)},
 	"half-done, settled at once": {true, halfDone().settled(byHand, accepted).sent("a", reused("by hand"))},
 	"half-done, not parked":      {true, halfDone().settled(byHand, late).sent("a", created("1")).audited(1, 1)},
+	"half-done, freed, a row":    {true, halfDone().sent("a", parked).settled(free, accepted).sent("b", inTheWay).audited(0, 1)},
+	"a row of nobody":            {false, halfDone().sent("a", inTheWay)},
+	"a row is no end":            {false, halfDone().sent("a", parked).settled(free, accepted).sent("b", inTheWay).sent("b", reused("1"))},
 	"done, and parked":           {false, tell(core.Resume).sent("a", created("1")).sent("a", parked)},
 }
 

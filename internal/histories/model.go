@@ -240,6 +240,15 @@ func end(m move, s state) (next []state) {
 	return next
 }
 
+// collide ends an attempt whose step has met a row that another command had left (D-3): one that was settled as not
+// applied, although nobody took its row back.
+func collide(m move, s state) []state {
+	if !s.spent {
+		return illegal
+	}
+	return end(m, s)
+}
+
 // settle is a settlement that is accepted: it ends an unknown attempt, for good. That lease and deadline had passed
 // is not asked. What the attempt has done, or still does at its provider, no settlement takes back.
 func settle(m move, s state) []state {
