@@ -84,8 +84,8 @@ func (a *Attempt) Capture(w http.ResponseWriter) *Capture {
 }
 
 // Finish ends the attempt after its handler has returned: the answer is recorded, and only then returned to be sent
-// . A nil reply means that nothing is left to send: the answer has been streamed. Where outer middleware renders
-// the handler's error, the reply has nothing but a status: at least no success is told if there is no such middleware.
+// . A nil reply means that nothing is left to send: the answer has been streamed. If outer middleware renders the
+// handler's error, the reply has only a status, so that the client sees no success if there is no such middleware.
 func (a *Attempt) Finish() *Reply {
 	reply := a.end(false)
 	if reply == nil || a.capture.streaming {
@@ -95,8 +95,8 @@ func (a *Attempt) Finish() *Reply {
 	return reply
 }
 
-// Panicked ends the attempt after its handler has panicked; the adapter lets the panic go on. On h, the headers that
-// the recovery middleware will send, it marks an outcome that is unknown (C-2).
+// Panicked ends the attempt after its handler has panicked; the adapter lets the panic go on. If the outcome is unknown, it
+// says so in h, the headers that the recovery middleware will send (C-2).
 func (a *Attempt) Panicked(h http.Header) {
 	if reply := a.end(true); reply != nil && reply.result != nil && !a.capture.streaming {
 		h[a.m.cfg.Header] = a.admission.echo

@@ -41,12 +41,12 @@ func neverReplayed(name string) bool {
 // errAnswerTooLarge is what a Rollback handler gets that writes more than the cap.
 var errAnswerTooLarge = errors.New("idem: the answer is above MaxAnswer; it will be rolled back (R-4)")
 
-// Capture takes a handler's answer and keeps it back until it is recorded. It is the [http.ResponseWriter] that
+// Capture takes a handler's answer and holds it back until it is recorded. It is the [http.ResponseWriter] that
 // adapters put below their framework's writer.
 //
-// The handler works on a copy of the headers, so that what outer middleware has set is told apart from what the
-// handler adds, and so that nothing needs to be restored when it panics. A Capture has no Unwrap, so that
-// http.ResponseController cannot reach around it.
+// The handler works on a copy of the headers: so the capture can tell the headers of the handler from those of outer
+// middleware, and nothing needs to be restored after a panic. A Capture has no Unwrap, so that http.ResponseController
+// cannot bypass it.
 type Capture struct {
 	outer  http.ResponseWriter
 	header http.Header
@@ -78,12 +78,12 @@ func (c *Capture) Status() int { return c.status }
 // Size returns the number of body bytes written, those of a streaming answer included.
 func (c *Capture) Size() int { return c.size }
 
-// Unrendered declares that the handler failed with an error that nothing inside the capture renders, so that what the
-// client will see cannot be known: it is taken for a failure, and outer middleware answers.
+// Unrendered declares that the handler failed with an error that nothing inside the capture renders. Nobody knows what the
+// client will see, so the attempt counts as failed, and outer middleware answers.
 func (c *Capture) Unrendered() { c.unrendered = true }
 
-// WriteHeader begins the answer. 1xx is no status and is dropped; a second call changes nothing. It panics where
-// net/http would, with a status that has not three digits: recorded, it would do so on every replay.
+// WriteHeader begins the answer. A 1xx status is ignored, and a second call changes nothing. As net/http does, it
+// panics on a status that has not three digits: if it were recorded, every replay would panic.
 func (c *Capture) WriteHeader(status int) {
 	if status < 100 || status > 999 {
 		panic(fmt.Sprintf("idem: invalid WriteHeader code %d", status))
@@ -148,7 +148,7 @@ func (c *Capture) stream() error {
 	return err
 }
 
-// Flush does nothing, unless the route allows streaming: then what was written leaves, and what follows leaves at once
+// Flush does nothing, unless the route allows streaming: then it sends what was written, and later writes are sent at once
 //
 func (c *Capture) Flush() {
 	if !c.flushable {

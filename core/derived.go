@@ -46,7 +46,7 @@ func derive(domain string, origin ID, name string) DerivedKey {
 	return DerivedKey(hashFields(domain, string(origin[:]), name))
 }
 
-// ErrNoHandler: the context belongs to no handler that a key could be derived from.
+// ErrNoHandler means that the context belongs to no handler that a key could be derived from.
 var ErrNoHandler = errors.New("idem: the context belongs to no attempt and to no message of an inbox")
 
 // Origin returns what the keys of the handler are derived from: the operation of its attempt, or what stands for the

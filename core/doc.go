@@ -1,14 +1,20 @@
 // Package core is the idempotency contract (AUTH-19) without a framework and without a database.
 //
-// A request passes three steps, each of which may answer in the handler's place:
+// A request passes three steps. Each of them may answer instead of the handler:
 //
 //	Module.CheckRoles   may this principal call this route?      (roles guard)
 //	Module.Admit        is there one valid key, and a whole body? (key guard)
 //	Module.Begin        claim the record, or replay it           (interceptor)
 //
-// Begin hands out an [Attempt]; the handler runs in its context and writes into its [Capture]; Attempt.Finish
-// records the answer and returns what the client gets. The adapters (ginidem, echoidem) do nothing but translate
-// their framework's routing, writer and errors to these calls.
+// An adapter that does all three in one middleware calls [Module.Hold] first, and then [Hold.Admit] and [Hold.Begin]:
+// Admit checks the roles too. Begin returns an [Attempt]. The handler runs in the attempt's context and writes into its
+// [Capture]; Attempt.Finish records the answer and returns what the client gets. The adapters (ginidem, echoidem) only
+// translate their framework's routing, writer and errors to these calls.
 //
-// A [Store] keeps the records: gormstore for PostgreSQL and SQLite, memstore for tests and single processes.
+// A [Store] keeps the records: gormstore for PostgreSQL and SQLite, memstore for tests and single processes. All
+// interfaces that a store can have are in store.go.
+//
+// The calls for handlers are [Operation], [CommandHashOf], [NotApplied], [KeepRows], [Call], [DeriveCall] and [DeriveEvent].
+//
+// Comments name rules of the contract, such as X-3. docs/invariants.md lists each rule with its tests.
 package core

@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// ErrSameEvent: the handler has made an event of this name before. The two would have one id, and a consumer that
-// processes an id once would drop one of them.
-var ErrSameEvent = errors.New("idem: this handler has made an event of the same name before, and a consumer would take the " +
-	"second for a duplicate; give each event of an operation a name of its own")
+// ErrSameEvent means that the handler has made an event of this name before. Both would have one id, and a consumer that
+// processes each id once would drop one of them.
+var ErrSameEvent = errors.New("idem: this handler has made an event of the same name before, and a consumer would take " +
+	"the second for a duplicate; give each event of an operation a name of its own")
 
 // DeriveEvent returns the key of the event of the given name that the handler of ctx publishes: see [DerivedKey].
 //

@@ -32,19 +32,18 @@ func RecoveryOf(ctx context.Context) (Recovery, bool) {
 	return 0, false
 }
 
-// NotApplied declares that the handler has changed nothing anywhere and never will for this attempt: with a 4xx or
-// 5xx answer the key is free again. With a 2xx or 3xx answer the declaration does not count. Nor does it on a Resume
-// route once a provider step was started or a database step has finished, in this attempt or one before: the answer is
-// judged as if nothing had been declared. Outside an attempt it does nothing.
+// NotApplied declares that this attempt has changed nothing anywhere, and never will: with a 4xx or 5xx answer the key is
+// free again. The declaration does not count with a 2xx or 3xx answer. On a Resume route it does not count either
+// after a provider step was started or a database step has finished, in this attempt or an earlier one: the answer is
+// judged as if NotApplied had not been called. Outside an attempt it does nothing.
 func NotApplied(ctx context.Context) {
 	if a := attemptctx.From(ctx); a != nil {
 		a.NotApplied.Store(true)
 	}
 }
 
-// KeepRows asks that the rows of a Rollback attempt are kept although its answer will be a 4xx: a counter of failed
-// tries, for instance. The answer is recorded for the full retention, whatever 4xx it is. Outside a Rollback
-// attempt it does nothing.
+// KeepRows keeps the rows of a Rollback attempt although its answer will be a 4xx: a counter of failed tries, for instance.
+// Any such answer is recorded for the full retention. Outside a Rollback attempt it does nothing.
 func KeepRows(ctx context.Context) {
 	if a := attemptctx.From(ctx); a != nil {
 		a.KeepRows.Store(true)

@@ -18,14 +18,14 @@ type Past struct {
 	Method    string
 	Route     string // the router's pattern, as in the table of routes
 
-	// Answer is what the client got: a status of 200 to 499, headers, and the body byte for byte. nil: the row says that
-	// a request is, or was, being worked on, or that it ended with a 5xx. Such a command may have been applied, and so
-	// its operation becomes unknown, to be settled.
+	// Answer is what the client got: a status of 200 to 499, headers, and the body byte for byte. It is nil if the row says
+	// that the request is still running, did not end, or ended with a 5xx. Such a command may have been applied, so its
+	// operation becomes unknown, and must be settled.
 	Answer *Answer
 
 	CreatedAt time.Time // when the command came; not in the future
-	// ExpiresAt is the end of the row's own retention, default CreatedAt + the route's Retention. It is brought between
-	// 24 h and 72 h after CreatedAt (T-2); the route's Tombstone follows it, counted from there.
+	// ExpiresAt is the end of the row's own retention, default CreatedAt + the route's Retention. It is limited to 24 h to
+	// 72 h after CreatedAt (T-2). The route's Tombstone begins at this time.
 	ExpiresAt time.Time
 }
 

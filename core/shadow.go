@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// maxShadow is how far ahead ShadowUntil may be: 90 days. A watch without an end would become the way things are.
+// maxShadow is how far ahead ShadowUntil may be: 90 days. Without an end, a shadow would stay for ever.
 const maxShadow = 90 * 24 * time.Hour
 
 // shadowPatience bounds what the store may cost a request in shadow.
@@ -21,11 +21,11 @@ const shadowPatience = 250 * time.Millisecond
 // key guard to its end: the guard asks once.
 func (r *route) inShadow() bool { return time.Now().Before(r.ShadowUntil) }
 
-// InShadow reports whether ctx belongs to a request in shadow (see Policy.ShadowUntil), which no attempt is around.
+// InShadow reports whether ctx belongs to a request in shadow (see Policy.ShadowUntil), which runs outside any attempt.
 //
-// A handler that is to work both before and after its key is enforced asks it: in shadow it opens a transaction of its
-// own, where an attempt would have given it one. A context that is neither in shadow nor inside an attempt is still an
-// error in either case, and so no lost context goes unnoticed.
+// A handler that must work before and after its key is enforced asks InShadow: in shadow it opens its own transaction,
+// because there is no attempt that has one. In a context that is neither in shadow nor inside an attempt, gormstore.Tx
+// still panics, so that a lost context is noticed.
 func InShadow(ctx context.Context) bool {
 	adm, _ := ctx.Value(admissionKey{}).(*admission)
 	return adm != nil && adm.shadow

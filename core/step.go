@@ -72,7 +72,7 @@ type Step struct {
 	through  bool       // Finish has returned the result
 }
 
-// EnterStep enters the database step of the given name. Whoever enters a step leaves it: see [Step.Leave].
+// EnterStep enters the database step of the given name. Defer [Step.Leave] after it.
 //
 // Errors: ErrStepsChanged and ErrStepUnknown; ErrLeaseLost and the deadline; ErrStale; those of a name that is empty, too
 // long, or taken, of a step inside another one, and of a context that belongs to no Resume attempt.

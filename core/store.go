@@ -262,9 +262,9 @@ type Seen struct {
 // Imported counts the rows of an import.
 type Imported struct {
 	Added    int // new records
-	Replaced int // their key was free, and is no more: the old table holds it (F-4)
-	Left     int // their key has a record that is not free, or an attempt under way: nothing was changed
-	Over     int // past retention and tombstone: nothing to keep
+	Replaced int // records that were free; the imported ones took their place (F-4)
+	Left     int // rows whose key has a record that is not free, or a running attempt: nothing was changed
+	Over     int // rows past retention and tombstone, which were not imported
 }
 
 // Importer is a Store that can take over records of another idempotency table.

@@ -28,8 +28,8 @@ func newKey() string { return keyMadeAt(time.Now()) }
 // keyMadeAt returns a new UUID of version 7 (RFC 9562, section 5.7).
 func keyMadeAt(t time.Time) string {
 	var u [16]byte
-	binary.BigEndian.PutUint64(u[:], uint64(t.UnixMilli())<<16) //nolint:gosec // after 1970
-	rand.Read(u[6:])                                            // never fails since Go 1.24
+	binary.BigEndian.PutUint64(u[:], uint64(t.UnixMilli())<<16)
+	rand.Read(u[6:]) // never fails since Go 1.24
 	u[6] = u[6]&0x0f | 0x70
 	u[8] = u[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])

@@ -18,7 +18,7 @@ import (
 // maxIntent is the longest name of an intent, in bytes.
 const maxIntent = 255
 
-// ErrNoIntent: a money command needs an intent, inside a guarded handler a name (C-1, C-3).
+// ErrNoIntent means that a money command has no intent, or inside a guarded handler no name (C-1, C-3).
 var ErrNoIntent = errors.New("idem: a money command needs an intent")
 
 // Check returns what is wrong with the name of an intent: [ErrNoIntent], or nil.

@@ -50,8 +50,8 @@ func (s *fixture) timed(r core.Recovery, now, made time.Time) core.Claim {
 // keyMadeAt returns a new UUIDv7 of a time.
 func keyMadeAt(made time.Time) string {
 	var u [16]byte
-	binary.BigEndian.PutUint64(u[:], uint64(made.UnixMilli())<<16) //nolint:gosec // after 1970
-	rand.Read(u[6:])                                               // never fails since Go 1.24
+	binary.BigEndian.PutUint64(u[:], uint64(made.UnixMilli())<<16)
+	rand.Read(u[6:]) // never fails since Go 1.24
 	u[6], u[8] = u[6]&0x0f|0x70, u[8]&0x3f|0x80
 	h := hex.EncodeToString(u[:])
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
