@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/auth19/idem/core"
@@ -253,9 +252,6 @@ func outside(rec core.Record, c core.Claim) (bool, error) {
 	}
 	return !c.Window.Has(rec.Now), nil
 }
-
-// guardOf is how long the server lets an attempt's transaction do nothing, in milliseconds: the attempt's deadline.
-func guardOf(deadline time.Duration) string { return strconv.FormatInt(deadline.Milliseconds(), 10) }
 
 // InFlight implements [core.Transactor]: an attempt holds the record's lock.
 func (s *Store) InFlight(ctx context.Context, id core.ID) (bool, error) {

@@ -1,15 +1,11 @@
 package gormstore
 
 import (
-	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"gorm.io/gorm"
 
@@ -73,26 +69,6 @@ type InboxConfig struct {
 	Duplicate func(ctx context.Context, m Message)
 }
 
-// Message is a message as a broker delivers it.
-type Message struct {
-	// Source is the publisher or topic within which the id is unique. 1 to 255 bytes of UTF-8.
-	Source string
-
-	// ID is the publisher's id of the message, the same in every delivery. 1 to 255 bytes of UTF-8.
-	ID string
-
-	// Payload is compared by its SHA-256: the same id with another payload is an error, never a duplicate.
-	Payload []byte
-
-	// Handler is the name of the handler that the message is for, where the broker's library knows it. Another name with
-	// the same group and source in one process is [ErrTwoHandlers]. Optional.
-	Handler string
-
-	// Published is when the message was published, by the publisher's clock. Zero if it is not known: then nobody notices that
-	// a message is older than its marker would be.
-	Published time.Time
-}
-
 // Inbox lets a consumer process each message once per group: the marker of a message commits in the transaction of the
 // rows that its processing writes. It is safe for use by any number of goroutines and processes.
 type Inbox struct {
@@ -138,39 +114,6 @@ func (c InboxConfig) validate() error {
 		errs = append(errs, fmt.Errorf("Deadline is %s: use a second or more", c.Deadline))
 	}
 	return errors.Join(errs...)
-}
-
-// maxName is how long the parts of a marker's key may be, in bytes.
-const maxName = 255
-
-// badName says what is wrong with a part of a marker's key; "" for nothing.
-func badName(name string) string {
-	switch {
-	case name == "":
-		return "is empty"
-	case len(name) > maxName:
-		return fmt.Sprintf("has %d bytes of at most %d", len(name), maxName)
-	case !utf8.ValidString(name), strings.ContainsRune(name, 0):
-		return "is not valid UTF-8, or has a zero byte"
-	}
-	return ""
-}
-
-func (m Message) validate() error {
-	var errs []error
-	if why := badName(m.ID); why != "" {
-		errs = append(errs, fmt.Errorf("ID %s", why))
-	}
-	if why := badName(m.Source); why != "" {
-		errs = append(errs, fmt.Errorf("Source %s", why))
-	}
-	if year := m.Published.Year(); year < 1 || year > 9999 {
-		errs = append(errs, fmt.Errorf("Published is in the year %d", year))
-	}
-	if errs != nil {
-		return fmt.Errorf("%w: %w", ErrMessageInvalid, errors.Join(errs...))
-	}
-	return nil
 }
 
 // Own makes the caller the one handler of source with this inbox: a marker belongs to a handler. Packages that connect
@@ -244,171 +187,7 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 	return nil
 }
 
-// process runs fn in a transaction of the message's own.
-func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) error) error {
-	t, err := i.begin(ctx, m)
-	switch {
-	case errors.Is(err, errDuplicate):
-		return cmp.Or(i.confirm(ctx, m), err)
-	case errors.Is(err, ErrMessageTooOld):
-		return cmp.Or(i.store.write(ctx, func(q querier) error { return i.store.refuse(ctx, q, m) }), err)
-	case err != nil:
-		return err
-	}
-	err = t.run(ctx, fn, t.intact)
-	if errors.Is(err, core.ErrEnded) {
-		err = fmt.Errorf("%w: %w", ErrMessageUnknown, err)
-	}
-	return err
-}
-
-// confirm returns when the synchronous standby, if there is one, has the marker of a duplicate. The marker can be seen before
-// that if its COMMIT was interrupted while it waited for the standby. A broker never delivers again what is acknowledged
-// (F-2).
-func (i *Inbox) confirm(ctx context.Context, m marker) error {
-	s := i.store
-	if s.dialect == sqlite {
-		return nil
-	}
-	name, args := m.touch()
-	return s.write(ctx, func(q querier) error {
-		_, err := s.exec(ctx, q, name, args...)
-		return err
-	})
-}
-
 var (
 	errDuplicate   = errors.New("idem: gormstore: the message has been processed before")
 	errSlowMessage = fmt.Errorf("idem: gormstore: InboxConfig.Deadline is over: %w", context.DeadlineExceeded)
 )
-
-// begin opens a transaction and puts the marker in it.
-func (i *Inbox) begin(ctx context.Context, m marker) (t *tx, err error) {
-	s := i.store
-	if s.file != nil && !s.file.reserve(m.id) {
-		return nil, ErrMessageBusy
-	}
-	if err := s.enterAttempt(ctx); err != nil {
-		m.leave(s)
-		return nil, err
-	}
-	err = retry(ctx, func() error {
-		t, err = s.beginMessage(ctx, m)
-		return err
-	})
-	if err != nil {
-		s.leaveAttempt()
-		m.leave(s)
-	}
-	if errors.Is(err, errRace) { // other deliveries won each time
-		err = ErrMessageBusy
-	}
-	return t, err
-}
-
-func (s *Store) beginMessage(ctx context.Context, m marker) (*tx, error) {
-	own, err := s.pool.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if s.dialect == postgres {
-		err = s.beginGuarded(ctx, own)
-	} else {
-		_, err = own.ExecContext(ctx, s.dialect.begin)
-	}
-	var pid uint32
-	if err == nil {
-		pid, err = s.mark(ctx, own, m)
-	}
-	if err == nil && s.dialect == sqlite {
-		_, err = own.ExecContext(ctx, "SAVEPOINT "+savepoint) // see tx.stillOpen
-	}
-	if err != nil {
-		rollback(own)
-		return nil, err
-	}
-	t := s.newTx(own, m)
-	t.pid = pid
-	return t, nil
-}
-
-// noSuchTable reports that a table of the statement does not exist.
-func noSuchTable(err error) bool {
-	return sqlState(err) == "42P01" || strings.Contains(err.Error(), "no such table")
-}
-
-// mark puts the marker into a transaction that has begun.
-func (s *Store) mark(ctx context.Context, q querier, m marker) (pid uint32, err error) {
-	if s.dialect == postgres {
-		pid, err = s.markPostgres(ctx, q, m)
-	} else {
-		err = s.markSQLite(ctx, q, m)
-	}
-	if err != nil && noSuchTable(err) {
-		err = fmt.Errorf("idem: gormstore: the table processed_message is missing: run gormstore.Migrate: %w", err)
-	}
-	return pid, err
-}
-
-func (s *Store) markPostgres(ctx context.Context, q querier, m marker) (pid uint32, err error) {
-	args := append(m.args(), m.lock())
-	for range maxTries {
-		var lock sql.NullBool
-		var won, late flag
-		var hash []byte
-		err := s.queryRow(ctx, q, mark, args...).Scan(&lock, &won, &late, &hash, &pid)
-		switch {
-		case err != nil:
-			return 0, err
-		case bool(won):
-			return pid, nil
-		case hash != nil:
-			return 0, m.compare(hash)
-		case !lock.Bool:
-			return 0, ErrMessageBusy
-		case bool(late):
-			return 0, ErrMessageTooOld
-		}
-	}
-	return 0, errRace
-}
-
-func (s *Store) markSQLite(ctx context.Context, q querier, m marker) error {
-	n, err := s.exec(ctx, q, mark, m.args()...)
-	if err != nil || n == 1 {
-		return err
-	}
-	hash, err := s.payloadHash(ctx, q, m)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return ErrMessageTooOld
-	case err != nil:
-		return err
-	}
-	return m.compare(hash)
-}
-
-// refuse remembers that the message is too old: so it is too old for another release as well, whose markers live longer.
-func (s *Store) refuse(ctx context.Context, q querier, m marker) error {
-	_, err := s.exec(ctx, q, raiseFloor, m.group, m.source, m.published)
-	return err
-}
-
-// intact is the last statement before COMMIT. It fails in a transaction that a failed statement has aborted: there COMMIT
-// would roll back without an error.
-func (t *tx) intact(ctx context.Context) error {
-	err := t.conn.restoreSettings(ctx)
-	if err == nil {
-		err = t.stillOpen(ctx)
-	}
-	if err == nil && t.store.dialect == postgres {
-		var ours bool
-		if err = t.store.queryRow(ctx, t.conn.sql, asBegun).Scan(&ours); err == nil && !ours {
-			return fmt.Errorf("%w: %w", core.ErrAborted, errNotRecorded)
-		}
-	}
-	if err != nil {
-		return notCommitted(err)
-	}
-	return nil
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -37,6 +38,17 @@ func newStalls(pool *sql.DB, after time.Duration) *stalls {
 		after = DefaultStall
 	}
 	return &stalls{pool: pool, after: after, most: pool.Stats().MaxOpenConnections}
+}
+
+// sameLimit is an error if the pool has another limit than New saw: the slots and the stalls are made for that one. A limit that
+// stalls has raised is no error.
+func (s *stalls) sameLimit() error {
+	limit := s.pool.Stats().MaxOpenConnections
+	if (limit == 0) == (s.most == 0) && limit >= s.most && limit <= 2*s.most {
+		return nil
+	}
+	return fmt.Errorf("SetMaxOpenConns was called after gormstore.New: the pool's limit was %d then, and is %d now (0: none); "+
+		"set it before New", s.most, limit)
 }
 
 // stall is a statement that is never cancelled.

@@ -6,8 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"gorm.io/gorm"
 
@@ -100,34 +98,6 @@ func (s *Store) commitStep(step *core.Step, work func(tx *gorm.DB) (any, error))
 	return err
 }
 
-// run takes a transaction that has begun to its end: work, the last statement, COMMIT.
-func (t *tx) run(ctx context.Context, work func(tx *gorm.DB) error, last func(ctx context.Context) error) error {
-	defer func() { _ = t.Rollback() }() // an error, a panic; does nothing after the end
-
-	// The deadline and a lost lease end the transaction even if work does not look at its context.
-	stop := context.AfterFunc(ctx, func() { _ = t.Rollback() })
-	defer stop()
-	bound := t.Bind(ctx)
-	if err := work(bindingFrom(bound).gorm.WithContext(bound)); err != nil {
-		switch ended := t.Rollback(); {
-		case errors.Is(ended, core.ErrEnded):
-			err = fmt.Errorf("%w: %w", ended, err)
-		case ended != nil && !errors.Is(err, core.ErrRetryable):
-			err = fmt.Errorf("%w: %w", core.ErrRetryable, err)
-		}
-		return err
-	}
-	if !stop() {
-		return context.Cause(ctx)
-	}
-	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
-	defer cancel()
-	return t.finish(patience, func() error { return last(patience) })
-}
-
-// endPatience is how long the store waits for the end of a step's or a message's transaction.
-const endPatience = 10 * time.Second
-
 func (s *Store) beginStep(ctx context.Context, ticket core.Ticket, step string) (*tx, error) {
 	own, err := s.pool.Conn(ctx)
 	if err != nil {
@@ -143,37 +113,6 @@ func (s *Store) beginStep(ctx context.Context, ticket core.Ticket, step string) 
 		return nil, err
 	}
 	return s.newTx(own, result{ticket, step}), nil
-}
-
-// These open a transaction with the settings of claimKey, in one round trip: the rows of a step are locked too, and its
-// process or host may be gone. SET takes no parameters; the number is the time for which the server lets the transaction do
-// nothing, in milliseconds.
-const (
-	guardedBegin = `BEGIN; SET LOCAL tcp_user_timeout = 10000; SET LOCAL idle_in_transaction_session_timeout = %d;
-SELECT pg_catalog.set_config('idem.synchronous_commit',
-	pg_catalog.replace(pg_catalog.current_setting('synchronous_commit'), 'off', 'on'), true)`
-
-	guardedBeginChecked = `BEGIN; SET LOCAL tcp_user_timeout = 10000; SET LOCAL idle_in_transaction_session_timeout = %d;
-SELECT pg_catalog.set_config('idem.synchronous_commit',
-	pg_catalog.replace(pg_catalog.current_setting('synchronous_commit'), 'off', 'on'), true);
-SET LOCAL client_connection_check_interval = 500`
-)
-
-// beginGuarded opens a transaction that the server ends by itself when its process or host is gone.
-func (s *Store) beginGuarded(ctx context.Context, own *sql.Conn) error {
-	if err := s.probeConnectionCheck(ctx, own); err != nil {
-		return err
-	}
-	left := core.DefaultDeadline
-	if deadline, ok := ctx.Deadline(); ok {
-		left = max(time.Until(deadline), time.Second)
-	}
-	begin := guardedBegin
-	if s.connectionCheck.Load() == 1 {
-		begin = guardedBeginChecked
-	}
-	_, err := own.ExecContext(ctx, fmt.Sprintf(begin, left.Milliseconds()))
-	return err
 }
 
 // beginStepSQLite takes the one writer. So it proves the ownership at once: from then on nobody can take over.
@@ -249,151 +188,3 @@ func (r result) lose(ctx context.Context, s *Store, q querier) error {
 }
 
 func (r result) leave(*Store) {}
-
-// asOwner runs a statement of a step together with the proof of ownership, and returns how many rows it changed: 0
-// also where t does not own the record any more.
-func (s *Store) asOwner(ctx context.Context, q querier, t core.Ticket, name statement, args ...any) (int64, error) {
-	args = append(ownedBy(t), args...)
-	if s.dialect == postgres {
-		return s.exec(ctx, q, name, args...)
-	}
-	if n, err := s.exec(ctx, q, own, ownedBy(t)...); err != nil || n == 0 {
-		return 0, err
-	}
-	return s.exec(ctx, q, name, args...)
-}
-
-// stepWrite runs a statement of a provider step: one statement on PostgreSQL, a transaction on SQLite.
-func (s *Store) stepWrite(ctx context.Context, fn func(q querier) error) error {
-	if s.dialect == postgres {
-		return s.write(ctx, fn)
-	}
-	return s.inTx(ctx, fn)
-}
-
-// StartStep implements [core.Stepper].
-func (s *Store) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
-	var started core.StepRecord
-	err := s.stepWrite(ctx, func(q querier) error {
-		n, err := s.asOwner(ctx, q, t, startStep, step.Name, int64(step.Kind))
-		if err != nil {
-			return err
-		}
-		if n == 1 {
-			// Just started: neither its window nor its result is asked for.
-			started = step
-			started.Fence = t.Fence
-			return nil
-		}
-		if err := s.mustOwn(ctx, q, t); err != nil {
-			return err
-		}
-		started, err = s.stepAt(ctx, q, t.ID, step.Name)
-		if err == nil && started.Kind != step.Kind {
-			return core.ErrStepsChanged
-		}
-		return err
-	})
-	return started, err
-}
-
-// FinishStep implements [core.Stepper].
-func (s *Store) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
-	return s.stepWrite(ctx, func(q querier) error {
-		n, err := s.asOwner(ctx, q, t, finishStep, step.Name, step.Result, keys(step.Derived))
-		if err != nil || n == 1 {
-			return err
-		}
-		if err := s.mustOwn(ctx, q, t); err != nil {
-			return err
-		}
-		there, err := s.stepAt(ctx, q, t.ID, step.Name)
-		if err == nil && !there.Finished {
-			err = core.ErrStale // taken over and given back in between
-		}
-		return err
-	})
-}
-
-// mustOwn returns ErrStale unless t is current.
-func (s *Store) mustOwn(ctx context.Context, q querier, t core.Ticket) error {
-	rec, err := s.find(ctx, q, t.ID)
-	switch {
-	case errors.Is(err, core.ErrNotFound):
-		return core.ErrStale
-	case err != nil:
-		return err
-	case rec.Ticket != t || rec.Stored != core.Running:
-		return core.ErrStale
-	}
-	return nil
-}
-
-// Steps implements [core.Stepper].
-func (s *Store) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
-	var steps []core.StepRecord
-	err := s.onPool(ctx, func(q querier) error {
-		steps = nil
-		rows, err := s.query(ctx, q, stepsOf, id[:])
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }()
-		for rows.Next() {
-			step, err := scanStep(rows.Scan)
-			if err != nil {
-				return err
-			}
-			steps = append(steps, step)
-		}
-		return rows.Err()
-	})
-	return steps, err
-}
-
-func (s *Store) stepAt(ctx context.Context, q querier, id core.ID, name string) (core.StepRecord, error) {
-	step, err := scanStep(s.queryRow(ctx, q, stepAt, id[:], name).Scan)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = core.ErrNotFound
-	}
-	return step, err
-}
-
-func scanStep(scan func(...any) error) (core.StepRecord, error) {
-	var step core.StepRecord
-	var now, started instant
-	var kind, state, encoding int16
-	var derived []byte
-	err := scan(&now, &step.Name, &kind, &state, &step.Fence, &started, &encoding, &step.Result, &derived)
-	if err != nil {
-		return core.StepRecord{}, err
-	}
-	if encoding != plain {
-		return core.StepRecord{}, fmt.Errorf("idem: gormstore: a step has the encoding %d of a newer release", encoding)
-	}
-	step.Kind, step.Finished = core.StepKind(kind), state == 2 //nolint:gosec // written by this package
-	step.StartedAt, step.Now = started.Time, now.Time
-	for key := range slices.Chunk(derived, len(core.DerivedKey{})) {
-		step.Derived = append(step.Derived, core.DerivedKey(key))
-	}
-	return step, nil
-}
-
-// keys returns derived keys as they are stored: one after the other, NULL where there are none.
-func keys(derived []core.DerivedKey) []byte {
-	var joined []byte
-	for _, key := range derived {
-		joined = append(joined, key[:]...)
-	}
-	return joined
-}
-
-// forgetSteps takes away the steps of a record that is about to be taken over as free. A record that is resumed keeps
-// them.
-func (s *Store) forgetSteps(ctx context.Context, q querier, rec core.Record) error {
-	if rec.Recovery != core.Resume || rec.State() != core.Free {
-		return nil
-	}
-	_, err := s.exec(ctx, q, forgetSteps, rec.ID[:], rec.Fence)
-	return err
-}

@@ -6,10 +6,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
 )
@@ -54,23 +55,6 @@ func (s *Store) newTx(own *sql.Conn, e entry) *tx {
 	t := &tx{store: s, entry: e}
 	t.conn = newConn(own, s, t.alive)
 	return t
-}
-
-// probeConnectionCheck finds out once whether the server can check that its client is still connected (PostgreSQL 14).
-func (s *Store) probeConnectionCheck(ctx context.Context, c *sql.Conn) error {
-	if s.connectionCheck.Load() != 0 {
-		return nil
-	}
-	_, err := c.ExecContext(ctx, "SELECT pg_catalog.set_config('client_connection_check_interval', '500', true)")
-	switch {
-	case err == nil:
-		s.connectionCheck.Store(1)
-	case slices.Contains([]string{"42704", "22023", "42501"}, sqlState(err)):
-		s.connectionCheck.Store(2) // the parameter is unknown, or not for this system, or not for this user
-	default:
-		return err
-	}
-	return nil
 }
 
 // endTimeout bounds a ROLLBACK. A connection that does not answer is closed, and the server rolls back by itself.
@@ -209,6 +193,34 @@ func (t *tx) Rollback() error {
 	return nil
 }
 
+// run takes a transaction that has begun to its end: work, the last statement, COMMIT.
+func (t *tx) run(ctx context.Context, work func(tx *gorm.DB) error, last func(ctx context.Context) error) error {
+	defer func() { _ = t.Rollback() }() // an error, a panic; does nothing after the end
+
+	// The deadline and a lost lease end the transaction even if work does not look at its context.
+	stop := context.AfterFunc(ctx, func() { _ = t.Rollback() })
+	defer stop()
+	bound := t.Bind(ctx)
+	if err := work(bindingFrom(bound).gorm.WithContext(bound)); err != nil {
+		switch ended := t.Rollback(); {
+		case errors.Is(ended, core.ErrEnded):
+			err = fmt.Errorf("%w: %w", ended, err)
+		case ended != nil && !errors.Is(err, core.ErrRetryable):
+			err = fmt.Errorf("%w: %w", core.ErrRetryable, err)
+		}
+		return err
+	}
+	if !stop() {
+		return context.Cause(ctx)
+	}
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	defer cancel()
+	return t.finish(patience, func() error { return last(patience) })
+}
+
+// endPatience is how long the store waits for the end of a step's or a message's transaction.
+const endPatience = 10 * time.Second
+
 // finish runs the last statement and commits; or rolls back.
 func (t *tx) finish(ctx context.Context, last func() error) error {
 	return t.end(func() error {
@@ -243,6 +255,25 @@ func (t *tx) stillOpen(ctx context.Context) error {
 	_, err := t.conn.sql.ExecContext(ctx, "RELEASE SAVEPOINT "+savepoint)
 	t.checked = err == nil
 	return err
+}
+
+// intact is the last statement before COMMIT. It fails in a transaction that a failed statement has aborted: there COMMIT
+// would roll back without an error.
+func (t *tx) intact(ctx context.Context) error {
+	err := t.conn.restoreSettings(ctx)
+	if err == nil {
+		err = t.stillOpen(ctx)
+	}
+	if err == nil && t.store.dialect == postgres {
+		var ours bool
+		if err = t.store.queryRow(ctx, t.conn.sql, asBegun).Scan(&ours); err == nil && !ours {
+			return fmt.Errorf("%w: %w", core.ErrAborted, errNotRecorded)
+		}
+	}
+	if err != nil {
+		return notCommitted(err)
+	}
+	return nil
 }
 
 // errNotRecorded: the last statement of a transaction found no row to write to. The transaction is not the one that was

@@ -34,10 +34,64 @@ func inspect(d *dialect, text string) inspected {
 			return s
 		}
 		s.changes = s.changes || changesSettings(head[0])
-		if !more {
-			return s
+		if more {
+			continue
+		}
+		if d == postgres && s.changes && setsForSession(text) {
+			s.control = fmt.Errorf("%w. Refused: set_config whose third argument is not the word true: the setting may stay on the "+
+				"pooled connection; write set_config(name, value, true)", errControl)
+		}
+		return s
+	}
+}
+
+// setsForSession reports whether a text calls set_config and does not say true, as a word, for its third argument. The next
+// user of the connection may get the setting, as with SET without LOCAL.
+func setsForSession(text string) bool {
+	l := lexer{text: text, dialect: postgres}
+	var tokens []token
+	for t := l.next(); t.kind != endOfText; t = l.next() {
+		tokens = append(tokens, t)
+	}
+	for i, t := range tokens {
+		if i+1 == len(tokens) || !tokens[i+1].isSymbol('(') || t.kind != word && t.kind != quotedName || t.name() != "set_config" {
+			continue
+		}
+		if i > 1 && tokens[i-1].isSymbol('.') && tokens[i-2].name() != "pg_catalog" {
+			continue // a function of the app
+		}
+		if third := argument(tokens[i+2:], 3); len(third) > 0 && !saysTrue(third) {
+			return true
 		}
 	}
+	return false
+}
+
+// saysTrue reports whether an argument is the word true, perhaps with its name: is_local => true.
+func saysTrue(argument []token) bool {
+	named := len(argument) == 4 && argument[0].name() == "is_local" // := and => are two symbols
+	return argument[len(argument)-1].is("TRUE") && (named || len(argument) == 1)
+}
+
+// argument returns the nth argument of a call whose tokens begin after the opening parenthesis; nil if there is none.
+func argument(tokens []token, n int) []token {
+	depth, begin := 0, 0
+	for i, t := range tokens {
+		switch {
+		case t.isSymbol('('), t.isSymbol('['):
+			depth++
+		case depth > 0 && (t.isSymbol(')') || t.isSymbol(']')):
+			depth--
+		case depth == 0 && (t.isSymbol(',') || t.isSymbol(')')):
+			if n--; n == 0 {
+				return tokens[begin:i]
+			}
+			if begin = i + 1; t.isSymbol(')') {
+				return nil
+			}
+		}
+	}
+	return nil
 }
 
 // statement reads one statement. It returns the first tokens, and whether another statement may follow.

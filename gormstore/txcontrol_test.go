@@ -39,6 +39,10 @@ var (
 		"SELECT 1 -- ;\r; COMMIT", `SELECT E'a' -- on the next line
 	'\''; COMMIT`, "SELECT a$$ ; COMMIT", "SELECT '[' ; COMMIT", "SELECT 1 # 2; COMMIT",
 		"CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; END; COMMIT",
+		"SELECT set_config('role', 'teller', false)", "SELECT set_config('role', 'teller', 1 = 1)",
+		"SELECT 1; SELECT Set_Config ('role', concat('a', 'b'), NOT true)", "SELECT set_config('role', $1, $2)",
+		`SELECT pg_catalog."set_config"('role', 'teller', 'f'::bool)`, "SELECT set_config('a', 'b', true), set_config('a', 'b', x)",
+		"SELECT set_config(setting_name => 'role', new_value => 'teller', is_local => false)",
 	}
 	harmlessOfPostgres = []string{
 		"PREPARE p AS SELECT 1", "SET LOCAL synchronous_commit = off", "SET CONSTRAINTS ALL DEFERRED", "RESET role",
@@ -46,6 +50,9 @@ var (
 		"SELECT 1 /* /* ; */ ; COMMIT */", "DO $$ BEGIN PERFORM 1; END $$", `SELECT E'a'
 	'\'; COMMIT; --'`, "SELECT $1; SELECT $2",
 		"CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; SELECT 1; END",
+		"SELECT set_config('role', 'teller', true)", "SELECT pg_catalog.set_config('role', concat('a', (SELECT b[1] FROM c)), TRUE)",
+		"SELECT set_config(setting_name => 'role', new_value => 'teller', is_local => true)",
+		"SELECT shop.set_config('role', 'teller', false)", "SELECT 'set_config(1, 2, false)'",
 	}
 	controlOfSQLite = []string{
 		"PRAGMA query_only = on", "PRAGMA main.synchronous=0", "PRAGMA query_only(1)",

@@ -29,7 +29,7 @@ func TestHandlersDoNotWeakenTheCommit(t *testing.T) {
 		"CREATE TRIGGER weaken BEFORE INSERT ON effects FOR EACH ROW WHEN (NEW.name = 'weaken') EXECUTE FUNCTION weaken()")
 	for _, weaken := range []string{
 		"SET LOCAL synchronous_commit = off", "SELECT set_config('synchronous_commit', 'off', true)",
-		"SELECT set_config('synchronous_commit', 'off', false)", "SELECT 'before the attempt'", "INSERT INTO effects (name) VALUES ('weaken')",
+		"DO $$ BEGIN PERFORM set_config('synchronous_commit', 'off', false); END $$", "SELECT 'before the attempt'", "INSERT INTO effects (name) VALUES ('weaken')",
 	} {
 		for name, run := range attempts {
 			session := ""

@@ -11,8 +11,18 @@ import (
 )
 
 // Validate implements [core.Validator]: the tables exist; they and the server keep what was confirmed, steps, markers and
-// intents included (F-2, F-5); the role has the rights that a store needs. One error names everything that is wrong.
-func (s *Store) Validate(ctx context.Context) error { return s.validate(ctx, s.pool, storeRights) }
+// intents included (F-2, F-5); the role has the rights that a store needs; on PostgreSQL the pool has the limit that it had in
+// New. One error names everything that is wrong.
+func (s *Store) Validate(ctx context.Context) error {
+	err := s.validate(ctx, s.pool, storeRights)
+	if s.stalls == nil {
+		return err
+	}
+	if changed := s.stalls.sameLimit(); changed != nil {
+		err = errors.Join(err, fmt.Errorf("idem: gormstore: %w", changed))
+	}
+	return err
+}
 
 // Validate checks that the server and the tables keep what the inbox confirms, and that the role has the rights that a consumer
 // needs: without UPDATE it could never acknowledge a duplicate (F-5). One error names everything that is wrong. Call it when

@@ -2,6 +2,7 @@ package gormstore_test
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"os"
 	"regexp"
@@ -275,5 +276,22 @@ func TestLeastRights(t *testing.T) {
 			cluster.Exec("ALTER TABLE " + table + " DISABLE ROW LEVEL SECURITY")
 			require.NoError(t, validate[role](t.Context(), u))
 		})
+	}
+}
+
+// The slots and the watching of connections that pass nothing are made for the limit that New saw.
+//
+// CONTRACT F-3
+func TestLimitThatIsChangedAfterNew(t *testing.T) {
+	t.Parallel()
+	db := freshPostgres("", false)(t)(t)
+	pool, err := db.DB()
+	require.NoError(t, err)
+	for _, limits := range [][2]int{{0, 4}, {4, 0}, {4, 3}, {4, 9}} {
+		pool.SetMaxOpenConns(limits[0])
+		store := newStore(t, db)
+		require.NoError(t, store.Validate(t.Context()))
+		pool.SetMaxOpenConns(limits[1])
+		require.ErrorContains(t, store.Validate(t.Context()), fmt.Sprintf("was %d then, and is %d now", limits[0], limits[1]))
 	}
 }

@@ -1,0 +1,159 @@
+package gormstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+)
+
+// process runs fn in a transaction of the message's own.
+func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) error) error {
+	t, err := i.begin(ctx, m)
+	switch {
+	case errors.Is(err, errDuplicate):
+		return cmp.Or(i.confirm(ctx, m), err)
+	case errors.Is(err, ErrMessageTooOld):
+		return cmp.Or(i.store.write(ctx, func(q querier) error { return i.store.refuse(ctx, q, m) }), err)
+	case err != nil:
+		return err
+	}
+	err = t.run(ctx, fn, t.intact)
+	if errors.Is(err, core.ErrEnded) {
+		err = fmt.Errorf("%w: %w", ErrMessageUnknown, err)
+	}
+	return err
+}
+
+// confirm returns when the synchronous standby, if there is one, has the marker of a duplicate. The marker can be seen before
+// that if its COMMIT was interrupted while it waited for the standby. A broker never delivers again what is acknowledged
+// (F-2).
+func (i *Inbox) confirm(ctx context.Context, m marker) error {
+	s := i.store
+	if s.dialect == sqlite {
+		return nil
+	}
+	name, args := m.touch()
+	return s.write(ctx, func(q querier) error {
+		_, err := s.exec(ctx, q, name, args...)
+		return err
+	})
+}
+
+// begin opens a transaction and puts the marker in it.
+func (i *Inbox) begin(ctx context.Context, m marker) (t *tx, err error) {
+	s := i.store
+	if s.file != nil && !s.file.reserve(m.id) {
+		return nil, ErrMessageBusy
+	}
+	if err := s.enterAttempt(ctx); err != nil {
+		m.leave(s)
+		return nil, err
+	}
+	err = retry(ctx, func() error {
+		t, err = s.beginMessage(ctx, m)
+		return err
+	})
+	if err != nil {
+		s.leaveAttempt()
+		m.leave(s)
+	}
+	if errors.Is(err, errRace) { // other deliveries won each time
+		err = ErrMessageBusy
+	}
+	return t, err
+}
+
+func (s *Store) beginMessage(ctx context.Context, m marker) (*tx, error) {
+	own, err := s.pool.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.dialect == postgres {
+		err = s.beginGuarded(ctx, own)
+	} else {
+		_, err = own.ExecContext(ctx, s.dialect.begin)
+	}
+	var pid uint32
+	if err == nil {
+		pid, err = s.mark(ctx, own, m)
+	}
+	if err == nil && s.dialect == sqlite {
+		_, err = own.ExecContext(ctx, "SAVEPOINT "+savepoint) // see tx.stillOpen
+	}
+	if err != nil {
+		rollback(own)
+		return nil, err
+	}
+	t := s.newTx(own, m)
+	t.pid = pid
+	return t, nil
+}
+
+// mark puts the marker into a transaction that has begun.
+func (s *Store) mark(ctx context.Context, q querier, m marker) (pid uint32, err error) {
+	if s.dialect == postgres {
+		pid, err = s.markPostgres(ctx, q, m)
+	} else {
+		err = s.markSQLite(ctx, q, m)
+	}
+	if err != nil && noSuchTable(err) {
+		err = fmt.Errorf("idem: gormstore: the table processed_message is missing: run gormstore.Migrate: %w", err)
+	}
+	return pid, err
+}
+
+func (s *Store) markPostgres(ctx context.Context, q querier, m marker) (pid uint32, err error) {
+	args := append(m.args(), m.lock())
+	for range maxTries {
+		var lock sql.NullBool
+		var won, late flag
+		var hash []byte
+		err := s.queryRow(ctx, q, mark, args...).Scan(&lock, &won, &late, &hash, &pid)
+		switch {
+		case err != nil:
+			return 0, err
+		case bool(won):
+			return pid, nil
+		case hash != nil:
+			return 0, m.compare(hash)
+		case !lock.Bool:
+			return 0, ErrMessageBusy
+		case bool(late):
+			return 0, ErrMessageTooOld
+		}
+	}
+	return 0, errRace
+}
+
+func (s *Store) markSQLite(ctx context.Context, q querier, m marker) error {
+	n, err := s.exec(ctx, q, mark, m.args()...)
+	if err != nil || n == 1 {
+		return err
+	}
+	hash, err := s.payloadHash(ctx, q, m)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return ErrMessageTooOld
+	case err != nil:
+		return err
+	}
+	return m.compare(hash)
+}
+
+// refuse remembers that the message is too old: so it is too old for another release as well, whose markers live longer.
+func (s *Store) refuse(ctx context.Context, q querier, m marker) error {
+	_, err := s.exec(ctx, q, raiseFloor, m.group, m.source, m.published)
+	return err
+}
+
+// noSuchTable reports that a table of the statement does not exist.
+func noSuchTable(err error) bool {
+	return sqlState(err) == "42P01" || strings.Contains(err.Error(), "no such table")
+}
