@@ -9,11 +9,11 @@ import (
 	"gorm.io/gorm"
 )
 
-// Audit checks the database when the app starts (D-2). models are the app's money rows. It looks at the live schema and server,
-// and returns one error that names everything that is wrong: the write guard is not installed on db; a table of the
-// library is missing; the server or a table may lose what was confirmed (F-2, F-5); the role lacks a right; a money table
-// does not exist, or has no valid, non-partial, non-deferrable UNIQUE index over NOT NULL columns with operation_id among
-// them. [Inbox.Validate] and [Journal.Validate] check what consumers and clients need besides.
+// Audit checks the database when the app starts (D-2). models are the app's money rows. It looks at the live schema and
+// server, and returns one error that names everything that is wrong: the write guard is not installed on db; a table
+// of the library is missing; the server or a table may lose what was confirmed (F-2, F-5); the role lacks a right; a money
+// table does not exist, or has no valid, non-partial, non-deferrable UNIQUE index over NOT NULL columns with operation_id
+// among them. [Inbox.Validate] and [Journal.Validate] check what consumers and clients need besides.
 func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	d, err := dialectOf(db.Dialector.Name())
 	if err != nil {

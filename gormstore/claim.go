@@ -25,9 +25,9 @@ func claimArgs(c core.Claim) []any {
 		micros(c.Key.Valid.From), latestOf(c), floorName(c), micros(c.Key.Made), c.Key.Timed)
 }
 
-// lockKey is the number of a record's advisory lock: 64 bits of the id's hash, in the library's own namespace. If two records
-// share a number, the primary key still tells them apart; at worst, one of two simultaneous commands is told to try again.
-// To make that happen to another principal takes 2^64 hashes (K-9).
+// lockKey is the number of a record's advisory lock: 64 bits of the id's hash, in the library's own namespace. If two
+// records share a number, the primary key still tells them apart; at worst, one of two simultaneous commands is told to try
+// again. To make that happen to another principal takes 2^64 hashes (K-9).
 func lockKey(id core.ID) int64 {
 	return int64(binary.BigEndian.Uint64(id.Hash()) ^ lockSpace) //nolint:gosec // any 64 bits will do
 }
@@ -228,8 +228,8 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.
 	return core.Claimed{Won: true, Record: rec}, err
 }
 
-// ours reports whether this very claim has made the record: database/sql may send a statement again after a connection broke.
-// No two claims have the same owner.
+// ours reports whether this very claim has made the record: database/sql may send a statement again after a connection
+// broke. No two claims have the same owner.
 func ours(rec core.Record, c core.Claim) bool {
 	return rec.Owner == c.Owner && rec.Stored == core.Running
 }

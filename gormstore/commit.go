@@ -10,8 +10,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// commit sends COMMIT, and waits for its end as long as ctx allows. A COMMIT that takes longer goes on, because a server that
-// waits for its standby must not be interrupted. A connection that passes nothing is left behind.
+// commit sends COMMIT, and waits for its end as long as ctx allows. A COMMIT that takes longer goes on, because a server
+// that waits for its standby must not be interrupted. A connection that passes nothing is left behind.
 func (t *tx) commit(ctx context.Context) error {
 	outcome, stalled := make(chan error, 1), make(chan struct{})
 	go func() {
@@ -57,9 +57,9 @@ func notCommitted(err error) error {
 	return fmt.Errorf("%w: %w", core.ErrRetryable, err)
 }
 
-// readBack finds out what became of a COMMIT that ended with err. If the server refused it, nothing is committed. After
-// any other error the entry is read on the primary. That the entry is absent counts only once the old backend is known to be
-// gone: the lock that it held could be taken.
+// readBack finds out what became of a COMMIT that ended with err. If the server refused it, nothing is committed.
+// After any other error the entry is read on the primary. That the entry is absent counts only once the old backend is known
+// to be gone: the lock that it held could be taken.
 func (t *tx) readBack(ctx context.Context, err error) error {
 	if isRefusal(err) {
 		return notCommitted(err)

@@ -215,8 +215,8 @@ func (c *conn) QueryRowContext(ctx context.Context, query string, args ...any) *
 	return row
 }
 
-// refusedRow returns a row that has an error. database/sql makes such a row only when a query fails, and so this one asks the
-// pool with a context that has ended: it sends nothing.
+// refusedRow returns a row that has an error. database/sql makes such a row only when a query fails, and so this one asks
+// the pool with a context that has ended: it sends nothing.
 func refusedRow(ctx context.Context, pool *sql.DB, err error) *sql.Row {
 	ended, end := context.WithCancelCause(ctx)
 	end(err)

@@ -256,8 +256,8 @@ func TestEndedAttemptIsUnknown(t *testing.T) {
 	})
 }
 
-// The process may end between the handler's COMMIT and the attempt's end: the record that the handler has committed is
-// unknown to everybody who sees it.
+// The process may end between the handler's COMMIT and the attempt's end: then everybody sees the state of the
+// record as unknown.
 //
 // CONTRACT X-8, T-4
 func TestCommittedByItsHandlerIsUnknown(t *testing.T) {

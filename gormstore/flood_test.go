@@ -26,9 +26,9 @@ import (
 	"github.com/auth19/idem/internal/pgtest"
 )
 
-// Many more commands than the pool has connections, at once. What cannot be claimed within its time is told to come
-// again; the others succeed; and after the repeats each command that was answered was carried
-// out once. Another principal is answered meanwhile.
+// Many more commands at once than the pool has connections. A command that cannot be claimed in time gets 503, and the
+// others succeed. After the repeats, each command that was answered was carried out once. Another principal is answered
+// meanwhile.
 //
 // CONTRACT M-6, F-1
 func TestFloodOfKeys(t *testing.T) {
@@ -48,7 +48,7 @@ func TestFloodOfKeys(t *testing.T) {
 	}
 }
 
-// As many repeats of one command at once: it is carried out once, and whoever asks learns its answer.
+// As many repeats of one command at once: it is carried out once, and every repeat gets its answer.
 //
 // CONTRACT M-2, M-3, M-6
 func TestFloodOfRepeats(t *testing.T) {

@@ -78,8 +78,8 @@ type Inbox struct {
 	validated validated
 }
 
-// NewInbox returns an inbox on db, which must have the tables of [Migrate]. If db also gets a store, call New first: the inbox
-// then shares SQLite's writer and the connections with the store. An error names everything that is wrong with the
+// NewInbox returns an inbox on db, which must have the tables of [Migrate]. If db also gets a store, call New first: the
+// inbox then shares SQLite's writer and the connections with the store. An error names everything that is wrong with the
 // configuration.
 func NewInbox(db *gorm.DB, cfg InboxConfig) (*Inbox, error) {
 	if cfg.Keep == 0 {
@@ -142,7 +142,8 @@ func (i *Inbox) handledBy(m Message) error {
 // marker, or neither is there. tx.Statement.Context is the context for repositories: [Tx] finds the transaction there,
 // and the write guard refuses writes that go past it.
 //
-// nil means: the message has been processed, now or before. Acknowledge it. fn has run only if the message was processed now.
+// nil means: the message has been processed, now or before. Acknowledge it. fn has run only if the message was processed
+// now.
 //
 // After an error nothing of the message has stayed, with one exception: [core.ErrUnconfirmed] says that the connection was
 // lost during COMMIT. In both cases give the message back: the next delivery finds the truth by the marker. After
@@ -153,10 +154,10 @@ func (i *Inbox) handledBy(m Message) error {
 //
 // A message whose ctx ends is rolled back, even if fn does not look at ctx. COMMIT itself is never cancelled.
 //
-// With the context of a Rollback handler, a [Step] or another inbox, the message joins that transaction. nil then only counts
-// once that transaction has committed, and after an error only the message's own rows are undone. In an attempt without a
-// transaction (Park, or Resume outside a step) the message is refused with [ErrOutsideTransaction], unless [Outside] says
-// that it is meant to stand alone.
+// With the context of a Rollback handler, a [Step] or another inbox, the message joins that transaction. nil then only
+// counts once that transaction has committed, and after an error only the message's own rows are undone. In an attempt
+// without a transaction (Park, or Resume outside a step) the message is refused with [ErrOutsideTransaction], unless
+// [Outside] says that it is meant to stand alone.
 func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) error) error {
 	if err := errors.Join(m.validate(), i.handledBy(m)); err != nil {
 		return err

@@ -170,7 +170,7 @@ func TestInboxSimultaneousDeliveries(t *testing.T) {
 	}
 }
 
-// Deliveries of many messages at once, over two pools: whoever loses sees a duplicate or is told to come again.
+// Deliveries of many messages at once, over two pools: the losing delivery sees a duplicate, or gets ErrMessageBusy.
 //
 // CONTRACT Q-1
 func TestInboxStorm(t *testing.T) {
@@ -426,8 +426,8 @@ func TestInboxCommit(t *testing.T) {
 	})
 }
 
-// A marker that can be seen is not on the standby yet, because somebody kept its COMMIT from waiting. Whoever acknowledges
-// the message now would lose it with the primary.
+// A marker that can be seen is not on the standby yet, because its COMMIT was interrupted while it waited. A
+// message that is acknowledged now would be lost with the primary.
 //
 // CONTRACT Q-1, F-2
 func TestInboxWaitsForStandby(t *testing.T) {
@@ -764,8 +764,8 @@ func TestInboxModesOfGORM(t *testing.T) {
 	})
 }
 
-// On SQLite an inbox and the store of its db wait in one line for the one writer, not in the file's lock, where whoever
-// asks more often gets it.
+// On SQLite an inbox and the store of its db share the one writer in the order of asking. They do not wait for the file's
+// lock, which goes to the one that asks most often.
 func TestInboxSharesTheWriter(t *testing.T) {
 	t.Parallel()
 	db := freshSQLite(t)(t)
@@ -777,8 +777,8 @@ func TestInboxSharesTheWriter(t *testing.T) {
 	requireUnprocessed(t, db, inbox, m) // not in hand of the delivery that gave up
 }
 
-// A pool that attempts have taken is not emptied by messages: there stays a connection for those who answer repeats.
-func TestInboxSharesThePlaces(t *testing.T) {
+// Messages do not take the last connections of a pool whose slots are taken: one stays free for repeats.
+func TestInboxSharesTheSlots(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	db := openDB(t, postgres.Open(url), 2)

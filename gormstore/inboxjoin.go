@@ -10,8 +10,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// messageSavepoint is where a message begins that joins a transaction. Handlers cannot use the name: with a savepoint of
-// theirs under it, a message that fails would keep its marker, and be lost.
+// messageSavepoint is where a message begins that joins a transaction. Handlers cannot use the name: with a savepoint
+// of theirs under it, a message that fails would keep its marker, and be lost.
 const messageSavepoint = "idem_message"
 
 // around returns the transaction of the attempt, the step or the message that ctx belongs to: the message joins it. nil: the

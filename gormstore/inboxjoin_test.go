@@ -114,7 +114,7 @@ func TestInboxFailsInAnAttempt(t *testing.T) {
 	}
 }
 
-// A second delivery, in another attempt or in none, is told that the message is busy until the attempt has ended.
+// A second delivery, in another attempt or in none, gets ErrMessageBusy until the attempt has ended.
 //
 // CONTRACT Q-3
 func TestInboxIsBusyInAnAttempt(t *testing.T) {
@@ -138,7 +138,7 @@ func TestInboxIsBusyInAnAttempt(t *testing.T) {
 	require.Equal(t, 1, countEffects(t, db))
 }
 
-// Webhooks take one connection each: as many as there are places all come through.
+// Webhooks take one connection each: as many as there are slots all come through.
 //
 // CONTRACT Q-3
 func TestWebhooksTakeOnePlaceEach(t *testing.T) {

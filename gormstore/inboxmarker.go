@@ -119,7 +119,8 @@ func (f stream) compare(other stream) int {
 	return cmp.Or(cmp.Compare(f.group, other.group), cmp.Compare(f.source, other.source))
 }
 
-// removeMessages returns how many markers it has deleted, and for each stream when the latest of their messages was published.
+// removeMessages returns how many markers it has deleted, and for each stream when the latest of their messages was
+// published.
 func (s *Store) removeMessages(ctx context.Context, q querier, limit int, w core.Window) (
 	n int, floors map[stream]int64, err error,
 ) {

@@ -31,9 +31,9 @@ func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) erro
 	return err
 }
 
-// confirm returns when the synchronous standby, if there is one, has the marker of a duplicate. The marker can be seen before
-// that if its COMMIT was interrupted while it waited for the standby. A broker never delivers again what is acknowledged
-// (F-2).
+// confirm returns when the synchronous standby, if there is one, has the marker of a duplicate. The marker can be seen
+// before that if its COMMIT was interrupted while it waited for the standby. A broker never delivers again what is
+// acknowledged (F-2).
 func (i *Inbox) confirm(ctx context.Context, m marker) error {
 	s := i.store
 	if s.dialect == sqlite {

@@ -15,8 +15,8 @@ import (
 	"github.com/auth19/idem/core/intents"
 )
 
-// Journal keeps the intents of an app that calls other services, in the table idempotency_intent of the app's own database: a
-// caller that was killed repeats with the same key. Any number of processes may use it. It serves the app as a client, and
+// Journal keeps the intents of an app that calls other services, in the table idempotency_intent of the app's own database:
+// a caller that was killed repeats with the same key. Any number of processes may use it. It serves the app as a client, and
 // has nothing to do with the records of requests that the app answers.
 type Journal struct {
 	store    *Store
@@ -31,9 +31,9 @@ var _ intents.Journal = (*Journal)(nil)
 // JournalOption changes a journal.
 type JournalOption func(*Journal)
 
-// KeysOf derives the keys of new intents from their names and a secret, instead of making them at random. After the journal was
-// lost, restored from a backup or swept, an intent that comes again gets the key that it had, and the provider recognises it
-// for as long as the provider keeps keys.
+// KeysOf derives the keys of new intents from their names and a secret, instead of making them at random. After the journal
+// was lost, restored from a backup or swept, an intent that comes again gets the key that it had, and the provider
+// recognises it for as long as the provider keeps keys.
 //
 // This has two costs. An intent's name can be used only once: for the provider, a name that comes again later is the same
 // command. And the outcome of every intent is uncertain from its first attempt on, until an answer says otherwise, because
@@ -42,8 +42,8 @@ type JournalOption func(*Journal)
 // All processes of a journal need the same secret, for ever. Intents that have a key keep it.
 func KeysOf(secret *intents.Secret) JournalOption { return func(j *Journal) { j.secret = secret } }
 
-// NewJournal returns the journal in db, which must have the tables of [Migrate]. If db also gets a store, call New first: the
-// journal then shares SQLite's one writer with the store. Errors: those of New.
+// NewJournal returns the journal in db, which must have the tables of [Migrate]. If db also gets a store, call New first:
+// the journal then shares SQLite's one writer with the store. Errors: those of New.
 func NewJournal(db *gorm.DB, opts ...JournalOption) (*Journal, error) {
 	s, err := storeOf(db)
 	if err != nil {
@@ -115,8 +115,8 @@ func (j *Journal) End(ctx context.Context, intent string) error {
 	}))
 }
 
-// Pending lists the intents without a definite answer, by name: a restarted caller has to send them, or send them again, with
-// requests that it makes from its own rows. after is the last name of the page before, "" for the first page.
+// Pending lists the intents without a definite answer, by name: a restarted caller has to send them, or send them again,
+// with requests that it makes from its own rows. after is the last name of the page before, "" for the first page.
 func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries []intents.Entry, err error) {
 	rows, err := j.store.query(ctx, j.store.pool, pendingIntents, after, limit)
 	if err != nil {
@@ -137,8 +137,8 @@ func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries
 const MinIntentKeep = 24 * time.Hour
 
 // Sweep deletes at most limit intents that ended longer than keep ago, and returns how many. It never deletes one that is
-// pending. An intent that was deleted is new when it comes again, and gets a new key. So keep is how long a caller may repeat
-// an intent that has ended, at least [MinIntentKeep]. All instances may call Sweep at once; the app decides when.
+// pending. An intent that was deleted is new when it comes again, and gets a new key. So keep is how long a caller may
+// repeat an intent that has ended, at least [MinIntentKeep]. All instances may call Sweep at once; the app decides when.
 func (j *Journal) Sweep(ctx context.Context, keep time.Duration, limit int) (n int, err error) {
 	if keep < MinIntentKeep {
 		return 0, fmt.Errorf("idem: gormstore.Journal.Sweep: keep is %v; use at least %v", keep, MinIntentKeep)

@@ -190,7 +190,7 @@ func TestJournalPlanRefusesAnotherTransaction(t *testing.T) {
 	require.NoError(t, journal.Plan(other.WithContext(gormstore.Outside(ctx)), "order-7"))
 }
 
-// Who notes the command first knows that nothing was sent under its key before, planned or not.
+// The caller that notes the command first knows that nothing was sent under its key before, planned or not.
 //
 // CONTRACT C-4
 func TestJournalKnowsTheFirst(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 // What a journal writes in the caller's own transaction: the intent and the caller's rows commit together (C-6).
 
 var (
-	// ErrOtherDatabase is the error of [Journal.Plan] and [Journal.Done] if the transaction belongs to another database than the
-	// journal: the intent and the caller's rows would not commit together.
+	// ErrOtherDatabase is the error of [Journal.Plan] and [Journal.Done] if the transaction belongs to another database than
+	// the journal: the intent and the caller's rows would not commit together.
 	ErrOtherDatabase = errors.New("idem: gormstore: this transaction belongs to another database than the journal; make the " +
 		"journal with the database that has your rows")
 
@@ -25,8 +25,8 @@ var (
 	ErrNotPending = errors.New("idem: gormstore: the intent is not pending: it has been ended before, or was never planned")
 )
 
-// Plan writes an intent and its key in the caller's transaction: they commit together with the caller's rows. Send the command
-// after COMMIT; before, the client would wait for the transaction. Planning again changes nothing.
+// Plan writes an intent and its key in the caller's transaction: they commit together with the caller's rows. Send the
+// command after COMMIT; before, the client would wait for the transaction. Planning again changes nothing.
 //
 // Errors: intents.ErrNoIntent; tx is not a transaction; [ErrOutsideTransaction]; [ErrOtherDatabase]; the database's.
 func (j *Journal) Plan(tx *gorm.DB, intent string) error {
@@ -37,9 +37,9 @@ func (j *Journal) Plan(tx *gorm.DB, intent string) error {
 	return err
 }
 
-// Done ends an intent in the caller's transaction: the end commits together with the rows in which the caller keeps the outcome.
-// The client must leave the end to the caller: see idemclient.Config.CallerEnds. If several callers end an intent at once,
-// one commits; the others get ErrNotPending, and must roll back.
+// Done ends an intent in the caller's transaction: the end commits together with the rows in which the caller keeps the
+// outcome. The client must leave the end to the caller: see idemclient.Config.CallerEnds. If several callers end an intent
+// at once, one commits; the others get ErrNotPending, and must roll back.
 //
 // Errors: [ErrNotPending]; tx is not a transaction; [ErrOutsideTransaction]; [ErrOtherDatabase]; the database's.
 func (j *Journal) Done(tx *gorm.DB, intent string) error {
@@ -50,8 +50,8 @@ func (j *Journal) Done(tx *gorm.DB, intent string) error {
 	return err
 }
 
-// execIn runs a statement in the caller's transaction, and returns how many rows it has changed. The statement changes nothing
-// unless its first parameter names the database that it runs in: so the check needs no statement of its own.
+// execIn runs a statement in the caller's transaction, and returns how many rows it has changed. The statement changes
+// nothing unless its first parameter names the database that it runs in: so the check needs no statement of its own.
 func (j *Journal) execIn(tx *gorm.DB, name statement, args ...any) (int64, error) {
 	ctx, conn := tx.Statement.Context, tx.Statement.ConnPool
 	if _, ok := conn.(gorm.TxCommitter); !ok {

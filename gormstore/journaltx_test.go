@@ -176,7 +176,7 @@ func TestWhatIsPlannedInAnAttemptIsSentAfterItsCommit(t *testing.T) {
 }
 
 // An intent that was planned before is sent by a Rollback handler. On SQLite the journal needs the writer that the handler
-// holds: that is told at once, and nothing is sent.
+// holds: the handler gets an error at once, and nothing is sent.
 //
 // CONTRACT C-5
 func TestARollbackHandlerSendsAPlannedIntent(t *testing.T) {

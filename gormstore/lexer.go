@@ -2,7 +2,7 @@ package gormstore
 
 import "strings"
 
-// tokenKind says what a token of a statement is, as far as the guards want to know.
+// tokenKind says what a token of a statement is, as far as the guards need to know.
 type tokenKind uint8
 
 const (
@@ -39,14 +39,14 @@ func (t token) name() string {
 }
 
 // lexer splits the text of a statement as its database does. Strings are read as with standard_conforming_strings on,
-// which it is unless somebody has turned it off; PostgreSQL 19 has nothing else.
+// which it is unless somebody has turned it off. PostgreSQL 19 has only that.
 type lexer struct {
 	text    string
 	at      int
 	dialect *dialect
 }
 
-// next returns the next token. What is not closed goes to the end of the text.
+// next returns the next token. A string, name or comment that is not closed goes to the end of the text.
 func (l *lexer) next() token {
 	l.skip()
 	if l.at >= len(l.text) {
@@ -80,7 +80,7 @@ func (l *lexer) next() token {
 	return token{symbol, l.text[start:l.at]}
 }
 
-// skip goes over white space and comments.
+// skip skips white space and comments.
 func (l *lexer) skip() {
 	const byteOrderMark = "\ufeff" // SQLite takes it for white space
 	for l.at < len(l.text) {
@@ -112,7 +112,7 @@ func (l *lexer) lineComment() {
 	}
 }
 
-// blockComment skips a comment; on PostgreSQL there can be others in it.
+// blockComment skips a comment. On PostgreSQL a comment can contain others.
 func (l *lexer) blockComment() {
 	if l.at += 2; l.dialect == sqlite {
 		l.through("*/")
@@ -132,7 +132,7 @@ func (l *lexer) blockComment() {
 	}
 }
 
-// through goes behind the next end.
+// through moves past the next end.
 func (l *lexer) through(end string) {
 	if n := strings.Index(l.text[l.at:], end); n >= 0 {
 		l.at += n + len(end)
@@ -147,7 +147,7 @@ func (l *lexer) until(part func(byte) bool) {
 	}
 }
 
-// quoted goes behind the closing quote. A doubled one stands for itself.
+// quoted moves past the closing quote. A doubled quote stands for one quote.
 func (l *lexer) quoted(quote byte) {
 	for l.at++; l.at < len(l.text); l.at++ {
 		if l.text[l.at] != quote {
@@ -161,14 +161,14 @@ func (l *lexer) quoted(quote byte) {
 	}
 }
 
-// isEscapeString reports whether a string of PostgreSQL begins here in which a backslash escapes: E'...'.
+// isEscapeString reports whether a string begins here in which a backslash escapes: E'...' on PostgreSQL.
 func (l *lexer) isEscapeString() bool {
 	rest := l.text[l.at:]
 	return l.dialect == postgres && (strings.HasPrefix(rest, "E'") || strings.HasPrefix(rest, "e'"))
 }
 
-// escapeStrings goes behind a string in which a backslash escapes, and behind its parts on further lines: they go on in
-// the same way.
+// escapeStrings moves past a string in which a backslash escapes, and past its parts on further lines, where a backslash
+// escapes as well.
 func (l *lexer) escapeStrings() {
 	for {
 		l.escapeString()
@@ -199,7 +199,7 @@ func (l *lexer) escapeString() {
 	l.at = len(l.text)
 }
 
-// dollarQuoted goes behind $$...$$ or $tag$...$tag$, if one begins here.
+// dollarQuoted moves past $$...$$ or $tag$...$tag$, if one begins here.
 func (l *lexer) dollarQuoted() bool {
 	tag := l.at + 1
 	for tag < len(l.text) && (isNameStart(l.text[tag]) || tag > l.at+1 && isDigit(l.text[tag])) {

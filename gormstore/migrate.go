@@ -82,8 +82,8 @@ func Migrate(ctx context.Context, db *gorm.DB, options ...Option) error {
 	return tx.Commit()
 }
 
-// into sets the search path of the transaction to one schema: the given one, or the one that has the tables, or the first one
-// of the search path.
+// into sets the search path of the transaction to one schema: the given one, or the one that has the tables, or the first
+// one of the search path.
 func into(ctx context.Context, tx *sql.Tx, schema string) error {
 	if schema == "" {
 		found, err := searchPath(ctx, tx)

@@ -42,7 +42,7 @@ func TestMigrateAtOnce(t *testing.T) {
 }
 
 // An instance that starts beside others must not stop them: no statement of an up-to-date Migrate waits for a running
-// attempt, so that nobody waits behind it.
+// attempt, and so nothing waits for Migrate.
 //
 // CONTRACT F-2
 func TestMigrateDoesNotWaitForAttempts(t *testing.T) {

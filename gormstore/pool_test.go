@@ -12,8 +12,8 @@ import (
 	"github.com/auth19/idem/internal/pgtest"
 )
 
-// A repeat is soon told that the attempt is running, even where there is no room for another attempt: it would wait
-// for the very attempt that it repeats.
+// A repeat is soon told that the attempt is running, even if no slot is free: else it would wait for the very attempt that
+// it repeats.
 //
 // CONTRACT M-2, M-6
 func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
@@ -44,7 +44,7 @@ func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
 				_, _, err := store.Begin(waiting, crowdClaim("c"))
 				another <- err
 			}()
-			bounded, cancel := context.WithTimeout(t.Context(), 30*time.Second) // who waits for a place gets none
+			bounded, cancel := context.WithTimeout(t.Context(), 30*time.Second) // no slot gets free
 			defer cancel()
 			repeat := first
 			repeat.Owner = core.Owner{9}
@@ -65,7 +65,7 @@ func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
 	}
 }
 
-// Who waits in line has sent nothing, and knows it: there is nothing to release.
+// A claim that waits for a slot has sent nothing, and its error says so: there is nothing to release.
 //
 // CONTRACT F-1
 func TestClaimInLineIsNotSent(t *testing.T) {

@@ -52,8 +52,8 @@ func (s *Store) HalfDone(ctx context.Context, within []byte, after core.ID, limi
 	return s.list(ctx, "half done", within, after, limit)
 }
 
-// list reads a page of the records that the statement list calls which. On PostgreSQL it reads at read committed: it must not
-// make claims fail to serialize.
+// list reads a page of the records that the statement list calls which. On PostgreSQL it reads at read committed: it must
+// not make claims fail to serialize.
 func (s *Store) list(ctx context.Context, which string, within []byte, last core.ID, limit int) ([]core.Record, error) {
 	opts := &sql.TxOptions{ReadOnly: true}
 	if s.dialect == postgres {

@@ -59,8 +59,8 @@ func locksRows(tokens []token) bool {
 		n >= 3 && tokens[n-1].is("KEY") && tokens[n-2].is("NO") && tokens[n-3].is("FOR"))
 }
 
-// calls reports whether a function is called at the token i: a name before a parenthesis, which is neither a keyword nor a name
-// that is defined there.
+// calls reports whether a function is called at the token i: a name before a parenthesis, which is neither a keyword nor a
+// name that is defined there.
 func calls(tokens []token, i int) bool {
 	if i+1 == len(tokens) || !tokens[i+1].isSymbol('(') {
 		return false
@@ -160,8 +160,8 @@ var keywords = words(`all and any array as between case cast distinct else end e
 // infix are operators whose names a function can have too: they are operators only after an operand.
 var infix = words(`glob ilike is join like match`)
 
-// readOnly are functions of PostgreSQL and SQLite that change nothing and make nobody wait, and the types that stand before a
-// parenthesis.
+// readOnly are functions of PostgreSQL and SQLite that change nothing and make nobody wait, and the types that stand before
+// a parenthesis.
 var readOnly = words(`
 	count sum avg min max total bool_and bool_or every bit_and bit_or bit_xor array_agg string_agg group_concat
 	json_agg jsonb_agg json_object_agg jsonb_object_agg json_group_array json_group_object jsonb_group_array

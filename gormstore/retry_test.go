@@ -22,8 +22,7 @@ BEGIN
 	RETURN n;
 END $$`
 
-// Errors that ask for a repeat of the whole command, in all the ways that a handler can come by one and then say
-// nothing of it.
+// Errors that ask for a repeat of the whole command, in all the ways in which a handler can get one and swallow it.
 //
 // CONTRACT X-0
 func TestRetryableErrors(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Statements name the schema of their tables. The schema is found once. So a search path that an app left on a connection, or a
-// temporary table of the same name, changes nothing (F-6).
+// Statements name the schema of their tables. The schema is found once. So a search path that an app left on a connection,
+// or a temporary table of the same name, changes nothing (F-6).
 
 // findSchema returns the schema as it stands in statements.
 func (s *statements) findSchema(ctx context.Context, q querier) (string, error) {
@@ -46,8 +46,8 @@ type onPath struct {
 
 type schemas []onPath
 
-// searchPath reads the schemas of the search path as it is configured: as RESET would set it, whatever search path or role the
-// app has set on the connection.
+// searchPath reads the schemas of the search path as it is configured: as RESET would set it, whatever search path or role
+// the app has set on the connection.
 func searchPath(ctx context.Context, q querier) (schemas, error) {
 	rows, err := q.QueryContext(ctx, configuredPath)
 	if err != nil {
@@ -79,8 +79,8 @@ LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = 'idemp
 WHERE s.name = 'search_path' AND n.nspname NOT LIKE 'pg\_%' AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
 ORDER BY p.place`
 
-// home is the schema that has the tables, "" if none has. Two are an error: the tables of one of them are empty, and every key
-// is free there.
+// home is the schema that has the tables, "" if none has. Two are an error: the tables of one of them are empty, and every
+// key is free there.
 func (all schemas) home() (schema string, err error) {
 	for _, place := range all {
 		switch {

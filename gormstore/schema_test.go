@@ -47,7 +47,7 @@ func withPath(t *testing.T, address, path string) string {
 	return u.String()
 }
 
-// tables are empty tables in another place than the store's, and what makes statements without a schema go there.
+// strays are empty tables in another schema than the store's, and what makes statements without a schema use them.
 var strays = map[string]struct{ address, set string }{
 	"search path": {set: `SET search_path = other, pg_temp`},
 	"temporary tables": {set: `CREATE TEMP TABLE IF NOT EXISTS idempotency_record (LIKE public.idempotency_record INCLUDING ALL);

@@ -9,8 +9,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// sqliteFile is what SQLite needs besides statements: one writer at a time, which waits here and not for the file's lock; the
-// attempts that are running in this process, so that their repeats are told so at once; and the lock that keeps other
+// sqliteFile is what SQLite needs besides statements: one writer at a time, which waits here and not for the file's lock;
+// the attempts that are running in this process, so that their repeats are told so at once; and the lock that keeps other
 // processes out.
 type sqliteFile struct {
 	writer chan struct{} // holds a token while somebody writes
@@ -84,7 +84,7 @@ func (f *sqliteFile) isRunning(id core.ID) bool {
 	return running
 }
 
-// reserve makes the caller the one attempt of id in this process; false where there is one.
+// reserve makes the caller the one attempt of id in this process; false if there is one already.
 func (f *sqliteFile) reserve(id core.ID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

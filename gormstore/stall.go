@@ -40,8 +40,8 @@ func newStalls(pool *sql.DB, after time.Duration) *stalls {
 	return &stalls{pool: pool, after: after, most: pool.Stats().MaxOpenConnections}
 }
 
-// sameLimit is an error if the pool has another limit than New saw: the slots and the stalls are made for that one. A limit that
-// stalls has raised is no error.
+// sameLimit is an error if the pool has another limit than New saw: the slots and the stalls are made for that one. A limit
+// that stalls has raised is no error.
 func (s *stalls) sameLimit() error {
 	limit := s.pool.Stats().MaxOpenConnections
 	if (limit == 0) == (s.most == 0) && limit >= s.most && limit <= 2*s.most {

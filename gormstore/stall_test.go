@@ -190,7 +190,7 @@ func (h *blackHole) requireEnds(t *testing.T, release func()) {
 	})
 }
 
-// A server that waits for its standby has what was sent: its connection is not left behind, however often one looks.
+// A server that waits for its standby has what was sent: its connection is not left behind, however often the store looks.
 //
 // CONTRACT F-3
 func TestStandbyIsNoBlackHole(t *testing.T) {

@@ -158,8 +158,8 @@ type tries struct {
 
 const maxUncut = 2
 
-// run runs the write of t, and waits for its end as long as ctx allows. A write that takes longer goes on. Where watch leaves
-// the connection of a try behind, another try follows.
+// run runs the write of t, and waits for its end as long as ctx allows. A write that takes longer goes on. Where watch
+// leaves the connection of a try behind, another try follows.
 func (u *uncut) run(ctx context.Context, t core.Ticket, watch watcher, write func(context.Context) error) error {
 	for {
 		if err := ctx.Err(); err != nil {

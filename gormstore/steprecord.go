@@ -10,8 +10,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// asOwner runs a statement of a step together with the proof of ownership, and returns how many rows it changed: 0
-// also where t does not own the record any more.
+// asOwner runs a statement of a step together with the proof of ownership. It returns how many rows the statement changed: 0
+// as well if t does not own the record any more.
 func (s *Store) asOwner(ctx context.Context, q querier, t core.Ticket, name statement, args ...any) (int64, error) {
 	args = append(ownedBy(t), args...)
 	if s.dialect == postgres {
@@ -40,7 +40,7 @@ func (s *Store) StartStep(ctx context.Context, t core.Ticket, step core.StepReco
 			return err
 		}
 		if n == 1 {
-			// Just started: neither its window nor its result is asked for.
+			// The step has just started: nobody asks for its window or its result.
 			started = step
 			started.Fence = t.Fence
 			return nil
@@ -139,8 +139,7 @@ func scanStep(scan func(...any) error) (core.StepRecord, error) {
 	return step, nil
 }
 
-// forgetSteps takes away the steps of a record that is about to be taken over as free. A record that is resumed keeps
-// them.
+// forgetSteps deletes the steps of a record that is about to be taken over as free. A record that is resumed keeps them.
 func (s *Store) forgetSteps(ctx context.Context, q querier, rec core.Record) error {
 	if rec.Recovery != core.Resume || rec.State() != core.Free {
 		return nil

@@ -184,8 +184,8 @@ func (s *Store) write(ctx context.Context, fn func(q querier) error) error {
 	return s.writing(ctx, func() error { return s.onPool(ctx, fn) })
 }
 
-// onPool runs fn on the pool. After a conflict it runs fn again at read committed. Each of the store's statements is right at
-// read committed. At a stricter level, which may be the app's default, many statements at once make each other fail.
+// onPool runs fn on the pool. After a conflict it runs fn again at read committed. Each of the store's statements is right
+// at read committed. At a stricter level, which may be the app's default, many statements at once make each other fail.
 func (s *Store) onPool(ctx context.Context, fn func(q querier) error) error {
 	conflict := false
 	return retry(ctx, func() error {

@@ -7,8 +7,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Sweep implements [core.Store]. Each statement has a transaction of its own at read committed: it reads many records, and must
-// not make claims fail to serialize.
+// Sweep implements [core.Store]. Each statement has a transaction of its own at read committed: it reads many records, and
+// must not make claims fail to serialize.
 func (s *Store) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
 	var now instant
 	if err := s.queryRow(ctx, s.pool, clock).Scan(&now); err != nil {

@@ -105,8 +105,8 @@ func (t *tx) leave() {
 	t.store.leaveAttempt()
 }
 
-// undo rolls back and leaves. It fails with core.ErrEnded where the handler has ended the transaction itself: what the handler
-// wrote before or after that may have stayed.
+// undo rolls back and leaves. It fails with core.ErrEnded where the handler has ended the transaction itself: what the
+// handler wrote before or after that may have stayed.
 func (t *tx) undo() error {
 	if !t.rollback() {
 		t.lost = t.lose()

@@ -21,8 +21,9 @@ type inspected struct {
 	changes bool  // one of them may change the role or the search path
 }
 
-// inspect reads a text before it is sent into a transaction of the library. It refuses what is certainly transaction control:
-// that stands at the start of a statement. Transaction control that it cannot see is noticed at the end of the transaction.
+// inspect reads a text before it is sent into a transaction of the library. It refuses what is certainly transaction
+// control: that stands at the start of a statement. Transaction control that it cannot see is noticed at the end of the
+// transaction.
 func inspect(d *dialect, text string) inspected {
 	l := lexer{text: text, dialect: d}
 	var s inspected

@@ -99,8 +99,8 @@ func TestChangesOfSettingsAreRecognised(t *testing.T) {
 	}
 }
 
-// Whatever a text is: the lexer ends, gives back every character but white space and comments, in their order, and finds
-// control behind anything that is closed.
+// For every text: the lexer ends, returns every character except white space and comments, in order, and finds transaction
+// control after anything that is closed.
 //
 // CONTRACT X-8
 func FuzzControl(f *testing.F) {

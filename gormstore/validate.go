@@ -11,8 +11,8 @@ import (
 )
 
 // Validate implements [core.Validator]: the tables exist; they and the server keep what was confirmed, steps, markers and
-// intents included (F-2, F-5); the role has the rights that a store needs; on PostgreSQL the pool has the limit that it had in
-// New. One error names everything that is wrong.
+// intents included (F-2, F-5); the role has the rights that a store needs; on PostgreSQL the pool has the limit that it had
+// in New. One error names everything that is wrong.
 func (s *Store) Validate(ctx context.Context) error {
 	err := s.validate(ctx, s.pool, storeRights)
 	if s.stalls == nil {
@@ -24,16 +24,16 @@ func (s *Store) Validate(ctx context.Context) error {
 	return err
 }
 
-// Validate checks that the server and the tables keep what the inbox confirms, and that the role has the rights that a consumer
-// needs: without UPDATE it could never acknowledge a duplicate (F-5). One error names everything that is wrong. Call it when
-// the consumer starts; Process refuses what Validate refuses.
+// Validate checks that the server and the tables keep what the inbox confirms, and that the role has the rights that a
+// consumer needs: without UPDATE it could never acknowledge a duplicate (F-5). One error names everything that is wrong.
+// Call it when the consumer starts; Process refuses what Validate refuses.
 func (i *Inbox) Validate(ctx context.Context) error {
 	return i.store.validate(ctx, i.store.pool, inboxRights)
 }
 
-// Validate checks that the server and the table keep the intents, and that the role has the rights that a journal needs (F-5):
-// an intent that a crash loses gets another key, and its command is carried out twice. One error names everything that is
-// wrong. Call it when the app starts; Plan and Begin refuse what Validate refuses.
+// Validate checks that the server and the table keep the intents, and that the role has the rights that a journal needs
+// (F-5): an intent that a crash loses gets another key, and its command is carried out twice. One error names everything
+// that is wrong. Call it when the app starts; Plan and Begin refuse what Validate refuses.
 func (j *Journal) Validate(ctx context.Context) error {
 	return j.store.validate(ctx, j.store.pool, journalRights)
 }

@@ -40,8 +40,8 @@ func Outside(ctx context.Context) context.Context { return context.WithValue(ctx
 
 const guardName = "idem:write_guard"
 
-// WriteGuard is a GORM plugin that refuses two kinds of writes with [ErrOutsideTransaction], before they reach the database: a
-// write with the context of a Rollback attempt over another connection than the attempt's, and a write with the context of
+// WriteGuard is a GORM plugin that refuses two kinds of writes with [ErrOutsideTransaction], before they reach the database:
+// a write with the context of a Rollback attempt over another connection than the attempt's, and a write with the context of
 // a Resume attempt outside its database steps. New installs it on its own db. An app with more *gorm.DB values
 // installs it there with db.Use(gormstore.WriteGuard()).
 //

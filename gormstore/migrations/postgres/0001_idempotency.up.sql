@@ -1,13 +1,13 @@
 -- +goose Up
--- One row per (principal, key): see the package core for what the columns mean. Migrations only ever add: two
+-- One row per (principal, key): see the package core for what the columns mean. Migrations only add: two
 -- releases of an app share these tables during a deployment.
 CREATE TABLE IF NOT EXISTS idempotency_record (
     id              bytea       NOT NULL PRIMARY KEY,
     scope           bytea       NOT NULL,
-    realm           bytea       NOT NULL, -- what operators of the same one may see
+    realm           bytea       NOT NULL, -- operators see the records of their own realm
     owner           bytea       NOT NULL,
     fence           bigint      NOT NULL,
-    attempts        integer     NOT NULL DEFAULT 1, -- of this life of the key: a Resume operation may take several
+    attempts        integer     NOT NULL DEFAULT 1, -- of this operation: with Resume there may be several
     state           smallint    NOT NULL, -- 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free
     recovery        smallint    NOT NULL, -- 1 Rollback, 2 Resume, 3 Park
     method          text        NOT NULL,
@@ -21,19 +21,19 @@ CREATE TABLE IF NOT EXISTS idempotency_record (
     purge_at        timestamptz,          -- end of the tombstone
     status          smallint    NOT NULL DEFAULT 0,
     partial         boolean     NOT NULL DEFAULT false,
-    answer_encoding smallint    NOT NULL DEFAULT 1, -- 1 plain; room for sealed answers
+    answer_encoding smallint    NOT NULL DEFAULT 1, -- 1 plain; another number would be an encrypted answer
     headers         bytea,
     body            bytea,
     timed           boolean     NOT NULL DEFAULT false -- its key is a timed one, whose time the id begins with
 );
 
--- What a sweep looks for.
+-- The sweep reads these.
 CREATE INDEX IF NOT EXISTS idempotency_record_expires ON idempotency_record (expires_at) WHERE state = 2;
 CREATE INDEX IF NOT EXISTS idempotency_record_purge ON idempotency_record (purge_at) WHERE state IN (4, 5);
--- What operators and reconcilers list.
+-- Operators and reconcilers list these.
 CREATE INDEX IF NOT EXISTS idempotency_record_open ON idempotency_record (created_at, id) WHERE state IN (1, 3);
 
--- The history of settlements: rows are only ever appended. No sequence, which would lag after a move to another cluster.
+-- The history of settlements: rows are only appended. There is no sequence: it could lag after a move to another cluster.
 CREATE TABLE IF NOT EXISTS idempotency_settlement (
     record_id    bytea       NOT NULL,
     settled_at   timestamptz NOT NULL,
@@ -54,7 +54,7 @@ CREATE TABLE IF NOT EXISTS idempotency_step (
     name        text        NOT NULL,
     kind        smallint    NOT NULL, -- 1 database, 2 provider
     state       smallint    NOT NULL, -- 1 started, 2 finished
-    fence       bigint      NOT NULL, -- of the attempt that started it first; of a finished database step the one that ran it
+    fence       bigint      NOT NULL, -- of the attempt that started the step first; of a finished database step, of the attempt that ran it
     started_at  timestamptz NOT NULL,
     encoding    smallint    NOT NULL DEFAULT 1, -- of the result: 1 plain
     result      bytea,
@@ -62,8 +62,8 @@ CREATE TABLE IF NOT EXISTS idempotency_step (
     PRIMARY KEY (record_id, name)
 );
 
--- Commands that have come by, for routes in shadow and for the detection of commands under a new key. Nothing of it is
--- of any weight for claims.
+-- Commands that have come before, for routes in shadow and for commands that come again under a new key. No claim depends
+-- on them.
 CREATE TABLE IF NOT EXISTS idempotency_sighting (
     id              bytea       NOT NULL PRIMARY KEY, -- of the record its key stands for; 16 random bytes without a key
     scope           bytea       NOT NULL,
@@ -73,7 +73,7 @@ CREATE TABLE IF NOT EXISTS idempotency_sighting (
     purge_at        timestamptz NOT NULL
 );
 
--- The same command of the same principal, under which keys and when: the index alone answers it.
+-- Under which keys, and when, the same command of the same principal has come: this index alone answers that.
 CREATE INDEX IF NOT EXISTS idempotency_sighting_command ON idempotency_sighting (scope, command_hash, seen_at, id);
 CREATE INDEX IF NOT EXISTS idempotency_sighting_purge ON idempotency_sighting (purge_at);
 
@@ -84,15 +84,15 @@ CREATE TABLE IF NOT EXISTS processed_message (
     message_id      text        NOT NULL,
     payload_hash    bytea       NOT NULL, -- SHA-256
     processed_at    timestamptz NOT NULL,
-    published_at    timestamptz,          -- by the publisher's word
-    expires_at      timestamptz NOT NULL, -- a sweep may remove it from then on
+    published_at    timestamptz,          -- by the publisher's clock
+    expires_at      timestamptz NOT NULL, -- a sweep may delete it after that
     PRIMARY KEY (consumer_group, source, message_id)
 );
 
 CREATE INDEX IF NOT EXISTS processed_message_expires ON processed_message (expires_at);
 
--- What is too old for a group: messages that were published then or before, of whom markers have gone or who have been
--- refused. It only rises.
+-- What is too old for a group: messages that were published then or before. Their markers may have been deleted, or they
+-- have been refused. The floor only rises.
 CREATE TABLE IF NOT EXISTS processed_message_floor (
     consumer_group  text        NOT NULL,
     source          text        NOT NULL,
@@ -100,7 +100,7 @@ CREATE TABLE IF NOT EXISTS processed_message_floor (
     PRIMARY KEY (consumer_group, source)
 );
 
--- What this app is about to ask of others, as a client: one key per intent, kept over a restart. See Journal.
+-- What this app asks of other services, as a client: one key per intent, which survives a restart. See Journal.
 CREATE TABLE IF NOT EXISTS idempotency_intent (
     intent          text        NOT NULL PRIMARY KEY,
     idempotency_key text        NOT NULL,
@@ -108,17 +108,17 @@ CREATE TABLE IF NOT EXISTS idempotency_intent (
     command_hash    bytea,
     planned_at      timestamptz NOT NULL,
     begun_at        timestamptz,          -- just before the first attempt
-    begun_by        bytea,                -- random: who noted the command knows that nothing was sent before
+    begun_by        bytea,                -- random: tells the writer of the command that nothing was sent before
     ended_at        timestamptz           -- there is a definite answer
 );
 
 CREATE INDEX IF NOT EXISTS idempotency_intent_pending ON idempotency_intent (intent) WHERE ended_at IS NULL;
 CREATE INDEX IF NOT EXISTS idempotency_intent_ended ON idempotency_intent (ended_at) WHERE ended_at IS NOT NULL;
 
--- What a cap on a principal's open records counts (core.Policy.MaxOpen).
+-- The cap on a principal's open records counts these (core.Policy.MaxOpen).
 CREATE INDEX IF NOT EXISTS idempotency_record_open_scope ON idempotency_record (scope) WHERE state IN (1, 3);
 
--- What all instances and releases must agree on, and what must outlive a change of configuration.
+-- What all instances and releases must agree on, and what must survive a change of configuration.
 CREATE TABLE IF NOT EXISTS idempotency_setting (
     name  text NOT NULL PRIMARY KEY,
     value text NOT NULL

@@ -3,10 +3,10 @@
 CREATE TABLE IF NOT EXISTS idempotency_record (
     id              BLOB    NOT NULL PRIMARY KEY,
     scope           BLOB    NOT NULL,
-    realm           BLOB    NOT NULL, -- what operators of the same one may see
+    realm           BLOB    NOT NULL, -- operators see the records of their own realm
     owner           BLOB    NOT NULL,
     fence           INTEGER NOT NULL,
-    attempts        INTEGER NOT NULL DEFAULT 1, -- of this life of the key: a Resume operation may take several
+    attempts        INTEGER NOT NULL DEFAULT 1, -- of this operation: with Resume there may be several
     state           INTEGER NOT NULL, -- 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free
     recovery        INTEGER NOT NULL, -- 1 Rollback, 2 Resume, 3 Park
     method          TEXT    NOT NULL,
@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS idempotency_record (
     purge_at        INTEGER,          -- end of the tombstone
     status          INTEGER NOT NULL DEFAULT 0,
     partial         INTEGER NOT NULL DEFAULT 0,
-    answer_encoding INTEGER NOT NULL DEFAULT 1, -- 1 plain; room for sealed answers
+    answer_encoding INTEGER NOT NULL DEFAULT 1, -- 1 plain; another number would be an encrypted answer
     headers         BLOB,
     body            BLOB,
     timed           INTEGER NOT NULL DEFAULT 0 -- its key is a timed one, whose time the id begins with
@@ -49,7 +49,7 @@ CREATE TABLE IF NOT EXISTS idempotency_step (
     name        TEXT    NOT NULL,
     kind        INTEGER NOT NULL, -- 1 database, 2 provider
     state       INTEGER NOT NULL, -- 1 started, 2 finished
-    fence       INTEGER NOT NULL, -- of the attempt that started it first; of a finished database step the one that ran it
+    fence       INTEGER NOT NULL, -- of the attempt that started the step first; of a finished database step, of the attempt that ran it
     started_at  INTEGER NOT NULL,
     encoding    INTEGER NOT NULL DEFAULT 1, -- of the result: 1 plain
     result      BLOB,
@@ -75,8 +75,8 @@ CREATE TABLE IF NOT EXISTS processed_message (
     message_id      TEXT    NOT NULL,
     payload_hash    BLOB    NOT NULL, -- SHA-256
     processed_at    INTEGER NOT NULL,
-    published_at    INTEGER,          -- by the publisher's word
-    expires_at      INTEGER NOT NULL, -- a sweep may remove it from then on
+    published_at    INTEGER,          -- by the publisher's clock
+    expires_at      INTEGER NOT NULL, -- a sweep may delete it after that
     PRIMARY KEY (consumer_group, source, message_id)
 );
 
@@ -96,7 +96,7 @@ CREATE TABLE IF NOT EXISTS idempotency_intent (
     command_hash    BLOB,
     planned_at      INTEGER NOT NULL,
     begun_at        INTEGER,          -- just before the first attempt
-    begun_by        BLOB,             -- random: who noted the command knows that nothing was sent before
+    begun_by        BLOB,             -- random: tells the writer of the command that nothing was sent before
     ended_at        INTEGER           -- there is a definite answer
 );
 

@@ -10,8 +10,8 @@ FROM (SELECT pg_catalog.clock_timestamp() AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 
 -- name: complete
--- $4 status, $5 partial, $6 headers, $7 body, $8 retention, $9 retention and tombstone. It does not ask whether the lease has
--- run out, nor whether the record counts as unknown: an owner that wakes late and unsettled may still complete.
+-- $4 status, $5 partial, $6 headers, $7 body, $8 retention, $9 retention and tombstone. It does not ask whether the lease
+-- has run out, nor whether the record counts as unknown: an owner that wakes late and unsettled may still complete.
 UPDATE :"schema".idempotency_record AS r SET state = 2, status = $4::smallint, partial = $5::boolean, headers = $6::bytea,
 	body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond',
 	purge_at = greatest(c.now, r.created_at) + $9::bigint * interval '1 microsecond'

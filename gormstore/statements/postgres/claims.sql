@@ -8,19 +8,20 @@
 -- advisory lock only lets a loser go at once, instead of waiting for the winner's uncommitted row with a connection in its
 -- hand. The lock is taken only where no row is visible, so that repeats of a completed command take none.
 --
--- The row that comes back is: lock (NULL: not tried), won, now, the floor of the key, the backend, the columns of the record that was there. With
--- the lock, but with no row won and none visible, the row was committed after the statement's snapshot: claim again.
+-- The row that comes back is: lock (NULL: not tried), won, now, the floor of the key, the backend, the columns of the record
+-- that was there. With the lock, but with no row won and none visible, the row was committed after the statement's snapshot:
+-- claim again.
 --
--- $2 scope, $3 owner, $4 recovery, $5 method, $6 route, $7 and $8 command hash, $9 lease, $10 deadline, $11 realm, $12 begin of
--- the clock's window. A key that is judged by its time has in $15 the name of its floor, else ''. It may be claimed from $13 to
--- $14 by the clock, if $16, the time in it, is above the floor. $17 says whether the record is one of a timed key. One
--- snapshot shows either the record or the floor that the sweep has raised when it dropped the record.
+-- $2 scope, $3 owner, $4 recovery, $5 method, $6 route, $7 and $8 command hash, $9 lease, $10 deadline, $11 realm, $12 begin
+-- of the clock's window. A key that is judged by its time has in $15 the name of its floor, else ''. It may be claimed from
+-- $13 to $14 by the clock, if $16, the time in it, is above the floor. $17 says whether the record is one of a timed key.
+-- One snapshot shows either the record or the floor that the sweep has raised when it dropped the record.
 --
 -- $18 lock. In an attempt's transaction $19 is the time for which the server lets it do nothing, in
 -- milliseconds, and $20 says whether the server can check that the client is still connected (PostgreSQL 14, and not on
 -- every system). The settings hold for this transaction only, because a session may belong to a pooler. They bound how long
--- the server keeps the transaction of a process or host that is gone. idem.synchronous_commit remembers how the
--- transaction is to commit, and marks it as the library's: see txsettings.go.
+-- the server keeps the transaction of a process or host that is gone. idem.synchronous_commit remembers how the transaction
+-- is to commit, and marks it as the library's: see txsettings.go.
 WITH there AS MATERIALIZED (
 	SELECT r.id FROM :"schema".idempotency_record r WHERE r.id = $1
 ), c AS MATERIALIZED (

@@ -15,7 +15,8 @@ UPDATE main.idempotency_step AS s SET state = 2, result = ?5, derived = ?6
 WHERE s.record_id = ?1 AND s.name = ?4 AND s.state = 1;
 
 -- name: beginDatabaseStep
--- Writes a row that shows for as long as the database step's transaction is there; ?2 name, ?3 fence. recordStep finishes it.
+-- Writes a row that shows for as long as the database step's transaction is there; ?2 name, ?3 fence. recordStep finishes
+-- it.
 INSERT INTO main.idempotency_step (record_id, name, kind, state, fence, started_at)
 VALUES (?1, ?2, 1, 0, ?3, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)
 ON CONFLICT (record_id, name) DO UPDATE SET state = 0, fence = excluded.fence WHERE kind = 1 AND state <> 2;
