@@ -22,6 +22,8 @@ func (o Op) moves(blank move) (list []move) {
 			return []move{blank.does(expire, "retention ends")}
 		}
 		return []move{blank.does(forget, "retention does not end")}
+	case Refuse:
+		return []move{blank.does(age, "gets too old")}
 	case Audit:
 		blank.ledger, blank.provider = o.Ledger, o.Provider
 		return []move{blank.does(audit, fmt.Sprintf("%d in the ledger, %d at the provider", o.Ledger, o.Provider))}
@@ -104,6 +106,8 @@ func (o Op) request(blank move) []move {
 		return []move{one(mismatch, "is told key_reused")}
 	case a.Code == core.CodeOutcomeUnknown:
 		return told(one(unknown, "is told outcome_unknown"))
+	case a.Code == core.CodeKeyTooOld:
+		return []move{one(tooOld, "is told key_too_old")}
 	case a.Code == core.CodeKeyExpired:
 		return []move{one(expired, "is told key_expired")}
 	case a.Code == otherOperation && a.Result == "" && o.Recovery == core.Resume:

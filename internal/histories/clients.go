@@ -34,16 +34,16 @@ var (
 	}
 )
 
-// intentOf makes intent n of a seed. refunds are the paths of the refunds of each principal.
-func intentOf(seed uint64, n int, refunds []string) intent {
-	r := rand.New(rand.NewPCG(seed, uint64(n)))
+// intentOf makes intent n of the seed.
+func (c *clients) intentOf(n int) intent {
+	r := rand.New(rand.NewPCG(c.seed, uint64(n)))
 	caller, kind := r.IntN(principals), harness.Kinds[r.IntN(len(harness.Kinds))]
 	i := intent{N: n, Kind: kind, Caller: subject(caller), Amount: fmt.Sprintf("%d.00", 1+r.IntN(5))}
 	methods := methodsOf[kind.Recovery()]
 	i.Method = methods[r.IntN(len(methods))]
-	i.Key = fmt.Sprintf("key-%d-%v", n/2, kind.Recovery()) // two principals may have the same key
+	i.Key = c.world.key(fmt.Sprintf("key-%d-%v", n/2, kind.Recovery()), n/2) // two principals may have the same key
 	i.Path = map[harness.Kind]string{
-		harness.Payment: "/v1/payments", harness.Refund: refunds[caller], harness.Payout: "/v1/payouts",
+		harness.Payment: "/v1/payments", harness.Refund: c.refunds[caller], harness.Payout: "/v1/payouts",
 	}[kind]
 	return i
 }
@@ -70,7 +70,7 @@ const (
 
 // intent is the one of the n-th request: any of those that are alive by then.
 func (c *clients) intent(r *rand.Rand, n int64) intent {
-	return intentOf(c.seed, int(n)/perKey+r.IntN(alive), c.refunds)
+	return c.intentOf(int(n)/perKey + r.IntN(alive))
 }
 
 // work sends one request after the other until ctx ends.

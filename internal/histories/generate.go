@@ -32,7 +32,7 @@ func generate(t *testing.T, w *world, o options) (h History, faults map[string]i
 		c.tokens[subject(n)] = token(t, subject(n), "customer", "seller")
 		var refunds string
 		for _, in := range w.instances { // on every database, if there are more
-			refunds = in.Paid(t, c.tokens[subject(n)], "the-payment")
+			refunds = in.Paid(t, c.tokens[subject(n)], w.key("the-payment", 0))
 		}
 		c.refunds = append(c.refunds, refunds)
 	}
@@ -49,6 +49,11 @@ func generate(t *testing.T, w *world, o options) (h History, faults map[string]i
 	}), harness.Fault{Name: "retention ended", Weight: 6, Strike: func(context.Context, *harness.Instance) {
 		c.expire(t, n.R, o.clients+settlers)
 	}})
+	if !w.timed.IsZero() {
+		n.Faults = append(n.Faults, harness.Fault{Name: "keys refused", Weight: 4, Strike: func(context.Context, *harness.Instance) {
+			c.refuse(t, n.R, o.clients+settlers)
+		}})
+	}
 	if w.standby != nil {
 		n.Faults = append(n.Faults, harness.Fault{Name: "failover", Weight: 4, Strike: func(context.Context, *harness.Instance) {
 			w.failOver(t)
@@ -74,7 +79,7 @@ func generate(t *testing.T, w *world, o options) (h History, faults map[string]i
 // intents are those that were sent.
 func (c *clients) intents() (list []intent) {
 	for n := range int(c.sent.Load())/perKey + alive {
-		list = append(list, intentOf(c.seed, n, c.refunds))
+		list = append(list, c.intentOf(n))
 	}
 	return list
 }
@@ -136,6 +141,24 @@ func (c *clients) audit(t *testing.T, client int) {
 		c.recorder.record(o, func(o *Op) {
 			o.Ledger, o.Provider = ledger[i.Operation()], provider[i.Operation()]
 		})
+	}
+}
+
+// refuse refuses first requests with some of the keys that are in use, and with all that are older.
+func (c *clients) refuse(t *testing.T, r *rand.Rand, client int) {
+	t.Helper()
+	last := max(0, int(c.sent.Load())/perKey+alive-r.IntN(2*alive)) / 2
+	call := c.recorder.now()
+	require.NoError(t, c.world.refuse(t.Context(), last))
+	known := make(map[string]bool)
+	for n := range 2 * (last + 1) {
+		i := c.intentOf(n)
+		if known[nameOf(i)] {
+			continue
+		}
+		known[nameOf(i)] = true
+		o := Op{Kind: Refuse, Client: client, Key: nameOf(i), Recovery: i.Kind.Recovery()}
+		c.recorder.record(o, func(o *Op) { o.Call = call })
 	}
 }
 

@@ -31,6 +31,7 @@ const (
 	Request Kind = "request" // a client's request, with or without an answer
 	Settle  Kind = "settle"  // an operator settles the operation of a key
 	Expire  Kind = "expire"  // retention ends for a key, as if days had gone by
+	Refuse  Kind = "refuse"  // first requests with a timed key are refused from now on
 	Audit   Kind = "audit"   // the effects of a key are counted, when all is over
 )
 

@@ -36,6 +36,7 @@ type state struct {
 	cut  commands // of requests that never returned, and may do anything that a request does
 	away commands // likewise, but they never reached their handler, or it was undone: they may hold the key for a while
 
+	old   bool      // a first attempt is refused by the time of the key (T-6)
 	due   decisions // settlements that may still arrive
 	spent bool      // an attempt was settled, or ended its transaction itself: what it did may be there, whatever the answer is
 }
@@ -200,11 +201,11 @@ func refuse(m move, s state) []state {
 
 // claim begins an attempt: where the key is free, or where a Resume attempt of the same command can be gone on with.
 // Whether the lease of that one has run out is not asked: what must not happen, a second effect, shows in the audit. A
-// handler that has rolled its transaction back has freed its own key.
+// handler that has rolled its transaction back has freed its own key. A free key that is too old is not claimed.
 func claim(m move, s state) []state {
 	resumes := m.recovery == core.Resume && s.command == m.command
-	undone := m.recovery == core.Rollback && m.enders.has(s.command)
-	if s.is != core.Free && (s.is != core.Running || !resumes && !undone) {
+	goesOn := resumes && s.is == core.Running
+	if !goesOn && (s.old || !isFree(m, s)) {
 		return illegal
 	}
 	s.is, s.command, s.owner = core.Running, m.command, m.op
@@ -383,6 +384,24 @@ func audit(m move, s state) []state {
 		legal = none
 	}
 	if !legal && (!s.spent || !atMostOnce) {
+		return illegal
+	}
+	return stay(s)
+}
+
+// isFree reports whether a key may be free: a handler that has rolled its transaction back has freed its own.
+func isFree(m move, s state) bool {
+	return s.is == core.Free || s.is == core.Running && m.recovery == core.Rollback && m.enders.has(s.command)
+}
+
+// age is the moment from which on the key is too old; tooOld is what a request is told then that finds no record.
+func age(_ move, s state) []state {
+	s.old = true
+	return stay(s)
+}
+
+func tooOld(m move, s state) []state {
+	if !s.old || !isFree(m, s) {
 		return illegal
 	}
 	return stay(s)

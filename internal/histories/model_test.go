@@ -46,6 +46,11 @@ func (s *story) expired(really bool) *story {
 	return s
 }
 
+func (s *story) aged() *story {
+	s.add(Op{Kind: Refuse})
+	return s
+}
+
 func (s *story) audited(ledger, provider int) *story {
 	s.add(Op{Kind: Audit, Ledger: ledger, Provider: provider})
 	return s
@@ -74,6 +79,7 @@ var (
 	keyReused = refused(409, core.CodeKeyReused)
 	parked    = refused(409, core.CodeOutcomeUnknown) // knows
 	tooLate   = refused(409, core.CodeKeyExpired)
+	old       = refused(409, core.CodeKeyTooOld)
 	away      = refused(503, core.CodeStoreUnavailable)
 	doubt     = &Answer{Status: 503, Code: core.CodeCommitUnconfirmed, Result: core.ResultUnknown}
 	broken    = &Answer{Status: 500}
@@ -89,8 +95,19 @@ type told struct {
 
 // A model that allows everything proves nothing: these must be told apart.
 var stories = map[string]told{
-	"one payment":        {true, tell(core.Rollback).sent("a", created("1")).sent("a", reused("1")).audited(1, 0)},
-	"a second execution": {false, tell(core.Rollback).sent("a", created("1")).sent("a", created("2"))},
+	"too old":                                 {true, tell(core.Park).aged().sent("a", old).audited(0, 0)},
+	"too old, then answered":                  {true, tell(core.Park).sent("a", created("1")).aged().sent("a", reused("1")).audited(1, 1)},
+	"too old, and executed":                   {false, tell(core.Park).aged().sent("a", created("1"))},
+	"too old before it was":                   {false, tell(core.Park).sent("a", old).aged()},
+	"too old although answered":               {false, tell(core.Park).sent("a", created("1")).aged().sent("a", old)},
+	"too old while it ran":                    {true, tell(core.Rollback).during("a", created("1"), func() {}).aged().sent("a", reused("1"))},
+	"too old, rolled back":                    {true, tell(core.Rollback).sent("a", broken).aged().sent("a", old).audited(0, 0)},
+	"too old, and charged":                    {false, tell(core.Rollback).sent("a", broken).aged().sent("a", old).audited(1, 0)},
+	"too old after a cut":                     {true, tell(core.Rollback).sent("a", lost).aged().sent("a", old).audited(0, 0)},
+	"too old, then a cut executes":            {false, tell(core.Rollback).aged().sent("a", lost).sent("a", reused("1"))},
+	"too old, and gone on with":               {true, tell(core.Resume).sent("a", broken).aged().sent("a", created("1")).audited(1, 1)},
+	"one payment":                             {true, tell(core.Rollback).sent("a", created("1")).sent("a", reused("1")).audited(1, 0)},
+	"a second execution":                      {false, tell(core.Rollback).sent("a", created("1")).sent("a", created("2"))},
 	"a second execution with the same answer": {false, tell(core.Rollback).sent("a", created("1")).sent("a", created("1"))},
 	"two executions at once": {false, tell(core.Park).during("a", created("1"), func() {}).
 		during("a", created("2"), func() {})},

@@ -77,7 +77,7 @@ type ruling struct {
 
 func (c *clients) decide(r *rand.Rand) ruling {
 	n := c.settled.Add(1)
-	d := ruling{key: fmt.Sprint("settlement-", n)}
+	d := ruling{key: c.world.key(fmt.Sprint("settlement-", n), 2e5)} // younger than any that is refused
 	switch r.IntN(4) {
 	case 0:
 		d.body = `{"outcome":"not_applied","reason":"nothing was found"}` // refused where a step has finished

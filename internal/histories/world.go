@@ -2,6 +2,7 @@ package histories
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"net/url"
 	"sync"
@@ -22,6 +23,7 @@ type world struct {
 	databases []*pgtest.Cluster // one; two are a fault that must be found
 	standby   *pgtest.Cluster   // of the one; nil: there is no failover
 	instances []*instance
+	timed     time.Time // when the first key was made; zero: keys have no time
 }
 
 // instance is one of the apps.
@@ -43,10 +45,14 @@ var cuts = harness.Cuts{Front: 10_000, Back: 60_000}
 func newWorld(t *testing.T, seed uint64, databases []*pgtest.Cluster, programs ...harness.Program) *world {
 	t.Helper()
 	w := &world{databases: databases}
+	keyAge := ""
+	if seed%2 == 0 { // in every second world, keys are timed
+		w.timed, keyAge = time.Now(), "1h"
+	}
 	for i, program := range programs {
 		in := &instance{Instance: harness.NewInstance(t, program, seed+uint64(i)<<32, cuts, databases[i%len(databases)].URL(),
 			"JWT_SECRET="+secret, "LEASE="+lease.String(), "DEADLINE="+deadline.String(), "STALL="+lease.String(), "ATTEMPTS=4",
-			"UNSAFE_SIMULATOR=1")}
+			"KEY_AGE="+keyAge, "UNSAFE_SIMULATOR=1")}
 		var err error
 		in.twice, err = cutproxy.New(in.Front.Addr(), func(int) cutproxy.Fate { return cutproxy.Fate{Twice: true} })
 		require.NoError(t, err)
@@ -166,6 +172,35 @@ WHERE id = $1 AND state = 2 AND expires_at > clock_timestamp() RETURNING id`, id
 		}
 	}
 	return expired, nil
+}
+
+// key is a key: its name, or a UUIDv7 of its own time where keys are timed, the same for the same name and number.
+func (w *world) key(name string, n int) string {
+	if w.timed.IsZero() {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	ms := w.made(n).UnixMilli()
+	return fmt.Sprintf("%08x-%04x-7%03x-8%03x-%012x", ms>>16, ms&0xffff, sum[0], sum[1], sum[2:8])
+}
+
+// made is when key n was made.
+func (w *world) made(n int) time.Time { return time.UnixMilli(w.timed.UnixMilli() + int64(n)) }
+
+// refuse refuses first requests with the keys up to n, as core.Module.RefuseKeysBefore does.
+func (w *world) refuse(ctx context.Context, n int) error {
+	realm := core.PrincipalRealm(core.Principal{Issuer: harness.Issuer, Subject: subject(0)})
+	for _, database := range w.databases {
+		var name string
+		err := harness.Ask(ctx, database.URL(), []any{&name}, func() {},
+			`INSERT INTO idempotency_setting AS s (name, value) VALUES ($1, $2)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE s.value::bigint < excluded.value::bigint RETURNING name`,
+			fmt.Sprintf("floor/%x", realm[:8]), fmt.Sprint(w.made(n).UnixMicro()))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // recorder takes a history down.

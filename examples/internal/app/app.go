@@ -70,12 +70,16 @@ func Open(ctx context.Context) (_ *App, err error) {
 		return nil, err
 	}
 	a.Shop = shop.New(a.DB, service, a.Settings.Unsafe)
+	format := core.AnyKey
+	if a.Settings.KeyAge > 0 {
+		format = core.TimedKey
+	}
 	a.Idem, err = core.New(core.Config{
 		Store:  store,
 		Routes: routes(),
 		Policy: core.Policy{
 			Lease: a.Settings.Lease, Deadline: a.Settings.Deadline, Retention: a.Settings.Retention,
-			MaxAttempts: a.Settings.Attempts,
+			MaxAttempts: a.Settings.Attempts, KeyFormat: format, KeyAge: a.Settings.KeyAge,
 		},
 		SupervisorRoles: []string{shop.RoleOperator},
 		Observer:        a.Observer,

@@ -26,6 +26,7 @@ type Settings struct {
 	Lease     time.Duration    // LEASE, default 30 s
 	Deadline  time.Duration    // DEADLINE, default 60 s
 	Retention time.Duration    // RETENTION, default 72 h
+	KeyAge    time.Duration    // KEY_AGE, default 0: any key; else only timed keys that are not older
 	Stall     time.Duration    // STALL, default 15 s: after it a connection that passes nothing is replaced
 	Attempts  int              // ATTEMPTS, default 10: after them a refund is parked
 	Unsafe    bool             // UNSAFE_SIMULATOR, default 0
@@ -56,13 +57,14 @@ func LoadSettings(getenv func(name string) string) (Settings, error) {
 		{"LEASE", &s.Lease, core.DefaultLease, time.Second, time.Hour},
 		{"DEADLINE", &s.Deadline, core.DefaultDeadline, time.Second, 24 * time.Hour},
 		{"RETENTION", &s.Retention, core.DefaultRetention, core.MinRetention, core.MaxRetention},
+		{"KEY_AGE", &s.KeyAge, 0, core.MinKeyAge, core.MinRetention},
 		{"STALL", &s.Stall, gormstore.DefaultStall, time.Second, time.Hour},
 	} {
 		*d.value = d.unset
 		if text := getenv(d.name); text != "" {
 			parsed, err := time.ParseDuration(text)
 			if err != nil || parsed < d.min || parsed > d.max {
-				return Settings{}, fmt.Errorf("%s: %q is not a duration from %v to %v, such as %v", d.name, text, d.min, d.max, d.unset)
+				return Settings{}, fmt.Errorf("%s: %q is not a duration from %v to %v, such as %v", d.name, text, d.min, d.max, cmp.Or(d.unset, d.max))
 			}
 			*d.value = parsed
 		}
