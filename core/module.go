@@ -40,19 +40,19 @@ type Config struct {
 	// Default none.
 	SupervisorRoles []string
 
-	// RetryAfter is sent where a repeat will help, default 2 s.
+	// RetryAfter is sent with problems that a repeat may solve, default 2 s.
 	RetryAfter time.Duration
-	// ClaimTimeout bounds every call of the store that a request waits for, default 1 s. For the end of an attempt, a
-	// COMMIT too, it waits 10 s, and tries again meanwhile.
+	// ClaimTimeout bounds every call of the store that a request waits for, default 1 s. At the end of an attempt, COMMIT
+	// included, the request waits up to 10 s while the module repeats the call.
 	ClaimTimeout time.Duration
 	// MaxWaiters caps the repeats that wait for a running attempt in this instance, default 256 (M-2).
 	MaxWaiters int
-	// MaxClockSkew is how far the store's clock and this process's may be apart, default 1 h, 1 min to 12 h. Beyond it
-	// nothing that has expired is taken over, settled or dropped, no Park or Resume command is begun, and the observer is
-	// told: EventClockSkew (T-5).
+	// MaxClockSkew is how far the store's clock and this process's clock may be apart: 1 min to 12 h, default 1 h. If they
+	// are further apart, nothing that has expired is taken over, settled or dropped, no Park or Resume command starts, and
+	// the observer gets EventClockSkew (T-5).
 	MaxClockSkew time.Duration
-	// Now is this process's clock, as MaxClockSkew compares it with the store's; default [time.Now]. A test that moves the
-	// store's clock gives that one here.
+	// Now is this process's clock, which MaxClockSkew compares with the store's; default [time.Now]. A test that moves the
+	// store's clock passes that clock here.
 	Now func() time.Time
 	// SweepEvery is the time between two sweeps of Run, with a jitter of a tenth; default 1 min (T-3).
 	SweepEvery time.Duration

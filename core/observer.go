@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Observer is told what happens to commands: for logs, metrics and traces. Observe is called where it happens, in the
-// goroutine of a request, of a lease's renewal or of Run, and from several at once; it must be quick. A panic is swallowed.
-// Events never carry keys, tokens or bodies (K-6).
+// Observer is told what happens to commands: for logs, metrics and traces. Observe runs in the goroutine of a request, of a
+// lease's renewal or of Run, and in several goroutines at once. It must be quick. A panic of it is ignored. Events never
+// carry keys, tokens or bodies (K-6).
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -41,11 +41,11 @@ const (
 	EventUnconfirmed       EventKind = "unconfirmed"         // recording could not be confirmed: Err
 	EventNotAppliedRefused EventKind = "not_applied_refused" // core.NotApplied was declared and does not count: Status
 	EventClockSkew         EventKind = "clock_skew"          // store and app tell times too far apart, once a minute: Err
-	EventFailed            EventKind = "failed"              // the store failed, in a request or in Run: Err
+	EventFailed            EventKind = "failed"              // the store, or an app's function in Run, has failed: Err
 	EventOverdue           EventKind = "overdue"             // a Rollback attempt was rolled back at its deadline: Status
-	// EventTransactionUnused: a Rollback attempt has succeeded, Status, whose handler never asked for its transaction: what
-	// it has written stays when an attempt is rolled back, and is written again by the next one. Count is how many
-	// there have been on this route in this process.
+	// EventTransactionUnused: a Rollback attempt has succeeded, but its handler never asked for the transaction: Status. What
+	// the handler wrote outside of it is not rolled back with an attempt, and the next attempt writes it again. Count
+	// is how many such attempts there were on this route in this process.
 	EventTransactionUnused EventKind = "transaction_unused"
 	// EventAbandoned: another request got the context of a handler that was still at work; the attempt ends like a panic
 	// . Err names the cause.
@@ -73,8 +73,8 @@ type Event struct {
 	Until     time.Time // the end of a route's shadow
 }
 
-// LogObserver writes events to a log: those that deserve attention as warnings, the reason of a 401 as information, the
-// others as debug messages. Of EventTransactionUnused the first of a route and process is a warning.
+// LogObserver writes events to a log: events that deserve attention as warnings, the reason of a 401 as information, all
+// others as debug messages. Of EventTransactionUnused only the first one of a route and process is a warning.
 func LogObserver(log *slog.Logger) Observer {
 	return ObserverFunc(func(ctx context.Context, e Event) {
 		level := slog.LevelDebug
