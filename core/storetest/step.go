@@ -74,8 +74,12 @@ func (s *fixture) steps(t *testing.T, id core.ID) []core.StepRecord {
 func plainSteps(steps []core.StepRecord) []string {
 	plain := make([]string, 0, len(steps))
 	for _, s := range steps {
-		plain = append(plain, fmt.Sprintf("%s kind %d, fence %d, finished %t: %s %v", s.Name, s.Kind, s.Fence, s.Finished,
-			s.Result, s.Derived))
+		var line strings.Builder
+		fmt.Fprintf(&line, "%s kind %d, fence %d, finished %t: %s", s.Name, s.Kind, s.Fence, s.Finished, s.Result)
+		for _, key := range s.Derived {
+			line.WriteString(" " + key.String())
+		}
+		plain = append(plain, line.String())
 	}
 	return plain
 }
