@@ -134,7 +134,9 @@ func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Tim
 }
 
 // KeepAge implements [core.KeyTimer]. It writes where an age is new, and only reads otherwise.
-func (s *Store) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w core.Window) (core.KeptAge, error) {
+func (s *Store) KeepAge(
+	ctx context.Context, service []byte, route string, age time.Duration, w core.Window,
+) (core.KeptAge, error) {
 	name := agePrefix + hex.EncodeToString(service) + "/" + route
 	age = age.Truncate(time.Microsecond) // as it is kept
 	var kept core.KeptAge
