@@ -10,7 +10,8 @@ import (
 var _ core.KeyTimer = (*store)(nil)
 
 // KeepAge implements [core.KeyTimer].
-func (s *store) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w core.Window) (core.KeptAge, error) {
+func (s *store) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w core.Window,
+) (core.KeptAge, error) {
 	under, err := as[core.KeyTimer](s)
 	if err != nil {
 		return core.KeptAge{}, err

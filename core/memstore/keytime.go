@@ -81,7 +81,8 @@ func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Tim
 }
 
 // KeepAge implements [core.KeyTimer].
-func (s *Store) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w core.Window) (core.KeptAge, error) {
+func (s *Store) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w core.Window,
+) (core.KeptAge, error) {
 	if err := alive(ctx); err != nil {
 		return core.KeptAge{}, err
 	}

@@ -50,9 +50,8 @@ func generate(t *testing.T, w *world, o options) (h History, faults map[string]i
 		c.expire(t, n.R, o.clients+settlers)
 	}})
 	if !w.timed.IsZero() {
-		n.Faults = append(n.Faults, harness.Fault{Name: "keys refused", Weight: 4, Strike: func(context.Context, *harness.Instance) {
-			c.refuse(t, n.R, o.clients+settlers)
-		}})
+		refuse := func(context.Context, *harness.Instance) { c.refuse(t, n.R, o.clients+settlers) }
+		n.Faults = append(n.Faults, harness.Fault{Name: "keys refused", Weight: 4, Strike: refuse})
 	}
 	if w.standby != nil {
 		n.Faults = append(n.Faults, harness.Fault{Name: "failover", Weight: 4, Strike: func(context.Context, *harness.Instance) {
