@@ -120,6 +120,7 @@ func streaming(t *testing.T, a Adapter) {
 
 	res, err := client.HTTP.Do(client.Request(Call{Key: "key-1"}))
 	require.NoError(t, err)
+	defer func() { _ = res.Body.Close() }()
 	part := make([]byte, len("first "))
 	_, err = io.ReadFull(res.Body, part)
 	require.NoError(t, err)

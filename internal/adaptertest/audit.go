@@ -44,10 +44,14 @@ func auditOfGuards(t *testing.T, a Adapter) {
 		"without JWT guard": {Mount: func(app App, g Guards) { post(app.Group("/v1"), g, g.Idempotent) }, Want: []string{
 			"POST /v1/pay: is not behind the JWT guard",
 		}},
-		"without interceptor": {Mount: func(app App, g Guards) { post(app.Group("/v1"), g, g.JWT, g.Roles, g.Key) }, Want: []string{
+		"without interceptor": {Mount: func(app App, g Guards) {
+			post(app.Group("/v1"), g, g.JWT, g.Roles, g.Key)
+		}, Want: []string{
 			"POST /v1/pay: is not behind the interceptor",
 		}},
-		"without roles guard": {Mount: func(app App, g Guards) { post(app.Group("/v1"), g, g.JWT, g.Key, g.Interceptor) }, Want: []string{
+		"without roles guard": {Mount: func(app App, g Guards) {
+			post(app.Group("/v1"), g, g.JWT, g.Key, g.Interceptor)
+		}, Want: []string{
 			"POST /v1/pay: is not behind the roles guard",
 		}},
 		"roles guard on route": {Mount: func(app App, g Guards) {
@@ -58,7 +62,9 @@ func auditOfGuards(t *testing.T, a Adapter) {
 		"JWT guard last": {Mount: func(app App, g Guards) { post(app.Group("/v1", g.Idempotent), g, g.JWT) }, Want: []string{
 			"POST /v1/pay: has its guards in the wrong order",
 		}},
-		"Idempotent twice": {Mount: func(app App, g Guards) { post(app.Group("/v1", g.JWT, g.Idempotent), g, g.Idempotent) }, Want: []string{
+		"Idempotent twice": {Mount: func(app App, g Guards) {
+			post(app.Group("/v1", g.JWT, g.Idempotent), g, g.Idempotent)
+		}, Want: []string{
 			"POST /v1/pay: has more than one roles guard, key guard, interceptor",
 		}},
 		"used after the route": {Mount: func(app App, g Guards) {

@@ -100,12 +100,12 @@ func (c *Client) Do(call Call) Answer {
 	if err != nil {
 		return Answer{Err: err}
 	}
+	defer func() { _ = res.Body.Close() }()
 	return read(res)
 }
 
 // read reads an answer whole.
 func read(res *http.Response) Answer {
-	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
 	return Answer{Status: res.StatusCode, Header: res.Header, Body: string(body), Err: err}
 }

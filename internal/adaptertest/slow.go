@@ -37,7 +37,8 @@ func slowBodyHoldsNothing(t *testing.T, a Adapter) {
 
 	const body = "amount=12"
 	slow := dial(t, strings.TrimPrefix(client.URL, "http://"))
-	slow.send("X-Slow: yes\r\nAuthorization: Bearer " + client.Token + "\r\nIdempotency-Key: key-1\r\nContent-Length: 9\r\n\r\n")
+	slow.send("X-Slow: yes\r\nAuthorization: Bearer " + client.Token + "\r\nIdempotency-Key: key-1\r\n" +
+		"Content-Length: 9\r\n\r\n")
 	for i := range len(body) {
 		<-reads // the guard asks for the next byte
 		require.Equal(t, idle, pool.Stats().InUse)
@@ -116,5 +117,6 @@ func (c slowClient) answer() Answer {
 	require.NoError(c.t, c.conn.SetReadDeadline(time.Now().Add(30*time.Second)))
 	res, err := http.ReadResponse(bufio.NewReader(c.conn), nil)
 	require.NoError(c.t, err)
+	defer func() { _ = res.Body.Close() }()
 	return read(res)
 }

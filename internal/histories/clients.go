@@ -137,9 +137,10 @@ func exchange(host, path, body, token, key string) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, a, err := harness.Exchange(network, r)
+	response, a, err := harness.Exchange(network, r)
 	if err != nil {
 		return nil, err
 	}
+	_ = response.Body.Close() // it was read
 	return &a, nil
 }

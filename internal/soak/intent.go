@@ -19,7 +19,10 @@ const (
 // intent returns the n-th one: the same for the same seed.
 func (s *soak) intent(n int) intent {
 	r := rand.New(rand.NewPCG(s.seed, uint64(n)))
-	i := intent{N: n, Key: fmt.Sprint("soak-", n), Caller: customer(n), Amount: fmt.Sprintf("%d.%02d", 1+n/100%1000, n%100), Method: "pm_ok"}
+	i := intent{
+		N: n, Key: fmt.Sprint("soak-", n), Caller: customer(n), Amount: fmt.Sprintf("%d.%02d", 1+n/100%1000, n%100),
+		Method: "pm_ok",
+	}
 	if r.IntN(20) == 0 {
 		i.Method = "pm_declined"
 	}

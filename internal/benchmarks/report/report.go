@@ -56,7 +56,9 @@ type Page struct {
 // is that the page cannot be read, or has no such place.
 func OpenPage(name, by, folder string) (*Page, error) {
 	p := &Page{
-		Begins: fmt.Sprintf("<!-- %s: made by %s, do not edit -->\n", by, folder), Ends: fmt.Sprintf("<!-- /%s -->\n", by), name: name,
+		Begins: fmt.Sprintf("<!-- %s: made by %s, do not edit -->\n", by, folder),
+		Ends:   fmt.Sprintf("<!-- /%s -->\n", by),
+		name:   name,
 	}
 	old, err := os.ReadFile(name)
 	if err != nil {
