@@ -245,7 +245,7 @@ func (f *flood) post(subject, key string) (status int) {
 	w := httptest.NewRecorder()
 	began := time.Now()
 	f.app.ServeHTTP(w, r)
-	if took := time.Since(began); took > 20*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		assert.Fail(f.t, "an answer took too long", "%d after %s", w.Code, took)
 	}
 

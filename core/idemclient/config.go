@@ -34,8 +34,8 @@ type Config struct {
 	// fresh token does not change the key. It may sign what is there, the key included. An error ends the call. Optional.
 	Authorize func(*http.Request) error
 	// Journal keeps the keys of intents. Without one they are kept in memory, each client its own (see
-	// [intents.NewMemoryJournal]), and are lost with the process: a command that was under way is then sent again under a new key,
-	// and is carried out twice. So is a command that has ended, if its intent comes again after 10,000 others have.
+	// [intents.NewMemoryJournal]), and are lost with the process: a command that was under way is then sent again under a
+	// new key, and is carried out twice. So is a command that has ended, if its intent comes again after 10,000 others have.
 	Journal intents.Journal
 	// CallerEnds says that Do does not end intents in the journal: the caller does, in the transaction of the rows that say
 	// what came of the command (gormstore.Journal.Done, C-6). A process that is killed in between finds the intent pending,

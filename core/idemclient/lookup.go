@@ -53,8 +53,8 @@ var (
 // one GET with the intent's key in the header to url, where the server has its OwnOperationHandler: nothing is carried out,
 // and nothing changes in the journal. In a guarded handler it is the call of that name.
 //
-// Errors are of type [*Error]: [intents.ErrNoIntent]; [ErrNotPlanned]; [ErrLookup] with the Status and Code of the answer, 401 or
-// 503 for instance; [ErrRedirected]; the journal's.
+// Errors are of type [*Error]: [intents.ErrNoIntent]; [ErrNotPlanned]; [ErrLookup] with the Status and Code of the answer,
+// 401 or 503 for instance; [ErrRedirected]; the journal's.
 func (c *Client) Lookup(ctx context.Context, intent, url string) (*Operation, error) {
 	key, err := c.knownKey(ctx, intent)
 	if err != nil {

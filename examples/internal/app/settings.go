@@ -64,7 +64,8 @@ func LoadSettings(getenv func(name string) string) (Settings, error) {
 		if text := getenv(d.name); text != "" {
 			parsed, err := time.ParseDuration(text)
 			if err != nil || parsed < d.min || parsed > d.max {
-				return Settings{}, fmt.Errorf("%s: %q is not a duration from %v to %v, such as %v", d.name, text, d.min, d.max, cmp.Or(d.unset, d.max))
+				return Settings{}, fmt.Errorf("%s: %q is not a duration from %v to %v, such as %v", d.name, text, d.min, d.max,
+					cmp.Or(d.unset, d.max))
 			}
 			*d.value = parsed
 		}
