@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -24,7 +25,22 @@ func guard(dead message.Publisher) ([]message.HandlerMiddleware, error) {
 		MaxRetries: 3, InitialInterval: 100 * time.Millisecond, Multiplier: 2, RandomizationFactor: 0.5,
 		ShouldRetry: func(p middleware.RetryParams) bool { return !hopeless(p.Err) && !passing(p.Err) },
 	}
-	return []message.HandlerMiddleware{bury, retry.Middleware, middleware.Recoverer, toTheEnd}, err
+	return []message.HandlerMiddleware{bury, inTime, retry.Middleware, middleware.Recoverer, toTheEnd}, err
+}
+
+var errTakenBack = errors.New("the broker delivers the message again, because this worker took too long")
+
+// inTime reports errTakenBack if the deadline passed and the broker has taken the message back as well: the worker was
+// paused, or the database did not answer. That says nothing about the message, and another worker may have processed it.
+func inTime(next message.HandlerFunc) message.HandlerFunc {
+	return func(m *message.Message) ([]*message.Message, error) {
+		delivery := m.Context()
+		produced, err := next(m)
+		if errors.Is(err, context.DeadlineExceeded) && delivery.Err() != nil {
+			err = fmt.Errorf("%w: %w", errTakenBack, err)
+		}
+		return produced, err
+	}
 }
 
 // hopeless reports whether another try would end in the same way.
@@ -33,6 +49,9 @@ func hopeless(err error) bool { return watermillidem.Permanent(err) || errors.Is
 // passing reports whether an error is temporary and not caused by the message: another delivery is being processed, a
 // conflict, a database that is unreachable or read-only.
 func passing(err error) bool {
+	if errors.Is(err, errTakenBack) {
+		return true
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return false // a handler that hangs
 	}
