@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql/driver"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -95,6 +96,10 @@ func literal(v any) string {
 		return `'\x` + hex.EncodeToString(v) + `'::bytea`
 	case string:
 		return "'" + strings.ReplaceAll(v, "'", "''") + "'"
+	case driver.Valuer: // sql.NullString, for instance
+		if value, err := v.Value(); err == nil {
+			return literal(value)
+		}
 	}
 	return fmt.Sprintf("(%v)", v) // in brackets, because a cast binds closer than a minus
 }
