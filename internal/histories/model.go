@@ -295,9 +295,10 @@ func replay(m move, s state) []state {
 }
 
 // busy is a refusal because an attempt is running (M-2), of whatever command: others see which one only when the claim
-// has committed, in Rollback together with the rest.
+// has committed, in Rollback together with the rest. A key that is too old is never claimed, but a request that is about to
+// be refused holds its lock for a moment, and the lock comes first (T-6).
 func busy(_ move, s state) []state {
-	if s.is != core.Running {
+	if s.is != core.Running && (s.is != core.Free || !s.old) {
 		return illegal
 	}
 	return stay(s)
