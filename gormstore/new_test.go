@@ -135,3 +135,20 @@ func TestSQLiteOwnerFileIsRemoved(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
+
+// A second Close does nothing: the lock file may be that of another store by then.
+func TestSQLiteFileIsGivenBackOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "twice.db")
+	open := func() *gorm.DB {
+		return openDB(t, gormlite.Open("file:"+filepath.ToSlash(path)+"?_pragma=journal_mode(wal)"), 3)
+	}
+	first, err := gormstore.New(open())
+	require.NoError(t, err)
+	require.NoError(t, first.Close())
+	second, err := gormstore.New(open())
+	require.NoError(t, err)
+	require.NoError(t, first.Close())
+	_, err = gormstore.New(open())
+	require.ErrorContains(t, err, "in use by another process or store")
+	require.NoError(t, second.Close())
+}

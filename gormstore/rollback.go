@@ -42,6 +42,11 @@ func (s *Store) enterAndBegin(ctx context.Context, c core.Claim) (t *tx, claimed
 	if claimed, err := s.enterOrLook(ctx, c); err != nil || isThere(claimed) {
 		return nil, claimed, err
 	}
+	defer func() {
+		if t == nil { // a panic, too
+			s.leaveAttempt()
+		}
+	}()
 	for range 2 { // as in Claim
 		err = retry(ctx, func() (err error) {
 			t, claimed, err = s.begin(ctx, c)
@@ -50,9 +55,6 @@ func (s *Store) enterAndBegin(ctx context.Context, c core.Claim) (t *tx, claimed
 		if err != nil || !claimed.Untimely {
 			break
 		}
-	}
-	if t == nil {
-		s.leaveAttempt()
 	}
 	return t, claimed, err
 }

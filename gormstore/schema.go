@@ -11,24 +11,32 @@ import (
 // Statements name the schema of their tables. The schema is found once. So a search path that an app left on a connection,
 // or a temporary table of the same name, changes nothing (F-6).
 
-// findSchema returns the schema as it stands in statements.
-func (s *statements) findSchema(ctx context.Context, q querier) (string, error) {
-	if known := s.schema.Load(); known != nil {
-		return *known, nil
+// find returns the statements. q is asked for the schema if it is not known yet.
+func (s *statements) find(ctx context.Context, q querier) (*statementTexts, error) {
+	if known := s.known.Load(); known != nil {
+		return known, nil
 	}
 	found, err := searchPath(ctx, q)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	schema, err := found.home()
 	if err == nil && schema == "" {
 		err = errNoTables
 	}
 	if err != nil {
+		return nil, err
+	}
+	return s.in(quote(schema))
+}
+
+// findSchema returns the schema as it stands in statements.
+func (s *statements) findSchema(ctx context.Context, q querier) (string, error) {
+	known, err := s.find(ctx, q)
+	if err != nil {
 		return "", err
 	}
-	schema = quote(schema)
-	return schema, s.in(schema)
+	return known.schema, nil
 }
 
 // quote is a name as an identifier.

@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
@@ -229,5 +231,24 @@ func TestStatementsNameTheirSchema(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, bare.FindAllString(string(text), -1), "%s: write the schema before the table", file)
 		}
+	}
+}
+
+// Many first uses at the same time find one schema, and all of them get their statements.
+//
+// CONTRACT F-6
+func TestManyFirstUses(t *testing.T) {
+	db := freshPostgres("", false)(t)(t)
+	for range 30 {
+		store, err := gormstore.New(db)
+		require.NoError(t, err)
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				_, err := store.Find(t.Context(), core.ID{1})
+				assert.ErrorIs(t, err, core.ErrNotFound)
+			})
+		}
+		group.Wait()
 	}
 }

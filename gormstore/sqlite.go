@@ -16,6 +16,7 @@ type sqliteFile struct {
 	writer chan struct{} // holds a token while somebody writes
 	owner  *sql.Conn     // holds the lock; nil for a database in memory
 	lock   ownerFile
+	closed sync.Once
 
 	mu      sync.Mutex
 	running map[core.ID]struct{}
@@ -56,13 +57,14 @@ func (f *sqliteFile) own(pool *sql.DB) error {
 	return nil
 }
 
-// close gives the file back.
+// close gives the file back, once: later the lock file may be that of another store.
 func (f *sqliteFile) close() error {
-	if f.owner == nil {
-		return nil
-	}
-	f.lock.remove()
-	discard(f.owner)
+	f.closed.Do(func() {
+		if f.owner != nil {
+			f.lock.remove()
+			discard(f.owner)
+		}
+	})
 	return nil
 }
 

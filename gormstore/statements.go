@@ -141,8 +141,13 @@ func withoutComments(text string) string {
 // statements are those of a store, as the database gets them.
 type statements struct {
 	dialect *dialect
-	schema  atomic.Pointer[string]               // as it stands in a statement; nil until it is known
-	texts   atomic.Pointer[map[statement]string] // nil until the schema is known
+	known   atomic.Pointer[statementTexts] // nil until the schema is known; it never changes
+}
+
+// statementTexts are the statements of one schema.
+type statementTexts struct {
+	schema string // as it stands in a statement
+	texts  map[statement]string
 }
 
 // newStatements are those of a schema. Where it is "", the schema is found at first use: see findSchema.
@@ -150,34 +155,33 @@ func newStatements(d *dialect, schema string) (*statements, error) {
 	s := &statements{dialect: d}
 	switch {
 	case d == sqlite:
-		return s, s.in("main")
+		_, err := s.in("main")
+		return s, err
 	case schema != "":
-		return s, s.in(quote(schema))
+		_, err := s.in(quote(schema))
+		return s, err
 	}
 	return s, nil
 }
 
-// in makes the statements those of a schema, as it stands in a statement.
-func (s *statements) in(schema string) error {
+// in makes the statements those of a schema, as it stands in a statement. If many find the schema at the same time, the
+// first one counts, for all of them.
+func (s *statements) in(schema string) (*statementTexts, error) {
 	texts, err := readStatements(s.dialect, schema)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.schema.Store(&schema)
-	s.texts.Store(&texts)
-	return nil
+	s.known.CompareAndSwap(nil, &statementTexts{schema, texts})
+	return s.known.Load(), nil
 }
 
 // text is a statement as the database gets it. q is asked for the schema where that is not known yet.
 func (s *statements) text(ctx context.Context, q querier, name statement) (string, error) {
-	texts := s.texts.Load()
-	if texts == nil {
-		if _, err := s.findSchema(ctx, q); err != nil {
-			return "", err
-		}
-		texts = s.texts.Load()
+	known, err := s.find(ctx, q)
+	if err != nil {
+		return "", err
 	}
-	text, ok := (*texts)[name]
+	text, ok := known.texts[name]
 	if !ok {
 		return "", fmt.Errorf("idem: gormstore: there is no statement %q for %s", name, s.dialect.name)
 	}
