@@ -90,8 +90,13 @@ func enterStep(ctx context.Context, name string, kind StepKind) (*Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.mayRun(record); err != nil {
-		p.steps.leave(record, err)
+	err = errStepPanicked // unless mayRun returns
+	defer func() {
+		if err != nil {
+			p.steps.leave(record, err)
+		}
+	}()
+	if err = p.mayRun(record); err != nil {
 		return nil, err
 	}
 	s := &Step{place: p, ctx: ctx, before: len(p.calls.Made(0)), record: record}

@@ -101,8 +101,8 @@ func pass(c echo.Context, request, admitted *http.Request, reply *core.Reply) bo
 
 // hold reserves c for this request, or refuses: see core.Hold. It reserves the response, because apps wrap contexts,
 // and Echo reuses context and response together.
-func hold(c echo.Context, idem *core.Module, pattern *patterns) (core.Hold, bool) {
-	held, reply := idem.Hold(c.Request(), pattern.of(c), c.Response())
+func hold(c echo.Context, request *http.Request, idem *core.Module, pattern *patterns) (core.Hold, bool) {
+	held, reply := idem.Hold(request, pattern.of(c), c.Response())
 	if reply == nil {
 		return held, true
 	}

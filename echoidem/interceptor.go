@@ -17,12 +17,12 @@ func Idempotent(idem *core.Module) echo.MiddlewareFunc {
 	pattern := &patterns{}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error { // one function, because Echo builds the chain again for each request
-			held, ok := hold(c, idem, pattern)
+			request := c.Request()
+			held, ok := hold(c, request, idem, pattern)
 			if !ok {
 				return nil
 			}
 			defer held.Release()
-			request := c.Request()
 			p, _ := authctx.FromContext(request.Context())
 			admitted, reply := held.Admit(request, p)
 			if !pass(c, request, admitted, reply) {
@@ -41,7 +41,7 @@ func Interceptor(idem *core.Module) echo.MiddlewareFunc {
 	pattern := &patterns{}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			held, ok := hold(c, idem, pattern)
+			held, ok := hold(c, c.Request(), idem, pattern)
 			if !ok {
 				return nil
 			}

@@ -96,8 +96,8 @@ func kept(c *gin.Context) [][]byte {
 }
 
 // hold reserves c for this request, or refuses: see core.Hold.
-func hold(c *gin.Context, idem *core.Module) (core.Hold, bool) {
-	held, reply := idem.Hold(c.Request, pattern(c), c)
+func hold(c *gin.Context, request *http.Request, idem *core.Module) (core.Hold, bool) {
+	held, reply := idem.Hold(request, pattern(c), c)
 	if reply == nil {
 		return held, true
 	}

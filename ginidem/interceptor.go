@@ -43,12 +43,12 @@ func newInterceptor(opts []Option) *interceptor {
 func Idempotent(idem *core.Module, opts ...Option) gin.HandlerFunc {
 	i := newInterceptor(opts)
 	return func(c *gin.Context) {
-		held, ok := hold(c, idem)
+		request := c.Request
+		held, ok := hold(c, request, idem)
 		if !ok {
 			return
 		}
 		defer held.Release()
-		request := c.Request
 		p, _ := authctx.FromContext(request.Context())
 		admitted, reply := held.Admit(request, p, kept(c)...)
 		if pass(c, request, admitted, reply) {
@@ -64,7 +64,7 @@ func Idempotent(idem *core.Module, opts ...Option) gin.HandlerFunc {
 func Interceptor(idem *core.Module, opts ...Option) gin.HandlerFunc {
 	i := newInterceptor(opts)
 	return func(c *gin.Context) {
-		held, ok := hold(c, idem)
+		held, ok := hold(c, c.Request, idem)
 		if !ok {
 			return
 		}
