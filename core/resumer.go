@@ -99,9 +99,8 @@ func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt
 		ID: rec.ID, Owner: newOwner(), Scope: rec.Scope, Realm: rec.Realm, Method: rec.Method, Route: rec.Route,
 		Recovery: Resume, Hash: rec.Hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
 	}
-	if rec.Timed { // if it was freed in between, its key is left to its client
-		claim.Key = KeyTime{Made: rec.KeyMade(), Timed: true, Valid: never}
-	}
+	// If it was freed in between, its key is left to its client: the client was told that nothing was applied.
+	claim.Key = KeyTime{Made: time.UnixMilli(0), Timed: rec.Timed, Valid: never}
 	adm.values = context.WithoutCancel(r.Context())
 	claimedAt := time.Now()
 	won, claimed, err := m.claim(adm.call.until(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), claim)

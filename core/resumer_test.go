@@ -106,3 +106,51 @@ func TestRunLeavesRunningAttemptsAlone(t *testing.T) {
 		require.NoError(t, <-done)
 	})
 }
+
+// stale is a store whose list of what can be resumed is old: the records on it are free by now.
+type stale struct {
+	*memstore.Store
+	t     *testing.T
+	freed int
+}
+
+func (s *stale) Resumable(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+	records, err := s.Store.Resumable(ctx, within, after, limit)
+	for _, rec := range records {
+		require.NoError(s.t, s.Release(ctx, rec.Ticket))
+		s.freed++
+	}
+	return records, err
+}
+
+// An operation that is freed before Run comes to it is not run again: its client was told that nothing was applied, and
+// may have sent the command with a new key.
+//
+// CONTRACT X-10, R-6
+func TestRunLeavesFreedOperationsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, resumed := &stale{Store: memstore.New(), t: t}, 0
+		module, err := core.New(core.Config{
+			Store: store, Policy: core.Policy{Recovery: core.Resume},
+			Resume: func(context.Context, core.Record) (*core.Answer, error) {
+				resumed++
+				return nil, errProvider
+			},
+		})
+		require.NoError(t, err)
+		a := newApp(t, core.Config{Store: store.Store, Policy: core.Policy{Recovery: core.Resume}},
+			func(http.ResponseWriter, *http.Request) { panic("the process dies here") })
+		func() {
+			defer func() { require.NotNil(t, recover()) }()
+			a.post("k-1", `{}`)
+		}()
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- module.Run(ctx) }()
+		time.Sleep(20 * core.DefaultSweepEvery)
+		stop()
+		require.NoError(t, <-done)
+		require.Equal(t, 1, store.freed)
+		require.Zero(t, resumed)
+	})
+}
