@@ -109,6 +109,7 @@ func (m *Module) imported(row Past, now time.Time) (Record, error) {
 		// An old instance may still be at work: nobody settles before it has ended.
 		LeaseUntil: now.Add(route.Deadline), Deadline: now.Add(route.Deadline),
 	}
+	rec.Timed = route.timed() && isUUIDv7(row.Key) && !keyMade(row.Key).After(row.CreatedAt.Add(MaxKeyAhead))
 	if row.Answer == nil {
 		return rec, nil
 	}
@@ -119,8 +120,10 @@ func (m *Module) imported(row Past, now time.Time) (Record, error) {
 	rec.Stored, rec.Answer = Completed, m.importedAnswer(*row.Answer, route)
 	rec.LeaseUntil, rec.Deadline = row.CreatedAt, row.CreatedAt
 	rec.ExpiresAt = row.CreatedAt.Add(retention)
-	rec.Timed = route.timed() && isUUIDv7(row.Key) && !keyMade(row.Key).After(row.CreatedAt.Add(MaxKeyAhead))
-	rec.PurgeAt = rec.ExpiresAt.Add(max(route.Tombstone, m.tombstone(route.Policy, rec.Timed)))
+	rec.PurgeAt = rec.ExpiresAt.Add(route.Tombstone)
+	if longest := row.CreatedAt.Add(max(route.Retention, m.timedFor)); rec.Timed && rec.PurgeAt.Before(longest) {
+		rec.PurgeAt = longest // the record has to outlive the key
+	}
 	if rec.State() == Expired {
 		rec.Stored, rec.Answer = Expired, Answer{Status: rec.Answer.Status}
 	}

@@ -151,10 +151,8 @@ func (a answer) touch() (statement, []any) { return touch, []any{a.ticket.ID[:]}
 // rolled back, the key is free.
 func (a answer) lose(ctx context.Context, s *Store, q querier) error {
 	c := a.claim
-	c.Lease, c.Deadline = 0, 0 // the attempt is over, and may be settled
-	if c.Key.Timed {           // and its key was taken in time
-		c.Key, c.Window = core.KeyTime{Timed: true}, core.Window{}
-	}
+	c.Lease, c.Deadline = 0, 0                                        // the attempt is over, and may be settled
+	c.Key, c.Window = core.KeyTime{Timed: c.Key.Timed}, core.Window{} // and its key was taken in time
 	claimed, err := s.claim(ctx, q, c, nil)
 	switch {
 	case err != nil:

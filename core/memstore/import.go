@@ -28,11 +28,11 @@ func (s *Store) add(rec core.Record, done *core.Imported) bool {
 	defer sh.mu.Unlock()
 	there := sh.records[rec.ID]
 	switch {
-	case there != nil && there.state(s.now()) != core.Free:
+	case there != nil && (there.state(s.now()) != core.Free || there.spent(s.now())):
 		return true
 	case there != nil:
 		sh.unqueue(there)
-		rec.Fence = there.Fence + 1
+		rec.Fence, rec.Timed = there.Fence+1, rec.Timed || there.Timed
 		done.Replaced++
 	case s.count.Add(1) > s.max:
 		s.count.Add(-1)
