@@ -178,7 +178,8 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 		return core.Claimed{}, err
 	case fence.Valid:
 		won := wonRecord(c, fence.Int64, now.Time)
-		won.CreatedAt, won.Attempts, won.Timed = created.Time, int(attempts.Int32), rec.Timed || c.Key.Timed
+		won.CreatedAt, won.Attempts = created.Time, int(attempts.Int32)
+		won.Timed = rec.Timed || c.Key.Timed && rec.State() == core.Free
 		return core.Claimed{Won: true, Record: won}, nil
 	case lock.Bool:
 		return core.Claimed{}, errRace // taken, settled or dropped in between

@@ -128,7 +128,11 @@ func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Tim
 		if _, err := s.exec(ctx, q, raiseKeyFloor, name, value); err != nil {
 			return err
 		}
-		_, err := s.exec(ctx, q, raiseKeyFloors, name+"/%", value)
+		if _, err := s.exec(ctx, q, raiseKeyFloors, name+"/%", value); err != nil {
+			return err
+		}
+		// A route that has not dropped a record yet has no floor of its own. It needs one when it leaves TimedKey.
+		_, err := s.exec(ctx, q, raiseAgedFloors, agePrefix+hex.EncodeToString(service)+"/%", floorPrefix, value, len(agePrefix))
 		return err
 	})
 }

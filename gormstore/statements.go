@@ -63,11 +63,12 @@ const (
 	keepFirstScoping statement = "keepFirstScoping"
 
 	// keytimes.sql
-	keyFloor       statement = "keyFloor" // SQLite
-	raiseKeyFloor  statement = "raiseKeyFloor"
-	raiseKeyFloors statement = "raiseKeyFloors"
-	keepFirst      statement = "keepFirst"
-	lockSetting    statement = "lockSetting"
+	keyFloor        statement = "keyFloor" // SQLite
+	raiseKeyFloor   statement = "raiseKeyFloor"
+	raiseKeyFloors  statement = "raiseKeyFloors"
+	raiseAgedFloors statement = "raiseAgedFloors"
+	keepFirst       statement = "keepFirst"
+	lockSetting     statement = "lockSetting"
 
 	// steps.sql
 	own               statement = "own" // SQLite

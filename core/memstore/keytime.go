@@ -2,6 +2,8 @@ package memstore
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,10 +31,8 @@ func floorNames(realm core.Realm, method, route string) (ofService, ofRoute stri
 
 // allows reports whether a claim may have a key that has no record, or is free. The shard's lock is held.
 func (s *Store) allows(c core.Claim, e *entry, now time.Time) bool {
-	if e != nil {
-		if e.Now = now; e.Spent() {
-			return false
-		}
+	if e != nil && e.spent(now) {
+		return false
 	}
 	name, ofRoute := floorNames(c.Realm, c.Method, c.Route)
 	if !c.Key.Timed {
@@ -42,6 +42,12 @@ func (s *Store) allows(c core.Claim, e *entry, now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return c.Key.Allows(now, k.floors[name])
+}
+
+// spent is [core.Record.Spent] at now.
+func (e *entry) spent(now time.Time) bool {
+	e.Now = now
+	return e.Spent()
 }
 
 // raise raises both floors of a record's key to its time.
@@ -72,7 +78,7 @@ func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Tim
 	defer k.mu.Unlock()
 	t = t.Add(-time.Nanosecond) // a key that was made at t is not before it
 	k.raiseTo(string(service), t)
-	for name := range k.floors {
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(k.floors)), slices.Collect(maps.Keys(k.ages))) {
 		if strings.HasPrefix(name, string(service)) {
 			k.raiseTo(name, t)
 		}

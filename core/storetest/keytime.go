@@ -262,6 +262,16 @@ func keyTimeResumed(t *testing.T, s *fixture) {
 	again := s.win(t, valid(repeat(c), past))
 	require.EqualValues(t, 2, again.Fence)
 	require.True(t, again.Timed)
+
+	// The time of a key that was taken without one was not judged. Its record must not raise a floor one day.
+	untimed := s.timed(core.Resume, now, now.Add(100*24*time.Hour))
+	untimed.Key = core.KeyTime{}
+	s.win(t, untimed)
+	s.Advance(t, 2*lease)
+	timed := repeat(untimed)
+	timed.Key = valid(c, past).Key
+	require.False(t, s.win(t, timed).Timed)
+	require.False(t, s.find(t, untimed.ID).Timed)
 }
 
 // service is the service of a claim.
@@ -300,7 +310,12 @@ func keyTimeRefuseBefore(t *testing.T, s *fixture) {
 	other := claim(at.Add(-time.Minute))
 	other.Realm[0]++
 	s.win(t, other)
+	young := untimed(at.Add(time.Second)) // its route has had timed keys, and has dropped no record
+	young.Route = "/v1/young"
+	_, err := s.Store.(core.KeyTimer).KeepAge(s.ctx, service(young), young.Method+" "+young.Route, time.Hour, core.Window{})
+	require.NoError(t, err)
 	refuse(claim(at), at.Add(time.Minute))
+	s.requireUntimely(t, young)
 	s.requireUntimely(t, claim(at))
 }
 

@@ -63,7 +63,8 @@ FROM c LEFT JOIN won ON true LEFT JOIN :"schema".idempotency_record r ON r.id = 
 -- name: takeOver
 -- Gives a record to a new attempt, as the record was seen: free where $20 is true, else a Resume attempt whose lease has run
 -- out, for the same command. A resumable record may become free in between. A free record keeps only its fence, which rises.
--- A resumed record is still the same operation, with its steps.
+-- A resumed record is still the same operation, with its steps; the time of its key was not judged, so that it does not
+-- become a timed one.
 --
 -- $2 to $17 as in claimKey, $18 the fence that was seen, $19 end of the clock's window, $21 lock: another attempt's
 -- transaction may hold the row.
@@ -77,7 +78,7 @@ WITH l AS MATERIALIZED (
 		lease_until = c.now + $9::bigint * interval '1 microsecond',
 		deadline_at = c.now + $10::bigint * interval '1 microsecond',
 		expires_at = NULL, purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL,
-		timed = r.timed OR $17::boolean
+		timed = r.timed OR $17::boolean AND r.state <> 1
 	FROM (SELECT pg_catalog.clock_timestamp() AS now) c
 	WHERE r.id = $1 AND r.fence = $18::bigint
 		AND c.now >= timestamptz 'epoch' + $12::bigint * interval '1 microsecond'

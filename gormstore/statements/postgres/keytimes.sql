@@ -14,6 +14,14 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE CAST(s.value AS bi
 UPDATE :"schema".idempotency_setting AS s SET value = $2::text
 WHERE s.name LIKE $1::text AND CAST(s.value AS bigint) < CAST($2::text AS bigint);
 
+-- name: raiseAgedFloors
+-- Raises the floors of all routes that have had timed keys to $3, and makes those that are missing. $1 is what the names of
+-- their ages are like, $2 what begins the names of their floors, $4 the length of what begins those of ages.
+INSERT INTO :"schema".idempotency_setting AS s (name, value)
+SELECT $2::text || pg_catalog.substr(a.name, $4::int + 1), $3::text
+FROM :"schema".idempotency_setting a WHERE a.name LIKE $1::text
+ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE CAST(s.value AS bigint) < CAST(excluded.value AS bigint);
+
 -- name: keepFirst
 -- Keeps a setting unless it is there.
 INSERT INTO :"schema".idempotency_setting AS s (name, value) VALUES ($1, $2)

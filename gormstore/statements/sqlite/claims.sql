@@ -16,7 +16,7 @@ UPDATE main.idempotency_record AS r SET scope = ?2, realm = ?11, owner = ?3, fen
 	created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE c.now END,
 	attempts = CASE WHEN r.state = 1 THEN r.attempts + 1 ELSE 1 END,
 	lease_until = c.now + ?9, deadline_at = c.now + ?10, expires_at = NULL, purge_at = NULL, status = 0, partial = false,
-	answer_encoding = 1, headers = NULL, body = NULL, timed = r.timed OR ?17
+	answer_encoding = 1, headers = NULL, body = NULL, timed = r.timed OR ?17 AND r.state <> 1
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
 WHERE r.id = ?1 AND r.fence = ?18 AND c.now >= ?12 AND (r.state = 5 OR c.now <= ?19)
 	AND (r.state = 1 OR ?15 = ''

@@ -15,6 +15,12 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE CAST(s.value AS bi
 UPDATE main.idempotency_setting AS s SET value = ?2
 WHERE s.name LIKE ?1 AND CAST(s.value AS bigint) < CAST(?2 AS bigint);
 
+-- name: raiseAgedFloors
+INSERT INTO main.idempotency_setting AS s (name, value)
+SELECT ?2 || substr(a.name, ?4 + 1), ?3
+FROM main.idempotency_setting a WHERE a.name LIKE ?1
+ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE CAST(s.value AS bigint) < CAST(excluded.value AS bigint);
+
 -- name: keepFirst
 INSERT INTO main.idempotency_setting AS s (name, value) VALUES (?1, ?2)
 ON CONFLICT (name) DO NOTHING;
