@@ -192,6 +192,10 @@ func TestValidateOfSQLite(t *testing.T) {
 		"synchronous": {
 			"file:" + t.TempDir() + "/b.db?_pragma=journal_mode(wal)&_pragma=synchronous(normal)", "synchronous is not FULL",
 		},
+		"busy timeout": {
+			"file:" + t.TempDir() + "/c.db?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5)",
+			"busy_timeout is 5ms",
+		},
 		"memory": {":memory:", "the database is in memory"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
 )
 
@@ -218,44 +217,6 @@ func (i inspector) each(ctx context.Context, query string, args ...any) (errs []
 	}
 	for _, text := range texts {
 		errs = append(errs, errors.New(text))
-	}
-	return errs
-}
-
-func (i inspector) sqlite(ctx context.Context) []error {
-	var file, journal string
-	var synchronous int
-	var readOnly bool
-	if err := i.q.QueryRowContext(ctx, mainFile).Scan(&file); err != nil {
-		return []error{err}
-	}
-	if file == "" && i.inUse {
-		return nil
-	}
-	if file == "" {
-		return []error{errors.New("the database is in memory: its records end with the process; use a file")}
-	}
-	if err := i.q.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&journal); err != nil {
-		return []error{err}
-	}
-	if err := i.q.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&synchronous); err != nil {
-		return []error{err}
-	}
-	if err := i.q.QueryRowContext(ctx, "PRAGMA query_only").Scan(&readOnly); err != nil {
-		return []error{err}
-	}
-	var errs []error
-	if readOnly {
-		errs = append(errs, errors.New("query_only is on: nothing could be recorded; take it out of the address of the "+
-			"database"))
-	}
-	if !strings.EqualFold(journal, "wal") {
-		errs = append(errs, fmt.Errorf("journal_mode is %s: repeats would wait for a running attempt; add "+
-			"_pragma=journal_mode(wal) to the address of the database", journal))
-	}
-	if synchronous < 2 {
-		errs = append(errs, errors.New("synchronous is not FULL: a power failure would lose money; add "+
-			"_pragma=synchronous(full) to the address of the database"))
 	}
 	return errs
 }
