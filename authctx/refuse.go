@@ -25,6 +25,18 @@ func Refuse(r *http.Request, route string, p Principal, err error, observers ...
 	return core.NewProblem(core.CodeUnauthenticated, "a valid bearer token is required").Reply()
 }
 
+// Authenticate is the JWT guard of the adapters: it continues with p as the caller of x, or sends the 401 of [Refuse]. It
+// returns the handler's error.
+func Authenticate(x core.Exchange, p Principal, err error, observers []core.Observer) error {
+	r := x.Request()
+	if err == nil && p.Valid() {
+		x.SetRequest(r.WithContext(NewContext(r.Context(), p)))
+		return x.Next()
+	}
+	x.Send(Refuse(r, x.Pattern(), p, err, observers...))
+	return nil
+}
+
 // reasonOf returns the reason as an error without a cause, because the cause may quote the token.
 func reasonOf(err error) error {
 	switch {

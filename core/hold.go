@@ -48,14 +48,14 @@ type Hold struct {
 
 // Hold marks the framework's context as used by this request, if the request needs a key. An adapter calls it before
 // anything else, goes on with [Hold.Admit] and [Hold.Begin], and calls [Hold.Release] when the attempt has ended. key is a
-// pointer: the framework's context, or another value that the framework recycles with it.
+// pointer: the framework's context, or another value that the framework recycles with it; nil if it recycles nothing.
 //
 // If another request holds the same context, that request was abandoned while its handler is still running, and the
 // handler would write into this request's answer: 500 misconfigured, and nothing runs. Hold cannot see a handler of
 // an unguarded route, nor one that was abandoned by middleware behind the guards.
 func (m *Module) Hold(r *http.Request, pattern string, key any) (Hold, *Reply) {
 	h := Hold{visit: m.visit(r, pattern)}
-	if !h.guarded() || h.route.inShadow() || attemptFrom(r.Context()) != nil {
+	if key == nil || !h.guarded() || h.route.inShadow() || attemptFrom(r.Context()) != nil {
 		return h, nil // inside an attempt it is a second guard, and the guard says so
 	}
 	if m.held.take(key) {

@@ -28,7 +28,7 @@ func Audit(e *echo.Echo, idem *core.Module) error {
 
 // mounted returns the routes with the guards in the chain of each: those of Echo.Use, then those that were tracked.
 func mounted(host string, routes []*echo.Route, seen *tracker, global []uintptr, readable bool) []core.MountedRoute {
-	guards := guardsByCode()
+	guards := guardCodes()
 	var found []core.MountedRoute
 	for _, r := range routes {
 		if r.Method == echo.RouteNotFound {
@@ -47,27 +47,17 @@ func mounted(host string, routes []*echo.Route, seen *tracker, global []uintptr,
 			route.Guards = append(route.Guards, guards[code]...)
 		}
 		for _, middleware := range chain {
-			route.Guards = append(route.Guards, guards[codeOf(middleware)]...)
+			route.Guards = append(route.Guards, guards[core.CodeOf(middleware)]...)
 		}
 		found = append(found, route)
 	}
 	return found
 }
 
-// guardsByCode returns the guards that each middleware of this package contains, by the address of its code. All
-// closures of one constructor have the same address.
-func guardsByCode() map[uintptr][]core.Guard {
-	return map[uintptr][]core.Guard{
-		codeOf(JWTGuard(nil)):    {core.GuardJWT},
-		codeOf(Bridge(nil)):      {core.GuardJWT},
-		codeOf(RolesGuard(nil)):  {core.GuardRoles},
-		codeOf(KeyGuard(nil)):    {core.GuardKey},
-		codeOf(Interceptor(nil)): {core.GuardInterceptor},
-		codeOf(Idempotent(nil)):  {core.GuardRoles, core.GuardKey, core.GuardInterceptor},
-	}
+// guardCodes are those of the guards of this package.
+func guardCodes() core.GuardCodes {
+	return core.NewGuardCodes(JWTGuard(nil), Bridge(nil), RolesGuard(nil), KeyGuard(nil), Interceptor(nil), Idempotent(nil))
 }
-
-func codeOf(f any) uintptr { return reflect.ValueOf(f).Pointer() }
 
 type routeKey struct{ host, method, path string }
 
@@ -133,7 +123,7 @@ type introduction struct {
 // trackerOf returns the tracker of e, or an empty one if there is none. It asks only a hook of this package.
 func trackerOf(e *echo.Echo) *tracker {
 	found := &tracker{}
-	if e.OnAddRouteHandler != nil && codeOf(e.OnAddRouteHandler) == codeOf(found.hook(nil)) {
+	if e.OnAddRouteHandler != nil && core.CodeOf(e.OnAddRouteHandler) == core.CodeOf(found.hook(nil)) {
 		e.OnAddRouteHandler("", echo.Route{}, func(c echo.Context) error {
 			found = c.(introduction).tracker
 			return nil

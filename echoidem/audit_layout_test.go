@@ -20,7 +20,7 @@ func TestLayout(t *testing.T) {
 	e.POST("/a", func(echo.Context) error { return nil })
 	codes, ok := globalChain(reflect.ValueOf(e))
 	require.True(t, ok, "Echo's layout has changed: Audit has to learn the new one")
-	require.Equal(t, []uintptr{codeOf(guard)}, codes)
+	require.Equal(t, []uintptr{core.CodeOf(guard)}, codes)
 
 	for _, other := range []any{
 		&struct{}{}, &struct{ middleware int }{}, &struct{ middleware []int }{}, &struct{ middleware func() }{},

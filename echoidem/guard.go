@@ -1,8 +1,6 @@
 package echoidem
 
 import (
-	"net/http"
-
 	"github.com/labstack/echo/v4"
 
 	"github.com/auth19/idem/authctx"
@@ -18,10 +16,11 @@ import (
 //
 //go:noinline
 func JWTGuard(v *authctx.Verifier, observers ...core.Observer) echo.MiddlewareFunc {
+	known := &patterns{}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			p, err := v.VerifyRequest(c.Request())
-			return authenticate(c, p, err, observers, next)
+			return authctx.Authenticate(&exchange{c: c, patterns: known, next: next}, p, err, observers)
 		}
 	}
 }
@@ -33,21 +32,13 @@ func JWTGuard(v *authctx.Verifier, observers ...core.Observer) echo.MiddlewareFu
 //
 //go:noinline
 func Bridge(find func(c echo.Context) (authctx.Principal, error), observers ...core.Observer) echo.MiddlewareFunc {
+	known := &patterns{}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			p, err := find(c)
-			return authenticate(c, p, err, observers, next)
+			return authctx.Authenticate(&exchange{c: c, patterns: known, next: next}, p, err, observers)
 		}
 	}
-}
-
-// authenticate continues with p as the caller, or refuses.
-func authenticate(c echo.Context, p authctx.Principal, err error, observers []core.Observer, next echo.HandlerFunc) error {
-	if reply := authctx.Refuse(c.Request(), c.Path(), p, err, observers...); reply != nil {
-		return send(c, reply)
-	}
-	c.SetRequest(c.Request().WithContext(authctx.NewContext(c.Request().Context(), p)))
-	return next(c)
 }
 
 // RolesGuard answers 403 to a caller who has none of the route's roles, on the first request and on every repeat. Mount
@@ -55,15 +46,9 @@ func authenticate(c echo.Context, p authctx.Principal, err error, observers []co
 //
 //go:noinline
 func RolesGuard(idem *core.Module) echo.MiddlewareFunc {
-	pattern := &patterns{}
+	known := &patterns{}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			p, _ := authctx.FromContext(c.Request().Context())
-			if reply := idem.CheckRoles(c.Request(), pattern.of(c), p); reply != nil {
-				return send(c, reply)
-			}
-			return next(c)
-		}
+		return func(c echo.Context) error { return idem.RolesGuard(&exchange{c: c, patterns: known, next: next}) }
 	}
 }
 
@@ -72,50 +57,30 @@ func RolesGuard(idem *core.Module) echo.MiddlewareFunc {
 //
 //go:noinline
 func KeyGuard(idem *core.Module) echo.MiddlewareFunc {
-	pattern := &patterns{}
+	known := &patterns{}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			request := c.Request()
-			p, _ := authctx.FromContext(request.Context())
-			admitted, reply := idem.Admit(request, pattern.of(c), p)
-			if !pass(c, request, admitted, reply) {
-				return nil
-			}
-			return next(c)
-		}
+		return func(c echo.Context) error { return idem.KeyGuard(&exchange{c: c, patterns: known, next: next}) }
 	}
 }
 
-// pass continues with the admitted request, or refuses.
-func pass(c echo.Context, request, admitted *http.Request, reply *core.Reply) bool {
-	switch {
-	case c.Request() != request: // c belongs to another request by now
-		return false
-	case reply != nil:
-		_ = send(c, reply)
-		return false
+// Interceptor claims the request's key, runs the handler, and records its answer before it sends the answer. If the key
+// has a record already, it answers from the record. Mount it once, behind KeyGuard. [Idempotent] contains it.
+//
+//go:noinline
+func Interceptor(idem *core.Module) echo.MiddlewareFunc {
+	known := &patterns{}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error { return idem.Interceptor(&exchange{c: c, patterns: known, next: next}) }
 	}
-	c.SetRequest(admitted)
-	return true
 }
 
-// hold reserves c for this request, or refuses: see core.Hold. It reserves the response, because apps wrap contexts,
-// and Echo reuses context and response together.
-func hold(c echo.Context, request *http.Request, idem *core.Module, pattern *patterns) (core.Hold, bool) {
-	held, reply := idem.Hold(request, pattern.of(c), c.Response())
-	if reply == nil {
-		return held, true
+// Idempotent makes routes idempotent: it is RolesGuard, KeyGuard and Interceptor in one. Mount it once, behind JWTGuard
+// or Bridge.
+//
+//go:noinline
+func Idempotent(idem *core.Module) echo.MiddlewareFunc {
+	known := &patterns{}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error { return idem.Idempotent(&exchange{c: c, patterns: known, next: next}) }
 	}
-	if _, taken := c.Response().Writer.(*core.Capture); taken { // c belongs to the other request; this one is late
-		return held, false
-	}
-	_ = send(c, reply)
-	c.Response().Writer = &sealed{header: c.Response().Header().Clone()} // drop what the abandoned handler still writes
-	return held, false
-}
-
-// send sends reply instead of running the handler.
-func send(c echo.Context, reply *core.Reply) error {
-	_ = reply.WriteTo(c.Response()) // an error means that the connection is broken: nobody can be told
-	return nil
 }

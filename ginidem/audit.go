@@ -21,13 +21,13 @@ func Audit(r *gin.Engine, idem *core.Module) error {
 
 // mounted returns the routes with the guards in the chain of each.
 func mounted(routes gin.RoutesInfo, chains map[routeKey][]uintptr) []core.MountedRoute {
-	guards := guardsByCode()
+	guards := guardCodes()
 	found := make([]core.MountedRoute, len(routes))
 	for i, r := range routes {
 		// Gin unescapes a colon when it begins to serve, and c.FullPath has it unescaped.
 		found[i] = core.MountedRoute{Method: r.Method, Pattern: strings.ReplaceAll(r.Path, `\:`, ":")}
 		chain := chains[routeKey{r.Method, r.Path}]
-		if len(chain) == 0 || chain[len(chain)-1] != codeOf(r.HandlerFunc) {
+		if len(chain) == 0 || chain[len(chain)-1] != core.CodeOf(r.HandlerFunc) {
 			found[i].Unproven = "the chain of its handlers could not be read; use the Gin version that this module requires"
 		}
 		for _, code := range chain {
@@ -37,20 +37,10 @@ func mounted(routes gin.RoutesInfo, chains map[routeKey][]uintptr) []core.Mounte
 	return found
 }
 
-// guardsByCode returns the guards that each middleware of this package contains, by the address of its code. All
-// closures of one constructor have the same address.
-func guardsByCode() map[uintptr][]core.Guard {
-	return map[uintptr][]core.Guard{
-		codeOf(JWTGuard(nil)):    {core.GuardJWT},
-		codeOf(Bridge(nil)):      {core.GuardJWT},
-		codeOf(RolesGuard(nil)):  {core.GuardRoles},
-		codeOf(KeyGuard(nil)):    {core.GuardKey},
-		codeOf(Interceptor(nil)): {core.GuardInterceptor},
-		codeOf(Idempotent(nil)):  {core.GuardRoles, core.GuardKey, core.GuardInterceptor},
-	}
+// guardCodes are those of the guards of this package.
+func guardCodes() core.GuardCodes {
+	return core.NewGuardCodes(JWTGuard(nil), Bridge(nil), RolesGuard(nil), KeyGuard(nil), Interceptor(nil), Idempotent(nil))
 }
-
-func codeOf(f gin.HandlerFunc) uintptr { return reflect.ValueOf(f).Pointer() }
 
 type routeKey struct{ method, path string }
 

@@ -1,8 +1,6 @@
 package ginidem
 
 import (
-	"net/http"
-
 	"github.com/gin-gonic/gin"
 
 	"github.com/auth19/idem/authctx"
@@ -20,7 +18,7 @@ import (
 func JWTGuard(v *authctx.Verifier, observers ...core.Observer) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		p, err := v.VerifyRequest(c.Request)
-		authenticate(c, p, err, observers)
+		_ = authctx.Authenticate(&exchange{c: c}, p, err, observers)
 	}
 }
 
@@ -33,17 +31,8 @@ func JWTGuard(v *authctx.Verifier, observers ...core.Observer) gin.HandlerFunc {
 func Bridge(find func(c *gin.Context) (authctx.Principal, error), observers ...core.Observer) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		p, err := find(c)
-		authenticate(c, p, err, observers)
+		_ = authctx.Authenticate(&exchange{c: c}, p, err, observers)
 	}
-}
-
-// authenticate continues with p as the caller, or refuses.
-func authenticate(c *gin.Context, p authctx.Principal, err error, observers []core.Observer) {
-	if reply := authctx.Refuse(c.Request, pattern(c), p, err, observers...); reply != nil {
-		send(c, reply)
-		return
-	}
-	c.Request = c.Request.WithContext(authctx.NewContext(c.Request.Context(), p))
 }
 
 // RolesGuard answers 403 to a caller who has none of the route's roles, on the first request and on every repeat. Mount
@@ -51,12 +40,7 @@ func authenticate(c *gin.Context, p authctx.Principal, err error, observers []co
 //
 //go:noinline
 func RolesGuard(idem *core.Module) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		p, _ := authctx.FromContext(c.Request.Context())
-		if reply := idem.CheckRoles(c.Request, pattern(c), p); reply != nil {
-			send(c, reply)
-		}
-	}
+	return func(c *gin.Context) { _ = idem.RolesGuard(&exchange{c: c}) }
 }
 
 // KeyGuard refuses a request that has not exactly one valid key (400), or whose body is too large (413). Mount it behind
@@ -64,55 +48,44 @@ func RolesGuard(idem *core.Module) gin.HandlerFunc {
 //
 //go:noinline
 func KeyGuard(idem *core.Module) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		request := c.Request
-		p, _ := authctx.FromContext(request.Context())
-		admitted, reply := idem.Admit(request, pattern(c), p, kept(c)...)
-		pass(c, request, admitted, reply)
-	}
+	return func(c *gin.Context) { _ = idem.KeyGuard(&exchange{c: c}) }
 }
 
-// pass continues with the admitted request, or refuses.
-func pass(c *gin.Context, request, admitted *http.Request, reply *core.Reply) bool {
-	switch {
-	case c.Request != request: // c belongs to another request by now
-		return false
-	case reply != nil:
-		send(c, reply)
-		return false
-	}
-	c.Request = admitted
-	return true
+// Interceptor claims the request's key, runs the handlers, and records their answer before it sends the answer. If the
+// key has a record already, it answers from the record. Mount it once, behind KeyGuard. [Idempotent] contains it.
+//
+//go:noinline
+func Interceptor(idem *core.Module, opts ...Option) gin.HandlerFunc {
+	render := rendererOf(opts)
+	return func(c *gin.Context) { _ = idem.Interceptor(&exchange{c: c, render: render}) }
 }
 
-// kept returns the copy of the body that c.ShouldBindBodyWith has made and will show to the handler (O-6).
-func kept(c *gin.Context) [][]byte {
-	if value, ok := c.Get(gin.BodyBytesKey); ok {
-		if body, ok := value.([]byte); ok {
-			return [][]byte{body}
-		}
-	}
-	return nil
+// Idempotent makes routes idempotent: it is RolesGuard, KeyGuard and Interceptor in one. Mount it once, behind JWTGuard
+// or Bridge.
+//
+//go:noinline
+func Idempotent(idem *core.Module, opts ...Option) gin.HandlerFunc {
+	render := rendererOf(opts)
+	return func(c *gin.Context) { _ = idem.Idempotent(&exchange{c: c, render: render}) }
 }
 
-// hold reserves c for this request, or refuses: see core.Hold.
-func hold(c *gin.Context, request *http.Request, idem *core.Module) (core.Hold, bool) {
-	held, reply := idem.Hold(request, pattern(c), c)
-	if reply == nil {
-		return held, true
-	}
-	if _, taken := c.Writer.(*writer); taken { // c belongs to the other request; this one is late
-		c.Abort()
-		return held, false
-	}
-	send(c, reply)
-	c.Writer = seal(c.Writer) // drop what the abandoned handler still writes
-	return held, false
+// Option changes how the interceptor works.
+type Option func(render *func(c *gin.Context))
+
+// WithErrorRenderer sets the function that turns errors into answers, as Echo's HTTPErrorHandler does. The interceptor
+// calls render if the handlers have added to c.Errors and written no body. render writes the answer in the usual way,
+// and the answer is recorded. c.Writer.Written tells render whether the status is already set, as c.AbortWithError does.
+// If render writes nothing, the attempt has failed.
+//
+// Without a renderer, an attempt with errors and without an answer has failed: Rollback rolls it back, and with the other
+// recoveries its outcome is unknown. The client gets 500, unless middleware in front of the interceptor answers.
+func WithErrorRenderer(render func(c *gin.Context)) Option {
+	return func(set *func(c *gin.Context)) { *set = render }
 }
 
-// send sends reply instead of running the handler.
-func send(c *gin.Context, reply *core.Reply) {
-	c.Abort()
-	_ = reply.WriteTo(c.Writer) // an error means that the connection is broken: nobody can be told
-	c.Writer.WriteHeaderNow()
+func rendererOf(opts []Option) (render func(c *gin.Context)) {
+	for _, opt := range opts {
+		opt(&render)
+	}
+	return render
 }

@@ -1,0 +1,182 @@
+package core
+
+import "net/http"
+
+// Exchange is one request in its framework, as an adapter shows it to this package: its request, its writer, and the
+// handlers behind the guard. [Module.RolesGuard], [Module.KeyGuard], [Module.Interceptor] and [Module.Idempotent] are the
+// guards of every adapter. They call the methods in the request's goroutine.
+type Exchange interface {
+	// Pattern returns the route as the router spells it, without its method; "" if the router knows no route.
+	Pattern() string
+	// Principal returns the caller that the JWT guard has put into the request's context; the zero value without one.
+	Principal() Principal
+
+	// Request returns the request that the framework's context has now. SetRequest replaces it.
+	Request() *http.Request
+	SetRequest(r *http.Request)
+	// Writer returns the writer that the framework's context has now.
+	Writer() http.ResponseWriter
+	// Kept returns copies of the body that the framework shows to handlers in place of the body; most have none.
+	Kept() [][]byte
+
+	// Recycled returns a pointer to what the framework gives to a later request; nil if it reuses nothing.
+	Recycled() any
+	// Overtaken reports whether the context already has the writer of another request's attempt, and then ends the chain.
+	Overtaken() bool
+
+	// Send sends reply in place of what the handlers would answer, and ends the chain.
+	Send(reply *Reply)
+	// Shut drops what a handler writes that was abandoned by an earlier request. The answer of this request is sent.
+	Shut()
+	// Next runs the handlers behind the guard. It returns their error, where handlers of the framework return errors.
+	Next() error
+
+	// Enter makes c the handlers' writer, with the framework's own writer around it. It returns a pointer to what the
+	// framework goes on to reuse of it; nil for nothing.
+	Enter(c *Capture) any
+	// Answer completes the handlers' answer in the capture: it renders their error, or calls [Capture.Unrendered].
+	Answer(err error)
+	// Leave puts the writer from before Enter back. panicked says that a panic continues after it.
+	Leave(panicked bool)
+	// Sent is told that the answer is sent and recorded. What error middleware writes from now on is dropped, because a
+	// repeat would not get it.
+	Sent(err error)
+}
+
+// RolesGuard is [Module.CheckRoles] as a guard: it continues, or sends 401, 403 or 500. It returns the handler's error.
+func (m *Module) RolesGuard(x Exchange) error {
+	if reply := m.CheckRoles(x.Request(), x.Pattern(), x.Principal()); reply != nil {
+		x.Send(reply)
+		return nil
+	}
+	return x.Next()
+}
+
+// KeyGuard is [Module.Admit] as a guard: it continues with the admitted request, or refuses. It returns the handler's error.
+func (m *Module) KeyGuard(x Exchange) error {
+	request := x.Request()
+	admitted, reply := m.Admit(request, x.Pattern(), x.Principal(), x.Kept()...)
+	if !pass(x, request, admitted, reply) {
+		return nil
+	}
+	return x.Next()
+}
+
+// Idempotent is RolesGuard, KeyGuard and Interceptor in one, with one look at the route. It returns the handler's error.
+func (m *Module) Idempotent(x Exchange) error {
+	request := x.Request()
+	held, ok := m.reserve(x, request)
+	if !ok {
+		return nil
+	}
+	defer held.Release()
+	p := x.Principal()
+	admitted, reply := held.Admit(request, p, x.Kept()...)
+	if !pass(x, request, admitted, reply) {
+		return nil
+	}
+	return held.intercept(x, p)
+}
+
+// Interceptor claims the request's key, runs the handlers within the attempt, and sends their answer after it is
+// recorded. If the key has a record already, it answers from the record. It returns the handler's error, which is
+// rendered by then.
+func (m *Module) Interceptor(x Exchange) error {
+	held, ok := m.reserve(x, x.Request())
+	if !ok {
+		return nil
+	}
+	defer held.Release()
+	return held.intercept(x, x.Principal())
+}
+
+// reserve is Hold for an exchange. It refuses if another request still works on the same context.
+func (m *Module) reserve(x Exchange, request *http.Request) (Hold, bool) {
+	held, reply := m.Hold(request, x.Pattern(), x.Recycled())
+	switch {
+	case reply == nil:
+		return held, true
+	case x.Overtaken(): // the context belongs to the other request, and this one is late
+	default:
+		x.Send(reply)
+		x.Shut()
+	}
+	return held, false
+}
+
+// pass continues with the admitted request, or refuses.
+func pass(x Exchange, request, admitted *http.Request, reply *Reply) bool {
+	switch {
+	case x.Request() != request: // the context belongs to another request by now
+		return false
+	case reply != nil:
+		x.Send(reply)
+		return false
+	}
+	x.SetRequest(admitted)
+	return true
+}
+
+func (h *Hold) intercept(x Exchange, p Principal) error {
+	request := x.Request()
+	attempt, reply := h.Begin(request, p)
+	switch {
+	case x.Request() != request: // the context belongs to another request by now
+		if attempt != nil {
+			attempt.Abandon()
+		}
+		return nil
+	case attempt != nil:
+		return h.run(x, attempt)
+	case reply != nil:
+		x.Send(reply)
+		return nil
+	}
+	return x.Next()
+}
+
+// run runs the handlers within the attempt, and sends their answer after it is recorded.
+func (h *Hold) run(x Exchange, attempt *Attempt) error {
+	request, outer := x.Request(), x.Writer()
+	if also := x.Enter(attempt.Capture(outer)); also != nil {
+		h.Also(also)
+	}
+	returned := false
+	defer func() {
+		switch {
+		case returned:
+		case attempt.lost(x):
+			attempt.Abandon()
+		default: // a panic, which continues after this function
+			x.SetRequest(request)
+			x.Leave(true)
+			attempt.Panicked(outer.Header())
+		}
+	}()
+	x.SetRequest(attempt.Request())
+	err := x.Next()
+	if attempt.lost(x) {
+		returned = true
+		attempt.Abandon()
+		return err
+	}
+	x.Answer(err)
+	returned = true
+
+	x.SetRequest(request)
+	x.Leave(false)
+	reply := attempt.Finish()
+	if x.Request() != request {
+		return err // the context was given away while the answer was recorded: a repeat gets the answer
+	}
+	if reply != nil {
+		_ = reply.WriteTo(outer) // an error means that the connection is broken: a repeat gets the recorded answer
+	}
+	x.Sent(err)
+	return err
+}
+
+// lost reports whether the framework's context belongs to another request by now.
+func (a *Attempt) lost(x Exchange) bool {
+	return a.Abandoned(x.Request(), func() http.Header { return x.Writer().Header() })
+}
