@@ -24,6 +24,8 @@ type admission struct {
 	hash      CommandHash     // in the current version
 	keyMade   time.Time       // the time of a key that is a UUIDv7
 	keyAge    time.Duration   // how old a timed key may be
+	tooOld    bool            // the key was too old when its route left TimedKey
+	unaged    bool            // the clocks are too far apart to find out how old the key may be
 	judgedAt  time.Time       // this process's clock when a timed key was last judged by it
 	body      body            // for the handler
 	values    context.Context // what the interceptor's request carries, without its end; set before the claim

@@ -83,7 +83,7 @@ type Module struct {
 	skewed  atomic.Int64  // when the clocks were last said to be too far apart, in nanoseconds since 1970
 	scoped  atomic.Bool   // the store has said that Scoping is what it was
 	asking  chan struct{} // holds a token while it is asked
-	ages    sync.Map      // routeKey -> KeptAge: what the store has said of the ages of timed keys
+	ages    keptAges      // what the store has said of the ages of timed keys
 	// timedFor is how long the records of timed keys stay after the end of their attempt, at least; 0 without such keys.
 	timedFor time.Duration
 	orphans  orphans

@@ -356,9 +356,12 @@ type Stepper interface {
 type KeyTimer interface {
 	Store
 
-	// KeepAge keeps the age of a route's timed keys (see [KeptAge.Next]) and returns what is kept then. ErrClock where
-	// something is to be written and the store's clock is outside of w.
+	// KeepAge keeps the age of a route's timed keys, 0 if its keys are not timed, and returns what is kept then: see
+	// [KeptAge.Next], which is told the later of both clocks ([Window.Later]). Where the route leaves TimedKey by that, its
+	// floor rises to [KeptAge.Floor] in the same step. ErrClock where something is to be written and the store's clock is
+	// outside of w.
 	KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w Window) (KeptAge, error)
-	// RefuseKeysBefore raises all floors of a service so that keys made before t are refused.
-	RefuseKeysBefore(ctx context.Context, service []byte, t time.Time) error
+	// RefuseKeysBefore raises all floors of a service so that keys made before t are refused. ErrClock where the store's
+	// clock is outside of w.
+	RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w Window) error
 }

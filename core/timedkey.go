@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 )
@@ -36,7 +35,7 @@ func (k KeyTime) Allows(now, floor time.Time) bool {
 	return k.Made.IsZero() || k.Valid.Has(now) && k.Made.After(floor)
 }
 
-// never is a window that no clock is in: this process's own clock has refused the key.
+// never is a window that no clock is in: this process has refused the key by its time.
 var never = Window{From: time.Unix(1, 0), To: time.Unix(0, 0)}
 
 // Trusts reports whether a store's clock that shows now may give a key that has no record, or a freed one (T-5). One that
@@ -80,47 +79,14 @@ func keyMade(key string) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// KeptAge is the age of a route's timed keys, as the store keeps it for all instances and releases.
-type KeptAge struct {
-	Age   time.Duration // of keys that were made at Since or later
-	Since time.Time     // when Age became longer, by the store's clock
-	// Before is the age of keys that were made before Since: the policy of before judges them, because one that was
-	// refused as too old must never run.
-	Before time.Duration
-}
-
-// Next returns what is to be kept for a module whose policy says age, at now by the store's clock. The zero KeptAge is
-// that of a route that had no timed keys before: its records stay for 48 h at least, and of keys from before only those of
-// the last 24 h are taken.
-func (k KeptAge) Next(age time.Duration, now time.Time) KeptAge {
-	switch {
-	case k == (KeptAge{}):
-		return KeptAge{Age: age, Since: now, Before: min(age, MinRetention)}
-	case age <= k.Age:
-		return KeptAge{Age: age, Since: k.Since, Before: min(age, k.Before)}
-	}
-	before := k.Age
-	if now.Before(k.Since.Add(MaxRetention)) { // keys from before that are still of interest
-		before = min(before, k.Before)
-	}
-	return KeptAge{Age: age, Since: now, Before: before}
-}
-
-// of is the age for a key that was made at made.
-func (k KeptAge) of(made time.Time) time.Duration {
-	if made.Before(k.Since) {
-		return min(k.Age, k.Before)
-	}
-	return k.Age
-}
-
 // RefuseKeysBefore is the operator's word after the database has lost commits: it was restored from a backup, or an
 // asynchronous standby took over. From then on every instance refuses timed keys that were made before t and have no
 // record, with 409 key_too_old; their records may be among what was lost. It is kept in the database, only rises, and is
 // called before the app serves again, with the present time and [MaxKeyAhead]: a client whose clock is ahead may have used a
 // key that bears a later time. Keys that carry no time cannot be judged.
 //
-// Errors: t is more than 5 minutes ahead of this process's clock, which would refuse every key; the store keeps no times
+// Errors: t is more than 5 minutes ahead of this process's clock, which would refuse every key; [ErrClock] where that clock
+// and the store's are too far apart to trust one of them with what cannot be taken back; the store keeps no times
 // (core.KeyTimer); any other error means that the store did not answer, and the call can be repeated.
 func (m *Module) RefuseKeysBefore(ctx context.Context, t time.Time) error {
 	store, ok := m.cfg.Store.(KeyTimer)
@@ -131,7 +97,7 @@ func (m *Module) RefuseKeysBefore(ctx context.Context, t time.Time) error {
 		return fmt.Errorf("idem: RefuseKeysBefore: %s is more than %v ahead; every key would be refused",
 			t.Format(time.RFC3339), MaxKeyAhead)
 	}
-	if err := store.RefuseKeysBefore(ctx, m.cfg.Scoping.service(), t); err != nil {
+	if err := store.RefuseKeysBefore(ctx, m.cfg.Scoping.service(), t, m.window()); err != nil {
 		return fmt.Errorf("idem: RefuseKeysBefore: %w", err)
 	}
 	return nil
@@ -200,61 +166,25 @@ func (a *Attempt) completion(v verdict, answer Answer) Completion {
 	return a.route.completion(v, answer)
 }
 
-// keptAge returns the kept age of a timed route. The module asks the store once for each route.
-func (m *Module) keptAge(ctx context.Context, r *route) (KeptAge, error) {
-	name := routeKey{r.method, r.pattern}
-	if kept, ok := m.ages.Load(name); ok {
-		return kept.(KeptAge), nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.ClaimTimeout)
-	defer cancel()
-	select { // one asks, as in CheckScoping
-	case m.asking <- struct{}{}:
-		defer func() { <-m.asking }()
-	case <-ctx.Done():
-		return KeptAge{}, ctx.Err()
-	}
-	if kept, ok := m.ages.Load(name); ok {
-		return kept.(KeptAge), nil
-	}
-	store := m.cfg.Store.(KeyTimer) // New has refused any other store
-	kept, err := store.KeepAge(ctx, m.cfg.Scoping.service(), r.method+" "+r.pattern, r.KeyAge, m.window())
-	if err == nil {
-		m.ages.Store(name, kept)
-	}
-	return kept, err
-}
-
-// takeAge finds out how old the key of a request may be.
-func (m *Module) takeAge(r *http.Request, adm *admission) *Problem {
-	if !adm.route.timed() {
-		return nil
-	}
-	kept, err := m.keptAge(r.Context(), adm.route)
-	if err != nil {
-		m.claimFailed(r, adm, err)
-		return m.unavailable(err)
-	}
-	adm.keyAge = kept.of(adm.keyMade)
-	return nil
-}
-
 // keyTime is what the next claim says about the time of its key, by this process's clock at this moment.
 func (m *Module) keyTime(adm *admission) KeyTime {
 	k := KeyTime{Made: adm.keyMade, Timed: adm.route.timed()}
 	if k.Timed {
 		adm.judgedAt = m.cfg.Now()
 		k.Valid = Window{From: k.Made.Add(-MaxKeyAhead), To: k.Made.Add(adm.keyAge)}
-		if !k.Valid.Has(adm.judgedAt) {
-			k.Valid = never
-		}
+	}
+	if adm.unaged || adm.tooOld || k.Timed && !k.Valid.Has(adm.judgedAt) {
+		k.Valid = never
 	}
 	return k
 }
 
 // untimely is the problem of a key that has no record, and was refused by its time. now is the store's clock.
 func (m *Module) untimely(adm *admission, now time.Time) *Problem {
-	if adm.route.timed() && adm.keyMade.After(earlier(now, adm.judgedAt).Add(MaxKeyAhead)) {
+	switch {
+	case adm.unaged:
+		return m.unavailable(ErrClock)
+	case adm.route.timed() && adm.keyMade.After(earlier(now, adm.judgedAt).Add(MaxKeyAhead)):
 		return NewProblem(CodeKeyInvalid, "the time in this key is ahead of the clock; nothing was run")
 	}
 	return NewProblem(CodeKeyTooOld, "this key is too old for a first request, and its record may be gone; find out whether "+

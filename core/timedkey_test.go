@@ -236,8 +236,8 @@ func TestLoweredKeyAge(t *testing.T) {
 	})
 }
 
-// A route that takes any key again knows what it has answered while its keys were timed. The contract asks for more: a key
-// that was too old before must stay refused. That is not built, see docs/timed-keys.md; here such a key runs.
+// A route that takes any key again knows what it has answered while its keys were timed, and still refuses what was too old
+// until then.
 //
 // CONTRACT T-6
 func TestLeavingTimedKeys(t *testing.T) {
@@ -255,8 +255,17 @@ func TestLeavingTimedKeys(t *testing.T) {
 		requireTooOld(t, after.post(swept, `{}`), swept)
 		requireProblem(t, after.post(parked, `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 		requireCreated(t, after.post("order-1", `{}`), "created")
-		requireCreated(t, after.post(ago(50*time.Hour), `{}`), "created")
-		require.Equal(t, 2, after.ran())
+		refused, inTime := ago(time.Hour+time.Millisecond), ago(time.Hour)
+		for _, key := range []string{refused, ago(50 * time.Hour)} {
+			requireTooOld(t, after.post(key, `{}`), key)
+		}
+		requireCreated(t, after.post(inTime, `{}`), "created")
+		inTime = ago(time.Hour)
+		time.Sleep(time.Hour)
+		restarted := newApp(t, core.Config{Store: store}, created)
+		requireCreated(t, restarted.post(inTime, `{}`), "created")
+		requireTooOld(t, restarted.post(refused, `{}`), refused)
+		require.Equal(t, 3, after.ran()+restarted.ran())
 
 		_, err := after.module.Settle(t.Context(), core.RecordID(alice, parked), core.Decision{Applied: true,
 			Answer: &core.Answer{Status: http.StatusOK}, Who: "op", Why: "found"})
@@ -267,6 +276,85 @@ func TestLeavingTimedKeys(t *testing.T) {
 		drop(t, store)
 		requireTooOld(t, after.post(parked, `{}`), parked)
 	})
+}
+
+// A route that comes back to timed keys takes none that were refused before it left, nor any that were too old for its
+// first age: whether those ran in between, no floor of the service tells.
+//
+// CONTRACT T-6
+func TestComingBackToTimedKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		before := newApp(t, timedKeys(store, time.Hour), created)
+		refused := ago(time.Hour + time.Millisecond)
+		requireTooOld(t, before.post(refused, `{}`), refused)
+		between := newApp(t, core.Config{Store: store}, created)
+		requireTooOld(t, between.post(refused, `{}`), refused)
+		time.Sleep(2 * time.Hour)
+		after := newApp(t, timedKeys(store, 50*time.Hour), created)
+		for _, key := range []string{refused, ago(time.Hour + time.Millisecond)} {
+			requireTooOld(t, after.post(key, `{}`), key)
+		}
+		young := ago(0)
+		requireCreated(t, after.post(ago(time.Hour), `{}`), "created")
+		time.Sleep(50 * time.Hour)
+		requireCreated(t, after.post(young, `{}`), "created")
+	})
+}
+
+// The keys that were too old at a moment are all up to one time, whenever the age was changed before.
+//
+// CONTRACT T-6
+func TestKeptAgeWhenARouteLeaves(t *testing.T) {
+	t0 := time.UnixMilli(1733706358638)
+	at := func(h float64) time.Time { return t0.Add(time.Duration(h * float64(time.Hour))) }
+	require.Zero(t, core.KeptAge{}.Next(0, t0))
+	require.Zero(t, core.KeptAge{}.Floor())
+	raised := core.KeptAge{}.Next(time.Hour, t0).Next(10*time.Hour, at(2))
+	require.Zero(t, raised.Floor())
+	for name, tt := range map[string]struct{ left, floor float64 }{
+		"the age of before":      {2.5, 1.5},
+		"up to the longer age":   {3.5, 2},
+		"still":                  {12, 2},
+		"the age of the present": {12.5, 2.5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			left := raised.Next(0, at(tt.left))
+			require.Equal(t, at(tt.left), left.Left)
+			require.Equal(t, at(tt.floor).Add(-time.Nanosecond), left.Floor())
+			require.Equal(t, left, left.Next(0, at(tt.left+1)))
+		})
+	}
+}
+
+// CONTRACT T-6
+func TestLeavingTimedKeysBesideOtherRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		before := newApp(t, timedKeys(store, time.Hour), created)
+		requireCreated(t, before.post(ago(0), `{}`), "created")
+		after := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, MaxOpen: 1,
+			Rekey: core.RekeyRefuse}}, status(http.StatusBadGateway))
+		after.post(ago(0), `{}`)
+		requireProblem(t, after.post(ago(0), `{"a":1}`), http.StatusTooManyRequests, core.CodeTooManyOpen)
+		old := ago(2 * time.Hour)
+		requireTooOld(t, after.post(old, `{"b":1}`), old)
+	})
+}
+
+// A route without timed keys asks the store once whether it has had them, and only when a key carries a time.
+//
+// CONTRACT T-6
+func TestRoutesWithoutTimedKeysAskOnce(t *testing.T) {
+	a := newRowsApp(t, core.Config{}, created)
+	asked := 0
+	a.faults.on("keep age", func(context.Context) error { asked++; return nil })
+	requireCreated(t, a.post("order-1", `{}`), "created")
+	require.Zero(t, asked)
+	for range 3 {
+		requireCreated(t, a.post(ago(100*time.Hour), `{}`), "created")
+	}
+	require.Equal(t, 1, asked)
 }
 
 // A route that begins with timed keys takes none of those whose tombstones may be gone.
@@ -388,6 +476,18 @@ func TestRefuseKeysBefore(t *testing.T) {
 		requireTooOld(t, a.post(lost, `{}`), lost)
 
 		require.ErrorContains(t, a.module.RefuseKeysBefore(t.Context(), restored.Add(6*time.Minute)), "ahead")
+		for _, off := range []time.Duration{100 * time.Hour, -100 * time.Hour} { // the operator's clock
+			wrong := func() time.Time { return time.Now().Add(off) }
+			operator := newApp(t, timedKeys(store, 5*time.Hour, func(c *core.Config) { c.Now = wrong }), created)
+			require.ErrorIs(t, operator.module.RefuseKeysBefore(t.Context(), wrong()), core.ErrClock)
+		}
+		requireCreated(t, a.post(ago(0), `{}`), "created")
+
+		left := newApp(t, core.Config{Store: store}, created)
+		lost = ago(time.Millisecond)
+		require.NoError(t, left.module.RefuseKeysBefore(t.Context(), time.Now()))
+		requireTooOld(t, left.post(lost, `{}`), lost)
+
 		other := newApp(t, core.Config{Store: newFaultStore(memstore.New())}, created)
 		require.ErrorContains(t, other.module.RefuseKeysBefore(t.Context(), restored), "core.KeyTimer")
 	})
@@ -514,8 +614,8 @@ func (s *faultTransactor) KeepAge(ctx context.Context, service []byte, route str
 }
 
 // RefuseKeysBefore implements [core.KeyTimer].
-func (s *faultTransactor) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time) error {
-	return s.transactor.(core.KeyTimer).RefuseKeysBefore(ctx, service, t)
+func (s *faultTransactor) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w core.Window) error {
+	return s.transactor.(core.KeyTimer).RefuseKeysBefore(ctx, service, t, w)
 }
 
 // Nothing is run as long as it is not known how old keys may be.
@@ -532,4 +632,28 @@ func TestNoTimedKeysWithoutTheirAge(t *testing.T) {
 	require.Zero(t, a.ran())
 	a.faults.on("keep age", nil)
 	requireCreated(t, a.post(ago(0), `{}`), "created")
+}
+
+// A record answers, even while the clocks are too far apart to find out how old keys may be.
+//
+// CONTRACT T-6, T-5, M-3
+func TestReplaysWithoutTheAgeOfKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &drifting{}
+		store := memstore.New(memstore.WithClock(clock.now))
+		before := newApp(t, timedKeys(store, time.Hour), created)
+		key := ago(0)
+		requireCreated(t, before.post(key, `{}`), "created")
+		clock.by(2 * time.Hour)
+		for name, cfg := range map[string]core.Config{
+			"raised": timedKeys(store, 2*time.Hour), "left": {Store: store},
+		} {
+			a := newApp(t, cfg, created)
+			requireCreated(t, a.post(key, `{}`), "reused")
+			requireProblem(t, a.post(ago(0), `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+			requireProblem(t, a.post(ago(48*time.Hour), `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+			require.Zero(t, a.ran(), name)
+			require.Len(t, a.of(core.EventClockSkew), 1, name)
+		}
+	})
 }

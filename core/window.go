@@ -28,6 +28,18 @@ func (w Window) Has(now time.Time) bool { return w.Reached(now) && (w.To.IsZero(
 // Reached reports whether now is not before the window. What is recorded before it would be forgotten too early.
 func (w Window) Reached(now time.Time) bool { return !now.Before(w.From) }
 
+// Later returns the later of both clocks: now, by the store's, and this process's, which is the middle of the window. It is
+// now where the window is open.
+func (w Window) Later(now time.Time) time.Time {
+	if w.From.IsZero() || w.To.IsZero() {
+		return now
+	}
+	if own := w.From.Add(w.To.Sub(w.From) / 2); own.After(now) {
+		return own
+	}
+	return now
+}
+
 func (m *Module) window() Window {
 	now := m.cfg.Now()
 	return Window{now.Add(-m.cfg.MaxClockSkew), now.Add(m.cfg.MaxClockSkew)}

@@ -17,8 +17,10 @@ import (
 
 // What timed keys are judged by lies in the table idempotency_setting: floors in microseconds since 1970, under
 // floor/<service> and floor/<service>/<METHOD route>, and the ages of routes under key_age/<service>/<METHOD route>. A
-// service is 8 bytes in hex. A claim reads its floor in its own statement, whose snapshot shows either the record or the
-// floor that a sweep has raised when it dropped the record (T-6).
+// service is 8 bytes in hex. The floor of a route judges UUIDv7 keys after the route has left TimedKey.
+//
+// A claim reads its floor in its own statement, whose snapshot shows either the record or the floor that a sweep has raised
+// when it dropped the record (T-6).
 
 var _ core.KeyTimer = (*Store)(nil)
 
@@ -121,10 +123,13 @@ func (s *Store) raiseFloors(ctx context.Context, q querier, f floors) error {
 }
 
 // RefuseKeysBefore implements [core.KeyTimer].
-func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time) error {
+func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w core.Window) error {
 	name := floorPrefix + hex.EncodeToString(service)
 	value := strconv.FormatInt(t.Add(-time.Microsecond).UnixMicro(), 10) // a key that was made at t is not before it
 	return s.inTx(ctx, func(q querier) error {
+		if _, err := s.clockWithin(ctx, q, w); err != nil {
+			return err
+		}
 		if _, err := s.exec(ctx, q, raiseKeyFloor, name, value); err != nil {
 			return err
 		}
@@ -137,48 +142,60 @@ func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Tim
 	})
 }
 
+// clockWithin reads the database's clock: core.ErrClock where it is outside of w.
+func (s *Store) clockWithin(ctx context.Context, q querier, w core.Window) (time.Time, error) {
+	var now instant
+	err := s.queryRow(ctx, q, clock).Scan(&now)
+	if err == nil && !w.Has(now.Time) {
+		err = core.ErrClock
+	}
+	return now.Time, err
+}
+
 // KeepAge implements [core.KeyTimer]. It writes where an age is new, and only reads otherwise.
 func (s *Store) KeepAge(
 	ctx context.Context, service []byte, route string, age time.Duration, w core.Window,
-) (core.KeptAge, error) {
-	name := agePrefix + hex.EncodeToString(service) + "/" + route
+) (kept core.KeptAge, err error) {
+	ofRoute := hex.EncodeToString(service) + "/" + route
 	age = age.Truncate(time.Microsecond) // as it is kept
-	var kept core.KeptAge
-	err := s.onPool(ctx, func(q querier) (err error) {
-		kept, err = s.readAge(ctx, q, setting, name)
+	err = s.onPool(ctx, func(q querier) (err error) {
+		kept, err = s.readAge(ctx, q, setting, agePrefix+ofRoute)
 		return err
 	})
-	if err != nil || kept != (core.KeptAge{}) && kept == kept.Next(age, kept.Since) {
+	if err != nil || kept == kept.Next(age, kept.Since) {
 		return kept, err
 	}
-	err = s.inTx(ctx, func(q querier) error {
-		var now instant
-		if err := s.queryRow(ctx, q, clock).Scan(&now); err != nil {
-			return err
-		}
-		if !w.Has(now.Time) {
-			return core.ErrClock
-		}
-		first := core.KeptAge{}.Next(age, now.Time)
-		if n, err := s.exec(ctx, q, keepFirst, name, encodeAge(first)); err != nil || n == 1 {
-			kept = first
-			return err
-		}
-		if kept, err = s.readAge(ctx, q, lockSetting, name); err != nil {
-			return err
-		}
-		next := kept.Next(age, now.Time)
-		if next == kept {
-			return nil
-		}
-		kept = next
-		_, err = s.exec(ctx, q, keepSetting, name, encodeAge(next))
+	err = s.inTx(ctx, func(q querier) (err error) {
+		kept, err = s.keepAge(ctx, q, ofRoute, age, w)
 		return err
 	})
+	return kept, err
+}
+
+// keepAge changes the kept age of a route in a transaction.
+func (s *Store) keepAge(
+	ctx context.Context, q querier, ofRoute string, age time.Duration, w core.Window,
+) (core.KeptAge, error) {
+	now, err := s.clockWithin(ctx, q, w)
 	if err != nil {
 		return core.KeptAge{}, err
 	}
-	return kept, nil
+	now = time.UnixMicro(w.Later(now).UnixMicro()) // as it is kept
+	if age > 0 {
+		first := core.KeptAge{}.Next(age, now)
+		if n, err := s.exec(ctx, q, keepFirst, agePrefix+ofRoute, encodeAge(first)); err != nil || n == 1 {
+			return first, err
+		}
+	}
+	kept, err := s.readAge(ctx, q, lockSetting, agePrefix+ofRoute)
+	next := kept.Next(age, now)
+	if err != nil || next == kept {
+		return kept, err
+	}
+	if _, err = s.exec(ctx, q, keepSetting, agePrefix+ofRoute, encodeAge(next)); err == nil && !next.Left.IsZero() {
+		err = s.raiseFloors(ctx, q, floors{floorPrefix + ofRoute: next.Floor().UnixMicro()})
+	}
+	return next, err
 }
 
 // readAge reads a kept age; the zero one where there is none.
@@ -194,24 +211,33 @@ func (s *Store) readAge(ctx context.Context, q querier, statement statement, nam
 	return decodeAge(value)
 }
 
-// encodeAge is "age since before", in microseconds.
+// encodeAge is "age since before", in microseconds, and the time when the route left, if it has.
 func encodeAge(k core.KeptAge) string {
-	return fmt.Sprintf("%d %d %d", k.Age.Microseconds(), k.Since.UnixMicro(), k.Before.Microseconds())
+	value := fmt.Sprintf("%d %d %d", k.Age.Microseconds(), k.Since.UnixMicro(), k.Before.Microseconds())
+	if !k.Left.IsZero() {
+		value += " " + strconv.FormatInt(k.Left.UnixMicro(), 10)
+	}
+	return value
 }
 
 func decodeAge(value string) (core.KeptAge, error) {
-	var numbers [3]int64
+	bad := fmt.Errorf("idem: gormstore: the kept age of timed keys is %q", value)
+	var numbers [4]int64
 	fields := strings.Fields(value)
-	if len(fields) != len(numbers) {
-		return core.KeptAge{}, fmt.Errorf("idem: gormstore: the kept age of timed keys is %q", value)
+	if len(fields) != 3 && len(fields) != 4 {
+		return core.KeptAge{}, bad
 	}
 	for i, field := range fields {
 		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
-			return core.KeptAge{}, fmt.Errorf("idem: gormstore: the kept age of timed keys is %q", value)
+			return core.KeptAge{}, bad
 		}
 		numbers[i] = n
 	}
-	return core.KeptAge{Age: time.Duration(numbers[0]) * time.Microsecond, Since: time.UnixMicro(numbers[1]),
-		Before: time.Duration(numbers[2]) * time.Microsecond}, nil
+	kept := core.KeptAge{Age: time.Duration(numbers[0]) * time.Microsecond, Since: time.UnixMicro(numbers[1]),
+		Before: time.Duration(numbers[2]) * time.Microsecond}
+	if len(fields) == 4 {
+		kept.Left = time.UnixMicro(numbers[3])
+	}
+	return kept, nil
 }

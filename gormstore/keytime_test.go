@@ -35,10 +35,15 @@ func TestGoldenKeyTimes(t *testing.T) {
 
 	kept := core.KeptAge{Age: 24 * time.Hour, Since: made, Before: 90 * time.Minute}
 	require.Equal(t, "86400000000 1733706358638000 5400000000", encodeAge(kept))
-	decoded, err := decodeAge(encodeAge(kept))
-	require.NoError(t, err)
-	require.Equal(t, kept, decoded)
-	for _, bad := range []string{"", "1 2", "1 2 3 4", "1 2 x"} {
+	left := kept
+	left.Left = made.Add(time.Hour)
+	require.Equal(t, "86400000000 1733706358638000 5400000000 1733709958638000", encodeAge(left))
+	for _, k := range []core.KeptAge{kept, left} {
+		decoded, err := decodeAge(encodeAge(k))
+		require.NoError(t, err)
+		require.Equal(t, k, decoded)
+	}
+	for _, bad := range []string{"", "1 2", "1 2 3 4 5", "1 2 x", "1 2 3 x"} {
 		_, err := decodeAge(bad)
 		require.ErrorContains(t, err, "kept age", bad)
 	}

@@ -20,10 +20,10 @@ func (s *store) KeepAge(ctx context.Context, service []byte, route string, age t
 }
 
 // RefuseKeysBefore implements [core.KeyTimer].
-func (s *store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time) error {
+func (s *store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w core.Window) error {
 	under, err := as[core.KeyTimer](s)
 	if err != nil {
 		return err
 	}
-	return s.gates.do(background, func() error { return under.RefuseKeysBefore(ctx, service, t) })
+	return s.gates.do(background, func() error { return under.RefuseKeysBefore(ctx, service, t, w) })
 }

@@ -69,9 +69,12 @@ func (k *keyTimes) raiseTo(name string, t time.Time) {
 }
 
 // RefuseKeysBefore implements [core.KeyTimer].
-func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time) error {
+func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w core.Window) error {
 	if err := alive(ctx); err != nil {
 		return err
+	}
+	if !w.Has(s.now()) {
+		return core.ErrClock
 	}
 	k := &s.keyTimes
 	k.mu.Lock()
@@ -96,8 +99,9 @@ func (s *Store) KeepAge(ctx context.Context, service []byte, route string, age t
 	k := &s.keyTimes
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	kept := k.ages[string(service)+route]
-	next := kept.Next(age, now)
+	name := string(service) + route // as in floorNames
+	kept := k.ages[name]
+	next := kept.Next(age, w.Later(now))
 	if next == kept {
 		return kept, nil
 	}
@@ -107,6 +111,7 @@ func (s *Store) KeepAge(ctx context.Context, service []byte, route string, age t
 	if k.ages == nil {
 		k.ages = map[string]core.KeptAge{}
 	}
-	k.ages[string(service)+route] = next
+	k.ages[name] = next
+	k.raiseTo(name, next.Floor())
 	return next, nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"testing"
 	"time"
 
@@ -24,7 +25,10 @@ var keyTimeChecks = []check{
 	{"KeyTime/FreedAndDropped", keyTimeFreedAndDropped},
 	{"KeyTime/Resumed", keyTimeResumed},
 	{"KeyTime/RefuseBefore", keyTimeRefuseBefore},
+	{"KeyTime/RefuseBeforeByAnyClock", keyTimeRefuseBeforeByAnyClock},
 	{"KeyTime/Ages", keyTimeAges},
+	{"KeyTime/AgesByBothClocks", keyTimeAgesByBothClocks},
+	{"KeyTime/Left", keyTimeLeft},
 	{"KeyTime/Cancelled", keyTimeCancelled},
 	{"KeyTime/SweepRace", keyTimeSweepRace},
 	{"KeyTime/Transaction", keyTimeTransaction},
@@ -114,7 +118,7 @@ func keyTimeRecordFirst(t *testing.T, s *fixture) {
 		require.Equal(t, core.Running, s.lose(t, valid(repeat(c), w)).Stored)
 	}
 	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, core.Completion{Answer: answerOf("paid"), Retention: retention}))
-	require.NoError(t, s.Store.(core.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute)))
+	require.NoError(t, s.Store.(core.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), core.Window{}))
 	for _, w := range []core.Window{past, future} {
 		rec := s.lose(t, valid(repeat(c), w))
 		require.Equal(t, core.Completed, rec.State())
@@ -258,7 +262,7 @@ func keyTimeResumed(t *testing.T, s *fixture) {
 	c := s.timed(core.Resume, now, now)
 	s.win(t, valid(c, present))
 	s.Advance(t, 2*lease)
-	require.NoError(t, s.Store.(core.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute)))
+	require.NoError(t, s.Store.(core.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), core.Window{}))
 	again := s.win(t, valid(repeat(c), past))
 	require.EqualValues(t, 2, again.Fence)
 	require.True(t, again.Timed)
@@ -288,7 +292,7 @@ func keyTimeRefuseBefore(t *testing.T, s *fixture) {
 	claim := func(made time.Time) core.Claim { return s.timed(core.Park, now, made) }
 	refuse := func(c core.Claim, before time.Time) {
 		t.Helper()
-		require.NoError(t, s.instances[len(s.instances)-1].(core.KeyTimer).RefuseKeysBefore(s.ctx, service(c), before))
+		require.NoError(t, s.instances[len(s.instances)-1].(core.KeyTimer).RefuseKeysBefore(s.ctx, service(c), before, core.Window{}))
 	}
 	untimed := func(made time.Time) core.Claim {
 		c := claim(made)
@@ -317,6 +321,21 @@ func keyTimeRefuseBefore(t *testing.T, s *fixture) {
 	refuse(claim(at), at.Add(time.Minute))
 	s.requireUntimely(t, young)
 	s.requireUntimely(t, claim(at))
+}
+
+// An operator whose clock is wrong refuses nothing: it could not be taken back.
+//
+// CONTRACT T-6, T-5
+func keyTimeRefuseBeforeByAnyClock(t *testing.T, s *fixture) {
+	now := s.now(t)
+	c := s.timed(core.Park, now, now)
+	ahead, behind, right := windows(now)
+	for _, w := range []core.Window{ahead, behind} {
+		require.ErrorIs(t, s.Store.(core.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), w), core.ErrClock)
+	}
+	s.win(t, c)
+	require.NoError(t, s.Store.(core.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), right))
+	s.requireUntimely(t, s.timed(core.Park, now, now))
 }
 
 // CONTRACT T-6
@@ -361,6 +380,76 @@ func keyTimeAges(t *testing.T, s *fixture) {
 	}
 }
 
+// A clock that is ahead may have refused a key that the other has not: the later one says when an age became longer.
+//
+// CONTRACT T-6
+func keyTimeAgesByBothClocks(t *testing.T, s *fixture) {
+	now := s.now(t)
+	c := s.timed(core.Park, now, now)
+	for i, off := range []time.Duration{30 * time.Minute, -30 * time.Minute} {
+		route := fmt.Sprintf("POST /v1/by-both-clocks/%d", i)
+		w := core.Window{From: now.Add(off - time.Hour), To: now.Add(off + time.Hour)}
+		kept, err := s.Store.(core.KeyTimer).KeepAge(s.ctx, service(c), route, time.Hour, w)
+		require.NoError(t, err)
+		require.WithinDuration(t, now.Add(max(off, 0)), kept.Since, patience)
+		kept, err = s.Store.(core.KeyTimer).KeepAge(s.ctx, service(c), route, 0, w)
+		require.NoError(t, err)
+		require.WithinDuration(t, now.Add(max(off, 0)), kept.Left, patience)
+	}
+}
+
+// A route that leaves its timed keys still refuses those that were too old until then. It leaves once.
+//
+// CONTRACT T-6
+func keyTimeLeft(t *testing.T, s *fixture) {
+	now := s.now(t)
+	ahead, behind, right := windows(now)
+	claim := func(made time.Time) core.Claim {
+		c := s.timed(core.Park, now, made)
+		c.Key.Timed = false
+		return c
+	}
+	c := claim(now)
+	keep := func(age time.Duration) (kept core.KeptAge) {
+		t.Helper()
+		for i := range 2 * len(s.instances) {
+			got, err := s.instances[i%len(s.instances)].(core.KeyTimer).KeepAge(s.ctx, service(c), c.Method+" "+c.Route, age, right)
+			require.NoError(t, err)
+			require.True(t, i == 0 || got == kept, "it is kept once: %v, then %v", kept, got)
+			kept = got
+		}
+		return kept
+	}
+	require.Zero(t, keep(0), "the route had no timed keys")
+	s.win(t, claim(now.Add(-50*time.Hour)))
+
+	require.Zero(t, keep(2*time.Hour).Left)
+	for _, w := range []core.Window{ahead, behind} {
+		_, err := s.Store.(core.KeyTimer).KeepAge(s.ctx, service(c), c.Method+" "+c.Route, 0, w)
+		require.ErrorIs(t, err, core.ErrClock)
+	}
+	s.win(t, claim(now.Add(-50*time.Hour)))
+	left := keep(0)
+	require.WithinDuration(t, now, left.Left, patience)
+	require.Equal(t, 2*time.Hour, left.Age)
+	s.requireUntimely(t, claim(left.Floor()))
+	s.requireUntimely(t, claim(now.Add(-50*time.Hour)))
+	s.win(t, claim(left.Floor().Add(time.Millisecond)))
+	elsewhere := claim(left.Floor())
+	elsewhere.Route = "/v1/elsewhere"
+	s.win(t, elsewhere)
+	s.win(t, s.timed(core.Park, now, left.Floor())) // the timed keys of the service are judged by another floor
+
+	s.Advance(t, time.Hour)
+	now = s.now(t)
+	_, _, right = windows(now)
+	require.Equal(t, left, keep(0), "the time goes on, and what was young then stays so")
+	again := keep(30 * time.Hour)
+	require.Zero(t, again.Left)
+	require.WithinDuration(t, now, again.Since, patience)
+	require.Equal(t, 2*time.Hour, again.Before)
+}
+
 // CONTRACT T-6
 func keyTimeCancelled(t *testing.T, s *fixture) {
 	now := s.now(t)
@@ -370,7 +459,7 @@ func keyTimeCancelled(t *testing.T, s *fixture) {
 	store := s.Store.(core.KeyTimer)
 	_, err := store.KeepAge(over, service(c), "POST /", time.Hour, core.Window{})
 	noSentinel(t, err)
-	noSentinel(t, store.RefuseKeysBefore(over, service(c), now.Add(time.Hour)))
+	noSentinel(t, store.RefuseKeysBefore(over, service(c), now.Add(time.Hour), core.Window{}))
 	s.win(t, c)
 }
 

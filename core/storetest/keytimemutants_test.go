@@ -24,6 +24,10 @@ var keyTimeMutants = map[string]struct {
 	"refuses nothing":            {"KeyTime/RefuseBefore", func(s core.KeyTimer) core.KeyTimer { return refusesNothing{s} }},
 	"refuses the moment as well": {"KeyTime/RefuseBefore", func(s core.KeyTimer) core.KeyTimer { return refusesMore{s} }},
 	"keeps the last age":         {"KeyTime/Ages", func(s core.KeyTimer) core.KeyTimer { return keepsLastAge{s} }},
+	"refuses by any clock":       {"KeyTime/RefuseBeforeByAnyClock", func(s core.KeyTimer) core.KeyTimer { return refusesByAnyClock{s} }},
+	"keeps its own clock":        {"KeyTime/AgesByBothClocks", func(s core.KeyTimer) core.KeyTimer { return keepsOwnClock{s} }},
+	"does not see a route leave": {"KeyTime/Left", func(s core.KeyTimer) core.KeyTimer { return neverLeft{s} }},
+	"leaves at each start":       {"KeyTime/Left", func(s core.KeyTimer) core.KeyTimer { return leavesAgain{s} }},
 	"refuses after its end":      {"KeyTime/Cancelled", func(s core.KeyTimer) core.KeyTimer { return heedlessRefusal{s} }},
 }
 
@@ -93,14 +97,14 @@ func (s oneService) Claim(ctx context.Context, c core.Claim) (core.Claimed, erro
 
 type refusesNothing struct{ core.KeyTimer }
 
-func (refusesNothing) RefuseKeysBefore(ctx context.Context, _ []byte, _ time.Time) error {
+func (refusesNothing) RefuseKeysBefore(ctx context.Context, _ []byte, _ time.Time, _ core.Window) error {
 	return ctx.Err()
 }
 
 type refusesMore struct{ core.KeyTimer }
 
-func (s refusesMore) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time) error {
-	return s.KeyTimer.RefuseKeysBefore(ctx, service, t.Add(time.Millisecond))
+func (s refusesMore) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w core.Window) error {
+	return s.KeyTimer.RefuseKeysBefore(ctx, service, t.Add(time.Millisecond), w)
 }
 
 // keepsLastAge lets the new age hold for keys from before it, too.
@@ -112,8 +116,45 @@ func (s keepsLastAge) KeepAge(ctx context.Context, service []byte, route string,
 	return kept, err
 }
 
+type refusesByAnyClock struct{ core.KeyTimer }
+
+func (s refusesByAnyClock) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, _ core.Window) error {
+	return s.KeyTimer.RefuseKeysBefore(ctx, service, t, core.Window{})
+}
+
+// keepsOwnClock asks no other clock when an age became longer.
+type keepsOwnClock struct{ core.KeyTimer }
+
+func (s keepsOwnClock) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, _ core.Window) (core.KeptAge, error) {
+	return s.KeyTimer.KeepAge(ctx, service, route, age, core.Window{})
+}
+
+// neverLeft does not keep that the keys of a route are not timed any more.
+type neverLeft struct{ core.KeyTimer }
+
+func (s neverLeft) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w core.Window) (core.KeptAge, error) {
+	if age == 0 {
+		return core.KeptAge{}, nil
+	}
+	return s.KeyTimer.KeepAge(ctx, service, route, age, w)
+}
+
+// leavesAgain forgets that a route has left its timed keys before.
+type leavesAgain struct{ core.KeyTimer }
+
+func (s leavesAgain) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w core.Window) (core.KeptAge, error) {
+	kept, err := s.KeyTimer.KeepAge(ctx, service, route, age, w)
+	if age == 0 && err == nil && !kept.Left.IsZero() {
+		if _, err := s.KeyTimer.KeepAge(ctx, service, route, kept.Age, w); err != nil {
+			return kept, err
+		}
+		return s.KeyTimer.KeepAge(ctx, service, route, 0, w)
+	}
+	return kept, err
+}
+
 type heedlessRefusal struct{ core.KeyTimer }
 
-func (s heedlessRefusal) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time) error {
-	return s.KeyTimer.RefuseKeysBefore(context.WithoutCancel(ctx), service, t)
+func (s heedlessRefusal) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w core.Window) error {
+	return s.KeyTimer.RefuseKeysBefore(context.WithoutCancel(ctx), service, t, w)
 }

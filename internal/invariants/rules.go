@@ -102,8 +102,8 @@ var contract = []chapter{
 		{id: "T-3", says: "Sweeps are safe in all instances at once and never touch running or unknown records."},
 		{id: "T-4", says: "State is computed from row and clock, swept or not; live records are never evicted."},
 		{id: "T-5", says: "A database clock far from the app's is noticed; nothing is taken over, settled or dropped by it."},
-		{id: "T-6", says: "Timed keys: a key that is too old is refused, with no tombstone needed. One clause is not built: " +
-			"after a route has left the format, only its floor judges the keys of before, not their age."},
+		{id: "T-6", says: "Timed keys: a key that is too old is refused, with no tombstone needed, also after its route has " +
+			"left the format."},
 	}},
 	{"D. The second line", []rule{
 		{id: "D-1", says: "Money rows carry the operation id under a UNIQUE index; a helper creates a row once."},
