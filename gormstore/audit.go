@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gorm.io/gorm"
@@ -44,7 +45,7 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 		if d == postgres {
 			table = stmt.Quote(table) // as an identifier in SQL, for to_regclass
 		}
-		if err := look.secondLine(ctx, table); err != nil {
+		if err := look.secondLine(ctx, table, stmt.Schema.DBNames); err != nil {
 			errs = append(errs, fmt.Errorf("money table %s (%T): %w", stmt.Schema.Table, model, err))
 		}
 	}
@@ -71,14 +72,20 @@ FROM pg_index i WHERE i.indrelid = to_regclass($1) AND i.indisunique`,
 FROM pragma_index_list(?1) l WHERE l."unique"`,
 }
 
-// secondLine checks the UNIQUE index of a money table.
-func (i inspector) secondLine(ctx context.Context, table string) error {
+// secondLine checks the columns of Once, and the UNIQUE index, of a money table. fields are the columns of its model.
+func (i inspector) secondLine(ctx context.Context, table string, fields []string) error {
 	columns, err := i.columns(ctx, table)
 	if err != nil {
 		return err
 	}
 	if len(columns) == 0 {
 		return errors.New("there is no such table")
+	}
+	for _, column := range onceColumns {
+		if slices.Contains(fields, column) && !slices.Contains(columns, column) {
+			return fmt.Errorf("the column %s is missing in the database (D-1). AutoMigrate cannot add it to a table that has "+
+				"rows: %s", column, backfill)
+		}
 	}
 	indexes, err := i.texts(ctx, uniqueIndexes[i.statements.dialect], table)
 	if err != nil {

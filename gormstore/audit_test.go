@@ -38,10 +38,18 @@ func TestAuditOfMoneyTables(t *testing.T) {
 	const (
 		both     = ""
 		postgres = "postgres"
-		columns  = "operation_id varchar(64) NOT NULL, reference text NOT NULL, note text"
+		columns  = "operation_id varchar(64) NOT NULL, command_hash varchar(70) NOT NULL, reference text NOT NULL, note text"
 	)
 	cases := []struct{ name, only, ddl, want string }{
 		{"no table", both, "", "charges (*gormstore_test.charge): there is no such table"},
+		{
+			"no column of the operation", both, "CREATE TABLE charges (reference text NOT NULL, UNIQUE (reference))",
+			"the column operation_id is missing in the database",
+		},
+		{
+			"no column of the command", both, "CREATE TABLE charges (operation_id varchar(64) NOT NULL UNIQUE)",
+			"the column command_hash is missing in the database",
+		},
 		{"no unique", both, "CREATE TABLE charges (" + columns + ")", "no UNIQUE index"},
 		{
 			"an index that is not unique", both,
@@ -56,7 +64,7 @@ func TestAuditOfMoneyTables(t *testing.T) {
 			"operation_id,note has a column that may be NULL",
 		},
 		{
-			"the operation may be NULL", both, "CREATE TABLE charges (operation_id varchar(64) UNIQUE)",
+			"the operation may be NULL", both, "CREATE TABLE charges (operation_id varchar(64) UNIQUE, command_hash text)",
 			"operation_id has a column that may be NULL",
 		},
 		{
@@ -120,7 +128,7 @@ func TestAuditOfMoneyTables(t *testing.T) {
 		t.Run("invalid", func(t *testing.T) {
 			require.NoError(t, db.Exec("DROP TABLE charges").Error)
 			require.NoError(t, db.Exec("CREATE TABLE charges ("+columns+")").Error)
-			require.NoError(t, db.Exec("INSERT INTO charges VALUES ('o', 'r'), ('o', 'r')").Error)
+			require.NoError(t, db.Exec("INSERT INTO charges VALUES ('o', 'c', 'r'), ('o', 'c', 'r')").Error)
 			require.Error(t, db.Exec("CREATE UNIQUE INDEX CONCURRENTLY charges_o ON charges (operation_id)").Error)
 			audit(t, "over operation_id is invalid")
 		})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"gorm.io/gorm"
@@ -29,6 +30,9 @@ import (
 //	Line int `gorm:"not null;uniqueIndex:,composite:operation"`
 //
 // Create such rows with [CreateOnce].
+//
+// AutoMigrate adds the columns to an empty table. It fails if the table has rows, because the columns are NOT NULL:
+// docs/migration.md of this module has the statements for such a table.
 type Once struct {
 	// OperationID is the operation id in hex. It is scoped to the principal, and the raw key cannot be read from it.
 	OperationID string `gorm:"size:64;not null;uniqueIndex:,composite:operation"`
@@ -66,7 +70,7 @@ func CreateOnce[T any, P interface {
 
 	result := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(row)
 	if result.Error != nil || result.RowsAffected == 1 {
-		return result.Error == nil, result.Error
+		return result.Error == nil, explained(result.Error)
 	}
 	where, err := onceKey(tx, row)
 	if err != nil {
@@ -111,3 +115,25 @@ func isOperationID(o schema.IndexOption) bool { return o.DBName == operationColu
 
 // operationColumn is the name of Once.OperationID in the database, under GORM's default naming.
 const operationColumn = "operation_id"
+
+// onceColumns are the columns of Once.
+var onceColumns = [...]string{operationColumn, "command_hash"}
+
+// backfill says where the way out of a missing column is.
+const backfill = "add it as nullable, fill it, then make it NOT NULL and UNIQUE, as docs/migration.md says under \"A money " +
+	"table that has rows\""
+
+// explained adds to an error of the database that a column of Once is missing in the table.
+func explained(err error) error {
+	const undefinedColumn = "42703"
+	if err == nil || sqlState(err) != undefinedColumn && !strings.Contains(err.Error(), "has no column named") {
+		return err
+	}
+	for _, column := range onceColumns {
+		if strings.Contains(err.Error(), column) {
+			return fmt.Errorf("idem: gormstore.CreateOnce: the column %s is missing in the database: %s: %w",
+				column, backfill, err)
+		}
+	}
+	return err
+}

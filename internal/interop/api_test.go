@@ -15,16 +15,13 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
-	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/echoidem"
 	"github.com/auth19/idem/ginidem"
 	"github.com/auth19/idem/gormstore"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // charge is a row and its answer. It has no second line (D-1), and the same intent fits in twice: a double must show.
@@ -59,14 +56,7 @@ const (
 
 // newAPI starts a service on a database of its own. mount makes its handler.
 func newAPI(t *testing.T, mount func(t *testing.T, idem *core.Module) http.Handler) *api {
-	db, err := gorm.Open(postgres.Open(pgtest.URL(t)), &gorm.Config{Logger: logger.Discard})
-	require.NoError(t, err)
-	pool, err := db.DB()
-	require.NoError(t, err)
-	pool.SetMaxOpenConns(16)
-	pool.SetMaxIdleConns(16)
-	t.Cleanup(func() { require.NoError(t, pool.Close()) })
-	require.NoError(t, gormstore.Migrate(t.Context(), db))
+	db := openPostgres(t)
 	require.NoError(t, db.AutoMigrate(&charge{}))
 	store, err := gormstore.New(db)
 	require.NoError(t, err)
