@@ -1,0 +1,28 @@
+// Package echoapp is an app on Echo.
+package echoapp
+
+import (
+	"github.com/labstack/echo/v4"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/idemvet/testdata/repo"
+	"github.com/auth19/idem/echoidem"
+	"github.com/auth19/idem/gormstore"
+)
+
+type app struct{ db *gorm.DB }
+
+func mount(e *echo.Echo, idem *core.Module, a app) {
+	v1 := e.Group("/v1", echoidem.Idempotent(idem))
+	v1.POST("/payments", a.stray) // want `POST /v1/payments writes past the attempt: Create at echoapp/`
+	v1.POST("/tx", a.tx)
+	e.PUT("/single", a.stray, echoidem.Idempotent(idem)) // want `PUT /single writes past`
+	e.POST("/free", a.stray)
+}
+
+func (a app) stray(c echo.Context) error { return a.db.Create(&repo.Payment{}).Error }
+
+func (a app) tx(c echo.Context) error {
+	return gormstore.Tx(c.Request().Context()).Create(&repo.Payment{}).Error
+}

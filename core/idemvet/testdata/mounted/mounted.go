@@ -1,0 +1,110 @@
+// Package mounted is an app on Gin.
+package mounted
+
+import (
+	"context"
+
+	"github.com/gin-gonic/gin"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/idemvet/testdata/repo"
+	"github.com/auth19/idem/ginidem"
+	"github.com/auth19/idem/gormstore"
+)
+
+var db *gorm.DB
+
+var routes = core.Routes{
+	"POST /v1/payments": {Recovery: core.Rollback},
+	"POST /v1/park":     {Recovery: core.Park},
+	"PATCH /v1/name":    {Exempt: "sets a name"},
+}
+
+type app struct {
+	db       *gorm.DB
+	payments repo.Payments
+}
+
+func mount(r *gin.Engine, idem *core.Module, a *app) {
+	r.POST("/free", a.field) // not guarded
+	v1 := r.Group("/v1", ginidem.Idempotent(idem))
+	v1.POST("/payments", a.field) // want `POST /v1/payments writes past the attempt: Create at mounted/mounted.go:\d+`
+	v1.POST("/park", a.field)
+	v1.PATCH("/name", a.field)
+	v1.GET("/payments", a.field)
+	v1.POST("/tx", a.tx)
+	v1.POST("/ctx", a.withContext)
+	v1.POST("/global", global)     // want `POST /v1/global writes past the attempt: Exec at mounted/`
+	v1.POST("/given", a.given)     // want `POST /v1/given writes past the attempt: Save at repo/repo.go:\d+`
+	v1.POST("/layers", a.layers)   // want `POST /v1/layers writes past the attempt: Delete at repo/repo.go:\d+`
+	v1.POST("/built", built(a.db)) // want `POST /v1/built writes past the attempt: Update at mounted/`
+	v1.POST("/meant", a.meant)
+	v1.POST("/literal", func(c *gin.Context) { a.db.Create(&repo.Payment{}) }) // want `POST /v1/literal writes past`
+	nested := v1.Group("/nested")
+	nested.DELETE("/x", global) // want `DELETE /v1/nested/x writes past`
+	more(v1.Group("/more"))     // want `PUT /v1/more/x writes past`
+	late := r.Group("/late")
+	late.Use(ginidem.Idempotent(idem))
+	late.POST("/x", global)                             // want `POST /late/x writes past`
+	r.POST("/single", ginidem.Idempotent(idem), global) // want `POST /single writes past`
+}
+
+func more(g *gin.RouterGroup) { g.PUT("/x", global) }
+
+func (a *app) field(c *gin.Context) { a.db.Create(&repo.Payment{}) }
+
+func (a *app) tx(c *gin.Context) {
+	ctx := c.Request.Context()
+	tx := gormstore.Tx(ctx)
+	tx.Create(&repo.Payment{})
+	_ = repo.Save(tx, &repo.Payment{})
+	_ = repo.New(tx).Forget(&repo.Payment{})
+	_ = gormstore.StepDo(ctx, "book", func(tx *gorm.DB) error { return tx.Create(&repo.Payment{}).Error })
+	_ = repo.Audits{DB: a.db}.Note(ctx, &repo.Payment{})
+	var found []repo.Payment
+	a.db.Find(&found) // only reads
+}
+
+func (a *app) withContext(c *gin.Context) {
+	db := a.db.WithContext(c.Request.Context())
+	db.Model(&repo.Payment{}).Where("id = ?", 1).Update("id", 2)
+	a.db.Session(&gorm.Session{Context: c.Request.Context()}).Create(&repo.Payment{})
+}
+
+func global(c *gin.Context) { db.Exec("DELETE FROM payments") }
+
+func (a *app) given(c *gin.Context) { _ = repo.Save(a.db, &repo.Payment{}) }
+
+func (a *app) layers(c *gin.Context) {
+	_ = a.payments.Book(c.Request.Context(), &repo.Payment{})
+	_ = a.payments.Forget(&repo.Payment{})
+}
+
+func built(db *gorm.DB) gin.HandlerFunc {
+	return func(c *gin.Context) { db.Model(&repo.Payment{}).Update("id", 3) }
+}
+
+func (a *app) meant(c *gin.Context) {
+	//idemvet:ignore the audit log stays, whatever becomes of the payment
+	a.db.Create(&repo.Payment{})
+	//idemvet:ignore
+	_ = c
+}
+
+func contexts(c *gin.Context) {
+	gormstore.Tx(c)                    // want `Tx is given a \*gin.Context, which does not carry the attempt`
+	gormstore.Tx(context.Background()) // want `Tx is given context.Background`
+	core.KeepRows(context.TODO())      // want `KeepRows is given context.TODO`
+	gormstore.Tx(c.Request.Context())
+}
+
+func goroutines(c *gin.Context) {
+	ctx := c.Request.Context()
+	tx := gormstore.Tx(ctx)
+	go func() { tx.Create(&repo.Payment{}) }()  // want `a goroutine uses the attempt's transaction`
+	go func() { _ = gormstore.Tx(ctx) }()       // want `a goroutine uses the attempt's transaction`
+	go func(tx *gorm.DB) { tx.Create(nil) }(tx) // want `a goroutine uses the attempt's transaction`
+	go func() { db.Create(&repo.Payment{}) }()
+	tx.Create(&repo.Payment{})
+}
