@@ -2,6 +2,7 @@ package authctx_test
 
 import (
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,4 +82,35 @@ func TestContext(t *testing.T) {
 	}
 	_, ok = authctx.FromContext(authctx.NewContext(authctx.NewContext(t.Context(), p), authctx.Principal{}))
 	require.False(t, ok, "an invalid principal hides the one before")
+}
+
+// masked is an id that does not show itself.
+type masked int
+
+func (masked) String() string { return "***" }
+
+// CONTRACT O-2, S-1
+func TestUser(t *testing.T) {
+	p, err := authctx.User(testIssuer, uint(17), "customer")
+	require.NoError(t, err)
+	require.Equal(t, authctx.Principal{Issuer: testIssuer, Subject: "17", Roles: []string{"customer"}}, p)
+	p, err = authctx.User(testIssuer, masked(18))
+	require.NoError(t, err)
+	require.Equal(t, "18", p.Subject, "two ids are never one subject")
+	p, err = authctx.User(testIssuer, "u-19")
+	require.NoError(t, err)
+	require.Equal(t, "u-19", p.Subject)
+
+	for name, refused := range map[string]func() (authctx.Principal, error){
+		"a value that nobody has set": func() (authctx.Principal, error) { return authctx.User(testIssuer, uint64(0)) },
+		"no text":                     func() (authctx.Principal, error) { return authctx.User(testIssuer, "") },
+		"not found":                   func() (authctx.Principal, error) { return authctx.User(testIssuer, -1) },
+		"no issuer":                   func() (authctx.Principal, error) { return authctx.User("", 17) },
+		"too long":                    func() (authctx.Principal, error) { return authctx.User(testIssuer, strings.Repeat("x", 256)) },
+		"not Unicode":                 func() (authctx.Principal, error) { return authctx.User(testIssuer, "u-\xff") },
+	} {
+		p, err := refused()
+		require.ErrorIs(t, err, authctx.ErrUnauthenticated, name)
+		require.Zero(t, p, name)
+	}
 }

@@ -1,6 +1,9 @@
 package authctx_test
 
 import (
+	"errors"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -109,4 +112,109 @@ func TestClaimsWithoutIssuers(t *testing.T) {
 		_, err = c.FromToken(parsed(t, jwt.MapClaims{"iss": nil}, jwt.MapClaims{}))
 		require.ErrorIs(t, err, authctx.ErrUnauthenticated)
 	}
+}
+
+// CONTRACT O-7
+func TestReasonsOfMissingClaims(t *testing.T) {
+	for name, tt := range map[string]struct {
+		changes jwt.MapClaims
+		want    string
+	}{
+		"no exp":              {jwt.MapClaims{"exp": nil}, `the token lacks "exp"`},
+		"no issuer":           {jwt.MapClaims{"iss": nil}, `the token has no "iss"`},
+		"other issuer":        {jwt.MapClaims{"iss": "https://evil.example"}, "from another issuer"},
+		"no subject":          {jwt.MapClaims{"sub": nil}, `the token has no "sub"`},
+		"subject is a number": {jwt.MapClaims{"sub": 7}, `"sub" is not a string`},
+	} {
+		_, err := bridge.FromToken(parsed(t, tt.changes, jwt.MapClaims{}))
+		require.ErrorContains(t, err, tt.want, name)
+		require.NotContains(t, err.Error(), "evil", name)
+	}
+}
+
+// The claims of Keycloak are nested, and some issuers use addresses as names.
+func TestClaimPaths(t *testing.T) {
+	type object = map[string]any
+	claims := jwt.MapClaims{
+		"realm_access":               object{"roles": []string{"customer"}},
+		"organization":               object{"acme": object{"id": "org-7"}},
+		"https://shop.example/roles": []string{"seller"},
+		"flat":                       "text",
+		"twice.named":                "outer", "twice": object{"named": "inner"},
+	}
+	for _, tt := range []struct {
+		c      authctx.Claims
+		tenant string
+		roles  []string
+		want   string
+	}{
+		{c: authctx.Claims{RolesClaim: "realm_access.roles"}, tenant: "shop-7", roles: []string{"customer"}},
+		{c: authctx.Claims{RolesClaim: "https://shop.example/roles"}, tenant: "shop-7", roles: []string{"seller"}},
+		{c: authctx.Claims{RolesClaim: "resource_access.shop.roles"}, tenant: "shop-7"},
+		{c: authctx.Claims{RolesClaim: "realm_access.none", TenantClaim: "organization.acme.id"}, tenant: "org-7"},
+		{c: authctx.Claims{TenantClaim: "organization.other.id"}, roles: []string{"customer"}},
+		{c: authctx.Claims{TenantClaim: "twice.named"}, tenant: "outer", roles: []string{"customer"}},
+		{c: authctx.Claims{TenantClaim: "organization.acme"}, want: "the tenant is not a string"},
+		{c: authctx.Claims{TenantClaim: "flat.id"}, want: "the path of TenantClaim"},
+		{c: authctx.Claims{RolesClaim: "flat.roles"}, want: "the path of RolesClaim"},
+		{c: authctx.Claims{RolesClaim: "organization.acme"}, want: "the roles are neither"},
+	} {
+		tt.c.Issuers = []string{testIssuer}
+		p, err := tt.c.FromToken(parsed(t, claims, jwt.MapClaims{}))
+		cfg := testConfig()
+		cfg.TenantClaim, cfg.RolesClaim = tt.c.TenantClaim, tt.c.RolesClaim
+		verified, errOfVerifier := newVerifier(t, cfg).Verify(sign(t, claims))
+		if tt.want != "" {
+			require.ErrorContains(t, err, tt.want)
+			require.ErrorContains(t, errOfVerifier, tt.want)
+			require.ErrorIs(t, err, authctx.ErrUnauthenticated)
+			continue
+		}
+		require.NoError(t, err)
+		want := tt.roles
+		if tt.c.RolesClaim == "" {
+			want = []string{"customer"}
+		}
+		require.Equal(t, authctx.Principal{Issuer: testIssuer, Tenant: tt.tenant, Subject: "customer-1", Roles: want}, p)
+		require.NoError(t, errOfVerifier)
+		require.Equal(t, p, verified)
+	}
+}
+
+// CONTRACT S-1, O-7
+func TestTenantByFunction(t *testing.T) {
+	numeric := func(claims jwt.MapClaims) (string, error) {
+		shop, ok := claims["shop"].(float64)
+		if !ok {
+			return "", errors.New("no shop in " + claims["sub"].(string))
+		}
+		return strconv.FormatFloat(shop, 'f', -1, 64), nil
+	}
+	c := authctx.Claims{Issuers: []string{testIssuer}, Tenant: numeric}
+	cfg := testConfig()
+	cfg.Tenant = numeric
+	for _, find := range []func(changes jwt.MapClaims) (authctx.Principal, error){
+		func(changes jwt.MapClaims) (authctx.Principal, error) {
+			return c.FromToken(parsed(t, changes, jwt.MapClaims{}))
+		},
+		func(changes jwt.MapClaims) (authctx.Principal, error) {
+			return newVerifier(t, cfg).Verify(sign(t, changes))
+		},
+	} {
+		p, err := find(jwt.MapClaims{"shop": 7})
+		require.NoError(t, err)
+		require.Equal(t, "7", p.Tenant)
+		_, err = find(nil)
+		require.ErrorIs(t, err, authctx.ErrUnauthenticated)
+		require.ErrorContains(t, err, "the app's function for the tenant")
+		require.NotContains(t, err.Error(), "customer-1")
+	}
+	c.Tenant = func(jwt.MapClaims) (string, error) { return strings.Repeat("x", 256), nil }
+	_, err := c.FromToken(parsed(t, nil, jwt.MapClaims{}))
+	require.ErrorContains(t, err, "the app's tenant")
+
+	c.TenantClaim, cfg.TenantClaim = "org", "org"
+	require.ErrorContains(t, c.Check(), "Tenant: set it or TenantClaim")
+	_, err = authctx.New(cfg)
+	require.ErrorContains(t, err, "Tenant: set it or TenantClaim")
 }

@@ -36,7 +36,7 @@ func refuseToken(err error) error {
 		{jwt.ErrTokenExpired, "the token has expired"},
 		{jwt.ErrTokenNotValidYet, "the token is not valid yet"},
 		{jwt.ErrTokenUsedBeforeIssued, "the token was issued in the future"},
-		{jwt.ErrTokenRequiredClaimMissing, "the token lacks a required claim"},
+		{jwt.ErrTokenRequiredClaimMissing, `the token lacks "exp", "iss" or "aud"`},
 		{jwt.ErrTokenInvalidIssuer, "the token is from another issuer"},
 		{jwt.ErrTokenInvalidAudience, "the token is for another audience"},
 	} {

@@ -2,6 +2,9 @@ package authctx
 
 import (
 	"context"
+	"fmt"
+	"reflect"
+	"strconv"
 
 	"github.com/auth19/idem/core"
 )
@@ -9,6 +12,37 @@ import (
 // Principal is the authenticated caller. Issuer, tenant and subject are the scope of its keys. It also has the client
 // that the token was issued to, and roles.
 type Principal = core.Principal
+
+// User returns the principal of an app that knows its users by an id, and has verified the caller itself: by a token
+// without "iss" and "sub", a session or an API key. issuer is a constant name of your own for where these ids come from,
+// such as "https://shop.example". It belongs to the scope of each key: if it changes, all keys are free. roles may be empty.
+//
+// A zero, negative or empty id is [ErrUnauthenticated]. That is what Gin and Echo return for a value that the app's
+// middleware has not set: without this check, all callers without a user would be the same one.
+func User[ID ~string | ~int | ~int32 | ~int64 | ~uint | ~uint32 | ~uint64](issuer string, id ID, roles ...string) (Principal, error) {
+	var zero ID
+	subject := textOfID(reflect.ValueOf(id))
+	switch {
+	case issuer == "":
+		return Principal{}, refuse("authctx.User got no issuer", nil)
+	case id <= zero:
+		return Principal{}, refuse("authctx.User got no user id: nothing has verified this caller", nil)
+	case !isName(subject):
+		return Principal{}, refuse(fmt.Sprintf("the user id is not valid Unicode of at most %d bytes", maxNameLen), nil)
+	}
+	return Principal{Issuer: issuer, Subject: subject, Roles: roles}, nil
+}
+
+// textOfID returns the id itself, never what its String method makes of it: that may be the same for two ids.
+func textOfID(id reflect.Value) string {
+	switch {
+	case id.CanInt():
+		return strconv.FormatInt(id.Int(), 10)
+	case id.CanUint():
+		return strconv.FormatUint(id.Uint(), 10)
+	}
+	return id.String()
+}
 
 type contextKey struct{}
 

@@ -41,7 +41,7 @@ func Authenticate(x core.Exchange, p Principal, err error, observers []core.Obse
 func reasonOf(err error) error {
 	switch {
 	case err == nil:
-		return errors.New("the principal has no issuer or no subject")
+		return errors.New("the principal that the app has found lacks Issuer or Subject")
 	case errors.Is(err, ErrUnauthenticated):
 		return errors.New(textOf(err))
 	}

@@ -36,7 +36,7 @@ func TestRefuse(t *testing.T) {
 		"expired, quoted":     {err: fmt.Errorf("%s: %w", token, expired), want: "the token has expired"},
 		"a key function":      {err: quoted, want: "cannot be verified"},
 		"an error of the app": {p: somebody, err: errors.New("bad: " + token), want: "*errors.errorString"},
-		"nobody":              {want: "no issuer or no subject"},
+		"nobody":              {want: "lacks Issuer or Subject"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var told []core.Event

@@ -32,8 +32,10 @@ type Config struct {
 	// [MaxLeeway], default 0.
 	Leeway time.Duration
 
-	// TenantClaim and RolesClaim name the claims with the tenant and the roles: see [Claims].
+	// TenantClaim and RolesClaim name the claims with the tenant and the roles, or are paths to them: see [Claims].
 	TenantClaim, RolesClaim string
+	// Tenant finds the tenant in place of TenantClaim: see [Claims].
+	Tenant func(claims jwt.MapClaims) (string, error)
 }
 
 // Verifier verifies bearer tokens. It is safe for use by any number of goroutines.
@@ -82,7 +84,9 @@ func (cfg Config) issuer() *issuer {
 			jwt.WithAudience(slices.Clone(cfg.Audience)...), jwt.WithExpirationRequired(), jwt.WithIssuedAt(),
 			jwt.WithLeeway(cfg.Leeway)),
 		keyfunc: cfg.Keyfunc,
-		claims:  Claims{Issuers: []string{cfg.Issuer}, TenantClaim: cfg.TenantClaim, RolesClaim: cfg.RolesClaim},
+		claims: Claims{
+			Issuers: []string{cfg.Issuer}, TenantClaim: cfg.TenantClaim, Tenant: cfg.Tenant, RolesClaim: cfg.RolesClaim,
+		},
 	}
 }
 
@@ -100,6 +104,9 @@ func (cfg Config) check() (errs []error) {
 	}
 	if cfg.Leeway < 0 || cfg.Leeway > MaxLeeway {
 		bad("Leeway: %v is not between 0 and %v", cfg.Leeway, MaxLeeway)
+	}
+	if cfg.TenantClaim != "" && cfg.Tenant != nil {
+		bad("Tenant: set it or TenantClaim, not both")
 	}
 	if len(cfg.Algorithms) == 0 {
 		bad(`Algorithms: is required; the algorithms that the issuer signs with, such as "RS256"`)

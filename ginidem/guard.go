@@ -24,8 +24,9 @@ func JWTGuard(v *authctx.Verifier, observers ...core.Observer) gin.HandlerFunc {
 
 // Bridge is the JWT guard for an app that already has a JWT middleware. Mount it behind that middleware. It calls find
 // for the principal that the middleware has verified. If find returns an error, or a principal without issuer or
-// subject, the client gets 401: a middleware that lets a bad token pass opens nothing. authctx.Claims reads principals
-// from the claims that gin-jwt leaves, and from a verified *jwt.Token.
+// subject, the client gets 401: a middleware that lets a bad token pass opens nothing. authctx.User makes the
+// principal of a user id. authctx.Claims reads it from the claims that gin-jwt leaves, and from a verified *jwt.Token.
+// Without an observer nobody learns why a request gets 401.
 //
 //go:noinline
 func Bridge(find func(c *gin.Context) (authctx.Principal, error), observers ...core.Observer) gin.HandlerFunc {
