@@ -12,81 +12,76 @@ import (
 // traffic is four first requests for each replay.
 func traffic(ctx context.Context, d *database) error {
 	if rand.N(5) == 0 {
-		return replay(ctx, d)
+		return replayAll(ctx, d)
 	}
 	return firstPark(retention, tombstone)(ctx, d)
 }
 
-// cleanUp measures what a sweep does alone and beside traffic, and what it does to the traffic.
-func (g *growth) cleanUp(ctx context.Context, d *database) error {
-	progress("sweep, %d records", d.records)
-	alone, err := g.sweepAlone(ctx, d)
-	if err != nil {
-		return err
-	}
-	g.report.Heading("Cleanup")
-	g.report.Paragraph(`
-The table with %s records, of which %s were past retention and %s tombstones past their time.
-`+"`Module.Run`"+` sweeps as in an app, %d of each kind at a time.
-Alone, it sweeps %s records per second: %s made tombstones, %s dropped. Then beside %d clients, who send four
-first requests for each replay: as fast as they can, and %s per second in all. The times of the latter begin when a command
-is due.`,
-		count(d.records), count(d.records/perDue), count(d.records/perTombstone), core.DefaultSweepBatch,
-		count(alone.rate()), count(float64(alone.tombstones)/alone.took.Seconds()),
-		count(float64(alone.dropped)/alone.took.Seconds()), g.clients, count(g.pace))
-
-	all := alone
-	rows := [][]string{{"", "commands per second", "p50, ms", "p99, ms", "p99.9, ms", "swept per second"}}
-	for _, speed := range []struct {
-		name string
-		pace int
-	}{{"as fast as they can", 0}, {count(g.pace) + " per second", g.pace}} {
-		var without, with measured
-		var beside swept
-		if err := new(measured).take(ctx, d, g.clients, speed.pace, g.turn/5, traffic); err != nil { // warms up
-			return err
-		}
-		for range g.rounds {
-			if err := d.settle(ctx); err != nil {
-				return err
-			}
-			if err := without.take(ctx, d, g.clients, speed.pace, g.turn, traffic); err != nil {
-				return err
-			}
-			if err := d.settle(ctx); err != nil {
-				return err
-			}
-			during := func() error { return with.take(ctx, d, g.clients, speed.pace, g.turn, traffic) }
-			if err := beside.add(ctx, d, during); err != nil {
-				return err
-			}
-		}
-		all.tombstones += beside.tombstones
-		all.dropped += beside.dropped
-		line := func(name string, m *measured, swept string) []string {
-			return []string{speed.name + name, count(m.rate()), ms(m.percentile(0.5)), ms(m.percentile(0.99)),
-				ms(m.percentile(0.999)), swept}
-		}
-		rows = append(rows, line(", no sweep", &without, ""), line(", with a sweep", &with, count(beside.rate())))
-	}
-	g.report.Table(rows)
-	g.report.Paragraph("In the end, %s and %s of them were left. Where none is left, a sweep was faster than told.",
-		count(d.records/perDue-all.tombstones), count(d.records/perTombstone-all.dropped))
-	return nil
+// cleaned is what a sweep with a large backlog does, alone and beside traffic, and what it does to the traffic.
+type cleaned struct {
+	d             *database
+	alone, beside swept
+	without, with measured
 }
 
-// sweepAlone measures a sweep while nothing else happens.
-func (g *growth) sweepAlone(ctx context.Context, d *database) (alone swept, err error) {
-	if err := d.settle(ctx); err != nil {
-		return swept{}, err
+// cleanUp measures a sweep. A table that is swept is of no use for anything else.
+func (g *growth) cleanUp(ctx context.Context, d *database) (*cleaned, error) {
+	progress("sweep, %s keys, %d records", d.keys.name, d.records)
+	c := &cleaned{d: d}
+	if err := new(measured).take(ctx, d, g.clients, g.pace, g.turn/5, traffic); err != nil { // warms up
+		return nil, err
 	}
-	err = alone.add(ctx, d, func() error {
-		if !wait(ctx, time.Now().Add(time.Duration(g.rounds)*g.turn)) {
+	for range g.rounds {
+		if err := d.settle(ctx); err != nil {
+			return nil, err
+		}
+		if err := c.without.take(ctx, d, g.clients, g.pace, 2*g.turn, traffic); err != nil {
+			return nil, err
+		}
+		if err := d.settle(ctx); err != nil {
+			return nil, err
+		}
+		err := c.beside.add(ctx, d, func() error { return c.with.take(ctx, d, g.clients, g.pace, 2*g.turn, traffic) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := d.settle(ctx); err != nil {
+		return nil, err
+	}
+	return c, c.alone.add(ctx, d, func() error {
+		if !wait(ctx, time.Now().Add(2*g.turn)) {
 			return context.Cause(ctx)
 		}
 		return nil
 	})
-	return alone, err
+}
+
+// tellCleanUp writes the table.
+func (g *growth) tellCleanUp(all []*cleaned) {
+	c := all[0]
+	g.report.Heading("Sweeps")
+	g.report.Paragraph(`
+The table with %s records, of which %s are past retention and %s are tombstones past their time. `+"`Module.Run`"+` sweeps
+as in an app, %d of each kind at a time, beside %s commands per second of %d clients, who send four first requests on
+`+"`Park`"+` for each replay. The time of a command begins when it is due.`,
+		count(c.d.records), count(c.d.due), count(c.d.tombstones), core.DefaultSweepBatch, count(g.pace), g.clients)
+	rows := [][]string{{"", "commands per second", "p50, ms", "p99, ms", "p99.9, ms", "swept per second"}}
+	for _, c := range all {
+		line := func(name string, m *measured, swept string) {
+			rows = append(rows, []string{c.d.keys.name + " keys, " + name, count(m.rate()), ms(m.percentile(0.5)),
+				ms(m.percentile(0.99)), ms(m.percentile(0.999)), swept})
+		}
+		line("no sweep", &c.without, "")
+		line("with a sweep", &c.with, count(c.beside.rate()))
+		rows = append(rows, []string{c.d.keys.name + " keys, only a sweep", "", "", "", "", count(c.alone.rate())})
+	}
+	g.report.Table(rows)
+	for _, c := range all {
+		g.report.Paragraph("With %s keys, %s and %s were left in the end. Where none is left, a sweep was faster than told.",
+			c.d.keys.name, count(c.d.due-c.alone.tombstones-c.beside.tombstones),
+			count(c.d.contents.tombstones-c.alone.dropped-c.beside.dropped))
+	}
 }
 
 // swept is what sweeps did.

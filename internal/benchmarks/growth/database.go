@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"net/url"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -16,16 +17,19 @@ import (
 
 // database is a database with the store's tables.
 type database struct {
-	name    string
-	records int64 // that were generated
-	pool    *sql.DB
-	store   *gormstore.Store
+	contents // what was generated
+	filled   time.Time
+	name     string
+	keys     keys
+	pool     *sql.DB
+	store    *gormstore.Store
+	inspects bool // the server can tell what its WAL consists of
 }
 
 // connections is the size of a pool.
 const connections = 32
 
-func (g *growth) open(name string) (*database, error) {
+func (g *growth) open(name string, keys keys) (*database, error) {
 	g.cluster.Exec("CREATE DATABASE " + pgx.Identifier{name}.Sanitize())
 	u, err := url.Parse(g.cluster.URL())
 	if err != nil {
@@ -36,7 +40,7 @@ func (g *growth) open(name string) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &database{name: name, pool: stdlib.OpenDB(*config)}
+	d := &database{name: name, keys: keys, pool: stdlib.OpenDB(*config)}
 	g.t.Cleanup(func() { _ = d.pool.Close() })
 	d.pool.SetMaxOpenConns(connections)
 	d.pool.SetMaxIdleConns(connections)
@@ -47,8 +51,18 @@ func (g *growth) open(name string) (*database, error) {
 	if err := gormstore.Migrate(context.Background(), db); err != nil {
 		return nil, err
 	}
+	// Part of PostgreSQL from version 15 on, but some packages leave it out.
+	d.inspects = d.exec(context.Background(), "CREATE EXTENSION pg_walinspect") == nil
 	d.store, err = gormstore.New(db)
 	return d, err
+}
+
+// drop gives the room on the disk and in memory to the next ones.
+func (g *growth) drop(tables []*database) {
+	for _, d := range tables {
+		_ = d.pool.Close()
+		g.cluster.Exec("DROP DATABASE " + pgx.Identifier{d.name}.Sanitize() + " WITH (FORCE)")
+	}
 }
 
 // exec runs statements one by one, each in a transaction of its own.
@@ -69,8 +83,21 @@ func (d *database) ask(ctx context.Context, query string, targets ...any) error 
 // settle writes down what has been changed so far, so that every turn begins with the same work behind it.
 func (d *database) settle(ctx context.Context) error { return d.exec(ctx, "CHECKPOINT") }
 
-// written is how much WAL the whole server has written so far, in bytes.
-func (d *database) written(ctx context.Context) (n int64, err error) {
-	err = d.ask(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint", &n)
-	return n, err
+// position is how much WAL the whole server has written so far.
+func (d *database) position(ctx context.Context) (lsn string, err error) {
+	err = d.ask(ctx, "SELECT pg_current_wal_flush_lsn()::text", &lsn)
+	return lsn, err
+}
+
+// written is how much WAL the whole server has written since a position, in bytes, and how much of it is full pages.
+func (d *database) written(ctx context.Context, since string) (all, pages int64, err error) {
+	now, err := d.position(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := d.ask(ctx, "SELECT pg_wal_lsn_diff('"+now+"', '"+since+"')::bigint", &all); err != nil || !d.inspects {
+		return all, 0, err
+	}
+	err = d.ask(ctx, "SELECT coalesce(sum(fpi_size), 0)::bigint FROM pg_get_wal_stats('"+since+"', '"+now+"')", &pages)
+	return all, pages, err
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,12 +12,22 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Record i of n is i/n of the way from the oldest to the newest, and they lie in the table in about that order.
+// contents says which records a table is filled with, from the oldest to the newest, as they lie in the table: first
+// tombstones, then answers past retention, then unknown operations, then answers that can be replayed.
+type contents struct {
+	records                  int64
+	tombstones, due, unknown int64
+	retention, tombstone     time.Duration
+	each                     time.Duration // between one record and the next
+	older                    time.Duration // how much older tombstones are than that
+	past                     time.Duration // how much older they are, and what is past retention, in addition
+}
+
 const (
-	perTombstone = 20 // one in so many, the oldest, is a tombstone that a sweep drops
-	perDue       = 10 // one in so many, the next older, is past retention: a sweep makes it a tombstone
-	perOpen      = 50 // one in so many, the newest, is unknown, up to maxOpen
-	maxOpen      = 200
+	perTombstone = 20 // one record in so many is a tombstone that a sweep drops
+	perDue       = 10 // one in so many is past retention: a sweep makes it a tombstone
+	perUnknown   = 50 // one in so many is unknown, up to maxUnknown
+	maxUnknown   = 200
 	fewest       = 1000
 
 	retention = core.DefaultRetention
@@ -28,45 +36,59 @@ const (
 	principals = 100_000
 )
 
-// layout says where the tombstones end, where the records begin that are not due, and where the unknown ones.
-type layout func(n int64) (tombstones, live, unknown int64)
-
-// mixed is a table with a backlog for the sweep.
-func mixed(n int64) (int64, int64, int64) {
-	return n / perTombstone, n/perTombstone + n/perDue, liveTo(n)
+// mixed is a table of n records with a backlog for the sweep. The answers that can be replayed are of the last 71.5 hours.
+func mixed(n int64) contents {
+	c := contents{records: n, tombstones: n / perTombstone, due: n / perDue, unknown: min(n/perUnknown, maxUnknown),
+		retention: retention, tombstone: tombstone, older: tombstone, past: time.Hour}
+	c.each = ((retention - 30*time.Minute) / time.Duration(n-c.tombstones-c.due)).Truncate(time.Microsecond)
+	return c
 }
 
-// answers has only records that can be replayed, tombstones none, and halves as many of the one as of the other.
-func answers(n int64) (int64, int64, int64)    { return 0, 0, n }
-func tombstones(n int64) (int64, int64, int64) { return n, n, n }
-func halves(n int64) (int64, int64, int64)     { return n / 2, n / 2, n }
+// steady is a table in which n records were made each day: those of the last day can be replayed, those of the day before
+// are tombstones.
+func steady(n int64, day time.Duration) contents {
+	return contents{records: 2 * n, tombstones: n, retention: day, tombstone: day,
+		each: (day / time.Duration(n)).Truncate(time.Microsecond)}
+}
 
-// liveFrom is the first record of a mixed table that is replayed for sure: some way off those that come due meanwhile.
-func liveFrom(n int64) int64 { return n / 4 }
+// liveFrom is the first record that is replayed for sure: some way off those that come due meanwhile.
+func (c contents) liveFrom() int64 { return c.records / 4 }
 
-// liveTo is behind the last one: from there on they are unknown.
-func liveTo(n int64) int64 { return n - openOf(n) }
+// lastHour is how many of the newest records were made within an hour.
+func (c contents) lastHour() int64 { return int64(time.Hour / c.each) }
 
-func openOf(n int64) int64 { return min(n/perOpen, maxOpen) }
+// made is when record i was made, if the table was filled at filled. It is what generate says.
+func (c contents) made(i int64, filled time.Time) time.Time {
+	t := filled.Add(-time.Duration(c.records-i) * c.each)
+	if i < c.tombstones {
+		t = t.Add(-c.older)
+	}
+	if i < c.tombstones+c.due {
+		t = t.Add(-c.past)
+	}
+	return t
+}
 
-// generate makes the records $1 to $2-1 of $3. The first $4 are tombstones, those before $5 are due, those from $6 on
-// unknown. $7 microseconds lie between one and the next, and an hour more between those that are due and the others.
+// generate makes the records $1 to $2-1 of $3. The first $4 are tombstones, those before $5 are due, those before $6
+// unknown. All times are in microseconds: $7 of the last record, $8 between one and the next, $9 and $10 what is older, $11
+// retention, $12 tombstone. $13: ids begin with their time.
 var generate = fmt.Sprintf(`INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route,
 	hash_version, command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, headers, body)
-SELECT sha256(int8send(i)), sha256(int8send(i %% %d)), substr(sha256(int8send(i %% 7)), 1, 24),
-	substr(sha256(int8send(-i)), 1, 16), 1, s.state, 3, '%s', '%s', 1,
-	sha256(int8send(i + (1::bigint << 40))), t.created, t.created + interval '30 s', t.created + interval '60 s',
-	CASE WHEN s.state <> 3 THEN t.created + interval '%d s' END, CASE WHEN s.state <> 3 THEN t.created + interval '%d s' END,
+SELECT CASE WHEN $13 THEN substr(int8send(t.us / 1000), 3) || substr(h.hash, 7) ELSE h.hash END,
+	sha256(int8send(i %% %d)), substr(sha256(int8send(i %% 7)), 1, 24), substr(h.hash, 9, 16), 1, s.state, 3, '%s', '%s', 1,
+	h.hash, c.created, c.created + interval '30 s', c.created + interval '60 s',
+	CASE WHEN s.state <> 3 THEN c.created + $11::bigint * interval '1 us' END,
+	CASE WHEN s.state <> 3 THEN c.created + ($11::bigint + $12::bigint) * interval '1 us' END,
 	CASE WHEN s.state = 3 THEN 0 ELSE %d END,
 	CASE WHEN s.state = 2 THEN '%s'::bytea END,
 	CASE WHEN s.state = 2 THEN convert_to(rpad('{"id":"pay_' || i || '","note":"', %d, '.') || '"}', 'UTF8') END
 FROM generate_series($1::bigint, $2::bigint - 1) i,
-	LATERAL (SELECT CASE WHEN i < $4::bigint THEN 4 WHEN i >= $6::bigint THEN 3 ELSE 2 END AS state) s,
-	LATERAL (SELECT now() - interval '2 min' - ($3::bigint - i) * $7::float8 * interval '1 microsecond'
-		- CASE WHEN i < $4::bigint THEN interval '%d s' ELSE interval '0' END
-		- CASE WHEN i < $5::bigint THEN interval '1 h' ELSE interval '0' END AS created) t`,
-	principals, method, route, int(retention.Seconds()), int((retention + tombstone).Seconds()), status, storedHeader,
-	bodyBytes-len(bodyEnd), int(tombstone.Seconds()))
+	LATERAL (SELECT CASE WHEN i < $4::bigint THEN 4 WHEN i >= $5::bigint AND i < $6::bigint THEN 3 ELSE 2 END AS state) s,
+	LATERAL (SELECT sha256(int8send(i)) AS hash OFFSET 0) h,
+	LATERAL (SELECT $7::bigint - ($3::bigint - i) * $8::bigint - CASE WHEN i < $4::bigint THEN $9::bigint ELSE 0 END
+		- CASE WHEN i < $5::bigint THEN $10::bigint ELSE 0 END AS us) t,
+	LATERAL (SELECT timestamptz 'epoch' + t.us * interval '1 us' AS created) c`,
+	principals, method, route, status, storedHeader, bodyBytes-len(bodyEnd))
 
 // What a record is made of.
 const (
@@ -79,10 +101,7 @@ const (
 	bodyEnd      = `"}`
 )
 
-// idOf is the id of a generated record.
-func idOf(i int64) core.ID { return sha256.Sum256(binary.BigEndian.AppendUint64(nil, uint64(i))) }
-
-// bodyOf is its answer.
+// bodyOf is the answer of a generated record.
 func bodyOf(i int64) string {
 	begin := fmt.Sprintf(`{"id":"pay_%d","note":"`, i)
 	return begin + strings.Repeat(".", bodyBytes-len(begin)-len(bodyEnd)) + bodyEnd
@@ -93,18 +112,43 @@ const (
 	makers = 2       // at once
 )
 
-// fill generates n records. The indexes are made anew afterwards, which is faster, and leaves them as they are best.
-func (d *database) fill(ctx context.Context, n int64, where layout) error {
+// fill generates records. The indexes are made anew afterwards, which is faster, and leaves them as they are best. Pages are
+// filled to the brim, as answers fill them in the end.
+func (d *database) fill(ctx context.Context, c contents) error {
 	begun := time.Now()
 	restore, err := d.dropIndexes(ctx)
 	if err != nil {
 		return err
 	}
-	if err := d.exec(ctx, "ALTER TABLE idempotency_record SET (autovacuum_enabled = off)"); err != nil {
+	var options *string
+	err = d.ask(ctx, `SELECT array_to_string(reloptions, ', ') FROM pg_class WHERE oid = 'idempotency_record'::regclass`,
+		&options)
+	if err != nil {
 		return err
 	}
-	dead, live, unknown := where(n)
-	each := float64((retention - 30*time.Minute).Microseconds()) / float64(max(n-live, 1))
+	if err := d.exec(ctx, "ALTER TABLE idempotency_record SET (autovacuum_enabled = off, fillfactor = 100)"); err != nil {
+		return err
+	}
+	restore = append(restore, "ALTER TABLE idempotency_record RESET (autovacuum_enabled, fillfactor)")
+	if options != nil {
+		restore = append(restore, "ALTER TABLE idempotency_record SET ("+*options+")")
+	}
+	d.contents, d.filled = c, time.Now().Add(-2*time.Minute).Truncate(time.Microsecond)
+	if err := d.generate(ctx); err != nil {
+		return err
+	}
+	if err := d.exec(ctx, append(restore, "VACUUM ANALYZE idempotency_record", "CHECKPOINT")...); err != nil {
+		return err
+	}
+	if err := d.store.Validate(ctx); err != nil {
+		return err
+	}
+	progress("%s: filled and vacuumed in %s", d.name, time.Since(begun).Round(time.Second))
+	return nil
+}
+
+func (d *database) generate(ctx context.Context) error {
+	c, us := d.contents, time.Duration.Microseconds
 	var next, done atomic.Int64
 	errs := make([]error, makers)
 	var wg sync.WaitGroup
@@ -112,30 +156,21 @@ func (d *database) fill(ctx context.Context, n int64, where layout) error {
 		wg.Go(func() {
 			for errs[maker] == nil {
 				from := next.Add(chunk) - chunk
-				if from >= n {
+				if from >= c.records {
 					return
 				}
-				to := min(from+chunk, n)
-				_, errs[maker] = d.pool.ExecContext(ctx, generate, from, to, n, dead, live, unknown, each)
-				progress("%s: %d of %d records", d.name, done.Add(to-from), n)
+				to := min(from+chunk, c.records)
+				_, errs[maker] = d.pool.ExecContext(ctx, generate, from, to, c.records, c.tombstones, c.tombstones+c.due,
+					c.tombstones+c.due+c.unknown, d.filled.UnixMicro(), us(c.each), us(c.older), us(c.past), us(c.retention),
+					us(c.tombstone), d.keys.timed)
+				if made := done.Add(to - from); made%(10*chunk) == 0 {
+					progress("%s: %d of %d records", d.name, made, c.records)
+				}
 			}
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	err = d.exec(ctx, append(restore, "ALTER TABLE idempotency_record RESET (autovacuum_enabled)",
-		"VACUUM ANALYZE idempotency_record", "CHECKPOINT")...)
-	if err != nil {
-		return err
-	}
-	if err := d.store.Validate(ctx); err != nil {
-		return err
-	}
-	d.records = n
-	progress("%s: filled and vacuumed in %s", d.name, time.Since(begun).Round(time.Second))
-	return nil
+	return errors.Join(errs...)
 }
 
 // dropIndexes returns the statements that make them again.

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	mathrand "math/rand/v2"
 	"net/http"
@@ -16,18 +18,13 @@ type job func(ctx context.Context, d *database) error
 
 // claimOf is a command by one of many principals.
 func claimOf(id core.ID, recovery core.Recovery) core.Claim {
+	principal := binary.BigEndian.AppendUint64(nil, uint64(mathrand.Int64N(principals)))
 	c := core.Claim{
-		ID: id, Scope: core.Scope(idOf(mathrand.Int64N(principals))), Method: method, Route: route, Recovery: recovery,
+		ID: id, Scope: core.Scope(sha256.Sum256(principal)), Method: method, Route: route, Recovery: recovery,
 		Hash: core.CommandHash{Version: 1, Sum: id}, Lease: core.DefaultLease, Deadline: core.DefaultDeadline,
 	}
 	rand.Read(c.Owner[:])
 	return c
-}
-
-// newID is one that no record has: SHA-256 cannot be told from random bytes.
-func newID() (id core.ID) {
-	rand.Read(id[:])
-	return id
 }
 
 // completion is a generated record's answer.
@@ -41,7 +38,7 @@ func completion(retention, tombstone time.Duration) core.Completion {
 // firstPark is a first request on a Park route: two statements, each a durable commit.
 func firstPark(retention, tombstone time.Duration) job {
 	return func(ctx context.Context, d *database) error {
-		claimed, err := d.store.Claim(ctx, claimOf(newID(), core.Park))
+		claimed, err := d.store.Claim(ctx, claimOf(d.keys.newID(), core.Park))
 		if err != nil || !claimed.Won {
 			return notWon(err)
 		}
@@ -51,7 +48,7 @@ func firstPark(retention, tombstone time.Duration) job {
 
 // firstRollback is a first request on a Rollback route whose handler writes nothing: one durable commit.
 func firstRollback(ctx context.Context, d *database) error {
-	tx, claimed, err := d.store.Begin(ctx, claimOf(newID(), core.Rollback))
+	tx, claimed, err := d.store.Begin(ctx, claimOf(d.keys.newID(), core.Rollback))
 	if err != nil || !claimed.Won {
 		return notWon(err)
 	}
@@ -65,45 +62,36 @@ func notWon(err error) error {
 	return err
 }
 
-// replay is a repeat of any command whose answer can still be replayed.
-func replay(ctx context.Context, d *database) error {
-	i := d.anyLive()
-	claimed, err := d.store.Claim(ctx, claimOf(idOf(i), core.Park))
+// replayLastHour is a repeat of a command of the last hour, replayAll of any command whose answer can still be replayed.
+func replayLastHour(ctx context.Context, d *database) error { return d.replay(ctx, d.lastHour()) }
+func replayAll(ctx context.Context, d *database) error      { return d.replay(ctx, d.records-d.liveFrom()) }
+
+// replay is a repeat of one of the newest commands.
+func (d *database) replay(ctx context.Context, newest int64) error {
+	i := d.records - 1 - mathrand.Int64N(newest)
+	claimed, err := d.store.Claim(ctx, claimOf(d.idOf(i), core.Park))
 	if err != nil {
 		return err
 	}
-	return isRecord(claimed.Record, i)
+	return d.isRecord(claimed.Record, i)
 }
 
-// find is what an operator's question for one operation asks.
-func find(ctx context.Context, d *database) error {
-	i := d.anyLive()
-	rec, err := d.store.Find(ctx, idOf(i))
-	if err != nil {
-		return err
+// idOf is the id of a generated record.
+func (d *database) idOf(i int64) core.ID { return d.keys.idOf(i, d.made(i, d.filled)) }
+
+// isRecord tells whether it is the generated one, with its answer.
+func (d *database) isRecord(rec core.Record, i int64) error {
+	if rec.ID != d.idOf(i) || rec.State() != core.Completed || string(rec.Answer.Body) != bodyOf(i) {
+		return fmt.Errorf("record %d is %s, with the answer %q", i, rec.State(), rec.Answer.Body)
 	}
-	return isRecord(rec, i)
+	return nil
 }
 
 // list is the first page of unknown operations, for operators and reconcilers.
 func list(ctx context.Context, d *database) error {
-	records, err := d.store.List(ctx, nil, core.ID{}, maxOpen)
-	if err == nil && int64(len(records)) != openOf(d.records) {
-		err = fmt.Errorf("%s: %d unknown operations, not %d", d.name, len(records), openOf(d.records))
+	records, err := d.store.List(ctx, nil, core.ID{}, maxUnknown)
+	if err == nil && int64(len(records)) != d.unknown {
+		err = fmt.Errorf("%s: %d unknown operations, not %d", d.name, len(records), d.unknown)
 	}
 	return err
-}
-
-// anyLive is one of the generated records that can be replayed.
-func (d *database) anyLive() int64 {
-	from := liveFrom(d.records)
-	return from + mathrand.Int64N(liveTo(d.records)-from)
-}
-
-// isRecord tells whether it is the generated one, with its answer.
-func isRecord(rec core.Record, i int64) error {
-	if rec.ID != idOf(i) || rec.State() != core.Completed || string(rec.Answer.Body) != bodyOf(i) {
-		return fmt.Errorf("record %d is %s, with the answer %q", i, rec.State(), rec.Answer.Body)
-	}
-	return nil
 }

@@ -1,7 +1,7 @@
 // Command growth measures how the cost of the library grows with its table, and writes the figures into docs/scaling.md:
 //
-//	cd internal/benchmarks && go run ./growth                            some ten minutes, 20 GB of disk
-//	cd internal/benchmarks && go run ./growth -sizes 10000,1000000       some six
+//	cd internal/benchmarks && go run ./growth                            some 15 minutes, 30 GB of disk
+//	cd internal/benchmarks && go run ./growth -sizes 10000,1000000       some five
 //
 // It starts a PostgreSQL of its own from the installed programs and removes it in the end, also when it is interrupted.
 // Commits are durable. Commands go through gormstore, whose calls are those of a guarded route; HTTP, the guards and the
@@ -38,8 +38,8 @@ func main() {
 
 func command(ctx context.Context, args []string) error {
 	p := plan{
-		turn: 2 * time.Second, rounds: 3, clients: 8, pace: 1000, day: 20 * time.Second, days: 4, perDay: 24_000,
-		memory: "2GB",
+		turn: 2 * time.Second, rounds: 2, clients: 8, pace: 1000, day: 15 * time.Second, days: 3, perDay: 18_000,
+		few: 100_000, memory: "2GB",
 	}
 	flags := flag.NewFlagSet("growth", flag.ContinueOnError)
 	list := flags.String("sizes", "10000,1000000,20000000", "how many records, ascending")

@@ -6,25 +6,19 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/auth19/idem/internal/benchmarks/report"
 )
 
 // measured is what clients did in their turns.
 type measured struct {
 	took      time.Duration
 	latencies []time.Duration
-	written   int64 // WAL of the server, in bytes
-	rates     []float64
+	written   int64 // WAL of the server in turns that count it, in bytes
+	pages     int64 // of these, full pages
 }
 
 // take gives clients a turn: each does the job again and again, at least once. With a pace, of so many jobs per second
 // of all clients together, a job's time begins when it is due, so that a stall counts for all who wait behind it.
 func (m *measured) take(ctx context.Context, d *database, clients, pace int, length time.Duration, do job) error {
-	before, err := d.written(ctx)
-	if err != nil {
-		return err
-	}
 	latencies, errs := make([][]time.Duration, clients), make([]error, clients)
 	begun := time.Now()
 	var wg sync.WaitGroup
@@ -55,16 +49,28 @@ func (m *measured) take(ctx context.Context, d *database, clients, pace int, len
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	after, err := d.written(ctx)
+	all := slices.Concat(latencies...)
+	m.took += took
+	m.latencies = append(m.latencies, all...)
+	return nil
+}
+
+// takeAndAdd is take for a job that adds records. The turn begins after a checkpoint, and the WAL that it writes is counted.
+func (m *measured) takeAndAdd(ctx context.Context, d *database, clients int, length time.Duration, do job) error {
+	if err := d.settle(ctx); err != nil {
+		return err
+	}
+	since, err := d.position(ctx)
 	if err != nil {
 		return err
 	}
-	all := slices.Concat(latencies...)
-	m.took += took
-	m.written += after - before
-	m.latencies = append(m.latencies, all...)
-	m.rates = append(m.rates, float64(len(all))/took.Seconds())
-	return nil
+	if err := m.take(ctx, d, clients, 0, length, do); err != nil {
+		return err
+	}
+	written, pages, err := d.written(ctx, since)
+	m.written += written
+	m.pages += pages
+	return err
 }
 
 // wait returns when it is time, or false if ctx ends before.
@@ -86,16 +92,11 @@ func wait(ctx context.Context, until time.Time) bool {
 // rate is jobs per second.
 func (m *measured) rate() float64 { return float64(len(m.latencies)) / m.took.Seconds() }
 
-// writtenEach is the WAL that was written per job, in bytes.
-func (m *measured) writtenEach() float64 { return float64(m.written) / float64(len(m.latencies)) }
+// each is a part of the WAL per job, in bytes.
+func (m *measured) each(bytes int64) float64 { return float64(bytes) / float64(len(m.latencies)) }
 
 // percentile is the time within which that share of the jobs was done.
 func (m *measured) percentile(share float64) time.Duration {
 	sorted := slices.Sorted(slices.Values(m.latencies))
 	return sorted[min(int(share*float64(len(sorted))), len(sorted)-1)]
-}
-
-// ratio is how many times as much one side does as another.
-func ratio(m, to *measured) report.Ratio {
-	return report.RatioOf(m.rate(), to.rate(), m.rates, to.rates)
 }

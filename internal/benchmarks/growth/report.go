@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,8 +40,15 @@ func count[N int | int64 | float64](n N) string {
 	return digits
 }
 
+// decimals writes a number with so many of them.
+func decimals(n int) func(float64) string {
+	return func(x float64) string { return strconv.FormatFloat(x, 'f', n, 64) }
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
 // ms is a time in milliseconds.
-func ms(d time.Duration) string { return fmt.Sprintf("%.2f", float64(d)/float64(time.Millisecond)) }
+func ms(d time.Duration) string { return decimals(2)(millis(d)) }
 
 // mb is a size in units of 10^6 bytes.
 func mb(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/1e6) }

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+// work is what is asked of the library, and whose cost may grow with the table.
+type work struct {
+	name string
+	do   job
+	adds bool // a record
+}
+
+var commands = []work{
+	{name: "replays of the last hour's keys", do: replayLastHour},
+	{name: "replays of all keys", do: replayAll},
+	{name: fmt.Sprintf("lists of %d unknown operations", maxUnknown), do: list},
+	{name: "first requests, `Park`", do: firstPark(retention, tombstone), adds: true},
+	{name: "first requests, `Rollback`", do: firstRollback, adds: true},
+}
+
+// tellCommands says what the tables of commands have in common.
+func (g *growth) tellCommands(smallest *database) {
+	g.report.Heading("What a command costs")
+	g.report.Paragraph(`
+The columns are the numbers of records in the table; in brackets, how many times the first column it is. Commands go through
+gormstore, with nothing between claim and answer. Of the records, one in %d is a tombstone, one in %d is past retention, and
+%d to %d are unknown; all others can be replayed and were made at an even pace. All have been read or written shortly
+before. Each turn of first requests begins just after a checkpoint, when most full pages are written to the WAL. First
+requests add to the tables, and come last.`, perTombstone, perDue, smallest.unknown, maxUnknown)
+}
+
+// compareSizes tells what a command costs on tables of different sizes.
+func (g *growth) compareSizes(ctx context.Context, tables []*database) error {
+	head := []string{tables[0].keys.name + " keys"}
+	for _, d := range tables {
+		head = append(head, count(d.records))
+	}
+	rows := [][]string{head}
+	for _, w := range commands {
+		results, err := g.compare(ctx, w, tables)
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.name, err)
+		}
+		line := func(name string, format func(float64) string, of func(m *measured) float64) {
+			rows = append(rows, besideFirst(w.name+": "+name, results, format, of))
+		}
+		line("per second", count, (*measured).rate)
+		line("p99, ms", decimals(2), func(m *measured) float64 { return millis(m.percentile(0.99)) })
+		if w.adds {
+			line("WAL, bytes each", count, func(m *measured) float64 { return m.each(m.written) })
+		}
+		if w.adds && tables[0].inspects {
+			line("without full pages", count, func(m *measured) float64 { return m.each(m.written - m.pages) })
+		}
+	}
+	g.report.Table(rows)
+	return nil
+}
+
+// compare lets the tables take turns.
+func (g *growth) compare(ctx context.Context, w work, tables []*database) ([]*measured, error) {
+	progress("%s keys, %s", tables[0].keys.name, w.name)
+	results := make([]*measured, len(tables))
+	for i, d := range tables {
+		results[i] = new(measured)
+		if err := new(measured).take(ctx, d, g.clients, 0, g.turn/5, w.do); err != nil { // warms up
+			return nil, err
+		}
+	}
+	for round := range g.rounds {
+		for i := range tables {
+			at := (i + round) % len(tables)
+			d, m := tables[at], results[at]
+			take := func() error { return m.take(ctx, d, g.clients, 0, g.turn, w.do) }
+			if w.adds {
+				take = func() error { return m.takeAndAdd(ctx, d, g.clients, g.turn, w.do) }
+			}
+			if err := take(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return results, nil
+}
+
+// besideFirst is a line of a table: a figure of each result, and how many times the first one it is.
+func besideFirst[T any](name string, results []T, format func(float64) string, of func(T) float64) []string {
+	row := []string{name, format(of(results[0]))}
+	for _, r := range results[1:] {
+		row = append(row, fmt.Sprintf("%s (%.2f)", format(of(r)), of(r)/of(results[0])))
+	}
+	return row
+}
