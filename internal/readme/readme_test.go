@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 
 var (
 	root  = os.DirFS("../..")
+	code  = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
 	block = regexp.MustCompile("(?s)```go\n(.*?)```")
 	link  = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`) // no address has a colon but those of other sites
 )
@@ -52,9 +54,49 @@ func TestCodeIsFromExamples(t *testing.T) {
 
 func TestLinks(t *testing.T) {
 	for _, page := range pages(t) {
-		for _, l := range link.FindAllStringSubmatch(read(t, page), -1) {
-			_, err := fs.Stat(root, path.Join(path.Dir(page), l[1]))
-			require.NoError(t, err, "%s links to %s", page, l[1])
+		for _, target := range linksOf(t, page) {
+			_, err := fs.Stat(root, target)
+			require.NoError(t, err, "%s links to %s", page, target)
 		}
 	}
+}
+
+// shownPages are the pages whose code is all from tests. Each links the files that its code is from.
+var shownPages = []string{"docs/auth.md"}
+
+// The code of these pages is a part of a file that they link to, line by line. Only the indentation may differ.
+func TestCodeIsFromLinkedFiles(t *testing.T) {
+	for _, page := range shownPages {
+		text := read(t, page)
+		var files []string
+		for _, file := range linksOf(t, page) {
+			if path.Ext(file) == ".go" {
+				files = append(files, unindented(read(t, file)))
+			}
+		}
+		blocks := block.FindAllStringSubmatch(text, -1)
+		require.NotEmpty(t, blocks, page)
+		for _, b := range blocks {
+			shown := unindented(b[1])
+			found := slices.ContainsFunc(files, func(file string) bool { return strings.Contains(file, shown) })
+			require.True(t, found, "%s: in no file that the page links to:\n%s", page, b[1])
+		}
+	}
+}
+
+func unindented(code string) string {
+	lines := strings.Split(code, "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimLeft(line, "\t ")
+	}
+	return "\n" + strings.Join(lines, "\n")
+}
+
+// linksOf returns what a page links to in this repository. What looks like a link in its code is none.
+func linksOf(t *testing.T, page string) (targets []string) {
+	t.Helper()
+	for _, l := range link.FindAllStringSubmatch(code.ReplaceAllString(read(t, page), ""), -1) {
+		targets = append(targets, path.Join(path.Dir(page), l[1]))
+	}
+	return targets
 }
