@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 )
@@ -38,7 +39,7 @@ func (g Guard) String() string {
 // MountedRoute is a route as an adapter found it in its router.
 type MountedRoute struct {
 	Host    string // for routers that tell hosts apart; "" for the others
-	Method  string
+	Method  string // "" for any: it counts as a route of each method of RFC 9110 and PATCH
 	Pattern string // as the router spells it
 	// Guards are those that a request meets on its way to the handler, in that order. Idempotent counts as its three.
 	Guards []Guard
@@ -61,7 +62,7 @@ func (r MountedRoute) String() string { return r.Method + " " + r.Host + r.Patte
 //
 // A route in shadow is no finding. The observer is told of each one (EventShadowed), and Shadowed lists them.
 func (m *Module) AuditRoutes(mounted []MountedRoute) error {
-	mounted = slices.SortedFunc(slices.Values(mounted), func(a, b MountedRoute) int {
+	mounted = slices.SortedFunc(slices.Values(eachMethod(mounted)), func(a, b MountedRoute) int {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Method, b.Method))
 	})
 	var findings []error
@@ -86,6 +87,21 @@ func (m *Module) AuditRoutes(mounted []MountedRoute) error {
 		return fmt.Errorf("idem: audit: %w", errors.Join(findings...))
 	}
 	return nil
+}
+
+// eachMethod replaces the routes of any method by one of each.
+func eachMethod(mounted []MountedRoute) (all []MountedRoute) {
+	for _, r := range mounted {
+		if r.Method != "" {
+			all = append(all, r)
+			continue
+		}
+		for _, r.Method = range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+			http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace} {
+			all = append(all, r)
+		}
+	}
+	return all
 }
 
 // auditRoute returns what is wrong with one route.

@@ -76,6 +76,9 @@ func (a *abandoned) finish(write bool) {
 //
 // CONTRACT X-12
 func abandonedHandler(t *testing.T, a Adapter) {
+	if a.Quirks().RecyclesNothing {
+		return
+	}
 	for _, recovery := range []core.Recovery{core.Rollback, core.Resume, core.Park} {
 		for name, timeout := range a.Quirks().Timeouts {
 			t.Run(name+" "+recovery.String(), func(t *testing.T) { testAbandoned(t, a, timeout, recovery, true) })

@@ -54,6 +54,18 @@ type Quirks struct {
 	Panics   map[string]Panic   // what the framework's own recovery makes of a panic
 	Timeouts map[string]Timeout // the framework's own timeout middleware; it must time out by itself
 	Methods  []string           // methods that nobody has heard of and that the framework's router takes
+	// Param returns a parameter as the router spells it; nil: ":id".
+	Param func(name string) string
+	// RecyclesNothing: the framework makes a context for each request, so none belongs to two.
+	RecyclesNothing bool
+}
+
+// param returns a parameter of a route as the router of a spells it.
+func param(a Adapter, name string) string {
+	if spelled := a.Quirks().Param; spelled != nil {
+		return spelled(name)
+	}
+	return ":" + name
 }
 
 // Panic is a panic of a handler, and what its client gets.

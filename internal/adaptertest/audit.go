@@ -27,6 +27,7 @@ type Guards struct {
 // CONTRACT D-2, O-4
 func auditOfGuards(t *testing.T, a Adapter) {
 	post := func(r Router, g Guards, m ...Middleware) { r.Handle(http.MethodPost, "/pay", g.Never, m...) }
+	pay := param(a, "pay")
 	Audit(t, a, map[string]Audited{
 		"on a group": {Mount: func(app App, g Guards) { post(app.Group("/v1", g.JWT, g.Idempotent), g) }},
 		"on the route": {Mount: func(app App, g Guards) {
@@ -85,9 +86,9 @@ func auditOfGuards(t *testing.T, a Adapter) {
 			"POST /v1/pay: is declared, but the router has no such route",
 		}},
 		"another parameter": {Mount: func(app App, g Guards) {
-			app.Group("/v1", g.JWT, g.Idempotent).Handle(http.MethodPost, "/:pay", g.Never)
+			app.Group("/v1", g.JWT, g.Idempotent).Handle(http.MethodPost, "/"+pay, g.Never)
 		}, Want: []string{
-			"POST /v1/:pay: this route is not",
+			"POST /v1/" + pay + ": this route is not",
 			"POST /v1/pay: is declared, but",
 		}},
 		"several at once": {Mount: func(app App, g Guards) {
@@ -105,11 +106,12 @@ func auditOfGuards(t *testing.T, a Adapter) {
 // CONTRACT D-2, O-4
 func Audit(t *testing.T, a Adapter, apps map[string]Audited) {
 	t.Helper()
+	order := "/v1/orders/" + param(a, "id")
 	idem := NewModule(t, core.Config{Routes: core.Routes{
-		"POST /v1/pay":                {Recovery: core.Park, Roles: []string{"customer"}},
-		"POST /v1/orders/:id/refunds": {Recovery: core.Park},
-		"PATCH /v1/profile":           {Exempt: "moves no money"},
-		"GET /v1/ledger":              {Roles: []string{"operator"}},
+		"POST /v1/pay":               {Recovery: core.Park, Roles: []string{"customer"}},
+		"POST " + order + "/refunds": {Recovery: core.Park},
+		"PATCH /v1/profile":          {Exempt: "moves no money"},
+		"GET /v1/ledger":             {Roles: []string{"operator"}},
 	}})
 	// Nothing of an app runs in an audit.
 	g := Guards{
@@ -128,7 +130,7 @@ func Audit(t *testing.T, a Adapter, apps map[string]Audited) {
 			app.Handle(http.MethodGet, "/healthz", g.Never)
 			app.Handle(http.MethodGet, "/v1/ledger", g.Never, g.JWT, g.Other, g.Idempotent)
 			app.Handle(http.MethodPatch, "/v1/profile", g.Never)
-			app.Group("/v1/orders/:id", g.JWT).Group("", g.Roles, g.Other).
+			app.Group(order, g.JWT).Group("", g.Roles, g.Other).
 				Handle(http.MethodPost, "/refunds", g.Never, g.Other, g.Key, g.Interceptor)
 			test.Mount(app, g)
 			err := app.Audit(idem)

@@ -18,9 +18,10 @@ import (
 func operations(t *testing.T, a Adapter) {
 	var ahead atomic.Int64 // nanoseconds
 	store := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }))
+	one := "/operations/" + param(a, "id")
 	idem := NewModule(t, core.Config{Store: store, OperatorRoles: []string{"operator"}, Routes: core.Routes{
-		"POST /v1/pay":                   {Recovery: core.Park},
-		"POST /v1/operations/:id/settle": {Recovery: core.Park, Roles: []string{"operator"}},
+		"POST /v1/pay":               {Recovery: core.Park},
+		"POST /v1" + one + "/settle": {Recovery: core.Park, Roles: []string{"operator"}},
 	}})
 	var runs atomic.Int64
 	app := a.New()
@@ -28,8 +29,8 @@ func operations(t *testing.T, a Adapter) {
 	v1.Handle(http.MethodPost, "/pay", a.Handler(func(Context) error { runs.Add(1); return errors.New("after the charge") }))
 	v1.Handle(http.MethodGet, "/operations", a.OperationsHandler(idem))
 	v1.Handle(http.MethodGet, "/operation", a.OwnOperationHandler(idem))
-	v1.Handle(http.MethodGet, "/operations/:id", a.OperationHandler(idem))
-	v1.Handle(http.MethodPost, "/operations/:id/settle", a.SettleHandler(idem))
+	v1.Handle(http.MethodGet, one, a.OperationHandler(idem))
+	v1.Handle(http.MethodPost, one+"/settle", a.SettleHandler(idem))
 	require.NoError(t, app.Audit(idem))
 	client := Serve(t, app)
 	operator := Sign(t, ClaimsOf("operator-1", "operator"))

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -12,19 +13,35 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ginidem and echoidem are twins: the same files, and the functions that both have in the same order.
+// The adapters are twins: the files that two of them have in common have their common functions in the same order.
 func TestAdaptersAreTwins(t *testing.T) {
-	gin, echo := functionsOf(t, "ginidem"), functionsOf(t, "echoidem")
-	for file, functions := range gin {
-		require.Contains(t, echo, file)
-		require.Equal(t, strings.Join(common(functions, echo[file]), " "), strings.Join(common(echo[file], functions), " "), file)
+	first := functionsOf(t, "ginidem")
+	for twin, own := range map[string]struct {
+		files     []string // that it alone has
+		without   []string // files of ginidem that it does not have
+		exports   []string // what it alone exports
+		exportsNo []string // what ginidem exports and it does not
+	}{
+		// Gin has no error handler of its own, and Echo does not show its routes' chains.
+		"echoidem": {exports: []string{"TrackRoutes"}, exportsNo: []string{"Option", "WithErrorRenderer"}},
+		// net/http has no writer of its own, and its mux does not show its routes.
+		"core/httpidem": {files: []string{"router.go"}, without: []string{"writer.go"},
+			exports: []string{"GuardsOf", "Middleware", "NewRouter", "Router"}, exportsNo: []string{"Option", "WithErrorRenderer"}},
+	} {
+		t.Run(twin, func(t *testing.T) {
+			second := functionsOf(t, twin)
+			require.ElementsMatch(t, own.without, without(files(first), files(second)))
+			require.ElementsMatch(t, own.files, without(files(second), files(first)))
+			for file, functions := range first {
+				require.Equal(t, strings.Join(common(functions, second[file]), " "), strings.Join(common(second[file], functions), " "), file)
+			}
+			require.Equal(t, own.exportsNo, without(exported(t, "ginidem"), exported(t, twin)))
+			require.Equal(t, own.exports, without(exported(t, twin), exported(t, "ginidem")))
+		})
 	}
-	require.Len(t, echo, len(gin))
-
-	// Only these are exported by one alone: Gin has no error handler of its own, and Echo does not show its routes' chains.
-	require.Equal(t, []string{"Option", "WithErrorRenderer"}, without(exported(t, "ginidem"), exported(t, "echoidem")))
-	require.Equal(t, []string{"TrackRoutes"}, without(exported(t, "echoidem"), exported(t, "ginidem")))
 }
+
+func files(functions map[string][]string) []string { return slices.Collect(maps.Keys(functions)) }
 
 // declarations calls fn with the declarations of each file of a package that is not a test.
 func declarations(t *testing.T, folder string, fn func(file string, declaration ast.Decl)) {

@@ -1,0 +1,60 @@
+package httpidem
+
+import (
+	"net/http"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+)
+
+// exchange shows one request of net/http to package core: see [core.Exchange].
+type exchange struct {
+	w    http.ResponseWriter
+	r    *http.Request
+	next http.Handler
+
+	outer http.ResponseWriter // of an attempt: the writer from before it
+}
+
+func (x *exchange) Pattern() string             { return pattern(x.r) }
+func (x *exchange) Request() *http.Request      { return x.r }
+func (x *exchange) SetRequest(r *http.Request)  { x.r = r }
+func (x *exchange) Writer() http.ResponseWriter { return x.w }
+
+// Recycled returns nil: net/http makes a request and a writer for each exchange.
+func (x *exchange) Recycled() any { return nil }
+
+func (x *exchange) Principal() core.Principal {
+	p, _ := authctx.FromContext(x.r.Context())
+	return p
+}
+
+// Kept returns nothing: net/http shows the body itself.
+func (x *exchange) Kept() [][]byte { return nil }
+
+func (x *exchange) Overtaken() bool { return false }
+
+func (x *exchange) Send(reply *core.Reply) { send(x.w, reply) }
+
+func (x *exchange) Shut() {}
+
+func (x *exchange) Next() error {
+	x.next.ServeHTTP(x.w, x.r)
+	return nil // handlers write their errors themselves
+}
+
+func (x *exchange) Enter(capture *core.Capture) any {
+	x.outer, x.w = x.w, capture
+	return nil
+}
+
+func (x *exchange) Answer(error) {}
+
+func (x *exchange) Leave(bool) { x.w = x.outer }
+
+func (x *exchange) Sent(error) {}
+
+// send sends reply instead of running the handler.
+func send(w http.ResponseWriter, reply *core.Reply) {
+	_ = reply.WriteTo(w) // an error means that the connection is broken: nobody can be told
+}

@@ -1,0 +1,52 @@
+package httpidem
+
+import (
+	"net/http"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+)
+
+// OperationHandler shows the operation whose id is the route's parameter "id" to its own principal and to operators.
+// Mount it behind JWTGuard or Bridge:
+//
+//	mux.Handle("GET /operations/{id}", httpidem.OperationHandler(idem))
+func OperationHandler(idem *core.Module) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, _ := authctx.FromContext(r.Context())
+		send(w, idem.ServeOperation(r, p, r.PathValue("id")))
+	})
+}
+
+// OwnOperationHandler shows the caller's own operation with the key in the request's header. It is for a client that has
+// lost the answer. Nothing is run. Mount it behind JWTGuard or Bridge:
+//
+//	mux.Handle("GET /operation", httpidem.OwnOperationHandler(idem))
+func OwnOperationHandler(idem *core.Module) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, _ := authctx.FromContext(r.Context())
+		send(w, idem.ServeOwnOperation(r, p))
+	})
+}
+
+// OperationsHandler lists the unknown operations to operators. For its query parameters see core's ServeOperations.
+// Mount it behind JWTGuard or Bridge:
+//
+//	mux.Handle("GET /operations", httpidem.OperationsHandler(idem))
+func OperationsHandler(idem *core.Module) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, _ := authctx.FromContext(r.Context())
+		send(w, idem.ServeOperations(r, p))
+	})
+}
+
+// SettleHandler lets operators settle the unknown operation whose id is the route's parameter "id". For its body see
+// core's ServeSettle. Mount it behind JWTGuard or Bridge, and behind Idempotent:
+//
+//	mux.Handle("POST /operations/{id}/settle", httpidem.SettleHandler(idem))
+func SettleHandler(idem *core.Module) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, _ := authctx.FromContext(r.Context())
+		send(w, idem.ServeSettle(r, p, r.PathValue("id")))
+	})
+}
