@@ -26,9 +26,7 @@ func TestAudit(t *testing.T) {
 			on(a, g, "POST\t b.example/pay")
 		}, Want: []string{"POST b.example/v1/pay: is not behind"}, WantNot: "a.example"},
 		"hidden in a function": {Mount: func(a adaptertest.App, g guards) {
-			on(a, g, "POST /pay", g.JWT, httpidem.Middleware(func(next http.Handler) http.Handler {
-				return g.Idempotent.(httpidem.Middleware)(next)
-			}))
+			on(a, g, "POST /pay", g.JWT, func(next http.Handler) http.Handler { return g.Idempotent.(httpidem.Middleware)(next) })
 		}, Want: []string{"POST /v1/pay: is not behind the roles guard, key guard, interceptor"}},
 		"everything else": {Mount: func(a adaptertest.App, g guards) {
 			on(a, g, "POST /pay", g.JWT, g.Idempotent)

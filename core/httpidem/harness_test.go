@@ -38,12 +38,12 @@ func (adapter) Handler(h func(c adaptertest.Context) error) adaptertest.Handler 
 }
 
 func (adapter) Middleware(m func(c adaptertest.Context, next func() error) error) adaptertest.Middleware {
-	return httpidem.Middleware(func(next http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			c := &exchange{w: w, r: r}
 			_ = m(c, func() error { next.ServeHTTP(c.w, c.r); return nil }) // handlers have written their errors
 		})
-	})
+	}
 }
 
 // Recover is what many apps have: net/http has only the server's, which breaks the connection off.

@@ -26,7 +26,10 @@ func TestInformational(t *testing.T) {
 	}
 	v1.HandleFunc("POST /hints", func(w http.ResponseWriter, _ *http.Request) { hints(w); _, _ = io.WriteString(w, "paid") })
 	v1.HandleFunc("POST /alone", func(w http.ResponseWriter, _ *http.Request) { hints(w) })
-	v1.HandleFunc("POST /failed", func(w http.ResponseWriter, _ *http.Request) { hints(w); http.Error(w, "declined", 402) })
+	v1.HandleFunc("POST /failed", func(w http.ResponseWriter, _ *http.Request) {
+		hints(w)
+		http.Error(w, "declined", http.StatusPaymentRequired)
+	})
 	client := adaptertest.Serve(t, router)
 	for path, status := range map[string]int{"/v1/hints": 200, "/v1/alone": 200, "/v1/failed": 402} {
 		require.Equal(t, status, client.RequireReplay(adaptertest.Call{Path: path, Key: path}).Status, path)
