@@ -109,6 +109,8 @@ func (s *Store) look(ctx context.Context, c core.Claim) (claimed core.Claimed, e
 type backend struct {
 	pid  uint32 // read by the claim; 0 on SQLite
 	idle string // how long the server lets the transaction do nothing, in milliseconds: the attempt's deadline
+
+	pipelined bool // several statements can be sent over its connection in one round trip
 }
 
 // claim claims on q, and claims again after a snapshot race. b is nil outside an attempt's transaction.
@@ -125,36 +127,53 @@ func (s *Store) claim(ctx context.Context, q querier, c core.Claim, b *backend) 
 	return core.Claimed{}, errRace
 }
 
-func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *backend) (core.Claimed, error) {
+// claimRow takes the row of claimKey.
+type claimRow struct {
+	lock  sql.NullBool
+	won   flag
+	now   instant
+	floor floor
+	scan  recordScan
+}
+
+func (r *claimRow) targets() []any { return r.scan.targets(&r.lock, &r.won, &r.now, &r.floor) }
+
+// claimKeyArgs are $1 to $20 of claimKey.
+func (s *Store) claimKeyArgs(c core.Claim, b *backend) []any {
 	var idle sql.NullString
 	if b != nil {
 		idle = sql.NullString{String: b.idle, Valid: true}
 	}
-	var lock sql.NullBool
-	var won flag
-	var now instant
-	var floor floor
-	var scan recordScan
-	args := append(claimArgs(c), lockKey(c.ID), idle, s.connectionCheck.Load() == 1)
-	err := s.queryRow(ctx, q, claimKey, args...).Scan(scan.targets(&lock, &won, &now, &floor)...)
+	return append(claimArgs(c), lockKey(c.ID), idle, s.connectionCheck.Load() == 1)
+}
+
+func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *backend) (core.Claimed, error) {
+	var row claimRow
+	if err := s.queryRow(ctx, q, claimKey, s.claimKeyArgs(c, b)...).Scan(row.targets()...); err != nil {
+		return core.Claimed{}, err
+	}
+	return s.claimed(ctx, q, c, b, &row)
+}
+
+// claimed returns what the row of claimKey says, and takes the record over where that is due.
+func (s *Store) claimed(ctx context.Context, q querier, c core.Claim, b *backend, row *claimRow) (core.Claimed, error) {
+	lock, now, floor := row.lock, row.now, row.floor
 	if b != nil {
-		b.pid = scan.pid
+		b.pid = row.scan.pid
 	}
 	switch {
-	case err != nil:
-		return core.Claimed{}, err
-	case bool(won):
+	case bool(row.won):
 		return core.Claimed{Won: true, Record: wonRecord(c, 1, now.Time)}, nil
-	case scan.id == nil && lock.Bool && !c.Trusts(now.Time):
+	case row.scan.id == nil && lock.Bool && !c.Trusts(now.Time):
 		return core.Claimed{}, core.ErrClock
-	case scan.id == nil && lock.Bool && !c.Key.Allows(now.Time, floor.Time):
+	case row.scan.id == nil && lock.Bool && !c.Key.Allows(now.Time, floor.Time):
 		return untimely(now.Time), nil
-	case scan.id == nil && lock.Bool:
+	case row.scan.id == nil && lock.Bool:
 		return core.Claimed{}, errRace
-	case scan.id == nil:
+	case row.scan.id == nil:
 		return core.Claimed{Busy: true}, nil
 	}
-	rec, err := s.thereIs(ctx, &scan, now)
+	rec, err := s.thereIs(ctx, &row.scan, now)
 	if err != nil || !takeable(rec, c) {
 		return core.Claimed{Won: err == nil && ours(rec, c), Record: rec}, err
 	}
@@ -171,7 +190,7 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 	var fence sql.NullInt64
 	var attempts sql.NullInt32
 	var created instant
-	args = append(claimArgs(c), rec.Fence, latest(c.Window), rec.State() == core.Free, lockKey(c.ID))
+	args := append(claimArgs(c), rec.Fence, latest(c.Window), rec.State() == core.Free, lockKey(c.ID))
 	err = s.queryRow(ctx, q, takeOver, args...).Scan(&lock, &fence, &attempts, &created, &now)
 	switch {
 	case err != nil:

@@ -2,6 +2,7 @@ package gormstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,9 +11,10 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// commit sends COMMIT, and waits for its end as long as ctx allows. A COMMIT that takes longer goes on, because a server
-// that waits for its standby must not be interrupted. A connection that passes nothing is left behind.
-func (t *tx) commit(ctx context.Context) error {
+// commit sends COMMIT, with the statements that go together with it, and waits for its end as long as ctx allows. A COMMIT
+// that takes longer goes on, because a server that waits for its standby must not be interrupted. A connection that passes
+// nothing is left behind.
+func (t *tx) commit(ctx context.Context, together []PipelineStatement) error {
 	outcome, stalled := make(chan error, 1), make(chan struct{})
 	go func() {
 		warned := t.store.notices.expect(t.pid)
@@ -20,12 +22,17 @@ func (t *tx) commit(ctx context.Context) error {
 			t.leave()
 			close(stalled)
 		})
-		_, err := t.conn.sql.ExecContext(context.WithoutCancel(ctx), "COMMIT")
+		atCommit, err := t.sendCommit(context.WithoutCancel(ctx), together)
 		left := ended()
-		if err != nil {
-			rollback(t.conn.sql) // SQLite keeps the transaction open after some errors
-		} else {
+		switch {
+		case err == nil:
 			_ = t.conn.sql.Close()
+		case atCommit:
+			rollback(t.conn.sql) // SQLite keeps the transaction open after some errors
+		default:
+			if err = t.noteLast(err); !t.rollback() {
+				err = t.lose()
+			}
 		}
 		if !left {
 			t.leave()
@@ -37,8 +44,12 @@ func (t *tx) commit(ctx context.Context) error {
 	}()
 	select {
 	case err := <-outcome:
-		if err == nil {
+		switch {
+		case err == nil:
 			return nil
+		case errors.Is(err, core.ErrEnded):
+			t.lost = err
+			return err
 		}
 		return t.readBack(ctx, err)
 	case <-stalled:
@@ -46,6 +57,18 @@ func (t *tx) commit(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: COMMIT has not ended", core.ErrUnconfirmed)
 	}
+}
+
+// sendCommit sends COMMIT, with the statements that go together with it. atCommit says that an error is that of COMMIT. Else
+// COMMIT was not run, if the error is one of the server: see isRefusal.
+func (t *tx) sendCommit(ctx context.Context, together []PipelineStatement) (atCommit bool, err error) {
+	const commit = "COMMIT"
+	if len(together) == 0 {
+		_, err = t.conn.sql.ExecContext(ctx, commit)
+		return true, err
+	}
+	succeeded, err := t.store.send(ctx, t.conn.sql, append(together, PipelineStatement{Text: commit}))
+	return succeeded >= len(together), err
 }
 
 // notCommitted classifies an error before COMMIT. An error of a statement is ErrAborted, unless it asks for a repeat of the

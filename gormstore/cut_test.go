@@ -25,25 +25,41 @@ type cuttable struct {
 	db    *gorm.DB
 }
 
-func newCuttable(t *testing.T) *cuttable {
+func newCuttable(t *testing.T, way way) *cuttable {
 	t.Helper()
 	url := pgtest.URL(t)
 	db := openPostgres(t, url, 2)
 	migrate(t, db)
 	p := newProxy(t, url)
-	c := &cuttable{p, newStore(t, openPostgres(t, p.url, 4)), db}
+	c := &cuttable{p, newStore(t, way.of(t, openPostgres(t, p.url, 4))), db}
 	warm, ctx := begin(t, c.store, command(core.Rollback))
 	require.NoError(t, addEffect(ctx))
 	require.NoError(t, warm.Rollback())
 	return c
 }
 
+// sendsCommit reports whether a chunk holds the COMMIT of an attempt that records paid: the answer goes together with it,
+// or before it in a message of its own.
+func sendsCommit(way way) func(chunk []byte) bool {
+	if way == inPipeline {
+		return func(chunk []byte) bool { return bytes.Contains(chunk, paid().Answer.Body) }
+	}
+	return isCommitted
+}
+
+// isCommitted reports whether a chunk holds the answer to a COMMIT.
+func isCommitted(chunk []byte) bool { return bytes.Contains(chunk, []byte("COMMIT\x00")) }
+
 // CONTRACT X-4, F-2
 func TestCommitIsCutOff(t *testing.T) {
 	t.Parallel()
-	cut := newCuttable(t)
+	bothWays(t, commitIsCutOff)
+}
+
+func commitIsCutOff(t *testing.T, way way) {
+	cut := newCuttable(t, way)
 	effects := 0
-	isCommit := func(chunk []byte) bool { return bytes.Contains(chunk, []byte("COMMIT\x00")) }
+	isCommit := sendsCommit(way)
 
 	t.Run("before it reaches the server", func(t *testing.T) {
 		c := command(core.Rollback)
@@ -72,7 +88,7 @@ func TestCommitIsCutOff(t *testing.T) {
 		c := command(core.Rollback)
 		var once atomic.Bool
 		cut.set(func(toServer bool, chunk []byte) (int, bool) {
-			if !toServer && isCommit(chunk) && once.CompareAndSwap(false, true) {
+			if !toServer && isCommitted(chunk) && once.CompareAndSwap(false, true) {
 				return 0, true
 			}
 			return len(chunk), false
@@ -106,7 +122,7 @@ func TestCommitIsCutOff(t *testing.T) {
 		var commits atomic.Int32
 		release := make(chan struct{})
 		cut.set(func(toServer bool, chunk []byte) (int, bool) {
-			if !toServer && isCommit(chunk) {
+			if !toServer && isCommitted(chunk) {
 				commits.Add(1)
 				<-release
 			}
@@ -128,7 +144,7 @@ func TestCommitIsCutOff(t *testing.T) {
 			c := command(core.Rollback)
 			var once atomic.Bool // reading back is a transaction, too
 			cut.set(func(toServer bool, chunk []byte) (int, bool) {
-				if toServer || !isCommit(chunk) || !once.CompareAndSwap(false, true) {
+				if toServer || !isCommitted(chunk) || !once.CompareAndSwap(false, true) {
 					return len(chunk), false
 				}
 				return copy(chunk[:cap(chunk)], errorResponse(state)), true
@@ -184,7 +200,11 @@ func (c *cuttable) atAnyByte(t *testing.T, fn func(at string, mend func())) {
 // CONTRACT F-2, X-4, M-6
 func TestRollbackIsCutAtAnyByte(t *testing.T) {
 	t.Parallel()
-	cut := newCuttable(t)
+	bothWays(t, rollbackIsCutAtAnyByte)
+}
+
+func rollbackIsCutAtAnyByte(t *testing.T, way way) {
+	cut := newCuttable(t, way)
 	effects := 0
 	cut.atAnyByte(t, func(at string, mend func()) {
 		c := command(core.Rollback)
@@ -209,7 +229,7 @@ func TestRollbackIsCutAtAnyByte(t *testing.T) {
 // CONTRACT F-1, F-2, M-6
 func TestParkIsCutAtAnyByte(t *testing.T) {
 	t.Parallel()
-	cut := newCuttable(t)
+	cut := newCuttable(t, oneByOne)
 	cut.atAnyByte(t, func(at string, mend func()) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()

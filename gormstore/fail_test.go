@@ -62,7 +62,7 @@ func TestServerIsAway(t *testing.T) {
 	})
 
 	t.Run("silent", func(t *testing.T) {
-		cut := newCuttable(t)
+		cut := newCuttable(t, oneByOne)
 		answers := make(chan struct{})
 		answer := sync.OnceFunc(func() { close(answers) })
 		t.Cleanup(answer)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,6 +48,12 @@ var databases = []database{
 	{name: "postgres serializable", shared: true, fresh: freshPostgres("&default_transaction_isolation=serializable", false)},
 	{name: "sqlite", fresh: freshSQLite},
 }
+
+// everyWay is databases, and those whose stores send several statements in one round trip.
+var everyWay = append(slices.Clone(databases),
+	database{name: "postgres pipelined", shared: true, fresh: inPipeline.fresh("", false)},
+	database{name: "postgres pipelined, simple protocol", shared: true, fresh: inPipeline.fresh("", true)},
+)
 
 func freshPostgres(parameters string, simple bool) func(t *testing.T) func(t *testing.T) *gorm.DB {
 	return func(t *testing.T) func(t *testing.T) *gorm.DB {
@@ -93,7 +100,7 @@ func migrate(t *testing.T, db *gorm.DB) {
 
 func newStore(t *testing.T, db *gorm.DB) *gormstore.Store {
 	t.Helper()
-	store, err := gormstore.New(db)
+	store, err := gormstore.New(db, optionsFor(db)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return store

@@ -32,6 +32,9 @@ func reopen(t *testing.T, db *gorm.DB, config *gorm.Config) *gorm.DB {
 	}
 	again, err := gorm.Open(dialector, config)
 	require.NoError(t, err)
+	if len(optionsFor(db)) > 0 {
+		return inPipeline.of(t, again)
+	}
 	return again
 }
 
@@ -96,7 +99,7 @@ func requireWholeLife(t *testing.T, store *gormstore.Store, db *gorm.DB) {
 // CONTRACT K-6
 func TestModesOfGORM(t *testing.T) {
 	t.Parallel()
-	for _, d := range databases {
+	for _, d := range everyWay {
 		t.Run(d.name, func(t *testing.T) {
 			plain := d.fresh(t)(t)
 			var seen lockedBuffer

@@ -6,8 +6,9 @@ import "time"
 type Option func(*options)
 
 type options struct {
-	schema string
-	stall  time.Duration
+	schema   string
+	stall    time.Duration
+	pipeline Pipeline
 }
 
 func optionsOf(given []Option) (o options) {
@@ -22,6 +23,15 @@ func optionsOf(given []Option) (o options) {
 // limit by one, at most to twice what it was, and reads over another connection what became of the statement. While the
 // server waits for its synchronous standby, the store waits too. Default: [DefaultStall].
 func StallAfter(d time.Duration) Option { return func(o *options) { o.stall = d } }
+
+// WithPipeline lets the store send several statements in one round trip on PostgreSQL. A Rollback attempt then adds no round
+// trip to the transaction of its handler, and a replay is one. For the pgx driver, which gorm.io/driver/postgres uses:
+//
+//	gormstore.New(db, gormstore.WithPipeline(pgxpipe.New()))
+//
+// The store sends its statements one by one over a connection that p does not know. On SQLite the option does nothing.
+// Default: none.
+func WithPipeline(p Pipeline) Option { return func(o *options) { o.pipeline = p } }
 
 // InSchema names the schema of the tables on PostgreSQL, without quotes. Default: the schema of the search path that has
 // the tables. The search path is the one that is configured for the role, the database or in the connection string; a SET

@@ -17,7 +17,7 @@ import (
 //
 // CONTRACT M-2, M-6
 func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
-	for _, d := range databases {
+	for _, d := range everyWay {
 		t.Run(d.name, func(t *testing.T) {
 			db := d.fresh(t)(t)
 			pool, err := db.DB()

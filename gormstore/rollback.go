@@ -2,9 +2,9 @@ package gormstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/auth19/idem/core"
 )
@@ -42,14 +42,22 @@ func (s *Store) enterAndBegin(ctx context.Context, c core.Claim) (t *tx, claimed
 	if claimed, err := s.enterOrLook(ctx, c); err != nil || isThere(claimed) {
 		return nil, claimed, err
 	}
+	var open *sql.Conn
 	defer func() {
-		if t == nil { // a panic, too
+		switch {
+		case t != nil:
+		case open != nil: // the answer does not wait for it
+			go func() {
+				defer s.leaveAttempt()
+				rollback(open)
+			}()
+		default: // a panic, too
 			s.leaveAttempt()
 		}
 	}()
 	for range 2 { // as in Claim
 		err = retry(ctx, func() (err error) {
-			t, claimed, err = s.begin(ctx, c)
+			t, open, claimed, err = s.begin(ctx, c)
 			return err
 		})
 		if err != nil || !claimed.Untimely {
@@ -59,10 +67,12 @@ func (s *Store) enterAndBegin(ctx context.Context, c core.Claim) (t *tx, claimed
 	return t, claimed, err
 }
 
-func (s *Store) begin(ctx context.Context, c core.Claim) (_ *tx, claimed core.Claimed, err error) {
+// begin opens the transaction of an attempt. Where it finds a record, or an attempt that is running, it returns the
+// connection, whose transaction has written nothing and is still open.
+func (s *Store) begin(ctx context.Context, c core.Claim) (_ *tx, open *sql.Conn, claimed core.Claimed, err error) {
 	own, err := s.pool.Conn(ctx)
 	if err != nil {
-		return nil, core.Claimed{}, err
+		return nil, nil, core.Claimed{}, err
 	}
 	keep := false
 	defer func() {
@@ -72,50 +82,137 @@ func (s *Store) begin(ctx context.Context, c core.Claim) (_ *tx, claimed core.Cl
 	}()
 	if s.dialect == postgres {
 		if err := s.probeConnectionCheck(ctx, own); err != nil {
-			return nil, core.Claimed{}, err
+			return nil, nil, core.Claimed{}, err
 		}
 	}
-	if _, err := own.ExecContext(ctx, s.dialect.begin); err != nil {
-		return nil, core.Claimed{}, err
-	}
 	b := backend{idle: guardOf(c.Deadline)}
-	if claimed, err = s.claim(ctx, own, c, &b); err != nil || !claimed.Won {
-		return nil, claimed, err
-	}
-	if _, err := own.ExecContext(ctx, "SAVEPOINT "+savepoint); err != nil {
-		return nil, core.Claimed{}, err
+	claimed, marked, err := s.beginAndClaim(ctx, own, c, &b)
+	switch {
+	case err != nil:
+		return nil, nil, claimed, err
+	case !claimed.Won && s.dialect == postgres && isThere(claimed):
+		keep = true
+		return nil, own, claimed, nil
+	case !claimed.Won:
+		return nil, nil, claimed, nil
+	case !marked:
+		if _, err := own.ExecContext(ctx, setSavepoint); err != nil {
+			return nil, nil, core.Claimed{}, err
+		}
 	}
 	keep = true
 	t := s.newTx(own, answer{claimed.Record.Ticket, c})
-	t.pid, t.marked = b.pid, true
-	return t, claimed, nil
+	t.pid, t.marked, t.pipelined = b.pid, true, b.pipelined
+	return t, nil, claimed, nil
+}
+
+// beginAndClaim sends BEGIN and the claim. marked says that the savepoint is already set behind what the claim has written.
+func (s *Store) beginAndClaim(ctx context.Context, own *sql.Conn, c core.Claim, b *backend) (
+	claimed core.Claimed, marked bool, err error,
+) {
+	claimed, marked, err = s.beginTogether(ctx, own, c, b)
+	if b.pipelined = !errors.Is(err, ErrNotPipelined); b.pipelined {
+		return claimed, marked, err
+	}
+	if _, err := own.ExecContext(ctx, s.dialect.begin); err != nil {
+		return core.Claimed{}, false, err
+	}
+	claimed, err = s.claim(ctx, own, c, b)
+	return claimed, false, err
+}
+
+// beginTogether sends BEGIN, the claim and the savepoint in one round trip.
+func (s *Store) beginTogether(ctx context.Context, own *sql.Conn, c core.Claim, b *backend) (
+	claimed core.Claimed, marked bool, err error,
+) {
+	if s.pipeline == nil {
+		return core.Claimed{}, false, ErrNotPipelined
+	}
+	text, err := s.statements.text(ctx, own, claimKey)
+	if err != nil {
+		return core.Claimed{}, false, err
+	}
+	var row claimRow
+	_, err = s.send(ctx, own, []PipelineStatement{
+		{Text: s.dialect.begin}, {Text: text, Args: s.claimKeyArgs(c, b), Row: row.targets()}, {Text: setSavepoint},
+	})
+	if err != nil {
+		return core.Claimed{}, false, err
+	}
+	claimed, err = s.claimed(ctx, own, c, b, &row)
+	if errors.Is(err, errRace) {
+		claimed, err = s.claim(ctx, own, c, b)
+	}
+	return claimed, bool(row.won), err // another claim that has won has written behind the savepoint
 }
 
 // Commit implements [core.Tx].
 func (t rollbackTx) Commit(ctx context.Context, c core.Completion, undoRows bool) error {
-	return t.finish(ctx, func() error { return t.record(ctx, c, undoRows) })
+	return t.finish(ctx, func() ([]PipelineStatement, error) { return t.record(ctx, c, undoRows) })
 }
 
-// record writes the answer into the transaction. Where it fails, nothing has been committed.
-func (t rollbackTx) record(ctx context.Context, c core.Completion, undoRows bool) error {
+// record writes the answer into the transaction. It returns the statements that it has not sent, because they go together
+// with COMMIT. Where it fails, nothing has been committed.
+func (t rollbackTx) record(ctx context.Context, c core.Completion, undoRows bool) ([]PipelineStatement, error) {
 	args, err := completionArgs(c)
 	if err != nil {
-		return fmt.Errorf("%w: %w", core.ErrAborted, err)
+		return nil, fmt.Errorf("%w: %w", core.ErrAborted, err)
+	}
+	args = append(ownedBy(t.ticket), args...)
+	if t.store.dialect == sqlite {
+		return nil, t.recordSQLite(ctx, args, undoRows)
+	}
+	last, err := t.lastStatements(ctx, args, undoRows)
+	if err != nil || t.pipelined {
+		return last, err
+	}
+	for _, s := range last {
+		if _, err := t.conn.sql.ExecContext(ctx, s.Text, s.Args...); err != nil {
+			return nil, notCommitted(t.noteLast(err))
+		}
+	}
+	return nil, nil
+}
+
+// lastStatements are those before COMMIT. Each fails where COMMIT must not follow.
+func (t rollbackTx) lastStatements(ctx context.Context, args []any, undoRows bool) (last []PipelineStatement, err error) {
+	add := func(name statement, args ...any) {
+		if err == nil {
+			var text string
+			text, err = t.store.statements.text(ctx, t.conn.sql, name)
+			last = append(last, PipelineStatement{Text: text, Args: args})
+		}
 	}
 	if undoRows { // and the settings with the rows
-		_, err = t.conn.sql.ExecContext(ctx, "ROLLBACK TO SAVEPOINT "+savepoint)
-		t.gone = slices.Contains([]string{noSavepoint, noTransaction}, sqlState(err))
-	} else if err = t.conn.restoreSettings(ctx); err == nil {
+		last = append(last, PipelineStatement{Text: backToSavepoint})
+	} else if s := t.conn.kept(); s != nil {
+		add(setSettings, s.session, s.role, s.searchPath)
+	}
+	add(completeAsBegun, args...)
+	return last, err
+}
+
+// noteLast looks at an error of lastStatements.
+func (t *tx) noteLast(err error) error {
+	switch sqlState(err) {
+	case noSavepoint, noTransaction:
+		t.gone = true
+	case divisionByZero: // of completeAsBegun
+		return fmt.Errorf("%w: %w", errNotRecorded, err)
+	}
+	return err
+}
+
+func (t rollbackTx) recordSQLite(ctx context.Context, args []any, undoRows bool) (err error) {
+	if undoRows {
+		_, err = t.conn.sql.ExecContext(ctx, backToSavepoint)
+	} else {
 		err = t.stillOpen(ctx)
 	}
 	if err != nil {
 		return notCommitted(err)
 	}
-	last := complete
-	if t.store.dialect == postgres {
-		last = completeAsBegun
-	}
-	n, err := t.store.exec(ctx, t.conn.sql, last, append(ownedBy(t.ticket), args...)...)
+	n, err := t.store.exec(ctx, t.conn.sql, complete, args...)
 	switch {
 	case err != nil:
 		return notCommitted(err)

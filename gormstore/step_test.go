@@ -405,7 +405,7 @@ func TestStepsCommitIsCutOff(t *testing.T) {
 	}
 	for name, arrives := range map[string]bool{"before it reaches the server": false, "when it was sent": true} {
 		t.Run(name, func(t *testing.T) {
-			cut := newCuttable(t)
+			cut := newCuttable(t, oneByOne)
 			a := newStepApp(t, cut.store)
 			var once atomic.Bool
 			w := a.post(func(ctx context.Context) error {

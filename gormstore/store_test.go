@@ -15,7 +15,7 @@ import (
 // TestStore runs the suite that every store passes, on every database and mode that the store is promised to work in.
 func TestStore(t *testing.T) {
 	t.Parallel()
-	for _, d := range databases {
+	for _, d := range everyWay {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			newSubject := subjects(t, d)

@@ -24,7 +24,8 @@ type tx struct {
 	pid   uint32      // of the server's process; 0 where it is not known
 	asked atomic.Bool // the handler has asked for the transaction
 
-	marked bool // the library's savepoint was set
+	marked    bool // the library's savepoint was set
+	pipelined bool // the last statements go together with COMMIT
 
 	ending  sync.Mutex // held while the transaction ends: Commit, Rollback or the deadline
 	ended   bool
@@ -143,7 +144,7 @@ func (t *tx) rollback() (ours bool) {
 	case sqlState(err) == "": // broken, or busy
 		discard(c)
 	case sqlState(err) == aborted && t.marked: // only the transaction that was begun has the library's savepoint
-		_, missing := c.ExecContext(ctx, "ROLLBACK TO SAVEPOINT "+savepoint)
+		_, missing := c.ExecContext(ctx, backToSavepoint)
 		t.gone = t.gone || sqlState(missing) == noSavepoint
 		rollback(c)
 	default: // a failed statement has aborted the transaction; or this is another transaction, or none
@@ -155,7 +156,7 @@ func (t *tx) rollback() (ours bool) {
 // oursSQLite reports whether the library's savepoint is there, or SQLite itself has ended the transaction after the error of
 // a statement: nothing was sent after that.
 func (t *tx) oursSQLite(ctx context.Context) bool {
-	_, err := t.conn.sql.ExecContext(ctx, "ROLLBACK TO SAVEPOINT "+savepoint)
+	_, err := t.conn.sql.ExecContext(ctx, backToSavepoint)
 	if err == nil || ctx.Err() != nil { // a busy connection is closed
 		return true
 	}
@@ -215,23 +216,24 @@ func (t *tx) run(ctx context.Context, work func(tx *gorm.DB) error, last func(ct
 	}
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
-	return t.finish(patience, func() error { return last(patience) })
+	return t.finish(patience, func() ([]PipelineStatement, error) { return nil, last(patience) })
 }
 
 // endPatience is how long the store waits for the end of a step's or a message's transaction.
 const endPatience = 10 * time.Second
 
-// finish runs the last statement and commits; or rolls back.
-func (t *tx) finish(ctx context.Context, last func() error) error {
+// finish runs the last statements and commits; or rolls back. What last returns is sent together with COMMIT.
+func (t *tx) finish(ctx context.Context, last func() ([]PipelineStatement, error)) error {
 	return t.end(func() error {
 		err := t.failed(ctx)
+		var together []PipelineStatement
 		if err == nil {
-			err = last()
+			together, err = last()
 		}
 		if err != nil {
 			return cmp.Or(t.undo(), err)
 		}
-		return t.commit(ctx)
+		return t.commit(ctx, together)
 	})
 }
 

@@ -8,7 +8,11 @@ import (
 
 // savepoint is where the rows of a Rollback attempt begin. On SQLite it also shows that a transaction is still the one that
 // was begun. Handlers cannot use the name: see reserved.
-const savepoint = "idem_rows_of_the_attempt"
+const (
+	savepoint       = "idem_rows_of_the_attempt"
+	setSavepoint    = "SAVEPOINT " + savepoint
+	backToSavepoint = "ROLLBACK TO SAVEPOINT " + savepoint
+)
 
 // errControl is the error of a statement that an attempt, a step or an inbox does not send.
 var errControl = errors.New("idem: gormstore: a handler must not end or change its transaction, which commits with the " +

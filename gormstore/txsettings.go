@@ -33,11 +33,16 @@ func (c *conn) keepSettings(ctx context.Context) error {
 	return err
 }
 
+// kept returns the settings as they were, nil where no statement may have changed them.
+func (c *conn) kept() *settings {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	return c.settings
+}
+
 // restoreSettings takes back what a handler may have changed.
 func (c *conn) restoreSettings(ctx context.Context) error {
-	c.stateMu.Lock()
-	s := c.settings
-	c.stateMu.Unlock()
+	s := c.kept()
 	if s == nil {
 		return nil
 	}

@@ -22,7 +22,8 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
 
 -- name: completeAsBegun
 -- complete in the transaction of a Rollback attempt, which then commits as it would have at its begin. In another
--- transaction it changes nothing.
+-- transaction it changes nothing. Where it changes nothing it divides by zero: COMMIT may be on its way already.
+WITH recorded AS (
 UPDATE :"schema".idempotency_record AS r SET state = 2, status = $4::smallint, partial = $5::boolean, headers = $6::bytea,
 	body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond',
 	purge_at = greatest(c.now, r.created_at) + $9::bigint * interval '1 microsecond'
@@ -30,7 +31,10 @@ FROM (SELECT pg_catalog.clock_timestamp() AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
 	AND CASE WHEN coalesce(pg_catalog.current_setting('idem.synchronous_commit', true), '') <> ''
 		THEN pg_catalog.set_config('synchronous_commit', pg_catalog.current_setting('idem.synchronous_commit'), true) <> ''
-		ELSE false END;
+		ELSE false END
+RETURNING r.id
+)
+SELECT 1 / pg_catalog.count(*) FROM recorded;
 
 -- name: asBegun
 -- Says whether this is the transaction that was begun, and makes it commit as it would have at its begin.
