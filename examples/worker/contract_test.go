@@ -4,6 +4,11 @@ import (
 	"testing"
 
 	"github.com/auth19/idem/examples/internal/contract"
+	"github.com/auth19/idem/internal/apptest"
 )
 
-func TestContract(t *testing.T) { contract.Run(t, "github.com/auth19/idem/examples/worker") }
+func TestContract(t *testing.T) {
+	program := apptest.Build(t, ".")
+	t.Run("sqlite", func(t *testing.T) { contract.OnSQLite(t, program) })
+	t.Run("postgres", func(t *testing.T) { contract.OnPostgreSQL(t, program) })
+}

@@ -1,5 +1,5 @@
-// Package contract runs the contract's suite on an example app, as its own process, on SQLite and on PostgreSQL. Other
-// apps can run the suite in the same way.
+// Package contract runs the contract's suite on an example app, as its own process. Other apps can run the suite in the
+// same way.
 package contract
 
 import (
@@ -23,27 +23,29 @@ import (
 	"github.com/auth19/idem/internal/pgtest"
 )
 
-// Run runs the suite on the app of an import path.
-func Run(t *testing.T, importPath string) {
-	program := apptest.Build(t, importPath)
-	for name, database := range map[string]func(t testing.TB) string{
-		"sqlite":   func(testing.TB) string { return "" },
-		"postgres": pgtest.URL,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := apptest.Start(t, program, t.TempDir(), "DATABASE_URL="+database(t), "JWT_SECRET="+secret)
-			app := contracttest.App{
-				URL: p.URL, OperationPath: "/v1/operations/{id}", OwnOperationPath: "/v1/operation", Logs: p.Log,
-				Tokens: tokens(t), Routes: routes(t, p),
-			}
-			contracttest.Run(t, app)
+// OnSQLite runs the suite on a program with a database of its own kind.
+func OnSQLite(t *testing.T, program string) {
+	t.Parallel()
+	run(t, program, "")
+}
 
-			app.Routes = []contracttest.Route{refunds(t, p, app.Tokens.Of(0))}
-			app.Tokens.OtherTenant = nil // the payment is nobody else's
-			contracttest.Run(t, app)
-		})
+// OnPostgreSQL runs the suite on a program with a fresh PostgreSQL database.
+func OnPostgreSQL(t *testing.T, program string) {
+	t.Parallel()
+	run(t, program, pgtest.URL(t))
+}
+
+func run(t *testing.T, program, database string) {
+	p := apptest.Start(t, program, t.TempDir(), "DATABASE_URL="+database, "JWT_SECRET="+secret)
+	app := contracttest.App{
+		URL: p.URL, OperationPath: "/v1/operations/{id}", OwnOperationPath: "/v1/operation", Logs: p.Log,
+		Tokens: tokens(t), Routes: routes(t, p),
 	}
+	contracttest.Run(t, app)
+
+	app.Routes = []contracttest.Route{refunds(t, p, app.Tokens.Of(0))}
+	app.Tokens.OtherTenant = nil // the payment belongs to one tenant
+	contracttest.Run(t, app)
 }
 
 // routes are those that move money, one of each kind.

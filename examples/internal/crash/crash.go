@@ -21,16 +21,14 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/crashtest"
 	"github.com/auth19/idem/examples/internal/shop"
-	"github.com/auth19/idem/internal/apptest"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
-// Run kills the app of an import path between every two statements of its commands, and on the way of request and
-// answer. After the restart and the repeats there is one charge, one entry and one answer.
+// Run kills an app, a program, between every two statements of its commands, and on the way of request and answer. After the restart and the repeats there is one charge, one entry and one answer.
 //
 // CONTRACT, F-2
-func Run(t *testing.T, importPath string) {
-	program := apptest.Build(t, importPath)
+func Run(t *testing.T, program string) {
+	t.Parallel()
 	for name, scenario := range map[string]func(d databases) crashtest.Scenario{
 		"Rollback payment": payments, "Resume refund": refunds, "Park payout": payouts,
 	} {

@@ -1,5 +1,4 @@
-// Package smoketest drives an example app over HTTP as its own process, on SQLite and on PostgreSQL. Both apps
-// pass the same tests.
+// Package smoketest drives an example app over HTTP, as a process of its own.
 package smoketest
 
 import (
@@ -13,9 +12,10 @@ import (
 	"github.com/auth19/idem/internal/pgtest"
 )
 
-// Run runs all tests on the app of an import path.
-func Run(t *testing.T, importPath string) {
-	program := apptest.Build(t, importPath)
+// Commands sends commands to a program that runs on SQLite, and to one that runs on PostgreSQL, and ends it in the middle
+// of them. Both apps pass it.
+func Commands(t *testing.T, program string) {
+	t.Parallel()
 	for _, database := range []struct {
 		name string
 		url  func(t testing.TB) string
@@ -53,6 +53,12 @@ func Run(t *testing.T, importPath string) {
 			}
 		})
 	}
+}
+
+// Processes tests what both apps share below their routes: the settings, several processes on one database, a database
+// that goes away, and processes that pause. One app is enough.
+func Processes(t *testing.T, program string) {
+	t.Parallel()
 	for name, test := range map[string]func(t *testing.T, program string){
 		"settings": settings, "one process per SQLite file": oneProcess, "instances": instances, "jwks": jwks,
 		"database gone": databaseGone, "overtaken": overtaken, "wakes unsettled": wakesUnsettled,

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/auth19/idem/examples/internal/contract"
+	"github.com/auth19/idem/examples/internal/crash"
+	"github.com/auth19/idem/examples/internal/smoketest"
+	"github.com/auth19/idem/internal/apptest"
+	"github.com/auth19/idem/internal/testhost"
+)
+
+func TestMain(m *testing.M) {
+	testhost.RunFour()
+	goleak.VerifyTestMain(m)
+}
+
+// TestApp tests the app as a process. What does not depend on the framework is tested once: the crashes here, the process,
+// its database and its settings on Gin.
+func TestApp(t *testing.T) {
+	program := apptest.Build(t, ".")
+	t.Run("contract", func(t *testing.T) { contract.OnPostgreSQL(t, program) })
+	t.Run("commands", func(t *testing.T) { smoketest.Commands(t, program) })
+	t.Run("crashes", func(t *testing.T) { crash.Run(t, program) })
+}
