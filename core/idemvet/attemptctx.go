@@ -15,8 +15,8 @@ var attemptCtx = &analysis.Analyzer{
 // asksAttempt are the functions that look for the attempt in their context.
 var asksAttempt = map[string][]string{
 	storePath: {"Tx", "TxFrom", "SQLTx", "Step", "StepDo"},
-	corePath: {"Call", "CallDo", "Operation", "CommandHashOf", "RecoveryOf", "NotApplied", "KeepRows", "DeriveCall", "DeriveEvent",
-		"InShadow"},
+	corePath: {"Call", "CallDo", "Operation", "CommandHashOf", "RecoveryOf", "NotApplied", "KeepRows", "DeriveCall",
+		"DeriveEvent", "InShadow"},
 }
 
 func runAttemptCtx(pass *analysis.Pass) (any, error) {
