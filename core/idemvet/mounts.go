@@ -6,6 +6,7 @@ import (
 	"go/types"
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // mount is a route that a function puts on a router that its caller gives to it.
@@ -61,13 +62,7 @@ func (m *mounter) isRouter(e ast.Expr) bool {
 // router returns what is known of an expression that is a router.
 func (m *mounter) router(e ast.Expr) router {
 	if call, ok := ast.Unparen(e).(*ast.CallExpr); ok {
-		sel, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
-		f := callee(m.pass, call)
-		if !ok || len(call.Args) == 0 || !is(f, ginPath, "Group") && !is(f, echoPath, "Group") {
-			return router{param: stray}
-		}
-		r := m.router(sel.X)
-		return router{r.guarded || m.guards(call.Args), r.prefix + m.text(call.Args[0]), r.param}
+		return m.made(call)
 	}
 	o := objectOf(m.pass, e)
 	if r, ok := m.routers[o]; ok {
@@ -77,6 +72,21 @@ func (m *mounter) router(e ast.Expr) router {
 		return router{param: param}
 	}
 	return router{param: stray}
+}
+
+// made returns what is known of the router that a call returns: a group, or the router that Use was called on.
+func (m *mounter) made(call *ast.CallExpr) router {
+	f := callee(m.pass, call)
+	sel, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+	if !ok || !is(f, ginPath, "Group", "Use") && !is(f, echoPath, "Group") || len(call.Args) == 0 {
+		return router{param: stray}
+	}
+	r := m.router(sel.X)
+	r.guarded = r.guarded || m.guards(call.Args)
+	if f.Name() == "Group" {
+		r.prefix = join(r.prefix, m.text(call.Args[0]))
+	}
+	return r
 }
 
 // guards reports whether the middleware of the library is among the arguments.
@@ -178,7 +188,7 @@ func (m *mounter) handler(sum *summary, e ast.Expr) {
 
 // mount gives a route to the check, or to the callers of this function if they decide about the guard.
 func (m *mounter) mount(at ast.Node, r router, route mount) {
-	route.Path = r.prefix + route.Path
+	route.Path = join(r.prefix, route.Path)
 	switch {
 	case r.guarded:
 		m.guarded(at, route)
@@ -188,6 +198,14 @@ func (m *mounter) mount(at ast.Node, r router, route mount) {
 			m.sum.Mounts = append(m.sum.Mounts, route)
 		}
 	}
+}
+
+// join puts a slash between the parts where both have none, as Gin does.
+func join(prefix, path string) string {
+	if path == "" || strings.HasPrefix(path, "/") {
+		return prefix + path
+	}
+	return strings.TrimSuffix(prefix, "/") + "/" + path
 }
 
 func (m mount) same(other mount) bool {

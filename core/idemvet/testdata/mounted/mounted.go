@@ -46,7 +46,9 @@ func mount(r *gin.Engine, idem *core.Module, a *app) {
 	more(v1.Group("/more"))     // want `PUT /v1/more/x writes past`
 	late := r.Group("/late")
 	late.Use(ginidem.Idempotent(idem))
-	late.POST("/x", global)                             // want `POST /late/x writes past`
+	late.POST("/x", global) // want `POST /late/x writes past`
+	chained := r.Group("chained/").Use(ginidem.Idempotent(idem))
+	chained.POST("x", global)                           // want `POST /chained/x writes past`
 	r.POST("/single", ginidem.Idempotent(idem), global) // want `POST /single writes past`
 }
 
