@@ -3,10 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -200,12 +201,14 @@ func (s *sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-var keys atomic.Int64 // so that no two cells share one
+var keys atomic.Uint64 // so that no two cells share one
 
-// newKey is a new key, with the length of a UUID, as gofiber's middleware wants it.
+// newKey is a new key: a UUIDv7, as clients should send, whose random part is a number instead.
 func newKey() string {
-	digits := strconv.FormatInt(keys.Add(1), 10)
-	return ("00000000-0000-4000-8000-000000000000")[:36-len(digits)] + digits
+	u := binary.BigEndian.AppendUint64(make([]byte, 0, 16), uint64(time.Now().UnixMilli())<<16|0x7000)
+	u = binary.BigEndian.AppendUint64(u, 1<<63|keys.Add(1))
+	h := hex.EncodeToString(u)
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
 // jsonBody is an order of exactly that many bytes, which are at least 100.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/contracttest"
+	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/examples/internal/shop"
 	"github.com/auth19/idem/internal/apptest"
 	"github.com/auth19/idem/internal/pgtest"
@@ -72,7 +73,7 @@ func routes(t *testing.T, p *apptest.Process) []contracttest.Route {
 // refunds are of one payment of the caller, which sellers may refund too.
 func refunds(t *testing.T, p *apptest.Process, caller string) contracttest.Route {
 	paid := p.Do(t, apptest.Request{
-		Method: http.MethodPost, Path: "/v1/payments", Token: caller, Key: rand.Text(),
+		Method: http.MethodPost, Path: "/v1/payments", Token: caller, Key: intents.NewKey(),
 		Body: `{"order_id":"order","amount":"9999999999.00","currency":"EUR","method":"pm_ok"}`,
 	})
 	require.Equal(t, http.StatusCreated, paid.Status, paid.Body)

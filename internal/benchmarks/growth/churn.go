@@ -39,27 +39,27 @@ type outcome struct {
 
 // churn lets records come and go for some days in compressed time: a day of retention, a day as a tombstone, the
 // shortest that a policy allows. The table is in its steady state when they begin.
-func (g *growth) churn(ctx context.Context) error {
+func (g *growth) churn(ctx context.Context) ([]outcome, error) {
 	g.cluster.Exec("ALTER SYSTEM SET autovacuum_naptime = '1s'", "SELECT pg_reload_conf()") // the least that there is
 	outcomes := make([]outcome, len(lives))
 	for i, l := range lives {
 		progress("churn, %s: %d days of %s", l.name, g.days, g.day)
 		d, err := g.open(fmt.Sprintf("churn%d", i), l.keys)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if l.options != "" {
 			if err := d.exec(ctx, "ALTER TABLE idempotency_record SET ("+l.options+")"); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		if outcomes[i], err = g.live(ctx, d); err != nil {
-			return fmt.Errorf("%s: %w", l.name, err)
+			return nil, fmt.Errorf("%s: %w", l.name, err)
 		}
 		g.drop([]*database{d})
 	}
 	g.tellChurn(outcomes)
-	return nil
+	return outcomes, nil
 }
 
 // live lets a table live for some days.
@@ -93,6 +93,9 @@ func (g *growth) live(ctx context.Context, d *database) (o outcome, err error) {
 
 // perSecond is how many commands of a day there are in a second of compressed time.
 func (g *growth) perSecond() int { return int(float64(g.perDay) / g.day.Seconds()) }
+
+// bloat is how many times its smallest size a table takes in the end.
+func (o *outcome) bloat() float64 { return float64(o.after.sum()) / float64(o.compact.sum()) }
 
 // look notes what the table has come to.
 func (o *outcome) look(ctx context.Context, d *database) error {
@@ -155,7 +158,7 @@ every second, but works at its own speed: compared with the days it is %s times 
 		{"after VACUUM FULL", func(o outcome) string { return both(o.compact) }},
 		{"bytes per record in the end", func(o outcome) string { return count(o.after.sum() / o.records) }},
 		{"in the end, after VACUUM FULL = 1", func(o outcome) string {
-			return fmt.Sprintf("%.2f", float64(o.after.sum())/float64(o.compact.sum()))
+			return decimals(2)(o.bloat())
 		}},
 		{"dead rows: most, in the end", func(o outcome) string { return count(o.mostDead) + ", " + count(o.dead) }},
 		{"runs of autovacuum", func(o outcome) string { return count(o.vacuums) }},

@@ -53,7 +53,7 @@ func (g *growth) run(ctx context.Context) error {
 			if err := g.machine(ctx, tables[0]); err != nil {
 				return err
 			}
-			g.tellCommands(tables[0])
+			g.tellCommands()
 		}
 		if err := g.compareSizes(ctx, tables); err != nil {
 			return err
@@ -66,10 +66,11 @@ func (g *growth) run(ctx context.Context) error {
 		g.drop(tables)
 	}
 	g.tellCleanUp(sweeps)
-	if err := g.weigh(ctx); err != nil {
+	outcomes, err := g.churn(ctx)
+	if err != nil {
 		return err
 	}
-	return g.churn(ctx)
+	return g.weigh(ctx, outcomes[0].bloat())
 }
 
 // fill makes a table of each size.

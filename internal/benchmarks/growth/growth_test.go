@@ -56,6 +56,7 @@ func TestRun(t *testing.T) {
 		require.Len(t, rows[kind][0], 4)
 	}
 	require.Len(t, rows["bytes per record in the end"][0], 1+len(lives))
+	require.Len(t, rows["the defaults: 3 days, tombstones of 30 days"][0], 3)
 }
 
 // What is generated is what the library would have written: it replays each live record, lists the unknown ones, and its

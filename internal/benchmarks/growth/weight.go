@@ -28,10 +28,11 @@ func tombstones(n int64) contents {
 	return c
 }
 
-// weigh tells how much a record takes.
-func (g *growth) weigh(ctx context.Context) error {
+// weigh tells how much a record takes, and so what a table takes whose churn makes it bloat times as large.
+func (g *growth) weigh(ctx context.Context, bloat float64) error {
 	rows := [][]string{{"bytes per record", "table", "indexes", "together"}}
-	for _, kind := range []struct {
+	var each [2]float64
+	for i, kind := range []struct {
 		name     string
 		contents contents
 	}{{"answers", answers(g.few)}, {"tombstones", tombstones(g.few)}} {
@@ -48,12 +49,29 @@ func (g *growth) weigh(ctx context.Context) error {
 		}
 		rows = append(rows, []string{kind.name, count(w.table / d.records), count(w.indexes / d.records),
 			count(w.sum() / d.records)})
+		each[i] = float64(w.sum()) / float64(d.records)
 		g.drop([]*database{d})
 	}
 	g.report.Heading("Disk")
 	g.report.Paragraph(`
 %s records of one kind, made in one go: as small as they can be. Answers have %d bytes and one header.`,
 		count(g.few), bodyBytes)
+	g.report.Table(rows)
+	g.report.Paragraph(`
+What that makes for each command per second, times the %.2f of the days of churn:`, bloat)
+	rows = [][]string{{"", "records, million", "GB"}}
+	for _, p := range []struct {
+		name                  string
+		retention, tombstones float64 // days
+	}{
+		{"the defaults: 3 days, tombstones of 30 days", 3, 30},
+		{"[timed keys](timed-keys.md): 3 days, no tombstones", 3, 0},
+		{"the least: 1 day, tombstones of 1 day", 1, 1},
+	} {
+		const perDay = 86_400
+		rows = append(rows, []string{p.name, decimals(2)((p.retention + p.tombstones) * perDay / 1e6),
+			decimals(2)((p.retention*each[0] + p.tombstones*each[1]) * perDay * bloat / 1e9)})
+	}
 	g.report.Table(rows)
 	return nil
 }
