@@ -80,7 +80,7 @@ func TestFloor(t *testing.T) {
 			next, want, stop, err := c.kind.prepare(a, d.spread)
 			require.NoError(t, err)
 			read()
-			require.NoError(t, a.send(guarded, next(), want))
+			require.NoError(t, d.toTheEnd(func() error { return a.send(guarded, next(), want) }))
 			library := withoutTimeouts(read())
 			require.NotEmpty(t, library)
 

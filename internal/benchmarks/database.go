@@ -4,10 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -42,31 +44,54 @@ type opened struct {
 	store *gormstore.Store
 }
 
+// toTheEnd runs fn, and waits until what runs behind an answer has ended: the ROLLBACK of a replay.
+func (o opened) toTheEnd(fn func() error) error {
+	before := o.pool.Stats().InUse
+	if err := fn(); err != nil {
+		return err
+	}
+	for end := time.Now().Add(patience); o.pool.Stats().InUse > before; time.Sleep(100 * time.Microsecond) {
+		if time.Now().After(end) {
+			return errors.New("a connection is not given back")
+		}
+	}
+	return nil
+}
+
 // connections is the size of the pools.
 const connections = 32
 
 // openPostgres makes a database on the server that the tests use as well.
 func openPostgres(t testing.TB, spread int) (*database, error) {
 	d := &database{name: "PostgreSQL", url: pgtest.URL(t), spread: spread}
-	open := func(connector driver.Connector) (opened, error) {
-		return newOpened(t, func(pool *sql.DB) gorm.Dialector { return pgdriver.New(pgdriver.Config{Conn: pool}) }, connector)
-	}
-	connector := func(url string) (driver.Connector, error) {
-		config, err := pgx.ParseConfig(url)
-		if err != nil {
-			return nil, err
-		}
-		return stdlib.GetConnector(*config), nil
-	}
-	main, err := connector(d.url)
+	main, err := connectorTo(d.url)
 	if err != nil {
 		return nil, err
 	}
-	twin, err := connector(pgtest.URL(t))
+	twin, err := connectorTo(pgtest.URL(t))
 	if err != nil {
 		return nil, err
 	}
-	return d, d.open(open, main, twin)
+	return d, d.open(func(c driver.Connector) (opened, error) { return newOpened(t, onPostgres, c) }, main, twin)
+}
+
+func onPostgres(pool *sql.DB) gorm.Dialector { return pgdriver.New(pgdriver.Config{Conn: pool}) }
+
+func connectorTo(url string) (driver.Connector, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	return stdlib.GetConnector(*config), nil
+}
+
+// openPool opens a database of PostgreSQL that is there already.
+func openPool(t testing.TB, url string) (opened, error) {
+	c, err := connectorTo(url)
+	if err != nil {
+		return opened{}, err
+	}
+	return newOpened(t, onPostgres, c)
 }
 
 // openSQLite makes two files.
@@ -155,7 +180,9 @@ func (d *database) recorded(c cell) (statements []statement, key string, err err
 		return nil, "", err
 	}
 	key = next()
-	statements, err = d.recorder.listen(func() error { return a.send(guarded, key, want) })
+	statements, err = d.recorder.listen(func() error {
+		return d.twin.toTheEnd(func() error { return a.send(guarded, key, want) })
+	})
 	if stop != nil {
 		if stopped := stop(); err == nil {
 			err = stopped

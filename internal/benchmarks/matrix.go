@@ -20,6 +20,7 @@ type matrix struct {
 	postgres *database
 	sqlite   *database
 	pgbench  *pgbench // nil: none found
+	t        testing.TB
 
 	many    int   // clients that send at once, where nothing else is said; on SQLite, which has one writer, one does
 	clients []int // how many send at once, where that is varied
@@ -28,6 +29,7 @@ type matrix struct {
 }
 
 func (x *matrix) open(t testing.TB) (err error) {
+	x.t = t
 	if x.postgres, err = openPostgres(t, x.spread); err != nil {
 		return err
 	}
@@ -39,7 +41,9 @@ func (x *matrix) open(t testing.TB) (err error) {
 }
 
 func (x *matrix) run() error {
-	for _, part := range []func() error{x.memory, x.databases, x.hotKeys, x.business, x.bodies, x.clientCounts, x.hashing} {
+	for _, part := range []func() error{
+		x.memory, x.databases, x.hotKeys, x.business, x.roundTrips, x.bodies, x.clientCounts, x.hashing,
+	} {
 		if err := part(); err != nil {
 			return err
 		}
