@@ -30,6 +30,7 @@ func (t *tx) Asked() bool { return t.asked.Load() }
 // Bind implements [core.Tx].
 func (t *tx) Bind(ctx context.Context) context.Context {
 	ctx = t.conn.bind(ctx)
+	t.watchStrays()
 	session := t.store.db.Session(&gorm.Session{NewDB: true, Context: ctx})
 	session.Statement.ConnPool = t.conn
 	session.Statement.Settings.Store(attemptSetting, t.conn)

@@ -9,6 +9,7 @@ type options struct {
 	schema   string
 	stall    time.Duration
 	pipeline Pipeline
+	stray    func(place string)
 }
 
 func optionsOf(given []Option) (o options) {

@@ -26,6 +26,7 @@ type Store struct {
 	slots *slots      // PostgreSQL with a limited pool only
 	file  *sqliteFile // SQLite only
 
+	strays   *strays  // nil: stray writes are not reported
 	handlers sync.Map // stream -> name of the handler that processes its messages
 
 	notices   notices
@@ -95,6 +96,9 @@ func newStore(db *gorm.DB, o options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{db: db, pool: pool, dialect: d, statements: texts}
+	if o.stray != nil {
+		s.strays = &strays{report: o.stray}
+	}
 	switch {
 	case d == sqlite:
 		s.file = newSQLiteFile()

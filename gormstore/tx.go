@@ -24,6 +24,8 @@ type tx struct {
 	pid   uint32      // of the server's process; 0 where it is not known
 	asked atomic.Bool // the handler has asked for the transaction
 
+	unwatch func() // nil, or ends what watchStrays has begun
+
 	marked    bool // the library's savepoint was set
 	pipelined bool // the last statements go together with COMMIT
 
@@ -96,6 +98,9 @@ func (t *tx) end(fn func() error) error {
 		return errOver
 	}
 	t.ended = true
+	if t.unwatch != nil {
+		t.unwatch()
+	}
 	t.conn.end()
 	return fn()
 }

@@ -93,7 +93,9 @@ func refuseOutside(db *gorm.DB) {
 	}
 	if err := misplaced(db); err != nil {
 		_ = db.AddError(err)
+		return
 	}
+	reportStray(db)
 }
 
 // misplaced returns the error of a write by db; nil where it may write.
@@ -123,9 +125,16 @@ func guardReads(db *gorm.DB) {
 		return
 	}
 	dialect, err := dialectOf(db.Dialector.Name())
-	if refusal := misplaced(db); refusal != nil && err == nil {
+	if err != nil {
+		return
+	}
+	if refusal := misplaced(db); refusal != nil {
 		pool, _ := db.DB()
 		db.Statement.ConnPool = readPool{db.Statement.ConnPool, pool, dialect, refusal}
+		return
+	}
+	if runningCount.Load() > 0 && mayWrite(dialect, db.Statement.SQL.String()) != "" { // Exec and Raw
+		reportStray(db)
 	}
 }
 
