@@ -117,6 +117,7 @@ func atOnce[T any](n int, f func(i int) T) []T {
 //
 // CONTRACT M-6, F-1
 func TestClaimRecognisesItsOwnRow(t *testing.T) {
+	t.Parallel()
 	for _, d := range databases {
 		if !d.shared {
 			continue // SQLite sends nothing twice, and looks at what is there before it claims

@@ -15,9 +15,14 @@ import (
 	"github.com/auth19/idem/internal/pgtest"
 )
 
-// soon returns a context that ends soon, as that of a claim.
-func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+// soon returns a context that ends soon, for calls that cannot succeed.
+func soon(t *testing.T) context.Context { return within(t, 300*time.Millisecond) }
+
+// patient returns a context for calls that wait for nothing: it ends long after they have, even on a busy machine.
+func patient(t *testing.T) context.Context { return within(t, 20*time.Second) }
+
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
 }

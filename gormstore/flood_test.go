@@ -35,7 +35,7 @@ func TestFloodOfKeys(t *testing.T) {
 	for _, recovery := range []core.Recovery{core.Rollback, core.Park, core.Resume} {
 		t.Run(recovery.String(), func(t *testing.T) {
 			t.Parallel()
-			f := newFlood(t, recovery, core.DefaultClaimTimeout)
+			f := newFlood(t, core.Config{Policy: core.Policy{Recovery: recovery}})
 			f.wave(func(i int) string { return "key-" + strconv.Itoa(i) })
 			if recovery == core.Rollback {
 				pool, err := f.db.DB()
@@ -55,7 +55,7 @@ func TestFloodOfRepeats(t *testing.T) {
 	for _, recovery := range []core.Recovery{core.Rollback, core.Park, core.Resume} {
 		t.Run(recovery.String(), func(t *testing.T) {
 			t.Parallel()
-			f := newFlood(t, recovery, core.DefaultClaimTimeout)
+			f := newFlood(t, core.Config{Policy: core.Policy{Recovery: recovery}})
 			f.wave(func(int) string { return "one" })
 			f.repeat(func(int) string { return "one" })
 			f.requireOnce(t)
@@ -68,18 +68,25 @@ func TestFloodOfRepeats(t *testing.T) {
 // caps allow. The goroutine, the request and the recorder of the test are in it.
 const maxInFlight = 64 << 10
 
+// untilAllAreIn lets every request have its turn, and stay in its handler, for as long as a busy machine takes.
+var untilAllAreIn = core.Config{
+	ClaimTimeout: time.Hour, Policy: core.Policy{Recovery: core.Park, Lease: time.Hour, Deadline: time.Hour},
+}
+
 // A request in flight costs its own few kilobytes, and no buffer of the size of a cap; nor does it keep a connection.
 //
 // CONTRACT F-1
 func TestFloodInFlight(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
-		f := newFlood(t, core.Park, time.Minute) // all of them get their turn
+		f := newFlood(t, untilAllAreIn)
 		f.requireSmall(t)
 		require.Equal(t, flooders+1, f.rows(t, "WHERE state = 2"))
 	})
 	t.Run("memory", func(t *testing.T) {
-		f := &flood{t: t, recovery: core.Park, effects: map[string]int{}, answered: map[string]string{}}
-		f.mount(t, core.Config{Store: memstore.New()})
+		f := &flood{t: t, effects: map[string]int{}, answered: map[string]string{}}
+		cfg := untilAllAreIn
+		cfg.Store = memstore.New()
+		f.mount(t, cfg)
 		f.requireSmall(t)
 	})
 }
@@ -133,13 +140,14 @@ type flood struct {
 	answered map[string]string // the one body that a command may be answered with
 }
 
-func newFlood(t *testing.T, recovery core.Recovery, claimTimeout time.Duration) *flood {
+func newFlood(t *testing.T, cfg core.Config) *flood {
 	t.Helper()
 	db := openPostgres(t, pgtest.URL(t), 10)
 	migrate(t, db)
-	f := &flood{t: t, db: db, recovery: recovery, effects: map[string]int{}, answered: map[string]string{}}
-	idem := f.mount(t, core.Config{Store: newStore(t, db), ClaimTimeout: claimTimeout, SweepEvery: time.Second})
-	if recovery != core.Rollback { // claims that are cut on a busy machine are to be released
+	f := &flood{t: t, db: db, effects: map[string]int{}, answered: map[string]string{}}
+	cfg.Store, cfg.SweepEvery = newStore(t, db), time.Second
+	idem := f.mount(t, cfg)
+	if f.recovery != core.Rollback { // claims that are cut on a busy machine are to be released
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { assert.NoError(t, idem.Run(ctx)) })
@@ -154,7 +162,7 @@ func newFlood(t *testing.T, recovery core.Recovery, claimTimeout time.Duration) 
 // mount makes the app.
 func (f *flood) mount(t *testing.T, cfg core.Config) *core.Module {
 	t.Helper()
-	cfg.Policy.Recovery = f.recovery
+	f.recovery = cfg.Policy.Recovery
 	idem, err := core.New(cfg)
 	require.NoError(t, err)
 	who := func(c echo.Context) (authctx.Principal, error) {
@@ -228,10 +236,8 @@ func (f *flood) repeat(key func(i int) string) {
 }
 
 func (f *flood) untilCreated(subject, key string) {
-	for end := time.Now().Add(time.Minute); f.post(subject, key) != http.StatusCreated; time.Sleep(time.Millisecond) {
-		if !assert.True(f.t, time.Now().Before(end), "%s gets no answer for %s", subject, key) {
-			return
-		}
+	for f.post(subject, key) != http.StatusCreated && !f.t.Failed() {
+		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -243,11 +249,7 @@ func (f *flood) post(subject, key string) (status int) {
 	r.Header.Set("Subject", subject)
 	r.Header.Set("Idempotency-Key", key)
 	w := httptest.NewRecorder()
-	began := time.Now()
 	f.app.ServeHTTP(w, r)
-	if took := time.Since(began); took > time.Minute {
-		assert.Fail(f.t, "an answer took too long", "%d after %s", w.Code, took)
-	}
 
 	body := w.Body.String()
 	if w.Code == http.StatusCreated {

@@ -153,9 +153,9 @@ func TestInboxSimultaneousDeliveries(t *testing.T) {
 				})
 			}()
 			<-running
-			require.ErrorIs(t, inbox.Process(soon(t), m, never(t)), gormstore.ErrMessageBusy)
+			require.ErrorIs(t, inbox.Process(patient(t), m, never(t)), gormstore.ErrMessageBusy)
 			another := newInbox(t, db, stockInbox)
-			require.ErrorIs(t, another.Process(soon(t), m, never(t)), gormstore.ErrMessageBusy)
+			require.ErrorIs(t, another.Process(patient(t), m, never(t)), gormstore.ErrMessageBusy)
 			if d.shared {
 				requireUnprocessed(t, db, inbox, message()) // other messages go on
 			}
@@ -668,7 +668,7 @@ func TestInboxSweepsAtOnce(t *testing.T) {
 	age(t, db, gormstore.DefaultKeep+time.Second)
 	require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
 		require.NoError(t, tx.Exec("SELECT 1 FROM processed_message FOR UPDATE").Error)
-		swept, err := store.Sweep(soon(t), 100, core.Window{})
+		swept, err := store.Sweep(patient(t), 100, core.Window{})
 		require.NoError(t, err)
 		require.Zero(t, swept)
 		return nil

@@ -124,7 +124,7 @@ func TestInboxIsBusyInAnAttempt(t *testing.T) {
 	hook, inbox, m := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox), message()
 	require.Equal(t, 200, hook.call("a", func(ctx context.Context) int {
 		require.NoError(t, inbox.Process(ctx, m, stock))
-		require.ErrorIs(t, inbox.Process(soon(t), m, never(t)), gormstore.ErrMessageBusy)
+		require.ErrorIs(t, inbox.Process(patient(t), m, never(t)), gormstore.ErrMessageBusy)
 		require.Equal(t, 503, hook.call("b", func(ctx context.Context) int {
 			require.ErrorIs(t, inbox.Process(ctx, m, never(t)), gormstore.ErrMessageBusy)
 			return 503

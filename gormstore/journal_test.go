@@ -60,6 +60,7 @@ func advanceIntents(t *testing.T, db *gorm.DB, d time.Duration) {
 
 // CONTRACT C-1
 func TestJournalKeepsTheFirstKeyAndCommand(t *testing.T) {
+	t.Parallel()
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) {
 			db := d.fresh(t)(t)
@@ -98,6 +99,7 @@ func TestJournalKeepsTheFirstKeyAndCommand(t *testing.T) {
 
 // CONTRACT C-1
 func TestJournalGivesOneKeyToAll(t *testing.T) {
+	t.Parallel()
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) {
 			db := d.fresh(t)(t)

@@ -306,6 +306,7 @@ func TestOneEndOfMany(t *testing.T) {
 
 // CONTRACT C-6
 func TestJournalRefusesATransactionOfAnotherDatabase(t *testing.T) {
+	t.Parallel()
 	fresh := map[string]func(t *testing.T) func(t *testing.T) *gorm.DB{
 		"postgres": freshPostgres("", false), "simple": freshPostgres("", true), "sqlite": freshSQLite,
 	}
@@ -393,6 +394,7 @@ func TestJournalNeedsNoConnectionMore(t *testing.T) {
 //
 // CONTRACT C-6
 func TestJournalAfterARestartOfItsServer(t *testing.T) {
+	t.Parallel()
 	cluster := pgtest.Own(t)
 	db := openPostgres(t, cluster.URL(), 2)
 	migrate(t, db)

@@ -21,9 +21,11 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
+	"github.com/auth19/idem/internal/testhost"
 )
 
 func TestMain(m *testing.M) {
+	testhost.RunFour()
 	// GORM's prepared statements are never let go.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
 }

@@ -20,6 +20,7 @@ import (
 //
 // CONTRACT F-2
 func TestMigrateAtOnce(t *testing.T) {
+	t.Parallel()
 	address := sqliteAddress(t)
 	for name, dialector := range map[string]gorm.Dialector{
 		"postgres":              postgres.Open(pgtest.URL(t)),
@@ -46,6 +47,7 @@ func TestMigrateAtOnce(t *testing.T) {
 //
 // CONTRACT F-2
 func TestMigrateDoesNotWaitForAttempts(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	db := openPostgres(t, url, 8)
 	require.NoError(t, gormstore.Migrate(t.Context(), db))
@@ -62,6 +64,7 @@ func TestMigrateDoesNotWaitForAttempts(t *testing.T) {
 
 // The files are for other tools: they may run in any order of tools, and more than once.
 func TestMigrationsAreFiles(t *testing.T) {
+	t.Parallel()
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) {
 			db := d.fresh(t)(t)

@@ -110,6 +110,7 @@ func TestSQLiteFileHasOneStore(t *testing.T) {
 
 // Stores that take one file in turns: never two at a time, and the last one leaves no lock file behind.
 func TestSQLiteOwnerFileIsRemoved(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "turns.db")
 	var owners, turns atomic.Int32
 	var group sync.WaitGroup

@@ -17,6 +17,7 @@ import (
 //
 // CONTRACT M-2, M-6
 func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
+	t.Parallel()
 	for _, d := range everyWay {
 		t.Run(d.name, func(t *testing.T) {
 			db := d.fresh(t)(t)
@@ -69,6 +70,7 @@ func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
 //
 // CONTRACT F-1
 func TestClaimInLineIsNotSent(t *testing.T) {
+	t.Parallel()
 	db := openPostgres(t, pgtest.URL(t), 4) // three slots for claims
 	migrate(t, db)
 	store := newStore(t, db)

@@ -68,6 +68,7 @@ func (f *refund) at(step string) error {
 
 // CONTRACT X-3
 func TestResumeGoesOnAfterTheLastFinishedStep(t *testing.T) {
+	t.Parallel()
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) {
 			db := d.fresh(t)(t)

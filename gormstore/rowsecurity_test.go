@@ -19,6 +19,7 @@ import (
 //
 // CONTRACT X-9, M-6
 func TestRowLevelSecurity(t *testing.T) {
+	t.Parallel()
 	address, err := url.Parse(pgtest.URL(t))
 	require.NoError(t, err)
 	admin := openPostgres(t, address.String(), 2)

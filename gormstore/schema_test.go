@@ -62,6 +62,7 @@ var strays = map[string]struct{ address, set string }{
 //
 // CONTRACT F-6
 func TestStrayOnAConnection(t *testing.T) {
+	t.Parallel()
 	for name, stray := range strays {
 		for _, when := range []string{"before the first use", "after it"} {
 			t.Run(name+" "+when, func(t *testing.T) {
@@ -154,6 +155,7 @@ func TestTemporaryTableOnSQLite(t *testing.T) {
 
 // CONTRACT F-6
 func TestSchemaThatIsFound(t *testing.T) {
+	t.Parallel()
 	const odd = `Pay"ments, x`
 	address := pgtest.URL(t)
 	db := openPostgres(t, address, 4)
@@ -238,6 +240,7 @@ func TestStatementsNameTheirSchema(t *testing.T) {
 //
 // CONTRACT F-6
 func TestManyFirstUses(t *testing.T) {
+	t.Parallel()
 	db := freshPostgres("", false)(t)(t)
 	for range 30 {
 		store, err := gormstore.New(db)

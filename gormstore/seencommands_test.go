@@ -30,6 +30,7 @@ func sightingOf(c core.Claim) core.Sighting {
 
 // The server's own log says what a sighting costs, and its planner how it finds what came before.
 func TestSightingIsOneStatement(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	setUp := openPostgres(t, url, 2)
 	migrate(t, setUp)

@@ -17,6 +17,7 @@ import (
 //
 // CONTRACT X-7
 func TestTextOfASettlement(t *testing.T) {
+	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		store := newStore(t, db)
@@ -50,6 +51,7 @@ func TestTextOfASettlement(t *testing.T) {
 
 // CONTRACT X-10
 func TestHistoryKeepsWhatUndidIt(t *testing.T) {
+	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		store := newStore(t, db)

@@ -194,6 +194,7 @@ func (h *blackHole) requireEnds(t *testing.T, release func()) {
 //
 // CONTRACT F-3
 func TestStandbyIsNoBlackHole(t *testing.T) {
+	t.Parallel()
 	r := newReplicated(t)
 	p := newProxy(t, r.URL()+"&synchronous_commit=on")
 	const connections = 8

@@ -14,6 +14,7 @@ import (
 
 // The server's own log says what a command costs, whatever GORM and database/sql add to the code's statements.
 func TestStatements(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(t *testing.T, way way) {
 		url := pgtest.URL(t)
 		setUp := openPostgres(t, url, 2)

@@ -89,6 +89,7 @@ func TestStatementsOfResume(t *testing.T) {
 //
 // CONTRACT X-2
 func TestPausedStep(t *testing.T) {
+	t.Parallel()
 	for _, d := range databases {
 		if !d.shared {
 			continue // on SQLite the step has the one writer: nobody can take over, see TestStaleStepOnSQLite
@@ -150,6 +151,7 @@ func TestPausedStep(t *testing.T) {
 //
 // CONTRACT X-2
 func TestStepAfterItsOperationHasEnded(t *testing.T) {
+	t.Parallel()
 	ends := map[string]func(s *gormstore.Store, t core.Ticket) error{
 		"answered": func(s *gormstore.Store, t core.Ticket) error { return s.Complete(context.Background(), t, paid()) },
 		"parked":   func(s *gormstore.Store, t core.Ticket) error { return s.Park(context.Background(), t) },
@@ -237,6 +239,7 @@ func TestStepThatWasLeftBehind(t *testing.T) {
 
 // CONTRACT
 func TestFailedStatementInAStep(t *testing.T) {
+	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		a := newStepApp(t, newStore(t, db))
@@ -261,6 +264,7 @@ func TestFailedStatementInAStep(t *testing.T) {
 
 // CONTRACT X-0
 func TestSerializationFailureInAStep(t *testing.T) {
+	t.Parallel()
 	db := databases[0].fresh(t)(t)
 	a := newStepApp(t, newStore(t, db))
 	for name, swallowed := range map[string]bool{"returned": false, "swallowed": true} {
@@ -287,6 +291,7 @@ func TestSerializationFailureInAStep(t *testing.T) {
 
 // CONTRACT X-6
 func TestTransactionOfAStep(t *testing.T) {
+	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		a := newStepApp(t, newStore(t, db))
@@ -310,6 +315,7 @@ func TestTransactionOfAStep(t *testing.T) {
 
 // CONTRACT X-1
 func TestDeadlineEndsAStep(t *testing.T) {
+	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		module, err := core.New(core.Config{
@@ -370,6 +376,7 @@ func TestInterruptedStatementInAStepOnSQLite(t *testing.T) {
 
 // CONTRACT X-4, M-2
 func TestTakeoverWhileAStepWaitsForItsStandby(t *testing.T) {
+	t.Parallel()
 	r := newReplicated(t)
 	r.abandon() // the standby is lost when the attempt has begun
 	a, other := newStepApp(t, r.store()), newStepApp(t, r.store())
@@ -400,6 +407,7 @@ func TestTakeoverWhileAStepWaitsForItsStandby(t *testing.T) {
 
 // CONTRACT X-4
 func TestStepsCommitIsCutOff(t *testing.T) {
+	t.Parallel()
 	isCommit := func(toServer bool, chunk []byte) bool {
 		return toServer && bytes.Contains(chunk, []byte("COMMIT\x00"))
 	}

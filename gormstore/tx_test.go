@@ -20,6 +20,7 @@ type unique struct {
 
 // CONTRACT X-0
 func TestTxEnds(t *testing.T) {
+	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		require.NoError(t, db.AutoMigrate(&unique{}))
@@ -143,6 +144,7 @@ func TestTxEnds(t *testing.T) {
 //
 // CONTRACT X-0
 func TestTxWithRowsLeftOpen(t *testing.T) {
+	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		require.NoError(t, db.Create([]effect{{Name: "a"}, {Name: "b"}, {Name: "c"}}).Error)
@@ -193,6 +195,7 @@ func TestTxWithRowsLeftOpen(t *testing.T) {
 //
 // CONTRACT
 func TestTxDeferredConstraint(t *testing.T) {
+	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		require.NoError(t, db.Exec("CREATE TABLE parents (id int PRIMARY KEY)").Error)

@@ -57,6 +57,7 @@ func TestHandlersDoNotWeakenTheCommit(t *testing.T) {
 //
 // CONTRACT X-9
 func TestHandlersMayChangeTheirRole(t *testing.T) {
+	t.Parallel()
 	open := freshPostgres("", false)(t)
 	db := open(t)
 	role := "teller_" + strings.ToLower(rand.Text())
@@ -92,6 +93,7 @@ func TestHandlersMayChangeTheirRole(t *testing.T) {
 //
 // CONTRACT X-9
 func TestUnseenChangeOfRoleRollsBack(t *testing.T) {
+	t.Parallel()
 	open := freshPostgres("", false)(t)
 	db := open(t)
 	role := "teller_" + strings.ToLower(rand.Text())

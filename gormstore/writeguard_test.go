@@ -50,6 +50,7 @@ var outsideWrites = map[string]func(db *gorm.DB) error{
 
 // CONTRACT X-6
 func TestWriteGuardRefusesWritesOutside(t *testing.T) {
+	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		store := newStore(t, db)
@@ -72,6 +73,7 @@ func TestWriteGuardRefusesWritesOutside(t *testing.T) {
 
 // CONTRACT X-6
 func TestWriteGuardLetsPass(t *testing.T) {
+	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		store := newStore(t, db)
@@ -107,6 +109,7 @@ func TestWriteGuardLetsPass(t *testing.T) {
 //
 // CONTRACT X-6
 func TestWriteGuardOnAnotherDB(t *testing.T) {
+	t.Parallel()
 	open := freshPostgres("", false)(t)
 	store, other := newStore(t, open(t)), open(t)
 	require.NoError(t, other.Use(gormstore.WriteGuard()))
@@ -133,6 +136,7 @@ func TestTxOutsideAnAttempt(t *testing.T) {
 //
 // CONTRACT X-6
 func TestWriteGuardUnderLoad(t *testing.T) {
+	t.Parallel()
 	open := freshPostgres("", false)(t)
 	db := open(t)
 	pool, err := db.DB()
@@ -175,6 +179,7 @@ func TestWriteGuardUnderLoad(t *testing.T) {
 
 // CONTRACT X-6
 func TestWriteGuardInSessions(t *testing.T) {
+	t.Parallel()
 	open := freshPostgres("", false)(t)
 	db := open(t)
 	require.NoError(t, db.Create(&effect{ID: 1, Name: "before"}).Error)
@@ -225,6 +230,7 @@ func TestWriteGuardInSessions(t *testing.T) {
 //
 // CONTRACT X-6
 func TestTxPreparesNoStatements(t *testing.T) {
+	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		tx, ctx := begin(t, newStore(t, db), command(core.Rollback))
@@ -252,6 +258,7 @@ func TestTxPreparesNoStatements(t *testing.T) {
 //
 // CONTRACT X-6
 func TestWithTx(t *testing.T) {
+	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		newStore(t, db)
@@ -286,6 +293,7 @@ func TestWithTx(t *testing.T) {
 //
 // CONTRACT X-6
 func TestWritesWithoutContextEnd(t *testing.T) {
+	t.Parallel()
 	open := freshPostgres("", false)(t)
 	db := open(t)
 	pool, err := db.DB()

@@ -86,6 +86,7 @@ var bookings = map[string]func(db *gorm.DB) error{
 
 // CONTRACT X-6
 func TestWriteGuardSeesFunctions(t *testing.T) {
+	t.Parallel()
 	booking(t, func(t *testing.T, db *gorm.DB, booked func() int) {
 		all := map[string]func(db *gorm.DB) error{}
 		maps.Copy(all, bookings)
@@ -145,6 +146,7 @@ var ordinaryReads = map[string]func(db *gorm.DB) error{
 
 // CONTRACT X-6
 func TestWriteGuardLetsOrdinaryReadsPass(t *testing.T) {
+	t.Parallel()
 	booking(t, func(t *testing.T, db *gorm.DB, _ func() int) {
 		_, ctx := begin(t, newStore(t, db), command(core.Rollback))
 		for name, read := range ordinaryReads {
@@ -169,6 +171,7 @@ func TestWriteGuardCostsNoRoundTrip(t *testing.T) {
 //
 // CONTRACT X-6
 func TestWriteGuardSeesWhatOtherPluginsAdd(t *testing.T) {
+	t.Parallel()
 	booking(t, func(t *testing.T, db *gorm.DB, booked func() int) {
 		_, ctx := begin(t, newStore(t, db), command(core.Rollback))
 		add := "name = 'of another tenant'"
@@ -185,6 +188,7 @@ func TestWriteGuardSeesWhatOtherPluginsAdd(t *testing.T) {
 
 // CONTRACT
 func TestWriteGuardInResume(t *testing.T) {
+	t.Parallel()
 	booking(t, func(t *testing.T, db *gorm.DB, booked func() int) {
 		a := newStepApp(t, newStore(t, db))
 		writes := map[string]func(db *gorm.DB) error{"Create": stock}

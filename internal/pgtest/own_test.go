@@ -8,6 +8,7 @@ import (
 )
 
 func TestOwnSurvives(t *testing.T) {
+	t.Parallel()
 	cluster := Own(t)
 	url := cluster.URL()
 	cluster.Exec("CREATE TABLE ledger (amount int)")
@@ -33,10 +34,22 @@ func TestOwnSurvives(t *testing.T) {
 	require.Contains(t, cluster.Log(), "was not properly shut down; automatic recovery in progress")
 }
 
+// A server has the settings of its test; all that makes it durable is as PostgreSQL has it.
 func TestOwnSettings(t *testing.T) {
+	t.Parallel()
 	cluster := Own(t, "cluster_name=it's mine", "work_mem=5MB")
 	conn := connect(t, cluster.URL())
-	require.Equal(t, "it's mine", ask[string](t, conn, "SHOW cluster_name"))
+	for setting, want := range map[string]string{
+		"cluster_name":              "it's mine",
+		"fsync":                     "on",
+		"synchronous_commit":        "on",
+		"full_page_writes":          "on",
+		"wal_level":                 "replica",
+		"max_prepared_transactions": "0",
+		"max_connections":           "300",
+	} {
+		require.Equal(t, want, ask[string](t, conn, "SELECT current_setting($1)", setting), setting)
+	}
 
 	cluster.Exec("ALTER SYSTEM SET work_mem = '6MB'", "SELECT pg_reload_conf()")
 	require.Eventually(t, func() bool {

@@ -62,20 +62,6 @@ func TestURLIsADatabaseOfItsOwn(t *testing.T) {
 	require.Zero(t, ask[int](t, conn, "SELECT count(*) FROM pg_database WHERE datname = $1", dropped))
 }
 
-func TestServerIsDurable(t *testing.T) {
-	conn := connect(t, Own(t).URL())
-	for setting, want := range map[string]string{
-		"fsync":                     "on",
-		"synchronous_commit":        "on",
-		"full_page_writes":          "on",
-		"wal_level":                 "replica",
-		"max_prepared_transactions": "0",
-		"max_connections":           "300",
-	} {
-		require.Equal(t, want, ask[string](t, conn, "SELECT current_setting($1)", setting), setting)
-	}
-}
-
 func TestDatabaseName(t *testing.T) {
 	name := databaseName("TestPay/Größe 1;--" + strings.Repeat("x", 100))
 	require.Regexp(t, `^testpay_gr__e_1___x+_[a-z2-7]{12}$`, name)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/auth19/idem/internal/testhost"
 )
 
 // soon is how long the harness may take to clean up behind a killed process, on a busy machine.
@@ -24,6 +26,7 @@ const childVariable = "IDEM_PGTEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) == "" {
+		testhost.RunFour()
 		goleak.VerifyTestMain(m) // exits
 	}
 	server, err := sharedURL()
@@ -87,6 +90,7 @@ func TestServerEndsWithItsSupervisor(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells a process that its parent is gone")
 	}
+	t.Parallel()
 	server := Own(t).server
 	require.NoError(t, server.supervisor.Process.Kill())
 	require.Eventually(t, func() bool {

@@ -9,6 +9,7 @@ import (
 )
 
 func TestStandby(t *testing.T) {
+	t.Parallel()
 	primary := Own(t)
 	primary.Exec("CREATE TABLE ledger (amount int)")
 	for amount := range 2 { // the standby of a promoted one, too
