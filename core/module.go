@@ -66,6 +66,11 @@ type Config struct {
 	Reconcile Reconciler
 	// Observer, if set, is told what happens: see [Event].
 	Observer Observer
+	// ProblemBase is the first part of the "type" of every problem; the code follows. Make it the address of a page of your
+	// own: "https://shop.example/problems/" or "https://shop.example/problems#". It is an absolute URI that ends with "/", "#"
+	// or ":". Default "tag:auth19.dev,2026:idem/", a name without a page. The 401 of JWTGuard and Bridge, which know no
+	// module, has the default.
+	ProblemBase string
 	// RenderProblem, if set, renders problems in the app's own way; nil means [Problem.Reply]. Status and code should
 	// stay what they are (P-1).
 	RenderProblem func(r *http.Request, p *Problem) *Reply
@@ -106,6 +111,7 @@ func New(cfg Config) (*Module, error) {
 	}
 	cfg.SweepEvery = cmp.Or(cfg.SweepEvery, defaultSweepEvery)
 	cfg.SweepBatch = cmp.Or(cfg.SweepBatch, DefaultSweepBatch)
+	cfg.ProblemBase = cmp.Or(cfg.ProblemBase, defaultProblemBase)
 
 	m := &Module{cfg: cfg, asking: make(chan struct{}, 1)}
 	var errs []error
@@ -174,6 +180,9 @@ func New(cfg Config) (*Module, error) {
 	}
 	if err := m.checkTimedKeys(); err != nil {
 		errs = append(errs, err)
+	}
+	if err := checkProblemBase(cfg.ProblemBase); err != nil {
+		bad("ProblemBase: %w", err)
 	}
 	if cfg.MaxWaiters < 0 {
 		bad("MaxWaiters: %d is negative", cfg.MaxWaiters)
@@ -248,6 +257,7 @@ func (m *Module) observe(ctx context.Context, e Event) {
 
 // refuse renders a problem as the reply to r. That the outcome is unknown is said in any rendering (C-2).
 func (m *Module) refuse(r *http.Request, p *Problem) *Reply {
+	p.Type = m.cfg.ProblemBase + string(p.Code)
 	reply := p.Reply()
 	if own := m.render(r, p); own != nil {
 		reply = new(*own) // the app may hand out one reply many times

@@ -1,9 +1,13 @@
 package core
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -42,12 +46,13 @@ const (
 	CodeRolledBack         Code = "rolled_back"         // 503: rolled back by conflict or deadline, not applied; retry
 )
 
-// problemType is the base of the type URI: a stable name, not an address.
-const problemType = "tag:auth19.dev,2026:idem/"
+// defaultProblemBase is Config.ProblemBase: a stable name, not an address.
+const defaultProblemBase = "tag:auth19.dev,2026:idem/"
 
 // Problem is an RFC 9457 problem (contract P-1). It is also an error.
 type Problem struct {
 	Code      Code
+	Type      string // the URI of the kind of problem: Config.ProblemBase and the code
 	Status    int    // of HTTP
 	Title     string // the same for every problem of the code
 	Detail    string // for people; never holds keys, tokens, bodies or another principal's data
@@ -105,7 +110,21 @@ func NewProblem(code Code, detail string) *Problem {
 	if !ok {
 		kind.status, kind.title = http.StatusInternalServerError, "Internal error"
 	}
-	return &Problem{Code: code, Status: kind.status, Title: kind.title, Detail: detail}
+	return &Problem{Code: code, Type: defaultProblemBase + string(code), Status: kind.status, Title: kind.title, Detail: detail}
+}
+
+// checkProblemBase says what is wrong with Config.ProblemBase.
+func checkProblemBase(base string) error {
+	parsed, err := url.Parse(base + "code")
+	switch {
+	case err != nil || !parsed.IsAbs() || strings.HasPrefix(parsed.Scheme, "http") && parsed.Host == "":
+		return fmt.Errorf("%q is not an absolute URI, such as https://shop.example/problems/", base)
+	case !strings.HasSuffix(base, "/") && !strings.HasSuffix(base, "#") && !strings.HasSuffix(base, ":"):
+		return fmt.Errorf("%q must end with a slash, a number sign or a colon: the code follows", base)
+	case parsed.User != nil || parsed.RawQuery != "":
+		return fmt.Errorf("%q must have neither a user nor a query", base)
+	}
+	return nil
 }
 
 // problemBody is the JSON form of a problem.
@@ -127,7 +146,7 @@ type problemBody struct {
 // operation, outcome, safe_new_key, answer_status and answer_location.
 func (p *Problem) MarshalJSON() ([]byte, error) {
 	body := problemBody{
-		Type: problemType + string(p.Code), Title: p.Title, Status: p.Status, Detail: p.Detail, Code: p.Code,
+		Type: cmp.Or(p.Type, defaultProblemBase+string(p.Code)), Title: p.Title, Status: p.Status, Detail: p.Detail, Code: p.Code,
 		Operation: p.Operation, Outcome: p.Outcome,
 	}
 	if p.unknown || p.Code == CodeKeyTooOld {

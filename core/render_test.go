@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
 )
 
 // CONTRACT P-1
@@ -65,4 +66,28 @@ func TestUnknownIsSaidInAnyRendering(t *testing.T) {
 	require.Equal(t, "unknown", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 	require.Equal(t, "unknown", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 	require.Empty(t, a.post("", `{}`).Header().Get("Idempotency-Result"))
+}
+
+// CONTRACT P-1
+func TestProblemBase(t *testing.T) {
+	for _, base := range []string{"https://shop.example/problems/", "https://shop.example/problems#", "urn:shop:"} {
+		var rendered string
+		a := newApp(t, core.Config{ProblemBase: base, RenderProblem: func(_ *http.Request, p *core.Problem) *core.Reply {
+			rendered = p.Type
+			return nil
+		}}, created)
+		w := a.post("", `{}`)
+		requireProblem(t, w, http.StatusBadRequest, core.CodeKeyMissing)
+		require.Contains(t, w.Body.String(), `"type":"`+base+`key_missing"`)
+		require.Equal(t, base+"key_missing", rendered)
+	}
+	for base, want := range map[string]string{
+		"/problems/": "is not an absolute URI", "problems": "is not an absolute URI", "https:///problems/": "is not an absolute URI",
+		"https://shop.example/a b\x7f/": "is not an absolute URI", "https://shop.example/problems": "must end with",
+		"https://shop.example/problems?code=/": "neither a user nor a query", "https://u:p@shop.example/": "neither a user nor a query",
+	} {
+		_, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}, ProblemBase: base})
+		require.ErrorContains(t, err, "ProblemBase: ", base)
+		require.ErrorContains(t, err, want, base)
+	}
 }
