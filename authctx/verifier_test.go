@@ -273,8 +273,8 @@ func TestRefreshedTokenIsTheSamePrincipal(t *testing.T) {
 		second, err := v.Verify(sign(t, jwt.MapClaims{"jti": "2", "roles": []string{"customer", "seller"}}))
 		require.NoError(t, err)
 		require.Equal(t, []string{"customer", "seller"}, second.Roles, "rights are those of now")
-		require.Equal(t, core.PrincipalScope(first), core.PrincipalScope(second))
-		require.Equal(t, core.RecordID(first, "k"), core.RecordID(second, "k"))
+		require.Equal(t, core.Scoping{}.PrincipalScope(first), core.Scoping{}.PrincipalScope(second))
+		require.Equal(t, core.Scoping{}.RecordID(first, "k"), core.Scoping{}.RecordID(second, "k"))
 	})
 }
 
@@ -320,8 +320,8 @@ func TestOneSubjectAtTwoIssuers(t *testing.T) {
 	second, err := v.Verify(signWith(t, jwt.SigningMethodHS384, otherSecret, otherClaims))
 	require.NoError(t, err)
 	require.Equal(t, first.Subject, second.Subject)
-	require.NotEqual(t, core.PrincipalScope(first), core.PrincipalScope(second))
-	require.NotEqual(t, core.RecordID(first, "k"), core.RecordID(second, "k"))
+	require.NotEqual(t, core.Scoping{}.PrincipalScope(first), core.Scoping{}.PrincipalScope(second))
+	require.NotEqual(t, core.Scoping{}.RecordID(first, "k"), core.Scoping{}.RecordID(second, "k"))
 
 	// neither issuer can speak for the other, nor anybody for a third
 	for name, token := range map[string]string{
@@ -345,7 +345,7 @@ func TestOneSubjectAtTwoTenants(t *testing.T) {
 	for _, tenant := range []any{"shop-7", "shop-8", nil} {
 		p, err := v.Verify(sign(t, jwt.MapClaims{"tenant": tenant}))
 		require.NoError(t, err)
-		id := core.RecordID(p, "k")
+		id := core.Scoping{}.RecordID(p, "k")
 		require.False(t, seen[id])
 		seen[id] = true
 	}

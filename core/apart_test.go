@@ -69,7 +69,7 @@ func TestHangsInRun(t *testing.T) {
 	for _, name := range []string{"Reconcile", "Resume"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				hung, wake := core.RecordID(alice, "k-1"), make(chan struct{})
+				hung, wake := core.Scoping{}.RecordID(alice, "k-1"), make(chan struct{})
 				var at list[core.ID]
 				work := func(r core.Record) error {
 					if at.add(r.ID); r.ID == hung {
@@ -89,7 +89,7 @@ func TestHangsInRun(t *testing.T) {
 					times[id]++
 				}
 				require.Equal(t, 1, times[hung], "it is left alone")
-				require.Greater(t, times[core.RecordID(alice, "k-2")], 1)
+				require.Greater(t, times[core.Scoping{}.RecordID(alice, "k-2")], 1)
 				var hangs int
 				for _, e := range a.of(core.EventFailed) {
 					if e.Err != nil && strings.Contains(e.Err.Error(), "has not returned") {

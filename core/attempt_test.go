@@ -193,7 +193,7 @@ func TestParkEndings(t *testing.T) {
 				requireProblem(t, second, http.StatusConflict, core.Code(test.repeat))
 				require.Empty(t, second.Header().Get("Retry-After"))
 				require.Contains(t, second.Body.String(), `"safe_new_key":false`)
-				require.Contains(t, second.Body.String(), `"operation":"`+core.RecordID(alice, "k-1").String())
+				require.Contains(t, second.Body.String(), `"operation":"`+core.Scoping{}.RecordID(alice, "k-1").String())
 			}
 		})
 	}
@@ -289,7 +289,7 @@ func TestLeaseThatIsNotConfirmedIsLost(t *testing.T) {
 func TestLeaseIsLostAtOnceAfterASettlement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultStore(memstore.New())
-		id := core.RecordID(alice, "k-1")
+		id := core.Scoping{}.RecordID(alice, "k-1")
 		a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, Lease: 3 * time.Second,
 			Deadline: 4 * time.Second}}, nil)
 		a.handler = func(w http.ResponseWriter, r *http.Request) {
@@ -310,7 +310,7 @@ func TestLeaseIsLostAtOnceAfterASettlement(t *testing.T) {
 // CONTRACT X-2, X-7
 func TestLateOwnerAfterSettlementGetsTheSettledAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		id := core.RecordID(alice, "k-1")
+		id := core.Scoping{}.RecordID(alice, "k-1")
 		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, Lease: time.Second, Deadline: time.Second}}, nil)
 		a.handler = func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(5 * time.Second)
@@ -384,7 +384,7 @@ func TestAnswerLeavesOnlyOnceItIsRecorded(t *testing.T) {
 		requireProblem(t, w, http.StatusServiceUnavailable, core.CodeCommitUnconfirmed)
 		require.Equal(t, "unknown", w.Header().Get("Idempotency-Result"))
 		require.Equal(t, "2", w.Header().Get("Retry-After"))
-		require.Contains(t, w.Body.String(), core.RecordID(alice, "k-1").String())
+		require.Contains(t, w.Body.String(), core.Scoping{}.RecordID(alice, "k-1").String())
 		require.Empty(t, w.Header().Get("Location"), "nothing of the answer leaves")
 		time.Sleep(time.Minute) // the lease runs out
 		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)

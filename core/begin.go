@@ -50,8 +50,8 @@ func (v *visit) begin(r *http.Request, p Principal) (*Attempt, *Reply) {
 // claimOrAnswer claims the record of an admitted request, or answers from it.
 func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Reply) {
 	claim := Claim{
-		ID: adm.id, Owner: newOwner(), Scope: m.cfg.Scoping.scope(adm.principal),
-		Realm: m.cfg.Scoping.realm(adm.principal), Method: r.Method, Route: adm.pattern,
+		ID: adm.id, Owner: newOwner(), Scope: m.cfg.Scoping.PrincipalScope(adm.principal),
+		Realm: m.cfg.Scoping.PrincipalRealm(adm.principal), Method: r.Method, Route: adm.pattern,
 		Recovery: adm.route.Recovery, Hash: adm.hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
 	}
 	if problem := m.checkScoping(r, adm.pattern); problem != nil {

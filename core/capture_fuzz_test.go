@@ -89,7 +89,7 @@ func FuzzHeaderCapture(f *testing.F) {
 		}
 		first := serve()
 		seen := first.Result().Header
-		rec, err := store.Find(context.Background(), core.RecordID(alice, "k-1"))
+		rec, err := store.Find(context.Background(), core.Scoping{}.RecordID(alice, "k-1"))
 		require.NoError(t, err)
 		if rec.State() == core.Unknown { // it announced more than it wrote
 			require.Contains(t, strings.ToLower(text), "content-length")

@@ -114,7 +114,7 @@ func TestRecordedHeadersAreCapped(t *testing.T) {
 		first := a.post("k-1", `{}`)
 		require.Equal(t, http.StatusCreated, first.Code)
 		require.Len(t, first.Header().Get(name), 20<<20, "the client gets it whole")
-		rec, err := store.Find(t.Context(), core.RecordID(alice, "k-1"))
+		rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
 		require.NoError(t, err)
 		require.Empty(t, rec.Answer.Header)
 		if header == "ok" { // not recorded, and so not counted

@@ -305,14 +305,14 @@ func TestAnswerAboveTheCap(t *testing.T) {
 	require.Equal(t, http.Header{"Content-Type": {"text/csv"}, "Content-Length": {"300"}, "Location": {"/reports/1"},
 		"X-Outer": {"1"}, "Idempotency-Key": {"k-1"}}, first.Header(), "nobody knows yet whether it will be recorded")
 
-	rec, err := store.Find(t.Context(), core.RecordID(alice, "k-1"))
+	rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
 	require.NoError(t, err)
 	require.Equal(t, core.Answer{Status: 201, Header: http.Header{"Location": {"/reports/1"}}, Partial: true}, rec.Answer)
 
 	second := a.post("k-1", `{}`)
 	requireProblem(t, second, http.StatusConflict, core.CodeResponseNotReplayable)
 	require.Contains(t, second.Body.String(), `"answer_status":201,"answer_location":"/reports/1"`)
-	require.Contains(t, second.Body.String(), `"operation":"`+core.RecordID(alice, "k-1").String())
+	require.Contains(t, second.Body.String(), `"operation":"`+core.Scoping{}.RecordID(alice, "k-1").String())
 	require.Empty(t, second.Header().Get("Retry-After"))
 	require.Equal(t, 1, a.ran())
 

@@ -262,7 +262,7 @@ func TestConfiguredNumbersHold(t *testing.T) {
 		requireProblem(t, a.post("k-1", `{}`), http.StatusBadRequest, core.CodeKeyInvalid)
 		requireProblem(t, a.post(key, `{ }`), http.StatusRequestEntityTooLarge, core.CodeBodyTooLarge)
 		require.Equal(t, http.StatusOK, a.post(key, `{}`).Code)
-		rec, err := store.Find(t.Context(), core.RecordID(alice, key))
+		rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
 		require.NoError(t, err)
 		require.Equal(t, 6*time.Second, rec.LeaseUntil.Sub(rec.CreatedAt))
 		require.Equal(t, 7*time.Second, rec.Deadline.Sub(rec.CreatedAt))

@@ -92,7 +92,7 @@ func TestWhatAHandlerLearnsAboutItsAttempt(t *testing.T) {
 		ctx := r.Context()
 		operation, ok := core.Operation(ctx)
 		require.True(t, ok)
-		require.Equal(t, core.RecordID(alice, "k-1"), operation)
+		require.Equal(t, core.Scoping{}.RecordID(alice, "k-1"), operation)
 		key, err := core.DeriveCall(ctx, "charge")
 		require.NoError(t, err)
 		require.Equal(t, operation.DeriveCall("charge"), key)

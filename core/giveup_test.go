@@ -157,7 +157,7 @@ func TestRunGivesUpAfterItsTime(t *testing.T) {
 				stop := a.start()
 				time.Sleep(50 * time.Minute)
 				require.Empty(t, a.of(core.EventUnknown))
-				rec, err := store.Find(t.Context(), core.RecordID(alice, "k-1"))
+				rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
 				require.NoError(t, err)
 				require.Equal(t, core.Running, rec.Stored)
 				time.Sleep(24 * time.Hour)
@@ -231,7 +231,7 @@ func TestSettlementOfFinishedSteps(t *testing.T) {
 		a.start()()
 		require.Equal(t, 3, asked)
 		require.Len(t, a.of(core.EventSettled), 1, "of the one without a finished step")
-		require.Len(t, store.Settlements(core.RecordID(alice, "k-2")), 1)
+		require.Len(t, store.Settlements(core.Scoping{}.RecordID(alice, "k-2")), 1)
 		for _, e := range a.of(core.EventFailed) {
 			require.ErrorIs(t, e.Err, core.ErrStepsFinished)
 		}
@@ -246,7 +246,7 @@ func TestSettlementOfFinishedSteps(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, settle("k-1", `"outcome":"applied","undone":"x"`))
 		require.Equal(t, http.StatusBadRequest, settle("k-1", `"outcome":"not_applied","undone":"a\u0000b"`))
 		require.Equal(t, http.StatusOK, settle("k-1", `"outcome":"not_applied","undone":"reservation 7 was given back"`))
-		history := store.Settlements(core.RecordID(alice, "k-1"))
+		history := store.Settlements(core.Scoping{}.RecordID(alice, "k-1"))
 		require.Len(t, history, 1)
 		require.Equal(t, "reservation 7 was given back", history[0].Undone)
 		require.Equal(t, http.StatusOK, settle("k-3", `"outcome":"applied"`))
@@ -257,7 +257,7 @@ func TestSettlementOfFinishedSteps(t *testing.T) {
 		}).ServeHTTP
 		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 		require.Equal(t, []string{"reserve", "charge"}, s.ran, "another life: from the first step on")
-		_, err := a.module.Settle(t.Context(), core.RecordID(alice, "k-1"), core.Decision{Who: "w", Why: "w"})
+		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), core.Decision{Who: "w", Why: "w"})
 		require.ErrorIs(t, err, core.ErrNotSettleable)
 	})
 }

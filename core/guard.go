@@ -154,7 +154,7 @@ func (m *Module) takeKey(a *admission, r *http.Request) *Problem {
 	if problem != nil {
 		return problem
 	}
-	a.id, a.keyMade = m.cfg.Scoping.recordID(a.principal, key), keyMade(key)
+	a.id, a.keyMade = m.cfg.Scoping.RecordID(a.principal, key), keyMade(key)
 	a.echo = r.Header[m.cfg.Header]
 	return nil
 }

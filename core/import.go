@@ -69,7 +69,7 @@ func (m *Module) Import(ctx context.Context, rows iter.Seq2[Past, error]) (Impor
 		}
 		rec, err := m.imported(row, time.Now())
 		if err != nil {
-			return done, fmt.Errorf("idem: Import: operation %s: %w", m.RecordID(row.Principal, row.Key), err)
+			return done, fmt.Errorf("idem: Import: operation %s: %w", m.cfg.Scoping.RecordID(row.Principal, row.Key), err)
 		}
 		if rec.State() == Free {
 			done.Over++
@@ -102,8 +102,8 @@ func (m *Module) imported(row Past, now time.Time) (Record, error) {
 			row.Answer.Status)
 	}
 	rec := Record{
-		Ticket: Ticket{ID: m.RecordID(row.Principal, row.Key), Owner: newOwner(), Fence: 1},
-		Scope:  m.cfg.Scoping.scope(row.Principal), Realm: m.cfg.Scoping.realm(row.Principal),
+		Ticket: Ticket{ID: m.cfg.Scoping.RecordID(row.Principal, row.Key), Owner: newOwner(), Fence: 1},
+		Scope:  m.cfg.Scoping.PrincipalScope(row.Principal), Realm: m.cfg.Scoping.PrincipalRealm(row.Principal),
 		Method: row.Method, Route: row.Route, Recovery: route.Recovery,
 		Hash: CommandHash{Version: UnknownHash}, Stored: Unknown, Attempts: 1, CreatedAt: row.CreatedAt, Now: now,
 		// An old instance may still be at work: nobody settles before it has ended.

@@ -77,7 +77,7 @@ func TestImportUnknown(t *testing.T) {
 	require.NoError(t, err)
 	requireProblem(t, a.post("key-1", ""), http.StatusConflict, core.CodeOutcomeUnknown)
 	require.Zero(t, a.ran())
-	_, err = a.module.Settle(t.Context(), core.RecordID(alice, "key-1"), core.Decision{Who: "operator", Why: "asked"})
+	_, err = a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "key-1"), core.Decision{Who: "operator", Why: "asked"})
 	require.ErrorIs(t, err, core.ErrNotSettleable, "an old instance may still be at work")
 }
 
@@ -107,7 +107,7 @@ func TestImportRetention(t *testing.T) {
 			}
 			done, err := idem.Import(t.Context(), rowsOf(row))
 			require.NoError(t, err)
-			rec, err := store.Find(t.Context(), core.RecordID(alice, row.Key))
+			rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, row.Key))
 			if test.state == core.Free {
 				require.Equal(t, core.Imported{Over: 1}, done)
 				require.ErrorIs(t, err, core.ErrNotFound)
@@ -127,7 +127,7 @@ func TestImportRetention(t *testing.T) {
 	})
 	_, err = idem.Import(t.Context(), rowsOf(row))
 	require.NoError(t, err)
-	rec, err := store.Find(t.Context(), core.RecordID(alice, "large"))
+	rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "large"))
 	require.NoError(t, err)
 	require.Equal(t, core.Answer{Status: http.StatusCreated, Header: http.Header{"Location": {"/1"}}, Partial: true}, rec.Answer)
 }

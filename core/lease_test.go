@@ -75,7 +75,7 @@ func TestLeaseIsLostTwoThirdsAfterTheLastConfirmation(t *testing.T) {
 				events := a.of(core.EventLeaseLost)
 				require.Len(t, events, 1)
 				require.ErrorIs(t, events[0].Err, test.err)
-				require.Equal(t, core.RecordID(alice, "k-1"), events[0].Operation)
+				require.Equal(t, core.Scoping{}.RecordID(alice, "k-1"), events[0].Operation)
 				require.Equal(t, int64(1), events[0].Fence)
 				require.Equal(t, "created", w.Header().Get("Idempotency-Result"), "late and unsettled, it may still complete (X-2)")
 				time.Sleep(2 * time.Minute) // the renewal that is under way ends

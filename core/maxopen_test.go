@@ -55,7 +55,7 @@ func TestMaxOpenMakesRoom(t *testing.T) {
 		time.Sleep(core.DefaultDeadline + time.Second)
 		requireProblem(t, a.post("new", `{}`), http.StatusTooManyRequests, core.CodeTooManyOpen)
 
-		id := core.RecordID(alice, "unknown")
+		id := core.Scoping{}.RecordID(alice, "unknown")
 		_, err := a.module.Settle(t.Context(), id, core.Decision{Who: "operator", Why: "refused by the provider"})
 		require.NoError(t, err)
 		require.Equal(t, "created", a.post("new", `{}`).Header().Get("Idempotency-Result"))

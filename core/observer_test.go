@@ -172,7 +172,7 @@ func TestNothingSecretIsToldOf(t *testing.T) {
 			require.NotContains(t, told.String(), secret)
 			require.NotContains(t, problems.String(), secret)
 		}
-		require.Contains(t, told.String(), core.RecordID(alice, key).String())
+		require.Contains(t, told.String(), core.Scoping{}.RecordID(alice, key).String())
 		require.NotEmpty(t, problems.String())
 	})
 }
@@ -184,7 +184,7 @@ func TestEventsOfACommand(t *testing.T) {
 	a.post("k-1", `{}`)
 	a.post("k-1", `{"another":1}`)
 	a.post("", `{}`)
-	about := core.Event{Operation: core.RecordID(alice, "k-1"), Method: "POST", Route: pattern}
+	about := core.Event{Operation: core.Scoping{}.RecordID(alice, "k-1"), Method: "POST", Route: pattern}
 	attempt := about
 	attempt.Recovery, attempt.Fence = core.Park, 1
 	want := []core.Event{attempt, attempt, attempt, about, {Method: "POST", Route: pattern}}

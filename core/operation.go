@@ -73,7 +73,7 @@ func (m *Module) operated(p Principal) []byte {
 	if m.isSupervisor(p) {
 		return m.cfg.Scoping.service()
 	}
-	realm := m.cfg.Scoping.realm(p)
+	realm := m.cfg.Scoping.PrincipalRealm(p)
 	return realm[:]
 }
 
@@ -97,7 +97,7 @@ func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply 
 	ctx, cancel := context.WithTimeout(r.Context(), m.cfg.ClaimTimeout)
 	defer cancel()
 	rec, err := m.findLive(ctx, parsed)
-	if err == nil && rec.Scope != m.cfg.Scoping.scope(p) && !m.operates(p, rec) {
+	if err == nil && rec.Scope != m.cfg.Scoping.PrincipalScope(p) && !m.operates(p, rec) {
 		err = ErrNotFound
 	}
 	if err != nil {

@@ -66,7 +66,7 @@ func members(t *testing.T, w *httptest.ResponseRecorder) map[string]any {
 	return m
 }
 
-func idOf(key string) string { return core.RecordID(alice, key).String() }
+func idOf(key string) string { return core.Scoping{}.RecordID(alice, key).String() }
 
 // CONTRACT M-7, T-4
 func TestOperationThroughItsLife(t *testing.T) {
@@ -391,7 +391,7 @@ func TestSettlementIsFinalAndKept(t *testing.T) {
 		for _, again := range []string{`{"outcome":"applied","reason":"again"}`, `{"outcome":"not_applied","reason":"again"}`} {
 			requireProblem(t, a.serveSettle(operator, idOf("k-1"), again), http.StatusConflict, core.CodeNotSettleable)
 		}
-		history := store.Settlements(core.RecordID(alice, "k-1"))
+		history := store.Settlements(core.Scoping{}.RecordID(alice, "k-1"))
 		require.Len(t, history, 1)
 		require.Equal(t, alice.Issuer+" t olga", history[0].Who, "the tenant counts")
 		require.Equal(t, "seen", history[0].Why)
@@ -400,9 +400,9 @@ func TestSettlementIsFinalAndKept(t *testing.T) {
 		require.Equal(t, core.Completed, history[0].After.State())
 
 		last := a.events[len(a.events)-1]
-		require.Equal(t, core.Event{Kind: core.EventSettled, Operation: core.RecordID(alice, "k-1"), Method: "POST", Route: pattern,
+		require.Equal(t, core.Event{Kind: core.EventSettled, Operation: core.Scoping{}.RecordID(alice, "k-1"), Method: "POST", Route: pattern,
 			Recovery: core.Park, Fence: 2, Status: 201}, last)
-		rec, err := store.Find(t.Context(), core.RecordID(alice, "k-1"))
+		rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
 		require.NoError(t, err)
 		require.Equal(t, core.DefaultRetention, rec.ExpiresAt.Sub(rec.Now))
 		require.Equal(t, core.DefaultTombstone, rec.PurgeAt.Sub(rec.ExpiresAt))
@@ -431,7 +431,7 @@ func TestSettlementsThatAreRefused(t *testing.T) {
 func TestDecisionsOfTheApp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := unknownApp(t, memstore.New())
-		id := core.RecordID(alice, "k-1")
+		id := core.Scoping{}.RecordID(alice, "k-1")
 		answer := func(status int) *core.Answer { return &core.Answer{Status: status} }
 		for _, test := range []struct {
 			decision core.Decision
@@ -452,7 +452,7 @@ func TestDecisionsOfTheApp(t *testing.T) {
 			require.ErrorContains(t, err, "idem: Settle: ")
 			require.ErrorContains(t, err, test.want)
 		}
-		_, err := a.module.Settle(t.Context(), core.RecordID(alice, "other"), core.Decision{Who: "w", Why: "w"})
+		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "other"), core.Decision{Who: "w", Why: "w"})
 		require.ErrorIs(t, err, core.ErrNotFound)
 
 		rec, err := a.module.Settle(t.Context(), id, core.Decision{Who: "w", Why: "w", Applied: true, Answer: &core.Answer{
@@ -479,7 +479,7 @@ func TestOneOfManySettlementsWins(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				_, err := a.module.Settle(t.Context(), core.RecordID(alice, "k-1"), core.Decision{Who: "w", Why: "w"})
+				_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), core.Decision{Who: "w", Why: "w"})
 				results <- err
 			})
 		}
@@ -494,7 +494,7 @@ func TestOneOfManySettlementsWins(t *testing.T) {
 			}
 		}
 		require.Equal(t, 1, won)
-		require.Len(t, store.Settlements(core.RecordID(alice, "k-1")), 1)
+		require.Len(t, store.Settlements(core.Scoping{}.RecordID(alice, "k-1")), 1)
 	})
 }
 

@@ -24,7 +24,7 @@ func (m *Module) ServeOwnOperation(r *http.Request, p Principal) *Reply {
 	if problem != nil {
 		return m.refuse(r, problem)
 	}
-	id := m.RecordID(p, key)
+	id := m.cfg.Scoping.RecordID(p, key)
 	ctx, cancel := context.WithTimeout(r.Context(), m.cfg.ClaimTimeout)
 	defer cancel()
 	rec, running, err := m.findOwn(ctx, id)

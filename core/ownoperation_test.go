@@ -27,7 +27,7 @@ func (a *app) ownOperation(p core.Principal, key, target string) *httptest.Respo
 func TestOwnOperationWhileItRuns(t *testing.T) {
 	var a *rowsApp
 	a = newRowsApp(t, core.Config{}, books(func(w http.ResponseWriter, r *http.Request) {
-		_, err := a.store.Find(t.Context(), core.RecordID(alice, "k-1"))
+		_, err := a.store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
 		require.ErrorIs(t, err, core.ErrNotFound)
 		require.Equal(t, map[string]any{"id": idOf("k-1"), "state": "running", "recovery": "Rollback"},
 			members(t, a.ownOperation(alice, `"k-1"`, "/")))

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ID is the id of a record: a hash of principal and key, which begins with the time of a key that is a UUIDv7 (K-6, K-9:
-// see [RecordID]). Its hex form is the operation id that clients and operators see. The raw key cannot be read from it.
+// ID is the id of a record: a hash of principal and key, which begins with the time of a key that is a UUIDv7 (see
+// [Scoping.RecordID]). Its hex form is the operation id that clients and operators see. The raw key cannot be read from it.
 type ID [sha256.Size]byte
 
 // Hash returns the part of the id that is hash whatever the key: locks and shards are chosen by it, never by the time

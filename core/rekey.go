@@ -97,7 +97,7 @@ func suspectedDuplicate(earlier ID) *Problem {
 func (m *Module) sight(ctx context.Context, adm *admission, patience time.Duration) (Seen, error) {
 	call := new(bounded).until(context.WithoutCancel(ctx), time.Now().Add(patience))
 	defer call.cancel(context.Canceled)
-	s := Sighting{ID: adm.id, Scope: m.cfg.Scoping.scope(adm.principal), Hash: adm.hash, Window: adm.route.RekeyWindow,
+	s := Sighting{ID: adm.id, Scope: m.cfg.Scoping.PrincipalScope(adm.principal), Hash: adm.hash, Window: adm.route.RekeyWindow,
 		Keep: adm.route.RekeyWindow, Tentative: !adm.shadow && adm.route.Rekey == RekeyRefuse}
 	if adm.id != (ID{}) {
 		s.Keep = adm.route.Retention // for as long as a repeat would have been replayed

@@ -43,8 +43,8 @@ func TestRekeyReport(t *testing.T) {
 		time.Sleep(time.Second)
 		requireResult(t, core.ResultCreated, a.post("key-2", order))
 		e := a.requireTold(t, "suspected_duplicate", "claimed", "completed")[0]
-		require.Equal(t, core.RecordID(alice, "key-2"), e.Operation)
-		require.Equal(t, core.RecordID(alice, "key-1"), e.Earlier)
+		require.Equal(t, core.Scoping{}.RecordID(alice, "key-2"), e.Operation)
+		require.Equal(t, core.Scoping{}.RecordID(alice, "key-1"), e.Earlier)
 		requireResult(t, core.ResultReused, a.post("key-2", order))
 		requireResult(t, core.ResultReused, a.post("key-1", order))
 		a.requireTold(t, "replayed", "replayed")
@@ -62,7 +62,7 @@ func TestRekeyRefuse(t *testing.T) {
 			time.Sleep(time.Minute)
 			w := a.post("key-2", order)
 			requireProblem(t, w, http.StatusConflict, core.CodeSuspectedDuplicate)
-			require.Contains(t, w.Body.String(), `"operation":"`+core.RecordID(alice, "key-1").String()+`"`)
+			require.Contains(t, w.Body.String(), `"operation":"`+core.Scoping{}.RecordID(alice, "key-1").String()+`"`)
 			require.Empty(t, w.Header().Get("Retry-After"))
 			require.Equal(t, "key-2", w.Header().Get("Idempotency-Key"))
 		}

@@ -51,7 +51,7 @@ func TestRecordOfANewerRelease(t *testing.T) {
 	for name, done := range map[string]bool{"running": false, "completed": true} {
 		t.Run(name, func(t *testing.T) {
 			store := memstore.New()
-			claimed, err := store.Claim(t.Context(), core.Claim{ID: core.RecordID(alice, "k-1"), Owner: core.Owner{1},
+			claimed, err := store.Claim(t.Context(), core.Claim{ID: core.Scoping{}.RecordID(alice, "k-1"), Owner: core.Owner{1},
 				Recovery: core.Park, Hash: core.CommandHash{Version: 2}, Lease: time.Minute, Deadline: time.Minute})
 			require.NoError(t, err)
 			if done {
@@ -96,7 +96,7 @@ func TestReviewBeforeAReplay(t *testing.T) {
 	require.Equal(t, http.StatusCreated, post("k-1", `{}`))
 	require.Len(t, reviews, 1)
 	require.Equal(t, "/v1/payments/1", reviews[0].Answer.Header.Get("Location"), "it sees the recorded answer")
-	require.Equal(t, core.RecordID(alice, "k-1"), reviews[0].ID)
+	require.Equal(t, core.Scoping{}.RecordID(alice, "k-1"), reviews[0].ID)
 
 	refuse = errors.New("secret of the app")
 	w := a.post("k-1", `{}`, withContext(context.WithValue(t.Context(), reviewKey{}, "of the request")))
@@ -145,7 +145,7 @@ func pastRetention(t *testing.T, code int, outcome string, swept bool) {
 		requireProblem(t, w, http.StatusConflict, core.CodeKeyExpired)
 		require.Empty(t, w.Header().Get("Retry-After"))
 		require.Contains(t, w.Body.String(), `"outcome":"`+outcome+`"`)
-		require.Contains(t, w.Body.String(), `"operation":"`+core.RecordID(alice, "k-1").String()+`"`)
+		require.Contains(t, w.Body.String(), `"operation":"`+core.Scoping{}.RecordID(alice, "k-1").String()+`"`)
 		requireProblem(t, a.post("k-1", `{"another":1}`), http.StatusConflict, core.CodeKeyReused)
 		time.Sleep(48*time.Hour - 1)
 	}
@@ -166,7 +166,7 @@ func TestParkKeepsRefusalsAsLongAsAnything(t *testing.T) {
 			store := memstore.New()
 			a := newApp(t, core.Config{Store: store}, status(code))
 			a.post("k-1", `{}`)
-			rec, err := store.Find(t.Context(), core.RecordID(alice, "k-1"))
+			rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
 			require.NoError(t, err)
 			require.Equal(t, core.DefaultRetention, rec.ExpiresAt.Sub(rec.Now))
 			require.Equal(t, core.DefaultTombstone, rec.PurgeAt.Sub(rec.ExpiresAt))

@@ -36,7 +36,7 @@ func TestRunResumesLostAttempts(t *testing.T) {
 		module, err := core.New(core.Config{
 			Store: store, Policy: core.Policy{Recovery: core.Resume},
 			Resume: func(ctx context.Context, operation core.Record) (*core.Answer, error) {
-				require.Equal(t, core.RecordID(alice, "k-1"), operation.ID)
+				require.Equal(t, core.Scoping{}.RecordID(alice, "k-1"), operation.ID)
 				if err := s.steps(ctx, "reserve", "charge"); err != nil {
 					return nil, err
 				}

@@ -155,7 +155,7 @@ func TestConflictWinsOverTheAnswer(t *testing.T) {
 			requireProblem(t, first, http.StatusServiceUnavailable, core.CodeRolledBack)
 			require.Equal(t, "2", first.Header().Get("Retry-After"))
 			require.Empty(t, first.Header().Get("Idempotency-Result"))
-			require.Contains(t, first.Body.String(), core.RecordID(alice, "k-1").String())
+			require.Contains(t, first.Body.String(), core.Scoping{}.RecordID(alice, "k-1").String())
 			require.ErrorIs(t, a.of(core.EventRolledBack)[0].Err, core.ErrRetryable)
 			require.Zero(t, a.rows())
 

@@ -67,7 +67,7 @@ func TestRunSweepsInBatches(t *testing.T) {
 		synctest.Wait()
 		swept := a.of(core.EventSwept)
 		require.Len(t, swept, 6)
-		_, err := store.Find(t.Context(), core.RecordID(alice, "k-0"))
+		_, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-0"))
 		require.ErrorIs(t, err, core.ErrNotFound)
 		stop()
 
@@ -135,7 +135,7 @@ func TestRunSurvivesErrors(t *testing.T) {
 		require.Len(t, failed, 2)
 		both := errors.Join(failed[0].Err, failed[1].Err)
 		require.ErrorIs(t, both, errAway)
-		require.ErrorContains(t, both, core.RecordID(alice, "k-1").String()+": no answer from the provider")
+		require.ErrorContains(t, both, core.Scoping{}.RecordID(alice, "k-1").String()+": no answer from the provider")
 
 		store.on("sweep", nil)
 		time.Sleep(2 * time.Minute)
@@ -232,7 +232,7 @@ func TestReconciler(t *testing.T) {
 		for i := range 5 {
 			key := "k-" + strconv.Itoa(i)
 			a.post(key, `{}`)
-			ids = append(ids, core.RecordID(alice, key))
+			ids = append(ids, core.Scoping{}.RecordID(alice, key))
 		}
 		decisions[ids[1]] = &core.Decision{Applied: true, Who: "reconciler", Why: "the provider has it", Answer: &core.Answer{Status: 200}}
 		decisions[ids[3]] = &core.Decision{Who: "reconciler", Why: "the provider refuses the key from now on"}
@@ -271,8 +271,8 @@ func TestReconcilerWaitsForLeaseAndDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
 		// The process that ran this attempt is gone.
-		claimed, err := store.Claim(t.Context(), core.Claim{ID: core.RecordID(alice, "k-1"), Owner: core.Owner{1},
-			Realm: core.PrincipalRealm(alice), Recovery: core.Park, Lease: 10 * time.Second, Deadline: time.Minute})
+		claimed, err := store.Claim(t.Context(), core.Claim{ID: core.Scoping{}.RecordID(alice, "k-1"), Owner: core.Owner{1},
+			Realm: core.Scoping{}.PrincipalRealm(alice), Recovery: core.Park, Lease: 10 * time.Second, Deadline: time.Minute})
 		require.NoError(t, err)
 		var asked list[core.Record]
 		a := newApp(t, core.Config{Store: store, SweepEvery: time.Second,
@@ -310,7 +310,7 @@ func TestReconcilersOfTwoInstances(t *testing.T) {
 		require.Empty(t, a.of(core.EventFailed), "another instance having settled it is how this is meant to be")
 		require.Empty(t, a.of(core.EventSettled))
 		require.Len(t, other.of(core.EventSettled), 1)
-		require.Len(t, store.Settlements(core.RecordID(alice, "k-1")), 1)
+		require.Len(t, store.Settlements(core.Scoping{}.RecordID(alice, "k-1")), 1)
 	})
 }
 

@@ -30,18 +30,13 @@ const recordIDVersion = "idem/1"
 // timeLen is how much of an id is the time of a key that is a UUIDv7: 48 bits (K-9).
 const timeLen = 6
 
-// RecordID returns the id of the record for principal p and key in a module whose Scoping is zero; [Module.RecordID]
-// knows any other. The key is the unquoted one.
+// RecordID returns the id of the record for principal p and key, which is unquoted. Call it on the Config.Scoping of the
+// module; the zero Scoping is the default.
 //
 // It is SHA-256 over length-prefixed (version, namespace, issuer, tenant, client, subject, key), absent fields empty
 // (K-6). Where the key is a UUIDv7, of either letter case, the first 48 bits are replaced by those of the key, its time
 // (K-9). The case of a key counts all the same: only its time is read from it.
-func RecordID(p Principal, key string) ID { return Scoping{}.recordID(p, key) }
-
-// RecordID returns the id of the record for principal p and key: see the function [RecordID].
-func (m *Module) RecordID(p Principal, key string) ID { return m.cfg.Scoping.recordID(p, key) }
-
-func (s Scoping) recordID(p Principal, key string) ID {
+func (s Scoping) RecordID(p Principal, key string) ID {
 	id := ID(hashFields(recordIDVersion, s.Namespace, p.Issuer, p.Tenant, s.client(p), p.Subject, key))
 	if isUUIDv7(key) {
 		// Cannot fail: these are hex digits.
@@ -54,14 +49,9 @@ func (s Scoping) recordID(p Principal, key string) ID {
 // Scope identifies a principal in a record without naming it: who may ask for the operation (M-7).
 type Scope [sha256.Size]byte
 
-// PrincipalScope returns the scope of p in a module whose Scoping is zero; [Module.PrincipalScope] knows any other. It is
-// SHA-256 over length-prefixed ("scope/1", namespace, issuer, tenant, client, subject), absent fields empty.
-func PrincipalScope(p Principal) Scope { return Scoping{}.scope(p) }
-
-// PrincipalScope returns the scope of p: see the function [PrincipalScope].
-func (m *Module) PrincipalScope(p Principal) Scope { return m.cfg.Scoping.scope(p) }
-
-func (s Scoping) scope(p Principal) Scope {
+// PrincipalScope returns the scope of p: SHA-256 over length-prefixed ("scope/1", namespace, issuer, tenant, client,
+// subject), absent fields empty.
+func (s Scoping) PrincipalScope(p Principal) Scope {
 	return Scope(hashFields("scope/1", s.Namespace, p.Issuer, p.Tenant, s.client(p), p.Subject))
 }
 
@@ -69,12 +59,9 @@ func (s Scoping) scope(p Principal) Scope {
 // first 8 bytes are the hash of the namespace alone, so that a service can list its own operations.
 type Realm [24]byte
 
-// PrincipalRealm returns the realm of p in a module whose Scoping is zero: what a [Claim] carries.
-func PrincipalRealm(p Principal) Realm { return Scoping{}.realm(p) }
-
-// realm is made of SHA-256 over length-prefixed ("namespace/1", namespace), 8 bytes of it, and ("realm/1", namespace,
-// issuer, tenant), 16 bytes. An empty tenant is a tenant.
-func (s Scoping) realm(p Principal) (r Realm) {
+// PrincipalRealm returns the realm of p: SHA-256 over length-prefixed ("namespace/1", namespace), 8 bytes of it, and
+// ("realm/1", namespace, issuer, tenant), 16 bytes. An empty tenant is a tenant.
+func (s Scoping) PrincipalRealm(p Principal) (r Realm) {
 	hash := hashFields("realm/1", s.Namespace, p.Issuer, p.Tenant)
 	copy(r[copy(r[:], s.service()):], hash[:])
 	return r

@@ -53,15 +53,16 @@ func TestScopingIsWhatItWas(t *testing.T) {
 func TestTwoServicesInOneStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		shop := newOpsApp(t, core.Config{Store: store, Scoping: core.Scoping{Namespace: "shop"}}, status(http.StatusBadGateway))
-		wallet := newOpsApp(t, core.Config{Store: store, Scoping: core.Scoping{Namespace: "wallet"}}, created)
+		ofShop, ofWallet := core.Scoping{Namespace: "shop"}, core.Scoping{Namespace: "wallet"}
+		shop := newOpsApp(t, core.Config{Store: store, Scoping: ofShop}, status(http.StatusBadGateway))
+		wallet := newOpsApp(t, core.Config{Store: store, Scoping: ofWallet}, created)
 		shop.post("k-1", `{}`)
 		require.NoError(t, wallet.module.AdoptScoping(t.Context()))
 		require.Equal(t, "created", wallet.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-		require.NotEqual(t, shop.module.PrincipalScope(alice), wallet.module.PrincipalScope(alice))
+		require.NotEqual(t, ofShop.PrincipalScope(alice), ofWallet.PrincipalScope(alice))
 
 		time.Sleep(core.DefaultDeadline)
-		id := shop.module.RecordID(alice, "k-1")
+		id := ofShop.RecordID(alice, "k-1")
 		supervisor := core.Principal{Issuer: "elsewhere", Subject: "sue", Roles: []string{"supervisor"}}
 		require.Equal(t, "[]\n", wallet.operations(supervisor, "").Body.String())
 		requireProblem(t, wallet.operation(supervisor, id.String()), http.StatusNotFound, core.CodeNotFound)
@@ -118,11 +119,11 @@ func TestOperatorsSeeTheirOwnRealm(t *testing.T) {
 		}
 		var all []string
 		for i, caller := range callers {
-			all = append(all, core.RecordID(caller, "k-1").String())
+			all = append(all, core.Scoping{}.RecordID(caller, "k-1").String())
 			operator := core.Principal{Issuer: caller.Issuer, Tenant: caller.Tenant, Subject: "olga", Roles: []string{"operator"}}
 			require.Equal(t, all[i:], listed(operator))
 			for j, other := range callers {
-				id := core.RecordID(other, "k-1").String()
+				id := core.Scoping{}.RecordID(other, "k-1").String()
 				if i == j {
 					require.Equal(t, http.StatusOK, a.operation(operator, id).Code)
 					continue

@@ -38,8 +38,8 @@ func FuzzSettle(f *testing.F) {
 		module, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Park},
 			OperatorRoles: []string{"operator"}})
 		require.NoError(t, err)
-		id := core.RecordID(alice, "key")
-		_, err = store.Claim(t.Context(), core.Claim{ID: id, Realm: core.PrincipalRealm(alice), Recovery: core.Park, Lease: time.Second, Deadline: time.Second})
+		id := core.Scoping{}.RecordID(alice, "key")
+		_, err = store.Claim(t.Context(), core.Claim{ID: id, Realm: core.Scoping{}.PrincipalRealm(alice), Recovery: core.Park, Lease: time.Second, Deadline: time.Second})
 		require.NoError(t, err)
 		now = now.Add(time.Minute)
 

@@ -69,7 +69,7 @@ func TestShadow(t *testing.T) {
 	t.Run("a new key", func(t *testing.T) {
 		pass(t, "key-1", `{"amount":1}`)
 		e := a.requireTold(t, "would_claim")[0]
-		require.Equal(t, core.RecordID(alice, "key-1"), e.Operation)
+		require.Equal(t, core.Scoping{}.RecordID(alice, "key-1"), e.Operation)
 		require.Equal(t, core.Park, e.Recovery)
 	})
 	t.Run("a repeat", func(t *testing.T) {
@@ -101,8 +101,8 @@ func TestShadow(t *testing.T) {
 	t.Run("the same command under a new key", func(t *testing.T) {
 		pass(t, "key-1b", `{"amount":1}`)
 		e := a.requireTold(t, "would_claim", "suspected_duplicate")[1]
-		require.Equal(t, core.RecordID(alice, "key-1b"), e.Operation)
-		require.Equal(t, core.RecordID(alice, "key-1"), e.Earlier)
+		require.Equal(t, core.Scoping{}.RecordID(alice, "key-1b"), e.Operation)
+		require.Equal(t, core.Scoping{}.RecordID(alice, "key-1"), e.Earlier)
 		pass(t, "key-1b", `{"amount":1}`)
 		a.requireTold(t, "would_replay") // and not suspected again
 	})
@@ -116,7 +116,7 @@ func TestShadow(t *testing.T) {
 	records, err := store.List(t.Context(), nil, core.ID{}, 100)
 	require.NoError(t, err)
 	require.Empty(t, records)
-	_, err = store.Find(t.Context(), core.RecordID(alice, "key-1"))
+	_, err = store.Find(t.Context(), core.Scoping{}.RecordID(alice, "key-1"))
 	require.ErrorIs(t, err, core.ErrNotFound, "nothing is claimed")
 }
 

@@ -30,7 +30,7 @@ func outlived(handler http.HandlerFunc) http.HandlerFunc {
 func (a *app) settle(key string, answer *core.Answer) {
 	a.t.Helper()
 	d := core.Decision{Applied: answer != nil, Answer: answer, Who: "op", Why: "asked the provider"}
-	_, err := a.module.Settle(a.t.Context(), core.RecordID(alice, key), d)
+	_, err := a.module.Settle(a.t.Context(), core.Scoping{}.RecordID(alice, key), d)
 	require.NoError(a.t, err)
 }
 
@@ -108,7 +108,7 @@ func TestOvertakenOwnerIsToldThatItsCommandIsRunning(t *testing.T) {
 				var wg sync.WaitGroup
 				a.handler = func(w http.ResponseWriter, r *http.Request) {
 					a.handler = func(w http.ResponseWriter, r *http.Request) { <-leave; created(w, r) }
-					rec, err := store.Find(t.Context(), core.RecordID(alice, "k-1"))
+					rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
 					require.NoError(t, err)
 					if test.want == core.CodeOutcomeUnknown { // settled as not applied, and used again
 						require.NoError(t, store.Release(t.Context(), rec.Ticket))

@@ -588,7 +588,7 @@ func TestWithoutDedupTheOperationIsParked(t *testing.T) {
 		p.requireOneCharge(t, 1)
 
 		time.Sleep(core.DefaultDeadline)
-		_, err := a.module.Settle(t.Context(), core.RecordID(alice, "k-1"), core.Decision{
+		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), core.Decision{
 			Applied: true, Who: "op", Why: "seen at the provider", Answer: &core.Answer{Status: http.StatusCreated},
 		})
 		require.NoError(t, err)

@@ -153,7 +153,7 @@ func TestTimedKeyThroughItsLife(t *testing.T) {
 		requireTooOld(t, a.post(key, `{}`), key)
 		requireProblem(t, a.operation(alice, idOf(key)), http.StatusNotFound, core.CodeNotFound)
 		drop(t, store)
-		_, err := store.Find(t.Context(), core.RecordID(alice, key))
+		_, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
 		require.ErrorIs(t, err, core.ErrNotFound)
 		requireTooOld(t, a.post(key, `{}`), key)
 		for range 3 { // the store's clock goes back, as far as it may
@@ -267,7 +267,7 @@ func TestLeavingTimedKeys(t *testing.T) {
 		requireTooOld(t, restarted.post(refused, `{}`), refused)
 		require.Equal(t, 3, after.ran()+restarted.ran())
 
-		_, err := after.module.Settle(t.Context(), core.RecordID(alice, parked), core.Decision{Applied: true,
+		_, err := after.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, parked), core.Decision{Applied: true,
 			Answer: &core.Answer{Status: http.StatusOK}, Who: "op", Why: "found"})
 		require.NoError(t, err)
 		time.Sleep(core.DefaultRetention)
@@ -396,7 +396,7 @@ func TestFreedTimedKeys(t *testing.T) {
 		requireCreated(t, a.post(again, `{}`), "created")
 		time.Sleep(time.Millisecond)
 		requireTooOld(t, a.post(late, `{}`), late)
-		_, err := a.module.Settle(t.Context(), core.RecordID(alice, settled), core.Decision{Who: "op", Why: "no charge"})
+		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, settled), core.Decision{Who: "op", Why: "no charge"})
 		require.NoError(t, err)
 		requireTooOld(t, a.post(settled, `{}`), settled)
 		requireCreated(t, a.post(again, `{}`), "reused")
@@ -558,7 +558,7 @@ func TestImportOfTimedKeys(t *testing.T) {
 		require.Equal(t, core.Imported{Added: 3}, done)
 		require.Equal(t, "paid before", a.post(key, `{}`).Body.String())
 		for k, timed := range map[string]bool{key: true, ahead: false, "order-1": false} {
-			rec, err := store.Find(t.Context(), core.RecordID(alice, k))
+			rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, k))
 			require.NoError(t, err)
 			require.Equal(t, timed, rec.Timed, k)
 		}
@@ -596,7 +596,7 @@ func TestRollbackOutlivesTheAgeOfItsKey(t *testing.T) {
 			w := a.post(key, `{}`)
 			require.Equal(t, want, w.Code)
 			require.Equal(t, "reused", w.Header().Get("Idempotency-Result"))
-			rec, err := a.store.Find(t.Context(), core.RecordID(alice, key))
+			rec, err := a.store.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
 			require.NoError(t, err)
 			require.True(t, rec.Timed)
 			require.Equal(t, core.DefaultRetention, rec.ExpiresAt.Sub(rec.CreatedAt).Round(time.Minute), "of a refusal, too")

@@ -158,13 +158,13 @@ type benchFloor struct {
 }
 
 func (f benchFloor) claimArgs(key string, guard bool) []any {
-	c := core.Claim{ID: core.RecordID(benchPrincipal, key), Owner: core.Owner{1}, Method: "POST", Route: "/v1/payments",
+	c := core.Claim{ID: core.Scoping{}.RecordID(benchPrincipal, key), Owner: core.Owner{1}, Method: "POST", Route: "/v1/payments",
 		Recovery: f.recovery, Hash: core.CommandHash{Version: 1}, Lease: 30 * time.Second, Deadline: time.Minute}
 	return append(claimArgs(c), lockKey(c.ID), sql.NullString{String: guardOf(time.Minute), Valid: guard}, guard)
 }
 
 func (f benchFloor) completeArgs(key string) []any {
-	id := core.RecordID(benchPrincipal, key)
+	id := core.Scoping{}.RecordID(benchPrincipal, key)
 	owner := core.Owner{1}
 	return []any{id[:], owner[:], int64(1), int64(201), false, []byte(`{"Content-Type":["application/json"]}`), benchAnswer,
 		int64(1e12), int64(2e12)}

@@ -15,15 +15,15 @@ import (
 func TestGoldenKeyTimes(t *testing.T) {
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "shop-7", Subject: "customer-1"}
 	made := time.UnixMilli(1733706358638)
-	c := core.Claim{Realm: core.PrincipalRealm(p), Method: "POST", Route: "/v1/payments/:id"}
+	c := core.Claim{Realm: core.Scoping{}.PrincipalRealm(p), Method: "POST", Route: "/v1/payments/:id"}
 	require.Empty(t, floorName(c), "the key is not judged")
 	c.Key.Made = made
 	require.Equal(t, "floor/6523ada89431af46/POST /v1/payments/:id", floorName(c))
 	c.Key.Timed = true
 	require.Equal(t, "floor/6523ada89431af46", floorName(c))
 
-	id := core.RecordID(p, "0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c")
-	older := core.RecordID(p, "0193a8f3-9f6d-7c3a-8b1d-2f4c6e8a0b1c")
+	id := core.Scoping{}.RecordID(p, "0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c")
+	older := core.Scoping{}.RecordID(p, "0193a8f3-9f6d-7c3a-8b1d-2f4c6e8a0b1c")
 	var f floors
 	for _, id := range []core.ID{older, id, older} {
 		f.add(id[:], c.Realm[:], "POST /v1/payments/:id")

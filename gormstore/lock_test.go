@@ -18,7 +18,7 @@ func TestLocksOfTwoPrincipalsDoNotCollide(t *testing.T) {
 	claim := func(subject, key string) core.Claim {
 		p := core.Principal{Issuer: "https://issuer.example", Subject: subject}
 		c := command(core.Rollback)
-		c.ID, c.Scope = core.RecordID(p, key), core.PrincipalScope(p)
+		c.ID, c.Scope = core.Scoping{}.RecordID(p, key), core.Scoping{}.PrincipalScope(p)
 		return c
 	}
 	for _, keys := range [][2]string{

@@ -165,7 +165,7 @@ func command(r core.Recovery) core.Claim {
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-1"}
 	key := rand.Text()
 	return again(core.Claim{
-		ID: core.RecordID(p, key), Scope: core.PrincipalScope(p), Realm: core.PrincipalRealm(p),
+		ID: core.Scoping{}.RecordID(p, key), Scope: core.Scoping{}.PrincipalScope(p), Realm: core.Scoping{}.PrincipalRealm(p),
 		Method: http.MethodPost, Route: "/v1/payments",
 		Recovery: r, Hash: core.CommandHash{Version: 1, Sum: sha256.Sum256([]byte(key))}, Lease: lease, Deadline: deadline,
 	})

@@ -99,7 +99,7 @@ func TestClaimInLineIsNotSent(t *testing.T) {
 
 func crowdClaim(key string) core.Claim {
 	p := core.Principal{Issuer: "https://issuer.example", Subject: "alice"}
-	return core.Claim{ID: core.RecordID(p, key), Owner: core.Owner{1}, Scope: core.PrincipalScope(p), Method: "POST",
+	return core.Claim{ID: core.Scoping{}.RecordID(p, key), Owner: core.Owner{1}, Scope: core.Scoping{}.PrincipalScope(p), Method: "POST",
 		Route: "/v1/payments", Recovery: core.Rollback, Hash: core.CommandHash{Version: 1}, Lease: time.Minute,
 		Deadline: time.Minute}
 }

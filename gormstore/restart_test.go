@@ -37,7 +37,7 @@ func TestConfirmAsksForTheAnswerThatWasRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := core.Principal{Issuer: "https://issuer.example", Subject: "alice"}
-			c := core.Claim{ID: core.RecordID(p, name), Owner: core.Owner{1}, Method: "POST", Route: "/v1/payments",
+			c := core.Claim{ID: core.Scoping{}.RecordID(p, name), Owner: core.Owner{1}, Method: "POST", Route: "/v1/payments",
 				Recovery: core.Park, Hash: core.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute}
 			claimed, err := store.Claim(t.Context(), c)
 			require.NoError(t, err)

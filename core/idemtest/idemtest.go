@@ -55,7 +55,7 @@ func Context(ctx context.Context, a Config) context.Context {
 	if a.Steps == nil {
 		a.Steps = &Steps{}
 	}
-	operation := core.RecordID(a.Principal, cmp.Or(a.Key, "key-1"))
+	operation := core.Scoping{}.RecordID(a.Principal, cmp.Or(a.Key, "key-1"))
 	return &attemptctx.View{
 		Context:   ctx,
 		Rehearsal: &a.Steps.kept,

@@ -23,7 +23,7 @@ func TestContextIsInsideTheAttempt(t *testing.T) {
 
 	operation, ok := core.Operation(ctx)
 	require.True(t, ok)
-	require.Equal(t, core.RecordID(alice, "k"), operation)
+	require.Equal(t, core.Scoping{}.RecordID(alice, "k"), operation)
 	command, ok := core.CommandHashOf(ctx)
 	require.True(t, ok)
 	require.NotZero(t, command.Version)

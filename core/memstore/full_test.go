@@ -18,7 +18,7 @@ import (
 // claimOf returns the claim of the n-th command.
 func claimOf(n int, r core.Recovery) core.Claim {
 	c := core.Claim{Recovery: r, Method: http.MethodPost, Route: "/pay", Lease: 30 * time.Second, Deadline: time.Minute}
-	c.ID = core.RecordID(core.Principal{Issuer: "i", Subject: "s"}, time.Duration(n).String())
+	c.ID = core.Scoping{}.RecordID(core.Principal{Issuer: "i", Subject: "s"}, time.Duration(n).String())
 	c.Owner[0], c.Owner[1] = byte(n), byte(n>>8)
 	return c
 }

@@ -52,10 +52,10 @@ func (s *fixture) command(r core.Recovery) core.Claim {
 	s.commands++
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-1"}
 	return core.Claim{
-		ID:       core.RecordID(p, fmt.Sprintf("key-%d", s.commands)),
+		ID:       core.Scoping{}.RecordID(p, fmt.Sprintf("key-%d", s.commands)),
 		Owner:    newOwner(),
-		Scope:    core.PrincipalScope(p),
-		Realm:    core.PrincipalRealm(p),
+		Scope:    core.Scoping{}.PrincipalScope(p),
+		Realm:    core.Scoping{}.PrincipalRealm(p),
 		Method:   http.MethodPost,
 		Route:    "/v1/orders/:id/payments",
 		Recovery: r,

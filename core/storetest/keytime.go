@@ -45,7 +45,7 @@ func (s *fixture) timed(r core.Recovery, now, made time.Time) core.Claim {
 	c := s.command(r)
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-1"}
 	made = time.UnixMilli(made.UnixMilli())
-	c.ID = core.RecordID(p, keyMadeAt(made))
+	c.ID = core.Scoping{}.RecordID(p, keyMadeAt(made))
 	c.Window = core.Window{From: now.Add(-time.Hour), To: now.Add(time.Hour)}
 	c.Key = core.KeyTime{Made: made, Timed: true}
 	return c

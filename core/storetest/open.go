@@ -111,7 +111,7 @@ func openImported(t *testing.T, s *fixture) {
 func openApart(t *testing.T, s *fixture) {
 	other := s.command(core.Park)
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-2"}
-	other.ID, other.Scope = core.RecordID(p, "key-1"), core.PrincipalScope(p)
+	other.ID, other.Scope = core.Scoping{}.RecordID(p, "key-1"), core.Scoping{}.PrincipalScope(p)
 	s.win(t, other)
 	s.requireOpen(t, 0)
 	s.win(t, s.command(core.Park))

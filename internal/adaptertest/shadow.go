@@ -66,7 +66,7 @@ func rekey(t *testing.T, a Adapter) {
 	client.RequireReplay(Call{Key: "key-1", Body: "body"})
 	again := client.Do(Call{Key: "key-2", Body: "body"})
 	RequireProblem(t, http.StatusConflict, "suspected_duplicate", again)
-	earlier := core.RecordID(core.Principal{Issuer: Issuer, Subject: "customer-1"}, "key-1")
+	earlier := core.Scoping{}.RecordID(core.Principal{Issuer: Issuer, Subject: "customer-1"}, "key-1")
 	require.Contains(t, again.Body, `"operation":"`+earlier.String()+`"`)
 	require.EqualValues(t, 1, sqlite.Payments(t))
 }

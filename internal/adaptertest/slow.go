@@ -75,7 +75,7 @@ func slowBodyIsCut(t *testing.T, a Adapter) {
 // requireNothingRecorded requires that customer-1 has no record with the key key-1.
 func requireNothingRecorded(t *testing.T, d Database) {
 	t.Helper()
-	_, err := d.Store.Find(t.Context(), core.RecordID(core.Principal{Issuer: Issuer, Subject: "customer-1"}, "key-1"))
+	_, err := d.Store.Find(t.Context(), core.Scoping{}.RecordID(core.Principal{Issuer: Issuer, Subject: "customer-1"}, "key-1"))
 	require.ErrorIs(t, err, core.ErrNotFound)
 }
 

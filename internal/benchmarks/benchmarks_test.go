@@ -94,7 +94,7 @@ func TestFloor(t *testing.T) {
 			if c.work != nil {
 				var rows int64
 				require.NoError(t, d.db.Model(&entry{}).
-					Where("operation_id = ?", core.RecordID(principal, again).String()).Count(&rows).Error)
+					Where("operation_id = ?", core.Scoping{}.RecordID(principal, again).String()).Count(&rows).Error)
 				require.EqualValues(t, 1, rows)
 			}
 		})

@@ -33,7 +33,7 @@ func newFloor(d *database, statements []statement, key string) *floor {
 	if d.db.Name() == "sqlite" && slices.ContainsFunc(statements, writes) {
 		f.writer = &d.writer
 	}
-	recorded := core.RecordID(principal, key)
+	recorded := core.Scoping{}.RecordID(principal, key)
 	forms := []func(id core.ID) any{ // in which an id goes into a statement
 		func(id core.ID) any { return id[:] },
 		func(id core.ID) any { return id.String() },
@@ -73,7 +73,7 @@ func (f *floor) send(key string) (err error) {
 		f.writer.Lock()
 		defer f.writer.Unlock()
 	}
-	id := core.RecordID(principal, key)
+	id := core.Scoping{}.RecordID(principal, key)
 	var conn *sql.Conn // of the transaction, where there is one
 	defer func() {
 		if conn != nil {

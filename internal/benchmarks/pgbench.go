@@ -38,7 +38,7 @@ func findPgbench(directory string) *pgbench {
 
 // side runs the statements of a floor. Replays get the keys that next returns; pgbench has one of them only.
 func (p *pgbench) side(d *database, f *floor, k kind, next func() string) (side, error) {
-	id := core.RecordID(principal, next())
+	id := core.Scoping{}.RecordID(principal, next())
 	replacement := literal
 	if k == first {
 		const random = `lpad(to_hex(:high::int), 8, '0') || lpad(to_hex(:low::int), 56, '0')`

@@ -49,7 +49,7 @@ type Intent struct {
 
 // ID is the id of the intent's record.
 func (i Intent) ID() core.ID {
-	return core.RecordID(core.Principal{Issuer: Issuer, Subject: i.Caller}, i.Key)
+	return core.Scoping{}.RecordID(core.Principal{Issuer: Issuer, Subject: i.Caller}, i.Key)
 }
 
 // Operation is the operation id.

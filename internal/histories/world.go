@@ -189,7 +189,7 @@ func (w *world) made(n int) time.Time { return time.UnixMilli(w.timed.UnixMilli(
 
 // refuse refuses first requests with the keys up to n, as core.Module.RefuseKeysBefore does.
 func (w *world) refuse(ctx context.Context, n int) error {
-	realm := core.PrincipalRealm(core.Principal{Issuer: harness.Issuer, Subject: subject(0)})
+	realm := core.Scoping{}.PrincipalRealm(core.Principal{Issuer: harness.Issuer, Subject: subject(0)})
 	for _, database := range w.databases {
 		var name string
 		err := harness.Ask(ctx, database.URL(), []any{&name}, func() {},

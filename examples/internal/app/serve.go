@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
 )
 
@@ -49,7 +50,7 @@ func (a *App) Serve(ctx context.Context, handler http.Handler) error {
 // have under it.
 func (a *App) newTrial() trial {
 	key := intents.NewKey()
-	return trial{key: key, operation: a.Idem.RecordID(authctx.Principal{Issuer: issuer, Subject: callers[0].name}, key)}
+	return trial{key: key, operation: core.Scoping{}.RecordID(authctx.Principal{Issuer: issuer, Subject: callers[0].name}, key)}
 }
 
 // newServer limits how long a client may take to send its request. Until the body has arrived, a request holds only memory

@@ -196,7 +196,7 @@ func (d databases) effects(query string) func(ctx context.Context, _ string, n i
 // attempts counts those that have left a trace: an attempt that was rolled back has not.
 func (d databases) attempts(route string) func(ctx context.Context, _ string, n int) (int, error) {
 	return func(ctx context.Context, _ string, n int) (count int, err error) {
-		scope := core.PrincipalScope(core.Principal{Issuer: issuer, Subject: customer(n)})
+		scope := core.Scoping{}.PrincipalScope(core.Principal{Issuer: issuer, Subject: customer(n)})
 		err = d.of(n).QueryRowContext(ctx, `SELECT coalesce(max(fence), 0) FROM idempotency_record
 WHERE scope = $1 AND route = $2`, scope[:], route).Scan(&count)
 		return count, err

@@ -19,7 +19,7 @@ const (
 // ownerOf returns the owner of a row: the whole principal, as a text of fixed length. The same subject of another issuer or
 // tenant is another owner.
 func ownerOf(p core.Principal) string {
-	scope := core.PrincipalScope(p)
+	scope := core.Scoping{}.PrincipalScope(p)
 	return hex.EncodeToString(scope[:])
 }
 

@@ -31,7 +31,7 @@ func randomBytes(n int) []byte {
 
 // newID is the id of a command that a client sends now.
 func (k keys) newID() core.ID {
-	return core.RecordID(core.Principal{Issuer: "https://issuer.example", Subject: "customer-1"}, k.fresh())
+	return core.Scoping{}.RecordID(core.Principal{Issuer: "https://issuer.example", Subject: "customer-1"}, k.fresh())
 }
 
 // idOf is the id of a generated record, of a key that was made with it. A hash cannot be told from any other.
