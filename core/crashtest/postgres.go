@@ -17,8 +17,9 @@ import (
 )
 
 // Postgres returns the URL of a proxy to a PostgreSQL database, which must be reachable without TLS over TCP: each
-// statement that the app sends by way of it is an event. Both query protocols are understood. Pipelined statements
-// (pgx.Batch) are one event each only where each has its own round trip.
+// statement that the app sends by way of it is an event. Both query protocols are understood. Of several statements in one
+// round trip (pgx.Batch) each is an event: at a point between two of them, the server has got the first and not the second.
+// In the simple protocol they are one text, and one event.
 func (g *Gates) Postgres(databaseURL string) (string, error) {
 	target, err := url.Parse(databaseURL)
 	if err != nil || target.Host == "" {
@@ -106,7 +107,7 @@ func (g *Gates) toServer(l *link) {
 		return
 	}
 	var trip []byte
-	executed := ""
+	var parts []part
 	bound := ""
 	for {
 		message, err := frame(from, 1)
@@ -125,39 +126,58 @@ func (g *Gates) toServer(l *link) {
 			bound, _ = text(rest)
 			continue
 		case 'E': // Execute
-			executed = l.prepared[bound]
+			parts = append(parts, part{l.prepared[bound], len(trip)})
 			continue
 		case 'D', 'C': // Describe, Close
 			continue
 		case 'Q': // a simple query
-			executed, _ = text(body)
+			query, _ := text(body)
+			parts = append(parts, part{query, len(trip)})
 		}
-		if !g.send(l, executed) {
+		if !g.send(l, trip, parts) {
 			return
 		}
-		if _, err := l.server.Write(trip); err != nil {
-			return
-		}
-		trip, executed = trip[:0], ""
+		trip, parts = trip[:0], parts[:0]
 	}
 }
 
-// send notes the statement of a round trip ("" is none), and stays where there is a fault before it.
-func (g *Gates) send(l *link, statement string) (deliver bool) {
+// part is one statement of a round trip.
+type part struct {
+	statement string
+	end       int // behind it in the round trip
+}
+
+// send notes the statements of a round trip and passes them on. It stays where there is a fault. What is before the point
+// has been passed on then.
+func (g *Gates) send(l *link, trip []byte, parts []part) (ok bool) {
 	g.mu.Lock()
 	g.links[l] = true
 	g.mu.Unlock()
-	fault := g.arrive(eventOf(statement))
-	switch {
-	case fault == nil:
-		return !g.isDead()
-	case fault.at.After:
-		l.mu.Lock()
-		l.hold = fault
-		l.mu.Unlock()
-		return true
+	passed := 0
+	pass := func(end int) bool {
+		_, err := l.server.Write(trip[passed:end])
+		passed = end
+		return err == nil
 	}
-	return fault.stay(g.dead)
+	for i, p := range parts {
+		fault := g.arrive(eventOf(p.statement))
+		switch {
+		case fault == nil:
+		case !fault.at.After:
+			if i > 0 && !pass(parts[i-1].end) || !fault.stay(g.dead) {
+				return false
+			}
+		case i < len(parts)-1:
+			if !pass(p.end) || !fault.stay(g.dead) {
+				return false
+			}
+		default:
+			l.mu.Lock()
+			l.hold = fault
+			l.mu.Unlock()
+		}
+	}
+	return !g.isDead() && pass(len(trip))
 }
 
 // toApp passes on what the server answers. An answer to be held is held until it is whole.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -87,9 +88,10 @@ func (t trial) startApps(ctx context.Context, address string) (apps []*app, prov
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, framework := range []string{"gin", "echo"} {
+	for i, framework := range []string{"gin", "echo"} {
+		pipeline := strconv.Itoa(i) // the apps send their statements in different ways
 		a, err := startApp(ctx, t.room, framework, framework, "DATABASE_URL="+address, "PROVIDER_URL="+provider.url,
-			"PROVIDER_TOKEN="+provider.tokens["customer-1"])
+			"PROVIDER_TOKEN="+provider.tokens["customer-1"], "PIPELINE="+pipeline)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/examples/internal/database"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/pgxpipe"
 )
 
 // developmentSecret signs the tokens of an app that was started without a JWT_SECRET.
@@ -30,6 +31,9 @@ type Settings struct {
 	Stall     time.Duration    // STALL, default 15 s: after it a connection that passes nothing is replaced
 	Attempts  int              // ATTEMPTS, default 10: after them a refund is parked
 	Unsafe    bool             // UNSAFE_SIMULATOR, default 0
+
+	// Pipeline sends several statements to PostgreSQL in one round trip, unless PIPELINE is 0.
+	Pipeline gormstore.Pipeline
 
 	// PROVIDER_URL and PROVIDER_TOKEN: another service instead of the simulated provider, default none.
 	ProviderURL, ProviderToken string
@@ -74,16 +78,30 @@ func LoadSettings(getenv func(name string) string) (Settings, error) {
 		s.Attempts < 1 || s.Attempts > core.MaxAttempts {
 		return Settings{}, fmt.Errorf("ATTEMPTS: %q is not a number from 1 to %d", getenv("ATTEMPTS"), core.MaxAttempts)
 	}
-	switch text := getenv("UNSAFE_SIMULATOR"); text {
-	case "", "0":
-	case "1":
-		s.Unsafe = true
-	default:
-		return Settings{}, fmt.Errorf("UNSAFE_SIMULATOR: %q is neither 0 nor 1", text)
+	if s.Unsafe, err = flag(getenv, "UNSAFE_SIMULATOR", false); err != nil {
+		return Settings{}, err
+	}
+	pipelined, err := flag(getenv, "PIPELINE", true)
+	if err != nil {
+		return Settings{}, err
+	}
+	if pipelined {
+		s.Pipeline = pgxpipe.New()
 	}
 	if u, err := url.Parse(s.ProviderURL); s.ProviderURL != "" && (err != nil || u.Host == "" || s.ProviderToken == "") {
 		return Settings{}, errors.New("PROVIDER_URL: want http://HOST:PORT of a service with this API, and PROVIDER_TOKEN, " +
 			"a customer's token there")
 	}
 	return s, nil
+}
+
+func flag(getenv func(name string) string, name string, unset bool) (bool, error) {
+	switch text := getenv(name); text {
+	case "":
+		return unset, nil
+	case "0", "1":
+		return text == "1", nil
+	default:
+		return false, fmt.Errorf("%s: %q is neither 0 nor 1", name, text)
+	}
 }
