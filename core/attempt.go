@@ -26,8 +26,13 @@ type Attempt struct {
 	lease  lease           // Park and Resume
 	tx     Tx              // Rollback: the transaction is the lease
 	steps  *steps          // Resume
-	record Record          // as it was claimed
 
+	// What is kept of the record as it was claimed: all of it would be a third of an attempt.
+	attempts  int  // with this one
+	outOfTime bool // Resume: the operation was out of time
+	timed     bool // the key is a timed one
+
+	completing   bounded     // of the call that records the answer, if there is no transaction
 	stopDeadline func() bool // Rollback: false when the deadline has rolled back already
 }
 
@@ -44,9 +49,11 @@ var errDeadline = fmt.Errorf("idem: the attempt's deadline has passed: %w", cont
 
 // newAttempt gives the handler its context: with the request's values and without the client's cancellation, with an
 // earlier deadline of the request, bounded by the attempt's own.
-func (m *Module) newAttempt(r *http.Request, adm *admission, rec Record, won winnings, claimedAt time.Time) *Attempt {
+func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, won winnings, claimedAt time.Time) *Attempt {
 	tx, t := won.tx, rec.Ticket
-	a := &Attempt{m: m, route: adm.route, admission: adm, record: rec, ticket: t, tx: tx, steps: won.steps}
+	a := &Attempt{m: m, route: adm.route, admission: adm, ticket: t, tx: tx, steps: won.steps,
+		attempts: rec.Attempts, timed: rec.Timed}
+	a.outOfTime = a.steps != nil && a.route.outOfTime(rec)
 	a.inside.Context = adm.values
 	a.inside.Core, a.inside.Operation, a.inside.Command = a, t.ID, attemptctx.Command(adm.hash)
 	// What a Rollback attempt was before is not to be seen: its record was rolled back with it.
@@ -227,7 +234,8 @@ func (a *Attempt) endPark(v verdict) *Reply {
 		return reply
 	}
 	completion := a.completion(v, a.m.recorded(c, reply))
-	if err := a.confirm(func(ctx context.Context) error { return store.Complete(ctx, a.ticket, completion) }); err != nil {
+	complete := func(ctx context.Context) error { return store.Complete(ctx, a.ticket, completion) }
+	if err := a.confirmIn(&a.completing, complete); err != nil {
 		return a.notRecorded(err)
 	}
 	a.observe(Event{Kind: EventCompleted, Status: reply.Status})
@@ -254,12 +262,16 @@ const confirmFor = 10 * time.Second
 // confirm repeats an idempotent write until the store has answered it, for confirmFor at most: a handler that has
 // worked is worth more than one try. The request's own context does not matter any more.
 func (a *Attempt) confirm(write func(context.Context) error) error {
+	return a.confirmIn(new(bounded), write)
+}
+
+// confirmIn is confirm with the memory for the context of the first try.
+func (a *Attempt) confirmIn(call *bounded, write func(context.Context) error) error {
 	now := time.Now()
 	giveUp := now.Add(confirmFor)
-	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		ctx := new(bounded).until(&a.inside, now.Add(a.m.cfg.ClaimTimeout))
-		err := write(ctx)
-		ctx.cancel(context.Canceled)
+	for pause := 20 * time.Millisecond; ; pause, call = min(2*pause, time.Second), new(bounded) {
+		err := write(call.until(&a.inside, now.Add(a.m.cfg.ClaimTimeout)))
+		call.cancel(context.Canceled)
 		answered := err == nil || errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrStepsChanged)
 		if answered || time.Now().Add(pause).After(giveUp) {
 			return err

@@ -23,7 +23,10 @@ func (v *visit) begin(r *http.Request, p Principal) (*Attempt, *Reply) {
 	if route != nil && !route.guarded() {
 		return nil, nil
 	}
-	adm, _ := r.Context().Value(admissionKey{}).(*admission)
+	adm := v.admission
+	if adm == nil {
+		adm, _ = r.Context().Value(admissionKey{}).(*admission)
+	}
 	switch {
 	case route == nil && problem == nil:
 		return nil, nil
@@ -33,10 +36,10 @@ func (v *visit) begin(r *http.Request, p Principal) (*Attempt, *Reply) {
 	case adm != nil && adm.shadow, adm == nil && route.inShadow():
 		m.watch(r, v.pattern, adm, p)
 		return nil, nil
-	case adm == nil || !adm.principal.same(p):
-		problem = NewProblem(CodeMisconfigured, "the interceptor is mounted without the key guard before it")
 	case attemptFrom(r.Context()) != nil:
 		problem = secondGuard()
+	case adm == nil || !adm.principal.same(p):
+		problem = NewProblem(CodeMisconfigured, "the interceptor is mounted without the key guard before it")
 	case r.Context().Err() != nil:
 		// Nobody is there to read an answer, and nothing has been claimed: the cheapest moment to stop.
 		problem = m.withRetry(NewProblem(CodeStoreUnavailable, "the request ended before its command was claimed"))
@@ -44,7 +47,11 @@ func (v *visit) begin(r *http.Request, p Principal) (*Attempt, *Reply) {
 	if problem != nil {
 		return nil, v.refuse(r, problem)
 	}
-	return m.claimOrAnswer(r, adm)
+	attempt, reply := m.claimOrAnswer(r, adm)
+	if attempt != nil && adm == v.admission { // else the request that the guard has let through can read it
+		adm.giveBody(attempt.request)
+	}
+	return attempt, reply
 }
 
 // claimOrAnswer claims the record of an admitted request, or answers from it.
@@ -80,8 +87,7 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 			return nil, m.refuseRepeat(r, adm, m.unavailable(err))
 		}
 		if claimed.Won {
-			m.noticeClock(r.Context(), claimed.Record.Now)
-			attempt := m.newAttempt(r, adm, claimed.Record, won, claimedAt)
+			attempt := m.newAttempt(r, adm, &claimed.Record, won, claimedAt)
 			if attempt.isOneTooMany() {
 				return nil, attempt.giveUp()
 			}
@@ -119,6 +125,9 @@ func (m *Module) claim(ctx *bounded, c Claim) (won winnings, claimed Claimed, er
 	c.Window = m.window()
 	if c.Recovery == Rollback {
 		won.tx, claimed, err = m.cfg.Store.(Transactor).Begin(ctx, c) // New has refused any other store
+		if claimed.Won {
+			m.noticeClock(ctx, claimed.Record.Now)
+		}
 		return won, claimed, err
 	}
 	claimed, err = m.cfg.Store.Claim(ctx, c)
@@ -176,12 +185,12 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed Clai
 	}
 	switch rec.State() {
 	case Completed:
-		if !adm.route.reviewed(ctx, adm.principal, rec) {
+		if !adm.route.reviewed(ctx, adm.principal, &rec) {
 			return NewProblem(CodeForbidden, "the caller may not see the answer to this command (any more)")
 		}
 		if rec.Answer.Partial {
 			p := NewProblem(CodeResponseNotReplayable, "the command was carried out; its answer was too large to be kept")
-			p.Answered = &rec.Answer
+			p.Answered = new(rec.Answer) // a copy: rec itself stays off the heap
 			return p
 		}
 		return nil

@@ -90,7 +90,7 @@ func (c command) hashV1() [sha256.Size]byte {
 	form, body := "raw", c.body
 	switch {
 	case isJSON(mediaType):
-		if canonical, ok := w.canonicalJSON(c.body); ok {
+		if canonical, ok := w.json.of(c.body); ok {
 			form, body = "json", canonical
 		}
 	case mediaType == "multipart/form-data":
@@ -128,16 +128,17 @@ func (c command) hashV1() [sha256.Size]byte {
 
 // workspace is the memory in which a command is hashed. It is used again: most of it is as long as the body.
 type workspace struct {
-	digest                 hash.Hash
-	head, canonical, spare []byte
+	digest hash.Hash
+	head   []byte
+	json   canonicalJSON
 }
 
 var workspaces = sync.Pool{New: func() any { return &workspace{digest: sha256.New()} }}
 
 // release gives the workspace back, without what an unusual body has made of it.
 func (w *workspace) release() {
-	const kept = 64 << 10
-	if cap(w.head)+cap(w.canonical)+cap(w.spare) <= kept {
+	const bytes, members = 64 << 10, 1 << 10
+	if cap(w.head)+cap(w.json.form)+cap(w.json.spare) <= bytes && cap(w.json.members) <= members {
 		workspaces.Put(w)
 	}
 }

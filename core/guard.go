@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// admission is what the key guard found out about a request; it travels to the interceptor in the request's context,
-// and is itself that context to save an allocation.
+// admission is what the key guard found out about a request. Where the interceptor is apart from the guard, it travels in
+// the request's context, and is itself that context to save an allocation.
 type admission struct {
 	context.Context
 	route     *route
@@ -68,6 +68,8 @@ type visit struct {
 	pattern string
 	route   *route   // nil: there is none, or problem says why
 	problem *Problem // the route is not in the table
+
+	admission *admission // set by admit; where guard and interceptor are apart, the request's context has it
 }
 
 func (m *Module) visit(r *http.Request, pattern string) visit {
@@ -112,8 +114,15 @@ func (v *visit) refuse(r *http.Request, p *Problem) *Reply {
 // place: each must be what is left.
 func (m *Module) Admit(r *http.Request, pattern string, p Principal, kept ...[]byte) (*http.Request, *Reply) {
 	v := m.visit(r, pattern)
-	return v.admit(r, p, kept)
+	admitted, reply := v.admit(r, p, kept)
+	if a := v.admission; a != nil {
+		admitted = r.WithContext(a)
+		a.giveBody(admitted)
+	}
+	return admitted, reply
 }
+
+// admit leaves what it finds out in v. Only in shadow does it return another request than r.
 
 func (v *visit) admit(r *http.Request, p Principal, kept [][]byte) (*http.Request, *Reply) {
 	if reply := v.authorize(r, p); reply != nil {
@@ -129,16 +138,20 @@ func (v *visit) admit(r *http.Request, p Principal, kept [][]byte) (*http.Reques
 	if problem := v.m.admit(a, r, kept); problem != nil {
 		return nil, v.refuse(r, problem)
 	}
-	admitted := r.WithContext(a)
+	v.admission = a
+	return r, nil
+}
+
+// giveBody lets r read the body as if nobody had read it before.
+func (a *admission) giveBody(r *http.Request) {
 	if len(a.command.body) > 0 { // else the body that came in is at its end, too
 		a.body.Reset(a.command.body)
-		admitted.Body = &a.body
+		r.Body = &a.body
 	}
-	return admitted, nil
 }
 
 func (m *Module) admit(a *admission, r *http.Request, kept [][]byte) *Problem {
-	if r.Context().Value(admissionKey{}) != nil {
+	if passedGuard(r.Context()) {
 		return secondGuard()
 	}
 	if problem := m.takeKey(a, r); problem != nil {
@@ -196,6 +209,12 @@ func (m *Module) takeCommand(a *admission, r *http.Request, kept [][]byte) ([]by
 	}
 	a.hash = hash
 	return body, nil
+}
+
+// passedGuard reports whether a guard has seen the request already. Inside an attempt the context may have the attempt
+// alone.
+func passedGuard(ctx context.Context) bool {
+	return ctx.Value(admissionKey{}) != nil || attemptFrom(ctx) != nil
 }
 
 // secondGuard is the answer to a request that comes to a guard twice (O-4). The attempt around it is not declared

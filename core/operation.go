@@ -108,7 +108,7 @@ func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply 
 
 // showOperation answers what is known of a record, to those who may know it (O-3).
 func (m *Module) showOperation(ctx context.Context, r *http.Request, p Principal, rec Record) *Reply {
-	if policy := m.policyOf(rec); !m.operates(p, rec) && (!p.HasAnyRole(policy.Roles...) || !policy.reviewed(ctx, p, rec)) {
+	if policy := m.policyOf(rec); !m.operates(p, rec) && (!p.HasAnyRole(policy.Roles...) || !policy.reviewed(ctx, p, &rec)) {
 		return m.refuse(r, NewProblem(CodeForbidden, "the caller may not see this operation (any more)"))
 	}
 	if m.operates(p, rec) {

@@ -176,8 +176,8 @@ func (p Policy) withDefaults(own Policy) Policy {
 }
 
 // reviewed reports whether the answer of r may be shown to p: there is none, or Review agrees (O-3).
-func (p Policy) reviewed(ctx context.Context, caller Principal, r Record) bool {
-	return r.State() != Completed || p.Review == nil || calm(func() error { return p.Review(ctx, caller, r) }) == nil
+func (p *Policy) reviewed(ctx context.Context, caller Principal, r *Record) bool {
+	return p.Review == nil || r.State() != Completed || calm(func() error { return p.Review(ctx, caller, *r) }) == nil
 }
 
 // check returns what is wrong with a filled policy of a route with the given method ("" for the module's own).

@@ -41,7 +41,7 @@ func (a *Attempt) endResume(v verdict, steps course) *Reply {
 // ended, it runs out by itself. An attempt that was overtaken answers what the other one has recorded, and after the last
 // one nobody goes on.
 func (a *Attempt) yield(cause error, own func() *Reply) *Reply {
-	if a.record.Attempts >= a.route.MaxAttempts {
+	if a.attempts >= a.route.MaxAttempts {
 		return a.giveUp()
 	}
 	err := a.lease.yield()
@@ -54,15 +54,14 @@ func (a *Attempt) yield(cause error, own func() *Reply) *Reply {
 
 // isOneTooMany reports whether the operation has had its attempts, or its time, before this one.
 func (a *Attempt) isOneTooMany() bool {
-	rec := a.record
-	return a.steps != nil && (rec.Attempts > a.route.MaxAttempts || a.route.outOfTime(rec))
+	return a.steps != nil && (a.attempts > a.route.MaxAttempts || a.outOfTime)
 }
 
 // isSpent reports whether the next attempt of a Resume operation would be one too many.
-func (p Policy) isSpent(rec Record) bool { return rec.Attempts >= p.MaxAttempts || p.outOfTime(rec) }
+func (p *Policy) isSpent(rec *Record) bool { return rec.Attempts >= p.MaxAttempts || p.outOfTime(rec) }
 
 // outOfTime goes by the store's clock alone.
-func (p Policy) outOfTime(rec Record) bool { return !rec.Now.Before(rec.CreatedAt.Add(p.ResumeFor)) }
+func (p *Policy) outOfTime(rec *Record) bool { return !rec.Now.Before(rec.CreatedAt.Add(p.ResumeFor)) }
 
 // giveUp parks the operation: a reconciler or an operator settles it.
 func (a *Attempt) giveUp() *Reply {

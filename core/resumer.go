@@ -54,7 +54,7 @@ func (m *Module) resume(ctx context.Context) {
 
 func (m *Module) resumeOne(ctx context.Context, rec Record) error {
 	policy := m.policyOf(rec)
-	spent := policy.isSpent(rec)
+	spent := policy.isSpent(&rec)
 	if !spent && (m.cfg.Resume == nil || policy.Recovery != Resume || !m.isDue(rec)) {
 		return nil // it waits for a repeat, or for its time; the route may have another recovery by now, or be gone
 	}
@@ -107,7 +107,7 @@ func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt
 	if err != nil || !claimed.Won {
 		return nil, err
 	}
-	return m.newAttempt(r, adm, claimed.Record, won, claimedAt), nil
+	return m.newAttempt(r, adm, &claimed.Record, won, claimedAt), nil
 }
 
 // runResumer runs the app's function as the attempt's handler. Nobody reads its answer now: it is for the repeats.

@@ -19,7 +19,7 @@ const shadowPatience = 250 * time.Millisecond
 
 // inShadow reports whether the key of the route is only watched at the moment. A request is in shadow, or not, from the
 // key guard to its end: the guard asks once.
-func (r *route) inShadow() bool { return time.Now().Before(r.ShadowUntil) }
+func (r *route) inShadow() bool { return !r.ShadowUntil.IsZero() && time.Now().Before(r.ShadowUntil) }
 
 // InShadow reports whether ctx belongs to a request in shadow (see Policy.ShadowUntil), which runs outside any attempt.
 //
@@ -64,7 +64,7 @@ func (p Policy) checkShadow(store Store, bad func(format string, args ...any)) {
 
 // admitShadow is Admit for a request in shadow: what is wrong with its key or body is only told to the observer.
 func (m *Module) admitShadow(a *admission, r *http.Request, kept [][]byte) *http.Request {
-	if r.Context().Value(admissionKey{}) != nil {
+	if passedGuard(r.Context()) {
 		m.wouldRefuse(r, a.pattern, ID{}, secondGuard().Code)
 		return r
 	}

@@ -160,7 +160,7 @@ func (m *Module) tombstone(p Policy, timed bool) time.Duration {
 // completion says for how long an attempt's answer is kept. The record of a timed key has to outlive its key, whatever the
 // answer is.
 func (a *Attempt) completion(v verdict, answer Answer) Completion {
-	if a.record.Timed {
+	if a.timed {
 		return Completion{Answer: answer, Retention: a.route.Retention, Tombstone: a.m.tombstone(a.route.Policy, true)}
 	}
 	return a.route.completion(v, answer)

@@ -37,7 +37,7 @@ type shard struct {
 	records map[core.ID]*entry
 	queues  [core.Free + 1]queue // by the stored state: what a sweep will find, soonest first
 	history map[core.ID][]Settled
-	open    map[core.Scope]map[*entry]bool // rows that are stored as running or unknown
+	open    map[*entry]struct{} // rows that are stored as running or unknown
 }
 
 // Option changes a default of [New].
@@ -70,7 +70,7 @@ func New(opts ...Option) *Store {
 		opt(s)
 	}
 	for i := range s.shards {
-		s.shards[i].records, s.shards[i].open = map[core.ID]*entry{}, map[core.Scope]map[*entry]bool{}
+		s.shards[i].records, s.shards[i].open = map[core.ID]*entry{}, map[*entry]struct{}{}
 	}
 	return s
 }

@@ -9,7 +9,7 @@ import (
 
 var _ core.Counter = (*Store)(nil)
 
-// CountOpen implements [core.Counter].
+// CountOpen implements [core.Counter]. It looks at all open records.
 func (s *Store) CountOpen(ctx context.Context, scope core.Scope, limit int) (n int, err error) {
 	if err := alive(ctx); err != nil {
 		return 0, err
@@ -25,8 +25,8 @@ func (s *Store) CountOpen(ctx context.Context, scope core.Scope, limit int) (n i
 func (sh *shard) countOpen(scope core.Scope, now time.Time) (n int) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	for e := range sh.open[scope] {
-		if e.Now = now; !e.HalfDone() {
+	for e := range sh.open {
+		if e.Now = now; e.Scope == scope && !e.HalfDone() {
 			n++
 		}
 	}
@@ -34,16 +34,5 @@ func (sh *shard) countOpen(scope core.Scope, now time.Time) (n int) {
 }
 
 // opened and closed are called where a row becomes running, and where it is neither running nor unknown any more.
-func (sh *shard) opened(e *entry) {
-	if sh.open[e.Scope] == nil {
-		sh.open[e.Scope] = map[*entry]bool{}
-	}
-	sh.open[e.Scope][e] = true
-}
-
-func (sh *shard) closed(e *entry) {
-	delete(sh.open[e.Scope], e)
-	if len(sh.open[e.Scope]) == 0 {
-		delete(sh.open, e.Scope)
-	}
-}
+func (sh *shard) opened(e *entry) { sh.open[e] = struct{}{} }
+func (sh *shard) closed(e *entry) { delete(sh.open, e) }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"mime/multipart"
-	"net/textproto"
 	"reflect"
 	"slices"
 	"strings"
@@ -126,7 +124,7 @@ func TestJSONFallsBackToRawBytes(t *testing.T) {
 		`01`, `1.`, `.5`, `+1`, `NaN`, `0x10`, `"a`, `"\x41"`, "\"\n\"", `/**/{}`, "\ufeff{}", "{}\x00",
 		"\"\xff\"", `"\ud800"`, `"\ude00\ud83d"`, "{\"\xff\":1}",
 	} {
-		_, ok := new(workspace).canonicalJSON([]byte(body))
+		_, ok := new(canonicalJSON).of([]byte(body))
 		require.False(t, ok, body)
 		require.Equal(t, jsonHash(t, body), jsonHash(t, body))
 		require.NotEqual(t, jsonHash(t, body), jsonHash(t, body+" "), "%q", body)
@@ -302,16 +300,16 @@ func TestJSONSpellingDoesNotCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := drawJSON(t, 4)
 		first, second := spellJSON(t, value), spellJSON(t, value)
-		one, ok := new(workspace).canonicalJSON([]byte(first))
+		one, ok := new(canonicalJSON).of([]byte(first))
 		if !ok {
 			t.Fatalf("not valid: %q", first)
 		}
-		other, ok := new(workspace).canonicalJSON([]byte(second))
+		other, ok := new(canonicalJSON).of([]byte(second))
 		if !ok || !bytes.Equal(one, other) {
 			t.Fatalf("%q is %q, but %q is %q", first, one, second, other)
 		}
 		changed := spellJSON(t, changeJSON(t, value))
-		if other, ok = new(workspace).canonicalJSON([]byte(changed)); !ok || bytes.Equal(one, other) {
+		if other, ok = new(canonicalJSON).of([]byte(changed)); !ok || bytes.Equal(one, other) {
 			t.Fatalf("%q and %q are both %q", first, changed, one)
 		}
 	})
@@ -360,18 +358,69 @@ func requireHashesByMeaning(t *testing.T, a, b []byte) {
 		require.NoError(t, err)
 		require.Equal(t, jsonHash(t, string(a)), jsonHash(t, string(again)), "%q and %q", a, again)
 	}
-	canonical, ok := new(workspace).canonicalJSON(a)
+	canonical, ok := new(canonicalJSON).of(a)
+	reference, valid := referenceForm(a)
+	require.Equal(t, valid, ok, "%q", a)
 	if ok {
+		require.Equal(t, string(reference), string(canonical), "%q", a)
 		require.True(t, jsontext.Value(canonical).IsValid(jsontext.AllowDuplicateNames(true)), "%q", canonical)
-		again, _ := new(workspace).canonicalJSON(canonical)
+		again, _ := new(canonicalJSON).of(canonical)
 		require.Equal(t, string(canonical), string(again))
 	}
+}
+
+// referenceForm is the canonical form as package jsontext makes it, but for the order of the members.
+func referenceForm(body []byte) (form []byte, ok bool) {
+	form, err := jsontext.AppendFormat(nil, body, jsontext.AllowDuplicateNames(true))
+	if err != nil || deepest(form) > maxJSONDepth {
+		return nil, false
+	}
+	return sortedForm(form), true
+}
+
+// deepest is how deep a valid JSON text is nested.
+func deepest(text []byte) (depth int) {
+	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true))
+	for {
+		if _, err := d.ReadToken(); err != nil {
+			return depth
+		}
+		depth = max(depth, d.StackDepth())
+	}
+}
+
+// sortedForm sorts the members of all objects in a value without white space.
+func sortedForm(value []byte) []byte {
+	if value[0] != '{' && value[0] != '[' {
+		return value
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(value), jsontext.AllowDuplicateNames(true))
+	next := func() []byte {
+		part, _ := d.ReadValue()
+		return bytes.Clone(part)
+	}
+	_, _ = d.ReadToken()
+	var elements []namedValue
+	for d.PeekKind() != '}' && d.PeekKind() != ']' {
+		var e namedValue
+		if value[0] == '{' {
+			e.name = string(next()) + ":"
+		}
+		e.value = e.name + string(sortedForm(next()))
+		elements = append(elements, e)
+	}
+	slices.SortStableFunc(elements, func(a, b namedValue) int { return strings.Compare(folded(a.name), folded(b.name)) })
+	texts := make([]string, len(elements))
+	for i, e := range elements {
+		texts[i] = e.value.(string)
+	}
+	return []byte(string(value[0]) + strings.Join(texts, ",") + string(value[len(value)-1]))
 }
 
 // decodeJSON reads a body that all parsers agree on. It is not ok for any other.
 func decodeJSON(t *testing.T, body []byte) (value any, ok bool) {
 	t.Helper()
-	if _, ok := new(workspace).canonicalJSON(body); !ok || !jsontext.Value(body).IsValid() { // invalid: members of the same name
+	if _, ok := new(canonicalJSON).of(body); !ok || !jsontext.Value(body).IsValid() { // invalid: members of the same name
 		return nil, false
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -395,121 +444,4 @@ func namesFold(value any) bool {
 		}
 	}
 	return false
-}
-
-// testPart is one part of a multipart body.
-type testPart struct {
-	header  textproto.MIMEHeader
-	content string
-}
-
-func formPart(name, fileName, contentType, content string) testPart {
-	h := textproto.MIMEHeader{"Content-Disposition": {fmt.Sprintf("form-data; name=%q", name)}}
-	if fileName != "" {
-		h.Set("Content-Disposition", fmt.Sprintf("form-data; name=%q; filename=%q", name, fileName))
-	}
-	if contentType != "" {
-		h.Set("Content-Type", contentType)
-	}
-	return testPart{h, content}
-}
-
-func multipartHash(t *testing.T, boundary string, parts ...testPart) CommandHash {
-	t.Helper()
-	var body bytes.Buffer
-	w := multipart.NewWriter(&body)
-	if boundary != "" {
-		require.NoError(t, w.SetBoundary(boundary))
-	}
-	for _, p := range parts {
-		pw, err := w.CreatePart(p.header)
-		require.NoError(t, err)
-		_, err = pw.Write([]byte(p.content))
-		require.NoError(t, err)
-	}
-	require.NoError(t, w.Close())
-	return bodyHash(t, w.FormDataContentType(), body.String())
-}
-
-// CONTRACT H-3
-func TestMultipart(t *testing.T) {
-	amount := formPart("amount", "", "", "12.50")
-	file := formPart("file", "a.txt", "text/plain", "line\r\nline\n--\r\n--x")
-	hash := multipartHash(t, "", amount, file)
-
-	require.Equal(t, hash, multipartHash(t, "", amount, file), "a new random boundary")
-	require.Equal(t, hash, multipartHash(t, "a", amount, file))
-	require.Equal(t, hash, multipartHash(t, "needs quotes: (a)", amount, file))
-
-	transfer := formPart("amount", "", "", "12.50")
-	transfer.header.Set("Content-Transfer-Encoding", "quoted-printable")
-	for name, parts := range map[string][]testPart{
-		"no parts":          {},
-		"a part less":       {amount},
-		"order":             {file, amount},
-		"twice":             {amount, amount, file},
-		"content":           {formPart("amount", "", "", "12.51"), file},
-		"content moved":     {formPart("amount", "", "", "12.5"), formPart("file", "a.txt", "text/plain", "0"+file.content)},
-		"empty content":     {formPart("amount", "", "", ""), file},
-		"name":              {formPart("Amount", "", "", "12.50"), file},
-		"file name":         {amount, formPart("file", "b.txt", "text/plain", file.content)},
-		"no file name":      {amount, formPart("file", "", "text/plain", file.content)},
-		"content type":      {amount, formPart("file", "a.txt", "text/html", file.content)},
-		"transfer encoding": {transfer, file},
-		"end of lines":      {amount, formPart("file", "a.txt", "text/plain", strings.ReplaceAll(file.content, "\r", ""))},
-	} {
-		require.NotEqual(t, hash, multipartHash(t, "", parts...), name)
-	}
-	require.Equal(t, multipartHash(t, ""), multipartHash(t, ""), "a form without parts, a new random boundary")
-}
-
-// Content is compared as it was sent: decoding could make two of one.
-//
-// CONTRACT H-3
-func TestMultipartIsNotDecoded(t *testing.T) {
-	quoted := func(content string) testPart {
-		p := formPart("a", "", "", content)
-		p.header.Set("Content-Transfer-Encoding", "quoted-printable")
-		return p
-	}
-	require.NotEqual(t, multipartHash(t, "", quoted("=41")), multipartHash(t, "", quoted("A")))
-	require.NotEqual(t, multipartHash(t, "", quoted("=4")), multipartHash(t, "", quoted("=")))
-}
-
-// CONTRACT H-3
-func TestMultipartFallsBackToRawBytes(t *testing.T) {
-	const contentType = "multipart/form-data; boundary=b"
-	whole := "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--b--\r\n"
-	_, ok := canonicalMultipart([]byte(whole), "b")
-	require.True(t, ok)
-	for _, body := range []string{
-		"", "x", "--c--", "--b", "--b\r\n", "--b\r\nname", "--b\r\nname: a\r\n", "--b\r\nname: a--b--",
-		whole[:len(whole)-10], whole[:len(whole)-7],
-		strings.Replace(whole, "--b--", "--b\r\n", 1), "preamble\r\n" + whole, whole + "epilogue", whole + whole + "x",
-		strings.Replace(whole, "\r\n--b--", "--b--", 1), "--b\r\nbroken header\r\n\r\n1\r\n--b--\r\n",
-	} {
-		_, ok := canonicalMultipart([]byte(body), "b")
-		require.False(t, ok, "%q", body)
-		require.NotEqual(t, bodyHash(t, contentType, body), bodyHash(t, contentType, body+" "), "%q", body)
-		require.NotEqual(t, bodyHash(t, contentType, body), bodyHash(t, "multipart/form-data; boundary=c", body),
-			"the boundary counts where it could not be taken out: %q", body)
-	}
-	require.NotEqual(t, bodyHash(t, "multipart/form-data", whole), bodyHash(t, contentType, whole))
-
-	// other kinds of multipart are compared as they came
-	other := strings.ReplaceAll(whole, "--b", "--c")
-	require.Equal(t, bodyHash(t, contentType, whole), bodyHash(t, "multipart/form-data; boundary=c", other))
-	require.NotEqual(t, bodyHash(t, "multipart/mixed; boundary=b", whole),
-		bodyHash(t, "multipart/mixed; boundary=c", other))
-}
-
-// A body cannot be written to look like the canonical form of another.
-//
-// CONTRACT H-1, H-2, H-3
-func TestRawIsNotCanonical(t *testing.T) {
-	whole := "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--b--\r\n"
-	canonical, ok := canonicalMultipart([]byte(whole), "b")
-	require.True(t, ok)
-	one, other := bodyHash(t, "multipart/form-data; boundary=b", whole), bodyHash(t, "multipart/form-data", string(canonical))
-	require.NotEqual(t, one, other)
 }

@@ -1,0 +1,301 @@
+package core
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxJSONDepth is how deep JSON may be nested to be sorted; deeper bodies are compared as they came. The limit bounds
+// the work, since an object is copied once for each object around it, and is part of version 1 of the command hash.
+const maxJSONDepth = 128
+
+// canonicalJSON brings a JSON text into the one form that all JSON texts of the same meaning share (contract H-2): no white
+// space, strings in their shortest spelling, members sorted by name. Numbers keep every digit, and members of the same
+// name their order, since parsers differ in which of them they believe. Names are the same where they are under case
+// folding, as encoding/json takes them (H-6).
+//
+// It reads the text once, checks the grammar of RFC 8259 on its way, and sorts the members of an object where the object
+// ends. The options of package jsontext are no substitute: CanonicalizeRawInts changes numbers, and ReorderRawObjects
+// sorts members of the same name by their values, so that {"a":1,"a":2} and {"a":2,"a":1} become one.
+//
+// The methods below read what they are named after, and return false where the text has something else there.
+type canonicalJSON struct {
+	text []byte
+	next int // where in text is what is read next
+	form []byte
+	from int // text[from:next] belongs to the form as it is, and is appended by keep
+
+	members []jsonMember // of the objects that are open
+	spare   []byte
+}
+
+// jsonMember is where in the form a member of an object is: its quoted name, a colon, its value.
+type jsonMember struct{ start, colon, end int }
+
+// of returns the canonical form of text, which is valid until the next call. It is not ok where text is no JSON text of
+// valid Unicode (RFC 8259, section 8.1), or is nested too deep.
+func (c *canonicalJSON) of(text []byte) (form []byte, ok bool) {
+	c.text, c.next, c.form, c.from, c.members = text, 0, slices.Grow(c.form[:0], len(text)), 0, c.members[:0]
+	ok = c.value(0) && c.peek() == 0 && c.next == len(text)
+	c.keep()
+	c.text = nil
+	return c.form, ok
+}
+
+// keep appends what was read since the last call.
+func (c *canonicalJSON) keep() {
+	c.form = append(c.form, c.text[c.from:c.next]...)
+	c.from = c.next
+}
+
+// offset is where in the form is what is read next.
+func (c *canonicalJSON) offset() int { return len(c.form) + c.next - c.from }
+
+// peek returns the next byte that is no white space, without reading it: 0 at the end, and at a byte 0, which is not JSON.
+func (c *canonicalJSON) peek() byte {
+	if c.next < len(c.text) && c.text[c.next] > ' ' {
+		return c.text[c.next]
+	}
+	return c.peekBehindSpace()
+}
+
+func (c *canonicalJSON) peekBehindSpace() (b byte) {
+	c.keep()
+	for ; c.next < len(c.text); c.next++ {
+		if b = c.text[c.next]; b != ' ' && b != '\t' && b != '\r' && b != '\n' {
+			break
+		}
+		b = 0
+	}
+	c.from = c.next
+	return b
+}
+
+func (c *canonicalJSON) punctuation(b byte) bool {
+	if c.peek() != b {
+		return false
+	}
+	c.next++
+	return true
+}
+
+// value reads a value that is inside of depth objects and arrays.
+func (c *canonicalJSON) value(depth int) bool {
+	switch c.peek() {
+	case '"':
+		return c.string()
+	case '{':
+		return depth < maxJSONDepth && c.object(depth+1)
+	case '[':
+		return depth < maxJSONDepth && c.array(depth+1)
+	case 't':
+		return c.literal("true")
+	case 'f':
+		return c.literal("false")
+	case 'n':
+		return c.literal("null")
+	}
+	return c.number()
+}
+
+func (c *canonicalJSON) object(depth int) bool {
+	c.punctuation('{')
+	if c.punctuation('}') {
+		return true
+	}
+	first := len(c.members)
+	for {
+		if c.peek() != '"' {
+			return false
+		}
+		m := jsonMember{start: c.offset()}
+		if !c.string() || c.peek() != ':' {
+			return false
+		}
+		m.colon = c.offset()
+		c.next++
+		if !c.value(depth) {
+			return false
+		}
+		comma := c.peek() == ','
+		m.end = c.offset()
+		c.members = append(c.members, m)
+		if !comma {
+			c.sort(c.members[first:])
+			c.members = c.members[:first]
+			return c.punctuation('}')
+		}
+		c.next++
+	}
+}
+
+func (c *canonicalJSON) array(depth int) bool {
+	c.punctuation('[')
+	if c.punctuation(']') {
+		return true
+	}
+	for {
+		if !c.value(depth) {
+			return false
+		}
+		if !c.punctuation(',') {
+			return c.punctuation(']')
+		}
+	}
+}
+
+func (c *canonicalJSON) literal(word string) bool {
+	if !bytes.HasPrefix(c.text[c.next:], []byte(word)) {
+		return false
+	}
+	c.next += len(word)
+	return true
+}
+
+// number reads a number, which keeps its digits. What may not follow it is for the caller to find.
+func (c *canonicalJSON) number() bool {
+	c.either('-', '-')
+	if !c.either('0', '0') && !c.digits() {
+		return false
+	}
+	if c.either('.', '.') && !c.digits() {
+		return false
+	}
+	if c.either('e', 'E') {
+		c.either('+', '-')
+		return c.digits()
+	}
+	return true
+}
+
+// either reads one byte, a or b.
+func (c *canonicalJSON) either(a, b byte) bool {
+	if c.next == len(c.text) || c.text[c.next] != a && c.text[c.next] != b {
+		return false
+	}
+	c.next++
+	return true
+}
+
+// digits reads one digit or more.
+func (c *canonicalJSON) digits() bool {
+	start := c.next
+	for c.next < len(c.text) && '0' <= c.text[c.next] && c.text[c.next] <= '9' {
+		c.next++
+	}
+	return c.next > start
+}
+
+// string reads a string, which begins here. One without a backslash has its shortest spelling already.
+func (c *canonicalJSON) string() bool {
+	start, escaped, ascii := c.next, false, true
+	for i := start + 1; i < len(c.text); i++ {
+		switch b := c.text[i]; {
+		case b > '"' && b < utf8.RuneSelf && b != '\\':
+		case b == '"':
+			if escaped {
+				return c.respell(i + 1)
+			}
+			c.next = i + 1
+			return ascii || utf8.Valid(c.text[start:c.next])
+		case b == '\\':
+			escaped = true
+			i++ // a quote behind it does not end the string
+		case b < ' ':
+			return false
+		case b >= utf8.RuneSelf:
+			ascii = false
+		}
+	}
+	return false
+}
+
+// respell appends the string that ends before end in its shortest spelling.
+func (c *canonicalJSON) respell(end int) bool {
+	c.keep()
+	plain, err := jsontext.AppendUnquote(c.spare[:0], c.text[c.next:end])
+	c.spare = plain
+	if err != nil {
+		return false
+	}
+	c.form, err = jsontext.AppendQuote(c.form, plain)
+	c.next, c.from = end, end
+	return err == nil
+}
+
+// sort sorts the members of one object in place.
+func (c *canonicalJSON) sort(members []jsonMember) {
+	c.keep()
+	byName := func(a, b jsonMember) int {
+		if order := compareFolded(c.form[a.start:a.colon], c.form[b.start:b.colon]); order != 0 {
+			return order
+		}
+		return a.start - b.start // members of the same name keep their order
+	}
+	if slices.IsSortedFunc(members, byName) {
+		return
+	}
+	start := members[0].start
+	slices.SortFunc(members, byName)
+	sorted := c.spare[:0]
+	for i, m := range members {
+		if i > 0 {
+			sorted = append(sorted, ',')
+		}
+		sorted = append(sorted, c.form[m.start:m.end]...)
+	}
+	copy(c.form[start:], sorted)
+	c.spare = sorted
+}
+
+// compareFolded compares two names by what case folding makes of them: "amount", "Amount" and "AMOUNT" are one.
+func compareFolded(a, b []byte) int {
+	for i := range min(len(a), len(b)) {
+		x, y := a[i], b[i]
+		switch {
+		case x|y >= utf8.RuneSelf:
+			return compareFoldedRunes(a[i:], b[i:])
+		case x != y && foldedASCII(x) != foldedASCII(y):
+			return cmp.Compare(foldedASCII(x), foldedASCII(y))
+		}
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+func compareFoldedRunes(a, b []byte) int {
+	for len(a) > 0 && len(b) > 0 {
+		first, m := foldedRune(a)
+		second, n := foldedRune(b)
+		if first != second {
+			return cmp.Compare(first, second)
+		}
+		a, b = a[m:], b[n:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+func foldedASCII(c byte) byte {
+	if 'a' <= c && c <= 'z' {
+		c -= 'a' - 'A'
+	}
+	return c
+}
+
+// foldedRune decodes the first rune of name, as the least of all that case folding makes one with it, and its length.
+func foldedRune(name []byte) (r rune, length int) {
+	if c := name[0]; c < utf8.RuneSelf {
+		return rune(foldedASCII(c)), 1
+	}
+	r, length = utf8.DecodeRune(name)
+	for next := unicode.SimpleFold(r); ; next = unicode.SimpleFold(next) {
+		if next <= r {
+			return next, length
+		}
+		r = next
+	}
+}

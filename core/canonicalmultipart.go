@@ -1,0 +1,86 @@
+package core
+
+import (
+	"bytes"
+	"io"
+	"mime/multipart"
+	"strings"
+)
+
+// The caps of a multipart body, which bound what a small body can cost. Those of net/http are the same or wider.
+const (
+	maxParts       = 1_000    // parts
+	maxPartHeaders = 10_000   // header lines of all parts
+	maxPartHeader  = 64 << 10 // bytes of header of one part
+)
+
+// partsAbove reports whether a body is a multipart form above its caps (H-6). It counts, and parses nothing.
+func partsAbove(contentType string, body []byte) bool {
+	if prefix := "multipart/"; len(contentType) < len(prefix) || !strings.EqualFold(contentType[:len(prefix)], prefix) {
+		return false
+	}
+	mediaType, parameters := parseMediaType(contentType)
+	if mediaType != "multipart/form-data" {
+		return false
+	}
+	delimiter := []byte("\n--" + parameters["boundary"])
+	rest, found := bytes.CutPrefix(bytes.TrimLeft(body, "\r\n"), delimiter[1:])
+	lines := 0
+	for parts := 0; found; parts++ { // what is behind the last part counts, too
+		var part []byte
+		part, rest, found = bytes.Cut(rest, delimiter)
+		n, size := partHeader(part)
+		if lines += n; parts > maxParts || lines > maxPartHeaders || size > maxPartHeader {
+			return true
+		}
+	}
+	return false
+}
+
+// partHeader returns the number of header lines of a part and their size; part begins behind its boundary.
+func partHeader(part []byte) (lines, size int) {
+	for first := true; ; first = false {
+		line, rest, found := bytes.Cut(part, []byte("\n"))
+		if !found || !first && len(bytes.TrimRight(line, "\r")) == 0 || size > maxPartHeader {
+			return lines, size
+		}
+		if !first {
+			lines++
+		}
+		size += len(line)
+		part = rest
+	}
+}
+
+// canonicalMultipart returns the parts of a multipart body without what is between them: of each part its header
+// lines, sorted by name, and its content, neither of them decoded (contract H-3). It is not ok where body cannot be
+// parsed, or does not begin with its first boundary and end with its last: the parser of the standard library skips
+// what is before and behind them, and takes a body that breaks off in a part's header for complete.
+func canonicalMultipart(body []byte, boundary string) (canonical []byte, ok bool) {
+	framed := bytes.Trim(body, "\r\n")
+	inner, closed := bytes.CutSuffix(framed, []byte("--"+boundary+"--"))
+	if !closed || !bytes.HasPrefix(framed, []byte("--"+boundary)) || len(inner) > 0 && inner[len(inner)-1] != '\n' {
+		return nil, false
+	}
+	canonical = make([]byte, 0, len(body))
+	parts := multipart.NewReader(bytes.NewReader(body), boundary)
+	for {
+		part, err := parts.NextRawPart()
+		if err == io.EOF { //nolint:errorlint // not errors.Is: a body that breaks off wraps io.EOF
+			return canonical, true
+		}
+		if err != nil {
+			return nil, false
+		}
+		content, err := io.ReadAll(part)
+		if err != nil {
+			return nil, false
+		}
+		canonical = appendCount(canonical, len(part.Header))
+		for _, name := range sortedKeys(part.Header) {
+			canonical = appendField(canonical, name)
+			canonical = appendFields(canonical, part.Header[name])
+		}
+		canonical = appendField(canonical, content)
+	}
+}
