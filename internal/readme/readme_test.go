@@ -17,7 +17,9 @@ var (
 	root  = os.DirFS("../..")
 	code  = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
 	block = regexp.MustCompile("(?s)```go\n(.*?)```")
-	link  = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`) // no address has a colon but those of other sites
+	// No address has a colon but those of other sites. A link within a page has no file.
+	link    = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
 )
 
 func read(t *testing.T, name string) string {
@@ -54,9 +56,12 @@ func TestCodeIsFromExamples(t *testing.T) {
 
 func TestLinks(t *testing.T) {
 	for _, page := range pages(t) {
-		for _, target := range linksOf(t, page) {
+		for target, anchors := range linksOf(t, page) {
 			_, err := fs.Stat(root, target)
 			require.NoError(t, err, "%s links to %s", page, target)
+			for _, anchor := range anchors {
+				require.Contains(t, anchorsOf(t, target), anchor, "%s links to %s", page, target)
+			}
 		}
 	}
 }
@@ -69,7 +74,7 @@ func TestCodeIsFromLinkedFiles(t *testing.T) {
 	for _, page := range shownPages {
 		text := read(t, page)
 		var files []string
-		for _, file := range linksOf(t, page) {
+		for file := range linksOf(t, page) {
 			if path.Ext(file) == ".go" {
 				files = append(files, unindented(read(t, file)))
 			}
@@ -92,11 +97,32 @@ func unindented(code string) string {
 	return "\n" + strings.Join(lines, "\n")
 }
 
-// linksOf returns what a page links to in this repository. What looks like a link in its code is none.
-func linksOf(t *testing.T, page string) (targets []string) {
+// linksOf returns what a page links to in this repository, with the anchors there. What looks like a link in its code is
+// none.
+func linksOf(t *testing.T, page string) map[string][]string {
 	t.Helper()
+	targets := map[string][]string{}
 	for _, l := range link.FindAllStringSubmatch(code.ReplaceAllString(read(t, page), ""), -1) {
-		targets = append(targets, path.Join(path.Dir(page), l[1]))
+		target := page
+		if l[1] != "" {
+			target = path.Join(path.Dir(page), l[1])
+		}
+		if targets[target] == nil {
+			targets[target] = []string{}
+		}
+		if l[2] != "" {
+			targets[target] = append(targets[target], l[2])
+		}
 	}
 	return targets
+}
+
+// anchorsOf returns the anchors of a page's headings, as GitHub makes them.
+func anchorsOf(t *testing.T, page string) (anchors []string) {
+	t.Helper()
+	for _, h := range heading.FindAllStringSubmatch(read(t, page), -1) {
+		text := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(h[1]), "")
+		anchors = append(anchors, strings.ReplaceAll(text, " ", "-"))
+	}
+	return anchors
 }
