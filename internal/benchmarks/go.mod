@@ -13,11 +13,12 @@ require (
 	github.com/stretchr/testify v1.12.1
 	github.com/valyala/fasthttp v1.69.0
 	go.uber.org/goleak v1.3.0
-	golang.org/x/sys v0.46.0
 	gonum.org/v1/plot v0.17.0
 	gorm.io/driver/postgres v1.6.3
 	gorm.io/gorm v1.31.2
 )
+
+require golang.org/x/sys v0.46.0 // indirect
 
 require (
 	codeberg.org/go-fonts/liberation v0.5.0 // indirect

@@ -23,7 +23,8 @@ func TestAdaptersAreTwins(t *testing.T) {
 		exportsNo []string // what ginidem exports and it does not
 	}{
 		// Gin has no error handler of its own, and Echo does not show its routes' chains.
-		"echoidem": {exports: []string{"TrackRoutes"}, exportsNo: []string{"Option", "WithErrorRenderer"}},
+		"echoidem":    {exports: []string{"TrackRoutes"}, exportsNo: []string{"Option", "WithErrorRenderer"}},
+		"echoidem/v5": {exports: []string{"TrackRoutes"}, exportsNo: []string{"Option", "WithErrorRenderer"}},
 		// net/http has no writer of its own, and its mux does not show its routes.
 		"core/httpidem": {files: []string{"router.go"}, without: []string{"writer.go"},
 			exports: []string{"GuardsOf", "Middleware", "NewRouter", "Router"}, exportsNo: []string{"Option", "WithErrorRenderer"}},

@@ -69,3 +69,11 @@ func TestInstalls(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, [][]string{{"go", "get", root}}, commands)
 }
+
+func TestVersionOf(t *testing.T) {
+	for release, want := range map[string]string{"v0.1.0": "v5.1.0", "v0.12.3": "v5.12.3", "v1.0.0": "v5.100.0",
+		"v1.2.3-rc.1": "v5.102.3-rc.1", "": ""} {
+		require.Equal(t, want, versionOf(root+"/echoidem/v5", release))
+		require.Equal(t, release, versionOf(root+"/gormstore/watermillidem", release))
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
 	"golang.org/x/mod/semver"
 )
 
@@ -76,19 +77,16 @@ func (t *tree) version() (string, error) {
 			errs = append(errs, fmt.Errorf("%s/go.mod replaces %s: go.work does that", m.directory, r.Old.Path))
 		}
 		for _, r := range m.file.Require {
-			if !ours(r.Mod.Path) {
-				continue
-			}
-			if version == "" {
+			if r.Mod.Path == root && version == "" {
 				version = r.Mod.Version
 			}
-			if r.Mod.Version != version {
+			if ours(r.Mod.Path) && r.Mod.Version != versionOf(r.Mod.Path, version) {
 				errs = append(errs, fmt.Errorf("%s/go.mod requires %s, others %s", m.directory, r.Mod, version))
 			}
 		}
 	}
 	for _, r := range t.work.Replace {
-		if r.Old.Version != version {
+		if r.Old.Version != versionOf(r.Old.Path, version) {
 			errs = append(errs, fmt.Errorf("go.work replaces %s, the modules require %s", r.Old, version))
 		}
 	}
@@ -103,7 +101,7 @@ func (t *tree) setVersion(version string) error {
 	for _, m := range t.modules {
 		for _, r := range slices.Clone(m.file.Require) {
 			if ours(r.Mod.Path) {
-				if err := m.file.AddRequire(r.Mod.Path, version); err != nil {
+				if err := m.file.AddRequire(r.Mod.Path, versionOf(r.Mod.Path, version)); err != nil {
 					return err
 				}
 			}
@@ -119,11 +117,26 @@ func (t *tree) setVersion(version string) error {
 	for _, r := range t.work.Replace { // in place, which keeps the comments
 		for i, token := range r.Syntax.Token {
 			if token == r.Old.Version {
-				r.Syntax.Token[i] = version
+				r.Syntax.Token[i] = versionOf(r.Old.Path, version)
 			}
 		}
 	}
 	return os.WriteFile(filepath.Join(t.directory, "go.work"), modfile.Format(t.work.Syntax), 0o644)
+}
+
+// versionOf returns the version of a module in a release. A path that ends with /v5 needs a version v5: v0.1.2 is v5.1.2
+// there, and v1.2.3 is v5.102.3.
+func versionOf(path, release string) string {
+	_, major, ok := module.SplitPathVersion(path)
+	if !ok || major == "" {
+		return release
+	}
+	var x, y int
+	var rest string
+	if _, err := fmt.Sscanf(release, "v%d.%d.%s", &x, &y, &rest); err != nil {
+		return release
+	}
+	return fmt.Sprintf("%s.%d.%s", strings.TrimPrefix(major, "/"), 100*x+y, rest)
 }
 
 // ours tells whether a module is one of the tree's.

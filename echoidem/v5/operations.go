@@ -1,0 +1,52 @@
+package echoidem
+
+import (
+	"github.com/labstack/echo/v5"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+)
+
+// OperationHandler shows the operation whose id is the route's parameter "id" to its own principal and to operators.
+// Mount it behind JWTGuard or Bridge:
+//
+//	e.GET("/operations/:id", echoidem.OperationHandler(idem))
+func OperationHandler(idem *core.Module) echo.HandlerFunc {
+	return func(c *echo.Context) error {
+		p, _ := authctx.FromContext(c.Request().Context())
+		return send(c, idem.ServeOperation(c.Request(), p, c.Param("id")))
+	}
+}
+
+// OwnOperationHandler shows the caller's own operation with the key in the request's header. It is for a client that has
+// lost the answer. Nothing is run. Mount it behind JWTGuard or Bridge:
+//
+//	e.GET("/operation", echoidem.OwnOperationHandler(idem))
+func OwnOperationHandler(idem *core.Module) echo.HandlerFunc {
+	return func(c *echo.Context) error {
+		p, _ := authctx.FromContext(c.Request().Context())
+		return send(c, idem.ServeOwnOperation(c.Request(), p))
+	}
+}
+
+// OperationsHandler lists the unknown operations to operators. For its query parameters see core's ServeOperations.
+// Mount it behind JWTGuard or Bridge:
+//
+//	e.GET("/operations", echoidem.OperationsHandler(idem))
+func OperationsHandler(idem *core.Module) echo.HandlerFunc {
+	return func(c *echo.Context) error {
+		p, _ := authctx.FromContext(c.Request().Context())
+		return send(c, idem.ServeOperations(c.Request(), p))
+	}
+}
+
+// SettleHandler lets operators settle the unknown operation whose id is the route's parameter "id". For its body see
+// core's ServeSettle. Mount it behind JWTGuard or Bridge, and behind Idempotent:
+//
+//	e.POST("/operations/:id/settle", echoidem.SettleHandler(idem))
+func SettleHandler(idem *core.Module) echo.HandlerFunc {
+	return func(c *echo.Context) error {
+		p, _ := authctx.FromContext(c.Request().Context())
+		return send(c, idem.ServeSettle(c.Request(), p, c.Param("id")))
+	}
+}
