@@ -93,5 +93,5 @@ func TestAnswers(t *testing.T) {
 	for name, handler := range answers(t) {
 		handlers[name] = handler
 	}
-	adaptertest.Answers(t, adapter{}, adapter{}.New, "", handlers)
+	adaptertest.Answers(t, adapter, adapter.New, "", handlers)
 }

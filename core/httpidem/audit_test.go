@@ -14,23 +14,23 @@ import (
 // CONTRACT D-2, O-4
 func TestAudit(t *testing.T) {
 	type guards = adaptertest.Guards
-	on := func(a adaptertest.App, g guards, pattern string, m ...adaptertest.Middleware) {
-		a.(app).Router.Group("/v1", chain(m)...).Handle(pattern, g.Never.(http.Handler))
+	on := func(a adaptertest.App, g guards, method, path string, m ...adaptertest.Middleware) {
+		a.Group("/v1").Handle(method, path, g.Never, m...)
 	}
-	adaptertest.Audit(t, adapter{}, map[string]adaptertest.Audited{
-		"any method": {Mount: func(a adaptertest.App, g guards) { on(a, g, "/pay", g.JWT, g.Idempotent) }, Want: []string{
+	adaptertest.Audit(t, adapter, map[string]adaptertest.Audited{
+		"any method": {Mount: func(a adaptertest.App, g guards) { on(a, g, "", "/pay", g.JWT, g.Idempotent) }, Want: []string{
 			"CONNECT /v1/pay: this route is not", "PUT /v1/pay: this route is not",
 		}, WantNot: "POST /v1/pay"},
 		"on a host": {Mount: func(a adaptertest.App, g guards) {
-			on(a, g, "POST a.example/pay", g.JWT, g.Idempotent)
-			on(a, g, "POST\t b.example/pay")
+			on(a, g, "POST", "a.example/pay", g.JWT, g.Idempotent)
+			on(a, g, "POST\t", "b.example/pay")
 		}, Want: []string{"POST b.example/v1/pay: is not behind"}, WantNot: "a.example"},
 		"hidden in a function": {Mount: func(a adaptertest.App, g guards) {
-			on(a, g, "POST /pay", g.JWT, func(next http.Handler) http.Handler { return g.Idempotent.(httpidem.Middleware)(next) })
+			on(a, g, "POST", "/pay", g.JWT, func(next http.Handler) http.Handler { return g.Idempotent.(httpidem.Middleware)(next) })
 		}, Want: []string{"POST /v1/pay: is not behind the roles guard, key guard, interceptor"}},
 		"everything else": {Mount: func(a adaptertest.App, g guards) {
-			on(a, g, "POST /pay", g.JWT, g.Idempotent)
-			a.(app).Router.HandleFunc("/", func(http.ResponseWriter, *http.Request) {})
+			on(a, g, "POST", "/pay", g.JWT, g.Idempotent)
+			a.Handle("", "/", g.Never)
 		}, Want: []string{"POST /: this route is not in the table"}},
 	})
 }

@@ -32,7 +32,7 @@ func TestBodyReadBeforeTheGuard(t *testing.T) {
 	}
 	decompress := reader(unzip, form, adaptertest.Zipped, false)
 	decompress.Encoding = "gzip"
-	adaptertest.BodyReadBeforeTheGuard(t, adapter{}, map[string]adaptertest.BodyReader{
+	adaptertest.BodyReadBeforeTheGuard(t, adapter, map[string]adaptertest.BodyReader{
 		"FormValue":            reader(formValue, form, adaptertest.Form, true),
 		"FormValue, multipart": reader(formValue, multipart, adaptertest.Multipart, true),
 		"ParseForm":            reader(parseForm, form, adaptertest.Form, true),

@@ -1,206 +1,42 @@
 package httpidem_test
 
 import (
-	"context"
-	"encoding/json"
 	"net/http"
 	"testing"
 
 	"go.uber.org/goleak"
 
-	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/httpidem"
 	"github.com/auth19/idem/internal/adaptertest"
+	"github.com/auth19/idem/internal/adaptertest/nethttp"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestAdapter(t *testing.T)  { adaptertest.Run(t, adapter{}) }
-func TestContract(t *testing.T) { adaptertest.Contract(t, adapter{}) }
+func TestAdapter(t *testing.T)  { adaptertest.Run(t, adapter) }
+func TestContract(t *testing.T) { adaptertest.Contract(t, adapter) }
 
-// adapter is this package, and net/http, as the tests of all adapters know them.
-type adapter struct{}
-
-func (adapter) New() adaptertest.App { return app{router{httpidem.NewRouter()}} }
-
-// Careless is New: net/http has no error handling that could come too late.
-func (a adapter) Careless() adaptertest.App { return a.New() }
-
-// Handler writes the error of h, unless an answer has begun.
-func (adapter) Handler(h func(c adaptertest.Context) error) adaptertest.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &exchange{w: w, r: r}
-		if err := h(c); err != nil && c.Untouched() {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-		}
-	})
+// adapter is this package on its own router.
+var adapter = nethttp.Adapter{
+	Router:  func() nethttp.Router { return router{httpidem.NewRouter()} },
+	Methods: []string{"PURGE", "LINK", "PROPFIND", "CONNECTED", "post", "Post", "get", "head", "options"},
 }
 
-func (adapter) Middleware(m func(c adaptertest.Context, next func() error) error) adaptertest.Middleware {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			c := &exchange{w: w, r: r}
-			_ = m(c, func() error { next.ServeHTTP(c.w, c.r); return nil }) // handlers have written their errors
-		})
-	}
-}
-
-// Recover is what many apps have: net/http has only the server's, which breaks the connection off.
-func (a adapter) Recover() adaptertest.Middleware {
-	return a.Middleware(func(c adaptertest.Context, next func() error) error {
-		defer func() {
-			switch v := recover(); v {
-			case nil:
-			case http.ErrAbortHandler:
-				panic(v)
-			default:
-				http.Error(c.Writer(), "recovered", http.StatusInternalServerError)
-			}
-		}()
-		return next()
-	})
-}
-
-func (adapter) JWTGuard(v *authctx.Verifier, observers ...core.Observer) adaptertest.Middleware {
-	return httpidem.JWTGuard(v, observers...)
-}
-
-func (adapter) Bridge(
-	find func(c adaptertest.Context) (authctx.Principal, error), observers ...core.Observer,
-) adaptertest.Middleware {
-	return httpidem.Bridge(func(r *http.Request) (authctx.Principal, error) { return find(&exchange{r: r}) }, observers...)
-}
-
-func (adapter) RolesGuard(idem *core.Module) adaptertest.Middleware { return httpidem.RolesGuard(idem) }
-func (adapter) KeyGuard(idem *core.Module) adaptertest.Middleware   { return httpidem.KeyGuard(idem) }
-func (adapter) Interceptor(idem *core.Module) adaptertest.Middleware {
-	return httpidem.Interceptor(idem)
-}
-func (adapter) Idempotent(idem *core.Module) adaptertest.Middleware { return httpidem.Idempotent(idem) }
-
-func (adapter) OperationHandler(idem *core.Module) adaptertest.Handler {
-	return httpidem.OperationHandler(idem)
-}
-
-func (adapter) OwnOperationHandler(idem *core.Module) adaptertest.Handler {
-	return httpidem.OwnOperationHandler(idem)
-}
-
-func (adapter) OperationsHandler(idem *core.Module) adaptertest.Handler {
-	return httpidem.OperationsHandler(idem)
-}
-
-func (adapter) SettleHandler(idem *core.Module) adaptertest.Handler {
-	return httpidem.SettleHandler(idem)
-}
-
-func (a adapter) Quirks() adaptertest.Quirks {
-	return adaptertest.Quirks{
-		Panics: map[string]adaptertest.Panic{
-			"recovery": {Recovery: a.Recover(), Value: "boom", Status: http.StatusInternalServerError, Body: "recovered\n"},
-			"aborted":  {Recovery: a.Recover(), Value: http.ErrAbortHandler}, // breaks off
-		},
-		Methods:         []string{"PURGE", "LINK", "PROPFIND", "CONNECTED", "post", "Post", "get", "head", "options"},
-		Param:           func(name string) string { return "{" + name + "}" },
-		RecyclesNothing: true,
-	}
-}
-
-// router is a group of routes.
 type router struct{ *httpidem.Router }
 
-func (r router) Use(m ...adaptertest.Middleware) { r.Router.Use(chain(m)...) }
-
-func (r router) Handle(method, path string, h adaptertest.Handler, m ...adaptertest.Middleware) {
-	r.Router.Group("", chain(m)...).Handle(method+" "+path, h.(http.Handler))
+func (r router) Group(prefix string, m ...httpidem.Middleware) nethttp.Router {
+	return router{r.Router.Group(prefix, m...)}
 }
 
-func (r router) Group(prefix string, m ...adaptertest.Middleware) adaptertest.Router {
-	return router{r.Router.Group(prefix, chain(m)...)}
-}
-
-func chain(m []adaptertest.Middleware) (functions []httpidem.Middleware) {
-	for _, one := range m {
-		functions = append(functions, one.(httpidem.Middleware))
+func (r router) Handle(method, path string, h http.Handler) {
+	if method != "" {
+		method += " "
 	}
-	return functions
+	r.Router.Handle(method+path, h)
 }
 
-// app is a router whose writers know what was written.
-type app struct{ router }
-
-func (a app) Audit(idem *core.Module) error { return httpidem.Audit(a.Router, idem) }
-
-func (a app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a.Router.ServeHTTP(&writer{ResponseWriter: w}, r)
-}
-
-// writer is net/http's, and knows whether the answer has begun.
-type writer struct {
-	http.ResponseWriter
-	written bool
-}
-
-func (w *writer) Written() bool               { return w.written }
-func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *writer) WriteHeader(status int) {
-	w.written = true
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *writer) Write(p []byte) (int, error) {
-	w.written = true
-	return w.ResponseWriter.Write(p)
-}
-
-// exchange is a request.
-type exchange struct {
-	w http.ResponseWriter
-	r *http.Request
-}
-
-type valueKey string
-
-func (c *exchange) Own() any                    { return c.r }
-func (c *exchange) Request() *http.Request      { return c.r }
-func (c *exchange) SetRequest(r *http.Request)  { c.r = r }
-func (c *exchange) Writer() http.ResponseWriter { return c.w }
-func (c *exchange) Inner() http.ResponseWriter  { return c.w }
-func (c *exchange) Untouched() bool             { return !c.w.(interface{ Written() bool }).Written() }
-func (c *exchange) Path() string                { return c.r.Pattern }
-func (c *exchange) Param(name string) string    { return c.r.PathValue(name) }
-func (c *exchange) Get(key string) any          { return c.r.Context().Value(valueKey(key)) }
-
-func (c *exchange) Set(key string, value any) {
-	c.r = c.r.WithContext(context.WithValue(c.r.Context(), valueKey(key), value))
-}
-
-func (c *exchange) Buffer() (restore, again func()) { panic("no middleware of these tests buffers") }
-
-func (c *exchange) JSON(status int, v any) error {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	c.w.Header().Set("Content-Type", "application/json")
-	c.w.WriteHeader(status)
-	_, err = c.w.Write(body)
-	return err
-}
-
-func (c *exchange) String(status int, text string) error {
-	c.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	c.w.WriteHeader(status)
-	_, err := c.w.Write([]byte(text))
-	return err
-}
-
-func (c *exchange) NoContent(status int) error {
-	c.w.WriteHeader(status)
-	return nil
-}
+func (r router) Audit(idem *core.Module) error { return httpidem.Audit(r.Router, idem) }
 
 // guarded is a group under /v1 with all guards.
 func guarded(t testing.TB, r *httpidem.Router, cfg core.Config) *httpidem.Router {

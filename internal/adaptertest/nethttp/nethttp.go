@@ -1,0 +1,211 @@
+// Package nethttp is net/http with the guards of httpidem, as the tests of all adapters know an adapter. The routers that
+// take middleware of net/http differ only in their [Router].
+package nethttp
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/httpidem"
+	"github.com/auth19/idem/internal/adaptertest"
+)
+
+// Router is a router, or a group of it.
+type Router interface {
+	http.Handler
+	Use(m ...httpidem.Middleware)
+	Group(prefix string, m ...httpidem.Middleware) Router
+	// Handle adds a route behind the middleware of the group.
+	Handle(method, path string, h http.Handler)
+	Audit(idem *core.Module) error
+}
+
+// Adapter is httpidem on a router.
+type Adapter struct {
+	Router  func() Router
+	Methods []string // that nobody has heard of and that the router takes
+}
+
+// New implements [adaptertest.Adapter].
+func (a Adapter) New() adaptertest.App { return app{router{a.Router()}} }
+
+// Careless is New: net/http has no error handling that could come too late.
+func (a Adapter) Careless() adaptertest.App { return a.New() }
+
+// Handler writes the error of h, unless an answer has begun.
+func (Adapter) Handler(h func(c adaptertest.Context) error) adaptertest.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &exchange{w: w, r: r}
+		if err := h(c); err != nil && c.Untouched() {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	})
+}
+
+func (Adapter) Middleware(m func(c adaptertest.Context, next func() error) error) adaptertest.Middleware {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c := &exchange{w: w, r: r}
+			_ = m(c, func() error { next.ServeHTTP(c.w, c.r); return nil }) // handlers have written their errors
+		})
+	}
+}
+
+// Recover is what many apps have: net/http has only the server's, which breaks the connection off.
+func (a Adapter) Recover() adaptertest.Middleware {
+	return a.Middleware(func(c adaptertest.Context, next func() error) error {
+		defer func() {
+			switch v := recover(); v {
+			case nil:
+			case http.ErrAbortHandler:
+				panic(v)
+			default:
+				http.Error(c.Writer(), "recovered", http.StatusInternalServerError)
+			}
+		}()
+		return next()
+	})
+}
+
+func (Adapter) JWTGuard(v *authctx.Verifier, observers ...core.Observer) adaptertest.Middleware {
+	return httpidem.JWTGuard(v, observers...)
+}
+
+func (Adapter) Bridge(
+	find func(c adaptertest.Context) (authctx.Principal, error), observers ...core.Observer,
+) adaptertest.Middleware {
+	return httpidem.Bridge(func(r *http.Request) (authctx.Principal, error) { return find(&exchange{r: r}) }, observers...)
+}
+
+func (Adapter) RolesGuard(idem *core.Module) adaptertest.Middleware { return httpidem.RolesGuard(idem) }
+func (Adapter) KeyGuard(idem *core.Module) adaptertest.Middleware   { return httpidem.KeyGuard(idem) }
+func (Adapter) Interceptor(idem *core.Module) adaptertest.Middleware {
+	return httpidem.Interceptor(idem)
+}
+func (Adapter) Idempotent(idem *core.Module) adaptertest.Middleware { return httpidem.Idempotent(idem) }
+
+func (Adapter) OperationHandler(idem *core.Module) adaptertest.Handler {
+	return httpidem.OperationHandler(idem)
+}
+
+func (Adapter) OwnOperationHandler(idem *core.Module) adaptertest.Handler {
+	return httpidem.OwnOperationHandler(idem)
+}
+
+func (Adapter) OperationsHandler(idem *core.Module) adaptertest.Handler {
+	return httpidem.OperationsHandler(idem)
+}
+
+func (Adapter) SettleHandler(idem *core.Module) adaptertest.Handler {
+	return httpidem.SettleHandler(idem)
+}
+
+func (a Adapter) Quirks() adaptertest.Quirks {
+	return adaptertest.Quirks{
+		Panics: map[string]adaptertest.Panic{
+			"recovery": {Recovery: a.Recover(), Value: "boom", Status: http.StatusInternalServerError, Body: "recovered\n"},
+			"aborted":  {Recovery: a.Recover(), Value: http.ErrAbortHandler}, // breaks off
+		},
+		Methods:         a.Methods,
+		Param:           func(name string) string { return "{" + name + "}" },
+		RecyclesNothing: true,
+	}
+}
+
+// router is a group of routes.
+type router struct{ own Router }
+
+func (r router) Use(m ...adaptertest.Middleware) { r.own.Use(chain(m)...) }
+
+func (r router) Handle(method, path string, h adaptertest.Handler, m ...adaptertest.Middleware) {
+	r.own.Group("", chain(m)...).Handle(method, path, h.(http.Handler))
+}
+
+func (r router) Group(prefix string, m ...adaptertest.Middleware) adaptertest.Router {
+	return router{r.own.Group(prefix, chain(m)...)}
+}
+
+func chain(m []adaptertest.Middleware) (functions []httpidem.Middleware) {
+	for _, one := range m {
+		functions = append(functions, one.(httpidem.Middleware))
+	}
+	return functions
+}
+
+// app is a router whose writers know what was written.
+type app struct{ router }
+
+func (a app) Audit(idem *core.Module) error { return a.own.Audit(idem) }
+
+func (a app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.own.ServeHTTP(&writer{ResponseWriter: w}, r)
+}
+
+// writer is net/http's, and knows whether the answer has begun.
+type writer struct {
+	http.ResponseWriter
+	written bool
+}
+
+func (w *writer) Written() bool               { return w.written }
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *writer) WriteHeader(status int) {
+	w.written = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	w.written = true
+	return w.ResponseWriter.Write(p)
+}
+
+// exchange is a request.
+type exchange struct {
+	w http.ResponseWriter
+	r *http.Request
+}
+
+type valueKey string
+
+func (c *exchange) Own() any                    { return c.r }
+func (c *exchange) Request() *http.Request      { return c.r }
+func (c *exchange) SetRequest(r *http.Request)  { c.r = r }
+func (c *exchange) Writer() http.ResponseWriter { return c.w }
+func (c *exchange) Inner() http.ResponseWriter  { return c.w }
+func (c *exchange) Untouched() bool             { return !c.w.(interface{ Written() bool }).Written() }
+func (c *exchange) Path() string                { return c.r.Pattern }
+func (c *exchange) Param(name string) string    { return c.r.PathValue(name) }
+func (c *exchange) Get(key string) any          { return c.r.Context().Value(valueKey(key)) }
+
+func (c *exchange) Set(key string, value any) {
+	c.r = c.r.WithContext(context.WithValue(c.r.Context(), valueKey(key), value))
+}
+
+func (c *exchange) Buffer() (restore, again func()) { panic("no middleware of these tests buffers") }
+
+func (c *exchange) JSON(status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Content-Type", "application/json")
+	c.w.WriteHeader(status)
+	_, err = c.w.Write(body)
+	return err
+}
+
+func (c *exchange) String(status int, text string) error {
+	c.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	c.w.WriteHeader(status)
+	_, err := c.w.Write([]byte(text))
+	return err
+}
+
+func (c *exchange) NoContent(status int) error {
+	c.w.WriteHeader(status)
+	return nil
+}
