@@ -24,12 +24,16 @@ type replicated struct {
 	*pgtest.Cluster
 	t     *testing.T
 	admin *gorm.DB // waits for no standby
+	way   way
 }
 
-func newReplicated(t *testing.T) *replicated {
+func newReplicated(t *testing.T) *replicated { return newReplicatedIn(t, oneByOne) }
+
+// newReplicatedIn is newReplicated for stores that send their statements in a given way.
+func newReplicatedIn(t *testing.T, way way) *replicated {
 	t.Helper()
 	cluster := pgtest.Own(t, "synchronous_standby_names=missing", "synchronous_commit=local")
-	r := &replicated{Cluster: cluster, t: t, admin: openPostgres(t, cluster.URL(), 4)}
+	r := &replicated{Cluster: cluster, t: t, admin: openPostgres(t, cluster.URL(), 4), way: way}
 	migrate(t, r.admin)
 	return r
 }
@@ -44,7 +48,7 @@ func (r *replicated) storeAt(url string) *gormstore.Store {
 	config, err := pgx.ParseConfig(url + "&synchronous_commit=on")
 	require.NoError(r.t, err)
 	config.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) { store.Notice(c.PID(), n.Code) }
-	store = newStore(r.t, openDB(r.t, postgres.New(postgres.Config{Conn: stdlib.OpenDB(*config)}), 8))
+	store = newStore(r.t, r.way.of(r.t, openDB(r.t, postgres.New(postgres.Config{Conn: stdlib.OpenDB(*config)}), 8)))
 	return store
 }
 
@@ -148,9 +152,13 @@ func requireUnconfirmed(t *testing.T, store *gormstore.Store, c core.Claim) {
 // CONTRACT X-4, F-2
 func TestCommitWaitsForStandby(t *testing.T) {
 	t.Parallel()
+	bothWays(t, commitWaitsForStandby)
+}
+
+func commitWaitsForStandby(t *testing.T, way way) {
 	t.Run("it is not known until the standby has it", func(t *testing.T) {
 		t.Parallel()
-		r := newReplicated(t)
+		r := newReplicatedIn(t, way)
 		store, other := r.store(), r.store()
 		c := command(core.Rollback)
 		outcome := commit(t, store, c, 300*time.Millisecond)
@@ -166,7 +174,7 @@ func TestCommitWaitsForStandby(t *testing.T) {
 
 	t.Run("the connection breaks", func(t *testing.T) {
 		t.Parallel()
-		r := newReplicated(t)
+		r := newReplicatedIn(t, way)
 		p := newProxy(t, r.URL())
 		p.set(dropCancels)
 		store := r.storeAt(p.url)
@@ -183,7 +191,7 @@ func TestCommitWaitsForStandby(t *testing.T) {
 
 	t.Run("the server is killed", func(t *testing.T) {
 		t.Parallel()
-		r := newReplicated(t)
+		r := newReplicatedIn(t, way)
 		store := r.store()
 		c := command(core.Rollback)
 		outcome := commit(t, store, c, 30*time.Second)
@@ -200,7 +208,7 @@ func TestCommitWaitsForStandby(t *testing.T) {
 	for _, do := range []string{"cancel", "terminate"} {
 		t.Run(fmt.Sprintf("somebody %ss the backend", do), func(t *testing.T) {
 			t.Parallel()
-			r := newReplicated(t)
+			r := newReplicatedIn(t, way)
 			store := r.store()
 			c := command(core.Rollback)
 			outcome := commit(t, store, c, time.Second)
@@ -212,7 +220,7 @@ func TestCommitWaitsForStandby(t *testing.T) {
 		})
 		t.Run(fmt.Sprintf("somebody %ss the backend, and the standby comes back", do), func(t *testing.T) {
 			t.Parallel()
-			r := newReplicated(t)
+			r := newReplicatedIn(t, way)
 			store := r.store()
 			c := command(core.Rollback)
 			outcome := commit(t, store, c, 30*time.Second)

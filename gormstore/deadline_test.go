@@ -26,7 +26,7 @@ func slow(db *gorm.DB) string {
 // CONTRACT X-1
 func TestDeadlineEndsStatements(t *testing.T) {
 	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+	transactions(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		store := newStore(t, db)
 		own := func(ctx context.Context) context.Context {
@@ -84,7 +84,12 @@ func TestDeadlineEndsStatements(t *testing.T) {
 // CONTRACT
 func TestServerEndsFrozenAttempts(t *testing.T) {
 	t.Parallel()
-	db := openPostgres(t, pgtest.URL(t), 4)
+	bothWays(t, serverEndsFrozenAttempts)
+}
+
+func serverEndsFrozenAttempts(t *testing.T, way way) {
+	t.Parallel()
+	db := way.of(t, openPostgres(t, pgtest.URL(t), 4))
 	migrate(t, db)
 	store := newStore(t, db)
 	c := command(core.Rollback)
@@ -105,12 +110,17 @@ func TestServerEndsFrozenAttempts(t *testing.T) {
 // CONTRACT X-0
 func TestServerEndsAttemptsOfKilledClients(t *testing.T) {
 	t.Parallel()
+	bothWays(t, serverEndsAttemptsOfKilledClients)
+}
+
+func serverEndsAttemptsOfKilledClients(t *testing.T, way way) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	db := openPostgres(t, url, 4)
 	migrate(t, db)
 	p := newProxy(t, url)
 	p.set(dropCancels)
-	victim := newStore(t, openPostgres(t, p.url, 4))
+	victim := newStore(t, way.of(t, openPostgres(t, p.url, 4)))
 	c := command(core.Rollback)
 	tx, ctx := begin(t, victim, c)
 	require.NoError(t, addEffect(ctx))

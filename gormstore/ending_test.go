@@ -22,6 +22,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/pgxpipe"
 )
 
 // ways are how a handler can send a statement in its transaction.
@@ -73,13 +74,8 @@ type work func(tx *gorm.DB) error
 // attempts are all that runs an app's statements in a transaction of the library. Each runs work once, and reports its
 // error; nil means that the rows have committed.
 var attempts = map[string]func(t *testing.T, db *gorm.DB, do work) error{
-	"attempt": func(t *testing.T, db *gorm.DB, do work) error {
-		tx, ctx := begin(t, newStore(t, db), command(core.Rollback))
-		if err := do(gormstore.Tx(ctx)); err != nil {
-			return errors.Join(err, tx.Rollback())
-		}
-		return tx.Commit(t.Context(), paid(), false)
-	},
+	"attempt":           attempt(),
+	"pipelined attempt": attempt(gormstore.WithPipeline(pgxpipe.New())),
 	"step": func(t *testing.T, db *gorm.DB, do work) error {
 		var err error
 		serve(t, newStepApp(t, newStore(t, db)).module, rand.Text(), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -90,6 +86,19 @@ var attempts = map[string]func(t *testing.T, db *gorm.DB, do work) error{
 	"message": func(t *testing.T, db *gorm.DB, do work) error {
 		return newInbox(t, db, stockInbox).Process(t.Context(), message(), do)
 	},
+}
+
+func attempt(options ...gormstore.Option) func(t *testing.T, db *gorm.DB, do work) error {
+	return func(t *testing.T, db *gorm.DB, do work) error {
+		store, err := gormstore.New(db, options...)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, store.Close()) }()
+		tx, ctx := begin(t, store, command(core.Rollback))
+		if err := do(gormstore.Tx(ctx)); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		return tx.Commit(t.Context(), paid(), false)
+	}
 }
 
 // A handler that tries to end its transaction gets an error, and nothing has been sent: the transaction goes on.
@@ -180,6 +189,7 @@ func smuggled(db *gorm.DB) [][]string {
 func smuggling(t *testing.T, run func(t *testing.T, db *gorm.DB)) {
 	t.Helper()
 	t.Run("postgres", func(t *testing.T) { run(t, freshPostgres("", false)(t)(t)) })
+	t.Run("postgres pipelined", func(t *testing.T) { run(t, inPipeline.fresh("", false)(t)(t)) })
 	t.Run("sqlite", func(t *testing.T) {
 		pool, err := driver.Open(sqliteAddress(t), func(c *sqlite3.Conn) error {
 			return c.CreateFunction("run", 1, 0, func(ctx sqlite3.Context, arg ...sqlite3.Value) {
@@ -396,7 +406,10 @@ func (o *told) last(kind core.EventKind) (last core.Event) {
 //
 // CONTRACT X-8
 func TestEndedAttemptThatFailsInAnotherTransaction(t *testing.T) {
-	db := freshPostgres("", false)(t)(t)
+	bothWays(t, func(t *testing.T, way way) { endedAttemptFailsInAnotherTransaction(t, way.fresh("", false)(t)(t)) })
+}
+
+func endedAttemptFailsInAnotherTransaction(t *testing.T, db *gorm.DB) {
 	store := newStore(t, db)
 	c := command(core.Rollback)
 	tx, ctx := begin(t, store, c)

@@ -66,8 +66,8 @@ func TestServerIsAway(t *testing.T) {
 		})
 	})
 
-	t.Run("silent", func(t *testing.T) {
-		cut := newCuttable(t, oneByOne)
+	bothWays(t, func(t *testing.T, way way) {
+		cut := newCuttable(t, way)
 		answers := make(chan struct{})
 		answer := sync.OnceFunc(func() { close(answers) })
 		t.Cleanup(answer)

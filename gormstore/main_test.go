@@ -147,8 +147,19 @@ func openPostgres(t *testing.T, url string, connections int) *gorm.DB {
 // sqlitePostgres runs a test on a fresh database of each kind, for what does not depend on the driver's mode.
 func sqlitePostgres(t *testing.T, run func(t *testing.T, open func(t *testing.T) *gorm.DB)) {
 	t.Helper()
-	for _, d := range databases {
-		if d.name == "postgres" || d.name == "sqlite" {
+	onDatabases(t, []string{"postgres", "sqlite"}, run)
+}
+
+// transactions is sqlitePostgres for what depends on how the statements of a Rollback attempt are sent.
+func transactions(t *testing.T, run func(t *testing.T, open func(t *testing.T) *gorm.DB)) {
+	t.Helper()
+	onDatabases(t, []string{"postgres", "postgres pipelined", "sqlite"}, run)
+}
+
+func onDatabases(t *testing.T, names []string, run func(t *testing.T, open func(t *testing.T) *gorm.DB)) {
+	t.Helper()
+	for _, d := range everyWay {
+		if slices.Contains(names, d.name) {
 			t.Run(d.name, func(t *testing.T) { run(t, d.fresh(t)) })
 		}
 	}

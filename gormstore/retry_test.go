@@ -27,8 +27,12 @@ END $$`
 // CONTRACT X-0
 func TestRetryableErrors(t *testing.T) {
 	t.Parallel()
+	bothWays(t, retryableErrors)
+}
+
+func retryableErrors(t *testing.T, way way) {
 	url := pgtest.URL(t)
-	db := openPostgres(t, url, 8)
+	db := way.of(t, openPostgres(t, url, 8))
 	migrate(t, db)
 	require.NoError(t, db.Exec(failAt).Error)
 	store := newStore(t, db)
@@ -37,7 +41,7 @@ func TestRetryableErrors(t *testing.T) {
 		first = "SELECT fail_at(n, 1, $1) FROM generate_series(1, 3) n"
 		third = "SELECT fail_at(n, 3, $1) FROM generate_series(1, 3) n"
 	)
-	ways := map[string]func(ctx context.Context, state string) error{
+	failures := map[string]func(ctx context.Context, state string) error{
 		"Exec": func(ctx context.Context, state string) error {
 			return gormstore.Tx(ctx).Exec(first, state).Error
 		},
@@ -78,8 +82,8 @@ func TestRetryableErrors(t *testing.T) {
 		"answer 4xx": func(tx core.Tx) error { return tx.Commit(t.Context(), refused(), true) },
 		"answer 5xx": func(tx core.Tx) error { return tx.Rollback() },
 	}
-	for way, fail := range ways {
-		t.Run(way, func(t *testing.T) {
+	for how, fail := range failures {
+		t.Run(how, func(t *testing.T) {
 			for end, finish := range ends {
 				for _, state := range []string{"40001", "40P01", "55P03", "57014"} {
 					t.Run(end+" after "+state, func(t *testing.T) {
@@ -97,12 +101,12 @@ func TestRetryableErrors(t *testing.T) {
 	require.Zero(t, countEffects(t, db))
 
 	t.Run("an error of the command itself is none of them", func(t *testing.T) {
-		for way, fail := range ways {
+		for how, fail := range failures {
 			c := command(core.Rollback)
 			tx, ctx := begin(t, store, c)
 			require.Error(t, fail(ctx, "23505"))
 			want := refused()
-			require.NoError(t, tx.Commit(t.Context(), want, true), way)
+			require.NoError(t, tx.Commit(t.Context(), want, true), how)
 			requireCompleted(t, store, c, want)
 		}
 	})
@@ -114,7 +118,11 @@ func TestRetryableErrors(t *testing.T) {
 // CONTRACT X-0
 func TestDeadlockBetweenRows(t *testing.T) {
 	t.Parallel()
-	db := openPostgres(t, pgtest.URL(t)+"&deadlock_timeout=20ms", 8)
+	bothWays(t, deadlockBetweenRows)
+}
+
+func deadlockBetweenRows(t *testing.T, way way) {
+	db := way.of(t, openPostgres(t, pgtest.URL(t)+"&deadlock_timeout=20ms", 8))
 	migrate(t, db)
 	require.NoError(t, db.Create([]effect{{Name: "a"}, {Name: "b"}}).Error)
 	store := newStore(t, db)

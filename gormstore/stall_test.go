@@ -30,16 +30,16 @@ type blackHole struct {
 // holePool is the limit of its pool.
 const holePool = 4
 
-func newBlackHole(t *testing.T, simple bool) *blackHole {
+func newBlackHole(t *testing.T, simple bool, way way) *blackHole {
 	t.Helper()
 	url := pgtest.URL(t)
 	migrate(t, openPostgres(t, url, 2))
 	h := &blackHole{proxy: newProxy(t, url), fallen: make(chan struct{}, 2*holePool)}
-	db := openDB(t, postgres.New(postgres.Config{DSN: h.url, PreferSimpleProtocol: simple}), holePool)
+	db := way.of(t, openDB(t, postgres.New(postgres.Config{DSN: h.url, PreferSimpleProtocol: simple}), holePool))
 	var err error
 	h.pool, err = db.DB()
 	require.NoError(t, err)
-	h.store, err = gormstore.New(db, gormstore.StallAfter(200*time.Millisecond))
+	h.store, err = gormstore.New(db, append(optionsFor(db), gormstore.StallAfter(200*time.Millisecond))...)
 	require.NoError(t, err)
 	tx, ctx := begin(t, h.store, command(core.Rollback)) // what is asked once is not asked of a black hole
 	require.NoError(t, addEffect(ctx))
@@ -89,17 +89,21 @@ func TestBlackHole(t *testing.T) {
 			return false
 		}
 	}
+	body := []string{"paid", "70616964"} // the answer's, as such or in hex
 	for protocol, simple := range map[string]bool{"extended": false, "simple": true} {
 		for name, c := range map[string]struct {
+			way     way
 			falls   func(bool, []byte) bool
 			outcome error
 		}{
-			"COMMIT that never arrives":         {has(true, "COMMIT\x00"), core.ErrRetryable},
-			"COMMIT whose answer never arrives": {has(false, "COMMIT\x00"), nil},
+			"COMMIT that never arrives":                   {oneByOne, has(true, "COMMIT\x00"), core.ErrRetryable},
+			"COMMIT whose answer never arrives":           {oneByOne, has(false, "COMMIT\x00"), nil},
+			"pipelined COMMIT that never arrives":         {inPipeline, has(true, body...), core.ErrRetryable},
+			"pipelined COMMIT whose answer never arrives": {inPipeline, has(false, "COMMIT\x00"), nil},
 		} {
 			t.Run(protocol+" "+name, func(t *testing.T) {
 				t.Parallel()
-				h := newBlackHole(t, simple)
+				h := newBlackHole(t, simple, c.way)
 				const attempts = 3 // as many as the pool has places for
 				release := h.swallow(t, attempts, c.falls)
 				commands := make([]core.Claim, attempts)
@@ -126,12 +130,12 @@ func TestBlackHole(t *testing.T) {
 			})
 		}
 		for name, falls := range map[string]func(bool, []byte) bool{
-			"Complete that never arrives":         has(true, "paid", "70616964"), // the answer's body, as such or in hex
+			"Complete that never arrives":         has(true, body...),
 			"Complete whose answer never arrives": has(false, "UPDATE 1\x00"),
 		} {
 			t.Run(protocol+" "+name, func(t *testing.T) {
 				t.Parallel()
-				h := newBlackHole(t, simple)
+				h := newBlackHole(t, simple, oneByOne)
 				outcomes := make(chan error, holePool)
 				commands := make([]core.Claim, holePool)
 				tickets := make([]core.Ticket, holePool)

@@ -21,7 +21,7 @@ type unique struct {
 // CONTRACT X-0
 func TestTxEnds(t *testing.T) {
 	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+	transactions(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		require.NoError(t, db.AutoMigrate(&unique{}))
 		require.NoError(t, db.Create(&unique{Name: "taken"}).Error)
@@ -145,7 +145,7 @@ func TestTxEnds(t *testing.T) {
 // CONTRACT X-0
 func TestTxWithRowsLeftOpen(t *testing.T) {
 	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+	transactions(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		require.NoError(t, db.Create([]effect{{Name: "a"}, {Name: "b"}, {Name: "c"}}).Error)
 		store := newStore(t, db)
@@ -196,7 +196,7 @@ func TestTxWithRowsLeftOpen(t *testing.T) {
 // CONTRACT
 func TestTxDeferredConstraint(t *testing.T) {
 	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+	transactions(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		require.NoError(t, db.Exec("CREATE TABLE parents (id int PRIMARY KEY)").Error)
 		require.NoError(t, db.Exec("CREATE TABLE children (parent int REFERENCES parents DEFERRABLE INITIALLY DEFERRED)").Error)

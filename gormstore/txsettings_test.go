@@ -101,7 +101,7 @@ func TestUnseenChangeOfRoleRollsBack(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, db.Exec("DROP ROLE "+role).Error) })
 	require.NoError(t, db.Exec(`CREATE FUNCTION become(name text) RETURNS text LANGUAGE sql AS
 		$$ SELECT set_config('role', name, true) $$`).Error)
-	for _, name := range []string{"attempt", "step"} {
+	for _, name := range []string{"attempt", "pipelined attempt", "step"} {
 		require.ErrorContains(t, attempts[name](t, open(t), func(tx *gorm.DB) error {
 			require.NoError(t, stock(tx))
 			return tx.Raw("SELECT become(?)", role).Scan(new(string)).Error
