@@ -24,11 +24,11 @@ var commands = []work{
 func (g *growth) tellCommands() {
 	g.report.Heading("What a command costs")
 	g.report.Paragraph(`
-The columns are the numbers of records in the table; in brackets, how many times the first column it is. Commands go through
-gormstore, with nothing between claim and answer. Of the records, one in %d is a tombstone, one in %d is past retention, and up
-to %d are unknown; all others can be replayed and were made at an even pace. All have been read or written shortly
-before. Each turn of first requests begins just after a checkpoint, when most full pages are written to the WAL. First
-requests add to the tables, and come last.`, perTombstone, perDue, maxUnknown)
+The columns are the numbers of records in the table; in brackets, how many times the first column it is. Commands go
+through gormstore, with nothing between claim and answer. Of the records, one in %d is a tombstone, one in %d is past
+retention, and up to %d are unknown; all others can be replayed and were made at an even pace. All have been read or written
+shortly before. Each turn of first requests begins just after a checkpoint, when most full pages are written to the WAL.
+First requests add to the tables, and come last.`, perTombstone, perDue, maxUnknown)
 }
 
 // compareSizes tells what a command costs on tables of different sizes.
