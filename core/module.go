@@ -91,9 +91,11 @@ type Module struct {
 	ages    keptAges      // what the store has said of the ages of timed keys
 	// timedFor is how long the records of timed keys stay after the end of their attempt, at least; 0 without such keys.
 	timedFor time.Duration
-	orphans  orphans
-	held     held
-	unasked  sync.Map // routeKey -> *atomic.Int64: successes that never asked for their transaction
+	// countsOpen: a route caps a principal's open records, so that those of all routes have to be counted.
+	countsOpen bool
+	orphans    orphans
+	held       held
+	unasked    sync.Map // routeKey -> *atomic.Int64: successes that never asked for their transaction
 
 	resuming, reconciling apart // what Config.Resume and Config.Reconcile are at
 }
@@ -177,6 +179,10 @@ func New(cfg Config) (*Module, error) {
 	}
 	if cfg.MaxClockSkew < minClockSkew || cfg.MaxClockSkew > maxClockSkew {
 		bad("MaxClockSkew: %v is not between %v and %v", cfg.MaxClockSkew, minClockSkew, maxClockSkew)
+	}
+	m.countsOpen = m.own != nil && m.own.MaxOpen > 0
+	for _, route := range m.routes {
+		m.countsOpen = m.countsOpen || route.MaxOpen > 0
 	}
 	if err := m.checkTimedKeys(); err != nil {
 		errs = append(errs, err)

@@ -98,6 +98,7 @@ func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt
 	claim := Claim{
 		ID: rec.ID, Owner: newOwner(), Scope: rec.Scope, Realm: rec.Realm, Method: rec.Method, Route: rec.Route,
 		Recovery: Resume, Hash: rec.Hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
+		Retention: adm.route.Retention, Counted: m.countsOpen,
 	}
 	// If it was freed in between, its key is left to its client: the client was told that nothing was applied.
 	claim.Key = KeyTime{Made: time.UnixMilli(0), Timed: rec.Timed, Valid: never}

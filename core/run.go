@@ -60,7 +60,7 @@ func (m *Module) sweep(ctx context.Context) {
 		if n := swept.Tombstones + swept.Dropped + swept.Sightings + swept.Messages; n > 0 {
 			m.observe(ctx, Event{Kind: EventSwept, Count: n})
 		}
-		if max(swept.Tombstones, swept.Dropped, swept.Sightings, swept.Messages) < m.cfg.SweepBatch {
+		if max(swept.Tombstones+swept.Dropped, swept.Sightings, swept.Messages) < m.cfg.SweepBatch {
 			return
 		}
 		rest(ctx, time.Since(begun))

@@ -50,6 +50,12 @@ type Claim struct {
 	Key      KeyTime       // the time of the key, judged where it has no record; for a KeyTimer
 	Lease    time.Duration // how long the attempt is taken for alive without a renewal
 	Deadline time.Duration // how long the attempt may take at all
+
+	// Retention is how long the answer will be kept, if nothing out of the ordinary happens: see Completion. It may tell a
+	// store when a sweep should look at the record. It promises nothing.
+	Retention time.Duration
+	// Counted: a Counter has to count the record while it is open. Without it, a store may leave the record out.
+	Counted bool
 }
 
 // Claimed is the outcome of a claim. Exactly one of four holds: Won; Busy; Untimely; or Record is an existing row.
@@ -122,7 +128,8 @@ type Store interface {
 	// Sweep turns up to limit completed records past retention into tombstones, and drops up to limit tombstones
 	// and free records past theirs (T-3). A freed record stays for a day at least, with its fence: a settlement that
 	// rests on an attempt of before must not mean the next one. A Watcher forgets up to limit sightings, and a store
-	// with an inbox up to limit markers of messages. Sweep never touches running or unknown records, and any
+	// with an inbox up to limit markers of messages. A store may turn a record into a tombstone up to Claim.Deadline after
+	// the end of retention, but no later than a quarter of the retention. Sweep never touches running or unknown records, and any
 	// number of sweeps may run at once.
 	// A clock outside of w drops nothing: ErrClock (T-5).
 	Sweep(ctx context.Context, limit int, w Window) (Swept, error)
@@ -207,7 +214,7 @@ type Counter interface {
 
 	// CountOpen counts the records of a scope that are stored as running or unknown, on all routes and with any lease,
 	// without the half-done ones (see [Record.HalfDone]). It stops counting at limit. It may leave out what a transaction
-	// has claimed until that commits.
+	// has claimed until that commits, and running records whose claim was not Counted.
 	CountOpen(ctx context.Context, s Scope, limit int) (int, error)
 }
 

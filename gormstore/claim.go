@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/auth19/idem/core"
@@ -17,12 +18,19 @@ var errRace = errors.New("idem: gormstore: the claim lost to a record that it co
 // own locks, whose numbers may be hashes as well. Migrate takes the number itself.
 const lockSpace = 0x6964656d7265636f // "idemreco"
 
-// claimArgs are $1 to $17 of claimKey and takeOver.
+// claimArgs are $1 to $18 of claimKey and takeOver.
 func claimArgs(c core.Claim) []any {
-	return append(make([]any, 0, 21), // with room for those of the longest
+	return append(make([]any, 0, 22), // with room for those of the longest
 		c.ID[:], c.Scope[:], c.Owner[:], int64(c.Recovery), c.Method, c.Route, int64(c.Hash.Version), c.Hash.Sum[:],
 		c.Lease.Microseconds(), c.Deadline.Microseconds(), c.Realm[:], micros(c.Window.From),
-		micros(c.Key.Valid.From), latestOf(c), floorName(c), micros(c.Key.Made), c.Key.Timed)
+		micros(c.Key.Valid.From), latestOf(c), floorName(c), micros(c.Key.Made), c.Key.Timed, sweepAfter(c))
+}
+
+// sweepAfter is when a sweep looks at a record that was completed in time, in seconds after the claim. NULL lists it as open
+// while it is: then it can be counted.
+func sweepAfter(c core.Claim) sql.NullInt32 {
+	seconds := (c.Deadline + c.Retention + time.Second - 1) / time.Second
+	return sql.NullInt32{Int32: int32(min(seconds, math.MaxInt32)), Valid: !c.Counted} //nolint:gosec // never below 0
 }
 
 // lockKey is the number of a record's advisory lock: 64 bits of the id's hash, in the library's own namespace. If two

@@ -56,14 +56,26 @@ func (s *Store) importArgs(rec core.Record) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	after, from := sweepImported(rec)
 	args := []any{rec.ID[:], rec.Scope[:], rec.Owner[:], rec.Fence, int64(rec.Stored), int64(rec.Recovery), rec.Method,
 		rec.Route, int64(rec.Hash.Version), rec.Hash.Sum[:], s.dialect.time(rec.CreatedAt), s.dialect.time(rec.LeaseUntil),
 		s.dialect.time(rec.Deadline), s.dialect.time(rec.ExpiresAt), s.dialect.time(rec.PurgeAt), int64(rec.Answer.Status),
-		rec.Answer.Partial, headers, rec.Answer.Body, rec.Realm[:], rec.Timed}
+		rec.Answer.Partial, headers, rec.Answer.Body, rec.Realm[:], rec.Timed, after, s.dialect.time(from)}
 	if s.dialect == postgres {
 		args = append(args, lockKey(rec.ID))
 	}
 	return args, nil
+}
+
+// sweepImported are sweep_after and sweep_from of an imported record: what it needs is known.
+func sweepImported(rec core.Record) (after sql.NullInt32, from time.Time) {
+	switch rec.Stored {
+	case core.Completed:
+		return sql.NullInt32{Valid: true}, rec.ExpiresAt
+	case core.Expired, core.Free:
+		return sql.NullInt32{Valid: true}, rec.PurgeAt
+	}
+	return sql.NullInt32{}, rec.CreatedAt
 }
 
 // time is a point in time as an argument; the zero time is NULL.

@@ -116,8 +116,8 @@ func advance(t *testing.T, db *gorm.DB, d time.Duration) {
 		by = "?"
 	}
 	set := ""
-	args := make([]any, 0, 5)
-	for _, column := range []string{"created_at", "lease_until", "deadline_at", "expires_at", "purge_at"} {
+	args := make([]any, 0, 6)
+	for _, column := range []string{"created_at", "lease_until", "deadline_at", "expires_at", "purge_at", "sweep_from"} {
 		if set != "" {
 			set += ", "
 		}
@@ -125,6 +125,8 @@ func advance(t *testing.T, db *gorm.DB, d time.Duration) {
 		args = append(args, d.Microseconds())
 	}
 	require.NoError(t, db.Exec("UPDATE idempotency_record SET "+set, args...).Error)
+	require.NoError(t, db.Exec("UPDATE idempotency_setting SET value = CAST(CAST(value AS bigint) - ? AS text)"+
+		" WHERE name IN ('patrol/limit', 'patrol/passed')", d.Microseconds()).Error)
 }
 
 func countEffects(t *testing.T, db *gorm.DB) int {

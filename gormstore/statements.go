@@ -56,11 +56,19 @@ const (
 	countOpen        statement = "countOpen"
 	settle           statement = "settle"
 	appendSettlement statement = "appendSettlement"
-	bury             statement = "bury"
-	drop             statement = "drop"
+	sweep            statement = "sweep"  // PostgreSQL
+	due              statement = "due"    // SQLite
+	bury             statement = "bury"   // SQLite
+	drop             statement = "drop"   // SQLite
+	putOff           statement = "putOff" // SQLite
 	setting          statement = "setting"
 	keepSetting      statement = "keepSetting"
 	keepFirstScoping statement = "keepFirstScoping"
+
+	// patrol.sql
+	patrolled statement = "patrolled"
+	writers   statement = "writers" // PostgreSQL
+	patrol    statement = "patrol"
 
 	// keytimes.sql
 	keyFloor        statement = "keyFloor" // SQLite

@@ -10,22 +10,20 @@ import (
 // Sweep implements [core.Store]. Each statement has a transaction of its own at read committed: it reads many records, and
 // must not make claims fail to serialize.
 func (s *Store) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
-	var now instant
-	if err := s.queryRow(ctx, s.pool, clock).Scan(&now); err != nil {
+	b, err := s.readBeat(ctx, s.pool)
+	if err != nil {
 		return core.Swept{}, err
 	}
-	if !w.Has(now.Time) {
+	if !w.Has(b.now.Time) {
 		return core.Swept{}, core.ErrClock
 	}
-	tombstones, err := s.sweep(ctx, bury, limit, w)
+	if err := s.patrol(ctx, b); err != nil {
+		return core.Swept{}, err
+	}
+	swept, err := s.sweep(ctx, limit, w)
 	if err != nil {
 		return core.Swept{}, err
 	}
-	dropped, err := s.sweep(ctx, drop, limit, w)
-	if err != nil {
-		return core.Swept{Tombstones: tombstones, Dropped: dropped}, err
-	}
-	swept := core.Swept{Tombstones: tombstones, Dropped: dropped}
 	if swept.Sightings, err = s.forget(ctx, forgetSightings, limit, w); err != nil {
 		return swept, err
 	}
@@ -46,45 +44,79 @@ func (s *Store) forget(ctx context.Context, name statement, limit int, w core.Wi
 	return n, nil
 }
 
-// sweep runs one statement of Sweep, and deletes the steps of the records that it returns. It returns how many records there
-// were.
-func (s *Store) sweep(ctx context.Context, name statement, limit int, w core.Window) (n int, err error) {
+// sweep looks at up to limit records that are due, and deletes the steps of those that become tombstones or are dropped.
+func (s *Store) sweep(ctx context.Context, limit int, w core.Window) (swept core.Swept, err error) {
 	err = s.inTx(ctx, func(q querier) error {
-		n = 0
-		var floors floors
-		rows, err := s.query(ctx, q, name, limit, micros(w.From), latest(w))
+		swept = core.Swept{}
+		records, err := s.sweepRecords(ctx, q, limit, w)
 		if err != nil {
 			return err
 		}
-		defer func() { _ = rows.Close() }()
-		var stepped [][]byte
-		for rows.Next() {
-			var id, realm []byte
-			var resume flag
-			var route sql.NullString
-			if err := rows.Scan(&id, &resume, &realm, &route); err != nil {
-				return err
+		var floors floors
+		for _, r := range records {
+			switch r.became {
+			case "tombstone":
+				swept.Tombstones++
+			case "dropped":
+				swept.Dropped++
 			}
-			n++
-			if len(realm) > 0 {
-				floors.add(id, realm, route.String)
+			if len(r.realm) > 0 {
+				floors.add(r.id, r.realm, r.route)
 			}
-			if resume {
-				stepped = append(stepped, id)
-			}
-		}
-		if err := rows.Err(); err != nil {
-			return err
-		}
-		for _, id := range stepped {
-			if _, err := s.exec(ctx, q, dropSteps, id); err != nil {
-				return err
+			if r.stepped {
+				if _, err := s.exec(ctx, q, dropSteps, r.id); err != nil {
+					return err
+				}
 			}
 		}
 		return s.raiseFloors(ctx, q, floors)
 	})
 	if err != nil {
-		return 0, err
+		return core.Swept{}, err
 	}
-	return n, nil
+	return swept, nil
+}
+
+// sweptRecord is what a sweep has made of a record.
+type sweptRecord struct {
+	became    string // "tombstone", "dropped", or "" where it stays what it was
+	id, realm []byte // realm: of a timed key whose floor has to rise
+	stepped   flag
+	route     string
+}
+
+// sweepRecords does with the records that are due what has to be done. SQLite does it in a statement for each record.
+func (s *Store) sweepRecords(ctx context.Context, q querier, limit int, w core.Window) ([]sweptRecord, error) {
+	name := sweep
+	if s.dialect == sqlite {
+		name = due
+	}
+	rows, err := s.query(ctx, q, name, limit, micros(w.From), latest(w))
+	if err != nil {
+		return nil, err
+	}
+	records, err := scanSwept(rows)
+	if err != nil || s.dialect == postgres {
+		return records, err
+	}
+	for _, r := range records {
+		name := map[string]statement{"tombstone": bury, "dropped": drop, "": putOff}[r.became]
+		if _, err := s.exec(ctx, q, name, r.id); err != nil {
+			return nil, err
+		}
+	}
+	return records, nil
+}
+
+func scanSwept(rows *sql.Rows) (records []sweptRecord, err error) {
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var r sweptRecord
+		if err := rows.Scan(&r.became, &r.id, &r.stepped, &r.realm, &r.route); err != nil {
+			return nil, err
+		}
+		r.stepped = r.stepped && r.became != ""
+		records = append(records, r)
+	}
+	return records, rows.Err()
 }

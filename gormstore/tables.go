@@ -4,7 +4,7 @@ package gormstore
 var tableColumns = map[string][]string{
 	"idempotency_record": {"id", "scope", "owner", "fence", "state", "recovery", "method", "route", "hash_version",
 		"command_hash", "created_at", "lease_until", "deadline_at", "expires_at", "purge_at", "status", "partial",
-		"answer_encoding", "headers", "body", "realm", "attempts", "timed"},
+		"answer_encoding", "headers", "body", "realm", "attempts", "timed", "sweep_from", "sweep_after"},
 	"idempotency_setting":  {"name", "value"},
 	"idempotency_step":     {"record_id", "name", "kind", "state", "fence", "started_at", "encoding", "result", "derived"},
 	"idempotency_sighting": {"id", "scope", "hash_version", "command_hash", "seen_at", "purge_at"},

@@ -44,6 +44,7 @@ type fixture struct {
 	counters    []core.Counter
 	sights      int
 	commands    int
+	counted     bool // the claims are to be counted
 	effects     atomic.Int64 // committed by a stress test
 }
 
@@ -62,6 +63,9 @@ func (s *fixture) command(r core.Recovery) core.Claim {
 		Hash:     hashOf(s.commands),
 		Lease:    lease,
 		Deadline: deadline,
+
+		Retention: retention,
+		Counted:   s.counted,
 	}
 }
 

@@ -15,6 +15,8 @@ var listChecks = []check{
 	{"List/SameAge", listSameAge},
 	{"List/NoSuchRecord", listNoSuchRecord},
 	{"List/Within", listWithin},
+	{"List/Swept", listSwept},
+	{"List/ClockBack", listClockBack},
 }
 
 // CONTRACT M-7
@@ -95,6 +97,114 @@ func listNoSuchRecord(t *testing.T, s *fixture) {
 	s.lost(t, core.Park)
 	_, err := s.Store.List(s.ctx, nil, s.command(core.Park).ID, 10)
 	require.ErrorIs(t, err, core.ErrNotFound)
+}
+
+// Sweeps change nothing of what is listed, when, and in which order, on any page.
+//
+// CONTRACT T-4, X-10
+func listSwept(t *testing.T, s *fixture) {
+	var want, half []core.ID
+	for i := range 9 {
+		s.counted = i%3 == 0
+		half = append(half, s.lasting(t, core.Resume))
+		want = append(want, s.lasting(t, core.Park))
+		s.counted = false
+		s.Advance(t, time.Second)
+		parked := s.win(t, s.command(core.Resume))
+		want = append(want, parked.ID)
+		if i%2 == 0 {
+			s.pause(t)
+		}
+		require.NoError(t, s.Store.Park(s.ctx, parked.Ticket))
+		s.done(t, "paid")
+		if i%4 == 0 {
+			s.sweep(t)
+		}
+	}
+	requireListed := func() {
+		t.Helper()
+		for _, limit := range []int{1, 2, 7, 18, 100} {
+			require.Equal(t, want, idsOf(s.pages(t, limit)), "limit %d", limit)
+		}
+	}
+	s.Advance(t, 2*lease)
+	requireListed()
+	for _, stepper := range s.steppers {
+		resumable, err := stepper.Resumable(s.ctx, nil, core.ID{}, 100)
+		require.NoError(t, err)
+		require.Equal(t, half, idsOf(resumable))
+	}
+	s.pause(t)
+	requireListed()
+	s.Advance(t, 2*deadline)
+	want = s.end(t, want, 3)
+	requireListed()
+	for range 2 {
+		s.Advance(t, forever) // they outlive everything else
+		s.sweep(t)
+		requireListed()
+	}
+	for _, stepper := range s.steppers {
+		found, err := stepper.HalfDone(s.ctx, nil, core.ID{}, 100)
+		require.NoError(t, err)
+		require.Equal(t, half, idsOf(found))
+	}
+}
+
+// lasting claims a command whose attempt is lost.
+func (s *fixture) lasting(t *testing.T, r core.Recovery) core.ID {
+	t.Helper()
+	s.Advance(t, time.Second) // each has an age of its own
+	return s.win(t, s.command(r)).ID
+}
+
+// pause lets a minute go by, with a sweep before and after.
+func (s *fixture) pause(t *testing.T) {
+	t.Helper()
+	s.sweep(t)
+	s.Advance(t, time.Minute)
+	s.sweep(t)
+}
+
+// end settles the first and every third of the operations, and completes those after them. It returns what stays.
+func (s *fixture) end(t *testing.T, open []core.ID, every int) (stay []core.ID) {
+	t.Helper()
+	for i, id := range open {
+		row := s.find(t, id)
+		switch i % every {
+		case 0:
+			_, err := s.Store.Settle(s.ctx, notApplied(row))
+			require.NoError(t, err)
+		case 1:
+			require.NoError(t, s.Store.Complete(s.ctx, row.Ticket, kept(answerOf("late"))))
+		default:
+			stay = append(stay, id)
+		}
+	}
+	return stay
+}
+
+// The clock goes back: what is claimed by the earlier clock is listed as anything else.
+//
+// CONTRACT T-4, T-5
+func listClockBack(t *testing.T, s *fixture) {
+	for _, back := range []time.Duration{15 * time.Second, 50 * time.Minute} {
+		before := s.win(t, s.command(core.Park))
+		s.pause(t)
+		s.Advance(t, -back)
+		claimed := s.command(core.Park)
+		after := s.win(t, claimed)
+		s.pause(t)
+		s.Advance(t, back+2*lease)
+		require.ElementsMatch(t, []core.ID{before.ID, after.ID}, s.listed(t))
+		s.sweep(t)
+		require.ElementsMatch(t, []core.ID{before.ID, after.ID}, s.listed(t))
+		s.Advance(t, 2*deadline)
+		for _, r := range []core.Record{before, after} {
+			_, err := s.Store.Settle(s.ctx, notApplied(r))
+			require.NoError(t, err)
+		}
+	}
 }
 
 // Of one realm, of all realms that begin alike, or of all.

@@ -34,6 +34,7 @@ func (s *fixture) requireOpen(t *testing.T, want int) {
 //
 // CONTRACT T-4, X-10
 func openStates(t *testing.T, s *fixture) {
+	s.counted = true
 	s.requireOpen(t, 0)
 	answered, released, resumed := s.command(core.Park), s.command(core.Park), s.command(core.Resume)
 	first := s.win(t, answered)
@@ -83,6 +84,7 @@ func openStates(t *testing.T, s *fixture) {
 }
 
 func openLimit(t *testing.T, s *fixture) {
+	s.counted = true
 	for range 5 {
 		s.win(t, s.command(core.Park))
 	}
@@ -98,6 +100,7 @@ func openImported(t *testing.T, s *fixture) {
 	if _, ok := s.Store.(core.Importer); !ok {
 		return
 	}
+	s.counted = true
 	unknown, completed := s.imported(t, core.Unknown), s.imported(t, core.Completed)
 	s.requireOpen(t, 2) // they were made beside two claims
 	s.importAll(t, unknown, completed)
@@ -109,6 +112,7 @@ func openImported(t *testing.T, s *fixture) {
 
 // CONTRACT S-1
 func openApart(t *testing.T, s *fixture) {
+	s.counted = true
 	other := s.command(core.Park)
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-2"}
 	other.ID, other.Scope = core.Scoping{}.RecordID(p, "key-1"), core.Scoping{}.PrincipalScope(p)
@@ -119,6 +123,7 @@ func openApart(t *testing.T, s *fixture) {
 }
 
 func openManyAtOnce(t *testing.T, s *fixture) {
+	s.counted = true
 	claims := make([]core.Claim, burst)
 	for i := range claims {
 		claims[i] = s.command(core.Park)

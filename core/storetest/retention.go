@@ -19,6 +19,7 @@ var retentionChecks = []check{
 	{"Sweep/Limits", sweepLimits},
 	{"Sweep/LeavesTheRest", sweepLeavesTheRest},
 	{"Sweep/FreedKeys", sweepFreedKeys},
+	{"Sweep/HoweverEnded", sweepHoweverEnded},
 	{"Sweep/ManyAtOnce", sweepManyAtOnce},
 }
 
@@ -159,6 +160,42 @@ func sweepLeavesTheRest(t *testing.T, s *fixture) {
 	require.Equal(t, core.Running, s.find(t, resume.ID).State())
 	requireAnswer(t, answerOf("recent"), s.find(t, recent.ID).Answer)
 	require.EqualValues(t, 2, s.win(t, repeat(resume)).Fence, "a Resume attempt waits for its repeat, however long")
+}
+
+// However an attempt has ended, its record is swept in the end: at once, late, after it was listed or counted, parked,
+// resumed, or settled.
+//
+// CONTRACT T-3, T-4
+func sweepHoweverEnded(t *testing.T, s *fixture) {
+	complete := func(row core.Record) {
+		t.Helper()
+		require.NoError(t, s.Store.Complete(s.ctx, row.Ticket, kept(answerOf("paid"))))
+	}
+	complete(s.win(t, s.command(core.Park)))
+	late, resumed := s.win(t, s.command(core.Park)), s.command(core.Resume)
+	s.win(t, resumed)
+	s.counted = true
+	complete(s.win(t, s.command(core.Park)))
+	listed := s.win(t, s.command(core.Park))
+	s.counted = false
+	parked, settled := s.win(t, s.command(core.Park)), s.win(t, s.command(core.Park))
+	require.NoError(t, s.Store.Park(s.ctx, parked.Ticket))
+	s.pause(t)
+	complete(listed)
+	s.pause(t)
+	s.Advance(t, 2*deadline)
+	s.sweep(t)
+	complete(late)
+	complete(parked)
+	complete(s.win(t, repeat(resumed)))
+	_, err := s.Store.Settle(s.ctx, applied(settled, "charged"))
+	require.NoError(t, err)
+	require.Zero(t, s.sweep(t), "nothing is due")
+	s.Advance(t, retention+time.Hour)
+	require.Equal(t, core.Swept{Tombstones: 7}, s.sweep(t))
+	require.Zero(t, s.sweep(t))
+	s.Advance(t, tombstone)
+	require.Equal(t, core.Swept{Dropped: 7}, s.sweep(t))
 }
 
 // CONTRACT T-3

@@ -377,7 +377,7 @@ func stepsSwept(t *testing.T, s *fixture) {
 	require.NoError(t, s.Store.Complete(s.ctx, done.Ticket, kept(answerOf("done"))))
 	s.sweep(t)
 	require.Len(t, s.steps(t, done.ID), 1, "kept for as long as the answer")
-	s.Advance(t, retention+lease)
+	s.Advance(t, retention+deadline)
 	require.Equal(t, core.Swept{Tombstones: 1}, s.sweep(t))
 	require.Empty(t, s.steps(t, done.ID))
 	require.Len(t, s.steps(t, running.ID), 1, "a sweep never touches a running record")

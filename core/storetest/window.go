@@ -73,7 +73,7 @@ func windowExpired(t *testing.T, s *fixture) {
 	for _, c := range []core.Claim{buried, answered} {
 		require.NoError(t, s.Store.Complete(s.ctx, s.win(t, c).Ticket, kept(answerOf("paid"))))
 		if c.ID == buried.ID {
-			s.Advance(t, retention)
+			s.Advance(t, retention+deadline)
 			require.Equal(t, 1, s.sweep(t).Tombstones)
 		}
 	}

@@ -1,34 +1,37 @@
 -- +goose Up
 -- The SQLite form of the tables: the same columns; points in time are microseconds since 1970.
 CREATE TABLE IF NOT EXISTS idempotency_record (
+    fence           INTEGER NOT NULL,
+    created_at      INTEGER NOT NULL,
+    deadline_at     INTEGER NOT NULL,
+    sweep_from      INTEGER NOT NULL, -- a sweep looks at the record sweep_after seconds after this
+    sweep_after     INTEGER,          -- NULL: the record is listed as open, and never swept
+    attempts        INTEGER NOT NULL DEFAULT 1, -- of this operation: with Resume there may be several
+    recovery        INTEGER NOT NULL, -- 1 Rollback, 2 Resume, 3 Park
+    hash_version    INTEGER NOT NULL,
     id              BLOB    NOT NULL PRIMARY KEY,
     scope           BLOB    NOT NULL,
     realm           BLOB    NOT NULL, -- operators see the records of their own realm
-    owner           BLOB    NOT NULL,
-    fence           INTEGER NOT NULL,
-    attempts        INTEGER NOT NULL DEFAULT 1, -- of this operation: with Resume there may be several
-    state           INTEGER NOT NULL, -- 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free
-    recovery        INTEGER NOT NULL, -- 1 Rollback, 2 Resume, 3 Park
+    command_hash    BLOB    NOT NULL,
     method          TEXT    NOT NULL,
     route           TEXT    NOT NULL,
-    hash_version    INTEGER NOT NULL,
-    command_hash    BLOB    NOT NULL,
-    created_at      INTEGER NOT NULL,
+    timed           INTEGER NOT NULL DEFAULT 0, -- its key is a timed one, whose time the id begins with
+    owner           BLOB    NOT NULL,
     lease_until     INTEGER NOT NULL,
-    deadline_at     INTEGER NOT NULL,
+    state           INTEGER NOT NULL, -- 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free
+    status          INTEGER NOT NULL DEFAULT 0,
+    answer_encoding INTEGER NOT NULL DEFAULT 1, -- 1 plain; another number would be an encrypted answer
+    partial         INTEGER NOT NULL DEFAULT 0,
     expires_at      INTEGER,          -- end of retention
     purge_at        INTEGER,          -- end of the tombstone
-    status          INTEGER NOT NULL DEFAULT 0,
-    partial         INTEGER NOT NULL DEFAULT 0,
-    answer_encoding INTEGER NOT NULL DEFAULT 1, -- 1 plain; another number would be an encrypted answer
     headers         BLOB,
-    body            BLOB,
-    timed           INTEGER NOT NULL DEFAULT 0 -- its key is a timed one, whose time the id begins with
+    body            BLOB
 );
 
-CREATE INDEX IF NOT EXISTS idempotency_record_expires ON idempotency_record (expires_at) WHERE state = 2;
-CREATE INDEX IF NOT EXISTS idempotency_record_purge ON idempotency_record (purge_at) WHERE state IN (4, 5);
-CREATE INDEX IF NOT EXISTS idempotency_record_open ON idempotency_record (created_at, id) WHERE state IN (1, 3);
+CREATE INDEX IF NOT EXISTS idempotency_record_sweep ON idempotency_record (sweep_after, sweep_from)
+    WHERE sweep_after IS NOT NULL;
+CREATE INDEX IF NOT EXISTS idempotency_record_open ON idempotency_record (created_at, id) WHERE sweep_after IS NULL;
+CREATE INDEX IF NOT EXISTS idempotency_record_open_scope ON idempotency_record (scope) WHERE sweep_after IS NULL;
 
 CREATE TABLE IF NOT EXISTS idempotency_settlement (
     record_id    BLOB    NOT NULL,
@@ -102,8 +105,6 @@ CREATE TABLE IF NOT EXISTS idempotency_intent (
 
 CREATE INDEX IF NOT EXISTS idempotency_intent_pending ON idempotency_intent (intent) WHERE ended_at IS NULL;
 CREATE INDEX IF NOT EXISTS idempotency_intent_ended ON idempotency_intent (ended_at) WHERE ended_at IS NOT NULL;
-
-CREATE INDEX IF NOT EXISTS idempotency_record_open_scope ON idempotency_record (scope) WHERE state IN (1, 3);
 
 CREATE TABLE IF NOT EXISTS idempotency_setting (
     name  TEXT NOT NULL PRIMARY KEY,

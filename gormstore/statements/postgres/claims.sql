@@ -17,8 +17,11 @@
 -- $13 to $14 by the clock, if $16, the time in it, is above the floor. $17 says whether the record is one of a timed key.
 -- One snapshot shows either the record or the floor that the sweep has raised when it dropped the record.
 --
--- $18 lock. In an attempt's transaction $19 is the time for which the server lets it do nothing, in
--- milliseconds, and $20 says whether the server can check that the client is still connected (PostgreSQL 14, and not on
+-- $18 is sweep_after. It is NULL for a record that is to be counted while it is open, and becomes NULL where the clock shows
+-- a time that the patrol has passed or is passing, because the clock has gone back: the patrol would not find the record.
+--
+-- $19 lock. In an attempt's transaction $20 is the time for which the server lets it do nothing, in
+-- milliseconds, and $21 says whether the server can check that the client is still connected (PostgreSQL 14, and not on
 -- every system). The settings hold for this transaction only, because a session may belong to a pooler. They bound how long
 -- the server keeps the transaction of a process or host that is gone. idem.synchronous_commit remembers how the transaction
 -- is to commit, and marks it as the library's: see txsettings.go.
@@ -26,26 +29,29 @@ WITH there AS MATERIALIZED (
 	SELECT r.id FROM :"schema".idempotency_record r WHERE r.id = $1
 ), c AS MATERIALIZED (
 	SELECT pg_catalog.clock_timestamp() AS now,
-		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($18::bigint) END AS lock,
+		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($19::bigint) END AS lock,
 		CASE WHEN $15::text <> '' THEN (SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f
 			WHERE f.name = $15::text) END AS floor,
 		CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 			THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END AS durably,
-		CASE WHEN $19::text IS NOT NULL
-			THEN pg_catalog.set_config('idle_in_transaction_session_timeout', $19::text, true) END AS idle,
-		CASE WHEN $19::text IS NOT NULL
+		CASE WHEN $20::text IS NOT NULL
+			THEN pg_catalog.set_config('idle_in_transaction_session_timeout', $20::text, true) END AS idle,
+		CASE WHEN $20::text IS NOT NULL
 			THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END AS host,
-		CASE WHEN $19::text IS NOT NULL
+		CASE WHEN $20::text IS NOT NULL
 			THEN pg_catalog.set_config('idem.synchronous_commit',
 				pg_catalog.replace(pg_catalog.current_setting('synchronous_commit'), 'off', 'on'), true) END AS begun,
-		CASE WHEN $19::text IS NOT NULL AND $20::boolean
+		CASE WHEN $20::text IS NOT NULL AND $21::boolean
 			THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END AS client
 ), won AS (
 	INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
-		command_hash, created_at, lease_until, deadline_at, realm, timed)
+		command_hash, created_at, lease_until, deadline_at, realm, timed, sweep_from, sweep_after)
 	SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, c.now,
 		c.now + $9::bigint * interval '1 microsecond', c.now + $10::bigint * interval '1 microsecond', $11::bytea,
-		$17::boolean
+		$17::boolean, c.now,
+		CASE WHEN c.now > timestamptz 'epoch' + coalesce((SELECT CAST(p.value AS bigint)
+			FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0) * interval '1 microsecond'
+			THEN $18::integer END
 	FROM c WHERE c.lock AND c.now >= timestamptz 'epoch' + $12::bigint * interval '1 microsecond'
 		AND ($15::text = '' OR $16::bigint > coalesce(c.floor, -1)
 			AND c.now >= timestamptz 'epoch' + $13::bigint * interval '1 microsecond'
@@ -61,15 +67,15 @@ SELECT c.lock, won.id IS NOT NULL, c.now, c.floor,
 FROM c LEFT JOIN won ON true LEFT JOIN :"schema".idempotency_record r ON r.id = $1;
 
 -- name: takeOver
--- Gives a record to a new attempt, as the record was seen: free where $20 is true, else a Resume attempt whose lease has run
+-- Gives a record to a new attempt, as the record was seen: free where $21 is true, else a Resume attempt whose lease has run
 -- out, for the same command. A resumable record may become free in between. A free record keeps only its fence, which rises.
 -- A resumed record is still the same operation, with its steps; the time of its key was not judged, so that it does not
 -- become a timed one.
 --
--- $2 to $17 as in claimKey, $18 the fence that was seen, $19 end of the clock's window, $21 lock: another attempt's
--- transaction may hold the row.
+-- $2 to $18 as in claimKey, $19 the fence that was seen, $20 end of the clock's window, $22 lock: another attempt's
+-- transaction may hold the row. A resumed operation is listed as open: the patrol may have passed its created_at.
 WITH l AS MATERIALIZED (
-	SELECT pg_catalog.pg_try_advisory_xact_lock($21::bigint) AS lock
+	SELECT pg_catalog.pg_try_advisory_xact_lock($22::bigint) AS lock
 ), won AS (
 	UPDATE :"schema".idempotency_record AS r SET scope = $2, realm = $11, owner = $3, fence = r.fence + 1, state = 1,
 		recovery = $4::smallint, method = $5, route = $6, hash_version = $7::smallint, command_hash = $8,
@@ -78,11 +84,15 @@ WITH l AS MATERIALIZED (
 		lease_until = c.now + $9::bigint * interval '1 microsecond',
 		deadline_at = c.now + $10::bigint * interval '1 microsecond',
 		expires_at = NULL, purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL,
-		timed = r.timed OR $17::boolean AND r.state <> 1
+		timed = r.timed OR $17::boolean AND r.state <> 1,
+		sweep_from = CASE WHEN r.state = 1 THEN r.sweep_from ELSE c.now END,
+		sweep_after = CASE WHEN r.state <> 1 AND c.now > timestamptz 'epoch' + coalesce((SELECT CAST(p.value AS bigint)
+			FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0) * interval '1 microsecond'
+			THEN $18::integer END
 	FROM (SELECT pg_catalog.clock_timestamp() AS now) c
-	WHERE r.id = $1 AND r.fence = $18::bigint
+	WHERE r.id = $1 AND r.fence = $19::bigint
 		AND c.now >= timestamptz 'epoch' + $12::bigint * interval '1 microsecond'
-		AND (r.state = 5 OR c.now <= timestamptz 'epoch' + $19::bigint * interval '1 microsecond')
+		AND (r.state = 5 OR c.now <= timestamptz 'epoch' + $20::bigint * interval '1 microsecond')
 		AND (r.state = 1 OR $15::text = ''
 			OR $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f
 				WHERE f.name = $15::text), -1)
@@ -90,7 +100,7 @@ WITH l AS MATERIALIZED (
 			AND c.now <= timestamptz 'epoch' + $14::bigint * interval '1 microsecond')
 		AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 			THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
-		AND CASE WHEN $20::boolean THEN
+		AND CASE WHEN $21::boolean THEN
 			r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed
 		ELSE
 			r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp()
@@ -120,24 +130,27 @@ SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_catalog.pg_is_in_rec
 SELECT pg_catalog.pg_advisory_xact_lock($1::bigint);
 
 -- name: importRecord
--- Adds a record whose id is not there, or is free, and returns the fence of the record that was written. A free record's
+-- Adds a record whose id is not there, or is free, and returns the fence of the record that was written. $22 sweep_after,
+-- $23 sweep_from. A free record's
 -- fence rises, and so it is above the imported one's own. An attempt that is running holds the record's advisory lock
--- ($22): its key is left alone, instead of waited for.
+-- ($24): its key is left alone, instead of waited for.
 WITH l AS MATERIALIZED (
-	SELECT pg_catalog.pg_try_advisory_xact_lock($22::bigint) AS lock
+	SELECT pg_catalog.pg_try_advisory_xact_lock($24::bigint) AS lock
 )
 INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm,
-	timed)
+	timed, sweep_after, sweep_from)
 SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, $5::smallint, $6::smallint, $7::text, $8::text, $9::smallint,
 	$10::bytea, $11::timestamptz, $12::timestamptz, $13::timestamptz, $14::timestamptz, $15::timestamptz, $16::smallint,
-	$17::boolean, $18::bytea, $19::bytea, $20::bytea, $21::boolean
+	$17::boolean, $18::bytea, $19::bytea, $20::bytea, $21::boolean,
+	$22::integer, $23::timestamptz
 FROM l WHERE l.lock
 ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, owner = excluded.owner, fence = r.fence + 1,
 	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
 	hash_version = excluded.hash_version, command_hash = excluded.command_hash, created_at = excluded.created_at,
 	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, status = excluded.status, partial = excluded.partial, answer_encoding = 1,
-	headers = excluded.headers, body = excluded.body, timed = r.timed OR excluded.timed
+	headers = excluded.headers, body = excluded.body, timed = r.timed OR excluded.timed,
+	sweep_after = excluded.sweep_after, sweep_from = excluded.sweep_from
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed
 RETURNING fence;

@@ -17,13 +17,33 @@ FROM :"schema".idempotency_record r WHERE r.id = $1;
 -- A page of at most $1 records whose realm begins with $2, behind the record that was created at $3 with the id $4. $5 says
 -- which: those whose state is unknown by now, swept or not; Resume attempts that nobody runs any more; of these, the ones
 -- past their deadline. A running Rollback record can be seen only by its own attempt, unless the handler has committed it.
+--
+-- They are among the records whose sweep_after is NULL, and among those that were claimed since the patrol came by: see
+-- patrol.go. class has the few values that sweep_after has, each found by one look at the index. OFFSET 0 keeps the planner from
+-- reading the whole index for all of them at once.
+WITH RECURSIVE class (after) AS (
+	(SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after >= 0 ORDER BY r.sweep_after LIMIT 1)
+	UNION ALL
+	SELECT (SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after > class.after
+		ORDER BY r.sweep_after LIMIT 1)
+	FROM class WHERE class.after IS NOT NULL
+)
 SELECT pg_catalog.clock_timestamp(),
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN pg_catalog.pg_postmaster_start_time() END,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
 	r.body, r.attempts, r.timed
-FROM :"schema".idempotency_record r
+FROM (
+	SELECT o.* FROM :"schema".idempotency_record o WHERE o.sweep_after IS NULL
+	UNION ALL
+	SELECT n.* FROM class CROSS JOIN LATERAL (
+		SELECT * FROM :"schema".idempotency_record r WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
+			AND r.sweep_from > timestamptz 'epoch' + coalesce((SELECT CAST(p.value AS bigint)
+				FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/passed'), 0) * interval '1 microsecond'
+		OFFSET 0
+	) n
+) r
 WHERE r.state IN (1, 3) AND (r.created_at, r.id) > ($3::timestamptz, $4::bytea)
 	AND substr(r.realm, 1, length($2::bytea)) = $2::bytea
 	AND CASE $5::text
@@ -40,7 +60,7 @@ ORDER BY r.created_at, r.id LIMIT $1;
 -- name: countOpen
 -- Counts up to $2 open records of the principal $1. A Resume attempt past its deadline is not open.
 SELECT count(*) FROM (
-	SELECT 1 FROM :"schema".idempotency_record r WHERE r.scope = $1 AND r.state IN (1, 3)
+	SELECT 1 FROM :"schema".idempotency_record r WHERE r.scope = $1 AND r.sweep_after IS NULL AND r.state IN (1, 3)
 		AND NOT (r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp()
 			AND r.deadline_at <= pg_catalog.clock_timestamp())
 	LIMIT $2
@@ -51,7 +71,8 @@ SELECT count(*) FROM (
 -- status, $5 headers, $6 body, $7 retention, $8 retention and tombstone, $9 and $10 the clock's window.
 UPDATE :"schema".idempotency_record AS r SET state = $3::smallint, fence = r.fence + 1, status = $4::smallint,
 	partial = false, headers = $5::bytea, body = $6::bytea, expires_at = c.now + $7::bigint * interval '1 microsecond',
-	purge_at = c.now + $8::bigint * interval '1 microsecond'
+	purge_at = c.now + $8::bigint * interval '1 microsecond',
+	sweep_after = 0, sweep_from = c.now + $7::bigint * interval '1 microsecond'
 FROM (SELECT pg_catalog.clock_timestamp() AS now) c
 WHERE r.id = $1 AND r.fence = $2
 	AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp()))
@@ -66,31 +87,46 @@ INSERT INTO :"schema".idempotency_settlement (record_id, settled_at, settled_by,
 	after_fence, after_state, after_status, undone)
 VALUES ($1, pg_catalog.clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9);
 
--- name: bury
--- Turns at most $1 completed records past retention into tombstones. $2 and $3 are the clock's window: by a clock that shows
--- another time nothing is dropped. It returns the records, and whether they may have steps, which are to go too.
-UPDATE :"schema".idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false
-WHERE r.id IN (
-	SELECT e.id FROM :"schema".idempotency_record e
-	WHERE e.state = 2 AND e.expires_at <= pg_catalog.clock_timestamp()
-		AND pg_catalog.clock_timestamp() >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
-		AND pg_catalog.clock_timestamp() <= timestamptz 'epoch' + $3::bigint * interval '1 microsecond'
-	ORDER BY e.expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
+-- name: sweep
+-- Looks at no more than $1 records, the ones that have been due for the longest of each sweep_after. It turns completed ones
+-- past retention into tombstones, which are due again at the end of the tombstone. It drops completed ones, tombstones and
+-- free ones whose time is over. It lists those that are open. Any other is due again when its time is over. $2 and $3 are
+-- the clock's window: by a clock that shows another time nothing happens.
+--
+-- It returns what has become of the record, its id, and whether it may have steps, which are to go too. Of the records of
+-- timed keys that were used and are dropped, it returns realm and route: their floors have to rise in the same transaction.
+-- The rows are found again by their place: they are locked, and the primary key may not be in memory.
+WITH RECURSIVE class (after) AS (
+	(SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after >= 0 ORDER BY r.sweep_after LIMIT 1)
+	UNION ALL
+	SELECT (SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after > class.after
+		ORDER BY r.sweep_after LIMIT 1)
+	FROM class WHERE class.after IS NOT NULL
+), due AS MATERIALIZED (
+	SELECT d.* FROM class CROSS JOIN LATERAL (
+		SELECT r.ctid AS place, r.state IN (2, 4, 5) AND r.purge_at <= pg_catalog.statement_timestamp() AS over,
+			r.state = 2 AND r.expires_at <= pg_catalog.statement_timestamp() AS expired
+		FROM :"schema".idempotency_record r
+		WHERE r.sweep_after = class.after
+			AND r.sweep_from <= pg_catalog.statement_timestamp() - class.after * interval '1 second'
+			AND pg_catalog.clock_timestamp() >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
+			AND pg_catalog.clock_timestamp() <= timestamptz 'epoch' + $3::bigint * interval '1 microsecond'
+		ORDER BY r.sweep_from LIMIT $1 FOR UPDATE SKIP LOCKED
+	) d LIMIT $1
+), dropped AS (
+	DELETE FROM :"schema".idempotency_record AS r USING due d WHERE r.ctid = d.place AND d.over
+	RETURNING 'dropped' AS became, r.id, r.recovery = 2 AS stepped, CASE WHEN r.timed AND r.state <> 5 THEN r.realm END AS realm,
+		r.method || ' ' || r.route AS route
+), kept AS (
+	UPDATE :"schema".idempotency_record AS r SET
+		state = CASE WHEN d.expired THEN 4 ELSE r.state END, headers = CASE WHEN NOT d.expired THEN r.headers END,
+		body = CASE WHEN NOT d.expired THEN r.body END, partial = r.partial AND NOT d.expired,
+		sweep_after = CASE WHEN r.state IN (2, 4, 5) THEN 0 END,
+		sweep_from = CASE WHEN r.state = 2 AND NOT d.expired THEN r.expires_at ELSE coalesce(r.purge_at, r.sweep_from) END
+	FROM due d WHERE r.ctid = d.place AND NOT d.over
+	RETURNING CASE WHEN d.expired THEN 'tombstone' ELSE '' END, r.id, d.expired AND r.recovery = 2, NULL::bytea, ''
 )
-RETURNING id, recovery = 2, NULL, NULL;
-
--- name: drop
--- Drops tombstones and free records whose time is over, as bury does. It returns realm and route of the records of timed
--- keys that were used: their floors have to rise in the same transaction.
-DELETE FROM :"schema".idempotency_record AS r
-WHERE r.id IN (
-	SELECT e.id FROM :"schema".idempotency_record e
-	WHERE e.state IN (4, 5) AND e.purge_at <= pg_catalog.clock_timestamp()
-		AND pg_catalog.clock_timestamp() >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
-		AND pg_catalog.clock_timestamp() <= timestamptz 'epoch' + $3::bigint * interval '1 microsecond'
-	ORDER BY e.purge_at LIMIT $1 FOR UPDATE SKIP LOCKED
-)
-RETURNING id, recovery = 2, CASE WHEN timed AND state <> 5 THEN realm END, method || ' ' || route;
+SELECT became, id, stepped, realm, route FROM dropped UNION ALL SELECT * FROM kept;
 
 -- name: setting
 SELECT s.value FROM :"schema".idempotency_setting s WHERE s.name = $1;

@@ -12,14 +12,26 @@ SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL,
 FROM main.idempotency_record r WHERE r.id = ?1;
 
 -- name: list
-WITH c AS MATERIALIZED (
+WITH RECURSIVE c AS MATERIALIZED (
 	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
+), class (after) AS (
+	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
+	UNION ALL
+	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
+	FROM class WHERE class.after IS NOT NULL
 )
 SELECT (SELECT now FROM c), 0, NULL,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
 	r.body, r.attempts, r.timed
-FROM main.idempotency_record r
+FROM (
+	SELECT o.* FROM main.idempotency_record o WHERE o.sweep_after IS NULL
+	UNION ALL
+	SELECT n.* FROM class CROSS JOIN main.idempotency_record n
+	WHERE n.sweep_after = class.after AND class.after > 0 AND n.state IN (1, 3)
+		AND n.sweep_from > coalesce((SELECT CAST(p.value AS bigint)
+			FROM main.idempotency_setting p WHERE p.name = 'patrol/passed'), 0)
+) r
 WHERE r.state IN (1, 3) AND (r.created_at, r.id) > (?3, ?4)
 	AND substr(r.realm, 1, length(?2)) = ?2
 	AND CASE ?5
@@ -37,7 +49,7 @@ WITH c AS MATERIALIZED (
 	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
 )
 SELECT count(*) FROM (
-	SELECT 1 FROM main.idempotency_record r WHERE r.scope = ?1 AND r.state IN (1, 3)
+	SELECT 1 FROM main.idempotency_record r WHERE r.scope = ?1 AND r.sweep_after IS NULL AND r.state IN (1, 3)
 		AND NOT (r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c)
 			AND r.deadline_at <= (SELECT now FROM c))
 	LIMIT ?2
@@ -45,7 +57,8 @@ SELECT count(*) FROM (
 
 -- name: settle
 UPDATE main.idempotency_record AS r SET state = ?3, fence = r.fence + 1, status = ?4, partial = false, headers = ?5,
-	body = ?6, expires_at = c.now + ?7, purge_at = c.now + ?8
+	body = ?6, expires_at = c.now + ?7, purge_at = c.now + ?8,
+	sweep_after = 0, sweep_from = c.now + ?7
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
 WHERE r.id = ?1 AND r.fence = ?2
 	AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= c.now))
@@ -56,27 +69,39 @@ INSERT INTO main.idempotency_settlement (record_id, settled_at, settled_by, reas
 	after_state, after_status, undone)
 VALUES (?1, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
--- name: bury
-UPDATE main.idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false
-WHERE r.id IN (
-	SELECT e.id FROM main.idempotency_record e
-	WHERE e.state = 2 AND e.expires_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
-		AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 >= ?2
-		AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 <= ?3
-	ORDER BY e.expires_at LIMIT ?1
+-- name: due
+-- The records that are due, and what is to become of them: $1 to $3 as those of PostgreSQL's sweep.
+WITH RECURSIVE c AS MATERIALIZED (
+	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
+), class (after) AS (
+	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
+	UNION ALL
+	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
+	FROM class WHERE class.after IS NOT NULL
 )
-RETURNING id, recovery = 2, NULL, NULL;
+SELECT CASE
+	WHEN r.state IN (2, 4, 5) AND r.purge_at <= c.now THEN 'dropped'
+	WHEN r.state = 2 AND r.expires_at <= c.now THEN 'tombstone'
+	ELSE '' END, r.id, r.recovery = 2, CASE WHEN r.timed AND r.state <> 5 THEN r.realm END, r.method || ' ' || r.route
+FROM c CROSS JOIN class CROSS JOIN main.idempotency_record r
+WHERE r.sweep_after = class.after AND r.sweep_from <= c.now - class.after * 1000000
+	AND c.now >= ?2 AND c.now <= ?3
+LIMIT ?1;
+
+-- name: bury
+UPDATE main.idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false,
+	sweep_after = 0, sweep_from = r.purge_at
+WHERE r.id = ?1;
 
 -- name: drop
-DELETE FROM main.idempotency_record AS r
-WHERE r.id IN (
-	SELECT e.id FROM main.idempotency_record e
-	WHERE e.state IN (4, 5) AND e.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
-		AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 >= ?2
-		AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 <= ?3
-	ORDER BY e.purge_at LIMIT ?1
-)
-RETURNING id, recovery = 2, CASE WHEN timed AND state <> 5 THEN realm END, method || ' ' || route;
+DELETE FROM main.idempotency_record AS r WHERE r.id = ?1;
+
+-- name: putOff
+-- Lists a record that is open, and has any other looked at when its time is over.
+UPDATE main.idempotency_record AS r SET
+	sweep_after = CASE WHEN r.state IN (2, 4, 5) THEN 0 END,
+	sweep_from = CASE WHEN r.state = 2 THEN r.expires_at ELSE coalesce(r.purge_at, r.sweep_from) END
+WHERE r.id = ?1;
 
 -- name: setting
 SELECT s.value FROM main.idempotency_setting s WHERE s.name = ?1;

@@ -1,0 +1,166 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Recording an answer must not write to an index. So no index says which records are running: a claim puts its record among
+// those that the sweep will look at after its retention, and nothing moves the record when it is completed. Records that are
+// listed (List, Resumable, HalfDone) are found in two places:
+//
+//   - Those with sweep_after NULL. Park and a takeover set it, and so does the patrol below.
+//   - Those that were claimed since the patrol came by, which are the last ones in the index of the sweep.
+//
+// The patrol is a part of Sweep. It walks along the index in the order of the claims, some seconds behind the clock, and
+// sets sweep_after of the records that are still open. How far it has come is kept in the database. Whatever happens, every
+// record that is open is either listed or was claimed later than the patrol has come:
+//
+//  1. The patrol announces a limit. A claim that reads a clock at or before the limit lists its record itself. That happens
+//     only where the clock has gone back.
+//  2. After that has committed, the patrol notes which transactions are writing to the table. A claim that has not seen the
+//     limit is among them, or others can see its record by now.
+//  3. When all of them are over, the patrol lists the open records up to the limit. An attempt that holds its transaction
+//     open, or waits for a synchronous standby, holds the patrol up.
+//
+// Each step is a transaction that locks the limit. Any instance does the next step, wherever another one has stopped.
+
+const (
+	patrolLimit   = "patrol/limit"
+	patrolPassed  = "patrol/passed"
+	patrolWriters = "patrol/writers" // the limit for which they were noted, and the transactions
+)
+
+const (
+	// patrolBehind is how far the limit stays behind the clock. Most attempts have ended by then, and need not be listed. It
+	// is also how long the patrol rests between two limits.
+	patrolBehind = 10 * time.Second
+	patrolBatch  = 10_000 // records that the patrol looks at in one transaction
+)
+
+// beat is what the patrol knows of its way, in microseconds since 1970.
+type beat struct {
+	now           instant
+	limit, passed int64
+}
+
+// rests reports whether the patrol has passed its limit, and it is too early for another one.
+func (b beat) rests() bool {
+	newest := b.now.Add(-patrolBehind).UnixMicro()
+	return b.passed == b.limit && b.limit <= b.now.UnixMicro() && newest-b.limit < patrolBehind.Microseconds()
+}
+
+// readBeat reads the clock, the limit, and how far the patrol has come.
+func (s *Store) readBeat(ctx context.Context, q querier) (b beat, err error) {
+	err = s.queryRow(ctx, q, patrolled).Scan(&b.now, &b.limit, &b.passed)
+	return b, err
+}
+
+// patrol goes as far as it can for now. b was read a moment ago.
+func (s *Store) patrol(ctx context.Context, b beat) error {
+	if b.rests() {
+		return nil
+	}
+	for on := true; on; {
+		err := s.inTx(ctx, func(q querier) (err error) {
+			on, err = s.patrolStep(ctx, q)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patrolStep does the next step. It reports whether another step can follow now.
+func (s *Store) patrolStep(ctx context.Context, q querier) (on bool, err error) {
+	var locked string
+	if _, err := s.exec(ctx, q, keepFirst, patrolLimit, "0"); err != nil {
+		return false, err
+	}
+	if err := s.queryRow(ctx, q, lockSetting, patrolLimit).Scan(&locked); err != nil {
+		return false, err
+	}
+	b, err := s.readBeat(ctx, q)
+	switch {
+	case err != nil || b.rests():
+		return false, err
+	case b.limit > b.now.UnixMicro(): // the clock has gone back, or was ahead: walk again from here
+		b.limit = b.now.Add(-patrolBehind).UnixMicro()
+		return true, s.keepBeat(ctx, q, b.limit, min(b.passed, b.limit))
+	case b.passed >= b.limit:
+		return true, s.keepNumber(ctx, q, patrolLimit, b.now.Add(-patrolBehind).UnixMicro())
+	}
+	if wait, err := s.patrolWaits(ctx, q, b.limit); err != nil || wait {
+		return false, err
+	}
+	passed, err := s.patrolTo(ctx, q, b)
+	if err != nil || passed <= b.passed {
+		return false, err
+	}
+	return true, s.keepNumber(ctx, q, patrolPassed, passed)
+}
+
+// patrolWaits reports whether a transaction is not over that was writing after the limit had been announced. When it is
+// asked for the first time, it notes these transactions.
+func (s *Store) patrolWaits(ctx context.Context, q querier, limit int64) (bool, error) {
+	if s.dialect == sqlite {
+		return false, nil // there is no other writer
+	}
+	known, err := s.statements.find(ctx, q)
+	if err != nil {
+		return false, err
+	}
+	var writing, kept string
+	if err := s.queryRow(ctx, q, writers, known.schema+".idempotency_record").Scan(&writing); err != nil {
+		return false, err
+	}
+	err = s.queryRow(ctx, q, setting, patrolWriters).Scan(&kept)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return false, err
+	}
+	noted, found := strings.CutPrefix(kept, strconv.FormatInt(limit, 10)+":")
+	if !found {
+		noted = writing
+		if _, err := s.exec(ctx, q, keepSetting, patrolWriters, strconv.FormatInt(limit, 10)+":"+writing); err != nil {
+			return false, err
+		}
+	}
+	still := map[string]bool{}
+	for _, transaction := range strings.Fields(writing) {
+		still[transaction] = true
+	}
+	for _, transaction := range strings.Fields(noted) {
+		if still[transaction] {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// patrolTo lists what is open up to the limit, or up to where a batch ends, and returns how far it has come.
+func (s *Store) patrolTo(ctx context.Context, q querier, b beat) (passed int64, err error) {
+	if s.dialect == sqlite {
+		_, err = s.exec(ctx, q, patrol, b.passed, b.limit)
+		return b.limit, err
+	}
+	err = s.queryRow(ctx, q, patrol, b.passed, b.limit, patrolBatch).Scan(&passed)
+	return passed, err
+}
+
+func (s *Store) keepBeat(ctx context.Context, q querier, limit, passed int64) error {
+	if err := s.keepNumber(ctx, q, patrolPassed, passed); err != nil {
+		return err
+	}
+	return s.keepNumber(ctx, q, patrolLimit, limit)
+}
+
+func (s *Store) keepNumber(ctx context.Context, q querier, name string, value int64) error {
+	_, err := s.exec(ctx, q, keepSetting, name, strconv.FormatInt(value, 10))
+	return err
+}

@@ -1,0 +1,177 @@
+package gormstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+)
+
+// claimedBefore claims a command on Park, so long ago that its attempt is lost by now, in a transaction or by itself. It is
+// what a claim leaves that has seen no limit of the patrol.
+func claimedBefore(t *testing.T, q *gorm.DB, ago time.Duration) core.ID {
+	t.Helper()
+	c := command(core.Park)
+	require.NoError(t, q.Exec(`INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route,
+	hash_version, command_hash, created_at, lease_until, deadline_at, sweep_from, sweep_after)
+SELECT ?, ?, ?, ?, 1, 1, 3, 'POST', '/v1/payments', 1, ?, t.at, t.at, t.at, t.at, 259260
+FROM (SELECT clock_timestamp() - ? * interval '1 microsecond' AS at) t`,
+		c.ID[:], c.Scope[:], c.Realm[:], c.Owner[:], c.Hash.Sum[:], ago.Microseconds()).Error)
+	return c.ID
+}
+
+func sweepOnce(t *testing.T, store *gormstore.Store) {
+	t.Helper()
+	_, err := store.Sweep(t.Context(), 100, core.Window{})
+	require.NoError(t, err)
+}
+
+// requireListed checks what the operators are shown.
+func requireListed(t *testing.T, store *gormstore.Store, want ...core.ID) {
+	t.Helper()
+	found, err := store.List(t.Context(), nil, core.ID{}, 100)
+	require.NoError(t, err)
+	got := make([]core.ID, 0, len(found))
+	for _, r := range found {
+		got = append(got, r.ID)
+	}
+	require.ElementsMatch(t, want, got)
+}
+
+// isAside reports whether the patrol has listed a record.
+func isAside(t *testing.T, db *gorm.DB, id core.ID) (aside bool) {
+	t.Helper()
+	require.NoError(t, db.Raw("SELECT sweep_after IS NULL FROM idempotency_record WHERE id = ?", id[:]).Scan(&aside).Error)
+	return aside
+}
+
+// A claim that others cannot see yet, because its COMMIT is slow or its handler is still at work, holds the patrol up.
+// However the patrol is interrupted, and whichever instance goes on with it, the operation is listed as soon as others can
+// see it, and stays so.
+//
+// CONTRACT T-4, X-8
+func TestPatrolWaitsForClaims(t *testing.T) {
+	t.Parallel()
+	db := freshPostgres("", false)(t)(t)
+	forget := func(names ...string) func(t *testing.T) {
+		return func(t *testing.T) {
+			require.NoError(t, db.Exec("DELETE FROM idempotency_setting WHERE name IN ?", names).Error)
+		}
+	}
+	for name, interrupt := range map[string]func(t *testing.T){
+		"never":                      func(*testing.T) {},
+		"before it notes who writes": forget("patrol/writers"),
+		"by a lost database":         forget("patrol/limit", "patrol/passed", "patrol/writers"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, db.Exec("TRUNCATE idempotency_record, idempotency_setting").Error)
+			early, late := newStore(t, db), newStore(t, db)
+			hidden := db.Begin()
+			t.Cleanup(func() { hidden.Rollback() })
+			require.NoError(t, hidden.Error)
+			id := claimedBefore(t, hidden, time.Minute)
+			seen := claimedBefore(t, db, 30*time.Second)
+			for range 2 {
+				sweepOnce(t, early)
+				sweepOnce(t, late)
+				requireListed(t, early, seen)
+				require.False(t, isAside(t, db, seen), "the patrol has not come so far")
+				interrupt(t)
+			}
+			require.NoError(t, hidden.Commit().Error)
+			requireListed(t, late, id, seen)
+			for range 3 {
+				sweepOnce(t, late)
+				requireListed(t, late, id, seen)
+				requireListed(t, early, id, seen)
+			}
+			require.True(t, isAside(t, db, id) && isAside(t, db, seen))
+		})
+	}
+}
+
+// A record that another transaction has locked is not passed: what becomes of the record is not known yet.
+//
+// CONTRACT T-4
+func TestPatrolStopsAtALock(t *testing.T) {
+	t.Parallel()
+	db := freshPostgres("", false)(t)(t)
+	store := newStore(t, db)
+	first, second, third := claimedBefore(t, db, 50*time.Second), claimedBefore(t, db, 40*time.Second), claimedBefore(t, db, 30*time.Second)
+	for _, end := range []func(tx *gorm.DB) *gorm.DB{(*gorm.DB).Rollback, (*gorm.DB).Commit} {
+		tx := db.Begin()
+		require.NoError(t, tx.Error)
+		require.NoError(t, tx.Exec("SELECT 1 FROM idempotency_record WHERE id = ? FOR UPDATE", second[:]).Error)
+		sweepOnce(t, store)
+		requireListed(t, store, first, second, third)
+		require.True(t, isAside(t, db, first))
+		require.False(t, isAside(t, db, second), "it may be completed the next moment")
+		require.NoError(t, end(tx).Error)
+	}
+	sweepOnce(t, store)
+	requireListed(t, store, first, second, third)
+	require.True(t, isAside(t, db, second) && isAside(t, db, third))
+}
+
+// The clock has gone back: a claim by a clock that the patrol has passed is listed at once. The patrol goes back too, so that
+// this does not last.
+//
+// CONTRACT T-4, T-5
+func TestPatrolAfterTheClockWentBack(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		store := newStore(t, db)
+		win := func() core.ID {
+			c := command(core.Park)
+			c.Retention = core.DefaultRetention
+			claimed, err := store.Claim(t.Context(), c)
+			require.NoError(t, err)
+			require.True(t, claimed.Won)
+			return c.ID
+		}
+		sweepOnce(t, store)
+		advance(t, db, -time.Hour) // what was an hour ago is now
+		ahead := win()
+		require.True(t, isAside(t, db, ahead), "the patrol has passed its time, and would not find it")
+		sweepOnce(t, store)
+		require.False(t, isAside(t, db, win()))
+		require.NoError(t, db.Exec("UPDATE idempotency_record SET lease_until = created_at").Error)
+		found, err := store.List(t.Context(), nil, core.ID{}, 10)
+		require.NoError(t, err)
+		require.Len(t, found, 2)
+	})
+}
+
+// While the patrol announces a limit, and before it has passed it, a claim at the limit lists itself. So it does not matter
+// when the patrol looks who writes.
+//
+// CONTRACT T-4
+func TestPatrolAnnouncesItsLimit(t *testing.T) {
+	t.Parallel()
+	db := freshPostgres("", false)(t)(t)
+	store := newStore(t, db)
+	hidden := db.Begin()
+	t.Cleanup(func() { hidden.Rollback() })
+	require.NoError(t, hidden.Error)
+	id := claimedBefore(t, hidden, time.Minute)
+	sweepOnce(t, store) // announces, notes, and waits
+	var limit, passed int64
+	require.NoError(t, db.Raw("SELECT value FROM idempotency_setting WHERE name = 'patrol/limit'").Scan(&limit).Error)
+	require.NoError(t, db.Raw("SELECT coalesce(sum(value::bigint), 0) FROM idempotency_setting WHERE name = 'patrol/passed'").
+		Scan(&passed).Error)
+	require.Less(t, passed, limit)
+	require.NoError(t, db.Exec("UPDATE idempotency_setting SET value = (value::bigint + 60000000)::text"+
+		" WHERE name = 'patrol/limit'").Error) // or: the clock has gone back by a minute
+	c := command(core.Park)
+	claimed, err := store.Claim(t.Context(), c)
+	require.NoError(t, err)
+	require.True(t, claimed.Won)
+	require.True(t, isAside(t, db, c.ID))
+	require.NoError(t, hidden.Commit().Error)
+	requireListed(t, store, id)
+}
