@@ -44,7 +44,7 @@ type fixture struct {
 	counters    []core.Counter
 	sights      int
 	commands    int
-	counted     bool // the claims are to be counted
+	counted     bool         // the claims are to be counted
 	effects     atomic.Int64 // committed by a stress test
 }
 

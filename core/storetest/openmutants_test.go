@@ -14,6 +14,7 @@ var openMutants = map[string]struct {
 }{
 	"counts what has ended":  {"Open/States", func(c core.Counter) core.Counter { return &countsClaims{Counter: c} }},
 	"counts without a limit": {"Open/Limit", func(c core.Counter) core.Counter { return unlimited{c} }},
+	"forgets the parked":     {"Open/States", func(c core.Counter) core.Counter { return &forgetsTheParked{Counter: c} }},
 	"counts for all":         {"Open/Apart", func(c core.Counter) core.Counter { return &countsForAll{Counter: c} }},
 	"counts regardless":      {"Open/Cancelled", func(c core.Counter) core.Counter { return heedlessCount{c} }},
 }

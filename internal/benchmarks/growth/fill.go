@@ -73,7 +73,8 @@ func (c contents) made(i int64, filled time.Time) time.Time {
 // unknown. All times are in microseconds: $7 of the last record, $8 between one and the next, $9 and $10 what is older, $11
 // retention, $12 tombstone. $13: ids begin with their time.
 var generate = fmt.Sprintf(`INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route,
-	hash_version, command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, headers, body)
+	hash_version, command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, headers, body,
+	sweep_after, sweep_from)
 SELECT CASE WHEN $13 THEN substr(int8send(t.us / 1000), 3) || substr(h.hash, 7) ELSE h.hash END,
 	sha256(int8send(i %% %d)), substr(sha256(int8send(i %% 7)), 1, 24), substr(h.hash, 9, 16), 1, s.state, 3, '%s', '%s', 1,
 	h.hash, c.created, c.created + interval '30 s', c.created + interval '60 s',
@@ -81,7 +82,9 @@ SELECT CASE WHEN $13 THEN substr(int8send(t.us / 1000), 3) || substr(h.hash, 7) 
 	CASE WHEN s.state <> 3 THEN c.created + ($11::bigint + $12::bigint) * interval '1 us' END,
 	CASE WHEN s.state = 3 THEN 0 ELSE %d END,
 	CASE WHEN s.state = 2 THEN '%s'::bytea END,
-	CASE WHEN s.state = 2 THEN convert_to(rpad('{"id":"pay_' || i || '","note":"', %d, '.') || '"}', 'UTF8') END
+	CASE WHEN s.state = 2 THEN convert_to(rpad('{"id":"pay_' || i || '","note":"', %d, '.') || '"}', 'UTF8') END,
+	CASE s.state WHEN 2 THEN ceil($11::bigint / 1000000.)::int WHEN 4 THEN 0 END,
+	c.created + CASE WHEN s.state = 4 THEN ($11::bigint + $12::bigint) * interval '1 us' ELSE interval '0' END
 FROM generate_series($1::bigint, $2::bigint - 1) i,
 	LATERAL (SELECT CASE WHEN i < $4::bigint THEN 4 WHEN i >= $5::bigint AND i < $6::bigint THEN 3 ELSE 2 END AS state) s,
 	LATERAL (SELECT sha256(int8send(i)) AS hash OFFSET 0) h,

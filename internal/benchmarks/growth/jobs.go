@@ -22,6 +22,7 @@ func claimOf(id core.ID, recovery core.Recovery) core.Claim {
 	c := core.Claim{
 		ID: id, Scope: core.Scope(sha256.Sum256(principal)), Method: method, Route: route, Recovery: recovery,
 		Hash: core.CommandHash{Version: 1, Sum: id}, Lease: core.DefaultLease, Deadline: core.DefaultDeadline,
+		Retention: retention,
 	}
 	rand.Read(c.Owner[:])
 	return c
@@ -38,7 +39,9 @@ func completion(retention, tombstone time.Duration) core.Completion {
 // firstPark is a first request on a Park route: two statements, each a durable commit.
 func firstPark(retention, tombstone time.Duration) job {
 	return func(ctx context.Context, d *database) error {
-		claimed, err := d.store.Claim(ctx, claimOf(d.keys.newID(), core.Park))
+		c := claimOf(d.keys.newID(), core.Park)
+		c.Retention = retention
+		claimed, err := d.store.Claim(ctx, c)
 		if err != nil || !claimed.Won {
 			return notWon(err)
 		}
