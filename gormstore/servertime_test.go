@@ -60,7 +60,7 @@ WHERE query LIKE '%' || $1 || '%' AND query NOT LIKE '%pg_stat_statements%'`, st
 	for turn := range b.N + 1 {
 		claims := make([]core.Claim, benchTurn)
 		for i := range claims {
-			claims[i] = core.Claim{ID: core.RecordID(benchPrincipal, rand.Text()), Owner: core.Owner{1}, Method: "POST",
+			claims[i] = core.Claim{ID: core.Scoping{}.RecordID(benchPrincipal, rand.Text()), Owner: core.Owner{1}, Method: "POST",
 				Route: "/v1/payments", Recovery: core.Park, Hash: core.CommandHash{Version: 1}, Lease: core.DefaultLease,
 				Deadline: core.DefaultDeadline, Retention: core.DefaultRetention}
 		}
