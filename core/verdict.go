@@ -28,7 +28,8 @@ type ending struct {
 	keepRows   bool // core.KeepRows
 }
 
-// judge applies. It is the one place that does.
+// judge decides what becomes of an attempt, and with that whether its key becomes free. No other code decides
+// this.
 func judge(e ending) verdict {
 	// The proof that nothing was applied: declared, or rows that will be undone. A success is no refusal: NotApplied
 	// does not count then, nor against what the steps say.

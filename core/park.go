@@ -1,0 +1,46 @@
+package core
+
+import (
+	"context"
+	"errors"
+)
+
+// endPark ends an attempt that has no transaction around it.
+func (a *Attempt) endPark(v verdict) *Reply {
+	a.lease.stop()
+	c, store := &a.capture, a.m.cfg.Store
+	reply := c.reply()
+	switch v {
+	case free:
+		if err := a.confirm(func(ctx context.Context) error { return store.Release(ctx, a.ticket) }); err != nil {
+			return a.notRecorded(err)
+		}
+		a.observe(Event{Kind: EventFreed, Status: reply.Status})
+		return reply
+	case fail:
+		a.park()
+		reply.result = resultUnknown
+		return reply
+	}
+	completion := a.completion(v, a.m.recorded(c, reply))
+	complete := func(ctx context.Context) error { return store.Complete(ctx, a.ticket, completion) }
+	if err := a.confirmIn(&a.completing, complete); err != nil {
+		return a.notRecorded(err)
+	}
+	a.observe(Event{Kind: EventCompleted, Status: reply.Status})
+	reply.result = resultCreated
+	return reply
+}
+
+// park makes the operation unknown.
+func (a *Attempt) park() {
+	a.lease.stop()
+	kind := EventUnknown
+	switch err := a.confirm(func(ctx context.Context) error { return a.m.cfg.Store.Park(ctx, a.ticket) }); {
+	case errors.Is(err, ErrStale):
+		kind = EventStale // settled meanwhile, a repeat gets to know how
+	case err != nil: // the lease running out says the same, later
+		a.observe(Event{Kind: EventFailed, Err: err})
+	}
+	a.observe(Event{Kind: kind, Status: a.capture.finalStatus()})
+}

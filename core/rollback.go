@@ -1,0 +1,73 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// endTransaction ends a Rollback attempt.
+func (a *Attempt) endTransaction(v verdict) *Reply {
+	c := &a.capture
+	inTime := a.stopDeadline()
+	if !inTime || c.overflow || v == free || v == fail {
+		err := a.tx.Rollback()
+		if errors.Is(err, ErrEnded) {
+			return a.endedByHandler(err)
+		}
+		a.observe(Event{Kind: EventRolledBack, Status: c.finalStatus(), Err: err})
+		if !inTime {
+			a.observe(Event{Kind: EventOverdue, Status: c.finalStatus()})
+		}
+		switch {
+		case errors.Is(err, ErrRetryable):
+			return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "a conflict in the database; nothing was applied")))
+		case c.overflow: // of a failure too: only a part of it is left
+			return a.refuse(NewProblem(CodeAnswerTooLarge, "the answer is above the cap of this route; nothing was applied"))
+		case v == free || v == fail:
+			return c.reply()
+		default:
+			return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "the deadline has passed; nothing was applied")))
+		}
+	}
+
+	reply := c.reply()
+	ctx := new(bounded).until(&a.inside, time.Now().Add(confirmFor))
+	defer ctx.cancel(context.Canceled)
+	err := a.tx.Commit(ctx, a.completion(v, a.m.recorded(c, reply)), v == recordAlone)
+	switch {
+	case err == nil:
+		a.observe(Event{Kind: EventCompleted, Status: reply.Status})
+		a.watchTransaction(reply.Status)
+		reply.result = resultCreated
+		return reply
+	case errors.Is(err, ErrEnded):
+		return a.endedByHandler(err)
+	case errors.Is(err, ErrRetryable):
+		a.observe(Event{Kind: EventRolledBack, Err: err})
+		return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "a conflict in the database; nothing was applied")))
+	case errors.Is(err, ErrAborted):
+		a.observe(Event{Kind: EventRolledBack, Err: err})
+		return a.refuse(NewProblem(CodeTransactionAborted, "a statement of the transaction had failed; nothing was applied"))
+	default:
+		return a.unconfirmed(err)
+	}
+}
+
+// endedByHandler is the answer where the handler has ended its transaction itself, so that some of its rows may stay.
+func (a *Attempt) endedByHandler(err error) *Reply {
+	a.observe(Event{Kind: EventUnknown, Status: a.capture.finalStatus(), Err: err})
+	return a.refuse(outcomeUnknown(a.ticket.ID))
+}
+
+// watchTransaction tells of a success that has never asked for its transaction: what it has written is somewhere else,
+// and the next attempt after a crash writes it again.
+func (a *Attempt) watchTransaction(status int) {
+	tx, ok := a.tx.(AskedTx)
+	if !ok || tx.Asked() || status >= 400 {
+		return
+	}
+	count, _ := a.m.unasked.LoadOrStore(routeKey{a.request.Method, a.admission.pattern}, new(atomic.Int64))
+	a.observe(Event{Kind: EventTransactionUnused, Status: status, Count: int(count.(*atomic.Int64).Add(1))})
+}
