@@ -1,7 +1,6 @@
 package authctx
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -14,19 +13,23 @@ import (
 // that the token was issued to, and roles.
 type Principal = core.Principal
 
+// UserID are the types of ids that [User] takes.
+type UserID interface {
+	~string | ~int | ~int32 | ~int64 | ~uint | ~uint32 | ~uint64
+}
+
 // User returns the principal of an app that knows its users by an id, and has verified the caller itself: by a token
 // without "iss" and "sub", a session or an API key. issuer is a constant name of your own for where these ids come from,
 // such as "https://shop.example". It belongs to the scope of each key: if it changes, all keys are free. roles may be empty.
 //
 // A zero, negative or empty id is [ErrUnauthenticated]. That is what Gin and Echo return for a value that the app's
 // middleware has not set: without this check, all callers without a user would be the same one.
-func User[ID ~string | ~int | ~int32 | ~int64 | ~uint | ~uint32 | ~uint64](issuer string, id ID, roles ...string) (Principal, error) {
-	var zero ID
+func User[ID UserID](issuer string, id ID, roles ...string) (Principal, error) {
 	subject := textOfID(reflect.ValueOf(id))
 	switch {
 	case issuer == "":
 		return Principal{}, refuse("authctx.User got no issuer", nil)
-	case cmp.Compare(id, zero) <= 0: // staticcheck panics at id <= zero
+	case subject == "":
 		return Principal{}, refuse("authctx.User got no user id: nothing has verified this caller", nil)
 	case !isName(subject):
 		return Principal{}, refuse(fmt.Sprintf("the user id is not valid Unicode of at most %d bytes", maxNameLen), nil)
@@ -34,15 +37,18 @@ func User[ID ~string | ~int | ~int32 | ~int64 | ~uint | ~uint32 | ~uint64](issue
 	return Principal{Issuer: issuer, Subject: subject, Roles: roles}, nil
 }
 
-// textOfID returns the id itself, never what its String method makes of it: that may be the same for two ids.
+// textOfID returns the id itself, never what its String method makes of it: that may be the same for two ids. It returns ""
+// for a number that is no id.
 func textOfID(id reflect.Value) string {
 	switch {
-	case id.CanInt():
+	case id.CanInt() && id.Int() > 0:
 		return strconv.FormatInt(id.Int(), 10)
-	case id.CanUint():
+	case id.CanUint() && id.Uint() > 0:
 		return strconv.FormatUint(id.Uint(), 10)
+	case id.Kind() == reflect.String:
+		return id.String()
 	}
-	return id.String()
+	return ""
 }
 
 type contextKey struct{}

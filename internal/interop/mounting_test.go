@@ -59,7 +59,9 @@ var mountings = map[string]func(t *testing.T, idem *core.Module, verifier *authc
 		e := echo.New()
 		echoidem.TrackRoutes(e)
 		e.Use(middleware.Recover())
-		e.Use(middleware.LoggerWithConfig(middleware.LoggerConfig{Output: io.Discard}))
+		e.Use(middleware.RequestLoggerWithConfig(middleware.RequestLoggerConfig{
+			LogValuesFunc: func(echo.Context, middleware.RequestLoggerValues) error { return nil },
+		}))
 		e.Use(middleware.CORSWithConfig(middleware.CORSConfig{AllowOrigins: origins, AllowMethods: methods, AllowHeaders: allowed, ExposeHeaders: exposed}))
 		e.Use(middleware.RateLimiter(middleware.NewRateLimiterMemoryStore(1000)))
 		e.Use(middleware.Gzip())
