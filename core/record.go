@@ -44,13 +44,13 @@ func ParseID(s string) (ID, error) {
 	return id, nil
 }
 
-// CommandHash is the hash of a command and the version of the rules it was made by (H-1, H-4).
+// CommandHash is the hash of a command, and the version of the rules that made it.
 type CommandHash struct {
 	Version int16
 	Sum     [sha256.Size]byte
 }
 
-// Owner is the random token of one attempt. Together with the fence it proves whose a write is.
+// Owner is the random token of one attempt. Owner and fence prove to which attempt a write belongs.
 type Owner [16]byte
 
 func newOwner() Owner {
@@ -95,7 +95,7 @@ func (r Recovery) String() string {
 	return "none"
 }
 
-// State is the state of a record. What a row says is one thing, what it means by now another: see [Record.State].
+// State is the state of a record. The state that a row was stored with can have passed since then: see [Record.State].
 type State uint8
 
 // The states of a record.

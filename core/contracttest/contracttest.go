@@ -33,8 +33,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Run checks all rules at all routes of app, each as a subtest of t, one after the other. Nobody else may use the app
-// meanwhile: effects are counted.
+// Run checks all rules at all routes of app, each as a subtest of t, one after the other. Nothing else may use the app
+// at the same time, because effects are counted.
 func Run(t *testing.T, app App) {
 	t.Helper()
 	app = app.withDefaults()

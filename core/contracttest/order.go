@@ -43,7 +43,7 @@ func keyComesThird(p *probe) {
 	p.requireProblem(p.sendWire(p.wrong().withKey(), whole), core.CodeKeyMissing)
 }
 
-// Also where the key has an answer: what is above the cap is nobody's repeat.
+// Also if the key has an answer: a body above the cap cannot be a repeat.
 //
 // CONTRACT O-1, H-5
 func sizeComesFourth(p *probe) {

@@ -82,7 +82,7 @@ func (p *probe) other(r request) request {
 	return r
 }
 
-// effects counts the effects of the route, 0 where nobody can.
+// effects counts the effects of the route, 0 if the route cannot count them.
 func (p *probe) effects() int {
 	p.Helper()
 	if p.Effects == nil {

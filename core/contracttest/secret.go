@@ -35,7 +35,7 @@ type secrets struct {
 	sent      map[string]string // what it is, by the secret
 }
 
-// maxRemembered keeps bodies of megabytes, which are nobody's secrets, out of memory.
+// maxRemembered keeps bodies of megabytes, which hold no secrets, out of memory.
 const maxRemembered = 16 << 10
 
 func (s *secrets) remember(r request) {

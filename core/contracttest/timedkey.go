@@ -22,7 +22,7 @@ func isTimed(r Route) bool { return r.KeyFormat == core.TimedKey }
 // clocksApart is how far the app's clock may be from the suite's, for the suite to know what is too old.
 const clocksApart = time.Minute
 
-// newKey returns a key that nobody has used.
+// newKey returns a key that was not used before.
 func newKey() string { return keyMadeAt(time.Now()) }
 
 // keyMadeAt returns a new UUID of version 7 (RFC 9562, section 5.7).

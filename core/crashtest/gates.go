@@ -22,7 +22,7 @@ type Gates struct {
 	seen   []string
 	next   *Fault         // nil where none is to come
 	links  map[*link]bool // connections to a database: true with a statement under way, or in a transaction
-	wires  bool           // there is a database, and so there is work that nobody asked for
+	wires  bool           // there is a database, and so there is work that no command has asked for
 	moved  time.Time      // when an event, or an answer to one, came last
 	wins   int            // claims that were won, as far as the gates can tell
 	txs    map[core.Tx]bool

@@ -29,7 +29,7 @@ type outcome struct {
 func (o *outcome) judge(e *enumeration) {
 	bad := func(format string, args ...any) { o.wrong = append(o.wrong, fmt.Sprintf(format, args...)) }
 
-	// Effects. Where nobody knows, they may be there or not.
+	// Effects. If the outcome is unknown, they may be there or not.
 	for _, name := range slices.Sorted(maps.Keys(e.effects)) {
 		is, want := o.effects[name], e.effects[name]
 		switch {

@@ -180,7 +180,7 @@ func (g *Gates) send(l *link, trip []byte, parts []part) (ok bool) {
 	return !g.isDead() && pass(len(trip))
 }
 
-// toApp passes on what the server answers. An answer to be held is held until it is whole.
+// toApp passes on what the server answers. An answer that is held is complete before it is held.
 func (g *Gates) toApp(l *link) {
 	from := bufio.NewReader(l.server)
 	var answer []byte

@@ -109,7 +109,7 @@ func (k *call) judge(a *answer, failure error) outcome {
 	case status >= http.StatusInternalServerError: // proxies make up statuses of their own, up to 599
 		k.uncertain = true
 		return outcome{again: true}
-	case k.uncertain: // it is about this attempt, or of somebody on the way
+	case k.uncertain: // it is about this attempt alone, or comes from a proxy
 		return outcome{reason: ErrStillUncertain}
 	}
 	return k.end(a)

@@ -97,7 +97,7 @@ func isSafe(method string) bool {
 	return false
 }
 
-// redirectOf returns the answer to a money command that an http.Client follows with r: as another command to somebody
+// redirectOf returns the answer to a money command that an http.Client follows with r: as another command to another
 // else, or as a GET whose answer would pass for the command's own.
 func redirectOf(r *http.Request) *http.Response {
 	for res := r.Response; res != nil && res.Request != nil; res = res.Request.Response {

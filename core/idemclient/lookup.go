@@ -67,7 +67,7 @@ func (c *Client) Lookup(ctx context.Context, intent, url string) (*Operation, er
 	return o, err
 }
 
-// knownKey is the key of an intent, if it has one. It makes none.
+// knownKey returns the key of an intent, if it has one. It does not make one.
 func (c *Client) knownKey(ctx context.Context, intent string) (string, error) {
 	if err := intents.Check(intent); err != nil {
 		return "", &Error{Intent: intent, Reason: err}

@@ -48,8 +48,8 @@ func (p Provider) isZero() bool {
 const uuidLen = 36
 
 // Standard is the header of this library and of draft-ietf-httpapi-idempotency-key-header. Keys of up to 255 characters
-// (K-3), recognised for 24 h: the shortest retention that a server of this library can have (T-2). For a server of
-// somebody else, which does not send Idempotency-Result, set Definite, to [Succeeded] for instance.
+// (K-3), recognised for 24 h: the shortest retention that a server of this library can have (T-2). For a server
+// that does not use this library, and so does not send Idempotency-Result, set Definite, to [Succeeded] for instance.
 func Standard() Provider {
 	return Provider{Header: "Idempotency-Key", MaxKey: 255, Lifetime: 24 * time.Hour}
 }

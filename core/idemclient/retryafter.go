@@ -9,7 +9,7 @@ import (
 )
 
 // retryAfter reads Retry-After (RFC 9110, section 10.2.3): seconds, or a date, which is taken against the answer's own
-// Date, so that it does not matter how far the two clocks are apart. 0 where there is none that can be read.
+// Date, so that it does not matter how far the two clocks are apart. 0 if there is none, or if it cannot be read.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := strings.Trim(header.Get("Retry-After"), " \t")
 	if value == "" {

@@ -23,7 +23,7 @@ var (
 	errSlow    = fmt.Errorf("idem: no whole answer within Config.AttemptTimeout: %w", context.DeadlineExceeded)
 )
 
-// send makes attempts until there is an answer, or no use in another one (C-2).
+// send makes attempts until there is an answer, or until another attempt cannot help (C-2).
 func (k *call) send() (*http.Response, error) {
 	cfg := &k.client.cfg
 	ctx, cancel := context.WithTimeoutCause(k.request.Context(), cfg.MaxElapsed, errElapsed)
@@ -54,7 +54,7 @@ func (k *call) pause(ctx context.Context, a *answer, pause time.Duration) time.D
 	cfg := &k.client.cfg
 	asked := a.wait()
 	if asked > 0 {
-		pause = max(pause, asked+rand.N(cfg.FirstPause)) // not all who were told so at once
+		pause = max(pause, asked+rand.N(cfg.FirstPause)) // so that the clients do not all come back at once
 	}
 	deadline, _ := ctx.Deadline()
 	if ctx.Err() != nil || k.attempts == cfg.MaxAttempts || asked > cfg.MaxRetryAfter || time.Until(deadline) <= pause {
@@ -63,7 +63,7 @@ func (k *call) pause(ctx context.Context, a *answer, pause time.Duration) time.D
 	return max(1, pause)
 }
 
-// tooOld refuses an attempt that might come after the life of the key.
+// tooOld refuses an attempt that might arrive after the lifetime of the key.
 func (k *call) tooOld() error {
 	cfg := &k.client.cfg
 	if !k.journaled || k.age+time.Since(k.begun)+cfg.AttemptTimeout <= cfg.Provider.Lifetime {
@@ -72,7 +72,7 @@ func (k *call) tooOld() error {
 	return k.fail(nil, ErrTooOld, nil)
 }
 
-// attempt sends the command once and reads the answer whole: one that is cut is none.
+// attempt sends the command once and reads the whole answer. An answer that breaks off does not count.
 func (k *call) attempt(ctx context.Context) (*answer, error) {
 	cfg := &k.client.cfg
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.AttemptTimeout, errSlow)
@@ -128,9 +128,9 @@ func (k *call) copy(ctx context.Context, p *progress) (*http.Request, error) {
 // progress is how far an attempt has got, as its transport tells.
 type progress struct{ dialed, connected, http1, wrote, twice, read atomic.Bool }
 
-// trace notes also that HTTP/1 sends the command twice: where a connection that was used before breaks, net/http takes
-// another one by itself, as the request has an Idempotency-Key, and whoever got the first may have carried it out (C-4).
-// HTTP/2 sends again only what its server says that it has not touched.
+// trace also notes when HTTP/1 sends the command twice: if a reused connection breaks, net/http sends the request again on
+// another one by itself, because it has an Idempotency-Key. The server may have carried out the first one (C-4). HTTP/2
+// repeats a request only if the server says that it has not processed it.
 func (p *progress) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GetConn: func(string) { p.dialed.Store(true) },
@@ -150,8 +150,8 @@ func isHTTP2(conn net.Conn) bool {
 	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"
 }
 
-// reachedNobody reports that there was no connection for the request. A transport of somebody else may use several
-// networks, and tell of one: it is believed if it has not touched the body.
+// reachedNobody reports that there was no connection for the request. A transport that is not net/http's may use several
+// networks, and report on one of them: its report counts if it has not read the body.
 func (p *progress) reachedNobody(r *http.Request, by http.RoundTripper) bool {
 	_, plain := by.(*http.Transport)
 	return p.dialed.Load() && !p.connected.Load() && !p.read.Load() && (plain || r.ContentLength > 0)
@@ -172,7 +172,7 @@ func (w *watched) Read(p []byte) (int, error) {
 // Close implements [io.Closer].
 func (w *watched) Close() error { return nil }
 
-// unsent is an error of an attempt of which nothing reached the other side.
+// unsent is the error of an attempt that has not reached the server.
 type unsent struct {
 	error
 	again bool

@@ -49,7 +49,7 @@ func (s *Store) Park(ctx context.Context, t core.Ticket) error {
 	})
 }
 
-// Release implements [core.Store]. No claim is ever under way unseen, so that there is nothing to wait for.
+// Release implements [core.Store]. It waits for nothing: every claim is visible as soon as it is made.
 func (s *Store) Release(ctx context.Context, t core.Ticket) error {
 	if err := alive(ctx); err != nil {
 		return err
@@ -70,14 +70,14 @@ func (s *Store) Release(ctx context.Context, t core.Ticket) error {
 		return core.ErrStale
 	case t.Fence == 0 && e.Recovery == core.Resume && e.Fence > 1:
 		e.LeaseUntil = now
-		e.Attempts-- // it was none
+		e.Attempts-- // a released attempt does not count
 	default:
 		sh.free(e, now)
 	}
 	return nil
 }
 
-// write runs a write of the attempt with ticket t on its row. A row that is gone is nobody's: core.ErrStale.
+// write runs a write of the attempt with ticket t on its row. The error is core.ErrStale if the row is gone.
 func (s *Store) write(ctx context.Context, t core.Ticket, do func(*shard, *entry, time.Time) error) error {
 	if err := alive(ctx); err != nil {
 		return err

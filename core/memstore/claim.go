@@ -8,8 +8,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Claim implements [core.Store]. It never answers Busy: a running attempt is always visible. core.ErrFull where the
-// key is new and the store can make no room for it.
+// Claim implements [core.Store]. It never answers Busy: a running attempt is always visible. The error is core.ErrFull if
+// the key is new and the store has no room for it.
 func (s *Store) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
 	if err := alive(ctx); err != nil {
 		return core.Claimed{}, err
@@ -25,7 +25,7 @@ func (s *Store) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
 	}
 }
 
-// claim is core.ErrFull where the store would have to grow beyond its limit.
+// claim runs a claim under the lock of the shard. The error is core.ErrFull if the store would grow beyond its limit.
 func (s *Store) claim(c core.Claim) (core.Claimed, error) {
 	sh := s.shard(c.ID)
 	sh.mu.Lock()
@@ -62,8 +62,8 @@ func (s *Store) claim(c core.Claim) (core.Claimed, error) {
 	return core.Claimed{Won: true, Record: e.read(now)}, nil
 }
 
-// newEntry returns the row of a new command. Nothing is left of an earlier one with the same key but its fence, so
-// that no writer and no settlement of that one can mean this one.
+// newEntry returns the row of a new command. Of an earlier command with the same key only the fence is kept, so that no
+// write and no settlement of that command can change this one.
 func newEntry(c core.Claim, fence int64, now time.Time) *entry {
 	e := &entry{Record: core.Record{
 		Ticket: core.Ticket{ID: c.ID, Fence: fence},
@@ -83,8 +83,8 @@ func (e *entry) lead(c core.Claim, now time.Time) {
 	e.LeaseUntil = now.Add(min(c.Lease, c.Deadline))
 }
 
-// canTakeOver tells whether c may go on where the row's last attempt stopped: that one is over, both go by finished
-// steps, and both run the same command.
+// canTakeOver reports whether c may continue after the row's last attempt: that attempt has ended, both are Resume, and
+// both run the same command.
 func (e *entry) canTakeOver(c core.Claim, now time.Time) bool {
 	return e.Stored == core.Running && !now.Before(e.LeaseUntil) &&
 		e.Recovery == core.Resume && c.Recovery == core.Resume && e.Hash == c.Hash

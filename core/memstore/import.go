@@ -8,7 +8,7 @@ import (
 
 var _ core.Importer = (*Store)(nil)
 
-// Import implements [core.Importer]. core.ErrFull where there is no room for all of them.
+// Import implements [core.Importer]. The error is core.ErrFull if there is no room for all of them.
 func (s *Store) Import(ctx context.Context, records []core.Record) (done core.Imported, err error) {
 	for _, rec := range records {
 		if err := alive(ctx); err != nil {
@@ -21,7 +21,7 @@ func (s *Store) Import(ctx context.Context, records []core.Record) (done core.Im
 	return done, nil
 }
 
-// add is false where the store would have to grow beyond its limit.
+// add returns false if the store would grow beyond its limit.
 func (s *Store) add(rec core.Record, done *core.Imported) bool {
 	sh := s.shard(rec.ID)
 	sh.mu.Lock()

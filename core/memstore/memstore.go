@@ -17,7 +17,7 @@ const DefaultMaxRecords = 1_000_000
 // shardCount is a power of two, so that a byte of an id's hash picks a shard evenly.
 const shardCount = 64
 
-// Store is an in-memory [core.Store]. Make one with [New]; all its methods may be called at once.
+// Store is an in-memory [core.Store]. Make one with [New]; its methods may be called from several goroutines at once.
 type Store struct {
 	now    func() time.Time
 	max    int64
@@ -77,7 +77,7 @@ func New(opts ...Option) *Store {
 
 func (s *Store) shard(id core.ID) *shard { return &s.shards[id.Hash()[0]%shardCount] }
 
-// alive is asked first by every method: a call whose context is over does nothing.
+// alive is called first in every method: a call whose context has ended does nothing.
 func alive(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("idem: memstore: %w", err)

@@ -19,7 +19,8 @@ func (e *entry) due() time.Time {
 	return e.PurgeAt
 }
 
-// queue is a heap of rows, the one that is due first on top. With it a sweep costs what it finds, not what there is.
+// queue is a heap of rows: the row that is due first is on top. So the cost of a sweep depends on the rows it finds, not on
+// all rows.
 type queue []*entry
 
 func (q *queue) add(e *entry)    { heap.Push((*rows)(q), e) }
@@ -41,7 +42,7 @@ func (q queue) due(now time.Time) *entry {
 	return nil
 }
 
-// rows is a queue as package heap wants it.
+// rows implements [heap.Interface] for a queue.
 type rows []*entry
 
 func (r rows) Len() int           { return len(r) }

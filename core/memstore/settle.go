@@ -55,8 +55,8 @@ func (s *Store) Settle(ctx context.Context, d core.Settlement) (core.Record, err
 	return after, nil
 }
 
-// Settlements returns the settlements of an operation, oldest first. They are kept for good, also when the record is
-// gone. It never fails and does not wait for anything.
+// Settlements returns the settlements of an operation, oldest first. They are never dropped, not even with the
+// record. It never fails, and waits for nothing.
 func (s *Store) Settlements(id core.ID) []Settled {
 	sh := s.shard(id)
 	sh.mu.Lock()

@@ -10,8 +10,8 @@ import (
 
 var _ core.Watcher = (*Store)(nil)
 
-// sightings are the commands that have come by, apart from the records and under one lock: watching is for a while.
-// They are at most as many as the records; beyond that the oldest are forgotten, which no claim rests on.
+// sightings are the commands that were seen, kept apart from the records and under one lock: a route is watched for some
+// time only. There are at most as many as records; then the oldest are dropped. No claim depends on them.
 type sightings struct {
 	mu        sync.Mutex
 	byKey     map[core.ID]*sighting

@@ -40,7 +40,7 @@ type win struct {
 	core.Record
 }
 
-// answer is an answer that somebody was told is recorded, or read as recorded: by when, on which fence.
+// answer is an answer that a client was told is recorded, or has read as recorded: at what time, on which fence.
 type answer struct {
 	known int
 	fence int64

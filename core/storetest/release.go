@@ -95,7 +95,7 @@ func releaseLate(t *testing.T, s *fixture) {
 	s.requireFree(t, c.ID)
 }
 
-// What is recorded as done or as unknown is never freed by a release, whoever asks.
+// A release never frees an operation that is completed or unknown, whatever its ticket.
 //
 // CONTRACT R-6, M-4
 func releaseNotRunning(t *testing.T, s *fixture) {

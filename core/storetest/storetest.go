@@ -22,7 +22,7 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Subject is a store under test: empty, used by nobody else, with its clock in the hands of the test.
+// Subject is a store under test: empty, not used by anything else, with a clock that the test sets.
 type Subject struct {
 	Store core.Store
 

@@ -355,7 +355,7 @@ func txSettlement(t *testing.T, s *fixture) {
 	}
 }
 
-// An attempt that nobody sees is in flight from its claim to its end, whether its key is new or was free.
+// An attempt that is not visible is in flight from its claim to its end, whether its key is new or was free.
 //
 // CONTRACT M-8
 func txInFlight(t *testing.T, s *fixture) {

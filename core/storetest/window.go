@@ -65,7 +65,7 @@ func windowFreed(t *testing.T, s *fixture) {
 	require.Greater(t, s.win(t, repeat(c)).Fence, freed.Fence)
 }
 
-// By a clock that is wrong, neither an answer nor a tombstone is over: nobody takes the key, and no sweep drops it.
+// By a clock that is wrong, neither an answer nor a tombstone has ended: no claim gets the key, and no sweep drops it.
 //
 // CONTRACT T-5, T-3
 func windowExpired(t *testing.T, s *fixture) {

@@ -15,12 +15,12 @@ import (
 // to subscribe to an outbox that was moved to another cluster: by dump and restore, logical replication, a blue/green
 // switch, pg_upgrade.
 //
-// Events and offsets are compared by transaction ids, and every cluster has its own: after a move to one that has counted
-// less, new events look as if they had been read long ago, and nobody is told. Here the cluster's identifier is kept
+// Events and offsets are compared by transaction ids, and every cluster counts its own. After a move to a cluster with
+// lower ids, new events look as if they had been read long ago, and no error says so. So the cluster's identifier is kept
 // beside the offsets, in a row of the group "idem: cluster", and no id may be from the future. The error of Subscribe
 // names the repair: [RepairOutbox].
 //
-// Where the role may not call pg_control_system, only the ids tell.
+// If the role may not call pg_control_system, only the ids are compared.
 type PostgreSQLOffsets struct {
 	wsql.DefaultPostgreSQLOffsetsAdapter
 

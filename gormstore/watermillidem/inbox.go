@@ -91,7 +91,7 @@ func process(inbox *gormstore.Inbox, source string, msg *message.Message,
 //
 //	poison, err := middleware.PoisonQueueWithFilter(publisher, "payments.dead", watermillidem.Permanent)
 //
-// An app adds errors of its own to that: a payload that nobody can read.
+// An app adds its own errors: a payload that cannot be read, for instance.
 func Permanent(err error) bool {
 	return errors.Is(err, gormstore.ErrMessageReused) || errors.Is(err, gormstore.ErrMessageTooOld) ||
 		errors.Is(err, gormstore.ErrMessageUnknown) || errors.Is(err, gormstore.ErrMessageInvalid)

@@ -96,7 +96,7 @@ func (e executor) ExecContext(ctx context.Context, query string, args ...any) (w
 
 // QueryContext implements [wsql.ContextExecutor].
 func (e executor) QueryContext(ctx context.Context, query string, args ...any) (wsql.Rows, error) {
-	return e.DBTX.QueryContext(ctx, query, args...) //nolint:rowserrcheck // whoever reads the rows
+	return e.DBTX.QueryContext(ctx, query, args...) //nolint:rowserrcheck // the caller reads the rows
 }
 
 // Event returns a message whose UUID is derived from the name and from what ctx is at: the operation of a guarded
@@ -118,7 +118,7 @@ func Event(ctx context.Context, name string, payload []byte) (*message.Message, 
 	return event, nil
 }
 
-// EventOf returns the event that [Event] makes in the handler of an operation, for whoever settles it in the handler's
+// EventOf returns the event that [Event] makes in the handler of an operation, for code that settles it in the handler's
 // place: an operator's route, a reconciler.
 func EventOf(operation core.ID, name string, payload []byte) *message.Message {
 	return newEvent(operation.DeriveEvent(name), payload)

@@ -24,7 +24,7 @@ import (
 	"github.com/auth19/idem/internal/pgtest"
 )
 
-// OnSQLite runs the suite on a program with a database of its own kind.
+// OnSQLite runs the suite on a program that has no DATABASE_URL, and so uses SQLite.
 func OnSQLite(t *testing.T, program string) {
 	t.Parallel()
 	run(t, program, "")
@@ -49,7 +49,7 @@ func run(t *testing.T, program, database string) {
 	contracttest.Run(t, app)
 }
 
-// routes are those that move money, one of each kind.
+// routes are the routes that move money, one of each kind.
 func routes(t *testing.T, p *apptest.Process) []contracttest.Route {
 	return []contracttest.Route{
 		{
@@ -70,7 +70,7 @@ func routes(t *testing.T, p *apptest.Process) []contracttest.Route {
 	}
 }
 
-// refunds are of one payment of the caller, which sellers may refund too.
+// refunds is the route that refunds one payment of the caller.
 func refunds(t *testing.T, p *apptest.Process, caller string) contracttest.Route {
 	paid := p.Do(t, apptest.Request{
 		Method: http.MethodPost, Path: "/v1/payments", Token: caller, Key: intents.NewKey(),
@@ -116,7 +116,7 @@ func order(sku string) contracttest.Body {
 // secret signs the tokens of these tests.
 const secret = "a secret that only the tests of the contract know"
 
-// tokens are of people who buy and sell.
+// tokens are those of callers who may buy and sell.
 func tokens(t *testing.T) contracttest.Tokens {
 	caller := func(n int, changes jwt.MapClaims) string {
 		claims := jwt.MapClaims{"sub": strconv.Itoa(n), "roles": []string{shop.RoleCustomer, shop.RoleSeller}}
@@ -135,7 +135,7 @@ func tokens(t *testing.T) contracttest.Tokens {
 	}
 }
 
-// sign makes a token of the app's issuer; each is another one.
+// sign makes a token of the app's issuer. No two are the same.
 func sign(t *testing.T, changes jwt.MapClaims) string {
 	claims := jwt.MapClaims{
 		"iss": "https://issuer.example", "aud": "payments", "exp": time.Now().Add(time.Hour).Unix(), "jti": rand.Text(),

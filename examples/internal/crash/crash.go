@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-	_ "github.com/jackc/pgx/v5/stdlib" // the database is looked at past the app
+	_ "github.com/jackc/pgx/v5/stdlib" // the database is read without the app
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
@@ -24,7 +24,8 @@ import (
 	"github.com/auth19/idem/internal/pgtest"
 )
 
-// Run kills an app, a program, between every two statements of its commands, and on the way of request and answer. After the restart and the repeats there is one charge, one entry and one answer.
+// Run kills the program of an app between every two statements of its commands, and on the way of request and answer.
+// After the restart and the repeats there is one charge, one entry and one answer.
 //
 // CONTRACT, F-2
 func Run(t *testing.T, program string) {
@@ -54,7 +55,7 @@ func Run(t *testing.T, program string) {
 	}
 }
 
-// parallel is more than there are processors: most of the time is waiting for a lease.
+// parallel is higher than the number of processors, because most of the time is waiting for a lease.
 const parallel = 6
 
 func payments(d databases) crashtest.Scenario {
@@ -98,7 +99,7 @@ UNION ALL SELECT 'provider', count(*) FROM provider_charges WHERE principal = $1
 	}
 }
 
-// customer is who sends command n: of each one there is only this, and what it needs.
+// customer sends command n, and the commands that it needs. Each customer has one.
 func customer(n int) string { return fmt.Sprint("customer-", n) }
 
 func paymentBody(n int) string {
@@ -154,7 +155,7 @@ const (
 	secret = "a secret that only the tests of crashes know"
 )
 
-// databases are looked at past the app, which may be dead. Each lane has one: starting takes a lock of the database.
+// databases are read without the app, which may be dead. Each lane has one, because an app that starts locks its database.
 type databases []database
 
 type database struct {
@@ -198,7 +199,7 @@ func (d databases) effects(query string) func(ctx context.Context, _ string, n i
 	}
 }
 
-// attempts counts those that have left a trace: an attempt that was rolled back has not.
+// attempts counts the attempts that have left a row. One that was rolled back has not.
 func (d databases) attempts(route string) func(ctx context.Context, _ string, n int) (int, error) {
 	return func(ctx context.Context, _ string, n int) (count int, err error) {
 		scope := core.Scoping{}.PrincipalScope(core.Principal{Issuer: issuer, Subject: customer(n)})

@@ -162,7 +162,7 @@ func (a *app) persist(command apptest.Request) apptest.Response {
 }
 
 // overtaken pauses the app between every two statements of a refund, for longer than its lease, and lets another
-// instance go on. What wakes up then changes nothing any more.
+// instance continue. The paused one changes nothing any more when it wakes up.
 //
 // CONTRACT X-2
 func overtaken(t *testing.T, program string) {
@@ -215,8 +215,8 @@ func (a *app) overtake(command apptest.Request) (last apptest.Response) {
 	return last
 }
 
-// wakesUnsettled pauses the app between every two statements of a refund, for longer than its lease, while nobody
-// repeats: it may still complete, and what it leaves is completed by a repeat.
+// wakesUnsettled pauses the app between every two statements of a refund, for longer than its lease, without a
+// repeat meanwhile: it may still complete, and a repeat completes what it has left.
 //
 // CONTRACT X-2
 func wakesUnsettled(t *testing.T, program string) {

@@ -15,7 +15,7 @@ import (
 	"github.com/auth19/idem/internal/apptest"
 )
 
-// jwks has the app verify tokens with the keys of somebody else.
+// jwks lets the app verify tokens with the keys of another server.
 func jwks(t *testing.T, program string) {
 	public, private, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)

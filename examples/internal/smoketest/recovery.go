@@ -98,7 +98,7 @@ func (a *app) settle(operation, key, decision string) apptest.Response {
 	})
 }
 
-// crashedPayout lets the app end itself after the provider was charged: nobody knows then but the provider.
+// crashedPayout lets the app end itself after the provider was charged: only the provider knows it then.
 func crashedPayout(a *app) {
 	_, err := a.Try(a.t.Context(), post(a, seller, "/v1/payouts", "payout", payout("50.00", "pm_crash")))
 	require.Error(a.t, err)
