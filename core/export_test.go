@@ -17,3 +17,6 @@ func (h *Hold) ForgetRoute() { clear(h.m.routes) }
 
 // ForgetRoles gives the route of h roles that nobody has: who checks them again refuses.
 func (h *Hold) ForgetRoles() { h.route.Roles = []string{"nobody"} }
+
+// NextBatch is how large the next batch of a sweep is.
+var NextBatch = nextBatch

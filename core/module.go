@@ -56,7 +56,8 @@ type Config struct {
 	Now func() time.Time
 	// SweepEvery is the time between two sweeps of Run, with a jitter of a tenth; default 1 min (T-3).
 	SweepEvery time.Duration
-	// SweepBatch is the number of records a sweep touches at a time, default 500.
+	// SweepBatch is the greatest number of records that a sweep touches at a time, default 500. A sweep makes its batches
+	// smaller where the store is slow, so that requests do not have to wait for them.
 	SweepBatch int
 
 	// Resume, if set, lets Run go on with Resume operations whose attempt was lost: see [Resumer]. Without it they wait

@@ -43,12 +43,16 @@ func (m *Module) repeat(ctx context.Context, duty func(context.Context)) {
 	}
 }
 
+// sweepFor is how long a batch of a sweep should take. Requests may have to wait for as long as a batch takes.
+const sweepFor = 20 * time.Millisecond
+
 // sweep works in batches until a batch is not full. After each batch it rests as long as the batch took: a backlog takes
 // longer, but requests have the store to themselves for half of the time.
 func (m *Module) sweep(ctx context.Context) {
+	batch := min(m.cfg.SweepBatch, 100)
 	for ctx.Err() == nil {
 		begun := time.Now()
-		swept, err := m.cfg.Store.Sweep(ctx, m.cfg.SweepBatch, m.window())
+		swept, err := m.cfg.Store.Sweep(ctx, batch, m.window())
 		switch {
 		case errors.Is(err, ErrClock):
 			m.tellClock(ctx, err)
@@ -60,11 +64,20 @@ func (m *Module) sweep(ctx context.Context) {
 		if n := swept.Tombstones + swept.Dropped + swept.Sightings + swept.Messages; n > 0 {
 			m.observe(ctx, Event{Kind: EventSwept, Count: n})
 		}
-		if max(swept.Tombstones+swept.Dropped, swept.Sightings, swept.Messages) < m.cfg.SweepBatch {
+		if max(swept.Tombstones+swept.Dropped, swept.Sightings, swept.Messages) < batch {
 			return
 		}
-		rest(ctx, time.Since(begun))
+		took := time.Since(begun)
+		batch = nextBatch(batch, took, m.cfg.SweepBatch)
+		rest(ctx, took)
 	}
+}
+
+// nextBatch is the size of the batch after one that took so long: half of it to twice as many records, no fewer than ten and
+// no more than most.
+func nextBatch(batch int, took time.Duration, most int) int {
+	next := int(time.Duration(batch) * sweepFor / max(took, sweepFor/2))
+	return min(max(next, batch/2, 10), most)
 }
 
 // rest waits for d, or until ctx ends.

@@ -119,6 +119,26 @@ func TestRunRestsBetweenBatches(t *testing.T) {
 }
 
 // CONTRACT T-3
+func TestBatchesFollowTheStore(t *testing.T) {
+	for _, tt := range []struct {
+		each time.Duration // what the store needs for a record
+		want int
+	}{
+		{10 * time.Microsecond, 500}, {100 * time.Microsecond, 200}, {time.Millisecond, 20}, {time.Second, 10},
+	} {
+		batch := 100
+		for range 10 {
+			next := core.NextBatch(batch, time.Duration(batch)*tt.each, 500)
+			require.LessOrEqual(t, next, 2*batch)
+			require.GreaterOrEqual(t, next, min(10, batch/2))
+			batch = next
+		}
+		require.Equal(t, tt.want, batch, "%s for each record", tt.each)
+	}
+	require.Equal(t, 2, core.NextBatch(2, time.Hour, 2))
+}
+
+// CONTRACT T-3
 func TestRunSurvivesErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultStore(memstore.New())
