@@ -21,6 +21,7 @@ type contents struct {
 	each                     time.Duration // between one record and the next
 	older                    time.Duration // how much older tombstones are than that
 	past                     time.Duration // how much older they are, and what is past retention, in addition
+	newest                   time.Duration // how old the newest record is
 }
 
 const (
@@ -39,7 +40,8 @@ const (
 // mixed is a table of n records with a backlog for the sweep. The answers that can be replayed are of the last 71.5 hours.
 func mixed(n int64) contents {
 	c := contents{records: n, tombstones: n / perTombstone, due: n / perDue, unknown: min(n/perUnknown, maxUnknown),
-		retention: retention, tombstone: tombstone, older: tombstone, past: time.Hour}
+		retention: retention, tombstone: tombstone, older: tombstone, past: time.Hour,
+		newest: 2 * time.Minute}
 	c.each = ((retention - 30*time.Minute) / time.Duration(n-c.tombstones-c.due)).Truncate(time.Microsecond)
 	return c
 }
@@ -142,11 +144,15 @@ func (d *database) fill(ctx context.Context, c contents) error {
 	if options != nil {
 		restore = append(restore, "ALTER TABLE idempotency_record SET ("+*options+")")
 	}
-	d.contents, d.filled = c, time.Now().Add(-2*time.Minute).Truncate(time.Microsecond)
+	d.contents, d.filled = c, time.Now().Add(-c.newest).Truncate(time.Microsecond)
 	if err := d.generate(ctx); err != nil {
 		return err
 	}
-	if err := d.exec(ctx, append(restore, "VACUUM ANALYZE idempotency_record", "CHECKPOINT")...); err != nil {
+	// The patrol has been here, as it would have been if the records had been made one by one.
+	patrolled := fmt.Sprintf("INSERT INTO idempotency_setting VALUES ('patrol/limit', %[1]d), ('patrol/passed', %[1]d)",
+		d.filled.UnixMicro())
+	err = d.exec(ctx, append(restore, patrolled, "VACUUM ANALYZE idempotency_record", "CHECKPOINT")...)
+	if err != nil {
 		return err
 	}
 	if err := d.store.Validate(ctx); err != nil {

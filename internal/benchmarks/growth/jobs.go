@@ -41,6 +41,7 @@ func firstPark(retention, tombstone time.Duration) job {
 	return func(ctx context.Context, d *database) error {
 		c := claimOf(d.keys.newID(), core.Park)
 		c.Retention = retention
+		c.Deadline = min(c.Deadline, retention/10) // where a day is some seconds
 		claimed, err := d.store.Claim(ctx, c)
 		if err != nil || !claimed.Won {
 			return notWon(err)
