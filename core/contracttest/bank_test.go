@@ -99,7 +99,8 @@ func onSQLite(t *testing.T) *bank {
 	}
 }
 
-// smallBody is the cap of the routes that are not left to the default, timedKeyAge the age of the timed keys.
+// smallBody is the cap of the routes, timedKeyAge the age of the timed keys. The adapters and the example apps run the suite
+// on routes with the default cap (internal/adaptertest).
 const (
 	smallBody   = 4 << 10
 	timedKeyAge = 2 * time.Hour
@@ -121,7 +122,6 @@ func (b *bank) open(t *testing.T, change func(*core.Config)) {
 	observer := core.LogObserver(slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	customer := []string{"customer"}
 	cfg := core.Config{Store: b.store, Observer: observer, Routes: core.Routes{
-		"POST /v1/payments":              {Recovery: b.recovery, Roles: customer},
 		"POST /v1/accounts/:id/payments": {Recovery: b.recovery, Roles: customer, MaxBody: smallBody},
 		"PUT /v1/receipts":               {Recovery: b.recovery, Roles: customer, MaxBody: smallBody, KeyFormat: core.UUIDKey},
 		"POST /v1/transfers": {Recovery: b.recovery, Roles: customer, MaxBody: smallBody, KeyFormat: core.TimedKey,
@@ -237,18 +237,15 @@ func receipt(n int) (contentType string, body []byte) {
 // app is the bank behind handler, as the suite needs it.
 func (b *bank) app(t *testing.T, handler http.Handler) contracttest.App {
 	t.Helper()
-	route := contracttest.Route{
-		Path: "/v1/payments", Recovery: b.recovery, Body: method("card"), Declined: method("declined"),
-		Fails: method("fails"), Effects: b.booked,
+	account := contracttest.Route{
+		Path: "/v1/accounts/a/payments", OtherPath: "/v1/accounts/b/payments", Recovery: b.recovery, MaxBody: smallBody,
+		Body: method("card"), Declined: method("declined"), Fails: method("fails"), Effects: b.booked,
 	}
-	account := route
-	account.Path, account.OtherPath = "/v1/accounts/a/payments", "/v1/accounts/b/payments"
-	account.MaxBody = smallBody
 	timed := account
 	timed.Path, timed.OtherPath, timed.KeyFormat, timed.KeyAge = "/v1/transfers", "", core.TimedKey, timedKeyAge
 	return contracttest.App{
 		Handler: handler, OperationPath: "/v1/operations/{id}", OwnOperationPath: "/v1/operation", Logs: b.log.String, Tokens: tokens(t),
-		Routes: []contracttest.Route{route, account, {
+		Routes: []contracttest.Route{account, {
 			Method: http.MethodPut, Path: "/v1/receipts", Recovery: b.recovery, MaxBody: smallBody, KeyFormat: core.UUIDKey,
 			Body: receipt, Effects: b.booked,
 		}, timed},
