@@ -1,5 +1,5 @@
-// Package echoidem makes routes of Echo v5 idempotent, with the rules of package core. Its twin for Echo v4 has the same name
-// and functions; its path ends without /v5.
+// Package echoidem makes routes of Echo v5 idempotent, with the rules of package core. Its twin for Echo v4 has the same
+// name and functions; its path ends without /v5.
 //
 //	idem, err := core.New(core.Config{Store: store, Routes: core.Routes{
 //		"POST /v1/payments": {Recovery: core.Rollback, Roles: []string{"customer"}},
