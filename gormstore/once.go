@@ -120,8 +120,8 @@ const operationColumn = "operation_id"
 var onceColumns = [...]string{operationColumn, "command_hash"}
 
 // backfill says where the way out of a missing column is.
-const backfill = "add it as nullable, fill it, then make it NOT NULL and UNIQUE, as docs/migration.md says under \"A money " +
-	"table that has rows\""
+const backfill = "add it as nullable, fill it, then make it NOT NULL and UNIQUE, as docs/migration.md says under " +
+	"\"A money table that has rows\""
 
 // explained adds to an error of the database that a column of Once is missing in the table.
 func explained(err error) error {
@@ -131,8 +131,7 @@ func explained(err error) error {
 	}
 	for _, column := range onceColumns {
 		if strings.Contains(err.Error(), column) {
-			return fmt.Errorf("idem: gormstore.CreateOnce: the column %s is missing in the database: %s: %w",
-				column, backfill, err)
+			return fmt.Errorf("idem: gormstore.CreateOnce: the column %s is missing in the database: %s: %w", column, backfill, err)
 		}
 	}
 	return err
