@@ -146,7 +146,7 @@ type claimRow struct {
 
 func (r *claimRow) targets() []any { return r.scan.targets(&r.lock, &r.won, &r.now, &r.floor) }
 
-// claimKeyArgs are $1 to $20 of claimKey.
+// claimKeyArgs are $1 to $21 of claimKey.
 func (s *Store) claimKeyArgs(c core.Claim, b *backend) []any {
 	var idle sql.NullString
 	if b != nil {

@@ -26,7 +26,10 @@
 -- the server keeps the transaction of a process or host that is gone. idem.synchronous_commit remembers how the transaction
 -- is to commit, and marks it as the library's: see txsettings.go.
 WITH there AS MATERIALIZED (
-	SELECT r.id FROM :"schema".idempotency_record r WHERE r.id = $1
+	SELECT r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+		r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
+		r.body, r.attempts, r.timed
+	FROM :"schema".idempotency_record r WHERE r.id = $1
 ), c AS MATERIALIZED (
 	SELECT pg_catalog.clock_timestamp() AS now,
 		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($19::bigint) END AS lock,
@@ -64,7 +67,7 @@ SELECT c.lock, won.id IS NOT NULL, c.now, c.floor,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
 	r.body, r.attempts, r.timed
-FROM c LEFT JOIN won ON true LEFT JOIN :"schema".idempotency_record r ON r.id = $1;
+FROM c LEFT JOIN won ON true LEFT JOIN there r ON true;
 
 -- name: takeOver
 -- Gives a record to a new attempt, as the record was seen: free where $21 is true, else a Resume attempt whose lease has run
