@@ -74,8 +74,12 @@ func (s *Store) list(ctx context.Context, which string, within []byte, last core
 	if s.dialect == sqlite {
 		created = previous.CreatedAt.UnixMicro()
 	}
+	beat, err := s.readBeat(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
 	realm := append([]byte{}, within...) // nil would be NULL
-	rows, err := s.query(ctx, tx, list, limit, realm, created, previous.ID[:], which)
+	rows, err := s.query(ctx, tx, list, limit, realm, created, previous.ID[:], which, beat.passed)
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,9 @@ FROM :"schema".idempotency_record r WHERE r.id = $1;
 -- past their deadline. A running Rollback record can be seen only by its own attempt, unless the handler has committed it.
 --
 -- They are among the records whose sweep_after is NULL, and among those that were claimed since the patrol came by: see
--- patrol.go. class has the few values that sweep_after has, each found by one look at the index. OFFSET 0 keeps the planner from
--- reading the whole index for all of them at once.
+-- patrol.go. $6 is how far it had come, in microseconds: by a number that it knows, the planner sees that these are few.
+-- class has the few values that sweep_after has, each found by one look at the index. OFFSET 0 keeps the planner from reading
+-- the whole index for all of them at once.
 WITH RECURSIVE class (after) AS (
 	(SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after >= 0 ORDER BY r.sweep_after LIMIT 1)
 	UNION ALL
@@ -39,8 +40,7 @@ FROM (
 	UNION ALL
 	SELECT n.* FROM class CROSS JOIN LATERAL (
 		SELECT * FROM :"schema".idempotency_record r WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
-			AND r.sweep_from > timestamptz 'epoch' + coalesce((SELECT CAST(p.value AS bigint)
-				FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/passed'), 0) * interval '1 microsecond'
+			AND r.sweep_from > timestamptz 'epoch' + $6::bigint * interval '1 microsecond'
 		OFFSET 0
 	) n
 ) r

@@ -29,8 +29,7 @@ FROM (
 	UNION ALL
 	SELECT n.* FROM class CROSS JOIN main.idempotency_record n
 	WHERE n.sweep_after = class.after AND class.after > 0 AND n.state IN (1, 3)
-		AND n.sweep_from > coalesce((SELECT CAST(p.value AS bigint)
-			FROM main.idempotency_setting p WHERE p.name = 'patrol/passed'), 0)
+		AND n.sweep_from > ?6
 ) r
 WHERE r.state IN (1, 3) AND (r.created_at, r.id) > (?3, ?4)
 	AND substr(r.realm, 1, length(?2)) = ?2
