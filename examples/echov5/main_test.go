@@ -24,8 +24,7 @@ func TestMain(m *testing.M) {
 
 // What is not of the framework is tested with the other apps.
 func TestApp(t *testing.T) {
-	program := build(t)
-	t.Run("contract", func(t *testing.T) { contract.OnSQLite(t, program) })
+	contract.Payments(t, build(t))
 }
 
 // build builds the app. The files of examples/echo are laid over this folder.

@@ -23,7 +23,8 @@ func (t *tree) makeProxy(ctx context.Context, directory, commit, version string)
 		if !m.importable() {
 			continue
 		}
-		if err := t.publish(ctx, directory, files, commit, module.Version{Path: m.path(), Version: versionOf(m.path(), version)}, m); err != nil {
+		published := module.Version{Path: m.path(), Version: versionOf(m.path(), version)}
+		if err := t.publish(ctx, directory, files, commit, published, m); err != nil {
 			return fmt.Errorf("%s: %w", m.path(), err)
 		}
 	}

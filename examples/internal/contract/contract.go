@@ -36,12 +36,24 @@ func OnPostgreSQL(t *testing.T, program string) {
 	run(t, program, pgtest.URL(t))
 }
 
-func run(t *testing.T, program, database string) {
+// Payments runs the suite on one route only, on SQLite: for a program whose handlers are those of another.
+func Payments(t *testing.T, program string) {
+	app, _ := start(t, program, "")
+	app.Routes = app.Routes[:1]
+	contracttest.Run(t, app)
+}
+
+// start starts a program.
+func start(t *testing.T, program, database string) (contracttest.App, *apptest.Process) {
 	p := apptest.Start(t, program, t.TempDir(), "DATABASE_URL="+database, "JWT_SECRET="+secret)
-	app := contracttest.App{
+	return contracttest.App{
 		URL: p.URL, OperationPath: "/v1/operations/{id}", OwnOperationPath: "/v1/operation", Logs: p.Log,
 		Tokens: tokens(t), Routes: routes(t, p),
-	}
+	}, p
+}
+
+func run(t *testing.T, program, database string) {
+	app, p := start(t, program, database)
 	contracttest.Run(t, app)
 
 	app.Routes = []contracttest.Route{refunds(t, p, app.Tokens.Of(0))}
