@@ -48,6 +48,7 @@ type service struct {
 	recovery  core.Recovery
 	work      work // nil: nothing
 	body      []byte
+	byHand    *byHand // nil: no such route
 }
 
 // app is a service, ready to be called.
@@ -63,8 +64,9 @@ type app struct {
 
 func (s service) open() (*app, error) {
 	module, err := core.New(core.Config{Store: s.store, ClaimTimeout: patience, Routes: core.Routes{
-		"POST " + guarded: {Recovery: s.recovery, Roles: []string{"customer"}},
-		"POST " + bare:    {Exempt: "what the guarded route is compared with", Roles: []string{"customer"}},
+		"POST " + guarded:    {Recovery: s.recovery, Roles: []string{"customer"}},
+		"POST " + byHandPath: {Exempt: "it has keys of its own", Roles: []string{"customer"}},
+		"POST " + bare:       {Exempt: "what the guarded route is compared with", Roles: []string{"customer"}},
 	}})
 	if err != nil {
 		return nil, err
@@ -105,6 +107,9 @@ func (a *app) gin(m *core.Module, v *authctx.Verifier) http.Handler {
 	v1 := r.Group("/v1", ginidem.JWTGuard(v))
 	v1.POST("/payments", ginidem.Idempotent(m), handler)
 	v1.POST("/notes", ginidem.RolesGuard(m), handler)
+	if a.byHand != nil {
+		v1.POST("/transfers", ginidem.RolesGuard(m), func(c *gin.Context) { a.byHand.serve(c, a.body) })
+	}
 	return r
 }
 

@@ -23,7 +23,15 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
 }
 
-// Every cell of the matrix runs, and its figures find their place in the page.
+// The parts that are not in the page run, too.
+func TestPartsApart(t *testing.T) {
+	x := &matrix{meter: meter{progress: silent}, only: []string{"floor", "hotkeys"}}
+	x.shorten()
+	require.NoError(t, x.open(t))
+	require.NoError(t, x.run())
+}
+
+// Every part of the page runs, and its figures find their place there.
 func TestMatrix(t *testing.T) {
 	x := &matrix{meter: meter{progress: silent}, sizes: []int{100, 10_000, 1_000_000}}
 	x.shorten()
@@ -164,6 +172,27 @@ func TestFiber(t *testing.T) {
 	require.Equal(t, 3, a.runs)
 }
 
+// What is written by hand runs the handler once for a key, and answers repeats as the first request.
+func TestByHand(t *testing.T) {
+	d, err := openPostgres(t, 1)
+	require.NoError(t, err)
+	for _, h := range []byHand{{}, {looksFirst: true}, {inTransaction: true}, {inTransaction: true, looksFirst: true}} {
+		h.on = d.opened
+		a, err := h.app()
+		require.NoError(t, err)
+		key := newKey()
+		for range 3 {
+			require.NoError(t, a.send(byHandPath, key, plain))
+		}
+		var kept []byte
+		require.NoError(t, d.pool.QueryRow("SELECT answer FROM by_hand WHERE key = $1", key).Scan(&kept))
+		require.Equal(t, a.body, kept)
+		var rows int64
+		require.NoError(t, d.db.Model(&entry{}).Where("operation_id = ?", key).Count(&rows).Error)
+		require.EqualValues(t, map[bool]int{true: 1}[h.inTransaction], rows)
+	}
+}
+
 func TestJSONBody(t *testing.T) {
 	for _, size := range []int{100, 101, 10_000, 1_000_000} {
 		body := jsonBody(size)
@@ -203,4 +232,5 @@ func TestDigits(t *testing.T) {
 func TestArguments(t *testing.T) {
 	require.ErrorContains(t, command([]string{"-clients", "1,x"}), "-clients")
 	require.ErrorContains(t, command([]string{"-rounds", "0"}), "-rounds")
+	require.ErrorContains(t, command([]string{"-only", "bodies,x"}), "-only")
 }

@@ -163,6 +163,19 @@ func (c cell) app(on opened) (*app, error) {
 	return s.open()
 }
 
+// side sends requests of the cell.
+func (c cell) side(name string, on opened, spread int) (side, error) {
+	a, err := c.app(on)
+	if err != nil {
+		return side{}, err
+	}
+	next, want, _, err := c.kind.prepare(a, spread)
+	if err != nil {
+		return side{}, err
+	}
+	return always(name, func() error { return a.send(guarded, next(), want) }), nil
+}
+
 // smallBody is the size of a command where nothing else is said, in bytes.
 const smallBody = 100
 

@@ -33,9 +33,15 @@ func (x *matrix) onLink(l link) (plain, pipelined opened, err error) {
 			return opened{}, opened{}, err
 		}
 	}
-	pipelined = plain
-	pipelined.store, err = gormstore.New(plain.db, gormstore.WithPipeline(pgxpipe.New()))
+	pipelined, err = withPipeline(plain)
 	return plain, pipelined, err
+}
+
+// withPipeline is the same database with another store.
+func withPipeline(on opened) (pipelined opened, err error) {
+	pipelined = on
+	pipelined.store, err = gormstore.New(on.db, gormstore.WithPipeline(pgxpipe.New()))
+	return pipelined, err
 }
 
 // roundTrips compares Rollback with the transaction that it is put around, where the way to the database counts.
@@ -69,22 +75,24 @@ longer, and %d clients send at once: there the number of round trips counts.`, l
 		}
 		sides := make([]side, len(ways))
 		for i, w := range ways {
+			if w.keyed {
+				if sides[i], err = w.cell.side(w.name, w.on, x.spread); err != nil {
+					return err
+				}
+				continue
+			}
 			a, err := w.cell.app(w.on)
 			if err != nil {
 				return err
 			}
 			sides[i] = bareSide(w.name, a)
-			if w.keyed {
-				next, want, _, err := w.cell.kind.prepare(a, x.spread)
-				if err != nil {
-					return err
-				}
-				sides[i] = always(w.name, func() error { return a.send(guarded, next(), want) })
-			}
 		}
 		all, err := x.compare(l.clients, sides...)
 		if err != nil {
 			return err
+		}
+		if l.roundTrip > 0 {
+			x.costs("PostgreSQL, "+l.name+", "+ways[5].name, "the transaction without a key", all[5], all[1])
 		}
 		rows := [][]string{{fmt.Sprintf("PostgreSQL, %s, %d clients", l.name, l.clients), "commands/s", "throughput, without a key = 1"}}
 		for i, w := range ways {

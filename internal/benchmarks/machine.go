@@ -18,9 +18,10 @@ func (x *matrix) machine(when time.Time) error {
 		return err
 	}
 	server, _, _ = strings.Cut(server, " ")
-	x.report.Paragraph(`
-%s, PostgreSQL %s (its own defaults, durable commits), SQLite %s (WAL, synchronous=full).
-Each figure: %s in %d turns. Ratios are those of the whole, in brackets the worst and the best turn.`,
+	x.report.head.Paragraph(`
+%s,
+PostgreSQL %s (its own defaults, durable commits), SQLite %s (WAL, synchronous=full). Each figure: %s in %d turns, in
+brackets the worst and the best turn.`,
 		report.Machine(when), server, file, x.duration, x.rounds)
 	return nil
 }

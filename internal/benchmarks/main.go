@@ -1,8 +1,9 @@
 // Command benchmarks measures what this library costs, beside what one would have without it, and writes the figures
 // into docs/performance.md:
 //
-//	cd internal/benchmarks && go run .             all of it, some six minutes
-//	cd internal/benchmarks && go run . -short      proves that all of it runs; writes nothing
+//	cd internal/benchmarks && go run .                 all of it, some six minutes
+//	cd internal/benchmarks && go run . -only byhand    one part, or floor and hotkeys, which are not in the page; writes nothing
+//	cd internal/benchmarks && go run . -short          proves that all of it runs; writes nothing
 //
 // What is compared is measured in one run, in turns, and told as a ratio. PostgreSQL is that of the tests: the one that
 // TEST_DATABASE_URL names, or one that is started from the installed programs.
@@ -14,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,6 +38,7 @@ func command(args []string) error {
 	rounds := flags.Int("rounds", 5, "in how many turns")
 	clients := flags.String("clients", "1,4,16,64,256", "how many clients send at once, where that is varied")
 	docs := flags.String("docs", "../../docs", "the folder of performance.md; empty: print only")
+	only := flags.String("only", "", "measure these parts only, and write nothing: "+strings.Join((&matrix{}).partNames(), ","))
 	short := flags.Bool("short", false, "prove that everything runs, as fast as it can; writes nothing")
 	_ = flags.Parse(args) // exits on an error
 	counts, err := numbers(*clients)
@@ -47,6 +50,14 @@ func command(args []string) error {
 			fmt.Fprintf(os.Stderr, format, args...)
 		}},
 		many: 8, clients: counts, spread: 500, sizes: []int{100, 10_000, 1_000_000},
+	}
+	if *only != "" {
+		x.only, *docs = strings.Split(*only, ","), ""
+		for _, name := range x.only {
+			if !slices.Contains(x.partNames(), name) {
+				return fmt.Errorf("-only %q: there are %s", name, strings.Join(x.partNames(), ", "))
+			}
+		}
 	}
 	if *short {
 		x.shorten()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 type matrix struct {
 	meter
 	report   figures
+	cost     [][]string // what the report begins with
+	only     []string   // the names of the parts; none: all that are not apart
 	postgres *database
 	sqlite   *database
 	pgbench  *pgbench // nil: none found
@@ -41,14 +44,62 @@ func (x *matrix) open(t testing.TB) (err error) {
 }
 
 func (x *matrix) run() error {
-	for _, part := range []func() error{
-		x.memory, x.databases, x.hotKeys, x.business, x.roundTrips, x.bodies, x.clientCounts, x.hashing,
-	} {
-		if err := part(); err != nil {
-			return err
+	for _, p := range x.parts() {
+		if len(x.only) > 0 && !slices.Contains(x.only, p.name) || len(x.only) == 0 && p.in == nowhere {
+			continue
 		}
+		if err := p.measure(); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		x.report.next(len(x.only) > 0 || p.in == wholly)
+	}
+	if len(x.cost) > 0 {
+		x.report.head.Heading("What it costs")
+		x.report.head.Table(append([][]string{{"", "compared with", "commands/s", "throughput, the other = 1"}}, x.cost...))
 	}
 	return nil
+}
+
+// part is a part of what is measured.
+type part struct {
+	name    string // for -only
+	measure func() error
+	in      place
+}
+
+// place says what the page has of a part. With -only, all of it is printed.
+type place int
+
+const (
+	wholly  place = iota
+	inTable       // lines of its first table
+	nowhere
+)
+
+func (x *matrix) parts() []part {
+	return []part{
+		{"byhand", x.besideByHand, inTable},
+		{"business", x.business, inTable},
+		{"links", x.roundTrips, inTable},
+		{"clients", x.clientCounts, wholly},
+		{"bodies", x.bodies, wholly},
+		{"memory", x.memory, wholly},
+		{"hash", x.hashing, nowhere},
+		{"floor", x.databases, nowhere},
+		{"hotkeys", x.hotKeys, nowhere},
+	}
+}
+
+func (x *matrix) partNames() (names []string) {
+	for _, p := range x.parts() {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// costs adds a line to the table that the report begins with.
+func (x *matrix) costs(what, beside string, of, to measured) {
+	x.cost = append(x.cost, []string{what, beside, rate(of), ratioOf(of, to).String()})
 }
 
 func micros(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d.Nanoseconds())/1e3) }
@@ -85,7 +136,7 @@ func (x *matrix) memory() error {
 			return err
 		}
 		sides = append(sides, bareSide(framework+", handler with JWT and roles guard", alone))
-		for _, k := range kinds {
+		for _, k := range []kind{first, replay} {
 			sides = append(sides, freshSide(framework+", "+string(k), k, x.spread, open))
 		}
 	}
@@ -95,8 +146,8 @@ func (x *matrix) memory() error {
 		return err
 	}
 	rows := [][]string{{"", "µs", "time, handler alone = 1", "µs above it", "allocations above it"}}
-	n := 1 + len(kinds)
-	for _, group := range [][]measured{all[:n], all[n : 2*n], all[2*n:]} {
+	const n = 3 // sides of each
+	for group := range slices.Chunk(all, n) {
 		alone := group[0]
 		rows = append(rows, []string{alone.name, micros(alone.each()), "1", "", ""})
 		for _, m := range group[1:] {
@@ -194,34 +245,30 @@ func (x *matrix) hotKeys() error {
 
 // business compares a handler that writes a row, without a key and with each recovery.
 func (x *matrix) business() error {
-	x.report.Heading("What it adds to a business transaction")
-	x.report.Paragraph(`
-A handler that writes one row, through the whole app: without a key and without this library, and with each recovery.
-With three steps it writes a row, calls a provider that answers at once, and changes the row; beside it the same two
-transactions without a key. The time of each stands beside that of the same rows without a key, written by the same
-means. %d clients on PostgreSQL, one on SQLite. The last column is the throughput beside the statements alone, the
-handler's included.`, x.many)
+	ways := []struct {
+		name     string
+		recovery core.Recovery // 0: no key
+		work     func(opened) work
+		beside   int // the same rows without a key
+	}{
+		0: {"GORM, no key", 0, gormAlone, 0},
+		1: {"SQL, no key", 0, rawAlone, 1},
+		2: {"`Rollback`, GORM", core.Rollback, gormRollback, 0},
+		3: {"`Rollback`, SQL", core.Rollback, rawRollback, 1},
+		4: {"`Park`, a GORM transaction of its own", core.Park, gormAlone, 0},
+		5: {"`Resume`, 1 step", core.Resume, oneStep, 0},
+		6: {"two transactions, GORM, no key", 0, threeAlone, 6},
+		7: {"`Resume`, 3 steps", core.Resume, threeSteps, 6},
+	}
+	rows := [][]string{{"", "PostgreSQL, commands/s", "throughput, without a key = 1", "SQLite, commands/s", "without a key = 1"}}
+	for _, w := range ways {
+		rows = append(rows, []string{w.name})
+	}
 	for _, d := range []*database{x.postgres, x.sqlite} {
 		x.progress("  %s, business transactions\n", d.name)
-		ways := []struct {
-			name     string
-			recovery core.Recovery // 0: no key
-			work     func(opened) work
-			beside   int // the same rows without a key
-		}{
-			0: {"GORM, no key", 0, gormAlone, 0},
-			1: {"SQL, no key", 0, rawAlone, 1},
-			2: {"`Rollback`, GORM", core.Rollback, gormRollback, 0},
-			3: {"`Rollback`, SQL", core.Rollback, rawRollback, 1},
-			4: {"`Park`, a GORM transaction of its own", core.Park, gormAlone, 0},
-			5: {"`Resume`, 1 step", core.Resume, oneStep, 0},
-			6: {"two transactions, GORM, no key", 0, threeAlone, 6},
-			7: {"`Resume`, 3 steps", core.Resume, threeSteps, 6},
-		}
 		sides := make([]side, len(ways))
 		for i, w := range ways {
-			c := cell{recovery: max(w.recovery, core.Rollback), kind: first, work: w.work}
-			a, err := c.app(d.opened)
+			a, err := cell{recovery: max(w.recovery, core.Rollback), kind: first, work: w.work}.app(d.opened)
 			if err != nil {
 				return err
 			}
@@ -234,23 +281,22 @@ handler's included.`, x.many)
 		if err != nil {
 			return err
 		}
-		rows := [][]string{{d.name, "commands/s", "time, without a key = 1", "of the statements alone"}}
 		for i, w := range ways {
-			row := []string{w.name, rate(all[i]), "1", ""}
-			if w.recovery != 0 {
-				c, err := d.compare(x.meter, x.clientsOf(d), cell{recovery: w.recovery, kind: first, work: w.work}, extras{})
-				if err != nil {
-					return err
-				}
-				row[2], row[3] = ratioOf(all[w.beside], all[i]).String(), c.of(c.floor)
+			ratio := "1"
+			if w.beside != i {
+				ratio = ratioOf(all[i], all[w.beside]).String()
 			}
-			rows = append(rows, row)
+			rows[1+i] = append(rows[1+i], rate(all[i]), ratio)
 		}
-		x.report.Table(rows)
-		x.report.Paragraph(`
-The row by GORM takes %s times as long as by SQL without a key, and %s times in `+"`Rollback`"+`.`,
-			ratioOf(all[1], all[0]), ratioOf(all[3], all[2]))
+		for _, i := range []int{2, 7} {
+			x.costs(d.name+", "+ways[i].name, ways[ways[i].beside].name, all[i], all[ways[i].beside])
+		}
 	}
+	x.report.Heading("A business transaction")
+	x.report.Paragraph(`
+A handler that writes one row. With three steps it writes a row, calls a provider that answers at once, and changes the
+row. %d clients on PostgreSQL; one on SQLite, which has one writer.`, x.many)
+	x.report.Table(rows)
 	return nil
 }
 
@@ -286,7 +332,7 @@ func (x *matrix) bodies() error {
 		}
 		rows = append(rows, row)
 	}
-	x.report.Heading("How long the bodies are")
+	x.report.Heading("How it grows: bodies")
 	x.report.Paragraph(`
 Request and answer are JSON of that length, on `+"`Park`"+`. In memory: one client, memstore. On PostgreSQL: %d clients,
 beside the statements alone, which carry the same answer but neither take nor hash a request.`, x.many)
@@ -304,9 +350,8 @@ func (x *matrix) clientCounts() error {
 	}
 	rows := [][]string{{"clients"}}
 	for _, c := range cells {
-		rows[0] = append(rows[0], fmt.Sprintf("`%s`, %s, /s", c.recovery, c.kind), "of the statements alone")
+		rows[0] = append(rows[0], fmt.Sprintf("`%s`, %s", c.recovery, c.kind))
 	}
-	rows[0] = append(rows[0], "memstore, first request, /s", "of the handler alone")
 	lines := make([]series, 0, 2*len(cells))
 	for _, c := range cells {
 		lines = append(lines, series{name: c.recovery.String() + ", " + string(c.kind)},
@@ -319,27 +364,14 @@ func (x *matrix) clientCounts() error {
 			if err != nil {
 				return err
 			}
-			row = append(row, rate(*result.idem), result.of(result.floor))
+			row = append(row, rate(*result.idem))
 			lines[2*i].values = append(lines[2*i].values, result.idem.rate())
 			lines[2*i+1].values = append(lines[2*i+1].values, result.floor.rate())
 		}
-		open := func() (*app, error) {
-			return service{framework: "Gin", store: memstore.New(), recovery: core.Park, body: jsonBody(smallBody)}.open()
-		}
-		alone, err := open()
-		if err != nil {
-			return err
-		}
-		x.progress("  memstore, %d clients\n", n)
-		all, err := x.compare(n, freshSide("first", first, x.spread, open), bareSide("handler alone", alone))
-		if err != nil {
-			return err
-		}
-		rows = append(rows, append(row, rate(all[0]), ratioOf(all[0], all[1]).String()))
+		rows = append(rows, row)
 	}
-	x.report.Heading("How many clients send at once")
-	x.report.Paragraph("PostgreSQL over a pool of %d connections, %d bytes; the two last columns without a database.",
-		connections, smallBody)
+	x.report.Heading("How it grows: clients that send at once")
+	x.report.Paragraph("Commands per second on PostgreSQL over a pool of %d connections, %d bytes.", connections, smallBody)
 	x.report.Table(rows)
 	return x.report.plot("clients.svg", "Commands per second on PostgreSQL", linePlot{
 		x: "clients", y: "commands per second", at: x.clients, series: lines,

@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/auth19/idem/internal/benchmarks/report"
 )
 
 // figures is the generated part of docs/performance.md, and the plots beside it.
 type figures struct {
-	report.Report
-	plots map[string][]byte // file -> SVG
+	report.Report                   // of the part that is measured
+	head          report.Report     // what comes before the parts
+	parts         strings.Builder   // those that are done
+	plots         map[string][]byte // file -> SVG
 }
 
 // plotFolder is where the plots are, beside the page.
@@ -20,6 +23,17 @@ const plotFolder = "performance"
 // openPage reads performance.md in the folder of documents.
 func openPage(docs string) (*report.Page, error) {
 	return report.OpenPage(filepath.Join(docs, "performance.md"), "benchmarks", "internal/benchmarks")
+}
+
+// String returns the head and the parts.
+func (f *figures) String() string { return f.head.String() + f.parts.String() }
+
+// next ends a part. It stays in the report where keep says so.
+func (f *figures) next(keep bool) {
+	if keep {
+		f.parts.WriteString("\n" + f.Report.String())
+	}
+	f.Report = report.Report{}
 }
 
 // plot adds a plot.
