@@ -16,7 +16,7 @@ type exchange struct {
 
 	// Of an attempt:
 	outer    gin.ResponseWriter // the writer from before it
-	writer   *writer            // the handlers'
+	writer   writer             // the handlers'
 	errs     int                // how many errors c had before it
 	failed   bool               // the handlers have added an error
 	answered bool               // there is an answer; else outer middleware may render the error
@@ -62,13 +62,13 @@ func (x *exchange) Next() error {
 
 func (x *exchange) Enter(capture *core.Capture) any {
 	x.outer, x.errs = x.c.Writer, len(x.c.Errors)
-	x.writer = &writer{Capture: capture, status: x.outer.Status()}
-	x.c.Writer = x.writer
+	x.writer = writer{Capture: capture, status: x.outer.Status()}
+	x.c.Writer = &x.writer
 	return nil
 }
 
 func (x *exchange) Answer(error) {
-	c, w := x.c, x.writer
+	c, w := x.c, &x.writer
 	x.failed = len(c.Errors) > x.errs
 	if x.failed && x.render != nil && w.takesBody() {
 		c.Writer = w // inner middleware may have left its own writer there

@@ -15,7 +15,7 @@ import (
 // What a command may allocate above the bare handler, whose two guards it has too. Under the race detector sync.Pool drops
 // what it is given at random, so that allocations cannot be counted.
 func TestAllocationsAboveTheBareHandler(t *testing.T) {
-	for framework, most := range map[string]struct{ first, replay float64 }{"Gin": {13, 1}, "Echo": {14, 4}} {
+	for framework, most := range map[string]struct{ first, replay float64 }{"Gin": {13, 2}, "Echo": {15, 5}} {
 		t.Run(framework, func(t *testing.T) {
 			a, err := service{framework: framework, store: memstore.New(), recovery: core.Park, body: jsonBody(smallBody)}.open()
 			require.NoError(t, err)
@@ -29,7 +29,7 @@ func TestAllocationsAboveTheBareHandler(t *testing.T) {
 			require.NoError(t, a.send(guarded, repeated, created))
 			allocations(guarded, newKey, created) // the maps of a new store grow often
 			alone := allocations(bare, newKey, plain)
-			const others = 0.9 // what the runtime allocates meanwhile, and maps that grow
+			const others = 0.5 // maps that grow
 			require.Less(t, allocations(guarded, newKey, created)-alone, most.first+others)
 			require.Less(t, allocations(guarded, func() string { return repeated }, reused)-alone, most.replay+others)
 		})
