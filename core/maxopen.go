@@ -45,5 +45,6 @@ func (m *Module) checkOpen(r *http.Request, adm *admission) *Problem {
 func (m *Module) countOpen(ctx context.Context, adm *admission, limit int) (int, error) {
 	call := new(bounded).until(context.WithoutCancel(ctx), time.Now().Add(m.cfg.ClaimTimeout))
 	defer call.cancel(context.Canceled)
-	return m.cfg.Store.(Counter).CountOpen(call, m.cfg.Scoping.PrincipalScope(adm.principal), limit) // New has refused any other store
+	counter := m.cfg.Store.(Counter) // New has refused any other store
+	return counter.CountOpen(call, m.cfg.Scoping.PrincipalScope(adm.principal), limit)
 }
