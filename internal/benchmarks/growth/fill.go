@@ -95,10 +95,6 @@ FROM generate_series($1::bigint, $2::bigint - 1) i,
 	LATERAL (SELECT timestamptz 'epoch' + t.us * interval '1 us' AS created) c`,
 	principals, method, route, status, storedHeader, bodyBytes-len(bodyEnd))
 
-// patrolled says that the patrol has come as far as to now: in a table that has grown, it follows the claims.
-const patrolled = `INSERT INTO idempotency_setting SELECT 'patrol/' || n, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-FROM unnest(ARRAY['limit', 'passed']) n ON CONFLICT (name) DO UPDATE SET value = excluded.value`
-
 // What a record is made of.
 const (
 	method       = "POST"
@@ -138,9 +134,7 @@ func (d *database) fill(ctx context.Context, c contents) error {
 	if err := d.exec(ctx, "ALTER TABLE idempotency_record SET (autovacuum_enabled = off, fillfactor = 100)"); err != nil {
 		return err
 	}
-	restore = append(restore, "ALTER TABLE idempotency_record RESET (autovacuum_enabled)",
-		"ALTER TABLE idempotency_record SET (fillfactor = 70)", // as migrated
-		patrolled)
+	restore = append(restore, "ALTER TABLE idempotency_record RESET (autovacuum_enabled, fillfactor)")
 	if options != nil {
 		restore = append(restore, "ALTER TABLE idempotency_record SET ("+*options+")")
 	}
