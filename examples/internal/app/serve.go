@@ -12,6 +12,7 @@ import (
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
+	"github.com/auth19/idem/examples/internal/web"
 )
 
 // Serve prints where it listens, and serves until ctx ends. Then it waits for the running requests. The idempotency
@@ -27,7 +28,7 @@ func (a *App) Serve(ctx context.Context, handler http.Handler) error {
 	}
 	fmt.Print(banner(a.Settings, baseURL(listener.Addr()), tokens, a.newTrial()))
 
-	server := newServer(handler)
+	server := newServer(web.CORS(a.Settings.Origin, handler))
 	// Not ctx itself: the app still answers requests after ctx has ended.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup

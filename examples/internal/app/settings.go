@@ -30,6 +30,7 @@ type Settings struct {
 	KeyAge    time.Duration    // KEY_AGE, default 0: any key; else only timed keys that are not older
 	Stall     time.Duration    // STALL, default 15 s: after it a connection that passes nothing is replaced
 	Attempts  int              // ATTEMPTS, default 10: after them a refund is parked
+	Origin    string           // CORS_ORIGIN: an origin whose pages may call the API, default none
 	Unsafe    bool             // UNSAFE_SIMULATOR, default 0
 
 	// Pipeline sends several statements to PostgreSQL in one round trip, unless PIPELINE is 0.
@@ -45,6 +46,7 @@ func LoadSettings(getenv func(name string) string) (Settings, error) {
 		Addr:      cmp.Or(getenv("ADDR"), "127.0.0.1:8080"),
 		JWTSecret: cmp.Or(getenv("JWT_SECRET"), developmentSecret),
 		JWKSURL:   getenv("JWKS_URL"),
+		Origin:    getenv("CORS_ORIGIN"),
 
 		ProviderURL: strings.TrimSuffix(getenv("PROVIDER_URL"), "/"), ProviderToken: getenv("PROVIDER_TOKEN"),
 	}
@@ -78,6 +80,9 @@ func LoadSettings(getenv func(name string) string) (Settings, error) {
 		s.Attempts < 1 || s.Attempts > core.MaxAttempts {
 		return Settings{}, fmt.Errorf("ATTEMPTS: %q is not a number from 1 to %d", getenv("ATTEMPTS"), core.MaxAttempts)
 	}
+	if !isOrigin(s.Origin) {
+		return Settings{}, fmt.Errorf("CORS_ORIGIN: %q is no origin, such as https://shop.example", s.Origin)
+	}
 	if s.Unsafe, err = flag(getenv, "UNSAFE_SIMULATOR", false); err != nil {
 		return Settings{}, err
 	}
@@ -93,6 +98,12 @@ func LoadSettings(getenv func(name string) string) (Settings, error) {
 			"a customer's token there")
 	}
 	return s, nil
+}
+
+// isOrigin reports whether text is empty, or what a browser sends as Origin: scheme, host and port alone.
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return text == "" || err == nil && u.Host != "" && text == u.Scheme+"://"+u.Host
 }
 
 func flag(getenv func(name string) string, name string, unset bool) (bool, error) {

@@ -1,6 +1,7 @@
 package smoketest
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +15,7 @@ import (
 func settings(t *testing.T, program string) {
 	for _, wrong := range []string{
 		"LEASE=soon", "LEASE=10ms", "DEADLINE=-1s", "RETENTION=23h", "RETENTION=73h", "RETENTION=72", "UNSAFE_SIMULATOR=yes",
-		"STALL=1ms", "ATTEMPTS=0",
+		"STALL=1ms", "ATTEMPTS=0", "CORS_ORIGIN=*", "CORS_ORIGIN=https://shop.example/", "CORS_ORIGIN=shop.example",
 		"DATABASE_URL=mysql://somewhere", "ADDR=nowhere",
 	} {
 		code, printed := apptest.Refused(t, program, t.TempDir(), wrong)
@@ -27,6 +28,45 @@ func settings(t *testing.T, program string) {
 	p := apptest.Start(t, program, t.TempDir(), "RETENTION=24h")
 	require.Len(t, p.Tokens, 4)
 	require.Equal(t, 0, p.Stop(t))
+}
+
+// cors asks as a browser does for a page of another origin.
+func cors(t *testing.T, program string) {
+	const origin = "https://shop.example"
+	p := apptest.Start(t, program, t.TempDir(), "CORS_ORIGIN="+origin)
+	ask := func(method, from string) http.Header {
+		r, err := http.NewRequestWithContext(t.Context(), method, p.URL+"/v1/payments", nil)
+		require.NoError(t, err)
+		r.Header.Set("Origin", from)
+		if method == http.MethodOptions {
+			r.Header.Set("Access-Control-Request-Method", http.MethodPost)
+			r.Header.Set("Access-Control-Request-Headers", "authorization,content-type,idempotency-key")
+		}
+		res, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		if method == http.MethodOptions && from == origin {
+			require.Equal(t, http.StatusNoContent, res.StatusCode)
+		} else {
+			require.NotEqual(t, http.StatusOK, res.StatusCode, "there is no token")
+		}
+		require.Contains(t, res.Header.Values("Vary"), "Origin")
+		return res.Header
+	}
+	asked := ask(http.MethodOptions, origin)
+	require.Equal(t, origin, asked.Get("Access-Control-Allow-Origin"))
+	require.Contains(t, asked.Get("Access-Control-Allow-Headers"), "Idempotency-Key")
+	require.Contains(t, asked.Get("Access-Control-Allow-Methods"), http.MethodPost)
+	refused := ask(http.MethodPost, origin)
+	require.Equal(t, origin, refused.Get("Access-Control-Allow-Origin"), "a 401 can be read, too")
+	for _, name := range []string{
+		"Idempotency-Key", "Idempotency-Result", "Idempotent-Replayed", "Retry-After", "Location",
+	} {
+		require.Contains(t, refused.Get("Access-Control-Expose-Headers"), name)
+	}
+	for _, method := range []string{http.MethodOptions, http.MethodPost} {
+		require.Empty(t, ask(method, "https://shop.example.evil").Get("Access-Control-Allow-Origin"))
+	}
 }
 
 func oneProcess(t *testing.T, program string) {

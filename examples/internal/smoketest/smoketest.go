@@ -60,7 +60,7 @@ func Commands(t *testing.T, program string) {
 func Processes(t *testing.T, program string) {
 	t.Parallel()
 	for name, test := range map[string]func(t *testing.T, program string){
-		"settings": settings, "one process per SQLite file": oneProcess, "instances": instances, "jwks": jwks,
+		"settings": settings, "cors": cors, "one process per SQLite file": oneProcess, "instances": instances, "jwks": jwks,
 		"database gone": databaseGone, "overtaken": overtaken, "wakes unsettled": wakesUnsettled,
 		"stopped under load": stoppedUnderLoad,
 	} {
