@@ -49,8 +49,8 @@ func (x *matrix) roundTrips() error {
 	x.report.Heading("What the way to the database costs")
 	x.report.Paragraph(`
 A handler that writes one row in `+"`Rollback`"+`, beside the same transaction without a key, and replays. "Pipelined" is a
-store with `+"`gormstore.WithPipeline`"+`. On this machine %d clients send at once. On the link, a proxy makes each round trip 1 ms
-longer, and %d clients send at once: there the number of round trips counts.`, links[0].clients, links[1].clients)
+store with `+"`gormstore.WithPipeline`"+`. On this machine %d clients send at once. On the link, a proxy makes each round
+trip 1 ms longer, and %d clients send at once: there the number of round trips counts.`, links[0].clients, links[1].clients)
 	for _, l := range links {
 		x.progress("  %s, %d clients\n", l.name, l.clients)
 		plain, pipelined, err := x.onLink(l)
@@ -94,7 +94,8 @@ longer, and %d clients send at once: there the number of round trips counts.`, l
 		if l.roundTrip > 0 {
 			x.costs("PostgreSQL, "+l.name+", "+ways[5].name, "the transaction without a key", all[5], all[1])
 		}
-		rows := [][]string{{fmt.Sprintf("PostgreSQL, %s, %d clients", l.name, l.clients), "commands/s", "throughput, without a key = 1"}}
+		title := fmt.Sprintf("PostgreSQL, %s, %d clients", l.name, l.clients)
+		rows := [][]string{{title, "commands/s", "throughput, without a key = 1"}}
 		for i, w := range ways {
 			rows = append(rows, []string{w.name, rate(all[i]), ratioOf(all[i], all[w.beside]).String()})
 		}
