@@ -132,10 +132,10 @@ func (s *Store) patrolWaits(ctx context.Context, q querier, limit int64) (bool, 
 		}
 	}
 	still := map[string]bool{}
-	for _, transaction := range strings.Fields(writing) {
+	for transaction := range strings.FieldsSeq(writing) {
 		still[transaction] = true
 	}
-	for _, transaction := range strings.Fields(noted) {
+	for transaction := range strings.FieldsSeq(noted) {
 		if still[transaction] {
 			return true, nil
 		}
