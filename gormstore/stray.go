@@ -11,15 +11,15 @@ import (
 	"gorm.io/gorm"
 )
 
-// ReportStrayWrites is for development. While a Rollback attempt runs, report is told the place, file and line, of each write
-// of the attempt's goroutine that goes through GORM and does not carry the attempt's context: db.Create instead of
+// ReportStrayWrites is for development. While a Rollback attempt runs, report is told the place, file and line, of each
+// write of the attempt's goroutine that goes through GORM and does not carry the attempt's context: db.Create instead of
 // gormstore.Tx(ctx).Create. The write guard cannot refuse such a write, and it stays when the attempt is rolled back. Each
 // place is reported once for each store. Writes with the context of [Outside] are not reported.
 //
 //	gormstore.New(db, gormstore.ReportStrayWrites(func(place string) { slog.Warn("write past the attempt", "place", place) }))
 //
-// It finds out which goroutine writes, and that costs some microseconds for each write: do not use it in production. The tool
-// idemvet finds many of these writes without running them. Default: nothing is reported.
+// It finds out which goroutine writes, and that costs some microseconds for each write: do not use it in production. The
+// tool idemvet finds many of these writes without running them. Default: nothing is reported.
 func ReportStrayWrites(report func(place string)) Option {
 	return func(o *options) { o.stray = report }
 }
@@ -74,7 +74,8 @@ func caller() string {
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
 	for {
 		frame, more := frames.Next()
-		if !strings.HasPrefix(frame.Function, "gorm.io/") && !strings.HasPrefix(frame.Function, "github.com/auth19/idem/gormstore.") {
+		ours := strings.HasPrefix(frame.Function, "github.com/auth19/idem/gormstore.")
+		if !ours && !strings.HasPrefix(frame.Function, "gorm.io/") {
 			return frame.File + ":" + strconv.Itoa(frame.Line)
 		}
 		if !more {
@@ -83,8 +84,8 @@ func caller() string {
 	}
 }
 
-// goroutine returns the first words of the goroutine's stack, "goroutine 7", which no other goroutine has. The runtime has no
-// better name for it.
+// goroutine returns the first words of the goroutine's stack, "goroutine 7", which no other goroutine has. The runtime has
+// no better name for it.
 func goroutine() string {
 	var first [32]byte
 	words, _, _ := bytes.Cut(first[:runtime.Stack(first[:], false)], []byte(" ["))

@@ -67,7 +67,9 @@ func (h byHand) answer(c *gin.Context, answer []byte) error {
 	return nil
 }
 
-func (h byHand) runInTransaction(ctx context.Context, _ gormstore.DBTX, key string, answer []byte) (isFirst bool, err error) {
+func (h byHand) runInTransaction(ctx context.Context, _ gormstore.DBTX, key string, answer []byte) (
+	isFirst bool, err error,
+) {
 	tx, err := h.on.pool.BeginTx(ctx, nil)
 	if err != nil {
 		return false, err
@@ -101,7 +103,8 @@ func (h byHand) replay(c *gin.Context, key string) (found bool, err error) {
 	var status sql.NullInt32
 	var contentType sql.NullString
 	var answer []byte
-	err = h.on.pool.QueryRowContext(c.Request.Context(), `SELECT status, content_type, answer FROM by_hand WHERE key = $1`, key).
+	const recorded = `SELECT status, content_type, answer FROM by_hand WHERE key = $1`
+	err = h.on.pool.QueryRowContext(c.Request.Context(), recorded, key).
 		Scan(&status, &contentType, &answer)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):

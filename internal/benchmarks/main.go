@@ -2,7 +2,7 @@
 // into docs/performance.md:
 //
 //	cd internal/benchmarks && go run .                 all of it, some six minutes
-//	cd internal/benchmarks && go run . -only byhand    one part, or floor and hotkeys, which are not in the page; writes nothing
+//	cd internal/benchmarks && go run . -only byhand    one part; floor, hotkeys and hash are not in the page; writes nothing
 //	cd internal/benchmarks && go run . -short          proves that all of it runs; writes nothing
 //
 // What is compared is measured in one run, in turns, and told as a ratio. PostgreSQL is that of the tests: the one that

@@ -260,7 +260,9 @@ func (x *matrix) business() error {
 		6: {"two transactions, GORM, no key", 0, threeAlone, 6},
 		7: {"`Resume`, 3 steps", core.Resume, threeSteps, 6},
 	}
-	rows := [][]string{{"", "PostgreSQL, commands/s", "throughput, without a key = 1", "SQLite, commands/s", "without a key = 1"}}
+	rows := [][]string{{
+		"", "PostgreSQL, commands/s", "throughput, without a key = 1", "SQLite, commands/s", "without a key = 1",
+	}}
 	for _, w := range ways {
 		rows = append(rows, []string{w.name})
 	}
