@@ -193,9 +193,21 @@ func (s *Store) keepAge(
 		return kept, err
 	}
 	if _, err = s.exec(ctx, q, keepSetting, agePrefix+ofRoute, encodeAge(next)); err == nil && !next.Left.IsZero() {
-		err = s.raiseFloors(ctx, q, floors{floorPrefix + ofRoute: next.Floor().UnixMicro()})
+		err = s.raiseOnLeaving(ctx, q, ofRoute, next)
 	}
 	return next, err
+}
+
+// raiseOnLeaving raises the floor of a route that leaves TimedKey, so that what was refused on the route until now stays so:
+// by its age, and by the floor of the service.
+func (s *Store) raiseOnLeaving(ctx context.Context, q querier, ofRoute string, left core.KeptAge) error {
+	service, _, _ := strings.Cut(ofRoute, "/")
+	var ofService int64
+	err := s.queryRow(ctx, q, setting, floorPrefix+service).Scan(&ofService)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	return s.raiseFloors(ctx, q, floors{floorPrefix + ofRoute: max(ofService, left.Floor().UnixMicro())})
 }
 
 // readAge reads a kept age; the zero one where there is none.

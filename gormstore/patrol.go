@@ -27,7 +27,9 @@ import (
 //  3. When all of them are over, the patrol lists the open records up to the limit. An attempt that holds its transaction
 //     open, or waits for a synchronous standby, holds the patrol up.
 //
-// Each step is a transaction that locks the limit. Any instance does the next step, wherever another one has stopped.
+// Each step is a transaction, and one instance at a time does one. Any instance does the next step, wherever another one has stopped.
+
+const recordTable = ".idempotency_record"
 
 const (
 	patrolLimit   = "patrol/limit"
@@ -79,11 +81,7 @@ func (s *Store) patrol(ctx context.Context, b beat) error {
 
 // patrolStep does the next step. It reports whether another step can follow now.
 func (s *Store) patrolStep(ctx context.Context, q querier) (on bool, err error) {
-	var locked string
-	if _, err := s.exec(ctx, q, keepFirst, patrolLimit, "0"); err != nil {
-		return false, err
-	}
-	if err := s.queryRow(ctx, q, lockSetting, patrolLimit).Scan(&locked); err != nil {
+	if turn, err := s.patrolsTurn(ctx, q); err != nil || !turn {
 		return false, err
 	}
 	b, err := s.readBeat(ctx, q)
@@ -94,7 +92,8 @@ func (s *Store) patrolStep(ctx context.Context, q querier) (on bool, err error) 
 		b.limit = b.now.Add(-patrolBehind).UnixMicro()
 		return true, s.keepBeat(ctx, q, b.limit, min(b.passed, b.limit))
 	case b.passed >= b.limit:
-		return true, s.keepNumber(ctx, q, patrolLimit, b.now.Add(-patrolBehind).UnixMicro())
+		limit := b.now.Add(-patrolBehind).UnixMicro()
+		return limit > b.passed, s.keepNumber(ctx, q, patrolLimit, limit)
 	}
 	if wait, err := s.patrolWaits(ctx, q, b.limit); err != nil || wait {
 		return false, err
@@ -104,6 +103,19 @@ func (s *Store) patrolStep(ctx context.Context, q querier) (on bool, err error) 
 		return false, err
 	}
 	return true, s.keepNumber(ctx, q, patrolPassed, passed)
+}
+
+// patrolsTurn reports whether no other instance is doing a step now. It never waits for one: that one may hang.
+func (s *Store) patrolsTurn(ctx context.Context, q querier) (turn bool, err error) {
+	if s.dialect == sqlite {
+		return true, nil // the transaction is the only writer
+	}
+	known, err := s.statements.find(ctx, q)
+	if err != nil {
+		return false, err
+	}
+	err = s.queryRow(ctx, q, patrolTurn, known.schema+recordTable).Scan(&turn, new(string))
+	return turn, err
 }
 
 // patrolWaits reports whether a transaction is not over that was writing after the limit had been announced. When it is
@@ -117,7 +129,7 @@ func (s *Store) patrolWaits(ctx context.Context, q querier, limit int64) (bool, 
 		return false, err
 	}
 	var writing, kept string
-	if err := s.queryRow(ctx, q, writers, known.schema+".idempotency_record").Scan(&writing); err != nil {
+	if err := s.queryRow(ctx, q, writers, known.schema+recordTable).Scan(&writing); err != nil {
 		return false, err
 	}
 	err = s.queryRow(ctx, q, setting, patrolWriters).Scan(&kept)

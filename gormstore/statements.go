@@ -66,9 +66,10 @@ const (
 	keepFirstScoping statement = "keepFirstScoping"
 
 	// patrol.sql
-	patrolled statement = "patrolled"
-	writers   statement = "writers" // PostgreSQL
-	patrol    statement = "patrol"
+	patrolled  statement = "patrolled"
+	patrolTurn statement = "patrolTurn" // PostgreSQL
+	writers    statement = "writers"    // PostgreSQL
+	patrol     statement = "patrol"
 
 	// keytimes.sql
 	keyFloor        statement = "keyFloor" // SQLite

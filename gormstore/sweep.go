@@ -3,6 +3,7 @@ package gormstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"github.com/auth19/idem/core"
 )
@@ -17,9 +18,12 @@ func (s *Store) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept
 	if !w.Has(b.now.Time) {
 		return core.Swept{}, core.ErrClock
 	}
-	if err := s.patrol(ctx, b); err != nil {
-		return core.Swept{}, err
-	}
+	patrolled := s.patrol(ctx, b) // the rest goes on without it
+	swept, err := s.sweepAll(ctx, limit, w)
+	return swept, errors.Join(patrolled, err)
+}
+
+func (s *Store) sweepAll(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
 	swept, err := s.sweep(ctx, limit, w)
 	if err != nil {
 		return core.Swept{}, err

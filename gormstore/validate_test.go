@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,27 +70,29 @@ func (u users) requireRefused(t *testing.T, by, why string) {
 	is(u.plan(t), "journal")
 }
 
+// partitioned puts the records into partitions; that of even is missing.
+var partitioned = []string{
+	"ALTER TABLE idempotency_record RENAME TO whole",
+	"CREATE TABLE idempotency_record (LIKE whole INCLUDING DEFAULTS, PRIMARY KEY (id)) PARTITION BY HASH (id)",
+	"CREATE TABLE even PARTITION OF idempotency_record FOR VALUES WITH (MODULUS 2, REMAINDER 0) PARTITION BY HASH (id)",
+	"CREATE TABLE odd PARTITION OF idempotency_record FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+}
+
 // What would be forgotten is refused where it is made.
 //
 // CONTRACT F-5
 func TestWhatForgetsIsRefused(t *testing.T) {
 	t.Parallel()
 	const all = "store inbox journal"
-	partitioned := []string{
-		"ALTER TABLE idempotency_record RENAME TO whole",
-		"CREATE TABLE idempotency_record (LIKE whole INCLUDING DEFAULTS, PRIMARY KEY (id)) PARTITION BY HASH (id)",
-		"CREATE TABLE even PARTITION OF idempotency_record FOR VALUES WITH (MODULUS 2, REMAINDER 0) PARTITION BY HASH (id)",
-		"CREATE TABLE odd PARTITION OF idempotency_record FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
-	}
 	for name, c := range map[string]struct {
 		set        []string // statements, on the server
 		parameters string   // of the connections
 		by, why    string
 	}{
 		"nothing":             {},
-		"a partitioned table": {set: append(partitioned, "CREATE TABLE deep PARTITION OF even FOR VALUES WITH (MODULUS 1, REMAINDER 0)")},
+		"a partitioned table": {set: append(slices.Clone(partitioned), "CREATE TABLE deep PARTITION OF even FOR VALUES WITH (MODULUS 1, REMAINDER 0)")},
 		"an unlogged partition": {
-			set: append(partitioned, "CREATE UNLOGGED TABLE deep PARTITION OF even FOR VALUES WITH (MODULUS 1, REMAINDER 0)"),
+			set: append(slices.Clone(partitioned), "CREATE UNLOGGED TABLE deep PARTITION OF even FOR VALUES WITH (MODULUS 1, REMAINDER 0)"),
 			by:  "store", why: "table deep is UNLOGGED",
 		},
 		"unlogged steps": {

@@ -112,6 +112,9 @@ func (s *Store) KeepAge(ctx context.Context, service []byte, route string, age t
 		k.ages = map[string]core.KeptAge{}
 	}
 	k.ages[name] = next
-	k.raiseTo(name, next.Floor())
+	if !next.Left.IsZero() { // what was refused on the route until now, stays so
+		k.raiseTo(name, next.Floor())
+		k.raiseTo(name, k.floors[string(service)])
+	}
 	return next, nil
 }

@@ -29,6 +29,7 @@ var keyTimeChecks = []check{
 	{"KeyTime/Ages", keyTimeAges},
 	{"KeyTime/AgesByBothClocks", keyTimeAgesByBothClocks},
 	{"KeyTime/Left", keyTimeLeft},
+	{"KeyTime/LeftBelowFloor", keyTimeLeftBelowFloor},
 	{"KeyTime/Cancelled", keyTimeCancelled},
 	{"KeyTime/SweepRace", keyTimeSweepRace},
 	{"KeyTime/Transaction", keyTimeTransaction},
@@ -448,6 +449,24 @@ func keyTimeLeft(t *testing.T, s *fixture) {
 	require.Zero(t, again.Left)
 	require.WithinDuration(t, now, again.Since, patience)
 	require.Equal(t, 2*time.Hour, again.Before)
+}
+
+// What the service refused when a route left its timed keys, stays refused on the route: an operator may have refused it after
+// a restore, before the route had an age.
+//
+// CONTRACT T-6
+func keyTimeLeftBelowFloor(t *testing.T, s *fixture) {
+	now := s.now(t)
+	_, _, right := windows(now)
+	store := s.Store.(core.KeyTimer)
+	lost := s.timed(core.Park, now, now.Add(-time.Hour))
+	require.NoError(t, store.RefuseKeysBefore(s.ctx, service(lost), now, right))
+	for _, age := range []time.Duration{24 * time.Hour, 0} {
+		_, err := store.KeepAge(s.ctx, service(lost), lost.Method+" "+lost.Route, age, right)
+		require.NoError(t, err)
+		lost.Key.Timed = age > 0
+		s.requireUntimely(t, lost)
+	}
 }
 
 // CONTRACT T-6

@@ -51,7 +51,7 @@ func carry(from, to net.Conn, delay time.Duration) {
 	go func() {
 		defer func() { _ = to.Close() }()
 		for p := range parcels {
-			time.Sleep(time.Until(p.due))
+			nap(time.Until(p.due))
 			_, _ = to.Write(p.data) // to a closed connection: nobody misses it
 		}
 	}()

@@ -23,10 +23,12 @@ FROM :"schema".idempotency_record r WHERE r.id = $1;
 -- class has the few values that sweep_after has, each found by one look at the index. OFFSET 0 keeps the planner from reading
 -- the whole index for all of them at once.
 WITH RECURSIVE class (after) AS (
-	(SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after >= 0 ORDER BY r.sweep_after LIMIT 1)
+	(SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after >= 0
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
 	UNION ALL
-	SELECT (SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after > class.after
-		ORDER BY r.sweep_after LIMIT 1)
+	SELECT (SELECT r.sweep_after FROM :"schema".idempotency_record r
+		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
 	FROM class WHERE class.after IS NOT NULL
 )
 SELECT pg_catalog.clock_timestamp(),
@@ -95,16 +97,19 @@ VALUES ($1, pg_catalog.clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9);
 --
 -- It returns what has become of the record, its id, and whether it may have steps, which are to go too. Of the records of
 -- timed keys that were used and are dropped, it returns realm and route: their floors have to rise in the same transaction.
--- The rows are found again by their place: they are locked, and the primary key may not be in memory.
+-- The rows are found again by their place in their part of a partitioned table: they are locked, and the primary key may not
+-- be in memory.
 WITH RECURSIVE class (after) AS (
-	(SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after >= 0 ORDER BY r.sweep_after LIMIT 1)
+	(SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after >= 0
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
 	UNION ALL
-	SELECT (SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after > class.after
-		ORDER BY r.sweep_after LIMIT 1)
+	SELECT (SELECT r.sweep_after FROM :"schema".idempotency_record r
+		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
 	FROM class WHERE class.after IS NOT NULL
 ), due AS MATERIALIZED (
 	SELECT d.* FROM class CROSS JOIN LATERAL (
-		SELECT r.ctid AS place, r.state IN (2, 4, 5) AND r.purge_at <= pg_catalog.statement_timestamp() AS over,
+		SELECT r.tableoid AS part, r.ctid AS place, r.state IN (2, 4, 5) AND r.purge_at <= pg_catalog.statement_timestamp() AS over,
 			r.state = 2 AND r.expires_at <= pg_catalog.statement_timestamp() AS expired
 		FROM :"schema".idempotency_record r
 		WHERE r.sweep_after = class.after
@@ -114,7 +119,8 @@ WITH RECURSIVE class (after) AS (
 		ORDER BY r.sweep_from LIMIT $1 FOR UPDATE SKIP LOCKED
 	) d LIMIT $1
 ), dropped AS (
-	DELETE FROM :"schema".idempotency_record AS r USING due d WHERE r.ctid = d.place AND d.over
+	DELETE FROM :"schema".idempotency_record AS r USING due d
+	WHERE r.ctid = d.place AND r.tableoid = d.part AND d.over
 	RETURNING 'dropped' AS became, r.id, r.recovery = 2 AS stepped, CASE WHEN r.timed AND r.state <> 5 THEN r.realm END AS realm,
 		r.method || ' ' || r.route AS route
 ), kept AS (
@@ -123,7 +129,7 @@ WITH RECURSIVE class (after) AS (
 		body = CASE WHEN NOT d.expired THEN r.body END, partial = r.partial AND NOT d.expired,
 		sweep_after = CASE WHEN r.state IN (2, 4, 5) THEN 0 END,
 		sweep_from = CASE WHEN r.state = 2 AND NOT d.expired THEN r.expires_at ELSE coalesce(r.purge_at, r.sweep_from) END
-	FROM due d WHERE r.ctid = d.place AND NOT d.over
+	FROM due d WHERE r.ctid = d.place AND r.tableoid = d.part AND NOT d.over
 	RETURNING CASE WHEN d.expired THEN 'tombstone' ELSE '' END, r.id, d.expired AND r.recovery = 2, NULL::bytea, ''
 )
 SELECT became, id, stepped, realm, route FROM dropped UNION ALL SELECT * FROM kept;

@@ -6,6 +6,12 @@ SELECT pg_catalog.clock_timestamp(),
 	coalesce((SELECT CAST(p.value AS bigint) FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0),
 	coalesce((SELECT CAST(p.value AS bigint) FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/passed'), 0);
 
+-- name: patrolTurn
+-- Takes the patrol's turn in the table $1, if nobody has it. The settings bound how long an instance that is gone keeps it.
+SELECT pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtextextended('idem/patrol ' || $1::text, 0)),
+	pg_catalog.set_config('idle_in_transaction_session_timeout', '10000', true) ||
+	pg_catalog.set_config('tcp_user_timeout', '10000', true);
+
 -- name: writers
 -- $1 the table. The transactions that have written to the table of records, or may have, and are not over. A transaction takes this lock
 -- before the snapshot and the clock of its statement, and gives it back after others can see its rows.
@@ -20,10 +26,12 @@ WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
 -- returns how far it has come: to just before the first open record that another transaction has locked, or has just
 -- changed.
 WITH RECURSIVE class (after) AS (
-	(SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after >= 0 ORDER BY r.sweep_after LIMIT 1)
+	(SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after >= 0
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
 	UNION ALL
-	SELECT (SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after > class.after
-		ORDER BY r.sweep_after LIMIT 1)
+	SELECT (SELECT r.sweep_after FROM :"schema".idempotency_record r
+		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
 	FROM class WHERE class.after IS NOT NULL
 ), upto AS MATERIALIZED (
 	SELECT least(timestamptz 'epoch' + $2::bigint * interval '1 microsecond', min(l.sweep_from)) AS moment

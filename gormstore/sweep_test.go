@@ -1,0 +1,113 @@
+package gormstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+)
+
+// states counts the records by their state.
+func states(t *testing.T, db *gorm.DB) map[int]int {
+	t.Helper()
+	var rows []struct{ State, N int }
+	require.NoError(t, db.Raw("SELECT state, count(*) AS n FROM idempotency_record GROUP BY state").Scan(&rows).Error)
+	counts := map[int]int{}
+	for _, r := range rows {
+		counts[r.State] = r.N
+	}
+	return counts
+}
+
+const running, tombstone = 1, 4
+
+// A record is found again by its place in its table, and each partition has the same places.
+//
+// CONTRACT T-3, F-5
+func TestSweepOfPartitions(t *testing.T) {
+	t.Parallel()
+	db := freshPostgres("", false)(t)(t)
+	for _, statement := range append(partitioned, "CREATE TABLE deep PARTITION OF even FOR VALUES WITH (MODULUS 1, REMAINDER 0)") {
+		require.NoError(t, db.Exec(statement).Error)
+	}
+	store := newStore(t, db)
+	require.NoError(t, store.Validate(t.Context()))
+	for i := range 40 {
+		c := command(core.Park)
+		c.Retention = core.DefaultRetention
+		claimed, err := store.Claim(t.Context(), c)
+		require.NoError(t, err)
+		require.True(t, claimed.Won)
+		if i%2 == 0 {
+			require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
+		}
+	}
+	const past = "- interval '90 days'"
+	for _, step := range []struct {
+		update string
+		want   map[int]int
+	}{
+		{"expires_at = expires_at " + past, map[int]int{running: 20, tombstone: 20}},
+		{"purge_at = purge_at " + past, map[int]int{running: 20}},
+	} {
+		require.NoError(t, db.Exec("UPDATE idempotency_record SET sweep_from = sweep_from "+past+", "+step.update+
+			" WHERE state <> ?", running).Error)
+		sweepOnce(t, store)
+		require.Equal(t, step.want, states(t, db))
+	}
+}
+
+// An instance that hangs in the patrol, and a patrol that fails, keep nobody from sweeping.
+//
+// CONTRACT T-3
+func TestSweepGoesOnWithoutThePatrol(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]func(t *testing.T, db *gorm.DB) (start func()){
+		"an instance hangs": func(t *testing.T, db *gorm.DB) func() {
+			hung := db.Begin()
+			require.NoError(t, hung.Error)
+			require.NoError(t, hung.Exec("SELECT pg_advisory_xact_lock(hashtextextended("+
+				"'idem/patrol \"public\".idempotency_record', 0))").Error)
+			return func() { require.NoError(t, hung.Rollback().Error) }
+		},
+		"the patrol fails": func(t *testing.T, db *gorm.DB) func() {
+			require.NoError(t, db.Exec(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
+				$$BEGIN RAISE 'the patrol cannot write'; END$$`).Error)
+			require.NoError(t, db.Exec(`CREATE TRIGGER fail BEFORE INSERT OR UPDATE ON idempotency_setting FOR EACH ROW
+				WHEN (NEW.name LIKE 'patrol/%') EXECUTE FUNCTION fail()`).Error)
+			return func() { require.NoError(t, db.Exec("DROP TRIGGER fail ON idempotency_setting").Error) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := freshPostgres("", false)(t)(t)
+			store := newStore(t, db)
+			c := command(core.Park)
+			c.Retention = core.DefaultRetention
+			claimed, err := store.Claim(t.Context(), c)
+			require.NoError(t, err)
+			require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
+			advance(t, db, 4*24*time.Hour)
+			open := claimedBefore(t, db, time.Minute)
+
+			start := stop(t, db)
+			swept, err := store.Sweep(t.Context(), 100, core.Window{})
+			if name == "the patrol fails" {
+				require.ErrorContains(t, err, "the patrol cannot write")
+			} else {
+				require.NoError(t, err)
+			}
+			require.Equal(t, 1, swept.Tombstones)
+			require.False(t, isAside(t, db, open))
+			requireListed(t, store, open)
+			start()
+			for range 2 {
+				sweepOnce(t, store)
+			}
+			require.True(t, isAside(t, db, open))
+		})
+	}
+}
