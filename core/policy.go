@@ -87,6 +87,7 @@ type Policy struct {
 	// MaxOpen caps how many records of one principal are running or unknown, on all routes together. Half-done operations
 	// do not count. At the cap a new key is refused with 429 too_many_open and Retry-After, and nothing is run. A key
 	// that has a record is always answered. Default 0, no cap. It needs a Counter, and costs one statement per request.
+	// In gormstore, recording the answers of all Park and Resume routes then writes to the table's indexes, too.
 	//
 	// It keeps one principal from filling the table with records that no sweep may remove. It is neither exact nor a rate
 	// limit: commands that arrive at the same moment may all pass. A Rollback attempt is not counted while it runs, because
