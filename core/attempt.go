@@ -113,9 +113,9 @@ func (a *Attempt) end(panicked bool) *Reply {
 	defer a.ctx.cancel(context.Canceled)
 	a.inside.Calls.End()
 	c := &a.capture
-	if !panicked && c.brokeOff() {
+	if p := a.broken(); p != nil && !panicked {
 		panicked = true // it ends like one
-		c.replace(a.refuse(a.incomplete()))
+		c.replace(a.refuse(p))
 	}
 	if panicked {
 		c.breakOff()
@@ -142,9 +142,18 @@ func (a *Attempt) end(panicked bool) *Reply {
 	return a.endPark(v)
 }
 
-// incomplete is the problem of a handler that has written less than it announced.
-func (a *Attempt) incomplete() *Problem {
-	p := NewProblem(CodeAnswerIncomplete, "the handler announced more bytes than it wrote; nothing was recorded")
+// broken is the problem of a handler that has written less than it announced, or has replaced its request by one
+// without the attempt; nil for others.
+func (a *Attempt) broken() (p *Problem) {
+	switch {
+	case a.capture.detached:
+		p = NewProblem(CodeMisconfigured, "the handler replaced its request by one whose context is not derived from the "+
+			"request's, and nothing was recorded; use context.WithoutCancel in place of context.Background")
+	case a.capture.brokeOff():
+		p = NewProblem(CodeAnswerIncomplete, "the handler announced more bytes than it wrote; nothing was recorded")
+	default:
+		return nil
+	}
 	p.unknown = a.route.Recovery == Park
 	return p
 }

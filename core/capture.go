@@ -60,6 +60,7 @@ type Capture struct {
 	streaming  bool // bytes have left
 	overflow   bool
 	unrendered bool
+	detached   bool  // the handler's request is not the attempt's: see [Attempt.Abandoned]
 	answer     Reply // what it comes to: see reply
 
 	keyName string // the echo of the key, on a streamed answer
@@ -210,7 +211,7 @@ func (c *Capture) replace(r *Reply) {
 	}
 	c.header = c.outer.Header().Clone()
 	maps.Copy(c.header, r.Header)
-	c.status, c.body = r.Status, r.Body
+	c.status, c.body, c.unrendered = r.Status, r.Body, false
 }
 
 // breakOff breaks a streaming answer off, so that no client takes what has left for all of it: Gin's recovery swallows

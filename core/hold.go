@@ -100,15 +100,18 @@ func (h *Hold) Release() {
 // Handlers and inner middleware may replace request and writer. A request still belongs to the attempt if its context
 // carries the attempt. A writer still belongs to it if it has the capture's headers. A writer with its own headers, such
 // as a buffer, belongs to it if the answer has arrived in the capture and the writer is not the one from before the
-// attempt.
+// attempt. A request without the attempt and a writer with the capture's headers are the attempt's too: its handler has
+// replaced the request, by one with context.Background() for instance. Such an attempt fails, and its client gets 500
+// misconfigured.
 //
 // This is best effort: the abandoned goroutine and the next request do not synchronise, so a context that is given away at
 // this very moment is noticed too late. What was recorded until then is the attempt's own.
 func (a *Attempt) Abandoned(r *http.Request, header func() http.Header) bool {
-	if attemptFrom(r.Context()) != a {
-		return true // and the writer is another's, too: it is not asked
-	}
 	c, h := &a.capture, header()
+	if attemptFrom(r.Context()) != a {
+		c.detached = sameMap(h, c.header)
+		return !c.detached
+	}
 	return !sameMap(h, c.header) && (!c.Written() || sameMap(h, c.outer.Header()))
 }
 

@@ -163,15 +163,22 @@ func (t rollbackTx) record(ctx context.Context, c core.Completion, undoRows bool
 		return nil, t.recordSQLite(ctx, args, undoRows)
 	}
 	last, err := t.lastStatements(ctx, args, undoRows)
-	if err != nil || t.pipelined {
-		return last, err
+	if err != nil {
+		return nil, err
 	}
-	for _, s := range last {
+	alone := len(last)
+	switch {
+	case t.pipelined && t.conn.kept() != nil:
+		alone = 1 // a driver may prepare the others before it sends the first, and by then the role must be the library's
+	case t.pipelined:
+		alone = 0
+	}
+	for _, s := range last[:alone] {
 		if _, err := t.conn.sql.ExecContext(ctx, s.Text, s.Args...); err != nil {
 			return nil, notCommitted(t.noteLast(err))
 		}
 	}
-	return nil, nil
+	return last[alone:], nil
 }
 
 // lastStatements are those before COMMIT. Each fails where COMMIT must not follow.

@@ -73,6 +73,14 @@ func TestHandlersMayChangeTheirRole(t *testing.T) {
 		require.NoError(t, db.Exec("DROP OWNED BY "+role).Error)
 		require.NoError(t, db.Exec("DROP ROLE "+role).Error)
 	})
+	// The role has no right in the schema of the library's tables: it may not even prepare their statements.
+	require.NoError(t, db.Exec(`DO $$ DECLARE name text; BEGIN
+		CREATE SCHEMA library;
+		FOR name IN SELECT tablename FROM pg_tables WHERE tablename ~ '^(idempotency|processed)_' LOOP
+			EXECUTE format('ALTER TABLE %I SET SCHEMA library', name);
+		END LOOP;
+		EXECUTE format('ALTER DATABASE %I SET search_path = %I, library', current_database(), current_schema());
+	END $$`).Error)
 	for _, change := range []string{
 		"SET LOCAL ROLE " + role, "SET LOCAL SESSION AUTHORIZATION " + role,
 		"SELECT set_config('role', '" + role + "', true)", "DO $$ BEGIN SET LOCAL ROLE " + role + "; END $$",

@@ -32,9 +32,9 @@ func (pipeline) Send(ctx context.Context, connection any, statements []gormstore
 		return send(ctx, conn, statements)
 	}
 	// Before it sends a batch, pgx prepares what is new to it. In a transaction that has failed, the server refuses that, until
-	// the first statement has gone back to a savepoint.
-	if succeeded, err := send(ctx, conn, statements[:1]); err != nil {
-		return succeeded, err
+	// the first statement has gone back to a savepoint. Without arguments, Exec prepares nothing.
+	if _, err := conn.Exec(ctx, statements[0].Text, statements[0].Args...); err != nil {
+		return 0, err
 	}
 	succeeded, err := send(ctx, conn, statements[1:])
 	return 1 + succeeded, err

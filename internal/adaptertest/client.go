@@ -141,6 +141,20 @@ func (c *Client) RequireReplay(call Call) Answer {
 	return first
 }
 
+// RequireUnknown sends a call twice to a Park route whose handler lets go of its attempt, and requires an outcome that nobody
+// knows. The first answer is a problem that names the mistake, or that of the app's recovery middleware.
+func (c *Client) RequireUnknown(named bool) {
+	c.t.Helper()
+	first := c.Do(Call{Key: "key-1"})
+	if named {
+		RequireProblem(c.t, http.StatusInternalServerError, "misconfigured", first)
+		require.Contains(c.t, first.Body, "context.WithoutCancel")
+	}
+	require.Equal(c.t, http.StatusInternalServerError, first.Status)
+	require.Equal(c.t, "unknown", first.Result())
+	RequireProblem(c.t, http.StatusConflict, "outcome_unknown", c.Do(Call{Key: "key-1"}))
+}
+
 // RequireProblem requires a problem of the given status and code.
 func RequireProblem(t testing.TB, status int, code string, got Answer) {
 	t.Helper()
