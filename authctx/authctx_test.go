@@ -104,6 +104,8 @@ func TestUser(t *testing.T) {
 	for name, refused := range map[string]func() (authctx.Principal, error){
 		"a value that nobody has set": func() (authctx.Principal, error) { return authctx.User(testIssuer, uint64(0)) },
 		"no text":                     func() (authctx.Principal, error) { return authctx.User(testIssuer, "") },
+		"a zero as text":              func() (authctx.Principal, error) { return authctx.User(testIssuer, "0") },
+		"nil as text":                 func() (authctx.Principal, error) { return authctx.User(testIssuer, "<nil>") },
 		"not found":                   func() (authctx.Principal, error) { return authctx.User(testIssuer, -1) },
 		"no issuer":                   func() (authctx.Principal, error) { return authctx.User("", 17) },
 		"too long":                    func() (authctx.Principal, error) { return authctx.User(testIssuer, strings.Repeat("x", 256)) },

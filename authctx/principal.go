@@ -22,14 +22,15 @@ type UserID interface {
 // without "iss" and "sub", a session or an API key. issuer is a constant name of your own for where these ids come from,
 // such as "https://shop.example". It belongs to the scope of each key: if it changes, all keys are free. roles may be empty.
 //
-// A zero, negative or empty id is [ErrUnauthenticated]. That is what Gin and Echo return for a value that the app's
-// middleware has not set: without this check, all callers without a user would be the same one.
+// An id that is zero, negative or empty, and the texts "0" and "<nil>", are [ErrUnauthenticated]. That is what Gin and Echo
+// return for a value that the app's middleware has not set: without this check, all callers without a user would be the same
+// one.
 func User[ID UserID](issuer string, id ID, roles ...string) (Principal, error) {
 	subject := textOfID(reflect.ValueOf(id))
 	switch {
 	case issuer == "":
 		return Principal{}, refuse("authctx.User got no issuer", nil)
-	case subject == "":
+	case subject == "", subject == "0", subject == "<nil>":
 		return Principal{}, refuse("authctx.User got no user id: nothing has verified this caller", nil)
 	case !isName(subject):
 		return Principal{}, refuse(fmt.Sprintf("the user id is not valid Unicode of at most %d bytes", maxNameLen), nil)

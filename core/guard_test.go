@@ -145,6 +145,9 @@ func TestRoutesThatNeedNoKey(t *testing.T) {
 		{"GET", "/ledger", core.Principal{}, 401},
 		{"GET", "/ledger", alice, 403},
 		{"GET", "/ledger", operator, 200},
+		{"HEAD", "/ledger", core.Principal{}, 401}, // routers answer it with GET's handler
+		{"HEAD", "/ledger", alice, 403},
+		{"HEAD", "/ledger", operator, 200},
 		{"OPTIONS", "/ledger", core.Principal{}, 200},
 		{"POST", "/elsewhere", core.Principal{}, 401},
 		{"POST", "/elsewhere", operator, 500},

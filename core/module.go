@@ -225,6 +225,9 @@ func (m *Module) route(method, pattern string) (*route, *Problem) {
 		return m.own, nil
 	}
 	r := m.routes[routeKey{method, pattern}]
+	if r == nil && method == http.MethodHead {
+		r = m.routes[routeKey{http.MethodGet, pattern}] // many routers answer it with the handler of GET
+	}
 	if r == nil && !isSafe(method) {
 		return nil, NewProblem(CodeRouteUndeclared, "this route is not in the table of routes; declare it with a recovery "+
 			"or as exempt")

@@ -129,8 +129,8 @@ type Store interface {
 	// and free records past theirs (T-3). A freed record stays for a day at least, with its fence: a settlement that
 	// rests on an attempt of before must not mean the next one. A Watcher forgets up to limit sightings, and a store
 	// with an inbox up to limit markers of messages. Sweep never changes what running or unknown records say; a
-	// store may note where it lists them. Any number of sweeps may run at once. A store may turn a record into a tombstone up to Claim.Deadline after the end of its retention,
-	// but no later than a quarter of the retention after it.
+	// store may note where it lists them. Any number of sweeps may run at once. A store may turn a record into a tombstone up
+	// to Claim.Deadline after the end of its retention, but no later than a quarter of the retention after it.
 	// A clock outside of w drops nothing: ErrClock (T-5).
 	Sweep(ctx context.Context, limit int, w Window) (Swept, error)
 }

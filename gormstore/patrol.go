@@ -27,7 +27,8 @@ import (
 //  3. When all of them are over, the patrol lists the open records up to the limit. An attempt that holds its transaction
 //     open, or waits for a synchronous standby, holds the patrol up.
 //
-// Each step is a transaction, and one instance at a time does one. Any instance does the next step, wherever another one has stopped.
+// Each step is a transaction, and one instance at a time does one. Any instance does the next step, wherever another one has
+// stopped.
 
 const recordTable = ".idempotency_record"
 

@@ -25,8 +25,10 @@
 //   - A handler that fails writes its error itself, inside the recording. A handler that writes nothing answers 200.
 //   - After a panic the attempt is rolled back, left to the next repeat, or parked, by its recovery. Then the panic
 //     continues.
-//   - [http.TimeoutHandler] in front of the guards is safe: the attempt goes on after the 503, and a repeat gets its
-//     answer. Behind the guards it leaves a handler at work whose attempt has ended; set Policy.Deadline in its place.
+//   - [http.TimeoutHandler] around the whole router is safe: the attempt goes on after the 503, and a repeat gets its
+//     answer. Do not put it into a router of chi: chi gives the URL parameters of a request that has timed out, or whose
+//     client has gone, to another request. Behind the guards it leaves a handler at work whose attempt has ended; set
+//     Policy.Deadline in its place.
 //
 // Pass r.Context() to your functions.
 //

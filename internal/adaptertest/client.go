@@ -141,8 +141,8 @@ func (c *Client) RequireReplay(call Call) Answer {
 	return first
 }
 
-// RequireUnknown sends a call twice to a Park route whose handler lets go of its attempt, and requires an outcome that nobody
-// knows. The first answer is a problem that names the mistake, or that of the app's recovery middleware.
+// RequireUnknown sends a call twice to a Park route whose handler lets go of its attempt, and requires an outcome that
+// nobody knows. The first answer is a problem that names the mistake, or that of the app's recovery middleware.
 func (c *Client) RequireUnknown(named bool) {
 	c.t.Helper()
 	first := c.Do(Call{Key: "key-1"})
