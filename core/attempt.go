@@ -30,6 +30,9 @@ type Attempt struct {
 	outOfTime bool // Resume: the operation was out of time
 	timed     bool // the key is a timed one
 
+	begun  time.Time     // when the claim was won
+	worked time.Duration // until the handler had ended
+
 	completing   bounded     // of the call that records the answer, if there is no transaction
 	stopDeadline func() bool // Rollback: false when the deadline has rolled back already
 }
@@ -50,7 +53,7 @@ var errDeadline = fmt.Errorf("idem: the attempt's deadline has passed: %w", cont
 func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, won winnings, claimedAt time.Time) *Attempt {
 	tx, t := won.tx, rec.Ticket
 	a := &Attempt{m: m, route: adm.route, admission: adm, ticket: t, tx: tx, steps: won.steps,
-		attempts: rec.Attempts, timed: rec.Timed}
+		attempts: rec.Attempts, timed: rec.Timed, begun: time.Now()}
 	a.outOfTime = a.steps != nil && a.route.outOfTime(rec)
 	a.inside.Context = adm.values
 	a.inside.Core, a.inside.Operation, a.inside.Command = a, t.ID, attemptctx.Command(adm.hash)
@@ -67,7 +70,8 @@ func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, won wi
 		a.request = r.WithContext(&a.ctx)
 		a.lease.start(a, claimedAt)
 	}
-	a.observe(Event{Kind: EventClaimed})
+	claimed := adm.timed(EventClaimed)
+	a.observe(Event{Kind: EventClaimed, Claim: claimed.Claim, Waiting: claimed.Waiting})
 	return a
 }
 
@@ -110,7 +114,9 @@ func (a *Attempt) Panicked(h http.Header) {
 }
 
 func (a *Attempt) end(panicked bool) *Reply {
+	defer traceEnd(a.admission.values, a.m.tracer)
 	defer a.ctx.cancel(context.Canceled)
+	a.worked = time.Since(a.begun)
 	a.inside.Calls.End()
 	c := &a.capture
 	if p := a.broken(); p != nil && !panicked {
@@ -169,5 +175,9 @@ func (a *Attempt) refuse(p *Problem) *Reply {
 func (a *Attempt) observe(e Event) {
 	e.Operation, e.Method, e.Route = a.ticket.ID, a.request.Method, a.admission.pattern
 	e.Recovery, e.Fence = a.route.Recovery, a.ticket.Fence
+	if e.Kind.EndsAttempt() {
+		e.Attempt = time.Since(a.begun)
+		e.Recording = e.Attempt - a.worked
+	}
 	a.m.observe(&a.ctx, e)
 }

@@ -41,6 +41,7 @@ type MountedRoute struct {
 	Host    string // for routers that tell hosts apart; "" for the others
 	Method  string // "" for any: it counts as a route of each method of RFC 9110 and PATCH
 	Pattern string // as the router spells it
+	Subtree bool   // the pattern takes every path below it, too, and does not say so by a wildcard
 	// Guards are those that a request meets on its way to the handler, in that order. Idempotent counts as its three.
 	Guards []Guard
 	// Unproven is the reason why Guards may not be the whole truth, with the fix; "" where it is.
@@ -53,12 +54,13 @@ func (r MountedRoute) String() string { return r.Method + " " + r.Host + r.Patte
 // AuditRoutes compares the routes of a router with the table (D-2). It returns one error with a line for each finding,
 // nil if there is none:
 //
-//   - an unsafe route that is not declared;
+//   - an unsafe route that is not declared. With Config.Owns, only one that can take requests of an owned group, or that is
+//     behind a guard; others are listed (EventUndeclared, Undeclared). The error ends with the lines to paste;
 //   - a route that needs a key and is not behind JWT guard, roles guard, key guard and interceptor in this order, each
 //     once; without a table every unsafe route needs one;
 //   - an exempt or safe route that asks for roles and is not behind JWT guard and roles guard;
 //   - a route that cannot be proven to be guarded as it must be;
-//   - a declared route that the router does not have.
+//   - a declared route that the router does not have, and an owned group without an unsafe route.
 //
 // A route in shadow is no finding. The observer is told of each one (EventShadowed), and Shadowed lists them.
 func (m *Module) AuditRoutes(mounted []MountedRoute) error {
@@ -66,22 +68,38 @@ func (m *Module) AuditRoutes(mounted []MountedRoute) error {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Method, b.Method))
 	})
 	var findings []error
+	var missing, listed []MountedRoute
 	exists := make(map[routeKey]bool, len(mounted))
 	for _, r := range mounted {
 		exists[routeKey{r.Method, r.Pattern}] = true
-		for _, finding := range m.auditRoute(r) {
-			findings = append(findings, fmt.Errorf("%s: %s", r, finding))
+		policy, problem := m.route(r.Method, r.Pattern)
+		switch {
+		case problem == nil:
+			for _, finding := range auditRoute(r, policy) {
+				findings = append(findings, fmt.Errorf("%s: %s", r, finding))
+			}
+		case m.isOthers(r):
+			listed = append(listed, r)
+		default:
+			missing = append(missing, r)
+			findings = append(findings, fmt.Errorf("%s: %s%s", r, problem.Detail, m.whyOwned(r)))
 		}
-		if policy, _ := m.route(r.Method, r.Pattern); policy != nil && policy.inShadow() {
+		if policy != nil && policy.inShadow() {
 			m.observe(context.Background(), Event{Kind: EventShadowed, Method: r.Method, Route: r.Pattern,
 				Recovery: policy.Recovery, Until: policy.ShadowUntil})
 		}
 	}
+	m.list(listed)
 	for _, d := range m.Declared() {
 		if !exists[routeKey{d.Method, d.Pattern}] {
 			findings = append(findings, fmt.Errorf("%s %s: is declared, but the router has no such route; patterns are "+
 				"compared as they are spelled", d.Method, d.Pattern))
 		}
+	}
+	findings = append(findings, m.emptyGroups(mounted)...)
+	if len(missing) > 0 {
+		findings = append(findings, fmt.Errorf("lines for Config.Routes; replace Exempt by a Recovery, or TODO by the reason why "+
+			"a repeat does no harm:\n\t%s", strings.Join(linesOf(missing), "\n\t")))
 	}
 	if len(findings) > 0 {
 		return fmt.Errorf("idem: audit: %w", errors.Join(findings...))
@@ -104,13 +122,10 @@ func eachMethod(mounted []MountedRoute) (all []MountedRoute) {
 	return all
 }
 
-// auditRoute returns what is wrong with one route.
-func (m *Module) auditRoute(r MountedRoute) (findings []string) {
-	policy, problem := m.route(r.Method, r.Pattern)
+// auditRoute returns what is wrong with one route that passes the table; without a policy it needs nothing.
+func auditRoute(r MountedRoute, policy *route) (findings []string) {
 	var need []Guard
 	switch {
-	case problem != nil:
-		return []string{problem.Detail}
 	case policy == nil:
 		return nil
 	case policy.guarded():

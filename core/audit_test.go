@@ -55,7 +55,9 @@ func TestAuditRoutes(t *testing.T) {
 		"doubled": {withTable, pay(append(money, money[1:]...)...), []string{
 			"POST /pay: has more than one roles guard, key guard, interceptor; mount each once, on the group or on the route"}},
 		"undeclared": {withTable, with(core.MountedRoute{Method: "DELETE", Pattern: "/pay", Guards: money}), []string{
-			"DELETE /pay: this route is not in the table of routes; declare it with a recovery or as exempt"}},
+			"DELETE /pay: this route is not in the table of routes; declare it with a recovery or as exempt",
+			"lines for Config.Routes; replace Exempt by a Recovery, or TODO by the reason why a repeat does no harm:",
+			`	"DELETE /pay": {Exempt: "TODO"},`}},
 		"on a host": {withTable, with(core.MountedRoute{Host: "a.example", Method: "POST", Pattern: "/pay"}), []string{
 			"POST a.example/pay: is not behind"}},
 		"declared only": {withTable, complete[1:], []string{"POST /pay: is declared, but the router has no such route"}},
@@ -76,6 +78,8 @@ func TestAuditRoutes(t *testing.T) {
 			"POST /pay: has more than one key guard",
 			"GET /ledger: is declared",
 			"PUT /limits: is declared",
+			"lines for Config.Routes",
+			`"POST /else": {Exempt: "TODO"},`,
 		}},
 		"without a table":         {own, []core.MountedRoute{{Method: "POST", Pattern: "/a", Guards: money}}, nil},
 		"without a table, open":   {own, []core.MountedRoute{{Method: "POST", Pattern: "/a"}}, []string{"POST /a: is not behind"}},

@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"time"
 )
@@ -32,7 +31,7 @@ func (v *visit) begin(r *http.Request, p Principal) (*Attempt, *Reply) {
 		return nil, nil
 	case problem != nil:
 	case !m.cfg.Scoping.admits(p):
-		return nil, m.refuse(r, m.unauthenticated(r, v.pattern, p, "this route needs an authenticated caller"))
+		return nil, m.refuse(r, m.unauthenticated(r, *v, p, "this route needs an authenticated caller"))
 	case adm != nil && adm.shadow, adm == nil && route.inShadow():
 		m.watch(r, v.pattern, adm, p)
 		return nil, nil
@@ -47,11 +46,25 @@ func (v *visit) begin(r *http.Request, p Principal) (*Attempt, *Reply) {
 	if problem != nil {
 		return nil, v.refuse(r, problem)
 	}
-	attempt, reply := m.claimOrAnswer(r, adm)
+	attempt, reply := m.claimTraced(r, adm)
 	if attempt != nil && adm == v.admission { // else the request that the guard has let through can read it
 		adm.giveBody(attempt.request)
 	}
 	return attempt, reply
+}
+
+// claimTraced is claimOrAnswer within a trace, if there is a tracer. It ends with the attempt.
+func (m *Module) claimTraced(r *http.Request, adm *admission) (attempt *Attempt, reply *Reply) {
+	if m.tracer == nil {
+		return m.claimOrAnswer(r, adm)
+	}
+	ctx := traceStart(r.Context(), m.tracer, adm.event(""))
+	defer func() {
+		if attempt == nil {
+			traceEnd(ctx, m.tracer)
+		}
+	}()
+	return m.claimOrAnswer(r.WithContext(ctx), adm)
 }
 
 // claimOrAnswer claims the record of an admitted request, or answers from it.
@@ -61,8 +74,10 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 		Realm: m.cfg.Scoping.PrincipalRealm(adm.principal), Method: r.Method, Route: adm.pattern,
 		Recovery: adm.route.Recovery, Hash: adm.hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
 		Retention: adm.route.Retention, Counted: m.countsOpen && adm.route.Recovery != Rollback,
+		Traceparent: traceparent(r.Context(), m.tracer),
 	}
 	if problem := m.checkScoping(r, adm.pattern); problem != nil {
+		m.observe(r.Context(), adm.refused(problem.Code))
 		return nil, m.refuse(r, problem)
 	}
 	if problem := m.takeAge(r, adm); problem != nil {
@@ -83,6 +98,7 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 		claimedAt := time.Now()
 		claim.Key = m.keyTime(adm)
 		won, claimed, err := m.claim(call.until(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), claim)
+		adm.claiming += time.Since(claimedAt)
 		if err != nil {
 			m.claimFailed(r, adm, err)
 			return nil, m.refuseRepeat(r, adm, m.unavailable(err))
@@ -94,14 +110,14 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 			}
 			return attempt, nil
 		}
+		adm.found = claimed.Record.Traceparent
 		problem := m.repeatProblem(r.Context(), adm, claimed)
-		switch {
-		case problem == nil:
+		if problem == nil {
 			return nil, m.replay(r, adm, claimed.Record)
-		case problem.Code == CodeInFlight && wait.next(r.Context()):
-			continue
 		}
-		return nil, m.refuseRepeat(r, adm, problem)
+		if problem.Code != CodeInFlight || !wait.next(r.Context(), &adm.waiting) {
+			return nil, m.refuseRepeat(r, adm, problem)
+		}
 	}
 }
 
@@ -110,7 +126,9 @@ func (m *Module) claimFailed(r *http.Request, adm *admission, err error) {
 		m.tellClock(r.Context(), err)
 		return
 	}
-	m.observe(r.Context(), Event{Kind: EventFailed, Operation: adm.id, Method: r.Method, Route: adm.pattern, Err: err})
+	e := adm.event(EventFailed)
+	e.Err = err
+	m.observe(r.Context(), e)
 }
 
 // winnings is what an attempt works with, by its recovery: Rollback's transaction, Resume's steps.
@@ -198,7 +216,7 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed Clai
 	case Unknown:
 		return outcomeUnknown(rec.ID)
 	case Expired:
-		p := NewProblem(CodeKeyExpired, "the command was carried out; its answer is past retention")
+		p := NewProblem(CodeKeyExpired, "the command was carried out; its answer is not kept any more")
 		p.Outcome = rec.OutcomeClass()
 		return p
 	case Free:
@@ -245,7 +263,7 @@ func (m *Module) refuseRepeat(r *http.Request, adm *admission, p *Problem) *Repl
 	default:
 		p.Operation = adm.id.String()
 	}
-	m.observe(r.Context(), Event{Kind: EventRefused, Operation: adm.id, Method: r.Method, Route: adm.pattern, Code: p.Code})
+	m.observe(r.Context(), adm.refused(p.Code))
 	reply := m.refuse(r, p)
 	reply.keyName, reply.key = m.cfg.Header, adm.echo
 	return reply
@@ -253,54 +271,11 @@ func (m *Module) refuseRepeat(r *http.Request, adm *admission, p *Problem) *Repl
 
 // replay is the recorded answer, byte for byte (M-3).
 func (m *Module) replay(r *http.Request, adm *admission, rec Record) *Reply {
-	m.observe(r.Context(), Event{Kind: EventReplayed, Operation: adm.id, Method: r.Method, Route: adm.pattern,
-		Recovery: rec.Recovery, Fence: rec.Fence, Status: rec.Answer.Status})
+	e := adm.timed(EventReplayed)
+	e.Recovery, e.Fence, e.Status, e.Traceparent = rec.Recovery, rec.Fence, rec.Answer.Status, rec.Traceparent
+	m.observe(r.Context(), e)
 	return &Reply{
 		Status: rec.Answer.Status, Header: rec.Answer.Header, Body: rec.Answer.Body,
 		keyName: m.cfg.Header, key: adm.echo, result: resultReused, replay: true,
-	}
-}
-
-// waiter lets a repeat wait for the running attempt: it claims again after a pause, and holds nothing in between, no
-// database connection either (M-2).
-type waiter struct {
-	m       *Module
-	limit   time.Duration
-	until   time.Time
-	pause   time.Duration
-	waiting bool
-}
-
-// next waits for the moment of the next claim. It is false where the wait is over, or was never allowed.
-func (w *waiter) next(ctx context.Context) bool {
-	if w.limit == 0 {
-		return false
-	}
-	if !w.waiting {
-		if w.m.waiters.Add(1) > int64(w.m.cfg.MaxWaiters) {
-			w.m.waiters.Add(-1)
-			return false
-		}
-		w.waiting, w.until, w.pause = true, time.Now().Add(w.limit), 25*time.Millisecond
-	}
-	left := time.Until(w.until)
-	if left <= 0 {
-		return false
-	}
-	timer := time.NewTimer(min(left, w.pause+rand.N(w.pause/4)))
-	defer timer.Stop()
-	w.pause = min(2*w.pause, 500*time.Millisecond)
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// stop gives the place of the waiter back.
-func (w *waiter) stop() {
-	if w.waiting {
-		w.m.waiters.Add(-1)
 	}
 }

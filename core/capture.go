@@ -60,8 +60,10 @@ type Capture struct {
 	streaming  bool // bytes have left
 	overflow   bool
 	unrendered bool
-	detached   bool  // the handler's request is not the attempt's: see [Attempt.Abandoned]
+	detached   bool  // the handler's request is not the attempt's: see Attempt.abandoned
 	answer     Reply // what it comes to: see reply
+
+	begun beginning // the headers when the answer began
 
 	keyName string // the echo of the key, on a streamed answer
 	key     []string
@@ -91,6 +93,40 @@ func (c *Capture) WriteHeader(status int) {
 	}
 	if c.status == 0 && status >= 200 {
 		c.status = status
+		c.begun.note(c.header)
+	}
+}
+
+// late are the headers that http.Error changes although the answer has begun, of those that are recorded. net/http would not
+// heed that any more: the answer has begun with other ones.
+var late = [...]string{"Content-Type", "Content-Encoding", "Etag", "Last-Modified"}
+
+// beginning is what of the headers counts from the moment on in which the answer begins. A copy of all headers would be an
+// allocation for each request.
+type beginning struct {
+	noted     bool
+	late      [len(late)][]string
+	announced string // the Content-Length
+}
+
+func (b *beginning) note(h http.Header) {
+	b.noted, b.announced = true, h.Get("Content-Length")
+	for i, name := range late {
+		b.late[i] = h[name]
+	}
+}
+
+// restore takes back what has become of the headers since.
+func (b *beginning) restore(h http.Header) {
+	if !b.noted {
+		return
+	}
+	for i, name := range late {
+		if b.late[i] == nil {
+			delete(h, name)
+		} else {
+			h[name] = b.late[i]
+		}
 	}
 }
 
@@ -175,6 +211,7 @@ func (c *Capture) reply() *Reply {
 		return r
 	}
 	before := c.outer.Header()
+	c.begun.restore(c.header)
 	r.Header, r.Body = c.header, c.body
 	if c.streaming {
 		r.Header = maps.Clone(c.header)
@@ -200,7 +237,11 @@ func (c *Capture) reply() *Reply {
 // brokeOff reports whether the handler has written fewer bytes than it announced, as one does that relays an upstream
 // which breaks off: net/http would break the answer off, too.
 func (c *Capture) brokeOff() bool {
-	announced, err := strconv.Atoi(c.header.Get("Content-Length"))
+	length := c.header.Get("Content-Length")
+	if c.begun.noted {
+		length = c.begun.announced
+	}
+	announced, err := strconv.Atoi(length)
 	return err == nil && announced > c.size && c.status != http.StatusNoContent && c.status != http.StatusNotModified
 }
 
@@ -211,7 +252,7 @@ func (c *Capture) replace(r *Reply) {
 	}
 	c.header = c.outer.Header().Clone()
 	maps.Copy(c.header, r.Header)
-	c.status, c.body, c.unrendered = r.Status, r.Body, false
+	c.status, c.body, c.unrendered, c.begun = r.Status, r.Body, false, beginning{}
 }
 
 // breakOff breaks a streaming answer off, so that no client takes what has left for all of it: Gin's recovery swallows

@@ -37,6 +37,16 @@ func routes(names ...string) core.Config {
 	return cfg
 }
 
+func exempt(reason string) core.Config {
+	return core.Config{Store: memstore.New(), Routes: core.Routes{"PUT /x": {Exempt: reason}}}
+}
+
+func owns(group string) core.Config {
+	cfg := routes("POST /pay")
+	cfg.Owns = []string{group}
+	return cfg
+}
+
 func policy(change func(*core.Policy)) core.Config {
 	return park(func(cfg *core.Config) { change(&cfg.Policy) })
 }
@@ -61,6 +71,14 @@ func TestConfigurationErrors(t *testing.T) {
 		"resume without steps": {core.Config{Store: struct{ core.Store }{memstore.New()}, Policy: core.Policy{Recovery: core.Resume}},
 			[]string{"Recovery: Resume needs a store that keeps steps", "core.Park"}},
 		"exempt and recovery":      {table(func(p P) { p.Exempt = "x" }), []string{`Routes["POST /pay"]: Exempt: `, "not both"}},
+		"exempt, to be filled in":  {exempt("TODO"), []string{`Routes["PUT /x"]: Exempt: "TODO" is no reason`, "choose a Recovery"}},
+		"exempt, filled in later":  {exempt("todo: ask Ada"), []string{`Exempt: "todo: ask Ada" is no reason`}},
+		"exempt by a word":         {exempt("login"), []string{`Exempt: "login" is no reason`, "in a sentence"}},
+		"owns a method":            {owns("POST /pay"), []string{`Owns: "POST /pay" is not the beginning of patterns`, "no method"}},
+		"owns a wildcard":          {owns("/v1/*"), []string{`Owns: "/v1/*" is not`, "no wildcard"}},
+		"owns a rest":              {owns("/v1/{rest...}"), []string{`Owns: "/v1/{rest...}" is not`}},
+		"owns nothing":             {owns(""), []string{`Owns: "" is not`}},
+		"owns without a table":     {park(func(c C) { c.Owns = []string{"/pay"} }), []string{"Owns: without Routes", "declare the routes"}},
 		"all exempt":               {policy(func(p P) { p.Recovery, p.Exempt = 0, "x" }), []string{"Policy.Exempt: ", "declare the routes"}},
 		"safe with recovery":       {routes("GET /pay"), []string{`Routes["GET /pay"]: Recovery: GET is a safe method`, "leave Recovery out"}},
 		"safe and exempt":          {core.Config{Store: memstore.New(), Routes: core.Routes{"HEAD /pay": {Exempt: "x"}}}, []string{"Exempt: HEAD is a safe method", "leave Exempt out"}},

@@ -6,13 +6,16 @@
 //	Module.Admit        is there one valid key, and a whole body? (key guard)
 //	Module.Begin        claim the record, or replay it           (interceptor)
 //
-// An adapter that does all three in one middleware calls [Module.Hold] first, and then [Hold.Admit] and [Hold.Begin]:
-// Admit checks the roles too. Begin returns an [Attempt]. The handler runs in the attempt's context and writes into its
-// [Capture]; Attempt.Finish records the answer and returns what the client gets. The adapters (ginidem, echoidem) only
-// translate their framework's routing, writer and errors to these calls.
+// [Module.Idempotent] does all three for an adapter, which shows it the request as an [Exchange]. Begin returns an
+// [Attempt]. The handler runs in the attempt's context and writes into its [Capture]; Attempt.Finish records the answer and
+// returns what the client gets. The adapters (ginidem, echoidem) only translate the routing, writer and errors of a
+// framework.
 //
 // A [Store] keeps the records: gormstore for PostgreSQL and SQLite, memstore for tests and single processes. All
 // interfaces that a store can have are in store.go.
+//
+// [Module.AuditRoutes] refuses a router whose routes lack guards or are not declared. A module that owns groups
+// ([Config].Owns) asks for their routes only, and lists the others: [Module.Undeclared].
 //
 // The calls for handlers are [Operation], [CommandHashOf], [NotApplied], [KeepRows], [Call], [DeriveCall] and [DeriveEvent].
 //

@@ -69,9 +69,9 @@ func (m *Module) Idempotent(x Exchange) error {
 	if !ok {
 		return nil
 	}
-	defer held.Release()
+	defer held.release()
 	p := x.Principal()
-	admitted, reply := held.Admit(request, p, x.Kept()...)
+	admitted, reply := held.admit(request, p, x.Kept())
 	if !pass(x, request, admitted, reply) {
 		return nil
 	}
@@ -86,13 +86,13 @@ func (m *Module) Interceptor(x Exchange) error {
 	if !ok {
 		return nil
 	}
-	defer held.Release()
+	defer held.release()
 	return held.intercept(x, x.Principal())
 }
 
-// reserve is Hold for an exchange. It refuses if another request still works on the same context.
-func (m *Module) reserve(x Exchange, request *http.Request) (Hold, bool) {
-	held, reply := m.Hold(request, x.Pattern(), x.Recycled())
+// reserve is hold for an exchange. It refuses if another request still works on the same context.
+func (m *Module) reserve(x Exchange, request *http.Request) (hold, bool) {
+	held, reply := m.hold(request, x.Pattern(), x.Recycled())
 	switch {
 	case reply == nil:
 		return held, true
@@ -117,13 +117,13 @@ func pass(x Exchange, request, admitted *http.Request, reply *Reply) bool {
 	return true
 }
 
-func (h *Hold) intercept(x Exchange, p Principal) error {
+func (h *hold) intercept(x Exchange, p Principal) error {
 	request := x.Request()
-	attempt, reply := h.Begin(request, p)
+	attempt, reply := h.begin(request, p)
 	switch {
 	case x.Request() != request: // the context belongs to another request by now
 		if attempt != nil {
-			attempt.Abandon()
+			attempt.abandon()
 		}
 		return nil
 	case attempt != nil:
@@ -136,17 +136,17 @@ func (h *Hold) intercept(x Exchange, p Principal) error {
 }
 
 // run runs the handlers within the attempt, and sends their answer after it is recorded.
-func (h *Hold) run(x Exchange, attempt *Attempt) error {
+func (h *hold) run(x Exchange, attempt *Attempt) error {
 	request, outer := x.Request(), x.Writer()
 	if also := x.Enter(attempt.Capture(outer)); also != nil {
-		h.Also(also)
+		h.also(also)
 	}
 	returned := false
 	defer func() {
 		switch {
 		case returned:
 		case attempt.lost(x):
-			attempt.Abandon()
+			attempt.abandon()
 		default: // a panic, which continues after this function
 			x.SetRequest(request)
 			x.Leave(true)
@@ -157,7 +157,7 @@ func (h *Hold) run(x Exchange, attempt *Attempt) error {
 	err := x.Next()
 	if attempt.lost(x) {
 		returned = true
-		attempt.Abandon()
+		attempt.abandon()
 		return err
 	}
 	x.Answer(err)
@@ -178,5 +178,5 @@ func (h *Hold) run(x Exchange, attempt *Attempt) error {
 
 // lost reports whether the framework's context belongs to another request by now.
 func (a *Attempt) lost(x Exchange) bool {
-	return a.Abandoned(x.Request(), func() http.Header { return x.Writer().Header() })
+	return a.abandoned(x.Request(), func() http.Header { return x.Writer().Header() })
 }

@@ -1,5 +1,11 @@
 package core
 
+import (
+	"maps"
+	"net/http"
+	"slices"
+)
+
 // Defaults and bounds that tests compare with.
 const (
 	DefaultInvalidRetention = defaultInvalidRetention
@@ -12,6 +18,25 @@ const (
 	MaxShadow               = maxShadow
 )
 
+// Hold is what an interceptor does first with a request.
+type Hold struct{ hold }
+
+// HoldRequest holds a request.
+func (m *Module) HoldRequest(r *http.Request, pattern string, key any) (*Hold, *Reply) {
+	h, reply := m.hold(r, pattern, key)
+	return &Hold{h}, reply
+}
+
+// Admit, Begin and Release go on with the request.
+func (h *Hold) Admit(r *http.Request, p Principal) (*http.Request, *Reply) { return h.admit(r, p, nil) }
+func (h *Hold) Begin(r *http.Request, p Principal) (*Attempt, *Reply)      { return h.begin(r, p) }
+func (h *Hold) Release()                                                   { h.release() }
+
+// Abandoned reports whether the framework's context belongs to another request by now.
+func (a *Attempt) Abandoned(r *http.Request, header func() http.Header) bool {
+	return a.abandoned(r, header)
+}
+
 // ForgetRoute takes the route of h out of the table: who asks for it again finds none.
 func (h *Hold) ForgetRoute() { clear(h.m.routes) }
 
@@ -20,3 +45,12 @@ func (h *Hold) ForgetRoles() { h.route.Roles = []string{"nobody"} }
 
 // NextBatch is how large the next batch of a sweep is.
 var NextBatch = nextBatch
+
+// OpenAPIPath and InWords are what descriptions for the API's users are made with.
+var (
+	OpenAPIPath = openAPIPath
+	InWords     = inWords
+)
+
+// Codes returns every code in the table.
+func Codes() []Code { return slices.Collect(maps.Keys(problemKinds)) }

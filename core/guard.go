@@ -31,6 +31,10 @@ type admission struct {
 	values    context.Context // what the interceptor's request carries, without its end; set before the claim
 	call      bounded         // the first claim's
 
+	claiming time.Duration // what Event.Claim says, until it is said
+	waiting  time.Duration // and Event.Waiting
+	found    string        // the trace of the record that the claim has found
+
 	shadow   bool // the key is only watched: see Policy.ShadowUntil
 	unhashed bool // in shadow: the body could not be read whole
 	watched  bool // in shadow: the interceptor has seen it
@@ -80,6 +84,14 @@ func (m *Module) visit(r *http.Request, pattern string) visit {
 // guarded reports whether the request needs a key.
 func (v *visit) guarded() bool { return v.route != nil && v.route.guarded() }
 
+// recovery is that of the route; 0 where there is none.
+func (v *visit) recovery() Recovery {
+	if v.route == nil {
+		return 0
+	}
+	return v.route.Recovery
+}
+
 // authorize checks principal and roles.
 func (v *visit) authorize(r *http.Request, p Principal) *Reply {
 	m, route, problem := v.m, v.route, v.problem
@@ -87,7 +99,7 @@ func (v *visit) authorize(r *http.Request, p Principal) *Reply {
 	case route == nil && problem == nil:
 		return nil
 	case (route == nil || route.guarded() || len(route.Roles) > 0) && !m.cfg.Scoping.admits(p):
-		return m.refuse(r, m.unauthenticated(r, v.pattern, p, "this route needs an authenticated caller"))
+		return m.refuse(r, m.unauthenticated(r, *v, p, "this route needs an authenticated caller"))
 	case route != nil && !p.HasAnyRole(route.Roles...):
 		problem = NewProblem(CodeForbidden, "the caller has none of the roles that this route asks for")
 	}
@@ -99,7 +111,8 @@ func (v *visit) authorize(r *http.Request, p Principal) *Reply {
 
 // refuse tells the observer of a refusal, and renders it.
 func (v *visit) refuse(r *http.Request, p *Problem) *Reply {
-	v.m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: v.pattern, Code: p.Code})
+	v.m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: v.pattern, Recovery: v.recovery(),
+		Code: p.Code})
 	return v.m.refuse(r, p)
 }
 

@@ -63,7 +63,8 @@ func TestOrderOfChecks(t *testing.T) {
 			told := a.events[len(a.events)-1]
 			require.Equal(t, test.status == 401, told.Err != nil)
 			told.Err = nil
-			require.Equal(t, core.Event{Kind: core.EventRefused, Method: "POST", Route: pattern, Code: test.code}, told)
+			require.Equal(t, core.Event{Kind: core.EventRefused, Method: "POST", Route: pattern, Recovery: core.Park,
+				Code: test.code}, told)
 			if test.status == 401 {
 				require.Equal(t, "Bearer", w.Header().Get("WWW-Authenticate"))
 			}

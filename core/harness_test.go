@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -116,7 +117,34 @@ func (a *app) postAs(p core.Principal, key, body string, edits ...func(*http.Req
 	}
 	w := httptest.NewRecorder()
 	a.serve(w, r, p)
+	a.requirePublished(w)
 	return w
+}
+
+// unpublished are the problems that no guard sends on a route of the table.
+var unpublished = []core.Code{
+	core.CodeRouteUndeclared,                                       // the route is not in the table
+	core.CodeBadRequest, core.CodeNotFound, core.CodeNotSettleable, // the handlers of operations send them
+}
+
+// requirePublished requires of a problem that the module's policy names it, with its status (P-1).
+func (a *app) requirePublished(w *httptest.ResponseRecorder) {
+	a.t.Helper()
+	var problem struct {
+		Code   core.Code `json:"code"`
+		Status int       `json:"status"`
+	}
+	if w.Header().Get("Content-Type") != "application/problem+json" || w.Header().Get("Idempotent-Replayed") != "" ||
+		json.Unmarshal(w.Body.Bytes(), &problem) != nil || slices.Contains(unpublished, problem.Code) {
+		return
+	}
+	for _, published := range publicPolicyOf(a.t, a.module).Problems {
+		if published.Code == problem.Code {
+			require.Equal(a.t, published.Status, w.Code)
+			return
+		}
+	}
+	require.Fail(a.t, "the policy does not name the problem", problem.Code)
 }
 
 // ran is how often the handler ran.

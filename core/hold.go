@@ -39,22 +39,22 @@ func (h *held) release(key any) {
 	delete(h.keys, key)
 }
 
-// Hold is one request at an interceptor: its route, which is looked up once, and its hold on what the framework recycles.
-type Hold struct {
+// hold is one request at an interceptor: its route, which is looked up once, and its hold on what the framework recycles.
+type hold struct {
 	visit
 	held *held // nil: nothing is held
 	keys [2]any
 }
 
-// Hold marks the framework's context as used by this request, if the request needs a key. An adapter calls it before
-// anything else, goes on with [Hold.Admit] and [Hold.Begin], and calls [Hold.Release] when the attempt has ended. key is a
-// pointer: the framework's context, or another value that the framework recycles with it; nil if it recycles nothing.
+// hold marks the framework's context as used by this request, if the request needs a key. It comes before anything else,
+// and release when the attempt has ended. key is a pointer: the framework's context, or another value that the framework
+// recycles with it; nil if it recycles nothing.
 //
 // If another request holds the same context, that request was abandoned while its handler is still running, and the
-// handler would write into this request's answer: 500 misconfigured, and nothing runs. Hold cannot see a handler of
+// handler would write into this request's answer: 500 misconfigured, and nothing runs. hold cannot see a handler of
 // an unguarded route, nor one that was abandoned by middleware behind the guards.
-func (m *Module) Hold(r *http.Request, pattern string, key any) (Hold, *Reply) {
-	h := Hold{visit: m.visit(r, pattern)}
+func (m *Module) hold(r *http.Request, pattern string, key any) (hold, *Reply) {
+	h := hold{visit: m.visit(r, pattern)}
 	if key == nil || !h.guarded() || h.route.inShadow() || attemptFrom(r.Context()) != nil {
 		return h, nil // inside an attempt it is a second guard, and the guard says so
 	}
@@ -64,28 +64,20 @@ func (m *Module) Hold(r *http.Request, pattern string, key any) (Hold, *Reply) {
 	}
 	m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: pattern, Code: CodeMisconfigured,
 		Err: errAbandoned})
-	return Hold{}, m.refuse(r, NewProblem(CodeMisconfigured, "a handler that was abandoned is still at work on this "+
+	return hold{}, m.refuse(r, NewProblem(CodeMisconfigured, "a handler that was abandoned is still at work on this "+
 		"request's context, and nothing was run; mount no middleware that runs the chain in another goroutine and abandons "+
 		"it, but use the server's timeouts and Policy.Deadline"))
 }
 
-// Admit is [Module.Admit] for the request that h was taken for.
-func (h *Hold) Admit(r *http.Request, p Principal, kept ...[]byte) (*http.Request, *Reply) {
-	return h.admit(r, p, kept)
-}
-
-// Begin is [Module.Begin] for the request that h was taken for.
-func (h *Hold) Begin(r *http.Request, p Principal) (*Attempt, *Reply) { return h.begin(r, p) }
-
-// Also holds a second value: what the adapter puts into the context, and the framework goes on to use.
-func (h *Hold) Also(key any) {
+// also holds a second value: what the adapter puts into the context, and the framework goes on to use.
+func (h *hold) also(key any) {
 	if h.held != nil && h.held.take(key) {
 		h.keys[1] = key
 	}
 }
 
-// Release ends the hold.
-func (h *Hold) Release() {
+// release ends the hold.
+func (h *hold) release() {
 	for _, key := range h.keys {
 		if key != nil {
 			h.held.release(key)
@@ -93,25 +85,29 @@ func (h *Hold) Release() {
 	}
 }
 
-// Abandoned reports whether the framework's context belongs to another request by now: r is the request in it, and
+// abandoned reports whether the framework's context belongs to another request by now: r is the request in it, and
 // header returns the headers of its writer. If so, the adapter must not touch the context any more, and ends the attempt
-// with Abandon.
+// with abandon.
 //
 // Handlers and inner middleware may replace request and writer. A request still belongs to the attempt if its context
 // carries the attempt. A writer still belongs to it if it has the capture's headers. A writer with its own headers, such
 // as a buffer, belongs to it if the answer has arrived in the capture and the writer is not the one from before the
-// attempt. A request without the attempt and a writer with the capture's headers are the attempt's too: its handler has
-// replaced the request, by one with context.Background() for instance. Such an attempt fails, and its client gets 500
+// attempt. A request that comes from no server and a writer with the capture's headers are the attempt's too: its handler
+// has replaced the request, by one with context.Background() for instance. Such an attempt fails, and its client gets 500
 // misconfigured.
 //
 // This is best effort: the abandoned goroutine and the next request do not synchronise, so a context that is given away at
 // this very moment is noticed too late. What was recorded until then is the attempt's own.
-func (a *Attempt) Abandoned(r *http.Request, header func() http.Header) bool {
-	c, h := &a.capture, header()
-	if attemptFrom(r.Context()) != a {
-		c.detached = sameMap(h, c.header)
+func (a *Attempt) abandoned(r *http.Request, header func() http.Header) bool {
+	c, ctx := &a.capture, r.Context()
+	if attemptFrom(ctx) != a {
+		if ctx.Value(http.ServerContextKey) != nil {
+			return true // and the writer is another's, too: to ask it while its handler works could end the process
+		}
+		c.detached = sameMap(header(), c.header)
 		return !c.detached
 	}
+	h := header()
 	return !sameMap(h, c.header) && (!c.Written() || sameMap(h, c.outer.Header()))
 }
 
@@ -119,9 +115,9 @@ func sameMap(a, b http.Header) bool {
 	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
 }
 
-// Abandon ends an attempt whose context was given to another request. It ends like an attempt that has panicked, and sends
+// abandon ends an attempt whose context was given to another request. It ends like an attempt that has panicked, and sends
 // no answer.
-func (a *Attempt) Abandon() {
+func (a *Attempt) abandon() {
 	a.observe(Event{Kind: EventAbandoned, Err: errAbandoned})
 	a.capture.outer, a.capture.streaming = nobody{}, false
 	a.end(true)

@@ -23,7 +23,7 @@ func TestAHoldLooksUpRouteAndRolesOnce(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/pay", strings.NewReader(`{}`))
 	r.Header.Set(core.DefaultHeader, "k-1")
 
-	h, reply := m.Hold(r, "/pay", new(int))
+	h, reply := m.HoldRequest(r, "/pay", new(int))
 	require.Nil(t, reply)
 	defer h.Release()
 	h.ForgetRoute()

@@ -21,6 +21,12 @@ type Config struct {
 	Store Store
 	// Routes is the table of the app's routes. With it, an unsafe route that is not in the table is refused (O-4).
 	Routes Routes
+	// Owns are the groups of routes that this module is responsible for, each as the beginning of its patterns, as the router
+	// spells them: "/v1/payments" is that route and every route below it, but not "/v1/payments-old". The audit refuses an
+	// unsafe route that can take a request below one of them and is not in the table; it only lists other unsafe routes
+	// that are not behind the guards (see [Module.Undeclared]). The guards themselves refuse every unsafe route that is
+	// not in the table, as without Owns. It needs Routes. Default: all routes of the router.
+	Owns []string
 	// Policy is the module's own policy: without Routes it holds for every guarded unsafe route. With Routes it gives
 	// the zero fields of their policies a value, and must have no Recovery, Roles, Exempt, Review, ShadowUntil or
 	// Streaming of its own.
@@ -65,13 +71,17 @@ type Config struct {
 	Resume Resumer
 	// Reconcile, if set, is asked by Run about every unknown operation: see [Reconciler].
 	Reconcile Reconciler
-	// Observer, if set, is told what happens: see [Event].
+	// Observer, if set, is told what happens: see [Event] and [Tracer]. [Observers] makes one of several.
 	Observer Observer
 	// ProblemBase is the first part of the "type" of every problem; the code follows. Make it the address of a page of your
 	// own: "https://shop.example/problems/" or "https://shop.example/problems#". It is an absolute URI that ends with "/", "#"
 	// or ":". Default "tag:auth19.dev,2026:idem/", a name without a page. The 401 of JWTGuard and Bridge, which know no
 	// module, has the default.
 	ProblemBase string
+	// PolicyURL is the address at which the app serves [Module.PolicyHandler], as clients see it: a path, "/idempotency", or
+	// an http(s) URL. Every problem then names it: Link: </idempotency>; rel="describedby". The 401 of JWTGuard and Bridge,
+	// which know no module, does not. Default none.
+	PolicyURL string
 	// RenderProblem, if set, renders problems in the app's own way; nil means [Problem.Reply]. Status and code should
 	// stay what they are (P-1).
 	RenderProblem func(r *http.Request, p *Problem) *Reply
@@ -87,6 +97,7 @@ type Module struct {
 	waiters atomic.Int64
 	running atomic.Bool   // Run is under way
 	skewed  atomic.Int64  // when the clocks were last said to be too far apart, in nanoseconds since 1970
+	heldUp  atomic.Int64  // when a sweep was last said to be held up, likewise
 	scoped  atomic.Bool   // the store has said that Scoping is what it was
 	asking  chan struct{} // holds a token while it is asked
 	ages    keptAges      // what the store has said of the ages of timed keys
@@ -96,7 +107,9 @@ type Module struct {
 	countsOpen bool
 	orphans    orphans
 	held       held
+	tracer     Tracer   // Config.Observer, if it is one
 	unasked    sync.Map // routeKey -> *atomic.Int64: successes that never asked for their transaction
+	undeclared atomic.Pointer[[]string]
 
 	resuming, reconciling apart // what Config.Resume and Config.Reconcile are at
 }
@@ -117,6 +130,7 @@ func New(cfg Config) (*Module, error) {
 	cfg.ProblemBase = cmp.Or(cfg.ProblemBase, defaultProblemBase)
 
 	m := &Module{cfg: cfg, asking: make(chan struct{}, 1)}
+	m.tracer, _ = cfg.Observer.(Tracer)
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
@@ -132,7 +146,7 @@ func New(cfg Config) (*Module, error) {
 		if own.Exempt != "" {
 			bad("Policy.Exempt: without Routes everything would be exempt; declare the routes")
 		}
-		if err := filled.check("", cfg.Store); err != nil {
+		for _, err := range filled.check("", cfg.Store) {
 			bad("Policy: %w", err)
 		}
 	case own.Recovery != 0 || own.Exempt != "" || own.Roles != nil || own.Review != nil || own.Streaming ||
@@ -140,7 +154,7 @@ func New(cfg Config) (*Module, error) {
 		bad("Policy: with Routes the module's own policy only fills in numbers; set Recovery, Roles, Exempt, Review, " +
 			"ShadowUntil and Streaming on each route")
 	default:
-		if err := own.withDefaults(Policy{}).check(http.MethodGet, cfg.Store); err != nil { // what every route may override
+		for _, err := range own.withDefaults(Policy{}).check(http.MethodGet, cfg.Store) { // what every route may override
 			bad("Policy: %w", err)
 		}
 		routes, err := cfg.Routes.compile(own, cfg.Store)
@@ -148,6 +162,14 @@ func New(cfg Config) (*Module, error) {
 			errs = append(errs, err)
 		}
 		m.routes = routes
+	}
+	for _, group := range cfg.Owns {
+		if !strings.HasPrefix(group, "/") || strings.ContainsAny(group, " \t") || slices.ContainsFunc(segments(group), takesRest) {
+			bad("Owns: %q is not the beginning of patterns, such as \"/v1/payments\": no method, no wildcard", group)
+		}
+	}
+	if cfg.Owns != nil && cfg.Routes == nil {
+		bad("Owns: without Routes there is no table that a route could be missing in; declare the routes")
 	}
 	if !isToken(cfg.Header) {
 		bad("Header: %q is not a header name", cfg.Header)
@@ -190,6 +212,9 @@ func New(cfg Config) (*Module, error) {
 	}
 	if err := checkProblemBase(cfg.ProblemBase); err != nil {
 		bad("ProblemBase: %w", err)
+	}
+	if err := checkPolicyURL(cfg.PolicyURL); err != nil {
+		bad("PolicyURL: %w", err)
 	}
 	if cfg.MaxWaiters < 0 {
 		bad("MaxWaiters: %d is negative", cfg.MaxWaiters)
@@ -258,11 +283,9 @@ type DeclaredRoute struct {
 func (d DeclaredRoute) Guarded() bool { return d.Policy.Recovery != 0 }
 
 func (m *Module) observe(ctx context.Context, e Event) {
-	if m.cfg.Observer == nil {
-		return
+	if m.cfg.Observer != nil {
+		observe(ctx, m.cfg.Observer, e)
 	}
-	defer func() { _ = recover() }() // what has happened has, whatever an observer makes of it
-	m.cfg.Observer.Observe(ctx, e)
 }
 
 // refuse renders a problem as the reply to r. That the outcome is unknown is said in any rendering (C-2).
@@ -271,6 +294,9 @@ func (m *Module) refuse(r *http.Request, p *Problem) *Reply {
 	reply := p.Reply()
 	if own := m.render(r, p); own != nil {
 		reply = new(*own) // the app may hand out one reply many times
+	}
+	if m.cfg.PolicyURL != "" {
+		reply.Header = describedBy(reply.Header, m.cfg.PolicyURL)
 	}
 	if p.unknown {
 		reply.result = resultUnknown

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"log/slog"
 	"time"
 )
 
@@ -32,8 +31,15 @@ const (
 	EventReplayed   EventKind = "replayed"    // a repeat got the recorded answer: Status
 	EventRefused    EventKind = "refused"     // a request was refused: Code; Err is the reason of a 401 (O-7)
 	EventSettled    EventKind = "settled"     // an unknown operation was settled
-	EventSwept      EventKind = "swept"       // a sweep changed something: Count
+	EventAnswerRead EventKind = "answer_read" // an operator has read an answer that is not its own: Who
+	EventResumed    EventKind = "resumed"     // Run goes on with a Resume operation that nobody else goes on with
+	EventReconciled EventKind = "reconciled"  // Config.Reconcile has settled an unknown operation
+	EventSwept      EventKind = "swept"       // a batch of a sweep changed something: Count
+	EventCaughtUp   EventKind = "caught_up"   // a sweep came to its end: nothing that is due is left
 	EventWouldClaim EventKind = "would_claim" // in shadow: a new key; it would have been an attempt
+	EventErasing    EventKind = "erasing"     // an operator's erasure begins: Scope, Who, Why
+	EventErased     EventKind = "erased"      // it has ended: Scope, Who, Why, Count, Open; Err where it was cut off
+	EventUndeclared EventKind = "undeclared"  // the audit found an unsafe route outside of Config.Owns, and not in the table
 
 	EventLeaseLost         EventKind = "lease_lost"          // an attempt could not renew its lease; its context ends: Err
 	EventUnknown           EventKind = "unknown"             // an attempt ended without proof; needs a settlement: Status
@@ -47,6 +53,9 @@ const (
 	// the handler wrote outside of it is not rolled back with an attempt, and the next attempt writes it again. Count
 	// is how many such attempts there were on this route in this process.
 	EventTransactionUnused EventKind = "transaction_unused"
+	// EventSweepHeldUp: a transaction that stays open has kept a part of the sweeps from going on for a quarter of an hour or
+	// more, once an hour: Err says for how long.
+	EventSweepHeldUp EventKind = "sweep_held_up"
 	// EventAbandoned: another request got the context of a handler that was still at work; the attempt ends like a panic
 	// . Err names the cause.
 	EventAbandoned EventKind = "abandoned"
@@ -57,13 +66,34 @@ const (
 	EventShadowed           EventKind = "shadowed"            // the audit found a route in shadow: Until
 )
 
+// IsWarning reports whether events of this kind deserve somebody's attention.
+func (k EventKind) IsWarning() bool {
+	switch k {
+	case EventLeaseLost, EventUnknown, EventStale, EventUnconfirmed, EventNotAppliedRefused, EventClockSkew, EventFailed,
+		EventOverdue, EventTransactionUnused, EventSweepHeldUp, EventAbandoned, EventSuspectedDuplicate,
+		EventWouldReplay, EventWouldRefuse, EventShadowed:
+		return true
+	}
+	return false
+}
+
+// EndsAttempt reports whether an event of this kind says that an attempt has ended. One such event follows each
+// EventClaimed, unless the process dies in between.
+func (k EventKind) EndsAttempt() bool {
+	switch k {
+	case EventCompleted, EventFreed, EventRolledBack, EventYielded, EventUnknown, EventStale, EventUnconfirmed:
+		return true
+	}
+	return false
+}
+
 // Event is one thing that happened. Zero fields do not apply.
 type Event struct {
 	Kind      EventKind
 	Operation ID // the zero ID where there is none
 	Method    string
-	Route     string // the router's pattern
-	Recovery  Recovery
+	Route     string    // the router's pattern
+	Recovery  Recovery  // of the attempt, or of the route
 	Fence     int64     // of the attempt; 1 is the first
 	Status    int       // of the answer
 	Code      Code      // of the problem that a request was refused with
@@ -71,57 +101,26 @@ type Event struct {
 	Err       error     // of the store, or of the app's reconciler
 	Earlier   ID        // the operation of the command's earlier key
 	Until     time.Time // the end of a route's shadow
-}
 
-// LogObserver writes events to a log: events that deserve attention as warnings, the reason of a 401 as information, all
-// others as debug messages. Of EventTransactionUnused only the first one of a route and process is a warning.
-func LogObserver(log *slog.Logger) Observer {
-	return ObserverFunc(func(ctx context.Context, e Event) {
-		level := slog.LevelDebug
-		switch e.Kind {
-		case EventLeaseLost, EventUnknown, EventStale, EventUnconfirmed, EventNotAppliedRefused, EventClockSkew, EventFailed,
-			EventSuspectedDuplicate, EventWouldReplay, EventWouldRefuse, EventShadowed, EventOverdue, EventAbandoned:
-			level = slog.LevelWarn
-		case EventRefused:
-			if e.Code == CodeUnauthenticated {
-				level = slog.LevelInfo
-			}
-		case EventTransactionUnused:
-			if e.Count <= 1 {
-				level = slog.LevelWarn
-			}
-		}
-		if !log.Enabled(ctx, level) {
-			return
-		}
-		attrs := make([]slog.Attr, 0, 8)
-		if e.Operation != (ID{}) {
-			attrs = append(attrs, slog.String("operation", e.Operation.String()))
-		}
-		if e.Route != "" {
-			attrs = append(attrs, slog.String("method", e.Method), slog.String("route", e.Route))
-		}
-		if e.Fence != 0 {
-			attrs = append(attrs, slog.Int64("fence", e.Fence))
-		}
-		if e.Status != 0 {
-			attrs = append(attrs, slog.Int("status", e.Status))
-		}
-		if e.Code != "" {
-			attrs = append(attrs, slog.String("code", string(e.Code)))
-		}
-		if e.Count != 0 {
-			attrs = append(attrs, slog.Int("count", e.Count))
-		}
-		if e.Earlier != (ID{}) {
-			attrs = append(attrs, slog.String("earlier", e.Earlier.String()))
-		}
-		if !e.Until.IsZero() {
-			attrs = append(attrs, slog.Time("until", e.Until))
-		}
-		if e.Err != nil {
-			attrs = append(attrs, slog.Any("error", e.Err))
-		}
-		log.LogAttrs(ctx, level, "idem: "+string(e.Kind), attrs...)
-	})
+	// Claim is how long the store took to decide who runs the command: the sum, if a repeat has asked several times. It is
+	// set once for a request: on EventClaimed, or on EventReplayed or EventRefused.
+	Claim time.Duration
+	// Waiting is how long a repeat has waited for a running attempt, without Claim. It is set where Claim is.
+	Waiting time.Duration
+	// Attempt is how long an attempt took, from the end of its claim until its own end was recorded. It is set on the
+	// events that end an attempt: see [EventKind.EndsAttempt].
+	Attempt time.Duration
+	// Recording is the part of Attempt that came after the handler: to record the answer, to commit or to roll back.
+	Recording time.Duration
+
+	// Traceparent is the trace of an earlier attempt, as [Tracer.Traceparent] has returned it: of the one whose answer is
+	// replayed, that a refusal is about, or that EventResumed follows. "" if it is not known.
+	Traceparent string
+
+	Who string // the operator who has read an answer, or has asked for an erasure
+
+	// Of an erasure:
+	Scope Scope // whose records
+	Why   string
+	Open  int // operations that were left because they are open
 }

@@ -38,11 +38,13 @@ func logInto(buf *bytes.Buffer, level slog.Level) *slog.Logger {
 func TestLogObserverLevels(t *testing.T) {
 	for level, kinds := range map[slog.Level][]core.EventKind{
 		slog.LevelDebug: {core.EventClaimed, core.EventCompleted, core.EventFreed, core.EventRolledBack, core.EventYielded,
-			core.EventReplayed, core.EventRefused, core.EventSettled, core.EventSwept, core.EventWouldClaim},
+			core.EventReplayed, core.EventRefused, core.EventSettled, core.EventResumed, core.EventReconciled,
+			core.EventSwept, core.EventCaughtUp, core.EventWouldClaim},
+		slog.LevelInfo: {core.EventUndeclared, core.EventErasing, core.EventErased, core.EventAnswerRead},
 		slog.LevelWarn: {core.EventLeaseLost, core.EventUnknown, core.EventStale, core.EventUnconfirmed,
 			core.EventNotAppliedRefused, core.EventFailed, core.EventSuspectedDuplicate, core.EventWouldReplay,
 			core.EventWouldRefuse, core.EventShadowed, core.EventOverdue, core.EventTransactionUnused,
-			core.EventAbandoned},
+			core.EventAbandoned, core.EventSweepHeldUp},
 	} {
 		for _, kind := range kinds {
 			var buf bytes.Buffer
@@ -184,15 +186,19 @@ func TestEventsOfACommand(t *testing.T) {
 	a.post("k-1", `{}`)
 	a.post("k-1", `{"another":1}`)
 	a.post("", `{}`)
-	about := core.Event{Operation: core.Scoping{}.RecordID(alice, "k-1"), Method: "POST", Route: pattern}
+	about := core.Event{Operation: core.Scoping{}.RecordID(alice, "k-1"), Method: "POST", Route: pattern, Recovery: core.Park}
 	attempt := about
-	attempt.Recovery, attempt.Fence = core.Park, 1
-	want := []core.Event{attempt, attempt, attempt, about, {Method: "POST", Route: pattern}}
+	attempt.Fence = 1
+	want := []core.Event{attempt, attempt, attempt, about, {Method: "POST", Route: pattern, Recovery: core.Park}}
 	want[0].Kind = core.EventClaimed
 	want[1].Kind, want[1].Status = core.EventCompleted, 201
 	want[2].Kind, want[2].Status = core.EventReplayed, 201
 	want[3].Kind, want[3].Code = core.EventRefused, core.CodeKeyReused
 	want[4].Kind, want[4].Code = core.EventRefused, core.CodeKeyMissing
+	for i := range a.events {
+		e := &a.events[i]
+		e.Claim, e.Waiting, e.Attempt, e.Recording = 0, 0, 0, 0
+	}
 	require.Equal(t, want, a.events)
 }
 
@@ -242,6 +248,7 @@ func TestWhatDeservesAttentionIsAWarning(t *testing.T) {
 		core.LogObserver(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))).
 			Observe(t.Context(), core.Event{Kind: core.EventKind(kind), Count: 1})
 		require.Equal(t, attention, log.Len() > 0, kind)
+		require.Equal(t, attention, core.EventKind(kind).IsWarning(), kind)
 		seen++
 	}
 	require.Greater(t, seen, 20)

@@ -85,10 +85,11 @@ func (m *Module) operates(p Principal, rec Record) bool {
 // ServeOperation answers with the state of the operation with the given id: running, completed with its answer, unknown or
 // expired (M-7). Operators of its realm may see it (S-5). Its own principal may see it if a repeat would get the answer:
 // with a role of the route, and if Policy.Review allows it (O-3); else 403. For anybody else it does not exist: 404. 401
-// without a principal, 503 if the store does not answer.
+// without a principal, 503 if the store does not answer. The observer is told of an operator who gets the answer of somebody
+// else (EventAnswerRead).
 func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply {
 	if !m.cfg.Scoping.admits(p) {
-		return m.refuse(r, m.unauthenticated(r, "", p, "operations need an authenticated caller"))
+		return m.refuse(r, m.unauthenticated(r, visit{}, p, "operations need an authenticated caller"))
 	}
 	parsed, err := ParseID(id)
 	if err != nil {
@@ -111,10 +112,14 @@ func (m *Module) showOperation(ctx context.Context, r *http.Request, p Principal
 	if policy := m.policyOf(rec); !m.operates(p, rec) && (!p.HasAnyRole(policy.Roles...) || !policy.reviewed(ctx, p, &rec)) {
 		return m.refuse(r, NewProblem(CodeForbidden, "the caller may not see this operation (any more)"))
 	}
-	if m.operates(p, rec) {
-		return jsonReply(operatorView(rec))
+	if !m.operates(p, rec) {
+		return jsonReply(viewOf(rec))
 	}
-	return jsonReply(viewOf(rec))
+	view := operatorView(rec)
+	if view.Answer != nil && rec.Scope != m.cfg.Scoping.PrincipalScope(p) {
+		m.answerRead(ctx, p, rec)
+	}
+	return jsonReply(view)
 }
 
 // halfDone is how operators see a Resume operation that waits for somebody to go on with it: see [Record.HalfDone].
@@ -146,7 +151,7 @@ func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 	query := r.URL.Query()
 	switch {
 	case !m.cfg.Scoping.admits(p):
-		return m.refuse(r, m.unauthenticated(r, "", p, "operations need an authenticated caller"))
+		return m.refuse(r, m.unauthenticated(r, visit{}, p, "operations need an authenticated caller"))
 	case !m.isOperator(p):
 		return m.refuse(r, NewProblem(CodeForbidden, "only operators may list operations"))
 	}

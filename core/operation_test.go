@@ -106,6 +106,36 @@ func TestOperationThroughItsLife(t *testing.T) {
 	})
 }
 
+// Who reads the answer of somebody else by the API leaves a trace, too. Callers who read their own do not.
+func TestReadingAnAnswerIsTold(t *testing.T) {
+	a := newOpsApp(t, core.Config{}, created)
+	read := func() (found []core.Event) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for _, e := range a.events {
+			if e.Kind == core.EventAnswerRead {
+				found = append(found, e)
+			}
+		}
+		return found
+	}
+	a.post("k-1", `{}`)
+	members(t, a.operation(alice, idOf("k-1")))
+	own := alice
+	own.Roles = append([]string{"operator"}, own.Roles...)
+	members(t, a.operation(own, idOf("k-1")))
+	require.Empty(t, read())
+	members(t, a.operation(operator, idOf("k-1")))
+	require.Len(t, read(), 1)
+	require.Equal(t, operator.Issuer+" olga", read()[0].Who)
+	require.Equal(t, idOf("k-1"), read()[0].Operation.String())
+
+	a.handler = status(http.StatusBadGateway)
+	a.post("k-2", `{}`)
+	members(t, a.operation(operator, idOf("k-2")))
+	require.Len(t, read(), 1, "an unknown operation has no answer")
+}
+
 // CONTRACT M-7, R-4
 func TestAnswersOfOperations(t *testing.T) {
 	for name, test := range map[string]struct {

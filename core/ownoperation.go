@@ -15,7 +15,7 @@ import (
 // 503 if the store does not answer.
 func (m *Module) ServeOwnOperation(r *http.Request, p Principal) *Reply {
 	if !m.cfg.Scoping.admits(p) {
-		return m.refuse(r, m.unauthenticated(r, "", p, "operations need an authenticated caller"))
+		return m.refuse(r, m.unauthenticated(r, visit{}, p, "operations need an authenticated caller"))
 	}
 	key, problem := m.keyOf(r, AnyKey)
 	if problem == nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Defaults of the contract. A zero field of [Policy] or [Config] means its default.
@@ -53,7 +54,7 @@ type Policy struct {
 	Recovery Recovery
 	// Roles: the caller needs one of them, on the first request and on every repeat (O-3). Empty: any principal.
 	Roles []string
-	// Exempt is the reason why this unsafe route needs no key. It must be a sentence for the next reader.
+	// Exempt is the reason why this unsafe route needs no key: a sentence for the next reader. New refuses one word, and TODO.
 	Exempt string
 	// Review is asked before a recorded answer is replayed, for rights that depend on the stored resource; an error
 	// refuses with 403 (O-3), and so does a panic. The error's text is not sent.
@@ -182,8 +183,7 @@ func (p *Policy) reviewed(ctx context.Context, caller Principal, r *Record) bool
 }
 
 // check returns what is wrong with a filled policy of a route with the given method ("" for the module's own).
-func (p Policy) check(method string, store Store) error {
-	var errs []error
+func (p Policy) check(method string, store Store) (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
 	switch {
@@ -195,6 +195,9 @@ func (p Policy) check(method string, store Store) error {
 	case p.Exempt != "" && p.Recovery != 0:
 		bad("Exempt: a route is either exempt or has a Recovery, not both")
 	case p.Exempt != "":
+		if !isReason(p.Exempt) {
+			bad("Exempt: %q is no reason; say in a sentence why a repeat does no harm, or choose a Recovery", p.Exempt)
+		}
 	case p.Recovery == 0:
 		bad("Recovery: choose one, money safety has no default (O-5): core.Rollback for handlers that only write rows of " +
 			"the app's own database; core.Resume for handlers made of steps; core.Park for anything else. Or say why the " +
@@ -267,7 +270,13 @@ func (p Policy) check(method string, store Store) error {
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return errs
+}
+
+// isReason reports whether an exemption is more than a word, and not what the audit gives to be filled in.
+func isReason(exempt string) bool {
+	words := strings.FieldsFunc(exempt, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return len(words) > 1 && !slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, "TODO") })
 }
 
 // compile turns the table into a look-up, every policy filled and checked.
@@ -282,7 +291,7 @@ func (t Routes) compile(own Policy, store Store) (map[routeKey]*route, error) {
 			continue
 		}
 		filled := policy.withDefaults(own)
-		if err := filled.check(method, store); err != nil {
+		for _, err := range filled.check(method, store) {
 			errs = append(errs, fmt.Errorf("Routes[%q]: %w", name, err))
 		}
 		routes[routeKey{method, pattern}] = &route{Policy: filled, method: method, pattern: pattern, declared: true}

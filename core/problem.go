@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,6 +50,9 @@ const (
 // defaultProblemBase is Config.ProblemBase: a stable name, not an address.
 const defaultProblemBase = "tag:auth19.dev,2026:idem/"
 
+// problemType is the media type of a problem.
+const problemType = "application/problem+json"
+
 // Problem is an RFC 9457 problem (contract P-1). It is also an error.
 type Problem struct {
 	Code      Code
@@ -71,37 +75,73 @@ type Problem struct {
 // Error implements error: "idem: ", the code and the detail.
 func (p *Problem) Error() string { return "idem: " + string(p.Code) + ": " + p.Detail }
 
-var problemKinds = map[Code]struct {
+// problemKind is what is the same for every problem of a code.
+type problemKind struct {
 	status int
 	title  string
-}{
-	CodeUnauthenticated:       {http.StatusUnauthorized, "Authentication required"},
-	CodeForbidden:             {http.StatusForbidden, "Not allowed"},
-	CodeKeyMissing:            {http.StatusBadRequest, "Idempotency key required"},
-	CodeKeyInvalid:            {http.StatusBadRequest, "Idempotency key invalid"},
-	CodeKeyInURL:              {http.StatusBadRequest, "Idempotency key in the URL"},
-	CodeBodyTooLarge:          {http.StatusRequestEntityTooLarge, "Request body too large"},
-	CodeKeyReused:             {http.StatusConflict, "Idempotency key used for another command"},
-	CodeInFlight:              {http.StatusConflict, "First request still running"},
-	CodeOutcomeUnknown:        {http.StatusConflict, "Outcome unknown"},
-	CodeKeyExpired:            {http.StatusConflict, "Idempotency key expired"},
-	CodeKeyTooOld:             {http.StatusConflict, "Idempotency key too old"},
-	CodeResponseNotReplayable: {http.StatusConflict, "Answer cannot be replayed"},
-	CodeRouteUndeclared:       {http.StatusInternalServerError, "Route not declared"},
-	CodeStoreUnavailable:      {http.StatusServiceUnavailable, "Idempotency store unavailable"},
-	CodeCommitUnconfirmed:     {http.StatusServiceUnavailable, "Outcome not confirmed yet"},
-	CodeBadRequest:            {http.StatusBadRequest, "Malformed request"},
-	CodeBodyUnreadable:        {http.StatusBadRequest, "Request body unreadable"},
-	CodeNotFound:              {http.StatusNotFound, "No such operation"},
-	CodeNotSettleable:         {http.StatusConflict, "Operation cannot be settled"},
-	CodeSuspectedDuplicate:    {http.StatusConflict, "Suspected duplicate"},
-	CodeTooManyOpen:           {http.StatusTooManyRequests, "Too many open operations"},
-	CodeAnswerIncomplete:      {http.StatusInternalServerError, "Answer incomplete"},
-	CodeAnswerTooLarge:        {http.StatusInternalServerError, "Answer too large"},
-	CodeStepsChanged:          {http.StatusInternalServerError, "Steps changed"},
-	CodeTransactionAborted:    {http.StatusInternalServerError, "Transaction aborted"},
-	CodeMisconfigured:         {http.StatusInternalServerError, "Guards mounted wrongly"},
-	CodeRolledBack:            {http.StatusServiceUnavailable, "Rolled back, not applied"},
+	again  bool // it is sent with Retry-After: repeating with the same key helps
+	// on reports whether requests to a guarded route may get the problem. nil: none does, because only the handlers of
+	// operations send it, or because the route is in no table.
+	on func(m *Module, r *route) bool
+}
+
+var problemKinds = map[Code]problemKind{
+	CodeUnauthenticated:       {http.StatusUnauthorized, "Authentication required", false, every},
+	CodeForbidden:             {http.StatusForbidden, "Not allowed", false, withRights},
+	CodeKeyMissing:            {http.StatusBadRequest, "Idempotency key required", false, every},
+	CodeKeyInvalid:            {http.StatusBadRequest, "Idempotency key invalid", false, every},
+	CodeKeyInURL:              {http.StatusBadRequest, "Idempotency key in the URL", false, every},
+	CodeBodyTooLarge:          {http.StatusRequestEntityTooLarge, "Request body too large", false, every},
+	CodeKeyReused:             {http.StatusConflict, "Idempotency key used for another command", false, every},
+	CodeInFlight:              {http.StatusConflict, "First request still running", true, every},
+	CodeOutcomeUnknown:        {http.StatusConflict, "Outcome unknown", false, every},
+	CodeKeyExpired:            {http.StatusConflict, "Idempotency key expired", false, every},
+	CodeKeyTooOld:             {http.StatusConflict, "Idempotency key too old", false, withKeyTimes},
+	CodeResponseNotReplayable: {http.StatusConflict, "Answer cannot be replayed", false, every},
+	CodeRouteUndeclared:       {http.StatusInternalServerError, "Route not declared", false, nil},
+	CodeStoreUnavailable:      {http.StatusServiceUnavailable, "Idempotency store unavailable", true, every},
+	CodeCommitUnconfirmed:     {http.StatusServiceUnavailable, "Outcome not confirmed yet", true, every},
+	CodeBadRequest:            {http.StatusBadRequest, "Malformed request", false, nil},
+	CodeBodyUnreadable:        {http.StatusBadRequest, "Request body unreadable", false, every},
+	CodeNotFound:              {http.StatusNotFound, "No such operation", false, nil},
+	CodeNotSettleable:         {http.StatusConflict, "Operation cannot be settled", false, nil},
+	CodeSuspectedDuplicate:    {http.StatusConflict, "Suspected duplicate", false, withRekeyRefuse},
+	CodeTooManyOpen:           {http.StatusTooManyRequests, "Too many open operations", true, withMaxOpen},
+	CodeAnswerIncomplete:      {http.StatusInternalServerError, "Answer incomplete", false, every},
+	CodeAnswerTooLarge:        {http.StatusInternalServerError, "Answer too large", false, withRollback},
+	CodeStepsChanged:          {http.StatusInternalServerError, "Steps changed", false, withResume},
+	CodeTransactionAborted:    {http.StatusInternalServerError, "Transaction aborted", false, withRollback},
+	CodeMisconfigured:         {http.StatusInternalServerError, "Guards mounted wrongly", false, every},
+	CodeRolledBack:            {http.StatusServiceUnavailable, "Rolled back, not applied", true, withRollback},
+}
+
+// The routes whose requests may get a problem. A record may be older than the policy of its route: what a repeat finds in
+// it, an unknown outcome for instance, can come on every route.
+func every(*Module, *route) bool               { return true }
+func withRights(_ *Module, r *route) bool      { return len(r.Roles) > 0 || r.Review != nil }
+func withRollback(_ *Module, r *route) bool    { return r.Recovery == Rollback }
+func withResume(_ *Module, r *route) bool      { return r.Recovery == Resume }
+func withRekeyRefuse(_ *Module, r *route) bool { return r.Rekey == RekeyRefuse }
+func withMaxOpen(_ *Module, r *route) bool     { return r.MaxOpen > 0 }
+
+// withKeyTimes: a store of timed keys also judges keys of other formats, after [Module.RefuseKeysBefore] for instance.
+func withKeyTimes(m *Module, _ *route) bool {
+	_, ok := m.cfg.Store.(KeyTimer)
+	return ok
+}
+
+// codesOf returns the codes of the problems that requests to a guarded route may get, sorted by status and then by code.
+func (m *Module) codesOf(r *route) []Code {
+	var codes []Code
+	for code, kind := range problemKinds {
+		if kind.on != nil && kind.on(m, r) {
+			codes = append(codes, code)
+		}
+	}
+	slices.SortFunc(codes, func(a, b Code) int {
+		return cmp.Or(cmp.Compare(problemKinds[a].status, problemKinds[b].status), cmp.Compare(a, b))
+	})
+	return codes
 }
 
 // NewProblem returns the problem of a code with its status and title. An unknown code is a 500.
@@ -166,7 +206,7 @@ func (p *Problem) Reply() *Reply {
 	if err != nil { // strings and numbers only: cannot happen
 		body = []byte(`{"type":"about:blank","status":` + strconv.Itoa(p.Status) + `}`)
 	}
-	h := http.Header{"Content-Type": {"application/problem+json"}, "Cache-Control": {"no-store"}}
+	h := http.Header{"Content-Type": {problemType}, "Cache-Control": {"no-store"}}
 	if p.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}

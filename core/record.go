@@ -103,7 +103,7 @@ const (
 	Running   State = iota + 1 // an attempt is under way, or a Resume attempt waits for a repeat to go on
 	Completed                  // the answer is recorded and can be replayed
 	Unknown                    // an attempt did not end well and may have been applied (M-4)
-	Expired                    // past retention: only the tombstone is left (M-5)
+	Expired                    // past retention, or erased: only the tombstone is left (M-5)
 	Free                       // the key can be claimed again
 )
 
@@ -146,6 +146,8 @@ type Record struct {
 	Attempts int    // of this life of the key; only a Resume operation has more than one
 	Timed    bool   // the key is a timed one: see TimedKey
 	Answer   Answer // only Status is left on a tombstone: the outcome class
+	// Traceparent is the trace of the last attempt, in the form of the W3C header; "" without one. A settlement leaves it.
+	Traceparent string
 
 	CreatedAt  time.Time
 	LeaseUntil time.Time // end of the attempt's lease

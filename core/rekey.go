@@ -111,8 +111,3 @@ func (m *Module) suspect(r *http.Request, adm *admission, seen Seen) {
 	e.Earlier = seen.Earlier
 	m.observe(r.Context(), e)
 }
-
-// event is an event of a request that the key guard has seen.
-func (a *admission) event(kind EventKind) Event {
-	return Event{Kind: kind, Operation: a.id, Method: a.command.method, Route: a.pattern, Recovery: a.route.Recovery}
-}

@@ -63,15 +63,27 @@ func (m *Module) resumeOne(ctx context.Context, rec Record) error {
 	if err != nil {
 		return err
 	}
-	adm := &admission{Context: ctx, route: &route{Policy: policy}, pattern: rec.Route, id: rec.ID, hash: rec.Hash}
-	attempt, err := m.takeOver(r, adm, rec)
+	adm := &admission{Context: ctx, route: &route{Policy: policy}, pattern: rec.Route, id: rec.ID, hash: rec.Hash,
+		command: command{method: rec.Method}}
+	again := adm.event(EventResumed)
+	again.Traceparent = rec.Traceparent
+	traced := traceStart(ctx, m.tracer, again)
+	var attempt *Attempt
+	defer func() {
+		if attempt == nil {
+			traceEnd(traced, m.tracer)
+		}
+	}()
+	attempt, err = m.takeOver(r.WithContext(traced), adm, rec)
 	switch {
 	case attempt == nil:
 		return err
 	case spent || attempt.isOneTooMany():
 		attempt.giveUp()
+		traceEnd(traced, m.tracer)
 		return nil
 	}
+	attempt.observe(Event{Kind: EventResumed, Traceparent: rec.Traceparent})
 	return attempt.runResumer(m.cfg.Resume, rec)
 }
 
@@ -98,13 +110,14 @@ func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt
 	claim := Claim{
 		ID: rec.ID, Owner: newOwner(), Scope: rec.Scope, Realm: rec.Realm, Method: rec.Method, Route: rec.Route,
 		Recovery: Resume, Hash: rec.Hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
-		Retention: adm.route.Retention, Counted: m.countsOpen,
+		Retention: adm.route.Retention, Counted: m.countsOpen, Traceparent: traceparent(r.Context(), m.tracer),
 	}
 	// If it was freed in between, its key is left to its client: the client was told that nothing was applied.
 	claim.Key = KeyTime{Made: time.UnixMilli(0), Timed: rec.Timed, Valid: never}
 	adm.values = context.WithoutCancel(r.Context())
 	claimedAt := time.Now()
 	won, claimed, err := m.claim(adm.call.until(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), claim)
+	adm.claiming = time.Since(claimedAt)
 	if err != nil || !claimed.Won {
 		return nil, err
 	}

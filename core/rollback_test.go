@@ -106,6 +106,16 @@ func TestRollbackEndings(t *testing.T) {
 				require.Equal(t, test.first, first.Code)
 			}
 			require.Len(t, a.of(test.event), 1)
+			var ends []core.Event
+			for _, e := range a.events {
+				if e.Kind.EndsAttempt() {
+					ends = append(ends, e)
+				}
+			}
+			require.Len(t, ends, 1, "one event says that the attempt has ended")
+			require.Positive(t, ends[0].Attempt)
+			require.Positive(t, ends[0].Recording)
+			require.LessOrEqual(t, ends[0].Recording, ends[0].Attempt)
 			if test.code == "" && test.first != 0 {
 				require.Equal(t, test.first, a.of(test.event)[0].Status)
 			}

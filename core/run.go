@@ -47,30 +47,48 @@ func (m *Module) repeat(ctx context.Context, duty func(context.Context)) {
 const sweepFor = 20 * time.Millisecond
 
 // sweep works in batches until a batch is not full. After each batch it rests as long as the batch took: a backlog takes
-// longer, but requests have the store to themselves for half of the time.
+// longer, but requests have the store to themselves for half of the time. An error is told once, and the sweep goes on while
+// its batches are full: the error may be that of another part of it.
 func (m *Module) sweep(ctx context.Context) {
 	batch := min(m.cfg.SweepBatch, 100)
-	for ctx.Err() == nil {
+	for told := false; ctx.Err() == nil; {
 		begun := time.Now()
 		swept, err := m.cfg.Store.Sweep(ctx, batch, m.window())
 		switch {
 		case errors.Is(err, ErrClock):
 			m.tellClock(ctx, err)
 			return
-		case err != nil:
+		case err != nil && !told:
 			m.failed(ctx, err)
-			return
+			told = true
 		}
+		m.noticeHeldUp(ctx, swept.HeldUp)
 		if n := swept.Tombstones + swept.Dropped + swept.Sightings + swept.Messages; n > 0 {
 			m.observe(ctx, Event{Kind: EventSwept, Count: n})
 		}
 		if max(swept.Tombstones+swept.Dropped, swept.Sightings, swept.Messages) < batch {
+			if err == nil && !told {
+				m.observe(ctx, Event{Kind: EventCaughtUp})
+			}
 			return
 		}
 		took := time.Since(begun)
 		batch = nextBatch(batch, took, m.cfg.SweepBatch)
 		rest(ctx, took)
 	}
+}
+
+// A sweep is said to be held up after heldUpFor, and not again for heldUpEvery.
+const heldUpFor, heldUpEvery = 15 * time.Minute, time.Hour
+
+// noticeHeldUp tells of a transaction that keeps a part of the sweeps from going on.
+func (m *Module) noticeHeldUp(ctx context.Context, since time.Duration) {
+	last, now := m.heldUp.Load(), time.Now().UnixNano()
+	if since < heldUpFor || last != 0 && now-last < int64(heldUpEvery) || !m.heldUp.CompareAndSwap(last, now) {
+		return
+	}
+	m.observe(ctx, Event{Kind: EventSweepHeldUp, Err: fmt.Errorf("idem: for %v a transaction that writes to the records has "+
+		"been open, or has locked one of them; the sweeps cannot list open operations that are newer", since.Round(time.Second))})
 }
 
 // nextBatch is the size of the batch after one that took so long: half of it to twice as many records, no fewer than ten and
@@ -183,8 +201,13 @@ func (m *Module) ask(ctx context.Context, rec Record) error {
 		ctx, cancel := context.WithTimeout(ctx, deadline)
 		defer cancel()
 		decision, err := m.cfg.Reconcile(ctx, rec)
-		if err == nil && decision != nil {
-			_, err = m.Settle(ctx, rec.ID, *decision)
+		if err != nil || decision == nil {
+			return err
+		}
+		settled, err := m.Settle(ctx, rec.ID, *decision)
+		if err == nil {
+			m.observe(ctx, Event{Kind: EventReconciled, Operation: rec.ID, Method: rec.Method, Route: rec.Route,
+				Recovery: rec.Recovery, Fence: settled.Fence, Status: settled.Answer.Status})
 		}
 		return err
 	})

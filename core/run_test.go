@@ -82,6 +82,40 @@ func TestRunSweepsInBatches(t *testing.T) {
 	})
 }
 
+// halfSwept is a store of which a part of each sweep fails.
+type halfSwept struct{ core.Store }
+
+var errHalf = errors.New("a part of the sweep failed")
+
+func (s halfSwept) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
+	swept, err := s.Store.Sweep(ctx, limit, w)
+	return swept, errors.Join(err, errHalf)
+}
+
+// What can be swept is swept, and the error is told once and not with each batch.
+//
+// CONTRACT T-3
+func TestRunSweepsBesideAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newApp(t, core.Config{Store: halfSwept{memstore.New()}, SweepBatch: 2, SweepEvery: time.Hour}, created)
+		for i := range 5 {
+			a.post("k-"+strconv.Itoa(i), `{}`)
+		}
+		time.Sleep(core.DefaultRetention + time.Minute)
+		stop := a.start()
+		time.Sleep(time.Minute)
+		stop()
+		var count int
+		for _, e := range a.of(core.EventSwept) {
+			count += e.Count
+		}
+		require.Equal(t, 5, count)
+		failed := a.of(core.EventFailed)
+		require.Len(t, failed, 1)
+		require.ErrorIs(t, failed[0].Err, errHalf)
+	})
+}
+
 // CONTRACT T-3
 func TestRunRestsBetweenBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -353,4 +387,34 @@ type listAway struct{ core.Store }
 
 func (listAway) List(context.Context, []byte, core.ID, int) ([]core.Record, error) {
 	return nil, errAway
+}
+
+// heldUp is a store whose sweeps are held up.
+type heldUp struct {
+	core.Store
+	since time.Time
+}
+
+func (s heldUp) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
+	swept, err := s.Store.Sweep(ctx, limit, w)
+	swept.HeldUp = time.Since(s.since)
+	return swept, err
+}
+
+// CONTRACT T-3
+func TestASweepThatIsHeldUpIsToldOnceAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newApp(t, core.Config{Store: heldUp{memstore.New(), time.Now()}}, created)
+		stop := a.start()
+		time.Sleep(14 * time.Minute)
+		synctest.Wait()
+		require.Empty(t, a.of(core.EventSweepHeldUp))
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		told := a.of(core.EventSweepHeldUp)
+		require.Len(t, told, 3)
+		require.Regexp(t, "for 1[5-9]m", told[0].Err, "at the first sweep after a quarter of an hour; Run's pauses are random")
+		require.Regexp(t, "for 2h", told[2].Err)
+		stop()
+	})
 }

@@ -107,10 +107,11 @@ func (s Scoping) lacks(p Principal) error {
 	return nil
 }
 
-// unauthenticated refuses a principal that is not admitted, and tells the observer why (O-7).
-func (m *Module) unauthenticated(r *http.Request, pattern string, p Principal, detail string) *Problem {
-	m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: pattern, Code: CodeUnauthenticated,
-		Err: m.cfg.Scoping.lacks(p)})
+// unauthenticated refuses a principal that is not admitted, and tells the observer why (O-7). v is the zero visit where no
+// route is guarded.
+func (m *Module) unauthenticated(r *http.Request, v visit, p Principal, detail string) *Problem {
+	m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: v.pattern, Recovery: v.recovery(),
+		Code: CodeUnauthenticated, Err: m.cfg.Scoping.lacks(p)})
 	return NewProblem(CodeUnauthenticated, detail)
 }
 
@@ -168,8 +169,8 @@ func (m *Module) CheckScoping(ctx context.Context) error {
 
 // AdoptScoping tells the store that the operator wants Config.Scoping from now on, although the store's records were made
 // under another one; or that this is a new service in tables that other services use. A repeat of an old command runs
-// again if its caller has another scope now. So call it by hand, after all old instances have stopped, and never at each
-// start.
+// again if its caller has another scope now, and [Module.Erase] finds the old records no more. So call it by hand, after all
+// old instances have stopped, and never at each start.
 func (m *Module) AdoptScoping(ctx context.Context) error {
 	keeper, ok := m.cfg.Store.(ScopeKeeper)
 	if !ok {

@@ -9,7 +9,6 @@ import (
 	"mime"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -28,6 +27,9 @@ type Decision struct {
 	// Undone says what has undone the finished steps of a Resume operation that was not applied, a refund for instance. It
 	// is required if steps have finished, and kept for good (X-10).
 	Undone string
+	// Fence, if it is not 0, is the fence of the attempt that the decision rests on. If the key has had another attempt or
+	// settlement since then, the decision is ErrStale. With 0 it is about whatever attempt is the last one by now.
+	Fence int64
 }
 
 // Settle ends an unknown operation for good: as applied with an answer, or as not applied (X-7). It is final, allowed
@@ -66,7 +68,9 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 	if err != nil {
 		return Record{}, err
 	}
-	s.Fence = rec.Fence
+	if s.Fence = rec.Fence; d.Fence != 0 && d.Fence != rec.Fence {
+		return Record{}, ErrStale
+	}
 	if !d.Applied && strings.TrimSpace(d.Undone) == "" {
 		if err := m.nothingFinished(storeCtx, rec); err != nil {
 			return Record{}, err
@@ -111,17 +115,19 @@ type settleRequest struct {
 	Reason  string          `json:"reason"`
 	Answer  json.RawMessage `json:"answer"` // a body for status 201, or {"status":..., "headers":..., "body":...}
 	Undone  string          `json:"undone"` // what undid finished steps, with "not_applied"
+	Fence   int64           `json:"fence"`  // of the attempt that the decision rests on, if that matters
 }
 
 // ServeSettle settles the operation with the given id as the JSON body says: {"outcome": "applied" or "not_applied",
-// "answer": ..., "reason": ..., "undone": ...} (X-7, X-10). The answer is {"status", "headers", "body"}, or any other JSON
-// value, which is then the body of a 201. Without an answer, "applied" is recorded as a 201 that names the operation. Only
-// operators may settle, and the route must itself be a guarded one. The reply is the settled operation; 400 for any other
-// body; 401, 403, 404; 409 not_settleable (see Settle); 503 if the store does not answer.
+// "answer": ..., "reason": ..., "undone": ..., "fence": ...} (X-7, X-10). With the fence that the operator has seen, a later
+// attempt is not settled by the decision about an earlier one. The answer is {"status", "headers", "body"}, or any other
+// JSON value, which is then the body of a 201. Without an answer, "applied" is recorded as a 201 that names the operation.
+// Only operators may settle, and the route must itself be a guarded one. The reply is the settled operation; 400 for any
+// other body; 401, 403, 404; 409 not_settleable (see Settle); 503 if the store does not answer.
 func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	switch {
 	case !m.cfg.Scoping.admits(p):
-		return m.refuse(r, m.unauthenticated(r, "", p, "settlements need an authenticated caller"))
+		return m.refuse(r, m.unauthenticated(r, visit{}, p, "settlements need an authenticated caller"))
 	case !m.isOperator(p):
 		return m.refuse(r, NewProblem(CodeForbidden, "only operators may settle operations"))
 	}
@@ -137,13 +143,7 @@ func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	if problem != nil {
 		return m.refuse(r, problem)
 	}
-	decision.Who = p.Issuer + " " + p.Subject
-	if p.Tenant != "" {
-		decision.Who = p.Issuer + " " + p.Tenant + " " + p.Subject
-	}
-	if !isText(decision.Who) { // a token may hold what the history cannot
-		decision.Who = strconv.QuoteToASCII(decision.Who)
-	}
+	decision.Who = nameOf(p)
 	settled, err := m.settle(r.Context(), parsed, decision, m.operated(p))
 	if err != nil {
 		// The command itself has done nothing: what is too early now may be repeated later, with the same key.
@@ -159,11 +159,13 @@ func (m *Module) parseSettlement(body []byte, id ID) (Decision, *Problem) {
 	if err := unmarshalStrict(body, &req); err != nil || !utf8.Valid(body) { // the decoder would mend the text
 		return Decision{}, NewProblem(CodeBadRequest, "want a JSON object with outcome, reason and, if you like, answer")
 	}
-	d := Decision{Applied: req.Outcome == "applied", Why: req.Reason, Undone: req.Undone}
+	d := Decision{Applied: req.Outcome == "applied", Why: req.Reason, Undone: req.Undone, Fence: req.Fence}
 	hasAnswer := len(req.Answer) > 0 && string(req.Answer) != "null"
 	switch {
 	case !d.Applied && req.Outcome != "not_applied":
 		return d, NewProblem(CodeBadRequest, `outcome: want "applied" or "not_applied"`)
+	case d.Fence < 0:
+		return d, NewProblem(CodeBadRequest, "fence: want that of the operation, or leave it out")
 	case strings.TrimSpace(d.Why) == "":
 		return d, NewProblem(CodeBadRequest, "reason: is required, for the history")
 	case !isText(d.Why), !isText(d.Undone):

@@ -56,6 +56,9 @@ type Claim struct {
 	Retention time.Duration
 	// Counted: a Counter has to count the record while it is open. Without it, a store may leave the record out.
 	Counted bool
+
+	// Traceparent is the trace of the attempt, as [Tracer.Traceparent] returns it, or "". It is kept with the record.
+	Traceparent string
 }
 
 // Claimed is the outcome of a claim. Exactly one of four holds: Won; Busy; Untimely; or Record is an existing row.
@@ -76,7 +79,8 @@ type Store interface {
 	// Claim decides atomically who runs a command (M-6). It wins where no record exists, where the record's state
 	// is Free, and where the record is a Resume attempt whose lease has run out, c is Resume too, and the Hash equals
 	// c.Hash. The fence of a key rises with every attempt, also where the key was free in between (see Sweep). It
-	// never waits for a running attempt. The record of a claim that is lost is not touched.
+	// never waits for a running attempt. The record of a claim that is lost is not touched. A claim that wins gives the
+	// record its own Traceparent, because its attempt is the one that will answer.
 	//
 	// If the store's clock is outside of c.Window, no lease and no retention counts as over: a claim that would need that
 	// is lost. If c does not trust the clock (see Claim.Trusts), a key without a record, or with one that was freed, is
@@ -131,7 +135,7 @@ type Store interface {
 	// with an inbox up to limit markers of messages. Sweep never changes what running or unknown records say; a
 	// store may note where it lists them. Any number of sweeps may run at once. A store may turn a record into a tombstone up
 	// to Claim.Deadline after the end of its retention, but no later than a quarter of the retention after it.
-	// A clock outside of w drops nothing: ErrClock (T-5).
+	// A clock outside of w drops nothing: ErrClock (T-5). With any other error, Swept still says what was done.
 	Sweep(ctx context.Context, limit int, w Window) (Swept, error)
 }
 
@@ -160,6 +164,8 @@ type Swept struct {
 	Dropped    int // tombstones and free records removed
 	Sightings  int // sightings forgotten, of a Watcher
 	Messages   int // markers of processed messages removed, of a store with an inbox
+	// HeldUp is for how long a transaction that stays open has kept a part of the sweeps from going on; 0 if none does.
+	HeldUp time.Duration
 }
 
 // Transactor is a Store that can run a handler's statements in the claim's transaction. A policy can ask for Rollback only
@@ -216,6 +222,26 @@ type Counter interface {
 	// without the half-done ones (see [Record.HalfDone]). It stops counting at limit. It may leave out what a transaction
 	// has claimed until that commits, and running records whose claim was not Counted.
 	CountOpen(ctx context.Context, s Scope, limit int) (int, error)
+}
+
+// Surveyor is a Store that can say how many operations need somebody. Metrics ask for it again and again: it should cost as
+// much in a table of millions of records as in a small one.
+type Surveyor interface {
+	Store
+
+	// Survey counts, by route, the operations whose state is Unknown and those that are half-done (see [Record.HalfDone]),
+	// if their realm begins with within. It counts the oldest limit of them, and no more. It may leave out a record whose
+	// lease has run out until a sweep has seen the record.
+	Survey(ctx context.Context, within []byte, limit int) ([]Backlog, error)
+}
+
+// Backlog is how many operations of a route need somebody.
+type Backlog struct {
+	HalfDone bool // they are half-done; else their state is Unknown
+	Method   string
+	Route    string // the router's pattern
+	Count    int
+	Oldest   time.Time // when the oldest of them was claimed first, by the store's clock; it needs somebody since later
 }
 
 // ScopeKeeper is a Store that keeps how the scopes of its records are made, for all instances and releases (S-4).
@@ -279,10 +305,29 @@ type Importer interface {
 	Store
 
 	// Import adds the records whose id the store does not have; it ignores their Now. It replaces a record whose state is
-	// Free, and deletes that record's steps; the fence goes on rising (F-4). It changes no other record, and no key whose
-	// attempt is running. Importing again changes nothing. Only Added and Replaced are counted in the result. After an
-	// error, some of the records may have been added.
+	// Free, and deletes that record's steps; the fence goes on rising (F-4). Imported records have no Traceparent. It
+	// changes no other record, and no key whose attempt is running. Importing again changes nothing. Only Added and
+	// Replaced are counted in the result. After an error, some of the records may have been added.
 	Import(ctx context.Context, records []Record) (Imported, error)
+}
+
+// Eraser is a Store that can erase what it keeps of a principal, before its time: see [Module.Erase].
+type Eraser interface {
+	Store
+
+	// Erase looks at about limit records behind after, which is the Next of the page before, or the zero ID. Of the records
+	// of the scope that are stored as completed it makes tombstones: only the status of the answer stays, the steps are
+	// deleted, and the tombstone ends when it would have ended. Of free records it deletes the steps. It names those that are
+	// stored as running or unknown, and does not touch them. It changes no record of another scope. The record never becomes
+	// free by that, and a Complete that comes again does not bring the answer back.
+	Erase(ctx context.Context, s Scope, after ID, limit int) (ErasedPage, error)
+}
+
+// ErasedPage is what a batch of an erasure did.
+type ErasedPage struct {
+	Records int  // records of which something was erased
+	Open    []ID // records that were left because they are open
+	Next    ID   // where the next batch begins; the zero ID after the last one
 }
 
 // StepKind says where the effect of a step is.
@@ -315,9 +360,10 @@ type StepRecord struct {
 	// finished. A later attempt does not run the step again, and must not give the same keys to something else.
 	Derived []DerivedKey
 
-	Fence     int64     // of the attempt that started it first
-	StartedAt time.Time // when that was
-	Now       time.Time // the store's clock when this was read
+	Fence      int64     // of the attempt that started it first
+	StartedAt  time.Time // when that was, by the store's clock
+	FinishedAt time.Time // when its result was recorded, by the store's clock; zero while it is unfinished
+	Now        time.Time // the store's clock when this was read
 }
 
 // within reports whether the step was started less than d ago. A start that lies ahead says nothing of how long ago it was:

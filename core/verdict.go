@@ -12,8 +12,8 @@ const (
 	recordAlone
 	// free: it is proven that nothing was applied and the answer is not one to keep; the key is free.
 	free
-	// fail: 5xx, panic, or an answer nobody can know. Rollback undoes it, which frees the key; Park cannot, and the
-	// outcome is unknown (X).
+	// fail: 5xx, panic, or an answer nobody can know. Rollback undoes it, which frees the key. Park cannot undo it: the
+	// outcome is unknown. With Resume the key stays taken, and the next repeat continues (X).
 	fail
 )
 
@@ -22,17 +22,18 @@ type ending struct {
 	recovery   Recovery
 	status     int
 	panicked   bool
-	unrendered bool // failed with an error that is rendered where the capture cannot see it
+	unrendered bool // the handler returned an error, and wrote no answer for it
 	notApplied bool // core.NotApplied
-	applied    bool // the steps say otherwise: see course.applied
+	applied    bool // the steps show that something may have been applied: see course.applied in sequence.go
 	keepRows   bool // core.KeepRows
 }
 
-// judge decides what becomes of an attempt, and with that whether its key becomes free. No other code decides
-// this.
+// judge decides what becomes of an attempt, and with that whether its key becomes free (R-6, X-0; docs/invariants.md lists
+// the rules). It decides by what the handler has left behind. A Rollback attempt whose transaction cannot commit frees the
+// key, too: endTransaction in rollback.go. If the process dies, nothing is judged, and Record.State says what follows.
 func judge(e ending) verdict {
-	// The proof that nothing was applied: declared, or rows that will be undone. A success is no refusal: NotApplied
-	// does not count then, nor against what the steps say.
+	// The proof that nothing was applied is NotApplied, or rows that will be undone. NotApplied counts only with a 4xx or
+	// 5xx, and only if the steps do not show that something may have been applied.
 	undone := e.recovery == Rollback && !e.keepRows
 	switch {
 	case e.panicked || e.unrendered:

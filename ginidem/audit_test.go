@@ -60,3 +60,26 @@ func TestAuditEscapedColon(t *testing.T) {
 	require.Equal(t, "/v1/pay:now", adaptertest.Serve(t, r).RequireReplay(adaptertest.Call{Path: "/v1/pay:now"}).Body)
 	require.NoError(t, ginidem.Audit(r, idem))
 }
+
+// A handler of NoRoute is no route: the guards let its requests pass, and the audit does not see it. Any is a route of each
+// method.
+//
+// CONTRACT D-2, K-8
+func TestAuditOfOwnedGroups(t *testing.T) {
+	idem := adaptertest.NewModule(t, core.Config{Owns: []string{"/v1/pay"}, Routes: core.Routes{"POST /v1/pay": {Recovery: core.Park}}})
+	never := func(*gin.Context) { t.Error("a handler ran") }
+	r := gin.New()
+	r.POST("/v1/pay", ginidem.JWTGuard(adaptertest.NewVerifier(t)), ginidem.Idempotent(idem), never)
+	r.NoRoute(never)
+	r.NoMethod(never)
+	require.NoError(t, ginidem.Audit(r, idem))
+	require.Empty(t, idem.Undeclared())
+	r.Group("/v1").Any("/cart", never)
+	require.NoError(t, ginidem.Audit(r, idem))
+	require.Equal(t, []string{
+		`"CONNECT /v1/cart": {Exempt: "TODO"},`, `"DELETE /v1/cart": {Exempt: "TODO"},`, `"PATCH /v1/cart": {Exempt: "TODO"},`,
+		`"POST /v1/cart": {Exempt: "TODO"},`, `"PUT /v1/cart": {Exempt: "TODO"},`,
+	}, idem.Undeclared())
+	r.Group("/v1").Any("/pay/:id", never)
+	require.ErrorContains(t, ginidem.Audit(r, idem), "PATCH /v1/pay/:id: this route is not in the table")
+}

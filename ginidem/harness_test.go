@@ -92,7 +92,8 @@ func (a adapter) Quirks() adaptertest.Quirks {
 			}), Value: "boom", Status: http.StatusBadGateway, Body: "boom"},
 			"aborted handler": {Recovery: a.Recover(), Value: http.ErrAbortHandler, Status: http.StatusInternalServerError},
 		},
-		Methods: []string{"PURGE", "LINK", "PROPFIND", "CONNECTED"}, // Gin takes none with small letters
+		Methods:  []string{"PURGE", "LINK", "PROPFIND", "CONNECTED"}, // Gin takes none with small letters
+		Wildcard: "*rest",
 	}
 }
 

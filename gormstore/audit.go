@@ -108,8 +108,8 @@ func (i inspector) secondLine(ctx context.Context, table string, fields []string
 		}
 	}
 	if flaws == nil {
-		return errors.New("it has no UNIQUE index over NOT NULL columns with operation_id among them; embed gormstore.Once " +
-			"(D-1)")
+		return errors.New("it has no UNIQUE index over NOT NULL columns with operation_id among them; embed gormstore.Once, " +
+			"and create its rows with gormstore.CreateOnce (D-1)")
 	}
 	return errors.New(strings.Join(flaws, "; "))
 }

@@ -212,6 +212,10 @@ func TestValidateOfSQLite(t *testing.T) {
 			store := newStore(t, db)
 			require.ErrorContains(t, store.Validate(t.Context()), c.want)
 			require.ErrorContains(t, gormstore.Audit(t.Context(), db), c.want)
+			if name != "memory" { // one round: all settings, whatever is wrong
+				require.ErrorContains(t, gormstore.Audit(t.Context(), db),
+					"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000) ")
+			}
 		})
 	}
 }

@@ -20,7 +20,7 @@ const lockSpace = 0x6964656d7265636f // "idemreco"
 
 // claimArgs are $1 to $18 of claimKey and takeOver.
 func claimArgs(c core.Claim) []any {
-	return append(make([]any, 0, 22), // with room for those of the longest
+	return append(make([]any, 0, 23), // with room for those of the longest
 		c.ID[:], c.Scope[:], c.Owner[:], int64(c.Recovery), c.Method, c.Route, int64(c.Hash.Version), c.Hash.Sum[:],
 		c.Lease.Microseconds(), c.Deadline.Microseconds(), c.Realm[:], micros(c.Window.From),
 		micros(c.Key.Valid.From), latestOf(c), floorName(c), micros(c.Key.Made), c.Key.Timed, sweepAfter(c))
@@ -45,11 +45,13 @@ func wonRecord(c core.Claim, fence int64, now time.Time) core.Record {
 	return core.Record{
 		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: fence}, Scope: c.Scope, Realm: c.Realm,
 		Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash, Stored: core.Running, Attempts: 1,
-		Timed: c.Key.Timed, CreatedAt: now, LeaseUntil: now.Add(c.Lease), Deadline: now.Add(c.Deadline), Now: now,
+		Timed: c.Key.Timed, Traceparent: c.Traceparent, CreatedAt: now, LeaseUntil: now.Add(c.Lease),
+		Deadline: now.Add(c.Deadline), Now: now,
 	}
 }
 
-// Claim implements [core.Store]. On PostgreSQL a first attempt and a replay are one statement each.
+// Claim implements [core.Store]. On PostgreSQL a first attempt and a replay are one statement each; a replay of a key that
+// this process has not seen lately is two.
 func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, err error) {
 	if s.file != nil {
 		// A look at the record needs no writer, so that replays do not wait for one. It never decides a claim.
@@ -61,9 +63,10 @@ func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, 
 		return core.Claimed{}, err
 	}
 	defer s.leaveClaim()
+	seen := s.seen.before(c.ID)
 	for range 2 { // the first claim may miss a record that was committed after its snapshot, and whose lock it then got
 		err = s.write(ctx, func(q querier) error {
-			claimed, err = s.claim(ctx, q, c, nil)
+			claimed, err = s.claimAlone(ctx, q, c, seen)
 			return err
 		})
 		if err != nil || !claimed.Untimely {
@@ -73,43 +76,6 @@ func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, 
 	if errors.Is(err, errRace) { // other claims won each time
 		return core.Claimed{Busy: true}, nil
 	}
-	return claimed, err
-}
-
-// peek returns a record that the claim cannot take over, or Busy where another attempt is running. It returns nothing where
-// the claim has to be tried.
-func (s *Store) peek(ctx context.Context, c core.Claim) (core.Claimed, error) {
-	if s.dialect == postgres {
-		return s.look(ctx, c)
-	}
-	if s.file != nil && s.file.isRunning(c.ID) {
-		return core.Claimed{Busy: true}, nil
-	}
-	rec, err := s.Find(ctx, c.ID)
-	if errors.Is(err, core.ErrNotFound) || err == nil && takeable(rec, c) {
-		return core.Claimed{}, nil
-	}
-	return core.Claimed{Record: rec}, err
-}
-
-// look is peek on PostgreSQL, in one statement. The statement holds the record's lock while it runs.
-func (s *Store) look(ctx context.Context, c core.Claim) (claimed core.Claimed, err error) {
-	err = s.onPool(ctx, func(q querier) error {
-		claimed = core.Claimed{}
-		var lock sql.NullBool
-		var now instant
-		var scan recordScan
-		err := s.queryRow(ctx, q, look, c.ID[:], lockKey(c.ID)).Scan(scan.targets(&lock, &now)...)
-		if err != nil || scan.id == nil {
-			claimed.Busy = lock.Valid && !lock.Bool
-			return err
-		}
-		rec, err := s.thereIs(ctx, &scan, now)
-		if err == nil && !takeable(rec, c) {
-			claimed.Record = rec
-		}
-		return err
-	})
 	return claimed, err
 }
 
@@ -135,6 +101,29 @@ func (s *Store) claim(ctx context.Context, q querier, c core.Claim, b *backend) 
 	return core.Claimed{}, errRace
 }
 
+// claimAlone is claim outside an attempt's transaction. What is most likely comes first: for a key that was seen before, a
+// look at its record; for another one, its insert. Either one is cheaper than claimKey, which follows where it decides
+// nothing.
+func (s *Store) claimAlone(ctx context.Context, q querier, c core.Claim, seen bool) (claimed core.Claimed, err error) {
+	switch {
+	case s.dialect == sqlite:
+	case seen:
+		if claimed, err = s.lookFirst(ctx, q, c); err != nil || isThere(claimed) {
+			return claimed, err
+		}
+	default:
+		var now instant
+		err = s.queryRow(ctx, q, insertRecord, append(claimArgs(c), lockKey(c.ID), c.Traceparent)...).Scan(&now)
+		if err == nil {
+			return core.Claimed{Won: true, Record: wonRecord(c, 1, now.Time)}, nil
+		}
+		if !errors.Is(err, sql.ErrNoRows) {
+			return core.Claimed{}, err
+		}
+	}
+	return s.claim(ctx, q, c, nil)
+}
+
 // claimRow takes the row of claimKey.
 type claimRow struct {
 	lock  sql.NullBool
@@ -146,13 +135,13 @@ type claimRow struct {
 
 func (r *claimRow) targets() []any { return r.scan.targets(&r.lock, &r.won, &r.now, &r.floor) }
 
-// claimKeyArgs are $1 to $21 of claimKey.
+// claimKeyArgs are $1 to $22 of claimKey.
 func (s *Store) claimKeyArgs(c core.Claim, b *backend) []any {
 	var idle sql.NullString
 	if b != nil {
 		idle = sql.NullString{String: b.idle, Valid: true}
 	}
-	return append(claimArgs(c), lockKey(c.ID), idle, s.connectionCheck.Load() == 1)
+	return append(claimArgs(c), lockKey(c.ID), idle, s.connectionCheck.Load() == 1, c.Traceparent)
 }
 
 func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *backend) (core.Claimed, error) {
@@ -198,7 +187,7 @@ func (s *Store) claimed(ctx context.Context, q querier, c core.Claim, b *backend
 	var fence sql.NullInt64
 	var attempts sql.NullInt32
 	var created instant
-	args := append(claimArgs(c), rec.Fence, latest(c.Window), rec.State() == core.Free, lockKey(c.ID))
+	args := append(claimArgs(c), rec.Fence, latest(c.Window), rec.State() == core.Free, lockKey(c.ID), c.Traceparent)
 	err = s.queryRow(ctx, q, takeOver, args...).Scan(&lock, &fence, &attempts, &created, &now)
 	switch {
 	case err != nil:
@@ -217,14 +206,14 @@ func (s *Store) claimed(ctx context.Context, q querier, c core.Claim, b *backend
 // thereIs returns the record that stands in the way of a claim. A repeat may be answered from it.
 func (s *Store) thereIs(ctx context.Context, scan *recordScan, now instant) (core.Record, error) {
 	rec, err := scan.record(now.Time)
-	if err == nil && rec.Stored == core.Completed {
+	if err == nil && hasOutcome(rec) {
 		err = s.confirm(ctx, scan)
 	}
 	return rec, err
 }
 
 func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.Claimed, error) {
-	n, err := s.exec(ctx, q, claimKey, claimArgs(c)...)
+	n, err := s.exec(ctx, q, claimKey, append(claimArgs(c), c.Traceparent)...)
 	if err != nil {
 		return core.Claimed{}, err
 	}
@@ -248,7 +237,8 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.
 	if err := s.forgetSteps(ctx, q, rec); err != nil {
 		return core.Claimed{}, err
 	}
-	n, err = s.exec(ctx, q, takeOver, append(claimArgs(c), rec.Fence, latest(c.Window), rec.State() == core.Free)...)
+	args := append(claimArgs(c), rec.Fence, latest(c.Window), rec.State() == core.Free, c.Traceparent)
+	n, err = s.exec(ctx, q, takeOver, args...)
 	if err != nil || n == 0 { // 0: the clock has gone back a little
 		return core.Claimed{Record: rec}, err
 	}

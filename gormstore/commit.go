@@ -17,6 +17,7 @@ import (
 func (t *tx) commit(ctx context.Context, together []PipelineStatement) error {
 	outcome, stalled := make(chan error, 1), make(chan struct{})
 	go func() {
+		growStack()
 		warned := t.store.notices.expect(t.pid)
 		ended := t.store.stalls.watch(t.store.atStandby(t.pid, core.ID{}), func() {
 			t.leave()

@@ -257,6 +257,26 @@ func TestCompleteThatIsGivenUpIsNotReplayedBeforeTheStandbyHasIt(t *testing.T) {
 	}
 }
 
+// A tombstone says that its command has worked, as the answer did that somebody has erased.
+//
+// CONTRACT F-2
+func TestTombstoneIsNotBelievedBeforeTheStandbyHasIt(t *testing.T) {
+	t.Parallel()
+	r := newReplicated(t)
+	c := command(core.Park)
+	ahead := newStore(t, r.admin) // waits for no standby, as what a restarted server shows has not
+	claimed, err := ahead.Claim(t.Context(), c)
+	require.NoError(t, err)
+	require.NoError(t, ahead.Complete(t.Context(), claimed.Record.Ticket, paid()))
+	require.Equal(t, 1, eraseAll(t, ahead, c.Scope, 10).Records)
+
+	requireUnconfirmed(t, r.store(), c)
+	r.abandon()
+	claimed, err = r.store().Claim(t.Context(), again(c))
+	require.NoError(t, err)
+	require.Equal(t, core.Expired, claimed.Record.State())
+}
+
 // A server that starts again does not go on waiting for its standby, and shows what it had not.
 //
 // CONTRACT F-2, M-3

@@ -36,6 +36,14 @@ func dialectOf(name string) (*dialect, error) {
 	return nil, fmt.Errorf("the database is %q; use PostgreSQL (gorm.io/driver/postgres) or SQLite", name)
 }
 
+// instant is a point in time as a parameter of a statement.
+func (d *dialect) instant(t time.Time) any {
+	if d == sqlite {
+		return t.UnixMicro()
+	}
+	return t
+}
+
 // instant reads a point in time of either database; NULL is the zero time.
 type instant struct{ time.Time }
 

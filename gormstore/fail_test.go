@@ -150,18 +150,23 @@ func TestClaimLandsAfterItsRelease(t *testing.T) {
 	migrate(t, db)
 	other := newStore(t, openPostgres(t, url, 4))
 	for name, statement := range map[string]string{
-		"of a new key":  "WITH there AS",
-		"of a free key": "WITH l AS",
+		"of a new key":              insertRecord,
+		"of a key that was dropped": "WITH there AS",
+		"of a free key":             "WITH l AS",
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProxy(t, url)
 			victim := newStore(t, openPostgres(t, p.url+"&application_name=victim&default_query_exec_mode=exec", 4))
 			c := command(core.Park)
-			if name == "of a free key" {
-				before := again(c)
-				claimed, err := other.Claim(t.Context(), before)
+			switch name {
+			case "of a free key":
+				claimed, err := other.Claim(t.Context(), again(c))
 				require.NoError(t, err)
 				require.NoError(t, other.Release(t.Context(), claimed.Record.Ticket))
+			case "of a key that was dropped": // and that the victim has seen
+				_, err := victim.Claim(t.Context(), again(c))
+				require.NoError(t, err)
+				require.NoError(t, db.Exec("DELETE FROM idempotency_record WHERE id = ?", c.ID[:]).Error)
 			}
 			late, held := make(chan struct{}), make(chan struct{})
 			deliver := sync.OnceFunc(func() { close(late) })

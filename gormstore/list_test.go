@@ -4,10 +4,21 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
 )
+
+const manyRecords = `INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route,
+	hash_version, command_hash, created_at, lease_until, deadline_at, expires_at, sweep_from, sweep_after)
+SELECT sha256(i::text::bytea), sha256('scope'), substr(sha256((i % 50)::text::bytea), 1, 24), sha256('owner'), 1,
+	CASE WHEN i % OPEN = 0 THEN 3 ELSE 2 END, 3, 'POST', '/v1/payments', 1, sha256('command'), now() - i * interval '1 s',
+	now(), now(), now(), now() - i * interval '1 s', CASE WHEN i % OPEN <> 0 THEN 259260 END FROM generate_series(1, 20000) i`
 
 // A page of the operations that an operator may see is read from the indexes, and not from the table: from that of the open
 // records, and from the end of that of the sweep.
@@ -16,11 +27,7 @@ import (
 func TestListUsesItsIndex(t *testing.T) {
 	t.Parallel()
 	db := freshPostgres("", false)(t)(t)
-	require.NoError(t, db.Exec(`INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route,
-	hash_version, command_hash, created_at, lease_until, deadline_at, expires_at, sweep_from, sweep_after)
-SELECT sha256(i::text::bytea), sha256('scope'), substr(sha256((i % 50)::text::bytea), 1, 24), sha256('owner'), 1,
-	CASE WHEN i % 10 = 0 THEN 3 ELSE 2 END, 3, 'POST', '/v1/payments', 1, sha256('command'), now() - i * interval '1 s',
-	now(), now(), now(), now() - i * interval '1 s', CASE WHEN i % 10 <> 0 THEN 259260 END FROM generate_series(1, 20000) i`).Error)
+	require.NoError(t, db.Exec(strings.ReplaceAll(manyRecords, "OPEN", "10")).Error)
 	require.NoError(t, db.Exec("VACUUM ANALYZE idempotency_record").Error)
 	file, err := os.ReadFile("statements/postgres/operations.sql")
 	require.NoError(t, err)
@@ -36,7 +43,7 @@ SELECT sha256(i::text::bytea), sha256('scope'), substr(sha256((i % 50)::text::by
 			for _, after := range []string{"'0001-01-01', ''", "now() - interval '15000 s', sha256('x')"} {
 				var plan []string
 				require.NoError(t, one.Raw("EXPLAIN EXECUTE list (50, substr(sha256('7'), 1, 24), "+after+", 'unknown', "+
-					"(extract(epoch FROM now() - interval '1 s') * 1000000)::bigint)").
+					"(extract(epoch FROM now() - interval '1 s') * 1000000)::bigint, '', '0001-01-01', '9999-12-31')").
 					Scan(&plan).Error)
 				joined := strings.Join(plan, "\n")
 				require.Contains(t, joined, "using idempotency_record_open", joined)
@@ -50,4 +57,79 @@ SELECT sha256(i::text::bytea), sha256('scope'), substr(sha256((i % 50)::text::by
 		}
 		return nil
 	}))
+}
+
+// However much work the planner expects, a page is read, and nothing is compiled for it.
+func TestListIsNotCompiled(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Own(t, "shared_preload_libraries=pg_stat_statements", "jit=on", "jit_above_cost=0").URL()
+	db := openPostgres(t, url, 2)
+	migrate(t, db)
+	require.NoError(t, db.Exec("CREATE EXTENSION pg_stat_statements").Error)
+	var version int
+	require.NoError(t, db.Raw("SELECT current_setting('server_version_num')::int").Scan(&version).Error)
+	if version < 150000 {
+		t.Skip("the server does not count what it compiles")
+	}
+	_, err := newStore(t, db).List(t.Context(), nil, core.ID{}, 50)
+	require.NoError(t, err)
+	var read struct{ Calls, Compiled int }
+	require.NoError(t, db.Raw(`SELECT sum(calls) AS calls, sum(jit_functions) AS compiled FROM pg_stat_statements
+WHERE query LIKE '%class (after)%' AND query NOT LIKE '%pg_stat_statements%'`).Scan(&read).Error)
+	require.Equal(t, 1, read.Calls)
+	require.Zero(t, read.Compiled)
+}
+
+// What metrics ask for again and again is read from the index of the open operations, however large the table is.
+func TestSurveyUsesItsIndex(t *testing.T) {
+	t.Parallel()
+	db := freshPostgres("", false)(t)(t)
+	for _, plan := range plansOf(t, db, "survey", "10000, ''") {
+		require.Contains(t, plan, "idempotency_record_open", plan)
+	}
+	store, err := gormstore.New(db)
+	require.NoError(t, err)
+	read, err := store.Survey(t.Context(), nil, 10_000)
+	require.NoError(t, err)
+	require.Len(t, read, 1)
+	require.Equal(t, 200, read[0].Count)
+	require.WithinDuration(t, time.Now().Add(-20_000*time.Second), read[0].Oldest, time.Hour)
+}
+
+// What the overview of operators counts is read from the indexes, too.
+func TestCountUnsettledUsesItsIndex(t *testing.T) {
+	t.Parallel()
+	db := freshPostgres("", false)(t)(t)
+	passed := "(extract(epoch FROM now() - interval '1 s') * 1000000)::bigint"
+	for _, plan := range plansOf(t, db, "countUnsettled", "20000, '', "+passed) {
+		require.Contains(t, plan, "idempotency_record_open", plan)
+		require.Regexp(t, `Index Cond: \(\(sweep_after = class(_1)?\.after\) AND \(sweep_from > `, plan)
+	}
+}
+
+// plansOf returns the plans of a statement over many records, as PostgreSQL makes them for the arguments and for any. None
+// may read the whole table.
+func plansOf(t *testing.T, db *gorm.DB, name, args string) (plans []string) {
+	t.Helper()
+	require.NoError(t, db.Exec(strings.ReplaceAll(manyRecords, "OPEN", "100")).Error)
+	require.NoError(t, db.Exec("VACUUM ANALYZE idempotency_record").Error)
+	file, err := os.ReadFile("statements/postgres/operations.sql")
+	require.NoError(t, err)
+	_, statement, found := strings.Cut(string(file), "-- name: "+name+"\n")
+	require.True(t, found)
+	statement, _, _ = strings.Cut(statement, "\n-- name: ")
+
+	require.NoError(t, db.Connection(func(one *gorm.DB) error {
+		require.NoError(t, one.Exec("PREPARE planned AS\n"+strings.ReplaceAll(statement, `:"schema".`, "")).Error)
+		for _, cached := range []string{"force_custom_plan", "force_generic_plan"} {
+			require.NoError(t, one.Exec("SET plan_cache_mode = "+cached).Error)
+			var lines []string
+			require.NoError(t, one.Raw("EXPLAIN EXECUTE planned ("+args+")").Scan(&lines).Error)
+			plan := strings.Join(lines, "\n")
+			require.NotContains(t, plan, "Seq Scan on idempotency_record", plan)
+			plans = append(plans, plan)
+		}
+		return nil
+	}))
+	return plans
 }

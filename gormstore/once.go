@@ -20,7 +20,7 @@ import (
 // row, NOT NULL and UNIQUE, so that a row is booked once even if its record was lost or purged.
 //
 //	type Payment struct {
-//		gormstore.Once
+//		gormstore.Once `json:"-"`
 //		ID     uint
 //		Amount int64
 //	}
@@ -29,7 +29,8 @@ import (
 //
 //	Line int `gorm:"not null;uniqueIndex:,composite:operation"`
 //
-// Create such rows with [CreateOnce].
+// Create such rows with [CreateOnce]. The write guard refuses to create one without an operation id; it does not see maps
+// and plain SQL.
 //
 // AutoMigrate adds the columns to an empty table. It fails if the table has rows, because the columns are NOT NULL:
 // docs/migration.md of this module has the statements for such a table.
@@ -41,6 +42,45 @@ type Once struct {
 }
 
 func (o *Once) once() *Once { return o }
+
+// refuseWithoutOperation refuses to create a row without an operation id, which would be the only one of its table. It comes
+// behind the hooks of the app. It is no hook of Once: GORM would call neither that one nor a hook of the same name that the
+// app embeds beside it.
+func refuseWithoutOperation(db *gorm.DB) {
+	if db.Error != nil || db.Statement.Schema == nil {
+		return
+	}
+	for _, field := range db.Statement.Schema.Fields {
+		if field.Name == "OperationID" && field.OwnerSchema != nil && field.OwnerSchema.ModelType == reflect.TypeFor[Once]() {
+			refuseZero(db, field)
+		}
+	}
+}
+
+func refuseZero(db *gorm.DB, field *schema.Field) {
+	isZero := func(row reflect.Value) bool {
+		row = reflect.Indirect(row)
+		if row.Kind() != reflect.Struct { // a map has what it says
+			return false
+		}
+		_, zero := field.ValueOf(db.Statement.Context, row)
+		return zero
+	}
+	rows, found := reflect.Indirect(db.Statement.ReflectValue), false
+	switch rows.Kind() {
+	case reflect.Slice, reflect.Array:
+		for i := range rows.Len() {
+			found = found || isZero(rows.Index(i))
+		}
+	default:
+		found = isZero(rows)
+	}
+	if found {
+		_ = db.AddError(errors.New("idem: gormstore.Once: this row has no operation id: create it with " +
+			"gormstore.CreateOnce(tx, &row), not with tx.Create(&row), or set OperationID where there is no attempt (D-1)"))
+		db.Logger.Error(db.Statement.Context, "%v", db.Error) // GORM logs only what the database has refused
+	}
+}
 
 // ErrOtherOperation means that a UNIQUE constraint found a row of another operation, or of another command of the same
 // operation. The second line has done its work: answer 409 (D-3). The row is not returned, because it may be another

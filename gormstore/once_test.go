@@ -67,6 +67,75 @@ func (c cashier) run(p core.Principal, key, body string, fn func(tx *gorm.DB)) {
 	require.Equal(c.t, http.StatusCreated, w.Code, w.Body)
 }
 
+// base is a part of an app's models, with a hook that GORM calls.
+type base struct {
+	ID string `gorm:"primaryKey"`
+}
+
+func (b *base) BeforeCreate(*gorm.DB) error {
+	b.ID = "made by the app"
+	return nil
+}
+
+type invoice struct {
+	base
+	gormstore.Once
+}
+
+// bill sets its operation by itself.
+type bill struct {
+	gormstore.Once
+	ID      string `gorm:"primaryKey"`
+	Imports bool   `gorm:"-"`
+}
+
+func (b *bill) BeforeCreate(*gorm.DB) error {
+	if b.Imports {
+		b.OperationID, b.CommandHash = "imported "+b.ID, "-"
+	}
+	return nil
+}
+
+// deposit embeds a pointer, and transfer a field with a name: nothing is promoted.
+type (
+	deposit struct {
+		*gormstore.Once
+		ID string `gorm:"primaryKey"`
+	}
+	transfer struct {
+		ID   string         `gorm:"primaryKey"`
+		Line gormstore.Once `gorm:"embedded"`
+	}
+)
+
+// CONTRACT D-1
+func TestRowsWithoutOperation(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		_ = newStore(t, db) // installs the write guard
+		for _, model := range []any{&invoice{}, &bill{}, &deposit{}, &transfer{}} {
+			require.NoError(t, db.Migrator().DropTable(model))
+			require.NoError(t, db.AutoMigrate(model))
+		}
+		filled := gormstore.Once{OperationID: "o-1", CommandHash: "-"}
+		for name, rows := range map[string]any{
+			"beside a hook": &invoice{}, "with a hook": &bill{ID: "1"}, "nil": &deposit{ID: "1"}, "named": &transfer{ID: "1"},
+			"by value": transfer{ID: "1"}, "array": &[1]bill{{ID: "1"}}, "one of two": []*transfer{{ID: "1", Line: filled}, {ID: "2"}},
+		} {
+			require.ErrorContains(t, db.Create(rows).Error, "create it with gormstore.CreateOnce(tx, &row)", name)
+		}
+		row := invoice{Once: filled}
+		for name, rows := range map[string]any{
+			"beside a hook": &row, "with a hook": &bill{ID: "2", Imports: true}, "pointer": &deposit{ID: "1", Once: &filled},
+			"named": &[]transfer{{ID: "1", Line: filled}},
+		} {
+			require.NoError(t, db.Create(rows).Error, name)
+		}
+		require.Equal(t, "made by the app", row.ID, "two hooks of one name would hide each other")
+	})
+}
+
 // CONTRACT D-1, D-3
 func TestCreateOnce(t *testing.T) {
 	t.Parallel()
@@ -94,6 +163,10 @@ func testCreateOnce(t *testing.T, db *gorm.DB, recovery core.Recovery) {
 		created, err := gormstore.CreateOnce(tx, &row)
 		return row, created, err
 	}
+
+	require.ErrorContains(t, db.Create(&charge{Reference: "r-0"}).Error, "create it with gormstore.CreateOnce(tx, &row)")
+	require.ErrorContains(t, db.Create([]posting{{Line: 1}}).Error, "create it with gormstore.CreateOnce(tx, &row)")
+	require.ErrorContains(t, db.Create([]*posting{{Line: 1}}).Error, "create it with gormstore.CreateOnce(tx, &row)")
 
 	var first charge
 	c.run(alice, "k-1", "5.00", func(tx *gorm.DB) {

@@ -80,6 +80,19 @@ func (s *Store) patrol(ctx context.Context, b beat) error {
 	return nil
 }
 
+// heldUp returns for how long the patrol has not come to its limit: 0 where it has, or has just announced it. before is what
+// was read before the patrol. Only where an earlier sweep has left the patrol on its way does this ask the database.
+func (s *Store) heldUp(ctx context.Context, before beat) (time.Duration, error) {
+	if before.passed >= before.limit {
+		return 0, nil
+	}
+	b, err := s.readBeat(ctx, s.pool)
+	if err != nil || b.limit != before.limit || b.passed >= b.limit {
+		return 0, err
+	}
+	return max(0, b.now.Sub(time.UnixMicro(b.limit))), nil
+}
+
 // patrolStep does the next step. It reports whether another step can follow now.
 func (s *Store) patrolStep(ctx context.Context, q querier) (on bool, err error) {
 	if turn, err := s.patrolsTurn(ctx, q); err != nil || !turn {
@@ -159,8 +172,11 @@ func (s *Store) patrolWaits(ctx context.Context, q querier, limit int64) (bool, 
 // patrolTo lists what is open up to the limit, or up to where a batch ends, and returns how far it has come.
 func (s *Store) patrolTo(ctx context.Context, q querier, b beat) (passed int64, err error) {
 	if s.dialect == sqlite {
-		_, err = s.exec(ctx, q, patrol, b.passed, b.limit)
-		return b.limit, err
+		if err := s.queryRow(ctx, q, patrolUpto, b.passed, b.limit, patrolBatch).Scan(&passed); err != nil {
+			return 0, err
+		}
+		_, err = s.exec(ctx, q, patrol, b.passed, passed)
+		return passed, err
 	}
 	err = s.queryRow(ctx, q, patrol, b.passed, b.limit, patrolBatch).Scan(&passed)
 	return passed, err

@@ -175,3 +175,32 @@ func TestPatrolAnnouncesItsLimit(t *testing.T) {
 	require.NoError(t, hidden.Commit().Error)
 	requireListed(t, store, id)
 }
+
+// A transaction that stays open holds the patrol up. The sweeps say for how long, and no longer once it is over.
+//
+// CONTRACT T-3
+func TestPatrolSaysThatItIsHeldUp(t *testing.T) {
+	t.Parallel()
+	db := freshPostgres("", false)(t)(t)
+	store := newStore(t, db)
+	heldUp := func() time.Duration {
+		t.Helper()
+		swept, err := store.Sweep(t.Context(), 100, core.Window{})
+		require.NoError(t, err)
+		return swept.HeldUp
+	}
+	require.Zero(t, heldUp())
+	hidden := db.Begin()
+	t.Cleanup(func() { hidden.Rollback() })
+	claimedBefore(t, hidden, time.Minute)
+	require.NoError(t, db.Exec("UPDATE idempotency_setting SET value = (value::bigint - 60000000)::text"+
+		" WHERE name IN ('patrol/limit', 'patrol/passed')").Error) // it has rested
+	require.Zero(t, heldUp(), "it has just begun to wait")
+	require.NoError(t, db.Exec("UPDATE idempotency_setting SET value = "+
+		"replace(value, split_part(value, ':', 1), (split_part(value, ':', 1)::bigint - 3600000000)::text)"+
+		" WHERE name LIKE 'patrol/%'").Error) // an hour ago
+	require.InDelta(t, time.Hour, heldUp(), float64(5*time.Minute))
+	require.NoError(t, hidden.Rollback().Error)
+	require.Zero(t, heldUp())
+	require.Zero(t, heldUp())
+}

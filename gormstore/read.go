@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/auth19/idem/core"
 )
@@ -12,7 +13,7 @@ import (
 func (s *Store) Find(ctx context.Context, id core.ID) (rec core.Record, err error) {
 	err = s.onPool(ctx, func(q querier) error {
 		var scan recordScan
-		if rec, err = s.scan(ctx, q, id, &scan); err == nil && rec.Stored == core.Completed {
+		if rec, err = s.scan(ctx, q, id, &scan); err == nil && hasOutcome(rec) {
 			err = s.confirm(ctx, &scan)
 		}
 		return err
@@ -52,34 +53,67 @@ func (s *Store) HalfDone(ctx context.Context, within []byte, after core.ID, limi
 	return s.list(ctx, "half done", within, after, limit)
 }
 
-// list reads a page of the records that the statement list calls which. On PostgreSQL it reads at read committed: it must
-// not make claims fail to serialize.
-func (s *Store) list(ctx context.Context, which string, within []byte, last core.ID, limit int) ([]core.Record, error) {
+// list reads a page of the records that the statement list calls which, behind the record last.
+func (s *Store) list(ctx context.Context, which string, within []byte, last core.ID, limit int,
+) (recs []core.Record, err error) {
+	err = s.reading(ctx, func(q querier) error {
+		page := page{which: which, within: within, limit: limit}
+		if last != (core.ID{}) {
+			previous, err := s.find(ctx, q, last)
+			if err != nil {
+				return err // an empty page would say that there are no more records
+			}
+			page.after = core.Place{CreatedAt: previous.CreatedAt, ID: last}
+		}
+		recs, err = s.page(ctx, q, page)
+		return err
+	})
+	return recs, err
+}
+
+// reading runs fn in a transaction that reads. On PostgreSQL it reads at read committed: it must not make claims fail to
+// serialize. Nothing is compiled.
+func (s *Store) reading(ctx context.Context, fn func(q querier) error) error {
 	opts := &sql.TxOptions{ReadOnly: true}
 	if s.dialect == postgres {
 		opts.Isolation = sql.LevelReadCommitted
 	}
 	tx, err := s.pool.BeginTx(ctx, opts)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	var previous core.Record // the last one of the page before; all records come after the zero one
-	if last != (core.ID{}) {
-		if previous, err = s.find(ctx, tx, last); err != nil {
-			return nil, err // an empty page would say that there are no more records
+	if s.dialect == postgres {
+		if _, err := s.exec(ctx, tx, withoutJIT); err != nil {
+			return err
 		}
 	}
-	var created any = previous.CreatedAt
-	if s.dialect == sqlite {
-		created = previous.CreatedAt.UnixMicro()
-	}
-	beat, err := s.readBeat(ctx, tx)
+	return fn(tx)
+}
+
+// page says what the statement list returns. The zero after comes before all records.
+type page struct {
+	which       string
+	within      []byte
+	after       core.Place
+	route       string // "POST /v1/payouts"; "": any
+	from, until time.Time
+	limit       int
+}
+
+// page reads a page.
+func (s *Store) page(ctx context.Context, q querier, p page) ([]core.Record, error) {
+	beat, err := s.readBeat(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	realm := append([]byte{}, within...) // nil would be NULL
-	rows, err := s.query(ctx, tx, list, limit, realm, created, previous.ID[:], which, beat.passed)
+	if p.until.IsZero() {
+		p.until = endOfTime
+	}
+	realm := append([]byte{}, p.within...) // nil would be NULL
+	at := s.dialect.instant
+	rows, err := s.query(ctx, q, list, p.limit, realm, at(p.after.CreatedAt), p.after.ID[:], p.which, beat.passed, p.route,
+		at(p.from), at(p.until))
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +132,29 @@ func (s *Store) list(ctx context.Context, which string, within []byte, last core
 		records = append(records, rec)
 	}
 	return records, rows.Err()
+}
+
+// Survey implements [core.Surveyor]. It reads the index of the open operations, which the sweep keeps.
+func (s *Store) Survey(ctx context.Context, within []byte, limit int) (all []core.Backlog, err error) {
+	realm := append([]byte{}, within...) // nil would be NULL
+	err = s.reading(ctx, func(q querier) error {
+		rows, err := s.query(ctx, q, survey, limit, realm)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		for rows.Next() {
+			var b core.Backlog
+			var oldest instant
+			if err := rows.Scan(&b.HalfDone, &b.Method, &b.Route, &b.Count, &oldest); err != nil {
+				return err
+			}
+			b.Oldest = oldest.Time
+			all = append(all, b)
+		}
+		return rows.Err()
+	})
+	return all, err
 }
 
 // CountOpen implements [core.Counter]. It reads at most limit entries of an index, and takes a slot as claims do.

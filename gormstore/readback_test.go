@@ -61,6 +61,13 @@ func TestReadBackAsksForItsOwnAnswer(t *testing.T) {
 		require.False(t, committed, name)
 		require.True(t, certain, name)
 	}
+
+	// An answer that was erased in the meantime was committed all the same.
+	erased, err := store.Erase(t.Context(), c.Scope, core.ID{}, 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, erased.Records)
+	committed, _ = readBackOf(t, store, ticket)
+	require.True(t, committed)
 }
 
 // A standby may be behind its primary: that the answer is absent there says nothing.

@@ -27,7 +27,7 @@ type recordScan struct {
 	attempts                      sql.NullInt32
 	state, recovery, hashVersion  sql.NullInt16
 	status, encoding              sql.NullInt16
-	method, route                 sql.NullString
+	method, route, trace          sql.NullString
 	created, lease, deadline      instant
 	expires, purge                instant
 	partial, timed                flag
@@ -39,17 +39,17 @@ func (s *recordScan) targets(before ...any) []any {
 		&s.pid, &s.started,
 		&s.id, &s.scope, &s.realm, &s.owner, &s.fence, &s.state, &s.recovery, &s.method, &s.route, &s.hashVersion, &s.hash,
 		&s.created, &s.lease, &s.deadline, &s.expires, &s.purge, &s.status, &s.partial, &s.encoding, &s.headers, &s.body,
-		&s.attempts, &s.timed)
+		&s.attempts, &s.timed, &s.trace)
 }
 
 // record returns what was read at now.
 func (s *recordScan) record(now time.Time) (core.Record, error) {
 	rec := core.Record{
 		Ticket: core.Ticket{Fence: s.fence.Int64}, Attempts: int(s.attempts.Int32), Method: s.method.String, Route: s.route.String,
-		Recovery:  core.Recovery(s.recovery.Int16), //nolint:gosec // written by this package, as are the states
-		Stored:    core.State(s.state.Int16),       //nolint:gosec // as above
-		Hash:      core.CommandHash{Version: s.hashVersion.Int16},
-		Timed:     bool(s.timed),
+		Recovery: core.Recovery(s.recovery.Int16), //nolint:gosec // written by this package, as are the states
+		Stored:   core.State(s.state.Int16),       //nolint:gosec // as above
+		Hash:     core.CommandHash{Version: s.hashVersion.Int16},
+		Timed:    bool(s.timed), Traceparent: s.trace.String,
 		CreatedAt: s.created.Time, LeaseUntil: s.lease.Time, Deadline: s.deadline.Time,
 		ExpiresAt: s.expires.Time, PurgeAt: s.purge.Time, Now: now,
 	}

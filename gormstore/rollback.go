@@ -55,6 +55,15 @@ func (s *Store) enterAndBegin(ctx context.Context, c core.Claim) (t *tx, claimed
 			s.leaveAttempt()
 		}
 	}()
+	if s.dialect == postgres && s.seen.before(c.ID) { // a repeat needs no transaction
+		err = s.onPool(ctx, func(q querier) (err error) {
+			claimed, err = s.lookFirst(ctx, q, c)
+			return err
+		})
+		if err != nil || isThere(claimed) {
+			return nil, claimed, err
+		}
+	}
 	for range 2 { // as in Claim
 		err = retry(ctx, func() (err error) {
 			t, open, claimed, err = s.begin(ctx, c)
@@ -246,7 +255,8 @@ func (a answer) committed(ctx context.Context, s *Store, q querier) (bool, error
 	if errors.Is(err, core.ErrNotFound) {
 		return false, nil
 	}
-	return rec.Ticket == a.ticket && rec.Stored == core.Completed, err
+	// An answer may have been erased since: it was committed all the same.
+	return rec.Ticket == a.ticket && (rec.Stored == core.Completed || rec.Stored == core.Expired), err
 }
 
 func (a answer) touch() (statement, []any) { return touch, []any{a.ticket.ID[:]} }

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -25,6 +26,7 @@ type roundTrips struct {
 	*proxy
 	db    *gorm.DB
 	store *gormstore.Store
+	other *gormstore.Store // that of another instance, which has not seen the keys
 
 	n    atomic.Int32
 	held atomic.Pointer[chan struct{}] // what begins with ROLLBACK waits for it
@@ -52,11 +54,15 @@ func newRoundTrips(t *testing.T, url string, open func(url string) *gorm.DB) *ro
 		return len(chunk), false
 	})
 	r.db = open(r.url)
-	r.store = newStore(t, r.db)
+	r.store, r.other = newStore(t, r.db), newStore(t, r.db)
 	for range 2 { // what is asked once, and what each connection prepares once
 		r.commit(t, paid(), false)
 		r.commit(t, refused(), true)
 		r.alone(t)
+		done := r.commit(t, paid(), false)
+		r.replay(t, r.store, done)
+		r.replay(t, r.other, done)
+		r.atRest(t)
 	}
 	return r
 }
@@ -112,23 +118,39 @@ func (r *roundTrips) requireEndings(t *testing.T, recorded, refusedToo int) {
 	requireNothing(t, r.store, c)
 }
 
-// requireReplay checks how many round trips a replay is before its answer leaves, and that its transaction ends behind it.
+// replay is a repeat of a command whose answer is recorded.
+func (r *roundTrips) replay(t *testing.T, store *gormstore.Store, c core.Claim) {
+	t.Helper()
+	tx, claimed, err := store.Begin(t.Context(), again(c))
+	require.NoError(t, err)
+	require.Nil(t, tx)
+	require.Equal(t, http.StatusCreated, claimed.Record.Answer.Status)
+}
+
+// requireReplay checks how many round trips a replay is before its answer leaves, in an instance that has not seen the key,
+// and that its transaction ends behind it. In one that has seen the key it is one.
 func (r *roundTrips) requireReplay(t *testing.T, want int) {
 	t.Helper()
 	c := r.commit(t, paid(), false)
+	require.Equal(t, 1, r.of(t, func() { r.replay(t, r.store, c) }))
 	held := make(chan struct{})
+	release := sync.OnceFunc(func() { close(held) })
+	t.Cleanup(release) // a proxy that waits would keep a failed test from its end
 	r.held.Store(&held)
-	require.Equal(t, want, r.of(t, func() {
-		tx, claimed, err := r.store.Begin(t.Context(), again(c))
-		require.NoError(t, err)
-		require.Nil(t, tx)
-		require.Equal(t, http.StatusCreated, claimed.Record.Answer.Status)
-	}))
+	require.Equal(t, want, r.of(t, func() { r.replay(t, r.other, c) }))
 	pool, err := r.db.DB()
 	require.NoError(t, err)
 	require.Equal(t, 1, pool.Stats().InUse, "its connection keeps its place in the pool until it is through")
-	close(held)
+	release()
 	r.held.Store(nil)
+	r.atRest(t)
+}
+
+// atRest waits for what ends behind an answer.
+func (r *roundTrips) atRest(t *testing.T) {
+	t.Helper()
+	pool, err := r.db.DB()
+	require.NoError(t, err)
 	eventually(t, "the transaction has ended", func() bool { return pool.Stats().InUse == 0 })
 }
 

@@ -72,14 +72,14 @@ func TestStatementsAgree(t *testing.T) {
 		{"a free record", "r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= NOW AND NOT r.timed",
 			[]statement{takeOver, importRecord, keepOut, forgetSteps}},
 		{"an unknown state", "r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= NOW)",
-			[]statement{list, settle}},
-		{"a resumable operation", "r.state = 1 AND r.recovery = 2 AND r.lease_until <= NOW", []statement{takeOver, list, countOpen}},
+			[]statement{list, countUnsettled, settle, survey}},
+		{"a resumable operation", "r.state = 1 AND r.recovery = 2 AND r.lease_until <= NOW", []statement{takeOver, list, countOpen, countUnsettled}},
 		{"an operation that is half done", "r.state = 1 AND r.recovery = 2 AND r.lease_until <= NOW AND r.deadline_at <= NOW",
-			[]statement{list, countOpen}},
+			[]statement{list, countOpen, countUnsettled, survey}},
 		{"the clock's window", "NOW >= FROM_2 AND NOW <= FROM_3", []statement{forgetSightings, forgetMessages}},
 		{"the columns of a record", "r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, " +
 			"r.hash_version, r.command_hash, r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, " +
-			"r.partial, r.answer_encoding, r.headers, r.body, r.attempts, r.timed", []statement{find, list}},
+			"r.partial, r.answer_encoding, r.headers, r.body, r.attempts, r.timed, r.traceparent", []statement{find, list}},
 		{"the floor of a key", "SELECT CAST(f.value AS bigint) FROM", []statement{claimKey, takeOver}},
 		{"the columns of an intent", "intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, " +
 			"ended_at IS NOT NULL, NOW", []statement{beginIntent, findIntent, pendingIntents}},
@@ -111,16 +111,16 @@ func TestStatementsOfPostgreSQLAgree(t *testing.T) {
 		// then confirmed as if nobody had left synchronous_commit off on the connection.
 		{"CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN " +
 			"pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END",
-			[]statement{claimKey, takeOver, complete, park, keepOut, touch, touchRead, settle, startStep, finishStep, beginIntent,
-				raiseKeyFloor}},
+			[]statement{claimKey, insertRecord, takeOver, complete, park, keepOut, touch, touchRead, settle, erase, startStep, finishStep,
+				beginIntent, raiseKeyFloor}},
 		{"CASE WHEN coalesce(pg_catalog.current_setting('idem.synchronous_commit', true), '') <> '' THEN " +
 			"pg_catalog.set_config('synchronous_commit', pg_catalog.current_setting('idem.synchronous_commit'), true) <> '' " +
 			"ELSE false END", []statement{completeAsBegun, recordStep, asBegun}},
 		{"pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> '' " +
 			"THEN pg_catalog.pg_postmaster_start_time() END, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, " +
 			"r.method, r.route, r.hash_version, r.command_hash, r.created_at, r.lease_until, r.deadline_at, r.expires_at, " +
-			"r.purge_at, r.status, r.partial, r.answer_encoding, r.headers, r.body, r.attempts, r.timed",
-			[]statement{claimKey, look, find, list}},
+			"r.purge_at, r.status, r.partial, r.answer_encoding, r.headers, r.body, r.attempts, r.timed, r.traceparent",
+			[]statement{claimKey, lookFirst, look, find, list}},
 		{strings.TrimPrefix(strings.Join(strings.Fields(texts[whichDatabase]), " "), "SELECT "), []statement{planIntent, doneIntent}},
 	}
 	for _, phrase := range phrases {

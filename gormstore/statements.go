@@ -26,10 +26,12 @@ type statement string
 const (
 	// claims.sql
 	claimKey     statement = "claimKey"
+	insertRecord statement = "insertRecord" // PostgreSQL
 	takeOver     statement = "takeOver"
-	look         statement = "look"     // PostgreSQL
-	tryLock      statement = "tryLock"  // PostgreSQL
-	waitLock     statement = "waitLock" // PostgreSQL
+	lookFirst    statement = "lookFirst" // PostgreSQL
+	look         statement = "look"      // PostgreSQL
+	tryLock      statement = "tryLock"   // PostgreSQL
+	waitLock     statement = "waitLock"  // PostgreSQL
 	importRecord statement = "importRecord"
 
 	// attempts.sql
@@ -52,8 +54,12 @@ const (
 	// operations.sql
 	clock            statement = "clock"
 	find             statement = "find"
+	withoutJIT       statement = "withoutJIT" // PostgreSQL
 	list             statement = "list"
 	countOpen        statement = "countOpen"
+	survey           statement = "survey"
+	countUnsettled   statement = "countUnsettled"
+	history          statement = "history"
 	settle           statement = "settle"
 	appendSettlement statement = "appendSettlement"
 	sweep            statement = "sweep"  // PostgreSQL
@@ -61,6 +67,8 @@ const (
 	bury             statement = "bury"   // SQLite
 	drop             statement = "drop"   // SQLite
 	putOff           statement = "putOff" // SQLite
+	erasable         statement = "erasable"
+	erase            statement = "erase"
 	setting          statement = "setting"
 	keepSetting      statement = "keepSetting"
 	keepFirstScoping statement = "keepFirstScoping"
@@ -69,6 +77,7 @@ const (
 	patrolled  statement = "patrolled"
 	patrolTurn statement = "patrolTurn" // PostgreSQL
 	writers    statement = "writers"    // PostgreSQL
+	patrolUpto statement = "patrolUpto" // SQLite
 	patrol     statement = "patrol"
 
 	// keytimes.sql

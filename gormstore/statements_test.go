@@ -12,6 +12,12 @@ import (
 	"github.com/auth19/idem/internal/pgtest"
 )
 
+// How two of the statements begin, which come first for a key that was not seen before, and for one that was.
+const (
+	insertRecord = `INSERT INTO "public".idempotency_record`
+	lookFirst    = "SELECT pg_catalog.clock_timestamp()"
+)
+
 // The server's own log says what a command costs, whatever GORM and database/sql add to the code's statements.
 func TestStatements(t *testing.T) {
 	t.Parallel()
@@ -21,7 +27,7 @@ func TestStatements(t *testing.T) {
 		migrate(t, setUp)
 		read := pgtest.Statements(t, url)
 		db := way.of(t, openPostgres(t, url, 4)) // opened after the log was switched on
-		store := newStore(t, db)
+		store, other := newStore(t, db), newStore(t, db)
 		replayed := []string{"BEGIN", "WITH there AS", "ROLLBACK"}
 		if way == inPipeline {
 			replayed = []string{"BEGIN", "WITH there AS", "SAVEPOINT", "ROLLBACK"}
@@ -29,6 +35,8 @@ func TestStatements(t *testing.T) {
 
 		// The store asks once whether the server looks after clients that went away.
 		warm, _ := begin(t, store, command(core.Rollback))
+		require.NoError(t, warm.Rollback())
+		warm, _ = begin(t, other, command(core.Rollback))
 		require.NoError(t, warm.Rollback())
 		read()
 
@@ -40,14 +48,24 @@ func TestStatements(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, claimed.Won)
 			require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
-			requireStatements(t, read(), "WITH there AS", `UPDATE "public".idempotency_record`)
+			requireStatements(t, read(), insertRecord, `UPDATE "public".idempotency_record`)
 		})
 
+		// CONTRACT M-3
 		t.Run("a replay on Park is one statement", func(t *testing.T) {
 			claimed, err := store.Claim(t.Context(), again(parked))
 			require.NoError(t, err)
 			require.Equal(t, core.Completed, claimed.Record.State())
-			requireStatements(t, read(), "WITH there AS")
+			requireStatements(t, read(), lookFirst)
+		})
+
+		t.Run("and two in another instance", func(t *testing.T) {
+			for _, want := range [][]string{{insertRecord, "WITH there AS"}, {lookFirst}} { // until that one has seen the key
+				claimed, err := other.Claim(t.Context(), again(parked))
+				require.NoError(t, err)
+				require.Equal(t, core.Completed, claimed.Record.State())
+				requireStatements(t, read(), want...)
+			}
 		})
 
 		// CONTRACT X-0
@@ -68,8 +86,16 @@ func TestStatements(t *testing.T) {
 				"ROLLBACK TO SAVEPOINT", "WITH recorded AS", "COMMIT")
 		})
 
-		t.Run("a replay on Rollback", func(t *testing.T) {
+		t.Run("a replay on Rollback is one statement", func(t *testing.T) {
 			tx, claimed, err := store.Begin(t.Context(), again(transacted))
+			require.NoError(t, err)
+			require.Nil(t, tx)
+			require.Equal(t, core.Completed, claimed.Record.State())
+			requireStatements(t, read(), lookFirst)
+		})
+
+		t.Run("and a transaction in another instance", func(t *testing.T) {
+			tx, claimed, err := other.Begin(t.Context(), again(transacted))
 			require.NoError(t, err)
 			require.Nil(t, tx)
 			require.Equal(t, core.Completed, claimed.Record.State())

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -77,12 +78,54 @@ func TestStatementsOfResume(t *testing.T) {
 	read() // the store asks once whether the server looks after clients that went away
 
 	require.Equal(t, http.StatusCreated, a.post(handle).Code)
-	requireStatements(t, read(), "WITH there AS", // the claim
+	requireStatements(t, read(), insertRecord, // the claim
 		"BEGIN", `INSERT INTO "effects"`, "WITH l AS", "COMMIT", // the database step
 		"WITH own AS", "WITH own AS", // start and end of the provider step
 		`UPDATE "public".idempotency_record`) // the answer
 	require.Equal(t, "reused", a.post(handle).Header().Get("Idempotency-Result"))
-	requireStatements(t, read(), "WITH there AS")
+	requireStatements(t, read(), lookFirst)
+}
+
+// When a database step began and ended is kept with it, by the database's clock.
+//
+// CONTRACT T-1
+func TestTimesOfAStep(t *testing.T) {
+	t.Parallel()
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			db := d.fresh(t)(t)
+			store := newStore(t, db)
+			a := newStepApp(t, store)
+			clock := func(tx *gorm.DB) (now time.Time, err error) {
+				if db.Name() == "sqlite" {
+					var millis int64
+					err = tx.Raw("SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)").Scan(&millis).Error
+					return time.UnixMilli(millis), err
+				}
+				err = tx.Raw("SELECT clock_timestamp()").Scan(&now).Error
+				return now, err
+			}
+			before, err := clock(db)
+			require.NoError(t, err)
+			var within time.Time
+			var operation core.ID
+			require.Equal(t, http.StatusCreated, a.post(func(ctx context.Context) error {
+				operation, _ = core.Operation(ctx)
+				return reserve(ctx, func(tx *gorm.DB) (err error) {
+					within, err = clock(tx)
+					return err
+				})
+			}).Code)
+			after, err := clock(db)
+			require.NoError(t, err)
+			steps, err := store.Steps(t.Context(), operation)
+			require.NoError(t, err)
+			require.Len(t, steps, 1)
+			moments := []time.Time{before, steps[0].StartedAt, within, steps[0].FinishedAt, after}
+			require.True(t, slices.IsSortedFunc(moments, time.Time.Compare), "%v", moments)
+		})
+	}
 }
 
 // An attempt is held up inside its database step, by a hook and not by chance, until its lease has run out.

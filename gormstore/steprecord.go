@@ -121,10 +121,10 @@ func (s *Store) stepAt(ctx context.Context, q querier, id core.ID, name string) 
 
 func scanStep(scan func(...any) error) (core.StepRecord, error) {
 	var step core.StepRecord
-	var now, started instant
+	var now, started, finished instant
 	var kind, state, encoding int16
 	var derived []byte
-	err := scan(&now, &step.Name, &kind, &state, &step.Fence, &started, &encoding, &step.Result, &derived)
+	err := scan(&now, &step.Name, &kind, &state, &step.Fence, &started, &finished, &encoding, &step.Result, &derived)
 	if err != nil {
 		return core.StepRecord{}, err
 	}
@@ -132,7 +132,7 @@ func scanStep(scan func(...any) error) (core.StepRecord, error) {
 		return core.StepRecord{}, fmt.Errorf("idem: gormstore: a step has the encoding %d of a newer release", encoding)
 	}
 	step.Kind, step.Finished = core.StepKind(kind), state == 2 //nolint:gosec // written by this package
-	step.StartedAt, step.Now = started.Time, now.Time
+	step.StartedAt, step.FinishedAt, step.Now = started.Time, finished.Time, now.Time
 	for key := range slices.Chunk(derived, len(core.DerivedKey{})) {
 		step.Derived = append(step.Derived, core.DerivedKey(key))
 	}

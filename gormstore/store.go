@@ -15,7 +15,7 @@ import (
 
 // Store keeps records in the database of a *gorm.DB. Any number of goroutines may use it. It has everything that a store
 // can have: it is a [core.Transactor], [core.Stepper], [core.Validator], [core.Counter], [core.Watcher],
-// [core.ScopeKeeper] and [core.Importer].
+// [core.ScopeKeeper], [core.Importer], [core.Eraser], [core.Surveyor] and [core.Inspectable].
 type Store struct {
 	db         *gorm.DB // the app's, only for handing out attempts' transactions
 	pool       *sql.DB  // the primary's pool, below GORM
@@ -24,6 +24,7 @@ type Store struct {
 	pipeline   Pipeline // nil: statements are sent one by one
 
 	slots *slots      // PostgreSQL with a limited pool only
+	seen  seen        // PostgreSQL only
 	file  *sqliteFile // SQLite only
 
 	strays   *strays  // nil: stray writes are not reported
@@ -46,6 +47,9 @@ var (
 	_ core.Watcher     = (*Store)(nil)
 	_ core.ScopeKeeper = (*Store)(nil)
 	_ core.Importer    = (*Store)(nil)
+	_ core.Eraser      = (*Store)(nil)
+	_ core.Surveyor    = (*Store)(nil)
+	_ core.Inspectable = (*Store)(nil)
 )
 
 // New returns a store on db and installs the write guard there. It creates no table, which is what [Migrate] does,

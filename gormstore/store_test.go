@@ -19,7 +19,7 @@ func TestStore(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			newSubject := subjects(t, d)
-			features := storetest.Features{Rollback: true, Shared: d.shared, Steps: true, Watch: true, Import: true, Count: true, Scoping: true, KeyTime: true}
+			features := storetest.Features{Rollback: true, Shared: d.shared, Steps: true, Watch: true, Import: true, Count: true, Survey: true, Scoping: true, KeyTime: true, Erase: true, Inspect: true}
 			storetest.Run(t, newSubject, features)
 			t.Run("stress", func(t *testing.T) { storetest.Stress(t, newSubject, features) })
 		})
@@ -72,5 +72,6 @@ func advanceSteps(t *testing.T, db *gorm.DB, d time.Duration) {
 	if db.Name() == "sqlite" {
 		by = "?"
 	}
-	require.NoError(t, db.Exec("UPDATE idempotency_step SET started_at = started_at - "+by, d.Microseconds()).Error)
+	require.NoError(t, db.Exec("UPDATE idempotency_step SET started_at = started_at - "+by+", finished_at = finished_at - "+by,
+		d.Microseconds(), d.Microseconds()).Error)
 }

@@ -19,8 +19,10 @@ func (s *Store) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept
 		return core.Swept{}, core.ErrClock
 	}
 	patrolled := s.patrol(ctx, b) // the rest goes on without it
+	held, heldErr := s.heldUp(ctx, b)
 	swept, err := s.sweepAll(ctx, limit, w)
-	return swept, errors.Join(patrolled, err)
+	swept.HeldUp = held
+	return swept, errors.Join(patrolled, heldErr, err)
 }
 
 func (s *Store) sweepAll(ctx context.Context, limit int, w core.Window) (core.Swept, error) {

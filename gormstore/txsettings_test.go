@@ -12,6 +12,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/pgxpipe"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -73,14 +74,7 @@ func TestHandlersMayChangeTheirRole(t *testing.T) {
 		require.NoError(t, db.Exec("DROP OWNED BY "+role).Error)
 		require.NoError(t, db.Exec("DROP ROLE "+role).Error)
 	})
-	// The role has no right in the schema of the library's tables: it may not even prepare their statements.
-	require.NoError(t, db.Exec(`DO $$ DECLARE name text; BEGIN
-		CREATE SCHEMA library;
-		FOR name IN SELECT tablename FROM pg_tables WHERE tablename ~ '^(idempotency|processed)_' LOOP
-			EXECUTE format('ALTER TABLE %I SET SCHEMA library', name);
-		END LOOP;
-		EXECUTE format('ALTER DATABASE %I SET search_path = %I, library', current_database(), current_schema());
-	END $$`).Error)
+	hideTables(t, db)
 	for _, change := range []string{
 		"SET LOCAL ROLE " + role, "SET LOCAL SESSION AUTHORIZATION " + role,
 		"SELECT set_config('role', '" + role + "', true)", "DO $$ BEGIN SET LOCAL ROLE " + role + "; END $$",
@@ -114,6 +108,48 @@ func TestUnseenChangeOfRoleRollsBack(t *testing.T) {
 			require.NoError(t, stock(tx))
 			return tx.Raw("SELECT become(?)", role).Scan(new(string)).Error
 		}), "permission denied", name)
+		require.Zero(t, countEffects(t, db))
+	}
+}
+
+// hideTables moves the library's tables into a schema in which other roles have no right: they may not even prepare the
+// library's statements.
+func hideTables(t *testing.T, db *gorm.DB) {
+	t.Helper()
+	require.NoError(t, db.Exec(`DO $$ DECLARE name text; BEGIN
+		CREATE SCHEMA library;
+		FOR name IN SELECT tablename FROM pg_tables WHERE tablename ~ '^(idempotency|processed)_' LOOP
+			EXECUTE format('ALTER TABLE %I SET SCHEMA library', name);
+		END LOOP;
+		EXECUTE format('ALTER DATABASE %I SET search_path = %I, library', current_database(), current_schema());
+	END $$`).Error)
+}
+
+// A refusal undoes the handler's rows, and with them the role that nobody has seen it take: the answer is recorded. A driver
+// prepares what it has not seen before it sends the first statement, and may do so only after that.
+//
+// CONTRACT X-0, X-9
+func TestRefusalUndoesAnUnseenRole(t *testing.T) {
+	t.Parallel()
+	open := freshPostgres("", false)(t)
+	db := open(t)
+	role := "teller_" + strings.ToLower(rand.Text())
+	require.NoError(t, db.Exec("CREATE ROLE "+role).Error)
+	t.Cleanup(func() { require.NoError(t, db.Exec("DROP ROLE "+role).Error) })
+	require.NoError(t, db.Exec(`CREATE FUNCTION become(name text) RETURNS text LANGUAGE sql AS
+		$$ SELECT set_config('role', name, true) $$`).Error)
+	hideTables(t, db)
+	for name, options := range map[string][]gormstore.Option{
+		"one by one": nil, "pipelined": {gormstore.WithPipeline(pgxpipe.New())},
+	} {
+		store, err := gormstore.New(open(t), options...)
+		require.NoError(t, err)
+		c := command(core.Rollback)
+		tx, ctx := begin(t, store, c)
+		require.NoError(t, addEffect(ctx))
+		require.NoError(t, gormstore.Tx(ctx).Raw("SELECT become(?)", role).Scan(new(string)).Error)
+		require.NoError(t, tx.Commit(t.Context(), refused(), true), name)
+		requireCompleted(t, store, c, refused())
 		require.Zero(t, countEffects(t, db))
 	}
 }

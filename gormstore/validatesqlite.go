@@ -13,7 +13,7 @@ import (
 const minBusyTimeout = time.Second
 
 // sqlite checks the database file and the settings of a connection. A driver ignores what it does not know in the address
-// of the database, without a word. So each error says it in both forms that drivers know.
+// of the database, without a word. So the last error has the address in both forms that drivers know.
 func (i inspector) sqlite(ctx context.Context) []error {
 	var file, journal string
 	var synchronous int
@@ -44,23 +44,25 @@ func (i inspector) sqlite(ctx context.Context) []error {
 		errs = append(errs, errors.New("query_only is on: nothing could be recorded; take it out of the address of the "+
 			"database"))
 	}
+	var settings []error
 	if !strings.EqualFold(journal, "wal") {
-		errs = append(errs, fmt.Errorf("journal_mode is %s: repeats would wait for a running attempt; %s", journal,
-			inAddress("journal_mode(wal)", "_journal_mode=WAL")))
+		settings = append(settings, fmt.Errorf("journal_mode is %s: repeats would wait for a running attempt", journal))
 	}
 	if synchronous < 2 {
-		errs = append(errs, fmt.Errorf("synchronous is not FULL: a power failure would lose money; %s",
-			inAddress("synchronous(full)", "_synchronous=FULL")))
+		settings = append(settings, errors.New("synchronous is not FULL: a power failure would lose money"))
 	}
 	if waits := time.Duration(busyTimeout) * time.Millisecond; waits < minBusyTimeout {
-		errs = append(errs, fmt.Errorf("busy_timeout is %v: a statement that meets another connection's lock would fail with "+
-			"\"database is locked\" instead of waiting; %s", waits, inAddress("busy_timeout(5000)", "_busy_timeout=5000")))
+		settings = append(settings, fmt.Errorf("busy_timeout is %v: a statement that meets another connection's lock would fail "+
+			"with \"database is locked\" instead of waiting", waits))
 	}
-	return errs
+	if settings != nil {
+		settings = append(settings, errAddress)
+	}
+	return append(errs, settings...)
 }
 
-// inAddress says what to add to the address of the database, for each family of drivers.
-func inAddress(pragma, mattn string) string {
-	return fmt.Sprintf("add to the address of the database _pragma=%s (drivers of ncruces, modernc and glebarez) or %s "+
-		"(github.com/mattn/go-sqlite3, which gorm.io/driver/sqlite uses)", pragma, mattn)
-}
+// errAddress has all settings, also those that are right: some drivers give up their defaults when one of them is set.
+var errAddress = errors.New("end the address of the database with " +
+	"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000) (drivers of ncruces, modernc and " +
+	"glebarez) or ?_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000 (github.com/mattn/go-sqlite3, which " +
+	"gorm.io/driver/sqlite uses)")

@@ -43,7 +43,7 @@ const guardName = "idem:write_guard"
 // WriteGuard is a GORM plugin that refuses two kinds of writes with [ErrOutsideTransaction], before they reach the database:
 // a write with the context of a Rollback attempt over another connection than the attempt's, and a write with the context of
 // a Resume attempt outside its database steps. New installs it on its own db. An app with more *gorm.DB values
-// installs it there with db.Use(gormstore.WriteGuard()).
+// installs it there with db.Use(gormstore.WriteGuard()). It refuses a row with [Once] that has no operation id, too.
 //
 // It sees what goes through GORM with the handler's context: Create, Save, Update, Delete, Exec, and reads that may write. A
 // read may write if it holds a write, or calls a function that is not known to only read. The functions of PostgreSQL and
@@ -67,6 +67,8 @@ func (writeGuard) Initialize(db *gorm.DB) error {
 	cb := db.Callback()
 	return errors.Join(
 		cb.Create().Before("*").Register(guardName, refuseOutside),
+		cb.Create().After("gorm:before_create").Before("gorm:save_before_associations").
+			Register(guardName+"_once", refuseWithoutOperation),
 		cb.Update().Before("*").Register(guardName, refuseOutside),
 		cb.Delete().Before("*").Register(guardName, refuseOutside),
 		cb.Raw().Before("gorm:raw").Register(guardName, guardReads),
@@ -93,6 +95,9 @@ func refuseOutside(db *gorm.DB) {
 	}
 	if err := misplaced(db); err != nil {
 		_ = db.AddError(err)
+		if db.Statement.SQL.Len() == 0 { // GORM logs errors of statements only, and many apps do not log a handler's error
+			db.Logger.Error(db.Statement.Context, "%v", err)
+		}
 		return
 	}
 	reportStray(db)

@@ -3,16 +3,20 @@ package gormstore_test
 import (
 	"context"
 	"errors"
+	"log"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/ncruces/go-sqlite3/gormlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
@@ -69,6 +73,24 @@ func TestWriteGuardRefusesWritesOutside(t *testing.T) {
 			})
 		}
 	})
+}
+
+// A refused write is in GORM's log, once: an app may answer 500 and log nothing.
+func TestWriteGuardLogs(t *testing.T) {
+	for _, name := range []string{"create", "update", "delete", "exec"} {
+		t.Run(name, func(t *testing.T) {
+			db := openDB(t, gormlite.Open("file:"+t.TempDir()+"/a.db?_pragma=journal_mode(wal)&_pragma=synchronous(full)&"+
+				"_pragma=busy_timeout(5000)"), 4)
+			migrate(t, db)
+			var logged strings.Builder
+			db.Logger = logger.New(log.New(&logged, "", 0), logger.Config{LogLevel: logger.Error})
+			store := newStore(t, db)
+			tx, ctx := begin(t, store, command(core.Rollback))
+			require.Error(t, outsideWrites[name](db.WithContext(ctx)))
+			require.NoError(t, tx.Rollback())
+			require.Equal(t, 1, strings.Count(logged.String(), "Write through gormstore.Tx(ctx)"), logged.String())
+		})
+	}
 }
 
 // CONTRACT X-6

@@ -15,9 +15,9 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// App is an app under test, and what the suite has to know about it.
+// App is an app under test, with what the suite has to know about it.
 type App struct {
-	// URL is where the app listens, as in "http://127.0.0.1:8080". Where it is empty, Handler is served while Run runs.
+	// URL is where the app listens, as in "http://127.0.0.1:8080". If it is empty, Run serves Handler.
 	URL     string
 	Handler http.Handler
 
@@ -41,8 +41,8 @@ type App struct {
 	ProblemCode func(status int, header http.Header, body []byte) core.Code
 }
 
-// Tokens makes bearer tokens. The callers of Of, OtherIssuer and OtherTenant may use all Routes as they stand there: where
-// a path names what belongs to one of them, run the suite on it apart and leave the others out. Only Of is required.
+// Tokens makes bearer tokens. The callers of Of, OtherIssuer and OtherTenant may use all Routes as they are. If a path
+// belongs to one caller, run the suite on that route apart, and leave the other callers out. Only Of is required.
 type Tokens struct {
 	// Of returns a token of subject n, 0 or 1, with the roles for all Routes. Each call should return another token, as a
 	// refresh does: otherwise S-2 is skipped.
@@ -51,9 +51,11 @@ type Tokens struct {
 	OtherIssuer func(n int) string
 	// OtherTenant returns a token of subject n in another tenant (S-1).
 	OtherTenant func(n int) string
-	// Demoted returns a token of the principal of Of(n), who has lost the roles for all Routes (O-1, O-3).
+	// Demoted returns a token of the principal of Of(n) after the principal has lost the roles for all Routes (O-1,
+	// O-3).
 	Demoted func(n int) string
-	// Refused are tokens that open nothing, by what is wrong with them: "expired", "alg none", "other audience" ... (O-1).
+	// Refused are tokens that must be refused, named by what is wrong with them: "expired", "alg none", "other
+	// audience" ... (O-1).
 	Refused map[string]string
 }
 
@@ -76,8 +78,7 @@ type Route struct {
 
 	// Body makes commands that the app applies and answers with 2xx. Required.
 	Body Body
-	// Strict: the handler refuses JSON members that it does not know. The suite adds none then, and cannot look as
-	// closely at H-2.
+	// Strict: the handler refuses JSON members that it does not know. The suite then adds none, and checks less of H-2.
 	Strict bool
 	// Declined makes commands that the handler refuses for a business reason, without effect: with a 4xx other than 401,
 	// 403 and 429 (R-1, R-6).

@@ -145,7 +145,7 @@ func (b *bank) open(t *testing.T, change func(*core.Config)) {
 	require.NoError(t, err)
 }
 
-// A refusal is what a handler turns a command down with.
+// A refusal is the answer with which a handler refuses a command.
 type refusal struct {
 	status int
 	code   string
@@ -208,7 +208,7 @@ func (b *bank) upload(r *http.Request) (payment, error) {
 	return b.pay(r.Context(), payment{Order: string(content), Amount: r.FormValue("amount")})
 }
 
-// statusOf is what becomes of an error.
+// statusOf is the status of the answer to an error.
 func statusOf(err error) (status int, body map[string]string) {
 	if known, ok := errors.AsType[*refusal](err); ok {
 		return known.status, map[string]string{"error": known.code, "at": time.Now().Format(time.RFC3339Nano)}

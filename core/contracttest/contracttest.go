@@ -16,11 +16,12 @@
 //	}
 //
 // Each rule at each route is a subtest: "POST /v1/payments/M-1 another command with the same key is refused". A check
-// that needs what [App], [Tokens] or [Route] does not tell is skipped, and says what is missing. What cannot be seen from
-// outside is proved elsewhere: the store's part by storetest, that all routes are guarded by the audits of the adapters.
+// is skipped if [App], [Tokens] or [Route] lacks what it needs, and says what is missing. What cannot be seen from
+// outside is proved elsewhere: storetest checks the store, and the audits of the adapters check that all routes are
+// guarded.
 //
-// The suite applies some hundred commands per route, with keys that are new in every run. It sends what a hostile or
-// broken client would send: use it on a database that is only for tests.
+// The suite carries out some hundred commands per route, with new keys in every run. It sends what a hostile or broken
+// client would send. Use it only on a database for tests.
 package contracttest
 
 import (
@@ -68,7 +69,7 @@ type check struct {
 
 func (c check) name() string { return c.rule + " " + c.words }
 
-// routeChecks are gone through for each route.
+// routeChecks run for each route.
 var routeChecks = slices.Concat(orderChecks, keyChecks, timedKeyChecks, untouchedChecks, scopeChecks, hashChecks, bodyChecks,
 	repeatChecks, outcomeChecks, operationChecks, secretChecks)
 
@@ -83,7 +84,7 @@ func checksOf(r Route) iter.Seq[check] {
 	}
 }
 
-// appChecks come once, after all others.
+// appChecks run once, after all others.
 var appChecks = logChecks
 
 // suite is the app under test, and what is known from all checks together.

@@ -20,7 +20,7 @@ import (
 	"github.com/auth19/idem/ginidem"
 )
 
-// How the mutants get their faults.
+// The faults of the mutants.
 
 type middleware = func(*bank, http.Handler) http.Handler
 
@@ -127,7 +127,7 @@ func noKey(r *http.Request) *core.Problem {
 	return core.NewProblem(core.CodeKeyMissing, "the header is required")
 }
 
-// mapOfAnswers is what many write first: a map from key to answer, and no more thought.
+// mapOfAnswers is what many people write at first: a map from key to answer.
 func mapOfAnswers(b *bank) []gin.HandlerFunc {
 	var answers sync.Map
 	return []gin.HandlerFunc{ginidem.JWTGuard(b.verifier), func(c *gin.Context) {
@@ -157,7 +157,7 @@ func (w *recordingWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// checkThenAct looks first, and believes what it saw.
+// checkThenAct looks first, and trusts what it saw.
 type checkThenAct struct{ core.Store }
 
 func newCheckThenAct(s core.Store) core.Store { return checkThenAct{s} }
@@ -170,7 +170,7 @@ func (s checkThenAct) Claim(ctx context.Context, c core.Claim) (core.Claimed, er
 	return got, claimErr
 }
 
-// oneCommand takes all commands for one.
+// oneCommand treats all commands as the same.
 type oneCommand struct{ core.Store }
 
 func newOneCommand(s core.Store) core.Store { return oneCommand{s} }
@@ -181,7 +181,7 @@ func (s oneCommand) Claim(ctx context.Context, c core.Claim) (core.Claimed, erro
 	return got, err
 }
 
-// keyPerRoute takes a key on two routes for two keys.
+// keyPerRoute treats a key on two routes as two keys.
 type keyPerRoute struct{ core.Store }
 
 func newKeyPerRoute(s core.Store) core.Store { return keyPerRoute{s} }
@@ -191,7 +191,7 @@ func (s keyPerRoute) Claim(ctx context.Context, c core.Claim) (core.Claimed, err
 	return s.Store.Claim(ctx, c)
 }
 
-// successesOnly frees the key of what was refused.
+// successesOnly frees the key of a refused command.
 type successesOnly struct{ core.Store }
 
 func newSuccessesOnly(s core.Store) core.Store { return successesOnly{s} }
@@ -203,7 +203,7 @@ func (s successesOnly) Complete(ctx context.Context, t core.Ticket, c core.Compl
 	return s.Store.Complete(ctx, t, c)
 }
 
-// parksNothing frees the key of what failed.
+// parksNothing frees the key of a failed command.
 type parksNothing struct{ core.Store }
 
 func newParksNothing(s core.Store) core.Store { return parksNothing{s} }

@@ -21,8 +21,8 @@ func withMember(object []byte, value string) []byte {
 	return fmt.Appendf(nil, `%s%s"%s":%s}`, inner, comma, extra, value)
 }
 
-// reordered returns the object with its members the other way round and with white space between them: what another
-// JSON library, or the same one after a restart, makes of the same command.
+// reordered returns the object with its members the other way round and with white space between them: another JSON
+// library, or the same one after a restart, may write the same command so.
 func reordered(object []byte) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(object))
 	if _, err := decoder.Token(); err != nil {

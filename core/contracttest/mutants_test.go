@@ -195,7 +195,7 @@ func unguarded(b *bank) []gin.HandlerFunc {
 	return []gin.HandlerFunc{ginidem.JWTGuard(b.verifier), ginidem.RolesGuard(b.idem)}
 }
 
-// as takes the caller for somebody else.
+// as treats the caller as somebody else.
 func as(change func(core.Principal, error) (core.Principal, error)) func(*bank) []gin.HandlerFunc {
 	return func(b *bank) []gin.HandlerFunc {
 		return []gin.HandlerFunc{ginidem.Bridge(func(c *gin.Context) (authctx.Principal, error) {

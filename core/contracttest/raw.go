@@ -27,8 +27,8 @@ const (
 	gone                // it resets the connection in the middle of the body
 )
 
-// sendWire sends r over a connection of its own, byte by byte as r says: with what net/http's client would not send,
-// or would not send to its end. There may be no answer; the status is 0 then.
+// sendWire sends r over a connection of its own, byte by byte as r says: also what net/http's client would not send, or
+// not to its end. There may be no answer; the status is 0 then.
 func (p *probe) sendWire(r request, end ending) answer {
 	p.Helper()
 	p.remember(r)

@@ -34,7 +34,7 @@ func otherCommandIsRefused(p *probe) {
 	p.apply(other.withKey(newKey())) // nothing was wrong with it but its key
 }
 
-// A client without patience repeats its command again and again until it has its answer.
+// An impatient client repeats its command again and again until it has its answer.
 //
 // CONTRACT M-2
 func runningCommandIsInFlight(p *probe) {
@@ -111,8 +111,8 @@ func (all *answers) add(a answer, err error) answer {
 	return a
 }
 
-// requireRanOnce requires that of all that r was answered one answer is the first, and that every other is its replay,
-// or says that it is running or that the store is too busy. It returns how many say that it is running.
+// requireRanOnce requires that exactly one answer to r is a first one. Every other must be its replay, or say that the
+// command is running or that the store is too busy. It returns how many say that the command is running.
 func (p *probe) requireRanOnce(r request, before int, all *answers) (inFlight int) {
 	p.Helper()
 	require.NoError(p, errors.Join(all.errs...), "no whole answer")

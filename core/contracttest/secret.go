@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// secretsOf yields what of a request must appear in no problem and no log: key, token and body, by their names. What is
-// so short that it may be there by chance is left out.
+// secretsOf yields what of a request must appear in no problem and no log: key, token and body, by their names. Short
+// values are left out, because they may appear by chance.
 func secretsOf(r request) iter.Seq2[string, string] {
 	return func(yield func(what, secret string) bool) {
 		for _, line := range r.keys {

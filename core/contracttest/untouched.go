@@ -56,8 +56,8 @@ func (p *probe) requireNoRoute(r request) {
 		"%s %s has no route: want the router's 404 or 405, got %d", r.method, r.path, status)
 }
 
-// requireUntouched sends r without a key, with a bad one and twice with a good one, and requires that none of it
-// matters. It returns the status.
+// requireUntouched sends r without a key, with a bad one, and twice with a good one, and requires that the answers do
+// not differ. It returns the status.
 func (p *probe) requireUntouched(r request) int {
 	p.Helper()
 	before := p.effects()

@@ -27,7 +27,7 @@ import (
 	"github.com/auth19/idem/gormstore"
 )
 
-// bank is the app that the kit is tried on: it moves money, and lives in this process.
+// bank is the app that the kit is tried on. It moves money, and runs in this process.
 type bank struct {
 	store    core.Store // outlives the app, like ledger
 	recovery core.Recovery
@@ -36,7 +36,7 @@ type bank struct {
 	guards   func(idem *core.Module, g *crashtest.Gates) []gin.HandlerFunc // default Idempotent
 }
 
-// ledger is somebody else's, and knows a repeated payment by its key.
+// ledger belongs to another service, which knows a repeated payment by its key.
 type ledger struct {
 	mu      sync.Mutex
 	keys    map[string]bool
@@ -45,7 +45,7 @@ type ledger struct {
 
 func newLedger() *ledger { return &ledger{keys: map[string]bool{}, entries: map[int]int{}} }
 
-// book adds an entry, once per key; a key of "" is never known.
+// book adds an entry, once per key. The key "" is never known.
 func (l *ledger) book(key string, order int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -31,7 +31,7 @@ func newCommand(r *http.Request) (command, error) {
 	return c, errors.Join(err, r.Body.Close())
 }
 
-// answer is an answer, read whole; or why there is none.
+// answer is an answer, read to its end, or the reason why there is none.
 type answer struct {
 	status int
 	header http.Header
@@ -40,7 +40,7 @@ type answer struct {
 	err    error
 }
 
-// send sends the command to the app at url. around is put around the connection, unless it is nil.
+// send sends the command to the app at url. around wraps the connection, unless it is nil.
 func (c command) send(ctx context.Context, url string, around func(net.Conn) net.Conn) (a answer) {
 	r, err := http.NewRequestWithContext(ctx, c.request.Method, url+c.request.URL.RequestURI(), bytes.NewReader(c.body))
 	if err != nil {
@@ -68,13 +68,13 @@ func (c command) send(ctx context.Context, url string, around func(net.Conn) net
 	return a
 }
 
-// final reports whether a client takes this answer for the last word (C-2).
+// final reports whether a client stops repeating after this answer (C-2).
 func (a answer) final() bool {
 	repeated := []int{http.StatusTooEarly, http.StatusTooManyRequests}
 	return a.err == nil && a.status < 500 && a.code != core.CodeInFlight && !slices.Contains(repeated, a.status)
 }
 
-// definite reports whether the answer says what became of the command.
+// definite reports whether the answer says if the command was carried out.
 func (a answer) definite() bool { return a.final() && a.code != core.CodeOutcomeUnknown }
 
 func (a answer) result() string { return a.header.Get(core.HeaderResult) }
@@ -104,7 +104,7 @@ func codeOf(_ int, _ http.Header, body []byte) core.Code {
 	return problem.Code
 }
 
-// transit is a point of the command that is neither an event of the app nor in its hands: on the way.
+// transit is a point on the network between client and app. It is no event of the app.
 type transit string
 
 // The points on the way.
@@ -147,5 +147,5 @@ func (b *broken) Read(p []byte) (int, error) {
 	return n / 2, errBroken
 }
 
-// pause is between two repeats of a client.
+// pause is the time between two repeats of a client.
 const pause = 50 * time.Millisecond

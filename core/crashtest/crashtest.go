@@ -15,32 +15,32 @@
 //		})
 //	}
 //
-// First a command runs without a crash, in an app that has carried out another one before: what a process does only once
-// is no point. What passes the [Gates] meanwhile, statements, calls of the store, calls of providers, are the events;
-// before and after each of them is a point, and so are the request on its way in and the answer on its way out. Then, for
-// each point, a new command is sent, the app is killed at the point and started again, and the command is repeated with
-// the same key, as a client does, until the answer is final. A point fails where
+// First a command runs without a crash. The app has carried out another command before, so what a process does only
+// once is no point. Statements, calls of the store and calls of providers pass the [Gates] meanwhile: these are the
+// events. There is a point before and after each event, and at the request on its way in and the answer on its way out.
+// Then, for each point, a new command is sent, the app is killed at the point and started again, and the command is
+// repeated with the same key, as a client does, until the answer is final. A point fails where
 //
 //   - an effect is there twice, or not at all although the answer says so;
 //   - an answer contradicts another: two answers for one command, or two first ones, or another status than without a
 //     crash;
 //   - there is no final answer in the end.
 //
-// Each point is a subtest. The enumeration is complete, in the sense of the events that pass the gates, and the same in
-// every run: a point that has failed can be run alone, by its name.
+// Each point is a subtest. The enumeration has every event that passes the gates, and is the same in every run: a point
+// that failed can be run alone, by its name.
 //
 // # Two kinds of death
 //
 // A Command is a process of its own, and is killed by SIGKILL. Nothing is simulated: sockets break, transactions are
-// open, leases run on. That is the test to have. Its gates are proxies on 127.0.0.1, so that only what goes over a wire
-// is an event; what the app does between two events leaves nothing behind when it dies, and so needs no point.
+// open, leases run on. Prefer this test. Its gates are proxies on 127.0.0.1, so only what goes over a wire is an event.
+// What the app does between two events is lost with the process, so it needs no point.
 //
-// A Handler is an app in this process, which cannot be killed alone. Its gates are around its store and its
-// providers, and death means that a call never returns: no deferred function runs, no answer is sent, connections of
-// clients are cut and open transactions of the store are rolled back. That is quick and needs no database server. It
-// does not show what an operating system or a database does when a process dies; points within a transaction of the
-// handler's own are missing, because its statements pass no gate; and a mutex that is held across a call of the store
-// stays locked, so what outlives the app must not be guarded by one.
+// A Handler is an app in this process, which cannot be killed alone. Its gates are around its store and its providers,
+// and death means that a call never returns: no deferred function runs, no answer is sent, connections of clients are
+// cut, and open transactions of the store are rolled back. That is quick and needs no database server. It does not show
+// what an operating system or a database does when a process dies. Points inside of a transaction of the handler's own
+// are missing, because its statements pass no gate. A mutex that is held during a call of the store stays locked, so it
+// must not guard anything that outlives the app.
 package crashtest
 
 import (
@@ -65,38 +65,37 @@ type App struct {
 	// own in every life; needed where Scenario.Parallel is above 1.
 	URL string
 
-	// Handler returns a new instance of the app, with its store and providers behind gates. What is to outlive a crash
-	// is made before, and shared by all instances.
+	// Handler returns a new instance of the app, with its store and providers behind gates. Whatever must outlive a
+	// crash is made before, and all instances share it.
 	Handler func(ctx context.Context, g *Gates) (http.Handler, error)
 }
 
-// Effects are what a command has brought about, by name: {"ledger": 1, "provider": 1}. What counts is how much each
+// Effects are what a command has done, by name: {"ledger": 1, "provider": 1}. The kit looks at how much each number
 // grows.
 type Effects map[string]int
 
-// Scenario is a command to crash in, and what is known about it.
+// Scenario is a command to crash the app in, and what is known about the command.
 type Scenario struct {
-	// Request returns command n, with a key of its own: a request to the app at url. The kit sends it again and again, in
-	// lane n % Parallel.
-	// What the command needs to be there is sent by Request itself, before it returns: the payment that is to be
-	// refunded.
+	// Request returns command n, with a key of its own: a request to the app at url. The kit sends it again and again,
+	// in lane n % Parallel. If the command needs something, such as a payment to refund, Request sends that itself
+	// before it returns.
 	Request func(ctx context.Context, url string, n int) (*http.Request, error)
-	// Effects counts what command n has brought about. Where Parallel is 1 it may count the effects of all commands.
+	// Effects counts what command n has done. If Parallel is 1 it may count the effects of all commands.
 	Effects func(ctx context.Context, url string, n int) (Effects, error)
 	// Executions counts how often the handler was run for command n. It is for the report only. Default: the claims
 	// that were won, where the app has its store from Gates.Store.
 	Executions func(ctx context.Context, url string, n int) (int, error)
 
 	// Unknown: outcome_unknown is a legal answer. Set it for Park, and for Resume where a provider step is not
-	// deduplicated (core.Dedup). The effects may then be there or not; never twice.
+	// deduplicated (core.Dedup). The effects may then exist or not, but never twice.
 	Unknown bool
 	// ProblemCode returns the code of a problem, for apps that render them in their own way. Default: RFC 9457 (P-1).
 	ProblemCode func(status int, header http.Header, body []byte) core.Code
 	// Parallel is how many points are tried at a time, each with an app of its own; default 1. Most of the time is
-	// waiting for leases, so choose a short lease and more than one. Where starting takes a lock of the database, as
-	// migrations do, give each a database of its own: see Gates.Lane.
+	// spent waiting for leases: choose a short lease, and more than one app. Where starting takes a lock of the
+	// database, as migrations do, give each a database of its own: see Gates.Lane.
 	Parallel int
-	// Patience is how long a final answer, and everything else of an app, is waited for. Default 30 s.
+	// Patience is how long the kit waits for a final answer, and for everything else of an app. Default 30 s.
 	Patience time.Duration
 }
 
@@ -143,7 +142,7 @@ func validate(app App, s Scenario) error {
 	return errors.Join(errs...)
 }
 
-// Run crashes the app at every point of the command, each as a subtest of t, and logs a table of what was seen.
+// Run crashes the app at every point of the command. Each point is a subtest of t. Run logs a table of what it saw.
 func Run(t *testing.T, app App, s Scenario) {
 	t.Helper()
 	if err := validate(app, s); err != nil {

@@ -50,7 +50,7 @@ func (e *enumeration) close() {
 	}
 }
 
-// worker tries one point after the other, with one app after the other.
+// worker tries one point after the other, each with a new app after a crash.
 type worker struct {
 	*enumeration
 	lane     int
@@ -58,7 +58,7 @@ type worker struct {
 	life     *life // nil where none has begun, or the last was crashed
 }
 
-// live starts the app, unless it lives.
+// live starts the app, unless it is running.
 func (w *worker) live() error {
 	if w.life != nil {
 		return nil
@@ -68,7 +68,7 @@ func (w *worker) live() error {
 	return err
 }
 
-// die kills the app, if it lives.
+// die kills the app, if it is running.
 func (w *worker) die() {
 	if w.life != nil {
 		w.life.kill()
@@ -76,8 +76,8 @@ func (w *worker) die() {
 	}
 }
 
-// measure runs a command without a crash: that makes the points, and says what is expected at each of them. Where the
-// machine is so busy that the first answer is not a definite one, it tries again.
+// measure runs a command without a crash. That gives the points, and what is expected at each of them. On a busy
+// machine the first answer may not be definite: then measure tries again.
 func (e *enumeration) measure(ctx context.Context) (err error) {
 	for range attempts {
 		var definite bool
@@ -148,7 +148,7 @@ func (e *enumeration) enumerate() {
 	}
 }
 
-// each calls try for all points, by all workers at a time.
+// each calls try for all points, with all workers side by side.
 func (e *enumeration) each(try func(w *worker, p point)) {
 	points := make(chan point)
 	var group sync.WaitGroup
@@ -233,7 +233,7 @@ func (w *worker) persist(ctx context.Context, c command, o *outcome) (final answ
 	return final, nil
 }
 
-// attempts is how often a point is tried where the app does something else on the way to it.
+// attempts is how often a point is tried if the app does something else on the way to it.
 const attempts = 3
 
 // crash crashes the app at a point of a new command, and returns what was seen.
@@ -249,7 +249,7 @@ func (w *worker) crash(ctx context.Context, p point) (o outcome) {
 	return o
 }
 
-// tryCrash is false where the app came to another point: something else has passed the gates meanwhile.
+// tryCrash returns false if the app came to another point, because something else passed the gates meanwhile.
 func (w *worker) tryCrash(ctx context.Context, p point) (o outcome, there bool) {
 	o = outcome{point: p}
 	fail := func(err error) (outcome, bool) {
@@ -290,7 +290,7 @@ func (w *worker) tryCrash(ctx context.Context, p point) (o outcome, there bool) 
 	return o, there
 }
 
-// strike sends the command and kills the app at the point. The answer is there where it was quicker, or came first.
+// strike sends the command and kills the app at the point. There is an answer if it came before.
 func (w *worker) strike(ctx context.Context, c command, p point, o *outcome) (a answer, err error) {
 	life := w.life
 	var once sync.Once

@@ -12,9 +12,9 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Gates are what an app's work goes through on its way out of the process: to its store, its database, its providers.
-// Each thing that passes is an event; the app can be stopped before and after any. Gates belong to one life of an app,
-// from its start to its crash. [Run] makes them; a test that wants other faults than a crash makes them itself.
+// Gates are on the way from an app to its store, its database and its providers. Each call that passes is an event. The
+// app can be stopped before and after each event. Gates belong to one life of an app, from its start to its crash.
+// [Run] makes them; a test that wants other faults than a crash makes them itself.
 type Gates struct {
 	lane int
 
@@ -59,7 +59,7 @@ func (p Point) String() string {
 	return fmt.Sprintf("before %d", p.Event)
 }
 
-// Fault is a point that an app comes to, and stays at.
+// Fault is a point at which an app stops.
 type Fault struct {
 	Reached <-chan struct{} // closed when the app is there
 
@@ -68,11 +68,11 @@ type Fault struct {
 	deliver chan bool
 }
 
-// Release ends the stay: the event, or the answer to it, moves on where deliver is true. Else it never does: a
-// connection is cut, a call in this process does not return. To be called once.
+// Release lets the app go on. If deliver is true, the event, or the answer to it, is delivered. Otherwise it never is:
+// a connection is cut, a call in this process does not return. Call it once.
 func (f *Fault) Release(deliver bool) { f.deliver <- deliver }
 
-// stay is what the app does at the point.
+// stay waits at the point.
 func (f *Fault) stay(dead <-chan struct{}) (deliver bool) {
 	close(f.reached)
 	select {
@@ -100,8 +100,9 @@ func (g *Gates) Count() {
 	g.seen, g.next, g.wins = nil, nil, 0
 }
 
-// Seen returns the events since Strike or Count, or since the beginning. Those whose number depends on time are left
-// out: pings of connection pools, renewals of leases, sweeps. So are values: the events of two equal commands are equal.
+// Seen returns the events since Strike or Count, or since the beginning. Events whose number depends on time are left
+// out: pings of connection pools, renewals of leases, sweeps. Values are left out too: two equal commands have equal
+// events.
 func (g *Gates) Seen() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -123,12 +124,12 @@ func (g *Gates) arrive(event string) (fault *Fault) {
 	return fault
 }
 
-// quiet is how long nothing may pass before an app with a database counts as being at rest: what it does at its start
-// beside serving, a sweep for instance, is over then.
+// quiet is how long nothing may pass until an app with a database counts as being at rest. What it does at its start,
+// such as a sweep, is over then.
 const quiet = 100 * time.Millisecond
 
 // Rest waits until all connections to the database are idle, and have been for a moment. It is an error if that does
-// not happen within patience. In-process stores need no rest: what is not asked for by a request is no event there.
+// not happen within patience. Stores in this process need no rest: only requests make events there.
 func (g *Gates) Rest(patience time.Duration) error {
 	for deadline := time.Now().Add(patience); !g.resting(); time.Sleep(quiet / 10) {
 		if time.Now().After(deadline) {
@@ -217,8 +218,8 @@ func (g *Gates) pass(event string, call func()) {
 	}
 }
 
-// hang is the end of a goroutine of a dead app: it does nothing any more. Its deferred functions run once the gates are
-// closed, when they find nothing alive that they could do harm to.
+// hang stops a goroutine of a dead app. Its deferred functions run when the gates are closed: nothing is alive then
+// that they could harm.
 func (g *Gates) hang() {
 	<-g.closed
 	runtime.Goexit()

@@ -115,7 +115,7 @@ func spawn(ctx context.Context, app App, g *Gates, patience time.Duration) (*lif
 
 var printedURL = regexp.MustCompile(`http://[^\s"'/]+`)
 
-// listening is where the app listens by now, "" where it does not.
+// listening is where the app listens, "" if it does not listen yet.
 func listening(ctx context.Context, app App, out *output) string {
 	if app.URL == "" {
 		text := out.String()

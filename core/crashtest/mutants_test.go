@@ -19,8 +19,8 @@ import (
 	"github.com/auth19/idem/ginidem"
 )
 
-// A kit that cannot fail proves nothing. A mutant is a bank with one fault, which shows only in a crash. It names the
-// points at which the kit must find it, and no others, and the word by which.
+// A kit that cannot fail proves nothing. A mutant is a bank with one fault, which only a crash shows. It names the
+// points at which the kit must find it, and no others, and the word in the message.
 var mutants = map[string]struct {
 	bank   func(t *testing.T) *bank
 	change func(s *crashtest.Scenario)
@@ -81,7 +81,7 @@ func known(s *crashtest.Scenario) { s.Unknown = false }
 
 func impatient(s *crashtest.Scenario) { s.Patience = 500 * time.Millisecond }
 
-// freesLost takes an attempt that was lost for one that has done nothing.
+// freesLost treats a lost attempt as one that has done nothing.
 func freesLost(t *testing.T) *bank {
 	b := parking(t)
 	b.store = runsAgain{b.store}
@@ -115,7 +115,7 @@ func anotherKeyEachTime(t *testing.T) *bank {
 	return b
 }
 
-// aroundTransaction books on a Rollback route, and not in its transaction.
+// aroundTransaction books on a Rollback route, but not in its transaction.
 func aroundTransaction(t *testing.T) *bank {
 	b, l := rollingBack(t), newLedger()
 	b.effects = l.effects
@@ -146,7 +146,7 @@ func afterAnswer(t *testing.T) *bank {
 	return b
 }
 
-// unguarded is a bank with guards of its own making, as many write them first.
+// unguarded is a bank with handmade guards, as many people write them at first.
 func unguarded(t *testing.T, guard func(c *gin.Context, g *crashtest.Gates, l *ledger, pay func())) *bank {
 	b, l := parking(t), newLedger()
 	b.effects = l.effects
@@ -160,7 +160,7 @@ func unguarded(t *testing.T, guard func(c *gin.Context, g *crashtest.Gates, l *l
 	return b
 }
 
-// answersInMemory keeps answers where a crash takes them.
+// answersInMemory keeps answers in memory, where a crash loses them.
 func answersInMemory(t *testing.T) *bank {
 	var lives sync.Map // of gates: answers by key
 	return unguarded(t, func(c *gin.Context, g *crashtest.Gates, _ *ledger, pay func()) {

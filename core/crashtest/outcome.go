@@ -25,11 +25,11 @@ type outcome struct {
 	log         string // of the app, where it did not do what it should
 }
 
-// judge says what is wrong about it.
+// judge says what is wrong with the outcome.
 func (o *outcome) judge(e *enumeration) {
 	bad := func(format string, args ...any) { o.wrong = append(o.wrong, fmt.Sprintf(format, args...)) }
 
-	// Effects. If the outcome is unknown, they may be there or not.
+	// Effects. If the outcome is unknown, they may exist or not.
 	for _, name := range slices.Sorted(maps.Keys(e.effects)) {
 		is, want := o.effects[name], e.effects[name]
 		switch {
@@ -71,7 +71,7 @@ func (o *outcome) judge(e *enumeration) {
 	}
 }
 
-// empty reports whether nothing was brought about.
+// empty reports whether there are no effects.
 func (e Effects) empty() bool {
 	for _, count := range e {
 		if count > 0 {
@@ -90,7 +90,7 @@ func (e Effects) String() string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// summary is the answers in their order, equal ones that follow each other as one.
+// summary lists the answers in their order. Equal answers in a row count as one.
 func (o outcome) summary() string {
 	var parts []string
 	for i := 0; i < len(o.answers); {

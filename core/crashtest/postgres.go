@@ -17,9 +17,9 @@ import (
 )
 
 // Postgres returns the URL of a proxy to a PostgreSQL database, which must be reachable without TLS over TCP: each
-// statement that the app sends by way of it is an event. Both query protocols are understood. Of several statements in one
-// round trip (pgx.Batch) each is an event: at a point between two of them, the server has got the first and not the second.
-// In the simple protocol they are one text, and one event.
+// statement that the app sends by way of it is an event. Both query protocols are understood. If one round trip has
+// several statements (pgx.Batch), each is an event: at a point between two of them, the server has received the first
+// and not the second. In the simple protocol they are one text, and one event.
 func (g *Gates) Postgres(databaseURL string) (string, error) {
 	target, err := url.Parse(databaseURL)
 	if err != nil || target.Host == "" {
@@ -147,8 +147,8 @@ type part struct {
 	end       int // behind it in the round trip
 }
 
-// send notes the statements of a round trip and passes them on. It stays where there is a fault. What is before the point
-// has been passed on then.
+// send notes the statements of a round trip and passes them on. It stops at a fault. The statements before that point
+// have been passed on.
 func (g *Gates) send(l *link, trip []byte, parts []part) (ok bool) {
 	g.mu.Lock()
 	g.links[l] = true
@@ -180,7 +180,7 @@ func (g *Gates) send(l *link, trip []byte, parts []part) (ok bool) {
 	return !g.isDead() && pass(len(trip))
 }
 
-// toApp passes on what the server answers. An answer that is held is complete before it is held.
+// toApp passes on the server's answers. An answer is complete before it is held back.
 func (g *Gates) toApp(l *link) {
 	from := bufio.NewReader(l.server)
 	var answer []byte
@@ -218,7 +218,7 @@ func (g *Gates) toApp(l *link) {
 // literals are what differs between two commands that are equal but for their values; parameters are none.
 var literals = regexp.MustCompile(`'(?:[^']|'')*'|\$?\b\d+\b`)
 
-// eventOf is a statement without its values; "" for one that comes by time and not by request.
+// eventOf is a statement without its values, or "" for a statement that no request has caused.
 func eventOf(statement string) string {
 	if strings.HasPrefix(statement, "-- ping") || strings.Contains(statement, "SET lease_until = CASE") {
 		return ""
@@ -247,7 +247,7 @@ func frame(from *bufio.Reader, typeBytes int) ([]byte, error) {
 	return message, err
 }
 
-// text takes a text that ends with a zero byte off a message.
+// text reads a text that ends with a zero byte from a message.
 func text(body []byte) (string, []byte) {
 	head, rest, _ := bytes.Cut(body, []byte{0})
 	return string(head), rest

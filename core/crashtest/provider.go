@@ -44,7 +44,7 @@ func (g *Gates) forward(provider http.Handler, w http.ResponseWriter, r *http.Re
 	if fault != nil && !fault.at.After && !fault.stay(g.dead) {
 		panic(http.ErrAbortHandler)
 	}
-	// The provider goes on where the app dies meanwhile.
+	// The provider goes on if the app dies meanwhile.
 	answer := httptest.NewRecorder()
 	provider.ServeHTTP(answer, r.WithContext(context.WithoutCancel(r.Context())))
 	if fault != nil && fault.at.After && !fault.stay(g.dead) || g.isDead() {
@@ -81,11 +81,11 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	})
 }
 
-// Around runs call, an event of an app in this process that none of the other gates sees: a provider's SDK, a queue, a
-// write that goes around the store.
+// Around runs call as an event of an app in this process. Use it for what no other gate sees: a provider's SDK, a
+// queue, a write that goes past the store.
 func (g *Gates) Around(name string, call func()) { g.pass(name, call) }
 
-// identifiers are the parts of a path that may be another one in the next command.
+// identifiers are the parts of a path that may differ in the next command.
 var identifiers = regexp.MustCompile(`/[^/]{8,}`)
 
 func callOf(r *http.Request) string {

@@ -9,8 +9,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Store returns a store for an app in this process, in front of s: each call of the protocol is an event. It can what s
-// can, and is a [core.Transactor] where s is one. s itself is what the crashes leave alone: it must be the same for all
+// Store returns a store for an app in this process, in front of s: each call of the protocol is an event. It has the
+// abilities of s, and is a [core.Transactor] if s is one. Crashes do not touch s itself: it must be the same for all
 // lives of the app.
 //
 // gormstore.Step does not work over it, because it wants gormstore's own store: run such an app as a process.
@@ -34,7 +34,7 @@ func (g *Gates) do(event string, fn func() error) (err error) {
 	return err
 }
 
-// background is the event of what comes by time and not by request: it is none, but stops at a crash like all else.
+// background is for calls that no request has caused: they are no events, but a crash stops them too.
 const background = ""
 
 // store is a core.Store behind gates.
@@ -87,8 +87,8 @@ func (s *store) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept
 	return call(s.gates, background, func() (core.Swept, error) { return s.under.Sweep(ctx, limit, w) })
 }
 
-// as is the store underneath with one of its optional abilities. An app that asks for one that is not there would not
-// start without the gates; with them its requests fail.
+// as is the store underneath with one of its optional abilities. If the store lacks an ability that the app needs, the
+// app does not start without the gates; with them, its requests fail.
 func as[T core.Store](s *store) (T, error) {
 	under, ok := s.under.(T)
 	if !ok {
@@ -113,6 +113,24 @@ func (s *store) CountOpen(ctx context.Context, scope core.Scope, limit int) (int
 		return 0, err
 	}
 	return call(s.gates, "CountOpen", func() (int, error) { return under.CountOpen(ctx, scope, limit) })
+}
+
+// Erase implements [core.Eraser].
+func (s *store) Erase(ctx context.Context, scope core.Scope, after core.ID, limit int) (core.ErasedPage, error) {
+	under, err := as[core.Eraser](s)
+	if err != nil {
+		return core.ErasedPage{}, err
+	}
+	return call(s.gates, "Erase", func() (core.ErasedPage, error) { return under.Erase(ctx, scope, after, limit) })
+}
+
+// Survey implements [core.Surveyor].
+func (s *store) Survey(ctx context.Context, within []byte, limit int) ([]core.Backlog, error) {
+	under, err := as[core.Surveyor](s)
+	if err != nil {
+		return nil, err
+	}
+	return call(s.gates, background, func() ([]core.Backlog, error) { return under.Survey(ctx, within, limit) })
 }
 
 // Sight implements [core.Watcher].
@@ -187,7 +205,7 @@ func (s *store) HalfDone(ctx context.Context, within []byte, after core.ID, limi
 	return call(s.gates, background, func() ([]core.Record, error) { return under.HalfDone(ctx, within, after, limit) })
 }
 
-// Validate implements [core.Validator]: a store that cannot tell is taken for sound.
+// Validate implements [core.Validator]: a store that cannot tell counts as sound.
 func (s *store) Validate(ctx context.Context) error {
 	under, ok := s.under.(core.Validator)
 	if !ok {
@@ -223,7 +241,7 @@ func (s *txStore) InFlight(ctx context.Context, id core.ID) (bool, error) {
 	return call(s.gates, "InFlight", func() (bool, error) { return s.transactor.InFlight(ctx, id) })
 }
 
-// opened remembers a transaction for Kill, and ends it where that has come already.
+// opened remembers a transaction for Kill, and ends it if the app was killed already.
 func (g *Gates) opened(tx core.Tx) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -248,7 +266,7 @@ type tx struct {
 
 func (t *tx) Bind(ctx context.Context) context.Context { return t.under.Bind(ctx) }
 
-// Asked implements [core.AskedTx]: where the transaction cannot tell, nothing is said of it.
+// Asked implements [core.AskedTx]: if the transaction cannot tell, Asked says nothing about it.
 func (t *tx) Asked() bool {
 	under, ok := t.under.(core.AskedTx)
 	return !ok || under.Asked()

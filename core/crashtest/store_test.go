@@ -12,18 +12,18 @@ import (
 	"github.com/auth19/idem/core/storetest"
 )
 
-// TestGatesAreTransparent shows that a store behind gates that nobody strikes is the store.
+// TestGatesAreTransparent shows that a store behind gates without faults behaves as without gates.
 func TestGatesAreTransparent(t *testing.T) {
 	g := crashtest.NewGates()
 	t.Cleanup(g.Close)
 	storetest.Run(t, func(*testing.T) storetest.Subject {
 		var clock storetest.Clock
 		return storetest.Subject{Store: g.Store(memstore.New(memstore.WithClock(clock.Now))), Advance: clock.Advance}
-	}, storetest.Features{Steps: true, Watch: true, Import: true, Count: true, Scoping: true, KeyTime: true})
+	}, storetest.Features{Steps: true, Watch: true, Import: true, Count: true, Survey: true, Scoping: true, KeyTime: true, Erase: true, Inspect: true})
 }
 
-// TestDeadStoresDoNotReturn shows what a crash is in this process: the call before has worked, and nobody gets to know;
-// the call after never begins.
+// TestDeadStoresDoNotReturn shows what a crash is in this process: the call before it has worked, but its caller never
+// learns of it; the call after it never begins.
 func TestDeadStoresDoNotReturn(t *testing.T) {
 	g, under := crashtest.NewGates(), memstore.New()
 	store := g.Store(under)

@@ -1,6 +1,10 @@
 package httpidem
 
-import "github.com/auth19/idem/core"
+import (
+	"strings"
+
+	"github.com/auth19/idem/core"
+)
 
 // Audit checks, before the app serves, that its routes have the guards that the route table of idem asks for. It returns
 // one error that names everything that is wrong: see core's AuditRoutes. Call it after the last route, with the router or
@@ -12,7 +16,8 @@ import "github.com/auth19/idem/core"
 func Audit(r *Router, idem *core.Module) error {
 	routes := make([]core.MountedRoute, len(*r.routes))
 	for i, one := range *r.routes {
-		routes[i] = core.MountedRoute{Host: one.host, Method: one.method, Pattern: one.path, Guards: GuardsOf(one.middleware...)}
+		routes[i] = core.MountedRoute{Host: one.host, Method: one.method, Pattern: one.path,
+			Subtree: strings.HasSuffix(one.path, "/"), Guards: GuardsOf(one.middleware...)}
 	}
 	return idem.AuditRoutes(routes)
 }

@@ -74,13 +74,12 @@ func Idempotent(idem *core.Module) Middleware {
 	return func(next http.Handler) http.Handler { return routed(idem.Idempotent, next) }
 }
 
-// routed is a guard that needs the request's route. Without a route it refuses: core would let the request pass, as one
-// that the router does not know.
+// routed is a guard that needs the route of the request. It refuses where core would let the request pass without a key,
+// although a handler runs that needs one: see [unguardable].
 func routed(guard func(x core.Exchange) error, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if pattern(r) == "" {
-			send(w, core.NewProblem(core.CodeMisconfigured, "the guard stands in front of the router, where the route is not "+
-				"known yet, and nothing was run; mount it on the routes").Reply())
+		if why := unguardable(r); why != "" {
+			send(w, core.NewProblem(core.CodeMisconfigured, why+", and nothing was run").Reply())
 			return
 		}
 		_ = guard(&exchange{w: w, r: r, next: next})

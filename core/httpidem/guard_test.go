@@ -169,3 +169,38 @@ func TestController(t *testing.T) {
 	})
 	adaptertest.Serve(t, router).RequireReplay(adaptertest.Call{})
 }
+
+// A method that is changed behind the router would make the handler of a POST run as a GET, which needs no key.
+//
+// CONTRACT O-4, K-8
+func TestMethodChangedBehindTheRouter(t *testing.T) {
+	runs := 0
+	pay := func(w http.ResponseWriter, _ *http.Request) { runs++; w.WriteHeader(http.StatusCreated) }
+	override := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Method = r.Header.Get("X-Http-Method-Override")
+			next.ServeHTTP(w, r)
+		})
+	}
+	idem := adaptertest.NewModule(t, core.Config{})
+	jwt := httpidem.JWTGuard(adaptertest.NewVerifier(t))
+	header := map[string]string{"X-Http-Method-Override": http.MethodGet}
+
+	late := httpidem.NewRouter()
+	late.Group("/v1", override, jwt, httpidem.Idempotent(idem)).HandleFunc("POST /pay", pay)
+	mux := http.NewServeMux() // takes a tab, too
+	mux.Handle("POST\t/v1/pay", override(jwt(httpidem.Idempotent(idem)(http.HandlerFunc(pay)))))
+	for _, router := range []http.Handler{late, mux} {
+		got := adaptertest.Serve(t, router).Do(adaptertest.Call{Headers: header})
+		adaptertest.RequireProblem(t, http.StatusInternalServerError, "misconfigured", got)
+		require.Contains(t, got.Body, "change it in front of the router")
+		require.Zero(t, runs)
+	}
+
+	early := httpidem.NewRouter()
+	early.Group("/v1", jwt, httpidem.Idempotent(idem)).HandleFunc("PUT /pay", pay)
+	header["X-Http-Method-Override"] = http.MethodPut
+	got := adaptertest.Serve(t, override(early)).Do(adaptertest.Call{Key: "key-1", Headers: header})
+	require.Equal(t, http.StatusCreated, got.Status, got.Body)
+	require.Equal(t, 1, runs)
+}

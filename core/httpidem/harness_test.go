@@ -19,8 +19,9 @@ func TestContract(t *testing.T) { adaptertest.Contract(t, adapter) }
 
 // adapter is this package on its own router.
 var adapter = nethttp.Adapter{
-	Router:  func() nethttp.Router { return router{httpidem.NewRouter()} },
-	Methods: []string{"PURGE", "LINK", "PROPFIND", "CONNECTED", "post", "Post", "get", "head", "options"},
+	Router:   func() nethttp.Router { return router{httpidem.NewRouter()} },
+	Methods:  []string{"PURGE", "LINK", "PROPFIND", "CONNECTED", "post", "Post", "get", "head", "options"},
+	Wildcard: "{rest...}",
 }
 
 type router struct{ *httpidem.Router }

@@ -7,8 +7,10 @@
 //
 //   - straywrite: a handler of a guarded Rollback or Resume route writes through a *gorm.DB that neither comes from
 //     gormstore.Tx, TxFrom or Step nor has the request's context. The write stays when the attempt is rolled back, and the
-//     write guard cannot see it. A handler that the attempt's row locks block waits for itself.
-//   - attemptctx: context.Background(), context.TODO() or a *gin.Context stands where the attempt's context belongs.
+//     write guard cannot see it. A handler that the attempt's row locks block waits for itself. For GORM,
+//     context.Background(), context.TODO() and a *gin.Context are not the request's context.
+//   - attemptctx: context.Background(), context.TODO() or a *gin.Context is given to a function that looks for the
+//     attempt.
 //   - txgoroutine: a goroutine uses the transaction of an attempt. The attempt may have ended by then, and a transaction
 //     must not be used by two goroutines.
 //   - freshkey: a retry loop sends a new Idempotency-Key at each try, so that each try is a new command.

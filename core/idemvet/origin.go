@@ -148,12 +148,12 @@ func (l locals) lent(call *ast.CallExpr, seen map[types.Object]bool) origin {
 
 // call is the origin of what a call returns. A function that is given a context is taken to use it.
 func (l locals) call(call *ast.CallExpr, seen map[types.Object]bool) origin {
-	if is(callee(l.pass, call), storePath, "Tx", "TxFrom", "SQLTx") {
+	f := callee(l.pass, call)
+	if is(f, storePath, "Tx", "TxFrom", "SQLTx") {
 		return bound
 	}
 	for _, arg := range call.Args {
-		if t := l.pass.TypesInfo.TypeOf(arg); isContext(t) || named(t, ginPath, "Context") || named(t, "net/http", "Request") ||
-			named(t, echoPath, "Context") || setsContext(l.pass, arg) {
+		if l.binds(arg, is(f, gormPath, "WithContext")) {
 			return bound
 		}
 	}
@@ -169,23 +169,6 @@ func (l locals) call(call *ast.CallExpr, seen map[types.Object]bool) origin {
 		return from
 	}
 	return l.find(sel.X, seen)
-}
-
-// setsContext reports whether e is &gorm.Session{Context: ...}.
-func setsContext(pass *analysis.Pass, e ast.Expr) bool {
-	if u, ok := ast.Unparen(e).(*ast.UnaryExpr); ok {
-		e = u.X
-	}
-	lit, ok := e.(*ast.CompositeLit)
-	if !ok || !named(pass.TypesInfo.TypeOf(lit), gormPath, "Session") {
-		return false
-	}
-	for _, element := range lit.Elts {
-		if kv, ok := element.(*ast.KeyValueExpr); ok && isContext(pass.TypesInfo.TypeOf(kv.Value)) {
-			return true
-		}
-	}
-	return false
 }
 
 // best is the best origin among the expressions that can hold a *gorm.DB: bound, else a parameter, else stray.

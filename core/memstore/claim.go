@@ -79,6 +79,7 @@ func (e *entry) lead(c core.Claim, now time.Time) {
 	e.Owner = c.Owner
 	e.Fence++
 	e.Attempts++
+	e.Traceparent = c.Traceparent
 	e.Deadline = now.Add(c.Deadline)
 	e.LeaseUntil = now.Add(min(c.Lease, c.Deadline))
 }

@@ -40,6 +40,7 @@ func (s *Store) add(rec core.Record, done *core.Imported) bool {
 	default:
 		done.Added++
 	}
+	rec.Traceparent = ""
 	e := &entry{Record: rec}
 	e.answer(rec.Answer)
 	sh.records[rec.ID] = e

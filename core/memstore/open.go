@@ -1,13 +1,19 @@
 package memstore
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/auth19/idem/core"
 )
 
-var _ core.Counter = (*Store)(nil)
+var (
+	_ core.Counter  = (*Store)(nil)
+	_ core.Surveyor = (*Store)(nil)
+)
 
 // CountOpen implements [core.Counter]. It looks at all open records.
 func (s *Store) CountOpen(ctx context.Context, scope core.Scope, limit int) (n int, err error) {
@@ -31,6 +37,51 @@ func (sh *shard) countOpen(scope core.Scope, now time.Time) (n int) {
 		}
 	}
 	return n
+}
+
+// Survey implements [core.Surveyor]. It looks at all open records.
+func (s *Store) Survey(ctx context.Context, within []byte, limit int) ([]core.Backlog, error) {
+	if err := alive(ctx); err != nil {
+		return nil, err
+	}
+	var found []core.Record
+	for i := range s.shards {
+		found = s.shards[i].survey(found, within, s.now())
+	}
+	slices.SortFunc(found, older)
+	var all []core.Backlog
+	for _, r := range found[:max(0, min(limit, len(found)))] {
+		b := core.Backlog{HalfDone: r.State() != core.Unknown, Method: r.Method, Route: r.Route, Count: 1, Oldest: r.CreatedAt}
+		at, known := slices.BinarySearchFunc(all, b, byRoute)
+		if known {
+			all[at].Count++ // the first one was the oldest
+			continue
+		}
+		all = slices.Insert(all, at, b)
+	}
+	return all, nil
+}
+
+// survey appends the open records that need somebody.
+func (sh *shard) survey(found []core.Record, within []byte, now time.Time) []core.Record {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for e := range sh.open {
+		if e.Now = now; bytes.HasPrefix(e.Realm[:], within) && (e.State() == core.Unknown || e.HalfDone()) {
+			found = append(found, e.read(now))
+		}
+	}
+	return found
+}
+
+func byRoute(a, b core.Backlog) int {
+	if a.HalfDone != b.HalfDone {
+		if a.HalfDone {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Or(cmp.Compare(a.Route, b.Route), cmp.Compare(a.Method, b.Method))
 }
 
 // opened and closed are called where a row becomes running, and where it is neither running nor unknown any more.

@@ -55,14 +55,14 @@ func (s *Store) StartStep(ctx context.Context, t core.Ticket, step core.StepReco
 
 // FinishStep implements [core.Stepper].
 func (s *Store) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
-	return s.writeStep(ctx, t, func(e *entry, _ time.Time) error {
+	return s.writeStep(ctx, t, func(e *entry, now time.Time) error {
 		at := e.step(step.Name)
 		switch {
 		case at < 0:
 			return core.ErrNotFound
 		case !e.steps[at].Finished:
 			e.steps[at].Finished, e.steps[at].Result = true, bytes.Clone(step.Result)
-			e.steps[at].Derived = slices.Clone(step.Derived)
+			e.steps[at].Derived, e.steps[at].FinishedAt = slices.Clone(step.Derived), now
 		}
 		return nil
 	})

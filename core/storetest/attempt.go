@@ -105,7 +105,7 @@ func parkThenComplete(t *testing.T, s *fixture) {
 	}
 }
 
-// An owner that was not told of its completion parks the record. The answer is there, and stays.
+// An owner whose completion got no reply parks the record. The answer is recorded, and stays.
 //
 // CONTRACT M-3, R-2
 func parkNeverTakesAnswersBack(t *testing.T, s *fixture) {

@@ -11,8 +11,8 @@ import (
 
 var cancelChecks = []check{{"Cancel/NothingHappens", cancelledNothingHappens}}
 
-// A call whose context is over is an error that claims to know nothing, and the same call with a context that lives
-// finds everything as it was.
+// A call whose context is over returns an error that claims to know nothing. The same call with a live context finds
+// everything unchanged.
 //
 // CONTRACT F-1, R-5
 func cancelledNothingHappens(t *testing.T, s *fixture) {

@@ -93,8 +93,8 @@ func recordComesBackWhole(t *testing.T, s *fixture) {
 	}
 }
 
-// Many repeats at once, on every instance: check-then-act loses here. The rounds are for the narrow window in which
-// the winner's row has just become visible.
+// Many repeats come at once, on every instance: a store that checks and then acts fails here. The rounds are for the
+// narrow window in which the winner's row has just become visible.
 //
 // CONTRACT M-6
 func oneOfManyWins(t *testing.T, s *fixture) {
@@ -109,8 +109,8 @@ func oneOfManyWins(t *testing.T, s *fixture) {
 	}
 }
 
-// race lets many goroutines on every instance claim at once. Exactly one must win; it returns the record of that one,
-// and what those found that were not told that the key is busy.
+// race lets many goroutines on every instance claim at once. Exactly one must win. race returns the winner's record,
+// and the records that the losers found; a loser that was only told "busy" found none.
 func (s *fixture) race(t *testing.T, claim func() core.Claim) (winner core.Record, others []core.Record) {
 	t.Helper()
 	var mu sync.Mutex
@@ -150,8 +150,8 @@ func keysDoNotMeet(t *testing.T, s *fixture) {
 	requireNew(t, b, s.find(t, b.ID))
 }
 
-// Without any sweep, a Park attempt past its lease is unknown to every reader, and stays so: no time that passes and
-// no claim runs it again.
+// A Park attempt past its lease is unknown to every reader without any sweep. It stays unknown: neither time nor a
+// claim runs it again.
 //
 // CONTRACT T-4, M-4, M-7
 func parkIsNeverTakenOver(t *testing.T, s *fixture) {

@@ -20,8 +20,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// The times of the suite. A test moves the clock by so much more or less than these that a slow machine, on which
-// real time passes as well, decides nothing.
+// The times of the suite. A test moves the clock by much more or much less than these. On a slow machine real time
+// passes as well, and it must not decide a test.
 const (
 	lease     = 2 * time.Minute
 	deadline  = 20 * time.Minute
@@ -30,22 +30,24 @@ const (
 	forever   = 3 * tombstone // longer than anything is kept
 )
 
-// burst is how many goroutines want the same thing at once, on each instance.
+// burst is how many goroutines ask for the same thing at once, on each instance.
 const burst = 64
 
-// fixture is a subject and what the tests do with it all the time.
+// fixture is a subject with the helpers that most tests need.
 type fixture struct {
 	Subject
-	ctx         context.Context //nolint:containedctx // one per test
-	instances   []core.Store    // the store, and its twin if there is one
-	transactors []core.Transactor
-	steppers    []core.Stepper
-	watchers    []core.Watcher
-	counters    []core.Counter
-	sights      int
-	commands    int
-	counted     bool         // the claims are to be counted
-	effects     atomic.Int64 // committed by a stress test
+	ctx          context.Context //nolint:containedctx // one per test
+	instances    []core.Store    // the store, and its twin if there is one
+	transactors  []core.Transactor
+	steppers     []core.Stepper
+	watchers     []core.Watcher
+	counters     []core.Counter
+	surveyors    []core.Surveyor
+	inspectables []core.Inspectable
+	sights       int
+	commands     int
+	counted      bool         // the claims are to be counted
+	effects      atomic.Int64 // committed by a stress test
 }
 
 // command returns the claim of a command that the store has not seen.
@@ -66,12 +68,14 @@ func (s *fixture) command(r core.Recovery) core.Claim {
 
 		Retention: retention,
 		Counted:   s.counted,
+
+		Traceparent: newTrace(),
 	}
 }
 
 // repeat returns the claim of a repeat of the command: another attempt, with its own owner.
 func repeat(c core.Claim) core.Claim {
-	c.Owner = newOwner()
+	c.Owner, c.Traceparent = newOwner(), newTrace()
 	return c
 }
 
@@ -89,6 +93,12 @@ func hashOf(command any) core.CommandHash {
 func newOwner() (o core.Owner) {
 	rand.Read(o[:]) // never fails since Go 1.24
 	return o
+}
+
+// newTrace returns a traceparent that no other attempt has.
+func newTrace() string {
+	o := newOwner()
+	return fmt.Sprintf("00-%x-%x-01", o, o[:8])
 }
 
 // answerOf returns an answer whose body is text.
@@ -166,8 +176,7 @@ func idsOf(records []core.Record) []core.ID {
 	return ids
 }
 
-// requireFree checks that nothing holds the key, by claiming it for a command that no earlier one had anything to do
-// with. It returns the new record.
+// requireFree checks that nothing holds the key: it claims the key for another command. It returns the new record.
 func (s *fixture) requireFree(t *testing.T, id core.ID) core.Record {
 	t.Helper()
 	s.requireGoneOrFree(t, id)
@@ -201,15 +210,15 @@ func brief(got core.Claimed) string {
 	return fmt.Sprintf("a record that is %s (%s, fence %d)", r.State(), r.Recovery, r.Fence)
 }
 
-// requireNew checks that r is the row of a new attempt of c, with nothing in it of an earlier life of the key.
+// requireNew checks that r is the row of a new attempt of c, and holds nothing of an earlier life of the key.
 func requireNew(t *testing.T, c core.Claim, r core.Record) {
 	t.Helper()
 	require.Equal(t, core.Running, r.Stored)
 	requireSame(t, core.Record{
 		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: r.Fence},
 		Scope:  c.Scope, Realm: c.Realm, Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash, Stored: core.Running,
-		Timed:     c.Key.Timed,
-		Attempts:  1,
+		Timed:    c.Key.Timed,
+		Attempts: 1, Traceparent: c.Traceparent,
 		CreatedAt: r.CreatedAt, LeaseUntil: r.CreatedAt.Add(c.Lease), Deadline: r.CreatedAt.Add(c.Deadline),
 	}, r)
 	require.False(t, r.CreatedAt.IsZero(), "CreatedAt")
@@ -217,8 +226,8 @@ func requireNew(t *testing.T, c core.Claim, r core.Record) {
 }
 
 // requireSame compares two records but for the moment they were read at. Times are compared by their distance from
-// CreatedAt, which stays when a Subject moves rows instead of its clock, and to the second, since a database may look
-// at its clock more than once in a statement.
+// CreatedAt, because a Subject may move its rows instead of its clock. They are compared to the second, because a
+// database may read its clock more than once in a statement.
 func requireSame(t *testing.T, want, got core.Record) {
 	t.Helper()
 	requireAnswer(t, want.Answer, got.Answer)
@@ -282,6 +291,7 @@ func (s *fixture) sweep(t *testing.T) (total core.Swept) {
 	for {
 		swept, err := s.Store.Sweep(s.ctx, 100, core.Window{})
 		require.NoError(t, err)
+		swept.HeldUp = 0
 		if swept == (core.Swept{}) {
 			return total
 		}
@@ -290,7 +300,7 @@ func (s *fixture) sweep(t *testing.T) (total core.Swept) {
 	}
 }
 
-// noSentinel: an error that only says that the store did not answer must not claim to know more.
+// noSentinel: an error that means "the store did not answer" must not claim to know more.
 func noSentinel(t *testing.T, err error) {
 	t.Helper()
 	require.Error(t, err)

@@ -11,8 +11,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// history is what happened to the keys of a stress round, as those saw it who did it. It is written down as it
-// happens and judged when all is over: only then is it known in which order things took effect. The fence tells that.
+// history is what the workers of a stress round saw happen to its keys. It is written during the round and judged after
+// it: only then the fences tell in which order things took effect.
 type history struct {
 	mu      sync.Mutex
 	now     int // ticks of a logical clock
@@ -27,20 +27,20 @@ func newHistory() *history {
 		steps: map[core.ID][]step{}}
 }
 
-// step is a step as an attempt was told that it is recorded.
+// step is a step that the store has confirmed to an attempt.
 type step struct {
 	known int
 	fence int64 // of the attempt
 	core.StepRecord
 }
 
-// win is an attempt: when its claim was asked for, and the row it won.
+// win is a claim that was won: when it was asked for, and its row.
 type win struct {
 	begun int
 	core.Record
 }
 
-// answer is an answer that a client was told is recorded, or has read as recorded: at what time, on which fence.
+// answer is an answer that a worker was told is recorded, or has read: at what time, on which fence.
 type answer struct {
 	known int
 	fence int64
@@ -101,7 +101,7 @@ func (h *history) check(t *testing.T) {
 	}
 }
 
-// checkAnswers: one answer, for ever, and no attempt after it.
+// checkAnswers: a key has one answer for ever, and no attempt after it.
 func (h *history) checkAnswers(t *testing.T, id core.ID) {
 	t.Helper()
 	first := h.answers[id][0]
@@ -117,8 +117,8 @@ func (h *history) checkAnswers(t *testing.T, id core.ID) {
 	}
 }
 
-// checkWins: each fence was won once, and each attempt but the last was either freed or, Resume after Resume and the
-// same command, taken over.
+// checkWins: each fence was won once. Each attempt but the last was freed, or was taken over by a Resume attempt of the
+// same command.
 func (h *history) checkWins(t *testing.T, id core.ID) {
 	t.Helper()
 	wins := slices.SortedFunc(slices.Values(h.wins[id]), func(a, b win) int { return cmp.Compare(a.Fence, b.Fence) })
@@ -134,7 +134,7 @@ func (h *history) checkWins(t *testing.T, id core.ID) {
 	}
 }
 
-// checkSteps: a step belongs to one operation, has one first start there, and once finished keeps its result.
+// checkSteps: a step belongs to one operation, has one first start there, and keeps its result once it is finished.
 func (h *history) checkSteps(t *testing.T, id core.ID) {
 	t.Helper()
 	results := map[int64]step{} // by the fence of the first start

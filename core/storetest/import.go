@@ -79,7 +79,7 @@ func importNeverOverwrites(t *testing.T, s *fixture) {
 	}
 }
 
-// What the old system holds is not free, whether its key was given back here or its tombstone is over.
+// A key of the old system is not free, even if it was given back here or its tombstone is over.
 //
 // CONTRACT F-4, X-2
 func importReplacesFree(t *testing.T, s *fixture) {

@@ -18,7 +18,7 @@ var importMutants = map[string]struct {
 	"imports regardless":          {"Import/Cancelled", func(s core.Importer) core.Importer { return heedlessImport{s} }},
 }
 
-// leavesFree takes every record that is there for one that holds its key.
+// leavesFree takes each record for one that holds its key.
 type leavesFree struct{ core.Importer }
 
 func (s leavesFree) Import(ctx context.Context, records []core.Record) (core.Imported, error) {
@@ -42,7 +42,7 @@ func (s importsOldFence) Find(ctx context.Context, id core.ID) (core.Record, err
 	return rec, err
 }
 
-// importsOver frees what is in the way.
+// importsOver frees a key that is held already.
 type importsOver struct{ core.Importer }
 
 func (s importsOver) Import(ctx context.Context, records []core.Record) (core.Imported, error) {

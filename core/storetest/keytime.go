@@ -68,7 +68,7 @@ func valid(c core.Claim, w core.Window) core.Claim {
 	return c
 }
 
-// past and future are windows that the store's clock is no more in, and not yet; present is one that it is in.
+// past, present and future are windows: the store's clock has left past, is in present, and has not reached future.
 func around(now time.Time) (past, present, future core.Window) {
 	return core.Window{From: now.Add(-48 * time.Hour), To: now.Add(-30 * time.Minute)},
 		core.Window{From: now.Add(-30 * time.Minute), To: now.Add(30 * time.Minute)},
@@ -107,7 +107,7 @@ func keyTimeJudged(t *testing.T, s *fixture) {
 	require.True(t, s.find(t, bare.ID).KeyMade().IsZero())
 }
 
-// Whatever the time of the key, a record answers.
+// A record answers whatever the time of its key is.
 //
 // CONTRACT T-6, M-3
 func keyTimeRecordFirst(t *testing.T, s *fixture) {
@@ -174,7 +174,8 @@ func (s *fixture) timedDone(t *testing.T, c core.Claim) {
 	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, core.Completion{Answer: answerOf("paid"), Retention: retention}))
 }
 
-// A timed key that has been answered is refused for good, before a sweep, after it, and however old keys may be by then.
+// A timed key that has been answered is refused for ever: before a sweep, after it, and after the route allows older
+// keys.
 //
 // CONTRACT T-6, T-4, T-3
 func keyTimeSwept(t *testing.T, s *fixture) {
@@ -240,7 +241,7 @@ func keyTimeDropped(t *testing.T, s *fixture) {
 	s.requireUntimely(t, claim(made, func(c *core.Claim) { c.Realm[8]++ })) // all realms of a service share its floor
 }
 
-// What was freed has not been carried out: dropping it refuses no key.
+// A freed command was not carried out: dropping its record refuses no key.
 //
 // CONTRACT T-6
 func keyTimeFreedAndDropped(t *testing.T, s *fixture) {
@@ -254,7 +255,7 @@ func keyTimeFreedAndDropped(t *testing.T, s *fixture) {
 	s.win(t, repeat(c))
 }
 
-// An operation that is gone on with is not judged: it has its record.
+// The key of an operation that resumes is not judged: the operation has its record.
 //
 // CONTRACT T-6, X-10
 func keyTimeResumed(t *testing.T, s *fixture) {
@@ -324,7 +325,7 @@ func keyTimeRefuseBefore(t *testing.T, s *fixture) {
 	s.requireUntimely(t, claim(at))
 }
 
-// An operator whose clock is wrong refuses nothing: it could not be taken back.
+// A refusal by an operator whose clock is wrong changes nothing: it could not be taken back.
 //
 // CONTRACT T-6, T-5
 func keyTimeRefuseBeforeByAnyClock(t *testing.T, s *fixture) {
@@ -381,7 +382,8 @@ func keyTimeAges(t *testing.T, s *fixture) {
 	}
 }
 
-// A clock that is ahead may have refused a key that the other has not: the later one says when an age became longer.
+// A clock that is ahead may have refused a key that the other clock has not refused. So the later of both says when an
+// age became longer.
 //
 // CONTRACT T-6
 func keyTimeAgesByBothClocks(t *testing.T, s *fixture) {
@@ -399,7 +401,7 @@ func keyTimeAgesByBothClocks(t *testing.T, s *fixture) {
 	}
 }
 
-// A route that leaves its timed keys still refuses those that were too old until then. It leaves once.
+// A route that stops using timed keys still refuses the keys that were too old until then. It can stop once.
 //
 // CONTRACT T-6
 func keyTimeLeft(t *testing.T, s *fixture) {
@@ -451,8 +453,8 @@ func keyTimeLeft(t *testing.T, s *fixture) {
 	require.Equal(t, 2*time.Hour, again.Before)
 }
 
-// What the service refused when a route left its timed keys, stays refused on the route: an operator may have refused it after
-// a restore, before the route had an age.
+// A route that stops using timed keys goes on refusing what the service refused: an operator may have refused those
+// keys after a restore, before the route had an age.
 //
 // CONTRACT T-6
 func keyTimeLeftBelowFloor(t *testing.T, s *fixture) {
@@ -546,7 +548,8 @@ func keyTimeTransaction(t *testing.T, s *fixture) {
 	require.True(t, got.Untimely)
 }
 
-// A key that gets too old while its attempt runs is in flight, then answered, or refused where nothing has come of it.
+// A key may get too old while its attempt runs: it is in flight, then answered; or refused, if the attempt left
+// nothing.
 //
 // CONTRACT T-6, M-2
 func keyTimeRunningTransaction(t *testing.T, s *fixture) {
@@ -583,7 +586,7 @@ func keyTimeRunningTransaction(t *testing.T, s *fixture) {
 	}
 }
 
-// Repeats with a key that has got too old come while its attempt ends: they find the attempt or its answer.
+// A key gets too old, and repeats come while its attempt ends: they find the attempt or its answer.
 //
 // CONTRACT T-6, M-3, M-6
 func keyTimeEndRace(t *testing.T, s *fixture) {

@@ -53,7 +53,7 @@ func listOldestFirst(t *testing.T, s *fixture) {
 		}
 	}
 
-	// The records of a page, the last one too, are settled by the time the next page is asked for.
+	// All records of a page are settled before the next page is asked for.
 	s.Advance(t, 2*deadline)
 	for _, w := range want[:3] {
 		_, err := s.Store.Settle(s.ctx, notApplied(w))
@@ -78,7 +78,7 @@ func (s *fixture) pages(t *testing.T, limit int) (all []core.Record) {
 	}
 }
 
-// Records of one age are neither left out nor handed out twice where a page ends among them.
+// A page may end among records of the same age: none is left out, none comes twice.
 //
 // CONTRACT T-4
 func listSameAge(t *testing.T, s *fixture) {
@@ -90,7 +90,7 @@ func listSameAge(t *testing.T, s *fixture) {
 	require.ElementsMatch(t, want, idsOf(s.pages(t, 2)))
 }
 
-// An empty page would say that there is nothing unknown left to look after.
+// An empty page would say that no operation is unknown any more.
 //
 // CONTRACT T-4
 func listNoSuchRecord(t *testing.T, s *fixture) {
@@ -99,7 +99,7 @@ func listNoSuchRecord(t *testing.T, s *fixture) {
 	require.ErrorIs(t, err, core.ErrNotFound)
 }
 
-// Sweeps change nothing of what is listed, when, and in which order, on any page.
+// Sweeps change neither what is listed, nor when, nor in which order, on any page.
 //
 // CONTRACT T-4, X-10
 func listSwept(t *testing.T, s *fixture) {
@@ -166,7 +166,7 @@ func (s *fixture) pause(t *testing.T) {
 	s.sweep(t)
 }
 
-// end settles the first and every third of the operations, and completes those after them. It returns what stays.
+// end settles the first of each three operations, and completes the second. It returns the third ones, which stay open.
 func (s *fixture) end(t *testing.T, open []core.ID, every int) (stay []core.ID) {
 	t.Helper()
 	for i, id := range open {
@@ -184,7 +184,7 @@ func (s *fixture) end(t *testing.T, open []core.ID, every int) (stay []core.ID) 
 	return stay
 }
 
-// The clock goes back: what is claimed by the earlier clock is listed as anything else.
+// The clock goes back: records that are claimed by the earlier clock are listed like all others.
 //
 // CONTRACT T-4, T-5
 func listClockBack(t *testing.T, s *fixture) {

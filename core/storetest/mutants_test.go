@@ -20,8 +20,8 @@ import (
 	"github.com/auth19/idem/core/storetest"
 )
 
-// A suite that cannot fail proves nothing. Each mutant is a store with one fault, and names the test that must find
-// it. Since that test fails, it runs in a process of its own.
+// A suite that cannot fail proves nothing. Each mutant is a store with one fault, and names the test that must find it.
+// That test fails, so it runs in a process of its own.
 var mutants = map[string]struct {
 	fails string
 	store func(core.Store) core.Store
@@ -73,6 +73,9 @@ var mutants = map[string]struct {
 	"sweeps by any clock":         {"Window/Expired", func(s core.Store) core.Store { return sweepsByAnyClock{s} }},
 	"does not heed the context":   {"Cancel/NothingHappens", func(s core.Store) core.Store { return heedless{s} }},
 
+	"keeps no trace":        {"Claim/FirstWins", func(s core.Store) core.Store { return keepsNoTrace{s} }},
+	"keeps the first trace": {"TakeOver/Resume", func(s core.Store) core.Store { return &firstTrace{Store: s} }},
+
 	"looks before it claims, under stress": {"Stress", func(s core.Store) core.Store { return checkThenAct{s} }},
 	"runs Park again, under stress":        {"Stress", func(s core.Store) core.Store { return takesOver{s, isPark} }},
 	"takes the last answer, under stress":  {"Stress", func(s core.Store) core.Store { return lastAnswer{s, &sync.Map{}} }},
@@ -95,6 +98,9 @@ func TestMutants(t *testing.T) {
 	for name, m := range openMutants {
 		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
 	}
+	for name, m := range surveyMutants {
+		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
+	}
 	for name, m := range importMutants {
 		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
 	}
@@ -102,6 +108,12 @@ func TestMutants(t *testing.T) {
 		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
 	}
 	for name, m := range keyTimeMutants {
+		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
+	}
+	for name, m := range eraseMutants {
+		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
+	}
+	for name, m := range inspectMutants {
 		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
 	}
 }
@@ -144,6 +156,9 @@ func TestMutant(t *testing.T) {
 	} else if m, ok := openMutants[name]; ok {
 		features = storetest.Features{Count: true}
 		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
+	} else if m, ok := surveyMutants[name]; ok {
+		features = storetest.Features{Survey: true}
+		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
 	} else if m, ok := importMutants[name]; ok {
 		features = storetest.Features{Import: true}
 		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
@@ -152,6 +167,13 @@ func TestMutant(t *testing.T) {
 		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
 	} else if m, ok := keyTimeMutants[name]; ok {
 		features = storetest.Features{KeyTime: true}
+		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
+	} else if m, ok := eraseMutants[name]; ok {
+		features = everything
+		features.Rollback, features.Shared = false, false
+		newStore = onMemory(m.store)
+	} else if m, ok := inspectMutants[name]; ok {
+		features = storetest.Features{Inspect: true}
 		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
 	} else {
 		t.Skip("TestMutants runs this")
@@ -208,7 +230,7 @@ func (s jsonHeader) Complete(ctx context.Context, t core.Ticket, c core.Completi
 	return errors.Join(err, json.Unmarshal(text, &c.Answer.Header), s.Store.Complete(ctx, t, c))
 }
 
-// takesOver hands an existing row to a claim that has no right to it.
+// takesOver gives an existing row to a claim that has no right to it.
 type takesOver struct {
 	core.Store
 	when func(core.Claim, core.Record) bool
@@ -257,7 +279,7 @@ func (s releasesAnything) Release(ctx context.Context, t core.Ticket) error {
 	return nil
 }
 
-// punctual takes time for the judge: past the lease it refuses the owner.
+// punctual refuses the owner as soon as its lease is over, although nobody has taken over.
 type punctual struct{ core.Store }
 
 func (s punctual) late(ctx context.Context, id core.ID) bool {
@@ -288,7 +310,7 @@ func (s wantsFence) Release(ctx context.Context, t core.Ticket) error {
 	return s.Store.Release(ctx, t)
 }
 
-// freesSteps takes a Resume attempt that was taken over for one that never began.
+// freesSteps treats a Resume attempt that was taken over like one that never began.
 type freesSteps struct{ core.Store }
 
 func (s freesSteps) Release(ctx context.Context, t core.Ticket) error {
@@ -298,7 +320,7 @@ func (s freesSteps) Release(ctx context.Context, t core.Ticket) error {
 	return s.Store.Release(ctx, t)
 }
 
-// landsLate lets a claim that was given up land after its owner released it.
+// landsLate lets a claim take effect after its owner gave it up and released it.
 type landsLate struct {
 	core.Store
 	mu   sync.Mutex
@@ -327,6 +349,25 @@ func (s newFences) Settle(ctx context.Context, d core.Settlement) (core.Record, 
 		d.Fence = r.Fence
 	}
 	return s.Store.Settle(ctx, d)
+}
+
+type keepsNoTrace struct{ core.Store }
+
+func (s keepsNoTrace) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+	c.Traceparent = ""
+	return s.Store.Claim(ctx, c)
+}
+
+// firstTrace leaves a record the trace of its first attempt.
+type firstTrace struct {
+	core.Store
+	first sync.Map
+}
+
+func (s *firstTrace) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+	first, _ := s.first.LoadOrStore(c.ID, c.Traceparent)
+	c.Traceparent = first.(string)
+	return s.Store.Claim(ctx, c)
 }
 
 type fenceOnly struct{ core.Store }
@@ -378,7 +419,7 @@ func (s forgetsParked) Complete(ctx context.Context, t core.Ticket, c core.Compl
 	return s.Store.Complete(ctx, t, c)
 }
 
-// parksAnything answers ErrStale as it should, but the row is unknown all the same.
+// parksAnything answers ErrStale as it should, but makes the row unknown nevertheless.
 type parksAnything struct {
 	core.Store
 	parked sync.Map
@@ -457,7 +498,7 @@ func (s sweepsNothing) Sweep(context.Context, int, core.Window) (core.Swept, err
 	return core.Swept{}, nil
 }
 
-// countsTwice counts what another sweep may have done.
+// countsTwice also counts what another sweep may have done.
 type countsTwice struct{ core.Store }
 
 func (s countsTwice) Sweep(ctx context.Context, limit int, window core.Window) (core.Swept, error) {
@@ -466,7 +507,7 @@ func (s countsTwice) Sweep(ctx context.Context, limit int, window core.Window) (
 	return swept, err
 }
 
-// settlesEarly settles as soon as the lease is over.
+// settlesEarly settles when the lease is over, and does not wait for the deadline.
 type settlesEarly struct{ core.Store }
 
 func (s settlesEarly) Settle(ctx context.Context, d core.Settlement) (core.Record, error) {
@@ -517,7 +558,7 @@ func (s newestFirst) List(ctx context.Context, within []byte, after core.ID, lim
 	return page, err
 }
 
-// pagesByAge leaves out what is as old as the last record of the page before.
+// pagesByAge leaves out records that are as old as the last record of the page before.
 type pagesByAge struct{ core.Store }
 
 func (s pagesByAge) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {

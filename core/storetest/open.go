@@ -29,8 +29,8 @@ func (s *fixture) requireOpen(t *testing.T, want int) {
 	}
 }
 
-// A record is open from its claim until it is completed, freed or settled, whatever its lease says; but not while it is
-// half-done.
+// A record is open from its claim until it is completed, freed or settled, whatever its lease says; but it is not open
+// while it is half-done.
 //
 // CONTRACT T-4, X-10
 func openStates(t *testing.T, s *fixture) {
@@ -95,7 +95,8 @@ func openLimit(t *testing.T, s *fixture) {
 	}
 }
 
-// A record that was unknown elsewhere is as open as one that has become so here. A store that imports nothing has none.
+// An imported record that was unknown in the old system is as open as one that has become unknown here. A store that
+// cannot import has none.
 func openImported(t *testing.T, s *fixture) {
 	if _, ok := s.Store.(core.Importer); !ok {
 		return

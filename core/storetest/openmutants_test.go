@@ -43,7 +43,7 @@ func (c unlimited) CountOpen(ctx context.Context, s core.Scope, _ int) (int, err
 	return c.Counter.CountOpen(ctx, s, 1000)
 }
 
-// countsForAll counts for a principal what all have open.
+// countsForAll counts the open records of all principals for each of them.
 type countsForAll struct {
 	core.Counter
 	scopes []core.Scope

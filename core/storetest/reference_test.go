@@ -11,8 +11,8 @@ import (
 	"github.com/auth19/idem/core/storetest"
 )
 
-// reference is a core.Transactor over memstore: the simplest thing that the Tx tests are true of. Its transactions
-// are as atomic as one process can make them, and nothing of it is durable.
+// reference is a core.Transactor over memstore: the simplest one that passes the Tx tests. Its transactions are as
+// atomic as one process can make them. Nothing in it is durable.
 type reference struct {
 	*memstore.Store
 	mu      sync.Mutex
@@ -100,7 +100,7 @@ func (s *reference) effect(ctx context.Context) error {
 	return nil
 }
 
-// Settle in a transaction is checked now and written with the commit.
+// Settle in a transaction is checked at once and written with the commit.
 func (s *reference) Settle(ctx context.Context, d core.Settlement) (core.Record, error) {
 	tx, _ := ctx.Value(txKey{}).(*referenceTx)
 	if tx == nil {

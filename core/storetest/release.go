@@ -19,8 +19,8 @@ var releaseChecks = []check{
 	{"Release/AfterLostClaim", releaseAfterLostClaim},
 }
 
-// The fence goes on rising although the key was free in between: a settlement that rests on the first attempt must
-// not mean the second one.
+// The fence goes on rising although the key was free in between: a settlement of the first attempt must not settle the
+// second one.
 //
 // CONTRACT
 func releaseFrees(t *testing.T, s *fixture) {
@@ -42,8 +42,8 @@ func releaseFrees(t *testing.T, s *fixture) {
 	}
 }
 
-// Without a fence a claim is taken back that may have landed. If it has taken over a Resume attempt, steps of that one
-// may be finished: the key is not free, but waits for its repeat again.
+// A release without a fence takes back a claim that may have taken effect. If it took over a Resume attempt, steps of
+// that attempt may be finished: the key is not free, but waits for its repeat again.
 //
 // CONTRACT F-1, X-2
 func releaseByOwnerAlone(t *testing.T, s *fixture) {
@@ -82,7 +82,7 @@ func releaseOfAnother(t *testing.T, s *fixture) {
 	}
 }
 
-// Stale means that somebody took over or settled, not that time has passed: an owner that knows late that nothing was
+// Stale means that somebody took over or settled, not that time has passed. An owner that learns late that nothing was
 // applied may still say so.
 //
 // CONTRACT X-2
@@ -117,8 +117,8 @@ func releaseNotRunning(t *testing.T, s *fixture) {
 	}
 }
 
-// The context of a claim ends at any moment of it. However that turns out, a release by the owner alone frees the
-// key, and nothing of the claim comes to light afterwards.
+// The context of a claim may end at any moment. In each case a release by the owner frees the key, and the claim has no
+// effect afterwards.
 //
 // CONTRACT F-1
 func releaseAfterLostClaim(t *testing.T, s *fixture) {

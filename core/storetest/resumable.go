@@ -10,7 +10,7 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// resumable: Resume attempts whose lease has run out, by pages, and nothing else.
+// resumable: lists Resume attempts whose lease has run out, in pages, and nothing else.
 //
 // CONTRACT X-2, T-4
 func resumable(t *testing.T, s *fixture) {
@@ -45,7 +45,7 @@ func resumable(t *testing.T, s *fixture) {
 	require.ElementsMatch(t, want, got)
 }
 
-// halfDone: of those the ones past their deadline too, oldest first, by pages.
+// halfDone: lists those of them that are past their deadline too, oldest first, in pages.
 //
 // CONTRACT X-10
 func halfDone(t *testing.T, s *fixture) {
@@ -87,7 +87,8 @@ func halfDone(t *testing.T, s *fixture) {
 	}
 }
 
-// attempts: counted from the first of the key's life, whatever the fence says. A claim that was taken back was none.
+// attempts: are counted from the first one of the key's life, whatever the fence says. A claim that was taken back does
+// not count.
 //
 // CONTRACT X-10
 func attempts(t *testing.T, s *fixture) {

@@ -32,7 +32,7 @@ func (s *fixture) done(t *testing.T, text string) (core.Claim, core.Record) {
 	return c, s.find(t, c.ID)
 }
 
-// No sweep runs: the state is a matter of the row and the clock.
+// No sweep runs: the state follows from the row and the clock.
 //
 // CONTRACT T-4, M-3, M-5, R-6
 func thenTombstoneThenFree(t *testing.T, s *fixture) {
@@ -50,7 +50,7 @@ func thenTombstoneThenFree(t *testing.T, s *fixture) {
 	s.requireFree(t, c.ID)
 }
 
-// requireExpired checks what a claim of an expired key is told, by a repeat and with another command.
+// requireExpired checks what a repeat and another command are told about an expired key.
 func (s *fixture) requireExpired(t *testing.T, c core.Claim) {
 	t.Helper()
 	for _, again := range []core.Claim{repeat(c), otherCommand(c)} {
@@ -63,7 +63,7 @@ func (s *fixture) requireExpired(t *testing.T, c core.Claim) {
 	}
 }
 
-// The same life as above with sweeps in it: readers see no other states, and the tombstone has lost the answer.
+// The same life as above, with sweeps: readers see the same states, and the tombstone has lost the answer.
 //
 // CONTRACT T-3, T-4, M-5
 func sweptIsTheSame(t *testing.T, s *fixture) {
@@ -162,8 +162,8 @@ func sweepLeavesTheRest(t *testing.T, s *fixture) {
 	require.EqualValues(t, 2, s.win(t, repeat(resume)).Fence, "a Resume attempt waits for its repeat, however long")
 }
 
-// However an attempt has ended, its record is swept in the end: at once, late, after it was listed or counted, parked,
-// resumed, or settled.
+// The record of an attempt is swept in the end, however the attempt ended: at once, late, after it was listed or
+// counted, parked, resumed, or settled.
 //
 // CONTRACT T-3, T-4
 func sweepHoweverEnded(t *testing.T, s *fixture) {

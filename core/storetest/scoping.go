@@ -14,7 +14,7 @@ var scopingChecks = []check{
 	{"Scoping/Cancelled", scopingCancelled},
 }
 
-// The first module decides, and after it only the operator.
+// The first module decides. Afterwards only the operator can change it.
 //
 // CONTRACT S-4
 func scopingKept(t *testing.T, s *fixture) {

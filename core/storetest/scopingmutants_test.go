@@ -27,7 +27,7 @@ func (s lastScoping) KeepScoping(ctx context.Context, namespace, fingerprint str
 	return kept, err
 }
 
-// anyNamespace takes a service with another namespace for a new one, not for one that has lost its own.
+// anyNamespace treats a service with another namespace as a new service, not as one that has lost its namespace.
 type anyNamespace struct{ core.ScopeKeeper }
 
 func (s anyNamespace) KeepScoping(ctx context.Context, namespace, fingerprint string) (string, error) {

@@ -77,7 +77,7 @@ func settleNotApplied(t *testing.T, s *fixture) {
 		require.Greater(t, settled.Fence, won.Fence)
 		require.Zero(t, settled.Answer.Status)
 
-		// The owner wakes up, too late: what the provider has been told to refuse is not recorded as done.
+		// The owner wakes up too late: the provider was told to refuse the call, so it is not recorded as done.
 		require.ErrorIs(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("late"))), core.ErrStale)
 		require.ErrorIs(t, s.Store.Renew(s.ctx, won.Ticket, lease), core.ErrStale)
 		require.ErrorIs(t, s.Store.Park(s.ctx, won.Ticket), core.ErrStale)
@@ -90,7 +90,7 @@ func settleNotApplied(t *testing.T, s *fixture) {
 	}
 }
 
-// The handler may still be at work until its deadline, whatever its lease says.
+// The handler may still be running until its deadline, whatever its lease says.
 //
 // CONTRACT X-7
 func settleTooEarly(t *testing.T, s *fixture) {
@@ -147,7 +147,7 @@ func settleOnlyUnknown(t *testing.T, s *fixture) {
 	}
 }
 
-// A decision rests on an attempt. It must not mean a later one, not even where the key was free in between.
+// A decision is about one attempt. It must not settle a later one, not even if the key was free in between.
 //
 // CONTRACT X-7
 func settleOldDecision(t *testing.T, s *fixture) {
@@ -208,7 +208,7 @@ func settleOnce(t *testing.T, s *fixture) {
 	}
 }
 
-// Either the owner's answer counts or the settlement, never both, and each is told.
+// Either the owner's answer counts or the settlement, never both, and both callers are told.
 //
 // CONTRACT
 func settleWhileOwnerWakesUp(t *testing.T, s *fixture) {

@@ -73,7 +73,7 @@ func sightOtherKey(t *testing.T, s *fixture) {
 	require.Equal(t, core.Seen{Rekeyed: true, Earlier: second.ID}, s.sight(t, s.rekeyed(first)), "the latest counts")
 }
 
-// A repeat is what it was when its key came first, whatever has come in between.
+// A repeat is judged as its key was judged the first time, whatever came in between.
 func sightRepeats(t *testing.T, s *fixture) {
 	first := s.sighting()
 	second := s.rekeyed(first)
@@ -96,7 +96,7 @@ func sightWindow(t *testing.T, s *fixture) {
 	require.Equal(t, core.Seen{}, s.sight(t, s.rekeyed(first)))
 }
 
-// What will be refused is not noted: it does not make the next one suspect.
+// A request that will be refused is not noted: it does not make the next one suspect.
 func sightTentative(t *testing.T, s *fixture) {
 	first := s.sighting()
 	first.Tentative = true

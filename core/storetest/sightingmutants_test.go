@@ -85,7 +85,7 @@ func (w keeps) Sight(ctx context.Context, s core.Sighting) (core.Seen, error) {
 	return w.Watcher.Sight(ctx, s)
 }
 
-// namesNoKey has a key for those without one.
+// namesNoKey makes up a key for requests without one.
 type namesNoKey struct{ core.Watcher }
 
 func (w namesNoKey) Sight(ctx context.Context, s core.Sighting) (core.Seen, error) {

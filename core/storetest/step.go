@@ -19,6 +19,7 @@ var stepChecks = []check{
 	{"Step/Attempts", attempts},
 	{"Step/StartAndFinish", stepStartAndFinish},
 	{"Step/FirstStartStands", stepFirstStartStands},
+	{"Step/Times", stepTimes},
 	{"Step/FirstResultStands", stepFirstResultStands},
 	{"Step/DerivedKeys", stepDerivedKeys},
 	{"Step/Changed", stepChanged},
@@ -61,6 +62,7 @@ func (s *fixture) steps(t *testing.T, id core.ID) []core.StepRecord {
 		for _, step := range steps {
 			require.False(t, step.StartedAt.IsZero(), "StartedAt")
 			require.False(t, step.Now.Before(step.StartedAt), "Now is the store's clock")
+			requireFinish(t, step)
 		}
 		if i > 0 {
 			require.Equal(t, plainSteps(found), plainSteps(steps))
@@ -70,7 +72,18 @@ func (s *fixture) steps(t *testing.T, id core.ID) []core.StepRecord {
 	return found
 }
 
-// plainSteps is what of steps does not depend on when they were read.
+// requireFinish checks when a step has finished.
+func requireFinish(t *testing.T, step core.StepRecord) {
+	t.Helper()
+	if !step.Finished {
+		require.True(t, step.FinishedAt.IsZero(), "FinishedAt of an unfinished step")
+		return
+	}
+	require.False(t, step.FinishedAt.Before(step.StartedAt), "FinishedAt is not before StartedAt")
+	require.False(t, step.Now.Before(step.FinishedAt), "FinishedAt is by the store's clock")
+}
+
+// plainSteps returns the steps without the moment at which they were read.
 func plainSteps(steps []core.StepRecord) []string {
 	plain := make([]string, 0, len(steps))
 	for _, s := range steps {
@@ -134,6 +147,22 @@ func stepFirstStartStands(t *testing.T, s *fixture) {
 			require.False(t, started.Finished)
 			require.WithinDuration(t, started.StartedAt.Add(passed), started.Now, lease)
 		}
+	}
+}
+
+// When a step started and when it finished is kept, and a second finish changes neither.
+//
+// CONTRACT T-1
+func stepTimes(t *testing.T, s *fixture) {
+	won := s.win(t, s.command(core.Resume))
+	s.start(t, won.Ticket, call("charge"))
+	s.Advance(t, time.Minute)
+	s.finish(t, won.Ticket, call("charge"), `"first"`)
+	s.Advance(t, time.Hour)
+	s.finish(t, won.Ticket, call("charge"), `"second"`)
+	for _, step := range []core.StepRecord{s.steps(t, won.ID)[0], s.start(t, won.Ticket, call("charge"))} {
+		require.WithinDuration(t, step.StartedAt.Add(time.Minute), step.FinishedAt, 30*time.Second)
+		require.WithinDuration(t, step.FinishedAt.Add(time.Hour), step.Now, 30*time.Second)
 	}
 }
 
@@ -256,7 +285,8 @@ func stepLate(t *testing.T, s *fixture) {
 	}
 }
 
-// Steps are found by their names; they are told as they were started. A database step that was left behind is one too.
+// Steps are found by their names, and are listed in the order of their start. A database step that was left behind is
+// listed too.
 func stepsInOrder(t *testing.T, s *fixture) {
 	won, other := s.win(t, s.command(core.Resume)), s.win(t, s.command(core.Resume))
 	left := core.StepRecord{Name: "left behind", Kind: core.DatabaseStep}
@@ -290,7 +320,7 @@ func stepStartedByMany(t *testing.T, s *fixture) {
 	require.True(t, steps[0].Finished)
 }
 
-// What an operation of before did with the key means nothing for the next one.
+// What an earlier operation did with the key means nothing for the next one.
 //
 // CONTRACT R-6, X-3
 func stepsOfAnotherLife(t *testing.T, s *fixture) {
@@ -332,7 +362,8 @@ func stepsOfAnotherLife(t *testing.T, s *fixture) {
 	})
 }
 
-// A repeat finds that it can go on where the last attempt stopped; before it does, that one wakes up and frees the key.
+// A repeat finds that it can go on where the last attempt stopped. Before it goes on, the last attempt wakes up and
+// frees the key.
 //
 // CONTRACT X-2, R-6
 func stepsFreedMeanwhile(t *testing.T, s *fixture) {
@@ -365,7 +396,7 @@ func stepsFreedMeanwhile(t *testing.T, s *fixture) {
 	}
 }
 
-// A result may hold what an answer holds, and is kept no longer.
+// A result may hold the same data as an answer, and is kept no longer.
 //
 // CONTRACT T-3
 func stepsSwept(t *testing.T, s *fixture) {

@@ -13,18 +13,19 @@ var stepMutants = map[string]struct {
 	fails string
 	store func(core.Stepper) core.Stepper
 }{
-	"starts a step anew":        {"Step/FirstStartStands", func(s core.Stepper) core.Stepper { return startsAnew{s} }},
-	"tells no clock":            {"Step/FirstStartStands", func(s core.Stepper) core.Stepper { return tellsNoClock{s} }},
-	"takes the last result":     {"Step/FirstResultStands", func(s core.Stepper) core.Stepper { return &lastResult{Stepper: s} }},
-	"forgets derived keys":      {"Step/DerivedKeys", func(s core.Stepper) core.Stepper { return losesKeys{Stepper: s} }},
-	"mixes steps up":            {"Step/Changed", func(s core.Stepper) core.Stepper { return mixesUp{s} }},
-	"writes for stale attempts": {"Step/Stale", func(s core.Stepper) core.Stepper { return anyAttempt{s} }},
-	"wants steps to be in time": {"Step/Late", func(s core.Stepper) core.Stepper { return punctualSteps{s} }},
-	"lists steps as they came":  {"Step/InOrder", func(s core.Stepper) core.Stepper { return unordered{s} }},
-	"keeps steps of a free key": {"Step/OfAnotherLife", func(s core.Stepper) core.Stepper { return &neverForgets{Stepper: s} }},
-	"keeps steps for ever":      {"Step/Swept", func(s core.Stepper) core.Stepper { return &neverForgets{Stepper: s} }},
-	"finishes what was never":   {"Step/NotFound", func(s core.Stepper) core.Stepper { return finishesAnything{s} }},
-	"takes steps regardless":    {"Step/Cancelled", func(s core.Stepper) core.Stepper { return heedlessSteps{s} }},
+	"starts a step anew":          {"Step/FirstStartStands", func(s core.Stepper) core.Stepper { return startsAnew{s} }},
+	"tells no clock":              {"Step/FirstStartStands", func(s core.Stepper) core.Stepper { return tellsNoClock{s} }},
+	"tells when it last finished": {"Step/Times", func(s core.Stepper) core.Stepper { return finishedNow{s} }},
+	"takes the last result":       {"Step/FirstResultStands", func(s core.Stepper) core.Stepper { return &lastResult{Stepper: s} }},
+	"forgets derived keys":        {"Step/DerivedKeys", func(s core.Stepper) core.Stepper { return losesKeys{Stepper: s} }},
+	"mixes steps up":              {"Step/Changed", func(s core.Stepper) core.Stepper { return mixesUp{s} }},
+	"writes for stale attempts":   {"Step/Stale", func(s core.Stepper) core.Stepper { return anyAttempt{s} }},
+	"wants steps to be in time":   {"Step/Late", func(s core.Stepper) core.Stepper { return punctualSteps{s} }},
+	"lists steps as they came":    {"Step/InOrder", func(s core.Stepper) core.Stepper { return unordered{s} }},
+	"keeps steps of a free key":   {"Step/OfAnotherLife", func(s core.Stepper) core.Stepper { return &neverForgets{Stepper: s} }},
+	"keeps steps for ever":        {"Step/Swept", func(s core.Stepper) core.Stepper { return &neverForgets{Stepper: s} }},
+	"finishes what was never":     {"Step/NotFound", func(s core.Stepper) core.Stepper { return finishesAnything{s} }},
+	"takes steps regardless":      {"Step/Cancelled", func(s core.Stepper) core.Stepper { return heedlessSteps{s} }},
 
 	"takes lost for half-done": {"Step/HalfDone", func(s core.Stepper) core.Stepper { return impatient{s} }},
 	"lists no half-done":       {"Step/HalfDone", func(s core.Stepper) core.Stepper { return listsNone{s} }},
@@ -34,7 +35,7 @@ var stepMutants = map[string]struct {
 	"takes the last result, under stress":     {"Stress", func(s core.Stepper) core.Stepper { return &lastResult{Stepper: s} }},
 }
 
-// startsAnew takes every start for the first.
+// startsAnew treats every start as the first.
 type startsAnew struct{ core.Stepper }
 
 func (s startsAnew) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
@@ -51,7 +52,20 @@ func (s tellsNoClock) StartStep(ctx context.Context, t core.Ticket, step core.St
 	return started, err
 }
 
-// lastResult forgets what a step came to when it is finished again.
+// finishedNow takes every finish for the first.
+type finishedNow struct{ core.Stepper }
+
+func (s finishedNow) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+	steps, err := s.Stepper.Steps(ctx, id)
+	for i := range steps {
+		if steps[i].Finished {
+			steps[i].FinishedAt = steps[i].Now
+		}
+	}
+	return steps, err
+}
+
+// lastResult forgets the result of a step when it is finished again.
 type lastResult struct {
 	core.Stepper
 	mu   sync.Mutex
@@ -108,7 +122,7 @@ func (s mixesUp) StartStep(ctx context.Context, t core.Ticket, step core.StepRec
 	return s.Stepper.StartStep(ctx, t, step)
 }
 
-// anyAttempt writes as whoever is the owner.
+// anyAttempt writes for any ticket, as if its holder was the owner.
 type anyAttempt struct{ core.Stepper }
 
 func (s anyAttempt) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
@@ -135,7 +149,7 @@ func (s unordered) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, er
 	return steps, err
 }
 
-// neverForgets keeps the steps of a key whatever becomes of it.
+// neverForgets keeps the steps of a key when the key is freed.
 type neverForgets struct {
 	core.Stepper
 	mu   sync.Mutex

@@ -8,8 +8,8 @@
 //		storetest.Stress(t, newStore, features)
 //	}
 //
-// [Run] goes through the rules one by one, [Stress] looks for what only many goroutines at once bring about. Both ask
-// for a new, empty store per test, never sleep, and leave the passing of time to [Subject].Advance.
+// [Run] goes through the rules one by one. [Stress] looks for faults that need many goroutines at once. Both ask for a
+// new, empty store per test, never sleep, and leave the passing of time to [Subject].Advance.
 package storetest
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Subject is a store under test: empty, not used by anything else, with a clock that the test sets.
+// Subject is a store under test. It is empty, nothing else uses it, and the test sets its clock.
 type Subject struct {
 	Store core.Store
 
@@ -40,7 +40,7 @@ type Subject struct {
 	Effects func(t *testing.T) int
 }
 
-// Features says what a store can do beside what every store must.
+// Features says what a store can do besides what every store must.
 type Features struct {
 	Rollback bool // it is a core.Transactor
 	Steps    bool // it is a core.Stepper
@@ -48,8 +48,11 @@ type Features struct {
 	Watch    bool // it is a core.Watcher
 	Import   bool // it is a core.Importer
 	Count    bool // it is a core.Counter
+	Survey   bool // it is a core.Surveyor
 	Scoping  bool // it is a core.ScopeKeeper
 	KeyTime  bool // it is a core.KeyTimer
+	Erase    bool // it is a core.Eraser
+	Inspect  bool // it is a core.Inspectable
 }
 
 // Run runs every test of the contract that applies to a store with features f as a subtest of t. newStore is called
@@ -73,11 +76,20 @@ func Run(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
 	if f.Count {
 		suites = append(suites, openChecks)
 	}
+	if f.Survey {
+		suites = append(suites, surveyChecks)
+	}
 	if f.Scoping {
 		suites = append(suites, scopingChecks)
 	}
 	if f.KeyTime {
 		suites = append(suites, keyTimeChecks)
+	}
+	if f.Erase {
+		suites = append(suites, eraseChecks)
+	}
+	if f.Inspect {
+		suites = append(suites, inspectChecks)
 	}
 	for _, suite := range suites {
 		for _, c := range suite {
@@ -128,10 +140,22 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 		if f.Count {
 			s.counters = append(s.counters, counter)
 		}
+		surveyor, ok := store.(core.Surveyor)
+		require.Equal(t, f.Survey, ok, "Features.Survey says whether %T is a core.Surveyor", store)
+		if f.Survey {
+			s.surveyors = append(s.surveyors, surveyor)
+		}
+		inspectable, ok := store.(core.Inspectable)
+		require.Equal(t, f.Inspect, ok, "Features.Inspect says whether %T is a core.Inspectable", store)
+		if f.Inspect {
+			s.inspectables = append(s.inspectables, inspectable)
+		}
 		_, ok = store.(core.ScopeKeeper)
 		require.Equal(t, f.Scoping, ok, "Features.Scoping says whether %T is a core.ScopeKeeper", store)
 		_, ok = store.(core.KeyTimer)
 		require.Equal(t, f.KeyTime, ok, "Features.KeyTime says whether %T is a core.KeyTimer", store)
+		_, ok = store.(core.Eraser)
+		require.Equal(t, f.Erase, ok, "Features.Erase says whether %T is a core.Eraser", store)
 		_, ok = store.(core.Importer)
 		require.Equal(t, f.Import, ok, "Features.Import says whether %T is a core.Importer", store)
 	}

@@ -20,7 +20,7 @@ import (
 // SeedEnv names the environment variable that gives [Stress] the seed of an earlier run.
 const SeedEnv = "STORETEST_SEED"
 
-// The size of a stress test: rounds of so many workers that each do so many things to a few keys, for so long.
+// The size of a stress test: its rounds, the workers and keys of a round, what each worker does, and for how long.
 const (
 	stressFor     = 2 * time.Second
 	stressWorkers = 8
@@ -28,13 +28,13 @@ const (
 	stressSteps   = 40
 )
 
-// Stress lets goroutines do whatever a store can be asked for, all at once and to few keys, for about two seconds.
+// Stress lets goroutines call everything that a store has, all at once and with few keys, for about two seconds.
 // Afterwards the history of each key is checked: no fence was won twice, no key was won that had an answer or an
 // attempt that was neither freed nor handed on, no answer ever changed, and no step lost its result or came back from
 // an operation of before.
 //
-// What each goroutine does follows from a seed that is logged, and can be given in the environment by [SeedEnv]; how
-// they meet does not.
+// What each goroutine does follows from a seed, which is logged and can be set in the environment with [SeedEnv]. How
+// the goroutines meet does not follow from it.
 //
 // CONTRACT M-3, M-6, X-2, X-3, X-7, T-4
 func Stress(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
@@ -58,8 +58,7 @@ func stressSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// stressRound uses keys of its own. All the time that passes in it is shorter than any retention, so that a key that
-// has been answered stays answered.
+// stressRound uses keys of its own. Its time is shorter than any retention, so an answered key stays answered.
 func (s *fixture) stressRound(t *testing.T, seeds rand.Source) {
 	t.Helper()
 	h := newHistory()
@@ -152,8 +151,8 @@ func (w *worker) step(t *testing.T) {
 	}
 }
 
-// succeeded reports whether a call took effect. One that did not must say why with one of the errors that are allowed,
-// or that its transaction was rolled back.
+// succeeded reports whether a call took effect. If not, its error must be one of those that are allowed, or say that
+// the transaction was rolled back.
 func succeeded(t *testing.T, err error, allowed ...error) bool {
 	isErr := func(target error) bool { return errors.Is(err, target) }
 	if err != nil && !slices.ContainsFunc(append(allowed, core.ErrRetryable), isErr) {
@@ -186,7 +185,7 @@ func (w *worker) claim(t *testing.T) {
 	}
 }
 
-// with does something as the owner of an attempt, be it the current one or not.
+// with does something as the owner of an attempt, current or not.
 func (w *worker) with(t *testing.T, do func(*attempt) error) {
 	if len(w.held) > 0 {
 		succeeded(t, do(&w.held[w.rnd.IntN(len(w.held))]), core.ErrStale)
@@ -206,7 +205,7 @@ func (w *worker) complete(a *attempt) error {
 	return err
 }
 
-// takeStep takes the one step that all attempts have, unless it is finished.
+// takeStep runs the one step that all attempts have, unless it is finished.
 func (w *worker) takeStep(a *attempt) error {
 	if len(w.steppers) == 0 || a.Recovery != core.Resume {
 		return nil

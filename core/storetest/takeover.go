@@ -28,6 +28,8 @@ func resumeIsTakenOver(t *testing.T, s *fixture) {
 	require.Equal(t, first.Fence+1, second.Fence, "the fence rises with every attempt")
 	now := s.find(t, c.ID)
 	require.Equal(t, second.Ticket, now.Ticket)
+	require.Equal(t, next.Traceparent, second.Traceparent, "the trace is that of the attempt that will answer")
+	require.Equal(t, next.Traceparent, now.Traceparent)
 	require.Equal(t, core.Running, now.State(), "the new attempt has a lease of its own")
 	require.WithinDuration(t, now.Now.Add(lease), now.LeaseUntil, lease/2)
 	require.WithinDuration(t, now.Now.Add(deadline), now.Deadline, lease/2)
@@ -38,8 +40,11 @@ func resumeIsTakenOver(t *testing.T, s *fixture) {
 	requireSame(t, now, s.find(t, c.ID))
 
 	s.Advance(t, 2*lease)
-	third := s.win(t, repeat(c))
+	last := repeat(c)
+	last.Traceparent = "" // this one is not traced
+	third := s.win(t, last)
 	require.Equal(t, second.Fence+1, third.Fence)
+	require.Empty(t, s.find(t, c.ID).Traceparent)
 	s.requireStale(t, first.Ticket)
 	s.requireStale(t, second.Ticket)
 	s.requireStale(t, core.Ticket{ID: c.ID, Owner: first.Owner, Fence: third.Fence}) // a fence alone is no proof
@@ -47,7 +52,7 @@ func resumeIsTakenOver(t *testing.T, s *fixture) {
 	requireAnswer(t, answerOf("third"), s.lose(t, repeat(c)).Answer)
 }
 
-// requireStale tries every write with a ticket that is not current. The caller checks that nothing came of it.
+// requireStale tries every write with a ticket that is not current. The caller checks that nothing has changed.
 func (s *fixture) requireStale(t *testing.T, stale core.Ticket) {
 	t.Helper()
 	for _, store := range s.instances {

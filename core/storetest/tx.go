@@ -30,7 +30,7 @@ var txChecks = []check{
 	{"Tx/EndedByItsHandler", txEndedByItsHandler},
 }
 
-// tryBegin claims c in a transaction, which does not outlive a test that fails: it would hold locks.
+// tryBegin claims c in a transaction. A failed test ends it too, because it would hold locks.
 func (s *fixture) tryBegin(t *testing.T, store core.Transactor, c core.Claim) (core.Tx, core.Claimed) {
 	t.Helper()
 	tx, got, err := store.Begin(s.ctx, c)
@@ -101,7 +101,7 @@ func txRollbackLeavesNothing(t *testing.T, s *fixture) {
 	requireAnswer(t, answerOf("second"), s.find(t, c.ID).Answer)
 }
 
-// A transaction that claimed over the row of an old life, and was rolled back, leaves the key as free as it found it.
+// A transaction that claimed the freed row of an earlier life, and was rolled back, leaves the key free.
 //
 // CONTRACT X-0, T-4
 func txRollbackRestores(t *testing.T, s *fixture) {
@@ -135,7 +135,7 @@ func txUndo(t *testing.T, s *fixture) {
 	require.Zero(t, s.Effects(t))
 }
 
-// The transaction stays open until all the others have been answered: one that waited for it would wait until its
+// The transaction stays open until all the others have their answer. A claim that waited for it would wait until its
 // context ends, and fail.
 //
 // CONTRACT M-2, M-6
@@ -184,7 +184,7 @@ func txOneOfManyWins(t *testing.T, s *fixture) {
 	}
 }
 
-// attempt is a whole attempt with one effect. It reports whether it was committed, or may be repeated.
+// attempt makes a whole attempt with one effect. It reports whether the attempt was committed, or may be repeated.
 func (s *fixture) attempt(store core.Transactor, c core.Claim, a core.Answer) (committed, again bool, err error) {
 	tx, got, err := store.Begin(s.ctx, c)
 	if err != nil || !got.Won {
@@ -250,8 +250,8 @@ func txOverOnce(t *testing.T, s *fixture) {
 	require.Equal(t, 1, s.Effects(t))
 }
 
-// The deadline rolls back from another goroutine while the handler's answer is being committed. Who comes first
-// decides, and Commit tells which it was.
+// The deadline rolls back from another goroutine while the handler's answer is being committed. The first of the two
+// decides, and Commit tells which one it was.
 //
 // CONTRACT
 func txRollbackDuringCommit(t *testing.T, s *fixture) {
@@ -322,7 +322,7 @@ func txCancelled(t *testing.T, s *fixture) {
 		} else {
 			require.Nil(t, tx)
 		}
-		// On an error nothing is left behind, once the server has noticed that its client is gone.
+		// After an error nothing is left, as soon as the server has noticed that its client is gone.
 		for won := false; !won; {
 			got, err := s.Store.Claim(s.ctx, repeat(c))
 			require.NoError(t, err)
@@ -332,7 +332,7 @@ func txCancelled(t *testing.T, s *fixture) {
 	}
 }
 
-// An operator's settlement is a guarded command itself, and stands or falls with its attempt.
+// An operator's settlement is a guarded command itself: it is committed or rolled back with its attempt.
 //
 // CONTRACT X-7
 func txSettlement(t *testing.T, s *fixture) {
@@ -390,7 +390,7 @@ func txInFlight(t *testing.T, s *fixture) {
 	}
 }
 
-// A Rollback record that others can see was committed by its own handler. Claim leaves the same behind: it commits.
+// If others can see a Rollback record, its own handler has committed. Claim leaves the same, because it commits.
 //
 // CONTRACT X-8, T-4
 func txEndedByItsHandler(t *testing.T, s *fixture) {

@@ -50,7 +50,7 @@ func (s showsOpenRow) Claim(ctx context.Context, c core.Claim) (core.Claimed, er
 	return got, err
 }
 
-// listsNoRollback takes it for granted that no Rollback attempt is ever unknown.
+// listsNoRollback assumes that no Rollback attempt is ever unknown.
 type listsNoRollback struct{ *reference }
 
 func (s listsNoRollback) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
@@ -58,7 +58,7 @@ func (s listsNoRollback) List(ctx context.Context, within []byte, after core.ID,
 	return slices.DeleteFunc(records, func(r core.Record) bool { return r.Recovery == core.Rollback }), err
 }
 
-// runsCommitted takes a running Rollback record for one whose attempt was rolled back.
+// runsCommitted treats a running Rollback record as if its attempt was rolled back.
 type runsCommitted struct{ *reference }
 
 func (s runsCommitted) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
@@ -72,7 +72,7 @@ func (s runsCommitted) Claim(ctx context.Context, c core.Claim) (core.Claimed, e
 	return got, err
 }
 
-// busyForEver takes it for one whose attempt is under way.
+// busyForEver treats it as if its attempt was under way.
 type busyForEver struct{ *reference }
 
 func (s busyForEver) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
@@ -104,7 +104,7 @@ func (s settlesAtOnce) Settle(ctx context.Context, d core.Settlement) (core.Reco
 	return s.Store.Settle(ctx, d)
 }
 
-// contextBound opens its transaction with the context of the claim, as database/sql invites one to.
+// contextBound opens its transaction with the context of the claim, as database/sql suggests.
 type contextBound struct{ *reference }
 
 func (s contextBound) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
@@ -178,7 +178,7 @@ func undoesAll(tx *referenceTx) core.Tx {
 	}, tx.Rollback}
 }
 
-// confirmsAll takes "the transaction is over" for success.
+// confirmsAll treats "the transaction is over" as success.
 func confirmsAll(tx *referenceTx) core.Tx {
 	return faultyTx{tx, func(ctx context.Context, c core.Completion, undo bool) error {
 		_ = tx.Commit(ctx, c, undo)

@@ -49,7 +49,7 @@ func windowNewKey(t *testing.T, s *fixture) {
 	}
 }
 
-// A freed key is not free by the time: it may be claimed, but not by a clock that is behind.
+// A freed key did not become free by time: it may be claimed, but not by a clock that is behind.
 //
 // CONTRACT T-5
 func windowFreed(t *testing.T, s *fixture) {
@@ -65,7 +65,7 @@ func windowFreed(t *testing.T, s *fixture) {
 	require.Greater(t, s.win(t, repeat(c)).Fence, freed.Fence)
 }
 
-// By a clock that is wrong, neither an answer nor a tombstone has ended: no claim gets the key, and no sweep drops it.
+// For a clock that is wrong neither an answer nor a tombstone has ended: no claim gets the key, and no sweep drops it.
 //
 // CONTRACT T-5, T-3
 func windowExpired(t *testing.T, s *fixture) {

@@ -119,3 +119,21 @@ func TestAuditOfHosts(t *testing.T) {
 	require.NoError(t, echoidem.Audit(host(echoidem.JWTGuard(nil), echoidem.Idempotent(idem)), idem))
 	require.ErrorContains(t, echoidem.Audit(host(), idem), "POST /v1/pay: is not behind")
 }
+
+// A handler of RouteNotFound is no route: the guards let its requests pass, and the audit does not see it. Any is a route of
+// each method.
+//
+// CONTRACT D-2, K-8
+func TestAuditOfOwnedGroups(t *testing.T) {
+	idem := adaptertest.NewModule(t, core.Config{Owns: []string{"/v1/pay"}, Routes: core.Routes{"POST /v1/pay": {Recovery: core.Park}}})
+	never := func(*echo.Context) error { t.Error("a handler ran"); return nil }
+	e := echo.New()
+	echoidem.TrackRoutes(e)
+	e.POST("/v1/pay", never, echoidem.JWTGuard(adaptertest.NewVerifier(t)), echoidem.Idempotent(idem))
+	e.RouteNotFound("/v1/*", never)
+	e.POST("/cart", never)
+	require.NoError(t, echoidem.Audit(e, idem))
+	require.Equal(t, []string{`"POST /cart": {Exempt: "TODO"},`}, idem.Undeclared())
+	e.Any("/v1/p*", never)
+	require.ErrorContains(t, echoidem.Audit(e, idem), "PATCH /v1/p*: this route is not in the table")
+}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/labstack/echo/v5"
+	"github.com/labstack/echo/v5/middleware"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -135,4 +136,58 @@ func TestTwoShopsAndOneKey(t *testing.T) {
 		}, echoidem.JWTGuard(adaptertest.NewVerifier(t)), echoidem.Idempotent(idem))
 	}
 	adaptertest.TwoShopsAndOneKey(t, echo.NewVirtualHostHandler(hosts))
+}
+
+// In Pre there is no route yet, and core would take the request for one that the router does not know: it would run without
+// a key.
+//
+// CONTRACT O-4
+func TestInFrontOfTheRouter(t *testing.T) {
+	idem := adaptertest.NewModule(t, core.Config{Routes: core.Routes{"POST /v1/pay": {Recovery: core.Park}}})
+	for name, guard := range map[string]echo.MiddlewareFunc{
+		"Idempotent": echoidem.Idempotent(idem), "RolesGuard": echoidem.RolesGuard(idem), "KeyGuard": echoidem.KeyGuard(idem),
+		"Interceptor": echoidem.Interceptor(idem),
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := echo.New()
+			e.Pre(echoidem.JWTGuard(adaptertest.NewVerifier(t)), guard)
+			e.POST("/v1/pay", func(*echo.Context) error { t.Error("a handler ran"); return nil })
+			got := adaptertest.Serve(t, e).Do(adaptertest.Call{Key: "key-1"})
+			adaptertest.RequireProblem(t, http.StatusInternalServerError, "misconfigured", got)
+			require.Contains(t, got.Body, "mount it by Use, not by Pre")
+		})
+	}
+}
+
+// A method that is changed behind the router would make the handler of a POST run as a GET, which needs no key.
+//
+// CONTRACT O-4, K-8
+func TestMethodChangedBehindTheRouter(t *testing.T) {
+	runs := 0
+	pay := func(c *echo.Context) error { runs++; return c.NoContent(http.StatusCreated) }
+	idem := func() *core.Module { return adaptertest.NewModule(t, core.Config{}) }
+	override := middleware.MethodOverride()
+	header := map[string]string{echo.HeaderXHTTPMethodOverride: http.MethodGet}
+
+	late := echo.New()
+	late.Use(override)
+	late.Group("/v1", echoidem.JWTGuard(adaptertest.NewVerifier(t)), echoidem.Idempotent(idem())).POST("/pay", pay)
+	got := adaptertest.Serve(t, late).Do(adaptertest.Call{Headers: header})
+	adaptertest.RequireProblem(t, http.StatusInternalServerError, "misconfigured", got)
+	require.Contains(t, got.Body, "mount what changes methods by Pre, not by Use")
+	require.Zero(t, runs)
+
+	early := echo.New()
+	early.Pre(override)
+	v1 := early.Group("/v1", echoidem.JWTGuard(adaptertest.NewVerifier(t)), echoidem.Idempotent(idem()))
+	v1.PUT("/pay", pay)
+	v1.POST("/pay", func(*echo.Context) error { t.Error("the override is not heeded"); return nil })
+	header[echo.HeaderXHTTPMethodOverride] = http.MethodPut
+	got = adaptertest.Serve(t, early).Do(adaptertest.Call{Key: "key-1", Headers: header})
+	require.Equal(t, http.StatusCreated, got.Status, got.Body)
+	require.Equal(t, 1, runs)
+
+	head := echo.NewWithConfig(echo.Config{Router: echo.NewRouter(echo.RouterConfig{AutoHandleHEAD: true})})
+	head.Group("/v1", echoidem.JWTGuard(adaptertest.NewVerifier(t)), echoidem.Idempotent(idem())).GET("/pay", pay)
+	require.Equal(t, http.StatusCreated, adaptertest.Serve(t, head).Do(adaptertest.Call{Method: http.MethodHead}).Status)
 }

@@ -9,6 +9,7 @@ package pgxpipe
 
 import (
 	"context"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -28,16 +29,28 @@ func (pipeline) Send(ctx context.Context, connection any, statements []gormstore
 		return 0, gormstore.ErrNotPipelined
 	}
 	conn := std.Conn()
-	if conn.PgConn().TxStatus() != failed || len(statements) < 2 {
+	if len(statements) < 2 || !isBack(statements[0]) {
 		return send(ctx, conn, statements)
 	}
-	// Before it sends a batch, pgx prepares what is new to it. In a transaction that has failed, the server refuses that, until
-	// the first statement has gone back to a savepoint. Without arguments, Exec prepares nothing.
-	if _, err := conn.Exec(ctx, statements[0].Text, statements[0].Args...); err != nil {
+	// Before it sends a batch, pgx prepares what is new to it. The server refuses that in a transaction that has failed, and
+	// under a role that the handler has taken, until the first statement has gone back to a savepoint.
+	if conn.PgConn().TxStatus() != failed {
+		succeeded, err := send(ctx, conn, statements)
+		if err == nil || succeeded > 0 || conn.PgConn().TxStatus() != failed {
+			return succeeded, err
+		}
+	}
+	// Without arguments, Exec prepares nothing.
+	if _, err := conn.Exec(ctx, statements[0].Text); err != nil {
 		return 0, err
 	}
 	succeeded, err := send(ctx, conn, statements[1:])
 	return 1 + succeeded, err
+}
+
+// isBack reports whether a statement goes back to a savepoint: it can be sent twice.
+func isBack(s gormstore.PipelineStatement) bool {
+	return strings.HasPrefix(s.Text, "ROLLBACK TO ") && len(s.Args) == 0
 }
 
 // failed is the server's status of a transaction in which a statement has failed.

@@ -5,6 +5,7 @@
 package adaptertest
 
 import (
+	"cmp"
 	"net/http"
 	"testing"
 
@@ -55,7 +56,8 @@ type Quirks struct {
 	Timeouts map[string]Timeout // the framework's own timeout middleware; it must time out by itself
 	Methods  []string           // methods that nobody has heard of and that the framework's router takes
 	// Param returns a parameter as the router spells it; nil: ":id".
-	Param func(name string) string
+	Param    func(name string) string
+	Wildcard string // the rest of a path, as the router spells it; "": "*"
 	// RecyclesNothing: the framework makes a context for each request, so none belongs to two.
 	RecyclesNothing bool
 }
@@ -67,6 +69,9 @@ func param(a Adapter, name string) string {
 	}
 	return ":" + name
 }
+
+// wildcard returns the rest of a path as the router of a spells it.
+func wildcard(a Adapter) string { return cmp.Or(a.Quirks().Wildcard, "*") }
 
 // Panic is a panic of a handler, and what its client gets.
 type Panic struct {
@@ -139,6 +144,7 @@ func Run(t *testing.T, a Adapter) {
 		{"custom methods", customMethods},
 		{"audit", auditOfGuards},
 		{"audit of the module's own policy", auditOfOwnPolicy},
+		{"audit of owned groups", auditOfOwnedGroups},
 		{"panic", panics},
 		{"rollback", rollback},
 		{"conflict", conflict},

@@ -161,7 +161,7 @@ func (x *matrix) besideByHand() error {
 		1:  {"`Park`, first request", 0, byHand{}, one, park},
 		2:  {"INSERT, SELECT", 2, byHand{}, one, repeats(park)},
 		3:  {"`Park`, replay", 2, byHand{}, one, repeats(park)},
-		4:  {"SELECT alone, which costs a first request one more statement", 4, byHand{looksFirst: true}, one, repeats(park)},
+		4:  {"SELECT first", 4, byHand{looksFirst: true}, one, repeats(park)},
 		5:  {"`Park`, replay", 4, byHand{}, one, repeats(park)},
 		6:  {"BEGIN, INSERT, the row, UPDATE, COMMIT", 6, byHand{inTransaction: true}, one, row},
 		7:  {"`Rollback`, first request", 6, byHand{}, one, row},

@@ -82,8 +82,8 @@ func (x *matrix) parts() []part {
 		{"business", x.business, inTable},
 		{"links", x.roundTrips, inTable},
 		{"clients", x.clientCounts, wholly},
-		{"bodies", x.bodies, wholly},
 		{"memory", x.memory, wholly},
+		{"bodies", x.bodies, wholly},
 		{"hash", x.hashing, nowhere},
 		{"floor", x.databases, nowhere},
 		{"hotkeys", x.hotKeys, nowhere},
@@ -145,21 +145,19 @@ func (x *matrix) memory() error {
 	if err != nil {
 		return err
 	}
-	rows := [][]string{{"", "µs", "time, handler alone = 1", "µs above it", "allocations above it"}}
+	rows := [][]string{{"", "µs above the handler", "time, handler alone = 1", "allocations above it"}}
 	const n = 3 // sides of each
 	for group := range slices.Chunk(all, n) {
 		alone := group[0]
-		rows = append(rows, []string{alone.name, micros(alone.each()), "1", "", ""})
 		for _, m := range group[1:] {
-			rows = append(rows, []string{m.name, micros(m.each()), ratioOf(alone, m).String(),
-				micros(m.each() - alone.each()), fmt.Sprintf("%.0f", m.mallocs()-alone.mallocs())})
+			rows = append(rows, []string{m.name, micros(m.each() - alone.each()), ratioOf(alone, m).String(),
+				fmt.Sprintf("%.0f", m.mallocs()-alone.mallocs())})
 		}
 	}
-	x.report.Heading("In memory: both adapters, and gofiber's middleware")
+	x.report.Heading("In the process")
 	x.report.Paragraph(`
-One client, %d bytes, `+"`Park`"+` on memstore, no network. gofiber's idempotency middleware (fiber v3.1.0) is as it comes,
-beside its own handler alone, which has no guards: compare what is added. It does less for it: no principal, no command
-hash, no lease; its key is the header alone.`, smallBody)
+`+"`Park`"+` on memstore, one client, %d bytes, above the same handler behind JWT and roles guard. gofiber's middleware
+(fiber v3.1.0) is above its bare handler; it has no principal, command hash or lease.`, smallBody)
 	x.report.Table(rows)
 	return nil
 }
@@ -304,8 +302,7 @@ row. %d clients on PostgreSQL; one on SQLite, which has one writer.`, x.many)
 
 // bodies varies how long request and answer are.
 func (x *matrix) bodies() error {
-	rows := [][]string{{"bytes", "handler alone, µs", "first, µs above", "replay, µs above",
-		"PostgreSQL, first", "PostgreSQL, replay"}}
+	rows := [][]string{{"bytes of request and answer, JSON", "first request, µs above the handler", "replay, µs above it"}}
 	var firsts, replays []float64
 	for _, size := range x.sizes {
 		x.progress("bodies of %d bytes\n", size)
@@ -322,22 +319,10 @@ func (x *matrix) bodies() error {
 			return err
 		}
 		above := []time.Duration{all[1].each() - all[0].each(), all[2].each() - all[0].each()}
-		row := []string{fmt.Sprint(size), micros(all[0].each()), micros(above[0]), micros(above[1])}
+		rows = append(rows, []string{fmt.Sprint(size), micros(above[0]), micros(above[1])})
 		firsts = append(firsts, float64(above[0].Nanoseconds())/1e3)
 		replays = append(replays, float64(above[1].Nanoseconds())/1e3)
-		for _, k := range []kind{first, hot} {
-			c, err := x.postgres.compare(x.meter, x.many, cell{recovery: core.Park, kind: k, size: size}, extras{})
-			if err != nil {
-				return err
-			}
-			row = append(row, c.of(c.floor))
-		}
-		rows = append(rows, row)
 	}
-	x.report.Heading("How it grows: bodies")
-	x.report.Paragraph(`
-Request and answer are JSON of that length, on `+"`Park`"+`. In memory: one client, memstore. On PostgreSQL: %d clients,
-beside the statements alone, which carry the same answer but neither take nor hash a request.`, x.many)
 	x.report.Table(rows)
 	return x.report.plot("bodies.svg", "Time above the handler alone, in memory", linePlot{
 		x: "bytes of request and answer", y: "µs", at: x.sizes,
@@ -372,8 +357,8 @@ func (x *matrix) clientCounts() error {
 		}
 		rows = append(rows, row)
 	}
-	x.report.Heading("How it grows: clients that send at once")
-	x.report.Paragraph("Commands per second on PostgreSQL over a pool of %d connections, %d bytes.", connections, smallBody)
+	x.report.Heading("How it grows with clients")
+	x.report.Paragraph("Commands per second on PostgreSQL, %d bytes, over %d connections.", smallBody, connections)
 	x.report.Table(rows)
 	return x.report.plot("clients.svg", "Commands per second on PostgreSQL", linePlot{
 		x: "clients", y: "commands per second", at: x.clients, series: lines,

@@ -20,7 +20,7 @@ func ended() *story { return tell(core.Rollback).sent("a", parked) }
 // halfDone is a refund that comes to no end.
 func halfDone() *story { return tell(core.Resume).sent("a", broken).sent("a", broken) }
 
-// again402 is declined, once more.
+// again402 is the replay of a decline.
 var again402 = &Answer{Status: 402, Result: core.ResultReused, Body: "no"}
 
 // inTheWay is an answer about a row of another command.

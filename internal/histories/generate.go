@@ -24,7 +24,7 @@ type options struct {
 	calm    bool // without faults
 }
 
-// generate lets a history happen, and returns it with what is left in the end. faults counts the faults by their names.
+// generate runs a history, and returns it with the effects at its end. faults counts the faults by their names.
 func generate(t *testing.T, w *world, o options) (h History, faults map[string]int) {
 	t.Helper()
 	c := &clients{world: w, recorder: &recorder{began: time.Now()}, seed: o.seed, tokens: map[string]string{}}

@@ -408,5 +408,5 @@ func tooOld(m move, s state) []state {
 	return stay(s)
 }
 
-// never is what no state allows.
+// never is a move that no state allows.
 func never(move, state) []state { return illegal }

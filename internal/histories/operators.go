@@ -12,7 +12,7 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// unknowns are the intents whose outcome nobody knows, as far as clients were told.
+// unknowns are the intents whose outcome clients were told is unknown.
 type unknowns struct {
 	mu   sync.Mutex
 	list []intent
@@ -69,7 +69,7 @@ func (c *clients) operate(ctx context.Context, first int) {
 	}
 }
 
-// ruling is what an operator says. It does not ask the provider: whichever way it decides, it decides once.
+// ruling is an operator's decision. It does not ask the provider: the test is only that it decides once.
 type ruling struct {
 	key, body string
 	answer    *Answer // of repeats; nil: not applied

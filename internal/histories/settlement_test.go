@@ -36,7 +36,7 @@ var (
 	byHand   = created("by hand")
 )
 
-// stuck is a payout that nobody knows the outcome of.
+// stuck is a payout whose outcome is unknown.
 func stuck() *story { return tell(core.Park).sent("a", failed).sent("a", parked) }
 
 var settlements = map[string]told{

@@ -13,7 +13,7 @@ import (
 // examples are copied to the consumer and run there, as a user's first program.
 var examples = []string{
 	"ginidem/example*_test.go", "echoidem/example*_test.go", "echoidem/v5/example_test.go", "core/httpidem/example_test.go",
-	"gormstore/watermillidem/example_test.go",
+	"gormstore/watermillidem/example_test.go", "core/otelidem/example_test.go",
 }
 
 // check builds a consumer that knows nothing of the tree: it installs the importable modules from a module proxy with

@@ -22,6 +22,7 @@ CREATE TABLE IF NOT EXISTS idempotency_record (
     method          text        NOT NULL,
     route           text        NOT NULL,
     timed           boolean     NOT NULL DEFAULT false, -- its key is a timed one, whose time the id begins with
+    traceparent     varchar(55) NOT NULL DEFAULT '', -- of the last attempt: W3C Trace Context
     owner           bytea       NOT NULL,
     lease_until     timestamptz NOT NULL,
     state           smallint    NOT NULL, -- 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free
@@ -66,6 +67,7 @@ CREATE TABLE IF NOT EXISTS idempotency_step (
     state       smallint    NOT NULL, -- 1 started, 2 finished
     fence       bigint      NOT NULL, -- of the attempt that started the step first; of a finished database step, of the attempt that ran it
     started_at  timestamptz NOT NULL,
+    finished_at timestamptz, -- when its result was recorded
     encoding    smallint    NOT NULL DEFAULT 1, -- of the result: 1 plain
     result      bytea,
     derived     bytea, -- the keys of its calls and events, 32 bytes each

@@ -16,6 +16,7 @@ CREATE TABLE IF NOT EXISTS idempotency_record (
     method          TEXT    NOT NULL,
     route           TEXT    NOT NULL,
     timed           INTEGER NOT NULL DEFAULT 0, -- its key is a timed one, whose time the id begins with
+    traceparent     TEXT    NOT NULL DEFAULT '' CHECK (length(traceparent) <= 55), -- of the last attempt: W3C Trace Context
     owner           BLOB    NOT NULL,
     lease_until     INTEGER NOT NULL,
     state           INTEGER NOT NULL, -- 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free
@@ -54,6 +55,7 @@ CREATE TABLE IF NOT EXISTS idempotency_step (
     state       INTEGER NOT NULL, -- 1 started, 2 finished
     fence       INTEGER NOT NULL, -- of the attempt that started the step first; of a finished database step, of the attempt that ran it
     started_at  INTEGER NOT NULL,
+    finished_at INTEGER, -- when its result was recorded
     encoding    INTEGER NOT NULL DEFAULT 1, -- of the result: 1 plain
     result      BLOB,
     derived     BLOB, -- the keys of its calls and events, 32 bytes each

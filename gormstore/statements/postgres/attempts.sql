@@ -129,9 +129,9 @@ WHERE r.id = $1 AND CASE WHEN pg_catalog.current_setting('synchronous_commit') =
 	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
 
 -- name: touchRead
--- touch for an answer that was read, if it still is the same.
+-- touch for an outcome that was read, if it still is the same. An answer may have become a tombstone since.
 UPDATE :"schema".idempotency_record AS r SET fence = r.fence
-WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 2
+WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (2, 4)
 	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
 

@@ -24,11 +24,11 @@
 -- milliseconds, and $21 says whether the server can check that the client is still connected (PostgreSQL 14, and not on
 -- every system). The settings hold for this transaction only, because a session may belong to a pooler. They bound how long
 -- the server keeps the transaction of a process or host that is gone. idem.synchronous_commit remembers how the transaction
--- is to commit, and marks it as the library's: see txsettings.go.
+-- is to commit, and marks it as the library's: see txsettings.go. $22 is the trace of the attempt.
 WITH there AS MATERIALIZED (
 	SELECT r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 		r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
-		r.body, r.attempts, r.timed
+		r.body, r.attempts, r.timed, r.traceparent
 	FROM :"schema".idempotency_record r WHERE r.id = $1
 ), c AS MATERIALIZED (
 	SELECT pg_catalog.clock_timestamp() AS now,
@@ -48,13 +48,13 @@ WITH there AS MATERIALIZED (
 			THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END AS client
 ), won AS (
 	INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
-		command_hash, created_at, lease_until, deadline_at, realm, timed, sweep_from, sweep_after)
+		command_hash, created_at, lease_until, deadline_at, realm, timed, sweep_from, sweep_after, traceparent)
 	SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, c.now,
 		c.now + $9::bigint * interval '1 microsecond', c.now + $10::bigint * interval '1 microsecond', $11::bytea,
 		$17::boolean, c.now,
 		CASE WHEN c.now > timestamptz 'epoch' + coalesce((SELECT CAST(p.value AS bigint)
 			FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0) * interval '1 microsecond'
-			THEN $18::integer END
+			THEN $18::integer END, $22::text
 	FROM c WHERE c.lock AND c.now >= timestamptz 'epoch' + $12::bigint * interval '1 microsecond'
 		AND ($15::text = '' OR $16::bigint > coalesce(c.floor, -1)
 			AND c.now >= timestamptz 'epoch' + $13::bigint * interval '1 microsecond'
@@ -66,8 +66,32 @@ SELECT c.lock, won.id IS NOT NULL, c.now, c.floor,
 		THEN pg_catalog.pg_postmaster_start_time() END,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
-	r.body, r.attempts, r.timed
+	r.body, r.attempts, r.timed, r.traceparent
 FROM c LEFT JOIN won ON true LEFT JOIN there r ON true;
+
+-- name: insertRecord
+-- claimKey outside an attempt's transaction, where there is no record: it wins, and returns the clock, or it returns no row
+-- and says nothing. It is one plain INSERT, which is what most requests need. $1 to $18 as in claimKey, $19 lock, $20 the
+-- trace of the attempt.
+INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, created_at, lease_until, deadline_at, realm, timed, sweep_from, sweep_after, traceparent)
+SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, c.now,
+	c.now + $9::bigint * interval '1 microsecond', c.now + $10::bigint * interval '1 microsecond', $11::bytea,
+	$17::boolean, c.now,
+	CASE WHEN c.now > timestamptz 'epoch' + coalesce((SELECT CAST(p.value AS bigint)
+		FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0) * interval '1 microsecond'
+		THEN $18::integer END, $20::text
+FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+WHERE CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1)
+		THEN pg_catalog.pg_try_advisory_xact_lock($19::bigint) END
+	AND c.now >= timestamptz 'epoch' + $12::bigint * interval '1 microsecond'
+	AND ($15::text = '' OR $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f
+			WHERE f.name = $15::text), -1)
+		AND c.now >= timestamptz 'epoch' + $13::bigint * interval '1 microsecond'
+		AND c.now <= timestamptz 'epoch' + $14::bigint * interval '1 microsecond')
+	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+ON CONFLICT (id) DO NOTHING RETURNING created_at;
 
 -- name: takeOver
 -- Gives a record to a new attempt, as the record was seen: free where $21 is true, else a Resume attempt whose lease has run
@@ -76,7 +100,7 @@ FROM c LEFT JOIN won ON true LEFT JOIN there r ON true;
 -- become a timed one.
 --
 -- $2 to $18 as in claimKey, $19 the fence that was seen, $20 end of the clock's window, $22 lock: another attempt's
--- transaction may hold the row. A resumed operation is listed as open: the patrol may have passed its created_at.
+-- transaction may hold the row. $23 is the trace of the new attempt. A resumed operation is listed as open: the patrol may have passed its created_at.
 WITH l AS MATERIALIZED (
 	SELECT pg_catalog.pg_try_advisory_xact_lock($22::bigint) AS lock
 ), won AS (
@@ -87,7 +111,7 @@ WITH l AS MATERIALIZED (
 		lease_until = c.now + $9::bigint * interval '1 microsecond',
 		deadline_at = c.now + $10::bigint * interval '1 microsecond',
 		expires_at = NULL, purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL,
-		timed = r.timed OR $17::boolean AND r.state <> 1,
+		traceparent = $23::text, timed = r.timed OR $17::boolean AND r.state <> 1,
 		sweep_from = CASE WHEN r.state = 1 THEN r.sweep_from ELSE c.now END,
 		sweep_after = CASE WHEN r.state <> 1 AND c.now > timestamptz 'epoch' + coalesce((SELECT CAST(p.value AS bigint)
 			FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0) * interval '1 microsecond'
@@ -114,15 +138,29 @@ WITH l AS MATERIALIZED (
 )
 SELECT l.lock, won.fence, won.attempts, won.created_at, won.now FROM l LEFT JOIN won ON true;
 
--- name: look
--- Reads a record, or else tries its lock ($2): both as they are at the snapshot of one statement.
-SELECT CASE WHEN r.id IS NULL THEN pg_catalog.pg_try_advisory_xact_lock($2::bigint) END, pg_catalog.clock_timestamp(),
+-- name: lookFirst
+-- Reads the record of a key that was seen before; $1 id. Where nothing may be written, on a standby for instance, it finds
+-- nothing: a claim fails there.
+SELECT pg_catalog.clock_timestamp(),
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN pg_catalog.pg_postmaster_start_time() END,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
-	r.body, r.attempts, r.timed
-FROM (SELECT) AS one LEFT JOIN :"schema".idempotency_record r ON r.id = $1;
+	r.body, r.attempts, r.timed, r.traceparent
+FROM :"schema".idempotency_record r WHERE r.id = $1 AND pg_catalog.current_setting('transaction_read_only') = 'off';
+
+-- name: look
+-- Reads a record, or else tries its lock ($2): both as they are at the snapshot of one statement. Where nothing may be
+-- written it finds nothing, as lookFirst, and tries no lock: a standby does not have those of the primary.
+SELECT CASE WHEN r.id IS NULL AND pg_catalog.current_setting('transaction_read_only') = 'off'
+		THEN pg_catalog.pg_try_advisory_xact_lock($2::bigint) END, pg_catalog.clock_timestamp(),
+	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN pg_catalog.pg_postmaster_start_time() END,
+	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
+	r.body, r.attempts, r.timed, r.traceparent
+FROM (SELECT) AS one LEFT JOIN :"schema".idempotency_record r
+	ON r.id = $1 AND pg_catalog.current_setting('transaction_read_only') = 'off';
 
 -- name: tryLock
 -- Takes the record's advisory lock ($1) if nobody holds it. Only a primary's answer counts.
@@ -153,7 +191,7 @@ ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, o
 	hash_version = excluded.hash_version, command_hash = excluded.command_hash, created_at = excluded.created_at,
 	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, status = excluded.status, partial = excluded.partial, answer_encoding = 1,
-	headers = excluded.headers, body = excluded.body, timed = r.timed OR excluded.timed,
+	headers = excluded.headers, body = excluded.body, traceparent = '', timed = r.timed OR excluded.timed,
 	sweep_after = excluded.sweep_after, sweep_from = excluded.sweep_from
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed
 RETURNING fence;

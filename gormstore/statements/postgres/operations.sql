@@ -10,13 +10,19 @@ SELECT pg_catalog.clock_timestamp(),
 		THEN pg_catalog.pg_postmaster_start_time() END,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
-	r.body, r.attempts, r.timed
+	r.body, r.attempts, r.timed, r.traceparent
 FROM :"schema".idempotency_record r WHERE r.id = $1;
+
+-- name: withoutJIT
+-- Nothing is compiled for the rest of the transaction. PostgreSQL compiles the plan of a large table's list by its estimated
+-- cost; running it takes less.
+SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalog.current_setting('jit', true) = 'on';
 
 -- name: list
 -- A page of at most $1 records whose realm begins with $2, behind the record that was created at $3 with the id $4. $5 says
 -- which: those whose state is unknown by now, swept or not; Resume attempts that nobody runs any more; of these, the ones
--- past their deadline. A running Rollback record can be seen only by its own attempt, unless the handler has committed it.
+-- past their deadline; the first and the last of these together. $7 is a method and a route, or ''; they were created at $8
+-- or later, and before $9. A running Rollback record can be seen only by its own attempt, unless the handler has committed it.
 --
 -- They are among the records whose sweep_after is NULL, and among those that were claimed since the patrol came by: see
 -- patrol.go. $6 is how far it had come, in microseconds: by a number that it knows, the planner sees that these are few.
@@ -36,7 +42,7 @@ SELECT pg_catalog.clock_timestamp(),
 		THEN pg_catalog.pg_postmaster_start_time() END,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
-	r.body, r.attempts, r.timed
+	r.body, r.attempts, r.timed, r.traceparent
 FROM (
 	SELECT o.* FROM :"schema".idempotency_record o WHERE o.sweep_after IS NULL
 	UNION ALL
@@ -56,8 +62,47 @@ WHERE r.state IN (1, 3) AND (r.created_at, r.id) > ($3::timestamptz, $4::bytea)
 		WHEN 'half done' THEN
 			r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp()
 				AND r.deadline_at <= pg_catalog.clock_timestamp()
+		WHEN 'unsettled' THEN
+			r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp())
+				OR r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp()
+					AND r.deadline_at <= pg_catalog.clock_timestamp()
 		END
+	AND ($7::text = '' OR r.method || ' ' || r.route = $7::text)
+	AND r.created_at >= $8::timestamptz AND r.created_at < $9::timestamptz
 ORDER BY r.created_at, r.id LIMIT $1;
+
+-- name: countUnsettled
+-- Counts the oldest $1 of the records that list calls unsettled, whose realm begins with $2, by state and route. $3 is how far
+-- the patrol had come, as in list.
+WITH RECURSIVE class (after) AS (
+	(SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after >= 0
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
+	UNION ALL
+	SELECT (SELECT r.sweep_after FROM :"schema".idempotency_record r
+		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
+	FROM class WHERE class.after IS NOT NULL
+), unsettled AS (
+	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at,
+		pg_catalog.clock_timestamp() - r.created_at AS age
+	FROM (
+		SELECT o.* FROM :"schema".idempotency_record o WHERE o.sweep_after IS NULL
+		UNION ALL
+		SELECT n.* FROM class CROSS JOIN LATERAL (
+			SELECT * FROM :"schema".idempotency_record r WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
+				AND r.sweep_from > timestamptz 'epoch' + $3::bigint * interval '1 microsecond'
+			OFFSET 0
+		) n
+	) r
+	WHERE r.state IN (1, 3) AND substr(r.realm, 1, length($2::bytea)) = $2::bytea
+		AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp())
+			OR r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp()
+				AND r.deadline_at <= pg_catalog.clock_timestamp())
+	ORDER BY r.created_at, r.id LIMIT $1
+)
+SELECT pg_catalog.clock_timestamp(), u.half_done, u.method, u.route, count(*),
+	count(*) FILTER (WHERE u.age >= interval '1 hour'), count(*) FILTER (WHERE u.age >= interval '24 hours'), min(u.created_at)
+FROM unsettled u GROUP BY u.half_done, u.method, u.route;
 
 -- name: countOpen
 -- Counts up to $2 open records of the principal $1. A Resume attempt past its deadline is not open.
@@ -67,6 +112,21 @@ SELECT count(*) FROM (
 			AND r.deadline_at <= pg_catalog.clock_timestamp())
 	LIMIT $2
 ) o;
+
+-- name: survey
+-- Counts the oldest $1 operations that need somebody and whose realm begins with $2, by route: those whose state is unknown,
+-- and those that are half done. The index has them in this order. What was claimed since the patrol came by is left out.
+SELECT o.half_done, o.method, o.route, count(*), min(o.created_at)
+FROM (
+	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at
+	FROM :"schema".idempotency_record r
+	WHERE r.sweep_after IS NULL AND substr(r.realm, 1, length($2::bytea)) = $2::bytea AND (
+		r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp())
+		OR r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp()
+			AND r.deadline_at <= pg_catalog.clock_timestamp())
+	ORDER BY r.created_at, r.id LIMIT $1
+) o
+GROUP BY o.half_done, o.method, o.route ORDER BY o.half_done, o.route, o.method;
 
 -- name: settle
 -- Ends an operation whose state is unknown, after its lease and deadline: $1 id, $2 the fence that was seen, $3 state, $4
@@ -88,6 +148,11 @@ WHERE r.id = $1 AND r.fence = $2
 INSERT INTO :"schema".idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence, before_state,
 	after_fence, after_state, after_status, undone)
 VALUES ($1, pg_catalog.clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9);
+
+-- name: history
+SELECT s.settled_at, s.settled_by, s.reason, s.undone, s.before_fence, s.before_state, s.after_fence, s.after_state,
+	s.after_status
+FROM :"schema".idempotency_settlement s WHERE s.record_id = $1 ORDER BY s.settled_at, s.after_fence;
 
 -- name: sweep
 -- Looks at no more than $1 records, the ones that have been due for the longest of each sweep_after. It turns completed ones
@@ -133,6 +198,31 @@ WITH RECURSIVE class (after) AS (
 	RETURNING CASE WHEN d.expired THEN 'tombstone' ELSE '' END, r.id, d.expired AND r.recovery = 2, NULL::bytea, ''
 )
 SELECT became, id, stepped, realm, route FROM dropped UNION ALL SELECT * FROM kept;
+
+-- name: erasable
+-- Looks at $3 records behind the id $2, in the order of the ids, and returns those of the principal $1 that are open or can be
+-- erased, and the last one where more may follow. There is no index for the principal: claims would have to write to it.
+SELECT p.id, p.state, p.own, p.place = $3::bigint
+FROM (
+	SELECT q.id, q.state, q.own, row_number() OVER (ORDER BY q.id) AS place
+	FROM (
+		SELECT r.id, r.state, r.scope = $1 AND r.state <> 4 AS own
+		FROM :"schema".idempotency_record r WHERE r.id > $2 ORDER BY r.id LIMIT $3
+	) q
+) p
+WHERE p.own OR p.place = $3::bigint ORDER BY p.id;
+
+-- name: erase
+-- Makes of the completed record $1 of the principal $2 what the sweep would have made of it at the end of retention. The
+-- steps, which go in the same transaction, are all that a free record can have. When the sweep looks at the record stays as it
+-- is, so that no index changes.
+UPDATE :"schema".idempotency_record AS r SET state = CASE WHEN r.state = 2 THEN 4 ELSE r.state END, headers = NULL,
+	body = NULL, partial = false, expires_at = CASE WHEN r.expires_at > c.now THEN c.now ELSE r.expires_at END
+FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+WHERE r.id = $1 AND r.scope = $2 AND (r.state = 2
+	OR r.state = 5 AND EXISTS (SELECT 1 FROM :"schema".idempotency_step s WHERE s.record_id = $1))
+	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
 
 -- name: setting
 SELECT s.value FROM :"schema".idempotency_setting s WHERE s.name = $1;

@@ -13,8 +13,8 @@ SELECT pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtextextended('idem/pa
 	pg_catalog.set_config('tcp_user_timeout', '10000', true);
 
 -- name: writers
--- $1 the table. The transactions that have written to the table of records, or may have, and are not over. A transaction takes this lock
--- before the snapshot and the clock of its statement, and gives it back after others can see its rows.
+-- $1 the table. The transactions that have written to the table of records, or may have, and are not over. A transaction
+-- takes this lock before the snapshot and the clock of its statement, and gives it back after others can see its rows.
 SELECT coalesce(pg_catalog.string_agg(l.virtualtransaction, ' '), '') FROM pg_catalog.pg_locks l
 WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
 	AND l.relation = pg_catalog.to_regclass($1::text)

@@ -26,13 +26,15 @@ WITH own AS (
 			THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
 	RETURNING r.id
 )
-UPDATE :"schema".idempotency_step AS s SET state = 2, result = $5::bytea, derived = $6::bytea FROM own
+UPDATE :"schema".idempotency_step AS s SET state = 2, result = $5::bytea, derived = $6::bytea,
+	finished_at = pg_catalog.clock_timestamp() FROM own
 WHERE s.record_id = $1 AND s.name = $4 AND s.state = 1;
 
 -- name: recordStep
 -- The last statement of a database step: it records the result ($5) and the keys that the step derived ($6). A step that
 -- failed before may have left its start there. The transaction takes the record's advisory lock ($7) until it has committed,
--- so that a repeat is told that the operation is in flight, instead of waiting for the row.
+-- so that a repeat is told that the operation is in flight, instead of waiting for the row. The step began with the
+-- transaction.
 WITH l AS MATERIALIZED (
 	SELECT pg_catalog.pg_advisory_xact_lock($7::bigint)
 ), own AS (
@@ -43,20 +45,21 @@ WITH l AS MATERIALIZED (
 			ELSE false END
 	RETURNING r.id
 )
-INSERT INTO :"schema".idempotency_step AS s (record_id, name, kind, state, fence, started_at, result, derived)
-SELECT $1::bytea, $4::text, 1, 2, $3::bigint, pg_catalog.clock_timestamp(), $5::bytea, $6::bytea FROM own
+INSERT INTO :"schema".idempotency_step AS s (record_id, name, kind, state, fence, started_at, finished_at, result, derived)
+SELECT $1::bytea, $4::text, 1, 2, $3::bigint, pg_catalog.transaction_timestamp(), pg_catalog.clock_timestamp(), $5::bytea,
+	$6::bytea FROM own
 ON CONFLICT (record_id, name) DO UPDATE SET state = 2, fence = excluded.fence, result = excluded.result,
-	derived = excluded.derived
+	derived = excluded.derived, finished_at = excluded.finished_at
 WHERE s.kind = 1 AND s.state <> 2
 RETURNING pg_catalog.pg_backend_pid();
 
 -- name: stepsOf
-SELECT pg_catalog.clock_timestamp(), s.name, s.kind, s.state, s.fence, s.started_at, s.encoding, s.result, s.derived
+SELECT pg_catalog.clock_timestamp(), s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding, s.result, s.derived
 FROM :"schema".idempotency_step s WHERE s.record_id = $1 ORDER BY s.started_at, s.name;
 
 -- name: stepAt
 -- $2 name.
-SELECT pg_catalog.clock_timestamp(), s.name, s.kind, s.state, s.fence, s.started_at, s.encoding, s.result, s.derived
+SELECT pg_catalog.clock_timestamp(), s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding, s.result, s.derived
 FROM :"schema".idempotency_step s WHERE s.record_id = $1 AND s.name = $2;
 
 -- name: dropSteps

@@ -8,7 +8,7 @@ SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
 SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
-	r.body, r.attempts, r.timed
+	r.body, r.attempts, r.timed, r.traceparent
 FROM main.idempotency_record r WHERE r.id = ?1;
 
 -- name: list
@@ -23,7 +23,7 @@ WITH RECURSIVE c AS MATERIALIZED (
 SELECT (SELECT now FROM c), 0, NULL,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
-	r.body, r.attempts, r.timed
+	r.body, r.attempts, r.timed, r.traceparent
 FROM (
 	SELECT o.* FROM main.idempotency_record o WHERE o.sweep_after IS NULL
 	UNION ALL
@@ -40,8 +40,39 @@ WHERE r.state IN (1, 3) AND (r.created_at, r.id) > (?3, ?4)
 			r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c)
 		WHEN 'half done' THEN
 			r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c) AND r.deadline_at <= (SELECT now FROM c)
+		WHEN 'unsettled' THEN
+			r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c))
+				OR r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c) AND r.deadline_at <= (SELECT now FROM c)
 		END
+	AND (?7 = '' OR r.method || ' ' || r.route = ?7) AND r.created_at >= ?8 AND r.created_at < ?9
 ORDER BY r.created_at, r.id LIMIT ?1;
+
+-- name: countUnsettled
+WITH RECURSIVE c AS MATERIALIZED (
+	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
+), class (after) AS (
+	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
+	UNION ALL
+	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
+	FROM class WHERE class.after IS NOT NULL
+), unsettled AS (
+	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at,
+		(SELECT now FROM c) - r.created_at AS age
+	FROM (
+		SELECT o.* FROM main.idempotency_record o WHERE o.sweep_after IS NULL
+		UNION ALL
+		SELECT n.* FROM class CROSS JOIN main.idempotency_record n
+		WHERE n.sweep_after = class.after AND class.after > 0 AND n.state IN (1, 3)
+			AND n.sweep_from > ?3
+	) r
+	WHERE r.state IN (1, 3) AND substr(r.realm, 1, length(?2)) = ?2
+		AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c))
+			OR r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c) AND r.deadline_at <= (SELECT now FROM c))
+	ORDER BY r.created_at, r.id LIMIT ?1
+)
+SELECT (SELECT now FROM c), u.half_done, u.method, u.route, count(*),
+	count(*) FILTER (WHERE u.age >= 3600 * 1000000), count(*) FILTER (WHERE u.age >= 24 * 3600 * 1000000), min(u.created_at)
+FROM unsettled u GROUP BY u.half_done, u.method, u.route;
 
 -- name: countOpen
 WITH c AS MATERIALIZED (
@@ -53,6 +84,21 @@ SELECT count(*) FROM (
 			AND r.deadline_at <= (SELECT now FROM c))
 	LIMIT ?2
 ) o;
+
+-- name: survey
+WITH c AS MATERIALIZED (
+	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
+)
+SELECT o.half_done, o.method, o.route, count(*), min(o.created_at)
+FROM (
+	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at
+	FROM main.idempotency_record r
+	WHERE r.sweep_after IS NULL AND substr(r.realm, 1, length(?2)) = ?2 AND (
+		r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c))
+		OR r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c) AND r.deadline_at <= (SELECT now FROM c))
+	ORDER BY r.created_at, r.id LIMIT ?1
+) o
+GROUP BY o.half_done, o.method, o.route ORDER BY o.half_done, o.route, o.method;
 
 -- name: settle
 UPDATE main.idempotency_record AS r SET state = ?3, fence = r.fence + 1, status = ?4, partial = false, headers = ?5,
@@ -67,6 +113,11 @@ WHERE r.id = ?1 AND r.fence = ?2
 INSERT INTO main.idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence, before_state, after_fence,
 	after_state, after_status, undone)
 VALUES (?1, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
+
+-- name: history
+SELECT s.settled_at, s.settled_by, s.reason, s.undone, s.before_fence, s.before_state, s.after_fence, s.after_state,
+	s.after_status
+FROM main.idempotency_settlement s WHERE s.record_id = ?1 ORDER BY s.settled_at, s.after_fence;
 
 -- name: due
 -- The records that are due, and what is to become of them: $1 to $3 as those of PostgreSQL's sweep.
@@ -101,6 +152,24 @@ UPDATE main.idempotency_record AS r SET
 	sweep_after = CASE WHEN r.state IN (2, 4, 5) THEN 0 END,
 	sweep_from = CASE WHEN r.state = 2 THEN r.expires_at ELSE coalesce(r.purge_at, r.sweep_from) END
 WHERE r.id = ?1;
+
+-- name: erasable
+SELECT p.id, p.state, p.own, p.place = ?3
+FROM (
+	SELECT q.id, q.state, q.own, row_number() OVER (ORDER BY q.id) AS place
+	FROM (
+		SELECT r.id, r.state, r.scope = ?1 AND r.state <> 4 AS own
+		FROM main.idempotency_record r WHERE r.id > ?2 ORDER BY r.id LIMIT ?3
+	) q
+) p
+WHERE p.own OR p.place = ?3 ORDER BY p.id;
+
+-- name: erase
+UPDATE main.idempotency_record AS r SET state = CASE WHEN r.state = 2 THEN 4 ELSE r.state END, headers = NULL,
+	body = NULL, partial = false, expires_at = CASE WHEN r.expires_at > c.now THEN c.now ELSE r.expires_at END
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE r.id = ?1 AND r.scope = ?2 AND (r.state = 2
+	OR r.state = 5 AND EXISTS (SELECT 1 FROM main.idempotency_step s WHERE s.record_id = ?1));
 
 -- name: setting
 SELECT s.value FROM main.idempotency_setting s WHERE s.name = ?1;

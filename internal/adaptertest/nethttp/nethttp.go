@@ -25,8 +25,9 @@ type Router interface {
 
 // Adapter is httpidem on a router.
 type Adapter struct {
-	Router  func() Router
-	Methods []string // that nobody has heard of and that the router takes
+	Router   func() Router
+	Methods  []string // that nobody has heard of and that the router takes
+	Wildcard string   // the rest of a path, as the router spells it; "": "*"
 }
 
 // New implements [adaptertest.Adapter].
@@ -110,6 +111,7 @@ func (a Adapter) Quirks() adaptertest.Quirks {
 			"aborted":  {Recovery: a.Recover(), Value: http.ErrAbortHandler}, // breaks off
 		},
 		Methods:         a.Methods,
+		Wildcard:        a.Wildcard,
 		Param:           func(name string) string { return "{" + name + "}" },
 		RecyclesNothing: true,
 	}

@@ -63,7 +63,7 @@ func (g *growth) tellCleanUp(all []*cleaned) {
 	g.report.Heading("Sweeps")
 	g.report.Paragraph(`
 The table with %s records, of which %s are past retention and %s are tombstones past their time. `+"`Module.Run`"+` sweeps
-as in an app, %d of each kind at a time, beside %s commands per second of %d clients, who send four first requests on
+as in an app, up to %d records at a time, beside %s commands per second of %d clients, who send four first requests on
 `+"`Park`"+` for each replay. The time of a command begins when it is due.`,
 		count(c.d.records), count(c.d.due), count(c.d.tombstones), core.DefaultSweepBatch, count(g.pace), g.clients)
 	rows := [][]string{{"", "commands per second", "p50, ms", "p99, ms", "p99.9, ms", "swept per second"}}

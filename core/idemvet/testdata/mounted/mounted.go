@@ -3,6 +3,7 @@ package mounted
 
 import (
 	"context"
+	"time"
 
 	"github.com/gin-gonic/gin"
 	"gorm.io/gorm"
@@ -35,10 +36,19 @@ func mount(r *gin.Engine, idem *core.Module, a *app) {
 	v1.GET("/payments", a.field)
 	v1.POST("/tx", a.tx)
 	v1.POST("/ctx", a.withContext)
-	v1.POST("/global", global)     // want `POST /v1/global writes past the attempt: Exec at mounted/`
-	v1.POST("/given", a.given)     // want `POST /v1/given writes past the attempt: Save at repo/repo.go:\d+`
-	v1.POST("/layers", a.layers)   // want `POST /v1/layers writes past the attempt: Delete at repo/repo.go:\d+`
-	v1.POST("/built", built(a.db)) // want `POST /v1/built writes past the attempt: Update at mounted/`
+	v1.POST("/gin", a.ginContext)        // want `POST /v1/gin writes past the attempt: Create at mounted/mounted.go:\d+`
+	v1.POST("/session", a.ginSession)    // want `POST /v1/session writes past the attempt: Save at mounted/`
+	v1.POST("/derived", a.ginDerived)    // want `POST /v1/derived writes past the attempt: Save at mounted/`
+	v1.POST("/background", a.background) // want `POST /v1/background writes past the attempt: Create at mounted/`
+	v1.POST("/todo", a.todo)             // want `POST /v1/todo writes past the attempt: Delete at mounted/`
+	v1.POST("/timeout", a.timeout)       // want `POST /v1/timeout writes past the attempt: Update at mounted/`
+	v1.POST("/conn", a.connBackground)   // want `POST /v1/conn writes past the attempt: Create at mounted/`
+	v1.POST("/kept", a.kept)
+	r.POST("/free/gin", a.ginContext) // not guarded
+	v1.POST("/global", global)        // want `POST /v1/global writes past the attempt: Exec at mounted/`
+	v1.POST("/given", a.given)        // want `POST /v1/given writes past the attempt: Save at repo/repo.go:\d+`
+	v1.POST("/layers", a.layers)      // want `POST /v1/layers writes past the attempt: Delete at repo/repo.go:\d+`
+	v1.POST("/built", built(a.db))    // want `POST /v1/built writes past the attempt: Update at mounted/`
 	v1.POST("/meant", a.meant)
 	v1.POST("/literal", func(c *gin.Context) { a.db.Create(&repo.Payment{}) }) // want `POST /v1/literal writes past`
 	nested := v1.Group("/nested")
@@ -72,6 +82,61 @@ func (a *app) withContext(c *gin.Context) {
 	db := a.db.WithContext(c.Request.Context())
 	db.Model(&repo.Payment{}).Where("id = ?", 1).Update("id", 2)
 	a.db.Session(&gorm.Session{Context: c.Request.Context()}).Create(&repo.Payment{})
+}
+
+func (a *app) ginContext(c *gin.Context) { a.db.WithContext(c).Create(&repo.Payment{}) }
+
+func (a *app) ginSession(c *gin.Context) {
+	a.db.Session(&gorm.Session{Context: c}).Save(&repo.Payment{})
+}
+
+func (a *app) ginDerived(c *gin.Context) {
+	var ctx context.Context = c
+	ctx = context.WithValue(ctx, app{}, 1)
+	a.db.Session(&gorm.Session{Context: ctx}).Save(&repo.Payment{})
+}
+
+func (a *app) background(c *gin.Context) {
+	a.db.WithContext(context.Background()).Create(&repo.Payment{})
+}
+
+func (a *app) todo(c *gin.Context) {
+	a.db.Session(&gorm.Session{Context: context.TODO()}).Delete(&repo.Payment{})
+}
+
+func (a *app) timeout(c *gin.Context) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	a.db.WithContext(ctx).Model(&repo.Payment{}).Update("id", 4)
+}
+
+func (a *app) conn(ctx context.Context) *gorm.DB { return a.db.WithContext(ctx) }
+
+func (a *app) connBackground(c *gin.Context) { a.conn(context.Background()).Create(&repo.Payment{}) }
+
+// kept gives every write the attempt's transaction or the request's context.
+func (a *app) kept(c *gin.Context) {
+	gormstore.Tx(c.Request.Context()).WithContext(c).Create(&repo.Payment{})
+	gormstore.Tx(c.Request.Context()).WithContext(context.Background()).Create(&repo.Payment{})
+	ctx := context.Background()
+	if c.Request != nil {
+		ctx = c.Request.Context()
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	a.db.WithContext(ctx).Create(&repo.Payment{})
+	a.connOf(c).Create(&repo.Payment{})
+	a.orBackground(ctx)
+	a.db.WithContext(gormstore.Outside(context.Background())).Create(&repo.Payment{}) // on purpose
+}
+
+func (a *app) connOf(c *gin.Context) *gorm.DB { return a.db.WithContext(c.Request.Context()) }
+
+func (a *app) orBackground(ctx context.Context) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	a.db.WithContext(ctx).Create(&repo.Payment{})
 }
 
 func global(c *gin.Context) { db.Exec("DELETE FROM payments") }

@@ -1,0 +1,28 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// maxBacklog is how many operations Backlog counts: more would only cost more.
+const maxBacklog = 10_000
+
+// Backlog says how many operations of this service need somebody, on which routes, and when the oldest was claimed: for
+// metrics. It counts the oldest 10,000, of all principals. It waits for the store for Config.ClaimTimeout at most.
+//
+// It may be late. An operation whose process was killed is counted once a sweep has seen it. Until then it is missing: while
+// no instance runs [Module.Run] and, with gormstore, while a transaction that stays open holds the sweep up
+// ([EventSweepHeldUp]). The lists of operators have it all the time.
+//
+// Errors: [errors.ErrUnsupported] if the store is no [Surveyor]; any other error means that the store did not answer.
+func (m *Module) Backlog(ctx context.Context) ([]Backlog, error) {
+	store, ok := m.cfg.Store.(Surveyor)
+	if !ok {
+		return nil, fmt.Errorf("idem: %T is no core.Surveyor: %w", m.cfg.Store, errors.ErrUnsupported)
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
+	defer cancel()
+	return store.Survey(ctx, m.cfg.Scoping.service(), maxBacklog)
+}

@@ -1,0 +1,65 @@
+package core
+
+import (
+	"context"
+	"encoding/hex"
+	"log/slog"
+)
+
+// LogObserver writes events to a log: events that deserve attention as warnings, the reason of a 401, undeclared routes,
+// erasures and answers that operators have read as information, all others as debug messages. Of EventTransactionUnused only
+// the first one of a route and process is a warning.
+func LogObserver(log *slog.Logger) Observer {
+	return ObserverFunc(func(ctx context.Context, e Event) {
+		level := slog.LevelDebug
+		switch {
+		case e.Kind == EventTransactionUnused && e.Count > 1:
+		case e.Kind.IsWarning():
+			level = slog.LevelWarn
+		case e.Kind == EventUndeclared, e.Kind == EventErasing, e.Kind == EventErased, e.Kind == EventAnswerRead,
+			e.Kind == EventRefused && e.Code == CodeUnauthenticated:
+			level = slog.LevelInfo
+		}
+		if !log.Enabled(ctx, level) {
+			return
+		}
+		attrs := make([]slog.Attr, 0, 8)
+		if e.Operation != (ID{}) {
+			attrs = append(attrs, slog.String("operation", e.Operation.String()))
+		}
+		if e.Route != "" {
+			attrs = append(attrs, slog.String("method", e.Method), slog.String("route", e.Route))
+		}
+		if e.Fence != 0 {
+			attrs = append(attrs, slog.Int64("fence", e.Fence))
+		}
+		if e.Status != 0 {
+			attrs = append(attrs, slog.Int("status", e.Status))
+		}
+		if e.Code != "" {
+			attrs = append(attrs, slog.String("code", string(e.Code)))
+		}
+		if e.Count != 0 {
+			attrs = append(attrs, slog.Int("count", e.Count))
+		}
+		if e.Earlier != (ID{}) {
+			attrs = append(attrs, slog.String("earlier", e.Earlier.String()))
+		}
+		if !e.Until.IsZero() {
+			attrs = append(attrs, slog.Time("until", e.Until))
+		}
+		if e.Who != "" {
+			attrs = append(attrs, slog.String("who", e.Who))
+		}
+		if e.Scope != (Scope{}) {
+			attrs = append(attrs, slog.String("scope", hex.EncodeToString(e.Scope[:])), slog.String("why", e.Why))
+		}
+		if e.Open != 0 {
+			attrs = append(attrs, slog.Int("open", e.Open))
+		}
+		if e.Err != nil {
+			attrs = append(attrs, slog.Any("error", e.Err))
+		}
+		log.LogAttrs(ctx, level, "idem: "+string(e.Kind), attrs...)
+	})
+}

@@ -1,0 +1,88 @@
+package memstore
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+var _ core.Inspectable = (*Store)(nil)
+
+// Unsettled implements [core.Inspectable]. It looks at all open records.
+func (s *Store) Unsettled(ctx context.Context, q core.UnsettledQuery) ([]core.Record, error) {
+	after := core.Record{Ticket: core.Ticket{ID: q.After.ID}, CreatedAt: q.After.CreatedAt}
+	found, err := s.unsettled(ctx, q.Within, func(r core.Record) bool {
+		return (q.Unknown && r.State() == core.Unknown || q.HalfDone && r.HalfDone()) &&
+			(q.Route == "" || r.Method == q.Method && r.Route == q.Route) && older(after, r) < 0 &&
+			!r.CreatedAt.Before(q.From) && (q.Until.IsZero() || r.CreatedAt.Before(q.Until))
+	})
+	return found[:max(0, min(q.Limit, len(found)))], err
+}
+
+// CountUnsettled implements [core.Inspectable]. It looks at all open records.
+func (s *Store) CountUnsettled(ctx context.Context, within []byte, limit int) ([]core.UnsettledCount, error) {
+	found, err := s.unsettled(ctx, within, func(r core.Record) bool { return r.State() == core.Unknown || r.HalfDone() })
+	var counts []core.UnsettledCount
+	for _, r := range found[:max(0, min(limit, len(found)))] { // the oldest one of each line comes first
+		i := slices.IndexFunc(counts, func(c core.UnsettledCount) bool {
+			return c.HalfDone == r.HalfDone() && c.Method == r.Method && c.Route == r.Route
+		})
+		if i < 0 {
+			i = len(counts)
+			counts = append(counts, core.UnsettledCount{HalfDone: r.HalfDone(), Method: r.Method, Route: r.Route,
+				Oldest: r.CreatedAt, Now: r.Now})
+		}
+		counts[i].Count++
+		if age := counts[i].Now.Sub(r.CreatedAt); age >= 24*time.Hour {
+			counts[i].Hour, counts[i].Day = counts[i].Hour+1, counts[i].Day+1
+		} else if age >= time.Hour {
+			counts[i].Hour++
+		}
+	}
+	return counts, err
+}
+
+// unsettled returns the wanted ones of the open records of a realm, oldest first.
+func (s *Store) unsettled(ctx context.Context, within []byte, wanted func(core.Record) bool) ([]core.Record, error) {
+	var found []core.Record
+	for i := range s.shards {
+		if err := alive(ctx); err != nil {
+			return nil, err
+		}
+		found = s.shards[i].unsettled(found, s.now, within, wanted)
+	}
+	slices.SortFunc(found, older)
+	return found, nil
+}
+
+func (sh *shard) unsettled(found []core.Record, now func() time.Time, within []byte,
+	wanted func(core.Record) bool,
+) []core.Record {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	read := now()
+	for e := range sh.open {
+		if r := e.read(read); bytes.HasPrefix(r.Realm[:], within) && wanted(r) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// History implements [core.Inspectable].
+func (s *Store) History(ctx context.Context, id core.ID) ([]core.SettlementRecord, error) {
+	if err := alive(ctx); err != nil {
+		return nil, err
+	}
+	var history []core.SettlementRecord
+	for _, h := range s.Settlements(id) {
+		history = append(history, core.SettlementRecord{
+			At: h.At, Who: h.Who, Why: h.Why, Undone: h.Undone, BeforeFence: h.Before.Fence, BeforeState: h.Before.State(),
+			AfterFence: h.After.Fence, AfterState: h.After.Stored, AfterStatus: h.After.Answer.Status,
+		})
+	}
+	return history, nil
+}

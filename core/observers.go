@@ -1,0 +1,70 @@
+package core
+
+import "context"
+
+// Observers returns one observer that tells all of them, in this order. nil ones are left out. A panic of one does not keep
+// the others from being told. It is a [Tracer] if one of them is: TraceStart passes the context on from one tracer to the
+// next, and the trace that is kept is that of the first tracer that has one.
+func Observers(all ...Observer) Observer {
+	var told observers
+	var tracers []Tracer
+	for _, o := range all {
+		if o == nil {
+			continue
+		}
+		told = append(told, o)
+		if tracer, ok := o.(Tracer); ok {
+			tracers = append(tracers, tracer)
+		}
+	}
+	if len(tracers) == 0 {
+		return told
+	}
+	return tracing{told, tracers}
+}
+
+type observers []Observer
+
+// Observe implements [Observer].
+func (all observers) Observe(ctx context.Context, e Event) {
+	for _, o := range all {
+		observe(ctx, o, e)
+	}
+}
+
+// observe tells one observer. What has happened has, whatever an observer makes of it.
+func observe(ctx context.Context, o Observer, e Event) {
+	defer func() { _ = recover() }()
+	o.Observe(ctx, e)
+}
+
+// tracing are observers of which some are tracers.
+type tracing struct {
+	observers
+	tracers []Tracer
+}
+
+// TraceStart implements [Tracer].
+func (all tracing) TraceStart(ctx context.Context, e Event) context.Context {
+	for _, t := range all.tracers {
+		ctx = traceStart(ctx, t, e)
+	}
+	return ctx
+}
+
+// Traceparent implements [Tracer].
+func (all tracing) Traceparent(ctx context.Context) string {
+	for _, t := range all.tracers {
+		if trace := traceparent(ctx, t); trace != "" {
+			return trace
+		}
+	}
+	return ""
+}
+
+// TraceEnd implements [Tracer].
+func (all tracing) TraceEnd(ctx context.Context) {
+	for _, t := range all.tracers {
+		traceEnd(ctx, t)
+	}
+}

@@ -1,0 +1,149 @@
+package core_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+// described returns the module's part of a document as JSON has it.
+func described(t *testing.T, module *core.Module) map[string]any {
+	t.Helper()
+	return decoded(t, module.OpenAPI())
+}
+
+func decoded(t *testing.T, v any) (object map[string]any) {
+	t.Helper()
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &object))
+	return object
+}
+
+// member finds a member of decoded JSON.
+func member(t *testing.T, v any, names ...string) any {
+	t.Helper()
+	for _, name := range names {
+		object, ok := v.(map[string]any)
+		require.True(t, ok, "%q of %T", name, v)
+		require.Contains(t, object, name)
+		v = object[name]
+	}
+	return v
+}
+
+// codesIn returns the codes in the problems of an operation, by their status.
+func codesIn(t *testing.T, operation any) map[core.Code]string {
+	t.Helper()
+	codes := map[core.Code]string{}
+	for status, response := range member(t, operation, "responses").(map[string]any) {
+		if status == "2XX" {
+			continue
+		}
+		parts := member(t, response, "content", "application/problem+json", "schema", "allOf").([]any)
+		for _, code := range member(t, parts[1], "properties", "code", "enum").([]any) {
+			require.NotContains(t, codes, core.Code(code.(string)))
+			codes[core.Code(code.(string))] = status
+		}
+	}
+	return codes
+}
+
+// allKinds is a module with every kind of route, on a store that can do everything.
+func allKinds(t *testing.T, changes ...func(*core.Config)) *core.Module {
+	t.Helper()
+	cfg := core.Config{Store: newRowsApp(t, core.Config{}, created).store, Routes: core.Routes{
+		"POST /v1/payments": {Recovery: core.Rollback, Roles: []string{"customer"}, MaxOpen: 10,
+			Rekey: core.RekeyRefuse},
+		"POST /v1/payments/:id/refunds": {Recovery: core.Resume, KeyFormat: core.UUIDKey},
+		"PUT /v1/payouts/:payout":       {Recovery: core.Park, KeyFormat: core.TimedKey},
+		"PATCH /v1/payouts/:id":         {Recovery: core.Park, ShadowUntil: time.Now().Add(time.Hour)},
+		"DELETE /v1/files/*path":        {Recovery: core.Park},
+		"LINK /v1/files/*path":          {Recovery: core.Park},
+		"PATCH /v1/profile":             {Exempt: "setting a name twice is setting it once"},
+		"GET /v1/payments/:id":          {Roles: []string{"customer"}},
+	}}
+	for _, change := range changes {
+		change(&cfg)
+	}
+	module, err := core.New(cfg)
+	require.NoError(t, err)
+	return module
+}
+
+// Every problem that a guarded route can send is in the document, with its status. What is in none is sent by no guard.
+//
+// CONTRACT P-1
+func TestOpenAPIHasEveryCode(t *testing.T) {
+	seen := slices.Clone(unpublished)
+	for _, item := range member(t, described(t, allKinds(t)), "paths").(map[string]any) {
+		for _, operation := range item.(map[string]any) {
+			for code, status := range codesIn(t, operation) {
+				require.Equal(t, status, strconv.Itoa(core.NewProblem(code, "").Status), code)
+				if !slices.Contains(seen, code) {
+					seen = append(seen, code)
+				}
+			}
+		}
+	}
+	require.ElementsMatch(t, core.Codes(), seen)
+}
+
+// What an operation says about its route.
+func TestOpenAPIOperations(t *testing.T) {
+	document := described(t, allKinds(t))
+	paths := member(t, document, "paths").(map[string]any)
+	require.ElementsMatch(t, []string{"/v1/payments", "/v1/payments/{id}/refunds", "/v1/payouts/{id}", "/v1/files/{path}"},
+		slices.Collect(maps.Keys(paths)), "no exempt route, no safe one; paths that differ in names only are one")
+	require.ElementsMatch(t, []string{"put", "patch"}, slices.Collect(maps.Keys(paths["/v1/payouts/{id}"].(map[string]any))))
+	require.ElementsMatch(t, []string{"delete"}, slices.Collect(maps.Keys(paths["/v1/files/{path}"].(map[string]any))),
+		"OpenAPI has no LINK")
+
+	pay := member(t, paths, "/v1/payments", "post")
+	require.Equal(t, true, member(t, pay, "x-fern-idempotent"))
+	require.Equal(t, []any{map[string]any{"header": "Idempotency-Key", "name": "idempotency_key"}},
+		member(t, document, "x-fern-idempotency-headers"))
+	require.Subset(t, codesIn(t, pay), map[core.Code]string{core.CodeForbidden: "403", core.CodeTooManyOpen: "429",
+		core.CodeRolledBack: "503", core.CodeSuspectedDuplicate: "409"})
+	refunds := codesIn(t, member(t, paths, "/v1/payments/{id}/refunds", "post"))
+	require.Contains(t, refunds, core.CodeStepsChanged)
+	for _, code := range []core.Code{core.CodeForbidden, core.CodeTooManyOpen, core.CodeRolledBack,
+		core.CodeSuspectedDuplicate} {
+		require.NotContains(t, refunds, code)
+	}
+
+	key := func(path, method string) map[string]any {
+		parameters := member(t, paths, path, method, "parameters").([]any)
+		return parameters[len(parameters)-1].(map[string]any)
+	}
+	require.Equal(t, true, key("/v1/payments", "post")["required"])
+	require.Equal(t, false, key("/v1/payouts/{id}", "patch")["required"], "in shadow")
+	require.Contains(t, key("/v1/payouts/{id}", "put")["description"], "at most 24 hours before the first request")
+	require.NotContains(t, key("/v1/payments", "post")["schema"], "pattern")
+	require.Contains(t, key("/v1/payments/{id}/refunds", "post")["schema"], "pattern")
+}
+
+// An app that renders problems in its own form describes them itself. Without a table there are no paths.
+func TestOpenAPIWithoutSchemas(t *testing.T) {
+	own := described(t, allKinds(t, func(cfg *core.Config) {
+		cfg.RenderProblem = func(*http.Request, *core.Problem) *core.Reply { return nil }
+		cfg.Header = "PayPal-Request-Id"
+		cfg.PolicyURL = "/idempotency"
+	}))
+	text, err := json.Marshal(own)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "problem+json")
+	require.NotContains(t, string(text), "Idempotency-Key")
+	require.Contains(t, string(text), "The whole policy: /idempotency")
+	require.NotContains(t, member(t, own, "components"), "schemas")
+
+	require.Empty(t, member(t, described(t, newApp(t, core.Config{}, created).module), "paths"))
+}

@@ -1,0 +1,171 @@
+package core
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Operator is what one operator may look at: the operations of its own issuer and tenant, or those of the whole service for
+// a supervisor (S-5). Operations of others do not exist for it: ErrNotFound. Package inspect shows it as pages. Each method
+// waits for the store at most Config.ClaimTimeout.
+type Operator struct {
+	module    *Module
+	store     Inspectable
+	principal Principal
+}
+
+// Operator returns what p may look at. The problem is 401 for a principal that names nobody, and 403 for one that has none
+// of Config.OperatorRoles and Config.SupervisorRoles. It is 500 if the store is no [Inspectable].
+func (m *Module) Operator(r *http.Request, p Principal) (*Operator, *Problem) {
+	store, ok := m.cfg.Store.(Inspectable)
+	switch {
+	case !m.cfg.Scoping.admits(p):
+		return nil, m.unauthenticated(r, visit{}, p, "operations need an authenticated caller")
+	case !m.isOperator(p):
+		return nil, NewProblem(CodeForbidden, "only operators may look at operations")
+	case !ok:
+		return nil, NewProblem(CodeMisconfigured, "the store is no core.Inspectable; use gormstore or memstore")
+	}
+	return &Operator{m, store, p}, nil
+}
+
+// Inspectable reports whether the module's store is a core.Inspectable, so that operators can look through its operations.
+func (m *Module) Inspectable() bool {
+	_, ok := m.cfg.Store.(Inspectable)
+	return ok
+}
+
+// Observed reports whether the module has a Config.Observer. Without one nobody learns who has read an answer.
+func (m *Module) Observed() bool { return m.cfg.Observer != nil }
+
+// KeyHeader returns the name of the header that has the key (K-7).
+func (m *Module) KeyHeader() string { return m.cfg.Header }
+
+// Supervises reports whether the operator may look at the operations of every issuer and tenant of the service.
+func (o *Operator) Supervises() bool { return o.module.isSupervisor(o.principal) }
+
+// Name is how the operator is named in the history of settlements: issuer, tenant and subject.
+func (o *Operator) Name() string { return nameOf(o.principal) }
+
+// Unsettled lists the operations that need somebody, oldest first: see [Inspectable]. It ignores q.Within.
+func (o *Operator) Unsettled(ctx context.Context, q UnsettledQuery) ([]Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+	defer cancel()
+	q.Within = o.module.operated(o.principal)
+	return o.store.Unsettled(ctx, q)
+}
+
+// CountUnsettled counts the oldest limit operations that need somebody: see [Inspectable].
+func (o *Operator) CountUnsettled(ctx context.Context, limit int) ([]UnsettledCount, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+	defer cancel()
+	return o.store.CountUnsettled(ctx, o.module.operated(o.principal), limit)
+}
+
+// Life is what is known of an operation, without its answer and the results of its steps.
+type Life struct {
+	Record  Record             // its Answer has a Status, Partial, and no more
+	Steps   []StepRecord       // without their results, as they were started; none in other recoveries than Resume
+	History []SettlementRecord // oldest first, those of earlier lives of the key included
+	// Size and Media are those of the answer: its length in bytes, and its Content-Type.
+	Size  int
+	Media string
+}
+
+// Life returns what is known of an operation. It does not show what its caller was answered: see [Operator.Reveal].
+func (o *Operator) Life(ctx context.Context, id ID) (Life, error) {
+	life, err := o.life(ctx, id)
+	life.Record.Answer = Answer{Status: life.Record.Answer.Status, Partial: life.Record.Answer.Partial}
+	for i := range life.Steps {
+		life.Steps[i].Result = nil
+	}
+	return life, err
+}
+
+// Reveal is Life with the answer and the results of the steps, which can hold what only the caller should know. The observer
+// is told that the operator has read them (EventAnswerRead), before they are returned. Of an expired one they are gone,
+// swept or not.
+func (o *Operator) Reveal(ctx context.Context, id ID) (Life, error) {
+	life, err := o.life(ctx, id)
+	if err == nil {
+		o.module.answerRead(ctx, o.principal, life.Record)
+	}
+	return life, err
+}
+
+// answerRead tells the observer that an operator has read an answer that is not its own.
+func (m *Module) answerRead(ctx context.Context, p Principal, rec Record) {
+	m.observe(ctx, Event{Kind: EventAnswerRead, Operation: rec.ID, Method: rec.Method, Route: rec.Route,
+		Recovery: rec.Recovery, Fence: rec.Fence, Who: nameOf(p)})
+}
+
+func (o *Operator) life(ctx context.Context, id ID) (life Life, err error) {
+	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+	defer cancel()
+	life.Record, err = o.module.findLive(ctx, id)
+	if err == nil && !o.module.operates(o.principal, life.Record) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Life{}, err
+	}
+	life.Size, life.Media = len(life.Record.Answer.Body), life.Record.Answer.Header.Get("Content-Type")
+	if stepper, ok := o.module.cfg.Store.(Stepper); ok && life.Record.Recovery == Resume {
+		if life.Steps, err = stepper.Steps(ctx, id); err != nil {
+			return Life{}, err
+		}
+	}
+	if life.History, err = o.store.History(ctx, id); err != nil {
+		return Life{}, err
+	}
+	if life.Record.State() == Expired { // nobody gets it any more, swept or not (T-4)
+		life.Record.Answer.Header, life.Record.Answer.Body = nil, nil
+		for i := range life.Steps {
+			life.Steps[i].Result = nil
+		}
+	}
+	return life, nil
+}
+
+// FindKey returns the id of the operation that a principal has under a key, which may be quoted (K-2). running says that
+// its attempt is under way and that nothing of it can be seen yet. The key is not kept, and no error repeats it.
+//
+// Errors: ErrNotFound, also for a principal of another realm (S-5); a *[Problem] if the key is invalid (CodeKeyInvalid), or
+// the principal lacks what Config.Scoping requires (CodeBadRequest); [ErrScoping], see [Module.CheckScoping].
+func (o *Operator) FindKey(ctx context.Context, owner Principal, key string) (id ID, running bool, err error) {
+	m := o.module
+	header := http.Header{m.cfg.Header: {key}}
+	parsed, problem := parseKey(header, m.cfg.Header, AnyKey)
+	if problem != nil {
+		return ID{}, false, problem
+	}
+	// With another scope the id would be another one, and ErrNotFound a lie.
+	if err := m.cfg.Scoping.lacks(owner); err != nil {
+		return ID{}, false, NewProblem(CodeBadRequest, strings.TrimPrefix(err.Error(), "idem: "))
+	}
+	if err := m.CheckScoping(ctx); err != nil {
+		return ID{}, false, err
+	}
+	if realm := m.cfg.Scoping.PrincipalRealm(owner); !realm.within(m.operated(o.principal)) {
+		return ID{}, false, ErrNotFound
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
+	defer cancel()
+	id = m.cfg.Scoping.RecordID(owner, parsed)
+	_, running, err = m.findOwn(ctx, id)
+	return id, running, err
+}
+
+// nameOf is how a principal is kept in the history, where there is no room for control characters of a token.
+func nameOf(p Principal) string {
+	name := p.Issuer + " " + p.Subject
+	if p.Tenant != "" {
+		name = p.Issuer + " " + p.Tenant + " " + p.Subject
+	}
+	if !isText(name) {
+		name = strconv.QuoteToASCII(name)
+	}
+	return name
+}

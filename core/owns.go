@@ -1,0 +1,138 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Undeclared returns the unsafe routes that the last audit found outside of Config.Owns and not in the table, sorted, as
+// lines to paste into the table: to be printed at the start. A repeat of such a route runs again. It is empty before the
+// first audit, and without Owns, because then the audit refuses these routes.
+func (m *Module) Undeclared() []string {
+	if lines := m.undeclared.Load(); lines != nil {
+		return slices.Clone(*lines)
+	}
+	return nil
+}
+
+// list keeps the routes for Undeclared, and tells the observer of each.
+func (m *Module) list(routes []MountedRoute) {
+	for _, r := range routes {
+		m.observe(context.Background(), Event{Kind: EventUndeclared, Method: r.Method, Route: r.Pattern})
+	}
+	lines := linesOf(routes)
+	m.undeclared.Store(&lines)
+}
+
+// linesOf returns routes as lines of the table, each once. New refuses such a line until somebody has decided.
+func linesOf(routes []MountedRoute) (lines []string) {
+	for _, r := range routes {
+		line := fmt.Sprintf(`%q: {Exempt: "TODO"},`, r.Method+" "+r.Pattern)
+		if !slices.Contains(lines, line) { // two hosts may have one route
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// isOthers reports whether an unsafe route that is not in the table is no finding: it is outside of Config.Owns, and no
+// guard is in front of it. Behind a guard, every request would get 500.
+func (m *Module) isOthers(r MountedRoute) bool {
+	return len(m.cfg.Owns) > 0 && m.owner(r) == "" && !isGuarded(r)
+}
+
+// owner returns the group of Config.Owns that the route belongs to; "" for none.
+func (m *Module) owner(r MountedRoute) string {
+	for _, group := range m.cfg.Owns {
+		if r.reaches(group) {
+			return group
+		}
+	}
+	return ""
+}
+
+// isGuarded reports whether a guard of a module is in front of the route. JWTGuard belongs to no module.
+func isGuarded(r MountedRoute) bool {
+	return slices.ContainsFunc(r.Guards, func(g Guard) bool { return g != GuardJWT })
+}
+
+// whyOwned completes the finding of a route that is not in the table, where that may surprise.
+func (m *Module) whyOwned(r MountedRoute) string {
+	switch group := m.owner(r); {
+	case len(m.cfg.Owns) == 0:
+		return ""
+	case group == "":
+		return ". It is outside of Config.Owns, but behind the guards, which refuse it: mount them on fewer routes, or declare it"
+	case !strings.HasPrefix(r.Pattern, group):
+		return ". It can take requests of the owned group " + group
+	}
+	return ""
+}
+
+// emptyGroups returns a finding for each owned group without an unsafe route: its spelling may be wrong.
+func (m *Module) emptyGroups(mounted []MountedRoute) (findings []error) {
+	for _, group := range m.cfg.Owns {
+		if !slices.ContainsFunc(mounted, func(r MountedRoute) bool { return !isSafe(r.Method) && r.reaches(group) }) {
+			findings = append(findings, fmt.Errorf("%s: is in Config.Owns, but the router has no unsafe route there; patterns are "+
+				"compared as they are spelled", group))
+		}
+	}
+	return findings
+}
+
+// reaches reports whether the route can take a request below the group: "/v1/*" and "/:version/payments" can, for
+// "/v1/payments". In doubt it can.
+func (r MountedRoute) reaches(group string) bool {
+	below, pattern := segments(group), segments(r.Pattern)
+	for i, want := range below {
+		if i == len(pattern) {
+			return r.Subtree
+		}
+		if !meet(want, pattern[i]) {
+			return false
+		}
+		if takesRest(pattern[i]) {
+			return true
+		}
+	}
+	return true
+}
+
+// segments splits a path. Empty segments do not count: some middleware cleans paths before the router sees them. Nor does
+// the end of a pattern of ServeMux.
+func segments(path string) []string {
+	return slices.DeleteFunc(strings.Split(path, "/"), func(s string) bool { return s == "" || s == "{$}" })
+}
+
+// meet reports whether a segment of a request may match both segments of patterns.
+func meet(a, b string) bool {
+	aHead, aOpen := head(a)
+	bHead, bOpen := head(b)
+	switch {
+	case aOpen && bOpen:
+		return strings.HasPrefix(aHead, bHead) || strings.HasPrefix(bHead, aHead)
+	case aOpen:
+		return strings.HasPrefix(b, aHead)
+	case bOpen:
+		return strings.HasPrefix(a, bHead)
+	}
+	return a == b
+}
+
+// head returns what a segment begins with in every request, and whether anything may follow: a parameter (":id", "{id}") or
+// a wildcard.
+func head(segment string) (text string, open bool) {
+	if i := strings.IndexAny(segment, ":*{"); i >= 0 {
+		return segment[:i], true
+	}
+	return segment, false
+}
+
+// takesRest reports whether a segment of a pattern stands for all that follows: "*", "*path", "{path...}", and an expression
+// that itself has slashes.
+func takesRest(segment string) bool {
+	return strings.Contains(segment, "*") || strings.Contains(segment, "...") ||
+		strings.Contains(segment, "{") && !strings.Contains(segment, "}")
+}

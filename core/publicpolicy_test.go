@@ -1,0 +1,191 @@
+package core_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// publicPolicy is the JSON of PolicyHandler.
+type publicPolicy struct {
+	Header string
+	Routes []struct {
+		Method, Path, RequiredFrom, Interrupted string
+		KeyRequired                             bool   `json:"key_required"`
+		KeyFormat                               string `json:"key_format"`
+		Retention, Refused, Wait                int64
+		Headers                                 []string `json:"command_headers"`
+		Problems                                []core.Code
+	}
+	Repeats  []struct{ When, Answer string }
+	Problems []struct {
+		Code   core.Code
+		Type   string
+		Status int
+		Title  string
+		Repeat bool
+	}
+}
+
+func publicPolicyOf(t *testing.T, module *core.Module) (policy publicPolicy) {
+	t.Helper()
+	w := getPolicy(module, "application/json")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &policy))
+	return policy
+}
+
+func getPolicy(module *core.Module, accept ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, "/idempotency", nil)
+	r.Header["Accept"] = accept
+	w := httptest.NewRecorder()
+	module.PolicyHandler().ServeHTTP(w, r)
+	return w
+}
+
+func newPolicyModule(t *testing.T) *core.Module {
+	t.Helper()
+	module, err := core.New(core.Config{
+		Store: memstore.New(), ProblemBase: "https://shop.example/problems/", PolicyURL: "https://shop.example/idempotency",
+		Routes: core.Routes{
+			"POST /v1/payouts/:id/retry": {Recovery: core.Park, Roles: []string{"secret-role"}, Retention: 24 * time.Hour,
+				Wait: 5 * time.Second, CommandHeaders: []string{"Stripe-Account"}},
+			"PUT /v1/<script>":  {Recovery: core.Park, KeyFormat: core.UUIDKey},
+			"PATCH /v1/profile": {Exempt: "a reason for the next reader"},
+			"GET /v1/payouts":   {Roles: []string{"secret-role"}},
+		},
+		OperatorRoles: []string{"secret-operator"},
+	})
+	require.NoError(t, err)
+	return module
+}
+
+// The policy as JSON: what the users of the API have to know, and nothing else.
+//
+// CONTRACT P-1
+func TestPublicPolicy(t *testing.T) {
+	module := newPolicyModule(t)
+	policy := publicPolicyOf(t, module)
+	require.Equal(t, "Idempotency-Key", policy.Header)
+	require.Len(t, policy.Routes, 2)
+	script, retry := policy.Routes[0], policy.Routes[1]
+	require.Equal(t, "uuid", script.KeyFormat)
+	require.Equal(t, "POST", retry.Method)
+	require.Equal(t, "/v1/payouts/{id}/retry", retry.Path)
+	require.True(t, retry.KeyRequired)
+	require.Equal(t, "any", retry.KeyFormat)
+	require.EqualValues(t, 24*3600, retry.Retention)
+	require.EqualValues(t, 30*24*3600, retry.Refused)
+	require.EqualValues(t, 5, retry.Wait)
+	require.Equal(t, []string{"Stripe-Account"}, retry.Headers)
+	require.Equal(t, "unknown", retry.Interrupted)
+	require.Contains(t, retry.Problems, core.CodeForbidden)
+	require.NotContains(t, script.Problems, core.CodeForbidden, "it asks for no role")
+	require.NotContains(t, retry.Problems, core.CodeRolledBack, "that is for Rollback")
+	for _, p := range policy.Problems {
+		require.Equal(t, core.NewProblem(p.Code, "").Title, p.Title)
+		require.Equal(t, core.NewProblem(p.Code, "").Status, p.Status)
+		require.Equal(t, "https://shop.example/problems/"+string(p.Code), p.Type)
+	}
+	for _, accept := range []string{"application/json", "text/html"} {
+		body := getPolicy(module, accept).Body.String()
+		require.NotContains(t, body, "secret")
+		require.NotContains(t, body, "reason for")
+		require.NotContains(t, body, "profile", "an exempt route takes no key")
+	}
+}
+
+// The page is there for browsers, JSON for everybody else.
+func TestPublicPolicyByAccept(t *testing.T) {
+	module := newPolicyModule(t)
+	for name, test := range map[string]struct {
+		accept []string
+		page   bool
+	}{
+		"nothing":           {nil, false},
+		"anything":          {[]string{"*/*"}, false},
+		"a browser":         {[]string{"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"}, true},
+		"two lines":         {[]string{"application/json;q=0.1", "text/html;q=0.2"}, true},
+		"both alike":        {[]string{"text/html, application/json"}, false},
+		"any text":          {[]string{"text/*;q=0.5, */*;q=0.1"}, true},
+		"no page":           {[]string{"text/html;q=0, */*"}, false},
+		"a bad weight":      {[]string{"text/html;q=much"}, false},
+		"JSON, then a page": {[]string{"application/json, text/html;q=0.9"}, false},
+		"only XML":          {[]string{"application/xml"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := getPolicy(module, test.accept...)
+			want := "application/json"
+			if test.page {
+				want = "text/html; charset=utf-8"
+			}
+			require.Equal(t, want, w.Header().Get("Content-Type"))
+			require.Equal(t, "Accept", w.Header().Get("Vary"))
+		})
+	}
+}
+
+func TestPublicPolicyPage(t *testing.T) {
+	w := getPolicy(newPolicyModule(t), "text/html")
+	page := w.Body.String()
+	require.Contains(t, page, "<code>POST /v1/payouts/{id}/retry</code>")
+	require.Contains(t, page, "24 hours; then the key is refused for 720 hours; a repeat waits up to 5 seconds")
+	require.Contains(t, page, "<code>Stripe-Account</code>")
+	require.Contains(t, page, "PUT /v1/&lt;script&gt;")
+	require.NotContains(t, page, "<script")
+	require.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
+
+	r := httptest.NewRequest(http.MethodPost, "/idempotency", nil)
+	w = httptest.NewRecorder()
+	newPolicyModule(t).PolicyHandler().ServeHTTP(w, r)
+	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
+	require.Equal(t, "GET, HEAD", w.Header().Get("Allow"))
+}
+
+// Without a table one policy holds for every route that takes a key.
+func TestPublicPolicyWithoutTable(t *testing.T) {
+	a := newApp(t, core.Config{}, created)
+	policy := publicPolicyOf(t, a.module)
+	require.Len(t, policy.Routes, 1)
+	require.Equal(t, "*", policy.Routes[0].Path)
+	require.Contains(t, getPolicy(a.module, "text/html").Body.String(), "every route that takes a key")
+}
+
+// Every problem names the address of the policy, in the app's own rendering too. The reply that the app hands out is not
+// changed: it may be the same one each time.
+//
+// CONTRACT P-1
+func TestProblemsNameThePolicy(t *testing.T) {
+	const want = `</idempotency>; rel="describedby"`
+	a := newApp(t, core.Config{PolicyURL: "/idempotency"}, created)
+	require.Equal(t, []string{want}, a.post("", "{}").Header().Values("Link"))
+	require.Empty(t, a.post("key-1", "{}").Header().Values("Link"))
+	require.Equal(t, []string{want}, a.post("key-1", `{"other":1}`).Header().Values("Link"))
+
+	own := &core.Reply{Status: http.StatusTeapot, Header: http.Header{"Link": {`</style>; rel="stylesheet"`}}}
+	a = newApp(t, core.Config{PolicyURL: "https://shop.example/i", RenderProblem: func(*http.Request, *core.Problem) *core.Reply {
+		return own
+	}}, created)
+	for range 2 {
+		require.Equal(t, []string{`</style>; rel="stylesheet"`, `<https://shop.example/i>; rel="describedby"`},
+			a.post("", "{}").Header().Values("Link"))
+	}
+	require.Empty(t, newApp(t, core.Config{}, created).post("", "{}").Header().Values("Link"))
+}
+
+func TestPolicyURL(t *testing.T) {
+	for _, address := range []string{"idempotency", "//shop.example/idempotency", "ftp://shop.example/", "https:///x", "/a b", "/a>b",
+		"https://user:password@shop.example/", "/a\r\nSet-Cookie: a=b", "\x00"} {
+		_, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}, PolicyURL: address})
+		require.ErrorContains(t, err, "PolicyURL", address)
+		require.NotContains(t, err.Error(), "password")
+	}
+}

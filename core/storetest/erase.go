@@ -1,0 +1,298 @@
+package storetest
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+var eraseChecks = []check{
+	{"Erase/Tombstones", eraseMakesTombstones},
+	{"Erase/NoTombstone", eraseWithoutTombstone},
+	{"Erase/LeavesOpen", eraseLeavesOpen},
+	{"Erase/Steps", eraseSteps},
+	{"Erase/TakenOver", eraseBeforeATakeover},
+	{"Erase/OfOthers", eraseOfOthers},
+	{"Erase/InBatches", eraseInBatches},
+	{"Erase/ManyAtOnce", eraseManyAtOnce},
+	{"Erase/Cancelled", eraseCancelled},
+}
+
+// erase erases all that can be erased of the principal of s.command, in batches of limit.
+func (s *fixture) erase(t *testing.T, limit int) core.ErasedPage {
+	t.Helper()
+	total, err := eraseAll(s.ctx, s.Store.(core.Eraser), s.command(core.Park).Scope, limit)
+	require.NoError(t, err)
+	return total
+}
+
+func eraseAll(ctx context.Context, store core.Eraser, scope core.Scope, limit int) (total core.ErasedPage, err error) {
+	for after := (core.ID{}); ; {
+		page, err := store.Erase(ctx, scope, after, limit)
+		total.Records += page.Records
+		total.Open = append(total.Open, page.Open...)
+		if err != nil || page.Next == (core.ID{}) {
+			return total, err
+		}
+		after = page.Next
+	}
+}
+
+// Only the status is left of an answer. Everything else stays, and so does the key.
+//
+// CONTRACT K-6, M-1, M-5
+func eraseMakesTombstones(t *testing.T, s *fixture) {
+	require.Equal(t, core.ErasedPage{}, s.erase(t, 100), "an empty store")
+	c, before := s.done(t, "paid")
+	partial := s.command(core.Park)
+	won := s.win(t, partial)
+	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(core.Answer{
+		Status: http.StatusCreated, Partial: true, Header: http.Header{"Location": {"/v1/payments/7"}},
+	})))
+	s.Advance(t, time.Hour)
+	require.Equal(t, 2, s.erase(t, 100).Records)
+
+	after := s.find(t, c.ID)
+	require.Equal(t, core.Answer{Status: http.StatusCreated}, after.Answer)
+	require.Equal(t, before.PurgeAt.Sub(before.CreatedAt).Round(time.Second), after.PurgeAt.Sub(after.CreatedAt).Round(time.Second))
+	require.False(t, after.ExpiresAt.After(after.Now), "its retention is over")
+	before.Stored, before.Answer = after.Stored, after.Answer
+	before.ExpiresAt = before.CreatedAt.Add(after.ExpiresAt.Sub(after.CreatedAt)) // it may have moved its rows
+	requireSame(t, before, after)
+	for _, c := range []core.Claim{c, partial} {
+		s.requireState(t, core.Expired, c)
+		s.requireExpired(t, c)
+	}
+
+	// The end of its attempt is repeated, late: the answer does not come back.
+	require.NoError(t, s.Store.Complete(s.ctx, before.Ticket, kept(answerOf("again"))))
+	require.ErrorIs(t, s.Store.Release(s.ctx, before.Ticket), core.ErrStale)
+	require.ErrorIs(t, s.Store.Park(s.ctx, before.Ticket), core.ErrStale)
+	require.Equal(t, after.Answer, s.find(t, c.ID).Answer)
+	require.Equal(t, core.ErasedPage{}, s.erase(t, 100), "nothing is erased twice")
+
+	// The sweep comes by as if nothing had happened.
+	s.Advance(t, retention)
+	s.sweep(t)
+	s.requireExpired(t, c)
+	s.Advance(t, tombstone-retention/2)
+	s.sweep(t)
+	s.requireExpired(t, c)
+	s.Advance(t, retention)
+	require.Equal(t, 2, s.sweep(t).Dropped)
+	s.requireFree(t, c.ID)
+}
+
+// An answer that leaves no tombstone (R-7) keeps its key for as long as it would have.
+//
+// CONTRACT R-7
+func eraseWithoutTombstone(t *testing.T, s *fixture) {
+	c := s.command(core.Park)
+	won := s.win(t, c)
+	refusal := core.Answer{Status: http.StatusUnprocessableEntity, Body: []byte("no such account")}
+	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, core.Completion{Answer: refusal, Retention: 6 * time.Hour}))
+	require.Equal(t, 1, s.erase(t, 100).Records)
+	s.Advance(t, 5*time.Hour)
+	r := s.lose(t, repeat(c))
+	require.Equal(t, core.Expired, r.State())
+	require.Equal(t, core.Answer{Status: http.StatusUnprocessableEntity}, r.Answer)
+	s.Advance(t, 2*time.Hour)
+	s.requireFree(t, c.ID)
+}
+
+// What is running or unknown is named, and goes on as if nothing had happened.
+//
+// CONTRACT X-2, X-7
+func eraseLeavesOpen(t *testing.T, s *fixture) {
+	lostClaim, lost := s.lost(t, core.Park)
+	running := s.win(t, s.command(core.Park))
+	parked := s.win(t, s.command(core.Park))
+	require.NoError(t, s.Store.Park(s.ctx, parked.Ticket))
+	released := s.win(t, s.command(core.Park))
+	require.NoError(t, s.Store.Release(s.ctx, released.Ticket))
+	open := []core.ID{lost.ID, running.ID, parked.ID}
+	before := []core.Record{s.find(t, lost.ID), s.find(t, running.ID), s.find(t, parked.ID)}
+
+	for _, limit := range []int{1, 2, 100} {
+		erased := s.erase(t, limit)
+		require.Zero(t, erased.Records)
+		require.ElementsMatch(t, open, erased.Open)
+	}
+	for _, r := range before {
+		requireSame(t, r, s.find(t, r.ID))
+	}
+	require.NoError(t, s.Store.Complete(s.ctx, running.Ticket, kept(answerOf("paid"))))
+	requireAnswer(t, answerOf("paid"), s.find(t, running.ID).Answer)
+	_, err := s.Store.Settle(s.ctx, applied(lost, "settled"))
+	require.NoError(t, err)
+	s.requireState(t, core.Completed, lostClaim)
+
+	erased := s.erase(t, 100)
+	require.Equal(t, 2, erased.Records)
+	require.Equal(t, []core.ID{parked.ID}, erased.Open)
+	s.requireExpired(t, lostClaim)
+}
+
+// The steps of what has ended go with the answer, also those of a free record. The steps of what is open stay: without them
+// a provider would be called again.
+//
+// CONTRACT X-3
+func eraseSteps(t *testing.T, s *fixture) {
+	if s.steppers == nil {
+		return
+	}
+	stepped := func() core.Record {
+		won := s.win(t, s.command(core.Resume))
+		s.start(t, won.Ticket, call("charge"))
+		s.finish(t, won.Ticket, call("charge"), `"receipt of somebody"`)
+		return won
+	}
+	done, undone, open := stepped(), stepped(), stepped()
+	require.NoError(t, s.Store.Complete(s.ctx, done.Ticket, kept(answerOf("refunded"))))
+	require.NoError(t, s.Store.Park(s.ctx, undone.Ticket))
+	require.NoError(t, s.Store.Park(s.ctx, open.Ticket))
+	s.Advance(t, 2*deadline)
+	_, err := s.Store.Settle(s.ctx, notApplied(undone))
+	require.NoError(t, err)
+
+	erased := s.erase(t, 2)
+	require.Equal(t, 2, erased.Records)
+	require.Equal(t, []core.ID{open.ID}, erased.Open)
+	require.Empty(t, s.steps(t, done.ID))
+	require.Empty(t, s.steps(t, undone.ID))
+	require.Len(t, s.steps(t, open.ID), 1)
+	require.Zero(t, s.erase(t, 2).Records)
+
+	// The free key is taken, and its new steps stay.
+	s.requireGoneOrFree(t, undone.ID)
+	again := s.command(core.Resume)
+	again.ID = undone.ID
+	won := s.win(t, again)
+	require.Greater(t, won.Fence, undone.Fence+1, "the fence goes on rising")
+	s.start(t, won.Ticket, call("charge"))
+	require.Zero(t, s.erase(t, 2).Records)
+	require.Len(t, s.steps(t, undone.ID), 1)
+}
+
+// An attempt was lost, and its operation erased as far as it can be: the next attempt goes on with the finished steps.
+//
+// CONTRACT X-3, X-2
+func eraseBeforeATakeover(t *testing.T, s *fixture) {
+	if s.steppers == nil {
+		return
+	}
+	c := s.command(core.Resume)
+	first := s.win(t, c)
+	s.start(t, first.Ticket, call("charge"))
+	s.finish(t, first.Ticket, call("charge"), `"receipt"`)
+	s.Advance(t, 2*lease)
+	require.Equal(t, []core.ID{c.ID}, s.erase(t, 100).Open)
+
+	second := s.win(t, repeat(c))
+	steps := s.steps(t, c.ID)
+	require.Len(t, steps, 1)
+	require.True(t, steps[0].Finished)
+	require.Equal(t, `"receipt"`, string(steps[0].Result))
+	require.Equal(t, []core.ID{c.ID}, s.erase(t, 100).Open)
+	require.NoError(t, s.Store.Complete(s.ctx, second.Ticket, kept(answerOf("refunded"))))
+	require.Equal(t, 1, s.erase(t, 100).Records)
+	s.requireStale(t, first.Ticket)
+	s.requireExpired(t, c)
+}
+
+// CONTRACT S-1
+func eraseOfOthers(t *testing.T, s *fixture) {
+	other := s.command(core.Park)
+	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-2"}
+	other.ID, other.Scope = core.Scoping{}.RecordID(p, "key-1"), core.Scoping{}.PrincipalScope(p)
+	won := s.win(t, other)
+	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("theirs"))))
+	running := s.command(core.Park)
+	running.ID, running.Scope = core.Scoping{}.RecordID(p, "key-2"), other.Scope
+	s.win(t, running)
+	s.done(t, "ours")
+
+	require.Equal(t, core.ErasedPage{Records: 1}, s.erase(t, 100))
+	requireAnswer(t, answerOf("theirs"), s.find(t, other.ID).Answer)
+	s.requireState(t, core.Completed, other)
+}
+
+// A process that dies between two batches leaves the rest to the next call.
+func eraseInBatches(t *testing.T, s *fixture) {
+	const records = 25
+	for range records {
+		s.done(t, "paid")
+	}
+	store, scope := s.Store.(core.Eraser), s.command(core.Park).Scope
+	first, err := store.Erase(s.ctx, scope, core.ID{}, 10)
+	require.NoError(t, err)
+	for _, again := range s.instances { // the cursor is not one of the process that died
+		if first.Next == (core.ID{}) {
+			break
+		}
+		next, err := again.(core.Eraser).Erase(s.ctx, scope, first.Next, 5)
+		require.NoError(t, err)
+		first.Records, first.Next = first.Records+next.Records, next.Next
+	}
+	require.Equal(t, records, first.Records+s.erase(t, 7).Records)
+	require.Zero(t, s.erase(t, 1).Records)
+}
+
+// Erasures at the same time, with sweeps, and while attempts end: each record is counted once, and nothing that has ended
+// before is left.
+//
+// CONTRACT M-6
+func eraseManyAtOnce(t *testing.T, s *fixture) {
+	var claims []core.Claim
+	for range burst {
+		c, _ := s.done(t, "paid")
+		claims = append(claims, c)
+	}
+	var ending []core.Record
+	for range burst {
+		ending = append(ending, s.win(t, s.command(core.Park)))
+	}
+	scope := claims[0].Scope
+	var records atomic.Int64
+	atOnce(burst, func(i int) {
+		store := s.instances[i%len(s.instances)]
+		switch i % 8 {
+		case 0:
+			total, err := eraseAll(s.ctx, store.(core.Eraser), scope, 1+i)
+			assert.NoError(t, err)
+			records.Add(int64(total.Records))
+		case 1:
+			_, err := store.Sweep(s.ctx, 10, core.Window{})
+			assert.NoError(t, err)
+		}
+		assert.NoError(t, store.Complete(s.ctx, ending[i].Ticket, kept(answerOf("late"))))
+		got, err := store.Claim(s.ctx, repeat(claims[i]))
+		assert.NoError(t, err)
+		assert.False(t, got.Won || got.Busy, "no key becomes free")
+	})
+	for _, c := range claims {
+		s.requireExpired(t, c)
+	}
+	require.Equal(t, 2*burst, int(records.Load())+s.erase(t, 50).Records)
+	for _, r := range ending {
+		require.Equal(t, core.Expired, s.find(t, r.ID).State())
+	}
+}
+
+func eraseCancelled(t *testing.T, s *fixture) {
+	c, _ := s.done(t, "paid")
+	over, cancel := context.WithCancel(s.ctx)
+	cancel()
+	for _, store := range s.instances {
+		_, err := store.(core.Eraser).Erase(over, c.Scope, core.ID{}, 100)
+		noSentinel(t, err)
+	}
+	requireAnswer(t, answerOf("paid"), s.find(t, c.ID).Answer)
+}

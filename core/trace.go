@@ -1,0 +1,77 @@
+package core
+
+import (
+	"context"
+	"strings"
+)
+
+// Tracer is an [Observer] that makes a trace of what becomes of a command. If Config.Observer is one, the trace of an
+// attempt is kept with its record, and so the answer to a repeat can lead to the attempt that it comes from. A panic of its
+// methods is ignored.
+type Tracer interface {
+	Observer
+
+	// TraceStart is called before the claim of a command that the guards have let through, and before Run goes on with a
+	// Resume operation (EventResumed). It returns a context derived from ctx: that of the claim, of the handler, and of the
+	// events of the command. e has Operation, Method, Route, Recovery and, with EventResumed, Traceparent.
+	TraceStart(ctx context.Context, e Event) context.Context
+	// Traceparent returns the trace of a context that TraceStart has returned, in the form of the header traceparent of W3C
+	// Trace Context, version 00: 55 characters. It returns "" if ctx has no trace. Anything else counts as "".
+	Traceparent(ctx context.Context) string
+	// TraceEnd is called once for each TraceStart, with the values of the context that it has returned, after all of the
+	// command's events: when the answer is recorded, and before it is sent.
+	TraceEnd(ctx context.Context)
+}
+
+// traceStart returns the context of a command that is about to be claimed. t may be nil.
+func traceStart(ctx context.Context, t Tracer, e Event) (traced context.Context) {
+	if t == nil {
+		return ctx
+	}
+	defer func() {
+		if recover() != nil || traced == nil {
+			traced = ctx
+		}
+	}()
+	return t.TraceStart(ctx, e)
+}
+
+// traceparent is the trace of ctx, as it is kept with a record.
+func traceparent(ctx context.Context, t Tracer) (kept string) {
+	if t == nil {
+		return ""
+	}
+	defer func() {
+		if recover() != nil {
+			kept = ""
+		}
+	}()
+	if trace := t.Traceparent(ctx); isTraceparent(trace) {
+		kept = trace
+	}
+	return kept
+}
+
+// traceEnd is called once for each traceStart.
+func traceEnd(ctx context.Context, t Tracer) {
+	if t == nil {
+		return
+	}
+	defer func() { _ = recover() }()
+	t.TraceEnd(ctx)
+}
+
+// isTraceparent reports whether s is a traceparent of version 00: "00-", the trace's id, "-", the parent's id, "-", the
+// flags, in lower-case hex digits. An id of zeros is none.
+func isTraceparent(s string) bool {
+	const form = "00-00000000000000000000000000000000-0000000000000000-00"
+	if len(s) != len(form) || s[:3] != "00-" {
+		return false
+	}
+	for i := range len(s) {
+		if (form[i] == '-') != (s[i] == '-') || s[i] != '-' && !strings.ContainsRune("0123456789abcdef", rune(s[i])) {
+			return false
+		}
+	}
+	return s[3:35] != form[3:35] && s[36:52] != form[36:52]
+}

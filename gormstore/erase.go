@@ -1,0 +1,77 @@
+package gormstore
+
+import (
+	"context"
+
+	"github.com/auth19/idem/core"
+)
+
+// Erase implements [core.Eraser]. It reads the page first, so that the records of others are neither locked nor written to.
+// Whether a record can still be erased is decided again where it is: in the meantime it may have been freed, and claimed by
+// an attempt whose steps must stay.
+func (s *Store) Erase(ctx context.Context, scope core.Scope, after core.ID, limit int) (core.ErasedPage, error) {
+	var page core.ErasedPage
+	var ids []core.ID
+	err := s.reading(ctx, func(q querier) (err error) {
+		page, ids, err = s.erasablePage(ctx, q, scope, after, max(limit, 1))
+		return err
+	})
+	if err != nil || len(ids) == 0 {
+		return page, err
+	}
+	var erased int64
+	err = s.inTx(ctx, func(q querier) error {
+		erased = 0
+		for _, id := range ids { // in the order of the ids: two erasures never wait for each other in a circle
+			n, err := s.exec(ctx, q, erase, id[:], scope[:])
+			if err == nil && n == 1 {
+				_, err = s.exec(ctx, q, dropSteps, id[:])
+			}
+			if err != nil {
+				return err
+			}
+			erased += n
+		}
+		return nil
+	})
+	if err != nil {
+		return core.ErasedPage{}, err
+	}
+	page.Records = int(erased)
+	return page, nil
+}
+
+// erasablePage returns a page without what it has erased, and the ids of the records that may be erased.
+func (s *Store) erasablePage(ctx context.Context, q querier, scope core.Scope, after core.ID, limit int) (
+	page core.ErasedPage, ids []core.ID, err error,
+) {
+	rows, err := s.query(ctx, q, erasable, scope[:], after[:], limit)
+	if err != nil {
+		return page, nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var raw []byte
+		var state int16
+		var own, last flag
+		if err := rows.Scan(&raw, &state, &own, &last); err != nil {
+			return page, nil, err
+		}
+		var id core.ID
+		copy(id[:], raw)
+		if last {
+			page.Next = id
+		}
+		switch core.State(state) { //nolint:gosec // written by this package
+		case core.Running, core.Unknown:
+			if own {
+				page.Open = append(page.Open, id)
+			}
+		default:
+			if own {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return page, ids, rows.Err()
+}

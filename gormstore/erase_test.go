@@ -1,0 +1,177 @@
+package gormstore_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// eraseAll erases in batches.
+func eraseAll(t *testing.T, store *gormstore.Store, scope core.Scope, limit int) (total core.ErasedPage) {
+	t.Helper()
+	for after := (core.ID{}); ; {
+		page, err := store.Erase(t.Context(), scope, after, limit)
+		require.NoError(t, err)
+		total.Records += page.Records
+		total.Open = append(total.Open, page.Open...)
+		if page.Next == (core.ID{}) {
+			return total
+		}
+		after = page.Next
+	}
+}
+
+// Nothing of what somebody wrote is left in any table of the library, except in the history's reasons.
+func TestNothingIsLeftOfTheErased(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		store := newStore(t, db)
+		const secret = "Jane Doe 1970-01-01"
+		answer := paid()
+		answer.Answer.Body = []byte(secret)
+		answer.Answer.Header.Set("Location", "/customers/"+secret)
+		c := command(core.Resume)
+		claimed, err := store.Claim(t.Context(), c)
+		require.NoError(t, err)
+		step := core.StepRecord{Name: "refund", Kind: core.ProviderStep, Result: []byte(`"` + secret + `"`)}
+		_, err = store.StartStep(t.Context(), claimed.Record.Ticket, step)
+		require.NoError(t, err)
+		require.NoError(t, store.FinishStep(t.Context(), claimed.Record.Ticket, step))
+		require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, answer))
+		require.Contains(t, everything(t, db), secret)
+
+		require.Equal(t, core.ErasedPage{Records: 1}, eraseAll(t, store, c.Scope, 10))
+		require.NotContains(t, everything(t, db), secret)
+		rec, err := store.Find(t.Context(), c.ID)
+		require.NoError(t, err)
+		require.Equal(t, core.Expired, rec.State())
+	})
+}
+
+// everything is the tables of records and steps as text.
+func everything(t *testing.T, db *gorm.DB) string {
+	t.Helper()
+	var text strings.Builder
+	for _, table := range []string{"idempotency_record", "idempotency_step"} {
+		var rows []map[string]any
+		require.NoError(t, db.Table(table).Find(&rows).Error)
+		for _, row := range rows {
+			for column, value := range row {
+				if raw, ok := value.([]byte); ok {
+					value = string(raw)
+				}
+				fmt.Fprintln(&text, column, value)
+			}
+		}
+	}
+	return text.String()
+}
+
+// An erasure writes to no index, and walks along the primary key: there is no index of principals that claims would pay for.
+func TestErasureIsCheapForOthers(t *testing.T) {
+	t.Parallel()
+	db := openPostgres(t, pgtest.URL(t), 4)
+	migrate(t, db)
+	store := newStore(t, db)
+	scope := command(core.Park).Scope
+	for range 200 {
+		c := command(core.Park)
+		c.Retention = core.DefaultRetention
+		claimed, err := store.Claim(t.Context(), c)
+		require.NoError(t, err)
+		require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
+	}
+	require.NoError(t, db.Exec("VACUUM ANALYZE idempotency_record").Error) // room on the pages
+	var updated, hot int
+	counts := func() {
+		require.NoError(t, db.Raw("SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'idempotency_record'").
+			Row().Scan(&updated, &hot))
+	}
+	eventually(t, "the updates are counted", func() bool { counts(); return updated >= 200 })
+	cold := updated - hot
+	require.Equal(t, 200, eraseAll(t, store, scope, 30).Records)
+	eventually(t, "the updates are counted", func() bool { counts(); return updated >= 400 })
+	require.LessOrEqual(t, updated-hot-cold, 20, "%d of 200 erasures wrote to the indexes", updated-hot-cold)
+}
+
+// An attempt's COMMIT was cut off, and its answer was erased before it is read back: it was committed all the same.
+//
+// CONTRACT X-4
+func TestErasedBeforeItIsConfirmed(t *testing.T) {
+	t.Parallel()
+	transactions(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		store := newStore(t, open(t))
+		c := command(core.Rollback)
+		tx, ctx := begin(t, store, c)
+		require.NoError(t, addEffect(ctx))
+		require.Empty(t, eraseAllWhileOpen(t, store, c.Scope), "nobody else can see it")
+		require.NoError(t, tx.Commit(t.Context(), paid(), false))
+		require.Equal(t, 1, eraseAll(t, store, c.Scope, 10).Records)
+		claimed, err := store.Claim(t.Context(), again(c))
+		require.NoError(t, err)
+		require.False(t, claimed.Won)
+		require.Equal(t, core.Expired, claimed.Record.State())
+	})
+}
+
+func eraseAllWhileOpen(t *testing.T, store *gormstore.Store, scope core.Scope) []core.ID {
+	t.Helper()
+	page, err := store.Erase(t.Context(), scope, core.ID{}, 100)
+	require.NoError(t, err)
+	require.Zero(t, page.Records)
+	return page.Open
+}
+
+// A connection is cut in the middle of an erasure: the batch is undone, and the next call does it.
+func TestErasureIsCutOff(t *testing.T) {
+	t.Parallel()
+	db := openPostgres(t, pgtest.URL(t), 4)
+	migrate(t, db)
+	store := newStore(t, db)
+	var claims []core.Claim
+	for range 5 {
+		c := command(core.Park)
+		claimed, err := store.Claim(t.Context(), c)
+		require.NoError(t, err)
+		require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
+		claims = append(claims, c)
+	}
+	holder := db.Begin() // holds one of the records, so that the erasure waits in the middle
+	t.Cleanup(func() { holder.Rollback() })
+	require.NoError(t, holder.Exec("SELECT 1 FROM idempotency_record ORDER BY id DESC LIMIT 1 FOR UPDATE").Error)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := store.Erase(t.Context(), claims[0].Scope, core.ID{}, 100)
+		failed <- err
+	}()
+	eventually(t, "the erasure waits", func() bool {
+		var cut int
+		require.NoError(t, db.Raw(`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'UPDATE%idempotency_record%'`).Scan(&cut).Error)
+		return cut > 0
+	})
+	require.NoError(t, holder.Rollback().Error)
+	err := <-failed
+	if err == nil { // the library has tried again
+		for _, c := range claims {
+			rec, err := store.Find(t.Context(), c.ID)
+			require.NoError(t, err)
+			require.Equal(t, core.Expired, rec.State())
+		}
+		return
+	}
+	for _, c := range claims {
+		rec, err := store.Find(t.Context(), c.ID)
+		require.NoError(t, err)
+		require.Equal(t, core.Completed, rec.State(), "a batch is erased whole, or not")
+	}
+	require.Equal(t, len(claims), eraseAll(t, store, claims[0].Scope, 2).Records)
+}

@@ -1,0 +1,81 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"sync/atomic"
+
+	"github.com/auth19/idem/core"
+)
+
+// A claim may look at the record first. A look never decides that a command runs: it returns a record that no claim could
+// take over, as the claim's own statement would, or nothing.
+
+// seen are keys that this process has claimed lately, or tried to. It decides nothing but what is sent first: a repeat looks
+// first, which is one plain SELECT; another request inserts first. A wrong guess costs a statement.
+type seen [1 << 16]atomic.Uint32
+
+// before reports whether the key of a record was seen before, and remembers it. It forgets keys as others take their place.
+func (s *seen) before(id core.ID) bool {
+	hash := binary.BigEndian.Uint64(id.Hash())
+	mark := uint32(hash >> 32) // half of the hash is enough for a guess, the other half is the place
+	return s[hash%uint64(len(s))].Swap(mark) == mark
+}
+
+// lookFirst returns the record that stands in the way of a claim on PostgreSQL. It returns nothing where the claim has to be
+// tried: there is no record, or one that can be taken over, or the server lets nothing be written.
+func (s *Store) lookFirst(ctx context.Context, q querier, c core.Claim) (core.Claimed, error) {
+	var now instant
+	var scan recordScan
+	err := s.queryRow(ctx, q, lookFirst, c.ID[:]).Scan(scan.targets(&now)...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return core.Claimed{}, nil
+	}
+	if err != nil {
+		return core.Claimed{}, err
+	}
+	rec, err := s.thereIs(ctx, &scan, now)
+	if errors.Is(err, errRace) || err == nil && (takeable(rec, c) || ours(rec, c)) {
+		return core.Claimed{}, nil
+	}
+	return core.Claimed{Record: rec}, err
+}
+
+// peek returns a record that the claim cannot take over, or Busy where another attempt is running. It returns nothing where
+// the claim has to be tried.
+func (s *Store) peek(ctx context.Context, c core.Claim) (core.Claimed, error) {
+	if s.dialect == postgres {
+		return s.look(ctx, c)
+	}
+	if s.file != nil && s.file.isRunning(c.ID) {
+		return core.Claimed{Busy: true}, nil
+	}
+	rec, err := s.Find(ctx, c.ID)
+	if errors.Is(err, core.ErrNotFound) || err == nil && takeable(rec, c) {
+		return core.Claimed{}, nil
+	}
+	return core.Claimed{Record: rec}, err
+}
+
+// look is peek on PostgreSQL, in one statement. The statement holds the record's lock while it runs.
+func (s *Store) look(ctx context.Context, c core.Claim) (claimed core.Claimed, err error) {
+	err = s.onPool(ctx, func(q querier) error {
+		claimed = core.Claimed{}
+		var lock sql.NullBool
+		var now instant
+		var scan recordScan
+		err := s.queryRow(ctx, q, look, c.ID[:], lockKey(c.ID)).Scan(scan.targets(&lock, &now)...)
+		if err != nil || scan.id == nil {
+			claimed.Busy = lock.Valid && !lock.Bool
+			return err
+		}
+		rec, err := s.thereIs(ctx, &scan, now)
+		if err == nil && !takeable(rec, c) {
+			claimed.Record = rec
+		}
+		return err
+	})
+	return claimed, err
+}

@@ -1,0 +1,64 @@
+package gormstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// A server that lets nothing be written may be a standby that lags behind, or was left behind. A repeat is not answered from
+// it, whether the key was seen before or not.
+//
+// CONTRACT F-2
+func TestNoReplayWhereNothingCanBeWritten(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	db := openPostgres(t, url, 2)
+	migrate(t, db)
+	store, c := newStore(t, db), command(core.Park)
+	claimed, err := store.Claim(t.Context(), c)
+	require.NoError(t, err)
+	require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
+
+	readOnly := newStore(t, openPostgres(t, url+"&default_transaction_read_only=on", 2))
+	for range 2 { // the second time it has seen the key
+		_, err := readOnly.Claim(t.Context(), again(c))
+		require.ErrorContains(t, err, "25006")
+	}
+	_, _, err = readOnly.Begin(t.Context(), again(c))
+	require.ErrorContains(t, err, "25006")
+}
+
+// All slots are taken, and the connection that is left leads to such a server: a look finds no record there, and takes no
+// lock of that server for another attempt.
+//
+// CONTRACT F-2
+func TestNoLookWhereNothingCanBeWritten(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	db := openPostgres(t, url, 2)
+	migrate(t, db)
+	completed, running := command(core.Rollback), command(core.Rollback)
+	other := newStore(t, openPostgres(t, url, 2))
+	tx, ctx := begin(t, other, completed)
+	require.NoError(t, addEffect(ctx))
+	require.NoError(t, tx.Commit(t.Context(), paid(), false))
+	begin(t, other, running)
+
+	store := newStore(t, db)
+	begin(t, store, command(core.Rollback)) // takes the only slot
+	require.NoError(t, db.Exec("SET default_transaction_read_only = on").Error)
+	for name, c := range map[string]core.Claim{"completed": completed, "running": running} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, claimed, err := store.Begin(ctx, again(c))
+			require.ErrorIs(t, err, core.ErrCrowded, "%+v", claimed)
+		})
+	}
+}

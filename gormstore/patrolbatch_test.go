@@ -1,0 +1,65 @@
+package gormstore
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	_ "github.com/ncruces/go-sqlite3/driver"
+	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"github.com/auth19/idem/core"
+)
+
+// SQLite has one writer: the patrol gives it back after each batch, however many records it has to look at.
+//
+// CONTRACT T-3
+func TestPatrolOfSQLiteComesInBatches(t *testing.T) {
+	t.Parallel()
+	db, err := gorm.Open(gormlite.Open("file:"+filepath.Join(t.TempDir(), "test.db")+
+		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"), &gorm.Config{Logger: logger.Discard})
+	require.NoError(t, err)
+	pool, err := db.DB()
+	require.NoError(t, err)
+	pool.SetMaxOpenConns(4)
+	t.Cleanup(func() { require.NoError(t, pool.Close()) })
+	require.NoError(t, Migrate(t.Context(), db))
+	store, err := New(db)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+
+	const records = 2*patrolBatch + 100
+	begun := time.Now().Add(-time.Hour).UnixMicro()
+	require.NoError(t, db.Exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route, hash_version, command_hash,
+	created_at, lease_until, deadline_at, sweep_from, sweep_after)
+SELECT randomblob(32), zeroblob(32), zeroblob(24), zeroblob(16), 1, 1, 3, 'POST', '/v1/payments', 1, zeroblob(32),
+	? + i, ? + i, ? + i, ? + i, 259260 + i % 2 FROM n`, records, begun, begun, begun, begun).Error)
+
+	b := beat{limit: time.Now().UnixMicro()}
+	var batches []int64
+	for before := int64(0); b.passed < b.limit; {
+		require.Less(t, len(batches), 10, "it goes on")
+		require.NoError(t, store.inTx(t.Context(), func(q querier) (err error) {
+			b.passed, err = store.patrolTo(t.Context(), q, b)
+			return err
+		}))
+		var listed int64
+		require.NoError(t, db.Raw("SELECT count(*) FROM idempotency_record WHERE sweep_after IS NULL").Scan(&listed).Error)
+		batches = append(batches, listed-before)
+		before = listed
+	}
+	for _, batch := range batches { // of both values of sweep_after
+		require.LessOrEqual(t, batch, int64(2*patrolBatch+2))
+	}
+	require.Len(t, batches, 2)
+
+	_, err = store.Sweep(t.Context(), 100, core.Window{})
+	require.NoError(t, err)
+	page, err := store.List(t.Context(), nil, core.ID{}, records+1)
+	require.NoError(t, err)
+	require.Len(t, page, records)
+}
