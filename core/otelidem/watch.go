@@ -1,0 +1,97 @@
+package otelidem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/auth19/idem/core"
+)
+
+// Watch adds the gauges of the operations that need somebody: each collection of the metrics asks the module's store once,
+// with [core.Module.Backlog]. Call it once for a module. stop ends it; the store may be closed after that.
+//
+// Errors: [errors.ErrUnsupported] if the store is no core.Surveyor; what the provider says of the gauges.
+func (t *Telemetry) Watch(m *core.Module) (stop func(), err error) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := m.Backlog(ended); errors.Is(err, errors.ErrUnsupported) { // a store that is able to says that ctx has ended
+		return nil, fmt.Errorf("idem: otelidem.Watch: %w", err)
+	}
+	open, err := t.meter.Int64ObservableGauge("idem.operations.open", metric.WithUnit("{operation}"),
+		metric.WithDescription("Operations that need somebody, as far as sweeps have seen them."))
+	if err != nil {
+		return nil, fmt.Errorf("idem: otelidem.Watch: %w", err)
+	}
+	oldest, err := t.meter.Float64ObservableGauge("idem.operations.oldest.timestamp", metric.WithUnit("s"),
+		metric.WithDescription("When the oldest of these operations was claimed, not since when it needs somebody; since 1970."))
+	if err != nil {
+		return nil, fmt.Errorf("idem: otelidem.Watch: %w", err)
+	}
+	none := nothingOpen(m.Declared())
+	registered, err := t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		backlog, err := m.Backlog(ctx)
+		if err != nil {
+			return fmt.Errorf("idem: the gauges of open operations: %w", err)
+		}
+		observeBacklog(o, open, oldest, none, backlog)
+		return nil
+	}, open, oldest)
+	if err != nil {
+		return nil, fmt.Errorf("idem: otelidem.Watch: %w", err)
+	}
+	return func() {
+		if err := registered.Unregister(); err != nil {
+			otel.Handle(err)
+		}
+	}, nil
+}
+
+// place is where operations wait.
+type place struct{ state, route string }
+
+// nothingOpen are the series that are always there: those of the guarded routes.
+func nothingOpen(declared []core.DeclaredRoute) map[place]int {
+	none := map[place]int{}
+	for _, d := range declared {
+		switch {
+		case d.Policy.Recovery == core.Resume:
+			none[place{halfDone, d.Pattern}] = 0
+			fallthrough
+		case d.Guarded():
+			none[place{unknown, d.Pattern}] = 0
+		}
+	}
+	return none
+}
+
+func observeBacklog(o metric.Observer, open metric.Int64Observable, oldest metric.Float64Observable, none map[place]int,
+	backlog []core.Backlog,
+) {
+	count, since := map[place]int{}, map[string]time.Time{}
+	for at := range none {
+		count[at] = 0
+	}
+	for _, b := range backlog {
+		state := unknown
+		if b.HalfDone {
+			state = halfDone
+		}
+		count[place{state, b.Route}] += b.Count // of all methods
+		if first, ok := since[state]; !ok || b.Oldest.Before(first) {
+			since[state] = b.Oldest
+		}
+	}
+	for at, n := range count {
+		o.ObserveInt64(open, int64(n), metric.WithAttributes(stateKey.String(at.state), routeKey.String(at.route)))
+	}
+	for state, at := range since {
+		seconds := float64(at.UnixMicro()) / 1e6
+		o.ObserveFloat64(oldest, seconds, metric.WithAttributeSet(attribute.NewSet(stateKey.String(state))))
+	}
+}

@@ -1,0 +1,154 @@
+package otelidem_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/otelidem"
+)
+
+// clock is a clock that a test moves.
+type clock struct {
+	mu    sync.Mutex
+	ahead time.Duration
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.ahead)
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ahead += d
+}
+
+func openOf(t *testing.T, got map[string]metricdata.Metrics) map[string]int64 {
+	t.Helper()
+	all := map[string]int64{}
+	gauge, ok := got["idem.operations.open"].Data.(metricdata.Gauge[int64])
+	if !ok {
+		return nil
+	}
+	for _, p := range gauge.DataPoints {
+		state, _ := p.Attributes.Value("idem.state")
+		route, _ := p.Attributes.Value("http.route")
+		require.Equal(t, 2, p.Attributes.Len())
+		all[state.AsString()+" "+route.AsString()] = p.Value
+	}
+	return all
+}
+
+// The gauges say what the store has: all guarded routes from the start, and the age of the oldest operation of each state.
+func TestWatch(t *testing.T) {
+	var clock clock
+	a := newGin(t, core.Config{Store: memstore.New(memstore.WithClock(clock.now)), Now: clock.now})
+	stop, err := a.Watch(a.module)
+	require.NoError(t, err)
+	got := a.collect(t)
+	none := map[string]int64{"unknown " + pattern: 0, "unknown /v1/orders": 0, "half_done /v1/orders": 0}
+	require.Equal(t, none, openOf(t, got))
+	require.NotContains(t, got, "idem.operations.oldest.timestamp")
+
+	begun := clock.now()
+	a.handle = status(502)
+	a.send(t, "k-1", `{}`)
+	a.send(t, "k-2", `{}`, to("/v1/orders"))
+	clock.add(time.Hour)
+	a.send(t, "k-3", `{}`)
+	got = a.collect(t)
+	require.Equal(t, map[string]int64{"unknown " + pattern: 2, "unknown /v1/orders": 0, "half_done /v1/orders": 1}, openOf(t, got))
+	oldest := got["idem.operations.oldest.timestamp"].Data.(metricdata.Gauge[float64]).DataPoints
+	require.Len(t, oldest, 2)
+	for _, p := range oldest {
+		require.InDelta(t, float64(begun.UnixMicro())/1e6, p.Value, 60)
+		require.Equal(t, 1, p.Attributes.Len())
+	}
+
+	id := core.Scoping{}.RecordID(core.Principal{Issuer: "https://secret-issuer.example", Subject: "secret-subject"}, "k-1")
+	_, err = a.module.Settle(t.Context(), id, core.Decision{Who: "operator", Why: "refused by the provider"})
+	require.NoError(t, err)
+	got = a.collect(t)
+	require.Equal(t, int64(1), openOf(t, got)["unknown "+pattern])
+	requireMetric(t, sum(true, counted(1, *attribute.EmptySet())), got["idem.settled"])
+	stop()
+	require.Nil(t, openOf(t, a.collect(t)))
+}
+
+// silent is a store that does not answer when it is asked how many operations are open.
+type silent struct{ *memstore.Store }
+
+func (silent) Survey(context.Context, []byte, int) ([]core.Backlog, error) { return nil, errAway }
+
+// A store that does not answer has no gauge; all other metrics are there.
+func TestWatchOfAStoreThatIsAway(t *testing.T) {
+	a := newGin(t, core.Config{Store: silent{memstore.New()}})
+	stop, err := a.Watch(a.module)
+	require.NoError(t, err)
+	defer stop()
+	a.send(t, "k-1", `{}`)
+	var all metricdata.ResourceMetrics
+	require.ErrorIs(t, a.reader.Collect(t.Context(), &all), errAway)
+	var names []string
+	for _, m := range all.ScopeMetrics[0].Metrics {
+		names = append(names, m.Name)
+	}
+	require.Contains(t, names, "idem.requests")
+	require.NotContains(t, names, "idem.operations.open")
+}
+
+func TestWatchNeedsASurveyor(t *testing.T) {
+	a := newGin(t, core.Config{Store: &flaky{Store: memstore.New()}, Routes: core.Routes{"POST /v1/a": {Recovery: core.Park}}})
+	_, err := a.Watch(a.module)
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+}
+
+func TestProvidersThatAreNil(t *testing.T) {
+	_, err := otelidem.New(otelidem.WithMeterProvider(nil))
+	require.ErrorContains(t, err, "WithMeterProvider")
+	_, err = otelidem.New(otelidem.WithTracerProvider(nil))
+	require.ErrorContains(t, err, "WithTracerProvider")
+	_, err = otelidem.New() // the global ones
+	require.NoError(t, err)
+}
+
+// What Run does is counted: sweeps, what they removed, and what the reconciler has settled.
+func TestRunIsCounted(t *testing.T) {
+	var clock clock
+	a := newEcho(t, core.Config{Store: memstore.New(memstore.WithClock(clock.now)), Now: clock.now,
+		Reconcile: func(context.Context, core.Record) (*core.Decision, error) {
+			return &core.Decision{Who: "reconciler", Why: "the provider has no such payment"}, nil
+		}})
+	a.send(t, "k-1", `{}`)
+	a.handle = status(502)
+	a.send(t, "k-2", `{}`)
+	clock.add(core.DefaultRetention + time.Hour)
+	ctx, stop := context.WithCancel(t.Context())
+	var run sync.WaitGroup
+	run.Go(func() { _ = a.module.Run(ctx) })
+	none := *attribute.EmptySet()
+	value := func(name string) int64 {
+		points := a.collect(t)[name].Data.(metricdata.Sum[int64]).DataPoints
+		require.Len(t, points, 1, name)
+		require.Equal(t, none, points[0].Attributes)
+		return points[0].Value
+	}
+	require.Eventually(t, func() bool { return value("idem.sweeps") > 0 && value("idem.reconciled") > 0 }, time.Minute, time.Millisecond)
+	stop()
+	run.Wait()
+	require.Equal(t, int64(1), value("idem.swept"))
+	require.Equal(t, int64(1), value("idem.reconciled"))
+	require.Equal(t, int64(1), value("idem.settled"))
+	require.Equal(t, int64(0), value("idem.resumed"))
+}
