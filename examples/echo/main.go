@@ -49,6 +49,8 @@ func router(a *app.App) *echo.Echo {
 	e.HTTPErrorHandler = renderError
 	e.Use(recovery())
 	e.GET("/healthz", healthz)
+	e.GET("/idempotency", echo.WrapHandler(a.Idem.PolicyHandler()))
+	mountDemo(e, a)
 
 	h := handlers{a.Shop}
 	v1 := e.Group("/v1", echoidem.JWTGuard(a.Verifier, a.Observer), echoidem.Idempotent(a.Idem))
@@ -69,5 +71,13 @@ func router(a *app.App) *echo.Echo {
 	v1.GET("/operation", echoidem.OwnOperationHandler(a.Idem))
 	v1.GET("/operations/:id", echoidem.OperationHandler(a.Idem))
 	v1.POST("/operations/:id/settle", echoidem.SettleHandler(a.Idem))
+
+	pages := echo.WrapHandler(a.Inspector) // for operators: docs/inspector.md
+	e.GET("/idem/*", pages)
+	e.POST("/idem/find", pages)
+	e.POST("/idem/operations/:id/answer", pages)
+	e.POST("/idem/operations/:id/settle", pages)
+	e.GET("/idem-sign-in", echo.WrapHandler(a.SignIn))
+	e.POST("/idem-sign-in", echo.WrapHandler(a.SignIn))
 	return e
 }

@@ -39,7 +39,7 @@ func build(t *testing.T) string {
 	)
 	var overlay struct{ Replace map[string]string }
 	overlay.Replace = map[string]string{}
-	for _, name := range []string{"main.go", "handlers.go"} {
+	for _, name := range []string{"main.go", "handlers.go", "demo.go"} {
 		source, err := os.ReadFile(filepath.Join("..", "echo", name))
 		require.NoError(t, err)
 		file := filepath.Join(temporary, name)

@@ -52,6 +52,8 @@ func router(a *app.App) *gin.Engine {
 	r.NoRoute(notFound)
 	r.NoMethod(methodNotAllowed)
 	r.GET("/healthz", healthz)
+	r.GET("/idempotency", gin.WrapH(a.Idem.PolicyHandler()))
+	mountDemo(r, a)
 
 	h := handlers{a.Shop}
 	v1 := r.Group("/v1", ginidem.JWTGuard(a.Verifier, a.Observer), ginidem.Idempotent(a.Idem))
@@ -72,5 +74,13 @@ func router(a *app.App) *gin.Engine {
 	v1.GET("/operation", ginidem.OwnOperationHandler(a.Idem))
 	v1.GET("/operations/:id", ginidem.OperationHandler(a.Idem))
 	v1.POST("/operations/:id/settle", ginidem.SettleHandler(a.Idem))
+
+	pages := gin.WrapH(a.Inspector) // for operators: docs/inspector.md
+	r.GET("/idem/*page", pages)
+	r.POST("/idem/find", pages)
+	r.POST("/idem/operations/:id/answer", pages)
+	r.POST("/idem/operations/:id/settle", pages)
+	r.GET("/idem-sign-in", gin.WrapH(a.SignIn))
+	r.POST("/idem-sign-in", gin.WrapH(a.SignIn))
 	return r
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/examples/internal/app"
+	"github.com/auth19/idem/examples/internal/demo"
 	"github.com/auth19/idem/examples/internal/shop"
 	"github.com/auth19/idem/examples/internal/web"
 	"github.com/auth19/idem/ginidem"
@@ -28,6 +29,7 @@ func api(a *app.App) *gin.Engine {
 	}))
 	r.NoRoute(func(c *gin.Context) { abort(c, web.ProblemOfStatus(http.StatusNotFound)) })
 	r.NoMethod(func(c *gin.Context) { abort(c, web.ProblemOfStatus(http.StatusMethodNotAllowed)) })
+	mountDemo(r, a)
 	r.GET("/healthz", func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) })
 
 	s := a.Shop
@@ -53,7 +55,28 @@ func api(a *app.App) *gin.Engine {
 	v1.GET("/operation", ginidem.OwnOperationHandler(a.Idem))
 	v1.GET("/operations/:id", ginidem.OperationHandler(a.Idem))
 	v1.POST("/operations/:id/settle", ginidem.SettleHandler(a.Idem))
+
+	pages := gin.WrapH(a.Inspector)
+	r.GET("/idem/*page", pages)
+	r.POST("/idem/find", pages)
+	r.POST("/idem/operations/:id/answer", pages)
+	r.POST("/idem/operations/:id/settle", pages)
+	r.GET("/idem-sign-in", gin.WrapH(a.SignIn))
+	r.POST("/idem-sign-in", gin.WrapH(a.SignIn))
 	return r
+}
+
+// mountDemo mounts the page with the Pay button: it is that of the other example apps.
+func mountDemo(r *gin.Engine, a *app.App) {
+	r.GET("/", gin.WrapH(demo.Page(a.Demo != nil)))
+	if a.Demo == nil {
+		return
+	}
+	r.GET("/demo/files/:file", gin.WrapH(demo.Files()))
+	r.GET("/demo/visitor", gin.WrapF(a.Demo.Visitor))
+	callers := r.Group("/demo", ginidem.JWTGuard(a.Verifier, a.Observer), ginidem.Idempotent(a.Idem))
+	callers.POST("/payments", gin.WrapF(a.Demo.Pay))
+	callers.GET("/payments", gin.WrapF(a.Demo.Payments))
 }
 
 // command handles a command with a body.

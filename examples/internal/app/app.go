@@ -6,13 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"net/http"
 	"os"
 
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/inspect"
 	"github.com/auth19/idem/examples/internal/database"
+	"github.com/auth19/idem/examples/internal/demo"
 	"github.com/auth19/idem/examples/internal/provider"
 	"github.com/auth19/idem/examples/internal/shop"
 	"github.com/auth19/idem/gormstore"
@@ -26,8 +30,14 @@ type App struct {
 	Idem     *core.Module
 	Verifier *authctx.Verifier
 	Observer core.Observer
+	Demo     *demo.Demo // nil outside of demo mode
 
-	closers []func() error
+	Inspector http.Handler // the pages for operators, below /idem/
+	SignIn    http.Handler // their sign-in, at /idem-sign-in
+
+	numbers    *inspect.Numbers
+	signInLink string // with the operator's ticket; "" where the app cannot make tokens
+	closers    []func() error
 }
 
 // Sizes of the pools: small enough for several instances on one server with the usual 100 connections.
@@ -37,8 +47,10 @@ const (
 )
 
 // Open sets up the app by its environment variables, and migrates its tables. What it starts ends with ctx, or with Close.
-func Open(ctx context.Context) (_ *App, err error) {
-	a := &App{Observer: core.LogObserver(slog.Default())}
+// The observers are told what is logged, too.
+func Open(ctx context.Context, observers ...core.Observer) (_ *App, err error) {
+	a := &App{numbers: inspect.NewNumbers()}
+	a.Observer = core.Observers(append(observers, core.LogObserver(slog.Default()), a.numbers)...)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -65,6 +77,11 @@ func Open(ctx context.Context) (_ *App, err error) {
 	if err := database.Migrate(ctx, a.DB, shop.Models()...); err != nil {
 		return nil, err
 	}
+	table := routes()
+	maps.Copy(table, inspectorRoutes())
+	if err := a.openDemo(ctx, table); err != nil {
+		return nil, err
+	}
 	service, err := a.provider(ctx)
 	if err != nil {
 		return nil, err
@@ -76,15 +93,23 @@ func Open(ctx context.Context) (_ *App, err error) {
 	}
 	a.Idem, err = core.New(core.Config{
 		Store:  store,
-		Routes: routes(),
+		Routes: table,
 		Policy: core.Policy{
 			Lease: a.Settings.Lease, Deadline: a.Settings.Deadline, Retention: a.Settings.Retention,
 			MaxAttempts: a.Settings.Attempts, KeyFormat: format, KeyAge: a.Settings.KeyAge,
 		},
 		SupervisorRoles: []string{shop.RoleOperator},
 		Observer:        a.Observer,
+		PolicyURL:       "/idempotency",
 	})
-	return a, err
+	if err != nil {
+		return nil, err
+	}
+	if a.Inspector, err = a.newInspector(); err != nil {
+		return nil, err
+	}
+	a.SignIn = a.newSignIn()
+	return a, nil
 }
 
 // provider returns the payment provider: another service if the settings name one, else the simulator.

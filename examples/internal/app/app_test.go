@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/examples/internal/demo"
 )
 
 func load(env map[string]string) (Settings, error) {
@@ -93,21 +94,40 @@ func TestTokensAreAccepted(t *testing.T) {
 func TestBanner(t *testing.T) {
 	s, err := load(nil)
 	require.NoError(t, err)
-	try := trial{key: "a-key", operation: core.ID{1}}
+	try := trial{key: "a-key", operation: core.ID{1}, signIn: "/idem-sign-in?ticket=t"}
 	text := banner(s, "http://h:1", []token{{"customer-1", "eyJ.x"}}, try)
+	require.Regexp(t, "^Open http://h:1/ in a browser", text)
 	require.Contains(t, text, "\ncustomer-1: eyJ.x\n")
 	require.Contains(t, text, "\nlistening on http://h:1\n")
 	require.Contains(t, text, developmentSecret)
 	require.Contains(t, text, "\nKEY=a-key\n")
 	require.Contains(t, text, "curl -i http://h:1/v1/operations/"+try.operation.String()+" ")
+	require.Contains(t, text, "\nhttp://h:1/idem-sign-in?ticket=t\n")
 	require.Contains(t, text, "Ctrl+C")
 	require.Contains(t, text, "stays in the SQLite file idem-example.db")
 
 	s.JWTSecret = "a secret"
+	require.Regexp(t, "^http://h:1/\n", banner(s, "http://h:1", []token{{"customer-1", "eyJ.x"}}, try))
 	require.NotContains(t, banner(s, "http://h:1", []token{{"customer-1", "eyJ.x"}}, try), "secret")
 	text = banner(s, "http://h:1", nil, try)
 	require.Contains(t, text, "Ctrl+C")
 	require.NotContains(t, text, "curl")
+}
+
+// The demo hands out tokens: it is there only for those who could sign one themselves.
+func TestDemoMode(t *testing.T) {
+	for _, env := range []map[string]string{nil, {"DATABASE_URL": "sqlite:shop.db"}, {"JWT_SECRET": developmentSecret}} {
+		s, err := load(env)
+		require.NoError(t, err)
+		require.True(t, s.isDemo(), env)
+	}
+	for _, env := range []map[string]string{
+		{"DATABASE_URL": "postgres://localhost/shop"}, {"JWT_SECRET": "a secret"}, {"JWKS_URL": "https://issuer.example/keys"},
+	} {
+		s, err := load(env)
+		require.NoError(t, err)
+		require.False(t, s.isDemo(), env)
+	}
 }
 
 func TestBaseURL(t *testing.T) {
@@ -121,13 +141,15 @@ func TestBaseURL(t *testing.T) {
 	}
 }
 
-func TestOnlyTheShopsRoutesAreExempt(t *testing.T) {
-	exempt := []string{}
-	for name, policy := range routes() {
-		if policy.Exempt != "" {
-			exempt = append(exempt, name)
+func TestExempt(t *testing.T) {
+	for want, table := range map[string]core.Routes{"PATCH /v1/profile": routes(), "POST /demo/payments": demo.Routes()} {
+		exempt := []string{}
+		for name, policy := range table {
+			if policy.Exempt != "" {
+				exempt = append(exempt, name)
+			}
+			require.NotEmpty(t, policy.Roles, name)
 		}
-		require.NotEmpty(t, policy.Roles, name)
+		require.Equal(t, []string{want}, exempt)
 	}
-	require.ElementsMatch(t, []string{"PATCH /v1/profile"}, exempt)
 }

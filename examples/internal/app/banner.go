@@ -7,16 +7,23 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// trial is what the printed lines try: the key of a payment that does not exist yet, and the operation that it will be.
+// trial is what the printed lines try: the key of a payment that does not exist yet, the operation that it will be, and the
+// path that signs the operator in.
 type trial struct {
 	key       string
 	operation core.ID
+	signIn    string
 }
 
-// banner tells a newcomer who may call, where the app is, what to try, and how to stop it. Programs may rely on the
+// banner tells a newcomer where the app is, who may call, what to try, and how to stop it. Programs may rely on the
 // lines "NAME: TOKEN", and on "listening on URL" after them.
 func banner(s Settings, url string, tokens []token, try trial) string {
 	var b strings.Builder
+	if s.isDemo() {
+		fmt.Fprintf(&b, "Open %s/ in a browser: one Pay button, with a key and without one.\n\n", url)
+	} else {
+		fmt.Fprintf(&b, "%s/\n\n", url)
+	}
 	fmt.Fprintf(&b, "database: %v\n", s.Database)
 	if s.Unsafe {
 		fmt.Fprintln(&b, "UNSAFE_SIMULATOR=1: the methods that hang, crash and lose answers are allowed")
@@ -39,6 +46,7 @@ func banner(s Settings, url string, tokens []token, try trial) string {
 	fmt.Fprintf(&b, "# repeat it: the same answer, and nothing is paid again\n%s\n\n", payLine(url, "12.50"))
 	fmt.Fprintf(&b, "# the same key for another amount: refused with 409\n%s\n\n", payLine(url, "99.00"))
 	fmt.Fprintf(&b, "# ask what became of the payment: nothing is run\n%s\n\n", operationLine(url, try.operation))
+	fmt.Fprintf(&b, "# the pages for operators, in a browser: this link signs operator-1 in\n%s%s\n\n", url, try.signIn)
 	fmt.Fprint(&b, stopLine(s))
 	return b.String()
 }

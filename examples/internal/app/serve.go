@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
+	"github.com/auth19/idem/examples/internal/demo"
 	"github.com/auth19/idem/examples/internal/web"
 )
 
@@ -26,9 +28,11 @@ func (a *App) Serve(ctx context.Context, handler http.Handler) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	fmt.Print(banner(a.Settings, baseURL(listener.Addr()), tokens, a.newTrial()))
+	if os.Getenv(demo.Reborn) == "" {
+		fmt.Print(banner(a.Settings, baseURL(listener.Addr()), tokens, a.newTrial()))
+	}
 
-	server := newServer(web.CORS(a.Settings.Origin, handler))
+	server := newServer(web.CORS(a.Settings.Origin, a.withFaults(listener.Addr(), handler)))
 	// Not ctx itself: the app still answers requests after ctx has ended.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -51,7 +55,11 @@ func (a *App) Serve(ctx context.Context, handler http.Handler) error {
 // have under it.
 func (a *App) newTrial() trial {
 	key := intents.NewKey()
-	return trial{key: key, operation: core.Scoping{}.RecordID(authctx.Principal{Issuer: issuer, Subject: callers[0].name}, key)}
+	return trial{
+		key:       key,
+		operation: core.Scoping{}.RecordID(authctx.Principal{Issuer: issuer, Subject: callers[0].name}, key),
+		signIn:    a.signInLink,
+	}
 }
 
 // newServer limits how long a client may take to send its request. Until the body has arrived, a request holds only memory

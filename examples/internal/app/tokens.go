@@ -40,10 +40,12 @@ type token struct{ name, text string }
 // tokenLife is how long a ready-made token is valid.
 const tokenLife = 24 * time.Hour
 
+const operatorName = "operator-1"
+
 // callers have a ready-made token each.
 var callers = []struct{ name, role string }{
 	{"customer-1", shop.RoleCustomer}, {"customer-2", shop.RoleCustomer},
-	{"seller-1", shop.RoleSeller}, {"operator-1", shop.RoleOperator},
+	{"seller-1", shop.RoleSeller}, {operatorName, shop.RoleOperator},
 }
 
 // tokens makes a token for each of the callers; none where the app only has public keys.
@@ -53,14 +55,19 @@ func (s Settings) tokens(now time.Time) ([]token, error) {
 	}
 	var made []token
 	for _, who := range callers {
-		text, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
-			"iss": issuer, "aud": audience, "sub": who.name, "roles": []string{who.role},
-			"iat": now.Unix(), "exp": now.Add(tokenLife).Unix(),
-		}).SignedString([]byte(s.JWTSecret))
+		text, err := s.sign(who.name, who.role, now)
 		if err != nil {
 			return nil, err
 		}
 		made = append(made, token{who.name, text})
 	}
 	return made, nil
+}
+
+// sign makes a token with the shared secret.
+func (s Settings) sign(name, role string, now time.Time) (string, error) {
+	return jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+		"iss": issuer, "aud": audience, "sub": name, "roles": []string{role},
+		"iat": now.Unix(), "exp": now.Add(tokenLife).Unix(),
+	}).SignedString([]byte(s.JWTSecret))
 }

@@ -42,6 +42,9 @@ func Parse(text string) (Address, error) {
 	return Address{}, errors.New("DATABASE_URL: want postgres://..., sqlite:PATH, or nothing for " + DefaultFile)
 }
 
+// IsEmbedded reports whether it is an SQLite file, which needs no server.
+func (a Address) IsEmbedded() bool { return a.file != "" }
+
 // String names the database for people; a password is not shown.
 func (a Address) String() string {
 	if a.postgres != "" {

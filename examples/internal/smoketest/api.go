@@ -19,7 +19,8 @@ func api(outer *app) {
 		name string
 		run  func(a *app)
 	}{
-		{"guards", guards}, {"payments", payments}, {"test methods", testMethods}, {"orders", orders},
+		{"guards", guards}, {"published policy", publishedPolicy}, {"payments", payments}, {"test methods", testMethods},
+		{"orders", orders},
 		{"balance", balance}, {"the rest", rest}, {"bad input", badInput},
 		{"printed lines", printedLines},
 	} {
@@ -43,6 +44,24 @@ func guards(a *app) {
 	a.checkProblem(a.post(seller, "/v1/payments", "g", payment("1", "pm_ok")), http.StatusForbidden, "forbidden")
 	a.checkProblem(a.Do(a.t, apptest.Request{Method: "POST", Path: "/v1/payments", Token: a.Tokens[customer],
 		Body: payment("1", "pm_ok")}), http.StatusBadRequest, "key_missing")
+}
+
+// publishedPolicy reads the policy as a program and as a browser, from the address that a problem names.
+//
+// CONTRACT P-1
+func publishedPolicy(a *app) {
+	refused := a.post(customer, "/v1/payments", "a b", payment("1", "pm_ok"))
+	a.checkProblem(refused, http.StatusBadRequest, "key_invalid")
+	require.Equal(a.t, `</idempotency>; rel="describedby"`, refused.Header.Get("Link"))
+	policy := a.get("", "/idempotency")
+	require.Equal(a.t, http.StatusOK, policy.Status)
+	require.Contains(a.t, policy.Body, `{"method":"POST","path":"/v1/payments/{id}/refunds","key_required":true`)
+	page := a.Do(a.t, apptest.Request{Path: "/idempotency", Header: http.Header{"Accept": {"text/html"}}})
+	require.Equal(a.t, "text/html; charset=utf-8", page.Header.Get("Content-Type"))
+	require.Contains(a.t, page.Body, "<code>POST /v1/payments/{id}/refunds</code>")
+	for _, role := range []string{shop.RoleSeller, shop.RoleOperator} {
+		require.NotContains(a.t, policy.Body+page.Body, role)
+	}
 }
 
 // printedLines does what the app tells a newcomer to try.

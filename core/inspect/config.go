@@ -1,0 +1,116 @@
+package inspect
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/auth19/idem/core"
+)
+
+// Config configures the pages. Module and Caller are required.
+type Config struct {
+	// Module is the app's module. Its store must be a core.Inspectable, as those of gormstore and memstore are. It must have an
+	// observer, which is told who has read an answer (EventAnswerRead); core.LogObserver logs it.
+	Module *core.Module
+
+	// Caller returns the principal whose login the request carries, as the app has verified it: from a session, a cookie, or
+	// the context that the app's own middleware has filled. An error, or a principal without issuer or subject, is 401.
+	Caller func(r *http.Request) (core.Principal, error)
+
+	// Prefix is the path below which the pages are mounted, as browsers see it. It begins and ends with "/". Default "/idem/".
+	Prefix string
+
+	// SignIn is the address of the app's login page. The page for somebody who is not signed in links to it. Default none.
+	SignIn string
+
+	// Settle is the route by which the API settles, as Config.Routes of the module has it: "POST /v1/operations/:id/settle".
+	// A settlement of the pages is a command of this route: same guards, same roles, and recorded under a key. Default none:
+	// the pages only read.
+	Settle string
+
+	// Numbers, if set, shows supervisors what this process did in the last hour, for every tenant. It must be told of the
+	// module's events: see [Numbers].
+	Numbers *Numbers
+}
+
+// New returns the handler of the pages. It starts nothing, and sends nothing to the database. The error names every field
+// that is wrong, and how to fix it.
+func New(cfg Config) (http.Handler, error) {
+	cfg.Prefix = cmp.Or(cfg.Prefix, "/idem/")
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	switch {
+	case cfg.Module == nil:
+		bad("Module: is required")
+	case !cfg.Module.Inspectable():
+		bad("Module: its store is no core.Inspectable; use gormstore or memstore, or implement it")
+	case !cfg.Module.Observed():
+		bad("Module: its Config.Observer is not set, so nobody would learn who has read an answer; use core.LogObserver")
+	}
+	if cfg.Caller == nil {
+		bad("Caller: is required; it says who is signed in, and without it nobody is")
+	}
+	if cfg.Prefix[0] != '/' || !strings.HasSuffix(cfg.Prefix, "/") || strings.ContainsAny(cfg.Prefix, " {}*:") ||
+		strings.Contains(cfg.Prefix, "//") {
+		bad("Prefix: %q is no path that begins and ends with a slash, such as \"/idem/\"", cfg.Prefix)
+	}
+	if u, err := url.Parse(cfg.SignIn); err != nil || u.Scheme != "" && u.Scheme != "https" && u.Scheme != "http" {
+		bad("SignIn: %q is no address of a page, such as \"/login\"", cfg.SignIn)
+	}
+	settle, err := parseSettle(cfg.Settle, cfg.Module)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("idem: inspect.New: %w", errors.Join(errs...))
+	}
+	return newHandler(cfg, settle), nil
+}
+
+// settleRoute is the API's route for settlements.
+type settleRoute struct {
+	pattern       string // as the router spells it; "": the pages only read
+	before, after string // the path around the id
+}
+
+// path returns the path of an operation's settlement.
+func (s settleRoute) path(id core.ID) string { return s.before + id.String() + s.after }
+
+// parseSettle finds the id in the route. The module must have it in its table, behind the guards.
+func parseSettle(route string, module *core.Module) (settleRoute, error) {
+	if route == "" {
+		return settleRoute{}, nil
+	}
+	fail := func(why string) (settleRoute, error) { return settleRoute{}, fmt.Errorf("Settle: %q %s", route, why) }
+	pattern, isPost := strings.CutPrefix(route, "POST ")
+	if !isPost || !strings.HasPrefix(pattern, "/") {
+		return fail(`is no route such as "POST /v1/operations/:id/settle"`)
+	}
+	segments := strings.Split(pattern, "/")
+	isID := func(s string) bool {
+		return strings.HasPrefix(s, ":") || strings.HasPrefix(s, "{") && !strings.Contains(s, "...")
+	}
+	at := slices.IndexFunc(segments, isID)
+	if at < 0 || slices.ContainsFunc(segments[at+1:], isID) {
+		return fail(`has to have one parameter, the operation's id, such as ":id" or "{id}"`)
+	}
+	if module != nil {
+		declared := module.Declared()
+		i := slices.IndexFunc(declared, func(d core.DeclaredRoute) bool {
+			return d.Method == http.MethodPost && d.Pattern == pattern
+		})
+		if len(declared) > 0 && (i < 0 || !declared[i].Guarded()) {
+			return fail("is not in the module's Routes with a recovery; declare it as the app's router spells it")
+		}
+	}
+	return settleRoute{
+		pattern: pattern,
+		before:  strings.Join(append(slices.Clone(segments[:at]), ""), "/"),
+		after:   strings.Join(append([]string{""}, segments[at+1:]...), "/"),
+	}, nil
+}

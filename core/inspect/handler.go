@@ -1,0 +1,132 @@
+package inspect
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/auth19/idem/core"
+)
+
+// handler serves the pages.
+type handler struct {
+	Config
+	settle settleRoute
+}
+
+//go:embed pages/style.css pages/icon.svg
+var assets embed.FS
+
+// maxForm is the most that a form may send, in bytes: the answer of a settlement with room for its escapes.
+const maxForm = 1 << 20
+
+func newHandler(cfg Config, settle settleRoute) http.Handler {
+	h := &handler{cfg, settle}
+	mux := http.NewServeMux()
+	page := func(pattern string, serve func(v *visit) error) {
+		method, path, _ := strings.Cut(pattern, " ")
+		mux.Handle(method+" "+cfg.Prefix+path, h.visited(serve))
+	}
+	page("GET {$}", (*visit).overview)
+	page("GET operations", (*visit).operations)
+	page("GET operations/{id}", (*visit).operation)
+	page("POST operations/{id}/answer", (*visit).answer)
+	page("GET operations/{id}/settle", (*visit).settleForm)
+	page("POST operations/{id}/settle", (*visit).settleIt)
+	page("GET find", (*visit).findForm)
+	page("POST find", (*visit).find)
+	page("GET ", (*visit).nothing)
+	for name, media := range map[string]string{"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"} {
+		mux.HandleFunc("GET "+cfg.Prefix+name, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", media)
+			http.ServeFileFS(w, r, assets, "pages/"+name)
+		})
+	}
+	// A form of another site must not settle with the operator's cookie (CSRF): browsers say where a request comes from.
+	csrf := http.NewCrossOriginProtection()
+	csrf.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = (&visit{handler: h, w: w, r: r}).fail(http.StatusForbidden, "This form came from another site",
+			"Nothing was changed. Open the page here, and send its own form.")
+	}))
+	return secured(csrf.Handler(mux))
+}
+
+// secured sets what a browser has to know of every page: scripts, styles and pictures come from here alone, no other page
+// may frame it, nobody keeps it, and no address of it is told to others.
+func secured(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Content-Security-Policy",
+			"default-src 'self'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'; script-src 'none'")
+		header.Set("X-Frame-Options", "DENY")
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Referrer-Policy", "same-origin")
+		header.Set("Cross-Origin-Opener-Policy", "same-origin")
+		header.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// visit is one request of an operator.
+type visit struct {
+	*handler
+	w         http.ResponseWriter
+	r         *http.Request
+	principal core.Principal
+	operator  *core.Operator // nil: nobody is signed in, or no operator
+}
+
+// visited lets operators through, on every request anew (O-3).
+func (h *handler) visited(serve func(v *visit) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		v := &visit{handler: h, w: w, r: r}
+		principal, err := h.Caller(r)
+		if err != nil {
+			principal = core.Principal{} // whatever came with an error is nobody
+		}
+		operator, problem := h.Module.Operator(r, principal)
+		switch {
+		case problem == nil:
+			v.principal, v.operator = principal, operator
+		case problem.Status == http.StatusUnauthorized:
+			_ = v.fail(http.StatusUnauthorized, "You are not signed in", "These pages are for operators of this service.")
+			return
+		case problem.Status == http.StatusForbidden:
+			_ = v.fail(http.StatusForbidden, "You are no operator",
+				"Your login is valid, but it has no role that may look at operations. Nothing is shown.")
+			return
+		default:
+			_ = v.fail(problem.Status, "The pages are mounted wrongly", problem.Detail)
+			return
+		}
+		if err := serve(v); err != nil {
+			v.failed(err)
+		}
+	})
+}
+
+// failed shows an error of the store.
+func (v *visit) failed(err error) {
+	switch {
+	case errors.Is(err, core.ErrNotFound):
+		_ = v.fail(http.StatusNotFound, "There is no such operation",
+			"It may be of another issuer or tenant, or its record is gone: after retention and tombstone nothing is left of it.")
+	case errors.Is(err, core.ErrScoping):
+		_ = v.fail(http.StatusInternalServerError, "No key can be found",
+			"This service says otherwise than before what belongs to the scope of a key. Its Config.Scoping has to be put right. "+
+				"Operations can be found by their ids.")
+	case errors.Is(err, context.Canceled) && v.r.Context().Err() != nil: // nobody waits for the page any more
+	default:
+		v.w.Header().Set("Retry-After", "2")
+		_ = v.fail(http.StatusServiceUnavailable, "The store does not answer",
+			"The page could not be read, and nothing was changed. Try again in a moment.")
+	}
+}
+
+// nothing is the page of every other path.
+func (v *visit) nothing() error {
+	return v.fail(http.StatusNotFound, "There is no such page", "Begin with the overview.")
+}

@@ -1,0 +1,108 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/auth19/idem/core"
+)
+
+// shownBody is how much of an answer's body a page shows, in bytes.
+const shownBody = 64 << 10
+
+// operationPage is what the page of an operation shows.
+type operationPage struct {
+	Record     core.Record
+	Mark       mark
+	Age        time.Duration
+	Meaning    string
+	Timeline   []moment
+	Answer     *answerView // nil: there is none
+	Revealed   bool        // the answer and the results of the steps are shown
+	HasResults bool        // there is something to reveal
+	Settleable bool        // by its state, and now
+	From       time.Time   // when it can be settled; zero where it cannot
+	Trace      string      // the id of its trace, "" without one
+}
+
+// answerView is a recorded answer.
+type answerView struct {
+	Status  int
+	Text    string // the name of the status
+	Media   string
+	Size    int
+	Partial bool
+	Gone    bool // only the status is kept
+
+	Header []quote // where revealed
+	Body   string
+	Base64 bool // the body is no text
+	Cut    bool // there is more of it
+}
+
+// operation shows the life of an operation, and masks what its caller was answered.
+func (v *visit) operation() error { return v.showOperation((*core.Operator).Life, false) }
+
+// answer shows the same with the answer. It is asked for with POST, because it leaves a trace: somebody has read it.
+func (v *visit) answer() error { return v.showOperation((*core.Operator).Reveal, true) }
+
+func (v *visit) showOperation(read func(*core.Operator, context.Context, core.ID) (core.Life, error), revealed bool) error {
+	id, err := core.ParseID(v.r.PathValue("id"))
+	if err != nil {
+		return core.ErrNotFound
+	}
+	life, err := read(v.operator, v.r.Context(), id)
+	if err != nil {
+		return err
+	}
+	rec := life.Record
+	page := operationPage{Record: rec, Mark: markOf(rec), Age: rec.Now.Sub(rec.CreatedAt), Meaning: meaning(rec),
+		Timeline: timeline(life), Revealed: revealed, Answer: viewOf(life)}
+	page.HasResults = page.Answer != nil && !page.Answer.Gone || rec.State() != core.Expired &&
+		slices.ContainsFunc(life.Steps, func(s core.StepRecord) bool { return s.Finished })
+	if rec.State() == core.Unknown {
+		page.From = settleableFrom(rec)
+		page.Settleable = !rec.Now.Before(page.From)
+	}
+	if len(rec.Traceparent) >= 35 {
+		page.Trace = rec.Traceparent[3:35]
+	}
+	return v.show(http.StatusOK, "operation", "Operation "+short(id), "operations", page)
+}
+
+// viewOf is the answer of an operation, nil if it has none.
+func viewOf(life core.Life) *answerView {
+	rec := life.Record
+	if state := rec.State(); state != core.Completed && state != core.Expired {
+		return nil
+	}
+	a := &answerView{Status: rec.Answer.Status, Text: http.StatusText(rec.Answer.Status), Media: life.Media, Size: life.Size,
+		Partial: rec.Answer.Partial, Gone: rec.State() == core.Expired}
+	if a.Gone {
+		return a // also where no sweep came by yet
+	}
+	for name, values := range rec.Answer.Header {
+		for _, value := range values {
+			a.Header = append(a.Header, quote{name, value})
+		}
+	}
+	slices.SortFunc(a.Header, func(x, y quote) int { return cmp.Compare(x.Name, y.Name) })
+	body := rec.Answer.Body
+	if a.Cut = len(body) > shownBody; a.Cut {
+		body = body[:shownBody]
+		for len(body) > 0 && !utf8.Valid(body[max(0, len(body)-utf8.UTFMax):]) && utf8.Valid(rec.Answer.Body) {
+			body = body[:len(body)-1] // not in the middle of a character
+		}
+	}
+	if a.Base64 = !utf8.Valid(body); a.Base64 {
+		a.Body = base64.StdEncoding.EncodeToString(body)
+	} else {
+		a.Body = string(body)
+	}
+	return a
+}

@@ -1,0 +1,172 @@
+package inspect
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/auth19/idem/core"
+)
+
+// pageSize is how many operations a page of the list has.
+const pageSize = 50
+
+// operationsPage is what the list shows.
+type operationsPage struct {
+	Filter  filter
+	Routes  []string // to choose from
+	Rows    []operationRow
+	Next    string // the link to the next page, "" on the last one
+	First   string // the link to the first page, "" on it
+	Problem string
+}
+
+// operationRow is one line of the list.
+type operationRow struct {
+	ID            core.ID
+	Mark          mark
+	Method, Route string
+	Created       time.Time
+	Age           time.Duration
+	Attempts      int
+	Settleable    bool
+	From          time.Time // when it can be settled
+}
+
+// filter is what the list is asked for, as the form writes it.
+type filter struct {
+	State string // "", "unknown" or "half_done"
+	Route string // "POST /v1/payouts"
+	From  string // as a browser writes a local time; it is taken for UTC
+	Until string
+}
+
+// query returns the filter as a query.
+func (f filter) query() url.Values {
+	q := url.Values{}
+	for name, value := range map[string]string{"state": f.State, "route": f.Route, "from": f.From, "until": f.Until} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	return q
+}
+
+func (v *visit) operations() error {
+	given := v.r.URL.Query()
+	f := filter{given.Get("state"), given.Get("route"), given.Get("from"), given.Get("until")}
+	page := operationsPage{Filter: f, Routes: v.routes(f.Route)}
+	q, problem := f.parse()
+	place, ok := parsePlace(given.Get("after"))
+	switch {
+	case problem == "" && !ok:
+		problem = "The page has a place in the list that nobody can read. Begin with the first page."
+		fallthrough
+	case problem != "":
+		page.Problem = problem
+		return v.show(http.StatusBadRequest, "operations", "Operations", "operations", page)
+	}
+	q.After, q.Limit = place, pageSize+1
+	records, err := v.operator.Unsettled(v.r.Context(), q)
+	if err != nil {
+		return err
+	}
+	if len(records) > pageSize { // the one too many tells that there is a next page
+		records = records[:pageSize]
+		last := records[pageSize-1]
+		next := f.query()
+		next.Set("after", formatPlace(core.Place{CreatedAt: last.CreatedAt, ID: last.ID}))
+		page.Next = v.Prefix + "operations?" + next.Encode()
+	}
+	if place != (core.Place{}) {
+		page.First = v.Prefix + "operations?" + f.query().Encode()
+	}
+	for _, rec := range records {
+		from := settleableFrom(rec)
+		page.Rows = append(page.Rows, operationRow{rec.ID, markOf(rec), rec.Method, rec.Route, rec.CreatedAt,
+			rec.Now.Sub(rec.CreatedAt), rec.Attempts, rec.State() == core.Unknown && !rec.Now.Before(from), from})
+	}
+	return v.show(http.StatusOK, "operations", "Operations", "operations", page)
+}
+
+// settleableFrom is when an unknown operation can be settled: past lease and deadline.
+func settleableFrom(rec core.Record) time.Time {
+	if rec.Deadline.After(rec.LeaseUntil) {
+		return rec.Deadline
+	}
+	return rec.LeaseUntil
+}
+
+// parse reads the filter. The problem is in plain words, "" if there is none.
+func (f filter) parse() (q core.UnsettledQuery, problem string) {
+	q.Unknown, q.HalfDone = f.State != "half_done", f.State != "unknown"
+	if f.State != "" && f.State != "unknown" && f.State != "half_done" {
+		return q, "There is no such state: choose one of the list."
+	}
+	if f.Route != "" {
+		var found bool
+		if q.Method, q.Route, found = strings.Cut(f.Route, " "); !found || q.Route == "" ||
+			!utf8.ValidString(f.Route) || strings.ContainsRune(f.Route, 0) { // PostgreSQL would refuse the text
+			return q, "A route is a method and a pattern, such as POST /v1/payouts."
+		}
+	}
+	for _, bound := range []struct {
+		text string
+		to   *time.Time
+	}{{f.From, &q.From}, {f.Until, &q.Until}} {
+		if bound.text == "" {
+			continue
+		}
+		read, ok := parseTime(bound.text)
+		if !ok {
+			return q, "A time is written as 2026-11-22T15:04, and is taken for UTC."
+		}
+		*bound.to = read
+	}
+	return q, ""
+}
+
+// parseTime reads what browsers send for a local time: with minutes, or with seconds.
+func parseTime(text string) (time.Time, bool) {
+	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02"} {
+		if t, err := time.Parse(layout, text); err == nil && t.Year() > 1900 {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// formatPlace writes a place for the address of the next page: nanoseconds since 1970, and the id.
+func formatPlace(p core.Place) string {
+	return strconv.FormatInt(p.CreatedAt.UnixNano(), 10) + "-" + p.ID.String()
+}
+
+func parsePlace(text string) (core.Place, bool) {
+	if text == "" {
+		return core.Place{}, true
+	}
+	nanos, id, found := strings.Cut(text, "-")
+	at, err := strconv.ParseInt(nanos, 10, 64)
+	parsed, err2 := core.ParseID(id)
+	if !found || err != nil || err2 != nil || at < 0 {
+		return core.Place{}, false
+	}
+	return core.Place{CreatedAt: time.Unix(0, at).UTC(), ID: parsed}, true
+}
+
+// routes are the ones to choose from: the guarded ones of the table, and the one that is chosen.
+func (v *visit) routes(chosen string) (routes []string) {
+	for _, d := range v.Module.Declared() {
+		if d.Guarded() {
+			routes = append(routes, d.Method+" "+d.Pattern)
+		}
+	}
+	if chosen != "" && !slices.Contains(routes, chosen) {
+		routes = append(routes, chosen)
+	}
+	return routes
+}

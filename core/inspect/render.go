@@ -1,0 +1,120 @@
+package inspect
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+//go:embed pages/*.html
+var pageFiles embed.FS
+
+// pages are the templates by name. Each has the layout around it. html/template escapes whatever is put in.
+var pages = parsePages("overview", "operations", "operation", "find", "settle", "failure")
+
+func parsePages(names ...string) map[string]*template.Template {
+	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
+		"utc": utc, "iso": iso, "span": span, "short": short, "thousands": thousands,
+	}).ParseFS(pageFiles, "pages/layout.html"))
+	all := map[string]*template.Template{}
+	for _, name := range names {
+		all[name] = template.Must(template.Must(layout.Clone()).ParseFS(pageFiles, "pages/"+name+".html"))
+	}
+	return all
+}
+
+// frame is what the layout shows around each page.
+type frame struct {
+	Title      string
+	Prefix     string
+	Tab        string // the current one of the tabs
+	Who        string // "": nobody is signed in
+	Supervises bool
+	Settles    bool // the pages do not only read
+	Page       any
+}
+
+// show sends a page.
+func (v *visit) show(status int, name, title, tab string, page any) error {
+	f := frame{Title: title, Prefix: v.Prefix, Tab: tab, Settles: v.settle.pattern != "", Page: page}
+	if v.operator != nil {
+		f.Who, f.Supervises = v.operator.Name(), v.operator.Supervises()
+	}
+	var body bytes.Buffer // a page that cannot be rendered is an error, and not half a page
+	if err := pages[name].Execute(&body, f); err != nil {
+		return fmt.Errorf("idem: inspect: render %s: %w", name, err)
+	}
+	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	v.w.WriteHeader(status)
+	_, _ = v.w.Write(body.Bytes()) // an error means that the connection is broken
+	return nil
+}
+
+// fail sends the page of something that went wrong. It returns nil: there is nothing more to show.
+func (v *visit) fail(status int, title, text string) error {
+	page := struct {
+		Status              int
+		Heading, Text, Link string
+	}{Status: status, Heading: title, Text: text}
+	if status == http.StatusUnauthorized {
+		page.Link = v.SignIn
+	}
+	return v.show(status, "failure", title, "", page)
+}
+
+// redirect sends the browser to a page, which it gets with GET.
+func (v *visit) redirect(path string) error {
+	http.Redirect(v.w, v.r, v.Prefix+path, http.StatusSeeOther)
+	return nil
+}
+
+// utc is how pages write a point in time.
+func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
+
+// iso is for the machine-readable part of a time element.
+func iso(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// span is how pages write a length of time: its two greatest units.
+func span(d time.Duration) string {
+	if d < 0 {
+		d = -d
+	}
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return strconv.FormatFloat(float64(d.Truncate(100*time.Millisecond))/float64(time.Second), 'f', -1, 64) + " s"
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%d d %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}
+
+// short is how pages write an operation's id where the whole one has no room. Ids of keys that were made one after the other
+// begin alike, so that the end counts.
+func short(id core.ID) string {
+	text := id.String()
+	return text[:8] + "…" + text[len(text)-8:]
+}
+
+// thousands writes a number with a thin space between the thousands.
+func thousands(n int) string {
+	digits := strconv.Itoa(n)
+	var b strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteRune('\u202f')
+		}
+		b.WriteRune(d)
+	}
+	return b.String()
+}

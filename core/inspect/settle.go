@@ -1,0 +1,208 @@
+package inspect
+
+import (
+	"encoding/json"
+	"errors"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/intents"
+)
+
+// settlePage is the form of a settlement.
+type settlePage struct {
+	Record   core.Record
+	Mark     mark
+	Confirm  string // the end of the operation's id, to be typed
+	Finished []string
+	Form     settlement
+	Problem  string
+	Unsure   bool // nobody knows yet whether the settlement was recorded
+}
+
+// settlement is what an operator has filled in.
+type settlement struct {
+	Key     string // of the command: the same in each sending of one form
+	Fence   string // that the operator has seen
+	Outcome string // "applied" or "not_applied"
+	Why     string
+	Undone  string
+	Status  string
+	Body    string
+	Confirm string
+}
+
+// confirmLength is how much of an id is typed.
+const confirmLength = 8
+
+// settleForm shows the form for an operation that can be settled.
+func (v *visit) settleForm() error {
+	life, ok, err := v.settleable()
+	if !ok {
+		return err
+	}
+	form := settlement{Key: newKey(), Fence: strconv.FormatInt(life.Record.Fence, 10), Status: "201"}
+	return v.showSettle(http.StatusOK, life, form, "", false)
+}
+
+// newKey is the key of a form. It is made once, so that a form that is sent twice settles once.
+// It is of the form that every route takes, one with timed keys included.
+func newKey() string { return intents.NewKey() }
+
+// settleable reads the operation of the address. Where there is nothing to settle, it says so, and ok is false.
+func (v *visit) settleable() (life core.Life, ok bool, err error) {
+	if v.settle.pattern == "" {
+		return life, false, v.fail(http.StatusForbidden, "These pages only read",
+			"This service does not let operators settle here. Use its API.")
+	}
+	id, err := core.ParseID(v.r.PathValue("id"))
+	if err != nil {
+		return life, false, core.ErrNotFound
+	}
+	life, err = v.operator.Life(v.r.Context(), id)
+	return life, err == nil, err
+}
+
+func (v *visit) showSettle(status int, life core.Life, form settlement, problem string, unsure bool) error {
+	rec := life.Record
+	page := settlePage{Record: rec, Mark: markOf(rec), Confirm: confirmation(rec.ID), Form: form, Problem: problem,
+		Unsure: unsure}
+	for _, s := range life.Steps {
+		if s.Finished {
+			page.Finished = append(page.Finished, s.Name)
+		}
+	}
+	switch from := settleableFrom(rec); {
+	case unsure || problem != "" && rec.State() == core.Unknown:
+	case rec.State() != core.Unknown:
+		return v.fail(http.StatusConflict, "There is nothing to settle",
+			"The operation is "+page.Mark.Word+": only an unknown one can be settled, once.")
+	case rec.Now.Before(from):
+		return v.fail(http.StatusConflict, "It is too early to settle it", "Its handler may be at work until "+utc(from)+".")
+	}
+	return v.show(status, "settle", "Settle "+short(rec.ID), "operations", page)
+}
+
+func confirmation(id core.ID) string {
+	text := id.String()
+	return text[len(text)-confirmLength:]
+}
+
+// settleIt sends the settlement through the guarded command of the API.
+func (v *visit) settleIt() error {
+	if v.r.ParseForm() != nil {
+		return v.fail(http.StatusBadRequest, "The form could not be read",
+			"It is larger than a settlement can be, or it broke off. Nothing was settled.")
+	}
+	life, ok, err := v.settleable()
+	switch {
+	case err != nil && !errors.Is(err, core.ErrNotFound):
+		v.w.Header().Set("Retry-After", "2")
+		return v.fail(http.StatusServiceUnavailable, "The store does not answer",
+			"This sending settled nothing; whether an earlier one of the same form did, nobody knows yet. Reload the page in a "+
+				"moment: the browser sends the form again as it is, and it settles once.")
+	case !ok:
+		return err
+	}
+	id, get := life.Record.ID, v.r.PostForm.Get
+	text := func(name string) string { // browsers end the lines of a text with CR and LF
+		return strings.TrimSpace(strings.ReplaceAll(get(name), "\r\n", "\n"))
+	}
+	form := settlement{Key: get("key"), Fence: get("fence"), Outcome: get("outcome"), Why: text("why"), Undone: text("undone"),
+		Status: text("status"), Body: text("body"), Confirm: text("confirm")}
+	body, problem := form.command(id)
+	if problem != "" {
+		return v.showSettle(http.StatusBadRequest, life, form, problem, false)
+	}
+	out, err := v.command(v.r.Context(), id, form.Key, body)
+	switch {
+	case err != nil:
+		return v.showSettle(http.StatusServiceUnavailable, life, form, "The settlement broke off.", true)
+	case out.status == http.StatusOK:
+		return v.redirect("operations/" + id.String())
+	}
+	now, err := v.operator.Life(v.r.Context(), id)
+	if err != nil { // the form stays, with its key: it is all that can find out what became of the settlement
+		return v.showSettle(http.StatusServiceUnavailable, life, form, "The store does not answer.", true)
+	}
+	life = now
+	// Any other refusal is certain to have recorded nothing, whatever its status.
+	unsure := out.header.Get(core.HeaderResult) == core.ResultUnknown || out.header.Get("Retry-After") != ""
+	if unsure && life.Record.State() != core.Unknown || v.settled(life, form) {
+		return v.redirect("operations/" + id.String()) // it was recorded after all
+	}
+	if !unsure {
+		form.Key = newKey() // a refusal is recorded under the old one
+		if life.Record.State() != core.Unknown || strconv.FormatInt(life.Record.Fence, 10) != form.Fence {
+			return v.fail(http.StatusConflict, "It was not settled by this form",
+				"Meanwhile the operation was settled, answered or tried again. Look at it anew before you decide.")
+		}
+	}
+	return v.showSettle(out.status, life, form, out.problem(), unsure)
+}
+
+// settled reports whether the history has what the form says: an earlier sending was recorded, and its answer was lost.
+func (v *visit) settled(life core.Life, form settlement) bool {
+	return slices.ContainsFunc(life.History, func(s core.SettlementRecord) bool {
+		return strconv.FormatInt(s.BeforeFence, 10) == form.Fence && s.Who == v.operator.Name() && s.Why == form.Why &&
+			s.Undone == form.Undone && (s.AfterState == core.Completed) == (form.Outcome == "applied")
+	})
+}
+
+// command returns the body of the API's settlement. The problem is in plain words; then nothing is sent.
+func (f settlement) command(id core.ID) (body []byte, problem string) {
+	fence, err := strconv.ParseInt(f.Fence, 10, 64)
+	applied := f.Outcome == "applied"
+	word := "not applied"
+	if applied {
+		word = "applied"
+	}
+	switch {
+	case err != nil || fence < 1 || f.Key == "":
+		return nil, "The form is not whole. Open it again."
+	case !applied && f.Outcome != "not_applied":
+		return nil, "Choose what is true: the command took effect, or it did not."
+	case f.Why == "":
+		return nil, "Say why: what you have seen, and where. It is kept for good."
+	case applied && f.Undone != "":
+		return nil, "What was undone belongs to a command that was not applied. Leave it empty."
+	case !strings.EqualFold(strings.Join(strings.Fields(f.Confirm), " "), word+" "+confirmation(id)):
+		return nil, "To confirm, type exactly: " + word + " " + confirmation(id)
+	}
+	if applied && f.Body == "" && f.Status != "" && f.Status != "201" {
+		return nil, "An answer with another status than 201 needs a body. Without a body, repeats get 201 and the operation's id."
+	}
+	command := map[string]any{"outcome": f.Outcome, "reason": f.Why, "fence": fence}
+	if f.Undone != "" {
+		command["undone"] = f.Undone
+	}
+	if applied && f.Body != "" {
+		status, err := strconv.Atoi(f.Status)
+		if err != nil || status < 200 || status > 499 {
+			return nil, "The status of the answer is a number from 200 to 499."
+		}
+		if !json.Valid([]byte(f.Body)) {
+			return nil, "The answer is no valid JSON. Leave it empty for one that names the operation."
+		}
+		command["answer"] = map[string]any{"status": status, "body": json.RawMessage(f.Body)}
+	}
+	body, err = json.Marshal(command)
+	if err != nil {
+		return nil, "The form holds text that cannot be kept."
+	}
+	return body, ""
+}
+
+// problem is the detail of the problem that the API would have answered.
+func (a *answered) problem() string {
+	var p struct{ Detail string }
+	media, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
+	if strings.HasSuffix(media, "json") && json.Unmarshal(a.body.Bytes(), &p) == nil && p.Detail != "" {
+		return p.Detail
+	}
+	return "The settlement was refused with status " + strconv.Itoa(a.status) + "."
+}

@@ -1,0 +1,262 @@
+package inspect_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/inspect"
+)
+
+func ok(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+
+// As applied: repeats get the answer. Who comes from the login, and the settlement is a command of the API's route, with a
+// record of its own.
+//
+// CONTRACT X-7, M-3
+func TestSettleApplied(t *testing.T) {
+	d := newDesk(t)
+	id := d.unknown("payout-7", customer)
+	form := d.form(id, "applied", "seen at the bank\r\nline 7")
+	form.Set("status", "202")
+	form.Set("body", `{"id": "out-7"}`)
+	p := d.settle(id, form)
+	require.Equal(t, http.StatusSeeOther, p.Code, p.text)
+	require.Equal(t, "/idem/operations/"+id.String(), p.Header().Get("Location"))
+
+	again := d.command("/v1/payouts", "payout-7", `{"amount":"1.00"}`, customer, ok)
+	require.Equal(t, http.StatusAccepted, again.Status)
+	require.JSONEq(t, `{"id": "out-7"}`, string(again.Body))
+	history := d.store.Settlements(id)
+	require.Len(t, history, 1)
+	require.Equal(t, "https://issuer.example shop-1 olga", history[0].Who)
+	require.Equal(t, "seen at the bank\nline 7", history[0].Why)
+	rec, err := d.store.Find(t.Context(), core.Scoping{}.RecordID(olga, form.Get("key")))
+	require.NoError(t, err)
+	require.Equal(t, "/v1/operations/:id/settle", rec.Route)
+	require.Equal(t, core.Completed, rec.State())
+
+	text := d.get("/idem/operations/" + id.String()).text
+	for _, want := range []string{"Settled as applied", "olga", "seen at the bank", "fence 1", "fence 2", "202 Accepted"} {
+		require.Contains(t, text, want)
+	}
+}
+
+// As not applied: the page says that the key is free from then on, and it is.
+//
+// CONTRACT X-7
+func TestSettleNotApplied(t *testing.T) {
+	d := newDesk(t)
+	id := d.unknown("payout-7", customer)
+	require.Contains(t, d.get("/idem/operations/"+id.String()+"/settle").text, "the next repeat runs the command again")
+	require.Equal(t, http.StatusSeeOther, d.settle(id, d.form(id, "not_applied", "the bank has nothing")).Code)
+	require.Contains(t, d.get("/idem/operations/"+id.String()).text, "Settled as not applied")
+	require.Equal(t, http.StatusNoContent, d.command("/v1/payouts", "payout-7", `{"amount":"1.00"}`, customer, ok).Status)
+	require.Contains(t, d.get("/idem/operations/"+id.String()).text, "That was an earlier operation with the same key.")
+}
+
+// A form that is sent twice settles once.
+func TestSettleTwice(t *testing.T) {
+	d := newDesk(t)
+	id := d.unknown("payout-7", customer)
+	form := d.form(id, "applied", "seen at the bank")
+	for range 3 {
+		require.Equal(t, http.StatusSeeOther, d.settle(id, form).Code)
+	}
+	require.Len(t, d.store.Settlements(id), 1)
+}
+
+// Nothing is sent until the form is whole, and the right words are typed. What was filled in stays.
+func TestSettleConfirmed(t *testing.T) {
+	d := newDesk(t)
+	id := d.unknown("payout-7", customer)
+	for name, change := range map[string]func(f url.Values){
+		"no outcome":       func(f url.Values) { f.Del("outcome") },
+		"other outcome":    func(f url.Values) { f.Set("outcome", "maybe") },
+		"no reason":        func(f url.Values) { f.Set("why", " \n") },
+		"nothing typed":    func(f url.Values) { f.Set("confirm", "") },
+		"the other words":  func(f url.Values) { f.Set("confirm", "not applied "+id.String()[56:]) },
+		"another id":       func(f url.Values) { f.Set("confirm", "applied 00000000") },
+		"no fence":         func(f url.Values) { f.Del("fence") },
+		"no key":           func(f url.Values) { f.Del("key") },
+		"a bad status":     func(f url.Values) { f.Set("status", "500"); f.Set("body", "{}") },
+		"a status alone":   func(f url.Values) { f.Set("status", "402") },
+		"a body no JSON":   func(f url.Values) { f.Set("body", "{") },
+		"undone, yet true": func(f url.Values) { f.Set("undone", "a refund") },
+	} {
+		form := d.form(id, "applied", "seen </textarea><script>alert(1)</script> there")
+		change(form)
+		p := d.settle(id, form)
+		require.Equal(t, http.StatusBadRequest, p.Code, name)
+		require.Contains(t, p.html, `class="problem"`, name)
+		require.NotContains(t, p.html, "<script>", name)
+		if form.Get("why") != " \n" {
+			require.Contains(t, p.html, "seen &lt;/textarea&gt;", name)
+		}
+	}
+	require.Empty(t, d.store.Settlements(id))
+}
+
+// A decision about one attempt never settles the next one.
+//
+// CONTRACT X-7
+func TestSettleStaleForm(t *testing.T) {
+	d := newDesk(t)
+	id := d.unknown("payout-7", customer)
+	old := d.form(id, "not_applied", "the bank has nothing")
+	require.Equal(t, http.StatusSeeOther, d.settle(id, d.form(id, "not_applied", "the same, by a colleague")).Code)
+	d.unknown("payout-7", customer) // the client repeats it, and this attempt is lost, too
+	p := d.settle(id, old)
+	require.Equal(t, http.StatusConflict, p.Code)
+	require.Contains(t, p.text, "not settled by this form")
+	require.Len(t, d.store.Settlements(id), 1)
+}
+
+// A settlement commits, and its confirmation is lost. The form stays with its key and text, also while the store is away, and
+// sending it again finds out what became of it.
+//
+// CONTRACT X-7
+func TestSettleConfirmationLost(t *testing.T) {
+	d := newDesk(t)
+	id := d.unknown("payout-7", customer)
+	form := d.form(id, "applied", "seen at the bank\r\nline 7")
+	d.shaky.loses.Store(true)
+	p := d.settle(id, form)
+	require.Equal(t, http.StatusServiceUnavailable, p.Code)
+	require.Contains(t, p.text, "Nobody knows yet whether it was recorded")
+	require.Equal(t, form.Get("key"), p.hidden(t, "key"))
+	require.Contains(t, p.text, "seen at the bank")
+	require.NotContains(t, p.text, "nothing was changed")
+
+	p = d.settle(id, form)
+	require.Equal(t, http.StatusServiceUnavailable, p.Code)
+	require.Contains(t, p.text, "Reload the page")
+	require.NotContains(t, p.text, "nothing was changed")
+
+	d.shaky.away.Store(false)
+	p = d.settle(id, form)
+	require.Equal(t, http.StatusSeeOther, p.Code, p.text)
+	require.Len(t, d.store.Settlements(id), 1)
+}
+
+// Only what may have been recorded is unsure, whatever its status is: a 409 outcome_unknown is, and a 500 misconfigured is not.
+func TestSettleUnsure(t *testing.T) {
+	d := newDesk(t)
+	id := d.unknown("payout-7", customer)
+	form := d.form(id, "applied", "seen at the bank")
+	d.shaky.panics.Store(true)
+	require.Panics(t, func() { d.settle(id, form) })
+	d.advance(2 * core.DefaultDeadline)
+	p := d.settle(id, form)
+	require.Equal(t, http.StatusConflict, p.Code, p.text)
+	require.Contains(t, p.text, "Nobody knows yet whether it was recorded")
+	require.Equal(t, form.Get("key"), p.hidden(t, "key"))
+
+	wrong, err := core.New(core.Config{Store: d.store, OperatorRoles: []string{"operator"}, Observer: inspect.NewNumbers(),
+		Scoping: core.Scoping{RequireTenant: true}, Now: d.clock, Routes: core.Routes{settleRoute: {Recovery: core.Park}}})
+	require.NoError(t, err)
+	d.pages, err = inspect.New(inspect.Config{Module: wrong, Settle: settleRoute,
+		Caller: func(*http.Request) (core.Principal, error) { return olga, nil }})
+	require.NoError(t, err)
+	p = d.settle(id, form)
+	require.Equal(t, http.StatusInternalServerError, p.Code, p.text)
+	require.Contains(t, p.text, "otherwise than before")
+	require.NotContains(t, p.text, "Nobody knows")
+	require.NotEqual(t, form.Get("key"), p.hidden(t, "key"))
+	require.Empty(t, d.store.Settlements(id))
+}
+
+// Another site cannot settle with the operator's cookie.
+func TestSettleCrossSite(t *testing.T) {
+	d := newDesk(t)
+	id := d.unknown("payout-7", customer)
+	form := d.form(id, "not_applied", "the bank has nothing")
+	path := "/idem/operations/" + id.String() + "/settle"
+	for _, header := range [][]string{
+		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
+		{"Sec-Fetch-Site", "", "Origin", "https://evil.example"}, {"Sec-Fetch-Site", "", "Origin", "null"},
+	} {
+		p := d.ask(http.MethodPost, path, form, header...)
+		require.Equal(t, http.StatusForbidden, p.Code, header)
+		require.Contains(t, p.text, "another site")
+	}
+	require.Empty(t, d.store.Settlements(id))
+}
+
+// Without the API's route the pages only read.
+func TestReadOnly(t *testing.T) {
+	d := newDesk(t, func(c *inspect.Config) { c.Settle = "" })
+	id := d.unknown("payout-7", customer)
+	p := d.get("/idem/operations/" + id.String())
+	require.Contains(t, p.text, "read-only")
+	require.NotContains(t, p.html, "/settle")
+	require.Equal(t, http.StatusForbidden, d.get("/idem/operations/"+id.String()+"/settle").Code)
+	require.Equal(t, http.StatusForbidden, d.settle(id, url.Values{"outcome": {"not_applied"}}).Code)
+	require.Empty(t, d.store.Settlements(id))
+}
+
+// Before the deadline the handler may be at work, and what is over needs nobody.
+func TestSettleOnlyUnknown(t *testing.T) {
+	d := newDesk(t)
+	d.command("/v1/payouts", "payout-7", `{}`, customer, broken)
+	early := core.Scoping{}.RecordID(customer, "payout-7")
+	d.command("/v1/payouts", "payout-8", `{}`, customer, ok)
+	done := core.Scoping{}.RecordID(customer, "payout-8")
+	for id, want := range map[core.ID]string{early: "too early", done: "nothing to settle"} {
+		p := d.get("/idem/operations/" + id.String() + "/settle")
+		require.Equal(t, http.StatusConflict, p.Code)
+		require.Contains(t, p.text, want)
+	}
+	require.Contains(t, d.get("/idem/operations/"+early.String()).text, "It can be settled from 2026-11-22 12:01:00 UTC on")
+}
+
+// The life of a Resume operation: its steps, and the attempt that took over, with the fences.
+func TestTimeline(t *testing.T) {
+	d := newDesk(t)
+	refund := func(lost string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			for _, name := range []string{"reserve", "call the bank"} {
+				_, err := core.Call(r.Context(), name, func(context.Context, core.DerivedKey) (string, error) {
+					d.advance(time.Second)
+					if name == lost {
+						return "", errors.New("the connection broke off")
+					}
+					return "secret of " + name, nil
+				}, core.Dedup(time.Hour))
+				if err != nil {
+					w.WriteHeader(http.StatusInternalServerError)
+					return
+				}
+			}
+			w.WriteHeader(http.StatusCreated)
+		}
+	}
+	id := core.Scoping{}.RecordID(customer, "refund-1")
+	path := "/idem/operations/" + id.String()
+	d.command("/v1/refunds", "refund-1", `{}`, customer, refund("call the bank"))
+	d.advance(10 * time.Minute)
+	p := d.get(path)
+	require.Contains(t, p.text, "half-done")
+	require.Contains(t, p.text, "No result was recorded")
+	require.Contains(t, p.text, id.DeriveStep("call the bank").String(), "to ask the bank with")
+
+	require.Equal(t, http.StatusCreated, d.command("/v1/refunds", "refund-1", `{}`, customer, refund("")).Status)
+	p = d.get(path)
+	last := 0
+	for _, want := range []string{"Claimed", "The first attempt began, with fence 1", "Step reserve", "Step call the bank",
+		"Taken over", "Attempt 2 went on, with fence 2", "Answered 201 Created", "The answer is kept until then"} {
+		at := strings.Index(p.text, want)
+		require.Greater(t, at, last, "%s\n%s", want, p.text)
+		last = at
+	}
+	require.NotContains(t, p.text, "secret")
+	p = d.ask(http.MethodPost, path+"/answer", nil)
+	require.Contains(t, p.text, "secret of call the bank")
+}

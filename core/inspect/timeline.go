@@ -1,0 +1,187 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// moment is one thing in the life of an operation.
+type moment struct {
+	At     time.Time // zero: the store does not keep when
+	Class  string    // "good", "bad", "done", "off" or ""
+	Title  string
+	Lines  []string // more about it
+	Quotes []quote  // what people have written
+	Keys   []quote  // what a provider knows the call by
+	Result string   // of a step; only where it was asked for
+	Later  bool     // it lies ahead
+}
+
+// quote is a text with its name.
+type quote struct{ Name, Text string }
+
+// timeline tells the life of an operation in the order in which it happened. What happened without a time stands where it
+// must have been.
+func timeline(life core.Life) []moment {
+	rec := life.Record
+	// A settlement raises the fence, and so does the next life of the key. So the settlement of this life has its fence.
+	var earlier, settled []core.SettlementRecord
+	last := rec.Fence // of the last attempt
+	for _, s := range life.History {
+		if s.AfterFence == rec.Fence {
+			settled, last = append(settled, s), s.BeforeFence
+		} else {
+			earlier = append(earlier, s)
+		}
+	}
+	first := max(1, last-int64(max(1, rec.Attempts))+1)
+
+	moments := make([]moment, 0, 8)
+	for _, s := range earlier {
+		m := settlementMoment(s)
+		m.Lines = append(m.Lines, "That was an earlier operation with the same key.")
+		moments = append(moments, m)
+	}
+	moments = append(moments, moment{At: rec.CreatedAt, Title: "Claimed", Lines: []string{
+		fmt.Sprintf("%s %s. The first attempt began, with fence %d.", rec.Method, rec.Route, first)}})
+	fence := first
+	for _, s := range life.Steps {
+		for ; fence < s.Fence; fence++ {
+			moments = append(moments, takeover(fence+1, fence+2-first))
+		}
+		moments = append(moments, stepMoment(rec.ID, s))
+	}
+	for ; fence < last; fence++ {
+		moments = append(moments, takeover(fence+1, fence+2-first))
+	}
+	moments = append(moments, endMoments(rec, len(settled) > 0)...)
+	for _, s := range settled {
+		moments = append(moments, settlementMoment(s))
+	}
+	moments = append(moments, retentionMoments(rec)...)
+	inOrder(moments, rec.Now)
+	return moments
+}
+
+func takeover(fence, attempt int64) moment {
+	return moment{Title: "Taken over", Lines: []string{fmt.Sprintf(
+		"Attempt %d went on, with fence %d. From then on nothing of the attempt before it could be recorded.", attempt, fence)}}
+}
+
+func stepMoment(id core.ID, s core.StepRecord) moment {
+	m := moment{At: s.StartedAt, Title: "Step " + s.Name, Class: "good", Result: string(s.Result)}
+	kind := "A database step"
+	if s.Kind == core.ProviderStep {
+		kind = "A call to a provider"
+		key := id.DeriveStep(s.Name)
+		m.Keys = []quote{{"Key at the provider", key.String()}, {"the same as a UUID", key.UUID()}}
+	}
+	switch {
+	case !s.Finished:
+		m.Class = "bad"
+		end := "No result was recorded: nobody knows whether it took effect."
+		if s.Kind == core.DatabaseStep {
+			end = "It did not commit."
+		}
+		m.Lines = []string{fmt.Sprintf("%s, started with fence %d. %s", kind, s.Fence, end)}
+	case s.FinishedAt.IsZero():
+		m.Lines = []string{fmt.Sprintf("%s, with fence %d. Its result was recorded.", kind, s.Fence)}
+	default:
+		m.Lines = []string{fmt.Sprintf("%s, with fence %d. Its result was recorded at %s, after %s.", kind, s.Fence,
+			utc(s.FinishedAt), span(s.FinishedAt.Sub(s.StartedAt)))}
+	}
+	return m
+}
+
+// endMoments is how the last attempt ended.
+func endMoments(rec core.Record, settled bool) (moments []moment) {
+	switch {
+	case settled:
+		moments = append(moments, moment{Title: "Outcome unknown", Class: "bad",
+			Lines: []string{"The last attempt ended without an answer that could be recorded."}})
+	case rec.State() == core.Unknown && rec.Stored == core.Unknown:
+		moments = append(moments, moment{Title: "Outcome unknown", Class: "bad",
+			Lines: []string{"The attempt ended without proof of what it did: by an error, a panic, a deadline, or too many " +
+				"attempts."}})
+	case rec.State() == core.Unknown && rec.Recovery == core.Rollback:
+		moments = append(moments, moment{Title: "Outcome unknown", Class: "bad",
+			Lines: []string{"The handler committed the transaction itself, in the middle of the attempt."}})
+	case rec.State() == core.Unknown || rec.HalfDone():
+		moments = append(moments, moment{At: rec.LeaseUntil, Title: "The lease ran out", Class: "bad",
+			Lines: []string{"Nobody renewed it: the process was killed, or could not reach the store."}})
+	case rec.Stored == core.Completed || rec.Stored == core.Expired:
+		class := "good"
+		if rec.Answer.Status >= http.StatusBadRequest {
+			class = "done"
+		}
+		return append(moments, moment{Title: fmt.Sprintf("Answered %d %s", rec.Answer.Status, http.StatusText(rec.Answer.Status)),
+			Class: class, Lines: []string{"The answer was recorded before it was sent."}})
+	case rec.Stored == core.Free:
+		return append(moments, moment{Title: "Freed", Class: "off",
+			Lines: []string{"The attempt ended with proof that nothing was applied. The key is free."}})
+	default:
+		return append(moments, moment{At: rec.LeaseUntil, Title: "The lease ends, unless it is renewed"},
+			moment{At: rec.Deadline, Title: "The attempt's deadline"})
+	}
+	if !settled {
+		title, line := "The attempt's deadline passed", "Since then it can be settled, if it is unknown."
+		if rec.Now.Before(rec.Deadline) {
+			title, line = "The attempt's deadline", "The handler may be at work until then. It cannot be settled before."
+		}
+		moments = append(moments, moment{At: rec.Deadline, Title: title, Lines: []string{line}})
+	}
+	return moments
+}
+
+func settlementMoment(s core.SettlementRecord) moment {
+	m := moment{At: s.At, Title: "Settled as applied", Class: "good", Quotes: []quote{{"Who", s.Who}, {"Why", s.Why}}}
+	end := fmt.Sprintf("Repeats get the answer %d that was recorded then.", s.AfterStatus)
+	if s.AfterState == core.Free {
+		m.Title, m.Class, end = "Settled as not applied", "off", "The key was free again."
+	}
+	if s.Undone != "" {
+		m.Quotes = append(m.Quotes, quote{"Undone", s.Undone})
+	}
+	m.Lines = []string{fmt.Sprintf("Before: %s, fence %d. After: %s, fence %d. %s", s.BeforeState, s.BeforeFence, s.AfterState,
+		s.AfterFence, end)}
+	return m
+}
+
+// retentionMoments is what becomes of an answer.
+func retentionMoments(rec core.Record) []moment {
+	if rec.ExpiresAt.IsZero() || rec.Stored == core.Free {
+		return nil
+	}
+	moments := []moment{{At: rec.ExpiresAt, Class: "off", Title: "The answer is kept until then",
+		Lines: []string{"After that a repeat is refused, and is not run again."}}}
+	if rec.PurgeAt.After(rec.ExpiresAt) {
+		moments = append(moments, moment{At: rec.PurgeAt, Class: "off", Title: "The key is refused until then"})
+	}
+	return moments
+}
+
+// inOrder sorts by time. What has no time stays behind what it stood behind.
+func inOrder(moments []moment, now time.Time) {
+	type placed struct {
+		moment
+		at time.Time
+	}
+	all := make([]placed, len(moments))
+	var at time.Time
+	for i, m := range moments {
+		if !m.At.IsZero() {
+			at = m.At
+		}
+		m.Later = m.At.After(now)
+		all[i] = placed{m, at}
+	}
+	slices.SortStableFunc(all, func(a, b placed) int { return cmp.Compare(a.at.UnixNano(), b.at.UnixNano()) })
+	for i := range all {
+		moments[i] = all[i].moment
+	}
+}

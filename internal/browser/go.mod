@@ -1,0 +1,16 @@
+module github.com/auth19/idem/internal/browser
+
+go 1.26
+
+require (
+	github.com/auth19/idem v0.1.0
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.23.0
+	github.com/stretchr/testify v1.12.1
+	go.uber.org/goleak v1.3.0
+)
+
+require (
+	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+)

@@ -1,0 +1,177 @@
+package browser
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/internal/apptest"
+)
+
+// payout sends a payout that ends as its method says.
+func payout(t *testing.T, p *apptest.Process, key, method string) apptest.Response {
+	t.Helper()
+	return p.Do(t, apptest.Request{Method: http.MethodPost, Path: "/v1/payouts", Token: p.Tokens["seller-1"], Key: key,
+		Body: fmt.Sprintf(`{"amount":"125.00","currency":"EUR","method":%q}`, method)})
+}
+
+// unknownPayout sends a payout that nobody knows the outcome of, and returns the operation, which can be settled.
+func unknownPayout(t *testing.T, p *apptest.Process, key string) (operation string) {
+	t.Helper()
+	payout(t, p, key, "pm_error")
+	var problem struct{ Operation string }
+	payout(t, p, key, "pm_error").Decode(t, &problem)
+	require.NotEmpty(t, problem.Operation)
+	page := apptest.Request{Method: http.MethodGet, Path: "/idem/operations/" + problem.Operation,
+		Header: http.Header{"Cookie": {"idem-operator=" + p.Tokens["operator-1"]}}}
+	p.Until(t, &page, func(r apptest.Response) bool { return strings.Contains(r.Body, "Settle this operation") })
+	return problem.Operation
+}
+
+// signIn signs in as somebody of the demo.
+func signIn(b *tab, p *apptest.Process, name string) {
+	b.t.Helper()
+	b.open(p.URL + "/idem-sign-in")
+	b.click(fmt.Sprintf("button[value=%q]", name))
+	b.until("location.pathname == '/idem/'")
+}
+
+// fitsEverywhere fails the test if the page is too wide for a small telephone or a wide screen.
+func fitsEverywhere(b *tab) {
+	b.t.Helper()
+	for _, width := range []int64{320, 1920, 1280} {
+		b.size(width, 900)
+		b.fits()
+	}
+}
+
+// inspected starts an app whose attempts end soon.
+func inspected(t *testing.T, framework string) *apptest.Process {
+	t.Helper()
+	return startApp(t, framework, "UNSAFE_SIMULATOR=1", "DEADLINE=1s", "LEASE=1s")
+}
+
+// An operator finds an unknown payout, reads what happened, and settles it with the words that are asked for. The seller
+// then gets the settled answer.
+//
+// CONTRACT X-7
+func TestInspectorSettles(t *testing.T) {
+	t.Parallel()
+	onEachApp(t, func(t *testing.T, framework string) {
+		b := newTab(t)
+		p := inspected(t, framework)
+		for i := range 3 {
+			payout(t, p, fmt.Sprint("paid-", i), "pm_ok")
+		}
+		operation := unknownPayout(t, p, "payout-7")
+		signIn(b, p, "operator-1")
+		require.Contains(t, b.text("main"), "POST /v1/payouts")
+		fitsEverywhere(b)
+		b.picture("inspector-overview")
+
+		b.click("table.rows a")
+		b.until("document.querySelector('table.list')")
+		require.Equal(t, "POST /v1/payouts", eval[string](b, "document.querySelector('select[name=route]').value"))
+		require.Contains(t, b.text("table.list"), "unknown")
+		fitsEverywhere(b)
+		b.click("table.list a.id")
+		b.until("document.querySelector('.timeline')")
+		require.Contains(t, b.text(".facts"), operation)
+		fitsEverywhere(b)
+		b.picture("inspector-operation")
+
+		b.click(".head a.button")
+		b.until("document.querySelector('form.settle')")
+		require.Contains(t, b.text("form.settle"), "operator-1")
+		fitsEverywhere(b)
+		b.size(1280, 1180)
+		b.picture("inspector-settle")
+		fill := func(confirm string) {
+			b.click("input[value=applied]")
+			eval[any](b, "document.querySelector('[name=why]').value = 'Seen in the account of the bank, line 7'")
+			b.click("input[name=confirm]")
+			b.press(confirm)
+			b.click("form.settle button")
+		}
+		fill("not applied " + operation[56:])
+		b.until("document.querySelector('.problem')")
+		require.Contains(t, b.text(".problem"), "type exactly: applied "+operation[56:])
+		fill("applied " + operation[56:])
+		b.until("location.pathname.length < 90 && document.querySelector('.timeline')")
+		require.Contains(t, b.text(".timeline"), "Settled as applied")
+		require.Contains(t, b.text(".timeline"), "line 7")
+		require.Equal(t, http.StatusCreated, payout(t, p, "payout-7", "pm_error").Status)
+		require.NotContains(t, p.Log(), "payout-7")
+		for _, host := range b.hosts {
+			require.NotContains(t, host, "payout-7")
+		}
+	})
+}
+
+// By the keyboard alone: every element that is used can be reached and shows that it has the focus.
+func TestInspectorKeyboard(t *testing.T) {
+	t.Parallel()
+	b := newTab(t)
+	p := inspected(t, "gin")
+	operation := unknownPayout(t, p, "payout-7")
+	signIn(b, p, "operator-1")
+	b.prefer("dark")
+	reach := func(selector string) {
+		t.Helper()
+		for range 60 {
+			b.press(kb.Tab)
+			if eval[bool](b, fmt.Sprintf("document.activeElement.matches(%q)", selector)) {
+				require.NotEqual(t, "none", eval[string](b, "getComputedStyle(document.activeElement).outlineStyle"), selector)
+				return
+			}
+		}
+		t.Fatalf("Tab does not reach %s", selector)
+	}
+	reach("a.skip")
+	reach("a[href='/idem/find']")
+	b.press(kb.Enter)
+	b.until("document.querySelector('[name=id]')")
+	reach("[name=id]")
+	b.press(operation + kb.Enter)
+	b.until("document.querySelector('.timeline')")
+	reach(".head a.button")
+	b.press(kb.Enter)
+	b.until("document.querySelector('form.settle')")
+	reach("[value=applied]")
+	b.press(" ")
+	reach("[name=why]")
+	b.press("The bank has it")
+	reach("[name=confirm]")
+	b.press("applied " + operation[56:] + kb.Enter)
+	b.until("document.querySelector('.timeline')")
+	require.Contains(t, b.text(".timeline"), "The bank has it")
+	dark := eval[string](b, "getComputedStyle(document.body).backgroundColor")
+	b.prefer("light")
+	require.NotEqual(t, dark, eval[string](b, "getComputedStyle(document.body).backgroundColor"))
+	b.quiet(p.URL)
+}
+
+// A customer is signed in, and sees nothing. Who is not signed in gets the way to the sign-in.
+//
+// CONTRACT S-5
+func TestInspectorRefuses(t *testing.T) {
+	t.Parallel()
+	b := newTab(t)
+	p := inspected(t, "echo")
+	operation := unknownPayout(t, p, "payout-7")
+	b.open(p.URL + "/idem/operations")
+	b.click("a.button")
+	b.until("document.querySelector('button[value=customer-1]')")
+	b.click("button[value=customer-1]")
+	b.until("location.pathname == '/idem/'")
+	for _, path := range []string{"", "operations", "operations/" + operation, "operations/" + operation + "/settle", "find"} {
+		b.open(p.URL + "/idem/" + path)
+		require.Contains(t, b.text("main"), "You are no operator", path)
+		require.NotContains(t, b.text("body"), "payouts")
+		fitsEverywhere(b)
+	}
+}
