@@ -13,6 +13,8 @@ import (
 
 	"github.com/MicahParks/jwkset"
 	"github.com/MicahParks/keyfunc/v3"
+	jwtmiddleware2 "github.com/auth0/go-jwt-middleware/v2"
+	validator2 "github.com/auth0/go-jwt-middleware/v2/validator"
 	jwtmiddleware "github.com/auth0/go-jwt-middleware/v3"
 	"github.com/auth0/go-jwt-middleware/v3/validator"
 	"github.com/gin-gonic/gin"
@@ -83,6 +85,31 @@ func TestAuth0(t *testing.T) {
 		requireCaller(t, app, bearer(token), shop+` "" customer-1 []`)
 		require.Equal(t, http.StatusUnauthorized, payout(app, bearer(token+"x")).Code)
 	}
+}
+
+// Version 2 of auth0's middleware keeps the claims under a key of its own.
+//
+// CONTRACT O-2, S-1
+func TestAuth0Version2(t *testing.T) {
+	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+		"iss": shop, "aud": "payments", "sub": "customer-1", "exp": time.Now().Add(time.Hour).Unix(),
+	}).SignedString(secretKey)
+	require.NoError(t, err)
+	keys := func(context.Context) (any, error) { return secretKey, nil }
+	validator, err := validator2.New(keys, validator2.HS256, shop, []string{"payments"})
+	require.NoError(t, err)
+	checkJWT := jwtmiddleware2.New(validator.ValidateToken, jwtmiddleware2.WithCredentialsOptional(true)).CheckJWT
+
+	bridge := ginidem.Bridge(func(c *gin.Context) (authctx.Principal, error) {
+		verified, ok := c.Request.Context().Value(jwtmiddleware2.ContextKey{}).(*validator2.ValidatedClaims)
+		if !ok {
+			return authctx.Principal{}, authctx.ErrUnauthenticated
+		}
+		return authctx.User(verified.RegisteredClaims.Issuer, verified.RegisteredClaims.Subject)
+	}, observer)
+	app := ginApp(t, onGin(checkJWT), bridge)
+	requireCaller(t, app, bearer(token), shop+` "" customer-1 []`)
+	require.Equal(t, http.StatusUnauthorized, payout(app, bearer(token+"x")).Code)
 }
 
 // Keys that an issuer publishes.

@@ -36,6 +36,12 @@ var (
 var long = strings.Repeat("paid ", 1000)
 
 // mountings are apps with everything that stands in front of the guards, in the order of docs/mounting.md.
+// retryLater is the answer of a rate limiter. Without Retry-After no client would repeat.
+func retryLater(c echo.Context, _ string, _ error) error {
+	c.Response().Header().Set("Retry-After", "1")
+	return echo.ErrTooManyRequests
+}
+
 var mountings = map[string]func(t *testing.T, idem *core.Module, verifier *authctx.Verifier) http.Handler{
 	"gin": func(t *testing.T, idem *core.Module, verifier *authctx.Verifier) http.Handler {
 		observer := core.LogObserver(slog.New(slog.DiscardHandler))
@@ -63,7 +69,10 @@ var mountings = map[string]func(t *testing.T, idem *core.Module, verifier *authc
 			LogValuesFunc: func(echo.Context, middleware.RequestLoggerValues) error { return nil },
 		}))
 		e.Use(middleware.CORSWithConfig(middleware.CORSConfig{AllowOrigins: origins, AllowMethods: methods, AllowHeaders: allowed, ExposeHeaders: exposed}))
-		e.Use(middleware.RateLimiter(middleware.NewRateLimiterMemoryStore(1000)))
+		e.Use(middleware.RateLimiterWithConfig(middleware.RateLimiterConfig{
+			Store:       middleware.NewRateLimiterMemoryStore(1000),
+			DenyHandler: retryLater, // 429, with Retry-After
+		}))
 		e.Use(middleware.Gzip())
 
 		v1 := e.Group("/v1", echoidem.JWTGuard(verifier, observer), echoidem.Idempotent(idem))

@@ -1,0 +1,254 @@
+// Package adopt_test follows docs/adopting.md, step by step.
+package adopt_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/ncruces/go-sqlite3/driver"
+	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+)
+
+var (
+	section = regexp.MustCompile(`\]\(\.\./examples/adopt/(\w+)/before\)`)
+	// What go vet prints above the findings of a package, or not.
+	packageLine = regexp.MustCompile(`(?m)^# .*\n`)
+
+	block = regexp.MustCompile("(?s)```(diff|console|sql)\n(.*?)```")
+)
+
+// rows are what the apps have booked before the first step.
+var rows = map[string]string{
+	"wallet":  "INSERT INTO transfers (`from`, `to`, amount) VALUES (1, 2, 100)",
+	"tickets": "INSERT INTO orders (customer, show, seats) VALUES ('customer-1', 'opera', 2)",
+}
+
+// The page is true: each app of before is changed by its diffs, each command prints what stands there, each statement is
+// run, and in the end the app is that of after.
+func TestAdopting(t *testing.T) {
+	page, err := os.ReadFile("../../docs/adopting.md")
+	require.NoError(t, err)
+	idemvet := filepath.Join(t.TempDir(), "idemvet")
+	output, err := command(t, "../../core/idemvet", "go", "build", "-o", idemvet, ".").CombinedOutput()
+	require.NoError(t, err, string(output))
+
+	sections := strings.Split(string(page), "\n## ")
+	found := map[string]bool{}
+	for _, text := range sections {
+		name := section.FindStringSubmatch(text)
+		if name == nil {
+			continue
+		}
+		found[name[1]] = true
+		t.Run(name[1], func(t *testing.T) {
+			w := open(t, name[1], idemvet)
+			for _, b := range block.FindAllStringSubmatch(text, -1) {
+				switch b[1] {
+				case "diff":
+					w.apply(b[2])
+				case "console":
+					w.run(b[2])
+				case "sql":
+					w.execute(b[2])
+				}
+			}
+			require.Equal(t, w.files(name[1]+"/after"), w.files(w.dir), "after the last step")
+		})
+	}
+	require.Len(t, found, len(rows))
+}
+
+// walk is an app on its way from before to after.
+type walk struct {
+	t       *testing.T
+	name    string
+	dir     string
+	idemvet string
+}
+
+// open copies the app of before into a folder of its own, beside the modules of this repository.
+func open(t *testing.T, name, idemvet string) walk {
+	w := walk{t, name, filepath.Join(t.TempDir(), name), idemvet}
+	require.NoError(t, os.Mkdir(w.dir, 0o700))
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	for file, text := range w.files(name + "/before") {
+		w.write(file, text)
+	}
+	for _, file := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		w.write(file, string(text))
+	}
+	w.write("go.work", "go 1.26.0\n\nuse (\n\t.\n\t"+root+"\n)\n\nreplace github.com/auth19/idem v0.1.0 => "+root+"\n")
+	sums, err := os.ReadFile(filepath.Join(root, "go.work.sum"))
+	require.NoError(t, err)
+	w.write("go.work.sum", string(sums))
+	return w
+}
+
+// files returns the app's files in a directory. The comment of the package differs.
+func (w walk) files(directory string) map[string]string {
+	w.t.Helper()
+	names, err := filepath.Glob(filepath.Join(directory, "*.go"))
+	require.NoError(w.t, err)
+	files := map[string]string{}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		require.NoError(w.t, err)
+		_, code, ok := strings.Cut("\n"+string(text), "\npackage ")
+		require.True(w.t, ok, name)
+		files[filepath.Base(name)] = "package " + code
+	}
+	return files
+}
+
+func (w walk) write(name, text string) {
+	w.t.Helper()
+	require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600))
+}
+
+// apply changes files. "@@ main.go" begins a change of this file.
+func (w walk) apply(diff string) {
+	w.t.Helper()
+	for _, hunk := range strings.Split("\n"+diff, "\n@@ ")[1:] {
+		name, lines, _ := strings.Cut(strings.TrimSuffix(hunk, "\n"), "\n")
+		var before, after strings.Builder
+		for line := range strings.SplitSeq(lines, "\n") {
+			switch {
+			case strings.HasPrefix(line, "-"):
+				before.WriteString(line[1:] + "\n")
+			case strings.HasPrefix(line, "+"):
+				after.WriteString(line[1:] + "\n")
+			default:
+				line = strings.TrimPrefix(line, " ")
+				before.WriteString(line + "\n")
+				after.WriteString(line + "\n")
+			}
+		}
+		text := w.files(w.dir)[name]
+		if before.Len() == 0 {
+			require.Empty(w.t, text, "%s is there already", name)
+			w.write(name, after.String())
+			continue
+		}
+		require.Equal(w.t, 1, strings.Count(text, before.String()), "%s: not once there:\n%s\nin\n%s", name, before.String(), text)
+		w.write(name, strings.Replace(text, before.String(), after.String(), 1))
+	}
+}
+
+// run runs the command of the first line, until it has printed the lines that follow.
+func (w walk) run(console string) {
+	w.t.Helper()
+	line, printed, _ := strings.Cut(console, "\n")
+	switch line {
+	case "$ go run .":
+		output, err := command(w.t, w.dir, "go", "build", "-o", "app", ".").CombinedOutput()
+		require.NoError(w.t, err, string(output))
+		w.start(printed)
+	case "$ go vet -vettool=$(which idemvet) .":
+		output, err := command(w.t, w.dir, "go", "vet", "-vettool="+w.idemvet, ".").CombinedOutput()
+		if exit := new(exec.ExitError); err != nil {
+			require.ErrorAs(w.t, err, &exit)
+		}
+		findings := packageLine.ReplaceAllString(string(output), "")
+		require.True(w.t, prints(findings, printed), "%s\nprints\n%s\nnot\n%s", line, output, printed)
+		require.Equal(w.t, strings.Count(findings, "\n"), strings.Count(printed, "\n"), "%s\nprints\n%s", line, output)
+	default:
+		w.t.Fatalf("an unknown command: %s", line)
+	}
+	if line == "$ go run ." && w.tableIsEmpty() {
+		w.execute(rows[w.name])
+	}
+}
+
+// start starts the app, and stops it when it has printed that.
+func (w walk) start(printed string) {
+	w.t.Helper()
+	app := command(w.t, w.dir, "./app")
+	app.Env = append(os.Environ(), "ADDR=127.0.0.1:0")
+	output, err := os.Create(filepath.Join(w.dir, "output"))
+	require.NoError(w.t, err)
+	app.Stdout, app.Stderr = output, output
+	require.NoError(w.t, app.Start())
+	ended := make(chan struct{})
+	go func() { _ = app.Wait(); close(ended) }()
+	defer func() {
+		_ = app.Process.Kill()
+		<-ended
+		require.NoError(w.t, output.Close())
+	}()
+	for last := false; ; {
+		text, err := os.ReadFile(output.Name())
+		require.NoError(w.t, err)
+		if prints(string(text), strings.ReplaceAll(printed, "127.0.0.1:8080", "127.0.0.1:0")) {
+			return
+		}
+		require.False(w.t, last, "it prints\n%s\nnot\n%s", text, printed)
+		select {
+		case <-ended:
+			last = true
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// prints reports whether the lines are in the output, in this order. A line may be cut by " ..." at its end.
+func prints(output, lines string) bool {
+	for line := range strings.Lines(lines) {
+		line, cut := strings.CutSuffix(strings.TrimSuffix(line, "\n"), " ...")
+		if !cut {
+			line += "\n"
+		}
+		_, rest, ok := strings.Cut(output, line)
+		if !ok {
+			return false
+		}
+		output = rest
+	}
+	return true
+}
+
+// execute runs statements on the app's database.
+func (w walk) execute(statements string) {
+	w.t.Helper()
+	w.database(func(db *gorm.DB) { require.NoError(w.t, db.Exec(statements).Error, statements) })
+}
+
+func (w walk) tableIsEmpty() (empty bool) {
+	w.t.Helper()
+	table := strings.Fields(rows[w.name])[2]
+	w.database(func(db *gorm.DB) {
+		var count int64
+		require.NoError(w.t, db.Table(table).Count(&count).Error)
+		empty = count == 0
+	})
+	return empty
+}
+
+func (w walk) database(do func(db *gorm.DB)) {
+	w.t.Helper()
+	db, err := gorm.Open(gormlite.Open("file:" + filepath.Join(w.dir, w.name+".db")))
+	require.NoError(w.t, err)
+	pool, err := db.DB()
+	require.NoError(w.t, err)
+	do(db)
+	require.NoError(w.t, pool.Close())
+}
+
+func command(t *testing.T, directory, name string, arguments ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), name, arguments...)
+	c.Dir = directory
+	return c
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/labstack/echo/v4"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/echoidem"
+	"github.com/auth19/idem/gormstore"
+)
+
+var observer = core.LogObserver(slog.Default())
+
+// newIdem returns the module for the first group of routes.
+func newIdem(ctx context.Context, db *gorm.DB) (*core.Module, error) {
+	if err := gormstore.Migrate(ctx, db); err != nil {
+		return nil, err
+	}
+	store, err := gormstore.New(db)
+	if err != nil {
+		return nil, err
+	}
+	return core.New(core.Config{Store: store, Observer: observer, Owns: []string{"/v1/orders"}, Routes: core.Routes{
+		"POST /v1/orders": {Recovery: core.Rollback},
+	}})
+}
+
+// caller returns whom echo-jwt has let pass.
+func caller(c echo.Context) (authctx.Principal, error) {
+	token, _ := c.Get("user").(*jwt.Token)
+	return authctx.Claims{Issuers: []string{issuer}}.FromToken(token)
+}
+
+// audit returns what a route of the group, or its table, lacks.
+func audit(ctx context.Context, e *echo.Echo, idem *core.Module, db *gorm.DB) error {
+	return errors.Join(echoidem.Audit(e, idem), gormstore.Audit(ctx, db, &Order{}))
+}

@@ -1,0 +1,31 @@
+package main
+
+import (
+	_ "github.com/ncruces/go-sqlite3/driver" // SQLite without cgo; a real app has its own driver here
+	"github.com/ncruces/go-sqlite3/gormlite"
+	"gorm.io/gorm"
+)
+
+// db is used by all repositories.
+var db *gorm.DB
+
+type Wallet struct {
+	UserID  uint  `gorm:"primaryKey;autoIncrement:false" json:"user_id"`
+	Balance int64 `json:"balance"` // cents
+}
+
+type Transfer struct {
+	ID     uint  `json:"id"`
+	From   uint  `json:"from"`
+	To     uint  `json:"to"`
+	Amount int64 `json:"amount"`
+}
+
+// connect opens the database, and creates its tables.
+func connect(file string) (err error) {
+	db, err = gorm.Open(gormlite.Open("file:" + file))
+	if err != nil {
+		return err
+	}
+	return db.AutoMigrate(&Wallet{}, &Transfer{})
+}
