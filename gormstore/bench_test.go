@@ -2,7 +2,6 @@ package gormstore
 
 import (
 	"context"
-	"database/sql"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -157,10 +156,16 @@ type benchFloor struct {
 	recovery core.Recovery
 }
 
-func (f benchFloor) claimArgs(key string, guard bool) []any {
-	c := core.Claim{ID: core.Scoping{}.RecordID(benchPrincipal, key), Owner: core.Owner{1}, Method: "POST", Route: "/v1/payments",
+func (f benchFloor) claim(key string) core.Claim {
+	return core.Claim{ID: core.Scoping{}.RecordID(benchPrincipal, key), Owner: core.Owner{1}, Method: "POST", Route: "/v1/payments",
 		Recovery: f.recovery, Hash: core.CommandHash{Version: 1}, Lease: 30 * time.Second, Deadline: time.Minute}
-	return append(claimArgs(c), lockKey(c.ID), sql.NullString{String: guardOf(time.Minute), Valid: guard}, guard)
+}
+
+// claimKey claims inside of a transaction, as Rollback does.
+func (f benchFloor) claimKey(ctx context.Context, q querier, key string) error {
+	args := f.store.claimKeyArgs(f.claim(key), &backend{idle: guardOf(time.Minute)})
+	var row claimRow
+	return f.store.queryRow(ctx, q, claimKey, args...).Scan(row.targets()...)
 }
 
 func (f benchFloor) completeArgs(key string) []any {
@@ -170,20 +175,14 @@ func (f benchFloor) completeArgs(key string) []any {
 		int64(1e12), int64(2e12)}
 }
 
-func benchScan(r row) error {
-	var lock sql.NullBool
-	var won flag
-	var now instant
-	var floor floor
-	var scan recordScan
-	return r.Scan(scan.targets(&lock, &won, &now, &floor)...)
-}
-
 func (f benchFloor) first(key string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), core.DefaultClaimTimeout)
 	defer cancel()
 	if f.recovery == core.Park {
-		if err := benchScan(f.store.queryRow(ctx, f.store.pool, claimKey, f.claimArgs(key, false)...)); err != nil {
+		c := f.claim(key)
+		var now instant
+		args := append(claimArgs(c), lockKey(c.ID), c.Traceparent)
+		if err := f.store.queryRow(ctx, f.store.pool, insertRecord, args...).Scan(&now); err != nil {
 			return err
 		}
 		_, err := f.store.exec(ctx, f.store.pool, complete, f.completeArgs(key)...)
@@ -196,9 +195,7 @@ func (f benchFloor) first(key string) error {
 	defer func() { _ = conn.Close() }()
 	for _, step := range []func() error{
 		func() error { _, err := conn.ExecContext(ctx, "BEGIN"); return err },
-		func() error {
-			return benchScan(f.store.queryRow(ctx, conn, claimKey, f.claimArgs(key, true)...))
-		},
+		func() error { return f.claimKey(ctx, conn, key) },
 		func() error { _, err := conn.ExecContext(ctx, "SAVEPOINT idem_handler"); return err },
 		func() error {
 			_, err := f.store.exec(ctx, conn, complete, f.completeArgs(key)...)
@@ -217,7 +214,10 @@ func (f benchFloor) replay(key string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), core.DefaultClaimTimeout)
 	defer cancel()
 	if f.recovery == core.Park {
-		return benchScan(f.store.queryRow(ctx, f.store.pool, claimKey, f.claimArgs(key, false)...))
+		id := f.claim(key).ID
+		var now instant
+		var scan recordScan
+		return f.store.queryRow(ctx, f.store.pool, lookFirst, id[:]).Scan(scan.targets(&now)...)
 	}
 	conn, err := f.store.pool.Conn(ctx)
 	if err != nil {
@@ -227,8 +227,7 @@ func (f benchFloor) replay(key string) error {
 	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
 		return err
 	}
-	err = benchScan(f.store.queryRow(ctx, conn, claimKey, f.claimArgs(key, true)...))
-	if err != nil {
+	if err := f.claimKey(ctx, conn, key); err != nil {
 		return err
 	}
 	_, err = conn.ExecContext(ctx, "ROLLBACK")
