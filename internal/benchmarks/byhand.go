@@ -188,7 +188,7 @@ func (x *matrix) besideByHand() error {
 	rows := [][]string{{"", "commands/s", "by hand", "by hand, commands/s", "throughput, by hand = 1"}}
 	for i, w := range ways {
 		if hand := w.beside; hand != i {
-			x.costs("PostgreSQL, "+w.name, "by hand: "+ways[hand].name, all[i], all[hand])
+			x.costs(w.name, "by hand: "+ways[hand].name, all[i], all[hand])
 			rows = append(rows, []string{w.name, rate(all[i]), ways[hand].name, rate(all[hand]), ratioOf(all[i], all[hand]).String()})
 		}
 	}

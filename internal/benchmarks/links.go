@@ -92,7 +92,7 @@ trip 1 ms longer, and %d clients send at once: there the number of round trips c
 			return err
 		}
 		if l.roundTrip > 0 {
-			x.costs("PostgreSQL, "+l.name+", "+ways[5].name, "the transaction without a key", all[5], all[1])
+			x.costs(l.name+", "+ways[5].name, "the transaction without a key", all[5], all[1])
 		}
 		title := fmt.Sprintf("PostgreSQL, %s, %d clients", l.name, l.clients)
 		rows := [][]string{{title, "commands/s", "throughput, without a key = 1"}}

@@ -19,9 +19,8 @@ func (x *matrix) machine(when time.Time) error {
 	}
 	server, _, _ = strings.Cut(server, " ")
 	x.report.head.Paragraph(`
-%s,
-PostgreSQL %s (its own defaults, durable commits), SQLite %s (WAL, synchronous=full). Each figure: %s in %d turns, in
-brackets the worst and the best turn.`,
-		report.Machine(when), server, file, x.duration, x.rounds)
+%s, PostgreSQL %s, SQLite %s; durable commits,
+bodies of %d bytes. Each figure: %s in %d turns, in brackets the worst and the best.`,
+		report.Machine(when), server, file, smallBody, x.duration, x.rounds)
 	return nil
 }

@@ -55,7 +55,7 @@ func (x *matrix) run() error {
 	}
 	if len(x.cost) > 0 {
 		x.report.head.Heading("What it costs")
-		x.report.head.Table(append([][]string{{"", "compared with", "commands/s", "throughput, the other = 1"}}, x.cost...))
+		x.report.head.Table(append([][]string{{"on PostgreSQL", "beside", "commands/s", "the other = 1"}}, x.cost...))
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func (x *matrix) memory() error {
 	if err != nil {
 		return err
 	}
-	rows := [][]string{{"", "µs above the handler", "time, handler alone = 1", "allocations above it"}}
+	rows := [][]string{{"", "µs above it", "handler = 1", "allocations above it"}}
 	const n = 3 // sides of each
 	for group := range slices.Chunk(all, n) {
 		alone := group[0]
@@ -156,8 +156,8 @@ func (x *matrix) memory() error {
 	}
 	x.report.Heading("In the process")
 	x.report.Paragraph(`
-`+"`Park`"+` on memstore, one client, %d bytes, above the same handler behind JWT and roles guard. gofiber's middleware
-(fiber v3.1.0) is above its bare handler; it has no principal, command hash or lease.`, smallBody)
+` + "`Park`" + ` in memory, one client, above the same handler with its guards. gofiber's middleware (v3.1.0) knows no
+principal, command hash or lease.`)
 	x.report.Table(rows)
 	return nil
 }
@@ -289,7 +289,11 @@ func (x *matrix) business() error {
 			rows[1+i] = append(rows[1+i], rate(all[i]), ratio)
 		}
 		for _, i := range []int{2, 7} {
-			x.costs(d.name+", "+ways[i].name, ways[ways[i].beside].name, all[i], all[ways[i].beside])
+			name, beside := ways[i].name, ways[i].beside
+			if d != x.postgres {
+				name = d.name + ", " + name
+			}
+			x.costs(name, ways[beside].name, all[i], all[beside])
 		}
 	}
 	x.report.Heading("A business transaction")
@@ -302,7 +306,6 @@ row. %d clients on PostgreSQL; one on SQLite, which has one writer.`, x.many)
 
 // bodies varies how long request and answer are.
 func (x *matrix) bodies() error {
-	rows := [][]string{{"bytes of request and answer, JSON", "first request, µs above the handler", "replay, µs above it"}}
 	var firsts, replays []float64
 	for _, size := range x.sizes {
 		x.progress("bodies of %d bytes\n", size)
@@ -319,11 +322,9 @@ func (x *matrix) bodies() error {
 			return err
 		}
 		above := []time.Duration{all[1].each() - all[0].each(), all[2].each() - all[0].each()}
-		rows = append(rows, []string{fmt.Sprint(size), micros(above[0]), micros(above[1])})
 		firsts = append(firsts, float64(above[0].Nanoseconds())/1e3)
 		replays = append(replays, float64(above[1].Nanoseconds())/1e3)
 	}
-	x.report.Table(rows)
 	return x.report.plot("bodies.svg", "Time above the handler alone, in memory", linePlot{
 		x: "bytes of request and answer", y: "µs", at: x.sizes,
 		series: []series{{name: "first request", values: firsts}, {name: "replay", values: replays}},
@@ -358,7 +359,7 @@ func (x *matrix) clientCounts() error {
 		rows = append(rows, row)
 	}
 	x.report.Heading("How it grows with clients")
-	x.report.Paragraph("Commands per second on PostgreSQL, %d bytes, over %d connections.", smallBody, connections)
+	x.report.Paragraph("Commands per second on PostgreSQL, over %d connections.", connections)
 	x.report.Table(rows)
 	return x.report.plot("clients.svg", "Commands per second on PostgreSQL", linePlot{
 		x: "clients", y: "commands per second", at: x.clients, series: lines,
