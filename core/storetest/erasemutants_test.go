@@ -9,10 +9,7 @@ import (
 )
 
 // The mutants of a core.Eraser. Each keeps all other abilities of a memstore.
-var eraseMutants = map[string]struct {
-	fails string
-	store func(*memstore.Store) core.Store
-}{
+var eraseMutants = map[string]mutantOf[*memstore.Store, core.Store]{
 	"erases nothing":              {"Erase/Tombstones", func(s *memstore.Store) core.Store { return erasesNothing{s} }},
 	"erases for all":              {"Erase/OfOthers", func(s *memstore.Store) core.Store { return &erasesForAll{Store: s} }},
 	"frees what it erases":        {"Erase/NoTombstone", func(s *memstore.Store) core.Store { return &freesErased{Store: s} }},

@@ -7,10 +7,7 @@ import (
 )
 
 // The mutants of a core.Importer.
-var importMutants = map[string]struct {
-	fails string
-	store func(core.Importer) core.Importer
-}{
+var importMutants = map[string]mutantOf[core.Importer, core.Importer]{
 	"leaves free records":         {"Import/ReplacesFree", func(s core.Importer) core.Importer { return leavesFree{s} }},
 	"imports with an old fence":   {"Import/ReplacesFree", func(s core.Importer) core.Importer { return importsOldFence{s} }},
 	"imports over what was begun": {"Import/NeverOverwrites", func(s core.Importer) core.Importer { return importsOver{s} }},

@@ -9,10 +9,7 @@ import (
 )
 
 // inspectMutants are stores with one fault in what operators look through: see mutants.
-var inspectMutants = map[string]struct {
-	fails string
-	store func(core.Inspectable) core.Store
-}{
+var inspectMutants = map[string]mutantOf[core.Inspectable, core.Store]{
 	"shows every realm":         {"Inspect/Within", func(s core.Inspectable) core.Store { return showsEveryRealm{s} }},
 	"forgets the half-done":     {"Inspect/Unsettled", func(s core.Inspectable) core.Store { return forgetsHalfDone{s} }},
 	"shows every route":         {"Inspect/Filters", func(s core.Inspectable) core.Store { return showsEveryRoute{s} }},

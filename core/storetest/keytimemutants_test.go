@@ -8,10 +8,7 @@ import (
 )
 
 // The mutants of a core.KeyTimer.
-var keyTimeMutants = map[string]struct {
-	fails string
-	store func(core.KeyTimer) core.KeyTimer
-}{
+var keyTimeMutants = map[string]mutantOf[core.KeyTimer, core.KeyTimer]{
 	"judges no key":               {"KeyTime/Judged", changesKey(func(k *core.KeyTime) { k.Valid = core.Window{} })},
 	"judges before the record":    {"KeyTime/RecordFirst", func(s core.KeyTimer) core.KeyTimer { return judgesFirst{s} }},
 	"judges no freed key":         {"KeyTime/Freed", func(s core.KeyTimer) core.KeyTimer { return takesFreed{s} }},

@@ -22,10 +22,7 @@ import (
 
 // A suite that cannot fail proves nothing. Each mutant is a store with one fault, and names the test that must find it.
 // That test fails, so it runs in a process of its own.
-var mutants = map[string]struct {
-	fails string
-	store func(core.Store) core.Store
-}{
+var mutants = map[string]mutantOf[core.Store, core.Store]{
 	"looks before it claims":      {"Claim/OneOfManyWins", func(s core.Store) core.Store { return checkThenAct{s} }},
 	"locks others out of the row": {"Claim/FirstWins", func(s core.Store) core.Store { return alwaysBusy{s} }},
 	"keeps one value per header":  {"Claim/RoundTrip", func(s core.Store) core.Store { return oneValue{s} }},
@@ -82,39 +79,56 @@ var mutants = map[string]struct {
 	"releases for anybody, under stress":   {"Stress", func(s core.Store) core.Store { return releasesForAnybody{s} }},
 }
 
-func TestMutants(t *testing.T) {
+// mutantOf is a store with one fault, made of a sound one, and the name of the test that must find the fault.
+type mutantOf[S, M any] struct {
+	fails string
+	store func(S) M
+}
+
+// family is the mutants of one interface: what they can do, and for each mutant the test that must find it.
+type family struct {
+	features storetest.Features
+	fails    map[string]string
+	open     func(mutant string) func(*testing.T) storetest.Subject
+}
+
+var families = []family{
+	familyOf(mutants, storetest.Features{}, onMemory),
+	familyOf(txMutants, everything, onReference),
+	familyOf(stepMutants, storetest.Features{Steps: true}, onMemory),
+	familyOf(sightingMutants, storetest.Features{Watch: true}, onMemory),
+	familyOf(openMutants, storetest.Features{Count: true}, onMemory),
+	familyOf(surveyMutants, storetest.Features{Survey: true}, onMemory),
+	familyOf(importMutants, storetest.Features{Import: true}, onMemory),
+	familyOf(scopingMutants, storetest.Features{Scoping: true}, onMemory),
+	familyOf(keyTimeMutants, storetest.Features{KeyTime: true}, onMemory),
+	familyOf(eraseMutants, inMemory, onMemory),
+	familyOf(inspectMutants, storetest.Features{Inspect: true}, onMemory),
+}
+
+// inMemory is everything that a memstore can do.
+var inMemory = func(f storetest.Features) storetest.Features {
+	f.Rollback, f.Shared = false, false
+	return f
+}(everything)
+
+func familyOf[B core.Store, S, M any](mutants map[string]mutantOf[S, M], f storetest.Features,
+	on func(mutant func(B) core.Store) func(*testing.T) storetest.Subject,
+) family {
+	fails := map[string]string{}
 	for name, m := range mutants {
-		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
+		fails[name] = m.fails
 	}
-	for name, m := range txMutants {
-		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
-	}
-	for name, m := range stepMutants {
-		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
-	}
-	for name, m := range sightingMutants {
-		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
-	}
-	for name, m := range openMutants {
-		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
-	}
-	for name, m := range surveyMutants {
-		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
-	}
-	for name, m := range importMutants {
-		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
-	}
-	for name, m := range scopingMutants {
-		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
-	}
-	for name, m := range keyTimeMutants {
-		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
-	}
-	for name, m := range eraseMutants {
-		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
-	}
-	for name, m := range inspectMutants {
-		t.Run(name, func(t *testing.T) { requireFails(t, name, m.fails) })
+	return family{f, fails, func(name string) func(*testing.T) storetest.Subject {
+		return on(func(sound B) core.Store { return any(mutants[name].store(any(sound).(S))).(core.Store) })
+	}}
+}
+
+func TestMutants(t *testing.T) {
+	for _, f := range families {
+		for name, test := range f.fails {
+			t.Run(name, func(t *testing.T) { requireFails(t, name, test) })
+		}
 	}
 }
 
@@ -136,50 +150,14 @@ func requireFails(t *testing.T, mutant, test string) {
 // TestMutant is what runs in the processes that TestMutants starts.
 func TestMutant(t *testing.T) {
 	name := os.Getenv(mutantEnv)
-	newStore, features := newReference, everything
-	if m, ok := mutants[name]; ok {
-		features = storetest.Features{}
-		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
-	} else if m, ok := txMutants[name]; ok {
-		newStore = func(t *testing.T) storetest.Subject {
-			subject := newReference(t)
-			store := m.store(subject.Store.(*reference))
-			subject.Store, subject.Twin = store, func(*testing.T) core.Store { return store }
-			return subject
+	for _, f := range families {
+		if f.fails[name] != "" {
+			storetest.Run(t, f.open(name), f.features)
+			t.Run("Stress", func(t *testing.T) { storetest.Stress(t, f.open(name), f.features) })
+			return
 		}
-	} else if m, ok := stepMutants[name]; ok {
-		features = storetest.Features{Steps: true}
-		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
-	} else if m, ok := sightingMutants[name]; ok {
-		features = storetest.Features{Watch: true}
-		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
-	} else if m, ok := openMutants[name]; ok {
-		features = storetest.Features{Count: true}
-		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
-	} else if m, ok := surveyMutants[name]; ok {
-		features = storetest.Features{Survey: true}
-		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
-	} else if m, ok := importMutants[name]; ok {
-		features = storetest.Features{Import: true}
-		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
-	} else if m, ok := scopingMutants[name]; ok {
-		features = storetest.Features{Scoping: true}
-		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
-	} else if m, ok := keyTimeMutants[name]; ok {
-		features = storetest.Features{KeyTime: true}
-		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
-	} else if m, ok := eraseMutants[name]; ok {
-		features = everything
-		features.Rollback, features.Shared = false, false
-		newStore = onMemory(m.store)
-	} else if m, ok := inspectMutants[name]; ok {
-		features = storetest.Features{Inspect: true}
-		newStore = onMemory(func(s *memstore.Store) core.Store { return m.store(s) })
-	} else {
-		t.Skip("TestMutants runs this")
 	}
-	storetest.Run(t, newStore, features)
-	t.Run("Stress", func(t *testing.T) { storetest.Stress(t, newStore, features) })
+	t.Skip("TestMutants runs this")
 }
 
 // onMemory makes mutants of a memstore.
@@ -187,6 +165,16 @@ func onMemory(mutant func(*memstore.Store) core.Store) func(*testing.T) storetes
 	return func(*testing.T) storetest.Subject {
 		var clock storetest.Clock
 		return storetest.Subject{Store: mutant(memstore.New(memstore.WithClock(clock.Now))), Advance: clock.Advance}
+	}
+}
+
+// onReference makes mutants of a core.Transactor.
+func onReference(mutant func(*reference) core.Store) func(*testing.T) storetest.Subject {
+	return func(t *testing.T) storetest.Subject {
+		subject := newReference(t)
+		store := mutant(subject.Store.(*reference))
+		subject.Store, subject.Twin = store, func(*testing.T) core.Store { return store }
+		return subject
 	}
 }
 

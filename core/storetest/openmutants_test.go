@@ -8,10 +8,7 @@ import (
 )
 
 // The mutants of a core.Counter.
-var openMutants = map[string]struct {
-	fails string
-	store func(core.Counter) core.Counter
-}{
+var openMutants = map[string]mutantOf[core.Counter, core.Counter]{
 	"counts what has ended":  {"Open/States", func(c core.Counter) core.Counter { return &countsClaims{Counter: c} }},
 	"counts without a limit": {"Open/Limit", func(c core.Counter) core.Counter { return unlimited{c} }},
 	"forgets the parked":     {"Open/States", func(c core.Counter) core.Counter { return &forgetsTheParked{Counter: c} }},

@@ -7,10 +7,7 @@ import (
 )
 
 // The mutants of a core.ScopeKeeper.
-var scopingMutants = map[string]struct {
-	fails string
-	store func(core.ScopeKeeper) core.ScopeKeeper
-}{
+var scopingMutants = map[string]mutantOf[core.ScopeKeeper, core.ScopeKeeper]{
 	"keeps the last scoping":   {"Scoping/Kept", func(s core.ScopeKeeper) core.ScopeKeeper { return lastScoping{s} }},
 	"keeps any new namespace":  {"Scoping/Kept", func(s core.ScopeKeeper) core.ScopeKeeper { return anyNamespace{s} }},
 	"adopts nothing":           {"Scoping/Kept", func(s core.ScopeKeeper) core.ScopeKeeper { return adoptsNothing{s} }},

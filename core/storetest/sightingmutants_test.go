@@ -8,10 +8,7 @@ import (
 )
 
 // The mutants of a core.Watcher.
-var sightingMutants = map[string]struct {
-	fails string
-	store func(core.Watcher) core.Watcher
-}{
+var sightingMutants = map[string]mutantOf[core.Watcher, core.Watcher]{
 	"tells the last command":      {"Sight/SameKey", alters(tellsLast)},
 	"sees no other key":           {"Sight/OtherKey", alters(seesNoOther)},
 	"takes a repeat for a re-key": {"Sight/Repeats", func(w core.Watcher) core.Watcher { return &forgetsKeys{w} }},

@@ -9,10 +9,7 @@ import (
 )
 
 // The mutants of a core.Stepper.
-var stepMutants = map[string]struct {
-	fails string
-	store func(core.Stepper) core.Stepper
-}{
+var stepMutants = map[string]mutantOf[core.Stepper, core.Stepper]{
 	"starts a step anew":          {"Step/FirstStartStands", func(s core.Stepper) core.Stepper { return startsAnew{s} }},
 	"tells no clock":              {"Step/FirstStartStands", func(s core.Stepper) core.Stepper { return tellsNoClock{s} }},
 	"tells when it last finished": {"Step/Times", func(s core.Stepper) core.Stepper { return finishedNow{s} }},

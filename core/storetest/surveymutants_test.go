@@ -8,10 +8,7 @@ import (
 )
 
 // The mutants of a core.Surveyor.
-var surveyMutants = map[string]struct {
-	fails string
-	store func(core.Surveyor) core.Surveyor
-}{
+var surveyMutants = map[string]mutantOf[core.Surveyor, core.Surveyor]{
 	"surveys nothing":          {"Survey/States", func(s core.Surveyor) core.Surveyor { return blind{s} }},
 	"surveys the unknown only": {"Survey/States", func(s core.Surveyor) core.Surveyor { return noHalves{s} }},
 	"surveys without a limit":  {"Survey/Limit", func(s core.Surveyor) core.Surveyor { return boundless{s} }},

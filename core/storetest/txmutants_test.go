@@ -8,10 +8,7 @@ import (
 )
 
 // The mutants of a core.Transactor.
-var txMutants = map[string]struct {
-	fails string
-	store func(*reference) core.Transactor
-}{
+var txMutants = map[string]mutantOf[*reference, core.Transactor]{
 	"shows open rows":                {"Tx/Visible", func(s *reference) core.Transactor { return dirtyReads{s} }},
 	"keeps the key after a rollback": {"Tx/Rollback", with(keepsKey)},
 	"keeps rows of a rollback":       {"Tx/Rollback", with(keepsRows)},
