@@ -171,6 +171,8 @@ func (c echoContext) Untouched() bool {
 	return !r.Committed && r.Status == http.StatusOK && r.Size == 0
 }
 
+func (c echoContext) Sent() (int, int64) { return c.Response().Status, c.Response().Size }
+
 func (c echoContext) Buffer() (restore, again func()) {
 	own := c.Response().Writer
 	b := &buffer{ResponseWriter: own, header: http.Header{}}

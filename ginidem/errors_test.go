@@ -7,13 +7,11 @@ import (
 	"testing"
 
 	"github.com/gin-gonic/gin"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/ginidem"
 	"github.com/auth19/idem/internal/adaptertest"
-	"github.com/auth19/idem/internal/mustrun"
 )
 
 // renderErrors is an error middleware's way to answer.
@@ -147,68 +145,4 @@ func TestSilentRenderer(t *testing.T) {
 	got := a.Do(adaptertest.Call{Key: "key-1"})
 	require.Equal(t, http.StatusInternalServerError, got.Status)
 	require.Equal(t, "unknown", got.Header.Get("Idempotency-Result"))
-}
-
-// What a handler leaves in Gin's context is there for the middleware around the interceptor, and the request and the
-// writer are its own again.
-func TestOuterContext(t *testing.T) {
-	r := gin.New()
-	r.Use(func(c *gin.Context) {
-		request, writer := c.Request, c.Writer
-		c.Next()
-		assert.True(t, c.IsAborted())
-		assert.True(t, c.GetBool("worked"))
-		assert.Same(t, writer, c.Writer)
-		assert.Equal(t, request.URL, c.Request.URL)
-		assert.NoError(t, c.Request.Context().Err(), "not the attempt's")
-		_, inAttempt := core.Operation(c.Request.Context())
-		assert.False(t, inAttempt)
-		assert.Equal(t, http.StatusConflict, c.Writer.Status())
-		assert.Equal(t, 2, c.Writer.Size())
-		assert.True(t, c.Writer.Written())
-	})
-	guarded(t, r, core.Config{}).POST("/pay", func(c *gin.Context) {
-		_, inAttempt := core.Operation(c.Request.Context())
-		assert.True(t, inAttempt)
-		c.Set("worked", true)
-		c.AbortWithStatusJSON(http.StatusConflict, 42)
-	})
-	require.Equal(t, "42", adaptertest.Serve(t, r).Do(adaptertest.Call{Key: "key-1"}).Body)
-}
-
-// After an answer with errors, outer middleware reads what was sent, and what it writes is dropped.
-func TestSealed(t *testing.T) {
-	looked := mustrun.New(t)
-	r := gin.New()
-	r.Use(func(c *gin.Context) {
-		own := c.Writer
-		c.Next()
-		if len(c.Errors) == 0 {
-			return
-		}
-		looked()
-		assert.Equal(t, http.StatusConflict, c.Writer.Status())
-		assert.Equal(t, 3, c.Writer.Size())
-		assert.True(t, c.Writer.Written())
-		c.Header("Content-Type", "text/plain")
-		assert.Equal(t, "application/json; charset=utf-8", own.Header().Get("Content-Type"), "for a writer that sends later")
-		c.Status(http.StatusTeapot)
-		c.Writer.WriteHeaderNow()
-		for _, s := range []string{"more", "and more"} {
-			n, err := c.Writer.WriteString(s)
-			assert.Equal(t, len(s), n)
-			assert.NoError(t, err)
-			_, err = c.Writer.Write([]byte(s))
-			assert.NoError(t, err)
-		}
-		c.Writer.Flush()
-		assert.Equal(t, http.StatusConflict, c.Writer.Status())
-	})
-	guarded(t, r, core.Config{}).POST("/pay", func(c *gin.Context) {
-		c.AbortWithStatusJSON(http.StatusConflict, 402)
-		_ = c.Error(errDeclined)
-	})
-	got := adaptertest.Serve(t, r).RequireReplay(adaptertest.Call{})
-	require.Equal(t, "402", got.Body)
-	require.Equal(t, "application/json; charset=utf-8", got.Header.Get("Content-Type"))
 }

@@ -148,6 +148,7 @@ func (c ginContext) SetRequest(r *http.Request)  { c.c.Request = r }
 func (c ginContext) Writer() http.ResponseWriter { return c.c.Writer }
 func (c ginContext) Inner() http.ResponseWriter  { return c.c.Writer }
 func (c ginContext) Untouched() bool             { return !c.c.Writer.Written() }
+func (c ginContext) Sent() (int, int64)          { return c.c.Writer.Status(), int64(c.c.Writer.Size()) }
 func (c ginContext) Path() string                { return c.c.FullPath() }
 func (c ginContext) Param(name string) string    { return c.c.Param(name) }
 func (c ginContext) Set(key string, value any)   { c.c.Set(key, value) }

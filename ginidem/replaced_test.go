@@ -2,7 +2,6 @@ package ginidem_test
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"testing"
 
@@ -37,27 +36,6 @@ func TestReplacedRequestAndWriter(t *testing.T) {
 			got := adaptertest.Serve(t, r).RequireReplay(adaptertest.Call{})
 			require.Equal(t, http.StatusCreated, got.Status)
 			require.Equal(t, "paid", got.Body)
-		})
-	}
-}
-
-// A request that is not derived from the attempt's says nothing of the attempt. The client is told, and not with 200.
-//
-// CONTRACT X-12
-func TestRequestWithoutTheAttempt(t *testing.T) {
-	for name, end := range map[string]gin.HandlerFunc{
-		"answer": func(c *gin.Context) { c.String(http.StatusCreated, "paid") },
-		"error":  func(c *gin.Context) { _ = c.Error(errDeclined) },
-		"panic":  func(*gin.Context) { panic("declined") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := gin.New()
-			r.Use(gin.CustomRecoveryWithWriter(io.Discard, func(c *gin.Context, _ any) { c.Status(http.StatusInternalServerError) }))
-			guarded(t, r, core.Config{}).POST("/pay", func(c *gin.Context) {
-				c.Request = c.Request.WithContext(context.Background())
-				end(c)
-			})
-			adaptertest.Serve(t, r).RequireUnknown(name != "panic")
 		})
 	}
 }

@@ -68,24 +68,6 @@ func TestOuterStatus(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, adaptertest.Serve(t, r).RequireReplay(adaptertest.Call{}).Status)
 }
 
-// 1xx is no status.
-//
-// CONTRACT R-4
-func TestInformational(t *testing.T) {
-	r := gin.New()
-	v1 := guarded(t, r, core.Config{})
-	v1.POST("/hints", func(c *gin.Context) {
-		c.Header("Link", "</a>; rel=preload")
-		c.Status(http.StatusEarlyHints)
-		c.Writer.WriteHeaderNow()
-		c.JSON(http.StatusCreated, 1)
-	})
-	v1.POST("/hints-alone", func(c *gin.Context) { c.Status(http.StatusEarlyHints) })
-	a := adaptertest.Serve(t, r)
-	require.Equal(t, http.StatusCreated, a.RequireReplay(adaptertest.Call{Path: "/v1/hints", Key: "key-1"}).Status)
-	require.Equal(t, http.StatusOK, a.RequireReplay(adaptertest.Call{Path: "/v1/hints-alone", Key: "key-2"}).Status)
-}
-
 // gzipWriter compresses, as Gin's gzip middlewares do.
 type gzipWriter struct {
 	gin.ResponseWriter

@@ -14,28 +14,6 @@ import (
 	"github.com/auth19/idem/internal/adaptertest"
 )
 
-// 1xx is no status.
-//
-// CONTRACT R-4
-func TestInformational(t *testing.T) {
-	router := httpidem.NewRouter()
-	v1 := guarded(t, router, core.Config{})
-	hints := func(w http.ResponseWriter) {
-		w.Header().Set("Link", "</a>; rel=preload")
-		w.WriteHeader(http.StatusEarlyHints)
-	}
-	v1.HandleFunc("POST /hints", func(w http.ResponseWriter, _ *http.Request) { hints(w); _, _ = io.WriteString(w, "paid") })
-	v1.HandleFunc("POST /alone", func(w http.ResponseWriter, _ *http.Request) { hints(w) })
-	v1.HandleFunc("POST /failed", func(w http.ResponseWriter, _ *http.Request) {
-		hints(w)
-		http.Error(w, "declined", http.StatusPaymentRequired)
-	})
-	client := adaptertest.Serve(t, router)
-	for path, status := range map[string]int{"/v1/hints": 200, "/v1/alone": 200, "/v1/failed": 402} {
-		require.Equal(t, status, client.RequireReplay(adaptertest.Call{Path: path, Key: path}).Status, path)
-	}
-}
-
 // Trailers reach the first client, and are not recorded.
 //
 // CONTRACT R-3

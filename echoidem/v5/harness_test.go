@@ -160,6 +160,11 @@ func (c echoContext) Untouched() bool {
 	return !r.Committed && r.Status == http.StatusOK && r.Size == 0
 }
 
+func (c echoContext) Sent() (int, int64) {
+	r := responseOf(c.Context)
+	return r.Status, r.Size
+}
+
 func (c echoContext) Buffer() (restore, again func()) {
 	own := responseOf(c.Context).ResponseWriter
 	b := &buffer{ResponseWriter: own, header: http.Header{}}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/labstack/echo/v5"
-	"github.com/labstack/echo/v5/middleware"
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
@@ -48,27 +47,6 @@ func TestReplacedRequestAndWriter(t *testing.T) {
 			got := adaptertest.Serve(t, e).RequireReplay(adaptertest.Call{})
 			require.Equal(t, http.StatusCreated, got.Status)
 			require.Equal(t, "paid", got.Body)
-		})
-	}
-}
-
-// A request that is not derived from the attempt's says nothing of the attempt. The client is told, and not with 200.
-//
-// CONTRACT X-12
-func TestRequestWithoutTheAttempt(t *testing.T) {
-	for name, end := range map[string]echo.HandlerFunc{
-		"answer": func(c *echo.Context) error { return c.String(http.StatusCreated, "paid") },
-		"error":  func(*echo.Context) error { return errDeclined },
-		"panic":  func(*echo.Context) error { panic("declined") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := echo.New()
-			e.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true}))
-			guarded(t, e, core.Config{}).POST("/pay", func(c *echo.Context) error {
-				c.SetRequest(c.Request().WithContext(context.Background()))
-				return end(c)
-			})
-			adaptertest.Serve(t, e).RequireUnknown(name != "panic")
 		})
 	}
 }

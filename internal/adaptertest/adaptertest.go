@@ -109,6 +109,8 @@ type Context interface {
 	Inner() http.ResponseWriter
 	// Untouched reports whether neither status nor body are written to Writer.
 	Untouched() bool
+	// Sent returns the status and the number of bytes that Writer has been given so far.
+	Sent() (status int, size int64)
 	// Buffer replaces the writer by one that keeps everything back. restore puts the former one in its place, and again
 	// the new one.
 	Buffer() (restore, again func())
@@ -154,6 +156,8 @@ func Run(t *testing.T, a Adapter) {
 		{"no way around the capture", noWayAround},
 		{"streaming", streaming},
 		{"headers", headers},
+		{"informational", informational},
+		{"framework's context", frameworksContext},
 		{"relay breaks off", relayBreaksOff},
 		{"shadow", shadow},
 		{"rekey", rekey},

@@ -141,9 +141,9 @@ func (c *Client) RequireReplay(call Call) Answer {
 	return first
 }
 
-// RequireUnknown sends a call twice to a Park route whose handler lets go of its attempt, and requires an outcome that
+// requireUnknown sends a call twice to a Park route whose handler lets go of its attempt, and requires an outcome that
 // nobody knows. The first answer is a problem that names the mistake, or that of the app's recovery middleware.
-func (c *Client) RequireUnknown(named bool) {
+func (c *Client) requireUnknown(named bool) {
 	c.t.Helper()
 	first := c.Do(Call{Key: "key-1"})
 	if named {

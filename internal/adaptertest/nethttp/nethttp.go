@@ -179,6 +179,7 @@ func (c *exchange) SetRequest(r *http.Request)  { c.r = r }
 func (c *exchange) Writer() http.ResponseWriter { return c.w }
 func (c *exchange) Inner() http.ResponseWriter  { return c.w }
 func (c *exchange) Untouched() bool             { return !c.w.(interface{ Written() bool }).Written() }
+func (c *exchange) Sent() (int, int64)          { panic("net/http's writers do not say") }
 func (c *exchange) Path() string                { return c.r.Pattern }
 func (c *exchange) Param(name string) string    { return c.r.PathValue(name) }
 func (c *exchange) Get(key string) any          { return c.r.Context().Value(valueKey(key)) }
