@@ -18,7 +18,7 @@ func (l locals) binds(arg ast.Expr, toGORM bool) bool {
 	case isContext(t), named(t, ginPath, "Context"):
 		return l.carries(arg, toGORM, map[types.Object]bool{})
 	default:
-		return named(t, "net/http", "Request") || named(t, echoPath, "Context")
+		return named(t, httpPath, "Request") || named(t, echoPath, "Context") || named(t, echo5Path, "Context")
 	}
 }
 

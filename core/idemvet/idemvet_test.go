@@ -13,12 +13,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	// What the packages in testdata import: go mod tidy does not look there.
+	// What the packages in testdata import: go mod tidy does not look there. Echo v5 and its adapter come from the workspace.
 	_ "github.com/gin-gonic/gin"
+	_ "github.com/go-chi/chi/v5"
 	_ "github.com/google/uuid"
 	_ "github.com/labstack/echo/v4"
 	_ "gorm.io/gorm"
 
+	_ "github.com/auth19/idem/core/httpidem"
 	_ "github.com/auth19/idem/echoidem"
 	_ "github.com/auth19/idem/ginidem"
 	_ "github.com/auth19/idem/gormstore"
@@ -32,10 +34,11 @@ var (
 // TestChecks runs the tool as users run it, and compares what it finds with the comments in testdata: what is wanted in a line
 // is found there, and nothing else.
 func TestChecks(t *testing.T) {
-	found := vet(t, "./testdata/mounted", "./testdata/repo", "./testdata/echoapp", "./testdata/client")
+	found := vet(t, "./testdata/mounted", "./testdata/repo", "./testdata/echoapp", "./testdata/echo5app", "./testdata/netapp",
+		"./testdata/chiapp", "./testdata/client")
 	files, err := filepath.Glob("testdata/*/*.go")
 	require.NoError(t, err)
-	require.Len(t, files, 4)
+	require.Len(t, files, 7)
 	for _, file := range files {
 		source, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -52,7 +55,8 @@ func TestChecks(t *testing.T) {
 
 // TestExampleApps runs the tool on the apps that users copy. They have no finding.
 func TestExampleApps(t *testing.T) {
-	require.Empty(t, vet(t, "../../examples/gin", "../../examples/echo", "../../examples/client"))
+	require.Empty(t, vet(t, "../../examples/gin", "../../examples/echo", "../../examples/client", "../../examples/echov5",
+		"../../examples/observed", "../../examples/worker", "../../examples/adopt/..."))
 }
 
 // vet returns the findings in packages by file and line.

@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/constant"
 	"go/types"
-	"net/http"
 	"slices"
 	"strings"
 )
@@ -16,7 +15,7 @@ type mount struct {
 	Handlers     summary
 }
 
-// router is what is known of a gin.IRouter, or of an Echo or its groups, at some place.
+// router is what is known of a router, or of a group of its routes, at some place.
 type router struct {
 	guarded bool
 	prefix  string
@@ -29,6 +28,7 @@ type mounter struct {
 	sum     *summary
 	locals  locals
 	routers map[types.Object]router
+	reading map[types.Object]bool // variables whose values are being read
 	guarded func(at ast.Node, m mount)
 }
 
@@ -51,12 +51,14 @@ func (m *mounter) read(body *ast.BlockStmt) {
 
 func (m *mounter) isRouter(e ast.Expr) bool {
 	t := m.pass.TypesInfo.TypeOf(e)
-	for _, name := range []string{"Engine", "RouterGroup", "IRouter", "IRoutes"} {
-		if t != nil && named(t, ginPath, name) {
-			return true
+	for path, names := range routerTypes {
+		for _, name := range names {
+			if t != nil && named(t, path, name) {
+				return true
+			}
 		}
 	}
-	return t != nil && (named(t, echoPath, "Echo") || named(t, echoPath, "Group"))
+	return false
 }
 
 // router returns what is known of an expression that is a router.
@@ -74,32 +76,55 @@ func (m *mounter) router(e ast.Expr) router {
 	return router{param: stray}
 }
 
-// made returns what is known of the router that a call returns: a group, or the router that Use was called on.
+// made returns what is known of the router that a call returns: a group, or the router that Use or With was called on.
 func (m *mounter) made(call *ast.CallExpr) router {
-	f := callee(m.pass, call)
 	sel, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
-	if !ok || !is(f, ginPath, "Group", "Use") && !is(f, echoPath, "Group") || len(call.Args) == 0 {
+	if !ok || !m.isRouter(sel.X) {
 		return router{param: stray}
 	}
 	r := m.router(sel.X)
 	r.guarded = r.guarded || m.guards(call.Args)
-	if f.Name() == "Group" {
+	if name := sel.Sel.Name; (name == "Group" || name == "Route") && len(call.Args) > 0 && m.isText(call.Args[0]) {
 		r.prefix = join(r.prefix, m.text(call.Args[0]))
 	}
 	return r
 }
 
-// guards reports whether the middleware of the library is among the arguments.
+// guards reports whether the middleware of the library is among the arguments, or around them.
 func (m *mounter) guards(args []ast.Expr) bool {
 	return slices.ContainsFunc(args, func(arg ast.Expr) bool {
 		if call, ok := ast.Unparen(arg).(*ast.CallExpr); ok {
-			f := callee(m.pass, call)
-			return is(f, ginidem, "Idempotent", "Interceptor") || is(f, echoidem, "Idempotent", "Interceptor")
+			return m.isGuard(call) || m.guards([]ast.Expr{call.Fun}) || m.guards(call.Args)
 		}
 		id, ok := ast.Unparen(arg).(*ast.Ident)
-		return ok && m.guards(slices.DeleteFunc(slices.Clone(m.locals.values[m.pass.TypesInfo.ObjectOf(id)]),
-			func(e ast.Expr) bool { _, ok := ast.Unparen(e).(*ast.CallExpr); return !ok }))
+		guarded := false
+		if ok {
+			m.eachValue(m.pass.TypesInfo.ObjectOf(id), func(e ast.Expr) { guarded = guarded || m.guards([]ast.Expr{e}) })
+		}
+		return guarded
 	})
+}
+
+// eachValue calls read with what a variable is given in this function, but not again within read: h = wrap(h) has an end.
+func (m *mounter) eachValue(o types.Object, read func(e ast.Expr)) {
+	if m.reading[o] {
+		return
+	}
+	m.reading[o] = true
+	for _, value := range m.locals.values[o] {
+		read(value)
+	}
+	delete(m.reading, o)
+}
+
+func (m *mounter) isGuard(call *ast.CallExpr) bool {
+	f := callee(m.pass, call)
+	return slices.ContainsFunc(adapters, func(path string) bool { return is(f, path, "Idempotent", "Interceptor") })
+}
+
+func (m *mounter) isText(e ast.Expr) bool {
+	b, ok := m.pass.TypesInfo.TypeOf(e).Underlying().(*types.Basic)
+	return ok && b.Info()&types.IsString != 0
 }
 
 func (m *mounter) text(e ast.Expr) string {
@@ -113,7 +138,7 @@ func (m *mounter) call(call *ast.CallExpr) {
 	f := callee(m.pass, call)
 	sel, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
 	if f != nil && ok && m.isRouter(sel.X) {
-		m.routerCall(f.Name(), sel.X, call.Args)
+		m.routerCall(f.Name(), call, sel.X)
 		return
 	}
 	for _, mounted := range m.of(f).Mounts {
@@ -124,45 +149,94 @@ func (m *mounter) call(call *ast.CallExpr) {
 }
 
 // routerCall reads a call of a router's method.
-func (m *mounter) routerCall(name string, on ast.Expr, args []ast.Expr) {
-	switch name {
-	case "Use":
+func (m *mounter) routerCall(name string, call *ast.CallExpr, on ast.Expr) {
+	args := call.Args
+	if name == "Use" {
 		if o := objectOf(m.pass, on); o != nil && m.guards(args) {
 			r := m.router(on)
 			r.guarded = true
 			m.routers[o] = r
 		}
 		return
-	case "Handle", "Add": // the method comes first
-		if len(args) < 2 {
-			return
-		}
-		name, args = m.text(args[0]), args[1:]
 	}
-	switch name {
-	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-	default:
+	if len(args) == 0 {
 		return
 	}
-	if len(args) < 2 {
+	if name == "Group" || name == "Route" {
+		m.lendRouter(call, args[len(args)-1])
+		return
+	}
+	methods, path, handlers := m.route(name, args)
+	if len(handlers) == 0 {
 		return
 	}
 	r := m.router(on)
-	r.guarded = r.guarded || m.guards(args[1:])
-	var handlers summary
-	for _, arg := range args[1:] {
-		m.handler(&handlers, arg)
+	r.guarded = r.guarded || m.guards(handlers)
+	var does summary
+	for _, arg := range handlers {
+		m.handler(&does, arg)
 	}
-	m.mount(args[1], r, mount{Method: name, Path: m.text(args[0]), Handlers: handlers})
+	for _, method := range methods {
+		m.mount(handlers[0], r, mount{Method: method, Path: path, Handlers: does})
+	}
 }
 
-// handler adds what a handler does: a function, a method, a literal, or what a function makes of other handlers.
+// lendRouter reads chi's r.Group(func(r chi.Router) { ... }) and r.Route: the function is given a router.
+func (m *mounter) lendRouter(call *ast.CallExpr, to ast.Expr) {
+	if lit, ok := ast.Unparen(to).(*ast.FuncLit); ok {
+		for _, field := range lit.Type.Params.List {
+			for _, name := range field.Names {
+				m.routers[m.pass.TypesInfo.Defs[name]] = m.made(call)
+			}
+		}
+		return
+	}
+	if f, ok := objectOf(m.pass, to).(*types.Func); ok {
+		for _, mounted := range m.of(f.Origin()).Mounts {
+			m.mount(call, m.made(call), mounted)
+		}
+	}
+}
+
+// route returns the unsafe methods, the path and the handlers of a route that a router's method adds. Without handlers it
+// adds none.
+func (m *mounter) route(name string, args []ast.Expr) (methods []string, path string, handlers []ast.Expr) {
+	method := strings.ToUpper(name) // POST, and chi's Post
+	switch name {
+	case "Add", "Method", "MethodFunc": // the method comes first
+		method, args = m.text(args[0]), args[1:]
+	case "Handle", "HandleFunc":
+		if len(args) == 2 { // "POST /payments", or a path for each method
+			first, rest, ok := strings.Cut(m.text(args[0]), " ")
+			if !ok {
+				return unsafeMethods, first, args[1:]
+			}
+			method, path = first, strings.TrimLeft(rest, " \t")
+		} else { // Gin's: the method comes first
+			method, args = m.text(args[0]), args[1:]
+		}
+	}
+	if len(args) < 2 || !slices.Contains(unsafeMethods, method) {
+		return nil, "", nil
+	}
+	if path == "" {
+		path = m.text(args[0])
+	}
+	return []string{method}, path, args[1:]
+}
+
+// handler adds what a handler does: a function, a method, a literal, a value with ServeHTTP, or what a function makes of
+// other handlers.
 func (m *mounter) handler(sum *summary, e ast.Expr) {
+	if f := m.serveHTTP(e); f != nil {
+		m.does(sum, f)
+		return
+	}
 	switch e := ast.Unparen(e).(type) {
 	case *ast.FuncLit:
 		m.readBody(sum, e.Body, m.locals)
 	case *ast.CallExpr:
-		if !m.guards([]ast.Expr{e}) {
+		if !m.isGuard(e) {
 			m.readCall(sum, e, m.locals)
 			for _, arg := range e.Args {
 				m.handler(sum, arg)
@@ -171,19 +245,34 @@ func (m *mounter) handler(sum *summary, e ast.Expr) {
 	case *ast.Ident, *ast.SelectorExpr:
 		o := objectOf(m.pass, e)
 		if f, ok := o.(*types.Func); ok {
-			called := m.of(f.Origin())
-			add(&sum.Stray, called.all()...)
-			add(&sum.Dynamic, called.Dynamic...)
+			m.does(sum, f)
 			return
 		}
 		if _, ok := o.(*types.Var); ok {
-			for _, value := range m.locals.values[o] {
-				if _, again := value.(*ast.Ident); !again {
-					m.handler(sum, value)
-				}
-			}
+			m.eachValue(o, func(e ast.Expr) { m.handler(sum, e) })
 		}
 	}
+}
+
+// does adds what a function does that nobody gives a transaction.
+func (m *mounter) does(sum *summary, f *types.Func) {
+	called := m.of(f.Origin())
+	add(&sum.Stray, called.all()...)
+	add(&sum.Dynamic, called.Dynamic...)
+}
+
+// serveHTTP returns the method of a handler that is a value of a type of the app; nil for other expressions.
+func (m *mounter) serveHTTP(e ast.Expr) *types.Func {
+	t := m.pass.TypesInfo.TypeOf(e)
+	if t == nil || types.IsInterface(t) {
+		return nil
+	}
+	o, _, _ := types.LookupFieldOrMethod(t, true, m.pass.Pkg, "ServeHTTP")
+	f, ok := o.(*types.Func)
+	if !ok || f.Pkg() == nil || f.Pkg().Path() == httpPath {
+		return nil // http.HandlerFunc
+	}
+	return f
 }
 
 // mount gives a route to the check, or to the callers of this function if they decide about the guard.

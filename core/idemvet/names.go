@@ -3,6 +3,7 @@ package main
 import (
 	"go/ast"
 	"go/types"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -17,9 +18,28 @@ const (
 	corePath  = "github.com/auth19/idem/core"
 	storePath = "github.com/auth19/idem/gormstore"
 	echoPath  = "github.com/labstack/echo/v4"
-	ginidem   = "github.com/auth19/idem/ginidem"
-	echoidem  = "github.com/auth19/idem/echoidem"
+	echo5Path = "github.com/labstack/echo/v5"
+	chiPath   = "github.com/go-chi/chi/v5"
+	httpPath  = "net/http"
+	httpidem  = "github.com/auth19/idem/core/httpidem"
 )
+
+// adapters are the packages that have the guards.
+var adapters = []string{"github.com/auth19/idem/ginidem", "github.com/auth19/idem/echoidem",
+	"github.com/auth19/idem/echoidem/v5", httpidem}
+
+// routerTypes are the types that routes are put on, by package.
+var routerTypes = map[string][]string{
+	ginPath:   {"Engine", "RouterGroup", "IRouter", "IRoutes"},
+	echoPath:  {"Echo", "Group"},
+	echo5Path: {"Echo", "Group"},
+	chiPath:   {"Mux", "Router"},
+	httpPath:  {"ServeMux"},
+	httpidem:  {"Router"},
+}
+
+// unsafeMethods are those whose routes are guarded.
+var unsafeMethods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
 // named reports whether t, or what t points to, is the type with the path and name.
 func named(t types.Type, path, name string) bool {

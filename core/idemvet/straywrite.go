@@ -69,7 +69,7 @@ func concerned(p *types.Package) bool {
 		seen[p] = true
 		for _, imported := range p.Imports() {
 			switch imported.Path() {
-			case gormPath, corePath, ginPath, echoPath:
+			case gormPath, corePath, ginPath, echoPath, echo5Path, chiPath:
 				return true
 			}
 			if visit(imported) {
@@ -92,7 +92,7 @@ func (s *summaries) eachRoute(check func(at ast.Node, route mount)) {
 	}
 	read := func(guarded func(ast.Node, mount)) {
 		for _, f := range s.functions {
-			m := &mounter{s, f.sum, f.locals, map[types.Object]router{}, guarded}
+			m := &mounter{s, f.sum, f.locals, map[types.Object]router{}, map[types.Object]bool{}, guarded}
 			m.read(f.body)
 		}
 	}

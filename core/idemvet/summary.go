@@ -185,7 +185,7 @@ func appInterfaces(p *types.Package) bool {
 	if p == nil || !strings.Contains(strings.SplitN(p.Path(), "/", 2)[0], ".") {
 		return false
 	}
-	return p.Path() != ginPath && p.Path() != echoPath && !strings.HasPrefix(p.Path(), "gorm.io/")
+	return routerTypes[p.Path()] == nil && !strings.HasPrefix(p.Path(), "gorm.io/")
 }
 
 func (s *summaries) site(n ast.Node, what string) site {

@@ -58,9 +58,17 @@ func mount(r *gin.Engine, idem *core.Module, a *app) {
 	late.Use(ginidem.Idempotent(idem))
 	late.POST("/x", global) // want `POST /late/x writes past`
 	chained := r.Group("chained/").Use(ginidem.Idempotent(idem))
-	chained.POST("x", global)                           // want `POST /chained/x writes past`
-	r.POST("/single", ginidem.Idempotent(idem), global) // want `POST /single writes past`
+	chained.POST("x", global)                                     // want `POST /chained/x writes past`
+	r.POST("/single", ginidem.Idempotent(idem), global)           // want `POST /single writes past`
+	r.Handle("POST", "/handle", ginidem.Idempotent(idem), global) // want `POST /handle writes past`
+	guard := ginidem.Idempotent(idem)
+	guard = wrapped(guard)
+	h := a.field
+	h = wrapped(h)
+	r.POST("/wrapped", guard, h) // want `POST /wrapped writes past`
 }
+
+func wrapped(h gin.HandlerFunc) gin.HandlerFunc { return h }
 
 func more(g *gin.RouterGroup) { g.PUT("/x", global) }
 
