@@ -49,19 +49,6 @@ func killedPayment(a *app) {
 	require.Len(a.t, a.ledger("payment"), 1)
 }
 
-// crashedPayment lets the app end itself after the payment's rows were written.
-func crashedPayment(a *app) {
-	_, err := a.Try(a.t.Context(), post(a, customer, "/v1/payments", "pay", payment("10.00", "pm_crash")))
-	require.Error(a.t, err)
-	require.Equal(a.t, 137, a.Wait(a.t))
-
-	a.start()
-	pay := post(a, customer, "/v1/payments", "pay", payment("10.00", "pm_ok"))
-	paid := a.Until(a.t, &pay, func(r apptest.Response) bool { return r.Code() != "in_flight" })
-	require.Equal(a.t, http.StatusCreated, paid.Status, paid.Body) // the key was free
-	require.Len(a.t, a.ledger("payment"), 1)
-}
-
 // hangingPayment does not return by itself: its deadline ends it, and the key is free.
 //
 // CONTRACT X-1

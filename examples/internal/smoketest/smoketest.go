@@ -33,7 +33,6 @@ func Commands(t *testing.T, program string) {
 				{"api", api, "4s"},
 				{"killed payment", killedPayment, "4s"}, // pm_slow takes 2 s
 				{"stopped", stopped, "4s"},
-				{"crashed payment", crashedPayment, "1s"},
 				{"hanging payment", hangingPayment, "1s"},
 				{"crashed payout", crashedPayout, "1s"},
 				{"failed payout", failedPayout, "1s"},
@@ -55,14 +54,13 @@ func Commands(t *testing.T, program string) {
 	}
 }
 
-// Processes tests what both apps share below their routes: the settings, several processes on one database, a database
-// that goes away, and processes that pause. One app is enough.
+// Processes tests what both apps share below their routes: the settings, one process on a SQLite file, a database that
+// goes away, and processes that pause. One app is enough.
 func Processes(t *testing.T, program string) {
 	t.Parallel()
 	for name, test := range map[string]func(t *testing.T, program string){
-		"settings": settings, "cors": cors, "one process per SQLite file": oneProcess, "instances": instances, "jwks": jwks,
-		"database gone": databaseGone, "overtaken": overtaken, "wakes unsettled": wakesUnsettled,
-		"stopped under load": stoppedUnderLoad,
+		"settings": settings, "cors": cors, "one process per SQLite file": oneProcess, "jwks": jwks, "database gone": databaseGone,
+		"overtaken": overtaken, "wakes unsettled": wakesUnsettled, "stopped under load": stoppedUnderLoad,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
