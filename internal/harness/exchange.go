@@ -35,12 +35,12 @@ type Answer struct {
 	Location string    `json:"-"`
 }
 
-// Recorded reports whether repeats get the answer, too.
+// Recorded reports whether repeats get this answer, too.
 func (a Answer) Recorded() bool {
 	return a.Result == core.ResultCreated || a.Result == core.ResultReused
 }
 
-// Exchange sends a request and reads its answer. The response's body is read whole, and can be read again. The error is
+// Exchange sends a request and reads its answer. The body of the response was read, and can be read again. An error says
 // that no whole answer came.
 func Exchange(network http.RoundTripper, r *http.Request) (*http.Response, Answer, error) {
 	response, err := network.RoundTrip(r)

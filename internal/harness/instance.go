@@ -17,8 +17,8 @@ import (
 
 // Cuts say how connections break.
 type Cuts struct {
-	Front, Back int // how many bytes go through a connection on average before it is cut: of clients, of the database; 0: never
-	Twice       int // one connection of clients in so many sends everything twice; 0: none
+	Front, Back int // bytes after which a connection of clients, or to the database, is cut, on average; 0: never
+	Twice       int // every n-th connection of clients sends everything twice; 0: none
 }
 
 // Instance is one of the example apps.
@@ -69,7 +69,7 @@ func (in *Instance) BreakUp() {
 	}
 }
 
-// Mend ends that, also for the connections that there are.
+// Mend ends all cuts, and closes the present connections, which may have been broken.
 func (in *Instance) Mend() {
 	for _, proxy := range []*cutproxy.Proxy{in.Front, in.Back} {
 		proxy.SetPlan(cutproxy.Pass)
@@ -77,7 +77,7 @@ func (in *Instance) Mend() {
 	}
 }
 
-// Restart kills the app, whatever it is at, and starts it again.
+// Restart kills the app at any moment, and starts it again.
 func (in *Instance) Restart(t testing.TB) {
 	t.Helper()
 	in.Kill(t)
@@ -85,7 +85,7 @@ func (in *Instance) Restart(t testing.TB) {
 	in.BreakUp()
 }
 
-// Paid makes a payment that there is always something left of, and returns the path of its refunds.
+// Paid makes a payment that is large enough for all refunds, and returns the path of its refunds.
 func (in *Instance) Paid(t testing.TB, token, key string) string {
 	t.Helper()
 	answer := in.Do(t, apptest.Request{
@@ -108,7 +108,7 @@ func (in *Instance) Memory() float64 {
 	return kib / 1024
 }
 
-// Logged returns the lines of all lives that name an operation.
+// Logged returns the log lines of all lives that name an operation.
 func (in *Instance) Logged(operation string) string {
 	var b strings.Builder
 	for line := range strings.Lines(in.Log()) {
@@ -119,7 +119,7 @@ func (in *Instance) Logged(operation string) string {
 	return b.String()
 }
 
-// Connections is what became of all connections of all apps.
+// Connections sums the counts of all proxies.
 func Connections(instances []*Instance) (front, back cutproxy.Stats) {
 	for _, in := range instances {
 		f, b := in.Front.Stats(), in.Back.Stats()

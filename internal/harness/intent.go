@@ -1,7 +1,7 @@
-// Package harness is what the proofs under faults have in common: the example apps, which live more than once, between
-// proxies that break connections; the faults; what clients intend and what they are answered; and the count of the
-// effects. There are three ways to run it: internal/soak is long, internal/chain calls through two services, and
-// internal/histories checks the order of everything that happened.
+// Package harness is shared by the tests under faults. It has the example apps, which are killed and started again, between
+// proxies that break connections; the faults; the intents of clients and their answers; and the count of the effects.
+// Three packages use it: internal/soak runs long, internal/chain calls through two services, and internal/histories checks
+// the order of all operations.
 package harness
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Kind is what an intent wants, named as the ledger of the example apps names its entries.
+// Kind is the kind of an intent. It has the name of the entries in the ledger of the example apps.
 type Kind string
 
 // The kinds, one for each recovery.
@@ -21,7 +21,7 @@ const (
 	Payout  Kind = "payout"  // Park
 )
 
-// Kinds are all of them.
+// Kinds has all kinds.
 var Kinds = []Kind{Payment, Refund, Payout}
 
 // Recovery is the recovery of the kind's route.
@@ -72,21 +72,21 @@ func (i Intent) Status() int {
 	return http.StatusCreated
 }
 
-// NeverEnds reports whether no attempt can end well: a payment is undone every time.
+// NeverEnds reports whether every attempt fails: the payment is undone each time.
 func (i Intent) NeverEnds() bool { return i.Kind == Payment && i.Method == "pm_hang" }
 
-// EndsItself reports whether the handler ends its own transaction: nobody can say then what is left.
+// EndsItself reports whether the handler ends its own transaction. Then it is unknown which rows are left.
 func (i Intent) EndsItself() bool { return i.Method == "pm_commit" || i.Method == "pm_rollback" }
 
-// IsStuck reports whether no attempt gets an answer of the provider: after some of them the operation is parked,
+// IsStuck reports whether no attempt gets an answer from the provider. After some attempts the operation is parked,
 // and an operator settles it.
 func (i Intent) IsStuck() bool { return i.Method == "pm_stuck" }
 
-// MayBeUnknown reports whether the outcome may be unknown: a Rollback handler leaves no doubt, unless it ends its own
+// MayBeUnknown reports whether the outcome may be unknown. In Rollback it never is, unless the handler ends its own
 // transaction.
 func (i Intent) MayBeUnknown() bool { return i.Kind != Payment || i.EndsItself() }
 
-// String is for people.
+// String describes the intent in messages.
 func (i Intent) String() string {
 	return fmt.Sprintf("%s %d of %s by %s with %s", i.Kind, i.N, i.Amount, i.Caller, i.Method)
 }

@@ -12,29 +12,29 @@ import (
 	"github.com/auth19/idem/internal/pgtest"
 )
 
-// Fault is one that comes now and then, Weight times as often as others.
+// Fault is a fault of an app or of the database. It happens Weight times as often as a fault of weight 1.
 type Fault struct {
 	Name   string
 	Weight int
-	Ends   bool // the life of an app
+	Ends   bool // it ends the life of an app
 	Strike func(ctx context.Context, in *Instance)
 }
 
-// Nemesis brings faults, one after the other.
+// Nemesis causes faults, one after the other.
 type Nemesis struct {
 	T         testing.TB
 	R         *rand.Rand
 	Instances []*Instance
-	Database  func() *pgtest.Cluster // the one that the instances are on now
+	Database  func() *pgtest.Cluster // returns the one that the instances use now
 	Faults    []Fault
-	Between   time.Duration    // two faults, on average
-	Spared    func(Fault) bool // the faults that do not come now; nil: all come
+	Between   time.Duration    // time between two faults, on average
+	Spared    func(Fault) bool // reports the faults that must not happen now; nil: all may happen
 
-	Struck map[string]int // how often, by the fault's name
+	Struck map[string]int // number of faults by name
 	Total  atomic.Int64
 }
 
-// Work breaks connections and brings faults until ctx ends. It leaves everything running; the connections still break.
+// Work breaks connections and causes faults until ctx ends. Afterwards everything runs, and connections still break.
 func (n *Nemesis) Work(ctx context.Context) {
 	n.Struck = map[string]int{}
 	for _, in := range n.Instances {
@@ -48,7 +48,7 @@ func (n *Nemesis) Work(ctx context.Context) {
 	}
 	n.Pause(ctx, 2*n.Between)
 	for next := 0; ctx.Err() == nil; next++ {
-		if next%len(wheel) == 0 { // all of them in each turn
+		if next%len(wheel) == 0 { // every fault happens once in each turn
 			n.R.Shuffle(len(wheel), func(i, j int) { wheel[i], wheel[j] = wheel[j], wheel[i] })
 		}
 		f := wheel[next%len(wheel)]
@@ -62,7 +62,7 @@ func (n *Nemesis) Work(ctx context.Context) {
 	}
 }
 
-// Pause waits for up to most, or until ctx ends.
+// Pause waits for a random time up to most, or until ctx ends.
 func (n *Nemesis) Pause(ctx context.Context, most time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -70,8 +70,8 @@ func (n *Nemesis) Pause(ctx context.Context, most time.Duration) {
 	}
 }
 
-// Usual are the faults of every run. An app that is killed stays away for up to dead, and one that is paused for up to
-// paused. weights replaces the weights of faults by their names.
+// Usual returns the faults of every run. A killed app is started again after up to dead, and a paused app continues after up
+// to paused. weights replaces the weights of faults by their names.
 func (n *Nemesis) Usual(dead, paused time.Duration, weights map[string]int) []Fault {
 	t := n.T
 	database := func(stop func(*pgtest.Cluster)) func(context.Context, *Instance) {

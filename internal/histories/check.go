@@ -14,7 +14,7 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// moves are what an operation may have done to its key. blank is a move of it, with all but what it does.
+// moves returns what an operation may have done to its key. blank is a move of this operation, without its step.
 func (o Op) moves(blank move) (list []move) {
 	switch o.Kind {
 	case Expire:
@@ -37,7 +37,7 @@ func (o Op) moves(blank move) (list []move) {
 	return list
 }
 
-// settlement is what a settlement may have done.
+// settlement returns what a settlement may have done.
 func (o Op) settlement(blank move) (list []move) {
 	switch a := o.Answer; {
 	case a != nil && a.Status == http.StatusOK: // however often it was sent
@@ -53,20 +53,20 @@ func (o Op) settlement(blank move) (list []move) {
 	return list
 }
 
-// mayStillSettle reports whether a settlement may happen although no answer has said so.
+// mayStillSettle reports whether a settlement may happen although no answer has confirmed it.
 func (o Op) mayStillSettle() bool {
 	a := o.Answer
 	accepted := a != nil && a.Status == http.StatusOK
 	return o.Kind == Settle && !accepted && (o.Twice || a == nil || a.Code == core.CodeCommitUnconfirmed)
 }
 
-// does returns the move with what it does.
+// does returns the move with its step, and with words that describe the step.
 func (m move) does(step func(move, state) []state, words string) move {
 	m.step, m.words = step, words
 	return m
 }
 
-// request is what a request may have done.
+// request returns what a request may have done.
 func (o Op) request(blank move) []move {
 	one := blank.does
 	answered := func(step func(move, state) []state, words string) move {
@@ -74,12 +74,14 @@ func (o Op) request(blank move) []move {
 		m.answer = text(o.Answer)
 		return m
 	}
-	failed := func(ends ...core.State) []move { // perhaps even before the claim
+	failed := func(ends ...core.State) []move { // perhaps it failed before the claim
 		begun, ended := one(claim, "claims"), one(end, "fails")
 		begun.maybe, ended.maybe, ended.ends = true, true, ends
 		return []move{begun, ended}
 	}
-	told := func(m move) []move { // perhaps at the end of an attempt that was taken over, settled, or that nobody understands
+	// told is the answer of a repeat. It may also end an attempt that was taken over or settled, or whose handler has ended its
+	// transaction.
+	told := func(m move) []move {
 		if !o.Ends && (!m.late || o.Recovery == core.Rollback) {
 			return []move{m}
 		}
@@ -92,7 +94,7 @@ func (o Op) request(blank move) []move {
 		return []move{one(depart, "never returns")}
 	case a.Code == core.CodeCommitUnconfirmed:
 		return []move{one(depart, "is told commit_unconfirmed")}
-	case a.Code == core.CodeStoreUnavailable: // a claim that landed all the same is released, or parked when its lease ends
+	case a.Code == core.CodeStoreUnavailable: // a claim that was written all the same is released, or parked after its lease
 		return []move{one(refuse, "is told store_unavailable")}
 	case a.Result == core.ResultCreated && a.Status < 500:
 		ended := answered(end, "is the first to get")
@@ -168,7 +170,7 @@ func operations(ops []Op) (list []porcupine.Operation) {
 			blank.decision, next = next, next+1
 		}
 		for i, m := range o.moves(blank) {
-			// Some lines for each client in the drawing: all moves are of the whole time.
+			// Each client has some lines in the drawing, because all moves of an operation have the same time.
 			list = append(list, porcupine.Operation{ClientId: mostMoves*o.Client + i, Input: m, Call: o.Call, Return: o.Return})
 		}
 	}
@@ -181,7 +183,7 @@ const mostMoves = 3
 // Verdict is what is wrong with a history.
 type Verdict struct {
 	Illegal  []string // the keys whose history no order explains
-	TooLarge []string // the keys for which that could not be found out within the time
+	TooLarge []string // the keys that could not be checked within the time
 }
 
 // Check looks for an order of the operations of each key that the contract allows, for at most patience per key.

@@ -23,7 +23,8 @@ func sameKey(i intent) func(intent) bool {
 	return func(other intent) bool { return nameOf(i) == nameOf(other) }
 }
 
-// methods are how commands end, as often as they stand here: those of all recoveries, and those of one.
+// methods say how commands end. A method that is listed twice is chosen twice as often. methodsOf has those of each
+// recovery.
 var (
 	methods = strings.Fields(`pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok
 		pm_declined pm_error pm_panic pm_unavailable pm_slow pm_hang`)
@@ -61,14 +62,14 @@ type clients struct {
 	unknown  unknowns
 }
 
-// A key is sent so often that repeats meet, and not so often that its history gets too large to be checked.
+// Keys are repeated often enough for repeats to meet, and not so often that their histories get too large to be checked.
 const (
 	perKey = 15 // requests, on average
 	alive  = 4  // keys at a time
-	twice  = 16 // one request in so many is doubled on its way
+	twice  = 16 // one request in 16 is sent twice by a proxy
 )
 
-// intent is the one of the n-th request: any of those that are alive by then.
+// intent returns the intent of the n-th request: a random one of those that are in use by then.
 func (c *clients) intent(r *rand.Rand, n int64) intent {
 	return c.intentOf(int(n)/perKey + r.IntN(alive))
 }
@@ -81,7 +82,7 @@ func (c *clients) work(ctx context.Context, client int) {
 		o := c.send(client, c.anywhere(r), i, r.IntN(8) == 0)
 		pause := 80
 		if o.Answer == nil {
-			pause = 400 // what is not known makes a history hard to check
+			pause = 400 // requests without an answer make a history hard to check
 		}
 		rest(ctx, r, pause)
 	}
@@ -95,20 +96,20 @@ func rest(ctx context.Context, r *rand.Rand, most int) {
 	}
 }
 
-// way is the one that a request takes.
+// way is the way of a request to an app.
 type way struct {
 	instance int
-	twice    bool // it is doubled on the way
+	twice    bool // a proxy sends it twice
 }
 
-// anywhere is the way to any instance.
+// anywhere returns a way to a random instance.
 func (c *clients) anywhere(r *rand.Rand) way {
 	return way{r.IntN(len(c.world.instances)), r.IntN(twice) == 0}
 }
 
 func (c *clients) address(w way) string { return c.world.instances[w.instance].address(w.twice) }
 
-// network keeps no connection: it would send a request a second time by itself when one breaks.
+// network keeps no connection open: net/http would send a request a second time by itself if a kept connection breaks.
 var network = &http.Transport{DisableKeepAlives: true}
 
 // send sends a request of an intent, and records it.

@@ -6,7 +6,7 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// ends lets the handler of what was told last, and of everything before, end its own transaction.
+// ends lets the handlers of all requests so far end their own transactions.
 func (s *story) ends() *story {
 	for _, o := range s.ops {
 		o.Ends = o.Kind == Request
@@ -17,13 +17,13 @@ func (s *story) ends() *story {
 // ended is a payment whose handler has ended its own transaction.
 func ended() *story { return tell(core.Rollback).sent("a", parked) }
 
-// halfDone is a refund that comes to no end.
+// halfDone is a refund that no attempt could end.
 func halfDone() *story { return tell(core.Resume).sent("a", broken).sent("a", broken) }
 
 // again402 is the replay of a decline.
 var again402 = &Answer{Status: 402, Result: core.ResultReused, Body: "no"}
 
-// inTheWay is an answer about a row of another command.
+// inTheWay is the answer if a row of another command is there already.
 var inTheWay = refused(409, otherOperation)
 
 var endings = map[string]told{

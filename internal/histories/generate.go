@@ -24,7 +24,8 @@ type options struct {
 	calm    bool // without faults
 }
 
-// generate runs a history, and returns it with the effects at its end. faults counts the faults by their names.
+// generate runs clients, operators and faults, and returns their history and, at its end, the effects. faults counts the
+// faults by their names.
 func generate(t *testing.T, w *world, o options) (h History, faults map[string]int) {
 	t.Helper()
 	c := &clients{world: w, recorder: &recorder{began: time.Now()}, seed: o.seed, tokens: map[string]string{}}
@@ -83,8 +84,8 @@ func (c *clients) intents() (list []intent) {
 	return list
 }
 
-// finish repeats each command until it has come to an end, where it does within a few leases. What is unknown then is
-// settled, if it can be by now.
+// finish repeats each command until it has come to an end, for a few leases at most. Operations that are unknown then are
+// settled, if their time is over.
 func (c *clients) finish(clients int) {
 	intents := make(chan intent)
 	var finishing sync.WaitGroup
@@ -107,7 +108,7 @@ func (c *clients) finish(clients int) {
 func (c *clients) end(r *rand.Rand, client int, i intent) {
 	tries := 5
 	if i.Method == "pm_hang" {
-		tries = 1 // each takes until the deadline
+		tries = 1 // each try takes until the deadline
 	}
 	for range tries {
 		w := way{instance: client % len(c.world.instances)}

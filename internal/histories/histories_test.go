@@ -38,7 +38,7 @@ func TestHistories(t *testing.T) {
 	gin, echo := harness.Build(t, "gin"), harness.Build(t, "echo")
 	for began := time.Now(); ; seed++ {
 		w := newWorld(t, seed, []*pgtest.Cluster{pgtest.Own(t)}, gin, echo)
-		if *roundFlag > 10*time.Second { // worth a second server
+		if *roundFlag > 10*time.Second { // long enough for a second server
 			w.standby = w.databases[0].Standby()
 		}
 		h, faults := generate(t, w, options{seed: seed, length: *roundFlag, clients: *clientsFlag})
@@ -77,10 +77,10 @@ func TestSplitBrain(t *testing.T) {
 	require.NotEmpty(t, Check(h, patience).Illegal)
 }
 
-// TestKept checks the histories that were kept: of apps that were wrong, and of a sound app when the model was. Those of
-// commit-not-read-back, unknown-run-again and settled-twice come from a store that was broken on purpose: without X-4's
-// reading back of an indeterminate COMMIT, with claims that take over unknown Park attempts, and with settlements of what
-// has an answer. lost-in-failover is of a standby that lagged and that nobody waited for: what F-2 says can be lost.
+// TestKept checks the histories that were kept: of apps with a fault, and of a sound app when the model had a fault. Those
+// of commit-not-read-back, unknown-run-again and settled-twice come from a store that was broken on purpose: it did not read
+// back an indeterminate COMMIT, it took over unknown Park attempts, or it settled operations with an answer.
+// lost-in-failover is of a standby that lagged and that no COMMIT waited for: the loss that F-2 describes.
 func TestKept(t *testing.T) {
 	for folder, legal := range map[string]bool{"illegal": false, "legal": true} {
 		files, err := filepath.Glob(filepath.Join("testdata", folder, "*.json"))

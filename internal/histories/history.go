@@ -1,12 +1,12 @@
 // Package histories checks random histories of the example apps against the contract.
 //
-// Clients send commands to several instances over PostgreSQL, and operators settle what is unknown, through proxies that
-// cut connections at any byte, let them pass nothing any more and send requests twice, while instances are killed, paused
-// and stopped and the database goes away, comes back or fails over. Some handlers hang until their deadline, never come
-// to an end, or end their own transaction. What each has sent and been told, and when, is a [History]. [Check] asks
-// porcupine whether there is an order of all that, key by key, that the contract allows: see model.go. The seed decides
-// what is sent and which faults come; how they meet in time it cannot decide, and so a history that fails is kept as a
-// file, and checked again by every test run.
+// Clients send commands to several instances over PostgreSQL, and operators settle unknown operations. Proxies between them
+// cut connections at any byte, leave them open without passing anything, and send requests twice. Instances are killed,
+// paused and stopped. The database stops, starts again, or fails over. Some handlers hang until their deadline, never
+// succeed, or end their own transaction. A [History] has what each client and operator sent and was answered, and when.
+// [Check] asks porcupine whether the operations of each key have an order that the contract allows: see model.go. The seed
+// decides what is sent and which faults happen, but not their timing. So a history that fails is kept as a file, and every
+// test run checks it again.
 //
 //	go test ./internal/histories -run TestHistories                      the short form
 //	go test ./internal/histories -run TestHistories -count=1 -for=10m -seed=7
@@ -35,7 +35,7 @@ const (
 	Audit   Kind = "audit"   // the effects of a key are counted, when all is over
 )
 
-// Op is an operation of a history, as the one saw it who did it.
+// Op is an operation of a history, as its client or operator saw it.
 type Op struct {
 	Kind     Kind          `json:"kind"`
 	Client   int           `json:"client"`
@@ -47,10 +47,10 @@ type Op struct {
 	Command string  `json:"command,omitempty"` // of a Request: equal texts are equal commands
 	Answer  *Answer `json:"answer,omitempty"`  // of a Request or Settle; nil where no whole answer came
 	Error   string  `json:"error,omitempty"`   // of one without an answer; for readers
-	Twice   bool    `json:"twice,omitempty"`   // of a Request or Settle: sent once more than Answer tells, with the same key
+	Twice   bool    `json:"twice,omitempty"`   // of a Request or Settle: it was sent a second time, unseen
 	Ends    bool    `json:"ends,omitempty"`    // of a Request: its handler ends the attempt's transaction itself (X-8)
 
-	Settled *Answer `json:"settled,omitempty"` // of a Settle: what repeats shall get; nil where it says "not applied"
+	Settled *Answer `json:"settled,omitempty"` // of a Settle: the answer that repeats shall get; nil: not applied
 
 	Expired  bool `json:"expired,omitempty"`  // of Expire: there was a recorded answer, and it is gone
 	Ledger   int  `json:"ledger,omitempty"`   // of Audit: entries in the app's own ledger
@@ -60,7 +60,7 @@ type Op struct {
 // Answer is what a client was told.
 type Answer = harness.Answer
 
-// text is what two answers have in common that are the same; "" is that of none.
+// text identifies the answer: answers that a client cannot tell apart have the same text. It is "" if there is no answer.
 func text(a *Answer) string {
 	if a == nil {
 		return ""

@@ -10,51 +10,52 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// The model: what the contract says of one key, one move after the other. An operation of a history is one move or two,
-// each somewhere between the call and the return of its operation:
+// The model: what the contract allows for one key, one move after the other. An operation of a history is one move or two.
+// Each move happens at some time between the call and the return of its operation:
 //
-//   - a request that ran the handler has two, the claim and the end of the attempt, because others see the time between;
-//   - any other answer is one move that changes nothing, and is legal in some states only;
-//   - a request without an answer, or with one that leaves open what happened (a connection that was cut, 503), is one
-//     that never returns: from its call on it may claim, complete or end otherwise at any time, or do nothing. Its client
-//     does not know, and so the model does not either: see adrift. The answer that it recorded, which nobody has seen,
-//     is learned from the first replay. A request that a proxy has doubled is one more of these;
-//   - a settlement that was accepted is one move, from unknown to the operator's answer, or to free. One that may still
-//     arrive happens at any time, once, or never;
-//   - a Resume attempt that nobody goes on with may be parked at any time;
-//   - a Rollback handler that ends its own transaction is never told that it succeeded. Its record may be seen, or be gone
-//     and its key be free, while it runs; what it has written before and after may stay.
+//   - A request that ran the handler has two moves, the claim and the end of the attempt, because others can see the record
+//     between them.
+//   - Any other answer is one move. It changes nothing, and is legal in some states only.
+//   - A request without an answer, or with an answer that leaves open what happened (a cut connection, 503), never returns
+//     in the model. From its call on it may claim, complete or end in another way at any time, or do nothing: see adrift.
+//     If it recorded an answer, the model learns that answer from the first replay. The second copy of a request that a
+//     proxy sent twice is modelled in the same way.
+//   - A settlement that was accepted is one move, from unknown to the operator's answer, or to free. A settlement whose
+//     answer is missing may happen once, at any time, or never.
+//   - A Resume operation without a running attempt may be parked at any time.
+//   - A Rollback handler that ends its own transaction never gets a success. While it runs, its record may be visible, or be
+//     gone so that its key is free. The rows that it wrote before and after may stay.
 
 // state is the state of a key.
 type state struct {
 	is      core.State
-	command command // of all but Free
+	command command // in every state but Free
 	owner   int     // the operation whose attempt this is, or was; nobody or operator
-	answer  string  // of Completed and Expired: "" where nobody has seen it yet
-	lapsed  bool    // of Unknown: for no other reason than that the lease has run out
+	answer  string  // in Completed and Expired: "" if nobody has seen it yet
+	lapsed  bool    // in Unknown: only because the lease has run out
 
-	cut  commands // of requests that never returned, and may do anything that a request does
-	away commands // likewise, but they never reached their handler, or it was undone: they may hold the key for a while
+	cut  commands // of requests that never returned: they may do anything that a request does
+	away commands // the same, but no handler ran or its rows were undone: they may hold the key for a while
 
 	old   bool      // a first attempt is refused by the time of the key (T-6)
 	due   decisions // settlements that may still arrive
-	spent bool      // an attempt was settled, or ended its transaction itself: what it did may be there, whatever the answer is
+	spent bool      // an attempt was settled, or ended its transaction itself: its effects may be there, whatever the answer is
 }
 
-// Owners beside the operations of a history. Requests that never returned are nobody's: which of them it is makes no
-// difference. Nobody can complete what an operator has settled.
+// Owners that are not operations of a history. All requests that never returned share the owner nobody, because it makes
+// no difference which of them holds the key. If the owner is operator, no attempt can complete any more.
 const (
 	nobody   = -1
 	operator = -2
 )
 
-// command is a command of a key, numbered in the order in which they came; commands are a set of them.
+// command is the number of a command of a key, in the order of arrival; commands is a set of them.
 type (
 	command  uint8
 	commands uint32
 )
 
-// decision is a settlement of a key that may still arrive, numbered likewise; decisions are a set of them.
+// decision is the number of a settlement of a key that may still arrive; decisions is a set of them.
 type (
 	decision  uint8
 	decisions uint64
@@ -92,18 +93,18 @@ type move struct {
 	command  command
 	recovery core.Recovery
 	maybe    bool         // it may not have happened
-	late     bool         // it took as long as a lease: its attempt may have been taken over
-	ends     []core.State // of an end: what may have become of the attempt; Running: it can go on
-	answer   string       // of a settlement "" where it frees the key
+	late     bool         // it took at least as long as a lease: its attempt may have been taken over
+	ends     []core.State // of an end: the states in which it may leave the attempt; Running: a repeat can continue
+	answer   string       // of a settlement: "" if it frees the key
 	ledger   int
 	provider int
 
-	decision decision // of a settlement that may still arrive
-	due      []string // the answers of all those of the key
+	decision decision // number of a settlement that may still arrive
+	due      []string // the answers of all such settlements of the key
 	enders   commands // the commands of the key whose handlers end their transaction themselves
 }
 
-// seen reports whether others see a running attempt: in Rollback only where its handler may have committed it.
+// seen reports whether others see a running attempt: in Rollback only if its handler may have committed by itself.
 func (m move) seen(s state) bool { return m.recovery != core.Rollback || m.enders.has(s.command) }
 
 // text is for drawings.
@@ -115,7 +116,7 @@ func (m move) text() string {
 	return fmt.Sprintf("#%d %v %s %.40s", m.op, m.command, words, m.answer)
 }
 
-// model is the model of one key; a history is taken apart by keys before.
+// model is the model of one key. A history is divided by keys before.
 var model = (&porcupine.NondeterministicModel{
 	Init: func() []any { return []any{state{is: core.Free}} },
 	Step: func(s, input, _ any) (next []any) {
@@ -138,7 +139,7 @@ var illegal []state
 
 func stay(s state) []state { return []state{s} }
 
-// adrift is s, and all that may have become of it before m, by requests and settlements that never returned.
+// adrift returns s, and all states that requests and settlements which never returned may have made of it before m.
 func adrift(s state, m move) (all []state) {
 	all = []state{s}
 	for i := 0; i < len(all); i++ {
@@ -151,7 +152,7 @@ func adrift(s state, m move) (all []state) {
 	return all
 }
 
-// drift is what one of the requests may do.
+// drift returns what one of these requests may do.
 func drift(s state, m move) (next []state) {
 	for c := range command(32) {
 		if !s.cut.has(c) && !s.away.has(c) {
@@ -174,7 +175,7 @@ func drift(s state, m move) (next []state) {
 	return next
 }
 
-// decided is what one of the settlements may do: whichever repeat of it arrives, it happens once.
+// decided returns what one of these settlements may do: it happens once, even if several repeats of it arrive.
 func decided(s state, m move) (next []state) {
 	for d, answer := range m.due {
 		if s.due&(1<<d) == 0 {
@@ -188,7 +189,8 @@ func decided(s state, m move) (next []state) {
 	return next
 }
 
-// depart is the call of a request that never returns; refuse that of one that runs no handler, or undoes it.
+// depart is the call of a request that never returns. refuse is the call of a request that runs no handler, or whose handler
+// is undone.
 func depart(m move, s state) []state {
 	s.cut |= 1 << m.command
 	return stay(s)
@@ -199,9 +201,9 @@ func refuse(m move, s state) []state {
 	return stay(s)
 }
 
-// claim begins an attempt: where the key is free, or where a Resume attempt of the same command can be gone on with.
-// Whether the lease of that one has run out is not asked: what must not happen, a second effect, shows in the audit. A
-// handler that has rolled its transaction back has freed its own key. A free key that is too old is not claimed.
+// claim begins an attempt if the key is free, or if a Resume operation of the same command can continue. The model does not
+// check that the lease of the last attempt has run out: a second effect would show in the audit. A handler that has rolled
+// its transaction back has freed its own key. A free key that is too old is not claimed.
 func claim(m move, s state) []state {
 	resumes := m.recovery == core.Resume && s.command == m.command
 	goesOn := resumes && s.is == core.Running
@@ -225,12 +227,12 @@ func end(m move, s state) (next []state) {
 		to.lapsed = false
 		switch {
 		case is == core.Completed && m.enders.has(s.command) && strings.HasPrefix(m.answer, "2"):
-			continue // it was refused before it came so far, if anything
+			continue // it can only have been refused before
 		case is == core.Completed:
 			to.is, to.answer = core.Completed, m.answer
-			to.spent = s.spent && !strings.HasPrefix(m.answer, "2") // carried out after all, once
+			to.spent = s.spent && !strings.HasPrefix(m.answer, "2") // it was carried out after all, once
 		case s.is == core.Unknown && is != core.Unknown && !s.lapsed:
-			continue // only a settlement frees it
+			continue // only a settlement frees the key
 		case is == core.Free:
 			to.is, to.command, to.owner = core.Free, 0, 0
 		default:
@@ -241,8 +243,8 @@ func end(m move, s state) (next []state) {
 	return next
 }
 
-// collide ends an attempt whose step has met a row that another command had left (D-3): one that was settled as not
-// applied, although nobody took its row back.
+// collide ends an attempt whose step found a row of another command (D-3). That command was settled as not applied, although
+// nobody had removed its row.
 func collide(m move, s state) []state {
 	if !s.spent {
 		return illegal
@@ -250,8 +252,8 @@ func collide(m move, s state) []state {
 	return end(m, s)
 }
 
-// settle is a settlement that is accepted: it ends an unknown attempt, for good. That lease and deadline had passed
-// is not asked. What the attempt has done, or still does at its provider, no settlement takes back.
+// settle is a settlement that is accepted: it ends an unknown attempt for good. The model does not check that lease
+// and deadline had passed. A settlement does not undo what the attempt has done, or still does at its provider.
 func settle(m move, s state) []state {
 	if s.is != core.Unknown && (s.is != core.Running || !m.seen(s)) {
 		return illegal
@@ -265,7 +267,7 @@ func settle(m move, s state) []state {
 	return stay(s)
 }
 
-// order is a settlement that may still arrive.
+// order sends a settlement that may still arrive.
 func order(m move, s state) []state {
 	s.due |= 1 << m.decision
 	return stay(s)
@@ -296,7 +298,7 @@ func replay(m move, s state) []state {
 
 // busy is a refusal because an attempt is running (M-2), of whatever command: others see which one only when the claim
 // has committed, in Rollback together with the rest. A key that is too old is never claimed, but a request that is about to
-// be refused holds its lock for a moment, and the lock comes first (T-6).
+// be refused holds its lock for a moment, and the lock is checked first (T-6).
 func busy(_ move, s state) []state {
 	if s.is != core.Running && (s.is != core.Free || !s.old) {
 		return illegal
@@ -312,10 +314,10 @@ func mismatch(m move, s state) []state {
 	return stay(s)
 }
 
-// unknown is a refusal because nobody knows what became of the attempt (M-4). In Park it comes of itself when the lease
-// of an attempt runs out, in Resume after some attempts or some time; in Rollback only where the handler has ended its own
-// transaction. Whoever's attempt was taken over, or settled, is told the same, because what is there now is not always
-// its own.
+// unknown is a refusal because nobody knows the outcome of the attempt (M-4). In Park an operation becomes unknown when the
+// lease of its attempt runs out, in Resume after some attempts or some time, in Rollback only if the handler has ended its
+// own transaction. A request whose attempt was taken over or settled gets the same answer, because the record is not always
+// its own by then.
 func unknown(m move, s state) []state {
 	switch same := s.command == m.command; {
 	case m.late && (s.spent || m.recovery == core.Resume):
@@ -325,7 +327,7 @@ func unknown(m move, s state) []state {
 	case same && s.is == core.Running && m.seen(s):
 		s.is, s.lapsed = core.Unknown, true
 		return stay(s)
-	case m.enders.has(m.command) && s.spent: // its key was free while it ran, and another has used it
+	case m.enders.has(m.command) && s.spent: // the key was free while the handler ran, and another command has used it
 		return stay(s)
 	}
 	return illegal
@@ -339,7 +341,7 @@ func expired(m move, s state) []state {
 	return stay(s)
 }
 
-// expire is the end of retention; forget that nothing was there for it to end.
+// expire is the end of retention. forget is an end of retention that found no answer.
 func expire(_ move, s state) []state {
 	if s.is != core.Completed {
 		return illegal
@@ -355,10 +357,10 @@ func forget(_ move, s state) []state {
 	return stay(s)
 }
 
-// audit compares the effects with the state: once where the command was carried out, not at all where it was refused or
-// the key is free, at most once where nobody knows, or where an operator has decided.
+// audit compares the effects with the state: one effect if the command was carried out, none if it was refused or the key is
+// free, at most one if the outcome is unknown or an operator has decided.
 func audit(m move, s state) []state {
-	provider, most := 1, m.provider // what is booked was charged before
+	provider, most := 1, m.provider // the provider is charged before the booking
 	if m.recovery == core.Rollback {
 		provider, most = 0, 0
 		if s.spent {
@@ -372,7 +374,7 @@ func audit(m move, s state) []state {
 	switch s.is {
 	case core.Completed, core.Expired:
 		switch {
-		case s.answer == "": // nobody has seen whether it was refused
+		case s.answer == "": // nobody has seen the answer, so it may be a refusal
 			legal = none || once
 		case strings.HasPrefix(s.answer, "2"):
 			legal = once
@@ -390,12 +392,12 @@ func audit(m move, s state) []state {
 	return stay(s)
 }
 
-// isFree reports whether a key may be free: a handler that has rolled its transaction back has freed its own.
+// isFree reports whether a key may be free: also if its handler has rolled its own transaction back.
 func isFree(m move, s state) bool {
 	return s.is == core.Free || s.is == core.Running && m.recovery == core.Rollback && m.enders.has(s.command)
 }
 
-// age is the moment from which on the key is too old; tooOld is what a request is told then that finds no record.
+// age is the moment at which the key becomes too old. tooOld is the answer to a request that finds no record after that.
 func age(_ move, s state) []state {
 	s.old = true
 	return stay(s)

@@ -9,8 +9,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// story makes a history of one key by hand. Time goes on by one with each call of a method; what is sent with during
-// overlaps with what comes until its answer.
+// story makes a history of one key by hand. Each call of a method takes one unit of time. A request that is sent with during
+// overlaps with all that happens before its answer.
 type story struct {
 	recovery core.Recovery
 	now      int64
@@ -26,13 +26,13 @@ func (s *story) add(o Op) *Op {
 	return s.ops[len(s.ops)-1]
 }
 
-// sent is a request whose answer comes at once.
+// sent adds a request that is answered at once.
 func (s *story) sent(command string, a *Answer) *story {
 	s.add(Op{Kind: Request, Command: command, Answer: a})
 	return s
 }
 
-// during is a request that is under way while f tells what else happens.
+// during adds a request that is under way while f tells what else happens.
 func (s *story) during(command string, a *Answer, f func()) *story {
 	o := s.add(Op{Kind: Request, Command: command, Answer: a})
 	f()
@@ -87,13 +87,13 @@ var (
 	declined  = &Answer{Status: 402, Result: core.ResultCreated, Body: "no"}
 )
 
-// told is a story that is good, or that the model must not allow.
+// told is a story, and whether the model must allow it.
 type told struct {
 	good bool
 	*story
 }
 
-// A model that allows everything proves nothing: these must be told apart.
+// A model that allows everything proves nothing: these stories must be told apart.
 var stories = map[string]told{
 	"too old":                                 {true, tell(core.Park).aged().sent("a", old).audited(0, 0)},
 	"too old, then answered":                  {true, tell(core.Park).sent("a", created("1")).aged().sent("a", reused("1")).audited(1, 1)},
@@ -197,7 +197,7 @@ func TestModelOfWhatHappensAtOnce(t *testing.T) {
 	require.False(t, meanwhile(core.Park, created("1"), "a", reused("2")))
 	require.False(t, meanwhile(core.Park, created("1"), "b", created("2")))
 
-	// What was told stays told: in flight and key reused are of the same attempt.
+	// in_flight and key_reused must come from the same attempt.
 	s := tell(core.Park)
 	s.during("a", created("1"), func() { s.sent("b", keyReused).sent("a", inFlight).sent("a", reused("1")) })
 	require.Empty(t, Check(s.history(), time.Minute).Illegal)
@@ -213,7 +213,7 @@ func TestKeysArePartitions(t *testing.T) {
 	require.Empty(t, Check(h, time.Minute).Illegal)
 }
 
-// TestKeep shows that what is kept is what was checked, and that it is drawn.
+// TestKeep shows that the history that was checked is the one that is kept, and that it is drawn.
 func TestKeep(t *testing.T) {
 	h := tell(core.Park).sent("a", lost).sent("a", created("1")).sent("a", parked).history()
 	h.Seed = 7

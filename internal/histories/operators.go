@@ -12,7 +12,7 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// unknowns are the intents whose outcome clients were told is unknown.
+// unknowns are the intents for which a client got outcome_unknown.
 type unknowns struct {
 	mu   sync.Mutex
 	list []intent
@@ -42,12 +42,12 @@ func (u *unknowns) choose(r *rand.Rand) (i intent, ok bool) {
 	return u.list[r.IntN(len(u.list))], true
 }
 
-// settlers record what operate does: the operators, and a client.
+// settlers is how many record what operate does: the operators, and a client.
 const settlers = operators + 1
 
-// operate lets operators settle operations until ctx ends: mostly unknown ones, as soon as that is allowed and before,
-// and now and then one that is not. Often two decide at the same time, and a client repeats its command meanwhile. first
-// is the number of the first of the three as one who records.
+// operate lets operators settle operations until ctx ends: mostly unknown ones, sometimes too early, and now and then one
+// that is not unknown. Often two operators decide at the same time, while a client repeats its command. first is the number
+// of the first of the three in the history.
 func (c *clients) operate(ctx context.Context, first int) {
 	r := rand.New(rand.NewPCG(c.seed, 3<<40))
 	for ctx.Err() == nil {
@@ -69,7 +69,7 @@ func (c *clients) operate(ctx context.Context, first int) {
 	}
 }
 
-// ruling is an operator's decision. It does not ask the provider: the test is only that it decides once.
+// ruling is an operator's decision. The operator does not ask the provider: the test is only that one decision counts.
 type ruling struct {
 	key, body string
 	answer    *Answer // of repeats; nil: not applied
@@ -77,7 +77,7 @@ type ruling struct {
 
 func (c *clients) decide(r *rand.Rand) ruling {
 	n := c.settled.Add(1)
-	d := ruling{key: c.world.key(fmt.Sprint("settlement-", n), 2e5)} // younger than any that is refused
+	d := ruling{key: c.world.key(fmt.Sprint("settlement-", n), 2e5)} // a key that is younger than all that are refused
 	switch r.IntN(4) {
 	case 0:
 		d.body = `{"outcome":"not_applied","reason":"nothing was found"}` // refused where a step has finished

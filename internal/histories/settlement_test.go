@@ -6,13 +6,13 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// settled is a settlement, with the answer that it gives to repeats; nil frees the key.
+// settled adds a settlement, with the answer that it gives to repeats; nil frees the key.
 func (s *story) settled(to, answer *Answer) *story {
 	s.add(Op{Kind: Settle, Settled: to, Answer: answer})
 	return s
 }
 
-// twice sends the operation that was told last once more, unseen.
+// twice sends the last operation a second time; nobody sees that answer.
 func (s *story) twice() *story {
 	s.ops[len(s.ops)-1].Twice = true
 	return s

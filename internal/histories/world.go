@@ -19,10 +19,10 @@ import (
 	"github.com/auth19/idem/internal/pgtest"
 )
 
-// world is what a history happens in: instances of the apps on one database server, each behind two proxies.
+// world has the instances of the apps, on one database server, each behind two proxies.
 type world struct {
-	databases []*pgtest.Cluster // one; two are a fault that must be found
-	standby   *pgtest.Cluster   // of the one; nil: there is no failover
+	databases []*pgtest.Cluster // one; a test uses two as a fault that must be found
+	standby   *pgtest.Cluster   // of the first database; nil: there is no failover
 	instances []*instance
 	timed     time.Time // when the first key was made; zero: keys have no time
 }
@@ -30,7 +30,7 @@ type world struct {
 // instance is one of the apps.
 type instance struct {
 	*harness.Instance
-	twice *cutproxy.Proxy // before Front: what goes through it goes there twice
+	twice *cutproxy.Proxy // before Front: sends everything twice
 }
 
 // Lease and deadline of the apps: short, so that much happens.
@@ -39,10 +39,10 @@ const (
 	deadline = 2500 * time.Millisecond
 )
 
-// A few requests go through a connection of clients before it is cut, a few attempts through one to the database.
+// Connections of clients are cut after a few requests, connections to the database after a few attempts.
 var cuts = harness.Cuts{Front: 10_000, Back: 60_000}
 
-// newWorld starts instances of the programs, by turns on the databases.
+// newWorld starts instances of the programs, and distributes them over the databases.
 func newWorld(t *testing.T, seed uint64, databases []*pgtest.Cluster, programs ...harness.Program) *world {
 	t.Helper()
 	w := &world{databases: databases}
@@ -64,7 +64,7 @@ func newWorld(t *testing.T, seed uint64, databases []*pgtest.Cluster, programs .
 	return w
 }
 
-// apps are the instances as the faults know them.
+// apps returns the instances as package harness has them.
 func (w *world) apps() (all []*harness.Instance) {
 	for _, in := range w.instances {
 		all = append(all, in.Instance)
@@ -72,7 +72,7 @@ func (w *world) apps() (all []*harness.Instance) {
 	return all
 }
 
-// struck adds to the faults what the proxies have broken by themselves.
+// struck adds to the faults those of the proxies.
 func (w *world) struck(faults map[string]int) map[string]int {
 	if faults == nil { // there were none
 		return nil
@@ -87,9 +87,9 @@ func (w *world) struck(faults map[string]int) map[string]int {
 	return faults
 }
 
-// failOver ends the database at once, and goes on with its standby, which gets a standby of its own. The apps are not
-// told: where they connect to, another server answers. The standby may be one that has not caught up since the primary
-// was started again: then nobody has been answered from what it lacks.
+// failOver stops the database at once and promotes its standby, which gets a standby of its own. The apps are not told:
+// under the address that they know, another server answers. The standby may not have caught up since the primary was started
+// again: then no answer was based on what the standby lacks.
 func (w *world) failOver(t *testing.T) {
 	t.Helper()
 	w.databases[0].Stop(pgtest.Immediate)
@@ -103,7 +103,7 @@ func (w *world) failOver(t *testing.T) {
 	w.standby = w.databases[0].Standby()
 }
 
-// address is where clients send a request to, once or twice.
+// address returns where clients send a request that arrives once or twice.
 func (in *instance) address(twice bool) string {
 	if twice {
 		return in.twice.Addr()
@@ -111,7 +111,7 @@ func (in *instance) address(twice bool) string {
 	return in.Front.Addr()
 }
 
-// calm starts the apps again, and cuts no connection any more.
+// calm starts the apps again, without cuts.
 func (w *world) calm(t *testing.T) {
 	t.Helper()
 	for _, in := range w.instances {
@@ -121,7 +121,7 @@ func (w *world) calm(t *testing.T) {
 	}
 }
 
-// The callers. Each has the roles for all that is sent.
+// The callers. Each has the roles for all requests.
 const (
 	secret     = "a secret that only the histories know"
 	principals = 3 // customers
@@ -176,7 +176,7 @@ WHERE id = $1 AND state = 2 AND expires_at > clock_timestamp() RETURNING id`, id
 	return expired, nil
 }
 
-// key is a key: its name, or a UUIDv7 of its own time where keys are timed, the same for the same name and number.
+// key returns a key: its name, or if keys are timed a UUIDv7, the same for the same name and number.
 func (w *world) key(name string, n int) string {
 	if w.timed.IsZero() {
 		return name
@@ -186,7 +186,7 @@ func (w *world) key(name string, n int) string {
 	return fmt.Sprintf("%08x-%04x-7%03x-8%03x-%012x", ms>>16, ms&0xffff, sum[0], sum[1], sum[2:8])
 }
 
-// made is when key n was made.
+// made returns when key n was made.
 func (w *world) made(n int) time.Time { return time.UnixMilli(w.timed.UnixMilli() + int64(n)) }
 
 // refuse refuses first requests with the keys up to n, as core.Module.RefuseKeysBefore does.
@@ -205,7 +205,7 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE s.value::bigint < 
 	return nil
 }
 
-// recorder takes a history down.
+// recorder records a history.
 type recorder struct {
 	began time.Time
 	mu    sync.Mutex
@@ -214,7 +214,7 @@ type recorder struct {
 
 func (r *recorder) now() int64 { return int64(time.Since(r.began)) }
 
-// record notes what do says of an operation, and when it began and ended.
+// record calls do, which sets the results of an operation, and records the operation with its begin and end.
 func (r *recorder) record(o Op, do func(o *Op)) Op {
 	o.Call = r.now()
 	do(&o)

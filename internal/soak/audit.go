@@ -8,7 +8,7 @@ import (
 	"github.com/auth19/idem/internal/harness"
 )
 
-// audit compares what clients were told with the effects.
+// audit compares the answers that clients got with the effects.
 func (s *soak) audit(ctx context.Context) error {
 	all, err := s.effects(ctx)
 	if err != nil {
@@ -34,10 +34,10 @@ func (s *soak) audit(ctx context.Context) error {
 	return nil
 }
 
-// tables are where the rows of each kind are.
+// tables has the table of each kind's rows.
 var tables = map[harness.Kind]string{payment: "payments", refund: "refunds", payout: "payouts"}
 
-// judge says what is wrong with the effects of an intent. A table's row counts once in each transaction that tried it.
+// judge returns what is wrong with the effects of an intent. A row counts once for each transaction that tried to insert it.
 func (e effects) judge(i intent, end end) map[wrong]string {
 	found := map[wrong]string{}
 	runs, booked := e.carriedOut[tables[i.Kind]], e.carriedOut["ledger"]
@@ -48,7 +48,7 @@ func (e effects) judge(i intent, end end) map[wrong]string {
 	if i.Kind == payment {
 		mostCharges = 0
 	}
-	if i.EndsItself() { // what it has written alone is tried again where the key is free again; and stays once
+	if i.EndsItself() { // a repeat may insert its rows again after its key became free; one row stays
 		runs, booked = min(runs, 1), min(booked, 1)
 	}
 	if runs > 1 || booked > 1 || len(e.entries) > 1 || e.charges > mostCharges || i.Kind == payout && e.calls > 1 {
@@ -64,11 +64,11 @@ func (e effects) judge(i intent, end end) map[wrong]string {
 		}
 	case end == open:
 		found[loss] = "came to no end: " + text
-	case end == unknown: // what was booked was charged before
+	case end == unknown: // the provider is charged before the booking
 		if len(e.entries) > e.charges && !i.EndsItself() {
 			found[contradiction] = "booked without a charge: " + text
 		}
-	case i.IsStuck(): // as settled: the provider has it, and we have not booked it
+	case i.IsStuck(): // as the operator settled it: charged by the provider, and not booked
 		if e.charges != 1 || len(e.entries) > 0 {
 			found[contradiction] = "settled: " + text
 		}

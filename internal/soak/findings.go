@@ -6,30 +6,30 @@ import (
 	"sync"
 )
 
-// wrong is what must not be.
+// wrong is a kind of finding.
 type wrong string
 
 const (
 	duplicate     wrong = "duplicate"     // a command has had an effect twice
-	loss          wrong = "loss"          // a client was told of an effect that is not there, or a command came to no end
-	contradiction wrong = "contradiction" // an answer that another one, or the effects, belie
+	loss          wrong = "loss"          // a client has an answer and its effect is missing, or a command never ended
+	contradiction wrong = "contradiction" // an answer differs from another one, or from the effects
 )
 
-// findings are all that is wrong.
+// findings has everything that is wrong.
 type findings struct {
 	mu     sync.Mutex
 	counts map[wrong]int
 	shown  []finding
 }
 
-// finding is one of them.
+// finding is one thing that is wrong, at one operation.
 type finding struct {
 	wrong     wrong
 	operation string
 	text      string
 }
 
-// mostShown is how many findings are kept to be printed; all are counted.
+// mostShown is how many findings are printed; all are counted.
 const mostShown = 20
 
 func (f *findings) add(what wrong, operation, text string) {
@@ -44,14 +44,14 @@ func (f *findings) add(what wrong, operation, text string) {
 	}
 }
 
-// count is how many there are of a kind.
+// count returns the number of findings of a kind.
 func (f *findings) count(what wrong) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.counts[what]
 }
 
-// print prints what was kept, each with all that the database and the apps' logs have of its operation.
+// print prints the findings, each with the rows and log lines of its operation.
 func (f *findings) print(out io.Writer, evidence func(operation string) string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

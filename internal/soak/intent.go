@@ -16,7 +16,7 @@ const (
 	payout  = harness.Payout
 )
 
-// intent returns the n-th one: the same for the same seed.
+// intent returns the n-th intent: the same for the same seed.
 func (s *soak) intent(n int) intent {
 	r := rand.New(rand.NewPCG(s.seed, uint64(n)))
 	i := intent{
@@ -30,7 +30,7 @@ func (s *soak) intent(n int) intent {
 	case 0:
 		i.Kind = refund
 		if r.IntN(50) == 0 {
-			i.Method = "pm_lost" // the provider's answer is; the next attempt gets it
+			i.Method = "pm_lost" // the provider's answer is lost; the next attempt gets it
 		}
 	case 1:
 		i.Kind = payout
@@ -51,8 +51,8 @@ func (s *soak) intent(n int) intent {
 	return i
 }
 
-// odd are intents whose handlers do what they should not: they hang until their deadline, come to no end, or end their
-// own transaction.
+// odd lists intents with handlers that misbehave: they hang until their deadline, never succeed, or end their own
+// transaction.
 var odd = []struct {
 	kind   harness.Kind
 	method string
@@ -68,8 +68,8 @@ const (
 	ending = "handlers that ended their own transaction"
 )
 
-// oddEvery is how many intents there are for one of each that is odd: a handler that hangs keeps its client.
+// oddEvery is the number of intents among which each odd one is once: a handler that hangs keeps its client busy.
 func (s *soak) oddEvery() int { return int(min(4000, max(100, s.requests/10))) }
 
-// customer is one of the two whom the apps have tokens for.
+// customer returns one of the two customers for whom the apps have tokens.
 func customer(n int) string { return fmt.Sprint("customer-", 1+n%2) }

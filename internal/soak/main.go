@@ -1,12 +1,12 @@
 // Soak is the long run: hundreds of thousands of money requests to two example apps, one on Gin and one on Echo, over
-// one PostgreSQL, while connections are cut at any byte or pass nothing any more, requests are doubled, clients hang up,
-// handlers hang, the apps are killed and paused, and the database stops, is killed and comes back.
+// one PostgreSQL. Connections are cut at any byte or pass nothing any more, requests are sent twice, clients hang up,
+// handlers hang, the apps are killed and paused, and the database is stopped, killed and started again.
 //
 //	go run ./internal/soak -requests 1000000
 //
-// In the end every command is repeated once more, the effects of each are counted, and a table is printed. The exit code
-// is 1 where an effect was doubled or lost, or where two answers contradict each other; then what was found is printed,
-// too. It needs nothing but Go and PostgreSQL's binaries.
+// In the end every command is repeated once more, its effects are counted, and a table is printed. If an effect happened
+// twice or was lost, or if two answers contradict each other, the findings are printed and the exit code is 1. It needs
+// only Go and PostgreSQL's programs.
 package main
 
 import (
@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 	})
 	if ctx.Err() != nil {
-		return context.Cause(ctx) // whatever else failed, failed because of it
+		return context.Cause(ctx) // all other errors follow from it
 	}
 	return errors.Join(failed, verdict)
 }

@@ -13,8 +13,8 @@ import (
 // patience is how long an operator tries to settle an operation: its deadline must have passed.
 const patience = 30 * time.Second
 
-// settle lets an operator settle a refund that was parked: the provider has it, as the operator sees there. A decision
-// that is too early is one more command; one whose answer is lost is repeated.
+// settle lets an operator settle a parked refund as applied, because the provider has the charge. If a decision comes too
+// early, the next one has a new key. If its answer is lost, it is repeated with the same key.
 func (s *soak) settle(ctx context.Context, i intent) {
 	tooEarly := 0
 	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp) && ctx.Err() == nil; {

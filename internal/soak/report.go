@@ -61,7 +61,7 @@ func (s *soak) report(out io.Writer) error {
 
 var plural = map[wrong]string{duplicate: "duplicates", loss: "losses", contradiction: "contradictions"}
 
-// verdict is an error where something is wrong, and then prints what.
+// verdict prints what is wrong and returns an error, or returns nil.
 func (s *soak) verdict(out io.Writer) error {
 	d, l, c := s.findings.count(duplicate), s.findings.count(loss), s.findings.count(contradiction)
 	if d+l+c == 0 {
@@ -71,7 +71,7 @@ func (s *soak) verdict(out io.Writer) error {
 	return fmt.Errorf("seed %d: %d duplicates, %d losses, %d contradictions", s.seed, d, l, c)
 }
 
-// ends counts how the intents ended, as clients know it.
+// ends counts how the intents ended, by the answers of clients.
 func (s *soak) ends() map[string]int {
 	ends := map[string]int{}
 	for n := range s.told.begun() {
@@ -89,7 +89,7 @@ func (s *soak) ends() map[string]int {
 	return ends
 }
 
-// odd counts the intents whose handlers did what they should not.
+// odd counts the intents with handlers that misbehave.
 func (s *soak) odd() map[string]int {
 	counts := map[string]int{}
 	for n := range s.told.begun() {
@@ -100,7 +100,7 @@ func (s *soak) odd() map[string]int {
 	return counts
 }
 
-// mebibytes is "-" for what is not known.
+// mebibytes returns "-" if the size is not known.
 func mebibytes(n float64) string {
 	if n == 0 {
 		return "-"
@@ -108,7 +108,7 @@ func mebibytes(n float64) string {
 	return fmt.Sprintf("%.0f MiB", n)
 }
 
-// percentiles returns the median and the time that one in a hundred takes longer than.
+// percentiles returns the 50th and the 99th percentile.
 func percentiles(times []time.Duration) string {
 	if len(times) == 0 {
 		return "-"

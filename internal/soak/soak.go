@@ -37,20 +37,20 @@ type soak struct {
 
 	began   time.Time
 	took    time.Duration // of the load
-	goal    atomic.Int64  // how many requests there will be, as far as it is known
-	gaveUp  atomic.Int64  // commands that the client did not bring to an end within its time
+	goal    atomic.Int64  // expected number of requests, as far as it is known
+	gaveUp  atomic.Int64  // commands without an answer when the client stopped trying
 	settled atomic.Int64  // refunds that an operator has settled
 	atStart []float64     // memory of the apps
 }
 
-// Some dozens of requests go through a connection of clients before it is cut, some hundreds of statements through one
-// to the database.
+// Connections of clients are cut after some dozens of requests, connections to the database after some hundreds of
+// statements.
 var cuts = harness.Cuts{Front: 20_000, Back: 200_000, Twice: 16}
 
-// quiet is the last part of a run, in which no app is killed: what its memory grows to is seen then.
+// quiet is the last part of a run. No app is killed in it, so that the growth of memory can be seen.
 const quiet = 1. / 3
 
-// start starts the database, the apps and what is between them, all of it whole.
+// start starts the database, the apps and their proxies. Nothing is broken yet.
 func start(t testing.TB, o options) *soak {
 	t.Helper()
 	s := &soak{options: o, t: t, database: pgtest.Own(t)}
@@ -91,10 +91,10 @@ func start(t testing.TB, o options) *soak {
 	return s
 }
 
-// preparation is the key of such a payment.
+// preparation is the key of a payment that was made before the run.
 func preparation(n int) string { return fmt.Sprint("preparation-", n) }
 
-// load lets the clients send, with faults, until there are enough requests, and waits for those under way.
+// load lets the clients send under faults until there are enough requests, and waits for the running ones.
 func (s *soak) load() {
 	ctx, enough := context.WithCancel(s.t.Context())
 	defer enough()
@@ -127,8 +127,8 @@ func (s *soak) work(client int) {
 		case what < 5 || !old:
 			s.carryOut(sending{s.intent(s.told.begin()), true, r})
 		case what < 8 || s.told.of(n).end != known:
-			// A claim that landed although its owner got an error is unknown past its lease, and free once Run has released
-			// it (F-1): another command may have that key then.
+			// If a claim was written although its owner got an error, it is unknown after its lease, and free once Run
+			// has released it (F-1). Another command may have that key then.
 			s.sendOnce(sending{s.intent(n), true, r})
 		default:
 			s.sendOnce(sending{s.intent(n), false, r})
@@ -136,7 +136,7 @@ func (s *soak) work(client int) {
 	}
 }
 
-// old chooses an intent that has come to an end: half the time a recent one.
+// old chooses an intent that has ended: half of the time a recent one.
 func (s *soak) old(r *rand.Rand) (n int, ok bool) {
 	begun := s.told.begun()
 	if begun == 0 {
@@ -148,7 +148,7 @@ func (s *soak) old(r *rand.Rand) (n int, ok bool) {
 	return n, s.told.of(n).end != open
 }
 
-// carryOut sends a command as often as it takes; once, if that is in vain.
+// carryOut sends a command until it has an answer; only once, if it can have none.
 func (s *soak) carryOut(o sending) {
 	if o.intent.NeverEnds() {
 		s.sendOnce(o)
@@ -160,19 +160,19 @@ func (s *soak) carryOut(o sending) {
 		var response *http.Response
 		response, err = s.client.Do(o.with(ctx), o.intent.Key, request)
 		if err == nil {
-			_ = response.Body.Close() // the wire has heard it
+			_ = response.Body.Close() // the wire has read it
 		}
 	}
 	switch {
 	case err == nil || ctx.Err() != nil:
 	case !errors.Is(err, idemclient.ErrOutcomeUnknown):
-		s.gaveUp.Add(1) // the roll call is its last chance
+		s.gaveUp.Add(1) // it is repeated once more in the end
 	case o.intent.IsStuck():
 		s.settle(ctx, o.intent)
 	}
 }
 
-// sendOnce sends a command, mostly under a key that was used before, and leaves it at that.
+// sendOnce sends a command once, mostly under a key that was used before.
 func (s *soak) sendOnce(o sending) {
 	ctx := o.with(s.t.Context())
 	request, err := s.request(ctx, o)
@@ -181,7 +181,7 @@ func (s *soak) sendOnce(o sending) {
 		return
 	}
 	response, err := s.wire.RoundTrip(request)
-	if err == nil { // else there is no answer to be heard
+	if err == nil { // else there is no answer
 		_ = response.Body.Close()
 	}
 }
@@ -192,7 +192,7 @@ func (s *soak) request(ctx context.Context, o sending) (*http.Request, error) {
 	return harness.NewRequest(ctx, "http://shop"+i.Path, s.tokens[i.Caller], i.Key, i.Body(o.own))
 }
 
-// callRoll repeats every command once more, now that nothing breaks: each answer is the one that was given before.
+// callRoll repeats every command once more, without faults. Each answer must be the earlier one.
 func (s *soak) callRoll() {
 	var clients sync.WaitGroup
 	var next atomic.Int64

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestSoak is the short form of the long run. In the end it breaks three things by hand: they are found.
+// TestSoak is the short form of the long run. In the end it breaks three things on purpose, which must be found.
 //
 // CONTRACT M-1, M-3, M-6, R-2, R-5, X-2, X-4, D-1, F-1, F-2
 func TestSoak(t *testing.T) {
@@ -45,7 +45,7 @@ func TestSoak(t *testing.T) {
 	findsWhatIsWrong(t, s)
 }
 
-// findsWhatIsWrong lets the store forget a payment, takes another one's money away and changes the answer of a third.
+// findsWhatIsWrong deletes the record of one payment and the money of another, and changes the answer of a third.
 func findsWhatIsWrong(t *testing.T, s *soak) {
 	var paid []intent
 	for n := range s.told.begun() {
@@ -126,7 +126,7 @@ func TestHear(t *testing.T) {
 	require.NotEmpty(t, told.hear(memory{}, pay, false, created(pay)))
 	require.NotEmpty(t, told.hear(memory{}, pay, false, refused("in_flight")))
 
-	// An answer that overtakes another is none that contradicts it.
+	// An answer that overtakes another one does not contradict it.
 	before := told.of(out.N)
 	require.Empty(t, told.hear(before, out, true, created(out)))
 	require.Empty(t, told.hear(before, out, true, refused("outcome_unknown")))

@@ -10,23 +10,23 @@ import (
 	"github.com/auth19/idem/internal/harness"
 )
 
-// end is what clients know of how an intent ended.
+// end is what clients know about the end of an intent.
 type end uint8
 
 const (
-	open    end = iota // nothing for sure
+	open    end = iota // nothing certain
 	known              // there is a recorded answer
-	unknown            // outcome_unknown, which an owner that wakes late may still make known
+	unknown            // outcome_unknown; an owner that wakes up late may still record an answer
 )
 
-// memory is what clients have been told of an intent.
+// memory is what clients were told about an intent.
 type memory struct {
 	end    end
 	status int16
-	answer [16]byte // of a hash over all that a repeat must be answered with, too
+	answer [16]byte // part of a hash of everything that must be equal in a replay
 }
 
-// told remembers what clients were told of each intent.
+// told remembers what clients were told about each intent.
 type told struct {
 	mu      sync.Mutex
 	intents []memory
@@ -40,14 +40,14 @@ func (t *told) begin() int {
 	return len(t.intents) - 1
 }
 
-// begun is how many intents there are.
+// begun returns the number of intents.
 func (t *told) begun() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.intents)
 }
 
-// of returns what was told of an intent so far.
+// of returns what clients were told about an intent so far.
 func (t *told) of(n int) memory {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,17 +56,17 @@ func (t *told) of(n int) memory {
 
 type answer = harness.Answer
 
-// hash is of all that a repeat must be answered with, too.
+// hash returns a hash of everything that must be equal in a replay.
 func hash(a answer) [16]byte {
 	sum := sha256.Sum256([]byte(fmt.Sprint(a.Status, "\n", a.Location, "\n", a.Body)))
 	return [16]byte(sum[:16])
 }
 
-// hear takes an answer down, and returns how it contradicts what the contract says, or what clients were told: "" where
-// it does not. before is what had been told when the request was sent; own says whether the intent's own command was.
+// hear records an answer, and returns how it contradicts the contract or an earlier answer, "" if it does not. before is
+// what was known when the request was sent. own says whether the request had the intent's own command.
 func (t *told) hear(before memory, i intent, own bool, a answer) (contradiction string) {
 	switch {
-	case a.Status >= 500: // none, and nothing was recorded
+	case a.Status >= 500: // no answer that was recorded
 		return ""
 	case !own:
 		if a.Code != core.CodeKeyReused {
@@ -78,7 +78,7 @@ func (t *told) hear(before memory, i intent, own bool, a answer) (contradiction 
 	}
 	switch a.Code {
 	case core.CodeInFlight: // M-2
-		if before.end != open && !i.EndsItself() { // whose key is free while it runs
+		if before.end != open && !i.EndsItself() { // their keys may be free while they run
 			return "the command had come to an end before"
 		}
 	case core.CodeOutcomeUnknown: // M-4
@@ -99,7 +99,7 @@ func (t *told) hear(before memory, i intent, own bool, a answer) (contradiction 
 	return ""
 }
 
-// record takes a recorded answer down (M-3).
+// record notes a recorded answer (M-3).
 func (t *told) record(before memory, i intent, a answer) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

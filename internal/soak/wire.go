@@ -15,8 +15,8 @@ import (
 	"github.com/auth19/idem/internal/harness"
 )
 
-// wire is what requests go over: it chooses an app, hangs up now and then, and hears every answer, also those that a
-// client repeats its command after.
+// wire is the transport of the clients. It chooses an app for each request, hangs up now and then, and reads every answer,
+// also those after which a client repeats its command.
 type wire struct {
 	told     *told
 	findings *findings
@@ -26,7 +26,7 @@ type wire struct {
 	requests, answers, hungUp atomic.Int64
 
 	mu              sync.Mutex
-	first, repeated []time.Duration // how long recorded answers took
+	first, repeated []time.Duration // times of recorded answers
 }
 
 // newWire returns a wire to the apps behind the given proxies.
@@ -35,7 +35,7 @@ func newWire(t *told, f *findings, clients int, addresses []string) *wire {
 	var connections atomic.Int64
 	w.network = &http.Transport{
 		MaxIdleConnsPerHost: clients,
-		// Requests are for one host, which both apps are: an intent belongs to the host that it was sent to.
+		// Both apps have one host name, because an intent belongs to the host that it was sent to.
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			address := addresses[int(connections.Add(1))%len(addresses)]
 			return (&net.Dialer{}).DialContext(ctx, network, address)
@@ -44,10 +44,10 @@ func newWire(t *told, f *findings, clients int, addresses []string) *wire {
 	return w
 }
 
-// errHungUp is why a client does not wait for its answer.
+// errHungUp ends a request whose client does not wait for its answer.
 var errHungUp = errors.New("the client hangs up")
 
-// sending is what the wire knows of a request beside the request itself.
+// sending is what the wire knows about a request besides the request itself.
 type sending struct {
 	intent intent
 	own    bool
@@ -88,7 +88,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// answerWithin is how long a request waits for its answer: longer than any handler takes.
+// answerWithin bounds a request. It is longer than any handler takes.
 const answerWithin = 10 * time.Second
 
 // exchange sends a request and reads its answer.

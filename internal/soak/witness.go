@@ -10,11 +10,11 @@ import (
 	"github.com/auth19/idem/internal/harness"
 )
 
-// What the apps book is unique per operation, so that a command that is carried out twice books once: the second line.
-// The long run wants to see the second execution all the same. A trigger writes every row down that is tried, in the
-// transaction that tries it, before the second line has its say.
+// The rows of the apps have a UNIQUE over the operation, the second line: a command that is carried out twice books once.
+// The long run must see the second execution all the same. So a trigger records every row that a transaction tries to
+// insert, in that transaction, before the UNIQUE is checked.
 
-// witness sets the triggers up.
+// witness creates the triggers.
 func (s *soak) witness() {
 	s.t.Helper()
 	statements := []string{
@@ -34,12 +34,12 @@ func (s *soak) witness() {
 	s.database.Exec(statements...)
 }
 
-// effects are all that an operation has done.
+// effects has everything that an operation has done.
 type effects struct {
-	carriedOut map[string]int // how often a row of a table was tried in a transaction that committed
+	carriedOut map[string]int // by table: committed transactions that tried to insert a row
 	entries    []string       // of the ledger: kind and amount
 	charges    int            // by the provider
-	calls      int            // of the provider; the second answers a repeat without a charge
+	calls      int            // to the provider; a second call is a repeat without a charge
 }
 
 // effects counts the effects of all operations.
@@ -83,7 +83,7 @@ func (s *soak) ask(ctx context.Context, into []any, row func(), query string, ar
 	return harness.Ask(ctx, s.database.URL(), into, row, query, args...)
 }
 
-// evidence is all that the database and the apps' logs have of an operation.
+// evidence returns the rows and log lines of an operation.
 func (s *soak) evidence(operation string) string {
 	var b strings.Builder
 	var line string
