@@ -173,6 +173,9 @@ func (a *Attempt) refuse(p *Problem) *Reply {
 }
 
 func (a *Attempt) observe(e Event) {
+	if a.m.cfg.Observer == nil {
+		return
+	}
 	e.Operation, e.Method, e.Route = a.ticket.ID, a.request.Method, a.admission.pattern
 	e.Recovery, e.Fence = a.route.Recovery, a.ticket.Fence
 	if e.Kind.EndsAttempt() {

@@ -24,5 +24,5 @@ func (m *Module) Backlog(ctx context.Context) ([]Backlog, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
 	defer cancel()
-	return store.Survey(ctx, m.cfg.Scoping.service(), maxBacklog)
+	return store.Survey(ctx, m.service, maxBacklog)
 }

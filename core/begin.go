@@ -71,7 +71,7 @@ func (m *Module) claimTraced(r *http.Request, adm *admission) (attempt *Attempt,
 func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Reply) {
 	claim := Claim{
 		ID: adm.id, Owner: newOwner(), Scope: m.cfg.Scoping.PrincipalScope(adm.principal),
-		Realm: m.cfg.Scoping.PrincipalRealm(adm.principal), Method: r.Method, Route: adm.pattern,
+		Realm: m.cfg.Scoping.realm(m.service, adm.principal), Method: r.Method, Route: adm.pattern,
 		Recovery: adm.route.Recovery, Hash: adm.hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
 		Retention: adm.route.Retention, Counted: m.countsOpen && adm.route.Recovery != Rollback,
 		Traceparent: traceparent(r.Context(), m.tracer),
@@ -97,7 +97,7 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 	for call := &adm.call; ; call = new(bounded) {
 		claimedAt := time.Now()
 		claim.Key = m.keyTime(adm)
-		won, claimed, err := m.claim(call.until(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), claim)
+		won, claimed, err := m.claim(call.until(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), &claim)
 		adm.claiming += time.Since(claimedAt)
 		if err != nil {
 			m.claimFailed(r, adm, err)
@@ -111,9 +111,9 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 			return attempt, nil
 		}
 		adm.found = claimed.Record.Traceparent
-		problem := m.repeatProblem(r.Context(), adm, claimed)
+		problem := m.repeatProblem(r.Context(), adm, &claimed)
 		if problem == nil {
-			return nil, m.replay(r, adm, claimed.Record)
+			return nil, m.replay(r, adm, &claimed.Record)
 		}
 		if problem.Code != CodeInFlight || !wait.next(r.Context(), &adm.waiting) {
 			return nil, m.refuseRepeat(r, adm, problem)
@@ -139,17 +139,17 @@ type winnings struct {
 
 // claim runs one claim, and ends ctx. That has no other end than ClaimTimeout: the client going away does not cancel a
 // claim, which would leave more work behind than one that is carried out.
-func (m *Module) claim(ctx *bounded, c Claim) (won winnings, claimed Claimed, err error) {
+func (m *Module) claim(ctx *bounded, c *Claim) (won winnings, claimed Claimed, err error) {
 	defer ctx.cancel(context.Canceled)
 	c.Window = m.window()
 	if c.Recovery == Rollback {
-		won.tx, claimed, err = m.cfg.Store.(Transactor).Begin(ctx, c) // New has refused any other store
+		won.tx, claimed, err = m.cfg.Store.(Transactor).Begin(ctx, *c) // New has refused any other store
 		if claimed.Won {
 			m.noticeClock(ctx, claimed.Record.Now)
 		}
 		return won, claimed, err
 	}
-	claimed, err = m.cfg.Store.Claim(ctx, c)
+	claimed, err = m.cfg.Store.Claim(ctx, *c)
 	if errors.Is(err, ErrFull) || errors.Is(err, ErrCrowded) || errors.Is(err, ErrClock) {
 		return won, claimed, err // nothing has been begun
 	}
@@ -186,7 +186,7 @@ func (m *Module) unavailable(err error) *Problem {
 
 // repeatProblem compares a repeat with the record that is there: command first, then state (contract M). It returns
 // nil where the record's answer may be replayed.
-func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed Claimed) *Problem {
+func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *Claimed) *Problem {
 	if claimed.Busy {
 		return m.inFlight()
 	}
@@ -270,7 +270,7 @@ func (m *Module) refuseRepeat(r *http.Request, adm *admission, p *Problem) *Repl
 }
 
 // replay is the recorded answer, byte for byte (M-3).
-func (m *Module) replay(r *http.Request, adm *admission, rec Record) *Reply {
+func (m *Module) replay(r *http.Request, adm *admission, rec *Record) *Reply {
 	e := adm.timed(EventReplayed)
 	e.Recovery, e.Fence, e.Status, e.Traceparent = rec.Recovery, rec.Fence, rec.Answer.Status, rec.Traceparent
 	m.observe(r.Context(), e)

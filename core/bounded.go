@@ -45,7 +45,7 @@ func (b *bounded) cancel(cause error) {
 func (b *bounded) current(needed bool) context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.made != nil || !needed && b.cause == nil && time.Now().Before(b.deadline) {
+	if b.made != nil || !needed && b.cause == nil && time.Until(b.deadline) > 0 {
 		return b.made
 	}
 	if b.late == nil {
@@ -78,8 +78,11 @@ func (b *bounded) Err() error {
 
 // Value implements [context.Context].
 func (b *bounded) Value(key any) any {
+	if value := b.values.Value(key); value != nil {
+		return value // the same whether b has ended or not: no lock and no clock are needed
+	}
 	if ctx := b.current(false); ctx != nil {
 		return ctx.Value(key) // context.Cause asks in this way
 	}
-	return b.values.Value(key)
+	return nil
 }

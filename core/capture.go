@@ -241,6 +241,9 @@ func (c *Capture) brokeOff() bool {
 	if c.begun.noted {
 		length = c.begun.announced
 	}
+	if length == "" {
+		return false
+	}
 	announced, err := strconv.Atoi(length)
 	return err == nil && announced > c.size && c.status != http.StatusNoContent && c.status != http.StatusNotModified
 }

@@ -159,6 +159,9 @@ func appendFields(dst []byte, fields []string) []byte {
 
 // sortedKeys is [slices.Sorted] of [maps.Keys] without its allocations, of which there are four for an empty map.
 func sortedKeys[V any](m map[string]V) []string {
+	if len(m) == 0 {
+		return nil
+	}
 	keys := make([]string, 0, len(m))
 	for k := range m {
 		keys = append(keys, k)

@@ -41,9 +41,9 @@ func (a *Attempt) notRecorded(err error) *Reply {
 	defer ctx.cancel(context.Canceled)
 	if rec, err := a.m.cfg.Store.Find(ctx, a.ticket.ID); err == nil {
 		// The key may have been freed and used for another command since: what is there now is not always ours.
-		switch problem := a.m.repeatProblem(ctx, a.admission, Claimed{Record: rec}); {
+		switch problem := a.m.repeatProblem(ctx, a.admission, &Claimed{Record: rec}); {
 		case problem == nil:
-			return a.m.replay(a.request, a.admission, rec)
+			return a.m.replay(a.request, a.admission, &rec)
 		case problem.Code == CodeResponseNotReplayable, problem.Code == CodeInFlight && a.steps != nil:
 			return a.refuse(problem) // a Resume attempt that was overtaken is going on elsewhere
 		}

@@ -112,7 +112,7 @@ func (m *Module) keptAge(ctx context.Context, store KeyTimer, adm *admission) (K
 	if !adm.route.timed() {
 		age = 0
 	}
-	kept, err := store.KeepAge(ctx, m.cfg.Scoping.service(), name.method+" "+name.pattern, age, m.window())
+	kept, err := store.KeepAge(ctx, m.service, name.method+" "+name.pattern, age, m.window())
 	if err == nil {
 		m.ages.add(name, kept)
 	}

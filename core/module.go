@@ -105,6 +105,7 @@ type Module struct {
 	timedFor time.Duration
 	// countsOpen: a route caps a principal's open records, so that those of all routes have to be counted.
 	countsOpen bool
+	service    []byte // Scoping.service, hashed once
 	orphans    orphans
 	held       held
 	tracer     Tracer   // Config.Observer, if it is one
@@ -129,7 +130,7 @@ func New(cfg Config) (*Module, error) {
 	cfg.SweepBatch = cmp.Or(cfg.SweepBatch, DefaultSweepBatch)
 	cfg.ProblemBase = cmp.Or(cfg.ProblemBase, defaultProblemBase)
 
-	m := &Module{cfg: cfg, asking: make(chan struct{}, 1)}
+	m := &Module{cfg: cfg, asking: make(chan struct{}, 1), service: cfg.Scoping.service()}
 	m.tracer, _ = cfg.Observer.(Tracer)
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

@@ -71,7 +71,7 @@ func (m *Module) isSupervisor(p Principal) bool {
 // operated returns what the realms begin with whose operations an operator may see and settle (S-5).
 func (m *Module) operated(p Principal) []byte {
 	if m.isSupervisor(p) {
-		return m.cfg.Scoping.service()
+		return m.service
 	}
 	realm := m.cfg.Scoping.PrincipalRealm(p)
 	return realm[:]

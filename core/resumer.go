@@ -29,7 +29,7 @@ func (m *Module) resume(ctx context.Context) {
 	}
 	var after ID
 	for ctx.Err() == nil {
-		lost, err := store.Resumable(ctx, m.cfg.Scoping.service(), after, m.cfg.SweepBatch)
+		lost, err := store.Resumable(ctx, m.service, after, m.cfg.SweepBatch)
 		if err != nil {
 			if !errors.Is(err, ErrNotFound) { // the page's last record has ended and gone: the rest is for the next time
 				m.failed(ctx, err)
@@ -116,7 +116,7 @@ func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt
 	claim.Key = KeyTime{Made: time.UnixMilli(0), Timed: rec.Timed, Valid: never}
 	adm.values = context.WithoutCancel(r.Context())
 	claimedAt := time.Now()
-	won, claimed, err := m.claim(adm.call.until(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), claim)
+	won, claimed, err := m.claim(adm.call.until(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), &claim)
 	adm.claiming = time.Since(claimedAt)
 	if err != nil || !claimed.Won {
 		return nil, err

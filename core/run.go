@@ -171,7 +171,7 @@ func (m *Module) reconcile(ctx context.Context) {
 	}
 	var after ID
 	for ctx.Err() == nil {
-		records, err := m.cfg.Store.List(ctx, m.cfg.Scoping.service(), after, m.cfg.SweepBatch)
+		records, err := m.cfg.Store.List(ctx, m.service, after, m.cfg.SweepBatch)
 		if err != nil {
 			m.failed(ctx, err)
 			return

@@ -61,9 +61,12 @@ type Realm [24]byte
 
 // PrincipalRealm returns the realm of p: SHA-256 over length-prefixed ("namespace/1", namespace), 8 bytes of it, and
 // ("realm/1", namespace, issuer, tenant), 16 bytes. An empty tenant is a tenant.
-func (s Scoping) PrincipalRealm(p Principal) (r Realm) {
+func (s Scoping) PrincipalRealm(p Principal) Realm { return s.realm(s.service(), p) }
+
+// realm is PrincipalRealm for a service that is known.
+func (s Scoping) realm(service []byte, p Principal) (r Realm) {
 	hash := hashFields("realm/1", s.Namespace, p.Issuer, p.Tenant)
-	copy(r[copy(r[:], s.service()):], hash[:])
+	copy(r[copy(r[:], service):], hash[:])
 	return r
 }
 
@@ -73,7 +76,7 @@ func (r Realm) within(prefix []byte) bool { return bytes.HasPrefix(r[:], prefix)
 // service is what all realms of the namespace begin with.
 func (s Scoping) service() []byte {
 	hash := hashFields("namespace/1", s.Namespace)
-	return hash[:8]
+	return hash[:8:8] // nobody appends to it in place
 }
 
 // client is the client of p where it counts.

@@ -39,7 +39,7 @@ type Decision struct {
 // Errors: ErrNotFound; ErrStepsFinished; ErrNotSettleable where the operation is not unknown (any more) or not yet past
 // lease and deadline; ErrStale where another settlement was quicker; any other error means that the store did not answer.
 func (m *Module) Settle(ctx context.Context, id ID, d Decision) (Record, error) {
-	return m.settle(ctx, id, d, m.cfg.Scoping.service())
+	return m.settle(ctx, id, d, m.service)
 }
 
 // settle settles an operation whose realm begins with within. Any other does not exist.

@@ -97,7 +97,7 @@ func (m *Module) RefuseKeysBefore(ctx context.Context, t time.Time) error {
 		return fmt.Errorf("idem: RefuseKeysBefore: %s is more than %v ahead; every key would be refused",
 			t.Format(time.RFC3339), MaxKeyAhead)
 	}
-	if err := store.RefuseKeysBefore(ctx, m.cfg.Scoping.service(), t, m.window()); err != nil {
+	if err := store.RefuseKeysBefore(ctx, m.service, t, m.window()); err != nil {
 		return fmt.Errorf("idem: RefuseKeysBefore: %w", err)
 	}
 	return nil

@@ -15,7 +15,7 @@ func (s *Store) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
 		return core.Claimed{}, err
 	}
 	for {
-		claimed, err := s.claim(c)
+		claimed, err := s.claim(&c)
 		if !errors.Is(err, core.ErrFull) {
 			return claimed, err
 		}
@@ -26,7 +26,7 @@ func (s *Store) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
 }
 
 // claim runs a claim under the lock of the shard. The error is core.ErrFull if the store would grow beyond its limit.
-func (s *Store) claim(c core.Claim) (core.Claimed, error) {
+func (s *Store) claim(c *core.Claim) (core.Claimed, error) {
 	sh := s.shard(c.ID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *Store) claim(c core.Claim) (core.Claimed, error) {
 
 // newEntry returns the row of a new command. Of an earlier command with the same key only the fence is kept, so that no
 // write and no settlement of that command can change this one.
-func newEntry(c core.Claim, fence int64, now time.Time) *entry {
+func newEntry(c *core.Claim, fence int64, now time.Time) *entry {
 	e := &entry{Record: core.Record{
 		Ticket: core.Ticket{ID: c.ID, Fence: fence},
 		Scope:  c.Scope, Realm: c.Realm, Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash,
@@ -75,7 +75,7 @@ func newEntry(c core.Claim, fence int64, now time.Time) *entry {
 }
 
 // lead makes c the row's attempt.
-func (e *entry) lead(c core.Claim, now time.Time) {
+func (e *entry) lead(c *core.Claim, now time.Time) {
 	e.Owner = c.Owner
 	e.Fence++
 	e.Attempts++
@@ -86,7 +86,7 @@ func (e *entry) lead(c core.Claim, now time.Time) {
 
 // canTakeOver reports whether c may continue after the row's last attempt: that attempt has ended, both are Resume, and
 // both run the same command.
-func (e *entry) canTakeOver(c core.Claim, now time.Time) bool {
+func (e *entry) canTakeOver(c *core.Claim, now time.Time) bool {
 	return e.Stored == core.Running && !now.Before(e.LeaseUntil) &&
 		e.Recovery == core.Resume && c.Recovery == core.Resume && e.Hash == c.Hash
 }

@@ -30,7 +30,7 @@ func floorNames(realm core.Realm, method, route string) (ofService, ofRoute stri
 }
 
 // allows reports whether a claim may have a key that has no record, or is free. The shard's lock is held.
-func (s *Store) allows(c core.Claim, e *entry, now time.Time) bool {
+func (s *Store) allows(c *core.Claim, e *entry, now time.Time) bool {
 	if e != nil && e.spent(now) {
 		return false
 	}
