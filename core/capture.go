@@ -175,7 +175,7 @@ func (c *Capture) grow(n int) error {
 	return c.stream()
 }
 
-// stream lets go of what has been kept back; what follows goes straight to the client.
+// stream sends what has been kept back. What follows goes straight to the client.
 func (c *Capture) stream() error {
 	c.streaming = true
 	reply := c.reply()

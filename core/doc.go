@@ -8,8 +8,8 @@
 //
 // [Module.Idempotent] does all three for an adapter, which shows it the request as an [Exchange]. Begin returns an
 // [Attempt]. The handler runs in the attempt's context and writes into its [Capture]; Attempt.Finish records the answer and
-// returns what the client gets. The adapters (ginidem, echoidem) only translate the routing, writer and errors of a
-// framework.
+// returns what the client gets. The adapters (ginidem, echoidem, httpidem) only translate the routing, writer and errors
+// of a framework.
 //
 // A [Store] keeps the records: gormstore for PostgreSQL and SQLite, memstore for tests and single processes. All
 // interfaces that a store can have are in store.go.

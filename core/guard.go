@@ -303,8 +303,8 @@ func readBefore() *Problem {
 		"before all middleware that reads the body or parses its form. An empty body needs Content-Length: 0")
 }
 
-// readAtOnce is the largest body that memory is taken for before it has come: a promise of a length costs a client
-// nothing.
+// readAtOnce is the largest body for which memory is allocated before it arrives: it costs a client nothing to announce a
+// length.
 const readAtOnce = 64 << 10
 
 // unreadable is the problem of a body that could not be read to its end.

@@ -6,7 +6,7 @@ import (
 )
 
 // Observer is told what happens to commands: for logs, metrics and traces. Observe runs in the goroutine of a request, of a
-// lease's renewal or of Run, and in several goroutines at once. It must be quick. A panic of it is ignored. Events never
+// lease's renewal, of Run or of the caller of [Module.Erase], and in several goroutines at once. It must be quick. A panic of it is ignored. Events never
 // carry keys, tokens or bodies (K-6).
 type Observer interface {
 	Observe(ctx context.Context, e Event)
@@ -97,8 +97,8 @@ type Event struct {
 	Fence     int64     // of the attempt; 1 is the first
 	Status    int       // of the answer
 	Code      Code      // of the problem that a request was refused with
-	Count     int       // of records
-	Err       error     // of the store, or of the app's reconciler
+	Count     int       // of records, or of attempts: see the kinds
+	Err       error     // the reason, or the error of the store or of an app's function: see the kinds
 	Earlier   ID        // the operation of the command's earlier key
 	Until     time.Time // the end of a route's shadow
 

@@ -67,7 +67,7 @@ type Policy struct {
 	// InvalidRetention is how long a recorded 400 or 422 is kept where it is proven that nothing was applied; no
 	// tombstone follows. At most Retention, default 6 h.
 	InvalidRetention time.Duration
-	// Lease is how long a Park or Resume attempt is taken for alive without a renewal: 1 s to 1 h, default 30 s.
+	// Lease is how long a Park or Resume attempt counts as alive without a renewal: 1 s to 1 h, default 30 s.
 	// It is renewed every third of it.
 	Lease time.Duration
 	// Deadline bounds an attempt: its handler's context ends then. 1 s to 24 h, default 60 s.
@@ -77,8 +77,8 @@ type Policy struct {
 	// MaxAttempts is how many attempts a Resume operation has, repeats and those of Run together: 1 to 1000, default 10.
 	// After the last one it is parked: unknown, and settled by a reconciler or an operator.
 	MaxAttempts int
-	// ResumeFor is how long after its first attempt a Resume operation is gone on with: 1 min to 30 days, default 24 h.
-	// After it the operation is parked, with any number of attempts. It should not be longer than providers keep
+	// ResumeFor is how long after its first attempt a Resume operation may be continued: 1 min to 30 days, default 24 h.
+	// After that the operation is parked, whatever the number of its attempts. It should not be longer than providers keep
 	// the keys of its steps.
 	ResumeFor time.Duration
 	// MaxBody caps the request body in bytes, default 1 MiB; above it 413 (H-5).

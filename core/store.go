@@ -36,7 +36,7 @@ var (
 	ErrCrowded = errors.New("idem: the store has more to do than it can")
 )
 
-// Claim is the wish to run one attempt of a command.
+// Claim asks for the right to run one attempt of a command.
 type Claim struct {
 	ID       ID            // of the record (K-6)
 	Owner    Owner         // random, new for each attempt
@@ -48,11 +48,11 @@ type Claim struct {
 	Recovery Recovery      // Rollback only in Transactor.Begin
 	Hash     CommandHash   // compared where a Resume attempt is taken over, kept otherwise
 	Key      KeyTime       // the time of the key, judged where it has no record; for a KeyTimer
-	Lease    time.Duration // how long the attempt is taken for alive without a renewal
+	Lease    time.Duration // how long the attempt counts as alive without a renewal
 	Deadline time.Duration // how long the attempt may take at all
 
-	// Retention is how long the answer will be kept, if nothing out of the ordinary happens: see Completion. It may tell a
-	// store when a sweep should look at the record. It promises nothing.
+	// Retention is how long the answer will probably be kept: see Completion. A store may use it to decide when a sweep
+	// should look at the record. It promises nothing.
 	Retention time.Duration
 	// Counted: a Counter has to count the record while it is open. Without it, a store may leave the record out.
 	Counted bool
@@ -65,7 +65,8 @@ type Claim struct {
 type Claimed struct {
 	Won  bool // the caller owns the record: Record.Ticket is its proof
 	Busy bool // another attempt holds the key and nothing of it is visible yet
-	// Untimely: the key has no record, or a free one, and its time forbids a first attempt (see KeyTimer). Nobody is at it.
+	// Untimely: the key has no record, or a free one, and its time forbids a first attempt (see KeyTimer). No attempt
+	// is running.
 	Untimely bool
 	Record   Record // the caller's own row when Won, the existing one otherwise; zero when Busy, only Now when Untimely
 }
@@ -315,11 +316,11 @@ type Importer interface {
 type Eraser interface {
 	Store
 
-	// Erase looks at about limit records behind after, which is the Next of the page before, or the zero ID. Of the records
-	// of the scope that are stored as completed it makes tombstones: only the status of the answer stays, the steps are
-	// deleted, and the tombstone ends when it would have ended. Of free records it deletes the steps. It names those that are
-	// stored as running or unknown, and does not touch them. It changes no record of another scope. The record never becomes
-	// free by that, and a Complete that comes again does not bring the answer back.
+	// Erase looks at about limit records behind after, which is the Next of the page before, or the zero ID. A record of the
+	// scope that is stored as completed becomes a tombstone: only the status of its answer stays, its steps are deleted, and
+	// the tombstone ends when it would have ended without Erase. A free record loses its steps. Records that are stored as
+	// running or unknown are named, and not touched. No record of another scope is changed. An erased record does not become
+	// free, and a second Complete does not bring its answer back.
 	Erase(ctx context.Context, s Scope, after ID, limit int) (ErasedPage, error)
 }
 
@@ -378,7 +379,7 @@ type Stepper interface {
 	Store
 
 	// Steps returns the steps of a record as they were started, one after the other, and by name where that was at the
-	// same time. Where the key was free in between, they are those since.
+	// same time. If the key was free in between, it returns only the steps since then.
 	Steps(ctx context.Context, id ID) ([]StepRecord, error)
 
 	// StartStep records that a provider step is about to be called, or that a step has failed and the next one begins. It
@@ -404,8 +405,8 @@ type Stepper interface {
 // It keeps floors, times that only rise. A key that has no record, or a freed one, is refused where it was made at its
 // floor or before: the claim is Untimely. One floor belongs to all timed keys of a service, and one to each of its routes,
 // for UUIDv7 keys that come there without KeyTime.Timed, after the route has left TimedKey. service is the first 8 bytes
-// of a [Realm]. Whoever drops the record of a timed key, unless that is a freed one, raises both floors to the key's time
-// in the same step: at each moment there is either the record or the floor.
+// of a [Realm]. If the store drops the record of a timed key, it raises both floors to the key's time in the same step,
+// unless the record was freed. So at each moment there is either the record or the floor.
 type KeyTimer interface {
 	Store
 

@@ -98,7 +98,7 @@ func TestAuditUnobserved(t *testing.T) {
 	e.POST("/early", never, guards...)
 	require.NoError(t, echoidem.Audit(e, idem))
 
-	// A hook that takes the place of Observe's is never called by the audit.
+	// A hook that replaces the hook of TrackRoutes is never called by the audit.
 	hooked := 0
 	e.OnAddRouteHandler = func(string, echo.Route, echo.HandlerFunc, []echo.MiddlewareFunc) { hooked++ }
 	require.ErrorContains(t, echoidem.Audit(e, idem), unproven)

@@ -26,8 +26,8 @@ func claimArgs(c core.Claim) []any {
 		micros(c.Key.Valid.From), latestOf(c), floorName(c), micros(c.Key.Made), c.Key.Timed, sweepAfter(c))
 }
 
-// sweepAfter is when a sweep looks at a record that was completed in time, in seconds after the claim. NULL lists it as open
-// while it is: then it can be counted.
+// sweepAfter is when a sweep looks at a record that was completed in time, in seconds after the claim. With NULL it is
+// listed as open from its claim on, so that it can be counted.
 func sweepAfter(c core.Claim) sql.NullInt32 {
 	seconds := (c.Deadline + c.Retention + time.Second - 1) / time.Second
 	return sql.NullInt32{Int32: int32(min(seconds, math.MaxInt32)), Valid: !c.Counted} //nolint:gosec // never below 0
@@ -101,9 +101,8 @@ func (s *Store) claim(ctx context.Context, q querier, c core.Claim, b *backend) 
 	return core.Claimed{}, errRace
 }
 
-// claimAlone is claim outside an attempt's transaction. What is most likely comes first: for a key that was seen before, a
-// look at its record; for another one, its insert. Either one is cheaper than claimKey, which follows where it decides
-// nothing.
+// claimAlone is claim outside an attempt's transaction. It begins with the statement that most likely decides: lookFirst for
+// a key that was seen before, insertRecord for others. Both are cheaper than claimKey, which follows if they decide nothing.
 func (s *Store) claimAlone(ctx context.Context, q querier, c core.Claim, seen bool) (claimed core.Claimed, err error) {
 	switch {
 	case s.dialect == sqlite:

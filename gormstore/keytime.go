@@ -15,7 +15,7 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// What timed keys are judged by lies in the table idempotency_setting: floors in microseconds since 1970, under
+// The table idempotency_setting has what timed keys are judged by: floors in microseconds since 1970, under
 // floor/<service> and floor/<service>/<METHOD route>, and the ages of routes under key_age/<service>/<METHOD route>. A
 // service is 8 bytes in hex. The floor of a route judges UUIDv7 keys after the route has left TimedKey.
 //

@@ -13,11 +13,13 @@ import (
 // A claim may look at the record first. A look never decides that a command runs: it returns a record that no claim could
 // take over, as the claim's own statement would, or nothing.
 
-// seen are keys that this process has claimed lately, or tried to. It decides nothing but what is sent first: a repeat looks
-// first, which is one plain SELECT; another request inserts first. A wrong guess costs a statement.
+// seen has the keys that this process has claimed lately, or tried to claim. It only decides which statement is sent first: a
+// plain SELECT (lookFirst) for a key that it has, otherwise an INSERT, which is insertRecord or in a transaction claimKey. A
+// wrong guess costs one statement more.
 type seen [1 << 16]atomic.Uint32
 
-// before reports whether the key of a record was seen before, and remembers it. It forgets keys as others take their place.
+// before reports whether the key of a record was seen before, and remembers it. A later key may take the place of an earlier
+// one, which is forgotten then.
 func (s *seen) before(id core.ID) bool {
 	hash := binary.BigEndian.Uint64(id.Hash())
 	mark := uint32(hash >> 32) // half of the hash is enough for a guess, the other half is the place

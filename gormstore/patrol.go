@@ -27,8 +27,8 @@ import (
 //  3. When all of them are over, the patrol lists the open records up to the limit. An attempt that holds its transaction
 //     open, or waits for a synchronous standby, holds the patrol up.
 //
-// Each step is a transaction, and one instance at a time does one. Any instance does the next step, wherever another one has
-// stopped.
+// Each step is a transaction, and one instance at a time does a step. Any instance can do the next step, also if another one
+// has stopped in between.
 
 const recordTable = ".idempotency_record"
 
@@ -45,7 +45,7 @@ const (
 	patrolBatch  = 10_000 // records that the patrol looks at in one transaction
 )
 
-// beat is what the patrol knows of its way, in microseconds since 1970.
+// beat has the times of the patrol, in microseconds since 1970.
 type beat struct {
 	now           instant
 	limit, passed int64

@@ -91,7 +91,7 @@ type sweptRecord struct {
 	route     string
 }
 
-// sweepRecords does with the records that are due what has to be done. SQLite does it in a statement for each record.
+// sweepRecords turns the records that are due into tombstones, or drops them. SQLite needs a statement for each record.
 func (s *Store) sweepRecords(ctx context.Context, q querier, limit int, w core.Window) ([]sweptRecord, error) {
 	name := sweep
 	if s.dialect == sqlite {
