@@ -6,8 +6,8 @@ import (
 )
 
 // Observer is told what happens to commands: for logs, metrics and traces. Observe runs in the goroutine of a request, of a
-// lease's renewal, of Run or of the caller of [Module.Erase], and in several goroutines at once. It must be quick. A panic of it is ignored. Events never
-// carry keys, tokens or bodies (K-6).
+// lease's renewal, of Run or of the caller of [Module.Erase], and in several goroutines at once. It must be quick. A panic
+// of it is ignored. Events never carry keys, tokens or bodies (K-6).
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }

@@ -78,8 +78,8 @@ type Policy struct {
 	// After the last one it is parked: unknown, and settled by a reconciler or an operator.
 	MaxAttempts int
 	// ResumeFor is how long after its first attempt a Resume operation may be continued: 1 min to 30 days, default 24 h.
-	// After that the operation is parked, whatever the number of its attempts. It should not be longer than providers keep
-	// the keys of its steps.
+	// After that the operation is parked, whatever the number of its attempts. It should not be longer than
+	// providers keep the keys of its steps.
 	ResumeFor time.Duration
 	// MaxBody caps the request body in bytes, default 1 MiB; above it 413 (H-5).
 	MaxBody int64

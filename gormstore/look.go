@@ -13,8 +13,8 @@ import (
 // A claim may look at the record first. A look never decides that a command runs: it returns a record that no claim could
 // take over, as the claim's own statement would, or nothing.
 
-// seen has the keys that this process has claimed lately, or tried to claim. It only decides which statement is sent first: a
-// plain SELECT (lookFirst) for a key that it has, otherwise an INSERT, which is insertRecord or in a transaction claimKey. A
+// seen has the keys that this process has claimed lately, or tried to claim. It only decides which statement is sent first:
+// a plain SELECT (lookFirst) for a key that it has, otherwise an INSERT (insertRecord, or claimKey in a transaction). A
 // wrong guess costs one statement more.
 type seen [1 << 16]atomic.Uint32
 

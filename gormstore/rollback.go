@@ -15,8 +15,8 @@ type rollbackTx struct {
 	ticket core.Ticket
 }
 
-// Begin implements [core.Transactor]: BEGIN, the claim, a savepoint. On PostgreSQL a key that this process has seen is looked
-// up first, without a transaction.
+// Begin implements [core.Transactor]: BEGIN, the claim, a savepoint. On PostgreSQL the record of a key that
+// this process has seen is read first, without a transaction.
 func (s *Store) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
 	if s.file != nil { // a repeat does not wait for the writer
 		if claimed, err := s.peek(ctx, c); err != nil || isThere(claimed) {
