@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"slices"
@@ -42,6 +43,22 @@ func (h *Hold) ForgetRoute() { clear(h.m.routes) }
 
 // ForgetRoles gives the route of h roles that nobody has: who checks them again refuses.
 func (h *Hold) ForgetRoles() { h.route.Roles = []string{"nobody"} }
+
+// WaitedFor names the contexts of the attempt around ctx that somebody has waited for: only they have got timers.
+func WaitedFor(ctx context.Context) (names []string) {
+	a := attemptFrom(ctx)
+	for _, of := range []struct {
+		name string
+		ctx  *bounded
+	}{{"claim", &a.admission.call}, {"handler", &a.ctx}, {"completion", &a.completing}} {
+		of.ctx.mu.Lock()
+		if of.ctx.made != nil {
+			names = append(names, of.name)
+		}
+		of.ctx.mu.Unlock()
+	}
+	return names
+}
 
 // NextBatch is how large the next batch of a sweep is.
 var NextBatch = nextBatch

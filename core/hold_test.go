@@ -37,3 +37,62 @@ func TestAHoldLooksUpRouteAndRolesOnce(t *testing.T) {
 	require.NoError(t, attempt.Finish().WriteTo(w))
 	require.Equal(t, http.StatusCreated, w.Code)
 }
+
+// countedExchange counts what it is asked for. Its request is recycled by nobody and overtaken by nobody.
+type countedExchange struct {
+	core.Exchange
+	w                    http.ResponseWriter
+	r                    *http.Request
+	patterns, principals int
+}
+
+func (x *countedExchange) Pattern() string {
+	x.patterns++
+	return pattern
+}
+
+func (x *countedExchange) Principal() core.Principal {
+	x.principals++
+	return alice
+}
+
+func (x *countedExchange) Request() *http.Request      { return x.r }
+func (x *countedExchange) SetRequest(r *http.Request)  { x.r = r }
+func (x *countedExchange) Writer() http.ResponseWriter { return x.w }
+func (x *countedExchange) Kept() [][]byte              { return nil }
+func (x *countedExchange) Recycled() any               { return nil }
+func (x *countedExchange) Send(reply *core.Reply)      { _ = reply.WriteTo(x.w) }
+func (x *countedExchange) Answer(error)                {}
+func (x *countedExchange) Leave(bool)                  {}
+func (x *countedExchange) Sent(error)                  {}
+
+func (x *countedExchange) Enter(c *core.Capture) any {
+	x.w = c
+	return nil
+}
+
+func (x *countedExchange) Next() error {
+	created(x.w, x.r)
+	return nil
+}
+
+// The three guards in one ask for the caller and for the route once, whatever becomes of the request.
+func TestIdempotentLooksUpPrincipalAndRouteOnce(t *testing.T) {
+	m, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
+	require.NoError(t, err)
+	for _, tt := range []struct{ name, key, body, result string }{
+		{"first request", "k-1", `{}`, core.ResultCreated},
+		{"replay", "k-1", `{}`, core.ResultReused},
+		{"another command", "k-1", `[]`, ""},
+		{"no key", "", `{}`, ""},
+	} {
+		r := httptest.NewRequest(http.MethodPost, pattern, strings.NewReader(tt.body))
+		r.Header.Set(core.DefaultHeader, tt.key)
+		w := httptest.NewRecorder()
+		x := &countedExchange{w: w, r: r}
+		require.NoError(t, m.Idempotent(x), tt.name)
+		require.Equal(t, tt.result, w.Header().Get(core.HeaderResult), tt.name)
+		require.Equal(t, 1, x.patterns, tt.name)
+		require.Equal(t, 1, x.principals, tt.name)
+	}
+}
