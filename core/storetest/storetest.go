@@ -14,6 +14,7 @@ package storetest
 
 import (
 	"context"
+	"reflect"
 	"testing"
 	"time"
 
@@ -59,40 +60,20 @@ type Features struct {
 // once for each; it registers its own clean-up.
 func Run(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
 	t.Helper()
-	suites := [][]check{claimChecks, takeoverChecks, releaseChecks, attemptChecks, retentionChecks, settleChecks,
-		listChecks, cancelChecks, windowChecks}
-	if f.Rollback {
-		suites = append(suites, txChecks)
-	}
-	if f.Steps {
-		suites = append(suites, stepChecks)
-	}
-	if f.Watch {
-		suites = append(suites, sightingChecks)
-	}
-	if f.Import {
-		suites = append(suites, importChecks)
-	}
-	if f.Count {
-		suites = append(suites, openChecks)
-	}
-	if f.Survey {
-		suites = append(suites, surveyChecks)
-	}
-	if f.Scoping {
-		suites = append(suites, scopingChecks)
-	}
-	if f.KeyTime {
-		suites = append(suites, keyTimeChecks)
-	}
-	if f.Erase {
-		suites = append(suites, eraseChecks)
-	}
-	if f.Inspect {
-		suites = append(suites, inspectChecks)
-	}
-	for _, suite := range suites {
-		for _, c := range suite {
+	for _, suite := range []struct {
+		checks  []check
+		applies bool
+	}{
+		{claimChecks, true}, {takeoverChecks, true}, {releaseChecks, true}, {attemptChecks, true}, {retentionChecks, true},
+		{settleChecks, true}, {listChecks, true}, {cancelChecks, true}, {windowChecks, true},
+		{txChecks, f.Rollback}, {stepChecks, f.Steps}, {sightingChecks, f.Watch}, {importChecks, f.Import},
+		{openChecks, f.Count}, {surveyChecks, f.Survey}, {scopingChecks, f.Scoping}, {keyTimeChecks, f.KeyTime},
+		{eraseChecks, f.Erase}, {inspectChecks, f.Inspect},
+	} {
+		if !suite.applies {
+			continue
+		}
+		for _, c := range suite.checks {
 			t.Run(c.name, func(t *testing.T) { c.run(t, newFixture(t, newStore, f)) })
 		}
 	}
@@ -117,50 +98,35 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 		require.NotNil(t, s.Twin, "Subject.Twin is missing: Features.Shared needs it")
 		s.instances = append(s.instances, s.Twin(t))
 	}
-	for _, store := range s.instances {
-		tx, ok := store.(core.Transactor)
-		require.Equal(t, f.Rollback, ok, "Features.Rollback says whether %T is a core.Transactor", store)
-		if f.Rollback {
-			require.NotNil(t, s.Effect, "Subject.Effect is missing: Features.Rollback needs it")
-			require.NotNil(t, s.Effects, "Subject.Effects is missing: Features.Rollback needs it")
-			s.transactors = append(s.transactors, tx)
-		}
-		stepper, ok := store.(core.Stepper)
-		require.Equal(t, f.Steps, ok, "Features.Steps says whether %T is a core.Stepper", store)
-		if f.Steps {
-			s.steppers = append(s.steppers, stepper)
-		}
-		watcher, ok := store.(core.Watcher)
-		require.Equal(t, f.Watch, ok, "Features.Watch says whether %T is a core.Watcher", store)
-		if f.Watch {
-			s.watchers = append(s.watchers, watcher)
-		}
-		counter, ok := store.(core.Counter)
-		require.Equal(t, f.Count, ok, "Features.Count says whether %T is a core.Counter", store)
-		if f.Count {
-			s.counters = append(s.counters, counter)
-		}
-		surveyor, ok := store.(core.Surveyor)
-		require.Equal(t, f.Survey, ok, "Features.Survey says whether %T is a core.Surveyor", store)
-		if f.Survey {
-			s.surveyors = append(s.surveyors, surveyor)
-		}
-		inspectable, ok := store.(core.Inspectable)
-		require.Equal(t, f.Inspect, ok, "Features.Inspect says whether %T is a core.Inspectable", store)
-		if f.Inspect {
-			s.inspectables = append(s.inspectables, inspectable)
-		}
-		_, ok = store.(core.ScopeKeeper)
-		require.Equal(t, f.Scoping, ok, "Features.Scoping says whether %T is a core.ScopeKeeper", store)
-		_, ok = store.(core.KeyTimer)
-		require.Equal(t, f.KeyTime, ok, "Features.KeyTime says whether %T is a core.KeyTimer", store)
-		_, ok = store.(core.Eraser)
-		require.Equal(t, f.Erase, ok, "Features.Erase says whether %T is a core.Eraser", store)
-		_, ok = store.(core.Importer)
-		require.Equal(t, f.Import, ok, "Features.Import says whether %T is a core.Importer", store)
+	if f.Rollback {
+		require.NotNil(t, s.Effect, "Subject.Effect is missing: Features.Rollback needs it")
+		require.NotNil(t, s.Effects, "Subject.Effects is missing: Features.Rollback needs it")
 	}
+	s.transactors = abilities[core.Transactor](t, s, "Rollback", f.Rollback)
+	s.steppers = abilities[core.Stepper](t, s, "Steps", f.Steps)
+	s.watchers = abilities[core.Watcher](t, s, "Watch", f.Watch)
+	s.counters = abilities[core.Counter](t, s, "Count", f.Count)
+	s.surveyors = abilities[core.Surveyor](t, s, "Survey", f.Survey)
+	s.inspectables = abilities[core.Inspectable](t, s, "Inspect", f.Inspect)
+	abilities[core.ScopeKeeper](t, s, "Scoping", f.Scoping)
+	abilities[core.KeyTimer](t, s, "KeyTime", f.KeyTime)
+	abilities[core.Eraser](t, s, "Erase", f.Erase)
+	abilities[core.Importer](t, s, "Import", f.Import)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	s.ctx = ctx
 	return s
+}
+
+// abilities returns the instances as T. It requires that they are T if the feature is set, and that they are not otherwise.
+func abilities[T core.Store](t *testing.T, s *fixture, feature string, set bool) (all []T) {
+	t.Helper()
+	for _, store := range s.instances {
+		able, ok := store.(T)
+		require.Equal(t, set, ok, "Features.%s says whether %T is a %v", feature, store, reflect.TypeFor[T]())
+		if ok {
+			all = append(all, able)
+		}
+	}
+	return all
 }

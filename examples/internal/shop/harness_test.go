@@ -28,7 +28,6 @@ type harness struct {
 
 const (
 	rollback = "/rollback"
-	park     = "/park"
 	resume   = "/resume"
 )
 
@@ -60,7 +59,6 @@ func newHarness(t *testing.T, url string) *harness {
 	require.NoError(t, database.Migrate(t.Context(), ledger, provider.Models()...))
 	idem, err := core.New(core.Config{Store: store, ClaimTimeout: 20 * time.Second, Routes: core.Routes{
 		"POST " + rollback: {Recovery: core.Rollback},
-		"POST " + park:     {Recovery: core.Park},
 		"POST " + resume:   {Recovery: core.Resume},
 	}})
 	require.NoError(t, err)

@@ -3,8 +3,6 @@ package shop
 import (
 	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,67 +50,6 @@ func TestRefund(t *testing.T) {
 		require.ErrorIs(t, err, core.ErrAborted) // recorded
 		require.Equal(t, []string{"payment 10.5 anna", "refund 4 anna", "refund 6.5 sam", "provider 4 anna",
 			"provider 6.5 sam"}, h.kinds())
-	})
-}
-
-// CONTRACT R-6
-func TestRefusedRefundsGiveBack(t *testing.T) {
-	onBoth(t, func(t *testing.T, h *harness) {
-		paid, err := h.pay(anna, "k1", payment)
-		require.NoError(t, err)
-		_, err = h.refund(anna, "r1", paid.ID, RefundInput{"10.5", MethodDeclined})
-		require.ErrorIs(t, err, ErrDeclined)
-		require.Equal(t, int64(1050), h.left(paid.ID))
-		_, err = h.refund(anna, "r1", paid.ID, RefundInput{"10.5", MethodDeclined})
-		require.ErrorIs(t, err, core.ErrAborted) // recorded
-
-		for range 2 { // the key is free again
-			_, err = h.refund(anna, "r2", paid.ID, RefundInput{"10.5", MethodUnavailable})
-			require.ErrorIs(t, err, ErrUnavailable)
-		}
-		require.Equal(t, int64(1050), h.left(paid.ID))
-		_, err = h.refund(anna, "r2", paid.ID, RefundInput{"10.5", MethodOK})
-		require.NoError(t, err)
-		require.Equal(t, int64(0), h.left(paid.ID))
-	})
-}
-
-// CONTRACT X-3
-func TestRefundGoesOn(t *testing.T) {
-	onBoth(t, func(t *testing.T, h *harness) {
-		h.unsafe = true
-		paid, err := h.pay(anna, "k1", payment)
-		require.NoError(t, err)
-		for method, want := range map[string]error{MethodError: ErrSimulated, MethodLost: ErrNoAnswer} {
-			_, err := h.refund(anna, method, paid.ID, RefundInput{"1.00", method})
-			require.ErrorIs(t, err, want)
-			refund, err := h.refund(anna, method, paid.ID, RefundInput{"1.00", method})
-			require.NoError(t, err)
-			require.Equal(t, refundDone, refund.Status)
-		}
-		require.Equal(t, int64(850), h.left(paid.ID))
-		require.Equal(t, []string{"payment 10.5 anna", "refund 1.00 anna", "refund 1.00 anna", "provider 1.00 anna",
-			"provider 1.00 anna"}, h.kinds())
-	})
-}
-
-func TestRefundsNeverExceedThePayment(t *testing.T) {
-	onBoth(t, func(t *testing.T, h *harness) {
-		paid, err := h.pay(anna, "k1", payment)
-		require.NoError(t, err)
-		var refunded atomic.Int64
-		var group sync.WaitGroup
-		for i := range 12 {
-			group.Go(func() {
-				if _, err := h.refund(anna, fmt.Sprint("r", i), paid.ID, RefundInput{Amount: "1.50"}); err == nil {
-					refunded.Add(1)
-				}
-			})
-		}
-		group.Wait()
-		require.Equal(t, int64(7), refunded.Load())
-		require.Equal(t, int64(0), h.left(paid.ID))
-		require.Len(t, h.kinds(), 1+7+7)
 	})
 }
 

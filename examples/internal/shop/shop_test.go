@@ -23,29 +23,6 @@ func (h *harness) pay(p core.Principal, key string, in PaymentInput) (paid *Paym
 	return paid, err
 }
 
-func TestPay(t *testing.T) {
-	onBoth(t, func(t *testing.T, h *harness) {
-		paid, err := h.pay(anna, "k1", payment)
-		require.NoError(t, err)
-		require.Equal(t, "captured", paid.Status)
-		require.Equal(t, []string{"payment 10.5 anna"}, h.kinds())
-
-		found, err := h.Payment(t.Context(), anna, paid.ID)
-		require.NoError(t, err)
-		require.Equal(t, paid.OperationID, found.OperationID)
-		_, err = h.Payment(t.Context(), bert, paid.ID)
-		require.ErrorIs(t, err, ErrNotFound)
-		_, err = h.Payment(t.Context(), anna, "\x00")
-		require.ErrorIs(t, err, ErrNotFound)
-		for p, want := range map[string]int{"anna": 1, "bert": 0} {
-			list, err := h.Payments(t.Context(), core.Principal{Issuer: anna.Issuer, Subject: p})
-			require.NoError(t, err)
-			require.NotNil(t, list)
-			require.Len(t, list, want)
-		}
-	})
-}
-
 func TestPaidIsPartOfThePayment(t *testing.T) {
 	onBoth(t, func(t *testing.T, h *harness) {
 		var refuse error
@@ -231,31 +208,6 @@ func TestBalanceIsNeverNegative(t *testing.T) {
 		empty, err := h.Balance(t.Context(), bert)
 		require.NoError(t, err)
 		require.Equal(t, "0.00", empty.Balance)
-	})
-}
-
-func TestPayout(t *testing.T) {
-	onBoth(t, func(t *testing.T, h *harness) {
-		pay := func(key, method string) error {
-			return h.attempt(park, seller, key, func(ctx context.Context) error {
-				_, err := h.Payout(ctx, seller, PayoutInput{"7.00", "EUR", method})
-				return err
-			})
-		}
-		require.NoError(t, pay("k1", MethodOK))
-		require.Equal(t, []string{"payout 7.00 sam", "provider 7.00 sam"}, h.kinds())
-		lines, err := h.Ledger(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, lines[0].Operation, lines[1].Operation)
-
-		require.ErrorIs(t, pay("k2", MethodDeclined), ErrDeclined)
-		require.ErrorIs(t, pay("k3", MethodUnavailable), ErrUnavailable)
-		require.Len(t, h.kinds(), 2)
-
-		require.ErrorIs(t, pay("k4", MethodError), ErrSimulated)
-		require.Equal(t, []string{"payout 7.00 sam", "provider 7.00 sam", "provider 7.00 sam"}, h.kinds())
-		require.ErrorIs(t, pay("k4", MethodError), core.ErrAborted) // unknown: it does not run again
-		require.NoError(t, pay("k3", MethodOK))                     // free: nothing was applied
 	})
 }
 
