@@ -150,6 +150,7 @@ func TestKeyfunc(t *testing.T) {
 // accounts are API keys, by their SHA-256, and the account of each. Two keys may belong to one account.
 var accounts = map[[sha256.Size]byte]string{
 	sha256.Sum256([]byte("sk_old")): "acct_1", sha256.Sum256([]byte("sk_new")): "acct_1",
+	sha256.Sum256([]byte("sk_bob")): "acct_2",
 }
 
 // CONTRACT O-2, S-2

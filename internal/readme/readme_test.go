@@ -67,7 +67,8 @@ func TestLinks(t *testing.T) {
 }
 
 // shownPages are the pages whose code is all from tests. Each links the files that its code is from.
-var shownPages = []string{"docs/auth.md", "docs/clients.md", "docs/mounting.md", "docs/openapi.md", "docs/routers.md", "docs/webhooks.md"}
+var shownPages = []string{"docs/adopting.md", "docs/auth.md", "docs/clients.md", "docs/migration.md", "docs/mounting.md",
+	"docs/openapi.md", "docs/routers.md", "docs/vet.md", "docs/webhooks.md"}
 
 // The code of these pages is a part of a file that they link to, line by line. Only the indentation may differ.
 func TestCodeIsFromLinkedFiles(t *testing.T) {
