@@ -1,4 +1,4 @@
-// Package crashtest kills an app at every step of its protocol, and looks at what is left: for your own handlers, with
+// Package crashtest kills an app at every step of its protocol, and checks what is left. Use it for your own handlers, in
 // your own app.
 //
 //	func TestPaymentSurvivesCrashes(t *testing.T) {

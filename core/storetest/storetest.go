@@ -8,8 +8,8 @@
 //		storetest.Stress(t, newStore, features)
 //	}
 //
-// [Run] goes through the rules one by one. [Stress] looks for faults that need many goroutines at once. Both ask for a
-// new, empty store per test, never sleep, and leave the passing of time to [Subject].Advance.
+// [Run] checks the rules one by one. [Stress] looks for faults that need many goroutines at once. Both ask for a new, empty
+// store per test, never sleep, and move time only by [Subject].Advance.
 package storetest
 
 import (
@@ -41,7 +41,7 @@ type Subject struct {
 	Effects func(t *testing.T) int
 }
 
-// Features says what a store can do besides what every store must.
+// Features says what a store can do beside what every store must do.
 type Features struct {
 	Rollback bool // it is a core.Transactor
 	Steps    bool // it is a core.Stepper

@@ -28,13 +28,11 @@ const (
 	stressSteps   = 40
 )
 
-// Stress lets goroutines call everything that a store has, all at once and with few keys, for about two seconds.
-// Afterwards the history of each key is checked: no fence was won twice, no key was won that had an answer or an
-// attempt that was neither freed nor handed on, no answer ever changed, and no step lost its result or came back from
-// an operation of before.
+// Stress lets many goroutines call all methods of a store at once, with few keys, for about two seconds. Then the history
+// of each key is checked: no fence was won twice; no key was won while it had an answer, or an attempt that was neither
+// freed nor taken over; no answer changed; no step lost its result or came back from an earlier operation.
 //
-// What each goroutine does follows from a seed, which is logged and can be set in the environment with [SeedEnv]. How
-// the goroutines meet does not follow from it.
+// A seed decides what each goroutine does. It is logged, and [SeedEnv] sets it. It does not decide the timing.
 //
 // CONTRACT M-3, M-6, X-2, X-3, X-7, T-4
 func Stress(t *testing.T, newStore func(t *testing.T) Subject, f Features) {

@@ -31,17 +31,16 @@ const (
 // principal is the one client of all apps.
 var principal = core.Principal{Issuer: "https://issuer.example", Subject: "alice"}
 
-// patience is how long a claim, and a job of the floor, may take. It is more than an app should have: a machine that is
-// too busy shows in the figures, and does not end the benchmark.
+// patience bounds a claim and a job of the floor. It is longer than an app should wait, so that a busy machine shows in the
+// figures and does not end the benchmark.
 const patience = 30 * time.Second
 
 const secret = "a secret of a benchmark, thirty-two bytes"
 
-// work is what a handler does before it answers. operation names what it does it for: the operation's id, on the bare
-// route the key.
+// work is what a handler does before it answers. operation is the operation's id, or on the bare route the key.
 type work func(ctx context.Context, operation string) error
 
-// service says what an app is to be.
+// service configures an app.
 type service struct {
 	framework string // "Gin" or "Echo"
 	store     core.Store
@@ -57,7 +56,7 @@ type app struct {
 	handler http.Handler
 	bearer  string
 
-	held    string        // the key of an attempt that is held up: see hold
+	held    string        // the key of an attempt that waits in its handler: see hold
 	entered chan struct{} // closed when it has begun
 	release chan struct{}
 }
@@ -146,7 +145,7 @@ func (a *app) handle(r *http.Request) error {
 	return a.work(r.Context(), operation)
 }
 
-// want is how a request has to be answered: anything else ends the benchmark.
+// want is the answer that a request must get. Another answer ends the benchmark.
 type want struct {
 	status int
 	result string // core.HeaderResult
@@ -190,7 +189,7 @@ func (a *app) hold() (stop func() error) {
 	}
 }
 
-// sink is a ResponseWriter that costs next to nothing. It keeps the start of the answer for messages.
+// sink is a ResponseWriter that costs almost nothing. It keeps the start of the answer for messages.
 type sink struct {
 	header http.Header
 	status int

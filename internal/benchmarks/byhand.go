@@ -17,9 +17,9 @@ import (
 // byHandPath is the route of an app that has no library for its keys. It has the guards of the other two.
 const byHandPath = "/v1/transfers"
 
-// byHand is what people write themselves: an INSERT that does nothing where the key is known, the handler, an UPDATE with
-// the answer, and a SELECT for a repeat. It has no lease, no command hash, no scope, no retention: a key whose handler has
-// died stays in flight for ever.
+// byHand is what people write themselves: an INSERT that does nothing if the key is known, the handler, an UPDATE with
+// the answer, and a SELECT for a repeat. It has no lease, no command hash, no scope and no retention: if a handler dies,
+// its key stays in flight for ever.
 type byHand struct {
 	on            opened
 	inTransaction bool // the key, one row of the app and the answer commit together

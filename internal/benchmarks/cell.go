@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// kind is what is asked of the library.
+// kind is a kind of request.
 type kind string
 
 const (
@@ -42,8 +42,8 @@ func (k kind) prepare(a *app, spread int) (next func() string, answer want, stop
 	return nil, want{}, nil, fmt.Errorf("no such kind: %q", k)
 }
 
-// freshSide sends requests of a kind to an app that is opened anew for every turn: what a store in memory has grown to
-// in the turn before would be work for the garbage collector in this one.
+// freshSide sends requests of a kind to an app that is opened anew for every turn. Otherwise the records that a store in
+// memory has from earlier turns would be work for the garbage collector.
 func freshSide(name string, k kind, spread int, open func() (*app, error)) side {
 	return side{name: name, start: func() (func() error, func() error, error) {
 		a, err := open()

@@ -37,14 +37,14 @@ type database struct {
 	recorder *recorder
 }
 
-// opened is a pool, and what stands on it.
+// opened is a pool, with the database and the store on it.
 type opened struct {
 	db    *gorm.DB
 	pool  *sql.DB
 	store *gormstore.Store
 }
 
-// toTheEnd runs fn, and waits until what runs behind an answer has ended: the ROLLBACK of a replay.
+// toTheEnd runs fn, and waits for statements that are sent after the answer: the ROLLBACK of a replay.
 func (o opened) toTheEnd(fn func() error) error {
 	before := o.pool.Stats().InUse
 	if err := fn(); err != nil {
@@ -207,18 +207,19 @@ func (d *database) recorded(c cell) (statements []statement, key string, err err
 	return statements, key, nil
 }
 
-// extras are what a cell is compared with beside its floor.
+// extras says with what else, beside its floor, a cell is compared.
 type extras struct {
 	handler bool     // a handler behind JWT and roles guard that sends the statements
 	pgbench *pgbench // nil: none
 }
 
-// compared is a cell beside its floor. What is missing is nil, as the floor where the library sends no statement at all.
+// compared has the results of a cell and of the other sides. A side that was not measured is nil: the floor, for
+// instance, if the library sends no statement.
 type compared struct {
 	idem, floor, handler, pgbench *measured
 }
 
-// compare lets the library, its floor and what else is asked for take turns.
+// compare lets the library, its floor and the extras take turns.
 func (d *database) compare(m meter, clients int, c cell, with extras) (result compared, err error) {
 	m.progress("  %s, %s, %s, %d clients, %d bytes\n", d.name, c.recovery, c.kind, clients, max(c.size, smallBody))
 	statements, key, err := d.recorded(c)
@@ -269,7 +270,7 @@ func (d *database) compare(m meter, clients int, c cell, with extras) (result co
 	return result, err
 }
 
-// of is the library's throughput beside that of another side.
+// of returns the library's throughput divided by that of another side.
 func (c compared) of(other *measured) string {
 	switch {
 	case c.floor == nil:

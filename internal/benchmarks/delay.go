@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// delayed returns the URL of a database behind a proxy that makes a round trip to it so much longer. A server in another
-// zone of the same region is about 1 ms away.
+// delayed returns the URL of a database behind a proxy that makes each round trip longer by the given time. A server in
+// another zone of the same region is about 1 ms away.
 func delayed(t testing.TB, databaseURL string, roundTrip time.Duration) (string, error) {
 	target, err := url.Parse(databaseURL)
 	if err != nil {
@@ -39,7 +39,7 @@ func delayed(t testing.TB, databaseURL string, roundTrip time.Duration) (string,
 	return target.String(), nil
 }
 
-// parcel is what has come, and when it is to be passed on.
+// parcel is a part of the data, and when it must be passed on.
 type parcel struct {
 	data []byte
 	due  time.Time

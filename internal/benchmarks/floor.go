@@ -12,8 +12,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// floor sends the statements of one command in a bare loop, with nothing around them but a deadline, as those of any
-// app should have: no HTTP, no hashing, no decisions, and what comes back is read and thrown away.
+// floor sends the statements of one command in a bare loop: with a deadline, as every app should have one, but without
+// HTTP, hashing and decisions. The results are read and thrown away.
 type floor struct {
 	pool       *sql.DB
 	statements []statement
@@ -21,7 +21,7 @@ type floor struct {
 	changes    []change
 }
 
-// change is an argument that is another one for each command.
+// change is an argument that differs from command to command.
 type change struct {
 	statement, arg int
 	to             func(id core.ID) any

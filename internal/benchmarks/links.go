@@ -9,7 +9,7 @@ import (
 	"github.com/auth19/idem/gormstore/pgxpipe"
 )
 
-// link is a way to the database.
+// link is a connection to the database with a given latency.
 type link struct {
 	name      string
 	roundTrip time.Duration // of the proxy on the way; 0: there is none
@@ -44,7 +44,7 @@ func withPipeline(on opened) (pipelined opened, err error) {
 	return pipelined, err
 }
 
-// roundTrips compares Rollback with the transaction that it is put around, where the way to the database counts.
+// roundTrips compares Rollback with the plain transaction of a handler, over links of different latency.
 func (x *matrix) roundTrips() error {
 	x.report.Heading("What the way to the database costs")
 	x.report.Paragraph(`

@@ -8,7 +8,7 @@ import (
 	"github.com/auth19/idem/internal/benchmarks/report"
 )
 
-// machine says where and when.
+// machine describes the machine and the day of the run.
 func (x *matrix) machine(when time.Time) error {
 	var server, file string
 	if err := x.postgres.pool.QueryRowContext(context.Background(), "SHOW server_version").Scan(&server); err != nil {

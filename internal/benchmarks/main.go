@@ -1,12 +1,12 @@
-// Command benchmarks measures what this library costs, beside what one would have without it, and writes the figures
-// into docs/performance.md:
+// Command benchmarks compares this library with what an app would have without it, and writes the figures into
+// docs/performance.md:
 //
 //	cd internal/benchmarks && go run .                 all of it, some six minutes
 //	cd internal/benchmarks && go run . -only byhand    one part; floor, hotkeys and hash are not in the page; writes nothing
 //	cd internal/benchmarks && go run . -short          proves that all of it runs; writes nothing
 //
-// What is compared is measured in one run, in turns, and told as a ratio. PostgreSQL is that of the tests: the one that
-// TEST_DATABASE_URL names, or one that is started from the installed programs.
+// The sides of a comparison take turns in one run, and the result is a ratio. PostgreSQL is the server of the tests: the
+// one that TEST_DATABASE_URL names, or one that is started from the installed programs.
 package main
 
 import (
@@ -90,7 +90,7 @@ func command(args []string) error {
 	return x.report.write(into, *docs)
 }
 
-// shorten makes the matrix prove that every cell runs, and measure nothing.
+// shorten makes the matrix run every cell for a moment, and measure nothing.
 func (x *matrix) shorten() {
 	x.duration, x.rounds, x.warmUp = 0, 1, 0
 	x.many, x.clients, x.spread = 2, []int{1, 16}, 3

@@ -13,8 +13,8 @@ import (
 	"github.com/auth19/idem/core/memstore"
 )
 
-// matrix is what is measured. Everything with everything would be thousands of cells: instead, one thing is varied at a
-// time, from a small command on PostgreSQL, sent by eight clients through Gin.
+// matrix says what is measured. All combinations would be thousands of cells. Instead one setting is varied at a time,
+// beginning with a small command on PostgreSQL that eight clients send through Gin.
 type matrix struct {
 	meter
 	report   figures

@@ -10,7 +10,7 @@ import (
 	"github.com/auth19/idem/internal/benchmarks/report"
 )
 
-// side is one of the ways to do a job that are compared with each other.
+// side is one of the ways to do a job. Sides are compared with each other.
 type side struct {
 	name string
 	// start makes ready for one turn and is not timed. send does the job once, for any number of clients at once; stop
@@ -32,8 +32,8 @@ type turn struct {
 	mallocs uint64
 }
 
-// meter compares sides. They take turns, so that all of them see the same machine: a disk that gets slower, or a
-// neighbour who gets busy, is no difference between them.
+// meter compares sides. They take turns, so that a disk that gets slower, or a busy neighbour of the machine, slows all
+// sides alike.
 type meter struct {
 	duration time.Duration // of all turns of one side together
 	rounds   int           // how many turns each side has
@@ -152,7 +152,7 @@ func (m measured) mallocs() float64 {
 	return float64(t.mallocs) / float64(t.jobs)
 }
 
-// ratioOf is how many times as much one side does as another.
+// ratioOf returns the throughput of one side divided by that of another.
 func ratioOf(m, to measured) report.Ratio {
 	return report.RatioOf(m.rate(), to.rate(), m.rates(), to.rates())
 }

@@ -64,7 +64,7 @@ func (p *pgbench) side(d *database, f *floor, k kind, next func() string) (side,
 // parameter is a parameter of a statement.
 var parameter = regexp.MustCompile(`\$\d+`)
 
-// script writes statements down for pgbench. What is another one for each command is replaced.
+// script writes statements for pgbench. Arguments that differ from command to command become variables.
 func script(f *floor, id core.ID, replacement func(form any) string) string {
 	var b strings.Builder
 	b.WriteString("\\set high random(0, 2147483647)\n\\set low random(0, 2147483647)\n")

@@ -16,8 +16,8 @@ type statement struct {
 	rows bool // it was a query: its rows were read
 }
 
-// recorder opens connections of a driver, and writes down what is sent over them. What the library is compared with is
-// therefore what it really does, and stays so when it changes.
+// recorder opens connections of a driver, and records what is sent over them. So the floor always sends the statements that
+// the library really sends, also after a change of the library.
 type recorder struct {
 	driver.Connector
 

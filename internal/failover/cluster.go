@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// patience bounds every wait for a state that comes by itself. A failover takes as long as the dead primary keeps its
-// place, 20 s, and then some.
+// patience bounds every wait for a state of the cluster. A failover takes longer than the 20 s for which the dead primary
+// stays leader.
 const patience = 3 * time.Minute
 
 // cluster is three nodes, and etcd, where they agree on who is the primary.
@@ -90,7 +90,7 @@ func (c *cluster) createDatabase(ctx context.Context, primary *node) error {
 	return err
 }
 
-// url is the address of a database at one or several hosts, of which the one that can write is taken.
+// url returns the address of a database at one or several hosts. The driver takes the host that can write.
 func (c *cluster) url(user, database string, hosts ...string) string {
 	u := url.URL{
 		Scheme: "postgres", User: url.UserPassword(user, c.password), Host: strings.Join(hosts, ","), Path: "/" + database,
@@ -163,7 +163,7 @@ func (c *cluster) awaitOther(ctx context.Context, old *node) (primary *node, err
 	return primary, err
 }
 
-// await waits for a state that has to come.
+// await waits until is returns true.
 func await(ctx context.Context, what string, is func() bool) error {
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()

@@ -28,7 +28,7 @@ type node struct {
 	process       *process // nil: it is down
 }
 
-// start starts Patroni, which starts PostgreSQL: as what, the cluster decides.
+// start starts Patroni, which starts PostgreSQL. The cluster decides whether it is a primary or a standby.
 func (n *node) start() (err error) {
 	if n.process, err = n.room.start(n.Name, n.patroni, n.configuration); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (n *node) kill() error {
 		return nil
 	}
 	pids, err := n.servers()
-	n.process.kill() // first, so that it takes no notice of what follows
+	n.process.kill() // first, so that Patroni does not react to the end of PostgreSQL
 	n.process = nil
 	if err != nil {
 		return err // there is no PostgreSQL
@@ -59,7 +59,7 @@ func (n *node) kill() error {
 	return awaitEnd(pids...)
 }
 
-// stopReplication stops what sends the log to the standbys, and nothing else: from here on they fall behind.
+// stopReplication stops only the processes that send the log to the standbys. From then on the standbys fall behind.
 func (n *node) stopReplication() error {
 	pids, err := n.servers()
 	if err != nil {

@@ -51,8 +51,8 @@ func (r result) print(out io.Writer) error {
 	return table.Flush()
 }
 
-// verdict says everything that must not be. With asynchronous replication commands may be lost, and even then not
-// doubled; a repeat makes up for each (F-2).
+// verdict returns an error that names everything that is wrong. With asynchronous replication commands may be lost, but not
+// doubled, and a repeat books each of them again (F-2).
 func (r result) verdict() error {
 	var errs []error
 	never := func(n int, what string) {

@@ -11,8 +11,8 @@ import (
 	"github.com/auth19/idem/internal/cutproxy"
 )
 
-// router carries connections to the primary, whichever node that is: as HAProxy does in front of Patroni, by asking the
-// nodes. PgBouncer needs one, because it does not look for the primary itself.
+// router carries connections to the present primary. It asks the nodes, as HAProxy does in front of Patroni. PgBouncer
+// needs one, because it does not look for the primary itself.
 type router struct {
 	*cutproxy.Proxy
 	stop context.CancelFunc
@@ -30,7 +30,7 @@ func startRouter(c *cluster, primary *node) (*router, error) {
 	return r, nil
 }
 
-// follow looks for the primary until ctx ends. Connections to one that is none any more are cut.
+// follow looks for the primary until ctx ends. Connections to a former primary are cut.
 func (r *router) follow(ctx context.Context, c *cluster, primary *node) {
 	ticker := time.NewTicker(500 * time.Millisecond)
 	defer ticker.Stop()

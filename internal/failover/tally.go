@@ -16,7 +16,7 @@ const refundEvery = 8
 // isRefund says what an intent is.
 func isRefund(intent int) bool { return intent%refundEvery == refundEvery-1 }
 
-// amount is what is moved for an intent, different from all others: it finds the intent in the ledger.
+// amount returns the amount of an intent. No other intent has it, so that it finds the intent in the ledger.
 func amount(intent int) string { return fmt.Sprintf("%d.%02d", (intent+1)/100, (intent+1)%100) }
 
 // tally keeps what clients were told. It is safe for use by any number of goroutines.

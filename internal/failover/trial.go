@@ -121,8 +121,8 @@ func (t trial) killPrimaries(ctx context.Context, c *cluster, seen *tally) (fail
 	r := rand.New(rand.NewPCG(t.seed, 0))
 	begun := time.Now()
 	for failovers < t.kills && (failovers == 0 || time.Since(begun) < t.duration) {
-		// Every second time the standbys fall behind before the primary dies. The numbers are drawn in any case: the next
-		// ones must not depend on it.
+		// Every second time the standbys fall behind before the primary dies. Both random numbers are drawn each time, so
+		// that the later ones do not depend on it.
 		rest, lag := 5*time.Second+upTo(r, 5*time.Second), 100*time.Millisecond+upTo(r, 400*time.Millisecond)
 		if err := sleep(ctx, rest); err != nil {
 			return failovers, paused, err

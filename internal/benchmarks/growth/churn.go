@@ -37,8 +37,8 @@ type outcome struct {
 	swept                  int64
 }
 
-// churn lets records come and go for some days in compressed time: a day of retention, a day as a tombstone, the
-// shortest that a policy allows. The table is in its steady state when they begin.
+// churn runs some days in compressed time. A record has a day of retention and a day as a tombstone, the shortest times
+// that a policy allows. The table is in its steady state when the days begin.
 func (g *growth) churn(ctx context.Context) ([]outcome, error) {
 	g.cluster.Exec("ALTER SYSTEM SET autovacuum_naptime = '1s'", "SELECT pg_reload_conf()") // the least that there is
 	outcomes := make([]outcome, len(lives))
@@ -75,7 +75,7 @@ func (g *growth) live(ctx context.Context, d *database) (o outcome, err error) {
 		return o, err
 	}
 	var m measured
-	for range 4 * g.days { // what it looks like four times a day
+	for range 4 * g.days { // four looks a day
 		err = m.take(ctx, d, g.clients, g.perSecond(), g.day/4, firstPark(g.day, g.day))
 		if err != nil {
 			break
@@ -97,7 +97,7 @@ func (g *growth) perSecond() int { return int(float64(g.perDay) / g.day.Seconds(
 // bloat is how many times its smallest size a table takes in the end.
 func (o *outcome) bloat() float64 { return float64(o.after.sum()) / float64(o.compact.sum()) }
 
-// look notes what the table has come to.
+// look notes the size of the table.
 func (o *outcome) look(ctx context.Context, d *database) error {
 	w, err := d.weight(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ WHERE relname = 'idempotency_record'`, &o.dead, &o.updates, &o.hot, &o.vacuums)
 	return err
 }
 
-// end looks a last time, and then at how small the same records could be.
+// end looks a last time, and then measures the smallest size of the same records.
 func (o *outcome) end(ctx context.Context, d *database) (err error) {
 	if !wait(ctx, time.Now().Add(time.Second)) { // the server counts with that much delay
 		return context.Cause(ctx)

@@ -17,14 +17,14 @@ func traffic(ctx context.Context, d *database) error {
 	return firstPark(retention, tombstone)(ctx, d)
 }
 
-// cleaned is what a sweep with a large backlog does, alone and beside traffic, and what it does to the traffic.
+// cleaned has the results of a sweep with a large backlog, alone and beside traffic, and those of the traffic.
 type cleaned struct {
 	d             *database
 	alone, beside swept
 	without, with measured
 }
 
-// cleanUp measures a sweep. A table that is swept is of no use for anything else.
+// cleanUp measures a sweep. The table cannot be used for anything else afterwards.
 func (g *growth) cleanUp(ctx context.Context, d *database) (*cleaned, error) {
 	progress("sweep, %s keys, %d records", d.keys.name, d.records)
 	c := &cleaned{d: d}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// work is what is asked of the library, and whose cost may grow with the table.
+// work is a job of the library whose cost may grow with the table.
 type work struct {
 	name string
 	do   job
@@ -85,7 +85,7 @@ func (g *growth) compare(ctx context.Context, w work, tables []*database) ([]*me
 	return results, nil
 }
 
-// besideFirst is a line of a table: a figure of each result, and how many times the first one it is.
+// besideFirst returns a line of a table: a figure of each result, and its ratio to the first one.
 func besideFirst[T any](name string, results []T, format func(float64) string, of func(T) float64) []string {
 	row := []string{name, format(of(results[0]))}
 	for _, r := range results[1:] {

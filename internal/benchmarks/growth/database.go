@@ -57,7 +57,7 @@ func (g *growth) open(name string, keys keys) (*database, error) {
 	return d, err
 }
 
-// drop gives the room on the disk and in memory to the next ones.
+// drop frees the disk and the memory for the next databases.
 func (g *growth) drop(tables []*database) {
 	for _, d := range tables {
 		_ = d.pool.Close()
@@ -80,7 +80,7 @@ func (d *database) ask(ctx context.Context, query string, targets ...any) error 
 	return d.pool.QueryRowContext(ctx, query).Scan(targets...)
 }
 
-// settle writes down what has been changed so far, so that every turn begins with the same work behind it.
+// settle makes a checkpoint, so that every turn begins in the same state.
 func (d *database) settle(ctx context.Context) error { return d.exec(ctx, "CHECKPOINT") }
 
 // position is how much WAL the whole server has written so far.

@@ -83,7 +83,7 @@ func (d *database) replay(ctx context.Context, newest int64) error {
 // idOf is the id of a generated record.
 func (d *database) idOf(i int64) core.ID { return d.keys.idOf(i, d.made(i, d.filled)) }
 
-// isRecord tells whether it is the generated one, with its answer.
+// isRecord reports whether a record is the generated one, with its answer.
 func (d *database) isRecord(rec core.Record, i int64) error {
 	if rec.ID != d.idOf(i) || rec.State() != core.Completed || string(rec.Answer.Body) != bodyOf(i) {
 		return fmt.Errorf("record %d is %s, with the answer %q", i, rec.State(), rec.Answer.Body)

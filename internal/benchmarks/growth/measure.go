@@ -17,7 +17,7 @@ type measured struct {
 }
 
 // take gives clients a turn: each does the job again and again, at least once. With a pace, of so many jobs per second
-// of all clients together, a job's time begins when it is due, so that a stall counts for all who wait behind it.
+// of all clients together, a job's time begins when it is due, so that a stall counts for all jobs that wait for it.
 func (m *measured) take(ctx context.Context, d *database, clients, pace int, length time.Duration, do job) error {
 	latencies, errs := make([][]time.Duration, clients), make([]error, clients)
 	begun := time.Now()
@@ -55,7 +55,8 @@ func (m *measured) take(ctx context.Context, d *database, clients, pace int, len
 	return nil
 }
 
-// takeAndAdd is take for a job that adds records. The turn begins after a checkpoint, and the WAL that it writes is counted.
+// takeAndAdd is take for a job that adds records. The turn begins after a checkpoint, and the WAL that it writes is
+// counted.
 func (m *measured) takeAndAdd(ctx context.Context, d *database, clients int, length time.Duration, do job) error {
 	if err := d.settle(ctx); err != nil {
 		return err
