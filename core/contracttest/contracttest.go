@@ -94,11 +94,13 @@ type suite struct {
 	secrets
 	problemTypes
 	commands int // how many were made
+	rounds   int // of many repeats at once
 }
 
 func newSuite(app App) *suite {
 	return &suite{
-		App: app,
+		App:    app,
+		rounds: manyRounds,
 		client: &http.Client{
 			Timeout: patience,
 			Transport: &http.Transport{

@@ -122,7 +122,9 @@ func TestMutants(t *testing.T) {
 			server := httptest.NewServer(app.Handler)
 			atLast(server.Close)
 			app.URL, app.Handler = server.URL, nil
-			failed, skipped := contracttest.Violations(t, app, m.routes())
+			// A sound app passes all rounds, and a race has all of them to show.
+			oneRound := len(m.fails) > 0 && !slices.Contains(m.fails, "M-6")
+			failed, skipped := contracttest.Violations(t, app, m.routes(), oneRound)
 
 			rules := make(map[string]bool)
 			report := ""

@@ -73,13 +73,13 @@ func repeatGetsTheAnswer(p *probe) {
 
 // burst is how many repeats come at once. The rounds are for the narrow window between looking and acting.
 const (
-	burst  = 32
-	rounds = 8
+	burst      = 32
+	manyRounds = 8
 )
 
 // CONTRACT M-6, M-2
 func manyRepeatsRunOnce(p *probe) {
-	for range rounds {
+	for range p.rounds {
 		r := p.valid()
 		before := p.effects()
 		var all answers
