@@ -28,6 +28,7 @@ type operationPage struct {
 	Settleable bool        // by its state, and now
 	From       time.Time   // when it can be settled; zero where it cannot
 	Trace      string      // the id of its trace, "" without one
+	Calls      *callKeys   // nil: its recovery undoes rows, and calls nobody
 }
 
 // answerView is a recorded answer.
@@ -72,7 +73,14 @@ func (v *visit) showOperation(read func(*core.Operator, context.Context, core.ID
 	if len(rec.Traceparent) >= 35 {
 		page.Trace = rec.Traceparent[3:35]
 	}
-	return v.show(http.StatusOK, "operation", "Operation "+short(id), "operations", page)
+	status := http.StatusOK
+	if rec.Recovery != core.Rollback {
+		calls := callKeysOf(life, v.r.URL.Query())
+		if page.Calls = &calls; calls.Problem != "" {
+			status = http.StatusBadRequest
+		}
+	}
+	return v.show(status, "operation", "Operation "+short(id), "operations", page)
 }
 
 // viewOf is the answer of an operation, nil if it has none.

@@ -251,7 +251,7 @@ func TestTimeline(t *testing.T) {
 	p = d.get(path)
 	last := 0
 	for _, want := range []string{"Claimed", "The first attempt began, with fence 1", "Step reserve", "Step call the bank",
-		"Taken over", "Attempt 2 went on, with fence 2", "Answered 201 Created", "The answer is kept until then"} {
+		"no time is kept", "Taken over", "Attempt 2 went on, with fence 2", "When that was, the record does not say", "Answered 201 Created", "The answer is kept until then"} {
 		at := strings.Index(p.text, want)
 		require.Greater(t, at, last, "%s\n%s", want, p.text)
 		last = at

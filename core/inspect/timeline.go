@@ -48,7 +48,7 @@ func timeline(life core.Life) []moment {
 		moments = append(moments, m)
 	}
 	moments = append(moments, moment{At: rec.CreatedAt, Title: "Claimed", Lines: []string{
-		fmt.Sprintf("%s %s. The first attempt began, with fence %d.", rec.Method, rec.Route, first)}})
+		fmt.Sprintf("The first attempt began, with fence %d.", first)}})
 	fence := first
 	for _, s := range life.Steps {
 		for ; fence < s.Fence; fence++ {
@@ -70,7 +70,8 @@ func timeline(life core.Life) []moment {
 
 func takeover(fence, attempt int64) moment {
 	return moment{Title: "Taken over", Lines: []string{fmt.Sprintf(
-		"Attempt %d went on, with fence %d. From then on nothing of the attempt before it could be recorded.", attempt, fence)}}
+		"Attempt %d went on, with fence %d. From then on nothing of the attempt before it could be recorded. When that was, the "+
+			"record does not say.", attempt, fence)}}
 }
 
 func stepMoment(id core.ID, s core.StepRecord) moment {
@@ -78,8 +79,7 @@ func stepMoment(id core.ID, s core.StepRecord) moment {
 	kind := "A database step"
 	if s.Kind == core.ProviderStep {
 		kind = "A call to a provider"
-		key := id.DeriveStep(s.Name)
-		m.Keys = []quote{{"Key at the provider", key.String()}, {"the same as a UUID", key.UUID()}}
+		m.Keys = bothForms("Key at the provider", id.DeriveStep(s.Name))
 	}
 	switch {
 	case !s.Finished:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/internal/apptest"
 )
 
@@ -26,6 +27,16 @@ func followRunbook(t *testing.T, p *apptest.Process, payout apptest.Request) {
 	find = commands(t, p, runbook, "Find it", open[0].ID)
 	require.Contains(t, do(t, p, find[2], http.StatusOK).Body, `"state":"unknown"`)
 
+	// The provider's ledger has the call under the key that the inspector computes.
+	id, err := core.ParseID(open[0].ID)
+	require.NoError(t, err)
+	var ledger []struct{ Kind, Operation, Key string }
+	do(t, p, commands(t, p, runbook, "Understand it", "")[0], http.StatusOK).Decode(t, &ledger)
+	require.Contains(t, ledger, struct{ Kind, Operation, Key string }{"provider", open[0].ID, id.DeriveCall("payout").String()})
+	page := apptest.Request{Method: http.MethodGet, Path: "/idem/operations/" + open[0].ID + "?call=payout",
+		Header: http.Header{"Cookie": {"idem-operator=" + p.Tokens["operator-1"]}}}
+	require.Contains(t, do(t, p, page, http.StatusOK).Body, ">"+id.DeriveCall("payout").String()+"<")
+
 	settle := commands(t, p, runbook, "Settle it", open[0].ID)
 	require.Len(t, settle, 2)
 	// Until the deadline has passed, it is 409 not_settleable.
@@ -41,7 +52,7 @@ func followRunbook(t *testing.T, p *apptest.Process, payout apptest.Request) {
 }
 
 var (
-	curlLine   = regexp.MustCompile(`(?m)^curl -s "?\$SHOP([^" ]+)"?((?:\\\n|[^\n']|'[^']*')*)$`)
+	curlLine   = regexp.MustCompile(`(?m)^ *curl -s "?\$SHOP([^" ]+)"?((?:\\\n|[^\n']|'[^']*')*)$`)
 	curlHeader = regexp.MustCompile(`-H "([^":]+): ([^"]+)"`)
 	curlBody   = regexp.MustCompile(`-d '([^']*)'`)
 )

@@ -88,6 +88,7 @@ var browser = sync.OnceValues(func() (context.Context, error) {
 		chromedp.NoSandbox,
 		chromedp.Flag("disable-dev-shm-usage", true), // containers have little shared memory
 		chromedp.WSURLReadTimeout(startWithin),
+		chromedp.Env("LANGUAGE=en_US", "LC_ALL=en_US.UTF-8"), // fields for times are typed as Americans do
 	)
 	allocator, stopProgram := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, closeBrowser := chromedp.NewContext(allocator)

@@ -2,63 +2,105 @@ package browser
 
 import (
 	"fmt"
-	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp/kb"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/core/inspect"
-	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/internal/pgtest"
 )
 
-// Ten thousand operations need somebody, on a route with a long name: the pages stay as small as they are with a few.
+// manyOperations are 10,000 unknown operations, one claimed in each minute of 2026, 20 half-done ones of today, and 20,000
+// that are over.
+const manyOperations = `INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route,
+	hash_version, command_hash, created_at, lease_until, deadline_at, expires_at, sweep_from, sweep_after)
+SELECT sha256(i::text::bytea), sha256('scope'), $3::bytea, substr(sha256('owner'), 1, 16), 1, 3, 3, 'POST', $1,
+	1, sha256('command'), '2026-01-01 00:00Z'::timestamptz + i * interval '1 minute', now(), now(), NULL::timestamptz, now(), NULL::int
+FROM generate_series(0, 9999) i
+UNION ALL
+SELECT sha256(i::text::bytea), sha256('scope'), $3::bytea, substr(sha256('owner'), 1, 16), 1, 1, 2, 'POST', $2,
+	1, sha256('command'), now() - interval '1 hour', now() - interval '1 hour', now() - interval '1 hour', NULL, now(), NULL
+FROM generate_series(10000, 10019) i
+UNION ALL
+SELECT sha256(i::text::bytea), sha256('scope'), $3::bytea, substr(sha256('owner'), 1, 16), 1, 2, 3, 'POST', $1,
+	1, sha256('command'), now(), now(), now(), now() + interval '3 days', now() + interval '3 days', 259260
+FROM generate_series(10020, 30019) i`
+
+// Ten thousand operations need somebody, on PostgreSQL, beside more that are over. The pages stay as small as they are with a
+// few, and the form of the filter, filled in with the keyboard, finds ten of them.
 func TestInspectorManyOperations(t *testing.T) {
 	t.Parallel()
-	b := newTab(t)
-	operator := core.Principal{Issuer: "https://issuer.example", Subject: "olga", Roles: []string{"operator"}}
-	now := time.Now()
-	store := memstore.New(memstore.WithClock(func() time.Time { return now }))
-	module, err := core.New(core.Config{Store: store, OperatorRoles: operator.Roles, Now: func() time.Time { return now },
-		Policy: core.Policy{Recovery: core.Park}, Observer: core.LogObserver(slog.New(slog.DiscardHandler)),
-		ClaimTimeout: time.Minute}) // the machine may be busy
-	require.NoError(t, err)
-	route := "/v1/" + strings.Repeat("payouts-with-a-long-name", 8) + "/:id"
-	for i := range 10_000 {
-		_, err := store.Claim(t.Context(), core.Claim{
-			ID: core.Scoping{}.RecordID(operator, fmt.Sprint("payout-", i)), Realm: core.Scoping{}.PrincipalRealm(operator),
-			Method: http.MethodPost, Route: route, Recovery: core.Park, Lease: time.Second, Deadline: time.Second,
-		})
+	onEachApp(t, func(t *testing.T, framework string) {
+		url := pgtest.URL(t)
+		p := startApp(t, framework, "DATABASE_URL="+url) // which makes the tables
+		conn, err := pgx.Connect(t.Context(), url)
 		require.NoError(t, err)
-		now = now.Add(time.Millisecond)
-	}
-	now = now.Add(2 * time.Hour)
-	pages, err := inspect.New(inspect.Config{Module: module,
-		Caller: func(*http.Request) (core.Principal, error) { return operator, nil }})
-	require.NoError(t, err)
-	server := httptest.NewServer(pages)
-	t.Cleanup(server.Close)
+		const payouts, refunds = "/v1/payouts", "/v1/payments/:id/refunds"
+		realm := core.Scoping{}.PrincipalRealm(core.Principal{Issuer: "https://issuer.example"})
+		_, err = conn.Exec(t.Context(), manyOperations, payouts, refunds, realm[:])
+		require.NoError(t, err)
+		require.NoError(t, conn.Close(t.Context()))
 
-	b.open(server.URL + "/idem/")
-	require.Contains(t, b.text(".card.unknown"), "10\u202f000")
-	fitsEverywhere(b)
-	b.click(".card.unknown")
-	seen := map[string]bool{}
-	for range 4 {
-		b.until("document.querySelector('table.list')")
-		fitsEverywhere(b)
-		for _, id := range eval[[]string](b, "[...document.querySelectorAll('a.id')].map((a) => a.href)") {
-			require.False(t, seen[id], "no page repeats an operation")
-			seen[id] = true
+		b := newTab(t)
+		signIn(b, p, "operator-1")
+		require.Contains(t, b.text(".card.unknown"), "10\u202f000")
+		require.Contains(t, b.text(".card.half-done"), "20")
+		b.looks()
+		b.click(".card.unknown")
+		seen := map[string]bool{}
+		for range 4 {
+			b.until("document.querySelector('table.list')")
+			for _, id := range eval[[]string](b, "[...document.querySelectorAll('a.id')].map((a) => a.href)") {
+				require.False(t, seen[id], "no page repeats an operation")
+				seen[id] = true
+			}
+			before := eval[string](b, "location.search")
+			b.click("a[rel=next]")
+			b.until(fmt.Sprintf("location.search != %q", before))
 		}
-		before := eval[string](b, "location.search")
-		b.click("a[rel=next]")
-		b.until(fmt.Sprintf("location.search != %q", before))
-	}
-	require.Len(t, seen, 200)
-	b.quiet(server.URL)
+		require.Len(t, seen, 200)
+		b.looks()
+
+		rows := "[...document.querySelectorAll('table.list tbody tr')]"
+		from, until := time.Date(2026, time.January, 3, 15, 4, 0, 0, time.UTC), time.Date(2026, time.January, 3, 15, 14, 0, 0, time.UTC)
+		b.click(".filter a") // Reset
+		b.until("location.search == ''")
+		b.reach("[name=state]")
+		b.choose("unknown")
+		b.reach("[name=route]")
+		b.choose("POST " + payouts)
+		b.reach("[name=from]")
+		b.typeTime(from)
+		b.reach("[name=until]")
+		b.typeTime(until)
+		b.press(kb.Enter)
+		b.until("location.search != ''")
+		want := make([]string, 10)
+		for i := range want {
+			want[i] = from.Add(time.Duration(i) * time.Minute).Format(time.RFC3339)
+		}
+		require.Equal(t, want, eval[[]string](b, rows+".map((row) => row.querySelector('time').dateTime)"))
+		require.Equal(t, []string{"unknown", "POST " + payouts, from.Format("2006-01-02T15:04"), until.Format("2006-01-02T15:04")},
+			eval[[]string](b, "[...document.forms[0].elements].slice(0, 4).map((field) => field.value)"), "the form says what it shows")
+
+		b.reach("[name=state]")
+		b.choose("half_done")
+		b.click(".filter button")
+		b.until("document.querySelector('.empty')")
+		require.Contains(t, b.text(".empty"), "as far as this filter goes")
+		b.click(".filter a")
+		b.until("location.search == ''")
+		b.reach("[name=route]")
+		b.choose("POST " + refunds)
+		b.click(".filter button")
+		b.until("location.search != ''")
+		require.Equal(t, strings.Repeat("half-done ", 20), eval[string](b,
+			rows+".map((row) => row.querySelector('.mark').textContent + ' ').join('')"))
+		b.looks()
+		b.quiet(p.URL)
+	})
 }

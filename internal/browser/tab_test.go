@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 )
 
@@ -156,6 +157,46 @@ func (b *tab) press(keys string) {
 	b.do(chromedp.KeyEvent(keys))
 }
 
+// reach presses Tab until the element that a CSS selector finds has the focus, and shows it.
+func (b *tab) reach(selector string) {
+	b.t.Helper()
+	for range 60 {
+		b.press(kb.Tab)
+		if eval[bool](b, fmt.Sprintf("document.activeElement.matches(%q)", selector)) {
+			require.NotEqual(b.t, "none", eval[string](b, "getComputedStyle(document.activeElement).outlineStyle"), selector)
+			return
+		}
+	}
+	b.t.Fatalf("Tab does not reach %s", selector)
+}
+
+// choose presses the arrow keys on the list that has the focus, until the option of the given value is chosen.
+func (b *tab) choose(value string) {
+	b.t.Helper()
+	b.press(kb.Home)
+	for range 60 {
+		if eval[string](b, "document.activeElement.value") == value {
+			return
+		}
+		b.press(kb.ArrowDown)
+	}
+	b.t.Fatalf("no option has the value %q", value)
+}
+
+// typeTime types a time into the field that has the focus: month, day, year, hour, minute, half of the day. A busy browser
+// can take two digits for two values, so that it looks, and types anew.
+func (b *tab) typeTime(at time.Time) {
+	b.t.Helper()
+	want := at.Format("2006-01-02T15:04")
+	for range 10 {
+		b.press(strings.Repeat(kb.ArrowLeft, 6) + at.Format("0102") + at.Format("2006") + kb.ArrowRight + at.Format("0304PM"))
+		if eval[string](b, "document.activeElement.value") == want {
+			return
+		}
+	}
+	b.t.Fatalf("the field has %q, want %q", eval[string](b, "document.activeElement.value"), want)
+}
+
 // text returns the visible text of the first element that a CSS selector finds.
 func (b *tab) text(selector string) string {
 	b.t.Helper()
@@ -187,6 +228,40 @@ func (b *tab) fits() {
 		.filter((e) => !e.closest('[data-scrolls]'))
 		.map((e) => e.outerHTML.slice(0, 120))`)
 	require.Empty(b.t, wide, "these are wider than the page")
+}
+
+// contrasts are the texts of the page that are hard to read: less than 4.5 to 1 against what is behind them (WCAG AA).
+const contrasts = `(() => {
+	const rgb = (css) => css.match(/[\d.]+/g).map(Number);
+	const light = (css) => rgb(css).slice(0, 3).map((c) => c / 255)
+		.map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4).reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+	const behind = (e) => { for (; e; e = e.parentElement) {
+		const css = getComputedStyle(e).backgroundColor;
+		if (rgb(css)[3] !== 0) return css;
+	} return 'rgb(255, 255, 255)'; };
+	const ratio = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+	return [...document.querySelectorAll('body *')]
+		.filter((e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()) && e.checkVisibility())
+		.filter((e) => ratio(light(getComputedStyle(e).color), light(behind(e))) < 4.5)
+		.map((e) => e.outerHTML.slice(0, 100));
+})()`
+
+// looks fails the test if, in light or dark colours, a text of the page is hard to read, or if the page is too wide for a small
+// telephone, a tablet or a wide screen. It leaves the page light, and 1280 pixels wide.
+func (b *tab) looks() {
+	b.t.Helper()
+	brightness := map[string]int{}
+	for _, scheme := range []string{"dark", "light"} {
+		b.prefer(scheme)
+		for _, width := range []int64{320, 768, 1920, 1280} {
+			b.size(width, 900)
+			b.fits()
+			require.Empty(b.t, eval[[]string](b, contrasts), "%s, %d", scheme, width)
+		}
+		brightness[scheme] = eval[int](b, "Number(getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0])")
+	}
+	require.Less(b.t, brightness["dark"], 64)
+	require.Greater(b.t, brightness["light"], 192)
 }
 
 // quiet fails the test if a script of the page threw, the browser refused something, or another host was asked.

@@ -58,6 +58,7 @@ type Charge struct {
 	Currency  string `gorm:"not null"`
 	Operation string `gorm:"not null"`
 	Principal string `gorm:"not null"`
+	Key       string `gorm:"not null;default:''"` // under which it was made: to be looked for
 }
 
 // TableName implements GORM's Tabler.
@@ -97,7 +98,7 @@ func (p *Provider) Charge(ctx context.Context, r Request) (Charge, error) {
 	}
 	charge := Charge{
 		ID: "ch_" + strings.ToLower(rand.Text()), Amount: r.Amount, Currency: r.Currency,
-		Operation: r.Operation, Principal: r.Principal,
+		Operation: r.Operation, Principal: r.Principal, Key: r.Key,
 	}
 	fresh := false
 	err := p.db.WithContext(ctx).Transaction(func(tx *gorm.DB) (err error) {

@@ -44,6 +44,7 @@ type Line struct {
 	Amount    string `json:"amount"`
 	Principal string `json:"principal"`
 	Operation string `json:"operation"`
+	Key       string `json:"key,omitempty"` // the provider's entries: the key of the call
 }
 
 // Ledger lists all entries, oldest first, and then those of the provider. Doubles can be counted here.
@@ -58,10 +59,10 @@ func (s *Shop) Ledger(ctx context.Context) ([]Line, error) {
 	}
 	lines := make([]Line, 0, len(entries)+len(charges))
 	for _, e := range entries {
-		lines = append(lines, Line{strconv.FormatInt(e.ID, 10), e.Kind, e.Amount, e.Principal, e.OperationID})
+		lines = append(lines, Line{strconv.FormatInt(e.ID, 10), e.Kind, e.Amount, e.Principal, e.OperationID, ""})
 	}
 	for _, c := range charges {
-		lines = append(lines, Line{c.ID, kindProvider, c.Amount, c.Principal, c.Operation})
+		lines = append(lines, Line{c.ID, kindProvider, c.Amount, c.Principal, c.Operation, c.Key})
 	}
 	return lines, nil
 }

@@ -1,0 +1,76 @@
+package gormstore_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+)
+
+// sqlitePlan returns SQLite's plan of a statement: one line for each part of it, with the parts of a part indented below it.
+func sqlitePlan(t *testing.T, db *gorm.DB, name string, args ...any) string {
+	t.Helper()
+	file, err := os.ReadFile("statements/sqlite/operations.sql")
+	require.NoError(t, err)
+	_, statement, found := strings.Cut(string(file), "-- name: "+name+"\n")
+	require.True(t, found)
+	statement, _, _ = strings.Cut(statement, ";\n")
+	pool, err := db.DB()
+	require.NoError(t, err)
+	rows, err := pool.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statement, args...)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rows.Close()) }()
+	depth := map[int]int{}
+	var plan strings.Builder
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		require.NoError(t, rows.Scan(&id, &parent, &unused, &detail))
+		depth[id] = depth[parent] + 1
+		fmt.Fprintf(&plan, "%s%s\n", strings.Repeat("  ", depth[id]), detail)
+	}
+	require.NoError(t, rows.Err())
+	return plan.String()
+}
+
+// On SQLite the list of operators is read from the index of the open operations, in its order, from the place of the page before
+// on: nothing is sorted, and no table is scanned. Beside it there are those that no sweep has put into that index yet. They
+// are few, they come from the index of the sweep, and they alone are sorted.
+func TestListUsesItsIndexOnSQLite(t *testing.T) {
+	t.Parallel()
+	db := freshSQLite(t)(t)
+	empty := []byte{}
+	plan := sqlitePlan(t, db, "list", 50, empty, 0, empty, "unsettled", 0, "", 0, 0)
+	open, late, found := strings.Cut(plan, "    RIGHT\n")
+	require.True(t, found, plan)
+	require.Contains(t, open, "MERGE (UNION ALL)\n    LEFT\n      SEARCH o USING INDEX idempotency_record_open ((created_at,id)>(?,?)", plan)
+	require.NotContains(t, open, "TEMP B-TREE", plan)
+	require.Contains(t, late, "SEARCH n USING INDEX idempotency_record_sweep (sweep_after=? AND sweep_from>?)", plan)
+	scansNoTable(t, plan)
+}
+
+// Nor do the numbers of the overview scan a table. They are of all open operations, so that these are counted and sorted.
+func TestCountUnsettledUsesItsIndexOnSQLite(t *testing.T) {
+	t.Parallel()
+	plan := sqlitePlan(t, freshSQLite(t)(t), "countUnsettled", 20_000, []byte{}, 0)
+	require.Regexp(t, `S(CAN|EARCH) o USING INDEX idempotency_record_open`, plan)
+	require.Contains(t, plan, "SEARCH n USING INDEX idempotency_record_sweep (sweep_after=? AND sweep_from>?)", plan)
+	scansNoTable(t, plan)
+}
+
+// scansNoTable fails the test if a plan reads all of a table. The letters c, class, r and u name what the statement itself has
+// made; a scan of an index says so.
+func scansNoTable(t *testing.T, plan string) {
+	t.Helper()
+	for line := range strings.Lines(plan) {
+		scanned, scans := strings.CutPrefix(strings.TrimSpace(line), "SCAN ")
+		switch {
+		case !scans, scanned == "c", scanned == "class", scanned == "r", scanned == "u", scanned == "CONSTANT ROW":
+		default:
+			require.Contains(t, scanned, "USING INDEX idempotency_record_open", plan)
+		}
+	}
+}
