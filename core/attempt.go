@@ -10,7 +10,7 @@ import (
 )
 
 // Attempt is one execution of a handler. An adapter runs the handler with Request and into Capture, and ends it with
-// exactly one of Finish, Panicked and Abandon, in the request's goroutine.
+// exactly one of Finish and Panicked, in the request's goroutine.
 type Attempt struct {
 	m         *Module
 	route     *route

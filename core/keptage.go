@@ -14,8 +14,8 @@ import (
 type KeptAge struct {
 	Age   time.Duration // of keys that were made at Since or later
 	Since time.Time     // when Age became longer
-	// Before is the age of keys that were made before Since: the policy of before judges them, because one that was
-	// refused as too old must never run.
+	// Before is the age of keys that were made before Since: the earlier policy judges them, because a key that
+	// was refused as too old must never run.
 	Before time.Duration
 	// Left is when the route left TimedKey. Zero while its keys are timed.
 	Left time.Time

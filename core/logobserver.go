@@ -7,8 +7,8 @@ import (
 )
 
 // LogObserver writes events to a log: events that deserve attention as warnings, the reason of a 401, undeclared routes,
-// erasures and answers that operators have read as information, all others as debug messages. Of EventTransactionUnused only
-// the first one of a route and process is a warning.
+// erasures and answers that operators have read as information, all others as debug messages. Only the first
+// EventTransactionUnused of a route and process is a warning.
 func LogObserver(log *slog.Logger) Observer {
 	return ObserverFunc(func(ctx context.Context, e Event) {
 		level := slog.LevelDebug

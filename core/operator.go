@@ -85,8 +85,8 @@ func (o *Operator) Life(ctx context.Context, id ID) (Life, error) {
 }
 
 // Reveal is Life with the answer and the results of the steps, which can hold what only the caller should know. The observer
-// is told that the operator has read them (EventAnswerRead), before they are returned. Of an expired one they are gone,
-// swept or not.
+// is told that the operator has read them (EventAnswerRead), before they are returned. If the operation has expired, both
+// are gone, even before a sweep.
 func (o *Operator) Reveal(ctx context.Context, id ID) (Life, error) {
 	life, err := o.life(ctx, id)
 	if err == nil {

@@ -102,7 +102,7 @@ type Policy struct {
 	// must be at least KeyAge + 2 * Config.MaxClockSkew + 5 min + Deadline; Tombstone and InvalidRetention are not used. Where
 	// routes have different ages, the records of all of them stay as long as the longest one asks for.
 	//
-	// Keys that were made before KeyAge was raised are judged by the age of before. Raise it, or leave TimedKey, in a
+	// Keys that were made before KeyAge was raised are judged by the earlier age. Raise it, or leave TimedKey, in a
 	// deployment that does not change the route's pattern: the store knows the route by it.
 	KeyAge time.Duration
 	// CommandHeaders names request headers that belong to the command, an account header for instance (H-1). "Host" is the

@@ -181,8 +181,8 @@ func (r Record) State() State {
 // LeaseExpired reports whether the lease of the last attempt had run out at r.Now.
 func (r Record) LeaseExpired() bool { return !r.Now.Before(r.LeaseUntil) }
 
-// HalfDone reports whether nobody was at a Resume operation any more at r.Now: it is past lease and deadline, and waits
-// for its next attempt.
+// HalfDone reports whether a Resume operation had no attempt at r.Now: it is past lease and deadline, and waits for its
+// next attempt.
 func (r Record) HalfDone() bool {
 	return r.Stored == Running && r.Recovery == Resume && r.LeaseExpired() && !r.Now.Before(r.Deadline)
 }

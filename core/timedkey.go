@@ -79,11 +79,11 @@ func keyMade(key string) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// RefuseKeysBefore is the operator's word after the database has lost commits: it was restored from a backup, or an
+// RefuseKeysBefore is for an operator, after the database has lost commits: it was restored from a backup, or an
 // asynchronous standby took over. From then on every instance refuses timed keys that were made before t and have no
-// record, with 409 key_too_old; their records may be among what was lost. It is kept in the database, only rises, and is
-// called before the app serves again, with the present time and [MaxKeyAhead]: a client whose clock is ahead may have used a
-// key that bears a later time. Keys that carry no time cannot be judged.
+// record, with 409 key_too_old, because their records may be lost. The database keeps t, and a later call can only raise it.
+// Call RefuseKeysBefore before the app serves again. Pass the present time plus [MaxKeyAhead], because a client whose clock
+// is ahead may have used a key with a later time. Keys without a time cannot be judged.
 //
 // Errors: t is more than 5 minutes ahead of this process's clock, which would refuse every key; [ErrClock] where that clock
 // and the store's are too far apart to trust one of them with what cannot be taken back; the store keeps no times

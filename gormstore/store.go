@@ -168,7 +168,7 @@ func statementsOf(db *gorm.DB, d *dialect) (*statements, error) {
 	return newStatements(d, "")
 }
 
-// Close gives the SQLite file free for another process. The database itself stays open: it is the app's. On
+// Close releases the SQLite file for another process. The database itself stays open: it is the app's. On
 // PostgreSQL there is nothing to close.
 func (s *Store) Close() error {
 	if s.file == nil {
