@@ -2,6 +2,7 @@
 package readme
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path"
@@ -17,6 +18,8 @@ var (
 	root  = os.DirFS("../..")
 	code  = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
 	block = regexp.MustCompile("(?s)```go\n(.*?)```")
+	// shown is code that runs in a test, in any language.
+	shown = regexp.MustCompile("(?s)```(?:go|js|python|java|sh)\n(.*?)```")
 	// No address has a colon but those of other sites. A link within a page has no file.
 	link    = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
 	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
@@ -76,17 +79,28 @@ func TestCodeIsFromLinkedFiles(t *testing.T) {
 		text := read(t, page)
 		var files []string
 		for file := range linksOf(t, page) {
-			if path.Ext(file) == ".go" {
+			if slices.Contains([]string{".go", ".mjs", ".py", ".java", ".sh"}, path.Ext(file)) {
 				files = append(files, unindented(read(t, file)))
 			}
 		}
-		blocks := block.FindAllStringSubmatch(text, -1)
+		blocks := shown.FindAllStringSubmatch(text, -1)
 		require.NotEmpty(t, blocks, page)
 		for _, b := range blocks {
-			shown := unindented(b[1])
-			found := slices.ContainsFunc(files, func(file string) bool { return strings.Contains(file, shown) })
+			lines := unindented(b[1])
+			found := slices.ContainsFunc(files, func(file string) bool { return strings.Contains(file, lines) })
 			require.True(t, found, "%s: in no file that the page links to:\n%s", page, b[1])
 		}
+	}
+}
+
+// The versions of npm's packages that docs/clients.md names are those that .ci/clients installs.
+func TestVersionsOfClients(t *testing.T) {
+	var project struct{ Dependencies map[string]string }
+	require.NoError(t, json.Unmarshal([]byte(read(t, "internal/interop/clients/package.json")), &project))
+	require.NotEmpty(t, project.Dependencies)
+	for name, version := range project.Dependencies {
+		row := regexp.MustCompile(`(?m)^\| [^|]*\b` + name + `\b.*\| [0-9., ]*\b` + regexp.QuoteMeta(version) + `\b.*\|$`)
+		require.Regexp(t, row, read(t, "docs/clients.md"))
 	}
 }
 
