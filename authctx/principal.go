@@ -31,7 +31,8 @@ func User[ID UserID](issuer string, id ID, roles ...string) (Principal, error) {
 	case issuer == "":
 		return Principal{}, refuse("authctx.User got no issuer", nil)
 	case subject == "", subject == "0", subject == "<nil>":
-		return Principal{}, refuse("authctx.User got no user id: nothing has verified this caller", nil)
+		return Principal{}, refuse("authctx.User got no user id: nothing has verified this caller, or the id has another name or "+
+			"type (a number of jwt.MapClaims is a float64)", nil)
 	case !isName(subject):
 		return Principal{}, refuse(fmt.Sprintf("the user id is not valid Unicode of at most %d bytes", maxNameLen), nil)
 	}

@@ -60,6 +60,26 @@ func TestGinJWT2(t *testing.T) {
 	requireCaller(t, ginApp(t, middleware.MiddlewareFunc(), bridge), bearer(token), wantSeller)
 }
 
+// A number of jwt.MapClaims is a float64. Whoever reads it as another type gets 401, and the event says why.
+//
+// CONTRACT O-2, O-7
+func TestGinNumberOfMapClaims(t *testing.T) {
+	own := func(c *gin.Context) { c.Set("user_id", jwt.MapClaims{"user_id": float64(17)}["user_id"]) }
+	var told refusals
+	wrong := ginidem.Bridge(func(c *gin.Context) (authctx.Principal, error) {
+		return authctx.User(shop, c.GetUint("user_id"))
+	}, &told)
+	require.Equal(t, http.StatusUnauthorized, payout(ginApp(t, own, wrong), bearer("any")).Code)
+	require.Contains(t, told.reasons[0], "a number of jwt.MapClaims is a float64")
+
+	bridge := ginidem.Bridge(func(c *gin.Context) (authctx.Principal, error) {
+		return authctx.User(shop, uint(c.GetFloat64("user_id"))) // kept as jwt.MapClaims had it
+	}, observer)
+	w := payout(ginApp(t, own, bridge), bearer("any"))
+	require.Equal(t, http.StatusCreated, w.Code)
+	require.Equal(t, shop+` "" 17 []`, w.Body.String())
+}
+
 func nobody(*gin.Context) (any, error) { return nil, ginjwt.ErrFailedAuthentication }
 
 // The tokens that gin-jwt makes by default have neither "iss" nor "sub". The event says so, and not the token.
