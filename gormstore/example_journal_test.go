@@ -36,7 +36,7 @@ func ExampleJournal() {
 	// The first process.
 	killed, kill := context.WithCancel(context.Background())
 	first := newRemittances(db, bank.URL, killing(kill))
-	must(db.Transaction(func(tx *gorm.DB) error {
+	must(db.Transaction(func(tx *gorm.DB) error { // the intent commits with your rows
 		row := Remittance{Amount: "12.50"}
 		if err := tx.Create(&row).Error; err != nil {
 			return err
@@ -53,6 +53,37 @@ func ExampleJournal() {
 	// first: false
 	// remittance/1: 201 replayed: true
 	// second: true
+}
+
+// A client whose keys survive a restart, and whose token is fresh in each attempt.
+func ExampleNewJournal() {
+	db, done := exampleDB()
+	defer done()
+	bank := exampleBank()
+	defer bank.Close()
+	token := func() string { return "..." }
+
+	journal, err := gormstore.NewJournal(db)
+	must(err)
+	must(journal.Validate(context.Background()))
+	client, err := idemclient.New(idemclient.Config{
+		Authorize: func(r *http.Request) error { // before each attempt: a fresh token does not change the key
+			r.Header.Set("Authorization", "Bearer "+token())
+			return nil
+		},
+		Journal: journal, // gormstore.NewJournal(db), and its Validate at start: keys survive a restart
+	})
+	must(err)
+	ctx := context.Background()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, bank.URL+"/v1/payments", strings.NewReader(`{"amount":"12.50"}`))
+	must(err)
+	res, err := client.Do(ctx, "order-7/pay", req)
+	must(err)
+	defer func() { must(res.Body.Close()) }()
+	fmt.Println(res.StatusCode)
+	// Output:
+	// the bank has paid
+	// 201
 }
 
 // remittances sends the remittances of an app.
@@ -82,6 +113,7 @@ func (s remittances) send(ctx context.Context) error {
 		if err := s.db.Take(&row, strings.TrimPrefix(entry.Intent, "remittance/")).Error; err != nil {
 			return err
 		}
+		// The request is made of your own rows, the same each time.
 		body := strings.NewReader(fmt.Sprintf(`{"amount":%q}`, row.Amount))
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.bank+"/v1/payments", body)
 		if err != nil {
@@ -89,19 +121,19 @@ func (s remittances) send(ctx context.Context) error {
 		}
 		res, err := s.client.Do(ctx, entry.Intent, r)
 		if err != nil {
-			return err
+			return err // later, under the same key: see the table of docs/client.md
 		}
 		if err := res.Body.Close(); err != nil {
 			return err
 		}
 		fmt.Printf("%s: %d replayed: %t\n", entry.Intent, res.StatusCode, idemclient.ResultOf(res).Replayed)
-		err = s.db.Transaction(func(tx *gorm.DB) error {
+		err = s.db.Transaction(func(tx *gorm.DB) error { // the outcome commits with your rows
 			if err := tx.Model(&row).Update("status", res.StatusCode).Error; err != nil {
 				return err
 			}
 			return s.journal.Done(tx, entry.Intent)
 		})
-		if err != nil && !errors.Is(err, gormstore.ErrNotPending) { // another process was quicker
+		if err != nil && !errors.Is(err, gormstore.ErrNotPending) { // else another process has booked it
 			return err
 		}
 	}

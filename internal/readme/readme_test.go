@@ -70,7 +70,7 @@ func TestLinks(t *testing.T) {
 }
 
 // shownPages are the pages whose code is all from tests. Each links the files that its code is from.
-var shownPages = []string{"docs/adopting.md", "docs/auth.md", "docs/clients.md", "docs/migration.md", "docs/mounting.md",
+var shownPages = []string{"docs/adopting.md", "docs/auth.md", "docs/client.md", "docs/clients.md", "docs/migration.md", "docs/mounting.md",
 	"docs/openapi.md", "docs/routers.md", "docs/vet.md", "docs/webhooks.md"}
 
 // The code of these pages is a part of a file that they link to, line by line. Only the indentation may differ.
