@@ -16,6 +16,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/uuid"
 	"github.com/gorilla/sessions"
 	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
@@ -176,6 +177,7 @@ func TestAdoptGinSessions(t *testing.T) {
 	app.POST("/login", func(c *gin.Context) {
 		session := ginsessions.Default(c)
 		session.Set("user_id", users[c.Query("user")])
+		session.Set("log-in", uuid.NewString()) // no two sessions are the same
 		require.NoError(t, session.Save())
 	})
 	a.try(t, app, callers{logIn(t, app, "alice"), logIn(t, app, "alice"), logIn(t, app, "bob")})
@@ -208,6 +210,7 @@ func TestAdoptEchoSessions(t *testing.T) {
 		session, err := store.Get(c.Request(), "session")
 		require.NoError(t, err)
 		session.Values["user_id"] = users[c.QueryParam("user")]
+		session.Values["log-in"] = uuid.NewString() // no two sessions are the same
 		return session.Save(c.Request(), c.Response())
 	})
 	a.try(t, app, callers{logIn(t, app, "alice"), logIn(t, app, "alice"), logIn(t, app, "bob")})
