@@ -55,7 +55,8 @@ func (a *authorisations) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// reconcile is the Reconciler. It asks the app's own table: Adyen has no request that finds a payment by its reference. So
+// reconcile is the Reconciler. It asks the app's own table: Adyen has no request that finds a payment by its reference
+// (https://github.com/Adyen/adyen-php-api-library/issues/22). So
 // "nothing is there" never means "not applied": a webhook may be late by days. It stays unknown, the alert for old unknown
 // operations comes, and a person looks for the merchant reference in the Customer Area and settles.
 func (a *authorisations) reconcile(_ context.Context, operation core.Record) (*core.Decision, error) {

@@ -89,6 +89,10 @@ func (adapter) SettleHandler(idem *core.Module) adaptertest.Handler {
 	return echoidem.SettleHandler(idem)
 }
 
+func (adapter) EraseHandler(idem *core.Module) adaptertest.Handler {
+	return echoidem.EraseHandler(idem)
+}
+
 func (a adapter) Quirks() adaptertest.Quirks {
 	return adaptertest.Quirks{
 		Panics: map[string]adaptertest.Panic{

@@ -83,6 +83,10 @@ func (adapter) SettleHandler(idem *core.Module) adaptertest.Handler {
 	return ginidem.SettleHandler(idem)
 }
 
+func (adapter) EraseHandler(idem *core.Module) adaptertest.Handler {
+	return ginidem.EraseHandler(idem)
+}
+
 func (a adapter) Quirks() adaptertest.Quirks {
 	return adaptertest.Quirks{
 		Panics: map[string]adaptertest.Panic{

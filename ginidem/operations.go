@@ -50,3 +50,14 @@ func SettleHandler(idem *core.Module) gin.HandlerFunc {
 		send(c, idem.ServeSettle(c.Request, p, c.Param("id")))
 	}
 }
+
+// EraseHandler lets operators erase what is kept of a principal. For its body see core's ServeErase. Mount it behind
+// JWTGuard or Bridge, and behind Idempotent, with the recovery Resume:
+//
+//	r.POST("/erasures", ginidem.EraseHandler(idem))
+func EraseHandler(idem *core.Module) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		p, _ := authctx.FromContext(c.Request.Context())
+		send(c, idem.ServeErase(c.Request, p))
+	}
+}

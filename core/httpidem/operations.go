@@ -50,3 +50,14 @@ func SettleHandler(idem *core.Module) http.Handler {
 		send(w, idem.ServeSettle(r, p, r.PathValue("id")))
 	})
 }
+
+// EraseHandler lets operators erase what is kept of a principal. For its body see core's ServeErase. Mount it behind
+// JWTGuard or Bridge, and behind Idempotent, with the recovery Resume:
+//
+//	mux.Handle("POST /erasures", httpidem.EraseHandler(idem))
+func EraseHandler(idem *core.Module) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, _ := authctx.FromContext(r.Context())
+		send(w, idem.ServeErase(r, p))
+	})
+}

@@ -44,7 +44,7 @@ func BenchmarkObserver(b *testing.B) {
 			b.Run(map[bool]string{false: "first/", true: "replay/"}[replay]+name, func(b *testing.B) {
 				cfg := core.Config{Store: memstore.New(), Routes: core.Routes{"POST /v1/payments": {Recovery: core.Park}}}
 				if options := observers[name]; options != nil {
-					telemetry, err := otelidem.New(options()...)
+					telemetry, err := otelidem.Observer(options()...)
 					require.NoError(b, err)
 					cfg.Observer = telemetry
 				}

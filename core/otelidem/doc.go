@@ -1,6 +1,6 @@
 // Package otelidem counts, measures and traces what becomes of commands, with OpenTelemetry. It is an observer:
 //
-//	telemetry, err := otelidem.New()
+//	telemetry, err := otelidem.Observer()
 //	module, err := core.New(core.Config{Observer: core.Observers(core.LogObserver(log), telemetry), ...})
 //	stop, err := telemetry.Watch(module)
 //

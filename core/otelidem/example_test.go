@@ -30,7 +30,7 @@ func Example() {
 	reader := metric.NewManualReader()
 	provider := metric.NewMeterProvider(metric.WithReader(reader))
 
-	telemetry, err := otelidem.New(otelidem.WithMeterProvider(provider))
+	telemetry, err := otelidem.Observer(otelidem.WithMeterProvider(provider))
 	check(err)
 	idem, err := core.New(core.Config{
 		Store:    memstore.New(),

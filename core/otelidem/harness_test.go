@@ -46,7 +46,7 @@ func newTelemetry(t testing.TB) *telemetry {
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(got.spans))
 	got.tracer = tracers.Tracer("the server's")
 	var err error
-	got.Telemetry, err = otelidem.New(
+	got.Telemetry, err = otelidem.Observer(
 		otelidem.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(got.reader))),
 		otelidem.WithTracerProvider(tracers))
 	require.NoError(t, err)

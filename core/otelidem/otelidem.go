@@ -26,7 +26,7 @@ type Telemetry struct {
 
 var _ core.Tracer = (*Telemetry)(nil)
 
-// Option changes a default of [New].
+// Option changes a default of [Observer].
 type Option func(*options)
 
 type options struct {
@@ -40,22 +40,22 @@ func WithMeterProvider(p metric.MeterProvider) Option { return func(o *options) 
 // WithTracerProvider sets where the spans go; by default the global provider, [otel.GetTracerProvider].
 func WithTracerProvider(p trace.TracerProvider) Option { return func(o *options) { o.tracers = p } }
 
-// New returns an observer that counts, measures and traces. The error names an option that is nil, or an instrument that
+// Observer returns an observer that counts, measures and traces. The error names an option that is nil, or an instrument that
 // the provider refuses.
-func New(opts ...Option) (*Telemetry, error) {
+func Observer(opts ...Option) (*Telemetry, error) {
 	o := options{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
 	for _, opt := range opts {
 		opt(&o)
 	}
 	switch {
 	case o.meters == nil:
-		return nil, errors.New("idem: otelidem.New: WithMeterProvider: nil; leave the option out for the global provider")
+		return nil, errors.New("idem: otelidem.Observer: WithMeterProvider: nil; leave the option out for the global provider")
 	case o.tracers == nil:
-		return nil, errors.New("idem: otelidem.New: WithTracerProvider: nil; leave the option out for the global provider")
+		return nil, errors.New("idem: otelidem.Observer: WithTracerProvider: nil; leave the option out for the global provider")
 	}
 	t := &Telemetry{tracer: o.tracers.Tracer(scope), meter: o.meters.Meter(scope)}
 	if err := t.instruments.make(t.meter); err != nil {
-		return nil, fmt.Errorf("idem: otelidem.New: %w", err)
+		return nil, fmt.Errorf("idem: otelidem.Observer: %w", err)
 	}
 	for _, kind := range warnings { // a counter that is not there before its first event hides that event from rate()
 		t.instruments.warnings.Add(context.Background(), 0, t.sets.kind(kind).add...)

@@ -115,11 +115,11 @@ func TestWatchNeedsASurveyor(t *testing.T) {
 }
 
 func TestProvidersThatAreNil(t *testing.T) {
-	_, err := otelidem.New(otelidem.WithMeterProvider(nil))
+	_, err := otelidem.Observer(otelidem.WithMeterProvider(nil))
 	require.ErrorContains(t, err, "WithMeterProvider")
-	_, err = otelidem.New(otelidem.WithTracerProvider(nil))
+	_, err = otelidem.Observer(otelidem.WithTracerProvider(nil))
 	require.ErrorContains(t, err, "WithTracerProvider")
-	_, err = otelidem.New() // the global ones
+	_, err = otelidem.Observer() // the global ones
 	require.NoError(t, err)
 }
 

@@ -50,3 +50,14 @@ func SettleHandler(idem *core.Module) echo.HandlerFunc {
 		return send(c, idem.ServeSettle(c.Request(), p, c.Param("id")))
 	}
 }
+
+// EraseHandler lets operators erase what is kept of a principal. For its body see core's ServeErase. Mount it behind
+// JWTGuard or Bridge, and behind Idempotent, with the recovery Resume:
+//
+//	e.POST("/erasures", echoidem.EraseHandler(idem))
+func EraseHandler(idem *core.Module) echo.HandlerFunc {
+	return func(c *echo.Context) error {
+		p, _ := authctx.FromContext(c.Request().Context())
+		return send(c, idem.ServeErase(c.Request(), p))
+	}
+}

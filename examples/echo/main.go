@@ -71,6 +71,7 @@ func router(a *app.App) *echo.Echo {
 	v1.GET("/operation", echoidem.OwnOperationHandler(a.Idem))
 	v1.GET("/operations/:id", echoidem.OperationHandler(a.Idem))
 	v1.POST("/operations/:id/settle", echoidem.SettleHandler(a.Idem))
+	v1.POST("/erasures", echoidem.EraseHandler(a.Idem))
 
 	pages := echo.WrapHandler(a.Inspector) // for operators: docs/inspector.md
 	e.GET("/idem/*", pages)

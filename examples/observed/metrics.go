@@ -30,7 +30,7 @@ func newMetrics() (metrics, error) {
 	if err != nil {
 		return metrics{}, err
 	}
-	telemetry, err := otelidem.New(otelidem.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader))))
+	telemetry, err := otelidem.Observer(otelidem.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader))))
 	return metrics{registry, telemetry}, err
 }
 

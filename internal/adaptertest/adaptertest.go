@@ -45,6 +45,7 @@ type Adapter interface {
 	OwnOperationHandler(idem *core.Module) Handler
 	OperationsHandler(idem *core.Module) Handler
 	SettleHandler(idem *core.Module) Handler
+	EraseHandler(idem *core.Module) Handler
 
 	// Quirks returns what the framework does in a way of its own.
 	Quirks() Quirks
@@ -163,7 +164,7 @@ func Run(t *testing.T, a Adapter) {
 		{"rekey", rekey},
 		{"slow body holds nothing", slowBodyHoldsNothing},
 		{"slow body is cut", slowBodyIsCut},
-		{"operations", operations},
+		{"operations", operations}, {"erasures", erasures},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, a) })
 	}

@@ -1,6 +1,7 @@
 package adaptertest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -74,4 +75,33 @@ func operations(t *testing.T, a Adapter) {
 	require.Equal(t, http.StatusCreated, again.Status)
 	require.JSONEq(t, `{"id":"pay-1"}`, again.Body)
 	require.EqualValues(t, 1, runs.Load())
+}
+
+// An operator erases a customer's records: the answer is gone, and the key stays taken.
+//
+// CONTRACT M-1, M-5, S-5
+func erasures(t *testing.T, a Adapter) {
+	idem := NewModule(t, core.Config{Store: memstore.New(), OperatorRoles: []string{"operator"},
+		Observer: core.ObserverFunc(func(context.Context, core.Event) {}),
+		Routes: core.Routes{
+			"POST /v1/pay":      {Recovery: core.Park},
+			"POST /v1/erasures": {Recovery: core.Resume, Roles: []string{"operator"}},
+		}})
+	app := a.New()
+	v1 := app.Group("/v1", a.JWTGuard(NewVerifier(t)), a.Idempotent(idem))
+	v1.Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+		c.Writer().WriteHeader(http.StatusCreated)
+		return nil
+	}))
+	v1.Handle(http.MethodPost, "/erasures", a.EraseHandler(idem))
+	require.NoError(t, app.Audit(idem))
+	client := Serve(t, app)
+	require.Equal(t, http.StatusCreated, client.Do(Call{Key: "key-1"}).Status)
+
+	erase := Call{Path: "/v1/erasures", Key: "erase-1",
+		Body: `{"principal":{"issuer":"` + Issuer + `","subject":"customer-1"},"reason":"request 7"}`}
+	RequireProblem(t, http.StatusForbidden, "forbidden", client.Do(erase))
+	erase.Token = Sign(t, ClaimsOf("operator-1", "operator"))
+	require.JSONEq(t, `{"records":1,"open":[]}`, client.RequireReplay(erase).Body)
+	RequireProblem(t, http.StatusConflict, "key_expired", client.Do(Call{Key: "key-1"}))
 }

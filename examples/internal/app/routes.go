@@ -1,6 +1,8 @@
 package app
 
 import (
+	"time"
+
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/examples/internal/shop"
 )
@@ -20,6 +22,9 @@ func routes() core.Routes {
 
 		// Steps: rows, a call to a provider that deduplicates by key, and rows again.
 		"POST /v1/payments/:id/refunds": {Recovery: core.Resume, Roles: []string{customer, seller}},
+
+		// A walk through all records, in batches (docs/gdpr.md). Its repeat goes on with one that broke off.
+		"POST /v1/erasures": {Recovery: core.Resume, Roles: []string{operator}, Deadline: time.Hour},
 
 		// A provider that does not deduplicate.
 		"POST /v1/payouts": {Recovery: core.Park, Roles: []string{seller}},

@@ -39,6 +39,7 @@ func Commands(t *testing.T, program string) {
 				{"refunds", refunds, "4s"},
 				{"crashed refund", crashedRefund, "4s"},
 				{"hanging refund", hangingRefund, "1s"},
+				{"erasures", erasures, "4s"},
 			} {
 				t.Run(test.name, func(t *testing.T) {
 					t.Parallel()

@@ -104,6 +104,10 @@ func (Adapter) SettleHandler(idem *core.Module) adaptertest.Handler {
 	return httpidem.SettleHandler(idem)
 }
 
+func (Adapter) EraseHandler(idem *core.Module) adaptertest.Handler {
+	return httpidem.EraseHandler(idem)
+}
+
 func (a Adapter) Quirks() adaptertest.Quirks {
 	return adaptertest.Quirks{
 		Panics: map[string]adaptertest.Panic{

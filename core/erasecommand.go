@@ -1,0 +1,122 @@
+package core
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// eraseRequest is the body of an erasure.
+type eraseRequest struct {
+	Principal struct {
+		Issuer  string `json:"issuer"`
+		Tenant  string `json:"tenant"`
+		Client  string `json:"client"`
+		Subject string `json:"subject"`
+	} `json:"principal"`
+	Reason string `json:"reason"`
+}
+
+// erasedView is the answer to an erasure. It is recorded, so it says nothing of the principal.
+type erasedView struct {
+	Records int  `json:"records"`
+	Open    []ID `json:"open"`
+	// AgainAt is when no Rollback attempt that was under way can be under way any more.
+	AgainAt *time.Time `json:"again_at,omitempty"`
+}
+
+// ServeErase erases a principal as the JSON body says: {"principal": {"issuer", "tenant", "client", "subject"}, "reason"};
+// see [Module.Erase]. tenant and client may be left out where the module's Scoping does not need them. Only operators may
+// erase, and only principals of their own issuer and tenant; supervisors any (S-5). The observer is told who and why.
+//
+// The reply is {"records", "open", "again_at"}: how many records were erased, and which operations are open and were left. A
+// Rollback attempt that is under way is neither erased nor named: nobody can see it. again_at is when each of them has
+// ended, if there are such routes: erase again then, with a new key.
+//
+// The route must itself be a guarded one, with the recovery [Resume]: an erasure that broke off is gone on with by its
+// repeat, and it may be as long as Policy.Deadline. In Rollback it would hold one transaction as long as it walks.
+//
+// Refusals: 400 for any other body; 401; 403; 404 for a principal of another realm; 500 if the module has no observer, the
+// store is no [Eraser], or the Scoping is not the store's; 503 if it broke off: send it again with the same key.
+func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
+	_, able := m.cfg.Store.(Eraser)
+	switch {
+	case !m.cfg.Scoping.admits(p):
+		return m.refuse(r, m.unauthenticated(r, visit{}, p, "erasures need an authenticated caller"))
+	case !m.isOperator(p):
+		return m.refuse(r, NewProblem(CodeForbidden, "only operators may erase"))
+	case !able || !m.Observed():
+		return m.refuse(r, NewProblem(CodeMisconfigured, "to erase, the module needs an observer and a core.Eraser as its store"))
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, DefaultMaxBody))
+	if err != nil {
+		return m.refuse(r, NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was erased"))
+	}
+	order, problem := m.parseErasure(body)
+	if problem != nil {
+		return m.refuse(r, problem)
+	}
+	if realm := m.cfg.Scoping.PrincipalRealm(order.Principal); !realm.within(m.operated(p)) {
+		return m.refuse(r, NewProblem(CodeNotFound, "there is no such principal that this operator may erase"))
+	}
+	order.Who = nameOf(p)
+	longest, unseen := m.longestRollback()
+	again := time.Now().Add(longest + afterDeadline).UTC().Truncate(time.Second) // later attempts are not let in
+	erased, err := m.Erase(r.Context(), order)
+	switch {
+	case errors.Is(err, ErrScoping):
+		return m.refuse(r, NewProblem(CodeMisconfigured, "Config.Scoping is not the one that the store has; nothing was erased"))
+	case err != nil:
+		problem := m.withRetry(NewProblem(CodeStoreUnavailable,
+			"the erasure broke off, and what it has erased stays erased: send it again with the same key"))
+		return m.refuse(r, problem)
+	}
+	view := erasedView{Records: erased.Records, Open: erased.Open}
+	if view.Open == nil {
+		view.Open = []ID{}
+	}
+	if unseen {
+		view.AgainAt = &again
+	}
+	return jsonReply(view)
+}
+
+// afterDeadline is how long an attempt may take to end after its deadline.
+const afterDeadline = 15 * time.Second
+
+// longestRollback is the longest deadline of a Rollback route, if there is one.
+func (m *Module) longestRollback() (longest time.Duration, found bool) {
+	policies := []Policy{m.cfg.Policy}
+	for _, d := range m.Declared() {
+		policies = append(policies, d.Policy)
+	}
+	for _, policy := range policies {
+		if policy.Recovery == Rollback {
+			longest, found = max(longest, policy.Deadline), true
+		}
+	}
+	return longest, found
+}
+
+// parseErasure is strict: an erasure is final, and a misspelt member is no reason to erase somebody else.
+func (m *Module) parseErasure(body []byte) (Erasure, *Problem) {
+	var req eraseRequest
+	if err := unmarshalStrict(body, &req); err != nil || !utf8.Valid(body) { // the decoder would mend the text
+		return Erasure{}, NewProblem(CodeBadRequest,
+			"want a JSON object with principal (issuer, subject and, if there are any, tenant and client) and reason")
+	}
+	e := Erasure{Why: req.Reason, Principal: Principal{Issuer: req.Principal.Issuer, Tenant: req.Principal.Tenant,
+		Client: req.Principal.Client, Subject: req.Principal.Subject}}
+	switch err := m.cfg.Scoping.lacks(e.Principal); {
+	case err != nil:
+		return e, NewProblem(CodeBadRequest, "principal: "+strings.TrimPrefix(err.Error(), "idem: "))
+	case strings.TrimSpace(e.Why) == "":
+		return e, NewProblem(CodeBadRequest, "reason: is required, for the log")
+	case !isText(e.Why):
+		return e, NewProblem(CodeBadRequest, "reason: no NUL")
+	}
+	return e, nil
+}

@@ -1,0 +1,122 @@
+package core_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+)
+
+const eraseAlice = `{"principal":{"issuer":"https://issuer.example","subject":"alice"},"reason":"request 7"}`
+
+func (a *app) serveErase(p core.Principal, body string) *httptest.ResponseRecorder {
+	a.t.Helper()
+	return written(a.t, a.module.ServeErase(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), p))
+}
+
+// stateOf is the state of alice's k-1.
+func stateOf(t *testing.T, store core.Store) core.State {
+	t.Helper()
+	rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
+	require.NoError(t, err)
+	return rec.State()
+}
+
+// An operator erases principals of its own issuer and tenant, a supervisor those of all. What is refused erases nothing, and
+// tells the observer of no erasure.
+//
+// CONTRACT S-5
+func TestWhoMayErase(t *testing.T) {
+	store := memstore.New()
+	a := newOpsApp(t, core.Config{Store: store}, created)
+	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+	a.events = nil
+	elsewhere, tenanted := operator, operator
+	elsewhere.Issuer, tenanted.Tenant = "https://other.example", "t-1"
+
+	requireProblem(t, a.serveErase(core.Principal{}, eraseAlice), http.StatusUnauthorized, core.CodeUnauthenticated)
+	a.events = nil
+	requireProblem(t, a.serveErase(alice, eraseAlice), http.StatusForbidden, core.CodeForbidden)
+	requireProblem(t, a.serveErase(elsewhere, eraseAlice), http.StatusNotFound, core.CodeNotFound)
+	requireProblem(t, a.serveErase(tenanted, eraseAlice), http.StatusNotFound, core.CodeNotFound)
+	for name, body := range map[string]string{
+		"no JSON": `x`, "misspelt": strings.Replace(eraseAlice, "subject", "sub", 1), "two values": eraseAlice + `{}`,
+		"nobody": `{"principal":{"issuer":"i"},"reason":"r"}`, "no reason": strings.Replace(eraseAlice, "request 7", " ", 1),
+		"NUL": strings.Replace(eraseAlice, "request", `\u0000`, 1), "no text": strings.Replace(eraseAlice, "request", "\xff", 1),
+	} {
+		require.Equal(t, http.StatusBadRequest, a.serveErase(operator, body).Code, name)
+	}
+	require.Empty(t, a.events)
+	require.Equal(t, core.Completed, stateOf(t, store))
+
+	supervisor := elsewhere
+	supervisor.Roles = []string{"supervisor"}
+	w := a.serveErase(supervisor, eraseAlice)
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	require.JSONEq(t, `{"records":1,"open":[]}`, w.Body.String(), "no route is on Rollback")
+	require.Equal(t, core.Expired, stateOf(t, store))
+	require.Equal(t, []core.EventKind{core.EventErasing, core.EventErased}, a.kinds())
+	require.Equal(t, "https://other.example olga", a.events[0].Who)
+	require.Equal(t, "request 7", a.events[0].Why)
+}
+
+// Without an observer nobody would learn who has erased what.
+func TestErasureNeedsItsParts(t *testing.T) {
+	module, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}, OperatorRoles: []string{"operator"}})
+	require.NoError(t, err)
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(eraseAlice))
+	requireProblem(t, written(t, module.ServeErase(r, operator)), http.StatusInternalServerError, core.CodeMisconfigured)
+
+	store := memstore.New()
+	a := newOpsApp(t, core.Config{Store: store}, created)
+	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+	other := newOpsApp(t, core.Config{Store: store, Scoping: core.Scoping{Namespace: "other"}}, created)
+	requireProblem(t, other.serveErase(operator, eraseAlice), http.StatusInternalServerError, core.CodeMisconfigured)
+}
+
+// An erasure that broke off is gone on with by its repeat, under the same key.
+//
+// CONTRACT X-4
+func TestErasureIsGoneOnWith(t *testing.T) {
+	store := &erasing{Store: memstore.New(), dies: 3}
+	a := newOpsApp(t, core.Config{Store: store, Routes: core.Routes{
+		"POST " + pattern: {Recovery: core.Resume, Roles: []string{"operator"}},
+	}}, nil)
+	a.handler = func(w http.ResponseWriter, r *http.Request) { _ = a.module.ServeErase(r, operator).WriteTo(w) }
+	broken := a.postAs(operator, "e-1", eraseAlice)
+	requireProblem(t, broken, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+	require.NotEmpty(t, broken.Header().Get("Retry-After"))
+	again := a.postAs(operator, "e-1", eraseAlice)
+	require.Equal(t, http.StatusOK, again.Code, again.Body)
+	require.JSONEq(t, `{"records":2,"open":[]}`, again.Body.String())
+	replay := a.postAs(operator, "e-1", eraseAlice)
+	require.Equal(t, core.ResultReused, replay.Header().Get(core.HeaderResult))
+	require.Equal(t, again.Body.String(), replay.Body.String())
+	require.Equal(t, 2, a.runs)
+}
+
+// Nobody sees a Rollback attempt that is under way. The answer says when the last of them has ended.
+func TestErasureSaysWhenToEraseAgain(t *testing.T) {
+	store := newRowsApp(t, core.Config{}, created).store
+	a := newOpsApp(t, core.Config{Store: store, Routes: core.Routes{
+		"POST /v1/payments": {Recovery: core.Rollback, Deadline: 2 * time.Minute}, "POST /v1/orders": {Recovery: core.Rollback},
+		"POST /v1/payouts": {Recovery: core.Park, Deadline: time.Hour},
+	}}, created)
+	const longest = 2*time.Minute + 15*time.Second
+	before := time.Now().Add(longest).Truncate(time.Second)
+	w := a.serveErase(operator, eraseAlice)
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	var got struct {
+		AgainAt time.Time `json:"again_at"`
+	}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
+	require.False(t, got.AgainAt.Before(before), got.AgainAt)
+	require.False(t, got.AgainAt.After(time.Now().Add(longest)), got.AgainAt)
+}
