@@ -15,9 +15,12 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/labstack/echo/v4"
+	"go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/otelidem"
 	"github.com/auth19/idem/echoidem"
 	"github.com/auth19/idem/ginidem"
 )
@@ -48,6 +51,7 @@ type service struct {
 	work      work // nil: nothing
 	body      []byte
 	byHand    *byHand // nil: no such route
+	observed  bool    // by otelidem, with metrics and with spans that are all sampled; nothing is exported
 }
 
 // app is a service, ready to be called.
@@ -61,8 +65,20 @@ type app struct {
 	release chan struct{}
 }
 
+func (s service) observer() (core.Observer, error) {
+	if !s.observed {
+		return nil, nil //nolint:nilnil // an app needs none
+	}
+	return otelidem.Observer(otelidem.WithTracerProvider(sdktrace.NewTracerProvider()),
+		otelidem.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(metric.NewManualReader()))))
+}
+
 func (s service) open() (*app, error) {
-	module, err := core.New(core.Config{Store: s.store, ClaimTimeout: patience, Routes: core.Routes{
+	observer, err := s.observer()
+	if err != nil {
+		return nil, err
+	}
+	module, err := core.New(core.Config{Store: s.store, ClaimTimeout: patience, Observer: observer, Routes: core.Routes{
 		"POST " + guarded:    {Recovery: s.recovery, Roles: []string{"customer"}},
 		"POST " + byHandPath: {Exempt: "it has keys of its own", Roles: []string{"customer"}},
 		"POST " + bare:       {Exempt: "what the guarded route is compared with", Roles: []string{"customer"}},

@@ -126,18 +126,25 @@ func (x *matrix) memory() error {
 	x.progress("in memory\n")
 	body := jsonBody(smallBody)
 	var sides []side
-	frameworks := []string{"Gin", "Echo"}
-	for _, framework := range frameworks {
+	for _, of := range []struct {
+		name    string
+		service service
+	}{
+		{"Gin", service{framework: "Gin"}}, {"Echo", service{framework: "Echo"}},
+		{"Gin with otelidem", service{framework: "Gin", observed: true}},
+	} {
 		open := func() (*app, error) {
-			return service{framework: framework, store: memstore.New(), recovery: core.Park, body: body}.open()
+			s := of.service
+			s.store, s.recovery, s.body = memstore.New(), core.Park, body
+			return s.open()
 		}
 		alone, err := open()
 		if err != nil {
 			return err
 		}
-		sides = append(sides, bareSide(framework+", handler with JWT and roles guard", alone))
+		sides = append(sides, bareSide(of.name+", handler with JWT and roles guard", alone))
 		for _, k := range []kind{first, replay} {
-			sides = append(sides, freshSide(framework+", "+string(k), k, x.spread, open))
+			sides = append(sides, freshSide(of.name+", "+string(k), k, x.spread, open))
 		}
 	}
 	fiberAlone, fiberFirst, fiberReplay := fiberSides(body, x.spread)
@@ -156,8 +163,8 @@ func (x *matrix) memory() error {
 	}
 	x.report.Heading("In the process")
 	x.report.Paragraph(`
-` + "`Park`" + ` in memory, one client, above the same handler with its guards. gofiber's middleware (v3.1.0) knows no
-principal, command hash or lease.`)
+` + "`Park`" + ` in memory, one client, above the same handler with its guards. otelidem: metrics and all spans, not
+exported. gofiber's middleware (v3.1.0) knows no principal, command hash or lease.`)
 	x.report.Table(rows)
 	return nil
 }
