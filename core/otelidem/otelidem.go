@@ -40,8 +40,8 @@ func WithMeterProvider(p metric.MeterProvider) Option { return func(o *options) 
 // WithTracerProvider sets where the spans go; by default the global provider, [otel.GetTracerProvider].
 func WithTracerProvider(p trace.TracerProvider) Option { return func(o *options) { o.tracers = p } }
 
-// Observer returns an observer that counts, measures and traces. The error names an option that is nil, or an instrument that
-// the provider refuses.
+// Observer returns an observer that counts, measures and traces. The error names an option that is nil, or an instrument
+// that the provider refuses.
 func Observer(opts ...Option) (*Telemetry, error) {
 	o := options{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
 	for _, opt := range opts {
