@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // eraseRequest is the body of an erasure.
@@ -24,7 +23,7 @@ type eraseRequest struct {
 type erasedView struct {
 	Records int  `json:"records"`
 	Open    []ID `json:"open"`
-	// AgainAt is when no Rollback attempt that was under way can be under way any more.
+	// AgainAt is when the Rollback attempts that were under way have ended.
 	AgainAt *time.Time `json:"again_at,omitempty"`
 }
 
@@ -32,15 +31,17 @@ type erasedView struct {
 // see [Module.Erase]. tenant and client may be left out where the module's Scoping does not need them. Only operators may
 // erase, and only principals of their own issuer and tenant; supervisors any (S-5). The observer is told who and why.
 //
-// The reply is {"records", "open", "again_at"}: how many records were erased, and which operations are open and were left. A
-// Rollback attempt that is under way is neither erased nor named: nobody can see it. again_at is when each of them has
-// ended, if there are such routes: erase again then, with a new key.
+// The reply is {"records", "open", "again_at"}: how many records were erased, and which operations are open and were left.
+// Nobody can see a Rollback attempt that is under way: it is neither erased nor named. again_at is when those of this module
+// have ended, if it has such routes: erase again then, with a new key. Only a COMMIT that waits for a standby may take
+// longer.
 //
 // The route must itself be a guarded one, with the recovery [Resume]: an erasure that broke off is gone on with by its
 // repeat, and it may be as long as Policy.Deadline. In Rollback it would hold one transaction as long as it walks.
 //
-// Refusals: 400 for any other body; 401; 403; 404 for a principal of another realm; 500 if the module has no observer, the
-// store is no [Eraser], or the Scoping is not the store's; 503 if it broke off: send it again with the same key.
+// Refusals: 400 for any other body; 401; 403; 404 for a principal of another realm; 500 if the route has another recovery,
+// the module has no observer, the store is no [Eraser], or the Scoping is not the store's; 503 if the erasure broke off:
+// send it again with the same key.
 func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
 	_, able := m.cfg.Store.(Eraser)
 	switch {
@@ -48,6 +49,9 @@ func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
 		return m.refuse(r, m.unauthenticated(r, visit{}, p, "erasures need an authenticated caller"))
 	case !m.isOperator(p):
 		return m.refuse(r, NewProblem(CodeForbidden, "only operators may erase"))
+	case isWithoutResume(attemptFrom(r.Context())):
+		NotApplied(r.Context()) // the key is free for the release that mends it
+		return m.refuse(r, NewProblem(CodeMisconfigured, "the route of erasures needs the recovery Resume"))
 	case !able || !m.Observed():
 		return m.refuse(r, NewProblem(CodeMisconfigured, "to erase, the module needs an observer and a core.Eraser as its store"))
 	}
@@ -63,8 +67,6 @@ func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
 		return m.refuse(r, NewProblem(CodeNotFound, "there is no such principal that this operator may erase"))
 	}
 	order.Who = nameOf(p)
-	longest, unseen := m.longestRollback()
-	again := time.Now().Add(longest + afterDeadline).UTC().Truncate(time.Second) // later attempts are not let in
 	erased, err := m.Erase(r.Context(), order)
 	switch {
 	case errors.Is(err, ErrScoping):
@@ -78,18 +80,27 @@ func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
 	if view.Open == nil {
 		view.Open = []ID{}
 	}
-	if unseen {
+	if longest, found := m.longestRollback(); found {
+		again := time.Now().Add(longest + afterDeadline).UTC().Truncate(time.Second)
 		view.AgainAt = &again
 	}
 	return jsonReply(view)
 }
 
+// maxWhy is how long the reason of an erasure may be, in bytes: it is a part of two lines in the log.
+const maxWhy = 4 << 10
+
 // afterDeadline is how long an attempt may take to end after its deadline.
 const afterDeadline = 15 * time.Second
 
+func isWithoutResume(a *Attempt) bool { return a != nil && a.route.Recovery != Resume }
+
 // longestRollback is the longest deadline of a Rollback route, if there is one.
 func (m *Module) longestRollback() (longest time.Duration, found bool) {
-	policies := []Policy{m.cfg.Policy}
+	var policies []Policy
+	if m.own != nil {
+		policies = append(policies, m.own.Policy)
+	}
 	for _, d := range m.Declared() {
 		policies = append(policies, d.Policy)
 	}
@@ -104,7 +115,7 @@ func (m *Module) longestRollback() (longest time.Duration, found bool) {
 // parseErasure is strict: an erasure is final, and a misspelt member is no reason to erase somebody else.
 func (m *Module) parseErasure(body []byte) (Erasure, *Problem) {
 	var req eraseRequest
-	if err := unmarshalStrict(body, &req); err != nil || !utf8.Valid(body) { // the decoder would mend the text
+	if err := unmarshalStrict(body, &req); err != nil {
 		return Erasure{}, NewProblem(CodeBadRequest,
 			"want a JSON object with principal (issuer, subject and, if there are any, tenant and client) and reason")
 	}
@@ -113,8 +124,10 @@ func (m *Module) parseErasure(body []byte) (Erasure, *Problem) {
 	switch err := m.cfg.Scoping.lacks(e.Principal); {
 	case err != nil:
 		return e, NewProblem(CodeBadRequest, "principal: "+strings.TrimPrefix(err.Error(), "idem: "))
-	case strings.TrimSpace(e.Why) == "":
-		return e, NewProblem(CodeBadRequest, "reason: is required, for the log")
+	case e.Principal.Client != "" && !m.cfg.Scoping.RequireClient:
+		return e, NewProblem(CodeBadRequest, "principal.client: clients do not count in this service; leave it out to erase all")
+	case strings.TrimSpace(e.Why) == "", len(e.Why) > maxWhy:
+		return e, NewProblem(CodeBadRequest, "reason: is required, for the log; at most 4096 bytes")
 	case !isText(e.Why):
 		return e, NewProblem(CodeBadRequest, "reason: no NUL")
 	}

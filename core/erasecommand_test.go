@@ -50,6 +50,12 @@ func TestWhoMayErase(t *testing.T) {
 		"no JSON": `x`, "misspelt": strings.Replace(eraseAlice, "subject", "sub", 1), "two values": eraseAlice + `{}`,
 		"nobody": `{"principal":{"issuer":"i"},"reason":"r"}`, "no reason": strings.Replace(eraseAlice, "request 7", " ", 1),
 		"NUL": strings.Replace(eraseAlice, "request", `\u0000`, 1), "no text": strings.Replace(eraseAlice, "request", "\xff", 1),
+		"half a character": strings.Replace(eraseAlice, "alice", `\ud800`, 1),
+		"twice":            strings.Replace(eraseAlice, `"subject"`, `"subject":"bob","subject"`, 1),
+		"other case":       strings.Replace(eraseAlice, `"subject"`, `"subject":"bob","Subject"`, 1),
+		"two principals":   strings.Replace(eraseAlice, `"reason"`, `"PRINCIPAL":{"subject":"bob"},"reason"`, 1),
+		"a client":         strings.Replace(eraseAlice, `"subject"`, `"client":"web","subject"`, 1),
+		"a long reason":    strings.Replace(eraseAlice, "request 7", strings.Repeat("x", 4097), 1),
 	} {
 		require.Equal(t, http.StatusBadRequest, a.serveErase(operator, body).Code, name)
 	}
@@ -81,6 +87,18 @@ func TestErasureNeedsItsParts(t *testing.T) {
 	requireProblem(t, other.serveErase(operator, eraseAlice), http.StatusInternalServerError, core.CodeMisconfigured)
 }
 
+// Only Resume goes on with an erasure that broke off.
+func TestErasureNeedsResume(t *testing.T) {
+	a := newOpsApp(t, core.Config{Store: memstore.New(), Routes: core.Routes{
+		"POST " + pattern: {Recovery: core.Park, Roles: []string{"operator"}},
+	}}, nil)
+	a.handler = func(w http.ResponseWriter, r *http.Request) { _ = a.module.ServeErase(r, operator).WriteTo(w) }
+	for range 2 { // the key is free
+		requireProblem(t, a.postAs(operator, "e-1", eraseAlice), http.StatusInternalServerError, core.CodeMisconfigured)
+	}
+	require.Equal(t, 2, a.runs)
+}
+
 // An erasure that broke off is gone on with by its repeat, under the same key.
 //
 // CONTRACT X-4
@@ -104,19 +122,25 @@ func TestErasureIsGoneOnWith(t *testing.T) {
 
 // Nobody sees a Rollback attempt that is under way. The answer says when the last of them has ended.
 func TestErasureSaysWhenToEraseAgain(t *testing.T) {
-	store := newRowsApp(t, core.Config{}, created).store
-	a := newOpsApp(t, core.Config{Store: store, Routes: core.Routes{
-		"POST /v1/payments": {Recovery: core.Rollback, Deadline: 2 * time.Minute}, "POST /v1/orders": {Recovery: core.Rollback},
-		"POST /v1/payouts": {Recovery: core.Park, Deadline: time.Hour},
-	}}, created)
-	const longest = 2*time.Minute + 15*time.Second
-	before := time.Now().Add(longest).Truncate(time.Second)
-	w := a.serveErase(operator, eraseAlice)
-	require.Equal(t, http.StatusOK, w.Code, w.Body)
-	var got struct {
-		AgainAt time.Time `json:"again_at"`
+	for name, cfg := range map[string]core.Config{
+		"table": {Routes: core.Routes{
+			"POST /v1/payments": {Recovery: core.Rollback, Deadline: 2 * time.Minute}, "POST /v1/orders": {Recovery: core.Rollback},
+			"POST /v1/payouts": {Recovery: core.Park, Deadline: time.Hour},
+		}},
+		"no table": {Policy: core.Policy{Recovery: core.Rollback}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg.Store = newRowsApp(t, core.Config{}, created).store
+			longest := map[string]time.Duration{"table": 2 * time.Minute, "no table": core.DefaultDeadline}[name] + 15*time.Second
+			before := time.Now().Add(longest).Truncate(time.Second)
+			w := newOpsApp(t, cfg, created).serveErase(operator, eraseAlice)
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
+			var got struct {
+				AgainAt time.Time `json:"again_at"`
+			}
+			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
+			require.False(t, got.AgainAt.Before(before), got.AgainAt)
+			require.False(t, got.AgainAt.After(time.Now().Add(longest)), got.AgainAt)
+		})
 	}
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
-	require.False(t, got.AgainAt.Before(before), got.AgainAt)
-	require.False(t, got.AgainAt.After(time.Now().Add(longest)), got.AgainAt)
 }

@@ -364,6 +364,8 @@ func TestSettlementsAsOperatorsWriteThem(t *testing.T) {
 		"a list for all":     {`[]`, 0, nil, "", "want a JSON object"},
 		"two values":         {`{"outcome":"not_applied","reason":"r"}{}`, 0, nil, "", "want a JSON object"},
 		"misspelt":           {`{"outcome":"applied","reason":"r","anwser":{"id":7}}`, 0, nil, "", "want a JSON object"},
+		"twice":              {`{"outcome":"applied","outcome":"not_applied","reason":"r"}`, 0, nil, "", "want a JSON object"},
+		"other case":         {`{"outcome":"applied","Outcome":"not_applied","reason":"r"}`, 0, nil, "", "want a JSON object"},
 		"empty":              {`{}`, 0, nil, "", "outcome: want"},
 		"another outcome":    {`{"outcome":"maybe","reason":"r"}`, 0, nil, "", "outcome: want"},
 		"no reason":          {`{"outcome":"applied"}`, 0, nil, "", "reason: is required"},

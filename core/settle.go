@@ -1,7 +1,6 @@
 package core
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // Decision settles an unknown operation.
@@ -156,7 +157,7 @@ func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 // parseSettlement is strict: a settlement is final, and a misspelt member is no reason for the wrong one.
 func (m *Module) parseSettlement(body []byte, id ID) (Decision, *Problem) {
 	var req settleRequest
-	if err := unmarshalStrict(body, &req); err != nil || !utf8.Valid(body) { // the decoder would mend the text
+	if err := unmarshalStrict(body, &req); err != nil {
 		return Decision{}, NewProblem(CodeBadRequest, "want a JSON object with outcome, reason and, if you like, answer")
 	}
 	d := Decision{Applied: req.Outcome == "applied", Why: req.Reason, Undone: req.Undone, Fence: req.Fence}
@@ -228,17 +229,10 @@ func isFieldValue(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
-// unmarshalStrict takes nothing but the members of v.
+// unmarshalStrict takes the members of v, each once and spelled as it is, and text that is UTF-8. encoding/json takes the
+// last of two members, and "Subject" for "subject".
 func unmarshalStrict(data []byte, v any) error {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(v); err != nil {
-		return err
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return errors.New("idem: more than one JSON value")
-	}
-	return nil
+	return jsonv2.Unmarshal(data, v, jsonv2.RejectUnknownMembers(true))
 }
 
 // isText reports whether s can be kept as text: valid UTF-8 without NUL, which PostgreSQL has no room for.
