@@ -55,6 +55,7 @@ func api(a *app.App) *gin.Engine {
 	v1.GET("/operation", ginidem.OwnOperationHandler(a.Idem))
 	v1.GET("/operations/:id", ginidem.OperationHandler(a.Idem))
 	v1.POST("/operations/:id/settle", ginidem.SettleHandler(a.Idem))
+	v1.POST("/erasures", ginidem.EraseHandler(a.Idem))
 
 	pages := gin.WrapH(a.Inspector)
 	r.GET("/idem/*page", pages)

@@ -79,7 +79,7 @@ func exactlyOnce(t *testing.T, p *place) {
 		return n == int64(*messages)
 	}
 	publishing.Wait()
-	for end := time.Now().Add(8 * time.Minute); !handled() && time.Now().Before(end); {
+	for end := time.Now().Add(8 * time.Minute); !handled() && !t.Failed() && time.Now().Before(end); {
 		time.Sleep(50 * time.Millisecond)
 	}
 	stop()
