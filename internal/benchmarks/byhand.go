@@ -163,7 +163,7 @@ func (x *matrix) besideByHand() error {
 		3:  {"`Park`, replay", 2, byHand{}, one, repeats(park)},
 		4:  {"SELECT first", 4, byHand{looksFirst: true}, one, repeats(park)},
 		5:  {"`Park`, replay", 4, byHand{}, one, repeats(park)},
-		6:  {"BEGIN, INSERT, the row, UPDATE, COMMIT", 6, byHand{inTransaction: true}, one, row},
+		6:  {"all in one transaction", 6, byHand{inTransaction: true}, one, row},
 		7:  {"`Rollback`, first request", 6, byHand{}, one, row},
 		8:  {"`Rollback`, first request, pipelined", 6, byHand{}, pipelined, row},
 		9:  {"BEGIN, INSERT, ROLLBACK, SELECT", 9, byHand{inTransaction: true}, one, repeats(row)},
