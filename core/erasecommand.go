@@ -36,8 +36,8 @@ type erasedView struct {
 // have ended, if it has such routes: erase again then, with a new key. Only a COMMIT that waits for a standby may take
 // longer.
 //
-// The route must itself be a guarded one, with the recovery [Resume]: an erasure that broke off is gone on with by its
-// repeat, and it may be as long as Policy.Deadline. In Rollback it would hold one transaction as long as it walks.
+// The route must itself be a guarded one, with the recovery [Resume]: the repeat of an erasure that broke off continues it.
+// One attempt may take as long as Policy.Deadline. In Rollback, one transaction would stay open during the whole erasure.
 //
 // Refusals: 400 for any other body; 401; 403; 404 for a principal of another realm; 500 if the route has another recovery,
 // the module has no observer, the store is no [Eraser], or the Scoping is not the store's; 503 if the erasure broke off:

@@ -87,7 +87,7 @@ func TestErasureNeedsItsParts(t *testing.T) {
 	requireProblem(t, other.serveErase(operator, eraseAlice), http.StatusInternalServerError, core.CodeMisconfigured)
 }
 
-// Only Resume goes on with an erasure that broke off.
+// Only Resume continues an erasure that broke off.
 func TestErasureNeedsResume(t *testing.T) {
 	a := newOpsApp(t, core.Config{Store: memstore.New(), Routes: core.Routes{
 		"POST " + pattern: {Recovery: core.Park, Roles: []string{"operator"}},
@@ -99,10 +99,10 @@ func TestErasureNeedsResume(t *testing.T) {
 	require.Equal(t, 2, a.runs)
 }
 
-// An erasure that broke off is gone on with by its repeat, under the same key.
+// The repeat of an erasure that broke off continues it, under the same key.
 //
 // CONTRACT X-4
-func TestErasureIsGoneOnWith(t *testing.T) {
+func TestErasureIsContinued(t *testing.T) {
 	store := &erasing{Store: memstore.New(), dies: 3}
 	a := newOpsApp(t, core.Config{Store: store, Routes: core.Routes{
 		"POST " + pattern: {Recovery: core.Resume, Roles: []string{"operator"}},

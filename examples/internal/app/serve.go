@@ -75,7 +75,7 @@ func newServer(handler http.Handler) *http.Server {
 }
 
 // shutdown waits for the running requests, which end at their deadline at the latest. Only an erasure may take longer: it is
-// cut, and its repeat goes on with it.
+// cut, and its repeat continues it.
 func (a *App) shutdown(server *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.Settings.Deadline+15*time.Second)
 	defer cancel()
