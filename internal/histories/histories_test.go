@@ -2,6 +2,7 @@ package histories
 
 import (
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -25,7 +26,7 @@ var (
 )
 
 // patience is how long porcupine may look at one key.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // TestHistories lets random histories happen, and checks them.
 //
@@ -37,12 +38,19 @@ func TestHistories(t *testing.T) {
 	}
 	gin, echo := harness.Build(t, "gin"), harness.Build(t, "echo")
 	for began := time.Now(); ; seed++ {
-		w := newWorld(t, seed, []*pgtest.Cluster{pgtest.Own(t)}, gin, echo)
-		if *roundFlag > 10*time.Second { // long enough for a second server
-			w.standby = w.databases[0].Standby()
+		var h History
+		ok := t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { // at its end, its servers and apps are gone
+			w := newWorld(t, seed, []*pgtest.Cluster{pgtest.Own(t)}, gin, echo)
+			if *roundFlag > 10*time.Second { // long enough for a second server
+				w.standby = w.databases[0].Standby()
+			}
+			var faults map[string]int
+			h, faults = generate(t, w, options{seed: seed, length: *roundFlag, clients: *clientsFlag})
+			t.Logf("%d operations on %d keys; %v; %v", len(h.Ops), len(h.keys()), h.summary(), faults)
+		})
+		if !ok {
+			return
 		}
-		h, faults := generate(t, w, options{seed: seed, length: *roundFlag, clients: *clientsFlag})
-		t.Logf("seed %d: %d operations on %d keys; %v; %v", seed, len(h.Ops), len(h.keys()), h.summary(), faults)
 		requireLegal(t, h)
 		if time.Since(began) > *forFlag {
 			return
@@ -58,8 +66,8 @@ func requireLegal(t *testing.T, h History) {
 	for _, key := range wrong[:min(len(wrong), maxKept)] {
 		drawing, err := h.Keep(filepath.Join("testdata", "found"), key)
 		require.NoError(t, err)
-		t.Logf("kept: internal/histories/%s. Move its .json to testdata/illegal where the app was wrong, to testdata/legal "+
-			"where the model was", drawing)
+		t.Logf("%s\nkept: internal/histories/%s. Move its .json to testdata/illegal where the app was wrong, to testdata/legal "+
+			"where the model was", h.text(key), drawing)
 	}
 	require.Empty(t, v.Illegal, "seed %d: no order explains the history of these keys", h.Seed)
 	require.Empty(t, v.TooLarge, "seed %d: the history of these keys could not be checked within %v", h.Seed, patience)

@@ -17,6 +17,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/auth19/idem/core"
@@ -94,6 +95,18 @@ func (h History) summary() map[string]int {
 		}
 	}
 	return counts
+}
+
+// text lists the operations on a key by their begin, for a log of which nothing else is kept.
+func (h History) text(key string) string {
+	ops := h.keys()[key]
+	slices.SortFunc(ops, func(a, b Op) int { return cmp.Compare(a.Call, b.Call) })
+	var lines strings.Builder
+	for _, o := range ops {
+		written, _ := json.Marshal(o) // it has nothing that JSON cannot have
+		fmt.Fprintf(&lines, "%s\n", written)
+	}
+	return lines.String()
 }
 
 // Load reads a history that was kept.
