@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// calm runs fn, and turns a panic into an error. In Run there is no server around an app's function that would.
+// calm runs fn, and turns a panic into an error. A request has the server to recover a panic; Run has nobody else.
 func calm(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -27,8 +27,8 @@ type apart struct {
 	busy map[ID]bool
 }
 
-// run runs fn for an operation, and waits for its end for limit. One that hangs blocks only its own operation: the loop
-// goes on, and leaves the operation alone until fn has returned. Its panic is an error.
+// run runs fn for an operation, and waits for its end for limit. If fn hangs, only this operation is blocked: the loop
+// continues with the others, and leaves this one alone until fn has returned. A panic of fn becomes an error.
 func (a *apart) run(id ID, limit time.Duration, fn func() error) error {
 	if !a.occupy(id) {
 		return nil
@@ -52,7 +52,7 @@ func (a *apart) run(id ID, limit time.Duration, fn func() error) error {
 	}
 }
 
-// occupy is false where an operation is occupied already.
+// occupy marks an operation as occupied. It returns false if it is occupied already.
 func (a *apart) occupy(id ID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

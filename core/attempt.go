@@ -25,9 +25,9 @@ type Attempt struct {
 	tx     Tx              // Rollback: the transaction is the lease
 	steps  *steps          // Resume
 
-	// What is kept of the record as it was claimed: all of it would be a third of an attempt.
+	// The parts of the claimed record that are needed later. The whole record would be a third of an attempt's memory.
 	attempts  int  // with this one
-	outOfTime bool // Resume: the operation was out of time
+	outOfTime bool // Resume: ResumeFor was over when the attempt was claimed
 	timed     bool // the key is a timed one
 
 	begun  time.Time     // when the claim was won
@@ -48,8 +48,8 @@ func attemptFrom(ctx context.Context) *Attempt {
 // errDeadline is the cause of a handler's context that ended with the attempt's deadline.
 var errDeadline = fmt.Errorf("idem: the attempt's deadline has passed: %w", context.DeadlineExceeded)
 
-// newAttempt gives the handler its context: with the request's values and without the client's cancellation, with an
-// earlier deadline of the request, bounded by the attempt's own.
+// newAttempt makes the handler's context. It has the request's values, but not the client's cancellation. It ends at the
+// attempt's deadline, or at the request's own deadline if that is earlier.
 func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, won winnings, claimedAt time.Time) *Attempt {
 	tx, t := won.tx, rec.Ticket
 	a := &Attempt{m: m, route: adm.route, admission: adm, ticket: t, tx: tx, steps: won.steps,
@@ -57,7 +57,8 @@ func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, won wi
 	a.outOfTime = a.steps != nil && a.route.outOfTime(rec)
 	a.inside.Context = adm.values
 	a.inside.Core, a.inside.Operation, a.inside.Command = a, t.ID, attemptctx.Command(adm.hash)
-	// What a Rollback attempt was before is not to be seen: its record was rolled back with it.
+	// Nobody can see whether there was a Rollback attempt before: its record was rolled back with it. So every call counts
+	// as possibly made before.
 	a.inside.Calls.Origin, a.inside.Calls.Again, a.inside.Calls.Life = t.ID, t.Fence > 1 || tx != nil, &a.ctx
 	a.ctx.values, a.ctx.deadline, a.ctx.late = &a.inside, claimedAt.Add(a.route.Deadline), errDeadline
 	if earlier, ok := r.Context().Deadline(); ok && earlier.Before(a.ctx.deadline) {
@@ -78,7 +79,7 @@ func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, won wi
 // Request is the request for the handler: its context is the attempt's.
 func (a *Attempt) Request() *http.Request { return a.request }
 
-// Capture takes the handler's answer in place of w, the writer that the reply will go to.
+// Capture returns the writer for the handler. It holds the answer back; the reply goes to w later.
 func (a *Attempt) Capture(w http.ResponseWriter) *Capture {
 	header := w.Header().Clone()
 	if header == nil {
@@ -104,8 +105,8 @@ func (a *Attempt) Finish() *Reply {
 	return reply
 }
 
-// Panicked ends the attempt after its handler has panicked; the adapter lets the panic go on. If the outcome is unknown, it
-// says so in h, the headers that the recovery middleware will send (C-2).
+// Panicked ends the attempt after its handler has panicked; the adapter then lets the panic continue. If the outcome is
+// unknown, Panicked says so in h, the headers that the recovery middleware will send (C-2).
 func (a *Attempt) Panicked(h http.Header) {
 	if reply := a.end(true); reply != nil && reply.result != nil && !a.capture.streaming {
 		h[a.m.cfg.Header] = a.admission.echo
@@ -148,8 +149,8 @@ func (a *Attempt) end(panicked bool) *Reply {
 	return a.endPark(v)
 }
 
-// broken is the problem of a handler that has written less than it announced, or has replaced its request by one
-// without the attempt; nil for others.
+// broken returns the problem if the handler has written less than it announced, or has replaced its request by one
+// without the attempt. Otherwise it returns nil.
 func (a *Attempt) broken() (p *Problem) {
 	switch {
 	case a.capture.detached:

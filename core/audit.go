@@ -44,11 +44,11 @@ type MountedRoute struct {
 	Subtree bool   // the pattern takes every path below it, too, and does not say so by a wildcard
 	// Guards are those that a request meets on its way to the handler, in that order. Idempotent counts as its three.
 	Guards []Guard
-	// Unproven is the reason why Guards may not be the whole truth, with the fix; "" where it is.
+	// Unproven says why Guards may be incomplete or wrong, and how to fix it. "" if Guards is certain.
 	Unproven string
 }
 
-// String returns "METHOD /pattern", with the host between where there is one.
+// String returns "METHOD /pattern", or "METHOD host/pattern" if there is a host.
 func (r MountedRoute) String() string { return r.Method + " " + r.Host + r.Pattern }
 
 // AuditRoutes compares the routes of a router with the table (D-2). It returns one error with a line for each finding,
@@ -107,7 +107,7 @@ func (m *Module) AuditRoutes(mounted []MountedRoute) error {
 	return nil
 }
 
-// eachMethod replaces the routes of any method by one of each.
+// eachMethod replaces a route of any method by one route for each method.
 func eachMethod(mounted []MountedRoute) (all []MountedRoute) {
 	for _, r := range mounted {
 		if r.Method != "" {
@@ -122,7 +122,7 @@ func eachMethod(mounted []MountedRoute) (all []MountedRoute) {
 	return all
 }
 
-// auditRoute returns what is wrong with one route that passes the table; without a policy it needs nothing.
+// auditRoute returns what is wrong with one route. policy is nil if the table asks nothing of the route.
 func auditRoute(r MountedRoute, policy *route) (findings []string) {
 	var need []Guard
 	switch {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Begin is the interceptor's first half: it claims the record of the request that Admit let through, or answers from
-// it. Exactly one of attempt and reply is set; both are nil where the request needs no key.
+// Begin is the interceptor's first half: it claims the record of the request that Admit let through, or answers from it.
+// Exactly one of attempt and reply is set. Both are nil if the request needs no key, or if its route is in shadow.
 //
-// p is the principal in the request's context where the interceptor runs. Without one: 401 (O-2). A request that did
-// not pass Admit, or passed it as somebody else: 500.
+// p is the principal that the request's context has when the interceptor runs. The reply is 401 without a principal
+// (O-2), and 500 if the request did not pass Admit, or passed it with another principal.
 func (m *Module) Begin(r *http.Request, pattern string, p Principal) (*Attempt, *Reply) {
 	v := m.visit(r, pattern)
 	return v.begin(r, p)
@@ -131,14 +131,14 @@ func (m *Module) claimFailed(r *http.Request, adm *admission, err error) {
 	m.observe(r.Context(), e)
 }
 
-// winnings is what an attempt works with, by its recovery: Rollback's transaction, Resume's steps.
+// winnings is what a won claim gives to the attempt: the transaction of Rollback, the steps of Resume.
 type winnings struct {
 	tx    Tx
 	steps *steps
 }
 
-// claim runs one claim, and ends ctx. That has no other end than ClaimTimeout: the client going away does not cancel a
-// claim, which would leave more work behind than one that is carried out.
+// claim runs one claim, and ends ctx. Only ClaimTimeout ends ctx earlier. If the client goes away, the claim is not
+// cancelled: a cancelled claim leaves more work behind than a finished one.
 func (m *Module) claim(ctx *bounded, c *Claim) (won winnings, claimed Claimed, err error) {
 	defer ctx.cancel(context.Canceled)
 	c.Window = m.window()
@@ -155,8 +155,8 @@ func (m *Module) claim(ctx *bounded, c *Claim) (won winnings, claimed Claimed, e
 	}
 	lost := Ticket{ID: c.ID, Owner: c.Owner}
 	if err == nil && claimed.Won && !c.Window.Has(claimed.Record.Now) {
-		// A new command, by a clock that is ahead: its lease would last as long as the jump, and nobody could go on with it
-		// or settle it until a provider has forgotten its keys (T-5).
+		// A new command, and the store's clock is ahead. When the clock is corrected, the lease would last as long as the jump.
+		// Nobody could continue or settle the operation before a provider has forgotten its keys (T-5).
 		lost, err = claimed.Record.Ticket, ErrClock
 	}
 	if err == nil && claimed.Won && c.Recovery == Resume {
@@ -184,8 +184,8 @@ func (m *Module) unavailable(err error) *Problem {
 	return m.withRetry(NewProblem(CodeStoreUnavailable, detail))
 }
 
-// repeatProblem compares a repeat with the record that is there: command first, then state (contract M). It returns
-// nil where the record's answer may be replayed.
+// repeatProblem compares a repeat with the record that is there: command first, then state (contract M). It returns nil
+// if the record's answer may be replayed.
 func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *Claimed) *Problem {
 	if claimed.Busy {
 		return m.inFlight()
@@ -223,7 +223,7 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *Cla
 		if !m.window().Has(claimed.Record.Now) {
 			return m.unavailable(ErrClock)
 		}
-		return m.inFlight() // by now: the next claim takes it
+		return m.inFlight() // it became free after the claim: the next claim takes it
 	default:
 		return m.inFlight()
 	}
@@ -256,7 +256,7 @@ func outcomeUnknown(id ID) *Problem {
 	return p
 }
 
-// refuseRepeat renders a problem of a request whose key is known.
+// refuseRepeat renders a problem of a request whose key has been read.
 func (m *Module) refuseRepeat(r *http.Request, adm *admission, p *Problem) *Reply {
 	switch p.Code {
 	case CodeStoreUnavailable, CodeSuspectedDuplicate, CodeTooManyOpen, CodeKeyInvalid: // there is no operation, or another one

@@ -8,12 +8,12 @@ import (
 
 // bounded is a context with the values of another context, a deadline of its own, and a cancellation of its own. It is
 // what [context.WithDeadlineCause] and [context.WithCancelCause] make on top of [context.WithoutCancel]. It makes those
-// contexts only when somebody waits for its end: a store in memory and most handlers never do, and the channels, timers
-// and links of such contexts were most of what a request in memory cost.
+// contexts only when somebody waits for its end. A store in memory and most handlers never wait. The channels, timers and
+// links of such contexts were most of the cost of a request in memory.
 type bounded struct {
 	values   context.Context // never ends
 	deadline time.Time
-	late     error // the cause of an end by the deadline; nil where nobody asks for causes
+	late     error // the cause of an end by the deadline; nil if nobody asks for causes
 
 	mu    sync.Mutex
 	made  context.Context // nil until somebody waits for the end, or asks whether b has ended
@@ -21,8 +21,8 @@ type bounded struct {
 	cause error // why b was cancelled before made was made
 }
 
-// until makes b a context that has the values of values and ends at deadline. Call it once, on a new b. values must be a
-// context that never ends.
+// until sets up b: a context that ends at deadline and takes its values from the context values, which must never end.
+// Call until once, on a new b.
 func (b *bounded) until(values context.Context, deadline time.Time) *bounded {
 	b.values, b.deadline = values, deadline
 	return b
@@ -41,7 +41,8 @@ func (b *bounded) cancel(cause error) {
 	}
 }
 
-// current is the context behind b. It is nil as long as there is none and none is needed.
+// current returns the context behind b. If it does not exist yet, current makes it if needed is set, and otherwise
+// returns nil.
 func (b *bounded) current(needed bool) context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +80,7 @@ func (b *bounded) Err() error {
 // Value implements [context.Context].
 func (b *bounded) Value(key any) any {
 	if value := b.values.Value(key); value != nil {
-		return value // the same whether b has ended or not: no lock and no clock are needed
+		return value // it does not depend on whether b has ended: no lock and no clock are needed
 	}
 	if ctx := b.current(false); ctx != nil {
 		return ctx.Value(key) // context.Cause asks in this way

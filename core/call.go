@@ -11,28 +11,30 @@ type CallOption func(*callOptions)
 
 type callOptions struct{ dedup time.Duration }
 
-// Dedup declares that the provider recognises a repeated call by the key it was given, for d after the first one.
-// Within d an unfinished step is called again by the next attempt; after it, and without the declaration, the
-// operation is parked. There is no default: it is the provider's promise, not ours. Take off what clocks and
-// delays may cost, 23 h of a promised day for instance.
+// Dedup declares that the provider recognises a repeated call by its key, for d after the first call. Within d, the next
+// attempt calls an unfinished step again. After d, and without Dedup, the operation is parked. There is no default,
+// because the promise is the provider's. Subtract a margin for clocks and delays: 23 h if the provider promises a day.
 func Dedup(d time.Duration) CallOption { return func(o *callOptions) { o.dedup = d } }
 
-// Call calls a provider as a step of a Resume attempt, once: the result is recorded, and later attempts get it without
-// running fn. fn sends key along: it is derived from the operation and the step's name, so that it is the same in every
-// attempt. See [DerivedKey]. For rows of the app's own database there is gormstore.Step.
+// Call calls a provider as a step of a Resume attempt. Its result is recorded, and later attempts get the recorded result
+// without running fn. fn sends key to the provider. The key is derived from the operation and the step's name, so it is
+// the same in every attempt: see [DerivedKey]. For rows of the app's own database there is gormstore.Step.
 //
-// The result goes through JSON in the first attempt too, so that the first test finds a result that does not survive it.
-// In a T that does not say what its numbers are, map[string]any for instance, they come back as [json.Number], with every
-// digit.
+// The result is encoded as JSON and decoded again, in the first attempt too. So the first test finds a result that JSON
+// changes. If T does not give a number its type, as in map[string]any, the number comes back as [json.Number] with all
+// its digits.
 //
 // An error of fn means that the step is unfinished: nobody knows whether the call took effect. A refusal of the provider
 // is a result, not an error.
 //
-// A later attempt finds the step by its name, whatever its place. Names are unique within an attempt, and steps follow
-// each other. Call returns an error before anything runs where a step has the name of an earlier one, where another step
-// is still running in another goroutine, and where the step is new although a recorded one is still to come. Errors:
-// those of fn; ErrStepsChanged; ErrStepUnknown; ErrStale after a takeover; ErrLeaseLost and the deadline, after which no
-// step begins; any other means that the store did not answer.
+// A later attempt finds the step by its name; its place may change. Names are unique within an attempt, and steps run one
+// after the other.
+//
+// Errors: those of fn; ErrStepsChanged, also for a new step that comes before a recorded one; ErrStepUnknown; ErrStale after
+// a takeover; ErrLeaseLost, and the error of the deadline, after which no step begins. A step also fails if its name is
+// empty, too long or taken, if another step is still running, if ctx belongs to no Resume attempt, if its result cannot be
+// encoded or is above [MaxStepResult], and if it makes more than [MaxStepKeys] calls and events. Any other error means that
+// the store did not answer.
 func Call[T any](ctx context.Context, name string, fn func(ctx context.Context, key DerivedKey) (T, error),
 	opts ...CallOption,
 ) (result T, err error) {

@@ -10,23 +10,23 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxJSONDepth is how deep JSON may be nested to be sorted; deeper bodies are compared as they came. The limit bounds
-// the work, since an object is copied once for each object around it, and is part of version 1 of the command hash.
+// maxJSONDepth is how deeply JSON may be nested to be sorted. Deeper bodies are compared byte for byte. The limit bounds
+// the work, since an object is copied once for each object around it. It is part of version 1 of the command hash.
 const maxJSONDepth = 128
 
-// canonicalJSON brings a JSON text into the one form that all JSON texts of the same meaning share (contract H-2): no white
-// space, strings in their shortest spelling, members sorted by name. Numbers keep every digit, and members of the same
-// name their order, since parsers differ in which of them they believe. Names are the same where they are under case
-// folding, as encoding/json takes them (H-6).
+// canonicalJSON brings a JSON text into the one form that all JSON texts of the same meaning share (contract H-2): no
+// white space, strings in their shortest spelling, members sorted by name. Numbers keep every digit. Members of the same
+// name keep their order, because some parsers take the first of them and some the last. Two names that differ only in
+// case count as the same name, as in encoding/json (H-6).
 //
-// It reads the text once, checks the grammar of RFC 8259 on its way, and sorts the members of an object where the object
-// ends. The options of package jsontext are no substitute: CanonicalizeRawInts changes numbers, and ReorderRawObjects
-// sorts members of the same name by their values, so that {"a":1,"a":2} and {"a":2,"a":1} become one.
+// It reads the text once, checks the grammar of RFC 8259 while it reads, and sorts the members of an object when the
+// object ends. The options of package jsontext are no substitute: CanonicalizeRawInts changes numbers, and
+// ReorderRawObjects sorts members of the same name by their values, so that {"a":1,"a":2} and {"a":2,"a":1} become one.
 //
-// The methods below read what they are named after, and return false where the text has something else there.
+// Each method below reads what its name says, and returns false if the text has something else there.
 type canonicalJSON struct {
 	text []byte
-	next int // where in text is what is read next
+	next int // the position in text that is read next
 	form []byte
 	from int // text[from:next] belongs to the form as it is, and is appended by keep
 
@@ -34,11 +34,11 @@ type canonicalJSON struct {
 	spare   []byte
 }
 
-// jsonMember is where in the form a member of an object is: its quoted name, a colon, its value.
+// jsonMember has the positions of a member in the form: its quoted name, a colon, its value.
 type jsonMember struct{ start, colon, end int }
 
-// of returns the canonical form of text, which is valid until the next call. It is not ok where text is no JSON text of
-// valid Unicode (RFC 8259, section 8.1), or is nested too deep.
+// of returns the canonical form of text, which is valid until the next call. ok is false if text is not JSON in valid
+// Unicode (RFC 8259, section 8.1), or is nested too deeply.
 func (c *canonicalJSON) of(text []byte) (form []byte, ok bool) {
 	c.text, c.next, c.form, c.from, c.members = text, 0, slices.Grow(c.form[:0], len(text)), 0, c.members[:0]
 	ok = c.value(0) && c.peek() == 0 && c.next == len(text)
@@ -47,16 +47,17 @@ func (c *canonicalJSON) of(text []byte) (form []byte, ok bool) {
 	return c.form, ok
 }
 
-// keep appends what was read since the last call.
+// keep appends to the form what was read since the last call.
 func (c *canonicalJSON) keep() {
 	c.form = append(c.form, c.text[c.from:c.next]...)
 	c.from = c.next
 }
 
-// offset is where in the form is what is read next.
+// offset is the position in the form of what is read next.
 func (c *canonicalJSON) offset() int { return len(c.form) + c.next - c.from }
 
-// peek returns the next byte that is no white space, without reading it: 0 at the end, and at a byte 0, which is not JSON.
+// peek returns the next byte that is not white space, without reading it. It returns 0 at the end of the text, and for a
+// zero byte, which is not JSON.
 func (c *canonicalJSON) peek() byte {
 	if c.next < len(c.text) && c.text[c.next] > ' ' {
 		return c.text[c.next]
@@ -157,7 +158,7 @@ func (c *canonicalJSON) literal(word string) bool {
 	return true
 }
 
-// number reads a number, which keeps its digits. What may not follow it is for the caller to find.
+// number reads a number, which keeps its digits. The caller checks what follows it.
 func (c *canonicalJSON) number() bool {
 	c.either('-', '-')
 	if !c.either('0', '0') && !c.digits() {
@@ -191,7 +192,7 @@ func (c *canonicalJSON) digits() bool {
 	return c.next > start
 }
 
-// string reads a string, which begins here. One without a backslash has its shortest spelling already.
+// string reads a string. A string without a backslash has its shortest spelling already.
 func (c *canonicalJSON) string() bool {
 	start, escaped, ascii := c.next, false, true
 	for i := start + 1; i < len(c.text); i++ {
@@ -253,7 +254,7 @@ func (c *canonicalJSON) sort(members []jsonMember) {
 	c.spare = sorted
 }
 
-// compareFolded compares two names by what case folding makes of them: "amount", "Amount" and "AMOUNT" are one.
+// compareFolded compares two names without their case: "amount", "Amount" and "AMOUNT" are equal.
 func compareFolded(a, b []byte) int {
 	for i := range min(len(a), len(b)) {
 		x, y := a[i], b[i]
@@ -286,7 +287,8 @@ func foldedASCII(c byte) byte {
 	return c
 }
 
-// foldedRune decodes the first rune of name, as the least of all that case folding makes one with it, and its length.
+// foldedRune decodes the first rune of name. It returns the smallest rune that is equal to it under case folding, and the
+// length of the rune in name.
 func foldedRune(name []byte) (r rune, length int) {
 	if c := name[0]; c < utf8.RuneSelf {
 		return rune(foldedASCII(c)), 1

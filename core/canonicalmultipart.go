@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// The caps of a multipart body, which bound what a small body can cost. Those of net/http are the same or wider.
+// The caps of a multipart body. They bound how much work a small body can cause. The caps of net/http are the same or
+// higher.
 const (
 	maxParts       = 1_000    // parts
 	maxPartHeaders = 10_000   // header lines of all parts
-	maxPartHeader  = 64 << 10 // bytes of header of one part
+	maxPartHeader  = 64 << 10 // bytes in the headers of one part
 )
 
 // partsAbove reports whether a body is a multipart form above its caps (H-6). It counts, and parses nothing.
@@ -52,10 +53,11 @@ func partHeader(part []byte) (lines, size int) {
 	}
 }
 
-// canonicalMultipart returns the parts of a multipart body without what is between them: of each part its header
-// lines, sorted by name, and its content, neither of them decoded (contract H-3). It is not ok where body cannot be
-// parsed, or does not begin with its first boundary and end with its last: the parser of the standard library skips
-// what is before and behind them, and takes a body that breaks off in a part's header for complete.
+// canonicalMultipart returns the parts of a multipart body without the boundaries between them. Of each part it returns
+// the header lines, sorted by name, and the content; neither is decoded (contract H-3). ok is false if body cannot be
+// parsed, or does not begin with its first boundary and end with its last. This must be checked here, because the parser
+// of the standard library skips what is before and after the boundaries, and accepts a body that breaks off in a part's
+// header.
 func canonicalMultipart(body []byte, boundary string) (canonical []byte, ok bool) {
 	framed := bytes.Trim(body, "\r\n")
 	inner, closed := bytes.CutSuffix(framed, []byte("--"+boundary+"--"))

@@ -25,8 +25,8 @@ var replayable = map[string]bool{
 	"Last-Modified":       true,
 }
 
-// neverReplayed reports whether a header belongs to one answer only: credentials, the date, rate limits,
-// hop-by-hop headers (RFC 9110, section 7.6.1), and what this library sets itself.
+// neverReplayed reports whether a header belongs to one answer only: credentials, the date, rate limits, hop-by-hop
+// headers (RFC 9110, section 7.6.1), and the headers that this library sets itself.
 func neverReplayed(name string) bool {
 	switch name {
 	case "Set-Cookie", "Set-Cookie2", "Www-Authenticate", "Proxy-Authenticate", "Authentication-Info", "Date", "Age",
@@ -38,14 +38,14 @@ func neverReplayed(name string) bool {
 		strings.HasPrefix(name, "X-Rate-Limit")
 }
 
-// errAnswerTooLarge is what a Rollback handler gets that writes more than the cap.
+// errAnswerTooLarge is the error of Write if a Rollback handler writes more than MaxAnswer.
 var errAnswerTooLarge = errors.New("idem: the answer is above MaxAnswer; it will be rolled back (R-4)")
 
 // Capture takes a handler's answer and holds it back until it is recorded. It is the [http.ResponseWriter] that
 // adapters put below their framework's writer.
 //
-// The handler works on a copy of the headers: so the capture can tell the headers of the handler from those of outer
-// middleware, and nothing needs to be restored after a panic. A Capture has no Unwrap, so that http.ResponseController
+// The handler works on a copy of the headers. So the capture can tell the handler's headers from those of outer
+// middleware, and nothing needs to be restored after a panic. A Capture has no Unwrap method, so http.ResponseController
 // cannot bypass it.
 type Capture struct {
 	outer  http.ResponseWriter
@@ -55,13 +55,13 @@ type Capture struct {
 	size   int
 
 	limit      int
-	canStream  bool // Park and Resume: what cannot be kept leaves at once
-	flushable  bool // and so does what the handler flushes
-	streaming  bool // bytes have left
+	canStream  bool // Park and Resume: an answer above the cap is sent at once
+	flushable  bool // the route allows streaming: Flush sends
+	streaming  bool // bytes have been sent
 	overflow   bool
 	unrendered bool
 	detached   bool  // the handler's request is not the attempt's: see Attempt.abandoned
-	answer     Reply // what it comes to: see reply
+	answer     Reply // the result: see reply
 
 	begun beginning // the headers when the answer began
 
@@ -69,7 +69,7 @@ type Capture struct {
 	key     []string
 }
 
-// Header returns the headers of the answer, to be changed by the handler.
+// Header returns the headers of the answer. The handler may change them.
 func (c *Capture) Header() http.Header { return c.header }
 
 // Written reports whether the answer has begun.
@@ -78,15 +78,15 @@ func (c *Capture) Written() bool { return c.status != 0 }
 // Status returns the status of the answer, 0 while it has not begun.
 func (c *Capture) Status() int { return c.status }
 
-// Size returns the number of body bytes written, those of a streaming answer included.
+// Size returns the number of body bytes written, including those of a streaming answer.
 func (c *Capture) Size() int { return c.size }
 
 // Unrendered declares that the handler failed with an error that nothing inside the capture renders. Nobody knows what the
 // client will see, so the attempt counts as failed, and outer middleware answers.
 func (c *Capture) Unrendered() { c.unrendered = true }
 
-// WriteHeader begins the answer. A 1xx status is ignored, and a second call changes nothing. As net/http does, it
-// panics on a status that has not three digits: if it were recorded, every replay would panic.
+// WriteHeader begins the answer. A 1xx status is ignored, and a second call changes nothing. Like net/http, it
+// panics if the status does not have three digits: if such a status were recorded, every replay would panic.
 func (c *Capture) WriteHeader(status int) {
 	if status < 100 || status > 999 {
 		panic(fmt.Sprintf("idem: invalid WriteHeader code %d", status))
@@ -97,11 +97,11 @@ func (c *Capture) WriteHeader(status int) {
 	}
 }
 
-// late are the headers that http.Error changes although the answer has begun, of those that are recorded. net/http would not
-// heed that any more: the answer has begun with other ones.
+// late are the recorded headers that http.Error changes even after the answer has begun. net/http would ignore such a
+// change, because the first headers have been sent.
 var late = [...]string{"Content-Type", "Content-Encoding", "Etag", "Last-Modified"}
 
-// beginning is what of the headers counts from the moment on in which the answer begins. A copy of all headers would be an
+// beginning keeps the headers that must not change after the answer has begun. A copy of all headers would cost an
 // allocation for each request.
 type beginning struct {
 	noted     bool
@@ -116,7 +116,7 @@ func (b *beginning) note(h http.Header) {
 	}
 }
 
-// restore takes back what has become of the headers since.
+// restore undoes later changes of these headers.
 func (b *beginning) restore(h http.Header) {
 	if !b.noted {
 		return
@@ -130,9 +130,9 @@ func (b *beginning) restore(h http.Header) {
 	}
 }
 
-// Write adds a copy of p to the body, and begins the answer with 200 if nothing has. Errors: [http.ErrBodyNotAllowed]
-// with 204 and 304; in Rollback one above MaxAnswer, which rolls back; on an answer that is streaming those of the
-// connection.
+// Write adds a copy of p to the body. If the answer has not begun, it begins with status 200. Errors:
+// [http.ErrBodyNotAllowed] if the status is 204 or 304; in Rollback an error if the body is above MaxAnswer, and the
+// attempt is then rolled back; for a streaming answer the errors of the connection.
 func (c *Capture) Write(p []byte) (int, error) {
 	if err := c.grow(len(p)); err != nil {
 		return 0, err
@@ -156,8 +156,7 @@ func (c *Capture) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// grow makes room for n more bytes: in the capture up to the cap, beyond it by letting the answer go where that is
-// allowed.
+// grow makes room for n more bytes. Above the cap it begins to send the answer if the recovery allows that.
 func (c *Capture) grow(n int) error {
 	c.WriteHeader(http.StatusOK)
 	if c.status == http.StatusNoContent || c.status == http.StatusNotModified {
@@ -175,7 +174,7 @@ func (c *Capture) grow(n int) error {
 	return c.stream()
 }
 
-// stream sends what has been kept back. What follows goes straight to the client.
+// stream sends what was held back. Later writes go straight to the client.
 func (c *Capture) stream() error {
 	c.streaming = true
 	reply := c.reply()
@@ -198,13 +197,13 @@ func (c *Capture) Flush() {
 	_ = http.NewResponseController(c.outer).Flush() // a writer that cannot flush sends at the end
 }
 
-// Hijack is refused with [http.ErrNotSupported]: an answer that leaves around the capture cannot be recorded.
+// Hijack returns [http.ErrNotSupported]: an answer that bypasses the capture cannot be recorded.
 func (c *Capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nil, nil, http.ErrNotSupported
 }
 
-// reply is the captured answer as it goes to the client: with all headers that the handler added or changed. Unless the
-// answer is streaming, the handler is done with its headers, and they become the reply's.
+// reply returns the captured answer as it goes to the client, with all headers that the handler added or changed. Unless
+// the answer is streaming, the handler has finished, and its headers become the reply's without a copy.
 func (c *Capture) reply() *Reply {
 	r := &c.answer
 	if *r = (Reply{Status: c.finalStatus()}); c.unrendered {
@@ -216,7 +215,8 @@ func (c *Capture) reply() *Reply {
 	if c.streaming {
 		r.Header = maps.Clone(c.header)
 	} else {
-		// The whole body is here, and net/http counts it; a handler that counted wrongly would break it off.
+		// The whole body is here, and net/http counts it. With a wrong count of the handler, net/http would break the answer
+		// off.
 		delete(r.Header, "Content-Length")
 	}
 	delete(r.Header, HeaderReplayed) // of the answer of a provider, say, that the handler passes on
@@ -234,8 +234,8 @@ func (c *Capture) reply() *Reply {
 	return r
 }
 
-// brokeOff reports whether the handler has written fewer bytes than it announced, as one does that relays an upstream
-// which breaks off: net/http would break the answer off, too.
+// brokeOff reports whether the handler has written fewer bytes than it announced. This happens when a handler relays an
+// upstream that breaks off. net/http would break the answer off, too.
 func (c *Capture) brokeOff() bool {
 	length := c.header.Get("Content-Length")
 	if c.begun.noted {
@@ -248,7 +248,7 @@ func (c *Capture) brokeOff() bool {
 	return err == nil && announced > c.size && c.status != http.StatusNoContent && c.status != http.StatusNotModified
 }
 
-// replace makes r the answer, unless bytes have left.
+// replace makes r the answer, unless bytes have been sent.
 func (c *Capture) replace(r *Reply) {
 	if c.streaming {
 		return
@@ -258,16 +258,17 @@ func (c *Capture) replace(r *Reply) {
 	c.status, c.body, c.unrendered, c.begun = r.Status, r.Body, false, beginning{}
 }
 
-// breakOff breaks a streaming answer off, so that no client takes what has left for all of it: Gin's recovery swallows
-// [http.ErrAbortHandler], and compression takes the announced length away. A writer without deadlines is left alone.
+// breakOff breaks a streaming answer off, so that no client takes a part of it for the whole. This is needed because
+// Gin's recovery swallows [http.ErrAbortHandler], and compression removes the announced length. It does nothing if
+// the writer has no deadlines.
 func (c *Capture) breakOff() {
 	if c.streaming {
 		_ = http.NewResponseController(c.outer).SetWriteDeadline(time.Unix(1, 0))
 	}
 }
 
-// finalStatus is the status the client sees: 200 when the handler wrote nothing, as net/http has it. What outer middleware
-// makes of an unrendered error is not known here; 500 stands for it.
+// finalStatus is the status that the client sees. It is 200 if the handler wrote nothing, as in net/http. For an
+// unrendered error it is 500, because nobody knows here what outer middleware will answer.
 func (c *Capture) finalStatus() int {
 	switch {
 	case c.unrendered:
@@ -278,8 +279,8 @@ func (c *Capture) finalStatus() int {
 	return c.status
 }
 
-// recorded is what a repeat will get of a reply: headers through the allowlist; status and Location alone where the
-// body could not be kept.
+// recorded returns what a repeat will get: the reply with the headers of the allowlist, or only status and Location if
+// the body could not be kept.
 func (m *Module) recorded(c *Capture, r *Reply) Answer {
 	a := Answer{Status: r.Status}
 	if !c.streaming && !c.overflow {
@@ -297,7 +298,7 @@ func (m *Module) recorded(c *Capture, r *Reply) Answer {
 	return a
 }
 
-// headersOverflow reports whether the headers that would be recorded take the answer above its cap.
+// headersOverflow reports whether the recorded headers make the answer larger than its cap.
 func (m *Module) headersOverflow(c *Capture) bool {
 	before, size := c.outer.Header(), len(c.body)
 	for name, values := range c.header {
@@ -308,7 +309,7 @@ func (m *Module) headersOverflow(c *Capture) bool {
 	return size > c.limit
 }
 
-// headerSize is what headers count of MaxAnswer: the bytes of their names and values.
+// headerSize returns how much of MaxAnswer headers use: the bytes of their names and values.
 func headerSize(h http.Header) (size int) {
 	for name, values := range h {
 		size += lineSize(name, values)
@@ -323,7 +324,7 @@ func lineSize(name string, values []string) (size int) {
 	return size
 }
 
-// recordedHeader returns what of h is recorded.
+// recordedHeader returns the headers of h that are recorded.
 func (m *Module) recordedHeader(h http.Header) http.Header {
 	for name := range h {
 		if !m.replays[name] { // seldom: then the answer needs headers of its own

@@ -5,7 +5,7 @@ func (a *admission) event(kind EventKind) Event {
 	return Event{Kind: kind, Operation: a.id, Method: a.command.method, Route: a.pattern, Recovery: a.route.Recovery}
 }
 
-// timed is event with the times of the claim, which are told of once.
+// timed is event with the times of the claim. Only the first timed event of a request has them.
 func (a *admission) timed(kind EventKind) Event {
 	e := a.event(kind)
 	e.Claim, e.Waiting = a.claiming, a.waiting

@@ -31,8 +31,8 @@ type namedHeader struct {
 	lines []string
 }
 
-// commandHeaders picks the headers called names out of a request. Go keeps the host beside the headers; its case does not
-// count, and a port does, since nobody here knows which one is the default (H-7).
+// commandHeaders picks the headers called names out of a request. Go keeps the host apart from the headers. Its case does
+// not count. Its port does, because the default port is not known here (H-7).
 func commandHeaders(r *http.Request, names []string) []namedHeader {
 	header := r.Header
 	if slices.ContainsFunc(names, isHost) {
@@ -44,9 +44,8 @@ func commandHeaders(r *http.Request, names []string) []namedHeader {
 
 func isHost(name string) bool { return strings.EqualFold(name, "Host") }
 
-// namedHeaders picks the headers called names out of header. The order of names does not count, and a header that is
-// absent leaves no trace: a policy that names one more header does not turn the retries of those who never sent it
-// into mismatches.
+// namedHeaders picks the headers called names out of header. The order of names does not count. An absent header adds
+// nothing to the hash. So if a policy names one more header, repeats of clients that never sent it still match.
 func namedHeaders(header http.Header, names []string) []namedHeader {
 	var picked []namedHeader
 	for _, name := range names {
@@ -59,8 +58,8 @@ func namedHeaders(header http.Header, names []string) []namedHeader {
 	return slices.CompactFunc(picked, func(a, b namedHeader) bool { return a.name == b.name })
 }
 
-// currentHashVersion is the version that new records are hashed in. What it stands for is frozen: a change of the
-// rules is a new version beside the old one, so that a new release never turns an honest retry into a mismatch (H-4).
+// currentHashVersion is the version of the rules by which new records are hashed. The rules of a version never change.
+// New rules get a new version beside the old one, so that a correct repeat still matches after a new release (H-4).
 const currentHashVersion int16 = 1
 
 // errUnknownHashVersion: the record was hashed by rules that this release does not know. Nothing can be said about
@@ -77,7 +76,7 @@ func (c command) hash(version int16) (CommandHash, error) {
 	}
 }
 
-// hashV1 is SHA-256 over these fields, each behind its length, each list behind the number of its fields:
+// hashV1 is SHA-256 over these fields. Each field follows its length, and each list follows the number of its fields:
 //
 //	"command/1", method, path, query
 //	media type, [name and value of each of its parameters, by name]
@@ -126,7 +125,7 @@ func (c command) hashV1() [sha256.Size]byte {
 	return [sha256.Size]byte(w.head)
 }
 
-// workspace is the memory in which a command is hashed. It is used again: most of it is as long as the body.
+// workspace is the memory in which a command is hashed. It is reused, because it is about as large as the body.
 type workspace struct {
 	digest hash.Hash
 	head   []byte
@@ -135,7 +134,7 @@ type workspace struct {
 
 var workspaces = sync.Pool{New: func() any { return &workspace{digest: sha256.New()} }}
 
-// release gives the workspace back, without what an unusual body has made of it.
+// release gives the workspace back to the pool, without the memory that an unusual body needed.
 func (w *workspace) release() {
 	const bytes, members = 64 << 10, 1 << 10
 	if cap(w.head)+cap(w.json.form)+cap(w.json.spare) <= bytes && cap(w.json.members) <= members {
@@ -174,8 +173,8 @@ func appendCount(dst []byte, n int) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(n)) //nolint:gosec // a length is not negative
 }
 
-// canonicalQuery sorts the parameters by name and keeps the order of values under one name. A query that cannot be
-// parsed stays as it is; it cannot be taken for a canonical one, because those can be parsed.
+// canonicalQuery sorts the parameters by name and keeps the order of values under one name. A query that cannot be parsed
+// stays as it is. It never equals a canonical query, because those can be parsed.
 func canonicalQuery(raw string) string {
 	if raw == "" {
 		return ""
@@ -187,8 +186,9 @@ func canonicalQuery(raw string) string {
 	return values.Encode()
 }
 
-// parseMediaType returns a media type in lower case and the parameters that count. Those of JSON do not, broken or
-// not: a charset does not change what JSON means (RFC 8259, section 11). A header that cannot be parsed stays as it is.
+// parseMediaType returns a media type in lower case and the parameters that count. The parameters of JSON do not count,
+// even if they are malformed: a charset does not change what JSON means (RFC 8259, section 11). A header that cannot be
+// parsed stays as it is.
 func parseMediaType(contentType string) (mediaType string, parameters map[string]string) {
 	base, _, _ := strings.Cut(contentType, ";")
 	if base = strings.ToLower(strings.TrimSpace(base)); isJSON(base) {
@@ -206,10 +206,10 @@ func isJSON(mediaType string) bool {
 	return mediaType == "application/json" || mediaType == "text/json" || strings.HasSuffix(mediaType, "+json")
 }
 
-// HashRequest returns the command hash of a request that is about to be sent, by the rules that a server compares
-// repeats with (H-1 to H-3): a caller can tell by it whether it is about to send another command under an old key. body
-// is the whole body; r.Body is not read. version is that of an earlier hash to compare with, or 0 for the newest; the
-// error says that this release does not know it.
+// HashRequest returns the command hash of a request that is about to be sent, by the rules of the server (H-1 to H-3). So
+// a client can find out whether it is about to send another command under an old key. body is the whole body; r.Body is
+// not read. version is the version of the hash to compare with, or 0 for the newest. The error means that this release
+// does not know the version.
 func HashRequest(r *http.Request, body []byte, version int16) (CommandHash, error) {
 	if version == 0 {
 		version = currentHashVersion

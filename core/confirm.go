@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// confirmFor bounds how long the end of an attempt waits for the store to confirm it. The client waits as long.
+// confirmFor is how long the end of an attempt waits at most for the store to confirm it. The client waits as long.
 const confirmFor = 10 * time.Second
 
-// confirm repeats an idempotent write until the store has answered it, for confirmFor at most: a handler that has
-// worked is worth more than one try. The request's own context does not matter any more.
+// confirm repeats an idempotent write until the store has answered, for confirmFor at most: the work of a handler should
+// not be lost because of one failed try. It ignores the end of the request's own context.
 func (a *Attempt) confirm(write func(context.Context) error) error {
 	return a.confirmIn(new(bounded), write)
 }
@@ -31,7 +31,7 @@ func (a *Attempt) confirmIn(call *bounded, write func(context.Context) error) er
 	}
 }
 
-// notRecorded is the answer of an attempt that ran and whose end the store did not take.
+// notRecorded is the answer of an attempt that ran, but whose end was not recorded.
 func (a *Attempt) notRecorded(err error) *Reply {
 	if !errors.Is(err, ErrStale) {
 		return a.unconfirmed(err)
@@ -40,12 +40,12 @@ func (a *Attempt) notRecorded(err error) *Reply {
 	ctx := new(bounded).until(&a.inside, time.Now().Add(a.m.cfg.ClaimTimeout))
 	defer ctx.cancel(context.Canceled)
 	if rec, err := a.m.cfg.Store.Find(ctx, a.ticket.ID); err == nil {
-		// The key may have been freed and used for another command since: what is there now is not always ours.
+		// The key may have been freed and used for another command since then. So the record is not always this command's.
 		switch problem := a.m.repeatProblem(ctx, a.admission, &Claimed{Record: rec}); {
 		case problem == nil:
 			return a.m.replay(a.request, a.admission, &rec)
 		case problem.Code == CodeResponseNotReplayable, problem.Code == CodeInFlight && a.steps != nil:
-			return a.refuse(problem) // a Resume attempt that was overtaken is going on elsewhere
+			return a.refuse(problem) // another attempt has taken the Resume operation over
 		}
 	}
 	return a.refuse(outcomeUnknown(a.ticket.ID))

@@ -9,9 +9,9 @@ import (
 	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
-// DerivedKey is the idempotency key of something that a handler does towards others: a call to a payment provider, or an
-// event that it publishes. It is derived from its origin and a name, and is the same in every attempt and every delivery.
-// The origin is the operation, or the message that an inbox processes: see [Origin].
+// DerivedKey is the idempotency key of a handler's call to a payment provider, or of an event that the handler publishes.
+// It is derived from an origin and a name, so it is the same in every attempt and every delivery. The origin is the
+// operation, or the message that an inbox processes: see [Origin].
 //
 //	what                                    in the handler            elsewhere, a reconciler for instance
 //	a provider step                         the argument of Call      operation.DeriveStep(step)
@@ -19,8 +19,8 @@ import (
 //	a call of core/idemclient in a step     DeriveCall(ctx, name)     operation.DeriveStep(step).DeriveCall(name)
 //	an event                                DeriveEvent(ctx, name)    operation.DeriveEvent(name)
 //
-// Two kinds never share a key, also where they have the same name. Two calls, or two events, of one handler need two
-// names.
+// Things of different kinds never share a key, even if they have the same name. Two calls, or two events, of one handler
+// need two names.
 type DerivedKey [sha256.Size]byte
 
 // The layout of derived keys is frozen: providers know these keys.
@@ -49,8 +49,8 @@ func derive(domain string, origin ID, name string) DerivedKey {
 // ErrNoHandler means that the context belongs to no handler that a key could be derived from.
 var ErrNoHandler = errors.New("idem: the context belongs to no attempt and to no message of an inbox")
 
-// Origin returns what the keys of the handler are derived from: the operation of its attempt, or what stands for the
-// message and consumer group where an inbox processes one. False outside both.
+// Origin returns the id that the handler's keys are derived from. Inside an attempt it is the operation. In the handler
+// of an inbox it is an id for the message and its consumer group. It is false outside both.
 func Origin(ctx context.Context) (ID, bool) {
 	if calls := attemptctx.CallsFrom(ctx); calls != nil {
 		return calls.Origin, true
@@ -58,11 +58,11 @@ func Origin(ctx context.Context) (ID, bool) {
 	return ID{}, false
 }
 
-// DeriveCall returns the key for the call of the given name that the handler of ctx makes. core/idemclient uses the same
-// one; a handler that calls a provider without it sends the key itself. In a provider step of its own, [Call] has the key
-// already.
+// DeriveCall returns the key for the call of the given name that the handler of ctx makes. core/idemclient sends this key
+// by itself. A handler that calls a provider in another way sends the key itself. If the call is itself a step ([Call]),
+// use the key that Call passes to its function.
 //
-// Errors: [ErrNoHandler]; one that says that the handler has returned or its deadline has passed.
+// Errors: [ErrNoHandler]; another error says that the handler has returned, or that its deadline has passed.
 func DeriveCall(ctx context.Context, name string) (DerivedKey, error) {
 	calls, err := callsOf(ctx)
 	if err != nil {
@@ -74,8 +74,8 @@ func DeriveCall(ctx context.Context, name string) (DerivedKey, error) {
 	return ID(calls.Origin).DeriveCall(name), nil
 }
 
-// callsOf returns the calls of a handler that is still at work. A key that is derived later would be none: nobody asks
-// for it again (C-5).
+// callsOf returns the calls of a handler that is still running. A key that is derived later would be useless: no later
+// attempt derives it again (C-5).
 func callsOf(ctx context.Context) (*attemptctx.Calls, error) {
 	calls := attemptctx.CallsFrom(ctx)
 	if calls == nil {
@@ -84,10 +84,10 @@ func callsOf(ctx context.Context) (*attemptctx.Calls, error) {
 	return calls, calls.Over()
 }
 
-// stepKey is where the context of a provider step has its key.
+// stepKey is the context key for the derived key of a provider step.
 type stepKey struct{}
 
-// String returns the key as 64 hex digits, the longest form that providers take.
+// String returns the key as 64 hex digits. Some providers take only shorter keys: see UUID.
 func (k DerivedKey) String() string { return hex.EncodeToString(k[:]) }
 
 // UUID returns the key as a UUID of 36 characters, version 8 (RFC 9562, section 5.8).
@@ -107,6 +107,6 @@ func (k DerivedKey) UUID() string {
 // The outcome of each call is uncertain until there is an answer to it, because the message may have been delivered before.
 func WithMessage(ctx context.Context, message ID) (handlers context.Context, end func()) {
 	calls := &attemptctx.Calls{Origin: message, Again: true, Life: ctx}
-	outside := context.WithValue(ctx, stepKey{}, nil) // an inbox inside a step is not the step's call
+	outside := context.WithValue(ctx, stepKey{}, nil) // calls of an inbox inside a step are the message's, not the step's
 	return attemptctx.WithCalls(outside, calls), calls.End
 }

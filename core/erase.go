@@ -10,8 +10,8 @@ import (
 
 // Erasure is an operator's order to erase what the store keeps of a principal.
 type Erasure struct {
-	// Principal is whose records are meant: those of its scope, and no others. Where the client counts
-	// ([Scoping].RequireClient), they are the records of one client; a person with two clients needs two erasures.
+	// Principal is the principal whose records are erased. If the client counts ([Scoping].RequireClient), these are the
+	// records of one client, and a person with two clients needs two erasures.
 	Principal Principal
 	Who       string // who gives the order; required, for the observer
 	Why       string // the reason; required, for the observer
@@ -21,8 +21,8 @@ type Erasure struct {
 type Erased struct {
 	// Records counts the records whose answer, or whose results of steps, were erased.
 	Records int
-	// Open are the operations of the principal that were running or unknown and were left as they are: the results of their
-	// steps are what keeps a provider from being called again. Erase again after they have ended.
+	// Open are the operations of the principal that were running or unknown. They were not changed, because without the
+	// results of their steps a provider could be called again. Erase again after they have ended.
 	Open []ID
 }
 
@@ -31,20 +31,20 @@ type Erased struct {
 // repeat gets 409 key_expired, as it would after the end of retention (M-5). Operations that are not completed are left, and
 // named in the result.
 //
-// Erase walks through all records of the store, in batches. Each batch is a transaction of its own, and what it has erased
-// stays erased. After an error, Erased says what was done until then; call Erase again, it begins with the first record and
-// finds only what is left. Any number of calls may run at once. A record that is made while Erase runs may be missed, and a
-// Rollback attempt that is under way cannot be seen: first take the principal's access away, then let the longest
-// Policy.Deadline pass.
+// Erase walks through all records of the store, in batches. Each batch is a transaction of its own, and what it has
+// erased stays erased. After an error, Erased says what was done until then. Call Erase again: it begins with the first
+// record, and erases what is left. Any number of calls may run at once. Erase may miss a record that is made while it
+// runs, and it cannot see a Rollback attempt that is running. So first take the principal's access away, then wait for
+// the longest Policy.Deadline.
 //
-// Records that were made under another [Scoping] are not found. Erase refuses a Scoping that is not the one which the store
-// has for the namespace. But after [Module.AdoptScoping] the store has only the new one: erase before that call. Later the
-// records of the old Scoping are left, and nothing says so.
+// Records that were made under another [Scoping] are not found. Erase refuses if Config.Scoping is not the one that the
+// store has for the namespace. After [Module.AdoptScoping] the store has only the new Scoping, so erase before that call.
+// Later Erase leaves the records of the old Scoping, and does not report them.
 //
 // The observer gets EventErasing before the first record is erased, and EventErased at the end.
 //
-// Errors: an Erasure that lacks something; a module without an observer; a store that is no [Eraser]; [ErrScoping]; any
-// other error means that the store did not answer, or that ctx has ended.
+// Errors: a required field of the Erasure is missing; the module has no observer; the store is not an [Eraser];
+// [ErrScoping]. Any other error means that the store did not answer, or that ctx has ended.
 func (m *Module) Erase(ctx context.Context, e Erasure) (Erased, error) {
 	store, ok := m.cfg.Store.(Eraser)
 	switch {
@@ -60,7 +60,7 @@ func (m *Module) Erase(ctx context.Context, e Erasure) (Erased, error) {
 	case strings.TrimSpace(e.Why) == "":
 		return Erased{}, errors.New("idem: Erase: Why is required: the reason, for the log")
 	}
-	if err := m.CheckScoping(ctx); err != nil { // by another scope Erase would find nothing, as if there were nothing
+	if err := m.CheckScoping(ctx); err != nil { // with another Scoping, Erase would find no record, and report success
 		return Erased{}, err
 	}
 	event := Event{Kind: EventErasing, Scope: m.cfg.Scoping.PrincipalScope(e.Principal), Who: e.Who, Why: e.Why}
@@ -71,7 +71,8 @@ func (m *Module) Erase(ctx context.Context, e Erasure) (Erased, error) {
 	return erased, err
 }
 
-// maxEraseBatch is the greatest number of records that a batch of an erasure looks at. Most of them are not the principal's.
+// maxEraseBatch is the greatest number of records that a batch of an erasure reads. Most of them belong to other
+// principals.
 const maxEraseBatch = 5000
 
 // eraseAll works as a sweep does: in batches of about sweepFor, and with as much rest after each.

@@ -19,7 +19,7 @@ type eraseRequest struct {
 	Reason string `json:"reason"`
 }
 
-// erasedView is the answer to an erasure. It is recorded, so it says nothing of the principal.
+// erasedView is the answer to an erasure. It is recorded, so it does not name the principal.
 type erasedView struct {
 	Records int  `json:"records"`
 	Open    []ID `json:"open"`
@@ -27,17 +27,18 @@ type erasedView struct {
 	AgainAt *time.Time `json:"again_at,omitempty"`
 }
 
-// ServeErase erases a principal as the JSON body says: {"principal": {"issuer", "tenant", "client", "subject"}, "reason"};
-// see [Module.Erase]. tenant and client may be left out where the module's Scoping does not need them. Only operators may
-// erase, and only principals of their own issuer and tenant; supervisors any (S-5). The observer is told who and why.
+// ServeErase erases a principal as the JSON body says: {"principal": {"issuer", "tenant", "client", "subject"},
+// "reason"}; see [Module.Erase]. tenant and client may be left out if the module's Scoping does not require them. Only
+// operators may erase, and only principals of their own issuer and tenant; supervisors any (S-5). The observer is told
+// who and why.
 //
-// The reply is {"records", "open", "again_at"}: how many records were erased, and which operations are open and were left.
-// Nobody can see a Rollback attempt that is under way: it is neither erased nor named. again_at is when those of this module
-// have ended, if it has such routes: erase again then, with a new key. Only a COMMIT that waits for a standby may take
-// longer.
+// The reply is {"records", "open", "again_at"}: how many records were erased, and which operations are open and were
+// left. A Rollback attempt that is running cannot be seen, so it is neither erased nor named. If the module has Rollback
+// routes, again_at is the time at which these attempts have ended: erase again then, with a new key. Only a COMMIT that
+// waits for a standby may take longer.
 //
-// The route must itself be a guarded one, with the recovery [Resume]: the repeat of an erasure that broke off continues it.
-// One attempt may take as long as Policy.Deadline. In Rollback, one transaction would stay open during the whole erasure.
+// The route must itself be guarded, with the recovery [Resume], so that a repeat continues an erasure that broke off. One
+// attempt may take as long as Policy.Deadline. With Rollback, one transaction would stay open during the whole erasure.
 //
 // Refusals: 400 for any other body; 401; 403; 404 for a principal of another realm; 500 if the route has another recovery,
 // the module has no observer, the store is no [Eraser], or the Scoping is not the store's; 503 if the erasure broke off:
@@ -50,7 +51,7 @@ func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
 	case !m.isOperator(p):
 		return m.refuse(r, NewProblem(CodeForbidden, "only operators may erase"))
 	case isWithoutResume(attemptFrom(r.Context())):
-		NotApplied(r.Context()) // the key is free for the release that mends it
+		NotApplied(r.Context()) // so that the key is free when a later release has corrected the route
 		return m.refuse(r, NewProblem(CodeMisconfigured, "the route of erasures needs the recovery Resume"))
 	case !able || !m.Observed():
 		return m.refuse(r, NewProblem(CodeMisconfigured, "to erase, the module needs an observer and a core.Eraser as its store"))
@@ -112,7 +113,7 @@ func (m *Module) longestRollback() (longest time.Duration, found bool) {
 	return longest, found
 }
 
-// parseErasure is strict: an erasure is final, and a misspelt member is no reason to erase somebody else.
+// parseErasure is strict: an erasure is final, and a misspelt member must not erase somebody else.
 func (m *Module) parseErasure(body []byte) (Erasure, *Problem) {
 	var req eraseRequest
 	if err := unmarshalStrict(body, &req); err != nil {

@@ -13,8 +13,8 @@ var ErrSameEvent = errors.New("idem: this handler has made an event of the same 
 
 // DeriveEvent returns the key of the event of the given name that the handler of ctx publishes: see [DerivedKey].
 //
-// Errors: [ErrSameEvent], the second time in one attempt or delivery, the steps that an earlier attempt has finished
-// included; those of [DeriveCall].
+// Errors: [ErrSameEvent] for the second event of this name in one attempt or delivery, including the events of steps that
+// an earlier attempt has finished; the errors of [DeriveCall].
 func DeriveEvent(ctx context.Context, name string) (DerivedKey, error) {
 	calls, err := callsOf(ctx)
 	if err != nil {

@@ -8,38 +8,38 @@ import "net/http"
 type Exchange interface {
 	// Pattern returns the route as the router spells it, without its method; "" if the router knows no route.
 	Pattern() string
-	// Principal returns the caller that the JWT guard has put into the request's context; the zero value without one.
+	// Principal returns the caller that the JWT guard has put into the request's context; the zero value if there is none.
 	Principal() Principal
 
-	// Request returns the request that the framework's context has now. SetRequest replaces it.
+	// Request returns the current request of the framework's context. SetRequest replaces it.
 	Request() *http.Request
 	SetRequest(r *http.Request)
-	// Writer returns the writer that the framework's context has now.
+	// Writer returns the current writer of the framework's context.
 	Writer() http.ResponseWriter
-	// Kept returns copies of the body that the framework shows to handlers in place of the body; most have none.
+	// Kept returns copies of the body that the framework shows to handlers instead of the body. Most frameworks have none.
 	Kept() [][]byte
 
-	// Recycled returns a pointer to what the framework gives to a later request; nil if it reuses nothing.
+	// Recycled returns a pointer to the value that the framework reuses for a later request; nil if it reuses nothing.
 	Recycled() any
-	// Overtaken reports whether the context already has the writer of another request's attempt, and then ends the chain.
+	// Overtaken reports whether the context already has the writer of another request's attempt. If so, it ends the chain.
 	Overtaken() bool
 
-	// Send sends reply in place of what the handlers would answer, and ends the chain.
+	// Send sends reply instead of the handlers' answer, and ends the chain.
 	Send(reply *Reply)
-	// Shut drops what a handler writes that was abandoned by an earlier request. The answer of this request is sent.
+	// Shut drops later writes of a handler that an earlier request has abandoned. The answer of this request is sent.
 	Shut()
-	// Next runs the handlers behind the guard. It returns their error, where handlers of the framework return errors.
+	// Next runs the handlers behind the guard. It returns their error if handlers of the framework return errors.
 	Next() error
 
-	// Enter makes c the handlers' writer, with the framework's own writer around it. It returns a pointer to what the
-	// framework goes on to reuse of it; nil for nothing.
+	// Enter makes c the handlers' writer, with the framework's own writer around it. It returns a pointer to the part of it
+	// that the framework will reuse; nil if there is none.
 	Enter(c *Capture) any
 	// Answer completes the handlers' answer in the capture: it renders their error, or calls [Capture.Unrendered].
 	Answer(err error)
 	// Leave puts the writer from before Enter back. panicked says that a panic continues after it.
 	Leave(panicked bool)
-	// Sent is told that the answer is sent and recorded. What error middleware writes from now on is dropped, because a
-	// repeat would not get it.
+	// Sent is called after the answer was recorded and sent. Later writes of error middleware are dropped, because a repeat
+	// would not get them.
 	Sent(err error)
 }
 
@@ -62,7 +62,8 @@ func (m *Module) KeyGuard(x Exchange) error {
 	return x.Next()
 }
 
-// Idempotent is RolesGuard, KeyGuard and Interceptor in one, with one look at the route. It returns the handler's error.
+// Idempotent is RolesGuard, KeyGuard and Interceptor in one, which looks the route up only once. It returns the handler's
+// error.
 func (m *Module) Idempotent(x Exchange) error {
 	request := x.Request()
 	held, ok := m.reserve(x, request)
@@ -79,8 +80,8 @@ func (m *Module) Idempotent(x Exchange) error {
 }
 
 // Interceptor claims the request's key, runs the handlers within the attempt, and sends their answer after it is
-// recorded. If the key has a record already, it answers from the record. It returns the handler's error, which is
-// rendered by then.
+// recorded. If the key has a record already, it answers from the record. It returns the handler's error, which it has
+// rendered already.
 func (m *Module) Interceptor(x Exchange) error {
 	held, ok := m.reserve(x, x.Request())
 	if !ok {
@@ -167,7 +168,7 @@ func (h *hold) run(x Exchange, attempt *Attempt) error {
 	x.Leave(false)
 	reply := attempt.Finish()
 	if x.Request() != request {
-		return err // the context was given away while the answer was recorded: a repeat gets the answer
+		return err // another request got the context while the answer was being recorded: a repeat gets the answer
 	}
 	if reply != nil {
 		_ = reply.WriteTo(outer) // an error means that the connection is broken: a repeat gets the recorded answer

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// admission is what the key guard found out about a request. Where the interceptor is apart from the guard, it travels in
-// the request's context, and is itself that context to save an allocation.
+// admission is what the key guard found out about a request. If the interceptor is mounted separately, the request's
+// context carries the admission. It is itself that context, to save an allocation.
 type admission struct {
 	context.Context
 	route     *route
@@ -25,18 +25,18 @@ type admission struct {
 	keyMade   time.Time       // the time of a key that is a UUIDv7
 	keyAge    time.Duration   // how old a timed key may be
 	tooOld    bool            // the key was too old when its route left TimedKey
-	unaged    bool            // the clocks are too far apart to find out how old the key may be
+	unaged    bool            // the clocks are too far apart to tell how old the key may be
 	judgedAt  time.Time       // this process's clock when a timed key was last judged by it
 	body      body            // for the handler
-	values    context.Context // what the interceptor's request carries, without its end; set before the claim
+	values    context.Context // the values of the interceptor's request, without its end; set before the claim
 	call      bounded         // the first claim's
 
-	claiming time.Duration // what Event.Claim says, until it is said
-	waiting  time.Duration // and Event.Waiting
+	claiming time.Duration // for Event.Claim, until an event has it
+	waiting  time.Duration // for Event.Waiting, likewise
 	found    string        // the trace of the record that the claim has found
 
 	shadow   bool // the key is only watched: see Policy.ShadowUntil
-	unhashed bool // in shadow: the body could not be read whole
+	unhashed bool // in shadow: the body could not be read to its end
 	watched  bool // in shadow: the interceptor has seen it
 }
 
@@ -56,11 +56,11 @@ func (a *admission) Value(key any) any {
 	return a.Context.Value(key)
 }
 
-// CheckRoles is the roles guard: 401 without a principal, 403 when it has none of the route's roles (O-1, O-3), 500
-// for an unsafe route that is not in the table (O-4). It returns nil where the request may go on. pattern is the
-// router's, "" for a request that the router knows no route for.
+// CheckRoles is the roles guard. It returns 401 if the route needs a key or roles and there is no principal, 403 if the
+// principal has none of the route's roles (O-1, O-3), and 500 for an unsafe route that is not in the table (O-4). It
+// returns nil if the request may continue. pattern is the router's; "" if the router has no route for the request.
 //
-// Admit checks the same again: a chain without a roles guard is no way around the roles.
+// Admit checks the same again, so that a chain without a roles guard does not bypass the roles.
 func (m *Module) CheckRoles(r *http.Request, pattern string, p Principal) *Reply {
 	v := m.visit(r, pattern)
 	return v.authorize(r, p)
@@ -73,7 +73,7 @@ type visit struct {
 	route   *route   // nil: there is none, or problem says why
 	problem *Problem // the route is not in the table
 
-	admission *admission // set by admit; where guard and interceptor are apart, the request's context has it
+	admission *admission // set by admit; if guard and interceptor are mounted separately, the request's context has it
 }
 
 func (m *Module) visit(r *http.Request, pattern string) visit {
@@ -84,7 +84,7 @@ func (m *Module) visit(r *http.Request, pattern string) visit {
 // guarded reports whether the request needs a key.
 func (v *visit) guarded() bool { return v.route != nil && v.route.guarded() }
 
-// recovery is that of the route; 0 where there is none.
+// recovery is that of the route; 0 if there is none.
 func (v *visit) recovery() Recovery {
 	if v.route == nil {
 		return 0
@@ -116,15 +116,15 @@ func (v *visit) refuse(r *http.Request, p *Problem) *Reply {
 	return v.m.refuse(r, p)
 }
 
-// Admit is the key guard: after the checks of CheckRoles it takes the key, reads the body and hashes the command
-// (O-1: 401, 403, 400, 413 in this order; nothing is recorded). It returns the request to go on with, whose context
-// carries what was found out and whose body can be read as if nobody had read it before (H-5), or a reply to send
-// instead. A request that needs no key comes back as it was.
+// Admit is the key guard: after the checks of CheckRoles it takes the key, reads the body and hashes the command (O-1:
+// 401, 403, 400, 413 in this order; nothing is recorded). It returns the request for the next handler, or a reply to send
+// instead. The context of that request carries what Admit found out, and its body can be read from the beginning (H-5). A
+// request that needs no key is returned unchanged.
 //
-// The hash covers what the handler sees, so nothing may read the body before: 500 misconfigured where somebody has (O-6).
-// A body that was read and put back whole passes. A part that is missing of a body of unknown length, one in chunks or
-// behind a decoder, cannot be recognised. kept are copies of the body that the framework shows to the handler in its
-// place: each must be what is left.
+// The hash covers what the handler sees, so nobody may read the body before Admit. If somebody has, the reply is 500
+// misconfigured (O-6). A body that was read and put back as a whole is accepted. If the length of the body is unknown (it
+// came in chunks, or a decoder is in front), Admit cannot notice that a part is missing. kept are copies of the body that
+// the framework shows to the handler instead of the body: each must equal what Admit reads.
 func (m *Module) Admit(r *http.Request, pattern string, p Principal, kept ...[]byte) (*http.Request, *Reply) {
 	v := m.visit(r, pattern)
 	admitted, reply := v.admit(r, p, kept)
@@ -135,7 +135,7 @@ func (m *Module) Admit(r *http.Request, pattern string, p Principal, kept ...[]b
 	return admitted, reply
 }
 
-// admit leaves what it finds out in v. Only in shadow does it return another request than r.
+// admit keeps what it finds out in v. It returns r itself, except in shadow.
 
 func (v *visit) admit(r *http.Request, p Principal, kept [][]byte) (*http.Request, *Reply) {
 	if reply := v.authorize(r, p); reply != nil {
@@ -155,9 +155,9 @@ func (v *visit) admit(r *http.Request, p Principal, kept [][]byte) (*http.Reques
 	return r, nil
 }
 
-// giveBody lets r read the body as if nobody had read it before.
+// giveBody gives r a body that can be read from the beginning.
 func (a *admission) giveBody(r *http.Request) {
-	if len(a.command.body) > 0 { // else the body that came in is at its end, too
+	if len(a.command.body) > 0 { // otherwise the original body is empty, too
 		a.body.Reset(a.command.body)
 		r.Body = &a.body
 	}
@@ -193,7 +193,7 @@ func (m *Module) keyOf(r *http.Request, format KeyFormat) (string, *Problem) {
 	return parseKey(r.Header, m.cfg.Header, format)
 }
 
-// takeCommand reads the body and hashes the command. It returns what it has read also with a problem.
+// takeCommand reads the body and hashes the command. It returns what it has read, even if it returns a problem.
 func (m *Module) takeCommand(a *admission, r *http.Request, kept [][]byte) ([]byte, *Problem) {
 	if r.Form != nil || r.PostForm != nil || r.MultipartForm != nil {
 		return nil, readBefore()
@@ -224,21 +224,21 @@ func (m *Module) takeCommand(a *admission, r *http.Request, kept [][]byte) ([]by
 	return body, nil
 }
 
-// passedGuard reports whether a guard has seen the request already. Inside an attempt the context may have the attempt
-// alone.
+// passedGuard reports whether a guard has seen the request already. Inside an attempt, the context may have only the
+// attempt.
 func passedGuard(ctx context.Context) bool {
 	return ctx.Value(admissionKey{}) != nil || attemptFrom(ctx) != nil
 }
 
-// secondGuard is the answer to a request that comes to a guard twice (O-4). The attempt around it is not declared
-// NotApplied: a handler may have worked before it passed the request on.
+// secondGuard is the answer to a request that meets a guard twice (O-4). It does not declare the attempt around it
+// NotApplied, because a handler may have changed something before it passed the request on.
 func secondGuard() *Problem {
 	return NewProblem(CodeMisconfigured, "this route is guarded twice; mount the guards once, on the group or on the route")
 }
 
-// readBody reads the whole body, at most limit bytes of it (H-5), and with a problem returns what it has read. The
-// length that was announced is no more than a hint where outer middleware may have decoded the body; elsewhere less of it
-// was read before (O-6).
+// readBody reads the whole body, which may have at most limit bytes (H-5). With a problem it returns what it has read.
+// The announced length is only a hint if outer middleware may have decoded the body. Otherwise a shorter body means that
+// somebody has read a part of it before (O-6).
 func readBody(r *http.Request, limit int64) ([]byte, *Problem) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, allLeft(r, 0)
@@ -267,8 +267,8 @@ func readBody(r *http.Request, limit int64) ([]byte, *Problem) {
 	}
 }
 
-// allLeft is the problem of a body that ended where left bytes of it were left, and more had come. A client that breaks
-// off is no such end: then reading fails.
+// allLeft is the problem of a body that ended after left bytes although the client sent more. If the client breaks off,
+// reading fails instead.
 func allLeft(r *http.Request, left int64) *Problem {
 	if left < r.ContentLength && !decoded(r) || left == 0 && r.ContentLength != 0 {
 		return readBefore()
@@ -276,15 +276,17 @@ func allLeft(r *http.Request, left int64) *Problem {
 	return nil
 }
 
-// decoded reports whether the length of the body may be that of another form of it: it came encoded, or middleware that
-// decoded it has taken both headers away, as Gin's does. What a server reads has the header of the length it was told.
+// decoded reports whether the announced length may be the length of an encoded form of the body. Either the body came
+// encoded, or middleware has decoded it and removed both headers, as Gin's does. A body straight from the server has the
+// header with its length.
 func decoded(r *http.Request) bool {
 	return r.Header.Get("Content-Encoding") != "" ||
 		r.Header.Get("Content-Length") == "" && r.Context().Value(http.ServerContextKey) != nil
 }
 
-// aboveTheCap is the problem of a body that is announced as too large, and what of it was read: one byte tells whether
-// it was read before. A client that waits to be told to send its body is not told.
+// aboveTheCap is the problem of a body whose announced length is above the cap, and what was read of the body. It reads
+// one byte to find out whether somebody has read the body before. It does not read if the client waits for 100 Continue,
+// so that the client does not send the body.
 func aboveTheCap(r *http.Request) ([]byte, *Problem) {
 	if r.Header.Get("Expect") != "" {
 		return nil, bodyTooLarge()
@@ -297,14 +299,14 @@ func aboveTheCap(r *http.Request) ([]byte, *Problem) {
 	return first[:n], bodyTooLarge()
 }
 
-// readBefore is the problem of a body that somebody has read before the key guard (O-6): what is left is another command.
+// readBefore is the problem of a body that somebody has read before the key guard (O-6): the rest is another command.
 func readBefore() *Problem {
 	return NewProblem(CodeMisconfigured, "the body was read before the key guard, and nothing was run; mount the guard "+
 		"before all middleware that reads the body or parses its form. An empty body needs Content-Length: 0")
 }
 
-// readAtOnce is the largest body for which memory is allocated before it arrives: it costs a client nothing to announce a
-// length.
+// readAtOnce is the largest body for which memory is allocated before the body arrives. A client can announce any length
+// at no cost.
 const readAtOnce = 64 << 10
 
 // unreadable is the problem of a body that could not be read to its end.

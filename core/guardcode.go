@@ -7,7 +7,7 @@ import "reflect"
 // So the constructors are marked go:noinline.
 type GuardCodes map[uintptr][]Guard
 
-// NewGuardCodes takes one middleware of each constructor of an adapter. They are not called.
+// NewGuardCodes takes one middleware of each constructor of an adapter. It does not call them.
 func NewGuardCodes(jwt, bridge, roles, key, interceptor, idempotent any) GuardCodes {
 	return GuardCodes{
 		CodeOf(jwt):         {GuardJWT},

@@ -6,8 +6,8 @@ import (
 	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
-// Operation returns the id of the operation whose attempt ctx belongs to; false outside an attempt. Money rows carry
-// it (D-1).
+// Operation returns the id of the operation whose attempt ctx belongs to; false outside an attempt. Store it in each
+// money row (D-1).
 func Operation(ctx context.Context) (ID, bool) {
 	if a := attemptctx.From(ctx); a != nil {
 		return a.Operation, true
@@ -15,8 +15,8 @@ func Operation(ctx context.Context) (ID, bool) {
 	return ID{}, false
 }
 
-// CommandHashOf returns the hash of the command whose attempt ctx belongs to; false outside an attempt. Money rows carry it
-// beside the operation id, because a key that became free again may come back with another command (D-3).
+// CommandHashOf returns the hash of the command whose attempt ctx belongs to; false outside an attempt. Store it in each
+// money row beside the operation id, because a key that became free again may come back with another command (D-3).
 func CommandHashOf(ctx context.Context) (CommandHash, bool) {
 	if a := attemptctx.From(ctx); a != nil {
 		return CommandHash(a.Command), true
@@ -32,18 +32,19 @@ func RecoveryOf(ctx context.Context) (Recovery, bool) {
 	return 0, false
 }
 
-// NotApplied declares that this attempt has changed nothing anywhere, and never will: with a 4xx or 5xx answer the key is
-// free again. The declaration does not count with a 2xx or 3xx answer. On a Resume route it does not count either
-// after a provider step was started or a database step has finished, in this attempt or an earlier one: the answer is
-// judged as if NotApplied had not been called. Outside an attempt it does nothing.
+// NotApplied declares that this attempt has changed nothing anywhere, and will not change anything. With a 4xx or 5xx
+// answer the key is then free again. The declaration does not count with a 2xx or 3xx answer. On a Resume route it
+// does not count either after a provider step was started or a database step has finished, in this attempt or an earlier
+// one: the answer is judged as if NotApplied had not been called. Outside an attempt it does nothing.
 func NotApplied(ctx context.Context) {
 	if a := attemptctx.From(ctx); a != nil {
 		a.NotApplied.Store(true)
 	}
 }
 
-// KeepRows keeps the rows of a Rollback attempt although its answer will be a 4xx: a counter of failed tries, for instance.
-// Any such answer is recorded for the full retention. Outside a Rollback attempt it does nothing.
+// KeepRows keeps the rows of a Rollback attempt even if its answer is a 4xx: a counter of failed tries, for instance.
+// Every 4xx is then recorded for the full retention, also 401, 403 and 429, unless NotApplied was called. Outside a
+// Rollback attempt it does nothing.
 func KeepRows(ctx context.Context) {
 	if a := attemptctx.From(ctx); a != nil {
 		a.KeepRows.Store(true)

@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// errAbandoned: a handler went on after its framework had given its context to another request.
+// errAbandoned: a handler was still running when its framework gave its context to another request.
 var errAbandoned = errors.New("idem: the request was swapped under its handler: middleware runs the chain in another " +
 	"goroutine and abandons it, while the framework uses the context for the next request. Take that middleware away; the " +
 	"server's timeouts and Policy.Deadline bound a request")
 
-// held are the contexts of a framework on which a guarded request is under way. Frameworks recycle them: two requests
-// on one mean that the first was abandoned with its handler still at work. The zero value is ready.
+// held are the contexts of a framework that guarded requests use at the moment. Frameworks reuse contexts. If two
+// requests use one context, the first was abandoned while its handler was still running. The zero value is ready.
 type held struct {
 	mu   sync.Mutex
 	keys map[any]struct{}
 }
 
-// take is false where the context is held already.
+// take holds a context. It returns false if the context is held already.
 func (h *held) take(key any) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -39,16 +39,17 @@ func (h *held) release(key any) {
 	delete(h.keys, key)
 }
 
-// hold is one request at an interceptor: its route, which is looked up once, and its hold on what the framework recycles.
+// hold is one request at an interceptor: its route, which is looked up once, and the values of the framework that it
+// holds.
 type hold struct {
 	visit
 	held *held // nil: nothing is held
 	keys [2]any
 }
 
-// hold marks the framework's context as used by this request, if the request needs a key. It comes before anything else,
-// and release when the attempt has ended. key is a pointer: the framework's context, or another value that the framework
-// recycles with it; nil if it recycles nothing.
+// hold marks the framework's context as used by this request, if the request needs a key. Call it first, and release when
+// the attempt has ended. key is a pointer: the framework's context, or another value that the framework reuses with it;
+// nil if it reuses nothing.
 //
 // If another request holds the same context, that request was abandoned while its handler is still running, and the
 // handler would write into this request's answer: 500 misconfigured, and nothing runs. hold cannot see a handler of
@@ -56,7 +57,7 @@ type hold struct {
 func (m *Module) hold(r *http.Request, pattern string, key any) (hold, *Reply) {
 	h := hold{visit: m.visit(r, pattern)}
 	if key == nil || !h.guarded() || h.route.inShadow() || attemptFrom(r.Context()) != nil {
-		return h, nil // inside an attempt it is a second guard, and the guard says so
+		return h, nil // inside an attempt this is a second guard, and the guard refuses it
 	}
 	if m.held.take(key) {
 		h.held, h.keys[0] = &m.held, key
@@ -69,7 +70,7 @@ func (m *Module) hold(r *http.Request, pattern string, key any) (hold, *Reply) {
 		"it, but use the server's timeouts and Policy.Deadline"))
 }
 
-// also holds a second value: what the adapter puts into the context, and the framework goes on to use.
+// also holds a second value: one that the adapter puts into the context, and that the framework reuses.
 func (h *hold) also(key any) {
 	if h.held != nil && h.held.take(key) {
 		h.keys[1] = key
@@ -96,13 +97,13 @@ func (h *hold) release() {
 // has replaced the request, by one with context.Background() for instance. Such an attempt fails, and its client gets 500
 // misconfigured.
 //
-// This is best effort: the abandoned goroutine and the next request do not synchronise, so a context that is given away at
-// this very moment is noticed too late. What was recorded until then is the attempt's own.
+// This is best effort. The abandoned goroutine and the next request do not synchronise, so abandoned may miss a context
+// that is given away at this very moment. What was recorded until then belongs to the attempt.
 func (a *Attempt) abandoned(r *http.Request, header func() http.Header) bool {
 	c, ctx := &a.capture, r.Context()
 	if attemptFrom(ctx) != a {
 		if ctx.Value(http.ServerContextKey) != nil {
-			return true // and the writer is another's, too: to ask it while its handler works could end the process
+			return true // the writer is another request's, too: reading its headers while its handler runs could crash the process
 		}
 		c.detached = sameMap(header(), c.header)
 		return !c.detached
@@ -123,7 +124,7 @@ func (a *Attempt) abandon() {
 	a.end(true)
 }
 
-// nobody is in the place of a writer that belongs to another request by now.
+// nobody replaces a writer that belongs to another request now.
 type nobody struct{}
 
 func (nobody) Header() http.Header         { return http.Header{} }

@@ -18,8 +18,8 @@ type Past struct {
 	Method    string
 	Route     string // the router's pattern, as in the table of routes
 
-	// Answer is what the client got: a status of 200 to 499, headers, and the body byte for byte. It is nil if the row says
-	// that the request is still running, did not end, or ended with a 5xx. Such a command may have been applied, so its
+	// Answer is the client's answer: a status of 200 to 499, headers, and the body byte for byte. Leave it nil if the row
+	// says that the request is still running, did not end, or ended with a 5xx. Such a command may have been applied, so its
 	// operation becomes unknown, and must be settled.
 	Answer *Answer
 
@@ -29,9 +29,9 @@ type Past struct {
 	ExpiresAt time.Time
 }
 
-// UnknownHash is the version of the command hash of imported records. How the other table hashed commands is not known, so
-// such a record matches every command until it expires: a key that is used for another command gets the recorded answer
-// instead of key_reused. A correct client never does that.
+// UnknownHash is the version of the command hash of imported records. The module does not know how the other table hashed
+// commands, so such a record matches every command until it expires. If a client uses the key for another command, it
+// gets the recorded answer instead of key_reused. A correct client never does that.
 const UnknownHash int16 = 0
 
 // importBatch is the number of records that go to the store at a time.
@@ -41,8 +41,9 @@ const importBatch = 100
 // gets its recorded answer, or a definite refusal, and does not run again. Import overwrites only records that are free
 // (F-4). You can repeat it, also while the app serves requests.
 //
-// It stops at the first error: of rows, of the store, or of a row that cannot be imported, which the error names by its
-// operation id. The batches before the error stay in the store, and are counted.
+// Import stops at the first error: of rows, of the store, or of a row that cannot be imported. The error names such a row
+// by its operation id. The batches before the error stay in the store, and are counted. Errors before the first row:
+// [ErrScoping]; the store is not an [Importer].
 func (m *Module) Import(ctx context.Context, rows iter.Seq2[Past, error]) (Imported, error) {
 	var done Imported
 	store, ok := m.cfg.Store.(Importer)
@@ -106,7 +107,7 @@ func (m *Module) imported(row Past, now time.Time) (Record, error) {
 		Scope:  m.cfg.Scoping.PrincipalScope(row.Principal), Realm: m.cfg.Scoping.PrincipalRealm(row.Principal),
 		Method: row.Method, Route: row.Route, Recovery: route.Recovery,
 		Hash: CommandHash{Version: UnknownHash}, Stored: Unknown, Attempts: 1, CreatedAt: row.CreatedAt, Now: now,
-		// An old instance may still be at work: nobody settles before it has ended.
+		// An old instance may still be running: nobody may settle before it has ended.
 		LeaseUntil: now.Add(route.Deadline), Deadline: now.Add(route.Deadline),
 	}
 	rec.Timed = route.timed() && isUUIDv7(row.Key) && !keyMade(row.Key).After(row.CreatedAt.Add(MaxKeyAhead))
@@ -130,7 +131,7 @@ func (m *Module) imported(row Past, now time.Time) (Record, error) {
 	return rec, nil
 }
 
-// importedAnswer leaves of an answer what would have been recorded of it.
+// importedAnswer returns the part of an answer that a request would have recorded.
 func (m *Module) importedAnswer(a Answer, route *route) Answer {
 	kept := make(http.Header, len(a.Header))
 	for name, values := range a.Header {

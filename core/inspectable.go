@@ -6,27 +6,27 @@ import (
 )
 
 // Inspectable is a Store whose operations an operator can look through. Package inspect works only on such a store. An
-// operation needs somebody if its state is Unknown, or if it is half-done (see [Record.HalfDone]). What these methods cost
-// depends on how many operations are open, not on how many records there are.
+// operation needs attention if its state is Unknown, or if it is half-done (see [Record.HalfDone]). The cost of these
+// methods depends on the number of open operations, not on the number of records.
 type Inspectable interface {
 	Store
 
-	// Unsettled returns up to q.Limit operations that need somebody, oldest first. Unlike [Store].List it needs no record of
-	// the page before.
+	// Unsettled returns up to q.Limit operations that need attention, oldest first. Unlike [Store].List, it does not need
+	// the last record of the page before.
 	Unsettled(ctx context.Context, q UnsettledQuery) ([]Record, error)
 
-	// CountUnsettled counts the operations that need somebody whose realm begins with within (all of them, where that is
-	// empty): one line for each state and route, in any order. It counts the oldest limit operations, and no others.
+	// CountUnsettled counts the operations that need attention and whose realm begins with within; an empty within selects
+	// all. It returns one line for each state and route, in any order. It counts only the oldest limit operations.
 	CountUnsettled(ctx context.Context, within []byte, limit int) ([]UnsettledCount, error)
 
-	// History returns the settlements of an operation, oldest first: also those of earlier lives of its key, and after its
-	// record was dropped.
+	// History returns the settlements of an operation, oldest first. It includes those of earlier lives of its key, and
+	// keeps them after the record was dropped.
 	History(ctx context.Context, id ID) ([]SettlementRecord, error)
 }
 
-// UnsettledQuery selects operations that need somebody. At least one of Unknown and HalfDone is set.
+// UnsettledQuery selects operations that need attention. At least one of Unknown and HalfDone is set.
 type UnsettledQuery struct {
-	Within   []byte // what the realm begins with; empty: any (S-5)
+	Within   []byte // the beginning of the realm; empty: any realm (S-5)
 	Unknown  bool   // those whose state is Unknown
 	HalfDone bool   // those that are half-done
 	Method   string // of the route; together with Route
@@ -37,13 +37,13 @@ type UnsettledQuery struct {
 	Limit    int
 }
 
-// Place is the place of an operation in the order of creation. It exists whether or not the operation still does.
+// Place is the place of an operation in the order of creation. It stays valid after the operation is gone.
 type Place struct {
 	CreatedAt time.Time
 	ID        ID // decides between operations of one moment
 }
 
-// UnsettledCount is how many operations of a route need somebody, by their age at Now.
+// UnsettledCount is how many operations of a route need attention, by their age at Now.
 type UnsettledCount struct {
 	HalfDone bool // half-done; otherwise Unknown
 	Method   string

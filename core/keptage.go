@@ -9,23 +9,24 @@ import (
 	"time"
 )
 
-// KeptAge is the age of a route's timed keys, as the store keeps it for all instances and releases. Its times are those of
-// the later of both clocks: a key may have been refused by either.
+// KeptAge is the age limit of a route's timed keys. The store keeps it for all instances and releases. Its times are
+// those of the later of both clocks, the store's and the process's, because each of them may have refused a key.
 type KeptAge struct {
-	Age   time.Duration // of keys that were made at Since or later
+	Age   time.Duration // for keys that were made at Since or later
 	Since time.Time     // when Age became longer
-	// Before is the age of keys that were made before Since: the earlier policy judges them, because a key that
-	// was refused as too old must never run.
+	// Before is the age limit for keys that were made before Since. The earlier policy judges them, because a key that was
+	// refused as too old must never run.
 	Before time.Duration
 	// Left is when the route left TimedKey. Zero while its keys are timed.
 	Left time.Time
 }
 
-// Next returns what is to be kept for a module whose policy says age, at now by the later of both clocks. An age of 0 is
-// that of a route whose keys are not timed.
+// Next returns the KeptAge that the store must keep from now on, for a module whose policy says age. now is the later of
+// both clocks. age is 0 if the keys of the route are not timed.
 //
-// The zero KeptAge is that of a route that had no timed keys before: its records stay for 48 h at least, and of keys from
-// before only those of the last 24 h are taken. The same holds for a route that has left TimedKey and comes back.
+// The zero KeptAge belongs to a route that had no timed keys before. Of the keys from before, only those of the last 24 h
+// are accepted: the records of the route have stayed for 48 h at least (Retention and Tombstone). The same holds for a
+// route that has left TimedKey and comes back.
 func (k KeptAge) Next(age time.Duration, now time.Time) KeptAge {
 	never, left := k == (KeptAge{}), !k.Left.IsZero()
 	switch {
@@ -42,13 +43,13 @@ func (k KeptAge) Next(age time.Duration, now time.Time) KeptAge {
 		return KeptAge{Age: age, Since: k.Since, Before: min(age, k.Before)}
 	}
 	before := k.Age
-	if now.Before(k.Since.Add(MaxRetention)) { // keys from before that are still of interest
+	if now.Before(k.Since.Add(MaxRetention)) { // keys from before Since may still be sent
 		before = min(before, k.Before)
 	}
 	return KeptAge{Age: age, Since: now, Before: before}
 }
 
-// of is the age for a key that was made at made.
+// of is the age limit for a key that was made at made.
 func (k KeptAge) of(made time.Time) time.Duration {
 	if made.Before(k.Since) {
 		return min(k.Age, k.Before)
@@ -56,25 +57,25 @@ func (k KeptAge) of(made time.Time) time.Duration {
 	return k.Age
 }
 
-// Floor is the newest time of a key that was too old when the route left TimedKey: such keys stay refused. The zero time
-// where the route has not left it.
+// Floor is the newest time of a key that was too old when the route left TimedKey: such keys stay refused. It is the zero
+// time if the route has not left TimedKey.
 func (k KeptAge) Floor() time.Time {
 	if k.Left.IsZero() {
 		return time.Time{}
 	}
-	inTime := k.Left.Add(-k.Age) // the oldest key that was not too old
+	inTime := k.Left.Add(-k.Age) // the time of the oldest key that was accepted
 	if inTime.Before(k.Since) {
 		inTime = earlier(k.Since, k.Left.Add(-min(k.Age, k.Before)))
 	}
 	return inTime.Add(-time.Nanosecond)
 }
 
-// keptAges are what the store has said of the ages of routes, by method and pattern.
+// keptAges are the ages that the store has returned, by method and pattern.
 type keptAges struct {
 	atomic.Pointer[map[routeKey]KeptAge]
 }
 
-// find returns the kept age of a route that the store was asked for.
+// find returns the kept age of a route; ok is false if the store was not asked for it yet.
 func (k *keptAges) find(name routeKey) (kept KeptAge, ok bool) {
 	if known := k.Load(); known != nil {
 		kept, ok = (*known)[name]
@@ -82,7 +83,7 @@ func (k *keptAges) find(name routeKey) (kept KeptAge, ok bool) {
 	return kept, ok
 }
 
-// add is called by one at a time.
+// add is called by one goroutine at a time.
 func (k *keptAges) add(name routeKey, kept KeptAge) {
 	all := map[routeKey]KeptAge{name: kept}
 	if known := k.Load(); known != nil {
@@ -119,8 +120,8 @@ func (m *Module) keptAge(ctx context.Context, store KeyTimer, adm *admission) (K
 	return kept, err
 }
 
-// takeAge finds out whether the key of a request is too old. A route that has left TimedKey still refuses what was too old
-// until then.
+// takeAge finds out whether the key of a request is too old. A route that has left TimedKey still refuses keys that were
+// too old at that time.
 func (m *Module) takeAge(r *http.Request, adm *admission) *Problem {
 	store, ok := m.cfg.Store.(KeyTimer) // New has refused any other store of timed keys
 	if !ok || adm.keyMade.IsZero() {

@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// KeyFormat says which keys a policy takes (contract K-3). Keys are compared byte for byte in either format.
+// KeyFormat says which keys a policy accepts (contract K-3). Keys are compared byte for byte in every format.
 type KeyFormat uint8
 
 // The key formats.
 const (
 	AnyKey  KeyFormat = iota // 1 to 255 visible ASCII characters; the default
 	UUIDKey                  // only the 36 characters of a UUID (RFC 9562, section 4), of any version and letter case
-	// TimedKey takes only UUIDs of version 7, which carry the time they were made at, and no first request with a key older
-	// than Policy.KeyAge. So nothing has to be kept of a key that is too old, and a command runs at most once for ever
-	// without tombstones. It needs a store that is a [KeyTimer].
+	// TimedKey accepts only UUIDs of version 7, which contain the time at which they were made. A first request with a key
+	// older than Policy.KeyAge is refused. So the store can forget keys that are too old, and a command runs at most once
+	// for ever without tombstones. It needs a store that is a [KeyTimer].
 	TimedKey
 )
 
 // maxKeyLen is the longest key in characters, after unquoting (K-3).
 const maxKeyLen = 255
 
-// parseKey takes the key out of the header called name (K-1 to K-4). A value that starts with a quote must be a whole
-// RFC 9651 String; any other value is the key as it stands, because a bare UUID that starts with a digit is no
-// structured field at all. No detail of a problem repeats the key.
+// parseKey reads the key from the header called name (K-1 to K-4). A value that starts with a quote must be one complete
+// RFC 9651 String. Any other value is the key itself, because a bare UUID that starts with a digit is not a structured
+// field. No detail of a problem repeats the key.
 func parseKey(header http.Header, name string, format KeyFormat) (string, *Problem) {
 	lines := header.Values(name)
 	if len(lines) > 1 {
@@ -64,8 +64,8 @@ func invalidKey(format string, args ...any) *Problem {
 	return NewProblem(CodeKeyInvalid, fmt.Sprintf(format, args...))
 }
 
-// unquoteKey parses s, which starts with a quote, as an RFC 9651 String with nothing behind it (section 4.2.5). Which
-// characters the key may hold is for the caller to check. The fault is "" when there is none.
+// unquoteKey parses s, which starts with a quote, as an RFC 9651 String with nothing behind it (section 4.2.5). The
+// caller checks which characters the key has. fault is "" if s is valid.
 func unquoteKey(s string) (key, fault string) {
 	escaped := false
 	for i := 1; i < len(s); i++ {
@@ -127,9 +127,9 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// keyInQuery reports whether a query carries a key, which would then stand in every access log (K-5): a parameter
-// called like DefaultHeader or like the configured header, in any case, with hyphens or underscores, percent-encoded
-// or not. It looks at the raw query, because [net/url] drops the parameters it cannot parse.
+// keyInQuery reports whether a query contains a key, which every access log would then show (K-5). It looks for a
+// parameter with the name of DefaultHeader or of the configured header, in any case, with hyphens or underscores,
+// percent-encoded or not. It reads the raw query, because [net/url] drops parameters that it cannot parse.
 func keyInQuery(rawQuery, header string) bool {
 	// Some servers split at semicolons as well.
 	for parameter := range strings.FieldsFuncSeq(rawQuery, func(r rune) bool { return r == '&' || r == ';' }) {
@@ -141,8 +141,8 @@ func keyInQuery(rawQuery, header string) bool {
 	return false
 }
 
-// spells reports whether the escaped name of a query parameter stands for header. What follows the name behind a
-// broken escape is not known, and counts as if it were not there.
+// spells reports whether the escaped name of a query parameter stands for header. It ignores what follows a broken
+// escape.
 func spells(name, header string) bool {
 	for i := range len(header) {
 		c, rest, ok := unescapeByte(name)
@@ -155,7 +155,7 @@ func spells(name, header string) bool {
 	return !more
 }
 
-// unescapeByte decodes the first byte of s. It is not ok at the end of s and at a broken escape.
+// unescapeByte decodes the first byte of s. ok is false at the end of s and at a broken escape.
 func unescapeByte(s string) (c byte, rest string, ok bool) {
 	switch {
 	case s == "":
@@ -170,7 +170,7 @@ func unescapeByte(s string) (c byte, rest string, ok bool) {
 	return decoded[0], s[3:], err == nil
 }
 
-// foldName makes the spellings of a name alike: lower case, with hyphens.
+// foldName returns c in lower case, and a hyphen for an underscore, so that all spellings of a name become equal.
 func foldName(c byte) byte {
 	switch {
 	case c == '_':

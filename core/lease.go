@@ -7,18 +7,19 @@ import (
 	"time"
 )
 
-// ErrLeaseLost is the cause of a handler's cancelled context when its attempt could not renew its lease, or was taken
-// over. The handler should stop; it can no longer be sure to be the only one.
+// ErrLeaseLost is the cause of the handler's cancelled context if its attempt could not renew its lease, or another
+// attempt took the operation over. The handler should stop: another attempt may run at the same time.
 var ErrLeaseLost = errors.New("idem: the attempt lost its lease")
 
-// lease keeps a Park or Resume attempt alive: it renews at every third of its length until the attempt's context
-// ends, and gives it up when a renewal was not confirmed within two thirds, on the process's monotonic clock.
+// lease keeps a Park or Resume attempt alive. It renews at every third of its length until the attempt's context ends. It
+// gives the attempt up if no renewal was confirmed within two thirds of the length, by the process's monotonic clock
+//
 type lease struct {
 	attempt *Attempt
 	length  time.Duration
 
 	mu      sync.Mutex
-	renewed time.Time     // when the last renewal was sent that the store has answered
+	renewed time.Time     // when the last renewal that the store confirmed was sent
 	failed  error         // of the last renewal
 	renewal *time.Timer   // sends the next one
 	loss    *time.Timer   // fires two thirds of the lease after renewed; nil before the first renewal
@@ -33,7 +34,7 @@ func (l *lease) start(a *Attempt, claimedAt time.Time) {
 	l.renewal = time.AfterFunc(time.Until(claimedAt.Add(l.length/3)), l.beat)
 }
 
-// stop ends the renewals. One that is under way may still arrive: it changes nothing that a completion cares for.
+// stop ends the renewals. One that was sent may still arrive: it does not disturb the recording of the answer.
 func (l *lease) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,11 +67,11 @@ func (l *lease) beat() {
 	case errors.Is(err, ErrStale):
 		l.lose()
 	default:
-		l.renewal.Reset(l.length / 30) // the store is away: try again soon, until two thirds are over
+		l.renewal.Reset(l.length / 30) // the store did not answer: try again soon, until two thirds are over
 	}
 }
 
-// startRenewal is false where the lease is not renewed any more: it is stopped, or the deadline has passed.
+// startRenewal returns false if the lease is not renewed any more: it is stopped, or the deadline has passed.
 func (l *lease) startRenewal() (chan struct{}, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,8 +85,7 @@ func (l *lease) startRenewal() (chan struct{}, bool) {
 	return l.beating, true
 }
 
-// check gives the lease up where it was not confirmed in time: also while a renewal is under way in a store that does not
-// answer.
+// check gives the lease up if it was not confirmed in time, even while a renewal still waits for the store.
 func (l *lease) check() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,20 +101,20 @@ func (l *lease) check() {
 // over, left and lose are called with l.mu held.
 func (l *lease) over() bool { return l.stopped || l.attempt.ctx.Err() != nil }
 
-// left is for how long the lease still counts.
+// left is how long the lease still counts.
 func (l *lease) left() time.Duration { return time.Until(l.renewed.Add(l.length * 2 / 3)) }
 
 func (l *lease) lose() {
 	l.stopped = true
 	err := l.failed
 	if err == nil {
-		err = context.DeadlineExceeded // the store does not answer, or this process stood still
+		err = context.DeadlineExceeded // the store does not answer, or this process was paused
 	}
 	l.attempt.ctx.cancel(ErrLeaseLost)
 	l.attempt.observe(Event{Kind: EventLeaseLost, Err: err})
 }
 
-// yield gives the lease back, after a renewal that is under way: it would take the lease again.
+// yield ends the lease. It first waits for a renewal that was sent, because that would prolong the lease again.
 func (l *lease) yield() error {
 	l.stop()
 	l.mu.Lock()

@@ -6,9 +6,9 @@ import (
 	"log/slog"
 )
 
-// LogObserver writes events to a log: events that deserve attention as warnings, the reason of a 401, undeclared routes,
-// erasures and answers that operators have read as information, all others as debug messages. Only the first
-// EventTransactionUnused of a route and process is a warning.
+// LogObserver writes events to a log. Events that need attention ([EventKind.IsWarning]) are warnings. At level info are:
+// the reason of a 401, undeclared routes, erasures, and answers that operators have read. All others are debug messages.
+// Only the first EventTransactionUnused of a route and process is a warning; later ones are debug messages.
 func LogObserver(log *slog.Logger) Observer {
 	return ObserverFunc(func(ctx context.Context, e Event) {
 		level := slog.LevelDebug

@@ -17,8 +17,8 @@ func (p Policy) checkMaxOpen(store Store, bad func(format string, args ...any)) 
 	}
 }
 
-// checkOpen runs before the claim. It refuses a new key where its principal has as many open records as it may, and
-// leaves any other to the claim.
+// checkOpen runs before the claim. It refuses a new key if its principal already has MaxOpen open records. It leaves all
+// other requests to the claim.
 func (m *Module) checkOpen(r *http.Request, adm *admission) *Problem {
 	limit := adm.route.MaxOpen
 	if limit == 0 {

@@ -15,41 +15,41 @@ import (
 	"time"
 )
 
-// Config configures a [Module]. Store is required, and one of Routes and Policy.
+// Config configures a [Module]. Store is required. Without Routes, Policy.Recovery is required.
 type Config struct {
 	// Store keeps the records.
 	Store Store
 	// Routes is the table of the app's routes. With it, an unsafe route that is not in the table is refused (O-4).
 	Routes Routes
-	// Owns are the groups of routes that this module is responsible for, each as the beginning of its patterns, as the router
-	// spells them: "/v1/payments" is that route and every route below it, but not "/v1/payments-old". The audit refuses an
-	// unsafe route that can take a request below one of them and is not in the table; it only lists other unsafe routes
-	// that are not behind the guards (see [Module.Undeclared]). The guards themselves refuse every unsafe route that is
-	// not in the table, as without Owns. It needs Routes. Default: all routes of the router.
+	// Owns lists the groups of routes that this module is responsible for. A group is the beginning of patterns, as the
+	// router spells them: "/v1/payments" is that route and every route below it, but not "/v1/payments-old". The audit
+	// refuses an unsafe route that can receive a request of a group and is not in the table. Other unsafe routes outside the
+	// guards are only listed (see [Module.Undeclared]). The guards themselves refuse every unsafe route that is not in the
+	// table, as without Owns. Owns needs Routes. Default: all routes of the router.
 	Owns []string
-	// Policy is the module's own policy: without Routes it holds for every guarded unsafe route. With Routes it gives
-	// the zero fields of their policies a value, and must have no Recovery, Roles, Exempt, Review, ShadowUntil or
-	// Streaming of its own.
+	// Policy is the module's own policy. Without Routes it applies to every unsafe route behind the guards, and must have no
+	// Exempt. With Routes it supplies the value of zero fields in their policies, and must have no Recovery, Roles, Exempt,
+	// Review, ShadowUntil or Streaming.
 	Policy Policy
 
-	// Scoping says what belongs to the scope of a key beside issuer, tenant and subject (S-4). Default: nothing more.
+	// Scoping says what belongs to the scope of a key in addition to issuer, tenant and subject (S-4). Default: nothing.
 	Scoping Scoping
 	// Header is the name of the key's header, default "Idempotency-Key" (K-7).
 	Header string
-	// ReplayHeaders names answer headers to be recorded beyond the contract's own list. Set-Cookie,
+	// ReplayHeaders names answer headers that are recorded in addition to the contract's own list. Set-Cookie,
 	// WWW-Authenticate, Date, rate-limit and hop-by-hop headers are refused.
 	ReplayHeaders []string
-	// OperatorRoles may see and settle the operations of all principals of their own issuer and tenant (M-7, X-7, S-5).
-	// An operator without a tenant has those of principals without one. Default none.
+	// OperatorRoles are the roles of operators. An operator may see and settle the operations of all principals of its own
+	// issuer and tenant (M-7, X-7, S-5); without a tenant, those of principals without a tenant. Default none.
 	OperatorRoles []string
-	// SupervisorRoles are operators that may see and settle the operations of every issuer and tenant of this service.
-	// Default none.
+	// SupervisorRoles are the roles of operators that may see and settle the operations of every issuer and tenant of this
+	// service. Default none.
 	SupervisorRoles []string
 
-	// RetryAfter is sent with problems that a repeat may solve, default 2 s.
+	// RetryAfter is the Retry-After of problems that a repeat may solve, default 2 s.
 	RetryAfter time.Duration
-	// ClaimTimeout bounds every call of the store that a request waits for, default 1 s. At the end of an attempt, COMMIT
-	// included, the request waits up to 10 s while the module repeats the call.
+	// ClaimTimeout limits each call of the store for which a request waits, default 1 s. At the end of an attempt, including
+	// COMMIT, the module repeats the call, and the request waits up to 10 s.
 	ClaimTimeout time.Duration
 	// MaxWaiters caps the repeats that wait for a running attempt in this instance, default 256 (M-2).
 	MaxWaiters int
@@ -57,30 +57,30 @@ type Config struct {
 	// are further apart, nothing that has expired is taken over, settled or dropped, no Park or Resume command starts, and
 	// the observer gets EventClockSkew (T-5).
 	MaxClockSkew time.Duration
-	// Now is this process's clock, which MaxClockSkew compares with the store's; default [time.Now]. A test that moves the
-	// store's clock passes that clock here.
+	// Now is this process's clock, which is compared with the store's (MaxClockSkew); default [time.Now]. A test that moves
+	// the store's clock passes the same clock here.
 	Now func() time.Time
 	// SweepEvery is the time between two sweeps of Run, with a jitter of a tenth; default 1 min (T-3).
 	SweepEvery time.Duration
-	// SweepBatch is the greatest number of records that a sweep touches at a time, default 500. A sweep makes its batches
-	// smaller where the store is slow, so that requests do not have to wait for them.
+	// SweepBatch is the greatest number of records that a sweep touches at a time, default 500. If the store is slow, a
+	// sweep makes its batches smaller, so that requests do not wait for them.
 	SweepBatch int
 
-	// Resume, if set, lets Run go on with Resume operations whose attempt was lost: see [Resumer]. Without it they wait
-	// for the client's next repeat.
+	// Resume, if set, lets Run continue Resume operations whose attempt was lost: see [Resumer]. Without it, only the
+	// client's next repeat continues them.
 	Resume Resumer
-	// Reconcile, if set, is asked by Run about every unknown operation: see [Reconciler].
+	// Reconcile, if set, is called by Run for every unknown operation: see [Reconciler].
 	Reconcile Reconciler
-	// Observer, if set, is told what happens: see [Event] and [Tracer]. [Observers] makes one of several.
+	// Observer, if set, gets all events: see [Event] and [Tracer]. [Observers] combines several observers.
 	Observer Observer
 	// ProblemBase is the first part of the "type" of every problem; the code follows. Make it the address of a page of your
-	// own: "https://shop.example/problems/" or "https://shop.example/problems#". It is an absolute URI that ends with "/", "#"
-	// or ":". Default "tag:auth19.dev,2026:idem/", a name without a page. The 401 of JWTGuard and Bridge, which know no
-	// module, has the default.
+	// own: "https://shop.example/problems/" or "https://shop.example/problems#". It is an absolute URI that ends with "/",
+	// "#" or ":". Default "tag:auth19.dev,2026:idem/", a name without a page. The 401 of JWTGuard and Bridge always has the
+	// default, because these guards have no module.
 	ProblemBase string
 	// PolicyURL is the address at which the app serves [Module.PolicyHandler], as clients see it: a path, "/idempotency", or
-	// an http(s) URL. Every problem then names it: Link: </idempotency>; rel="describedby". The 401 of JWTGuard and Bridge,
-	// which know no module, does not. Default none.
+	// an http(s) URL. Every problem then names it: Link: </idempotency>; rel="describedby". The 401 of JWTGuard and Bridge
+	// does not, because these guards have no module. Default none.
 	PolicyURL string
 	// RenderProblem, if set, renders problems in the app's own way; nil means [Problem.Reply]. Status and code should
 	// stay what they are (P-1).
@@ -99,11 +99,11 @@ type Module struct {
 	skewed  atomic.Int64  // when the clocks were last said to be too far apart, in nanoseconds since 1970
 	heldUp  atomic.Int64  // when a sweep was last said to be held up, likewise
 	scoped  atomic.Bool   // the store has said that Scoping is what it was
-	asking  chan struct{} // holds a token while it is asked
+	asking  chan struct{} // holds a token while the store is asked
 	ages    keptAges      // what the store has said of the ages of timed keys
 	// timedFor is how long the records of timed keys stay after the end of their attempt, at least; 0 without such keys.
 	timedFor time.Duration
-	// countsOpen: a route caps a principal's open records, so that those of all routes have to be counted.
+	// countsOpen: a route has a MaxOpen, so the open records of all routes have to be counted.
 	countsOpen bool
 	service    []byte // Scoping.service, hashed once
 	orphans    orphans
@@ -112,11 +112,11 @@ type Module struct {
 	unasked    sync.Map // routeKey -> *atomic.Int64: successes that never asked for their transaction
 	undeclared atomic.Pointer[[]string]
 
-	resuming, reconciling apart // what Config.Resume and Config.Reconcile are at
+	resuming, reconciling apart // the operations that Config.Resume and Config.Reconcile are working on
 }
 
 // New checks the configuration and returns a module. It starts no goroutine and sends nothing to the database. The error
-// names every field that is wrong, and how to fix it.
+// names the fields that are wrong, and says how to correct them. Without a Store it names only that.
 func New(cfg Config) (*Module, error) {
 	cfg.Header = cmp.Or(cfg.Header, DefaultHeader)
 	cfg.RetryAfter = cmp.Or(cfg.RetryAfter, defaultRetryAfter)
@@ -238,8 +238,8 @@ func isToken(s string) bool {
 	})
 }
 
-// route finds the policy of a request. A nil route passes through untouched: a safe method that asks for no role, a
-// path the router does not know (K-8).
+// route finds the policy of a request. Without a route and a problem, the request passes unchanged: its method is safe
+// and asks for no role, or the router has no such path (K-8).
 func (m *Module) route(method, pattern string) (*route, *Problem) {
 	if pattern == "" {
 		return nil, nil
@@ -261,8 +261,8 @@ func (m *Module) route(method, pattern string) (*route, *Problem) {
 	return r, nil
 }
 
-// Declared lists the table as "METHOD pattern", sorted, with its filled policies: for audits (D-2). It is empty for
-// a module without a table.
+// Declared lists the table, sorted by pattern and then by method, with the defaults filled in: for audits (D-2). It is
+// empty if the module has no table.
 func (m *Module) Declared() []DeclaredRoute {
 	declared := make([]DeclaredRoute, 0, len(m.routes))
 	for key, r := range m.routes {
@@ -289,7 +289,7 @@ func (m *Module) observe(ctx context.Context, e Event) {
 	}
 }
 
-// refuse renders a problem as the reply to r. That the outcome is unknown is said in any rendering (C-2).
+// refuse renders a problem as the reply to r. If the outcome is unknown, the reply says so in every rendering (C-2).
 func (m *Module) refuse(r *http.Request, p *Problem) *Reply {
 	p.Type = m.cfg.ProblemBase + string(p.Code)
 	reply := p.Reply()
@@ -305,8 +305,8 @@ func (m *Module) refuse(r *http.Request, p *Problem) *Reply {
 	return reply
 }
 
-// render asks the app for its own rendering; nil where there is none. A panic must not take the place of a refusal: the
-// answer may have to say that the outcome is unknown.
+// render returns the app's own rendering; nil if there is none. A panic of the app's function must not replace the
+// refusal, because the answer may have to say that the outcome is unknown.
 func (m *Module) render(r *http.Request, p *Problem) (own *Reply) {
 	if m.cfg.RenderProblem == nil {
 		return nil
@@ -319,13 +319,13 @@ func (m *Module) render(r *http.Request, p *Problem) (own *Reply) {
 	return m.cfg.RenderProblem(r, p)
 }
 
-// withRetry adds the module's Retry-After to a problem that a repeat may cure.
+// withRetry adds the module's Retry-After to a problem that a repeat may solve.
 func (m *Module) withRetry(p *Problem) *Problem {
 	p.RetryAfter = m.cfg.RetryAfter
 	return p
 }
 
-// policyOf returns the policy that a record was made under, or the defaults for a route that is gone by now.
+// policyOf returns the policy of a record's route, or the defaults if the route no longer exists.
 func (m *Module) policyOf(rec Record) Policy {
 	if r, _ := m.route(rec.Method, rec.Route); r != nil {
 		return r.Policy

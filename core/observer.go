@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Observer is told what happens to commands: for logs, metrics and traces. Observe runs in the goroutine of a request, of a
-// lease's renewal, of Run or of the caller of [Module.Erase], and in several goroutines at once. It must be quick. A panic
-// of it is ignored. Events never carry keys, tokens or bodies (K-6).
+// Observer gets an event for each thing that happens to a command: for logs, metrics and traces. Observe runs in the
+// goroutine of a request, of a lease's renewal, of Run or of the caller of a [Module]'s method, and in several goroutines
+// at once. It must be quick. Its panic is ignored. Events never have keys, tokens or bodies (K-6).
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -21,52 +21,52 @@ func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 // EventKind names what happened.
 type EventKind string
 
-// The kinds of events. Those from EventLeaseLost on deserve somebody's attention.
+// The kinds of events. EventLeaseLost and all kinds below it need somebody's attention.
 const (
 	EventClaimed    EventKind = "claimed"     // an attempt begins
 	EventCompleted  EventKind = "completed"   // its answer is recorded: Status
 	EventFreed      EventKind = "freed"       // it ended with proof that nothing was applied; the key is free: Status
 	EventRolledBack EventKind = "rolled_back" // a Rollback attempt was undone, the key is free: Status, or Err
-	EventYielded    EventKind = "yielded"     // a Resume attempt ended early; the next repeat goes on: Status, or Err
+	EventYielded    EventKind = "yielded"     // a Resume attempt ended early; the next repeat continues: Status, or Err
 	EventReplayed   EventKind = "replayed"    // a repeat got the recorded answer: Status
 	EventRefused    EventKind = "refused"     // a request was refused: Code; Err is the reason of a 401 (O-7)
 	EventSettled    EventKind = "settled"     // an unknown operation was settled
 	EventAnswerRead EventKind = "answer_read" // an operator has read an answer that is not its own: Who
-	EventResumed    EventKind = "resumed"     // Run goes on with a Resume operation that nobody else goes on with
+	EventResumed    EventKind = "resumed"     // Run continues a Resume operation whose attempt was lost
 	EventReconciled EventKind = "reconciled"  // Config.Reconcile has settled an unknown operation
 	EventSwept      EventKind = "swept"       // a batch of a sweep changed something: Count
-	EventCaughtUp   EventKind = "caught_up"   // a sweep came to its end: nothing that is due is left
-	EventWouldClaim EventKind = "would_claim" // in shadow: a new key; it would have been an attempt
+	EventCaughtUp   EventKind = "caught_up"   // a sweep ended without an error: it has left nothing that is due
+	EventWouldClaim EventKind = "would_claim" // in shadow: a new key; an attempt would have begun
 	EventErasing    EventKind = "erasing"     // an operator's erasure begins: Scope, Who, Why
-	EventErased     EventKind = "erased"      // it has ended: Scope, Who, Why, Count, Open; Err where it was cut off
-	EventUndeclared EventKind = "undeclared"  // the audit found an unsafe route outside of Config.Owns, and not in the table
+	EventErased     EventKind = "erased"      // it has ended: Scope, Who, Why, Count, Open; Err if it was cut off
+	EventUndeclared EventKind = "undeclared"  // the audit found an unsafe route that is neither in Config.Owns nor in the table
 
 	EventLeaseLost         EventKind = "lease_lost"          // an attempt could not renew its lease; its context ends: Err
-	EventUnknown           EventKind = "unknown"             // an attempt ended without proof; needs a settlement: Status
+	EventUnknown           EventKind = "unknown"             // nobody knows what an attempt changed; settle it: Status
 	EventStale             EventKind = "stale"               // an attempt was refused after a settlement or takeover
 	EventUnconfirmed       EventKind = "unconfirmed"         // recording could not be confirmed: Err
 	EventNotAppliedRefused EventKind = "not_applied_refused" // core.NotApplied was declared and does not count: Status
-	EventClockSkew         EventKind = "clock_skew"          // store and app tell times too far apart, once a minute: Err
+	EventClockSkew         EventKind = "clock_skew"          // the clocks of store and app differ too much; once a minute: Err
 	EventFailed            EventKind = "failed"              // the store, or an app's function in Run, has failed: Err
 	EventOverdue           EventKind = "overdue"             // a Rollback attempt was rolled back at its deadline: Status
-	// EventTransactionUnused: a Rollback attempt has succeeded, but its handler never asked for the transaction: Status. What
-	// the handler wrote outside of it is not rolled back with an attempt, and the next attempt writes it again. Count
-	// is how many such attempts there were on this route in this process.
+	// EventTransactionUnused: a Rollback attempt has succeeded, but its handler never asked for the transaction: Status. If
+	// the handler writes rows outside the transaction, a failed attempt does not undo them, and the next attempt writes them
+	// again. Count is the number of such attempts on this route in this process.
 	EventTransactionUnused EventKind = "transaction_unused"
-	// EventSweepHeldUp: a transaction that stays open has kept a part of the sweeps from going on for a quarter of an hour or
-	// more, once an hour: Err says for how long.
+	// EventSweepHeldUp: for a quarter of an hour or longer, an open transaction has blocked a part of the sweeps. It is sent
+	// once an hour; Err says how long the transaction has been open.
 	EventSweepHeldUp EventKind = "sweep_held_up"
-	// EventAbandoned: another request got the context of a handler that was still at work; the attempt ends like a panic
-	// . Err names the cause.
+	// EventAbandoned: the framework gave the context of a handler that was still running to another request. The attempt
+	// ends as after a panic. Err names the cause.
 	EventAbandoned EventKind = "abandoned"
 
-	EventSuspectedDuplicate EventKind = "suspected_duplicate" // a command came again under a new key: Earlier
-	EventWouldReplay        EventKind = "would_replay"        // in shadow: a repeat ran again, instead of being answered
-	EventWouldRefuse        EventKind = "would_refuse"        // in shadow: a request passed that will be refused: Code
+	EventSuspectedDuplicate EventKind = "suspected_duplicate" // a command came again with a new key: Earlier
+	EventWouldReplay        EventKind = "would_replay"        // in shadow: a repeat ran again; it would be answered
+	EventWouldRefuse        EventKind = "would_refuse"        // in shadow: a request passed that would be refused: Code
 	EventShadowed           EventKind = "shadowed"            // the audit found a route in shadow: Until
 )
 
-// IsWarning reports whether events of this kind deserve somebody's attention.
+// IsWarning reports whether events of this kind need somebody's attention.
 func (k EventKind) IsWarning() bool {
 	switch k {
 	case EventLeaseLost, EventUnknown, EventStale, EventUnconfirmed, EventNotAppliedRefused, EventClockSkew, EventFailed,
@@ -78,7 +78,7 @@ func (k EventKind) IsWarning() bool {
 }
 
 // EndsAttempt reports whether an event of this kind says that an attempt has ended. One such event follows each
-// EventClaimed, unless the process dies in between.
+// EventClaimed and each EventResumed, unless the process dies before.
 func (k EventKind) EndsAttempt() bool {
 	switch k {
 	case EventCompleted, EventFreed, EventRolledBack, EventYielded, EventUnknown, EventStale, EventUnconfirmed:
@@ -90,7 +90,7 @@ func (k EventKind) EndsAttempt() bool {
 // Event is one thing that happened. Zero fields do not apply.
 type Event struct {
 	Kind      EventKind
-	Operation ID // the zero ID where there is none
+	Operation ID // the zero ID if there is none
 	Method    string
 	Route     string    // the router's pattern
 	Recovery  Recovery  // of the attempt, or of the route
@@ -102,19 +102,19 @@ type Event struct {
 	Earlier   ID        // the operation of the command's earlier key
 	Until     time.Time // the end of a route's shadow
 
-	// Claim is how long the store took to decide who runs the command: the sum, if a repeat has asked several times. It is
-	// set once for a request: on EventClaimed, or on EventReplayed or EventRefused.
+	// Claim is how long the store took to decide who runs the command. If a repeat has claimed several times, it is the sum.
+	// It is set once for each request: on EventClaimed, EventReplayed or EventRefused.
 	Claim time.Duration
-	// Waiting is how long a repeat has waited for a running attempt, without Claim. It is set where Claim is.
+	// Waiting is how long a repeat has waited for a running attempt, without Claim. It is set on the same event as Claim.
 	Waiting time.Duration
 	// Attempt is how long an attempt took, from the end of its claim until its own end was recorded. It is set on the
 	// events that end an attempt: see [EventKind.EndsAttempt].
 	Attempt time.Duration
-	// Recording is the part of Attempt that came after the handler: to record the answer, to commit or to roll back.
+	// Recording is the part of Attempt after the handler: the time to record the answer, to commit or to roll back.
 	Recording time.Duration
 
-	// Traceparent is the trace of an earlier attempt, as [Tracer.Traceparent] has returned it: of the one whose answer is
-	// replayed, that a refusal is about, or that EventResumed follows. "" if it is not known.
+	// Traceparent is the trace of an earlier attempt, as [Tracer.Traceparent] has returned it: the attempt whose answer is
+	// replayed, that a refusal is about, or that EventResumed continues. "" if it is not known.
 	Traceparent string
 
 	Who string // the operator who has read an answer, or has asked for an erasure
@@ -122,5 +122,5 @@ type Event struct {
 	// Of an erasure:
 	Scope Scope // whose records
 	Why   string
-	Open  int // operations that were left because they are open
+	Open  int // operations that were not erased because they are open
 }

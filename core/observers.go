@@ -2,9 +2,9 @@ package core
 
 import "context"
 
-// Observers returns one observer that tells all of them, in this order. nil ones are left out. A panic of one does not keep
-// the others from being told. It is a [Tracer] if one of them is: TraceStart passes the context on from one tracer to the
-// next, and the trace that is kept is that of the first tracer that has one.
+// Observers returns one observer that passes each event to all of them, in this order. It ignores nil. If one of them
+// panics, the others still get the event. The result is a [Tracer] if one of them is: TraceStart passes the context from
+// one tracer to the next, and the trace of the first tracer that has one is kept.
 func Observers(all ...Observer) Observer {
 	var told observers
 	var tracers []Tracer
@@ -32,13 +32,13 @@ func (all observers) Observe(ctx context.Context, e Event) {
 	}
 }
 
-// observe tells one observer. What has happened has, whatever an observer makes of it.
+// observe passes an event to one observer. A panic of the observer must not change the outcome of a request.
 func observe(ctx context.Context, o Observer, e Event) {
 	defer func() { _ = recover() }()
 	o.Observe(ctx, e)
 }
 
-// tracing are observers of which some are tracers.
+// tracing are observers; some of them are tracers.
 type tracing struct {
 	observers
 	tracers []Tracer

@@ -19,20 +19,20 @@ const (
 
 // OpenAPI returns what the guards add to the description of the app's API, as maps and slices like those that
 // encoding/json decodes: "paths" with the key's header and the problems of every guarded route in the table, "components"
-// that these refer to, and Fern's "x-fern-idempotency-headers". It holds for OpenAPI 3.0 and 3.1. With "openapi" and
-// "info" added it is a document; [Module.MergeOpenAPI] adds it to the app's own.
+// that the paths refer to, and Fern's "x-fern-idempotency-headers". It is valid for OpenAPI 3.0 and 3.1. With "openapi"
+// and "info" added, it is a complete document. [Module.MergeOpenAPI] adds it to the app's own document.
 //
-// Path patterns are written as OpenAPI does: "/v1/payments/:id" and "/v1/payments/{id...}" are "/v1/payments/{id}". Exempt
-// routes, methods that OpenAPI does not know, and the handlers of operations are not in it. Without Config.Routes it has
-// no paths. With Config.RenderProblem the problems have no schema, because their form is the app's. On a route in shadow
-// the key is not required yet. Each call returns maps of its own.
+// Path patterns are written in OpenAPI's form: "/v1/payments/:id" and "/v1/payments/{id...}" become "/v1/payments/{id}".
+// Exempt routes, methods that OpenAPI does not know, and the handlers of operations are not in it. Without Config.Routes
+// it has no paths. With Config.RenderProblem the problems have no schema, because their form is the app's. On a route in
+// shadow the key is not required yet. Each call returns maps of its own.
 func (m *Module) OpenAPI() map[string]any {
 	components := map[string]any{"headers": m.openAPIHeaders()}
 	if m.cfg.RenderProblem == nil {
 		components["schemas"] = map[string]any{problemSchema: problemSchemaOf()}
 	}
 	paths := map[string]any{}
-	shapes := map[string]string{} // paths that differ in the names of their parameters only are one in OpenAPI
+	shapes := map[string]string{} // in OpenAPI, paths that differ only in the names of their parameters are the same path
 	for _, d := range m.Declared() {
 		r := m.routes[routeKey{d.Method, d.Pattern}]
 		if !r.guarded() || !describable(d.Method) {

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// MergeOpenAPI adds [Module.OpenAPI] to the app's own OpenAPI 3 document, which encoding/json has decoded into doc: to each
-// operation that doc has for a guarded route, the key's header, the problems, and the headers of answers. What the app has
-// written stays: if the operation has an answer of a status already, the problems of this status become one more possible
-// body of it. Paths are compared without the names of their parameters, and without the path of a server of doc
-// ("servers"), if they begin with it. A second merge changes nothing.
+// MergeOpenAPI adds [Module.OpenAPI] to the app's own OpenAPI 3 document, which encoding/json has decoded into doc: to
+// each operation that doc has for a guarded route, the key's header, the problems, and the headers of answers. What the
+// app has written stays: if the operation has an answer of a status already, the problems of this status become one more
+// possible body of it. Paths are compared without the names of their parameters. If a path begins with the path of one of
+// doc's servers ("servers"), it is compared without that, too. A second merge changes nothing.
 //
-// It adds no operation. missing are the guarded routes that doc has no operation for, sorted, as "POST /v1/payments/{id}":
-// they may be no part of the public API, or spelled otherwise.
+// It adds no operation. missing lists, sorted, the guarded routes for which doc has no operation, as "POST
+// /v1/payments/{id}". Such a route may not be part of the public API, or doc may spell it in another way.
 //
-// Errors: doc is not OpenAPI 3 (Swagger 2.0 has to be converted first), is no decoded JSON, or has another component by
-// one of the names that it would add. Then doc may be changed in part.
+// Errors: doc is not OpenAPI 3 (convert Swagger 2.0 first); doc is not decoded JSON; doc already has a different
+// component with a name that it would add. After an error, a part of doc may be changed.
 func (m *Module) MergeOpenAPI(doc map[string]any) (missing []string, err error) {
 	if version, _ := doc["openapi"].(string); !strings.HasPrefix(version, "3.") {
 		return nil, errors.New("idem: MergeOpenAPI: the document has no \"openapi\": \"3.x\"; convert Swagger 2.0 first, with " +
@@ -115,7 +115,7 @@ func (d *merge) basePaths() (bases []string) {
 	return bases
 }
 
-// into adds what the guards do to an operation of the document.
+// into adds the answers and the header of the guards to an operation of the document.
 func (d *merge) into(theirs, ours map[string]any) {
 	d.parameter(theirs, ours["parameters"].([]any))
 	responses, added := d.object(theirs, "responses"), ours["responses"].(map[string]any)
@@ -145,7 +145,7 @@ func (d *merge) into(theirs, ours map[string]any) {
 	d.absent(theirs, fern, ours[fern])
 }
 
-// absent adds a member that is missing. The names of headers have no case.
+// absent adds a member if it is missing. It ignores the case of names, because headers have no case.
 func (d *merge) absent(to map[string]any, name string, value any) {
 	for theirs := range to {
 		if strings.EqualFold(theirs, name) {
@@ -169,7 +169,8 @@ func (d *merge) parameter(theirs map[string]any, ours []any) {
 	theirs["parameters"] = append(slices.Clip(parameters), key)
 }
 
-// response returns an answer of an operation to be changed. One that other operations share becomes its own.
+// response returns an answer of an operation, which the caller may change. If other operations share the answer, it
+// returns a copy for this operation.
 func (d *merge) response(responses map[string]any, status string) map[string]any {
 	shared, _ := responses[status].(map[string]any)
 	if _, refers := shared["$ref"]; !refers {
@@ -217,7 +218,7 @@ func (d *merge) problems(theirs, ours map[string]any) {
 	}
 }
 
-// hasSchema reports whether schema is ours, or has it as one of several.
+// hasSchema reports whether schema is ours, or has ours as one of several.
 func hasSchema(schema map[string]any, ours any) bool {
 	either, _ := schema["anyOf"].([]any)
 	return sameJSON(schema, ours) || slices.ContainsFunc(either, func(s any) bool { return sameJSON(s, ours) })
@@ -239,7 +240,7 @@ func (d *merge) components(ours map[string]any) {
 
 // resolve follows a reference within the document.
 func (d *merge) resolve(v any) any {
-	for range 10 { // a circle ends
+	for range 10 { // a limit, in case the references form a circle
 		object, _ := v.(map[string]any)
 		ref, ok := object["$ref"].(string)
 		if !ok {
@@ -258,7 +259,8 @@ func (d *merge) resolve(v any) any {
 	return nil
 }
 
-// sameJSON reports whether two values are the same JSON: numbers that were decoded have another type.
+// sameJSON reports whether two values are the same JSON. It compares their encoding, because decoded numbers have another
+// type.
 func sameJSON(a, b any) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)

@@ -68,7 +68,7 @@ func (m *Module) isSupervisor(p Principal) bool {
 	return len(m.cfg.SupervisorRoles) > 0 && p.HasAnyRole(m.cfg.SupervisorRoles...)
 }
 
-// operated returns what the realms begin with whose operations an operator may see and settle (S-5).
+// operated returns the beginning of the realms whose operations an operator may see and settle (S-5).
 func (m *Module) operated(p Principal) []byte {
 	if m.isSupervisor(p) {
 		return m.service
@@ -82,11 +82,11 @@ func (m *Module) operates(p Principal, rec Record) bool {
 	return m.isOperator(p) && rec.Realm.within(m.operated(p))
 }
 
-// ServeOperation answers with the state of the operation with the given id: running, completed with its answer, unknown or
-// expired (M-7). Operators of its realm may see it (S-5). Its own principal may see it if a repeat would get the answer:
-// with a role of the route, and if Policy.Review allows it (O-3); else 403. For anybody else it does not exist: 404. 401
-// without a principal, 503 if the store does not answer. The observer is told of an operator who gets the answer of somebody
-// else (EventAnswerRead).
+// ServeOperation answers with the state of the operation with the given id: running, completed with its answer, unknown,
+// expired or free (M-7). Operators of its realm may see it (S-5). Its own principal may see it if a repeat would get the
+// answer: the principal needs a role of the route, and Policy.Review must allow it (O-3); otherwise the answer is 403.
+// Anybody else gets 404. Without a principal the answer is 401. If the store does not answer, it is 503. If an operator
+// gets the answer of another principal, the observer gets EventAnswerRead.
 func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply {
 	if !m.cfg.Scoping.admits(p) {
 		return m.refuse(r, m.unauthenticated(r, visit{}, p, "operations need an authenticated caller"))
@@ -107,7 +107,7 @@ func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply 
 	return m.showOperation(ctx, r, p, rec)
 }
 
-// showOperation answers what is known of a record, to those who may know it (O-3).
+// showOperation answers with a record, if the principal may see it (O-3).
 func (m *Module) showOperation(ctx context.Context, r *http.Request, p Principal, rec Record) *Reply {
 	if policy := m.policyOf(rec); !m.operates(p, rec) && (!p.HasAnyRole(policy.Roles...) || !policy.reviewed(ctx, p, &rec)) {
 		return m.refuse(r, NewProblem(CodeForbidden, "the caller may not see this operation (any more)"))
@@ -122,10 +122,11 @@ func (m *Module) showOperation(ctx context.Context, r *http.Request, p Principal
 	return jsonReply(view)
 }
 
-// halfDone is how operators see a Resume operation that waits for somebody to go on with it: see [Record.HalfDone].
+// halfDone is the state that operators see of a Resume operation that nobody continues at the moment: see
+// [Record.HalfDone].
 const halfDone = "half_done"
 
-// halfDone lists such operations; a store without steps has none.
+// halfDone lists the half-done operations. A store without steps has none.
 func (m *Module) halfDone(ctx context.Context, within []byte, after ID, limit int) ([]Record, error) {
 	store, ok := m.cfg.Store.(Stepper)
 	if !ok {
@@ -143,10 +144,10 @@ func operatorView(rec Record) operationView {
 	return v
 }
 
-// ServeOperations lists the unknown or the half-done operations of an operator's realm (S-5, X-10), oldest first, as a JSON
-// array. Callers who are no operators get 403. The query parameter state is "unknown" (default) or "half_done"; after is
-// the id of the last operation of the page before; limit is at most 500 (default 100). Any other value is 400. If the
-// operation of after is gone, the answer is 404: begin with the first page again.
+// ServeOperations lists the unknown or the half-done operations of an operator's realm (S-5, X-10), oldest first, as a
+// JSON array. Other callers get 403. The query parameter state is "unknown" (default) or "half_done"; after is the id of
+// the last operation of the page before; limit is at most 500 (default 100). Any other value is 400. If the operation of
+// after is gone, the answer is 404: begin with the first page again.
 func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 	query := r.URL.Query()
 	switch {

@@ -7,17 +7,18 @@ import (
 	"strings"
 )
 
-// Operator is what one operator may look at: the operations of its own issuer and tenant, or those of the whole service for
-// a supervisor (S-5). Operations of others do not exist for it: ErrNotFound. Package inspect shows it as pages. Each method
-// waits for the store at most Config.ClaimTimeout.
+// Operator gives one operator access to the operations of its own issuer and tenant, or of the whole service for a
+// supervisor (S-5). For other operations its methods return ErrNotFound. Package inspect shows them as pages. A method
+// waits for the store at most for Config.ClaimTimeout; FindKey may wait twice as long.
 type Operator struct {
 	module    *Module
 	store     Inspectable
 	principal Principal
 }
 
-// Operator returns what p may look at. The problem is 401 for a principal that names nobody, and 403 for one that has none
-// of Config.OperatorRoles and Config.SupervisorRoles. It is 500 if the store is no [Inspectable].
+// Operator returns the access that p has as an operator. The problem is 401 if p is not a principal that Config.Scoping
+// accepts, 403 if p has none of Config.OperatorRoles and Config.SupervisorRoles, and 500 if the store is not an
+// [Inspectable].
 func (m *Module) Operator(r *http.Request, p Principal) (*Operator, *Problem) {
 	store, ok := m.cfg.Store.(Inspectable)
 	switch {
@@ -31,13 +32,13 @@ func (m *Module) Operator(r *http.Request, p Principal) (*Operator, *Problem) {
 	return &Operator{m, store, p}, nil
 }
 
-// Inspectable reports whether the module's store is a core.Inspectable, so that operators can look through its operations.
+// Inspectable reports whether the module's store is an [Inspectable], so that operators can look through its operations.
 func (m *Module) Inspectable() bool {
 	_, ok := m.cfg.Store.(Inspectable)
 	return ok
 }
 
-// Observed reports whether the module has a Config.Observer. Without one nobody learns who has read an answer.
+// Observed reports whether the module has a Config.Observer. Without an observer nobody learns who has read an answer.
 func (m *Module) Observed() bool { return m.cfg.Observer != nil }
 
 // KeyHeader returns the name of the header that has the key (K-7).
@@ -46,10 +47,10 @@ func (m *Module) KeyHeader() string { return m.cfg.Header }
 // Supervises reports whether the operator may look at the operations of every issuer and tenant of the service.
 func (o *Operator) Supervises() bool { return o.module.isSupervisor(o.principal) }
 
-// Name is how the operator is named in the history of settlements: issuer, tenant and subject.
+// Name is the operator's name in the history of settlements: issuer, tenant and subject.
 func (o *Operator) Name() string { return nameOf(o.principal) }
 
-// Unsettled lists the operations that need somebody, oldest first: see [Inspectable]. It ignores q.Within.
+// Unsettled lists the operations that need attention, oldest first: see [Inspectable]. It ignores q.Within.
 func (o *Operator) Unsettled(ctx context.Context, q UnsettledQuery) ([]Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
@@ -57,24 +58,24 @@ func (o *Operator) Unsettled(ctx context.Context, q UnsettledQuery) ([]Record, e
 	return o.store.Unsettled(ctx, q)
 }
 
-// CountUnsettled counts the oldest limit operations that need somebody: see [Inspectable].
+// CountUnsettled counts the oldest limit operations that need attention: see [Inspectable].
 func (o *Operator) CountUnsettled(ctx context.Context, limit int) ([]UnsettledCount, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
 	return o.store.CountUnsettled(ctx, o.module.operated(o.principal), limit)
 }
 
-// Life is what is known of an operation, without its answer and the results of its steps.
+// Life is what is known of an operation. Only [Operator.Reveal] fills in its answer and the results of its steps.
 type Life struct {
-	Record  Record             // its Answer has a Status, Partial, and no more
-	Steps   []StepRecord       // without their results, as they were started; none in other recoveries than Resume
-	History []SettlementRecord // oldest first, those of earlier lives of the key included
-	// Size and Media are those of the answer: its length in bytes, and its Content-Type.
+	Record  Record             // from [Operator.Life], its Answer has only Status and Partial
+	Steps   []StepRecord       // in the order in which they were started; only Resume operations have steps
+	History []SettlementRecord // oldest first, including those of earlier lives of the key
+	// Size is the length of the answer in bytes, and Media its Content-Type.
 	Size  int
 	Media string
 }
 
-// Life returns what is known of an operation. It does not show what its caller was answered: see [Operator.Reveal].
+// Life returns what is known of an operation, without its answer and the results of its steps: see [Operator.Reveal].
 func (o *Operator) Life(ctx context.Context, id ID) (Life, error) {
 	life, err := o.life(ctx, id)
 	life.Record.Answer = Answer{Status: life.Record.Answer.Status, Partial: life.Record.Answer.Partial}
@@ -84,9 +85,9 @@ func (o *Operator) Life(ctx context.Context, id ID) (Life, error) {
 	return life, err
 }
 
-// Reveal is Life with the answer and the results of the steps, which can hold what only the caller should know. The observer
-// is told that the operator has read them (EventAnswerRead), before they are returned. If the operation has expired, both
-// are gone, even before a sweep.
+// Reveal is Life with the answer and the results of the steps. These may contain data that only the caller should know.
+// Before Reveal returns, the observer gets EventAnswerRead. If the operation has expired, both are gone, even before a
+// sweep.
 func (o *Operator) Reveal(ctx context.Context, id ID) (Life, error) {
 	life, err := o.life(ctx, id)
 	if err == nil {
@@ -120,7 +121,7 @@ func (o *Operator) life(ctx context.Context, id ID) (life Life, err error) {
 	if life.History, err = o.store.History(ctx, id); err != nil {
 		return Life{}, err
 	}
-	if life.Record.State() == Expired { // nobody gets it any more, swept or not (T-4)
+	if life.Record.State() == Expired { // nobody gets the answer any more, even before a sweep (T-4)
 		life.Record.Answer.Header, life.Record.Answer.Body = nil, nil
 		for i := range life.Steps {
 			life.Steps[i].Result = nil
@@ -129,8 +130,8 @@ func (o *Operator) life(ctx context.Context, id ID) (life Life, err error) {
 	return life, nil
 }
 
-// FindKey returns the id of the operation that a principal has under a key, which may be quoted (K-2). running says that
-// its attempt is under way and that nothing of it can be seen yet. The key is not kept, and no error repeats it.
+// FindKey returns the id of a principal's operation with a key. The key may be quoted (K-2). running is true if a
+// Rollback attempt is running whose record cannot be seen yet. The key is not stored, and no error repeats it.
 //
 // Errors: ErrNotFound, also for a principal of another realm (S-5); a *[Problem] if the key is invalid (CodeKeyInvalid), or
 // the principal lacks what Config.Scoping requires (CodeBadRequest); [ErrScoping], see [Module.CheckScoping].
@@ -141,7 +142,7 @@ func (o *Operator) FindKey(ctx context.Context, owner Principal, key string) (id
 	if problem != nil {
 		return ID{}, false, problem
 	}
-	// With another scope the id would be another one, and ErrNotFound a lie.
+	// With another scope the id would be another one, and ErrNotFound would be false.
 	if err := m.cfg.Scoping.lacks(owner); err != nil {
 		return ID{}, false, NewProblem(CodeBadRequest, strings.TrimPrefix(err.Error(), "idem: "))
 	}
@@ -158,7 +159,8 @@ func (o *Operator) FindKey(ctx context.Context, owner Principal, key string) (id
 	return id, running, err
 }
 
-// nameOf is how a principal is kept in the history, where there is no room for control characters of a token.
+// nameOf is the name of a principal in the history. The history cannot store every control character that a token may
+// have.
 func nameOf(p Principal) string {
 	name := p.Issuer + " " + p.Subject
 	if p.Tenant != "" {

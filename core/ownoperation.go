@@ -6,20 +6,21 @@ import (
 	"net/http"
 )
 
-// ServeOwnOperation answers with the state of the caller's own operation, which it finds by the key in the request's header.
-// It is for a client that has lost the answer and knows only its key (M-8). Nothing is run, claimed or recorded.
+// ServeOwnOperation answers with the state of the caller's own operation. It finds the operation by the key in the
+// request's header. It is for a client that has lost the answer and knows only its key (M-8). It runs, claims and records
+// nothing.
 //
-// The answer is that of ServeOperation. A Rollback attempt that is running is only {"id", "state": "running", "recovery":
-// "Rollback"}. If there is no operation, the answer is 404 operation_not_found: a request with the key may still be on its
-// way, so do not send the command under another key. 400 for the key, 401 without a principal, 403 as in ServeOperation,
-// 503 if the store does not answer.
+// The answer is that of ServeOperation. For a Rollback attempt that is running it is only {"id", "state": "running",
+// "recovery": "Rollback"}. If there is no operation, the answer is 404 operation_not_found. A request with the key may
+// still be on its way then, so do not send the command with another key. Other refusals: 400 if the key is missing or
+// invalid, 401 without a principal, 403 as in ServeOperation, 503 if the store does not answer.
 func (m *Module) ServeOwnOperation(r *http.Request, p Principal) *Reply {
 	if !m.cfg.Scoping.admits(p) {
 		return m.refuse(r, m.unauthenticated(r, visit{}, p, "operations need an authenticated caller"))
 	}
 	key, problem := m.keyOf(r, AnyKey)
 	if problem == nil {
-		problem = m.checkScoping(r, "") // 404 would be a lie
+		problem = m.checkScoping(r, "") // otherwise a 404 could be false
 	}
 	if problem != nil {
 		return m.refuse(r, problem)
@@ -40,8 +41,8 @@ func (m *Module) ServeOwnOperation(r *http.Request, p Principal) *Reply {
 	return m.showOperation(ctx, r, p, rec)
 }
 
-// findOwn finds a record, or a running attempt whose record is not visible yet. It looks for the record again behind the
-// attempt: that may have ended in between.
+// findOwn finds a record, or a running attempt whose record is not visible yet. At the end it looks for the record again,
+// because the attempt may have ended in between.
 func (m *Module) findOwn(ctx context.Context, id ID) (rec Record, running bool, err error) {
 	if rec, err = m.findLive(ctx, id); !isGone(rec, err) {
 		return rec, false, err
@@ -57,7 +58,7 @@ func (m *Module) findOwn(ctx context.Context, id ID) (rec Record, running bool, 
 	return rec, false, err
 }
 
-// findLive is Find for a client: of a record that is past its tombstone nothing is left, swept or not.
+// findLive is Find for a client: a record that is past its tombstone is not found, even before a sweep.
 func (m *Module) findLive(ctx context.Context, id ID) (Record, error) {
 	rec, err := m.cfg.Store.Find(ctx, id)
 	rec = m.judged(ctx, rec)
@@ -67,7 +68,7 @@ func (m *Module) findLive(ctx context.Context, id ID) (Record, error) {
 	return rec, err
 }
 
-// isGone reports whether a key can be claimed, and so be held by an attempt that nobody sees.
+// isGone reports whether a key can be claimed. An attempt that nobody else can see may then hold it.
 func isGone(rec Record, err error) bool {
 	return errors.Is(err, ErrNotFound) || err == nil && rec.State() == Free
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Undeclared returns the unsafe routes that the last audit found outside of Config.Owns and not in the table, sorted, as
-// lines to paste into the table: to be printed at the start. A repeat of such a route runs again. It is empty before the
-// first audit, and without Owns, because then the audit refuses these routes.
+// Undeclared returns the unsafe routes that the last audit found outside of Config.Owns and not in the table. They are
+// sorted, and are lines to paste into the table. Print them at the start: a repeat on such a route runs again. It is
+// empty before the first audit, and also without Owns, because the audit then refuses these routes.
 func (m *Module) Undeclared() []string {
 	if lines := m.undeclared.Load(); lines != nil {
 		return slices.Clone(*lines)
@@ -17,7 +17,7 @@ func (m *Module) Undeclared() []string {
 	return nil
 }
 
-// list keeps the routes for Undeclared, and tells the observer of each.
+// list keeps the routes for Undeclared, and sends the observer an event for each.
 func (m *Module) list(routes []MountedRoute) {
 	for _, r := range routes {
 		m.observe(context.Background(), Event{Kind: EventUndeclared, Method: r.Method, Route: r.Pattern})
@@ -26,7 +26,7 @@ func (m *Module) list(routes []MountedRoute) {
 	m.undeclared.Store(&lines)
 }
 
-// linesOf returns routes as lines of the table, each once. New refuses such a line until somebody has decided.
+// linesOf returns routes as lines of the table, each once. New refuses such a line until somebody has replaced its TODO.
 func linesOf(routes []MountedRoute) (lines []string) {
 	for _, r := range routes {
 		line := fmt.Sprintf(`%q: {Exempt: "TODO"},`, r.Method+" "+r.Pattern)
@@ -37,8 +37,8 @@ func linesOf(routes []MountedRoute) (lines []string) {
 	return lines
 }
 
-// isOthers reports whether an unsafe route that is not in the table is no finding: it is outside of Config.Owns, and no
-// guard is in front of it. Behind a guard, every request would get 500.
+// isOthers reports whether an unsafe route that is not in the table belongs to others: it is outside of Config.Owns, and
+// no guard is in front of it. Behind a guard it would be a finding, because every request would get 500.
 func (m *Module) isOthers(r MountedRoute) bool {
 	return len(m.cfg.Owns) > 0 && m.owner(r) == "" && !isGuarded(r)
 }
@@ -58,7 +58,7 @@ func isGuarded(r MountedRoute) bool {
 	return slices.ContainsFunc(r.Guards, func(g Guard) bool { return g != GuardJWT })
 }
 
-// whyOwned completes the finding of a route that is not in the table, where that may surprise.
+// whyOwned explains why the audit refuses a route that is not in the table, if the reason is not obvious.
 func (m *Module) whyOwned(r MountedRoute) string {
 	switch group := m.owner(r); {
 	case len(m.cfg.Owns) == 0:
@@ -82,8 +82,8 @@ func (m *Module) emptyGroups(mounted []MountedRoute) (findings []error) {
 	return findings
 }
 
-// reaches reports whether the route can take a request below the group: "/v1/*" and "/:version/payments" can, for
-// "/v1/payments". In doubt it can.
+// reaches reports whether the route can receive a request below the group: "/v1/*" and "/:version/payments" can, for
+// "/v1/payments". If it is uncertain, the result is true.
 func (r MountedRoute) reaches(group string) bool {
 	below, pattern := segments(group), segments(r.Pattern)
 	for i, want := range below {
@@ -100,8 +100,8 @@ func (r MountedRoute) reaches(group string) bool {
 	return true
 }
 
-// segments splits a path. Empty segments do not count: some middleware cleans paths before the router sees them. Nor does
-// the end of a pattern of ServeMux.
+// segments splits a path. It leaves out empty segments, because some middleware cleans paths before the router sees them.
+// It also leaves out "{$}", the end of a pattern of ServeMux.
 func segments(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(s string) bool { return s == "" || s == "{$}" })
 }
@@ -121,8 +121,7 @@ func meet(a, b string) bool {
 	return a == b
 }
 
-// head returns what a segment begins with in every request, and whether anything may follow: a parameter (":id", "{id}") or
-// a wildcard.
+// head returns the fixed beginning of a segment, and whether more may follow: a parameter (":id", "{id}") or a wildcard.
 func head(segment string) (text string, open bool) {
 	if i := strings.IndexAny(segment, ":*{"); i >= 0 {
 		return segment[:i], true
@@ -130,8 +129,8 @@ func head(segment string) (text string, open bool) {
 	return segment, false
 }
 
-// takesRest reports whether a segment of a pattern stands for all that follows: "*", "*path", "{path...}", and an expression
-// that itself has slashes.
+// takesRest reports whether a segment of a pattern matches the whole rest of a path: "*", "*path", "{path...}", and an
+// expression that itself has slashes.
 func takesRest(segment string) bool {
 	return strings.Contains(segment, "*") || strings.Contains(segment, "...") ||
 		strings.Contains(segment, "{") && !strings.Contains(segment, "}")

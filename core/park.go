@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// endPark ends an attempt that has no transaction around it.
+// endPark ends a Park attempt, and a Resume attempt that has come to its end.
 func (a *Attempt) endPark(v verdict) *Reply {
 	a.lease.stop()
 	c, store := &a.capture, a.m.cfg.Store
@@ -38,8 +38,8 @@ func (a *Attempt) park() {
 	kind := EventUnknown
 	switch err := a.confirm(func(ctx context.Context) error { return a.m.cfg.Store.Park(ctx, a.ticket) }); {
 	case errors.Is(err, ErrStale):
-		kind = EventStale // settled meanwhile, a repeat gets to know how
-	case err != nil: // the lease running out says the same, later
+		kind = EventStale // it was settled meanwhile; a repeat gets the result
+	case err != nil: // not stored: the end of the lease has the same effect later
 		a.observe(Event{Kind: EventFailed, Err: err})
 	}
 	a.observe(Event{Kind: kind, Status: a.capture.finalStatus()})

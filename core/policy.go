@@ -41,98 +41,100 @@ const (
 	MaxAttempts  = 1000                // of Policy.MaxAttempts
 )
 
-// Routes is the table of all unsafe routes of an app, and of the safe ones that ask for roles: "METHOD pattern" with
-// the pattern as the router spells it, as in "POST /v1/payments/:id/refunds" (contract O-4).
+// Routes is the table of all unsafe routes of an app, and of the safe ones that ask for roles. A key is "METHOD pattern",
+// with the pattern as the router spells it: "POST /v1/payments/:id/refunds" (contract O-4).
 type Routes map[string]Policy
 
-// Policy says how one route is guarded. It has either a Recovery or a reason to be Exempt; a safe route (GET, HEAD,
-// OPTIONS, TRACE) has neither and only Roles. All other fields have a default: a zero field takes its value from
-// Config.Policy, and if that is zero too, the default named below. Recovery, Roles, Exempt, Review, ShadowUntil and
-// Streaming are never taken from Config.Policy.
+// Policy says how one route is guarded. An unsafe route has either a Recovery or a reason to be Exempt. A safe route
+// (GET, HEAD, OPTIONS, TRACE) has neither, only Roles. A zero field takes its value from Config.Policy. If that is zero
+// too, it has the default named below. Recovery, Roles, Exempt, Review, ShadowUntil and Streaming are never taken from
+// Config.Policy.
 type Policy struct {
-	// Recovery is what becomes of an attempt that did not end well: Rollback, Resume or Park. It has no default (O-5).
+	// Recovery says what happens after an attempt that failed or was cut off: Rollback, Resume or Park. It has no default
+	// (O-5).
 	Recovery Recovery
 	// Roles: the caller needs one of them, on the first request and on every repeat (O-3). Empty: any principal.
 	Roles []string
-	// Exempt is the reason why this unsafe route needs no key: a sentence for the next reader. New refuses one word, and TODO.
+	// Exempt is the reason why this unsafe route needs no key, written as a sentence. New refuses a single word, and TODO.
 	Exempt string
-	// Review is asked before a recorded answer is replayed, for rights that depend on the stored resource; an error
-	// refuses with 403 (O-3), and so does a panic. The error's text is not sent.
+	// Review is called before a recorded answer is replayed, for rights that depend on the stored resource. If it returns an
+	// error or panics, the repeat gets 403 (O-3). The error's text is not sent.
 	Review func(ctx context.Context, p Principal, r Record) error
 
 	// Retention is how long a recorded answer is replayed: 24 h to 72 h, default 72 h (T-2).
 	Retention time.Duration
 	// Tombstone is how long a key stays refused after retention, at least 24 h, default 30 days (M-5).
 	Tombstone time.Duration
-	// InvalidRetention is how long a recorded 400 or 422 is kept where it is proven that nothing was applied; no
-	// tombstone follows. At most Retention, default 6 h.
+	// InvalidRetention is how long the recorded 400 or 422 of a Rollback route is kept, because its rows were rolled back;
+	// no tombstone follows. 1 min to Retention, default 6 h.
 	InvalidRetention time.Duration
 	// Lease is how long a Park or Resume attempt counts as alive without a renewal: 1 s to 1 h, default 30 s.
 	// It is renewed every third of it.
 	Lease time.Duration
-	// Deadline bounds an attempt: its handler's context ends then. 1 s to 24 h, default 60 s.
+	// Deadline is how long an attempt may take. The handler's context ends then. 1 s to 24 h, default 60 s.
 	Deadline time.Duration
-	// Wait is how long a repeat may wait for the running attempt and get its answer: at most 10 s, default 0, off (M-2).
+	// Wait is how long a repeat waits for the running attempt to get its answer: at most 10 s. Default 0: it does not wait
+	// (M-2).
 	Wait time.Duration
-	// MaxAttempts is how many attempts a Resume operation has, repeats and those of Run together: 1 to 1000, default 10.
-	// After the last one it is parked: unknown, and settled by a reconciler or an operator.
+	// MaxAttempts is how many attempts a Resume operation may have, those of repeats and of Run together: 1 to 1000, default
+	// 10. After the last one it is parked: it is unknown, and a reconciler or an operator settles it.
 	MaxAttempts int
 	// ResumeFor is how long after its first attempt a Resume operation may be continued: 1 min to 30 days, default 24 h.
-	// After that the operation is parked, whatever the number of its attempts. It should not be longer than
-	// providers keep the keys of its steps.
+	// After that the operation is parked, even if it had fewer attempts. Do not make it longer than the providers
+	// keep the keys of its steps.
 	ResumeFor time.Duration
-	// MaxBody caps the request body in bytes, default 1 MiB; above it 413 (H-5).
+	// MaxBody is the largest request body in bytes, default 1 MiB. A larger body gets 413 (H-5).
 	MaxBody int64
-	// MaxAnswer caps the recorded answer in bytes, its recorded headers included, default 1 MiB.
+	// MaxAnswer is the largest recorded answer in bytes, including its recorded headers, default 1 MiB.
 	MaxAnswer int64
-	// MaxOpen caps how many records of one principal are running or unknown, on all routes together. Half-done operations
-	// do not count. At the cap a new key is refused with 429 too_many_open and Retry-After, and nothing is run. A key
-	// that has a record is always answered. Default 0, no cap. It needs a Counter, and costs one statement per request.
-	// In gormstore, recording the answers of all Park and Resume routes then writes to the table's indexes, too.
+	// MaxOpen caps how many records of one principal are running or unknown, on all routes together. Half-done operations do
+	// not count. At the cap a new key is refused with 429 too_many_open and Retry-After, and nothing is run. A repeat
+	// of a key that has a record is not refused. Default 0: no cap. It needs a [Counter], and costs one statement per
+	// request. In gormstore, every recorded answer of a Park or Resume route then also changes the table's indexes.
 	//
 	// It keeps one principal from filling the table with records that no sweep may remove. It is neither exact nor a rate
 	// limit: commands that arrive at the same moment may all pass. A Rollback attempt is not counted while it runs, because
-	// nobody else sees its record; so a Rollback route is capped only by the open records of Park and Resume routes, and a
-	// repeat of its running attempt may get 429 instead of in_flight.
+	// its record cannot be seen yet. So only the open records of Park and Resume routes cap a Rollback route, and a repeat
+	// of its running attempt may get 429 instead of in_flight.
 	MaxOpen int
 	// KeyFormat is AnyKey (default), UUIDKey or TimedKey (K-3, T-6).
 	KeyFormat KeyFormat
 	// KeyAge is how old a timed key may be at its first request, by the store's clock and by this process's: at least 1 min,
-	// default 24 h. Used with TimedKey only. A key that is older and has no record is refused with 409 key_too_old. Retention
-	// must be at least KeyAge + 2 * Config.MaxClockSkew + 5 min + Deadline; Tombstone and InvalidRetention are not used. Where
-	// routes have different ages, the records of all of them stay as long as the longest one asks for.
+	// default 24 h. It is used with TimedKey only. A key that is older and has no record is refused with 409 key_too_old.
+	// Retention must be at least KeyAge + 2 * Config.MaxClockSkew + 5 min + Deadline; Tombstone and InvalidRetention are not
+	// used. If routes have different ages, the records of all of them stay as long as the longest age requires.
 	//
-	// Keys that were made before KeyAge was raised are judged by the earlier age. Raise it, or leave TimedKey, in a
-	// deployment that does not change the route's pattern: the store knows the route by it.
+	// Keys that were made before KeyAge was raised are judged by the earlier age. When you raise it, or leave TimedKey, do
+	// not change the route's pattern in the same deployment: the store knows the route by its pattern.
 	KeyAge time.Duration
-	// CommandHeaders names request headers that belong to the command, an account header for instance (H-1). "Host" is the
-	// host that the request was sent to. It does not belong to the command unless you name it: name it if each host is
-	// another shop. If a proxy changes the host, name the header in which the proxy passes it on (H-7).
+	// CommandHeaders names request headers that belong to the command, an account header for instance (H-1). The host
+	// belongs to the command only if you name "Host": name it if each host is another shop. If a proxy changes the host,
+	// name the header in which the proxy passes it on (H-7).
 	CommandHeaders []string
-	// Rekey is what becomes of a new key for a command that the same principal has sent within RekeyWindow under another
-	// one: RekeyOff (default), RekeyReport or RekeyRefuse. Needs a Watcher.
+	// Rekey says what happens if the same principal sends the same command again within RekeyWindow, but with a new key:
+	// RekeyOff (default), RekeyReport or RekeyRefuse. The last two need a [Watcher].
 	Rekey Rekey
-	// RekeyWindow is how far back the same command of the same principal under another key makes a suspected duplicate:
-	// 1 s to 24 h, default 10 min. It counts on routes in shadow, and where Rekey is set.
+	// RekeyWindow is how long after a command the same command with another key is a suspected duplicate: 1 s to 24 h,
+	// default 10 min. It is used on routes in shadow, and if Rekey is set.
 	RekeyWindow time.Duration
 	// ShadowUntil puts the route in shadow until that time, at most 90 days ahead: the key is watched, but not enforced.
 	// Principal, roles and the table are enforced as usual. Requests pass with or without a key. Nothing is claimed,
 	// recorded or replayed. The observer is told what would have happened: EventWouldClaim, EventWouldReplay,
 	// EventWouldRefuse and EventSuspectedDuplicate. A failure of the store never fails a request in shadow.
 	//
-	// The handler runs outside any attempt: it has no transaction of the store (gormstore.Tx panics), no steps and no
-	// operation id, and works as it did without the library. See InShadow. The other fields of the policy apply after the
-	// shadow; New checks them now.
+	// The handler runs outside any attempt, as it did without the library. It has no transaction of the store (gormstore.Tx
+	// panics), no steps and no operation id: see InShadow. The other fields of the policy apply after the shadow; New checks
+	// them now.
 	//
 	// At ShadowUntil the key is enforced, in all running instances at once and without a deployment. New refuses a
 	// ShadowUntil that has passed, so that the table always says what applies. It needs a Watcher. Default: enforced.
 	ShadowUntil time.Time
-	// Streaming lets a Park or Resume handler flush its answer before it is recorded; a repeat then gets 409
-	// response_not_replayable with status and Location. A configuration error with Rollback.
+	// Streaming lets a Park or Resume handler flush its answer before it is recorded. If it does, a repeat gets 409
+	// response_not_replayable with status and Location. New refuses it with Rollback.
 	Streaming bool
 }
 
-// route is a policy with all defaults filled in, and where it holds.
+// route is a policy with all defaults filled in, and the route that it applies to.
 type route struct {
 	Policy
 	method, pattern string
@@ -177,7 +179,7 @@ func (p Policy) withDefaults(own Policy) Policy {
 	return p
 }
 
-// reviewed reports whether the answer of r may be shown to p: there is none, or Review agrees (O-3).
+// reviewed reports whether the answer of r may be shown to caller: r has no answer, or Review allows it (O-3).
 func (p *Policy) reviewed(ctx context.Context, caller Principal, r *Record) bool {
 	return p.Review == nil || r.State() != Completed || calm(func() error { return p.Review(ctx, caller, *r) }) == nil
 }
@@ -273,7 +275,7 @@ func (p Policy) check(method string, store Store) (errs []error) {
 	return errs
 }
 
-// isReason reports whether an exemption is more than a word, and not what the audit gives to be filled in.
+// isReason reports whether an exemption has more than one word, and is not the TODO that the audit prints.
 func isReason(exempt string) bool {
 	words := strings.FieldsFunc(exempt, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return len(words) > 1 && !slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, "TODO") })

@@ -3,9 +3,9 @@ package core
 import "slices"
 
 // Principal is the authenticated caller a key belongs to (contract S-1): issuer, tenant and subject of verified JWT
-// claims, never the raw token. Two principals that differ in any of the three never share a record, nor do those of two
-// clients where [Scoping] says that the client counts. Roles do not take part in the scope, so that a refreshed token is
-// the same principal (S-2).
+// claims, never the raw token. Two principals that differ in any of the three never share a record. If [Scoping] says
+// that the client counts, the same holds for two clients. Roles do not belong to the scope, so a refreshed token is the
+// same principal (S-2).
 type Principal struct {
 	Issuer  string   // "iss"; required
 	Tenant  string   // optional; empty means that the issuer knows no tenants
@@ -17,12 +17,13 @@ type Principal struct {
 // Valid reports whether p names somebody: issuer and subject are both set.
 func (p Principal) Valid() bool { return p.Issuer != "" && p.Subject != "" }
 
-// HasAnyRole reports whether p has at least one of roles. With no roles asked for it is true.
+// HasAnyRole reports whether p has at least one of roles. Without roles it is true.
 func (p Principal) HasAnyRole(roles ...string) bool {
 	return len(roles) == 0 || slices.ContainsFunc(roles, func(r string) bool { return slices.Contains(p.Roles, r) })
 }
 
-// same reports whether p and q are one principal, of one client, whether or not that counts: roles do not (S-2).
+// same reports whether p and q are the same principal of the same client. It compares the client even if Scoping ignores
+// it, and ignores roles (S-2).
 func (p Principal) same(q Principal) bool {
 	return p.Issuer == q.Issuer && p.Tenant == q.Tenant && p.Client == q.Client && p.Subject == q.Subject
 }

@@ -15,20 +15,20 @@ import (
 // Code names a kind of problem. It is stable: clients may switch on it (contract P-1).
 type Code string
 
-// The codes of contract P-1, and behind the empty line those for situations that the contract gives a status only.
+// The codes of contract P-1. Those after the empty line are for situations for which the contract names only a status.
 const (
 	CodeUnauthenticated       Code = "unauthenticated"         // 401: no verified principal
-	CodeForbidden             Code = "forbidden"               // 403: the principal may not do this (any more)
+	CodeForbidden             Code = "forbidden"               // 403: the principal may not do this, or not any more
 	CodeKeyMissing            Code = "key_missing"             // 400: no key
 	CodeKeyInvalid            Code = "key_invalid"             // 400: not one valid key
-	CodeKeyInURL              Code = "key_in_url"              // 400: keys belong into the header
+	CodeKeyInURL              Code = "key_in_url"              // 400: the key belongs in the header
 	CodeBodyTooLarge          Code = "body_too_large"          // 413: the request body is above the cap
 	CodeKeyReused             Code = "key_reused"              // 409: the key belongs to another command
 	CodeInFlight              Code = "in_flight"               // 409: the first attempt is still running; retry
 	CodeOutcomeUnknown        Code = "outcome_unknown"         // 409: may have been applied; ask for the operation
-	CodeKeyExpired            Code = "key_expired"             // 409: done long ago; the answer is gone
+	CodeKeyExpired            Code = "key_expired"             // 409: it has run; its answer is no longer kept
 	CodeKeyTooOld             Code = "key_too_old"             // 409: a timed key that is too old for a first request
-	CodeResponseNotReplayable Code = "response_not_replayable" // 409: done, but the answer was too large to keep
+	CodeResponseNotReplayable Code = "response_not_replayable" // 409: it has run; its answer was too large, or streamed
 	CodeRouteUndeclared       Code = "route_undeclared"        // 500: the route is not in the table
 	CodeStoreUnavailable      Code = "store_unavailable"       // 503: nothing was run; retry
 	CodeCommitUnconfirmed     Code = "commit_unconfirmed"      // 503: may have been applied; retry with the same key
@@ -37,14 +37,14 @@ const (
 	CodeBodyUnreadable     Code = "body_unreadable"     // 400: the request body broke off
 	CodeNotFound           Code = "operation_not_found" // 404: no such operation of this principal
 	CodeNotSettleable      Code = "not_settleable"      // 409: only unknown operations can be settled, once
-	CodeSuspectedDuplicate Code = "suspected_duplicate" // 409: the same command has come under another key; see Rekey
+	CodeSuspectedDuplicate Code = "suspected_duplicate" // 409: the same command came with another key; see Rekey
 	CodeTooManyOpen        Code = "too_many_open"       // 429: too many commands of the principal are open; retry. See MaxOpen
 	CodeAnswerIncomplete   Code = "answer_incomplete"   // 500: the handler wrote less than it announced; not recorded
 	CodeAnswerTooLarge     Code = "answer_too_large"    // 500: rolled back, the answer was above the cap
 	CodeStepsChanged       Code = "steps_changed"       // 500: a Resume handler took other steps than before
 	CodeTransactionAborted Code = "transaction_aborted" // 500: rolled back, a statement of the handler had failed
 	CodeMisconfigured      Code = "misconfigured"       // 500: the guards of this route are mounted wrongly
-	CodeRolledBack         Code = "rolled_back"         // 503: rolled back by conflict or deadline, not applied; retry
+	CodeRolledBack         Code = "rolled_back"         // 503: rolled back after a conflict or at the deadline; retry
 )
 
 // defaultProblemBase is Config.ProblemBase: a stable name, not an address.
@@ -60,11 +60,11 @@ type Problem struct {
 	Status    int    // of HTTP
 	Title     string // the same for every problem of the code
 	Detail    string // for people; never holds keys, tokens, bodies or another principal's data
-	Operation string // operation id in hex, where there is one
+	Operation string // operation id in hex, if there is one
 
-	// RetryAfter is sent in whole seconds, rounded up; 0 sends no Retry-After: repeating would not help.
+	// RetryAfter is sent in whole seconds, rounded up. With 0 there is no Retry-After, because a repeat would not help.
 	RetryAfter time.Duration
-	// Outcome is the class of what was done, for key_expired: "succeeded" or "refused" (M-5).
+	// Outcome is the outcome class, for key_expired: "succeeded" or "refused" (M-5).
 	Outcome string
 	// Answered is what is still known of an answer that cannot be replayed: status and Location (R-4).
 	Answered *Answer
@@ -75,13 +75,13 @@ type Problem struct {
 // Error implements error: "idem: ", the code and the detail.
 func (p *Problem) Error() string { return "idem: " + string(p.Code) + ": " + p.Detail }
 
-// problemKind is what is the same for every problem of a code.
+// problemKind has what all problems of a code share.
 type problemKind struct {
 	status int
 	title  string
 	again  bool // it is sent with Retry-After: repeating with the same key helps
-	// on reports whether requests to a guarded route may get the problem. nil: none does, because only the handlers of
-	// operations send it, or because the route is in no table.
+	// on reports whether requests to a guarded route may get the problem. It is nil if no guarded route sends it: only the
+	// handlers of operations do, or the route is not in the table.
 	on func(m *Module, r *route) bool
 }
 
@@ -115,8 +115,8 @@ var problemKinds = map[Code]problemKind{
 	CodeRolledBack:            {http.StatusServiceUnavailable, "Rolled back, not applied", true, withRollback},
 }
 
-// The routes whose requests may get a problem. A record may be older than the policy of its route: what a repeat finds in
-// it, an unknown outcome for instance, can come on every route.
+// The routes whose requests may get a problem. A record may be older than the policy of its route. So a problem that
+// comes from a record, an unknown outcome for instance, can come on every route.
 func every(*Module, *route) bool               { return true }
 func withRights(_ *Module, r *route) bool      { return len(r.Roles) > 0 || r.Review != nil }
 func withRollback(_ *Module, r *route) bool    { return r.Recovery == Rollback }
@@ -199,11 +199,11 @@ func (p *Problem) MarshalJSON() ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// Reply renders the problem as application/problem+json, with WWW-Authenticate on 401, Retry-After where repeating helps,
-// and Idempotency-Result where the outcome is unknown (P-1).
+// Reply renders the problem as application/problem+json. It adds WWW-Authenticate to a 401, Retry-After if a repeat
+// helps, and Idempotency-Result if the outcome is unknown (P-1).
 func (p *Problem) Reply() *Reply {
 	body, err := json.Marshal(p)
-	if err != nil { // strings and numbers only: cannot happen
+	if err != nil { // cannot happen: a problem has only strings and numbers
 		body = []byte(`{"type":"about:blank","status":` + strconv.Itoa(p.Status) + `}`)
 	}
 	h := http.Header{"Content-Type": {problemType}, "Cache-Control": {"no-store"}}

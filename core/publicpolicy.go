@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// publicPolicy is what the API's users have to know of a module (draft-ietf-httpapi-idempotency-key-header, section 2.6:
-// a server publishes it). It has nothing that is of use only to the app itself: no roles, no reasons, no leases.
+// publicPolicy is what the API's users have to know about a module; a server should publish it
+// (draft-ietf-httpapi-idempotency-key-header, section 2.6). It has nothing that only the app needs: no roles, no reasons,
+// no leases.
 type publicPolicy struct {
 	Header   string          `json:"header"`
 	Routes   []publicRoute   `json:"routes"`
@@ -26,20 +27,20 @@ type publicPolicy struct {
 
 // publicRoute is a route that takes a key. Times are in seconds.
 type publicRoute struct {
-	Method string `json:"method"` // "*" for every unsafe method, where the module has no table
+	Method string `json:"method"` // "*" for every unsafe method, if the module has no table
 	Path   string `json:"path"`   // as in OpenAPI; "*" for every path
-	// KeyRequired is false as long as the key is only watched; RequiredFrom is when that ends.
+	// KeyRequired is false while the route is in shadow. RequiredFrom is the end of the shadow.
 	KeyRequired  bool   `json:"key_required"`
 	RequiredFrom string `json:"required_from,omitempty"`
 	KeyFormat    string `json:"key_format"` // "any", "uuid", or "uuidv7" for timed keys
 	KeyMaxAge    int64  `json:"key_max_age,omitempty"`
 	Retention    int64  `json:"retention"`         // how long a repeat gets the recorded answer
-	Refused      int64  `json:"refused,omitempty"` // for how long after that a repeat is refused with key_expired
+	Refused      int64  `json:"refused,omitempty"` // how long after that a repeat is refused with key_expired
 	Wait         int64  `json:"wait,omitempty"`    // how long a repeat waits for the first request, at most
 	MaxBody      int64  `json:"max_body"`          // bytes
 	// Headers belong to the command, beside method, path, query and body.
 	Headers []string `json:"command_headers,omitempty"`
-	// Interrupted is what becomes of a command whose handler fails or is cut off: "undone", "continued" or "unknown".
+	// Interrupted is what happens to a command whose handler fails or is cut off: "undone", "continued" or "unknown".
 	Interrupted string `json:"interrupted"`
 	Problems    []Code `json:"problems"`
 }
@@ -70,7 +71,7 @@ var repeats = []publicRepeat{
 	{"the recorded answer is past its retention", "409 key_expired with the outcome: nothing is run"},
 }
 
-// publicPolicy collects what PolicyHandler shows, as it is at this moment.
+// publicPolicy collects what PolicyHandler shows at this moment.
 func (m *Module) publicPolicy() publicPolicy {
 	public := publicPolicy{Header: m.cfg.Header, Routes: []publicRoute{}, Repeats: repeats}
 	codes := map[Code]bool{}
@@ -118,7 +119,7 @@ func (m *Module) publicPolicy() publicPolicy {
 	return public
 }
 
-// guardedRoutes are the routes that take a key. Without a table it is one, "*", as in Shadowed.
+// guardedRoutes are the routes that take a key. Without a table there is one, "*", as in Shadowed.
 func (m *Module) guardedRoutes() map[routeKey]*route {
 	if m.own != nil {
 		return map[routeKey]*route{{"*", "*"}: m.own}
@@ -148,13 +149,13 @@ var policyTemplate = template.Must(template.New("policy").Funcs(template.FuncMap
 }).Parse(policyPage))
 
 // PolicyHandler serves the idempotency policy to the users of the API, as the IETF's draft of the Idempotency-Key header
-// asks: which routes take a key, its format, for how long a repeat gets the recorded answer, how a repeat is answered, and
-// every problem. It answers GET and HEAD on the path that it is mounted on: a page where the request's Accept prefers
-// text/html to JSON, as browsers do, else JSON. Any other method gets 405.
+// asks: which routes take a key, its format, how long a repeat gets the recorded answer, how a repeat is answered, and
+// every problem. It answers GET and HEAD on every path that it is mounted on. The answer is a page if the request's
+// Accept prefers text/html to JSON, as browsers do; otherwise it is JSON. Any other method gets 405.
 //
-// It shows nothing that is secret, so it may stand in front of the JWT guard: the method and the path of each guarded
-// route, but no roles, no exempt routes and no callers. If your paths themselves are not for everybody, mount it behind the
-// guard. [Config.PolicyURL] lets every problem name its address.
+// It shows nothing secret, so it may be mounted in front of the JWT guard. It shows the method and the path of each
+// guarded route, but no roles, no exempt routes and no callers. If your paths are not public, mount it behind the guard.
+// With [Config.PolicyURL], every problem names its address.
 func (m *Module) PolicyHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -173,7 +174,7 @@ func (m *Module) PolicyHandler() http.Handler {
 		} else {
 			err = json.NewEncoder(body).Encode(policy)
 		}
-		if err != nil { // a policy has nothing that either could refuse
+		if err != nil { // cannot happen: both can encode every policy
 			http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
 			return
 		}
@@ -194,7 +195,7 @@ func prefersHTML(accept []string) bool {
 		weight := 1.0
 		for parameter := range strings.SplitSeq(parameters, ";") {
 			if name, value, _ := strings.Cut(strings.TrimSpace(parameter), "="); strings.EqualFold(name, "q") {
-				weight, _ = strconv.ParseFloat(value, 64) // what is no number is 0: not wanted
+				weight, _ = strconv.ParseFloat(value, 64) // anything but a number counts as 0: not wanted
 			}
 		}
 		switch strings.ToLower(strings.TrimSpace(media)) {
@@ -214,7 +215,7 @@ func prefersHTML(accept []string) bool {
 	return html.weight > json.weight
 }
 
-// mediaWeight is how much a client wants a media type, by the most exact range that names it.
+// mediaWeight is how much a client prefers a media type, by the most exact range that matches it.
 type mediaWeight struct {
 	exact  int
 	weight float64

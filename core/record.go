@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// ID is the id of a record: a hash of principal and key, which begins with the time of a key that is a UUIDv7 (see
-// [Scoping.RecordID]). Its hex form is the operation id that clients and operators see. The raw key cannot be read from it.
+// ID is the id of a record: a hash of principal and key. If the key is a UUIDv7, the id begins with the key's time (see
+// [Scoping.RecordID]). Clients and operators see its hex form as the operation id. The key itself cannot be read from it.
 type ID [sha256.Size]byte
 
-// Hash returns the part of the id that is hash whatever the key: locks and shards are chosen by it, never by the time
-// before it, which many ids share (K-9).
+// Hash returns the part of the id that is always a hash. Choose locks and shards by this part, never by the first bytes:
+// these may be a time, which many ids share (K-9).
 func (id ID) Hash() []byte { return id[timeLen:] }
 
 // String returns the operation id: 64 lower-case hex digits.
@@ -23,7 +23,7 @@ func (id ID) String() string { return hex.EncodeToString(id[:]) }
 // MarshalText implements [encoding.TextMarshaler] with the form of String.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
-// UnmarshalText implements [encoding.TextUnmarshaler]; it accepts what [ParseID] accepts.
+// UnmarshalText implements [encoding.TextUnmarshaler]. It accepts the same texts as [ParseID].
 func (id *ID) UnmarshalText(text []byte) error {
 	parsed, err := ParseID(string(text))
 	if err == nil {
@@ -63,22 +63,22 @@ func newOwner() Owner {
 type Ticket struct {
 	ID    ID
 	Owner Owner
-	Fence int64 // 1 for the first attempt, rises with every further attempt and with a settlement
+	Fence int64 // 1 for the first attempt; it rises with every further attempt and every settlement
 }
 
-// Recovery says what becomes of an attempt that did not end well (contract X).
+// Recovery says what happens after an attempt that failed or was cut off (contract X).
 type Recovery uint8
 
-// The recoveries. The zero value is none of them: money safety has no default (O-5).
+// The recoveries. The zero value is not a recovery: money safety has no default (O-5).
 const (
-	// Rollback is for handlers whose effects are rows of the app's own database, written through the attempt's
-	// transaction, and nothing else. Rows and recorded answer commit together; anything short of that is undone.
+	// Rollback is for handlers that only write rows of the app's own database, through the attempt's transaction. The rows
+	// and the recorded answer commit together. If they cannot, the rows are undone.
 	Rollback Recovery = iota + 1
-	// Resume is for handlers made of named steps, database steps and provider calls: the next repeat goes on after
-	// the last finished step.
+	// Resume is for handlers made of named steps: database steps and provider calls. The next repeat continues after the
+	// last finished step.
 	Resume
-	// Park is for everything else: an attempt that did not end well is unknown, never run again by itself, and
-	// settled by a reconciler or an operator.
+	// Park is for all other handlers. After an attempt that failed or was cut off, the operation is unknown and does not run
+	// again. A reconciler or an operator settles it.
 	Park
 )
 
@@ -95,19 +95,19 @@ func (r Recovery) String() string {
 	return "none"
 }
 
-// State is the state of a record. The state that a row was stored with can have passed since then: see [Record.State].
+// State is the state of a record. It can differ from the stored state, because time has passed: see [Record.State].
 type State uint8
 
 // The states of a record.
 const (
-	Running   State = iota + 1 // an attempt is under way, or a Resume attempt waits for a repeat to go on
+	Running   State = iota + 1 // an attempt is running, or a repeat may continue a Resume operation
 	Completed                  // the answer is recorded and can be replayed
-	Unknown                    // an attempt did not end well and may have been applied (M-4)
+	Unknown                    // an attempt failed or was cut off, and may have been applied (M-4)
 	Expired                    // past retention, or erased: only the tombstone is left (M-5)
 	Free                       // the key can be claimed again
 )
 
-// String returns the word clients see: "running", "completed", "unknown", "expired" or "free".
+// String returns the word that clients see: "running", "completed", "unknown", "expired" or "free".
 func (s State) String() string {
 	switch s {
 	case Running:
@@ -143,27 +143,28 @@ type Record struct {
 	Recovery Recovery
 	Hash     CommandHash
 	Stored   State  // what the row says; State says what it means at Now
-	Attempts int    // of this life of the key; only a Resume operation has more than one
+	Attempts int    // since the key was last free; only a Resume operation has more than one
 	Timed    bool   // the key is a timed one: see TimedKey
-	Answer   Answer // only Status is left on a tombstone: the outcome class
-	// Traceparent is the trace of the last attempt, in the form of the W3C header; "" without one. A settlement leaves it.
+	Answer   Answer // a tombstone keeps only its Status, for the outcome class
+	// Traceparent is the trace of the last attempt, in the form of the W3C header; "" if there is none. A settlement does
+	// not change it.
 	Traceparent string
 
 	CreatedAt  time.Time
 	LeaseUntil time.Time // end of the attempt's lease
 	Deadline   time.Time // end of the attempt's deadline; a settlement waits for both
 	ExpiresAt  time.Time // end of retention; zero while there is no answer
-	PurgeAt    time.Time // end of the tombstone; equal to ExpiresAt where none is kept
+	PurgeAt    time.Time // end of the tombstone; equal to ExpiresAt without a tombstone
 
 	Now time.Time // the store's clock when the row was read (T-1)
 }
 
-// State computes the state of the record at r.Now from the row and the clock, so that it is the same for every
-// reader, swept or not (T-4).
+// State computes the state of the record at r.Now. It uses only the row and the clock, so it is the same for every
+// reader, before and after a sweep (T-4).
 func (r Record) State() State {
 	switch r.Stored {
 	case Running:
-		// A Rollback record that can be seen was committed by its handler, in the middle of the attempt.
+		// If a running Rollback record can be seen, its handler has committed the transaction itself.
 		if r.Recovery == Rollback || r.Recovery == Park && r.LeaseExpired() {
 			return Unknown
 		}
@@ -187,8 +188,8 @@ func (r Record) HalfDone() bool {
 	return r.Stored == Running && r.Recovery == Resume && r.LeaseExpired() && !r.Now.Before(r.Deadline)
 }
 
-// OutcomeClass names what a completed command came to, all that a tombstone still tells (M-5): "succeeded" for 2xx
-// and 3xx, "refused" for 4xx, "" while there is no answer.
+// OutcomeClass says how a completed command ended: "succeeded" for 2xx and 3xx, "refused" for 4xx, "" if there is no
+// answer. A tombstone keeps only this (M-5).
 func (r Record) OutcomeClass() string {
 	switch {
 	case r.Answer.Status == 0:

@@ -8,30 +8,31 @@ import (
 	"time"
 )
 
-// defaultRekeyWindow and maxRekeyWindow are default and bound of Policy.RekeyWindow.
+// The default and the largest value of Policy.RekeyWindow.
 const (
 	defaultRekeyWindow = 10 * time.Minute
 	maxRekeyWindow     = 24 * time.Hour
 )
 
-// Rekey says what happens to a suspected duplicate: a command under a new key that the same principal sent a short time
-// ago under another key. This is the most common cause of a double charge: a client that makes a key for each attempt
-// instead of each intent. But the caller may also mean two equal commands. A key that has a record is never suspected.
+// Rekey says what happens to a suspected duplicate: a command with a new key that the same principal sent a short time
+// ago with another key. Usually the client makes a new key for each attempt instead of one for each intent, which is the
+// most common cause of a double charge. But the caller may also want two equal commands. A key that has a record is never
+// suspected.
 //
-// It detects and does not guarantee: two commands that arrive at the same moment may both pass, and so does a command that
-// differs in one byte of meaning. It costs one statement per request.
+// It is no guarantee. Two commands that arrive at the same moment may both pass, and a command that differs in one value
+// always passes. It costs one statement per request.
 type Rekey uint8
 
 // What happens to a suspected duplicate.
 const (
 	RekeyOff    Rekey = iota // commands are not compared
-	RekeyReport              // it passes, and the observer is told: EventSuspectedDuplicate
+	RekeyReport              // it passes, and the observer gets EventSuspectedDuplicate
 	// RekeyRefuse: 409 suspected_duplicate, with the operation of the earlier key, until RekeyWindow is over. A repeat with
 	// the earlier key gets the recorded answer, or runs if nothing was applied. If the store does not answer: 503.
 	RekeyRefuse
 )
 
-// checkRekey returns what is wrong with the detector of a filled policy.
+// checkRekey reports to bad what is wrong with Rekey in a filled policy.
 func (p Policy) checkRekey(store Store, bad func(format string, args ...any)) {
 	if p.Rekey > RekeyRefuse {
 		bad("Rekey: %d is none of core.RekeyOff, core.RekeyReport, core.RekeyRefuse", p.Rekey)
@@ -41,7 +42,7 @@ func (p Policy) checkRekey(store Store, bad func(format string, args ...any)) {
 	}
 }
 
-// detectRekey runs before the claim. It decides no claim: it lets a request go on to it, or refuses it for good.
+// detectRekey runs before the claim. It either lets a request continue to the claim, or refuses the request.
 func (m *Module) detectRekey(r *http.Request, adm *admission) *Problem {
 	if adm.route.Rekey == RekeyOff {
 		return nil
@@ -71,7 +72,7 @@ func (m *Module) detectRekey(r *http.Request, adm *admission) *Problem {
 	return nil
 }
 
-// hasRecord reports whether a key has a record: then the claim knows what to answer.
+// hasRecord reports whether a key has a record. If so, the claim answers from it.
 func (m *Module) hasRecord(ctx context.Context, id ID) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
 	defer cancel()
@@ -82,7 +83,7 @@ func (m *Module) hasRecord(ctx context.Context, id ID) (bool, error) {
 	return err == nil && m.judged(ctx, rec).State() != Free, err
 }
 
-// suspectedDuplicate names the operation of the earlier key. It belongs to the same principal.
+// suspectedDuplicate is the problem that names the operation of the earlier key, which belongs to the same principal.
 func suspectedDuplicate(earlier ID) *Problem {
 	p := NewProblem(CodeSuspectedDuplicate, "the same command came a short while ago under another key; repeat it with that "+
 		"key, or send it again later if it is meant twice")
@@ -92,8 +93,8 @@ func suspectedDuplicate(earlier ID) *Problem {
 	return p
 }
 
-// sight asks the store what it has seen of a command, and lets it remember the command. The client going away does not
-// cancel it: a client that hangs up and comes again with a new key is what it is there for.
+// sight asks the store whether it has seen a command, and stores the command. It is not cancelled if the client goes
+// away, because it must detect a client that hangs up and comes again with a new key.
 func (m *Module) sight(ctx context.Context, adm *admission, patience time.Duration) (Seen, error) {
 	call := new(bounded).until(context.WithoutCancel(ctx), time.Now().Add(patience))
 	defer call.cancel(context.Canceled)
@@ -105,7 +106,7 @@ func (m *Module) sight(ctx context.Context, adm *admission, patience time.Durati
 	return m.cfg.Store.(Watcher).Sight(call, s) // New has refused any other store
 }
 
-// suspect tells of a command that came a short while ago under another key.
+// suspect sends the event of a command that came a short time ago with another key.
 func (m *Module) suspect(r *http.Request, adm *admission, seen Seen) {
 	e := adm.event(EventSuspectedDuplicate)
 	e.Earlier = seen.Earlier

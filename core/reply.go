@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// The headers of an answer. All answers to a request with a valid key echo its header too.
+// The headers of an answer. All answers to a request with a valid key also echo the key's header.
 const (
 	// HeaderReplayed is "true" on a replay (M-3).
 	HeaderReplayed = "Idempotent-Replayed"
@@ -14,13 +14,13 @@ const (
 
 	ResultCreated = "created" // this answer is the first, and it is recorded
 	ResultReused  = "reused"  // this answer is a replay
-	ResultUnknown = "unknown" // the command may have been applied; a new key would apply it again
+	ResultUnknown = "unknown" // the command may have been applied; with a new key it could be applied again
 )
 
-// Reply is an answer to be sent, whole.
+// Reply is a complete answer that is to be sent.
 type Reply struct {
 	Status int         // 200 or above
-	Header http.Header // set on the answer, replacing values that are there
+	Header http.Header // set on the answer; they replace existing values
 	Body   []byte
 
 	removed []string // headers of outer middleware that the handler took away
@@ -37,14 +37,15 @@ var (
 	replayedTrue  = []string{"true"}
 )
 
-// WriteTo sends the reply. The error is that of the connection: by then the answer is recorded, and a repeat gets it.
+// WriteTo sends the reply. An error comes from the connection. An answer is recorded before it is sent, so a repeat still
+// gets it.
 func (r *Reply) WriteTo(w http.ResponseWriter) error {
 	h := w.Header()
 	for _, name := range r.removed {
 		delete(h, name)
 	}
 	for name, values := range r.Header {
-		h[name] = slices.Clip(values) // an Add of outer middleware must not write into the record
+		h[name] = slices.Clip(values) // outer middleware may call Add, which must not write into the record
 	}
 	if r.key != nil {
 		h[r.keyName] = r.key

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// stepsOf begins the sequence of a Resume attempt: after the steps of the attempts before it, which a first attempt
-// need not ask for.
+// stepsOf begins the sequence of a Resume attempt, with the steps of the attempts before it. A first attempt has none,
+// and does not ask the store.
 func (m *Module) stepsOf(ctx context.Context, rec Record) (*steps, error) {
 	s := &steps{}
 	if rec.Fence == 1 {
@@ -17,14 +17,14 @@ func (m *Module) stepsOf(ctx context.Context, rec Record) (*steps, error) {
 	return s, err
 }
 
-// endResume ends a Resume attempt. What did not end well is left to the next repeat, which goes on after the last
-// finished step; what cannot go on is parked.
+// endResume ends a Resume attempt. If the attempt has failed, the next repeat continues after the last finished step. If
+// the operation cannot continue, it is parked.
 func (a *Attempt) endResume(v verdict, steps course) *Reply {
 	switch {
 	case steps.unknown:
 		return a.giveUp()
 	case v == free:
-		return a.endPark(v) // the steps say so too, whichever they are
+		return a.endPark(v) // judge has considered the steps
 	case steps.changed, v != fail && steps.leftOut:
 		return a.yield(ErrStepsChanged, func() *Reply {
 			return a.refuse(NewProblem(CodeStepsChanged, "the handler takes other steps than before; nothing was recorded"))
@@ -32,14 +32,14 @@ func (a *Attempt) endResume(v verdict, steps course) *Reply {
 	case v == fail:
 		return a.yield(nil, a.capture.reply)
 	case a.capture.finalStatus() >= 400 && steps.unfinished:
-		return a.yield(nil, a.capture.reply) // the step may have taken effect, and so a refusal is not final
+		return a.yield(nil, a.capture.reply) // the step may have taken effect, so a refusal is not final
 	}
 	return a.endPark(v)
 }
 
-// yield ends the lease, so that the next repeat goes on at once, and returns the attempt's own reply. If it cannot be
-// ended, it runs out by itself. An attempt that was overtaken answers what the other one has recorded, and after the last
-// one nobody goes on.
+// yield ends the lease, so that the next repeat can continue at once, and returns the attempt's own reply. If the store
+// does not answer, the lease runs out by itself. If another attempt has taken the operation over, yield returns what that
+// attempt has recorded. After the last allowed attempt it parks the operation.
 func (a *Attempt) yield(cause error, own func() *Reply) *Reply {
 	if a.attempts >= a.route.MaxAttempts {
 		return a.giveUp()
@@ -52,7 +52,7 @@ func (a *Attempt) yield(cause error, own func() *Reply) *Reply {
 	return own()
 }
 
-// isOneTooMany reports whether the operation has had its attempts, or its time, before this one.
+// isOneTooMany reports whether the operation had used up its attempts or its time before this attempt.
 func (a *Attempt) isOneTooMany() bool {
 	return a.steps != nil && (a.attempts > a.route.MaxAttempts || a.outOfTime)
 }
@@ -60,7 +60,7 @@ func (a *Attempt) isOneTooMany() bool {
 // isSpent reports whether the next attempt of a Resume operation would be one too many.
 func (p *Policy) isSpent(rec *Record) bool { return rec.Attempts >= p.MaxAttempts || p.outOfTime(rec) }
 
-// outOfTime goes by the store's clock alone.
+// outOfTime reports whether ResumeFor is over, by the store's clock.
 func (p *Policy) outOfTime(rec *Record) bool { return !rec.Now.Before(rec.CreatedAt.Add(p.ResumeFor)) }
 
 // giveUp parks the operation: a reconciler or an operator settles it.

@@ -9,19 +9,20 @@ import (
 	"time"
 )
 
-// Resumer does the work of a Resume route's handler without a request: it takes the same steps, and returns the answer. It
-// reads what it needs of the command from the app's own rows, which carry the operation id (D-1), or from the results of
-// its steps. If it returns an error or a nil answer, or panics, Run tries the operation again later; return an error for
-// the operation of a route that it does not know. Its context ends with the deadline of the operation's route. If it
-// hangs, only its own operation waits.
+// Resumer does the work of a Resume route's handler without a request. It takes the same steps, and returns the answer.
+// It reads the command's data from the app's own rows, which have the operation id (D-1), or from the results of its
+// steps. If it returns an error or a nil answer, or panics, Run tries the operation again later. Return an error if the
+// operation belongs to a route that it does not know. Its context ends with the deadline of the operation's route. If it
+// hangs, only its own operation is blocked.
 //
-// After a failed attempt Run pauses for Config.SweepEvery, and twice as long after each further one, up to 4 h. After
-// Policy.MaxAttempts attempts or Policy.ResumeFor it parks the operation.
+// Run looks for such operations every Config.SweepEvery. After the first attempt it does not pause. After the second it
+// pauses for Config.SweepEvery, and after each further attempt twice as long, up to 4 h, each time ± a fifth. The
+// attempts of repeats count, too. After Policy.MaxAttempts attempts, or Policy.ResumeFor, it parks the operation.
 type Resumer func(ctx context.Context, operation Record) (*Answer, error)
 
-// resume goes on with Resume operations whose attempt was lost, one after the other (X). It takes each over with a
-// higher fence, as a repeat does, so that any number of instances and repeats may do so at once: one wins. One that has
-// had its attempts, or its time, is parked.
+// resume continues Resume operations whose attempt was lost, one after the other (X). It takes each operation over with a
+// higher fence, as a repeat does. If several instances and repeats try this at once, one of them wins. An operation that
+// has used up its attempts or its time is parked.
 func (m *Module) resume(ctx context.Context) {
 	store, ok := m.cfg.Store.(Stepper)
 	if !ok {
@@ -31,7 +32,7 @@ func (m *Module) resume(ctx context.Context) {
 	for ctx.Err() == nil {
 		lost, err := store.Resumable(ctx, m.service, after, m.cfg.SweepBatch)
 		if err != nil {
-			if !errors.Is(err, ErrNotFound) { // the page's last record has ended and gone: the rest is for the next time
+			if !errors.Is(err, ErrNotFound) { // the last record of the page is gone: continue with the next run
 				m.failed(ctx, err)
 			}
 			return
@@ -56,7 +57,7 @@ func (m *Module) resumeOne(ctx context.Context, rec Record) error {
 	policy := m.policyOf(rec)
 	spent := policy.isSpent(&rec)
 	if !spent && (m.cfg.Resume == nil || policy.Recovery != Resume || !m.isDue(rec)) {
-		return nil // it waits for a repeat, or for its time; the route may have another recovery by now, or be gone
+		return nil // only a repeat continues it, or its pause is not over; or its route has another recovery now, or is gone
 	}
 	policy.Recovery = Resume
 	r, err := http.NewRequestWithContext(ctx, rec.Method, "/", http.NoBody)
@@ -90,9 +91,9 @@ func (m *Module) resumeOne(ctx context.Context, rec Record) error {
 // maxPause is the longest pause between two attempts of a resumer.
 const maxPause = 4 * time.Hour
 
-// isDue reports whether the pause is over that follows the last attempt of an operation. There is none after the first
-// attempt; then it is SweepEvery, and twice as long each time, give or take a fifth. The row says when the last attempt
-// ended and how many there were, so that it holds for all instances together, and over their restarts.
+// isDue reports whether the pause after an operation's last attempt is over. There is no pause after the first attempt.
+// After the second it is SweepEvery, and then twice as long each time, ± a fifth. It is computed from the row, which has
+// the end of the last attempt and the number of attempts. So it is the same for all instances, and after a restart.
 func (m *Module) isDue(rec Record) bool {
 	if rec.Attempts < 2 {
 		return true
@@ -105,14 +106,15 @@ func (m *Module) isDue(rec Record) bool {
 	return !rec.Now.Before(rec.LeaseUntil.Add(pause - pause/5 + rand.N(pause/5*2+1)))
 }
 
-// takeOver claims the record as a repeat of its command does. A nil attempt without an error: somebody was quicker.
+// takeOver claims the record as a repeat of its command does. It returns neither an attempt nor an error if somebody else
+// was quicker.
 func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt, error) {
 	claim := Claim{
 		ID: rec.ID, Owner: newOwner(), Scope: rec.Scope, Realm: rec.Realm, Method: rec.Method, Route: rec.Route,
 		Recovery: Resume, Hash: rec.Hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
 		Retention: adm.route.Retention, Counted: m.countsOpen, Traceparent: traceparent(r.Context(), m.tracer),
 	}
-	// If it was freed in between, its key is left to its client: the client was told that nothing was applied.
+	// If the key was freed in between, this claim must not win: the client was told that nothing was applied.
 	claim.Key = KeyTime{Made: time.UnixMilli(0), Timed: rec.Timed, Valid: never}
 	adm.values = context.WithoutCancel(r.Context())
 	claimedAt := time.Now()
@@ -124,7 +126,7 @@ func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt
 	return m.newAttempt(r, adm, &claimed.Record, won, claimedAt), nil
 }
 
-// runResumer runs the app's function as the attempt's handler. Nobody reads its answer now: it is for the repeats.
+// runResumer runs the app's function as the attempt's handler. Its answer is sent to nobody; it is recorded for repeats.
 func (a *Attempt) runResumer(resume Resumer, rec Record) error {
 	c := a.Capture(nowhere{})
 	var answer *Answer
@@ -143,12 +145,12 @@ func (a *Attempt) runResumer(resume Resumer, rec Record) error {
 		c.Header()[http.CanonicalHeaderKey(name)] = values
 	}
 	c.WriteHeader(answer.Status)
-	_, _ = c.Write(answer.Body) // one that is above the cap is recorded as such
+	_, _ = c.Write(answer.Body) // an answer above the cap is recorded without its body
 	a.Finish()
 	return nil
 }
 
-// nowhere is the client of a resumer.
+// nowhere is the writer of an attempt without a client.
 type nowhere struct{}
 
 func (nowhere) Header() http.Header         { return http.Header{} }

@@ -23,7 +23,7 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 		switch {
 		case errors.Is(err, ErrRetryable):
 			return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "a conflict in the database; nothing was applied")))
-		case c.overflow: // of a failure too: only a part of it is left
+		case c.overflow: // also if the handler failed: only a part of its answer is left
 			return a.refuse(NewProblem(CodeAnswerTooLarge, "the answer is above the cap of this route; nothing was applied"))
 		case v == free || v == fail:
 			return c.reply()
@@ -55,14 +55,14 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 	}
 }
 
-// endedByHandler is the answer where the handler has ended its transaction itself, so that some of its rows may stay.
+// endedByHandler is the answer if the handler has ended its transaction itself, so that some of its rows may stay.
 func (a *Attempt) endedByHandler(err error) *Reply {
 	a.observe(Event{Kind: EventUnknown, Status: a.capture.finalStatus(), Err: err})
 	return a.refuse(outcomeUnknown(a.ticket.ID))
 }
 
-// watchTransaction tells of a success that has never asked for its transaction: what it has written is somewhere else,
-// and the next attempt after a crash writes it again.
+// watchTransaction sends an event if a handler succeeded without ever asking for its transaction. If it has written rows,
+// they are outside the transaction, and after a crash the next attempt writes them again.
 func (a *Attempt) watchTransaction(status int) {
 	tx, ok := a.tx.(AskedTx)
 	if !ok || tx.Asked() || status >= 400 {

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Run does the background work. Call it in every instance of the app. It sweeps the store (T-3), goes on with lost Resume
-// attempts by Config.Resume, asks Config.Reconcile about unknown operations (T-4), and releases claims whose owner got an
-// error (F-1). Each of these has its own loop, so that none waits for another.
+// Run does the background work. Call it in every instance of the app. It sweeps the store (T-3), continues lost Resume
+// operations with Config.Resume, calls Config.Reconcile for unknown operations (T-4), and releases claims whose owner got
+// an error (F-1). Each of these has its own loop, so that none waits for another.
 //
-// Run blocks until ctx ends. Then it waits for the app's functions that are running, until they return or their deadline
-// has passed, and returns nil. Only a function that hangs leaves a goroutine behind. Errors: a second Run of the same
-// module; [ErrScoping].
+// Run blocks until ctx ends. Then it waits until the app's functions that are running have returned, or their deadline
+// has passed, and returns nil. Only a function that hangs leaves a goroutine behind. Errors: another Run of the same
+// module is running; [ErrScoping].
 func (m *Module) Run(ctx context.Context) error {
 	if !m.running.CompareAndSwap(false, true) {
 		return errors.New("idem: Run is under way already; call it once")
@@ -47,8 +47,8 @@ func (m *Module) repeat(ctx context.Context, duty func(context.Context)) {
 const sweepFor = 20 * time.Millisecond
 
 // sweep works in batches until a batch is not full. After each batch it rests as long as the batch took: a backlog takes
-// longer, but requests have the store to themselves for half of the time. An error is told once, and the sweep goes on while
-// its batches are full: the error may be that of another part of it.
+// longer, but requests have the store to themselves for half of the time. It reports only the first error, and continues
+// while its batches are full: the error may concern another part of the sweep.
 func (m *Module) sweep(ctx context.Context) {
 	batch := min(m.cfg.SweepBatch, 100)
 	for told := false; ctx.Err() == nil; {
@@ -78,10 +78,10 @@ func (m *Module) sweep(ctx context.Context) {
 	}
 }
 
-// A sweep is said to be held up after heldUpFor, and not again for heldUpEvery.
+// EventSweepHeldUp is sent after heldUpFor, and then at most once in heldUpEvery.
 const heldUpFor, heldUpEvery = 15 * time.Minute, time.Hour
 
-// noticeHeldUp tells of a transaction that keeps a part of the sweeps from going on.
+// noticeHeldUp sends the event of a transaction that blocks a part of the sweeps.
 func (m *Module) noticeHeldUp(ctx context.Context, since time.Duration) {
 	last, now := m.heldUp.Load(), time.Now().UnixNano()
 	if since < heldUpFor || last != 0 && now-last < int64(heldUpEvery) || !m.heldUp.CompareAndSwap(last, now) {
@@ -91,8 +91,8 @@ func (m *Module) noticeHeldUp(ctx context.Context, since time.Duration) {
 		"been open, or has locked one of them; the sweeps cannot list open operations that are newer", since.Round(time.Second))})
 }
 
-// nextBatch is the size of the batch after one that took so long: half of it to twice as many records, no fewer than ten and
-// no more than most.
+// nextBatch is the size of the next batch, after one of the size batch that took so long. It is between half and twice
+// that size, at least ten, and at most most.
 func nextBatch(batch int, took time.Duration, most int) int {
 	next := int(time.Duration(batch) * sweepFor / max(took, sweepFor/2))
 	return min(max(next, batch/2, 10), most)
@@ -108,16 +108,16 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// failed tells of an error in Run, unless it is only Run being stopped.
+// failed sends the event of an error in Run, unless the error only comes from stopping Run.
 func (m *Module) failed(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		m.observe(ctx, Event{Kind: EventFailed, Err: err})
 	}
 }
 
-// orphans are claims that may have landed although their owner got an error. They are few: they come from the moments
-// in which the store went away. Beyond the cap they are left to their leases, which end them as unknown: that costs a
-// settlement, never a second execution.
+// orphans are claims that may have landed although their owner got an error. They are few, because they come only from
+// moments in which the store failed. Above the cap they are not kept: when their leases run out, they are unknown. That
+// costs a settlement, never a second execution.
 type orphans struct {
 	mu      sync.Mutex
 	tickets []Ticket
@@ -150,7 +150,7 @@ func (m *Module) releaseOrphans(ctx context.Context) {
 		err := m.cfg.Store.Release(releaseCtx, t)
 		cancel()
 		if err != nil && !errors.Is(err, ErrStale) {
-			for _, left := range tickets[i:] { // the store is away: no use in asking for the others
+			for _, left := range tickets[i:] { // the store does not answer: try the others next time, too
 				m.orphans.add(left)
 			}
 			return
@@ -158,13 +158,13 @@ func (m *Module) releaseOrphans(ctx context.Context) {
 	}
 }
 
-// Reconciler finds out what became of an unknown operation, for instance by asking the provider for the derived key. It
-// returns nil if it cannot tell yet. It must not change anything itself: all instances ask, one of them settles. Its
-// context ends with the deadline of the operation's route. A panic counts as an error. If it hangs, only its own operation
-// waits.
+// Reconciler finds out what happened to an unknown operation, for instance by asking the provider for the derived key. It
+// returns nil if it cannot tell yet. It must not change anything itself: all instances call it, and one of them settles.
+// Its context ends after the Policy.Deadline of the operation's route. A panic counts as an error. If it hangs, only its
+// own operation is blocked.
 type Reconciler func(ctx context.Context, operation Record) (*Decision, error)
 
-// reconcile asks Config.Reconcile about every unknown operation.
+// reconcile calls Config.Reconcile for every unknown operation.
 func (m *Module) reconcile(ctx context.Context) {
 	if m.cfg.Reconcile == nil {
 		return
@@ -179,10 +179,10 @@ func (m *Module) reconcile(ctx context.Context) {
 		for _, rec := range records {
 			after = rec.ID
 			if rec.Now.Before(rec.Deadline) {
-				continue // its handler may still be at work
+				continue // its handler may still be running
 			}
 			err := m.ask(ctx, rec)
-			// Another instance having settled it is how this is meant to be.
+			// These are no failures: usually another instance has settled the operation.
 			if err != nil && !errors.Is(err, ErrStale) && !errors.Is(err, ErrNotSettleable) && !errors.Is(err, ErrNotFound) &&
 				!errors.Is(err, ErrClock) {
 				m.failed(ctx, fmt.Errorf("reconcile %s: %w", rec.ID, err))
@@ -194,7 +194,7 @@ func (m *Module) reconcile(ctx context.Context) {
 	}
 }
 
-// ask asks Config.Reconcile about one operation, within the deadline of its route.
+// ask calls Config.Reconcile for one operation, within the deadline of its route.
 func (m *Module) ask(ctx context.Context, rec Record) error {
 	deadline := m.policyOf(rec).Deadline
 	return m.reconciling.run(rec.ID, deadline+confirmFor, func() error {

@@ -11,31 +11,31 @@ import (
 	"net/http"
 )
 
-// Scoping says what belongs to the scope of a key beside issuer, tenant and subject (S-4). Decide it before the first
-// request: a change gives every caller another scope, and so makes all used keys free again. Therefore the store remembers
-// it, and refuses a module with another Scoping: see [Module.AdoptScoping].
+// Scoping says what belongs to the scope of a key in addition to issuer, tenant and subject (S-4). Decide it before the
+// first request: a change gives every caller another scope, and so makes all used keys free again. Therefore the store
+// keeps the Scoping, and a module with another Scoping refuses all requests: see [Module.AdoptScoping].
 type Scoping struct {
-	// Namespace names the service. Two services that share a table have different ones. Default "".
+	// Namespace names the service. Two services that share a table need different namespaces. Default "".
 	Namespace string
 	// RequireTenant: a caller without a tenant is refused with 401. A caller's tenant always counts.
 	RequireTenant bool
 	// RequireClient: a caller without a client ("azp" or "client_id") is refused with 401, and the client counts: two
-	// clients of one subject never meet. Default: the client does not count.
+	// clients of one subject never share a record. Default: the client does not count.
 	RequireClient bool
 }
 
 // recordIDVersion is part of every record id. The layout is frozen (K-6): a change would free every key in use.
 const recordIDVersion = "idem/1"
 
-// timeLen is how much of an id is the time of a key that is a UUIDv7: 48 bits (K-9).
+// timeLen is the number of bytes of an id that are the time of a key that is a UUIDv7: 48 bits (K-9).
 const timeLen = 6
 
-// RecordID returns the id of the record for principal p and key, which is unquoted. Call it on the Config.Scoping of the
-// module; the zero Scoping is the default.
+// RecordID returns the id of the record for principal p and key. key is unquoted. Use the module's Config.Scoping; the
+// zero Scoping is the default.
 //
-// It is SHA-256 over length-prefixed (version, namespace, issuer, tenant, client, subject, key), absent fields empty
-// (K-6). Where the key is a UUIDv7, of either letter case, the first 48 bits are replaced by those of the key, its time
-// (K-9). The case of a key counts all the same: only its time is read from it.
+// It is SHA-256 over length-prefixed (version, namespace, issuer, tenant, client, subject, key); absent fields are empty
+// (K-6). If the key is a UUIDv7, in either letter case, its first 48 bits, which are its time, replace those of the hash
+// (K-9). Two spellings of a key in different case still have different ids.
 func (s Scoping) RecordID(p Principal, key string) ID {
 	id := ID(hashFields(recordIDVersion, s.Namespace, p.Issuer, p.Tenant, s.client(p), p.Subject, key))
 	if isUUIDv7(key) {
@@ -46,7 +46,7 @@ func (s Scoping) RecordID(p Principal, key string) ID {
 	return id
 }
 
-// Scope identifies a principal in a record without naming it: who may ask for the operation (M-7).
+// Scope identifies a principal in a record without naming it. It decides who may ask for the operation (M-7).
 type Scope [sha256.Size]byte
 
 // PrincipalScope returns the scope of p: SHA-256 over length-prefixed ("scope/1", namespace, issuer, tenant, client,
@@ -63,7 +63,7 @@ type Realm [24]byte
 // ("realm/1", namespace, issuer, tenant), 16 bytes. An empty tenant is a tenant.
 func (s Scoping) PrincipalRealm(p Principal) Realm { return s.realm(s.service(), p) }
 
-// realm is PrincipalRealm for a service that is known.
+// realm is PrincipalRealm, with the hash of the service.
 func (s Scoping) realm(service []byte, p Principal) (r Realm) {
 	hash := hashFields("realm/1", s.Namespace, p.Issuer, p.Tenant)
 	copy(r[copy(r[:], service):], hash[:])
@@ -73,13 +73,13 @@ func (s Scoping) realm(service []byte, p Principal) (r Realm) {
 // within reports whether r begins with prefix.
 func (r Realm) within(prefix []byte) bool { return bytes.HasPrefix(r[:], prefix) }
 
-// service is what all realms of the namespace begin with.
+// service is the beginning of all realms of the namespace.
 func (s Scoping) service() []byte {
 	hash := hashFields("namespace/1", s.Namespace)
 	return hash[:8:8] // nobody appends to it in place
 }
 
-// client is the client of p where it counts.
+// client is the client of p if it counts, otherwise "".
 func (s Scoping) client(p Principal) string {
 	if s.RequireClient {
 		return p.Client
@@ -87,17 +87,17 @@ func (s Scoping) client(p Principal) string {
 	return ""
 }
 
-// admits reports whether p names somebody, with all that is required.
+// admits reports whether p has everything that is required.
 func (s Scoping) admits(p Principal) bool { return s.lacks(p) == nil }
 
-// What a principal can lack. The client hears only 401 (O-7).
+// What a principal can lack. The client gets only a 401 (O-7).
 var (
 	errNobody   = errors.New("idem: there is no principal, or one without issuer or subject")
 	errNoTenant = errors.New("idem: the principal has no tenant, and Config.Scoping requires one")
 	errNoClient = errors.New("idem: the principal has no client, and Config.Scoping requires one")
 )
 
-// lacks says what of all that is required p lacks, nil where it is nothing.
+// lacks returns an error that says what p lacks; nil if it lacks nothing.
 func (s Scoping) lacks(p Principal) error {
 	switch {
 	case !p.Valid():
@@ -110,15 +110,15 @@ func (s Scoping) lacks(p Principal) error {
 	return nil
 }
 
-// unauthenticated refuses a principal that is not admitted, and tells the observer why (O-7). v is the zero visit where no
-// route is guarded.
+// unauthenticated refuses a principal that is not admitted, and tells the observer why (O-7). v is the zero visit if
+// there is no guarded route.
 func (m *Module) unauthenticated(r *http.Request, v visit, p Principal, detail string) *Problem {
 	m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: v.pattern, Recovery: v.recovery(),
 		Code: CodeUnauthenticated, Err: m.cfg.Scoping.lacks(p)})
 	return NewProblem(CodeUnauthenticated, detail)
 }
 
-// fingerprint says in words what a change of would free keys, but for the namespace.
+// fingerprint describes in words the settings of Scoping, without the namespace. A change of any of them would free keys.
 func (s Scoping) fingerprint() string {
 	tenant, client := "optional", "ignored"
 	if s.RequireTenant {
@@ -137,7 +137,8 @@ var ErrScoping = errors.New("idem: Config.Scoping is not what the store's record
 // start-up. The module also does it once, before its first claim. If they differ, every key would be free again, so the
 // module refuses every request, and Run returns the error.
 //
-// Errors: [ErrScoping]; any other error means that the store did not answer. A store that is no ScopeKeeper is not asked.
+// Errors: [ErrScoping]; any other error means that the store did not answer. It returns nil if the store is not a
+// [ScopeKeeper].
 func (m *Module) CheckScoping(ctx context.Context) error {
 	keeper, ok := m.cfg.Store.(ScopeKeeper)
 	if !ok || m.scoped.Load() {
@@ -145,7 +146,7 @@ func (m *Module) CheckScoping(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.ClaimTimeout)
 	defer cancel()
-	select { // one asks: a crowd of first requests would fill the store's pool with the same question
+	select { // only one asks: many first requests at once would fill the store's pool with the same question
 	case m.asking <- struct{}{}:
 		defer func() { <-m.asking }()
 	case <-ctx.Done():
@@ -170,10 +171,10 @@ func (m *Module) CheckScoping(ctx context.Context) error {
 	return nil
 }
 
-// AdoptScoping tells the store that the operator wants Config.Scoping from now on, although the store's records were made
-// under another one; or that this is a new service in tables that other services use. A repeat of an old command runs
-// again if its caller has another scope now, and [Module.Erase] finds the old records no more. So call it by hand, after all
-// old instances have stopped, and never at each start.
+// AdoptScoping stores Config.Scoping as the one that applies from now on. It is for an operator, if the store's records
+// were made under another Scoping, or if this is a new service in tables that other services use. A repeat of an old
+// command runs again if its caller has another scope now, and [Module.Erase] no longer finds the old records. So call it
+// by hand, after all old instances have stopped, and never at each start. An error means that the store did not answer.
 func (m *Module) AdoptScoping(ctx context.Context) error {
 	keeper, ok := m.cfg.Store.(ScopeKeeper)
 	if !ok {
@@ -182,7 +183,7 @@ func (m *Module) AdoptScoping(ctx context.Context) error {
 	return keeper.AdoptScoping(ctx, m.cfg.Scoping.Namespace, m.cfg.Scoping.fingerprint())
 }
 
-// checkScoping is CheckScoping on a request's way.
+// checkScoping is CheckScoping for a request.
 func (m *Module) checkScoping(r *http.Request, pattern string) *Problem {
 	err := m.CheckScoping(r.Context())
 	if err == nil {
@@ -196,7 +197,7 @@ func (m *Module) checkScoping(r *http.Request, pattern string) *Problem {
 	return m.unavailable(err)
 }
 
-// hashFields is SHA-256 over the fields, each behind its length, so that no two lists of fields collide.
+// hashFields is SHA-256 over the fields. Each field follows its length, so that no two lists of fields collide.
 func hashFields(fields ...string) [sha256.Size]byte {
 	buf := make([]byte, 0, 512) // a constant, to stay off the heap in the common case
 	for _, f := range fields {

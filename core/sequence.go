@@ -9,26 +9,26 @@ import (
 	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
-// steps is where a Resume attempt is in its sequence.
+// steps are the steps of a Resume attempt, and how far the attempt has come.
 type steps struct {
 	mu       sync.Mutex
 	recorded []StepRecord    // by the attempts before
-	names    map[string]bool // taken in this attempt
-	behind   []StepRecord    // new ones that have failed, as long as no step came after them
+	names    map[string]bool // of the steps that this attempt has taken
+	behind   []StepRecord    // new steps that have failed, as long as no step came after them
 	busy     bool            // a step is under way
 	closed   bool            // the attempt has ended
 
 	course
 }
 
-// course is what the end of the attempt asks of its steps.
+// course is what the end of the attempt needs to know about its steps.
 type course struct {
-	changed    bool // a step was not one of the attempts before
+	changed    bool // a step differs from those of the attempts before
 	leftOut    bool // steps of the attempts before were not reached
 	unknown    bool // a step may not be called again
 	unfinished bool // a step has failed, or is still under way
-	// applied: something may have been applied, in this attempt or one before. A provider step was started, or a database
-	// step is finished, or nobody knows whether it is.
+	// applied: something may have been applied, in this attempt or in one before. A provider step was started, or a database
+	// step has finished or may have finished.
 	applied bool
 }
 
@@ -52,7 +52,7 @@ func (s *steps) enter(name string, kind StepKind) (StepRecord, error) {
 	return step, nil
 }
 
-// refuse returns why no step of that name begins now.
+// refuse returns an error if a step of that name may not begin now.
 func (s *steps) refuse(name string) error {
 	switch {
 	case name == "":
@@ -74,8 +74,8 @@ func (s *steps) refuse(name string) error {
 	return nil
 }
 
-// find returns the step as the attempts before have recorded it, or a new one. A new one has no place before a recorded
-// one: it could be that very one under a new name, and its effect would come twice.
+// find returns the step as the attempts before have recorded it, or a new one. A new step may not come before a recorded
+// one: it could be the recorded step under a new name, and its effect would happen twice.
 func (s *steps) find(name string, kind StepKind) (StepRecord, error) {
 	for _, before := range s.recorded {
 		switch {
@@ -117,7 +117,7 @@ func (s *steps) leave(step StepRecord, err error) {
 	}
 }
 
-// close admits no more steps, and tells what became of those there were.
+// close admits no more steps, and returns what happened to the steps.
 func (s *steps) close() course {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *steps) close() course {
 	return c
 }
 
-// rehearsed returns the steps of the attempt that a unit test stands for.
+// rehearsed returns the steps of the attempt that a unit test simulates.
 func rehearsed(inside *attemptctx.View) *steps {
 	r := inside.Rehearsal
 	r.Lock()

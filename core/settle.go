@@ -16,34 +16,35 @@ import (
 
 // Decision settles an unknown operation (X-7).
 type Decision struct {
-	// Applied: the command took effect, and Answer is what repeats get from now on. Not applied: the key is free, and a
-	// repeat runs the command again. Before you settle an operation as not applied, be sure that the provider refuses or
-	// deduplicates the derived key from now on: otherwise a charge that is only late would be made twice.
+	// Applied: the command took effect, and repeats get Answer from now on. Not applied: the key is free, and a repeat runs
+	// the command again. Settle as not applied only if the provider refuses or deduplicates the derived key from now on.
+	// Otherwise a charge that is only late would be made twice.
 	Applied bool
-	// Answer is required when Applied: a status of 200 to 499, headers, and a body. Only the headers that are recorded of
-	// any answer are kept (R-3).
+	// Answer is required when Applied: a status of 200 to 499, headers, and a body. Only headers that are recorded of every
+	// answer are kept (R-3).
 	Answer *Answer
 	Who    string // who decides; required, kept for good
 	Why    string // the reason; required, kept for good
-	// Undone says what has undone the finished steps of a Resume operation that was not applied, a refund for instance. It
-	// is required if steps have finished, and kept for good (X-10).
+	// Undone says what has undone the finished steps of a Resume operation, a refund for instance. It is required if Applied
+	// is false and steps have finished, and kept for good (X-10).
 	Undone string
-	// Fence, if it is not 0, is the fence of the attempt that the decision rests on. If the key has had another attempt or
-	// settlement since then, the decision is ErrStale. With 0 it is about whatever attempt is the last one by now.
+	// Fence is the fence of the attempt that the decision is about. If the key has had another attempt or settlement since
+	// then, Settle returns ErrStale. With 0 the decision is about the last attempt, whichever it is.
 	Fence int64
 }
 
-// Settle ends an unknown operation for good: as applied with an answer, or as not applied (X-7). It is final, allowed
-// only after lease and deadline have passed, and leaves a row of history. In a Rollback attempt on the same store it
+// Settle ends an unknown operation: as applied with an answer, or as not applied (X-7). It is final, and adds a row to
+// the history. It is allowed only after lease and deadline have passed. In a Rollback attempt on the same store it
 // commits with the attempt.
 //
-// Errors: ErrNotFound; ErrStepsFinished; ErrNotSettleable where the operation is not unknown (any more) or not yet past
-// lease and deadline; ErrStale where another settlement was quicker; any other error means that the store did not answer.
+// Errors: a field of d is missing or contradicts another one; ErrNotFound; ErrStepsFinished; ErrNotSettleable if the
+// operation is not unknown, or its lease or deadline has not passed; ErrStale if another settlement was quicker, or
+// d.Fence is not the last one; ErrClock. Any other error means that the store did not answer.
 func (m *Module) Settle(ctx context.Context, id ID, d Decision) (Record, error) {
 	return m.settle(ctx, id, d, m.service)
 }
 
-// settle settles an operation whose realm begins with within. Any other does not exist.
+// settle settles an operation whose realm begins with within. Any other operation is ErrNotFound.
 func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (Record, error) {
 	s := Settlement{ID: id, Window: m.window(), Who: d.Who, Why: d.Why, Undone: d.Undone}
 	switch {
@@ -94,7 +95,7 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 	return settled, err
 }
 
-// nothingFinished returns ErrStepsFinished where a step of an unknown operation has finished: none does any more.
+// nothingFinished returns ErrStepsFinished if a step of an unknown operation has finished. No step can finish any more.
 func (m *Module) nothingFinished(ctx context.Context, rec Record) error {
 	store, ok := m.cfg.Store.(Stepper)
 	switch {
@@ -116,15 +117,16 @@ type settleRequest struct {
 	Reason  string          `json:"reason"`
 	Answer  json.RawMessage `json:"answer"` // a body for status 201, or {"status":..., "headers":..., "body":...}
 	Undone  string          `json:"undone"` // what undid finished steps, with "not_applied"
-	Fence   int64           `json:"fence"`  // of the attempt that the decision rests on, if that matters
+	Fence   int64           `json:"fence"`  // of the attempt that the decision is about; 0: the last one
 }
 
 // ServeSettle settles the operation with the given id as the JSON body says: {"outcome": "applied" or "not_applied",
-// "answer": ..., "reason": ..., "undone": ..., "fence": ...} (X-7, X-10). With the fence that the operator has seen, a later
-// attempt is not settled by the decision about an earlier one. The answer is {"status", "headers", "body"}, or any other
-// JSON value, which is then the body of a 201. Without an answer, "applied" is recorded as a 201 that names the operation.
-// Only operators may settle, and the route must itself be a guarded one. The reply is the settled operation; 400 for any
-// other body; 401, 403, 404; 409 not_settleable (see Settle); 503 if the store does not answer.
+// "answer": ..., "reason": ..., "undone": ..., "fence": ...} (X-7, X-10). Send the fence that the operator has seen: then
+// a decision about one attempt never settles a later one. The answer is {"status", "headers", "body"}, or any other JSON
+// value, which becomes the body of a 201. If "applied" has no answer, a 201 that names the operation is recorded. Only
+// operators may settle. Mount it on a guarded route. The reply is the settled operation. Refusals: 400 for any other
+// body; 401; 403; 404; 409 not_settleable (see Settle); 503 if the store does not answer, or the clocks are too far
+// apart.
 func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	switch {
 	case !m.cfg.Scoping.admits(p):
@@ -147,14 +149,14 @@ func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	decision.Who = nameOf(p)
 	settled, err := m.settle(r.Context(), parsed, decision, m.operated(p))
 	if err != nil {
-		// The command itself has done nothing: what is too early now may be repeated later, with the same key.
+		// The request itself has changed nothing. If it came too early, it can be repeated later with the same key.
 		NotApplied(r.Context())
 		return m.refuse(r, m.problemOf(err))
 	}
 	return jsonReply(viewOf(settled))
 }
 
-// parseSettlement is strict: a settlement is final, and a misspelt member is no reason for the wrong one.
+// parseSettlement is strict: a settlement is final, and a misspelt member must not cause a wrong one.
 func (m *Module) parseSettlement(body []byte, id ID) (Decision, *Problem) {
 	var req settleRequest
 	if err := unmarshalStrict(body, &req); err != nil {
@@ -229,11 +231,11 @@ func isFieldValue(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
-// unmarshalStrict takes the members of v, each once and spelled as it is, and text that is UTF-8. encoding/json takes the
-// last of two members, and "Subject" for "subject".
+// unmarshalStrict accepts only the members of v, each at most once and in the exact spelling, and only valid UTF-8.
+// encoding/json would take the last of two members, and "Subject" for "subject".
 func unmarshalStrict(data []byte, v any) error {
 	return jsonv2.Unmarshal(data, v, jsonv2.RejectUnknownMembers(true))
 }
 
-// isText reports whether s can be kept as text: valid UTF-8 without NUL, which PostgreSQL has no room for.
+// isText reports whether s can be stored as text: valid UTF-8 without NUL, which PostgreSQL cannot store.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }

@@ -14,25 +14,25 @@ import (
 // maxShadow is how far ahead ShadowUntil may be: 90 days. Without an end, a shadow would stay for ever.
 const maxShadow = 90 * 24 * time.Hour
 
-// shadowPatience bounds what the store may cost a request in shadow.
+// shadowPatience is how long a request in shadow waits for the store.
 const shadowPatience = 250 * time.Millisecond
 
-// inShadow reports whether the key of the route is only watched at the moment. A request is in shadow, or not, from the
-// key guard to its end: the guard asks once.
+// inShadow reports whether the route is in shadow at the moment. The key guard asks once, and the result holds for the
+// whole request.
 func (r *route) inShadow() bool { return !r.ShadowUntil.IsZero() && time.Now().Before(r.ShadowUntil) }
 
 // InShadow reports whether ctx belongs to a request in shadow (see Policy.ShadowUntil), which runs outside any attempt.
 //
-// A handler that must work before and after its key is enforced asks InShadow: in shadow it opens its own transaction,
-// because there is no attempt that has one. In a context that is neither in shadow nor inside an attempt, gormstore.Tx
-// still panics, so that a lost context is noticed.
+// A handler that must work both in shadow and later asks InShadow: in shadow it opens its own transaction, because there
+// is no attempt that has one. If a context belongs neither to a shadow nor to an attempt, gormstore.Tx panics, so that a
+// lost context is noticed.
 func InShadow(ctx context.Context) bool {
 	adm, _ := ctx.Value(admissionKey{}).(*admission)
 	return adm != nil && adm.shadow
 }
 
-// Shadowed lists the routes whose key is only watched at the moment, sorted as by Declared: to be printed at the start.
-// Without a table, and with the module's own policy in shadow, it is one route with "*" as its method and pattern.
+// Shadowed lists the routes that are in shadow at the moment, sorted as by Declared. Print them at the start. If there is
+// no table, and the module's own policy is in shadow, it is one route with "*" as its method and pattern.
 func (m *Module) Shadowed() []DeclaredRoute {
 	if m.own != nil {
 		if !m.own.inShadow() {
@@ -43,7 +43,7 @@ func (m *Module) Shadowed() []DeclaredRoute {
 	return slices.DeleteFunc(m.Declared(), func(d DeclaredRoute) bool { return !time.Now().Before(d.Policy.ShadowUntil) })
 }
 
-// checkShadow returns what is wrong with the parts of a filled policy that need a Watcher.
+// checkShadow reports to bad what is wrong with ShadowUntil in a filled policy.
 func (p Policy) checkShadow(store Store, bad func(format string, args ...any)) {
 	if p.ShadowUntil.IsZero() {
 		return
@@ -62,7 +62,8 @@ func (p Policy) checkShadow(store Store, bad func(format string, args ...any)) {
 	}
 }
 
-// admitShadow is Admit for a request in shadow: what is wrong with its key or body is only told to the observer.
+// admitShadow is Admit for a request in shadow. If something is wrong with the key or the body, only the observer is
+// told.
 func (m *Module) admitShadow(a *admission, r *http.Request, kept [][]byte) *http.Request {
 	if passedGuard(r.Context()) {
 		m.wouldRefuse(r, a.pattern, ID{}, secondGuard().Code)
@@ -76,7 +77,7 @@ func (m *Module) admitShadow(a *admission, r *http.Request, kept [][]byte) *http
 		m.wouldRefuse(r, a.pattern, a.id, problem.Code)
 	}
 	admitted := r.WithContext(a)
-	if len(read) > 0 { // and what was not read, or the error that ended the reading
+	if len(read) > 0 { // first what was read, then the rest of the body or its error
 		admitted.Body = struct {
 			io.Reader
 			io.Closer
@@ -85,8 +86,8 @@ func (m *Module) admitShadow(a *admission, r *http.Request, kept [][]byte) *http
 	return admitted
 }
 
-// watch is Begin for a request in shadow: nothing is claimed, and the handler runs outside any attempt. adm is nil where
-// the request came past the key guard.
+// watch is Begin for a request in shadow: nothing is claimed, and the handler runs outside any attempt. adm is nil if the
+// request did not pass the key guard.
 func (m *Module) watch(r *http.Request, pattern string, adm *admission, p Principal) {
 	if adm == nil || adm.watched || !adm.principal.same(p) {
 		m.wouldRefuse(r, pattern, ID{}, CodeMisconfigured)
@@ -105,7 +106,7 @@ func (m *Module) watch(r *http.Request, pattern string, adm *admission, p Princi
 	m.tellShadow(r, adm, seen)
 }
 
-// tellShadow tells what would have become of a command.
+// tellShadow sends the event that says what would have happened to a command.
 func (m *Module) tellShadow(r *http.Request, adm *admission, seen Seen) {
 	if seen.Key {
 		same, err := adm.sends(seen.First)

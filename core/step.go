@@ -10,14 +10,15 @@ import (
 	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
-// Errors of steps, to be compared with [errors.Is]. A handler that gets one returns it, or a 5xx.
+// Errors of steps; compare them with [errors.Is]. A handler that gets one should return it, or answer with 5xx.
 var (
 	// ErrStepsChanged: the handler takes other steps than the attempts before. It must take all recorded steps again, with
-	// the same kind, and new steps only after them. No answer is recorded; a handler that takes the old steps again goes on.
+	// the same kind, and new steps only after them. No answer is recorded. A handler that takes the old steps again can
+	// continue.
 	ErrStepsChanged = errors.New("idem: the steps are not those of the attempt before; a handler takes all of them again, " +
 		"and new ones after them, until its operations have ended")
-	// ErrStepUnknown: a provider step was called before, its outcome is not known, and it may not be called again. The
-	// operation is parked.
+	// ErrStepUnknown: an earlier attempt has called the provider, the outcome is not known, and the call may not be
+	// repeated. The operation is parked.
 	ErrStepUnknown = errors.New("idem: a provider step has begun before and cannot be repeated; the operation is parked")
 )
 
@@ -28,8 +29,8 @@ const (
 	MaxStepKeys   = 1000     // the most calls and events of one step
 )
 
-// encodeResult encodes the result of a step. The error names the step where the result is no JSON, or above
-// [MaxStepResult].
+// encodeResult encodes the result of a step. The error names the step. Errors: the result cannot be encoded as JSON, or
+// is above [MaxStepResult].
 func encodeResult(name string, value any) ([]byte, error) {
 	encoded, err := json.Marshal(value)
 	switch {
@@ -42,16 +43,16 @@ func encodeResult(name string, value any) ([]byte, error) {
 	return encoded, nil
 }
 
-// decodeResult keeps every digit of a number that has no type of its own: as a float64, an amount or an id above 2^53
-// would be another.
+// decodeResult keeps every digit of a number that has no type in Go. A float64 would change an amount or an id above
+// 2^53.
 func decodeResult(encoded []byte, result any) error {
 	decoder := json.NewDecoder(bytes.NewReader(encoded))
 	decoder.UseNumber()
 	return decoder.Decode(result)
 }
 
-// Step is a step of a Resume attempt between [EnterStep] and [Step.Leave]. It is for packages of stores, which bring a
-// step whose rows commit with its record: gormstore.Step.
+// Step is a step of a Resume attempt between [EnterStep] and [Step.Leave]. It is for packages of stores that offer a step
+// whose rows commit with its record, such as gormstore.Step.
 //
 //	step, err := core.EnterStep(ctx, name)
 //	if err != nil {
@@ -65,17 +66,18 @@ func decodeResult(encoded []byte, result any) error {
 type Step struct {
 	place
 	ctx      context.Context
-	release  func()     // of ctx; nil where there is nothing to release
+	release  func()     // of ctx; nil if there is nothing to release
 	before   int        // how many calls and events the attempt had made when the step began
-	record   StepRecord // as it was found
-	finished StepRecord // as it is to be recorded
+	record   StepRecord // as the earlier attempts left it
+	finished StepRecord // as it will be recorded
 	through  bool       // Finish has returned the result
 }
 
 // EnterStep enters the database step of the given name. Defer [Step.Leave] after it.
 //
-// Errors: ErrStepsChanged and ErrStepUnknown; ErrLeaseLost and the deadline; ErrStale; those of a name that is empty, too
-// long, or taken, of a step inside another one, and of a context that belongs to no Resume attempt.
+// Errors: ErrStepsChanged; ErrStepUnknown; ErrStale; ErrLeaseLost, and the error of the deadline. It also fails if the
+// name is empty, too long or taken, if another step is still running, and if ctx belongs to no Resume attempt. Any other
+// error means that the store did not answer.
 func EnterStep(ctx context.Context, name string) (*Step, error) {
 	return enterStep(ctx, name, DatabaseStep)
 }
@@ -101,7 +103,7 @@ func enterStep(ctx context.Context, name string, kind StepKind) (*Step, error) {
 	}
 	s := &Step{place: p, ctx: ctx, before: len(p.calls.Made(0)), record: record}
 	switch {
-	case kind == ProviderStep: // the calls that idemclient makes in it derive their keys from the step's
+	case kind == ProviderStep: // calls of idemclient inside it derive their keys from the key of the step
 		s.ctx = context.WithValue(ctx, stepKey{}, p.operation.DeriveStep(name))
 	case p.attempt != nil:
 		s.ctx, s.release = p.attempt.endsWith(ctx)
@@ -109,7 +111,7 @@ func enterStep(ctx context.Context, name string, kind StepKind) (*Step, error) {
 	return s, nil
 }
 
-// mayRun returns why a step that was entered goes no further.
+// mayRun returns an error if a step that was entered may not run.
 func (p place) mayRun(record StepRecord) error {
 	if record.Finished {
 		return p.enterAgain(record)
@@ -130,16 +132,16 @@ func (a *Attempt) endsWith(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// Finished reports whether the step was finished before: then it does not run, and Finish returns the recorded result.
+// Finished reports whether the step has finished before. If so, do not run it: Finish returns the recorded result.
 func (s *Step) Finished() bool { return s.record.Finished }
 
 // Name is the name of the step.
 func (s *Step) Name() string { return s.record.Name }
 
-// Context is the context for what the step does: it ends with the attempt as well.
+// Context is the context for the work of the step. It ends with ctx of EnterStep, and with the attempt.
 func (s *Step) Context() context.Context { return s.ctx }
 
-// Ticket proves that the attempt owns its operation.
+// Ticket proves that the attempt owns its operation. In a unit test with idemtest it has only the operation's id.
 func (s *Step) Ticket() Ticket {
 	if s.attempt == nil {
 		return Ticket{ID: s.operation}
@@ -147,7 +149,7 @@ func (s *Step) Ticket() Ticket {
 	return s.attempt.ticket
 }
 
-// Store is the store of the module. It is nil in a unit test with idemtest: there is nothing to commit.
+// Store is the store of the module. It is nil in a unit test with idemtest, which has nothing to commit.
 func (s *Step) Store() Store {
 	if s.attempt == nil {
 		return nil
@@ -155,8 +157,9 @@ func (s *Step) Store() Store {
 	return s.attempt.m.cfg.Store
 }
 
-// Record makes the record of the finished step, to be committed with its rows. The error names the step where the result
-// is no JSON or above [MaxStepResult], or where the step made more than [MaxStepKeys] calls and events.
+// Record makes the record of the finished step. Commit it together with the step's rows. Errors, which name the step: the
+// result cannot be encoded as JSON or is above [MaxStepResult], or the step made more than [MaxStepKeys] calls and
+// events.
 func (s *Step) Record(result any) (StepRecord, error) {
 	encoded, err := encodeResult(s.record.Name, result)
 	if err != nil {
@@ -175,8 +178,8 @@ func (s *Step) Record(result any) (StepRecord, error) {
 	return s.finished, nil
 }
 
-// Finish is called once the step's record is committed, or was before. It decodes the recorded result into result, a
-// pointer.
+// Finish decodes the recorded result into result, a pointer. Call it after the step's record was committed, now or by an
+// earlier attempt.
 func (s *Step) Finish(result any) error {
 	if !s.record.Finished {
 		s.record = s.finished
@@ -189,8 +192,8 @@ func (s *Step) Finish(result any) error {
 	return nil
 }
 
-// Leave leaves the step; it is deferred, with the error that the step's function is about to return. A step that did not
-// come to Finish and has no error has panicked.
+// Leave ends the step. Defer it, with a pointer to the error that the step's function returns. If there is no error, and
+// Finish was not called, the step has panicked.
 func (s *Step) Leave(err *error) {
 	cause := *err
 	if cause == nil && !s.through {
@@ -204,7 +207,7 @@ func (s *Step) Leave(err *error) {
 
 var errStepPanicked = errors.New("idem: the step panicked")
 
-// place is where a step is taken: in a Resume attempt, or in a unit test that stands for one.
+// place is where a step runs: in a Resume attempt, or in a unit test that simulates one.
 type place struct {
 	operation ID
 	steps     *steps
@@ -226,7 +229,7 @@ func placeOf(ctx context.Context) (place, bool) {
 	return place{}, false
 }
 
-// enterAgain notes the calls and events of a step that an attempt before has finished, as if this one had made them.
+// enterAgain marks the calls and events of a step that an earlier attempt has finished, as if this attempt had made them.
 func (p place) enterAgain(s StepRecord) error {
 	for _, key := range s.Derived {
 		if !p.calls.Enter(key) {
@@ -236,7 +239,7 @@ func (p place) enterAgain(s StepRecord) error {
 	return nil
 }
 
-// over returns why no step begins any more: the deadline, a lost lease, the end of the attempt.
+// over returns an error if no step may begin any more: after the deadline, a lost lease, or the end of the attempt.
 func (p place) over() error {
 	if p.attempt == nil {
 		return nil
@@ -244,8 +247,8 @@ func (p place) over() error {
 	return context.Cause(&p.attempt.ctx)
 }
 
-// leaveBehind records the steps that have failed and that the handler goes on without: the next attempt will take them
-// again, before those that come now, and they must not be new to it.
+// leaveBehind records new steps that have failed, if the handler continues without them. The next attempt will take them
+// again before the later steps, so they must be known then.
 func (p place) leaveBehind() error {
 	for ; len(p.steps.behind) > 0; p.steps.behind = p.steps.behind[1:] { // this step alone is under way
 		step, a := p.steps.behind[0], p.attempt

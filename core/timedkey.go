@@ -18,28 +18,31 @@ const (
 	MaxKeyAhead = 5 * time.Minute
 )
 
-// KeyTime is what a claim says about the time of its key. The zero KeyTime belongs to a key that has no time: it is never
-// judged.
+// KeyTime has the time of a claim's key, and the rules for it. The zero KeyTime is for a key that has no time: it is
+// never judged.
 type KeyTime struct {
-	// Made is the time in the key, in whole milliseconds of the client's clock. Zero where the key is not to be judged.
+	// Made is the time in the key, in whole milliseconds of the client's clock. It is zero if the key is not judged.
 	Made time.Time
-	// Timed: the route takes only timed keys. The record keeps it, and no clock outside of Claim.Window gives the key.
+	// Timed: the route takes only timed keys. It is kept with the record. While the store's clock is outside of
+	// Claim.Window, no such key can be claimed.
 	Timed bool
-	// Valid is when, by the store's clock, the key may be claimed without a record. The zero Window is any time.
+	// Valid is the time, by the store's clock, in which the key may be claimed without a record. The zero Window is any
+	// time.
 	Valid Window
 }
 
-// Allows reports whether a key without a record may be claimed at now, by the store's clock. floor is the newest time that
-// is refused, the zero time where there is none.
+// Allows reports whether a key without a record may be claimed at now, by the store's clock. floor is the newest time
+// that is refused; the zero time if there is none.
 func (k KeyTime) Allows(now, floor time.Time) bool {
 	return k.Made.IsZero() || k.Valid.Has(now) && k.Made.After(floor)
 }
 
-// never is a window that no clock is in: this process has refused the key by its time.
+// never is a window that contains no time. This process uses it for a key that it has refused by its time.
 var never = Window{From: time.Unix(1, 0), To: time.Unix(0, 0)}
 
-// Trusts reports whether a store's clock that shows now may give a key that has no record, or a freed one (T-5). One that
-// is behind would forget the record too early; a timed key is judged by no clock outside of the window.
+// Trusts reports whether a key without a record, or with a freed one, may be claimed while the store's clock shows now
+// (T-5). It may not if the clock is behind the window, because the record would expire too early. A timed key may not be
+// claimed if the clock is outside of the window.
 func (c Claim) Trusts(now time.Time) bool {
 	if c.Key.Timed {
 		return c.Window.Has(now)
@@ -47,7 +50,7 @@ func (c Claim) Trusts(now time.Time) bool {
 	return c.Window.Reached(now)
 }
 
-// KeyMade returns the time of the record's key in whole milliseconds, the zero time where Timed is false.
+// KeyMade returns the time of the record's key in whole milliseconds; the zero time if Timed is false.
 func (r Record) KeyMade() time.Time {
 	if !r.Timed {
 		return time.Time{}
@@ -59,11 +62,11 @@ func (r Record) KeyMade() time.Time {
 	return time.UnixMilli(ms)
 }
 
-// Spent reports whether the record is a timed one past its time, which a sweep will drop. Its key stays refused, swept or
-// not (T-6).
+// Spent reports whether a sweep will drop this record of a timed key. Its key stays refused, before and after the sweep
+// (T-6).
 func (r Record) Spent() bool { return r.Timed && r.Stored != Free && r.State() == Free }
 
-// keyMade is the time of a key that is a UUIDv7, the zero time of any other.
+// keyMade is the time of a key that is a UUIDv7; the zero time for any other key.
 func keyMade(key string) time.Time {
 	if !isUUIDv7(key) {
 		return time.Time{}
@@ -79,15 +82,15 @@ func keyMade(key string) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// RefuseKeysBefore is for an operator, after the database has lost commits: it was restored from a backup, or an
-// asynchronous standby took over. From then on every instance refuses timed keys that were made before t and have no
-// record, with 409 key_too_old, because their records may be lost. The database keeps t, and a later call can only raise it.
-// Call RefuseKeysBefore before the app serves again. Pass the present time plus [MaxKeyAhead], because a client whose clock
-// is ahead may have used a key with a later time. Keys without a time cannot be judged.
+// RefuseKeysBefore is for an operator, after the database has lost commits: after a restore from a backup, or after a
+// failover to an asynchronous standby. From then on every instance refuses timed keys that were made before t and have no
+// record, with 409 key_too_old, because their records may be lost. The database keeps t, and a later call can only raise
+// it. Call RefuseKeysBefore before the app serves again. Pass the present time plus [MaxKeyAhead], because a client whose
+// clock is ahead may have used a key with a later time. Keys without a time cannot be judged.
 //
-// Errors: t is more than 5 minutes ahead of this process's clock, which would refuse every key; [ErrClock] where that clock
-// and the store's are too far apart to trust one of them with what cannot be taken back; the store keeps no times
-// (core.KeyTimer); any other error means that the store did not answer, and the call can be repeated.
+// Errors: t is more than 5 minutes ahead of this process's clock, which would refuse every key; [ErrClock] if that clock
+// and the store's are too far apart, because the call cannot be undone; the store is not a [KeyTimer]. Any other error
+// means that the store did not answer: repeat the call.
 func (m *Module) RefuseKeysBefore(ctx context.Context, t time.Time) error {
 	store, ok := m.cfg.Store.(KeyTimer)
 	switch {
@@ -106,15 +109,15 @@ func (m *Module) RefuseKeysBefore(ctx context.Context, t time.Time) error {
 // timed reports whether the route takes only timed keys.
 func (p Policy) timed() bool { return p.Recovery != 0 && p.KeyFormat == TimedKey }
 
-// keptAtLeast is how long after the end of an attempt the record of a timed key stays, whatever the store's clock does
-// within the bound. Until then the key is too old: it was at most MaxKeyAhead ahead when it was claimed. The deadline is
-// the margin.
+// keptAtLeast is how long after the end of an attempt the record of a timed key stays, even if the clocks differ by
+// MaxClockSkew. After that time the key is too old, because it was at most MaxKeyAhead ahead when it was claimed. The
+// deadline is the margin.
 func (m *Module) keptAtLeast(p Policy) time.Duration {
 	return p.KeyAge + 2*m.cfg.MaxClockSkew + MaxKeyAhead + p.Deadline
 }
 
-// checkTimedKeys returns what is wrong with the policies that ask for timed keys, and notes how long the records of all of
-// them stay: as long as the longest age asks for, since they share a floor.
+// checkTimedKeys returns what is wrong with the policies that ask for timed keys. It also computes how long all their
+// records stay: as long as the longest age requires, because they share a floor.
 func (m *Module) checkTimedKeys() error {
 	routes := map[string]*route{"Policy": m.own}
 	for key, r := range m.routes {
@@ -144,21 +147,21 @@ func (m *Module) checkTimedKeys() error {
 	return errors.Join(errs...)
 }
 
-// tombstone is how long after retention a record stays that was made under p. That of a timed key has none: it stays only
-// where another route of the module has a longer age.
+// tombstone is how long a record that was made under p stays after its retention. The record of a timed key has no
+// tombstone: it stays only if another route of the module has a longer age.
 func (m *Module) tombstone(p Policy, timed bool) time.Duration {
 	switch {
 	case !timed:
 		return p.Tombstone
 	case p.timed():
 		return max(0, m.timedFor-p.Retention)
-	default: // the route has left TimedKey since
+	default: // the route has left TimedKey after the claim
 		return max(p.Tombstone, m.timedFor-p.Retention)
 	}
 }
 
-// completion says for how long an attempt's answer is kept. The record of a timed key has to outlive its key, whatever the
-// answer is.
+// completion says how long an attempt's answer is kept. The record of a timed key must be kept until the key is too old,
+// for every answer.
 func (a *Attempt) completion(v verdict, answer Answer) Completion {
 	if a.timed {
 		return Completion{Answer: answer, Retention: a.route.Retention, Tombstone: a.m.tombstone(a.route.Policy, true)}
@@ -166,7 +169,7 @@ func (a *Attempt) completion(v verdict, answer Answer) Completion {
 	return a.route.completion(v, answer)
 }
 
-// keyTime is what the next claim says about the time of its key, by this process's clock at this moment.
+// keyTime is the KeyTime of the next claim, by this process's clock at this moment.
 func (m *Module) keyTime(adm *admission) KeyTime {
 	k := KeyTime{Made: adm.keyMade, Timed: adm.route.timed()}
 	if k.Timed {
@@ -179,7 +182,7 @@ func (m *Module) keyTime(adm *admission) KeyTime {
 	return k
 }
 
-// untimely is the problem of a key that has no record, and was refused by its time. now is the store's clock.
+// untimely is the problem of a key that has no record and was refused because of its time. now is the store's clock.
 func (m *Module) untimely(adm *admission, now time.Time) *Problem {
 	switch {
 	case adm.unaged:
@@ -191,8 +194,8 @@ func (m *Module) untimely(adm *admission, now time.Time) *Problem {
 		"the command was carried out before it is sent with a new key")
 }
 
-// untimelyInShadow is the code that a key of a route in shadow would be refused with for its time, "" for none. Only this
-// process's clock and policy are asked.
+// untimelyInShadow is the code with which a key of a route in shadow would be refused because of its time; "" for none.
+// It uses only this process's clock and policy.
 func (m *Module) untimelyInShadow(adm *admission) Code {
 	if !adm.route.timed() || adm.keyMade.IsZero() {
 		return ""

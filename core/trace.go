@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Tracer is an [Observer] that makes a trace of what becomes of a command. If Config.Observer is one, the trace of an
-// attempt is kept with its record, and so the answer to a repeat can lead to the attempt that it comes from. A panic of its
-// methods is ignored.
+// Tracer is an [Observer] that makes a trace of a command. If Config.Observer is a Tracer, the trace of an attempt is
+// kept with its record. So the trace of a repeat can refer to the attempt whose answer it gets. A panic of its methods is
+// ignored.
 type Tracer interface {
 	Observer
 
-	// TraceStart is called before the claim of a command that the guards have let through, and before Run goes on with a
-	// Resume operation (EventResumed). It returns a context derived from ctx: that of the claim, of the handler, and of the
+	// TraceStart is called before the claim of a command that the guards have let through, and before Run continues a Resume
+	// operation (EventResumed). It returns a context derived from ctx, which is used for the claim, the handler, and the
 	// events of the command. e has Operation, Method, Route, Recovery and, with EventResumed, Traceparent.
 	TraceStart(ctx context.Context, e Event) context.Context
 	// Traceparent returns the trace of a context that TraceStart has returned, in the form of the header traceparent of W3C
-	// Trace Context, version 00: 55 characters. It returns "" if ctx has no trace. Anything else counts as "".
+	// Trace Context, version 00: 55 characters. It returns "" if ctx has no trace. A value in any other form counts as "".
 	Traceparent(ctx context.Context) string
 	// TraceEnd is called once for each TraceStart, with the values of the context that it has returned, after all of the
 	// command's events: when the answer is recorded, and before it is sent.
@@ -36,7 +36,7 @@ func traceStart(ctx context.Context, t Tracer, e Event) (traced context.Context)
 	return t.TraceStart(ctx, e)
 }
 
-// traceparent is the trace of ctx, as it is kept with a record.
+// traceparent is the trace of ctx in the form that a record keeps.
 func traceparent(ctx context.Context, t Tracer) (kept string) {
 	if t == nil {
 		return ""
@@ -62,7 +62,7 @@ func traceEnd(ctx context.Context, t Tracer) {
 }
 
 // isTraceparent reports whether s is a traceparent of version 00: "00-", the trace's id, "-", the parent's id, "-", the
-// flags, in lower-case hex digits. An id of zeros is none.
+// flags, in lower-case hex digits. An id of zeros is not valid.
 func isTraceparent(s string) bool {
 	const form = "00-00000000000000000000000000000000-0000000000000000-00"
 	if len(s) != len(form) || s[:3] != "00-" {

@@ -2,7 +2,7 @@ package core
 
 import "net/http"
 
-// verdict is what becomes of an attempt whose handler has ended.
+// verdict says what happens to an attempt whose handler has ended.
 type verdict uint8
 
 const (
@@ -10,14 +10,14 @@ const (
 	record verdict = iota
 	// recordAlone: the rows are undone and the answer is recorded (Rollback, X-0).
 	recordAlone
-	// free: it is proven that nothing was applied and the answer is not one to keep; the key is free.
+	// free: it is proven that nothing was applied, and the answer is not recorded; the key is free.
 	free
-	// fail: 5xx, panic, or an answer nobody can know. Rollback undoes it, which frees the key. Park cannot undo it: the
-	// outcome is unknown. With Resume the key stays taken, and the next repeat continues (X).
+	// fail: 5xx, a panic, or an error without an answer. Rollback undoes the rows, which frees the key. Park cannot undo
+	// anything: the outcome is unknown. With Resume the key stays in use, and the next repeat continues (X).
 	fail
 )
 
-// ending is what a handler left behind.
+// ending is what is known of a handler that has ended.
 type ending struct {
 	recovery   Recovery
 	status     int
@@ -28,9 +28,10 @@ type ending struct {
 	keepRows   bool // core.KeepRows
 }
 
-// judge decides what becomes of an attempt, and with that whether its key becomes free (R-6, X-0; docs/invariants.md lists
-// the rules). It decides by what the handler has left behind. A Rollback attempt whose transaction cannot commit frees the
-// key, too: endTransaction in rollback.go. If the process dies, nothing is judged, and Record.State says what follows.
+// judge decides what happens to an attempt whose handler has ended, and so whether its key becomes free (R-6, X-0;
+// docs/invariants.md lists the rules). Two cases are decided elsewhere. If a Rollback transaction cannot commit, the key
+// becomes free, too: endTransaction in rollback.go. If the process dies, judge does not run: Record.State says what
+// follows.
 func judge(e ending) verdict {
 	// The proof that nothing was applied is NotApplied, or rows that will be undone. NotApplied counts only with a 4xx or
 	// 5xx, and only if the steps do not show that something may have been applied.
@@ -54,7 +55,7 @@ func judge(e ending) verdict {
 	return recordAlone
 }
 
-// completion says for how long an answer is kept. A proven 400 or 422 may be kept shorter.
+// completion says how long an answer is kept. A 400 or 422 whose rows were undone is kept for InvalidRetention.
 func (r *route) completion(v verdict, a Answer) Completion {
 	if v == recordAlone && (a.Status == http.StatusBadRequest || a.Status == http.StatusUnprocessableEntity) {
 		return Completion{Answer: a, Retention: r.InvalidRetention}

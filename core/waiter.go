@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// waiter lets a repeat wait for the running attempt: it claims again after a pause, and holds nothing in between, no
-// database connection either (M-2).
+// waiter lets a repeat wait for the running attempt: the repeat claims again after each pause. Between the claims it
+// holds nothing, not even a database connection (M-2).
 type waiter struct {
 	m       *Module
 	limit   time.Duration
@@ -16,7 +16,8 @@ type waiter struct {
 	waiting bool
 }
 
-// next waits for the moment of the next claim, and adds to waited. It is false where the wait is over, or was never allowed.
+// next waits until the next claim, and adds the time to waited. It returns false if the wait is over, or was never
+// allowed.
 func (w *waiter) next(ctx context.Context, waited *time.Duration) bool {
 	if w.limit == 0 {
 		return false
@@ -45,7 +46,7 @@ func (w *waiter) next(ctx context.Context, waited *time.Duration) bool {
 	}
 }
 
-// stop gives the place of the waiter back.
+// stop releases the place of the waiter, which MaxWaiters counts.
 func (w *waiter) stop() {
 	if w.waiting {
 		w.m.waiters.Add(-1)
