@@ -174,9 +174,12 @@ var (
 	refused = want{http.StatusConflict, ""}
 )
 
-// send calls the app in this process, without a network.
+// send calls the app in this process, without a network. As in net/http the request's context can end: database/sql then
+// watches it while a statement runs.
 func (a *app) send(path, key string, want want) error {
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, path, bytes.NewReader(a.body))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, path, bytes.NewReader(a.body))
 	if err != nil {
 		return err
 	}

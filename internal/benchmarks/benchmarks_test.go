@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"testing"
 	"time"
 
@@ -49,6 +50,9 @@ func TestMatrix(t *testing.T) {
 	text, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.Equal(t, begins+x.report.String()+ends, string(text))
+	if runtime.GOOS == "linux" {
+		require.Regexp(t, `(?m)^\| .Park., first request .*\| \d+( \+ \d+)? \(\d+( \+ \d+)?\) \|$`, string(text))
+	}
 	for _, no := range []string{"NaN", "Inf", "%!"} {
 		require.NotContains(t, string(text), no)
 	}

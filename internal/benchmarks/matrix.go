@@ -36,6 +36,9 @@ func (x *matrix) open(t testing.TB) (err error) {
 	if x.postgres, err = openPostgres(t, x.spread); err != nil {
 		return err
 	}
+	if x.postmaster, err = postmasterOf(x.postgres.pool); err != nil {
+		return err
+	}
 	if x.sqlite, err = openSQLite(t, x.spread); err != nil {
 		return err
 	}
@@ -55,7 +58,12 @@ func (x *matrix) run() error {
 	}
 	if len(x.cost) > 0 {
 		x.report.head.Heading("What it costs")
-		x.report.head.Table(append([][]string{{"on PostgreSQL", "beside", "commands/s", "the other = 1"}}, x.cost...))
+		columns := []string{"on PostgreSQL", "beside", "commands/s", "the other = 1", "processor (the other), µs"}
+		x.report.head.Table(append([][]string{columns[:len(x.cost[0])]}, x.cost...))
+		if len(x.cost[0]) == len(columns) {
+			x.report.head.Paragraph(`
+Processor: time of the app + of PostgreSQL's processes for one command. The proxy of a link counts as the app.`)
+		}
 	}
 	return nil
 }
@@ -99,7 +107,11 @@ func (x *matrix) partNames() (names []string) {
 
 // costs adds a line to the table that the report begins with.
 func (x *matrix) costs(what, beside string, of, to measured) {
-	x.cost = append(x.cost, []string{what, beside, rate(of), ratioOf(of, to).String()})
+	row := []string{what, beside, rate(of), ratioOf(of, to).String()}
+	if spent := of.processorTime(); spent != "" {
+		row = append(row, fmt.Sprintf("%s (%s)", spent, to.processorTime()))
+	}
+	x.cost = append(x.cost, row)
 }
 
 func micros(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d.Nanoseconds())/1e3) }

@@ -30,6 +30,8 @@ type turn struct {
 	jobs    int
 	took    time.Duration
 	mallocs uint64
+
+	app, server time.Duration // of the processor; 0 where it is not known
 }
 
 // meter compares sides. They take turns, so that a disk that gets slower, or a busy neighbour of the machine, slows all
@@ -38,7 +40,9 @@ type meter struct {
 	duration time.Duration // of all turns of one side together
 	rounds   int           // how many turns each side has
 	warmUp   time.Duration // a turn of each side before, which does not count; 0: none
-	progress func(format string, args ...any)
+	// postmaster is the process of the PostgreSQL server whose processor time is measured too; 0: none
+	postmaster int
+	progress   func(format string, args ...any)
 }
 
 // compare lets the sides take turns, each with that many clients.
@@ -74,7 +78,7 @@ func (m meter) take(s side, clients int, d time.Duration) (t turn, err error) {
 	if s.turn != nil {
 		t, err = s.turn(clients, d)
 	} else {
-		t, err = takeHere(s, clients, d)
+		t, err = m.takeHere(s, clients, d)
 	}
 	if err != nil {
 		return turn{}, fmt.Errorf("%s: %w", s.name, err)
@@ -82,7 +86,7 @@ func (m meter) take(s side, clients int, d time.Duration) (t turn, err error) {
 	return t, nil
 }
 
-func takeHere(s side, clients int, d time.Duration) (t turn, err error) {
+func (m meter) takeHere(s side, clients int, d time.Duration) (t turn, err error) {
 	send, stop, err := s.start()
 	if err != nil {
 		return turn{}, err
@@ -95,6 +99,7 @@ func takeHere(s side, clients int, d time.Duration) (t turn, err error) {
 	runtime.ReadMemStats(&before)
 
 	jobs, errs := make([]int, clients), make([]error, clients)
+	spent := processorNow(m.postmaster)
 	begun := time.Now()
 	var wg sync.WaitGroup
 	for client := range clients {
@@ -111,6 +116,7 @@ func takeHere(s side, clients int, d time.Duration) (t turn, err error) {
 	wg.Wait()
 	t.took = time.Since(begun)
 
+	t.app, t.server = processorNow(m.postmaster).since(spent)
 	runtime.ReadMemStats(&after)
 	t.mallocs = after.Mallocs - before.Mallocs
 	for _, n := range jobs {
@@ -130,6 +136,8 @@ func (m measured) total() (t turn) {
 		t.jobs += one.jobs
 		t.took += one.took
 		t.mallocs += one.mallocs
+		t.app += one.app
+		t.server += one.server
 	}
 	return t
 }
