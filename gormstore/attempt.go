@@ -21,8 +21,8 @@ func completionArgs(c core.Completion) ([]any, error) {
 		(c.Retention + c.Tombstone).Microseconds()}, nil
 }
 
-// owned runs a statement that changes a record only for its current owner. Where the statement changes nothing, same says
-// whether an earlier try of the same statement has made the record what it is. If not, the error is ErrStale.
+// owned runs a statement that changes a record only for its current owner. If the statement changes nothing, same reports
+// whether an earlier try of the same statement has changed the record. If not, the error is ErrStale.
 func (s *Store) owned(ctx context.Context, t core.Ticket, same func(core.Record) bool, name statement, args ...any) error {
 	return s.write(ctx, func(q querier) error {
 		n, err := s.exec(ctx, q, name, append(ownedBy(t), args...)...)
@@ -37,7 +37,7 @@ func (s *Store) owned(ctx context.Context, t core.Ticket, same func(core.Record)
 			return err
 		}
 		if same(rec) {
-			_, err = s.exec(ctx, q, touch, t.ID[:]) // that try may not have waited for the standby to its end
+			_, err = s.exec(ctx, q, touch, t.ID[:]) // the earlier try may not have waited until the standby confirmed it
 			return err
 		}
 		return core.ErrStale
@@ -58,7 +58,7 @@ func (s *Store) Complete(ctx context.Context, t core.Ticket, c core.Completion) 
 	done := func(r core.Record) bool {
 		return r.Ticket == t && (r.Stored == core.Completed || r.Stored == core.Expired)
 	}
-	watch := unwatched // SQLite has no connection that can pass nothing
+	watch := unwatched // SQLite has no network connection that could stall
 	if s.dialect == postgres {
 		watch = s.stalling(t)
 	}
@@ -79,7 +79,7 @@ func (s *Store) Release(ctx context.Context, t core.Ticket) error {
 		freed := func(r core.Record) bool { return r.ID != t.ID || r.Ticket == t && r.Stored == core.Free }
 		return s.owned(ctx, t, freed, release, keepFree.Microseconds())
 	}
-	// The claim whose owner got an error may still be running in the server. Then it holds the record's lock.
+	// The claim may still be running in the server, although its owner got an error. Then it holds the record's lock.
 	return s.inTx(ctx, func(q querier) error {
 		if s.dialect == postgres {
 			if _, err := s.exec(ctx, q, waitLock, lockKey(t.ID)); err != nil {

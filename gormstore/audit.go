@@ -11,10 +11,10 @@ import (
 )
 
 // Audit checks the database when the app starts (D-2). models are the app's money rows. It looks at the live schema and
-// server, and returns one error that names everything that is wrong: the write guard is not installed on db (X-6); a table
-// of the library is missing; the server or a table may lose what was confirmed (F-2, F-5); the role lacks a right; a money
-// table does not exist, or has no valid, non-partial, non-deferrable UNIQUE index over NOT NULL columns with operation_id
-// among them. [Inbox.Validate] and [Journal.Validate] check what consumers and clients need besides.
+// server, and returns one error that names everything that is wrong: the write guard is not installed on db (X-6); a
+// table of the library is missing; the server or a table may lose what was confirmed (F-2, F-5); the role lacks a right;
+// a money table does not exist, or has no valid, non-partial, non-deferrable UNIQUE index over NOT NULL columns with
+// operation_id among them. [Inbox.Validate] and [Journal.Validate] check what consumers and clients need in addition.
 func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	d, err := dialectOf(db.Dialector.Name())
 	if err != nil {
@@ -55,8 +55,8 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	return nil
 }
 
-// uniqueIndexes lists the UNIQUE indexes of a table as one text each: the flaws, a colon, the columns. A column that may be
-// NULL has a question mark after its name.
+// uniqueIndexes lists the UNIQUE indexes of a table, each as one text: the flaws, a colon, the columns. A question mark
+// follows the name of a column that may be NULL.
 var uniqueIndexes = map[*dialect]string{
 	postgres: `SELECT concat_ws(' ', CASE WHEN NOT i.indisvalid THEN 'invalid' END,
 		CASE WHEN i.indpred IS NOT NULL THEN 'partial' END, CASE WHEN NOT i.indimmediate THEN 'deferrable' END,

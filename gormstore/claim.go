@@ -14,28 +14,28 @@ import (
 // errRace: the record was committed after the claim's snapshot. Only a new claim can see the record.
 var errRace = errors.New("idem: gormstore: the claim lost to a record that it could not see")
 
-// lockSpace is the namespace of the advisory locks of records. Mixed into their numbers, it keeps them away from the app's
-// own locks, whose numbers may be hashes as well. Migrate takes the number itself.
+// lockSpace is the namespace of the advisory locks of records. It is mixed into their numbers, so that they differ from
+// the app's own locks, whose numbers may be hashes as well. Migrate uses the number itself.
 const lockSpace = 0x6964656d7265636f // "idemreco"
 
 // claimArgs are $1 to $18 of claimKey and takeOver.
 func claimArgs(c core.Claim) []any {
-	return append(make([]any, 0, 23), // with room for those of the longest
+	return append(make([]any, 0, 23), // with room for the arguments of the longest statement
 		c.ID[:], c.Scope[:], c.Owner[:], int64(c.Recovery), c.Method, c.Route, int64(c.Hash.Version), c.Hash.Sum[:],
 		c.Lease.Microseconds(), c.Deadline.Microseconds(), c.Realm[:], micros(c.Window.From),
 		micros(c.Key.Valid.From), latestOf(c), floorName(c), micros(c.Key.Made), c.Key.Timed, sweepAfter(c))
 }
 
-// sweepAfter is when a sweep looks at a record that was completed in time, in seconds after the claim. With NULL it is
-// listed as open from its claim on, so that it can be counted.
+// sweepAfter is the number of seconds after the claim when a sweep looks at a record that was completed in time. With
+// NULL, the record is listed as open from its claim on, so that it can be counted.
 func sweepAfter(c core.Claim) sql.NullInt32 {
 	seconds := (c.Deadline + c.Retention + time.Second - 1) / time.Second
 	return sql.NullInt32{Int32: int32(min(seconds, math.MaxInt32)), Valid: !c.Counted} //nolint:gosec // never below 0
 }
 
 // lockKey is the number of a record's advisory lock: 64 bits of the id's hash, in the library's own namespace. If two
-// records share a number, the primary key still tells them apart; at worst, one of two simultaneous commands is told to try
-// again. To make that happen to another principal takes 2^64 hashes (K-9).
+// records share a number, the primary key still tells them apart. At worst, one of two simultaneous commands is refused
+// and must try again. To cause that for another principal, an attacker needs 2^64 hashes (K-9).
 func lockKey(id core.ID) int64 {
 	return int64(binary.BigEndian.Uint64(id.Hash()) ^ lockSpace) //nolint:gosec // any 64 bits will do
 }
@@ -50,8 +50,8 @@ func wonRecord(c core.Claim, fence int64, now time.Time) core.Record {
 	}
 }
 
-// Claim implements [core.Store]. On PostgreSQL a first attempt and a replay are one statement each; a replay of a key that
-// this process has not seen lately is two.
+// Claim implements [core.Store]. On PostgreSQL a first attempt takes one statement, and a replay too. A replay takes two
+// if this process has not seen the key lately.
 func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, err error) {
 	if s.file != nil {
 		// A look at the record needs no writer, so that replays do not wait for one. It never decides a claim.
@@ -64,7 +64,7 @@ func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, 
 	}
 	defer s.leaveClaim()
 	seen := s.seen.before(c.ID)
-	for range 2 { // the first claim may miss a record that was committed after its snapshot, and whose lock it then got
+	for range 2 { // the first claim may get the lock of a record that was committed after its snapshot
 		err = s.write(ctx, func(q querier) error {
 			claimed, err = s.claimAlone(ctx, q, c, seen)
 			return err
@@ -81,8 +81,8 @@ func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, 
 
 // backend is the server's process of an attempt's transaction.
 type backend struct {
-	pid  uint32 // read by the claim; 0 on SQLite
-	idle string // how long the server lets the transaction do nothing, in milliseconds: the attempt's deadline
+	pid  uint32 // the claim reads it; 0 on SQLite
+	idle string // how long the transaction may be idle, in milliseconds: the attempt's deadline
 
 	pipelined bool // several statements can be sent over its connection in one round trip
 }
@@ -151,7 +151,7 @@ func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *b
 	return s.claimed(ctx, q, c, b, &row)
 }
 
-// claimed returns what the row of claimKey says, and takes the record over where that is due.
+// claimed returns the outcome in the row of claimKey, and takes the record over if the claim may.
 func (s *Store) claimed(ctx context.Context, q querier, c core.Claim, b *backend, row *claimRow) (core.Claimed, error) {
 	lock, now, floor := row.lock, row.now, row.floor
 	if b != nil {
@@ -197,12 +197,12 @@ func (s *Store) claimed(ctx context.Context, q querier, c core.Claim, b *backend
 		won.Timed = rec.Timed || c.Key.Timed && rec.State() == core.Free
 		return core.Claimed{Won: true, Record: won}, nil
 	case lock.Bool:
-		return core.Claimed{}, errRace // taken, settled or dropped in between
+		return core.Claimed{}, errRace // the record was taken, settled or dropped in between
 	}
 	return core.Claimed{Busy: true}, nil
 }
 
-// thereIs returns the record that stands in the way of a claim. A repeat may be answered from it.
+// thereIs returns the existing record that a claim met. A repeat may be answered from it.
 func (s *Store) thereIs(ctx context.Context, scan *recordScan, now instant) (core.Record, error) {
 	rec, err := scan.record(now.Time)
 	if err == nil && hasOutcome(rec) {
@@ -245,8 +245,8 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.
 	return core.Claimed{Won: true, Record: rec}, err
 }
 
-// ours reports whether this very claim has made the record: database/sql may send a statement again after a connection
-// broke. No two claims have the same owner.
+// ours reports whether this claim itself has made the record. That happens if database/sql sends the statement again
+// after a connection broke. No two claims have the same owner.
 func ours(rec core.Record, c core.Claim) bool {
 	return rec.Owner == c.Owner && rec.Stored == core.Running
 }

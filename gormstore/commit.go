@@ -11,9 +11,9 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// commit sends COMMIT, with the statements that go together with it, and waits for its end as long as ctx allows. A COMMIT
-// that takes longer goes on, because a server that waits for its standby must not be interrupted. A connection that passes
-// nothing is left behind.
+// commit sends COMMIT, together with the last statements, and waits for its end as long as ctx allows. A COMMIT that
+// takes longer continues, because a server that waits for its standby must not be interrupted. If the connection stalls,
+// it is abandoned: see stall.go.
 func (t *tx) commit(ctx context.Context, together []PipelineStatement) error {
 	outcome, stalled := make(chan error, 1), make(chan struct{})
 	go func() {
@@ -60,8 +60,8 @@ func (t *tx) commit(ctx context.Context, together []PipelineStatement) error {
 	}
 }
 
-// sendCommit sends COMMIT, with the statements that go together with it. atCommit says that an error is that of COMMIT. Else
-// COMMIT was not run, if the error is one of the server: see isRefusal.
+// sendCommit sends COMMIT, together with the last statements. atCommit says that an error is COMMIT's own. Otherwise, if
+// the error comes from the server (see isRefusal), COMMIT was not run.
 func (t *tx) sendCommit(ctx context.Context, together []PipelineStatement) (atCommit bool, err error) {
 	const commit = "COMMIT"
 	if len(together) == 0 {
@@ -81,9 +81,9 @@ func notCommitted(err error) error {
 	return fmt.Errorf("%w: %w", core.ErrRetryable, err)
 }
 
-// readBack finds out what became of a COMMIT that ended with err. If the server refused it, nothing is committed.
-// After any other error the entry is read on the primary. That the entry is absent counts only once the old backend is known
-// to be gone: the lock that it held could be taken.
+// readBack finds out whether a COMMIT that ended with err took effect. If the server refused it, nothing is
+// committed. After any other error readBack looks for the entry on the primary. A missing entry is proof only if the old
+// backend is gone, which is certain when its lock could be taken.
 func (t *tx) readBack(ctx context.Context, err error) error {
 	if isRefusal(err) {
 		return notCommitted(err)
@@ -119,7 +119,7 @@ func isRefusal(err error) bool {
 func (t *tx) look(ctx context.Context) (committed, certain bool) {
 	s := t.store
 	lockErr := s.inTx(ctx, func(q querier) error {
-		locked := true // SQLite: the writer's lock says as much
+		locked := true // SQLite: this process holds the writer
 		if s.dialect == postgres {
 			var standby bool
 			if err := s.queryRow(ctx, q, tryLock, t.entry.lock()).Scan(&locked, &standby); err != nil {
@@ -130,7 +130,7 @@ func (t *tx) look(ctx context.Context) (committed, certain bool) {
 		there, err := t.entry.committed(ctx, s, q)
 		committed, certain = there, err == nil && locked
 		if there && err == nil {
-			// The entry is here, but perhaps not on the standby yet: its COMMIT may have been interrupted while it waited.
+			// The entry is here, but perhaps not on the standby yet: its COMMIT may have been interrupted during the wait.
 			name, args := t.entry.touch()
 			_, err = s.exec(ctx, q, name, args...)
 		}

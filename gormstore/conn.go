@@ -28,12 +28,12 @@ var (
 		"errors; run statements directly, drivers prepare and cache them (GORM: no Session{PrepareStmt: true} on Tx)")
 )
 
-// conn is the connection of a transaction as handlers see it. It looks at every error, because a handler may swallow one
-// that decides what becomes of the attempt. It refuses transaction control, and statements after the end.
+// conn is the connection of a transaction as handlers see it. It checks every error, because a handler may swallow one
+// that decides how the attempt ends. It refuses transaction control, and statements after the end.
 type conn struct {
 	sql   *sql.Conn
 	store *Store
-	alive func(ctx context.Context) bool // SQLite: the transaction is still there
+	alive func(ctx context.Context) bool // SQLite: the transaction is still open
 
 	life    context.Context // ends with the attempt
 	cut     context.CancelCauseFunc
@@ -41,7 +41,7 @@ type conn struct {
 
 	mu     sync.RWMutex // held for reading by statements, for writing by the end
 	over   bool
-	serial sync.Mutex // SQLite: alive and the statement after it are one step
+	serial sync.Mutex // SQLite: no other statement may come between alive and the statement after it
 
 	stateMu   sync.Mutex
 	retryable error       // the first error that asks for a repeat of the whole command
@@ -58,7 +58,7 @@ func newConn(own *sql.Conn, s *Store, alive func(context.Context) bool) *conn {
 	return c
 }
 
-// bind makes ctx the handler's: it ends with the attempt, and so does every statement.
+// bind returns the handler's context. It ends with the attempt, and so does every statement.
 func (c *conn) bind(ctx context.Context) context.Context {
 	bound, cut := context.WithCancelCause(ctx)
 	context.AfterFunc(c.life, func() { cut(errOver) })
@@ -66,8 +66,8 @@ func (c *conn) bind(ctx context.Context) context.Context {
 	return bound
 }
 
-// end ends the handler's access. It waits for a statement that is running, closes rows that were not read to their end, and
-// cancels what is left: nothing may reach the connection after COMMIT.
+// end ends the handler's access, because nothing may reach the connection after COMMIT. It waits for a statement that is
+// running, closes rows that were not read to their end, and cancels everything else.
 func (c *conn) end() {
 	c.mu.Lock()
 	c.over = true
@@ -78,7 +78,7 @@ func (c *conn) end() {
 	c.cut(errOver)
 }
 
-// admit admits a statement, or refuses it with an error. After the statement done must be called.
+// admit admits a statement, or refuses it with an error. Call done after the statement.
 func (c *conn) admit(ctx context.Context, query string) (err error) {
 	inside := inspect(c.store.dialect, query)
 	if inside.control != nil {
@@ -110,7 +110,7 @@ func (c *conn) release() {
 	c.mu.RUnlock()
 }
 
-// done notes how a statement has ended.
+// done records how a statement has ended.
 func (c *conn) done(rows *sql.Rows, err error) {
 	defer c.release()
 	c.stateMu.Lock()
@@ -127,7 +127,7 @@ func (c *conn) done(rows *sql.Rows, err error) {
 	}
 }
 
-// checkRows closes the rows that the handler was given, and notes the errors that came while they were read.
+// checkRows closes the rows that the handler was given, and records the errors that came while they were read.
 func (c *conn) checkRows() {
 	for _, rows := range c.rows {
 		_ = rows.Close()
@@ -167,8 +167,8 @@ func (c *conn) mayHaveFailed() bool {
 	return c.erred || c.attempt != nil && c.attempt.Err() != nil
 }
 
-// within returns a context that ends when ctx or the attempt ends: the rollback at the deadline would have to wait for a
-// statement under context.Background().
+// within returns a context that ends when ctx or the attempt ends. Otherwise the rollback at the deadline would have to
+// wait for a statement with context.Background().
 func (c *conn) within(ctx context.Context) context.Context {
 	attempt := c.attempt
 	if attempt == nil || ctx.Done() == attempt.Done() {
@@ -210,13 +210,13 @@ func (c *conn) QueryRowContext(ctx context.Context, query string, args ...any) *
 	row := c.sql.QueryRowContext(c.within(ctx), query, args...)
 	c.done(nil, row.Err())
 	c.stateMu.Lock()
-	c.erred = true // perhaps: an error in Scan is not seen here
+	c.erred = true // it may have failed: an error in Scan is not seen here
 	c.stateMu.Unlock()
 	return row
 }
 
-// refusedRow returns a row that has an error. database/sql makes such a row only when a query fails, and so this one asks
-// the pool with a context that has ended: it sends nothing.
+// refusedRow returns a row that has an error. database/sql makes such a row only when a query fails. So refusedRow
+// queries the pool with a context that has ended, which sends nothing.
 func refusedRow(ctx context.Context, pool *sql.DB, err error) *sql.Row {
 	ended, end := context.WithCancelCause(ctx)
 	end(err)
@@ -226,11 +226,11 @@ func refusedRow(ctx context.Context, pool *sql.DB, err error) *sql.Row {
 	return pool.QueryRowContext(ended, "")
 }
 
-// Commit refuses: the attempt commits. Because there are Commit and Rollback, GORM uses a savepoint for a transaction inside
-// the attempt's.
+// Commit refuses: only the attempt itself commits. GORM uses a savepoint for a transaction inside the attempt's, because
+// conn has Commit and Rollback.
 func (c *conn) Commit() error { return errNotYours }
 
-// Rollback refuses: the attempt rolls back.
+// Rollback refuses: only the attempt itself rolls back.
 func (c *conn) Rollback() error { return errNotYours }
 
 // discard closes a connection for good instead of giving it back to the pool.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// dialect is what the two databases do not share. Their statements are in files of their own: see statements.go.
+// dialect is the differences between the two databases. Their statements are in separate files: see statements.go.
 type dialect struct {
 	name        string
 	connections int    // the smallest pool that works
@@ -18,7 +18,8 @@ var (
 	sqlite   = &dialect{name: "sqlite", connections: 3, begin: "BEGIN IMMEDIATE"}
 )
 
-// txOptions are those of a transaction of the store's own: what it reads after it has a lock must be as new as the lock.
+// txOptions are the options of the store's own transactions: what such a transaction reads after it has got a lock must
+// be as new as the lock.
 func (d *dialect) txOptions() *sql.TxOptions {
 	if d == sqlite {
 		return &sql.TxOptions{Isolation: sql.LevelSerializable} // BEGIN IMMEDIATE

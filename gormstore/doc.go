@@ -1,19 +1,19 @@
-// Package gormstore keeps idempotency records in PostgreSQL (13 or later), or in SQLite as an embedded default, over
-// GORM. The driver is the app's own.
+// Package gormstore keeps idempotency records in the app's database, PostgreSQL 13 or later, or SQLite in a file. It uses
+// the app's *gorm.DB and the app's own driver.
 //
 // A Rollback handler writes through the attempt's transaction:
 //
 //	tx := gormstore.Tx(c.Request.Context())
 //	tx.Create(&payment)
 //
-// Record and rows commit together or not at all. A write that carries the attempt's context but goes over another
-// connection is refused by the write guard, which New installs.
+// Record and rows commit together or not at all. New installs the write guard. It refuses a write that carries the
+// attempt's context but goes over another connection.
 //
 // A Resume handler writes rows in steps; each step commits together with its record: see [Step]. A consumer of a queue
 // writes rows together with the marker of the message that it processes: see [Inbox].
 //
-// The store runs its own statements on the pool below GORM: past the app's callbacks, plugins, replicas and loggers. They
-// are in the folder statements, whole, in one file per subject for each of the two databases.
+// The store runs its own statements directly on the pool below GORM, without the app's callbacks, plugins, replicas and
+// loggers. The folder statements has each statement as a whole, in one file per subject for each of the two databases.
 //
 // Comments name rules by their id, X-6 for instance. The rules are listed in docs/invariants.md, each with its tests.
 package gormstore

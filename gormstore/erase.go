@@ -6,9 +6,9 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Erase implements [core.Eraser]. It reads the page first, so that the records of others are neither locked nor written to.
-// Whether a record can still be erased is decided again where it is: in the meantime it may have been freed, and claimed by
-// an attempt whose steps must stay.
+// Erase implements [core.Eraser]. It reads the page first, so that the records of other principals are neither locked nor
+// written. The statement that erases a record checks it again: in the meantime it may have been freed, and claimed by an
+// attempt whose steps must stay.
 func (s *Store) Erase(ctx context.Context, scope core.Scope, after core.ID, limit int) (core.ErasedPage, error) {
 	var page core.ErasedPage
 	var ids []core.ID

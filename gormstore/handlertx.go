@@ -17,7 +17,7 @@ type binding struct {
 	raw  DBTX
 }
 
-// asked notes that the handler has asked for its transaction.
+// asked records that the handler has asked for its transaction.
 func (b *binding) asked() {
 	if b.tx != nil {
 		b.tx.asked.Store(true)
@@ -49,7 +49,8 @@ func txFrom(ctx context.Context) *tx {
 	return nil
 }
 
-// TxFrom returns the transaction of the Rollback attempt that ctx belongs to, bound to ctx; false outside one.
+// TxFrom returns the transaction of the Rollback attempt, the [Step] or the [Inbox] handler that ctx belongs to, with ctx
+// as its context. It is false if there is none.
 func TxFrom(ctx context.Context) (*gorm.DB, bool) {
 	b := bindingFrom(ctx)
 	if b == nil {
@@ -60,21 +61,21 @@ func TxFrom(ctx context.Context) (*gorm.DB, bool) {
 }
 
 // Tx returns the transaction of the Rollback attempt that ctx belongs to. What is written through it commits together
-// with the recorded answer, or not at all.
+// with the recorded answer, or not at all. With the context of a [Step] or of an [Inbox] handler it returns that
+// transaction.
 //
-// Outside an attempt it panics: it never falls back to the plain database. The usual causes: the route is not
-// guarded with core.Rollback; ctx is not the request's, but context.Background() or a *gin.Context of an engine
+// Without a transaction it panics, because it never falls back to the plain database. The usual causes: the route
+// is not guarded with core.Rollback; or ctx is not the request's, but context.Background() or a *gin.Context of an engine
 // without ContextWithFallback. Pass c.Request.Context() in Gin, c.Request().Context() in Echo.
 //
-// It panics in shadow too (core.Policy.ShadowUntil), where no attempt is around the handler: the rows would not commit
-// with an answer. A handler that is in shadow now and enforced later opens a transaction of its own where core.InShadow
-// says so.
+// It also panics in shadow (core.Policy.ShadowUntil), because there is no attempt whose answer the rows could commit
+// with. A handler that is in shadow now and enforced later opens its own transaction if core.InShadow is true.
 func Tx(ctx context.Context) *gorm.DB {
 	tx, ok := TxFrom(ctx)
 	if !ok {
 		if core.InShadow(ctx) {
 			panic("idem: gormstore.Tx: this route is in shadow (Policy.ShadowUntil), and no attempt is around its handler. " +
-				"Where core.InShadow(ctx), use a transaction of your own: db.WithContext(ctx).Transaction")
+				"If core.InShadow(ctx), use a transaction of your own: db.WithContext(ctx).Transaction")
 		}
 		panic("idem: gormstore.Tx: this context belongs to no Rollback attempt. Pass the request's context " +
 			"(c.Request.Context() in Gin, c.Request().Context() in Echo; a *gin.Context alone does not carry it), on a " +
@@ -83,7 +84,7 @@ func Tx(ctx context.Context) *gorm.DB {
 	return tx
 }
 
-// SQLTx returns the transaction of the attempt that ctx belongs to for users of plain SQL or sqlc; false outside one.
+// SQLTx is TxFrom for users of plain SQL or sqlc.
 func SQLTx(ctx context.Context) (DBTX, bool) {
 	b := bindingFrom(ctx)
 	if b == nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Errors of [Inbox.Process] that say what to do with a message. Any other error comes from the handler or the database:
-// nothing of the message has stayed, and it must be delivered again.
+// Errors of [Inbox.Process] that say what to do with a message. After any other error, let the broker deliver the message
+// again: see Process.
 var (
-	// ErrMessageReused: the id has come before, with another payload. The message is no duplicate and has not been
-	// processed. Send it to the dead letters.
+	// ErrMessageReused: the id came before with another payload. The message is not a duplicate, and was not processed. Send
+	// it to the dead letters.
 	ErrMessageReused = errors.New("idem: gormstore: the message id has been processed with another payload; a publisher " +
 		"must give every message its own id")
 
@@ -24,8 +24,8 @@ var (
 	ErrMessageBusy = errors.New("idem: gormstore: another delivery of the message is being processed; give it back to the " +
 		"broker with a delay")
 
-	// ErrMessageTooOld: the message was published longer ago than a marker lives, and it has no marker. It may have been
-	// processed before; it has not been processed now. Send it to the dead letters.
+	// ErrMessageTooOld: the message was published longer ago than a marker lives, and it has no marker. It was not processed
+	// now, and may have been processed before. Send it to the dead letters.
 	ErrMessageTooOld = errors.New("idem: gormstore: the message is older than a marker lives (InboxConfig.Keep), so " +
 		"nobody knows whether it has been processed")
 
@@ -43,10 +43,10 @@ var (
 	ErrMessageInvalid = errors.New("idem: gormstore: the message cannot be told apart from others")
 )
 
-// DefaultKeep is how long the marker of a processed message lives unless an inbox says otherwise.
+// DefaultKeep is the default of InboxConfig.Keep: how long the marker of a processed message lives.
 const DefaultKeep = 30 * 24 * time.Hour
 
-// InboxConfig says what an inbox is for. Group and BrokerRetention are required.
+// InboxConfig configures an [Inbox]. Group and BrokerRetention are required.
 type InboxConfig struct {
 	// Group is the consumer group: each group processes a message once. 1 to 255 bytes of UTF-8. Renaming a group makes
 	// every message new to it.
@@ -56,16 +56,18 @@ type InboxConfig struct {
 	// are sent again.
 	BrokerRetention time.Duration
 
-	// Keep is how long a marker lives, by the database's clock: from the processing of its message on, or from its
-	// publication, if that is later. Default: [DefaultKeep], or BrokerRetention if that is longer. Less than BrokerRetention
+	// Keep is how long a marker lives, by the database's clock. The time begins when the message is processed, or at its
+	// publication if that is later. Default: [DefaultKeep], or BrokerRetention if that is longer. Less than BrokerRetention
 	// is an error: a message could come again after its marker is gone. Run of the module on the same database deletes
 	// markers after that time.
 	Keep time.Duration
 
-	// Deadline bounds the processing of one message: later it is rolled back. Default: core.DefaultDeadline.
+	// Deadline is how long the processing of one message may take; then it is rolled back. At least 1 s. Default:
+	// core.DefaultDeadline, 60 s.
 	Deadline time.Duration
 
-	// Duplicate is called for each message that Process skips because it has been processed before, to count them. Optional.
+	// Duplicate is called for each message that Process skips because it was processed before. Use it to count them.
+	// Optional.
 	Duplicate func(ctx context.Context, m Message)
 }
 
@@ -78,9 +80,9 @@ type Inbox struct {
 	validated validated
 }
 
-// NewInbox returns an inbox on db, which must have the tables of [Migrate]. If db also gets a store, call New first: the
-// inbox then shares SQLite's writer and the connections with the store. An error names everything that is wrong with the
-// configuration.
+// NewInbox returns an inbox on db, which must have the tables of [Migrate]. If db also gets a store, call New first, so
+// that the inbox shares SQLite's writer and the connections with the store. The error names everything that is wrong with
+// the configuration.
 func NewInbox(db *gorm.DB, cfg InboxConfig) (*Inbox, error) {
 	if cfg.Keep == 0 {
 		cfg.Keep = max(DefaultKeep, cfg.BrokerRetention)
@@ -126,7 +128,7 @@ func (i *Inbox) Own(source string) error {
 	return nil
 }
 
-// handledBy notices a second handler of the group and source in this process, with any inbox.
+// handledBy returns an error if the group and source have another handler in this process, with any inbox.
 func (i *Inbox) handledBy(m Message) error {
 	if m.Handler == "" {
 		return nil
@@ -142,22 +144,22 @@ func (i *Inbox) handledBy(m Message) error {
 // marker, or neither is there. tx.Statement.Context is the context for repositories: [Tx] finds the transaction there,
 // and the write guard refuses writes that go past it.
 //
-// nil means: the message has been processed, now or before. Acknowledge it. fn has run only if the message was processed
-// now.
+// nil means that the message was processed, now or before: acknowledge it. fn ran only if it was processed now.
 //
-// After an error nothing of the message has stayed, with one exception: [core.ErrUnconfirmed] says that the connection was
-// lost during COMMIT. In both cases give the message back: the next delivery finds the truth by the marker. After
-// [ErrMessageReused], [ErrMessageTooOld], [ErrMessageUnknown] and [ErrMessageInvalid] another delivery would end in the same
-// way. Other errors: [ErrMessageBusy]; those of fn; core.ErrRetryable if a statement of fn ran into a conflict, even if fn
-// swallowed the error; core.ErrAborted if a statement had failed and fn returned nil; the database's. A panic of fn rolls
-// back and goes on.
+// After an error nothing of the message is stored, with two exceptions. [core.ErrUnconfirmed]: the connection was lost
+// during COMMIT. [ErrMessageUnknown]: fn has ended the transaction itself. After [ErrMessageReused], [ErrMessageTooOld],
+// [ErrMessageUnknown] and [ErrMessageInvalid], another delivery would end in the same way. After any other error give the
+// message back: the next delivery finds the marker, or not. Other errors: [ErrMessageBusy]; [ErrTwoHandlers]; the error
+// of fn; core.ErrRetryable if a statement of fn met a conflict, even if fn swallowed the error; core.ErrAborted if a
+// statement failed and fn returned nil; those of [Inbox.Validate]; errors of the database. After a panic of fn the
+// message is rolled back, and the panic continues.
 //
 // A message whose ctx ends is rolled back, even if fn does not look at ctx. COMMIT itself is never cancelled.
 //
-// With the context of a Rollback handler, a [Step] or another inbox, the message joins that transaction. nil then only
-// counts once that transaction has committed, and after an error only the message's own rows are undone. In an attempt
-// without a transaction (Park, or Resume outside a step) the message is refused with [ErrOutsideTransaction], unless
-// [Outside] says that it is meant to stand alone.
+// With the context of a Rollback handler, a [Step] or another inbox, the message joins that transaction. Then the message
+// is processed only when that transaction has committed, and after an error only the message's own rows are undone. In an
+// attempt without a transaction (Park, or Resume outside a step) the error is [ErrOutsideTransaction]. With [Outside] the
+// message gets a transaction of its own there.
 func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) error) error {
 	if err := errors.Join(m.validate(), i.handledBy(m)); err != nil {
 		return err

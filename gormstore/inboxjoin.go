@@ -10,13 +10,14 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// messageSavepoint is where a message begins that joins a transaction. Handlers cannot use the name: with a savepoint
-// of theirs under it, a message that fails would keep its marker, and be lost.
+// messageSavepoint is the savepoint at which a message that joins a transaction begins. Handlers cannot use the name
+// . If a handler made a savepoint of this name, a message that fails would keep its marker, and would be lost.
 const messageSavepoint = "idem_message"
 
-// around returns the transaction of the attempt, the step or the message that ctx belongs to: the message joins it. nil: the
-// message gets its own transaction. A transaction of its own inside another one would stay when the other is rolled back,
-// would wait for SQLite's writer that the other one holds, and would need a second connection.
+// around returns the transaction of the attempt, the step or the message that ctx belongs to, which the message joins. If
+// it returns nil, the message gets its own transaction. Inside another transaction that would be wrong: it would
+// stay when the other one is rolled back, would wait for SQLite's writer that the other one holds, and would need a
+// second connection.
 func (i *Inbox) around(ctx context.Context) (*binding, error) {
 	b := bindingFrom(ctx)
 	outside := ctx.Value(outsideKey{}) != nil
@@ -41,9 +42,9 @@ func (i *Inbox) around(ctx context.Context) (*binding, error) {
 	return nil, nil
 }
 
-// join runs fn in the transaction around it, and the marker commits with that transaction or is undone with it. A duplicate
-// needs no confirmation of its own: when the COMMIT of that transaction is confirmed, so is all that was visible before
-// (F-2).
+// join runs fn in the transaction around it, and the marker commits with that transaction or is undone with it. A
+// duplicate needs no confirmation of its own: when the COMMIT of that transaction is confirmed, everything that was
+// visible before is confirmed, too (F-2).
 func (i *Inbox) join(ctx context.Context, around *binding, m marker, fn func(tx *gorm.DB) error) error {
 	if _, err := around.own().ExecContext(ctx, "SAVEPOINT "+messageSavepoint); err != nil {
 		return err

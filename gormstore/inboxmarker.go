@@ -47,7 +47,7 @@ func (m marker) args() []any {
 	return append(m.key(), m.payload[:], m.published, m.keep.Microseconds())
 }
 
-// compare says what a delivery is, if its message has been processed with a payload of this hash.
+// compare returns the error of a delivery whose message was processed before, with a payload of this hash.
 func (m marker) compare(hash []byte) error {
 	switch {
 	case bytes.Equal(hash, m.payload[:]):
@@ -58,7 +58,7 @@ func (m marker) compare(hash []byte) error {
 	return ErrMessageReused
 }
 
-// unknownPayload stands for the payload's hash where nobody knows what has stayed of a message.
+// unknownPayload replaces the payload's hash if nobody knows which rows of a message were committed.
 var unknownPayload [sha256.Size]byte
 
 func (m marker) lose(ctx context.Context, s *Store, q querier) error {

@@ -31,9 +31,9 @@ func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) erro
 	return err
 }
 
-// confirm returns when the synchronous standby, if there is one, has the marker of a duplicate. The marker can be seen
-// before that if its COMMIT was interrupted while it waited for the standby. A broker never delivers again what is
-// acknowledged (F-2).
+// confirm waits until the synchronous standby, if there is one, has the marker of a duplicate. The marker can be visible
+// earlier, if its COMMIT was interrupted while it waited for the standby. The wait is necessary because a broker never
+// delivers an acknowledged message again (F-2).
 func (i *Inbox) confirm(ctx context.Context, m marker) error {
 	s := i.store
 	if s.dialect == sqlite {
@@ -147,7 +147,7 @@ func (s *Store) markSQLite(ctx context.Context, q querier, m marker) error {
 	return m.compare(hash)
 }
 
-// refuse remembers that the message is too old: so it is too old for another release as well, whose markers live longer.
+// refuse records that the message is too old. So it is also too old for a later release whose markers live longer.
 func (s *Store) refuse(ctx context.Context, q querier, m marker) error {
 	_, err := s.exec(ctx, q, raiseFloor, m.group, m.source, m.published)
 	return err

@@ -15,9 +15,9 @@ import (
 	"github.com/auth19/idem/core/intents"
 )
 
-// Journal keeps the intents of an app that calls other services, in the table idempotency_intent of the app's own database:
-// a caller that was killed repeats with the same key. Any number of processes may use it. It serves the app as a client, and
-// has nothing to do with the records of requests that the app answers.
+// Journal keeps the intents of an app that calls other services, in the table idempotency_intent of the app's own
+// database. So a caller that was killed repeats its call with the same key. Any number of processes may use it. It is for
+// an app as a client, and is independent of the records of requests that the app answers.
 type Journal struct {
 	store    *Store
 	secret   *intents.Secret // nil: keys are random
@@ -31,19 +31,19 @@ var _ intents.Journal = (*Journal)(nil)
 // JournalOption changes a journal.
 type JournalOption func(*Journal)
 
-// KeysOf derives the keys of new intents from their names and a secret, instead of making them at random. After the journal
-// was lost, restored from a backup or swept, an intent that comes again gets the key that it had, and the provider
-// recognises it for as long as the provider keeps keys.
+// KeysOf derives the keys of new intents from their names and a secret, instead of making them at random. If the journal
+// was lost, restored from a backup or swept, an intent that comes again gets its old key. The provider recognises the key
+// as long as it keeps keys.
 //
-// This has two costs. An intent's name can be used only once: for the provider, a name that comes again later is the same
-// command. And the outcome of every intent is uncertain from its first attempt on, until an answer says otherwise, because
-// nothing in the journal shows that a key was never used.
+// This has two costs. An intent's name can be used only once: for the provider, a name that comes again is the same
+// command. And the outcome of every intent is uncertain from its first attempt until there is an answer, because the
+// journal cannot show that a key was never used.
 //
-// All processes of a journal need the same secret, for ever. Intents that have a key keep it.
+// All processes of a journal need the same secret, for ever. An intent that already has a key keeps it.
 func KeysOf(secret *intents.Secret) JournalOption { return func(j *Journal) { j.secret = secret } }
 
 // NewJournal returns the journal in db, which must have the tables of [Migrate]. If db also gets a store, call New first:
-// the journal then shares SQLite's one writer with the store. Errors: those of New.
+// the journal then shares SQLite's one writer with the store. Errors: as for [New], except that no file is locked.
 func NewJournal(db *gorm.DB, opts ...JournalOption) (*Journal, error) {
 	s, err := storeOf(db)
 	if err != nil {
@@ -53,7 +53,8 @@ func NewJournal(db *gorm.DB, opts ...JournalOption) (*Journal, error) {
 	for _, opt := range opts {
 		opt(j)
 	}
-	// Asked now, because later the callers' transactions may hold all connections of the pool. If it fails, it is asked again.
+	// The name of the database is asked for now, because later the callers' transactions may hold all connections of the
+	// pool. If this fails, it is asked for again.
 	_, _ = j.ownDatabase(context.Background())
 	_ = j.check(context.Background())
 	return j, nil
@@ -87,8 +88,8 @@ func (j *Journal) Begin(ctx context.Context, e intents.Entry) (intents.Entry, er
 	if err != nil {
 		return intents.Entry{}, journalError(err)
 	}
-	// First means that nobody has sent the key before. A caller that brought its own key cannot know that, nor can a journal
-	// with derived keys, which may have been lost.
+	// First means that nobody has sent the key before. Nobody can know that if the caller brought its own key, or if keys
+	// are derived, because the journal may have been lost.
 	found.First = by != nil && bytes.Equal(found.begunBy, by.([]byte)) && !brought && j.secret == nil
 	return found.Entry, nil
 }
@@ -115,8 +116,8 @@ func (j *Journal) End(ctx context.Context, intent string) error {
 	}))
 }
 
-// Pending lists the intents without a definite answer, by name: a restarted caller has to send them, or send them again,
-// with requests that it makes from its own rows. after is the last name of the page before, "" for the first page.
+// Pending lists the intents without a definite answer, sorted by name. A restarted caller has to send these, perhaps
+// again, with requests that it makes from its own rows. after is the last name of the page before, "" for the first page.
 func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries []intents.Entry, err error) {
 	rows, err := j.store.query(ctx, j.store.pool, pendingIntents, after, limit)
 	if err != nil {
@@ -136,9 +137,10 @@ func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries
 // MinIntentKeep is the shortest time for which an intent that has ended is kept: 24 h.
 const MinIntentKeep = 24 * time.Hour
 
-// Sweep deletes at most limit intents that ended longer than keep ago, and returns how many. It never deletes one that is
-// pending. An intent that was deleted is new when it comes again, and gets a new key. So keep is how long a caller may
-// repeat an intent that has ended, at least [MinIntentKeep]. All instances may call Sweep at once; the app decides when.
+// Sweep deletes at most limit intents that ended longer than keep ago, and returns how many. It never deletes a pending
+// intent. If a deleted intent comes again, it is new and gets a new key (with [KeysOf] the old one). So keep is how long
+// a caller may repeat an intent that has ended. Less than [MinIntentKeep] is an error. The app decides when to call
+// Sweep; all instances may call it at once.
 func (j *Journal) Sweep(ctx context.Context, keep time.Duration, limit int) (n int, err error) {
 	if keep < MinIntentKeep {
 		return 0, fmt.Errorf("idem: gormstore.Journal.Sweep: keep is %v; use at least %v", keep, MinIntentKeep)

@@ -16,7 +16,7 @@ import (
 
 var (
 	// ErrOtherDatabase is the error of [Journal.Plan] and [Journal.Done] if the transaction belongs to another database than
-	// the journal: the intent and the caller's rows would not commit together.
+	// the journal. The intent and the caller's rows could not commit together.
 	ErrOtherDatabase = errors.New("idem: gormstore: this transaction belongs to another database than the journal; make the " +
 		"journal with the database that has your rows")
 
@@ -26,7 +26,7 @@ var (
 )
 
 // Plan writes an intent and its key in the caller's transaction: they commit together with the caller's rows. Send the
-// command after COMMIT; before, the client would wait for the transaction. Planning again changes nothing.
+// command after COMMIT; before it, the client would wait for the transaction. A second Plan changes nothing.
 //
 // Errors: intents.ErrNoIntent; tx is not a transaction; [ErrOutsideTransaction]; [ErrOtherDatabase]; the database's.
 func (j *Journal) Plan(tx *gorm.DB, intent string) error {
@@ -38,7 +38,7 @@ func (j *Journal) Plan(tx *gorm.DB, intent string) error {
 }
 
 // Done ends an intent in the caller's transaction: the end commits together with the rows in which the caller keeps the
-// outcome. The client must leave the end to the caller: see idemclient.Config.CallerEnds. If several callers end an intent
+// outcome. The client must not end the intent itself: set idemclient.Config.CallerEnds. If several callers end an intent
 // at once, one commits; the others get ErrNotPending, and must roll back.
 //
 // Errors: [ErrNotPending]; tx is not a transaction; [ErrOutsideTransaction]; [ErrOtherDatabase]; the database's.
@@ -51,7 +51,7 @@ func (j *Journal) Done(tx *gorm.DB, intent string) error {
 }
 
 // execIn runs a statement in the caller's transaction, and returns how many rows it has changed. The statement changes
-// nothing unless its first parameter names the database that it runs in: so the check needs no statement of its own.
+// nothing unless its first parameter names the database that it runs in. So the check needs no further statement.
 func (j *Journal) execIn(tx *gorm.DB, name statement, args ...any) (int64, error) {
 	ctx, conn := tx.Statement.Context, tx.Statement.ConnPool
 	if _, ok := conn.(gorm.TxCommitter); !ok {
@@ -104,7 +104,7 @@ func (j *Journal) ownDatabase(ctx context.Context) (string, error) {
 	return own, nil
 }
 
-// databasePatience bounds the question which database the journal's pool belongs to.
+// databasePatience is how long the journal waits to learn which database its pool belongs to.
 const databasePatience = 5 * time.Second
 
 func (j *Journal) askDatabase(ctx context.Context, q querier) (name string, err error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// The table idempotency_setting has what timed keys are judged by: floors in microseconds since 1970, under
+// The table idempotency_setting has the settings by which timed keys are judged: floors in microseconds since 1970, under
 // floor/<service> and floor/<service>/<METHOD route>, and the ages of routes under key_age/<service>/<METHOD route>. A
 // service is 8 bytes in hex. The floor of a route judges UUIDv7 keys after the route has left TimedKey.
 //
@@ -46,7 +46,7 @@ func (f *floor) Scan(value any) error {
 	return nil
 }
 
-// floorName is the name of the floor that a claim's key is judged by, "" where it is not judged.
+// floorName is the name of the floor by which a claim's key is judged; "" if the key is not judged.
 func floorName(c core.Claim) string {
 	switch {
 	case c.Key.Made.IsZero():
@@ -57,7 +57,7 @@ func floorName(c core.Claim) string {
 	return floorPrefix + hex.EncodeToString(c.Realm[:serviceLen]) + "/" + c.Method + " " + c.Route
 }
 
-// latestOf is the last moment at which a claim may have a key without a record, by its time.
+// latestOf is the last moment at which a key without a record may be claimed.
 func latestOf(c core.Claim) int64 {
 	last := latest(c.Key.Valid)
 	if c.Key.Timed {
@@ -66,13 +66,13 @@ func latestOf(c core.Claim) int64 {
 	return last
 }
 
-// untimely is the outcome of a claim whose key is refused by its time.
+// untimely is the outcome of a claim whose key is refused because of its time.
 func untimely(now time.Time) core.Claimed {
 	return core.Claimed{Untimely: true, Record: core.Record{Now: now}}
 }
 
-// refuses reports whether a record that could be taken over must not be, because of the time of its key. The statement
-// that does it asks again.
+// refuses reports whether the time of the key forbids taking a record over. The statement that takes it over checks this
+// again.
 func refuses(rec core.Record, c core.Claim, floor floor) bool {
 	return rec.State() == core.Free && (rec.Spent() || !c.Key.Allows(rec.Now, floor.Time))
 }
@@ -83,7 +83,8 @@ func (s *Store) readFloor(ctx context.Context, q querier, c core.Claim) (now ins
 	return now, floor, err
 }
 
-// refusedSQLite says why a claim has inserted nothing although there is no record: the clock, or the time of the key.
+// refusedSQLite returns the reason why a claim has inserted nothing although there is no record: the clock, or the time
+// of the key.
 func (s *Store) refusedSQLite(ctx context.Context, q querier, c core.Claim) (core.Claimed, error) {
 	now, floor, err := s.readFloor(ctx, q, c)
 	switch {
@@ -92,13 +93,13 @@ func (s *Store) refusedSQLite(ctx context.Context, q querier, c core.Claim) (cor
 	case c.Trusts(now.Time) && !c.Key.Allows(now.Time, floor.Time):
 		return untimely(now.Time), nil
 	}
-	return core.Claimed{}, core.ErrClock // if only until a moment ago: the next request knows
+	return core.Claimed{}, core.ErrClock // the clock may be right again now: then the next request succeeds
 }
 
 // floors are the floors that a sweep has to raise, in microseconds.
 type floors map[string]int64
 
-// add notes the record of a timed key that was dropped.
+// add adds the floors of a dropped record of a timed key.
 func (f *floors) add(id, realm []byte, route string) {
 	rec := core.Record{Timed: true}
 	copy(rec.ID[:], id)
@@ -112,7 +113,7 @@ func (f *floors) add(id, realm []byte, route string) {
 	}
 }
 
-// raiseFloors is done in one order, so that two sweeps do not wait for each other in a circle.
+// raiseFloors raises the floors in a fixed order, so that two sweeps do not deadlock.
 func (s *Store) raiseFloors(ctx context.Context, q querier, f floors) error {
 	for _, name := range slices.Sorted(maps.Keys(f)) {
 		if _, err := s.exec(ctx, q, raiseKeyFloor, name, strconv.FormatInt(f[name], 10)); err != nil {
@@ -142,7 +143,7 @@ func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Tim
 	})
 }
 
-// clockWithin reads the database's clock: core.ErrClock where it is outside of w.
+// clockWithin reads the database's clock. The error is core.ErrClock if it is outside of w.
 func (s *Store) clockWithin(ctx context.Context, q querier, w core.Window) (time.Time, error) {
 	var now instant
 	err := s.queryRow(ctx, q, clock).Scan(&now)
@@ -152,7 +153,7 @@ func (s *Store) clockWithin(ctx context.Context, q querier, w core.Window) (time
 	return now.Time, err
 }
 
-// KeepAge implements [core.KeyTimer]. It writes where an age is new, and only reads otherwise.
+// KeepAge implements [core.KeyTimer]. It writes only if the age has changed.
 func (s *Store) KeepAge(
 	ctx context.Context, service []byte, route string, age time.Duration, w core.Window,
 ) (kept core.KeptAge, err error) {
@@ -198,8 +199,8 @@ func (s *Store) keepAge(
 	return next, err
 }
 
-// raiseOnLeaving raises the floor of a route that leaves TimedKey, so that what was refused on the route until now stays so:
-// by its age, and by the floor of the service.
+// raiseOnLeaving raises the floor of a route that leaves TimedKey. So the keys that were refused on the route until now
+// stay refused: those that were too old, and those below the floor of the service.
 func (s *Store) raiseOnLeaving(ctx context.Context, q querier, ofRoute string, left core.KeptAge) error {
 	service, _, _ := strings.Cut(ofRoute, "/")
 	var ofService int64
@@ -210,7 +211,7 @@ func (s *Store) raiseOnLeaving(ctx context.Context, q querier, ofRoute string, l
 	return s.raiseFloors(ctx, q, floors{floorPrefix + ofRoute: max(ofService, left.Floor().UnixMicro())})
 }
 
-// readAge reads a kept age; the zero one where there is none.
+// readAge reads a kept age; the zero value if there is none.
 func (s *Store) readAge(ctx context.Context, q querier, statement statement, name string) (kept core.KeptAge, err error) {
 	var value string
 	err = s.queryRow(ctx, q, statement, name).Scan(&value)

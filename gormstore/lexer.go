@@ -2,7 +2,7 @@ package gormstore
 
 import "strings"
 
-// tokenKind says what a token of a statement is, as far as the guards need to know.
+// tokenKind is the kind of a token. It distinguishes only what the guards need.
 type tokenKind uint8
 
 const (
@@ -25,8 +25,8 @@ func (t token) is(keyword string) bool { return t.kind == word && strings.EqualF
 // isSymbol reports whether t is the character.
 func (t token) isSymbol(c byte) bool { return t.kind == symbol && t.text[0] == c }
 
-// name is the name that t stands for: one without quotes means the same in any case. SQLite takes a string for a name
-// where only a name can be.
+// name is the name that t means. A name without quotes is the same in any case. SQLite accepts a string as a name at
+// places where only a name is possible.
 func (t token) name() string {
 	switch {
 	case t.kind == word:

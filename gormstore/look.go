@@ -10,24 +10,24 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// A claim may look at the record first. A look never decides that a command runs: it returns a record that no claim could
-// take over, as the claim's own statement would, or nothing.
+// A claim may look at the record first. A look never decides that a command runs. It returns a record that no claim could
+// take over, as the claim's own statement would, or it returns nothing.
 
-// seen has the keys that this process has claimed lately, or tried to claim. It only decides which statement is sent first:
-// a plain SELECT (lookFirst) for a key that it has, otherwise an INSERT (insertRecord, or claimKey in a transaction). A
-// wrong guess costs one statement more.
+// seen has the keys that this process has claimed lately, or tried to claim. It only decides which statement is sent
+// first. For a key that it has, that is a plain SELECT (lookFirst), otherwise an INSERT (insertRecord, or claimKey in a
+// transaction). A wrong guess costs one more statement.
 type seen [1 << 16]atomic.Uint32
 
-// before reports whether the key of a record was seen before, and remembers it. A later key may take the place of an earlier
-// one, which is forgotten then.
+// before reports whether the key of a record was seen before, and remembers it. A later key may replace an earlier one,
+// which is then forgotten.
 func (s *seen) before(id core.ID) bool {
 	hash := binary.BigEndian.Uint64(id.Hash())
-	mark := uint32(hash >> 32) // half of the hash is enough for a guess, the other half is the place
+	mark := uint32(hash >> 32) // one half of the hash is compared, the other half gives the place
 	return s[hash%uint64(len(s))].Swap(mark) == mark
 }
 
-// lookFirst returns the record that stands in the way of a claim on PostgreSQL. It returns nothing where the claim has to be
-// tried: there is no record, or one that can be taken over, or the server lets nothing be written.
+// lookFirst returns the existing record that a claim would meet on PostgreSQL. It returns nothing if the claim has to be
+// tried: there is no record, or the record can be taken over, or the server is read-only.
 func (s *Store) lookFirst(ctx context.Context, q querier, c core.Claim) (core.Claimed, error) {
 	var now instant
 	var scan recordScan
@@ -45,8 +45,8 @@ func (s *Store) lookFirst(ctx context.Context, q querier, c core.Claim) (core.Cl
 	return core.Claimed{Record: rec}, err
 }
 
-// peek returns a record that the claim cannot take over, or Busy where another attempt is running. It returns nothing where
-// the claim has to be tried.
+// peek returns a record that the claim cannot take over, or Busy if another attempt is running. It returns nothing if the
+// claim has to be tried.
 func (s *Store) peek(ctx context.Context, c core.Claim) (core.Claimed, error) {
 	if s.dialect == postgres {
 		return s.look(ctx, c)

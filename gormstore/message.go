@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Message is a message as a broker delivers it.
+// Message is one delivery of a message.
 type Message struct {
 	// Source is the publisher or topic within which the id is unique. 1 to 255 bytes of UTF-8.
 	Source string
@@ -19,19 +19,19 @@ type Message struct {
 	// Payload is compared by its SHA-256: the same id with another payload is an error, never a duplicate.
 	Payload []byte
 
-	// Handler is the name of the handler that the message is for, where the broker's library knows it. Another name with
-	// the same group and source in one process is [ErrTwoHandlers]. Optional.
+	// Handler is the name of the handler that processes the message, if the broker's library knows it. If another handler in
+	// the same process has the same group and source, Process returns [ErrTwoHandlers]. Optional.
 	Handler string
 
-	// Published is when the message was published, by the publisher's clock. Zero if it is not known: then nobody notices that
-	// a message is older than its marker would be.
+	// Published is when the message was published, by the publisher's clock. Zero if it is not known: then Process cannot
+	// refuse a message that is older than markers live.
 	Published time.Time
 }
 
-// maxName is how long the parts of a marker's key may be, in bytes.
+// maxName is the longest part of a marker's key, in bytes.
 const maxName = 255
 
-// badName says what is wrong with a part of a marker's key; "" for nothing.
+// badName returns what is wrong with a part of a marker's key; "" if it is valid.
 func badName(name string) string {
 	switch {
 	case name == "":

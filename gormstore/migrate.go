@@ -17,7 +17,7 @@ import (
 var migrations embed.FS
 
 // Migrations returns the migrations as files, in the folders postgres and sqlite, for goose, golang-migrate and atlas.
-// Each may be run again at any time, and each only adds: two releases of an app can share the tables.
+// Each may be run again at any time. Each only adds, so that two releases of an app can share the tables.
 func Migrations() fs.FS {
 	sub, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -27,12 +27,12 @@ func Migrations() fs.FS {
 }
 
 // Migrate creates the tables, or brings them up to date. Any number of instances may call it at once: on PostgreSQL an
-// advisory lock lets one of them run at a time. It touches no table of the app. The table idempotency_migration lists the
-// migrations that have run, and Migrate does not run them again: even CREATE INDEX IF NOT EXISTS would wait for all running
-// attempts, and all new ones would wait for it.
+// advisory lock lets one of them run at a time. It changes no table of the app. The table idempotency_migration lists the
+// migrations that have run. Migrate does not run these again: even CREATE INDEX IF NOT EXISTS would wait for all running
+// attempts, and all new attempts would wait for it.
 //
-// New tables go into the first schema of the search path that is configured for the role and database, or where
-// [InSchema] says.
+// Migrate uses the schema that has the tables. If none has, it creates them in the first schema of the search path that
+// is configured for the role and database. [InSchema] names another schema.
 func Migrate(ctx context.Context, db *gorm.DB, options ...Option) error {
 	d, err := dialectOf(db.Dialector.Name())
 	if err != nil {
@@ -101,13 +101,13 @@ func into(ctx context.Context, tx *sql.Tx, schema string) error {
 			schema = found[0].schema
 		}
 	}
-	// pg_temp stands last: without it, a temporary table would come first.
+	// pg_temp is named, as the last schema. Otherwise PostgreSQL would search it first, and find a temporary table.
 	_, err := tx.ExecContext(ctx, "SELECT pg_catalog.set_config('search_path', $1, true)", quote(schema)+", pg_temp")
 	return err
 }
 
-// migrated lists the migrations that Migrate has run before. It does not know what another tool has run: Migrate runs that
-// once more, which changes nothing.
+// migrated lists the migrations that Migrate has run before. Migrate runs a migration that another tool has run once
+// more, which changes nothing.
 func migrated(ctx context.Context, tx *sql.Tx) (names []string, err error) {
 	const create = "CREATE TABLE IF NOT EXISTS idempotency_migration (name varchar(255) NOT NULL PRIMARY KEY)"
 	if _, err := tx.ExecContext(ctx, create); err != nil {

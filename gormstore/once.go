@@ -16,8 +16,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Once is the second line of defence (D-1). Embed it in the model of every money row. It holds the operation that made the
-// row, NOT NULL and UNIQUE, so that a row is booked once even if its record was lost or purged.
+// Once is the second line of defence (D-1). Embed it in the model of every money row. It has the operation that made the
+// row, NOT NULL and UNIQUE. So a row is booked once, even if the operation's record was lost or has expired.
 //
 //	type Payment struct {
 //		gormstore.Once `json:"-"`
@@ -29,13 +29,13 @@ import (
 //
 //	Line int `gorm:"not null;uniqueIndex:,composite:operation"`
 //
-// Create such rows with [CreateOnce]. The write guard refuses to create one without an operation id; it does not see maps
-// and plain SQL.
+// Create such rows with [CreateOnce]. The write guard refuses to create a row without an operation id. It does not see
+// maps and plain SQL.
 //
 // AutoMigrate adds the columns to an empty table. It fails if the table has rows, because the columns are NOT NULL:
 // docs/migration.md of this module has the statements for such a table.
 type Once struct {
-	// OperationID is the operation id in hex. It is scoped to the principal, and the raw key cannot be read from it.
+	// OperationID is the operation id in hex. It is different for each principal, and the key cannot be read from it.
 	OperationID string `gorm:"size:64;not null;uniqueIndex:,composite:operation"`
 	// CommandHash is the hash of the command in hex, with its version: a key may come again with another command (D-3).
 	CommandHash string `gorm:"size:70;not null"`
@@ -43,9 +43,9 @@ type Once struct {
 
 func (o *Once) once() *Once { return o }
 
-// refuseWithoutOperation refuses to create a row without an operation id, which would be the only one of its table. It comes
-// behind the hooks of the app. It is no hook of Once: GORM would call neither that one nor a hook of the same name that the
-// app embeds beside it.
+// refuseWithoutOperation refuses to create a row without an operation id: the table could have only one such row. It runs
+// after the hooks of the app. It is not a hook of Once, because if the app embeds a hook of the same name, too, GORM
+// would call neither.
 func refuseWithoutOperation(db *gorm.DB) {
 	if db.Error != nil || db.Statement.Schema == nil {
 		return
@@ -60,7 +60,7 @@ func refuseWithoutOperation(db *gorm.DB) {
 func refuseZero(db *gorm.DB, field *schema.Field) {
 	isZero := func(row reflect.Value) bool {
 		row = reflect.Indirect(row)
-		if row.Kind() != reflect.Struct { // a map has what it says
+		if row.Kind() != reflect.Struct { // a map is not checked
 			return false
 		}
 		_, zero := field.ValueOf(db.Statement.Context, row)
@@ -82,17 +82,17 @@ func refuseZero(db *gorm.DB, field *schema.Field) {
 	}
 }
 
-// ErrOtherOperation means that a UNIQUE constraint found a row of another operation, or of another command of the same
-// operation. The second line has done its work: answer 409 (D-3). The row is not returned, because it may be another
-// principal's.
+// ErrOtherOperation means that a UNIQUE constraint found a row of another operation, or of another command with the same
+// operation id. The second line of defence has stopped a second booking: answer 409 (D-3). The row is not returned,
+// because it may be another principal's.
 var ErrOtherOperation = errors.New("idem: gormstore: another operation has created this row already")
 
-// CreateOnce creates a money row for the operation of tx's context, or finds the one that the operation has created
-// before. created says which of the two, and row holds the row in both cases (D-1, D-3). tx is gormstore.Tx(ctx) on a
-// Rollback route, and db.WithContext(ctx) on others.
+// CreateOnce creates a money row for the operation of tx's context, or finds the row that the operation has created
+// before. created says which of the two, and row holds the row in both cases (D-1, D-3). tx is gormstore.Tx(ctx) in a
+// Rollback handler, the step's tx in a [Step], and db.WithContext(ctx) in a Park handler.
 //
-// Errors: ErrOtherOperation; an error where tx's context belongs to no attempt; any error of the database. An error of
-// the database in PostgreSQL ends the transaction as usual.
+// Errors: ErrOtherOperation; tx's context belongs to no attempt; any error of the database. After an error of the
+// database, PostgreSQL refuses further statements of the transaction, as usual.
 func CreateOnce[T any, P interface {
 	*T
 	once() *Once
@@ -132,7 +132,7 @@ func CreateOnce[T any, P interface {
 
 // onceKey returns the values of row in the UNIQUE index that the operation id is part of.
 func onceKey(tx *gorm.DB, row any) (map[string]any, error) {
-	// A schema of our own: ParseIndexes writes into it, and GORM's is shared by all goroutines.
+	// Parse makes a separate schema: ParseIndexes writes into it, and all goroutines share GORM's own.
 	own, err := schema.Parse(row, new(sync.Map), tx.NamingStrategy)
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ const operationColumn = "operation_id"
 // onceColumns are the columns of Once.
 var onceColumns = [...]string{operationColumn, "command_hash"}
 
-// backfill says where the way out of a missing column is.
+// backfill tells how to add a missing column.
 const backfill = "add it as nullable, fill it, then make it NOT NULL and UNIQUE, as docs/migration.md says under " +
 	"\"A money table that has rows\""
 

@@ -19,22 +19,24 @@ func optionsOf(given []Option) (o options) {
 	return o
 }
 
-// StallAfter says how long a COMMIT, or the write of an answer, may hold a connection of a limited pool on PostgreSQL while
-// nothing passes over that connection. These statements are never cancelled. After that time the store raises the pool's
-// limit by one, at most to twice what it was, and reads over another connection what became of the statement. While the
-// server waits for its synchronous standby, the store waits too. Default: [DefaultStall].
+// StallAfter sets how long a COMMIT, or the write of an answer, may wait on a connection that gets no answer, on
+// PostgreSQL with a limited pool. These statements are never cancelled. After that time the store raises the pool's limit
+// by one, at most to twice the configured limit, and finds out over another connection whether the statement took effect.
+// While the server waits for its synchronous standby, the store waits, too. Default: [DefaultStall], also for 0. [New]
+// refuses a negative time.
 func StallAfter(d time.Duration) Option { return func(o *options) { o.stall = d } }
 
-// WithPipeline lets the store send several statements in one round trip on PostgreSQL. A Rollback attempt then adds no round
-// trip to the transaction of its handler, and a replay is one. For the pgx driver, which gorm.io/driver/postgres uses:
+// WithPipeline lets the store send several statements in one round trip on PostgreSQL. A Rollback attempt then adds no
+// round trip to the transaction of its handler, and a replay needs one. For the pgx driver, which gorm.io/driver/postgres
+// uses:
 //
 //	gormstore.New(db, gormstore.WithPipeline(pgxpipe.New()))
 //
-// The store sends its statements one by one over a connection that p does not know. On SQLite the option does nothing.
+// If p does not support a connection, the store sends its statements one by one. On SQLite the option does nothing.
 // Default: none.
 func WithPipeline(p Pipeline) Option { return func(o *options) { o.pipeline = p } }
 
 // InSchema names the schema of the tables on PostgreSQL, without quotes. Default: the schema of the search path that has
 // the tables. The search path is the one that is configured for the role, the database or in the connection string; a SET
-// on a connection does not count. SQLite has no schemas, and the option does nothing there.
+// on a connection does not count. On SQLite, which has no schemas, the option does nothing.
 func InSchema(name string) Option { return func(o *options) { o.schema = name } }

@@ -14,7 +14,7 @@ import (
 // listed (List, Resumable, HalfDone) are found in two places:
 //
 //   - Those with sweep_after NULL. Park and a takeover set it, and so does the patrol below.
-//   - Those that were claimed since the patrol came by, which are the last ones in the index of the sweep.
+//   - Those that were claimed after the patrol passed. They are the last ones in the index of the sweep.
 //
 // The patrol is a part of Sweep. It walks along the index in the order of the claims, some seconds behind the clock, and
 // sets sweep_after of the records that are still open. How far it has come is kept in the database. Whatever happens, every
@@ -51,7 +51,7 @@ type beat struct {
 	limit, passed int64
 }
 
-// rests reports whether the patrol has passed its limit, and it is too early for another one.
+// rests reports whether the patrol has passed its limit, and it is too early for the next limit.
 func (b beat) rests() bool {
 	newest := b.now.Add(-patrolBehind).UnixMicro()
 	return b.passed == b.limit && b.limit <= b.now.UnixMicro() && newest-b.limit < patrolBehind.Microseconds()
@@ -63,7 +63,7 @@ func (s *Store) readBeat(ctx context.Context, q querier) (b beat, err error) {
 	return b, err
 }
 
-// patrol goes as far as it can for now. b was read a moment ago.
+// patrol does as many steps as it can now. b was read a moment ago.
 func (s *Store) patrol(ctx context.Context, b beat) error {
 	if b.rests() {
 		return nil
@@ -80,8 +80,9 @@ func (s *Store) patrol(ctx context.Context, b beat) error {
 	return nil
 }
 
-// heldUp returns for how long the patrol has not come to its limit: 0 where it has, or has just announced it. before is what
-// was read before the patrol. Only where an earlier sweep has left the patrol on its way does this ask the database.
+// heldUp returns how long the patrol has been on the way to its limit. It is 0 if the patrol has reached the limit, or
+// has just announced it. before was read before the patrol. heldUp asks the database only if an earlier sweep has not
+// finished the patrol.
 func (s *Store) heldUp(ctx context.Context, before beat) (time.Duration, error) {
 	if before.passed >= before.limit {
 		return 0, nil
@@ -119,7 +120,8 @@ func (s *Store) patrolStep(ctx context.Context, q querier) (on bool, err error) 
 	return true, s.keepNumber(ctx, q, patrolPassed, passed)
 }
 
-// patrolsTurn reports whether no other instance is doing a step now. It never waits for one: that one may hang.
+// patrolsTurn reports whether no other instance is doing a step now. It never waits for another instance, because that
+// may hang.
 func (s *Store) patrolsTurn(ctx context.Context, q querier) (turn bool, err error) {
 	if s.dialect == sqlite {
 		return true, nil // the transaction is the only writer
@@ -132,8 +134,8 @@ func (s *Store) patrolsTurn(ctx context.Context, q querier) (turn bool, err erro
 	return turn, err
 }
 
-// patrolWaits reports whether a transaction is not over that was writing after the limit had been announced. When it is
-// asked for the first time, it notes these transactions.
+// patrolWaits reports whether a transaction that was writing when the limit was announced is still open. The first call
+// records these transactions.
 func (s *Store) patrolWaits(ctx context.Context, q querier, limit int64) (bool, error) {
 	if s.dialect == sqlite {
 		return false, nil // there is no other writer
@@ -169,7 +171,7 @@ func (s *Store) patrolWaits(ctx context.Context, q querier, limit int64) (bool, 
 	return false, nil
 }
 
-// patrolTo lists what is open up to the limit, or up to where a batch ends, and returns how far it has come.
+// patrolTo lists the open records up to the limit, or up to the end of a batch, and returns how far it has come.
 func (s *Store) patrolTo(ctx context.Context, q querier, b beat) (passed int64, err error) {
 	if s.dialect == sqlite {
 		if err := s.queryRow(ctx, q, patrolUpto, b.passed, b.limit, patrolBatch).Scan(&passed); err != nil {

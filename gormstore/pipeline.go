@@ -7,16 +7,16 @@ import (
 	"errors"
 )
 
-// Pipeline sends several statements to PostgreSQL in one round trip. database/sql cannot do that, and each driver does it in
-// its own way: the package gormstore/pgxpipe has the Pipeline of pgx, which is the driver of gorm.io/driver/postgres.
+// Pipeline sends several statements to PostgreSQL in one round trip. database/sql cannot do that, and each driver has its
+// own way. Package gormstore/pgxpipe has the Pipeline of pgx, the driver of gorm.io/driver/postgres.
 type Pipeline interface {
 	// Send sends statements over a driver's connection, as [sql.Conn.Raw] gives it, in one message and in this order. The
-	// server must run no statement behind one that has failed. Send reads all answers, and so the connection is free
-	// when it returns. When ctx ends, Send closes the connection and returns.
+	// server must run no statement behind one that has failed. Send reads all answers, so the connection is free when it
+	// returns. When ctx ends, Send closes the connection and returns.
 	//
-	// It returns how many of the statements have succeeded, and the error of the one behind them. Errors of the server have
-	// the method SQLState() string. The error is ErrNotPipelined, and nothing was sent, where Send does not know the
-	// connection: another driver, or a wrapper around this one.
+	// It returns how many of the statements have succeeded, and the error of the next one. Errors of the server have the
+	// method SQLState() string. If Send does not know the connection (another driver, or a wrapper around its own), it sends
+	// nothing, and the error is ErrNotPipelined.
 	Send(ctx context.Context, connection any, statements []PipelineStatement) (succeeded int, err error)
 }
 
@@ -30,8 +30,8 @@ type PipelineStatement struct {
 // ErrNotPipelined is the error of a [Pipeline] that does not know a connection.
 var ErrNotPipelined = errors.New("idem: gormstore: this connection cannot send several statements in one round trip")
 
-// send sends statements in one round trip, and returns how many have succeeded. The error is ErrNotPipelined, and nothing
-// was sent, where the store has no pipeline, or the pipeline does not know the connection.
+// send sends statements in one round trip, and returns how many have succeeded. If the store has no pipeline, or the
+// pipeline does not know the connection, it sends nothing, and the error is ErrNotPipelined.
 func (s *Store) send(ctx context.Context, own *sql.Conn, statements []PipelineStatement) (succeeded int, err error) {
 	if s.pipeline == nil {
 		return 0, ErrNotPipelined

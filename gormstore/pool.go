@@ -8,13 +8,13 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// slots divide a limited pool on PostgreSQL. Whatever wants to begin needs a slot before it asks the pool for a connection.
-// Without slots, many attempts that want to begin would take every connection, and the attempts that are running could not
-// end. Slots are given in the order in which they are asked for.
+// slots divide a limited pool on PostgreSQL. An attempt or a claim needs a slot before it asks the pool for a connection.
+// Without slots, many new attempts could take every connection, and the running attempts could not end. Slots are given
+// in the order of the requests.
 type slots struct {
 	attempts chan struct{} // for transactions with an app's statements in them: three connections of four
-	claims   chan struct{} // for claims without a transaction, as many: they are short
-	looks    chan struct{} // for attempts that wait, and look whether their key is taken: the connections that are left
+	claims   chan struct{} // for claims without a transaction, which are short; the same number
+	looks    chan struct{} // the other connections: a waiting attempt uses one to look whether its key is in use
 }
 
 // newSlots divides a pool of limit connections.
@@ -24,7 +24,7 @@ func newSlots(limit int) *slots {
 		looks: make(chan struct{}, free)}
 }
 
-// enter takes a slot. Where it fails, nothing has been sent.
+// enter takes a slot. If it fails, nothing was sent.
 func enter(ctx context.Context, slot chan struct{}) error {
 	select {
 	case slot <- struct{}{}:
@@ -34,8 +34,8 @@ func enter(ctx context.Context, slot chan struct{}) error {
 	}
 }
 
-// inLine bounds the wait for a slot to three quarters of the claim's time. The last quarter is left for the statement: a
-// statement that its context cancels costs its connection.
+// inLine bounds the wait for a slot to three quarters of the claim's time. The last quarter is for the statement: a
+// statement whose context ends loses its connection.
 func inLine(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -44,8 +44,8 @@ func inLine(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, end.Add(-time.Until(end)/4))
 }
 
-// lookAfter is how long an attempt waits for a slot before it looks at the record. Short attempts get a slot sooner than
-// that, and looking would only slow them down: with 64 clients on 24 slots, a sixth fewer came through when all looked.
+// lookAfter is how long an attempt waits for a slot before it looks at the record. Short attempts get a slot sooner, and
+// looking would only slow them down: with 64 clients on 24 slots, a sixth fewer requests were served when all looked.
 const lookAfter = 100 * time.Millisecond
 
 // enterOrLook takes a slot for an attempt. If it waits for longer than lookAfter, it looks at the record meanwhile, so that
@@ -83,7 +83,7 @@ func (s *Store) enterOrLook(ctx context.Context, c core.Claim) (core.Claimed, er
 // isThere reports whether a look found a record, or an attempt that is running.
 func isThere(c core.Claimed) bool { return c.Busy || c.Record.Stored != 0 }
 
-// enterAttempt takes what a transaction with an app's statements needs besides its connection: SQLite's writer, or a slot.
+// enterAttempt takes SQLite's writer, or a slot, for a transaction with an app's statements.
 func (s *Store) enterAttempt(ctx context.Context) error {
 	if s.file != nil {
 		return s.file.lockWriter(ctx)

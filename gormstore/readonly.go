@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// mayWrite says why a text may write; "" where it only reads. A text does not show what views, operators, casts and triggers
-// do. In doubt it may write; a caller who knows better marks it with Outside.
+// mayWrite returns the reason why a text may write; "" if it only reads. It cannot see what views, operators, casts and
+// triggers do. In doubt the text may write; a caller who knows that it only reads marks it with Outside.
 func mayWrite(d *dialect, text string) string {
 	l := lexer{text: text, dialect: d}
 	var tokens []token
@@ -160,8 +160,8 @@ var keywords = words(`all and any array as between case cast distinct else end e
 // infix are operators whose names a function can have too: they are operators only after an operand.
 var infix = words(`glob ilike is join like match`)
 
-// readOnly are functions of PostgreSQL and SQLite that change nothing and make nobody wait, and the types that stand before
-// a parenthesis.
+// readOnly are functions of PostgreSQL and SQLite that change nothing and block nobody, and types that can stand before a
+// parenthesis.
 var readOnly = words(`
 	count sum avg min max total bool_and bool_or every bit_and bit_or bit_xor array_agg string_agg group_concat
 	json_agg jsonb_agg json_object_agg jsonb_object_agg json_group_array json_group_object jsonb_group_array

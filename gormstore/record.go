@@ -20,7 +20,7 @@ const plain = 1
 // recordScan takes the columns of a record, which claimKey, look, find and list return in one order.
 type recordScan struct {
 	pid                           uint32  // of the backend that has read it
-	started                       instant // when that one's server was, NULL where it has no synchronous standby
+	started                       instant // when its server was started; NULL without a synchronous standby
 	id, scope, realm, owner, hash []byte
 	headers, body                 []byte
 	fence                         sql.NullInt64
@@ -33,7 +33,7 @@ type recordScan struct {
 	partial, timed                flag
 }
 
-// targets are what these columns are read into, behind those of the columns before them.
+// targets are the variables for these columns, after those for the columns before them.
 func (s *recordScan) targets(before ...any) []any {
 	return append(slices.Grow(before, 24),
 		&s.pid, &s.started,

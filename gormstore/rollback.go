@@ -77,8 +77,8 @@ func (s *Store) enterAndBegin(ctx context.Context, c core.Claim) (t *tx, claimed
 	return t, claimed, err
 }
 
-// begin opens the transaction of an attempt. Where it finds a record, or an attempt that is running, it returns the
-// connection, whose transaction has written nothing and is still open.
+// begin opens the transaction of an attempt. If it finds a record, or a running attempt, it returns the connection. The
+// transaction of that connection is still open, and has written nothing.
 func (s *Store) begin(ctx context.Context, c core.Claim) (_ *tx, open *sql.Conn, claimed core.Claimed, err error) {
 	own, err := s.pool.Conn(ctx)
 	if err != nil {
@@ -161,8 +161,8 @@ func (t rollbackTx) Commit(ctx context.Context, c core.Completion, undoRows bool
 	return t.finish(ctx, func() ([]PipelineStatement, error) { return t.record(ctx, c, undoRows) })
 }
 
-// record writes the answer into the transaction. It returns the statements that it has not sent, because they go together
-// with COMMIT. Where it fails, nothing has been committed.
+// record writes the answer into the transaction. It returns the statements that are to be sent together with COMMIT. If
+// it fails, nothing was committed.
 func (t rollbackTx) record(ctx context.Context, c core.Completion, undoRows bool) ([]PipelineStatement, error) {
 	args, err := completionArgs(c)
 	if err != nil {
@@ -191,7 +191,7 @@ func (t rollbackTx) record(ctx context.Context, c core.Completion, undoRows bool
 	return last[alone:], nil
 }
 
-// lastStatements are those before COMMIT. Each fails where COMMIT must not follow.
+// lastStatements are the statements before COMMIT. Each of them fails if COMMIT must not follow.
 func (t rollbackTx) lastStatements(ctx context.Context, args []any, undoRows bool) (last []PipelineStatement, err error) {
 	add := func(name statement, args ...any) {
 		if err == nil {
@@ -256,14 +256,14 @@ func (a answer) committed(ctx context.Context, s *Store, q querier) (bool, error
 	if errors.Is(err, core.ErrNotFound) {
 		return false, nil
 	}
-	// An answer may have been erased since: it was committed all the same.
+	// An answer that was erased in the meantime was committed, too.
 	return rec.Ticket == a.ticket && (rec.Stored == core.Completed || rec.Stored == core.Expired), err
 }
 
 func (a answer) touch() (statement, []any) { return touch, []any{a.ticket.ID[:]} }
 
-// lose claims again as the same owner, and parks: where the handler has committed, the record is there; where it has
-// rolled back, the key is free.
+// lose claims again as the same owner, and parks the operation. If the handler has committed, the record exists. If it
+// has rolled back, the key is free.
 func (a answer) lose(ctx context.Context, s *Store, q querier) error {
 	c := a.claim
 	c.Lease, c.Deadline = 0, 0                                        // the attempt is over, and may be settled

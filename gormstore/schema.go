@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Statements name the schema of their tables. The schema is found once. So a search path that an app left on a connection,
-// or a temporary table of the same name, changes nothing (F-6).
+// Statements name the schema of their tables. The store finds the schema once. So a search path that an app has left on a
+// connection, or a temporary table of the same name, has no effect (F-6).
 
 // find returns the statements. q is asked for the schema if it is not known yet.
 func (s *statements) find(ctx context.Context, q querier) (*statementTexts, error) {
@@ -87,8 +87,8 @@ LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = 'idemp
 WHERE s.name = 'search_path' AND n.nspname NOT LIKE 'pg\_%' AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
 ORDER BY p.place`
 
-// home is the schema that has the tables, "" if none has. Two are an error: the tables of one of them are empty, and every
-// key is free there.
+// home is the schema that has the tables; "" if none has. If two schemas have them, it is an error: the tables in one of
+// them may be empty, and every key would be free there.
 func (all schemas) home() (schema string, err error) {
 	for _, place := range all {
 		switch {

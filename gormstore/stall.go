@@ -11,19 +11,18 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// A connection can be open and pass nothing: a firewall has forgotten it, or a switch is gone. Nobody notices that while a
-// statement runs on it that is never cancelled: COMMIT, and the write of an answer. The driver would close the
-// connection with a cancel request over another connection, and a cancel request must never reach a COMMIT that waits for
-// its standby. So the store leaves such a connection to the operating system, raises the pool's limit by one, and reads over
-// another connection what became of the statement (F-3).
+// A connection can be open although no data passes any more: a firewall has dropped it, or a switch has failed. Nobody
+// notices this while a statement runs on it that is never cancelled: COMMIT, and the write of an answer. To close
+// the connection, the driver would send a cancel request over another connection, and such a request must never reach a
+// COMMIT that waits for its standby. So the store leaves the connection to the operating system, raises the pool's limit
+// by one, and finds out over another connection whether the statement took effect (F-3).
 
-// DefaultStall is how long a statement that is never cancelled may hold a connection of the pool over which nothing passes,
-// unless [StallAfter] says otherwise.
+// DefaultStall is the default of [StallAfter].
 const DefaultStall = 15 * time.Second
 
 var errStalled = errors.New("idem: gormstore: the connection passes nothing")
 
-// stalls raises the pool's limit by one for each connection that passes nothing, at most to twice the limit.
+// stalls raises the pool's limit by one for each stalled connection, at most to twice the limit.
 type stalls struct {
 	pool  *sql.DB
 	after time.Duration
@@ -40,8 +39,8 @@ func newStalls(pool *sql.DB, after time.Duration) *stalls {
 	return &stalls{pool: pool, after: after, most: pool.Stats().MaxOpenConnections}
 }
 
-// sameLimit is an error if the pool has another limit than New saw: the slots and the stalls are made for that one. A limit
-// that stalls has raised is no error.
+// sameLimit returns an error if the pool's limit was changed after New: the slots and the stalls are made for the old
+// limit. A limit that stalls has raised is not an error.
 func (s *stalls) sameLimit() error {
 	limit := s.pool.Stats().MaxOpenConnections
 	if (limit == 0) == (s.most == 0) && limit >= s.most && limit <= 2*s.most {
@@ -74,8 +73,8 @@ func (s *stalls) watch(waits func(ctx context.Context) bool, spare func()) (end 
 	return w.end
 }
 
-// look leaves the connection behind, unless another connection sees that the server waits for its standby with the
-// statement: then it looks again later. Where no other connection can be had, nobody has seen that.
+// look abandons the connection. But if another connection sees that the statement waits for the standby, it looks again
+// later. If there is no other connection, it abandons the first one, too.
 func (w *stall) look() {
 	ctx, cancel := context.WithTimeout(context.Background(), core.DefaultClaimTimeout)
 	defer cancel()

@@ -12,15 +12,16 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Step runs rows of the app's database as a step of a Resume attempt, once: what fn writes through tx commits together
-// with the step's record and result, and later attempts get the result without running fn. The last statement before
-// COMMIT proves that the attempt still owns its operation, so that a stale attempt leaves no rows.
+// Step writes rows of the app's database as a step of a Resume attempt. What fn writes through tx commits together with
+// the step's record and result. Later attempts get the recorded result without running fn. The last statement before
+// COMMIT proves that the attempt still owns its operation, so a stale attempt leaves no rows.
 //
-// An error of fn rolls back: the step is unfinished. The result goes through JSON, in the first attempt too, and an
-// untyped number comes back as a json.Number. Names are unique within an attempt, and steps follow each other; see
-// [core.Call]. Errors: those of fn; core.ErrStale after a takeover; core.ErrStepsChanged; core.ErrRetryable,
-// core.ErrAborted and core.ErrUnconfirmed from the end of the transaction. A handler returns them, or a 5xx: the next
-// repeat goes on here.
+// An error of fn rolls back, and the step is unfinished. The result is encoded as JSON and decoded again, in the first
+// attempt too; a number without a Go type comes back as a json.Number. Names are unique within an attempt, and steps run
+// one after the other. Errors: those of fn and of [core.EnterStep]; core.ErrStepUnknown if fn has ended the transaction
+// itself; core.ErrRetryable, core.ErrAborted and core.ErrUnconfirmed from the end of the transaction; the result cannot
+// be encoded or is above core.MaxStepResult. After an error, return it or answer with 5xx: the next repeat continues with
+// this step.
 func Step[T any](ctx context.Context, name string, fn func(tx *gorm.DB) (T, error)) (result T, err error) {
 	step, err := core.EnterStep(ctx, name)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Store keeps records in the database of a *gorm.DB. Any number of goroutines may use it. It has everything that a store
-// can have: it is a [core.Transactor], [core.Stepper], [core.Validator], [core.Counter], [core.Watcher],
-// [core.ScopeKeeper], [core.Importer], [core.Eraser], [core.Surveyor] and [core.Inspectable].
+// Store keeps records in the database of a *gorm.DB. Any number of goroutines may use it. It has all interfaces that a
+// store can have: it is a [core.Transactor], [core.Stepper], [core.KeyTimer], [core.Validator], [core.Counter],
+// [core.Watcher], [core.ScopeKeeper], [core.Importer], [core.Eraser], [core.Surveyor] and [core.Inspectable].
 type Store struct {
-	db         *gorm.DB // the app's, only for handing out attempts' transactions
+	db         *gorm.DB // the app's; used only to make the sessions of attempts
 	pool       *sql.DB  // the primary's pool, below GORM
 	dialect    *dialect
 	statements *statements
@@ -52,15 +52,16 @@ var (
 	_ core.Inspectable = (*Store)(nil)
 )
 
-// New returns a store on db and installs the write guard there. It creates no table, which is what [Migrate] does,
-// and it starts nothing. On SQLite it makes this process the only one on the file, until Close.
+// New returns a store on db and installs the write guard there. It creates no tables ([Migrate] does) and starts no
+// goroutines. On SQLite it locks the file for this process until Close.
 //
 // Set the limits of the connection pool before you call New. The pool needs at least two connections on PostgreSQL and
 // three on SQLite, where one of them holds the lock on the file. On PostgreSQL a limited pool is divided: attempts'
 // transactions use at most three connections of four. At least one stays free, so that a handler that uses a second
 // connection does not wait for itself.
 //
-// Errors: db is neither PostgreSQL nor SQLite; the pool is too small; another process uses the SQLite file.
+// Errors: db is neither PostgreSQL nor SQLite; the pool is too small; an option is wrong; another process or store uses
+// the SQLite file.
 func New(db *gorm.DB, options ...Option) (*Store, error) {
 	s, err := newStore(db, optionsOf(options))
 	if err != nil {
@@ -116,8 +117,8 @@ func newStore(db *gorm.DB, o options) (*Store, error) {
 	return s, nil
 }
 
-// storePlugin is the GORM plugin by which a db knows its store: an inbox and a journal on the same db share SQLite's one
-// writer and the pool's slots with it.
+// storePlugin is the GORM plugin that connects a db with its store, so that an inbox and a journal on the same db share
+// SQLite's one writer and the pool's slots with the store.
 type storePlugin struct{ store atomic.Pointer[Store] }
 
 const storePluginName = "idem:store"
@@ -184,7 +185,7 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// errOwnWriter: the caller would wait for a writer that it holds itself.
+// errOwnWriter: the caller would wait for SQLite's writer, which it holds itself.
 var errOwnWriter = errors.New("idem: gormstore: SQLite has one writer, and the transaction that this context belongs to " +
 	"has it; write through that transaction (Tx, the tx of a Step or an inbox), or do this before or after it")
 
@@ -194,8 +195,9 @@ func (s *Store) write(ctx context.Context, fn func(q querier) error) error {
 	return s.writing(ctx, func() error { return s.onPool(ctx, fn) })
 }
 
-// onPool runs fn on the pool. After a conflict it runs fn again at read committed. Each of the store's statements is right
-// at read committed. At a stricter level, which may be the app's default, many statements at once make each other fail.
+// onPool runs fn on the pool. After a conflict it runs fn again at read committed. Each of the store's statements is
+// correct at read committed. At a stricter level, which may be the app's default, concurrent statements make each other
+// fail.
 func (s *Store) onPool(ctx context.Context, fn func(q querier) error) error {
 	conflict := false
 	return retry(ctx, func() error {

@@ -11,15 +11,15 @@ import (
 	"gorm.io/gorm"
 )
 
-// ReportStrayWrites is for development. While a Rollback attempt runs, report is told the place, file and line, of each
-// write of the attempt's goroutine that goes through GORM and does not carry the attempt's context: db.Create instead of
-// gormstore.Tx(ctx).Create. The write guard cannot refuse such a write, and it stays when the attempt is rolled back. Each
-// place is reported once for each store. Writes with the context of [Outside] are not reported.
+// ReportStrayWrites is for development. While a Rollback attempt runs, it calls report with the file and line of each
+// write by the attempt's goroutine that goes through GORM without the attempt's context: db.Create instead of
+// gormstore.Tx(ctx).Create. The write guard cannot refuse such a write, and it stays when the attempt is rolled back.
+// Each place is reported once for each store. Writes with the context of [Outside] are not reported.
 //
 //	gormstore.New(db, gormstore.ReportStrayWrites(func(place string) { slog.Warn("write past the attempt", "place", place) }))
 //
-// It finds out which goroutine writes, and that costs some microseconds for each write: do not use it in production. The
-// tool idemvet finds many of these writes without running them. Default: nothing is reported.
+// Do not use it in production: it has to find out which goroutine writes, which costs some microseconds for each write.
+// The tool idemvet finds many of these writes in the source code. Default: nothing is reported.
 func ReportStrayWrites(report func(place string)) Option {
 	return func(o *options) { o.stray = report }
 }

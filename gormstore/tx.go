@@ -15,8 +15,9 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// tx is a transaction with an app's statements in it. It has a connection of its own, on which the store sends BEGIN and
-// COMMIT itself: database/sql ties the COMMIT of its transactions to a context, and this COMMIT is never cancelled.
+// tx is a transaction with an app's statements in it. It has its own connection, on which the store itself sends BEGIN
+// and COMMIT. It does not use the transactions of database/sql, because a context can cancel their COMMIT, and this
+// COMMIT is never cancelled.
 type tx struct {
 	store *Store
 	conn  *conn
@@ -33,7 +34,7 @@ type tx struct {
 	ended   bool
 	checked bool  // SQLite: the savepoint was there, see stillOpen
 	gone    bool  // PostgreSQL: the savepoint was not there
-	lost    error // why nobody knows what has stayed: see undo
+	lost    error // why nobody knows which rows were committed: see undo
 }
 
 // entry is what a transaction writes besides the app's rows: the answer of an attempt, the result of a step, the marker of a
@@ -47,10 +48,10 @@ type entry interface {
 	committed(ctx context.Context, s *Store, q querier) (bool, error)
 	// touch is a statement that writes a committed entry without changing it: see the statement touch.
 	touch() (name statement, args []any)
-	// lose records, in another transaction, that nobody knows what has stayed of this one. Where the entry was undone, it is
-	// written again. Where another one's entry is there by now, that one stays.
+	// lose records, in another transaction, that nobody knows which rows of this one were committed. If the entry was
+	// undone, it is written again. If there is another transaction's entry now, that entry stays.
 	lose(ctx context.Context, s *Store, q querier) error
-	// leave gives back what was reserved for the transaction in this process.
+	// leave releases what was reserved for the transaction in this process.
 	leave(s *Store)
 }
 
@@ -105,14 +106,15 @@ func (t *tx) end(fn func() error) error {
 	return fn()
 }
 
-// leave gives back what the transaction holds in this process. Its connection must be closed, or out of the transaction.
+// leave releases what the transaction holds in this process. First the connection must be closed, or its transaction
+// ended.
 func (t *tx) leave() {
 	t.entry.leave(t.store)
 	t.store.leaveAttempt()
 }
 
-// undo rolls back and leaves. It fails with core.ErrEnded where the handler has ended the transaction itself: what the
-// handler wrote before or after that may have stayed.
+// undo rolls back and leaves. It fails with core.ErrEnded if the handler has ended the transaction itself: the handler's
+// rows may have been committed.
 func (t *tx) undo() error {
 	if !t.rollback() {
 		t.lost = t.lose()
@@ -129,7 +131,7 @@ const (
 	noTransaction  = "25P01"
 )
 
-// rollback ends the transaction. It returns false where the handler had ended it before.
+// rollback ends the transaction. It returns false if the handler has ended it before.
 func (t *tx) rollback() (ours bool) {
 	c := t.conn.sql
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
@@ -168,8 +170,8 @@ func (t *tx) oursSQLite(ctx context.Context) bool {
 	return t.conn.mayHaveFailed() && !t.alive(ctx)
 }
 
-// lose records that nobody knows what has stayed. It tries for as long as endPatience: until it succeeds, the key is free
-// where the entry was undone.
+// lose records that nobody knows which rows were committed. It tries for endPatience: if the entry was undone, the key is
+// free until lose succeeds.
 func (t *tx) lose() error {
 	ctx, cancel := context.WithTimeout(context.Background(), endPatience)
 	defer cancel()
@@ -199,7 +201,7 @@ func (t *tx) Rollback() error {
 	return nil
 }
 
-// run takes a transaction that has begun to its end: work, the last statement, COMMIT.
+// run does the rest of a transaction that has begun: work, the last statement, COMMIT.
 func (t *tx) run(ctx context.Context, work func(tx *gorm.DB) error, last func(ctx context.Context) error) error {
 	defer func() { _ = t.Rollback() }() // an error, a panic; does nothing after the end
 

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// savepoint is where the rows of a Rollback attempt begin. On SQLite it also shows that a transaction is still the one that
-// was begun. Handlers cannot use the name: see reserved.
+// savepoint is the savepoint before the rows of a Rollback attempt. On SQLite it also shows that a transaction is still
+// the one that was begun. Handlers cannot use the name: see reserved.
 const (
 	savepoint       = "idem_rows_of_the_attempt"
 	setSavepoint    = "SAVEPOINT " + savepoint
 	backToSavepoint = "ROLLBACK TO SAVEPOINT " + savepoint
 )
 
-// errControl is the error of a statement that an attempt, a step or an inbox does not send.
+// errControl is the error of a statement that a handler must not send.
 var errControl = errors.New("idem: gormstore: a handler must not end or change its transaction, which commits with the " +
 	"answer, the step or the message. Return an error or a status instead; for a part that may fail use GORM's " +
 	"tx.Transaction, or a savepoint of your own")
 
-// inspected is what a transaction has to know of a text that an app sends.
+// inspected is what a transaction has to know about a text that an app sends.
 type inspected struct {
 	control error // one of them is transaction control: errControl
 	changes bool  // one of them may change the role or the search path
@@ -50,8 +50,8 @@ func inspect(d *dialect, text string) inspected {
 	}
 }
 
-// setsForSession reports whether a text calls set_config and does not say true, as a word, for its third argument. The next
-// user of the connection may get the setting, as with SET without LOCAL.
+// setsForSession reports whether a text calls set_config with a third argument other than the word true. Then the setting
+// may stay on the connection for its next user, as with SET without LOCAL.
 func setsForSession(text string) bool {
 	l := lexer{text: text, dialect: postgres}
 	var tokens []token

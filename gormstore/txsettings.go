@@ -16,7 +16,7 @@ import "context"
 // settings are the other settings that the library's statements depend on.
 type settings struct{ session, role, searchPath string }
 
-// keepSettings remembers the settings before the first statement that may change them.
+// keepSettings reads the settings before the first statement that may change them.
 func (c *conn) keepSettings(ctx context.Context) error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
@@ -33,14 +33,14 @@ func (c *conn) keepSettings(ctx context.Context) error {
 	return err
 }
 
-// kept returns the settings as they were, nil where no statement may have changed them.
+// kept returns the settings that keepSettings has read; nil if no statement may have changed them.
 func (c *conn) kept() *settings {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	return c.settings
 }
 
-// restoreSettings takes back what a handler may have changed.
+// restoreSettings restores the settings that a handler may have changed.
 func (c *conn) restoreSettings(ctx context.Context) error {
 	s := c.kept()
 	if s == nil {

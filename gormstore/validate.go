@@ -37,7 +37,7 @@ func (j *Journal) Validate(ctx context.Context) error {
 	return j.store.validate(ctx, j.store.pool, journalRights)
 }
 
-// check is Validate, once.
+// check runs Validate until it has passed once.
 func (j *Journal) check(ctx context.Context) error {
 	return j.validated.once(ctx, j.store, j.store.pool, journalRights)
 }
@@ -152,8 +152,8 @@ func (i inspector) texts(ctx context.Context, query string, args ...any) ([]stri
 	return texts, rows.Err()
 }
 
-// serverSettings asks for a setting as it is now, and as it will be in another session: what an app has set on one
-// connection says nothing about the others.
+// serverSettings reads each setting as it is now, and as it will be in another session, because an app may have set it on
+// one connection only.
 const serverSettings = `SELECT pg_is_in_recovery(), current_setting('server_version_num')::int, current_setting('fsync'),
 	(SELECT 'off' IN (s.setting, s.reset_val) FROM pg_settings s WHERE s.name = 'synchronous_commit'),
 	(SELECT 'on' IN (s.setting, s.reset_val) FROM pg_settings s WHERE s.name = 'default_transaction_read_only')`

@@ -12,8 +12,8 @@ import (
 )
 
 // ErrOutsideTransaction is the error of a write that carries the context of a Rollback attempt but goes over another
-// connection: it would stay when the attempt is rolled back. A write in a Resume attempt outside a database step has this
-// error too: the next attempt would write again.
+// connection. Such a write would stay when the attempt is rolled back. A write in a Resume attempt outside a database
+// step also gets this error, because the next attempt would write again. [Inbox.Process] returns it, too.
 var ErrOutsideTransaction = errors.New("idem: gormstore: this write carries the context of a Rollback attempt but goes " +
 	"over another connection, so it would stay when the attempt is rolled back. Write through gormstore.Tx(ctx); or mark " +
 	"the write with gormstore.Outside(ctx) if it is meant to stay")
@@ -33,22 +33,23 @@ func (outsideStep) Is(target error) bool { return target == ErrOutsideTransactio
 
 type outsideKey struct{}
 
-// Outside marks a context for statements that go over another connection than the attempt's on purpose: the write guard lets
-// them pass, and what they write stays, whatever becomes of the attempt. Use it for an audit log, for instance, or for a
+// Outside marks a context for statements that go over another connection than the attempt's on purpose. The write guard
+// lets them pass, and their rows stay even if the attempt is rolled back. Use it for an audit log, for instance, or for a
 // function that only reads.
 func Outside(ctx context.Context) context.Context { return context.WithValue(ctx, outsideKey{}, true) }
 
 const guardName = "idem:write_guard"
 
-// WriteGuard is a GORM plugin that refuses two kinds of writes with [ErrOutsideTransaction], before they reach the database:
-// a write with the context of a Rollback attempt over another connection than the attempt's, and a write with the context of
-// a Resume attempt outside its database steps. New installs it on its own db. An app with more *gorm.DB values
-// installs it there with db.Use(gormstore.WriteGuard()). It refuses a row with [Once] that has no operation id, too.
+// WriteGuard is a GORM plugin that refuses two kinds of writes with [ErrOutsideTransaction], before they reach the
+// database: a write with the context of a Rollback attempt over another connection than the attempt's, and a write with
+// the context of a Resume attempt outside its database steps. New installs it on its own db. If an app has more
+// *gorm.DB values, install it on each with db.Use(gormstore.WriteGuard()). It also refuses a row with [Once] that has no
+// operation id.
 //
-// It sees what goes through GORM with the handler's context: Create, Save, Update, Delete, Exec, and reads that may write. A
-// read may write if it holds a write, or calls a function that is not known to only read. The functions of PostgreSQL and
-// SQLite that only read are known: count, sum, now, lower, those of JSON. A function of the app that only reads is called
-// with [Outside].
+// It sees what goes through GORM with the handler's context: Create, Save, Update, Delete, Exec, and reads that may
+// write. A read may write if it contains a write, or calls a function that the guard does not know. The guard knows the
+// functions of PostgreSQL and SQLite that only read: count, sum, now, lower, those of JSON. To call a function of the app
+// that only reads, use [Outside].
 //
 // It does not see: a write without the handler's context (db.Create instead of db.WithContext(ctx).Create); a write past
 // GORM; what views, operators, casts and triggers do; a function that is called in attribute notation, SELECT (row).book
@@ -150,7 +151,7 @@ func unguardReads(db *gorm.DB) {
 	}
 }
 
-// readPool sends what only reads, and refuses what may write.
+// readPool sends statements that only read, and refuses those that may write.
 type readPool struct {
 	gorm.ConnPool
 	pool    *sql.DB // nil where it is not known
@@ -189,7 +190,7 @@ func (p readPool) QueryRowContext(ctx context.Context, query string, args ...any
 	return p.ConnPool.QueryRowContext(ctx, query, args...)
 }
 
-// refusePrepared refuses everything, reads too, in a session of Tx whose connection GORM has replaced: see errPrepare.
+// refusePrepared refuses everything, even reads, in a session of Tx whose connection GORM has replaced: see errPrepare.
 func refusePrepared(db *gorm.DB) bool {
 	own, ok := db.Statement.Settings.Load(attemptSetting)
 	if !ok || db.Statement.ConnPool == own {
