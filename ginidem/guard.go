@@ -78,8 +78,9 @@ type Option func(render *func(c *gin.Context))
 // and the answer is recorded. c.Writer.Written tells render whether the status is already set, as c.AbortWithError does.
 // If render writes nothing, the attempt has failed.
 //
-// Without a renderer, an attempt with errors and without an answer has failed: Rollback rolls it back, and with the other
-// recoveries its outcome is unknown. The client gets 500, unless middleware in front of the interceptor answers.
+// Without a renderer, an attempt with errors and without an answer has failed. Rollback rolls it back, the next repeat
+// continues a Resume operation, and with Park the outcome is unknown. The client gets 500, unless middleware in front of
+// the interceptor answers.
 func WithErrorRenderer(render func(c *gin.Context)) Option {
 	return func(set *func(c *gin.Context)) { *set = render }
 }

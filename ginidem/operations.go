@@ -29,8 +29,8 @@ func OwnOperationHandler(idem *core.Module) gin.HandlerFunc {
 	}
 }
 
-// OperationsHandler lists the unknown operations to operators. For its query parameters see core's ServeOperations.
-// Mount it behind JWTGuard or Bridge:
+// OperationsHandler lists the unknown or the half-done operations to operators. For its query parameters see core's
+// ServeOperations. Mount it behind JWTGuard or Bridge:
 //
 //	r.GET("/operations", ginidem.OperationsHandler(idem))
 func OperationsHandler(idem *core.Module) gin.HandlerFunc {

@@ -10,7 +10,7 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// answer is a response that was read whole.
+// answer is a response that was read to its end.
 type answer struct {
 	response   *http.Response
 	body       []byte // of it, at most Config.MaxAnswer bytes
@@ -51,7 +51,7 @@ func (c *Config) readAnswer(res *http.Response) (*answer, error) {
 	return a, nil
 }
 
-// readProblem reads the members of a problem, however the app renders it, as long as it is JSON.
+// readProblem reads the members of a problem. The app may render it in its own way, as JSON.
 func (a *answer) readProblem() {
 	if !isJSON(a.response.Header) {
 		return
@@ -66,7 +66,7 @@ func (a *answer) readProblem() {
 	}
 }
 
-// wait is how long the answer asks to wait; 0 where there is none.
+// wait is how long the answer asks the client to wait; 0 if it does not.
 func (a *answer) wait() time.Duration {
 	if a == nil {
 		return 0
@@ -74,16 +74,16 @@ func (a *answer) wait() time.Duration {
 	return a.retryAfter
 }
 
-// outcome is what an attempt came to.
+// outcome is the result of an attempt.
 type outcome struct {
 	again  bool  // another attempt may help
 	ends   bool  // the intent has a definite answer
-	reason error // why the answer is none; nil: it is the caller's
+	reason error // why the caller does not get the answer; nil if the caller gets it
 	cause  error
 }
 
-// judge decides what becomes of an attempt: C-2 and C-4, and nothing else does. It notes whether the command may have
-// been carried out. That ends with an answer that is definite, and with no other.
+// judge alone decides what follows from an attempt (C-2, C-4). It also records whether the command may have been carried
+// out. Only a definite answer ends this uncertainty.
 func (k *call) judge(a *answer, failure error) outcome {
 	switch {
 	case a == nil:
@@ -106,10 +106,10 @@ func (k *call) judge(a *answer, failure error) outcome {
 	case status == http.StatusTooEarly, status == http.StatusTooManyRequests, a.code == core.CodeStoreUnavailable,
 		a.code == core.CodeRolledBack: // nothing was run, or it was undone
 		return outcome{again: true}
-	case status >= http.StatusInternalServerError: // proxies make up statuses of their own, up to 599
+	case status >= http.StatusInternalServerError: // also the statuses that proxies invent, up to 599
 		k.uncertain = true
 		return outcome{again: true}
-	case k.uncertain: // it is about this attempt alone, or comes from a proxy
+	case k.uncertain: // the answer concerns only this attempt, or comes from a proxy
 		return outcome{reason: ErrStillUncertain}
 	}
 	return k.end(a)
@@ -124,7 +124,7 @@ func (k *call) judgeFailure(failure error) outcome {
 	return outcome{again: true, reason: ErrGivenUp, cause: failure}
 }
 
-// end is the outcome of an attempt whose answer is the caller's.
+// end is the outcome of an attempt whose answer the caller gets.
 func (k *call) end(a *answer) outcome {
 	k.uncertain = false
 	o := outcome{ends: a.definite || !mayBeLetIn(a.response.StatusCode)}
@@ -134,8 +134,8 @@ func (k *call) end(a *answer) outcome {
 	return o
 }
 
-// mayBeLetIn reports that the command has not come through to where it is carried out: another token, or the place that
-// a redirect names, may yet let it in, and so the intent goes on.
+// mayBeLetIn reports whether the command was refused before the server looked at it. With another token, or at the
+// address of a redirect, it may be accepted, so the intent does not end.
 func mayBeLetIn(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout:
@@ -144,7 +144,7 @@ func mayBeLetIn(status int) bool {
 	return status >= 300 && status < 400
 }
 
-// problems are the answers of status 409 that are no answer to the command (M).
+// problems are the codes of a 409 that is not an answer to the command (M).
 var problems = map[core.Code]struct {
 	outcome
 	uncertain bool

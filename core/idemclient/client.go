@@ -11,9 +11,10 @@ import (
 
 // Client sends money commands. It is safe for use by any number of goroutines.
 //
-// It is an [http.RoundTripper] too, for code that has an [http.Client] already: the intent travels in the request's
-// context ([WithIntent]), and the client's CheckRedirect must return [http.ErrUseLastResponse]. Unlike other transports
-// it reads answers, sends more than once, and returns an [*Error] where it got an answer that is none.
+// It is also an [http.RoundTripper], for code that already has an [http.Client]. Put the intent into the request's
+// context ([WithIntent]), and let the http.Client's CheckRedirect return [http.ErrUseLastResponse]. Unlike other
+// transports, it reads answers, may send several times, and returns an [*Error] for an answer that does not answer the
+// command.
 type Client struct {
 	cfg    Config
 	header string // canonical; "" for a provider that wants the key in the body
@@ -30,15 +31,15 @@ func New(cfg Config) (*Client, error) {
 	return &Client{cfg: cfg, header: http.CanonicalHeaderKey(cfg.Provider.Header)}, nil
 }
 
-// Do sends the command r until there is an answer, for as long as attempts, time and ctx allow, and always under the
-// one key of the intent (C-1, C-2). r is not changed; its context does not count, ctx does. Its body is sent as it is in
-// every attempt, and closed.
+// Do sends the command r until there is an answer, as long as attempts, time and ctx allow, always with the key of the
+// intent (C-1, C-2). It does not change r, and uses ctx instead of the context of r. Each attempt sends the same body. Do
+// closes the body.
 //
-// The answer is a 2xx, a 3xx (redirects are never followed) or a 4xx that repeating would not change, its body in memory;
-// [ResultOf] tells how it came about. Where an attempt may have carried the command out already, only an answer that the
-// server marks as the command's own is one (C-4). Anything else is an [*Error]: compare it with [ErrGivenUp],
-// [ErrStillUncertain], [ErrOutcomeUnknown] and the others of this package. Requests with a safe method go through
-// untouched, once, and need no intent.
+// The answer is a 2xx, a 3xx (redirects are never followed) or a 4xx that a repeat would not change. Its body is in
+// memory; [ResultOf] tells whether it is a replay. If an earlier attempt may have carried the command out, only an answer
+// that the server marks as the command's own counts (C-4). Otherwise Do returns an [*Error]: compare it with
+// [ErrGivenUp], [ErrStillUncertain], [ErrOutcomeUnknown] and the other errors of this package. A request with a safe
+// method is sent once, unchanged, and needs no intent.
 func (c *Client) Do(ctx context.Context, intent string, r *http.Request) (*http.Response, error) {
 	if attemptctx.CallsFrom(ctx) == nil && attemptctx.CallsFrom(r.Context()) != nil {
 		closeBody(r)
@@ -65,8 +66,9 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 	return k.send()
 }
 
-// Key returns the key of an intent, for a provider that wants it in the body ([Provider].Member) and for questions to
-// the provider. It is the key that Do sends; asking for it sends nothing. Errors: [intents.ErrNoIntent]; the journal's.
+// Key returns the key that Do sends for an intent. Use it for a provider that wants the key in the body
+// ([Provider].Member), and to ask the provider about the intent. Key sends nothing. Errors: [intents.ErrNoIntent]; those
+// of the journal.
 func (c *Client) Key(ctx context.Context, intent string) (string, error) {
 	if err := intents.Check(intent); err != nil {
 		return "", &Error{Intent: intent, Reason: err}
@@ -97,8 +99,8 @@ func isSafe(method string) bool {
 	return false
 }
 
-// redirectOf returns the answer to a money command that an http.Client follows with r: as another command to another
-// else, or as a GET whose answer would pass for the command's own.
+// redirectOf returns the answer to a money command that an http.Client has followed with r. Otherwise r would send a
+// command to another address, or a GET whose answer would look like the command's own.
 func redirectOf(r *http.Request) *http.Response {
 	for res := r.Response; res != nil && res.Request != nil; res = res.Request.Response {
 		if !isSafe(res.Request.Method) {

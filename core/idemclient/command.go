@@ -18,7 +18,7 @@ import (
 	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
-// call is a command on its way.
+// call is the sending of one command, with all attempts.
 type call struct {
 	client  *Client
 	request *http.Request // the caller's; only read
@@ -41,7 +41,7 @@ var errNoKey = errors.New("idem: the journal returned an intent without a key")
 // journalPatience is how long the journal may take to answer.
 const journalPatience = 10 * time.Second
 
-// prepare finds the key of a command and refuses what must not be sent. Nothing has been sent when it returns.
+// prepare finds the key of a command, and refuses a command that must not be sent. It sends nothing.
 func (c *Client) prepare(r *http.Request, intent string) (*call, error) {
 	k := &call{client: c, request: r, intent: intent}
 	if err := intents.Check(intent); err != nil {
@@ -73,7 +73,7 @@ func (c *Client) prepare(r *http.Request, intent string) (*call, error) {
 	return k, k.open(brought)
 }
 
-// derive takes the key from the attempt of the handler that makes the call.
+// derive derives the key from the attempt of the handler that makes the call.
 func (k *call) derive(calls *attemptctx.Calls, brought string) error {
 	derived, err := core.DeriveCall(k.request.Context(), k.intent)
 	if err != nil {
@@ -86,18 +86,18 @@ func (k *call) derive(calls *attemptctx.Calls, brought string) error {
 	if !calls.Enter(derived) {
 		return &Error{Intent: k.intent, Reason: ErrSameCall}
 	}
-	k.uncertain = calls.Again // the attempt before may have made this call, and have had no answer (C-5)
+	k.uncertain = calls.Again // an earlier attempt may have made this call without getting an answer (C-5)
 	return nil
 }
 
-// open takes the key from the journal, where it is durable before the first attempt.
+// open takes the key from the journal, which stores it durably before the first attempt.
 func (k *call) open(brought string) error {
 	command, err := hashOf(k.request, k.body, 0)
 	if err != nil {
 		return &Error{Intent: k.intent, Cause: err}
 	}
 	if brought != "" || k.client.cfg.Provider.Member != "" {
-		// What is refused here has not been sent, and is not noted as the intent's command.
+		// A command that is refused here was not sent, and is not recorded as the intent's command.
 		planned, err := k.client.begin(k.request.Context(), intents.Entry{Intent: k.intent, Key: brought})
 		if err != nil {
 			return err
@@ -139,7 +139,7 @@ func (c *Client) begin(ctx context.Context, e intents.Entry) (intents.Entry, err
 	return entry, nil
 }
 
-// checkKey compares the intent's key with the one that the caller brought, "" if none, and with the one in the body.
+// checkKey compares the intent's key with the one that the caller brought ("" if none), and with the one in the body.
 func (k *call) checkKey(brought string) error {
 	if brought != "" && brought != k.key {
 		return &Error{Intent: k.intent, Reason: ErrOtherKey}
@@ -172,7 +172,7 @@ func (c *Client) broughtKey(r *http.Request) (string, error) {
 	return lines[0], nil
 }
 
-// readBody reads the body of r without using it up, or, where that cannot be done, at most maxBuffer bytes of it.
+// readBody reads the body of r through GetBody. If r has no GetBody, it reads the body itself, at most maxBuffer bytes.
 func readBody(r *http.Request, maxBuffer int64) ([]byte, error) {
 	var from io.Reader
 	switch {
@@ -204,9 +204,9 @@ func readBody(r *http.Request, maxBuffer int64) ([]byte, error) {
 
 var zeroHash core.CommandHash
 
-// hashOf is the hash of a command as servers of this library compare it, and the host: the same command to another
-// host is another command, because a key is known only where it was sent. A caller with several addresses of one host
-// names it in r.Host.
+// hashOf is the hash of a command, as servers of this library compute it, together with the host. The same command to
+// another host is another command, because only the host that got a key knows it. If one host has several addresses, the
+// caller sets r.Host.
 func hashOf(r *http.Request, body []byte, version int16) (core.CommandHash, error) {
 	hash, err := core.HashRequest(r, body, version)
 	if err != nil {

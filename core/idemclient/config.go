@@ -13,7 +13,7 @@ import (
 
 // The defaults of [Config].
 const (
-	DefaultMaxAttempts    = 10 // about a minute of pauses: as long as a server of this library may be in flight
+	DefaultMaxAttempts    = 10 // about a minute of pauses: as long as an attempt on the server may run
 	DefaultMaxElapsed     = 5 * time.Minute
 	DefaultAttemptTimeout = 75 * time.Second // a server of this library answers within 60 s, and 10 s to record
 	DefaultFirstPause     = 200 * time.Millisecond
@@ -24,35 +24,38 @@ const (
 
 // Config says how a [Client] sends. The zero value is ready.
 type Config struct {
-	// Transport sends one attempt, default [http.DefaultTransport]. It must not follow redirects nor retry on its own.
-	// net/http does where a connection breaks that was used before: under the same key, and the outcome is uncertain then.
-	// One that wraps another must pass the request's context on, or the client does not see it.
+	// Transport sends one attempt, default [http.DefaultTransport]. It must not follow redirects, and must not retry.
+	// net/http does retry, with the same key, if a reused connection breaks; then the outcome counts as uncertain. A
+	// transport that wraps another one must pass the request's context on, because otherwise the client does not notice such
+	// a retry.
 	Transport http.RoundTripper
-	// Provider says how the other side takes keys, default [Standard].
+	// Provider says how the server takes keys, default [Standard].
 	Provider Provider
-	// Authorize is called for each attempt with a copy of the request, just before it is sent, and may set headers on it: a
-	// fresh token does not change the key. It may sign what is there, the key included. An error ends the call. Optional.
+	// Authorize is called before each attempt with the copy of the request that will be sent. It may set headers, such as a
+	// fresh token, which does not change the key. It may sign the request, which already has the key. An error ends the
+	// call. Optional.
 	Authorize func(*http.Request) error
-	// Journal keeps the keys of intents. Without one they are kept in memory, each client its own (see
-	// [intents.NewMemoryJournal]), and are lost with the process: a command that was under way is then sent again under a
-	// new key, and is carried out twice. So is a command that has ended, if its intent comes again after 10,000 others have.
+	// Journal keeps the keys of intents. Without a journal, each client keeps its keys in memory (see
+	// [intents.NewMemoryJournal]), and they are lost with the process. Then a command that was being sent gets a new key
+	// when it is sent again, and may be carried out twice. The same happens to a command that has ended, if its intent comes
+	// again after 10,000 others.
 	Journal intents.Journal
-	// CallerEnds says that Do does not end intents in the journal: the caller does, in the transaction of the rows that say
-	// what came of the command (gormstore.Journal.Done, C-6). A process that is killed in between finds the intent pending,
-	// and repeats it to learn the answer. It needs a Journal.
+	// CallerEnds: Do does not end intents in the journal. The caller does, in the transaction of the rows that keep the
+	// command's outcome (gormstore.Journal.Done, C-6). If the process is killed in between, the intent is still pending
+	// afterwards, and the caller repeats it to learn the answer. It needs a Journal.
 	CallerEnds bool
-	// Observe is told of each attempt, after it, from the goroutine of the call. It must be quick. Optional.
+	// Observe is called after each attempt, in the goroutine of the call. It must be quick. Optional.
 	Observe func(context.Context, Try)
 
 	MaxAttempts    int           // of one call, the first included; default 10
-	MaxElapsed     time.Duration // of one call with its pauses; default 5 min. The caller's deadline counts too
-	AttemptTimeout time.Duration // of one attempt, its answer read; default 75 s
+	MaxElapsed     time.Duration // of one call with its pauses, default 5 min; the caller's deadline counts, too
+	AttemptTimeout time.Duration // of one attempt, including reading its answer; default 75 s
 	FirstPause     time.Duration // the first pause, ± a half; each is twice as long as the one before; default 200 ms
 	MaxPause       time.Duration // the longest pause, ± a half, unless Retry-After asks for more; default 15 s
-	MaxRetryAfter  time.Duration // a Retry-After above it is not waited for: the call ends at once; default 1 min
-	MaxAnswer      int64         // the largest answer in bytes of body, which is read into memory; default 8 MiB
-	// MaxBuffer is the largest body, in bytes, that is read into memory because it cannot be rewound (its request has no
-	// GetBody). The default is 0: such a request is refused, [ErrNotRewindable].
+	MaxRetryAfter  time.Duration // a longer Retry-After ends the call at once; default 1 min
+	MaxAnswer      int64         // the largest body of an answer, in bytes; it is read into memory; default 8 MiB
+	// MaxBuffer is the largest request body, in bytes, that is read into memory because the request has no GetBody. The
+	// default is 0: such a request is refused with [ErrNotRewindable].
 	MaxBuffer int64
 }
 

@@ -11,9 +11,9 @@ import (
 var errWrongContext = errors.New("idem: the request was made with a guarded handler's context and is sent with another; " +
 	"pass the handler's context to Do, its key is derived from it")
 
-// inJournal reports whether a call of a handler is an intent of the journal: then it goes under the intent's key, not
-// under a derived one (C-5). It is an error where the handler has planned it and that is not to be seen: its transaction
-// has not committed, and a command of an intent that may yet be rolled back is not sent.
+// inJournal reports whether a handler's call is an intent of the journal. If so, it has the intent's key, not a derived
+// one (C-5). It returns an error if the handler has planned the intent in a transaction that has not committed: the
+// intent may still be rolled back, so its command must not be sent.
 func (c *Client) inJournal(ctx context.Context, calls *attemptctx.Calls, intent string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, journalPatience)
 	defer cancel()

@@ -10,76 +10,76 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Why a command was not sent. To be compared with [errors.Is]; the error is an [*Error] with no attempts.
+// Why a command was not sent. Compare with [errors.Is]; the error is an [*Error] with no attempts.
 var (
 	// ErrSameCall: a guarded handler makes two calls of the same name in one attempt (C-3).
 	ErrSameCall = errors.New("idem: the handler has made a call of this name before in this attempt; give each its own name")
-	// ErrNotCommitted: the handler has planned the intent in a transaction that has not committed, or was rolled back. Send
-	// it after COMMIT.
+	// ErrNotCommitted: the handler has planned the intent in a transaction that has not committed or was rolled back. Send
+	// the command after COMMIT.
 	ErrNotCommitted = errors.New("idem: the intent was planned in a transaction that has not committed; send it after COMMIT")
 	// ErrNotRewindable: the request's body could be sent only once. Give the request a GetBody, as http.NewRequest does for
 	// bytes.Reader, bytes.Buffer and strings.Reader, or set Config.MaxBuffer.
 	ErrNotRewindable = errors.New("idem: the body cannot be rewound for a second attempt: the request has no GetBody")
-	// ErrOtherKey: the request has a key already, and it is not that of its intent.
+	// ErrOtherKey: the request already has a key, and it is not the key of its intent.
 	ErrOtherKey = errors.New("idem: the request has another key than its intent; leave it to the client")
-	// ErrTooOld: the intent was first sent so long ago that the provider may have forgotten its key: a repeat might be a
-	// second command. Ask the provider what became of it.
+	// ErrTooOld: the intent was first sent so long ago that the provider may have forgotten its key. A repeat could be
+	// carried out as a second command. Ask the provider about the intent.
 	ErrTooOld = errors.New("idem: the intent is older than its key lives at the provider; ask there what became of it")
-	// ErrRedirected: an http.Client around this one, or below it as Config.Transport, has followed a redirect of a
-	// command's answer. Set its CheckRedirect to return [http.ErrUseLastResponse]. What was followed below was sent, and the
-	// error is Uncertain.
+	// ErrRedirected: an http.Client around this one, or below it as Config.Transport, has followed a redirect of a command's
+	// answer. Set its CheckRedirect to return [http.ErrUseLastResponse]. If Config.Transport has followed the redirect, a
+	// request was sent there, and the error is Uncertain.
 	ErrRedirected = errors.New("idem: the answer to a money command is a redirect, which must not be followed")
 )
 
-// How a command that was sent came to no answer. To be compared with [errors.Is]; the error is an [*Error].
+// Why a command that was sent has no answer. Compare with [errors.Is]; the error is an [*Error].
 var (
 	// ErrGivenUp: attempts or time are used up, the caller's context has ended, or Retry-After asks for too long a wait.
-	// Repeat the same intent later. Where the last answer was in_flight it is ErrInFlight as well.
+	// Repeat the same intent later. If the last answer was in_flight, the error is ErrInFlight, too.
 	ErrGivenUp = errors.New("idem: given up")
 	// ErrInFlight: the first request with this key is still running (M-2).
 	ErrInFlight = errors.New("idem: the first request with this key is still running")
-	// ErrKeyReused: the key, or the intent, belongs to another command (M-1). With no attempts, nothing was sent.
+	// ErrKeyReused: the key or the intent belongs to another command (M-1). If Attempts is 0, nothing was sent.
 	ErrKeyReused = errors.New("idem: the intent was used for another command; a new command is a new intent")
 	// ErrOutcomeUnknown: the command may have been carried out, and nobody can say (M-4). Ask for the operation.
 	ErrOutcomeUnknown = errors.New("idem: the command may have been carried out; ask for the operation, and do not send it " +
 		"again as a new intent")
-	// ErrStillUncertain: an attempt may have carried the command out, and the answer to a later one does not tell: a login
-	// page, an expired token, a 4xx of a proxy. Mend what it says, and repeat the same intent (C-4).
+	// ErrStillUncertain: an attempt may have carried the command out, and the answer to a later one does not say so: a login
+	// page, an expired token, a 4xx of a proxy. Correct the cause, and repeat the same intent (C-4).
 	ErrStillUncertain = errors.New("idem: the command may have been carried out before, and this answer does not tell; " +
 		"repeat the same intent")
-	// ErrKeyTooOld: the server takes no keys of this age any more. It has not carried the command out in this attempt and
-	// never will; whether it has before is what Uncertain says (T-6).
+	// ErrKeyTooOld: the server accepts no keys of this age. It has not carried the command out in this attempt, and never
+	// will with this key. Uncertain says whether an earlier attempt may have (T-6).
 	ErrKeyTooOld = errors.New("idem: the key is too old for the server; ask it what became of the intent")
 	// ErrKeyExpired: the command was carried out so long ago that its answer is gone (M-5).
 	ErrKeyExpired = errors.New("idem: the command was carried out long ago; its answer is gone")
 	// ErrNotReplayable: the command was carried out; its answer was too large to be kept.
 	ErrNotReplayable = errors.New("idem: the command was carried out; its answer cannot be sent again")
-	// ErrAnswerTooLarge: there is an answer, and its body is above Config.MaxAnswer. Status says what it was.
+	// ErrAnswerTooLarge: there is an answer, but its body is above Config.MaxAnswer. Error.Status has its status.
 	ErrAnswerTooLarge = errors.New("idem: the answer is larger than Config.MaxAnswer")
 )
 
-// Error is why there is no answer.
+// Error says why there is no answer.
 type Error struct {
 	Intent   string
-	Reason   error // why: one of this package's errors, or what is wrong with the request; nil where the journal failed
-	Cause    error // what it came of: the last error of the network, say; may be nil
-	Attempts int   // that were begun; 0: nothing was sent
+	Reason   error // one of this package's errors, or what is wrong with the request; nil if the journal failed
+	Cause    error // the error behind it, the last error of the network for instance; may be nil
+	Attempts int   // how many were begun; 0: nothing was sent
 
 	// Uncertain says that the command may have been carried out: in this call, in an earlier one of the intent, or in an
-	// earlier attempt of the handler. Repeat the same intent then, and never another one for the same command.
+	// earlier attempt of the handler. Then repeat the same intent, and never use another intent for the same command.
 	Uncertain bool
 
-	Status    int       // of the last answer; 0 where there was none
-	Code      core.Code // of the last answer, where it was a problem
-	Operation string    // that the last answer named, where it did: what to ask the server for
+	Status    int       // of the last answer; 0 if there was none
+	Code      core.Code // of the last answer, if it was a problem
+	Operation string    // the operation that the last answer named, to ask the server about; "" if none
 	Outcome   string    // with ErrKeyExpired: how the command ended, "succeeded" or "refused" (M-5)
-	// RetryAfter is how long the last answer asked to wait.
+	// RetryAfter is how long the last answer asked the client to wait.
 	RetryAfter time.Duration
-	// Response is the last answer, its body read into memory; nil where there was none.
+	// Response is the last answer, with its body in memory; nil if there was none.
 	Response *http.Response
 }
 
-// Error implements error. It holds neither key, token nor body.
+// Error implements error. The text has no key, no token and no body.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "idem: intent %q: ", e.Intent)

@@ -4,8 +4,8 @@ import "context"
 
 type intentKey struct{}
 
-// WithIntent returns a context in which a [Client] as an [http.RoundTripper] finds the intent of the request. It is for
-// one command: another one needs another intent.
+// WithIntent returns a context with the intent of a request, for a [Client] that is used as an [http.RoundTripper]. Use
+// it for one command only: another command needs another intent.
 func WithIntent(ctx context.Context, intent string) context.Context {
 	return context.WithValue(ctx, intentKey{}, intent)
 }

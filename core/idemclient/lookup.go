@@ -15,43 +15,43 @@ import (
 	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
-// State is what a server of this library says of an operation. Take one that is not listed here for StateUnknown.
+// State is the state of an operation, as a server of this library reports it. Treat a state that is not listed here as
+// StateUnknown.
 type State string
 
 // The states of an operation.
 const (
-	StateRunning   State = "running"   // it is under way; ask again
+	StateRunning   State = "running"   // it is still running; ask again
 	StateCompleted State = "completed" // it has an answer: see Operation.Answer
 	StateUnknown   State = "unknown"   // it may have been carried out, and nobody can say yet (M-4)
-	StateExpired   State = "expired"   // it was carried out long ago; the answer is gone (M-5)
+	StateExpired   State = "expired"   // it was carried out; the answer is no longer kept (M-5)
 	StateFree      State = "free"      // it was settled as not applied: the same intent may be sent again
-	// StateNotFound: the server has no operation with the key. A request may still be on its way, and so this is no proof
+	// StateNotFound: the server has no operation with the key. A request may still be on its way, so this does not prove
 	// that nothing was carried out: repeat the same intent, never a new one.
 	StateNotFound State = "not_found"
 )
 
-// Operation is what a server knows of the operation of an intent (M-8).
+// Operation is what a server knows about the operation of an intent (M-8).
 type Operation struct {
 	State   State
-	ID      string // what an operator asks for; "" where not found
+	ID      string // the operation id, for operators; "" if it was not found
 	Outcome string // of one that has completed or expired: "succeeded" or "refused"
-	// Answer is the recorded answer of one that has completed. A JSON body is the same by its meaning only: for its bytes
-	// repeat the intent.
+	// Answer is the recorded answer of a completed operation. A JSON body has the same meaning, but perhaps not the same
+	// bytes: to get the bytes, repeat the intent.
 	Answer *core.Answer
 }
 
-// Why a [Client.Lookup] came to nothing. To be compared with [errors.Is]; the error is an [*Error].
+// Why a [Client.Lookup] has no result. Compare with [errors.Is]; the error is an [*Error].
 var (
-	// ErrNotPlanned: the journal has no such intent. From here nothing was sent under it, unless the journal was lost.
+	// ErrNotPlanned: the journal has no such intent. So this caller has sent nothing for it, unless the journal was lost.
 	ErrNotPlanned = errors.New("idem: the journal has no such intent, so that its key is not known")
-	// ErrLookup: the server did not say what became of the intent: it did not answer, or not as a server of this library
-	// does. Nothing was changed; ask again.
+	// ErrLookup: the server did not answer, or not in the form of a server of this library. Nothing was changed; ask again.
 	ErrLookup = errors.New("idem: the server did not say what is known of the operation")
 )
 
-// Lookup asks the server what it knows of the operation of an intent, for a caller that has lost the answer (M-8). It sends
-// one GET with the intent's key in the header to url, where the server has its OwnOperationHandler: nothing is carried out,
-// and nothing changes in the journal. In a guarded handler it is the call of that name.
+// Lookup asks the server about the operation of an intent, for a caller that has lost the answer (M-8). It sends one GET
+// with the intent's key in the header to url, the address of the server's OwnOperationHandler. Nothing is carried out,
+// and the journal does not change. In a guarded handler, intent is the name of one of the handler's calls.
 //
 // Errors are of type [*Error]: [intents.ErrNoIntent]; [ErrNotPlanned]; [ErrLookup] with the Status and Code of the answer,
 // 401 or 503 for instance; [ErrRedirected]; the journal's.
@@ -87,7 +87,7 @@ func (c *Client) knownKey(ctx context.Context, intent string) (string, error) {
 	return entry.Key, nil
 }
 
-// LookupKey is [Client.Lookup] by the key itself: for a reconciler, with that of [core.DerivedKey].
+// LookupKey is [Client.Lookup] with the key itself, for a reconciler that has a [core.DerivedKey].
 func (c *Client) LookupKey(ctx context.Context, key, url string) (*Operation, error) {
 	a, err := c.ask(ctx, key, url)
 	if err != nil {
@@ -166,7 +166,7 @@ func readOperation(body []byte) (*Operation, error) {
 	return o, nil
 }
 
-// bodyOf undoes what the server does to put a body into JSON: text is a string there, and JSON stands as it is.
+// bodyOf returns the body of an answer from its JSON form, in which text is a string, and JSON is unchanged.
 func bodyOf(header http.Header, body json.RawMessage) []byte {
 	var text string
 	if !isJSON(header) && bytes.HasPrefix(body, []byte(`"`)) && json.Unmarshal(body, &text) == nil {

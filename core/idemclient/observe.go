@@ -8,28 +8,28 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Try is what [Config].Observe is told of each attempt to send a command. It holds neither key, token nor body.
+// Try describes one attempt to send a command, for [Config].Observe. It has no key, no token and no body.
 type Try struct {
 	Intent   string
 	Number   int       // 1 is the first of the call
-	Status   int       // of the answer; 0 where there was none
-	Code     core.Code // of the answer, where it was a problem
+	Status   int       // of the answer; 0 if there was none
+	Code     core.Code // of the answer, if it was a problem
 	Replayed bool      // the answer is a recorded one (M-3)
-	Err      error     // why there is no whole answer; after the last attempt also a journal's that did not take its end
+	Err      error     // why there is no complete answer; after the last attempt also why the journal has not recorded the end
 	// Retry says that another attempt follows, after Pause.
 	Retry bool
 	Pause time.Duration
 }
 
-// Result is how an answer came about.
+// Result says how Do has got an answer.
 type Result struct {
-	Attempts int  // of this call; 0 where the response does not come from a Client
+	Attempts int  // of this call; 0 if the response does not come from a Client
 	Replayed bool // the command had been carried out before, and this is the recorded answer (M-3)
 }
 
 type resultKey struct{}
 
-// ResultOf tells how a response of a [Client] came about.
+// ResultOf returns how a [Client] has got a response.
 func ResultOf(res *http.Response) Result {
 	if res == nil || res.Request == nil {
 		return Result{}

@@ -10,10 +10,10 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Provider says how the other side takes keys. Start from one of the profiles and change what your contract says
-// otherwise. The figures are those of the providers' public pages in November 2026; where none could be found, the
-// stricter one is taken and the comment says so. The profiles do not know the providers' own error codes: what is
-// retried is the same for all (C-2).
+// Provider says how a server takes keys. Start from one of the profiles, and change it where your contract differs. The
+// figures are from the providers' public pages in November 2026. If a figure could not be found, the profile has the
+// stricter one, and its comment says so. The profiles do not know the providers' own error codes: the rules for retries
+// are the same for all (C-2).
 type Provider struct {
 	// Header is the request header that carries the key. It is empty for a provider that wants the key in the body.
 	Header string
@@ -25,16 +25,17 @@ type Provider struct {
 	// Lifetime is how long a key is recognised after its first use. A repeat after it would be a new command, and is
 	// refused: [ErrTooOld].
 	Lifetime time.Duration
-	// Definite says of an answer that it is what became of the command, even if an earlier attempt had no answer. It is for
-	// providers that do not send Idempotency-Result. Nil asks for that header, as servers of this library send it with
-	// every answer to a command: without it an answer may be that of a proxy, and an uncertain outcome stays so (C-4).
+	// Definite reports whether an answer is the final answer to the command, even if an earlier attempt had no answer. Set
+	// it for a provider that does not send Idempotency-Result. If it is nil, an answer needs that header, which servers of
+	// this library send with every answer to a command. An answer without it may come from a proxy, and an uncertain outcome
+	// stays uncertain (C-4).
 	Definite func(status int, header http.Header) bool
 }
 
-// Succeeded is a [Provider].Definite: a success under the key is what became of the command, and nothing else is.
+// Succeeded is a function for [Provider].Definite: only a 2xx is the final answer to the command.
 func Succeeded(status int, _ http.Header) bool { return status >= 200 && status < 300 }
 
-// definite reports that an answer is what became of the command.
+// definite reports whether an answer is the final answer to the command.
 func (p Provider) definite(status int, header http.Header) bool {
 	result := header.Get(core.HeaderResult)
 	return result == core.ResultCreated || result == core.ResultReused || p.Definite != nil && p.Definite(status, header)
@@ -47,9 +48,9 @@ func (p Provider) isZero() bool {
 // uuidLen is the length of the keys that the client makes itself.
 const uuidLen = 36
 
-// Standard is the header of this library and of draft-ietf-httpapi-idempotency-key-header. Keys of up to 255 characters
-// (K-3), recognised for 24 h: the shortest retention that a server of this library can have (T-2). For a server
-// that does not use this library, and so does not send Idempotency-Result, set Definite, to [Succeeded] for instance.
+// Standard is the header of this library and of draft-ietf-httpapi-idempotency-key-header. Keys have up to 255 characters
+// (K-3), and are recognised for 24 h, the shortest retention that a server of this library can have (T-2). A server
+// without this library does not send Idempotency-Result: then set Definite, to [Succeeded] for instance.
 func Standard() Provider {
 	return Provider{Header: "Idempotency-Key", MaxKey: 255, Lifetime: 24 * time.Hour}
 }
@@ -89,7 +90,7 @@ func CheckoutCom() Provider {
 
 // Square has no header: its key is the member idempotency_key of the body, of up to 45 characters for payments
 // (https://developer.squareup.com/reference/square/payments-api/create-payment). How long it is kept is not published;
-// the 1 h of the profile is a guess on the safe side.
+// the profile has 1 h, a cautious guess.
 func Square() Provider {
 	return Provider{Member: "idempotency_key", MaxKey: 45, Lifetime: time.Hour, Definite: Succeeded}
 }

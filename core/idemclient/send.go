@@ -49,7 +49,7 @@ func (k *call) send() (*http.Response, error) {
 	}
 }
 
-// pause is how long to wait before the next attempt, 0 where there is to be none.
+// pause is how long to wait before the next attempt; 0 if there is none.
 func (k *call) pause(ctx context.Context, a *answer, pause time.Duration) time.Duration {
 	cfg := &k.client.cfg
 	asked := a.wait()
@@ -125,7 +125,7 @@ func (k *call) copy(ctx context.Context, p *progress) (*http.Request, error) {
 	return r, nil
 }
 
-// progress is how far an attempt has got, as its transport tells.
+// progress is how far an attempt has come, as its transport reports.
 type progress struct{ dialed, connected, http1, wrote, twice, read atomic.Bool }
 
 // trace also notes when HTTP/1 sends the command twice: if a reused connection breaks, net/http sends the request again on
@@ -157,7 +157,7 @@ func (p *progress) reachedNobody(r *http.Request, by http.RoundTripper) bool {
 	return p.dialed.Load() && !p.connected.Load() && !p.read.Load() && (plain || r.ContentLength > 0)
 }
 
-// watched is the body of an attempt. It notes that it was read.
+// watched is the body of an attempt. It records that it was read.
 type watched struct {
 	from *bytes.Reader
 	by   *progress
@@ -180,7 +180,7 @@ type unsent struct {
 
 func (u *unsent) Unwrap() error { return u.error }
 
-// ended adds why a context has ended, if it has, to what was known before.
+// ended adds the reason why a context has ended, if it has, to the error from before.
 func ended(ctx context.Context, before error) error {
 	cause := context.Cause(ctx)
 	switch {
@@ -203,11 +203,13 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// finish returns an answer or an error that no further attempt would change, and tells the journal of an end.
+// finish returns the answer or error of the call, which no further attempt would change. It ends the intent in the
+// journal if there is a definite answer.
 func (k *call) finish(ctx context.Context, a *answer, o outcome) (*http.Response, error) {
 	failed := o.cause
 	if o.ends && k.journaled && !k.client.cfg.CallerEnds {
-		// The answer is worth more than its note: without the note it is asked for again, and is a replay.
+		// An error of the journal does not replace the answer: if the intent stays pending, the caller repeats it and gets a
+		// replay.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalPatience)
 		defer cancel()
 		if err := k.client.cfg.Journal.End(ctx, k.intent); err != nil && failed == nil {

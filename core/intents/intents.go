@@ -1,7 +1,8 @@
-// Package intents is what a caller of money commands keeps: one key for each intent, over restarts of the caller. It
-// knows nothing of HTTP. core/idemclient sends commands under these keys, and gormstore has a journal in a database.
+// Package intents keeps the keys of a caller of money commands: one key for each intent, also after a restart of the
+// caller. It does not use HTTP. core/idemclient sends commands with these keys, and gormstore has a journal in a
+// database.
 //
-// An intent is the caller's own name for what is to happen once, "order-7/pay" for instance.
+// An intent is the caller's own name for something that must happen once, "order-7/pay" for instance.
 package intents
 
 import (
