@@ -32,7 +32,7 @@ func (s *Store) lookFirst(ctx context.Context, q querier, c core.Claim) (core.Cl
 	var now instant
 	var scan recordScan
 	err := s.queryRow(ctx, q, lookFirst, c.ID[:]).Scan(scan.targets(&now)...)
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, sql.ErrNoRows) || err == nil && now.IsZero() {
 		return core.Claimed{}, nil
 	}
 	if err != nil {

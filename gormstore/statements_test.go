@@ -15,7 +15,7 @@ import (
 // How two of the statements begin, which come first for a key that was not seen before, and for one that was.
 const (
 	insertRecord = `INSERT INTO "public".idempotency_record`
-	lookFirst    = "SELECT pg_catalog.clock_timestamp()"
+	lookFirst    = "SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only')"
 )
 
 // The server's own log says what a command costs, whatever GORM and database/sql add to the code's statements.

@@ -13,21 +13,22 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 -- $4 status, $5 partial, $6 headers, $7 body, $8 retention, $9 retention and tombstone. It does not ask whether the lease
 -- has run out, nor whether the record counts as unknown: an owner that wakes late and unsettled may still complete.
 --
--- The sweep looks at the record when the claim has said, if that is not before the end of retention, and not later than a
--- quarter of the retention after it. Then no indexed column changes, and the UPDATE is HOT. Otherwise, and where the record
--- was listed as open, the sweep looks at it at the end of retention.
+-- The sweep looks at the record when the claim has said, if that is not before the end of retention, and at most 5/4 of the
+-- retention after the claim. Then no indexed column changes, and the UPDATE is HOT. Otherwise, and where the record was
+-- listed as open, the sweep looks at it at the end of retention.
+--
+-- statement_timestamp() is when the server got this statement. Unlike clock_timestamp() it stays the same in the statement,
+-- so that PostgreSQL puts it in the place of c.now, and has nothing to join.
 UPDATE :"schema".idempotency_record AS r SET state = 2, status = $4::smallint, partial = $5::boolean, headers = $6::bytea,
 	body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond',
 	purge_at = greatest(c.now, r.created_at) + $9::bigint * interval '1 microsecond',
-	sweep_after = CASE WHEN r.sweep_from + r.sweep_after * interval '1 second'
-			BETWEEN greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond'
-			AND greatest(c.now, r.created_at) + ($8::bigint + $8::bigint / 4) * interval '1 microsecond'
+	sweep_after = CASE WHEN r.sweep_after <= $8::bigint / 800000
+			AND greatest(c.now, r.created_at) <= r.sweep_from + (r.sweep_after * 1000000::bigint - $8::bigint) * interval '1 microsecond'
 		THEN r.sweep_after ELSE 0 END,
-	sweep_from = CASE WHEN r.sweep_from + r.sweep_after * interval '1 second'
-			BETWEEN greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond'
-			AND greatest(c.now, r.created_at) + ($8::bigint + $8::bigint / 4) * interval '1 microsecond'
+	sweep_from = CASE WHEN r.sweep_after <= $8::bigint / 800000
+			AND greatest(c.now, r.created_at) <= r.sweep_from + (r.sweep_after * 1000000::bigint - $8::bigint) * interval '1 microsecond'
 		THEN r.sweep_from ELSE greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond' END
-FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+FROM (SELECT pg_catalog.statement_timestamp() AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
 	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
@@ -39,15 +40,13 @@ WITH recorded AS (
 UPDATE :"schema".idempotency_record AS r SET state = 2, status = $4::smallint, partial = $5::boolean, headers = $6::bytea,
 	body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond',
 	purge_at = greatest(c.now, r.created_at) + $9::bigint * interval '1 microsecond',
-	sweep_after = CASE WHEN r.sweep_from + r.sweep_after * interval '1 second'
-			BETWEEN greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond'
-			AND greatest(c.now, r.created_at) + ($8::bigint + $8::bigint / 4) * interval '1 microsecond'
+	sweep_after = CASE WHEN r.sweep_after <= $8::bigint / 800000
+			AND greatest(c.now, r.created_at) <= r.sweep_from + (r.sweep_after * 1000000::bigint - $8::bigint) * interval '1 microsecond'
 		THEN r.sweep_after ELSE 0 END,
-	sweep_from = CASE WHEN r.sweep_from + r.sweep_after * interval '1 second'
-			BETWEEN greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond'
-			AND greatest(c.now, r.created_at) + ($8::bigint + $8::bigint / 4) * interval '1 microsecond'
+	sweep_from = CASE WHEN r.sweep_after <= $8::bigint / 800000
+			AND greatest(c.now, r.created_at) <= r.sweep_from + (r.sweep_after * 1000000::bigint - $8::bigint) * interval '1 microsecond'
 		THEN r.sweep_from ELSE greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond' END
-FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+FROM (SELECT pg_catalog.statement_timestamp() AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
 	AND CASE WHEN coalesce(pg_catalog.current_setting('idem.synchronous_commit', true), '') <> ''
 		THEN pg_catalog.set_config('synchronous_commit', pg_catalog.current_setting('idem.synchronous_commit'), true) <> ''

@@ -139,15 +139,15 @@ WITH l AS MATERIALIZED (
 SELECT l.lock, won.fence, won.attempts, won.created_at, won.now FROM l LEFT JOIN won ON true;
 
 -- name: lookFirst
--- Reads the record of a key that was seen before; $1 id. Where nothing may be written, on a standby for instance, it finds
--- nothing: a claim fails there.
-SELECT pg_catalog.clock_timestamp(),
+-- Reads the record of a key that was seen before; $1 id. Where nothing may be written, on a standby for instance, the clock
+-- is NULL, and the record does not count: a claim fails there. In the WHERE this would be one more node of the plan.
+SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN pg_catalog.clock_timestamp() END,
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN pg_catalog.pg_postmaster_start_time() END,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
 	r.body, r.attempts, r.timed, r.traceparent
-FROM :"schema".idempotency_record r WHERE r.id = $1 AND pg_catalog.current_setting('transaction_read_only') = 'off';
+FROM :"schema".idempotency_record r WHERE r.id = $1;
 
 -- name: look
 -- Reads a record, or else tries its lock ($2): both as they are at the snapshot of one statement. Where nothing may be

@@ -10,11 +10,11 @@ WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
 -- name: complete
 UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, headers = ?6, body = ?7,
 	expires_at = max(c.now, r.created_at) + ?8, purge_at = max(c.now, r.created_at) + ?9,
-	sweep_after = CASE WHEN r.sweep_from + r.sweep_after * 1000000
-			BETWEEN max(c.now, r.created_at) + ?8 AND max(c.now, r.created_at) + ?8 + ?8 / 4
+	sweep_after = CASE WHEN r.sweep_after <= ?8 / 800000
+			AND max(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000 - ?8
 		THEN r.sweep_after ELSE 0 END,
-	sweep_from = CASE WHEN r.sweep_from + r.sweep_after * 1000000
-			BETWEEN max(c.now, r.created_at) + ?8 AND max(c.now, r.created_at) + ?8 + ?8 / 4
+	sweep_from = CASE WHEN r.sweep_after <= ?8 / 800000
+			AND max(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000 - ?8
 		THEN r.sweep_from ELSE max(c.now, r.created_at) + ?8 END
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
