@@ -32,7 +32,11 @@ func (a *Attempt) endResume(v verdict, steps course) *Reply {
 	case v == fail:
 		return a.yield(nil, a.capture.reply)
 	case a.capture.finalStatus() >= 400 && steps.unfinished:
-		return a.yield(nil, a.capture.reply) // the step may have taken effect, so a refusal is not final
+		return a.yield(nil, func() *Reply { // the step may have taken effect, so a refusal is not final
+			reply := a.capture.reply()
+			reply.result = resultUnknown // else a client takes it for the answer, and pays with a new key (C-4)
+			return reply
+		})
 	}
 	return a.endPark(v)
 }

@@ -185,8 +185,10 @@ func TestStepResultsThatCannotBeRecorded(t *testing.T) {
 				require.ErrorContains(t, err, result.says)
 				return http.StatusConflict, nil
 			})
-			require.Equal(t, http.StatusConflict, a.post("k-1", `{}`).Code)
+			w := a.post("k-1", `{}`)
+			require.Equal(t, http.StatusConflict, w.Code)
 			require.Contains(t, a.kinds(), core.EventYielded, "the step is unfinished: its 4xx is not recorded")
+			require.Equal(t, core.ResultUnknown, w.Header().Get(core.HeaderResult), "and it does not pass for an answer")
 		})
 	}
 	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {

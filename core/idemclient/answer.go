@@ -95,16 +95,18 @@ func (k *call) judge(a *answer, failure error) outcome {
 		return k.end(a)
 	}
 	status := a.response.StatusCode
-	if p, ok := problems[a.code]; ok && status == http.StatusConflict {
+	k.uncertain = k.uncertain || a.unknown
+	// Where the outcome is unknown, a handler may have passed on the problem of another service.
+	if p, ok := problems[a.code]; ok && status == http.StatusConflict && (p.uncertain || !a.unknown) {
 		k.uncertain = (k.uncertain || p.uncertain) && !p.ends
 		return p.outcome
 	}
 	switch {
+	case status == http.StatusTooEarly, status == http.StatusTooManyRequests:
+		return outcome{again: true}
 	case a.unknown && status <= http.StatusInternalServerError:
-		k.uncertain = true
 		return outcome{reason: ErrOutcomeUnknown}
-	case status == http.StatusTooEarly, status == http.StatusTooManyRequests, a.code == core.CodeStoreUnavailable,
-		a.code == core.CodeRolledBack: // nothing was run, or it was undone
+	case a.code == core.CodeStoreUnavailable, a.code == core.CodeRolledBack: // nothing was run, or it was undone
 		return outcome{again: true}
 	case status >= http.StatusInternalServerError: // also the statuses that proxies invent, up to 599
 		k.uncertain = true

@@ -40,7 +40,8 @@ var (
 	ErrInFlight = errors.New("idem: the first request with this key is still running")
 	// ErrKeyReused: the key or the intent belongs to another command (M-1). If Attempts is 0, nothing was sent.
 	ErrKeyReused = errors.New("idem: the intent was used for another command; a new command is a new intent")
-	// ErrOutcomeUnknown: the command may have been carried out, and nobody can say (M-4). Ask for the operation.
+	// ErrOutcomeUnknown: the command may have been carried out, and nobody can say (M-4). Ask for the operation. One that is
+	// still running has answered before it was done: repeat the same intent.
 	ErrOutcomeUnknown = errors.New("idem: the command may have been carried out; ask for the operation, and do not send it " +
 		"again as a new intent")
 	// ErrStillUncertain: an attempt may have carried the command out, and the answer to a later one does not say so: a login

@@ -102,6 +102,10 @@ func TestWhatIsNeverRetried(t *testing.T) {
 			idemclient.ErrKeyTooOld, false},
 		{says(409, "Content-Type: text/plain", "Idempotency-Result: unknown", "", `"detail":"a detail"`), idemclient.ErrOutcomeUnknown, true},
 		{says(500, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
+		{says(402, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
+		// The problem of another service, which a half-done handler has passed on.
+		{problem(core.CodeKeyExpired, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
+		{problem(core.CodeKeyReused, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
 	} {
 		w := on(test.answer)
 		res, err := pay(t, newClient(t, idemclient.Config{Transport: w}), "order-7")
@@ -130,6 +134,9 @@ func TestUncertainty(t *testing.T) {
 		uncertain bool
 	}{
 		"nothing was run":           {[]func(*http.Request) (*http.Response, error){problem(core.CodeStoreUnavailable), says(429), says(425), problem(core.CodeRolledBack)}, false},
+		"relayed, after it was run": {[]func(*http.Request) (*http.Response, error){problem(core.CodeStoreUnavailable, "Idempotency-Result: unknown"), says(429)}, true},
+		"undone elsewhere":          {[]func(*http.Request) (*http.Response, error){problem(core.CodeRolledBack, "Idempotency-Result: unknown"), says(429)}, true},
+		"half-done, and too many":   {[]func(*http.Request) (*http.Response, error){says(429, "Idempotency-Result: unknown"), says(429)}, true},
 		"it may be running":         {[]func(*http.Request) (*http.Response, error){problem(core.CodeInFlight)}, true},
 		"no answer":                 {[]func(*http.Request) (*http.Response, error){breaks(errReset)}, true},
 		"no answer, then not run":   {[]func(*http.Request) (*http.Response, error){breaks(errReset), says(429)}, true},

@@ -138,6 +138,48 @@ func TestTheLibrarysOwnServer(t *testing.T) {
 	})
 }
 
+// A handler in steps refuses although a step is unfinished: the provider has charged, and its answer was lost. The refusal
+// is not recorded, and the operation goes on. So it ends neither the intent nor its uncertainty.
+//
+// CONTRACT C-4, X-3
+func TestARefusalOfAHalfDoneOperation(t *testing.T) {
+	for _, status := range []int{402, 401, 404, 409, 422, 425, 429} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			var charged atomic.Int64
+			b := newBank(t, core.Config{Policy: core.Policy{Recovery: core.Resume}}, func(w http.ResponseWriter, r *http.Request) {
+				err := core.CallDo(r.Context(), "charge", func(context.Context, core.DerivedKey) error {
+					if charged.Add(1) == 1 {
+						return errReset
+					}
+					return nil
+				}, core.Dedup(time.Hour))
+				if err != nil {
+					w.WriteHeader(status)
+					return
+				}
+				w.WriteHeader(http.StatusCreated)
+			})
+			journal := intents.NewMemoryJournal()
+			client := newClient(t, idemclient.Config{Transport: ownTransport(t), Journal: journal, MaxAttempts: 1})
+			res, err := client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments"))
+			e := failed(t, res, err)
+			require.True(t, e.Uncertain)
+			require.Equal(t, status, e.Status)
+			if status == http.StatusTooEarly || status == http.StatusTooManyRequests {
+				require.ErrorIs(t, e, idemclient.ErrGivenUp, "a repeat helps, and there is none left")
+			} else {
+				require.ErrorIs(t, e, idemclient.ErrOutcomeUnknown)
+			}
+			entry, _, _ := journal.Find(t.Context(), "order-7")
+			require.False(t, entry.Ended)
+
+			res, err = client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments"))
+			require.NoError(t, err, "the same intent goes on")
+			require.Equal(t, http.StatusCreated, res.StatusCode)
+		})
+	}
+}
+
 // net/http sends a request again by itself, because it has an Idempotency-Key, if a connection that was used before breaks.
 // The first of the two may have been carried out, and so the answer to the second tells nothing unless it is marked.
 //
