@@ -34,7 +34,7 @@ const (
 // principal is the one client of all apps.
 var principal = core.Principal{Issuer: "https://issuer.example", Subject: "alice"}
 
-// patience bounds a claim and a job of the floor. It is longer than an app should wait, so that a busy machine shows in the
+// patience bounds a claim. It is longer than an app should wait, so that a busy machine shows in the
 // figures and does not end the benchmark.
 const patience = 30 * time.Second
 
@@ -59,10 +59,6 @@ type app struct {
 	service
 	handler http.Handler
 	bearer  string
-
-	held    string        // the key of an attempt that waits in its handler: see hold
-	entered chan struct{} // closed when it has begun
-	release chan struct{}
 }
 
 func (s service) observer() (core.Observer, error) {
@@ -100,7 +96,7 @@ func (s service) open() (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &app{service: s, bearer: "Bearer " + token, entered: make(chan struct{}), release: make(chan struct{})}
+	a := &app{service: s, bearer: "Bearer " + token}
 	if s.framework == "Echo" {
 		a.handler = a.echo(module, verifier)
 	} else {
@@ -147,14 +143,10 @@ func (a *app) handle(r *http.Request) error {
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		return err
 	}
-	operation := r.Header.Get(core.DefaultHeader)
-	if operation == a.held {
-		close(a.entered)
-		<-a.release
-	}
 	if a.work == nil {
 		return nil
 	}
+	operation := r.Header.Get(core.DefaultHeader)
 	if id, ok := core.Operation(r.Context()); ok {
 		operation = id.String()
 	}
@@ -171,7 +163,6 @@ var (
 	plain   = want{http.StatusCreated, ""}
 	created = want{http.StatusCreated, core.ResultCreated}
 	reused  = want{http.StatusCreated, core.ResultReused}
-	refused = want{http.StatusConflict, ""}
 )
 
 // send calls the app in this process, without a network. As in net/http the request's context can end: database/sql then
@@ -190,22 +181,6 @@ func (a *app) send(path, key string, want want) error {
 		return fmt.Errorf("%s: the answer is %d %q, not %d %q: %s", path, w.status, result, want.status, want.result, w.start)
 	}
 	return nil
-}
-
-// hold sends a request whose handler does not return before stop is called.
-func (a *app) hold() (stop func() error) {
-	a.held = newKey()
-	ended := make(chan error, 1)
-	go func() { ended <- a.send(guarded, a.held, created) }()
-	select {
-	case <-a.entered:
-	case err := <-ended:
-		return func() error { return err }
-	}
-	return func() error {
-		close(a.release)
-		return <-ended
-	}
 }
 
 // sink is a ResponseWriter that costs almost nothing. It keeps the start of the answer for messages.

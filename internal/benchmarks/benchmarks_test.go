@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 func TestMain(m *testing.M) {
@@ -24,12 +22,11 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
 }
 
-// The parts that are not in the page run, too.
-func TestPartsApart(t *testing.T) {
-	x := &matrix{meter: meter{progress: silent}, only: []string{"floor", "hotkeys"}}
-	x.shorten()
-	require.NoError(t, x.open(t))
+// The part that is not in the page runs, too.
+func TestPartApart(t *testing.T) {
+	x := &matrix{meter: meter{progress: silent, rounds: 1}, only: []string{"hash"}, sizes: []int{100}}
 	require.NoError(t, x.run())
+	require.Regexp(t, `(?m)^\| 100 \| [\d.]+ \| [\d.]+ \|$`, x.report.String())
 }
 
 // Every part of the page runs, and its figures find their place there.
@@ -62,107 +59,6 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// The floor sends what the library sends, by the server's own log, and leaves what the library leaves: a record that
-// it replays.
-func TestFloor(t *testing.T) {
-	d, err := openPostgres(t, 3)
-	require.NoError(t, err)
-	read := pgtest.Statements(t, d.url)
-	d.pool.SetMaxIdleConns(0) // the log is that of new connections
-	d.pool.SetMaxIdleConns(connections)
-
-	for name, c := range map[string]cell{
-		"Park, first":             {recovery: core.Park, kind: first},
-		"Park, replay":            {recovery: core.Park, kind: hot},
-		"Park, in flight":         {recovery: core.Park, kind: inFlight},
-		"Rollback, first":         {recovery: core.Rollback, kind: first},
-		"Rollback, replay":        {recovery: core.Rollback, kind: replay},
-		"Rollback, in flight":     {recovery: core.Rollback, kind: inFlight},
-		"Rollback with a row":     {recovery: core.Rollback, kind: first, work: gormRollback},
-		"Rollback with a SQL row": {recovery: core.Rollback, kind: first, work: rawRollback},
-		"Resume, one step":        {recovery: core.Resume, kind: first, work: oneStep},
-		"Resume, three steps":     {recovery: core.Resume, kind: first, work: threeSteps},
-	} {
-		t.Run(name, func(t *testing.T) {
-			statements, key, err := d.recorded(c)
-			require.NoError(t, err)
-			a, err := c.app(d.opened)
-			require.NoError(t, err)
-			require.NoError(t, a.send(guarded, newKey(), created))
-			next, want, stop, err := c.kind.prepare(a, d.spread)
-			require.NoError(t, err)
-			read()
-			require.NoError(t, d.toTheEnd(func() error { return a.send(guarded, next(), want) }))
-			library := withoutTimeouts(read())
-			require.NotEmpty(t, library)
-
-			again := next()
-			require.NoError(t, newFloor(d, statements, key).send(again))
-			require.Equal(t, library, withoutTimeouts(read()))
-			if stop != nil {
-				require.NoError(t, stop())
-			}
-			require.NoError(t, a.send(guarded, again, reused))
-			if c.work != nil {
-				var rows int64
-				require.NoError(t, d.db.Model(&entry{}).
-					Where("operation_id = ?", core.Scoping{}.RecordID(principal, again).String()).Count(&rows).Error)
-				require.EqualValues(t, 1, rows)
-			}
-		})
-	}
-}
-
-// Commands of the floor do not get in each other's way, by a lock that they share for instance: a claim that is refused
-// is no error, and would be a cheap one.
-func TestFloorOfManyClients(t *testing.T) {
-	d, err := openPostgres(t, 3)
-	require.NoError(t, err)
-	for _, recovery := range []core.Recovery{core.Park, core.Rollback} {
-		statements, key, err := d.recorded(cell{recovery: recovery, kind: first})
-		require.NoError(t, err)
-		f := newFloor(d, statements, key)
-		done, err := meter{duration: 50 * time.Millisecond, rounds: 1, progress: silent}.
-			compare(8, always(recovery.String(), func() error { return f.send(newKey()) }))
-		require.NoError(t, err)
-		var completed int
-		require.NoError(t, d.pool.QueryRow("SELECT count(*) FROM idempotency_record WHERE state = 2 AND recovery = $1",
-			int64(recovery)).Scan(&completed))
-		require.Equal(t, done[0].total().jobs, completed)
-	}
-}
-
-// pgbench, too, completes what it claims.
-func TestPgbench(t *testing.T) {
-	bench := findPgbench(t.TempDir())
-	if bench == nil {
-		t.Skip("there is no pgbench here; the benchmark leaves it out as well")
-	}
-	d, err := openPostgres(t, 3)
-	require.NoError(t, err)
-	for _, recovery := range []core.Recovery{core.Park, core.Rollback} {
-		statements, key, err := d.recorded(cell{recovery: recovery, kind: first})
-		require.NoError(t, err)
-		s, err := bench.side(d, newFloor(d, statements, key), first, newKey)
-		require.NoError(t, err)
-		done, err := s.turn(8, 0)
-		require.NoError(t, err)
-		require.Equal(t, 8, done.jobs)
-		var completed int
-		require.NoError(t, d.pool.QueryRow("SELECT count(*) FROM idempotency_record WHERE state = 2 AND recovery = $1",
-			int64(recovery)).Scan(&completed))
-		require.Equal(t, 8, completed)
-	}
-}
-
-// withoutTimeouts takes what is left of a deadline out of statements.
-func withoutTimeouts(statements []string) []string {
-	for i := range statements {
-		statements[i] = regexp.MustCompile(`timeout = \d+`).ReplaceAllString(statements[i], "timeout")
-	}
-	return statements
-}
-
 // gofiber's middleware really answers replays, and really runs the handler for new keys.
 func TestFiber(t *testing.T) {
 	a := newFiberApp(jsonBody(smallBody))
@@ -178,7 +74,7 @@ func TestFiber(t *testing.T) {
 
 // What is written by hand runs the handler once for a key, and answers repeats as the first request.
 func TestByHand(t *testing.T) {
-	d, err := openPostgres(t, 1)
+	d, err := openPostgres(t)
 	require.NoError(t, err)
 	for _, h := range []byHand{{}, {looksFirst: true}, {inTransaction: true}, {inTransaction: true, looksFirst: true}} {
 		h.on = d.opened

@@ -9,19 +9,16 @@ import (
 type kind string
 
 const (
-	first    kind = "first request"
-	replay   kind = "replay"         // each time of another of many keys
-	hot      kind = "hot-key replay" // always of the same key
-	inFlight kind = "refusal in flight"
+	first  kind = "first request"
+	replay kind = "replay"         // each time of another of many keys
+	hot    kind = "hot-key replay" // always of the same key
 )
 
-var kinds = []kind{first, replay, hot, inFlight}
-
 // prepare makes an app ready for requests of a kind. next returns their keys; replays are spread over so many.
-func (k kind) prepare(a *app, spread int) (next func() string, answer want, stop func() error, err error) {
+func (k kind) prepare(a *app, spread int) (next func() string, answer want, err error) {
 	switch k {
 	case first:
-		return newKey, created, nil, nil
+		return newKey, created, nil
 	case replay, hot:
 		n := 1
 		if k == replay {
@@ -31,30 +28,27 @@ func (k kind) prepare(a *app, spread int) (next func() string, answer want, stop
 		for i := range known {
 			known[i] = newKey()
 			if err := a.send(guarded, known[i], created); err != nil {
-				return nil, want{}, nil, err
+				return nil, want{}, err
 			}
 		}
-		return func() string { return known[rand.IntN(n)] }, reused, nil, nil
-	case inFlight:
-		stop := a.hold()
-		return func() string { return a.held }, refused, stop, nil
+		return func() string { return known[rand.IntN(n)] }, reused, nil
 	}
-	return nil, want{}, nil, fmt.Errorf("no such kind: %q", k)
+	return nil, want{}, fmt.Errorf("no such kind: %q", k)
 }
 
 // freshSide sends requests of a kind to an app that is opened anew for every turn. Otherwise the records that a store in
 // memory has from earlier turns would be work for the garbage collector.
 func freshSide(name string, k kind, spread int, open func() (*app, error)) side {
-	return side{name: name, start: func() (func() error, func() error, error) {
+	return side{name: name, start: func() (func() error, error) {
 		a, err := open()
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		next, want, stop, err := k.prepare(a, spread)
+		next, want, err := k.prepare(a, spread)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		return func() error { return a.send(guarded, next(), want) }, stop, nil
+		return func() error { return a.send(guarded, next(), want) }, nil
 	}}
 }
 

@@ -51,10 +51,10 @@ func (a *fiberApp) send(path, key string) error {
 func fiberSides(body []byte, spread int) (alone, firsts, replays side) {
 	a := newFiberApp(body)
 	turnOf := func(name string, prepare func(a *fiberApp) (next func() string, err error)) side {
-		return side{name: name, start: func() (func() error, func() error, error) {
+		return side{name: name, start: func() (func() error, error) {
 			fresh := newFiberApp(body)
 			next, err := prepare(fresh)
-			return func() error { return fresh.send(guarded, next()) }, nil, err
+			return func() error { return fresh.send(guarded, next()) }, err
 		}}
 	}
 	firsts = turnOf("gofiber, first request", func(*fiberApp) (func() string, error) { return newKey, nil })

@@ -2,7 +2,7 @@
 // docs/performance.md:
 //
 //	cd internal/benchmarks && go run .                 all of it, some six minutes
-//	cd internal/benchmarks && go run . -only byhand    one part; floor, hotkeys and hash are not in the page; writes nothing
+//	cd internal/benchmarks && go run . -only byhand    one part; hash is not in the page; writes nothing
 //	cd internal/benchmarks && go run . -short          proves that all of it runs; writes nothing
 //
 // The sides of a comparison take turns in one run, and the result is a ratio. PostgreSQL is the server of the tests: the

@@ -22,7 +22,6 @@ type matrix struct {
 	only     []string   // the names of the parts; none: all that are not apart
 	postgres *database
 	sqlite   *database
-	pgbench  *pgbench // nil: none found
 	t        testing.TB
 
 	many    int   // clients that send at once, where nothing else is said; on SQLite, which has one writer, one does
@@ -33,16 +32,15 @@ type matrix struct {
 
 func (x *matrix) open(t testing.TB) (err error) {
 	x.t = t
-	if x.postgres, err = openPostgres(t, x.spread); err != nil {
+	if x.postgres, err = openPostgres(t); err != nil {
 		return err
 	}
 	if x.postmaster, err = postmasterOf(x.postgres.pool); err != nil {
 		return err
 	}
-	if x.sqlite, err = openSQLite(t, x.spread); err != nil {
+	if x.sqlite, err = openSQLite(t); err != nil {
 		return err
 	}
-	x.pgbench = findPgbench(t.TempDir())
 	return nil
 }
 
@@ -93,8 +91,6 @@ func (x *matrix) parts() []part {
 		{"memory", x.memory, wholly},
 		{"bodies", x.bodies, wholly},
 		{"hash", x.hashing, nowhere},
-		{"floor", x.databases, nowhere},
-		{"hotkeys", x.hotKeys, nowhere},
 	}
 }
 
@@ -181,83 +177,11 @@ exported. gofiber's middleware (v3.1.0) knows no principal, command hash or leas
 	return nil
 }
 
-// databases compares the library with its own statements.
-func (x *matrix) databases() error {
-	rows := [][]string{{"", "commands/s", "of the statements alone", "of a handler that sends them", "of pgbench"}}
-	for _, d := range []*database{x.postgres, x.sqlite} {
-		for _, recovery := range []core.Recovery{core.Park, core.Rollback} {
-			for _, k := range kinds {
-				with := extras{handler: true}
-				if d == x.postgres && (k == first || k == hot) {
-					with.pgbench = x.pgbench
-				}
-				c, err := d.compare(x.meter, x.clientsOf(d), cell{recovery: recovery, kind: k}, with)
-				if err != nil {
-					return err
-				}
-				rows = append(rows, []string{fmt.Sprintf("%s, `%s`, %s", d.name, recovery, k), rate(*c.idem),
-					c.of(c.floor), c.of(c.handler), c.of(c.pgbench)})
-			}
-		}
-	}
-	x.report.Heading("On a database, beside the same statements alone")
-	x.report.Paragraph(`
-The statements alone are a bare loop; the handler that sends them stands behind the same framework, JWT and roles guard
-as the library does, so that what is left is the library's own. pgbench sends them from a process of its own, written in
-C. %d clients, %d bytes, Gin; on SQLite, which has one writer, one client. Where SQLite refuses in flight on
-`+"`Rollback`"+`, no statement is sent at all.`, x.many, smallBody)
-	x.report.Table(rows)
-	return nil
-}
-
 func (x *matrix) clientsOf(d *database) int {
 	if d.db.Name() == "sqlite" {
 		return 1
 	}
 	return x.many
-}
-
-// hotKeys compares replays of one key with replays of many.
-func (x *matrix) hotKeys() error {
-	rows := [][]string{{"", "one key, commands/s", fmt.Sprintf("%d keys = 1", x.spread)}}
-	stores := []struct {
-		name    string
-		store   core.Store
-		clients int
-	}{
-		{"memstore", memstore.New(), x.many},
-		{x.postgres.name, x.postgres.store, x.many},
-		{x.sqlite.name, x.sqlite.store, x.many},
-	}
-	for _, s := range stores {
-		for _, recovery := range []core.Recovery{core.Park, core.Rollback} {
-			if s.name == "memstore" && recovery == core.Rollback {
-				continue // X-5
-			}
-			x.progress("  %s, %s, hot key beside many\n", s.name, recovery)
-			a, err := service{framework: "Gin", store: s.store, recovery: recovery, body: jsonBody(smallBody)}.open()
-			if err != nil {
-				return err
-			}
-			var sides []side
-			for _, k := range []kind{hot, replay} {
-				next, want, _, err := k.prepare(a, x.spread)
-				if err != nil {
-					return err
-				}
-				sides = append(sides, always(string(k), func() error { return a.send(guarded, next(), want) }))
-			}
-			all, err := x.compare(s.clients, sides...)
-			if err != nil {
-				return err
-			}
-			rows = append(rows, []string{fmt.Sprintf("%s, `%s`", s.name, recovery), rate(all[0]), ratioOf(all[0], all[1]).String()})
-		}
-	}
-	x.report.Heading("One key that everybody repeats")
-	x.report.Paragraph("Replays by %d clients.", x.many)
-	x.report.Table(rows)
-	return nil
 }
 
 // business compares a handler that writes a row, without a key and with each recovery.
@@ -359,21 +283,27 @@ func (x *matrix) clientCounts() error {
 	for _, c := range cells {
 		rows[0] = append(rows[0], fmt.Sprintf("`%s`, %s", c.recovery, c.kind))
 	}
-	lines := make([]series, 0, 2*len(cells))
+	lines := make([]series, 0, len(cells))
 	for _, c := range cells {
-		lines = append(lines, series{name: c.recovery.String() + ", " + string(c.kind)},
-			series{name: "its statements alone", floor: true})
+		lines = append(lines, series{name: c.recovery.String() + ", " + string(c.kind)})
 	}
 	for _, n := range x.clients {
-		row := []string{fmt.Sprint(n)}
+		x.progress("  PostgreSQL, %d clients\n", n)
+		sides := make([]side, len(cells))
 		for i, c := range cells {
-			result, err := x.postgres.compare(x.meter, n, c, extras{})
-			if err != nil {
+			var err error
+			if sides[i], err = c.side(lines[i].name, x.postgres.opened, x.spread); err != nil {
 				return err
 			}
-			row = append(row, rate(*result.idem))
-			lines[2*i].values = append(lines[2*i].values, result.idem.rate())
-			lines[2*i+1].values = append(lines[2*i+1].values, result.floor.rate())
+		}
+		all, err := x.compare(n, sides...)
+		if err != nil {
+			return err
+		}
+		row := []string{fmt.Sprint(n)}
+		for i, m := range all {
+			row = append(row, rate(m))
+			lines[i].values = append(lines[i].values, m.rate())
 		}
 		rows = append(rows, row)
 	}

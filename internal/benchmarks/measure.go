@@ -13,16 +13,13 @@ import (
 // side is one of the ways to do a job. Sides are compared with each other.
 type side struct {
 	name string
-	// start makes ready for one turn and is not timed. send does the job once, for any number of clients at once; stop
-	// may be nil.
-	start func() (send func() error, stop func() error, err error)
-	// turn takes the turn in place of start, where the clients are those of another process.
-	turn func(clients int, d time.Duration) (turn, error)
+	// start makes ready for one turn and is not timed. send does the job once, for any number of clients at once.
+	start func() (send func() error, err error)
 }
 
 // always is a side that needs no preparation.
 func always(name string, send func() error) side {
-	return side{name: name, start: func() (func() error, func() error, error) { return send, nil, nil }}
+	return side{name: name, start: func() (func() error, error) { return send, nil }}
 }
 
 // turn is what a side did while it was its turn.
@@ -50,7 +47,7 @@ func (m meter) compare(clients int, sides ...side) ([]measured, error) {
 	results := make([]measured, len(sides))
 	for i, s := range sides {
 		results[i].name = s.name
-		if m.warmUp == 0 || s.turn != nil {
+		if m.warmUp == 0 {
 			continue
 		}
 		if _, err := m.take(s, clients, m.warmUp); err != nil {
@@ -75,24 +72,9 @@ func (m meter) compare(clients int, sides ...side) ([]measured, error) {
 
 // take gives a side its turn.
 func (m meter) take(s side, clients int, d time.Duration) (t turn, err error) {
-	if s.turn != nil {
-		t, err = s.turn(clients, d)
-	} else {
-		t, err = m.takeHere(s, clients, d)
-	}
+	send, err := s.start()
 	if err != nil {
 		return turn{}, fmt.Errorf("%s: %w", s.name, err)
-	}
-	return t, nil
-}
-
-func (m meter) takeHere(s side, clients int, d time.Duration) (t turn, err error) {
-	send, stop, err := s.start()
-	if err != nil {
-		return turn{}, err
-	}
-	if stop != nil {
-		defer func() { err = errors.Join(err, stop()) }()
 	}
 	runtime.GC() // the garbage of the side before is not this one's
 	var before, after runtime.MemStats
@@ -122,7 +104,10 @@ func (m meter) takeHere(s side, clients int, d time.Duration) (t turn, err error
 	for _, n := range jobs {
 		t.jobs += n
 	}
-	return t, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return turn{}, fmt.Errorf("%s: %w", s.name, err)
+	}
+	return t, nil
 }
 
 // measured is what one side did in all its turns.

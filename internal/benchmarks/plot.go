@@ -24,7 +24,6 @@ type linePlot struct {
 type series struct {
 	name   string
 	values []float64 // one for each of at
-	floor  bool      // what others are compared with: dashed, in the colour of the line before
 }
 
 var colours = []color.Color{
@@ -52,12 +51,11 @@ func (l linePlot) svg(title string) ([]byte, error) {
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Add(plotter.NewGrid())
 
-	colour := -1
-	for _, s := range l.series {
+	for i, s := range l.series {
 		var points plotter.XYs
-		for i, x := range l.at {
-			if s.values[i] > 0 { // what is not is noise, and has no place on this axis
-				points = append(points, plotter.XY{X: float64(x), Y: s.values[i]})
+		for at, x := range l.at {
+			if s.values[at] > 0 { // what is not is noise, and has no place on this axis
+				points = append(points, plotter.XY{X: float64(x), Y: s.values[at]})
 			}
 		}
 		if len(points) == 0 {
@@ -67,12 +65,7 @@ func (l linePlot) svg(title string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !s.floor {
-			colour++
-		} else {
-			line.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
-		}
-		line.Color, line.Width = colours[colour%len(colours)], vg.Points(1.5)
+		line.Color, line.Width = colours[i%len(colours)], vg.Points(1.5)
 		dots.Color, dots.Shape, dots.Radius = line.Color, draw.CircleGlyph{}, vg.Points(2)
 		p.Add(line, dots)
 		p.Legend.Add(s.name, line)

@@ -14,7 +14,7 @@ func TestProcessorTime(t *testing.T) {
 	if os.Getenv("TEST_DATABASE_URL") != "" {
 		t.Skip("the server may run elsewhere: the benchmark leaves its time out there")
 	}
-	d, err := openPostgres(t, 1)
+	d, err := openPostgres(t)
 	require.NoError(t, err)
 	postmaster, err := postmasterOf(d.pool)
 	require.NoError(t, err)
