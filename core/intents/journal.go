@@ -7,33 +7,33 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Journal keeps the keys of intents, so that a caller that was killed repeats with the same key. gormstore.NewJournal
-// keeps them beside the caller's own rows. Several processes may use one journal, and resume one intent at once: they
-// all get one key.
+// Journal keeps the keys of intents, so that a caller that was killed repeats its command with the same key.
+// gormstore.NewJournal keeps them beside the caller's own rows. Several processes may use one journal, and repeat one
+// intent at once: they all get the same key.
 type Journal interface {
-	// Begin returns the entry of e.Intent as it stands once this call is over. Where there is none, it is made with e.Key,
-	// or with a key of the journal's own where e has none ([NewKey], say); where it has no Command yet and e has one, that
-	// is noted with the time by the journal's own clock. What stands is never changed: the first key and the first command
-	// win. It has to be durable when it returns: the command is sent after it.
+	// Begin returns the entry of e.Intent, as it is after this call. If there is no entry, Begin makes one with e.Key, or
+	// with a new key if e has none (see [NewKey]). If the entry has no Command and e has one, Begin stores that with the
+	// time of the journal's clock. It never changes a stored key or command: the first ones stay. The entry must be durable
+	// when Begin returns, because the command is sent after that.
 	Begin(ctx context.Context, e Entry) (Entry, error)
-	// Find returns the entry of an intent, and whether there is one that is durable. It changes nothing, and does not wait
-	// for one that is being planned. Where there is none, the entry may have the key that it would get, if that is known.
+	// Find returns the entry of an intent, and whether a durable entry exists. It changes nothing, and does not wait for a
+	// transaction that is planning the intent. If there is no entry, the result may have the key that the intent would get.
 	Find(ctx context.Context, intent string) (Entry, bool, error)
-	// End notes that an intent has a definite answer. Ending again, or what is not there, is nil.
+	// End records that an intent has a definite answer. It returns nil if the intent has ended before, or does not exist.
 	End(ctx context.Context, intent string) error
 }
 
-// Entry is what a [Journal] keeps of an intent.
+// Entry is the entry of an intent in a [Journal].
 type Entry struct {
 	Intent string
 	Key    string
-	// Command is the hash of the command that was sent under the key; zero where none was yet.
+	// Command is the hash of the command that was sent with the key; zero before the first one.
 	Command core.CommandHash
-	// Age is how long ago the command was first about to be sent, by the journal's clock; 0 where it was not yet.
+	// Age is how long ago the command was first given to Begin, by the journal's clock; 0 if it was not yet.
 	Age time.Duration
-	// Ended says that there has been a definite answer.
+	// Ended says that there was a definite answer.
 	Ended bool
-	// First is for Begin to say: this call has noted the command, and the key was made at random by the journal, so that
-	// nobody can have sent anything under it. In doubt false: then the outcome is uncertain until an answer says otherwise.
+	// First is set by Begin only: this call has stored the command, and the journal has made the key at random, so nobody
+	// can have sent anything with it. In doubt it is false, and the outcome is uncertain until there is an answer.
 	First bool
 }

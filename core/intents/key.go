@@ -12,8 +12,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// NewKey returns a new random key: a UUID, version 7 (RFC 9562, section 5.7). It begins with the time, so that the records
-// of a server of this library lie beside each other in its index (K-9).
+// NewKey returns a new random key: a UUID, version 7 (RFC 9562, section 5.7). It begins with the time, so that new
+// records are close together in the index of a server of this library (K-9).
 func NewKey() string {
 	var u [16]byte
 	binary.BigEndian.PutUint64(u[:], uint64(time.Now().UnixMilli())<<16)
@@ -27,11 +27,12 @@ func NewKey() string {
 // MinSecret is the shortest secret of [NewSecret], in bytes.
 const MinSecret = 32
 
-// Secret makes the keys of intents of their names: see gormstore.KeysOf. It is safe for use by any number of goroutines.
+// Secret derives the keys of intents from their names: see gormstore.KeysOf. It is safe for use by any number of
+// goroutines.
 type Secret struct{ of []byte }
 
-// NewSecret returns what makes keys with a secret of at least [MinSecret] random bytes. Nobody who does not have it can
-// tell the key of an intent from its name, and take it first.
+// NewSecret returns a Secret of at least [MinSecret] random bytes. Without these bytes, nobody can compute the key of an
+// intent from its name, and use the key first.
 func NewSecret(of []byte) (*Secret, error) {
 	if len(of) < MinSecret {
 		return nil, errors.New("idem: intents.NewSecret: the secret is shorter than 32 bytes; take them from crypto/rand")
@@ -39,7 +40,7 @@ func NewSecret(of []byte) (*Secret, error) {
 	return &Secret{append([]byte(nil), of...)}, nil
 }
 
-// Key is the key of an intent: a UUID, version 8. It is the same for good: its layout is frozen.
+// Key is the key of an intent: a UUID, version 8. It never changes, because its layout is frozen.
 func (s *Secret) Key(intent string) string {
 	mac := hmac.New(sha256.New, s.of)
 	mac.Write([]byte("intent/1"))

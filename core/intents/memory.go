@@ -15,11 +15,11 @@ const (
 	maxPending = 100_000
 )
 
-// errFull: nothing that is pending is ever forgotten to make room.
+// errFull: a pending intent is never forgotten to make room for another.
 var errFull = errors.New("idem: the memory journal is full of intents without an answer; repeat those, or use " +
 	"a durable journal")
 
-// MemoryJournal is a [Journal] that is lost with its process: an idemclient.Client that was given no other uses it.
+// MemoryJournal is a [Journal] that is lost with its process. An idemclient.Client uses one if its Config has no Journal.
 type MemoryJournal struct {
 	mu      sync.Mutex
 	entries map[string]*memoryEntry
@@ -33,8 +33,8 @@ type memoryEntry struct {
 
 var _ Journal = (*MemoryJournal)(nil)
 
-// NewMemoryJournal returns an empty journal. It keeps the last 10,000 intents that have ended, and at most 100,000 that
-// have not; beyond that new ones are refused.
+// NewMemoryJournal returns an empty journal. It keeps the last 10,000 intents that have ended, and at most 100,000
+// pending ones. Above that, Begin refuses a new intent.
 func NewMemoryJournal() *MemoryJournal {
 	return &MemoryJournal{entries: map[string]*memoryEntry{}}
 }
