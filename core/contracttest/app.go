@@ -28,7 +28,8 @@ type App struct {
 
 	// Header is the name of the key's header, default "Idempotency-Key" (K-7).
 	Header string
-	// ReplayHeaders names the answer headers that are recorded beyond the contract's own list: core.Config.ReplayHeaders.
+	// ReplayHeaders names the answer headers that are recorded in addition to the contract's own list:
+	// core.Config.ReplayHeaders.
 	ReplayHeaders []string
 	// OperationPath is the path of the adapter's OperationHandler, as in "/v1/operations/{id}". Empty skips M-7.
 	OperationPath string
@@ -60,7 +61,7 @@ type Tokens struct {
 }
 
 // Body makes the body of command n = 1, 2, 3 ... of this run, with its content type. Commands of different n are
-// different, as their business ids are; the same n makes the same bytes. n is 0 where the suite only looks at the body.
+// different, as their business ids are; the same n makes the same bytes. n is 0 if the suite does not send the body.
 type Body func(n int) (contentType string, body []byte)
 
 // Route is a guarded route under test.
@@ -83,14 +84,14 @@ type Route struct {
 	// Declined makes commands that the handler refuses for a business reason, without effect: with a 4xx other than 401,
 	// 403 and 429.
 	Declined Body
-	// Slow makes commands like Body's that take half a second or longer. Leave it out where Policy.Wait is set (M-2).
+	// Slow makes commands like Body's that take half a second or longer. Leave it out if Policy.Wait is set (M-2).
 	Slow Body
 	// Fails makes commands that the handler answers with 5xx after it had its effects: in Rollback and Park always, in
 	// Resume in its first attempt only (X-0, M-4, X-3).
 	Fails Body
 
-	// Effects counts what the commands of this route have brought about: entries of a ledger, charges of a provider.
-	// Every command that is applied adds one. Without it, only answers tell whether something ran twice.
+	// Effects counts the effects of the commands of this route: entries of a ledger, charges of a provider. Every command
+	// that is applied adds one. Without it, only answers tell whether something ran twice.
 	Effects func(ctx context.Context) (int, error)
 }
 

@@ -15,10 +15,9 @@
 //		})
 //	}
 //
-// Each rule at each route is a subtest: "POST /v1/payments/M-1 another command with the same key is refused". A check
-// is skipped if [App], [Tokens] or [Route] lacks what it needs, and says what is missing. What cannot be seen from
-// outside is proved elsewhere: storetest checks the store, and the audits of the adapters check that all routes are
-// guarded.
+// Each rule at each route is a subtest: "POST /v1/payments/M-1 another command with the same key is refused". A check is
+// skipped if [App], [Tokens] or [Route] lacks what it needs, and says what is missing. It does not check what a client
+// cannot see: storetest checks the store, and the audits of the adapters check that all routes are guarded.
 //
 // The suite carries out some hundred commands per route, with new keys in every run. It sends what a hostile or broken
 // client would send. Use it only on a database for tests.

@@ -33,7 +33,7 @@ type Gates struct {
 	done                 sync.WaitGroup
 }
 
-// NewGates returns gates that everything passes. Close them.
+// NewGates returns gates that let everything pass. Close them after use.
 func NewGates() *Gates {
 	return &Gates{
 		links: make(map[*link]bool), txs: make(map[core.Tx]bool),
@@ -41,11 +41,11 @@ func NewGates() *Gates {
 	}
 }
 
-// Lane tells which of the Scenario.Parallel apps side by side this one is, from 0: for a database of its own. In a lane
-// one life follows the other, and command n is sent in lane n % Parallel.
+// Lane is the number of this app among the Scenario.Parallel apps that run at the same time, from 0. Use it to give each
+// app its own database. In a lane one life follows the other, and command n is sent in lane n % Parallel.
 func (g *Gates) Lane() int { return g.lane }
 
-// Point is a moment of an app's work: before an event, or after it and before the app gets to know.
+// Point is a moment of an app's work: before an event, or after it and before the app gets its answer.
 type Point struct {
 	Event int // counted from 0, from Strike or Count on
 	After bool
@@ -68,8 +68,8 @@ type Fault struct {
 	deliver chan bool
 }
 
-// Release lets the app go on. If deliver is true, the event, or the answer to it, is delivered. Otherwise it never is:
-// a connection is cut, a call in this process does not return. Call it once.
+// Release lets the app continue. If deliver is true, the event, or its answer, is delivered. If not, a connection is cut,
+// and a call in this process never returns. Call it once.
 func (f *Fault) Release(deliver bool) { f.deliver <- deliver }
 
 // stay waits at the point.
@@ -83,7 +83,7 @@ func (f *Fault) stay(dead <-chan struct{}) (deliver bool) {
 	}
 }
 
-// Strike lets the app come to a point of its work from now on, once.
+// Strike stops the app once, when it next comes to the given point.
 func (g *Gates) Strike(at Point) *Fault {
 	f := &Fault{at: at, reached: make(chan struct{}), deliver: make(chan bool, 1)}
 	f.Reached = f.reached
@@ -100,9 +100,9 @@ func (g *Gates) Count() {
 	g.seen, g.next, g.wins = nil, nil, 0
 }
 
-// Seen returns the events since Strike or Count, or since the beginning. Events whose number depends on time are left
-// out: pings of connection pools, renewals of leases, sweeps. Values are left out too: two equal commands have equal
-// events.
+// Seen returns the events since Strike or Count, or since the beginning. It leaves out events whose number depends on
+// time: pings of connection pools, renewals of leases, sweeps. It also leaves out values, so that two equal commands have
+// equal events.
 func (g *Gates) Seen() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -128,8 +128,8 @@ func (g *Gates) arrive(event string) (fault *Fault) {
 // such as a sweep, is over then.
 const quiet = 100 * time.Millisecond
 
-// Rest waits until all connections to the database are idle, and have been for a moment. It is an error if that does
-// not happen within patience. Stores in this process need no rest: only requests make events there.
+// Rest waits until all connections to the database have been idle for a moment. It returns an error if that takes longer
+// than patience. Stores in this process need no rest: only requests make events there.
 func (g *Gates) Rest(patience time.Duration) error {
 	for deadline := time.Now().Add(patience); !g.resting(); time.Sleep(quiet / 10) {
 		if time.Now().After(deadline) {

@@ -27,21 +27,21 @@ import (
 type Subject struct {
 	Store core.Store
 
-	// Advance lets d pass for the store without sleeping. A store that takes a clock gets one that can be moved (see
-	// [Clock]); where the clock is a database's, all timestamps of all its records move d into the past instead. It is
-	// never called while another call or a transaction is under way.
+	// Advance lets d pass for the store without sleeping. If the store takes a clock, give it one that can be moved (see
+	// [Clock]). If it uses the clock of a database, move all timestamps of all its records d into the past instead. The
+	// suite never calls Advance during another call or a transaction.
 	Advance func(t *testing.T, d time.Duration)
 
-	// Twin opens a second instance over the same data, as another process would. Needed where Features.Shared.
+	// Twin opens a second instance over the same data, as another process would. Required if Features.Shared is set.
 	Twin func(t *testing.T) core.Store
 
 	// Effect writes one business row through the transaction that ctx carries (see core.Tx), and Effects counts the
-	// committed ones. Both are needed where Features.Rollback.
+	// committed rows. Both are required if Features.Rollback is set.
 	Effect  func(ctx context.Context) error
 	Effects func(t *testing.T) int
 }
 
-// Features says what a store can do beside what every store must do.
+// Features says what a store can do in addition to what every store must do.
 type Features struct {
 	Rollback bool // it is a core.Transactor
 	Steps    bool // it is a core.Stepper
@@ -56,8 +56,8 @@ type Features struct {
 	Inspect  bool // it is a core.Inspectable
 }
 
-// Run runs every test of the contract that applies to a store with features f as a subtest of t. newStore is called
-// once for each; it registers its own clean-up.
+// Run runs the tests of the contract that apply to a store with features f, each as a subtest of t. newStore is called
+// once for each test, and registers its own clean-up.
 func Run(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
 	t.Helper()
 	for _, suite := range []struct {
@@ -85,7 +85,7 @@ type check struct {
 	run  func(t *testing.T, s *fixture)
 }
 
-// patience bounds a whole test: a store that hangs makes it fail, instead of hanging with it.
+// patience limits a whole test, so that the test fails if the store hangs.
 const patience = time.Minute
 
 func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *fixture {
@@ -118,7 +118,7 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 	return s
 }
 
-// abilities returns the instances as T. It requires that they are T if the feature is set, and that they are not otherwise.
+// abilities returns the instances as T. It requires that they are T if and only if the feature is set.
 func abilities[T core.Store](t *testing.T, s *fixture, feature string, set bool) (all []T) {
 	t.Helper()
 	for _, store := range s.instances {
