@@ -28,15 +28,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // hint follows the message of a test that cannot have PostgreSQL.
 const hint = "TestPostgresAvailable prints how to install it: go test -run TestPostgresAvailable ./internal/pgtest"
 
-// URL creates an empty database for this test alone and returns its postgres:// URL (TCP, no TLS on a server started
-// here). The database is dropped when the test ends, whether or not connections to it are still open.
+// URL returns the postgres:// URL of an empty database that this test has for itself (TCP, no TLS on a server started here).
+// When the test ends the database is gone, whether or not connections to it are still open: it is dropped, or it is emptied
+// and becomes the database of another test, under another name.
 func URL(t testing.TB) string {
 	t.Helper()
 	admin, err := sharedURL()
@@ -44,20 +44,25 @@ func URL(t testing.TB) string {
 		unavailable(t, err)
 	}
 	name := databaseName(t.Name())
-	identifier := pgx.Identifier{name}.Sanitize()
-	// template0, because nobody can be connected to it: a template in use cannot be copied.
-	if err := execute(t.Context(), admin, nil, "CREATE DATABASE "+identifier+" TEMPLATE template0"); err != nil {
-		t.Fatalf("pgtest: %v", err)
+	database := *admin
+	database.Path = "/" + name
+	ours := os.Getenv("TEST_DATABASE_URL") == "" // a named server is left as it was found
+	if !ours || !takeSpare(t.Context(), admin, name) {
+		// template0, because nobody can be connected to it: a template in use cannot be copied.
+		if err := execute(t.Context(), admin, nil, "CREATE DATABASE "+quote(name)+" TEMPLATE template0"); err != nil {
+			t.Fatalf("pgtest: %v", err)
+		}
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer cancel()
-		if err := execute(ctx, admin, nil, "DROP DATABASE IF EXISTS "+identifier+" WITH (FORCE)"); err != nil {
+		if ours && spare(ctx, &database, name) == nil {
+			return
+		}
+		if err := execute(ctx, admin, nil, "DROP DATABASE IF EXISTS "+quote(name)+" WITH (FORCE)"); err != nil {
 			t.Errorf("pgtest: %v", err)
 		}
 	})
-	database := *admin
-	database.Path = "/" + name
 	return database.String()
 }
 
