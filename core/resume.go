@@ -29,16 +29,20 @@ func (a *Attempt) endResume(v verdict, steps course) *Reply {
 		return a.yield(ErrStepsChanged, func() *Reply {
 			return a.refuse(NewProblem(CodeStepsChanged, "the handler takes other steps than before; nothing was recorded"))
 		})
-	case v == fail:
+	case v == fail && !a.capture.unrendered:
 		return a.yield(nil, a.capture.reply)
-	case a.capture.finalStatus() >= 400 && steps.unfinished:
-		return a.yield(nil, func() *Reply { // the step may have taken effect, so a refusal is not final
-			reply := a.capture.reply()
-			reply.result = resultUnknown // else a client takes it for the answer, and pays with a new key (C-4)
-			return reply
-		})
+	case v == fail, a.capture.finalStatus() >= 400 && steps.unfinished: // the step may have taken effect
+		return a.yield(nil, a.notFinal)
 	}
 	return a.endPark(v)
+}
+
+// notFinal is the handler's answer, or what outer middleware makes of its error, to an operation that continues. A client
+// must not take it for the answer to its command, and pay with a new key (C-4).
+func (a *Attempt) notFinal() *Reply {
+	reply := a.capture.reply()
+	reply.result = resultUnknown
+	return reply
 }
 
 // yield ends the lease, so that the next repeat can continue at once, and returns the attempt's own reply. If the store

@@ -87,6 +87,11 @@ func TestUnrenderedErrors(t *testing.T) {
 			adaptertest.RequireProblem(t, http.StatusConflict, "outcome_unknown", again)
 			require.EqualValues(t, 1, runs)
 		}},
+		"Resume": {core.Config{Policy: core.Policy{Recovery: core.Resume}}, "unknown",
+			func(t *testing.T, first, again adaptertest.Answer, runs int64) {
+				require.Equal(t, first.Status, again.Status, "the operation goes on, and so no refusal of it is final")
+				require.EqualValues(t, 2, runs)
+			}},
 		"Rollback": {sqlite.Config(), "",
 			func(t *testing.T, first, again adaptertest.Answer, runs int64) {
 				require.Equal(t, first.Status, again.Status)
