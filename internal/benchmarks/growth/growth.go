@@ -22,7 +22,6 @@ type plan struct {
 	perDay  int           // commands of such a day
 	few     int64         // records that are enough to weigh a kind of them
 	memory  string        // shared_buffers
-	sweeps  bool          // only sweeps, of the largest table
 }
 
 // growth is one run of a plan.
@@ -44,9 +43,6 @@ func start(t testing.TB, p plan) (*growth, error) {
 // run measures everything: with one kind of keys after the other, because the tables of both together have no place in
 // memory.
 func (g *growth) run(ctx context.Context) error {
-	if g.sweeps {
-		return g.runSweeps(ctx)
-	}
 	var sweeps []*cleaned
 	for i, k := range []keys{uuidv7, random} {
 		tables, err := g.fill(ctx, k)
@@ -75,26 +71,6 @@ func (g *growth) run(ctx context.Context) error {
 		return err
 	}
 	return g.weigh(ctx, outcomes[0].bloat())
-}
-
-// runSweeps measures only sweeps.
-func (g *growth) runSweeps(ctx context.Context) error {
-	g.sizes = g.sizes[len(g.sizes)-1:]
-	var sweeps []*cleaned
-	for _, k := range []keys{uuidv7, random} {
-		tables, err := g.fill(ctx, k)
-		if err != nil {
-			return err
-		}
-		swept, err := g.cleanUp(ctx, tables[0])
-		if err != nil {
-			return err
-		}
-		sweeps = append(sweeps, swept)
-		g.drop(tables)
-	}
-	g.tellCleanUp(sweeps)
-	return nil
 }
 
 // fill makes a table of each size.

@@ -46,7 +46,6 @@ func command(ctx context.Context, args []string) error {
 	out := flags.String("out", "../../docs/scaling.md", "the page to write into; empty: print only")
 	flags.DurationVar(&p.turn, "turn", p.turn, "how long one turn of a measurement takes")
 	flags.DurationVar(&p.day, "day", p.day, "how long a day takes where time is compressed")
-	flags.BoolVar(&p.sweeps, "sweeps", false, "only sweeps, of the largest table; they are printed")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
@@ -62,7 +61,7 @@ func command(ctx context.Context, args []string) error {
 	}
 	p.sizes = sizes
 	var into *report.Page
-	if *out != "" && !p.sweeps {
+	if *out != "" {
 		if into, err = openPage(*out); err != nil {
 			return err // before all the work, and not after it
 		}
