@@ -81,12 +81,8 @@ func (a *Attempt) Request() *http.Request { return a.request }
 
 // Capture returns the writer for the handler. It holds the answer back; the reply goes to w later.
 func (a *Attempt) Capture(w http.ResponseWriter) *Capture {
-	header := w.Header().Clone()
-	if header == nil {
-		header = make(http.Header, 4)
-	}
 	a.capture = Capture{
-		outer: w, header: header, limit: int(a.route.MaxAnswer),
+		outer: w, header: w.Header().Clone(), limit: int(a.route.MaxAnswer),
 		canStream: a.route.Recovery != Rollback, flushable: a.route.Streaming,
 		keyName: a.m.cfg.Header, key: a.admission.echo,
 	}
@@ -98,7 +94,7 @@ func (a *Attempt) Capture(w http.ResponseWriter) *Capture {
 // handler's error, the reply has only a status, so that the client sees no success if there is no such middleware.
 func (a *Attempt) Finish() *Reply {
 	reply := a.end(false)
-	if reply == nil || a.capture.streaming {
+	if a.capture.streaming {
 		return nil
 	}
 	reply.keyName, reply.key = a.m.cfg.Header, a.admission.echo
@@ -108,7 +104,7 @@ func (a *Attempt) Finish() *Reply {
 // Panicked ends the attempt after its handler has panicked; the adapter then lets the panic continue. If the outcome is
 // unknown, Panicked says so in h, the headers that the recovery middleware will send (C-2).
 func (a *Attempt) Panicked(h http.Header) {
-	if reply := a.end(true); reply != nil && reply.result != nil && !a.capture.streaming {
+	if reply := a.end(true); reply.result != nil && !a.capture.streaming {
 		h[a.m.cfg.Header] = a.admission.echo
 		h[HeaderResult] = reply.result
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/internal/attemptctx"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/internal/mustrun"
 )
@@ -455,4 +456,25 @@ func TestInterceptorWithoutPrincipalOrGuard(t *testing.T) {
 		require.Nil(t, attempt, "admitted as one, run as another: %s", name)
 		require.Equal(t, http.StatusInternalServerError, reply.Status, name)
 	}
+}
+
+// What an attempt has called before it was rolled back is not to be seen, so every Rollback attempt may be a second one.
+//
+// CONTRACT C-5
+func TestAttemptsThatMayHaveCalledBefore(t *testing.T) {
+	var again []bool
+	asks := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			again = append(again, attemptctx.CallsFrom(r.Context()).Again)
+			w.WriteHeader(code)
+		}
+	}
+	newRowsApp(t, core.Config{}, asks(http.StatusCreated)).post("k-1", `{}`)
+	require.Equal(t, []bool{true}, again)
+	again = nil
+	a := newFlowApp(t, nil, nil)
+	a.handler = asks(http.StatusBadGateway)
+	a.post("k-1", `{}`)
+	a.post("k-1", `{}`)
+	require.Equal(t, []bool{false, true}, again)
 }

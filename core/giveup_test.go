@@ -61,7 +61,7 @@ func TestRepeatsGiveUp(t *testing.T) {
 		"panic": func(http.ResponseWriter, *http.Request) { panic("boom") },
 		"4xx while a step is unfinished": flow(func(ctx context.Context) (int, error) {
 			_ = core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { return errProvider }, core.Dedup(time.Hour))
-			return http.StatusPaymentRequired, nil
+			return http.StatusBadRequest, nil
 		}).ServeHTTP,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,26 +99,48 @@ func TestChangedStepsAreGivenUp(t *testing.T) {
 	require.Equal(t, core.DefaultMaxAttempts, a.ran())
 }
 
+// lostLastApp has an operation under k-1 whose process died in its last attempt.
+func lostLastApp(t *testing.T) *app {
+	t.Helper()
+	store := newFaultStore(memstore.New())
+	a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1}}, nil)
+	a.handler = func(http.ResponseWriter, *http.Request) {
+		away := func(context.Context) error { return errAway }
+		store.on("park", away) // nobody says how it ended
+		store.on("renew", away)
+		panic("the process dies here")
+	}
+	func() {
+		defer func() { _ = recover() }()
+		a.post("k-1", `{}`)
+	}()
+	store.on("park", nil)
+	store.on("renew", nil)
+	time.Sleep(core.DefaultLease)
+	return a
+}
+
+// Nobody repeats the command: Run does not wait for the operation's time, as no attempt is left.
+//
+// CONTRACT X-10
+func TestRunGivesUpALostLastAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := lostLastApp(t)
+		told := len(a.of(core.EventUnknown)) // by the attempt, which could not park
+		stop := a.start()
+		time.Sleep(time.Hour)
+		stop()
+		require.Len(t, a.of(core.EventUnknown), told+1)
+		require.Equal(t, 1, a.ran())
+	})
+}
+
 // The process dies in the last attempt: the next one that claims parks the operation, and runs nothing.
 //
 // CONTRACT X-10
 func TestLostLastAttemptIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1}}, nil)
-		a.handler = func(http.ResponseWriter, *http.Request) {
-			away := func(context.Context) error { return errAway }
-			store.on("park", away) // nobody says how it ended
-			store.on("renew", away)
-			panic("the process dies here")
-		}
-		func() {
-			defer func() { _ = recover() }()
-			a.post("k-1", `{}`)
-		}()
-		store.on("park", nil)
-		store.on("renew", nil)
-		time.Sleep(core.DefaultLease)
+		a := lostLastApp(t)
 		a.handler = created
 		w := a.post("k-1", `{}`)
 		requireProblem(t, w, http.StatusConflict, core.CodeOutcomeUnknown)
