@@ -75,7 +75,7 @@ func (m *Module) Erase(ctx context.Context, e Erasure) (Erased, error) {
 // principals.
 const maxEraseBatch = 5000
 
-// eraseAll works as a sweep does: in batches of about sweepFor, and with as much rest after each.
+// eraseAll works in batches of about sweepFor. After each batch it rests as long as the batch took.
 func (m *Module) eraseAll(ctx context.Context, store Eraser, scope Scope) (erased Erased, err error) {
 	batch := 100
 	for after := (ID{}); ; {

@@ -44,11 +44,11 @@ func (m *Module) repeat(ctx context.Context, duty func(context.Context)) {
 }
 
 // sweepFor is how long a batch of a sweep should take. Requests may have to wait for as long as a batch takes.
-const sweepFor = 20 * time.Millisecond
+const sweepFor = 10 * time.Millisecond
 
-// sweep works in batches until a batch is not full. After each batch it rests as long as the batch took: a backlog takes
-// longer, but requests have the store to themselves for half of the time. It reports only the first error, and continues
-// while its batches are full: the error may concern another part of the sweep.
+// sweep works in batches until a batch is not full. After each batch it rests for three times as long as the batch took: a
+// backlog takes longer, but requests have the store to themselves for three quarters of the time. It reports only the first
+// error, and continues while its batches are full: the error may concern another part of the sweep.
 func (m *Module) sweep(ctx context.Context) {
 	batch := min(m.cfg.SweepBatch, 100)
 	for told := false; ctx.Err() == nil; {
@@ -74,7 +74,7 @@ func (m *Module) sweep(ctx context.Context) {
 		}
 		took := time.Since(begun)
 		batch = nextBatch(batch, took, m.cfg.SweepBatch)
-		rest(ctx, took)
+		rest(ctx, 3*took)
 	}
 }
 
