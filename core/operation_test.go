@@ -475,6 +475,7 @@ func TestDecisionsOfTheApp(t *testing.T) {
 			{core.Decision{Who: "w", Why: "\n"}, "Why is required"},
 			{core.Decision{Who: "w", Why: "a\x00b"}, "valid UTF-8, no NUL"},
 			{core.Decision{Who: "a\xffb", Why: "w"}, "valid UTF-8, no NUL"},
+			{core.Decision{Who: "w", Why: "w", Undone: "a\x00b"}, "valid UTF-8, no NUL"},
 			{core.Decision{Who: "w", Why: "w", Applied: true}, "Answer is required"},
 			{core.Decision{Who: "w", Why: "w", Applied: true, Answer: answer(199)}, "200 to 499"},
 			{core.Decision{Who: "w", Why: "w", Applied: true, Answer: answer(500)}, "200 to 499"},

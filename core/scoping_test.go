@@ -1,7 +1,9 @@
 package core_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -45,6 +47,26 @@ func TestScopingIsWhatItWas(t *testing.T) {
 			require.Equal(t, "created", changed.postAs(member, "k-2", `{}`).Header().Get("Idempotency-Result"))
 		})
 	}
+}
+
+// silentKeeper is a store that cannot be asked for the scoping that it keeps.
+type silentKeeper struct{ *memstore.Store }
+
+var errSilent = errors.New("the store does not answer")
+
+func (silentKeeper) KeepScoping(context.Context, string, string) (string, error) {
+	return "", errSilent
+}
+
+func (silentKeeper) AdoptScoping(context.Context, string, string) error { return errSilent }
+
+// CONTRACT S-4
+func TestScopingThatCannotBeRead(t *testing.T) {
+	a := newApp(t, core.Config{Store: silentKeeper{memstore.New()}}, created)
+	require.ErrorIs(t, a.module.CheckScoping(t.Context()), errSilent)
+	require.ErrorIs(t, a.module.AdoptScoping(t.Context()), errSilent)
+	requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+	require.Zero(t, a.ran())
 }
 
 // Two services share the tables: neither finds, replays or settles what is the other's.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -1073,6 +1074,54 @@ func TestKeyOfAProviderStep(t *testing.T) {
 	a.post("k-2", `{}`)
 	slices.Sort(keys)
 	require.Len(t, slices.Compact(keys), 8, "two operations, two steps, two formats")
+}
+
+// A step that has finished keeps the keys of its calls and events: no later attempt reuses them.
+//
+// CONTRACT C-5
+func TestAFinishedStepKeepsItsKeys(t *testing.T) {
+	attempts := 0
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+		attempts++
+		err := core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
+			_, err := core.DeriveEvent(ctx, "paid")
+			return err
+		})
+		require.NoError(t, err)
+		if attempts == 1 {
+			return http.StatusInternalServerError, nil
+		}
+		_, err = core.DeriveEvent(ctx, "paid")
+		require.ErrorIs(t, err, core.ErrSameEvent)
+		return http.StatusCreated, nil
+	})
+	a.post("k-1", `{}`)
+	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+	require.Equal(t, 2, attempts)
+}
+
+// CONTRACT X-3
+func TestAStepHasSoManyKeys(t *testing.T) {
+	for made, want := range map[int]string{core.MaxStepKeys: "", core.MaxStepKeys + 1: "make several steps of it"} {
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			err := core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
+				for i := range made {
+					if _, err := core.DeriveEvent(ctx, strconv.Itoa(i)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if want == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, want)
+			}
+			return http.StatusCreated, nil
+		})
+		a.post("k-1", `{}`)
+		require.Equal(t, 1, a.ran())
+	}
 }
 
 func TestStepOutsideAResumeAttempt(t *testing.T) {
