@@ -168,7 +168,6 @@ func (x *matrix) besideByHand() error {
 		8:  {"`Rollback`, first request, pipelined", 6, byHand{}, pipelined, row},
 		9:  {"BEGIN, INSERT, ROLLBACK, SELECT", 9, byHand{inTransaction: true}, one, repeats(row)},
 		10: {"`Rollback`, replay", 9, byHand{}, one, repeats(row)},
-		11: {"`Rollback`, replay, pipelined", 9, byHand{}, pipelined, repeats(row)},
 	}
 	sides := make([]side, len(ways))
 	for i, w := range ways {

@@ -56,11 +56,11 @@ func (x *matrix) run() error {
 	}
 	if len(x.cost) > 0 {
 		x.report.head.Heading("What it costs")
-		columns := []string{"on PostgreSQL", "beside", "commands/s", "the other = 1", "processor (the other), µs"}
+		columns := []string{"on PostgreSQL", "beside", "commands/s", "the other = 1", "processor, µs"}
 		x.report.head.Table(append([][]string{columns[:len(x.cost[0])]}, x.cost...))
 		if len(x.cost[0]) == len(columns) {
 			x.report.head.Paragraph(`
-Processor: time of the app + of PostgreSQL's processes for one command. The proxy of a link counts as the app.`)
+Processor: app + PostgreSQL, for each command; in brackets the other's.`)
 		}
 	}
 	return nil
