@@ -8,9 +8,11 @@ SELECT pg_catalog.clock_timestamp(),
 
 -- name: patrolTurn
 -- Takes the patrol's turn in the table $1, if nobody has it. The settings bound how long an instance that is gone keeps it.
+-- Nothing is compiled in the transaction: on a large table the planner takes the few records for many, and compiling the plan
+-- takes a second of a processor.
 SELECT pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtextextended('idem/patrol ' || $1::text, 0)),
 	pg_catalog.set_config('idle_in_transaction_session_timeout', '10000', true) ||
-	pg_catalog.set_config('tcp_user_timeout', '10000', true);
+	pg_catalog.set_config('tcp_user_timeout', '10000', true) || pg_catalog.set_config('jit', 'off', true);
 
 -- name: writers
 -- $1 the table. The transactions that have written to the table of records, or may have, and are not over. A transaction
