@@ -30,7 +30,13 @@ func Refuse(r *http.Request, route string, p Principal, err error, observers ...
 func Authenticate(x core.Exchange, p Principal, err error, observers []core.Observer) error {
 	r := x.Request()
 	if err == nil && p.Valid() {
-		x.SetRequest(r.WithContext(NewContext(r.Context(), p)))
+		authenticated := r.WithContext(NewContext(r.Context(), p))
+		x.SetRequest(authenticated)
+		defer func() {
+			if form := authenticated.MultipartForm; form != nil {
+				r.MultipartForm = form // the server removes its files
+			}
+		}()
 		return x.Next()
 	}
 	x.Send(Refuse(r, x.Pattern(), p, err, observers...))

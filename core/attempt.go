@@ -113,6 +113,9 @@ func (a *Attempt) Panicked(h http.Header) {
 func (a *Attempt) end(panicked bool) *Reply {
 	defer traceEnd(a.admission.values, a.m.tracer)
 	defer a.ctx.cancel(context.Canceled)
+	// A goroutine that the handler has left behind may still have the capture. By then the framework may use the writer for
+	// another request, and the capture would send this answer there.
+	defer func() { a.capture.outer = nobody{} }()
 	a.worked = time.Since(a.begun)
 	a.inside.Calls.End()
 	c := &a.capture

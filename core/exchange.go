@@ -59,7 +59,16 @@ func (m *Module) KeyGuard(x Exchange) error {
 	if !pass(x, request, admitted, reply) {
 		return nil
 	}
+	defer giveForm(request, admitted)
 	return x.Next()
+}
+
+// giveForm gives r the multipart form that a handler has parsed in inner, a copy of r. The server removes the files of a
+// form at the end, but only those of the request that it has made.
+func giveForm(r, inner *http.Request) {
+	if inner.MultipartForm != nil {
+		r.MultipartForm = inner.MultipartForm
+	}
 }
 
 // Idempotent is RolesGuard, KeyGuard and Interceptor in one, which looks the route up only once. It returns the handler's
@@ -76,6 +85,7 @@ func (m *Module) Idempotent(x Exchange) error {
 	if !pass(x, request, admitted, reply) {
 		return nil
 	}
+	defer giveForm(request, admitted)
 	return held.intercept(x, p)
 }
 
@@ -142,6 +152,7 @@ func (h *hold) run(x Exchange, attempt *Attempt) error {
 	if also := x.Enter(attempt.Capture(outer)); also != nil {
 		h.also(also)
 	}
+	defer giveForm(request, attempt.Request())
 	returned := false
 	defer func() {
 		switch {

@@ -160,6 +160,8 @@ func Run(t *testing.T, a Adapter) {
 		{"informational", informational},
 		{"framework's context", frameworksContext},
 		{"relay breaks off", relayBreaksOff},
+		{"late writer", lateWriter},
+		{"uploads", uploads},
 		{"shadow", shadow},
 		{"rekey", rekey},
 		{"slow body holds nothing", slowBodyHoldsNothing},
