@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/echoidem"
 	"github.com/auth19/idem/internal/adaptertest"
@@ -154,4 +155,19 @@ func TestTwoShopsAndOneKey(t *testing.T) {
 		})
 	}
 	adaptertest.TwoShopsAndOneKey(t, e)
+}
+
+// Each guard returns the handler's error: middleware in front logs it.
+func TestGuardsReturnTheError(t *testing.T) {
+	idem := adaptertest.NewModule(t, core.Config{})
+	bridge := echoidem.Bridge(func(echo.Context) (authctx.Principal, error) {
+		return authctx.Principal{Issuer: adaptertest.Issuer, Subject: "customer-1"}, nil
+	})
+	var seen error
+	e := echo.New()
+	e.POST("/v1/pay", func(echo.Context) error { return errDeclined }, func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error { seen = next(c); return seen }
+	}, bridge, echoidem.RolesGuard(idem), echoidem.KeyGuard(idem), echoidem.Interceptor(idem))
+	adaptertest.Serve(t, e).Do(adaptertest.Call{Key: "key-1"})
+	require.ErrorIs(t, seen, errDeclined)
 }

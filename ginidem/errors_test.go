@@ -51,6 +51,12 @@ func TestErrorRenderer(t *testing.T) {
 		c.Writer.WriteHeaderNow()
 		_ = c.Error(errDeclined)
 	})
+	v1.POST("/unchanged", func(c *gin.Context) {
+		c.Status(http.StatusNotModified)
+		c.Writer.WriteHeaderNow()
+		_ = c.Error(errDeclined)
+	})
+	v1.POST("/fine", func(c *gin.Context) { c.Status(http.StatusAccepted) })
 	v1.POST("/unmarshalable", func(c *gin.Context) { c.JSON(http.StatusCreated, make(chan int)) })
 	a := adaptertest.Serve(t, r)
 
@@ -60,6 +66,8 @@ func TestErrorRenderer(t *testing.T) {
 		"/v1/bound":    {Status: http.StatusBadRequest, Body: `{"error":"EOF"}`},
 		"/v1/answered": {Status: http.StatusCreated, Body: "1"},
 		"/v1/empty":    {Status: http.StatusNoContent},
+
+		"/v1/unchanged": {Status: http.StatusNotModified},
 	} {
 		seen.Store(0)
 		got := a.RequireReplay(adaptertest.Call{Path: path, Key: path})
@@ -67,6 +75,8 @@ func TestErrorRenderer(t *testing.T) {
 		require.Equal(t, want.Body, got.Body, path)
 		require.EqualValues(t, 1, seen.Load(), "%s: outer middleware sees the error of the first request", path)
 	}
+	require.Equal(t, http.StatusAccepted, a.RequireReplay(adaptertest.Call{Path: "/v1/fine", Key: "fine"}).Status,
+		"nothing to render")
 	got := a.Do(adaptertest.Call{Path: "/v1/unmarshalable", Key: "key-1"})
 	require.Equal(t, http.StatusInternalServerError, got.Status)
 	require.Contains(t, got.Body, "unsupported type")

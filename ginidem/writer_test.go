@@ -28,6 +28,7 @@ func TestWriter(t *testing.T) {
 			assert.False(t, w.Written())
 			w.WriteHeader(http.StatusCreated)
 			w.WriteHeader(-1) // no status
+			w.WriteHeader(0)
 			assert.Equal(t, http.StatusCreated, w.Status())
 			assert.False(t, w.Written())
 			w.WriteHeaderNow()
@@ -53,6 +54,22 @@ func TestWriter(t *testing.T) {
 	want, got := a.Do(adaptertest.Call{Path: "/bare"}), a.RequireReplay(adaptertest.Call{})
 	require.Equal(t, want.Status, got.Status)
 	require.Equal(t, want.Body, got.Body)
+}
+
+// A flush begins the answer, as Gin's own does.
+func TestFlushBegins(t *testing.T) {
+	r := gin.New()
+	flush := func(c *gin.Context) {
+		c.Status(http.StatusCreated)
+		c.Writer.Flush()
+		assert.True(t, c.Writer.Written())
+		c.JSON(http.StatusTeapot, 1)
+	}
+	r.POST("/bare", flush)
+	guarded(t, r, core.Config{}).POST("/pay", flush)
+	a := adaptertest.Serve(t, r)
+	require.Equal(t, http.StatusCreated, a.Do(adaptertest.Call{Path: "/bare"}).Status)
+	require.Equal(t, http.StatusCreated, a.RequireReplay(adaptertest.Call{}).Status)
 }
 
 // A status that outer middleware has set is the handler's to begin with, and an answer without a body has left when
@@ -107,6 +124,11 @@ func TestCompression(t *testing.T) {
 	r.POST("/outside/failing", errorMiddleware, compress, guard, money, failing)
 	r.POST("/inside", guard, money, compress, handler)
 	r.POST("/inside/failing", guard, money, compress, failing)
+	r.POST("/both/failing", func(c *gin.Context) { c.Header("Content-Encoding", "x-outer") }, guard, money, compress, failing)
+	both := adaptertest.Serve(t, r).RequireReplay(adaptertest.Call{Path: "/both/failing",
+		Headers: map[string]string{"Accept-Encoding": "gzip"}})
+	require.JSONEq(t, `{"error":"declined"}`, both.Body)
+	require.Equal(t, "x-outer", both.Header.Get("Content-Encoding"), "the outer writer encodes it")
 	adaptertest.Compression(t, r, `{"long":"`+strings.Repeat("x", 1000)+`"}`, `{"error":"declined"}`, "/inside/failing")
 }
 

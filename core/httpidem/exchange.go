@@ -12,8 +12,6 @@ type exchange struct {
 	w    http.ResponseWriter
 	r    *http.Request
 	next http.Handler
-
-	outer http.ResponseWriter // of an attempt: the writer from before it
 }
 
 func (x *exchange) Pattern() string             { return pattern(x.r) }
@@ -44,13 +42,13 @@ func (x *exchange) Next() error {
 }
 
 func (x *exchange) Enter(capture *core.Capture) any {
-	x.outer, x.w = x.w, capture
+	x.w = capture
 	return nil
 }
 
 func (x *exchange) Answer(error) {}
 
-func (x *exchange) Leave(bool) { x.w = x.outer }
+func (x *exchange) Leave(bool) {}
 
 func (x *exchange) Sent(error) {}
 

@@ -93,6 +93,7 @@ func TestAuditUnobserved(t *testing.T) {
 	echoidem.TrackRoutes(e)
 	echoidem.TrackRoutes(e) // the second does nothing
 	e.POST("/late", never, guards...)
+	echoidem.TrackRoutes(e) // nor the third
 	require.Equal(t, 2, hooked)
 	err = echoidem.Audit(e, idem)
 	require.ErrorContains(t, err, unproven)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/echoidem/v5"
 	"github.com/auth19/idem/internal/adaptertest"
@@ -176,6 +177,21 @@ func TestMethodChangedBehindTheRouter(t *testing.T) {
 	adaptertest.RequireProblem(t, http.StatusInternalServerError, "misconfigured", got)
 	require.Contains(t, got.Body, "mount what changes methods by Pre, not by Use")
 	require.Zero(t, runs)
+	for from, to := range map[string]string{http.MethodPost: http.MethodHead, http.MethodGet: http.MethodPost} {
+		late := echo.New()
+		late.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+			return func(c *echo.Context) error {
+				r := c.Request().Clone(c.Request().Context()) // the server looks at its own after the answer
+				r.Method = to
+				c.SetRequest(r)
+				return next(c)
+			}
+		})
+		late.Group("/v1", echoidem.JWTGuard(adaptertest.NewVerifier(t)), echoidem.Idempotent(idem())).Add(from, "/pay", pay)
+		got := adaptertest.Serve(t, late).Do(adaptertest.Call{Method: from, Key: "key-1"})
+		require.Equal(t, http.StatusInternalServerError, got.Status, "%s to %s", from, to)
+		require.Zero(t, runs)
+	}
 
 	early := echo.New()
 	early.Pre(override)
@@ -190,4 +206,19 @@ func TestMethodChangedBehindTheRouter(t *testing.T) {
 	head := echo.NewWithConfig(echo.Config{Router: echo.NewRouter(echo.RouterConfig{AutoHandleHEAD: true})})
 	head.Group("/v1", echoidem.JWTGuard(adaptertest.NewVerifier(t)), echoidem.Idempotent(idem())).GET("/pay", pay)
 	require.Equal(t, http.StatusCreated, adaptertest.Serve(t, head).Do(adaptertest.Call{Method: http.MethodHead}).Status)
+}
+
+// Each guard returns the handler's error: middleware in front logs it.
+func TestGuardsReturnTheError(t *testing.T) {
+	idem := adaptertest.NewModule(t, core.Config{})
+	bridge := echoidem.Bridge(func(*echo.Context) (authctx.Principal, error) {
+		return authctx.Principal{Issuer: adaptertest.Issuer, Subject: "customer-1"}, nil
+	})
+	var seen error
+	e := echo.New()
+	e.POST("/v1/pay", func(*echo.Context) error { return errDeclined }, func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error { seen = next(c); return seen }
+	}, bridge, echoidem.RolesGuard(idem), echoidem.KeyGuard(idem), echoidem.Interceptor(idem))
+	adaptertest.Serve(t, e).Do(adaptertest.Call{Key: "key-1"})
+	require.ErrorIs(t, seen, errDeclined)
 }

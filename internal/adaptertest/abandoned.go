@@ -3,6 +3,7 @@ package adaptertest
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -81,15 +82,25 @@ func abandonedHandler(t *testing.T, a Adapter) {
 	}
 	for _, recovery := range []core.Recovery{core.Rollback, core.Resume, core.Park} {
 		for name, timeout := range a.Quirks().Timeouts {
-			t.Run(name+" "+recovery.String(), func(t *testing.T) { testAbandoned(t, a, timeout, recovery, true) })
+			t.Run(name+" "+recovery.String(), func(t *testing.T) { testAbandoned(t, a, timeout, recovery, later) })
 		}
-		t.Run("naive "+recovery.String(), func(t *testing.T) { testAbandoned(t, a, naive, recovery, true) })
-		t.Run("buffered "+recovery.String(), func(t *testing.T) { testAbandoned(t, a, buffered, recovery, true) })
-		t.Run("buffered, nobody next "+recovery.String(), func(t *testing.T) { testAbandoned(t, a, buffered, recovery, false) })
+		t.Run("naive "+recovery.String(), func(t *testing.T) { testAbandoned(t, a, naive, recovery, later) })
+		t.Run("naive, at once "+recovery.String(), func(t *testing.T) { testAbandoned(t, a, naive, recovery, atOnce) })
+		t.Run("buffered "+recovery.String(), func(t *testing.T) { testAbandoned(t, a, buffered, recovery, later) })
+		t.Run("buffered, nobody next "+recovery.String(), func(t *testing.T) { testAbandoned(t, a, buffered, recovery, alone) })
 	}
 }
 
-func testAbandoned(t *testing.T, a Adapter, timeout Timeout, recovery core.Recovery, recycled bool) {
+// meeting is when an abandoned handler goes on.
+type meeting int
+
+const (
+	alone  meeting = iota // before another request gets its context
+	later                 // after another request has got its context, and has been answered
+	atOnce                // after the guards have refused that request, while its answer is still open
+)
+
+func testAbandoned(t *testing.T, a Adapter, timeout Timeout, recovery core.Recovery, when meeting) {
 	d := NewSQLite(t)
 	cfg := core.Config{Policy: core.Policy{Recovery: recovery}} // in memory
 	if recovery == core.Rollback {
@@ -108,7 +119,11 @@ func testAbandoned(t *testing.T, a Adapter, timeout Timeout, recovery core.Recov
 		late := now.Load()
 		if c.Request().Header.Get("X-Abandon") == "" {
 			met.Store(c.Own() == late.context.Load())
-			return next()
+			err := next()
+			if when == atOnce && met.Load() {
+				late.finish(true)
+			}
+			return err
 		}
 		late.context.Store(c.Own())
 		return timeout(c, late.timeout, func() error {
@@ -156,7 +171,7 @@ func testAbandoned(t *testing.T, a Adapter, timeout Timeout, recovery core.Recov
 		require.NoError(t, (<-first).Err)
 
 		b := Call{Key: key, Token: other, Headers: map[string]string{"X-Other": "1"}}
-		if recycled {
+		if when != alone {
 			second := client.Do(b)
 			if !met.Load() {
 				late.finish(false)
@@ -165,6 +180,7 @@ func testAbandoned(t *testing.T, a Adapter, timeout Timeout, recovery core.Recov
 			}
 			RequireProblem(t, http.StatusInternalServerError, "misconfigured", second)
 			require.Contains(t, second.Body, "another goroutine")
+			require.True(t, json.Valid([]byte(second.Body)), "%s", second.Body)
 		}
 		late.finish(true)
 		require.EqualValues(t, 1, told.Load())

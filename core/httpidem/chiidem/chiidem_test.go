@@ -120,6 +120,15 @@ func TestAudit(t *testing.T) {
 			require.ErrorContains(t, err, test.want)
 		})
 	}
+
+	r := chi.NewRouter()
+	r.With(jwt, money).Post("/v1/orders/{id}/refunds", never)
+	r.Post("/", never)
+	r.HandleFunc("/any", never)
+	err := chiidem.Audit(r, idem)
+	require.ErrorContains(t, err, "POST /: this route is not in the table")
+	require.ErrorContains(t, err, "PUT /any: this route is not in the table")
+	require.NotContains(t, err.Error(), "* /any", "it is named by each method")
 }
 
 // What the audit calls unproven does not run either: the route is not known, or is another one.
