@@ -87,7 +87,7 @@ func (g *growth) live(ctx context.Context, d *database) (o outcome, err error) {
 	if err := errors.Join(err, stop()); err != nil {
 		return o, err
 	}
-	o.claims, o.swept = len(m.latencies), sweeper.sum()
+	o.claims, o.swept = m.jobs(), sweeper.sum()
 	return o, o.end(ctx, d)
 }
 

@@ -31,7 +31,7 @@ func (g *growth) cleanUp(ctx context.Context, d *database) (*cleaned, error) {
 	if err := new(measured).take(ctx, d, g.clients, g.pace, g.turn/5, traffic); err != nil { // warms up
 		return nil, err
 	}
-	for range g.rounds {
+	for range 2*g.rounds - 1 { // a stall of the disk must not decide
 		if err := d.settle(ctx); err != nil {
 			return nil, err
 		}

@@ -7,14 +7,15 @@ import (
 
 // work is a job of the library whose cost may grow with the table.
 type work struct {
-	name string
-	do   job
-	adds bool // a record
+	name  string
+	do    job
+	adds  bool // a record
+	apart bool // each job reaches another process
 }
 
 var commands = []work{
-	{name: "replays of the last hour's keys", do: replayLastHour},
-	{name: "replays of all keys", do: replayAll},
+	{name: "replays of the last hour's keys", do: replayLastHour, apart: true},
+	{name: "replays of all keys", do: replayAll, apart: true},
 	{name: fmt.Sprintf("lists of %d unknown operations", maxUnknown), do: list},
 	{name: "first requests, `Park`", do: firstPark(retention, tombstone), adds: true},
 	{name: "first requests, `Rollback`", do: firstRollback, adds: true},
@@ -27,8 +28,11 @@ func (g *growth) tellCommands() {
 The columns are the numbers of records in the table; in brackets, how many times the first column it is. Commands go
 through gormstore, with nothing between claim and answer. Of the records, one in %d is a tombstone, one in %d is past
 retention, and up to %d are unknown; all others can be replayed and were made at an even pace. All have been read or written
-shortly before. Each turn of first requests begins just after a checkpoint, when most full pages are written to the WAL.
-First requests add to the tables, and come last.`, perTombstone, perDue, maxUnknown)
+shortly before. Each replay reaches one of %s processes, which has not seen its key: an INSERT, and a SELECT. Where the
+process has seen the key, it is a SELECT alone: [performance](performance.md). Each turn of first requests begins just after
+a checkpoint, when most full pages are written to the WAL. First requests add to the tables, and come last. The p99 is that
+of the median turn.`,
+		perTombstone, perDue, maxUnknown, count(processes))
 }
 
 // compareSizes tells what a command costs on tables of different sizes.
@@ -73,6 +77,11 @@ func (g *growth) compare(ctx context.Context, w work, tables []*database) ([]*me
 		for i := range tables {
 			at := (i + round) % len(tables)
 			d, m := tables[at], results[at]
+			if w.apart {
+				if err := d.startProcesses(); err != nil {
+					return nil, err
+				}
+			}
 			take := func() error { return m.take(ctx, d, g.clients, 0, g.turn, w.do) }
 			if w.adds {
 				take = func() error { return m.takeAndAdd(ctx, d, g.clients, g.turn, w.do) }
@@ -80,6 +89,7 @@ func (g *growth) compare(ctx context.Context, w work, tables []*database) ([]*me
 			if err := take(); err != nil {
 				return nil, err
 			}
+			d.apart = nil
 		}
 	}
 	return results, nil

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"math/rand/v2"
 	"net/url"
 	"time"
 
@@ -22,8 +23,10 @@ type database struct {
 	name     string
 	keys     keys
 	pool     *sql.DB
+	db       *gorm.DB
 	store    *gormstore.Store
-	inspects bool // the server can tell what its WAL consists of
+	apart    []*gormstore.Store // as those of other processes
+	inspects bool               // the server can tell what its WAL consists of
 }
 
 // connections is the size of a pool.
@@ -53,8 +56,31 @@ func (g *growth) open(name string, keys keys) (*database, error) {
 	}
 	// Part of PostgreSQL from version 15 on, but some packages leave it out.
 	d.inspects = d.exec(context.Background(), "CREATE EXTENSION pg_walinspect") == nil
+	d.db = db
 	d.store, err = gormstore.New(db)
 	return d, err
+}
+
+// processes is so many that hardly any of them gets a key twice in one turn, even with the smallest table.
+const processes = 2000
+
+// startProcesses makes the stores of as many new processes: they have seen no key.
+func (d *database) startProcesses() (err error) {
+	d.apart = make([]*gormstore.Store, processes)
+	for i := range d.apart {
+		if d.apart[i], err = gormstore.New(d.db); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// anyStore is the store of one of the processes.
+func (d *database) anyStore() *gormstore.Store {
+	if len(d.apart) == 0 {
+		return d.store
+	}
+	return d.apart[rand.IntN(len(d.apart))]
 }
 
 // drop frees the disk and the memory for the next databases.

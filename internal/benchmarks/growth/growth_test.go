@@ -115,15 +115,19 @@ func TestTurns(t *testing.T) {
 	before := d.states(t)
 	for _, w := range commands {
 		var m measured
+		if d.apart = nil; w.apart {
+			require.NoError(t, d.startProcesses())
+			require.NotSame(t, d.store, d.anyStore())
+		}
 		if w.adds {
 			require.NoError(t, m.takeAndAdd(t.Context(), d, 4, 50*time.Millisecond, w.do))
 		} else {
 			require.NoError(t, m.take(t.Context(), d, 4, 0, 50*time.Millisecond, w.do))
 		}
-		require.GreaterOrEqual(t, len(m.latencies), 4)
+		require.GreaterOrEqual(t, m.jobs(), 4)
 		require.Positive(t, m.percentile(0.5))
 		if w.adds {
-			before[core.Completed] += int64(len(m.latencies))
+			before[core.Completed] += int64(m.jobs())
 			require.Greater(t, m.each(m.written), float64(bodyBytes))
 			require.Less(t, m.pages, m.written)
 			require.True(t, m.pages > 0 || !d.inspects, "the first change of a page after a checkpoint writes it whole")
@@ -148,13 +152,13 @@ func TestPace(t *testing.T) {
 		return nil
 	}))
 	late := 0
-	for _, took := range m.latencies {
+	for _, took := range m.turns[0] {
 		if took > 20*time.Millisecond {
 			late++
 		}
 	}
 	require.GreaterOrEqual(t, late, 8)
-	require.LessOrEqual(t, len(m.latencies), 25)
+	require.LessOrEqual(t, m.jobs(), 25)
 }
 
 // An interrupted run ends soon and says why.
@@ -182,13 +186,15 @@ func TestFigures(t *testing.T) {
 		require.Equal(t, want, count(n))
 	}
 	m := measured{took: 2 * time.Second}
-	for i := range 100 {
-		m.latencies = append(m.latencies, time.Duration(100-i)*time.Millisecond)
+	turn, stalled := make([]time.Duration, 100), make([]time.Duration, 100)
+	for i := range turn {
+		turn[i], stalled[i] = time.Duration(i+1)*time.Millisecond, time.Hour
 	}
+	m.turns = [][]time.Duration{turn, stalled, turn}
 	require.Equal(t, "51.00", ms(m.percentile(0.5)))
 	require.Equal(t, "100.00", ms(m.percentile(0.99)))
-	require.Equal(t, []string{"rate", "50", "100 (2.00)"},
-		besideFirst("rate", []*measured{&m, {took: time.Second, latencies: m.latencies}}, count, (*measured).rate))
+	require.Equal(t, []string{"rate", "150", "300 (2.00)"},
+		besideFirst("rate", []*measured{&m, {took: time.Second, turns: m.turns}}, count, (*measured).rate))
 }
 
 func newFilled(t *testing.T, n int64, k keys) *database {

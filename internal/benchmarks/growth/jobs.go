@@ -73,7 +73,7 @@ func replayAll(ctx context.Context, d *database) error      { return d.replay(ct
 // replay is a repeat of one of the newest commands.
 func (d *database) replay(ctx context.Context, newest int64) error {
 	i := d.records - 1 - mathrand.Int64N(newest)
-	claimed, err := d.store.Claim(ctx, claimOf(d.idOf(i), core.Park))
+	claimed, err := d.anyStore().Claim(ctx, claimOf(d.idOf(i), core.Park))
 	if err != nil {
 		return err
 	}

@@ -10,10 +10,10 @@ import (
 
 // measured is what clients did in their turns.
 type measured struct {
-	took      time.Duration
-	latencies []time.Duration
-	written   int64 // WAL of the server in turns that count it, in bytes
-	pages     int64 // of these, full pages
+	took    time.Duration
+	turns   [][]time.Duration // how long each job took, ascending in each turn
+	written int64             // WAL of the server in turns that count it, in bytes
+	pages   int64             // of these, full pages
 }
 
 // take gives clients a turn: each does the job again and again, at least once. With a pace, of so many jobs per second
@@ -49,9 +49,10 @@ func (m *measured) take(ctx context.Context, d *database, clients, pace int, len
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	all := slices.Concat(latencies...)
+	turn := slices.Concat(latencies...)
+	slices.Sort(turn)
 	m.took += took
-	m.latencies = append(m.latencies, all...)
+	m.turns = append(m.turns, turn)
 	return nil
 }
 
@@ -90,14 +91,27 @@ func wait(ctx context.Context, until time.Time) bool {
 	}
 }
 
+// jobs is how many jobs were done.
+func (m *measured) jobs() (jobs int) {
+	for _, turn := range m.turns {
+		jobs += len(turn)
+	}
+	return jobs
+}
+
 // rate is jobs per second.
-func (m *measured) rate() float64 { return float64(len(m.latencies)) / m.took.Seconds() }
+func (m *measured) rate() float64 { return float64(m.jobs()) / m.took.Seconds() }
 
 // each is a part of the WAL per job, in bytes.
-func (m *measured) each(bytes int64) float64 { return float64(bytes) / float64(len(m.latencies)) }
+func (m *measured) each(bytes int64) float64 { return float64(bytes) / float64(m.jobs()) }
 
-// percentile is the time within which that share of the jobs was done.
+// percentile is the time within which that share of a turn's jobs was done, in the median turn: one stall of the disk does
+// not decide.
 func (m *measured) percentile(share float64) time.Duration {
-	sorted := slices.Sorted(slices.Values(m.latencies))
-	return sorted[min(int(share*float64(len(sorted))), len(sorted)-1)]
+	each := make([]time.Duration, len(m.turns))
+	for i, turn := range m.turns {
+		each[i] = turn[min(int(share*float64(len(turn))), len(turn)-1)]
+	}
+	slices.Sort(each)
+	return each[len(each)/2]
 }
