@@ -78,7 +78,7 @@ func (g *growth) compare(ctx context.Context, w work, tables []*database) ([]*me
 			at := (i + round) % len(tables)
 			d, m := tables[at], results[at]
 			if w.apart {
-				if err := d.startProcesses(); err != nil {
+				if err := d.startProcesses(ctx); err != nil {
 					return nil, err
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -64,14 +65,20 @@ func (g *growth) open(name string, keys keys) (*database, error) {
 // processes is so many that hardly any of them gets a key twice in one turn, even with the smallest table.
 const processes = 2000
 
-// startProcesses makes the stores of as many new processes: they have seen no key.
-func (d *database) startProcesses() (err error) {
-	d.apart = make([]*gormstore.Store, processes)
-	for i := range d.apart {
-		if d.apart[i], err = gormstore.New(d.db); err != nil {
+// startProcesses makes the stores of as many new processes: they have seen no key but one, the newest.
+func (d *database) startProcesses(ctx context.Context) error {
+	stores := make([]*gormstore.Store, processes)
+	for i := range stores {
+		var err error
+		if stores[i], err = gormstore.New(d.db); err != nil {
+			return err
+		}
+		// A store reads the text of a statement when it needs it for the first time.
+		if _, err := stores[i].Claim(ctx, claimOf(d.idOf(d.records-1), core.Park)); err != nil {
 			return err
 		}
 	}
+	d.apart = stores
 	return nil
 }
 

@@ -116,7 +116,7 @@ func TestTurns(t *testing.T) {
 	for _, w := range commands {
 		var m measured
 		if d.apart = nil; w.apart {
-			require.NoError(t, d.startProcesses())
+			require.NoError(t, d.startProcesses(t.Context()))
 			require.NotSame(t, d.store, d.anyStore())
 		}
 		if w.adds {
