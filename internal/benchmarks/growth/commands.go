@@ -32,7 +32,7 @@ shortly before. Each replay reaches one of %s processes, which has not seen its 
 process has seen the key, it is a SELECT alone: [performance](performance.md). Each turn of first requests begins just after
 a checkpoint, when most full pages are written to the WAL. First requests add to the tables, and come last. The p99 is that
 of the median turn.`,
-		perTombstone, perDue, maxUnknown, count(processes))
+		perTombstone, perDue, maxUnknown, count(g.processes))
 }
 
 // compareSizes tells what a command costs on tables of different sizes.
@@ -78,7 +78,7 @@ func (g *growth) compare(ctx context.Context, w work, tables []*database) ([]*me
 			at := (i + round) % len(tables)
 			d, m := tables[at], results[at]
 			if w.apart {
-				if err := d.startProcesses(ctx); err != nil {
+				if err := d.startProcesses(ctx, g.processes); err != nil {
 					return nil, err
 				}
 			}

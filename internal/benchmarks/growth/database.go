@@ -62,12 +62,9 @@ func (g *growth) open(name string, keys keys) (*database, error) {
 	return d, err
 }
 
-// processes is so many that hardly any of them gets a key twice in one turn, even with the smallest table.
-const processes = 2000
-
-// startProcesses makes the stores of as many new processes: they have seen no key but one, the newest.
-func (d *database) startProcesses(ctx context.Context) error {
-	stores := make([]*gormstore.Store, processes)
+// startProcesses makes the stores of n new processes: they have seen no key but one, the newest.
+func (d *database) startProcesses(ctx context.Context, n int) error {
+	stores := make([]*gormstore.Store, n)
 	for i := range stores {
 		var err error
 		if stores[i], err = gormstore.New(d.db); err != nil {

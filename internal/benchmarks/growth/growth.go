@@ -12,16 +12,17 @@ import (
 
 // plan says what is measured, and for how long.
 type plan struct {
-	sizes   []int64       // of the tables, in records
-	turn    time.Duration // one turn of one measurement
-	rounds  int           // how many turns each has
-	clients int           // how many send at once
-	pace    int           // commands per second of all clients together, where they do not send as fast as they can
-	day     time.Duration // of compressed time
-	days    int           // of churn
-	perDay  int           // commands of such a day
-	few     int64         // records that are enough to weigh a kind of them
-	memory  string        // shared_buffers
+	sizes     []int64       // of the tables, in records
+	turn      time.Duration // one turn of one measurement
+	rounds    int           // how many turns each has
+	clients   int           // how many send at once
+	processes int           // so many that hardly any of them gets a key twice in one turn, even with the smallest table
+	pace      int           // commands per second of all clients together, where they do not send as fast as they can
+	day       time.Duration // of compressed time
+	days      int           // of churn
+	perDay    int           // commands of such a day
+	few       int64         // records that are enough to weigh a kind of them
+	memory    string        // shared_buffers
 }
 
 // growth is one run of a plan.

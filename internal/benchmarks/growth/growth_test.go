@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 // short is a plan that takes seconds and measures nothing.
 func short() plan {
 	return plan{
-		sizes: []int64{1000, 3000}, turn: 100 * time.Millisecond, rounds: 2, clients: 4, pace: 200, day: time.Second, days: 1,
+		sizes: []int64{1000, 3000}, turn: 100 * time.Millisecond, rounds: 2, clients: 4, processes: 50, pace: 200, day: time.Second, days: 1,
 		perDay: 100, few: 1000, memory: "32MB",
 	}
 }
@@ -116,7 +116,7 @@ func TestTurns(t *testing.T) {
 	for _, w := range commands {
 		var m measured
 		if d.apart = nil; w.apart {
-			require.NoError(t, d.startProcesses(t.Context()))
+			require.NoError(t, d.startProcesses(t.Context(), 3))
 			require.NotSame(t, d.store, d.anyStore())
 		}
 		if w.adds {

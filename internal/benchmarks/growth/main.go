@@ -38,7 +38,7 @@ func main() {
 
 func command(ctx context.Context, args []string) error {
 	p := plan{
-		turn: 2 * time.Second, rounds: 3, clients: 8, pace: 1000, day: 15 * time.Second, days: 3, perDay: 18_000,
+		turn: 2 * time.Second, rounds: 3, clients: 8, processes: 2000, pace: 1000, day: 15 * time.Second, days: 3, perDay: 18_000,
 		few: 100_000, memory: "2GB",
 	}
 	flags := flag.NewFlagSet("growth", flag.ContinueOnError)
