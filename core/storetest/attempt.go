@@ -62,16 +62,25 @@ func completeStale(t *testing.T, s *fixture) {
 
 	c := s.command(core.Park)
 	won := s.win(t, c)
-	for _, stale := range []core.Ticket{
+	tickets := []core.Ticket{
 		{ID: c.ID, Owner: newOwner(), Fence: won.Fence},
 		{ID: c.ID, Owner: won.Owner, Fence: won.Fence + 1},
 		{ID: c.ID, Owner: won.Owner, Fence: won.Fence - 1}, // 0 means any fence to Release alone
-	} {
+	}
+	for _, stale := range tickets {
 		require.ErrorIs(t, s.Store.Complete(s.ctx, stale, kept(answerOf("stale"))), core.ErrStale)
 		require.ErrorIs(t, s.Store.Renew(s.ctx, stale, lease), core.ErrStale)
 		require.ErrorIs(t, s.Store.Park(s.ctx, stale), core.ErrStale)
 	}
 	requireSame(t, won, s.find(t, c.ID))
+
+	// An answer that another attempt has recorded is not the stale one's: its client must not get an answer of its own.
+	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("recorded"))))
+	want := s.find(t, c.ID)
+	for _, stale := range tickets {
+		require.ErrorIs(t, s.Store.Complete(s.ctx, stale, kept(answerOf("stale"))), core.ErrStale)
+	}
+	requireSame(t, want, s.find(t, c.ID))
 }
 
 // The buffer that an answer was captured in is written to again.
