@@ -422,3 +422,52 @@ func endedAttemptFailsInAnotherTransaction(t *testing.T, db *gorm.DB) {
 	require.NoError(t, err)
 	require.Equal(t, core.Unknown, rec.State())
 }
+
+// A handler has rolled back, and written rows on its own. Meanwhile another attempt has the key. If that one gives up, the key
+// would be free, and the rows would be written again: so the first attempt does not end before it has parked the operation.
+//
+// CONTRACT X-8
+func TestEndedAttemptWaitsForTheOneThatHasItsKey(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(t *testing.T, way way) {
+		db := way.fresh("", false)(t)(t)
+		store := newStore(t, db)
+		c := command(core.Rollback)
+		first, ctx := begin(t, store, c)
+		require.NoError(t, smuggle(gormstore.Tx(ctx), "ROLLBACK"))
+		second, _ := begin(t, store, again(c))
+		ended := make(chan error, 1)
+		go func() { ended <- first.Rollback() }()
+		select {
+		case err := <-ended:
+			require.Fail(t, "it has given up", err)
+		case <-time.After(100 * time.Millisecond): // only one that gives up is noticed here
+		}
+		require.NoError(t, second.Rollback())
+		require.ErrorIs(t, <-ended, core.ErrEnded)
+		rec, err := store.Find(t.Context(), c.ID)
+		require.NoError(t, err)
+		require.Equal(t, core.Unknown, rec.State())
+	})
+}
+
+// The rows of an attempt and of a step are undone if the handler has deleted the record that belongs to them: a repeat would
+// write them again.
+//
+// CONTRACT
+func TestRowsAreUndoneWithoutTheirRecord(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		for _, name := range []string{"attempt", "pipelined attempt", "step"} {
+			t.Run(name, func(t *testing.T) {
+				db := open(t)
+				require.NoError(t, db.Exec("DELETE FROM effects").Error)
+				require.Error(t, attempts[name](t, db, func(tx *gorm.DB) error {
+					require.NoError(t, stock(tx))
+					return tx.Exec("DELETE FROM idempotency_record").Error
+				}))
+				require.Zero(t, countEffects(t, db))
+				requireIdle(t, db)
+			})
+		}
+	})
+}
