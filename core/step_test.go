@@ -978,19 +978,35 @@ func TestNotAppliedInResume(t *testing.T) {
 		require.Contains(t, a.kinds(), core.EventNotAppliedRefused)
 		requireProblem(t, a.post("k-1", `{"another":"command"}`), http.StatusConflict, core.CodeKeyReused)
 	})
-	t.Run("before a step that an attempt before has finished", func(t *testing.T) {
-		s, crash := &take{}, true
-		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-			if crash {
-				return 0, cmpErr(s.steps(ctx, "charge"), errProvider)
-			}
-			return refuse(s)(ctx)
+	booked := func(ctx context.Context) error {
+		var none struct{}
+		return databaseStep(ctx, "book", &none, func(step *core.Step) error {
+			record, err := step.Record(none)
+			require.NoError(t, err)
+			store := step.Store().(core.Stepper)
+			_, err = store.StartStep(step.Context(), step.Ticket(), record)
+			return cmpErr(err, store.FinishStep(step.Context(), step.Ticket(), record))
 		})
-		a.post("k-1", `{}`)
-		crash = false
-		requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeStepsChanged)
-		requireProblem(t, a.post("k-1", `{"another":"command"}`), http.StatusConflict, core.CodeKeyReused)
-	})
+	}
+	for name, before := range map[string]func(ctx context.Context) error{
+		"before a step that an attempt before has finished":          func(ctx context.Context) error { return (&take{}).steps(ctx, "charge") },
+		"before a step that an attempt before has called":            func(ctx context.Context) error { return (&take{fail: "charge"}).steps(ctx, "charge") },
+		"before a database step that an attempt before has finished": booked,
+	} {
+		t.Run(name, func(t *testing.T) {
+			crash := true
+			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+				if crash {
+					return 0, cmpErr(before(ctx), errProvider)
+				}
+				return refuse(&take{})(ctx)
+			})
+			a.post("k-1", `{}`)
+			crash = false
+			requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeStepsChanged)
+			requireProblem(t, a.post("k-1", `{"another":"command"}`), http.StatusConflict, core.CodeKeyReused)
+		})
+	}
 }
 
 // cmpErr returns the first error there is.
