@@ -335,6 +335,43 @@ func TestChangedStepsAreRefused(t *testing.T) {
 	}
 }
 
+// A handler that goes on after ErrStepsChanged takes no other step in this attempt.
+//
+// CONTRACT X-3
+func TestNoStepAfterAChangedOne(t *testing.T) {
+	reserve := func(ctx context.Context) error {
+		return core.CallDo(ctx, "reserve", func(ctx context.Context, _ core.DerivedKey) error {
+			_, err := core.DeriveEvent(ctx, "reserved")
+			return err
+		})
+	}
+	for name, change := range map[string]func(ctx context.Context) error{
+		"a new step": func(ctx context.Context) error { return (&take{}).steps(ctx, "check") },
+		"an event of a later step": func(ctx context.Context) error {
+			_, err := core.DeriveEvent(ctx, "reserved")
+			require.NoError(t, err)
+			return reserve(ctx)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, attempts := take{fail: "charge"}, 0
+			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+				if attempts++; attempts == 1 {
+					require.NoError(t, reserve(ctx))
+					return http.StatusCreated, s.steps(ctx, "charge")
+				}
+				require.ErrorIs(t, change(ctx), core.ErrStepsChanged)
+				require.ErrorIs(t, s.steps(ctx, "charge"), core.ErrStepsChanged)
+				return http.StatusCreated, nil
+			})
+			a.post("k-1", `{}`)
+			requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeStepsChanged)
+			require.Equal(t, []string{"charge"}, s.ran)
+			require.Equal(t, 2, attempts)
+		})
+	}
+}
+
 // databaseStep is what a store does around the rows of a step, which are run's.
 func databaseStep(ctx context.Context, name string, result any, run func(step *core.Step) error) (err error) {
 	step, err := core.EnterStep(ctx, name)
