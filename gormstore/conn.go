@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"sync"
+	"sync/atomic"
 )
 
 // DBTX runs a handler's statements. It has the methods of GORM's ConnPool and of the DBTX interface that sqlc generates for
@@ -38,6 +39,8 @@ type conn struct {
 	life    context.Context // ends with the attempt
 	cut     context.CancelCauseFunc
 	attempt context.Context // the handler's, set by bind
+
+	message atomic.Pointer[binding] // the innermost message that has joined the transaction and is being processed
 
 	mu     sync.RWMutex // held for reading by statements, for writing by the end
 	over   bool
@@ -84,6 +87,19 @@ func (c *conn) admit(ctx context.Context, query string) (err error) {
 	if inside.control != nil {
 		return inside.control
 	}
+	if err = c.open(ctx); err != nil {
+		return err
+	}
+	if c.store.dialect == postgres && inside.changes {
+		if err = c.keepSettings(ctx); err != nil {
+			c.release()
+		}
+	}
+	return err
+}
+
+// open begins a statement, if the transaction is still open. Call release after the statement.
+func (c *conn) open(ctx context.Context) (err error) {
 	c.mu.RLock()
 	if c.store.dialect == sqlite {
 		c.serial.Lock()
@@ -93,8 +109,6 @@ func (c *conn) admit(ctx context.Context, query string) (err error) {
 		err = errOver
 	case c.store.dialect == sqlite && !c.alive(context.WithoutCancel(ctx)):
 		err = errLost // PostgreSQL refuses by itself; SQLite would commit the statement on its own
-	case c.store.dialect == postgres && inside.changes:
-		err = c.keepSettings(ctx)
 	}
 	if err != nil {
 		c.release()
@@ -102,7 +116,18 @@ func (c *conn) admit(ctx context.Context, query string) (err error) {
 	return err
 }
 
-// release ends what admit has begun.
+// execOwn runs a statement of the library, between those of the handler. It is no part of the end: what comes too late
+// must not undo the answer.
+func (c *conn) execOwn(ctx context.Context, statement string) error {
+	if err := c.open(ctx); err != nil {
+		return err
+	}
+	defer c.release()
+	_, err := c.sql.ExecContext(ctx, statement)
+	return err
+}
+
+// release ends what open has begun.
 func (c *conn) release() {
 	if c.store.dialect == sqlite {
 		c.serial.Unlock()

@@ -12,9 +12,10 @@ type txKey struct{}
 
 // binding is what the context of an attempt, a step or an inbox handler carries.
 type binding struct {
-	tx   *tx
-	gorm *gorm.DB // a session of the app's db on the attempt's connection
-	raw  DBTX
+	tx     *tx
+	gorm   *gorm.DB // a session of the app's db on the attempt's connection
+	raw    DBTX
+	joined bool // it is that of a message that has joined the transaction
 }
 
 // asked records that the handler has asked for its transaction.

@@ -39,6 +39,11 @@ var (
 	ErrMessageUnknown = errors.New("idem: gormstore: nobody knows which of the message's rows have stayed: its handler has " +
 		"ended the inbox's transaction itself")
 
+	// ErrTwoMessages: another message is being processed in the same transaction, which was not its own. Process the messages
+	// of an attempt, a step or a message one after the other. In a message's handler, pass its tx.Statement.Context.
+	ErrTwoMessages = errors.New("idem: gormstore: another message is being processed in this transaction; process the " +
+		"messages of one transaction one after the other, and inside a message's handler pass tx.Statement.Context")
+
 	// ErrMessageInvalid: the message has no id or no source, or one of them is too long. Send it to the dead letters.
 	ErrMessageInvalid = errors.New("idem: gormstore: the message cannot be told apart from others")
 )
@@ -157,7 +162,8 @@ func (i *Inbox) handledBy(m Message) error {
 // A message whose ctx ends is rolled back, even if fn does not look at ctx. COMMIT itself is never cancelled.
 //
 // With the context of a Rollback handler, a [Step] or another inbox, the message joins that transaction. Then the message
-// is processed only when that transaction has committed, and after an error only the message's own rows are undone. In an
+// is processed only when that transaction has committed, and after an error only the message's own rows are undone. Messages
+// join one after the other. A transaction that ends while a message is still being processed is rolled back. In an
 // attempt without a transaction (Park, or Resume outside a step) the error is [ErrOutsideTransaction]. With [Outside] the
 // message gets a transaction of its own there.
 func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) error) error {
@@ -191,6 +197,8 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 }
 
 var (
+	errUnfinished = errors.New("idem: gormstore: a message was still being processed in the transaction when it ended; wait " +
+		"for Inbox.Process before the handler returns")
 	errDuplicate   = errors.New("idem: gormstore: the message has been processed before")
 	errSlowMessage = fmt.Errorf("idem: gormstore: InboxConfig.Deadline is over: %w", context.DeadlineExceeded)
 )

@@ -46,7 +46,13 @@ func (i *Inbox) around(ctx context.Context) (*binding, error) {
 // duplicate needs no confirmation of its own: when the COMMIT of that transaction is confirmed, everything that was
 // visible before is confirmed, too (F-2).
 func (i *Inbox) join(ctx context.Context, around *binding, m marker, fn func(tx *gorm.DB) error) error {
-	if _, err := around.own().ExecContext(ctx, "SAVEPOINT "+messageSavepoint); err != nil {
+	inside := &binding{tx: around.tx, gorm: around.gorm, raw: around.raw, joined: true}
+	if !around.enter(inside) {
+		return ErrTwoMessages
+	}
+	ctx = context.WithValue(ctx, txKey{}, inside)
+	if err := around.exec(ctx, "SAVEPOINT "+messageSavepoint); err != nil {
+		around.leave()
 		return err
 	}
 	done := false
@@ -77,10 +83,33 @@ func (i *Inbox) join(ctx context.Context, around *binding, m marker, fn func(tx 
 		return context.Cause(ctx)
 	}
 	// It fails in a transaction that a failed statement has aborted.
-	if _, err := around.own().ExecContext(ctx, "RELEASE SAVEPOINT "+messageSavepoint); err != nil {
+	if err := around.exec(ctx, "RELEASE SAVEPOINT "+messageSavepoint); err != nil {
 		return notCommitted(err)
 	}
+	around.leave()
 	done = true
+	return nil
+}
+
+// enter begins a message whose binding is inside. It returns false if another message of the transaction is being
+// processed, other than the one that b is the binding of. Savepoints are a stack: two messages side by side would undo or
+// keep each other's rows.
+func (b *binding) enter(inside *binding) bool {
+	return b.tx == nil || b.tx.conn.message.CompareAndSwap(b.ofMessage(), inside)
+}
+
+// leave ends a message that was released or undone. Until then the transaction does not commit: see tx.failed.
+func (b *binding) leave() {
+	if b.tx != nil {
+		b.tx.conn.message.Store(b.ofMessage())
+	}
+}
+
+// ofMessage returns b if it is the binding of a message that has joined the transaction; nil otherwise.
+func (b *binding) ofMessage() *binding {
+	if b.joined {
+		return b
+	}
 	return nil
 }
 
@@ -89,17 +118,19 @@ func (b *binding) undo(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
 	for _, statement := range []string{"ROLLBACK TO SAVEPOINT " + messageSavepoint, "RELEASE SAVEPOINT " + messageSavepoint} {
-		if _, err := b.own().ExecContext(ctx, statement); err != nil && b.tx != nil {
+		if err := b.exec(ctx, statement); err != nil && b.tx != nil {
 			b.tx.conn.fail(err)
 			return
 		}
 	}
+	b.leave()
 }
 
-// own is the transaction, for statements of the library that a handler may not send.
-func (b *binding) own() querier {
+// exec runs a statement of the library that a handler may not send.
+func (b *binding) exec(ctx context.Context, statement string) error {
 	if b.tx != nil {
-		return b.tx.conn.sql
+		return b.tx.conn.execOwn(ctx, statement)
 	}
-	return b.raw
+	_, err := b.raw.ExecContext(ctx, statement)
+	return err
 }

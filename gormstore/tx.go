@@ -244,10 +244,14 @@ func (t *tx) finish(ctx context.Context, last func() ([]PipelineStatement, error
 	})
 }
 
-// failed returns the error of the handler's statements after which nothing may commit.
+// failed returns the error after which nothing may commit: of the handler's statements, or of a message that has joined
+// the transaction. The marker of a message that is still being processed must not commit without the rest of its rows.
 func (t *tx) failed(ctx context.Context) error {
 	if retryable := t.conn.failure(); retryable != nil {
 		return fmt.Errorf("%w: %w", core.ErrRetryable, retryable)
+	}
+	if t.conn.message.Load() != nil { // no more statements are admitted: the message has no end
+		return fmt.Errorf("%w: %w", core.ErrAborted, errUnfinished)
 	}
 	if t.store.dialect == sqlite && !t.alive(ctx) {
 		return fmt.Errorf("%w: %w", core.ErrAborted, errLost)
