@@ -24,8 +24,9 @@ type Past struct {
 	Answer *Answer
 
 	CreatedAt time.Time // when the command came; not in the future
-	// ExpiresAt is the end of the row's own retention, default CreatedAt + the route's Retention. It is limited to 24 h to
-	// 72 h after CreatedAt (T-2). The route's Tombstone begins at this time.
+	// ExpiresAt is the end of the row's own retention, default CreatedAt + the route's Retention. The answer is replayed until
+	// this time, but for 24 h to 72 h after CreatedAt (T-2). The route's Tombstone begins then, and lasts until ExpiresAt at
+	// least (F-4).
 	ExpiresAt time.Time
 }
 
@@ -122,6 +123,9 @@ func (m *Module) imported(row Past, now time.Time) (Record, error) {
 	rec.LeaseUntil, rec.Deadline = row.CreatedAt, row.CreatedAt
 	rec.ExpiresAt = row.CreatedAt.Add(retention)
 	rec.PurgeAt = rec.ExpiresAt.Add(route.Tombstone)
+	if rec.PurgeAt.Before(row.ExpiresAt) {
+		rec.PurgeAt = row.ExpiresAt // the old table holds the key until then (F-4)
+	}
 	if longest := row.CreatedAt.Add(max(route.Retention, m.timedFor)); rec.Timed && rec.PurgeAt.Before(longest) {
 		rec.PurgeAt = longest // the record has to outlive the key
 	}

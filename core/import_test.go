@@ -98,6 +98,7 @@ func TestImportRetention(t *testing.T) {
 		"too long":         {time.Hour, 700 * time.Hour, core.Completed, 71 * time.Hour},
 		"over":             {80 * time.Hour, -time.Hour, core.Expired, -8 * time.Hour},
 		"tombstone's over": {2000 * time.Hour, 0, core.Free, 0},
+		"all is over":      {2000 * time.Hour, -time.Hour, core.Free, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			row := past(strings.ReplaceAll(name, " ", "-"))
@@ -121,6 +122,16 @@ func TestImportRetention(t *testing.T) {
 			require.Equal(t, test.state == core.Completed, len(rec.Answer.Body) > 0)
 		})
 	}
+
+	// The old table still holds a key whose tombstone would be over. CONTRACT F-4
+	old := past("old", func(p *core.Past) { p.CreatedAt, p.ExpiresAt = now.Add(-2000*time.Hour), now.Add(time.Hour) })
+	done, err := idem.Import(t.Context(), rowsOf(old))
+	require.NoError(t, err)
+	require.Equal(t, core.Imported{Added: 1}, done)
+	held, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "old"))
+	require.NoError(t, err)
+	require.Equal(t, core.Expired, held.State())
+	require.True(t, held.PurgeAt.Equal(old.ExpiresAt), "as long as the old table")
 
 	row := past("large", func(p *core.Past) {
 		p.Answer.Body, p.Answer.Header = make([]byte, 101), http.Header{"location": {"/1"}, "Etag": {"2"}}

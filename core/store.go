@@ -301,7 +301,7 @@ type Imported struct {
 	Added    int // new records
 	Replaced int // records that were free; the imported ones took their place (F-4)
 	Left     int // rows that were not imported, because their key has a record that is not free, or a running attempt
-	Over     int // rows past retention and tombstone, which were not imported
+	Over     int // rows that were not imported: their Past.ExpiresAt, retention and tombstone are over
 }
 
 // Importer is a Store that can take over records of another idempotency table.
