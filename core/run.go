@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,6 +161,7 @@ func (m *Module) releaseOrphans(ctx context.Context) {
 
 // Reconciler finds out what happened to an unknown operation, for instance by asking the provider for the derived key. It
 // returns nil if it cannot tell yet. It must not change anything itself: all instances call it, and one of them settles.
+// Its decision is about the attempt that operation shows: it never settles a later one.
 // Its context ends after the Policy.Deadline of the operation's route. A panic counts as an error. If it hangs, only its
 // own operation is blocked.
 type Reconciler func(ctx context.Context, operation Record) (*Decision, error)
@@ -204,7 +206,9 @@ func (m *Module) ask(ctx context.Context, rec Record) error {
 		if err != nil || decision == nil {
 			return err
 		}
-		settled, err := m.Settle(ctx, rec.ID, *decision)
+		about := *decision
+		about.Fence = cmp.Or(about.Fence, rec.Fence) // the key may have had another attempt since
+		settled, err := m.Settle(ctx, rec.ID, about)
 		if err == nil {
 			m.observe(ctx, Event{Kind: EventReconciled, Operation: rec.ID, Method: rec.Method, Route: rec.Route,
 				Recovery: rec.Recovery, Fence: settled.Fence, Status: settled.Answer.Status})

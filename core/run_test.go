@@ -345,6 +345,41 @@ func TestReconcilerWaitsForLeaseAndDeadline(t *testing.T) {
 	})
 }
 
+// A decision of the reconciler is about the attempt that it was asked about. While it asks the provider, an operator frees the
+// key, and a repeat runs: its outcome is unknown, too, but nobody has asked for it.
+//
+// CONTRACT X-7
+func TestReconcilerDecidesAboutOneAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		var other *app
+		asked := 0
+		cfg := core.Config{Store: store, SweepEvery: time.Hour, Policy: core.Policy{Recovery: core.Park, Deadline: 10 * time.Minute},
+			Reconcile: func(ctx context.Context, r core.Record) (*core.Decision, error) {
+				if asked++; asked > 1 {
+					return nil, nil
+				}
+				decision := core.Decision{Who: "operator", Why: "unknown to the provider"}
+				_, err := other.module.Settle(ctx, r.ID, decision)
+				require.NoError(t, err)
+				other.post("k-1", `{}`)
+				time.Sleep(core.DefaultDeadline)
+				return &decision, nil
+			}}
+		a := newApp(t, cfg, status(502))
+		other = newApp(t, core.Config{Store: store}, status(502)) // its deadline is shorter
+		other.post("k-1", `{}`)
+		time.Sleep(core.DefaultDeadline)
+		stop := a.start()
+		time.Sleep(2 * core.DefaultDeadline)
+		stop()
+		require.Equal(t, 1, asked)
+		requireProblem(t, other.post("k-1", `{}`), 409, core.CodeOutcomeUnknown)
+		require.Equal(t, 2, other.runs, "a third would be an execution without proof")
+		require.Empty(t, a.of(core.EventFailed), "it is asked again")
+	})
+}
+
 // CONTRACT X-7
 func TestReconcilersOfTwoInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -29,7 +29,8 @@ type Decision struct {
 	// is false and steps have finished, and kept for good.
 	Undone string
 	// Fence is the fence of the attempt that the decision is about. If the key has had another attempt or settlement since
-	// then, Settle returns ErrStale. With 0 the decision is about the last attempt, whichever it is.
+	// then, Settle returns ErrStale. With 0 the decision is about the last attempt, whichever it is; that of
+	// Config.Reconcile is about the attempt that it was asked about.
 	Fence int64
 }
 
