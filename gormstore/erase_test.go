@@ -1,6 +1,7 @@
 package gormstore_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -174,4 +175,18 @@ WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '
 		require.Equal(t, core.Completed, rec.State(), "a batch is erased whole, or not")
 	}
 	require.Equal(t, len(claims), eraseAll(t, store, claims[0].Scope, 2).Records)
+}
+
+// docs/gdpr.md says how long a sighting stays: an erasure leaves it.
+func TestSightingsStayForRetention(t *testing.T) {
+	t.Parallel()
+	db := openPostgres(t, pgtest.URL(t), 4)
+	migrate(t, db)
+	module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Park, Rekey: core.RekeyReport}})
+	require.NoError(t, err)
+	hook := webhook{t, module}
+	require.Equal(t, 200, hook.call("a", func(context.Context) int { return 200 }).Code)
+	var kept []float64
+	require.NoError(t, db.Raw("SELECT extract(epoch FROM purge_at - seen_at) FROM idempotency_sighting").Scan(&kept).Error)
+	require.Equal(t, []float64{core.DefaultRetention.Seconds()}, kept)
 }
