@@ -58,7 +58,8 @@ func (c Claims) Check() error {
 // token. All errors are [ErrUnauthenticated].
 func (c Claims) FromToken(token *jwt.Token) (Principal, error) {
 	if token == nil || !token.Valid {
-		return Principal{}, refuse("no verified token", nil)
+		return Principal{}, refuse("no verified token; mount Bridge behind the middleware that verifies it, and take the token "+
+			"from where that middleware puts it", nil)
 	}
 	claims, ok := token.Claims.(jwt.MapClaims)
 	if !ok {
@@ -78,7 +79,7 @@ func (c Claims) FromToken(token *jwt.Token) (Principal, error) {
 // unless its PayloadFunc adds them. For a token without them, such as one with a numeric user id, use [User].
 func (c Claims) Principal(claims jwt.MapClaims) (Principal, error) {
 	if err := c.Check(); err != nil {
-		return Principal{}, refuse("authctx.Claims is not configured: see Claims.Check", err)
+		return Principal{}, refuse(strings.TrimPrefix(err.Error(), "idem: "), err)
 	}
 	if err := bounds.Validate(claims); err != nil {
 		return Principal{}, refuseToken(err)

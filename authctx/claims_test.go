@@ -109,6 +109,7 @@ func TestClaimsWithoutIssuers(t *testing.T) {
 		require.ErrorContains(t, c.Check(), "idem: authctx.Claims: Issuers:")
 		_, err := c.FromToken(parsed(t, nil, jwt.MapClaims{}))
 		require.ErrorIs(t, err, authctx.ErrUnauthenticated)
+		require.ErrorContains(t, err, "authctx.Claims: Issuers: list the values", "the log says what to set")
 		_, err = c.FromToken(parsed(t, jwt.MapClaims{"iss": nil}, jwt.MapClaims{}))
 		require.ErrorIs(t, err, authctx.ErrUnauthenticated)
 	}

@@ -78,5 +78,5 @@ func ExampleClaims_FromToken() {
 	fmt.Println(errors.Is(err, authctx.ErrUnauthenticated), err)
 	// Output:
 	// acme customer-1 [pay refund] <nil>
-	// true idem: unauthenticated: no verified token
+	// true idem: unauthenticated: no verified token; mount Bridge behind the middleware that verifies it, and take the token from where that middleware puts it
 }

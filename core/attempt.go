@@ -168,7 +168,7 @@ func (a *Attempt) refuse(p *Problem) *Reply {
 	if p.Operation == "" {
 		p.Operation = a.ticket.ID.String()
 	}
-	a.observe(Event{Kind: EventRefused, Code: p.Code})
+	a.observe(Event{Kind: EventRefused, Code: p.Code, Err: p.wiring()})
 	return a.m.refuse(a.request, p)
 }
 

@@ -154,7 +154,7 @@ func auditRoute(r MountedRoute, policy *route) (findings []string) {
 		}
 	}
 	if len(missing) > 0 {
-		findings = append(findings, "is not behind the "+join(missing))
+		findings = append(findings, "is not behind the "+join(missing)+"; mount "+constructorsOf(missing))
 	}
 	if !slices.IsSorted(has) {
 		findings = append(findings, fmt.Sprintf("has its guards in the wrong order: %s; want %s", join(has), join(need)))
@@ -163,6 +163,33 @@ func auditRoute(r MountedRoute, policy *route) (findings []string) {
 		findings = append(findings, "has more than one "+join(doubled)+"; mount each once, on the group or on the route")
 	}
 	return findings
+}
+
+// constructorsOf says what to mount for missing guards, by the names that adapters give them.
+func constructorsOf(missing []Guard) string {
+	all := []Guard{GuardRoles, GuardKey, GuardInterceptor}
+	n := len(missing) - len(all)
+	together := n >= 0 && slices.Equal(missing[n:], all)
+	if together {
+		missing = missing[:n]
+	}
+	var names []string
+	for _, g := range missing {
+		switch g {
+		case GuardJWT:
+			names = append(names, "JWTGuard (or Bridge, behind a JWT middleware of your own)")
+		case GuardRoles:
+			names = append(names, "RolesGuard")
+		case GuardKey:
+			names = append(names, "KeyGuard")
+		case GuardInterceptor:
+			names = append(names, "Interceptor")
+		}
+	}
+	if together {
+		names = append(names, "Idempotent")
+	}
+	return strings.Join(names, ", then ")
 }
 
 func join(guards []Guard) string {

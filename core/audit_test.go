@@ -47,8 +47,14 @@ func TestAuditRoutes(t *testing.T) {
 	}{
 		"complete": {withTable, complete, nil},
 		"no guard": {withTable, pay(), []string{
-			"POST /pay: is not behind the JWT guard, roles guard, key guard, interceptor"}},
-		"guard without interceptor": {withTable, pay(money[:3]...), []string{"POST /pay: is not behind the interceptor"}},
+			"POST /pay: is not behind the JWT guard, roles guard, key guard, interceptor; mount JWTGuard (or Bridge, behind a " +
+				"JWT middleware of your own), then Idempotent"}},
+		"no JWT guard": {withTable, pay(money[1:]...), []string{
+			"POST /pay: is not behind the JWT guard; mount JWTGuard (or Bridge, behind a JWT middleware of your own)"}},
+		"JWT guard alone": {withTable, pay(core.GuardJWT), []string{
+			"POST /pay: is not behind the roles guard, key guard, interceptor; mount Idempotent"}},
+		"guard without interceptor": {withTable, pay(money[:3]...), []string{
+			"POST /pay: is not behind the interceptor; mount Interceptor"}},
 		"wrong order": {withTable, pay(core.GuardRoles, core.GuardKey, core.GuardInterceptor, core.GuardJWT), []string{
 			"POST /pay: has its guards in the wrong order: roles guard, key guard, interceptor, JWT guard; " +
 				"want JWT guard, roles guard, key guard, interceptor"}},
@@ -64,7 +70,8 @@ func TestAuditRoutes(t *testing.T) {
 		"unproven": {withTable, with(core.MountedRoute{Method: "POST", Pattern: "/pay", Guards: money, Unproven: "odd"}),
 			[]string{"POST /pay: is unproven: odd"}},
 		"roles on an exempt route": {withTable, with(core.MountedRoute{Method: "PUT", Pattern: "/limits"}), []string{
-			"PUT /limits: is not behind the JWT guard, roles guard"}},
+			"PUT /limits: is not behind the JWT guard, roles guard; mount JWTGuard (or Bridge, behind a JWT middleware of your " +
+				"own), then RolesGuard"}},
 		"roles on a safe route": {withTable, with(core.MountedRoute{Method: "GET", Pattern: "/ledger", Guards: money[1:]}),
 			[]string{"GET /ledger: is not behind the JWT guard"}},
 		"everything at once": {withTable, []core.MountedRoute{

@@ -51,6 +51,19 @@ func policy(change func(*core.Policy)) core.Config {
 	return park(func(cfg *core.Config) { change(&cfg.Policy) })
 }
 
+// What all routes inherit is named once; what a route sets itself is named for the route.
+func TestConfigurationErrorInherited(t *testing.T) {
+	cfg := routes("POST /a", "POST /b")
+	cfg.Policy.Retention = time.Hour
+	_, err := core.New(cfg)
+	require.EqualError(t, err, "idem: core.New: Policy: Retention: 1h0m0s is not between 24h0m0s and 72h0m0s (T-2)")
+
+	cfg.Routes["POST /b"] = core.Policy{Recovery: core.Park, Retention: 2 * time.Hour}
+	_, err = core.New(cfg)
+	require.EqualError(t, err, "idem: core.New: Policy: Retention: 1h0m0s is not between 24h0m0s and 72h0m0s (T-2)\n"+
+		`Routes["POST /b"]: Retention: 2h0m0s is not between 24h0m0s and 72h0m0s (T-2)`)
+}
+
 // CONTRACT O-5, T-2, X-5, R-3, O-4
 func TestConfigurationErrors(t *testing.T) {
 	type P = *core.Policy

@@ -112,7 +112,7 @@ func (v *visit) authorize(r *http.Request, p Principal) *Reply {
 // refuse tells the observer of a refusal, and renders it.
 func (v *visit) refuse(r *http.Request, p *Problem) *Reply {
 	v.m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: v.pattern, Recovery: v.recovery(),
-		Code: p.Code})
+		Code: p.Code, Err: p.wiring()})
 	return v.m.refuse(r, p)
 }
 

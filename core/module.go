@@ -155,10 +155,11 @@ func New(cfg Config) (*Module, error) {
 		bad("Policy: with Routes the module's own policy only fills in numbers; set Recovery, Roles, Exempt, Review, " +
 			"ShadowUntil and Streaming on each route")
 	default:
-		for _, err := range own.withDefaults(Policy{}).check(http.MethodGet, cfg.Store) { // what every route may override
+		inherited := own.withDefaults(Policy{}).check(http.MethodGet, cfg.Store) // what every route may override
+		for _, err := range inherited {
 			bad("Policy: %w", err)
 		}
-		routes, err := cfg.Routes.compile(own, cfg.Store)
+		routes, err := cfg.Routes.compile(own, cfg.Store, inherited)
 		if err != nil {
 			errs = append(errs, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -56,6 +57,41 @@ func TestLogObserverLevels(t *testing.T) {
 			require.Empty(t, buf.String(), "the log does not ask for it")
 		}
 	}
+}
+
+// A client sees only a 500 of an app whose guards are mounted wrongly: the log says what to correct.
+func TestLogObserverWiring(t *testing.T) {
+	var buf bytes.Buffer
+	module, err := core.New(core.Config{
+		Store: memstore.New(), Routes: core.Routes{"POST /pay": {Recovery: core.Park}},
+		Observer: core.LogObserver(logInto(&buf, slog.LevelInfo)),
+	})
+	require.NoError(t, err)
+	caller := core.Principal{Issuer: "https://issuer.example", Subject: "customer-1"}
+	request := func(body string) *http.Request {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/pay", strings.NewReader(body))
+		r.Header.Set("Idempotency-Key", "key")
+		return r
+	}
+
+	r := request("a body")
+	_, err = io.ReadAll(r.Body)
+	require.NoError(t, err)
+	_, reply := module.Admit(r, "/pay", caller)
+	require.Equal(t, http.StatusInternalServerError, reply.Status)
+	require.Contains(t, buf.String(), `"level":"INFO","msg":"idem: refused"`)
+	require.Contains(t, buf.String(), `"code":"misconfigured","error":"idem: the body was read before the key guard`)
+
+	buf.Reset()
+	require.Equal(t, http.StatusInternalServerError, module.CheckRoles(request(""), "/else", caller).Status)
+	require.Contains(t, buf.String(), `"code":"route_undeclared","error":"idem: this route is not in the table of routes`)
+
+	buf.Reset()
+	r = request("")
+	r.Header.Del("Idempotency-Key")
+	_, reply = module.Admit(r, "/pay", caller)
+	require.Equal(t, http.StatusBadRequest, reply.Status)
+	require.Empty(t, buf.String(), "the client has to correct that")
 }
 
 func TestLogObserverAttributes(t *testing.T) {

@@ -281,8 +281,9 @@ func isReason(exempt string) bool {
 	return len(words) > 1 && !slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, "TODO") })
 }
 
-// compile turns the table into a look-up, every policy filled and checked.
-func (t Routes) compile(own Policy, store Store) (map[routeKey]*route, error) {
+// compile turns the table into a look-up, every policy filled and checked. inherited is what is wrong with own: New names
+// it once, so compile does not name it again for each route.
+func (t Routes) compile(own Policy, store Store, inherited []error) (map[routeKey]*route, error) {
 	routes := make(map[routeKey]*route, len(t))
 	var errs []error
 	for name, policy := range t {
@@ -294,7 +295,10 @@ func (t Routes) compile(own Policy, store Store) (map[routeKey]*route, error) {
 		}
 		filled := policy.withDefaults(own)
 		for _, err := range filled.check(method, store) {
-			errs = append(errs, fmt.Errorf("Routes[%q]: %w", name, err))
+			same := func(other error) bool { return other.Error() == err.Error() }
+			if !slices.ContainsFunc(inherited, same) {
+				errs = append(errs, fmt.Errorf("Routes[%q]: %w", name, err))
+			}
 		}
 		routes[routeKey{method, pattern}] = &route{Policy: filled, method: method, pattern: pattern, declared: true}
 	}

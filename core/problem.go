@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -74,6 +75,15 @@ type Problem struct {
 
 // Error implements error: "idem: ", the code and the detail.
 func (p *Problem) Error() string { return "idem: " + string(p.Code) + ": " + p.Detail }
+
+// wiring returns the detail as the reason for the observer if the app's routes or guards are wired wrongly, else nil. The
+// app's own people have to correct that, and otherwise only a client would learn of it.
+func (p *Problem) wiring() error {
+	if p.Code == CodeMisconfigured || p.Code == CodeRouteUndeclared {
+		return errors.New("idem: " + p.Detail)
+	}
+	return nil
+}
 
 // problemKind has what all problems of a code share.
 type problemKind struct {

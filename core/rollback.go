@@ -69,5 +69,9 @@ func (a *Attempt) watchTransaction(status int) {
 		return
 	}
 	count, _ := a.m.unasked.LoadOrStore(routeKey{a.request.Method, a.admission.pattern}, new(atomic.Int64))
-	a.observe(Event{Kind: EventTransactionUnused, Status: status, Count: int(count.(*atomic.Int64).Add(1))})
+	a.observe(Event{Kind: EventTransactionUnused, Status: status, Count: int(count.(*atomic.Int64).Add(1)), Err: errUnasked})
 }
+
+// errUnasked is the reason of EventTransactionUnused.
+var errUnasked = errors.New("idem: the handler never asked for its transaction, so rows that it has written stay when an " +
+	"attempt fails; write through gormstore.Tx(ctx)")

@@ -65,9 +65,10 @@ func TxFrom(ctx context.Context) (*gorm.DB, bool) {
 // with the recorded answer, or not at all. With the context of a [Step] or of an [Inbox] handler it returns that
 // transaction.
 //
-// Without a transaction it panics, because it never falls back to the plain database. The usual causes: the route
-// is not guarded with core.Rollback; or ctx is not the request's, but context.Background() or a *gin.Context of an engine
-// without ContextWithFallback. Pass c.Request.Context() in Gin, c.Request().Context() in Echo.
+// Without a transaction it panics, because it never falls back to the plain database. The usual causes: the route's
+// recovery is not core.Rollback (a Resume handler writes in a [Step]); or ctx is not the request's, but
+// context.Background() or a *gin.Context of an engine without ContextWithFallback. Pass c.Request.Context() in Gin,
+// c.Request().Context() in Echo.
 //
 // It also panics in shadow (core.Policy.ShadowUntil), because there is no attempt whose answer the rows could commit
 // with. A handler that is in shadow now and enforced later opens its own transaction if core.InShadow is true.
@@ -77,6 +78,11 @@ func Tx(ctx context.Context) *gorm.DB {
 		if core.InShadow(ctx) {
 			panic("idem: gormstore.Tx: this route is in shadow (Policy.ShadowUntil), and no attempt is around its handler. " +
 				"If core.InShadow(ctx), use a transaction of your own: db.WithContext(ctx).Transaction")
+		}
+		if recovery, ok := core.RecoveryOf(ctx); ok && recovery != core.Rollback {
+			panic("idem: gormstore.Tx: this route's recovery is " + recovery.String() + ", whose attempts have no transaction. " +
+				"On a Resume route write in a gormstore.Step, through its tx; on a Park route through db.WithContext(ctx). If " +
+				"the handler only writes rows of this database, choose core.Rollback")
 		}
 		panic("idem: gormstore.Tx: this context belongs to no Rollback attempt. Pass the request's context " +
 			"(c.Request.Context() in Gin, c.Request().Context() in Echo; a *gin.Context alone does not carry it), on a " +

@@ -339,7 +339,10 @@ func TestTransactionOfAStep(t *testing.T) {
 		db := open(t)
 		a := newStepApp(t, newStore(t, db))
 		w := a.post(func(ctx context.Context) error {
-			require.Panics(t, func() { gormstore.Tx(ctx) }, "between steps there is none")
+			require.PanicsWithValue(t, "idem: gormstore.Tx: this route's recovery is Resume, whose attempts have no transaction. "+
+				"On a Resume route write in a gormstore.Step, through its tx; on a Park route through db.WithContext(ctx). If "+
+				"the handler only writes rows of this database, choose core.Rollback",
+				func() { gormstore.Tx(ctx) }, "between steps there is none")
 			return reserve(ctx, func(tx *gorm.DB) error {
 				inside := tx.Statement.Context
 				require.ErrorIs(t, db.WithContext(inside).Create(&effect{}).Error, gormstore.ErrOutsideTransaction)

@@ -36,6 +36,10 @@ type call struct {
 
 var errNoHost = errors.New("idem: the request's URL names no host")
 
+// errOtherCommand says what the journal compares. A port that changes with each start is easily overlooked.
+var errOtherCommand = errors.New("idem: method, host with its port, path, query, media type and body are the command; if " +
+	"the server's address has changed, set the request's Host to the old one")
+
 var errNoKey = errors.New("idem: the journal returned an intent without a key")
 
 // journalPatience is how long the journal may take to answer.
@@ -120,7 +124,7 @@ func (k *call) open(brought string) error {
 		}
 	}
 	if entry.Command != command {
-		return &Error{Intent: k.intent, Reason: ErrKeyReused}
+		return &Error{Intent: k.intent, Reason: ErrKeyReused, Cause: errOtherCommand}
 	}
 	return nil
 }

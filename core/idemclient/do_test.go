@@ -173,7 +173,9 @@ func TestTheHostBelongsToTheCommand(t *testing.T) {
 	for host, address := range map[string]string{
 		"": "other.example", "other.example": "bank.example", "tank.example": "bank.example", "bank.example:8080": "bank.example",
 	} {
-		require.ErrorIs(t, to(host, address), idemclient.ErrKeyReused, "%q at %s", host, address)
+		err := to(host, address)
+		require.ErrorIs(t, err, idemclient.ErrKeyReused, "%q at %s", host, address)
+		require.ErrorContains(t, err, "if the server's address has changed, set the request's Host to the old one")
 	}
 	require.Len(t, w.sent, 3)
 }

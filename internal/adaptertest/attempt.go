@@ -260,6 +260,7 @@ func transactionThatNobodyAskedFor(t *testing.T, a Adapter) {
 			require.NoError(t, client.Do(Call{Path: "/v1" + path, Key: path + key}).Err)
 		}
 		require.Equal(t, test.warnings, strings.Count(log.String(), "idem: transaction_unused"), path)
+		require.Equal(t, test.warnings, strings.Count(log.String(), "write through gormstore.Tx(ctx)"), "it says what to do")
 		require.Equal(t, test.warnings, strings.Count(log.String(), "level=WARN"), path)
 	}
 }
