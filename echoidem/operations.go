@@ -29,7 +29,8 @@ func OwnOperationHandler(idem *core.Module) echo.HandlerFunc {
 	}
 }
 
-// OperationsHandler lists the unknown or the half-done operations to operators. For its query parameters see core's
+// OperationsHandler lists the unknown or the half-done operations to operators: see
+// core.Config.OperatorRoles. For its query parameters see core's
 // ServeOperations. Mount it behind JWTGuard or Bridge:
 //
 //	e.GET("/operations", echoidem.OperationsHandler(idem))

@@ -29,7 +29,8 @@ func OwnOperationHandler(idem *core.Module) http.Handler {
 	})
 }
 
-// OperationsHandler lists the unknown operations to operators. For its query parameters see core's ServeOperations.
+// OperationsHandler lists the unknown or the half-done operations to operators: see
+// core.Config.OperatorRoles. For its query parameters see core's ServeOperations.
 // Mount it behind JWTGuard or Bridge:
 //
 //	mux.Handle("GET /operations", httpidem.OperationsHandler(idem))

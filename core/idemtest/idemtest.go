@@ -1,8 +1,8 @@
-// Package idemtest is for unit tests of handlers and of what they call: without HTTP, without a store, without claims.
+// Package idemtest is for unit tests of handlers and of what they call. It needs no HTTP, no store and no claim of a key.
 //
 //	ctx := idemtest.Context(t.Context(), idemtest.Config{Principal: customer})
-//	ctx = authctx.NewContext(ctx, customer)   // where the handler asks who calls
-//	ctx = gormstore.WithTx(ctx, tx)     // where it writes through the attempt's transaction
+//	ctx = authctx.NewContext(ctx, customer) // if the handler asks who calls
+//	ctx = gormstore.WithTx(ctx, tx)         // if it writes through the attempt's transaction
 //
 //	payment, err := shop.Pay(ctx, ...)
 //
@@ -20,34 +20,34 @@ import (
 	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
-// Config says which attempt a context stands for. Attempts of the same principal and key are attempts of the same
-// operation: they have the same operation id and provider keys, as a repeat has them.
+// Config describes the attempt of a test. Attempts with the same principal and key belong to one operation: they have the
+// same operation id and the same provider keys, as a repeat has.
 type Config struct {
-	// Principal is whose operation it is, default issuer "https://issuer.example" and subject "customer-1". It is not
-	// put into the context: that is the work of a JWT guard, and of authctx.NewContext in a test.
+	// Principal owns the operation. Default: issuer "https://issuer.example" and subject "customer-1". [Context] does not put
+	// it into the context. In an app the JWT guard does that, and in a test authctx.NewContext.
 	Principal core.Principal
 	// Key is the idempotency key, default "key-1".
 	Key string
 	// Command stands for the request: equal texts are equal commands. Default "command-1". The same key with another
 	// Command is a key that became free and came back with another request (contract D-3).
 	Command string
-	// Again says that there was an attempt before: what it has called is not known, and so the outcome of each call is
+	// Again says that there was an earlier attempt. Nobody knows which calls it has made, so the outcome of each call is
 	// uncertain until there is an answer to it (contract C-5).
 	Again bool
-	// Steps keeps the steps of the operation. Shared by several attempts it lets the later ones go on where the
-	// earlier stopped; nil is an attempt that begins with the first step.
+	// Steps keeps the steps of the operation. If several attempts share it, a later attempt continues where the earlier one
+	// stopped. With nil the attempt begins with the first step.
 	Steps *Steps
 }
 
-// Steps keeps the steps of an operation from one attempt to the next, as a store does. The zero value is ready. When a
-// provider step was begun is not kept: core.Dedup does nothing in a unit test.
+// Steps keeps the steps of an operation from one attempt to the next, as a store does. The zero value is ready for use. It
+// does not keep when a provider step began, so core.Dedup does nothing in a unit test.
 type Steps struct{ kept attemptctx.Rehearsal }
 
-// Context returns a context as a handler gets it inside the attempt: core.Operation, core.CommandHashOf, core.DeriveCall,
-// core.NotApplied and core.KeepRows do in it what they do there. It ends with ctx, and not after a deadline of its own.
+// Context returns a context like that of a handler in an attempt. In it core.Operation, core.CommandHashOf,
+// core.DeriveCall, core.NotApplied and core.KeepRows work as in an attempt. It ends with ctx, and has no other deadline.
 //
-// The steps of a Resume handler run in it: core.Call with its key, once per Steps, the result through JSON;
-// gormstore.Step in the transaction of gormstore.WithTx.
+// The steps of a Resume handler run in it, too. core.Call runs once for each Steps, with its key, and its result passes
+// through JSON. gormstore.Step runs in the transaction of gormstore.WithTx.
 func Context(ctx context.Context, a Config) context.Context {
 	if !a.Principal.Valid() {
 		a.Principal = core.Principal{Issuer: "https://issuer.example", Subject: "customer-1"}
@@ -71,8 +71,8 @@ type Declarations struct {
 	KeepRows   bool // core.KeepRows was called: with a 4xx answer the rows would be kept
 }
 
-// Declared returns what was declared in ctx, or in a context made of it, by now. It panics where ctx does not come from
-// [Context]: a test that asks the wrong context would pass for the wrong reason.
+// Declared returns what has been declared so far in ctx, or in a context derived from it. It panics if ctx does not come
+// from [Context], because a test that asks the wrong context would pass for the wrong reason.
 func Declared(ctx context.Context) Declarations {
 	a := attemptctx.From(ctx)
 	if a == nil {

@@ -67,7 +67,7 @@ func (p *Process) Try(ctx context.Context, r Request) (Response, error) {
 	return Response{Status: response.StatusCode, Header: response.Header, Body: string(read)}, nil
 }
 
-// Do sends a request, and fails the test where no answer comes.
+// Do sends a request, and fails the test if no answer comes.
 func (p *Process) Do(t testing.TB, r Request) Response {
 	t.Helper()
 	response, err := p.Try(t.Context(), r)
@@ -77,8 +77,8 @@ func (p *Process) Do(t testing.TB, r Request) Response {
 	return response
 }
 
-// Until sends a request again and again until done says so of its answer, and returns that one. done may change the
-// request for the next time.
+// Until sends a request again and again until done returns true for its answer, and returns that answer. done may change
+// the request for the next time.
 func (p *Process) Until(t testing.TB, r *Request, done func(Response) bool) Response {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {

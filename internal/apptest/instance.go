@@ -9,8 +9,7 @@ import (
 	"github.com/auth19/idem/internal/cutproxy"
 )
 
-// Instance is an app between two proxies, which lives more than once: it is killed or stopped, and started again with
-// Start.
+// Instance is an app between two proxies. A test kills or stops it, and starts it again with Start.
 type Instance struct {
 	*Process                 // of its present life
 	Front    *cutproxy.Proxy // between the clients and the app
@@ -48,8 +47,8 @@ func NewInstance(t testing.TB, program, database string, env ...string) *Instanc
 	return in
 }
 
-// Start starts the app, again once it has ended. It reaches its database over connections that are whole: a plan for
-// Back has to be set anew.
+// Start starts the app, or starts it again after it has ended. Nothing cuts its connections to the database: set a plan
+// for Back again after each Start.
 func (in *Instance) Start() {
 	in.t.Helper()
 	if in.Process != nil {

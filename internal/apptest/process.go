@@ -1,4 +1,4 @@
-// Package apptest runs the example apps as processes of their own, and talks to them over HTTP: for tests that kill.
+// Package apptest runs the example apps as separate processes, and talks to them over HTTP. It is for tests that kill them.
 package apptest
 
 import (
@@ -40,9 +40,8 @@ type Process struct {
 	stdout, stderr log
 }
 
-// Start starts an app in the folder dir, and waits until it listens. Its environment is this process's, without the
-// settings of the example apps, on a free port, with env ("NAME=value") on top. The process is killed when the test
-// ends.
+// Start starts an app in the folder dir on a free port, and waits until it listens. The app gets this process's environment
+// without the settings of the example apps, and env ("NAME=value") in addition. The process is killed when the test ends.
 func Start(t testing.TB, program, dir string, env ...string) *Process {
 	t.Helper()
 	p := launch(t, program, dir, env)
@@ -91,7 +90,7 @@ func launch(t testing.TB, program, dir string, env []string) *Process {
 	return p
 }
 
-// read takes address and tokens out of what the app has printed; false where the address is not there yet.
+// read finds the address and the tokens in what the app has printed. It returns false if the address is not there yet.
 func (p *Process) read() bool {
 	tokens := map[string]string{}
 	lines := bufio.NewScanner(strings.NewReader(p.stdout.String()))
@@ -116,7 +115,7 @@ func (p *Process) Output() string { return p.stdout.String() + p.stderr.String()
 // Log returns what the process has logged so far, which is what it printed on its standard error.
 func (p *Process) Log() string { return p.stderr.String() }
 
-// Kill ends the process at once (SIGKILL). It does nothing where it has ended.
+// Kill ends the process at once (SIGKILL). It does nothing if the process has ended.
 func (p *Process) Kill(t testing.TB) {
 	t.Helper()
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -125,7 +124,7 @@ func (p *Process) Kill(t testing.TB) {
 	p.Wait(t)
 }
 
-// Pause stops the process where it is (SIGSTOP), as a long pause of its machine would. Continue lets it go on.
+// Pause freezes the process (SIGSTOP), as a long pause of its machine would. Continue lets it run again.
 func (p *Process) Pause() error { return p.cmd.Process.Signal(stop) }
 
 // Continue ends a Pause (SIGCONT).
@@ -140,7 +139,7 @@ func (p *Process) Stop(t testing.TB) (code int) {
 	return p.Wait(t)
 }
 
-// Wait waits until the process ends by itself, and returns its exit code: -1 where a signal ended it.
+// Wait waits until the process ends by itself, and returns its exit code: -1 if a signal ended it.
 func (p *Process) Wait(t testing.TB) (code int) {
 	t.Helper()
 	select {

@@ -158,7 +158,7 @@ func newCaller(t *testing.T, s *service) *caller {
 	return c
 }
 
-// amount is what is refunded for an intent, different from all others.
+// amount is the amount of an intent's refund. No two intents have the same.
 func amount(intent int) string { return fmt.Sprintf("%d.%02d", (intent+1)/100, (intent+1)%100) }
 
 // refund makes a refund, and returns its answer.
@@ -210,8 +210,8 @@ func (c *caller) repeatAll() {
 	}, func() {})
 }
 
-// forAll runs work for all intents in the goroutines of all clients, and meanwhile in this one. A meanwhile that ends the
-// test ends the work.
+// forAll runs work for all intents, in one goroutine for each client, and runs meanwhile in this goroutine. If meanwhile
+// ends the test, the work ends, too.
 func (c *caller) forAll(work func(ctx context.Context, intent int), meanwhile func()) {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	var workers sync.WaitGroup

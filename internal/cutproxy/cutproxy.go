@@ -1,6 +1,6 @@
 // Package cutproxy is a TCP proxy that breaks what goes through it, for tests and examples: it cuts connections after
 // any byte in either direction, refuses them, sends everything twice, and leaves them open and passes nothing any more.
-// What becomes of a connection is decided when it is opened, by a [Plan]; that of [Random] can be repeated from its seed.
+// A [Plan] decides the fate of a connection when it is opened. The plan of [Random] can be repeated from its seed.
 //
 //	proxy, err := cutproxy.New("127.0.0.1:8080", cutproxy.Random(seed, 4000))
 //	...
@@ -30,12 +30,12 @@ const (
 type Fate struct {
 	Refuse bool // the connection is reset before a byte has passed, and the server never sees it
 
-	// Twice sends everything that the client sends over a second connection as well, whose answers nobody gets: as
-	// networks and gateways do that repeat a request. The server sees both requests at the same time.
+	// Twice sends everything that the client sends over a second connection, too. The answers on that one are dropped. Some
+	// networks and gateways repeat requests in this way. The server sees both requests at the same time.
 	Twice bool
 
 	// Cut breaks the connection as soon as After bytes have gone in that direction: the last of them arrives, and the next
-	// does not. After the last byte of a request that is cut, nothing of its answer arrives.
+	// byte does not. If the request is cut, nothing of its answer arrives after its last byte.
 	Cut   Direction
 	After int64
 }
@@ -47,8 +47,8 @@ type Plan func(connection int) Fate
 // Pass is the plan that breaks nothing.
 func Pass(int) Fate { return Fate{} }
 
-// Random is a plan that cuts every connection sooner or later, after mean bytes on average, in either direction: each
-// byte that goes through is as likely as any other to be the last one. The same seed decides the same.
+// Random is a plan that cuts every connection sooner or later, in either direction, after mean bytes on average. Each byte
+// is as likely as any other to be the last one. The same seed makes the same plan.
 func Random(seed uint64, mean int) Plan {
 	return func(connection int) Fate {
 		r := rand.New(rand.NewPCG(seed, uint64(connection)))
@@ -84,8 +84,8 @@ type Proxy struct {
 	stats  Stats
 }
 
-// New starts a proxy to the server at target ("host:port") on a free port of this machine. A nil plan is [Pass]. To be
-// ended with Close.
+// New starts a proxy to the server at target ("host:port") on a free port of this machine. A nil plan is [Pass]. End the
+// proxy with Close.
 func New(target string, plan Plan) (*Proxy, error) {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -101,7 +101,7 @@ func New(target string, plan Plan) (*Proxy, error) {
 // Addr is where the proxy listens, as "host:port".
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// SetTarget names another server for the connections to come: one that was started again on another port, say.
+// SetTarget names another server for the connections to come, for instance after a restart on another port.
 func (p *Proxy) SetTarget(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +118,7 @@ func (p *Proxy) SetPlan(plan Plan) {
 	p.plan = plan
 }
 
-// CutAll cuts the connections that there are.
+// CutAll cuts all open connections.
 func (p *Proxy) CutAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,9 +128,9 @@ func (p *Proxy) CutAll() {
 	}
 }
 
-// SilenceAll leaves the connections that there are open, and lets nothing pass over them any more: neither a byte nor
-// that one side has closed its end, as where a host or a firewall on the way is gone. They last until both sides have
-// closed them, or until CutAll or Close. The connections to come are not touched.
+// SilenceAll leaves the open connections open, but lets nothing pass over them any more. No byte arrives, and neither side
+// learns that the other has closed its end. That is what happens if a host or a firewall on the way is gone. These
+// connections last until both sides have closed them, or until CutAll or Close. Later connections work as before.
 func (p *Proxy) SilenceAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,7 +233,7 @@ func (p *Proxy) count(change func(s *Stats)) {
 	change(&p.stats)
 }
 
-// reset closes a connection with a TCP reset, as a machine does on whose port nobody listens any more.
+// reset closes a connection with a TCP reset, as a machine does if nobody listens on the port any more.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

@@ -47,8 +47,8 @@ func (l *link) copy(d Direction) (cut bool) {
 	return err == nil
 }
 
-// toServer returns what writes to the server. What is sent twice goes to the twin first, because an answer may end the
-// link; and before the last byte of a cut request goes, the client is cut off, because a server may be faster than a
+// toServer returns the writer to the server. What is sent twice goes to the twin first, because an answer may end the link.
+// The client is cut off before the last byte of a cut request is sent, because the server could otherwise answer before the
 // cut.
 func (l *link) toServer() writer {
 	left := l.fate.After

@@ -53,7 +53,7 @@ func steady(n int64, day time.Duration) contents {
 		each: (day / time.Duration(n)).Truncate(time.Microsecond)}
 }
 
-// liveFrom is the first record that is replayed for sure: some way off those that come due meanwhile.
+// liveFrom is the first record that can surely be replayed: it does not come due during the run.
 func (c contents) liveFrom() int64 { return c.records / 4 }
 
 // lastHour is how many of the newest records were made within an hour.
@@ -117,8 +117,8 @@ const (
 	makers = 2       // at once
 )
 
-// fill generates records. The indexes are made anew afterwards, which is faster, and leaves them as they are best. Pages are
-// filled to the brim, as answers fill them in the end.
+// fill generates records. It builds the indexes afterwards, which is faster and makes them compact. The pages are full, as
+// answers fill them in the end.
 func (d *database) fill(ctx context.Context, c contents) error {
 	begun := time.Now()
 	restore, err := d.dropIndexes(ctx)

@@ -33,16 +33,15 @@ type growth struct {
 	report  report.Report
 }
 
-// start starts the server. Its settings are PostgreSQL's own, but for its memory and what loading a table in bulk asks
-// for.
+// start starts the server. It has PostgreSQL's default settings, except for memory and for loading a table in bulk.
 func start(t testing.TB, p plan) (*growth, error) {
 	g := &growth{plan: p, t: t, report: report.Report{Figures: true}, cluster: pgtest.Own(t,
 		"shared_buffers="+p.memory, "max_wal_size=6GB", "maintenance_work_mem=512MB", "checkpoint_timeout=15min")}
 	return g, nil
 }
 
-// run measures everything: with one kind of keys after the other, because the tables of both together have no place in
-// memory.
+// run measures everything. It takes one kind of keys after the other, because the tables of both do not fit into memory
+// together.
 func (g *growth) run(ctx context.Context) error {
 	var sweeps []*cleaned
 	for i, k := range []keys{uuidv7, random} {
