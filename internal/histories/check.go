@@ -80,9 +80,10 @@ func (o Op) request(blank move) []move {
 		return []move{begun, ended}
 	}
 	// told is the answer of a repeat. It may also end an attempt that was taken over or settled, or whose handler has ended its
-	// transaction.
+	// transaction. In Resume it needs no time: the end of the lease was stored, its answer was lost, and the next attempt was
+	// quicker than the second try.
 	told := func(m move) []move {
-		if !o.Ends && (!m.late || o.Recovery == core.Rollback) {
+		if !o.Ends && o.Recovery != core.Resume && (!m.late || o.Recovery == core.Rollback) {
 			return []move{m}
 		}
 		begun := one(claim, "claims")
@@ -112,9 +113,9 @@ func (o Op) request(blank move) []move {
 		return []move{one(tooOld, "is told key_too_old")}
 	case a.Code == core.CodeKeyExpired:
 		return []move{one(expired, "is told key_expired")}
-	case a.Code == otherOperation && a.Result == "" && o.Recovery == core.Resume:
+	case a.Code == otherOperation && a.Result == core.ResultUnknown:
 		ended := one(collide, "meets a row of another command")
-		ended.ends = []core.State{core.Running, core.Free}
+		ended.ends = []core.State{core.Running} // the operation continues, and its client is told so
 		return []move{one(claim, "claims"), ended}
 	case a.Status < 500:
 		return []move{answered(never, "is told what nobody expects")}

@@ -23,8 +23,8 @@ func halfDone() *story { return tell(core.Resume).sent("a", broken).sent("a", br
 // again402 is the replay of a decline.
 var again402 = &Answer{Status: 402, Result: core.ResultReused, Body: "no"}
 
-// inTheWay is the answer if a row of another command is there already.
-var inTheWay = refused(409, otherOperation)
+// inTheWay is the answer if a row of another command is there already. The step has not finished, so it is no final answer.
+var inTheWay = &Answer{Status: 409, Code: otherOperation, Result: core.ResultUnknown}
 
 var endings = map[string]told{
 	"ended by its handler":      {true, ended().sent("a", parked).ends().audited(1, 0)},
@@ -55,6 +55,7 @@ var endings = map[string]told{
 	"half-done, settled at once": {true, halfDone().settled(byHand, accepted).sent("a", reused("by hand"))},
 	"half-done, not parked":      {true, halfDone().settled(byHand, late).sent("a", created("1")).audited(1, 1)},
 	"half-done, freed, a row":    {true, halfDone().sent("a", parked).settled(free, accepted).sent("b", inTheWay).audited(0, 1)},
+	"half-done, a final row":     {false, halfDone().sent("a", parked).settled(free, accepted).sent("b", refused(409, otherOperation))},
 	"a row of nobody":            {false, halfDone().sent("a", inTheWay)},
 	"a row is no end":            {false, halfDone().sent("a", parked).settled(free, accepted).sent("b", inTheWay).sent("b", reused("1"))},
 	"done, and parked":           {false, tell(core.Resume).sent("a", created("1")).sent("a", parked)},

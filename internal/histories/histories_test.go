@@ -66,8 +66,8 @@ func requireLegal(t *testing.T, h History) {
 	for _, key := range wrong[:min(len(wrong), maxKept)] {
 		drawing, err := h.Keep(filepath.Join("testdata", "found"), key)
 		require.NoError(t, err)
-		t.Logf("%s\nkept: internal/histories/%s. Move its .json to testdata/illegal where the app was wrong, to testdata/legal "+
-			"where the model was", h.text(key), drawing)
+		t.Logf("kept: internal/histories/%s. Move its .json to testdata/illegal where the app was wrong, to testdata/legal "+
+			"where the model was\n%s", drawing, h.text(key))
 	}
 	require.Empty(t, v.Illegal, "seed %d: no order explains the history of these keys", h.Seed)
 	require.Empty(t, v.TooLarge, "seed %d: the history of these keys could not be checked within %v", h.Seed, patience)

@@ -97,16 +97,49 @@ func (h History) summary() map[string]int {
 	return counts
 }
 
-// text lists the operations on a key by their begin, for a log of which nothing else is kept.
+// text lists the operations on a key by their begin, a line each, for a log of which nothing else is kept: when it was called
+// and had returned, in ms, who sent which command, and the answer.
 func (h History) text(key string) string {
 	ops := h.keys()[key]
 	slices.SortFunc(ops, func(a, b Op) int { return cmp.Compare(a.Call, b.Call) })
+	var commands []string
 	var lines strings.Builder
 	for _, o := range ops {
-		written, _ := json.Marshal(o) // it has nothing that JSON cannot have
-		fmt.Fprintf(&lines, "%s\n", written)
+		if o.Kind == Request && !slices.Contains(commands, o.Command) {
+			commands = append(commands, o.Command)
+			fmt.Fprintf(&lines, "%v is %s\n", command(len(commands)-1), o.Command)
+		}
+		fmt.Fprintf(&lines, "%d-%d %d %s\n", o.Call/1e6, o.Return/1e6, o.Client, o.short(commands))
 	}
 	return lines.String()
+}
+
+// short is what an operation was and was told, without when and by whom.
+func (o Op) short(commands []string) string {
+	words := string(o.Kind)
+	switch o.Kind {
+	case Request:
+		words = command(max(0, slices.Index(commands, o.Command))).String()
+	case Settle:
+		words = fmt.Sprintf("settle as %q", text(o.Settled))
+	case Expire:
+		return fmt.Sprint(words, " ", o.Expired)
+	case Audit:
+		return fmt.Sprintf("%s: %d in the ledger, %d at the provider", words, o.Ledger, o.Provider)
+	case Refuse:
+		return words
+	}
+	if o.Twice {
+		words += " twice"
+	}
+	switch a := o.Answer; {
+	case a == nil:
+		return words + ": no answer"
+	case o.Kind == Request && a.Code == "":
+		return fmt.Sprint(words, ": ", text(a), " ", a.Result)
+	default:
+		return fmt.Sprint(words, ": ", a.Status, " ", a.Code, " ", a.Result)
+	}
 }
 
 // Load reads a history that was kept.

@@ -206,6 +206,26 @@ func TestModelOfWhatHappensAtOnce(t *testing.T) {
 	require.NotEmpty(t, Check(s.history(), time.Minute).Illegal)
 }
 
+// TestModelOfAnAttemptThatAnotherOneFollows is about a Resume attempt that has failed. The end of its lease was stored, but not
+// confirmed, and it met the next attempt when it tried again. Then it is told what a repeat is told.
+//
+// CONTRACT X-3
+func TestModelOfAnAttemptThatAnotherOneFollows(t *testing.T) {
+	for _, told := range []*Answer{inFlight, reused("1")} {
+		s := tell(core.Resume)
+		s.during("a", told, func() { s.sent("b", keyReused).sent("a", created("1")) })
+		require.Empty(t, Check(s.history(), time.Minute).Illegal, "its claim had the key before the next attempt")
+
+		s = tell(core.Resume)
+		s.during("b", told, func() { s.sent("b", keyReused).sent("a", created("1")) })
+		require.NotEmpty(t, Check(s.history(), time.Minute).Illegal, "a command that no attempt has")
+
+		s = tell(core.Resume).aged()
+		s.during("a", told, func() { s.sent("a", created("1")) })
+		require.NotEmpty(t, Check(s.history(), time.Minute).Illegal, "no attempt begins with an old key")
+	}
+}
+
 // TestKeysArePartitions shows that each key has a history of its own.
 func TestKeysArePartitions(t *testing.T) {
 	h := tell(core.Park).sent("a", created("1")).sent("a", created("2")).history()
@@ -225,4 +245,10 @@ func TestKeep(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, h, kept)
 	require.Equal(t, []string{"c/k"}, Check(kept, time.Minute).Illegal)
+	h = tell(core.Park).sent("b", lost).sent("c", keyReused).settled(free, accepted).audited(0, 1).history()
+	for i := range h.Ops {
+		h.Ops[i].Call, h.Ops[i].Return = int64(i)*1e6, int64(i+1)*1e6
+	}
+	require.Equal(t, "A is b\n0-1 0 A: no answer\nB is c\n1-2 1 B: 409 key_reused \n2-3 2 settle as \"\": 200  created\n"+
+		"3-4 3 audit: 0 in the ledger, 1 at the provider\n", h.text("c/k"))
 }
