@@ -97,8 +97,8 @@ func (h History) summary() map[string]int {
 	return counts
 }
 
-// text lists the operations on a key by their begin, a line each, for a log of which nothing else is kept: when it was called
-// and had returned, in ms, who sent which command, and the answer.
+// text lists the operations on a key by their begin, for a log of which nothing else is kept. A line has its call and return
+// in ms, the client, the command, and the answer.
 func (h History) text(key string) string {
 	ops := h.keys()[key]
 	slices.SortFunc(ops, func(a, b Op) int { return cmp.Compare(a.Call, b.Call) })
