@@ -185,11 +185,12 @@ func (c *conn) failure() error {
 	return c.retryable
 }
 
-// mayHaveFailed reports whether a statement has failed or was cancelled, or may have failed unseen.
+// mayHaveFailed reports whether a statement has failed or was cancelled, or may have failed unseen. That end cuts the
+// attempt cancels no statement: end has waited for the last one.
 func (c *conn) mayHaveFailed() bool {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
-	return c.erred || c.attempt != nil && c.attempt.Err() != nil
+	return c.erred || c.attempt != nil && c.attempt.Err() != nil && !errors.Is(context.Cause(c.attempt), errOver)
 }
 
 // within returns a context that ends when ctx or the attempt ends. Otherwise the rollback at the deadline would have to

@@ -423,6 +423,41 @@ func endedAttemptFailsInAnotherTransaction(t *testing.T, db *gorm.DB) {
 	require.Equal(t, core.Unknown, rec.State())
 }
 
+// On SQLite, a record that is gone says that SQLite has rolled back only if a statement has failed. Here the handler has
+// committed its rows, and the record is gone: a key that were free now would write the rows again.
+//
+// CONTRACT X-8
+func TestEndedAttemptThatHasDeletedItsRecord(t *testing.T) {
+	smuggling(t, func(t *testing.T, db *gorm.DB) {
+		store := newStore(t, db)
+		for name, end := range map[string]func(tx core.Tx) error{
+			"commit":   func(tx core.Tx) error { return tx.Commit(t.Context(), paid(), false) },
+			"refuse":   func(tx core.Tx) error { return tx.Commit(t.Context(), refused(), true) },
+			"rollback": func(tx core.Tx) error { return tx.Rollback() },
+		} {
+			t.Run(name, func(t *testing.T) {
+				c := command(core.Rollback)
+				tx, ctx := begin(t, store, c)
+				before := countEffects(t, db)
+				handler := gormstore.Tx(ctx)
+				require.NoError(t, addEffect(ctx))
+				const leave = "DELETE FROM idempotency_record; COMMIT"
+				if db.Name() == "sqlite" { // by Exec: the library sees that no statement has failed
+					require.NoError(t, handler.Exec("SELECT run(?)", leave).Error)
+				} else {
+					require.NoError(t, smuggle(handler, "DELETE FROM idempotency_record"))
+					require.NoError(t, smuggle(handler, "COMMIT"))
+				}
+				require.ErrorIs(t, end(tx), core.ErrEnded)
+				require.Equal(t, before+1, countEffects(t, db))
+				rec, err := store.Find(t.Context(), c.ID)
+				require.NoError(t, err)
+				require.Equal(t, core.Unknown, rec.State())
+			})
+		}
+	})
+}
+
 // A handler has rolled back, and written rows on its own. Meanwhile another attempt has the key. If that one gives up, the key
 // would be free, and the rows would be written again: so the first attempt does not end before it has parked the operation.
 //
@@ -461,10 +496,15 @@ func TestRowsAreUndoneWithoutTheirRecord(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				db := open(t)
 				require.NoError(t, db.Exec("DELETE FROM effects").Error)
-				require.Error(t, attempts[name](t, db, func(tx *gorm.DB) error {
+				err := attempts[name](t, db, func(tx *gorm.DB) error {
 					require.NoError(t, stock(tx))
 					return tx.Exec("DELETE FROM idempotency_record").Error
-				}))
+				})
+				require.Error(t, err)
+				require.NotErrorIs(t, err, core.ErrEnded, "the rows are gone for certain")
+				if db.Name() == "postgres" && name != "step" {
+					require.ErrorContains(t, err, "the record of the attempt is gone")
+				}
 				require.Zero(t, countEffects(t, db))
 				requireIdle(t, db)
 			})

@@ -276,5 +276,7 @@ func TestTakeoverAsksForTheLeaseAgain(t *testing.T) {
 	got := <-claimed
 	require.NoError(t, got.err)
 	require.False(t, got.Won, "the attempt has two owners")
+	require.False(t, got.Busy, "the record is told, and with it whose it is")
+	require.Equal(t, owner.Record.Ticket, got.Record.Ticket)
 	require.NoError(t, store.Complete(t.Context(), owner.Record.Ticket, paid()))
 }

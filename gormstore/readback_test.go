@@ -70,6 +70,34 @@ func TestReadBackAsksForItsOwnAnswer(t *testing.T) {
 	require.True(t, committed)
 }
 
+// The step that is there may be another attempt's, or only begun: only the own result says that COMMIT has taken effect.
+//
+// CONTRACT
+func TestReadBackAsksForItsOwnStep(t *testing.T) {
+	t.Parallel()
+	store := storeAt(t, pgtest.URL(t))
+	require.NoError(t, Migrate(t.Context(), store.db))
+	c := core.Claim{ID: core.ID{1}, Owner: core.Owner{1}, Method: "POST", Route: "/v1/payments", Recovery: core.Resume,
+		Hash: core.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute}
+	claimed, err := store.Claim(t.Context(), c)
+	require.NoError(t, err)
+	ticket := claimed.Record.Ticket
+	later := ticket
+	later.Fence++
+	committed := func(ticket core.Ticket) bool {
+		committed, certain := (&tx{store: store, entry: result{ticket, "reserve"}}).look(t.Context())
+		require.True(t, committed || certain)
+		return committed
+	}
+	require.False(t, committed(ticket), "there is no step")
+	_, err = store.StartStep(t.Context(), ticket, core.StepRecord{Name: "reserve"})
+	require.NoError(t, err)
+	require.False(t, committed(ticket), "a step that has begun has no result")
+	require.NoError(t, store.FinishStep(t.Context(), ticket, core.StepRecord{Name: "reserve", Result: []byte("1")}))
+	require.True(t, committed(ticket))
+	require.False(t, committed(later), "another attempt's result")
+}
+
 // A standby may be behind its primary: that the answer is absent there says nothing.
 //
 // CONTRACT X-4, F-2
