@@ -175,10 +175,21 @@ func drift(s state, m move) (next []state) {
 	return next
 }
 
+// hasSame reports whether a settlement before this one may still arrive with the same answer. It makes no difference which
+// of them arrives, so the model takes the first: a history with a dozen of them would have too many states.
+func (s state) hasSame(d int, due []string) bool {
+	for i, answer := range due[:d] {
+		if answer == due[d] && s.due&(1<<i) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // decided returns what one of these settlements may do: it happens once, even if several repeats of it arrive.
 func decided(s state, m move) (next []state) {
 	for d, answer := range m.due {
-		if s.due&(1<<d) == 0 {
+		if s.due&(1<<d) == 0 || s.hasSame(d, m.due) {
 			continue
 		}
 		for _, to := range settle(move{recovery: m.recovery, answer: answer, enders: m.enders}, s) {

@@ -1,7 +1,10 @@
 package histories
 
 import (
+	"fmt"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
 )
@@ -118,3 +121,28 @@ var settlements = map[string]told{
 
 // CONTRACT
 func TestModelOfSettlements(t *testing.T) { tellApart(t, settlements) }
+
+// A store that is away for seconds leaves a dozen settlements without an answer. Whether each has arrived or not must not
+// be a state of its own.
+func TestModelOfManyLostSettlements(t *testing.T) {
+	for name, answer := range map[string]func(i int) *Answer{
+		"that free the key": func(int) *Answer { return free },
+		"with answers":      func(i int) *Answer { return created(fmt.Sprint("by hand ", i)) },
+		"of both kinds": func(i int) *Answer {
+			if i%2 == 0 {
+				return free
+			}
+			return created(fmt.Sprint("by hand ", i))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := stuck().sent("a", lost) // it may run again each time that the key is freed
+			for i := range 20 {
+				s.settled(answer(i), lost).sent("a", parked)
+			}
+			v := Check(s.settled(byHand, accepted).sent("a", reused("by hand")).history(), patience)
+			require.Empty(t, v.TooLarge)
+			require.Empty(t, v.Illegal)
+		})
+	}
+}
