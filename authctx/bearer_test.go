@@ -54,6 +54,7 @@ func TestVerifyRequest(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/v1/payments?access_token="+token, http.NoBody)
 	p, err := v.VerifyRequest(r)
 	requireRefused(t, p, err, token)
+	require.ErrorContains(t, err, "no Authorization header")
 
 	r.Header.Set("Authorization", "Bearer "+token)
 	p, err = v.VerifyRequest(r)

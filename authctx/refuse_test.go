@@ -32,11 +32,12 @@ func TestRefuse(t *testing.T) {
 		err  error
 		want string
 	}{
-		"expired":             {err: expired, want: "the token has expired"},
-		"expired, quoted":     {err: fmt.Errorf("%s: %w", token, expired), want: "the token has expired"},
-		"a key function":      {err: quoted, want: "cannot be verified"},
-		"an error of the app": {p: somebody, err: errors.New("bad: " + token), want: "*errors.errorString"},
-		"nobody":              {want: "lacks Issuer or Subject"},
+		"expired":              {err: expired, want: "the token has expired"},
+		"expired, quoted":      {err: fmt.Errorf("%s: %w", token, expired), want: "the token has expired"},
+		"a key function":       {err: quoted, want: "cannot be verified"},
+		"an error of the app":  {p: somebody, err: errors.New("bad: " + token), want: "*errors.errorString"},
+		"a refusal of the app": {err: fmt.Errorf("%s: %w", token, authctx.ErrUnauthenticated), want: "idem: unauthenticated"},
+		"nobody":               {want: "lacks Issuer or Subject"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var told []core.Event
@@ -48,6 +49,7 @@ func TestRefuse(t *testing.T) {
 			require.Len(t, told, 1)
 			require.Equal(t, core.EventRefused, told[0].Kind)
 			require.Equal(t, core.CodeUnauthenticated, told[0].Code)
+			require.Equal(t, http.MethodPost, told[0].Method)
 			require.Equal(t, "/v1/payments/:id", told[0].Route)
 			require.ErrorContains(t, told[0].Err, tt.want)
 			for err := told[0].Err; err != nil; err = errors.Unwrap(err) {

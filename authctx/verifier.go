@@ -172,8 +172,18 @@ func (i *issuer) key(token *jwt.Token) (any, error) {
 		return nil, errors.New("idem: the token requires an extension that is not supported (RFC 7515, section 4.1.11)")
 	}
 	key, err := i.keyfunc(token)
-	if secret, ok := key.([]byte); ok && err == nil && len(secret) == 0 {
+	if err == nil && hasEmptySecret(key) {
 		return nil, errors.New("idem: Keyfunc returned an empty secret; anybody could sign with it")
 	}
 	return key, err
+}
+
+// hasEmptySecret reports whether key, or a key of a set, is a secret without any bytes. A set often holds the secret from
+// before a rotation, and that one may be unset.
+func hasEmptySecret(key jwt.VerificationKey) bool {
+	if set, ok := key.(jwt.VerificationKeySet); ok {
+		return slices.ContainsFunc(set.Keys, hasEmptySecret)
+	}
+	secret, ok := key.([]byte)
+	return ok && len(secret) == 0
 }

@@ -42,7 +42,7 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 		"HS and RS":         {func(c *authctx.Config) { c.Algorithms = []string{"HS256", "RS256"} }, "Algorithms: HS256,"},
 		"EdDSA and HS":      {func(c *authctx.Config) { c.Algorithms = []string{"EdDSA", "HS512"} }, "Algorithms: HS256,"},
 		"negative leeway":   {func(c *authctx.Config) { c.Leeway = -1 }, "Leeway: -1ns"},
-		"large leeway":      {func(c *authctx.Config) { c.Leeway = 2*time.Minute + 1 }, "Leeway: 2m0.000000001s"},
+		"large leeway":      {func(c *authctx.Config) { c.Leeway = 2*time.Minute + 1 }, "Leeway: 2m0.000000001s is not between 0 and 2m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := testConfig()
@@ -59,6 +59,8 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 	}
 	_, err = authctx.New()
 	require.ErrorContains(t, err, "no Config")
+	_, err = authctx.New(testConfig(), authctx.Config{})
+	require.ErrorContains(t, err, "Config 2: Keyfunc:")
 	_, err = authctx.New(testConfig(), testConfig())
 	require.ErrorContains(t, err, "Config 2: Issuer:")
 
@@ -183,6 +185,21 @@ func TestVerifyRefusesCriticalExtensions(t *testing.T) {
 	require.NoError(t, err)
 	p, err := newVerifier(t, testConfig()).Verify(signed)
 	requireRefused(t, p, err, signed)
+	require.ErrorIs(t, err, jwt.ErrTokenUnverifiable, "no key was tried")
+}
+
+// A token of an issuer that puts many roles in it may be long. Memory is bounded all the same.
+func TestVerifyLongestToken(t *testing.T) {
+	v := newVerifier(t, testConfig())
+	for length, want := range map[int]bool{16 << 10: true, 16<<10 + 1: false} {
+		token := ""
+		for padding := 11_900; len(token) < length; padding++ {
+			token = sign(t, jwt.MapClaims{"padding": strings.Repeat("A", padding)})
+		}
+		require.Len(t, token, length)
+		_, err := v.Verify(token)
+		require.Equal(t, want, err == nil, "%d bytes: %v", length, err)
+	}
 }
 
 // A public key is no secret: nobody may sign with it.
@@ -232,11 +249,18 @@ func TestVerifyKeyFunctionFails(t *testing.T) {
 		})
 	}
 
-	cfg := testConfig() // an unset environment variable
-	cfg.Keyfunc = keyOf([]byte{})
 	forged := signWith(t, jwt.SigningMethodHS256, []byte{}, testClaims(nil))
-	p, err := newVerifier(t, cfg).Verify(forged)
-	requireRefused(t, p, err, forged)
+	for name, key := range map[string]any{ // an unset environment variable
+		"the only secret": []byte{},
+		"the old secret":  jwt.VerificationKeySet{Keys: []jwt.VerificationKey{testSecret, []byte{}}},
+		"the new secret":  jwt.VerificationKeySet{Keys: []jwt.VerificationKey{[]byte(nil), testSecret}},
+	} {
+		cfg := testConfig()
+		cfg.Keyfunc = keyOf(key)
+		p, err := newVerifier(t, cfg).Verify(forged)
+		requireRefused(t, p, err, forged)
+		require.ErrorIs(t, err, jwt.ErrTokenUnverifiable, name)
+	}
 }
 
 func TestVerifyLeeway(t *testing.T) {
