@@ -30,6 +30,20 @@ func TestHeadersAreThoseWithWhichTheAnswerBegan(t *testing.T) {
 		require.Equal(t, `{"id":7}the mail was not sent`+"\n", w.Body.String())
 	}
 	require.Equal(t, 1, a.ran())
+
+	t.Run("without any", func(t *testing.T) {
+		a := newApp(t, core.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusCreated)
+			w.Header().Set("Etag", `"of another answer"`)
+			http.Error(w, "the mail was not sent", http.StatusInternalServerError)
+		})
+		for _, result := range []string{core.ResultCreated, core.ResultReused} {
+			w := a.post("k-1", `{}`)
+			require.Equal(t, result, w.Header().Get(core.HeaderResult))
+			require.Empty(t, w.Header().Values("Content-Type"))
+			require.Empty(t, w.Header().Values("Etag"))
+		}
+	})
 }
 
 // A relay announces the length of its upstream, which breaks off. http.Error takes the announcement away, and half of an

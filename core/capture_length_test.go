@@ -58,6 +58,7 @@ func TestAnswerThatBreaksOff(t *testing.T) {
 	relays := func(status int, announced, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", announced)
+			w.Header().Set("Content-Encoding", "gzip")
 			w.WriteHeader(status)
 			_, _ = io.WriteString(w, body)
 		}
@@ -66,13 +67,18 @@ func TestAnswerThatBreaksOff(t *testing.T) {
 		handler http.HandlerFunc
 		whole   bool
 	}{
-		"broken off":         {relays(201, "10", "012345678"), false},
-		"nothing came":       {relays(201, "10", ""), false},
-		"a refusal":          {relays(402, "10", "0"), false},
+		"broken off":   {relays(201, "10", "012345678"), false},
+		"nothing came": {relays(201, "10", ""), false},
+		"a refusal":    {relays(402, "10", "0"), false},
+		"not begun": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "10")
+			w.Header().Set("Content-Encoding", "gzip")
+		}, false},
 		"whole":              {relays(201, "10", "0123456789"), true},
 		"no content":         {relays(204, "10", ""), true},
 		"not modified":       {relays(304, "10", ""), true},
 		"no number of bytes": {relays(201, "ten", "0"), true},
+		"impossible number":  {relays(201, "99999999999999999999", "0"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newApp(t, core.Config{}, test.handler)
@@ -86,6 +92,7 @@ func TestAnswerThatBreaksOff(t *testing.T) {
 				return
 			}
 			requireProblem(t, first, http.StatusInternalServerError, core.CodeAnswerIncomplete)
+			require.Empty(t, first.Header().Values("Content-Encoding"), "the headers of the upstream are not the problem's")
 			require.Equal(t, "unknown", first.Header().Get("Idempotency-Result"))
 			requireProblem(t, second, http.StatusConflict, core.CodeOutcomeUnknown)
 		})
@@ -124,6 +131,11 @@ func TestRecordedHeadersAreCapped(t *testing.T) {
 		require.Equal(t, core.Answer{Status: 201, Partial: true}, rec.Answer)
 		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeResponseNotReplayable)
 	}
-	a := newRowsApp(t, core.Config{Policy: core.Policy{MaxAnswer: 1024}}, books(huge("ETag", 1020)))
+	etag := huge("ETag", 1020)
+	b := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, MaxAnswer: 1024}},
+		func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Location", "/v1/payments/1"); etag(w, r) })
+	require.Len(t, b.post("k-1", `{}`).Header().Get("ETag"), 1020)
+	require.Contains(t, b.post("k-1", `{}`).Body.String(), `"answer_status":201,"answer_location":"/v1/payments/1"`)
+	a := newRowsApp(t, core.Config{Policy: core.Policy{MaxAnswer: 1024}}, books(etag))
 	requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeAnswerTooLarge)
 }

@@ -252,6 +252,13 @@ func (s *faultStore) Claim(ctx context.Context, c core.Claim) (core.Claimed, err
 	return claimed, nil
 }
 
+func (s *faultStore) Find(ctx context.Context, id core.ID) (core.Record, error) {
+	if err := s.before(ctx, "find"); err != nil {
+		return core.Record{}, err
+	}
+	return s.Store.Find(ctx, id)
+}
+
 func (s *faultStore) Renew(ctx context.Context, t core.Ticket, lease time.Duration) error {
 	if err := s.before(ctx, "renew"); err != nil {
 		return err

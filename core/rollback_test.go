@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -26,6 +27,29 @@ func writes(code, n int) http.HandlerFunc {
 			_, _ = w.Write(make([]byte, min(n, 100)))
 		}
 	}
+}
+
+// From the first byte above the cap on, the handler learns that its answer is lost.
+//
+// CONTRACT R-4
+func TestWritingAboveTheCapOfRollback(t *testing.T) {
+	var errs []error
+	a := newRowsApp(t, core.Config{Policy: core.Policy{MaxAnswer: 10}}, books(func(w http.ResponseWriter, _ *http.Request) {
+		for _, piece := range []string{"0123456789", "x", "y"} {
+			_, err := w.Write([]byte(piece))
+			_, errOfString := io.WriteString(w, "")
+			errs = append(errs, err, errOfString)
+		}
+	}))
+	requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeAnswerTooLarge)
+	for i, err := range errs {
+		if i < 2 {
+			require.NoError(t, err, "exactly at the cap")
+		} else {
+			require.ErrorContains(t, err, "above MaxAnswer")
+		}
+	}
+	require.Len(t, errs, 6)
 }
 
 // tooLarge answers with a status and more than MaxAnswer, in pieces of which the last would fit again.

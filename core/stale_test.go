@@ -100,6 +100,7 @@ func TestOvertakenOwnerIsToldThatItsCommandIsRunning(t *testing.T) {
 	}{
 		"its own command":    {`{}`, core.CodeInFlight},
 		"of another command": {`{"another":"command"}`, core.CodeOutcomeUnknown},
+		"nobody can look":    {`{}`, core.CodeOutcomeUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -110,17 +111,21 @@ func TestOvertakenOwnerIsToldThatItsCommandIsRunning(t *testing.T) {
 					a.handler = func(w http.ResponseWriter, r *http.Request) { <-leave; created(w, r) }
 					rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
 					require.NoError(t, err)
-					if test.want == core.CodeOutcomeUnknown { // X-7: settled as not applied, and used again
+					if name == "of another command" { // X-7: settled as not applied, and used again
 						require.NoError(t, store.Release(t.Context(), rec.Ticket))
 					}
 					time.Sleep(core.DefaultLease)
 					wg.Go(func() { a.post("k-1", test.meanwhile) })
 					synctest.Wait()
 					require.Equal(t, 2, a.ran())
+					if name == "nobody can look" {
+						store.on("find", func(context.Context) error { return errAway })
+					}
 					created(w, r)
 				}
 				store.on("renew", func(context.Context) error { return errAway })
 				requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, test.want)
+				require.Equal(t, http.StatusCreated, a.of(core.EventStale)[0].Status, "what its client was not told")
 				close(leave)
 				wg.Wait()
 			})
