@@ -241,6 +241,45 @@ func TestBodyIsReadAsIfNobodyHad(t *testing.T) {
 	}
 }
 
+// A client can announce any length at no cost. Memory is taken as the body arrives.
+//
+// CONTRACT H-5
+func TestMemoryForABodyThatIsOnlyAnnounced(t *testing.T) {
+	a := newApp(t, core.Config{}, created)
+	for _, announced := range []int64{1 << 20, 64<<10 + 1, -1} {
+		body := &announcedBody{}
+		a.post("k-1", "", func(r *http.Request) { r.Body, r.ContentLength = body, announced })
+		require.Positive(t, body.room)
+		require.LessOrEqual(t, body.room, 64<<10+1)
+	}
+}
+
+// Reading is what makes a server send 100 Continue. A client that waits for it keeps a body that is refused.
+//
+// CONTRACT H-5
+func TestABodyThatNeedNotBeSent(t *testing.T) {
+	for expect, room := range map[string]int{"100-continue": 0, "": 1} {
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, MaxBody: 8}}, created)
+		body := &announcedBody{}
+		w := a.post("k-1", "", func(r *http.Request) {
+			r.Body, r.ContentLength = body, 9
+			r.Header.Set("Expect", expect)
+		})
+		requireProblem(t, w, http.StatusRequestEntityTooLarge, core.CodeBodyTooLarge)
+		require.Equal(t, room, body.room, "Expect: %q", expect)
+	}
+}
+
+// announcedBody is a body that breaks off at once. It keeps how much room it was given.
+type announcedBody struct{ room int }
+
+func (b *announcedBody) Read(p []byte) (int, error) {
+	b.room = max(b.room, len(p))
+	return 0, io.ErrUnexpectedEOF
+}
+
+func (*announcedBody) Close() error { return nil }
+
 // chunked hides the length of a body, so that a client sends it in chunks.
 func chunked(s string) io.Reader { return iotest.OneByteReader(strings.NewReader(s)) }
 

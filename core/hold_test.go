@@ -38,6 +38,28 @@ func TestAHoldLooksUpRouteAndRolesOnce(t *testing.T) {
 	require.Equal(t, http.StatusCreated, w.Code)
 }
 
+// Inside such an attempt the request's context has no admission, only the attempt.
+//
+// CONTRACT O-4
+func TestAKeyGuardInsideAHoldsAttempt(t *testing.T) {
+	m, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
+	require.NoError(t, err)
+	r := httptest.NewRequest(http.MethodPost, pattern, strings.NewReader(`{}`))
+	r.Header.Set(core.DefaultHeader, "k-1")
+	h, reply := m.HoldRequest(r, pattern, new(int))
+	require.Nil(t, reply)
+	defer h.Release()
+	admitted, reply := h.Admit(r, alice)
+	require.Nil(t, reply)
+	attempt, reply := h.Begin(admitted, alice)
+	require.Nil(t, reply)
+	_, reply = m.Admit(attempt.Request(), pattern, alice)
+	require.NotNil(t, reply)
+	require.Contains(t, string(reply.Body), "guarded twice")
+	require.NoError(t, reply.WriteTo(attempt.Capture(httptest.NewRecorder())))
+	require.Equal(t, http.StatusInternalServerError, attempt.Finish().Status)
+}
+
 // countedExchange counts what it is asked for. Its request is recycled by nobody and overtaken by nobody.
 type countedExchange struct {
 	core.Exchange

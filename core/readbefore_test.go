@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -49,6 +50,7 @@ func TestABodyThatWasReadBefore(t *testing.T) {
 		"closed":                   {closed, true},
 		"form":                     {func(r *http.Request) { r.Form = url.Values{} }, true},
 		"post form":                {func(r *http.Request) { r.PostForm = url.Values{} }, true},
+		"multipart form":           {func(r *http.Request) { r.MultipartForm = &multipart.Form{} }, true}, // or MultipartReader
 		"form of too large a body": {func(r *http.Request) { r.Form = url.Values{}; r.ContentLength = 9 }, true},
 	} {
 		t.Run(name, func(t *testing.T) {

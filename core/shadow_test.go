@@ -170,6 +170,25 @@ func TestShadowLeavesBodiesAlone(t *testing.T) {
 	}
 }
 
+// The guard has read such a body to its end, and would refuse it all the same. In shadow the handler still gets it.
+//
+// CONTRACT H-5
+func TestShadowLeavesWholeBodiesAlone(t *testing.T) {
+	module, err := core.New(core.Config{Store: memstore.New(), Policy: inShadow()})
+	require.NoError(t, err)
+	parts := strings.Repeat("--b\r\n\r\n\r\n", 1001) + "--b--\r\n"
+	for name, kept := range map[string]string{"too many parts": parts, "another copy": "amount=10"} {
+		r := httptest.NewRequest(http.MethodPost, pattern, strings.NewReader(parts))
+		r.Header.Set("Idempotency-Key", "k-1")
+		r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+		admitted, reply := module.Admit(r, pattern, alice, []byte(kept))
+		require.Nil(t, reply, name)
+		body, err := io.ReadAll(admitted.Body)
+		require.NoError(t, err)
+		require.Equal(t, parts, string(body), name)
+	}
+}
+
 // failing is a body that broke off.
 type failing struct{}
 
