@@ -126,6 +126,8 @@ func TestRoutesThatNeedNoKey(t *testing.T) {
 		"PUT /limits":       {Exempt: "moves no money", Roles: []string{"admin"}},
 		"GET /ledger":       {Roles: []string{"operator"}},
 		"OPTIONS /ledger":   {},
+		"GET /totals":       {Roles: []string{"operator"}},
+		"HEAD /totals":      {Roles: []string{"customer"}},
 		"DELETE /forgotten": {Exempt: "moves no money"},
 	}}, nil)
 	operator := core.Principal{Issuer: "i", Subject: "o", Roles: []string{"operator", "admin"}}
@@ -150,6 +152,10 @@ func TestRoutesThatNeedNoKey(t *testing.T) {
 		{"HEAD", "/ledger", alice, 403},
 		{"HEAD", "/ledger", operator, 200},
 		{"OPTIONS", "/ledger", core.Principal{}, 200},
+		{"GET", "/totals", alice, 403},
+		{"HEAD", "/totals", alice, 200},
+		{"HEAD", "/totals", operator, 403}, // its own line, not that of GET
+		{"POST", "/ledger", operator, 500}, // the line of GET is for reading
 		{"POST", "/elsewhere", core.Principal{}, 401},
 		{"POST", "/elsewhere", operator, 500},
 		{"PUT", pattern, operator, 500},

@@ -312,11 +312,7 @@ func (m *Module) render(r *http.Request, p *Problem) (own *Reply) {
 	if m.cfg.RenderProblem == nil {
 		return nil
 	}
-	defer func() {
-		if recover() != nil {
-			own = nil
-		}
-	}()
+	defer func() { _ = recover() }() // own is nil then
 	return m.cfg.RenderProblem(r, p)
 }
 

@@ -1106,6 +1106,54 @@ func TestYieldComesAfterARenewalUnderWay(t *testing.T) {
 	})
 }
 
+// Nor must a renewal begin while the store does not yet take the lease back: it could arrive after that.
+//
+// CONTRACT X-1
+func TestNoRenewalBeginsAfterTheLeaseWasGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lease = 3 * time.Second
+		store, begun := newFaultStore(memstore.New()), time.Now()
+		var calls list[time.Duration]
+		store.on("renew", func(context.Context) error {
+			calls.add(time.Since(begun))
+			if time.Since(begun) <= lease/3 {
+				return errAway
+			}
+			return nil
+		})
+		a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume, Lease: lease}}, status(502))
+		require.Equal(t, http.StatusBadGateway, a.post("k-1", `{}`).Code)
+		require.Greater(t, len(calls.all()), 1, "it is given back until the store answers")
+		require.NotContains(t, calls.all(), lease/3, "when the first renewal would be due")
+	})
+}
+
+// forgetful is a store whose list of steps lacks what an attempt before has recorded.
+type forgetful struct{ *faultStore }
+
+func (forgetful) Steps(context.Context, core.ID) ([]core.StepRecord, error) { return nil, nil }
+
+// The list of steps is a memory; what decides is the row that the start of the step finds. So a payment that has its
+// result is not called again, whatever the list says.
+//
+// CONTRACT X-3
+func TestAFinishedStepIsNotCalledAgainThoughTheListLacksIt(t *testing.T) {
+	var p charger
+	var got []int
+	a := newFlowApp(t, forgetful{newFaultStore(memstore.New())}, func(ctx context.Context) (int, error) {
+		n, err := core.Call(ctx, "charge", p.charge)
+		got = append(got, n)
+		if err == nil && len(got) == 1 {
+			err = errProvider
+		}
+		return http.StatusCreated, err
+	})
+	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+	require.Equal(t, []int{1, 1}, got, "both attempts get the recorded result")
+	p.requireOneCharge(t, 1)
+}
+
 // CONTRACT X-3
 func TestKeyOfAProviderStep(t *testing.T) {
 	var keys []string

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -327,6 +328,69 @@ func TestKeptAgeWhenARouteLeaves(t *testing.T) {
 	}
 }
 
+// Each change of a policy keeps what earlier policies have refused, for as long as a key from before can be sent.
+//
+// CONTRACT T-6
+func TestKeptAgeAfterAChangeOfThePolicy(t *testing.T) {
+	t0 := time.UnixMilli(1733706358638)
+	at := func(h int) time.Time { return t0.Add(time.Duration(h) * time.Hour) }
+	const h = time.Hour
+	k := core.KeptAge{Age: 10 * h, Since: at(2), Before: h}
+	left := core.KeptAge{Age: 10 * h, Since: at(2), Before: h, Left: at(20)}
+	for name, tt := range map[string]struct {
+		kept core.KeptAge
+		age  time.Duration
+		now  int
+		want core.KeptAge
+	}{
+		"the first":                     {core.KeptAge{}, h, 0, core.KeptAge{Age: h, Since: at(0), Before: h}},
+		"the first, long":               {core.KeptAge{}, 48 * h, 0, core.KeptAge{Age: 48 * h, Since: at(0), Before: 24 * h}},
+		"the same":                      {k, 10 * h, 5, k},
+		"shorter":                       {k, 5 * h, 5, core.KeptAge{Age: 5 * h, Since: at(2), Before: h}},
+		"shorter than the one before":   {k, h / 2, 5, core.KeptAge{Age: h / 2, Since: at(2), Before: h / 2}},
+		"longer, soon":                  {k, 20 * h, 73, core.KeptAge{Age: 20 * h, Since: at(73), Before: h}},
+		"longer, after MaxRetention":    {k, 20 * h, 74, core.KeptAge{Age: 20 * h, Since: at(74), Before: 10 * h}},
+		"gone":                          {k, 0, 20, left},
+		"back":                          {left, 48 * h, 30, core.KeptAge{Age: 48 * h, Since: at(30), Before: h}},
+		"back, as it was":               {left, 10 * h, 30, core.KeptAge{Age: 10 * h, Since: at(30), Before: h}},
+		"back, shorter":                 {left, h / 2, 30, core.KeptAge{Age: h / 2, Since: at(30), Before: h / 2}},
+		"back, long after MaxRetention": {left, 48 * h, 300, core.KeptAge{Age: 48 * h, Since: at(300), Before: h}},
+	} {
+		require.Equal(t, tt.want, tt.kept.Next(tt.age, at(tt.now)), name)
+	}
+}
+
+// hangingAges is a store that does not end its calls for the ages of keys.
+type hangingAges struct{ *memstore.Store }
+
+func (hangingAges) KeepAge(context.Context, []byte, string, time.Duration, core.Window) (core.KeptAge, error) {
+	time.Sleep(time.Hour)
+	return core.KeptAge{}, errAway
+}
+
+// Of many requests one asks for the age of keys. The others do not wait for longer than for a claim, and are no wiser: the
+// route may have had timed keys, and then a key that was too old must stay refused.
+//
+// CONTRACT T-6, F-1
+func TestAnAgeOfKeysThatDoesNotCome(t *testing.T) {
+	for name, cfg := range map[string]core.Config{
+		"timed": timedKeys(hangingAges{memstore.New()}, time.Hour),
+		"left":  {Store: hangingAges{memstore.New()}, Policy: core.Policy{Recovery: core.Park}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newApp(t, cfg, created)
+				var wg sync.WaitGroup
+				defer wg.Wait()
+				wg.Go(func() { a.post(ago(0), `{}`) })
+				synctest.Wait()
+				requireProblem(t, a.post(ago(30*time.Minute), `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+				require.Zero(t, a.ran())
+			})
+		})
+	}
+}
+
 // CONTRACT T-6
 func TestLeavingTimedKeysBesideOtherRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -355,6 +419,19 @@ func TestRoutesWithoutTimedKeysAskOnce(t *testing.T) {
 		requireCreated(t, a.post(ago(100*time.Hour), `{}`), "created")
 	}
 	require.Equal(t, 1, asked)
+
+	t.Run("of several routes", func(t *testing.T) {
+		park := core.Policy{Recovery: core.Rollback}
+		a := newRowsApp(t, core.Config{Routes: core.Routes{"POST /a": park, "POST /b": park}}, created)
+		asked := 0
+		a.faults.on("keep age", func(context.Context) error { asked++; return nil })
+		for range 3 {
+			for _, a.pattern = range []string{"/a", "/b"} {
+				requireCreated(t, a.post(ago(time.Hour), `{}`), "created")
+			}
+		}
+		require.Equal(t, 2, asked, "each once")
+	})
 }
 
 // A route that begins with timed keys takes none of those whose tombstones may be gone.
