@@ -12,6 +12,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
 )
 
@@ -20,7 +21,8 @@ import (
 // an app as a client, and is independent of the records of requests that the app answers.
 type Journal struct {
 	store    *Store
-	secret   *intents.Secret // nil: keys are random
+	secret   *intents.Secret  // nil: keys are random
+	now      func() time.Time // this process's clock
 	database atomic.Pointer[string]
 
 	validated validated
@@ -49,7 +51,7 @@ func NewJournal(db *gorm.DB, opts ...JournalOption) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("idem: gormstore.NewJournal: %w", err)
 	}
-	j := &Journal{store: s}
+	j := &Journal{store: s, now: time.Now}
 	for _, opt := range opts {
 		opt(j)
 	}
@@ -134,6 +136,9 @@ func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries
 	return entries, rows.Err()
 }
 
+// journalSkew is how far the clocks may be apart when a journal is swept, as the default of core.Config.MaxClockSkew (T-5).
+const journalSkew = time.Hour
+
 // MinIntentKeep is the shortest time for which an intent that has ended is kept: 24 h.
 const MinIntentKeep = 24 * time.Hour
 
@@ -145,8 +150,13 @@ func (j *Journal) Sweep(ctx context.Context, keep time.Duration, limit int) (n i
 	if keep < MinIntentKeep {
 		return 0, fmt.Errorf("idem: gormstore.Journal.Sweep: keep is %v; use at least %v", keep, MinIntentKeep)
 	}
+	now := j.now()
+	w := core.Window{From: now.Add(-journalSkew), To: now.Add(journalSkew)}
 	err = j.store.inTx(ctx, func(q querier) error {
-		removed, err := j.store.exec(ctx, q, forgetIntents, keep.Microseconds(), limit)
+		if _, err := j.store.clockWithin(ctx, q, w); err != nil {
+			return err
+		}
+		removed, err := j.store.exec(ctx, q, forgetIntents, limit, micros(w.From), latest(w), keep.Microseconds())
 		n = int(removed)
 		return err
 	})

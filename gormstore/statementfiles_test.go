@@ -76,7 +76,7 @@ func TestStatementsAgree(t *testing.T) {
 		{"a resumable operation", "r.state = 1 AND r.recovery = 2 AND r.lease_until <= NOW", []statement{takeOver, list, countOpen, countUnsettled}},
 		{"an operation that is half done", "r.state = 1 AND r.recovery = 2 AND r.lease_until <= NOW AND r.deadline_at <= NOW",
 			[]statement{list, countOpen, countUnsettled, survey}},
-		{"the clock's window", "NOW >= FROM_2 AND NOW <= FROM_3", []statement{forgetSightings, forgetMessages}},
+		{"the clock's window", "NOW >= FROM_2 AND NOW <= FROM_3", []statement{forgetSightings, forgetMessages, forgetIntents}},
 		{"the columns of a record", "r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, " +
 			"r.hash_version, r.command_hash, r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, " +
 			"r.partial, r.answer_encoding, r.headers, r.body, r.attempts, r.timed, r.traceparent", []statement{find, list}},

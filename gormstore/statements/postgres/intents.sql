@@ -34,11 +34,13 @@ FROM :"schema".idempotency_intent i
 WHERE i.ended_at IS NULL AND i.intent > $1::text ORDER BY i.intent LIMIT $2;
 
 -- name: forgetIntents
--- Drops at most $2 intents that ended longer than $1 ago.
+-- Drops at most $1 intents that ended longer than $4 ago, in the clock's window of $2 and $3.
 DELETE FROM :"schema".idempotency_intent AS i WHERE i.intent IN (
 	SELECT e.intent FROM :"schema".idempotency_intent e
-	WHERE e.ended_at <= pg_catalog.clock_timestamp() - $1::bigint * interval '1 microsecond'
-	ORDER BY e.ended_at LIMIT $2 FOR UPDATE SKIP LOCKED
+	WHERE e.ended_at <= pg_catalog.clock_timestamp() - $4::bigint * interval '1 microsecond'
+		AND pg_catalog.clock_timestamp() >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
+		AND pg_catalog.clock_timestamp() <= timestamptz 'epoch' + $3::bigint * interval '1 microsecond'
+	ORDER BY e.ended_at LIMIT $1 FOR UPDATE SKIP LOCKED
 );
 
 -- name: whichDatabase

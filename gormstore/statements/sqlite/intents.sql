@@ -32,8 +32,10 @@ WHERE i.ended_at IS NULL AND i.intent > ?1 ORDER BY i.intent LIMIT ?2;
 -- name: forgetIntents
 DELETE FROM main.idempotency_intent AS i WHERE i.intent IN (
 	SELECT e.intent FROM main.idempotency_intent e
-	WHERE e.ended_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 - ?1
-	ORDER BY e.ended_at LIMIT ?2
+	WHERE e.ended_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 - ?4
+		AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 >= ?2
+		AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 <= ?3
+	ORDER BY e.ended_at LIMIT ?1
 );
 
 -- name: whichDatabase
