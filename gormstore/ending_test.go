@@ -266,6 +266,40 @@ func TestEndedAttemptIsUnknown(t *testing.T) {
 	})
 }
 
+// A handler that has rolled its own transaction back has freed its key: the end of the attempt claims it again, so that
+// nobody runs the command a second time. That attempt is over, and its key was taken in time: it can be settled at once, and no
+// refusal of old keys that came in the meantime is in the way.
+//
+// CONTRACT, T-6
+func TestRolledBackByItsHandlerIsClaimedAgain(t *testing.T) {
+	smuggling(t, func(t *testing.T, db *gorm.DB) {
+		if db.Name() == "sqlite" {
+			return // a ROLLBACK fails the statement that hides it: see smuggled
+		}
+		store := newStore(t, db)
+		for i, timed := range []bool{false, true} {
+			t.Run(fmt.Sprint("timed: ", timed), func(t *testing.T) {
+				made := time.Now().Add(time.Duration(i) * time.Hour) // not what the case before has refused
+				c := command(core.Rollback)
+				c.Key = core.KeyTime{Made: made, Timed: timed}
+				tx, ctx := begin(t, store, c)
+				require.NoError(t, smuggle(gormstore.Tx(ctx), "ROLLBACK"))
+				require.NoError(t, store.RefuseKeysBefore(t.Context(), c.Realm[:8], made.Add(time.Minute), core.Window{}))
+				require.ErrorIs(t, tx.Commit(t.Context(), paid(), false), core.ErrEnded)
+
+				rec, err := store.Find(t.Context(), c.ID)
+				require.NoError(t, err)
+				require.Equal(t, core.Unknown, rec.State())
+				require.Equal(t, core.Unknown, rec.Stored)
+				require.Equal(t, timed, rec.Timed)
+				require.Equal(t, c.Hash, rec.Hash)
+				_, err = store.Settle(t.Context(), core.Settlement{ID: c.ID, Fence: rec.Fence, Who: "o", Why: "w"})
+				require.NoError(t, err, "neither its lease nor its deadline is waited for")
+			})
+		}
+	})
+}
+
 // The process may end between the handler's COMMIT and the attempt's end: then everybody sees the state of the
 // record as unknown.
 //
