@@ -185,8 +185,8 @@ func (c *conn) failure() error {
 	return c.retryable
 }
 
-// mayHaveFailed reports whether a statement has failed or was cancelled, or may have failed unseen. That end cuts the
-// attempt cancels no statement: end has waited for the last one.
+// mayHaveFailed reports whether a statement has failed or was cancelled, or may have failed unseen. end also cancels the
+// attempt's context, but no statement: it waits for the last one before.
 func (c *conn) mayHaveFailed() bool {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
