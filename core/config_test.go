@@ -64,7 +64,7 @@ func TestConfigurationErrorInherited(t *testing.T) {
 		`Routes["POST /b"]: Retention: 2h0m0s is not between 24h0m0s and 72h0m0s (T-2)`)
 }
 
-// CONTRACT O-5, T-2, X-5, R-3, O-4
+// CONTRACT O-5, T-2, X-5, R-3, O-4, K-10
 func TestConfigurationErrors(t *testing.T) {
 	type P = *core.Policy
 	type C = *core.Config
@@ -134,6 +134,10 @@ func TestConfigurationErrors(t *testing.T) {
 		"header":                {park(func(c C) { c.Header = "Idempotency Key" }), []string{`Header: "Idempotency Key" is not a header name`}},
 		"header of letters":     {park(func(c C) { c.Header = "Schlüssel" }), []string{`Header: "Schlüssel" is not a header name`}},
 		"header with DEL":       {park(func(c C) { c.Header = "Key\x7f" }), []string{`Header: "Key\x7f" is not a header name`}},
+		"header of proxies":     {park(func(c C) { c.Header = "x-request-id" }), []string{"Header: X-Request-Id is written by proxies"}},
+		"header of traces":      {park(func(c C) { c.Header = "TraceParent" }), []string{"Header: Traceparent is written by proxies"}},
+		"header of middleware":  {park(func(c C) { c.Header = "X-Correlation-ID" }), []string{"Header: X-Correlation-Id is written by"}},
+		"header of .NET":        {park(func(c C) { c.Header = "Request-Id" }), []string{"Header: Request-Id is written by proxies"}},
 		"replay none":           {park(func(c C) { c.ReplayHeaders = []string{"X Y"} }), []string{`ReplayHeaders: "X Y" is not a header name`}},
 		"empty operator role":   {park(func(c C) { c.OperatorRoles = []string{""} }), []string{"OperatorRoles: an empty role"}},
 		"empty supervisor role": {park(func(c C) { c.SupervisorRoles = []string{"a", ""} }), []string{"SupervisorRoles: an empty role"}},
@@ -304,7 +308,7 @@ func TestConfiguredNumbersHold(t *testing.T) {
 
 		store.on("claim", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		begun := time.Now()
-		w := a.post(strings.ToUpper(key), `{}`)
+		w := a.post(strings.Replace(key, "0193", "0194", 1), `{}`)
 		requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
 		require.Equal(t, "2", w.Header().Get("Retry-After"))
 		require.Equal(t, 3*time.Second, time.Since(begun))

@@ -14,7 +14,7 @@ import (
 // Past is one row of an app's own idempotency table, to be imported: see [Module.Import].
 type Past struct {
 	Principal Principal
-	Key       string // as the client sent it, unquoted
+	Key       string // as the client sent it, unquoted. On routes of UUIDKey and TimedKey its letter case does not count
 	Method    string
 	Route     string // the router's pattern, as in the table of routes
 
@@ -102,6 +102,9 @@ func (m *Module) imported(row Past, now time.Time) (Record, error) {
 	case row.Answer != nil && (row.Answer.Status < 200 || row.Answer.Status > 499):
 		return Record{}, fmt.Errorf("Answer.Status: %d is not 200 to 499; leave Answer out, and the operation is unknown",
 			row.Answer.Status)
+	}
+	if key := strings.ToLower(row.Key); route.KeyFormat != AnyKey && isUUID(key) {
+		row.Key = key // as clients have to send it from now on (K-10, F-4)
 	}
 	rec := Record{
 		Ticket: Ticket{ID: m.cfg.Scoping.RecordID(row.Principal, row.Key), Owner: newOwner(), Fence: 1},

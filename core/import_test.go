@@ -37,6 +37,19 @@ func rowsOf(rows ...core.Past) iter.Seq2[core.Past, error] {
 	}
 }
 
+// What an old table has in upper case is found by the lower case that clients have to send from now on.
+//
+// CONTRACT F-4, K-10
+func TestImportOfUUIDsInUpperCase(t *testing.T) {
+	const key = "0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c"
+	a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, KeyFormat: core.UUIDKey}}, created)
+	done, err := a.module.Import(t.Context(), rowsOf(past(strings.ToUpper(key))))
+	require.NoError(t, err)
+	require.Equal(t, core.Imported{Added: 1}, done)
+	require.Equal(t, "paid before", a.post(key, `{}`).Body.String())
+	requireProblem(t, a.post(strings.ToUpper(key), `{}`), http.StatusBadRequest, core.CodeKeyInvalid)
+}
+
 func importing(t *testing.T) *app {
 	return newApp(t, core.Config{Routes: core.Routes{
 		"POST " + pattern: {Recovery: core.Park, MaxAnswer: 100},

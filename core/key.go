@@ -7,16 +7,17 @@ import (
 	"strings"
 )
 
-// KeyFormat says which keys a policy accepts (contract K-3). Keys are compared byte for byte in every format.
+// KeyFormat says which keys a policy accepts (contract K-3). Keys are compared byte for byte in every format. So UUIDs must
+// be in lower case: one UUID in two letter cases would be two keys (K-10). Swift prints UUIDs in upper case.
 type KeyFormat uint8
 
 // The key formats.
 const (
 	AnyKey  KeyFormat = iota // 1 to 255 visible ASCII characters; the default
-	UUIDKey                  // only the 36 characters of a UUID (RFC 9562, section 4), of any version and letter case
-	// TimedKey accepts only UUIDs of version 7, which contain the time at which they were made. A first request with a key
-	// older than Policy.KeyAge is refused. So the store can forget keys that are too old, and a command runs at most once
-	// for ever without tombstones. It needs a store that is a [KeyTimer].
+	UUIDKey                  // only the 36 characters of a UUID (RFC 9562, section 4) in lower case, of any version
+	// TimedKey accepts only UUIDs of version 7 in lower case. They contain the time at which they were made. A first request
+	// with a key older than Policy.KeyAge is refused. So the store can forget keys that are too old, and a command runs at
+	// most once for ever without tombstones. It needs a store that is a [KeyTimer].
 	TimedKey
 )
 
@@ -56,8 +57,20 @@ func parseKey(header http.Header, name string, format KeyFormat) (string, *Probl
 		return "", invalidKey("%s: this route takes only UUIDs as keys", name)
 	case format == TimedKey && !isUUIDv7(key):
 		return "", invalidKey("%s: this route takes only UUIDs of version 7 as keys", name)
+	case format != AnyKey && key != strings.ToLower(key):
+		return "", invalidKey("%s: send the UUID in lower case; in another letter case it would be another key", name)
 	}
 	return key, nil
+}
+
+// filledIn are headers that proxies, platforms and middleware write into requests by themselves: a new value for each
+// repeat, or one value for many commands. None of them can be the key's header (K-10).
+var filledIn = map[string]bool{
+	"Request-Id": true, "X-Request-Id": true, "X-Amzn-Requestid": true, "X-Ms-Request-Id": true,
+	"Correlation-Id": true, "X-Correlation-Id": true, "X-Correlationid": true, "X-Requestid": true,
+	"Traceparent": true, "Tracestate": true, "X-Trace-Id": true, "X-Amzn-Trace-Id": true, "X-Cloud-Trace-Context": true,
+	"B3": true, "X-B3-Traceid": true, "X-B3-Spanid": true, "Uber-Trace-Id": true, "X-Datadog-Trace-Id": true,
+	"Cf-Ray": true, "X-Azure-Ref": true,
 }
 
 func invalidKey(format string, args ...any) *Problem {

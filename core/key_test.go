@@ -117,7 +117,7 @@ func TestParseKeyInvalid(t *testing.T) {
 
 // CONTRACT K-3
 func TestParseKeyUUIDFormat(t *testing.T) {
-	for _, value := range []string{someUUID, `"` + someUUID + `"`, strings.ToUpper(someUUID)} {
+	for _, value := range []string{someUUID, `"` + someUUID + `"`} {
 		key, problem := parseKey(keyHeader(value), DefaultHeader, UUIDKey)
 		require.Nil(t, problem, value)
 		require.Equal(t, strings.Trim(value, `"`), key)
@@ -131,6 +131,25 @@ func TestParseKeyUUIDFormat(t *testing.T) {
 		require.Equal(t, CodeKeyInvalid, problem.Code)
 		require.NotContains(t, problem.Detail, value)
 	}
+}
+
+// One UUID in two letter cases would be two keys, and the command would run twice.
+//
+// CONTRACT K-10
+func TestParseKeyLowerCase(t *testing.T) {
+	for _, format := range []KeyFormat{UUIDKey, TimedKey} {
+		upper := strings.ToUpper(someUUID)
+		for _, value := range []string{upper, strings.Replace(someUUID, "c", "C", 1), `"` + upper + `"`} {
+			_, problem := parseKey(keyHeader(value), DefaultHeader, format)
+			require.NotNil(t, problem, value)
+			require.Equal(t, CodeKeyInvalid, problem.Code)
+			require.Contains(t, problem.Detail, "lower case")
+			require.NotContains(t, problem.Detail, strings.Trim(value, `"`))
+		}
+	}
+	key, problem := parseKey(keyHeader(strings.ToUpper(someUUID)), DefaultHeader, AnyKey)
+	require.Nil(t, problem)
+	require.Equal(t, strings.ToUpper(someUUID), key, "elsewhere a key is what the client says it is")
 }
 
 // CONTRACT K-7

@@ -34,7 +34,8 @@ type Config struct {
 
 	// Scoping says what belongs to the scope of a key in addition to issuer, tenant and subject (S-4). Default: nothing.
 	Scoping Scoping
-	// Header is the name of the key's header, default "Idempotency-Key" (K-7).
+	// Header is the name of the key's header, default "Idempotency-Key" (K-7). Names of headers that proxies fill in, such as
+	// X-Request-Id and Traceparent, are refused (K-10).
 	Header string
 	// ReplayHeaders names answer headers that are recorded in addition to the contract's own list. Set-Cookie,
 	// WWW-Authenticate, Date, rate-limit and hop-by-hop headers are refused.
@@ -177,6 +178,10 @@ func New(cfg Config) (*Module, error) {
 		bad("Header: %q is not a header name", cfg.Header)
 	}
 	m.cfg.Header = textproto.CanonicalMIMEHeaderKey(cfg.Header)
+	if filledIn[m.cfg.Header] {
+		bad("Header: %s is written by proxies and middleware, with a new value for each repeat; a key is chosen by the client, "+
+			"once for each command (K-10)", m.cfg.Header)
+	}
 	m.replays = maps.Clone(replayable)
 	for _, name := range cfg.ReplayHeaders {
 		switch name = textproto.CanonicalMIMEHeaderKey(name); {

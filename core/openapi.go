@@ -98,13 +98,13 @@ func (m *Module) keyParameter(r *route) map[string]any {
 	text := "Chosen by the client: one key for each command, the same in all its repeats. Best is a UUID of version 7."
 	switch r.KeyFormat {
 	case UUIDKey:
-		text = "Chosen by the client: one UUID for each command, the same in all its repeats."
+		text = "Chosen by the client: one UUID in lower case for each command, the same in all its repeats."
 	case TimedKey:
-		text = fmt.Sprintf("Chosen by the client: one UUID of version 7 for each command, the same in all its repeats. It is "+
-			"made at most %s before the first request.", inWords(r.KeyAge))
+		text = fmt.Sprintf("Chosen by the client: one UUID of version 7 in lower case for each command, the same in all its "+
+			"repeats. It is made at most %s before the first request.", inWords(r.KeyAge))
 	}
 	if r.KeyFormat != AnyKey {
-		schema["pattern"] = `^"?[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"?$`
+		schema["pattern"] = `^"?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"?$`
 	}
 	text += fmt.Sprintf(" A repeat gets the recorded answer for %s.", inWords(r.Retention))
 	required := !r.inShadow()

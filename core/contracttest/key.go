@@ -84,10 +84,12 @@ func badKeysAreRefused(p *probe) {
 	}
 }
 
-// CONTRACT K-3
+// CONTRACT K-3, K-10
 func goodKeysAreTaken(p *probe) {
 	if p.KeyFormat != core.AnyKey {
-		for _, bad := range []string{"key-" + newKey(), strings.ReplaceAll(newKey(), "-", ""), newKey() + "0"} {
+		for _, bad := range []string{
+			"key-" + newKey(), strings.ReplaceAll(newKey(), "-", ""), newKey() + "0", strings.ToUpper(newKey()),
+		} {
 			p.refused(p.valid().withKey(bad), core.CodeKeyInvalid)
 		}
 		return

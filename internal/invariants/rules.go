@@ -43,6 +43,7 @@ var contract = []chapter{
 		{id: "K-7", says: "The header's name is configurable, in the echo too."},
 		{id: "K-8", says: "Safe methods and unmatched routes pass through."},
 		{id: "K-9", says: "A UUIDv7 key gives an id that begins with its time; locks use 64 bits of the hash part."},
+		{id: "K-10", says: "UUIDs are in lower case where a policy asks for them; headers that proxies fill in are refused."},
 	}},
 	{"S. Scope", []rule{
 		{id: "S-1", says: "Two principals never meet; issuer and tenant count."},
