@@ -31,8 +31,9 @@ func Migrations() fs.FS {
 // migrations that have run. Migrate does not run these again: even CREATE INDEX IF NOT EXISTS would wait for all running
 // attempts, and all new attempts would wait for it.
 //
-// Migrate uses the schema that has the tables. If none has, it creates them in the first schema of the search path that
-// is configured for the role and database. [InSchema] names another schema.
+// Migrate uses the schema of the search path that has the tables. If no schema of the database has them, it creates them in
+// the first schema of the search path that is configured for the role and database. If another schema has them, too, or
+// alone, it refuses: every key would be free in new tables (F-6). [InSchema] names the schema.
 func Migrate(ctx context.Context, db *gorm.DB, options ...Option) error {
 	d, err := dialectOf(db.Dialector.Name())
 	if err != nil {
@@ -98,7 +99,7 @@ func into(ctx context.Context, tx *sql.Tx, schema string) error {
 			return err
 		}
 		if schema == "" {
-			schema = found[0].schema
+			schema = found[0].schema // none has the tables, so all are on the path
 		}
 	}
 	// pg_temp is named, as the last schema. Otherwise PostgreSQL would search it first, and find a temporary table.

@@ -69,10 +69,13 @@ func TestStrayOnAConnection(t *testing.T) {
 				address := pgtest.URL(t)
 				const connections = 4
 				db := openPostgres(t, address, connections)
-				migrate(t, db)
 				other := openPostgres(t, withPath(t, address, "other"), 2)
 				require.NoError(t, other.Exec("CREATE SCHEMA other").Error)
 				require.NoError(t, gormstore.Migrate(t.Context(), other))
+				// A view, because a store that finds a second table is refused.
+				require.NoError(t, other.Exec("ALTER TABLE idempotency_record RENAME TO empty").Error)
+				require.NoError(t, other.Exec("CREATE VIEW idempotency_record AS TABLE empty").Error)
+				migrate(t, db)
 				store := newStore(t, db)
 				inbox, err := gormstore.NewInbox(db, gormstore.InboxConfig{Group: "g", BrokerRetention: time.Hour})
 				require.NoError(t, err)
@@ -177,6 +180,8 @@ func TestSchemaThatIsFound(t *testing.T) {
 	const oddPath = `"$user", "gone" ,"Pay""ments, x" , UPPER`
 
 	require.ErrorContains(t, claim(t, oddPath), "run gormstore.Migrate, or name the schema with gormstore.InSchema")
+	require.ErrorContains(t, gormstore.Migrate(t.Context(), openPostgres(t, withPath(t, address, "gone"), 2)),
+		"no schema of the search path is there")
 
 	// The tables go into the first schema of the path that is there, and are found there.
 	migrator := openPostgres(t, withPath(t, address, oddPath), 2)
@@ -187,17 +192,66 @@ func TestSchemaThatIsFound(t *testing.T) {
 	require.EqualValues(t, 1, count(`"Pay""ments, x".idempotency_record`))
 	require.NoError(t, claim(t, "public", gormstore.InSchema(odd)))
 	require.EqualValues(t, 2, count(`"Pay""ments, x".idempotency_record`))
-	require.ErrorContains(t, claim(t, "upper, public"), "is in no schema of the search path")
+	require.ErrorContains(t, claim(t, "upper, public"), `is in the schema Pay"ments, x (not on the search path)`)
 
 	// Where they are in two of them, one is the wrong one.
 	require.NoError(t, gormstore.Migrate(t.Context(), db, gormstore.InSchema("upper")))
-	require.ErrorContains(t, claim(t, oddPath), `in two schemas of the search path, Pay"ments, x and upper`)
-	require.ErrorContains(t, gormstore.Migrate(t.Context(), migrator), "in two schemas of the search path")
+	require.ErrorContains(t, claim(t, oddPath), `in several schemas of this database, Pay"ments, x and upper`)
+	require.ErrorContains(t, gormstore.Migrate(t.Context(), migrator), "in several schemas of this database")
 	require.NoError(t, claim(t, oddPath, gormstore.InSchema("upper")))
 	require.EqualValues(t, 1, count("upper.idempotency_record"))
 	require.NoError(t, gormstore.Migrate(t.Context(), migrator, gormstore.InSchema("upper")))
-	require.ErrorContains(t, gormstore.Migrate(t.Context(), openPostgres(t, withPath(t, address, "gone"), 2)),
-		"no schema of the search path is there")
+}
+
+// The money tables move to another schema, and the search path with them. New tables there would be empty: every key would be
+// free, and the money of each repeat would move again.
+//
+// CONTRACT F-6
+func TestTablesThatMove(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	before := openPostgres(t, withPath(t, address, "public"), 4)
+	migrate(t, before)
+	c := command(core.Park)
+	_, err := newStore(t, before).Claim(t.Context(), c)
+	require.NoError(t, err)
+	require.NoError(t, before.Exec("CREATE SCHEMA app").Error)
+	require.NoError(t, before.Exec("ALTER TABLE effects SET SCHEMA app").Error)
+
+	after := func() *gorm.DB { return openPostgres(t, withPath(t, address, "app"), 4) }
+	const where = "idempotency_record is in the schema public (not on the search path)"
+	require.ErrorContains(t, gormstore.Migrate(t.Context(), after()), where)
+	require.ErrorContains(t, newStore(t, after()).Validate(t.Context()), where)
+	require.ErrorContains(t, gormstore.Audit(t.Context(), after()), where)
+
+	// Another tool has run the migrations there.
+	require.NoError(t, gormstore.Migrate(t.Context(), after(), gormstore.InSchema("app")))
+	const both = "in several schemas of this database, app and public (not on the search path)"
+	require.ErrorContains(t, gormstore.Migrate(t.Context(), after()), both)
+	require.ErrorContains(t, newStore(t, after()).Validate(t.Context()), both)
+	_, err = newStore(t, after()).Claim(t.Context(), again(c))
+	require.ErrorContains(t, err, both, "and an app that does not ask is refused, too")
+	inbox, err := gormstore.NewInbox(after(), gormstore.InboxConfig{Group: "g", BrokerRetention: time.Hour})
+	require.NoError(t, err)
+	require.ErrorContains(t, inbox.Validate(t.Context()), both)
+
+	for schema, won := range map[string]bool{"public": false, "app": true} {
+		db := after()
+		require.NoError(t, gormstore.Migrate(t.Context(), db, gormstore.InSchema(schema)))
+		store, err := gormstore.New(db, gormstore.InSchema(schema))
+		require.NoError(t, err)
+		require.NoError(t, store.Validate(t.Context()))
+		require.NoError(t, gormstore.Audit(t.Context(), db))
+		claimed, err := store.Claim(t.Context(), again(c))
+		require.NoError(t, err)
+		require.Equal(t, won, claimed.Won, "it is as the app has said: %s", schema)
+	}
+
+	// What is no table of this database, or only of a session, is no other place of records.
+	require.NoError(t, before.Exec("DROP TABLE app.idempotency_record").Error)
+	require.NoError(t, before.Exec("CREATE VIEW app.idempotency_record AS TABLE public.idempotency_record").Error)
+	onAll(t, before, 4, "CREATE TEMP TABLE IF NOT EXISTS idempotency_record (LIKE public.idempotency_record)")
+	require.NoError(t, newStore(t, before).Validate(t.Context()))
 }
 
 // A schema of the role's name comes first, and is the one of the role that has connected.
