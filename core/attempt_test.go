@@ -165,7 +165,7 @@ func TestParkEndings(t *testing.T) {
 		"503":                           {status(503), 503, "unknown", "outcome_unknown"},
 		"panic":                         {panics, 0, "unknown", "outcome_unknown"},
 		"503 not applied":               {notApplied(503), 503, "", "runs"},
-		"402 not applied":               {notApplied(402), 402, "", "runs"},
+		"402 not applied":               {notApplied(402), 402, "not_applied", "runs"},
 		"200 not applied does not hold": {notApplied(200), 200, "created", "replay"},
 		"nothing written":               {func(http.ResponseWriter, *http.Request) {}, 200, "created", "replay"},
 	} {

@@ -31,7 +31,7 @@ func neverReplayed(name string) bool {
 	switch name {
 	case "Set-Cookie", "Set-Cookie2", "Www-Authenticate", "Proxy-Authenticate", "Authentication-Info", "Date", "Age",
 		"Retry-After", "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-		"Content-Length", HeaderReplayed, HeaderResult:
+		"Content-Length", HeaderReplayed, HeaderResult, HeaderProblem:
 		return true
 	}
 	return strings.HasPrefix(name, "Ratelimit") || strings.HasPrefix(name, "X-Ratelimit") ||
@@ -62,6 +62,7 @@ type Capture struct {
 	unrendered bool
 	detached   bool  // the handler's request is not the attempt's: see Attempt.abandoned
 	answer     Reply // the result: see reply
+	problem    Code  // of the problem that has replaced the answer
 
 	begun beginning // the headers when the answer began
 
@@ -206,7 +207,7 @@ func (c *Capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // the answer is streaming, the handler has finished, and its headers become the reply's without a copy.
 func (c *Capture) reply() *Reply {
 	r := &c.answer
-	if *r = (Reply{Status: c.finalStatus()}); c.unrendered {
+	if *r = (Reply{Status: c.finalStatus(), problem: c.problem}); c.unrendered {
 		return r
 	}
 	before := c.outer.Header()
@@ -219,8 +220,11 @@ func (c *Capture) reply() *Reply {
 		// off.
 		delete(r.Header, "Content-Length")
 	}
-	delete(r.Header, HeaderReplayed) // of the answer of a provider, say, that the handler passes on
-	delete(r.Header, HeaderResult)
+	for name := range r.Header {
+		if isOurs(name) { // of the answer of a provider, say, that the handler passes on
+			delete(r.Header, name)
+		}
+	}
 	for name := range before {
 		if len(c.header[name]) == 0 {
 			r.removed = append(r.removed, name)
@@ -255,7 +259,7 @@ func (c *Capture) replace(r *Reply) {
 	}
 	c.header = c.outer.Header().Clone()
 	maps.Copy(c.header, r.Header)
-	c.status, c.body, c.unrendered, c.begun = r.Status, r.Body, false, beginning{}
+	c.status, c.body, c.unrendered, c.begun, c.problem = r.Status, r.Body, false, beginning{}, r.problem
 }
 
 // breakOff breaks a streaming answer off, so that no client takes a part of it for the whole. This is needed because

@@ -109,20 +109,25 @@ func TestReplaysAreIndependent(t *testing.T) {
 	require.JSONEq(t, `{"id":1}`, a.post("k-1", `{}`).Body.String())
 }
 
-// A handler that passes on what a provider has answered must not be taken for a replay.
+// A handler that passes on what a provider has answered must not be taken for a replay, or for a refusal of the guards. On
+// the wire the case of a header's name does not count, and a map of headers holds any.
 //
-// CONTRACT M-3
+// CONTRACT M-3, C-7
 func TestHandlersCannotSayWhatTheLibrarySays(t *testing.T) {
 	for _, test := range []struct {
 		status int
 		result []string
-	}{{201, []string{"created"}}, {500, []string{"unknown"}}, {409, nil}} {
+	}{{201, []string{"created"}}, {500, []string{"unknown"}}, {409, []string{"not_applied"}}} {
 		a := newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
 			if test.status == 409 {
 				core.NotApplied(r.Context())
 			}
 			w.Header().Set("Idempotent-Replayed", "true")
 			w.Header().Set("Idempotency-Result", "reused")
+			w.Header().Set("Idempotency-Problem", "rolled_back")
+			w.Header()["idempotency-result"] = []string{"reused"}
+			w.Header()["IDEMPOTENCY-PROBLEM"] = []string{"rolled_back"}
+			w.Header()["idempotent-Replayed"] = []string{"true"}
 			w.Header().Set("Idempotency-Key", "the provider's")
 			w.WriteHeader(test.status)
 		})
@@ -130,6 +135,9 @@ func TestHandlersCannotSayWhatTheLibrarySays(t *testing.T) {
 		require.Empty(t, w.Header().Values("Idempotent-Replayed"))
 		require.Equal(t, test.result, w.Header().Values("Idempotency-Result"))
 		require.Equal(t, []string{"k-1"}, w.Header().Values("Idempotency-Key"))
+		for name := range w.Header() {
+			require.Contains(t, []string{"Idempotency-Key", "Idempotency-Result"}, name)
+		}
 	}
 }
 

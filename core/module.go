@@ -305,6 +305,7 @@ func (m *Module) refuse(r *http.Request, p *Problem) *Reply {
 	if m.cfg.PolicyURL != "" {
 		reply.Header = describedBy(reply.Header, m.cfg.PolicyURL)
 	}
+	reply.problem = p.Code
 	if p.unknown {
 		reply.result = resultUnknown
 	}

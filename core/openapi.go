@@ -14,6 +14,7 @@ const (
 	headerEcho     = "IdempotencyKeyEcho"
 	headerResult   = "IdempotencyResult"
 	headerReplayed = "IdempotentReplayed"
+	headerProblem  = "IdempotencyProblem"
 	headerRetry    = "IdempotencyRetryAfter"
 )
 
@@ -127,7 +128,7 @@ func (m *Module) problemResponse(status int, codes []Code) map[string]any {
 		enum = append(enum, string(code))
 		again = again || problemKinds[code].again
 	}
-	headers := map[string]string{m.cfg.Header: headerEcho, HeaderResult: headerResult}
+	headers := map[string]string{m.cfg.Header: headerEcho, HeaderResult: headerResult, HeaderProblem: headerProblem}
 	if again {
 		headers["Retry-After"] = headerRetry
 	}
@@ -180,9 +181,12 @@ func (m *Module) openAPIHeaders() map[string]any {
 	}
 	return map[string]any{
 		headerEcho: header(map[string]any{"type": "string"}, "The key, as it was sent."),
-		headerResult: header(map[string]any{"type": "string", "enum": []any{ResultCreated, ResultReused, ResultUnknown}},
+		headerResult: header(map[string]any{"type": "string",
+			"enum": []any{ResultCreated, ResultReused, ResultUnknown, ResultNotApplied}},
 			"created: this is the first answer, and it is recorded. reused: this is the recorded answer. unknown: the command "+
-				"may have been carried out; a new key might carry it out a second time."),
+				"may have been carried out; a new key might carry it out a second time. not_applied: nothing was carried out, and "+
+				"nothing is recorded."),
+		headerProblem:  header(map[string]any{"type": "string"}, "The code of the problem. Answers of other origin do not have it."),
 		headerReplayed: header(map[string]any{"type": "string", "enum": []any{"true"}}, "This is the recorded answer."),
 		headerRetry: header(map[string]any{"type": "integer", "minimum": 1},
 			"Seconds. Repeat the command with the same key after them. Without this header, do not repeat it."),

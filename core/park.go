@@ -16,7 +16,7 @@ func (a *Attempt) endPark(v verdict) *Reply {
 			return a.notRecorded(err)
 		}
 		a.observe(Event{Kind: EventFreed, Status: reply.Status})
-		return reply
+		return freed(reply)
 	case fail:
 		a.park()
 		reply.result = resultUnknown

@@ -210,13 +210,13 @@ func (p *Problem) MarshalJSON() ([]byte, error) {
 }
 
 // Reply renders the problem as application/problem+json. It adds WWW-Authenticate to a 401, Retry-After if a repeat
-// helps, and Idempotency-Result if the outcome is unknown (P-1).
+// helps, Idempotency-Problem with the code, and Idempotency-Result if the outcome is unknown (P-1).
 func (p *Problem) Reply() *Reply {
 	body, err := json.Marshal(p)
 	if err != nil { // cannot happen: a problem has only strings and numbers
 		body = []byte(`{"type":"about:blank","status":` + strconv.Itoa(p.Status) + `}`)
 	}
-	h := http.Header{"Content-Type": {problemType}, "Cache-Control": {"no-store"}}
+	h := http.Header{"Content-Type": {problemType}, "Cache-Control": {"no-store"}, HeaderProblem: {string(p.Code)}}
 	if p.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}

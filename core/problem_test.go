@@ -39,7 +39,8 @@ func TestProblems(t *testing.T) {
 		}
 		require.JSONEq(t, `{"type":"tag:auth19.dev,2026:idem/`+string(code)+`","title":"`+p.Title+`","status":`+
 			strconv.Itoa(status)+`,"detail":"say \"why\"","code":"`+string(code)+`"`+extension+`}`, string(reply.Body))
-		want := http.Header{"Content-Type": {"application/problem+json"}, "Cache-Control": {"no-store"}}
+		want := http.Header{"Content-Type": {"application/problem+json"}, "Cache-Control": {"no-store"},
+			"Idempotency-Problem": {string(code)}}
 		if status == 401 {
 			want["Www-Authenticate"] = []string{"Bearer"}
 		}

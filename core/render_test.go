@@ -28,6 +28,7 @@ func TestAppsRenderProblemsInTheirOwnWay(t *testing.T) {
 	require.Equal(t, "own", w.Body.String())
 	require.Equal(t, "key_reused", w.Header().Get("X-Code"))
 	require.Equal(t, "k-1", w.Header().Get("Idempotency-Key"))
+	require.Equal(t, "key_reused", w.Header().Get("Idempotency-Problem"), "clients decide by it, however the app renders")
 	require.Empty(t, w.Header().Get("Content-Type"))
 }
 

@@ -25,7 +25,9 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 			return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "a conflict in the database; nothing was applied")))
 		case c.overflow: // also if the handler failed: only a part of its answer is left
 			return a.refuse(NewProblem(CodeAnswerTooLarge, "the answer is above the cap of this route; nothing was applied"))
-		case v == free || v == fail:
+		case v == free:
+			return freed(c.reply())
+		case v == fail:
 			return c.reply()
 		default:
 			return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "the deadline has passed; nothing was applied")))

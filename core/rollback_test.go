@@ -145,6 +145,8 @@ func TestRollbackEndings(t *testing.T) {
 			}
 			require.Equal(t, test.rows, a.rows())
 			require.NotEqual(t, "unknown", first.Header().Get("Idempotency-Result"), "a transaction leaves nothing unknown")
+			freed := test.kept == 0 && test.first >= 400 && test.first < 500
+			require.Equal(t, freed, first.Header().Get("Idempotency-Result") == "not_applied")
 
 			if test.kept != 0 {
 				rec := a.record("k-1")

@@ -50,7 +50,9 @@ func (p *probe) requireProblem(a answer, code core.Code) problem {
 	require.Equal(p, statusOf[code], a.status, "the status of %s", code)
 	require.Empty(p, a.header.Get(core.HeaderReplayed), "%s of a problem", core.HeaderReplayed)
 	p.requireNoSecret(a)
-	if code == core.CodeUnauthenticated {
+	if code != core.CodeUnauthenticated { // it may be the answer of the app's own middleware
+		require.Equal(p, string(code), a.header.Get(core.HeaderProblem), "%s of a problem (C-7)", core.HeaderProblem)
+	} else {
 		require.Contains(p, a.header.Get("WWW-Authenticate"), "Bearer", "WWW-Authenticate of %s (P-1)", code)
 	}
 	found := problem{retryAfter: a.header.Get("Retry-After")}

@@ -13,7 +13,7 @@ import (
 )
 
 // exposed are the headers that a page of another origin has to read (docs/mounting.md).
-const exposed = `['Idempotency-Key', 'Idempotency-Result', 'Idempotent-Replayed', 'Retry-After', 'Location']`
+const exposed = `['Idempotency-Key', 'Idempotency-Problem', 'Idempotency-Result', 'Idempotent-Replayed', 'Retry-After', 'Location']`
 
 // answer is what the script of a page gets: the status, the headers of [exposed], or the message of fetch's exception.
 type answer struct {

@@ -29,7 +29,7 @@ var (
 	origins = []string{"https://shop.example"}
 	methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE"}
 	allowed = []string{"Authorization", "Content-Type", "Idempotency-Key"}
-	exposed = []string{"Idempotency-Key", "Idempotency-Result", "Idempotent-Replayed", "Retry-After", "Location"}
+	exposed = []string{"Idempotency-Key", "Idempotency-Problem", "Idempotency-Result", "Idempotent-Replayed", "Retry-After", "Location"}
 )
 
 // long is an answer that is worth compressing.

@@ -135,6 +135,6 @@ var contract = []chapter{
 		{id: "F-6", says: "Statements name their schema, found once; records in another schema are refused until one is named."},
 	}},
 	{"P. Problems", []rule{
-		{id: "P-1", says: "Errors are RFC 9457 problems with stable codes."},
+		{id: "P-1", says: "Errors are RFC 9457 problems with stable codes, and a header that handlers cannot send."},
 	}},
 }

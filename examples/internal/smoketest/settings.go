@@ -60,7 +60,7 @@ func cors(t *testing.T, program string) {
 	refused := ask(http.MethodPost, origin)
 	require.Equal(t, origin, refused.Get("Access-Control-Allow-Origin"), "a 401 can be read, too")
 	for _, name := range []string{
-		"Idempotency-Key", "Idempotency-Result", "Idempotent-Replayed", "Retry-After", "Location",
+		"Idempotency-Key", "Idempotency-Problem", "Idempotency-Result", "Idempotent-Replayed", "Retry-After", "Location",
 	} {
 		require.Contains(t, refused.Get("Access-Control-Expose-Headers"), name)
 	}
