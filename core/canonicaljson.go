@@ -2,7 +2,6 @@ package core
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 	"unicode"
 	"unicode/utf8"
@@ -31,11 +30,13 @@ type canonicalJSON struct {
 	from int // text[from:next] belongs to the form as it is, and is appended by keep
 
 	members []jsonMember // of the objects that are open
+	folded  []byte       // the names of the object that is sorted, without their case
 	spare   []byte
 }
 
-// jsonMember has the positions of a member in the form: its quoted name, a colon, its value.
-type jsonMember struct{ start, colon, end int }
+// jsonMember has the positions of a member in the form: its quoted name, a colon, its value. While its object is sorted,
+// its name is folded[from:to].
+type jsonMember struct{ start, colon, end, from, to int }
 
 // of returns the canonical form of text, which is valid until the next call. ok is false if text is not JSON in valid
 // Unicode (RFC 8259, section 8.1), or is nested too deeply.
@@ -229,11 +230,22 @@ func (c *canonicalJSON) respell(end int) bool {
 	return err == nil
 }
 
-// sort sorts the members of one object in place.
+// sort sorts the members of one object in place. Each name is folded once, because folding letters outside ASCII is slow
+// (H-9).
 func (c *canonicalJSON) sort(members []jsonMember) {
 	c.keep()
+	if len(members) == 1 {
+		return
+	}
+	c.folded = c.folded[:0]
+	for i := range members {
+		m := &members[i]
+		m.from = len(c.folded)
+		c.folded = appendFolded(c.folded, c.form[m.start:m.colon])
+		m.to = len(c.folded)
+	}
 	byName := func(a, b jsonMember) int {
-		if order := compareFolded(c.form[a.start:a.colon], c.form[b.start:b.colon]); order != 0 {
+		if order := bytes.Compare(c.folded[a.from:a.to], c.folded[b.from:b.to]); order != 0 {
 			return order
 		}
 		return a.start - b.start // members of the same name keep their order
@@ -254,49 +266,35 @@ func (c *canonicalJSON) sort(members []jsonMember) {
 	c.spare = sorted
 }
 
-// compareFolded compares two names without their case: "amount", "Amount" and "AMOUNT" are equal.
-func compareFolded(a, b []byte) int {
-	for i := range min(len(a), len(b)) {
-		x, y := a[i], b[i]
-		switch {
-		case x|y >= utf8.RuneSelf:
-			return compareFoldedRunes(a[i:], b[i:])
-		case x != y && foldedASCII(x) != foldedASCII(y):
-			return cmp.Compare(foldedASCII(x), foldedASCII(y))
+// appendFolded appends a name without its case: "amount", "Amount" and "AMOUNT" are equal.
+func appendFolded(dst, name []byte) []byte {
+	folded := len(dst)
+	dst = append(dst, name...)
+	for i, c := range name {
+		if c >= utf8.RuneSelf {
+			return appendFoldedRunes(dst[:folded+i], name[i:])
+		}
+		if 'a' <= c && c <= 'z' {
+			dst[folded+i] = c - ('a' - 'A')
 		}
 	}
-	return cmp.Compare(len(a), len(b))
+	return dst
 }
 
-func compareFoldedRunes(a, b []byte) int {
-	for len(a) > 0 && len(b) > 0 {
-		first, m := foldedRune(a)
-		second, n := foldedRune(b)
-		if first != second {
-			return cmp.Compare(first, second)
-		}
-		a, b = a[m:], b[n:]
+func appendFoldedRunes(dst, name []byte) []byte {
+	for len(name) > 0 {
+		r, length := utf8.DecodeRune(name)
+		dst = utf8.AppendRune(dst, foldedRune(r))
+		name = name[length:]
 	}
-	return cmp.Compare(len(a), len(b))
+	return dst
 }
 
-func foldedASCII(c byte) byte {
-	if 'a' <= c && c <= 'z' {
-		c -= 'a' - 'A'
-	}
-	return c
-}
-
-// foldedRune decodes the first rune of name. It returns the smallest rune that is equal to it under case folding, and the
-// length of the rune in name.
-func foldedRune(name []byte) (r rune, length int) {
-	if c := name[0]; c < utf8.RuneSelf {
-		return rune(foldedASCII(c)), 1
-	}
-	r, length = utf8.DecodeRune(name)
+// foldedRune returns the smallest rune that is equal to r under case folding.
+func foldedRune(r rune) rune {
 	for next := unicode.SimpleFold(r); ; next = unicode.SimpleFold(next) {
 		if next <= r {
-			return next, length
+			return next
 		}
 		r = next
 	}

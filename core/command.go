@@ -22,6 +22,7 @@ type command struct {
 	rawQuery    string
 	contentType string
 	headers     []namedHeader // further headers that belong to the command, by the route's policy
+	trailers    []namedHeader // all that were declared or came; complete when the body is read
 	body        []byte        // all of it; only read
 }
 
@@ -43,6 +44,15 @@ func commandHeaders(r *http.Request, names []string) []namedHeader {
 }
 
 func isHost(name string) bool { return strings.EqualFold(name, "Host") }
+
+// allHeaders returns the headers, by name.
+func allHeaders(header http.Header) []namedHeader {
+	all := make([]namedHeader, 0, len(header))
+	for _, name := range sortedKeys(header) {
+		all = append(all, namedHeader{name, header[name]})
+	}
+	return all
+}
 
 // namedHeaders picks the headers called names out of header. The order of names does not count. An absent header adds
 // nothing to the hash. So if a policy names one more header, repeats of clients that never sent it still match.
@@ -81,6 +91,7 @@ func (c command) hash(version int16) (CommandHash, error) {
 //	"command/1", method, path, query
 //	media type, [name and value of each of its parameters, by name]
 //	number of headers, and of each, by name: name, [lines]
+//	number of trailers, and of each, by name: name, [lines]
 //	form of the body, body in that form
 func (c command) hashV1() [sha256.Size]byte {
 	w := workspaces.Get().(*workspace)
@@ -88,7 +99,7 @@ func (c command) hashV1() [sha256.Size]byte {
 	mediaType, parameters := parseMediaType(c.contentType)
 	form, body := "raw", c.body
 	switch {
-	case isJSON(mediaType):
+	case isJSON(c.contentType):
 		if canonical, ok := w.json.of(c.body); ok {
 			form, body = "json", canonical
 		}
@@ -109,13 +120,14 @@ func (c command) hashV1() [sha256.Size]byte {
 		head = appendField(head, name)
 		head = appendField(head, parameters[name])
 	}
-	head = appendCount(head, len(c.headers))
-	for _, h := range c.headers {
-		head = appendField(head, h.name)
-		head = appendFields(head, h.lines)
+	for _, headers := range [...][]namedHeader{c.headers, c.trailers} {
+		head = appendCount(head, len(headers))
+		for _, h := range headers {
+			head = appendField(head, h.name)
+			head = appendFields(head, h.lines)
+		}
 	}
 	head = appendField(head, form)
-
 	head = appendCount(head, len(body))
 
 	w.digest.Reset()
@@ -137,7 +149,7 @@ var workspaces = sync.Pool{New: func() any { return &workspace{digest: sha256.Ne
 // release gives the workspace back to the pool, without the memory that an unusual body needed.
 func (w *workspace) release() {
 	const bytes, members = 64 << 10, 1 << 10
-	if cap(w.head)+cap(w.json.form)+cap(w.json.spare) <= bytes && cap(w.json.members) <= members {
+	if cap(w.head)+cap(w.json.form)+cap(w.json.spare)+cap(w.json.folded) <= bytes && cap(w.json.members) <= members {
 		workspaces.Put(w)
 	}
 }
@@ -186,29 +198,35 @@ func canonicalQuery(raw string) string {
 	return values.Encode()
 }
 
-// parseMediaType returns a media type in lower case and the parameters that count. The parameters of JSON do not count,
-// even if they are malformed: a charset does not change what JSON means (RFC 8259, section 11). A header that cannot be
-// parsed stays as it is.
+// parseMediaType returns a media type in lower case and the parameters that count (H-8). The charset UTF-8 does not: it is
+// what JSON always is, and clients add it or leave it out. A header that cannot be parsed stays as it is. So does one with
+// a star: the parser drops what it cannot join by RFC 2231.
 func parseMediaType(contentType string) (mediaType string, parameters map[string]string) {
-	base, _, _ := strings.Cut(contentType, ";")
-	if base = strings.ToLower(strings.TrimSpace(base)); isJSON(base) {
-		return base, nil
+	base, rest, _ := strings.Cut(contentType, ";")
+	if rest = strings.TrimSpace(rest); isJSON(base) && (rest == "" || strings.EqualFold(rest, "charset=utf-8")) {
+		return strings.ToLower(strings.TrimSpace(base)), nil // without the parser's allocations
 	}
 	mediaType, parameters, err := mime.ParseMediaType(contentType)
-	if err != nil {
+	if err != nil || strings.Contains(contentType, "*") {
 		return contentType, nil
+	}
+	if strings.EqualFold(parameters["charset"], "utf-8") {
+		delete(parameters, "charset")
 	}
 	return mediaType, parameters
 }
 
-// isJSON reports whether bodies of a media type are compared as JSON (H-2; RFC 6839, section 3.1).
-func isJSON(mediaType string) bool {
+// isJSON reports whether bodies of a content type are compared as JSON (H-2; RFC 6839, section 3.1), whatever its
+// parameters are.
+func isJSON(contentType string) bool {
+	mediaType, _, _ := strings.Cut(contentType, ";")
+	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
 	return mediaType == "application/json" || mediaType == "text/json" || strings.HasSuffix(mediaType, "+json")
 }
 
-// HashRequest returns the command hash of a request that is about to be sent, by the rules of the server (H-1 to H-3). So
-// a client can find out whether it is about to send another command under an old key. body is the whole body; r.Body is
-// not read. version is the version of the hash to compare with, or 0 for the newest. The error means that this release
+// HashRequest returns the command hash of a request that is about to be sent, by the rules of the server (H-1 to H-3, H-8).
+// So a client can find out whether it is about to send another command under an old key. body is the whole body; r.Body is
+// not read. r.Trailer has the values that will be sent. version is the version of the hash to compare with, or 0 for the newest. The error means that this release
 // does not know the version.
 func HashRequest(r *http.Request, body []byte, version int16) (CommandHash, error) {
 	if version == 0 {
@@ -216,6 +234,6 @@ func HashRequest(r *http.Request, body []byte, version int16) (CommandHash, erro
 	}
 	return command{
 		method: r.Method, path: r.URL.EscapedPath(), rawQuery: r.URL.RawQuery, contentType: r.Header.Get("Content-Type"),
-		body: body,
+		trailers: allHeaders(r.Trailer), body: body,
 	}.hash(version)
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ func bodyHash(t testing.TB, contentType, body string) CommandHash {
 	return hash
 }
 
-// CONTRACT H-1
+// CONTRACT H-1, H-8
 func TestHashCoversEveryField(t *testing.T) {
 	headers := func(lines ...string) []namedHeader {
 		header := http.Header{}
@@ -40,6 +41,8 @@ func TestHashCoversEveryField(t *testing.T) {
 		}
 		return namedHeaders(header, []string{"X-Account", "X-Region"})
 	}
+	
+	trailers := func(lines http.Header) []namedHeader { return allHeaders(lines) }
 	// No two of these are the same command.
 	commands := []command{
 		{},
@@ -63,7 +66,7 @@ func TestHashCoversEveryField(t *testing.T) {
 		{method: "POST", path: "/a", rawQuery: "%25zz"},
 		{method: "POST", path: "/a", contentType: "text/plain"},
 		{method: "POST", path: "/a", contentType: "text/html"},
-		{method: "POST", path: "/a", contentType: "text/plain; charset=utf-8"},
+		{method: "POST", path: "/a", contentType: "text/plain; charset=utf-16"},
 		{method: "POST", path: "/a", contentType: "text/plain; charset=latin1"},
 		{method: "POST", path: "/a", contentType: "text/plain; charset"},
 		{method: "POST", path: "/a", contentType: "application/json"},
@@ -82,6 +85,11 @@ func TestHashCoversEveryField(t *testing.T) {
 		{method: "POST", path: "/a", headers: headers("X-Account:1", "X-Account:2")},
 		{method: "POST", path: "/a", headers: headers("X-Account:2", "X-Account:1")},
 		{method: "POST", path: "/a", headers: headers("X-Account:1, 2")},
+		{method: "POST", path: "/a", trailers: trailers(http.Header{"X-Account": nil})},
+		{method: "POST", path: "/a", trailers: trailers(http.Header{"X-Account": {""}})},
+		{method: "POST", path: "/a", trailers: trailers(http.Header{"X-Account": {"1"}})},
+		{method: "POST", path: "/a", trailers: trailers(http.Header{"X-Account": {"2"}})},
+		{method: "POST", path: "/a", trailers: trailers(http.Header{"X-Account": {"1"}, "X-Region": {"2"}})},
 	}
 	seen := map[CommandHash]command{}
 	for _, c := range commands {
@@ -134,7 +142,7 @@ func TestHashNamedHeaders(t *testing.T) {
 	require.NotEqual(t, hash(), hash("X-Account"))
 }
 
-// CONTRACT H-1, H-3
+// CONTRACT H-1, H-3, H-8
 func TestHashMediaType(t *testing.T) {
 	same := func(body string, contentTypes ...string) {
 		t.Helper()
@@ -143,11 +151,21 @@ func TestHashMediaType(t *testing.T) {
 		}
 	}
 	same(`{"a":1}`, "application/json", "Application/JSON", " application/json ", "application/json;",
-		"application/json; charset=utf-8", "application/json;charset=UTF-8", "application/json; charset",
-		"application/json; a=1; a=2")
-	same(`{"a":1}`, "application/vnd.api+json", "application/vnd.API+JSON; version=1", "application/vnd.api+json; =")
+		"application/json; charset=utf-8", "application/json;charset=UTF-8", "application/json; CHARSET=\"Utf-8\"")
+	same(`{"a":1}`, "application/vnd.api+json; version=1; v=2", "application/vnd.API+JSON;v=2;charset=UTF-8;Version=\"1\"")
+	same("a", "text/plain", "text/plain; charset=utf-8", "TEXT/plain;")
 	same("a", "text/plain; charset=utf-8; format=flowed", "text/plain; format=flowed; CHARSET=\"utf-8\"")
-	require.NotEqual(t, bodyHash(t, "text/plain; a=b", "x"), bodyHash(t, "text/plain; a=B", "x"))
+	seen := map[CommandHash]string{} // what counts, well-formed or not
+	for _, contentType := range []string{
+		"application/json", "application/json; version=1", "application/json; version=2", "application/json; Version=2; v=1",
+		"application/json; charset=latin1", "application/json; charset", "application/json; version", "application/json; =",
+		"application/json; a=1; a=2", "application/json; a=2; a=1", "application/json; version*1=1", "application/json; version*1=2",
+		"text/plain; a=b", "text/plain; a=B", "multipart/form-data; boundary=b", "multipart/form-data; boundary=b; version=2",
+	} {
+		hash := bodyHash(t, contentType, `{"a":1}`)
+		require.NotContains(t, seen, hash, contentType)
+		seen[hash] = contentType
+	}
 	require.NotEqual(t, bodyHash(t, "", `{"a":1}`), bodyHash(t, "application/json", `{"a":1}`))
 
 	// bodies are compared by meaning only where the media type says JSON
@@ -155,7 +173,8 @@ func TestHashMediaType(t *testing.T) {
 		"application/x-ndjson", "json", "application/x-www-form-urlencoded", "no media type"} {
 		require.NotEqual(t, bodyHash(t, contentType, `{"a":1}`), bodyHash(t, contentType, `{"a": 1}`), contentType)
 	}
-	for _, contentType := range []string{"application/json", "text/json", "application/vnd.api+json; a=b", "a/b+json; c"} {
+	for _, contentType := range []string{"application/json", "text/json", "application/vnd.api+json; a=b", "a/b+json; c",
+		"application/json; a=1; a=2"} {
 		require.Equal(t, bodyHash(t, contentType, `{"a":1}`), bodyHash(t, contentType, `{"a": 1}`), contentType)
 	}
 }
@@ -175,6 +194,16 @@ func TestHashLargeBody(t *testing.T) {
 // smallBody is a JSON body of about 100 bytes whose members are not in order.
 const smallBody = `{"order":"0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c","currency":"EUR","amount":"12.50","note":"hello"}`
 
+// manyNames is an object of about size bytes with names outside ASCII, which are slow to fold and share their beginning.
+func manyNames(size int) string {
+	var body strings.Builder
+	body.WriteString("{")
+	for i := 0; body.Len() < size; i++ {
+		fmt.Fprintf(&body, `"%s%d":0,`, strings.Repeat("ж", 60), i*7919%10007)
+	}
+	return body.String() + `"":0}`
+}
+
 func BenchmarkCommandHash(b *testing.B) {
 	for _, bm := range []struct{ name, contentType, body string }{
 		{"JSON-100B", "application/json", smallBody},
@@ -182,6 +211,7 @@ func BenchmarkCommandHash(b *testing.B) {
 		// the worst that sorting can be made to do: each object holds all the others, and is out of order
 		{"JSON-1MB-nested", "application/json", strings.Repeat(`{"b":`, maxJSONDepth) + `"` + strings.Repeat("x", 1<<20) +
 			`"` + strings.Repeat(`,"a":1}`, maxJSONDepth)},
+		{"JSON-1MB-names", "application/json", manyNames(1 << 20)},
 		{"raw-100B", "text/plain", smallBody},
 	} {
 		b.Run(bm.name, func(b *testing.B) {

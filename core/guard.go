@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -214,7 +215,7 @@ func (m *Module) takeCommand(a *admission, r *http.Request, kept [][]byte) ([]by
 	}
 	a.command = command{
 		method: r.Method, path: r.URL.EscapedPath(), rawQuery: r.URL.RawQuery, contentType: contentType,
-		headers: commandHeaders(r, a.route.CommandHeaders), body: body,
+		headers: commandHeaders(r, a.route.CommandHeaders), trailers: allHeaders(r.Trailer), body: body,
 	}
 	hash, hashErr := a.command.hash(currentHashVersion)
 	if hashErr != nil {
@@ -246,11 +247,8 @@ func readBody(r *http.Request, limit int64) ([]byte, *Problem) {
 	if r.ContentLength > limit {
 		return aboveTheCap(r)
 	}
-	expected := int64(bytes.MinRead)
-	if 0 < r.ContentLength && r.ContentLength <= readAtOnce {
-		expected = r.ContentLength
-	}
-	whole := make([]byte, 0, expected+1) // one more, to see the end without growing
+	// One byte more than expected, to see the end without growing. Until the first bytes arrive, that is all the memory.
+	whole := make([]byte, 0, min(expectedLeft(r, 0), bytes.MinRead)+1)
 	for {
 		n, err := r.Body.Read(whole[len(whole):cap(whole)])
 		whole = whole[:len(whole)+n]
@@ -262,9 +260,18 @@ func readBody(r *http.Request, limit int64) ([]byte, *Problem) {
 		case err != nil:
 			return whole, unreadable(err)
 		case len(whole) == cap(whole):
-			whole = slices.Grow(whole, bytes.MinRead)
+			arrived := int64(len(whole))
+			whole = slices.Grow(whole, int(min(expectedLeft(r, arrived), arrived)+1)) // at most as much as has arrived (H-9)
 		}
 	}
+}
+
+// expectedLeft is how much of the body is expected after read bytes. A client can announce any length at no cost, and none.
+func expectedLeft(r *http.Request, read int64) int64 {
+	if left := r.ContentLength - read; left > 0 {
+		return left
+	}
+	return math.MaxInt64 - 1
 }
 
 // allLeft is the problem of a body that ended after left bytes although the client sent more. If the client breaks off,
@@ -304,10 +311,6 @@ func readBefore() *Problem {
 	return NewProblem(CodeMisconfigured, "the body was read before the key guard, and nothing was run; mount the guard "+
 		"before all middleware that reads the body or parses its form. An empty body needs Content-Length: 0")
 }
-
-// readAtOnce is the largest body for which memory is allocated before the body arrives. A client can announce any length
-// at no cost.
-const readAtOnce = 64 << 10
 
 // unreadable is the problem of a body that could not be read to its end.
 func unreadable(err error) *Problem {

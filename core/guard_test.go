@@ -247,16 +247,25 @@ func TestBodyIsReadAsIfNobodyHad(t *testing.T) {
 	}
 }
 
-// A client can announce any length at no cost. Memory is taken as the body arrives.
+// A client can announce any length at no cost. Memory is taken as the body arrives: never more for what is to come than has
+// come.
 //
-// CONTRACT H-5
+// CONTRACT H-5, H-9
 func TestMemoryForABodyThatIsOnlyAnnounced(t *testing.T) {
 	a := newApp(t, core.Config{}, created)
-	for _, announced := range []int64{1 << 20, 64<<10 + 1, -1} {
-		body := &announcedBody{}
-		a.post("k-1", "", func(r *http.Request) { r.Body, r.ContentLength = body, announced })
-		require.Positive(t, body.room)
-		require.LessOrEqual(t, body.room, 64<<10+1)
+	for _, announced := range []int64{1 << 20, 64 << 10, 1024, 40, -1} {
+		for _, arrives := range []int64{0, 1, 39, 1000, 10_000, 100_000} {
+			if announced >= 0 && arrives >= announced {
+				continue
+			}
+			body := &announcedBody{left: arrives}
+			a.post("k-1", "", func(r *http.Request) { r.Body, r.ContentLength = body, announced })
+			require.Positive(t, body.room)
+			require.LessOrEqual(t, int64(body.room), max(2*arrives, bytes.MinRead)+1, "%d of %d", arrives, announced)
+			if announced > 0 {
+				require.LessOrEqual(t, int64(body.room), announced+1)
+			}
+		}
 	}
 }
 
@@ -276,12 +285,19 @@ func TestABodyThatNeedNotBeSent(t *testing.T) {
 	}
 }
 
-// announcedBody is a body that breaks off at once. It keeps how much room it was given.
-type announcedBody struct{ room int }
+// announcedBody is a body that breaks off. It keeps how much room it was given at a time.
+type announcedBody struct {
+	left int64
+	room int
+}
 
 func (b *announcedBody) Read(p []byte) (int, error) {
 	b.room = max(b.room, len(p))
-	return 0, io.ErrUnexpectedEOF
+	n := min(int64(len(p)), b.left)
+	if b.left -= n; n == 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return int(n), nil
 }
 
 func (*announcedBody) Close() error { return nil }
@@ -482,6 +498,8 @@ func TestWhatBelongsToTheCommand(t *testing.T) {
 		"escaped path": edit(func(r *http.Request) { r.URL.RawPath = "/v1/p%61yments" }),
 		"query":        edit(func(r *http.Request) { r.URL.RawQuery = "a=2" }),
 		"media type":   edit(func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }),
+		"version":      edit(func(r *http.Request) { r.Header.Set("Content-Type", "application/json; version=2") }),
+		"trailer":      edit(func(r *http.Request) { r.Trailer = http.Header{"X-Amount": {"2"}} }),
 		"body":         edit(func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader(`{"a":1} `)) }),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -489,6 +507,43 @@ func TestWhatBelongsToTheCommand(t *testing.T) {
 			a.post("k-1", `{}`)
 			w := a.post("k-1", `{}`, edits...)
 			requireProblem(t, w, http.StatusConflict, core.CodeKeyReused)
+		})
+	}
+}
+
+// What follows the body belongs to the command, over both protocols.
+//
+// CONTRACT H-8
+func TestTrailersBelongToTheCommand(t *testing.T) {
+	a := newApp(t, core.Config{}, created)
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		t.Run(protocol, func(t *testing.T) {
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				require.Equal(t, protocol, r.Proto)
+				a.serve(w, r, alice)
+			}))
+			server.EnableHTTP2 = protocol == "HTTP/2.0"
+			server.StartTLS()
+			defer server.Close()
+			result := func(trailer http.Header) (int, string) {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, chunked(`{}`))
+				require.NoError(t, err)
+				r.Header.Set("Idempotency-Key", protocol)
+				r.Trailer = trailer
+				res, err := server.Client().Do(r)
+				require.NoError(t, err)
+				require.NoError(t, res.Body.Close())
+				return res.StatusCode, res.Header.Get(core.HeaderResult)
+			}
+			status, said := result(http.Header{"X-Amount": {"1"}})
+			require.Equal(t, http.StatusCreated, status)
+			require.Equal(t, core.ResultCreated, said)
+			_, said = result(http.Header{"X-Amount": {"1"}})
+			require.Equal(t, core.ResultReused, said)
+			for _, other := range []http.Header{{"X-Amount": {"2"}}, {"X-Amount": {"1"}, "X-Account": {"2"}}, nil} {
+				status, _ = result(other)
+				require.Equal(t, http.StatusConflict, status)
+			}
 		})
 	}
 }
