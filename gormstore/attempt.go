@@ -73,8 +73,13 @@ func (s *Store) Park(ctx context.Context, t core.Ticket) error {
 // keepFree is how long the row of a free key stays, so that the next attempt gets a higher fence.
 const keepFree = core.DefaultRetention
 
-// Release implements [core.Store].
+// Release implements [core.Store]. If its connection is broken, it goes over another one: the claim that it takes back may have
+// broken it.
 func (s *Store) Release(ctx context.Context, t core.Ticket) error {
+	return overAnother(ctx, func() error { return s.release(ctx, t) })
+}
+
+func (s *Store) release(ctx context.Context, t core.Ticket) error {
 	if t.Fence != 0 {
 		freed := func(r core.Record) bool { return r.ID != t.ID || r.Ticket == t && r.Stored == core.Free }
 		return s.owned(ctx, t, freed, release, keepFree.Microseconds())
