@@ -1,136 +1,204 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
-	"runtime"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/internal/pgtest"
 )
 
 func TestMain(m *testing.M) {
-	newFiberApp(nil) // starts a clock, once for the process
-	// The store of gofiber's middleware cannot be closed, nor GORM's own cache.
-	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(),
-		goleak.IgnoreTopFunction("github.com/gofiber/fiber/v3/internal/storage/memory.(*Storage).gc"),
-		goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
-}
-
-// The part that is not in the page runs, too.
-func TestPartApart(t *testing.T) {
-	x := &matrix{meter: meter{progress: silent, rounds: 1}, only: []string{"hash"}, sizes: []int{100}}
-	require.NoError(t, x.run())
-	require.Regexp(t, `(?m)^\| 100 \| [\d.]+ \| [\d.]+ \|$`, x.report.String())
-}
-
-// Every part of the page runs, and its figures find their place there.
-func TestMatrix(t *testing.T) {
-	x := &matrix{meter: meter{progress: silent}, sizes: []int{100, 10_000, 1_000_000}}
-	x.shorten()
-	require.NoError(t, x.open(t))
-	require.NoError(t, x.machine(time.Now()))
-	require.NoError(t, x.run())
-
-	docs := t.TempDir()
-	begins, ends := "<!-- benchmarks: made by internal/benchmarks, do not edit -->\n", "<!-- /benchmarks -->\n"
-	name := filepath.Join(docs, "performance.md")
-	require.NoError(t, os.WriteFile(name, []byte(begins+ends), 0o600))
-	into, err := openPage(docs)
-	require.NoError(t, err)
-	require.NoError(t, x.report.write(into, docs))
-	text, err := os.ReadFile(name)
-	require.NoError(t, err)
-	require.Equal(t, begins+x.report.String()+ends, string(text))
-	if runtime.GOOS == "linux" {
-		require.Regexp(t, `(?m)^\| .Park., first request .*\| \d+( \+ \d+)? \(\d+( \+ \d+)?\) \|$`, string(text))
-	}
-	for _, no := range []string{"NaN", "Inf", "%!"} {
-		require.NotContains(t, string(text), no)
-	}
-	for _, plot := range []string{"bodies.svg", "clients.svg"} {
-		require.Contains(t, string(text), plotFolder+"/"+plot)
-		require.FileExists(t, filepath.Join(docs, plotFolder, plot))
-	}
-}
-
-// gofiber's middleware really answers replays, and really runs the handler for new keys.
-func TestFiber(t *testing.T) {
-	a := newFiberApp(jsonBody(smallBody))
-	key := newKey()
-	for range 3 {
-		require.NoError(t, a.send(guarded, key))
-	}
-	require.Equal(t, 1, a.runs)
-	require.NoError(t, a.send(guarded, newKey()))
-	require.NoError(t, a.send(bare, key))
-	require.Equal(t, 3, a.runs)
-}
-
-// What is written by hand runs the handler once for a key, and answers repeats as the first request.
-func TestByHand(t *testing.T) {
-	d, err := openPostgres(t)
-	require.NoError(t, err)
-	for _, h := range []byHand{{}, {looksFirst: true}, {inTransaction: true}, {inTransaction: true, looksFirst: true}} {
-		h.on = d.opened
-		a, err := h.app()
-		require.NoError(t, err)
-		key := newKey()
-		for range 3 {
-			require.NoError(t, a.send(byHandPath, key, plain))
-		}
-		var kept []byte
-		require.NoError(t, d.pool.QueryRow("SELECT answer FROM by_hand WHERE key = $1", key).Scan(&kept))
-		require.Equal(t, a.body, kept)
-		var rows int64
-		require.NoError(t, d.db.Model(&entry{}).Where("operation_id = ?", key).Count(&rows).Error)
-		require.EqualValues(t, map[bool]int{true: 1}[h.inTransaction], rows)
-	}
-}
-
-func TestJSONBody(t *testing.T) {
-	for _, size := range []int{100, 101, 10_000, 1_000_000} {
-		body := jsonBody(size)
-		require.Len(t, body, size)
-		require.JSONEq(t, string(body), string(body))
-	}
+	// GORM's own cache cannot be closed.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
 }
 
 func silent(string, ...any) {}
 
-// An error ends a comparison, and an answer other than the expected one is an error: nothing else is measured unseen.
-func TestUnexpected(t *testing.T) {
-	a, err := service{framework: "Echo", store: memstore.New(), body: jsonBody(smallBody), recovery: core.Park}.open()
+// Every way runs, and every figure is in the report.
+func TestRun(t *testing.T) {
+	b := &benchmark{meter: meter{progress: silent}, clients: 2, spread: 3, commands: 5}
+	o, err := b.run(t, 0)
 	require.NoError(t, err)
-	key := newKey()
-	require.NoError(t, a.send(guarded, key, created))
-	m := meter{rounds: 1, progress: silent}
-	_, err = m.compare(2, always("repeats", func() error { return a.send(guarded, key, created) }))
-	require.ErrorContains(t, err, `repeats: /v1/payments: the answer is 201 "reused", not 201 "created"`)
-}
+	require.Equal(t, 1, b.rounds)
+	text := b.tell(o)
+	for _, w := range []way{
+		bare, oneTransaction, claimFirst, rollback, twoStatements, park, oneSelect, replay, twoBare, resume,
+	} {
+		require.Contains(t, text, "| "+w.name, w.name)
+	}
+	require.Contains(t, text, " at 1 ms |")
+	require.Contains(t, text, " on SQLite |")
+	for _, no := range []string{"NaN", "Inf", "%!"} {
+		require.NotContains(t, text, no)
+	}
 
-// Noise below 0 has no place on a logarithmic axis.
-func TestPlot(t *testing.T) {
-	svg, err := linePlot{at: []int{1, 10}, series: []series{{name: "above", values: []float64{-1, 5}}, {name: "below", values: []float64{-1, 0}}}}.
-		svg("a plot")
-	require.NoError(t, err)
-	require.Contains(t, string(svg), "above")
-	require.NotContains(t, string(svg), "below")
-}
-
-func TestDigits(t *testing.T) {
-	for want, v := range map[string]float64{"1.23": 1.234, "12.3": 12.34, "123": 123.4, "1230": 1234, "12300": 12345} {
-		require.Equal(t, want, digits(v))
+	// What is counted does not depend on the machine.
+	for way, want := range map[string]counts{
+		bare.name: {commits: 1, roundTrips: 3}, oneTransaction.name: {commits: 1, roundTrips: 5},
+		twoStatements.name: {commits: 2, roundTrips: 2}, oneSelect.name: {roundTrips: 1}, twoBare.name: {commits: 2, roundTrips: 6},
+	} {
+		got := o.counts[way]
+		if got.wal == 0 {
+			require.Equal(t, oneSelect.name, way)
+		}
+		got.wal = 0
+		require.Equal(t, want, got, way)
 	}
 }
 
+// What is written by hand runs once for a key, and answers repeats as the first request.
+func TestByHand(t *testing.T) {
+	on, err := openPool(t, pgtest.URL(t), nil)
+	require.NoError(t, err)
+	for _, s := range []style{plainSQL, withGORM} {
+		for _, w := range []way{oneTransaction, claimFirst, twoStatements, oneSelect} {
+			app, key := w.open(app{s, on}), newKey()
+			for range 3 {
+				require.NoError(t, send(app, key, plain))
+			}
+			var status int
+			var body []byte
+			require.NoError(t, on.pool.QueryRow("SELECT status, body FROM by_hand WHERE key = $1", key).Scan(&status, &body))
+			require.Equal(t, 201, status)
+			require.Equal(t, payload, body)
+			var rows int64
+			require.NoError(t, on.db.Model(&entry{}).Where("key = ?", key).Count(&rows).Error)
+			require.EqualValues(t, map[string]int{oneTransaction.name: 1, claimFirst.name: 1}[w.name], rows, w.name)
+		}
+	}
+}
+
+// The ways of the library write the same row as those beside which they stand.
+func TestRows(t *testing.T) {
+	on, err := openPool(t, pgtest.URL(t), nil)
+	require.NoError(t, err)
+	for _, s := range []style{plainSQL, withGORM} {
+		for amount, ways := range map[string][]way{"12.34": {bare, rollback}, "0.00": {twoBare, resume}} {
+			for _, w := range ways {
+				key := newKey()
+				require.NoError(t, send(w.open(app{s, on}), key, w.first))
+				var all []entry
+				require.NoError(t, on.db.Where("key = ?", key).Find(&all).Error)
+				require.Len(t, all, 1)
+				require.Equal(t, amount, all[0].Amount, w.name)
+			}
+		}
+	}
+}
+
+// The proxy delays each round trip by what it says, and those that are on their way at once all alike.
+func TestProxy(t *testing.T) {
+	const roundTrip = 20 * time.Millisecond
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	served := make(chan struct{})
+	go func() { // a server that answers each byte with ReadyForQuery
+		defer close(served)
+		server, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = server.Close() }()
+		for {
+			one := make([]byte, 1)
+			if _, err := server.Read(one); err != nil {
+				return
+			}
+			_, _ = server.Write(message('Z', 1))
+		}
+	}()
+	p, err := newProxy(t, "postgres://"+listener.Addr().String()+"/x", roundTrip)
+	require.NoError(t, err)
+	host, _, _ := strings.Cut(strings.TrimPrefix(p.url, "postgres://"), "/")
+	client, err := net.Dial("tcp", host)
+	require.NoError(t, err)
+	answer := make([]byte, len(message('Z', 1)))
+	begun := time.Now()
+	for range 3 {
+		_, err = client.Write([]byte{1})
+		require.NoError(t, err)
+		_, err = client.Read(answer)
+		require.NoError(t, err)
+	}
+	require.GreaterOrEqual(t, time.Since(begun), 3*(roundTrip-2*wakingUp))
+	n, err := p.roundTrips()
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	require.NoError(t, client.Close())
+	<-served // the proxy passes the end on
+}
+
+func message(kind byte, body int) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{kind}, uint32(body+4)), make([]byte, body)...)
+}
+
+// Messages are found wherever the network cuts them, and no letter inside of one is taken for another.
+func TestMessages(t *testing.T) {
+	tricky := message('D', 7)
+	copy(tricky[5:], message('Z', 1))
+	stream := append(append(append(message('Z', 1), tricky...), message('1', 0)...), message('Z', 1)...)
+	for size := 1; size <= len(stream); size++ {
+		var m messages
+		n := 0
+		for rest := stream; len(rest) > 0; {
+			part := rest[:min(size, len(rest))]
+			rest = rest[len(part):]
+			n += m.ready(part)
+		}
+		require.Equal(t, 2, n, fmt.Sprint(size))
+	}
+}
+
+// A link that is slower than it says is void.
+func TestVoid(t *testing.T) {
+	turns := func(middles ...time.Duration) (all []turn) {
+		for i, m := range middles {
+			all = append(all, turn{jobs: i + 1, took: time.Second, middle: m})
+		}
+		return all
+	}
+	f := figures{
+		{side{inSQL, bare.name, nil}, turns(linkLimit, linkLimit-1, 2*linkLimit)},
+		{side{inSQL, rollback.name, nil}, turns(1, 1, 1)},
+	}
+	require.Equal(t, 2, f.dropVoid())
+	require.Len(t, f[1].turns, 1)
+	require.Equal(t, "1.00 (1.00 to 1.00)", f.ratio(inSQL, rollback, bare, turn.rate))
+	f.keep(nil)
+	require.Equal(t, "void", f.ratio(inSQL, rollback, bare, turn.rate))
+	require.Equal(t, "void", f.way(inSQL, bare))
+	require.Empty(t, f.ratio(inGORM, rollback, bare, turn.rate))
+}
+
+// An error ends a comparison, and an answer other than the expected one is an error: nothing else is measured unseen.
+func TestUnexpected(t *testing.T) {
+	s, err := openService("Echo")
+	require.NoError(t, err)
+	app, key := s.at(guardedPath), newKey()
+	require.NoError(t, send(app, key, created))
+	m := meter{rounds: 1, progress: silent}
+	_, err = m.compare(comparison{2, []side{{"repeats", "Park", func() error { return send(app, key, created) }}}})
+	require.ErrorContains(t, err, `repeats, Park: the answer is 201 "reused", not 201 "created"`)
+}
+
 func TestArguments(t *testing.T) {
-	require.ErrorContains(t, command([]string{"-clients", "1,x"}), "-clients")
-	require.ErrorContains(t, command([]string{"-rounds", "0"}), "-rounds")
-	require.ErrorContains(t, command([]string{"-only", "bodies,x"}), "-only")
+	require.ErrorContains(t, command([]string{"-clients", "0"}), "-clients")
+	require.ErrorContains(t, command([]string{"-turn", "0s"}), "-turn")
+	require.ErrorContains(t, command([]string{"-docs", t.TempDir()}), "performance.md")
+}
+
+func TestJSONBody(t *testing.T) {
+	for _, size := range []int{100, 101, 10_000} {
+		body := jsonBody(size)
+		require.Len(t, body, size)
+		require.JSONEq(t, string(body), string(body))
+	}
 }

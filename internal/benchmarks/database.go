@@ -15,19 +15,10 @@ import (
 
 	sqlitedriver "github.com/ncruces/go-sqlite3/driver"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
-// database is a fresh database with a store on it.
-type database struct {
-	name string
-	url  string // of PostgreSQL
-	opened
-}
-
-// opened is a pool, with the database and the store on it.
+// opened is a pool, with a store on it that has no option set.
 type opened struct {
 	db    *gorm.DB
 	pool  *sql.DB
@@ -37,32 +28,40 @@ type opened struct {
 // connections is the size of the pools.
 const connections = 32
 
-// openPostgres makes a database on the server that the tests use as well.
-func openPostgres(t testing.TB) (*database, error) {
-	url := pgtest.URL(t)
-	on, err := openPool(t, url)
-	return &database{"PostgreSQL", url, on}, err
+// guards are settings that end the transaction of an app or a host that is gone. A role or a connection string may have
+// them; otherwise the library sets them in each of its transactions.
+var guards = map[string]string{
+	"idle_in_transaction_session_timeout": "60s",
+	"client_connection_check_interval":    "500ms",
+	"tcp_user_timeout":                    "10s",
 }
 
-// openPool opens a database of PostgreSQL that is there already.
-func openPool(t testing.TB, url string) (opened, error) {
+// openPool opens a database of PostgreSQL, with such settings in the connection string.
+func openPool(t testing.TB, url string, settings map[string]string) (opened, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return opened{}, err
 	}
+	for name, value := range settings {
+		config.RuntimeParams[name] = value
+	}
 	pool := stdlib.OpenDB(*config)
-	return newOpened(t, pool, pgdriver.New(pgdriver.Config{Conn: pool}))
+	on, err := newOpened(t, pool, pgdriver.New(pgdriver.Config{Conn: pool}))
+	if err != nil {
+		return opened{}, err
+	}
+	_, err = pool.ExecContext(context.Background(), byHandTable)
+	return on, err
 }
 
 // openSQLite makes a file.
-func openSQLite(t testing.TB) (*database, error) {
+func openSQLite(t testing.TB) (opened, error) {
 	pool, err := sqlitedriver.Open("file:" + filepath.ToSlash(filepath.Join(t.TempDir(), "benchmark.db")) +
 		"?_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)")
 	if err != nil {
-		return nil, err
+		return opened{}, err
 	}
-	on, err := newOpened(t, pool, gormlite.OpenDB(pool))
-	return &database{name: "SQLite", opened: on}, err
+	return newOpened(t, pool, gormlite.OpenDB(pool))
 }
 
 func newOpened(t testing.TB, pool *sql.DB, dialector gorm.Dialector) (opened, error) {
@@ -86,34 +85,3 @@ func newOpened(t testing.TB, pool *sql.DB, dialector gorm.Dialector) (opened, er
 	t.Cleanup(func() { _ = store.Close() })
 	return opened{db, pool, store}, nil
 }
-
-// cell is a job of the matrix on a database.
-type cell struct {
-	recovery core.Recovery
-	kind     kind
-	work     func(opened) work // nil: nothing
-}
-
-func (c cell) app(on opened) (*app, error) {
-	s := service{framework: "Gin", store: on.store, recovery: c.recovery, body: jsonBody(smallBody)}
-	if c.work != nil {
-		s.work = c.work(on)
-	}
-	return s.open()
-}
-
-// side sends requests of the cell.
-func (c cell) side(name string, on opened, spread int) (side, error) {
-	a, err := c.app(on)
-	if err != nil {
-		return side{}, err
-	}
-	next, want, err := c.kind.prepare(a, spread)
-	if err != nil {
-		return side{}, err
-	}
-	return always(name, func() error { return a.send(guarded, next(), want) }), nil
-}
-
-// smallBody is the size of a command where nothing else is said, in bytes.
-const smallBody = 100

@@ -1,12 +1,11 @@
-// Command benchmarks compares this library with what an app would have without it, and writes the figures into
+// Command benchmarks compares this library with what an app would have without it, and prints the figures for
 // docs/performance.md:
 //
-//	cd internal/benchmarks && go run .                 all of it, some six minutes
-//	cd internal/benchmarks && go run . -only byhand    one part; hash is not in the page; writes nothing
-//	cd internal/benchmarks && go run . -short          proves that all of it runs; writes nothing
+//	cd internal/benchmarks && go run . -for 60s                   prints them
+//	cd internal/benchmarks && go run . -for 5m -docs ../../docs   writes them into the page
 //
-// The sides of a comparison take turns in one run, and the result is a ratio. PostgreSQL is the server of the tests: the
-// one that TEST_DATABASE_URL names, or one that is started from the installed programs.
+// The sides of a comparison take turns in one run, and the result is a ratio. PostgreSQL is started from the installed
+// programs.
 package main
 
 import (
@@ -15,9 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
-	"strconv"
-	"strings"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -34,76 +31,50 @@ func main() {
 
 func command(args []string) error {
 	flags := flag.NewFlagSet("benchmarks", flag.ExitOnError)
-	duration := flags.Duration("duration", 1500*time.Millisecond, "how long each side of a comparison is measured")
-	rounds := flags.Int("rounds", 5, "in how many turns")
-	clients := flags.String("clients", "1,4,16,64,256", "how many clients send at once, where that is varied")
-	docs := flags.String("docs", "../../docs", "the folder of performance.md; empty: print only")
-	only := flags.String("only", "", "measure these parts only, and write nothing: "+strings.Join((&matrix{}).partNames(), ","))
-	short := flags.Bool("short", false, "prove that everything runs, as fast as it can; writes nothing")
+	total := flags.Duration("for", time.Minute, "how long all turns take together")
+	turn := flags.Duration("turn", 200*time.Millisecond, "how long a turn takes")
+	clients := flags.Int("clients", 16, "how many clients send at once on this machine")
+	docs := flags.String("docs", "", "the folder of performance.md, to write there; empty: print")
 	_ = flags.Parse(args) // exits on an error
-	counts, err := numbers(*clients)
-	if err != nil || *rounds < 1 {
-		return fmt.Errorf("-clients %q, -rounds %d: want whole numbers above 0", *clients, *rounds)
+	if *clients < 1 || *turn <= 0 {
+		return fmt.Errorf("-clients %d, -turn %v: want more than 0", *clients, *turn)
 	}
-	x := &matrix{
-		meter: meter{duration: *duration, rounds: *rounds, warmUp: *duration / 10, progress: func(format string, args ...any) {
-			fmt.Fprintf(os.Stderr, format, args...)
-		}},
-		many: 8, clients: counts, spread: 500, sizes: []int{100, 10_000, 1_000_000},
-	}
-	if *only != "" {
-		x.only, *docs = strings.Split(*only, ","), ""
-		for _, name := range x.only {
-			if !slices.Contains(x.partNames(), name) {
-				return fmt.Errorf("-only %q: there are %s", name, strings.Join(x.partNames(), ", "))
-			}
-		}
-	}
-	if *short {
-		x.shorten()
-		*docs = ""
-	}
-	var into *report.Page
+	var page *report.Page
 	if *docs != "" {
-		if into, err = openPage(*docs); err != nil {
+		var err error
+		if page, err = openPage(*docs); err != nil {
 			return err // before all the work, and not after it
 		}
 	}
-	begun := time.Now()
-	var measured error
-	failed := testhost.Run(context.Background(), "benchmarks", func(t testing.TB) {
-		if measured = x.open(t); measured == nil {
-			measured = x.machine(begun)
-		}
-		if measured == nil {
-			measured = x.run()
-		}
-	})
-	if err := errors.Join(failed, measured); err != nil {
-		return err
+	b := &benchmark{
+		meter: meter{turn: *turn, warmUp: true, progress: func(format string, args ...any) {
+			fmt.Fprintf(os.Stderr, format, args...)
+		}},
+		clients: *clients, spread: 500, commands: 200,
 	}
-	fmt.Fprintf(os.Stderr, "took %s\n", time.Since(begun).Round(time.Second))
-	if into == nil {
-		fmt.Print(x.report.String())
+	text, err := b.text(*total)
+	switch {
+	case err != nil:
+		return err
+	case page == nil:
+		fmt.Print(text)
 		return nil
 	}
-	return x.report.write(into, *docs)
+	return page.Write(text)
 }
 
-// shorten makes the matrix run every cell for a moment, and measure nothing.
-func (x *matrix) shorten() {
-	x.duration, x.rounds, x.warmUp = 0, 1, 0
-	x.many, x.clients, x.spread = 2, []int{1, 16}, 3
+// openPage reads performance.md in the folder of documents.
+func openPage(docs string) (*report.Page, error) {
+	return report.OpenPage(filepath.Join(docs, "performance.md"), "benchmarks", "internal/benchmarks")
 }
 
-func numbers(list string) ([]int, error) {
-	var all []int
-	for text := range strings.SplitSeq(list, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(text))
-		if err != nil || n < 1 {
-			return nil, fmt.Errorf("not a number above 0: %q", text)
+// text runs the benchmark and returns the report.
+func (b *benchmark) text(total time.Duration) (text string, err error) {
+	failed := testhost.Run(context.Background(), "benchmarks", func(t testing.TB) {
+		var o outcome
+		if o, err = b.run(t, total); err == nil {
+			text = b.tell(o)
 		}
-		all = append(all, n)
-	}
-	return all, nil
+	})
+	return text, errors.Join(failed, err)
 }

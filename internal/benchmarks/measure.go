@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,21 +13,21 @@ import (
 
 // side is one of the ways to do a job. Sides are compared with each other.
 type side struct {
-	name string
-	// start makes ready for one turn and is not timed. send does the job once, for any number of clients at once.
-	start func() (send func() error, err error)
+	variant, way string
+	send         func() error // does the job once, for any number of clients at once
 }
 
-// always is a side that needs no preparation.
-func always(name string, send func() error) side {
-	return side{name: name, start: func() (func() error, error) { return send, nil }}
+// comparison is sides that take turns, each with that many clients.
+type comparison struct {
+	clients int
+	sides   []side
 }
 
 // turn is what a side did while it was its turn.
 type turn struct {
-	jobs    int
-	took    time.Duration
-	mallocs uint64
+	jobs   int
+	took   time.Duration
+	middle time.Duration // that long a job took, in the middle of all (p50)
 
 	app, server time.Duration // of the processor; 0 where it is not known
 }
@@ -34,30 +35,30 @@ type turn struct {
 // meter compares sides. They take turns, so that a disk that gets slower, or a busy neighbour of the machine, slows all
 // sides alike.
 type meter struct {
-	duration time.Duration // of all turns of one side together
+	turn     time.Duration // how long one takes
 	rounds   int           // how many turns each side has
-	warmUp   time.Duration // a turn of each side before, which does not count; 0: none
+	warmUp   bool          // a turn of each side before, which does not count
+	progress func(format string, args ...any)
 	// postmaster is the process of the PostgreSQL server whose processor time is measured too; 0: none
 	postmaster int
-	progress   func(format string, args ...any)
 }
 
-// compare lets the sides take turns, each with that many clients.
-func (m meter) compare(clients int, sides ...side) ([]measured, error) {
-	results := make([]measured, len(sides))
-	for i, s := range sides {
-		results[i].name = s.name
-		if m.warmUp == 0 {
+// compare lets the sides take their turns.
+func (m meter) compare(c comparison) (figures, error) {
+	results := make(figures, len(c.sides))
+	for i, s := range c.sides {
+		results[i].side = s
+		if !m.warmUp {
 			continue
 		}
-		if _, err := m.take(s, clients, m.warmUp); err != nil {
+		if _, err := m.take(s, c.clients); err != nil {
 			return nil, err
 		}
 	}
 	for round := range m.rounds {
-		for i := range sides {
-			at := (i + round) % len(sides) // none is always the one after the same other
-			t, err := m.take(sides[at], clients, m.duration/time.Duration(m.rounds))
+		for i := range c.sides {
+			at := (i + round) % len(c.sides) // none is always the one after the same other
+			t, err := m.take(c.sides[at], c.clients)
 			if err != nil {
 				return nil, err
 			}
@@ -65,95 +66,110 @@ func (m meter) compare(clients int, sides ...side) ([]measured, error) {
 		}
 	}
 	for _, r := range results {
-		m.progress("    %-44s %10.0f /s\n", r.name, r.rate())
+		t := r.total()
+		m.progress("    %-30s %-62s %7.0f /s, p50 %v\n", r.variant, r.way, t.rate(), t.middle.Round(10*time.Microsecond))
 	}
 	return results, nil
 }
 
 // take gives a side its turn.
-func (m meter) take(s side, clients int, d time.Duration) (t turn, err error) {
-	send, err := s.start()
-	if err != nil {
-		return turn{}, fmt.Errorf("%s: %w", s.name, err)
-	}
+func (m meter) take(s side, clients int) (t turn, err error) {
 	runtime.GC() // the garbage of the side before is not this one's
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-
-	jobs, errs := make([]int, clients), make([]error, clients)
+	jobs, errs := make([][]time.Duration, clients), make([]error, clients)
 	spent := processorNow(m.postmaster)
 	begun := time.Now()
 	var wg sync.WaitGroup
 	for client := range clients {
 		wg.Go(func() {
-			for time.Since(begun) < d || jobs[client] == 0 {
-				if err := send(); err != nil {
+			for at := time.Duration(0); at < m.turn || len(jobs[client]) == 0; {
+				if err := s.send(); err != nil {
 					errs[client] = err
 					return
 				}
-				jobs[client]++
+				now := time.Since(begun)
+				jobs[client] = append(jobs[client], now-at)
+				at = now
 			}
 		})
 	}
 	wg.Wait()
 	t.took = time.Since(begun)
-
 	t.app, t.server = processorNow(m.postmaster).since(spent)
-	runtime.ReadMemStats(&after)
-	t.mallocs = after.Mallocs - before.Mallocs
-	for _, n := range jobs {
-		t.jobs += n
-	}
 	if err := errors.Join(errs...); err != nil {
-		return turn{}, fmt.Errorf("%s: %w", s.name, err)
+		return turn{}, fmt.Errorf("%s, %s: %w", s.variant, s.way, err)
 	}
+	all := slices.Concat(jobs...)
+	slices.Sort(all)
+	t.jobs, t.middle = len(all), all[len(all)/2]
 	return t, nil
 }
 
 // measured is what one side did in all its turns.
 type measured struct {
-	name  string
+	side
 	turns []turn
 }
 
+// figures are what the sides of a comparison did.
+type figures []measured
+
+// of returns one of them.
+func (f figures) of(variant string, w way) measured {
+	if at := f.find(variant, w); at >= 0 {
+		return f[at]
+	}
+	panic("not measured: " + variant + ", " + w.name)
+}
+
+func (f figures) has(variant string, w way) bool { return f.find(variant, w) >= 0 }
+
+func (f figures) find(variant string, w way) int {
+	return slices.IndexFunc(f, func(m measured) bool { return m.variant == variant && m.way == w.name })
+}
+
+// keep drops all rounds but some.
+func (f figures) keep(rounds []int) {
+	for i := range f {
+		var kept []turn
+		for _, round := range rounds {
+			kept = append(kept, f[i].turns[round])
+		}
+		f[i].turns = kept
+	}
+}
+
+// total adds the turns up. Its middle is that of the middle turn.
 func (m measured) total() (t turn) {
+	middles := make([]time.Duration, 0, len(m.turns))
 	for _, one := range m.turns {
 		t.jobs += one.jobs
 		t.took += one.took
-		t.mallocs += one.mallocs
 		t.app += one.app
 		t.server += one.server
+		middles = append(middles, one.middle)
+	}
+	if len(middles) > 0 {
+		slices.Sort(middles)
+		t.middle = middles[len(middles)/2]
 	}
 	return t
 }
 
-// rate is jobs per second.
-func (m measured) rate() float64 {
-	t := m.total()
-	return float64(t.jobs) / t.took.Seconds()
-}
-
-// each is the time between two jobs: with one client, what a job takes.
-func (m measured) each() time.Duration {
-	t := m.total()
-	return t.took / time.Duration(t.jobs)
-}
-
-// mallocs is how many allocations a job makes.
-func (m measured) mallocs() float64 {
-	t := m.total()
-	return float64(t.mallocs) / float64(t.jobs)
-}
-
-// ratioOf returns the throughput of one side divided by that of another.
-func ratioOf(m, to measured) report.Ratio {
-	return report.RatioOf(m.rate(), to.rate(), m.rates(), to.rates())
-}
-
-// rates is jobs per second in each turn.
-func (m measured) rates() (all []float64) {
+// each returns a figure of each turn.
+func (m measured) each(figure func(turn) float64) (all []float64) {
 	for _, t := range m.turns {
-		all = append(all, float64(t.jobs)/t.took.Seconds())
+		all = append(all, figure(t))
 	}
 	return all
+}
+
+// rate is jobs per second.
+func (t turn) rate() float64 { return float64(t.jobs) / t.took.Seconds() }
+
+// appEach is the app's processor time for a job.
+func (t turn) appEach() float64 { return float64(t.app) / float64(t.jobs) }
+
+// ratioOf compares two sides by a figure of their turns.
+func ratioOf(m, to measured, figure func(turn) float64) report.Ratio {
+	return report.RatioOf(m.each(figure), to.each(figure))
 }

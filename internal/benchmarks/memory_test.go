@@ -1,12 +1,10 @@
 package main
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/core/memstore"
 )
 
 // kept is how many records a store gets to keep before it is changed for a new one. All that are kept are work for the
@@ -17,34 +15,33 @@ const kept = 10_000
 // replay, in memory: the difference is what this library costs without a database.
 func BenchmarkMemory(b *testing.B) {
 	for _, framework := range []string{"Gin", "Echo"} {
-		open := func(b *testing.B) *app {
-			s := service{framework: framework, store: memstore.New(), recovery: core.Park, body: jsonBody(smallBody)}
-			a, err := s.open()
+		open := func(b *testing.B, path string) http.Handler {
+			s, err := openService(framework)
 			require.NoError(b, err)
-			return a
+			return s.at(path)
 		}
 		run := func(name, path string, renew bool, key func() string, answer want) {
 			b.Run(framework+"/"+name, func(b *testing.B) {
 				b.ReportAllocs()
-				a := open(b)
+				app := open(b, path)
 				if answer == reused {
-					require.NoError(b, a.send(path, key(), created))
+					require.NoError(b, send(app, key(), created))
 				}
 				for i := 0; b.Loop(); i++ {
 					if renew && i%kept == 0 {
 						b.StopTimer()
-						a = open(b)
+						app = open(b, path)
 						b.StartTimer()
 					}
-					if err := a.send(path, key(), answer); err != nil {
+					if err := send(app, key(), answer); err != nil {
 						b.Fatal(err)
 					}
 				}
 			})
 		}
-		run("bare", bare, false, newKey, plain)
-		run("first", guarded, true, newKey, created)
+		run("bare", barePath, false, newKey, plain)
+		run("first", guardedPath, true, newKey, created)
 		repeated := newKey()
-		run("replay", guarded, false, func() string { return repeated }, reused)
+		run("replay", guardedPath, false, func() string { return repeated }, reused)
 	}
 }

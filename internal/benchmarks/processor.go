@@ -20,15 +20,14 @@ func (now processorTime) since(before processorTime) (app, server time.Duration)
 	return now.app - before.app, server
 }
 
-// processorTime writes what a job costs, app + server, in microseconds; "" where it is not known.
-func (m measured) processorTime() string {
-	t := m.total()
+// processor writes what a job costs, app + server, in microseconds; "" where it is not known.
+func (t turn) processor() string {
 	if t.app == 0 {
 		return ""
 	}
-	each := func(d time.Duration) string { return fmt.Sprintf("%.0f", float64(d.Nanoseconds())/1e3/float64(t.jobs)) }
+	each := func(d time.Duration) string { return fmt.Sprintf("%.0f", d.Seconds()*1e6/float64(t.jobs)) }
 	if server := each(t.server); server != "0" {
-		return each(t.app) + " + " + server
+		return " (" + each(t.app) + " + " + server + ")"
 	}
-	return each(t.app)
+	return " (" + each(t.app) + ")"
 }

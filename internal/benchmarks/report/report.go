@@ -5,6 +5,7 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"regexp"
 	"runtime"
@@ -93,17 +94,30 @@ func Machine(when time.Time) string {
 		runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
-// Ratio is how many times as much one side does as another: over all rounds, and in its worst and best round.
-type Ratio struct{ All, Low, High float64 }
+// Ratio is how many times as much one side does as another: in the middle of all rounds (the median), and the bounds of
+// the middle half of them.
+type Ratio struct{ Middle, Low, High float64 }
 
-// RatioOf compares two sides by what they do per second, over all and in each round.
-func RatioOf(all, toAll float64, rounds, toRounds []float64) Ratio {
+// RatioOf compares two sides by what they did in each round. Without a round, all is NaN.
+func RatioOf(rounds, toRounds []float64) Ratio {
 	each := make([]float64, len(rounds))
 	for i := range rounds {
 		each[i] = rounds[i] / toRounds[i]
 	}
-	return Ratio{All: all / toAll, Low: slices.Min(each), High: slices.Max(each)}
+	slices.Sort(each)
+	return Ratio{Middle: quantile(each, 0.5), Low: quantile(each, 0.25), High: quantile(each, 0.75)}
+}
+
+// quantile is the value below which that part of the sorted values is, with a straight line between two of them.
+func quantile(sorted []float64, part float64) float64 {
+	if len(sorted) == 0 {
+		return math.NaN()
+	}
+	at := part * float64(len(sorted)-1)
+	below := int(at)
+	above := min(below+1, len(sorted)-1)
+	return sorted[below] + (at-float64(below))*(sorted[above]-sorted[below])
 }
 
 // String is the ratio with its spread, as in "0.94 (0.90 to 0.99)".
-func (r Ratio) String() string { return fmt.Sprintf("%.2f (%.2f to %.2f)", r.All, r.Low, r.High) }
+func (r Ratio) String() string { return fmt.Sprintf("%.2f (%.2f to %.2f)", r.Middle, r.Low, r.High) }

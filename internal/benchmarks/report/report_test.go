@@ -36,7 +36,9 @@ func TestPage(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// A ratio is told with its worst and its best round.
+// A ratio is told with the middle half of its rounds.
 func TestRatio(t *testing.T) {
-	require.Equal(t, "0.50 (0.25 to 0.75)", RatioOf(50, 100, []float64{25, 75}, []float64{100, 100}).String())
+	require.Equal(t, "0.50 (0.40 to 0.60)", RatioOf([]float64{90, 50, 10, 40, 60}, []float64{100, 100, 100, 100, 100}).String())
+	require.Equal(t, "0.50 (0.38 to 0.62)", RatioOf([]float64{25, 75}, []float64{100, 100}).String())
+	require.Equal(t, "NaN (NaN to NaN)", RatioOf(nil, nil).String())
 }
