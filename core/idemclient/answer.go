@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/auth19/idem/core"
@@ -19,9 +20,10 @@ type answer struct {
 	definite   bool // it is what became of the command, the same for good (M-3, C-4)
 	replayed   bool
 	unknown    bool // the command may have been carried out (R-2)
+	notApplied bool // a handler has refused the command, and nothing was carried out (R-6)
 	retryAfter time.Duration
 
-	code      core.Code // of a problem (P-1)
+	code      core.Code // of a problem of the guards (P-1); "" if anybody else may have made the answer
 	operation string
 	outcome   string
 }
@@ -42,7 +44,8 @@ func (c *Config) readAnswer(res *http.Response) (*answer, error) {
 	}
 	res.Body = io.NopCloser(bytes.NewReader(a.body))
 	a.followed = res.Request != nil && res.Request.Response != nil
-	a.unknown = res.Header.Get(core.HeaderResult) == core.ResultUnknown
+	result := only(res.Header, core.HeaderResult)
+	a.unknown, a.notApplied = result == core.ResultUnknown, result == core.ResultNotApplied
 	a.replayed = res.Header.Get(core.HeaderReplayed) == "true"
 	a.definite = c.Provider.definite(res.StatusCode, res.Header)
 	if !a.definite {
@@ -51,19 +54,44 @@ func (c *Config) readAnswer(res *http.Response) (*answer, error) {
 	return a, nil
 }
 
-// readProblem reads the members of a problem. The app may render it in its own way, as JSON.
+// readProblem reads a problem. The code is that of the header, which handlers cannot send: a code in a body may be another
+// service's, passed on by a handler that has carried the command out (C-7). The other members are only for people, and are
+// taken if they have their form: they get into the text of errors. The app may render them in its own way, as JSON.
 func (a *answer) readProblem() {
+	code := only(a.response.Header, core.HeaderProblem)
+	if !isCode(code) {
+		return
+	}
+	a.code = core.Code(code)
 	if !isJSON(a.response.Header) {
 		return
 	}
 	var problem struct {
-		Code      core.Code `json:"code"`
-		Operation string    `json:"operation"`
-		Outcome   string    `json:"outcome"`
+		Operation string `json:"operation"`
+		Outcome   string `json:"outcome"`
 	}
-	if json.Unmarshal(a.body, &problem) == nil {
-		a.code, a.operation, a.outcome = problem.Code, problem.Operation, problem.Outcome
+	if json.Unmarshal(a.body, &problem) != nil {
+		return
 	}
+	if _, err := core.ParseID(problem.Operation); err == nil {
+		a.operation = problem.Operation
+	}
+	if isCode(problem.Outcome) {
+		a.outcome = problem.Outcome
+	}
+}
+
+// only returns the value of a header that has one line; "" if there are more, because then one of them is not the server's.
+func only(header http.Header, name string) string {
+	if values := header[name]; len(values) == 1 {
+		return values[0]
+	}
+	return ""
+}
+
+// isCode reports whether s has the form of a code: lower-case letters, digits and underscores, at most 64.
+func isCode(s string) bool {
+	return s != "" && len(s) <= 64 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
 // wait is how long the answer asks the client to wait; 0 if it does not.
@@ -96,25 +124,44 @@ func (k *call) judge(a *answer, failure error) outcome {
 	}
 	status := a.response.StatusCode
 	k.uncertain = k.uncertain || a.unknown
-	// Where the outcome is unknown, a handler may have passed on the problem of another service.
-	if p, ok := problems[a.code]; ok && status == http.StatusConflict && (p.uncertain || !a.unknown) {
+	if p, ok := problems[a.code]; ok {
 		k.uncertain = (k.uncertain || p.uncertain) && !p.ends
 		return p.outcome
 	}
 	switch {
 	case status == http.StatusTooEarly, status == http.StatusTooManyRequests:
+		k.uncertain = k.uncertain || k.doubt(a) != nil
 		return outcome{again: true}
 	case a.unknown && status <= http.StatusInternalServerError:
 		return outcome{reason: ErrOutcomeUnknown}
-	case a.code == core.CodeStoreUnavailable, a.code == core.CodeRolledBack: // nothing was run, or it was undone
-		return outcome{again: true}
 	case status >= http.StatusInternalServerError: // also the statuses that proxies invent, up to 599
 		k.uncertain = true
 		return outcome{again: true}
-	case k.uncertain: // the answer concerns only this attempt, or comes from a proxy
-		return outcome{reason: ErrStillUncertain}
+	}
+	if doubt := k.doubt(a); k.uncertain || doubt != nil { // the answer concerns only this attempt, or comes from a proxy
+		k.uncertain = true
+		return outcome{reason: ErrStillUncertain, cause: doubt}
 	}
 	return k.end(a)
+}
+
+// doubt says why an answer that is not definite may not even say what this attempt has done; nil if it does (C-7).
+func (k *call) doubt(a *answer) error {
+	status := a.response.StatusCode
+	switch {
+	case a.notApplied:
+		return nil
+	case a.code != "":
+		if status < http.StatusBadRequest {
+			return errRenderedAsSuccess
+		}
+		return nil
+	case k.client.cfg.Provider.Definite == nil:
+		return errUnmarked
+	case status == http.StatusConflict:
+		return errConflict
+	}
+	return nil
 }
 
 // judgeFailure judges an attempt without an answer.
@@ -136,17 +183,18 @@ func (k *call) end(a *answer) outcome {
 	return o
 }
 
-// mayBeLetIn reports whether the command was refused before the server looked at it. With another token, or at the
-// address of a redirect, it may be accepted, so the intent does not end.
+// mayBeLetIn reports whether the command may be accepted another time: with another token, at the address of a redirect,
+// or when what is in its way is over. So the intent does not end.
 func mayBeLetIn(status int) bool {
 	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout:
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
+		http.StatusConflict:
 		return true
 	}
 	return status >= 300 && status < 400
 }
 
-// problems are the codes of a 409 that is not an answer to the command (M).
+// problems are the codes that say what becomes of the attempt, whatever the status (M, F).
 var problems = map[core.Code]struct {
 	outcome
 	uncertain bool
@@ -157,4 +205,8 @@ var problems = map[core.Code]struct {
 	core.CodeKeyExpired:            {outcome{reason: ErrKeyExpired, ends: true}, false},
 	core.CodeResponseNotReplayable: {outcome{reason: ErrNotReplayable, ends: true}, false},
 	core.CodeKeyTooOld:             {outcome{reason: ErrKeyTooOld}, false},
+	// Nothing was run, or it was undone.
+	core.CodeStoreUnavailable: {outcome{again: true}, false},
+	core.CodeRolledBack:       {outcome{again: true}, false},
+	core.CodeTooManyOpen:      {outcome{again: true}, false},
 }

@@ -37,8 +37,9 @@ func New(cfg Config) (*Client, error) {
 //
 // The answer is a 2xx, a 3xx (redirects are never followed) or a 4xx that a repeat would not change. Its body is in
 // memory; [ResultOf] tells whether it is a replay. If an earlier attempt may have carried the command out, only an answer
-// that the server marks as the command's own counts (C-4). Otherwise Do returns an [*Error]: compare it with
-// [ErrGivenUp], [ErrStillUncertain], [ErrOutcomeUnknown] and the other errors of this package. A request with a safe
+// that the server marks as the command's own counts (C-4). An answer without any mark of this library counts only if the
+// profile says so ([Provider].Definite, C-7). Otherwise Do returns an [*Error]: compare it with [ErrGivenUp],
+// [ErrStillUncertain], [ErrOutcomeUnknown] and the other errors of this package. A request with a safe
 // method is sent once, unchanged, and needs no intent.
 func (c *Client) Do(ctx context.Context, intent string, r *http.Request) (*http.Response, error) {
 	if attemptctx.CallsFrom(ctx) == nil && attemptctx.CallsFrom(r.Context()) != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,9 +45,10 @@ var (
 	// still running has answered before it was done: repeat the same intent.
 	ErrOutcomeUnknown = errors.New("idem: the command may have been carried out; ask for the operation, and do not send it " +
 		"again as a new intent")
-	// ErrStillUncertain: an attempt may have carried the command out, and the answer to a later one does not say so: a login
-	// page, an expired token, a 4xx of a proxy. Correct the cause, and repeat the same intent (C-4).
-	ErrStillUncertain = errors.New("idem: the command may have been carried out before, and this answer does not tell; " +
+	// ErrStillUncertain: the command may have been carried out, and the answer does not tell: a login page, a 4xx of a
+	// firewall, an expired token after an attempt without an answer, a 409 of a provider. Correct what the answer and the
+	// Cause say, and repeat the same intent (C-4, C-7).
+	ErrStillUncertain = errors.New("idem: the command may have been carried out, and this answer does not tell; " +
 		"repeat the same intent")
 	// ErrKeyTooOld: the server accepts no keys of this age. It has not carried the command out in this attempt, and never
 	// will with this key. Uncertain says whether an earlier attempt may have (T-6).
@@ -57,6 +59,15 @@ var (
 	ErrNotReplayable = errors.New("idem: the command was carried out; its answer cannot be sent again")
 	// ErrAnswerTooLarge: there is an answer, but its body is above Config.MaxAnswer. Error.Status has its status.
 	ErrAnswerTooLarge = errors.New("idem: the answer is larger than Config.MaxAnswer")
+)
+
+// The causes of ErrStillUncertain.
+var (
+	errUnmarked = errors.New("idem: the answer has neither Idempotency-Result nor Idempotency-Problem, so that the guards " +
+		"have not made it; for a route without guards, or a server without this library, set Provider.Definite")
+	errConflict          = errors.New("idem: the command in the way may be an earlier attempt")
+	errRenderedAsSuccess = errors.New("idem: a problem of the guards has the status of a success; correct Config.RenderProblem " +
+		"of the server")
 )
 
 // Error says why there is no answer.
@@ -71,7 +82,7 @@ type Error struct {
 	Uncertain bool
 
 	Status    int       // of the last answer; 0 if there was none
-	Code      core.Code // of the last answer, if it was a problem
+	Code      core.Code // of the last answer, if it was a problem of the guards
 	Operation string    // the operation that the last answer named, to ask the server about; "" if none
 	Outcome   string    // with ErrKeyExpired: how the command ended, "succeeded" or "refused" (M-5)
 	// RetryAfter is how long the last answer asked the client to wait.
@@ -80,7 +91,8 @@ type Error struct {
 	Response *http.Response
 }
 
-// Error implements error. The text has no key, no token and no body.
+// Error implements error. The text has no key, no token and no body. What a server has sent is in it only as far as it has
+// the form of a code or an id; Cause is cut off after some hundred bytes, and what cannot be printed is escaped (C-7).
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "idem: intent %q: ", e.Intent)
@@ -88,7 +100,7 @@ func (e *Error) Error() string {
 	case e.Reason != nil:
 		b.WriteString(plain(e.Reason))
 	case e.Cause != nil:
-		b.WriteString(plain(e.Cause))
+		b.WriteString(told(e.Cause))
 	}
 	if e.Attempts == 0 {
 		b.WriteString("; nothing was sent")
@@ -96,7 +108,10 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, "; attempts: %d", e.Attempts)
 	}
 	if e.Status != 0 {
-		fmt.Fprintf(&b, "; last answer: %d %s", e.Status, e.Code)
+		fmt.Fprintf(&b, "; last answer: %d", e.Status)
+	}
+	if e.Code != "" {
+		fmt.Fprintf(&b, " %s", e.Code)
 	}
 	if e.Operation != "" {
 		fmt.Fprintf(&b, "; operation: %s", e.Operation)
@@ -105,7 +120,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, "; it asks to wait for %v", e.RetryAfter)
 	}
 	if e.Reason != nil && e.Cause != nil {
-		fmt.Fprintf(&b, ": %s", plain(e.Cause))
+		fmt.Fprintf(&b, ": %s", told(e.Cause))
 	}
 	//nolint:errorlint // the field, not what it wraps
 	if e.Uncertain && (e.Reason == ErrGivenUp || e.Reason == ErrStillUncertain) {
@@ -116,6 +131,17 @@ func (e *Error) Error() string {
 
 // plain is an error without the prefix that all errors of this library have.
 func plain(err error) string { return strings.TrimPrefix(err.Error(), "idem: ") }
+
+// told is the text of an error that may quote what a server has sent.
+func told(err error) string {
+	const most = 500
+	text := plain(err)
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	quoted := strconv.Quote(text)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+}
 
 // Unwrap makes [errors.Is] and [errors.As] see the reason and the cause.
 func (e *Error) Unwrap() []error {

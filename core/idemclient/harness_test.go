@@ -94,6 +94,26 @@ func problem(code core.Code, lines ...string) func(*http.Request) (*http.Respons
 	return says(reply.Status, append(lines, "", string(reply.Body))...)
 }
 
+// busy refuses as the guards do, before anything is run.
+var busy = problem(core.CodeTooManyOpen)
+
+// relayed answers as a handler does that passes on the problem of another service: the guards drop the header.
+func relayed(code core.Code, lines ...string) func(*http.Request) (*http.Response, error) {
+	answer := problem(code, lines...)
+	return func(r *http.Request) (*http.Response, error) {
+		res, err := answer(r)
+		res.Header.Del(core.HeaderProblem)
+		return res, err
+	}
+}
+
+// unguarded is the profile of a server that does not mark its answers.
+func unguarded() idemclient.Provider {
+	p := idemclient.Standard()
+	p.Definite = idemclient.Succeeded
+	return p
+}
+
 const operation = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
 // breaks ends an attempt with an error of the network.

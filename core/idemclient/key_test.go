@@ -14,7 +14,7 @@ import (
 //
 // CONTRACT C-4
 func TestTheFirstAttemptOfAPlannedIntentIsCertain(t *testing.T) {
-	client := newClient(t, idemclient.Config{Transport: on(says(429)), MaxAttempts: 1})
+	client := newClient(t, idemclient.Config{Transport: on(busy), MaxAttempts: 1})
 	_, err := client.Key(t.Context(), "order-7")
 	require.NoError(t, err)
 	res, err := pay(t, client, "order-7")

@@ -13,7 +13,7 @@ type Try struct {
 	Intent   string
 	Number   int       // 1 is the first of the call
 	Status   int       // of the answer; 0 if there was none
-	Code     core.Code // of the answer, if it was a problem
+	Code     core.Code // of the answer, if it was a problem of the guards
 	Replayed bool      // the answer is a recorded one (M-3)
 	Err      error     // why there is no complete answer; after the last attempt also why the journal has not recorded the end
 	// Retry says that another attempt follows, after Pause.

@@ -25,10 +25,13 @@ type Provider struct {
 	// Lifetime is how long a key is recognised after its first use. A repeat after it would be a new command, and is
 	// refused: [ErrTooOld].
 	Lifetime time.Duration
-	// Definite reports whether an answer is the final answer to the command, even if an earlier attempt had no answer. Set
-	// it for a provider that does not send Idempotency-Result. If it is nil, an answer needs that header, which servers of
-	// this library send with every answer to a command. An answer without it may come from a proxy, and an uncertain outcome
-	// stays uncertain (C-4).
+	// Definite reports whether an answer is the final answer to the command, even if an earlier attempt had no answer. It is
+	// not asked about a 5xx, 409, 425 and 429, which are never final: the command may be running, or have run (C-7).
+	//
+	// If it is nil, the server is one of this library, which marks every answer of a guarded route below 500 with
+	// Idempotency-Result or Idempotency-Problem. An answer without a mark may come from a proxy, and the outcome is uncertain
+	// from the first attempt on: [ErrStillUncertain]. So set Definite for a server without this library, and for routes
+	// without guards: [Succeeded], for instance. Then a 4xx to a first attempt is an answer, too.
 	Definite func(status int, header http.Header) bool
 }
 
@@ -37,8 +40,15 @@ func Succeeded(status int, _ http.Header) bool { return status >= 200 && status 
 
 // definite reports whether an answer is the final answer to the command.
 func (p Provider) definite(status int, header http.Header) bool {
-	result := header.Get(core.HeaderResult)
-	return result == core.ResultCreated || result == core.ResultReused || p.Definite != nil && p.Definite(status, header)
+	switch only(header, core.HeaderResult) {
+	case core.ResultCreated, core.ResultReused:
+		return true
+	}
+	switch status {
+	case http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return status < http.StatusInternalServerError && p.Definite != nil && p.Definite(status, header)
 }
 
 func (p Provider) isZero() bool {
@@ -49,16 +59,16 @@ func (p Provider) isZero() bool {
 const uuidLen = 36
 
 // Standard is the header of this library and of draft-ietf-httpapi-idempotency-key-header. Keys have up to 255 characters
-// (K-3), and are recognised for 24 h, the shortest retention that a server of this library can have (T-2). A server
-// without this library does not send Idempotency-Result: then set Definite, to [Succeeded] for instance.
+// (K-3), and are recognised for 24 h, the shortest retention that a server of this library can have (T-2). Set Definite
+// for a server without this library, and for routes without guards.
 func Standard() Provider {
 	return Provider{Header: "Idempotency-Key", MaxKey: 255, Lifetime: 24 * time.Hour}
 }
 
 // Stripe takes keys of up to 255 characters and may forget them after 24 h
 // (https://docs.stripe.com/api/idempotent_requests). API v2 is said to keep them for 30 days; that could not be verified,
-// and 24 h is taken for both. A success is definite, and so are a declined card (402) and what Stripe marks as replayed:
-// those are saved under the key.
+// and 24 h is taken for both. A success is definite, and so are a declined card (402) and what Stripe marks as replayed,
+// unless it is a 409, 429 or 5xx: after a replayed 500 the charge may exist, and the intent stays (C-7). Ask Stripe about it.
 func Stripe() Provider {
 	return Provider{Header: "Idempotency-Key", MaxKey: 255, Lifetime: 24 * time.Hour,
 		Definite: func(status int, header http.Header) bool {

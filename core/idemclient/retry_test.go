@@ -30,7 +30,7 @@ func TestWhatIsRetried(t *testing.T) {
 		"500":                     says(500),
 		"500 created by a proxy":  says(500, "Idempotency-Result: something"),
 		"in_flight":               problem(core.CodeInFlight),
-		"in_flight, as JSON":      says(409, "Content-Type: application/json", "", `{"code":"in_flight"}`),
+		"in_flight, as text":      says(409, "Idempotency-Problem: in_flight", "", "later"),
 		"425":                     says(425),
 		"429":                     says(429),
 		"502":                     says(502),
@@ -38,6 +38,7 @@ func TestWhatIsRetried(t *testing.T) {
 		"503 store_unavailable":   problem(core.CodeStoreUnavailable),
 		"503 commit_unconfirmed":  problem(core.CodeCommitUnconfirmed, "Idempotency-Result: unknown"),
 		"503 rolled_back":         problem(core.CodeRolledBack),
+		"429 too_many_open":       busy,
 		"504":                     says(504),
 		"503 with an answer of 9": says(503, "", "123456789"),
 		"marked as replayed only": says(500, "Idempotent-Replayed: true"),
@@ -60,22 +61,27 @@ func TestWhatIsRetried(t *testing.T) {
 
 // CONTRACT C-2
 func TestWhatIsAnAnswer(t *testing.T) {
-	for _, answer := range []struct {
+	type answer struct {
 		status int
 		lines  []string
-	}{
-		{200, nil}, {201, nil}, {204, nil}, {301, nil}, {303, nil}, {307, nil}, {308, nil}, {400, nil}, {401, nil}, {402, nil},
-		{403, nil}, {404, nil}, {408, nil}, {409, nil}, {410, nil}, {412, nil}, {413, nil}, {422, nil},
-		{409, []string{"Content-Type: application/problem+json", "", `{"code":"out_of_stock"}`}},
-		{409, []string{"Content-Type: text/plain", "", `{"code":"in_flight"}`}},
-		{409, []string{"Content-Type: application/json", "", `{"code":`}},
-		{409, []string{"Content-Type: application/json", "", `{"code":"suspected_duplicate"}`}},
-		{400, []string{"Content-Type: application/json", "", `{"code":"in_flight"}`}},
+	}
+	answers := []answer{
 		// A recorded answer is the same for good, whatever it says.
 		{409, []string{"Content-Type: application/json", "Idempotency-Result: created", "", `{"code":"in_flight"}`}},
 		{409, []string{"Content-Type: application/json", "Idempotency-Result: reused", "", `{"code":"key_reused"}`}},
+		{409, []string{"Content-Type: application/problem+json", "Idempotency-Result: created", "", `{"code":"out_of_stock"}`}},
 		{500, []string{"Idempotency-Result: reused"}},
-	} {
+		// The guards have refused, and nothing was carried out.
+		{409, []string{"Content-Type: application/json", "Idempotency-Problem: suspected_duplicate", "", `{"code":"suspected_duplicate"}`}},
+		{400, []string{"Content-Type: text/plain", "Idempotency-Problem: key_missing", "", `no key`}},
+		// The handler has, and nothing was carried out.
+		{402, []string{"Idempotency-Result: not_applied", "", "declined"}},
+		{409, []string{"Idempotency-Result: not_applied", "", "sold"}},
+	}
+	for _, status := range []int{200, 201, 204, 301, 303, 307, 308, 400, 401, 402, 403, 404, 408, 409, 410, 412, 413, 422} {
+		answers = append(answers, answer{status, []string{created, "", "recorded"}})
+	}
+	for _, answer := range answers {
 		w := on(says(answer.status, answer.lines...))
 		res, err := pay(t, newClient(t, idemclient.Config{Transport: w}), "order-7")
 		require.NoError(t, err, "%+v", answer)
@@ -98,14 +104,16 @@ func TestWhatIsNeverRetried(t *testing.T) {
 		{problem(core.CodeOutcomeUnknown, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
 		{problem(core.CodeKeyExpired), idemclient.ErrKeyExpired, false},
 		{problem(core.CodeResponseNotReplayable), idemclient.ErrNotReplayable, false},
-		{says(409, "Content-Type: application/json", "", `{"code":"key_too_old","detail":"a detail","operation":"`+operation+`"}`),
+		{says(409, "Content-Type: application/json", "Idempotency-Problem: key_too_old", "", `{"detail":"a detail","operation":"`+operation+`"}`),
 			idemclient.ErrKeyTooOld, false},
+		{says(200, "Content-Type: application/json", "Idempotency-Problem: key_reused", "", `{"detail":"a detail","operation":"`+operation+`"}`),
+			idemclient.ErrKeyReused, false},
 		{says(409, "Content-Type: text/plain", "Idempotency-Result: unknown", "", `"detail":"a detail"`), idemclient.ErrOutcomeUnknown, true},
 		{says(500, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
 		{says(402, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
 		// The problem of another service, which a half-done handler has passed on.
-		{problem(core.CodeKeyExpired, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
-		{problem(core.CodeKeyReused, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
+		{relayed(core.CodeKeyExpired, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
+		{relayed(core.CodeKeyReused, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
 	} {
 		w := on(test.answer)
 		res, err := pay(t, newClient(t, idemclient.Config{Transport: w}), "order-7")
@@ -133,15 +141,18 @@ func TestUncertainty(t *testing.T) {
 		answers   []func(*http.Request) (*http.Response, error)
 		uncertain bool
 	}{
-		"nothing was run":           {[]func(*http.Request) (*http.Response, error){problem(core.CodeStoreUnavailable), says(429), says(425), problem(core.CodeRolledBack)}, false},
-		"relayed, after it was run": {[]func(*http.Request) (*http.Response, error){problem(core.CodeStoreUnavailable, "Idempotency-Result: unknown"), says(429)}, true},
-		"undone elsewhere":          {[]func(*http.Request) (*http.Response, error){problem(core.CodeRolledBack, "Idempotency-Result: unknown"), says(429)}, true},
-		"half-done, and too many":   {[]func(*http.Request) (*http.Response, error){says(429, "Idempotency-Result: unknown"), says(429)}, true},
+		"nothing was run":           {[]func(*http.Request) (*http.Response, error){problem(core.CodeStoreUnavailable), busy, says(429, "Idempotency-Result: not_applied"), problem(core.CodeRolledBack)}, false},
+		"relayed, after it was run": {[]func(*http.Request) (*http.Response, error){relayed(core.CodeStoreUnavailable), busy}, true},
+		"undone elsewhere":          {[]func(*http.Request) (*http.Response, error){relayed(core.CodeRolledBack), busy}, true},
+		"too many elsewhere":        {[]func(*http.Request) (*http.Response, error){relayed(core.CodeTooManyOpen), busy}, true},
+		"limited by somebody":       {[]func(*http.Request) (*http.Response, error){says(429), busy}, true},
+		"too early for somebody":    {[]func(*http.Request) (*http.Response, error){says(425), busy}, true},
+		"half-done, and too many":   {[]func(*http.Request) (*http.Response, error){says(429, "Idempotency-Result: unknown"), busy}, true},
 		"it may be running":         {[]func(*http.Request) (*http.Response, error){problem(core.CodeInFlight)}, true},
 		"no answer":                 {[]func(*http.Request) (*http.Response, error){breaks(errReset)}, true},
-		"no answer, then not run":   {[]func(*http.Request) (*http.Response, error){breaks(errReset), says(429)}, true},
-		"a gateway gave up":         {[]func(*http.Request) (*http.Response, error){says(504), says(429)}, true},
-		"it said so":                {[]func(*http.Request) (*http.Response, error){problem(core.CodeCommitUnconfirmed), says(429)}, true},
+		"no answer, then not run":   {[]func(*http.Request) (*http.Response, error){breaks(errReset), busy}, true},
+		"a gateway gave up":         {[]func(*http.Request) (*http.Response, error){says(504), busy}, true},
+		"it said so":                {[]func(*http.Request) (*http.Response, error){problem(core.CodeCommitUnconfirmed), busy}, true},
 		"the key is for another":    {[]func(*http.Request) (*http.Response, error){breaks(errReset), problem(core.CodeKeyReused)}, true},
 		"it was carried out before": {[]func(*http.Request) (*http.Response, error){breaks(errReset), problem(core.CodeKeyExpired)}, false},
 	} {
@@ -158,7 +169,7 @@ func TestUncertainty(t *testing.T) {
 	}
 	t.Run("an earlier call", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			client := newClient(t, idemclient.Config{Transport: on(breaks(errReset), says(429)), MaxAttempts: 1})
+			client := newClient(t, idemclient.Config{Transport: on(breaks(errReset), busy), MaxAttempts: 1})
 			for range 2 {
 				res, err := pay(t, client, "order-7")
 				require.True(t, failed(t, res, err).Uncertain)
@@ -179,11 +190,12 @@ func TestAnUncertainOutcomeStaysSo(t *testing.T) {
 		requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, says(520), says(status, "Idempotent-Replayed: true"))
 		requireEnds(t, idemclient.Standard(), cut, says(status, "Idempotency-Result: reused"))
 		requireEnds(t, idemclient.Standard(), cut, says(status, created))
+		requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, cut, says(status, "Idempotency-Result: not_applied"))
 	}
 	requireUncertain(t, idemclient.Standard(), idemclient.ErrKeyReused, cut, problem(core.CodeKeyReused))
 	requireUncertain(t, idemclient.Standard(), idemclient.ErrOutcomeUnknown, cut, problem(core.CodeOutcomeUnknown))
 	requireUncertain(t, idemclient.Standard(), idemclient.ErrKeyTooOld, cut,
-		says(409, "Content-Type: application/problem+json", "", `{"code":"key_too_old"}`))
+		says(409, "Idempotency-Problem: key_too_old"))
 	requireEnds(t, idemclient.Standard(), cut, problem(core.CodeKeyExpired))
 	requireEnds(t, idemclient.Standard(), cut, problem(core.CodeResponseNotReplayable))
 }
@@ -191,10 +203,8 @@ func TestAnUncertainOutcomeStaysSo(t *testing.T) {
 // CONTRACT C-4
 func TestProvidersWithoutTheHeader(t *testing.T) {
 	cut := breaks(errReset)
-	others := idemclient.Standard()
-	others.Definite = idemclient.Succeeded
 	for _, p := range []idemclient.Provider{
-		others, idemclient.Stripe(), idemclient.Adyen(), idemclient.PayPal(), idemclient.CheckoutCom(),
+		unguarded(), idemclient.Stripe(), idemclient.Adyen(), idemclient.PayPal(), idemclient.CheckoutCom(),
 	} {
 		requireEnds(t, p, cut, says(201))
 		for _, status := range []int{302, 400, 401, 403, 404, 409, 422} {
@@ -202,7 +212,7 @@ func TestProvidersWithoutTheHeader(t *testing.T) {
 		}
 	}
 	requireEnds(t, idemclient.Stripe(), cut, says(402))
-	requireEnds(t, idemclient.Stripe(), cut, says(500, "Idempotent-Replayed: true"))
+	requireEnds(t, idemclient.Stripe(), cut, says(400, "Idempotent-Replayed: true"))
 	requireUncertain(t, idemclient.Adyen(), idemclient.ErrStillUncertain, cut, says(402))
 }
 
@@ -246,7 +256,7 @@ func answered(t *testing.T, p idemclient.Provider, answers []func(*http.Request)
 //
 // CONTRACT C-2
 func TestUncertaintyOfWhatWasBefore(t *testing.T) {
-	client := newClient(t, idemclient.Config{Transport: on(says(201, created), says(429)), MaxAttempts: 1})
+	client := newClient(t, idemclient.Config{Transport: on(says(201, created), busy), MaxAttempts: 1})
 	_, err := pay(t, client, "order-7")
 	require.NoError(t, err)
 	res, err := pay(t, client, "order-7")
@@ -432,11 +442,13 @@ func TestWhatEndsAnIntent(t *testing.T) {
 		answer func(*http.Request) (*http.Response, error)
 		ends   bool
 	}{
-		"201": {says(201), true}, "303": {says(303), false}, "recorded 303": {says(303, created), true}, "402": {says(402), true}, "404": {says(404), true},
+		"recorded 201": {says(201, created), true}, "recorded 303": {says(303, created), true},
+		"402 not applied": {says(402, "Idempotency-Result: not_applied"), true}, "403 not applied": {says(403, "Idempotency-Result: not_applied"), false},
+		"400 of the guards": {problem(core.CodeKeyInvalid), true}, "401 of the guards": {problem(core.CodeUnauthenticated), false},
+		"suspected duplicate": {problem(core.CodeSuspectedDuplicate), false},
 		"too large": {says(201, created, "", strings.Repeat("x", 2000)), true},
 		"expired":   {problem(core.CodeKeyExpired), true}, "not replayable": {problem(core.CodeResponseNotReplayable), true},
 		"recorded 403": {says(403, "Idempotency-Result: created"), true},
-		"401":          {says(401), false}, "403": {says(403), false}, "407": {says(407), false}, "408": {says(408), false},
 		"503": {says(503), false}, "no answer": {breaks(errReset), false}, "in flight": {problem(core.CodeInFlight), false},
 		"unknown": {problem(core.CodeOutcomeUnknown), false}, "500 unknown": {says(500, "Idempotency-Result: unknown"), false},
 		"reused": {problem(core.CodeKeyReused), false},

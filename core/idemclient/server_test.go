@@ -288,7 +288,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 			w.WriteHeader(status)
 			_, _ = io.WriteString(w, "moved")
 		}))
-		client := newClient(t, idemclient.Config{Transport: ownTransport(t)})
+		client := newClient(t, idemclient.Config{Transport: ownTransport(t), Provider: unguarded()})
 
 		res, err := client.Do(t.Context(), "order-7", payment(t, bank.URL))
 		require.NoError(t, err)

@@ -127,6 +127,7 @@ var contract = []chapter{
 		{id: "C-4", says: "An uncertain intent ends only with a definite answer of the library, or by the provider's profile."},
 		{id: "C-5", says: "A planned intent keeps its key; a second attempt begins uncertain; a step and a call share none."},
 		{id: "C-6", says: "The caller ends an intent in its own transaction, of the journal's own database."},
+		{id: "C-7", says: "A failure or conflict is never definite; codes and answers count only with a mark that handlers cannot send."},
 	}},
 	{"F. Failure of the store", []rule{
 		{id: "F-1", says: "Store away before the claim: 503, the handler does not run; no fail-open switch."},

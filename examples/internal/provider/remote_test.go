@@ -13,10 +13,12 @@ import (
 	"github.com/auth19/idem/core/idemtest"
 )
 
-// answer is what another service answers to a key.
+// answer is what another service answers to a key, with the mark that its guards set.
 type answer struct {
 	status int
 	body   string
+	mark   string // a header
+	is     string
 }
 
 // CONTRACT C-3, X-3
@@ -30,6 +32,7 @@ func TestRemote(t *testing.T) {
 			next.status = http.StatusUnauthorized
 		}
 		w.Header().Set("Content-Type", "application/problem+json")
+		w.Header().Set(next.mark, next.is)
 		w.WriteHeader(next.status)
 		_, _ = io.WriteString(w, next.body)
 	}))
@@ -47,25 +50,27 @@ func TestRemote(t *testing.T) {
 		})
 	}
 
-	made, err := attempt("one", answer{http.StatusCreated, `{"id":"pay_1","status":"captured"}`})
+	made, err := attempt("one", answer{http.StatusCreated, `{"id":"pay_1","status":"captured"}`, core.HeaderResult, core.ResultCreated})
 	require.NoError(t, err)
 	require.Equal(t, Charge{ID: "pay_1", Amount: "10.00", Currency: "EUR", Operation: "op1", Principal: "seller-1"}, made)
 	require.JSONEq(t, `{"order_id":"op1","amount":"10.00","currency":"EUR","method":"pm_ok"}`, bodies[0])
 
-	_, err = attempt("two", answer{http.StatusPaymentRequired, `{"code":"declined"}`})
+	_, err = attempt("two", answer{http.StatusPaymentRequired, `{"code":"declined"}`, core.HeaderResult, core.ResultCreated})
 	require.ErrorIs(t, err, ErrDeclined)
-	_, err = attempt("three", answer{http.StatusConflict, `{"code":"key_reused"}`})
+	_, err = attempt("three", answer{http.StatusConflict, `{"code":"key_reused"}`, core.HeaderProblem, "key_reused"})
 	require.ErrorIs(t, err, ErrKeyReused)
-	_, err = attempt("four", answer{http.StatusConflict, `{"code":"outcome_unknown"}`})
+	_, err = attempt("four", answer{http.StatusConflict, `{"code":"outcome_unknown"}`, core.HeaderProblem, "outcome_unknown"})
 	require.ErrorIs(t, err, ErrAnswerLost)
-	_, err = attempt("five", answer{http.StatusForbidden, `{"code":"forbidden"}`})
+	_, err = attempt("five", answer{http.StatusForbidden, `{"code":"forbidden"}`, core.HeaderProblem, "forbidden"})
 	require.ErrorContains(t, err, "403")
-	_, err = attempt("five", answer{http.StatusCreated, `{`})
+	_, err = attempt("five", answer{http.StatusCreated, `{`, core.HeaderResult, core.ResultCreated})
 	require.Error(t, err, "no answer that can be read is no charge")
+	_, err = attempt("six", answer{http.StatusAccepted, `queued`, "X-Queue", "1"})
+	require.ErrorIs(t, err, ErrAnswerLost, "a proxy's answer is none")
 
-	require.Len(t, keys, 6)
+	require.Len(t, keys, 7)
 	require.Equal(t, keys[4], keys[5], "two attempts of one operation")
-	keys = keys[:5]
+	keys = append(keys[:5], keys[6])
 	for i, key := range keys {
 		require.NotContains(t, keys[:i], key)
 		require.Len(t, key, 36)
@@ -73,5 +78,5 @@ func TestRemote(t *testing.T) {
 
 	_, err = remote.Charge(t.Context(), request)
 	require.ErrorContains(t, err, "belongs in a guarded route")
-	require.Len(t, bodies, 6)
+	require.Len(t, bodies, 7)
 }
