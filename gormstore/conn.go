@@ -1,10 +1,12 @@
 package gormstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -46,11 +48,10 @@ type conn struct {
 	over   bool
 	serial sync.Mutex // SQLite: no other statement may come between alive and the statement after it
 
-	stateMu   sync.Mutex
-	retryable error       // the first error that asks for a repeat of the whole command
-	rows      []*sql.Rows // given to the handler; an error may come while they are read
-	erred     bool        // a statement has failed, or may have failed unseen
-	settings  *settings   // as they were before a statement that may change them; nil if there was none
+	stateMu  sync.Mutex
+	failures failures
+	rows     []*sql.Rows // given to the handler; an error may come while they are read
+	settings *settings   // as they were before a statement that may change them; nil if there was none
 }
 
 var _ DBTX = (*conn)(nil)
@@ -82,20 +83,20 @@ func (c *conn) end() {
 }
 
 // admit admits a statement, or refuses it with an error. Call done after the statement.
-func (c *conn) admit(ctx context.Context, query string) (err error) {
-	inside := inspect(c.store.dialect, query)
+func (c *conn) admit(ctx context.Context, query string) (inside inspected, err error) {
+	inside = inspect(c.store.dialect, query)
 	if inside.control != nil {
-		return inside.control
+		return inside, inside.control
 	}
 	if err = c.open(ctx); err != nil {
-		return err
+		return inside, err
 	}
 	if c.store.dialect == postgres && inside.changes {
 		if err = c.keepSettings(ctx); err != nil {
 			c.release()
 		}
 	}
-	return err
+	return inside, err
 }
 
 // open begins a statement, if the transaction is still open. Call release after the statement.
@@ -136,19 +137,27 @@ func (c *conn) release() {
 }
 
 // done records how a statement has ended.
-func (c *conn) done(rows *sql.Rows, err error) {
+func (c *conn) done(inside inspected, rows *sql.Rows, err error) {
 	defer c.release()
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	if err != nil {
-		c.note(err)
+		c.failures.note(c.store.dialect, err)
 		return
 	}
-	if c.store.dialect == postgres {
-		c.checkRows() // a connection has one result at a time: the rows before these are closed
+	c.closeBusy()
+	if inside.undoes {
+		c.undone()
 	}
 	if rows != nil {
 		c.rows = append(c.rows, rows)
+	}
+}
+
+// closeBusy closes the rows that keep a connection of PostgreSQL busy: it has one result at a time.
+func (c *conn) closeBusy() {
+	if c.store.dialect == postgres {
+		c.checkRows()
 	}
 }
 
@@ -156,41 +165,50 @@ func (c *conn) done(rows *sql.Rows, err error) {
 func (c *conn) checkRows() {
 	for _, rows := range c.rows {
 		_ = rows.Close()
-		c.note(rows.Err())
+		c.failures.note(c.store.dialect, rows.Err())
 	}
 	c.rows = nil
 }
 
-// note remembers that a statement has failed, and the first error that asks for a repeat of the whole command.
-func (c *conn) note(err error) {
-	c.erred = c.erred || err != nil
-	if c.retryable == nil && isRetryable(err) {
-		c.retryable = err
-	}
+// undone records that a ROLLBACK TO SAVEPOINT has succeeded, which has undone the errors of rows, too.
+func (c *conn) undone() {
+	c.rows = slices.DeleteFunc(c.rows, func(rows *sql.Rows) bool {
+		c.failures.note(c.store.dialect, rows.Err())
+		return rows.Err() != nil
+	})
+	c.failures.undone()
 }
 
 // fail makes sure that the transaction does not commit.
 func (c *conn) fail(err error) {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
-	if c.retryable == nil {
-		c.retryable = err
-	}
+	c.failures.doomed = cmp.Or(c.failures.doomed, err)
 }
 
 // failure returns the first error that asks for a repeat of the whole command.
 func (c *conn) failure() error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
-	return c.retryable
+	return cmp.Or(c.failures.doomed, c.failures.retryable)
 }
 
-// mayHaveFailed reports whether a statement has failed or was cancelled, or may have failed unseen. end also cancels the
-// attempt's context, but no statement: it waits for the last one before.
+// mayHaveFailed reports whether a statement has failed or was cancelled. end also cancels the attempt's context, but no
+// statement: it waits for the last one before.
 func (c *conn) mayHaveFailed() bool {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
-	return c.erred || c.attempt != nil && c.attempt.Err() != nil && !errors.Is(context.Cause(c.attempt), errOver)
+	return c.failures.any || c.attempt != nil && c.attempt.Err() != nil && !errors.Is(context.Cause(c.attempt), errOver)
+}
+
+// shut returns errOver once the handler's access has ended.
+func (c *conn) shut() error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.over {
+		return errOver
+	}
+	return nil
 }
 
 // within returns a context that ends when ctx or the attempt ends. Otherwise the rollback at the deadline would have to
@@ -207,11 +225,12 @@ func (c *conn) within(ctx context.Context) context.Context {
 
 // ExecContext implements [DBTX].
 func (c *conn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if err := c.admit(ctx, query); err != nil {
+	inside, err := c.admit(ctx, query)
+	if err != nil {
 		return nil, err
 	}
 	result, err := c.sql.ExecContext(c.within(ctx), query, args...)
-	c.done(nil, err)
+	c.done(inside, nil, err)
 	return result, err
 }
 
@@ -220,36 +239,19 @@ func (c *conn) PrepareContext(context.Context, string) (*sql.Stmt, error) { retu
 
 // QueryContext implements [DBTX].
 func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if err := c.admit(ctx, query); err != nil {
+	inside, err := c.admit(ctx, query)
+	if err != nil {
 		return nil, err
 	}
 	rows, err := c.sql.QueryContext(c.within(ctx), query, args...)
-	c.done(rows, err)
+	c.done(inside, rows, err)
 	return rows, err
 }
 
 // QueryRowContext implements [DBTX].
 func (c *conn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	if err := c.admit(ctx, query); err != nil {
-		return refusedRow(ctx, c.store.pool, err)
-	}
-	row := c.sql.QueryRowContext(c.within(ctx), query, args...)
-	c.done(nil, row.Err())
-	c.stateMu.Lock()
-	c.erred = true // it may have failed: an error in Scan is not seen here
-	c.stateMu.Unlock()
-	return row
-}
-
-// refusedRow returns a row that has an error. database/sql makes such a row only when a query fails. So refusedRow
-// queries the pool with a context that has ended, which sends nothing.
-func refusedRow(ctx context.Context, pool *sql.DB, err error) *sql.Row {
-	ended, end := context.WithCancelCause(ctx)
-	end(err)
-	if pool == nil {
-		pool = new(sql.DB) // it gives no connection either
-	}
-	return pool.QueryRowContext(ended, "")
+	rows, err := c.QueryContext(ctx, query, args...) //nolint:rowserrcheck,sqlclosecheck // the row does both, or the end
+	return rowOf(rows, err, c.shut)
 }
 
 // Commit refuses: only the attempt itself commits. GORM uses a savepoint for a transaction inside the attempt's, because

@@ -82,6 +82,7 @@ func (i *Inbox) join(ctx context.Context, around *binding, m marker, fn func(tx 
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	around.closeRows()
 	// It fails in a transaction that a failed statement has aborted.
 	if err := around.exec(ctx, "RELEASE SAVEPOINT "+messageSavepoint); err != nil {
 		return notCommitted(err)
@@ -117,13 +118,28 @@ func (b *binding) ofMessage() *binding {
 func (b *binding) undo(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
+	b.closeRows()
 	for _, statement := range []string{"ROLLBACK TO SAVEPOINT " + messageSavepoint, "RELEASE SAVEPOINT " + messageSavepoint} {
 		if err := b.exec(ctx, statement); err != nil && b.tx != nil {
 			b.tx.conn.fail(err)
 			return
 		}
 	}
+	if b.tx != nil {
+		b.tx.conn.stateMu.Lock()
+		defer b.tx.conn.stateMu.Unlock()
+		b.tx.conn.undone()
+	}
 	b.leave()
+}
+
+// closeRows closes the rows that the handler of a message has left unread.
+func (b *binding) closeRows() {
+	if b.tx != nil {
+		b.tx.conn.stateMu.Lock()
+		defer b.tx.conn.stateMu.Unlock()
+		b.tx.conn.closeBusy()
+	}
 }
 
 // exec runs a statement of the library that a handler may not send.

@@ -49,5 +49,5 @@ func isConflict(err error) bool { return strings.HasPrefix(sqlState(err), "40") 
 // available, operator intervention.
 func isRetryable(err error) bool {
 	state := sqlState(err)
-	return strings.HasPrefix(state, "40") || state == "55P03" || strings.HasPrefix(state, "57")
+	return strings.HasPrefix(state, "40") || state == lockNotAvailable || strings.HasPrefix(state, "57")
 }

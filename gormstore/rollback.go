@@ -1,6 +1,7 @@
 package gormstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -158,8 +159,16 @@ func (s *Store) beginTogether(ctx context.Context, own *sql.Conn, c core.Claim, 
 
 // Commit implements [core.Tx].
 func (t rollbackTx) Commit(ctx context.Context, c core.Completion, undoRows bool) error {
-	return t.finish(ctx, func() ([]PipelineStatement, error) { return t.record(ctx, c, undoRows) })
+	return t.finish(ctx, func() ([]PipelineStatement, error) {
+		if err := t.conn.distress(undoRows); err != nil {
+			return nil, err
+		}
+		return t.record(ctx, c, undoRows)
+	})
 }
+
+// Rollback implements [core.Tx].
+func (t rollbackTx) Rollback() error { return cmp.Or(t.tx.Rollback(), t.conn.distress(true)) }
 
 // record writes the answer into the transaction. It returns the statements that are to be sent together with COMMIT. If
 // it fails, nothing was committed.

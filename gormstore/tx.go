@@ -129,6 +129,9 @@ const (
 	aborted        = "25P02"
 	noSavepoint    = "3B001"
 	noTransaction  = "25P01"
+
+	lockNotAvailable = "55P03"
+	queryCanceled    = "57014"
 )
 
 // rollback ends the transaction. It returns false if the handler has ended it before.

@@ -2,6 +2,9 @@ package gormstore_test
 
 import (
 	"context"
+	"database/sql"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -140,54 +143,109 @@ func TestTxEnds(t *testing.T) {
 	})
 }
 
-// Rows that a handler has not read to their end hold the connection, and a row that was never scanned does.
+// What a handler leaves unread is closed, and its transaction ends as if it had been read.
 //
-// CONTRACT X-0
+// CONTRACT
 func TestTxWithRowsLeftOpen(t *testing.T) {
 	t.Parallel()
 	transactions(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		require.NoError(t, db.Create([]effect{{Name: "a"}, {Name: "b"}, {Name: "c"}}).Error)
-		store := newStore(t, db)
-		left := map[string]func(*testing.T, context.Context){
-			"rows": func(t *testing.T, ctx context.Context) {
-				rows, err := gormstore.Tx(ctx).Raw("SELECT id FROM effects").Rows() //nolint:rowserrcheck,sqlclosecheck // left open
-				require.NoError(t, err)
+		left := map[string]work{
+			"rows": func(tx *gorm.DB) error {
+				rows, err := tx.Raw("SELECT id FROM effects").Rows() //nolint:rowserrcheck,sqlclosecheck // left open
 				require.True(t, rows.Next())
+				return err
 			},
-			"row": func(t *testing.T, ctx context.Context) {
-				require.NoError(t, gormstore.Tx(ctx).Raw("SELECT id FROM effects").Row().Err())
-			},
+			"row":         func(tx *gorm.DB) error { return tx.Raw("SELECT id FROM effects").Row().Err() },
+			"row of none": func(tx *gorm.DB) error { return tx.Raw("SELECT id FROM effects WHERE false").Row().Err() },
 		}
 		for name, leave := range left {
-			for _, commit := range []bool{true, false} {
-				t.Run(name, func(t *testing.T) {
-					c := command(core.Rollback)
-					tx, ctx := begin(t, store, c)
-					require.NoError(t, addEffect(ctx))
+			for way, run := range attempts {
+				t.Run(way+", "+name, func(t *testing.T) {
 					before := countEffects(t, db)
-					leave(t, ctx)
-					begun := time.Now()
-					err := tx.Rollback
-					if commit {
-						err = func() error { return tx.Commit(t.Context(), paid(), false) }
-					}
-					switch err := err(); {
-					case commit && err == nil:
-						requireCompleted(t, store, c, paid())
-						require.Equal(t, before+1, countEffects(t, db))
-					case commit:
-						require.ErrorIs(t, err, core.ErrRetryable)
-						require.Equal(t, "row", name, "rows can be closed")
-						requireFree(t, store, c, 5*time.Second)
-					default:
-						require.NoError(t, err)
-						requireFree(t, store, c, 5*time.Second)
-					}
-					require.Less(t, time.Since(begun), deadline/2, "it does not wait for the deadline")
+					require.NoError(t, run(t, db, func(tx *gorm.DB) error { return errors.Join(stock(tx), leave(tx)) }))
+					require.Equal(t, before+1, countEffects(t, db))
 				})
 			}
 		}
+		store := newStore(t, db)
+		for name, leave := range left {
+			c := command(core.Rollback)
+			tx, ctx := begin(t, store, c)
+			require.NoError(t, leave(gormstore.Tx(ctx)))
+			require.NoError(t, tx.Commit(t.Context(), refused(), true), name)
+			requireCompleted(t, store, c, refused())
+
+			c = command(core.Rollback)
+			tx, ctx = begin(t, store, c)
+			require.NoError(t, leave(gormstore.Tx(ctx)))
+			require.NoError(t, tx.Rollback(), name)
+			requireFree(t, store, c, 5*time.Second)
+		}
+	})
+}
+
+// A message in an attempt leaves no rows to the rest of the attempt.
+//
+// CONTRACT
+func TestMessageWithRowsLeftOpen(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		failure := errors.New("failed")
+		for _, failed := range []error{nil, failure} {
+			before := countEffects(t, db)
+			require.NoError(t, attempts["attempt"](t, db, func(tx *gorm.DB) error {
+				require.ErrorIs(t, newInbox(t, db, stockInbox).Process(tx.Statement.Context, message(), func(tx *gorm.DB) error {
+					return errors.Join(stock(tx), tx.Raw("SELECT id FROM effects").Row().Err(), failed)
+				}), failed)
+				return stock(tx)
+			}))
+			if failed == nil {
+				before++
+			}
+			require.Equal(t, before+1, countEffects(t, db))
+		}
+	})
+}
+
+// A row is scanned as database/sql does it: every type, no row, a wrong column, an error of the server behind the first row.
+// A row that is scanned after the end has an error of its own, because "no rows" would be an answer.
+//
+// CONTRACT
+func TestRowOfAnAttempt(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		tx, ctx := begin(t, newStore(t, db), command(core.Rollback))
+		handle, _ := gormstore.SQLTx(ctx)
+		pool, err := db.DB()
+		require.NoError(t, err)
+		const values = "SELECT 7, -1.5, 'text', NULL, CAST('bytes' AS %s), %s"
+		query := fmt.Sprintf(values, "bytea", "now()::timestamptz(0)")
+		if db.Name() == "sqlite" {
+			query = fmt.Sprintf(values, "blob", "true")
+		}
+		var plain, ours [6]any
+		scan := func(into *[6]any) []any { return []any{&into[0], &into[1], &into[2], &into[3], &into[4], &into[5]} }
+		require.NoError(t, pool.QueryRowContext(ctx, query).Scan(scan(&plain)...))
+		require.NoError(t, handle.QueryRowContext(ctx, query).Scan(scan(&ours)...))
+		if db.Name() == "postgres" {
+			plain[5], ours[5] = plain[5].(time.Time).Location(), ours[5].(time.Time).Location()
+		}
+		require.Equal(t, plain, ours)
+		var n sql.NullInt64
+		require.NoError(t, handle.QueryRowContext(ctx, "SELECT NULL").Scan(&n))
+		require.False(t, n.Valid)
+		require.ErrorIs(t, handle.QueryRowContext(ctx, "SELECT 1 WHERE false").Scan(&n), sql.ErrNoRows)
+		require.ErrorContains(t, handle.QueryRowContext(ctx, "SELECT 1, 2").Scan(&n), "expected 2 destination arguments")
+		require.ErrorContains(t, handle.QueryRowContext(ctx, "COMMIT").Scan(&n), "must not end")
+		late := handle.QueryRowContext(ctx, "SELECT 1")
+		require.NoError(t, late.Err())
+		require.NoError(t, tx.Commit(t.Context(), paid(), false))
+		require.ErrorContains(t, late.Scan(&n), "the attempt is over")
+		require.ErrorContains(t, handle.QueryRowContext(context.WithoutCancel(ctx), "SELECT 1").Scan(&n), "the attempt is over")
 	})
 }
 

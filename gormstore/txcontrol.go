@@ -23,6 +23,7 @@ var errControl = errors.New("idem: gormstore: a handler must not end or change i
 type inspected struct {
 	control error // one of them is transaction control: errControl
 	changes bool  // one of them may change the role or the search path
+	undoes  bool  // one of them is ROLLBACK TO SAVEPOINT
 }
 
 // inspect reads a text before it is sent into a transaction of the library. It refuses what is certainly transaction
@@ -39,6 +40,7 @@ func inspect(d *dialect, text string) inspected {
 			return s
 		}
 		s.changes = s.changes || changesSettings(head[0])
+		s.undoes = s.undoes || head[0].is("ROLLBACK")
 		if more {
 			continue
 		}

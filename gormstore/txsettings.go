@@ -23,13 +23,12 @@ func (c *conn) keepSettings(ctx context.Context) error {
 	if c.settings != nil {
 		return nil
 	}
-	c.checkRows() // a connection has one result at a time
 	var s settings
 	err := c.store.queryRow(c.within(ctx), c.sql, readSettings).Scan(&s.session, &s.role, &s.searchPath)
 	if err == nil {
 		c.settings = &s
 	}
-	c.note(err)
+	c.failures.note(c.store.dialect, err)
 	return err
 }
 

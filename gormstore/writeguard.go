@@ -135,8 +135,7 @@ func guardReads(db *gorm.DB) {
 		return
 	}
 	if refusal := misplaced(db); refusal != nil {
-		pool, _ := db.DB()
-		db.Statement.ConnPool = readPool{db.Statement.ConnPool, pool, dialect, refusal}
+		db.Statement.ConnPool = readPool{db.Statement.ConnPool, dialect, refusal}
 		return
 	}
 	if runningCount.Load() > 0 && mayWrite(dialect, db.Statement.SQL.String()) != "" { // Exec and Raw
@@ -154,7 +153,6 @@ func unguardReads(db *gorm.DB) {
 // readPool sends statements that only read, and refuses those that may write.
 type readPool struct {
 	gorm.ConnPool
-	pool    *sql.DB // nil where it is not known
 	dialect *dialect
 	refusal error
 }
@@ -185,7 +183,7 @@ func (p readPool) QueryContext(ctx context.Context, query string, args ...any) (
 // QueryRowContext implements [gorm.ConnPool].
 func (p readPool) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	if err := p.check(query); err != nil {
-		return refusedRow(ctx, p.pool, err)
+		return refusedRow(err)
 	}
 	return p.ConnPool.QueryRowContext(ctx, query, args...)
 }
