@@ -22,7 +22,7 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 		}
 		switch {
 		case errors.Is(err, ErrRetryable):
-			return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "a conflict in the database; nothing was applied")))
+			return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "the database could not carry it out now; nothing was applied")))
 		case c.overflow: // also if the handler failed: only a part of its answer is left
 			return a.refuse(NewProblem(CodeAnswerTooLarge, "the answer is above the cap of this route; nothing was applied"))
 		case v == free:
@@ -48,7 +48,7 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 		return a.endedByHandler(err)
 	case errors.Is(err, ErrRetryable):
 		a.observe(Event{Kind: EventRolledBack, Err: err})
-		return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "a conflict in the database; nothing was applied")))
+		return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "the database could not carry it out now; nothing was applied")))
 	case errors.Is(err, ErrAborted):
 		a.observe(Event{Kind: EventRolledBack, Err: err})
 		return a.refuse(NewProblem(CodeTransactionAborted, "a statement of the transaction had failed; nothing was applied"))

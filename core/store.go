@@ -14,7 +14,8 @@ var (
 	// ErrNotFound: there is no such record.
 	ErrNotFound = errors.New("idem: no such operation")
 	// ErrRetryable: the transaction was rolled back and may be run again unchanged. Causes are a serialization failure, a
-	// deadlock, a lock that was not granted, an operator's intervention.
+	// deadlock, a lock that was not granted, an operator's intervention, or that it was aborted by an error that says nothing
+	// about the command: a server that has no memory, a cached plan of a table that was changed.
 	ErrRetryable = errors.New("idem: the transaction was rolled back; it may be repeated")
 	// ErrAborted: the transaction was rolled back because one of its statements, or its COMMIT, failed with an error that a
 	// repeat does not solve.

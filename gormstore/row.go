@@ -62,7 +62,7 @@ func (r oneRow) Columns() []string {
 // Next implements [driver.Rows].
 func (r oneRow) Next(row []driver.Value) error {
 	if !r.rows.Next() {
-		return cmp.Or(r.rows.Err(), r.shut(), io.EOF) // "no rows" would be an answer
+		return cmp.Or(r.shut(), r.rows.Err(), io.EOF) // "no rows" would be an answer
 	}
 	values, into := make([]any, len(row)), make([]any, len(row))
 	for i := range values {

@@ -84,7 +84,8 @@ var contract = []chapter{
 		{id: "R-8", says: "An answer with fewer bytes than announced is a failure; recorded headers are capped."},
 	}},
 	{"X. Recovery", []rule{
-		{id: "X-0", says: "Rollback: rows and answer commit together; a refusal undoes the rows; conflicts free the key."},
+		{id: "X-0", says: "Rollback: rows and answer commit together; a refusal undoes the rows; a conflict, or a database in " +
+			"distress, frees the key and is nobody's 4xx; optional work that a savepoint has undone does not count."},
 		{id: "X-1", says: "Leases are renewed until the deadline; a lost lease cancels the handler."},
 		{id: "X-2", says: "A stale owner can neither complete, release nor overwrite; an unsettled late one still completes."},
 		{id: "X-3", says: "A provider call has one derived key in all attempts; a step is found by its name."},
@@ -93,7 +94,7 @@ var contract = []chapter{
 		{id: "X-6", says: "A write, or an unknown function, outside the attempt's transaction fails; Tx never falls back."},
 		{id: "X-7", says: "A settlement is guarded, compares the fence, is final, and leaves a row of history."},
 		{id: "X-8", says: "A handler does not end its attempt's transaction; what got through never frees the key."},
-		{id: "X-9", says: "A handler does not weaken the commit."},
+		{id: "X-9", says: "What a handler leaves behind, it leaves to nobody: unread rows are closed; it does not weaken the commit."},
 		{id: "X-10", says: "Half-done operations are listed, parked after a bound, and settled."},
 		{id: "X-11", says: "A Rollback attempt that never asked for its transaction is an event."},
 		{id: "X-12", says: "A request that was swapped or recycled under its handler is noticed, and ends like a panic."},
