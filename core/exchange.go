@@ -32,8 +32,12 @@ type Exchange interface {
 	Next() error
 
 	// Enter makes c the handlers' writer, with the framework's own writer around it. It returns a pointer to the part of it
-	// that the framework will reuse; nil if there is none.
+	// that the framework will reuse; nil if there is none. Middleware that has abandoned the handlers writes into c as well,
+	// and what the server then sends by itself would be an empty 200. So from Enter to Leave, nothing but an answer may leave
+	// as a success.
 	Enter(c *Capture) any
+	// Answered reports whether an answer has left since Enter that did not come from the capture.
+	Answered() bool
 	// Answer completes the handlers' answer in the capture: it renders their error, or calls [Capture.Unrendered].
 	Answer(err error)
 	// Leave puts the writer from before Enter back. panicked says that a panic continues after it.
@@ -188,7 +192,8 @@ func (h *hold) run(x Exchange, attempt *Attempt) error {
 	return err
 }
 
-// lost reports whether the framework's context belongs to another request by now.
+// lost reports whether the framework's context belongs to another request by now, or its request is answered already.
 func (a *Attempt) lost(x Exchange) bool {
-	return a.abandoned(x.Request(), func() http.Header { return x.Writer().Header() })
+	return a.abandoned(x.Request(), func() http.Header { return x.Writer().Header() }) ||
+		!a.capture.streaming && x.Answered()
 }

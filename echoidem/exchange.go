@@ -16,9 +16,11 @@ type exchange struct {
 	next     echo.HandlerFunc
 
 	// Of an attempt:
-	outer    *echo.Response // the response from before it
-	response *echo.Response // the handler's
-	capture  *core.Capture  // below it
+	outer     *echo.Response // the response from before it
+	committed bool           // it had an answer already
+	lift      func()         // of withhold
+	response  *echo.Response // the handler's
+	capture   *core.Capture  // below it
 }
 
 func (x *exchange) Pattern() string             { return x.patterns.of(x.c) }
@@ -51,8 +53,12 @@ func (x *exchange) Next() error { return x.next(x.c) }
 func (x *exchange) Enter(capture *core.Capture) any {
 	x.outer, x.response, x.capture = x.c.Response(), newResponse(capture, x.c.Echo()), capture
 	x.c.SetResponse(x.response)
+	x.committed = x.outer.Committed
+	x.lift = withhold(x.outer)
 	return x.response
 }
+
+func (x *exchange) Answered() bool { return x.outer.Committed && !x.committed }
 
 // Answer asks the capture whether the handler has begun an answer, because Committed is also true after a 1xx.
 func (x *exchange) Answer(err error) {
@@ -67,7 +73,10 @@ func (x *exchange) Answer(err error) {
 	}
 }
 
-func (x *exchange) Leave(bool) { x.c.SetResponse(x.outer) }
+func (x *exchange) Leave(bool) {
+	x.lift()
+	x.c.SetResponse(x.outer)
+}
 
 func (x *exchange) Sent(err error) {
 	if err != nil {

@@ -16,6 +16,7 @@ type exchange struct {
 
 	// Of an attempt:
 	outer    gin.ResponseWriter // the writer from before it
+	written  bool               // it had an answer already
 	writer   writer             // the handlers'
 	errs     int                // how many errors c had before it
 	failed   bool               // the handlers have added an error
@@ -64,8 +65,14 @@ func (x *exchange) Enter(capture *core.Capture) any {
 	x.outer, x.errs = x.c.Writer, len(x.c.Errors)
 	x.writer = writer{Capture: capture, status: x.outer.Status()}
 	x.c.Writer = &x.writer
+	x.written = x.outer.Written()
+	if own := ownWriter(x.outer); own != nil {
+		own.WriteHeader(http.StatusInternalServerError) // only remembered, until the answer replaces it
+	}
 	return nil
 }
+
+func (x *exchange) Answered() bool { return x.outer.Written() && !x.written }
 
 func (x *exchange) Answer(error) {
 	c, w := x.c, &x.writer

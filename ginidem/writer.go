@@ -2,6 +2,7 @@ package ginidem
 
 import (
 	"net/http"
+	"reflect"
 
 	"github.com/gin-gonic/gin"
 
@@ -66,6 +67,29 @@ func (w *writer) Pusher() http.Pusher { return nil }
 func (w *writer) takesBody() bool {
 	return w.Size() <= 0 && w.status != http.StatusNoContent && w.status != http.StatusNotModified
 }
+
+// ownWriter returns the engine's own writer, which middleware may have wrapped. The engine sends its status when all handlers
+// have returned. It returns nil if it finds none: wrappers embed a gin.ResponseWriter, or have Unwrap.
+func ownWriter(w http.ResponseWriter) http.ResponseWriter {
+	for w != nil {
+		v := reflect.ValueOf(w)
+		if t := v.Type(); t.Kind() == reflect.Pointer && t.Elem().PkgPath() == ginPath && t.Elem().Name() == "responseWriter" {
+			return w
+		}
+		if wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
+			w = wrapper.Unwrap()
+			continue
+		}
+		inner := field(v, "ResponseWriter")
+		if !inner.IsValid() || !inner.CanInterface() {
+			return nil
+		}
+		w, _ = inner.Interface().(http.ResponseWriter)
+	}
+	return nil
+}
+
+var ginPath = reflect.TypeFor[gin.Context]().PkgPath()
 
 // sealed is a writer whose answer is sent and recorded. What error middleware writes after that is dropped, because the
 // replay would not have it.

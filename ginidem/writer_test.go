@@ -147,3 +147,52 @@ func TestRecorder(t *testing.T) {
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Equal(t, "x", rec.Body.String())
 }
+
+// wrapper is a writer of middleware in front: it hides all but Gin's interface, and believes the first status.
+type wrapper struct {
+	gin.ResponseWriter
+	status int
+}
+
+func (w *wrapper) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// What is done against an empty 200 of an abandoned handler is done to Gin's own writer, and no wrapper sees it.
+//
+// CONTRACT X-12
+func TestWrappedWriters(t *testing.T) {
+	r := gin.New()
+	started, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	r.Use(func(c *gin.Context) { c.Writer = &wrapper{ResponseWriter: c.Writer} }, func(c *gin.Context) {
+		if c.GetHeader("X-Abandon") == "" {
+			return
+		}
+		go func() {
+			defer close(ended)
+			c.Next()
+		}()
+		<-started
+		c.AbortWithStatus(http.StatusServiceUnavailable)
+	})
+	guarded(t, r, core.Config{}).POST("/pay", func(c *gin.Context) {
+		if c.GetHeader("X-Abandon") != "" {
+			close(started)
+			<-goOn
+		}
+		c.String(http.StatusCreated, "paid")
+	})
+	client := adaptertest.Serve(t, r)
+	got := client.Do(adaptertest.Call{Key: "key-1", Headers: map[string]string{"X-Abandon": "1"}})
+	require.NoError(t, got.Err)
+	require.Equal(t, http.StatusInternalServerError, got.Status)
+	close(goOn)
+	<-ended
+	adaptertest.RequireProblem(t, http.StatusConflict, "outcome_unknown", client.Do(adaptertest.Call{Key: "key-1"}))
+	got = client.Do(adaptertest.Call{Key: "key-2"})
+	require.Equal(t, http.StatusCreated, got.Status)
+	require.Equal(t, "paid", got.Body)
+}

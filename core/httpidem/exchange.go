@@ -46,6 +46,9 @@ func (x *exchange) Enter(capture *core.Capture) any {
 	return nil
 }
 
+// Answered returns false: middleware in front has the writer from before the attempt, and the capture never.
+func (x *exchange) Answered() bool { return false }
+
 func (x *exchange) Answer(error) {}
 
 func (x *exchange) Leave(bool) {}

@@ -31,6 +31,7 @@ func (x *exchange) Recycled() any               { return nil }
 func (x *exchange) Overtaken() bool             { return false }
 func (x *exchange) Send(reply *core.Reply)      { _ = reply.WriteTo(x.w) }
 func (x *exchange) Shut()                       {}
+func (x *exchange) Answered() bool              { return false }
 func (x *exchange) Answer(error)                {}
 func (x *exchange) Leave(bool)                  { x.w = x.outer }
 func (x *exchange) Sent(error)                  {}

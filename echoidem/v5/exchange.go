@@ -15,9 +15,12 @@ type exchange struct {
 	next echo.HandlerFunc
 
 	// Of an attempt:
-	outer    http.ResponseWriter // the response from before it
-	response *echo.Response      // the handler's
-	capture  *core.Capture       // below it
+	outer     http.ResponseWriter // the response from before it
+	own       *echo.Response      // Echo's own in outer; nil if it cannot be found
+	committed bool                // it had an answer already
+	lift      func()              // of withhold
+	response  *echo.Response      // the handler's
+	capture   *core.Capture       // below it
 }
 
 func (x *exchange) Pattern() string             { return pattern(x.c) }
@@ -57,8 +60,13 @@ func (x *exchange) Next() error { return x.next(x.c) }
 func (x *exchange) Enter(capture *core.Capture) any {
 	x.outer, x.response, x.capture = x.c.Response(), newResponse(capture, x.c.Echo()), capture
 	x.c.SetResponse(x.response)
+	x.own, _ = echo.UnwrapResponse(x.outer)
+	x.committed = x.own != nil && x.own.Committed
+	x.lift = withhold(x.own)
 	return nil // Echo goes on with the response of its own
 }
+
+func (x *exchange) Answered() bool { return x.own != nil && x.own.Committed && !x.committed }
 
 // Answer asks the capture whether the handler has begun an answer, because Committed is also true after a 1xx.
 func (x *exchange) Answer(err error) {
@@ -73,7 +81,10 @@ func (x *exchange) Answer(err error) {
 	}
 }
 
-func (x *exchange) Leave(bool) { x.c.SetResponse(x.outer) }
+func (x *exchange) Leave(bool) {
+	x.lift()
+	x.c.SetResponse(x.outer)
+}
 
 func (x *exchange) Sent(err error) {
 	if err != nil {

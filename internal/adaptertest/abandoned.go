@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -70,6 +71,68 @@ func abandon() *abandoned {
 func (a *abandoned) finish(write bool) {
 	a.once.Do(func() { a.goOn <- write })
 	<-a.ended
+}
+
+// requireNoSuccess requires an answer that says that something went wrong, or none, or one that breaks off.
+func requireNoSuccess(t *testing.T, a Answer) {
+	t.Helper()
+	if a.Err == nil {
+		require.GreaterOrEqual(t, a.Status, 400, a.Body)
+	}
+}
+
+// Middleware in front runs the chain in another goroutine, and writes into the capture when its time is up, or nothing at
+// all. The client gets no success, and a repeat gets the truth.
+//
+// CONTRACT X-12
+func abandonedClient(t *testing.T, a Adapter) {
+	if a.Quirks().RecyclesNothing {
+		return // such middleware has a writer of its own, and answers as it likes
+	}
+	for name, answer := range map[string]func(c Context) error{
+		"status":  func(c Context) error { return c.NoContent(http.StatusServiceUnavailable) },
+		"body":    func(c Context) error { return c.String(http.StatusGatewayTimeout, "timed out") },
+		"refusal": func(c Context) error { return c.String(http.StatusRequestTimeout, "timed out") },
+		"success": func(c Context) error { return c.String(http.StatusAccepted, "still working") },
+		"nothing": func(Context) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			started, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			app := a.New()
+			app.Use(a.Middleware(func(c Context, next func() error) error {
+				if c.Request().Header.Get("X-Abandon") == "" {
+					return next()
+				}
+				go func() {
+					defer close(ended)
+					_ = next()
+				}()
+				<-started
+				return answer(c)
+			}))
+			d := NewSQLite(t)
+			Guarded(t, a, app, d.Config()).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+				Pay(t, c.Request().Context())
+				if c.Request().Header.Get("X-Abandon") != "" {
+					close(started)
+					<-goOn
+				}
+				return c.String(http.StatusCreated, "paid")
+			}))
+			client := Serve(t, app)
+			requireNoSuccess(t, client.Do(Call{Key: "key-1", Headers: map[string]string{"X-Abandon": "1"}}))
+			close(goOn)
+			<-ended
+			first, again := client.Do(Call{Key: "key-1"}), client.Do(Call{Key: "key-1"})
+			require.Equal(t, first.Body, again.Body)
+			if d.Payments(t) == 0 {
+				require.GreaterOrEqual(t, again.Status, 400)
+			} else {
+				require.EqualValues(t, 1, d.Payments(t))
+				require.Less(t, again.Status, 400)
+			}
+		})
+	}
 }
 
 // A handler that was abandoned ends like one that panics, and writes into nobody else's answer: its context is another
@@ -168,7 +231,7 @@ func testAbandoned(t *testing.T, a Adapter, timeout Timeout, recovery core.Recov
 		go func() { first <- client.Do(Call{Key: key, Headers: map[string]string{"X-Abandon": "1"}}) }()
 		<-late.started
 		close(late.timeout)
-		require.NoError(t, (<-first).Err)
+		requireNoSuccess(t, <-first)
 
 		b := Call{Key: key, Token: other, Headers: map[string]string{"X-Other": "1"}}
 		if when != alone {
@@ -204,4 +267,42 @@ func testAbandoned(t *testing.T, a Adapter, timeout Timeout, recovery core.Recov
 		return
 	}
 	t.Fatal("no context was given to another request")
+}
+
+// http.TimeoutHandler gives the whole app a writer of its own, and answers 503 when its time is up. The attempt ends then,
+// too, because its context has that deadline.
+//
+// CONTRACT
+func timeoutHandlerInFront(t *testing.T, a Adapter) {
+	ended := make(chan struct{})
+	app := a.New()
+	d := NewSQLite(t)
+	Guarded(t, a, app, d.Config()).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+		Pay(t, c.Request().Context())
+		if c.Request().Header.Get("X-Abandon") != "" {
+			<-c.Request().Context().Done()
+		}
+		return c.String(http.StatusCreated, "paid")
+	}))
+	client := Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Abandon") == "" {
+			app.ServeHTTP(w, r)
+			return
+		}
+		inner := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer close(ended)
+			app.ServeHTTP(w, r)
+		})
+		http.TimeoutHandler(inner, 100*time.Millisecond, "timed out").ServeHTTP(w, r)
+	}))
+	first := client.Do(Call{Key: "key-1", Headers: map[string]string{"X-Abandon": "1"}})
+	requireNoSuccess(t, first)
+	<-ended
+	require.Zero(t, d.Payments(t))
+	for _, result := range []string{"created", "reused"} {
+		again := client.Do(Call{Key: "key-1"})
+		require.Equal(t, "paid", again.Body)
+		require.Equal(t, result, again.Result())
+	}
+	require.EqualValues(t, 1, d.Payments(t))
 }

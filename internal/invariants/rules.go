@@ -97,7 +97,7 @@ var contract = []chapter{
 		{id: "X-9", says: "What a handler leaves behind, it leaves to nobody: unread rows are closed; it does not weaken the commit."},
 		{id: "X-10", says: "Half-done operations are listed, parked after a bound, and settled."},
 		{id: "X-11", says: "A Rollback attempt that never asked for its transaction is an event."},
-		{id: "X-12", says: "A request that was swapped or recycled under its handler is noticed, and ends like a panic."},
+		{id: "X-12", says: "A request that was swapped or recycled under its handler ends like a panic; its client gets no success."},
 		{id: "X-13", says: "An app's function that panics or hangs ends neither the process nor the other loops of Run."},
 	}},
 	{"T. Time", []rule{
