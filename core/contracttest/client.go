@@ -7,8 +7,11 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
 )
 
 // request is a request as a check wants it. It is copied to make variations of it.
@@ -78,12 +81,26 @@ type answer struct {
 	body   []byte
 }
 
-// send sends r and requires an answer, whatever it is.
+// send sends r and requires an answer, whatever it is. While the store is too busy for it, nothing is run, and r is sent
+// again, as a client does (F-1).
 func (p *probe) send(r request) answer {
 	p.Helper()
-	a, err := p.try(r)
-	require.NoError(p, err, "no whole answer to %s", a)
-	return a
+	for until := time.Now().Add(p.patience); ; {
+		a, err := p.try(r)
+		require.NoError(p, err, "no whole answer to %s", a)
+		if !a.isBusy() || time.Now().After(until) {
+			return a
+		}
+		time.Sleep(pause)
+	}
+}
+
+// pause is how long the suite waits before it sends a command again.
+const pause = 20 * time.Millisecond
+
+// isBusy reports whether the guards have refused a request because the store did not answer in time.
+func (a answer) isBusy() bool {
+	return a.status == http.StatusServiceUnavailable && a.header.Get(core.HeaderProblem) == string(core.CodeStoreUnavailable)
 }
 
 // try sends r. The error says that no whole answer came.

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -27,18 +28,12 @@ func Violations(t *testing.T, app App, routes int, oneRound bool) (failed, skipp
 	failed, skipped = map[string]string{}, map[string]string{}
 	tried := map[string]bool{}
 	run := func(r Route, c check) {
-		rec := &recorder{ctx: t.Context()}
-		done := make(chan struct{})
-		go func() { // FailNow and Skip end the goroutine
-			defer close(done)
-			s.run(rec, r, c)
-		}()
-		<-done
-		if rec.failure != "" {
-			failed[c.name()] = rec.failure
+		failure, skip := s.tryOut(t, r, c)
+		if failure != "" {
+			failed[c.name()] = failure
 		}
-		if rec.skip != "" {
-			skipped[c.name()] = rec.skip
+		if skip != "" {
+			skipped[c.name()] = skip
 		} else {
 			tried[c.name()] = true
 		}
@@ -53,6 +48,37 @@ func Violations(t *testing.T, app App, routes int, oneRound bool) (failed, skipp
 	}
 	maps.DeleteFunc(skipped, func(name, _ string) bool { return tried[name] })
 	return failed, skipped
+}
+
+// Violation runs the check of one rule on the first route of app, and returns what failed, and why it was skipped. It has
+// so much patience with a store that is too busy.
+func Violation(t *testing.T, app App, rule string, patience time.Duration) (failure, skip string) {
+	t.Helper()
+	app = app.withDefaults()
+	require.NoError(t, app.validate())
+	s := newSuite(app)
+	s.rounds, s.patience = 1, patience
+	defer s.client.CloseIdleConnections()
+	for c := range checksOf(app.Routes[0]) {
+		if c.rule == rule {
+			return s.tryOut(t, app.Routes[0], c)
+		}
+	}
+	t.Fatalf("no check of %s", rule)
+	return "", ""
+}
+
+// tryOut runs a check, whatever comes of it.
+func (s *suite) tryOut(t *testing.T, r Route, c check) (failure, skip string) {
+	t.Helper()
+	rec := &recorder{ctx: t.Context()}
+	done := make(chan struct{})
+	go func() { // FailNow and Skip end the goroutine
+		defer close(done)
+		s.run(rec, r, c)
+	}()
+	<-done
+	return rec.failure, rec.skip
 }
 
 // recorder is a tester that remembers.

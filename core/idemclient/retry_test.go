@@ -446,10 +446,10 @@ func TestWhatEndsAnIntent(t *testing.T) {
 		"402 not applied": {says(402, "Idempotency-Result: not_applied"), true}, "403 not applied": {says(403, "Idempotency-Result: not_applied"), false},
 		"400 of the guards": {problem(core.CodeKeyInvalid), true}, "401 of the guards": {problem(core.CodeUnauthenticated), false},
 		"suspected duplicate": {problem(core.CodeSuspectedDuplicate), false},
-		"too large": {says(201, created, "", strings.Repeat("x", 2000)), true},
-		"expired":   {problem(core.CodeKeyExpired), true}, "not replayable": {problem(core.CodeResponseNotReplayable), true},
+		"too large":           {says(201, created, "", strings.Repeat("x", 2000)), true},
+		"expired":             {problem(core.CodeKeyExpired), true}, "not replayable": {problem(core.CodeResponseNotReplayable), true},
 		"recorded 403": {says(403, "Idempotency-Result: created"), true},
-		"503": {says(503), false}, "no answer": {breaks(errReset), false}, "in flight": {problem(core.CodeInFlight), false},
+		"503":          {says(503), false}, "no answer": {breaks(errReset), false}, "in flight": {problem(core.CodeInFlight), false},
 		"unknown": {problem(core.CodeOutcomeUnknown), false}, "500 unknown": {says(500, "Idempotency-Result: unknown"), false},
 		"reused": {problem(core.CodeKeyReused), false},
 	} {
