@@ -53,6 +53,9 @@ func wonRecord(c core.Claim, fence int64, now time.Time) core.Record {
 // Claim implements [core.Store]. On PostgreSQL a first attempt takes one statement, and a replay too. A replay takes two
 // if this process has not seen the key lately.
 func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, err error) {
+	if err := s.check(ctx); err != nil {
+		return core.Claimed{}, err
+	}
 	if s.file != nil {
 		// A look at the record needs no writer, so that replays do not wait for one. It never decides a claim.
 		if claimed, err = s.peek(ctx, c); err != nil || isThere(claimed) {

@@ -73,26 +73,39 @@ type work func(tx *gorm.DB) error
 
 // attempts are all that runs an app's statements in a transaction of the library. Each runs work once, and reports its
 // error; nil means that the rows have committed.
-var attempts = map[string]func(t *testing.T, db *gorm.DB, do work) error{
+var attempts = map[string]func(t *testing.T, db *gorm.DB, do work, first ...func()) error{
 	"attempt":           attempt(),
 	"pipelined attempt": attempt(gormstore.WithPipeline(pgxpipe.New())),
-	"step": func(t *testing.T, db *gorm.DB, do work) error {
-		var err error
-		serve(t, newStepApp(t, newStore(t, db)).module, rand.Text(), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	"step": func(t *testing.T, db *gorm.DB, do work, first ...func()) error {
+		store, err := newStore(t, db), error(nil)
+		prepare(t, store, first)
+		serve(t, newStepApp(t, store).module, rand.Text(), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			err = gormstore.StepDo(r.Context(), "work", do)
 		}))
 		return err
 	},
-	"message": func(t *testing.T, db *gorm.DB, do work) error {
+	"message": func(t *testing.T, db *gorm.DB, do work, _ ...func()) error {
 		return newInbox(t, db, stockInbox).Process(t.Context(), message(), do)
 	},
 }
 
-func attempt(options ...gormstore.Option) func(t *testing.T, db *gorm.DB, do work) error {
-	return func(t *testing.T, db *gorm.DB, do work) error {
+// prepare does what comes first, once the store has found that the database will do.
+func prepare(t *testing.T, store *gormstore.Store, first []func()) {
+	t.Helper()
+	if len(first) > 0 {
+		require.NoError(t, store.Validate(t.Context()))
+	}
+	for _, do := range first {
+		do()
+	}
+}
+
+func attempt(options ...gormstore.Option) func(t *testing.T, db *gorm.DB, do work, first ...func()) error {
+	return func(t *testing.T, db *gorm.DB, do work, first ...func()) error {
 		store, err := gormstore.New(db, options...)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, store.Close()) }()
+		prepare(t, store, first)
 		tx, ctx := begin(t, store, command(core.Rollback))
 		if err := do(gormstore.Tx(ctx)); err != nil {
 			return errors.Join(err, tx.Rollback())

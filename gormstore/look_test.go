@@ -25,7 +25,10 @@ func TestNoReplayWhereNothingCanBeWritten(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
 
-	readOnly := newStore(t, openPostgres(t, url+"&default_transaction_read_only=on", 2))
+	became := openPostgres(t, url, 2) // after the store has found that the server will do
+	readOnly := newStore(t, became)
+	require.NoError(t, readOnly.Validate(t.Context()))
+	onAll(t, became, 2, "SET default_transaction_read_only = on")
 	for range 2 { // the second time it has seen the key
 		_, err := readOnly.Claim(t.Context(), again(c))
 		require.ErrorContains(t, err, "25006")

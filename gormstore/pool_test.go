@@ -74,6 +74,7 @@ func TestClaimInLineIsNotSent(t *testing.T) {
 	db := openPostgres(t, pgtest.URL(t), 4) // three slots for claims
 	migrate(t, db)
 	store := newStore(t, db)
+	require.NoError(t, store.Validate(t.Context()))
 	pool, err := db.DB()
 	require.NoError(t, err)
 	for range 4 {

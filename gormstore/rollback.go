@@ -19,6 +19,9 @@ type rollbackTx struct {
 // Begin implements [core.Transactor]: BEGIN, the claim, a savepoint. On PostgreSQL the record of a key that
 // this process has seen is read first, without a transaction.
 func (s *Store) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
+	if err := s.check(ctx); err != nil {
+		return nil, core.Claimed{}, err
+	}
 	if s.file != nil { // a repeat does not wait for the writer
 		if claimed, err := s.peek(ctx, c); err != nil || isThere(claimed) {
 			return nil, claimed, err

@@ -34,6 +34,7 @@ type Store struct {
 	uncut     uncut
 	stalls    *stalls // PostgreSQL only
 	confirmed confirmed
+	validated validated
 
 	// connectionCheck says whether the server has client_connection_check_interval. 0: not asked yet, 1: yes, 2: no.
 	connectionCheck atomic.Int32
@@ -58,10 +59,11 @@ var (
 // Set the limits of the connection pool before you call New. The pool needs at least two connections on PostgreSQL and
 // three on SQLite, where one of them holds the lock on the file. On PostgreSQL a limited pool is divided: attempts'
 // transactions use at most three connections of four. At least one stays free, so that a handler that uses a second
-// connection does not wait for itself.
+// connection does not wait for itself. So the limit must not be higher than what is below: a pgxpool (MaxConns), or PgBouncer
+// (default_pool_size for all instances together), which New cannot see.
 //
-// Errors: db is neither PostgreSQL nor SQLite; the pool is too small; an option is wrong; another process or store uses
-// the SQLite file.
+// Errors: db is neither PostgreSQL nor SQLite; the pool is too small; a pgxpool below it is smaller, or the pool has no limit
+// and takes its connections from a pgxpool (F-7); an option is wrong; another process or store uses the SQLite file.
 func New(db *gorm.DB, options ...Option) (*Store, error) {
 	s, err := newStore(db, optionsOf(options))
 	if err != nil {
@@ -92,6 +94,9 @@ func newStore(db *gorm.DB, o options) (*Store, error) {
 	if need := d.connections; limit > 0 && limit < need {
 		return nil, fmt.Errorf("SetMaxOpenConns(%d) leaves no connection to answer a repeat while an attempt is running; "+
 			"use at least %d", limit, need)
+	}
+	if err := knownLimit(pool, limit); err != nil {
+		return nil, err
 	}
 	if err := db.Use(WriteGuard()); err != nil && !errors.Is(err, gorm.ErrRegistered) {
 		return nil, fmt.Errorf("install the write guard: %w", err)

@@ -6,14 +6,20 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 )
 
 // Validate implements [core.Validator]: the tables exist; they and the server keep what was confirmed, steps, markers and
 // intents included (F-2, F-5); the role has the rights that a store needs; on PostgreSQL the pool has the limit that it had
-// in New. One error names everything that is wrong.
+// in New. One error names everything that is wrong. An app calls it, or [Audit], when it starts. In an app that does not, the
+// first claim is refused for what the server and the tables lose.
 func (s *Store) Validate(ctx context.Context) error {
 	err := s.validate(ctx, s.pool, storeRights)
+	if err == nil {
+		s.validated.passed.Store(true) // the first claim need not ask again
+	}
 	if s.stalls == nil {
 		return err
 	}
@@ -46,10 +52,24 @@ func (s *Store) validate(ctx context.Context, q querier, need rights) error {
 	return inspector{q: q, statements: s.statements}.all(ctx, need)
 }
 
+// check runs Validate before the first claim, until it has passed once: an app may ignore what Validate says, and a record
+// that the server loses frees its key (F-2).
+func (s *Store) check(ctx context.Context) error {
+	return s.validated.once(ctx, s, s.pool, storeRights)
+}
+
 // validated remembers that a validation has passed.
-type validated struct{ passed atomic.Bool }
+type validated struct {
+	passed atomic.Bool
+	turn   sync.Mutex // many first uses ask the server once
+}
 
 func (v *validated) once(ctx context.Context, s *Store, q querier, need rights) error {
+	if v.passed.Load() {
+		return nil
+	}
+	v.turn.Lock()
+	defer v.turn.Unlock()
 	if v.passed.Load() {
 		return nil
 	}
@@ -75,37 +95,41 @@ func (i inspector) all(ctx context.Context, need rights) error {
 	return nil
 }
 
-// server returns everything that is wrong with the server and the tables that are needed.
+// server returns everything that is wrong with the server and the tables that are needed. On PostgreSQL it takes five round
+// trips, because a first claim waits for it.
 func (i inspector) server(ctx context.Context, need rights) []error {
-	errs := i.missingColumns(ctx, need)
+	tables := slices.Sorted(maps.Keys(need))
 	if i.statements.dialect == sqlite {
-		return append(errs, i.sqlite(ctx)...)
+		return append(i.missingColumns(ctx, "", tables), i.sqlite(ctx)...)
 	}
-	errs = append(errs, i.postgres(ctx)...)
 	schema, err := i.statements.findSchema(ctx, i.q)
 	if err != nil {
-		return errs // missingColumns has said so
+		return append(i.postgres(ctx), err)
 	}
-	for _, table := range slices.Sorted(maps.Keys(need)) {
-		errs = append(errs, i.keeps(ctx, schema+"."+table)...)
-		errs = append(errs, i.lacks(ctx, schema+"."+table, need[table])...)
+	errs := append(i.missingColumns(ctx, schema, tables), i.postgres(ctx)...)
+	list, needed := strings.Join(tables, ","), make([]string, len(tables))
+	for n, table := range tables {
+		needed[n] = need[table]
 	}
-	return errs
+	errs = append(errs, i.each(ctx, flaws, schema, list)...)
+	return append(errs, i.each(ctx, missingRights, schema, list, strings.Join(needed, ";"))...)
 }
 
-func (i inspector) missingColumns(ctx context.Context, need rights) []error {
+// missingColumns looks for what Migrate has to add to the library's tables.
+func (i inspector) missingColumns(ctx context.Context, schema string, tables []string) []error {
+	there, err := i.ownColumns(ctx, schema, tables)
+	if err != nil {
+		return []error{err}
+	}
 	var errs []error
-	for _, table := range slices.Sorted(maps.Keys(need)) {
-		there, err := i.ownColumns(ctx, table)
-		switch {
-		case err != nil:
-			return append(errs, err)
-		case len(there) == 0:
+	for _, table := range tables {
+		isOf := func(column string) bool { return strings.HasPrefix(column, table+".") }
+		if !slices.ContainsFunc(there, isOf) {
 			errs = append(errs, fmt.Errorf("table %s is missing: run gormstore.Migrate", table))
 			continue
 		}
 		for _, column := range tableColumns[table] {
-			if !slices.Contains(there, column) {
+			if !slices.Contains(there, table+"."+column) {
 				errs = append(errs, fmt.Errorf("table %s has no column %s: run gormstore.Migrate", table, column))
 			}
 		}
@@ -113,16 +137,23 @@ func (i inspector) missingColumns(ctx context.Context, need rights) []error {
 	return errs
 }
 
-// ownColumns lists the columns of one of the library's tables.
-func (i inspector) ownColumns(ctx context.Context, table string) ([]string, error) {
-	if i.statements.dialect == sqlite {
-		return i.columns(ctx, table)
+// ownColumns lists the columns of the library's tables, each behind the name of its table.
+func (i inspector) ownColumns(ctx context.Context, schema string, tables []string) (columns []string, err error) {
+	if i.statements.dialect == postgres {
+		return i.texts(ctx, `SELECT t.name || '.' || a.attname FROM unnest(string_to_array($2, ',')) AS t (name)
+JOIN pg_attribute a ON a.attrelid = to_regclass($1 || '.' || t.name) AND a.attnum > 0 AND NOT a.attisdropped`,
+			schema, strings.Join(tables, ","))
 	}
-	schema, err := i.statements.findSchema(ctx, i.q)
-	if err != nil {
-		return nil, err
+	for _, table := range tables {
+		there, err := i.columns(ctx, table)
+		if err != nil {
+			return nil, err
+		}
+		for _, column := range there {
+			columns = append(columns, table+"."+column)
+		}
 	}
-	return i.columns(ctx, schema+"."+table)
+	return columns, nil
 }
 
 // columns lists the columns of a table, none if there is no such table.
@@ -188,8 +219,10 @@ func (i inspector) postgres(ctx context.Context) []error {
 	return errs
 }
 
-// flaws lists why a table or one of its partitions may lose or hide what was confirmed: one text each.
-const flaws = `WITH RECURSIVE part AS (SELECT to_regclass($1)::oid AS oid
+// flaws lists why one of the tables $2 in the schema $1, or one of their partitions, may lose or hide what was confirmed: one
+// text each.
+const flaws = `WITH RECURSIVE part AS (SELECT to_regclass($1 || '.' || t.name)::oid AS oid
+		FROM unnest(string_to_array($2, ',')) AS t (name)
 	UNION SELECT i.inhrelid FROM pg_inherits i JOIN part p ON i.inhparent = p.oid)
 SELECT 'table ' || c.relname || f.flaw FROM part JOIN pg_class c USING (oid) CROSS JOIN LATERAL (VALUES
 	(c.relpersistence <> 'p', ' is UNLOGGED or temporary: a crash would empty it; ALTER TABLE ' || c.relname || ' SET LOGGED'),
@@ -198,16 +231,12 @@ SELECT 'table ' || c.relname || f.flaw FROM part JOIN pg_class c USING (oid) CRO
 		|| 'ALTER TABLE ' || c.relname || ' DISABLE ROW LEVEL SECURITY, or use a role with BYPASSRLS')
 ) AS f (is_there, flaw) WHERE f.is_there ORDER BY 1`
 
-func (i inspector) keeps(ctx context.Context, table string) []error { return i.each(ctx, flaws, table) }
-
-// missingRights lists the rights on a table that the role does not have.
-const missingRights = `SELECT 'the role ' || current_user || ' lacks ' || n.need || ' on ' || c.relname
-FROM unnest(string_to_array($2, ', ')) AS n (need) JOIN pg_class c ON c.oid = to_regclass($1)
+// missingRights lists the rights $3 on the tables $2 in the schema $1 that the role does not have.
+const missingRights = `SELECT 'the role ' || current_user || ' lacks ' || n.need || ' on ' || t.name
+FROM unnest(string_to_array($2, ','), string_to_array($3, ';')) AS t (name, rights)
+JOIN pg_class c ON c.oid = to_regclass($1 || '.' || t.name)
+CROSS JOIN LATERAL unnest(string_to_array(t.rights, ', ')) AS n (need)
 WHERE NOT has_table_privilege(c.oid, n.need)`
-
-func (i inspector) lacks(ctx context.Context, table, need string) []error {
-	return i.each(ctx, missingRights, table, need)
-}
 
 // each makes an error of each text of a query.
 func (i inspector) each(ctx context.Context, query string, args ...any) (errs []error) {

@@ -20,7 +20,7 @@ import (
 )
 
 // users are what an app can have on a database: each can be asked whether the database will do, and refuses to work
-// until then, but for the store, which is asked at start.
+// until then.
 type users struct {
 	store   *gormstore.Store
 	inbox   *gormstore.Inbox
@@ -51,6 +51,20 @@ func (u users) plan(t *testing.T) error {
 	})
 }
 
+// claim makes the first claim of a recovery.
+func (u users) claim(t *testing.T, r core.Recovery) error {
+	t.Helper()
+	if r != core.Rollback {
+		_, err := u.store.Claim(t.Context(), command(r))
+		return err
+	}
+	tx, _, err := u.store.Begin(t.Context(), command(r))
+	if err == nil {
+		require.NoError(t, tx.Rollback())
+	}
+	return err
+}
+
 // requireRefused checks who refuses the database, for what reason.
 func (u users) requireRefused(t *testing.T, by, why string) {
 	t.Helper()
@@ -61,6 +75,9 @@ func (u users) requireRefused(t *testing.T, by, why string) {
 		} else {
 			require.NoError(t, err, who)
 		}
+	}
+	for _, r := range []core.Recovery{core.Rollback, core.Resume, core.Park} { // an app that does not ask
+		is(u.claim(t, r), "store")
 	}
 	is(u.store.Validate(t.Context()), "store")
 	is(u.inbox.Validate(t.Context()), "inbox")
@@ -80,7 +97,7 @@ var partitioned = []string{
 
 // What would be forgotten is refused where it is made.
 //
-// CONTRACT F-5
+// CONTRACT F-2, F-5
 func TestWhatForgetsIsRefused(t *testing.T) {
 	t.Parallel()
 	const all = "store inbox journal"
