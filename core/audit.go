@@ -42,6 +42,9 @@ type MountedRoute struct {
 	Method  string // "" for any: it counts as a route of each method of RFC 9110 and PATCH
 	Pattern string // as the router spells it
 	Subtree bool   // the pattern takes every path below it, too, and does not say so by a wildcard
+	// Handler tells handlers apart: routes that one registration for any method has made have the same, the address of its
+	// code for instance. 0 if it is not known. A route of any method needs none.
+	Handler uintptr
 	// Guards are those that a request meets on its way to the handler, in that order. Idempotent counts as its three.
 	Guards []Guard
 	// Unproven says why Guards may be incomplete or wrong, and how to fix it. "" if Guards is certain.
@@ -58,6 +61,8 @@ func (r MountedRoute) String() string { return r.Method + " " + r.Host + r.Patte
 //     behind a guard; others are listed (EventUndeclared, Undeclared). The error ends with the lines to paste;
 //   - a route that needs a key and is not behind JWT guard, roles guard, key guard and interceptor in this order, each
 //     once; without a table every unsafe route needs one;
+//   - a route that needs a key and is registered for any method: GET, HEAD, OPTIONS and TRACE pass the guards without a key
+//     (K-8), and would run its handler;
 //   - an exempt or safe route that asks for roles and is not behind JWT guard and roles guard;
 //   - a route that cannot be proven to be guarded as it must be;
 //   - a declared route that the router does not have, and an owned group without an unsafe route.
@@ -69,6 +74,7 @@ func (m *Module) AuditRoutes(mounted []MountedRoute) error {
 	})
 	var findings []error
 	var missing, listed []MountedRoute
+	safe := safeMethods(mounted)
 	exists := make(map[routeKey]bool, len(mounted))
 	for _, r := range mounted {
 		exists[routeKey{r.Method, r.Pattern}] = true
@@ -77,6 +83,11 @@ func (m *Module) AuditRoutes(mounted []MountedRoute) error {
 		case problem == nil:
 			for _, finding := range auditRoute(r, policy) {
 				findings = append(findings, fmt.Errorf("%s: %s", r, finding))
+			}
+			if methods := safe[r.registration()]; policy != nil && policy.guarded() && slices.Contains(methods, http.MethodTrace) {
+				delete(safe, r.registration()) // once is enough
+				findings = append(findings, fmt.Errorf("%s: is registered for any method, and %s requests run its handler "+
+					"without a key; register it with its method", r, strings.Join(methods, ", ")))
 			}
 		case m.isOthers(r):
 			listed = append(listed, r)
@@ -114,12 +125,33 @@ func eachMethod(mounted []MountedRoute) (all []MountedRoute) {
 			all = append(all, r)
 			continue
 		}
+		r.Handler = ^uintptr(0)
 		for _, r.Method = range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
 			http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace} {
 			all = append(all, r)
 		}
 	}
 	return all
+}
+
+// registration is what the routes of one registration for any method have in common.
+type registration struct {
+	host, pattern string
+	handler       uintptr
+}
+
+func (r MountedRoute) registration() registration { return registration{r.Host, r.Pattern, r.Handler} }
+
+// safeMethods returns the safe methods of each handler that is known. With TRACE among them, it is registered for any method:
+// nobody registers a route for TRACE alone.
+func safeMethods(mounted []MountedRoute) map[registration][]string {
+	methods := map[registration][]string{}
+	for _, r := range mounted {
+		if r.Handler != 0 && isSafe(r.Method) {
+			methods[r.registration()] = append(methods[r.registration()], r.Method)
+		}
+	}
+	return methods
 }
 
 // auditRoute returns what is wrong with one route. policy is nil if the table asks nothing of the route.

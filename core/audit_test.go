@@ -38,6 +38,7 @@ func TestAuditRoutes(t *testing.T) {
 	pay := func(guards ...core.Guard) []core.MountedRoute {
 		return with(core.MountedRoute{Method: "POST", Pattern: "/pay", Guards: guards})
 	}
+	free := core.Policy{Exempt: "moves no money"}
 	own := core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}}
 
 	for name, test := range map[string]struct {
@@ -69,6 +70,20 @@ func TestAuditRoutes(t *testing.T) {
 		"declared only": {withTable, complete[1:], []string{"POST /pay: is declared, but the router has no such route"}},
 		"unproven": {withTable, with(core.MountedRoute{Method: "POST", Pattern: "/pay", Guards: money, Unproven: "odd"}),
 			[]string{"POST /pay: is unproven: odd"}},
+		"any method": {own, []core.MountedRoute{{Pattern: "/a", Guards: money}}, []string{
+			"CONNECT /a: is registered for any method, and GET, HEAD, OPTIONS, TRACE requests run its handler without a key; " +
+				"register it with its method"}},
+		"any method but one": {own, []core.MountedRoute{
+			{Method: "GET", Pattern: "/a", Handler: 1}, {Method: "HEAD", Pattern: "/a", Handler: 2},
+			{Method: "POST", Pattern: "/a", Guards: money, Handler: 2}, {Method: "TRACE", Pattern: "/a", Handler: 2},
+		}, []string{"POST /a: is registered for any method, and HEAD, TRACE requests run its handler without a key"}},
+		"one code for two methods": {own, []core.MountedRoute{ // a function may make both handlers
+			{Method: "GET", Pattern: "/a", Handler: 1}, {Method: "POST", Pattern: "/a", Guards: money, Handler: 1},
+			{Method: "TRACE", Pattern: "/b", Handler: 1},
+		}, nil},
+		"any method, exempt": {core.Config{Store: memstore.New(), Routes: core.Routes{
+			"POST /a": free, "PUT /a": free, "PATCH /a": free, "DELETE /a": free, "CONNECT /a": free,
+		}}, []core.MountedRoute{{Pattern: "/a"}}, nil},
 		"roles on an exempt route": {withTable, with(core.MountedRoute{Method: "PUT", Pattern: "/limits"}), []string{
 			"PUT /limits: is not behind the JWT guard, roles guard; mount JWTGuard (or Bridge, behind a JWT middleware of your " +
 				"own), then RolesGuard"}},

@@ -36,6 +36,7 @@ func mounted(host string, routes []*echo.Route, seen *tracker, global []uintptr,
 		}
 		route := core.MountedRoute{Host: host, Method: r.Method, Pattern: r.Path}
 		chain, tracked := seen.chains[routeKey{host, r.Method, r.Path}]
+		route.Handler = seen.handlers[routeKey{host, r.Method, r.Path}]
 		switch {
 		case !tracked:
 			route.Unproven = "it was added before echoidem.TrackRoutes; call that before the first route, and set an " +
@@ -77,16 +78,17 @@ func globalChain(e reflect.Value) (codes []uintptr, ok bool) {
 // addRoute is the type of Echo.OnAddRouteHandler.
 type addRoute = func(host string, route echo.Route, handler echo.HandlerFunc, middleware []echo.MiddlewareFunc)
 
-// tracker keeps the middleware of each route. Echo tells it only when the route is added.
+// tracker keeps the middleware of each route, and the code of its handler. Echo tells it only when the route is added.
 type tracker struct {
-	chains map[routeKey][]echo.MiddlewareFunc
+	chains   map[routeKey][]echo.MiddlewareFunc
+	handlers map[routeKey]uintptr
 }
 
 // TrackRoutes remembers the middleware of each route that is added to e from now on, for [Audit]. Call it before the
 // first route. It sets e.OnAddRouteHandler, and calls the handler that was set before. A second call does nothing.
 func TrackRoutes(e *echo.Echo) {
 	if trackerOf(e).chains == nil {
-		t := &tracker{chains: map[routeKey][]echo.MiddlewareFunc{}}
+		t := &tracker{chains: map[routeKey][]echo.MiddlewareFunc{}, handlers: map[routeKey]uintptr{}}
 		e.OnAddRouteHandler = t.hook(e.OnAddRouteHandler)
 	}
 }
@@ -101,6 +103,7 @@ func (t *tracker) hook(next addRoute) addRoute {
 			return
 		}
 		t.chains[routeKey{host, r.Method, r.Path}] = middleware
+		t.handlers[routeKey{host, r.Method, r.Path}] = core.CodeOf(handler)
 		if next != nil {
 			next(host, r, handler, middleware)
 		}

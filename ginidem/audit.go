@@ -25,7 +25,8 @@ func mounted(routes gin.RoutesInfo, chains map[routeKey][]uintptr) []core.Mounte
 	found := make([]core.MountedRoute, len(routes))
 	for i, r := range routes {
 		// Gin unescapes a colon when it begins to serve, and c.FullPath has it unescaped.
-		found[i] = core.MountedRoute{Method: r.Method, Pattern: strings.ReplaceAll(r.Path, `\:`, ":")}
+		found[i] = core.MountedRoute{Method: r.Method, Pattern: strings.ReplaceAll(r.Path, `\:`, ":"),
+			Handler: core.CodeOf(r.HandlerFunc)}
 		chain := chains[routeKey{r.Method, r.Path}]
 		if len(chain) == 0 || chain[len(chain)-1] != core.CodeOf(r.HandlerFunc) {
 			found[i].Unproven = "the chain of its handlers could not be read; use the Gin version that this module requires"

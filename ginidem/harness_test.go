@@ -114,6 +114,10 @@ type router struct{ group *gin.RouterGroup }
 func (r router) Use(m ...adaptertest.Middleware) { r.group.Use(chain(m)...) }
 
 func (r router) Handle(method, path string, h adaptertest.Handler, m ...adaptertest.Middleware) {
+	if method == "" {
+		r.group.Any(path, append(chain(m), h.(gin.HandlerFunc))...)
+		return
+	}
 	r.group.Handle(method, path, append(chain(m), h.(gin.HandlerFunc))...)
 }
 

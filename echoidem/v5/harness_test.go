@@ -115,6 +115,10 @@ type router struct{ group *echo.Group }
 func (r router) Use(m ...adaptertest.Middleware) { r.group.Use(chain(m)...) }
 
 func (r router) Handle(method, path string, h adaptertest.Handler, m ...adaptertest.Middleware) {
+	if method == "" {
+		r.group.Any(path, h.(echo.HandlerFunc), chain(m)...)
+		return
+	}
 	r.group.Add(method, path, h.(echo.HandlerFunc), chain(m)...)
 }
 
@@ -142,6 +146,10 @@ func newApp() app {
 func (a app) Use(m ...adaptertest.Middleware) { a.echo.Use(chain(m)...) }
 
 func (a app) Handle(method, path string, h adaptertest.Handler, m ...adaptertest.Middleware) {
+	if method == "" {
+		a.echo.Any(path, h.(echo.HandlerFunc), chain(m)...)
+		return
+	}
 	a.echo.Add(method, path, h.(echo.HandlerFunc), chain(m)...)
 }
 

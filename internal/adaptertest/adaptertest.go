@@ -85,7 +85,8 @@ type Panic struct {
 // Router takes middleware and routes.
 type Router interface {
 	Use(m ...Middleware)
-	// Handle adds a route: its middleware, in this order, and its handler.
+	// Handle adds a route: its middleware, in this order, and its handler. Without a method, it is the framework's own
+	// registration for any method.
 	Handle(method, path string, h Handler, m ...Middleware)
 	Group(prefix string, m ...Middleware) Router
 }
@@ -147,7 +148,7 @@ func Run(t *testing.T, a Adapter) {
 		{"custom methods", customMethods},
 		{"audit", auditOfGuards},
 		{"audit of the module's own policy", auditOfOwnPolicy},
-		{"audit of owned groups", auditOfOwnedGroups},
+		{"audit of owned groups", auditOfOwnedGroups}, {"audit of any method", auditOfAnyMethod},
 		{"panic", panics},
 		{"rollback", rollback},
 		{"conflict", conflict},

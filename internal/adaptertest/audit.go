@@ -159,3 +159,30 @@ func auditOfOwnPolicy(t *testing.T, a Adapter) {
 	require.ErrorContains(t, app.Audit(idem),
 		"POST /open: is not behind the JWT guard, roles guard, key guard, interceptor")
 }
+
+// A registration for any method lets safe methods pass the guards without a key, and into the handler.
+//
+// CONTRACT D-2, K-8
+func auditOfAnyMethod(t *testing.T, a Adapter) {
+	for name, cfg := range map[string]core.Config{
+		"without a table": {},
+		"with a table":    {Owns: []string{"/v1/nothing"}, Routes: core.Routes{"POST /v1/pay": {Recovery: core.Park}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			idem, app := NewModule(t, cfg), a.New()
+			v1 := app.Group("/v1", a.JWTGuard(NewVerifier(t)), a.Idempotent(idem))
+			v1.Handle("", "/pay", Never(t, a))
+			err := app.Audit(idem)
+			require.ErrorContains(t, err, " /v1/pay: is registered for any method, and GET, HEAD, OPTIONS, TRACE requests run its "+
+				"handler without a key; register it with its method")
+		})
+	}
+	idem, app := NewModule(t, core.Config{}), a.New()
+	app.Handle("", "/open", Never(t, a))
+	require.NotContains(t, app.Audit(NewModule(t, core.Config{Routes: core.Routes{}})).Error(), "any method", "no money moves there")
+	v1 := app.Group("/v1", a.JWTGuard(NewVerifier(t)), a.Idempotent(idem))
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		v1.Handle(method, "/pay", Never(t, a)) // other handlers of one code
+	}
+	require.NotContains(t, app.Audit(idem).Error(), "/v1/pay")
+}

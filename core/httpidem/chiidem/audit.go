@@ -1,6 +1,8 @@
 package chiidem
 
 import (
+	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -34,7 +36,7 @@ func routesOf(r chi.Routes, prefix string, early []core.Guard) (found []core.Mou
 				continue // Handlers has each method too
 			}
 			one := core.MountedRoute{Method: method, Pattern: patternOf(prefix + route.Pattern),
-				Guards: slices.Concat(early, inlineGuards(handler))}
+				Handler: addressOf(handler), Guards: slices.Concat(early, inlineGuards(handler))}
 			if slices.ContainsFunc(early, func(g core.Guard) bool { return g != core.GuardJWT }) {
 				one.Unproven = "a guard stands in front of the router, where the route is not known yet; mount it by With, or by " +
 					"Use within a Group"
@@ -51,6 +53,16 @@ func inlineGuards(handler any) []core.Guard {
 		return httpidem.GuardsOf(chain.Middlewares...)
 	}
 	return nil
+}
+
+// addressOf tells the handlers of a pattern apart. Handle registers one for all methods.
+func addressOf(handler http.Handler) uintptr {
+	switch v := reflect.ValueOf(handler); v.Kind() {
+	case reflect.Func, reflect.Pointer:
+		return v.Pointer()
+	default:
+		return 1
+	}
 }
 
 // patternOf returns a route as chi writes it into http.Request.Pattern.

@@ -51,7 +51,13 @@ func (r *router) Group(prefix string, m ...httpidem.Middleware) nethttp.Router {
 	return &router{r.root, r.here.With(m...), r.prefix + prefix}
 }
 
-func (r *router) Handle(method, path string, h http.Handler) { r.here.Method(method, r.prefix+path, h) }
+func (r *router) Handle(method, path string, h http.Handler) {
+	if method == "" {
+		r.here.Handle(r.prefix+path, h)
+		return
+	}
+	r.here.Method(method, r.prefix+path, h)
+}
 
 // CONTRACT D-2, O-4
 func TestAudit(t *testing.T) {
