@@ -186,7 +186,7 @@ func (m *Module) openAPIHeaders() map[string]any {
 			"created: this is the first answer, and it is recorded. reused: this is the recorded answer. unknown: the command "+
 				"may have been carried out; a new key might carry it out a second time. not_applied: nothing was carried out, and "+
 				"nothing is recorded."),
-		headerProblem:  header(map[string]any{"type": "string"}, "The code of the problem. Answers of other origin do not have it."),
+		headerProblem:  header(map[string]any{"type": "string"}, "The code of the problem. Other answers do not have it."),
 		headerReplayed: header(map[string]any{"type": "string", "enum": []any{"true"}}, "This is the recorded answer."),
 		headerRetry: header(map[string]any{"type": "integer", "minimum": 1},
 			"Seconds. Repeat the command with the same key after them. Without this header, do not repeat it."),

@@ -66,8 +66,8 @@ var (
 	errUnmarked = errors.New("idem: the answer has neither Idempotency-Result nor Idempotency-Problem, so that the guards " +
 		"have not made it; for a route without guards, or a server without this library, set Provider.Definite")
 	errConflict          = errors.New("idem: the command in the way may be an earlier attempt")
-	errRenderedAsSuccess = errors.New("idem: a problem of the guards has the status of a success; correct Config.RenderProblem " +
-		"of the server")
+	errRenderedAsSuccess = errors.New("idem: a problem of the guards has the status of a success; correct the server's " +
+		"Config.RenderProblem")
 )
 
 // Error says why there is no answer.

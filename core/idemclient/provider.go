@@ -68,7 +68,8 @@ func Standard() Provider {
 // Stripe takes keys of up to 255 characters and may forget them after 24 h
 // (https://docs.stripe.com/api/idempotent_requests). API v2 is said to keep them for 30 days; that could not be verified,
 // and 24 h is taken for both. A success is definite, and so are a declined card (402) and what Stripe marks as replayed,
-// unless it is a 409, 429 or 5xx: after a replayed 500 the charge may exist, and the intent stays (C-7). Ask Stripe about it.
+// unless it is a 409, 429 or 5xx: after a replayed 500 the charge may exist, and the intent stays (C-7). Ask Stripe about
+// it.
 func Stripe() Provider {
 	return Provider{Header: "Idempotency-Key", MaxKey: 255, Lifetime: 24 * time.Hour,
 		Definite: func(status int, header http.Header) bool {
