@@ -86,7 +86,18 @@ func (a *Attempt) Capture(w http.ResponseWriter) *Capture {
 		canStream: a.route.Recovery != Rollback, flushable: a.route.Streaming,
 		keyName: a.m.cfg.Header, key: a.admission.echo,
 	}
+	if a.capture.canStream && !a.servedUntil().Before(a.ctx.deadline) {
+		a.capture.until = a.ctx.deadline
+	}
 	return &a.capture
+}
+
+// servedUntil is when the server ends the answer by its WriteTimeout, at the latest; the attempt's deadline if it has none.
+func (a *Attempt) servedUntil() time.Time {
+	if server, ok := a.request.Context().Value(http.ServerContextKey).(*http.Server); ok && server.WriteTimeout > 0 {
+		return a.begun.Add(server.WriteTimeout)
+	}
+	return a.ctx.deadline
 }
 
 // Finish ends the attempt after its handler has returned: the answer is recorded, and only then returned to be sent
@@ -122,6 +133,9 @@ func (a *Attempt) end(panicked bool) *Reply {
 	if p := a.broken(); p != nil && !panicked {
 		panicked = true // it ends like one
 		c.replace(a.refuse(p))
+	}
+	if c.unread != nil {
+		a.observe(Event{Kind: EventOverdue, Status: c.finalStatus(), Err: fmt.Errorf("idem: the client did not read its answer: %w", c.unread)})
 	}
 	if panicked {
 		c.breakOff()

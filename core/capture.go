@@ -55,9 +55,11 @@ type Capture struct {
 	size   int
 
 	limit      int
-	canStream  bool // Park and Resume: an answer above the cap is sent at once
-	flushable  bool // the route allows streaming: Flush sends
-	streaming  bool // bytes have been sent
+	canStream  bool      // Park and Resume: an answer above the cap is sent at once
+	flushable  bool      // the route allows streaming: Flush sends
+	streaming  bool      // bytes have been sent
+	until      time.Time // when streaming ends; zero if the server ends it earlier
+	unread     error     // streaming has ended then, because the client does not read
 	overflow   bool
 	unrendered bool
 	detached   bool  // the handler's request is not the attempt's: see Attempt.abandoned
@@ -139,7 +141,8 @@ func (c *Capture) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	if c.streaming {
-		return c.outer.Write(p)
+		n, err := c.outer.Write(p)
+		return n, c.noteUnread(err)
 	}
 	c.body = append(c.body, p...)
 	return len(p), nil
@@ -151,7 +154,8 @@ func (c *Capture) WriteString(s string) (int, error) {
 		return 0, err
 	}
 	if c.streaming {
-		return c.outer.Write([]byte(s))
+		n, err := c.outer.Write([]byte(s))
+		return n, c.noteUnread(err)
 	}
 	c.body = append(c.body, s...)
 	return len(s), nil
@@ -175,13 +179,26 @@ func (c *Capture) grow(n int) error {
 	return c.stream()
 }
 
-// stream sends what was held back. Later writes go straight to the client.
+// stream sends what was held back. Later writes go straight to the client. If the client does not read, they end with the
+// attempt's deadline: the handler does not see its context while it writes. Writers of middleware without Unwrap have
+// no deadline.
 func (c *Capture) stream() error {
 	c.streaming = true
+	if !c.until.IsZero() {
+		_ = http.NewResponseController(c.outer).SetWriteDeadline(c.until)
+	}
 	reply := c.reply()
 	reply.keyName, reply.key = c.keyName, c.key
 	err := reply.WriteTo(c.outer)
 	c.body = nil
+	return c.noteUnread(err)
+}
+
+// noteUnread remembers that a write has failed at the end of streaming. It returns err.
+func (c *Capture) noteUnread(err error) error {
+	if err != nil && !c.until.IsZero() && !time.Now().Before(c.until) {
+		c.unread = err
+	}
 	return err
 }
 
@@ -195,7 +212,7 @@ func (c *Capture) Flush() {
 	if !c.streaming && c.stream() != nil {
 		return
 	}
-	_ = http.NewResponseController(c.outer).Flush() // a writer that cannot flush sends at the end
+	_ = c.noteUnread(http.NewResponseController(c.outer).Flush()) // a writer that cannot flush sends at the end
 }
 
 // Hijack returns [http.ErrNotSupported]: an answer that bypasses the capture cannot be recorded.

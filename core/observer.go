@@ -48,7 +48,9 @@ const (
 	EventNotAppliedRefused EventKind = "not_applied_refused" // core.NotApplied was declared and does not count: Status
 	EventClockSkew         EventKind = "clock_skew"          // the clocks of store and app differ too much; once a minute: Err
 	EventFailed            EventKind = "failed"              // the store, or an app's function in Run, has failed: Err
-	EventOverdue           EventKind = "overdue"             // a Rollback attempt was rolled back at its deadline: Status
+	// EventOverdue: a Rollback attempt was rolled back at its deadline, or a streamed answer was cut off at it, because its
+	// client did not read: Status, and Err in the second case.
+	EventOverdue EventKind = "overdue"
 	// EventTransactionUnused: a Rollback attempt has succeeded, but its handler never asked for the transaction: Status. If
 	// the handler writes rows outside the transaction, a failed attempt does not undo them, and the next attempt writes them
 	// again. Count is the number of such attempts on this route in this process.

@@ -108,7 +108,7 @@ var named = []struct {
 	{core.EventUnconfirmed, "answers could not be confirmed as recorded"},
 	{core.EventLeaseLost, "attempts lost their lease"},
 	{core.EventStale, "attempts were refused after a settlement or takeover"},
-	{core.EventOverdue, "attempts were rolled back at their deadline"},
+	{core.EventOverdue, "attempts were rolled back, or their streamed answers cut off, at their deadline"},
 	{core.EventAbandoned, "attempts lost their request to another one"},
 	{core.EventFailed, "calls of the store, or of the app's functions, failed"},
 	{core.EventClockSkew, "times the clocks were too far apart"},

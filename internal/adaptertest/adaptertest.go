@@ -157,7 +157,7 @@ func Run(t *testing.T, a Adapter) {
 		{"abandoned handler", abandonedHandler}, {"client of an abandoned handler", abandonedClient},
 		{"http.TimeoutHandler in front", timeoutHandlerInFront},
 		{"no way around the capture", noWayAround},
-		{"streaming", streaming},
+		{"streaming", streaming}, {"client that does not read", clientThatDoesNotRead},
 		{"headers", headers},
 		{"informational", informational},
 		{"framework's context", frameworksContext},

@@ -1,14 +1,18 @@
 package adaptertest
 
 import (
+	"context"
 	"errors"
 	"io"
+	"log"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -238,4 +242,59 @@ func requireBroken(t testing.TB, got Answer) {
 	t.Helper()
 	require.True(t, got.Err != nil || got.Status >= http.StatusInternalServerError, "%+v", got)
 	require.NotContains(t, []string{"created", "reused"}, got.Result())
+}
+
+// A client that does not read holds a streaming handler until the attempt's deadline, and no longer. That is an event, and
+// what the handler has done is recorded.
+//
+// CONTRACT R-4
+func clientThatDoesNotRead(t *testing.T, a Adapter) {
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		for name, flush := range map[string]bool{"flushed": true, "large": false} {
+			t.Run(protocol+" "+name, func(t *testing.T) {
+				var overdue atomic.Int64
+				ended, recorded := make(chan error, 1), make(chan struct{})
+				app := a.New()
+				Guarded(t, a, app, core.Config{
+					Policy: core.Policy{Recovery: core.Park, Streaming: flush, MaxAnswer: 1 << 10, Deadline: time.Second, Lease: time.Second},
+					Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
+						if e.Kind == core.EventOverdue && assert.Error(t, e.Err) {
+							overdue.Add(1)
+						}
+						if e.Kind == core.EventCompleted {
+							close(recorded)
+						}
+					}),
+				}).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+					w, block := c.Writer(), []byte(strings.Repeat("x", 1<<20))
+					w.WriteHeader(http.StatusCreated)
+					for {
+						if _, err := w.Write(block); err != nil {
+							ended <- err
+							return nil
+						}
+						if flush {
+							w.(http.Flusher).Flush()
+						}
+					}
+				}))
+				server := httptest.NewUnstartedServer(app)
+				server.Config.ErrorLog = log.New(io.Discard, "", 0)
+				server.EnableHTTP2 = protocol == "HTTP/2.0"
+				server.StartTLS()
+				defer server.Close()
+				client := &Client{t: t, ctx: t.Context(), URL: server.URL, Token: Sign(t, ClaimsOf("customer-1", "customer")),
+					HTTP: server.Client()}
+				res, err := client.HTTP.Do(client.Request(Call{Key: "key-1"}))
+				require.NoError(t, err)
+				require.Equal(t, protocol, res.Proto)
+				require.Error(t, <-ended)
+				<-recorded
+				require.Error(t, read(res).Err, "it breaks off")
+				RequireProblem(t, http.StatusConflict, "response_not_replayable", client.Do(Call{Key: "key-1"}))
+				require.EqualValues(t, 1, overdue.Load())
+				server.Client().CloseIdleConnections()
+			})
+		}
+	}
 }
