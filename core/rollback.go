@@ -17,6 +17,9 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 			return a.endedByHandler(err)
 		}
 		a.observe(Event{Kind: EventRolledBack, Status: c.finalStatus(), Err: err})
+		if errors.Is(err, ErrStale) {
+			return a.asRepeat()
+		}
 		if !inTime {
 			a.observe(Event{Kind: EventOverdue, Status: c.finalStatus()})
 		}
@@ -46,6 +49,9 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 		return reply
 	case errors.Is(err, ErrEnded):
 		return a.endedByHandler(err)
+	case errors.Is(err, ErrStale):
+		a.observe(Event{Kind: EventRolledBack, Err: err})
+		return a.asRepeat()
 	case errors.Is(err, ErrRetryable):
 		a.observe(Event{Kind: EventRolledBack, Err: err})
 		return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "the database could not carry it out now; nothing was applied")))
@@ -55,6 +61,28 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 	default:
 		return a.unconfirmed(err)
 	}
+}
+
+// asRepeat is the answer if another attempt's record stands: everything of this one is undone, and the client is told what a
+// repeat is told (M-6).
+func (a *Attempt) asRepeat() *Reply {
+	m, adm := a.m, a.admission
+	ctx := new(bounded).until(&a.inside, time.Now().Add(m.cfg.ClaimTimeout))
+	defer ctx.cancel(context.Canceled)
+	rec, err := m.cfg.Store.Find(ctx, adm.id)
+	var problem *Problem
+	switch {
+	case errors.Is(err, ErrNotFound):
+		problem = m.inFlight() // the other one has not committed yet, or is gone
+	case err != nil:
+		problem = m.unavailable(err)
+	default:
+		problem = m.repeatProblem(ctx, adm, &Claimed{Record: rec})
+	}
+	if problem == nil {
+		return m.replay(a.request, adm, &rec)
+	}
+	return m.refuseRepeat(a.request, adm, problem)
 }
 
 // endedByHandler is the answer if the handler has ended its transaction itself, so that some of its rows may stay.

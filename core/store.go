@@ -181,11 +181,12 @@ type Transactor interface {
 	Begin(ctx context.Context, c Claim) (Tx, Claimed, error)
 
 	// InFlight reports whether a running attempt holds the key, although its record is not visible yet. It claims nothing,
-	// but a claim of the same key at the same moment may get Busy.
+	// and makes no claim Busy.
 	InFlight(ctx context.Context, id ID) (bool, error)
 }
 
-// Tx is the transaction of a Rollback attempt. The record in it is visible to others only after Commit.
+// Tx is the transaction of a Rollback attempt. The attempt's record is visible to others only after Commit, and a store may
+// write it only then.
 type Tx interface {
 	// Bind returns the context in which handlers find the transaction.
 	Bind(ctx context.Context) context.Context
@@ -194,13 +195,14 @@ type Tx interface {
 	// committed. The transaction is over whatever Commit returns. ctx bounds only how long Commit waits: COMMIT itself
 	// is never cancelled.
 	//
-	// ErrRetryable and ErrAborted: it was certainly rolled back, and the key is free. ErrUnconfirmed: the outcome is not
-	// known. ErrEnded: the handler has ended the transaction, and the record is made unknown.
+	// ErrRetryable and ErrAborted: it was certainly rolled back, and the key is free. ErrStale: it was certainly rolled back,
+	// because another attempt has the key, or has had it. ErrUnconfirmed: the outcome is not known. ErrEnded: the handler
+	// has ended the transaction, and the record is made unknown.
 	Commit(ctx context.Context, c Completion, undo bool) error
 
 	// Rollback undoes everything; the key is free. It may be called at any time, by any goroutine, more than once. It
-	// returns ErrRetryable if a statement of the handler has failed with an error that a repeat may solve, and ErrEnded as
-	// Commit does.
+	// returns ErrRetryable if a statement of the handler has failed with an error that a repeat may solve, and ErrStale and
+	// ErrEnded as Commit does.
 	Rollback() error
 }
 

@@ -40,6 +40,12 @@ func lockKey(id core.ID) int64 {
 	return int64(binary.BigEndian.Uint64(id.Hash()) ^ lockSpace) //nolint:gosec // any 64 bits will do
 }
 
+// lockHalves are the halves of a lock's number, as pg_locks shows them.
+func lockHalves(id core.ID) []any {
+	key := uint64(lockKey(id)) //nolint:gosec // any 64 bits will do
+	return []any{int64(key >> 32), int64(uint32(key))}
+}
+
 // wonRecord is the record that a claim has just made.
 func wonRecord(c core.Claim, fence int64, now time.Time) core.Record {
 	return core.Record{
@@ -82,21 +88,13 @@ func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, 
 	return claimed, err
 }
 
-// backend is the server's process of an attempt's transaction.
-type backend struct {
-	pid  uint32 // the claim reads it; 0 on SQLite
-	idle string // how long the transaction may be idle, in milliseconds: the attempt's deadline
-
-	pipelined bool // several statements can be sent over its connection in one round trip
-}
-
-// claim claims on q, and claims again after a snapshot race. b is nil outside an attempt's transaction.
-func (s *Store) claim(ctx context.Context, q querier, c core.Claim, b *backend) (core.Claimed, error) {
+// claim claims on q, and claims again after a snapshot race.
+func (s *Store) claim(ctx context.Context, q querier, c core.Claim) (core.Claimed, error) {
 	if s.dialect == sqlite {
 		return s.claimSQLite(ctx, q, c)
 	}
 	for range maxTries {
-		claimed, err := s.claimPostgres(ctx, q, c, b)
+		claimed, err := s.claimPostgres(ctx, q, c)
 		if !errors.Is(err, errRace) {
 			return claimed, err
 		}
@@ -123,7 +121,7 @@ func (s *Store) claimAlone(ctx context.Context, q querier, c core.Claim, seen bo
 			return core.Claimed{}, err
 		}
 	}
-	return s.claim(ctx, q, c, nil)
+	return s.claim(ctx, q, c)
 }
 
 // claimRow takes the row of claimKey.
@@ -137,29 +135,18 @@ type claimRow struct {
 
 func (r *claimRow) targets() []any { return r.scan.targets(&r.lock, &r.won, &r.now, &r.floor) }
 
-// claimKeyArgs are $1 to $22 of claimKey.
-func (s *Store) claimKeyArgs(c core.Claim, b *backend) []any {
-	var idle sql.NullString
-	if b != nil {
-		idle = sql.NullString{String: b.idle, Valid: true}
-	}
-	return append(claimArgs(c), lockKey(c.ID), idle, s.connectionCheck.Load() == 1, c.Traceparent)
-}
-
-func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim, b *backend) (core.Claimed, error) {
+func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim) (core.Claimed, error) {
 	var row claimRow
-	if err := s.queryRow(ctx, q, claimKey, s.claimKeyArgs(c, b)...).Scan(row.targets()...); err != nil {
+	args := append(claimArgs(c), lockKey(c.ID), c.Traceparent)
+	if err := s.queryRow(ctx, q, claimKey, args...).Scan(row.targets()...); err != nil {
 		return core.Claimed{}, err
 	}
-	return s.claimed(ctx, q, c, b, &row)
+	return s.claimed(ctx, q, c, &row)
 }
 
 // claimed returns the outcome in the row of claimKey, and takes the record over if the claim may.
-func (s *Store) claimed(ctx context.Context, q querier, c core.Claim, b *backend, row *claimRow) (core.Claimed, error) {
+func (s *Store) claimed(ctx context.Context, q querier, c core.Claim, row *claimRow) (core.Claimed, error) {
 	lock, now, floor := row.lock, row.now, row.floor
-	if b != nil {
-		b.pid = row.scan.pid
-	}
 	switch {
 	case bool(row.won):
 		return core.Claimed{Won: true, Record: wonRecord(c, 1, now.Time)}, nil
@@ -281,14 +268,14 @@ func (s *Store) InFlight(ctx context.Context, id core.ID) (bool, error) {
 	if s.dialect == sqlite {
 		return false, ctx.Err()
 	}
-	var free, standby bool
+	var taken, standby bool
 	err := s.onPool(ctx, func(q querier) error {
-		return s.queryRow(ctx, q, tryLock, lockKey(id)).Scan(&free, &standby)
+		return s.queryRow(ctx, q, held, lockHalves(id)...).Scan(&taken, &standby)
 	})
 	if err == nil && standby {
 		err = errors.New("idem: gormstore: the server is a standby, where the locks of the primary cannot be seen")
 	}
-	return !free, err
+	return taken, err
 }
 
 // micros is a point in time in microseconds since 1970; 0 for the zero time.

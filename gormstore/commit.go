@@ -11,19 +11,19 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// commit sends COMMIT, together with the last statements, and waits for its end as long as ctx allows. A COMMIT that
-// takes longer continues, because a server that waits for its standby must not be interrupted. If the connection stalls,
-// it is abandoned: see stall.go.
-func (t *tx) commit(ctx context.Context, together []PipelineStatement) error {
+// commit sends the last message, and waits for its end as long as ctx allows. A message that takes longer continues, because
+// a server that waits for its standby must not be interrupted. If the connection stalls, it is abandoned: see stall.go. The
+// message's last call commits: COMMIT, or a statement of its own that records an answer after the rows were undone.
+func (t *tx) commit(ctx context.Context, message []call) error {
 	outcome, stalled := make(chan error, 1), make(chan struct{})
 	go func() {
 		growStack()
-		warned := t.store.notices.expect(t.pid)
-		ended := t.store.stalls.watch(t.store.atStandby(t.pid, core.ID{}), func() {
+		warned := t.store.notices.expect(t.mark.pid)
+		ended := t.store.stalls.watch(t.store.atStandby(t.mark.pid, core.ID{}), func() {
 			t.leave()
 			close(stalled)
 		})
-		atCommit, err := t.sendCommit(context.WithoutCancel(ctx), together)
+		atCommit, err := t.sendLast(context.WithoutCancel(ctx), message)
 		left := ended()
 		switch {
 		case err == nil:
@@ -51,6 +51,8 @@ func (t *tx) commit(ctx context.Context, together []PipelineStatement) error {
 		case errors.Is(err, core.ErrEnded):
 			t.lost = err
 			return err
+		case errors.Is(err, core.ErrStale):
+			return err
 		}
 		return t.readBack(ctx, err)
 	case <-stalled:
@@ -60,16 +62,47 @@ func (t *tx) commit(ctx context.Context, together []PipelineStatement) error {
 	}
 }
 
-// sendCommit sends COMMIT, together with the last statements. atCommit says that an error is COMMIT's own. Otherwise, if
-// the error comes from the server (see isRefusal), COMMIT was not run.
-func (t *tx) sendCommit(ctx context.Context, together []PipelineStatement) (atCommit bool, err error) {
-	const commit = "COMMIT"
-	if len(together) == 0 {
-		_, err = t.conn.sql.ExecContext(ctx, commit)
-		return true, err
+// sendLast sends the last message. atCommit says that an error is that of its last call. Otherwise, if the error comes from
+// the server (see isRefusal), nothing was committed.
+func (t *tx) sendLast(ctx context.Context, message []call) (atCommit bool, err error) {
+	last := message[len(message)-1]
+	succeeded, err := t.store.send(ctx, t.conn.sql, message...)
+	if last.text == commitCall || succeeded < len(message)-1 && !(succeeded == 0 && t.unprepared(err)) {
+		return succeeded >= len(message)-1, err
 	}
-	succeeded, err := t.store.send(ctx, t.conn.sql, append(together, PipelineStatement{Text: commit}))
-	return succeeded >= len(together), err
+	if succeeded < len(message)-1 {
+		_, err = t.store.send(ctx, t.conn.sql, last)
+	}
+	for try := 1; try < maxTries && isConflict(err); try++ { // no handler has run in this transaction
+		_, err = t.store.send(ctx, t.conn.sql, last)
+	}
+	if state := sqlState(err); state == notOurs || state == nothingRecorded {
+		err = fmt.Errorf("%w: %w", core.ErrStale, err) // another attempt has the key, or has had it
+	}
+	return true, err
+}
+
+// unprepared reports that a driver could not prepare the record of an undone attempt, because a function or a trigger has
+// changed the role. The transaction is ended then, and the role with it.
+func (t *tx) unprepared(err error) bool {
+	if state := sqlState(err); err == nil || state == "" || state == notOurs {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	ours, err := t.rollbackPostgres(ctx)
+	return ours && err == nil
+}
+
+// noteLast looks at an error of the message's statements before COMMIT.
+func (t *tx) noteLast(err error) error {
+	switch sqlState(err) {
+	case notOurs:
+		t.gone = true
+	case nothingRecorded:
+		return fmt.Errorf("%w: %w", core.ErrStale, err)
+	}
+	return err
 }
 
 // notCommitted classifies an error before COMMIT. An error of a statement is ErrAborted, unless it asks for a repeat of the

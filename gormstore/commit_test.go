@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
@@ -27,7 +26,7 @@ type replicated struct {
 	way   way
 }
 
-func newReplicated(t *testing.T) *replicated { return newReplicatedIn(t, oneByOne) }
+func newReplicated(t *testing.T) *replicated { return newReplicatedIn(t, overPgx) }
 
 // newReplicatedIn is newReplicated for stores that send their statements in a given way.
 func newReplicatedIn(t *testing.T, way way) *replicated {
@@ -48,7 +47,7 @@ func (r *replicated) storeAt(url string) *gormstore.Store {
 	config, err := pgx.ParseConfig(url + "&synchronous_commit=on")
 	require.NoError(r.t, err)
 	config.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) { store.Notice(c.PID(), n.Code) }
-	store = newStore(r.t, r.way.of(r.t, openDB(r.t, postgres.New(postgres.Config{Conn: stdlib.OpenDB(*config)}), 8)))
+	store = newStore(r.t, openDB(r.t, postgres.New(postgres.Config{Conn: r.way.pool(*config)}), 8))
 	return store
 }
 
@@ -86,7 +85,7 @@ func (r *replicated) waiting() (pid int) {
 	r.t.Helper()
 	eventually(r.t, "a COMMIT waits", func() bool {
 		require.NoError(r.t, r.admin.Raw("SELECT COALESCE(max(pid), 0) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "+
-			"query = 'COMMIT'").Scan(&pid).Error)
+			"query LIKE '%COMMIT'").Scan(&pid).Error)
 		return pid != 0
 	})
 	return pid

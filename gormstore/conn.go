@@ -43,6 +43,8 @@ type conn struct {
 	attempt context.Context // the handler's, set by bind
 
 	message atomic.Pointer[binding] // the innermost message that has joined the transaction and is being processed
+	ended   atomic.Bool             // PostgreSQL: after a statement of the handler the server had no transaction
+	onEnded func(ctx context.Context)
 
 	mu     sync.RWMutex // held for reading by statements, for writing by the end
 	over   bool
@@ -79,7 +81,13 @@ func (c *conn) end() {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	c.checkRows()
+	c.sawEnd()
 	c.cut(errOver)
+}
+
+// sawEnd reports, once, that the handler has ended the transaction: the server has none after one of its statements.
+func (c *conn) sawEnd() bool {
+	return c.store.dialect == postgres && status(c.sql) == idle && c.ended.CompareAndSwap(false, true)
 }
 
 // admit admits a statement, or refuses it with an error. Call done after the statement.
@@ -139,6 +147,14 @@ func (c *conn) release() {
 // done records how a statement has ended.
 func (c *conn) done(inside inspected, rows *sql.Rows, err error) {
 	defer c.release()
+	c.keep(inside, rows, err)
+	if c.sawEnd() {
+		c.onEnded(c.attempt)
+	}
+}
+
+// keep remembers what a statement has returned.
+func (c *conn) keep(inside inspected, rows *sql.Rows, err error) {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	if err != nil {

@@ -41,7 +41,7 @@ func newCuttable(t *testing.T, way way) *cuttable {
 // sendsCommit reports whether a chunk holds the COMMIT of an attempt that records paid: the answer goes together with it,
 // or before it in a message of its own.
 func sendsCommit(way way) func(chunk []byte) bool {
-	if way == inPipeline {
+	if way == overPgx {
 		return func(chunk []byte) bool { return bytes.Contains(chunk, paid().Answer.Body) }
 	}
 	return isCommitted
@@ -230,7 +230,7 @@ func rollbackIsCutAtAnyByte(t *testing.T, way way) {
 // CONTRACT F-1, F-2, M-6
 func TestParkIsCutAtAnyByte(t *testing.T) {
 	t.Parallel()
-	cut := newCuttable(t, oneByOne)
+	cut := newCuttable(t, overPgx)
 	cut.atAnyByte(t, func(at string, mend func()) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()

@@ -316,7 +316,7 @@ func TestInboxConsumerIsKilled(t *testing.T) {
 // CONTRACT Q-1, X-4
 func TestInboxIsCutAtAnyByte(t *testing.T) {
 	t.Parallel()
-	cut := newCuttable(t, oneByOne)
+	cut := newCuttable(t, overPgx)
 	through := openPostgres(t, cut.url, 4)
 	inbox := newInbox(t, through, stockInbox)
 	processed := 0
@@ -344,7 +344,7 @@ func TestInboxCommit(t *testing.T) {
 
 	t.Run("the consumer stops", func(t *testing.T) {
 		t.Parallel()
-		cut := newCuttable(t, oneByOne)
+		cut := newCuttable(t, overPgx)
 		inbox, m := newInbox(t, openPostgres(t, cut.url, 4), stockInbox), message()
 		ctx, cancel := context.WithCancel(t.Context())
 		var cancels atomic.Int32
@@ -364,7 +364,7 @@ func TestInboxCommit(t *testing.T) {
 
 	t.Run("its answer is lost", func(t *testing.T) {
 		t.Parallel()
-		cut := newCuttable(t, oneByOne)
+		cut := newCuttable(t, overPgx)
 		inbox, m := newInbox(t, openPostgres(t, cut.url, 4), stockInbox), message()
 		var once atomic.Bool
 		cut.set(func(toServer bool, chunk []byte) (int, bool) {
@@ -380,7 +380,7 @@ func TestInboxCommit(t *testing.T) {
 
 	t.Run("another payload has committed meanwhile", func(t *testing.T) {
 		t.Parallel()
-		cut := newCuttable(t, oneByOne)
+		cut := newCuttable(t, overPgx)
 		inbox, m := newInbox(t, openPostgres(t, cut.url, 4), stockInbox), message()
 		other := m
 		other.Payload = []byte(`{"amount":"99.00"}`)

@@ -62,7 +62,7 @@ func (i *Inbox) join(ctx context.Context, around *binding, m marker, fn func(tx 
 		}
 	}()
 	s := i.store
-	if _, err := s.mark(ctx, around.raw, m); err != nil {
+	if err := s.mark(ctx, around.raw, m); err != nil {
 		around.undo(ctx)
 		done = true
 		switch {

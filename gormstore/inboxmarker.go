@@ -61,7 +61,7 @@ func (m marker) compare(hash []byte) error {
 // unknownPayload replaces the payload's hash if nobody knows which rows of a message were committed.
 var unknownPayload [sha256.Size]byte
 
-func (m marker) lose(ctx context.Context, s *Store, q querier) error {
+func (m marker) lose(ctx context.Context, s *Store, q querier, _ time.Duration) error {
 	m.payload = unknownPayload
 	_, err := s.exec(ctx, q, loseMarker, m.args()...)
 	return err

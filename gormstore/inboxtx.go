@@ -24,7 +24,7 @@ func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) erro
 	case err != nil:
 		return err
 	}
-	err = t.run(ctx, fn, t.intact)
+	err = t.run(ctx, fn, t.commitOnly)
 	if errors.Is(err, core.ErrEnded) {
 		err = fmt.Errorf("%w: %w", ErrMessageUnknown, err)
 	}
@@ -75,14 +75,14 @@ func (s *Store) beginMessage(ctx context.Context, m marker) (*tx, error) {
 	if err != nil {
 		return nil, err
 	}
+	t := s.newTx(own, m)
 	if s.dialect == postgres {
-		err = s.beginGuarded(ctx, own)
+		t.mark, err = s.beginGuarded(ctx, own)
 	} else {
 		_, err = own.ExecContext(ctx, s.dialect.begin)
 	}
-	var pid uint32
 	if err == nil {
-		pid, err = s.mark(ctx, own, m)
+		err = s.mark(ctx, own, m)
 	}
 	if err == nil && s.dialect == sqlite {
 		_, err = own.ExecContext(ctx, "SAVEPOINT "+savepoint) // see tx.stillOpen
@@ -91,45 +91,43 @@ func (s *Store) beginMessage(ctx context.Context, m marker) (*tx, error) {
 		rollback(own)
 		return nil, err
 	}
-	t := s.newTx(own, m)
-	t.pid = pid
 	return t, nil
 }
 
 // mark puts the marker into a transaction that has begun.
-func (s *Store) mark(ctx context.Context, q querier, m marker) (pid uint32, err error) {
+func (s *Store) mark(ctx context.Context, q querier, m marker) (err error) {
 	if s.dialect == postgres {
-		pid, err = s.markPostgres(ctx, q, m)
+		err = s.markPostgres(ctx, q, m)
 	} else {
 		err = s.markSQLite(ctx, q, m)
 	}
 	if err != nil && noSuchTable(err) {
 		err = fmt.Errorf("idem: gormstore: the table processed_message is missing: run gormstore.Migrate: %w", err)
 	}
-	return pid, err
+	return err
 }
 
-func (s *Store) markPostgres(ctx context.Context, q querier, m marker) (pid uint32, err error) {
+func (s *Store) markPostgres(ctx context.Context, q querier, m marker) error {
 	args := append(m.args(), m.lock())
 	for range maxTries {
 		var lock sql.NullBool
 		var won, late flag
 		var hash []byte
-		err := s.queryRow(ctx, q, mark, args...).Scan(&lock, &won, &late, &hash, &pid)
+		err := s.queryRow(ctx, q, mark, args...).Scan(&lock, &won, &late, &hash)
 		switch {
 		case err != nil:
-			return 0, err
+			return err
 		case bool(won):
-			return pid, nil
+			return nil
 		case hash != nil:
-			return 0, m.compare(hash)
+			return m.compare(hash)
 		case !lock.Bool:
-			return 0, ErrMessageBusy
+			return ErrMessageBusy
 		case bool(late):
-			return 0, ErrMessageTooOld
+			return ErrMessageTooOld
 		}
 	}
-	return 0, errRace
+	return errRace
 }
 
 func (s *Store) markSQLite(ctx context.Context, q querier, m marker) error {

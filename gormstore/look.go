@@ -61,16 +61,16 @@ func (s *Store) peek(ctx context.Context, c core.Claim) (core.Claimed, error) {
 	return core.Claimed{Record: rec}, err
 }
 
-// look is peek on PostgreSQL, in one statement. The statement holds the record's lock while it runs.
+// look is peek on PostgreSQL, in one statement.
 func (s *Store) look(ctx context.Context, c core.Claim) (claimed core.Claimed, err error) {
 	err = s.onPool(ctx, func(q querier) error {
 		claimed = core.Claimed{}
-		var lock sql.NullBool
+		var taken sql.NullBool
 		var now instant
 		var scan recordScan
-		err := s.queryRow(ctx, q, look, c.ID[:], lockKey(c.ID)).Scan(scan.targets(&lock, &now)...)
+		err := s.queryRow(ctx, q, look, append([]any{c.ID[:]}, lockHalves(c.ID)...)...).Scan(scan.targets(&taken, &now)...)
 		if err != nil || scan.id == nil {
-			claimed.Busy = lock.Valid && !lock.Bool
+			claimed.Busy = taken.Bool
 			return err
 		}
 		rec, err := s.thereIs(ctx, &scan, now)

@@ -51,10 +51,9 @@ var databases = []database{
 	{name: "sqlite", fresh: freshSQLite},
 }
 
-// everyWay is databases, and those whose stores send several statements in one round trip.
+// everyWay is databases, and those whose driver is not pgx itself.
 var everyWay = append(slices.Clone(databases),
-	database{name: "postgres pipelined", shared: true, fresh: inPipeline.fresh("", false)},
-	database{name: "postgres pipelined, simple protocol", shared: true, fresh: inPipeline.fresh("", true)},
+	database{name: "postgres wrapped", shared: true, fresh: wrapped.fresh("", false)},
 )
 
 func freshPostgres(parameters string, simple bool) func(t *testing.T) func(t *testing.T) *gorm.DB {
@@ -102,7 +101,7 @@ func migrate(t *testing.T, db *gorm.DB) {
 
 func newStore(t *testing.T, db *gorm.DB) *gormstore.Store {
 	t.Helper()
-	store, err := gormstore.New(db, optionsFor(db)...)
+	store, err := gormstore.New(db)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return store
@@ -155,7 +154,7 @@ func sqlitePostgres(t *testing.T, run func(t *testing.T, open func(t *testing.T)
 // transactions is sqlitePostgres for what depends on how the statements of a Rollback attempt are sent.
 func transactions(t *testing.T, run func(t *testing.T, open func(t *testing.T) *gorm.DB)) {
 	t.Helper()
-	onDatabases(t, []string{"postgres", "postgres pipelined", "sqlite"}, run)
+	onDatabases(t, []string{"postgres", "postgres wrapped", "sqlite"}, run)
 }
 
 func onDatabases(t *testing.T, names []string, run func(t *testing.T, open func(t *testing.T) *gorm.DB)) {

@@ -32,9 +32,6 @@ func reopen(t *testing.T, db *gorm.DB, config *gorm.Config) *gorm.DB {
 	}
 	again, err := gorm.Open(dialector, config)
 	require.NoError(t, err)
-	if len(optionsFor(db)) > 0 {
-		return inPipeline.of(t, again)
-	}
 	return again
 }
 

@@ -6,10 +6,9 @@ import "time"
 type Option func(*options)
 
 type options struct {
-	schema   string
-	stall    time.Duration
-	pipeline Pipeline
-	stray    func(place string)
+	schema string
+	stall  time.Duration
+	stray  func(place string)
 }
 
 func optionsOf(given []Option) (o options) {
@@ -25,16 +24,6 @@ func optionsOf(given []Option) (o options) {
 // While the server waits for its synchronous standby, the store waits, too. Default: [DefaultStall], also for 0. [New]
 // refuses a negative time.
 func StallAfter(d time.Duration) Option { return func(o *options) { o.stall = d } }
-
-// WithPipeline lets the store send several statements in one round trip on PostgreSQL. A Rollback attempt then adds no
-// round trip to the transaction of its handler, and a replay needs one. For the pgx driver, which gorm.io/driver/postgres
-// uses:
-//
-//	gormstore.New(db, gormstore.WithPipeline(pgxpipe.New()))
-//
-// If p does not support a connection, the store sends its statements one by one. On SQLite the option does nothing.
-// Default: none.
-func WithPipeline(p Pipeline) Option { return func(o *options) { o.pipeline = p } }
 
 // InSchema names the schema of the tables on PostgreSQL, without quotes. Default: the schema of the search path that has
 // the tables. The search path is the one that is configured for the role, the database or in the connection string; a SET

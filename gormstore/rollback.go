@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/auth19/idem/core"
 )
@@ -13,11 +14,12 @@ import (
 // rollbackTx is the transaction of a Rollback attempt.
 type rollbackTx struct {
 	*tx
-	ticket core.Ticket
+	answer answer
 }
 
-// Begin implements [core.Transactor]: BEGIN, the claim, a savepoint. On PostgreSQL the record of a key that
-// this process has seen is read first, without a transaction.
+// Begin implements [core.Transactor]. On PostgreSQL the transaction writes nothing before its end: the key's lock keeps
+// other attempts out, and the record is written with the answer. The record of a key that this process has seen is read
+// first, without a transaction. On SQLite, which has one writer, the record is claimed at once.
 func (s *Store) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
 	if err := s.check(ctx); err != nil {
 		return nil, core.Claimed{}, err
@@ -32,7 +34,7 @@ func (s *Store) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed,
 	}
 	t, claimed, err := s.enterAndBegin(ctx, c)
 	if t != nil {
-		return rollbackTx{t, claimed.Record.Ticket}, claimed, nil
+		return rollbackTx{t, t.entry.(answer)}, claimed, nil
 	}
 	if s.file != nil {
 		s.file.unreserve(c.ID)
@@ -83,218 +85,240 @@ func (s *Store) enterAndBegin(ctx context.Context, c core.Claim) (t *tx, claimed
 
 // begin opens the transaction of an attempt. If it finds a record, or a running attempt, it returns the connection. The
 // transaction of that connection is still open, and has written nothing.
-func (s *Store) begin(ctx context.Context, c core.Claim) (_ *tx, open *sql.Conn, claimed core.Claimed, err error) {
+func (s *Store) begin(ctx context.Context, c core.Claim) (t *tx, open *sql.Conn, claimed core.Claimed, err error) {
 	own, err := s.pool.Conn(ctx)
 	if err != nil {
 		return nil, nil, core.Claimed{}, err
 	}
-	keep := false
 	defer func() {
-		if !keep {
+		if t == nil && open == nil {
 			rollback(own)
 		}
 	}()
-	if s.dialect == postgres {
-		if err := s.probeConnectionCheck(ctx, own); err != nil {
-			return nil, nil, core.Claimed{}, err
-		}
+	if s.dialect == sqlite {
+		t, claimed, err = s.beginSQLite(ctx, own, c)
+		return t, nil, claimed, err
 	}
-	b := backend{idle: guardOf(c.Deadline)}
-	claimed, marked, err := s.beginAndClaim(ctx, own, c, &b)
+	t, locked, claimed, err := s.lockAndLook(ctx, own, c)
+	if err == nil && isThere(claimed) && !locked { // with the lock, the ROLLBACK comes first: nobody shall find the key taken
+		open = own
+	}
+	return t, open, claimed, err
+}
+
+// errReadOnly: the handler's rows and the answer could not be written.
+var errReadOnly = errors.New("idem: gormstore: the server takes no writes: it is a standby, or its transactions are " +
+	"read-only by default (25006)")
+
+// lockAndLook begins the transaction of an attempt, tries the key's lock, and looks at the record: one round trip. Lock and
+// look are two statements, so that the look sees everything that was committed before the lock was taken. A record that is
+// seen decides; the lock decides only without one.
+func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, c core.Claim) (
+	t *tx, locked bool, claimed core.Claimed, err error,
+) {
+	if err := s.probeConnectionCheck(ctx, own); err != nil {
+		return nil, false, core.Claimed{}, err
+	}
+	var lock sql.NullBool
+	var m txMark
+	var now instant
+	var floor floor
+	var scan recordScan
+	first, err := s.call(ctx, own, lockFirst, m.targets(&lock), append([]any{c.ID[:], lockKey(c.ID)}, s.guards(c.Deadline)...)...)
+	if err != nil {
+		return nil, false, core.Claimed{}, err
+	}
+	second, err := s.call(ctx, own, lookKey, scan.targets(&now, &floor), c.ID[:], floorName(c))
+	if err == nil {
+		err = s.ask(ctx, own, s.opening(own, first, second)...)
+	}
+	if err != nil {
+		return nil, false, core.Claimed{}, err
+	}
+	a := answer{claim: c, fence: 1}
+	var seen core.Record
 	switch {
-	case err != nil:
-		return nil, nil, claimed, err
-	case !claimed.Won && s.dialect == postgres && isThere(claimed):
-		keep = true
-		return nil, own, claimed, nil
-	case !claimed.Won:
-		return nil, nil, claimed, nil
-	case !marked:
-		if _, err := own.ExecContext(ctx, setSavepoint); err != nil {
-			return nil, nil, core.Claimed{}, err
+	case now.IsZero():
+		return nil, lock.Bool, core.Claimed{}, errReadOnly
+	case scan.id != nil:
+		seen, err = s.thereIs(ctx, &scan, now)
+		if err != nil || !takeable(seen, c) {
+			return nil, lock.Bool, core.Claimed{Record: seen}, err
+		}
+		a.seen, a.fence, a.timed, a.stepped = seen.Fence, seen.Fence+1, seen.Timed, seen.Recovery == core.Resume
+	}
+	switch {
+	case !lock.Valid: // the record that decided has gone in between
+		return nil, false, core.Claimed{}, errRace
+	case !lock.Bool:
+		return nil, false, core.Claimed{Busy: true}, nil
+	case scan.id == nil && !c.Trusts(now.Time):
+		return nil, true, core.Claimed{}, core.ErrClock
+	case scan.id == nil && !c.Key.Allows(now.Time, floor.Time), scan.id != nil && refuses(seen, c, floor):
+		return nil, true, untimely(now.Time), nil
+	case scan.id != nil:
+		if hidden, err := outside(seen, c); hidden {
+			return nil, true, core.Claimed{Record: seen}, err
 		}
 	}
-	keep = true
-	t := s.newTx(own, answer{claimed.Record.Ticket, c})
-	t.pid, t.marked, t.pipelined = b.pid, true, b.pipelined
-	return t, nil, claimed, nil
-}
-
-// beginAndClaim sends BEGIN and the claim. marked says that the savepoint is already set behind what the claim has written.
-func (s *Store) beginAndClaim(ctx context.Context, own *sql.Conn, c core.Claim, b *backend) (
-	claimed core.Claimed, marked bool, err error,
-) {
-	claimed, marked, err = s.beginTogether(ctx, own, c, b)
-	if b.pipelined = !errors.Is(err, ErrNotPipelined); b.pipelined {
-		return claimed, marked, err
-	}
-	if _, err := own.ExecContext(ctx, s.dialect.begin); err != nil {
-		return core.Claimed{}, false, err
-	}
-	claimed, err = s.claim(ctx, own, c, b)
-	return claimed, false, err
-}
-
-// beginTogether sends BEGIN, the claim and the savepoint in one round trip.
-func (s *Store) beginTogether(ctx context.Context, own *sql.Conn, c core.Claim, b *backend) (
-	claimed core.Claimed, marked bool, err error,
-) {
-	if s.pipeline == nil {
-		return core.Claimed{}, false, ErrNotPipelined
-	}
-	text, err := s.statements.text(ctx, own, claimKey)
-	if err != nil {
-		return core.Claimed{}, false, err
-	}
-	var row claimRow
-	_, err = s.send(ctx, own, []PipelineStatement{
-		{Text: s.dialect.begin}, {Text: text, Args: s.claimKeyArgs(c, b), Row: row.targets()}, {Text: setSavepoint},
-	})
-	if err != nil {
-		return core.Claimed{}, false, err
-	}
-	claimed, err = s.claimed(ctx, own, c, b, &row)
-	if errors.Is(err, errRace) {
-		claimed, err = s.claim(ctx, own, c, b)
-	}
-	return claimed, bool(row.won), err // another claim that has won has written behind the savepoint
+	won := wonRecord(c, a.fence, now.Time)
+	won.Timed = a.timed || c.Key.Timed
+	t = s.newTx(own, a)
+	t.mark = m
+	return t, true, core.Claimed{Won: true, Record: won}, nil
 }
 
 // Commit implements [core.Tx].
 func (t rollbackTx) Commit(ctx context.Context, c core.Completion, undoRows bool) error {
-	return t.finish(ctx, func() ([]PipelineStatement, error) {
+	err := t.finish(ctx, func() ([]call, error) {
 		if err := t.conn.distress(undoRows); err != nil {
 			return nil, err
 		}
-		return t.record(ctx, c, undoRows)
+		return t.message(ctx, c, undoRows)
 	})
+	if errors.Is(err, core.ErrRetryable) || errors.Is(err, core.ErrAborted) {
+		return t.unlessTaken(ctx, err)
+	}
+	return err
 }
 
 // Rollback implements [core.Tx].
-func (t rollbackTx) Rollback() error { return cmp.Or(t.tx.Rollback(), t.conn.distress(true)) }
+func (t rollbackTx) Rollback() error {
+	err := t.tx.Rollback()
+	if errors.Is(err, core.ErrEnded) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	return t.unlessTaken(ctx, cmp.Or(err, t.conn.distress(true)))
+}
 
-// record writes the answer into the transaction. It returns the statements that are to be sent together with COMMIT. If
-// it fails, nothing was committed.
-func (t rollbackTx) record(ctx context.Context, c core.Completion, undoRows bool) ([]PipelineStatement, error) {
+// unlessTaken returns err, or ErrStale where another attempt's record stands. At a stricter level than READ COMMITTED an
+// attempt may have begun beside the moment in which another one committed (M-6): it saw no record, and a ROLLBACK has no
+// judge. So the record is looked for once more, before anybody is told that nothing was applied.
+func (t rollbackTx) unlessTaken(ctx context.Context, err error) error {
+	if !t.mark.sharesSnapshot() || !t.looked.CompareAndSwap(false, true) {
+		return err
+	}
+	rec, found := t.store.Find(ctx, t.answer.claim.ID)
+	switch {
+	case errors.Is(found, core.ErrNotFound), found == nil && (rec.State() == core.Free || rec.Ticket == t.answer.ticket()):
+		return err
+	case found == nil:
+		return core.ErrStale
+	}
+	return fmt.Errorf("%w: it is not known whether another attempt has the key: %w", core.ErrRetryable, found)
+}
+
+// message returns the last message of the attempt: the record with the answer, and COMMIT; or, after the rows are undone, the
+// record alone.
+func (t rollbackTx) message(ctx context.Context, c core.Completion, undoRows bool) ([]call, error) {
 	args, err := completionArgs(c)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", core.ErrAborted, err)
 	}
-	args = append(ownedBy(t.ticket), args...)
 	if t.store.dialect == sqlite {
-		return nil, t.recordSQLite(ctx, args, undoRows)
+		return t.recordSQLite(ctx, args, undoRows)
 	}
-	last, err := t.lastStatements(ctx, args, undoRows)
+	args = append(t.answer.args(), append([]any{t.answer.seen, micros(t.answer.claim.Window.From)}, args...)...)
+	var message []call
+	if t.answer.stepped { // what takes a free record forgets its steps
+		forget, err := t.store.call(ctx, t.conn.sql, forgetSteps, nil, t.answer.claim.ID[:], t.answer.seen)
+		if err != nil {
+			return nil, err
+		}
+		message = append(message, forget)
+	}
+	if undoRows {
+		args = append(args, nil, nil, nil, lockKey(t.answer.claim.ID))
+	} else {
+		args = append(append(args, t.mark.args()...), nil)
+	}
+	record, err := t.store.call(ctx, t.conn.sql, recordAnswer, []any{new(int)}, args...)
 	if err != nil {
 		return nil, err
 	}
-	alone := len(last)
-	switch {
-	case t.pipelined && t.conn.kept() != nil:
-		alone = 1 // a driver may prepare the others before it sends the first, and by then the role must be the library's
-	case t.pipelined:
-		alone = 0
-	}
-	for _, s := range last[:alone] {
-		if _, err := t.conn.sql.ExecContext(ctx, s.Text, s.Args...); err != nil {
-			return nil, notCommitted(t.noteLast(err))
-		}
-	}
-	return last[alone:], nil
-}
-
-// lastStatements are the statements before COMMIT. Each of them fails if COMMIT must not follow.
-func (t rollbackTx) lastStatements(ctx context.Context, args []any, undoRows bool) (last []PipelineStatement, err error) {
-	add := func(name statement, args ...any) {
-		if err == nil {
-			var text string
-			text, err = t.store.statements.text(ctx, t.conn.sql, name)
-			last = append(last, PipelineStatement{Text: text, Args: args})
-		}
-	}
-	if undoRows { // and the settings with the rows
-		last = append(last, PipelineStatement{Text: backToSavepoint})
-	} else if s := t.conn.kept(); s != nil {
-		add(setSettings, s.session, s.role, s.searchPath)
-	}
-	add(completeAsBegun, args...)
-	return last, err
-}
-
-// noteLast looks at an error of lastStatements.
-func (t *tx) noteLast(err error) error {
-	switch sqlState(err) {
-	case noSavepoint, noTransaction:
-		t.gone = true
-	case divisionByZero: // of completeAsBegun
-		return fmt.Errorf("%w: %w", errNotRecorded, err)
-	}
-	return err
-}
-
-func (t rollbackTx) recordSQLite(ctx context.Context, args []any, undoRows bool) (err error) {
+	message = append(message, record)
 	if undoRows {
-		_, err = t.conn.sql.ExecContext(ctx, backToSavepoint)
-	} else {
-		err = t.stillOpen(ctx)
+		return t.alone(ctx, message)
 	}
-	if err != nil {
-		return notCommitted(err)
+	return t.restored(ctx, append(message, call{text: commitCall})...)
+}
+
+// alone is the last message where the rows are undone: message commits by itself. The transaction is ended in the same one,
+// if that can be: in one that has failed, or under a role that the handler has taken, the driver cannot prepare the rest.
+func (t rollbackTx) alone(ctx context.Context, message []call) ([]call, error) {
+	own := t.conn.sql
+	if t.conn.kept() == nil && status(own) != failed {
+		check, err := t.store.call(ctx, own, asBegun, []any{new(int)}, t.mark.args()...)
+		return append([]call{check, {text: rollbackCall}}, message...), err
 	}
-	n, err := t.store.exec(ctx, t.conn.sql, complete, args...)
-	switch {
+	switch ours, err := t.rollbackPostgres(ctx); {
 	case err != nil:
-		return notCommitted(err)
-	case n != 1:
-		return fmt.Errorf("%w: %w", core.ErrAborted, errNotRecorded)
+		return nil, fmt.Errorf("%w: %w", core.ErrRetryable, err)
+	case !ours:
+		t.gone = true
+		return nil, core.ErrEnded
 	}
-	return nil
+	return message, nil
 }
 
 // answer is the entry of a Rollback attempt: its record, completed.
 type answer struct {
-	ticket core.Ticket
-	claim  core.Claim
+	claim   core.Claim
+	fence   int64
+	seen    int64 // the fence of the free record that was seen; 0: there was none
+	timed   bool  // it is one of a timed key
+	stepped bool  // it may have steps
 }
 
-func (a answer) lock() int64 { return lockKey(a.ticket.ID) }
+func (a answer) ticket() core.Ticket {
+	return core.Ticket{ID: a.claim.ID, Owner: a.claim.Owner, Fence: a.fence}
+}
+
+// args are $1 to $12 of recordAnswer and loseAnswer.
+func (a answer) args() []any {
+	c := a.claim
+	return append(make([]any, 0, 24), c.ID[:], c.Scope[:], c.Owner[:], a.fence, int64(c.Recovery), c.Method, c.Route,
+		int64(c.Hash.Version), c.Hash.Sum[:], c.Realm[:], a.timed || c.Key.Timed, c.Traceparent)
+}
+
+func (a answer) lock() int64 { return lockKey(a.claim.ID) }
 
 func (a answer) trace() (statement, []any) {
-	return traceAnswer, []any{a.ticket.ID[:], a.ticket.Owner[:]}
+	return traceAnswer, []any{a.claim.ID[:], a.claim.Owner[:]}
 }
 
 func (a answer) committed(ctx context.Context, s *Store, q querier) (bool, error) {
-	rec, err := s.find(ctx, q, a.ticket.ID)
+	rec, err := s.find(ctx, q, a.claim.ID)
 	if errors.Is(err, core.ErrNotFound) {
 		return false, nil
 	}
 	// An answer that was erased in the meantime was committed, too.
-	return rec.Ticket == a.ticket && (rec.Stored == core.Completed || rec.Stored == core.Expired), err
+	return rec.Ticket == a.ticket() && (rec.Stored == core.Completed || rec.Stored == core.Expired), err
 }
 
-func (a answer) touch() (statement, []any) { return touch, []any{a.ticket.ID[:]} }
+func (a answer) touch() (statement, []any) { return touch, []any{a.claim.ID[:]} }
 
-// lose claims again as the same owner, and parks the operation. If the handler has committed, the record exists. If it
-// has rolled back, the key is free.
-func (a answer) lose(ctx context.Context, s *Store, q querier) error {
-	c := a.claim
-	c.Lease, c.Deadline = 0, 0                                        // the attempt is over, and may be settled
-	c.Key, c.Window = core.KeyTime{Timed: c.Key.Timed}, core.Window{} // and its key was taken in time
-	claimed, err := s.claim(ctx, q, c, nil)
-	switch {
-	case err != nil:
-		return err
-	case claimed.Busy:
-		return errRace // the attempt that holds the lock may give up: try again
-	case !claimed.Won && !ours(claimed.Record, c):
-		return nil // another attempt has had the key since
+// lose writes the record of an operation that is unknown. If the handler has rolled back, the key is free, and another
+// attempt may have it.
+func (a answer) lose(ctx context.Context, s *Store, q querier, left time.Duration) error {
+	if s.dialect == sqlite {
+		return a.loseSQLite(ctx, s, q)
 	}
-	_, err = s.exec(ctx, q, park, ownedBy(claimed.Record.Ticket)...)
-	return err
+	var lock, written bool
+	args := append(a.args(), a.lock(), left.Microseconds())
+	if err := s.queryRow(ctx, q, loseAnswer, args...).Scan(&lock, &written); err != nil {
+		return err
+	}
+	if !lock {
+		return errRace // the attempt that holds the lock may give up: try again
+	}
+	return nil // not written: another attempt has had the key since
 }
 
 func (a answer) leave(s *Store) {
 	if s.file != nil {
-		s.file.unreserve(a.ticket.ID)
+		s.file.unreserve(a.claim.ID)
 	}
 }

@@ -59,9 +59,11 @@ func TestRowLevelSecurity(t *testing.T) {
 	require.Equal(t, 1, countEffects(t, admin))
 
 	exec("ALTER POLICY tenant ON idempotency_record USING (false) WITH CHECK (true)")
-	for _, c := range []core.Claim{again(paidFor), command(core.Rollback)} {
-		_, claimed, err := store.Begin(t.Context(), c)
-		require.False(t, claimed.Won, "what it cannot see may be there")
-		require.True(t, err != nil || claimed.Busy)
+	for _, c := range []core.Claim{again(paidFor), command(core.Rollback)} { // what it cannot see may be there
+		tx, ctx := begin(t, store, c)
+		require.NoError(t, as(gormstore.Tx(ctx), "stock"))
+		require.NoError(t, stock(gormstore.Tx(ctx)))
+		require.ErrorIs(t, tx.Commit(t.Context(), paid(), false), core.ErrAborted)
 	}
+	require.Equal(t, 1, countEffects(t, admin))
 }

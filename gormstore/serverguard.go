@@ -3,9 +3,7 @@ package gormstore
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/auth19/idem/core"
@@ -28,36 +26,29 @@ func (s *Store) probeConnectionCheck(ctx context.Context, c *sql.Conn) error {
 	return nil
 }
 
-// These open a transaction with the settings of claimKey, in one round trip: the rows of a step are locked too, and its
-// process or host may be gone. SET takes no parameters; the number is the time for which the server lets the transaction do
-// nothing, in milliseconds.
-const (
-	guardedBegin = `BEGIN; SET LOCAL tcp_user_timeout = 10000; SET LOCAL idle_in_transaction_session_timeout = %d;
-SELECT pg_catalog.set_config('idem.synchronous_commit',
-	pg_catalog.replace(pg_catalog.current_setting('synchronous_commit'), 'off', 'on'), true)`
-
-	guardedBeginChecked = `BEGIN; SET LOCAL tcp_user_timeout = 10000; SET LOCAL idle_in_transaction_session_timeout = %d;
-SELECT pg_catalog.set_config('idem.synchronous_commit',
-	pg_catalog.replace(pg_catalog.current_setting('synchronous_commit'), 'off', 'on'), true);
-SET LOCAL client_connection_check_interval = 500`
-)
-
-// beginGuarded opens a transaction that the server ends by itself when its process or host is gone.
-func (s *Store) beginGuarded(ctx context.Context, own *sql.Conn) error {
+// beginGuarded opens a transaction that the server ends by itself when its process or host is gone, and returns its mark. A
+// setting of the role or the connection that guards as well stays, and costs nothing.
+func (s *Store) beginGuarded(ctx context.Context, own *sql.Conn) (m txMark, err error) {
 	if err := s.probeConnectionCheck(ctx, own); err != nil {
-		return err
+		return m, err
 	}
 	left := core.DefaultDeadline
 	if deadline, ok := ctx.Deadline(); ok {
-		left = max(time.Until(deadline), time.Second)
+		left = time.Until(deadline)
 	}
-	begin := guardedBegin
-	if s.connectionCheck.Load() == 1 {
-		begin = guardedBeginChecked
+	first, err := s.call(ctx, own, begun, m.targets(), s.guards(left)...)
+	if err == nil {
+		err = s.ask(ctx, own, s.opening(own, first)...)
 	}
-	_, err := own.ExecContext(ctx, fmt.Sprintf(begin, left.Milliseconds()))
-	return err
+	return m, err
 }
 
-// guardOf is how long the server lets an attempt's transaction do nothing, in milliseconds: the attempt's deadline.
-func guardOf(deadline time.Duration) string { return strconv.FormatInt(deadline.Milliseconds(), 10) }
+// opening are the calls that begin a transaction. Where the driver does not show the transaction's status, the library's
+// savepoint stands in for it: see tx.rollback.
+func (s *Store) opening(own *sql.Conn, first ...call) []call {
+	calls := append([]call{{text: s.dialect.begin}}, first...)
+	if status(own) == unknown {
+		calls = append(calls, call{text: setSavepoint})
+	}
+	return calls
+}

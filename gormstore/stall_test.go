@@ -39,7 +39,7 @@ func newBlackHole(t *testing.T, simple bool, way way) *blackHole {
 	var err error
 	h.pool, err = db.DB()
 	require.NoError(t, err)
-	h.store, err = gormstore.New(db, append(optionsFor(db), gormstore.StallAfter(200*time.Millisecond))...)
+	h.store, err = gormstore.New(db, gormstore.StallAfter(200*time.Millisecond))
 	require.NoError(t, err)
 	tx, ctx := begin(t, h.store, command(core.Rollback)) // what is asked once is not asked of a black hole
 	require.NoError(t, addEffect(ctx))
@@ -96,10 +96,10 @@ func TestBlackHole(t *testing.T) {
 			falls   func(bool, []byte) bool
 			outcome error
 		}{
-			"COMMIT that never arrives":                   {oneByOne, has(true, "COMMIT\x00"), core.ErrRetryable},
-			"COMMIT whose answer never arrives":           {oneByOne, has(false, "COMMIT\x00"), nil},
-			"pipelined COMMIT that never arrives":         {inPipeline, has(true, body...), core.ErrRetryable},
-			"pipelined COMMIT whose answer never arrives": {inPipeline, has(false, "COMMIT\x00"), nil},
+			"COMMIT that never arrives":                   {wrapped, has(true, "COMMIT\x00"), core.ErrRetryable},
+			"COMMIT whose answer never arrives":           {wrapped, has(false, "COMMIT\x00"), nil},
+			"pipelined COMMIT that never arrives":         {overPgx, has(true, body...), core.ErrRetryable},
+			"pipelined COMMIT whose answer never arrives": {overPgx, has(false, "COMMIT\x00"), nil},
 		} {
 			t.Run(protocol+" "+name, func(t *testing.T) {
 				t.Parallel()
@@ -135,7 +135,7 @@ func TestBlackHole(t *testing.T) {
 		} {
 			t.Run(protocol+" "+name, func(t *testing.T) {
 				t.Parallel()
-				h := newBlackHole(t, simple, oneByOne)
+				h := newBlackHole(t, simple, overPgx)
 				outcomes := make(chan error, holePool)
 				commands := make([]core.Claim, holePool)
 				tickets := make([]core.Ticket, holePool)

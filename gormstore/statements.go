@@ -27,29 +27,33 @@ const (
 	// claims.sql
 	claimKey     statement = "claimKey"
 	insertRecord statement = "insertRecord" // PostgreSQL
+	lockFirst    statement = "lockFirst"    // PostgreSQL
+	lookKey      statement = "lookKey"      // PostgreSQL
 	takeOver     statement = "takeOver"
 	lookFirst    statement = "lookFirst" // PostgreSQL
 	look         statement = "look"      // PostgreSQL
+	held         statement = "held"      // PostgreSQL
 	tryLock      statement = "tryLock"   // PostgreSQL
 	waitLock     statement = "waitLock"  // PostgreSQL
 	importRecord statement = "importRecord"
 
 	// attempts.sql
-	renew           statement = "renew"
-	complete        statement = "complete"
-	completeAsBegun statement = "completeAsBegun" // PostgreSQL
-	asBegun         statement = "asBegun"         // PostgreSQL
-	rollbackOurs    statement = "rollbackOurs"    // PostgreSQL
-	readSettings    statement = "readSettings"    // PostgreSQL
-	setSettings     statement = "setSettings"     // PostgreSQL
-	park            statement = "park"
-	release         statement = "release"
-	releaseOwner    statement = "releaseOwner"
-	keepOut         statement = "keepOut"
-	traceAnswer     statement = "traceAnswer"
-	touch           statement = "touch"
-	touchRead       statement = "touchRead" // PostgreSQL
-	atStandby       statement = "atStandby" // PostgreSQL
+	renew        statement = "renew"
+	complete     statement = "complete"
+	recordAnswer statement = "recordAnswer" // PostgreSQL
+	loseAnswer   statement = "loseAnswer"   // PostgreSQL
+	begun        statement = "begun"        // PostgreSQL
+	asBegun      statement = "asBegun"      // PostgreSQL
+	readSettings statement = "readSettings" // PostgreSQL
+	setSettings  statement = "setSettings"  // PostgreSQL
+	park         statement = "park"
+	release      statement = "release"
+	releaseOwner statement = "releaseOwner"
+	keepOut      statement = "keepOut"
+	traceAnswer  statement = "traceAnswer" // SQLite
+	touch        statement = "touch"
+	touchRead    statement = "touchRead" // PostgreSQL
+	atStandby    statement = "atStandby" // PostgreSQL
 
 	// operations.sql
 	clock            statement = "clock"

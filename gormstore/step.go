@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -92,7 +93,7 @@ func (s *Store) commitStep(step *core.Step, work func(tx *gorm.DB) (any, error))
 	err = t.run(ctx, func(tx *gorm.DB) error {
 		record, err = recordOf(step, tx, work)
 		return err
-	}, func(ctx context.Context) error { return t.recordStep(ctx, ticket, record) })
+	}, func(ctx context.Context) ([]call, error) { return t.recordStep(ctx, ticket, record) })
 	if errors.Is(err, core.ErrEnded) {
 		err = fmt.Errorf("step %q: %w: %w", step.Name(), core.ErrStepUnknown, err)
 	}
@@ -104,8 +105,9 @@ func (s *Store) beginStep(ctx context.Context, ticket core.Ticket, step string) 
 	if err != nil {
 		return nil, err
 	}
+	t := s.newTx(own, result{ticket, step})
 	if s.dialect == postgres {
-		err = s.beginGuarded(ctx, own)
+		t.mark, err = s.beginGuarded(ctx, own)
 	} else {
 		err = s.beginStepSQLite(ctx, own, ticket, step)
 	}
@@ -113,7 +115,7 @@ func (s *Store) beginStep(ctx context.Context, ticket core.Ticket, step string) 
 		rollback(own)
 		return nil, err
 	}
-	return s.newTx(own, result{ticket, step}), nil
+	return t, nil
 }
 
 // beginStepSQLite takes the one writer. So it proves the ownership at once: from then on nobody can take over.
@@ -131,33 +133,28 @@ func (s *Store) beginStepSQLite(ctx context.Context, conn *sql.Conn, ticket core
 	return err
 }
 
-// recordStep is the last statement of a step's transaction.
-func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepRecord) error {
-	if err := t.conn.restoreSettings(ctx); err != nil {
-		return notCommitted(err)
-	}
+// recordStep returns the last message of a step's transaction.
+func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepRecord) ([]call, error) {
 	args := []any{step.Name, step.Result, keys(step.Derived)}
 	if t.store.dialect == postgres {
-		args = append(append(ownedBy(ticket), args...), lockKey(ticket.ID))
-		switch err := t.store.queryRow(ctx, t.conn.sql, recordStep, args...).Scan(&t.pid); {
-		case errors.Is(err, sql.ErrNoRows):
-			return core.ErrStale
-		case err != nil:
-			return notCommitted(err)
+		args = append(append(append(ownedBy(ticket), args...), lockKey(ticket.ID)), t.mark.args()...)
+		record, err := t.store.call(ctx, t.conn.sql, recordStep, []any{new(int)}, args...)
+		if err != nil {
+			return nil, err
 		}
-		return nil
+		return t.restored(ctx, record, call{text: commitCall})
 	}
 	if err := t.stillOpen(ctx); err != nil {
-		return notCommitted(err)
+		return nil, err
 	}
 	n, err := t.store.asOwner(ctx, t.conn.sql, ticket, recordStep, args...)
 	switch {
 	case err != nil:
-		return notCommitted(err)
+		return nil, notCommitted(err)
 	case n != 1:
-		return core.ErrStale
+		return nil, core.ErrStale
 	}
-	return nil
+	return []call{{text: commitCall}}, nil
 }
 
 // result is the entry of a database step: its record, finished.
@@ -183,7 +180,7 @@ func (r result) committed(ctx context.Context, s *Store, q querier) (bool, error
 func (r result) touch() (statement, []any) { return touch, []any{r.ticket.ID[:]} }
 
 // lose parks the operation: the step may be done without its record.
-func (r result) lose(ctx context.Context, s *Store, q querier) error {
+func (r result) lose(ctx context.Context, s *Store, q querier, _ time.Duration) error {
 	_, err := s.exec(ctx, q, park, ownedBy(r.ticket)...)
 	return err
 }

@@ -21,7 +21,6 @@ type Store struct {
 	pool       *sql.DB  // the primary's pool, below GORM
 	dialect    *dialect
 	statements *statements
-	pipeline   Pipeline // nil: statements are sent one by one
 
 	slots *slots      // PostgreSQL with a limited pool only
 	seen  seen        // PostgreSQL only
@@ -117,7 +116,6 @@ func newStore(db *gorm.DB, o options) (*Store, error) {
 	}
 	if d == postgres {
 		s.stalls = newStalls(pool, o.stall)
-		s.pipeline = o.pipeline
 	}
 	return s, nil
 }

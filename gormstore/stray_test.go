@@ -24,7 +24,7 @@ func TestStrayWritesAreReported(t *testing.T) {
 		db := open(t)
 		var places []string
 		report := gormstore.ReportStrayWrites(func(place string) { places = append(places, place) })
-		store, err := gormstore.New(db, append(optionsFor(db), report)...)
+		store, err := gormstore.New(db, report)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, store.Close()) })
 		dry := db.Session(&gorm.Session{DryRun: true}) // else it would wait for the attempt's locks, as in an app

@@ -22,19 +22,17 @@ type tx struct {
 	store *Store
 	conn  *conn
 	entry entry
-	pid   uint32      // of the server's process; 0 where it is not known
+	mark  txMark      // PostgreSQL
 	asked atomic.Bool // the handler has asked for the transaction
 
 	unwatch func() // nil, or ends what watchStrays has begun
 
-	marked    bool // the library's savepoint was set
-	pipelined bool // the last statements go together with COMMIT
-
 	ending  sync.Mutex // held while the transaction ends: Commit, Rollback or the deadline
 	ended   bool
-	checked bool  // SQLite: the savepoint was there, see stillOpen
-	gone    bool  // PostgreSQL: the savepoint was not there
-	lost    error // why nobody knows which rows were committed: see undo
+	checked bool        // SQLite: the savepoint was there, see stillOpen
+	gone    bool        // PostgreSQL: the last statement has found another transaction
+	looked  atomic.Bool // for another attempt's record: see rollbackTx.unlessTaken
+	lost    error       // why nobody knows which rows were committed: see undo
 }
 
 // entry is what a transaction writes besides the app's rows: the answer of an attempt, the result of a step, the marker of a
@@ -49,8 +47,9 @@ type entry interface {
 	// touch is a statement that writes a committed entry without changing it: see the statement touch.
 	touch() (name statement, args []any)
 	// lose records, in another transaction, that nobody knows which rows of this one were committed. If the entry was
-	// undone, it is written again. If there is another transaction's entry now, that entry stays.
-	lose(ctx context.Context, s *Store, q querier) error
+	// undone, it is written again. If there is another transaction's entry now, that entry stays. left is how long the
+	// handler may still run.
+	lose(ctx context.Context, s *Store, q querier, left time.Duration) error
 	// leave releases what was reserved for the transaction in this process.
 	leave(s *Store)
 }
@@ -58,6 +57,7 @@ type entry interface {
 func (s *Store) newTx(own *sql.Conn, e entry) *tx {
 	t := &tx{store: s, entry: e}
 	t.conn = newConn(own, s, t.alive)
+	t.conn.onEnded = t.loseEarly
 	return t
 }
 
@@ -125,42 +125,64 @@ func (t *tx) undo() error {
 
 // SQLSTATEs of PostgreSQL.
 const (
-	divisionByZero = "22012" // of rollbackOurs
-	aborted        = "25P02"
-	noSavepoint    = "3B001"
-	noTransaction  = "25P01"
+	nothingRecorded = "22012" // of recordAnswer and recordStep: a division by zero
+	notOurs         = "22P02" // of recordAnswer and asBegun: not an integer
+	aborted         = "25P02"
+	noSavepoint     = "3B001"
 
 	lockNotAvailable = "55P03"
 	queryCanceled    = "57014"
 )
 
-// rollback ends the transaction. It returns false if the handler has ended it before.
+// rollback ends the transaction and gives its connection back. It returns false if the handler has ended it before.
 func (t *tx) rollback() (ours bool) {
-	c := t.conn.sql
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	if t.store.dialect == sqlite {
 		if ours = t.checked || t.oursSQLite(ctx); ctx.Err() != nil {
-			discard(c)
+			discard(t.conn.sql)
 		} else {
-			rollback(c)
+			rollback(t.conn.sql)
 		}
 		return ours
 	}
-	_, err := t.store.exec(ctx, c, rollbackOurs)
-	switch {
-	case err == nil:
-		_ = c.Close()
-	case sqlState(err) == "": // broken, or busy
-		discard(c)
-	case sqlState(err) == aborted && t.marked: // only the transaction that was begun has the library's savepoint
-		_, missing := c.ExecContext(ctx, backToSavepoint)
-		t.gone = t.gone || sqlState(missing) == noSavepoint
-		rollback(c)
-	default: // a failed statement has aborted the transaction; or this is another transaction, or none
-		rollback(c)
+	ours, err := t.rollbackPostgres(ctx)
+	if err != nil {
+		discard(t.conn.sql)
+	} else {
+		_ = t.conn.sql.Close()
 	}
-	return sqlState(err) != divisionByZero && !t.gone
+	return ours
+}
+
+// rollbackPostgres ends the transaction. It returns false if the handler has ended it before; then it ends the one that the
+// handler has begun, if there is one. After an error the connection must be closed.
+//
+// In a transaction that has failed nothing can be read. There the server's status after each of the handler's statements is
+// the proof that it was never ended. Where the driver does not show it, the library's savepoint is: only the transaction
+// that was begun has it.
+func (t *tx) rollbackPostgres(ctx context.Context) (ours bool, err error) {
+	own := t.conn.sql
+	ours = !t.gone && !t.conn.ended.Load()
+	if ours && status(own) != failed {
+		check, err := t.store.call(ctx, own, asBegun, []any{new(int)}, t.mark.args()...)
+		if err == nil {
+			_, err = t.store.send(ctx, own, check, call{text: rollbackCall})
+		}
+		switch state := sqlState(err); {
+		case err == nil:
+			return true, nil
+		case state == "": // broken, or busy
+			return true, err
+		case state == notOurs:
+			ours = false
+		case state == aborted && status(own) == unknown:
+			_, missing := own.ExecContext(ctx, backToSavepoint)
+			ours = sqlState(missing) != noSavepoint
+		}
+	}
+	_, err = own.ExecContext(ctx, rollbackCall)
+	return ours, err
 }
 
 // oursSQLite reports whether the library's savepoint is there, or SQLite itself has ended the transaction after the error of
@@ -179,7 +201,7 @@ func (t *tx) lose() error {
 	ctx, cancel := context.WithTimeout(context.Background(), endPatience)
 	defer cancel()
 	for pause := 5 * time.Millisecond; ; pause *= 2 {
-		err := t.store.transact(ctx, func(q querier) error { return t.entry.lose(ctx, t.store, q) })
+		err := t.store.transact(ctx, func(q querier) error { return t.entry.lose(ctx, t.store, q, 0) })
 		if err == nil {
 			return core.ErrEnded
 		}
@@ -193,6 +215,18 @@ func (t *tx) lose() error {
 	}
 }
 
+// loseEarly is lose while the handler is still at work: a repeat, or the end of the process, must not find a free key. It
+// tries once, because the end of the attempt does the rest.
+func (t *tx) loseEarly(ctx context.Context) {
+	var left time.Duration
+	if deadline, ok := ctx.Deadline(); ok {
+		left = max(0, time.Until(deadline))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), core.DefaultClaimTimeout)
+	defer cancel()
+	_ = t.store.transact(ctx, func(q querier) error { return t.entry.lose(ctx, t.store, q, left) })
+}
+
 // Rollback implements [core.Tx].
 func (t *tx) Rollback() error {
 	if _ = t.end(t.undo); t.lost != nil { // by this call, or the one that ended it
@@ -204,8 +238,8 @@ func (t *tx) Rollback() error {
 	return nil
 }
 
-// run does the rest of a transaction that has begun: work, the last statement, COMMIT.
-func (t *tx) run(ctx context.Context, work func(tx *gorm.DB) error, last func(ctx context.Context) error) error {
+// run does the rest of a transaction that has begun: work, the last message.
+func (t *tx) run(ctx context.Context, work func(tx *gorm.DB) error, last func(ctx context.Context) ([]call, error)) error {
 	defer func() { _ = t.Rollback() }() // an error, a panic; does nothing after the end
 
 	// The deadline and a lost lease end the transaction even if work does not look at its context.
@@ -226,30 +260,33 @@ func (t *tx) run(ctx context.Context, work func(tx *gorm.DB) error, last func(ct
 	}
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
-	return t.finish(patience, func() ([]PipelineStatement, error) { return nil, last(patience) })
+	return t.finish(patience, func() ([]call, error) { return last(patience) })
 }
 
 // endPatience is how long the store waits for the end of a step's or a message's transaction.
 const endPatience = 10 * time.Second
 
-// finish runs the last statements and commits; or rolls back. What last returns is sent together with COMMIT.
-func (t *tx) finish(ctx context.Context, last func() ([]PipelineStatement, error)) error {
+// finish sends the last message, whose last call commits; or rolls back.
+func (t *tx) finish(ctx context.Context, last func() ([]call, error)) error {
 	return t.end(func() error {
 		err := t.failed(ctx)
-		var together []PipelineStatement
+		var message []call
 		if err == nil {
-			together, err = last()
+			message, err = last()
 		}
 		if err != nil {
 			return cmp.Or(t.undo(), err)
 		}
-		return t.commit(ctx, together)
+		return t.commit(ctx, message)
 	})
 }
 
 // failed returns the error after which nothing may commit: of the handler's statements, or of a message that has joined
 // the transaction. The marker of a message that is still being processed must not commit without the rest of its rows.
 func (t *tx) failed(ctx context.Context) error {
+	if t.conn.ended.Load() {
+		return core.ErrEnded
+	}
 	if retryable := t.conn.failure(); retryable != nil {
 		return fmt.Errorf("%w: %w", core.ErrRetryable, retryable)
 	}
@@ -263,35 +300,35 @@ func (t *tx) failed(ctx context.Context) error {
 }
 
 // stillOpen fails on SQLite unless the transaction is the one that was begun: only that one has the savepoint. On PostgreSQL
-// the last statement itself checks that (asBegun).
+// the last message itself checks that.
 func (t *tx) stillOpen(ctx context.Context) error {
-	if t.store.dialect == postgres {
-		return nil
-	}
 	_, err := t.conn.sql.ExecContext(ctx, "RELEASE SAVEPOINT "+savepoint)
 	t.checked = err == nil
-	return err
-}
-
-// intact is the last statement before COMMIT. It fails in a transaction that a failed statement has aborted: there COMMIT
-// would roll back without an error.
-func (t *tx) intact(ctx context.Context) error {
-	err := t.conn.restoreSettings(ctx)
-	if err == nil {
-		err = t.stillOpen(ctx)
-	}
-	if err == nil && t.store.dialect == postgres {
-		var ours bool
-		if err = t.store.queryRow(ctx, t.conn.sql, asBegun).Scan(&ours); err == nil && !ours {
-			return fmt.Errorf("%w: %w", core.ErrAborted, errNotRecorded)
-		}
-	}
 	if err != nil {
 		return notCommitted(err)
 	}
 	return nil
 }
 
-// errNotRecorded: the last statement of a transaction found no row to write to. The transaction is not the one that was
-// begun, or somebody has changed the library's row in it.
-var errNotRecorded = errors.New("idem: gormstore: the record of the attempt is gone")
+// commitOnly is the last message of a transaction whose entry was written first. It fails in a transaction that a failed
+// statement has aborted: there COMMIT would roll back without an error.
+func (t *tx) commitOnly(ctx context.Context) ([]call, error) {
+	if t.store.dialect == sqlite {
+		return []call{{text: commitCall}}, t.stillOpen(ctx)
+	}
+	check, err := t.store.call(ctx, t.conn.sql, asBegun, []any{new(int)}, t.mark.args()...)
+	if err != nil {
+		return nil, err
+	}
+	return t.restored(ctx, check, call{text: commitCall})
+}
+
+// restored returns the last message, after the settings that the handler may have changed are as they were. They are
+// restored first: a driver may prepare the message's statements before it sends it, and for that the role must be the
+// library's.
+func (t *tx) restored(ctx context.Context, message ...call) ([]call, error) {
+	if err := t.conn.restoreSettings(ctx); err != nil {
+		return nil, notCommitted(err)
+	}
+	return message, nil
+}

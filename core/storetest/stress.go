@@ -274,11 +274,11 @@ func (w *worker) transact(t *testing.T) {
 		return
 	}
 	if err := w.Effect(tx.Bind(w.ctx)); err != nil || w.rnd.IntN(2) == 0 {
-		succeeded(t, tx.Rollback())
+		succeeded(t, tx.Rollback(), core.ErrStale)
 		return
 	}
 	text, undo := fmt.Sprintf("%x", c.Owner), w.rnd.IntN(3) == 0
-	if succeeded(t, tx.Commit(w.ctx, kept(answerOf(text)), undo)) {
+	if succeeded(t, tx.Commit(w.ctx, kept(answerOf(text)), undo), core.ErrStale) {
 		w.history.won(begun, got.Record)
 		w.history.answered(got.Record.Ticket, text)
 		if !undo {

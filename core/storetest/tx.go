@@ -184,7 +184,8 @@ func txOneOfManyWins(t *testing.T, s *fixture) {
 	}
 }
 
-// attempt makes a whole attempt with one effect. It reports whether the attempt was committed, or may be repeated.
+// attempt makes a whole attempt with one effect. It reports whether the attempt was committed, or may be repeated. One that
+// has lost to another attempt is neither (M-6).
 func (s *fixture) attempt(store core.Transactor, c core.Claim, a core.Answer) (committed, again bool, err error) {
 	tx, got, err := store.Begin(s.ctx, c)
 	if err != nil || !got.Won {
@@ -192,10 +193,17 @@ func (s *fixture) attempt(store core.Transactor, c core.Claim, a core.Answer) (c
 	}
 	if err := s.Effect(tx.Bind(s.ctx)); err != nil {
 		rollbackErr := tx.Rollback()
-		return false, errors.Is(rollbackErr, core.ErrRetryable), errors.Join(err, rollbackErr)
+		return false, errors.Is(rollbackErr, core.ErrRetryable), unlessStale(rollbackErr, errors.Join(err, rollbackErr))
 	}
 	err = tx.Commit(s.ctx, kept(a), false)
-	return err == nil, errors.Is(err, core.ErrRetryable), err
+	return err == nil, errors.Is(err, core.ErrRetryable), unlessStale(err, err)
+}
+
+func unlessStale(end, err error) error {
+	if errors.Is(end, core.ErrStale) {
+		return nil
+	}
+	return err
 }
 
 // CONTRACT M-3, M-4, M-5

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -88,10 +87,9 @@ func (t trial) startApps(ctx context.Context, address string) (apps []*app, prov
 	if err != nil {
 		return nil, nil, err
 	}
-	for i, framework := range []string{"gin", "echo"} {
-		pipeline := strconv.Itoa(i) // the apps send their statements in different ways
+	for _, framework := range []string{"gin", "echo"} {
 		a, err := startApp(ctx, t.room, framework, framework, "DATABASE_URL="+address, "PROVIDER_URL="+provider.url,
-			"PROVIDER_TOKEN="+provider.tokens["customer-1"], "PIPELINE="+pipeline)
+			"PROVIDER_TOKEN="+provider.tokens["customer-1"])
 		if err != nil {
 			return nil, nil, err
 		}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -57,9 +56,8 @@ func start(t testing.TB, o options) *soak {
 	s.goal.Store(o.requests)
 	var addresses []string
 	for i, name := range []string{"gin", "echo"} {
-		pipeline := strconv.Itoa(i) // the apps send their statements in different ways
 		in := harness.NewInstance(t, harness.Build(t, name), o.seed+uint64(i)<<32, cuts, s.database.URL(),
-			"LEASE=2s", "DEADLINE=8s", "STALL=4s", "UNSAFE_SIMULATOR=1", "PIPELINE="+pipeline)
+			"LEASE=2s", "DEADLINE=8s", "STALL=4s", "UNSAFE_SIMULATOR=1")
 		s.instances = append(s.instances, in)
 		addresses = append(addresses, in.Front.Addr())
 	}

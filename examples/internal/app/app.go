@@ -66,7 +66,7 @@ func Open(ctx context.Context, observers ...core.Observer) (_ *App, err error) {
 		return nil, err
 	}
 	// The store comes first: it refuses an SQLite file that another process has, before anything is changed.
-	store, err := gormstore.New(a.DB, gormstore.StallAfter(a.Settings.Stall), gormstore.WithPipeline(a.Settings.Pipeline))
+	store, err := gormstore.New(a.DB, gormstore.StallAfter(a.Settings.Stall))
 	if err != nil {
 		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}

@@ -36,7 +36,7 @@ func TestBounds(t *testing.T) {
 	}
 	for name, values := range map[string][]string{
 		"RETENTION": {"23h59m59s", "72h1s", "3d", "72", "-24h"}, "LEASE": {"0", "999ms", "61m", "x"},
-		"DEADLINE": {"0s", "25h"}, "UNSAFE_SIMULATOR": {"true", "2"}, "PIPELINE": {"on"},
+		"DEADLINE": {"0s", "25h"}, "UNSAFE_SIMULATOR": {"true", "2"},
 	} {
 		for _, value := range values {
 			_, err := load(map[string]string{name: value})

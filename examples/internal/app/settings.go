@@ -12,7 +12,6 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/examples/internal/database"
 	"github.com/auth19/idem/gormstore"
-	"github.com/auth19/idem/gormstore/pgxpipe"
 )
 
 // developmentSecret signs the tokens of an app that was started without a JWT_SECRET.
@@ -33,8 +32,6 @@ type Settings struct {
 	Origin    string           // CORS_ORIGIN: an origin whose pages may call the API, default none
 	Unsafe    bool             // UNSAFE_SIMULATOR, default 0
 
-	// Pipeline sends several statements to PostgreSQL in one round trip, unless PIPELINE is 0.
-	Pipeline gormstore.Pipeline
 
 	// PROVIDER_URL and PROVIDER_TOKEN: another service instead of the simulated provider, default none.
 	ProviderURL, ProviderToken string
@@ -85,13 +82,6 @@ func LoadSettings(getenv func(name string) string) (Settings, error) {
 	}
 	if s.Unsafe, err = flag(getenv, "UNSAFE_SIMULATOR", false); err != nil {
 		return Settings{}, err
-	}
-	pipelined, err := flag(getenv, "PIPELINE", true)
-	if err != nil {
-		return Settings{}, err
-	}
-	if pipelined {
-		s.Pipeline = pgxpipe.New()
 	}
 	if u, err := url.Parse(s.ProviderURL); s.ProviderURL != "" && (err != nil || u.Host == "" || s.ProviderToken == "") {
 		return Settings{}, errors.New("PROVIDER_URL: want http://HOST:PORT of a service with this API, and PROVIDER_TOKEN, " +

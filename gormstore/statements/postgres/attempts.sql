@@ -33,37 +33,100 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
 	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
 
--- name: completeAsBegun
--- complete in the transaction of a Rollback attempt, which then commits as it would have at its begin. In another
--- transaction it changes nothing. Where it changes nothing it divides by zero: COMMIT may be on its way already.
-WITH recorded AS (
-UPDATE :"schema".idempotency_record AS r SET state = 2, status = $4::smallint, partial = $5::boolean, headers = $6::bytea,
-	body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond',
-	purge_at = greatest(c.now, r.created_at) + $9::bigint * interval '1 microsecond',
-	sweep_after = CASE WHEN r.sweep_after <= $8::bigint / 800000
-			AND greatest(c.now, r.created_at) <= r.sweep_from + (r.sweep_after * 1000000::bigint - $8::bigint) * interval '1 microsecond'
-		THEN r.sweep_after ELSE 0 END,
-	sweep_from = CASE WHEN r.sweep_after <= $8::bigint / 800000
-			AND greatest(c.now, r.created_at) <= r.sweep_from + (r.sweep_after * 1000000::bigint - $8::bigint) * interval '1 microsecond'
-		THEN r.sweep_from ELSE greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond' END
-FROM (SELECT pg_catalog.statement_timestamp() AS now) c
-WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
-	AND CASE WHEN coalesce(pg_catalog.current_setting('idem.synchronous_commit', true), '') <> ''
-		THEN pg_catalog.set_config('synchronous_commit', pg_catalog.current_setting('idem.synchronous_commit'), true) <> ''
-		ELSE false END
-RETURNING r.id
+-- name: recordAnswer
+-- The record of a Rollback attempt, whole. In the attempt's transaction it is the last statement before COMMIT, which may be
+-- on its way already. So it fails by itself where COMMIT must not follow. Alone it records an answer whose rows were undone.
+--
+-- $1 to $9: id, scope, owner, fence, recovery, method, route, version and sum of the command hash; $10 realm; $11 whether the
+-- key is a timed one; $12 trace; $13 the fence of the free record that was seen, 0 for none; $14 begin of the clock's window;
+-- $15 to $20 as $4 to $9 of complete. $21 and $22 are the transaction that was begun, and $23 is how it commits: see mark.go.
+-- Where they are NULL, the record is written alone, under the lock $24.
+--
+-- In another transaction, or where the lock is taken, it fails with 22P02. Where a record stands in the way, or the clock has
+-- gone back, with 22012. A free record gives way if it is the one that was seen; the sweep may have dropped it since.
+WITH c AS MATERIALIZED (
+	SELECT pg_catalog.clock_timestamp() AS now,
+		CASE WHEN $21::integer IS NULL THEN pg_catalog.pg_try_advisory_xact_lock($24::bigint)
+			ELSE pg_catalog.pg_backend_pid() = $21::integer AND pg_catalog.transaction_timestamp() = $22::timestamptz END AS ours,
+		CASE WHEN pg_catalog.current_setting('synchronous_commit') = coalesce($23::text, 'on') THEN true
+			WHEN $23::text IS NULL AND pg_catalog.current_setting('synchronous_commit') <> 'off' THEN true
+			ELSE pg_catalog.set_config('synchronous_commit', coalesce($23::text, 'on'), true) <> '' END AS durably
+), recorded AS (
+	INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+		command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
+		expires_at, purge_at, sweep_from, sweep_after)
+	SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 2, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
+		$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now, $15::smallint, $16::boolean, $17::bytea, $18::bytea,
+		c.now + $19::bigint * interval '1 microsecond', c.now + $20::bigint * interval '1 microsecond',
+		c.now + $19::bigint * interval '1 microsecond', 0
+	FROM c WHERE c.ours AND c.durably AND c.now >= timestamptz 'epoch' + $14::bigint * interval '1 microsecond'
+	ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
+		state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
+		hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
+		timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
+		lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status,
+		partial = excluded.partial, answer_encoding = 1, headers = excluded.headers, body = excluded.body,
+		expires_at = excluded.expires_at, purge_at = excluded.purge_at, sweep_from = excluded.sweep_from, sweep_after = 0
+	WHERE r.fence = $13::bigint
+		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed)
+	RETURNING r.id
 )
-SELECT 1 / pg_catalog.count(*) FROM recorded;
+SELECT CAST(CASE WHEN c.ours THEN '1' ELSE 'not ours' END AS integer) / (SELECT pg_catalog.count(*) FROM recorded) FROM c;
+
+-- name: loseAnswer
+-- Records that nobody knows which rows of a Rollback attempt were committed: its handler has ended the transaction. $1 to $12
+-- as in recordAnswer, $13 lock, $14 what is left of the deadline. It returns whether the lock was there, and whether the
+-- record is written, now or before. Another attempt's record stays.
+WITH c AS MATERIALIZED (
+	SELECT pg_catalog.clock_timestamp() AS now, pg_catalog.pg_try_advisory_xact_lock($13::bigint) AS lock,
+		CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+			THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END AS durably
+), lost AS (
+	INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+		command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
+	SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 3, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
+		$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now + $14::bigint * interval '1 microsecond', c.now, NULL
+	FROM c WHERE c.lock AND c.durably
+	ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner,
+		fence = CASE WHEN r.owner = excluded.owner THEN r.fence ELSE greatest(r.fence + 1, excluded.fence) END,
+		state = 3, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
+		hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
+		timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
+		lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
+		answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
+		sweep_from = excluded.sweep_from, sweep_after = NULL
+	WHERE r.owner = excluded.owner AND r.state = 3
+		OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed
+	RETURNING r.id
+)
+SELECT c.lock, EXISTS (SELECT 1 FROM lost) FROM c;
+
+-- name: begun
+-- The first statement of a step's or a message's transaction: it guards the transaction (see serverguard.go), and returns its
+-- mark (see mark.go). $1 how long the server lets it do nothing, in milliseconds, $2 whether the server can look after its
+-- client.
+SELECT pg_catalog.pg_backend_pid(), pg_catalog.transaction_timestamp(),
+	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
+		ELSE pg_catalog.current_setting('synchronous_commit') END,
+	pg_catalog.current_setting('transaction_isolation'),
+	CASE WHEN CAST(pg_catalog.current_setting('idle_in_transaction_session_timeout') AS interval)
+			NOT BETWEEN interval '1 millisecond' AND $1::bigint * interval '1 millisecond'
+		THEN pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true) END,
+	CASE WHEN pg_catalog.inet_client_addr() IS NOT NULL
+			AND CAST(pg_catalog.current_setting('tcp_user_timeout') AS interval)
+				NOT BETWEEN interval '1 millisecond' AND interval '10 seconds'
+		THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END,
+	CASE WHEN $2::boolean AND CAST(pg_catalog.current_setting('client_connection_check_interval', true) AS interval)
+			NOT BETWEEN interval '1 millisecond' AND interval '5 seconds'
+		THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END;
 
 -- name: asBegun
--- Says whether this is the transaction that was begun, and makes it commit as it would have at its begin.
-SELECT CASE WHEN coalesce(pg_catalog.current_setting('idem.synchronous_commit', true), '') <> ''
-	THEN pg_catalog.set_config('synchronous_commit', pg_catalog.current_setting('idem.synchronous_commit'), true) <> ''
-	ELSE false END;
-
--- name: rollbackOurs
--- Divides by zero, and rolls nothing back, unless this is the transaction that was begun.
-SELECT 1 / (coalesce(pg_catalog.current_setting('idem.synchronous_commit', true), '') <> '')::int; ROLLBACK;
+-- Fails with 22P02 unless this is the transaction that was begun, and makes it commit as it would have at its begin: $1 to $3
+-- are its mark.
+SELECT CAST(CASE WHEN pg_catalog.pg_backend_pid() = $1::integer AND pg_catalog.transaction_timestamp() = $2::timestamptz
+		AND (pg_catalog.current_setting('synchronous_commit') = $3::text
+			OR pg_catalog.set_config('synchronous_commit', $3::text, true) <> '')
+	THEN '1' ELSE 'not ours' END AS integer);
 
 -- name: readSettings
 -- The settings that the library's last statement depends on, before a handler changes them.
@@ -115,10 +178,6 @@ ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
 	sweep_after = CASE WHEN r.state = 5 THEN 0 ELSE r.sweep_after END,
 	sweep_from = CASE WHEN r.state = 5 THEN excluded.sweep_from ELSE r.sweep_from END
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed;
-
--- name: traceAnswer
--- Finds the attempt's claim, which is there until its transaction has ended; $1 id, $2 owner.
-SELECT 1 FROM :"schema".idempotency_record WHERE id = $1 AND owner = $2 AND state = 1;
 
 -- name: touch
 -- Changes nothing. The synchronous standby, if there is one, confirms its COMMIT, and with it everything that was committed

@@ -20,11 +20,7 @@
 -- $18 is sweep_after. It is NULL for a record that is to be counted while it is open, and becomes NULL where the clock shows
 -- a time that the patrol has passed or is passing, because the clock has gone back: the patrol would not find the record.
 --
--- $19 lock. In an attempt's transaction $20 is the time for which the server lets it do nothing, in
--- milliseconds, and $21 says whether the server can check that the client is still connected (PostgreSQL 14, and not on
--- every system). The settings hold for this transaction only, because a session may belong to a pooler. They bound how long
--- the server keeps the transaction of a process or host that is gone. idem.synchronous_commit remembers how the transaction
--- is to commit, and marks it as the library's: see txsettings.go. $22 is the trace of the attempt.
+-- $19 lock, $20 the trace of the attempt.
 WITH there AS MATERIALIZED (
 	SELECT r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 		r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
@@ -36,16 +32,7 @@ WITH there AS MATERIALIZED (
 		CASE WHEN $15::text <> '' THEN (SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f
 			WHERE f.name = $15::text) END AS floor,
 		CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-			THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END AS durably,
-		CASE WHEN $20::text IS NOT NULL
-			THEN pg_catalog.set_config('idle_in_transaction_session_timeout', $20::text, true) END AS idle,
-		CASE WHEN $20::text IS NOT NULL
-			THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END AS host,
-		CASE WHEN $20::text IS NOT NULL
-			THEN pg_catalog.set_config('idem.synchronous_commit',
-				pg_catalog.replace(pg_catalog.current_setting('synchronous_commit'), 'off', 'on'), true) END AS begun,
-		CASE WHEN $20::text IS NOT NULL AND $21::boolean
-			THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END AS client
+			THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END AS durably
 ), won AS (
 	INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 		command_hash, created_at, lease_until, deadline_at, realm, timed, sweep_from, sweep_after, traceparent)
@@ -54,7 +41,7 @@ WITH there AS MATERIALIZED (
 		$17::boolean, c.now,
 		CASE WHEN c.now > timestamptz 'epoch' + coalesce((SELECT CAST(p.value AS bigint)
 			FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0) * interval '1 microsecond'
-			THEN $18::integer END, $22::text
+			THEN $18::integer END, $20::text
 	FROM c WHERE c.lock AND c.now >= timestamptz 'epoch' + $12::bigint * interval '1 microsecond'
 		AND ($15::text = '' OR $16::bigint > coalesce(c.floor, -1)
 			AND c.now >= timestamptz 'epoch' + $13::bigint * interval '1 microsecond'
@@ -69,8 +56,44 @@ SELECT c.lock, won.id IS NOT NULL, c.now, c.floor,
 	r.body, r.attempts, r.timed, r.traceparent
 FROM c LEFT JOIN won ON true LEFT JOIN there r ON true;
 
+-- name: lockFirst
+-- The first statement of a Rollback attempt's transaction. It tries the key's lock ($2), but only where it sees no record, or
+-- one that is free: a record that is seen decides, and its repeats take no lock. It returns the lock (NULL: not tried), the
+-- mark of the transaction, and guards it: $3 and $4 are $1 and $2 of begun.
+SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1
+		AND NOT (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed))
+		THEN pg_catalog.pg_try_advisory_xact_lock($2::bigint) END,
+	pg_catalog.pg_backend_pid(), pg_catalog.transaction_timestamp(),
+	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
+		ELSE pg_catalog.current_setting('synchronous_commit') END,
+	pg_catalog.current_setting('transaction_isolation'),
+	CASE WHEN CAST(pg_catalog.current_setting('idle_in_transaction_session_timeout') AS interval)
+			NOT BETWEEN interval '1 millisecond' AND $3::bigint * interval '1 millisecond'
+		THEN pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($3::bigint AS text), true) END,
+	CASE WHEN pg_catalog.inet_client_addr() IS NOT NULL
+			AND CAST(pg_catalog.current_setting('tcp_user_timeout') AS interval)
+				NOT BETWEEN interval '1 millisecond' AND interval '10 seconds'
+		THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END,
+	CASE WHEN $4::boolean AND CAST(pg_catalog.current_setting('client_connection_check_interval', true) AS interval)
+			NOT BETWEEN interval '1 millisecond' AND interval '5 seconds'
+		THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END;
+
+-- name: lookKey
+-- The second one: it sees what was committed before the lock was taken, because it has a snapshot of its own (READ
+-- COMMITTED). $1 id, $2 the name of the key's floor, else ''. One snapshot shows either the record or the floor that the
+-- sweep has raised when it dropped the record. Where nothing may be written, the clock is NULL.
+SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN pg_catalog.clock_timestamp() END,
+	CASE WHEN $2::text <> '' THEN (SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f
+		WHERE f.name = $2::text) END,
+	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN pg_catalog.pg_postmaster_start_time() END,
+	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
+	r.body, r.attempts, r.timed, r.traceparent
+FROM (SELECT) AS one LEFT JOIN :"schema".idempotency_record r ON r.id = $1;
+
 -- name: insertRecord
--- claimKey outside an attempt's transaction, where there is no record: it wins, and returns the clock, or it returns no row
+-- claimKey where there is no record: it wins, and returns the clock, or it returns no row
 -- and says nothing. It is one plain INSERT, which is what most requests need. $1 to $18 as in claimKey, $19 lock, $20 the
 -- trace of the attempt.
 INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
@@ -150,10 +173,14 @@ SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THE
 FROM :"schema".idempotency_record r WHERE r.id = $1;
 
 -- name: look
--- Reads a record, or else tries its lock ($2): both as they are at the snapshot of one statement. Where nothing may be
--- written it finds nothing, as lookFirst, and tries no lock: a standby does not have those of the primary.
+-- Reads a record, or else says whether somebody holds its lock ($2 and $3, its halves): both as they are at the snapshot of
+-- one statement. It takes no lock, so that a question never refuses a command. Where nothing may be written it finds nothing,
+-- as lookFirst: a standby does not have the locks of the primary.
 SELECT CASE WHEN r.id IS NULL AND pg_catalog.current_setting('transaction_read_only') = 'off'
-		THEN pg_catalog.pg_try_advisory_xact_lock($2::bigint) END, pg_catalog.clock_timestamp(),
+		THEN EXISTS (SELECT 1 FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+			AND l.classid = $2::bigint::oid AND l.objid = $3::bigint::oid AND l.database = (SELECT d.oid
+				FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())) END,
+	pg_catalog.clock_timestamp(),
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN pg_catalog.pg_postmaster_start_time() END,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
@@ -161,6 +188,14 @@ SELECT CASE WHEN r.id IS NULL AND pg_catalog.current_setting('transaction_read_o
 	r.body, r.attempts, r.timed, r.traceparent
 FROM (SELECT) AS one LEFT JOIN :"schema".idempotency_record r
 	ON r.id = $1 AND pg_catalog.current_setting('transaction_read_only') = 'off';
+
+-- name: held
+-- Says whether somebody holds a record's lock ($1 and $2, its halves), and whether this is a standby, which does not know the
+-- locks of the primary. It takes no lock.
+SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+		AND l.classid = $1::bigint::oid AND l.objid = $2::bigint::oid AND l.database = (SELECT d.oid
+			FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())),
+	pg_catalog.pg_is_in_recovery();
 
 -- name: tryLock
 -- Takes the record's advisory lock ($1) if nobody holds it. Only a primary's answer counts.

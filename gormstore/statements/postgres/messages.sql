@@ -10,8 +10,8 @@
 -- whose markers live longer does not make them fresh again. A marker's life begins at the later of the two clocks, so that a
 -- publisher whose clock is ahead cannot outlive it.
 --
--- The row that comes back is: lock (NULL: not tried), won, too old, the payload's hash of the marker that was there, the
--- backend. With the lock, a message that is fresh, and a marker neither won nor visible, the marker was committed after the
+-- The row that comes back is: lock (NULL: not tried), won, too old, the payload's hash of the marker that was there. With the
+-- lock, a message that is fresh, and a marker neither won nor visible, the marker was committed after the
 -- statement's snapshot: ask again.
 WITH there AS MATERIALIZED (
 	SELECT m.payload_hash FROM :"schema".processed_message m
@@ -34,7 +34,7 @@ WITH there AS MATERIALIZED (
 	FROM message m WHERE m.lock AND NOT m.too_old
 	ON CONFLICT (consumer_group, source, message_id) DO NOTHING RETURNING 1 AS one
 )
-SELECT m.lock, won.one IS NOT NULL, m.too_old, there.payload_hash, pg_catalog.pg_backend_pid()
+SELECT m.lock, won.one IS NOT NULL, m.too_old, there.payload_hash
 FROM message m LEFT JOIN won ON true LEFT JOIN there ON true;
 
 -- name: payloadHash

@@ -34,24 +34,27 @@ WHERE s.record_id = $1 AND s.name = $4 AND s.state = 1;
 -- The last statement of a database step: it records the result ($5) and the keys that the step derived ($6). A step that
 -- failed before may have left its start there. The transaction takes the record's advisory lock ($7) until it has committed,
 -- so that a repeat is told that the operation is in flight, instead of waiting for the row. The step began with the
--- transaction.
+-- transaction, whose mark is $8 to $10. It fails as recordAnswer does: in another transaction with 22P02, where the attempt does
+-- not own the record with 22012. COMMIT may be on its way already.
 WITH l AS MATERIALIZED (
-	SELECT pg_catalog.pg_advisory_xact_lock($7::bigint)
+	SELECT pg_catalog.pg_advisory_xact_lock($7::bigint),
+		pg_catalog.pg_backend_pid() = $8::integer AND pg_catalog.transaction_timestamp() = $9::timestamptz AS ours
 ), own AS (
 	UPDATE :"schema".idempotency_record AS r SET state = r.state FROM l
-	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1
-		AND CASE WHEN coalesce(pg_catalog.current_setting('idem.synchronous_commit', true), '') <> ''
-			THEN pg_catalog.set_config('synchronous_commit', pg_catalog.current_setting('idem.synchronous_commit'), true) <> ''
-			ELSE false END
+	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1 AND l.ours
+		AND (pg_catalog.current_setting('synchronous_commit') = $10::text
+			OR pg_catalog.set_config('synchronous_commit', $10::text, true) <> '')
 	RETURNING r.id
+), step AS (
+	INSERT INTO :"schema".idempotency_step AS s (record_id, name, kind, state, fence, started_at, finished_at, result, derived)
+	SELECT $1::bytea, $4::text, 1, 2, $3::bigint, pg_catalog.transaction_timestamp(), pg_catalog.clock_timestamp(), $5::bytea,
+		$6::bytea FROM own
+	ON CONFLICT (record_id, name) DO UPDATE SET state = 2, fence = excluded.fence, result = excluded.result,
+		derived = excluded.derived, finished_at = excluded.finished_at
+	WHERE s.kind = 1 AND s.state <> 2
+	RETURNING s.name
 )
-INSERT INTO :"schema".idempotency_step AS s (record_id, name, kind, state, fence, started_at, finished_at, result, derived)
-SELECT $1::bytea, $4::text, 1, 2, $3::bigint, pg_catalog.transaction_timestamp(), pg_catalog.clock_timestamp(), $5::bytea,
-	$6::bytea FROM own
-ON CONFLICT (record_id, name) DO UPDATE SET state = 2, fence = excluded.fence, result = excluded.result,
-	derived = excluded.derived, finished_at = excluded.finished_at
-WHERE s.kind = 1 AND s.state <> 2
-RETURNING pg_catalog.pg_backend_pid();
+SELECT CAST(CASE WHEN l.ours THEN '1' ELSE 'not ours' END AS integer) / (SELECT pg_catalog.count(*) FROM step) FROM l;
 
 -- name: stepsOf
 SELECT pg_catalog.clock_timestamp(), s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding, s.result, s.derived

@@ -1,0 +1,41 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// txMark is what the first statement of a transaction has read. The server's process and the time of BEGIN say later whether
+// this is still the transaction that was begun: no statement can change them, and no other transaction has both.
+type txMark struct {
+	pid       uint32  // of the server's process
+	begun     instant // transaction_timestamp()
+	commits   string  // synchronous_commit, as the transaction is to commit; never off
+	isolation string
+}
+
+// targets are the variables for the columns of begun, and of lockFirst behind the lock.
+func (m *txMark) targets(before ...any) []any {
+	return append(before, &m.pid, &m.begun, &m.commits, &m.isolation, new(sql.NullString), new(sql.NullString),
+		new(sql.NullString))
+}
+
+// args are $1 to $3 of asBegun.
+func (m *txMark) args() []any { return []any{int64(m.pid), m.begun.Time, m.commits} }
+
+// sharesSnapshot reports that all statements of the transaction see what its first one saw. Then a look behind the lock may
+// miss a record that was committed before the lock was taken.
+func (m *txMark) sharesSnapshot() bool { return m.isolation != "" && m.isolation != "read committed" }
+
+// call is a call of one of the store's statements.
+func (s *Store) call(ctx context.Context, q querier, name statement, row []any, args ...any) (call, error) {
+	text, err := s.statements.text(ctx, q, name)
+	return call{text: text, args: args, row: row}, err
+}
+
+// guards are the arguments of begun, and $3 and $4 of lockFirst: how long the server lets the transaction do nothing, and
+// whether it can look after its client.
+func (s *Store) guards(deadline time.Duration) []any {
+	return []any{max(deadline, time.Second).Milliseconds(), s.connectionCheck.Load() == 1}
+}

@@ -1,0 +1,125 @@
+package gormstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// call is one statement of a message to PostgreSQL.
+type call struct {
+	text string
+	args []any // $1, $2 and so on
+	row  []any // pointers that take the columns of the statement's one row; nil: no row is read
+}
+
+const (
+	commitCall   = "COMMIT"
+	rollbackCall = "ROLLBACK"
+)
+
+// send sends calls over a connection, in this order. Over pgx, the driver of gorm.io/driver/postgres, they are one message
+// and one round trip; over another driver, or a wrapped one, they go one after the other. No call is run behind one that
+// has failed. send returns how many have succeeded, and the error of the next one.
+//
+// When ctx ends, pgx closes the connection and sends a cancel request. So a message with a COMMIT is sent with a context
+// that never ends.
+func (s *Store) send(ctx context.Context, own *sql.Conn, calls ...call) (succeeded int, err error) {
+	known := false
+	closed := own.Raw(func(connection any) error {
+		if std, ok := connection.(*stdlib.Conn); ok {
+			known = true
+			succeeded, err = sendBatch(ctx, std.Conn(), calls)
+		}
+		return nil
+	})
+	if known || closed != nil {
+		return succeeded, cmp.Or(closed, err)
+	}
+	for i, c := range calls {
+		if c.row != nil {
+			err = own.QueryRowContext(ctx, c.text, c.args...).Scan(c.row...)
+		} else {
+			_, err = own.ExecContext(ctx, c.text, c.args...)
+		}
+		if err != nil {
+			return i, err
+		}
+	}
+	return len(calls), nil
+}
+
+// ask is send for calls that commit nothing. Over pgx the deadline of ctx is set on the connection itself, which is
+// cheaper than a context that is watched. A connection that did not answer in time is closed, as with a context.
+func (s *Store) ask(ctx context.Context, own *sql.Conn, calls ...call) error {
+	clear := func() {}
+	if end, ok := ctx.Deadline(); ok && setDeadline(own, end) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		clear = func() { setDeadline(own, time.Time{}) }
+		ctx = context.WithoutCancel(ctx)
+	}
+	_, err := s.send(ctx, own, calls...)
+	clear() // before anything else is sent, and before the connection goes back to the pool
+	return err
+}
+
+// setDeadline sets a deadline on the network connection below own. It returns false where there is none that takes one: a
+// driver that is not pgx, a tunnel.
+func setDeadline(own *sql.Conn, end time.Time) (set bool) {
+	_ = own.Raw(func(connection any) error {
+		if std, ok := connection.(*stdlib.Conn); ok {
+			set = std.Conn().PgConn().Conn().SetDeadline(end) == nil
+		}
+		return nil
+	})
+	return set
+}
+
+func sendBatch(ctx context.Context, conn *pgx.Conn, calls []call) (succeeded int, err error) {
+	var batch pgx.Batch
+	for _, c := range calls {
+		batch.Queue(c.text, c.args...)
+	}
+	results := conn.SendBatch(ctx, &batch)
+	defer func() {
+		if closed := results.Close(); err == nil {
+			err = closed // the last call has been answered, but the answer is not whole
+		}
+	}()
+	for _, c := range calls {
+		if c.row != nil {
+			err = results.QueryRow().Scan(c.row...)
+		} else {
+			_, err = results.Exec()
+		}
+		if err != nil {
+			return succeeded, err
+		}
+		succeeded++
+	}
+	return succeeded, nil
+}
+
+// What the server says of a transaction at the end of each of its answers, as pgx keeps it.
+const (
+	idle    = 'I' // there is none
+	failed  = 'E' // a statement in it has failed
+	unknown = 0   // another driver, or a wrapped one, which does not show it
+)
+
+// status returns the server's word on the transaction of a connection.
+func status(own *sql.Conn) (s byte) {
+	_ = own.Raw(func(connection any) error {
+		if std, ok := connection.(*stdlib.Conn); ok {
+			s = std.Conn().PgConn().TxStatus()
+		}
+		return nil
+	})
+	return s
+}

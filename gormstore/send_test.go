@@ -1,0 +1,257 @@
+package gormstore_test
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/require"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+)
+
+// way is how the statements of the store reach PostgreSQL.
+type way bool
+
+const (
+	overPgx way = false // one message for several statements
+	wrapped way = true  // one by one, as over any driver that is not pgx
+)
+
+// of makes the stores on db send their statements in this way.
+func (w way) of(t *testing.T, db *gorm.DB) *gorm.DB {
+	t.Helper()
+	if w == overPgx {
+		return db
+	}
+	config := db.Dialector.(*postgres.Dialector).Config
+	url := config.DSN
+	if config.PreferSimpleProtocol {
+		url += "&default_query_exec_mode=simple_protocol"
+	}
+	pool, err := db.DB()
+	require.NoError(t, err)
+	return openDB(t, postgres.New(postgres.Config{Conn: wrap(t, url)}), pool.Stats().MaxOpenConnections)
+}
+
+// pool opens a database in this way.
+func (w way) pool(config pgx.ConnConfig) *sql.DB {
+	connector := stdlib.GetConnector(config)
+	if w == wrapped {
+		connector = wrapper{connector}
+	}
+	return sql.OpenDB(connector)
+}
+
+// fresh makes databases whose stores send their statements in this way.
+func (w way) fresh(parameters string, simple bool) func(t *testing.T) func(t *testing.T) *gorm.DB {
+	return func(t *testing.T) func(t *testing.T) *gorm.DB {
+		open := freshPostgres(parameters, simple)(t)
+		return func(t *testing.T) *gorm.DB { return w.of(t, open(t)) }
+	}
+}
+
+// bothWays runs a test in both ways.
+func bothWays(t *testing.T, run func(t *testing.T, way way)) {
+	t.Helper()
+	t.Run("over pgx", func(t *testing.T) { run(t, overPgx) })
+	t.Run("wrapped", func(t *testing.T) { run(t, wrapped) })
+}
+
+// failing makes a statement on the records fail with a given SQLSTATE, or COMMIT.
+const failing = `CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	RAISE EXCEPTION 'on purpose' USING ERRCODE = TG_ARGV[0];
+END $$`
+
+// An error of the server at the end of an attempt: the statement that records the answer, or COMMIT, fails. COMMIT may be on
+// its way by then, and nothing commits.
+//
+// CONTRACT X-0, X-4
+func TestEndsThatFail(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(t *testing.T, way way) {
+		for protocol, simple := range map[string]bool{"extended": false, "simple": true} {
+			db := way.fresh("", simple)(t)(t)
+			require.NoError(t, db.Exec(failing).Error)
+			store := newStore(t, db)
+			for _, place := range []string{"the answer", "COMMIT"} {
+				for _, state := range []string{"40001", "40P01", "55P03", "57014", "57P01", "23514", "42501", "53100", "XX000"} {
+					t.Run(protocol+", "+place+" "+state, func(t *testing.T) {
+						trigger := "CREATE TRIGGER failing BEFORE INSERT ON idempotency_record FOR EACH ROW"
+						if place == "COMMIT" {
+							trigger = "CREATE CONSTRAINT TRIGGER failing AFTER INSERT ON idempotency_record " +
+								"DEFERRABLE INITIALLY DEFERRED FOR EACH ROW"
+						}
+						require.NoError(t, db.Exec(trigger+" EXECUTE FUNCTION fail('"+state+"')").Error)
+						c := command(core.Rollback)
+						outcomes := []error{<-commit(t, store, c, 30*time.Second)}
+						tx, ctx := begin(t, store, c)
+						require.NoError(t, addEffect(ctx))
+						outcomes = append(outcomes, tx.Commit(t.Context(), refused(), true))
+						for _, err := range outcomes {
+							switch {
+							case slices.Contains([]string{"23514", "42501"}, state):
+								require.ErrorIs(t, err, core.ErrAborted)
+							default:
+								require.ErrorIs(t, err, core.ErrRetryable)
+							}
+						}
+						require.NoError(t, db.Exec("DROP TRIGGER failing ON idempotency_record").Error)
+						require.Zero(t, countEffects(t, db))
+						requireIdle(t, db)
+						requireFree(t, store, c, time.Second)
+					})
+				}
+			}
+		}
+	})
+}
+
+// A refusal is recorded in a transaction that no handler has run in: after a conflict it is sent again. What the handler has
+// run in is rolled back.
+//
+// CONTRACT M-6, X-0
+func TestRecordsThatConflict(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(t *testing.T, way way) {
+		db := way.fresh("", false)(t)(t)
+		for _, statement := range []string{"CREATE SEQUENCE tries", `CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF nextval('tries') <= 3 THEN RAISE EXCEPTION 'on purpose' USING ERRCODE = '40001'; END IF;
+	RETURN NEW;
+END $$`, "CREATE TRIGGER conflict BEFORE INSERT ON idempotency_record FOR EACH ROW EXECUTE FUNCTION conflict()"} {
+			require.NoError(t, db.Exec(statement).Error)
+		}
+		store := newStore(t, db)
+		c := command(core.Rollback)
+		tx, ctx := begin(t, store, c)
+		require.NoError(t, addEffect(ctx))
+		require.NoError(t, tx.Commit(t.Context(), refused(), true))
+		requireCompleted(t, store, c, refused())
+
+		require.NoError(t, db.Exec("ALTER SEQUENCE tries RESTART").Error)
+		require.ErrorIs(t, <-commit(t, store, command(core.Rollback), 30*time.Second), core.ErrRetryable)
+		require.Zero(t, countEffects(t, db))
+		requireIdle(t, db)
+	})
+}
+
+// The record is the judge: whatever stands in its way when the attempt ends, nothing of the attempt is applied. Here somebody
+// has written a record without the key's lock, and commits it while the end waits for it.
+//
+// CONTRACT M-6, X-14
+func TestRecordsThatLose(t *testing.T) {
+	t.Parallel()
+	stands := map[string]struct {
+		write func(db *gorm.DB, c core.Claim) error
+		lost  bool
+	}{
+		"a completed record": {func(*gorm.DB, core.Claim) error { return nil }, true},
+		"another free record than the one that was seen": {func(db *gorm.DB, c core.Claim) error {
+			return db.Exec("UPDATE idempotency_record SET state = 5 WHERE id = ?", c.ID[:]).Error
+		}, true},
+		"nothing": {func(db *gorm.DB, c core.Claim) error {
+			return db.Exec("DELETE FROM idempotency_record WHERE id = ?", c.ID[:]).Error
+		}, false},
+	}
+	ends := map[string]func(tx core.Tx) error{
+		"2xx": func(tx core.Tx) error { return tx.Commit(t.Context(), paid(), false) },
+		"4xx": func(tx core.Tx) error { return tx.Commit(t.Context(), refused(), true) },
+	}
+	bothWays(t, func(t *testing.T, way way) {
+		for _, level := range []string{"", "&default_transaction_isolation=serializable"} {
+			for name, stand := range stands {
+				for status, end := range ends {
+					t.Run(strings.TrimPrefix(level, "&")+" "+name+", "+status, func(t *testing.T) {
+						db := way.fresh(level, false)(t)(t)
+						store := newStore(t, db)
+						c := command(core.Rollback)
+						require.NoError(t, <-commit(t, store, c, 30*time.Second))
+						require.NoError(t, db.Exec("CREATE TABLE kept AS SELECT * FROM idempotency_record").Error)
+						require.NoError(t, db.Exec("DELETE FROM idempotency_record").Error)
+
+						tx, ctx := begin(t, store, again(c))
+						require.NoError(t, addEffect(ctx))
+						other := db.Begin()
+						require.NoError(t, other.Exec("INSERT INTO idempotency_record SELECT * FROM kept").Error)
+						require.NoError(t, stand.write(other, c))
+						ended := make(chan error, 1)
+						go func() { ended <- end(tx) }()
+						sessions(t, db, 1, "wait_event_type = 'Lock'")
+						require.NoError(t, other.Commit().Error)
+						err := <-ended
+						rows := 1
+						switch {
+						case stand.lost && name == "a completed record":
+							require.ErrorIs(t, err, core.ErrStale)
+						case stand.lost:
+							require.True(t, errors.Is(err, core.ErrStale) || errors.Is(err, core.ErrRetryable), "%v", err)
+						case level != "" && status == "2xx": // its snapshot is older
+							require.ErrorIs(t, err, core.ErrRetryable)
+						default:
+							require.NoError(t, err)
+							if status == "2xx" {
+								rows++
+							}
+						}
+						require.Equal(t, rows, countEffects(t, db))
+						requireIdle(t, db)
+					})
+				}
+			}
+		}
+	})
+}
+
+// A free record gives way to the next attempt, with a higher fence, and its steps are forgotten in the same commit; the sweep
+// may have dropped it in between.
+//
+// CONTRACT X-15, M-6
+func TestRecordsThatReplaceAFreeOne(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{201, 402} {
+		for _, dropped := range []bool{false, true} {
+			t.Run(fmt.Sprint(status, dropped), func(t *testing.T) {
+				db := freshPostgres("", false)(t)(t)
+				store := newStore(t, db)
+				c := command(core.Resume)
+				claimed, err := store.Claim(t.Context(), c)
+				require.NoError(t, err)
+				_, err = store.StartStep(t.Context(), claimed.Record.Ticket, core.StepRecord{Name: "old", Kind: core.ProviderStep})
+				require.NoError(t, err)
+				require.NoError(t, store.Release(t.Context(), claimed.Record.Ticket))
+
+				c.Recovery = core.Rollback
+				tx, ctx := begin(t, store, again(c))
+				require.NoError(t, addEffect(ctx))
+				if dropped {
+					require.NoError(t, db.Exec("DELETE FROM idempotency_record").Error)
+					require.NoError(t, db.Exec("DELETE FROM idempotency_step").Error)
+				}
+				if status == 201 {
+					require.NoError(t, tx.Commit(t.Context(), paid(), false))
+				} else {
+					require.NoError(t, tx.Commit(t.Context(), refused(), true))
+				}
+				rec, err := store.Find(t.Context(), c.ID)
+				require.NoError(t, err)
+				require.Equal(t, core.Completed, rec.Stored)
+				require.Equal(t, status, rec.Answer.Status)
+				require.Equal(t, claimed.Record.Fence+1, rec.Fence)
+				require.Equal(t, core.Rollback, rec.Recovery)
+				steps, err := store.Steps(t.Context(), c.ID)
+				require.NoError(t, err)
+				require.Empty(t, steps)
+			})
+		}
+	}
+}
