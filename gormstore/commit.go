@@ -12,9 +12,8 @@ import (
 )
 
 // commit sends the last message, and waits for its end as long as ctx allows. A message that takes longer continues, because
-// a server that waits for its standby must not be interrupted. If the connection stalls, it is abandoned: see stall.go. The
-// message's last call commits: COMMIT, or a statement of its own that records an answer after the rows were undone.
-func (t *tx) commit(ctx context.Context, message []call) error {
+// a server that waits for its standby must not be interrupted. If the connection stalls, it is abandoned: see stall.go.
+func (t *tx) commit(ctx context.Context, last lastCalls) error {
 	outcome, stalled := make(chan error, 1), make(chan struct{})
 	go func() {
 		growStack()
@@ -23,7 +22,7 @@ func (t *tx) commit(ctx context.Context, message []call) error {
 			t.leave()
 			close(stalled)
 		})
-		atCommit, err := t.sendLast(context.WithoutCancel(ctx), message)
+		atCommit, err := t.sendLast(context.WithoutCancel(ctx), last)
 		left := ended()
 		switch {
 		case err == nil:
@@ -62,19 +61,33 @@ func (t *tx) commit(ctx context.Context, message []call) error {
 	}
 }
 
-// sendLast sends the last message. atCommit says that an error is that of its last call. Otherwise, if the error comes from
-// the server (see isRefusal), nothing was committed.
-func (t *tx) sendLast(ctx context.Context, message []call) (atCommit bool, err error) {
-	last := message[len(message)-1]
-	succeeded, err := t.store.send(ctx, t.conn.sql, message...)
-	if last.text == commitCall || succeeded < len(message)-1 && !(succeeded == 0 && t.unprepared(err)) {
-		return succeeded >= len(message)-1, err
+// lastCalls end a transaction. They are one message.
+type lastCalls struct {
+	within []call // in the transaction; the last one is COMMIT or ROLLBACK. None: it was rolled back before
+	alone  []call // after a ROLLBACK, in a transaction of their own; the last one records the answer
+}
+
+// committing is the message of a transaction that commits.
+func committing(calls ...call) lastCalls {
+	return lastCalls{within: append(calls, call{text: commitCall})}
+}
+
+// sendLast sends the last message. atCommit says that the error is that of a COMMIT, or came after a ROLLBACK. Otherwise, if it
+// comes from the server (see isRefusal), nothing was committed, and the transaction may be open.
+func (t *tx) sendLast(ctx context.Context, last lastCalls) (atCommit bool, err error) {
+	own, within := t.conn.sql, len(last.within)
+	succeeded, err := t.store.send(ctx, own, append(last.within[:within:within], last.alone...)...)
+	if len(last.alone) == 0 {
+		return succeeded >= within-1, err
 	}
-	if succeeded < len(message)-1 {
-		_, err = t.store.send(ctx, t.conn.sql, last)
+	if succeeded < within {
+		if !t.unprepared(err) {
+			return false, err
+		}
+		_, err = t.store.send(ctx, own, last.alone...)
 	}
 	for try := 1; try < maxTries && isConflict(err); try++ { // no handler has run in this transaction
-		_, err = t.store.send(ctx, t.conn.sql, last)
+		_, err = t.store.send(ctx, own, last.alone...)
 	}
 	if state := sqlState(err); state == notOurs || state == nothingRecorded {
 		err = fmt.Errorf("%w: %w", core.ErrStale, err) // another attempt has the key, or has had it

@@ -170,11 +170,11 @@ func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, c core.Claim) (
 
 // Commit implements [core.Tx].
 func (t rollbackTx) Commit(ctx context.Context, c core.Completion, undoRows bool) error {
-	err := t.finish(ctx, func() ([]call, error) {
+	err := t.finish(ctx, func() (lastCalls, error) {
 		if err := t.conn.distress(undoRows); err != nil {
-			return nil, err
+			return lastCalls{}, err
 		}
-		return t.message(ctx, c, undoRows)
+		return t.last(ctx, c, undoRows)
 	})
 	if errors.Is(err, core.ErrRetryable) || errors.Is(err, core.ErrAborted) {
 		return t.unlessTaken(ctx, err)
@@ -210,25 +210,17 @@ func (t rollbackTx) unlessTaken(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: it is not known whether another attempt has the key: %w", core.ErrRetryable, found)
 }
 
-// message returns the last message of the attempt: the record with the answer, and COMMIT; or, after the rows are undone, the
+// last returns the last message of the attempt: the record with the answer, and COMMIT; or, after the rows are undone, the
 // record alone.
-func (t rollbackTx) message(ctx context.Context, c core.Completion, undoRows bool) ([]call, error) {
+func (t rollbackTx) last(ctx context.Context, c core.Completion, undoRows bool) (lastCalls, error) {
 	args, err := completionArgs(c)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", core.ErrAborted, err)
+		return lastCalls{}, fmt.Errorf("%w: %w", core.ErrAborted, err)
 	}
 	if t.store.dialect == sqlite {
 		return t.recordSQLite(ctx, args, undoRows)
 	}
 	args = append(t.answer.args(), append([]any{t.answer.seen, micros(t.answer.claim.Window.From)}, args...)...)
-	var message []call
-	if t.answer.stepped { // what takes a free record forgets its steps
-		forget, err := t.store.call(ctx, t.conn.sql, forgetSteps, nil, t.answer.claim.ID[:], t.answer.seen)
-		if err != nil {
-			return nil, err
-		}
-		message = append(message, forget)
-	}
 	if undoRows {
 		args = append(args, nil, nil, nil, lockKey(t.answer.claim.ID))
 	} else {
@@ -236,31 +228,38 @@ func (t rollbackTx) message(ctx context.Context, c core.Completion, undoRows boo
 	}
 	record, err := t.store.call(ctx, t.conn.sql, recordAnswer, []any{new(int)}, args...)
 	if err != nil {
-		return nil, err
+		return lastCalls{}, err
 	}
-	message = append(message, record)
+	calls := []call{record}
+	if t.answer.stepped { // what takes a free record forgets its steps
+		forget, err := t.store.call(ctx, t.conn.sql, forgetSteps, nil, t.answer.claim.ID[:], t.answer.seen)
+		if err != nil {
+			return lastCalls{}, err
+		}
+		calls = []call{forget, record}
+	}
 	if undoRows {
-		return t.alone(ctx, message)
+		return t.alone(ctx, calls)
 	}
-	return t.restored(ctx, append(message, call{text: commitCall})...)
+	return t.restored(ctx, calls...)
 }
 
-// alone is the last message where the rows are undone: message commits by itself. The transaction is ended in the same one,
-// if that can be: in one that has failed, or under a role that the handler has taken, the driver cannot prepare the rest.
-func (t rollbackTx) alone(ctx context.Context, message []call) ([]call, error) {
+// alone is the last message where the rows are undone. The transaction is ended in the same one, if that can be: in one that
+// has failed, or under a role that the handler has taken, the driver cannot prepare the rest.
+func (t rollbackTx) alone(ctx context.Context, calls []call) (lastCalls, error) {
 	own := t.conn.sql
 	if t.conn.kept() == nil && status(own) != failed {
 		check, err := t.store.call(ctx, own, asBegun, []any{new(int)}, t.mark.args()...)
-		return append([]call{check, {text: rollbackCall}}, message...), err
+		return lastCalls{within: []call{check, {text: rollbackCall}}, alone: calls}, err
 	}
 	switch ours, err := t.rollbackPostgres(ctx); {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", core.ErrRetryable, err)
+		return lastCalls{}, fmt.Errorf("%w: %w", core.ErrRetryable, err)
 	case !ours:
 		t.gone = true
-		return nil, core.ErrEnded
+		return lastCalls{}, core.ErrEnded
 	}
-	return message, nil
+	return lastCalls{alone: calls}, nil
 }
 
 // answer is the entry of a Rollback attempt: its record, completed.

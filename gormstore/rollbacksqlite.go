@@ -28,22 +28,22 @@ func (s *Store) beginSQLite(ctx context.Context, own *sql.Conn, c core.Claim) (*
 }
 
 // recordSQLite writes the answer, and returns the last message.
-func (t rollbackTx) recordSQLite(ctx context.Context, args []any, undoRows bool) ([]call, error) {
+func (t rollbackTx) recordSQLite(ctx context.Context, args []any, undoRows bool) (lastCalls, error) {
 	if undoRows {
 		if _, err := t.conn.sql.ExecContext(ctx, backToSavepoint); err != nil {
-			return nil, notCommitted(err)
+			return lastCalls{}, notCommitted(err)
 		}
 	} else if err := t.stillOpen(ctx); err != nil {
-		return nil, err
+		return lastCalls{}, err
 	}
 	n, err := t.store.exec(ctx, t.conn.sql, complete, append(ownedBy(t.answer.ticket()), args...)...)
 	switch {
 	case err != nil:
-		return nil, notCommitted(err)
+		return lastCalls{}, notCommitted(err)
 	case n != 1:
-		return nil, fmt.Errorf("%w: %w", core.ErrAborted, errNotRecorded)
+		return lastCalls{}, fmt.Errorf("%w: %w", core.ErrAborted, errNotRecorded)
 	}
-	return []call{{text: commitCall}}, nil
+	return committing(), nil
 }
 
 // errNotRecorded: the handler has changed the library's row in its transaction.

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
 )
 
 // way is how the statements of the store reach PostgreSQL.
@@ -127,7 +129,7 @@ func TestRecordsThatConflict(t *testing.T) {
 		for _, statement := range []string{"CREATE SEQUENCE tries", `CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF nextval('tries') <= 3 THEN RAISE EXCEPTION 'on purpose' USING ERRCODE = '40001'; END IF;
-	RETURN NEW;
+	RETURN coalesce(NEW, OLD);
 END $$`, "CREATE TRIGGER conflict BEFORE INSERT ON idempotency_record FOR EACH ROW EXECUTE FUNCTION conflict()"} {
 			require.NoError(t, db.Exec(statement).Error)
 		}
@@ -138,6 +140,20 @@ END $$`, "CREATE TRIGGER conflict BEFORE INSERT ON idempotency_record FOR EACH R
 		require.NoError(t, tx.Commit(t.Context(), refused(), true))
 		requireCompleted(t, store, c, refused())
 
+		// So it is where steps of a free record are to be forgotten with it.
+		require.NoError(t, db.Exec("ALTER SEQUENCE tries RESTART WITH 4").Error)
+		freed := freeWithStep(t, store)
+		require.NoError(t, db.Exec("ALTER SEQUENCE tries RESTART").Error)
+		require.NoError(t, db.Exec("DROP TRIGGER conflict ON idempotency_record").Error)
+		require.NoError(t, db.Exec("CREATE TRIGGER conflict BEFORE DELETE ON idempotency_step FOR EACH ROW EXECUTE FUNCTION conflict()").Error)
+		tx, ctx = begin(t, store, again(freed))
+		require.NoError(t, addEffect(ctx))
+		require.NoError(t, tx.Commit(t.Context(), refused(), true))
+		rec, err := store.Find(t.Context(), freed.ID)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusPaymentRequired, rec.Answer.Status)
+
+		require.NoError(t, db.Exec("CREATE TRIGGER again BEFORE INSERT ON idempotency_record FOR EACH ROW EXECUTE FUNCTION conflict()").Error)
 		require.NoError(t, db.Exec("ALTER SEQUENCE tries RESTART").Error)
 		require.ErrorIs(t, <-commit(t, store, command(core.Rollback), 30*time.Second), core.ErrRetryable)
 		require.Zero(t, countEffects(t, db))
@@ -212,6 +228,19 @@ func TestRecordsThatLose(t *testing.T) {
 	})
 }
 
+// freeWithStep returns the command of a Rollback attempt whose key was freed by a Resume attempt, of which a step is left.
+func freeWithStep(t *testing.T, store *gormstore.Store) core.Claim {
+	t.Helper()
+	c := command(core.Resume)
+	claimed, err := store.Claim(t.Context(), c)
+	require.NoError(t, err)
+	_, err = store.StartStep(t.Context(), claimed.Record.Ticket, core.StepRecord{Name: "old", Kind: core.ProviderStep})
+	require.NoError(t, err)
+	require.NoError(t, store.Release(t.Context(), claimed.Record.Ticket))
+	c.Recovery = core.Rollback
+	return c
+}
+
 // A free record gives way to the next attempt, with a higher fence, and its steps are forgotten in the same commit; the sweep
 // may have dropped it in between.
 //
@@ -223,14 +252,7 @@ func TestRecordsThatReplaceAFreeOne(t *testing.T) {
 			t.Run(fmt.Sprint(status, dropped), func(t *testing.T) {
 				db := freshPostgres("", false)(t)(t)
 				store := newStore(t, db)
-				c := command(core.Resume)
-				claimed, err := store.Claim(t.Context(), c)
-				require.NoError(t, err)
-				_, err = store.StartStep(t.Context(), claimed.Record.Ticket, core.StepRecord{Name: "old", Kind: core.ProviderStep})
-				require.NoError(t, err)
-				require.NoError(t, store.Release(t.Context(), claimed.Record.Ticket))
-
-				c.Recovery = core.Rollback
+				c := freeWithStep(t, store)
 				tx, ctx := begin(t, store, again(c))
 				require.NoError(t, addEffect(ctx))
 				if dropped {
@@ -246,7 +268,7 @@ func TestRecordsThatReplaceAFreeOne(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, core.Completed, rec.Stored)
 				require.Equal(t, status, rec.Answer.Status)
-				require.Equal(t, claimed.Record.Fence+1, rec.Fence)
+				require.EqualValues(t, 2, rec.Fence)
 				require.Equal(t, core.Rollback, rec.Recovery)
 				steps, err := store.Steps(t.Context(), c.ID)
 				require.NoError(t, err)

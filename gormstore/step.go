@@ -93,7 +93,7 @@ func (s *Store) commitStep(step *core.Step, work func(tx *gorm.DB) (any, error))
 	err = t.run(ctx, func(tx *gorm.DB) error {
 		record, err = recordOf(step, tx, work)
 		return err
-	}, func(ctx context.Context) ([]call, error) { return t.recordStep(ctx, ticket, record) })
+	}, func(ctx context.Context) (lastCalls, error) { return t.recordStep(ctx, ticket, record) })
 	if errors.Is(err, core.ErrEnded) {
 		err = fmt.Errorf("step %q: %w: %w", step.Name(), core.ErrStepUnknown, err)
 	}
@@ -134,27 +134,27 @@ func (s *Store) beginStepSQLite(ctx context.Context, conn *sql.Conn, ticket core
 }
 
 // recordStep returns the last message of a step's transaction.
-func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepRecord) ([]call, error) {
+func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepRecord) (lastCalls, error) {
 	args := []any{step.Name, step.Result, keys(step.Derived)}
 	if t.store.dialect == postgres {
 		args = append(append(append(ownedBy(ticket), args...), lockKey(ticket.ID)), t.mark.args()...)
 		record, err := t.store.call(ctx, t.conn.sql, recordStep, []any{new(int)}, args...)
 		if err != nil {
-			return nil, err
+			return lastCalls{}, err
 		}
-		return t.restored(ctx, record, call{text: commitCall})
+		return t.restored(ctx, record)
 	}
 	if err := t.stillOpen(ctx); err != nil {
-		return nil, err
+		return lastCalls{}, err
 	}
 	n, err := t.store.asOwner(ctx, t.conn.sql, ticket, recordStep, args...)
 	switch {
 	case err != nil:
-		return nil, notCommitted(err)
+		return lastCalls{}, notCommitted(err)
 	case n != 1:
-		return nil, core.ErrStale
+		return lastCalls{}, core.ErrStale
 	}
-	return []call{{text: commitCall}}, nil
+	return committing(), nil
 }
 
 // result is the entry of a database step: its record, finished.

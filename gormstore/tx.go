@@ -239,7 +239,7 @@ func (t *tx) Rollback() error {
 }
 
 // run does the rest of a transaction that has begun: work, the last message.
-func (t *tx) run(ctx context.Context, work func(tx *gorm.DB) error, last func(ctx context.Context) ([]call, error)) error {
+func (t *tx) run(ctx context.Context, work func(tx *gorm.DB) error, last func(ctx context.Context) (lastCalls, error)) error {
 	defer func() { _ = t.Rollback() }() // an error, a panic; does nothing after the end
 
 	// The deadline and a lost lease end the transaction even if work does not look at its context.
@@ -260,24 +260,24 @@ func (t *tx) run(ctx context.Context, work func(tx *gorm.DB) error, last func(ct
 	}
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
-	return t.finish(patience, func() ([]call, error) { return last(patience) })
+	return t.finish(patience, func() (lastCalls, error) { return last(patience) })
 }
 
 // endPatience is how long the store waits for the end of a step's or a message's transaction.
 const endPatience = 10 * time.Second
 
-// finish sends the last message, whose last call commits; or rolls back.
-func (t *tx) finish(ctx context.Context, last func() ([]call, error)) error {
+// finish sends the last message, or rolls back.
+func (t *tx) finish(ctx context.Context, last func() (lastCalls, error)) error {
 	return t.end(func() error {
 		err := t.failed(ctx)
-		var message []call
+		var calls lastCalls
 		if err == nil {
-			message, err = last()
+			calls, err = last()
 		}
 		if err != nil {
 			return cmp.Or(t.undo(), err)
 		}
-		return t.commit(ctx, message)
+		return t.commit(ctx, calls)
 	})
 }
 
@@ -312,23 +312,22 @@ func (t *tx) stillOpen(ctx context.Context) error {
 
 // commitOnly is the last message of a transaction whose entry was written first. It fails in a transaction that a failed
 // statement has aborted: there COMMIT would roll back without an error.
-func (t *tx) commitOnly(ctx context.Context) ([]call, error) {
+func (t *tx) commitOnly(ctx context.Context) (lastCalls, error) {
 	if t.store.dialect == sqlite {
-		return []call{{text: commitCall}}, t.stillOpen(ctx)
+		return committing(), t.stillOpen(ctx)
 	}
 	check, err := t.store.call(ctx, t.conn.sql, asBegun, []any{new(int)}, t.mark.args()...)
 	if err != nil {
-		return nil, err
+		return lastCalls{}, err
 	}
-	return t.restored(ctx, check, call{text: commitCall})
+	return t.restored(ctx, check)
 }
 
-// restored returns the last message, after the settings that the handler may have changed are as they were. They are
-// restored first: a driver may prepare the message's statements before it sends it, and for that the role must be the
-// library's.
-func (t *tx) restored(ctx context.Context, message ...call) ([]call, error) {
+// restored returns calls and COMMIT, after the settings that the handler may have changed are as they were. They are restored
+// first: a driver may prepare the message's statements before it sends it, and for that the role must be the library's.
+func (t *tx) restored(ctx context.Context, calls ...call) (lastCalls, error) {
 	if err := t.conn.restoreSettings(ctx); err != nil {
-		return nil, notCommitted(err)
+		return lastCalls{}, notCommitted(err)
 	}
-	return message, nil
+	return committing(calls...), nil
 }
