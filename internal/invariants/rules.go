@@ -99,6 +99,13 @@ var contract = []chapter{
 		{id: "X-11", says: "A Rollback attempt that never asked for its transaction is an event."},
 		{id: "X-12", says: "A request that was swapped or recycled under its handler ends like a panic; its client gets no success."},
 		{id: "X-13", says: "An app's function that panics or hangs ends neither the process nor the other loops of Run."},
+		{id: "X-14", says: "A Rollback attempt writes its record with its answer, and commits once; one that fails writes nothing.",
+			notBuilt: "Resume still commits each step by itself, and n calls are not yet n + 1 commits"},
+		{id: "X-15", says: "A record that is seen decides, the lock only without one; a question takes no lock; what takes a free record " +
+			"forgets its steps.",
+			notBuilt: "segments behind a call of a Resume attempt"},
+		{id: "X-16", says: "A failed step dooms its segment.", notBuilt: "steps of Resume are transactions of their own"},
+		{id: "X-17", says: "Checkpoint seals a segment without a call.", notBuilt: "there are no segments yet"},
 	}},
 	{"T. Time", []rule{
 		{id: "T-1", says: "The store's clock decides leases and expiry, at the time of the statement."},
