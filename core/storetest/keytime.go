@@ -22,6 +22,7 @@ var keyTimeChecks = []check{
 	{"KeyTime/Clock", keyTimeClock},
 	{"KeyTime/Swept", keyTimeSwept},
 	{"KeyTime/Dropped", keyTimeDropped},
+	{"KeyTime/TombstoneDropped", keyTimeTombstoneDropped},
 	{"KeyTime/FreedAndDropped", keyTimeFreedAndDropped},
 	{"KeyTime/Resumed", keyTimeResumed},
 	{"KeyTime/RefuseBefore", keyTimeRefuseBefore},
@@ -36,6 +37,7 @@ var keyTimeChecks = []check{
 	{"KeyTime/RunningTransaction", keyTimeRunningTransaction},
 	{"KeyTime/EndRace", keyTimeEndRace},
 	{"KeyTime/Imported", keyTimeImported},
+	{"KeyTime/ImportedOverFreed", keyTimeImportedOverFreed},
 }
 
 // anyTime is the window of a key that is neither too old nor ahead: only the floor can refuse it.
@@ -241,6 +243,29 @@ func keyTimeDropped(t *testing.T, s *fixture) {
 	s.requireUntimely(t, claim(made, func(c *core.Claim) { c.Realm[8]++ })) // all realms of a service share its floor
 }
 
+// A record may become a tombstone before its key is too old: another route of the service keeps its records for longer.
+// The floor rises when the tombstone is dropped, and no earlier: older keys of that route are still young enough.
+//
+// CONTRACT T-6, T-3
+func keyTimeTombstoneDropped(t *testing.T, s *fixture) {
+	now := s.now(t)
+	c := s.timed(core.Park, now, now.Add(-time.Hour))
+	require.NoError(t, s.Store.Complete(s.ctx, s.win(t, c).Ticket, kept(answerOf("paid"))))
+	s.Advance(t, retention+time.Hour)
+	require.Equal(t, core.Swept{Tombstones: 1}, s.sweep(t))
+	older := s.timed(core.Park, now, now.Add(-2*time.Hour))
+	older.Window = core.Window{}
+	s.win(t, older)
+	s.Advance(t, tombstone)
+	require.Equal(t, core.Swept{Dropped: 1}, s.sweep(t))
+	s.requireGone(t, c.ID)
+	c.Window = core.Window{}
+	for _, isTimed := range []bool{true, false} {
+		c.Key.Timed = isTimed
+		s.requireUntimely(t, valid(c, anyTime)) // by whatever clock: the claim's has gone back, say
+	}
+}
+
 // A freed command was not carried out: dropping its record refuses no key.
 //
 // CONTRACT T-6
@@ -321,6 +346,8 @@ func keyTimeRefuseBefore(t *testing.T, s *fixture) {
 	_, err := s.Store.(core.KeyTimer).KeepAge(s.ctx, service(young), young.Method+" "+young.Route, time.Hour, core.Window{})
 	require.NoError(t, err)
 	refuse(claim(at), at.Add(time.Minute))
+	s.requireUntimely(t, young)
+	refuse(claim(at), at.Add(-time.Hour)) // that floor only rises, too
 	s.requireUntimely(t, young)
 	s.requireUntimely(t, claim(at))
 }
@@ -636,6 +663,32 @@ func keyTimeImported(t *testing.T, s *fixture) {
 	done, err := importer.Import(s.ctx, []core.Record{rec})
 	require.NoError(t, err)
 	require.Equal(t, 1, done.Added)
+	require.True(t, s.find(t, c.ID).Timed)
+	s.Advance(t, retention+time.Hour)
+	s.sweep(t)
+	c.Window = core.Window{}
+	s.requireUntimely(t, c)
+}
+
+// The record of a timed key stays one, whatever is imported in its place: it raises the floor when it is dropped.
+//
+// CONTRACT T-6, F-4
+func keyTimeImportedOverFreed(t *testing.T, s *fixture) {
+	importer, ok := s.Store.(core.Importer)
+	if !ok {
+		return
+	}
+	now := s.now(t)
+	c := s.timed(core.Park, now, now.Add(-time.Hour))
+	require.NoError(t, s.Store.Release(s.ctx, s.win(t, c).Ticket))
+	rec := core.Record{
+		Ticket: core.Ticket{ID: c.ID, Owner: newOwner(), Fence: 1}, Scope: c.Scope, Realm: c.Realm, Method: c.Method,
+		Route: c.Route, Recovery: c.Recovery, Stored: core.Completed, Attempts: 1, Answer: answerOf("paid"),
+		CreatedAt: now, LeaseUntil: now, Deadline: now, ExpiresAt: now.Add(retention), PurgeAt: now.Add(retention),
+	}
+	done, err := importer.Import(s.ctx, []core.Record{rec})
+	require.NoError(t, err)
+	require.Equal(t, core.Imported{Replaced: 1}, done)
 	require.True(t, s.find(t, c.ID).Timed)
 	s.Advance(t, retention+time.Hour)
 	s.sweep(t)

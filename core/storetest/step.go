@@ -30,6 +30,8 @@ var stepChecks = []check{
 	{"Step/OfAnotherLife", stepsOfAnotherLife},
 	{"Step/FreedMeanwhile", stepsFreedMeanwhile},
 	{"Step/Swept", stepsSwept},
+	{"Step/Dropped", stepsDropped},
+	{"Step/ListedAgain", stepListedAgain},
 	{"Step/NotFound", stepNotFound},
 	{"Step/Cancelled", stepCancelled},
 }
@@ -412,6 +414,47 @@ func stepsSwept(t *testing.T, s *fixture) {
 	require.Equal(t, core.Swept{Tombstones: 1}, s.sweep(t))
 	require.Empty(t, s.steps(t, done.ID))
 	require.Len(t, s.steps(t, running.ID), 1, "a sweep never touches a running record")
+}
+
+// The record of a freed key is dropped, and its steps with it: the next operation with the key begins without any.
+//
+// CONTRACT T-3, R-6
+func stepsDropped(t *testing.T, s *fixture) {
+	c := s.command(core.Resume)
+	first := s.win(t, c)
+	s.start(t, first.Ticket, call("charge"))
+	s.finish(t, first.Ticket, call("charge"), `"first"`)
+	require.NoError(t, s.Store.Release(s.ctx, first.Ticket))
+	s.Advance(t, forever)
+	require.Equal(t, core.Swept{Dropped: 1}, s.sweep(t))
+	s.requireGone(t, c.ID)
+	require.Empty(t, s.steps(t, c.ID))
+	s.win(t, repeat(c))
+	require.Empty(t, s.steps(t, c.ID))
+}
+
+// An operation that was taken over is listed again once its new attempt is lost, however long ago it was claimed first.
+//
+// CONTRACT X-10, T-4
+func stepListedAgain(t *testing.T, s *fixture) {
+	c := s.command(core.Resume)
+	s.win(t, c)
+	for range 3 {
+		s.Advance(t, 2*deadline)
+		s.pause(t)
+		s.win(t, repeat(c))
+		s.pause(t)
+		s.Advance(t, 2*deadline)
+		for _, store := range s.steppers {
+			for _, list := range []func(context.Context, []byte, core.ID, int) ([]core.Record, error){
+				store.Resumable, store.HalfDone,
+			} {
+				found, err := list(s.ctx, nil, core.ID{}, 10)
+				require.NoError(t, err)
+				require.Equal(t, []core.ID{c.ID}, idsOf(found))
+			}
+		}
+	}
 }
 
 func stepNotFound(t *testing.T, s *fixture) {

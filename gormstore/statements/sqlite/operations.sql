@@ -132,7 +132,8 @@ WITH RECURSIVE c AS MATERIALIZED (
 SELECT CASE
 	WHEN r.state IN (2, 4, 5) AND r.purge_at <= c.now THEN 'dropped'
 	WHEN r.state = 2 AND r.expires_at <= c.now THEN 'tombstone'
-	ELSE '' END, r.id, r.recovery = 2, CASE WHEN r.timed AND r.state <> 5 THEN r.realm END, r.method || ' ' || r.route
+	ELSE '' END, r.id, r.recovery = 2, CASE WHEN r.timed AND r.state IN (2, 4) AND r.purge_at <= c.now THEN r.realm END,
+	r.method || ' ' || r.route
 FROM c CROSS JOIN class CROSS JOIN main.idempotency_record r
 WHERE r.sweep_after = class.after AND r.sweep_from <= c.now - class.after * 1000000
 	AND c.now >= ?2 AND c.now <= ?3
