@@ -646,6 +646,28 @@ func TestImportOfTimedKeys(t *testing.T) {
 	})
 }
 
+// An imported record stays until its key is too old, however short the other table's retention was. A floor that rose
+// earlier would refuse other keys that are young enough.
+//
+// CONTRACT T-6, F-4
+func TestImportedRecordOutlivesItsKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		a := newApp(t, core.Config{Store: store, Routes: core.Routes{"POST " + pattern: {
+			Recovery: core.Park, KeyFormat: core.TimedKey, KeyAge: 60 * time.Hour, Tombstone: core.MinRetention,
+		}}}, created)
+		requireCreated(t, a.post(ago(0), `{}`), "created") // the age holds from here on
+		time.Sleep(3 * time.Hour)
+		key, older := ago(time.Hour), ago(2*time.Hour)
+		_, err := a.module.Import(t.Context(), rowsOf(past(key, func(p *core.Past) { p.ExpiresAt = time.Now() })))
+		require.NoError(t, err)
+		time.Sleep(2 * core.MinRetention)
+		drop(t, store)
+		requireProblem(t, a.post(key, `{}`), http.StatusConflict, core.CodeKeyExpired)
+		requireCreated(t, a.post(older, `{}`), "created")
+	})
+}
+
 // An attempt that outlives the age of its key is in flight, then answered. One that has come to nothing has freed the key,
 // which is too old by then.
 //

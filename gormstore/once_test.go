@@ -122,6 +122,7 @@ func TestRowsWithoutOperation(t *testing.T) {
 		for name, rows := range map[string]any{
 			"beside a hook": &invoice{}, "with a hook": &bill{ID: "1"}, "nil": &deposit{ID: "1"}, "named": &transfer{ID: "1"},
 			"by value": transfer{ID: "1"}, "array": &[1]bill{{ID: "1"}}, "one of two": []*transfer{{ID: "1", Line: filled}, {ID: "2"}},
+			"the first of two": []transfer{{ID: "1"}, {ID: "2", Line: filled}},
 		} {
 			require.ErrorContains(t, db.Create(rows).Error, "create it with gormstore.CreateOnce(tx, &row)", name)
 		}

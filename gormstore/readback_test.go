@@ -114,4 +114,8 @@ func TestReadBackDoesNotBelieveAStandby(t *testing.T) {
 	committed, certain = readBackOf(t, storeAt(t, standby.URL()), ticket)
 	require.False(t, committed)
 	require.False(t, certain, "a standby does not")
+
+	// Nor does it say that no attempt is running: the locks of the primary cannot be seen there. CONTRACT M-7
+	_, err := storeAt(t, standby.URL()).InFlight(t.Context(), ticket.ID)
+	require.ErrorContains(t, err, "the server is a standby")
 }

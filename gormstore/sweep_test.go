@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
 )
 
 // states counts the records by their state.
@@ -110,4 +111,73 @@ func TestSweepGoesOnWithoutThePatrol(t *testing.T) {
 			require.True(t, isAside(t, db, open))
 		})
 	}
+}
+
+// The sweep comes to records that are still open, because the patrol has not listed them: they are listed now and stay as
+// they are, however long their deadline is over.
+//
+// CONTRACT T-3, T-4
+func TestSweepListsWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		store := newStore(t, db)
+		claims := map[core.Recovery]core.Claim{}
+		for _, r := range []core.Recovery{core.Park, core.Resume} {
+			c := command(r)
+			c.Retention = core.DefaultRetention
+			claimed, err := store.Claim(t.Context(), c)
+			require.NoError(t, err)
+			require.True(t, claimed.Won)
+			claims[r] = c
+		}
+		sweepOnce(t, store) // so that there is a patrol
+		advance(t, db, 100*24*time.Hour)
+		passed := time.Now().Add(-time.Second).UnixMicro()
+		require.NoError(t, db.Exec("UPDATE idempotency_setting SET value = CAST(CAST(? AS bigint) AS text)"+
+			" WHERE name IN ('patrol/limit', 'patrol/passed')", passed).Error)
+		requireListed(t, store)
+
+		swept, err := store.Sweep(t.Context(), 100, core.Window{})
+		require.NoError(t, err)
+		require.Equal(t, core.Swept{}, swept)
+		require.Equal(t, map[int]int{running: 2}, states(t, db))
+		requireListed(t, store, claims[core.Park].ID)
+		halfDone, err := store.HalfDone(t.Context(), nil, core.ID{}, 10)
+		require.NoError(t, err)
+		require.Len(t, halfDone, 1)
+		require.Equal(t, claims[core.Resume].ID, halfDone[0].ID)
+	})
+}
+
+// What another transaction holds is left for the next sweep: a sweep waits for nobody.
+//
+// CONTRACT T-3
+func TestSweepPassesOverWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	db := freshPostgres("", false)(t)(t)
+	store, inbox := newStore(t, db), newInbox(t, db, stockInbox)
+	var held core.Claim
+	for range 2 {
+		held = command(core.Park)
+		claimed, err := store.Claim(t.Context(), held)
+		require.NoError(t, err)
+		require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
+		require.NoError(t, inbox.Process(t.Context(), message(), stock))
+	}
+	advance(t, db, 4*24*time.Hour)
+	age(t, db, gormstore.DefaultKeep)
+	tx := db.Begin()
+	t.Cleanup(func() { tx.Rollback() })
+	require.NoError(t, tx.Error)
+	require.NoError(t, tx.Exec("SELECT 1 FROM idempotency_record WHERE id = ? FOR UPDATE", held.ID[:]).Error)
+	require.NoError(t, tx.Exec("SELECT 1 FROM processed_message LIMIT 1 FOR UPDATE").Error)
+	for range 2 {
+		swept, err := store.Sweep(patient(t), 100, core.Window{})
+		require.NoError(t, err)
+		require.Equal(t, core.Swept{Tombstones: 1, Messages: 1}, swept)
+		require.NoError(t, tx.Rollback().Error)
+		tx = db.Begin()
+	}
+	require.Equal(t, map[int]int{tombstone: 2}, states(t, db))
 }

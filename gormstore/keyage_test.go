@@ -1,0 +1,53 @@
+package gormstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+)
+
+// Two instances of two releases change the age of a route at once. The second one waits for the first one's, and judges
+// the keys from before by the shorter of both.
+//
+// CONTRACT T-6
+func TestAgesChangeOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	db := freshPostgres("", false)(t)(t)
+	store := newStore(t, db)
+	const route = "POST /v1/payments"
+	realm := command(core.Park).Realm
+	keep := func(age time.Duration) (core.KeptAge, error) {
+		return store.KeepAge(patient(t), realm[:8], route, age, core.Window{})
+	}
+	first, err := keep(20 * time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, 20*time.Hour, first.Before)
+
+	other := db.Begin() // what KeepAge writes for an age of an hour
+	t.Cleanup(func() { other.Rollback() })
+	require.NoError(t, other.Error)
+	require.NoError(t, other.Exec("UPDATE idempotency_setting SET value = '3600000000 ' || split_part(value, ' ', 2) || ' 3600000000'"+
+		" WHERE name LIKE 'key_age/%'").Error)
+	kept, done := core.KeptAge{}, make(chan error, 1)
+	go func() {
+		var err error
+		kept, err = keep(40 * time.Hour)
+		done <- err
+	}()
+	eventually(t, "the second waits for the first", func() bool {
+		var waiting int
+		require.NoError(t, db.Raw("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "+
+			"wait_event_type = 'Lock'").Scan(&waiting).Error)
+		return waiting == 1
+	})
+	require.NoError(t, other.Commit().Error)
+	require.NoError(t, <-done)
+	require.Equal(t, 40*time.Hour, kept.Age)
+	require.Equal(t, time.Hour, kept.Before, "keys were refused that are an hour old")
+	again, err := keep(40 * time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, kept, again)
+}
