@@ -604,14 +604,18 @@ func TestInboxNeverForgetsWhatIsTooOld(t *testing.T) {
 			require.ErrorIs(t, short.Process(t.Context(), refused, never(t)), gormstore.ErrMessageTooOld)
 			require.ErrorIs(t, long.Process(t.Context(), refused, never(t)), gormstore.ErrMessageTooOld)
 			require.ErrorIs(t, long.Process(t.Context(), aged(keep+2*hour), never(t)), gormstore.ErrMessageTooOld)
+			require.ErrorIs(t, long.Process(t.Context(), refused, never(t)), gormstore.ErrMessageTooOld, "the floor only rises")
 
 			processed, other := aged(keep-hour), aged(keep-2*hour)
 			other.Source = "refunds"
 			require.NoError(t, short.Process(t.Context(), processed, stock))
 			require.NoError(t, short.Process(t.Context(), other, stock))
 			require.NoError(t, short.Process(t.Context(), message(), stock), "it does not say when it was published")
+			for _, by := range []time.Duration{hour / 4, hour / 2} { // the latest one of a batch counts
+				require.NoError(t, short.Process(t.Context(), aged(keep-by), stock))
+			}
 			age(t, db, keep)
-			require.Equal(t, 3, sweepMessages(t, store))
+			require.Equal(t, 5, sweepMessages(t, store))
 			for _, m := range []gormstore.Message{processed, other} {
 				require.ErrorIs(t, long.Process(t.Context(), m, never(t)), gormstore.ErrMessageTooOld)
 			}

@@ -76,6 +76,26 @@ func TestInboxJoinsAnAttempt(t *testing.T) {
 	}
 }
 
+// A message that is refused inside an attempt as too old stays refused, whatever a later release keeps.
+//
+// CONTRACT Q-3
+func TestInboxNotesWhatAnAttemptRefuses(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		raised := stockInbox
+		raised.Keep = 365 * 24 * time.Hour
+		hook, short, long := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox), newInbox(t, db, raised)
+		m := message()
+		m.Published = time.Now().Add(-gormstore.DefaultKeep - time.Hour)
+		require.Equal(t, 200, hook.call("a", func(ctx context.Context) int {
+			require.ErrorIs(t, short.Process(ctx, m, never(t)), gormstore.ErrMessageTooOld)
+			return 200
+		}).Code)
+		require.ErrorIs(t, long.Process(t.Context(), m, never(t)), gormstore.ErrMessageTooOld)
+	})
+}
+
 // A message that fails leaves nothing in an attempt that goes on all the same.
 //
 // CONTRACT Q-3

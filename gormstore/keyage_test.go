@@ -29,8 +29,7 @@ func TestAgesChangeOneAfterTheOther(t *testing.T) {
 	other := db.Begin() // what KeepAge writes for an age of an hour
 	t.Cleanup(func() { other.Rollback() })
 	require.NoError(t, other.Error)
-	require.NoError(t, other.Exec("UPDATE idempotency_setting SET value = '3600000000 ' || split_part(value, ' ', 2) || ' 3600000000'"+
-		" WHERE name LIKE 'key_age/%'").Error)
+	require.NoError(t, other.Exec("SELECT 1 FROM idempotency_setting WHERE name LIKE 'key_age/%' FOR UPDATE").Error)
 	kept, done := core.KeptAge{}, make(chan error, 1)
 	go func() {
 		var err error
@@ -43,6 +42,8 @@ func TestAgesChangeOneAfterTheOther(t *testing.T) {
 			"wait_event_type = 'Lock'").Scan(&waiting).Error)
 		return waiting == 1
 	})
+	require.NoError(t, other.Exec("UPDATE idempotency_setting SET value = '3600000000 ' || split_part(value, ' ', 2) || ' 3600000000'"+
+		" WHERE name LIKE 'key_age/%'").Error)
 	require.NoError(t, other.Commit().Error)
 	require.NoError(t, <-done)
 	require.Equal(t, 40*time.Hour, kept.Age)
