@@ -206,3 +206,51 @@ func TestWeakSessionsCommitDurably(t *testing.T) {
 	require.NoError(t, db.Raw("SELECT tab FROM commits WHERE setting = 'off'").Scan(&weak).Error)
 	require.Empty(t, weak)
 }
+
+// What a handler has changed is as it was by the time of COMMIT, where constraints and triggers that were deferred run: on
+// connections that begin with a role and a search path of their own, too.
+//
+// CONTRACT X-9
+func TestRoleAndSearchPathAreRestored(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	admin := openPostgres(t, url, 2)
+	migrate(t, admin)
+	app, teller := "app_"+strings.ToLower(rand.Text()), "teller_"+strings.ToLower(rand.Text())
+	schema := currentSchema(t, admin)
+	t.Cleanup(func() {
+		for _, role := range []string{app, teller} {
+			require.NoError(t, admin.Exec("DROP OWNED BY "+role).Error)
+			require.NoError(t, admin.Exec("DROP ROLE "+role).Error)
+		}
+	})
+	for _, statement := range []string{
+		"CREATE ROLE " + app, "CREATE ROLE " + teller, "CREATE TABLE ends (tab text, role text, search_path text)",
+		"GRANT USAGE ON SCHEMA " + schema + " TO " + app + ", " + teller, "GRANT INSERT ON ends TO " + teller,
+		"GRANT ALL ON ALL TABLES IN SCHEMA " + schema + " TO " + app, "GRANT ALL ON ALL SEQUENCES IN SCHEMA " + schema + " TO " + app,
+		"CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO " + schema +
+			".ends VALUES (TG_TABLE_NAME, current_user, current_setting('search_path')); RETURN NULL; END $$",
+	} {
+		require.NoError(t, admin.Exec(statement).Error, statement)
+	}
+	tables := map[string]string{"attempt": "idempotency_record", "pipelined attempt": "idempotency_record",
+		"step": "idempotency_step", "message": "processed_message"}
+	for _, table := range []string{"idempotency_record", "idempotency_step", "processed_message"} {
+		require.NoError(t, admin.Exec("CREATE CONSTRAINT TRIGGER note AFTER INSERT OR UPDATE ON "+table+
+			" DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note()").Error)
+	}
+	path := schema + ", pg_temp"
+	begun := "&role=" + app + "&search_path=" + strings.ReplaceAll(path, " ", "%20")
+	for _, change := range []string{"SET LOCAL ROLE " + teller, "SET LOCAL search_path = pg_catalog"} {
+		for name, run := range attempts {
+			require.NoError(t, admin.Exec("DELETE FROM ends").Error)
+			require.NoError(t, run(t, openPostgres(t, url+begun, 4), func(tx *gorm.DB) error {
+				require.NoError(t, stock(tx))
+				return tx.Exec(change).Error
+			}), "%s: %s", name, change)
+			var ends []struct{ Role, SearchPath string }
+			require.NoError(t, admin.Raw("SELECT DISTINCT role, search_path FROM ends WHERE tab = ?", tables[name]).Scan(&ends).Error)
+			require.Equal(t, []struct{ Role, SearchPath string }{{app, path}}, ends, "%s: %s", name, change)
+		}
+	}
+}
