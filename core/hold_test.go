@@ -83,6 +83,7 @@ func (x *countedExchange) SetRequest(r *http.Request)  { x.r = r }
 func (x *countedExchange) Writer() http.ResponseWriter { return x.w }
 func (x *countedExchange) Kept() [][]byte              { return nil }
 func (x *countedExchange) Recycled() any               { return nil }
+func (x *countedExchange) Answered() bool              { return false }
 func (x *countedExchange) Send(reply *core.Reply)      { _ = reply.WriteTo(x.w) }
 func (x *countedExchange) Answer(error)                {}
 func (x *countedExchange) Leave(bool)                  {}
