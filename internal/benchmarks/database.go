@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"maps"
 	"path/filepath"
 	"testing"
 
@@ -42,9 +43,7 @@ func openPool(t testing.TB, url string, settings map[string]string) (opened, err
 	if err != nil {
 		return opened{}, err
 	}
-	for name, value := range settings {
-		config.RuntimeParams[name] = value
-	}
+	maps.Copy(config.RuntimeParams, settings)
 	pool := stdlib.OpenDB(*config)
 	on, err := newOpened(t, pool, pgdriver.New(pgdriver.Config{Conn: pool}))
 	if err != nil {

@@ -21,8 +21,8 @@ func (b *benchmark) tell(o outcome) string {
 	r.Paragraph(`
 %s, PostgreSQL %s and SQLite as they
 come, durable commits, bodies of %d bytes. %d clients in one process send without a pause, through core and gormstore
-without an option, over a pool of %d connections. All ways took turns in one run, %d each of %v. A ratio is that of the middle
-turn; in brackets the middle half.`,
+without an option, over a pool of %d connections. All ways took turns in one run, %d each of %v. A ratio is that of the
+middle turn; in brackets the middle half.`,
 		report.Machine(time.Now()), b.server, len(payload), b.clients, connections, b.rounds, b.turn)
 
 	took := slices.Sorted(slices.Values(o.away.of(inSQL, bare).each(func(t turn) float64 { return float64(t.middle) })))
@@ -33,11 +33,11 @@ turn; in brackets the middle half.`,
 	r.Paragraph(`
 Bare: BEGIN, INSERT a row, COMMIT. By hand: INSERT the key ON CONFLICT DO NOTHING, the row, UPDATE the answer, in one
 transaction; `+"beside `Park`"+` without row and transaction. A peer: the key is committed alone; row and answer in a second
-transaction. A plain SELECT reads status, headers and body; replays are of keys that the instance has seen. Between two bare
-transactions, as in `+"`Resume`"+`, is a call that takes no time. Both sides write their rows with database/sql, or with GORM.
-"Settings in place": the connection string has the three settings that guard a transaction. At 1 ms, %d clients send through
-a proxy; the bare transaction, three round trips, took %v there (p50). A turn in which it takes more than %v is void: %d of %d.
-On SQLite one client sends.`,
+transaction. A plain SELECT reads status, headers and body; replays are of keys that the instance has seen. Between two
+bare transactions, as in `+"`Resume`"+`, is a call that takes no time. Both sides write their rows with database/sql, or with
+GORM. "Settings in place": the connection string has the three settings that guard a transaction. At 1 ms, %d clients send
+through a proxy; the bare transaction, three round trips, took %v there (p50). A turn in which it takes more than %v is
+void: %d of %d. On SQLite one client sends.`,
 		linkClients, middle(took), linkLimit, void, b.rounds)
 
 	r.Heading("What does not depend on the machine")
@@ -133,7 +133,8 @@ func (o outcome) perCommand() [][]string {
 		{"round trips of `Resume` above two bare transactions", above(resume, twoBare, roundTrips), "0"},
 		{"round trips of `Park` above by hand", above(park, twoStatements, roundTrips), ""},
 		{"round trips of a replay above one SELECT", above(replay, oneSelect, roundTrips), ""},
-		{"commits of `Resume` with 0, 1, 3 calls", commits(noCall) + "; " + commits(resume) + "; " + commits(threeCalls), "1; 2; 4"},
+		{"commits of `Resume` with 0 calls; 1; 3",
+			commits(noCall) + "; " + commits(resume) + "; " + commits(threeCalls), "1; 2; 4"},
 		{"commits of `Rollback`; of `Park`", commits(rollback) + "; " + commits(park), "1; 2"},
 	}
 }
