@@ -22,7 +22,7 @@ type proxy struct {
 	reply *bufio.Reader
 }
 
-// proxyVariable is set in the environment of the process that is a proxy. Its arguments are the server and the delay.
+// proxyVariable is set in the environment of the process that is a proxy. Its arguments are the server and the time.
 const proxyVariable = "IDEM_BENCHMARKS_PROXY"
 
 func init() {

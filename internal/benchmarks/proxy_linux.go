@@ -18,7 +18,11 @@ import (
 // serveProxy is the life of the proxy's process: it says where it listens, and how many answers there were for each line
 // that it is sent. It ends with ask.
 func serveProxy(server, roundTrip string, ask io.Reader, reply io.Writer) error {
-	delay, err := time.ParseDuration(roundTrip)
+	longer, err := time.ParseDuration(roundTrip)
+	if err != nil {
+		return err
+	}
+	delay, err := tuned(longer)
 	if err != nil {
 		return err
 	}
@@ -26,7 +30,7 @@ func serveProxy(server, roundTrip string, ask io.Reader, reply io.Writer) error 
 	if err != nil {
 		return err
 	}
-	link := &link{server: server, listener: listener.(*net.TCPListener), delay: max(0, delay/2-wakingUp)}
+	link := &link{server: server, listener: listener.(*net.TCPListener), delay: delay}
 	ended := make(chan error, 2)
 	go func() { ended <- link.run() }()
 	go func() {
@@ -39,8 +43,62 @@ func serveProxy(server, roundTrip string, ask io.Reader, reply io.Writer) error 
 	return <-ended
 }
 
-// wakingUp is how late a thread usually is when it has slept.
-const wakingUp = 25 * time.Microsecond
+// tuned returns how long a direction must wait, so that a round trip is as much longer as was asked for: the work of the
+// proxy, and threads that wake up late, are part of it.
+func tuned(longer time.Duration) (time.Duration, error) {
+	delay := longer / 2
+	if delay == 0 {
+		return 0, nil
+	}
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	go func() {
+		for {
+			client, err := server.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(client, client) }() // ends with the client
+		}
+	}()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	link := &link{server: server.Addr().String(), listener: listener.(*net.TCPListener), delay: delay}
+	go func() { _ = link.run() }()
+	direct, err := ping(server.Addr())
+	if err != nil {
+		return 0, err
+	}
+	through, err := ping(listener.Addr())
+	// Not more than a quarter: on a busy machine the pings may have waited for others.
+	return min(delay, max(delay*3/4, delay-(through-direct-longer)/2)), err
+}
+
+// ping returns how long a round trip takes (p50).
+func ping(server net.Addr) (time.Duration, error) {
+	conn, err := net.Dial("tcp", server.String())
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = conn.Close() }()
+	all := make([]time.Duration, 101)
+	for i := range all {
+		begun := time.Now()
+		if _, err := conn.Write([]byte{0}); err != nil {
+			return 0, err
+		}
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
+			return 0, err
+		}
+		all[i] = time.Since(begun)
+	}
+	slices.Sort(all)
+	return all[len(all)/2], nil
+}
 
 // link delays what goes between an app and its server. One thread does all the work. Go's own timers wait for whole
 // milliseconds in an idle process. And where several goroutines sleep in the system, each keeps one of Go's processors from
