@@ -89,7 +89,8 @@ var ErrOtherOperation = errors.New("idem: gormstore: another operation has creat
 
 // CreateOnce creates a money row for the operation of tx's context, or finds the row that the operation has created
 // before. created says which of the two, and row holds the row in both cases (D-1, D-3). tx is gormstore.Tx(ctx) in a
-// Rollback handler, the step's tx in a [Step], and db.WithContext(ctx) in a Park handler.
+// Rollback handler, the step's tx in a [Step], and db.WithContext(ctx) in a Park handler. With the plugin dbresolver the row is
+// looked for where it was written, never on a replica.
 //
 // Errors: ErrOtherOperation; tx's context belongs to no attempt; any error of the database. After an error of the
 // database, PostgreSQL refuses further statements of the transaction, as usual.
@@ -117,7 +118,7 @@ func CreateOnce[T any, P interface {
 		return false, err
 	}
 	var existing T
-	err = tx.Unscoped().Where(where).Take(&existing).Error // a row that is soft-deleted counts too
+	err = tx.Set(onSource, true).Unscoped().Where(where).Take(&existing).Error // a row that is soft-deleted counts too
 	switch {
 	case errors.Is(err, gorm.ErrRecordNotFound):
 		return false, ErrOtherOperation // another UNIQUE constraint of the table was violated
@@ -129,6 +130,10 @@ func CreateOnce[T any, P interface {
 	*row = existing
 	return false, nil
 }
+
+// onSource lets the plugin dbresolver send a read where it sends writes, as its clause dbresolver.Write does, which is not
+// imported for that: a replica may not have the row yet, and the operation's own row would be taken for another's.
+const onSource = "gorm:db_resolver:write"
 
 // onceKey returns the values of row in the UNIQUE index that the operation id is part of.
 func onceKey(tx *gorm.DB, row any) (map[string]any, error) {
