@@ -8,13 +8,15 @@ import (
 	"strings"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/schema"
 )
 
 // Audit checks the database when the app starts (D-2). models are the app's money rows. It looks at the live schema and
 // server, and returns one error that names everything that is wrong: the write guard is not installed on db (X-6); a
 // table of the library is missing; the server or a table may lose what was confirmed (F-2, F-5); the role lacks a right;
-// a money table does not exist, or has no valid, non-partial, non-deferrable UNIQUE index over NOT NULL columns with
-// operation_id among them. [Inbox.Validate] and [Journal.Validate] check what consumers and clients need in addition.
+// a money table does not exist, or has no valid, non-partial, non-deferrable UNIQUE index over operation_id and NOT NULL
+// columns whose values are the same in every attempt: an index with a time, a date, a default, a sequence or a generated
+// column does not count. A default of operation_id counts as one unless the model embeds [Once]. [Inbox.Validate] and [Journal.Validate] check what consumers and clients need in addition.
 func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	d, err := dialectOf(db.Dialector.Name())
 	if err != nil {
@@ -45,7 +47,7 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 		if d == postgres {
 			table = stmt.Quote(table) // as an identifier in SQL, for to_regclass
 		}
-		if err := look.secondLine(ctx, table, stmt.Schema.DBNames); err != nil {
+		if err := look.secondLine(ctx, table, stmt.Schema); err != nil {
 			errs = append(errs, fmt.Errorf("money table %s (%T): %w", stmt.Schema.Table, model, err))
 		}
 	}
@@ -56,24 +58,33 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 }
 
 // uniqueIndexes lists the UNIQUE indexes of a table, each as one text: the flaws, a colon, the columns. A question mark
-// follows the name of a column that may be NULL.
+// follows the name of a column that may be NULL. An exclamation mark and a reason follow the name of a column whose value may be
+// another one in each attempt.
 var uniqueIndexes = map[*dialect]string{
 	postgres: `SELECT concat_ws(' ', CASE WHEN NOT i.indisvalid THEN 'invalid' END,
 		CASE WHEN i.indpred IS NOT NULL THEN 'partial' END, CASE WHEN NOT i.indimmediate THEN 'deferrable' END,
 		CASE WHEN i.indexprs IS NOT NULL THEN 'over-expressions' END) || ':' ||
-	COALESCE((SELECT string_agg(a.attname || CASE WHEN a.attnotnull THEN '' ELSE '?' END, ',')
-		FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])), '')
+	COALESCE((SELECT string_agg(a.attname || CASE WHEN a.attnotnull THEN '' ELSE '?' END ||
+			CASE WHEN a.attgenerated <> '' THEN '!is generated' WHEN a.attidentity <> '' THEN '!comes from a sequence'
+			WHEN a.atthasdef OR t.typdefault IS NOT NULL THEN '!has a default'
+			WHEN t.typcategory IN ('D', 'T') THEN '!is a time' ELSE '' END, ',')
+		FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+		WHERE a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])), '')
 FROM pg_index i WHERE i.indrelid = to_regclass($1) AND i.indisunique`,
 	sqlite: `SELECT CASE WHEN l.partial THEN 'partial'
 		WHEN EXISTS (SELECT 1 FROM pragma_index_info(l.name) x WHERE x.name IS NULL) THEN 'over-expressions'
 		ELSE '' END || ':' ||
-	COALESCE((SELECT group_concat(x.name || CASE WHEN t."notnull" THEN '' ELSE '?' END, ',')
-		FROM pragma_index_info(l.name) x JOIN pragma_table_info(?1) t ON t.name = x.name), '')
+	COALESCE((SELECT group_concat(x.name || CASE WHEN t."notnull" THEN '' ELSE '?' END ||
+			CASE WHEN t.hidden IN (2, 3) THEN '!is generated' WHEN t.dflt_value IS NOT NULL THEN '!has a default'
+			WHEN t.type LIKE '%date%' OR t.type LIKE '%time%' THEN '!is a time'
+			WHEN t.pk AND upper(t.type) = 'INTEGER' AND (SELECT max(k.pk) FROM pragma_table_xinfo(?1) k) = 1
+				THEN '!comes from a sequence' ELSE '' END, ',')
+		FROM pragma_index_info(l.name) x JOIN pragma_table_xinfo(?1) t ON t.name = x.name), '')
 FROM pragma_index_list(?1) l WHERE l."unique"`,
 }
 
-// secondLine checks the columns of Once, and the UNIQUE index, of a money table. fields are the columns of its model.
-func (i inspector) secondLine(ctx context.Context, table string, fields []string) error {
+// secondLine checks the columns of Once, and the UNIQUE index, of the money table of a model.
+func (i inspector) secondLine(ctx context.Context, table string, model *schema.Schema) error {
 	columns, err := i.columns(ctx, table)
 	if err != nil {
 		return err
@@ -82,7 +93,7 @@ func (i inspector) secondLine(ctx context.Context, table string, fields []string
 		return errors.New("there is no such table")
 	}
 	for _, column := range onceColumns {
-		if slices.Contains(fields, column) && !slices.Contains(columns, column) {
+		if slices.Contains(model.DBNames, column) && !slices.Contains(columns, column) {
 			return fmt.Errorf("the column %s is missing in the database (D-1). AutoMigrate cannot add it to a table that has "+
 				"rows: %s", column, backfill)
 		}
@@ -92,20 +103,15 @@ func (i inspector) secondLine(ctx context.Context, table string, fields []string
 		return err
 	}
 	var flaws []string
-	for _, index := range indexes {
-		flaw, columns, _ := strings.Cut(index, ":")
-		if !hasColumn(columns, operationColumn) {
+	for _, text := range indexes {
+		index := readIndex(text, model)
+		if !slices.Contains(index.columns, operationColumn) {
 			continue
 		}
-		switch {
-		case flaw != "":
-			flaws = append(flaws, "the UNIQUE index over "+columns+" is "+flaw)
-		case strings.Contains(columns, "?"):
-			flaws = append(flaws, "the UNIQUE index over "+strings.ReplaceAll(columns, "?", "")+" has a column that may be "+
-				"NULL, and NULLs are never equal")
-		default:
+		if index.flaw == "" {
 			return nil
 		}
+		flaws = append(flaws, "the UNIQUE index over "+strings.Join(index.columns, ",")+" "+index.flaw)
 	}
 	if flaws == nil {
 		return errors.New("it has no UNIQUE index over NOT NULL columns with operation_id among them; embed gormstore.Once, " +
@@ -114,11 +120,54 @@ func (i inspector) secondLine(ctx context.Context, table string, fields []string
 	return errors.New(strings.Join(flaws, "; "))
 }
 
-func hasColumn(list, name string) bool {
-	for column := range strings.SplitSeq(list, ",") {
-		if strings.TrimSuffix(column, "?") == name {
-			return true
+// uniqueIndex is a UNIQUE index of a money table.
+type uniqueIndex struct {
+	columns []string
+	flaw    string // why it does not keep a second attempt from booking again; "" if it does
+}
+
+// readIndex reads a text of uniqueIndexes.
+func readIndex(text string, model *schema.Schema) (index uniqueIndex) {
+	kind, columns, _ := strings.Cut(text, ":")
+	if kind != "" {
+		index.flaw = "is " + kind
+	}
+	for column := range strings.SplitSeq(columns, ",") {
+		column, differs, _ := strings.Cut(column, "!")
+		column, nullable := strings.CutSuffix(column, "?")
+		index.columns = append(index.columns, column)
+		if differs == "" {
+			differs = setByGORM(model.FieldsByDBName[column])
+		}
+		switch {
+		case index.flaw != "":
+		case nullable:
+			index.flaw = "has a column that may be NULL, and NULLs are never equal"
+		case column == operationColumn && differs == hasDefault && embedsOnce(model):
+			// The release before fills it so, until its last instance is gone. This one's rows have their operation's id.
+		case column == operationColumn && differs != "":
+			index.flaw = "protects nothing: operation_id " + differs + ", so that every attempt gets another one; embed " +
+				"gormstore.Once, create the rows with gormstore.CreateOnce, and drop the default"
+		case differs != "":
+			index.flaw = "protects nothing: " + column + " " + differs + ", so that a second attempt has another value there; " +
+				"leave it out of the index. A partitioned table cannot: docs/migration.md says how to build one"
 		}
 	}
-	return false
+	return index
+}
+
+// hasDefault is a reason in uniqueIndexes.
+const hasDefault = "has a default"
+
+// setByGORM tells why the value of a model's field may be another one in each attempt; "" if it does not.
+func setByGORM(field *schema.Field) string {
+	switch {
+	case field == nil:
+		return ""
+	case field.AutoIncrement:
+		return "comes from a sequence"
+	case field.AutoCreateTime > 0, field.AutoUpdateTime > 0, field.DataType == schema.Time:
+		return "is a time"
+	}
+	return ""
 }

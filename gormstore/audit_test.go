@@ -32,6 +32,60 @@ func TestAuditPasses(t *testing.T) {
 	})
 }
 
+// timedCharge is a charge with a time that GORM sets.
+type timedCharge struct {
+	gormstore.Once
+	ID      uint
+	Created int64 `gorm:"autoCreateTime:milli"`
+}
+
+func (timedCharge) TableName() string { return "charges" }
+
+// bare is a money row that does not embed Once.
+type bare struct{ ID uint }
+
+// bareSet is a money row that has the columns, and fills them in its own way.
+type bareSet struct {
+	ID          uint
+	OperationID string
+}
+
+func (bareSet) TableName() string { return "bares" }
+
+// bareOnce is that of the release that embeds Once, beside the release before.
+type bareOnce struct {
+	gormstore.Once
+	ID uint
+}
+
+func (bareOnce) TableName() string { return "bares" }
+
+// A default that was made for the rows of before fills operation_id with another value in every attempt. That counts only
+// where the model embeds Once: then each row has its operation's id.
+//
+// CONTRACT D-2
+func TestAuditOfABackfill(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		newStore(t, db)
+		random := "gen_random_uuid()"
+		if db.Name() == "sqlite" {
+			random = "(hex(randomblob(16)))"
+		}
+		require.NoError(t, db.Exec("CREATE TABLE bares (id bigint, operation_id varchar(64) NOT NULL DEFAULT "+random+
+			" UNIQUE, command_hash varchar(70) NOT NULL DEFAULT 'before')").Error)
+		for range 2 {
+			require.NoError(t, db.Create(&bare{ID: 7}).Error, "nothing keeps it from being booked twice")
+		}
+		const want = "over operation_id protects nothing: operation_id has a default"
+		require.ErrorContains(t, gormstore.Audit(t.Context(), db, &bare{}), want)
+		require.ErrorContains(t, gormstore.Audit(t.Context(), db, &bareSet{}), want)
+		require.NoError(t, gormstore.Audit(t.Context(), db, &bareOnce{}))
+		require.Error(t, db.Create(&bareOnce{ID: 7}).Error)
+	})
+}
+
 // CONTRACT D-2
 func TestAuditOfMoneyTables(t *testing.T) {
 	t.Parallel()
@@ -40,8 +94,9 @@ func TestAuditOfMoneyTables(t *testing.T) {
 		postgres = "postgres"
 		columns  = "operation_id varchar(64) NOT NULL, command_hash varchar(70) NOT NULL, reference text NOT NULL, note text"
 	)
-	cases := []struct{ name, only, ddl, want string }{
-		{"no table", both, "", "charges (*gormstore_test.charge): there is no such table"},
+	type testCase struct{ name, only, ddl, want string }
+	cases := []testCase{
+		{"no table", both, "", "charges (*gormstore_test.timedCharge): there is no such table"},
 		{
 			"no column of the operation", both, "CREATE TABLE charges (reference text NOT NULL, UNIQUE (reference))",
 			"the column operation_id is missing in the database",
@@ -97,12 +152,56 @@ func TestAuditOfMoneyTables(t *testing.T) {
 			"",
 		},
 	}
+	// An index with a column whose value is another one in the second attempt protects nothing.
+	for column, why := range map[string]string{
+		"booked_at timestamp": "booked_at is a time", "booked_at timestamp with time zone": "booked_at is a time",
+		"booked_on date": "booked_on is a time", "booked_at time": "booked_at is a time",
+		"line text DEFAULT 'x'": "line has a default", "line timestamp DEFAULT CURRENT_TIMESTAMP": "line has a default",
+		"line text GENERATED ALWAYS AS (note || 'x') STORED": "line is generated",
+	} {
+		name, _, _ := strings.Cut(column, " ")
+		cases = append(cases, testCase{
+			"with " + column, both, "CREATE TABLE charges (" + columns + ", " + column + " NOT NULL, UNIQUE (operation_id, " + name + "))",
+			"over operation_id," + name + " protects nothing: " + why,
+		})
+	}
+	for column, why := range map[string]string{
+		"line bigserial": "line has a default", "line bigint GENERATED ALWAYS AS IDENTITY": "line comes from a sequence",
+		"line moment": "line is a time", "line numbered": "line has a default",
+		"period interval": "period is a time", "line uuid DEFAULT gen_random_uuid()": "line has a default",
+	} {
+		name, _, _ := strings.Cut(column, " ")
+		cases = append(cases, testCase{
+			"with " + column, postgres, "CREATE TABLE charges (" + columns + ", " + column + " NOT NULL, UNIQUE (operation_id, " + name + "))",
+			"over operation_id," + name + " protects nothing: " + why,
+		})
+	}
+	cases = append(cases, testCase{
+		"with GORM's own time", both, "CREATE TABLE charges (" + columns + ", created bigint NOT NULL, UNIQUE (operation_id, created))",
+		"over operation_id,created protects nothing: created is a time",
+	}, testCase{
+		"one without a time beside it", both, "CREATE TABLE charges (" + columns + ", booked_at timestamp NOT NULL, " +
+			"UNIQUE (operation_id, booked_at), UNIQUE (operation_id, reference))",
+		"",
+	}, testCase{
+		"partitioned by time", postgres, "CREATE TABLE charges (" + columns + ", booked_at timestamptz NOT NULL, " +
+			"UNIQUE (operation_id, booked_at)) PARTITION BY RANGE (booked_at)",
+		"A partitioned table cannot: docs/migration.md says how to build one",
+	}, testCase{
+		"partitioned by the operation", postgres, "CREATE TABLE charges (" + columns + ", booked_at timestamptz NOT NULL, " +
+			"UNIQUE (operation_id)) PARTITION BY HASH (operation_id)",
+		"",
+	})
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		newStore(t, db)
+		if db.Name() == postgres {
+			require.NoError(t, db.Exec("CREATE DOMAIN moment AS timestamptz").Error)
+			require.NoError(t, db.Exec("CREATE DOMAIN numbered AS text DEFAULT gen_random_uuid()::text").Error)
+		}
 		audit := func(t *testing.T, want string) {
 			t.Helper()
-			err := gormstore.Audit(t.Context(), db, &charge{})
+			err := gormstore.Audit(t.Context(), db, &timedCharge{})
 			if want == "" {
 				require.NoError(t, err)
 				return

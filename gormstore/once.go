@@ -51,11 +51,19 @@ func refuseWithoutOperation(db *gorm.DB) {
 		return
 	}
 	for _, field := range db.Statement.Schema.Fields {
-		if field.Name == "OperationID" && field.OwnerSchema != nil && field.OwnerSchema.ModelType == reflect.TypeFor[Once]() {
+		if isOfOnce(field) {
 			refuseZero(db, field)
 		}
 	}
 }
+
+// isOfOnce reports whether a field is the OperationID of a [Once].
+func isOfOnce(field *schema.Field) bool {
+	return field.Name == "OperationID" && field.OwnerSchema != nil && field.OwnerSchema.ModelType == reflect.TypeFor[Once]()
+}
+
+// embedsOnce reports whether the rows of a model have the operation id of a [Once].
+func embedsOnce(model *schema.Schema) bool { return slices.ContainsFunc(model.Fields, isOfOnce) }
 
 func refuseZero(db *gorm.DB, field *schema.Field) {
 	isZero := func(row reflect.Value) bool {
