@@ -103,7 +103,7 @@ type entry struct {
 func rollingBack(t *testing.T) *bank {
 	t.Helper()
 	db, err := gorm.Open(gormlite.Open("file:"+filepath.Join(t.TempDir(), "bank.db")+
-		"?_pragma=journal_mode(wal)&_pragma=busy_timeout(5000)"), &gorm.Config{Logger: logger.Discard})
+		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"), &gorm.Config{Logger: logger.Discard})
 	require.NoError(t, err)
 	pool, err := db.DB()
 	require.NoError(t, err)
