@@ -148,8 +148,12 @@ func (a *Attempt) end(panicked bool) *Reply {
 	e := ending{
 		recovery: a.route.Recovery, status: c.finalStatus(), panicked: panicked, unrendered: c.unrendered,
 		notApplied: a.inside.NotApplied.Load(), applied: taken.applied, keepRows: a.inside.KeepRows.Load(),
+		failed: a.inside.Failed.Load(), unfinished: taken.unfinished, relayed: c.relaysUnfinished(),
 	}
 	v := judge(e)
+	if v == withhold {
+		c.breakOff()
+	}
 	if e.notApplied && v != free {
 		a.observe(Event{Kind: EventNotAppliedRefused, Status: e.status})
 	}
@@ -157,7 +161,7 @@ func (a *Attempt) end(panicked bool) *Reply {
 	case a.tx != nil:
 		return a.endTransaction(v)
 	case a.steps != nil:
-		return a.endResume(v, taken)
+		return a.endResume(v, e, taken)
 	}
 	return a.endPark(v)
 }

@@ -142,7 +142,7 @@ func withContext(ctx context.Context) func(*http.Request) {
 	return func(r *http.Request) { *r = *r.WithContext(ctx) }
 }
 
-// CONTRACT X-1, M-4, R-6
+// CONTRACT X-1, M-4, R-6, R-9, R-10
 func TestParkEndings(t *testing.T) {
 	panics := func(http.ResponseWriter, *http.Request) { panic("boom") }
 	notApplied := func(code int) http.HandlerFunc {
@@ -168,6 +168,13 @@ func TestParkEndings(t *testing.T) {
 		"402 not applied":               {notApplied(402), 402, "not_applied", "runs"},
 		"200 not applied does not hold": {notApplied(200), 200, "created", "replay"},
 		"nothing written":               {func(http.ResponseWriter, *http.Request) {}, 200, "created", "replay"},
+		"200 failed":                    {failed(status(200)), 200, "unknown", "outcome_unknown"},
+		"402 failed":                    {failed(status(402)), 402, "unknown", "outcome_unknown"},
+		"200 failed, not applied":       {failed(notApplied(200)), 200, "not_applied", "runs"},
+		"relayed 409":                   {relays(409, "in_flight"), 409, "unknown", "outcome_unknown"},
+		"relayed 503 as 402":            {relays(402, "store_unavailable"), 402, "unknown", "outcome_unknown"},
+		"relayed, as a success":         {relays(200, "commit_unconfirmed"), 409, "unknown", "outcome_unknown"},
+		"relayed, but final":            {relays(409, "key_reused"), 409, "created", "replay"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newApp(t, core.Config{}, test.handler)

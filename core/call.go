@@ -6,15 +6,24 @@ import (
 	"time"
 )
 
-// CallOption changes how [Call] is repeated.
+// CallOption says what a call needs: how it is repeated ([Dedup]), and whether the operation may end without it
+// ([Optional]).
 type CallOption func(*callOptions)
 
-type callOptions struct{ dedup time.Duration }
+type callOptions struct {
+	dedup    time.Duration
+	optional bool
+}
 
 // Dedup declares that the provider recognises a repeated call by its key, for d after the first call. Within d, the next
 // attempt calls an unfinished step again. After d, and without Dedup, the operation is parked. There is no default,
 // because the promise is the provider's. Subtract a margin for clocks and delays: 23 h if the provider promises a day.
 func Dedup(d time.Duration) CallOption { return func(o *callOptions) { o.dedup = d } }
+
+// Optional declares that the operation may end without the call: a mail, a score. If the call has failed, the handler's
+// answer is recorded all the same, and nobody calls again. Never declare it for a call that moves money. If an earlier
+// attempt has begun the call, and it may not be repeated, Call returns ErrStepUnknown, and the operation is not parked.
+func Optional() CallOption { return func(o *callOptions) { o.optional = true } }
 
 // Call calls a provider as a step of a Resume attempt. Its result is recorded, and later attempts get the recorded result
 // without running fn. fn sends key to the provider. The key is derived from the operation and the step's name, so it is
@@ -24,8 +33,9 @@ func Dedup(d time.Duration) CallOption { return func(o *callOptions) { o.dedup =
 // changes. If T does not give a number its type, as in map[string]any, the number comes back as [json.Number] with all
 // its digits.
 //
-// An error of fn means that the step is unfinished: nobody knows whether the call took effect. A refusal of the provider
-// is a result, not an error.
+// An error of fn means that the step is unfinished: nobody knows whether the call took effect. No answer of the handler is
+// recorded then, and a success does not leave: the client gets 500 [CodeCallUnfinished], and the next attempt calls again
+// . [Optional] calls are the exception. A refusal of the provider is a result, not an error.
 //
 // A later attempt finds the step by its name; its place may change. Names are unique within an attempt, and steps run one
 // after the other.
@@ -42,7 +52,7 @@ func Call[T any](ctx context.Context, name string, fn func(ctx context.Context, 
 	for _, opt := range opts {
 		opt(&options)
 	}
-	step, err := enterStep(ctx, name, ProviderStep)
+	step, err := enterStep(ctx, name, ProviderStep, options.optional)
 	if err != nil {
 		return result, err
 	}

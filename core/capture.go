@@ -62,6 +62,7 @@ type Capture struct {
 	unread     error     // streaming has ended then, because the client does not read
 	overflow   bool
 	unrendered bool
+	relayed    bool  // what was streamed begins with a problem of another service: see relaysUnfinished
 	detached   bool  // the handler's request is not the attempt's: see Attempt.abandoned
 	answer     Reply // the result: see reply
 	problem    Code  // of the problem that has replaced the answer
@@ -187,6 +188,7 @@ func (c *Capture) stream() error {
 	if !c.until.IsZero() {
 		_ = http.NewResponseController(c.outer).SetWriteDeadline(c.until)
 	}
+	c.relayed = relaysUnfinished(c.header, c.body)
 	reply := c.reply()
 	reply.keyName, reply.key = c.keyName, c.key
 	err := reply.WriteTo(c.outer)
@@ -268,6 +270,9 @@ func (c *Capture) brokeOff() bool {
 	announced, err := strconv.Atoi(length)
 	return err == nil && announced > c.size && c.status != http.StatusNoContent && c.status != http.StatusNotModified
 }
+
+// relaysUnfinished reports whether the answer is the problem of another service, which has not finished.
+func (c *Capture) relaysUnfinished() bool { return c.relayed || relaysUnfinished(c.header, c.body) }
 
 // replace makes r the answer, unless bytes have been sent.
 func (c *Capture) replace(r *Reply) {

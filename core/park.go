@@ -21,6 +21,9 @@ func (a *Attempt) endPark(v verdict) *Reply {
 		a.park()
 		reply.result = resultUnknown
 		return reply
+	case withhold:
+		a.park()
+		return a.refuse(outcomeUnknown(a.ticket.ID))
 	}
 	completion := a.completion(v, a.m.recorded(c, reply))
 	complete := func(ctx context.Context) error { return store.Complete(ctx, a.ticket, completion) }

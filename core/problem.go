@@ -41,6 +41,7 @@ const (
 	CodeSuspectedDuplicate Code = "suspected_duplicate" // 409: the same command came with another key; see Rekey
 	CodeTooManyOpen        Code = "too_many_open"       // 429: too many commands of the principal are open; retry. See MaxOpen
 	CodeAnswerIncomplete   Code = "answer_incomplete"   // 500: the handler wrote less than it announced; not recorded
+	CodeCallUnfinished     Code = "call_unfinished"     // 500: a success although a call is unfinished; not recorded
 	CodeAnswerTooLarge     Code = "answer_too_large"    // 500: rolled back, the answer was above the cap
 	CodeStepsChanged       Code = "steps_changed"       // 500: a Resume handler took other steps than before
 	CodeTransactionAborted Code = "transaction_aborted" // 500: rolled back, a statement of the handler had failed
@@ -118,6 +119,7 @@ var problemKinds = map[Code]problemKind{
 	CodeSuspectedDuplicate:    {http.StatusConflict, "Suspected duplicate", false, withRekeyRefuse},
 	CodeTooManyOpen:           {http.StatusTooManyRequests, "Too many open operations", true, withMaxOpen},
 	CodeAnswerIncomplete:      {http.StatusInternalServerError, "Answer incomplete", false, every},
+	CodeCallUnfinished:        {http.StatusInternalServerError, "Call unfinished", true, withResume},
 	CodeAnswerTooLarge:        {http.StatusInternalServerError, "Answer too large", false, withRollback},
 	CodeStepsChanged:          {http.StatusInternalServerError, "Steps changed", false, withResume},
 	CodeTransactionAborted:    {http.StatusInternalServerError, "Transaction aborted", false, withRollback},
@@ -209,6 +211,11 @@ func (p *Problem) MarshalJSON() ([]byte, error) {
 	return json.Marshal(body)
 }
 
+// inSeconds is the value of Retry-After: whole seconds, rounded up.
+func inSeconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
+}
+
 // Reply renders the problem as application/problem+json. It adds WWW-Authenticate to a 401, Retry-After if a repeat
 // helps, Idempotency-Problem with the code, and Idempotency-Result if the outcome is unknown (P-1).
 func (p *Problem) Reply() *Reply {
@@ -221,7 +228,7 @@ func (p *Problem) Reply() *Reply {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
 	if p.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.FormatInt(int64((p.RetryAfter+time.Second-1)/time.Second), 10))
+		h.Set("Retry-After", inSeconds(p.RetryAfter))
 	}
 	if p.unknown {
 		h.Set(HeaderResult, ResultUnknown)

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"net/http"
 )
 
 // stepsOf begins the sequence of a Resume attempt, with the steps of the attempts before it. A first attempt has none,
@@ -19,29 +20,47 @@ func (m *Module) stepsOf(ctx context.Context, rec Record) (*steps, error) {
 
 // endResume ends a Resume attempt. If the attempt has failed, the next repeat continues after the last finished step. If
 // the operation cannot continue, it is parked.
-func (a *Attempt) endResume(v verdict, steps course) *Reply {
+func (a *Attempt) endResume(v verdict, e ending, steps course) *Reply {
 	switch {
 	case steps.unknown:
 		return a.giveUp()
 	case v == free:
 		return a.endPark(v) // judge has considered the steps
-	case steps.changed, v != fail && steps.leftOut:
+	case steps.changed, v == record && steps.leftOut:
 		return a.yield(ErrStepsChanged, func() *Reply {
 			return a.refuse(NewProblem(CodeStepsChanged, "the handler takes other steps than before; nothing was recorded"))
 		})
-	case v == fail && !a.capture.unrendered:
-		return a.yield(nil, a.capture.reply)
-	case v == fail, a.capture.finalStatus() >= 400 && steps.unfinished: // the step may have taken effect
-		return a.yield(nil, a.notFinal)
+	case v == withhold:
+		return a.yield(errCallUnfinished, a.callUnfinished)
+	case v == fail:
+		return a.yield(nil, func() *Reply { return a.notFinal(e) })
 	}
 	return a.endPark(v)
 }
 
+var errCallUnfinished = errors.New("idem: the handler answered with a success, and a step has not finished")
+
+// callUnfinished takes the place of a success that is not recorded.
+func (a *Attempt) callUnfinished() *Reply {
+	p := a.m.withRetry(NewProblem(CodeCallUnfinished, "the handler answered with a success, and a call of it has not finished; "+
+		"nothing was recorded, and a repeat continues"))
+	p.unknown = true
+	return a.refuse(p)
+}
+
 // notFinal is the handler's answer, or what outer middleware makes of its error, to an operation that continues. A client
-// must not take it for the answer to its command, and pay with a new key (C-4).
-func (a *Attempt) notFinal() *Reply {
+// must not take it for the answer to its command, and pay with a new key (C-4). Where the
+// steps show that nothing was applied, a 5xx, or a panic, needs no word of it. Retry-After tells a 5xx of an operation
+// that a repeat continues from one whose outcome nobody will know.
+func (a *Attempt) notFinal(e ending) *Reply {
 	reply := a.capture.reply()
+	if !e.applied && !e.unrendered && (e.panicked || e.status >= http.StatusInternalServerError) {
+		return reply
+	}
 	reply.result = resultUnknown
+	if reply.Status >= http.StatusInternalServerError && reply.Header != nil && reply.Header["Retry-After"] == nil {
+		reply.Header.Set("Retry-After", inSeconds(a.m.cfg.RetryAfter))
+	}
 	return reply
 }
 

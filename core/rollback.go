@@ -11,7 +11,7 @@ import (
 func (a *Attempt) endTransaction(v verdict) *Reply {
 	c := &a.capture
 	inTime := a.stopDeadline()
-	if !inTime || c.overflow || v == free || v == fail {
+	if !inTime || c.overflow || v == free || v == fail || v == withhold {
 		err := a.tx.Rollback()
 		if errors.Is(err, ErrEnded) {
 			return a.endedByHandler(err)
@@ -30,6 +30,9 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 			return a.refuse(NewProblem(CodeAnswerTooLarge, "the answer is above the cap of this route; nothing was applied"))
 		case v == free:
 			return freed(c.reply())
+		case v == withhold:
+			return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "a service that the handler called has not finished; nothing "+
+				"was applied")))
 		case v == fail:
 			return c.reply()
 		default:

@@ -16,6 +16,7 @@ type steps struct {
 	names    map[string]bool // of the steps that this attempt has taken
 	behind   []StepRecord    // new steps that have failed, as long as no step came after them
 	busy     bool            // a step is under way
+	optional bool            // the step under way, or the last one, is a call that the operation may end without
 	closed   bool            // the attempt has ended
 
 	course
@@ -26,17 +27,18 @@ type course struct {
 	changed    bool // a step differs from those of the attempts before
 	leftOut    bool // steps of the attempts before were not reached
 	unknown    bool // a step may not be called again
-	unfinished bool // a step has failed, or is still under way
+	unfinished bool // a step that is not optional has failed, was refused, or is still under way
 	// applied: something may have been applied, in this attempt or in one before. A provider step was started, or a database
 	// step has finished or may have finished.
 	applied bool
 }
 
 // enter admits the next step, and returns it as it was recorded before: with its result, if it is finished.
-func (s *steps) enter(name string, kind StepKind) (StepRecord, error) {
+func (s *steps) enter(name string, kind StepKind, optional bool) (StepRecord, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.refuse(name); err != nil {
+		s.unfinished = s.unfinished || !optional
 		return StepRecord{}, err
 	}
 	step, err := s.find(name, kind)
@@ -48,7 +50,7 @@ func (s *steps) enter(name string, kind StepKind) (StepRecord, error) {
 		s.names = make(map[string]bool, 4)
 	}
 	s.names[name] = true
-	s.busy = true
+	s.busy, s.optional = true, optional
 	return step, nil
 }
 
@@ -108,9 +110,9 @@ func (s *steps) leave(step StepRecord, err error) {
 	case errors.Is(err, ErrStepsChanged):
 		s.changed = true
 	case errors.Is(err, ErrStepUnknown):
-		s.unknown = true
+		s.unknown = s.unknown || !s.optional
 	default:
-		s.unfinished = true
+		s.unfinished = s.unfinished || !s.optional
 		if step.Fence == 0 {
 			s.behind = append(s.behind, step)
 		}
@@ -123,7 +125,7 @@ func (s *steps) close() course {
 	defer s.mu.Unlock()
 	s.closed = true
 	c := s.course
-	c.unfinished = c.unfinished || s.busy
+	c.unfinished = c.unfinished || s.busy && !s.optional
 	c.applied = c.applied || s.busy ||
 		slices.ContainsFunc(s.recorded, func(r StepRecord) bool { return r.Kind == ProviderStep || r.Finished })
 	c.leftOut = slices.ContainsFunc(s.recorded, s.ahead)

@@ -79,16 +79,16 @@ type Step struct {
 // name is empty, too long or taken, if another step is still running, and if ctx belongs to no Resume attempt. Any other
 // error means that the store did not answer.
 func EnterStep(ctx context.Context, name string) (*Step, error) {
-	return enterStep(ctx, name, DatabaseStep)
+	return enterStep(ctx, name, DatabaseStep, false)
 }
 
-func enterStep(ctx context.Context, name string, kind StepKind) (*Step, error) {
+func enterStep(ctx context.Context, name string, kind StepKind, optional bool) (*Step, error) {
 	p, ok := placeOf(ctx)
 	if !ok {
 		return nil, fmt.Errorf("idem: step %q: this context belongs to no Resume attempt; pass the context of the handler's "+
 			"request, on a route whose policy says core.Resume; in unit tests that of idemtest.Context", name)
 	}
-	record, err := p.steps.enter(name, kind)
+	record, err := p.steps.enter(name, kind, optional)
 	if err != nil {
 		return nil, err
 	}

@@ -141,7 +141,7 @@ func TestStepNames(t *testing.T) {
 			s.steps(ctx, "\xff"), s.steps(ctx, strings.Repeat("x", core.MaxStepName+1))}
 		return http.StatusCreated, nil
 	})
-	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+	requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeCallUnfinished)
 	require.ErrorContains(t, errs[0], "a step needs a name")
 	require.NoError(t, errs[1])
 	require.ErrorContains(t, errs[2], `two steps are called "charge"`)
@@ -158,7 +158,8 @@ func TestStepsFollowEachOther(t *testing.T) {
 			for _, ctx := range []context.Context{ctx, inner} {
 				err := make(chan error)
 				go func() {
-					err <- core.CallDo(ctx, "inner", func(context.Context, core.DerivedKey) error { return errors.New("it ran") })
+					err <- core.CallDo(ctx, "inner", func(context.Context, core.DerivedKey) error { return errors.New("it ran") },
+						core.Optional())
 				}()
 				require.ErrorContains(t, <-err, `step "inner" begins while another step is under way`)
 			}
@@ -536,7 +537,9 @@ func TestAttemptsOfDifferentLength(t *testing.T) {
 func TestStepsAfterOneThatFailed(t *testing.T) {
 	var s take
 	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		tolerated(ctx, t, "optional")
+		err := core.CallDo(ctx, "optional", func(context.Context, core.DerivedKey) error { return errProvider },
+			core.Dedup(time.Hour), core.Optional())
+		require.ErrorIs(t, err, errProvider)
 		return http.StatusCreated, s.steps(ctx, "charge", "book")
 	})
 	s.fail = "book"
@@ -798,7 +801,8 @@ func TestLeaseLostDuringAProviderCall(t *testing.T) {
 				return 1, nil
 			}, core.Dedup(time.Hour))
 			if err == nil {
-				err := core.CallDo(ctx, "book", func(context.Context, core.DerivedKey) error { return errors.New("it ran") })
+				err := core.CallDo(ctx, "mail", func(context.Context, core.DerivedKey) error { return errors.New("it ran") },
+					core.Optional())
 				require.ErrorIs(t, err, core.ErrLeaseLost, "no step begins after the lease is lost")
 			}
 			return http.StatusCreated, err
@@ -863,32 +867,155 @@ func staleAttempt(t *testing.T, end func(err error) (status int, _ error)) {
 	})
 }
 
-// CONTRACT X-3, R-6
-func TestAnswersWhileAStepIsUnfinished(t *testing.T) {
-	for _, tc := range []struct {
-		name     string
-		status   int
-		fail     string
-		recorded bool
+// A call that has failed may have taken effect. Apps that answer every failure with 200 and a code in the body would end
+// the operation with it.
+//
+// CONTRACT X-3, R-6, R-10
+func TestAnswersWhileACallIsUnfinished(t *testing.T) {
+	refused := func(ctx context.Context, _ ...core.CallOption) error { // before it runs: its name is taken
+		fine := func(context.Context, core.DerivedKey) error { return nil }
+		return cmpErr(core.CallDo(ctx, "charge", fine), core.CallDo(ctx, "charge", fine))
+	}
+	fails := func(ctx context.Context, opts ...core.CallOption) error {
+		return core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { return errProvider },
+			append(opts, core.Dedup(time.Hour))...)
+	}
+	for name, test := range map[string]struct {
+		call     func(ctx context.Context, opts ...core.CallOption) error
+		opts     []core.CallOption
+		failed   bool // core.Failed
+		status   int  // that the handler answers with
+		first    int  // that the client gets
+		result   string
+		recovers bool // the next attempt runs
 	}{
-		{"a refusal after a failed step", http.StatusPaymentRequired, "charge", false},
-		{"a refusal after finished steps", http.StatusPaymentRequired, "", true},
-		{"a success after a failed optional step", http.StatusCreated, "charge", true},
-		{"a failure after finished steps", http.StatusBadGateway, "", false},
+		"200":                    {fails, nil, false, 200, 500, "unknown", true},
+		"201":                    {fails, nil, false, 201, 500, "unknown", true},
+		"303":                    {fails, nil, false, 303, 500, "unknown", true},
+		"402":                    {fails, nil, false, 402, 402, "unknown", true},
+		"502":                    {fails, nil, false, 502, 502, "unknown", true},
+		"200 refused":            {refused, nil, false, 200, 500, "unknown", true},
+		"200 declared a failure": {fails, nil, true, 200, 200, "unknown", true},
+		"201 optional":           {fails, []core.CallOption{core.Optional()}, false, 201, 201, "created", false},
+		"402 optional":           {fails, []core.CallOption{core.Optional()}, false, 402, 402, "created", false},
+		"502 optional":           {fails, []core.CallOption{core.Optional()}, false, 502, 502, "unknown", true},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			s := take{fail: tc.fail}
+		t.Run(name, func(t *testing.T) {
 			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-				_ = s.steps(ctx, "charge")
-				return tc.status, nil
+				require.Error(t, test.call(ctx, test.opts...))
+				if test.failed {
+					core.Failed(ctx)
+				}
+				return test.status, nil
 			})
-			require.Equal(t, tc.status, a.post("k-1", `{}`).Code, "it passes through")
+			first := a.post("k-1", `{}`)
+			if test.first == http.StatusInternalServerError {
+				requireProblem(t, first, http.StatusInternalServerError, core.CodeCallUnfinished)
+				require.Equal(t, "2", first.Header().Get("Retry-After"))
+				require.Contains(t, first.Body.String(), `"safe_new_key":false`)
+				require.Len(t, a.of(core.EventRefused), 1)
+				require.Error(t, a.of(core.EventYielded)[0].Err)
+			}
+			require.Equal(t, test.first, first.Code)
+			require.Equal(t, test.result, first.Header().Get("Idempotency-Result"))
 			second := a.post("k-1", `{}`)
-			require.Equal(t, tc.status, second.Code)
-			require.Equal(t, tc.recorded, second.Header().Get("Idempotency-Result") == "reused")
-			require.Equal(t, tc.recorded, a.ran() == 1)
+			require.Equal(t, test.first, second.Code)
+			require.Equal(t, test.recovers, a.ran() == 2)
+			require.Equal(t, !test.recovers, second.Header().Get("Idempotency-Result") == "reused")
 		})
 	}
+}
+
+// A call that still runs when the handler has answered has not finished either.
+//
+// CONTRACT X-3
+func TestAnswerBeforeACallHasReturned(t *testing.T) {
+	for name, opts := range map[string][]core.CallOption{"call": nil, "optional": {core.Optional()}} {
+		t.Run(name, func(t *testing.T) {
+			var wg sync.WaitGroup
+			leave := make(chan struct{})
+			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+				begun := make(chan struct{})
+				wg.Go(func() {
+					_ = core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error {
+						close(begun)
+						<-leave
+						return nil
+					}, opts...)
+				})
+				<-begun
+				return http.StatusCreated, nil
+			})
+			first := a.post("k-1", `{}`)
+			close(leave)
+			wg.Wait()
+			if opts == nil {
+				requireProblem(t, first, http.StatusInternalServerError, core.CodeCallUnfinished)
+			} else {
+				require.Equal(t, "created", first.Header().Get("Idempotency-Result"))
+			}
+		})
+	}
+}
+
+// An optional call that may not be repeated does not park the operation.
+//
+// CONTRACT X-3
+func TestOptionalCallThatMayNotBeRepeated(t *testing.T) {
+	s := take{fail: "book"}
+	var errs []error
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+		errs = append(errs, core.CallDo(ctx, "mail", func(context.Context, core.DerivedKey) error { return errProvider },
+			core.Optional()))
+		return http.StatusCreated, s.steps(ctx, "book")
+	})
+	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+	s.fail = ""
+	require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+	require.ErrorIs(t, errs[0], errProvider)
+	require.ErrorIs(t, errs[1], core.ErrStepUnknown)
+}
+
+// A client that gets a 5xx after a call has begun must not pay with a new key.
+//
+// CONTRACT X-3, C-4
+func TestFailuresAfterACallSayUnknown(t *testing.T) {
+	for name, test := range map[string]struct {
+		names  []string
+		result string
+		panics bool
+	}{
+		"before any step":       {nil, "", false},
+		"after a call":          {[]string{"charge"}, "unknown", false},
+		"panic before any step": {nil, "", true},
+		"panic after a call":    {[]string{"charge"}, "unknown", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := take{}
+			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+				require.NoError(t, s.steps(ctx, test.names...))
+				if test.panics {
+					panic("boom")
+				}
+				return http.StatusBadGateway, nil
+			})
+			w, _ := a.serveOnce("k-1")
+			require.Equal(t, test.result, w.Header().Get("Idempotency-Result"))
+			if test.result != "" && !test.panics {
+				require.Equal(t, "2", w.Header().Get("Retry-After"), "a repeat continues")
+			}
+		})
+	}
+	t.Run("an attempt before has called", func(t *testing.T) {
+		s, names := take{}, []string{"charge"}
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			require.NoError(t, s.steps(ctx, names...))
+			return http.StatusBadGateway, nil
+		})
+		a.post("k-1", `{}`)
+		names = nil
+		require.Equal(t, "unknown", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+	})
 }
 
 // CONTRACT X-3

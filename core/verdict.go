@@ -15,6 +15,8 @@ const (
 	// fail: 5xx, a panic, or an error without an answer. Rollback undoes the rows, which frees the key. Park cannot undo
 	// anything: the outcome is unknown. With Resume the key stays in use, and the next repeat continues (X).
 	fail
+	// withhold: fail, and the answer does not leave. It is a success, and the client would take it for one.
+	withhold
 )
 
 // ending is what is known of a handler that has ended.
@@ -26,6 +28,9 @@ type ending struct {
 	notApplied bool // core.NotApplied
 	applied    bool // the steps show that something may have been applied: see course.applied in sequence.go
 	keepRows   bool // core.KeepRows
+	failed     bool // core.Failed: its answer leaves, whatever its status is
+	unfinished bool // a step that is not optional has not finished
+	relayed    bool // the answer is the problem of another service, which has not finished
 }
 
 // judge decides what happens to an attempt whose handler has ended, and so whether its key becomes free (R-6, X-0;
@@ -35,16 +40,19 @@ type ending struct {
 // key of an unknown operation.
 func judge(e ending) verdict {
 	// The proof that nothing was applied is NotApplied, or rows that will be undone. NotApplied counts only with a 4xx or
-	// 5xx, and only if the steps do not show that something may have been applied.
+	// 5xx, or with Failed, and only if the steps do not show that something may have been applied.
 	undone := e.recovery == Rollback && !e.keepRows
+	open := e.unfinished || e.relayed
 	switch {
 	case e.panicked || e.unrendered:
 		return fail
-	case e.status < 400:
+	case e.status < 400 && !e.failed && open:
+		return withhold
+	case e.status < 400 && !e.failed:
 		return record
 	case e.notApplied && !e.applied:
 		return free
-	case e.status >= 500:
+	case e.status >= 500 || e.failed || open:
 		return fail
 	case !undone:
 		return record

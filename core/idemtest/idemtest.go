@@ -44,7 +44,7 @@ type Config struct {
 type Steps struct{ kept attemptctx.Rehearsal }
 
 // Context returns a context like that of a handler in an attempt. In it core.Operation, core.CommandHashOf,
-// core.DeriveCall, core.NotApplied and core.KeepRows work as in an attempt. It ends with ctx, and has no other deadline.
+// core.DeriveCall, core.NotApplied, core.Failed and core.KeepRows work as in an attempt. It ends with ctx, and has no other deadline.
 //
 // The steps of a Resume handler run in it, too. core.Call runs once for each Steps, with its key, and its result passes
 // through JSON. gormstore.Step runs in the transaction of gormstore.WithTx.
@@ -69,6 +69,7 @@ func Context(ctx context.Context, a Config) context.Context {
 type Declarations struct {
 	NotApplied bool // core.NotApplied was called: with a 4xx or 5xx answer the key would be free again
 	KeepRows   bool // core.KeepRows was called: with a 4xx answer the rows would be kept
+	Failed     bool // core.Failed was called: whatever the answer is, it would not be recorded
 }
 
 // Declared returns what has been declared so far in ctx, or in a context derived from it. It panics if ctx does not come
@@ -78,5 +79,5 @@ func Declared(ctx context.Context) Declarations {
 	if a == nil {
 		panic("idem: idemtest.Declared: this context does not come from idemtest.Context")
 	}
-	return Declarations{NotApplied: a.NotApplied.Load(), KeepRows: a.KeepRows.Load()}
+	return Declarations{NotApplied: a.NotApplied.Load(), KeepRows: a.KeepRows.Load(), Failed: a.Failed.Load()}
 }

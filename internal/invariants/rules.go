@@ -82,13 +82,15 @@ var contract = []chapter{
 		{id: "R-6", says: "Only proof that nothing was applied frees a key."},
 		{id: "R-7", says: "A proven 400 or 422 may have a shorter retention and no tombstone."},
 		{id: "R-8", says: "An answer with fewer bytes than announced is a failure; recorded headers are capped."},
+		{id: "R-9", says: "A problem passed on from a service that has not finished is a failure, not an answer."},
+		{id: "R-10", says: "A handler may say that it has failed, whatever its status; its answer passes through."},
 	}},
 	{"X. Recovery", []rule{
 		{id: "X-0", says: "Rollback: rows and answer commit together; a refusal undoes the rows; a conflict, or a database in " +
 			"distress, frees the key and is nobody's 4xx; optional work that a savepoint has undone does not count."},
 		{id: "X-1", says: "Leases are renewed until the deadline; a lost lease cancels the handler."},
 		{id: "X-2", says: "A stale owner can neither complete, release nor overwrite; an unsettled late one still completes."},
-		{id: "X-3", says: "A provider call has one derived key in all attempts; a step is found by its name."},
+		{id: "X-3", says: "A provider call has one derived key in all attempts; no answer is recorded while one is unfinished."},
 		{id: "X-4", says: "COMMIT is never cancelled; after an error the outcome is read back, never guessed."},
 		{id: "X-5", says: "Rollback is refused on a store that cannot run rows in the claim's transaction."},
 		{id: "X-6", says: "A write, or an unknown function, outside the attempt's transaction fails; Tx never falls back."},

@@ -21,6 +21,7 @@ type View struct {
 
 	NotApplied atomic.Bool // core.NotApplied was called
 	KeepRows   atomic.Bool // core.KeepRows was called
+	Failed     atomic.Bool // core.Failed was called
 
 	Calls Calls
 

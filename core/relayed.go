@@ -1,0 +1,31 @@
+package core
+
+import (
+	"encoding/json"
+	"mime"
+	"net/http"
+	"strings"
+)
+
+// relaysUnfinished reports whether an answer is the problem of another service of this library that says "not now" or
+// "nobody knows". A handler has passed it on. Recorded, it would be replayed after the money has moved (R-9). The media
+// type, "type" and "code" together tell it from an app's own problem: Config.ProblemBase is not known of another service,
+// but the code follows it.
+func relaysUnfinished(h http.Header, body []byte) bool {
+	if media, _, _ := mime.ParseMediaType(h.Get("Content-Type")); media != problemType {
+		return false
+	}
+	var problem struct {
+		Type string `json:"type"`
+		Code Code   `json:"code"`
+	}
+	if json.Unmarshal(body, &problem) != nil {
+		return false
+	}
+	switch problem.Code {
+	case CodeInFlight, CodeOutcomeUnknown, CodeStoreUnavailable, CodeCommitUnconfirmed, CodeRolledBack:
+		base, followed := strings.CutSuffix(problem.Type, string(problem.Code))
+		return followed && checkProblemBase(base) == nil
+	}
+	return false
+}
