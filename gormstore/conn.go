@@ -181,15 +181,23 @@ func (c *conn) closeBusy() {
 func (c *conn) checkRows() {
 	for _, rows := range c.rows {
 		_ = rows.Close()
-		c.failures.note(c.store.dialect, rows.Err())
+		c.noteRows(rows)
 	}
 	c.rows = nil
+}
+
+// noteRows records the error of rows. That a context has ended is none: database/sql may say so of rows that were read and
+// closed before it ended.
+func (c *conn) noteRows(rows *sql.Rows) {
+	if err := rows.Err(); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		c.failures.note(c.store.dialect, err)
+	}
 }
 
 // undone records that a ROLLBACK TO SAVEPOINT has succeeded, which has undone the errors of rows, too.
 func (c *conn) undone() {
 	c.rows = slices.DeleteFunc(c.rows, func(rows *sql.Rows) bool {
-		c.failures.note(c.store.dialect, rows.Err())
+		c.noteRows(rows)
 		return rows.Err() != nil
 	})
 	c.failures.undone()
