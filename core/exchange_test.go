@@ -32,6 +32,7 @@ func newRecycledExchange(body io.Reader) *recycledExchange {
 
 func (x *recycledExchange) Recycled() any    { return x.recycled }
 func (x *recycledExchange) Overtaken() bool  { return x.overtaken }
+func (x *recycledExchange) Answered() bool   { return false }
 func (x *recycledExchange) Send(*core.Reply) { x.did = append(x.did, "send") }
 func (x *recycledExchange) Sent(error)       { x.did = append(x.did, "sent") }
 func (x *recycledExchange) Shut()            { x.did = append(x.did, "shut") }
