@@ -16,7 +16,7 @@ type operationView struct {
 	State     string      `json:"state"`
 	Method    string      `json:"method,omitempty"`
 	Route     string      `json:"route,omitempty"`
-	Recovery  string      `json:"recovery"`
+	Recovery  string      `json:"recovery,omitempty"`
 	Fence     int64       `json:"fence,omitempty"`
 	Outcome   string      `json:"outcome,omitempty"`
 	CreatedAt time.Time   `json:"created_at,omitzero"`
@@ -85,7 +85,8 @@ func (m *Module) operates(p Principal, rec Record) bool {
 // ServeOperation answers with the state of the operation with the given id: running, completed with its answer, unknown,
 // expired or free (M-7). Operators of its realm may see it (S-5). Its own principal may see it if a repeat would get the
 // answer: the principal needs a role of the route, and Policy.Review must allow it (O-3); otherwise the answer is 403.
-// Anybody else gets 404. Without a principal the answer is 401. If the store does not answer, it is 503. If an operator
+// Anybody else gets 404. Without a principal the answer is 401. If the store does not answer, it is 503. An attempt that has
+// not committed has no record yet: whoever knows the id is told {"id", "state": "running"}, and never 404 (M-8). If an operator
 // gets the answer of another principal, the observer gets EventAnswerRead.
 func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply {
 	if !m.cfg.Scoping.admits(p) {
@@ -97,7 +98,10 @@ func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply 
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), m.cfg.ClaimTimeout)
 	defer cancel()
-	rec, err := m.findLive(ctx, parsed)
+	rec, running, err := m.findOwn(ctx, parsed)
+	if running {
+		return jsonReply(operationView{ID: parsed, State: Running.String()})
+	}
 	if err == nil && rec.Scope != m.cfg.Scoping.PrincipalScope(p) && !m.operates(p, rec) {
 		err = ErrNotFound
 	}

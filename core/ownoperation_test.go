@@ -23,7 +23,7 @@ func (a *app) ownOperation(p core.Principal, key, target string) *httptest.Respo
 
 // An attempt that is running is never 404, although nobody sees its record.
 //
-// CONTRACT M-8
+// CONTRACT M-8, M-7
 func TestOwnOperationWhileItRuns(t *testing.T) {
 	var a *rowsApp
 	a = newRowsApp(t, core.Config{}, books(func(w http.ResponseWriter, r *http.Request) {
@@ -31,6 +31,8 @@ func TestOwnOperationWhileItRuns(t *testing.T) {
 		require.ErrorIs(t, err, core.ErrNotFound)
 		require.Equal(t, map[string]any{"id": idOf("k-1"), "state": "running", "recovery": "Rollback"},
 			members(t, a.ownOperation(alice, `"k-1"`, "/")))
+		require.Equal(t, map[string]any{"id": idOf("k-1"), "state": "running"}, members(t, a.operation(alice, idOf("k-1"))))
+		requireProblem(t, a.operation(alice, idOf("k-2")), http.StatusNotFound, core.CodeNotFound)
 		requireProblem(t, a.ownOperation(alice, "k-2", "/"), http.StatusNotFound, core.CodeNotFound)
 		created(w, r)
 	}))

@@ -371,3 +371,37 @@ func TestRollbackAtTheDeadlineWaitsForNoHandler(t *testing.T) {
 	require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 	require.Equal(t, 1, a.rows())
 }
+
+// The record of another attempt stands in the way of this one's: everything is undone, and the client is told what a repeat
+// is told.
+//
+// CONTRACT M-6
+func TestRollbackThatLosesIsARepeat(t *testing.T) {
+	inner := false
+	a := newRowsApp(t, core.Config{}, books(func(w http.ResponseWriter, _ *http.Request) {
+		if inner {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	a.faults.on("end", func(context.Context) error {
+		if inner {
+			return nil
+		}
+		inner = true // the other attempt, once this one is rolled back
+		require.Equal(t, http.StatusAccepted, a.post("k-1", `{}`).Code)
+		return core.ErrStale
+	})
+	w := a.post("k-1", `{}`)
+	require.Equal(t, http.StatusAccepted, w.Code, w.Body)
+	require.Equal(t, "reused", w.Header().Get("Idempotency-Result"))
+	require.Equal(t, 1, a.rows())
+
+	a.faults.on("end", func(context.Context) error { return core.ErrStale })
+	requireProblem(t, a.post("k-2", `{}`), http.StatusConflict, core.CodeInFlight)
+	require.Equal(t, 1, a.rows())
+
+	a.faults.on("find", func(context.Context) error { return errAway })
+	requireProblem(t, a.post("k-3", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+}
