@@ -21,6 +21,7 @@ type recycledExchange struct {
 	next      func() error
 	recycled  *int
 	overtaken bool
+	answered  bool
 	did       []string // what a guard has done to the context, apart from its questions
 }
 
@@ -32,7 +33,7 @@ func newRecycledExchange(body io.Reader) *recycledExchange {
 
 func (x *recycledExchange) Recycled() any    { return x.recycled }
 func (x *recycledExchange) Overtaken() bool  { return x.overtaken }
-func (x *recycledExchange) Answered() bool   { return false }
+func (x *recycledExchange) Answered() bool   { return x.answered }
 func (x *recycledExchange) Send(*core.Reply) { x.did = append(x.did, "send") }
 func (x *recycledExchange) Sent(error)       { x.did = append(x.did, "sent") }
 func (x *recycledExchange) Shut()            { x.did = append(x.did, "shut") }
@@ -118,6 +119,14 @@ func TestAContextThatIsGivenAway(t *testing.T) {
 		require.Same(t, other, x.r)
 		require.Empty(t, x.did, "a repeat gets the answer")
 		require.Equal(t, []core.EventKind{core.EventClaimed, core.EventCompleted}, told.all())
+	})
+	t.Run("not, but it is answered past the capture", func(t *testing.T) {
+		m, told := newModule(core.Config{Store: memstore.New()})
+		x := newRecycledExchange(strings.NewReader(`{}`))
+		x.next = func() error { x.answered, x.did = true, nil; return nil }
+		require.NoError(t, m.Idempotent(x))
+		require.Empty(t, x.did)
+		require.Equal(t, []core.EventKind{core.EventClaimed, core.EventAbandoned, core.EventUnknown}, told.all())
 	})
 	t.Run("before the handler fails", func(t *testing.T) {
 		m, told := newModule(core.Config{Store: memstore.New()})

@@ -18,7 +18,6 @@ type exchange struct {
 	// Of an attempt:
 	outer     *echo.Response // the response from before it
 	committed bool           // it had an answer already
-	lift      func()         // of withhold
 	response  *echo.Response // the handler's
 	capture   *core.Capture  // below it
 }
@@ -54,7 +53,7 @@ func (x *exchange) Enter(capture *core.Capture) any {
 	x.outer, x.response, x.capture = x.c.Response(), newResponse(capture, x.c.Echo()), capture
 	x.c.SetResponse(x.response)
 	x.committed = x.outer.Committed
-	x.lift = withhold(x.outer)
+	withhold(x.outer.Header())
 	return x.response
 }
 
@@ -74,7 +73,7 @@ func (x *exchange) Answer(err error) {
 }
 
 func (x *exchange) Leave(bool) {
-	x.lift()
+	lift(x.outer.Header())
 	x.c.SetResponse(x.outer)
 }
 

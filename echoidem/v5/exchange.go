@@ -18,7 +18,6 @@ type exchange struct {
 	outer     http.ResponseWriter // the response from before it
 	own       *echo.Response      // Echo's own in outer; nil if it cannot be found
 	committed bool                // it had an answer already
-	lift      func()              // of withhold
 	response  *echo.Response      // the handler's
 	capture   *core.Capture       // below it
 }
@@ -62,7 +61,7 @@ func (x *exchange) Enter(capture *core.Capture) any {
 	x.c.SetResponse(x.response)
 	x.own, _ = echo.UnwrapResponse(x.outer)
 	x.committed = x.own != nil && x.own.Committed
-	x.lift = withhold(x.own)
+	withhold(x.outer.Header())
 	return nil // Echo goes on with the response of its own
 }
 
@@ -82,7 +81,7 @@ func (x *exchange) Answer(err error) {
 }
 
 func (x *exchange) Leave(bool) {
-	x.lift()
+	lift(x.outer.Header())
 	x.c.SetResponse(x.outer)
 }
 

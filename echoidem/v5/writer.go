@@ -19,23 +19,18 @@ func newResponse(capture *core.Capture, e *echo.Echo) *echo.Response {
 // broken is a length that an answer without a body does not have: clients and proxies take it for one that broke off.
 var broken = []string{"1"}
 
-// withhold makes outer an answer that breaks off, until lift is called or something is written to it. If middleware abandons
-// the handler and writes nothing but to the capture, the server sends an answer by itself, and it would be an empty 200
-//
-func withhold(outer *echo.Response) (lift func()) {
-	const name = "Content-Length"
-	if outer == nil || outer.Committed || outer.Header()[name] != nil {
-		return func() {}
+// withhold makes an answer with these headers break off, until lift. If middleware abandons the handler and writes only to
+// the capture, the server sends an answer by itself, which would be an empty 200.
+func withhold(h http.Header) {
+	if h["Content-Length"] == nil {
+		h["Content-Length"] = broken
 	}
-	h := outer.Header()
-	h[name] = broken
-	lift = func() {
-		if values := h[name]; len(values) == 1 && &values[0] == &broken[0] {
-			delete(h, name)
-		}
+}
+
+func lift(h http.Header) {
+	if values := h["Content-Length"]; len(values) == 1 && &values[0] == &broken[0] {
+		delete(h, "Content-Length")
 	}
-	outer.Before(lift)
-	return lift
 }
 
 // sealed is the writer after the answer is sent and recorded. What is written to it is dropped, because the replay would
