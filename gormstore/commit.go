@@ -26,9 +26,9 @@ func (t *tx) commit(ctx context.Context, last lastCalls) error {
 		left := ended()
 		switch {
 		case err == nil:
-			_ = t.conn.sql.Close()
+			t.conn.giveBack()
 		case atCommit:
-			rollback(t.conn.sql) // SQLite keeps the transaction open after some errors
+			t.conn.rollback() // SQLite keeps the transaction open after some errors
 		default:
 			if err = t.noteLast(err); !t.rollback() {
 				err = t.lose()

@@ -42,6 +42,7 @@ type conn struct {
 	cut     context.CancelCauseFunc
 	attempt context.Context // the handler's, set by bind
 
+	leaves  atomic.Bool             // something may stay on the connection: see residue.go
 	message atomic.Pointer[binding] // the innermost message that has joined the transaction and is being processed
 	ended   atomic.Bool             // PostgreSQL: after a statement of the handler the server had no transaction
 	onEnded func(ctx context.Context)
@@ -102,9 +103,11 @@ func (c *conn) admit(ctx context.Context, query string) (inside inspected, err e
 	if c.store.dialect == postgres && inside.changes {
 		if err = c.keepSettings(ctx); err != nil {
 			c.release()
+			return inside, err
 		}
 	}
-	return inside, err
+	c.leave(ctx, inside.residue)
+	return inside, nil
 }
 
 // open begins a statement, if the transaction is still open. Call release after the statement.

@@ -116,7 +116,7 @@ func TestCachedPlanIsNoAnswer(t *testing.T) {
 // CONTRACT X-0
 func TestBrokenConnectionIsNoAnswer(t *testing.T) {
 	t.Parallel()
-	transactionsOfPostgres(t, func(t *testing.T, db *gorm.DB) {
+	onPostgres(t, func(t *testing.T, db *gorm.DB) {
 		store := newStore(t, db)
 		c := command(core.Rollback)
 		tx, ctx := begin(t, store, c)
@@ -140,20 +140,13 @@ func TestBrokenConnectionIsNoAnswer(t *testing.T) {
 	})
 }
 
-func transactionsOfPostgres(t *testing.T, run func(t *testing.T, db *gorm.DB)) {
-	t.Helper()
-	onDatabases(t, []string{"postgres", "postgres pipelined"}, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		run(t, open(t))
-	})
-}
-
 // Work that a handler tries in a savepoint is optional: a row that is locked, or a budget of milliseconds, does not count once it
 // is undone. A conflict does.
 //
 // CONTRACT
 func TestOptionalWorkInASavepoint(t *testing.T) {
 	t.Parallel()
-	transactionsOfPostgres(t, func(t *testing.T, db *gorm.DB) {
+	onPostgres(t, func(t *testing.T, db *gorm.DB) {
 		require.NoError(t, db.Exec(failAt).Error)
 		require.NoError(t, db.Create(&effect{Name: "locked"}).Error)
 		locker := db.Begin()

@@ -1,6 +1,9 @@
 package gormstore
 
-import "strings"
+import (
+	"iter"
+	"strings"
+)
 
 // tokenKind is the kind of a token. It distinguishes only what the guards need.
 type tokenKind uint8
@@ -38,12 +41,22 @@ func (t token) name() string {
 	return strings.ReplaceAll(t.text[1:len(t.text)-1], quote+quote, quote)
 }
 
-// lexer splits the text of a statement as its database does. Strings are read as with standard_conforming_strings on,
-// which it is unless somebody has turned it off. PostgreSQL 19 has only that.
+// lexer splits the text of a statement as its database does.
 type lexer struct {
-	text    string
-	at      int
-	dialect *dialect
+	text      string
+	at        int
+	dialect   *dialect
+	backslash bool // standard_conforming_strings is off: a backslash escapes in every string
+}
+
+// readings are the ways in which a database may read a text: PostgreSQL before 19 in two, where there is a backslash. Which one
+// it is, a handler, a function, a role and the server may have set. What one of them says counts.
+func readings(d *dialect, text string) iter.Seq[lexer] {
+	return func(yield func(lexer) bool) {
+		if yield(lexer{text: text, dialect: d}) && d == postgres && strings.Contains(text, `\`) {
+			yield(lexer{text: text, dialect: d, backslash: true})
+		}
+	}
 }
 
 // next returns the next token. A string, name or comment that is not closed goes to the end of the text.
@@ -63,6 +76,9 @@ func (l *lexer) next() token {
 		return token{word, l.text[start:l.at]}
 	case isDigit(c):
 		l.until(func(c byte) bool { return isNamePart(c) && c != '$' || c == '.' })
+		return token{literal, l.text[start:l.at]}
+	case c == '\'' && l.backslash:
+		l.escapeStrings()
 		return token{literal, l.text[start:l.at]}
 	case c == '\'':
 		l.quoted(c)

@@ -6,9 +6,10 @@ import "time"
 type Option func(*options)
 
 type options struct {
-	schema string
-	stall  time.Duration
-	stray  func(place string)
+	schema   string
+	stall    time.Duration
+	stray    func(place string)
+	harmless []string
 }
 
 func optionsOf(given []Option) (o options) {

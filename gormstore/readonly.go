@@ -8,7 +8,15 @@ import (
 // mayWrite returns the reason why a text may write; "" if it only reads. It cannot see what views, operators, casts and
 // triggers do. In doubt the text may write; a caller who knows that it only reads marks it with Outside.
 func mayWrite(d *dialect, text string) string {
-	l := lexer{text: text, dialect: d}
+	for l := range readings(d, text) {
+		if why := l.mayWrite(); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func (l lexer) mayWrite() string {
 	var tokens []token
 	for {
 		t := l.next()

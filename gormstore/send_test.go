@@ -68,6 +68,12 @@ func bothWays(t *testing.T, run func(t *testing.T, way way)) {
 	t.Run("wrapped", func(t *testing.T) { run(t, wrapped) })
 }
 
+// onPostgres is bothWays with a fresh database.
+func onPostgres(t *testing.T, run func(t *testing.T, db *gorm.DB)) {
+	t.Helper()
+	bothWays(t, func(t *testing.T, way way) { run(t, way.fresh("", false)(t)(t)) })
+}
+
 // failing makes a statement on the records fail with a given SQLSTATE, or COMMIT.
 const failing = `CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -26,6 +26,9 @@ type Store struct {
 	seen  seen        // PostgreSQL only
 	file  *sqliteFile // SQLite only
 
+	harmless []string // of the app's functions: see HarmlessFunctions
+	warnedOf sync.Map // what may be left on connections, and was logged
+
 	strays   *strays  // nil: stray writes are not reported
 	handlers sync.Map // stream -> name of the handler that processes its messages
 
@@ -104,7 +107,7 @@ func newStore(db *gorm.DB, o options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, pool: pool, dialect: d, statements: texts}
+	s := &Store{db: db, pool: pool, dialect: d, statements: texts, harmless: o.harmless}
 	if o.stray != nil {
 		s.strays = &strays{report: o.stray}
 	}

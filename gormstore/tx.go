@@ -150,7 +150,7 @@ func (t *tx) rollback() (ours bool) {
 	if err != nil {
 		discard(t.conn.sql)
 	} else {
-		_ = t.conn.sql.Close()
+		t.conn.giveBack()
 	}
 	return ours
 }

@@ -21,41 +21,52 @@ var errControl = errors.New("idem: gormstore: a handler must not end or change i
 
 // inspected is what a transaction has to know about a text that an app sends.
 type inspected struct {
-	control error // one of them is transaction control: errControl
-	changes bool  // one of them may change the role or the search path
-	undoes  bool  // one of them is ROLLBACK TO SAVEPOINT
+	control error    // one of them is transaction control: errControl
+	changes bool     // one of them may change the role or the search path
+	undoes  bool     // one of them is ROLLBACK TO SAVEPOINT
+	suspect bool     // one of them may leave something on the connection
+	residue []string // what that may be: see residueOf
 }
 
 // inspect reads a text before it is sent into a transaction of the library. It refuses what is certainly transaction
 // control: that stands at the start of a statement. Transaction control that it cannot see is noticed at the end of the
 // transaction.
 func inspect(d *dialect, text string) inspected {
-	l := lexer{text: text, dialect: d}
 	var s inspected
-	for {
+	for l := range readings(d, text) {
+		s.read(l)
+	}
+	return s
+}
+
+// read adds what one reading of the text says.
+func (s *inspected) read(l lexer) {
+	text := l
+	for more := true; more && s.control == nil; {
 		var head [6]token // the longest: ROLLBACK TRANSACTION name TO SAVEPOINT name
-		more := l.statement(&head, &s.changes)
-		if why := controls(d, head); why != "" {
+		more = l.statement(&head, s)
+		if why := controls(l.dialect, head); why != "" {
 			s.control = fmt.Errorf("%w. Refused: %s", errControl, why)
-			return s
 		}
 		s.changes = s.changes || changesSettings(head[0])
 		s.undoes = s.undoes || head[0].is("ROLLBACK")
-		if more {
-			continue
-		}
-		if d == postgres && s.changes && setsForSession(text) {
-			s.control = fmt.Errorf("%w. Refused: set_config whose third argument is not the word true: the setting may stay on the "+
-				"pooled connection; write set_config(name, value, true)", errControl)
-		}
-		return s
+		s.suspect = s.suspect || head[0].kind == word && !isTidy(head[0])
+	}
+	if l.dialect == sqlite || s.control != nil {
+		return
+	}
+	if s.changes && setsForSession(text) {
+		s.control = fmt.Errorf("%w. Refused: set_config whose third argument is not the word true: the setting may stay on the "+
+			"pooled connection; write set_config(name, value, true)", errControl)
+	}
+	if s.suspect {
+		s.residue = append(s.residue, residueOf(text)...)
 	}
 }
 
 // setsForSession reports whether a text calls set_config with a third argument other than the word true. Then the setting
 // may stay on the connection for its next user, as with SET without LOCAL.
-func setsForSession(text string) bool {
-	l := lexer{text: text, dialect: postgres}
+func setsForSession(l lexer) bool {
 	var tokens []token
 	for t := l.next(); t.kind != endOfText; t = l.next() {
 		tokens = append(tokens, t)
@@ -102,8 +113,10 @@ func argument(tokens []token, n int) []token {
 }
 
 // statement reads one statement. It returns the first tokens, and whether another statement may follow.
-func (l *lexer) statement(head *[6]token, changes *bool) (more bool) {
+// What is anywhere in the statement it notes in s.
+func (l *lexer) statement(head *[6]token, s *inspected) (more bool) {
 	n, inBody := 0, 0
+	columns, qualified := false, false // a list of columns may come; last has a schema
 	var last token
 	for {
 		t := l.next()
@@ -112,8 +125,13 @@ func (l *lexer) statement(head *[6]token, changes *bool) (more bool) {
 			return false
 		case t.isSymbol(';') && inBody == 0:
 			return true
+		case t.isSymbol('('):
+			s.suspect = s.suspect || !columns && (qualified || maySuspect(last))
+			columns = false
 		case t.kind == word || t.kind == quotedName:
-			*changes = *changes || t.name() == "set_config"
+			s.changes = s.changes || t.is("set_config") || t.kind == quotedName && t.name() == "set_config"
+			columns = t.is("INTO") || t.is("CONFLICT") && last.is("ON") || columns && !keywords[t.name()]
+			qualified = last.isSymbol('.')
 			inBody += body(l.dialect, *head, last, t, inBody)
 		}
 		if n < len(head) {

@@ -43,8 +43,12 @@ var (
 		"SELECT 1; SELECT Set_Config ('role', concat('a', 'b'), NOT true)", "SELECT set_config('role', $1, $2)",
 		`SELECT pg_catalog."set_config"('role', 'teller', 'f'::bool)`, "SELECT set_config('a', 'b', true), set_config('a', 'b', x)",
 		"SELECT set_config(setting_name => 'role', new_value => 'teller', is_local => false)",
+		`SELECT '\''; COMMIT; --'`, `SELECT 'a', '\\\''; COMMIT; --'`, // with standard_conforming_strings off
+		`SELECT '\''; SELECT set_config('role', 'teller', false); --'`,
+		`SELECT 'C:\', 'it''s; COMMIT'`, // in doubt
 	}
 	harmlessOfPostgres = []string{
+		`SELECT 'C:\', 'it''s'; SELECT 1`, `SELECT '\\'; SELECT 1`, `SELECT "\""; COMMIT; --"`,
 		"PREPARE p AS SELECT 1", "SET LOCAL synchronous_commit = off", "SET CONSTRAINTS ALL DEFERRED", "RESET role",
 		`SELECT E'\'; COMMIT; --'`, "SELECT $$; COMMIT; $$", "SELECT $a$; COMMIT; $$; COMMIT; $a$", `SELECT e'\\\'; COMMIT'`,
 		"SELECT 1 /* /* ; */ ; COMMIT */", "DO $$ BEGIN PERFORM 1; END $$", `SELECT E'a'
@@ -61,6 +65,7 @@ var (
 		"CREATE TRIGGER t AFTER INSERT ON effects BEGIN SELECT CASE WHEN 1 THEN 2 END; END; COMMIT", `SELECT E'\'; COMMIT; --'`,
 	}
 	harmlessOfSQLite = []string{
+		`SELECT '\''; COMMIT; --'`,
 		"PRAGMA table_info(effects)",
 		"SELECT [; COMMIT;]", "SELECT `; COMMIT;`", "SELECT '[' ; SELECT ']'", "ROLLBACK TRANSACTION mine TO SAVEPOINT mine",
 		"CREATE TEMP TRIGGER t AFTER INSERT ON effects BEGIN SELECT CASE WHEN 1 THEN 2 END; DELETE FROM effects; END",
@@ -96,6 +101,59 @@ func TestChangesOfSettingsAreRecognised(t *testing.T) {
 		"UPDATE effects SET name = 'x'": false, "SELECT 'set_config'": false, "SELECT 1 -- ; SET ROLE x": false,
 	} {
 		require.Equal(t, changes, inspect(postgres, text).changes, text)
+	}
+}
+
+// CONTRACT X-9
+func TestResidueIsRecognised(t *testing.T) {
+	for text, residue := range map[string][]string{
+		"DO $$ BEGIN END $$": {"DO"}, "CALL become('teller')": {"CALL"}, "SELECT 1; call become('teller')": {"CALL"},
+		"RESET ROLE": {"RESET"}, "LISTEN orders": {"LISTEN"}, "PREPARE p AS SELECT become('x')": {"PREPARE"}, "EXECUTE p": {"EXECUTE"},
+		"CREATE TEMP TABLE t (a int)": {"CREATE"}, "LOAD 'x'": {"LOAD"},
+		"SELECT become('teller')": {"become"}, `SELECT "Become" ('teller')`: {"become"}, "(SELECT become('x'))": {"become"},
+		"SELECT shop.Become('teller')": {"shop.become"}, "SELECT shop.now()": {"shop.now"}, "SELECT pg_catalog.become(1)": {"pg_catalog.become"},
+		"INSERT INTO effects (name) VALUES (become('x'))": {"become"}, "INSERT INTO effects SELECT become('x')": {"become"},
+		"INSERT INTO effects (name) VALUES ('x') RETURNING become(name)":                       {"become"},
+		"INSERT INTO effects (name) VALUES ('x') ON CONFLICT (name) DO UPDATE SET name = f(1)": {"f"},
+		"UPDATE effects SET name = become(name) WHERE total(id) > 1":                           {"become"}, // SQLite's total is in the list
+		"UPDATE effects SET (name, id) = (lower('x'), f(1))":                                   {"f"},
+		"DELETE FROM effects WHERE id IN (SELECT f(id) FROM effects)":                          {"f"},
+		"WITH x (a) AS (SELECT become('x')) SELECT a FROM x":                                   {"become"},
+		"SELECT conflict(1)": {"conflict"}, "SELECT set(1), insert(2)": {"set", "insert"}, "SELECT f(1), g(2); SELECT h(3)": {"f", "g", "h"},
+		"SELECT pg_advisory_lock(1)": {"pg_advisory_lock"}, `SELECT '\'', become(1) --'`: {"become"}, // see lexer.backslash
+	} {
+		require.Equal(t, residue, inspect(postgres, text).residue, text)
+	}
+	for _, text := range []string{
+		"", ";", "SELECT 1", `INSERT INTO "effects" ("name","id") VALUES ($1,$2) RETURNING "id"`,
+		`INSERT INTO "shop"."effects" AS "e" ("name") VALUES ($1) ON CONFLICT ("name") DO UPDATE SET ("name") = ROW ("excluded"."name")`,
+		`INSERT INTO effects VALUES (lower($1), nextval('s')) ON CONFLICT ON CONSTRAINT c DO NOTHING`,
+		`SELECT count(*) FROM "effects" WHERE "id" IN ($1,$2) AND name LIKE ('x') FOR UPDATE`,
+		"UPDATE effects SET (name, id) = ('x', 1) WHERE id = ANY($1)", "DELETE FROM effects USING (SELECT 1) x WHERE (id = 1)",
+		"SELECT pg_advisory_xact_lock(hashtext($1))", "SELECT set_config('app.tenant', $1, true)", "SELECT pg_notify('a', 'b')",
+		"SET LOCAL ROLE teller", "SET CONSTRAINTS ALL DEFERRED", "SAVEPOINT a", "RELEASE a", "ROLLBACK TO SAVEPOINT a",
+		"LOCK TABLE effects IN SHARE MODE", "NOTIFY orders, 'become(1)'", "SELECT 'become(1)' -- become(2)",
+		"MERGE INTO effects USING (VALUES (1)) AS v (id) ON false WHEN NOT MATCHED THEN INSERT (name) VALUES ('x')",
+		"WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n", "SELECT x::numeric(10, 2) FROM y",
+		"SELECT row_number() OVER (PARTITION BY name ORDER BY id) FROM effects", "((SELECT 1))",
+	} {
+		require.Empty(t, inspect(postgres, text).residue, text)
+	}
+	require.Empty(t, inspect(sqlite, "SELECT become(1)").residue)
+}
+
+func BenchmarkInspect(b *testing.B) {
+	for name, text := range map[string]string{
+		"insert": `INSERT INTO "effects" ("name","amount","operation_id") VALUES ($1,$2,$3) RETURNING "id"`,
+		"upsert": `INSERT INTO "effects" ("name") VALUES ($1) ON CONFLICT ("name") DO NOTHING`,
+		"select": `SELECT * FROM "effects" WHERE "effects"."id" = $1 AND "name" IN ($2,$3) ORDER BY "effects"."id" LIMIT $4 FOR UPDATE`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				inspect(postgres, text)
+			}
+		})
 	}
 }
 
