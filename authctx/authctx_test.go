@@ -2,6 +2,8 @@ package authctx_test
 
 import (
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -89,7 +91,40 @@ type masked int
 
 func (masked) String() string { return "***" }
 
-// CONTRACT O-2, S-1
+// One user is one subject, however the text of its id was spelled.
+//
+// CONTRACT S-6, S-1
+func TestUserUUID(t *testing.T) {
+	type uuid [16]byte // as google/uuid and gofrs/uuid declare it
+	id := uuid{0x7d, 0x44, 0x48, 0x40, 0x9d, 0xc0, 0x11, 0xd1, 0xb2, 0x45, 0x5f, 0xfd, 0xce, 0x74, 0xfa, 0xd2}
+	p, err := authctx.UserUUID(testIssuer, id, "customer")
+	require.NoError(t, err)
+	require.Equal(t, authctx.Principal{
+		Issuer: testIssuer, Subject: "7d444840-9dc0-11d1-b245-5ffdce74fad2", Roles: []string{"customer"},
+	}, p)
+}
+
+// Every way that leads to a principal refuses what stands for nobody.
+//
+// CONTRACT S-6, O-2
+func TestNobodyIsNoPrincipal(t *testing.T) {
+	for _, nobody := range []string{"00000000-0000-0000-0000-000000000000", "<nil>", "%!s(<nil>)", "null", "0"} {
+		for _, claim := range []string{"sub", "tenant"} {
+			claims := authctx.Claims{Issuers: []string{testIssuer}}
+			_, err := claims.Principal(jwt.MapClaims{"iss": testIssuer, "sub": "alice", "exp": float64(time.Now().Unix() + 60), claim: nobody})
+			require.ErrorIs(t, err, authctx.ErrUnauthenticated, claim)
+			_, err = newVerifier(t, testConfig()).Verify(sign(t, jwt.MapClaims{claim: nobody}))
+			require.ErrorIs(t, err, authctx.ErrUnauthenticated, claim)
+		}
+		p := authctx.Principal{Issuer: testIssuer, Subject: nobody}
+		_, ok := authctx.FromContext(authctx.NewContext(t.Context(), p))
+		require.False(t, ok)
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		require.Equal(t, http.StatusUnauthorized, authctx.Refuse(r, "/", p, nil).Status, "of a Bridge")
+	}
+}
+
+// CONTRACT O-2, S-1, S-6
 func TestUser(t *testing.T) {
 	p, err := authctx.User(testIssuer, uint(17), "customer")
 	require.NoError(t, err)
@@ -105,11 +140,19 @@ func TestUser(t *testing.T) {
 		"a value that nobody has set": func() (authctx.Principal, error) { return authctx.User(testIssuer, uint64(0)) },
 		"no text":                     func() (authctx.Principal, error) { return authctx.User(testIssuer, "") },
 		"a zero as text":              func() (authctx.Principal, error) { return authctx.User(testIssuer, "0") },
-		"nil as text":                 func() (authctx.Principal, error) { return authctx.User(testIssuer, "<nil>") },
-		"not found":                   func() (authctx.Principal, error) { return authctx.User(testIssuer, -1) },
-		"no issuer":                   func() (authctx.Principal, error) { return authctx.User("", 17) },
-		"too long":                    func() (authctx.Principal, error) { return authctx.User(testIssuer, strings.Repeat("x", 256)) },
-		"not Unicode":                 func() (authctx.Principal, error) { return authctx.User(testIssuer, "u-\xff") },
+		"an unset UUID": func() (authctx.Principal, error) {
+			return authctx.User(testIssuer, "00000000-0000-0000-0000-000000000000")
+		},
+		"an unset UUID as bytes": func() (authctx.Principal, error) { return authctx.UserUUID(testIssuer, [16]byte{}) },
+		"an unset ObjectID":      func() (authctx.Principal, error) { return authctx.User(testIssuer, "000000000000000000000000") },
+		"a wrong verb":           func() (authctx.Principal, error) { return authctx.User(testIssuer, "%!s(<nil>)") },
+		"null":                   func() (authctx.Principal, error) { return authctx.User(testIssuer, "null") },
+		"an unset issuer":        func() (authctx.Principal, error) { return authctx.User("<nil>", 17) },
+		"nil as text":            func() (authctx.Principal, error) { return authctx.User(testIssuer, "<nil>") },
+		"not found":              func() (authctx.Principal, error) { return authctx.User(testIssuer, -1) },
+		"no issuer":              func() (authctx.Principal, error) { return authctx.User("", 17) },
+		"too long":               func() (authctx.Principal, error) { return authctx.User(testIssuer, strings.Repeat("x", 256)) },
+		"not Unicode":            func() (authctx.Principal, error) { return authctx.User(testIssuer, "u-\xff") },
 	} {
 		p, err := refused()
 		require.ErrorIs(t, err, authctx.ErrUnauthenticated, name)

@@ -104,7 +104,11 @@ func (c Claims) Principal(claims jwt.MapClaims) (Principal, error) {
 	if err != nil {
 		return Principal{}, err
 	}
-	return Principal{Issuer: issuer, Tenant: tenant, Client: client, Subject: subject, Roles: roles}, nil
+	p := Principal{Issuer: issuer, Tenant: tenant, Client: client, Subject: subject, Roles: roles}
+	if !p.Valid() {
+		return Principal{}, refuse("the issuer, the tenant or the subject is what an unset id prints as, and stands for nobody", nil)
+	}
+	return p, nil
 }
 
 // issuerOf returns "iss", if it is one of the Issuers.

@@ -47,7 +47,8 @@ func Authenticate(x core.Exchange, p Principal, err error, observers []core.Obse
 func reasonOf(err error) error {
 	switch {
 	case err == nil:
-		return errors.New("the principal that the app has found lacks Issuer or Subject")
+		return errors.New("the principal that the app has found lacks Issuer or Subject, or has one that an unset id " +
+			"prints as")
 	case errors.Is(err, ErrUnauthenticated):
 		return errors.New(textOf(err))
 	}

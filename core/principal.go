@@ -1,6 +1,10 @@
 package core
 
-import "slices"
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
 
 // Principal is the authenticated caller a key belongs to (contract S-1): issuer, tenant and subject of verified JWT
 // claims, never the raw token. Two principals that differ in any of the three never share a record. If [Scoping] says
@@ -14,8 +18,41 @@ type Principal struct {
 	Roles   []string // what the caller may do now; read anew on every request (O-3)
 }
 
-// Valid reports whether p names somebody: issuer and subject are both set.
-func (p Principal) Valid() bool { return p.Issuer != "" && p.Subject != "" }
+// Valid reports whether p names somebody: issuer and subject are both set, and none of issuer, tenant and subject is what an
+// id prints as that nobody has set. Behind a middleware that lets callers without a token pass, all of them would be one
+// principal, and get each other's answers (S-6).
+func (p Principal) Valid() bool {
+	return !isNobody(p.Issuer) && !isNobody(p.Subject) && (p.Tenant == "" || !isNobody(p.Tenant))
+}
+
+// isNobody reports whether an id is empty, or what an unset one prints as: zeros (a number, a UUID, an ObjectID, in whatever
+// form and behind whatever prefix of its own), a nil, a null, or fmt's mark of a wrong verb.
+func isNobody(id string) bool {
+	switch id {
+	case "null", "(null)", "undefined", "None", "NaN", "-1":
+		return true
+	}
+	const zeroUUID = "00000000-0000-0000-0000-000000000000"
+	if strings.Contains(id, "<nil>") || strings.Contains(id, "%!") || strings.Contains(id, zeroUUID) {
+		return true
+	}
+	id = strings.TrimSuffix(id, " false}") // of database/sql's types that may be null
+	zeros := strings.Contains(id, "0") || strings.Trim(id, " {}[]\x00") == ""
+	for part := range strings.FieldsFuncSeq(id, isSeparator) {
+		switch unset := strings.Trim(strings.TrimPrefix(part, "0x"), "0") == ""; {
+		case !unset:
+			zeros = false
+		case len(part) >= len("00000000000000000000"): // no kind of ids that stands behind a prefix is shorter
+			return true
+		}
+	}
+	return zeros
+}
+
+// isSeparator reports whether r says nothing by itself.
+func isSeparator(r rune) bool {
+	return r < utf8.RuneSelf && !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
+}
 
 // HasAnyRole reports whether p has at least one of roles. Without roles it is true.
 func (p Principal) HasAnyRole(roles ...string) bool {

@@ -92,7 +92,7 @@ func (s Scoping) admits(p Principal) bool { return s.lacks(p) == nil }
 
 // What a principal can lack. The client gets only a 401 (O-7).
 var (
-	errNobody   = errors.New("idem: there is no principal, or one without issuer or subject")
+	errNobody   = errors.New("idem: there is no principal, or one whose issuer, tenant or subject stands for nobody")
 	errNoTenant = errors.New("idem: the principal has no tenant, and Config.Scoping requires one")
 	errNoClient = errors.New("idem: the principal has no client, and Config.Scoping requires one")
 )
@@ -104,7 +104,7 @@ func (s Scoping) lacks(p Principal) error {
 		return errNobody
 	case s.RequireTenant && p.Tenant == "":
 		return errNoTenant
-	case s.RequireClient && p.Client == "":
+	case s.RequireClient && isNobody(p.Client):
 		return errNoClient
 	}
 	return nil

@@ -45,7 +45,7 @@ type App struct {
 // Tokens makes bearer tokens. The callers of Of, OtherIssuer and OtherTenant may use all Routes as they are. If a path
 // belongs to one caller, run the suite on that route apart, and leave the other callers out. Only Of is required.
 type Tokens struct {
-	// Of returns a token of subject n, 0 or 1, with the roles for all Routes. Each call should return another token, as a
+	// Of returns a token of subject n, 1 or 2, with the roles for all Routes. Each call should return another token, as a
 	// refresh does: otherwise S-2 is skipped.
 	Of func(n int) string
 	// OtherIssuer returns a token of subject n, by another issuer that the app trusts too (S-1).

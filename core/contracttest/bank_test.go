@@ -257,7 +257,7 @@ func tokens(t *testing.T) contracttest.Tokens {
 	var issued atomic.Int64
 	sign := func(method jwt.SigningMethod, key any, change jwt.MapClaims) string {
 		claims := jwt.MapClaims{
-			"iss": issuer, "aud": audience, "sub": "0", "tenant": "t-1", "roles": []string{"customer"},
+			"iss": issuer, "aud": audience, "sub": "1", "tenant": "t-1", "roles": []string{"customer"},
 			"exp": time.Now().Add(time.Hour).Unix(), "jti": strconv.FormatInt(issued.Add(1), 10),
 		}
 		maps.Copy(claims, change)
@@ -275,9 +275,9 @@ func tokens(t *testing.T) contracttest.Tokens {
 		OtherTenant: func(n int) string { return good(n, jwt.MapClaims{"tenant": "t-2"}) },
 		Demoted:     func(n int) string { return good(n, jwt.MapClaims{"roles": []string{"visitor"}}) },
 		Refused: map[string]string{
-			"expired":         good(0, jwt.MapClaims{"exp": time.Now().Add(-time.Hour).Unix()}),
-			"unknown issuer":  good(0, jwt.MapClaims{"iss": "https://nobody.example"}),
-			"other audience":  good(0, jwt.MapClaims{"aud": "shop"}),
+			"expired":         good(1, jwt.MapClaims{"exp": time.Now().Add(-time.Hour).Unix()}),
+			"unknown issuer":  good(1, jwt.MapClaims{"iss": "https://nobody.example"}),
+			"other audience":  good(1, jwt.MapClaims{"aud": "shop"}),
 			"no subject":      sign(jwt.SigningMethodHS256, secret, jwt.MapClaims{"sub": ""}),
 			"alg none":        sign(jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, nil),
 			"other algorithm": sign(jwt.SigningMethodHS512, secret, nil),

@@ -59,8 +59,8 @@ func (p *probe) at(r Route) *probe {
 
 // The principals of the suite.
 const (
-	owner    = 0
-	stranger = 1
+	owner    = 1
+	stranger = 2
 )
 
 // valid returns a command that the app has not seen, with a new key, as the owner sends it.

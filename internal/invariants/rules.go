@@ -51,6 +51,7 @@ var contract = []chapter{
 		{id: "S-3", says: "A key is unique per principal across all commands."},
 		{id: "S-4", says: "What belongs to the scope is stated once; a module that states it otherwise is refused."},
 		{id: "S-5", says: "An operator sees and settles operations of its own issuer and tenant only."},
+		{id: "S-6", says: "Operators' roles are bound to an issuer; an id that stands for nobody is no principal."},
 	}},
 	{"H. The command hash", []rule{
 		{id: "H-1", says: "SHA-256 over method, concrete path, query, media type, body, and the headers a policy names."},

@@ -140,9 +140,9 @@ func tokens(t *testing.T) contracttest.Tokens {
 		OtherTenant: func(n int) string { return caller(n, jwt.MapClaims{"tenant": "another"}) },
 		Demoted:     func(n int) string { return caller(n, jwt.MapClaims{"roles": []string{shop.RoleOperator}}) },
 		Refused: map[string]string{
-			"expired":        caller(0, jwt.MapClaims{"exp": time.Now().Add(-time.Hour).Unix()}),
-			"other issuer":   caller(0, jwt.MapClaims{"iss": "https://another.example"}),
-			"other audience": caller(0, jwt.MapClaims{"aud": "another"}),
+			"expired":        caller(1, jwt.MapClaims{"exp": time.Now().Add(-time.Hour).Unix()}),
+			"other issuer":   caller(1, jwt.MapClaims{"iss": "https://another.example"}),
+			"other audience": caller(1, jwt.MapClaims{"aud": "another"}),
 		},
 	}
 }
