@@ -2,7 +2,6 @@ package core
 
 import (
 	"encoding/json"
-	"mime"
 	"net/http"
 	"strings"
 )
@@ -12,7 +11,8 @@ import (
 // type, "type" and "code" together tell it from an app's own problem: Config.ProblemBase is not known of another service,
 // but the code follows it.
 func relaysUnfinished(h http.Header, body []byte) bool {
-	if media, _, _ := mime.ParseMediaType(h.Get("Content-Type")); media != problemType {
+	media, _, _ := strings.Cut(h.Get("Content-Type"), ";") // the parameters do not count, and nothing is allocated
+	if !strings.EqualFold(strings.TrimSpace(media), problemType) {
 		return false
 	}
 	var problem struct {
