@@ -56,16 +56,16 @@ func (s *Store) send(ctx context.Context, own *sql.Conn, calls ...call) (succeed
 // ask is send for calls that commit nothing. Over pgx the deadline of ctx is set on the connection itself, which is
 // cheaper than a context that is watched. A connection that did not answer in time is closed, as with a context.
 func (s *Store) ask(ctx context.Context, own *sql.Conn, calls ...call) error {
-	clear := func() {}
+	reset := func() {}
 	if end, ok := ctx.Deadline(); ok && setDeadline(own, end) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		clear = func() { setDeadline(own, time.Time{}) }
+		reset = func() { setDeadline(own, time.Time{}) }
 		ctx = context.WithoutCancel(ctx)
 	}
 	_, err := s.send(ctx, own, calls...)
-	clear() // before anything else is sent, and before the connection goes back to the pool
+	reset() // before anything else is sent, and before the connection goes back to the pool
 	return err
 }
 
@@ -82,6 +82,12 @@ func setDeadline(own *sql.Conn, end time.Time) (set bool) {
 }
 
 func sendBatch(ctx context.Context, conn *pgx.Conn, calls []call) (succeeded int, err error) {
+	if only := calls[0]; len(calls) == 1 && only.row == nil && len(only.args) == 0 { // a COMMIT: nothing is prepared
+		if _, err := conn.Exec(ctx, only.text); err != nil {
+			return 0, err
+		}
+		return 1, nil
+	}
 	var batch pgx.Batch
 	for _, c := range calls {
 		batch.Queue(c.text, c.args...)

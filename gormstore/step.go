@@ -133,7 +133,9 @@ func (s *Store) beginStepSQLite(ctx context.Context, conn *sql.Conn, ticket core
 	return err
 }
 
-// recordStep returns the last message of a step's transaction.
+// recordStep records the step, and returns the last message of its transaction. On PostgreSQL the record takes the lock. Only
+// when it has it may COMMIT leave: whoever reads back would otherwise find neither lock nor record while both are on their way,
+// and take that for proof.
 func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepRecord) (lastCalls, error) {
 	args := []any{step.Name, step.Result, keys(step.Derived)}
 	if t.store.dialect == postgres {
@@ -142,7 +144,14 @@ func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepR
 		if err != nil {
 			return lastCalls{}, err
 		}
-		return t.restored(ctx, record)
+		last, err := t.restored(ctx)
+		if err == nil {
+			_, err = t.store.send(ctx, t.conn.sql, record)
+		}
+		if err = t.noteLast(err); err != nil && !errors.Is(err, core.ErrStale) {
+			err = notCommitted(err)
+		}
+		return last, err
 	}
 	if err := t.stillOpen(ctx); err != nil {
 		return lastCalls{}, err

@@ -453,8 +453,8 @@ func TestTakeoverWhileAStepWaitsForItsStandby(t *testing.T) {
 // CONTRACT X-4
 func TestStepsCommitIsCutOff(t *testing.T) {
 	t.Parallel()
-	isCommit := func(toServer bool, chunk []byte) bool { // it goes with the record of the step
-		return toServer && bytes.Contains(chunk, []byte("reserve\x00"))
+	isCommit := func(toServer bool, chunk []byte) bool {
+		return toServer && bytes.Contains(chunk, []byte("COMMIT\x00"))
 	}
 	for name, arrives := range map[string]bool{"before it reaches the server": false, "when it was sent": true} {
 		t.Run(name, func(t *testing.T) {
