@@ -106,7 +106,7 @@ func (c Claims) Principal(claims jwt.MapClaims) (Principal, error) {
 	}
 	p := Principal{Issuer: issuer, Tenant: tenant, Client: client, Subject: subject, Roles: roles}
 	if !p.Valid() {
-		return Principal{}, refuse("the issuer, the tenant or the subject is what an unset id prints as, and stands for nobody", nil)
+		return Principal{}, refuse("the issuer, the tenant or the subject is what an unset id prints as: nobody", nil)
 	}
 	return p, nil
 }

@@ -42,9 +42,9 @@ func User[ID UserID](issuer string, id ID, roles ...string) (Principal, error) {
 	return p, nil
 }
 
-// UserUUID is [User] for an app whose ids are UUIDs: uuid.UUID of google/uuid and gofrs/uuid are such arrays. The subject is the
-// UUID's usual text in lower case, so that one user has one scope however its id was spelled. The zero UUID is
-// [ErrUnauthenticated].
+// UserUUID is [User] for an app whose ids are UUIDs: uuid.UUID of google/uuid and gofrs/uuid are such arrays. The
+// subject is the UUID's usual text in lower case, so that one user has one scope however its id was spelled. The zero
+// UUID is [ErrUnauthenticated].
 func UserUUID(issuer string, id [16]byte, roles ...string) (Principal, error) {
 	h := hex.EncodeToString(id[:])
 	return User(issuer, h[:8]+"-"+h[8:12]+"-"+h[12:16]+"-"+h[16:20]+"-"+h[20:], roles...)

@@ -135,7 +135,8 @@ func (a *Attempt) end(panicked bool) *Reply {
 		c.replace(a.refuse(p))
 	}
 	if c.unread != nil {
-		a.observe(Event{Kind: EventOverdue, Status: c.finalStatus(), Err: fmt.Errorf("idem: the client did not read its answer: %w", c.unread)})
+		a.observe(Event{Kind: EventOverdue, Status: c.finalStatus(),
+			Err: fmt.Errorf("idem: the client did not read its answer: %w", c.unread)})
 	}
 	if panicked {
 		c.breakOff()

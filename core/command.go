@@ -226,8 +226,8 @@ func isJSON(contentType string) bool {
 
 // HashRequest returns the command hash of a request that is about to be sent, by the rules of the server (H-1 to H-3, H-8).
 // So a client can find out whether it is about to send another command under an old key. body is the whole body; r.Body is
-// not read. r.Trailer has the values that will be sent. version is the version of the hash to compare with, or 0 for the newest. The error means that this release
-// does not know the version.
+// not read. r.Trailer has the values that will be sent. version is the version of the hash to compare with, or 0 for
+// the newest. The error means that this release does not know the version.
 func HashRequest(r *http.Request, body []byte, version int16) (CommandHash, error) {
 	if version == 0 {
 		version = currentHashVersion

@@ -42,7 +42,7 @@ func TestHashCoversEveryField(t *testing.T) {
 		return namedHeaders(header, []string{"X-Account", "X-Region"})
 	}
 
-	trailers := func(lines http.Header) []namedHeader { return allHeaders(lines) }
+	trailers := allHeaders
 	// No two of these are the same command.
 	commands := []command{
 		{},

@@ -86,8 +86,8 @@ func (m *Module) operates(p Principal, rec Record) bool {
 // expired or free (M-7). Operators of its realm may see it (S-5). Its own principal may see it if a repeat would get the
 // answer: the principal needs a role of the route, and Policy.Review must allow it (O-3); otherwise the answer is 403.
 // Anybody else gets 404. Without a principal the answer is 401. If the store does not answer, it is 503. An attempt that has
-// not committed has no record yet: whoever knows the id is told {"id", "state": "running"}, and never 404 (M-8). If an operator
-// gets the answer of another principal, the observer gets EventAnswerRead.
+// not committed has no record yet: whoever knows the id is told {"id", "state": "running"}, and never 404 (M-8). If an
+// operator gets the answer of another principal, the observer gets EventAnswerRead.
 func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply {
 	if !m.cfg.Scoping.admits(p) {
 		return m.refuse(r, m.unauthenticated(r, visit{}, p, "operations need an authenticated caller"))

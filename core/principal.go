@@ -51,7 +51,8 @@ func isNobody(id string) bool {
 
 // isSeparator reports whether r says nothing by itself.
 func isSeparator(r rune) bool {
-	return r < utf8.RuneSelf && !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
+	letterOrDigit := '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+	return r < utf8.RuneSelf && !letterOrDigit
 }
 
 // HasAnyRole reports whether p has at least one of roles. Without roles it is true.

@@ -82,7 +82,7 @@ func TestProxiedInFlightIsNotReplayed(t *testing.T) {
 	}))
 	defer upstream.Close()
 	a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Resume}}, func(w http.ResponseWriter, r *http.Request) {
-		res, err := http.Post(upstream.URL, "application/json", r.Body) //nolint:noctx // of a test
+		res, err := http.Post(upstream.URL, "application/json", r.Body)
 		require.NoError(t, err)
 		defer func() { _ = res.Body.Close() }()
 		w.Header().Set("Content-Type", res.Header.Get("Content-Type"))

@@ -42,8 +42,8 @@ var errCallUnfinished = errors.New("idem: the handler answered with a success, a
 
 // callUnfinished takes the place of a success that is not recorded.
 func (a *Attempt) callUnfinished() *Reply {
-	p := a.m.withRetry(NewProblem(CodeCallUnfinished, "the handler answered with a success, and a call of it has not finished; "+
-		"nothing was recorded, and a repeat continues"))
+	p := a.m.withRetry(NewProblem(CodeCallUnfinished, "the handler answered with a success, and a call of it has not "+
+		"finished; nothing was recorded, and a repeat continues"))
 	p.unknown = true
 	return a.refuse(p)
 }

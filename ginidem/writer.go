@@ -68,8 +68,8 @@ func (w *writer) takesBody() bool {
 	return w.Size() <= 0 && w.status != http.StatusNoContent && w.status != http.StatusNotModified
 }
 
-// ownWriter returns the engine's own writer, which middleware may have wrapped. The engine sends its status when all handlers
-// have returned. It returns nil if it finds none: wrappers embed a gin.ResponseWriter, or have Unwrap.
+// ownWriter returns the engine's own writer, which middleware may have wrapped. The engine sends its status when all
+// handlers have returned. It returns nil if it finds none: wrappers embed a gin.ResponseWriter, or have Unwrap.
 func ownWriter(w http.ResponseWriter) http.ResponseWriter {
 	for w != nil {
 		v := reflect.ValueOf(w)
@@ -84,7 +84,7 @@ func ownWriter(w http.ResponseWriter) http.ResponseWriter {
 		if !inner.IsValid() || !inner.CanInterface() {
 			return nil
 		}
-		w, _ = inner.Interface().(http.ResponseWriter)
+		w, _ = reflect.TypeAssert[http.ResponseWriter](inner)
 	}
 	return nil
 }

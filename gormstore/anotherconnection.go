@@ -12,13 +12,15 @@ import (
 )
 
 // A connection of the pool may be broken, and only its next user finds out. Some servers and networks close connections that
-// are idle. And a claim whose time is over may leave an error behind: pgx reads in the background while a write takes long, and
-// if the statement's context ends when its answer has just arrived, the deadline that pgx sets on the connection hits that
-// reader. pgx notices neither, gives the connection back, and the next statement gets "i/o timeout" at once. (database/sql asks
-// pgx about a connection before each use, but pgx sends a ping only after a second.)
+// are idle. And a claim whose time is over may leave an error behind: pgx reads in the background while a write takes
+// long, and if the statement's context ends when its answer has just arrived, the deadline that pgx sets on the
+// connection hits that reader. pgx notices neither, gives the connection back, and the next statement gets "i/o
+// timeout" at once. (database/sql asks pgx about a connection before each use, but pgx sends a ping only after a
+// second.)
 
-// overAnother runs fn, and runs it again over another connection as long as ctx allows, if an error came from a connection that
-// was there. fn may have taken effect each time. Where no connection can be opened, there is no other one.
+// overAnother runs fn, and runs it again over another connection as long as ctx allows, if an error came from a
+// connection that was there. fn may have taken effect each time. Where no connection can be opened, there is no other
+// one.
 func overAnother(ctx context.Context, fn func() error) error {
 	for try := 0; ; try++ {
 		err := fn()

@@ -73,8 +73,8 @@ func (s *Store) Park(ctx context.Context, t core.Ticket) error {
 // keepFree is how long the row of a free key stays, so that the next attempt gets a higher fence.
 const keepFree = core.DefaultRetention
 
-// Release implements [core.Store]. If its connection is broken, it goes over another one: the claim that it takes back may have
-// broken it.
+// Release implements [core.Store]. If its connection is broken, it goes over another one: the claim that it takes back
+// may have broken it.
 func (s *Store) Release(ctx context.Context, t core.Ticket) error {
 	return overAnother(ctx, func() error { return s.release(ctx, t) })
 }

@@ -16,7 +16,8 @@ import (
 // table of the library is missing; the server or a table may lose what was confirmed (F-2, F-5); the role lacks a right;
 // a money table does not exist, or has no valid, non-partial, non-deferrable UNIQUE index over operation_id and NOT NULL
 // columns whose values are the same in every attempt: an index with a time, a date, a default, a sequence or a generated
-// column does not count. A default of operation_id counts as one unless the model embeds [Once]. [Inbox.Validate] and [Journal.Validate] check what consumers and clients need in addition.
+// column does not count. A default of operation_id counts as one unless the model embeds [Once]. [Inbox.Validate] and
+// [Journal.Validate] check what consumers and clients need in addition.
 func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	d, err := dialectOf(db.Dialector.Name())
 	if err != nil {
@@ -58,8 +59,8 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 }
 
 // uniqueIndexes lists the UNIQUE indexes of a table, each as one text: the flaws, a colon, the columns. A question mark
-// follows the name of a column that may be NULL. An exclamation mark and a reason follow the name of a column whose value may be
-// another one in each attempt.
+// follows the name of a column that may be NULL. An exclamation mark and a reason follow the name of a column whose
+// value may be another one in each attempt.
 var uniqueIndexes = map[*dialect]string{
 	postgres: `SELECT concat_ws(' ', CASE WHEN NOT i.indisvalid THEN 'invalid' END,
 		CASE WHEN i.indpred IS NOT NULL THEN 'partial' END, CASE WHEN NOT i.indimmediate THEN 'deferrable' END,

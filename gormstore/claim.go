@@ -43,7 +43,7 @@ func lockKey(id core.ID) int64 {
 // lockHalves are the halves of a lock's number, as pg_locks shows them.
 func lockHalves(id core.ID) []any {
 	key := uint64(lockKey(id)) //nolint:gosec // any 64 bits will do
-	return []any{int64(key >> 32), int64(uint32(key))}
+	return []any{int64(key >> 32), int64(key & 0xffffffff)}
 }
 
 // wonRecord is the record that a claim has just made.

@@ -72,8 +72,8 @@ func committing(calls ...call) lastCalls {
 	return lastCalls{within: append(calls, call{text: commitCall})}
 }
 
-// sendLast sends the last message. atCommit says that the error is that of a COMMIT, or came after a ROLLBACK. Otherwise, if it
-// comes from the server (see isRefusal), nothing was committed, and the transaction may be open.
+// sendLast sends the last message. atCommit says that the error is that of a COMMIT, or came after a ROLLBACK.
+// Otherwise, if it comes from the server (see isRefusal), nothing was committed, and the transaction may be open.
 func (t *tx) sendLast(ctx context.Context, last lastCalls) (atCommit bool, err error) {
 	own, within := t.conn.sql, len(last.within)
 	succeeded, err := t.store.send(ctx, own, append(last.within[:within:within], last.alone...)...)

@@ -277,7 +277,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (*sq
 
 // QueryRowContext implements [DBTX].
 func (c *conn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	rows, err := c.QueryContext(ctx, query, args...) //nolint:rowserrcheck,sqlclosecheck // the row does both, or the end
+	rows, err := c.QueryContext(ctx, query, args...) // the row closes them, or the end
 	return rowOf(rows, err, c.shut)
 }
 

@@ -44,8 +44,8 @@ func (f *failures) undone() {
 }
 
 // errDistress: an error that no command deserves stands at the end of an attempt.
-var errDistress = errors.New("idem: gormstore: a statement has failed with an error that says nothing about the command, so " +
-	"the handler's answer to it is not recorded")
+var errDistress = errors.New("idem: gormstore: a statement has failed with an error that says nothing about the " +
+	"command, so the handler's answer to it is not recorded")
 
 // distress returns core.ErrRetryable if the error that stands says nothing about the command: a server that has no memory,
 // a table that was changed, a missing right. A handler that answers 404 to any error of First would otherwise have that

@@ -9,10 +9,10 @@ import (
 )
 
 // A database/sql pool can take its connections from another pool, as stdlib.OpenDBFromPool of pgx does. If it has no limit
-// itself, the store would reserve no places: attempts would take every connection of the pool below, and handlers that need a
-// second one would wait for each other until their deadline. database/sql tells nobody what it connects with, and this package
-// knows no driver. So the connector is looked at by reflection. If a later release of either has other fields, nothing is
-// found, and nothing is refused.
+// itself, the store would reserve no places: attempts would take every connection of the pool below, and handlers that
+// need a second one would wait for each other until their deadline. database/sql tells nobody what it connects with,
+// and this package knows no driver. So the connector is looked at by reflection. If a later release of either has other
+// fields, nothing is found, and nothing is refused.
 
 // knownLimit returns an error if the pool takes its connections from a pgxpool, and may take more than that has (F-7).
 func knownLimit(pool *sql.DB, limit int) error {
@@ -32,8 +32,8 @@ func knownLimit(pool *sql.DB, limit int) error {
 // maxWrapped bounds how many connectors may be wrapped around each other.
 const maxWrapped = 8
 
-// innerPool looks for a pgxpool in a connector, and in the connectors that it wraps. limit is its number of connections, 0 where
-// that cannot be seen.
+// innerPool looks for a pgxpool in a connector, and in the connectors that it wraps. limit is its number of
+// connections, 0 where that cannot be seen.
 func innerPool(v reflect.Value, depth int) (limit int, found bool) {
 	for v.IsValid() && (v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer) {
 		if v.IsNil() {
@@ -51,8 +51,7 @@ func innerPool(v reflect.Value, depth int) (limit int, found bool) {
 		return limit, true
 	}
 	connector := reflect.TypeFor[driver.Connector]()
-	for i := range v.NumField() {
-		field := v.Field(i)
+	for _, field := range v.Fields() {
 		if t := field.Type(); !t.Implements(connector) && !strings.HasSuffix(t.String(), "pgxpool.Pool") {
 			continue
 		}

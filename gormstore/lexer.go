@@ -49,8 +49,8 @@ type lexer struct {
 	backslash bool // standard_conforming_strings is off: a backslash escapes in every string
 }
 
-// readings are the ways in which a database may read a text: PostgreSQL before 19 in two, where there is a backslash. Which one
-// it is, a handler, a function, a role and the server may have set. What one of them says counts.
+// readings are the ways in which a database may read a text: PostgreSQL before 19 in two, where there is a backslash.
+// Which one it is, a handler, a function, a role and the server may have set. What one of them says counts.
 func readings(d *dialect, text string) iter.Seq[lexer] {
 	return func(yield func(lexer) bool) {
 		if yield(lexer{text: text, dialect: d}) && d == postgres && strings.Contains(text, `\`) {

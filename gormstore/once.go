@@ -97,8 +97,8 @@ var ErrOtherOperation = errors.New("idem: gormstore: another operation has creat
 
 // CreateOnce creates a money row for the operation of tx's context, or finds the row that the operation has created
 // before. created says which of the two, and row holds the row in both cases (D-1, D-3). tx is gormstore.Tx(ctx) in a
-// Rollback handler, the step's tx in a [Step], and db.WithContext(ctx) in a Park handler. With the plugin dbresolver the row is
-// looked for where it was written, never on a replica.
+// Rollback handler, the step's tx in a [Step], and db.WithContext(ctx) in a Park handler. With the plugin dbresolver
+// the row is looked for where it was written, never on a replica.
 //
 // Errors: ErrOtherOperation; tx's context belongs to no attempt; any error of the database. After an error of the
 // database, PostgreSQL refuses further statements of the transaction, as usual.

@@ -29,6 +29,6 @@ func StallAfter(d time.Duration) Option { return func(o *options) { o.stall = d 
 // InSchema names the schema of the tables on PostgreSQL, without quotes. Default: the schema of the search path that has
 // the tables. The search path is the one that is configured for the role, the database or in the connection string; a SET
 // on a connection does not count. It must be named if another schema of the database has the tables, too: the store and
-// Migrate refuse until then, because in the wrong tables every key is free (F-6). On SQLite, which has no schemas, the option
-// does nothing.
+// Migrate refuse until then, because in the wrong tables every key is free (F-6). On SQLite, which has no schemas, the
+// option does nothing.
 func InSchema(name string) Option { return func(o *options) { o.schema = name } }

@@ -10,10 +10,11 @@ import (
 // no setting, no role, no lock of the session. Write a name as in your statements: "total", or "shop.total" if it is called
 // with its schema. Names are compared in lower case.
 //
-// What a handler leaves on its connection would reach the requests of others. So a connection on which a handler has called a
-// function that the library does not know is closed after the attempt, and so is one on which it has sent DO, CALL, RESET or
-// anything else that may leave a setting behind (X-9). That costs a new connection each time, and GORM's logger warns of each
-// function once. The functions that come with PostgreSQL are known if they leave nothing. Default: none.
+// What a handler leaves on its connection would reach the requests of others. So a connection on which a handler has
+// called a function that the library does not know is closed after the attempt, and so is one on which it has sent DO,
+// CALL, RESET or anything else that may leave a setting behind (X-9). That costs a new connection each time, and GORM's
+// logger warns of each function once. The functions that come with PostgreSQL are known if they leave nothing. Default:
+// none.
 func HarmlessFunctions(names ...string) Option {
 	return func(o *options) {
 		for _, name := range names {
@@ -32,7 +33,8 @@ var leavingNothing = words(`
 	uuid_generate_v1 uuid_generate_v1mc uuid_generate_v3 uuid_generate_v5 uuid_nil
 	crypt gen_salt digest hmac gen_random_bytes levenshtein soundex metaphone dmetaphone`)
 
-// tidy are the statements that leave nothing on a connection, but for the functions that they call. SET is LOCAL, or refused.
+// tidy are the statements that leave nothing on a connection, but for the functions that they call. SET is LOCAL, or
+// refused.
 var tidy = words(`select insert update delete merge with values table show explain savepoint release rollback set lock notify
 	truncate`)
 
@@ -104,8 +106,8 @@ func isColumnList(tokens []token, i int) bool {
 	return before(1).is("INTO")
 }
 
-// maySuspect reports whether the token before a parenthesis may be the name of a function that residueOf does not know. It is
-// asked for every statement, and so it asks little.
+// maySuspect reports whether the token before a parenthesis may be the name of a function that residueOf does not know.
+// It is asked for every statement, and so it asks little.
 func maySuspect(before token) bool {
 	name := before.name()
 	return before.kind == quotedName || before.kind == word && !keywords[name] && !readOnly[name] && !leavingNothing[name]

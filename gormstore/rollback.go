@@ -124,7 +124,8 @@ func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, c core.Claim) (
 	var now instant
 	var floor floor
 	var scan recordScan
-	first, err := s.call(ctx, own, lockFirst, m.targets(&lock), append([]any{c.ID[:], lockKey(c.ID)}, s.guards(c.Deadline)...)...)
+	args := append([]any{c.ID[:], lockKey(c.ID)}, s.guards(c.Deadline)...)
+	first, err := s.call(ctx, own, lockFirst, m.targets(&lock), args...)
 	if err != nil {
 		return nil, false, core.Claimed{}, err
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// On SQLite a Rollback attempt is the one writer from its begin on. It claims the record at once: the row shows whether SQLite
-// itself has rolled back (see tx.alive), and the library's savepoint whether the handler has committed.
+// On SQLite a Rollback attempt is the one writer from its begin on. It claims the record at once: the row shows whether
+// SQLite itself has rolled back (see tx.alive), and the library's savepoint whether the handler has committed.
 
 // beginSQLite opens the transaction of an attempt and claims in it.
 func (s *Store) beginSQLite(ctx context.Context, own *sql.Conn, c core.Claim) (*tx, core.Claimed, error) {

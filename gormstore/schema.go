@@ -10,8 +10,8 @@ import (
 )
 
 // Statements name the schema of their tables. The store finds the schema once. So a search path that an app has left on a
-// connection, or a temporary table of the same name, has no effect. If another schema of the database has the tables too, the
-// store finds none, and does nothing until InSchema says which (F-6).
+// connection, or a temporary table of the same name, has no effect. If another schema of the database has the tables
+// too, the store finds none, and does nothing until InSchema says which (F-6).
 
 // find returns the statements. q is asked for the schema if it is not known yet.
 func (s *statements) find(ctx context.Context, q querier) (*statementTexts, error) {
@@ -108,7 +108,7 @@ func (all schemas) home() (schema string, err error) {
 			elsewhere = append(elsewhere, place.schema+" (not on the search path)")
 		}
 	}
-	switch places := append(listed, elsewhere...); {
+	switch places := slices.Concat(listed, elsewhere); {
 	case len(places) > 1:
 		return "", fmt.Errorf("idem: gormstore: the table idempotency_record is in several schemas of this database, %s: in one "+
 			"that is empty every key would be free. Name the schema whose records count with gormstore.InSchema, for New and "+

@@ -133,9 +133,9 @@ func (s *Store) beginStepSQLite(ctx context.Context, conn *sql.Conn, ticket core
 	return err
 }
 
-// recordStep records the step, and returns the last message of its transaction. On PostgreSQL the record takes the lock. Only
-// when it has it may COMMIT leave: whoever reads back would otherwise find neither lock nor record while both are on their way,
-// and take that for proof.
+// recordStep records the step, and returns the last message of its transaction. On PostgreSQL the record takes the
+// lock. Only when it has it may COMMIT leave: whoever reads back would otherwise find neither lock nor record while
+// both are on their way, and take that for proof.
 func (t *tx) recordStep(ctx context.Context, ticket core.Ticket, step core.StepRecord) (lastCalls, error) {
 	args := []any{step.Name, step.Result, keys(step.Derived)}
 	if t.store.dialect == postgres {

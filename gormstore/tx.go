@@ -239,7 +239,9 @@ func (t *tx) Rollback() error {
 }
 
 // run does the rest of a transaction that has begun: work, the last message.
-func (t *tx) run(ctx context.Context, work func(tx *gorm.DB) error, last func(ctx context.Context) (lastCalls, error)) error {
+func (t *tx) run(
+	ctx context.Context, work func(tx *gorm.DB) error, last func(ctx context.Context) (lastCalls, error),
+) error {
 	defer func() { _ = t.Rollback() }() // an error, a panic; does nothing after the end
 
 	// The deadline and a lost lease end the transaction even if work does not look at its context.
@@ -323,8 +325,9 @@ func (t *tx) commitOnly(ctx context.Context) (lastCalls, error) {
 	return t.restored(ctx, check)
 }
 
-// restored returns calls and COMMIT, after the settings that the handler may have changed are as they were. They are restored
-// first: a driver may prepare the message's statements before it sends it, and for that the role must be the library's.
+// restored returns calls and COMMIT, after the settings that the handler may have changed are as they were. They are
+// restored first: a driver may prepare the message's statements before it sends it, and for that the role must be the
+// library's.
 func (t *tx) restored(ctx context.Context, calls ...call) (lastCalls, error) {
 	if err := t.conn.restoreSettings(ctx); err != nil {
 		return lastCalls{}, notCommitted(err)

@@ -13,8 +13,8 @@ import (
 
 // Validate implements [core.Validator]: the tables exist; they and the server keep what was confirmed, steps, markers and
 // intents included (F-2, F-5); the role has the rights that a store needs; on PostgreSQL the pool has the limit that it had
-// in New. One error names everything that is wrong. An app calls it, or [Audit], when it starts. In an app that does not, the
-// first claim is refused for what the server and the tables lose.
+// in New. One error names everything that is wrong. An app calls it, or [Audit], when it starts. In an app that does
+// not, the first claim is refused for what the server and the tables lose.
 func (s *Store) Validate(ctx context.Context) error {
 	err := s.validate(ctx, s.pool, storeRights)
 	if err == nil {
@@ -219,8 +219,8 @@ func (i inspector) postgres(ctx context.Context) []error {
 	return errs
 }
 
-// flaws lists why one of the tables $2 in the schema $1, or one of their partitions, may lose or hide what was confirmed: one
-// text each.
+// flaws lists why one of the tables $2 in the schema $1, or one of their partitions, may lose or hide what was
+// confirmed: one text each.
 const flaws = `WITH RECURSIVE part AS (SELECT to_regclass($1 || '.' || t.name)::oid AS oid
 		FROM unnest(string_to_array($2, ',')) AS t (name)
 	UNION SELECT i.inhrelid FROM pg_inherits i JOIN part p ON i.inhparent = p.oid)

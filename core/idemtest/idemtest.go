@@ -44,7 +44,8 @@ type Config struct {
 type Steps struct{ kept attemptctx.Rehearsal }
 
 // Context returns a context like that of a handler in an attempt. In it core.Operation, core.CommandHashOf,
-// core.DeriveCall, core.NotApplied, core.Failed and core.KeepRows work as in an attempt. It ends with ctx, and has no other deadline.
+// core.DeriveCall, core.NotApplied, core.Failed and core.KeepRows work as in an attempt. It ends with ctx, and has no
+// other deadline.
 //
 // The steps of a Resume handler run in it, too. core.Call runs once for each Steps, with its key, and its result passes
 // through JSON. gormstore.Step runs in the transaction of gormstore.WithTx.

@@ -256,7 +256,8 @@ func clientThatDoesNotRead(t *testing.T, a Adapter) {
 				ended, recorded := make(chan error, 1), make(chan struct{})
 				app := a.New()
 				Guarded(t, a, app, core.Config{
-					Policy: core.Policy{Recovery: core.Park, Streaming: flush, MaxAnswer: 1 << 10, Deadline: time.Second, Lease: time.Second},
+					Policy: core.Policy{Recovery: core.Park, Streaming: flush, MaxAnswer: 1 << 10, Deadline: time.Second,
+						Lease: time.Second},
 					Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
 						if e.Kind == core.EventOverdue && assert.Error(t, e.Err) {
 							overdue.Add(1)
@@ -271,7 +272,7 @@ func clientThatDoesNotRead(t *testing.T, a Adapter) {
 					for {
 						if _, err := w.Write(block); err != nil {
 							ended <- err
-							return nil
+							return nil //nolint:nilerr // the handler does not care that its client is gone
 						}
 						if flush {
 							w.(http.Flusher).Flush()
@@ -285,7 +286,7 @@ func clientThatDoesNotRead(t *testing.T, a Adapter) {
 				defer server.Close()
 				client := &Client{t: t, ctx: t.Context(), URL: server.URL, Token: Sign(t, ClaimsOf("customer-1", "customer")),
 					HTTP: server.Client()}
-				res, err := client.HTTP.Do(client.Request(Call{Key: "key-1"}))
+				res, err := client.HTTP.Do(client.Request(Call{Key: "key-1"})) //nolint:bodyclose // it is not read: that is the test
 				require.NoError(t, err)
 				require.Equal(t, protocol, res.Proto)
 				require.Error(t, <-ended)

@@ -138,7 +138,8 @@ func Rollback(t *testing.T, a Adapter, answer func(c Context, status int) error)
 	}{
 		201: {1, true, ""}, 303: {1, true, ""},
 		402: {0, true, ""}, 409: {0, true, ""}, // the rows are undone, the answer is kept
-		403: {0, false, "not_applied"}, 429: {0, false, "not_applied"}, 500: {0, false, ""}, 503: {0, false, ""}, // the key is free
+		403: {0, false, "not_applied"}, 429: {0, false, "not_applied"}, // the key is free
+		500: {0, false, ""}, 503: {0, false, ""},
 	} {
 		path := fmt.Sprintf("/%d", status)
 		v1.Handle(http.MethodPost, path, a.Handler(func(c Context) error {

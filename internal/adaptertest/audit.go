@@ -179,7 +179,8 @@ func auditOfAnyMethod(t *testing.T, a Adapter) {
 	}
 	idem, app := NewModule(t, core.Config{}), a.New()
 	app.Handle("", "/open", Never(t, a))
-	require.NotContains(t, app.Audit(NewModule(t, core.Config{Routes: core.Routes{}})).Error(), "any method", "no money moves there")
+	exempt := app.Audit(NewModule(t, core.Config{Routes: core.Routes{}})).Error()
+	require.NotContains(t, exempt, "any method", "no money moves there")
 	v1 := app.Group("/v1", a.JWTGuard(NewVerifier(t)), a.Idempotent(idem))
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		v1.Handle(method, "/pay", Never(t, a)) // other handlers of one code

@@ -78,7 +78,7 @@ var contract = []chapter{
 		{id: "R-1", says: "Recorded is what the client saw, rendered errors included."},
 		{id: "R-2", says: "The answer leaves only after it is recorded; in doubt 503 commit_unconfirmed."},
 		{id: "R-3", says: "Headers are recorded through an allowlist."},
-		{id: "R-4", says: "Rollback sends no byte before COMMIT; else streamed and large answers are recorded in part, and end at the deadline."},
+		{id: "R-4", says: "Rollback sends no byte before COMMIT; elsewhere large answers are recorded in part."},
 		{id: "R-5", says: "Recording survives the client going away; the attempt has its own deadline."},
 		{id: "R-6", says: "Only proof that nothing was applied frees a key."},
 		{id: "R-7", says: "A proven 400 or 422 may have a shorter retention and no tombstone."},
@@ -101,12 +101,12 @@ var contract = []chapter{
 			"which a setting may have stayed; it does not weaken the commit."},
 		{id: "X-10", says: "Half-done operations are listed, parked after a bound, and settled."},
 		{id: "X-11", says: "A Rollback attempt that never asked for its transaction is an event."},
-		{id: "X-12", says: "A request that was swapped or recycled under its handler ends like a panic; its client gets no success."},
+		{id: "X-12", says: "A request that was swapped or recycled ends like a panic; its client gets no success."},
 		{id: "X-13", says: "An app's function that panics or hangs ends neither the process nor the other loops of Run."},
-		{id: "X-14", says: "A Rollback attempt writes its record with its answer, and commits once; one that fails writes nothing.",
+		{id: "X-14", says: "A Rollback attempt writes its record with its answer, in one commit; one that fails writes nothing.",
 			notBuilt: "Resume still commits each step by itself, and n calls are not yet n + 1 commits"},
-		{id: "X-15", says: "A record that is seen decides, the lock only without one; a question takes no lock; what takes a free record " +
-			"forgets its steps.",
+		{id: "X-15", says: "A record that is seen decides, the lock only without one; a question takes no lock; what takes a " +
+			"free record forgets its steps.",
 			notBuilt: "segments behind a call of a Resume attempt"},
 		{id: "X-16", says: "A failed step dooms its segment.", notBuilt: "steps of Resume are transactions of their own"},
 		{id: "X-17", says: "Checkpoint seals a segment without a call.", notBuilt: "there are no segments yet"},
@@ -122,7 +122,7 @@ var contract = []chapter{
 	}},
 	{"D. The second line", []rule{
 		{id: "D-1", says: "Money rows carry the operation id under a UNIQUE index; a helper creates a row once."},
-		{id: "D-2", says: "At start-up one error names every route and table that is not as it must be, and handlers of any method."},
+		{id: "D-2", says: "At start-up one error names every route and table that is not as it must be."},
 		{id: "D-3", says: "A unique violation becomes the existing row only if operation and command agree."},
 	}},
 	{"Q. Queues", []rule{
@@ -139,7 +139,7 @@ var contract = []chapter{
 		{id: "C-4", says: "An uncertain intent ends only with a definite answer of the library, or by the provider's profile."},
 		{id: "C-5", says: "A planned intent keeps its key; a second attempt begins uncertain; a step and a call share none."},
 		{id: "C-6", says: "The caller ends an intent in its own transaction, of the journal's own database."},
-		{id: "C-7", says: "A failure or conflict is never definite; codes and answers count only with a mark that handlers cannot send."},
+		{id: "C-7", says: "A failure or conflict is never definite; what counts has a mark that handlers cannot send."},
 	}},
 	{"F. Failure of the store", []rule{
 		{id: "F-1", says: "Store away before the claim: 503, the handler does not run; no fail-open switch."},

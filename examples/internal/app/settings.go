@@ -32,7 +32,6 @@ type Settings struct {
 	Origin    string           // CORS_ORIGIN: an origin whose pages may call the API, default none
 	Unsafe    bool             // UNSAFE_SIMULATOR, default 0
 
-
 	// PROVIDER_URL and PROVIDER_TOKEN: another service instead of the simulated provider, default none.
 	ProviderURL, ProviderToken string
 }
