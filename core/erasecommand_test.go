@@ -69,13 +69,13 @@ func TestWhoMayErase(t *testing.T) {
 	require.JSONEq(t, `{"records":1,"open":[]}`, w.Body.String(), "no route is on Rollback")
 	require.Equal(t, core.Expired, stateOf(t, store))
 	require.Equal(t, []core.EventKind{core.EventErasing, core.EventErased}, a.kinds())
-	require.Equal(t, "https://other.example olga", a.events[0].Who)
+	require.Equal(t, `issuer="https://other.example" subject="olga"`, a.events[0].Who)
 	require.Equal(t, "request 7", a.events[0].Why)
 }
 
 // Without an observer nobody would learn who has erased what.
 func TestErasureNeedsItsParts(t *testing.T) {
-	module, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}, OperatorRoles: []string{"operator"}})
+	module, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}, OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}}})
 	require.NoError(t, err)
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(eraseAlice))
 	requireProblem(t, written(t, module.ServeErase(r, operator)), http.StatusInternalServerError, core.CodeMisconfigured)

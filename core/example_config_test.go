@@ -19,7 +19,7 @@ func ExampleNew() {
 			"GET /v1/payouts":   {Roles: []string{"seller"}},
 		},
 		Policy:        core.Policy{Lease: 20 * time.Second}, // for the routes that do not say it
-		OperatorRoles: []string{"operator"},
+		OperatorRoles: []core.IssuerRole{{Issuer: "https://shop.example", Role: "operator"}},
 	})
 	must(err)
 	for _, d := range idem.Declared() {

@@ -40,12 +40,13 @@ type Config struct {
 	// ReplayHeaders names answer headers that are recorded in addition to the contract's own list. Set-Cookie,
 	// WWW-Authenticate, Date, rate-limit and hop-by-hop headers are refused.
 	ReplayHeaders []string
-	// OperatorRoles are the roles of operators. An operator may see and settle the operations of all principals of its own
-	// issuer and tenant (M-7, X-7, S-5); without a tenant, those of principals without a tenant. Default none.
-	OperatorRoles []string
+	// OperatorRoles are the roles of operators, each with the issuer that may give it (S-6). An operator may see and settle
+	// the operations of all principals of its own issuer and tenant (M-7, X-7, S-5); without a tenant, those of principals
+	// without a tenant. Default none.
+	OperatorRoles []IssuerRole
 	// SupervisorRoles are the roles of operators that may see and settle the operations of every issuer and tenant of this
-	// service. Default none.
-	SupervisorRoles []string
+	// service, each with the issuer that may give it. Default none.
+	SupervisorRoles []IssuerRole
 
 	// RetryAfter is the Retry-After of problems that a repeat may solve, default 2 s.
 	RetryAfter time.Duration
@@ -193,11 +194,11 @@ func New(cfg Config) (*Module, error) {
 			m.replays[name] = true
 		}
 	}
-	if slices.Contains(cfg.OperatorRoles, "") {
-		bad("OperatorRoles: an empty role would never match; remove it")
+	if err := checkRoles("OperatorRoles", cfg.OperatorRoles); err != nil {
+		errs = append(errs, err)
 	}
-	if slices.Contains(cfg.SupervisorRoles, "") {
-		bad("SupervisorRoles: an empty role would never match; remove it")
+	if err := checkRoles("SupervisorRoles", cfg.SupervisorRoles); err != nil {
+		errs = append(errs, err)
 	}
 	for _, d := range []struct {
 		field string

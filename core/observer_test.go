@@ -118,7 +118,7 @@ func TestNothingSecretIsToldOf(t *testing.T) {
 		logged := core.LogObserver(logInto(&told, slog.LevelDebug))
 		a := &app{t: t, pattern: pattern}
 		module, err := core.New(core.Config{
-			Store: store, OperatorRoles: []string{"operator"},
+			Store: store, OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}},
 			Policy: core.Policy{Recovery: core.Park, MaxBody: 100, MaxAnswer: 100, Lease: 3 * time.Second, Deadline: 6 * time.Second,
 				Review: func(_ context.Context, p core.Principal, _ core.Record) error {
 					if p.HasAnyRole("locked") {

@@ -61,11 +61,11 @@ func viewOf(rec Record) operationView {
 }
 
 func (m *Module) isOperator(p Principal) bool {
-	return len(m.cfg.OperatorRoles) > 0 && p.HasAnyRole(m.cfg.OperatorRoles...) || m.isSupervisor(p)
+	return p.hasOneOf(m.cfg.OperatorRoles) || m.isSupervisor(p)
 }
 
 func (m *Module) isSupervisor(p Principal) bool {
-	return len(m.cfg.SupervisorRoles) > 0 && p.HasAnyRole(m.cfg.SupervisorRoles...)
+	return p.hasOneOf(m.cfg.SupervisorRoles)
 }
 
 // operated returns the beginning of the realms whose operations an operator may see and settle (S-5).

@@ -28,7 +28,11 @@ var operator = core.Principal{Issuer: alice.Issuer, Subject: "olga", Roles: []st
 // newOpsApp is an app with an operator's role.
 func newOpsApp(t *testing.T, cfg core.Config, handler http.HandlerFunc) *app {
 	t.Helper()
-	cfg.OperatorRoles, cfg.SupervisorRoles = []string{"auditor", "operator"}, []string{"supervisor"}
+	for _, issuer := range []string{alice.Issuer, "https://other.example", "elsewhere", "i", "j"} {
+		cfg.OperatorRoles = append(cfg.OperatorRoles, core.IssuerRole{Issuer: issuer, Role: "auditor"},
+			core.IssuerRole{Issuer: issuer, Role: "operator"})
+		cfg.SupervisorRoles = append(cfg.SupervisorRoles, core.IssuerRole{Issuer: issuer, Role: "supervisor"})
+	}
 	return newApp(t, cfg, handler)
 }
 
@@ -127,7 +131,7 @@ func TestReadingAnAnswerIsTold(t *testing.T) {
 	require.Empty(t, read())
 	members(t, a.operation(operator, idOf("k-1")))
 	require.Len(t, read(), 1)
-	require.Equal(t, operator.Issuer+" olga", read()[0].Who)
+	require.Equal(t, `issuer="`+operator.Issuer+`" subject="olga"`, read()[0].Who)
 	require.Equal(t, idOf("k-1"), read()[0].Operation.String())
 
 	a.handler = status(http.StatusBadGateway)
@@ -425,7 +429,7 @@ func TestSettlementIsFinalAndKept(t *testing.T) {
 		}
 		history := store.Settlements(core.Scoping{}.RecordID(alice, "k-1"))
 		require.Len(t, history, 1)
-		require.Equal(t, alice.Issuer+" t olga", history[0].Who, "the tenant counts")
+		require.Equal(t, `issuer="`+alice.Issuer+`" tenant="t" subject="olga"`, history[0].Who, "the tenant counts")
 		require.Equal(t, "seen", history[0].Why)
 		require.Equal(t, time.Now(), history[0].At)
 		require.Equal(t, core.Unknown, history[0].Before.State())
@@ -581,4 +585,43 @@ func TestRefusedSettlementFreesItsKey(t *testing.T) {
 		require.Equal(t, "created", w.Header().Get("Idempotency-Result"))
 		require.Equal(t, "reused", settle().Header().Get("Idempotency-Result"))
 	})
+}
+
+// A customer's own identity provider may call its roles as it likes.
+//
+// CONTRACT S-6, S-5
+func TestRolesCountFromTheirIssuerOnly(t *testing.T) {
+	const staff, customers = "https://staff.example", "https://login.customer.example"
+	a := newApp(t, core.Config{
+		OperatorRoles:   []core.IssuerRole{{Issuer: staff, Role: "operator"}, {Issuer: customers, Role: "clerk"}},
+		SupervisorRoles: []core.IssuerRole{{Issuer: staff, Role: "supervisor"}},
+	}, status(http.StatusBadGateway))
+	a.post("k-1", `{}`)
+	id := core.Scoping{}.RecordID(alice, "k-1").String()
+	for name, test := range map[string]struct {
+		issuer, role string
+		settled      int
+		seen         int
+	}{
+		"a supervisor of the staff":     {staff, "supervisor", 200, 200},
+		"an operator of the staff":      {staff, "operator", 404, 404}, // of another realm
+		"a supervisor by the customers": {customers, "supervisor", 403, 404},
+		"an operator by the customers":  {customers, "operator", 403, 404},
+		"a clerk by the customers":      {customers, "clerk", 404, 404},
+		"a clerk by the staff":          {staff, "clerk", 403, 404},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := core.Principal{Issuer: test.issuer, Subject: "mallory", Roles: []string{test.role}}
+			ask := httptest.NewRequest(http.MethodGet, "/v1/operations/"+id, nil)
+			require.Equal(t, test.seen, a.module.ServeOperation(ask, p, id).Status)
+			_, problem := a.module.Operator(ask, p)
+			require.Equal(t, test.settled == 403, problem != nil)
+			if test.settled == 200 {
+				return // a settlement is final: the others must find the operation unsettled
+			}
+			settle := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"outcome":"not_applied","reason":"r"}`))
+			require.Equal(t, test.settled, a.module.ServeSettle(settle, p, id).Status)
+		})
+	}
+	require.Empty(t, a.of(core.EventSettled))
 }

@@ -47,7 +47,7 @@ func (m *Module) KeyHeader() string { return m.cfg.Header }
 // Supervises reports whether the operator may look at the operations of every issuer and tenant of the service.
 func (o *Operator) Supervises() bool { return o.module.isSupervisor(o.principal) }
 
-// Name is the operator's name in the history of settlements: issuer, tenant and subject.
+// Name is the operator's name in the history of settlements: issuer, tenant and subject, each quoted.
 func (o *Operator) Name() string { return nameOf(o.principal) }
 
 // Unsettled lists the operations that need attention, oldest first: see [Inspectable]. It ignores q.Within.
@@ -159,15 +159,12 @@ func (o *Operator) FindKey(ctx context.Context, owner Principal, key string) (id
 	return id, running, err
 }
 
-// nameOf is the name of a principal in the history. The history cannot store every control character that a token may
-// have.
+// nameOf is the name of a principal in the history. It is quoted, so that two principals never have one name, whatever
+// spaces and quotes are in them, and because the history cannot store every control character that a token may have.
 func nameOf(p Principal) string {
-	name := p.Issuer + " " + p.Subject
+	name := "issuer=" + strconv.Quote(p.Issuer)
 	if p.Tenant != "" {
-		name = p.Issuer + " " + p.Tenant + " " + p.Subject
+		name += " tenant=" + strconv.Quote(p.Tenant)
 	}
-	if !isText(name) {
-		name = strconv.QuoteToASCII(name)
-	}
-	return name
+	return name + " subject=" + strconv.Quote(p.Subject)
 }

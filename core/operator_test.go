@@ -16,7 +16,7 @@ import (
 // inspected is an app with a completed operation that has a step, and the access that an operator has.
 func inspected(t *testing.T) (a *app, operator *core.Operator, id core.ID) {
 	t.Helper()
-	a = newApp(t, core.Config{Policy: core.Policy{Recovery: core.Resume}, OperatorRoles: []string{"operator"}},
+	a = newApp(t, core.Config{Policy: core.Policy{Recovery: core.Resume}, OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}}},
 		func(w http.ResponseWriter, r *http.Request) {
 			_, err := core.Call(r.Context(), "charge", func(context.Context, core.DerivedKey) (string, error) {
 				return "receipt", nil
@@ -67,4 +67,24 @@ func TestExpiredAnswerIsNotRevealed(t *testing.T) {
 		require.Len(t, life.Steps, 1)
 		require.Empty(t, life.Steps[0].Result)
 	})
+}
+
+// CONTRACT X-7, S-1
+func TestNamesOfOperatorsDiffer(t *testing.T) {
+	issuer := "https://issuer.example"
+	a := newApp(t, core.Config{OperatorRoles: []core.IssuerRole{{Issuer: issuer, Role: "operator"}}}, created)
+	names := map[string]core.Principal{}
+	for _, p := range []core.Principal{
+		{Tenant: "a", Subject: "b c"}, {Tenant: "a b", Subject: "c"}, {Subject: "a b c"}, {Subject: `a" subject="b`},
+		{Tenant: "a", Subject: "b"}, {Tenant: `a" subject="b`, Subject: "c"}, {Subject: "a\x00"}, {Subject: `a\x00`}, {Subject: "ä"},
+	} {
+		p.Issuer, p.Roles = issuer, []string{"operator"}
+		operator, problem := a.module.Operator(httptest.NewRequest(http.MethodGet, "/", nil), p)
+		require.Nil(t, problem)
+		require.NotContains(t, names, operator.Name())
+		require.NotContains(t, operator.Name(), "\x00", "the history has no room for it")
+		names[operator.Name()] = p
+	}
+	require.Contains(t, names, `issuer="https://issuer.example" tenant="a" subject="b c"`)
+	require.Contains(t, names, `issuer="https://issuer.example" subject="ä"`)
 }

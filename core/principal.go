@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -58,6 +59,32 @@ func isSeparator(r rune) bool {
 // HasAnyRole reports whether p has at least one of roles. Without roles it is true.
 func (p Principal) HasAnyRole(roles ...string) bool {
 	return len(roles) == 0 || slices.ContainsFunc(roles, func(r string) bool { return slices.Contains(p.Roles, r) })
+}
+
+// IssuerRole is a role that counts only if the given issuer has given it. Otherwise another issuer, a customer's identity
+// provider for instance, could make operators of its own (S-6).
+type IssuerRole struct {
+	Issuer string // "iss", as in [Principal]
+	Role   string
+}
+
+// hasOneOf reports whether p has one of the roles from the issuer that may give it.
+func (p Principal) hasOneOf(roles []IssuerRole) bool {
+	return slices.ContainsFunc(roles, func(r IssuerRole) bool { return r.Issuer == p.Issuer && slices.Contains(p.Roles, r.Role) })
+}
+
+// checkRoles returns an error for a role that nobody has, or that everybody could give.
+func checkRoles(field string, roles []IssuerRole) error {
+	for _, r := range roles {
+		switch {
+		case r.Role == "":
+			return fmt.Errorf("%s: an empty role would never match; remove it", field)
+		case isNobody(r.Issuer):
+			return fmt.Errorf(`%s: role %q: name the issuer that may give it, the "iss" of your operators' tokens: another issuer `+
+				"could give it, too", field, r.Role)
+		}
+	}
+	return nil
 }
 
 // same reports whether p and q are the same principal of the same client. It compares the client even if Scoping ignores

@@ -62,7 +62,7 @@ func newPolicyModule(t *testing.T) *core.Module {
 			"PATCH /v1/profile": {Exempt: "a reason for the next reader"},
 			"GET /v1/payouts":   {Roles: []string{"secret-role"}},
 		},
-		OperatorRoles: []string{"secret-operator"},
+		OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "secret-operator"}},
 	})
 	require.NoError(t, err)
 	return module

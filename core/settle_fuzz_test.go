@@ -36,7 +36,7 @@ func FuzzSettle(f *testing.F) {
 		now := time.Now()
 		store := memstore.New(memstore.WithClock(func() time.Time { return now }))
 		module, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Park},
-			OperatorRoles: []string{"operator"}})
+			OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}}})
 		require.NoError(t, err)
 		id := core.Scoping{}.RecordID(alice, "key")
 		_, err = store.Claim(t.Context(), core.Claim{ID: id, Realm: core.Scoping{}.PrincipalRealm(alice), Recovery: core.Park, Lease: time.Second, Deadline: time.Second})

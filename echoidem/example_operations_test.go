@@ -20,7 +20,7 @@ func ExampleSettleHandler() {
 	now := time.Now()
 	idem, err := core.New(core.Config{
 		Store:         memstore.New(memstore.WithClock(func() time.Time { return now })),
-		OperatorRoles: []string{"operator"},
+		OperatorRoles: []core.IssuerRole{{Issuer: "https://issuer.example", Role: "operator"}},
 		Routes: core.Routes{
 			"POST /v1/payouts":               {Recovery: core.Park, Roles: []string{"seller"}},
 			"GET /v1/operations":             {Roles: []string{"operator"}},

@@ -22,7 +22,7 @@ func TestTextOfASettlement(t *testing.T) {
 		db := open(t)
 		store := newStore(t, db)
 		module, err := core.New(core.Config{
-			Store: store, Policy: core.Policy{Recovery: core.Park}, OperatorRoles: []string{"operator"},
+			Store: store, Policy: core.Policy{Recovery: core.Park}, OperatorRoles: []core.IssuerRole{{Issuer: "https://issuer.example", Role: "operator"}},
 		})
 		require.NoError(t, err)
 		fail := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
@@ -45,7 +45,7 @@ func TestTextOfASettlement(t *testing.T) {
 		require.Equal(t, http.StatusOK, reply.Status, string(reply.Body))
 		var who string
 		require.NoError(t, db.Raw("SELECT settled_by FROM idempotency_settlement").Scan(&who).Error)
-		require.Equal(t, `"https://issuer.example o\x00lga\xff"`, who)
+		require.Equal(t, `issuer="https://issuer.example" subject="o\x00lga\xff"`, who)
 	})
 }
 
@@ -56,7 +56,7 @@ func TestHistoryKeepsWhatUndidIt(t *testing.T) {
 		db := open(t)
 		store := newStore(t, db)
 		module, err := core.New(core.Config{
-			Store: store, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1}, OperatorRoles: []string{"operator"},
+			Store: store, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1}, OperatorRoles: []core.IssuerRole{{Issuer: "https://issuer.example", Role: "operator"}},
 		})
 		require.NoError(t, err)
 		lost := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -253,7 +253,9 @@ func oldKey(p *core.Policy) { p.KeyAge = 60 * time.Hour }
 
 func anySize(p *core.Policy) { p.MaxBody = 64 << 20 }
 
-func customersOperate(cfg *core.Config) { cfg.OperatorRoles = []string{"customer"} }
+func customersOperate(cfg *core.Config) {
+	cfg.OperatorRoles = []core.IssuerRole{{Issuer: issuer, Role: "customer"}}
+}
 
 func noRoles(cfg *core.Config) { policies(func(p *core.Policy) { p.Roles = nil })(cfg) }
 

@@ -16,7 +16,7 @@ func Example() {
 	numbers := inspect.NewNumbers()
 	module, err := core.New(core.Config{
 		Store:         memstore.New(),
-		OperatorRoles: []string{"operator"},
+		OperatorRoles: []core.IssuerRole{{Issuer: "https://shop.example", Role: "operator"}},
 		Observer:      core.Observers(numbers, core.LogObserver(slog.Default())), // the log names who has read an answer
 		Routes: core.Routes{
 			"POST /v1/payouts":               {Recovery: core.Park, Roles: []string{"seller"}},

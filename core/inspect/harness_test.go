@@ -61,7 +61,7 @@ func newScopedDesk(t *testing.T, scoping core.Scoping, change ...func(*inspect.C
 	d.shaky = &shakyStore{Store: d.store}
 	var err error
 	d.module, err = core.New(core.Config{
-		Store: d.shaky, Scoping: scoping, Now: d.clock, OperatorRoles: []string{"operator"}, SupervisorRoles: []string{"supervisor"},
+		Store: d.shaky, Scoping: scoping, Now: d.clock, OperatorRoles: []core.IssuerRole{{Issuer: "https://issuer.example", Role: "operator"}}, SupervisorRoles: []core.IssuerRole{{Issuer: "https://issuer.example", Role: "supervisor"}},
 		Routes: core.Routes{
 			"POST /v1/payouts":       {Recovery: core.Park, Roles: []string{"customer"}},
 			"POST /v1/refunds":       {Recovery: core.Resume, Roles: []string{"customer"}},

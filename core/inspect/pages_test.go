@@ -192,7 +192,7 @@ func TestFindByScoping(t *testing.T) {
 	form.Set("client", "app")
 	require.Equal(t, http.StatusSeeOther, d.ask(http.MethodPost, "/idem/find", form).Code)
 
-	other, err := core.New(core.Config{Store: d.store, OperatorRoles: []string{"operator"}, Policy: core.Policy{Recovery: core.Park},
+	other, err := core.New(core.Config{Store: d.store, OperatorRoles: []core.IssuerRole{{Issuer: olga.Issuer, Role: "operator"}}, Policy: core.Policy{Recovery: core.Park},
 		Observer: inspect.NewNumbers()})
 	require.NoError(t, err)
 	d.pages, err = inspect.New(inspect.Config{Module: other, Caller: func(*http.Request) (core.Principal, error) { return olga, nil }})
@@ -249,7 +249,7 @@ func TestAnswerIsMasked(t *testing.T) {
 	require.NotContains(t, p.html, "<script>")
 	read := d.kinds(core.EventAnswerRead)
 	require.Len(t, read, 1)
-	require.Equal(t, "https://issuer.example shop-1 olga", read[0].Who)
+	require.Equal(t, `issuer="https://issuer.example" tenant="shop-1" subject="olga"`, read[0].Who)
 
 	d.advance(4 * 24 * time.Hour)
 	p = d.ask(http.MethodPost, path+"/answer", nil)

@@ -36,7 +36,7 @@ func TestSettleApplied(t *testing.T) {
 	require.JSONEq(t, `{"id": "out-7"}`, string(again.Body))
 	history := d.store.Settlements(id)
 	require.Len(t, history, 1)
-	require.Equal(t, "https://issuer.example shop-1 olga", history[0].Who)
+	require.Equal(t, `issuer="https://issuer.example" tenant="shop-1" subject="olga"`, history[0].Who)
 	require.Equal(t, "seen at the bank\nline 7", history[0].Why)
 	rec, err := d.store.Find(t.Context(), core.Scoping{}.RecordID(olga, form.Get("key")))
 	require.NoError(t, err)
@@ -159,7 +159,7 @@ func TestSettleUnsure(t *testing.T) {
 	require.Contains(t, p.text, "Nobody knows yet whether it was recorded")
 	require.Equal(t, form.Get("key"), p.hidden(t, "key"))
 
-	wrong, err := core.New(core.Config{Store: d.store, OperatorRoles: []string{"operator"}, Observer: inspect.NewNumbers(),
+	wrong, err := core.New(core.Config{Store: d.store, OperatorRoles: []core.IssuerRole{{Issuer: olga.Issuer, Role: "operator"}}, Observer: inspect.NewNumbers(),
 		Scoping: core.Scoping{RequireTenant: true}, Now: d.clock, Routes: core.Routes{settleRoute: {Recovery: core.Park}}})
 	require.NoError(t, err)
 	d.pages, err = inspect.New(inspect.Config{Module: wrong, Settle: settleRoute,

@@ -42,8 +42,9 @@ func TestInspectorLongTexts(t *testing.T) {
 	const settle = "/v1/operations/:id/settle"
 	var passed atomic.Int64
 	clock := func() time.Time { return time.Date(2026, time.November, 22, 12, 0, 0, int(passed.Load()), time.UTC) }
-	module, err := core.New(core.Config{Store: memstore.New(memstore.WithClock(clock)), Now: clock, OperatorRoles: operator.Roles,
-		Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1}, Observer: core.LogObserver(slog.New(slog.DiscardHandler)),
+	module, err := core.New(core.Config{Store: memstore.New(memstore.WithClock(clock)), Now: clock,
+		OperatorRoles: []core.IssuerRole{{Issuer: operator.Issuer, Role: operator.Roles[0]}},
+		Policy:        core.Policy{Recovery: core.Resume, MaxAttempts: 1}, Observer: core.LogObserver(slog.New(slog.DiscardHandler)),
 		ClaimTimeout: time.Minute}) // the machine may be busy
 	require.NoError(t, err)
 	// commandOf runs a command with 200 steps.

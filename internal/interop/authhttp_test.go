@@ -122,9 +122,10 @@ func TestKeyfunc(t *testing.T) {
 	require.NoError(t, err)
 	set := jwkset.NewMemoryStorage()
 	require.NoError(t, set.KeyWrite(t.Context(), key))
-	published, err := set.JSONPublic(t.Context())
-	require.NoError(t, err)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(published) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		published, _ := set.JSONPublic(r.Context())
+		_, _ = w.Write(published)
+	}))
 	t.Cleanup(server.Close)
 	ctx, jwksURL := t.Context(), server.URL
 
@@ -145,6 +146,19 @@ func TestKeyfunc(t *testing.T) {
 	token, err := unsigned.SignedString(private)
 	require.NoError(t, err)
 	requireCaller(t, ginApp(t, guard), bearer(token), shop+` "" customer-1 [customer]`)
+
+	// What docs/auth.md warns of: one forged key id, and a rotated key is unknown for minutes.
+	unsigned.Header["kid"] = "forged"
+	forged, err := unsigned.SignedString(private)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusUnauthorized, payout(ginApp(t, guard), bearer(forged)).Code)
+	rotated, err := jwkset.NewJWKFromKey(public, jwkset.JWKOptions{Metadata: jwkset.JWKMetadataOptions{KID: "k-2"}})
+	require.NoError(t, err)
+	require.NoError(t, set.KeyWrite(ctx, rotated))
+	unsigned.Header["kid"] = "k-2"
+	token, err = unsigned.SignedString(private)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusUnauthorized, payout(ginApp(t, guard), bearer(token)).Code)
 }
 
 // accounts are API keys, by their SHA-256, and the account of each. Two keys may belong to one account.

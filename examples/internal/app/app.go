@@ -98,7 +98,7 @@ func Open(ctx context.Context, observers ...core.Observer) (_ *App, err error) {
 			Lease: a.Settings.Lease, Deadline: a.Settings.Deadline, Retention: a.Settings.Retention,
 			MaxAttempts: a.Settings.Attempts, KeyFormat: format, KeyAge: a.Settings.KeyAge,
 		},
-		SupervisorRoles: []string{shop.RoleOperator},
+		SupervisorRoles: []core.IssuerRole{{Issuer: issuer, Role: shop.RoleOperator}},
 		Observer:        a.Observer,
 		PolicyURL:       "/idempotency",
 	})
