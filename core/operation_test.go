@@ -373,6 +373,7 @@ func TestSettlementsAsOperatorsWriteThem(t *testing.T) {
 		"empty":              {`{}`, 0, nil, "", "outcome: want"},
 		"another outcome":    {`{"outcome":"maybe","reason":"r"}`, 0, nil, "", "outcome: want"},
 		"no reason":          {`{"outcome":"applied"}`, 0, nil, "", "reason: is required"},
+		"a negative fence":   {`{"outcome":"applied","reason":"r","fence":-1}`, 0, nil, "", "fence: want that of the operation"},
 		"a blank reason":     {`{"outcome":"not_applied","reason":" "}`, 0, nil, "", "reason: is required"},
 		"answer to nothing":  {`{"outcome":"not_applied","reason":"r","answer":{"id":7}}`, 0, nil, "", "answer: "},
 		"a failure":          {`{"outcome":"applied","reason":"r","answer":{"status":500}}`, 0, nil, "", "answer: want a status of 200 to 499"},

@@ -513,6 +513,35 @@ func TestRoutesWithDifferentKeyAges(t *testing.T) {
 	})
 }
 
+// A settlement keeps the record of a timed key for as long as an attempt's answer would have.
+//
+// CONTRACT T-6, X-7
+func TestSettledTimedKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		a := newApp(t, core.Config{Store: store, Policy: core.Policy{KeyFormat: core.TimedKey}, Routes: core.Routes{
+			"POST " + pattern: {Recovery: core.Park, KeyAge: time.Hour, Retention: 24 * time.Hour},
+			"POST /slow":      {Recovery: core.Park, KeyAge: 60 * time.Hour},
+		}}, status(http.StatusBadGateway))
+		kept := func(key string) time.Duration {
+			rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
+			require.NoError(t, err)
+			return rec.PurgeAt.Sub(rec.ExpiresAt)
+		}
+		lost := ago(0)
+		require.Equal(t, http.StatusBadGateway, a.post(lost, `{}`).Code)
+		time.Sleep(core.DefaultDeadline)
+		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, lost), core.Decision{
+			Applied: true, Answer: &core.Answer{Status: http.StatusCreated}, Who: "operator", Why: "asked"})
+		require.NoError(t, err)
+		a.handler = created
+		answered := ago(0)
+		requireCreated(t, a.post(answered, `{}`), "created")
+		require.Equal(t, kept(answered), kept(lost))
+		require.Less(t, kept(lost), core.MaxRetention)
+	})
+}
+
 // What a key is too old for is said before the caller is told to come again, or that it is a suspected duplicate.
 //
 // CONTRACT T-6
