@@ -148,6 +148,13 @@ func TestParkEndings(t *testing.T) {
 	notApplied := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) { core.NotApplied(r.Context()); w.WriteHeader(code) }
 	}
+	derives := func(next http.HandlerFunc) http.HandlerFunc { // a call outside of core.Call proves nothing of its outcome
+		return func(w http.ResponseWriter, r *http.Request) {
+			_, err := core.DeriveCall(r.Context(), "charge")
+			require.NoError(t, err)
+			next(w, r)
+		}
+	}
 	for name, test := range map[string]struct {
 		handler http.HandlerFunc
 		first   int    // status of the first answer, 0: it panics
@@ -166,6 +173,7 @@ func TestParkEndings(t *testing.T) {
 		"panic":                         {panics, 0, "unknown", "outcome_unknown"},
 		"503 not applied":               {notApplied(503), 503, "", "runs"},
 		"402 not applied":               {notApplied(402), 402, "not_applied", "runs"},
+		"402 not applied, after a call": {derives(notApplied(402)), 402, "not_applied", "runs"},
 		"200 not applied does not hold": {notApplied(200), 200, "created", "replay"},
 		"nothing written":               {func(http.ResponseWriter, *http.Request) {}, 200, "created", "replay"},
 		"200 failed":                    {failed(status(200)), 200, "unknown", "outcome_unknown"},

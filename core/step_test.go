@@ -1069,6 +1069,15 @@ func TestNotAppliedInResume(t *testing.T) {
 		a.post("k-1", `{}`)
 		requireProblem(t, a.post("k-1", `{"another":"command"}`), http.StatusConflict, core.CodeKeyReused)
 	})
+	t.Run("after an optional call", func(t *testing.T) {
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			_ = core.CallDo(ctx, "score", func(context.Context, core.DerivedKey) error { return errProvider }, core.Optional())
+			core.NotApplied(ctx)
+			return http.StatusPaymentRequired, nil
+		})
+		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "judged as if it had not been declared")
+		require.Contains(t, a.kinds(), core.EventNotAppliedRefused)
+	})
 	t.Run("after a finished step", func(t *testing.T) {
 		a := newFlowApp(t, nil, refuse(&take{}, "charge"))
 		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)

@@ -56,7 +56,7 @@ func run(t *testing.T, program, database string) {
 	app, p := start(t, program, database)
 	contracttest.Run(t, app)
 
-	app.Routes = []contracttest.Route{refunds(t, p, app.Tokens.Of(0))}
+	app.Routes = []contracttest.Route{refunds(t, p, app.Tokens.Of(1))}
 	app.Tokens.OtherTenant = nil // the payment belongs to one tenant
 	contracttest.Run(t, app)
 }
