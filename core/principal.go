@@ -70,7 +70,9 @@ type IssuerRole struct {
 
 // hasOneOf reports whether p has one of the roles from the issuer that may give it.
 func (p Principal) hasOneOf(roles []IssuerRole) bool {
-	return slices.ContainsFunc(roles, func(r IssuerRole) bool { return r.Issuer == p.Issuer && slices.Contains(p.Roles, r.Role) })
+	return slices.ContainsFunc(roles, func(r IssuerRole) bool {
+		return r.Issuer == p.Issuer && slices.Contains(p.Roles, r.Role)
+	})
 }
 
 // checkRoles returns an error for a role that nobody has, or that everybody could give.

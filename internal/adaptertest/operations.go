@@ -20,7 +20,8 @@ func operations(t *testing.T, a Adapter) {
 	var ahead atomic.Int64 // nanoseconds
 	store := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }))
 	one := "/operations/" + param(a, "id")
-	idem := NewModule(t, core.Config{Store: store, OperatorRoles: []core.IssuerRole{{Issuer: Issuer, Role: "operator"}}, Routes: core.Routes{
+	operators := []core.IssuerRole{{Issuer: Issuer, Role: "operator"}}
+	idem := NewModule(t, core.Config{Store: store, OperatorRoles: operators, Routes: core.Routes{
 		"POST /v1/pay":               {Recovery: core.Park},
 		"POST /v1" + one + "/settle": {Recovery: core.Park, Roles: []string{"operator"}},
 	}})
@@ -81,7 +82,8 @@ func operations(t *testing.T, a Adapter) {
 //
 // CONTRACT M-1, M-5, S-5
 func erasures(t *testing.T, a Adapter) {
-	idem := NewModule(t, core.Config{Store: memstore.New(), OperatorRoles: []core.IssuerRole{{Issuer: Issuer, Role: "operator"}},
+	operators := []core.IssuerRole{{Issuer: Issuer, Role: "operator"}}
+	idem := NewModule(t, core.Config{Store: memstore.New(), OperatorRoles: operators,
 		Observer: core.ObserverFunc(func(context.Context, core.Event) {}),
 		Routes: core.Routes{
 			"POST /v1/pay":      {Recovery: core.Park},
