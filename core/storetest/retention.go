@@ -16,6 +16,7 @@ var retentionChecks = []check{
 	{"Retention/InTurn", thenTombstoneThenFree},
 	{"Retention/Swept", sweptIsTheSame},
 	{"Retention/NoTombstone", withoutTombstone},
+	{"Retention/ClockBack", retentionAfterClockBack},
 	{"Sweep/Limits", sweepLimits},
 	{"Sweep/LeavesTheRest", sweepLeavesTheRest},
 	{"Sweep/FreedKeys", sweepFreedKeys},
@@ -110,6 +111,25 @@ func withoutTombstone(t *testing.T, s *fixture) {
 	_, err := s.Store.Find(s.ctx, claims[1].ID)
 	require.ErrorIs(t, err, core.ErrNotFound)
 	s.requireFree(t, claims[1].ID)
+}
+
+// The clock goes back while the attempt runs: its answer is forgotten no earlier for that.
+//
+// CONTRACT T-2, T-5
+func retentionAfterClockBack(t *testing.T, s *fixture) {
+	c := s.command(core.Park)
+	won := s.win(t, c)
+	s.Advance(t, -2*time.Hour)
+	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("paid"))))
+	r := s.find(t, c.ID)
+	require.False(t, r.ExpiresAt.Before(r.CreatedAt.Add(retention)), "retention begins no earlier than the claim")
+	require.Equal(t, tombstone, r.PurgeAt.Sub(r.ExpiresAt).Round(time.Second))
+	s.Advance(t, 2*time.Hour+retention-time.Hour)
+	s.sweep(t)
+	s.requireState(t, core.Completed, c)
+	s.Advance(t, 2*time.Hour)
+	require.Equal(t, core.Swept{Tombstones: 1}, s.sweep(t))
+	s.requireState(t, core.Expired, c)
 }
 
 // CONTRACT T-3
