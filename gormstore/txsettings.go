@@ -5,9 +5,8 @@ import "context"
 // A handler may change the settings of its transaction, with SET LOCAL ROLE for a tenant's rows for instance. What the
 // library writes at the end needs the settings of the begin.
 //
-// The transaction's first statement keeps synchronous_commit in the setting idem.synchronous_commit, and never as off, which
-// somebody may have left on the connection. The last statement restores it. The setting lasts exactly as long as the
-// transaction, and so it also shows that a transaction is the one that was begun.
+// The transaction's first statement reads synchronous_commit, and never takes off, which somebody may have left on the
+// connection. The last statement restores it: see mark.go.
 //
 // The role and the search path are read before the first statement that may change them, and restored by a statement of
 // their own: a handler that changes neither costs nothing. Where a trigger or a function changes the role unseen, the last

@@ -75,7 +75,7 @@ func launch(t testing.TB, program, dir string, env []string) *Process {
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "DATABASE_URL=", "JWT_SECRET=", "JWKS_URL=", "LEASE=", "DEADLINE=",
-		"RETENTION=", "KEY_AGE=", "STALL=", "ATTEMPTS=", "UNSAFE_SIMULATOR=", "PIPELINE=", "CORS_ORIGIN=")
+		"RETENTION=", "KEY_AGE=", "STALL=", "ATTEMPTS=", "UNSAFE_SIMULATOR=", "CORS_ORIGIN=")
 	cmd.Env = append(cmd.Env, env...)
 	p := &Process{cmd: cmd, ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &p.stdout, &p.stderr

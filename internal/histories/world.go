@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/url"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -53,8 +52,7 @@ func newWorld(t *testing.T, seed uint64, databases []*pgtest.Cluster, programs .
 	for i, program := range programs {
 		in := &instance{Instance: harness.NewInstance(t, program, seed+uint64(i)<<32, cuts, databases[i%len(databases)].URL(),
 			"JWT_SECRET="+secret, "LEASE="+lease.String(), "DEADLINE="+deadline.String(), "STALL="+lease.String(), "ATTEMPTS=4",
-			"KEY_AGE="+keyAge, "UNSAFE_SIMULATOR=1",
-			"PIPELINE="+strconv.FormatUint((seed/2+uint64(i))%2, 10))} // the apps send their statements in different ways
+			"KEY_AGE="+keyAge, "UNSAFE_SIMULATOR=1")}
 		var err error
 		in.twice, err = cutproxy.New(in.Front.Addr(), func(int) cutproxy.Fate { return cutproxy.Fate{Twice: true} })
 		require.NoError(t, err)

@@ -30,14 +30,9 @@ import (
 // CONTRACT, F-2
 func Run(t *testing.T, program string) {
 	t.Parallel()
-	const oneByOne = ", one statement in a round trip"
 	for name, scenario := range map[string]func(d databases) crashtest.Scenario{
-		"Rollback payment": payments, "Rollback payment" + oneByOne: payments, "Resume refund": refunds, "Park payout": payouts,
+		"Rollback payment": payments, "Resume refund": refunds, "Park payout": payouts,
 	} {
-		pipeline := "1"
-		if strings.HasSuffix(name, oneByOne) {
-			pipeline = "0"
-		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := openDatabases(t)
@@ -47,7 +42,7 @@ func Run(t *testing.T, program string) {
 					cmd := exec.CommandContext(ctx, program)
 					cmd.Dir = t.TempDir()
 					cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "JWKS_URL=", "RETENTION=", "UNSAFE_SIMULATOR=",
-						"JWT_SECRET="+secret, "LEASE=1s", "DEADLINE=10s", "PIPELINE="+pipeline, "DATABASE_URL="+url)
+						"JWT_SECRET="+secret, "LEASE=1s", "DEADLINE=10s", "DATABASE_URL="+url)
 					return cmd, err
 				},
 			}, scenario(d))
