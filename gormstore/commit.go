@@ -112,7 +112,7 @@ func (t *tx) noteLast(err error) error {
 	switch sqlState(err) {
 	case notOurs:
 		t.gone = true
-	case nothingRecorded:
+	case nothingRecorded, recordedBefore:
 		return fmt.Errorf("%w: %w", core.ErrStale, err)
 	}
 	return err

@@ -555,3 +555,22 @@ func TestRowsAreUndoneWithoutTheirRecord(t *testing.T) {
 		}
 	})
 }
+
+// A record that stands in the way at the end of an attempt undoes its rows, and the client is told what a repeat is told. No
+// lock has kept it out: two keys whose locks have one number would do.
+//
+// CONTRACT M-6
+func TestAnswerLosesToARecord(t *testing.T) {
+	t.Parallel()
+	onPostgres(t, func(t *testing.T, db *gorm.DB) {
+		store := newStore(t, db)
+		first, late := command(core.Rollback), command(core.Rollback)
+		require.NoError(t, <-commit(t, store, first, 30*time.Second))
+		tx, ctx := begin(t, store, late)
+		require.NoError(t, addEffect(ctx))
+		require.NoError(t, db.Exec("UPDATE idempotency_record SET id = ? WHERE id = ?", late.ID[:], first.ID[:]).Error)
+		require.ErrorIs(t, tx.Commit(t.Context(), paid(), false), core.ErrStale)
+		require.Equal(t, 1, countEffects(t, db))
+		requireIdle(t, db)
+	})
+}

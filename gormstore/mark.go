@@ -15,7 +15,7 @@ type txMark struct {
 	isolation string
 }
 
-// targets are the variables for the columns of begun, and of lockFirst behind the lock.
+// targets are the variables for the columns of begun, and of lockFirst behind the lock and the clock.
 func (m *txMark) targets(before ...any) []any {
 	return append(before, &m.pid, &m.begun, &m.commits, &m.isolation, new(sql.NullString), new(sql.NullString),
 		new(sql.NullString))

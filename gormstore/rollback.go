@@ -121,19 +121,27 @@ func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, c core.Claim) (
 	}
 	var lock sql.NullBool
 	var m txMark
-	var now instant
+	var now, at instant
 	var floor floor
 	var scan recordScan
 	args := append([]any{c.ID[:], lockKey(c.ID)}, s.guards(c.Deadline)...)
-	first, err := s.call(ctx, own, lockFirst, m.targets(&lock), args...)
+	first, err := s.call(ctx, own, lockFirst, m.targets(&lock, &now), args...)
 	if err != nil {
 		return nil, false, core.Claimed{}, err
 	}
-	second, err := s.call(ctx, own, lookKey, scan.targets(&now, &floor), c.ID[:], floorName(c))
-	if err == nil {
-		err = s.ask(ctx, own, s.opening(own, first, second)...)
-	}
+	second, err := s.call(ctx, own, lookFirst, scan.targets(&at), c.ID[:])
 	if err != nil {
+		return nil, false, core.Claimed{}, err
+	}
+	calls := s.opening(own, first, second)
+	if name := floorName(c); name != "" {
+		third, err := s.call(ctx, own, setting, []any{&floor}, name)
+		if err != nil {
+			return nil, false, core.Claimed{}, err
+		}
+		calls = append(calls, third)
+	}
+	if err = s.ask(ctx, own, calls...); err != nil {
 		return nil, false, core.Claimed{}, err
 	}
 	a := answer{claim: c, fence: 1}
@@ -142,7 +150,7 @@ func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, c core.Claim) (
 	case now.IsZero():
 		return nil, lock.Bool, core.Claimed{}, errReadOnly
 	case scan.id != nil:
-		seen, err = s.thereIs(ctx, &scan, now)
+		seen, err = s.thereIs(ctx, &scan, at)
 		if err != nil || !takeable(seen, c) {
 			return nil, lock.Bool, core.Claimed{Record: seen}, err
 		}
@@ -221,13 +229,16 @@ func (t rollbackTx) last(ctx context.Context, c core.Completion, undoRows bool) 
 	if t.store.dialect == sqlite {
 		return t.recordSQLite(ctx, args, undoRows)
 	}
-	args = append(t.answer.args(), append([]any{t.answer.seen, micros(t.answer.claim.Window.From)}, args...)...)
+	args = append(append(t.answer.args(), micros(t.answer.claim.Window.From)), args...)
+	name, row := recordAnswer, []any(nil)
 	if undoRows {
-		args = append(args, nil, nil, nil, lockKey(t.answer.claim.ID))
-	} else {
-		args = append(append(args, t.mark.args()...), nil)
+		name, row = recordOver, []any{new(int)}
+		args = append(args, nil, nil, nil, t.answer.seen, lockKey(t.answer.claim.ID))
+	} else if args = append(args, t.mark.args()...); t.answer.seen != 0 {
+		name, row = recordOver, []any{new(int)}
+		args = append(args, t.answer.seen, nil)
 	}
-	record, err := t.store.call(ctx, t.conn.sql, recordAnswer, []any{new(int)}, args...)
+	record, err := t.store.call(ctx, t.conn.sql, name, row, args...)
 	if err != nil {
 		return lastCalls{}, err
 	}
@@ -276,7 +287,7 @@ func (a answer) ticket() core.Ticket {
 	return core.Ticket{ID: a.claim.ID, Owner: a.claim.Owner, Fence: a.fence}
 }
 
-// args are $1 to $12 of recordAnswer and loseAnswer.
+// args are $1 to $12 of recordAnswer, recordOver and loseAnswer.
 func (a answer) args() []any {
 	c := a.claim
 	return append(make([]any, 0, 24), c.ID[:], c.Scope[:], c.Owner[:], a.fence, int64(c.Recovery), c.Method, c.Route,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,7 +15,7 @@ import (
 type call struct {
 	text string
 	args []any // $1, $2 and so on
-	row  []any // pointers that take the columns of the statement's one row; nil: no row is read
+	row  []any // pointers that take the columns of the statement's row, if it has one; nil: no row is read
 }
 
 const (
@@ -42,7 +43,7 @@ func (s *Store) send(ctx context.Context, own *sql.Conn, calls ...call) (succeed
 	}
 	for i, c := range calls {
 		if c.row != nil {
-			err = own.QueryRowContext(ctx, c.text, c.args...).Scan(c.row...)
+			err = withoutRow(own.QueryRowContext(ctx, c.text, c.args...).Scan(c.row...))
 		} else {
 			_, err = own.ExecContext(ctx, c.text, c.args...)
 		}
@@ -100,7 +101,7 @@ func sendBatch(ctx context.Context, conn *pgx.Conn, calls []call) (succeeded int
 	}()
 	for _, c := range calls {
 		if c.row != nil {
-			err = results.QueryRow().Scan(c.row...)
+			err = withoutRow(results.QueryRow().Scan(c.row...))
 		} else {
 			_, err = results.Exec()
 		}
@@ -110,6 +111,14 @@ func sendBatch(ctx context.Context, conn *pgx.Conn, calls []call) (succeeded int
 		succeeded++
 	}
 	return succeeded, nil
+}
+
+// withoutRow is the error of a statement that may have no row.
+func withoutRow(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	return err
 }
 
 // What the server says of a transaction at the end of each of its answers, as pgx keeps it.

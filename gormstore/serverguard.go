@@ -46,7 +46,8 @@ func (s *Store) beginGuarded(ctx context.Context, own *sql.Conn) (m txMark, err 
 // opening are the calls that begin a transaction. Where the driver does not show the transaction's status, the library's
 // savepoint stands in for it: see tx.rollback.
 func (s *Store) opening(own *sql.Conn, first ...call) []call {
-	calls := append([]call{{text: s.dialect.begin}}, first...)
+	calls := append(make([]call, 0, 4), call{text: s.dialect.begin})
+	calls = append(calls, first...)
 	if status(own) == unknown {
 		calls = append(calls, call{text: setSavepoint})
 	}

@@ -120,7 +120,7 @@ func TestStatementsOfPostgreSQLAgree(t *testing.T) {
 			"THEN pg_catalog.pg_postmaster_start_time() END, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, " +
 			"r.method, r.route, r.hash_version, r.command_hash, r.created_at, r.lease_until, r.deadline_at, r.expires_at, " +
 			"r.purge_at, r.status, r.partial, r.answer_encoding, r.headers, r.body, r.attempts, r.timed, r.traceparent",
-			[]statement{claimKey, lookFirst, lookKey, look, find, list}},
+			[]statement{claimKey, lookFirst, look, find, list}},
 		{strings.TrimPrefix(strings.Join(strings.Fields(texts[whichDatabase]), " "), "SELECT "), []statement{planIntent, doneIntent}},
 	}
 	for _, phrase := range phrases {

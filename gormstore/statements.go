@@ -28,7 +28,6 @@ const (
 	claimKey     statement = "claimKey"
 	insertRecord statement = "insertRecord" // PostgreSQL
 	lockFirst    statement = "lockFirst"    // PostgreSQL
-	lookKey      statement = "lookKey"      // PostgreSQL
 	takeOver     statement = "takeOver"
 	lookFirst    statement = "lookFirst" // PostgreSQL
 	look         statement = "look"      // PostgreSQL
@@ -41,6 +40,7 @@ const (
 	renew        statement = "renew"
 	complete     statement = "complete"
 	recordAnswer statement = "recordAnswer" // PostgreSQL
+	recordOver   statement = "recordOver"   // PostgreSQL
 	loseAnswer   statement = "loseAnswer"   // PostgreSQL
 	begun        statement = "begun"        // PostgreSQL
 	asBegun      statement = "asBegun"      // PostgreSQL

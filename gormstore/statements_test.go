@@ -17,9 +17,9 @@ import (
 const (
 	insertRecord = `INSERT INTO "public".idempotency_record`
 	lookFirst    = "SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only')"
-	lookKey      = lookFirst
 	lockFirst    = "SELECT CASE WHEN NOT EXISTS"
-	recordAnswer = "WITH c AS MATERIALIZED"
+	recordAnswer = insertRecord
+	recordOver   = "WITH c AS MATERIALIZED"
 	asBegun      = "SELECT CAST(CASE WHEN pg_catalog.pg_backend_pid()"
 )
 
@@ -33,7 +33,7 @@ func TestStatements(t *testing.T) {
 		read := pgtest.Statements(t, url)
 		db := way.of(t, openPostgres(t, url, 4)) // opened after the log was switched on
 		store, other := newStore(t, db), newStore(t, db)
-		opened := []string{"BEGIN", lockFirst, lookKey}
+		opened := []string{"BEGIN", lockFirst, lookFirst}
 		if way == wrapped {
 			opened = append(opened, "SAVEPOINT")
 		}
@@ -86,7 +86,7 @@ func TestStatements(t *testing.T) {
 			tx, ctx := begin(t, store, command(core.Rollback))
 			require.NoError(t, addEffect(ctx))
 			require.NoError(t, tx.Commit(t.Context(), refused(), true))
-			requireStatements(t, read(), slices.Concat(opened, []string{`INSERT INTO "effects"`, asBegun, "ROLLBACK", recordAnswer})...)
+			requireStatements(t, read(), slices.Concat(opened, []string{`INSERT INTO "effects"`, asBegun, "ROLLBACK", recordOver})...)
 		})
 
 		t.Run("a replay on Rollback is one statement", func(t *testing.T) {

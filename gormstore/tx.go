@@ -125,8 +125,9 @@ func (t *tx) undo() error {
 
 // SQLSTATEs of PostgreSQL.
 const (
-	nothingRecorded = "22012" // of recordAnswer and recordStep: a division by zero
-	notOurs         = "22P02" // of recordAnswer and asBegun: not an integer
+	nothingRecorded = "22012" // of recordAnswer, recordOver and recordStep: a division by zero
+	recordedBefore  = "23505" // of recordAnswer: a unique violation
+	notOurs         = "22P02" // of recordAnswer, recordOver and asBegun: not an integer
 	aborted         = "25P02"
 	noSavepoint     = "3B001"
 

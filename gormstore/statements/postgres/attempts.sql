@@ -34,32 +34,53 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
 
 -- name: recordAnswer
--- The record of a Rollback attempt, whole. In the attempt's transaction it is the last statement before COMMIT, which may be
--- on its way already. So it fails by itself where COMMIT must not follow. Alone it records an answer whose rows were undone.
+-- The record of a Rollback attempt that has seen none, whole. It is the last statement before COMMIT, which may be on its way
+-- already. So it fails by itself where COMMIT must not follow: in another transaction with 22P02, where a record stands in the
+-- way with 23505, where the clock has gone back with 22012. It is a plain INSERT: with ON CONFLICT it would write to the log
+-- twice. RETURNING makes it fail where row level security would hide the record from its repeats.
 --
 -- $1 to $9: id, scope, owner, fence, recovery, method, route, version and sum of the command hash; $10 realm; $11 whether the
--- key is a timed one; $12 trace; $13 the fence of the free record that was seen, 0 for none; $14 begin of the clock's window;
--- $15 to $20 as $4 to $9 of complete. $21 and $22 are the transaction that was begun, and $23 is how it commits: see mark.go.
--- Where they are NULL, the record is written alone, under the lock $24.
+-- key is a timed one; $12 trace; $13 begin of the clock's window; $14 to $19 as $4 to $9 of complete. $20 and $21 are the
+-- transaction that was begun, and $22 is how it commits: see mark.go.
+INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
+	expires_at, purge_at, sweep_from, sweep_after)
+VALUES ($1, $2, $3, $4,
+	CAST(CASE WHEN pg_catalog.pg_backend_pid() = $20::integer AND pg_catalog.transaction_timestamp() = $21::timestamptz
+			AND (pg_catalog.current_setting('synchronous_commit') = $22::text
+				OR pg_catalog.set_config('synchronous_commit', $22::text, true) <> '')
+		THEN '2' ELSE 'not ours' END AS integer)
+	/ CASE WHEN pg_catalog.statement_timestamp() >= timestamptz 'epoch' + $13::bigint * interval '1 microsecond'
+		THEN 1 ELSE 0 END,
+	$5, $6, $7, $8, $9, $10, $11, $12,
+	pg_catalog.statement_timestamp(), pg_catalog.statement_timestamp(), pg_catalog.statement_timestamp(), $14, $15, $16, $17,
+	pg_catalog.statement_timestamp() + $18::bigint * interval '1 microsecond',
+	pg_catalog.statement_timestamp() + $19::bigint * interval '1 microsecond',
+	pg_catalog.statement_timestamp() + $18::bigint * interval '1 microsecond', 0)
+RETURNING state;
+
+-- name: recordOver
+-- recordAnswer where a free record was seen ($23 its fence, 0 for none), or without a transaction: the answer whose rows were
+-- undone, where $20 to $22 are NULL, is written alone, under the lock $24.
 --
 -- In another transaction, or where the lock is taken, it fails with 22P02. Where a record stands in the way, or the clock has
 -- gone back, with 22012. A free record gives way if it is the one that was seen; the sweep may have dropped it since.
 WITH c AS MATERIALIZED (
 	SELECT pg_catalog.clock_timestamp() AS now,
-		CASE WHEN $21::integer IS NULL THEN pg_catalog.pg_try_advisory_xact_lock($24::bigint)
-			ELSE pg_catalog.pg_backend_pid() = $21::integer AND pg_catalog.transaction_timestamp() = $22::timestamptz END AS ours,
-		CASE WHEN pg_catalog.current_setting('synchronous_commit') = coalesce($23::text, 'on') THEN true
-			WHEN $23::text IS NULL AND pg_catalog.current_setting('synchronous_commit') <> 'off' THEN true
-			ELSE pg_catalog.set_config('synchronous_commit', coalesce($23::text, 'on'), true) <> '' END AS durably
+		CASE WHEN $20::integer IS NULL THEN pg_catalog.pg_try_advisory_xact_lock($24::bigint)
+			ELSE pg_catalog.pg_backend_pid() = $20::integer AND pg_catalog.transaction_timestamp() = $21::timestamptz END AS ours,
+		CASE WHEN pg_catalog.current_setting('synchronous_commit') = coalesce($22::text, 'on') THEN true
+			WHEN $22::text IS NULL AND pg_catalog.current_setting('synchronous_commit') <> 'off' THEN true
+			ELSE pg_catalog.set_config('synchronous_commit', coalesce($22::text, 'on'), true) <> '' END AS durably
 ), recorded AS (
 	INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 		command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
 		expires_at, purge_at, sweep_from, sweep_after)
 	SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 2, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
-		$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now, $15::smallint, $16::boolean, $17::bytea, $18::bytea,
-		c.now + $19::bigint * interval '1 microsecond', c.now + $20::bigint * interval '1 microsecond',
-		c.now + $19::bigint * interval '1 microsecond', 0
-	FROM c WHERE c.ours AND c.durably AND c.now >= timestamptz 'epoch' + $14::bigint * interval '1 microsecond'
+		$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now, $14::smallint, $15::boolean, $16::bytea, $17::bytea,
+		c.now + $18::bigint * interval '1 microsecond', c.now + $19::bigint * interval '1 microsecond',
+		c.now + $18::bigint * interval '1 microsecond', 0
+	FROM c WHERE c.ours AND c.durably AND c.now >= timestamptz 'epoch' + $13::bigint * interval '1 microsecond'
 	ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
 		state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
 		hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
@@ -67,7 +88,7 @@ WITH c AS MATERIALIZED (
 		lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status,
 		partial = excluded.partial, answer_encoding = 1, headers = excluded.headers, body = excluded.body,
 		expires_at = excluded.expires_at, purge_at = excluded.purge_at, sweep_from = excluded.sweep_from, sweep_after = 0
-	WHERE r.fence = $13::bigint
+	WHERE r.fence = $23::bigint
 		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed)
 	RETURNING r.id
 )
@@ -109,15 +130,15 @@ SELECT pg_catalog.pg_backend_pid(), pg_catalog.transaction_timestamp(),
 	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
 		ELSE pg_catalog.current_setting('synchronous_commit') END,
 	pg_catalog.current_setting('transaction_isolation'),
-	CASE WHEN CAST(pg_catalog.current_setting('idle_in_transaction_session_timeout') AS interval)
-			NOT BETWEEN interval '1 millisecond' AND $1::bigint * interval '1 millisecond'
+	CASE WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout') = '0'
+			OR CAST(pg_catalog.current_setting('idle_in_transaction_session_timeout') AS interval)
+				> $1::bigint * interval '1 millisecond'
 		THEN pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true) END,
-	CASE WHEN pg_catalog.inet_client_addr() IS NOT NULL
-			AND CAST(pg_catalog.current_setting('tcp_user_timeout') AS interval)
-				NOT BETWEEN interval '1 millisecond' AND interval '10 seconds'
+	CASE WHEN pg_catalog.current_setting('tcp_user_timeout') = '0'
+			OR CAST(pg_catalog.current_setting('tcp_user_timeout') AS interval) > interval '10 seconds'
 		THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END,
-	CASE WHEN $2::boolean AND CAST(pg_catalog.current_setting('client_connection_check_interval', true) AS interval)
-			NOT BETWEEN interval '1 millisecond' AND interval '5 seconds'
+	CASE WHEN $2::boolean AND (pg_catalog.current_setting('client_connection_check_interval', true) = '0'
+			OR CAST(pg_catalog.current_setting('client_connection_check_interval', true) AS interval) > interval '5 seconds')
 		THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END;
 
 -- name: asBegun

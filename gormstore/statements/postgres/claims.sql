@@ -59,38 +59,28 @@ FROM c LEFT JOIN won ON true LEFT JOIN there r ON true;
 -- name: lockFirst
 -- The first statement of a Rollback attempt's transaction. It tries the key's lock ($2), but only where it sees no record, or
 -- one that is free: a record that is seen decides, and its repeats take no lock. It returns the lock (NULL: not tried), the
--- mark of the transaction, and guards it: $3 and $4 are $1 and $2 of begun.
+-- clock (NULL where nothing may be written), the mark of the transaction, and guards it: $3 and $4 are $1 and $2 of begun.
+--
+-- The next statement is lookFirst. It sees what was committed before the lock was taken, because it has a snapshot of its own
+-- (READ COMMITTED). The floor of the key is read behind it: a sweep that has dropped the record has raised the floor.
 SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1
 		AND NOT (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed))
 		THEN pg_catalog.pg_try_advisory_xact_lock($2::bigint) END,
+	CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN pg_catalog.clock_timestamp() END,
 	pg_catalog.pg_backend_pid(), pg_catalog.transaction_timestamp(),
 	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
 		ELSE pg_catalog.current_setting('synchronous_commit') END,
 	pg_catalog.current_setting('transaction_isolation'),
-	CASE WHEN CAST(pg_catalog.current_setting('idle_in_transaction_session_timeout') AS interval)
-			NOT BETWEEN interval '1 millisecond' AND $3::bigint * interval '1 millisecond'
+	CASE WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout') = '0'
+			OR CAST(pg_catalog.current_setting('idle_in_transaction_session_timeout') AS interval)
+				> $3::bigint * interval '1 millisecond'
 		THEN pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($3::bigint AS text), true) END,
-	CASE WHEN pg_catalog.inet_client_addr() IS NOT NULL
-			AND CAST(pg_catalog.current_setting('tcp_user_timeout') AS interval)
-				NOT BETWEEN interval '1 millisecond' AND interval '10 seconds'
+	CASE WHEN pg_catalog.current_setting('tcp_user_timeout') = '0'
+			OR CAST(pg_catalog.current_setting('tcp_user_timeout') AS interval) > interval '10 seconds'
 		THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END,
-	CASE WHEN $4::boolean AND CAST(pg_catalog.current_setting('client_connection_check_interval', true) AS interval)
-			NOT BETWEEN interval '1 millisecond' AND interval '5 seconds'
+	CASE WHEN $4::boolean AND (pg_catalog.current_setting('client_connection_check_interval', true) = '0'
+			OR CAST(pg_catalog.current_setting('client_connection_check_interval', true) AS interval) > interval '5 seconds')
 		THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END;
-
--- name: lookKey
--- The second one: it sees what was committed before the lock was taken, because it has a snapshot of its own (READ
--- COMMITTED). $1 id, $2 the name of the key's floor, else ''. One snapshot shows either the record or the floor that the
--- sweep has raised when it dropped the record. Where nothing may be written, the clock is NULL.
-SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN pg_catalog.clock_timestamp() END,
-	CASE WHEN $2::text <> '' THEN (SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f
-		WHERE f.name = $2::text) END,
-	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN pg_catalog.pg_postmaster_start_time() END,
-	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
-	r.body, r.attempts, r.timed, r.traceparent
-FROM (SELECT) AS one LEFT JOIN :"schema".idempotency_record r ON r.id = $1;
 
 -- name: insertRecord
 -- claimKey where there is no record: it wins, and returns the clock, or it returns no row
@@ -162,7 +152,7 @@ WITH l AS MATERIALIZED (
 SELECT l.lock, won.fence, won.attempts, won.created_at, won.now FROM l LEFT JOIN won ON true;
 
 -- name: lookFirst
--- Reads the record of a key that was seen before; $1 id. Where nothing may be written, on a standby for instance, the clock
+-- Reads the record of a key that was seen before, or whose lock was tried; $1 id. Where nothing may be written, on a standby for instance, the clock
 -- is NULL, and the record does not count: a claim fails there. In the WHERE this would be one more node of the plan.
 SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN pg_catalog.clock_timestamp() END,
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
