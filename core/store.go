@@ -59,6 +59,10 @@ type Claim struct {
 	// Counted: a Counter has to count the record while it is open. If it is false, the Counter may leave the record out.
 	Counted bool
 
+	// Lean: of a record whose answer can be replayed the caller needs only ID, Fence, Recovery, Hash, Stored, Answer,
+	// Traceparent, ExpiresAt, PurgeAt and Now. A store may leave out the rest.
+	Lean bool
+
 	// Traceparent is the trace of the attempt, as [Tracer.Traceparent] returns it, or "". It is kept with the record.
 	Traceparent string
 }

@@ -108,7 +108,7 @@ func (s *Store) claimAlone(ctx context.Context, q querier, c core.Claim, seen bo
 	switch {
 	case s.dialect == sqlite:
 	case seen:
-		if claimed, err = s.lookFirst(ctx, q, c); err != nil || isThere(claimed) {
+		if claimed, err = s.lookFirst(ctx, c); err != nil || isThere(claimed) {
 			return claimed, err
 		}
 	default:

@@ -14,8 +14,8 @@ import (
 // take over, as the claim's own statement would, or it returns nothing.
 
 // seen has the keys that this process has claimed lately, or tried to claim. It only decides which statement is sent
-// first. For a key that it has, that is a plain SELECT (lookFirst), otherwise an INSERT (insertRecord, or claimKey in a
-// transaction). A wrong guess costs one more statement.
+// first. For a key that it has, that is a plain SELECT (lookAnswer, or lookFirst), otherwise an INSERT (insertRecord), or
+// the begin of a transaction. A wrong guess costs one more statement.
 type seen [1 << 16]atomic.Uint32
 
 // before reports whether the key of a record was seen before, and remembers it. A later key may replace an earlier one,
@@ -28,18 +28,36 @@ func (s *seen) before(id core.ID) bool {
 
 // lookFirst returns the existing record that a claim would meet on PostgreSQL. It returns nothing if the claim has to be
 // tried: there is no record, or the record can be taken over, or the server is read-only.
-func (s *Store) lookFirst(ctx context.Context, q querier, c core.Claim) (core.Claimed, error) {
+func (s *Store) lookFirst(ctx context.Context, c core.Claim) (core.Claimed, error) {
+	if c.Lean {
+		return s.lookAnswer(ctx, c.ID)
+	}
 	var now instant
 	var scan recordScan
-	err := s.queryRow(ctx, q, lookFirst, c.ID[:]).Scan(scan.targets(&now)...)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && now.IsZero() {
-		return core.Claimed{}, nil
-	}
-	if err != nil {
+	err := s.askAlone(ctx, lookFirst, scan.targets(&now), c.ID[:])
+	if err != nil || now.IsZero() {
 		return core.Claimed{}, err
 	}
 	rec, err := s.thereIs(ctx, &scan, now)
 	if errors.Is(err, errRace) || err == nil && (takeable(rec, c) || ours(rec, c)) {
+		return core.Claimed{}, nil
+	}
+	return core.Claimed{Record: rec}, err
+}
+
+// lookAnswer is lookFirst for an answer that can be replayed. It returns nothing of any other record.
+func (s *Store) lookAnswer(ctx context.Context, id core.ID) (core.Claimed, error) {
+	var a answerScan
+	err := s.askAlone(ctx, lookAnswer, a.targets(), id[:])
+	if err != nil || a.now.IsZero() {
+		return core.Claimed{}, err
+	}
+	rec, err := a.record(id)
+	if err == nil {
+		err = s.confirm(ctx, &recordScan{pid: a.pid, started: a.started, id: id[:], owner: a.owner,
+			fence: sql.NullInt64{Int64: a.fence}})
+	}
+	if errors.Is(err, errRace) {
 		return core.Claimed{}, nil
 	}
 	return core.Claimed{Record: rec}, err

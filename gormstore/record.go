@@ -56,7 +56,7 @@ func (s *recordScan) record(now time.Time) (core.Record, error) {
 	if len(s.id) != len(rec.ID) || len(s.scope) != len(rec.Scope) || len(s.realm) != len(rec.Realm) ||
 		len(s.owner) != len(rec.Owner) ||
 		len(s.hash) != len(rec.Hash.Sum) {
-		return core.Record{}, errors.New("idem: gormstore: a record has an id, scope, realm, owner or hash of the wrong length")
+		return core.Record{}, errLength
 	}
 	if s.encoding.Int16 != plain {
 		return core.Record{}, fmt.Errorf("idem: gormstore: a record has the answer encoding %d of a newer release",
@@ -67,15 +67,58 @@ func (s *recordScan) record(now time.Time) (core.Record, error) {
 	copy(rec.Realm[:], s.realm)
 	copy(rec.Owner[:], s.owner)
 	copy(rec.Hash.Sum[:], s.hash)
-	rec.Answer = core.Answer{Status: int(s.status.Int16), Body: s.body, Partial: bool(s.partial)}
-	if len(s.headers) > 0 {
-		header, err := decodeHeaders(s.headers)
-		if err != nil {
-			return core.Record{}, fmt.Errorf("idem: gormstore: a record has unreadable headers: %w", err)
-		}
-		rec.Answer.Header = header
+	var err error
+	rec.Answer, err = answerOf(s.status.Int16, bool(s.partial), s.headers, s.body)
+	if err != nil {
+		return core.Record{}, err
 	}
 	return rec, nil
+}
+
+// answerScan takes the columns of lookAnswer. None of them is NULL but the first and the third, so that drivers read them
+// straight into the variables.
+type answerScan struct {
+	now, started                  instant
+	pid                           uint32
+	owner, hash, headers, body    []byte
+	fence                         int64
+	recovery, hashVersion, status int16
+	expires, purge                time.Time
+	partial                       bool
+	trace                         string
+}
+
+func (s *answerScan) targets() []any {
+	return []any{&s.now, &s.pid, &s.started, &s.owner, &s.fence, &s.recovery, &s.hashVersion, &s.hash, &s.expires, &s.purge,
+		&s.status, &s.partial, &s.headers, &s.body, &s.trace}
+}
+
+// record returns what a replay needs of the record: see [core.Claim].
+func (s *answerScan) record(id core.ID) (rec core.Record, err error) {
+	rec.ID, rec.Fence, rec.Stored = id, s.fence, core.Completed
+	rec.Recovery = core.Recovery(s.recovery) //nolint:gosec // written by this package
+	rec.Hash.Version, rec.Traceparent = s.hashVersion, s.trace
+	if copy(rec.Hash.Sum[:], s.hash) != len(s.hash) || len(s.hash) != len(rec.Hash.Sum) {
+		return core.Record{}, errLength
+	}
+	rec.ExpiresAt, rec.PurgeAt, rec.Now = s.expires, s.purge, s.now.Time
+	rec.Answer, err = answerOf(s.status, s.partial, s.headers, s.body)
+	return rec, err
+}
+
+var errLength = errors.New("idem: gormstore: a record has an id, scope, realm, owner or hash of the wrong length")
+
+// answerOf is a stored answer.
+func answerOf(status int16, partial bool, headers, body []byte) (core.Answer, error) {
+	a := core.Answer{Status: int(status), Body: body, Partial: partial}
+	if len(headers) > 0 {
+		header, err := decodeHeaders(headers)
+		if err != nil {
+			return core.Answer{}, fmt.Errorf("idem: gormstore: a record has unreadable headers: %w", err)
+		}
+		a.Header = header
+	}
+	return a, nil
 }
 
 // encodeHeaders returns the stored form of an answer's headers, nil for none: JSON, which people can read in the table. Each

@@ -63,11 +63,7 @@ func (s *Store) enterAndBegin(ctx context.Context, c core.Claim) (t *tx, claimed
 		}
 	}()
 	if s.dialect == postgres && s.seen.before(c.ID) { // a repeat needs no transaction
-		err = s.onPool(ctx, func(q querier) (err error) {
-			claimed, err = s.lookFirst(ctx, q, c)
-			return err
-		})
-		if err != nil || isThere(claimed) {
+		if claimed, err = s.lookFirst(ctx, c); err != nil || isThere(claimed) {
 			return nil, claimed, err
 		}
 	}

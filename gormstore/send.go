@@ -70,6 +70,25 @@ func (s *Store) ask(ctx context.Context, own *sql.Conn, calls ...call) error {
 	return err
 }
 
+// askAlone is ask for one statement that only reads, over any connection of the pool. Where a connection turns out to be
+// broken, it is sent again over another one.
+func (s *Store) askAlone(ctx context.Context, name statement, row []any, args ...any) error {
+	return overAnother(ctx, func() error {
+		return retry(ctx, func() error {
+			own, err := s.pool.Conn(ctx)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = own.Close() }()
+			only, err := s.call(ctx, own, name, row, args...)
+			if err != nil {
+				return err
+			}
+			return s.ask(ctx, own, only)
+		})
+	})
+}
+
 // setDeadline sets a deadline on the network connection below own. It returns false where there is none that takes one: a
 // driver that is not pgx, a tunnel.
 func setDeadline(own *sql.Conn, end time.Time) (set bool) {
@@ -83,8 +102,13 @@ func setDeadline(own *sql.Conn, end time.Time) (set bool) {
 }
 
 func sendBatch(ctx context.Context, conn *pgx.Conn, calls []call) (succeeded int, err error) {
-	if only := calls[0]; len(calls) == 1 && only.row == nil && len(only.args) == 0 { // a COMMIT: nothing is prepared
-		if _, err := conn.Exec(ctx, only.text); err != nil {
+	if only := calls[0]; len(calls) == 1 { // without a pipeline; and of a COMMIT alone, nothing is prepared
+		if only.row != nil {
+			err = withoutRow(conn.QueryRow(ctx, only.text, only.args...).Scan(only.row...))
+		} else {
+			_, err = conn.Exec(ctx, only.text, only.args...)
+		}
+		if err != nil {
 			return 0, err
 		}
 		return 1, nil

@@ -29,11 +29,12 @@ const (
 	insertRecord statement = "insertRecord" // PostgreSQL
 	lockFirst    statement = "lockFirst"    // PostgreSQL
 	takeOver     statement = "takeOver"
-	lookFirst    statement = "lookFirst" // PostgreSQL
-	look         statement = "look"      // PostgreSQL
-	held         statement = "held"      // PostgreSQL
-	tryLock      statement = "tryLock"   // PostgreSQL
-	waitLock     statement = "waitLock"  // PostgreSQL
+	lookFirst    statement = "lookFirst"  // PostgreSQL
+	lookAnswer   statement = "lookAnswer" // PostgreSQL
+	look         statement = "look"       // PostgreSQL
+	held         statement = "held"       // PostgreSQL
+	tryLock      statement = "tryLock"    // PostgreSQL
+	waitLock     statement = "waitLock"   // PostgreSQL
 	importRecord statement = "importRecord"
 
 	// attempts.sql

@@ -89,6 +89,14 @@ func recordComesBackWhole(t *testing.T, s *fixture) {
 					got.CreatedAt.Add(deadline)
 				requireSame(t, want, got)
 			}
+			c = repeat(c)
+			c.Lean = true
+			got := s.lose(t, c)
+			require.Equal(t, core.Completed, got.State())
+			want.Owner, want.Scope, want.Realm, want.Method, want.Route = got.Owner, got.Scope, got.Realm, got.Method, got.Route
+			want.Attempts, want.Timed, want.CreatedAt = got.Attempts, got.Timed, got.CreatedAt
+			want.LeaseUntil, want.Deadline = got.LeaseUntil, got.Deadline
+			requireSame(t, want, got)
 		})
 	}
 }

@@ -162,6 +162,16 @@ SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THE
 	r.body, r.attempts, r.timed, r.traceparent
 FROM :"schema".idempotency_record r WHERE r.id = $1;
 
+-- name: lookAnswer
+-- lookFirst for an answer that can be replayed, with the columns that a replay needs.
+SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN pg_catalog.clock_timestamp() END,
+	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN pg_catalog.pg_postmaster_start_time() END,
+	r.owner, r.fence, r.recovery, r.hash_version, r.command_hash, r.expires_at, r.purge_at, r.status, r.partial, r.headers,
+	r.body, r.traceparent
+FROM :"schema".idempotency_record r
+WHERE r.id = $1 AND r.state = 2 AND r.answer_encoding = 1 AND r.expires_at > pg_catalog.clock_timestamp();
+
 -- name: look
 -- Reads a record, or else says whether somebody holds its lock ($2 and $3, its halves): both as they are at the snapshot of
 -- one statement. It takes no lock, so that a question never refuses a command. Where nothing may be written it finds nothing,
