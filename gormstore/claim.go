@@ -113,12 +113,12 @@ func (s *Store) claimAlone(ctx context.Context, q querier, c core.Claim, seen bo
 		}
 	default:
 		var now instant
-		err = s.queryRow(ctx, q, insertRecord, append(claimArgs(c), lockKey(c.ID), c.Traceparent)...).Scan(&now)
-		if err == nil {
-			return core.Claimed{Won: true, Record: wonRecord(c, 1, now.Time)}, nil
-		}
-		if !errors.Is(err, sql.ErrNoRows) {
+		err = s.askOn(ctx, q, insertRecord, []any{&now}, append(claimArgs(c), lockKey(c.ID), c.Traceparent)...)
+		switch {
+		case err != nil:
 			return core.Claimed{}, err
+		case !now.IsZero():
+			return core.Claimed{Won: true, Record: wonRecord(c, 1, now.Time)}, nil
 		}
 	}
 	return s.claim(ctx, q, c)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -74,19 +75,30 @@ func (s *Store) ask(ctx context.Context, own *sql.Conn, calls ...call) error {
 // broken, it is sent again over another one.
 func (s *Store) askAlone(ctx context.Context, name statement, row []any, args ...any) error {
 	return overAnother(ctx, func() error {
-		return retry(ctx, func() error {
-			own, err := s.pool.Conn(ctx)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = own.Close() }()
-			only, err := s.call(ctx, own, name, row, args...)
-			if err != nil {
-				return err
-			}
-			return s.ask(ctx, own, only)
-		})
+		return retry(ctx, func() error { return s.askOn(ctx, s.pool, name, row, args...) })
 	})
+}
+
+// askOn is ask for one statement on q. As database/sql does, it takes another connection of the pool where nothing was sent
+// over the first.
+func (s *Store) askOn(ctx context.Context, q querier, name statement, row []any, args ...any) error {
+	if q != querier(s.pool) {
+		return withoutRow(s.queryRow(ctx, q, name, args...).Scan(row...))
+	}
+	for again := true; ; again = false {
+		own, err := s.pool.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		only, err := s.call(ctx, own, name, row, args...)
+		if err == nil {
+			err = s.ask(ctx, own, only)
+		}
+		_ = own.Close()
+		if !again || !pgconn.SafeToRetry(err) {
+			return err
+		}
+	}
 }
 
 // setDeadline sets a deadline on the network connection below own. It returns false where there is none that takes one: a
