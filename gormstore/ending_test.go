@@ -574,3 +574,21 @@ func TestAnswerLosesToARecord(t *testing.T) {
 		requireIdle(t, db)
 	})
 }
+
+// A trigger drops the record without an error: the rows must not commit without it.
+//
+// CONTRACT M-6, X-14
+func TestRecordThatATriggerDrops(t *testing.T) {
+	t.Parallel()
+	onPostgres(t, func(t *testing.T, db *gorm.DB) {
+		store := newStore(t, db)
+		require.NoError(t, db.Exec("CREATE FUNCTION dropped() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'").Error)
+		require.NoError(t, db.Exec("CREATE TRIGGER dropped BEFORE INSERT ON idempotency_record FOR EACH ROW "+
+			"EXECUTE FUNCTION dropped()").Error)
+		tx, ctx := begin(t, store, command(core.Rollback))
+		require.NoError(t, addEffect(ctx))
+		require.ErrorIs(t, tx.Commit(t.Context(), paid(), false), core.ErrStale)
+		require.Zero(t, countEffects(t, db))
+		requireIdle(t, db)
+	})
+}

@@ -18,7 +18,7 @@ const (
 	insertRecord = `INSERT INTO "public".idempotency_record`
 	lookFirst    = "SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only')"
 	lockFirst    = "SELECT CASE WHEN NOT EXISTS"
-	recordAnswer = insertRecord
+	recordAnswer = "WITH recorded AS ("
 	recordOver   = "WITH c AS MATERIALIZED"
 	asBegun      = "SELECT CAST(CASE WHEN pg_catalog.pg_backend_pid()"
 )

@@ -36,12 +36,14 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
 -- name: recordAnswer
 -- The record of a Rollback attempt that has seen none, whole. It is the last statement before COMMIT, which may be on its way
 -- already. So it fails by itself where COMMIT must not follow: in another transaction with 22P02, where a record stands in the
--- way with 23505, where the clock has gone back with 22012. It is a plain INSERT: with ON CONFLICT it would write to the log
+-- way with 23505, where the clock has gone back, or a trigger has
+-- dropped the row, with 22012. It is an INSERT without ON CONFLICT, which would write to the log
 -- twice. RETURNING makes it fail where row level security would hide the record from its repeats.
 --
 -- $1 to $9: id, scope, owner, fence, recovery, method, route, version and sum of the command hash; $10 realm; $11 whether the
 -- key is a timed one; $12 trace; $13 begin of the clock's window; $14 to $19 as $4 to $9 of complete. $20 and $21 are the
 -- transaction that was begun, and $22 is how it commits: see mark.go.
+WITH recorded AS (
 INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
 	expires_at, purge_at, sweep_from, sweep_after)
@@ -57,7 +59,9 @@ VALUES ($1, $2, $3, $4,
 	pg_catalog.statement_timestamp() + $18::bigint * interval '1 microsecond',
 	pg_catalog.statement_timestamp() + $19::bigint * interval '1 microsecond',
 	pg_catalog.statement_timestamp() + $18::bigint * interval '1 microsecond', 0)
-RETURNING state;
+RETURNING state
+)
+SELECT 1 / pg_catalog.count(*) FROM recorded;
 
 -- name: recordOver
 -- recordAnswer where a free record was seen ($23 its fence, 0 for none), or without a transaction: the answer whose rows were
