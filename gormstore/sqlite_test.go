@@ -2,6 +2,7 @@ package gormstore_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -115,10 +116,15 @@ func TestAnswerWaitsForTheWriter(t *testing.T) {
 	long, ctx := begin(t, store, command(core.Rollback))
 	require.NoError(t, addEffect(ctx))
 
-	for range 3 { // as core does, until it gives up
+	for waited := 0; waited < 3; { // as core does, until it gives up
 		impatient, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		require.ErrorIs(t, store.Complete(impatient, claimed.Record.Ticket, paid()), core.ErrUnconfirmed)
+		err := store.Complete(impatient, claimed.Record.Ticket, paid())
 		cancel()
+		if errors.Is(err, core.ErrUnconfirmed) {
+			waited++
+			continue
+		}
+		require.ErrorIs(t, err, context.DeadlineExceeded) // on a busy machine the millisecond is over before the write begins
 	}
 	require.NoError(t, long.Commit(t.Context(), paid(), false))
 	eventually(t, "the answer is recorded", func() bool {
