@@ -24,8 +24,10 @@ func (s *Store) Erase(ctx context.Context, scope core.Scope, after core.ID, limi
 		erased = 0
 		for _, id := range ids { // in the order of the ids: two erasures never wait for each other in a circle
 			n, err := s.exec(ctx, q, erase, id[:], scope[:])
-			if err == nil && n == 1 {
-				_, err = s.exec(ctx, q, dropSteps, id[:])
+			for _, name := range []statement{dropSteps, dropReferences} {
+				if err == nil && n == 1 {
+					_, err = s.exec(ctx, q, name, id[:])
+				}
 			}
 			if err != nil {
 				return err

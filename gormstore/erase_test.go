@@ -46,6 +46,7 @@ func TestNothingIsLeftOfTheErased(t *testing.T) {
 		_, err = store.StartStep(t.Context(), claimed.Record.Ticket, step)
 		require.NoError(t, err)
 		require.NoError(t, store.FinishStep(t.Context(), claimed.Record.Ticket, step))
+		require.NoError(t, store.Refer(t.Context(), c.ID, c.Realm, core.Ref{Name: "customer", Value: secret}))
 		require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, answer))
 		require.Contains(t, everything(t, db), secret)
 
@@ -57,11 +58,11 @@ func TestNothingIsLeftOfTheErased(t *testing.T) {
 	})
 }
 
-// everything is the tables of records and steps as text.
+// everything is the tables of records, steps and references as text.
 func everything(t *testing.T, db *gorm.DB) string {
 	t.Helper()
 	var text strings.Builder
-	for _, table := range []string{"idempotency_record", "idempotency_step"} {
+	for _, table := range []string{"idempotency_record", "idempotency_step", "idempotency_reference"} {
 		var rows []map[string]any
 		require.NoError(t, db.Table(table).Find(&rows).Error)
 		for _, row := range rows {

@@ -105,6 +105,12 @@ const (
 	dropSteps         statement = "dropSteps"
 	forgetSteps       statement = "forgetSteps"
 
+	// references.sql
+	refer          statement = "refer"
+	referencesOf   statement = "referencesOf"
+	referred       statement = "referred"
+	dropReferences statement = "dropReferences"
+
 	// sightings.sql
 	sight           statement = "sight"
 	noteSighting    statement = "noteSighting" // SQLite

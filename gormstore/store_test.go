@@ -20,7 +20,7 @@ func TestStore(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			newSubject := subjects(t, d)
-			features := storetest.Features{Rollback: true, Shared: d.shared, Steps: true, Watch: true, Import: true, Count: true, Survey: true, Scoping: true, KeyTime: true, Erase: true, Inspect: true}
+			features := storetest.Features{Rollback: true, Shared: d.shared, Steps: true, Watch: true, Import: true, Count: true, Survey: true, Scoping: true, KeyTime: true, Erase: true, Inspect: true, Refer: true}
 			storetest.Run(t, newSubject, features)
 			t.Run("stress", func(t *testing.T) { storetest.Stress(t, newSubject, features) })
 		})
@@ -40,7 +40,8 @@ func subjects(t *testing.T, d database) func(t *testing.T) storetest.Subject {
 	db, twin := open(t), open(t)
 	return func(t *testing.T) storetest.Subject {
 		tables := []string{
-			"idempotency_record", "idempotency_step", "idempotency_sighting", "idempotency_settlement", "idempotency_setting", "effects",
+			"idempotency_record", "idempotency_step", "idempotency_sighting", "idempotency_reference",
+			"idempotency_settlement", "idempotency_setting", "effects",
 		}
 		// A transaction that a test before has left open makes this one fail: it does not hang, and no row is overlooked.
 		require.NoError(t, db.Transaction(func(tx *gorm.DB) error {

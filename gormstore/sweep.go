@@ -107,7 +107,11 @@ func (s *Store) sweepRecords(ctx context.Context, q querier, limit int, w core.W
 	}
 	for _, r := range records {
 		name := map[string]statement{"tombstone": bury, "dropped": drop, "": putOff}[r.became]
-		if _, err := s.exec(ctx, q, name, r.id); err != nil {
+		_, err := s.exec(ctx, q, name, r.id)
+		if err == nil && r.became != "" {
+			_, err = s.exec(ctx, q, dropReferences, r.id)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

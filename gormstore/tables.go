@@ -9,7 +9,8 @@ var tableColumns = map[string][]string{
 	"idempotency_setting": {"name", "value"},
 	"idempotency_step": {"record_id", "name", "kind", "state", "fence", "started_at", "finished_at", "encoding", "result",
 		"derived"},
-	"idempotency_sighting": {"id", "scope", "hash_version", "command_hash", "seen_at", "purge_at"},
+	"idempotency_reference": {"record_id", "name", "value", "realm", "referred_at"},
+	"idempotency_sighting":  {"id", "scope", "hash_version", "command_hash", "seen_at", "purge_at"},
 	"processed_message": {"consumer_group", "source", "message_id", "payload_hash", "processed_at", "published_at",
 		"expires_at"},
 	"processed_message_floor": {"consumer_group", "source", "published_at"},
@@ -27,6 +28,7 @@ var (
 	storeRights = rights{
 		"idempotency_record":      "SELECT, INSERT, UPDATE, DELETE",
 		"idempotency_step":        "SELECT, INSERT, UPDATE, DELETE",
+		"idempotency_reference":   "SELECT, INSERT, DELETE",
 		"idempotency_sighting":    "SELECT, INSERT, UPDATE, DELETE",
 		"idempotency_settlement":  "INSERT",
 		"idempotency_setting":     "SELECT, INSERT, UPDATE",

@@ -218,6 +218,7 @@ func TestLeastRights(t *testing.T) {
 			require.NoError(t, tx.Commit(t.Context(), paid(), false))
 			parked, err := store.Claim(t.Context(), command(core.Park))
 			require.NoError(t, err)
+			require.NoError(t, store.Refer(t.Context(), parked.Record.ID, core.Realm{}, core.Ref{Name: "charge", Value: "ch_1"}))
 			require.NoError(t, store.Complete(t.Context(), parked.Record.Ticket, paid()))
 			given := command(core.Park)
 			require.NoError(t, store.Release(t.Context(), core.Ticket{ID: given.ID, Owner: given.Owner}))

@@ -32,3 +32,31 @@ func (s *store) History(ctx context.Context, id core.ID) ([]core.SettlementRecor
 	}
 	return call(s.gates, background, func() ([]core.SettlementRecord, error) { return under.History(ctx, id) })
 }
+
+// Refer implements [core.Referrer].
+func (s *store) Refer(ctx context.Context, id core.ID, realm core.Realm, ref core.Ref) error {
+	under, err := as[core.Referrer](s)
+	if err != nil {
+		return err
+	}
+	_, err = call(s.gates, "Refer", func() (struct{}, error) { return struct{}{}, under.Refer(ctx, id, realm, ref) })
+	return err
+}
+
+// References implements [core.Referrer].
+func (s *store) References(ctx context.Context, ids []core.ID) (map[core.ID][]core.Ref, error) {
+	under, err := as[core.Referrer](s)
+	if err != nil {
+		return nil, err
+	}
+	return call(s.gates, background, func() (map[core.ID][]core.Ref, error) { return under.References(ctx, ids) })
+}
+
+// Referred implements [core.Referrer].
+func (s *store) Referred(ctx context.Context, within []byte, value string, limit int) ([]core.ID, error) {
+	under, err := as[core.Referrer](s)
+	if err != nil {
+		return nil, err
+	}
+	return call(s.gates, background, func() ([]core.ID, error) { return under.Referred(ctx, within, value, limit) })
+}

@@ -50,8 +50,9 @@ func (s *Store) claim(c *core.Claim) (core.Claimed, error) {
 	case e.state(now) == core.Free:
 		sh.unqueue(e)
 		timed := e.Timed
+		references := e.references
 		e = newEntry(c, e.Fence, now)
-		e.Timed = e.Timed || timed
+		e.Timed, e.references = e.Timed || timed, references
 		sh.records[c.ID] = e
 		sh.opened(e)
 	case e.canTakeOver(c, now):

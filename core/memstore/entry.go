@@ -15,7 +15,9 @@ type entry struct {
 	header []field
 	one    [1]field // what header begins in: most answers have a Content-Type and no more
 	steps  []core.StepRecord
-	place  int // in the queue of its stored state
+
+	references []reference
+	place      int // in the queue of its stored state
 }
 
 // field is one line of a header.

@@ -41,8 +41,8 @@ func (s *Store) erase(sh *shard, scope core.Scope, page *core.ErasedPage) {
 			}
 			sh.eraseHistory(e.ID)
 			page.Records++
-		case e.Stored == core.Free && len(e.steps) > 0:
-			e.steps = nil
+		case e.Stored == core.Free && len(e.steps)+len(e.references) > 0:
+			e.steps, e.references = nil, nil
 			page.Records++
 		}
 	}

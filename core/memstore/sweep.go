@@ -50,10 +50,10 @@ func (s *Store) sweep(sh *shard, limit int, w core.Window, swept *core.Swept) {
 	}
 }
 
-// tombstone leaves of an answer what [core.Record] says is left: the status. Of steps nothing is left.
+// tombstone leaves of an answer what [core.Record] says is left: the status. Of steps and references nothing is left.
 func (sh *shard) tombstone(e *entry) {
 	sh.unqueue(e)
-	e.steps = nil
+	e.steps, e.references = nil, nil
 	e.answer(core.Answer{Status: e.Answer.Status})
 	sh.become(e, core.Expired)
 }

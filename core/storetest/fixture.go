@@ -44,6 +44,7 @@ type fixture struct {
 	counters     []core.Counter
 	surveyors    []core.Surveyor
 	inspectables []core.Inspectable
+	referrers    []core.Referrer
 	sights       int
 	commands     int
 	counted      bool         // the claims are to be counted

@@ -104,6 +104,7 @@ var families = []family{
 	familyOf(keyTimeMutants, storetest.Features{KeyTime: true}, onMemory),
 	familyOf(eraseMutants, inMemory, onMemory),
 	familyOf(inspectMutants, storetest.Features{Inspect: true}, onMemory),
+	familyOf(referenceMutants, inMemory, onMemory),
 }
 
 // inMemory is everything that a memstore can do.

@@ -83,6 +83,7 @@ type referenceTx struct {
 	over    bool
 	effects int
 	settle  []core.Settlement
+	refs    []core.Ref
 }
 
 func (tx *referenceTx) Bind(ctx context.Context) context.Context {
@@ -119,6 +120,18 @@ func (s *reference) Settle(ctx context.Context, d core.Settlement) (core.Record,
 	return r, nil
 }
 
+// Refer in a transaction is written with the commit.
+func (s *reference) Refer(ctx context.Context, id core.ID, realm core.Realm, ref core.Ref) error {
+	tx, _ := ctx.Value(txKey{}).(*referenceTx)
+	if tx == nil {
+		return s.Store.Refer(ctx, id, realm, ref)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tx.refs = append(tx.refs, ref)
+	return nil
+}
+
 func (tx *referenceTx) Commit(ctx context.Context, c core.Completion, undo bool) error {
 	tx.store.mu.Lock()
 	defer tx.store.mu.Unlock()
@@ -130,6 +143,11 @@ func (tx *referenceTx) Commit(ctx context.Context, c core.Completion, undo bool)
 	ctx = context.WithoutCancel(ctx)
 	if !undo {
 		tx.store.effects += tx.effects
+		for _, ref := range tx.refs {
+			if err := tx.store.Store.Refer(ctx, tx.ticket.ID, core.Realm{}, ref); err != nil {
+				return err
+			}
+		}
 		for _, d := range tx.settle {
 			if _, err := tx.store.Store.Settle(ctx, d); err != nil {
 				return err

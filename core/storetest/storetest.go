@@ -54,6 +54,7 @@ type Features struct {
 	KeyTime  bool // it is a core.KeyTimer
 	Erase    bool // it is a core.Eraser
 	Inspect  bool // it is a core.Inspectable
+	Refer    bool // it is a core.Referrer
 }
 
 // Run runs the tests of the contract that apply to a store with features f, each as a subtest of t. newStore is called
@@ -68,7 +69,7 @@ func Run(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
 		{settleChecks, true}, {listChecks, true}, {cancelChecks, true}, {windowChecks, true},
 		{txChecks, f.Rollback}, {stepChecks, f.Steps}, {sightingChecks, f.Watch}, {importChecks, f.Import},
 		{openChecks, f.Count}, {surveyChecks, f.Survey}, {scopingChecks, f.Scoping}, {keyTimeChecks, f.KeyTime},
-		{eraseChecks, f.Erase}, {inspectChecks, f.Inspect},
+		{eraseChecks, f.Erase}, {inspectChecks, f.Inspect}, {referenceChecks, f.Refer},
 	} {
 		if !suite.applies {
 			continue
@@ -108,6 +109,7 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 	s.counters = abilities[core.Counter](t, s, "Count", f.Count)
 	s.surveyors = abilities[core.Surveyor](t, s, "Survey", f.Survey)
 	s.inspectables = abilities[core.Inspectable](t, s, "Inspect", f.Inspect)
+	s.referrers = abilities[core.Referrer](t, s, "Refer", f.Refer)
 	abilities[core.ScopeKeeper](t, s, "Scoping", f.Scoping)
 	abilities[core.KeyTimer](t, s, "KeyTime", f.KeyTime)
 	abilities[core.Eraser](t, s, "Erase", f.Erase)

@@ -160,7 +160,7 @@ FROM :"schema".idempotency_settlement s WHERE s.record_id = $1 ORDER BY s.settle
 -- free ones whose time is over. It lists those that are open. Any other is due again when its time is over. $2 and $3 are
 -- the clock's window: by a clock that shows another time nothing happens.
 --
--- It returns what has become of the record, its id, and whether it may have steps, which are to go too. Of the records of
+-- It returns what has become of the record, its id, and whether it may have steps, which are to go too; references go at once. Of the records of
 -- timed keys that were used and are dropped, it returns realm and route: their floors have to rise in the same transaction.
 -- The rows are found again by their place in their part of a partitioned table: they are locked, and the primary key may not
 -- be in memory.
@@ -195,7 +195,10 @@ WITH RECURSIVE class (after) AS (
 		sweep_after = CASE WHEN r.state IN (2, 4, 5) THEN 0 END,
 		sweep_from = CASE WHEN r.state = 2 AND NOT d.expired THEN r.expires_at ELSE coalesce(r.purge_at, r.sweep_from) END
 	FROM due d WHERE r.ctid = d.place AND r.tableoid = d.part AND NOT d.over
-	RETURNING CASE WHEN d.expired THEN 'tombstone' ELSE '' END, r.id, d.expired AND r.recovery = 2, NULL::bytea, ''
+	RETURNING CASE WHEN d.expired THEN 'tombstone' ELSE '' END AS became, r.id, d.expired AND r.recovery = 2, NULL::bytea, ''
+), referred AS (
+	DELETE FROM :"schema".idempotency_reference AS f
+	WHERE f.record_id IN (SELECT id FROM dropped UNION ALL SELECT id FROM kept WHERE became = 'tombstone')
 )
 SELECT became, id, stepped, realm, route FROM dropped UNION ALL SELECT * FROM kept;
 
@@ -213,14 +216,15 @@ FROM (
 WHERE p.own OR p.place = $3::bigint ORDER BY p.id;
 
 -- name: erase
--- Makes of the completed record $1 of the principal $2 what the sweep would have made of it at the end of retention. The
--- steps, which go in the same transaction, are all that a free record can have. When the sweep looks at the record stays as it
+-- Makes of the completed record $1 of the principal $2 what the sweep would have made of it at the end of retention. Steps
+-- and references, which go in the same transaction, are all that a free record can have. When the sweep looks at the record stays as it
 -- is, so that no index changes.
 UPDATE :"schema".idempotency_record AS r SET state = CASE WHEN r.state = 2 THEN 4 ELSE r.state END, headers = NULL,
 	body = NULL, partial = false, expires_at = CASE WHEN r.expires_at > c.now THEN c.now ELSE r.expires_at END
 FROM (SELECT pg_catalog.clock_timestamp() AS now) c
 WHERE r.id = $1 AND r.scope = $2 AND (r.state = 2
-	OR r.state = 5 AND EXISTS (SELECT 1 FROM :"schema".idempotency_step s WHERE s.record_id = $1))
+	OR r.state = 5 AND (EXISTS (SELECT 1 FROM :"schema".idempotency_step s WHERE s.record_id = $1)
+		OR EXISTS (SELECT 1 FROM :"schema".idempotency_reference f WHERE f.record_id = $1)))
 	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
 

@@ -170,7 +170,8 @@ UPDATE main.idempotency_record AS r SET state = CASE WHEN r.state = 2 THEN 4 ELS
 	body = NULL, partial = false, expires_at = CASE WHEN r.expires_at > c.now THEN c.now ELSE r.expires_at END
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
 WHERE r.id = ?1 AND r.scope = ?2 AND (r.state = 2
-	OR r.state = 5 AND EXISTS (SELECT 1 FROM main.idempotency_step s WHERE s.record_id = ?1));
+	OR r.state = 5 AND (EXISTS (SELECT 1 FROM main.idempotency_step s WHERE s.record_id = ?1)
+		OR EXISTS (SELECT 1 FROM main.idempotency_reference f WHERE f.record_id = ?1)));
 
 -- name: setting
 SELECT s.value FROM main.idempotency_setting s WHERE s.name = ?1;

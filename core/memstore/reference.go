@@ -1,0 +1,97 @@
+package memstore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+var _ core.Referrer = (*Store)(nil)
+
+// reference is a reference of a record, in the order of the others.
+type reference struct {
+	core.Ref
+	at time.Time
+}
+
+// Refer implements [core.Referrer].
+func (s *Store) Refer(ctx context.Context, id core.ID, _ core.Realm, ref core.Ref) error {
+	if err := alive(ctx); err != nil {
+		return err
+	}
+	sh := s.shard(id)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	e := sh.records[id]
+	switch {
+	case e == nil:
+		return core.ErrStale
+	case slices.ContainsFunc(e.references, func(r reference) bool { return r.Ref == ref }):
+		return nil
+	case len(e.references) >= core.MaxReferences:
+		return core.ErrReferences
+	}
+	e.references = append(e.references, reference{ref, s.now()})
+	return nil
+}
+
+// References implements [core.Referrer].
+func (s *Store) References(ctx context.Context, ids []core.ID) (map[core.ID][]core.Ref, error) {
+	if err := alive(ctx); err != nil {
+		return nil, err
+	}
+	refs := map[core.ID][]core.Ref{}
+	for _, id := range ids {
+		s.shard(id).referencesOf(id, refs)
+	}
+	return refs, nil
+}
+
+func (sh *shard) referencesOf(id core.ID, refs map[core.ID][]core.Ref) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if e := sh.records[id]; e != nil {
+		for _, r := range e.references {
+			refs[id] = append(refs[id], r.Ref)
+		}
+	}
+}
+
+// Referred implements [core.Referrer]. It looks at every record.
+func (s *Store) Referred(ctx context.Context, within []byte, value string, limit int) ([]core.ID, error) {
+	var found []*entry
+	at := map[*entry]time.Time{}
+	for i := range s.shards {
+		if err := alive(ctx); err != nil {
+			return nil, err
+		}
+		found = s.shards[i].referred(found, at, within, value)
+	}
+	slices.SortFunc(found, func(a, b *entry) int { return cmp.Or(at[b].Compare(at[a]), bytes.Compare(b.ID[:], a.ID[:])) })
+	ids := make([]core.ID, 0, len(found))
+	for _, e := range found[:max(0, min(limit, len(found)))] {
+		ids = append(ids, e.ID) // an id never changes: no lock is needed
+	}
+	return ids, nil
+}
+
+func (sh *shard) referred(found []*entry, at map[*entry]time.Time, within []byte, value string) []*entry {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for _, e := range sh.records {
+		for _, r := range e.references {
+			if r.Value != value || !bytes.HasPrefix(e.Realm[:], within) {
+				continue
+			}
+			if _, known := at[e]; !known {
+				found = append(found, e)
+			}
+			at[e] = r.at
+		}
+	}
+	return found
+}

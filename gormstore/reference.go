@@ -1,0 +1,94 @@
+package gormstore
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/auth19/idem/core"
+)
+
+var _ core.Referrer = (*Store)(nil)
+
+// Refer implements [core.Referrer].
+func (s *Store) Refer(ctx context.Context, id core.ID, realm core.Realm, ref core.Ref) error {
+	if t := txFrom(ctx); t != nil && t.store == s {
+		return s.refer(ctx, t.conn, id, realm, ref, true)
+	}
+	return s.write(ctx, func(q querier) error { return s.refer(ctx, q, id, realm, ref, false) })
+}
+
+// refer writes a reference. If it writes none, it looks why.
+func (s *Store) refer(ctx context.Context, q querier, id core.ID, realm core.Realm, ref core.Ref, open bool) error {
+	n, err := s.exec(ctx, q, refer, id[:], ref.Name, ref.Value, realm[:], open, core.MaxReferences)
+	if err != nil || n == 1 {
+		return err
+	}
+	there, err := s.references(ctx, q, []core.ID{id})
+	switch {
+	case err != nil || slices.Contains(there[id], ref):
+		return err
+	case len(there[id]) >= core.MaxReferences:
+		return core.ErrReferences
+	}
+	return core.ErrStale
+}
+
+// References implements [core.Referrer]. It reads by the primary key.
+func (s *Store) References(ctx context.Context, ids []core.ID) (refs map[core.ID][]core.Ref, err error) {
+	if len(ids) == 0 {
+		return nil, ctx.Err()
+	}
+	err = s.onPool(ctx, func(q querier) error {
+		refs, err = s.references(ctx, q, ids)
+		return err
+	})
+	return refs, err
+}
+
+func (s *Store) references(ctx context.Context, q querier, ids []core.ID) (map[core.ID][]core.Ref, error) {
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.query(ctx, q, referencesOf, string(list))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	refs := map[core.ID][]core.Ref{}
+	for rows.Next() {
+		var raw []byte
+		var ref core.Ref
+		if err := rows.Scan(&raw, &ref.Name, &ref.Value); err != nil {
+			return nil, err
+		}
+		id := core.ID(raw)
+		refs[id] = append(refs[id], ref)
+	}
+	return refs, rows.Err()
+}
+
+// Referred implements [core.Referrer].
+func (s *Store) Referred(ctx context.Context, within []byte, value string, limit int) (ids []core.ID, err error) {
+	realm := append([]byte{}, within...) // nil would be NULL
+	err = s.onPool(ctx, func(q querier) error {
+		rows, err := s.query(ctx, q, referred, value, realm, limit)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		ids = nil
+		for rows.Next() {
+			var raw []byte
+			if err := rows.Scan(&raw); err != nil {
+				return err
+			}
+			if id := core.ID(raw); !slices.Contains(ids, id) { // it may have the value under two names
+				ids = append(ids, id)
+			}
+		}
+		return rows.Err()
+	})
+	return ids, err
+}
