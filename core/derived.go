@@ -68,6 +68,9 @@ func DeriveCall(ctx context.Context, name string) (DerivedKey, error) {
 	if err != nil {
 		return DerivedKey{}, err
 	}
+	if a := attemptFrom(ctx); a != nil {
+		a.m.calls.note(name)
+	}
 	if step, inside := ctx.Value(stepKey{}).(DerivedKey); inside {
 		return step.DeriveCall(name), nil
 	}

@@ -11,13 +11,20 @@ import (
 type Inspectable interface {
 	Store
 
-	// Unsettled returns up to q.Limit operations that need attention, oldest first. Unlike [Store].List, it does not need
-	// the last record of the page before.
+	// Unsettled returns up to q.Limit operations that need attention, oldest first, or newest first. Unlike [Store].List, it
+	// does not need the last record of the page before.
 	Unsettled(ctx context.Context, q UnsettledQuery) ([]Record, error)
 
-	// CountUnsettled counts the operations that need attention and whose realm begins with within; an empty within selects
-	// all. It returns one line for each state and route, in any order. It counts only the oldest limit operations.
-	CountUnsettled(ctx context.Context, within []byte, limit int) ([]UnsettledCount, error)
+	// CountUnsettled counts the operations that Unsettled would return, wherever q.After is. It returns one line for each
+	// state and route, in any order. It counts only the oldest q.Limit operations.
+	CountUnsettled(ctx context.Context, q UnsettledQuery) ([]UnsettledCount, error)
+
+	// OpenSteps returns the provider steps of up to limit open operations, in any order: those that are stored as running or
+	// unknown. An operation without such a step has one line, without a name.
+	OpenSteps(ctx context.Context, within []byte, limit int) ([]OpenStep, error)
+
+	// Near returns up to limit ids of records in their order.
+	Near(ctx context.Context, within []byte, n Near, limit int) ([]ID, error)
 
 	// History returns the settlements of an operation, oldest first. It includes those of earlier lives of its key, and
 	// keeps them after the record was dropped.
@@ -31,9 +38,11 @@ type UnsettledQuery struct {
 	HalfDone bool   // those that are half-done
 	Method   string // of the route; together with Route
 	Route    string // the router's pattern; "": any route
+	Scope    Scope  // of the principal; zero: any principal
 	From     time.Time
 	Until    time.Time // created at From or later and before Until; zero: any time
-	After    Place     // begin behind this place; zero: begin with the oldest
+	Newest   bool      // first; otherwise the oldest first
+	After    Place     // begin behind this place; zero: begin with the first
 	Limit    int
 }
 
@@ -41,6 +50,18 @@ type UnsettledQuery struct {
 type Place struct {
 	CreatedAt time.Time
 	ID        ID // decides between operations of one moment
+}
+
+// OpenStep is a provider step of an open operation.
+type OpenStep struct {
+	ID   ID
+	Step string // its name; "": the operation has no provider step
+}
+
+// Near selects ids by the digits that a person has.
+type Near struct {
+	First, Last ID
+	End         []byte // their last bytes; empty: any
 }
 
 // UnsettledCount is how many operations of a route need attention, by their age at Now.

@@ -113,6 +113,7 @@ type Module struct {
 	tracer     Tracer   // Config.Observer, if it is one
 	unasked    sync.Map // routeKey -> *atomic.Int64: successes that never asked for their transaction
 	undeclared atomic.Pointer[[]string]
+	calls      callNames // for Operator.Find
 
 	resuming, reconciling apart // the operations that Config.Resume and Config.Reconcile are working on
 }

@@ -58,11 +58,12 @@ func (o *Operator) Unsettled(ctx context.Context, q UnsettledQuery) ([]Record, e
 	return o.store.Unsettled(ctx, q)
 }
 
-// CountUnsettled counts the oldest limit operations that need attention: see [Inspectable].
-func (o *Operator) CountUnsettled(ctx context.Context, limit int) ([]UnsettledCount, error) {
+// CountUnsettled counts the oldest q.Limit operations that need attention: see [Inspectable]. It ignores q.Within.
+func (o *Operator) CountUnsettled(ctx context.Context, q UnsettledQuery) ([]UnsettledCount, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
-	return o.store.CountUnsettled(ctx, o.module.operated(o.principal), limit)
+	q.Within = o.module.operated(o.principal)
+	return o.store.CountUnsettled(ctx, q)
 }
 
 // Life is what is known of an operation. Only [Operator.Reveal] fills in its answer and the results of its steps.

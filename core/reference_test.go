@@ -25,7 +25,7 @@ func TestReference(t *testing.T) {
 			require.NoError(t, core.Reference(r.Context(), "charge", "ch_7"))
 		}
 		for value, why := range map[string]string{
-			"": "nothing", "7 ": "a space", "a\nb": "a line", "\x00": "a control character", "\xff": "no UTF-8",
+			"": "nothing", "\u00a07": "a space", "a\nb": "a line", "\x00": "a control character", "\xff": "no UTF-8",
 			strings.Repeat("7", core.MaxReferenceValue+1): "too long",
 		} {
 			require.Error(t, core.Reference(r.Context(), "charge", value), why)

@@ -2,6 +2,7 @@ package gormstore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/auth19/idem/core"
@@ -9,19 +10,9 @@ import (
 
 // Unsettled implements [core.Inspectable].
 func (s *Store) Unsettled(ctx context.Context, query core.UnsettledQuery) (recs []core.Record, err error) {
-	p := page{within: query.Within, after: query.After, from: query.From, until: query.Until, limit: query.Limit}
-	switch {
-	case query.Unknown && query.HalfDone:
-		p.which = "unsettled"
-	case query.HalfDone:
-		p.which = "half done"
-	case query.Unknown:
-		p.which = "unknown"
-	default:
+	p, wanted := pageOf(query)
+	if !wanted {
 		return nil, nil
-	}
-	if query.Route != "" {
-		p.route = query.Method + " " + query.Route
 	}
 	err = s.reading(ctx, func(q querier) (err error) {
 		recs, err = s.page(ctx, q, p)
@@ -30,15 +21,40 @@ func (s *Store) Unsettled(ctx context.Context, query core.UnsettledQuery) (recs 
 	return recs, err
 }
 
+// pageOf is a query as the statements take it. wanted is false if it selects nothing.
+func pageOf(q core.UnsettledQuery) (p page, wanted bool) {
+	p = page{within: q.Within, after: q.After, scope: q.Scope, from: q.From, until: q.Until, newest: q.Newest, limit: q.Limit}
+	switch {
+	case q.Unknown && q.HalfDone:
+		p.which = "unsettled"
+	case q.HalfDone:
+		p.which = "half done"
+	case q.Unknown:
+		p.which = "unknown"
+	}
+	if q.Route != "" {
+		p.route = q.Method + " " + q.Route
+	}
+	if p.until.IsZero() {
+		p.until = endOfTime
+	}
+	return p, p.which != ""
+}
+
 // CountUnsettled implements [core.Inspectable]. It reads entries of the indexes by which List finds records.
-func (s *Store) CountUnsettled(ctx context.Context, within []byte, limit int) (counts []core.UnsettledCount, err error) {
-	realm := append([]byte{}, within...) // nil would be NULL
+func (s *Store) CountUnsettled(ctx context.Context, query core.UnsettledQuery) (counts []core.UnsettledCount, err error) {
+	p, wanted := pageOf(query)
+	if !wanted {
+		return nil, nil
+	}
 	err = s.reading(ctx, func(q querier) error {
 		beat, err := s.readBeat(ctx, q)
 		if err != nil {
 			return err
 		}
-		rows, err := s.query(ctx, q, countUnsettled, limit, realm, beat.passed)
+		at := s.dialect.instant
+		rows, err := s.query(ctx, q, countUnsettled, p.limit, notNull(p.within), beat.passed, p.which, p.route, at(p.from),
+			at(p.until), p.principal())
 		if err != nil {
 			return err
 		}
@@ -56,6 +72,59 @@ func (s *Store) CountUnsettled(ctx context.Context, within []byte, limit int) (c
 		return rows.Err()
 	})
 	return counts, err
+}
+
+// OpenSteps implements [core.Inspectable].
+func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps []core.OpenStep, err error) {
+	err = s.reading(ctx, func(q querier) error {
+		beat, err := s.readBeat(ctx, q)
+		if err != nil {
+			return err
+		}
+		rows, err := s.query(ctx, q, openSteps, limit, notNull(within), beat.passed)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		for rows.Next() {
+			var id []byte
+			var step core.OpenStep
+			if err := rows.Scan(&id, &step.Step); err != nil {
+				return err
+			}
+			step.ID = core.ID(id)
+			steps = append(steps, step)
+		}
+		return rows.Err()
+	})
+	return steps, err
+}
+
+// Near implements [core.Inspectable]. It reads by the primary key.
+func (s *Store) Near(ctx context.Context, within []byte, n core.Near, limit int) ([]core.ID, error) {
+	return s.ids(ctx, near, n.First[:], n.Last[:], notNull(n.End), notNull(within), limit)
+}
+
+// ids runs a statement that returns ids, each once.
+func (s *Store) ids(ctx context.Context, name statement, args ...any) (ids []core.ID, err error) {
+	err = s.reading(ctx, func(q querier) error {
+		rows, err := s.query(ctx, q, name, args...)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		for rows.Next() {
+			var raw []byte
+			if err := rows.Scan(&raw); err != nil {
+				return err
+			}
+			if id := core.ID(raw); !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+		return rows.Err()
+	})
+	return ids, err
 }
 
 // History implements [core.Inspectable]. It reads by the primary key of the history.

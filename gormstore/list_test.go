@@ -43,7 +43,7 @@ func TestListUsesItsIndex(t *testing.T) {
 			for _, after := range []string{"'0001-01-01', ''", "now() - interval '15000 s', sha256('x')"} {
 				var plan []string
 				require.NoError(t, one.Raw("EXPLAIN EXECUTE list (50, substr(sha256('7'), 1, 24), "+after+", 'unknown', "+
-					"(extract(epoch FROM now() - interval '1 s') * 1000000)::bigint, '', '0001-01-01', '9999-12-31')").
+					"(extract(epoch FROM now() - interval '1 s') * 1000000)::bigint, '', '0001-01-01', '9999-12-31', '')").
 					Scan(&plan).Error)
 				joined := strings.Join(plan, "\n")
 				require.Contains(t, joined, "using idempotency_record_open", joined)
@@ -107,7 +107,7 @@ func TestCountUnsettledUsesItsIndex(t *testing.T) {
 	t.Parallel()
 	db := freshPostgres("", false)(t)(t)
 	passed := "(extract(epoch FROM now() - interval '1 s') * 1000000)::bigint"
-	for _, plan := range plansOf(t, db, "countUnsettled", "20000, '', "+passed) {
+	for _, plan := range plansOf(t, db, "countUnsettled", "20000, '', "+passed+", 'unsettled', '', '0001-01-01', '9999-12-31', ''") {
 		require.Contains(t, plan, "idempotency_record_open", plan)
 		require.Regexp(t, `Index Cond: \(\(sweep_after = class(_1)?\.after\) AND \(sweep_from > `, plan)
 	}

@@ -97,9 +97,22 @@ type page struct {
 	within      []byte
 	after       core.Place
 	route       string // "POST /v1/payouts"; "": any
+	scope       core.Scope
 	from, until time.Time
+	newest      bool // first
 	limit       int
 }
+
+// principal is the scope as the statements take it: empty for any.
+func (p page) principal() []byte {
+	if p.scope == (core.Scope{}) {
+		return []byte{}
+	}
+	return p.scope[:]
+}
+
+// notNull is b as a parameter: nil would be NULL.
+func notNull(b []byte) []byte { return append([]byte{}, b...) }
 
 // page reads a page.
 func (s *Store) page(ctx context.Context, q querier, p page) ([]core.Record, error) {
@@ -110,10 +123,15 @@ func (s *Store) page(ctx context.Context, q querier, p page) ([]core.Record, err
 	if p.until.IsZero() {
 		p.until = endOfTime
 	}
-	realm := append([]byte{}, p.within...) // nil would be NULL
+	name := list
+	if p.newest {
+		if name = listNewest; p.after == (core.Place{}) {
+			p.after.CreatedAt = endOfTime
+		}
+	}
 	at := s.dialect.instant
-	rows, err := s.query(ctx, q, list, p.limit, realm, at(p.after.CreatedAt), p.after.ID[:], p.which, beat.passed, p.route,
-		at(p.from), at(p.until))
+	rows, err := s.query(ctx, q, name, p.limit, notNull(p.within), at(p.after.CreatedAt), p.after.ID[:], p.which, beat.passed,
+		p.route, at(p.from), at(p.until), p.principal())
 	if err != nil {
 		return nil, err
 	}

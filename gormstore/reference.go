@@ -70,25 +70,6 @@ func (s *Store) references(ctx context.Context, q querier, ids []core.ID) (map[c
 }
 
 // Referred implements [core.Referrer].
-func (s *Store) Referred(ctx context.Context, within []byte, value string, limit int) (ids []core.ID, err error) {
-	realm := append([]byte{}, within...) // nil would be NULL
-	err = s.onPool(ctx, func(q querier) error {
-		rows, err := s.query(ctx, q, referred, value, realm, limit)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }()
-		ids = nil
-		for rows.Next() {
-			var raw []byte
-			if err := rows.Scan(&raw); err != nil {
-				return err
-			}
-			if id := core.ID(raw); !slices.Contains(ids, id) { // it may have the value under two names
-				ids = append(ids, id)
-			}
-		}
-		return rows.Err()
-	})
-	return ids, err
+func (s *Store) Referred(ctx context.Context, within []byte, value string, limit int) ([]core.ID, error) {
+	return s.ids(ctx, referred, value, notNull(within), limit) // an operation may have the value under two names
 }

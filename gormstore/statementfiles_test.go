@@ -46,7 +46,7 @@ func TestStatementsAreInTheirFiles(t *testing.T) {
 		require.NoError(t, err)
 		var want []statement
 		for name, only := range declared {
-			if only == "" || only == alone {
+			if only == "" || only == alone || name == listNewest {
 				want = append(want, name)
 			}
 		}

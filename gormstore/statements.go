@@ -61,9 +61,12 @@ const (
 	find             statement = "find"
 	withoutJIT       statement = "withoutJIT" // PostgreSQL
 	list             statement = "list"
+	listNewest       statement = "listNewest" // made of list
 	countOpen        statement = "countOpen"
 	survey           statement = "survey"
 	countUnsettled   statement = "countUnsettled"
+	openSteps        statement = "openSteps"
+	near             statement = "near"
 	history          statement = "history"
 	settle           statement = "settle"
 	appendSettlement statement = "appendSettlement"
@@ -157,8 +160,13 @@ func readStatements(d *dialect, schema string) (map[statement]string, error) {
 			texts[statement(name)] = withoutComments(rest)
 		}
 	}
+	texts[listNewest] = turnedRound.Replace(texts[list])
 	return texts, nil
 }
+
+// turnedRound makes of list the list of the newest.
+var turnedRound = strings.NewReplacer("(r.created_at, r.id) > (", "(r.created_at, r.id) < (",
+	"ORDER BY r.created_at, r.id LIMIT", "ORDER BY r.created_at DESC, r.id DESC LIMIT")
 
 // withoutComments returns a statement without the comments before it, and without the semicolon at its end.
 func withoutComments(text string) string {

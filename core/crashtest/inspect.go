@@ -16,12 +16,30 @@ func (s *store) Unsettled(ctx context.Context, q core.UnsettledQuery) ([]core.Re
 }
 
 // CountUnsettled implements [core.Inspectable].
-func (s *store) CountUnsettled(ctx context.Context, within []byte, limit int) ([]core.UnsettledCount, error) {
+func (s *store) CountUnsettled(ctx context.Context, q core.UnsettledQuery) ([]core.UnsettledCount, error) {
 	under, err := as[core.Inspectable](s)
 	if err != nil {
 		return nil, err
 	}
-	return call(s.gates, background, func() ([]core.UnsettledCount, error) { return under.CountUnsettled(ctx, within, limit) })
+	return call(s.gates, background, func() ([]core.UnsettledCount, error) { return under.CountUnsettled(ctx, q) })
+}
+
+// OpenSteps implements [core.Inspectable].
+func (s *store) OpenSteps(ctx context.Context, within []byte, limit int) ([]core.OpenStep, error) {
+	under, err := as[core.Inspectable](s)
+	if err != nil {
+		return nil, err
+	}
+	return call(s.gates, background, func() ([]core.OpenStep, error) { return under.OpenSteps(ctx, within, limit) })
+}
+
+// Near implements [core.Inspectable].
+func (s *store) Near(ctx context.Context, within []byte, n core.Near, limit int) ([]core.ID, error) {
+	under, err := as[core.Inspectable](s)
+	if err != nil {
+		return nil, err
+	}
+	return call(s.gates, background, func() ([]core.ID, error) { return under.Near(ctx, within, n, limit) })
 }
 
 // History implements [core.Inspectable].

@@ -1,23 +1,34 @@
 package inspect
 
 import (
+	"encoding/hex"
 	"errors"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/auth19/idem/core"
 )
 
-// findPage is the form that finds an operation. It never shows a key again.
+// findPage is the form that finds an operation. It never shows a key again, and no address has what was typed: logs and
+// histories would keep it.
 type findPage struct {
-	ID      string
+	ID      string // or another text that an operation is known by
+	Call    string
 	Owner   core.Principal
+	Filter  filter
+	Routes  []string
+	Rows    []row
+	More    bool // there are more than the rows
 	Problem string
-	ByKey   bool // the problem is that of the second form
+	Form    string // whose problem it is: "text", "caller" or "key"
 }
 
+func (v *visit) newFind() findPage { return findPage{Owner: v.neighbour(), Routes: v.routes("")} }
+
 func (v *visit) findForm() error {
-	return v.show(http.StatusOK, "find", "Find an operation", "find", findPage{Owner: v.neighbour()})
+	return v.show(http.StatusOK, "find", "Find an operation", "find", v.newFind())
 }
 
 // neighbour is a principal beside the operator: most of the clients have its issuer and its tenant.
@@ -25,36 +36,108 @@ func (v *visit) neighbour() core.Principal {
 	return core.Principal{Issuer: v.principal.Issuer, Tenant: v.principal.Tenant}
 }
 
-// find looks an operation up by its id, or by key and principal. The key comes in the body and goes nowhere else: not into
-// an address, where logs and histories would keep it (K-6).
+// find looks an operation up by what somebody has of it.
 func (v *visit) find() error {
 	if v.r.ParseForm() != nil {
 		return v.fail(http.StatusBadRequest, "The form could not be read", "Send it again.")
 	}
-	form := v.r.PostForm
-	page := findPage{ID: strings.TrimSpace(form.Get("id")), Owner: v.neighbour()}
-	again := func(status int, problem string) error {
-		page.Problem = problem
-		return v.show(status, "find", "Find an operation", "find", page)
+	form, page := v.r.PostForm, v.newFind()
+	switch {
+	case form.Has("key"):
+		page.Form = "key"
+		return v.findByKey(form, page)
+	case form.Has("subject"):
+		page.Form = "caller"
+		return v.findByCaller(form, page)
 	}
-	if !form.Has("key") {
-		id, err := core.ParseID(page.ID)
-		if err != nil {
-			return again(http.StatusBadRequest, "An operation's id has 64 hexadecimal digits. A problem has it as operation, and "+
-				"the log too.")
-		}
-		if _, err = v.operator.Life(v.r.Context(), id); errors.Is(err, core.ErrNotFound) {
-			return again(http.StatusNotFound, "There is no operation with this id that you may look at.")
-		} else if err != nil {
-			return err
-		}
-		return v.redirect("operations/" + id.String())
+	page.Form = "text"
+	return v.findByText(form, page)
+}
+
+// foundNothing shows the form again, with what is wrong.
+func (v *visit) foundNothing(status int, page findPage, problem string) error {
+	page.Problem = problem
+	title := "Not found: find an operation"
+	if status == http.StatusBadRequest {
+		title = "Wrong input: find an operation"
 	}
-	page.ByKey = true
-	page.Owner = core.Principal{
-		Issuer: strings.TrimSpace(form.Get("issuer")), Tenant: strings.TrimSpace(form.Get("tenant")),
-		Client: strings.TrimSpace(form.Get("client")), Subject: strings.TrimSpace(form.Get("subject")),
+	return v.show(status, "find", title, "find", page)
+}
+
+// findByText takes the text for whatever it can be, and says what it was taken for.
+func (v *visit) findByText(form url.Values, page findPage) error {
+	page.ID, page.Call = strings.TrimSpace(form.Get("id")), strings.TrimSpace(form.Get("call"))
+	if page.ID == "" {
+		return v.foundNothing(http.StatusBadRequest, page, "Type what you have of the operation.")
 	}
+	found, err := v.operator.Find(v.r.Context(), page.ID, page.Call)
+	if err != nil {
+		return err
+	}
+	if len(found.As) == 0 {
+		return v.foundNothing(http.StatusBadRequest, page, "This can be nothing that an operation is known by: it is too long, or "+
+			"it has characters that cannot be printed.")
+	}
+	records, err := v.operator.Records(v.r.Context(), found.IDs)
+	switch {
+	case err != nil:
+		return err
+	case len(records) == 0:
+		return v.foundNothing(http.StatusNotFound, page, understood(found))
+	case len(records) == 1:
+		return v.redirect("operations/" + records[0].ID.String())
+	}
+	page.More = len(found.IDs) >= pageSize
+	page.Rows = v.rowsOf(records)
+	return v.show(http.StatusOK, "find", "Found several operations", "find", page)
+}
+
+// understood says what a text was taken for, where nothing was found.
+func understood(f core.Finding) string {
+	as := make([]string, 0, len(f.As))
+	for _, what := range f.As {
+		as = append(as, string(what))
+	}
+	text := "This was taken for " + strings.Join(as, ", for ") + ". No operation that you may look at has it."
+	if !slices.Contains(f.As, core.AsCall) {
+		return text
+	}
+	if len(f.Calls) == 0 {
+		text += " No name of a call is known here, so only the steps of open operations were compared: type the name that the " +
+			"code gives the call."
+	} else {
+		text += " Compared were the steps of open operations, and the calls named " + strings.Join(f.Calls, ", ") + "."
+	}
+	if !f.Whole {
+		text += " There are more open operations than are compared at a time."
+	}
+	return text
+}
+
+// findByCaller leads to the list of a caller's operations.
+func (v *visit) findByCaller(form url.Values, page findPage) error {
+	page.Owner, page.Filter = ownerOf(form), filterOf(form)
+	page.Filter.Caller = ""
+	scope, err := v.operator.Caller(page.Owner)
+	if problem, refused := errors.AsType[*core.Problem](err); refused {
+		return v.foundNothing(http.StatusBadRequest, page, "No operation can have such a caller: "+problem.Detail+".")
+	}
+	if _, _, problem := page.Filter.parse(); problem != "" {
+		return v.foundNothing(http.StatusBadRequest, page, problem)
+	}
+	page.Filter.Caller = hex.EncodeToString(scope[:])
+	return v.redirect("operations?" + page.Filter.query().Encode())
+}
+
+func ownerOf(form url.Values) core.Principal {
+	get := func(name string) string { return strings.TrimSpace(form.Get(name)) }
+	return core.Principal{Issuer: get("issuer"), Tenant: get("tenant"), Client: get("client"), Subject: get("subject")}
+}
+
+// findByKey finds by the client's key and its principal. The key comes in the body and goes nowhere else (K-6).
+func (v *visit) findByKey(form url.Values, page findPage) error {
+	page.Owner = ownerOf(form)
+	again := func(status int, problem string) error { return v.foundNothing(status, page, problem) }
 	if !page.Owner.Valid() {
 		return again(http.StatusBadRequest, "Issuer and subject are required: the same key of another principal is another "+
 			"operation.")

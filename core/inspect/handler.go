@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -120,6 +121,7 @@ func (v *visit) failed(err error) {
 				"Operations can be found by their ids.")
 	case errors.Is(err, context.Canceled) && v.r.Context().Err() != nil: // nobody waits for the page any more
 	default:
+		v.operator.Failed(v.r.Context(), fmt.Errorf("idem: inspect: the page %s: %w", v.r.URL.Path, err))
 		v.w.Header().Set("Retry-After", "2")
 		_ = v.fail(http.StatusServiceUnavailable, "The store does not answer",
 			"The page could not be read, and nothing was changed. Try again in a moment.")

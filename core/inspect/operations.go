@@ -19,36 +19,35 @@ const pageSize = 50
 type operationsPage struct {
 	Filter  filter
 	Routes  []string // to choose from
-	Rows    []operationRow
+	Rows    []row
+	Total   int    // of all pages; below 0: not known
+	AtLeast bool   // there are more
 	Next    string // the link to the next page, "" on the last one
 	First   string // the link to the first page, "" on it
 	Problem string
-}
-
-// operationRow is one line of the list.
-type operationRow struct {
-	ID            core.ID
-	Mark          mark
-	Method, Route string
-	Created       time.Time
-	Age           time.Duration
-	Attempts      int
-	Settleable    bool
-	From          time.Time // when it can be settled
+	Wrong   string // the field that is wrong
 }
 
 // filter is what the list is asked for, as the form writes it.
 type filter struct {
-	State string // "", "unknown" or "half_done"
-	Route string // "POST /v1/payouts"
-	From  string // as a browser writes a local time; it is taken for UTC
-	Until string
+	State  string // "", "unknown" or "half_done"
+	Route  string // "POST /v1/payouts"
+	From   string // as a browser writes a local time; it is taken for UTC
+	Until  string
+	Caller string // the hash of a principal: a name would be in addresses and logs
+	Order  string // "" or "newest"
+}
+
+func filterOf(form url.Values) filter {
+	get := form.Get
+	return filter{get("state"), get("route"), get("from"), get("until"), get("caller"), get("order")}
 }
 
 // query returns the filter as a query.
 func (f filter) query() url.Values {
 	q := url.Values{}
-	for name, value := range map[string]string{"state": f.State, "route": f.Route, "from": f.From, "until": f.Until} {
+	for name, value := range map[string]string{"state": f.State, "route": f.Route, "from": f.From, "until": f.Until,
+		"caller": f.Caller, "order": f.Order} {
 		if value != "" {
 			q.Set(name, value)
 		}
@@ -58,17 +57,16 @@ func (f filter) query() url.Values {
 
 func (v *visit) operations() error {
 	given := v.r.URL.Query()
-	f := filter{given.Get("state"), given.Get("route"), given.Get("from"), given.Get("until")}
-	page := operationsPage{Filter: f, Routes: v.routes(f.Route)}
-	q, problem := f.parse()
+	f := filterOf(given)
+	page := operationsPage{Filter: f, Routes: v.routes(f.Route), Total: -1}
+	q, wrong, problem := f.parse()
 	place, ok := parsePlace(given.Get("after"))
-	switch {
-	case problem == "" && !ok:
+	if problem == "" && !ok {
 		problem = "The page has a place in the list that nobody can read. Begin with the first page."
-		fallthrough
-	case problem != "":
-		page.Problem = problem
-		return v.show(http.StatusBadRequest, "operations", "Operations", "operations", page)
+	}
+	if problem != "" {
+		page.Problem, page.Wrong = problem, wrong
+		return v.show(http.StatusBadRequest, "operations", "Wrong filter: operations", "operations", page)
 	}
 	q.After, q.Limit = place, pageSize+1
 	records, err := v.operator.Unsettled(v.r.Context(), q)
@@ -85,49 +83,65 @@ func (v *visit) operations() error {
 	if place != (core.Place{}) {
 		page.First = v.Prefix + "operations?" + f.query().Encode()
 	}
-	for _, rec := range records {
-		from := settleableFrom(rec)
-		page.Rows = append(page.Rows, operationRow{rec.ID, markOf(rec), rec.Method, rec.Route, rec.CreatedAt,
-			rec.Now.Sub(rec.CreatedAt), rec.Attempts, rec.State() == core.Unknown && !rec.Now.Before(from), from})
-	}
+	page.Rows = v.rowsOf(records)
+	page.count(v, q)
 	return v.show(http.StatusOK, "operations", "Operations", "operations", page)
 }
 
-// settleableFrom is when an unknown operation can be settled: past lease and deadline.
-func settleableFrom(rec core.Record) time.Time {
-	if rec.Deadline.After(rec.LeaseUntil) {
-		return rec.Deadline
+// count counts all that the filter selects. Where one page has all of it, nothing is asked for. Without a number the page is
+// still of use.
+func (p *operationsPage) count(v *visit, q core.UnsettledQuery) {
+	if p.Next == "" && p.First == "" {
+		p.Total = len(p.Rows)
+		return
 	}
-	return rec.LeaseUntil
+	q.Limit = countLimit
+	counts, err := v.operator.CountUnsettled(v.r.Context(), q)
+	if err != nil {
+		v.operator.Failed(v.r.Context(), err)
+		return
+	}
+	p.Total = 0
+	for _, c := range counts {
+		p.Total += c.Count
+	}
+	p.AtLeast = p.Total >= countLimit
 }
 
-// parse reads the filter. The problem is in plain words, "" if there is none.
-func (f filter) parse() (q core.UnsettledQuery, problem string) {
-	q.Unknown, q.HalfDone = f.State != "half_done", f.State != "unknown"
+// parse reads the filter. The problem is in plain words, "" if there is none; wrong is the name of its field.
+func (f filter) parse() (q core.UnsettledQuery, wrong, problem string) {
+	q.Unknown, q.HalfDone, q.Newest = f.State != "half_done", f.State != "unknown", f.Order == "newest"
 	if f.State != "" && f.State != "unknown" && f.State != "half_done" {
-		return q, "There is no such state: choose one of the list."
+		return q, "state", "There is no such state: choose one of the list."
+	}
+	if f.Caller != "" {
+		caller, err := core.ParseID(f.Caller) // it has the form of an id
+		if err != nil {
+			return q, "caller", "The address has a caller that nobody can read. Look for the caller anew."
+		}
+		q.Scope = core.Scope(caller)
 	}
 	if f.Route != "" {
 		var found bool
 		if q.Method, q.Route, found = strings.Cut(f.Route, " "); !found || q.Route == "" ||
 			!utf8.ValidString(f.Route) || strings.ContainsRune(f.Route, 0) { // PostgreSQL would refuse the text
-			return q, "A route is a method and a pattern, such as POST /v1/payouts."
+			return q, "route", "A route is a method and a pattern, such as POST /v1/payouts."
 		}
 	}
 	for _, bound := range []struct {
-		text string
-		to   *time.Time
-	}{{f.From, &q.From}, {f.Until, &q.Until}} {
+		name, text string
+		to         *time.Time
+	}{{"from", f.From, &q.From}, {"until", f.Until, &q.Until}} {
 		if bound.text == "" {
 			continue
 		}
 		read, ok := parseTime(bound.text)
 		if !ok {
-			return q, "A time is written as 2026-11-22T15:04, and is taken for UTC."
+			return q, bound.name, "A time is written as 2026-11-22T15:04, and is taken for UTC."
 		}
 		*bound.to = read
 	}
-	return q, ""
+	return q, "", ""
 }
 
 // parseTime reads what browsers send for a local time: with minutes, or with seconds.

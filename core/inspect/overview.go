@@ -2,6 +2,8 @@ package inspect
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -18,6 +20,7 @@ type overviewPage struct {
 	Unknown, HalfDone sum
 	Lines             []countLine
 	AtLeast           bool
+	Limit             int          // how many were counted at most
 	Numbers           *numbersView // nil: nobody counts, or it is not for this operator
 }
 
@@ -41,11 +44,19 @@ type countLine struct {
 }
 
 func (v *visit) overview() error {
-	counts, err := v.operator.CountUnsettled(v.r.Context(), countLimit)
+	limit := countLimit
+	count := func() ([]core.UnsettledCount, error) {
+		return v.operator.CountUnsettled(v.r.Context(), core.UnsettledQuery{Unknown: true, HalfDone: true, Limit: limit})
+	}
+	counts, err := count()
+	if errors.Is(err, context.DeadlineExceeded) { // the store has a lot to do: fewer are better than none
+		limit = countLimit / 20
+		counts, err = count()
+	}
 	if err != nil {
 		return err
 	}
-	page := overviewPage{
+	page := overviewPage{Limit: limit,
 		Unknown: sum{Mark: unknown, Link: v.Prefix + "operations?state=unknown",
 			Meaning: "Nobody knows whether these took effect. Each one waits for an operator or a reconciler."},
 		HalfDone: sum{Mark: halfDone, Link: v.Prefix + "operations?state=half_done",
@@ -64,7 +75,7 @@ func (v *visit) overview() error {
 		page.Lines = append(page.Lines, countLine{total.Mark, c.Method, c.Route, c.Count, c.Hour, c.Day, c.Oldest, age,
 			v.Prefix + "operations?" + url.Values{"state": {state}, "route": {c.Method + " " + c.Route}}.Encode()})
 	}
-	page.AtLeast = page.Unknown.Count+page.HalfDone.Count >= countLimit
+	page.AtLeast = page.Unknown.Count+page.HalfDone.Count >= limit
 	if v.Numbers != nil && v.operator.Supervises() { // they count the commands of every tenant (S-5)
 		page.Numbers = v.Numbers.view()
 	}

@@ -21,7 +21,8 @@ var pages = parsePages("overview", "operations", "operation", "find", "settle", 
 
 func parsePages(names ...string) map[string]*template.Template {
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
-		"utc": utc, "iso": iso, "span": span, "short": short, "thousands": thousands,
+		"utc": utc, "iso": iso, "span": span, "short": short, "thousands": thousands, "operations": operationsText,
+		"list": func(values ...any) []any { return values },
 	}).ParseFS(pageFiles, "pages/layout.html"))
 	all := map[string]*template.Template{}
 	for _, name := range names {
@@ -60,11 +61,14 @@ func (v *visit) show(status int, name, title, tab string, page any) error {
 // fail sends the page of something that went wrong. It returns nil: there is nothing more to show.
 func (v *visit) fail(status int, title, text string) error {
 	page := struct {
-		Status              int
-		Heading, Text, Link string
+		Status                     int
+		Heading, Text, Link, Again string
 	}{Status: status, Heading: title, Text: text}
-	if status == http.StatusUnauthorized {
+	switch {
+	case status == http.StatusUnauthorized:
 		page.Link = v.SignIn
+	case status == http.StatusServiceUnavailable && v.r.Method == http.MethodGet:
+		page.Again = v.r.URL.RequestURI()
 	}
 	return v.show(status, "failure", title, "", page)
 }
@@ -104,6 +108,14 @@ func span(d time.Duration) string {
 func short(id core.ID) string {
 	text := id.String()
 	return text[:8] + "…" + text[len(text)-8:]
+}
+
+// operationsText is a number of operations.
+func operationsText(n int) string {
+	if n == 1 {
+		return "1 operation"
+	}
+	return thousands(n) + " operations"
 }
 
 // thousands writes a number with a thin space between the thousands.

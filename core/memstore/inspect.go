@@ -15,18 +15,30 @@ var _ core.Inspectable = (*Store)(nil)
 func (s *Store) Unsettled(ctx context.Context, q core.UnsettledQuery) ([]core.Record, error) {
 	after := core.Record{Ticket: core.Ticket{ID: q.After.ID}, CreatedAt: q.After.CreatedAt}
 	found, err := s.unsettled(ctx, q.Within, func(r core.Record) bool {
-		return (q.Unknown && r.State() == core.Unknown || q.HalfDone && r.HalfDone()) &&
-			(q.Route == "" || r.Method == q.Method && r.Route == q.Route) && older(after, r) < 0 &&
-			!r.CreatedAt.Before(q.From) && (q.Until.IsZero() || r.CreatedAt.Before(q.Until))
+		behind := older(after, r) < 0
+		if q.Newest {
+			behind = q.After == (core.Place{}) || older(r, after) < 0
+		}
+		return behind && selects(q, r)
 	})
+	if q.Newest {
+		slices.Reverse(found)
+	}
 	return found[:max(0, min(q.Limit, len(found)))], err
 }
 
+// selects reports whether a record belongs to a query, wherever its page begins.
+func selects(q core.UnsettledQuery, r core.Record) bool {
+	return (q.Unknown && r.State() == core.Unknown || q.HalfDone && r.HalfDone()) &&
+		(q.Route == "" || r.Method == q.Method && r.Route == q.Route) && (q.Scope == core.Scope{} || r.Scope == q.Scope) &&
+		!r.CreatedAt.Before(q.From) && (q.Until.IsZero() || r.CreatedAt.Before(q.Until))
+}
+
 // CountUnsettled implements [core.Inspectable]. It looks at all open records.
-func (s *Store) CountUnsettled(ctx context.Context, within []byte, limit int) ([]core.UnsettledCount, error) {
-	found, err := s.unsettled(ctx, within, func(r core.Record) bool { return r.State() == core.Unknown || r.HalfDone() })
+func (s *Store) CountUnsettled(ctx context.Context, q core.UnsettledQuery) ([]core.UnsettledCount, error) {
+	found, err := s.unsettled(ctx, q.Within, func(r core.Record) bool { return selects(q, r) })
 	var counts []core.UnsettledCount
-	for _, r := range found[:max(0, min(limit, len(found)))] { // the oldest one of each line comes first
+	for _, r := range found[:max(0, min(q.Limit, len(found)))] { // the oldest one of each line comes first
 		i := slices.IndexFunc(counts, func(c core.UnsettledCount) bool {
 			return c.HalfDone == r.HalfDone() && c.Method == r.Method && c.Route == r.Route
 		})
@@ -43,6 +55,52 @@ func (s *Store) CountUnsettled(ctx context.Context, within []byte, limit int) ([
 		}
 	}
 	return counts, err
+}
+
+// OpenSteps implements [core.Inspectable]. It looks at all open records.
+func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps []core.OpenStep, err error) {
+	found, err := s.unsettled(ctx, within, func(core.Record) bool { return true })
+	for _, r := range found[:max(0, min(limit, len(found)))] {
+		none := true
+		all, err := s.Steps(ctx, r.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, step := range all {
+			if step.Kind == core.ProviderStep {
+				none = false
+				steps = append(steps, core.OpenStep{ID: r.ID, Step: step.Name})
+			}
+		}
+		if none {
+			steps = append(steps, core.OpenStep{ID: r.ID})
+		}
+	}
+	return steps, err
+}
+
+// Near implements [core.Inspectable]. It looks at every record.
+func (s *Store) Near(ctx context.Context, within []byte, n core.Near, limit int) (ids []core.ID, err error) {
+	for i := range s.shards {
+		if err := alive(ctx); err != nil {
+			return nil, err
+		}
+		ids = s.shards[i].near(ids, within, n)
+	}
+	slices.SortFunc(ids, func(a, b core.ID) int { return bytes.Compare(a[:], b[:]) })
+	return ids[:max(0, min(limit, len(ids)))], nil
+}
+
+func (sh *shard) near(ids []core.ID, within []byte, n core.Near) []core.ID {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for id, e := range sh.records {
+		if bytes.Compare(id[:], n.First[:]) >= 0 && bytes.Compare(id[:], n.Last[:]) <= 0 && bytes.HasSuffix(id[:], n.End) &&
+			bytes.HasPrefix(e.Realm[:], within) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // unsettled returns the wanted ones of the open records of a realm, oldest first.

@@ -17,6 +17,8 @@ var inspectChecks = []check{
 	{"Inspect/Within", inspectWithin},
 	{"Inspect/Pages", inspectPages},
 	{"Inspect/Counts", inspectCounts},
+	{"Inspect/OpenSteps", inspectOpenSteps},
+	{"Inspect/Near", inspectNear},
 	{"Inspect/History", inspectHistory},
 	{"Inspect/Cancelled", inspectCancelled},
 }
@@ -45,7 +47,7 @@ func (s *fixture) unsettled(t *testing.T, q core.UnsettledQuery) []core.ID {
 func (s *fixture) sums(t *testing.T) (unknown, halfDone int) {
 	t.Helper()
 	for i, store := range s.inspectables {
-		lines, err := store.CountUnsettled(s.ctx, nil, 1000)
+		lines, err := store.CountUnsettled(s.ctx, everyOne())
 		require.NoError(t, err)
 		before := unknown + halfDone
 		unknown, halfDone = 0, 0
@@ -94,6 +96,7 @@ func inspectFilters(t *testing.T, s *fixture) {
 	s.Advance(t, time.Hour)
 	other := s.command(core.Park)
 	other.Method, other.Route = "PUT", "/v1/payouts"
+	other.Scope[0]++
 	payout := s.win(t, other)
 	s.Advance(t, 2*deadline)
 
@@ -107,6 +110,9 @@ func inspectFilters(t *testing.T, s *fixture) {
 		"unknown":       {func(q *core.UnsettledQuery) { q.HalfDone = false }, []core.ID{park.ID, payout.ID}},
 		"half-done":     {func(q *core.UnsettledQuery) { q.Unknown = false }, []core.ID{half.ID}},
 		"route":         {func(q *core.UnsettledQuery) { q.Method, q.Route = "PUT", "/v1/payouts" }, []core.ID{payout.ID}},
+		"principal":     {func(q *core.UnsettledQuery) { q.Scope = other.Scope }, []core.ID{payout.ID}},
+		"other one":     {func(q *core.UnsettledQuery) { q.Scope = park.Scope }, []core.ID{park.ID, half.ID}},
+		"nobody":        {func(q *core.UnsettledQuery) { q.Scope = core.Scope{1} }, nil},
 		"other method":  {func(q *core.UnsettledQuery) { q.Method, q.Route = "POST", "/v1/payouts" }, nil},
 		"from":          {func(q *core.UnsettledQuery) { q.From = at(payout.ID) }, []core.ID{payout.ID}},
 		"until":         {func(q *core.UnsettledQuery) { q.Until = at(payout.ID) }, []core.ID{park.ID, half.ID}},
@@ -115,6 +121,13 @@ func inspectFilters(t *testing.T, s *fixture) {
 		q := everyOne()
 		tt.change(&q)
 		require.ElementsMatch(t, tt.want, s.unsettled(t, q), name)
+		counts, err := s.inspectables[0].CountUnsettled(s.ctx, q)
+		require.NoError(t, err)
+		n := 0
+		for _, c := range counts {
+			n += c.Count
+		}
+		require.Equal(t, len(tt.want), n, name)
 	}
 }
 
@@ -137,7 +150,7 @@ func inspectWithin(t *testing.T, s *fixture) {
 		q := everyOne()
 		q.Within = tt.within
 		require.ElementsMatch(t, tt.want, s.unsettled(t, q), "%x", tt.within)
-		lines, err := s.inspectables[0].CountUnsettled(s.ctx, tt.within, 1000)
+		lines, err := s.inspectables[0].CountUnsettled(s.ctx, q)
 		require.NoError(t, err)
 		n := 0
 		for _, c := range lines {
@@ -155,22 +168,26 @@ func inspectPages(t *testing.T, s *fixture) {
 		s.Advance(t, time.Second)
 	}
 	s.Advance(t, 2*deadline)
-	for _, limit := range []int{1, 2, 4, 9, 10} {
+	for _, limit := range []int{1, 2, 4, 9, 10, -1, -2, -4, -9, -10} { // below zero: the newest first
 		var got []core.ID
 		q := everyOne()
-		q.Limit = limit
+		q.Newest, q.Limit = limit < 0, max(limit, -limit)
+		order := slices.Clone(want)
+		if q.Newest {
+			slices.Reverse(order)
+		}
 		for len(got) <= len(want) {
 			page, err := s.inspectables[0].Unsettled(s.ctx, q)
 			require.NoError(t, err)
 			if len(page) == 0 {
 				break
 			}
-			require.LessOrEqual(t, len(page), limit)
+			require.LessOrEqual(t, len(page), q.Limit)
 			got = append(got, idsOf(page)...)
 			last := page[len(page)-1]
 			q.After = core.Place{CreatedAt: last.CreatedAt, ID: last.ID}
 		}
-		require.Equal(t, want, got, "limit %d", limit)
+		require.Equal(t, order, got, "limit %d", limit)
 	}
 
 	// The place of an operation is one, also when the operation is over.
@@ -195,7 +212,7 @@ func inspectCounts(t *testing.T, s *fixture) {
 	s.win(t, other)
 	s.Advance(t, 2*deadline)
 
-	lines, err := s.inspectables[0].CountUnsettled(s.ctx, nil, 1000)
+	lines, err := s.inspectables[0].CountUnsettled(s.ctx, everyOne())
 	require.NoError(t, err)
 	oldest := s.find(t, first.ID).CreatedAt
 	i := slices.IndexFunc(lines, func(c core.UnsettledCount) bool { return !c.HalfDone && c.Method == "POST" })
@@ -212,7 +229,9 @@ func inspectCounts(t *testing.T, s *fixture) {
 		{Method: "PUT", Route: "/v1/payouts", Count: 1},
 	}, lines)
 
-	lines, err = s.inspectables[0].CountUnsettled(s.ctx, nil, 3)
+	oldestThree := everyOne()
+	oldestThree.Limit = 3
+	lines, err = s.inspectables[0].CountUnsettled(s.ctx, oldestThree)
 	require.NoError(t, err)
 	n := 0
 	for _, c := range lines {
@@ -220,6 +239,69 @@ func inspectCounts(t *testing.T, s *fixture) {
 		require.NotEqual(t, "PUT", c.Method, "the oldest ones are counted")
 	}
 	require.Equal(t, 3, n)
+}
+
+// Every open operation is there, running or not, with the calls that it has begun, finished or not.
+//
+// CONTRACT S-5
+func inspectOpenSteps(t *testing.T, s *fixture) {
+	open := func(within []byte, limit int) []core.OpenStep {
+		steps, err := s.inspectables[0].OpenSteps(s.ctx, within, limit)
+		require.NoError(t, err)
+		return steps
+	}
+	require.Empty(t, open(nil, 10))
+	running, lost := s.win(t, s.command(core.Park)), s.win(t, s.command(core.Park))
+	require.NoError(t, s.Store.Park(s.ctx, lost.Ticket))
+	s.done(t, "paid")
+	require.ElementsMatch(t, []core.OpenStep{{ID: running.ID}, {ID: lost.ID}}, open(nil, 10))
+	require.Len(t, open(nil, 1), 1)
+	require.Len(t, open(lost.Realm[:], 10), 2)
+	require.Empty(t, open(make([]byte, 8), 10))
+	if s.steppers == nil {
+		return
+	}
+	resume := s.win(t, s.command(core.Resume))
+	require.NoError(t, s.Store.Complete(s.ctx, running.Ticket, kept(answerOf("paid"))))
+	for _, name := range []string{"charge", "refund"} {
+		s.start(t, resume.Ticket, core.StepRecord{Name: name, Kind: core.ProviderStep})
+	}
+	require.ElementsMatch(t, []core.OpenStep{{ID: lost.ID}, {ID: resume.ID, Step: "charge"}, {ID: resume.ID, Step: "refund"}},
+		open(nil, 10))
+}
+
+// By the first digits, and by the last ones.
+//
+// CONTRACT S-5
+func inspectNear(t *testing.T, s *fixture) {
+	var ids []core.ID
+	for i := range 6 {
+		c := s.command(core.Park)
+		c.ID = core.ID{0: 7, 1: byte(i), 31: byte(i % 2)}
+		if i == 5 {
+			c.Realm[0]++
+		}
+		ids = append(ids, s.win(t, c).ID)
+	}
+	realm := s.command(core.Park).Realm
+	for name, tt := range map[string]struct {
+		n      core.Near
+		within []byte
+		limit  int
+		want   []core.ID
+	}{
+		"all":       {core.Near{Last: core.ID{0: 8}}, nil, 10, ids},
+		"its realm": {core.Near{Last: core.ID{0: 8}}, realm[:], 10, ids[:5]},
+		"limit":     {core.Near{Last: core.ID{0: 8}}, nil, 2, ids[:2]},
+		"the ends":  {core.Near{First: ids[1], Last: ids[3]}, nil, 10, ids[1:4]},
+		"end":       {core.Near{Last: core.ID{0: 8}, End: []byte{0, 1}}, nil, 10, []core.ID{ids[1], ids[3], ids[5]}},
+		"whole end": {core.Near{Last: core.ID{0: 8}, End: ids[2][:]}, nil, 10, ids[2:3]},
+		"none":      {core.Near{First: core.ID{0: 8}, Last: core.ID{0: 9}}, nil, 10, nil},
+	} {
+		found, err := s.inspectables[0].Near(s.ctx, tt.within, tt.n, tt.limit)
+		require.NoError(t, err)
+		require.Equal(t, tt.want, append([]core.ID(nil), found...), name)
+	}
 }
 
 // The history outlives the record and the life of the key.
@@ -276,7 +358,11 @@ func inspectCancelled(t *testing.T, s *fixture) {
 	cancel()
 	_, err := s.inspectables[0].Unsettled(ctx, everyOne())
 	noSentinel(t, err)
-	_, err = s.inspectables[0].CountUnsettled(ctx, nil, 1)
+	_, err = s.inspectables[0].CountUnsettled(ctx, everyOne())
+	noSentinel(t, err)
+	_, err = s.inspectables[0].OpenSteps(ctx, nil, 1)
+	noSentinel(t, err)
+	_, err = s.inspectables[0].Near(ctx, nil, core.Near{}, 1)
 	noSentinel(t, err)
 	_, err = s.inspectables[0].History(ctx, core.ID{1})
 	noSentinel(t, err)

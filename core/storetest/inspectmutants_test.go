@@ -14,6 +14,10 @@ var inspectMutants = map[string]mutantOf[core.Inspectable, core.Store]{
 	"forgets the half-done":     {"Inspect/Unsettled", func(s core.Inspectable) core.Store { return forgetsHalfDone{s} }},
 	"shows every route":         {"Inspect/Filters", func(s core.Inspectable) core.Store { return showsEveryRoute{s} }},
 	"ends a moment too late":    {"Inspect/Filters", func(s core.Inspectable) core.Store { return endsLate{s} }},
+	"shows every principal":     {"Inspect/Filters", func(s core.Inspectable) core.Store { return showsEveryPrincipal{s} }},
+	"never the newest first":    {"Inspect/Pages", func(s core.Inspectable) core.Store { return neverNewest{s} }},
+	"near in every realm":       {"Inspect/Near", func(s core.Inspectable) core.Store { return nearEverywhere{s} }},
+	"opens every realm":         {"Inspect/OpenSteps", func(s core.Inspectable) core.Store { return opensEverywhere{s} }},
 	"pages by age alone":        {"Inspect/Pages", func(s core.Inspectable) core.Store { return repeatsTheLast{s} }},
 	"counts all that there are": {"Inspect/Counts", func(s core.Inspectable) core.Store { return countsEverything{s} }},
 	"loses what was undone":     {"Inspect/History", func(s core.Inspectable) core.Store { return losesUndone{s} }},
@@ -30,8 +34,8 @@ func (s showsEveryRealm) Unsettled(ctx context.Context, q core.UnsettledQuery) (
 
 type forgetsHalfDone struct{ core.Inspectable }
 
-func (s forgetsHalfDone) CountUnsettled(ctx context.Context, within []byte, limit int) ([]core.UnsettledCount, error) {
-	counts, err := s.Inspectable.CountUnsettled(ctx, within, limit)
+func (s forgetsHalfDone) CountUnsettled(ctx context.Context, q core.UnsettledQuery) ([]core.UnsettledCount, error) {
+	counts, err := s.Inspectable.CountUnsettled(ctx, q)
 	return slices.DeleteFunc(counts, func(c core.UnsettledCount) bool { return c.HalfDone }), err
 }
 
@@ -40,6 +44,32 @@ type showsEveryRoute struct{ core.Inspectable }
 func (s showsEveryRoute) Unsettled(ctx context.Context, q core.UnsettledQuery) ([]core.Record, error) {
 	q.Route = ""
 	return s.Inspectable.Unsettled(ctx, q)
+}
+
+type showsEveryPrincipal struct{ core.Inspectable }
+
+func (s showsEveryPrincipal) Unsettled(ctx context.Context, q core.UnsettledQuery) ([]core.Record, error) {
+	q.Scope = core.Scope{}
+	return s.Inspectable.Unsettled(ctx, q)
+}
+
+type neverNewest struct{ core.Inspectable }
+
+func (s neverNewest) Unsettled(ctx context.Context, q core.UnsettledQuery) ([]core.Record, error) {
+	q.Newest = false
+	return s.Inspectable.Unsettled(ctx, q)
+}
+
+type nearEverywhere struct{ core.Inspectable }
+
+func (s nearEverywhere) Near(ctx context.Context, _ []byte, n core.Near, limit int) ([]core.ID, error) {
+	return s.Inspectable.Near(ctx, nil, n, limit)
+}
+
+type opensEverywhere struct{ core.Inspectable }
+
+func (s opensEverywhere) OpenSteps(ctx context.Context, _ []byte, limit int) ([]core.OpenStep, error) {
+	return s.Inspectable.OpenSteps(ctx, nil, limit)
 }
 
 type endsLate struct{ core.Inspectable }
@@ -60,8 +90,9 @@ func (s repeatsTheLast) Unsettled(ctx context.Context, q core.UnsettledQuery) ([
 
 type countsEverything struct{ core.Inspectable }
 
-func (s countsEverything) CountUnsettled(ctx context.Context, within []byte, _ int) ([]core.UnsettledCount, error) {
-	return s.Inspectable.CountUnsettled(ctx, within, 1_000_000)
+func (s countsEverything) CountUnsettled(ctx context.Context, q core.UnsettledQuery) ([]core.UnsettledCount, error) {
+	q.Limit = 1_000_000
+	return s.Inspectable.CountUnsettled(ctx, q)
 }
 
 type losesUndone struct{ core.Inspectable }

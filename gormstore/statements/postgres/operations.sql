@@ -22,7 +22,8 @@ SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalog.current_settin
 -- A page of at most $1 records whose realm begins with $2, behind the record that was created at $3 with the id $4. $5 says
 -- which: those whose state is unknown by now, swept or not; Resume attempts that nobody runs any more; of these, the ones
 -- past their deadline; the first and the last of these together. $7 is a method and a route, or ''; they were created at $8
--- or later, and before $9. A running Rollback record can be seen only by its own attempt, unless the handler has committed it.
+-- or later, and before $9, for the principal $10, or for any. A running Rollback record can be seen only by its own attempt,
+-- unless the handler has committed it. For the newest first, the order and the comparison with the place are turned round.
 --
 -- They are among the records whose sweep_after is NULL, and among those that were claimed since the patrol came by: see
 -- patrol.go. $6 is how far it had come, in microseconds: by a number that it knows, the planner sees that these are few.
@@ -68,12 +69,12 @@ WHERE r.state IN (1, 3) AND (r.created_at, r.id) > ($3::timestamptz, $4::bytea)
 					AND r.deadline_at <= pg_catalog.clock_timestamp()
 		END
 	AND ($7::text = '' OR r.method || ' ' || r.route = $7::text)
-	AND r.created_at >= $8::timestamptz AND r.created_at < $9::timestamptz
+	AND r.created_at >= $8::timestamptz AND r.created_at < $9::timestamptz AND ($10::bytea = '' OR r.scope = $10::bytea)
 ORDER BY r.created_at, r.id LIMIT $1;
 
 -- name: countUnsettled
--- Counts the oldest $1 of the records that list calls unsettled, whose realm begins with $2, by state and route. $3 is how far
--- the patrol had come, as in list.
+-- Counts the oldest $1 of the records that list returns, by state and route: realm $2, $3 how far the patrol had come, $4
+-- which, $5 method and route, $6 and $7 times, $8 principal.
 WITH RECURSIVE class (after) AS (
 	(SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after >= 0
 		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
@@ -95,14 +96,60 @@ WITH RECURSIVE class (after) AS (
 		) n
 	) r
 	WHERE r.state IN (1, 3) AND substr(r.realm, 1, length($2::bytea)) = $2::bytea
-		AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp())
-			OR r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp()
-				AND r.deadline_at <= pg_catalog.clock_timestamp())
+		AND CASE $4::text
+			WHEN 'unknown' THEN
+				r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp())
+			WHEN 'half done' THEN
+				r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp()
+					AND r.deadline_at <= pg_catalog.clock_timestamp()
+			WHEN 'unsettled' THEN
+				r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp())
+					OR r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp()
+						AND r.deadline_at <= pg_catalog.clock_timestamp()
+			END
+		AND ($5::text = '' OR r.method || ' ' || r.route = $5::text)
+		AND r.created_at >= $6::timestamptz AND r.created_at < $7::timestamptz AND ($8::bytea = '' OR r.scope = $8::bytea)
 	ORDER BY r.created_at, r.id LIMIT $1
 )
 SELECT pg_catalog.clock_timestamp(), u.half_done, u.method, u.route, count(*),
 	count(*) FILTER (WHERE u.age >= interval '1 hour'), count(*) FILTER (WHERE u.age >= interval '24 hours'), min(u.created_at)
 FROM unsettled u GROUP BY u.half_done, u.method, u.route;
+
+-- name: openSteps
+-- Of at most $1 open records whose realm begins with $2: the id and the name of each step that calls a provider, and '' for a
+-- record without any. $3 is how far the patrol had come, as in list.
+WITH RECURSIVE class (after) AS (
+	(SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after >= 0
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
+	UNION ALL
+	SELECT (SELECT r.sweep_after FROM :"schema".idempotency_record r
+		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
+	FROM class WHERE class.after IS NOT NULL
+)
+SELECT o.id, coalesce(s.name, '')
+FROM (
+	SELECT r.id
+	FROM (
+		SELECT o.id, o.realm, o.state FROM :"schema".idempotency_record o WHERE o.sweep_after IS NULL
+		UNION ALL
+		SELECT n.id, n.realm, n.state FROM class CROSS JOIN LATERAL (
+			SELECT * FROM :"schema".idempotency_record r WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
+				AND r.sweep_from > timestamptz 'epoch' + $3::bigint * interval '1 microsecond'
+			OFFSET 0
+		) n
+	) r
+	WHERE r.state IN (1, 3) AND substr(r.realm, 1, length($2::bytea)) = $2::bytea
+	LIMIT $1
+) o
+LEFT JOIN :"schema".idempotency_step s ON s.record_id = o.id AND s.kind = 2;
+
+-- name: near
+-- Up to $5 ids from $1 to $2 whose last bytes are $3, of records whose realm begins with $4.
+SELECT r.id FROM :"schema".idempotency_record r
+WHERE r.id >= $1 AND r.id <= $2 AND substr(r.id, 33 - length($3::bytea)) = $3::bytea
+	AND substr(r.realm, 1, length($4::bytea)) = $4::bytea
+ORDER BY r.id LIMIT $5;
 
 -- name: countOpen
 -- Counts up to $2 open records of the principal $1. A Resume attempt past its deadline is not open.

@@ -45,6 +45,7 @@ WHERE r.state IN (1, 3) AND (r.created_at, r.id) > (?3, ?4)
 				OR r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c) AND r.deadline_at <= (SELECT now FROM c)
 		END
 	AND (?7 = '' OR r.method || ' ' || r.route = ?7) AND r.created_at >= ?8 AND r.created_at < ?9
+	AND (length(?10) = 0 OR r.scope = ?10)
 ORDER BY r.created_at, r.id LIMIT ?1;
 
 -- name: countUnsettled
@@ -56,7 +57,7 @@ WITH RECURSIVE c AS MATERIALIZED (
 	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
 	FROM class WHERE class.after IS NOT NULL
 ), unsettled AS (
-	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at,
+	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at, r.id,
 		(SELECT now FROM c) - r.created_at AS age
 	FROM (
 		SELECT o.* FROM main.idempotency_record o WHERE o.sweep_after IS NULL
@@ -66,13 +67,49 @@ WITH RECURSIVE c AS MATERIALIZED (
 			AND n.sweep_from > ?3
 	) r
 	WHERE r.state IN (1, 3) AND substr(r.realm, 1, length(?2)) = ?2
-		AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c))
-			OR r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c) AND r.deadline_at <= (SELECT now FROM c))
+		AND CASE ?4
+			WHEN 'unknown' THEN
+				r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c))
+			WHEN 'half done' THEN
+				r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c) AND r.deadline_at <= (SELECT now FROM c)
+			WHEN 'unsettled' THEN
+				r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c))
+					OR r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c) AND r.deadline_at <= (SELECT now FROM c)
+			END
+		AND (?5 = '' OR r.method || ' ' || r.route = ?5) AND (r.created_at, r.id) >= (?6, x'') AND r.created_at < ?7
+		AND (length(?8) = 0 OR r.scope = ?8)
 	ORDER BY r.created_at, r.id LIMIT ?1
 )
 SELECT (SELECT now FROM c), u.half_done, u.method, u.route, count(*),
 	count(*) FILTER (WHERE u.age >= 3600 * 1000000), count(*) FILTER (WHERE u.age >= 24 * 3600 * 1000000), min(u.created_at)
 FROM unsettled u GROUP BY u.half_done, u.method, u.route;
+
+-- name: openSteps
+WITH RECURSIVE class (after) AS (
+	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
+	UNION ALL
+	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
+	FROM class WHERE class.after IS NOT NULL
+)
+SELECT o.id, coalesce(s.name, '')
+FROM (
+	SELECT r.id
+	FROM (
+		SELECT o.id, o.realm, o.state FROM main.idempotency_record o WHERE o.sweep_after IS NULL
+		UNION ALL
+		SELECT n.id, n.realm, n.state FROM class CROSS JOIN main.idempotency_record n
+		WHERE n.sweep_after = class.after AND class.after > 0 AND n.state IN (1, 3)
+			AND n.sweep_from > ?3
+	) r
+	WHERE r.state IN (1, 3) AND substr(r.realm, 1, length(?2)) = ?2
+	LIMIT ?1
+) o
+LEFT JOIN main.idempotency_step s ON s.record_id = o.id AND s.kind = 2;
+
+-- name: near
+SELECT r.id FROM main.idempotency_record r
+WHERE r.id >= ?1 AND r.id <= ?2 AND substr(r.id, 33 - length(?3), 32) = ?3 AND substr(r.realm, 1, length(?4)) = ?4
+ORDER BY r.id LIMIT ?5;
 
 -- name: countOpen
 WITH c AS MATERIALIZED (

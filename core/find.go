@@ -1,0 +1,217 @@
+package core
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// Understood is what a text may be by which an operator looks for an operation.
+type Understood string
+
+// What a text may be.
+const (
+	AsID        Understood = "the id of an operation"
+	AsShortID   Understood = "the beginning of an id"
+	AsCall      Understood = "a provider's key of an open operation"
+	AsReference Understood = "a reference"
+)
+
+// Finding is what was found by a text.
+type Finding struct {
+	IDs []ID
+	// As is what the text was taken for: what it is, if something was found; otherwise everything that was tried.
+	As []Understood
+	// Calls are the names of calls whose keys were compared with the text.
+	Calls []string
+	// Whole: all open operations were compared. It is false if there are more than are compared at a time.
+	Whole bool
+}
+
+// maxCompared is how many open operations are compared with a provider's key at a time; maxFound is how many operations are
+// found at a time.
+const maxCompared, maxFound = 20_000, 50
+
+// minShort is how many digits the beginning of an id needs.
+const minShort = 8
+
+// Find finds operations of the operator's realm by what a person has of them: the id, or at least 8 digits of its
+// beginning, and also the short form of lists ("01234567…89abcdef"); a reference (see [Reference]); the key by which a
+// provider knows a call, as 64 digits or as a UUID. Such a key is computed for each call of an open operation. The names of
+// its steps are known; call is the name of another call, "" for the names that this process has seen so far.
+func (o *Operator) Find(ctx context.Context, text, call string) (f Finding, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*o.module.cfg.ClaimTimeout)
+	defer cancel()
+	text, f.Whole = strings.TrimSpace(text), true
+	key := strings.ToLower(text)
+	id, idErr := ParseID(text)
+	near, isShort := parseShort(key)
+	ways := []struct {
+		as    Understood
+		suits bool
+		look  func() ([]ID, error)
+	}{
+		{AsID, idErr == nil, func() ([]ID, error) { return o.findID(ctx, id) }},
+		{AsShortID, isShort, func() ([]ID, error) { return o.store.Near(ctx, o.within(), near, maxFound) }},
+		{AsCall, idErr == nil || isUUID(key), func() ([]ID, error) { return o.findCall(ctx, key, call, &f) }},
+		{AsReference, isReferenceText(text, MaxReferenceValue), func() ([]ID, error) { return o.findReference(ctx, text) }},
+	}
+	for _, way := range ways {
+		if !way.suits {
+			continue
+		}
+		if f.IDs, err = way.look(); err != nil {
+			return Finding{}, err
+		}
+		if len(f.IDs) > 0 {
+			f.As = []Understood{way.as}
+			return f, nil
+		}
+		f.As = append(f.As, way.as)
+	}
+	return f, nil
+}
+
+// within is the beginning of the realms that the operator may look at.
+func (o *Operator) within() []byte { return o.module.operated(o.principal) }
+
+func (o *Operator) findID(ctx context.Context, id ID) ([]ID, error) {
+	rec, err := o.module.findLive(ctx, id)
+	switch {
+	case errors.Is(err, ErrNotFound), err == nil && !o.module.operates(o.principal, rec):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return []ID{id}, nil
+}
+
+func (o *Operator) findReference(ctx context.Context, value string) ([]ID, error) {
+	store, ok := o.store.(Referrer)
+	if !ok {
+		return nil, nil
+	}
+	return store.Referred(ctx, o.within(), value, maxFound)
+}
+
+// findCall computes the keys of the calls of open operations, and compares.
+func (o *Operator) findCall(ctx context.Context, key, call string, f *Finding) (ids []ID, err error) {
+	names := []string{call}
+	if call == "" {
+		names = o.module.calls.all()
+	}
+	f.Calls = names
+	steps, err := o.store.OpenSteps(ctx, o.within(), maxCompared)
+	if err != nil {
+		return nil, err
+	}
+	f.Whole = len(steps) < maxCompared
+	is := func(k DerivedKey) bool { return key == k.String() || key == k.UUID() }
+	for _, s := range steps {
+		made := slices.ContainsFunc(names, func(name string) bool {
+			return is(s.ID.DeriveCall(name)) || is(s.ID.DeriveStep(name)) ||
+				s.Step != "" && is(s.ID.DeriveStep(s.Step).DeriveCall(name))
+		})
+		if made || s.Step != "" && is(s.ID.DeriveStep(s.Step)) {
+			ids = append(ids, s.ID)
+		}
+	}
+	return slices.Compact(ids), nil
+}
+
+// Records returns those of the operations that the operator may look at, in the order of the ids.
+func (o *Operator) Records(ctx context.Context, ids []ID) (records []Record, err error) {
+	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+	defer cancel()
+	for _, id := range ids {
+		rec, err := o.module.findLive(ctx, id)
+		switch {
+		case err == nil && o.module.operates(o.principal, rec):
+			records = append(records, rec)
+		case err != nil && !errors.Is(err, ErrNotFound):
+			return nil, err
+		}
+	}
+	return records, nil
+}
+
+// Failed tells the observer that a page could not be shown.
+func (o *Operator) Failed(ctx context.Context, err error) {
+	o.module.observe(ctx, Event{Kind: EventFailed, Who: o.Name(), Err: err})
+}
+
+// References returns the references of operations that one of the other methods has returned.
+func (o *Operator) References(ctx context.Context, ids ...ID) (map[ID][]Ref, error) {
+	store, ok := o.store.(Referrer)
+	if !ok || len(ids) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+	defer cancel()
+	return store.References(ctx, ids)
+}
+
+// Caller returns the scope of a principal, by which the list can be filtered: see [UnsettledQuery]. The error is a
+// *[Problem] (CodeBadRequest) if no operation can have such a caller.
+func (o *Operator) Caller(p Principal) (Scope, error) {
+	if err := o.module.cfg.Scoping.lacks(p); err != nil {
+		return Scope{}, NewProblem(CodeBadRequest, strings.TrimPrefix(err.Error(), "idem: "))
+	}
+	return o.module.cfg.Scoping.PrincipalScope(p), nil
+}
+
+// parseShort reads the beginning of an id, with or without an end: "0123456789", "01234567…89abcdef".
+func parseShort(text string) (n Near, ok bool) {
+	begin, end, cut := strings.Cut(strings.ReplaceAll(text, "...", "…"), "…")
+	digits := len(n.First) * 2
+	if len(begin) < minShort || len(begin)+len(end) >= digits || len(end)%2 != 0 || cut && end == "" {
+		return n, false
+	}
+	var err error
+	if n.End, err = hex.DecodeString(end); err != nil {
+		return n, false
+	}
+	if n.First, err = ParseID(begin + strings.Repeat("0", digits-len(begin))); err != nil {
+		return n, false
+	}
+	n.Last, err = ParseID(begin + strings.Repeat("f", digits-len(begin)))
+	return n, err == nil
+}
+
+// callNames are the names of calls that handlers of this process have made. They are parts of the code, so there are few.
+type callNames struct {
+	mu   sync.RWMutex
+	seen map[string]struct{}
+}
+
+// maxCallNames bounds them where a handler makes names of its data.
+const maxCallNames = 64
+
+// note remembers a name.
+func (c *callNames) note(name string) {
+	c.mu.RLock()
+	_, known := c.seen[name]
+	full := len(c.seen) >= maxCallNames
+	c.mu.RUnlock()
+	if known || full || !utf8.ValidString(name) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.seen == nil {
+		c.seen = map[string]struct{}{}
+	}
+	c.seen[name] = struct{}{}
+}
+
+// all returns the names, sorted.
+func (c *callNames) all() []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Sorted(maps.Keys(c.seen))
+}

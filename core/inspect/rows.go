@@ -1,0 +1,56 @@
+package inspect
+
+import (
+	"encoding/hex"
+	"net/url"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// row is one line of a list of operations.
+type row struct {
+	ID            core.ID
+	Mark          mark
+	Method, Route string
+	Refs          []core.Ref
+	Caller        string // the beginning of its hash
+	Of            string // the link to the list of this caller
+	Created       time.Time
+	Age           time.Duration
+	Settleable    bool
+	From          time.Time // when it can be settled; zero: it cannot
+}
+
+// rowsOf shows records with their references. The references are left out where the store does not answer for them: the list
+// itself has been read.
+func (v *visit) rowsOf(records []core.Record) (rows []row) {
+	ids := make([]core.ID, 0, len(records))
+	for _, rec := range records {
+		ids = append(ids, rec.ID)
+	}
+	refs, err := v.operator.References(v.r.Context(), ids...)
+	if err != nil {
+		v.operator.Failed(v.r.Context(), err)
+	}
+	for _, rec := range records {
+		scope := hex.EncodeToString(rec.Scope[:])
+		r := row{ID: rec.ID, Mark: markOf(rec), Method: rec.Method, Route: rec.Route, Refs: refs[rec.ID], Caller: scope[:8],
+			Of: v.Prefix + "operations?" + url.Values{"caller": {scope}}.Encode(), Created: rec.CreatedAt,
+			Age: rec.Now.Sub(rec.CreatedAt)}
+		if rec.State() == core.Unknown {
+			r.From = settleableFrom(rec)
+			r.Settleable = !rec.Now.Before(r.From)
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// settleableFrom is when an unknown operation can be settled: past lease and deadline.
+func settleableFrom(rec core.Record) time.Time {
+	if rec.Deadline.After(rec.LeaseUntil) {
+		return rec.Deadline
+	}
+	return rec.LeaseUntil
+}
