@@ -29,6 +29,22 @@ type Inspectable interface {
 	// History returns the settlements of an operation, oldest first. It includes those of earlier lives of its key, and
 	// keeps them after the record was dropped.
 	History(ctx context.Context, id ID) ([]SettlementRecord, error)
+
+	// LastSettled returns the last limit settlements of operations whose realm begins with within, the newest first: those by
+	// a name (SettlementRecord.Who), or by anybody if by is "". Those of operations without a record may be missing.
+	LastSettled(ctx context.Context, within []byte, by string, limit int) ([]SettledOperation, error)
+
+	// LastAnswered returns a record of a route with a recorded success (2xx, not Partial): the last one that was claimed, of
+	// those that the store finds without looking far. ErrNotFound if it finds none.
+	LastAnswered(ctx context.Context, within []byte, method, route string) (Record, error)
+}
+
+// SettledOperation is a settlement with the operation that was settled.
+type SettledOperation struct {
+	SettlementRecord
+	ID     ID
+	Method string // of the record's last attempt, as Route is
+	Route  string
 }
 
 // UnsettledQuery selects operations that need attention. At least one of Unknown and HalfDone is set.

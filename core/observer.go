@@ -30,7 +30,7 @@ const (
 	EventYielded    EventKind = "yielded"     // a Resume attempt ended early; the next repeat continues: Status, or Err
 	EventReplayed   EventKind = "replayed"    // a repeat got the recorded answer: Status
 	EventRefused    EventKind = "refused"     // a request was refused: Code; Err is the reason of a 401 (O-7), of wrong wiring
-	EventSettled    EventKind = "settled"     // an unknown operation was settled
+	EventSettled    EventKind = "settled"     // an unknown operation was settled: Who, Status (0: as not applied)
 	EventAnswerRead EventKind = "answer_read" // an operator has read an answer that is not its own: Who
 	EventResumed    EventKind = "resumed"     // Run continues a Resume operation whose attempt was lost
 	EventReconciled EventKind = "reconciled"  // Config.Reconcile has settled an unknown operation
@@ -39,7 +39,9 @@ const (
 	EventWouldClaim EventKind = "would_claim" // in shadow: a new key; an attempt would have begun
 	EventErasing    EventKind = "erasing"     // an operator's erasure begins: Scope, Who, Why
 	EventErased     EventKind = "erased"      // it has ended: Scope, Who, Why, Count, Open; Err if it was cut off
-	EventUndeclared EventKind = "undeclared"  // the audit found an unsafe route that is neither in Config.Owns nor in the table
+	// EventSettleRefused: an operator wanted to settle an operation, and nothing was changed: Who, Code.
+	EventSettleRefused EventKind = "settle_refused"
+	EventUndeclared    EventKind = "undeclared" // the audit found an unsafe route outside of Config.Owns and the table
 
 	EventLeaseLost         EventKind = "lease_lost"          // an attempt could not renew its lease; its context ends: Err
 	EventUnknown           EventKind = "unknown"             // nobody knows what an attempt changed; settle it: Status
@@ -119,7 +121,7 @@ type Event struct {
 	// replayed, that a refusal is about, or that EventResumed continues. "" if it is not known.
 	Traceparent string
 
-	Who string // the operator who has read an answer, or has asked for an erasure
+	Who string // the operator who has read an answer, has settled or wanted to, or has asked for an erasure
 
 	// Of an erasure:
 	Scope Scope // whose records

@@ -39,9 +39,10 @@ func logInto(buf *bytes.Buffer, level slog.Level) *slog.Logger {
 func TestLogObserverLevels(t *testing.T) {
 	for level, kinds := range map[slog.Level][]core.EventKind{
 		slog.LevelDebug: {core.EventClaimed, core.EventCompleted, core.EventFreed, core.EventRolledBack, core.EventYielded,
-			core.EventReplayed, core.EventRefused, core.EventSettled, core.EventResumed, core.EventReconciled,
+			core.EventReplayed, core.EventRefused, core.EventResumed, core.EventReconciled,
 			core.EventSwept, core.EventCaughtUp, core.EventWouldClaim},
-		slog.LevelInfo: {core.EventUndeclared, core.EventErasing, core.EventErased, core.EventAnswerRead},
+		slog.LevelInfo: {core.EventUndeclared, core.EventErasing, core.EventErased, core.EventAnswerRead, core.EventSettled,
+			core.EventSettleRefused},
 		slog.LevelWarn: {core.EventLeaseLost, core.EventUnknown, core.EventStale, core.EventUnconfirmed,
 			core.EventNotAppliedRefused, core.EventFailed, core.EventSuspectedDuplicate, core.EventWouldReplay,
 			core.EventWouldRefuse, core.EventShadowed, core.EventOverdue, core.EventTransactionUnused,

@@ -436,8 +436,13 @@ func TestSettlementIsFinalAndKept(t *testing.T) {
 		require.Equal(t, core.Unknown, history[0].Before.State())
 		require.Equal(t, core.Completed, history[0].After.State())
 
-		last := a.events[len(a.events)-1]
-		require.Equal(t, core.Event{Kind: core.EventSettled, Operation: core.Scoping{}.RecordID(alice, "k-1"), Method: "POST", Route: pattern,
+		for _, refused := range a.of(core.EventSettleRefused) {
+			require.Equal(t, core.Event{Kind: core.EventSettleRefused, Operation: core.Scoping{}.RecordID(alice, "k-1"),
+				Who: `issuer="` + alice.Issuer + `" subject="olga"`, Code: core.CodeNotSettleable}, refused)
+		}
+		require.NotEmpty(t, a.of(core.EventSettleRefused))
+		last := a.of(core.EventSettled)[0]
+		require.Equal(t, core.Event{Kind: core.EventSettled, Who: history[0].Who, Operation: core.Scoping{}.RecordID(alice, "k-1"), Method: "POST", Route: pattern,
 			Recovery: core.Park, Fence: 2, Status: 201}, last)
 		rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
 		require.NoError(t, err)

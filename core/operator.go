@@ -54,15 +54,35 @@ func (o *Operator) Name() string { return nameOf(o.principal) }
 func (o *Operator) Unsettled(ctx context.Context, q UnsettledQuery) ([]Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
-	q.Within = o.module.operated(o.principal)
+	q.Within = o.within()
 	return o.store.Unsettled(ctx, q)
+}
+
+// LastSettled returns the last settlements of operations that the operator may look at, the newest first: its own, or all.
+func (o *Operator) LastSettled(ctx context.Context, own bool, limit int) ([]SettledOperation, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+	defer cancel()
+	by := ""
+	if own {
+		by = o.Name()
+	}
+	return o.store.LastSettled(ctx, o.within(), by, limit)
+}
+
+// LastAnswered returns the last recorded success of a route: see [Inspectable]. It holds another caller's answer, so show no
+// more than its form.
+func (o *Operator) LastAnswered(ctx context.Context, method, route string) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+	defer cancel()
+	rec, err := o.store.LastAnswered(ctx, o.within(), method, route)
+	return rec.Answer, err
 }
 
 // CountUnsettled counts the oldest q.Limit operations that need attention: see [Inspectable]. It ignores q.Within.
 func (o *Operator) CountUnsettled(ctx context.Context, q UnsettledQuery) ([]UnsettledCount, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
-	q.Within = o.module.operated(o.principal)
+	q.Within = o.within()
 	return o.store.CountUnsettled(ctx, q)
 }
 

@@ -91,7 +91,7 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 	}
 	if err == nil {
 		m.observe(ctx, Event{Kind: EventSettled, Operation: id, Method: rec.Method, Route: rec.Route,
-			Recovery: rec.Recovery, Fence: settled.Fence, Status: settled.Answer.Status})
+			Recovery: rec.Recovery, Fence: settled.Fence, Status: settled.Answer.Status, Who: d.Who})
 	}
 	return settled, err
 }
@@ -143,16 +143,20 @@ func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	if err != nil {
 		return m.refuse(r, NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was settled"))
 	}
+	refuse := func(problem *Problem) *Reply {
+		m.observe(r.Context(), Event{Kind: EventSettleRefused, Operation: parsed, Who: nameOf(p), Code: problem.Code})
+		return m.refuse(r, problem)
+	}
 	decision, problem := m.parseSettlement(body, parsed)
 	if problem != nil {
-		return m.refuse(r, problem)
+		return refuse(problem)
 	}
 	decision.Who = nameOf(p)
 	settled, err := m.settle(r.Context(), parsed, decision, m.operated(p))
 	if err != nil {
 		// The request itself has changed nothing. If it came too early, it can be repeated later with the same key.
 		NotApplied(r.Context())
-		return m.refuse(r, m.problemOf(err))
+		return refuse(m.problemOf(err))
 	}
 	return jsonReply(viewOf(settled))
 }

@@ -128,24 +128,52 @@ func (s *Store) ids(ctx context.Context, name statement, args ...any) (ids []cor
 }
 
 // History implements [core.Inspectable]. It reads by the primary key of the history.
-func (s *Store) History(ctx context.Context, id core.ID) (settlements []core.SettlementRecord, err error) {
+func (s *Store) History(ctx context.Context, id core.ID) ([]core.SettlementRecord, error) {
+	settlements, err := s.settlements(ctx, history, id[:])
+	var of []core.SettlementRecord
+	for _, r := range settlements {
+		of = append(of, r.SettlementRecord)
+	}
+	return of, err
+}
+
+// LastSettled implements [core.Inspectable]. It reads the history in the order of time.
+func (s *Store) LastSettled(ctx context.Context, within []byte, by string, limit int) ([]core.SettledOperation, error) {
+	return s.settlements(ctx, lastSettled, notNull(within), by, limit)
+}
+
+// LastAnswered implements [core.Inspectable]. It reads the last entries of the index by which the sweep finds records.
+func (s *Store) LastAnswered(ctx context.Context, within []byte, method, route string) (core.Record, error) {
+	ids, err := s.ids(ctx, lastAnswered, notNull(within), method+" "+route)
+	if err == nil && len(ids) == 0 {
+		err = core.ErrNotFound
+	}
+	if err != nil {
+		return core.Record{}, err
+	}
+	return s.Find(ctx, ids[0])
+}
+
+// settlements runs a statement that returns settlements.
+func (s *Store) settlements(ctx context.Context, name statement, args ...any) (all []core.SettledOperation, err error) {
 	err = s.reading(ctx, func(q querier) error {
-		rows, err := s.query(ctx, q, history, id[:])
+		rows, err := s.query(ctx, q, name, args...)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = rows.Close() }()
 		for rows.Next() {
-			var r core.SettlementRecord
+			var r core.SettledOperation
 			var at instant
+			var id []byte
 			if err := rows.Scan(&at, &r.Who, &r.Why, &r.Undone, &r.BeforeFence, &r.BeforeState, &r.AfterFence, &r.AfterState,
-				&r.AfterStatus); err != nil {
+				&r.AfterStatus, &id, &r.Method, &r.Route); err != nil {
 				return err
 			}
-			r.At = at.In(time.UTC)
-			settlements = append(settlements, r)
+			r.At, r.ID = at.In(time.UTC), core.ID(id)
+			all = append(all, r)
 		}
 		return rows.Err()
 	})
-	return settlements, err
+	return all, err
 }

@@ -76,3 +76,32 @@ func scansNoTable(t *testing.T, plan string) {
 		}
 	}
 }
+
+// What a page shows beside the list is read from indexes, too, and of many settlements only the last ones are.
+func TestPagesUseTheirIndexes(t *testing.T) {
+	t.Parallel()
+	sqlite := freshSQLite(t)(t)
+	plan := sqlitePlan(t, sqlite, "lastSettled", []byte{}, "", 50)
+	require.Contains(t, plan, "SCAN s USING INDEX idempotency_settlement_lately", plan)
+	require.NotContains(t, plan, "TEMP B-TREE", plan)
+	plan = sqlitePlan(t, sqlite, "lastAnswered", []byte{}, "POST /v1/payments")
+	require.Contains(t, plan, "SEARCH r USING INDEX idempotency_record_sweep (sweep_after=?)", plan)
+	plan = sqlitePlan(t, sqlite, "near", make([]byte, 32), make([]byte, 32), []byte{}, []byte{}, 50)
+	require.Contains(t, plan, "sqlite_autoindex_idempotency_record_1 (id>? AND id<?)", plan)
+
+	db := freshPostgres("", false)(t)(t)
+	for _, plan := range plansOf(t, db, "lastAnswered", "'', 'POST /v1/payments'") {
+		require.Contains(t, plan, "Index Scan Backward using idempotency_record_sweep", plan)
+	}
+	require.NoError(t, db.Exec(`INSERT INTO idempotency_settlement
+SELECT id, created_at, 'olga', 'why', '', 1, 3, 2, 2, 201 FROM idempotency_record`).Error)
+	require.NoError(t, db.Exec("VACUUM ANALYZE idempotency_settlement").Error)
+	require.NoError(t, db.Exec("DELETE FROM idempotency_record").Error)
+	for _, plan := range plansOf(t, db, "lastSettled", "'', '', 50::bigint") {
+		require.Contains(t, plan, "Index Scan Backward using idempotency_settlement_lately", plan)
+	}
+	require.NoError(t, db.Exec("DELETE FROM idempotency_record").Error)
+	for _, plan := range plansOf(t, db, "near", `'\x00', '\x01', '\x02', '', 50::bigint`) {
+		require.Contains(t, plan, "idempotency_record_pkey", plan)
+	}
+}

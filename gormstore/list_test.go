@@ -135,6 +135,7 @@ func plansOf(t *testing.T, db *gorm.DB, name, args string) (plans []string) {
 			require.NotContains(t, plan, "Seq Scan on idempotency_record", plan)
 			plans = append(plans, plan)
 		}
+		require.NoError(t, one.Exec("DEALLOCATE planned").Error)
 		return nil
 	}))
 	return plans

@@ -68,6 +68,8 @@ const (
 	openSteps        statement = "openSteps"
 	near             statement = "near"
 	history          statement = "history"
+	lastSettled      statement = "lastSettled"
+	lastAnswered     statement = "lastAnswered"
 	settle           statement = "settle"
 	appendSettlement statement = "appendSettlement"
 	sweep            statement = "sweep"  // PostgreSQL

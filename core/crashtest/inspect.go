@@ -51,6 +51,26 @@ func (s *store) History(ctx context.Context, id core.ID) ([]core.SettlementRecor
 	return call(s.gates, background, func() ([]core.SettlementRecord, error) { return under.History(ctx, id) })
 }
 
+// LastSettled implements [core.Inspectable].
+func (s *store) LastSettled(ctx context.Context, within []byte, by string, limit int) ([]core.SettledOperation, error) {
+	under, err := as[core.Inspectable](s)
+	if err != nil {
+		return nil, err
+	}
+	return call(s.gates, background, func() ([]core.SettledOperation, error) {
+		return under.LastSettled(ctx, within, by, limit)
+	})
+}
+
+// LastAnswered implements [core.Inspectable].
+func (s *store) LastAnswered(ctx context.Context, within []byte, method, route string) (core.Record, error) {
+	under, err := as[core.Inspectable](s)
+	if err != nil {
+		return core.Record{}, err
+	}
+	return call(s.gates, background, func() (core.Record, error) { return under.LastAnswered(ctx, within, method, route) })
+}
+
 // Refer implements [core.Referrer].
 func (s *store) Refer(ctx context.Context, id core.ID, realm core.Realm, ref core.Ref) error {
 	under, err := as[core.Referrer](s)

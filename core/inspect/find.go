@@ -75,8 +75,8 @@ func (v *visit) findByText(form url.Values, page findPage) error {
 		return err
 	}
 	if len(found.As) == 0 {
-		return v.foundNothing(http.StatusBadRequest, page, "This can be nothing that an operation is known by: it is too long, or "+
-			"it has characters that cannot be printed.")
+		return v.foundNothing(http.StatusBadRequest, page, "This can be nothing that an operation is known by: it is too long, "+
+			"or it has characters that cannot be printed.")
 	}
 	records, err := v.operator.Records(v.r.Context(), found.IDs)
 	switch {

@@ -36,6 +36,7 @@ func newHandler(cfg Config, settle settleRoute) http.Handler {
 	page("POST operations/{id}/answer", (*visit).answer)
 	page("GET operations/{id}/settle", (*visit).settleForm)
 	page("POST operations/{id}/settle", (*visit).settleIt)
+	page("GET history", (*visit).settledList)
 	page("GET find", (*visit).findForm)
 	page("POST find", (*visit).find)
 	page("GET ", (*visit).nothing)

@@ -29,6 +29,8 @@ type operationPage struct {
 	From       time.Time   // when it can be settled; zero where it cannot
 	Trace      string      // the id of its trace, "" without one
 	Calls      *callKeys   // nil: its recovery undoes rows, and calls nobody
+	Refs       []core.Ref
+	Of         string // the link to what else of its caller needs somebody
 }
 
 // answerView is a recorded answer.
@@ -64,6 +66,7 @@ func (v *visit) showOperation(read func(*core.Operator, context.Context, core.ID
 	rec := life.Record
 	page := operationPage{Record: rec, Mark: markOf(rec), Age: rec.Now.Sub(rec.CreatedAt), Meaning: meaning(rec),
 		Timeline: timeline(life), Revealed: revealed, Answer: viewOf(life)}
+	page.Refs, page.Of = v.references([]core.ID{id})[id], v.callers(rec)
 	page.HasResults = page.Answer != nil && !page.Answer.Gone || rec.State() != core.Expired &&
 		slices.ContainsFunc(life.Steps, func(s core.StepRecord) bool { return s.Finished })
 	if rec.State() == core.Unknown {

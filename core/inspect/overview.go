@@ -112,6 +112,7 @@ var named = []struct {
 	{core.EventFreed, "attempts ended with proof that nothing was applied"},
 	{core.EventYielded, "attempts wait for a repeat to go on"},
 	{core.EventSettled, "operations were settled"},
+	{core.EventSettleRefused, "settlements were refused"},
 	{core.EventResumed, "operations were gone on with in the background"},
 	{core.EventReconciled, "operations were settled by the reconciler"},
 	{core.EventAnswerRead, "answers were read by operators"},

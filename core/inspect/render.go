@@ -17,7 +17,7 @@ import (
 var pageFiles embed.FS
 
 // pages are the templates by name. Each has the layout around it. html/template escapes whatever is put in.
-var pages = parsePages("overview", "operations", "operation", "find", "settle", "failure")
+var pages = parsePages("overview", "operations", "operation", "settled", "find", "settle", "failure")
 
 func parsePages(names ...string) map[string]*template.Template {
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
@@ -58,19 +58,28 @@ func (v *visit) show(status int, name, title, tab string, page any) error {
 	return nil
 }
 
+// failure is the page of something that went wrong.
+type failure struct {
+	Status                     int
+	Heading, Text, Link, Again string
+	Quotes                     []quote
+	Operation                  string // the link to the operation that it is about
+}
+
 // fail sends the page of something that went wrong. It returns nil: there is nothing more to show.
 func (v *visit) fail(status int, title, text string) error {
-	page := struct {
-		Status                     int
-		Heading, Text, Link, Again string
-	}{Status: status, Heading: title, Text: text}
+	return v.failAbout(failure{Status: status, Heading: title, Text: text})
+}
+
+func (v *visit) failAbout(page failure) error {
+	status := page.Status
 	switch {
 	case status == http.StatusUnauthorized:
 		page.Link = v.SignIn
 	case status == http.StatusServiceUnavailable && v.r.Method == http.MethodGet:
 		page.Again = v.r.URL.RequestURI()
 	}
-	return v.show(status, "failure", title, "", page)
+	return v.show(status, "failure", page.Heading, "", page)
 }
 
 // redirect sends the browser to a page, which it gets with GET.

@@ -22,22 +22,25 @@ type row struct {
 	From          time.Time // when it can be settled; zero: it cannot
 }
 
-// rowsOf shows records with their references. The references are left out where the store does not answer for them: the list
-// itself has been read.
+// references returns the references of operations. Where the store does not answer for them, a list is shown without them.
+func (v *visit) references(ids []core.ID) map[core.ID][]core.Ref {
+	refs, err := v.operator.References(v.r.Context(), ids...)
+	if err != nil {
+		v.operator.Failed(v.r.Context(), err)
+	}
+	return refs
+}
+
+// rowsOf shows records with their references.
 func (v *visit) rowsOf(records []core.Record) (rows []row) {
 	ids := make([]core.ID, 0, len(records))
 	for _, rec := range records {
 		ids = append(ids, rec.ID)
 	}
-	refs, err := v.operator.References(v.r.Context(), ids...)
-	if err != nil {
-		v.operator.Failed(v.r.Context(), err)
-	}
+	refs := v.references(ids)
 	for _, rec := range records {
-		scope := hex.EncodeToString(rec.Scope[:])
-		r := row{ID: rec.ID, Mark: markOf(rec), Method: rec.Method, Route: rec.Route, Refs: refs[rec.ID], Caller: scope[:8],
-			Of: v.Prefix + "operations?" + url.Values{"caller": {scope}}.Encode(), Created: rec.CreatedAt,
-			Age: rec.Now.Sub(rec.CreatedAt)}
+		r := row{ID: rec.ID, Mark: markOf(rec), Method: rec.Method, Route: rec.Route, Refs: refs[rec.ID],
+			Caller: hex.EncodeToString(rec.Scope[:4]), Of: v.callers(rec), Created: rec.CreatedAt, Age: rec.Now.Sub(rec.CreatedAt)}
 		if rec.State() == core.Unknown {
 			r.From = settleableFrom(rec)
 			r.Settleable = !rec.Now.Before(r.From)
@@ -45,6 +48,11 @@ func (v *visit) rowsOf(records []core.Record) (rows []row) {
 		rows = append(rows, r)
 	}
 	return rows
+}
+
+// callers is the link to what of a record's caller needs somebody.
+func (v *visit) callers(rec core.Record) string {
+	return v.Prefix + "operations?" + url.Values{"caller": {hex.EncodeToString(rec.Scope[:])}}.Encode()
 }
 
 // settleableFrom is when an unknown operation can be settled: past lease and deadline.

@@ -20,8 +20,11 @@ type settlePage struct {
 	Confirm  string // the end of the operation's id, to be typed
 	Finished []string
 	Form     settlement
+	Example  *example // of the route; nil if there is none
+	Refs     []core.Ref
 	Problem  string
-	Unsure   bool // nobody knows yet whether the settlement was recorded
+	Wrong    string // the field that is wrong
+	Unsure   bool   // nobody knows yet whether the settlement was recorded
 }
 
 // settlement is what an operator has filled in.
@@ -32,6 +35,7 @@ type settlement struct {
 	Why     string
 	Undone  string
 	Status  string
+	Headers string // one on each line
 	Body    string
 	Confirm string
 }
@@ -46,7 +50,7 @@ func (v *visit) settleForm() error {
 		return err
 	}
 	form := settlement{Key: newKey(), Fence: strconv.FormatInt(life.Record.Fence, 10), Status: "201"}
-	return v.showSettle(http.StatusOK, life, form, "", false)
+	return v.showSettle(http.StatusOK, life, form, "", "", false)
 }
 
 // newKey is the key of a form. It is made once, so that a form that is sent twice settles once.
@@ -67,10 +71,10 @@ func (v *visit) settleable() (life core.Life, ok bool, err error) {
 	return life, err == nil, err
 }
 
-func (v *visit) showSettle(status int, life core.Life, form settlement, problem string, unsure bool) error {
+func (v *visit) showSettle(status int, life core.Life, form settlement, wrong, problem string, unsure bool) error {
 	rec := life.Record
 	page := settlePage{Record: rec, Mark: markOf(rec), Confirm: confirmation(rec.ID), Form: form, Problem: problem,
-		Unsure: unsure}
+		Wrong: wrong, Unsure: unsure}
 	for _, s := range life.Steps {
 		if s.Finished {
 			page.Finished = append(page.Finished, s.Name)
@@ -79,12 +83,40 @@ func (v *visit) showSettle(status int, life core.Life, form settlement, problem 
 	switch from := settleableFrom(rec); {
 	case unsure || problem != "" && rec.State() == core.Unknown:
 	case rec.State() != core.Unknown:
-		return v.fail(http.StatusConflict, "There is nothing to settle",
+		return v.settledBy(life, nil, "There is nothing to settle",
 			"The operation is "+page.Mark.Word+": only an unknown one can be settled, once.")
 	case rec.Now.Before(from):
 		return v.fail(http.StatusConflict, "It is too early to settle it", "Its handler may be at work until "+utc(from)+".")
 	}
-	return v.show(status, "settle", "Settle "+short(rec.ID), "operations", page)
+	page.Refs = v.references([]core.ID{rec.ID})[rec.ID]
+	if answer, err := v.operator.LastAnswered(v.r.Context(), rec.Method, rec.Route); err == nil {
+		page.Example = exampleOf(answer)
+	} else if !errors.Is(err, core.ErrNotFound) {
+		v.operator.Failed(v.r.Context(), err) // the form is of use without it
+	}
+	title := "Settle " + short(rec.ID)
+	if problem != "" {
+		title = "Not settled: " + title
+	}
+	return v.show(status, "settle", title, "operations", page)
+}
+
+// settledBy says who has settled an operation, how and when, and what this operator has typed, so that it is not lost.
+func (v *visit) settledBy(life core.Life, form *settlement, title, text string) error {
+	page := failure{Status: http.StatusConflict, Heading: title, Text: text, Operation: v.Prefix + "operations/" +
+		life.Record.ID.String()}
+	var seen int64 // the settlement is one that the form did not know of
+	if form != nil {
+		seen, _ = strconv.ParseInt(form.Fence, 10, 64)
+	}
+	if n := len(life.History); n > 0 && life.History[n-1].BeforeFence >= seen {
+		last := life.History[n-1]
+		page.Quotes = []quote{{"Settled as", settledMark(last).Word}, {"Who", last.Who}, {"When", utc(last.At)}, {"Why", last.Why}}
+	}
+	if form != nil && form.Why != "" {
+		page.Quotes = append(page.Quotes, quote{"What you wrote, which was not kept", form.Why})
+	}
+	return v.failAbout(page)
 }
 
 func confirmation(id core.ID) string {
@@ -113,21 +145,21 @@ func (v *visit) settleIt() error {
 		return strings.TrimSpace(strings.ReplaceAll(get(name), "\r\n", "\n"))
 	}
 	form := settlement{Key: get("key"), Fence: get("fence"), Outcome: get("outcome"), Why: text("why"), Undone: text("undone"),
-		Status: text("status"), Body: text("body"), Confirm: text("confirm")}
-	body, problem := form.command(id)
+		Status: text("status"), Headers: text("headers"), Body: text("body"), Confirm: text("confirm")}
+	body, wrong, problem := form.command(id)
 	if problem != "" {
-		return v.showSettle(http.StatusBadRequest, life, form, problem, false)
+		return v.showSettle(http.StatusBadRequest, life, form, wrong, problem, false)
 	}
 	out, err := v.command(v.r.Context(), id, form.Key, body)
 	switch {
 	case err != nil:
-		return v.showSettle(http.StatusServiceUnavailable, life, form, "The settlement broke off.", true)
+		return v.showSettle(http.StatusServiceUnavailable, life, form, "", "The settlement broke off.", true)
 	case out.status == http.StatusOK:
 		return v.redirect("operations/" + id.String())
 	}
 	now, err := v.operator.Life(v.r.Context(), id)
 	if err != nil { // the form stays, with its key: it is all that can find out what became of the settlement
-		return v.showSettle(http.StatusServiceUnavailable, life, form, "The store does not answer.", true)
+		return v.showSettle(http.StatusServiceUnavailable, life, form, "", "The store does not answer.", true)
 	}
 	life = now
 	// Any other refusal is certain to have recorded nothing, whatever its status.
@@ -138,11 +170,11 @@ func (v *visit) settleIt() error {
 	if !unsure {
 		form.Key = newKey() // a refusal is recorded under the old one
 		if life.Record.State() != core.Unknown || strconv.FormatInt(life.Record.Fence, 10) != form.Fence {
-			return v.fail(http.StatusConflict, "It was not settled by this form",
+			return v.settledBy(life, &form, "It was not settled by this form",
 				"Meanwhile the operation was settled, answered or tried again. Look at it anew before you decide.")
 		}
 	}
-	return v.showSettle(out.status, life, form, out.problem(), unsure)
+	return v.showSettle(out.status, life, form, "", out.problem(), unsure)
 }
 
 // settled reports whether the history has what the form says: an earlier sending was recorded, and its answer was lost.
@@ -153,8 +185,8 @@ func (v *visit) settled(life core.Life, form settlement) bool {
 	})
 }
 
-// command returns the body of the API's settlement. The problem is in plain words; then nothing is sent.
-func (f settlement) command(id core.ID) (body []byte, problem string) {
+// command returns the body of the API's settlement. The problem is in plain words; then nothing is sent. wrong is its field.
+func (f settlement) command(id core.ID) (body []byte, wrong, problem string) {
 	fence, err := strconv.ParseInt(f.Fence, 10, 64)
 	applied := f.Outcome == "applied"
 	word := "not applied"
@@ -163,18 +195,19 @@ func (f settlement) command(id core.ID) (body []byte, problem string) {
 	}
 	switch {
 	case err != nil || fence < 1 || f.Key == "":
-		return nil, "The form is not whole. Open it again."
+		return nil, "", "The form is not whole. Open it again."
 	case !applied && f.Outcome != "not_applied":
-		return nil, "Choose what is true: the command took effect, or it did not."
+		return nil, "outcome", "Choose what is true: the command took effect, or it did not."
 	case f.Why == "":
-		return nil, "Say why: what you have seen, and where. It is kept for good."
+		return nil, "why", "Say why: what you have seen, and where. It is kept for good."
 	case applied && f.Undone != "":
-		return nil, "What was undone belongs to a command that was not applied. Leave it empty."
+		return nil, "undone", "What was undone belongs to a command that was not applied. Leave it empty."
 	case !strings.EqualFold(strings.Join(strings.Fields(f.Confirm), " "), word+" "+confirmation(id)):
-		return nil, "To confirm, type exactly: " + word + " " + confirmation(id)
+		return nil, "confirm", "To confirm, type exactly: " + word + " " + confirmation(id)
 	}
-	if applied && f.Body == "" && f.Status != "" && f.Status != "201" {
-		return nil, "An answer with another status than 201 needs a body. Without a body, repeats get 201 and the operation's id."
+	if applied && f.Body == "" && (f.Status != "" && f.Status != "201" || f.Headers != "") {
+		return nil, "body", "An answer with headers, or with another status than 201, needs a body. Without a body, repeats get " +
+			"201 and the operation's id."
 	}
 	command := map[string]any{"outcome": f.Outcome, "reason": f.Why, "fence": fence}
 	if f.Undone != "" {
@@ -183,18 +216,36 @@ func (f settlement) command(id core.ID) (body []byte, problem string) {
 	if applied && f.Body != "" {
 		status, err := strconv.Atoi(f.Status)
 		if err != nil || status < 200 || status > 499 {
-			return nil, "The status of the answer is a number from 200 to 499."
+			return nil, "status", "The status of the answer is a number from 200 to 499."
 		}
 		if !json.Valid([]byte(f.Body)) {
-			return nil, "The answer is no valid JSON. Leave it empty for one that names the operation."
+			return nil, "body", "The answer is no valid JSON. Leave it empty for one that names the operation."
 		}
-		command["answer"] = map[string]any{"status": status, "body": json.RawMessage(f.Body)}
+		headers, ok := f.headers()
+		if !ok {
+			return nil, "headers", "A header is a name, a colon and a value, each on its own line and once."
+		}
+		command["answer"] = map[string]any{"status": status, "headers": headers, "body": json.RawMessage(f.Body)}
 	}
 	body, err = json.Marshal(command)
 	if err != nil {
-		return nil, "The form holds text that cannot be kept."
+		return nil, "", "The form holds text that cannot be kept."
 	}
-	return body, ""
+	return body, "", ""
+}
+
+// headers reads the lines of headers.
+func (f settlement) headers() (map[string]string, bool) {
+	headers := map[string]string{}
+	for line := range strings.Lines(f.Headers) {
+		name, value, found := strings.Cut(strings.TrimSpace(line), ":")
+		name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+		if _, twice := headers[name]; !found || name == "" || twice {
+			return nil, false
+		}
+		headers[name] = strings.TrimSpace(value)
+	}
+	return headers, true
 }
 
 // problem is the detail of the problem that the API would have answered.

@@ -260,3 +260,96 @@ func TestTimeline(t *testing.T) {
 	p = d.ask(http.MethodPost, path+"/answer", nil)
 	require.Contains(t, p.text, "secret of call the bank")
 }
+
+// The loser of a race reads who has settled it, how, when and why, and gets back what was typed.
+//
+// CONTRACT X-7
+func TestSettleLost(t *testing.T) {
+	d := newDesk(t)
+	id := d.unknown("payout-7", customer)
+	mine := d.form(id, "not_applied", "I saw nothing at the bank")
+	d.caller = chief
+	require.Equal(t, http.StatusSeeOther, d.settle(id, d.form(id, "applied", "line 7 of the account")).Code)
+	d.caller = olga
+	p := d.settle(id, mine)
+	require.Equal(t, http.StatusConflict, p.Code)
+	for _, want := range []string{"not settled by this form", "Settled as applied", "chief", "2026-11-22 12:02:00 UTC", "line 7 of the account",
+		"I saw nothing at the bank"} {
+		require.Contains(t, p.text, want)
+	}
+	require.Contains(t, p.html, `href="/idem/operations/`+id.String()+`"`)
+	p = d.get("/idem/operations/" + id.String() + "/settle")
+	require.Equal(t, http.StatusConflict, p.Code)
+	require.Contains(t, p.text, "chief")
+
+	require.Len(t, d.kinds(core.EventSettled), 1)
+	require.Contains(t, d.kinds(core.EventSettled)[0].Who, "chief")
+	refused := d.kinds(core.EventSettleRefused)
+	require.Len(t, refused, 1)
+	require.Contains(t, refused[0].Who, "olga")
+	require.Equal(t, id, refused[0].Operation)
+}
+
+// The form shows what the route has answered last, without what it said, and takes headers.
+//
+// CONTRACT R-3
+func TestSettleWithHeaders(t *testing.T) {
+	d := newDesk(t)
+	require.NotContains(t, d.get("/idem/operations/"+d.unknown("payout-6", customer).String()+"/settle").text, "has answered last")
+	d.command("/v1/payouts", "payout-1", `{}`, customer, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		w.Header().Set("Location", "/v1/payouts/secret-1")
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = w.Write([]byte(`{"id":"secret-2","amount":12.50,"paid":true,"note":null,"lines":[{"a":"secret-3"},{"b":[]}],"deep":{"x":[1,2]}}`))
+	})
+	id := d.unknown("payout-7", customer)
+	p := d.get("/idem/operations/" + id.String() + "/settle")
+	require.NotContains(t, p.html, "secret")
+	require.Contains(t, p.text, "What this route has answered last: 202 Accepted")
+	require.Contains(t, p.text, "Location …")
+	require.Contains(t, p.text, `{ "id": "…", "amount": 0, "paid": false, "note": null, "lines": [ { "a": "…" } ], "deep": { "x": [ 0 ] } }`)
+	require.Contains(t, p.text, "books no row")
+
+	form := d.form(id, "applied", "seen at the bank")
+	form.Set("headers", "Location: /v1/payouts/7")
+	require.Contains(t, d.settle(id, form).text, "needs a body")
+	form.Set("body", `{"id": "out-7"}`)
+	for _, wrong := range []string{"Location", "Location: /1\nlocation: /2", ": x"} {
+		form.Set("headers", wrong)
+		p := d.settle(id, form)
+		require.Contains(t, p.text, "each on its own line and once", wrong)
+		require.Contains(t, p.html, "<title>Not settled")
+	}
+	form.Set("headers", "Set-Cookie: a=b")
+	require.Contains(t, d.settle(id, form).text, "only headers that are recorded may be given")
+	form = d.form(id, "applied", "seen at the bank")
+	form.Set("headers", "location: /v1/payouts/7\r\nETag: \"7\"")
+	form.Set("body", `{"id": "out-7"}`)
+	require.Equal(t, http.StatusSeeOther, d.settle(id, form).Code)
+	again := d.command("/v1/payouts", "payout-7", `{"amount":"1.00"}`, customer, ok)
+	require.Equal(t, "/v1/payouts/7", again.Header.Get("Location"))
+	require.Equal(t, `"7"`, again.Header.Get("Etag"))
+}
+
+// Who has settled what, lately.
+//
+// CONTRACT S-5, X-7
+func TestSettledLately(t *testing.T) {
+	d := newDesk(t)
+	require.Contains(t, d.get("/idem/history").text, "Nothing was settled")
+	mine, hers := d.unknown("payout-1", customer), d.unknown("payout-2", customer)
+	require.Equal(t, http.StatusSeeOther, d.settle(mine, d.form(mine, "applied", "line 1")).Code)
+	require.Contains(t, d.get("/idem/history").text, "1 settlement,")
+	d.caller = chief
+	require.Equal(t, http.StatusSeeOther, d.settle(hers, d.form(hers, "not_applied", "line 2")).Code)
+	d.caller = olga
+	p := d.get("/idem/history")
+	for _, want := range []string{"not applied", "line 1", "line 2", "chief", "olga", "2 settlements"} {
+		require.Contains(t, p.text, want)
+	}
+	p = d.get("/idem/history?by=me")
+	require.Contains(t, p.text, "line 1")
+	require.NotContains(t, p.text, "line 2")
+	d.caller = other
+	require.NotContains(t, d.get("/idem/history").text, "line")
+}

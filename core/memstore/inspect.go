@@ -3,6 +3,7 @@ package memstore
 import (
 	"bytes"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -137,10 +138,55 @@ func (s *Store) History(ctx context.Context, id core.ID) ([]core.SettlementRecor
 	}
 	var history []core.SettlementRecord
 	for _, h := range s.Settlements(id) {
-		history = append(history, core.SettlementRecord{
-			At: h.At, Who: h.Who, Why: h.Why, Undone: h.Undone, BeforeFence: h.Before.Fence, BeforeState: h.Before.State(),
-			AfterFence: h.After.Fence, AfterState: h.After.Stored, AfterStatus: h.After.Answer.Status,
-		})
+		history = append(history, h.record())
 	}
 	return history, nil
+}
+
+func (h Settled) record() core.SettlementRecord {
+	return core.SettlementRecord{
+		At: h.At, Who: h.Who, Why: h.Why, Undone: h.Undone, BeforeFence: h.Before.Fence, BeforeState: h.Before.State(),
+		AfterFence: h.After.Fence, AfterState: h.After.Stored, AfterStatus: h.After.Answer.Status,
+	}
+}
+
+// LastSettled implements [core.Inspectable]. It looks at all settlements.
+func (s *Store) LastSettled(ctx context.Context, within []byte, by string, limit int) ([]core.SettledOperation, error) {
+	var found []core.SettledOperation
+	for i := range s.shards {
+		if err := alive(ctx); err != nil {
+			return nil, err
+		}
+		found = s.shards[i].settled(found, within, by)
+	}
+	slices.SortStableFunc(found, func(a, b core.SettledOperation) int { return b.At.Compare(a.At) })
+	return found[:max(0, min(limit, len(found)))], nil
+}
+
+func (sh *shard) settled(found []core.SettledOperation, within []byte, by string) []core.SettledOperation {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for id, history := range sh.history {
+		for _, h := range history {
+			if bytes.HasPrefix(h.After.Realm[:], within) && (by == "" || h.Who == by) {
+				found = append(found, core.SettledOperation{SettlementRecord: h.record(), ID: id, Method: h.After.Method,
+					Route: h.After.Route})
+			}
+		}
+	}
+	return found
+}
+
+// LastAnswered implements [core.Inspectable]. It looks at every record.
+func (s *Store) LastAnswered(ctx context.Context, within []byte, method, route string) (core.Record, error) {
+	all, err := s.list(ctx, within, core.ID{}, math.MaxInt, func(r core.Record) bool {
+		return r.State() == core.Completed && r.Answer.Status < 300 && !r.Answer.Partial && r.Method == method && r.Route == route
+	})
+	if err == nil && len(all) == 0 {
+		err = core.ErrNotFound
+	}
+	if err != nil {
+		return core.Record{}, err
+	}
+	return all[len(all)-1], nil
 }

@@ -19,6 +19,8 @@ var inspectChecks = []check{
 	{"Inspect/Counts", inspectCounts},
 	{"Inspect/OpenSteps", inspectOpenSteps},
 	{"Inspect/Near", inspectNear},
+	{"Inspect/LastSettled", inspectLastSettled},
+	{"Inspect/LastAnswered", inspectLastAnswered},
 	{"Inspect/History", inspectHistory},
 	{"Inspect/Cancelled", inspectCancelled},
 }
@@ -366,4 +368,92 @@ func inspectCancelled(t *testing.T, s *fixture) {
 	noSentinel(t, err)
 	_, err = s.inspectables[0].History(ctx, core.ID{1})
 	noSentinel(t, err)
+}
+
+// The last settlements, the newest first: of a realm, by somebody, and no more than the limit.
+//
+// CONTRACT S-5, X-7
+func inspectLastSettled(t *testing.T, s *fixture) {
+	last := func(within []byte, by string, limit int) (found []core.SettledOperation) {
+		for i, store := range s.inspectables {
+			all, err := store.LastSettled(s.ctx, within, by, limit)
+			require.NoError(t, err)
+			if i > 0 {
+				require.Len(t, all, len(found))
+			}
+			found = all
+		}
+		return found
+	}
+	require.Empty(t, last(nil, "", 10))
+	var won []core.Record
+	for i := range 3 {
+		c := s.command(core.Park)
+		c.Realm[0] = byte(i)
+		won = append(won, s.win(t, c))
+	}
+	s.Advance(t, 2*deadline)
+	for i, r := range won {
+		d := notApplied(r)
+		if i == 1 {
+			d = applied(r, "paid")
+			d.Who = "somebody else"
+		}
+		_, err := s.Store.Settle(s.ctx, d)
+		require.NoError(t, err)
+		s.Advance(t, time.Second)
+	}
+	ids := func(found []core.SettledOperation) (ids []core.ID) {
+		for _, f := range found {
+			ids = append(ids, f.ID)
+		}
+		return ids
+	}
+	all := last(nil, "", 10)
+	require.Equal(t, []core.ID{won[2].ID, won[1].ID, won[0].ID}, ids(all))
+	require.Equal(t, []core.ID{won[2].ID, won[1].ID}, ids(last(nil, "", 2)))
+	require.Equal(t, []core.ID{won[1].ID}, ids(last(nil, "somebody else", 10)))
+	require.Equal(t, []core.ID{won[0].ID}, ids(last([]byte{0}, "", 10)))
+	require.Equal(t, won[1].Route, all[1].Route)
+	require.Equal(t, won[1].Method, all[1].Method)
+	history, err := s.inspectables[0].History(s.ctx, won[1].ID)
+	require.NoError(t, err)
+	require.Equal(t, []core.SettlementRecord{all[1].SettlementRecord}, history)
+}
+
+// The last success of a route, and of its realm.
+//
+// CONTRACT S-5
+func inspectLastAnswered(t *testing.T, s *fixture) {
+	c := s.command(core.Park)
+	last := func(within []byte) string {
+		rec, err := s.inspectables[0].LastAnswered(s.ctx, within, c.Method, c.Route)
+		if err != nil {
+			require.ErrorIs(t, err, core.ErrNotFound)
+			return ""
+		}
+		return string(rec.Answer.Body)
+	}
+	require.Empty(t, last(nil))
+	answer := func(c core.Claim, a core.Answer) {
+		won := s.win(t, c)
+		require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(a)))
+		s.Advance(t, time.Minute)
+	}
+	first := s.command(core.Park)
+	first.Realm[0]++
+	answer(first, answerOf("another realm"))
+	answer(s.command(core.Park), answerOf("first"))
+	answer(s.command(core.Park), answerOf("second"))
+	refused, partial, other := answerOf("refused"), answerOf("partial"), otherCommand(s.command(core.Park))
+	refused.Status, partial.Partial = 402, true
+	answer(s.command(core.Park), refused)
+	answer(s.command(core.Park), partial)
+	answer(other, answerOf("another route"))
+	s.win(t, s.command(core.Park))
+	require.Equal(t, "second", last(nil))
+	require.Equal(t, "second", last(c.Realm[:]))
+	require.Equal(t, "another realm", last(first.Realm[:]))
+	s.Advance(t, retention)
+	require.Empty(t, last(make([]byte, 24)))
 }

@@ -17,6 +17,8 @@ var inspectMutants = map[string]mutantOf[core.Inspectable, core.Store]{
 	"shows every principal":     {"Inspect/Filters", func(s core.Inspectable) core.Store { return showsEveryPrincipal{s} }},
 	"never the newest first":    {"Inspect/Pages", func(s core.Inspectable) core.Store { return neverNewest{s} }},
 	"near in every realm":       {"Inspect/Near", func(s core.Inspectable) core.Store { return nearEverywhere{s} }},
+	"settled in every realm":    {"Inspect/LastSettled", func(s core.Inspectable) core.Store { return settledEverywhere{s} }},
+	"answers of every realm":    {"Inspect/LastAnswered", func(s core.Inspectable) core.Store { return answeredEverywhere{s} }},
 	"opens every realm":         {"Inspect/OpenSteps", func(s core.Inspectable) core.Store { return opensEverywhere{s} }},
 	"pages by age alone":        {"Inspect/Pages", func(s core.Inspectable) core.Store { return repeatsTheLast{s} }},
 	"counts all that there are": {"Inspect/Counts", func(s core.Inspectable) core.Store { return countsEverything{s} }},
@@ -70,6 +72,18 @@ type opensEverywhere struct{ core.Inspectable }
 
 func (s opensEverywhere) OpenSteps(ctx context.Context, _ []byte, limit int) ([]core.OpenStep, error) {
 	return s.Inspectable.OpenSteps(ctx, nil, limit)
+}
+
+type settledEverywhere struct{ core.Inspectable }
+
+func (s settledEverywhere) LastSettled(ctx context.Context, _ []byte, by string, limit int) ([]core.SettledOperation, error) {
+	return s.Inspectable.LastSettled(ctx, nil, by, limit)
+}
+
+type answeredEverywhere struct{ core.Inspectable }
+
+func (s answeredEverywhere) LastAnswered(ctx context.Context, _ []byte, method, route string) (core.Record, error) {
+	return s.Inspectable.LastAnswered(ctx, nil, method, route)
 }
 
 type endsLate struct{ core.Inspectable }

@@ -12,6 +12,5 @@ CREATE TABLE IF NOT EXISTS idempotency_reference (
 
 CREATE INDEX IF NOT EXISTS idempotency_reference_value ON idempotency_reference (value, referred_at);
 
--- Operators look at the settlements of the last days, and at their own.
+-- Operators look at the last settlements.
 CREATE INDEX IF NOT EXISTS idempotency_settlement_lately ON idempotency_settlement (settled_at);
-CREATE INDEX IF NOT EXISTS idempotency_settlement_by ON idempotency_settlement (settled_by, settled_at);

@@ -12,4 +12,3 @@ CREATE TABLE IF NOT EXISTS idempotency_reference (
 CREATE INDEX IF NOT EXISTS idempotency_reference_value ON idempotency_reference (value, referred_at);
 
 CREATE INDEX IF NOT EXISTS idempotency_settlement_lately ON idempotency_settlement (settled_at);
-CREATE INDEX IF NOT EXISTS idempotency_settlement_by ON idempotency_settlement (settled_by, settled_at);

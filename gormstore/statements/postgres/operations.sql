@@ -198,8 +198,41 @@ VALUES ($1, pg_catalog.clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9);
 
 -- name: history
 SELECT s.settled_at, s.settled_by, s.reason, s.undone, s.before_fence, s.before_state, s.after_fence, s.after_state,
-	s.after_status
+	s.after_status, s.record_id, '', ''
 FROM :"schema".idempotency_settlement s WHERE s.record_id = $1 ORDER BY s.settled_at, s.after_fence;
+
+-- name: lastSettled
+-- The last $3 settlements of records whose realm begins with $1, by $2 or by anybody, among the last 10,000. The record may have
+-- had attempts since. OFFSET 0 keeps the planner from reading all records.
+SELECT s.settled_at, s.settled_by, s.reason, s.undone, s.before_fence, s.before_state, s.after_fence, s.after_state,
+	s.after_status, r.id, r.method, r.route
+FROM (
+	SELECT * FROM :"schema".idempotency_settlement s WHERE $2::text = '' OR s.settled_by = $2::text
+	ORDER BY s.settled_at DESC LIMIT 10000
+) s CROSS JOIN LATERAL (SELECT r.id, r.method, r.route, r.realm FROM :"schema".idempotency_record r WHERE r.id = s.record_id OFFSET 0) r
+WHERE substr(r.realm, 1, length($1::bytea)) = $1::bytea
+ORDER BY s.settled_at DESC LIMIT $3;
+
+-- name: lastAnswered
+-- The last record of the route $2 (method and pattern) with a recorded success, whose realm begins with $1. It looks at the
+-- last thousand records of each sweep_after, which are in the order of their claims: see list.
+WITH RECURSIVE class (after) AS (
+	(SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after >= 0
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
+	UNION ALL
+	SELECT (SELECT r.sweep_after FROM :"schema".idempotency_record r
+		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
+	FROM class WHERE class.after IS NOT NULL
+)
+SELECT a.id FROM class CROSS JOIN LATERAL (
+	SELECT r.id, r.sweep_from, r.state, r.status, r.partial, r.realm, r.method, r.route
+	FROM :"schema".idempotency_record r WHERE r.sweep_after = class.after AND class.after > 0
+	ORDER BY r.sweep_from DESC LIMIT 1000
+) a
+WHERE a.state = 2 AND a.status < 300 AND NOT a.partial AND a.method || ' ' || a.route = $2::text
+	AND substr(a.realm, 1, length($1::bytea)) = $1::bytea
+ORDER BY a.sweep_from DESC LIMIT 1;
 
 -- name: sweep
 -- Looks at no more than $1 records, the ones that have been due for the longest of each sweep_after. It turns completed ones

@@ -153,8 +153,34 @@ VALUES (?1, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, ?2, ?3, ?4, ?5, 
 
 -- name: history
 SELECT s.settled_at, s.settled_by, s.reason, s.undone, s.before_fence, s.before_state, s.after_fence, s.after_state,
-	s.after_status
+	s.after_status, s.record_id, '', ''
 FROM main.idempotency_settlement s WHERE s.record_id = ?1 ORDER BY s.settled_at, s.after_fence;
+
+-- name: lastSettled
+SELECT s.settled_at, s.settled_by, s.reason, s.undone, s.before_fence, s.before_state, s.after_fence, s.after_state,
+	s.after_status, r.id, r.method, r.route
+FROM main.idempotency_settlement s CROSS JOIN main.idempotency_record r ON r.id = s.record_id
+WHERE substr(r.realm, 1, length(?1)) = ?1 AND (?2 = '' OR s.settled_by = ?2)
+ORDER BY s.settled_at DESC LIMIT ?3;
+
+-- name: lastAnswered
+WITH RECURSIVE class (after) AS (
+	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
+	UNION ALL
+	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
+	FROM class WHERE class.after IS NOT NULL
+)
+SELECT (
+	SELECT a.id FROM (
+		SELECT r.id, r.sweep_from, r.state, r.status, r.partial, r.realm, r.method, r.route
+		FROM main.idempotency_record r WHERE r.sweep_after = class.after ORDER BY r.sweep_from DESC LIMIT 1000
+	) a
+	WHERE a.state = 2 AND a.status < 300 AND NOT a.partial AND a.method || ' ' || a.route = ?2
+		AND substr(a.realm, 1, length(?1)) = ?1
+	ORDER BY a.sweep_from DESC LIMIT 1
+) AS found
+FROM class WHERE class.after > 0 AND found IS NOT NULL
+ORDER BY (SELECT r.sweep_from FROM main.idempotency_record r WHERE r.id = found) DESC LIMIT 1;
 
 -- name: due
 -- The records that are due, and what is to become of them: $1 to $3 as those of PostgreSQL's sweep.
