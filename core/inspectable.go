@@ -100,7 +100,10 @@ type SettlementRecord struct {
 	Undone      string // what undid the finished steps; "" where nothing had to be undone
 	BeforeFence int64
 	BeforeState State
-	AfterFence  int64
-	AfterState  State // Completed: settled as applied. Free: as not applied
-	AfterStatus int   // of the answer; 0 without one
+	// BeforeStored is what the record said: Running if the lease of the last attempt had run out (or if a Rollback handler had
+	// committed the transaction itself), Unknown if the attempt had ended without proof of what it did.
+	BeforeStored State
+	AfterFence   int64
+	AfterState   State // Completed: settled as applied. Free: as not applied
+	AfterStatus  int   // of the answer; 0 without one
 }

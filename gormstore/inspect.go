@@ -166,11 +166,11 @@ func (s *Store) settlements(ctx context.Context, name statement, args ...any) (a
 			var r core.SettledOperation
 			var at instant
 			var id []byte
-			if err := rows.Scan(&at, &r.Who, &r.Why, &r.Undone, &r.BeforeFence, &r.BeforeState, &r.AfterFence, &r.AfterState,
+			if err := rows.Scan(&at, &r.Who, &r.Why, &r.Undone, &r.BeforeFence, &r.BeforeStored, &r.AfterFence, &r.AfterState,
 				&r.AfterStatus, &id, &r.Method, &r.Route); err != nil {
 				return err
 			}
-			r.At, r.ID = at.In(time.UTC), core.ID(id)
+			r.At, r.ID, r.BeforeState = at.In(time.UTC), core.ID(id), core.Unknown // nothing else can be settled
 			all = append(all, r)
 		}
 		return rows.Err()

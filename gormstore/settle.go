@@ -39,7 +39,7 @@ func (s *Store) Settle(ctx context.Context, st core.Settlement) (core.Record, er
 			}
 			return core.ErrNotSettleable
 		}
-		_, err = s.exec(ctx, q, appendSettlement, st.ID[:], st.Who, st.Why, before.Fence, int64(before.State()),
+		_, err = s.exec(ctx, q, appendSettlement, st.ID[:], st.Who, st.Why, before.Fence, int64(before.Stored),
 			settled.Fence, int64(settled.Stored), int64(settled.Answer.Status), st.Undone)
 		return err
 	}

@@ -76,14 +76,14 @@ func (v *visit) showOperation(read func(*core.Operator, context.Context, core.ID
 	if len(rec.Traceparent) >= 35 {
 		page.Trace = rec.Traceparent[3:35]
 	}
-	status := http.StatusOK
+	status, title := http.StatusOK, "Operation "+short(id)
 	if rec.Recovery != core.Rollback {
 		calls := callKeysOf(life, v.r.URL.Query())
 		if page.Calls = &calls; calls.Problem != "" {
-			status = http.StatusBadRequest
+			status, title = http.StatusBadRequest, "Wrong name: "+title
 		}
 	}
-	return v.show(status, "operation", "Operation "+short(id), "operations", page)
+	return v.show(status, "operation", title, "operations", page)
 }
 
 // viewOf is the answer of an operation, nil if it has none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -329,6 +330,38 @@ func TestSettleWithHeaders(t *testing.T) {
 	again := d.command("/v1/payouts", "payout-7", `{"amount":"1.00"}`, customer, ok)
 	require.Equal(t, "/v1/payouts/7", again.Header.Get("Location"))
 	require.Equal(t, `"7"`, again.Header.Get("Etag"))
+}
+
+// What was known before a settlement stays in the story, and attempts that were freed are counted.
+func TestTimelineKeepsWhatWasKnown(t *testing.T) {
+	d := newDesk(t)
+	parked := d.unknown("payout-1", customer)
+	r := httptest.NewRequest(http.MethodPost, "/v1/payouts", nil)
+	r.Header.Set("Idempotency-Key", "payout-2")
+	r, reply := d.module.Admit(r, "/v1/payouts", customer)
+	require.Nil(t, reply)
+	_, reply = d.module.Begin(r, "/v1/payouts", customer) // and the process is killed
+	require.Nil(t, reply)
+	killed := core.Scoping{}.RecordID(customer, "payout-2")
+	d.advance(2 * core.DefaultDeadline)
+	for id, want := range map[core.ID]string{parked: "The attempt ended without proof", killed: "The lease ran out"} {
+		require.Contains(t, d.get("/idem/operations/"+id.String()).text, want)
+		require.Equal(t, http.StatusSeeOther, d.settle(id, d.form(id, "applied", "seen")).Code)
+		text := d.get("/idem/operations/" + id.String()).text
+		require.Contains(t, text, want)
+		require.Contains(t, text, "deadline passed")
+		require.Less(t, strings.Index(text, want), strings.Index(text, "Settled as applied"))
+	}
+	for range 2 {
+		d.command("/v1/payouts", "payout-3", `{}`, customer, func(w http.ResponseWriter, r *http.Request) {
+			core.NotApplied(r.Context())
+			w.WriteHeader(http.StatusPaymentRequired)
+		})
+	}
+	freed := core.Scoping{}.RecordID(customer, "payout-3")
+	text := d.get("/idem/operations/" + freed.String()).text
+	require.Contains(t, text, "with fence 2. An attempt before it had ended, and the key was free again.")
+	require.Contains(t, text, "Freed")
 }
 
 // Who has settled what, lately.

@@ -47,8 +47,15 @@ func timeline(life core.Life) []moment {
 		m.Lines = append(m.Lines, "That was an earlier operation with the same key.")
 		moments = append(moments, m)
 	}
-	moments = append(moments, moment{At: rec.CreatedAt, Title: "Claimed", Lines: []string{
-		fmt.Sprintf("The first attempt began, with fence %d.", first)}})
+	claimed := moment{At: rec.CreatedAt, Title: "Claimed", Lines: []string{
+		fmt.Sprintf("The first attempt began, with fence %d.", first)}}
+	// Each attempt and each settlement has raised the fence. A sweep may have forgotten earlier ones.
+	if freed := int(first) - 1 - len(earlier); freed == 1 {
+		claimed.Lines = append(claimed.Lines, "An attempt before it had ended, and the key was free again.")
+	} else if freed > 1 {
+		claimed.Lines = append(claimed.Lines, fmt.Sprintf("%d attempts before it had ended, and the key was free again.", freed))
+	}
+	moments = append(moments, claimed)
 	fence := first
 	for _, s := range life.Steps {
 		for ; fence < s.Fence; fence++ {
@@ -59,7 +66,11 @@ func timeline(life core.Life) []moment {
 	for ; fence < last; fence++ {
 		moments = append(moments, takeover(fence+1, fence+2-first))
 	}
-	moments = append(moments, endMoments(rec, len(settled) > 0)...)
+	if len(settled) > 0 {
+		moments = append(moments, endedBefore(rec, settled[0])...)
+	} else {
+		moments = append(moments, endMoments(rec)...)
+	}
 	for _, s := range settled {
 		moments = append(moments, settlementMoment(s))
 	}
@@ -98,44 +109,64 @@ func stepMoment(id core.ID, s core.StepRecord) moment {
 	return m
 }
 
-// endMoments is how the last attempt ended.
-func endMoments(rec core.Record, settled bool) (moments []moment) {
+// What is known of an attempt whose outcome is not.
+func leaseRanOut(rec core.Record) moment {
+	return moment{At: rec.LeaseUntil, Title: "The lease ran out", Class: "bad",
+		Lines: []string{"Nobody renewed it: the process was killed, or could not reach the store."}}
+}
+
+func outcomeUnknown(line string) moment {
+	return moment{Title: "Outcome unknown", Class: "bad", Lines: []string{line}}
+}
+
+const (
+	committedItself = "The handler committed the transaction itself, in the middle of the attempt."
+	endedUnproven   = "The attempt ended without proof of what it did: by an error, a panic, a deadline, or too many attempts."
+)
+
+// endedBefore is how the last attempt of a settled operation ended: a settlement changes neither lease nor deadline.
+func endedBefore(rec core.Record, s core.SettlementRecord) []moment {
+	end := outcomeUnknown(endedUnproven)
 	switch {
-	case settled:
-		moments = append(moments, moment{Title: "Outcome unknown", Class: "bad",
-			Lines: []string{"The last attempt ended without an answer that could be recorded."}})
+	case s.BeforeStored == core.Running && rec.Recovery == core.Rollback:
+		end = outcomeUnknown(committedItself)
+	case s.BeforeStored == core.Running:
+		end = leaseRanOut(rec)
+	}
+	return []moment{end, deadlinePassed(rec)}
+}
+
+func deadlinePassed(rec core.Record) moment {
+	m := moment{At: rec.Deadline, Title: "The attempt's deadline passed",
+		Lines: []string{"Since then it can be settled, if it is unknown."}}
+	if rec.Now.Before(rec.Deadline) {
+		m.Title, m.Lines[0] = "The attempt's deadline", "The handler may be at work until then. It cannot be settled before."
+	}
+	return m
+}
+
+// endMoments is how the last attempt ended.
+func endMoments(rec core.Record) []moment {
+	switch {
 	case rec.State() == core.Unknown && rec.Stored == core.Unknown:
-		moments = append(moments, moment{Title: "Outcome unknown", Class: "bad",
-			Lines: []string{"The attempt ended without proof of what it did: by an error, a panic, a deadline, or too many " +
-				"attempts."}})
+		return []moment{outcomeUnknown(endedUnproven), deadlinePassed(rec)}
 	case rec.State() == core.Unknown && rec.Recovery == core.Rollback:
-		moments = append(moments, moment{Title: "Outcome unknown", Class: "bad",
-			Lines: []string{"The handler committed the transaction itself, in the middle of the attempt."}})
+		return []moment{outcomeUnknown(committedItself), deadlinePassed(rec)}
 	case rec.State() == core.Unknown || rec.HalfDone():
-		moments = append(moments, moment{At: rec.LeaseUntil, Title: "The lease ran out", Class: "bad",
-			Lines: []string{"Nobody renewed it: the process was killed, or could not reach the store."}})
+		return []moment{leaseRanOut(rec), deadlinePassed(rec)}
 	case rec.Stored == core.Completed || rec.Stored == core.Expired:
 		class := "good"
 		if rec.Answer.Status >= http.StatusBadRequest {
 			class = "done"
 		}
-		return append(moments, moment{Title: fmt.Sprintf("Answered %d %s", rec.Answer.Status, http.StatusText(rec.Answer.Status)),
-			Class: class, Lines: []string{"The answer was recorded before it was sent."}})
+		return []moment{{Title: fmt.Sprintf("Answered %d %s", rec.Answer.Status, http.StatusText(rec.Answer.Status)),
+			Class: class, Lines: []string{"The answer was recorded before it was sent."}}}
 	case rec.Stored == core.Free:
-		return append(moments, moment{Title: "Freed", Class: "off",
-			Lines: []string{"The attempt ended with proof that nothing was applied. The key is free."}})
-	default:
-		return append(moments, moment{At: rec.LeaseUntil, Title: "The lease ends, unless it is renewed"},
-			moment{At: rec.Deadline, Title: "The attempt's deadline"})
+		return []moment{{Title: "Freed", Class: "off",
+			Lines: []string{"The attempt ended with proof that nothing was applied. The key is free."}}}
 	}
-	if !settled {
-		title, line := "The attempt's deadline passed", "Since then it can be settled, if it is unknown."
-		if rec.Now.Before(rec.Deadline) {
-			title, line = "The attempt's deadline", "The handler may be at work until then. It cannot be settled before."
-		}
-		moments = append(moments, moment{At: rec.Deadline, Title: title, Lines: []string{line}})
-	}
-	return moments
+	return []moment{{At: rec.LeaseUntil, Title: "The lease ends, unless it is renewed"},
+		{At: rec.Deadline, Title: "The attempt's deadline"}}
 }
 
 func settlementMoment(s core.SettlementRecord) moment {

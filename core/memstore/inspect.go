@@ -146,7 +146,8 @@ func (s *Store) History(ctx context.Context, id core.ID) ([]core.SettlementRecor
 func (h Settled) record() core.SettlementRecord {
 	return core.SettlementRecord{
 		At: h.At, Who: h.Who, Why: h.Why, Undone: h.Undone, BeforeFence: h.Before.Fence, BeforeState: h.Before.State(),
-		AfterFence: h.After.Fence, AfterState: h.After.Stored, AfterStatus: h.After.Answer.Status,
+		BeforeStored: h.Before.Stored,
+		AfterFence:   h.After.Fence, AfterState: h.After.Stored, AfterStatus: h.After.Answer.Status,
 	}
 }
 

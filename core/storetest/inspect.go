@@ -330,6 +330,7 @@ func inspectHistory(t *testing.T, s *fixture) {
 	require.NoError(t, err)
 	s.Advance(t, time.Minute)
 	again := s.win(t, repeat(c))
+	require.NoError(t, s.Store.Park(s.ctx, again.Ticket))
 	s.Advance(t, 2*deadline)
 	done, err := s.Store.Settle(s.ctx, applied(again, "paid"))
 	require.NoError(t, err)
@@ -343,9 +344,10 @@ func inspectHistory(t *testing.T, s *fixture) {
 	}
 	require.Equal(t, []core.SettlementRecord{
 		{Who: "operator", Why: "refused by the provider", Undone: "a refund", BeforeFence: won.Fence,
-			BeforeState: core.Unknown, AfterFence: freed.Fence, AfterState: core.Free},
+			BeforeState: core.Unknown, BeforeStored: core.Running, AfterFence: freed.Fence, AfterState: core.Free},
 		{Who: "operator", Why: "seen at the provider", BeforeFence: again.Fence, BeforeState: core.Unknown,
-			AfterFence: done.Fence, AfterState: core.Completed, AfterStatus: answerOf("").Status},
+			BeforeStored: core.Unknown,
+			AfterFence:   done.Fence, AfterState: core.Completed, AfterStatus: answerOf("").Status},
 	}, found)
 
 	s.Advance(t, forever)

@@ -3,6 +3,7 @@ package shop
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"gorm.io/gorm"
 
@@ -41,6 +42,12 @@ func (s *Shop) Payout(ctx context.Context, p core.Principal, in PayoutInput) (*P
 	key, err := core.DeriveCall(ctx, "payout") // the same in every attempt
 	if err != nil {
 		return nil, err // a payout belongs in a guarded route
+	}
+	// By these an operator finds the payout, whatever becomes of the attempt.
+	err = errors.Join(core.Reference(ctx, "seller", p.Subject), core.Reference(ctx, "amount", in.Amount))
+	if err != nil {
+		core.NotApplied(ctx) // nobody was paid yet
+		return nil, err
 	}
 	err = s.charge(ctx, p, provider.Request{
 		Key: key.String(), Amount: in.Amount, Currency: in.Currency, Method: in.Method,
