@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -25,11 +26,27 @@ func (m *Module) Operator(r *http.Request, p Principal) (*Operator, *Problem) {
 	case !m.cfg.Scoping.admits(p):
 		return nil, m.unauthenticated(r, visit{}, p, "operations need an authenticated caller")
 	case !m.isOperator(p):
-		return nil, NewProblem(CodeForbidden, "only operators may look at operations")
+		return nil, NewProblem(CodeForbidden, "only operators may look at operations: "+m.operatorRoles())
 	case !ok:
 		return nil, NewProblem(CodeMisconfigured, "the store is no core.Inspectable; use gormstore or memstore")
 	}
 	return &Operator{m, store, p}, nil
+}
+
+// operatorRoles says which roles an operator needs one of.
+func (m *Module) operatorRoles() string {
+	var roles []string
+	for _, r := range slices.Concat(m.cfg.OperatorRoles, m.cfg.SupervisorRoles) {
+		text := strconv.Quote(r.Role)
+		if r.Issuer != "" {
+			text += " from " + r.Issuer
+		}
+		roles = append(roles, text)
+	}
+	if len(roles) == 0 {
+		return "this service has none, see Config.OperatorRoles"
+	}
+	return "the login needs the role " + strings.Join(roles, ", or ")
 }
 
 // Inspectable reports whether the module's store is an [Inspectable], so that operators can look through its operations.
@@ -179,6 +196,9 @@ func (o *Operator) FindKey(ctx context.Context, owner Principal, key string) (id
 	_, running, err = m.findOwn(ctx, id)
 	return id, running, err
 }
+
+// NameOf is the name of a principal as the history of settlements has it: issuer, tenant and subject, each quoted.
+func NameOf(p Principal) string { return nameOf(p) }
 
 // nameOf is the name of a principal in the history. It is quoted, so that two principals never have one name, whatever
 // spaces and quotes are in them, and because the history cannot store every control character that a token may have.

@@ -28,6 +28,9 @@ type Config struct {
 	// SignIn is the address of the app's login page. The page for somebody who is not signed in links to it. Default none.
 	SignIn string
 
+	// SignOut is the address of the app's page to sign out, or in as somebody else. Each page links to it. Default none.
+	SignOut string
+
 	// Settle is the route by which the API settles, as Config.Routes of the module has it: "POST /v1/operations/:id/settle".
 	// A settlement of the pages is a command of this route: same guards, same roles, and recorded under a key. Default none:
 	// the pages only read.
@@ -59,8 +62,10 @@ func New(cfg Config) (http.Handler, error) {
 		strings.Contains(cfg.Prefix, "//") {
 		bad("Prefix: %q is no path that begins and ends with a slash, such as \"/idem/\"", cfg.Prefix)
 	}
-	if u, err := url.Parse(cfg.SignIn); err != nil || u.Scheme != "" && u.Scheme != "https" && u.Scheme != "http" {
-		bad("SignIn: %q is no address of a page, such as \"/login\"", cfg.SignIn)
+	for field, address := range map[string]string{"SignIn": cfg.SignIn, "SignOut": cfg.SignOut} {
+		if u, err := url.Parse(address); err != nil || u.Scheme != "" && u.Scheme != "https" && u.Scheme != "http" {
+			bad("%s: %q is no address of a page, such as \"/login\"", field, address)
+		}
 	}
 	settle, err := parseSettle(cfg.Settle, cfg.Module)
 	if err != nil {

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -97,8 +98,10 @@ func (h *handler) visited(serve func(v *visit) error) http.Handler {
 			_ = v.fail(http.StatusUnauthorized, "You are not signed in", "These pages are for operators of this service.")
 			return
 		case problem.Status == http.StatusForbidden:
-			_ = v.fail(http.StatusForbidden, "You are no operator",
-				"Your login is valid, but it has no role that may look at operations. Nothing is shown.")
+			_ = v.failAbout(failure{Status: http.StatusForbidden, Heading: "You are no operator",
+				Another: cmp.Or(h.SignOut, h.SignIn),
+				Text:    "Your login is valid, but it has no role that may look at operations. Nothing is shown.",
+				Quotes:  []quote{{"You are", core.NameOf(principal)}, {"What is missing", problem.Detail}}})
 			return
 		default:
 			_ = v.fail(problem.Status, "The pages are mounted wrongly", problem.Detail)

@@ -114,6 +114,20 @@ func TestRoles(t *testing.T) {
 	require.Empty(t, d.store.Settlements(id))
 }
 
+// Who is signed in as somebody else reads who that is, and which role is missing, and has a way out.
+func TestRefusalSaysWhatIsMissing(t *testing.T) {
+	d := newDesk(t, func(c *inspect.Config) { c.SignOut = "/logout" })
+	require.Contains(t, d.get("/idem/").html, `href="/logout"`)
+	d.caller = customer
+	p := d.get("/idem/")
+	require.Equal(t, http.StatusForbidden, p.Code)
+	for _, want := range []string{`subject="alice"`, `the login needs the role "operator" from https://issuer.example, or "supervisor" from`,
+		"Sign in as another"} {
+		require.Contains(t, p.text, want)
+	}
+	require.Contains(t, p.html, `href="/logout"`)
+}
+
 // An operator has the operations of its own issuer and tenant, a supervisor those of all. Another's does not exist.
 //
 // CONTRACT S-5

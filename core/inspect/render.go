@@ -37,6 +37,7 @@ type frame struct {
 	Prefix     string
 	Tab        string // the current one of the tabs
 	Who        string // "": nobody is signed in
+	SignOut    string
 	Supervises bool
 	Settles    bool // the pages do not only read
 	Page       any
@@ -46,7 +47,7 @@ type frame struct {
 func (v *visit) show(status int, name, title, tab string, page any) error {
 	f := frame{Title: title, Prefix: v.Prefix, Tab: tab, Settles: v.settle.pattern != "", Page: page}
 	if v.operator != nil {
-		f.Who, f.Supervises = v.operator.Name(), v.operator.Supervises()
+		f.Who, f.SignOut, f.Supervises = v.operator.Name(), v.SignOut, v.operator.Supervises()
 	}
 	var body bytes.Buffer // a page that cannot be rendered is an error, and not half a page
 	if err := pages[name].Execute(&body, f); err != nil {
@@ -64,6 +65,7 @@ type failure struct {
 	Heading, Text, Link, Again string
 	Quotes                     []quote
 	Operation                  string // the link to the operation that it is about
+	Another                    string // the link to sign in as somebody else
 }
 
 // fail sends the page of something that went wrong. It returns nil: there is nothing more to show.

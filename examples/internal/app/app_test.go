@@ -103,6 +103,8 @@ func TestBanner(t *testing.T) {
 	require.Contains(t, text, "\nKEY=a-key\n")
 	require.Contains(t, text, "curl -i http://h:1/v1/operations/"+try.operation.String()+" ")
 	require.Contains(t, text, "\nhttp://h:1/idem-sign-in?ticket=t\n")
+	require.Contains(t, text, "curl -i http://h:1/v1/payouts ")
+	require.Contains(t, text, `"method":"pm_error"`)
 	require.Contains(t, text, "Ctrl+C")
 	require.Contains(t, text, "stays in the SQLite file idem-example.db")
 

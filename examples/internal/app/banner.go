@@ -46,7 +46,10 @@ func banner(s Settings, url string, tokens []token, try trial) string {
 	fmt.Fprintf(&b, "# repeat it: the same answer, and nothing is paid again\n%s\n\n", payLine(url, "12.50"))
 	fmt.Fprintf(&b, "# the same key for another amount: refused with 409\n%s\n\n", payLine(url, "99.00"))
 	fmt.Fprintf(&b, "# ask what became of the payment: nothing is run\n%s\n\n", operationLine(url, try.operation))
-	fmt.Fprintf(&b, "# the pages for operators, in a browser: this link signs operator-1 in\n%s%s\n\n", url, try.signIn)
+	fmt.Fprintf(&b, "# a payout (Park): the money is sent, the answer is lost, nobody knows, and nothing is sent again\n%s\n\n",
+		payoutLine(url, tokens))
+	fmt.Fprintf(&b, "# the pages for operators, in a browser, where it can be settled after a minute: this link signs "+
+		"operator-1 in\n%s%s\n\n", url, try.signIn)
 	fmt.Fprint(&b, stopLine(s))
 	return b.String()
 }
@@ -56,6 +59,18 @@ func payLine(url, amount string) string {
 	return `curl -i ` + url + `/v1/payments -H "Authorization: Bearer $TOKEN" -H "Idempotency-Key: $KEY" ` +
 		`-H "Content-Type: application/json" -d '{"order_id":"o-1","amount":"` + amount +
 		`","currency":"EUR","method":"pm_ok"}'`
+}
+
+// payoutLine is a payout that becomes unknown, for a shell that knows KEY.
+func payoutLine(url string, tokens []token) string {
+	seller := tokens[0].text
+	for _, t := range tokens {
+		if t.name == sellerName {
+			seller = t.text
+		}
+	}
+	return `curl -i ` + url + `/v1/payouts -H "Authorization: Bearer ` + seller + `" -H "Idempotency-Key: $KEY" ` +
+		`-H "Content-Type: application/json" -d '{"amount":"77.10","currency":"EUR","method":"pm_error"}'`
 }
 
 // operationLine asks for the operation, for a shell that knows TOKEN.

@@ -1,8 +1,10 @@
 package app
 
 import (
-	"crypto/rand"
+	"crypto/hmac"
+	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"html/template"
 	"net"
 	"net/http"
@@ -23,10 +25,11 @@ const (
 // newInspector returns the pages for operators: who calls is in the cookie of the sign-in.
 func (a *App) newInspector() (http.Handler, error) {
 	return inspect.New(inspect.Config{
-		Module: a.Idem,
-		Prefix: inspectorPath,
-		SignIn: signInPath,
-		Settle: "POST /v1/operations/:id/settle",
+		Module:  a.Idem,
+		Prefix:  inspectorPath,
+		SignIn:  signInPath,
+		SignOut: signInPath,
+		Settle:  "POST /v1/operations/:id/settle",
 		Caller: func(r *http.Request) (authctx.Principal, error) {
 			cookie, err := r.Cookie(signInCookie)
 			if err != nil {
@@ -58,7 +61,10 @@ type signIn struct {
 func (a *App) newSignIn() http.Handler {
 	s := signIn{settings: a.Settings, verifier: a.Verifier}
 	if s.settings.JWKSURL == "" { // else the app cannot make tokens
-		s.ticket = rand.Text()
+		// The link holds for every start of the app with this secret: the demo's server dies, and its operator stays.
+		mac := hmac.New(sha256.New, []byte(s.settings.JWTSecret))
+		mac.Write([]byte(signInPath))
+		s.ticket = hex.EncodeToString(mac.Sum(nil))
 		a.signInLink = signInPath + "?ticket=" + s.ticket
 	}
 	return secured(http.NewCrossOriginProtection().Handler(s))
@@ -93,7 +99,7 @@ func (s signIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case ticket == "":
 			s.show(w, http.StatusOK, "")
 		case s.ticket == "" || subtle.ConstantTimeCompare([]byte(ticket), []byte(s.ticket)) == 0:
-			s.show(w, http.StatusUnauthorized, "This link is of another start of the app.")
+			s.show(w, http.StatusUnauthorized, "This link is of an app with another JWT_SECRET.")
 		default:
 			enter(w, r, s.tokenOf(operatorName))
 		}

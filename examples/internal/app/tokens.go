@@ -40,12 +40,12 @@ type token struct{ name, text string }
 // tokenLife is how long a ready-made token is valid.
 const tokenLife = 24 * time.Hour
 
-const operatorName = "operator-1"
+const operatorName, sellerName = "operator-1", "seller-1"
 
 // callers have a ready-made token each.
 var callers = []struct{ name, role string }{
 	{"customer-1", shop.RoleCustomer}, {"customer-2", shop.RoleCustomer},
-	{"seller-1", shop.RoleSeller}, {operatorName, shop.RoleOperator},
+	{sellerName, shop.RoleSeller}, {operatorName, shop.RoleOperator},
 }
 
 // tokens makes a token for each of the callers; none where the app only has public keys.
