@@ -50,6 +50,19 @@ func TestReference(t *testing.T) {
 	require.NoError(t, core.Reference(t.Context(), "charge", "ch_7"), "outside an attempt nothing is kept")
 }
 
+// So is one of a Resume handler that has taken no step yet, once it has ended.
+func TestReferenceOfResume(t *testing.T) {
+	store := memstore.New()
+	a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume}}, func(w http.ResponseWriter, r *http.Request) {
+		require.NoError(t, core.Reference(r.Context(), "order", "7"))
+		created(w, r)
+	})
+	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+	found, err := store.Referred(t.Context(), nil, "7", 10)
+	require.NoError(t, err)
+	require.Equal(t, []core.ID{core.Scoping{}.RecordID(alice, "k-1")}, found)
+}
+
 // A store without references says so.
 func TestReferenceOfAnotherStore(t *testing.T) {
 	a := newApp(t, core.Config{Store: struct{ core.Store }{memstore.New()}}, func(w http.ResponseWriter, r *http.Request) {

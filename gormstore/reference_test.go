@@ -60,6 +60,8 @@ func TestReferencesOfEachRecovery(t *testing.T) {
 			run(core.Rollback, "booked", answer("of a booking", http.StatusCreated))
 			require.True(t, kept("of a booking"))
 
+			run(core.Resume, "resume-at-once", answer("of no step", http.StatusCreated))
+			require.True(t, kept("of no step"))
 			run(core.Resume, "resume", func(w http.ResponseWriter, r *http.Request) {
 				require.NoError(t, core.CallDo(r.Context(), "charge", func(ctx context.Context, _ core.DerivedKey) error {
 					return core.Reference(ctx, "charge", "of a call")
@@ -73,5 +75,18 @@ func TestReferencesOfEachRecovery(t *testing.T) {
 			require.True(t, kept("of a call"))
 			require.False(t, kept("of a step"))
 		})
+	}
+}
+
+// However many references there are, a sweep reads only those of its records.
+func TestSweepFindsReferencesByTheirIndex(t *testing.T) {
+	t.Parallel()
+	db := freshPostgres("", false)(t)(t)
+	require.NoError(t, db.Exec(`INSERT INTO idempotency_reference
+SELECT sha256(i::text::bytea), 'amount', (i % 1000)::text, substr(sha256('realm'), 1, 24), now() FROM generate_series(1, 50000) i`).Error)
+	require.NoError(t, db.Exec("VACUUM ANALYZE idempotency_reference").Error)
+	for _, plan := range plansOf(t, db, "sweep", "100::bigint, 0::bigint, 9000000000000000::bigint") {
+		require.Contains(t, plan, "idempotency_reference_pkey", plan)
+		require.NotContains(t, plan, "Seq Scan on idempotency_reference", plan)
 	}
 }

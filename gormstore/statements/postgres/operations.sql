@@ -240,7 +240,8 @@ ORDER BY a.sweep_from DESC LIMIT 1;
 -- free ones whose time is over. It lists those that are open. Any other is due again when its time is over. $2 and $3 are
 -- the clock's window: by a clock that shows another time nothing happens.
 --
--- It returns what has become of the record, its id, and whether it may have steps, which are to go too; references go at once. Of the records of
+-- It returns what has become of the record, its id, and whether it may have steps, which are to go too; references go at once.
+-- They are found by an array of ids: joined, they could be read from the whole of their table. Of the records of
 -- timed keys that were used and are dropped, it returns realm and route: their floors have to rise in the same transaction.
 -- The rows are found again by their place in their part of a partitioned table: they are locked, and the primary key may not
 -- be in memory.
@@ -278,7 +279,7 @@ WITH RECURSIVE class (after) AS (
 	RETURNING CASE WHEN d.expired THEN 'tombstone' ELSE '' END AS became, r.id, d.expired AND r.recovery = 2, NULL::bytea, ''
 ), referred AS (
 	DELETE FROM :"schema".idempotency_reference AS f
-	WHERE f.record_id IN (SELECT id FROM dropped UNION ALL SELECT id FROM kept WHERE became = 'tombstone')
+	WHERE f.record_id = ANY (ARRAY(SELECT id FROM dropped UNION ALL SELECT id FROM kept WHERE became = 'tombstone'))
 )
 SELECT became, id, stepped, realm, route FROM dropped UNION ALL SELECT * FROM kept;
 
