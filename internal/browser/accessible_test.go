@@ -24,6 +24,20 @@ const small = `[...document.querySelectorAll('a, button, input:not([type=hidden]
 	.map((e) => [e, e.getBoundingClientRect()]).filter(([e, box]) => box.width < 24 || box.height < 24)
 	.map(([e, box]) => Math.round(box.width) + 'x' + Math.round(box.height) + ' ' + e.outerHTML.slice(0, 120))`
 
+// cutOff are the lists whose chosen text has no room, or on which another field lies.
+const cutOff = `(() => {
+	const measure = document.createElement('canvas').getContext('2d');
+	const boxes = [...document.querySelectorAll('input:not([type=hidden], [type=radio]), select, textarea, button')]
+		.filter((e) => e.checkVisibility()).map((e) => [e, e.getBoundingClientRect()]);
+	return [...document.querySelectorAll('select')].filter((e) => {
+		const css = getComputedStyle(e), box = e.getBoundingClientRect();
+		measure.font = css.font;
+		const arrow = 16, room = box.width - parseFloat(css.paddingLeft) - parseFloat(css.paddingRight) - arrow;
+		return measure.measureText(e.selectedOptions[0].text).width > room || boxes.some(([other, o]) => other !== e &&
+			o.left < box.right - 1 && box.left < o.right - 1 && o.top < box.bottom - 1 && box.top < o.bottom - 1);
+	}).map((e) => e.outerHTML.slice(0, 80));
+})()`
+
 // accessible fails the test if a checker finds fault with the page, in light or dark colours, or if a target is too small.
 func (b *tab) accessible() {
 	b.t.Helper()
@@ -36,8 +50,7 @@ func (b *tab) accessible() {
 		require.Empty(b.t, eval[[]string](b, faults), "%s: %s", scheme, eval[string](b, "location.pathname"))
 	}
 	require.Empty(b.t, eval[[]string](b, small), eval[string](b, "location.pathname"))
-	require.Empty(b.t, eval[[]string](b, `[...document.querySelectorAll('select')].filter((e) => e.scrollWidth > e.clientWidth + 1)
-		.map((e) => e.outerHTML.slice(0, 80))`), "a choice is cut off")
+	require.Empty(b.t, eval[[]string](b, cutOff), "a choice is cut off, or lies under another")
 }
 
 // Every page, in each of its states, passes the checker.
