@@ -22,7 +22,7 @@ func brokenApp(t *testing.T, cfg core.Config, keys ...string) *app {
 	if cfg.Resume != nil {
 		cfg.Routes = core.Routes{"POST /v1/payments": {Recovery: core.Resume}}
 	}
-	a := newApp(t, cfg, status(http.StatusBadGateway))
+	a := newApp(t, cfg, sealed(status(http.StatusBadGateway)))
 	for _, key := range keys {
 		a.post(key, `{}`)
 	}

@@ -21,8 +21,8 @@ type Attempt struct {
 
 	ctx    bounded         // the handler's
 	inside attemptctx.View // what ctx says of the attempt
-	lease  lease           // Park and Resume
-	tx     Tx              // Rollback: the transaction is the lease
+	lease  lease           // Park, and Resume as long as no segment is open
+	tx     Tx              // Rollback and Resume: an open transaction is the lease
 	steps  *steps          // Resume
 
 	// The parts of the claimed record that are needed later. The whole record would be a third of an attempt's memory.
@@ -34,7 +34,7 @@ type Attempt struct {
 	worked time.Duration // until the handler had ended
 
 	completing   bounded     // of the call that records the answer, if there is no transaction
-	stopDeadline func() bool // Rollback: false when the deadline has rolled back already
+	stopDeadline func() bool // Rollback and Resume: false when the deadline has rolled back already
 }
 
 func attemptFrom(ctx context.Context) *Attempt {
@@ -57,19 +57,27 @@ func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, won wi
 	a.outOfTime = a.steps != nil && a.route.outOfTime(rec)
 	a.inside.Context = adm.values
 	a.inside.Core, a.inside.Operation, a.inside.Command = a, t.ID, attemptctx.Command(adm.hash)
-	// Nobody can see whether there was a Rollback attempt before: its record was rolled back with it. So every call counts
-	// as possibly made before.
+	// Nobody can see whether there was an attempt before that has not committed. So every call counts as possibly made before.
 	a.inside.Calls.Origin, a.inside.Calls.Again, a.inside.Calls.Life = t.ID, t.Fence > 1 || tx != nil, &a.ctx
 	a.ctx.values, a.ctx.deadline, a.ctx.late = &a.inside, claimedAt.Add(a.route.Deadline), errDeadline
 	if earlier, ok := r.Context().Deadline(); ok && earlier.Before(a.ctx.deadline) {
 		a.ctx.deadline = earlier
+	}
+	if a.steps != nil {
+		a.inside.Calls.MayLeave = a.steps.mayLeave
+		a.steps.segments.Opening(a.openSegment)
+	}
+	if a.route.Recovery != Rollback {
+		a.lease.init(a)
+	}
+	if a.steps == nil && tx == nil || a.attempts > 1 { // else the first segment is open
+		a.lease.resume(claimedAt)
 	}
 	if tx != nil {
 		a.stopDeadline = context.AfterFunc(&a.ctx, func() { _ = tx.Rollback() })
 		a.request = r.WithContext(tx.Bind(&a.ctx))
 	} else {
 		a.request = r.WithContext(&a.ctx)
-		a.lease.start(a, claimedAt)
 	}
 	claimed := adm.timed(EventClaimed)
 	a.observe(Event{Kind: EventClaimed, Claim: claimed.Claim, Waiting: claimed.Waiting})
@@ -85,6 +93,9 @@ func (a *Attempt) Capture(w http.ResponseWriter) *Capture {
 		outer: w, header: w.Header().Clone(), limit: int(a.route.MaxAnswer),
 		canStream: a.route.Recovery != Rollback, flushable: a.route.Streaming,
 		keyName: a.m.cfg.Header, key: a.admission.echo,
+	}
+	if a.steps != nil {
+		a.capture.durable = a.makeDurable
 	}
 	if a.capture.canStream && !a.servedUntil().Before(a.ctx.deadline) {
 		a.capture.until = a.ctx.deadline
@@ -148,8 +159,8 @@ func (a *Attempt) end(panicked bool) *Reply {
 	}
 	e := ending{
 		recovery: a.route.Recovery, status: c.finalStatus(), panicked: panicked, unrendered: c.unrendered,
-		notApplied: a.inside.NotApplied.Load(), applied: taken.applied, keepRows: a.inside.KeepRows.Load(),
-		failed: a.inside.Failed.Load(), unfinished: taken.unfinished, relayed: c.relaysUnfinished(),
+		notApplied: a.inside.NotApplied.Load(), committed: taken.committed, keepRows: a.inside.KeepRows.Load(),
+		failed: a.inside.Failed.Load(), unfinished: taken.unfinished, lost: taken.lost != nil, relayed: c.relaysUnfinished(),
 	}
 	v := judge(e)
 	if v == withhold {
@@ -159,10 +170,10 @@ func (a *Attempt) end(panicked bool) *Reply {
 		a.observe(Event{Kind: EventNotAppliedRefused, Status: e.status})
 	}
 	switch {
-	case a.tx != nil:
-		return a.endTransaction(v)
 	case a.steps != nil:
-		return a.endResume(v, e, taken)
+		return a.endResume(v, taken, a.stopDeadline())
+	case a.tx != nil:
+		return a.endTransaction(v, a.stopDeadline(), nil)
 	}
 	return a.endPark(v)
 }

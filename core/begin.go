@@ -131,7 +131,7 @@ func (m *Module) claimFailed(r *http.Request, adm *admission, err error) {
 	m.observe(r.Context(), e)
 }
 
-// winnings is what a won claim gives to the attempt: the transaction of Rollback, the steps of Resume.
+// winnings is what a won claim gives to the attempt: the transactions of Rollback and Resume, the steps of Resume.
 type winnings struct {
 	tx    Tx
 	steps *steps
@@ -142,7 +142,10 @@ type winnings struct {
 func (m *Module) claim(ctx *bounded, c *Claim) (won winnings, claimed Claimed, err error) {
 	defer ctx.cancel(context.Canceled)
 	c.Window = m.window()
-	if c.Recovery == Rollback {
+	switch c.Recovery {
+	case Resume:
+		return m.claimResume(ctx, c)
+	case Rollback:
 		won.tx, claimed, err = m.cfg.Store.(Transactor).Begin(ctx, *c) // New has refused any other store
 		if claimed.Won {
 			m.noticeClock(ctx, claimed.Record.Now)
@@ -159,16 +162,18 @@ func (m *Module) claim(ctx *bounded, c *Claim) (won winnings, claimed Claimed, e
 		// Nobody could continue or settle the operation before a provider has forgotten its keys (T-5).
 		lost, err = claimed.Record.Ticket, ErrClock
 	}
-	if err == nil && claimed.Won && c.Recovery == Resume {
-		won.steps, err = m.stepsOf(ctx, claimed.Record)
-	}
 	if err != nil {
-		m.orphans.add(lost)
-		release := new(bounded).until(ctx.values, time.Now().Add(m.cfg.ClaimTimeout)) // of others too: Run does the rest
-		m.releaseOrphans(release)
-		release.cancel(context.Canceled)
+		m.giveBack(ctx, lost)
 	}
 	return won, claimed, err
+}
+
+// giveBack takes back a claim that nobody will run, now if it can be, else in Run.
+func (m *Module) giveBack(ctx *bounded, lost Ticket) {
+	m.orphans.add(lost)
+	release := new(bounded).until(ctx.values, time.Now().Add(m.cfg.ClaimTimeout)) // of others too: Run does the rest
+	m.releaseOrphans(release)
+	release.cancel(context.Canceled)
 }
 
 func (m *Module) unavailable(err error) *Problem {

@@ -29,6 +29,11 @@ func Optional() CallOption { return func(o *callOptions) { o.optional = true } }
 // without running fn. fn sends key to the provider. The key is derived from the operation and the step's name, so it is
 // the same in every attempt: see [DerivedKey]. For rows of the app's own database there is gormstore.Step.
 //
+// Before fn runs, everything that stands before the call is made durable, in one commit with the call's start: rows, steps
+// and results. From then on a failure goes back to this call, and not to the beginning. The result becomes durable
+// with the next call, [Checkpoint] or answer, or alone if that does not commit; without [Dedup] at once, in a commit of its
+// own.
+//
 // The result is encoded as JSON and decoded again, in the first attempt too. So the first test finds a result that JSON
 // changes. If T does not give a number its type, as in map[string]any, the number comes back as [json.Number] with all
 // its digits.
@@ -40,7 +45,8 @@ func Optional() CallOption { return func(o *callOptions) { o.optional = true } }
 // A later attempt finds the step by its name; its place may change. Names are unique within an attempt, and steps run one
 // after the other.
 //
-// Errors: those of fn; ErrStepsChanged, also for a new step that comes before a recorded one; ErrStepUnknown; ErrStale after
+// Errors: those of fn; ErrStepsChanged, also for a new step that comes before a recorded one; ErrStepUnknown;
+// ErrSegmentLost; those of [Checkpoint], after which the call is not made; ErrStale after
 // a takeover; ErrLeaseLost, and the error of the deadline, after which no step begins. A step also fails if its name is
 // empty, too long or taken, if another step is still running, if ctx belongs to no Resume attempt, if its result cannot be
 // encoded or is above [MaxStepResult], and if it makes more than [MaxStepKeys] calls and events. Any other error means that
@@ -56,20 +62,21 @@ func Call[T any](ctx context.Context, name string, fn func(ctx context.Context, 
 	if err != nil {
 		return result, err
 	}
-	defer step.Leave(&err)
-	if err = step.start(options); err != nil {
-		return result, err
-	}
-	if !step.Finished() {
+	defer step.leave(&err)
+	if !step.record.Finished {
+		if err = step.start(options); err != nil {
+			return result, err
+		}
+		defer step.calls.First.Store(false)
 		value, err := fn(step.ctx, step.operation.DeriveStep(name))
 		if err == nil {
-			err = step.finishCall(value)
+			err = step.finishCall(value, options)
 		}
 		if err != nil {
 			return result, err
 		}
 	}
-	err = step.Finish(&result)
+	err = step.result(&result)
 	return result, err
 }
 
@@ -81,42 +88,42 @@ func CallDo(ctx context.Context, name string, fn func(ctx context.Context, key D
 	return err
 }
 
-// start records that the provider is about to be called. It returns an error where the call was started before and may
-// not be repeated.
-func (s *Step) start(options callOptions) error {
-	a := s.attempt
-	if s.Finished() {
-		return nil
+// start seals what stands before the call together with its start. It returns an error where the call was started
+// before and may not be repeated.
+func (s *step) start(options callOptions) error {
+	again := s.record.Fence != 0 // never in a unit test
+	if again && !s.record.within(options.dedup, s.steps.now(s.record)) {
+		return fmt.Errorf("step %q: %w", s.record.Name, ErrStepUnknown)
 	}
+	if !again || s.steps.isOpen() { // else nothing is to be made durable: the start is, and the takeover
+		now, err := s.seal(&s.record)
+		switch {
+		case err != nil:
+			return err
+		case s.over() != nil: // the store may have taken its time
+			return s.over()
+		case again && !s.record.within(options.dedup, now):
+			return fmt.Errorf("step %q: %w", s.record.Name, ErrStepUnknown)
+		}
+	}
+	s.calls.First.Store(!again)
+	return nil
+}
+
+// finishCall keeps the result of the call, which becomes durable with the next seal. Without a window nobody may call again,
+// so that its result is recorded before the handler goes on.
+func (s *step) finishCall(value any, options callOptions) error {
+	if err := s.finish(value); err != nil {
+		return err
+	}
+	s.steps.finished(s.record)
+	a := s.attempt
 	if a == nil {
 		s.keep(s.record)
 		return nil
 	}
-	var started StepRecord
-	err := a.confirm(func(ctx context.Context) (err error) {
-		started, err = a.stepper().StartStep(ctx, a.ticket, s.record)
-		return err
-	})
-	if err == nil {
-		err = s.over() // the store may have taken its time
+	if options.dedup > 0 {
+		return nil
 	}
-	switch {
-	case err != nil:
-		return err
-	case started.Finished:
-		s.record = started
-		return s.enterAgain(started)
-	case started.Fence != a.ticket.Fence && !started.within(options.dedup):
-		return fmt.Errorf("step %q: %w", s.record.Name, ErrStepUnknown)
-	}
-	return nil
-}
-
-// finishCall records the result of the call.
-func (s *Step) finishCall(value any) error {
-	finished, err := s.Record(value)
-	if a := s.attempt; err == nil && a != nil {
-		err = a.confirm(func(ctx context.Context) error { return a.stepper().FinishStep(ctx, a.ticket, finished) })
-	}
-	return err
+	return a.saveResults()
 }

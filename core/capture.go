@@ -55,11 +55,12 @@ type Capture struct {
 	size   int
 
 	limit      int
-	canStream  bool      // Park and Resume: an answer above the cap is sent at once
-	flushable  bool      // the route allows streaming: Flush sends
-	streaming  bool      // bytes have been sent
-	until      time.Time // when streaming ends; zero if the server ends it earlier
-	unread     error     // streaming has ended then, because the client does not read
+	canStream  bool         // Park and Resume: an answer above the cap is sent at once
+	flushable  bool         // the route allows streaming: Flush sends
+	durable    func() error // Resume: makes durable what stands before the bytes that are sent next
+	streaming  bool         // bytes have been sent
+	until      time.Time    // when streaming ends; zero if the server ends it earlier
+	unread     error        // streaming has ended then, because the client does not read
 	overflow   bool
 	unrendered bool
 	relayed    bool  // what was streamed begins with a problem of another service: see relaysUnfinished
@@ -142,8 +143,7 @@ func (c *Capture) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	if c.streaming {
-		n, err := c.outer.Write(p)
-		return n, c.noteUnread(err)
+		return c.send(p)
 	}
 	c.body = append(c.body, p...)
 	return len(p), nil
@@ -155,8 +155,7 @@ func (c *Capture) WriteString(s string) (int, error) {
 		return 0, err
 	}
 	if c.streaming {
-		n, err := c.outer.Write([]byte(s))
-		return n, c.noteUnread(err)
+		return c.send([]byte(s))
 	}
 	c.body = append(c.body, s...)
 	return len(s), nil
@@ -184,6 +183,11 @@ func (c *Capture) grow(n int) error {
 // attempt's deadline: the handler does not see its context while it writes. Writers of middleware without Unwrap have
 // no deadline.
 func (c *Capture) stream() error {
+	if c.durable != nil {
+		if err := c.durable(); err != nil {
+			return err
+		}
+	}
 	c.streaming = true
 	if !c.until.IsZero() {
 		_ = http.NewResponseController(c.outer).SetWriteDeadline(c.until)
@@ -194,6 +198,17 @@ func (c *Capture) stream() error {
 	err := reply.WriteTo(c.outer)
 	c.body = nil
 	return c.noteUnread(err)
+}
+
+// send sends more of a streaming answer.
+func (c *Capture) send(p []byte) (int, error) {
+	if c.durable != nil {
+		if err := c.durable(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := c.outer.Write(p)
+	return n, c.noteUnread(err)
 }
 
 // noteUnread remembers that a write has failed at the end of streaming. It returns err.

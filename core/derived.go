@@ -62,7 +62,8 @@ func Origin(ctx context.Context) (ID, bool) {
 // by itself. A handler that calls a provider in another way sends the key itself. If the call is itself a step ([Call]),
 // use the key that Call passes to its function.
 //
-// Errors: [ErrNoHandler]; another error says that the handler has returned, or that its deadline has passed.
+// Errors: [ErrNoHandler]; another error says that the handler has returned, that its deadline has passed, or that rows of a
+// Resume attempt are not durable yet, on which the call would rest.
 func DeriveCall(ctx context.Context, name string) (DerivedKey, error) {
 	calls, err := callsOf(ctx)
 	if err != nil {
@@ -73,6 +74,11 @@ func DeriveCall(ctx context.Context, name string) (DerivedKey, error) {
 	}
 	if step, inside := ctx.Value(stepKey{}).(DerivedKey); inside {
 		return step.DeriveCall(name), nil
+	}
+	if calls.MayLeave != nil {
+		if err := calls.MayLeave(); err != nil {
+			return DerivedKey{}, err
+		}
 	}
 	return ID(calls.Origin).DeriveCall(name), nil
 }

@@ -133,7 +133,7 @@ func TestOneEventEndsAnAttempt(t *testing.T) {
 					} else if test.broken != "" {
 						t.Skip("the faults are those of Park")
 					}
-					a := newApp(t, cfg, test.handler)
+					a := newApp(t, cfg, sealed(test.handler))
 					func() {
 						defer func() { _ = recover() }()
 						a.post("k-1", `{}`)

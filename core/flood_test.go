@@ -64,7 +64,7 @@ func TestWonClaimIsReleasedWhereItsStepsFindNoRoom(t *testing.T) {
 	store := newFaultStore(memstore.New())
 	status := http.StatusInternalServerError // yields: the next claim reads the steps
 	a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume}},
-		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		sealed(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 	require.Equal(t, status, a.post("k-1", `{}`).Code)
 
 	store.on("steps", func(context.Context) error { return fmt.Errorf("%w: no connection", core.ErrCrowded) })

@@ -57,8 +57,8 @@ func TestResumerBacksOffAndGivesUp(t *testing.T) {
 // CONTRACT X-10
 func TestRepeatsGiveUp(t *testing.T) {
 	for name, fails := range map[string]http.HandlerFunc{
-		"5xx":   status(http.StatusBadGateway),
-		"panic": func(http.ResponseWriter, *http.Request) { panic("boom") },
+		"5xx":   sealed(status(http.StatusBadGateway)),
+		"panic": sealed(func(http.ResponseWriter, *http.Request) { panic("boom") }),
 		"4xx while a step is unfinished": flow(func(ctx context.Context) (int, error) {
 			_ = core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { return errProvider }, core.Dedup(time.Hour))
 			return http.StatusBadRequest, nil
@@ -104,12 +104,12 @@ func lostLastApp(t *testing.T) *app {
 	t.Helper()
 	store := newFaultStore(memstore.New())
 	a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1}}, nil)
-	a.handler = func(http.ResponseWriter, *http.Request) {
+	a.handler = sealed(func(http.ResponseWriter, *http.Request) {
 		away := func(context.Context) error { return errAway }
 		store.on("park", away) // nobody says how it ended
 		store.on("renew", away)
 		panic("the process dies here")
-	}
+	})
 	func() {
 		defer func() { _ = recover() }()
 		a.post("k-1", `{}`)
@@ -209,7 +209,7 @@ func TestRepeatAfterItsTimeRunsNothing(t *testing.T) {
 func TestHalfDoneOperationsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := halfDoneApp(t, memstore.New(), core.Policy{}, nil)
-		a.handler = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+		a.handler = sealed(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		go a.post("running", `{}`)
 		synctest.Wait()
 		w := a.operations(operator, "state=half_done")
@@ -287,7 +287,7 @@ func TestSettlementOfFinishedSteps(t *testing.T) {
 // CONTRACT X-10
 func TestHalfDoneOperationsDoNotCountForMaxOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Resume, MaxOpen: 2}}, status(http.StatusBadGateway))
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Resume, MaxOpen: 2}}, sealed(status(http.StatusBadGateway)))
 		a.post("k-1", `{}`)
 		a.post("k-2", `{}`)
 		requireProblem(t, a.post("k-3", `{}`), http.StatusTooManyRequests, core.CodeTooManyOpen)

@@ -13,7 +13,7 @@ var ErrLeaseLost = errors.New("idem: the attempt lost its lease")
 
 // lease keeps a Park or Resume attempt alive. It renews at every third of its length until the attempt's context ends. It
 // gives the attempt up if no renewal was confirmed within two thirds of the length, by the process's monotonic clock
-//
+// . While a segment of a Resume attempt is open, the lease is paused: the transaction holds the key.
 type lease struct {
 	attempt *Attempt
 	length  time.Duration
@@ -24,14 +24,48 @@ type lease struct {
 	renewal *time.Timer   // sends the next one
 	loss    *time.Timer   // fires two thirds of the lease after renewed; nil before the first renewal
 	beating chan struct{} // closed when the last renewal has ended; nil before the first
+	paused  bool          // a segment is open
 	stopped bool
 }
 
-func (l *lease) start(a *Attempt, claimedAt time.Time) {
-	l.attempt, l.length, l.renewed = a, a.route.Lease, claimedAt
+// init sets up the lease of a. It is paused until resume.
+func (l *lease) init(a *Attempt) { l.attempt, l.length, l.paused = a, a.route.Lease, true }
+
+// pause ends the renewals until resume. It waits for one that was sent: it would wait for the segment's lock of the record.
+func (l *lease) pause() {
+	l.mu.Lock()
+	l.paused = true
+	l.stopTimers()
+	beating := l.beating
+	l.mu.Unlock()
+	if beating != nil {
+		<-beating
+	}
+}
+
+// resume begins the renewals. The lease that they prolong began when something was sent.
+func (l *lease) resume(sent time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.renewal = time.AfterFunc(time.Until(claimedAt.Add(l.length/3)), l.beat)
+	if l.stopped {
+		return
+	}
+	l.stopTimers()
+	l.paused, l.renewed, l.failed, l.loss = false, sent, nil, nil
+	if l.left() <= 0 {
+		l.lose() // the store took its time
+		return
+	}
+	l.renewal = time.AfterFunc(time.Until(sent.Add(l.length/3)), l.beat)
+}
+
+// stopTimers is called with l.mu held.
+func (l *lease) stopTimers() {
+	for _, timer := range []*time.Timer{l.renewal, l.loss} {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
 }
 
 // stop ends the renewals. One that was sent may still arrive: it does not disturb the recording of the answer.
@@ -39,10 +73,7 @@ func (l *lease) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stopped = true
-	l.renewal.Stop()
-	if l.loss != nil {
-		l.loss.Stop()
-	}
+	l.stopTimers()
 }
 
 func (l *lease) beat() {
@@ -60,7 +91,7 @@ func (l *lease) beat() {
 	defer l.mu.Unlock()
 	l.failed = err
 	switch {
-	case l.stopped:
+	case l.stopped || l.paused:
 	case err == nil:
 		l.renewed = sent
 		l.renewal.Reset(l.length / 3)
@@ -99,7 +130,7 @@ func (l *lease) check() {
 }
 
 // over, left and lose are called with l.mu held.
-func (l *lease) over() bool { return l.stopped || l.attempt.ctx.Err() != nil }
+func (l *lease) over() bool { return l.stopped || l.paused || l.attempt.ctx.Err() != nil }
 
 // left is how long the lease still counts.
 func (l *lease) left() time.Duration { return time.Until(l.renewed.Add(l.length * 2 / 3)) }

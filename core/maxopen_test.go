@@ -89,9 +89,9 @@ func TestMaxOpenWhileRunning(t *testing.T) {
 func TestMaxOpenResume(t *testing.T) {
 	cfg := withMaxOpen(1)
 	cfg.Policy.Recovery = core.Resume
-	a := newApp(t, cfg, status(502)) // it has yielded: the next repeat goes on
+	a := newApp(t, cfg, sealed(status(502))) // it has yielded: the next repeat goes on
 	a.post("k-1", `{}`)
-	a.handler = created
+	a.handler = sealed(created)
 	requireProblem(t, a.post("k-2", `{}`), http.StatusTooManyRequests, core.CodeTooManyOpen)
 	require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 	require.Equal(t, "created", a.post("k-2", `{}`).Header().Get("Idempotency-Result"))

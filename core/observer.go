@@ -60,6 +60,9 @@ const (
 	// EventSweepHeldUp: for a quarter of an hour or longer, an open transaction has blocked a part of the sweeps. It is sent
 	// once an hour; Err says how long the transaction has been open.
 	EventSweepHeldUp EventKind = "sweep_held_up"
+	// EventLongSegment: a segment of a Resume attempt was open for more than a third of the attempt's deadline: Err. Its
+	// transaction holds locks and a connection, and what it has written can still be lost.
+	EventLongSegment EventKind = "long_segment"
 	// EventAbandoned: the framework gave the context of a handler that was still running to another request. The attempt
 	// ends as after a panic. Err names the cause.
 	EventAbandoned EventKind = "abandoned"
@@ -74,7 +77,7 @@ const (
 func (k EventKind) IsWarning() bool {
 	switch k {
 	case EventLeaseLost, EventUnknown, EventStale, EventUnconfirmed, EventNotAppliedRefused, EventClockSkew, EventFailed,
-		EventOverdue, EventTransactionUnused, EventSweepHeldUp, EventAbandoned, EventSuspectedDuplicate,
+		EventOverdue, EventTransactionUnused, EventSweepHeldUp, EventLongSegment, EventAbandoned, EventSuspectedDuplicate,
 		EventWouldReplay, EventWouldRefuse, EventShadowed:
 		return true
 	}

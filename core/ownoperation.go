@@ -10,8 +10,8 @@ import (
 // request's header. It is for a client that has lost the answer and knows only its key (M-8). It runs, claims and records
 // nothing.
 //
-// The answer is that of ServeOperation. For a Rollback attempt that is running it is only {"id", "state": "running",
-// "recovery": "Rollback"}. If there is no operation, the answer is 404 operation_not_found. A request with the key may
+// The answer is that of ServeOperation. For an attempt that has not committed anything yet it is only {"id", "state":
+// "running"}. If there is no operation, the answer is 404 operation_not_found. A request with the key may
 // still be on its way then, so do not send the command with another key. Other refusals: 400 if the key is missing or
 // invalid, 401 without a principal, 403 as in ServeOperation, 503 if the store does not answer.
 func (m *Module) ServeOwnOperation(r *http.Request, p Principal) *Reply {
@@ -36,7 +36,7 @@ func (m *Module) ServeOwnOperation(r *http.Request, p Principal) *Reply {
 	case err != nil:
 		return m.refuse(r, m.problemOf(err))
 	case running:
-		return jsonReply(operationView{ID: id, State: Running.String(), Recovery: Rollback.String()})
+		return jsonReply(operationView{ID: id, State: Running.String()})
 	}
 	return m.showOperation(ctx, r, p, rec)
 }
@@ -47,7 +47,9 @@ func (m *Module) findOwn(ctx context.Context, id ID) (rec Record, running bool, 
 	if rec, err = m.findLive(ctx, id); !isGone(rec, err) {
 		return rec, false, err
 	}
-	store, ok := m.cfg.Store.(Transactor)
+	store, ok := m.cfg.Store.(interface {
+		InFlight(ctx context.Context, id ID) (bool, error)
+	})
 	if !ok {
 		return rec, false, err
 	}

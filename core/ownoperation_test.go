@@ -29,7 +29,7 @@ func TestOwnOperationWhileItRuns(t *testing.T) {
 	a = newRowsApp(t, core.Config{}, books(func(w http.ResponseWriter, r *http.Request) {
 		_, err := a.store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
 		require.ErrorIs(t, err, core.ErrNotFound)
-		require.Equal(t, map[string]any{"id": idOf("k-1"), "state": "running", "recovery": "Rollback"},
+		require.Equal(t, map[string]any{"id": idOf("k-1"), "state": "running"},
 			members(t, a.ownOperation(alice, `"k-1"`, "/")))
 		require.Equal(t, map[string]any{"id": idOf("k-1"), "state": "running"}, members(t, a.operation(alice, idOf("k-1"))))
 		requireProblem(t, a.operation(alice, idOf("k-2")), http.StatusNotFound, core.CodeNotFound)

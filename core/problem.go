@@ -122,9 +122,9 @@ var problemKinds = map[Code]problemKind{
 	CodeCallUnfinished:        {http.StatusInternalServerError, "Call unfinished", true, withResume},
 	CodeAnswerTooLarge:        {http.StatusInternalServerError, "Answer too large", false, withRollback},
 	CodeStepsChanged:          {http.StatusInternalServerError, "Steps changed", false, withResume},
-	CodeTransactionAborted:    {http.StatusInternalServerError, "Transaction aborted", false, withRollback},
+	CodeTransactionAborted:    {http.StatusInternalServerError, "Transaction aborted", false, withTransaction},
 	CodeMisconfigured:         {http.StatusInternalServerError, "Guards mounted wrongly", false, every},
-	CodeRolledBack:            {http.StatusServiceUnavailable, "Rolled back, not applied", true, withRollback},
+	CodeRolledBack:            {http.StatusServiceUnavailable, "Rolled back, not applied", true, withTransaction},
 }
 
 // The routes whose requests may get a problem. A record may be older than the policy of its route. So a problem that
@@ -132,6 +132,7 @@ var problemKinds = map[Code]problemKind{
 func every(*Module, *route) bool               { return true }
 func withRights(_ *Module, r *route) bool      { return len(r.Roles) > 0 || r.Review != nil }
 func withRollback(_ *Module, r *route) bool    { return r.Recovery == Rollback }
+func withTransaction(_ *Module, r *route) bool { return r.Recovery != Park }
 func withResume(_ *Module, r *route) bool      { return r.Recovery == Resume }
 func withRekeyRefuse(_ *Module, r *route) bool { return r.Rekey == RekeyRefuse }
 func withMaxOpen(_ *Module, r *route) bool     { return r.MaxOpen > 0 }

@@ -1,41 +1,164 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"time"
 )
 
-// stepsOf begins the sequence of a Resume attempt, with the steps of the attempts before it. A first attempt has none,
-// and does not ask the store.
-func (m *Module) stepsOf(ctx context.Context, rec Record) (*steps, error) {
-	s := &steps{}
-	if rec.Fence == 1 {
-		return s, nil
+// claimResume claims for a Resume attempt. A first attempt has no steps, and has not committed anything.
+func (m *Module) claimResume(ctx *bounded, c *Claim) (won winnings, claimed Claimed, err error) {
+	store := m.cfg.Store.(Stepper) // New has refused any other store
+	segments, claimed, err := store.Resume(ctx, *c)
+	lost := Ticket{ID: c.ID, Owner: c.Owner} // without a fence: an operation that is continued is not freed
+	if err != nil && claimed.Record.Owner == c.Owner {
+		m.giveBack(ctx, lost)
 	}
-	var err error
-	s.recorded, err = m.cfg.Store.(Stepper).Steps(ctx, rec.ID) // New has refused any other store
-	return s, err
+	if err != nil || !claimed.Won {
+		return won, claimed, err
+	}
+	again := claimed.Record.Attempts > 1
+	s := &steps{segments: segments, course: course{committed: again}, opened: time.Now()}
+	if again {
+		s.opened = time.Time{}
+		s.read = time.Now()
+		s.recorded, err = store.Steps(ctx, c.ID)
+	}
+	if err == nil && !c.Window.Has(claimed.Record.Now) {
+		// The store's clock is ahead. When the clock is corrected, the lease would last as long as the jump. Nobody could
+		// continue or settle the operation before a provider has forgotten its keys (T-5).
+		err = ErrClock
+	}
+	if err != nil {
+		_ = segments.Rollback()
+		if again {
+			m.giveBack(ctx, lost)
+		}
+		return won, claimed, err
+	}
+	return winnings{tx: segments, steps: s}, claimed, nil
 }
 
-// endResume ends a Resume attempt. If the attempt has failed, the next repeat continues after the last finished step. If
-// the operation cannot continue, it is parked.
-func (a *Attempt) endResume(v verdict, e ending, steps course) *Reply {
+// endResume ends a Resume attempt. As long as no segment has committed, it ends as a Rollback attempt. After that, the open
+// segment of a failed attempt is undone, and the next repeat continues behind the last one that has committed. If the
+// operation cannot continue, it is parked. The results of finished calls stay, whatever becomes of their segment.
+func (a *Attempt) endResume(v verdict, steps course, inTime bool) *Reply {
+	a.watchSegment()
+	switch lost := steps.lost; {
+	case errors.Is(lost, ErrUnconfirmed):
+		_ = a.saveResults()
+		return a.unconfirmed(lost)
+	case errors.Is(lost, ErrEnded):
+		return a.endedByHandler(lost)
+	case errors.Is(lost, ErrStale) && !steps.committed:
+		a.observe(Event{Kind: EventRolledBack, Err: lost})
+		return a.asRepeat()
+	case !steps.committed:
+		return a.endTransaction(v, inTime, lost)
+	case v == record && !steps.unknown && !steps.changed && !steps.leftOut && (inTime || !a.steps.hasRows()):
+		return a.complete(v)
+	}
+	if err := a.tx.Rollback(); errors.Is(err, ErrEnded) {
+		return a.endedByHandler(err)
+	}
+	_ = a.saveResults() // if another attempt has taken over, yield notices
 	switch {
 	case steps.unknown:
 		return a.giveUp()
-	case v == free:
-		return a.endPark(v) // judge has considered the steps
 	case steps.changed, v == record && steps.leftOut:
 		return a.yield(ErrStepsChanged, func() *Reply {
 			return a.refuse(NewProblem(CodeStepsChanged, "the handler takes other steps than before; nothing was recorded"))
 		})
-	case v == withhold:
-		return a.yield(errCallUnfinished, a.callUnfinished)
 	case v == fail:
-		return a.yield(nil, func() *Reply { return a.notFinal(e) })
+		return a.yield(steps.lost, func() *Reply { return a.notFinal() })
+	case v == record:
+		return a.yield(errDeadline, a.callUnfinished)
 	}
-	return a.endPark(v)
+	return a.yield(cmp.Or(steps.lost, errCallUnfinished), a.callUnfinished)
+}
+
+// complete seals the last segment with the answer.
+func (a *Attempt) complete(v verdict) *Reply {
+	reply := a.capture.reply()
+	answer := a.completion(v, a.m.recorded(&a.capture, reply))
+	seal := func(ctx context.Context) error {
+		_, err := a.tx.Seal(ctx, Seal{Steps: a.steps.unsealed(), Answer: &answer})
+		return err
+	}
+	var err error
+	if a.steps.hasRows() {
+		ctx := new(bounded).until(&a.inside, time.Now().Add(confirmFor))
+		defer ctx.cancel(context.Canceled)
+		err = seal(ctx)
+	} else { // it can be repeated
+		err = a.confirm(seal)
+	}
+	a.lease.stop()
+	switch {
+	case err == nil:
+		a.observe(Event{Kind: EventCompleted, Status: reply.Status})
+		reply.result = resultCreated
+		return reply
+	case errors.Is(err, ErrEnded):
+		return a.endedByHandler(err)
+	case errors.Is(err, ErrStale):
+		return a.notRecorded(err)
+	}
+	_ = a.saveResults()
+	if errors.Is(err, ErrRetryable) || errors.Is(err, ErrAborted) {
+		return a.yield(err, a.callUnfinished)
+	}
+	return a.unconfirmed(err)
+}
+
+// saveResults makes the results of finished calls durable that are not yet, in a segment of their own.
+func (a *Attempt) saveResults() error {
+	results := a.steps.results()
+	if len(results) == 0 {
+		return nil
+	}
+	err := a.confirm(func(ctx context.Context) error {
+		_, err := a.seal(ctx, Seal{Steps: results, Alone: true})
+		return err
+	})
+	if err == nil {
+		a.steps.saved()
+	}
+	return err
+}
+
+// makeDurable makes a segment of what stands before the bytes of a streaming answer.
+func (a *Attempt) makeDurable() error {
+	if !a.steps.mustSeal() {
+		return nil
+	}
+	p, _ := placeOf(&a.inside)
+	if err := p.steps.mayCheckpoint(); err != nil {
+		return err
+	}
+	_, err := p.seal(nil)
+	return err
+}
+
+// openSegment is called before a segment opens behind the first seal.
+func (a *Attempt) openSegment() error {
+	if err := a.steps.open(); err != nil {
+		return err
+	}
+	a.lease.pause()
+	return nil
+}
+
+// watchSegment sends an event if the open segment was open for more than a third of its attempt's deadline: it holds locks
+// and a connection, and what it has written can still be lost.
+func (a *Attempt) watchSegment() {
+	if open := a.steps.openFor(); open > a.route.Deadline/3 {
+		a.observe(Event{Kind: EventLongSegment, Err: fmt.Errorf("idem: a segment was open for %v, more than a third of its "+
+			"deadline; make a core.Checkpoint in between", open.Round(time.Millisecond))})
+	}
 }
 
 var errCallUnfinished = errors.New("idem: the handler answered with a success, and a step has not finished")
@@ -49,14 +172,10 @@ func (a *Attempt) callUnfinished() *Reply {
 }
 
 // notFinal is the handler's answer, or what outer middleware makes of its error, to an operation that continues. A client
-// must not take it for the answer to its command, and pay with a new key (C-4). Where the
-// steps show that nothing was applied, a 5xx, or a panic, needs no word of it. Retry-After tells a 5xx of an operation
+// must not take it for the answer to its command, and pay with a new key (C-4, X-3). Retry-After tells a 5xx of an operation
 // that a repeat continues from one whose outcome nobody will know.
-func (a *Attempt) notFinal(e ending) *Reply {
+func (a *Attempt) notFinal() *Reply {
 	reply := a.capture.reply()
-	if !e.applied && !e.unrendered && (e.panicked || e.status >= http.StatusInternalServerError) {
-		return reply
-	}
 	reply.result = resultUnknown
 	if reply.Status >= http.StatusInternalServerError && reply.Header != nil && reply.Header["Retry-After"] == nil {
 		reply.Header.Set("Retry-After", inSeconds(a.m.cfg.RetryAfter))

@@ -95,11 +95,11 @@ func TestRunLeavesRunningAttemptsAlone(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume}},
-			func(w http.ResponseWriter, _ *http.Request) {
+			sealed(func(w http.ResponseWriter, _ *http.Request) {
 				go func() { done <- module.Run(ctx) }()
 				time.Sleep(core.DefaultDeadline) // its lease is renewed
 				w.WriteHeader(http.StatusCreated)
-			})
+			}))
 		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 		require.NotContains(t, a.kinds(), core.EventLeaseLost)
 		stop()
@@ -139,7 +139,7 @@ func TestRunLeavesFreedOperationsAlone(t *testing.T) {
 		})
 		require.NoError(t, err)
 		a := newApp(t, core.Config{Store: store.Store, Policy: core.Policy{Recovery: core.Resume}},
-			func(http.ResponseWriter, *http.Request) { panic("the process dies here") })
+			sealed(func(http.ResponseWriter, *http.Request) { panic("the process dies here") }))
 		func() {
 			defer func() { require.NotNil(t, recover()) }()
 			a.post("k-1", `{}`)

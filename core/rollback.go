@@ -1,21 +1,25 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
 	"time"
 )
 
-// endTransaction ends a Rollback attempt.
-func (a *Attempt) endTransaction(v verdict) *Reply {
+// endTransaction ends a Rollback attempt, and a Resume attempt before its first commit. lost is why the transaction cannot
+// commit; nil if it can.
+func (a *Attempt) endTransaction(v verdict, inTime bool, lost error) *Reply {
 	c := &a.capture
-	inTime := a.stopDeadline()
-	if !inTime || c.overflow || v == free || v == fail || v == withhold {
+	tooLarge := c.overflow && a.steps == nil // Resume records it without its body
+	sick := errors.Is(lost, ErrRetryable) || errors.Is(lost, ErrClock)
+	if !inTime || tooLarge || sick || v == free || v == fail || v == withhold {
 		err := a.tx.Rollback()
 		if errors.Is(err, ErrEnded) {
 			return a.endedByHandler(err)
 		}
+		err = cmp.Or(err, lost)
 		a.observe(Event{Kind: EventRolledBack, Status: c.finalStatus(), Err: err})
 		if errors.Is(err, ErrStale) {
 			return a.asRepeat()
@@ -26,10 +30,18 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 		switch {
 		case errors.Is(err, ErrRetryable):
 			return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "the database could not carry it out now; nothing was applied")))
-		case c.overflow: // also if the handler failed: only a part of its answer is left
+		case errors.Is(err, ErrClock):
+			a.m.tellClock(&a.ctx, err)
+			return a.refuse(a.m.unavailable(err))
+		case tooLarge: // also if the handler failed: only a part of its answer is left
 			return a.refuse(NewProblem(CodeAnswerTooLarge, "the answer is above the cap of this route; nothing was applied"))
 		case v == free:
 			return freed(c.reply())
+		case v == withhold && lost != nil:
+			return a.refuse(NewProblem(CodeTransactionAborted, "a step or a statement had failed; nothing was applied"))
+		case v == withhold && a.steps != nil:
+			return a.refuse(NewProblem(CodeCallUnfinished, "the handler answered with a success, and a call has failed; nothing was "+
+				"applied"))
 		case v == withhold:
 			return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "a service that the handler called has not finished; nothing "+
 				"was applied")))
@@ -43,7 +55,12 @@ func (a *Attempt) endTransaction(v verdict) *Reply {
 	reply := c.reply()
 	ctx := new(bounded).until(&a.inside, time.Now().Add(confirmFor))
 	defer ctx.cancel(context.Canceled)
-	err := a.tx.Commit(ctx, a.completion(v, a.m.recorded(c, reply)), v == recordAlone)
+	answer := a.completion(v, a.m.recorded(c, reply))
+	seal := Seal{Answer: &answer, Alone: v == recordAlone}
+	if a.steps != nil && !seal.Alone {
+		seal.Steps = a.steps.unsealed()
+	}
+	_, err := a.tx.Seal(ctx, seal)
 	switch {
 	case err == nil:
 		a.observe(Event{Kind: EventCompleted, Status: reply.Status})

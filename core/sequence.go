@@ -5,52 +5,56 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/auth19/idem/core/internal/attemptctx"
 )
 
 // steps are the steps of a Resume attempt, and how far the attempt has come.
 type steps struct {
+	segments Segments // nil in a unit test
+
 	mu       sync.Mutex
 	recorded []StepRecord    // by the attempts before
+	read     time.Time       // when they were read
 	names    map[string]bool // of the steps that this attempt has taken
-	behind   []StepRecord    // new steps that have failed, as long as no step came after them
-	busy     bool            // a step is under way
+	pending  []StepRecord    // finished, and not durable yet
+	busy     StepKind        // of the step that is under way; 0 if none is
 	optional bool            // the step under way, or the last one, is a call that the operation may end without
 	closed   bool            // the attempt has ended
+	opened   time.Time       // when the open segment was opened; zero if none is open
 
 	course
 }
 
 // course is what the end of the attempt needs to know about its steps.
 type course struct {
-	changed    bool // a step differs from those of the attempts before
-	leftOut    bool // steps of the attempts before were not reached
-	unknown    bool // a step may not be called again
-	unfinished bool // a step that is not optional has failed, was refused, or is still under way
-	// applied: something may have been applied, in this attempt or in one before. A provider step was started, or a database
-	// step has finished or may have finished.
-	applied bool
+	changed    bool  // a step differs from those of the attempts before
+	leftOut    bool  // steps of the attempts before were not reached
+	unknown    bool  // a step may not be called again
+	unfinished bool  // a step that is not optional has failed, was refused, or is still under way
+	committed  bool  // a segment has committed, in this attempt or in one before
+	lost       error // why the open segment, or the one that was to be sealed last, cannot commit; nil if it can
 }
 
 // enter admits the next step, and returns it as it was recorded before: with its result, if it is finished.
 func (s *steps) enter(name string, kind StepKind, optional bool) (StepRecord, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.refuse(name); err != nil {
-		s.unfinished = s.unfinished || !optional
-		return StepRecord{}, err
+	err := s.refuse(name)
+	var step StepRecord
+	if err == nil {
+		step, err = s.find(name, kind)
 	}
-	step, err := s.find(name, kind)
 	if err != nil {
-		s.changed = true
+		s.note(kind, optional, err)
 		return StepRecord{}, err
 	}
 	if s.names == nil {
 		s.names = make(map[string]bool, 4)
 	}
 	s.names[name] = true
-	s.busy, s.optional = true, optional
+	s.busy, s.optional = kind, optional
 	return step, nil
 }
 
@@ -63,7 +67,7 @@ func (s *steps) refuse(name string) error {
 		return fmt.Errorf("idem: step %.40q: a name is valid UTF-8 without NUL, of up to %d bytes", name, MaxStepName)
 	case s.closed:
 		return fmt.Errorf("idem: step %q: the attempt is over; do not keep the context of a handler beyond its return", name)
-	case s.busy:
+	case s.busy != 0:
 		return fmt.Errorf("idem: step %q begins while another step is under way; steps follow each other, in one goroutine",
 			name)
 	case s.names[name]:
@@ -72,6 +76,23 @@ func (s *steps) refuse(name string) error {
 		return fmt.Errorf("step %q: %w", name, ErrStepsChanged)
 	case s.unknown:
 		return fmt.Errorf("step %q: %w", name, ErrStepUnknown)
+	case s.lost != nil:
+		return fmt.Errorf("step %q: %w: %w", name, ErrSegmentLost, s.lost)
+	}
+	return nil
+}
+
+// mayCheckpoint returns an error if no checkpoint may be made now.
+func (s *steps) mayCheckpoint() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return errors.New("idem: Checkpoint: the attempt is over; do not keep the context of a handler beyond its return")
+	case s.busy != 0:
+		return errors.New("idem: Checkpoint: a step is under way; make the checkpoint between steps")
+	case s.lost != nil:
+		return fmt.Errorf("idem: Checkpoint: %w: %w", ErrSegmentLost, s.lost)
 	}
 	return nil
 }
@@ -98,39 +119,161 @@ func (s *steps) find(name string, kind StepKind) (StepRecord, error) {
 func (s *steps) ahead(before StepRecord) bool { return !s.names[before.Name] }
 
 // leave notes how a step ended.
-func (s *steps) leave(step StepRecord, err error) {
+func (s *steps) leave(kind StepKind, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.busy = false
-	if step.Kind == ProviderStep || step.Finished || errors.Is(err, ErrUnconfirmed) {
-		s.applied = true
+	s.busy = 0
+	if err != nil {
+		s.note(kind, s.optional, err)
 	}
+}
+
+// note notes the error of a step. That of a database step dooms the open segment; s.mu is held.
+func (s *steps) note(kind StepKind, optional bool, err error) {
 	switch {
-	case err == nil:
 	case errors.Is(err, ErrStepsChanged):
 		s.changed = true
 	case errors.Is(err, ErrStepUnknown):
-		s.unknown = s.unknown || !s.optional
+		s.unknown = s.unknown || !optional
+	case errors.Is(err, ErrSegmentLost): // s.lost says why
+	case kind == DatabaseStep:
+		s.lose(err)
 	default:
-		s.unfinished = s.unfinished || !s.optional
-		if step.Fence == 0 {
-			s.behind = append(s.behind, step)
-		}
+		s.unfinished = s.unfinished || !optional
 	}
 }
+
+// lose notes why nothing of the open segment may commit; s.mu is held.
+func (s *steps) lose(err error) {
+	if s.lost == nil {
+		s.lost = err
+	}
+}
+
+// finished notes a step that has finished. Its record becomes durable with the next seal.
+func (s *steps) finished(step StepRecord) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending = append(s.pending, step)
+}
+
+// unsealed returns the steps that are not durable yet.
+func (s *steps) unsealed() []StepRecord {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.pending)
+}
+
+// sealed notes how a seal ended. What a lost segment has written is undone; the results of calls are kept, to be recorded
+// alone.
+func (s *steps) sealed(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.pending, s.committed, s.opened = nil, true, time.Time{}
+		return
+	}
+	s.lose(err)
+	s.dropRows()
+}
+
+// now is the store's clock, by that of the process since the recorded steps were read.
+func (s *steps) now(recorded StepRecord) time.Time { return recorded.Now.Add(time.Since(s.read)) }
+
+// mustSeal reports whether anything stands before the first byte of an answer that is not durable yet: the record itself, or
+// a step.
+func (s *steps) mustSeal() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.committed || len(s.pending) > 0
+}
+
+// isOpen reports whether a segment is open, or a step is not durable yet.
+func (s *steps) isOpen() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.opened.IsZero() || len(s.pending) > 0
+}
+
+// hasRows reports whether the open segment has rows of steps.
+func (s *steps) hasRows() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.pending, func(step StepRecord) bool { return step.Kind == DatabaseStep })
+}
+
+// open notes that a segment opens. While a call runs, no transaction is open.
+func (s *steps) open() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy == ProviderStep {
+		return errInsideCall
+	}
+	s.opened = time.Now()
+	return nil
+}
+
+var errInsideCall = errors.New("idem: no transaction is open while a core.Call runs; read and write before the call, or " +
+	"behind it")
+
+// openFor is how long the open segment has been open; 0 if none is.
+func (s *steps) openFor() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opened.IsZero() {
+		return 0
+	}
+	return time.Since(s.opened)
+}
+
+// dropRows forgets the database steps of an undone segment.
+func (s *steps) dropRows() {
+	s.pending = slices.DeleteFunc(s.pending, func(step StepRecord) bool { return step.Kind == DatabaseStep })
+	s.opened = time.Time{}
+}
+
+// saved notes that the results of calls are durable.
+func (s *steps) saved() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending = nil
+}
+
+// results returns the results of calls that are not durable yet. What else is open is undone.
+func (s *steps) results() []StepRecord {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropRows()
+	return slices.Clone(s.pending)
+}
+
+// mayLeave returns an error as long as rows of the attempt's steps are not durable.
+func (s *steps) mayLeave() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy != DatabaseStep && len(s.pending) == 0 {
+		return nil
+	}
+	return errUnsealed
+}
+
+var errUnsealed = errors.New("idem: a call outside core.Call would leave before the rows of the steps before it are " +
+	"durable; make it in a core.Call, or after a core.Checkpoint")
 
 // close admits no more steps, and returns what happened to the steps.
 func (s *steps) close() course {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	if s.busy != 0 {
+		s.note(s.busy, s.optional, errStepUnderWay)
+	}
 	c := s.course
-	c.unfinished = c.unfinished || s.busy && !s.optional
-	c.applied = c.applied || s.busy ||
-		slices.ContainsFunc(s.recorded, func(r StepRecord) bool { return r.Kind == ProviderStep || r.Finished })
 	c.leftOut = slices.ContainsFunc(s.recorded, s.ahead)
 	return c
 }
+
+var errStepUnderWay = errors.New("idem: the handler has returned while a step was under way")
 
 // rehearsed returns the steps of the attempt that a unit test simulates.
 func rehearsed(inside *attemptctx.View) *steps {
@@ -144,14 +287,15 @@ func rehearsed(inside *attemptctx.View) *steps {
 	return inside.Steps.(*steps)
 }
 
-// keep keeps a step for the next attempt of a unit test.
-func (p place) keep(step StepRecord) {
-	if r := p.rehearsal; r != nil {
-		r.Lock()
-		defer r.Unlock()
-		kept, _ := r.Kept.([]StepRecord)
-		kept = slices.DeleteFunc(slices.Clone(kept), func(before StepRecord) bool { return before.Name == step.Name })
-		kept = append(kept, step)
-		r.Kept = kept
-	}
+// keep keeps steps for the next attempt of a unit test.
+func (p place) keep(steps ...StepRecord) {
+	r := p.rehearsal
+	r.Lock()
+	defer r.Unlock()
+	kept, _ := r.Kept.([]StepRecord)
+	kept = slices.DeleteFunc(slices.Clone(kept), func(before StepRecord) bool {
+		return slices.ContainsFunc(steps, func(step StepRecord) bool { return step.Name == before.Name })
+	})
+	kept = append(kept, steps...)
+	r.Kept = kept
 }

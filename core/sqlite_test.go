@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"testing"
+	"time"
 
 	_ "github.com/ncruces/go-sqlite3/driver"
 	"github.com/ncruces/go-sqlite3/gormlite"
@@ -84,12 +85,13 @@ type faultTx struct {
 	store *faultTransactor
 }
 
-func (t *faultTx) Commit(ctx context.Context, c core.Completion, undo bool) error {
+func (t *faultTx) Seal(ctx context.Context, s core.Seal) (time.Time, error) {
 	if err := t.store.before(ctx, "end"); err != nil {
 		_ = t.Tx.Rollback()
-		return err
+		return time.Time{}, err
 	}
-	return t.store.after(ctx, "commit", t.Tx.Commit(ctx, c, undo))
+	now, err := t.Tx.Seal(ctx, s)
+	return now, t.store.after(ctx, "commit", err)
 }
 
 func (t *faultTx) Rollback() error {

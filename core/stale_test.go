@@ -107,8 +107,8 @@ func TestOvertakenOwnerIsToldThatItsCommandIsRunning(t *testing.T) {
 				store, leave := newFaultStore(memstore.New()), make(chan struct{})
 				a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume}}, nil)
 				var wg sync.WaitGroup
-				a.handler = func(w http.ResponseWriter, r *http.Request) {
-					a.handler = func(w http.ResponseWriter, r *http.Request) { <-leave; created(w, r) }
+				a.handler = sealed(func(w http.ResponseWriter, r *http.Request) {
+					a.handler = sealed(func(w http.ResponseWriter, r *http.Request) { <-leave; created(w, r) })
 					rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
 					require.NoError(t, err)
 					if name == "of another command" { // X-7: settled as not applied, and used again
@@ -122,7 +122,7 @@ func TestOvertakenOwnerIsToldThatItsCommandIsRunning(t *testing.T) {
 						store.on("find", func(context.Context) error { return errAway })
 					}
 					created(w, r)
-				}
+				})
 				store.on("renew", func(context.Context) error { return errAway })
 				requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, test.want)
 				require.Equal(t, http.StatusCreated, a.of(core.EventStale)[0].Status, "what its client was not told")

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/auth19/idem/core/internal/attemptctx"
 )
@@ -20,6 +21,10 @@ var (
 	// ErrStepUnknown: an earlier attempt has called the provider, the outcome is not known, and the call may not be
 	// repeated. The operation is parked.
 	ErrStepUnknown = errors.New("idem: a provider step has begun before and cannot be repeated; the operation is parked")
+	// ErrSegmentLost: a step in the segment has failed, or its commit has. Nothing of the segment stays, and no step, call or
+	// checkpoint begins any more in this attempt. The next attempt goes on behind the last call or checkpoint.
+	ErrSegmentLost = errors.New("idem: what was written since the last call or checkpoint is undone; the next attempt " +
+		"writes it again")
 )
 
 // Bounds of a step.
@@ -29,60 +34,86 @@ const (
 	MaxStepKeys   = 1000     // the most calls and events of one step
 )
 
-// encodeResult encodes the result of a step. The error names the step. Errors: the result cannot be encoded as JSON, or
-// is above [MaxStepResult].
-func encodeResult(name string, value any) ([]byte, error) {
-	encoded, err := json.Marshal(value)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("idem: step %q: its result cannot be recorded: %w", name, err)
-	case len(encoded) > MaxStepResult:
-		return nil, fmt.Errorf("idem: step %q: its result has %d bytes of JSON, %d are allowed", name, len(encoded),
-			MaxStepResult)
+// Step runs fn as a database step of a Resume attempt. In the context of fn handlers may write, through the store's
+// functions: with gormstore use gormstore.Step, which hands the transaction to fn.
+//
+// The step's rows and its result become durable together, with the next [Call], [Checkpoint] or answer, and not before
+// . Later attempts get the recorded result without running fn. The result is encoded as JSON and decoded again, in the
+// first attempt too; a number without a Go type comes back as a json.Number. Names are unique within an attempt, and steps
+// run one after the other.
+//
+// If fn fails, or a statement in it, everything since the last call or checkpoint is undone: later steps fail with
+// [ErrSegmentLost], and a success of the handler does not leave. A refusal for business reasons is a result, not an error.
+//
+// Errors: those of fn; ErrStepsChanged; ErrSegmentLost; ErrStale after a takeover; ErrLeaseLost, and the error of the
+// deadline, after which no step begins; ErrRetryable and ErrAborted of a statement that fn has not returned the error of. It
+// also fails if the name is empty, too long or taken, if another step is still running, if ctx belongs to no Resume attempt,
+// and if the result cannot be encoded or is above [MaxStepResult]. Any other error means that the store did not answer.
+func Step[T any](ctx context.Context, name string, fn func(ctx context.Context) (T, error)) (result T, err error) {
+	step, err := enterStep(ctx, name, DatabaseStep, false)
+	if err != nil {
+		return result, err
 	}
-	return encoded, nil
+	defer step.leave(&err)
+	again := step.record.Finished
+	if !again {
+		err = step.run(func(ctx context.Context) error {
+			value, err := fn(ctx)
+			if err == nil {
+				err = step.finish(value)
+			}
+			return err
+		})
+	}
+	if err == nil {
+		err = step.result(&result)
+	}
+	if err == nil && !again {
+		step.steps.finished(step.record)
+	}
+	return result, err
 }
 
-// decodeResult keeps every digit of a number that has no type in Go. A float64 would change an amount or an id above
-// 2^53.
-func decodeResult(encoded []byte, result any) error {
-	decoder := json.NewDecoder(bytes.NewReader(encoded))
-	decoder.UseNumber()
-	return decoder.Decode(result)
-}
-
-// Step is a step of a Resume attempt between [EnterStep] and [Step.Leave]. It is for packages of stores that offer a step
-// whose rows commit with its record, such as gormstore.Step.
+// Checkpoint makes durable what a Resume handler has written so far, without a call: rows and steps. The next attempt goes
+// on behind it. It is for long work without calls, in pages for instance, and costs a commit. Where nothing was written
+// since the last call or checkpoint it does nothing.
 //
-//	step, err := core.EnterStep(ctx, name)
-//	if err != nil {
-//		return result, err
-//	}
-//	defer step.Leave(&err)
-//	if !step.Finished() {
-//		// write the rows, make the record with step.Record, and commit both
-//	}
-//	err = step.Finish(&result)
-type Step struct {
+// Errors: ErrSegmentLost if a step since the last call or checkpoint has failed; ErrRetryable and ErrAborted if the database
+// refused the commit; ErrUnconfirmed if its outcome is not known; ErrStale after a takeover. After each of them the segment
+// is lost. It also fails inside a step, a call or a message that has joined the transaction, and where ctx belongs to no
+// Resume attempt.
+func Checkpoint(ctx context.Context) error {
+	p, ok := placeOf(ctx)
+	if !ok {
+		return errors.New("idem: Checkpoint: this context belongs to no Resume attempt; pass the context of the handler's " +
+			"request, on a route whose policy says core.Resume; in unit tests that of idemtest.Context")
+	}
+	if attemptctx.CallsFrom(ctx) != p.calls {
+		return errors.New("idem: Checkpoint: a message is being processed; its marker commits with all of its rows")
+	}
+	if err := p.steps.mayCheckpoint(); err != nil {
+		return err
+	}
+	if err := p.over(); err != nil {
+		return err
+	}
+	if len(p.steps.unsealed()) == 0 {
+		return nil
+	}
+	_, err := p.seal(nil)
+	return err
+}
+
+// step is a step of an attempt that was entered.
+type step struct {
 	place
-	ctx      context.Context
-	release  func()     // of ctx; nil if there is nothing to release
-	before   int        // how many calls and events the attempt had made when the step began
-	record   StepRecord // as the earlier attempts left it
-	finished StepRecord // as it will be recorded
-	through  bool       // Finish has returned the result
+	ctx     context.Context
+	before  int        // how many calls and events the attempt had made when the step began
+	record  StepRecord // as the earlier attempts left it; later with the result
+	through bool       // result has returned the result
 }
 
-// EnterStep enters the database step of the given name. Defer [Step.Leave] after it.
-//
-// Errors: ErrStepsChanged; ErrStepUnknown; ErrStale; ErrLeaseLost, and the error of the deadline. It also fails if the
-// name is empty, too long or taken, if another step is still running, and if ctx belongs to no Resume attempt. Any other
-// error means that the store did not answer.
-func EnterStep(ctx context.Context, name string) (*Step, error) {
-	return enterStep(ctx, name, DatabaseStep, false)
-}
-
-func enterStep(ctx context.Context, name string, kind StepKind, optional bool) (*Step, error) {
+func enterStep(ctx context.Context, name string, kind StepKind, optional bool) (*step, error) {
 	p, ok := placeOf(ctx)
 	if !ok {
 		return nil, fmt.Errorf("idem: step %q: this context belongs to no Resume attempt; pass the context of the handler's "+
@@ -95,18 +126,15 @@ func enterStep(ctx context.Context, name string, kind StepKind, optional bool) (
 	err = errStepPanicked // unless mayRun returns
 	defer func() {
 		if err != nil {
-			p.steps.leave(record, err)
+			p.steps.leave(kind, err)
 		}
 	}()
 	if err = p.mayRun(record); err != nil {
 		return nil, err
 	}
-	s := &Step{place: p, ctx: ctx, before: len(p.calls.Made(0)), record: record}
-	switch {
-	case kind == ProviderStep: // calls of idemclient inside it derive their keys from the key of the step
+	s := &step{place: p, ctx: ctx, before: len(p.calls.Made(0)), record: record}
+	if kind == ProviderStep { // calls of idemclient inside it derive their keys from the key of the step
 		s.ctx = context.WithValue(ctx, stepKey{}, p.operation.DeriveStep(name))
-	case p.attempt != nil:
-		s.ctx, s.release = p.attempt.endsWith(ctx)
 	}
 	return s, nil
 }
@@ -116,93 +144,62 @@ func (p place) mayRun(record StepRecord) error {
 	if record.Finished {
 		return p.enterAgain(record)
 	}
-	if over := p.over(); over != nil {
-		return over
-	}
-	return p.leaveBehind()
+	return p.over()
 }
 
-// endsWith returns a context that ends with ctx and with the attempt, and a function that releases it.
-func (a *Attempt) endsWith(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
+// run runs the work of a database step in the open segment. The context ends with that of the step, and with the attempt.
+func (s *step) run(work func(ctx context.Context) error) error {
+	a := s.attempt
+	if a == nil {
+		return work(s.ctx)
+	}
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	defer cancel(nil)
 	stop := context.AfterFunc(&a.ctx, func() { cancel(context.Cause(&a.ctx)) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
+	defer stop()
+	return s.steps.segments.Step(ctx, work)
 }
 
-// Finished reports whether the step has finished before. If so, do not run it: Finish returns the recorded result.
-func (s *Step) Finished() bool { return s.record.Finished }
-
-// Name is the name of the step.
-func (s *Step) Name() string { return s.record.Name }
-
-// Context is the context for the work of the step. It ends with ctx of EnterStep, and with the attempt.
-func (s *Step) Context() context.Context { return s.ctx }
-
-// Ticket proves that the attempt owns its operation. In a unit test with idemtest it has only the operation's id.
-func (s *Step) Ticket() Ticket {
-	if s.attempt == nil {
-		return Ticket{ID: s.operation}
-	}
-	return s.attempt.ticket
-}
-
-// Store is the store of the module. It is nil in a unit test with idemtest, which has nothing to commit.
-func (s *Step) Store() Store {
-	if s.attempt == nil {
-		return nil
-	}
-	return s.attempt.m.cfg.Store
-}
-
-// Record makes the record of the finished step. Commit it together with the step's rows. Errors, which name the step: the
-// result cannot be encoded as JSON or is above [MaxStepResult], or the step made more than [MaxStepKeys] calls and
-// events.
-func (s *Step) Record(result any) (StepRecord, error) {
-	encoded, err := encodeResult(s.record.Name, result)
-	if err != nil {
-		return StepRecord{}, err
-	}
+// finish makes the record of the finished step, which becomes durable with the next seal. The errors name the step.
+func (s *step) finish(value any) error {
+	name := s.record.Name
+	encoded, err := json.Marshal(value)
 	made := s.calls.Made(s.before)
-	if len(made) > MaxStepKeys {
-		return StepRecord{}, fmt.Errorf("idem: step %q made %d calls and events, %d are allowed; make several steps of it",
-			s.record.Name, len(made), MaxStepKeys)
+	switch {
+	case err != nil:
+		return fmt.Errorf("idem: step %q: its result cannot be recorded: %w", name, err)
+	case len(encoded) > MaxStepResult:
+		return fmt.Errorf("idem: step %q: its result has %d bytes of JSON, %d are allowed", name, len(encoded), MaxStepResult)
+	case len(made) > MaxStepKeys:
+		return fmt.Errorf("idem: step %q made %d calls and events, %d are allowed; make several steps of it", name, len(made),
+			MaxStepKeys)
 	}
-	s.finished = s.record
-	s.finished.Finished, s.finished.Result, s.finished.Derived = true, encoded, nil
+	s.record.Finished, s.record.Result, s.record.Derived = true, encoded, nil
 	for _, key := range made {
-		s.finished.Derived = append(s.finished.Derived, key)
+		s.record.Derived = append(s.record.Derived, key)
 	}
-	return s.finished, nil
+	return nil
 }
 
-// Finish decodes the recorded result into result, a pointer. Call it after the step's record was committed, now or by an
-// earlier attempt.
-func (s *Step) Finish(result any) error {
-	if !s.record.Finished {
-		s.record = s.finished
-		s.keep(s.record)
-	}
-	if err := decodeResult(s.record.Result, result); err != nil {
+// result decodes the recorded result into a pointer. Every digit of a number that has no type in Go is kept: a float64 would
+// change an amount or an id above 2^53.
+func (s *step) result(result any) error {
+	decoder := json.NewDecoder(bytes.NewReader(s.record.Result))
+	decoder.UseNumber()
+	if err := decoder.Decode(result); err != nil {
 		return fmt.Errorf("idem: step %q: its recorded result is no %T: %w", s.record.Name, result, err)
 	}
 	s.through = true
 	return nil
 }
 
-// Leave ends the step. Defer it, with a pointer to the error that the step's function returns. If there is no error, and
-// Finish was not called, the step has panicked.
-func (s *Step) Leave(err *error) {
+// leave ends the step, with the error that the step's function returns. Without an error and a result it has panicked.
+func (s *step) leave(err *error) {
 	cause := *err
 	if cause == nil && !s.through {
 		cause = errStepPanicked
 	}
-	if s.release != nil {
-		s.release()
-	}
-	s.steps.leave(s.record, cause)
+	s.steps.leave(s.record.Kind, cause)
 }
 
 var errStepPanicked = errors.New("idem: the step panicked")
@@ -239,6 +236,36 @@ func (p place) enterAgain(s StepRecord) error {
 	return nil
 }
 
+// seal commits the open segment, with the steps that have finished and the start of the next call. It returns the store's
+// clock.
+func (p place) seal(start *StepRecord) (now time.Time, err error) {
+	steps := p.steps.unsealed()
+	a := p.attempt
+	if a == nil {
+		if start != nil {
+			steps = append(steps, *start)
+		}
+		p.keep(steps...)
+	} else {
+		now, err = a.seal(&a.ctx, Seal{Steps: steps, Start: start})
+	}
+	p.steps.sealed(err)
+	return now, err
+}
+
+// seal seals a segment behind which the attempt continues. The lease begins anew.
+func (a *Attempt) seal(ctx context.Context, s Seal) (time.Time, error) {
+	a.lease.pause()
+	s.Window = a.m.window()
+	sent := time.Now()
+	now, err := a.steps.segments.Seal(ctx, s)
+	a.watchSegment()
+	if err == nil {
+		a.lease.resume(sent)
+	}
+	return now, err
+}
+
 // over returns an error if no step may begin any more: after the deadline, a lost lease, or the end of the attempt.
 func (p place) over() error {
 	if p.attempt == nil {
@@ -246,26 +273,3 @@ func (p place) over() error {
 	}
 	return context.Cause(&p.attempt.ctx)
 }
-
-// leaveBehind records new steps that have failed, if the handler continues without them. The next attempt will take them
-// again before the later steps, so they must be known then.
-func (p place) leaveBehind() error {
-	for ; len(p.steps.behind) > 0; p.steps.behind = p.steps.behind[1:] { // this step alone is under way
-		step, a := p.steps.behind[0], p.attempt
-		if a == nil {
-			p.keep(step)
-			continue
-		}
-		err := a.confirm(func(ctx context.Context) error {
-			_, err := a.stepper().StartStep(ctx, a.ticket, step)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// stepper is the store of a Resume attempt: New has refused any other.
-func (a *Attempt) stepper() Stepper { return a.m.cfg.Store.(Stepper) }

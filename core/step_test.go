@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -87,12 +86,41 @@ func (s *faultStore) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, 
 	return s.Store.(core.Stepper).Steps(ctx, id)
 }
 
-func (s *faultStore) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
-	if err := s.before(ctx, "start"); err != nil {
-		return core.StepRecord{}, err
+func (s *faultStore) Resume(ctx context.Context, c core.Claim) (core.Segments, core.Claimed, error) {
+	if err := s.before(ctx, "claim"); err != nil {
+		return nil, core.Claimed{}, err
 	}
-	started, err := s.Store.(core.Stepper).StartStep(ctx, t, step)
-	return started, s.after(ctx, "start", err)
+	segments, claimed, err := s.Store.(core.Stepper).Resume(ctx, c)
+	if err := s.after(ctx, "claim", err); err != nil || segments == nil {
+		return nil, claimed, err
+	}
+	return &faultSegments{segments, s}, claimed, nil
+}
+
+func (s *faultStore) InFlight(ctx context.Context, id core.ID) (bool, error) {
+	return s.Store.(core.Stepper).InFlight(ctx, id)
+}
+
+// faultSegments call the hooks of their store around a seal: "complete" where it has the answer, "start" where it has the
+// start of a call, else "finish".
+type faultSegments struct {
+	core.Segments
+	store *faultStore
+}
+
+func (s *faultSegments) Seal(ctx context.Context, seal core.Seal) (time.Time, error) {
+	name := "finish"
+	switch {
+	case seal.Answer != nil:
+		name = "complete"
+	case seal.Start != nil:
+		name = "start"
+	}
+	if err := s.store.before(ctx, name); err != nil {
+		return time.Time{}, err
+	}
+	now, err := s.Segments.Seal(ctx, seal)
+	return now, s.store.after(ctx, name, err)
 }
 
 func (s *faultStore) Resumable(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
@@ -101,13 +129,6 @@ func (s *faultStore) Resumable(ctx context.Context, within []byte, after core.ID
 
 func (s *faultStore) HalfDone(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
 	return s.Store.(core.Stepper).HalfDone(ctx, within, after, limit)
-}
-
-func (s *faultStore) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
-	if err := s.before(ctx, "finish"); err != nil {
-		return err
-	}
-	return s.after(ctx, "finish", s.Store.(core.Stepper).FinishStep(ctx, t, step))
 }
 
 // take takes steps of the given names in turn, counts what runs, and fails in the step named fail.
@@ -373,27 +394,29 @@ func TestNoStepAfterAChangedOne(t *testing.T) {
 	}
 }
 
-// databaseStep is what a store does around the rows of a step, which are run's.
-func databaseStep(ctx context.Context, name string, result any, run func(step *core.Step) error) (err error) {
-	step, err := core.EnterStep(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer step.Leave(&err)
-	if !step.Finished() {
-		err = run(step)
-	}
-	if err == nil {
-		err = step.Finish(result)
-	}
+// book is a database step without rows.
+func book(ctx context.Context, name string, fail error) error {
+	_, err := core.Step(ctx, name, func(context.Context) (struct{}, error) { return struct{}{}, fail })
 	return err
 }
 
-// tolerated takes a database step that fails, and goes on.
+// sealed is a Resume handler that has committed a segment when h begins. Each attempt of an operation must be sealed, or none.
+func sealed(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if recovery, _ := core.RecoveryOf(r.Context()); recovery == core.Resume {
+			if err := cmpErr(book(r.Context(), "sealed", nil), core.Checkpoint(r.Context())); err != nil {
+				w.WriteHeader(http.StatusInternalServerError)
+				return
+			}
+		}
+		h(w, r)
+	}
+}
+
+// tolerated makes an optional call that fails, and goes on.
 func tolerated(ctx context.Context, t *testing.T, name string) {
 	t.Helper()
-	var none struct{}
-	err := databaseStep(ctx, name, &none, func(*core.Step) error { return errProvider })
+	err := core.CallDo(ctx, name, func(context.Context, core.DerivedKey) error { return errProvider }, core.Optional())
 	require.ErrorIs(t, err, errProvider)
 }
 
@@ -454,12 +477,7 @@ func TestStepOfAnotherKind(t *testing.T) {
 				}
 				return http.StatusCreated, s.steps(ctx, "charge", "book")
 			}
-			var none struct{}
-			err := databaseStep(ctx, "charge", &none, func(step *core.Step) error {
-				ran = true
-				_, err := step.Record(none)
-				return err
-			})
+			_, err := core.Step(ctx, "charge", func(context.Context) (int, error) { ran = true; return 0, nil })
 			require.ErrorIs(t, err, core.ErrStepsChanged)
 			return http.StatusCreated, nil
 		})
@@ -478,21 +496,15 @@ func TestNewDatabaseStepBeforeARecordedOne(t *testing.T) {
 	names := []string{"book", "settle"}
 	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
 		for _, name := range names {
-			var none struct{}
-			err := databaseStep(ctx, name, &none, func(step *core.Step) error {
-				record, err := step.Record(none)
+			_, err := core.Step(ctx, name, func(context.Context) (int, error) {
 				if ran = append(ran, name); name == "settle" {
-					return errProvider
+					return 0, errProvider
 				}
-				store := step.Store().(core.Stepper)
-				if err == nil {
-					_, err = store.StartStep(step.Context(), step.Ticket(), record)
-				}
-				if err == nil {
-					err = store.FinishStep(step.Context(), step.Ticket(), record)
-				}
-				return err
+				return 0, nil
 			})
+			if err == nil {
+				err = core.Checkpoint(ctx)
+			}
 			if err != nil {
 				return 0, err
 			}
@@ -672,7 +684,6 @@ func TestDedupWindowGoesByTheStoresClock(t *testing.T) {
 // CONTRACT T-5, X-3
 func TestDedupWindowOfAClockThatJumps(t *testing.T) {
 	for name, jump := range map[string]func(clock *drifting){
-		"ahead when it starts":   func(clock *drifting) { clock.by(40 * 24 * time.Hour) },
 		"behind when it is read": func(*drifting) {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -700,20 +711,23 @@ func TestDedupWindowOfAClockThatJumps(t *testing.T) {
 
 // CONTRACT X-3
 func TestStoreIsLostBetweenTheProvidersAnswerAndItsRecord(t *testing.T) {
-	for name, landed := range map[string]string{"before it has landed": "finish", "after": "after finish"} {
+	for name, landed := range map[string]string{"before it has landed": "", "after": "after "} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := newFaultStore(memstore.New())
 				p := &charger{}
 				a := newFlowApp(t, store, func(ctx context.Context) (int, error) { return charge(ctx, p, core.Dedup(time.Hour)) })
-				tries := 0
-				store.on(landed, func(context.Context) error { tries++; return errAway })
-				require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
-				require.Greater(t, tries, 3, "a charge is worth more than one try")
-
-				store.on(landed, nil)
+				tries := map[string]int{}
+				for _, call := range []string{"complete", "finish"} { // with the answer, then alone
+					store.on(landed+call, func(context.Context) error { tries[call]++; return errAway })
+				}
+				requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeCommitUnconfirmed)
+				require.Greater(t, tries["complete"], 3, "a charge is worth more than one try")
+				store.on(landed+"complete", nil)
+				store.on(landed+"finish", nil)
+				time.Sleep(core.DefaultLease)
 				require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-				p.requireOneCharge(t, map[string]int{"finish": 2, "after finish": 1}[landed])
+				p.requireOneCharge(t, map[bool]int{true: 2, false: 1}[landed == ""])
 			})
 		})
 	}
@@ -746,16 +760,9 @@ func TestNoCallWithoutItsStartRecorded(t *testing.T) {
 		require.Zero(t, p.calls())
 
 		// The lease is lost while the store takes its time: the start lands, but nobody calls any more.
-		begun, landed := time.Now(), false
-		a.handler = flow(func(ctx context.Context) (int, error) {
-			time.Sleep(core.DefaultLease*2/3 - 2*time.Second)
-			return charge(ctx, p)
-		}).ServeHTTP
-		store.on("renew", func(context.Context) error { return errAway })
+		landed := false
 		store.on("start", func(context.Context) error {
-			if time.Since(begun) < core.DefaultLease*2/3+time.Second {
-				return errAway
-			}
+			time.Sleep(core.DefaultLease * 2 / 3)
 			landed = true
 			return nil
 		})
@@ -844,8 +851,8 @@ func staleAttempt(t *testing.T, end func(err error) (status int, _ error)) {
 				return n, err
 			}, core.Dedup(time.Hour))
 			if first {
-				require.ErrorIs(t, err, core.ErrStale)
-				return end(err)
+				require.NoError(t, err, "its result becomes durable with the next seal")
+				return end(errProvider)
 			}
 			return http.StatusCreated, err
 		})
@@ -1085,43 +1092,25 @@ func TestNotAppliedInResume(t *testing.T) {
 		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "as any refusal after its steps")
 		require.Equal(t, 1, a.ran())
 	})
-	database := func(ctx context.Context, commit error) error {
-		var none struct{}
-		return databaseStep(ctx, "book", &none, func(step *core.Step) error {
-			_, err := step.Record(none)
-			return cmp.Or(commit, err)
-		})
-	}
-	for name, commit := range map[string]error{
-		"after a finished database step":              nil,
-		"after a database step of which nobody knows": core.ErrUnconfirmed,
-		"after a database step that was rolled back":  core.ErrAborted,
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-				require.ErrorIs(t, database(ctx, commit), commit)
-				core.NotApplied(ctx)
-				return http.StatusPaymentRequired, nil
-			})
-			require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
-			freed := errors.Is(commit, core.ErrAborted)
-			require.Equal(t, freed, slices.Contains(a.kinds(), core.EventFreed))
-			require.Equal(t, !freed, slices.Contains(a.kinds(), core.EventNotAppliedRefused))
-			require.Equal(t, freed, a.post("k-1", `{"another":"command"}`).Code == http.StatusPaymentRequired)
-		})
-	}
-	t.Run("after a finished database step whose result cannot be read", func(t *testing.T) {
+	t.Run("after a database step that nobody has sealed", func(t *testing.T) {
 		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-			var wrong int
-			require.Error(t, databaseStep(ctx, "book", &wrong, func(step *core.Step) error {
-				_, err := step.Record("text")
-				return err
-			}))
+			require.NoError(t, book(ctx, "book", nil))
 			core.NotApplied(ctx)
 			return http.StatusPaymentRequired, nil
 		})
-		a.post("k-1", `{}`)
-		require.NotContains(t, a.kinds(), core.EventFreed)
+		for range 2 {
+			require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
+		}
+		require.Equal(t, 2, a.ran(), "its rows are undone, and the key is free")
+	})
+	t.Run("after a checkpoint", func(t *testing.T) {
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			require.NoError(t, cmpErr(book(ctx, "book", nil), core.Checkpoint(ctx)))
+			core.NotApplied(ctx)
+			return http.StatusPaymentRequired, nil
+		})
+		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		require.Contains(t, a.kinds(), core.EventNotAppliedRefused)
 	})
 	t.Run("after a step that is finished since an attempt before", func(t *testing.T) {
 		s, crash := &take{}, true
@@ -1151,16 +1140,7 @@ func TestNotAppliedInResume(t *testing.T) {
 		require.Contains(t, a.kinds(), core.EventNotAppliedRefused)
 		requireProblem(t, a.post("k-1", `{"another":"command"}`), http.StatusConflict, core.CodeKeyReused)
 	})
-	booked := func(ctx context.Context) error {
-		var none struct{}
-		return databaseStep(ctx, "book", &none, func(step *core.Step) error {
-			record, err := step.Record(none)
-			require.NoError(t, err)
-			store := step.Store().(core.Stepper)
-			_, err = store.StartStep(step.Context(), step.Ticket(), record)
-			return cmpErr(err, store.FinishStep(step.Context(), step.Ticket(), record))
-		})
-	}
+	booked := func(ctx context.Context) error { return cmpErr(book(ctx, "book", nil), core.Checkpoint(ctx)) }
 	for name, before := range map[string]func(ctx context.Context) error{
 		"before a step that an attempt before has finished":          func(ctx context.Context) error { return (&take{}).steps(ctx, "charge") },
 		"before a step that an attempt before has called":            func(ctx context.Context) error { return (&take{fail: "charge"}).steps(ctx, "charge") },
@@ -1231,12 +1211,13 @@ func TestYieldComesAfterARenewalUnderWay(t *testing.T) {
 			}
 			return nil
 		})
-		a := newFlowApp(t, store, func(context.Context) (int, error) {
+		a := newFlowApp(t, store, nil)
+		a.handler = sealed(func(w http.ResponseWriter, _ *http.Request) {
 			time.Sleep(core.DefaultLease/3 + 100*time.Millisecond) // the first renewal is on its way
-			return http.StatusBadGateway, nil
+			w.WriteHeader(http.StatusBadGateway)
 		})
 		require.Equal(t, http.StatusBadGateway, a.post("k-1", `{}`).Code)
-		a.handler = created
+		a.handler = sealed(created)
 		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 		require.Equal(t, 2, renewals)
 	})
@@ -1257,7 +1238,7 @@ func TestNoRenewalBeginsAfterTheLeaseWasGivenUp(t *testing.T) {
 			}
 			return nil
 		})
-		a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume, Lease: lease}}, status(502))
+		a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume, Lease: lease}}, sealed(status(502)))
 		require.Equal(t, http.StatusBadGateway, a.post("k-1", `{}`).Code)
 		require.Greater(t, len(calls.all()), 1, "it is given back until the store answers")
 		require.NotContains(t, calls.all(), lease/3, "when the first renewal would be due")
@@ -1284,9 +1265,9 @@ func TestAFinishedStepIsNotCalledAgainThoughTheListLacksIt(t *testing.T) {
 		}
 		return http.StatusCreated, err
 	})
-	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
-	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-	require.Equal(t, []int{1, 1}, got, "both attempts get the recorded result")
+	for range 2 {
+		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+	}
 	p.requireOneCharge(t, 1)
 }
 

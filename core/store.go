@@ -47,7 +47,7 @@ type Claim struct {
 	Window   Window        // what the store's clock may show (T-5)
 	Method   string        // kept with the record, for operators
 	Route    string        // the router's pattern, kept likewise
-	Recovery Recovery      // Rollback only in Transactor.Begin
+	Recovery Recovery      // Rollback only in Transactor.Begin, Resume in Stepper.Resume
 	Hash     CommandHash   // kept with the record; compared if a Resume operation is taken over
 	Key      KeyTime       // the time of the key, judged if the key has no record; for a KeyTimer
 	Lease    time.Duration // how long the attempt counts as alive without a renewal
@@ -189,24 +189,25 @@ type Transactor interface {
 	InFlight(ctx context.Context, id ID) (bool, error)
 }
 
-// Tx is the transaction of a Rollback attempt. The attempt's record is visible to others only after Commit, and a store may
+// Tx is the transaction of a Rollback attempt. The attempt's record is visible to others only after Seal, and a store may
 // write it only then.
 type Tx interface {
 	// Bind returns the context in which handlers find the transaction.
 	Bind(ctx context.Context) context.Context
 
-	// Commit records the answer and commits. With undo, the handler's rows are undone first, and only the answer is
-	// committed. The transaction is over whatever Commit returns. ctx bounds only how long Commit waits: COMMIT itself
-	// is never cancelled.
+	// Seal makes durable what s says, and commits the open transaction; if s is Alone, the transaction is undone first. It
+	// returns the store's clock. The transaction is over whatever Seal returns. ctx bounds only how long Seal waits: COMMIT
+	// itself is never cancelled.
 	//
-	// ErrRetryable and ErrAborted: it was certainly rolled back, and the key is free. ErrStale: it was certainly rolled back,
-	// because another attempt has the key, or has had it. ErrUnconfirmed: the outcome is not known. ErrEnded: the handler
-	// has ended the transaction, and the record is made unknown.
-	Commit(ctx context.Context, c Completion, undo bool) error
+	// ErrRetryable and ErrAborted: the transaction was certainly rolled back. ErrStale: it was certainly rolled back, because
+	// another attempt has the key, or has had it, or the operation was settled. ErrUnconfirmed: the outcome is not known.
+	// ErrEnded: the handler has ended the transaction, and the record is made unknown. An answer that is sealed again with
+	// the same ticket is nil, and keeps the first one.
+	Seal(ctx context.Context, s Seal) (now time.Time, err error)
 
-	// Rollback undoes everything; the key is free. It may be called at any time, by any goroutine, more than once. It
-	// returns ErrRetryable if a statement of the handler has failed with an error that a repeat may solve, and ErrStale and
-	// ErrEnded as Commit does.
+	// Rollback undoes everything that is not sealed; the key is free if nothing was. It may be called at any time, by any
+	// goroutine, more than once. It returns ErrRetryable if a statement of the handler has failed with an error that a repeat
+	// may solve, and ErrStale and ErrEnded as Seal does.
 	Rollback() error
 }
 
@@ -340,75 +341,6 @@ type ErasedPage struct {
 	Records int  // records of which something was erased
 	Open    []ID // records that were not erased because they are open
 	Next    ID   // where the next batch begins; the zero ID after the last one
-}
-
-// StepKind says what a step does: it writes rows, or it calls a provider.
-type StepKind uint8
-
-// The kinds of steps.
-const (
-	DatabaseStep StepKind = iota + 1 // rows, which commit together with the step
-	ProviderStep                     // a call to a provider
-)
-
-// String returns "database step" or "provider step".
-func (k StepKind) String() string {
-	switch k {
-	case DatabaseStep:
-		return "database step"
-	case ProviderStep:
-		return "provider step"
-	}
-	return "step of no kind"
-}
-
-// StepRecord is the record of a step in a [Stepper].
-type StepRecord struct {
-	Name     string // unique within the operation
-	Kind     StepKind
-	Finished bool
-	Result   []byte // JSON; set once it is finished
-	// Derived are the keys of the calls and events that the handler made during this step. They are set when the step has
-	// finished. A later attempt does not run the step again, and must not use the same keys for something else.
-	Derived []DerivedKey
-
-	Fence      int64     // of the attempt that started it first
-	StartedAt  time.Time // when that was, by the store's clock
-	FinishedAt time.Time // when its result was recorded, by the store's clock; zero while it is unfinished
-	Now        time.Time // the store's clock when this was read
-}
-
-// within reports whether the step was started less than d ago. If the start is in the future, the clock has jumped, and
-// nobody knows how long ago it was: the result is false (T-5).
-func (s StepRecord) within(d time.Duration) bool {
-	age := s.Now.Sub(s.StartedAt)
-	return age < d && age > -minClockSkew
-}
-
-// Stepper is a Store that keeps the steps of Resume attempts. A policy can ask for Resume only on such a store.
-type Stepper interface {
-	Store
-
-	// Steps returns the steps of a record in the order in which they were started; steps of the same time are sorted by
-	// name. If the key was free in between, it returns only the steps since then.
-	Steps(ctx context.Context, id ID) ([]StepRecord, error)
-
-	// StartStep records that a provider step is about to run, or that a new step has failed and the next one begins. It
-	// returns the stored step with the store's clock. A step that was started before keeps its fence, its start and its
-	// result. For a step that this call has started, StartedAt and Now may be zero. It works after the lease has expired
-	// . ErrStale if t is not current; ErrStepsChanged if a step of that name has another kind.
-	StartStep(ctx context.Context, t Ticket, s StepRecord) (StepRecord, error)
-
-	// Resumable is [Store].List for Resume operations whose lease has run out. The next repeat, or Run, continues them.
-	Resumable(ctx context.Context, within []byte, after ID, limit int) ([]Record, error)
-
-	// HalfDone is [Store].List for Resume operations that are half-done: see [Record.HalfDone].
-	HalfDone(ctx context.Context, within []byte, after ID, limit int) ([]Record, error)
-
-	// FinishStep records the result and the derived keys of a step that was started. Finishing again returns nil and changes
-	// nothing. It also works after the lease has expired. ErrStale if t is not current; ErrNotFound if no step of that
-	// name was started.
-	FinishStep(ctx context.Context, t Ticket, s StepRecord) error
 }
 
 // KeyTimer is a Store that judges timed keys (T-6). Only on such a store can a policy ask for TimedKey.

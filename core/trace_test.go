@@ -160,6 +160,7 @@ func TestTraceOfAResumedOperation(t *testing.T) {
 			cfg := core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Resume, MaxAttempts: attempts},
 				Resume: func(ctx context.Context, _ core.Record) (*core.Answer, error) {
 					require.Equal(t, true, ctx.Value(startedKey{}))
+					require.NoError(t, book(ctx, "sealed", nil))
 					return &core.Answer{Status: 201}, nil
 				}}
 			a, told := newTracedApp(t, cfg, nil)
@@ -168,12 +169,14 @@ func TestTraceOfAResumedOperation(t *testing.T) {
 			r.Header.Set("Idempotency-Key", "k-1")
 			r, reply := a.module.Admit(r, pattern, alice)
 			require.Nil(t, reply)
-			_, reply = a.module.Begin(r, pattern, alice) // and the process dies
+			attempt, reply := a.module.Begin(r, pattern, alice)
 			require.Nil(t, reply)
+			ctx := attempt.Request().Context()
+			require.NoError(t, cmpErr(book(ctx, "sealed", nil), core.Checkpoint(ctx))) // and the process dies
 			time.Sleep(core.DefaultDeadline + time.Second)
-			ctx, stop := context.WithTimeout(t.Context(), time.Second)
+			run, stop := context.WithTimeout(t.Context(), time.Second)
 			defer stop()
-			require.NoError(t, a.module.Run(ctx))
+			require.NoError(t, a.module.Run(run))
 			require.Equal(t, []string{"start POST " + pattern + " Resume ",
 				"start resumedPOST " + pattern + " Resume " + someTrace, "end"}, told.all())
 		})

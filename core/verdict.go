@@ -8,12 +8,13 @@ type verdict uint8
 const (
 	// record: the answer is recorded, and with Rollback the handler's rows commit with it.
 	record verdict = iota
-	// recordAlone: the rows are undone and the answer is recorded (Rollback, X-0).
+	// recordAlone: the rows are undone and the answer is recorded.
 	recordAlone
 	// free: it is proven that nothing was applied, and the answer is not recorded; the key is free.
 	free
-	// fail: 5xx, a panic, or an error without an answer. Rollback undoes the rows, which frees the key. Park cannot undo
-	// anything: the outcome is unknown. With Resume the key stays in use, and the next repeat continues (X).
+	// fail: 5xx, a panic, or an error without an answer. Rollback undoes the rows, which frees the key, and so does Resume
+	// before its first commit; behind it the key stays in use, and the next repeat continues. Park cannot undo anything: the
+	// outcome is unknown (X).
 	fail
 	// withhold: fail, and the answer does not leave. It is a success, and the client would take it for one.
 	withhold
@@ -26,10 +27,11 @@ type ending struct {
 	panicked   bool
 	unrendered bool // the handler returned an error, and wrote no answer for it
 	notApplied bool // core.NotApplied
-	applied    bool // the steps show that something may have been applied: see course.applied in sequence.go
+	committed  bool // a segment has committed: see course.committed in sequence.go
 	keepRows   bool // core.KeepRows
 	failed     bool // core.Failed: its answer leaves, whatever its status is
 	unfinished bool // a step that is not optional has not finished
+	lost       bool // the open segment cannot commit
 	relayed    bool // the answer is the problem of another service, which has not finished
 }
 
@@ -40,17 +42,17 @@ type ending struct {
 // key of an unknown operation.
 func judge(e ending) verdict {
 	// The proof that nothing was applied is NotApplied, or rows that will be undone. NotApplied counts only with a 4xx or
-	// 5xx, or with Failed, and only if the steps do not show that something may have been applied.
-	undone := e.recovery == Rollback && !e.keepRows
-	open := e.unfinished || e.relayed
+	// 5xx, or with Failed. Behind the first commit there is no proof any more.
+	undone := e.recovery != Park && !e.committed && !e.keepRows
+	open := e.unfinished || e.relayed || e.lost && !undone
 	switch {
 	case e.panicked || e.unrendered:
 		return fail
-	case e.status < 400 && !e.failed && open:
+	case e.status < 400 && !e.failed && (open || e.lost):
 		return withhold
 	case e.status < 400 && !e.failed:
 		return record
-	case e.notApplied && !e.applied:
+	case e.notApplied && !e.committed:
 		return free
 	case e.status >= 500 || e.failed || open:
 		return fail

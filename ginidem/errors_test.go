@@ -97,9 +97,9 @@ func TestUnrenderedErrors(t *testing.T) {
 			adaptertest.RequireProblem(t, http.StatusConflict, "outcome_unknown", again)
 			require.EqualValues(t, 1, runs)
 		}},
-		"Resume": {core.Config{Policy: core.Policy{Recovery: core.Resume}}, "unknown",
+		"Resume": {core.Config{Policy: core.Policy{Recovery: core.Resume}}, "",
 			func(t *testing.T, first, again adaptertest.Answer, runs int64) {
-				require.Equal(t, first.Status, again.Status, "the operation goes on, and so no refusal of it is final")
+				require.Equal(t, first.Status, again.Status, "nothing has committed: the key is free")
 				require.EqualValues(t, 2, runs)
 			}},
 		"Rollback": {sqlite.Config(), "",

@@ -170,14 +170,24 @@ func (s *Store) claimed(ctx context.Context, q querier, c core.Claim, row *claim
 	if refuses(rec, c, floor) {
 		return untimely(rec.Now), nil
 	}
+	return s.takeOver(ctx, q, c, rec)
+}
+
+// takeOver gives a record to a claim, as the record was seen: free, or resumable. It fails with errRace if the record has
+// changed since.
+func (s *Store) takeOver(ctx context.Context, q querier, c core.Claim, rec core.Record) (core.Claimed, error) {
 	if err := s.forgetSteps(ctx, q, rec); err != nil {
 		return core.Claimed{}, err
 	}
+	if s.dialect == sqlite {
+		return s.takeOverSQLite(ctx, q, c, rec)
+	}
+	var lock sql.NullBool
 	var fence sql.NullInt64
 	var attempts sql.NullInt32
-	var created instant
+	var created, now instant
 	args := append(claimArgs(c), rec.Fence, latest(c.Window), rec.State() == core.Free, lockKey(c.ID), c.Traceparent)
-	err = s.queryRow(ctx, q, takeOver, args...).Scan(&lock, &fence, &attempts, &created, &now)
+	err := s.queryRow(ctx, q, takeOver, args...).Scan(&lock, &fence, &attempts, &created, &now)
 	switch {
 	case err != nil:
 		return core.Claimed{}, err
@@ -223,11 +233,12 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.
 	if _, floor, err := s.readFloor(ctx, q, c); err != nil || refuses(rec, c, floor) {
 		return untimely(rec.Now), err
 	}
-	if err := s.forgetSteps(ctx, q, rec); err != nil {
-		return core.Claimed{}, err
-	}
+	return s.takeOver(ctx, q, c, rec)
+}
+
+func (s *Store) takeOverSQLite(ctx context.Context, q querier, c core.Claim, rec core.Record) (core.Claimed, error) {
 	args := append(claimArgs(c), rec.Fence, latest(c.Window), rec.State() == core.Free, c.Traceparent)
-	n, err = s.exec(ctx, q, takeOver, args...)
+	n, err := s.exec(ctx, q, takeOver, args...)
 	if err != nil || n == 0 { // 0: the clock has gone back a little
 		return core.Claimed{Record: rec}, err
 	}
@@ -243,9 +254,13 @@ func ours(rec core.Record, c core.Claim) bool {
 
 // takeable reports whether the claim can take the record over. The statement takeOver checks it again.
 func takeable(rec core.Record, c core.Claim) bool {
-	resumable := rec.Stored == core.Running && rec.Recovery == core.Resume && rec.LeaseExpired() &&
+	return rec.State() == core.Free || isResumable(rec, c)
+}
+
+// isResumable reports whether the claim may continue the operation of a record.
+func isResumable(rec core.Record, c core.Claim) bool {
+	return rec.Stored == core.Running && rec.Recovery == core.Resume && rec.LeaseExpired() &&
 		c.Recovery == core.Resume && rec.Hash == c.Hash
-	return rec.State() == core.Free || resumable
 }
 
 // outside reports whether a record must not be taken over because the database's clock is outside the claim's window (T-5).

@@ -50,7 +50,7 @@ func TestClaimRace(t *testing.T) {
 					tx, claimed, err := s.Begin(ctx, c)
 					if err == nil && claimed.Won {
 						ran.Add(1)
-						err = errors.Join(addEffect(tx.Bind(ctx)), tx.Commit(ctx, paid(), false))
+						err = errors.Join(addEffect(tx.Bind(ctx)), seal(ctx, tx, paid(), false))
 						if shared := isolation.name == "serializable"; shared && errors.Is(err, core.ErrStale) {
 							ran.Add(-1) // begun beside the moment in which another one committed: nothing is applied
 							return core.Claimed{Busy: true}, nil

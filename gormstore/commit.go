@@ -50,7 +50,7 @@ func (t *tx) commit(ctx context.Context, last lastCalls) error {
 		case errors.Is(err, core.ErrEnded):
 			t.lost = err
 			return err
-		case errors.Is(err, core.ErrStale):
+		case errors.Is(err, core.ErrStale), errors.Is(err, core.ErrClock):
 			return err
 		}
 		return t.readBack(ctx, err)
@@ -114,6 +114,8 @@ func (t *tx) noteLast(err error) error {
 		t.gone = true
 	case nothingRecorded, recordedBefore:
 		return fmt.Errorf("%w: %w", core.ErrStale, err)
+	case clockOutside:
+		return fmt.Errorf("%w: %w", core.ErrClock, err)
 	}
 	return err
 }

@@ -100,7 +100,7 @@ func commit(t *testing.T, store *gormstore.Store, c core.Claim, wait time.Durati
 	go func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
 		defer cancel()
-		outcome <- tx.Commit(ctx, paid(), false)
+		outcome <- seal(ctx, tx, paid(), false)
 	}()
 	return outcome
 }

@@ -3,6 +3,7 @@ package gormstore_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 type cuttable struct {
 	*proxy
 	store *gormstore.Store
+	pool  *sql.DB // the store's
 	db    *gorm.DB
 }
 
@@ -31,11 +33,22 @@ func newCuttable(t *testing.T, way way) *cuttable {
 	db := openPostgres(t, url, 2)
 	migrate(t, db)
 	p := newProxy(t, url)
-	c := &cuttable{p, newStore(t, way.of(t, openPostgres(t, p.url, 4))), db}
+	through := way.of(t, openPostgres(t, p.url, 4))
+	pool, err := through.DB()
+	require.NoError(t, err)
+	c := &cuttable{p, newStore(t, through), pool, db}
 	warm, ctx := begin(t, c.store, command(core.Rollback))
 	require.NoError(t, addEffect(ctx))
 	require.NoError(t, warm.Rollback())
 	return c
+}
+
+// begins sets what cuts the next command off. The pool forgets its connections: one that was cut before would fail at the begin.
+func (c *cuttable) begins(cut func(toServer bool, chunk []byte) (int, bool)) {
+	c.set(nil)
+	c.pool.SetMaxIdleConns(-1)
+	c.pool.SetMaxIdleConns(4)
+	c.set(cut)
 }
 
 // sendsCommit reports whether a chunk holds the COMMIT of an attempt that records paid: the answer goes together with it,
@@ -64,7 +77,7 @@ func commitIsCutOff(t *testing.T, way way) {
 
 	t.Run("before it reaches the server", func(t *testing.T) {
 		c := command(core.Rollback)
-		cut.set(func(toServer bool, chunk []byte) (int, bool) {
+		cut.begins(func(toServer bool, chunk []byte) (int, bool) {
 			if toServer && isCommit(chunk) {
 				return 0, true
 			}
@@ -77,10 +90,15 @@ func commitIsCutOff(t *testing.T, way way) {
 	t.Run("when it was sent", func(t *testing.T) {
 		c := command(core.Rollback)
 		var once atomic.Bool
-		cut.set(func(toServer bool, chunk []byte) (int, bool) {
+		cut.begins(func(toServer bool, chunk []byte) (int, bool) {
 			return len(chunk), toServer && isCommit(chunk) && once.CompareAndSwap(false, true)
 		})
-		require.NoError(t, <-commit(t, cut.store, c, 30*time.Second), "it is read back")
+		err := <-commit(t, cut.store, c, 30*time.Second)
+		if errors.Is(err, core.ErrRetryable) { // the server has noticed the cut first: nothing was committed, as the error says
+			requireNothing(t, direct, c)
+			return
+		}
+		require.NoError(t, err, "it is read back")
 		effects++
 		requireCompleted(t, direct, c, paid())
 	})
@@ -88,7 +106,7 @@ func commitIsCutOff(t *testing.T, way way) {
 	t.Run("before its answer arrives", func(t *testing.T) {
 		c := command(core.Rollback)
 		var once atomic.Bool
-		cut.set(func(toServer bool, chunk []byte) (int, bool) {
+		cut.begins(func(toServer bool, chunk []byte) (int, bool) {
 			if !toServer && isCommitted(chunk) && once.CompareAndSwap(false, true) {
 				return 0, true
 			}
@@ -102,7 +120,7 @@ func commitIsCutOff(t *testing.T, way way) {
 	t.Run("and the server cannot be reached any more", func(t *testing.T) {
 		c := command(core.Rollback)
 		var gone atomic.Bool
-		cut.set(func(toServer bool, chunk []byte) (int, bool) {
+		cut.begins(func(toServer bool, chunk []byte) (int, bool) {
 			if gone.Load() {
 				return 0, true
 			}
@@ -114,6 +132,9 @@ func commitIsCutOff(t *testing.T, way way) {
 		})
 		require.ErrorIs(t, <-commit(t, cut.store, c, 500*time.Millisecond), core.ErrUnconfirmed)
 		cut.set(nil)
+		if _, err := direct.Find(t.Context(), c.ID); errors.Is(err, core.ErrNotFound) {
+			return // the server has noticed the cut first
+		}
 		effects++
 		requireCompleted(t, direct, c, paid())
 	})
@@ -122,7 +143,7 @@ func commitIsCutOff(t *testing.T, way way) {
 		c := command(core.Rollback)
 		var commits atomic.Int32
 		release := make(chan struct{})
-		cut.set(func(toServer bool, chunk []byte) (int, bool) {
+		cut.begins(func(toServer bool, chunk []byte) (int, bool) {
 			if !toServer && isCommitted(chunk) {
 				commits.Add(1)
 				<-release
@@ -144,7 +165,7 @@ func commitIsCutOff(t *testing.T, way way) {
 		t.Run("and an error "+state+" comes in the place of its answer", func(t *testing.T) {
 			c := command(core.Rollback)
 			var once atomic.Bool // reading back is a transaction, too
-			cut.set(func(toServer bool, chunk []byte) (int, bool) {
+			cut.begins(func(toServer bool, chunk []byte) (int, bool) {
 				if toServer || !isCommitted(chunk) || !once.CompareAndSwap(false, true) {
 					return len(chunk), false
 				}
@@ -281,7 +302,7 @@ func (c *cuttable) repeat(t *testing.T, claim core.Claim) {
 			return
 		default:
 			require.NoError(t, addEffect(tx.Bind(ctx)))
-			require.NoError(t, tx.Commit(ctx, paid(), false))
+			require.NoError(t, seal(ctx, tx, paid(), false))
 		}
 	}
 }
@@ -300,5 +321,5 @@ func (c *cuttable) attempt(t *testing.T, claim core.Claim) error {
 	if err := addEffect(tx.Bind(ctx)); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
-	return tx.Commit(ctx, paid(), false)
+	return seal(ctx, tx, paid(), false)
 }

@@ -62,7 +62,7 @@ func TestDeadlineEndsStatements(t *testing.T) {
 				require.Error(t, err)
 				<-ended
 				require.Less(t, time.Since(begun), 10*time.Second)
-				require.ErrorContains(t, tx.Commit(t.Context(), paid(), false), "the attempt is over")
+				require.ErrorContains(t, seal(t.Context(), tx, paid(), false), "the attempt is over")
 				requireFree(t, store, c, 5*time.Second)
 				require.Zero(t, countEffects(t, db))
 			})
@@ -98,7 +98,7 @@ func serverEndsFrozenAttempts(t *testing.T, way way) {
 	require.NoError(t, addEffect(ctx))
 	requireFree(t, store, c, 10*time.Second)
 
-	err := tx.Commit(t.Context(), paid(), false) // it wakes
+	err := seal(t.Context(), tx, paid(), false) // it wakes
 	require.Error(t, err)
 	require.NotErrorIs(t, err, core.ErrUnconfirmed)
 	require.Zero(t, countEffects(t, db))
@@ -131,6 +131,6 @@ func serverEndsAttemptsOfKilledClients(t *testing.T, way way) {
 	p.cut()
 	require.Error(t, <-ended)
 	requireFree(t, newStore(t, db), c, 10*time.Second)
-	require.ErrorIs(t, tx.Commit(t.Context(), paid(), false), core.ErrRetryable)
+	require.ErrorIs(t, seal(t.Context(), tx, paid(), false), core.ErrRetryable)
 	require.Zero(t, countEffects(t, db))
 }

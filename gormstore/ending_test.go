@@ -75,16 +75,31 @@ type work func(tx *gorm.DB) error
 var attempts = map[string]func(t *testing.T, db *gorm.DB, do work, first ...func()) error{
 	"attempt": attempt,
 	"step": func(t *testing.T, db *gorm.DB, do work, first ...func()) error {
-		store, err := newStore(t, db), error(nil)
-		prepare(t, store, first)
-		serve(t, newStepApp(t, store).module, rand.Text(), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			err = gormstore.StepDo(r.Context(), "work", do)
-		}))
-		return err
+		return inStep(t, db, do, false, first...)
+	},
+	"step behind a call": func(t *testing.T, db *gorm.DB, do work, first ...func()) error {
+		return inStep(t, db, do, true, first...)
 	},
 	"message": func(t *testing.T, db *gorm.DB, do work, _ ...func()) error {
 		return newInbox(t, db, stockInbox).Process(t.Context(), message(), do)
 	},
+}
+
+func inStep(t *testing.T, db *gorm.DB, do work, behindCall bool, first ...func()) error {
+	store := newStore(t, db)
+	prepare(t, store, first)
+	segments, _ := resume(t, store, command(core.Resume))
+	ctx := segments.Bind(t.Context())
+	if behindCall {
+		_, err := segments.Seal(ctx, core.Seal{Start: &core.StepRecord{Name: "charge", Kind: core.ProviderStep}})
+		require.NoError(t, err)
+	}
+	err := segments.Step(ctx, func(ctx context.Context) error { return do(gormstore.Tx(ctx)) })
+	if err != nil {
+		return errors.Join(err, segments.Rollback())
+	}
+	_, err = segments.Seal(ctx, core.Seal{Steps: []core.StepRecord{{Name: "work", Kind: core.DatabaseStep}}})
+	return err
 }
 
 // prepare does what comes first, once the store has found that the database will do.
@@ -107,7 +122,7 @@ func attempt(t *testing.T, db *gorm.DB, do work, first ...func()) error {
 	if err := do(gormstore.Tx(ctx)); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
-	return tx.Commit(t.Context(), paid(), false)
+	return seal(t.Context(), tx, paid(), false)
 }
 
 // A handler that tries to end its transaction gets an error, and nothing has been sent: the transaction goes on.
@@ -291,7 +306,7 @@ func TestRolledBackByItsHandlerIsClaimedAgain(t *testing.T) {
 				tx, ctx := begin(t, store, c)
 				require.NoError(t, smuggle(gormstore.Tx(ctx), "ROLLBACK"))
 				require.NoError(t, store.RefuseKeysBefore(t.Context(), c.Realm[:8], made.Add(time.Minute), core.Window{}))
-				require.ErrorIs(t, tx.Commit(t.Context(), paid(), false), core.ErrEnded)
+				require.ErrorIs(t, seal(t.Context(), tx, paid(), false), core.ErrEnded)
 
 				rec, err := store.Find(t.Context(), c.ID)
 				require.NoError(t, err)
@@ -317,7 +332,7 @@ func TestCommittedByItsHandlerIsUnknown(t *testing.T) {
 		tx, ctx := begin(t, store, c)
 		require.NoError(t, smuggle(gormstore.Tx(ctx), "COMMIT"))
 		if strings.HasSuffix(t.Name(), "wrapped") { // nobody sees it there before the end: the second line alone stands
-			require.ErrorIs(t, tx.Commit(t.Context(), paid(), false), core.ErrEnded)
+			require.ErrorIs(t, seal(t.Context(), tx, paid(), false), core.ErrEnded)
 			return
 		}
 
@@ -335,7 +350,7 @@ func TestCommittedByItsHandlerIsUnknown(t *testing.T) {
 			_, err = store.Settle(t.Context(), settlement)
 			require.NoError(t, err)
 		}
-		require.ErrorIs(t, tx.Commit(t.Context(), paid(), false), core.ErrEnded)
+		require.ErrorIs(t, seal(t.Context(), tx, paid(), false), core.ErrEnded)
 		rec, err = store.Find(t.Context(), c.ID)
 		require.NoError(t, err)
 		require.NotEqual(t, core.Completed, rec.State(), "nothing is recorded in another transaction")
@@ -371,8 +386,9 @@ func TestEndedStepIsUnknown(t *testing.T) {
 								}
 								return failure
 							})
-							require.ErrorIs(t, err, core.ErrStepUnknown)
-							w.WriteHeader(http.StatusInternalServerError)
+							if err != nil {
+								w.WriteHeader(http.StatusInternalServerError)
+							}
 						}))
 					}
 					first := send()
@@ -475,8 +491,8 @@ func TestEndedAttemptThatHasDeletedItsRecord(t *testing.T) {
 	smuggling(t, func(t *testing.T, db *gorm.DB) {
 		store := newStore(t, db)
 		for name, end := range map[string]func(tx core.Tx) error{
-			"commit":   func(tx core.Tx) error { return tx.Commit(t.Context(), paid(), false) },
-			"refuse":   func(tx core.Tx) error { return tx.Commit(t.Context(), refused(), true) },
+			"commit":   func(tx core.Tx) error { return seal(t.Context(), tx, paid(), false) },
+			"refuse":   func(tx core.Tx) error { return seal(t.Context(), tx, refused(), true) },
 			"rollback": func(tx core.Tx) error { return tx.Rollback() },
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -534,7 +550,10 @@ func TestEndedAttemptWaitsForTheOneThatHasItsKey(t *testing.T) {
 // CONTRACT
 func TestRowsAreUndoneWithoutTheirRecord(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		for _, name := range []string{"attempt", "step"} {
+		for name := range attempts {
+			if name == "message" {
+				continue // its marker is in another table
+			}
 			t.Run(name, func(t *testing.T) {
 				db := open(t)
 				require.NoError(t, db.Exec("DELETE FROM effects").Error)
@@ -542,7 +561,7 @@ func TestRowsAreUndoneWithoutTheirRecord(t *testing.T) {
 					require.NoError(t, stock(tx))
 					return tx.Exec("DELETE FROM idempotency_record").Error
 				})
-				if db.Name() == "postgres" && name == "attempt" { // there was no record yet
+				if db.Name() == "postgres" && name != "step behind a call" { // there was no record yet
 					require.NoError(t, err)
 					require.Equal(t, 1, countEffects(t, db))
 					return
@@ -569,7 +588,7 @@ func TestAnswerLosesToARecord(t *testing.T) {
 		tx, ctx := begin(t, store, late)
 		require.NoError(t, addEffect(ctx))
 		require.NoError(t, db.Exec("UPDATE idempotency_record SET id = ? WHERE id = ?", late.ID[:], first.ID[:]).Error)
-		require.ErrorIs(t, tx.Commit(t.Context(), paid(), false), core.ErrStale)
+		require.ErrorIs(t, seal(t.Context(), tx, paid(), false), core.ErrStale)
 		require.Equal(t, 1, countEffects(t, db))
 		requireIdle(t, db)
 	})
@@ -587,7 +606,7 @@ func TestRecordThatATriggerDrops(t *testing.T) {
 			"EXECUTE FUNCTION dropped()").Error)
 		tx, ctx := begin(t, store, command(core.Rollback))
 		require.NoError(t, addEffect(ctx))
-		require.ErrorIs(t, tx.Commit(t.Context(), paid(), false), core.ErrStale)
+		require.ErrorIs(t, seal(t.Context(), tx, paid(), false), core.ErrStale)
 		require.Zero(t, countEffects(t, db))
 		requireIdle(t, db)
 	})

@@ -30,9 +30,9 @@ func TestDistressIsNoAnswer(t *testing.T) {
 		require.NoError(t, db.Exec(failAt).Error)
 		store := newStore(t, db)
 		ends := map[string]func(tx core.Tx) error{
-			"2xx":           func(tx core.Tx) error { return tx.Commit(t.Context(), paid(), false) },
-			"4xx":           func(tx core.Tx) error { return tx.Commit(t.Context(), refused(), true) },
-			"4xx with rows": func(tx core.Tx) error { return tx.Commit(t.Context(), refused(), false) },
+			"2xx":           func(tx core.Tx) error { return seal(t.Context(), tx, paid(), false) },
+			"4xx":           func(tx core.Tx) error { return seal(t.Context(), tx, refused(), true) },
+			"4xx with rows": func(tx core.Tx) error { return seal(t.Context(), tx, refused(), false) },
 			"5xx":           func(tx core.Tx) error { return tx.Rollback() },
 		}
 		for end, finish := range ends {
@@ -55,12 +55,12 @@ func TestDistressIsNoAnswer(t *testing.T) {
 			tx, ctx := begin(t, store, c)
 			require.Error(t, gormstore.Tx(ctx).Exec(failWith, state).Error)
 			require.Error(t, gormstore.Tx(ctx).Exec(failWith, "53100").Error, "aborted: it never came that far")
-			require.NoError(t, tx.Commit(t.Context(), refused(), true), state)
+			require.NoError(t, seal(t.Context(), tx, refused(), true), state)
 			requireCompleted(t, store, c, refused())
 
 			tx, ctx = begin(t, store, command(core.Rollback))
 			require.Error(t, gormstore.Tx(ctx).Exec(failWith, state).Error)
-			err := tx.Commit(t.Context(), paid(), false)
+			err := seal(t.Context(), tx, paid(), false)
 			require.ErrorIs(t, err, core.ErrAborted)
 			require.NotErrorIs(t, err, core.ErrRetryable)
 		}
@@ -68,7 +68,7 @@ func TestDistressIsNoAnswer(t *testing.T) {
 			c := command(core.Rollback)
 			tx, ctx := begin(t, store, c)
 			require.Error(t, gormstore.Tx(ctx).Transaction(func(tx *gorm.DB) error { return tx.Exec(failWith, "53100").Error }))
-			require.NoError(t, tx.Commit(t.Context(), refused(), true))
+			require.NoError(t, seal(t.Context(), tx, refused(), true))
 			requireCompleted(t, store, c, refused())
 		})
 		require.Zero(t, countEffects(t, db))
@@ -135,7 +135,7 @@ func TestBrokenConnectionIsNoAnswer(t *testing.T) {
 		})
 		cancel() // pgx closes the connection
 		require.Error(t, <-done)
-		require.ErrorIs(t, tx.Commit(t.Context(), refused(), true), core.ErrRetryable)
+		require.ErrorIs(t, seal(t.Context(), tx, refused(), true), core.ErrRetryable)
 		requireFree(t, store, c, 10*time.Second)
 	})
 }
@@ -228,7 +228,7 @@ func TestDistressOfSQLite(t *testing.T) {
 			c := command(core.Rollback)
 			tx, ctx := begin(t, store, c)
 			require.Error(t, gormstore.Tx(ctx).Exec(statement).Error, statement)
-			err := tx.Commit(t.Context(), refused(), true)
+			err := seal(t.Context(), tx, refused(), true)
 			if ofCommand {
 				require.NoError(t, err, statement)
 				requireCompleted(t, store, c, refused())
@@ -240,12 +240,12 @@ func TestDistressOfSQLite(t *testing.T) {
 			c = command(core.Rollback)
 			tx, ctx = begin(t, store, c)
 			require.Error(t, gormstore.Tx(ctx).Transaction(func(tx *gorm.DB) error { return tx.Exec(statement).Error }))
-			require.NoError(t, tx.Commit(t.Context(), refused(), true), "%s, undone", statement)
+			require.NoError(t, seal(t.Context(), tx, refused(), true), "%s, undone", statement)
 
 			c = command(core.Rollback)
 			tx, ctx = begin(t, store, c)
 			require.Error(t, gormstore.Tx(ctx).Exec(statement).Error)
-			require.NoError(t, tx.Commit(t.Context(), paid(), false), "%s, and a success", statement)
+			require.NoError(t, seal(t.Context(), tx, paid(), false), "%s, and a success", statement)
 			requireCompleted(t, store, c, paid())
 		}
 
@@ -255,7 +255,7 @@ func TestDistressOfSQLite(t *testing.T) {
 		defer cancel()
 		const forever = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 		require.Error(t, gormstore.Tx(ctx).WithContext(budget).Raw(forever).Scan(new(int)).Error)
-		err := tx.Commit(t.Context(), refused(), true)
+		err := seal(t.Context(), tx, refused(), true)
 		require.True(t, errors.Is(err, core.ErrRetryable) || errors.Is(err, core.ErrAborted), "%v", err)
 		requireNothing(t, store, c)
 	})

@@ -32,10 +32,7 @@ func (t *tx) Asked() bool { return t.asked.Load() }
 func (t *tx) Bind(ctx context.Context) context.Context {
 	ctx = t.conn.bind(ctx)
 	t.watchStrays()
-	session := t.store.db.Session(&gorm.Session{NewDB: true, Context: ctx})
-	session.Statement.ConnPool = t.conn
-	session.Statement.Settings.Store(attemptSetting, t.conn)
-	return context.WithValue(ctx, txKey{}, &binding{tx: t, gorm: session, raw: t.conn})
+	return context.WithValue(ctx, txKey{}, &binding{tx: t, gorm: t.store.session(ctx, t.conn), raw: t.conn})
 }
 
 func bindingFrom(ctx context.Context) *binding {
@@ -51,19 +48,22 @@ func txFrom(ctx context.Context) *tx {
 }
 
 // TxFrom returns the transaction of the Rollback attempt, the [Step] or the [Inbox] handler that ctx belongs to, with ctx
-// as its context. It is false if there is none.
+// as its context. Outside the steps of a Resume handler it only reads, in the open segment. It is false if there is
+// none.
 func TxFrom(ctx context.Context) (*gorm.DB, bool) {
-	b := bindingFrom(ctx)
-	if b == nil {
-		return nil, false
+	if b := bindingFrom(ctx); b != nil {
+		b.asked()
+		return b.gorm.WithContext(ctx), true
 	}
-	b.asked()
-	return b.gorm.WithContext(ctx), true
+	if r := readerFrom(ctx); r != nil {
+		return r.store.session(ctx, r), true
+	}
+	return nil, false
 }
 
 // Tx returns the transaction of the Rollback attempt that ctx belongs to. What is written through it commits together
 // with the recorded answer, or not at all. With the context of a [Step] or of an [Inbox] handler it returns that
-// transaction.
+// transaction; outside the steps of a Resume handler it only reads.
 //
 // Without a transaction it panics, because it never falls back to the plain database. The usual causes: the route's
 // recovery is not core.Rollback (a Resume handler writes in a [Step]); or ctx is not the request's, but
@@ -93,12 +93,14 @@ func Tx(ctx context.Context) *gorm.DB {
 
 // SQLTx is TxFrom for users of plain SQL or sqlc.
 func SQLTx(ctx context.Context) (DBTX, bool) {
-	b := bindingFrom(ctx)
-	if b == nil {
-		return nil, false
+	if b := bindingFrom(ctx); b != nil {
+		b.asked()
+		return b.raw, true
 	}
-	b.asked()
-	return b.raw, true
+	if r := readerFrom(ctx); r != nil {
+		return r, true
+	}
+	return nil, false
 }
 
 // WithTx returns a context in which Tx, TxFrom and SQLTx find db, for unit tests of handlers and repositories. db is

@@ -31,6 +31,9 @@ func (s *Store) Import(ctx context.Context, records []core.Record) (done core.Im
 }
 
 func (s *Store) importOne(ctx context.Context, q querier, rec core.Record, done *core.Imported) error {
+	if s.file != nil && s.file.isRunning(rec.ID) {
+		return nil // the key of an attempt that has written nothing yet
+	}
 	args, err := s.importArgs(rec)
 	if err != nil {
 		return err

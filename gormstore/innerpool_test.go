@@ -75,7 +75,7 @@ func TestPoolBelowThePool(t *testing.T) {
 		if err := db.WithContext(ctx).Raw("SELECT 1").Scan(new(int)).Error; err != nil {
 			return errors.Join(err, tx.Rollback())
 		}
-		return tx.Commit(ctx, paid(), false)
+		return seal(ctx, tx, paid(), false)
 	}) {
 		require.NoError(t, err)
 	}

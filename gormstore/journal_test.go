@@ -172,7 +172,7 @@ func TestJournalPlansWithTheCallersRows(t *testing.T) {
 		// In a guarded handler it commits with the answer.
 		tx, ctx := begin(t, store, command(core.Rollback))
 		require.NoError(t, journal.Plan(gormstore.Tx(ctx), "in a handler"))
-		require.NoError(t, tx.Commit(t.Context(), paid(), false))
+		require.NoError(t, seal(t.Context(), tx, paid(), false))
 		tx, ctx = begin(t, store, command(core.Rollback))
 		require.NoError(t, journal.Plan(gormstore.Tx(ctx), "in a handler that fails"))
 		require.NoError(t, tx.Rollback())

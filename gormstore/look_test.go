@@ -50,7 +50,7 @@ func TestNoLookWhereNothingCanBeWritten(t *testing.T) {
 	other := newStore(t, openPostgres(t, url, 2))
 	tx, ctx := begin(t, other, completed)
 	require.NoError(t, addEffect(ctx))
-	require.NoError(t, tx.Commit(t.Context(), paid(), false))
+	require.NoError(t, seal(t.Context(), tx, paid(), false))
 	begin(t, other, running)
 
 	store := newStore(t, db)

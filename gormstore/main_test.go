@@ -206,6 +206,33 @@ func refused() core.Completion {
 	return c
 }
 
+// seal seals the answer of an attempt. With undo its rows are undone first.
+func seal(ctx context.Context, tx core.Tx, c core.Completion, undo bool) error {
+	_, err := tx.Seal(ctx, core.Seal{Answer: &c, Alone: undo})
+	return err
+}
+
+// resume opens the segments of a Resume attempt, which must win.
+func resume(t *testing.T, store *gormstore.Store, c core.Claim) (core.Segments, core.Record) {
+	t.Helper()
+	c.Recovery = core.Resume
+	segments, claimed, err := store.Resume(t.Context(), c)
+	require.NoError(t, err)
+	require.True(t, claimed.Won, "%+v", claimed)
+	segments.Opening(func() error { return nil })
+	t.Cleanup(func() { _ = segments.Rollback() })
+	return segments, claimed.Record
+}
+
+// resumed is a Resume attempt that has sealed s.
+func resumed(t *testing.T, store *gormstore.Store, c core.Claim, s core.Seal) core.Ticket {
+	t.Helper()
+	segments, rec := resume(t, store, c)
+	_, err := segments.Seal(t.Context(), s)
+	require.NoError(t, err)
+	return rec.Ticket
+}
+
 // begin opens the transaction of an attempt, which must win, and returns it with the handler's context. The context
 // ends with the attempt's deadline or the test.
 func begin(t *testing.T, store *gormstore.Store, c core.Claim) (core.Tx, context.Context) {

@@ -53,7 +53,7 @@ func requireWholeLife(t *testing.T, store *gormstore.Store, db *gorm.DB) {
 	require.True(t, ok)
 	_, err := handle.ExecContext(attempt, "INSERT INTO effects (name) VALUES ('by SQL')")
 	require.NoError(t, err)
-	require.NoError(t, tx.Commit(ctx, secretive(), false))
+	require.NoError(t, seal(ctx, tx, secretive(), false))
 	requireCompleted(t, store, c, secretive())
 	_, claimed, err := store.Begin(ctx, again(c))
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestModesOfGORM(t *testing.T) {
 			tx, ctx := begin(t, store, command(core.Rollback))
 			require.NoError(t, addEffect(ctx), "the app's own statements keep the app's settings")
 			require.ErrorIs(t, db.WithContext(ctx).Create(&effect{}).Error, gormstore.ErrOutsideTransaction)
-			require.NoError(t, tx.Commit(t.Context(), secretive(), false))
+			require.NoError(t, seal(t.Context(), tx, secretive(), false))
 			require.Equal(t, 1, countEffects(t, db), "in the table with the prefix")
 
 			require.Contains(t, seen.String(), "app_effect", "the logger works")

@@ -14,14 +14,19 @@ import (
 type slots struct {
 	attempts chan struct{} // for transactions with an app's statements in them: three connections of four
 	claims   chan struct{} // for claims without a transaction, which are short; the same number
-	looks    chan struct{} // the other connections: a waiting attempt uses one to look whether its key is in use
+	looks    chan struct{} // of the other connections: a waiting attempt uses one to look whether its key is in use
+	segments chan struct{} // half of those, for segments behind a call; a small pool has one place for both
 }
 
 // newSlots divides a pool of limit connections.
 func newSlots(limit int) *slots {
 	free := max(1, limit/4)
-	return &slots{attempts: make(chan struct{}, limit-free), claims: make(chan struct{}, limit-free),
-		looks: make(chan struct{}, free)}
+	s := &slots{attempts: make(chan struct{}, limit-free), claims: make(chan struct{}, limit-free),
+		looks: make(chan struct{}, free-free/2), segments: make(chan struct{}, free/2)}
+	if free == 1 {
+		s.segments = s.looks
+	}
+	return s
 }
 
 // enter takes a slot. If it fails, nothing was sent.
@@ -92,6 +97,22 @@ func (s *Store) enterAttempt(ctx context.Context) error {
 		return nil
 	}
 	return enter(ctx, s.slots.attempts)
+}
+
+// enterSegment takes SQLite's writer, or a slot, for a segment behind a call. What a provider has been paid for does not
+// wait for new attempts.
+func (s *Store) enterSegment(ctx context.Context) (leave func(), err error) {
+	if s.slots == nil {
+		return s.leaveAttempt, s.enterAttempt(ctx)
+	}
+	select {
+	case s.slots.segments <- struct{}{}:
+		return func() { <-s.slots.segments }, nil
+	case s.slots.attempts <- struct{}{}:
+		return s.leaveAttempt, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: all connections for attempts are taken: %w", core.ErrCrowded, ctx.Err())
+	}
 }
 
 // leaveAttempt gives back what enterAttempt took.

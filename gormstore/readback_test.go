@@ -79,23 +79,29 @@ func TestReadBackAsksForItsOwnStep(t *testing.T) {
 	require.NoError(t, Migrate(t.Context(), store.db))
 	c := core.Claim{ID: core.ID{1}, Owner: core.Owner{1}, Method: "POST", Route: "/v1/payments", Recovery: core.Resume,
 		Hash: core.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute}
-	claimed, err := store.Claim(t.Context(), c)
+	open, claimed, err := store.Resume(t.Context(), c)
 	require.NoError(t, err)
-	ticket := claimed.Record.Ticket
-	later := ticket
-	later.Fence++
-	committed := func(ticket core.Ticket) bool {
-		committed, certain := (&tx{store: store, entry: result{ticket, "reserve"}}).look(t.Context())
+	open.Opening(func() error { return nil })
+	committed := func(seal core.Seal, fence int64) bool {
+		of := &segments{store: store, answer: answer{claim: c, fence: fence}}
+		committed, certain := (&tx{store: store, entry: &sealing{segments: of, seal: &seal}}).look(t.Context())
 		require.True(t, committed || certain)
 		return committed
 	}
-	require.False(t, committed(ticket), "there is no step")
-	_, err = store.StartStep(t.Context(), ticket, core.StepRecord{Name: "reserve"})
+	fence := claimed.Record.Fence
+	charge := core.StepRecord{Name: "charge", Kind: core.ProviderStep, Result: []byte("1")}
+	started, finished := core.Seal{Start: &charge}, core.Seal{Steps: []core.StepRecord{charge}}
+	_, err = open.Seal(t.Context(), core.Seal{Start: &core.StepRecord{Name: "other", Kind: core.ProviderStep}})
 	require.NoError(t, err)
-	require.False(t, committed(ticket), "a step that has begun has no result")
-	require.NoError(t, store.FinishStep(t.Context(), ticket, core.StepRecord{Name: "reserve", Result: []byte("1")}))
-	require.True(t, committed(ticket))
-	require.False(t, committed(later), "another attempt's result")
+	require.False(t, committed(started, fence), "only the record is there, and another step")
+	_, err = open.Seal(t.Context(), started)
+	require.NoError(t, err)
+	require.True(t, committed(started, fence))
+	require.False(t, committed(finished, fence), "a step that has begun has no result")
+	_, err = open.Seal(t.Context(), finished)
+	require.NoError(t, err)
+	require.True(t, committed(finished, fence))
+	require.False(t, committed(finished, fence+1), "another attempt's")
 }
 
 // A standby may be behind its primary: that the answer is absent there says nothing.

@@ -15,6 +15,14 @@ func (s *Store) Refer(ctx context.Context, id core.ID, realm core.Realm, ref cor
 	if t := txFrom(ctx); t != nil && t.store == s {
 		return s.refer(ctx, t.conn, id, realm, ref, true)
 	}
+	if r := readerFrom(ctx); r != nil && r.store == s {
+		switch t, err := r.openOrFirst(ctx); {
+		case err != nil:
+			return err
+		case t != nil:
+			return s.refer(ctx, t.conn, id, realm, ref, true)
+		}
+	}
 	return s.write(ctx, func(q querier) error { return s.refer(ctx, q, id, realm, ref, false) })
 }
 

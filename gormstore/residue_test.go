@@ -130,7 +130,7 @@ func TestHarmlessFunctions(t *testing.T) {
 		tx, ctx := begin(t, store, command(core.Rollback))
 		require.NoError(t, gormstore.Tx(ctx).Raw("SELECT pg_backend_pid()").Scan(&pid).Error)
 		require.NoError(t, gormstore.Tx(ctx).Exec(statement).Error)
-		require.NoError(t, tx.Commit(t.Context(), paid(), false))
+		require.NoError(t, seal(t.Context(), tx, paid(), false))
 		require.Equal(t, harmless, slices.Contains(backends(t, db), pid), statement)
 	}
 

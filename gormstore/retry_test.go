@@ -79,8 +79,8 @@ func retryableErrors(t *testing.T, way way) {
 		},
 	}
 	ends := map[string]func(tx core.Tx) error{
-		"answer 2xx": func(tx core.Tx) error { return tx.Commit(t.Context(), paid(), false) },
-		"answer 4xx": func(tx core.Tx) error { return tx.Commit(t.Context(), refused(), true) },
+		"answer 2xx": func(tx core.Tx) error { return seal(t.Context(), tx, paid(), false) },
+		"answer 4xx": func(tx core.Tx) error { return seal(t.Context(), tx, refused(), true) },
 		"answer 5xx": func(tx core.Tx) error { return tx.Rollback() },
 	}
 	for how, fail := range failures {
@@ -110,7 +110,7 @@ func retryableErrors(t *testing.T, way way) {
 			tx, ctx := begin(t, store, c)
 			require.Error(t, fail(ctx, "23505"))
 			want := refused()
-			require.NoError(t, tx.Commit(t.Context(), want, true), how)
+			require.NoError(t, seal(t.Context(), tx, want, true), how)
 			requireCompleted(t, store, c, want)
 		}
 	})
@@ -147,7 +147,7 @@ func deadlockBetweenRows(t *testing.T, way way) {
 			_ = rows.Close() //nolint:sqlclosecheck // likewise
 		}
 		locked <- struct{}{}
-		return tx.Commit(t.Context(), refused(), true) // "insufficient funds", says a handler that read no row
+		return seal(t.Context(), tx, refused(), true) // "insufficient funds", says a handler that read no row
 	}
 	results := make(chan error, 2)
 	go func() { results <- transfer("ASC") }()

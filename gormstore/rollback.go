@@ -11,7 +11,7 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// rollbackTx is the transaction of a Rollback attempt.
+// rollbackTx is the transaction of a Rollback attempt, or the first of a Resume attempt.
 type rollbackTx struct {
 	*tx
 	answer answer
@@ -21,6 +21,16 @@ type rollbackTx struct {
 // other attempts out, and the record is written with the answer. The record of a key that this process has seen is read
 // first, without a transaction. On SQLite, which has one writer, the record is claimed at once.
 func (s *Store) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
+	t, claimed, err := s.beginFirst(ctx, c)
+	if t == nil {
+		return nil, claimed, err
+	}
+	return rollbackTx{t, t.entry.(answer)}, claimed, nil
+}
+
+// beginFirst claims for an attempt that writes nothing to be seen before its first commit, and opens its transaction. On
+// SQLite the transaction of a Resume attempt opens later. An operation that can be resumed is only returned.
+func (s *Store) beginFirst(ctx context.Context, c core.Claim) (t *tx, claimed core.Claimed, err error) {
 	if err := s.check(ctx); err != nil {
 		return nil, core.Claimed{}, err
 	}
@@ -31,18 +41,21 @@ func (s *Store) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed,
 		if !s.file.reserve(c.ID) {
 			return nil, core.Claimed{Busy: true}, nil
 		}
+		defer func() {
+			if !claimed.Won {
+				s.file.unreserve(c.ID)
+			}
+		}()
+		if c.Recovery == core.Resume {
+			claimed, err = s.wouldWin(ctx, c)
+			return nil, claimed, err
+		}
 	}
-	t, claimed, err := s.enterAndBegin(ctx, c)
-	if t != nil {
-		return rollbackTx{t, t.entry.(answer)}, claimed, nil
-	}
-	if s.file != nil {
-		s.file.unreserve(c.ID)
-	}
+	t, claimed, err = s.enterAndBegin(ctx, c)
 	if errors.Is(err, errRace) { // other claims won each time
 		return nil, core.Claimed{Busy: true}, nil
 	}
-	return nil, claimed, err
+	return t, claimed, err
 }
 
 func (s *Store) enterAndBegin(ctx context.Context, c core.Claim) (t *tx, claimed core.Claimed, err error) {
@@ -150,6 +163,9 @@ func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, c core.Claim) (
 		if err != nil || !takeable(seen, c) {
 			return nil, lock.Bool, core.Claimed{Record: seen}, err
 		}
+		if seen.State() != core.Free {
+			return nil, lock.Bool, core.Claimed{Record: seen}, nil // resumable
+		}
 		a.seen, a.fence, a.timed, a.stepped = seen.Fence, seen.Fence+1, seen.Timed, seen.Recovery == core.Resume
 	}
 	switch {
@@ -173,18 +189,18 @@ func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, c core.Claim) (
 	return t, true, core.Claimed{Won: true, Record: won}, nil
 }
 
-// Commit implements [core.Tx].
-func (t rollbackTx) Commit(ctx context.Context, c core.Completion, undoRows bool) error {
-	err := t.finish(ctx, func() (lastCalls, error) {
-		if err := t.conn.distress(undoRows); err != nil {
+// Seal implements [core.Tx].
+func (t rollbackTx) Seal(ctx context.Context, s core.Seal) (now time.Time, err error) {
+	err = t.finish(ctx, func() (lastCalls, error) {
+		if err := t.conn.distress(s.Alone); err != nil {
 			return lastCalls{}, err
 		}
-		return t.last(ctx, c, undoRows)
+		return t.last(ctx, *s.Answer, s.Alone)
 	})
 	if errors.Is(err, core.ErrRetryable) || errors.Is(err, core.ErrAborted) {
-		return t.unlessTaken(ctx, err)
+		return now, t.unlessTaken(ctx, err)
 	}
-	return err
+	return now, err
 }
 
 // Rollback implements [core.Tx].
@@ -215,9 +231,9 @@ func (t rollbackTx) unlessTaken(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: it is not known whether another attempt has the key: %w", core.ErrRetryable, found)
 }
 
-// last returns the last message of the attempt: the record with the answer, and COMMIT; or, after the rows are undone, the
-// record alone.
-func (t rollbackTx) last(ctx context.Context, c core.Completion, undoRows bool) (lastCalls, error) {
+// last returns the last message of the attempt: the record with the answer, steps, and COMMIT; or, after the rows are
+// undone, the record alone.
+func (t rollbackTx) last(ctx context.Context, c core.Completion, undoRows bool, steps ...call) (lastCalls, error) {
 	args, err := completionArgs(c)
 	if err != nil {
 		return lastCalls{}, fmt.Errorf("%w: %w", core.ErrAborted, err)
@@ -249,7 +265,7 @@ func (t rollbackTx) last(ctx context.Context, c core.Completion, undoRows bool) 
 	if undoRows {
 		return t.alone(ctx, calls)
 	}
-	return t.restored(ctx, calls...)
+	return t.restored(ctx, append(calls, steps...)...)
 }
 
 // alone is the last message where the rows are undone. The transaction is ended in the same one, if that can be: in one that

@@ -72,7 +72,7 @@ func (r *roundTrips) commit(t *testing.T, answer core.Completion, undoRows bool)
 	c := command(core.Rollback)
 	tx, ctx := begin(t, r.store, c)
 	require.NoError(t, addEffect(ctx))
-	require.NoError(t, tx.Commit(t.Context(), answer, undoRows))
+	require.NoError(t, seal(t.Context(), tx, answer, undoRows))
 	return c
 }
 

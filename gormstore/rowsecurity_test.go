@@ -46,7 +46,7 @@ func TestRowLevelSecurity(t *testing.T) {
 	require.Error(t, gormstore.Tx(ctx).Transaction(stock), "no tenant")
 	require.NoError(t, as(gormstore.Tx(ctx), "stock"))
 	require.NoError(t, stock(gormstore.Tx(ctx)))
-	require.NoError(t, tx.Commit(t.Context(), paid(), false))
+	require.NoError(t, seal(t.Context(), tx, paid(), false))
 	requireCompleted(t, store, paidFor, paid())
 	require.Equal(t, 1, countEffects(t, admin))
 
@@ -55,7 +55,7 @@ func TestRowLevelSecurity(t *testing.T) {
 	tx, ctx = begin(t, store, command(core.Rollback))
 	require.NoError(t, as(gormstore.Tx(ctx), "stock"))
 	require.NoError(t, stock(gormstore.Tx(ctx)))
-	require.ErrorIs(t, tx.Commit(t.Context(), paid(), false), core.ErrAborted, "its own record is hidden from it")
+	require.ErrorIs(t, seal(t.Context(), tx, paid(), false), core.ErrAborted, "its own record is hidden from it")
 	require.Equal(t, 1, countEffects(t, admin))
 
 	exec("ALTER POLICY tenant ON idempotency_record USING (false) WITH CHECK (true)")
@@ -63,7 +63,7 @@ func TestRowLevelSecurity(t *testing.T) {
 		tx, ctx := begin(t, store, c)
 		require.NoError(t, as(gormstore.Tx(ctx), "stock"))
 		require.NoError(t, stock(gormstore.Tx(ctx)))
-		require.ErrorIs(t, tx.Commit(t.Context(), paid(), false), core.ErrAborted)
+		require.ErrorIs(t, seal(t.Context(), tx, paid(), false), core.ErrAborted)
 	}
 	require.Equal(t, 1, countEffects(t, admin))
 }

@@ -87,7 +87,7 @@ func TestStrayOnAConnection(t *testing.T) {
 				}
 				elsewhere := openPostgres(t, address, 2) // where nobody has left anything
 
-				parked, transacted, resumed := command(core.Park), command(core.Rollback), command(core.Resume)
+				parked, transacted, continued := command(core.Park), command(core.Rollback), command(core.Resume)
 				message := gormstore.Message{Source: "s", ID: "m-1", Payload: []byte("paid")}
 				entry := intents.Entry{Intent: "order-1", Key: intents.NewKey()}
 				processed := 0
@@ -105,13 +105,8 @@ func TestStrayOnAConnection(t *testing.T) {
 				require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
 
 				tx, _ := begin(t, store, transacted)
-				require.NoError(t, tx.Commit(t.Context(), paid(), false))
-				claimed, err = store.Claim(t.Context(), resumed)
-				require.NoError(t, err)
-				require.True(t, claimed.Won)
-				_, err = store.StartStep(t.Context(), claimed.Record.Ticket,
-					core.StepRecord{Name: "charge", Kind: core.ProviderStep})
-				require.NoError(t, err)
+				require.NoError(t, seal(t.Context(), tx, paid(), false))
+				resumed(t, store, continued, core.Seal{Start: &core.StepRecord{Name: "charge", Kind: core.ProviderStep}})
 				process()
 				begun, err := journal.Begin(t.Context(), entry)
 				require.NoError(t, err)
@@ -123,7 +118,7 @@ func TestStrayOnAConnection(t *testing.T) {
 				fresh := newStore(t, elsewhere)
 				requireCompleted(t, fresh, parked, paid())
 				requireCompleted(t, fresh, transacted, paid())
-				steps, err := fresh.Steps(t.Context(), resumed.ID)
+				steps, err := fresh.Steps(t.Context(), continued.ID)
 				require.NoError(t, err)
 				require.Len(t, steps, 1)
 				for table, want := range map[string]int64{"idempotency_record": 3, "processed_message": 1, "idempotency_intent": 1} {

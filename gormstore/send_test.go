@@ -104,7 +104,7 @@ func TestEndsThatFail(t *testing.T) {
 						outcomes := []error{<-commit(t, store, c, 30*time.Second)}
 						tx, ctx := begin(t, store, c)
 						require.NoError(t, addEffect(ctx))
-						outcomes = append(outcomes, tx.Commit(t.Context(), refused(), true))
+						outcomes = append(outcomes, seal(t.Context(), tx, refused(), true))
 						for _, err := range outcomes {
 							switch {
 							case slices.Contains([]string{"23514", "42501"}, state):
@@ -143,7 +143,7 @@ END $$`, "CREATE TRIGGER conflict BEFORE INSERT ON idempotency_record FOR EACH R
 		c := command(core.Rollback)
 		tx, ctx := begin(t, store, c)
 		require.NoError(t, addEffect(ctx))
-		require.NoError(t, tx.Commit(t.Context(), refused(), true))
+		require.NoError(t, seal(t.Context(), tx, refused(), true))
 		requireCompleted(t, store, c, refused())
 
 		// So it is where steps of a free record are to be forgotten with it.
@@ -154,7 +154,7 @@ END $$`, "CREATE TRIGGER conflict BEFORE INSERT ON idempotency_record FOR EACH R
 		require.NoError(t, db.Exec("CREATE TRIGGER conflict BEFORE DELETE ON idempotency_step FOR EACH ROW EXECUTE FUNCTION conflict()").Error)
 		tx, ctx = begin(t, store, again(freed))
 		require.NoError(t, addEffect(ctx))
-		require.NoError(t, tx.Commit(t.Context(), refused(), true))
+		require.NoError(t, seal(t.Context(), tx, refused(), true))
 		rec, err := store.Find(t.Context(), freed.ID)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusPaymentRequired, rec.Answer.Status)
@@ -186,8 +186,8 @@ func TestRecordsThatLose(t *testing.T) {
 		}, false},
 	}
 	ends := map[string]func(tx core.Tx) error{
-		"2xx": func(tx core.Tx) error { return tx.Commit(t.Context(), paid(), false) },
-		"4xx": func(tx core.Tx) error { return tx.Commit(t.Context(), refused(), true) },
+		"2xx": func(tx core.Tx) error { return seal(t.Context(), tx, paid(), false) },
+		"4xx": func(tx core.Tx) error { return seal(t.Context(), tx, refused(), true) },
 	}
 	bothWays(t, func(t *testing.T, way way) {
 		for _, level := range []string{"", "&default_transaction_isolation=serializable"} {
@@ -238,11 +238,8 @@ func TestRecordsThatLose(t *testing.T) {
 func freeWithStep(t *testing.T, store *gormstore.Store) core.Claim {
 	t.Helper()
 	c := command(core.Resume)
-	claimed, err := store.Claim(t.Context(), c)
-	require.NoError(t, err)
-	_, err = store.StartStep(t.Context(), claimed.Record.Ticket, core.StepRecord{Name: "old", Kind: core.ProviderStep})
-	require.NoError(t, err)
-	require.NoError(t, store.Release(t.Context(), claimed.Record.Ticket))
+	ticket := resumed(t, store, c, core.Seal{Start: &core.StepRecord{Name: "old", Kind: core.ProviderStep}})
+	require.NoError(t, store.Release(t.Context(), ticket))
 	c.Recovery = core.Rollback
 	return c
 }
@@ -266,9 +263,9 @@ func TestRecordsThatReplaceAFreeOne(t *testing.T) {
 					require.NoError(t, db.Exec("DELETE FROM idempotency_step").Error)
 				}
 				if status == 201 {
-					require.NoError(t, tx.Commit(t.Context(), paid(), false))
+					require.NoError(t, seal(t.Context(), tx, paid(), false))
 				} else {
-					require.NoError(t, tx.Commit(t.Context(), refused(), true))
+					require.NoError(t, seal(t.Context(), tx, refused(), true))
 				}
 				rec, err := store.Find(t.Context(), c.ID)
 				require.NoError(t, err)

@@ -61,6 +61,7 @@ func TestHistoryKeepsWhatUndidIt(t *testing.T) {
 		require.NoError(t, err)
 		lost := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			require.NoError(t, reserve(r.Context(), nil))
+			require.NoError(t, core.Checkpoint(r.Context()))
 			w.WriteHeader(http.StatusBadGateway)
 		})
 		require.Equal(t, http.StatusConflict, serve(t, module, "k-1", lost).Code)

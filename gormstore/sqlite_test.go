@@ -84,7 +84,7 @@ func TestSQLiteEndsTransactions(t *testing.T) {
 					require.Error(t, gormstore.Tx(ctx).First(&row).Error)
 				}
 				require.Zero(t, countEffects(t, db))
-				require.ErrorIs(t, tx.Commit(t.Context(), refused(), goesOn), core.ErrAborted)
+				require.ErrorIs(t, seal(t.Context(), tx, refused(), goesOn), core.ErrAborted)
 				requireNothing(t, store, c)
 				requireFree(t, store, c, 5*time.Second)
 				require.Zero(t, countEffects(t, db))
@@ -98,7 +98,7 @@ func TestSQLiteEndsTransactions(t *testing.T) {
 		const read = "WITH RECURSIVE c(n) AS (SELECT cut() UNION ALL SELECT n FROM c) SELECT count(*) FROM c"
 		require.ErrorIs(t, gormstore.Tx(within(ctx)).Exec(read).Error, sqlite3.INTERRUPT)
 		require.NoError(t, addEffect(ctx))
-		require.NoError(t, tx.Commit(t.Context(), paid(), false))
+		require.NoError(t, seal(t.Context(), tx, paid(), false))
 		requireCompleted(t, store, c, paid())
 		require.Equal(t, 1, countEffects(t, db))
 	})
@@ -126,7 +126,7 @@ func TestAnswerWaitsForTheWriter(t *testing.T) {
 		}
 		require.ErrorIs(t, err, context.DeadlineExceeded) // on a busy machine the millisecond is over before the write begins
 	}
-	require.NoError(t, long.Commit(t.Context(), paid(), false))
+	require.NoError(t, seal(t.Context(), long, paid(), false))
 	eventually(t, "the answer is recorded", func() bool {
 		rec, err := store.Find(t.Context(), finished.ID)
 		require.NoError(t, err)

@@ -180,7 +180,7 @@ func (h *blackHole) requireGoesOn(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, claimed.Won)
 	require.NoError(t, addEffect(tx.Bind(ctx)))
-	require.NoError(t, tx.Commit(ctx, paid(), false))
+	require.NoError(t, seal(ctx, tx, paid(), false))
 	require.Greater(t, h.pool.Stats().MaxOpenConnections, holePool)
 }
 

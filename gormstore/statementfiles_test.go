@@ -104,6 +104,7 @@ func TestStatementsOfPostgreSQLAgree(t *testing.T) {
 	texts, err := readStatements(postgres, "x")
 	require.NoError(t, err)
 	mark := strings.Join(strings.Fields(texts[begun]), " ")
+	completes := strings.Join(strings.Fields(texts[complete]), " ")
 	phrases := []struct {
 		text string
 		in   []statement
@@ -112,8 +113,13 @@ func TestStatementsOfPostgreSQLAgree(t *testing.T) {
 		// then confirmed as if nobody had left synchronous_commit off on the connection.
 		{"CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN " +
 			"pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END",
-			[]statement{claimKey, insertRecord, takeOver, complete, park, keepOut, touch, touchRead, settle, erase, startStep, finishStep,
+			[]statement{claimKey, insertRecord, takeOver, complete, park, keepOut, touch, touchRead, settle, erase,
 				beginIntent, raiseKeyFloor}},
+		{strings.TrimSpace(completes[strings.Index(completes, "SET "):strings.Index(completes, " FROM (")]), []statement{sealAnswer}},
+		{"coalesce((SELECT CAST(p.value AS bigint) FROM x.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)",
+			[]statement{claimKey, insertRecord, takeOver, recordRunning}},
+		{"r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed",
+			[]statement{recordOver, recordRunning, loseAnswer}},
 		// The first statement of a transaction guards it, and reads its mark.
 		{mark[strings.Index(mark, "pg_catalog.pg_backend_pid()"):strings.Index(mark, "$1")], []statement{lockFirst}},
 		{"pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> '' " +

@@ -38,23 +38,27 @@ const (
 	importRecord statement = "importRecord"
 
 	// attempts.sql
-	renew        statement = "renew"
-	complete     statement = "complete"
-	recordAnswer statement = "recordAnswer" // PostgreSQL
-	recordOver   statement = "recordOver"   // PostgreSQL
-	loseAnswer   statement = "loseAnswer"   // PostgreSQL
-	begun        statement = "begun"        // PostgreSQL
-	asBegun      statement = "asBegun"      // PostgreSQL
-	readSettings statement = "readSettings" // PostgreSQL
-	setSettings  statement = "setSettings"  // PostgreSQL
-	park         statement = "park"
-	release      statement = "release"
-	releaseOwner statement = "releaseOwner"
-	keepOut      statement = "keepOut"
-	traceAnswer  statement = "traceAnswer" // SQLite
-	touch        statement = "touch"
-	touchRead    statement = "touchRead" // PostgreSQL
-	atStandby    statement = "atStandby" // PostgreSQL
+	renew         statement = "renew"
+	complete      statement = "complete"
+	recordAnswer  statement = "recordAnswer"  // PostgreSQL
+	recordOver    statement = "recordOver"    // PostgreSQL
+	recordRunning statement = "recordRunning" // PostgreSQL
+	sealRunning   statement = "sealRunning"
+	sealAnswer    statement = "sealAnswer"   // PostgreSQL
+	ownsRecord    statement = "ownsRecord"   // PostgreSQL
+	loseAnswer    statement = "loseAnswer"   // PostgreSQL
+	begun         statement = "begun"        // PostgreSQL
+	asBegun       statement = "asBegun"      // PostgreSQL
+	readSettings  statement = "readSettings" // PostgreSQL
+	setSettings   statement = "setSettings"  // PostgreSQL
+	park          statement = "park"
+	release       statement = "release"
+	releaseOwner  statement = "releaseOwner"
+	keepOut       statement = "keepOut"
+	traceAnswer   statement = "traceAnswer" // SQLite
+	touch         statement = "touch"
+	touchRead     statement = "touchRead" // PostgreSQL
+	atStandby     statement = "atStandby" // PostgreSQL
 
 	// operations.sql
 	clock            statement = "clock"
@@ -99,16 +103,15 @@ const (
 	lockSetting     statement = "lockSetting"
 
 	// steps.sql
-	own               statement = "own" // SQLite
-	startStep         statement = "startStep"
-	finishStep        statement = "finishStep"
-	beginDatabaseStep statement = "beginDatabaseStep" // SQLite
-	traceStep         statement = "traceStep"         // SQLite
-	recordStep        statement = "recordStep"
-	stepsOf           statement = "stepsOf"
-	stepAt            statement = "stepAt"
-	dropSteps         statement = "dropSteps"
-	forgetSteps       statement = "forgetSteps"
+	ownRecord    statement = "ownRecord" // SQLite
+	putStep      statement = "putStep"
+	beginTrace   statement = "beginTrace"   // SQLite
+	traceSegment statement = "traceSegment" // SQLite
+	endTrace     statement = "endTrace"     // SQLite
+	stepsOf      statement = "stepsOf"
+	stepAt       statement = "stepAt"
+	dropSteps    statement = "dropSteps"
+	forgetSteps  statement = "forgetSteps"
 
 	// references.sql
 	refer          statement = "refer"

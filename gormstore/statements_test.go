@@ -77,7 +77,7 @@ func TestStatements(t *testing.T) {
 		t.Run("a new command on Rollback is one transaction", func(t *testing.T) {
 			tx, ctx := begin(t, store, transacted)
 			require.NoError(t, addEffect(ctx))
-			require.NoError(t, tx.Commit(t.Context(), paid(), false))
+			require.NoError(t, seal(t.Context(), tx, paid(), false))
 			requireStatements(t, read(), slices.Concat(opened, []string{`INSERT INTO "effects"`, recordAnswer, "COMMIT"})...)
 		})
 
@@ -85,7 +85,7 @@ func TestStatements(t *testing.T) {
 		t.Run("a refusal on Rollback is recorded alone", func(t *testing.T) {
 			tx, ctx := begin(t, store, command(core.Rollback))
 			require.NoError(t, addEffect(ctx))
-			require.NoError(t, tx.Commit(t.Context(), refused(), true))
+			require.NoError(t, seal(t.Context(), tx, refused(), true))
 			requireStatements(t, read(), slices.Concat(opened, []string{`INSERT INTO "effects"`, asBegun, "ROLLBACK", recordOver})...)
 		})
 

@@ -26,6 +26,7 @@ type tx struct {
 	asked atomic.Bool // the handler has asked for the transaction
 
 	unwatch func() // nil, or ends what watchStrays has begun
+	release func() // gives back its place in the pool, or SQLite's writer
 
 	ending  sync.Mutex // held while the transaction ends: Commit, Rollback or the deadline
 	ended   bool
@@ -55,7 +56,7 @@ type entry interface {
 }
 
 func (s *Store) newTx(own *sql.Conn, e entry) *tx {
-	t := &tx{store: s, entry: e}
+	t := &tx{store: s, entry: e, release: s.leaveAttempt}
 	t.conn = newConn(own, s, t.alive)
 	t.conn.onEnded = t.loseEarly
 	return t
@@ -110,7 +111,7 @@ func (t *tx) end(fn func() error) error {
 // ended.
 func (t *tx) leave() {
 	t.entry.leave(t.store)
-	t.store.leaveAttempt()
+	t.release()
 }
 
 // undo rolls back and leaves. It fails with core.ErrEnded if the handler has ended the transaction itself: the handler's
@@ -128,6 +129,7 @@ const (
 	nothingRecorded = "22012" // of recordAnswer, recordOver and recordStep: a division by zero
 	recordedBefore  = "23505" // of recordAnswer: a unique violation
 	notOurs         = "22P02" // of recordAnswer, recordOver and asBegun: not an integer
+	clockOutside    = "22003" // of recordRunning and sealRunning: no integer is so large
 	aborted         = "25P02"
 	noSavepoint     = "3B001"
 

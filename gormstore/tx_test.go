@@ -38,7 +38,7 @@ func TestTxEnds(t *testing.T) {
 			require.NoError(t, addEffect(ctx))
 			requireNothing(t, store, c)
 			require.Equal(t, effects, countEffects(t, db))
-			require.NoError(t, tx.Commit(t.Context(), paid(), false))
+			require.NoError(t, seal(t.Context(), tx, paid(), false))
 			effects++
 			requireCompleted(t, store, c, paid())
 			require.Equal(t, effects, countEffects(t, db))
@@ -48,7 +48,7 @@ func TestTxEnds(t *testing.T) {
 			c := command(core.Rollback)
 			tx, ctx := begin(t, store, c)
 			require.NoError(t, addEffect(ctx))
-			require.NoError(t, tx.Commit(t.Context(), refused(), true))
+			require.NoError(t, seal(t.Context(), tx, refused(), true))
 			requireCompleted(t, store, c, refused())
 			require.Equal(t, effects, countEffects(t, db))
 		})
@@ -58,7 +58,7 @@ func TestTxEnds(t *testing.T) {
 			tx, ctx := begin(t, store, c)
 			require.NoError(t, addEffect(ctx))
 			require.Error(t, violate(ctx))
-			require.NoError(t, tx.Commit(t.Context(), refused(), true))
+			require.NoError(t, seal(t.Context(), tx, refused(), true))
 			requireCompleted(t, store, c, refused())
 			require.Equal(t, effects, countEffects(t, db))
 		})
@@ -68,7 +68,7 @@ func TestTxEnds(t *testing.T) {
 			tx, ctx := begin(t, store, c)
 			require.NoError(t, addEffect(ctx))
 			require.Error(t, violate(ctx))
-			err := tx.Commit(t.Context(), paid(), false)
+			err := seal(t.Context(), tx, paid(), false)
 			if db.Name() == "sqlite" { // where a failed statement does not abort the transaction
 				require.NoError(t, err)
 				effects++
@@ -91,14 +91,14 @@ func TestTxEnds(t *testing.T) {
 			require.NoError(t, gormstore.Tx(ctx).Transaction(func(inner *gorm.DB) error {
 				return inner.Create(&effect{Name: "inner, again"}).Error
 			}))
-			require.NoError(t, tx.Commit(t.Context(), paid(), false))
+			require.NoError(t, seal(t.Context(), tx, paid(), false))
 			effects += 2
 			require.Equal(t, effects, countEffects(t, db))
 		})
 
 		t.Run("after the end everything is refused", func(t *testing.T) {
 			for name, end := range map[string]func(core.Tx) error{
-				"commit":   func(tx core.Tx) error { return tx.Commit(t.Context(), refused(), true) },
+				"commit":   func(tx core.Tx) error { return seal(t.Context(), tx, refused(), true) },
 				"rollback": func(tx core.Tx) error { return tx.Rollback() },
 			} {
 				tx, ctx := begin(t, store, command(core.Rollback))
@@ -135,7 +135,7 @@ func TestTxEnds(t *testing.T) {
 			handle, _ := gormstore.SQLTx(ctx)
 			_, err := handle.PrepareContext(ctx, "DELETE FROM effects") //nolint:sqlclosecheck // there is none
 			require.ErrorContains(t, err, "cannot use prepared statements")
-			require.NoError(t, tx.Commit(t.Context(), paid(), false))
+			require.NoError(t, seal(t.Context(), tx, paid(), false))
 			effects++
 			requireCompleted(t, store, c, paid())
 			require.Equal(t, effects, countEffects(t, db))
@@ -174,7 +174,7 @@ func TestTxWithRowsLeftOpen(t *testing.T) {
 			c := command(core.Rollback)
 			tx, ctx := begin(t, store, c)
 			require.NoError(t, leave(gormstore.Tx(ctx)))
-			require.NoError(t, tx.Commit(t.Context(), refused(), true), name)
+			require.NoError(t, seal(t.Context(), tx, refused(), true), name)
 			requireCompleted(t, store, c, refused())
 
 			c = command(core.Rollback)
@@ -243,7 +243,7 @@ func TestRowOfAnAttempt(t *testing.T) {
 		require.ErrorContains(t, handle.QueryRowContext(ctx, "COMMIT").Scan(&n), "must not end")
 		late := handle.QueryRowContext(ctx, "SELECT 1")
 		require.NoError(t, late.Err())
-		require.NoError(t, tx.Commit(t.Context(), paid(), false))
+		require.NoError(t, seal(t.Context(), tx, paid(), false))
 		require.ErrorContains(t, late.Scan(&n), "the attempt is over")
 		require.ErrorContains(t, handle.QueryRowContext(context.WithoutCancel(ctx), "SELECT 1").Scan(&n), "the attempt is over")
 	})
@@ -262,7 +262,7 @@ func TestTxDeferredConstraint(t *testing.T) {
 		c := command(core.Rollback)
 		tx, ctx := begin(t, store, c)
 		require.NoError(t, gormstore.Tx(ctx).Exec("INSERT INTO children VALUES (1)").Error)
-		err := tx.Commit(t.Context(), paid(), false)
+		err := seal(t.Context(), tx, paid(), false)
 		require.ErrorIs(t, err, core.ErrAborted)
 		require.NotErrorIs(t, err, core.ErrRetryable)
 		requireNothing(t, store, c)

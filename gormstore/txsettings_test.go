@@ -102,7 +102,7 @@ func TestUnseenChangeOfRoleRollsBack(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, db.Exec("DROP ROLE "+role).Error) })
 	require.NoError(t, db.Exec(`CREATE FUNCTION become(name text) RETURNS text LANGUAGE sql AS
 		$$ SELECT set_config('role', name, true) $$`).Error)
-	for _, name := range []string{"attempt", "step"} {
+	for _, name := range []string{"attempt", "step", "step behind a call"} {
 		require.ErrorContains(t, attempts[name](t, open(t), func(tx *gorm.DB) error {
 			require.NoError(t, stock(tx))
 			return tx.Raw("SELECT become(?)", role).Scan(new(string)).Error
@@ -144,7 +144,7 @@ func TestRefusalUndoesAnUnseenRole(t *testing.T) {
 		tx, ctx := begin(t, store, c)
 		require.NoError(t, addEffect(ctx))
 		require.NoError(t, gormstore.Tx(ctx).Raw("SELECT become(?)", role).Scan(new(string)).Error)
-		require.NoError(t, tx.Commit(t.Context(), refused(), true))
+		require.NoError(t, seal(t.Context(), tx, refused(), true))
 		requireCompleted(t, store, c, refused())
 		require.Zero(t, countEffects(t, db))
 	}
@@ -186,18 +186,18 @@ func TestWeakSessionsCommitDurably(t *testing.T) {
 	}
 	require.NoError(t, store.Complete(ctx, claim(command(core.Park)), paid()))
 	require.NoError(t, store.Park(ctx, claim(command(core.Park))))
-	resumed := claim(command(core.Resume))
 	call := core.StepRecord{Name: "charge", Kind: core.ProviderStep}
-	_, err = store.StartStep(ctx, resumed, call)
-	require.NoError(t, err)
-	call.Result = []byte("1")
-	require.NoError(t, store.FinishStep(ctx, resumed, call))
+	segments, _ := resume(t, store, command(core.Resume))
+	for _, s := range []core.Seal{{Start: &call}, {Steps: []core.StepRecord{call}}, {Answer: new(paid())}} {
+		_, err = segments.Seal(ctx, s)
+		require.NoError(t, err)
+	}
 	_, err = journal.Begin(ctx, intents.Entry{Intent: "order-1", Key: intents.NewKey()})
 	require.NoError(t, err)
 	tx, claimed, err := store.Begin(ctx, command(core.Rollback))
 	require.NoError(t, err)
 	require.True(t, claimed.Won)
-	require.NoError(t, tx.Commit(ctx, paid(), false))
+	require.NoError(t, seal(ctx, tx, paid(), false))
 
 	var seen []string
 	require.NoError(t, db.Raw("SELECT DISTINCT tab FROM commits ORDER BY tab").Scan(&seen).Error)
@@ -234,7 +234,7 @@ func TestRoleAndSearchPathAreRestored(t *testing.T) {
 		require.NoError(t, admin.Exec(statement).Error, statement)
 	}
 	tables := map[string]string{"attempt": "idempotency_record", "pipelined attempt": "idempotency_record",
-		"step": "idempotency_step", "message": "processed_message"}
+		"step": "idempotency_step", "step behind a call": "idempotency_step", "message": "processed_message"}
 	for _, table := range []string{"idempotency_record", "idempotency_step", "processed_message"} {
 		require.NoError(t, admin.Exec("CREATE CONSTRAINT TRIGGER note AFTER INSERT OR UPDATE ON "+table+
 			" DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note()").Error)

@@ -215,7 +215,7 @@ func TestLeastRights(t *testing.T) {
 			store := newStore(t, db)
 			require.NoError(t, store.Validate(t.Context()))
 			tx, _ := begin(t, store, command(core.Rollback))
-			require.NoError(t, tx.Commit(t.Context(), paid(), false))
+			require.NoError(t, seal(t.Context(), tx, paid(), false))
 			parked, err := store.Claim(t.Context(), command(core.Park))
 			require.NoError(t, err)
 			require.NoError(t, store.Refer(t.Context(), parked.Record.ID, core.Realm{}, core.Ref{Name: "charge", Value: "ch_1"}))
@@ -231,12 +231,12 @@ func TestLeastRights(t *testing.T) {
 			seen := command(core.Park)
 			_, err = store.Sight(t.Context(), core.Sighting{ID: seen.ID, Scope: seen.Scope, Hash: seen.Hash, Keep: time.Hour})
 			require.NoError(t, err)
-			resumed, err := store.Claim(t.Context(), command(core.Resume))
-			require.NoError(t, err)
 			step := core.StepRecord{Name: "charge", Kind: core.ProviderStep}
-			_, err = store.StartStep(t.Context(), resumed.Record.Ticket, step)
-			require.NoError(t, err)
-			require.NoError(t, store.FinishStep(t.Context(), resumed.Record.Ticket, step))
+			segments, _ := resume(t, store, command(core.Resume))
+			for _, s := range []core.Seal{{Start: &step}, {Steps: []core.StepRecord{step}}, {Answer: new(paid())}} {
+				_, err = segments.Seal(t.Context(), s)
+				require.NoError(t, err)
+			}
 			_, err = store.List(t.Context(), nil, core.ID{}, 10)
 			require.NoError(t, err)
 			_, err = store.Sweep(t.Context(), 10, core.Window{})

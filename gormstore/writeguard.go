@@ -118,7 +118,7 @@ func misplaced(db *gorm.DB) error {
 		}
 		return nil
 	}
-	_, inStep := db.Statement.ConnPool.(*conn) // with the attempt's own context
+	_, inStep := db.Statement.ConnPool.(*stepConn) // with the attempt's own context
 	if recovery, ok := core.RecoveryOf(ctx); ok && recovery == core.Resume && !inStep {
 		return outsideStep{}
 	}

@@ -271,7 +271,7 @@ func TestTxPreparesNoStatements(t *testing.T) {
 		}
 		require.NoError(t, gormstore.Tx(ctx).Model(&effect{}).Count(&n).Error)
 		require.EqualValues(t, 1, n)
-		require.NoError(t, tx.Commit(t.Context(), paid(), false))
+		require.NoError(t, seal(t.Context(), tx, paid(), false))
 		require.Equal(t, 1, countEffects(t, db))
 	})
 }

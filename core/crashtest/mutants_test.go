@@ -30,10 +30,10 @@ var mutants = map[string]struct {
 		"after book": `"ledger" is there 2 times`, "before Complete": `"ledger" is there 2 times`,
 	}},
 	"a new key at the provider for each attempt": {bank: anotherKeyEachTime, fails: map[string]string{
-		"after book": "2 times", "before FinishStep book": "2 times",
+		"after book": "2 times", "before Seal answer": "2 times",
 	}},
 	"writes around the transaction": {bank: aroundTransaction, fails: map[string]string{
-		"after book": "2 times", "before Commit": "2 times",
+		"after book": "2 times", "before Seal answer": "2 times",
 	}},
 	"moves the money after the answer": {bank: afterAnswer, fails: map[string]string{
 		"after Complete": "is lost", "before book": "is lost", // before: the client has its answer, and repeats nothing

@@ -12,8 +12,6 @@ import (
 // Store returns a store for an app in this process, in front of s: each call of the protocol is an event. It has the
 // abilities of s, and is a [core.Transactor] if s is one. Crashes do not touch s itself: it must be the same for all
 // lives of the app.
-//
-// gormstore.Step does not work over it, because it wants gormstore's own store: run such an app as a process.
 func (g *Gates) Store(s core.Store) core.Store {
 	base := &store{g, s}
 	if under, ok := s.(core.Transactor); ok {
@@ -169,22 +167,36 @@ func (s *store) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error
 	return call(s.gates, "Steps", func() ([]core.StepRecord, error) { return under.Steps(ctx, id) })
 }
 
-// StartStep implements [core.Stepper].
-func (s *store) StartStep(ctx context.Context, t core.Ticket, r core.StepRecord) (core.StepRecord, error) {
-	under, err := as[core.Stepper](s)
+// Resume implements [core.Stepper].
+func (s *store) Resume(ctx context.Context, c core.Claim) (core.Segments, core.Claimed, error) {
+	stepper, err := as[core.Stepper](s)
 	if err != nil {
-		return core.StepRecord{}, err
+		return nil, core.Claimed{}, err
 	}
-	return call(s.gates, "StartStep "+r.Name, func() (core.StepRecord, error) { return under.StartStep(ctx, t, r) })
+	var under core.Segments
+	claimed, err := call(s.gates, "Resume", func() (claimed core.Claimed, err error) {
+		under, claimed, err = stepper.Resume(ctx, c)
+		if under != nil {
+			s.gates.opened(under)
+		}
+		return claimed, err
+	})
+	if under == nil {
+		return nil, claimed, err
+	}
+	s.gates.won()
+	return &segments{tx{s.gates, under}, under}, claimed, err
 }
 
-// FinishStep implements [core.Stepper].
-func (s *store) FinishStep(ctx context.Context, t core.Ticket, r core.StepRecord) error {
-	under, err := as[core.Stepper](s)
-	if err != nil {
-		return err
+// InFlight implements [core.Transactor] and [core.Stepper].
+func (s *store) InFlight(ctx context.Context, id core.ID) (bool, error) {
+	under, ok := s.under.(interface {
+		InFlight(ctx context.Context, id core.ID) (bool, error)
+	})
+	if !ok {
+		return false, nil
 	}
-	return s.gates.do("FinishStep "+r.Name, func() error { return under.FinishStep(ctx, t, r) })
+	return call(s.gates, "InFlight", func() (bool, error) { return under.InFlight(ctx, id) })
 }
 
 // Resumable implements [core.Stepper].
@@ -236,11 +248,6 @@ func (s *txStore) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claime
 	return &tx{s.gates, under}, claimed, err
 }
 
-// InFlight implements [core.Transactor].
-func (s *txStore) InFlight(ctx context.Context, id core.ID) (bool, error) {
-	return call(s.gates, "InFlight", func() (bool, error) { return s.transactor.InFlight(ctx, id) })
-}
-
 // opened remembers a transaction for Kill, and ends it if the app was killed already.
 func (g *Gates) opened(tx core.Tx) {
 	g.mu.Lock()
@@ -272,11 +279,27 @@ func (t *tx) Asked() bool {
 	return !ok || under.Asked()
 }
 
-func (t *tx) Commit(ctx context.Context, c core.Completion, undo bool) error {
-	return t.gates.do("Commit", func() error {
-		defer t.gates.ended(t.under)
-		return t.under.Commit(ctx, c, undo)
+// Seal ends a transaction of a Rollback attempt. A Resume attempt may have more of them.
+func (t *tx) Seal(ctx context.Context, s core.Seal) (now time.Time, err error) {
+	return call(t.gates, nameOf(s), func() (time.Time, error) {
+		if s.Answer != nil {
+			defer t.gates.ended(t.under)
+		}
+		return t.under.Seal(ctx, s)
 	})
+}
+
+// nameOf is the event of a seal: what it makes durable last.
+func nameOf(s core.Seal) string {
+	switch {
+	case s.Answer != nil:
+		return "Seal answer"
+	case s.Start != nil:
+		return "Seal start of " + s.Start.Name
+	case s.Alone:
+		return "Seal results"
+	}
+	return "Seal"
 }
 
 func (t *tx) Rollback() error {
@@ -284,4 +307,16 @@ func (t *tx) Rollback() error {
 		defer t.gates.ended(t.under)
 		return t.under.Rollback()
 	})
+}
+
+// segments are a core.Segments behind gates. What an app writes in a step passes the gates of its database.
+type segments struct {
+	tx
+	under core.Segments
+}
+
+func (s *segments) Opening(fn func() error) { s.under.Opening(fn) }
+
+func (s *segments) Step(ctx context.Context, work func(ctx context.Context) error) error {
+	return s.under.Step(ctx, work)
 }

@@ -90,7 +90,8 @@ func (k *call) derive(calls *attemptctx.Calls, brought string) error {
 	if !calls.Enter(derived) {
 		return &Error{Intent: k.intent, Reason: ErrSameCall}
 	}
-	k.uncertain = calls.Again // an earlier attempt may have made this call without getting an answer (C-5)
+	// An earlier attempt may have made this call without getting an answer (C-5).
+	k.uncertain = calls.Again && !calls.First.Load()
 	return nil
 }
 

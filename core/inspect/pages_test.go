@@ -281,7 +281,10 @@ func TestOperations(t *testing.T) {
 		d.advance(time.Second)
 	}
 	refund := core.Scoping{}.RecordID(customer, "refund-1").String()
-	d.command("/v1/refunds", "refund-1", `{}`, customer, broken)
+	d.command("/v1/refunds", "refund-1", `{}`, customer, func(w http.ResponseWriter, r *http.Request) {
+		_ = core.CallDo(r.Context(), "refund", func(context.Context, core.DerivedKey) error { return errAway }, core.Dedup(time.Hour))
+		broken(w, r)
+	})
 	d.advance(time.Hour)
 	link := regexp.MustCompile(`class="id" href="/idem/operations/([0-9a-f]{64})"`)
 	next := regexp.MustCompile(`rel="next" href="([^"]+)"`)

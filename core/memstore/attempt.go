@@ -13,26 +13,36 @@ func (s *Store) Renew(ctx context.Context, t core.Ticket, lease time.Duration) e
 		if e.Stored != core.Running {
 			return core.ErrStale
 		}
-		e.LeaseUntil = now.Add(lease)
-		if e.LeaseUntil.After(e.Deadline) {
-			e.LeaseUntil = e.Deadline
-		}
+		e.renew(lease, now)
 		return nil
 	})
+}
+
+// renew lets the lease begin anew. It ends with the deadline.
+func (e *entry) renew(lease time.Duration, now time.Time) {
+	e.LeaseUntil = now.Add(lease)
+	if e.LeaseUntil.After(e.Deadline) {
+		e.LeaseUntil = e.Deadline
+	}
 }
 
 // Complete implements [core.Store].
 func (s *Store) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
 	return s.write(ctx, t, func(sh *shard, e *entry, now time.Time) error {
-		switch e.Stored {
-		case core.Running, core.Unknown:
-			sh.complete(e, c, now)
-			return nil
-		case core.Completed, core.Expired: // again: the first answer stands
-			return nil
-		}
-		return core.ErrStale
+		return sh.record(e, c, now)
 	})
+}
+
+// record records the answer of a row's attempt.
+func (sh *shard) record(e *entry, c core.Completion, now time.Time) error {
+	switch e.Stored {
+	case core.Running, core.Unknown:
+		sh.complete(e, c, now)
+		return nil
+	case core.Completed, core.Expired: // again: the first answer stands
+		return nil
+	}
+	return core.ErrStale
 }
 
 // Park implements [core.Store].

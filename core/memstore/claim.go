@@ -8,14 +8,18 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Claim implements [core.Store]. It never answers Busy: a running attempt is always visible. The error is core.ErrFull if
-// the key is new and the store has no room for it.
+// Claim implements [core.Store]. The error is core.ErrFull if the key is new and the store has no room for it.
 func (s *Store) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
 	if err := alive(ctx); err != nil {
 		return core.Claimed{}, err
 	}
+	return s.claimOrMakeRoom(&c, (*shard).insert)
+}
+
+// claimOrMakeRoom claims; begin stores the row of a first attempt.
+func (s *Store) claimOrMakeRoom(c *core.Claim, begin func(*shard, *entry)) (core.Claimed, error) {
 	for {
-		claimed, err := s.claim(&c)
+		claimed, err := s.claim(c, begin)
 		if !errors.Is(err, core.ErrFull) {
 			return claimed, err
 		}
@@ -26,13 +30,15 @@ func (s *Store) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
 }
 
 // claim runs a claim under the lock of the shard. The error is core.ErrFull if the store would grow beyond its limit.
-func (s *Store) claim(c *core.Claim) (core.Claimed, error) {
+func (s *Store) claim(c *core.Claim, begin func(*shard, *entry)) (core.Claimed, error) {
 	sh := s.shard(c.ID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := s.now()
 	e := sh.records[c.ID]
 	switch {
+	case sh.running[c.ID] != nil:
+		return core.Claimed{Busy: true}, nil
 	case (e == nil || e.Stored == core.Free) && !c.Trusts(now):
 		return core.Claimed{}, core.ErrClock
 	case e != nil && e.Stored != core.Free && !c.Window.Has(now): // nothing has expired
@@ -45,22 +51,33 @@ func (s *Store) claim(c *core.Claim) (core.Claimed, error) {
 			return core.Claimed{}, core.ErrFull
 		}
 		e = newEntry(c, 0, now)
-		sh.records[c.ID] = e
-		sh.opened(e)
+		begin(sh, e)
 	case e.state(now) == core.Free:
-		sh.unqueue(e)
 		timed := e.Timed
 		references := e.references
 		e = newEntry(c, e.Fence, now)
 		e.Timed, e.references = e.Timed || timed, references
-		sh.records[c.ID] = e
-		sh.opened(e)
+		begin(sh, e)
+	case e.canTakeOver(c, now) && e.held:
+		return core.Claimed{Busy: true}, nil
 	case e.canTakeOver(c, now):
 		e.lead(c, now)
 	default:
 		return core.Claimed{Record: e.read(now)}, nil
 	}
 	return core.Claimed{Won: true, Record: e.read(now)}, nil
+}
+
+// putAside keeps the row of a first attempt out of sight until its first seal.
+func (sh *shard) putAside(e *entry) { sh.running[e.ID] = e }
+
+// insert stores a row in the place of a free one, or of none.
+func (sh *shard) insert(e *entry) {
+	if free := sh.records[e.ID]; free != nil {
+		sh.unqueue(free)
+	}
+	sh.records[e.ID] = e
+	sh.opened(e)
 }
 
 // newEntry returns the row of a new command. Of an earlier command with the same key only the fence is kept, so that no
@@ -82,7 +99,7 @@ func (e *entry) lead(c *core.Claim, now time.Time) {
 	e.Attempts++
 	e.Traceparent = c.Traceparent
 	e.Deadline = now.Add(c.Deadline)
-	e.LeaseUntil = now.Add(min(c.Lease, c.Deadline))
+	e.renew(c.Lease, now)
 }
 
 // canTakeOver reports whether c may continue after the row's last attempt: that attempt has ended, both are Resume, and

@@ -15,6 +15,7 @@ type entry struct {
 	header []field
 	one    [1]field // what header begins in: most answers have a Content-Type and no more
 	steps  []core.StepRecord
+	held   bool // by an open segment behind the first seal
 
 	references []reference
 	place      int // in the queue of its stored state

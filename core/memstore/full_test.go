@@ -94,6 +94,41 @@ func TestFreedKeysMakeRoom(t *testing.T) {
 	require.ErrorIs(t, err, core.ErrFull)
 }
 
+// An attempt that has sealed nothing has a place, and gives it back. Over a freed key it has the place of that one, also
+// after the freed row is gone.
+//
+// CONTRACT T-4, X-14
+func TestOpenAttemptsTakeRoom(t *testing.T) {
+	ctx := t.Context()
+	for _, freed := range []bool{false, true} {
+		for _, sealed := range []bool{false, true} {
+			s := memstore.New(memstore.WithMaxRecords(1))
+			c := claimOf(1, core.Resume)
+			if freed {
+				require.NoError(t, s.Release(ctx, win(t, s, c).Ticket))
+			}
+			segments, got, err := s.Resume(ctx, c)
+			require.NoError(t, err)
+			require.True(t, got.Won)
+			for range 2 { // the first one drops the freed row
+				_, err = s.Claim(ctx, claimOf(2, core.Park))
+				require.ErrorIs(t, err, core.ErrFull)
+			}
+			if sealed {
+				_, err = segments.Seal(ctx, core.Seal{})
+				require.NoError(t, err)
+				_, err = s.Claim(ctx, claimOf(2, core.Park))
+				require.ErrorIs(t, err, core.ErrFull)
+				require.NoError(t, s.Release(ctx, got.Record.Ticket))
+			}
+			require.NoError(t, segments.Rollback())
+			win(t, s, claimOf(2, core.Park))
+			_, err = s.Claim(ctx, claimOf(3, core.Park))
+			require.ErrorIs(t, err, core.ErrFull)
+		}
+	}
+}
+
 // CONTRACT T-4
 func TestLimitHoldsUnderLoad(t *testing.T) {
 	const limit, keys = 100, 400

@@ -28,7 +28,7 @@ func (s *Store) add(rec core.Record, done *core.Imported) bool {
 	defer sh.mu.Unlock()
 	there := sh.records[rec.ID]
 	switch {
-	case there != nil && (there.state(s.now()) != core.Free || there.spent(s.now())):
+	case sh.running[rec.ID] != nil, there != nil && (there.state(s.now()) != core.Free || there.spent(s.now())):
 		return true
 	case there != nil:
 		sh.unqueue(there)

@@ -35,6 +35,7 @@ var _ core.Store = (*Store)(nil)
 type shard struct {
 	mu      sync.Mutex
 	records map[core.ID]*entry
+	running map[core.ID]*entry   // of first attempts that have sealed nothing yet
 	queues  [core.Free + 1]queue // by the stored state: what a sweep will find, soonest first
 	history map[core.ID][]Settled
 	open    map[*entry]struct{} // rows that are stored as running or unknown
@@ -70,7 +71,8 @@ func New(opts ...Option) *Store {
 		opt(s)
 	}
 	for i := range s.shards {
-		s.shards[i].records, s.shards[i].open = map[core.ID]*entry{}, map[*entry]struct{}{}
+		s.shards[i].records, s.shards[i].running = map[core.ID]*entry{}, map[core.ID]*entry{}
+		s.shards[i].open = map[*entry]struct{}{}
 	}
 	return s
 }

@@ -27,6 +27,9 @@ func (s *Store) Refer(ctx context.Context, id core.ID, _ core.Realm, ref core.Re
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	e := sh.records[id]
+	if begun := sh.running[id]; begun != nil {
+		e = begun // a Resume attempt that has sealed nothing: the reference becomes durable with its first seal
+	}
 	switch {
 	case e == nil:
 		return core.ErrStale

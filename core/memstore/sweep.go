@@ -93,5 +93,7 @@ func (s *Store) drop(sh *shard, e *entry) {
 	}
 	sh.unqueue(e)
 	delete(sh.records, e.ID)
-	s.count.Add(-1)
+	if sh.running[e.ID] == nil { // else its place is that of the attempt which is running
+		s.count.Add(-1)
+	}
 }

@@ -124,7 +124,7 @@ func (s *fixture) race(t *testing.T, claim func() core.Claim) (winner core.Recor
 	var mu sync.Mutex
 	won := 0
 	atOnce(burst*len(s.instances), func(i int) {
-		got, err := s.instances[i%len(s.instances)].Claim(s.ctx, claim())
+		_, got, err := s.claim(s.instances[i%len(s.instances)], claim())
 		mu.Lock()
 		defer mu.Unlock()
 		switch {

@@ -149,10 +149,10 @@ func eraseSteps(t *testing.T, s *fixture) {
 		return
 	}
 	stepped := func() core.Record {
-		won := s.win(t, s.command(core.Resume))
-		s.start(t, won.Ticket, call("charge"))
-		s.finish(t, won.Ticket, call("charge"), `"receipt of somebody"`)
-		return won
+		won := s.resume(t, s.command(core.Resume))
+		s.start(t, won, call("charge"))
+		s.finish(t, won, call("charge"), `"receipt of somebody"`)
+		return won.Record
 	}
 	done, undone, open := stepped(), stepped(), stepped()
 	require.NoError(t, s.Store.Complete(s.ctx, done.Ticket, kept(answerOf("refunded"))))
@@ -174,9 +174,9 @@ func eraseSteps(t *testing.T, s *fixture) {
 	s.requireGoneOrFree(t, undone.ID)
 	again := s.command(core.Resume)
 	again.ID = undone.ID
-	won := s.win(t, again)
+	won := s.resume(t, again)
 	require.Greater(t, won.Fence, undone.Fence+1, "the fence goes on rising")
-	s.start(t, won.Ticket, call("charge"))
+	s.start(t, won, call("charge"))
 	require.Zero(t, s.erase(t, 2).Records)
 	require.Len(t, s.steps(t, undone.ID), 1)
 }
@@ -189,9 +189,9 @@ func eraseBeforeATakeover(t *testing.T, s *fixture) {
 		return
 	}
 	c := s.command(core.Resume)
-	first := s.win(t, c)
-	s.start(t, first.Ticket, call("charge"))
-	s.finish(t, first.Ticket, call("charge"), `"receipt"`)
+	first := s.resume(t, c)
+	s.start(t, first, call("charge"))
+	s.finish(t, first, call("charge"), `"receipt"`)
 	s.Advance(t, 2*lease)
 	require.Equal(t, []core.ID{c.ID}, s.erase(t, 100).Open)
 

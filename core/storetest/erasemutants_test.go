@@ -108,18 +108,15 @@ func (s *bringsBack) Find(ctx context.Context, id core.ID) (core.Record, error) 
 // keepsSteps keeps the steps that it has read.
 type keepsSteps struct {
 	*memstore.Store
-	finished sync.Map
-}
-
-func (s *keepsSteps) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
-	s.finished.Store(t.ID, step)
-	return s.Store.FinishStep(ctx, t, step)
+	read sync.Map
 }
 
 func (s *keepsSteps) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
 	steps, err := s.Store.Steps(ctx, id)
-	if step, ok := s.finished.Load(id); ok && len(steps) == 0 {
-		steps = append(steps, step.(core.StepRecord))
+	if len(steps) > 0 {
+		s.read.Store(id, steps)
+	} else if read, ok := s.read.Load(id); ok {
+		steps = read.([]core.StepRecord)
 	}
 	return steps, err
 }

@@ -112,17 +112,51 @@ func kept(a core.Answer) core.Completion {
 	return core.Completion{Answer: a, Retention: retention, Tombstone: tombstone}
 }
 
+// claim claims c as the module does, if the store can do that: a Resume command by Resume. An empty segment is sealed
+// behind a first attempt of one, so that there is a record to be seen.
+func (s *fixture) claim(store core.Store, c core.Claim) (core.Segments, core.Claimed, error) {
+	stepper, ok := store.(core.Stepper)
+	if !ok || c.Recovery != core.Resume {
+		got, err := store.Claim(s.ctx, c)
+		return nil, got, err
+	}
+	segments, got, err := stepper.Resume(s.ctx, c)
+	if segments == nil {
+		return nil, got, err
+	}
+	segments.Opening(func() error { return nil })
+	if got.Record.Attempts == 1 {
+		_, err = segments.Seal(s.ctx, core.Seal{})
+	}
+	return segments, got, err
+}
+
 // win claims c and must win.
 func (s *fixture) win(t *testing.T, c core.Claim) core.Record {
 	t.Helper()
-	got, err := s.Store.Claim(s.ctx, c)
+	return s.resume(t, c).Record
+}
+
+// resumed is an attempt that was won. The segments are those of a Resume attempt.
+type resumed struct {
+	core.Record
+	segments core.Segments
+}
+
+// resume is win with the segments.
+func (s *fixture) resume(t *testing.T, c core.Claim) resumed {
+	t.Helper()
+	segments, got, err := s.claim(s.Store, c)
+	if segments != nil {
+		t.Cleanup(func() { _ = segments.Rollback() })
+	}
 	require.NoError(t, err)
 	require.True(t, got.Won, "the claim must win; it found %s", brief(got))
 	require.False(t, got.Busy, "a claim that won is not busy")
 	require.Equal(t, core.Running, got.Record.Stored)
 	require.Equal(t, c.ID, got.Record.ID)
 	require.Equal(t, c.Owner, got.Record.Owner, "the record of the winner bears the winner's owner token")
-	return got.Record
+	return resumed{got.Record, segments}
 }
 
 // lose claims c and must find an existing row, on every instance. It returns the row.
@@ -130,7 +164,7 @@ func (s *fixture) lose(t *testing.T, c core.Claim) core.Record {
 	t.Helper()
 	var found core.Record
 	for _, store := range s.instances {
-		got, err := store.Claim(s.ctx, c)
+		_, got, err := s.claim(store, c)
 		require.NoError(t, err)
 		require.False(t, got.Won, "the claim must not win")
 		require.False(t, got.Busy, "there is a row to be seen, and nobody else at work")

@@ -27,7 +27,7 @@ func newHistory() *history {
 		steps: map[core.ID][]step{}}
 }
 
-// step is a step that the store has confirmed to an attempt.
+// step is a step as it was read while an attempt was current.
 type step struct {
 	known int
 	fence int64 // of the attempt
@@ -82,8 +82,8 @@ func (h *history) freed(t core.Ticket) {
 	h.frees[t.ID] = append(h.frees[t.ID], t)
 }
 
-// started notes a step that was started or finished.
-func (h *history) started(t core.Ticket, s core.StepRecord) {
+// read notes a step that was read while the attempt was current.
+func (h *history) read(t core.Ticket, s core.StepRecord) {
 	defer h.lock()()
 	h.steps[t.ID] = append(h.steps[t.ID], step{h.now, t.Fence, s})
 }

@@ -263,10 +263,10 @@ func inspectOpenSteps(t *testing.T, s *fixture) {
 	if s.steppers == nil {
 		return
 	}
-	resume := s.win(t, s.command(core.Resume))
+	resume := s.resume(t, s.command(core.Resume))
 	require.NoError(t, s.Store.Complete(s.ctx, running.Ticket, kept(answerOf("paid"))))
 	for _, name := range []string{"charge", "refund"} {
-		s.start(t, resume.Ticket, core.StepRecord{Name: name, Kind: core.ProviderStep})
+		s.start(t, resume, core.StepRecord{Name: name, Kind: core.ProviderStep})
 	}
 	require.ElementsMatch(t, []core.OpenStep{{ID: lost.ID}, {ID: resume.ID, Step: "charge"}, {ID: resume.ID, Step: "refund"}},
 		open(nil, 10))

@@ -565,7 +565,7 @@ func keyTimeTransaction(t *testing.T, s *fixture) {
 	s.requireGone(t, c.ID)
 	tx, won := s.begin(t, valid(repeat(c), present))
 	require.True(t, won.Timed)
-	require.NoError(t, tx.Commit(s.ctx, core.Completion{Answer: answerOf("paid"), Retention: retention}, false))
+	require.NoError(t, conclude(s.ctx, tx, core.Completion{Answer: answerOf("paid"), Retention: retention}, false))
 	require.True(t, s.find(t, c.ID).Timed)
 	s.Advance(t, retention+time.Hour)
 	s.sweep(t)
@@ -604,7 +604,7 @@ func keyTimeRunningTransaction(t *testing.T, s *fixture) {
 			}
 		}
 		if commit {
-			require.NoError(t, tx.Commit(s.ctx, core.Completion{Answer: answerOf("paid"), Retention: retention}, false))
+			require.NoError(t, conclude(s.ctx, tx, core.Completion{Answer: answerOf("paid"), Retention: retention}, false))
 			requireAnswer(t, answerOf("paid"), s.lose(t, valid(repeat(c), past)).Answer)
 		} else {
 			require.NoError(t, tx.Rollback())
@@ -627,7 +627,7 @@ func keyTimeEndRace(t *testing.T, s *fixture) {
 		tx, _ := s.begin(t, valid(c, present))
 		atOnce(8, func(i int) {
 			if i == 0 {
-				assert.NoError(t, tx.Commit(s.ctx, core.Completion{Answer: answerOf("paid"), Retention: retention}, false))
+				assert.NoError(t, conclude(s.ctx, tx, core.Completion{Answer: answerOf("paid"), Retention: retention}, false))
 				return
 			}
 			late := valid(repeat(c), past)

@@ -96,6 +96,7 @@ var families = []family{
 	familyOf(mutants, storetest.Features{}, onMemory),
 	familyOf(txMutants, everything, onReference),
 	familyOf(stepMutants, storetest.Features{Steps: true}, onMemory),
+	familyOf(segmentMutants, everything, onReference),
 	familyOf(sightingMutants, storetest.Features{Watch: true}, onMemory),
 	familyOf(openMutants, storetest.Features{Count: true}, onMemory),
 	familyOf(surveyMutants, storetest.Features{Survey: true}, onMemory),
@@ -126,8 +127,11 @@ func familyOf[B core.Store, S, M any](mutants map[string]mutantOf[S, M], f store
 }
 
 func TestMutants(t *testing.T) {
+	known := map[string]bool{}
 	for _, f := range families {
 		for name, test := range f.fails {
+			require.False(t, known[name], "two mutants have the name %q", name)
+			known[name] = true
 			t.Run(name, func(t *testing.T) { requireFails(t, name, test) })
 		}
 	}

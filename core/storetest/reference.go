@@ -146,7 +146,7 @@ func referenceTransaction(t *testing.T, s *fixture) {
 			require.Empty(t, s.referred(t, ref.Value))
 			continue
 		}
-		require.NoError(t, tx.Commit(s.ctx, kept(answerOf("booked")), false))
+		require.NoError(t, conclude(s.ctx, tx, kept(answerOf("booked")), false))
 		require.Equal(t, []core.ID{c.ID}, s.referred(t, ref.Value))
 	}
 }

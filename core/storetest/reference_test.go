@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
+
 	"testing"
 
 	"github.com/auth19/idem/core"
@@ -11,18 +13,17 @@ import (
 	"github.com/auth19/idem/core/storetest"
 )
 
-// reference is a core.Transactor over memstore: the simplest one that passes the Tx tests. Its transactions are as
-// atomic as one process can make them. Nothing in it is durable.
+// reference is a core.Transactor and a core.Stepper with rows over memstore: the simplest one that passes the tests of both.
+// Its transactions are as atomic as one process can make them. Nothing in it is durable.
 type reference struct {
 	*memstore.Store
 	mu      sync.Mutex
-	open    map[core.ID]bool // claimed by a transaction that is not over
 	effects int
 }
 
 func newReference(*testing.T) storetest.Subject {
 	var clock storetest.Clock
-	store := &reference{Store: memstore.New(memstore.WithClock(clock.Now)), open: map[core.ID]bool{}}
+	store := &reference{Store: memstore.New(memstore.WithClock(clock.Now))}
 	return storetest.Subject{
 		Store:   store,
 		Advance: clock.Advance,
@@ -36,58 +37,52 @@ func newReference(*testing.T) storetest.Subject {
 	}
 }
 
-func (s *reference) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.claim(ctx, c)
-}
-
-func (s *reference) claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
-	if s.open[c.ID] && ctx.Err() == nil {
-		return core.Claimed{Busy: true}, nil
-	}
-	return s.Store.Claim(ctx, c)
-}
-
-func (s *reference) Find(ctx context.Context, id core.ID) (core.Record, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open[id] {
-		return core.Record{}, core.ErrNotFound
-	}
-	return s.Store.Find(ctx, id)
-}
-
+// Begin is Resume for a single segment: memstore keeps a first attempt out of sight whatever its recovery.
 func (s *reference) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	got, err := s.claim(ctx, c)
-	if !got.Won {
+	tx, got, err := s.begin(ctx, c)
+	if tx == nil {
 		return nil, got, err
 	}
-	s.open[c.ID] = true
-	return &referenceTx{store: s, ticket: got.Record.Ticket}, got, nil
+	return tx, got, err
 }
 
-func (s *reference) InFlight(ctx context.Context, id core.ID) (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.open[id], ctx.Err()
+func (s *reference) Resume(ctx context.Context, c core.Claim) (core.Segments, core.Claimed, error) {
+	tx, got, err := s.begin(ctx, c)
+	if tx == nil {
+		return nil, got, err
+	}
+	return tx, got, err
+}
+
+func (s *reference) begin(ctx context.Context, c core.Claim) (*referenceTx, core.Claimed, error) {
+	segments, got, err := s.Store.Resume(ctx, c)
+	if segments == nil {
+		return nil, got, err
+	}
+	return &referenceTx{Segments: segments, store: s, recovery: c.Recovery}, got, err
 }
 
 type txKey struct{}
 
+// referenceTx is the open transaction of an attempt. store.mu guards its rows.
 type referenceTx struct {
-	store   *reference
-	ticket  core.Ticket
-	over    bool
-	effects int
-	settle  []core.Settlement
-	refs    []core.Ref
+	core.Segments
+	store    *reference
+	recovery core.Recovery
+	effects  int
+	settle   []core.Settlement
+	refs     []func() error
 }
 
 func (tx *referenceTx) Bind(ctx context.Context) context.Context {
+	if tx.recovery == core.Resume {
+		return ctx // only steps write
+	}
 	return context.WithValue(ctx, txKey{}, tx)
+}
+
+func (tx *referenceTx) Step(ctx context.Context, work func(ctx context.Context) error) error {
+	return tx.Segments.Step(ctx, func(ctx context.Context) error { return work(context.WithValue(ctx, txKey{}, tx)) })
 }
 
 func (s *reference) effect(ctx context.Context) error {
@@ -128,42 +123,36 @@ func (s *reference) Refer(ctx context.Context, id core.ID, realm core.Realm, ref
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tx.refs = append(tx.refs, ref)
+	tx.refs = append(tx.refs, func() error { return s.Store.Refer(context.WithoutCancel(ctx), id, realm, ref) })
 	return nil
 }
 
-func (tx *referenceTx) Commit(ctx context.Context, c core.Completion, undo bool) error {
+func (tx *referenceTx) Seal(ctx context.Context, seal core.Seal) (time.Time, error) {
 	tx.store.mu.Lock()
 	defer tx.store.mu.Unlock()
-	if tx.over {
-		return core.ErrAborted
+	effects, settle, refs := tx.effects, tx.settle, tx.refs
+	tx.effects, tx.settle, tx.refs = 0, nil, nil
+	now, err := tx.Segments.Seal(ctx, seal)
+	if err != nil || seal.Alone {
+		return now, err
 	}
-	tx.over = true
-	delete(tx.store.open, tx.ticket.ID)
-	ctx = context.WithoutCancel(ctx)
-	if !undo {
-		tx.store.effects += tx.effects
-		for _, ref := range tx.refs {
-			if err := tx.store.Store.Refer(ctx, tx.ticket.ID, core.Realm{}, ref); err != nil {
-				return err
-			}
-		}
-		for _, d := range tx.settle {
-			if _, err := tx.store.Store.Settle(ctx, d); err != nil {
-				return err
-			}
+	tx.store.effects += effects
+	for _, refer := range refs {
+		if err := refer(); err != nil {
+			return now, err
 		}
 	}
-	return tx.store.Complete(ctx, tx.ticket, c)
+	for _, d := range settle {
+		if _, err := tx.store.Store.Settle(ctx, d); err != nil {
+			return now, err
+		}
+	}
+	return now, nil
 }
 
 func (tx *referenceTx) Rollback() error {
 	tx.store.mu.Lock()
 	defer tx.store.mu.Unlock()
-	if tx.over {
-		return nil
-	}
-	tx.over = true
-	delete(tx.store.open, tx.ticket.ID)
-	return tx.store.Release(context.Background(), tx.ticket)
+	tx.effects, tx.settle, tx.refs = 0, nil, nil
+	return tx.Segments.Rollback()
 }

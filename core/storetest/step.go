@@ -22,36 +22,59 @@ var stepChecks = []check{
 	{"Step/Times", stepTimes},
 	{"Step/FirstResultStands", stepFirstResultStands},
 	{"Step/DerivedKeys", stepDerivedKeys},
-	{"Step/Changed", stepChanged},
 	{"Step/Stale", stepStale},
 	{"Step/Late", stepLate},
 	{"Step/InOrder", stepsInOrder},
-	{"Step/ManyAtOnce", stepStartedByMany},
 	{"Step/OfAnotherLife", stepsOfAnotherLife},
 	{"Step/FreedMeanwhile", stepsFreedMeanwhile},
 	{"Step/Swept", stepsSwept},
 	{"Step/Dropped", stepsDropped},
 	{"Step/ListedAgain", stepListedAgain},
-	{"Step/NotFound", stepNotFound},
 	{"Step/Cancelled", stepCancelled},
+	{"Step/None", stepNone},
 }
 
 func call(name string) core.StepRecord { return core.StepRecord{Name: name, Kind: core.ProviderStep} }
 
-// start starts a provider step and must succeed.
-func (s *fixture) start(t *testing.T, ticket core.Ticket, step core.StepRecord) core.StepRecord {
+// seal makes a segment durable and must succeed.
+func (s *fixture) seal(t *testing.T, won resumed, seal core.Seal) {
 	t.Helper()
-	started, err := s.steppers[0].StartStep(s.ctx, ticket, step)
+	now, err := won.segments.Seal(s.ctx, seal)
 	require.NoError(t, err)
-	require.Equal(t, step.Name, started.Name)
-	require.Equal(t, step.Kind, started.Kind)
-	return started
+	require.True(t, seal.Answer != nil || !now.Before(won.Now), "Seal returns the store's clock, if the attempt continues")
 }
 
-func (s *fixture) finish(t *testing.T, ticket core.Ticket, step core.StepRecord, result string) {
+// start seals the start of a provider step. It returns the step as it is recorded.
+func (s *fixture) start(t *testing.T, won resumed, step core.StepRecord) core.StepRecord {
+	t.Helper()
+	s.seal(t, won, core.Seal{Start: &step})
+	return s.step(t, won.ID, step.Name)
+}
+
+// requireNotStarted checks that a step which has finished is not started again.
+func (s *fixture) requireNotStarted(t *testing.T, won resumed, step core.StepRecord) {
+	t.Helper()
+	_, err := won.segments.Seal(s.ctx, core.Seal{Start: &step})
+	require.ErrorIs(t, err, core.ErrStale)
+}
+
+// finish seals the result of a provider step.
+func (s *fixture) finish(t *testing.T, won resumed, step core.StepRecord, result string) {
 	t.Helper()
 	step.Result = []byte(result)
-	require.NoError(t, s.steppers[0].FinishStep(s.ctx, ticket, step))
+	s.seal(t, won, core.Seal{Steps: []core.StepRecord{step}})
+}
+
+// step returns a recorded step.
+func (s *fixture) step(t *testing.T, id core.ID, name string) core.StepRecord {
+	t.Helper()
+	for _, step := range s.steps(t, id) {
+		if step.Name == name {
+			return step
+		}
+	}
+	require.Fail(t, "there is no step "+name)
+	return core.StepRecord{}
 }
 
 // steps returns the steps of a record, the same on every instance.
@@ -109,15 +132,15 @@ func stepStartAndFinish(t *testing.T, s *fixture) {
 	}
 	for name, result := range results {
 		t.Run(name, func(t *testing.T) {
-			won := s.win(t, s.command(core.Resume))
+			won := s.resume(t, s.command(core.Resume))
 			require.Empty(t, s.steps(t, won.ID), "a new record has none")
-			started := s.start(t, won.Ticket, call("charge"))
+			started := s.start(t, won, call("charge"))
 			require.Equal(t, won.Fence, started.Fence)
 			require.False(t, started.Finished)
 			require.Equal(t, []string{fmt.Sprintf("charge kind 2, fence %d, finished false: ", won.Fence)},
 				plainSteps(s.steps(t, won.ID)))
 
-			s.finish(t, won.Ticket, started, result)
+			s.finish(t, won, started, result)
 			steps := s.steps(t, won.ID)
 			require.Len(t, steps, 1)
 			require.True(t, steps[0].Finished)
@@ -133,9 +156,9 @@ func stepStartAndFinish(t *testing.T, s *fixture) {
 // CONTRACT X-3, T-1
 func stepFirstStartStands(t *testing.T, s *fixture) {
 	c := s.command(core.Resume)
-	first := s.win(t, c)
-	s.start(t, first.Ticket, call("charge"))
-	again := s.start(t, first.Ticket, call("charge")) // an owner whose first try was answered by an error
+	first := s.resume(t, c)
+	s.start(t, first, call("charge"))
+	again := s.start(t, first, call("charge")) // an owner whose first try was answered by an error
 	require.Equal(t, first.Fence, again.Fence)
 	require.Len(t, s.steps(t, c.ID), 1)
 
@@ -143,8 +166,8 @@ func stepFirstStartStands(t *testing.T, s *fixture) {
 	for range 2 {
 		s.Advance(t, 2*lease)
 		passed += 2 * lease
-		next := s.win(t, repeat(c))
-		for _, started := range []core.StepRecord{s.steps(t, c.ID)[0], s.start(t, next.Ticket, call("charge"))} {
+		next := s.resume(t, repeat(c))
+		for _, started := range []core.StepRecord{s.steps(t, c.ID)[0], s.start(t, next, call("charge"))} {
 			require.Equal(t, first.Fence, started.Fence)
 			require.False(t, started.Finished)
 			require.WithinDuration(t, started.StartedAt.Add(passed), started.Now, lease)
@@ -156,35 +179,35 @@ func stepFirstStartStands(t *testing.T, s *fixture) {
 //
 // CONTRACT T-1
 func stepTimes(t *testing.T, s *fixture) {
-	won := s.win(t, s.command(core.Resume))
-	s.start(t, won.Ticket, call("charge"))
+	won := s.resume(t, s.command(core.Resume))
+	s.start(t, won, call("charge"))
 	s.Advance(t, time.Minute)
-	s.finish(t, won.Ticket, call("charge"), `"first"`)
+	s.finish(t, won, call("charge"), `"first"`)
 	s.Advance(t, time.Hour)
-	s.finish(t, won.Ticket, call("charge"), `"second"`)
-	for _, step := range []core.StepRecord{s.steps(t, won.ID)[0], s.start(t, won.Ticket, call("charge"))} {
-		require.WithinDuration(t, step.StartedAt.Add(time.Minute), step.FinishedAt, 30*time.Second)
-		require.WithinDuration(t, step.FinishedAt.Add(time.Hour), step.Now, 30*time.Second)
-	}
+	s.finish(t, won, call("charge"), `"second"`)
+	step := s.step(t, won.ID, "charge")
+	require.WithinDuration(t, step.StartedAt.Add(time.Minute), step.FinishedAt, 30*time.Second)
+	require.WithinDuration(t, step.FinishedAt.Add(time.Hour), step.Now, 30*time.Second)
 }
 
 // CONTRACT X-3, X-2
 func stepFirstResultStands(t *testing.T, s *fixture) {
 	c := s.command(core.Resume)
-	first := s.win(t, c)
-	s.start(t, first.Ticket, call("charge"))
-	s.finish(t, first.Ticket, call("charge"), `"first"`)
-	s.finish(t, first.Ticket, call("charge"), `"second"`)
+	first := s.resume(t, c)
+	s.start(t, first, call("charge"))
+	s.finish(t, first, call("charge"), `"first"`)
+	s.finish(t, first, call("charge"), `"second"`)
 	want := plainSteps(s.steps(t, c.ID))
 	require.Contains(t, want[0], `"first"`)
 
 	s.Advance(t, 2*lease)
-	next := s.win(t, repeat(c))
+	next := s.resume(t, repeat(c))
 	require.Equal(t, want, plainSteps(s.steps(t, c.ID)), "kept by the takeover")
-	started := s.start(t, next.Ticket, call("charge"))
+	s.requireNotStarted(t, next, call("charge"))
+	started := s.step(t, next.ID, "charge")
 	require.True(t, started.Finished)
 	require.Equal(t, `"first"`, string(started.Result))
-	s.finish(t, next.Ticket, call("charge"), `"third"`)
+	s.finish(t, next, call("charge"), `"third"`)
 	require.Equal(t, want, plainSteps(s.steps(t, c.ID)))
 }
 
@@ -193,22 +216,22 @@ func stepFirstResultStands(t *testing.T, s *fixture) {
 // CONTRACT Q-2, C-3
 func stepDerivedKeys(t *testing.T, s *fixture) {
 	c := s.command(core.Resume)
-	first := s.win(t, c)
+	first := s.resume(t, c)
 	for n, name := range []string{"none", "one", "some"} {
-		s.start(t, first.Ticket, call(name))
+		s.start(t, first, call(name))
 		step := call(name)
 		step.Result = []byte(`{}`)
 		for i := range n {
 			step.Derived = append(step.Derived, core.DerivedKey{0: byte(i), 31: byte(n)})
 		}
-		require.NoError(t, s.Store.(core.Stepper).FinishStep(s.ctx, first.Ticket, step))
+		s.seal(t, first, core.Seal{Steps: []core.StepRecord{step}})
 		step.Derived = []core.DerivedKey{{}}
-		require.NoError(t, s.Store.(core.Stepper).FinishStep(s.ctx, first.Ticket, step), "what was recorded first stands")
+		s.seal(t, first, core.Seal{Steps: []core.StepRecord{step}}) // what was recorded first stands
 	}
 	s.Advance(t, 2*lease)
-	next := s.win(t, repeat(c))
-	require.Empty(t, s.start(t, next.Ticket, call("none")).Derived)
-	require.Equal(t, []core.DerivedKey{{31: 1}}, s.start(t, next.Ticket, call("one")).Derived)
+	next := s.resume(t, repeat(c))
+	require.Empty(t, s.step(t, next.ID, "none").Derived)
+	require.Equal(t, []core.DerivedKey{{31: 1}}, s.step(t, next.ID, "one").Derived)
 	for _, step := range s.steps(t, c.ID) {
 		if step.Name == "some" {
 			require.Equal(t, []core.DerivedKey{{31: 2}, {0: 1, 31: 2}}, step.Derived)
@@ -216,32 +239,15 @@ func stepDerivedKeys(t *testing.T, s *fixture) {
 	}
 }
 
-// CONTRACT X-3
-func stepChanged(t *testing.T, s *fixture) {
-	won := s.win(t, s.command(core.Resume))
-	s.start(t, won.Ticket, call("charge"))
-	s.start(t, won.Ticket, call("book"))
-	s.finish(t, won.Ticket, call("book"), `1`)
-	want := plainSteps(s.steps(t, won.ID))
-	for _, name := range []string{"charge", "book"} {
-		for _, store := range s.steppers {
-			_, err := store.StartStep(s.ctx, won.Ticket, core.StepRecord{Name: name, Kind: core.DatabaseStep})
-			require.ErrorIs(t, err, core.ErrStepsChanged)
-		}
-	}
-	require.Equal(t, want, plainSteps(s.steps(t, won.ID)))
-}
-
 // CONTRACT X-2
 func stepStale(t *testing.T, s *fixture) {
 	c := s.command(core.Resume)
-	first := s.win(t, c)
-	s.start(t, first.Ticket, call("charge"))
+	first := s.resume(t, c)
+	s.start(t, first, call("charge"))
 	s.Advance(t, 2*lease)
-	second := s.win(t, repeat(c))
-	s.requireStaleSteps(t, first.Ticket)
-	s.requireStaleSteps(t, core.Ticket{ID: c.ID, Owner: first.Owner, Fence: second.Fence})
-	s.requireStaleSteps(t, core.Ticket{ID: c.ID, Owner: second.Owner, Fence: first.Fence})
+	second := s.resume(t, repeat(c))
+	s.requireStaleSteps(t, first)
+	s.start(t, second, call("book"))
 
 	ends := map[string]func(core.Ticket) error{
 		"completed": func(t core.Ticket) error { return s.Store.Complete(s.ctx, t, kept(answerOf("done"))) },
@@ -250,26 +256,32 @@ func stepStale(t *testing.T, s *fixture) {
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
-			won := s.win(t, s.command(core.Resume))
-			s.start(t, won.Ticket, call("charge"))
+			won := s.resume(t, s.command(core.Resume))
+			s.start(t, won, call("charge"))
 			require.NoError(t, end(won.Ticket))
-			s.requireStaleSteps(t, won.Ticket)
+			s.requireStaleSteps(t, won)
 		})
 	}
-	missing := s.command(core.Resume)
-	s.requireStaleSteps(t, core.Ticket{ID: missing.ID, Owner: missing.Owner, Fence: 1})
 }
 
-// requireStaleSteps tries to start and to finish steps with a ticket that is not current.
-func (s *fixture) requireStaleSteps(t *testing.T, stale core.Ticket) {
+// requireStaleSteps tries to open a segment, and to seal steps, as an attempt that is not current.
+func (s *fixture) requireStaleSteps(t *testing.T, stale resumed) {
 	t.Helper()
 	want := plainSteps(s.steps(t, stale.ID))
-	for _, store := range s.steppers {
-		for _, step := range []core.StepRecord{call("charge"), call("book")} {
-			_, err := store.StartStep(s.ctx, stale, step)
-			require.ErrorIs(t, err, core.ErrStale, "StartStep")
-			step.Result = []byte(`"stale"`)
-			require.ErrorIs(t, store.FinishStep(s.ctx, stale, step), core.ErrStale, "FinishStep")
+	if now := s.find(t, stale.ID); now.Ticket != stale.Ticket || now.State() != core.Unknown { // unknown may become known
+		err := stale.segments.Step(s.ctx, func(context.Context) error {
+			assert.Fail(t, "a stale attempt works")
+			return nil
+		})
+		require.ErrorIs(t, err, core.ErrStale, "Step")
+	}
+	for _, step := range []core.StepRecord{call("charge"), call("book")} {
+		_, err := stale.segments.Seal(s.ctx, core.Seal{Start: &step})
+		require.ErrorIs(t, err, core.ErrStale, "a start")
+		step.Result = []byte(`"stale"`)
+		for _, alone := range []bool{false, true} {
+			_, err = stale.segments.Seal(s.ctx, core.Seal{Steps: []core.StepRecord{step}, Alone: alone})
+			require.ErrorIs(t, err, core.ErrStale, "a result")
 		}
 	}
 	require.Equal(t, want, plainSteps(s.steps(t, stale.ID)))
@@ -278,11 +290,11 @@ func (s *fixture) requireStaleSteps(t *testing.T, stale core.Ticket) {
 // CONTRACT X-2
 func stepLate(t *testing.T, s *fixture) {
 	for _, late := range []time.Duration{2 * lease, 2 * deadline, forever} {
-		won := s.win(t, s.command(core.Resume))
-		s.start(t, won.Ticket, call("charge"))
+		won := s.resume(t, s.command(core.Resume))
+		s.start(t, won, call("charge"))
 		s.Advance(t, late)
-		s.finish(t, won.Ticket, call("charge"), `"late"`)
-		s.start(t, won.Ticket, call("book"))
+		s.finish(t, won, call("charge"), `"late"`)
+		s.start(t, won, call("book"))
 		require.Len(t, s.steps(t, won.ID), 2)
 	}
 }
@@ -290,14 +302,14 @@ func stepLate(t *testing.T, s *fixture) {
 // Steps are found by their names, and are listed in the order of their start. A database step that was left behind is
 // listed too.
 func stepsInOrder(t *testing.T, s *fixture) {
-	won, other := s.win(t, s.command(core.Resume)), s.win(t, s.command(core.Resume))
+	won, other := s.resume(t, s.command(core.Resume)), s.resume(t, s.command(core.Resume))
 	left := core.StepRecord{Name: "left behind", Kind: core.DatabaseStep}
 	for _, step := range []core.StepRecord{call("reserve"), left, call("charge"), call("book")} {
-		s.start(t, won.Ticket, step)
-		s.start(t, other.Ticket, call("other "+step.Name))
+		s.start(t, won, step)
+		s.start(t, other, call("other "+step.Name))
 		s.Advance(t, time.Second)
 	}
-	s.finish(t, won.Ticket, call("charge"), `1`)
+	s.finish(t, won, call("charge"), `1`)
 	var names []string
 	for _, step := range s.steps(t, won.ID) {
 		names = append(names, step.Name)
@@ -305,21 +317,6 @@ func stepsInOrder(t *testing.T, s *fixture) {
 		require.Equal(t, step.Name == "charge", step.Finished)
 	}
 	require.Equal(t, []string{"reserve", "left behind", "charge", "book"}, names)
-}
-
-func stepStartedByMany(t *testing.T, s *fixture) {
-	won := s.win(t, s.command(core.Resume))
-	atOnce(16, func(i int) {
-		store := s.steppers[i%len(s.steppers)]
-		_, err := store.StartStep(s.ctx, won.Ticket, call("charge"))
-		assert.NoError(t, err)
-		step := call("charge")
-		step.Result = fmt.Appendf(nil, "%d", i)
-		assert.NoError(t, store.FinishStep(s.ctx, won.Ticket, step))
-	})
-	steps := s.steps(t, won.ID)
-	require.Len(t, steps, 1)
-	require.True(t, steps[0].Finished)
 }
 
 // What an earlier operation did with the key means nothing for the next one.
@@ -342,22 +339,22 @@ func stepsOfAnotherLife(t *testing.T, s *fixture) {
 	for name, free := range frees {
 		t.Run(name, func(t *testing.T) {
 			c := s.command(core.Resume)
-			first := s.win(t, c)
-			s.start(t, first.Ticket, call("charge"))
-			s.finish(t, first.Ticket, call("charge"), `"first"`)
-			free(t, first)
-			second := s.win(t, repeat(c))
+			first := s.resume(t, c)
+			s.start(t, first, call("charge"))
+			s.finish(t, first, call("charge"), `"first"`)
+			free(t, first.Record)
+			second := s.resume(t, repeat(c))
 			require.Empty(t, s.steps(t, c.ID))
-			require.Equal(t, second.Fence, s.start(t, second.Ticket, call("another")).Fence)
+			require.Equal(t, second.Fence, s.start(t, second, call("another")).Fence)
 		})
 	}
 	t.Run("released without a fence", func(t *testing.T) { // not free: the next repeat goes on
 		c := s.command(core.Resume)
-		first := s.win(t, c)
-		s.start(t, first.Ticket, call("charge"))
-		s.finish(t, first.Ticket, call("charge"), `"first"`)
+		first := s.resume(t, c)
+		s.start(t, first, call("charge"))
+		s.finish(t, first, call("charge"), `"first"`)
 		s.Advance(t, 2*lease)
-		second := s.win(t, repeat(c))
+		second := s.resume(t, repeat(c))
 		require.NoError(t, s.Store.Release(s.ctx, core.Ticket{ID: c.ID, Owner: second.Owner}))
 		s.win(t, repeat(c))
 		require.Len(t, s.steps(t, c.ID), 1)
@@ -370,11 +367,11 @@ func stepsOfAnotherLife(t *testing.T, s *fixture) {
 // CONTRACT X-2, R-6
 func stepsFreedMeanwhile(t *testing.T, s *fixture) {
 	claims := make([]core.Claim, 40)
-	owners := make([]core.Record, len(claims))
+	owners := make([]resumed, len(claims))
 	for i := range claims {
 		claims[i] = s.command(core.Resume)
-		owners[i] = s.win(t, claims[i])
-		s.start(t, owners[i].Ticket, call("charge"))
+		owners[i] = s.resume(t, claims[i])
+		s.start(t, owners[i], call("charge"))
 	}
 	s.Advance(t, 2*lease)
 	for i, c := range claims {
@@ -384,7 +381,7 @@ func stepsFreedMeanwhile(t *testing.T, s *fixture) {
 			var err error
 			if n == 0 {
 				released = s.Store.Release(s.ctx, owners[i].Ticket)
-			} else if got, err = s.instances[len(s.instances)-1].Claim(s.ctx, repeat(c)); err != nil {
+			} else if _, got, err = s.claim(s.instances[len(s.instances)-1], repeat(c)); err != nil {
 				assert.ErrorIs(t, err, core.ErrRetryable)
 			}
 		})
@@ -402,10 +399,10 @@ func stepsFreedMeanwhile(t *testing.T, s *fixture) {
 //
 // CONTRACT T-3
 func stepsSwept(t *testing.T, s *fixture) {
-	done, running := s.win(t, s.command(core.Resume)), s.win(t, s.command(core.Resume))
-	for _, won := range []core.Record{done, running} {
-		s.start(t, won.Ticket, call("charge"))
-		s.finish(t, won.Ticket, call("charge"), `"secret"`)
+	done, running := s.resume(t, s.command(core.Resume)), s.resume(t, s.command(core.Resume))
+	for _, won := range []resumed{done, running} {
+		s.start(t, won, call("charge"))
+		s.finish(t, won, call("charge"), `"secret"`)
 	}
 	require.NoError(t, s.Store.Complete(s.ctx, done.Ticket, kept(answerOf("done"))))
 	s.sweep(t)
@@ -421,9 +418,9 @@ func stepsSwept(t *testing.T, s *fixture) {
 // CONTRACT T-3, R-6
 func stepsDropped(t *testing.T, s *fixture) {
 	c := s.command(core.Resume)
-	first := s.win(t, c)
-	s.start(t, first.Ticket, call("charge"))
-	s.finish(t, first.Ticket, call("charge"), `"first"`)
+	first := s.resume(t, c)
+	s.start(t, first, call("charge"))
+	s.finish(t, first, call("charge"), `"first"`)
 	require.NoError(t, s.Store.Release(s.ctx, first.Ticket))
 	s.Advance(t, forever)
 	require.Equal(t, core.Swept{Dropped: 1}, s.sweep(t))
@@ -457,24 +454,29 @@ func stepListedAgain(t *testing.T, s *fixture) {
 	}
 }
 
-func stepNotFound(t *testing.T, s *fixture) {
-	require.Empty(t, s.steps(t, s.command(core.Resume).ID))
-	won := s.win(t, s.command(core.Resume))
-	require.ErrorIs(t, s.steppers[0].FinishStep(s.ctx, won.Ticket, call("charge")), core.ErrNotFound)
-}
-
 func stepCancelled(t *testing.T, s *fixture) {
-	won := s.win(t, s.command(core.Resume))
-	s.start(t, won.Ticket, call("charge"))
+	won := s.resume(t, s.command(core.Resume))
+	s.start(t, won, call("charge"))
 	want := plainSteps(s.steps(t, won.ID))
 	over, cancel := context.WithCancel(s.ctx)
 	cancel()
+	book, c := call("book"), s.command(core.Resume)
 	for _, store := range s.steppers {
 		_, err := store.Steps(over, won.ID)
 		noSentinel(t, err)
-		_, err = store.StartStep(over, won.Ticket, call("book"))
+		_, _, err = store.Resume(over, c)
 		noSentinel(t, err)
-		noSentinel(t, store.FinishStep(over, won.Ticket, call("charge")))
+		_, err = store.InFlight(over, won.ID)
+		noSentinel(t, err)
 	}
+	_, err := won.segments.Seal(over, core.Seal{Start: &book})
+	noSentinel(t, err)
+	_, err = won.segments.Seal(over, core.Seal{Steps: []core.StepRecord{call("charge")}})
+	noSentinel(t, err)
+	s.requireGone(t, c.ID)
 	require.Equal(t, want, plainSteps(s.steps(t, won.ID)))
+}
+
+func stepNone(t *testing.T, s *fixture) {
+	require.Empty(t, s.steps(t, s.command(core.Resume).ID), "a record that is not there has no steps")
 }

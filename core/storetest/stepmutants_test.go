@@ -2,8 +2,10 @@ package storetest_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/auth19/idem/core"
 )
@@ -13,15 +15,13 @@ var stepMutants = map[string]mutantOf[core.Stepper, core.Stepper]{
 	"starts a step anew":          {"Step/FirstStartStands", func(s core.Stepper) core.Stepper { return startsAnew{s} }},
 	"tells no clock":              {"Step/FirstStartStands", func(s core.Stepper) core.Stepper { return tellsNoClock{s} }},
 	"tells when it last finished": {"Step/Times", func(s core.Stepper) core.Stepper { return finishedNow{s} }},
-	"takes the last result":       {"Step/FirstResultStands", func(s core.Stepper) core.Stepper { return &lastResult{Stepper: s} }},
-	"forgets derived keys":        {"Step/DerivedKeys", func(s core.Stepper) core.Stepper { return losesKeys{Stepper: s} }},
-	"mixes steps up":              {"Step/Changed", func(s core.Stepper) core.Stepper { return mixesUp{s} }},
-	"writes for stale attempts":   {"Step/Stale", func(s core.Stepper) core.Stepper { return anyAttempt{s} }},
-	"wants steps to be in time":   {"Step/Late", func(s core.Stepper) core.Stepper { return punctualSteps{s} }},
+	"takes the last result":       {"Step/FirstResultStands", newLastResult},
+	"forgets derived keys":        {"Step/DerivedKeys", func(s core.Stepper) core.Stepper { return onSeal{s, losesKeys} }},
+	"writes for stale attempts":   {"Step/Stale", func(s core.Stepper) core.Stepper { return onSeal{s, confirmsStale} }},
+	"wants steps to be in time":   {"Step/Late", newPunctualSteps},
 	"lists steps as they came":    {"Step/InOrder", func(s core.Stepper) core.Stepper { return unordered{s} }},
 	"keeps steps of a free key":   {"Step/OfAnotherLife", func(s core.Stepper) core.Stepper { return &neverForgets{Stepper: s} }},
 	"keeps steps for ever":        {"Step/Swept", func(s core.Stepper) core.Stepper { return &neverForgets{Stepper: s} }},
-	"finishes what was never":     {"Step/NotFound", func(s core.Stepper) core.Stepper { return finishesAnything{s} }},
 	"takes steps regardless":      {"Step/Cancelled", func(s core.Stepper) core.Stepper { return heedlessSteps{s} }},
 
 	"takes lost for half-done": {"Step/HalfDone", func(s core.Stepper) core.Stepper { return impatient{s} }},
@@ -29,24 +29,54 @@ var stepMutants = map[string]mutantOf[core.Stepper, core.Stepper]{
 	"counts by the fence":      {"Step/Attempts", func(s core.Stepper) core.Stepper { return countsFences{s} }},
 
 	"keeps steps of a free key, under stress": {"Stress", func(s core.Stepper) core.Stepper { return &neverForgets{Stepper: s} }},
-	"takes the last result, under stress":     {"Stress", func(s core.Stepper) core.Stepper { return &lastResult{Stepper: s} }},
+	"takes the last result, under stress":     {"Stress", newLastResult},
+}
+
+// onSeal makes a mutant of its segments' Seal.
+type onSeal struct {
+	core.Stepper
+	seal func(ctx context.Context, c core.Claim, of core.Segments, s core.Seal) (time.Time, error)
+}
+
+func (s onSeal) Resume(ctx context.Context, c core.Claim) (core.Segments, core.Claimed, error) {
+	segments, got, err := s.Stepper.Resume(ctx, c)
+	if segments == nil {
+		return nil, got, err
+	}
+	return faultySeal{segments, func(ctx context.Context, seal core.Seal) (time.Time, error) {
+		return s.seal(ctx, c, segments, seal)
+	}}, got, err
+}
+
+type faultySeal struct {
+	core.Segments
+	seal func(context.Context, core.Seal) (time.Time, error)
+}
+
+func (s faultySeal) Seal(ctx context.Context, seal core.Seal) (time.Time, error) {
+	return s.seal(ctx, seal)
 }
 
 // startsAnew treats every start as the first.
 type startsAnew struct{ core.Stepper }
 
-func (s startsAnew) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
-	started, err := s.Stepper.StartStep(ctx, t, step)
-	started.Fence = t.Fence
-	return started, err
+func (s startsAnew) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+	steps, err := s.Stepper.Steps(ctx, id)
+	r, _ := s.Find(ctx, id)
+	for i := range steps {
+		steps[i].Fence = r.Fence
+	}
+	return steps, err
 }
 
 type tellsNoClock struct{ core.Stepper }
 
-func (s tellsNoClock) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
-	started, err := s.Stepper.StartStep(ctx, t, step)
-	started.Now = started.StartedAt
-	return started, err
+func (s tellsNoClock) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+	steps, err := s.Stepper.Steps(ctx, id)
+	for i := range steps {
+		steps[i].Now = steps[i].StartedAt
+	}
+	return steps, err
 }
 
 // finishedNow takes every finish for the first.
@@ -64,78 +94,56 @@ func (s finishedNow) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, 
 
 // lastResult forgets the result of a step when it is finished again.
 type lastResult struct {
-	core.Stepper
-	mu   sync.Mutex
-	last map[core.ID][]byte
+	onSeal
+	last sync.Map
 }
 
-type losesKeys struct{ core.Stepper }
-
-func (s losesKeys) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
-	step.Derived = nil
-	return s.Stepper.FinishStep(ctx, t, step)
-}
-
-func (s *lastResult) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
-	err := s.Stepper.FinishStep(ctx, t, step)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.last == nil {
-		s.last = map[core.ID][]byte{}
-	}
-	if err == nil {
-		s.last[t.ID] = step.Result
-	}
-	return err
-}
-
-func (s *lastResult) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
-	started, err := s.Stepper.StartStep(ctx, t, step)
-	started.Finished = false // so that a worker finishes it again
-	return started, err
+func newLastResult(sound core.Stepper) core.Stepper {
+	s := &lastResult{}
+	s.onSeal = onSeal{sound, func(ctx context.Context, c core.Claim, of core.Segments, seal core.Seal) (time.Time, error) {
+		now, err := of.Seal(ctx, seal)
+		if err == nil && len(seal.Steps) > 0 {
+			s.last.Store(c.ID, seal.Steps[0].Result)
+		}
+		return now, err
+	}}
+	return s
 }
 
 func (s *lastResult) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
 	steps, err := s.Stepper.Steps(ctx, id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	last, ok := s.last.Load(id)
 	for i := range steps {
-		if last, ok := s.last[id]; ok {
-			steps[i].Result = last
+		if ok && steps[i].Finished {
+			steps[i].Result = last.([]byte)
 		}
 	}
 	return steps, err
 }
 
-type mixesUp struct{ core.Stepper }
+func losesKeys(ctx context.Context, _ core.Claim, of core.Segments, seal core.Seal) (time.Time, error) {
+	for i := range seal.Steps {
+		seal.Steps[i].Derived = nil
+	}
+	return of.Seal(ctx, seal)
+}
 
-func (s mixesUp) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
-	steps, err := s.Steps(ctx, t.ID)
-	for _, there := range steps {
-		if err == nil && there.Name == step.Name {
-			step.Kind = there.Kind
+// confirmsStale tells a stale attempt that its steps are recorded.
+func confirmsStale(ctx context.Context, _ core.Claim, of core.Segments, seal core.Seal) (time.Time, error) {
+	now, err := of.Seal(ctx, seal)
+	if errors.Is(err, core.ErrStale) && seal.Answer == nil {
+		err = nil
+	}
+	return now, err
+}
+
+func newPunctualSteps(sound core.Stepper) core.Stepper {
+	return onSeal{sound, func(ctx context.Context, c core.Claim, of core.Segments, seal core.Seal) (time.Time, error) {
+		if r, err := sound.Find(ctx, c.ID); err == nil && r.LeaseExpired() {
+			return time.Time{}, core.ErrStale
 		}
-	}
-	return s.Stepper.StartStep(ctx, t, step)
-}
-
-// anyAttempt writes for any ticket, as if its holder was the owner.
-type anyAttempt struct{ core.Stepper }
-
-func (s anyAttempt) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
-	if r, err := s.Find(ctx, t.ID); err == nil {
-		t = r.Ticket
-	}
-	return s.Stepper.FinishStep(ctx, t, step)
-}
-
-type punctualSteps struct{ core.Stepper }
-
-func (s punctualSteps) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
-	if r, err := s.Find(ctx, t.ID); err == nil && r.LeaseExpired() {
-		return core.ErrStale
-	}
-	return s.Stepper.FinishStep(ctx, t, step)
+		return of.Seal(ctx, seal)
+	}}
 }
 
 type unordered struct{ core.Stepper }
@@ -146,47 +154,21 @@ func (s unordered) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, er
 	return steps, err
 }
 
-// neverForgets keeps the steps of a key when the key is freed.
+// neverForgets keeps a step of a key when the key is freed.
 type neverForgets struct {
 	core.Stepper
-	mu   sync.Mutex
-	kept map[core.ID]core.StepRecord
-}
-
-func (s *neverForgets) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
-	started, err := s.Stepper.StartStep(ctx, t, step)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.kept == nil {
-		s.kept = map[core.ID]core.StepRecord{}
-	}
-	if there, ok := s.kept[t.ID]; err == nil && step.Name == "charge" && ok {
-		there.Now = started.Now
-		return there, nil
-	}
-	if err == nil && step.Name == "charge" {
-		s.kept[t.ID] = started
-	}
-	return started, err
+	kept sync.Map
 }
 
 func (s *neverForgets) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
 	steps, err := s.Stepper.Steps(ctx, id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if there, ok := s.kept[id]; ok && len(steps) == 0 {
-		return []core.StepRecord{there}, err
+	if len(steps) > 0 {
+		s.kept.LoadOrStore(id, steps[0])
+	}
+	if there, ok := s.kept.Load(id); ok {
+		return []core.StepRecord{there.(core.StepRecord)}, err
 	}
 	return steps, err
-}
-
-type finishesAnything struct{ core.Stepper }
-
-func (s finishesAnything) FinishStep(ctx context.Context, t core.Ticket, step core.StepRecord) error {
-	if _, err := s.StartStep(ctx, t, step); err != nil {
-		return err
-	}
-	return s.Stepper.FinishStep(ctx, t, step)
 }
 
 type impatient struct{ core.Stepper }
@@ -203,14 +185,14 @@ func (s listsNone) HalfDone(ctx context.Context, _ []byte, _ core.ID, _ int) ([]
 
 type countsFences struct{ core.Stepper }
 
-func (s countsFences) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
-	claimed, err := s.Stepper.Claim(ctx, c)
+func (s countsFences) Resume(ctx context.Context, c core.Claim) (core.Segments, core.Claimed, error) {
+	segments, claimed, err := s.Stepper.Resume(ctx, c)
 	claimed.Record.Attempts = int(claimed.Record.Fence)
-	return claimed, err
+	return segments, claimed, err
 }
 
 type heedlessSteps struct{ core.Stepper }
 
-func (s heedlessSteps) StartStep(ctx context.Context, t core.Ticket, step core.StepRecord) (core.StepRecord, error) {
-	return s.Stepper.StartStep(context.WithoutCancel(ctx), t, step)
+func (s heedlessSteps) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+	return s.Stepper.Steps(context.WithoutCancel(ctx), id)
 }

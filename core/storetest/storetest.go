@@ -29,14 +29,14 @@ type Subject struct {
 
 	// Advance lets d pass for the store without sleeping. If the store takes a clock, give it one that can be moved (see
 	// [Clock]). If it uses the clock of a database, move all timestamps of all its records d into the past instead. The
-	// suite never calls Advance during another call or a transaction.
+	// suite never calls Advance during another call, nor in a transaction unless it moves the clock.
 	Advance func(t *testing.T, d time.Duration)
 
 	// Twin opens a second instance over the same data, as another process would. Required if Features.Shared is set.
 	Twin func(t *testing.T) core.Store
 
-	// Effect writes one business row through the transaction that ctx carries (see core.Tx), and Effects counts the
-	// committed rows. Both are required if Features.Rollback is set.
+	// Effect writes one business row through the transaction that ctx carries (see core.Tx and core.Segments), and Effects
+	// counts the committed rows. Both are required if Features.Rollback is set.
 	Effect  func(ctx context.Context) error
 	Effects func(t *testing.T) int
 }
@@ -67,7 +67,8 @@ func Run(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
 	}{
 		{claimChecks, true}, {takeoverChecks, true}, {releaseChecks, true}, {attemptChecks, true}, {retentionChecks, true},
 		{settleChecks, true}, {listChecks, true}, {cancelChecks, true}, {windowChecks, true},
-		{txChecks, f.Rollback}, {stepChecks, f.Steps}, {sightingChecks, f.Watch}, {importChecks, f.Import},
+		{txChecks, f.Rollback}, {stepChecks, f.Steps}, {segmentChecks, f.Steps}, {sightingChecks, f.Watch},
+		{importChecks, f.Import},
 		{openChecks, f.Count}, {surveyChecks, f.Survey}, {scopingChecks, f.Scoping}, {keyTimeChecks, f.KeyTime},
 		{eraseChecks, f.Erase}, {inspectChecks, f.Inspect}, {referenceChecks, f.Refer},
 	} {

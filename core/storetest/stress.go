@@ -104,7 +104,7 @@ type worker struct {
 
 // attempt is a claim that was won.
 type attempt struct {
-	core.Record
+	resumed
 	answered bool
 }
 
@@ -127,8 +127,10 @@ func (w *worker) step(t *testing.T) {
 		w.claim(t)
 	case n < 40:
 		w.with(t, func(a *attempt) error { return w.store().Renew(w.ctx, a.Ticket, lease) })
-	case n < 50:
+	case n < 46:
 		w.with(t, w.takeStep)
+	case n < 50:
+		w.with(t, w.writeRows)
 	case n < 55:
 		w.with(t, w.complete)
 	case n < 62:
@@ -172,12 +174,12 @@ func (w *worker) next(recoveries ...core.Recovery) core.Claim {
 func (w *worker) claim(t *testing.T) {
 	c := w.next(core.Park, core.Resume)
 	begun := w.history.tick()
-	got, err := w.store().Claim(w.ctx, c)
+	segments, got, err := w.fixture.claim(w.store(), c)
 	switch {
-	case !succeeded(t, err):
+	case !succeeded(t, err, core.ErrStale): // it has run beside the moment in which another attempt committed (M-6)
 	case got.Won:
 		w.history.won(begun, got.Record)
-		w.held = append(w.held, attempt{Record: got.Record})
+		w.held = append(w.held, attempt{resumed: resumed{got.Record, segments}})
 	case !got.Busy:
 		w.history.saw(got.Record)
 	}
@@ -203,24 +205,69 @@ func (w *worker) complete(a *attempt) error {
 	return err
 }
 
-// takeStep runs the one step that all attempts have, unless it is finished.
+// takeStep seals the one step that all attempts have: its start, and mostly its result. Then it reads what is recorded.
 func (w *worker) takeStep(a *attempt) error {
-	if len(w.steppers) == 0 || a.Recovery != core.Resume {
+	if a.segments == nil {
 		return nil
 	}
-	store, step := w.steppers[w.i], call("charge")
-	started, err := store.StartStep(w.ctx, a.Ticket, step)
+	step := call("charge")
+	_, err := a.segments.Seal(w.ctx, core.Seal{Start: &step})
+	if errors.Is(err, core.ErrStale) {
+		err = nil // it has finished; or the attempt is stale, which the next seal says
+	}
+	if err == nil && w.rnd.IntN(4) > 0 {
+		step.Result = fmt.Appendf(nil, "%q", fmt.Sprintf("%x", a.Owner))
+		_, err = a.segments.Seal(w.ctx, core.Seal{Steps: []core.StepRecord{step}})
+	}
 	if err != nil {
 		return err
 	}
-	w.history.started(a.Ticket, started)
-	if started.Finished || w.rnd.IntN(4) == 0 {
+	return w.readSteps(a.ID)
+}
+
+// writeRows runs a segment with a row, and seals it or not.
+func (w *worker) writeRows(a *attempt) error {
+	if a.segments == nil {
 		return nil
 	}
-	step.Result = fmt.Appendf(nil, "%q", fmt.Sprintf("%x", a.Owner))
-	if err = store.FinishStep(w.ctx, a.Ticket, step); err == nil {
-		started.Finished, started.Result = true, step.Result
-		w.history.started(a.Ticket, started)
+	if err := a.segments.Step(w.ctx, w.work); err != nil || w.rnd.IntN(3) == 0 {
+		return a.segments.Rollback()
+	}
+	seal := core.Seal{Steps: []core.StepRecord{rows("book")}}
+	if w.rnd.IntN(4) == 0 {
+		seal = core.Seal{Alone: true}
+	}
+	_, err := a.segments.Seal(w.ctx, seal)
+	if err == nil && !seal.Alone {
+		w.effects.Add(1)
+	}
+	return err
+}
+
+// readSteps notes the steps of a record, if it was the same before and after they were read.
+func (w *worker) readSteps(id core.ID) error {
+	before, err := w.store().Find(w.ctx, id)
+	if err != nil {
+		return unlessNotFound(err)
+	}
+	steps, err := w.steppers[w.i].Steps(w.ctx, id)
+	if err != nil {
+		return err
+	}
+	after, err := w.store().Find(w.ctx, id)
+	if err == nil && before.Ticket == after.Ticket && before.Stored == core.Running && after.Stored == core.Running {
+		for _, step := range steps {
+			if step.Kind == core.ProviderStep {
+				w.history.read(after.Ticket, step)
+			}
+		}
+	}
+	return unlessNotFound(err)
+}
+
+func unlessNotFound(err error) error {
+	if errors.Is(err, core.ErrNotFound) {
+		return nil
 	}
 	return err
 }
@@ -278,7 +325,7 @@ func (w *worker) transact(t *testing.T) {
 		return
 	}
 	text, undo := fmt.Sprintf("%x", c.Owner), w.rnd.IntN(3) == 0
-	if succeeded(t, tx.Commit(w.ctx, kept(answerOf(text)), undo), core.ErrStale) {
+	if succeeded(t, conclude(w.ctx, tx, kept(answerOf(text)), undo), core.ErrStale) {
 		w.history.won(begun, got.Record)
 		w.history.answered(got.Record.Ticket, text)
 		if !undo {

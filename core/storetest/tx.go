@@ -53,6 +53,12 @@ func (s *fixture) begin(t *testing.T, c core.Claim) (core.Tx, core.Record) {
 	return tx, got.Record
 }
 
+// conclude seals an answer. If it is alone, the transaction's rows are undone.
+func conclude(ctx context.Context, tx core.Tx, c core.Completion, alone bool) error {
+	_, err := tx.Seal(ctx, core.Seal{Answer: &c, Alone: alone})
+	return err
+}
+
 // act writes a business row in tx.
 func (s *fixture) act(t *testing.T, tx core.Tx) {
 	t.Helper()
@@ -71,7 +77,7 @@ func txVisibleOnlyAfterCommit(t *testing.T, s *fixture) {
 		require.ErrorIs(t, err, core.ErrNotFound)
 	}
 	require.Zero(t, s.Effects(t))
-	require.NoError(t, tx.Commit(s.ctx, kept(answerOf("paid")), false))
+	require.NoError(t, conclude(s.ctx, tx, kept(answerOf("paid")), false))
 
 	require.Equal(t, 1, s.Effects(t))
 	s.requireState(t, core.Completed, c)
@@ -96,7 +102,7 @@ func txRollbackLeavesNothing(t *testing.T, s *fixture) {
 
 	tx, _ = s.begin(t, repeat(c)) // free at once
 	s.act(t, tx)
-	require.NoError(t, tx.Commit(s.ctx, kept(answerOf("second")), false))
+	require.NoError(t, conclude(s.ctx, tx, kept(answerOf("second")), false))
 	require.Equal(t, 1, s.Effects(t))
 	requireAnswer(t, answerOf("second"), s.find(t, c.ID).Answer)
 }
@@ -129,7 +135,7 @@ func txUndo(t *testing.T, s *fixture) {
 	tx, _ := s.begin(t, c)
 	s.act(t, tx)
 	refusal := core.Answer{Status: http.StatusPaymentRequired, Body: []byte("declined")}
-	require.NoError(t, tx.Commit(s.ctx, kept(refusal), true))
+	require.NoError(t, conclude(s.ctx, tx, kept(refusal), true))
 	s.requireState(t, core.Completed, c)
 	requireAnswer(t, refusal, s.find(t, c.ID).Answer)
 	require.Zero(t, s.Effects(t))
@@ -154,7 +160,7 @@ func txBusyAtOnce(t *testing.T, s *fixture) {
 			require.Equal(t, core.Claimed{Busy: true}, got)
 		}
 	}
-	require.NoError(t, tx.Commit(s.ctx, kept(answerOf("paid")), false))
+	require.NoError(t, conclude(s.ctx, tx, kept(answerOf("paid")), false))
 	require.Equal(t, 1, s.Effects(t))
 	requireAnswer(t, answerOf("paid"), s.lose(t, repeat(c)).Answer)
 }
@@ -195,7 +201,7 @@ func (s *fixture) attempt(store core.Transactor, c core.Claim, a core.Answer) (c
 		rollbackErr := tx.Rollback()
 		return false, errors.Is(rollbackErr, core.ErrRetryable), unlessStale(rollbackErr, errors.Join(err, rollbackErr))
 	}
-	err = tx.Commit(s.ctx, kept(a), false)
+	err = conclude(s.ctx, tx, kept(a), false)
 	return err == nil, errors.Is(err, core.ErrRetryable), unlessStale(err, err)
 }
 
@@ -243,23 +249,23 @@ func txOverOnce(t *testing.T, s *fixture) {
 	s.act(t, tx)
 	require.NoError(t, tx.Rollback())
 	require.NoError(t, tx.Rollback(), "again")
-	err := tx.Commit(s.ctx, kept(answerOf("late")), false)
+	err := conclude(s.ctx, tx, kept(answerOf("late")), false)
 	require.Error(t, err, "a commit after the rollback")
 	require.NotErrorIs(t, err, core.ErrUnconfirmed, "it is certain that nothing was committed")
-	require.Error(t, tx.Commit(s.ctx, kept(answerOf("late")), true))
+	require.Error(t, conclude(s.ctx, tx, kept(answerOf("late")), true))
 	s.requireGoneOrFree(t, c.ID)
 	require.Zero(t, s.Effects(t))
 
 	tx, _ = s.begin(t, repeat(c))
 	s.act(t, tx)
-	require.NoError(t, tx.Commit(s.ctx, kept(answerOf("paid")), false))
+	require.NoError(t, conclude(s.ctx, tx, kept(answerOf("paid")), false))
 	require.NoError(t, tx.Rollback(), "nothing is left to be undone")
 	s.requireState(t, core.Completed, c)
 	require.Equal(t, 1, s.Effects(t))
 }
 
 // The deadline rolls back from another goroutine while the handler's answer is being committed. The first of the two
-// decides, and Commit tells which one it was.
+// decides, and Seal tells which one it was.
 //
 // CONTRACT
 func txRollbackDuringCommit(t *testing.T, s *fixture) {
@@ -271,7 +277,7 @@ func txRollbackDuringCommit(t *testing.T, s *fixture) {
 		var commitErr error
 		atOnce(3, func(i int) {
 			if i == 0 {
-				commitErr = tx.Commit(s.ctx, kept(answerOf("paid")), false)
+				commitErr = conclude(s.ctx, tx, kept(answerOf("paid")), false)
 			} else {
 				assert.NoError(t, tx.Rollback())
 			}
@@ -299,7 +305,7 @@ func txClaimContext(t *testing.T, s *fixture) {
 	t.Cleanup(func() { _ = tx.Rollback() })
 	cancel()
 	s.act(t, tx)
-	require.NoError(t, tx.Commit(s.ctx, kept(answerOf("paid")), false))
+	require.NoError(t, conclude(s.ctx, tx, kept(answerOf("paid")), false))
 	require.Equal(t, 1, s.Effects(t))
 	s.requireState(t, core.Completed, c)
 }
@@ -352,7 +358,7 @@ func txSettlement(t *testing.T, s *fixture) {
 		require.Equal(t, core.Completed, settled.State())
 		require.Equal(t, core.Unknown, s.find(t, c.ID).State(), "not before the commit")
 		if commit {
-			require.NoError(t, tx.Commit(s.ctx, kept(answerOf("done")), false))
+			require.NoError(t, conclude(s.ctx, tx, kept(answerOf("done")), false))
 			s.requireState(t, core.Completed, c)
 			requireSame(t, settled, s.find(t, c.ID))
 		} else {
@@ -388,7 +394,7 @@ func txInFlight(t *testing.T, s *fixture) {
 
 		tx, _ = s.begin(t, repeat(c))
 		requireInFlight(c.ID, true)
-		require.NoError(t, tx.Commit(s.ctx, kept(answerOf("paid")), false))
+		require.NoError(t, conclude(s.ctx, tx, kept(answerOf("paid")), false))
 		requireInFlight(c.ID, false)
 	}
 	over, cancel := context.WithCancel(s.ctx)

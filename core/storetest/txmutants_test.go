@@ -2,19 +2,22 @@ package storetest_test
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/auth19/idem/core"
 )
 
 // The mutants of a core.Transactor.
 var txMutants = map[string]mutantOf[*reference, core.Transactor]{
-	"shows open rows":                {"Tx/Visible", func(s *reference) core.Transactor { return dirtyReads{s} }},
+	"shows open rows":                {"Tx/Visible", func(s *reference) core.Transactor { return &dirtyReads{rememberer{reference: s}} }},
 	"keeps the key after a rollback": {"Tx/Rollback", with(keepsKey)},
 	"keeps rows of a rollback":       {"Tx/Rollback", with(keepsRows)},
 	"keeps rows of a refusal":        {"Tx/Undo", with(neverUndoes)},
 	"forgets the refusal":            {"Tx/Undo", with(undoesAll)},
-	"shows others the open row":      {"Tx/BusyAtOnce", func(s *reference) core.Transactor { return showsOpenRow{s} }},
+	"shows others the open row":      {"Tx/BusyAtOnce", func(s *reference) core.Transactor { return &showsOpenRow{rememberer{reference: s}} }},
 	"knows of no open row":           {"Tx/InFlight", func(s *reference) core.Transactor { return seesNothing{s} }},
 	"runs Resume from the start":     {"Tx/ExistingRow", func(s *reference) core.Transactor { return restarts{s} }},
 	"commits what was rolled back":   {"Tx/OverOnce", with(confirmsAll)},
@@ -30,19 +33,35 @@ var txMutants = map[string]mutantOf[*reference, core.Transactor]{
 	"forgets the refusal, under stress":        {"Stress", with(undoesAll)},
 }
 
-type dirtyReads struct{ *reference }
-
-func (s dirtyReads) Find(ctx context.Context, id core.ID) (core.Record, error) {
-	return s.Store.Find(ctx, id)
+// rememberer keeps the rows of open attempts.
+type rememberer struct {
+	*reference
+	rows sync.Map
 }
 
-type showsOpenRow struct{ *reference }
+func (s *rememberer) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
+	tx, got, err := s.reference.Begin(ctx, c)
+	if tx != nil {
+		s.rows.Store(c.ID, got.Record)
+	}
+	return tx, got, err
+}
 
-func (s showsOpenRow) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+type dirtyReads struct{ rememberer }
+
+func (s *dirtyReads) Find(ctx context.Context, id core.ID) (core.Record, error) {
+	if row, ok := s.rows.Load(id); ok {
+		return row.(core.Record), nil
+	}
+	return s.reference.Find(ctx, id)
+}
+
+type showsOpenRow struct{ rememberer }
+
+func (s *showsOpenRow) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
 	got, err := s.reference.Claim(ctx, c)
-	if got.Busy {
-		got.Busy = false
-		got.Record, err = s.Store.Find(ctx, c.ID)
+	if row, ok := s.rows.Load(c.ID); ok && got.Busy {
+		got.Busy, got.Record = false, row.(core.Record)
 	}
 	return got, err
 }
@@ -90,10 +109,26 @@ func (s restarts) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claime
 	tx, got, err := s.reference.Begin(ctx, c)
 	if r := got.Record; err == nil && r.Recovery == core.Resume && r.State() == core.Running && r.LeaseExpired() {
 		got.Won = true
-		tx = &referenceTx{store: s.reference, ticket: r.Ticket}
+		tx = restarted{s.reference, r.Ticket}
 	}
 	return tx, got, err
 }
+
+// restarted is a transaction of a record that is there.
+type restarted struct {
+	store  *reference
+	ticket core.Ticket
+}
+
+func (tx restarted) Bind(ctx context.Context) context.Context {
+	return context.WithValue(ctx, txKey{}, &referenceTx{store: tx.store})
+}
+
+func (tx restarted) Seal(ctx context.Context, s core.Seal) (time.Time, error) {
+	return time.Time{}, tx.store.Complete(ctx, tx.ticket, *s.Answer)
+}
+
+func (tx restarted) Rollback() error { return tx.store.Release(context.Background(), tx.ticket) }
 
 type settlesAtOnce struct{ *reference }
 
@@ -106,12 +141,11 @@ type contextBound struct{ *reference }
 
 func (s contextBound) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
 	return wraps{s.reference, func(tx *referenceTx) core.Tx {
-		return faultyTx{tx, func(commitCtx context.Context, c core.Completion, undo bool) error {
+		return faultyTx{tx, func(sealCtx context.Context, seal core.Seal) (time.Time, error) {
 			if ctx.Err() != nil {
-				_ = tx.Rollback()
-				return core.ErrAborted
+				return time.Time{}, errors.Join(core.ErrAborted, tx.Rollback())
 			}
-			return tx.Commit(commitCtx, c, undo)
+			return tx.Seal(sealCtx, seal)
 		}, tx.Rollback}
 	}}.Begin(ctx, c)
 }
@@ -137,48 +171,53 @@ func (s wraps) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, 
 
 type faultyTx struct {
 	core.Tx
-	commit   func(context.Context, core.Completion, bool) error
+	seal     func(context.Context, core.Seal) (time.Time, error)
 	rollback func() error
 }
 
-func (tx faultyTx) Commit(ctx context.Context, c core.Completion, undo bool) error {
-	return tx.commit(ctx, c, undo)
-}
+func (tx faultyTx) Seal(ctx context.Context, s core.Seal) (time.Time, error) { return tx.seal(ctx, s) }
 
 func (tx faultyTx) Rollback() error { return tx.rollback() }
 
 func keepsKey(tx *referenceTx) core.Tx {
-	return faultyTx{tx, tx.Commit, func() error { return nil }}
+	return faultyTx{tx, tx.Seal, func() error { return nil }}
+}
+
+// commitRows commits the rows of a transaction, and nothing else.
+func (tx *referenceTx) commitRows() {
+	tx.store.mu.Lock()
+	defer tx.store.mu.Unlock()
+	tx.store.effects += tx.effects
+	tx.effects = 0
 }
 
 func keepsRows(tx *referenceTx) core.Tx {
-	return faultyTx{tx, tx.Commit, func() error {
-		tx.store.mu.Lock()
-		tx.store.effects += tx.effects
-		tx.store.mu.Unlock()
+	return faultyTx{tx, tx.Seal, func() error {
+		tx.commitRows()
 		return tx.Rollback()
 	}}
 }
 
 func neverUndoes(tx *referenceTx) core.Tx {
-	return faultyTx{tx, func(ctx context.Context, c core.Completion, _ bool) error {
-		return tx.Commit(ctx, c, false)
+	return faultyTx{tx, func(ctx context.Context, s core.Seal) (time.Time, error) {
+		s.Alone = false
+		return tx.Seal(ctx, s)
 	}, tx.Rollback}
 }
 
 func undoesAll(tx *referenceTx) core.Tx {
-	return faultyTx{tx, func(ctx context.Context, c core.Completion, undo bool) error {
-		if undo {
-			return tx.Rollback()
+	return faultyTx{tx, func(ctx context.Context, s core.Seal) (time.Time, error) {
+		if s.Alone {
+			return time.Time{}, tx.Rollback()
 		}
-		return tx.Commit(ctx, c, false)
+		return tx.Seal(ctx, s)
 	}, tx.Rollback}
 }
 
 // confirmsAll treats "the transaction is over" as success.
 func confirmsAll(tx *referenceTx) core.Tx {
-	return faultyTx{tx, func(ctx context.Context, c core.Completion, undo bool) error {
-		_ = tx.Commit(ctx, c, undo)
-		return nil
+	return faultyTx{tx, func(ctx context.Context, s core.Seal) (time.Time, error) {
+		now, _ := tx.Seal(ctx, s)
+		return now, nil
 	}, tx.Rollback}
 }

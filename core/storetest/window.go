@@ -141,7 +141,7 @@ func windowTransaction(t *testing.T, s *fixture) {
 	}
 	expired := s.command(core.Rollback)
 	tx, _ := s.begin(t, expired)
-	require.NoError(t, tx.Commit(s.ctx, kept(answerOf("paid")), false))
+	require.NoError(t, conclude(s.ctx, tx, kept(answerOf("paid")), false))
 	s.Advance(t, forever)
 	ahead, behind, right := windows(s.now(t))
 	fresh := s.command(core.Rollback)

@@ -103,13 +103,11 @@ var contract = []chapter{
 		{id: "X-11", says: "A Rollback attempt that never asked for its transaction is an event."},
 		{id: "X-12", says: "A request that was swapped or recycled ends like a panic; its client gets no success."},
 		{id: "X-13", says: "An app's function that panics or hangs ends neither the process nor the other loops of Run."},
-		{id: "X-14", says: "A Rollback attempt writes its record with its answer, in one commit; one that fails writes nothing.",
-			notBuilt: "Resume still commits each step by itself, and n calls are not yet n + 1 commits"},
+		{id: "X-14", says: "n calls are n + 1 commits; nothing leaves before what stands in front of it is durable."},
 		{id: "X-15", says: "A record that is seen decides, the lock only without one; a question takes no lock; what takes a " +
-			"free record forgets its steps.",
-			notBuilt: "segments behind a call of a Resume attempt"},
-		{id: "X-16", says: "A failed step dooms its segment.", notBuilt: "steps of Resume are transactions of their own"},
-		{id: "X-17", says: "Checkpoint seals a segment without a call.", notBuilt: "there are no segments yet"},
+			"free record forgets its steps; a takeover is committed before the handler runs."},
+		{id: "X-16", says: "A failed step dooms its segment."},
+		{id: "X-17", says: "Checkpoint seals a segment without a call; what is sent past a call waits for one."},
 	}},
 	{"T. Time", []rule{
 		{id: "T-1", says: "The store's clock decides leases and expiry, at the time of the statement."},

@@ -16,6 +16,11 @@ type Calls struct {
 	// Again says that there may have been an attempt before, which may have made the same calls (C-5).
 	Again bool
 	Life  context.Context // ends with the deadline of the attempt; nil where it has none of its own
+	// MayLeave is why no call may be made now outside a provider step: what stands before it is not durable. nil
+	// where there is nothing of the kind.
+	MayLeave func() error
+	// First says that the call which is under way has certainly never been made before.
+	First atomic.Bool
 
 	ended atomic.Bool
 

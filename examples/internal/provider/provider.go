@@ -59,6 +59,7 @@ type Charge struct {
 	Operation string `gorm:"not null"`
 	Principal string `gorm:"not null"`
 	Key       string `gorm:"not null;default:''"` // under which it was made: to be looked for
+	Fresh     bool   `gorm:"-"`                   // it was made by this call, and not by an earlier one with its key
 }
 
 // TableName implements GORM's Tabler.
@@ -121,6 +122,7 @@ func (p *Provider) Charge(ctx context.Context, r Request) (Charge, error) {
 	if p.lose.Add(-1) >= 0 || fresh && r.Method == MethodLost || r.Method == MethodStuck {
 		return Charge{}, ErrAnswerLost
 	}
+	charge.Fresh = fresh
 	return charge, nil
 }
 

@@ -43,6 +43,8 @@ func TestChargeOncePerKey(t *testing.T) {
 		require.NoError(t, err)
 		again, err := p.Charge(t.Context(), request)
 		require.NoError(t, err)
+		require.True(t, first.Fresh)
+		first.Fresh = false
 		require.Equal(t, first, again)
 
 		other := request
@@ -53,6 +55,7 @@ func TestChargeOncePerKey(t *testing.T) {
 		other.Key = "k2"
 		second, err := p.Charge(t.Context(), other)
 		require.NoError(t, err)
+		second.Fresh = false // it is not in the ledger
 
 		charges, err := p.Charges(t.Context())
 		require.NoError(t, err)

@@ -59,7 +59,8 @@ func (p *Remote) Charge(ctx context.Context, r Request) (Charge, error) {
 	defer func() { _ = response.Body.Close() }()
 	switch response.StatusCode {
 	case http.StatusCreated:
-		charge := Charge{Amount: r.Amount, Currency: r.Currency, Operation: r.Operation, Principal: r.Principal}
+		charge := Charge{Amount: r.Amount, Currency: r.Currency, Operation: r.Operation, Principal: r.Principal,
+			Fresh: response.Header.Get(core.HeaderResult) == core.ResultCreated}
 		return charge, json.NewDecoder(response.Body).Decode(&struct{ ID *string }{&charge.ID})
 	case http.StatusPaymentRequired:
 		return Charge{}, ErrDeclined

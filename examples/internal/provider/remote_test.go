@@ -52,7 +52,7 @@ func TestRemote(t *testing.T) {
 
 	made, err := attempt("one", answer{http.StatusCreated, `{"id":"pay_1","status":"captured"}`, core.HeaderResult, core.ResultCreated})
 	require.NoError(t, err)
-	require.Equal(t, Charge{ID: "pay_1", Amount: "10.00", Currency: "EUR", Operation: "op1", Principal: "seller-1"}, made)
+	require.Equal(t, Charge{ID: "pay_1", Amount: "10.00", Currency: "EUR", Operation: "op1", Principal: "seller-1", Fresh: true}, made)
 	require.JSONEq(t, `{"order_id":"op1","amount":"10.00","currency":"EUR","method":"pm_ok"}`, bodies[0])
 
 	_, err = attempt("two", answer{http.StatusPaymentRequired, `{"code":"declined"}`, core.HeaderResult, core.ResultCreated})

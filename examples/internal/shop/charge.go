@@ -11,17 +11,17 @@ import (
 
 // charge calls the provider for the operation of ctx. ErrDeclined is the provider's refusal: nothing was charged. After
 // any other error this is not known.
-func (s *Shop) charge(ctx context.Context, p core.Principal, r provider.Request) error {
+func (s *Shop) charge(ctx context.Context, p core.Principal, r provider.Request) (fresh bool, err error) {
 	operation, _ := core.Operation(ctx)
 	r.Operation, r.Principal = operation.String(), nameOf(p)
-	_, err := s.provider.Charge(ctx, r)
+	charge, err := s.provider.Charge(ctx, r)
 	switch {
 	case errors.Is(err, provider.ErrDeclined):
-		return ErrDeclined
+		return false, ErrDeclined
 	case errors.Is(err, provider.ErrAnswerLost):
-		return ErrNoAnswer
+		return false, ErrNoAnswer
 	case err != nil:
-		return fmt.Errorf("shop: charge the provider: %w", err)
+		return false, fmt.Errorf("shop: charge the provider: %w", err)
 	}
-	return nil
+	return charge.Fresh, nil
 }

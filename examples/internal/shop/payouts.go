@@ -49,7 +49,7 @@ func (s *Shop) Payout(ctx context.Context, p core.Principal, in PayoutInput) (*P
 		core.NotApplied(ctx) // nobody was paid yet
 		return nil, err
 	}
-	err = s.charge(ctx, p, provider.Request{
+	_, err = s.charge(ctx, p, provider.Request{
 		Key: key.String(), Amount: in.Amount, Currency: in.Currency, Method: in.Method,
 	})
 	if err != nil {

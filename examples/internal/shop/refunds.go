@@ -40,9 +40,9 @@ type Refund struct {
 // refundDedup is how long a refund may be repeated at the provider: its window, less an hour for clocks and delays.
 const refundDedup = provider.Window - time.Hour
 
-// Refund pays a payment back through the provider, in part or in full, on a Resume route. Each of its steps finishes once:
-// after a failure, a repeat continues after the last finished step. A customer refunds its own payments, a seller those of
-// its tenant.
+// Refund pays a payment back through the provider, in part or in full, on a Resume route. What stands before the call
+// commits with its start, the rest with the answer: after a failure, a repeat continues behind the call. A customer refunds
+// its own payments, a seller those of its tenant.
 func (s *Shop) Refund(ctx context.Context, p core.Principal, paymentID string, in RefundInput) (*Refund, error) {
 	in.Method = cmp.Or(in.Method, MethodOK)
 	cents, err := parseAmount("amount", in.Amount)
@@ -68,12 +68,12 @@ func (s *Shop) Refund(ctx context.Context, p core.Principal, paymentID string, i
 		return refund, refund.refusal()
 	}
 
-	called := false
-	outcome, err := core.Call(ctx, "provider", func(ctx context.Context, key core.DerivedKey) (string, error) {
-		called = true
-		return s.refundAtProvider(ctx, key, p, refund, in.Method)
+	fresh := false
+	outcome, err := core.Call(ctx, "provider", func(ctx context.Context, key core.DerivedKey) (outcome string, err error) {
+		outcome, fresh, err = s.refundAtProvider(ctx, key, p, refund, in.Method)
+		return outcome, err
 	}, core.Dedup(refundDedup))
-	if err == nil && called { // a repeat that finds the step finished is spared
+	if err == nil && fresh { // a repeat is spared
 		err = s.strike(ctx, in.Method)
 	}
 	if err != nil {
@@ -134,17 +134,17 @@ func reserveRefund(tx *gorm.DB, payment *Payment, amount string, cents int64) (*
 	return refund, taken.Error
 }
 
-// refundAtProvider calls the provider, and returns the new state of the refund.
+// refundAtProvider calls the provider, and returns the new state of the refund, and whether the provider has made it now.
 func (s *Shop) refundAtProvider(ctx context.Context, key core.DerivedKey, p core.Principal, refund *Refund,
 	method string,
-) (string, error) {
-	err := s.charge(ctx, p, provider.Request{
+) (outcome string, fresh bool, err error) {
+	fresh, err = s.charge(ctx, p, provider.Request{
 		Key: key.String(), Amount: refund.Amount, Currency: refund.Currency, Method: method,
 	})
 	if errors.Is(err, ErrDeclined) {
-		return refundDeclined, nil
+		return refundDeclined, false, nil
 	}
-	return refundDone, err
+	return refundDone, fresh, err
 }
 
 // giveBackRefund returns what reserveRefund has taken.

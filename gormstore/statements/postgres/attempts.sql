@@ -98,6 +98,92 @@ WITH c AS MATERIALIZED (
 )
 SELECT CAST(CASE WHEN c.ours THEN '1' ELSE 'not ours' END AS integer) / (SELECT pg_catalog.count(*) FROM recorded) FROM c;
 
+-- name: recordRunning
+-- The record of a Resume attempt, with its first segment. It fails where COMMIT must not follow: in another transaction with
+-- 22P02, where a record stands in the way with 22012, where the clock is outside of its window with 22003. A free record gives
+-- way if it is the one that was seen; the sweep may have dropped it since.
+--
+-- $1 to $12 as in recordAnswer, $13 lease, $14 deadline, $15 and $16 the clock's window, $17 to $19 the transaction that was
+-- begun (see mark.go), $20 the fence of the free record that was seen (0: there was none), $21 as $18 of claimKey.
+WITH c AS MATERIALIZED (
+	SELECT n.now, pg_catalog.pg_backend_pid() = $17::integer AND pg_catalog.transaction_timestamp() = $18::timestamptz AS ours,
+		n.now BETWEEN timestamptz 'epoch' + $15::bigint * interval '1 microsecond'
+			AND timestamptz 'epoch' + $16::bigint * interval '1 microsecond' AS trusted,
+		pg_catalog.current_setting('synchronous_commit') = $19::text
+			OR pg_catalog.set_config('synchronous_commit', $19::text, true) <> '' AS durably
+	FROM (SELECT pg_catalog.clock_timestamp() AS now) n
+), recorded AS (
+	INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+		command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
+	SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 1, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
+		$10::bytea, $11::boolean, $12::text, c.now,
+		c.now + least($13::bigint, $14::bigint) * interval '1 microsecond', c.now + $14::bigint * interval '1 microsecond', c.now,
+		CASE WHEN c.now > timestamptz 'epoch' + coalesce((SELECT CAST(p.value AS bigint)
+			FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0) * interval '1 microsecond'
+			THEN $21::integer END
+	FROM c WHERE c.ours AND c.durably AND c.trusted
+	ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
+		state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
+		hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
+		timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
+		lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
+		answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
+		sweep_from = excluded.sweep_from, sweep_after = excluded.sweep_after
+	WHERE r.fence = $20::bigint
+		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed)
+	RETURNING r.id
+)
+SELECT CAST(CASE WHEN NOT c.ours THEN 'not ours' WHEN NOT c.trusted THEN '9999999999' ELSE '1' END AS integer)
+	/ CASE WHEN c.ours AND c.trusted THEN (SELECT pg_catalog.count(*) FROM recorded) ELSE 1 END, c.now FROM c;
+
+-- name: ownsRecord
+-- Returns a row where the attempt owns its record.
+SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3);
+
+-- name: sealRunning
+-- Renews the lease with a segment of a Resume attempt, and proves that the attempt owns its record. It fails as recordRunning
+-- does. $4 lease, $5 and $6 the clock's window, $7 to $9 the transaction that was begun.
+WITH c AS MATERIALIZED (
+	SELECT n.now, pg_catalog.pg_backend_pid() = $7::integer AND pg_catalog.transaction_timestamp() = $8::timestamptz AS ours,
+		n.now BETWEEN timestamptz 'epoch' + $5::bigint * interval '1 microsecond'
+			AND timestamptz 'epoch' + $6::bigint * interval '1 microsecond' AS trusted,
+		pg_catalog.current_setting('synchronous_commit') = $9::text
+			OR pg_catalog.set_config('synchronous_commit', $9::text, true) <> '' AS durably
+	FROM (SELECT pg_catalog.clock_timestamp() AS now) n
+), own AS (
+	UPDATE :"schema".idempotency_record AS r
+	SET lease_until = least(c.now + $4::bigint * interval '1 microsecond', r.deadline_at)
+	FROM c
+	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1 AND c.ours AND c.durably AND c.trusted
+	RETURNING r.id
+)
+SELECT CAST(CASE WHEN NOT c.ours THEN 'not ours' WHEN NOT c.trusted THEN '9999999999' ELSE '1' END AS integer)
+	/ CASE WHEN c.ours AND c.trusted THEN (SELECT pg_catalog.count(*) FROM own) ELSE 1 END, c.now FROM c;
+
+-- name: sealAnswer
+-- complete with the last segment of a Resume attempt, $1 to $9 as there. It fails as recordRunning does; $10 to $12 the
+-- transaction that was begun.
+WITH c AS MATERIALIZED (
+	SELECT pg_catalog.statement_timestamp() AS now,
+		pg_catalog.pg_backend_pid() = $10::integer AND pg_catalog.transaction_timestamp() = $11::timestamptz AS ours,
+		pg_catalog.current_setting('synchronous_commit') = $12::text
+			OR pg_catalog.set_config('synchronous_commit', $12::text, true) <> '' AS durably
+), own AS (
+	UPDATE :"schema".idempotency_record AS r SET state = 2, status = $4::smallint, partial = $5::boolean, headers = $6::bytea,
+		body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond',
+		purge_at = greatest(c.now, r.created_at) + $9::bigint * interval '1 microsecond',
+		sweep_after = CASE WHEN r.sweep_after <= $8::bigint / 800000
+				AND greatest(c.now, r.created_at) <= r.sweep_from + (r.sweep_after * 1000000::bigint - $8::bigint) * interval '1 microsecond'
+			THEN r.sweep_after ELSE 0 END,
+		sweep_from = CASE WHEN r.sweep_after <= $8::bigint / 800000
+				AND greatest(c.now, r.created_at) <= r.sweep_from + (r.sweep_after * 1000000::bigint - $8::bigint) * interval '1 microsecond'
+			THEN r.sweep_from ELSE greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond' END
+	FROM c
+	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3) AND c.ours AND c.durably
+	RETURNING r.id
+)
+SELECT CAST(CASE WHEN c.ours THEN '1' ELSE 'not ours' END AS integer) / (SELECT pg_catalog.count(*) FROM own), c.now FROM c;
+
 -- name: loseAnswer
 -- Records that nobody knows which rows of a Rollback attempt were committed: its handler has ended the transaction. $1 to $12
 -- as in recordAnswer, $13 lock, $14 what is left of the deadline. It returns whether the lock was there, and whether the

@@ -19,6 +19,13 @@ UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, he
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
 
+-- name: sealRunning
+-- ?4 lease, ?5 the clock; ?6 the deadline where the segment has written the record, whose times begin now. NULL elsewhere.
+UPDATE main.idempotency_record AS r SET created_at = CASE WHEN ?6 IS NULL THEN r.created_at ELSE ?5 END,
+	deadline_at = coalesce(?5 + ?6, r.deadline_at), lease_until = min(?5 + ?4, coalesce(?5 + ?6, r.deadline_at)),
+	sweep_from = CASE WHEN ?6 IS NULL THEN r.sweep_from ELSE ?5 END
+WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
+
 -- name: park
 UPDATE main.idempotency_record AS r SET state = 3, sweep_after = NULL
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);

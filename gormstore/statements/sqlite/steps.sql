@@ -1,38 +1,30 @@
--- The steps of Resume attempts, as in ../postgres/steps.sql, where the statements are explained. The proof of ownership is a
--- statement of its own, in the same transaction.
+-- The steps of Resume attempts, as in ../postgres/steps.sql, where the statements are explained.
 
--- name: own
+-- name: ownRecord
+-- Proves that the attempt owns its record. Nobody else writes until the transaction ends.
 UPDATE main.idempotency_record AS r SET state = r.state
-WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
+WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
 
--- name: startStep
-INSERT INTO main.idempotency_step (record_id, name, kind, state, fence, started_at)
-VALUES (?1, ?4, ?5, 1, ?3, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)
-ON CONFLICT (record_id, name) DO NOTHING;
-
--- name: finishStep
-UPDATE main.idempotency_step AS s SET state = 2, result = ?5, derived = ?6,
-	finished_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
-WHERE s.record_id = ?1 AND s.name = ?4 AND s.state = 1;
-
--- name: beginDatabaseStep
--- Writes a row that shows for as long as the database step's transaction is there; ?2 name, ?3 fence. recordStep finishes
--- it.
-INSERT INTO main.idempotency_step (record_id, name, kind, state, fence, started_at)
-VALUES (?1, ?2, 1, 0, ?3, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)
-ON CONFLICT (record_id, name) DO UPDATE SET state = 0, fence = excluded.fence WHERE kind = 1 AND state <> 2;
-
--- name: traceStep
--- Finds that row; ?2 name, ?3 fence.
-SELECT 1 FROM main.idempotency_step WHERE record_id = ?1 AND name = ?2 AND state = 0 AND fence = ?3;
-
--- name: recordStep
+-- name: putStep
 INSERT INTO main.idempotency_step AS s (record_id, name, kind, state, fence, started_at, finished_at, result, derived)
-VALUES (?1, ?4, 1, 2, ?3, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
-	CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, ?5, ?6)
-ON CONFLICT (record_id, name) DO UPDATE SET state = 2, fence = excluded.fence, result = excluded.result,
-	derived = excluded.derived, finished_at = excluded.finished_at
-WHERE s.kind = 1 AND s.state <> 2;
+SELECT ?1, ?3, ?4, ?5, ?2, c.now, CASE WHEN ?5 = 2 THEN c.now END, ?6, ?7
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE true
+ON CONFLICT (record_id, name) DO UPDATE SET state = max(s.state, excluded.state),
+	finished_at = CASE WHEN s.state = 2 THEN s.finished_at ELSE excluded.finished_at END,
+	result = CASE WHEN s.state = 2 THEN s.result ELSE excluded.result END,
+	derived = CASE WHEN s.state = 2 THEN s.derived ELSE excluded.derived END
+WHERE s.kind = excluded.kind AND (s.state < 2 OR excluded.state = 2);
+
+-- name: beginTrace
+-- Writes a row that shows for as long as the segment's transaction is there; ?2 fence. endTrace deletes it.
+INSERT INTO main.idempotency_step (record_id, name, kind, state, fence, started_at) VALUES (?1, '', 1, 0, ?2, 0);
+
+-- name: traceSegment
+-- Finds that row.
+SELECT 1 FROM main.idempotency_step WHERE record_id = ?1 AND name = '' AND fence = ?2;
+
+-- name: endTrace
+DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND s.name = '';
 
 -- name: stepsOf
 SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding,

@@ -56,7 +56,9 @@ func firstRollback(ctx context.Context, d *database) error {
 	if err != nil || !claimed.Won {
 		return notWon(err)
 	}
-	return tx.Commit(ctx, completion(retention, tombstone), false)
+	answer := completion(retention, tombstone)
+	_, err = tx.Seal(ctx, core.Seal{Answer: &answer})
+	return err
 }
 
 func notWon(err error) error {

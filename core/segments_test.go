@@ -1,0 +1,349 @@
+package core_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/internal/attemptctx"
+	"github.com/auth19/idem/core/memstore"
+)
+
+// sealing is a store that writes down what is sealed, and in which order calls leave.
+type sealing struct {
+	*faultStore
+	log list[string]
+}
+
+func newSealing() *sealing {
+	s := &sealing{faultStore: newFaultStore(memstore.New())}
+	for call, name := range map[string]string{"start": "start", "finish": "seal", "complete": "answer"} {
+		s.on(call, func(context.Context) error { s.log.add(name); return nil })
+	}
+	return s
+}
+
+// call is a provider call of the log.
+func (s *sealing) call(ctx context.Context, name string, opts ...core.CallOption) error {
+	return core.CallDo(ctx, name, func(context.Context, core.DerivedKey) error { s.log.add(name); return nil }, opts...)
+}
+
+var window = core.Dedup(time.Hour)
+
+// n calls with a window are n + 1 commits; without one, each result has a commit of its own. A checkpoint is one where
+// something was written, and none elsewhere.
+//
+// CONTRACT X-14, X-17
+func TestCommitsOfAnAttempt(t *testing.T) {
+	for name, test := range map[string]struct {
+		handle func(s *sealing, ctx context.Context) error
+		want   []string
+	}{
+		"rows alone": {func(_ *sealing, ctx context.Context) error {
+			return cmpErr(book(ctx, "1", nil), book(ctx, "2", nil))
+		}, []string{"answer"}},
+		"one call": {func(s *sealing, ctx context.Context) error {
+			return cmpErr(book(ctx, "1", nil), s.call(ctx, "charge", window), book(ctx, "2", nil))
+		}, []string{"start", "charge", "answer"}},
+		"three calls": {func(s *sealing, ctx context.Context) error {
+			return cmpErr(s.call(ctx, "a", window), book(ctx, "1", nil), s.call(ctx, "b", window), s.call(ctx, "c", window))
+		}, []string{"start", "a", "start", "b", "start", "c", "answer"}},
+		"a call without a window": {func(s *sealing, ctx context.Context) error {
+			return cmpErr(s.call(ctx, "charge"), book(ctx, "1", nil))
+		}, []string{"start", "charge", "seal", "answer"}},
+		"checkpoints": {func(_ *sealing, ctx context.Context) error {
+			return cmpErr(core.Checkpoint(ctx), book(ctx, "1", nil), core.Checkpoint(ctx), core.Checkpoint(ctx), book(ctx, "2", nil))
+		}, []string{"seal", "answer"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := newSealing()
+			a := newFlowApp(t, store, func(ctx context.Context) (int, error) { return http.StatusCreated, test.handle(store, ctx) })
+			require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+			require.Equal(t, test.want, store.log.all())
+		})
+	}
+}
+
+// The result of a finished call is recorded alone where its segment does not commit, and nobody calls again.
+//
+// CONTRACT X-14
+func TestResultOfACallOutlivesItsSegment(t *testing.T) {
+	for name, end := range map[string]func(ctx context.Context) (int, error){
+		"5xx":        func(context.Context) (int, error) { return 0, errProvider },
+		"a panic":    func(context.Context) (int, error) { panic("boom") },
+		"a deadline": func(ctx context.Context) (int, error) { <-ctx.Done(); return http.StatusCreated, nil },
+		"a failed step": func(ctx context.Context) (int, error) {
+			_ = book(ctx, "2", errProvider)
+			return http.StatusCreated, nil
+		},
+		"Failed": func(ctx context.Context) (int, error) { core.Failed(ctx); return http.StatusOK, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var p charger
+				rows, fail := 0, true
+				a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+					if _, err := charge(ctx, &p, window); err != nil {
+						return 0, err
+					}
+					_, err := core.Step(ctx, "1", func(context.Context) (int, error) { rows++; return 0, nil })
+					if err == nil && fail {
+						return end(ctx)
+					}
+					return http.StatusCreated, err
+				})
+				func() {
+					defer func() { _ = recover() }()
+					require.NotEqual(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+				}()
+				fail = false
+				require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "at once")
+				p.requireOneCharge(t, 1)
+				require.Equal(t, 2, rows, "the rows behind the call were undone, and are written again")
+			})
+		})
+	}
+}
+
+// An error of a step loses its segment. Later steps, calls and checkpoints fail at once, and a success does not leave; a 4xx
+// before the first commit is recorded, behind it it is not.
+//
+// CONTRACT X-16, X-0
+func TestLostSegment(t *testing.T) {
+	for _, behindCall := range []bool{false, true} {
+		for status, want := range map[int]int{
+			http.StatusCreated: http.StatusInternalServerError, http.StatusPaymentRequired: http.StatusPaymentRequired,
+		} {
+			store := newSealing()
+			a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
+				if behindCall {
+					require.NoError(t, store.call(ctx, "charge", window))
+				}
+				require.ErrorIs(t, book(ctx, "1", errProvider), errProvider)
+				require.ErrorIs(t, book(ctx, "2", nil), core.ErrSegmentLost)
+				require.ErrorIs(t, book(ctx, "2", nil), errProvider, "it says why")
+				require.ErrorIs(t, store.call(ctx, "ship", window), core.ErrSegmentLost)
+				require.ErrorIs(t, core.Checkpoint(ctx), core.ErrSegmentLost)
+				return status, nil
+			})
+			first := a.post("k-1", `{}`)
+			require.Equal(t, want, first.Code)
+			require.NotContains(t, store.log.all(), "ship")
+			recorded := status == http.StatusPaymentRequired && !behindCall
+			require.Equal(t, recorded, first.Header().Get("Idempotency-Result") == "created")
+			require.Equal(t, behindCall, first.Header().Get("Idempotency-Result") == core.ResultUnknown)
+			require.Equal(t, recorded, a.post("k-1", `{}`).Header().Get("Idempotency-Result") == "reused")
+		}
+	}
+}
+
+// A commit at a call that is refused loses the segment; one that is unknown lets nothing begin, and the client is told so.
+//
+// CONTRACT X-16, X-3
+func TestCommitAtACallThatFails(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want int
+		code core.Code
+	}{
+		{core.ErrRetryable, http.StatusServiceUnavailable, core.CodeRolledBack},
+		{core.ErrAborted, http.StatusInternalServerError, core.CodeTransactionAborted},
+		{core.ErrUnconfirmed, http.StatusServiceUnavailable, core.CodeCommitUnconfirmed},
+		{core.ErrClock, http.StatusServiceUnavailable, core.CodeStoreUnavailable},
+	} {
+		store := newSealing()
+		store.on("start", func(context.Context) error { return test.err })
+		a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
+			require.ErrorIs(t, store.call(ctx, "charge", window), test.err)
+			require.ErrorIs(t, book(ctx, "1", nil), core.ErrSegmentLost)
+			return http.StatusCreated, nil // it counts for nothing that the handler is content
+		})
+		requireProblem(t, a.post("k-1", `{}`), test.want, test.code)
+		require.Empty(t, store.log.all(), "the call has not left")
+	}
+}
+
+// CONTRACT X-17
+func TestCheckpointIsRefused(t *testing.T) {
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+		_, err := core.Step(ctx, "1", func(ctx context.Context) (int, error) {
+			require.ErrorContains(t, core.Checkpoint(ctx), "a step is under way")
+			return 0, nil
+		})
+		require.NoError(t, err)
+		require.NoError(t, core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
+			require.ErrorContains(t, core.Checkpoint(ctx), "a step is under way")
+			return nil
+		}))
+		message, end := core.WithMessage(ctx, core.ID{1})
+		defer end()
+		require.ErrorContains(t, core.Checkpoint(message), "a message is being processed")
+		return http.StatusCreated, nil
+	})
+	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+	require.ErrorContains(t, core.Checkpoint(t.Context()), "on a route whose policy says core.Resume")
+	parked := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park}}, func(w http.ResponseWriter, r *http.Request) {
+		require.ErrorContains(t, core.Checkpoint(r.Context()), "on a route whose policy says core.Resume")
+		created(w, r)
+	})
+	require.Equal(t, http.StatusCreated, parked.post("k-1", `{}`).Code)
+}
+
+// What a call rests on must be durable before it leaves, also past core.Call. An event leaves with its rows.
+//
+// CONTRACT X-17
+func TestNothingLeavesBeforeItsSteps(t *testing.T) {
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+		derive := func() error { _, err := core.DeriveCall(ctx, "mail"); return err }
+		require.NoError(t, derive())
+		_, err := core.Step(ctx, "1", func(ctx context.Context) (int, error) {
+			_, err := core.DeriveEvent(ctx, "booked")
+			require.NoError(t, err)
+			_, err = core.DeriveCall(ctx, "inside")
+			require.ErrorContains(t, err, "before the rows of the steps before it are durable")
+			return 0, nil
+		})
+		require.NoError(t, err)
+		require.ErrorContains(t, derive(), "make it in a core.Call, or after a core.Checkpoint")
+		require.NoError(t, core.Checkpoint(ctx))
+		require.NoError(t, derive())
+		return http.StatusCreated, core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
+			_, err := core.DeriveCall(ctx, "mail")
+			return err
+		})
+	})
+	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+}
+
+// Only a call whose start is certainly the first is certain not to have been made before.
+//
+// CONTRACT C-5
+func TestFirstCallIsKnown(t *testing.T) {
+	var first []bool
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+		err := core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
+			first = append(first, attemptctx.CallsFrom(ctx).First.Load())
+			return errProvider
+		}, window)
+		require.False(t, attemptctx.CallsFrom(ctx).First.Load(), "outside the call")
+		return 0, err
+	})
+	a.post("k-1", `{}`)
+	a.post("k-1", `{}`)
+	require.Equal(t, []bool{true, false}, first)
+}
+
+// CONTRACT X-17
+func TestLongSegmentIsAnEvent(t *testing.T) {
+	for name, test := range map[string]struct {
+		work func(ctx context.Context) error
+		want int
+	}{
+		"a third": {func(context.Context) error { time.Sleep(core.DefaultDeadline/3 + time.Second); return nil }, 1},
+		"less":    {func(context.Context) error { time.Sleep(core.DefaultDeadline/3 - time.Second); return nil }, 0},
+		"two halves": {func(ctx context.Context) error {
+			time.Sleep(core.DefaultDeadline / 4)
+			err := cmpErr(book(ctx, "1", nil), core.Checkpoint(ctx), book(ctx, "2", nil))
+			time.Sleep(core.DefaultDeadline / 4)
+			return err
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newFlowApp(t, nil, func(ctx context.Context) (int, error) { return http.StatusCreated, test.work(ctx) })
+				require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+				require.Len(t, a.of(core.EventLongSegment), test.want)
+			})
+		})
+	}
+}
+
+// A takeover is committed before the handler runs: attempts grow, however each of them ends.
+//
+// CONTRACT X-15, X-10
+func TestTakeoverIsCommittedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		id := core.Scoping{}.RecordID(alice, "k-1")
+		var attempts []int
+		a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume}}, nil)
+		a.handler = sealed(func(_ http.ResponseWriter, r *http.Request) {
+			rec, err := store.Find(t.Context(), id)
+			require.NoError(t, err)
+			attempts = append(attempts, rec.Attempts)
+			require.Equal(t, core.Running, rec.State())
+			panic("boom")
+		})
+		for range 3 {
+			func() {
+				defer func() { _ = recover() }()
+				a.post("k-1", `{}`)
+			}()
+		}
+		require.Equal(t, []int{1, 2, 3}, attempts)
+	})
+}
+
+// A takeover whose outcome is not known is taken back without a fence: what was finished is not lost.
+//
+// CONTRACT F-1, X-15
+func TestTakeoverOfWhichNobodyKnows(t *testing.T) {
+	store := newFaultStore(memstore.New())
+	a := newApp(t, core.Config{Store: claimsUnknown{store}, Policy: core.Policy{Recovery: core.Resume}}, sealed(status(502)))
+	a.post("k-1", `{}`)
+	store.on("claim", func(context.Context) error { return errAway })
+	requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+	store.on("claim", nil)
+	a.handler = sealed(created)
+	require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+	require.Equal(t, 2, a.ran())
+}
+
+// claimsUnknown is a store whose takeovers land, and answer with an error where the hook "claim" says so.
+type claimsUnknown struct{ *faultStore }
+
+func (s claimsUnknown) Resume(ctx context.Context, c core.Claim) (core.Segments, core.Claimed, error) {
+	segments, claimed, err := s.Store.(core.Stepper).Resume(ctx, c)
+	if lost := s.before(ctx, "claim"); err == nil && lost != nil {
+		return nil, core.Claimed{Record: core.Record{Ticket: core.Ticket{ID: c.ID, Owner: c.Owner}}}, lost
+	}
+	return segments, claimed, err
+}
+
+// An attempt that has sealed nothing leaves nothing, and its key is free.
+//
+// CONTRACT X-14, R-6
+func TestFirstAttemptThatFailsLeavesNothing(t *testing.T) {
+	for name, test := range map[string]struct {
+		end   func(ctx context.Context) (int, error)
+		event core.EventKind
+	}{
+		"5xx":        {func(context.Context) (int, error) { return 0, errProvider }, core.EventRolledBack},
+		"429":        {func(context.Context) (int, error) { return http.StatusTooManyRequests, nil }, core.EventRolledBack},
+		"NotApplied": {func(ctx context.Context) (int, error) { core.NotApplied(ctx); return 409, nil }, core.EventRolledBack},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := memstore.New()
+			a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
+				running, err := store.InFlight(ctx, core.Scoping{}.RecordID(alice, "k-1"))
+				require.NoError(t, err)
+				require.True(t, running)
+				require.NoError(t, book(ctx, "1", nil))
+				return test.end(ctx)
+			})
+			for range 2 {
+				a.post("k-1", `{"a":1}`)
+				a.post("k-1", `{"b":2}`)
+			}
+			require.Equal(t, 4, a.ran(), "two commands under one key, one after the other: the key is free each time")
+			require.Len(t, a.of(test.event), 4)
+			_, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
+			require.ErrorIs(t, err, core.ErrNotFound)
+		})
+	}
+}

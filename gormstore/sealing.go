@@ -1,0 +1,143 @@
+package gormstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// sealing is the entry of a segment: what its seal writes.
+type sealing struct {
+	segments *segments
+	seal     *core.Seal // nil until the segment ends
+	first    bool       // it writes the record
+	now      instant    // when it was written
+}
+
+func (e *sealing) lock() int64 { return e.segments.answer.lock() }
+
+func (e *sealing) touch() (statement, []any) { return e.segments.answer.touch() }
+
+// committed reports whether this very seal has committed: the record alone would not tell it from an earlier one.
+func (e *sealing) committed(ctx context.Context, s *Store, q querier) (bool, error) {
+	t, seal := e.segments.answer.ticket(), e.seal
+	if seal.Answer != nil {
+		return e.segments.answer.committed(ctx, s, q)
+	}
+	rec, err := s.find(ctx, q, t.ID)
+	switch {
+	case errors.Is(err, core.ErrNotFound), err == nil && rec.Ticket != t:
+		return false, nil
+	case err != nil:
+		return false, err
+	case seal.Start != nil:
+		return isThereStep(s.stepAt(ctx, q, t.ID, seal.Start.Name))
+	case len(seal.Steps) > 0:
+		last, err := s.stepAt(ctx, q, t.ID, seal.Steps[len(seal.Steps)-1].Name)
+		there, err := isThereStep(last, err)
+		return there && last.Finished, err
+	}
+	return true, nil // it wrote the record, or only a lease
+}
+
+func isThereStep(_ core.StepRecord, err error) (bool, error) {
+	if errors.Is(err, core.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// lose makes the operation unknown.
+func (e *sealing) lose(ctx context.Context, s *Store, q querier, left time.Duration) error {
+	if !e.segments.isSealed() {
+		return e.segments.answer.lose(ctx, s, q, left)
+	}
+	_, err := s.exec(ctx, q, park, ownedBy(e.segments.answer.ticket())...)
+	return err
+}
+
+func (e *sealing) leave(*Store) {}
+
+// lastOfSegment returns the last message of a segment: the record or its lease, the steps, COMMIT.
+func (t *tx) lastOfSegment(ctx context.Context, e *sealing) (lastCalls, error) {
+	if t.store.dialect == sqlite {
+		return t.sealSQLite(ctx, e)
+	}
+	steps, err := t.stepCalls(ctx, e)
+	if err != nil {
+		return lastCalls{}, err
+	}
+	a, seal := e.segments.answer, e.seal
+	if e.first && seal.Answer != nil {
+		return rollbackTx{t, a}.last(ctx, *seal.Answer, seal.Alone, steps...)
+	}
+	record, err := t.recordCall(ctx, e)
+	if err != nil {
+		return lastCalls{}, err
+	}
+	calls := append([]call{record}, steps...)
+	if e.first && a.stepped { // what takes a free record forgets its steps
+		forget, err := t.store.call(ctx, t.conn.sql, forgetSteps, nil, a.claim.ID[:], a.seen)
+		if err != nil {
+			return lastCalls{}, err
+		}
+		calls = append([]call{forget}, calls...)
+	}
+	return t.restored(ctx, calls...)
+}
+
+// recordCall is the statement that writes the record of a segment, and fails where the attempt does not own it.
+func (t *tx) recordCall(ctx context.Context, e *sealing) (call, error) {
+	a, c := e.segments.answer, e.segments.answer.claim
+	window := []any{micros(e.seal.Window.From), latest(e.seal.Window)}
+	switch {
+	case e.seal.Answer != nil:
+		args, err := completionArgs(*e.seal.Answer)
+		if err != nil {
+			return call{}, notCommitted(err)
+		}
+		args = append(append(ownedBy(a.ticket()), args...), t.mark.args()...)
+		return t.store.call(ctx, t.conn.sql, sealAnswer, []any{new(int), &e.now}, args...)
+	case e.first:
+		args := append(append(a.args(), c.Lease.Microseconds(), c.Deadline.Microseconds()), window...)
+		args = append(append(args, t.mark.args()...), a.seen, sweepAfter(c))
+		return t.store.call(ctx, t.conn.sql, recordRunning, []any{new(int), &e.now}, args...)
+	}
+	args := append(append(ownedBy(a.ticket()), c.Lease.Microseconds()), window...)
+	return t.store.call(ctx, t.conn.sql, sealRunning, []any{new(int), &e.now}, append(args, t.mark.args()...)...)
+}
+
+// stepCalls are the statements that write the steps of a segment.
+func (t *tx) stepCalls(ctx context.Context, e *sealing) (calls []call, err error) {
+	for _, args := range e.stepArgs() {
+		step, err := t.store.call(ctx, t.conn.sql, putStep, []any{new(int)}, args...)
+		if err != nil {
+			return nil, err
+		}
+		calls = append(calls, step)
+	}
+	return calls, nil
+}
+
+// stepArgs are the arguments of putStep, for each step.
+func (e *sealing) stepArgs() (all [][]any) {
+	t := e.segments.answer.ticket()
+	put := func(step core.StepRecord, state int64) {
+		all = append(all, []any{t.ID[:], t.Fence, step.Name, int64(step.Kind), state, step.Result, keys(step.Derived)})
+	}
+	for _, step := range e.seal.Steps {
+		put(step, stepFinished)
+	}
+	if e.seal.Start != nil {
+		put(core.StepRecord{Name: e.seal.Start.Name, Kind: e.seal.Start.Kind}, stepStarted)
+	}
+	return all
+}
+
+// The states of steps.
+const (
+	stepStarted  = 1
+	stepFinished = 2
+)

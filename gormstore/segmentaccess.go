@@ -1,0 +1,125 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync/atomic"
+
+	"gorm.io/gorm"
+)
+
+// A Resume handler writes only in its steps, because the next attempt takes over what a step has written, and nothing else.
+// So each step has an access of its own to the segment's connection, which ends with the step. Elsewhere the handler reads.
+
+// stepConn is a segment's connection as a step sees it.
+type stepConn struct {
+	*conn
+	over atomic.Bool
+}
+
+var _ DBTX = (*stepConn)(nil)
+
+// bindStep returns the context for the work of a step, and a function that ends the step's access.
+func (t *tx) bindStep(ctx context.Context) (inside context.Context, leave func()) {
+	access := &stepConn{conn: t.conn}
+	t.watchStrays()
+	b := &binding{tx: t, gorm: t.store.session(ctx, access), raw: access}
+	return context.WithValue(ctx, txKey{}, b), func() {
+		access.over.Store(true)
+		t.conn.stateMu.Lock()
+		defer t.conn.stateMu.Unlock()
+		t.conn.checkRows()
+	}
+}
+
+// session is a session of the app's db whose statements go over an attempt's connection.
+func (s *Store) session(ctx context.Context, conn gorm.ConnPool) *gorm.DB {
+	session := s.db.Session(&gorm.Session{NewDB: true, Context: ctx})
+	session.Statement.ConnPool = conn
+	session.Statement.Settings.Store(attemptSetting, conn)
+	return session
+}
+
+// ExecContext implements [DBTX].
+func (c *stepConn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if c.over.Load() {
+		return nil, errStepOver
+	}
+	return c.conn.ExecContext(ctx, query, args...)
+}
+
+// QueryContext implements [DBTX].
+func (c *stepConn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if c.over.Load() {
+		return nil, errStepOver
+	}
+	return c.conn.QueryContext(ctx, query, args...)
+}
+
+// QueryRowContext implements [DBTX].
+func (c *stepConn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	if c.over.Load() {
+		return refusedRow(errStepOver)
+	}
+	return c.conn.QueryRowContext(ctx, query, args...)
+}
+
+type segmentsKey struct{}
+
+// reader is how a Resume handler reads outside its steps: in the open segment, so that it sees what its steps have written.
+type reader struct{ *segments }
+
+var _ DBTX = (*reader)(nil)
+
+func readerFrom(ctx context.Context) *reader {
+	r, _ := ctx.Value(segmentsKey{}).(*reader)
+	return r
+}
+
+func (r *reader) conn(ctx context.Context, query string) (*conn, error) {
+	if why := mayWrite(r.store.dialect, query); why != "" {
+		return nil, fmt.Errorf("%w. This may write: %s", outsideStep{}, why)
+	}
+	t, err := r.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t.conn, nil
+}
+
+// ExecContext implements [DBTX].
+func (r *reader) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	c, err := r.conn(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return c.ExecContext(ctx, query, args...)
+}
+
+// PrepareContext implements [DBTX].
+func (r *reader) PrepareContext(context.Context, string) (*sql.Stmt, error) { return nil, errPrepare }
+
+// QueryContext implements [DBTX].
+func (r *reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	c, err := r.conn(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return c.QueryContext(ctx, query, args...)
+}
+
+// QueryRowContext implements [DBTX].
+func (r *reader) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	c, err := r.conn(ctx, query)
+	if err != nil {
+		return refusedRow(err)
+	}
+	return c.QueryRowContext(ctx, query, args...)
+}
+
+// Commit refuses, as that of the attempt's connection does. GORM uses a savepoint for a transaction inside.
+func (r *reader) Commit() error { return errNotYours }
+
+// Rollback refuses likewise.
+func (r *reader) Rollback() error { return errNotYours }

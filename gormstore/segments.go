@@ -1,0 +1,338 @@
+package gormstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/auth19/idem/core"
+)
+
+// segments are the transactions of a Resume attempt, one after the other. On PostgreSQL the first one is open from the claim
+// on: its lock is the claim. On SQLite, which has one writer, the set of running ids is, and the first one opens when it is
+// needed.
+type segments struct {
+	store   *Store
+	answer  answer          // the record as the first seal writes it
+	ctx     context.Context // the handler's
+	opening func() error
+
+	mu     sync.Mutex
+	last   *tx  // the open one, or the one before
+	isOpen bool // last is open
+	sealed bool // the record is there
+	over   bool // undone before the first seal: the key is free
+}
+
+var _ core.Segments = (*segments)(nil)
+
+// Resume implements [core.Stepper].
+func (s *Store) Resume(ctx context.Context, c core.Claim) (core.Segments, core.Claimed, error) {
+	for range maxTries {
+		t, claimed, err := s.beginFirst(ctx, c)
+		switch {
+		case err != nil:
+			return nil, core.Claimed{}, err
+		case t != nil:
+			return &segments{store: s, answer: t.entry.(answer), last: t, isOpen: true}, claimed, nil
+		case claimed.Won: // SQLite
+			return &segments{store: s, answer: wonAnswer(c, claimed.Record)}, claimed, nil
+		case !isResumable(claimed.Record, c):
+			return nil, claimed, nil
+		}
+		claimed, err = s.resume(ctx, c, claimed.Record)
+		switch {
+		case errors.Is(err, errRace): // it was taken, settled or dropped in between
+		case err != nil:
+			claimed.Record.Owner = c.Owner // it may have been taken over
+			return nil, claimed, err
+		case claimed.Won:
+			return &segments{store: s, answer: wonAnswer(c, claimed.Record), sealed: true}, claimed, nil
+		default:
+			return nil, claimed, nil
+		}
+	}
+	return nil, core.Claimed{Busy: true}, nil
+}
+
+func wonAnswer(c core.Claim, won core.Record) answer {
+	return answer{claim: c, fence: won.Fence, timed: won.Timed}
+}
+
+// resume takes over an operation that was seen, in a commit of its own.
+func (s *Store) resume(ctx context.Context, c core.Claim, seen core.Record) (claimed core.Claimed, err error) {
+	if ours(seen, c) { // a statement that was sent again
+		return core.Claimed{Won: true, Record: seen}, nil
+	}
+	if hidden, err := outside(seen, c); hidden {
+		return core.Claimed{Record: seen}, err
+	}
+	if err := s.enterClaim(ctx); err != nil {
+		return claimed, err
+	}
+	defer s.leaveClaim()
+	err = s.write(ctx, func(q querier) error {
+		claimed, err = s.takeOver(ctx, q, c, seen)
+		return err
+	})
+	return claimed, err
+}
+
+// Bind implements [core.Tx].
+func (s *segments) Bind(ctx context.Context) context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ctx = ctx
+	if s.isOpen {
+		s.last.conn.attempt = ctx
+	}
+	return context.WithValue(ctx, segmentsKey{}, &reader{s})
+}
+
+// Opening implements [core.Segments].
+func (s *segments) Opening(fn func() error) { s.opening = fn }
+
+// current returns the open segment. It opens one if none is open.
+func (s *segments) current(ctx context.Context) (*tx, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.isOpen:
+		return s.last, nil
+	case s.over:
+		return nil, core.ErrStale
+	case s.sealed:
+		if err := s.opening(); err != nil {
+			return nil, err
+		}
+	}
+	return s.last, s.open(ctx)
+}
+
+// openOrFirst returns the open segment, or the first one; nil behind the first seal where none is open.
+func (s *segments) openOrFirst(ctx context.Context) (*tx, error) {
+	s.mu.Lock()
+	ask := s.isOpen || !s.sealed
+	s.mu.Unlock()
+	if !ask {
+		return nil, nil
+	}
+	return s.current(ctx)
+}
+
+// open opens a segment; s.mu is held.
+func (s *segments) open(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, endPatience)
+	defer cancel()
+	leave, err := s.store.enterSegment(ctx)
+	if err != nil {
+		return err
+	}
+	var t *tx
+	err = retry(ctx, func() error {
+		t, err = s.begin(ctx)
+		return err
+	})
+	if err != nil {
+		leave()
+		if isConflict(err) {
+			err = notCommitted(err)
+		}
+		return err
+	}
+	t.release, t.conn.attempt = leave, s.ctx
+	s.last, s.isOpen = t, true
+	return nil
+}
+
+func (s *segments) begin(ctx context.Context) (*tx, error) {
+	own, err := s.store.pool.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := s.store.newTx(own, &sealing{segments: s})
+	if s.store.dialect == postgres {
+		err = s.beginPostgres(ctx, t)
+	} else {
+		err = s.beginSQLite(ctx, t)
+	}
+	if err != nil {
+		rollback(own)
+		return nil, err
+	}
+	return t, nil
+}
+
+// beginPostgres opens a segment behind the first seal. It waits for the key's lock: a repeat that looks holds it for a
+// moment. Then nobody can take the operation over until the segment ends.
+func (s *segments) beginPostgres(ctx context.Context, t *tx) error {
+	store, own := s.store, t.conn.sql
+	if err := store.probeConnectionCheck(ctx, own); err != nil {
+		return err
+	}
+	left := core.DefaultDeadline
+	if end, ok := ctx.Deadline(); ok {
+		left = time.Until(end)
+	}
+	first, err := store.call(ctx, own, begun, t.mark.targets(), store.guards(max(left, s.answer.claim.Deadline))...)
+	if err != nil {
+		return err
+	}
+	lock, err := store.call(ctx, own, waitLock, nil, s.answer.lock())
+	if err != nil {
+		return err
+	}
+	var mine int
+	ask, err := store.call(ctx, own, ownsRecord, []any{&mine}, ownedBy(s.answer.ticket())...)
+	if err == nil {
+		err = store.ask(ctx, own, store.opening(own, first, lock, ask)...)
+	}
+	if err == nil && mine == 0 {
+		err = core.ErrStale
+	}
+	return err
+}
+
+// Step implements [core.Segments].
+func (s *segments) Step(ctx context.Context, work func(ctx context.Context) error) error {
+	t, err := s.current(ctx)
+	if err != nil {
+		return err
+	}
+	inside, leave := t.bindStep(ctx)
+	defer leave()
+	err = work(inside)
+	leave()
+	failed := t.failedStep(ctx)
+	switch {
+	case failed == nil || errors.Is(err, failed):
+		return err
+	case errors.Is(failed, core.ErrEnded):
+		_ = s.Rollback() // which records it
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", failed, err)
+	}
+	return failed
+}
+
+// Rollback implements [core.Tx].
+func (s *segments) Rollback() error {
+	s.mu.Lock()
+	t := s.last
+	s.isOpen = false
+	first, undone := !s.sealed, !s.sealed && !s.over
+	s.over = s.over || undone
+	s.mu.Unlock()
+	var err error
+	switch {
+	case t == nil:
+	case first:
+		err = rollbackTx{t, s.answer}.Rollback()
+	default:
+		err = t.Rollback()
+	}
+	if undone {
+		s.free()
+	}
+	return err
+}
+
+// free gives the key free in this process: the attempt has sealed nothing and is over, or the record keeps others out.
+func (s *segments) free() {
+	if s.store.file != nil {
+		s.store.file.unreserve(s.answer.claim.ID)
+	}
+}
+
+// Seal implements [core.Tx].
+func (s *segments) Seal(ctx context.Context, seal core.Seal) (now time.Time, err error) {
+	e := &sealing{segments: s, seal: &seal, first: !s.isSealed()}
+	t, err := s.toSeal(ctx, seal)
+	if err == nil && t != nil {
+		err = t.finish(ctx, func() (lastCalls, error) {
+			t.entry = e
+			if err := t.conn.distress(seal.Alone); err != nil {
+				return lastCalls{}, err
+			}
+			return t.lastOfSegment(ctx, e)
+		})
+	}
+	if e.first {
+		s.noteFirst(err)
+	}
+	switch {
+	case err == nil:
+	case e.first && t != nil && (errors.Is(err, core.ErrRetryable) || errors.Is(err, core.ErrAborted)):
+		err = rollbackTx{t, s.answer}.unlessTaken(ctx, err)
+	case !e.first:
+		err = s.unlessTaken(ctx, seal, err)
+	}
+	return e.now.Time, err
+}
+
+// noteFirst notes how the first seal has ended. Without an error the record keeps others out from now on.
+func (s *segments) noteFirst(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sealed = err == nil
+	if !s.over {
+		s.free()
+	}
+	s.over = err != nil
+}
+
+func (s *segments) isSealed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sealed
+}
+
+// toSeal returns the transaction that the seal ends. It is nil if the answer could be recorded without one.
+func (s *segments) toSeal(ctx context.Context, seal core.Seal) (*tx, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch t := s.last; {
+	case s.over:
+		return nil, core.ErrStale
+	case s.isOpen && (!seal.Alone || !s.sealed):
+		s.isOpen = false
+		return t, nil
+	case s.isOpen: // the rows are undone, and what is alone gets a transaction of its own
+		s.isOpen = false
+		if err := t.Rollback(); errors.Is(err, core.ErrEnded) {
+			return nil, err
+		}
+	case hasRows(seal):
+		return nil, fmt.Errorf("%w: the segment of these steps was undone", core.ErrRetryable)
+	}
+	if s.sealed && seal.Answer != nil && seal.Steps == nil {
+		return nil, s.store.Complete(ctx, s.answer.ticket(), *seal.Answer)
+	}
+	err := s.open(ctx)
+	s.isOpen = false
+	return s.last, err
+}
+
+func hasRows(seal core.Seal) bool {
+	return slices.ContainsFunc(seal.Steps, func(step core.StepRecord) bool { return step.Kind == core.DatabaseStep })
+}
+
+// unlessTaken returns err, or what the record says about it: ErrStale where another attempt or a settlement has the record;
+// nil where an earlier try has recorded the answer. A seal with rows is tried only once.
+func (s *segments) unlessTaken(ctx context.Context, seal core.Seal, err error) error {
+	if !errors.Is(err, core.ErrStale) && !errors.Is(err, core.ErrRetryable) && !errors.Is(err, core.ErrAborted) {
+		return err
+	}
+	rec, found := s.store.Find(ctx, s.answer.claim.ID)
+	switch mine := found == nil && rec.Ticket == s.answer.ticket(); {
+	case mine && seal.Answer != nil && !hasRows(seal) && (rec.Stored == core.Completed || rec.Stored == core.Expired):
+		return nil
+	case !mine && (found == nil || errors.Is(found, core.ErrNotFound)):
+		return fmt.Errorf("%w: %w", core.ErrStale, err)
+	}
+	return err
+}

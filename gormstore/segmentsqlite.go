@@ -1,0 +1,140 @@
+package gormstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/auth19/idem/core"
+)
+
+// On SQLite the set of running ids is the claim of a Resume attempt, and its first segment opens when it is needed: it is
+// the one writer from then on. The first segment writes the record at once, as a Rollback attempt does; the later ones a
+// step without a name, which is deleted at their end. The row shows whether the transaction is still open (see tx.alive).
+
+// wouldWin says how a claim would end that has reserved its key. It writes nothing.
+func (s *Store) wouldWin(ctx context.Context, c core.Claim) (core.Claimed, error) {
+	now, floor, err := s.readFloor(ctx, s.pool, c)
+	if err != nil {
+		return core.Claimed{}, err
+	}
+	rec, err := s.find(ctx, s.pool, c.ID)
+	switch {
+	case errors.Is(err, core.ErrNotFound):
+		rec = core.Record{}
+		if !c.Trusts(now.Time) {
+			return core.Claimed{}, core.ErrClock
+		}
+		if !c.Key.Allows(now.Time, floor.Time) {
+			return untimely(now.Time), nil
+		}
+	case err != nil, !takeable(rec, c) || rec.State() != core.Free:
+		return core.Claimed{Record: rec}, err
+	default:
+		if hidden, err := outside(rec, c); hidden {
+			return core.Claimed{Record: rec}, err
+		}
+		if refuses(rec, c, floor) {
+			return untimely(rec.Now), nil
+		}
+	}
+	won := wonRecord(c, rec.Fence+1, now.Time)
+	won.Timed = rec.Timed || c.Key.Timed
+	return core.Claimed{Won: true, Record: won}, nil
+}
+
+// beginSQLite opens a segment.
+func (s *segments) beginSQLite(ctx context.Context, t *tx) error {
+	store, own, ticket := s.store, t.conn.sql, s.answer.ticket()
+	if !s.sealed {
+		first, claimed, err := store.beginSQLite(ctx, own, s.answer.claim)
+		switch {
+		case err != nil:
+			return err
+		case !claimed.Won || claimed.Record.Ticket != ticket: // the free record was dropped, or imported over
+			return core.ErrRetryable
+		}
+		t.entry = first.entry
+		return nil
+	}
+	if _, err := own.ExecContext(ctx, store.dialect.begin); err != nil {
+		return err
+	}
+	if n, err := store.exec(ctx, own, ownRecord, ownedBy(ticket)...); err != nil || n == 0 {
+		return cmp.Or(err, core.ErrStale)
+	}
+	_, err := store.exec(ctx, own, beginTrace, ticket.ID[:], ticket.Fence)
+	if err == nil {
+		_, err = own.ExecContext(ctx, setSavepoint)
+	}
+	return err
+}
+
+func (e *sealing) trace() (statement, []any) {
+	t := e.segments.answer.ticket()
+	return traceSegment, []any{t.ID[:], t.Fence}
+}
+
+// sealSQLite writes what a segment seals, and returns its last message.
+func (t *tx) sealSQLite(ctx context.Context, e *sealing) (lastCalls, error) {
+	a, own := e.segments.answer, t.conn.sql
+	if e.seal.Answer != nil && e.first {
+		args, err := completionArgs(*e.seal.Answer)
+		if err != nil {
+			return lastCalls{}, notCommitted(err)
+		}
+		last, err := rollbackTx{t, a}.recordSQLite(ctx, args, e.seal.Alone)
+		if err == nil {
+			err = t.putSteps(ctx, e)
+		}
+		return last, err
+	}
+	if err := t.stillOpen(ctx); err != nil {
+		return lastCalls{}, err
+	}
+	err := t.putSteps(ctx, e)
+	if err != nil {
+		return lastCalls{}, err
+	}
+	if _, err = t.store.exec(ctx, own, endTrace, a.claim.ID[:]); err != nil {
+		return lastCalls{}, notCommitted(err)
+	}
+	if err = t.store.queryRow(ctx, own, clock).Scan(&e.now); err != nil {
+		return lastCalls{}, notCommitted(err)
+	}
+	name, args := sealRunning, append(ownedBy(a.ticket()), a.claim.Lease.Microseconds(), micros(e.now.Time), nil)
+	switch {
+	case e.seal.Answer != nil:
+		name = complete
+		answer, err := completionArgs(*e.seal.Answer)
+		if err != nil {
+			return lastCalls{}, notCommitted(err)
+		}
+		args = append(ownedBy(a.ticket()), answer...)
+	case !e.seal.Window.Has(e.now.Time):
+		return lastCalls{}, core.ErrClock
+	case e.first:
+		args[len(args)-1] = a.claim.Deadline.Microseconds()
+	}
+	n, err := t.store.exec(ctx, own, name, args...)
+	switch {
+	case err != nil:
+		return lastCalls{}, notCommitted(err)
+	case n != 1:
+		return lastCalls{}, core.ErrStale
+	}
+	return committing(), nil
+}
+
+// putSteps writes the steps of a segment.
+func (t *tx) putSteps(ctx context.Context, e *sealing) error {
+	for _, args := range e.stepArgs() {
+		switch n, err := t.store.exec(ctx, t.conn.sql, putStep, args...); {
+		case err != nil:
+			return notCommitted(err)
+		case n == 0:
+			return core.ErrStale
+		}
+	}
+	return nil
+}
