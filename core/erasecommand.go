@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -68,7 +69,10 @@ func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
 		return m.refuse(r, NewProblem(CodeNotFound, "there is no such principal that this operator may erase"))
 	}
 	order.Who = nameOf(p)
-	erased, err := m.Erase(r.Context(), order)
+	erased := Erased{}
+	if err = leaveSegment(r.Context()); err == nil {
+		erased, err = m.Erase(r.Context(), order)
+	}
 	switch {
 	case errors.Is(err, ErrScoping):
 		return m.refuse(r, NewProblem(CodeMisconfigured, "Config.Scoping is not the one that the store has; nothing was erased"))
@@ -93,6 +97,19 @@ const maxWhy = 4 << 10
 
 // afterDeadline is how long an attempt may take to end after its deadline.
 const afterDeadline = 15 * time.Second
+
+// leaveSegment seals the attempt's first segment, so that no transaction is open while an erasure works its way through all
+// records. The lease keeps the key from then on.
+func leaveSegment(ctx context.Context) error {
+	if attemptFrom(ctx) == nil {
+		return nil
+	}
+	_, err := Step(ctx, "erasure begins", func(context.Context) (struct{}, error) { return struct{}{}, nil })
+	if err == nil {
+		err = Checkpoint(ctx)
+	}
+	return err
+}
 
 func isWithoutResume(a *Attempt) bool { return a != nil && a.route.Recovery != Resume }
 

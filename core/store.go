@@ -70,7 +70,7 @@ type Claim struct {
 // Claimed is the outcome of a claim. It is exactly one of these four: Won; Busy; Untimely; or Record is an existing row.
 type Claimed struct {
 	Won  bool // the caller owns the record: Record.Ticket is its proof
-	Busy bool // another attempt holds the key, and its record is not visible yet
+	Busy bool // another attempt holds the key, and its record is not visible yet, or may not be taken over now
 	// Untimely: the key has no record, or a free one, and its time forbids a first attempt (see KeyTimer). No attempt
 	// is running.
 	Untimely bool
@@ -96,7 +96,8 @@ type Store interface {
 	// On a KeyTimer, a claim that would win is Untimely in two cases: c.Key does not allow it by the store's clock and floor
 	// at the moment of the claim, or the record is Spent. A claim that continues a Resume operation is not judged (T-6).
 	//
-	// After any error other than ErrFull, ErrCrowded and ErrClock, the claim may have been stored nevertheless: the caller
+	// Claim commits the record at once, whatever its recovery. After any error other than ErrFull, ErrCrowded and ErrClock, the
+	// claim may have been stored nevertheless: the caller
 	// calls Release with fence 0.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 

@@ -271,6 +271,36 @@ func TestStepAfterItsOperationHasEnded(t *testing.T) {
 	}
 }
 
+// While a call runs no transaction is open, in a repeated call too, although the handler has read before it.
+//
+// CONTRACT
+func TestNothingIsOpenInACall(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		a := newStepApp(t, newStore(t, db))
+		count := func(ctx context.Context) error {
+			var n int64
+			return gormstore.Tx(ctx).Model(&effect{}).Count(&n).Error
+		}
+		fail, calls := errors.New("no answer"), 0
+		for _, want := range []int{http.StatusInternalServerError, http.StatusCreated} {
+			require.Equal(t, want, a.post(func(ctx context.Context) error {
+				require.NoError(t, count(ctx))
+				err := core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error {
+					calls++
+					require.ErrorContains(t, count(ctx), "no transaction is open while a core.Call runs")
+					return fail
+				}, core.Dedup(time.Hour))
+				require.NoError(t, count(ctx))
+				return err
+			}).Code)
+			fail = nil
+		}
+		require.Equal(t, 2, calls)
+	})
+}
+
 // A handler goes on without a database step that has failed: its segment is lost, no call leaves, and the key is free.
 //
 // CONTRACT X-16

@@ -39,8 +39,10 @@ type Config struct {
 	Steps *Steps
 }
 
-// Steps keeps the steps of an operation from one attempt to the next, as a store does. The zero value is ready for use. It
-// does not keep when a provider step began, so core.Dedup does nothing in a unit test.
+// Steps keeps the steps of an operation from one attempt to the next, as a store does: what a core.Call or a core.Checkpoint
+// has made durable, and the results of calls. What a handler wrote behind the last of them is undone with an attempt that
+// fails, so that the next attempt writes it again. The zero value is ready for use. It does not keep when a provider step
+// began, so core.Dedup does nothing in a unit test.
 type Steps struct{ kept attemptctx.Rehearsal }
 
 // Context returns a context like that of a handler in an attempt. In it core.Operation, core.CommandHashOf,
