@@ -173,7 +173,7 @@ func (a *Attempt) end(panicked bool) *Reply {
 	case a.steps != nil:
 		return a.endResume(v, taken, a.stopDeadline())
 	case a.tx != nil:
-		return a.endTransaction(v, a.stopDeadline(), nil)
+		return a.endTransaction(v, a.stopDeadline(), course{})
 	}
 	return a.endPark(v)
 }

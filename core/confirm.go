@@ -22,7 +22,7 @@ func (a *Attempt) confirmIn(call *bounded, write func(context.Context) error) er
 	for pause := 20 * time.Millisecond; ; pause, call = min(2*pause, time.Second), new(bounded) {
 		err := write(call.until(&a.inside, now.Add(a.m.cfg.ClaimTimeout)))
 		call.cancel(context.Canceled)
-		answered := err == nil || errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrStepsChanged)
+		answered := err == nil || errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrEnded)
 		if answered || time.Now().Add(pause).After(giveUp) {
 			return err
 		}

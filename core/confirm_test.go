@@ -22,7 +22,7 @@ func TestAnAnswerOfTheStoreIsFinal(t *testing.T) {
 	}{
 		"taken over":             {core.ErrStale, false},
 		"the record is gone":     {core.ErrNotFound, false},
-		"other steps":            {core.ErrStepsChanged, false},
+		"ended by its handler":   {core.ErrEnded, false},
 		"wrapped":                {fmt.Errorf("complete: %w", core.ErrStale), false},
 		"the store is not there": {errAway, true},
 	} {

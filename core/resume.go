@@ -47,17 +47,14 @@ func (m *Module) claimResume(ctx *bounded, c *Claim) (won winnings, claimed Clai
 // operation cannot continue, it is parked. The results of finished calls stay, whatever becomes of their segment.
 func (a *Attempt) endResume(v verdict, steps course, inTime bool) *Reply {
 	a.watchSegment()
-	switch lost := steps.lost; {
-	case errors.Is(lost, ErrUnconfirmed):
+	switch {
+	case errors.Is(steps.seal, ErrUnconfirmed):
 		_ = a.saveResults()
-		return a.unconfirmed(lost)
-	case errors.Is(lost, ErrEnded):
-		return a.endedByHandler(lost)
-	case errors.Is(lost, ErrStale) && !steps.committed:
-		a.observe(Event{Kind: EventRolledBack, Err: lost})
-		return a.asRepeat()
+		return a.unconfirmed(steps.seal)
+	case errors.Is(steps.seal, ErrEnded):
+		return a.endedByHandler(steps.seal)
 	case !steps.committed:
-		return a.endTransaction(v, inTime, lost)
+		return a.endTransaction(v, inTime, steps)
 	case v == record && !steps.unknown && !steps.changed && !steps.leftOut && (inTime || !a.steps.hasRows()):
 		return a.complete(v)
 	}

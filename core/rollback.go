@@ -8,18 +8,17 @@ import (
 	"time"
 )
 
-// endTransaction ends a Rollback attempt, and a Resume attempt before its first commit. lost is why the transaction cannot
-// commit; nil if it can.
-func (a *Attempt) endTransaction(v verdict, inTime bool, lost error) *Reply {
+// endTransaction ends a Rollback attempt, and a Resume attempt before its first commit.
+func (a *Attempt) endTransaction(v verdict, inTime bool, steps course) *Reply {
 	c := &a.capture
 	tooLarge := c.overflow && a.steps == nil // Resume records it without its body
-	sick := errors.Is(lost, ErrRetryable) || errors.Is(lost, ErrClock)
+	sick := steps.seal != nil && !errors.Is(steps.seal, ErrAborted)
 	if !inTime || tooLarge || sick || v == free || v == fail || v == withhold {
 		err := a.tx.Rollback()
 		if errors.Is(err, ErrEnded) {
 			return a.endedByHandler(err)
 		}
-		err = cmp.Or(err, lost)
+		err = cmp.Or(err, steps.seal)
 		a.observe(Event{Kind: EventRolledBack, Status: c.finalStatus(), Err: err})
 		if errors.Is(err, ErrStale) {
 			return a.asRepeat()
@@ -37,7 +36,7 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, lost error) *Reply {
 			return a.refuse(NewProblem(CodeAnswerTooLarge, "the answer is above the cap of this route; nothing was applied"))
 		case v == free:
 			return freed(c.reply())
-		case v == withhold && lost != nil:
+		case v == withhold && steps.lost != nil:
 			return a.refuse(NewProblem(CodeTransactionAborted, "a step or a statement had failed; nothing was applied"))
 		case v == withhold && a.steps != nil:
 			return a.refuse(NewProblem(CodeCallUnfinished, "the handler answered with a success, and a call has failed; nothing was "+

@@ -174,6 +174,29 @@ func TestCommitAtACallThatFails(t *testing.T) {
 	}
 }
 
+// A step may fail with any error, those of the store's own ends too: they say nothing about this segment.
+//
+// CONTRACT X-16
+func TestErrorsOfAStepAreItsOwn(t *testing.T) {
+	for _, err := range []error{core.ErrUnconfirmed, core.ErrStale, core.ErrEnded, core.ErrRetryable, core.ErrClock} {
+		for _, behindCall := range []bool{false, true} {
+			store := newSealing()
+			a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
+				if behindCall {
+					require.NoError(t, store.call(ctx, "charge", window))
+				}
+				return 0, book(ctx, "1", err)
+			})
+			for range 2 {
+				w := a.post("k-1", `{}`)
+				require.Equal(t, http.StatusInternalServerError, w.Code)
+				require.Contains(t, w.Body.String(), err.Error(), "the handler's own answer")
+			}
+			require.Equal(t, 2, a.ran(), "the next attempt begins at once")
+		}
+	}
+}
+
 // CONTRACT X-17
 func TestCheckpointIsRefused(t *testing.T) {
 	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {

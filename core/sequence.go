@@ -35,6 +35,7 @@ type course struct {
 	unfinished bool  // a step that is not optional has failed, was refused, or is still under way
 	committed  bool  // a segment has committed, in this attempt or in one before
 	lost       error // why the open segment, or the one that was to be sealed last, cannot commit; nil if it can
+	seal       error // how the last seal has failed; nil if it has not
 }
 
 // enter admits the next step, and returns it as it was recorded before: with its result, if it is finished.
@@ -174,6 +175,7 @@ func (s *steps) sealed(err error) {
 		return
 	}
 	s.lose(err)
+	s.seal = err
 	s.dropRows()
 }
 
