@@ -106,12 +106,18 @@ func TestSpanOfARepeatLinksToItsAttempt(t *testing.T) {
 func TestSpanOfAResumedOperation(t *testing.T) {
 	var clock clock
 	resumed := make(chan struct{})
+	order := func(ctx context.Context) error {
+		return core.CallDo(ctx, "order", func(context.Context, core.DerivedKey) error { return nil })
+	}
 	a := newGin(t, core.Config{Store: memstore.New(memstore.WithClock(clock.now)), Now: clock.now, SweepEvery: time.Millisecond,
-		Resume: func(context.Context, core.Record) (*core.Answer, error) {
+		Resume: func(ctx context.Context, _ core.Record) (*core.Answer, error) {
 			defer close(resumed)
-			return &core.Answer{Status: 201}, nil
+			return &core.Answer{Status: 201}, order(ctx)
 		}})
-	a.handle = func(_ http.ResponseWriter, r *http.Request) { panic("the process dies") }
+	a.handle = func(_ http.ResponseWriter, r *http.Request) {
+		require.NoError(t, order(r.Context()))
+		panic("the process dies")
+	}
 	a.send(t, "k-1", `{}`, to("/v1/orders"))
 	clock.add(time.Hour)
 	ctx, stop := context.WithCancel(t.Context())

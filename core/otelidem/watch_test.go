@@ -64,6 +64,10 @@ func TestWatch(t *testing.T) {
 	begun := clock.now()
 	a.handle = status(502)
 	a.send(t, "k-1", `{}`)
+	a.handle = func(w http.ResponseWriter, r *http.Request) {
+		_ = core.CallDo(r.Context(), "order", func(context.Context, core.DerivedKey) error { return errors.New("no answer") })
+		w.WriteHeader(502)
+	}
 	a.send(t, "k-2", `{}`, to("/v1/orders"))
 	clock.add(time.Hour)
 	a.send(t, "k-3", `{}`)

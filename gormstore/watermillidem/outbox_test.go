@@ -107,6 +107,7 @@ func TestTwoEventsOfOneName(t *testing.T) {
 		for range 2 { // the second attempt does not run the first step again, and knows its event all the same
 			require.Equal(b, 500, send(b, resume, "steps", func(w http.ResponseWriter, r *http.Request) {
 				require.NoError(b, gormstore.StepDo(r.Context(), "one", b.pay))
+				require.NoError(b, core.Checkpoint(r.Context()))
 				require.ErrorIs(b, gormstore.StepDo(r.Context(), "two", b.pay), core.ErrSameEvent)
 				w.WriteHeader(500)
 			}).Code)
@@ -179,7 +180,7 @@ func TestEventOfAStep(t *testing.T) {
 	})
 }
 
-// The answer is lost after the step has committed; the next attempt goes on behind it.
+// The answer is lost after a checkpoint has committed the step; the next attempt goes on behind it.
 //
 // CONTRACT
 func TestEventOfAStepBeforeAFailure(t *testing.T) {
@@ -188,6 +189,7 @@ func TestEventOfAStepBeforeAFailure(t *testing.T) {
 		for _, status := range []int{502, 502, 201} {
 			require.Equal(b, status, send(b, module, "a", func(w http.ResponseWriter, r *http.Request) {
 				require.NoError(b, gormstore.StepDo(r.Context(), "book", b.pay))
+				require.NoError(b, core.Checkpoint(r.Context()))
 				w.WriteHeader(status)
 			}).Code)
 			require.Len(b, b.published(), 1)
