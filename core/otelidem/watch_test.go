@@ -3,6 +3,7 @@ package otelidem_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
