@@ -123,7 +123,7 @@ func settlesInTheBrowser(t *testing.T, p *apptest.Process) {
 	b.looks()
 	require.Equal(t, http.StatusCreated, payout(t, p, "payout-7", "pm_error").Status)
 	require.NotContains(t, p.Log(), "payout-7")
-	for _, host := range b.hosts {
+	for _, host := range b.asked() {
 		require.NotContains(t, host, "payout-7")
 	}
 }
@@ -186,7 +186,7 @@ func TestInspectorFindsByKey(t *testing.T) {
 		b.until("document.querySelector('.timeline')")
 		require.Equal(t, "/idem/operations/"+operation, eval[string](b, "location.pathname"))
 		require.NotContains(t, eval[string](b, "document.documentElement.outerHTML"), "secret-payout-7")
-		require.NotContains(t, strings.Join(b.hosts, "\n"), "secret-payout-7")
+		require.NotContains(t, strings.Join(b.asked(), "\n"), "secret-payout-7")
 		require.NotContains(t, p.Log(), "secret-payout-7")
 		b.quiet(p.URL)
 		find("customer-1")

@@ -84,6 +84,13 @@ func (b *tab) complained() []string {
 	return slices.Clone(b.complaints)
 }
 
+// asked returns the addresses that the page has asked for.
+func (b *tab) asked() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.hosts)
+}
+
 // call runs an action, which must not take longer than patience.
 func (b *tab) call(action func(ctx context.Context, s *chromedp.Target) error) {
 	b.t.Helper()

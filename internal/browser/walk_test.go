@@ -94,7 +94,7 @@ func walk(t *testing.T, p *apptest.Process) {
 	require.Contains(t, log, "idem: settled")
 	for _, secret := range []string{"secret-payout-7", "ticket 7", "125.00"} {
 		require.NotContains(t, log, secret)
-		require.NotContains(t, strings.Join(b.hosts, "\n"), secret)
+		require.NotContains(t, strings.Join(b.asked(), "\n"), secret)
 	}
 	b.quiet(p.URL)
 }
