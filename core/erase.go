@@ -46,6 +46,13 @@ type Erased struct {
 // Errors: a required field of the Erasure is missing; the module has no observer; the store is not an [Eraser];
 // [ErrScoping]. Any other error means that the store did not answer, or that ctx has ended.
 func (m *Module) Erase(ctx context.Context, e Erasure) (Erased, error) {
+	return m.erase(ctx, e, func(ctx context.Context, _ int, work stretchWork) (stretch, error) { return work(ctx) })
+}
+
+// erase is Erase; each runs its stretches.
+func (m *Module) erase(ctx context.Context, e Erasure, each func(context.Context, int, stretchWork) (stretch, error)) (
+	Erased, error,
+) {
 	store, ok := m.cfg.Store.(Eraser)
 	switch {
 	case !ok:
@@ -65,33 +72,82 @@ func (m *Module) Erase(ctx context.Context, e Erasure) (Erased, error) {
 	}
 	event := Event{Kind: EventErasing, Scope: m.cfg.Scoping.PrincipalScope(e.Principal), Who: e.Who, Why: e.Why}
 	m.observe(ctx, event)
-	erased, err := m.eraseAll(ctx, store, event.Scope)
+	erased, err := m.eraseAll(ctx, store, event.Scope, each)
 	event.Kind, event.Count, event.Open, event.Err = EventErased, erased.Records, len(erased.Open), err
 	m.observe(ctx, event)
 	return erased, err
 }
 
-// maxEraseBatch is the greatest number of records that a batch of an erasure reads. Most of them belong to other
-// principals.
-const maxEraseBatch = 5000
+// Bounds of a stretch. In an attempt its result is that of a step, which has room for 950 ids.
+const (
+	stretchFor     = 10 * time.Second
+	maxStretchOpen = 800
+)
 
-// eraseAll works in batches of about sweepFor. After each batch it rests as long as the batch took.
-func (m *Module) eraseAll(ctx context.Context, store Eraser, scope Scope) (erased Erased, err error) {
-	batch := 100
-	for after := (ID{}); ; {
-		begun := time.Now()
-		page, err := store.Erase(ctx, scope, after, batch)
-		erased.Records += page.Records
-		erased.Open = append(erased.Open, page.Open...)
-		if err != nil {
-			return erased, fmt.Errorf("idem: Erase: it stopped on its way, call it again: %w", err)
+// stretch is a part of an erasure.
+type stretch struct {
+	Next    ID   `json:"next"` // behind it the next stretch begins; the zero ID at the end of the records
+	Records int  `json:"records"`
+	Open    []ID `json:"open,omitempty"`
+}
+
+// stretchWork runs a stretch.
+type stretchWork = func(ctx context.Context) (stretch, error)
+
+// eraseAll erases in stretches. each runs them, one after the other, with their numbers.
+func (m *Module) eraseAll(ctx context.Context, store Eraser, scope Scope,
+	each func(context.Context, int, stretchWork) (stretch, error),
+) (erased Erased, err error) {
+	walk := erasureWalk{store: store, scope: scope, batch: 100}
+	after := ID{}
+	for n := 1; ; n++ {
+		part, err := each(ctx, n, func(ctx context.Context) (stretch, error) { return walk.stretch(ctx, after) })
+		erased.Records += part.Records
+		erased.Open = append(erased.Open, part.Open...)
+		if err == nil {
+			err = walk.failed
 		}
-		if page.Next == (ID{}) {
+		switch {
+		case err != nil:
+			return erased, fmt.Errorf("idem: Erase: it stopped on its way, call it again: %w", err)
+		case part.Next == (ID{}):
 			return erased, nil
 		}
-		after = page.Next
-		took := time.Since(begun)
-		batch = nextBatch(batch, took, maxEraseBatch)
+		after = part.Next
+	}
+}
+
+// erasureWalk walks through the records of a store.
+type erasureWalk struct {
+	store  Eraser
+	scope  Scope
+	batch  int   // how many records the next batch reads; most of them belong to other principals
+	failed error // what has ended a stretch that had erased something before
+}
+
+// stretch erases in batches of about sweepFor. After each batch it rests as long as the batch took. If a batch fails, what
+// the batches before it have done is the stretch's result, so that it can be kept.
+func (w *erasureWalk) stretch(ctx context.Context, after ID) (part stretch, err error) {
+	part.Next = after
+	for begun := time.Now(); ; {
+		batchBegun := time.Now()
+		page, err := w.store.Erase(ctx, w.scope, part.Next, min(w.batch, maxStretchOpen-len(part.Open)))
+		switch {
+		case err != nil && part.Next == after:
+			return part, err
+		case err != nil:
+			w.failed = err
+			return part, nil
+		}
+		part.Next, part.Records, part.Open = page.Next, part.Records+page.Records, append(part.Open, page.Open...)
+		if part.Next == (ID{}) {
+			return part, nil
+		}
+		took := time.Since(batchBegun)
+		w.batch = nextBatch(w.batch, took, maxStretchOpen)
 		rest(ctx, took)
+		if time.Since(begun) > stretchFor || len(part.Open) > maxStretchOpen/2 {
+			return part, nil
+		}
 	}
 }

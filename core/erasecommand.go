@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -38,8 +40,9 @@ type erasedView struct {
 // routes, again_at is the time at which these attempts have ended: erase again then, with a new key. Only a COMMIT that
 // waits for a standby may take longer.
 //
-// The route must itself be guarded, with the recovery [Resume], so that a repeat continues an erasure that broke off. One
-// attempt may take as long as Policy.Deadline. With Rollback, one transaction would stay open during the whole erasure.
+// The route must itself be guarded, with the recovery [Resume], so that a repeat continues an erasure that broke off: about
+// every ten seconds what was done becomes durable, and the next attempt goes on behind it. One attempt may take as long as
+// Policy.Deadline. With Rollback, one transaction would stay open during the whole erasure.
 //
 // Refusals: 400 for any other body; 401; 403; 404 for a principal of another realm; 500 if the route has another recovery,
 // the module has no observer, the store is no [Eraser], or the Scoping is not the store's; 503 if the erasure broke off:
@@ -69,10 +72,7 @@ func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
 		return m.refuse(r, NewProblem(CodeNotFound, "there is no such principal that this operator may erase"))
 	}
 	order.Who = nameOf(p)
-	erased := Erased{}
-	if err = leaveSegment(r.Context()); err == nil {
-		erased, err = m.Erase(r.Context(), order)
-	}
+	erased, err := m.eraseIn(r.Context(), order)
 	switch {
 	case errors.Is(err, ErrScoping):
 		return m.refuse(r, NewProblem(CodeMisconfigured, "Config.Scoping is not the one that the store has; nothing was erased"))
@@ -98,17 +98,16 @@ const maxWhy = 4 << 10
 // afterDeadline is how long an attempt may take to end after its deadline.
 const afterDeadline = 15 * time.Second
 
-// leaveSegment seals the attempt's first segment, so that no transaction is open while an erasure works its way through all
-// records. The lease keeps the key from then on.
-func leaveSegment(ctx context.Context) error {
+// eraseIn is Erase. In an attempt each stretch is a call, so that no transaction is open while it erases, and the next
+// attempt goes on behind the last one. To erase twice does no harm, so a stretch that broke off may always be repeated.
+func (m *Module) eraseIn(ctx context.Context, e Erasure) (Erased, error) {
 	if attemptFrom(ctx) == nil {
-		return nil
+		return m.Erase(ctx, e)
 	}
-	_, err := Step(ctx, "erasure begins", func(context.Context) (struct{}, error) { return struct{}{}, nil })
-	if err == nil {
-		err = Checkpoint(ctx)
-	}
-	return err
+	return m.erase(ctx, e, func(ctx context.Context, n int, work stretchWork) (stretch, error) {
+		return Call(ctx, "erase "+strconv.Itoa(n), func(ctx context.Context, _ DerivedKey) (stretch, error) { return work(ctx) },
+			Dedup(math.MaxInt64))
+	})
 }
 
 func isWithoutResume(a *Attempt) bool { return a != nil && a.route.Recovery != Resume }

@@ -1,9 +1,13 @@
 package core_test
 
 import (
+	"bytes"
+	"context"
+	"encoding/binary"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,7 +103,7 @@ func TestErasureNeedsResume(t *testing.T) {
 	require.Equal(t, 2, a.runs)
 }
 
-// The repeat of an erasure that broke off continues it, under the same key.
+// The repeat of an erasure that broke off continues it, under the same key, behind what the attempt before has erased.
 //
 // CONTRACT X-4
 func TestErasureIsContinued(t *testing.T) {
@@ -118,6 +122,42 @@ func TestErasureIsContinued(t *testing.T) {
 	require.Equal(t, core.ResultReused, replay.Header().Get(core.HeaderResult))
 	require.Equal(t, again.Body.String(), replay.Body.String())
 	require.Equal(t, 2, a.runs)
+	require.Equal(t, 4, store.batches, "two, one that failed, and the third again")
+}
+
+// allOpen is a store whose records are all open, and of the principal that is erased.
+type allOpen struct {
+	*memstore.Store
+	records int
+}
+
+func (s allOpen) Erase(_ context.Context, _ core.Scope, after core.ID, limit int) (page core.ErasedPage, err error) {
+	for n := int(binary.BigEndian.Uint32(after[:])) + 1; n <= s.records; n++ {
+		var id core.ID
+		binary.BigEndian.PutUint32(id[:], uint32(n))
+		page.Open = append(page.Open, id)
+		if len(page.Open) == limit && n < s.records {
+			page.Next = id
+			break
+		}
+	}
+	return page, nil
+}
+
+// The open operations of an erasure are named, however many there are: none of its steps has too long a result.
+func TestErasureNamesAllThatIsOpen(t *testing.T) {
+	a := newOpsApp(t, core.Config{Store: allOpen{memstore.New(), 3000}, Routes: core.Routes{
+		"POST " + pattern: {Recovery: core.Resume, Roles: []string{"operator"}},
+	}}, nil)
+	a.handler = func(w http.ResponseWriter, r *http.Request) { _ = a.module.ServeErase(r, operator).WriteTo(w) }
+	w := a.postAs(operator, "e-1", eraseAlice)
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	var got struct {
+		Open []core.ID `json:"open"`
+	}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
+	require.Len(t, got.Open, 3000)
+	require.True(t, slices.IsSortedFunc(got.Open, func(a, b core.ID) int { return bytes.Compare(a[:], b[:]) }))
 }
 
 // Nobody sees a Rollback attempt that is under way. The answer says when the last of them has ended.
