@@ -132,12 +132,8 @@ func (w *erasureWalk) stretch(ctx context.Context, after ID) (part stretch, err 
 	for begun := time.Now(); ; {
 		batchBegun := time.Now()
 		page, err := w.store.Erase(ctx, w.scope, part.Next, min(w.batch, maxStretchOpen-len(part.Open)))
-		switch {
-		case err != nil && part.Next == after:
-			return part, err
-		case err != nil:
-			w.failed = err
-			return part, nil
+		if err != nil {
+			return part, w.broke(err, part.Next != after)
 		}
 		part.Next, part.Records, part.Open = page.Next, part.Records+page.Records, append(part.Open, page.Open...)
 		if part.Next == (ID{}) {
@@ -150,4 +146,13 @@ func (w *erasureWalk) stretch(ctx context.Context, after ID) (part stretch, err 
 			return part, nil
 		}
 	}
+}
+
+// broke returns the error of a stretch that err has ended, or nil if the stretch has erased something before.
+func (w *erasureWalk) broke(err error, erased bool) error {
+	if !erased {
+		return err
+	}
+	w.failed = err
+	return nil
 }
