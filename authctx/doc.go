@@ -7,5 +7,5 @@
 //
 // The package imports no web framework. The guards of ginidem and echoidem use it.
 //
-// Rule ids in comments, such as O-7, are listed with their tests in docs/invariants.md of this module.
+// Rule ids in comments, such as O-7, are listed with their tests in docs/contributors/invariants.md of this module.
 package authctx

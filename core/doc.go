@@ -19,5 +19,5 @@
 //
 // The calls for handlers are [Operation], [CommandHashOf], [NotApplied], [KeepRows], [Call], [DeriveCall] and [DeriveEvent].
 //
-// Comments name rules of the contract, such as X-3. docs/invariants.md lists each rule with its tests.
+// Comments name rules of the contract, such as X-3. docs/contributors/invariants.md lists each rule with its tests.
 package core

@@ -33,5 +33,5 @@
 //
 // Pass c.Request().Context() to your functions.
 //
-// Rule ids in comments, such as X-12, are listed with their tests in docs/invariants.md of this module.
+// Rule ids in comments, such as X-12, are listed with their tests in docs/contributors/invariants.md of this module.
 package echoidem

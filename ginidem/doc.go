@@ -31,5 +31,5 @@
 // *gin.Context after the request has ended, when Gin already uses it for another request. A guarded handler must not
 // call gin.Engine.HandleContext, because that replaces the writer.
 //
-// Rule ids in comments, such as X-12, are listed with their tests in docs/invariants.md of this module.
+// Rule ids in comments, such as X-12, are listed with their tests in docs/contributors/invariants.md of this module.
 package ginidem

@@ -32,5 +32,5 @@
 //
 // Pass r.Context() to your functions.
 //
-// Rule ids in comments, such as O-2, are listed with their tests in docs/invariants.md of this module.
+// Rule ids in comments, such as O-2, are listed with their tests in docs/contributors/invariants.md of this module.
 package httpidem

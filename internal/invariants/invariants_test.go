@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write docs/invariants.md")
+var update = flag.Bool("update", false, "write docs/contributors/invariants.md")
 
 const (
 	root = "../.."
-	page = root + "/docs/invariants.md"
+	page = root + "/docs/contributors/invariants.md"
 )
 
 func TestEveryRuleIsProven(t *testing.T) {
@@ -33,7 +33,7 @@ func TestEveryRuleIsProven(t *testing.T) {
 	if bytes.Equal(got, want) {
 		return
 	}
-	t.Error("docs/invariants.md is out of date: go test ./internal/invariants -update")
+	t.Error("docs/contributors/invariants.md is out of date: go test ./internal/invariants -update")
 	logMissing(t, "- ", got, want)
 	logMissing(t, "+ ", want, got)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 )
@@ -14,7 +15,7 @@ func check(f found) (wrong []string) {
 	proven := byRule(f)
 	for _, c := range contract {
 		for _, r := range c.rules {
-			if r.notBuilt == "" && proven[r.id] == nil {
+			if proven[r.id] == nil {
 				wrong = append(wrong, r.id+" has no test: "+r.says)
 			}
 			delete(proven, r.id)
@@ -42,8 +43,8 @@ func byRule(f found) map[string][]proof {
 
 const head = `# Invariants
 
-The rules of the contract, and the tests that prove each. A test names its rules in a comment above it
-(` + "`" + mark + `K-3` + "`" + `). This page is made of those comments; do not edit it:
+The rules of the contract. Below each rule are the tests that prove it, by folder: ` + "`go test ./core -run TestX`" + `. A test
+names its rules in a comment above it (` + "`" + mark + `K-3` + "`" + `), and this page is made of those comments; do not edit it:
 
     go test ./internal/invariants -update
 
@@ -51,54 +52,38 @@ A test of that package fails where a rule has no test and where this page is out
 
 `
 
-// render makes docs/invariants.md.
+// render makes docs/contributors/invariants.md.
 func render(f found) []byte {
 	var b bytes.Buffer
 	b.WriteString(head)
 	if len(f.suites) > 0 {
-		b.WriteString("Some tests are suites, run by the tests of several packages:\n\n")
+		b.WriteString("Some folders are suites, run by the tests of others:\n\n")
 	}
 	for _, suite := range slices.Sorted(maps.Keys(f.suites)) {
 		fmt.Fprintf(&b, "- `%s` by `%s`\n", suite, strings.Join(f.suites[suite], "`, `"))
 	}
 	proven := byRule(f)
-	var notBuilt []rule
 	for _, c := range contract {
-		titled := false
+		fmt.Fprintf(&b, "\n## %s\n", c.title)
 		for _, r := range c.rules {
-			if r.notBuilt != "" {
-				notBuilt = append(notBuilt, r)
-				continue
-			}
-			if !titled {
-				fmt.Fprintf(&b, "\n## %s\n", c.title)
-				titled = true
-			}
-			fmt.Fprintf(&b, "\n**%s** %s\n\n", r.id, r.says)
-			writeProofs(&b, proven[r.id])
-		}
-	}
-	b.WriteString("\n## Not built yet\n")
-	for _, r := range notBuilt {
-		fmt.Fprintf(&b, "\n**%s** %s *Not built:* %s\n", r.id, r.says, r.notBuilt)
-		if proven[r.id] != nil {
-			b.WriteString("\nTests of the part that is there:\n\n")
-			writeProofs(&b, proven[r.id])
+			fmt.Fprintf(&b, "\n**%s** %s\n", r.id, r.says)
+			fmt.Fprintf(&b, "- %s\n", inFolders(proven[r.id]))
 		}
 	}
 	return b.Bytes()
 }
 
-// writeProofs writes a line for each file, with its tests.
-func writeProofs(b *bytes.Buffer, proofs []proof) {
+// inFolders names the tests, each folder with its own.
+func inFolders(proofs []proof) string {
 	names := map[string][]string{}
 	for _, p := range proofs {
-		names[p.file] = append(names[p.file], p.name)
+		folder := path.Dir(p.file)
+		names[folder] = append(names[folder], p.name)
 	}
-	for _, file := range slices.Sorted(maps.Keys(names)) {
-		fmt.Fprintf(b, "- [%s](../%s): `%s`\n", file, file, strings.Join(slices.Compact(names[file]), "`, `"))
+	var parts []string
+	for _, folder := range slices.Sorted(maps.Keys(names)) {
+		tests := slices.Compact(slices.Sorted(slices.Values(names[folder])))
+		parts = append(parts, "`"+folder+"` "+strings.Join(tests, ", "))
 	}
-	if len(proofs) == 0 {
-		b.WriteString("- no test\n")
-	}
+	return strings.Join(parts, "; ")
 }

@@ -1,4 +1,4 @@
-// Package invariants keeps docs/invariants.md true: the list of the contract's rules, each with the tests that prove
+// Package invariants keeps docs/contributors/invariants.md true: the list of the contract's rules, each with the tests that prove
 // it. A test names its rules in a comment above it:
 //
 //	// CONTRACT K-2, K-3
@@ -18,8 +18,6 @@ type chapter struct {
 type rule struct {
 	id   string
 	says string // in a few words
-	// notBuilt says what is not there yet. Such a rule needs no test, and never counts as done.
-	notBuilt string
 }
 
 // contract lists all rules, in the order of the contract.

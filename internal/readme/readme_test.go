@@ -21,8 +21,9 @@ var (
 	// shown is code that runs in a test, in any language.
 	shown = regexp.MustCompile("(?s)```(?:go|js|python|java|sh)\n(.*?)```")
 	// No address has a colon but those of other sites. A link within a page has no file.
-	link    = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
-	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	link      = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
+	namedPage = regexp.MustCompile(`\bdocs/[a-z/-]+\.(?:md|yml|json)\b`)
+	heading   = regexp.MustCompile(`(?m)^#+ (.*)$`)
 )
 
 func read(t *testing.T, name string) string {
@@ -35,9 +36,32 @@ func read(t *testing.T, name string) string {
 // pages are the README, what stands beside it and what is in docs.
 func pages(t *testing.T) []string {
 	t.Helper()
-	docs, err := fs.Glob(root, "docs/*.md")
-	require.NoError(t, err)
-	return append(docs, "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+	pages := []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", ".github/SECURITY.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
+		docs, err := fs.Glob(root, pattern)
+		require.NoError(t, err)
+		pages = append(pages, docs...)
+	}
+	return pages
+}
+
+// A page that the code names, in a comment or in an error, exists.
+func TestPagesThatTheCodeNames(t *testing.T) {
+	require.NoError(t, fs.WalkDir(root, ".", func(file string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "node_modules"):
+			return fs.SkipDir
+		case !slices.Contains([]string{".go", ".yml", ".yaml", ".json", ".mjs", ".js", ".sh", ""}, path.Ext(file)) || entry.IsDir():
+			return nil
+		}
+		for _, named := range namedPage.FindAllString(read(t, file), -1) {
+			_, err := fs.Stat(root, named)
+			require.NoError(t, err, "%s names %s", file, named)
+		}
+		return nil
+	}))
 }
 
 // The README shows parts of examples that run, line by line.

@@ -4,7 +4,7 @@
 //	go run ./internal/release -check            CI: tidy, and a consumer outside of the repository can be built
 //	go run ./internal/release -version v0.2.0   writes the version that the modules require of each other
 //
-// docs/releasing.md says when to use which.
+// docs/contributors/releasing.md says when to use which.
 package main
 
 import (
