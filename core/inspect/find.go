@@ -23,6 +23,7 @@ type findPage struct {
 	More    bool // there are more than the rows
 	Problem string
 	Form    string // whose problem it is: "text", "caller" or "key"
+	Wrong   string // the field of the form that is wrong
 }
 
 func (v *visit) newFind() findPage { return findPage{Owner: v.neighbour(), Routes: v.routes("")} }
@@ -44,13 +45,13 @@ func (v *visit) find() error {
 	form, page := v.r.PostForm, v.newFind()
 	switch {
 	case form.Has("key"):
-		page.Form = "key"
+		page.Form, page.Wrong = "key", "subject"
 		return v.findByKey(form, page)
 	case form.Has("subject"):
-		page.Form = "caller"
+		page.Form, page.Wrong = "caller", "subject"
 		return v.findByCaller(form, page)
 	}
-	page.Form = "text"
+	page.Form, page.Wrong = "text", "id"
 	return v.findByText(form, page)
 }
 
@@ -114,7 +115,8 @@ func understood(f core.Finding) string {
 	return text
 }
 
-// findByCaller leads to the list of a caller's operations.
+// findByCaller leads to the list of a caller's operations. Where there are none it says for whom it has looked: the list knows
+// only a hash.
 func (v *visit) findByCaller(form url.Values, page findPage) error {
 	page.Owner, page.Filter = ownerOf(form), filterOf(form)
 	page.Filter.Caller = ""
@@ -122,8 +124,20 @@ func (v *visit) findByCaller(form url.Values, page findPage) error {
 	if problem, refused := errors.AsType[*core.Problem](err); refused {
 		return v.foundNothing(http.StatusBadRequest, page, "No operation can have such a caller: "+problem.Detail+".")
 	}
-	if _, _, problem := page.Filter.parse(); problem != "" {
+	q, wrong, problem := page.Filter.parse()
+	if problem != "" {
+		page.Wrong = wrong
 		return v.foundNothing(http.StatusBadRequest, page, problem)
+	}
+	q.Scope, q.Limit = scope, 1
+	found, err := v.operator.Unsettled(v.r.Context(), q)
+	switch {
+	case err != nil:
+		return err
+	case len(found) == 0:
+		return v.foundNothing(http.StatusNotFound, page, "This was taken for the caller "+core.NameOf(page.Owner)+". "+
+			"No operation of it that you may look at needs somebody, as far as state, route and times go. One that is completed "+
+			"is found by what you have of it, or by its key and its caller.")
 	}
 	page.Filter.Caller = hex.EncodeToString(scope[:])
 	return v.redirect("operations?" + page.Filter.query().Encode())
@@ -148,6 +162,7 @@ func (v *visit) findByKey(form url.Values, page findPage) error {
 	case refused && problem.Code == core.CodeBadRequest:
 		return again(http.StatusBadRequest, "No operation can have such a caller: "+problem.Detail+".")
 	case refused:
+		page.Wrong = "key"
 		return again(http.StatusBadRequest, "The key is not valid: "+problem.Detail+".")
 	case errors.Is(err, core.ErrNotFound):
 		return again(http.StatusNotFound, "This principal has no operation with this key that you may look at. A request with it "+

@@ -138,8 +138,21 @@ func TestFindByCallerAndTime(t *testing.T) {
 	scope := core.Scoping{}.PrincipalScope(customer)
 	require.Contains(t, list.html, fmt.Sprintf("/idem/operations?caller=%x", scope))
 
-	require.Contains(t, ask(url.Values{"subject": {""}}).text, "No operation can have such a caller")
-	require.Contains(t, ask(url.Values{"subject": {"alice"}, "from": {"yesterday"}}).text, "A time is written as")
+	require.Equal(t, http.StatusSeeOther, ask(url.Values{"subject": {"alice"}, "state": {"unknown"}}).Code)
+
+	wrong := func(form url.Values, status int, field, says string) {
+		t.Helper()
+		p := ask(form)
+		require.Equal(t, status, p.Code)
+		require.Contains(t, p.text, says)
+		require.Regexp(t, `name="`+field+`"[^>]* aria-describedby="[^"]*problem" aria-invalid="true"`, p.html)
+		require.Equal(t, 1, strings.Count(p.html, "aria-invalid"))
+	}
+	wrong(url.Values{"subject": {""}}, http.StatusBadRequest, "subject", "No operation can have such a caller")
+	wrong(url.Values{"subject": {"alice"}, "from": {"yesterday"}}, http.StatusBadRequest, "from", "A time is written as")
+	wrong(url.Values{"subject": {"alice"}, "state": {"half_done"}}, http.StatusNotFound, "subject", `This was taken for the caller `+
+		`issuer="https://issuer.example" tenant="shop-1" subject="alice". No operation of it that you may look at needs somebody`)
+	wrong(url.Values{"subject": {"alice"}, "key": {"\x01"}}, http.StatusBadRequest, "key", "The key is not valid")
 	require.Equal(t, http.StatusBadRequest, d.get("/idem/operations?caller=alice").Code)
 }
 

@@ -271,10 +271,14 @@ func (b *tab) looks() {
 	require.Greater(b.t, brightness["light"], 192)
 }
 
-// quiet fails the test if a script of the page threw, the browser refused something, or another host was asked.
-func (b *tab) quiet(home string) {
+// notFound is what the browser complains of where a page answers 404.
+const notFound = "Failed to load resource: the server responded with a status of 404 (Not Found)"
+
+// quiet fails the test if a script of the page threw, the browser refused something that was not expected, or another host
+// was asked.
+func (b *tab) quiet(home string, expected ...string) {
 	b.t.Helper()
-	require.Empty(b.t, b.complained())
+	require.ElementsMatch(b.t, expected, b.complained())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, url := range b.hosts {

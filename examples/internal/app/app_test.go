@@ -19,7 +19,7 @@ func TestDefaults(t *testing.T) {
 	s, err := load(nil)
 	require.NoError(t, err)
 	require.Equal(t, "127.0.0.1:8080", s.Addr)
-	require.Equal(t, "SQLite file idem-example.db", s.Database.String())
+	require.Equal(t, "the SQLite file idem-example.db", s.Database.String())
 	require.Equal(t, 30*time.Second, s.Lease)
 	require.Equal(t, time.Minute, s.Deadline)
 	require.Equal(t, 72*time.Hour, s.Retention)

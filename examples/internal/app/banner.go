@@ -81,5 +81,5 @@ func operationLine(url string, id core.ID) string {
 // stopLine says how to stop the app, and what stays.
 func stopLine(s Settings) string {
 	return fmt.Sprintf("Stop the app with Ctrl+C: it first answers the requests that are running. "+
-		"What was paid stays in the %v.\n\n", s.Database)
+		"What was paid stays in %v.\n\n", s.Database)
 }

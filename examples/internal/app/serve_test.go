@@ -3,12 +3,25 @@ package app
 import (
 	"net"
 	"net/http"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
+
+// Where something else has the port, the message names the setting.
+func TestPortIsBusy(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, busy.Close()) })
+	a := &App{Settings: Settings{Addr: busy.Addr().String()}}
+	err = a.Serve(t.Context(), http.NotFoundHandler())
+	require.ErrorIs(t, err, syscall.EADDRINUSE)
+	require.ErrorContains(t, err, "ADDR: ")
+	require.ErrorContains(t, err, "such as ADDR=127.0.0.1:8081")
+}
 
 // A client that sends its headers or its body byte by byte is cut, with the timeouts that the app really has.
 //

@@ -50,7 +50,7 @@ func (a Address) String() string {
 	if a.postgres != "" {
 		return "PostgreSQL"
 	}
-	return "SQLite file " + a.file
+	return "the SQLite file " + a.file
 }
 
 // Provider returns the database of the provider's simulator: another SQLite file, or the same PostgreSQL over its own
@@ -73,11 +73,11 @@ func (a Address) Open(ctx context.Context, connections int) (*gorm.DB, error) {
 		}),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open the %v: %w", a, err)
+		return nil, fmt.Errorf("open %v: %w", a, err)
 	}
 	pool, err := db.DB()
 	if err != nil {
-		return nil, fmt.Errorf("open the %v: %w", a, err)
+		return nil, fmt.Errorf("open %v: %w", a, err)
 	}
 	pool.SetMaxOpenConns(connections)
 	pool.SetMaxIdleConns(connections)
@@ -85,7 +85,7 @@ func (a Address) Open(ctx context.Context, connections int) (*gorm.DB, error) {
 	defer cancel()
 	if err := pool.PingContext(ctx); err != nil {
 		_ = pool.Close()
-		return nil, fmt.Errorf("open the %v: %w", a, err)
+		return nil, fmt.Errorf("open %v: %w", a, err)
 	}
 	return db, nil
 }

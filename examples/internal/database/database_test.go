@@ -15,12 +15,12 @@ import (
 func TestParse(t *testing.T) {
 	address, err := Parse("")
 	require.NoError(t, err)
-	require.Equal(t, "SQLite file idem-example.db", address.String())
-	require.Equal(t, "SQLite file idem-example-provider.db", address.Provider().String())
+	require.Equal(t, "the SQLite file idem-example.db", address.String())
+	require.Equal(t, "the SQLite file idem-example-provider.db", address.Provider().String())
 
 	address, err = Parse("sqlite:/data/shop")
 	require.NoError(t, err)
-	require.Equal(t, "SQLite file /data/shop-provider", address.Provider().String())
+	require.Equal(t, "the SQLite file /data/shop-provider", address.Provider().String())
 
 	address, err = Parse("postgres://user:hunter2@host/db")
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	address, err := Parse("postgres://user:hunter2@127.0.0.1:1/db")
 	require.NoError(t, err)
 	_, err = address.Open(t.Context(), 4)
-	require.ErrorContains(t, err, "open the PostgreSQL")
+	require.ErrorContains(t, err, "open PostgreSQL")
 	require.NotContains(t, err.Error(), "hunter2")
 }
 

@@ -57,6 +57,11 @@ func (s *Shop) Refund(ctx context.Context, p core.Principal, paymentID string, i
 		return nil, err
 	}
 
+	// By these an operator tells refunds apart. They commit with the start of the call.
+	err = errors.Join(core.Reference(ctx, "payment", payment.ID), core.Reference(ctx, "amount", in.Amount))
+	if err != nil {
+		return nil, err
+	}
 	// A refusal is the result of its step. An error would leave the step unfinished.
 	refund, err := gormstore.Step(ctx, "reserve", func(tx *gorm.DB) (*Refund, error) {
 		return reserveRefund(tx, payment, in.Amount, cents)
