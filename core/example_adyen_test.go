@@ -25,7 +25,7 @@ type notification struct {
 }
 
 // authorisations are what the webhooks have said. An app keeps them in a table of its own, with a unique index on event code
-// and pspReference, and answers the webhook after its COMMIT (docs/webhooks.md). It verifies the HMAC before it believes one.
+// and pspReference, and answers the webhook after its COMMIT (docs/queues.md#webhooks). It verifies the HMAC before it believes one.
 type authorisations struct {
 	mu   sync.Mutex
 	said map[string]map[string]notification // by merchantReference, and by pspReference

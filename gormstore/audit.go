@@ -151,7 +151,7 @@ func readIndex(text string, model *schema.Schema) (index uniqueIndex) {
 				"gormstore.Once, create the rows with gormstore.CreateOnce, and drop the default"
 		case differs != "":
 			index.flaw = "protects nothing: " + column + " " + differs + ", so that a second attempt has another value there; " +
-				"leave it out of the index. A partitioned table cannot: docs/migration.md says how to build one"
+				"leave it out of the index. A partitioned table cannot: docs/database.md says how to build one"
 		}
 	}
 	return index

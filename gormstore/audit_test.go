@@ -186,7 +186,7 @@ func TestAuditOfMoneyTables(t *testing.T) {
 	}, testCase{
 		"partitioned by time", postgres, "CREATE TABLE charges (" + columns + ", booked_at timestamptz NOT NULL, " +
 			"UNIQUE (operation_id, booked_at)) PARTITION BY RANGE (booked_at)",
-		"A partitioned table cannot: docs/migration.md says how to build one",
+		"A partitioned table cannot: docs/database.md says how to build one",
 	}, testCase{
 		"partitioned by the operation", postgres, "CREATE TABLE charges (" + columns + ", booked_at timestamptz NOT NULL, " +
 			"UNIQUE (operation_id)) PARTITION BY HASH (operation_id)",

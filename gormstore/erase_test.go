@@ -177,7 +177,7 @@ WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '
 	require.Equal(t, len(claims), eraseAll(t, store, claims[0].Scope, 2).Records)
 }
 
-// docs/gdpr.md says how long a sighting stays: an erasure leaves it.
+// docs/operations.md says how long a sighting stays: an erasure leaves it.
 func TestSightingsStayForRetention(t *testing.T) {
 	t.Parallel()
 	db := openPostgres(t, pgtest.URL(t), 4)

@@ -33,7 +33,7 @@ import (
 // maps and plain SQL.
 //
 // AutoMigrate adds the columns to an empty table. It fails if the table has rows, because the columns are NOT NULL:
-// docs/migration.md of this module has the statements for such a table.
+// docs/database.md of this module has the statements for such a table.
 type Once struct {
 	// OperationID is the operation id in hex. It is different for each principal, and the key cannot be read from it.
 	OperationID string `gorm:"size:64;not null;uniqueIndex:,composite:operation"`
@@ -173,7 +173,7 @@ const operationColumn = "operation_id"
 var onceColumns = [...]string{operationColumn, "command_hash"}
 
 // backfill tells how to add a missing column.
-const backfill = "add it as nullable, fill it, then make it NOT NULL and UNIQUE, as docs/migration.md says under " +
+const backfill = "add it as nullable, fill it, then make it NOT NULL and UNIQUE, as docs/database.md says under " +
 	"\"A money table that has rows\""
 
 // explained adds to an error of the database that a column of Once is missing in the table.

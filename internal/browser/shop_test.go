@@ -129,7 +129,7 @@ func TestShopReloaded(t *testing.T) {
 	})
 }
 
-// The Pay button's code follows docs/clients.md. An answer is a line of JavaScript that returns it or throws.
+// The Pay button's code follows docs/client.md. An answer is a line of JavaScript that returns it or throws.
 //
 // CONTRACT C-1, C-2
 func TestPayButton(t *testing.T) {

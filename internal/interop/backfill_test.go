@@ -36,14 +36,14 @@ type newPayment struct {
 
 func (newPayment) TableName() string { return "payments" }
 
-// backfills returns the blocks of SQL in docs/migration.md: for PostgreSQL, for later, and for SQLite.
+// backfills returns the blocks of SQL in docs/database.md: for PostgreSQL, for later, and for SQLite.
 func backfills(t *testing.T) (goose, later, sqlite string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/migration.md")
+	page, err := os.ReadFile("../../docs/database.md")
 	require.NoError(t, err)
-	_, section, found := strings.Cut(string(page), "## A money table that has rows\n")
+	_, section, found := strings.Cut(string(page), "### A money table that has rows\n")
 	require.True(t, found)
-	section, _, _ = strings.Cut(section, "\n## ")
+	section, _, _ = strings.Cut(section, "\n### ")
 	blocks := regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(section, -1)
 	require.Len(t, blocks, 3)
 	return blocks[0][1], blocks[1][1], blocks[2][1]
@@ -72,7 +72,7 @@ func withRows(t *testing.T, db *gorm.DB) {
 	require.ErrorContains(t, gormstore.Audit(t.Context(), db, &newPayment{}), missing)
 	_, err := pay(t, db, "key-0")
 	require.ErrorContains(t, err, missing)
-	require.ErrorContains(t, err, "docs/migration.md")
+	require.ErrorContains(t, err, "docs/database.md")
 }
 
 // pay is what a handler of the new release does.
@@ -96,7 +96,7 @@ func requireOnce(t *testing.T, db *gorm.DB, before int64) {
 	require.Equal(t, before+1, rows)
 }
 
-// The statements of docs/migration.md bring gormstore.Once to a table that has rows, while the release before inserts more.
+// The statements of docs/database.md bring gormstore.Once to a table that has rows, while the release before inserts more.
 //
 // CONTRACT D-1
 func TestBackfillOnPostgreSQL(t *testing.T) {

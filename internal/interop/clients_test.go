@@ -20,7 +20,7 @@ import (
 	"github.com/auth19/idem/internal/cutproxy"
 )
 
-// program is a client of docs/clients.md, in a file of the directory clients.
+// program is a client of docs/client.md, in a file of the directory clients.
 type program struct {
 	name    string
 	needs   []string // a command that succeeds where the client is installed
@@ -50,7 +50,7 @@ const (
 	uncertain   = "500, and it may have been applied"
 )
 
-// rule is what docs/clients.md asks of a client.
+// rule is what docs/client.md asks of a client.
 var rule = map[string]expectation{
 	lost:        {visits: 2, status: 201},
 	cutInBody:   {visits: 2, status: 201},
@@ -118,7 +118,7 @@ func (r result) sale(t *testing.T) (s sale) {
 	return s
 }
 
-// The clients of docs/clients.md do what the page says, against a service on PostgreSQL whose answers are cut, which is busy
+// The clients of docs/client.md do what the page says, against a service on PostgreSQL whose answers are cut, which is busy
 // with the same command, or has lost its database. What is not installed here is told by name; .ci/clients installs all of it.
 //
 // CONTRACT K-2, M-2, M-3, R-5

@@ -94,8 +94,7 @@ func TestLinks(t *testing.T) {
 }
 
 // shownPages are the pages whose code is all from tests. Each links the files that its code is from.
-var shownPages = []string{"docs/adopting.md", "docs/auth.md", "docs/client.md", "docs/clients.md", "docs/migration.md", "docs/mounting.md",
-	"docs/openapi.md", "docs/routers.md", "docs/vet.md", "docs/webhooks.md"}
+var shownPages = []string{"docs/adopting.md", "docs/auth.md", "docs/client.md", "docs/mounting.md", "docs/openapi.md", "docs/vet.md"}
 
 // The code of these pages is a part of a file that they link to, line by line. Only the indentation may differ.
 func TestCodeIsFromLinkedFiles(t *testing.T) {
@@ -117,14 +116,14 @@ func TestCodeIsFromLinkedFiles(t *testing.T) {
 	}
 }
 
-// The versions of npm's packages that docs/clients.md names are those that .ci/clients installs.
+// The versions of npm's packages that docs/client.md names are those that .ci/clients installs.
 func TestVersionsOfClients(t *testing.T) {
 	var project struct{ Dependencies map[string]string }
 	require.NoError(t, json.Unmarshal([]byte(read(t, "internal/interop/clients/package.json")), &project))
 	require.NotEmpty(t, project.Dependencies)
 	for name, version := range project.Dependencies {
 		row := regexp.MustCompile(`(?m)^\| [^|]*\b` + name + `\b.*\| [0-9., ]*\b` + regexp.QuoteMeta(version) + `\b.*\|$`)
-		require.Regexp(t, row, read(t, "docs/clients.md"))
+		require.Regexp(t, row, read(t, "docs/client.md"))
 	}
 }
 

@@ -23,7 +23,7 @@ func routes() core.Routes {
 		// Steps: rows, a call to a provider that deduplicates by key, and rows again.
 		"POST /v1/payments/:id/refunds": {Recovery: core.Resume, Roles: []string{customer, seller}},
 
-		// A walk through all records, in batches (docs/gdpr.md). The repeat of one that broke off continues it.
+		// A walk through all records, in batches (docs/operations.md). The repeat of one that broke off continues it.
 		"POST /v1/erasures": {Recovery: core.Resume, Roles: []string{operator}, Deadline: time.Hour},
 
 		// A provider that does not deduplicate.
