@@ -8,5 +8,5 @@
 //	go run ./internal/failover -pgbouncer               # through PgBouncer in transaction mode
 //
 // It needs Debian's packages of PostgreSQL, Patroni, etcd and PgBouncer, runs them in a temporary directory on ports of
-// its own, and leaves the machine's own services alone. docs/reliability.md, "Failover", has its last tables.
+// its own, and leaves the machine's own services alone. docs/reliability.md has its last tables.
 package main

@@ -29,7 +29,7 @@ The columns are the numbers of records in the table; in brackets, how many times
 through gormstore, with nothing between claim and answer. Of the records, one in %d is a tombstone, one in %d is past
 retention, and up to %d are unknown; all others can be replayed and were made at an even pace. All have been read or written
 shortly before. Each replay reaches one of %s processes, which has not seen its key: an INSERT, and a SELECT. Where the
-process has seen the key, it is a SELECT alone: [performance](performance.md). Each turn of first requests begins just after
+process has seen the key, it is a SELECT alone: [performance](../performance.md). Each turn of first requests begins just after
 a checkpoint, when most full pages are written to the WAL. First requests add to the tables, and come last. The p99 is that
 of the median turn.`,
 		perTombstone, perDue, maxUnknown, count(g.processes))

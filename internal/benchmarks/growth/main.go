@@ -1,4 +1,4 @@
-// Command growth measures how the cost of the library grows with its table, and writes the figures into docs/scaling.md:
+// Command growth measures how the cost of the library grows with its table, and writes the figures into docs/contributors/measuring.md:
 //
 //	cd internal/benchmarks && go run ./growth                            some 15 minutes, 30 GB of disk
 //	cd internal/benchmarks && go run ./growth -sizes 10000,1000000       some five
@@ -43,7 +43,7 @@ func command(ctx context.Context, args []string) error {
 	}
 	flags := flag.NewFlagSet("growth", flag.ContinueOnError)
 	list := flags.String("sizes", "10000,1000000,20000000", "how many records, ascending")
-	out := flags.String("out", "../../docs/scaling.md", "the page to write into; empty: print only")
+	out := flags.String("out", "../../docs/contributors/measuring.md", "the page to write into; empty: print only")
 	flags.DurationVar(&p.turn, "turn", p.turn, "how long one turn of a measurement takes")
 	flags.DurationVar(&p.day, "day", p.day, "how long a day takes where time is compressed")
 	if err := flags.Parse(args); err != nil {

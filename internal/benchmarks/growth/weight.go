@@ -65,7 +65,7 @@ What that makes for each command per second, times the %.2f of the days of churn
 		retention, tombstones float64 // days
 	}{
 		{"the defaults: 3 days, tombstones of 30 days", 3, 30},
-		{"[timed keys](timed-keys.md): 3 days, no tombstones", 3, 0},
+		{"[timed keys](../timed-keys.md): 3 days, no tombstones", 3, 0},
 		{"the least: 1 day, tombstones of 1 day", 1, 1},
 	} {
 		const perDay = 86_400
