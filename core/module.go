@@ -75,10 +75,12 @@ type Config struct {
 	Reconcile Reconciler
 	// Observer, if set, gets all events: see [Event] and [Tracer]. [Observers] combines several observers.
 	Observer Observer
+	// Profile is the standard that the problems follow where standards differ: [AUTH19], the default, or [IETF].
+	Profile Profile
 	// ProblemBase is the first part of the "type" of every problem; the code follows. Make it the address of a page of your
 	// own: "https://shop.example/problems/" or "https://shop.example/problems#". It is an absolute URI that ends with "/",
-	// "#" or ":". Default "tag:auth19.dev,2026:idem/", a name without a page. The 401 of JWTGuard and Bridge always has the
-	// default, because these guards have no module.
+	// "#" or ":". Default "tag:auth19.dev,2026:idem/", a name without a page; with [IETF], PolicyURL and "#". The 401 of
+	// JWTGuard and Bridge always has that name, because these guards have no module.
 	ProblemBase string
 	// PolicyURL is the address at which the app serves [Module.PolicyHandler], as clients see it: a path, "/idempotency", or
 	// an http(s) URL. Every problem then names it: Link: </idempotency>; rel="describedby". The 401 of JWTGuard and Bridge
@@ -131,7 +133,7 @@ func New(cfg Config) (*Module, error) {
 	}
 	cfg.SweepEvery = cmp.Or(cfg.SweepEvery, defaultSweepEvery)
 	cfg.SweepBatch = cmp.Or(cfg.SweepBatch, DefaultSweepBatch)
-	cfg.ProblemBase = cmp.Or(cfg.ProblemBase, defaultProblemBase)
+	cfg.ProblemBase = cmp.Or(cfg.ProblemBase, cfg.defaultBase())
 
 	m := &Module{cfg: cfg, asking: make(chan struct{}, 1), service: cfg.Scoping.service()}
 	m.tracer, _ = cfg.Observer.(Tracer)
@@ -222,6 +224,9 @@ func New(cfg Config) (*Module, error) {
 	if err := checkProblemBase(cfg.ProblemBase); err != nil {
 		bad("ProblemBase: %w", err)
 	}
+	if err := cfg.Profile.check(cfg.ProblemBase); err != nil {
+		bad("Profile: %w", err)
+	}
 	if err := checkPolicyURL(cfg.PolicyURL); err != nil {
 		bad("PolicyURL: %w", err)
 	}
@@ -299,7 +304,7 @@ func (m *Module) observe(ctx context.Context, e Event) {
 
 // refuse renders a problem as the reply to r. If the outcome is unknown, the reply says so in every rendering (C-2).
 func (m *Module) refuse(r *http.Request, p *Problem) *Reply {
-	p.Type = m.cfg.ProblemBase + string(p.Code)
+	p.Status, p.Type = m.cfg.Profile.kind(p.Code).status, m.cfg.ProblemBase+string(p.Code)
 	reply := p.Reply()
 	if own := m.render(r, p); own != nil {
 		reply = new(*own) // the app may hand out one reply many times

@@ -81,7 +81,8 @@ func (m *Module) operationOf(r *route) map[string]any {
 	}}
 	byStatus := map[int][]Code{}
 	for _, code := range m.codesOf(r) {
-		byStatus[problemKinds[code].status] = append(byStatus[problemKinds[code].status], code)
+		status := m.cfg.Profile.kind(code).status
+		byStatus[status] = append(byStatus[status], code)
 	}
 	for status, codes := range byStatus {
 		responses[strconv.Itoa(status)] = m.problemResponse(status, codes)

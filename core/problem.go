@@ -24,7 +24,7 @@ const (
 	CodeKeyInvalid            Code = "key_invalid"             // 400: not one valid key
 	CodeKeyInURL              Code = "key_in_url"              // 400: the key belongs in the header
 	CodeBodyTooLarge          Code = "body_too_large"          // 413: the request body is above the cap
-	CodeKeyReused             Code = "key_reused"              // 409: the key belongs to another command
+	CodeKeyReused             Code = "key_reused"              // 409, or 422 in [IETF]: the key belongs to another command
 	CodeInFlight              Code = "in_flight"               // 409: the first attempt is still running; retry
 	CodeOutcomeUnknown        Code = "outcome_unknown"         // 409: may have been applied; ask for the operation
 	CodeKeyExpired            Code = "key_expired"             // 409: it has run; its answer is no longer kept
@@ -152,17 +152,14 @@ func (m *Module) codesOf(r *route) []Code {
 		}
 	}
 	slices.SortFunc(codes, func(a, b Code) int {
-		return cmp.Or(cmp.Compare(problemKinds[a].status, problemKinds[b].status), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(m.cfg.Profile.kind(a).status, m.cfg.Profile.kind(b).status), cmp.Compare(a, b))
 	})
 	return codes
 }
 
-// NewProblem returns the problem of a code with its status and title. An unknown code is a 500.
+// NewProblem returns the problem of a code with its status and title in [AUTH19]. An unknown code is a 500.
 func NewProblem(code Code, detail string) *Problem {
-	kind, ok := problemKinds[code]
-	if !ok {
-		kind.status, kind.title = http.StatusInternalServerError, "Internal error"
-	}
+	kind := AUTH19.kind(code)
 	return &Problem{Code: code, Type: defaultProblemBase + string(code), Status: kind.status, Title: kind.title, Detail: detail}
 }
 

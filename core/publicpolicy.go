@@ -20,6 +20,7 @@ import (
 // no leases.
 type publicPolicy struct {
 	Header   string          `json:"header"`
+	Profile  string          `json:"profile"` // the standard that the problems follow
 	Routes   []publicRoute   `json:"routes"`
 	Repeats  []publicRepeat  `json:"repeats"`
 	Problems []publicProblem `json:"problems"`
@@ -60,20 +61,28 @@ type publicProblem struct {
 	Repeat bool   `json:"repeat"` // with the same key, after Retry-After
 }
 
-var repeats = []publicRepeat{
-	{"the command has been answered", "the recorded answer, byte for byte, with Idempotent-Replayed: true and " +
-		"Idempotency-Result: reused"},
-	{"the first request is still running", "409 in_flight with Retry-After: repeat with the same key"},
-	{"the key was used for another command", "409 key_reused: nothing is run"},
-	{"it is not known whether the command was carried out", "409 outcome_unknown: ask about the operation; a new key might " +
-		"carry the command out a second time"},
-	{"nothing was carried out, and the answer asked for another try", "the command runs"},
-	{"the recorded answer is past its retention", "409 key_expired with the outcome: nothing is run"},
+// publicRepeats says it for each state of a record.
+func (m *Module) publicRepeats() []publicRepeat {
+	refused := func(code Code, text string) string {
+		return fmt.Sprintf("%d %s%s", m.cfg.Profile.kind(code).status, code, text)
+	}
+	return []publicRepeat{
+		{"the command has been answered", "the recorded answer, byte for byte, with Idempotent-Replayed: true and " +
+			"Idempotency-Result: reused"},
+		{"the first request is still running", refused(CodeInFlight, " with Retry-After: repeat with the same key")},
+		{"the key was used for another command", refused(CodeKeyReused, ": nothing is run")},
+		{"it is not known whether the command was carried out", refused(CodeOutcomeUnknown, ": ask about the operation; a "+
+			"new key might carry the command out a second time")},
+		{"nothing was carried out, and the answer asked for another try", "the command runs"},
+		{"the recorded answer is past its retention", refused(CodeKeyExpired, " with the outcome: nothing is run")},
+	}
 }
 
 // publicPolicy collects what PolicyHandler shows at this moment.
 func (m *Module) publicPolicy() publicPolicy {
-	public := publicPolicy{Header: m.cfg.Header, Routes: []publicRoute{}, Repeats: repeats}
+	public := publicPolicy{
+		Header: m.cfg.Header, Profile: m.cfg.Profile.String(), Routes: []publicRoute{}, Repeats: m.publicRepeats(),
+	}
 	codes := map[Code]bool{}
 	for key, r := range m.guardedRoutes() {
 		path := key.pattern
@@ -109,7 +118,7 @@ func (m *Module) publicPolicy() publicPolicy {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method))
 	})
 	for code := range codes {
-		kind := problemKinds[code]
+		kind := m.cfg.Profile.kind(code)
 		public.Problems = append(public.Problems, publicProblem{Code: code, Type: m.cfg.ProblemBase + string(code),
 			Status: kind.status, Title: kind.title, Repeat: kind.again})
 	}

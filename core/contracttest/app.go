@@ -26,6 +26,8 @@ type App struct {
 	// Routes are the guarded routes to be checked, at least one.
 	Routes []Route
 
+	// Profile is the app's core.Config.Profile (P-2).
+	Profile core.Profile
 	// Header is the name of the key's header, default "Idempotency-Key" (K-7).
 	Header string
 	// ReplayHeaders names the answer headers that are recorded in addition to the contract's own list:

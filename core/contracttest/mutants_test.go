@@ -33,10 +33,11 @@ type mutant struct {
 	config func(*core.Config)
 	guards func(*bank) []gin.HandlerFunc // default JWTGuard, Idempotent
 	around func(*bank, http.Handler) http.Handler
-	header string // default Idempotency-Key
-	slow   bool   // the slow commands as well
-	both   bool   // the multipart route as well, which takes UUIDs only
-	timed  bool   // the route with timed keys only
+	header string       // default Idempotency-Key
+	claims core.Profile // what the app says that it follows
+	slow   bool         // the slow commands as well
+	both   bool         // the multipart route as well, which takes UUIDs only
+	timed  bool         // the route with timed keys only
 }
 
 var mutants = map[string]mutant{
@@ -45,6 +46,10 @@ var mutants = map[string]mutant{
 	"nothing, in Rollback": {open: onSQLite},
 	"nothing, in Resume":   {open: inSteps},
 	"nothing, timed keys":  {timed: true},
+	"nothing, the IETF's":  {slow: true, both: true, config: ofTheIETF, claims: core.IETF},
+
+	"the IETF's status, not said":       {fails: []string{"M-1", "S-3"}, more: true, config: ofTheIETF},
+	"our status, said to be the IETF's": {fails: []string{"K-1", "M-1", "S-3"}, more: true, claims: core.IETF},
 
 	"no guard": {fails: []string{"K-1", "M-1", "M-3", "M-6"}, more: true, guards: unguarded},
 	"a map of answers": {
@@ -181,7 +186,7 @@ func (m mutant) app(t *testing.T) contracttest.App {
 		handler = m.around(b, handler)
 	}
 	app := b.app(t, handler)
-	app.Header = m.header
+	app.Header, app.Profile = m.header, m.claims
 	if m.timed {
 		app.Routes = app.Routes[2:]
 	}
@@ -252,6 +257,10 @@ func uuidKey(p *core.Policy) { p.KeyFormat = core.UUIDKey }
 func oldKey(p *core.Policy) { p.KeyAge = 60 * time.Hour }
 
 func anySize(p *core.Policy) { p.MaxBody = 64 << 20 }
+
+func ofTheIETF(cfg *core.Config) {
+	cfg.Profile, cfg.PolicyURL = core.IETF, "https://bank.example/idempotency"
+}
 
 func customersOperate(cfg *core.Config) {
 	cfg.OperatorRoles = []core.IssuerRole{{Issuer: issuer, Role: "customer"}}

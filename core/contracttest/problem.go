@@ -11,7 +11,7 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// statusOf are the statuses of the problems that the suite brings about (P-1).
+// statusOf are the statuses of the problems that the suite brings about (P-1), without a profile.
 var statusOf = map[core.Code]int{
 	core.CodeUnauthenticated: http.StatusUnauthorized,
 	core.CodeForbidden:       http.StatusForbidden,
@@ -26,6 +26,16 @@ var statusOf = map[core.Code]int{
 	core.CodeKeyTooOld:       http.StatusConflict,
 
 	core.CodeStoreUnavailable: http.StatusServiceUnavailable,
+}
+
+// status is the status of a problem in the app's profile.
+//
+// CONTRACT P-2
+func (a *App) status(code core.Code) int {
+	if a.Profile == core.IETF && code == core.CodeKeyReused {
+		return http.StatusUnprocessableEntity
+	}
+	return statusOf[code]
 }
 
 // problem is what a problem says.
@@ -47,7 +57,7 @@ type problem struct {
 func (p *probe) requireProblem(a answer, code core.Code) problem {
 	p.Helper()
 	p.about(a)
-	require.Equal(p, statusOf[code], a.status, "the status of %s", code)
+	require.Equal(p, p.status(code), a.status, "the status of %s", code)
 	require.Empty(p, a.header.Get(core.HeaderReplayed), "%s of a problem", core.HeaderReplayed)
 	p.requireNoSecret(a)
 	if code != core.CodeUnauthenticated { // it may be the answer of the app's own middleware
@@ -70,7 +80,10 @@ func (p *probe) requireProblem(a answer, code core.Code) problem {
 	require.NotEmpty(p, found.Detail, "the member detail of %s (P-1)", code)
 	require.NotEmpty(p, found.Type, "the member type of %s (P-1)", code)
 	require.Equal(p, p.typeOf(code, found.Type), found.Type, "the member type of %s is the same at every time (P-1)", code)
-	if a.status == http.StatusConflict || found.Operation != "" {
+	if p.Profile == core.IETF && code != core.CodeUnauthenticated {
+		require.Regexp(p, "^https?://", found.Type, "the member type of %s is a link (P-2)", code)
+	}
+	if a.status == http.StatusConflict || code == core.CodeKeyReused || found.Operation != "" {
 		_, err := core.ParseID(found.Operation)
 		require.NoError(p, err, "the member operation of %s (P-1)", code)
 	}

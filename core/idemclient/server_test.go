@@ -115,16 +115,9 @@ func TestTheLibrarysOwnServer(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, b.keys(), 1)
 	})
-	t.Run("key reused", func(t *testing.T) {
-		b := newBank(t, core.Config{}, nil)
-		for i, want := range []error{nil, idemclient.ErrKeyReused} { // two callers who do not know of each other
-			client := newClient(t, idemclient.Config{Transport: ownTransport(t)})
-			r := payment(t, b.URL+"/v1/payments")
-			setBody(r, fmt.Sprint(i))
-			r.Header.Set("Idempotency-Key", "the-same")
-			_, err := client.Do(t.Context(), "order-7", r)
-			require.ErrorIs(t, err, want)
-		}
+	t.Run("key reused", func(t *testing.T) { reusesAKey(t, core.Config{}, http.StatusConflict) })
+	t.Run("key reused, by the IETF's draft", func(t *testing.T) { // P-2: the code decides, not the status
+		reusesAKey(t, core.Config{Profile: core.IETF, PolicyURL: "https://bank.example/"}, http.StatusUnprocessableEntity)
 	})
 	t.Run("a refusal is an answer", func(t *testing.T) {
 		b := newBank(t, core.Config{}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusPaymentRequired) })
@@ -136,6 +129,25 @@ func TestTheLibrarysOwnServer(t *testing.T) {
 			require.Equal(t, idemclient.Result{Attempts: 1, Replayed: replayed}, idemclient.ResultOf(res))
 		}
 	})
+}
+
+// Two callers who do not know of each other have the same key.
+func reusesAKey(t *testing.T, cfg core.Config, status int) {
+	b := newBank(t, cfg, nil)
+	for i, want := range []error{nil, idemclient.ErrKeyReused} {
+		client := newClient(t, idemclient.Config{Transport: ownTransport(t)})
+		r := payment(t, b.URL+"/v1/payments")
+		setBody(r, fmt.Sprint(i))
+		r.Header.Set("Idempotency-Key", "the-same")
+		res, err := client.Do(t.Context(), "order-7", r)
+		require.ErrorIs(t, err, want)
+		if want != nil {
+			e := failed(t, res, err)
+			require.Equal(t, status, e.Status)
+			require.Equal(t, 1, e.Attempts)
+		}
+	}
+	require.Len(t, b.keys(), 1)
 }
 
 // A handler in steps refuses although a step is unfinished: the provider has charged, and its answer was lost. The refusal

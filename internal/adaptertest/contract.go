@@ -19,6 +19,7 @@ import (
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/contracttest"
+	"github.com/auth19/idem/core/memstore"
 )
 
 // otherIssuer is trusted by the app of Contract too.
@@ -52,6 +53,23 @@ func Contract(t *testing.T, a Adapter) {
 	contracttest.Run(t, contracttest.App{
 		Handler: app, OperationPath: "/v1/operations/{id}", OwnOperationPath: "/v1/operation", Logs: log.String,
 		Tokens: contractTokens(t), Routes: []contracttest.Route{payment, payout},
+	})
+	t.Run("profile of the IETF", func(t *testing.T) { contractOfTheIETF(t, a) })
+}
+
+// contractOfTheIETF runs the suite in the other profile, on one route in memory.
+func contractOfTheIETF(t *testing.T, a Adapter) {
+	var payouts atomic.Int64
+	idem := NewModule(t, core.Config{Store: memstore.New(), Profile: core.IETF, PolicyURL: "https://bank.example/idempotency",
+		Routes: core.Routes{"POST /v1/payouts": {Recovery: core.Park, Roles: []string{"customer"}}}})
+	app := a.New()
+	v1 := app.Group("/v1", a.JWTGuard(twoIssuers(t), nil), a.Idempotent(idem))
+	v1.Handle(http.MethodPost, "/payouts", booking(a, func(context.Context) { payouts.Add(1) }))
+	contracttest.Run(t, contracttest.App{
+		Handler: app, Profile: core.IETF, Tokens: contractTokens(t), Routes: []contracttest.Route{{
+			Path: "/v1/payouts", Recovery: core.Park, Body: bookingBy("card"), Slow: bookingBy("slow"),
+			Effects: func(context.Context) (int, error) { return int(payouts.Load()), nil },
+		}},
 	})
 }
 
