@@ -38,9 +38,8 @@ type conn struct {
 	store *Store
 	alive func(ctx context.Context) bool // SQLite: the transaction is still open
 
-	life    context.Context // ends with the attempt
-	cut     context.CancelCauseFunc
-	attempt context.Context // the handler's, set by bind
+	attempt context.Context         // the handler's, set by bind
+	cut     context.CancelCauseFunc // ends it; nil where it has an end of its own
 
 	leaves  atomic.Bool             // something may stay on the connection: see residue.go
 	message atomic.Pointer[binding] // the innermost message that has joined the transaction and is being processed
@@ -59,18 +58,15 @@ type conn struct {
 
 var _ DBTX = (*conn)(nil)
 
-func newConn(own *sql.Conn, s *Store, alive func(context.Context) bool) *conn {
-	c := &conn{sql: own, store: s, alive: alive}
-	c.life, c.cut = context.WithCancelCause(context.Background())
-	return c
-}
-
 // bind returns the handler's context. It ends with the attempt, and so does every statement.
 func (c *conn) bind(ctx context.Context) context.Context {
-	bound, cut := context.WithCancelCause(ctx)
-	context.AfterFunc(c.life, func() { cut(errOver) })
-	c.attempt = bound
-	return bound
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.attempt, c.cut = context.WithCancelCause(ctx)
+	if c.over { // its deadline came first
+		c.cut(errOver)
+	}
+	return c.attempt
 }
 
 // end ends the handler's access, because nothing may reach the connection after COMMIT. It waits for a statement that is
@@ -78,12 +74,15 @@ func (c *conn) bind(ctx context.Context) context.Context {
 func (c *conn) end() {
 	c.mu.Lock()
 	c.over = true
+	cut := c.cut
 	c.mu.Unlock()
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	c.checkRows()
 	c.sawEnd()
-	c.cut(errOver)
+	if cut != nil {
+		cut(errOver)
+	}
 }
 
 // sawEnd reports, once, that the handler has ended the transaction: the server has none after one of its statements.

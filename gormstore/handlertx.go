@@ -13,7 +13,7 @@ type txKey struct{}
 // binding is what the context of an attempt, a step or an inbox handler carries.
 type binding struct {
 	tx     *tx
-	gorm   *gorm.DB // a session of the app's db on the attempt's connection
+	gorm   *gorm.DB // in a unit test only: see WithTx
 	raw    DBTX
 	joined bool // it is that of a message that has joined the transaction
 }
@@ -25,6 +25,14 @@ func (b *binding) asked() {
 	}
 }
 
+// session is the transaction for GORM, made when it is asked for: a handler may use database/sql alone.
+func (b *binding) session(ctx context.Context) *gorm.DB {
+	if b.tx == nil {
+		return b.gorm.WithContext(ctx)
+	}
+	return b.tx.store.session(ctx, b.raw)
+}
+
 // Asked implements [core.AskedTx].
 func (t *tx) Asked() bool { return t.asked.Load() }
 
@@ -32,7 +40,7 @@ func (t *tx) Asked() bool { return t.asked.Load() }
 func (t *tx) Bind(ctx context.Context) context.Context {
 	ctx = t.conn.bind(ctx)
 	t.watchStrays()
-	return context.WithValue(ctx, txKey{}, &binding{tx: t, gorm: t.store.session(ctx, t.conn), raw: t.conn})
+	return context.WithValue(ctx, txKey{}, &binding{tx: t, raw: t.conn})
 }
 
 func bindingFrom(ctx context.Context) *binding {
@@ -53,7 +61,7 @@ func txFrom(ctx context.Context) *tx {
 func TxFrom(ctx context.Context) (*gorm.DB, bool) {
 	if b := bindingFrom(ctx); b != nil {
 		b.asked()
-		return b.gorm.WithContext(ctx), true
+		return b.session(ctx), true
 	}
 	if r := readerFrom(ctx); r != nil {
 		return r.store.session(ctx, r), true

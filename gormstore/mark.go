@@ -3,6 +3,7 @@ package gormstore
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"time"
 )
 
@@ -13,12 +14,12 @@ type txMark struct {
 	begun     instant // transaction_timestamp()
 	commits   string  // synchronous_commit, as the transaction is to commit; never off
 	isolation string
+	guards    sql.NullString // those that were set; nobody asks
 }
 
-// targets are the variables for the columns of begun, and of lockFirst behind the lock and the clock.
+// targets are the variables for the columns of begun, and of lockFirst behind the lock, the clock and the floor.
 func (m *txMark) targets(before ...any) []any {
-	return append(before, &m.pid, &m.begun, &m.commits, &m.isolation, new(sql.NullString), new(sql.NullString),
-		new(sql.NullString))
+	return append(slices.Grow(before, 5), &m.pid, &m.begun, &m.commits, &m.isolation, &m.guards)
 }
 
 // args are $1 to $3 of asBegun.

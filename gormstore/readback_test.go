@@ -29,7 +29,7 @@ func storeAt(t *testing.T, url string) *Store {
 // readBackOf is what the end of a Rollback attempt reads after its COMMIT has been cut off.
 func readBackOf(t *testing.T, s *Store, ticket core.Ticket) (committed, certain bool) {
 	t.Helper()
-	return (&tx{store: s, entry: answer{claim: core.Claim{ID: ticket.ID, Owner: ticket.Owner}, fence: ticket.Fence}}).look(t.Context())
+	return (&tx{store: s, entry: &answer{claim: core.Claim{ID: ticket.ID, Owner: ticket.Owner}, fence: ticket.Fence}}).look(t.Context())
 }
 
 // The answer that is there may be another attempt's: only the own one says that COMMIT has taken effect.
@@ -83,7 +83,7 @@ func TestReadBackAsksForItsOwnStep(t *testing.T) {
 	require.NoError(t, err)
 	open.Opening(func() error { return nil })
 	committed := func(seal core.Seal, fence int64) bool {
-		of := &segments{store: store, answer: answer{claim: c, fence: fence}}
+		of := &segments{store: store, answer: &answer{claim: c, fence: fence}}
 		committed, certain := (&tx{store: store, entry: &sealing{segments: of, seal: &seal}}).look(t.Context())
 		require.True(t, committed || certain)
 		return committed

@@ -14,7 +14,7 @@ import (
 // rollbackTx is the transaction of a Rollback attempt, or the first of a Resume attempt.
 type rollbackTx struct {
 	*tx
-	answer answer
+	answer *answer
 }
 
 // Begin implements [core.Transactor]. On PostgreSQL the transaction writes nothing before its end: the key's lock keeps
@@ -25,7 +25,7 @@ func (s *Store) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed,
 	if t == nil {
 		return nil, claimed, err
 	}
-	return rollbackTx{t, t.entry.(answer)}, claimed, nil
+	return rollbackTx{t, t.entry.(*answer)}, claimed, nil
 }
 
 // beginFirst claims for an attempt that writes nothing to be seen before its first commit, and opens its transaction. On
@@ -119,48 +119,47 @@ func (s *Store) begin(ctx context.Context, c core.Claim) (t *tx, open *sql.Conn,
 var errReadOnly = errors.New("idem: gormstore: the server takes no writes: it is a standby, or its transactions are " +
 	"read-only by default (25006)")
 
+// lookedAt is what the first message of an attempt reads, in one piece of memory with what the attempt will write.
+type lookedAt struct {
+	answer  answer
+	lock    sql.NullBool // NULL: not tried
+	now, at instant      // when it was tried, and when the record was read
+	floor   floor
+	mark    txMark
+	record  recordScan
+}
+
 // lockAndLook begins the transaction of an attempt, tries the key's lock, and looks at the record: one round trip. Lock and
 // look are two statements, so that the look sees everything that was committed before the lock was taken. A record that is
 // seen decides; the lock decides only without one.
-func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, c core.Claim) (
+func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, claim core.Claim) (
 	t *tx, locked bool, claimed core.Claimed, err error,
 ) {
 	if err := s.probeConnectionCheck(ctx, own); err != nil {
 		return nil, false, core.Claimed{}, err
 	}
-	var lock sql.NullBool
-	var m txMark
-	var now, at instant
-	var floor floor
-	var scan recordScan
-	args := append([]any{c.ID[:], lockKey(c.ID)}, s.guards(c.Deadline)...)
-	first, err := s.call(ctx, own, lockFirst, m.targets(&lock, &now), args...)
+	l := &lookedAt{answer: answer{claim: claim, fence: 1}}
+	a, c, scan := &l.answer, &l.answer.claim, &l.record
+	args := append(append(make([]any, 0, 5), c.ID[:], lockKey(c.ID)), s.guards(c.Deadline)...)
+	first, err := s.call(ctx, own, lockFirst, l.mark.targets(&l.lock, &l.now, &l.floor), append(args, floorName(claim))...)
 	if err != nil {
 		return nil, false, core.Claimed{}, err
 	}
-	second, err := s.call(ctx, own, lookFirst, scan.targets(&at), c.ID[:])
+	second, err := s.call(ctx, own, lookFirst, scan.targets(&l.at), c.ID[:])
 	if err != nil {
 		return nil, false, core.Claimed{}, err
 	}
-	calls := s.opening(own, first, second)
-	if name := floorName(c); name != "" {
-		third, err := s.call(ctx, own, setting, []any{&floor}, name)
-		if err != nil {
-			return nil, false, core.Claimed{}, err
-		}
-		calls = append(calls, third)
-	}
-	if err = s.ask(ctx, own, calls...); err != nil {
+	if err = s.ask(ctx, own, s.opening(own, first, second)...); err != nil {
 		return nil, false, core.Claimed{}, err
 	}
-	a := answer{claim: c, fence: 1}
+	lock, now, there := l.lock, l.now, scan.id != nil
 	var seen core.Record
 	switch {
 	case now.IsZero():
 		return nil, lock.Bool, core.Claimed{}, errReadOnly
-	case scan.id != nil:
-		seen, err = s.thereIs(ctx, &scan, at)
-		if err != nil || !takeable(seen, c) {
+	case there:
+		seen, err = s.thereIs(ctx, scan, l.at)
+		if err != nil || !takeable(seen, claim) {
 			return nil, lock.Bool, core.Claimed{Record: seen}, err
 		}
 		if seen.State() != core.Free {
@@ -173,19 +172,19 @@ func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, c core.Claim) (
 		return nil, false, core.Claimed{}, errRace
 	case !lock.Bool:
 		return nil, false, core.Claimed{Busy: true}, nil
-	case scan.id == nil && !c.Trusts(now.Time):
+	case !there && !c.Trusts(now.Time):
 		return nil, true, core.Claimed{}, core.ErrClock
-	case scan.id == nil && !c.Key.Allows(now.Time, floor.Time), scan.id != nil && refuses(seen, c, floor):
+	case !there && !c.Key.Allows(now.Time, l.floor.Time), there && refuses(seen, claim, l.floor):
 		return nil, true, untimely(now.Time), nil
-	case scan.id != nil:
-		if hidden, err := outside(seen, c); hidden {
+	case there:
+		if hidden, err := outside(seen, claim); hidden {
 			return nil, true, core.Claimed{Record: seen}, err
 		}
 	}
-	won := wonRecord(c, a.fence, now.Time)
+	won := wonRecord(claim, a.fence, now.Time)
 	won.Timed = a.timed || c.Key.Timed
 	t = s.newTx(own, a)
-	t.mark = m
+	t.mark = l.mark
 	return t, true, core.Claimed{Won: true, Record: won}, nil
 }
 
@@ -295,24 +294,24 @@ type answer struct {
 	stepped bool  // it may have steps
 }
 
-func (a answer) ticket() core.Ticket {
+func (a *answer) ticket() core.Ticket {
 	return core.Ticket{ID: a.claim.ID, Owner: a.claim.Owner, Fence: a.fence}
 }
 
 // args are $1 to $12 of recordAnswer, recordOver and loseAnswer.
-func (a answer) args() []any {
+func (a *answer) args() []any {
 	c := a.claim
 	return append(make([]any, 0, 24), c.ID[:], c.Scope[:], c.Owner[:], a.fence, int64(c.Recovery), c.Method, c.Route,
 		int64(c.Hash.Version), c.Hash.Sum[:], c.Realm[:], a.timed || c.Key.Timed, c.Traceparent)
 }
 
-func (a answer) lock() int64 { return lockKey(a.claim.ID) }
+func (a *answer) lock() int64 { return lockKey(a.claim.ID) }
 
-func (a answer) trace() (statement, []any) {
+func (a *answer) trace() (statement, []any) {
 	return traceAnswer, []any{a.claim.ID[:], a.claim.Owner[:]}
 }
 
-func (a answer) committed(ctx context.Context, s *Store, q querier) (bool, error) {
+func (a *answer) committed(ctx context.Context, s *Store, q querier) (bool, error) {
 	rec, err := s.find(ctx, q, a.claim.ID)
 	if errors.Is(err, core.ErrNotFound) {
 		return false, nil
@@ -321,11 +320,11 @@ func (a answer) committed(ctx context.Context, s *Store, q querier) (bool, error
 	return rec.Ticket == a.ticket() && (rec.Stored == core.Completed || rec.Stored == core.Expired), err
 }
 
-func (a answer) touch() (statement, []any) { return touch, []any{a.claim.ID[:]} }
+func (a *answer) touch() (statement, []any) { return touch, []any{a.claim.ID[:]} }
 
 // lose writes the record of an operation that is unknown. If the handler has rolled back, the key is free, and another
 // attempt may have it.
-func (a answer) lose(ctx context.Context, s *Store, q querier, left time.Duration) error {
+func (a *answer) lose(ctx context.Context, s *Store, q querier, left time.Duration) error {
 	if s.dialect == sqlite {
 		return a.loseSQLite(ctx, s, q)
 	}
@@ -340,7 +339,7 @@ func (a answer) lose(ctx context.Context, s *Store, q querier, left time.Duratio
 	return nil // not written: another attempt has had the key since
 }
 
-func (a answer) leave(s *Store) {
+func (a *answer) leave(s *Store) {
 	if s.file != nil {
 		s.file.unreserve(a.claim.ID)
 	}

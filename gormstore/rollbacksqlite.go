@@ -24,7 +24,7 @@ func (s *Store) beginSQLite(ctx context.Context, own *sql.Conn, c core.Claim) (*
 	if _, err := own.ExecContext(ctx, setSavepoint); err != nil {
 		return nil, core.Claimed{}, err
 	}
-	return s.newTx(own, answer{claim: c, fence: claimed.Record.Fence, timed: claimed.Record.Timed}), claimed, nil
+	return s.newTx(own, &answer{claim: c, fence: claimed.Record.Fence, timed: claimed.Record.Timed}), claimed, nil
 }
 
 // recordSQLite writes the answer, and returns the last message.
@@ -51,7 +51,7 @@ var errNotRecorded = errors.New("idem: gormstore: the record of the attempt is g
 
 // loseSQLite claims again as the same owner, and parks the operation. If the handler has committed, the record exists. If
 // it has rolled back, the key is free.
-func (a answer) loseSQLite(ctx context.Context, s *Store, q querier) error {
+func (a *answer) loseSQLite(ctx context.Context, s *Store, q querier) error {
 	c := a.claim
 	c.Lease, c.Deadline = 0, 0                                        // the attempt is over, and may be settled
 	c.Key, c.Window = core.KeyTime{Timed: c.Key.Timed}, core.Window{} // and its key was taken in time

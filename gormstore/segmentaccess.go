@@ -24,7 +24,7 @@ var _ DBTX = (*stepConn)(nil)
 func (t *tx) bindStep(ctx context.Context) (inside context.Context, leave func()) {
 	access := &stepConn{conn: t.conn}
 	t.watchStrays()
-	b := &binding{tx: t, gorm: t.store.session(ctx, access), raw: access}
+	b := &binding{tx: t, raw: access}
 	return context.WithValue(ctx, txKey{}, b), func() {
 		access.over.Store(true)
 		t.conn.stateMu.Lock()

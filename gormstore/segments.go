@@ -16,7 +16,7 @@ import (
 // needed.
 type segments struct {
 	store   *Store
-	answer  answer          // the record as the first seal writes it
+	answer  *answer         // the record as the first seal writes it
 	ctx     context.Context // the handler's
 	opening func() error
 
@@ -37,7 +37,7 @@ func (s *Store) Resume(ctx context.Context, c core.Claim) (core.Segments, core.C
 		case err != nil:
 			return nil, core.Claimed{}, err
 		case t != nil:
-			return &segments{store: s, answer: t.entry.(answer), last: t, isOpen: true}, claimed, nil
+			return &segments{store: s, answer: t.entry.(*answer), last: t, isOpen: true}, claimed, nil
 		case claimed.Won: // SQLite
 			return &segments{store: s, answer: wonAnswer(c, claimed.Record)}, claimed, nil
 		case !isResumable(claimed.Record, c):
@@ -58,8 +58,8 @@ func (s *Store) Resume(ctx context.Context, c core.Claim) (core.Segments, core.C
 	return nil, core.Claimed{Busy: true}, nil
 }
 
-func wonAnswer(c core.Claim, won core.Record) answer {
-	return answer{claim: c, fence: won.Fence, timed: won.Timed}
+func wonAnswer(c core.Claim, won core.Record) *answer {
+	return &answer{claim: c, fence: won.Fence, timed: won.Timed}
 }
 
 // resume takes over an operation that was seen, in a commit of its own.

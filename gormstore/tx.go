@@ -57,8 +57,7 @@ type entry interface {
 
 func (s *Store) newTx(own *sql.Conn, e entry) *tx {
 	t := &tx{store: s, entry: e, release: s.leaveAttempt}
-	t.conn = newConn(own, s, t.alive)
-	t.conn.onEnded = t.loseEarly
+	t.conn = &conn{sql: own, store: s, alive: t.alive, onEnded: t.loseEarly}
 	return t
 }
 
@@ -251,7 +250,7 @@ func (t *tx) run(
 	stop := context.AfterFunc(ctx, func() { _ = t.Rollback() })
 	defer stop()
 	bound := t.Bind(ctx)
-	if err := work(bindingFrom(bound).gorm.WithContext(bound)); err != nil {
+	if err := work(t.store.session(bound, t.conn)); err != nil {
 		switch ended := t.Rollback(); {
 		case errors.Is(ended, core.ErrEnded):
 			err = fmt.Errorf("%w: %w", ended, err)

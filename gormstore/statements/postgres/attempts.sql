@@ -223,11 +223,11 @@ SELECT pg_catalog.pg_backend_pid(), pg_catalog.transaction_timestamp(),
 	CASE WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout') = '0'
 			OR CAST(pg_catalog.current_setting('idle_in_transaction_session_timeout') AS interval)
 				> $1::bigint * interval '1 millisecond'
-		THEN pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true) END,
-	CASE WHEN pg_catalog.current_setting('tcp_user_timeout') = '0'
+		THEN pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true) END
+	|| CASE WHEN pg_catalog.current_setting('tcp_user_timeout') = '0'
 			OR CAST(pg_catalog.current_setting('tcp_user_timeout') AS interval) > interval '10 seconds'
-		THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END,
-	CASE WHEN $2::boolean AND (pg_catalog.current_setting('client_connection_check_interval', true) = '0'
+		THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END
+	|| CASE WHEN $2::boolean AND (pg_catalog.current_setting('client_connection_check_interval', true) = '0'
 			OR CAST(pg_catalog.current_setting('client_connection_check_interval', true) AS interval) > interval '5 seconds')
 		THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END;
 
