@@ -92,7 +92,7 @@ func (c *conn) sawEnd() bool {
 
 // admit admits a statement, or refuses it with an error. Call done after the statement.
 func (c *conn) admit(ctx context.Context, query string) (inside inspected, err error) {
-	inside = inspect(c.store.dialect, query)
+	inside = c.store.inspections.of(c.store.dialect, query)
 	if inside.control != nil {
 		return inside, inside.control
 	}

@@ -4,6 +4,8 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // dialect is the differences between the two databases. Their statements are in separate files: see statements.go.
@@ -63,6 +65,15 @@ func (i *instant) Scan(value any) error {
 	return nil
 }
 
+// ScanTimestamptz implements [pgtype.TimestamptzScanner].
+func (i *instant) ScanTimestamptz(v pgtype.Timestamptz) error {
+	if v.InfinityModifier != pgtype.Finite {
+		return fmt.Errorf("idem: gormstore: a point in time is %v", v.InfinityModifier)
+	}
+	i.Time = v.Time
+	return nil
+}
+
 // flag reads a truth value of either database.
 type flag bool
 
@@ -78,5 +89,11 @@ func (f *flag) Scan(value any) error {
 	default:
 		return fmt.Errorf("idem: gormstore: a truth value is a %T", value)
 	}
+	return nil
+}
+
+// ScanBool implements [pgtype.BoolScanner].
+func (f *flag) ScanBool(v pgtype.Bool) error {
+	*f = flag(v.Bool)
 	return nil
 }

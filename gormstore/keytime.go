@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/auth19/idem/core"
 )
 
@@ -44,6 +46,14 @@ func (f *floor) Scan(value any) error {
 		f.Time = time.UnixMicro(us.Int64)
 	}
 	return nil
+}
+
+// ScanText implements [pgtype.TextScanner].
+func (f *floor) ScanText(v pgtype.Text) error {
+	if !v.Valid {
+		return f.Scan(nil)
+	}
+	return f.Scan(v.String)
 }
 
 // floorName is the name of the floor by which a claim's key is judged; "" if the key is not judged.

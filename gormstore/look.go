@@ -7,6 +7,8 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/auth19/idem/core"
 )
 
@@ -55,7 +57,7 @@ func (s *Store) lookAnswer(ctx context.Context, id core.ID) (core.Claimed, error
 	rec, err := a.record(id)
 	if err == nil {
 		err = s.confirm(ctx, &recordScan{pid: a.pid, started: a.started, id: id[:], owner: a.owner,
-			fence: sql.NullInt64{Int64: a.fence}})
+			fence: pgtype.Int8{Int64: a.fence}})
 	}
 	if errors.Is(err, errRace) {
 		return core.Claimed{}, nil

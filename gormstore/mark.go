@@ -2,9 +2,10 @@ package gormstore
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // txMark is what the first statement of a transaction has read. The server's process and the time of BEGIN say later whether
@@ -14,7 +15,7 @@ type txMark struct {
 	begun     instant // transaction_timestamp()
 	commits   string  // synchronous_commit, as the transaction is to commit; never off
 	isolation string
-	guards    sql.NullString // those that were set; nobody asks
+	guards    pgtype.Text // those that were set; nobody asks
 }
 
 // targets are the variables for the columns of begun, and of lockFirst behind the lock, the clock and the floor.

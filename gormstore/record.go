@@ -1,15 +1,17 @@
 package gormstore
 
 import (
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/auth19/idem/core"
 )
@@ -17,17 +19,18 @@ import (
 // plain is the encoding of answers that are stored as they are. A release that encrypts answers adds another encoding.
 const plain = 1
 
-// recordScan takes the columns of a record, which claimKey, look, find and list return in one order.
+// recordScan takes the columns of a record, which claimKey, look, find and list return in one order. Over pgx, its own types
+// and those with its methods, as instant and flag, cost a third of what other Scanners cost.
 type recordScan struct {
 	pid                           uint32  // of the backend that has read it
 	started                       instant // when its server was started; NULL without a synchronous standby
 	id, scope, realm, owner, hash []byte
 	headers, body                 []byte
-	fence                         sql.NullInt64
-	attempts                      sql.NullInt32
-	state, recovery, hashVersion  sql.NullInt16
-	status, encoding              sql.NullInt16
-	method, route, trace          sql.NullString
+	fence                         pgtype.Int8
+	attempts                      pgtype.Int4
+	state, recovery, hashVersion  pgtype.Int2
+	status, encoding              pgtype.Int2
+	method, route, trace          pgtype.Text
 	created, lease, deadline      instant
 	expires, purge                instant
 	partial, timed                flag
@@ -134,11 +137,12 @@ func encodeHeaders(h http.Header) ([]byte, error) {
 		}
 		return string(runes)
 	}
-	stored := make(http.Header, len(h))
-	for name, values := range h {
-		stored[name] = slices.Clone(values) // it is the caller's
+	stored := maps.Clone(h) // it is the caller's
+	for name, values := range stored {
+		if slices.ContainsFunc(values, beyondASCII) {
+			stored[name] = mapped(slices.Clone(values), characters)
+		}
 	}
-	mapValues(stored, characters)
 	return json.Marshal(stored)
 }
 
@@ -147,23 +151,28 @@ func decodeHeaders(stored []byte) (http.Header, error) {
 	if err := json.Unmarshal(stored, &h); err != nil {
 		return nil, err
 	}
-	mapValues(h, func(v string) string {
-		bytes := make([]byte, 0, len(v))
-		for _, r := range v {
-			bytes = append(bytes, byte(r)) //nolint:gosec // one character per byte, by encodeHeaders
-		}
-		return string(bytes)
-	})
+	for _, values := range h {
+		mapped(values, func(v string) string {
+			bytes := make([]byte, 0, len(v))
+			for _, r := range v {
+				bytes = append(bytes, byte(r)) //nolint:gosec // one character per byte, by encodeHeaders
+			}
+			return string(bytes)
+		})
+	}
 	return h, nil
 }
 
-// mapValues applies fn to the values that are not plain ASCII.
-func mapValues(h http.Header, fn func(string) string) {
-	for _, values := range h {
-		for i, v := range values {
-			if strings.ContainsFunc(v, func(r rune) bool { return r >= utf8.RuneSelf }) {
-				values[i] = fn(v)
-			}
+// mapped applies fn to the values that are not plain ASCII.
+func mapped(values []string, fn func(string) string) []string {
+	for i, v := range values {
+		if beyondASCII(v) {
+			values[i] = fn(v)
 		}
 	}
+	return values
+}
+
+func beyondASCII(v string) bool {
+	return strings.ContainsFunc(v, func(r rune) bool { return r >= utf8.RuneSelf })
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/auth19/idem/core"
 )
 
@@ -122,8 +124,8 @@ var errReadOnly = errors.New("idem: gormstore: the server takes no writes: it is
 // lookedAt is what the first message of an attempt reads, in one piece of memory with what the attempt will write.
 type lookedAt struct {
 	answer  answer
-	lock    sql.NullBool // NULL: not tried
-	now, at instant      // when it was tried, and when the record was read
+	lock    pgtype.Bool // NULL: not tried
+	now, at instant     // when it was tried, and when the record was read
 	floor   floor
 	mark    txMark
 	record  recordScan
@@ -149,7 +151,7 @@ func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, claim core.Claim
 	if err != nil {
 		return nil, false, core.Claimed{}, err
 	}
-	if err = s.ask(ctx, own, s.opening(own, first, second)...); err != nil {
+	if err = s.ask(ctx, own, s.opening(first, second)...); err != nil {
 		return nil, false, core.Claimed{}, err
 	}
 	lock, now, there := l.lock, l.now, scan.id != nil

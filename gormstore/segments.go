@@ -188,7 +188,7 @@ func (s *segments) beginPostgres(ctx context.Context, t *tx) error {
 	var mine int
 	ask, err := store.call(ctx, own, ownsRecord, []any{&mine}, ownedBy(s.answer.ticket())...)
 	if err == nil {
-		err = store.ask(ctx, own, store.opening(own, first, lock, ask)...)
+		err = store.ask(ctx, own, store.opening(first, lock, ask)...)
 	}
 	if err == nil && mine == 0 {
 		err = core.ErrStale

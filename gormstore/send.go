@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,6 +18,8 @@ type call struct {
 	text string
 	args []any // $1, $2 and so on
 	row  []any // pointers that take the columns of the statement's row, if it has one; nil: no row is read
+
+	blind bool // it is only for a driver that does not show the transaction's status
 }
 
 const (
@@ -31,12 +34,34 @@ const (
 // When ctx ends, pgx closes the connection and sends a cancel request. So a message with a COMMIT is sent with a context
 // that never ends.
 func (s *Store) send(ctx context.Context, own *sql.Conn, calls ...call) (succeeded int, err error) {
+	return sendUntil(ctx, time.Time{}, own, calls)
+}
+
+// ask is send for calls that commit nothing. Over pgx the deadline of ctx is set on the connection itself, which is
+// cheaper than a context that is watched. A connection that did not answer in time is closed, as with a context.
+func (s *Store) ask(ctx context.Context, own *sql.Conn, calls ...call) error {
+	end, _ := ctx.Deadline()
+	_, err := sendUntil(ctx, end, own, calls)
+	return err
+}
+
+// sendUntil is send, until end if the connection takes a deadline. A tunnel may refuse one: then ctx is watched.
+func sendUntil(ctx context.Context, end time.Time, own *sql.Conn, calls []call) (succeeded int, err error) {
 	known := false
 	closed := own.Raw(func(connection any) error {
-		if std, ok := connection.(*stdlib.Conn); ok {
-			known = true
-			succeeded, err = sendBatch(ctx, std.Conn(), calls)
+		std, ok := connection.(*stdlib.Conn)
+		if known = ok; !known {
+			return nil
 		}
+		if network := std.Conn().PgConn().Conn(); !end.IsZero() && network.SetDeadline(end) == nil {
+			defer func() { _ = network.SetDeadline(time.Time{}) }() // before anything else is sent
+			if err = ctx.Err(); err != nil {
+				return nil
+			}
+			ctx = context.WithoutCancel(ctx)
+		}
+		calls = slices.DeleteFunc(calls, func(c call) bool { return c.blind })
+		succeeded, err = sendBatch(ctx, std.Conn(), calls)
 		return nil
 	})
 	if known || closed != nil {
@@ -53,22 +78,6 @@ func (s *Store) send(ctx context.Context, own *sql.Conn, calls ...call) (succeed
 		}
 	}
 	return len(calls), nil
-}
-
-// ask is send for calls that commit nothing. Over pgx the deadline of ctx is set on the connection itself, which is
-// cheaper than a context that is watched. A connection that did not answer in time is closed, as with a context.
-func (s *Store) ask(ctx context.Context, own *sql.Conn, calls ...call) error {
-	reset := func() {}
-	if end, ok := ctx.Deadline(); ok && setDeadline(own, end) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		reset = func() { setDeadline(own, time.Time{}) }
-		ctx = context.WithoutCancel(ctx)
-	}
-	_, err := s.send(ctx, own, calls...)
-	reset() // before anything else is sent, and before the connection goes back to the pool
-	return err
 }
 
 // askAlone is ask for one statement that only reads, over any connection of the pool. Where a connection turns out to be
@@ -99,18 +108,6 @@ func (s *Store) askOn(ctx context.Context, q querier, name statement, row []any,
 			return err
 		}
 	}
-}
-
-// setDeadline sets a deadline on the network connection below own. It returns false where there is none that takes one: a
-// driver that is not pgx, a tunnel.
-func setDeadline(own *sql.Conn, end time.Time) (set bool) {
-	_ = own.Raw(func(connection any) error {
-		if std, ok := connection.(*stdlib.Conn); ok {
-			set = std.Conn().PgConn().Conn().SetDeadline(end) == nil
-		}
-		return nil
-	})
-	return set
 }
 
 func sendBatch(ctx context.Context, conn *pgx.Conn, calls []call) (succeeded int, err error) {

@@ -38,18 +38,14 @@ func (s *Store) beginGuarded(ctx context.Context, own *sql.Conn) (m txMark, err 
 	}
 	first, err := s.call(ctx, own, begun, m.targets(), s.guards(left)...)
 	if err == nil {
-		err = s.ask(ctx, own, s.opening(own, first)...)
+		err = s.ask(ctx, own, s.opening(first)...)
 	}
 	return m, err
 }
 
 // opening are the calls that begin a transaction. Where the driver does not show the transaction's status, the library's
 // savepoint stands in for it: see tx.rollback.
-func (s *Store) opening(own *sql.Conn, first ...call) []call {
-	calls := append(make([]call, 0, 4), call{text: s.dialect.begin})
-	calls = append(calls, first...)
-	if status(own) == unknown {
-		calls = append(calls, call{text: setSavepoint})
-	}
-	return calls
+func (s *Store) opening(first ...call) []call {
+	calls := append(make([]call, 0, 5), call{text: s.dialect.begin})
+	return append(append(calls, first...), call{text: setSavepoint, blind: true})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
@@ -32,27 +31,19 @@ func (s *Store) Notice(pid uint32, sqlstate string) {
 
 var errWarned = errors.New("idem: gormstore: the server has answered COMMIT with a warning")
 
-// notices are the backends on which a COMMIT is running.
-type notices struct{ warned sync.Map } // pid -> *atomic.Bool
+// notices are the backends that have sent a warning. A COMMIT looks whether its own is among them.
+type notices struct{ warned sync.Map } // pid
 
 // expect listens for warnings of a backend until warned is called. warned reports whether there was one.
 func (n *notices) expect(pid uint32) (warned func() bool) {
-	if pid == 0 {
-		return func() bool { return false }
-	}
-	var mark atomic.Bool
-	n.warned.Store(pid, &mark)
+	n.warned.Delete(pid) // of an earlier statement
 	return func() bool {
-		n.warned.CompareAndDelete(pid, &mark)
-		return mark.Load()
+		_, warned := n.warned.LoadAndDelete(pid)
+		return warned
 	}
 }
 
-func (n *notices) warn(pid uint32) {
-	if mark, ok := n.warned.Load(pid); ok {
-		mark.(*atomic.Bool).Store(true)
-	}
-}
+func (n *notices) warn(pid uint32) { n.warned.Store(pid, nil) }
 
 // ErrAnotherServer is the error of [Confirm] where the server is not the one that was read from.
 var ErrAnotherServer = errors.New("idem: gormstore: the server has been started again, or another one has taken over, " +

@@ -26,8 +26,9 @@ type Store struct {
 	seen  seen        // PostgreSQL only
 	file  *sqliteFile // SQLite only
 
-	harmless []string // of the app's functions: see HarmlessFunctions
-	warnedOf sync.Map // what may be left on connections, and was logged
+	inspections inspections // of handlers' statements
+	harmless    []string    // of the app's functions: see HarmlessFunctions
+	warnedOf    sync.Map    // what may be left on connections, and was logged
 
 	strays   *strays  // nil: stray writes are not reported
 	handlers sync.Map // stream -> name of the handler that processes its messages

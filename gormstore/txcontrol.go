@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 )
 
 // savepoint is the savepoint before the rows of a Rollback attempt. On SQLite it also shows that a transaction is still
@@ -31,12 +32,44 @@ type inspected struct {
 // inspect reads a text before it is sent into a transaction of the library. It refuses what is certainly transaction
 // control: that stands at the start of a statement. Transaction control that it cannot see is noticed at the end of the
 // transaction.
-func inspect(d *dialect, text string) inspected {
-	var s inspected
+func inspect(d *dialect, text string) (s inspected) {
 	for l := range readings(d, text) {
 		s.read(l)
 	}
 	return s
+}
+
+// inspections remember what was found in texts: an app has few, unless it writes values into them.
+type inspections struct {
+	mu    sync.RWMutex
+	known map[string]inspected
+}
+
+// Bounds of inspections. Past the number all are forgotten.
+const (
+	maxInspections   = 512
+	maxInspectedText = 4 << 10 // bytes; a longer text is read each time
+)
+
+// of is inspect.
+func (i *inspections) of(d *dialect, text string) inspected {
+	i.mu.RLock()
+	found, ok := i.known[text]
+	i.mu.RUnlock()
+	if ok {
+		return found
+	}
+	found = inspect(d, text)
+	if len(text) > maxInspectedText {
+		return found
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.known == nil || len(i.known) == maxInspections {
+		i.known = make(map[string]inspected)
+	}
+	i.known[text] = found
+	return found
 }
 
 // read adds what one reading of the text says.
@@ -132,7 +165,7 @@ func (l *lexer) statement(head *[6]token, s *inspected) (more bool) {
 			s.changes = s.changes || t.is("set_config") || t.kind == quotedName && t.name() == "set_config"
 			columns = t.is("INTO") || t.is("CONFLICT") && last.is("ON") || columns && !keywords[t.name()]
 			qualified = last.isSymbol('.')
-			inBody += body(l.dialect, *head, last, t, inBody)
+			inBody += body(l.dialect, head, last, t, inBody)
 		}
 		if n < len(head) {
 			head[n] = t
@@ -144,7 +177,7 @@ func (l *lexer) statement(head *[6]token, s *inspected) (more bool) {
 
 // body counts the blocks in the body of a trigger or function, where a semicolon ends no statement: 1 for the begin of a
 // block, -1 for its end.
-func body(d *dialect, head [6]token, last, t token, depth int) int {
+func body(d *dialect, head *[6]token, last, t token, depth int) int {
 	switch {
 	case !head[0].is("CREATE"):
 	case depth > 0 && t.is("CASE"):
