@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// calm runs fn, and turns a panic into an error. A request has the server to recover a panic; Run has nobody else.
+// calm runs fn, and turns a panic into an error. The server recovers the panic of a request; nothing else recovers one in
+// Run.
 func calm(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

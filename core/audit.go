@@ -143,7 +143,7 @@ type registration struct {
 func (r MountedRoute) registration() registration { return registration{r.Host, r.Pattern, r.Handler} }
 
 // safeMethods returns the safe methods of each handler that is known. With TRACE among them, it is registered for any
-// method: nobody registers a route for TRACE alone.
+// method: no app registers a route for TRACE alone.
 func safeMethods(mounted []MountedRoute) map[registration][]string {
 	methods := map[registration][]string{}
 	for _, r := range mounted {

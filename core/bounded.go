@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// bounded is a context with the values of another context, a deadline of its own, and a cancellation of its own. It is
-// what [context.WithDeadlineCause] and [context.WithCancelCause] make on top of [context.WithoutCancel]. It makes those
-// contexts only when somebody waits for its end. A store in memory and most handlers never wait. The channels, timers and
-// links of such contexts were most of the cost of a request in memory.
+// bounded is a context with the values of another one, and with a deadline and a cancellation of its own: what
+// [context.WithoutCancel], [context.WithDeadlineCause] and [context.WithCancelCause] give together. It makes those three
+// only when a caller waits for its end. Their channels and timers were most of the cost of a request in memory, and most
+// handlers never wait.
 type bounded struct {
 	values   context.Context // never ends
 	deadline time.Time
-	late     error // the cause of an end by the deadline; nil if nobody asks for causes
+	late     error // the cause of an end by the deadline; nil if causes are not asked for
 
 	mu    sync.Mutex
-	made  context.Context // nil until somebody waits for the end, or asks whether b has ended
+	made  context.Context // nil until a caller waits for the end, or asks whether b has ended
 	stop  context.CancelCauseFunc
 	cause error // why b was cancelled before made was made
 }

@@ -86,8 +86,8 @@ func (c *Capture) Status() int { return c.status }
 // Size returns the number of body bytes written, including those of a streaming answer.
 func (c *Capture) Size() int { return c.size }
 
-// Unrendered declares that the handler failed with an error that nothing inside the capture renders. Nobody knows what the
-// client will see, so the attempt counts as failed, and outer middleware answers.
+// Unrendered declares that the handler failed with an error that nothing inside the capture renders. What the client will
+// see is not known here, so the attempt counts as failed, and outer middleware answers.
 func (c *Capture) Unrendered() { c.unrendered = true }
 
 // WriteHeader begins the answer. A 1xx status is ignored, and a second call changes nothing. Like net/http, it
@@ -211,7 +211,8 @@ func (c *Capture) send(p []byte) (int, error) {
 	return n, c.noteUnread(err)
 }
 
-// noteUnread remembers that a write has failed at the end of streaming. It returns err.
+// noteUnread returns err, the error of a write to the client. If the time for streaming was over, the client has not read,
+// and noteUnread keeps the error for EventOverdue.
 func (c *Capture) noteUnread(err error) error {
 	if err != nil && !c.until.IsZero() && !time.Now().Before(c.until) {
 		c.unread = err
@@ -308,8 +309,8 @@ func (c *Capture) breakOff() {
 	}
 }
 
-// finalStatus is the status that the client sees. It is 200 if the handler wrote nothing, as in net/http. For an
-// unrendered error it is 500, because nobody knows here what outer middleware will answer.
+// finalStatus is the status that the client sees. It is 200 if the handler wrote nothing, as in net/http. For an unrendered
+// error it is 500, because what outer middleware will answer is not known here.
 func (c *Capture) finalStatus() int {
 	switch {
 	case c.unrendered:

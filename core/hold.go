@@ -86,18 +86,18 @@ func (h *hold) release() {
 	}
 }
 
-// abandoned reports whether the framework's context belongs to another request by now: r is the request in it, and
-// header returns the headers of its writer. If so, the adapter must not touch the context any more, and ends the attempt
-// with abandon.
+// abandoned reports whether the framework has given its context to another request while the handler was running.
+// Then the adapter must not touch the context any more, because it would write into another caller's answer, and ends the
+// attempt with abandon. r is the request that is in the context now, and header returns the headers of its writer.
 //
-// Handlers and inner middleware may replace request and writer. A request still belongs to the attempt if its context
-// carries the attempt. A writer still belongs to it if it has the capture's headers. A writer with its own headers, such
-// as a buffer, belongs to it if the answer has arrived in the capture and the writer is not the one from before the
-// attempt. A request that comes from no server and a writer with the capture's headers are the attempt's too: its handler
-// has replaced the request, by one with context.Background() for instance. Such an attempt fails, and its client gets 500
-// misconfigured.
+// Handlers and inner middleware may replace request and writer. The context is still the attempt's if
+//   - the request carries the attempt, and the writer has the capture's headers;
+//   - the request carries the attempt, and the writer has headers of its own, as a buffer has: but the answer has to be in
+//     the capture by then, and the writer must not be the one from before the attempt;
+//   - the request comes from no server, and the writer has the capture's headers: the handler has replaced the request, by
+//     one with context.Background() for instance. This attempt fails, and its client gets 500 misconfigured.
 //
-// This is best effort. The abandoned goroutine and the next request do not synchronise, so abandoned may miss a context
+// The check cannot be exact, because the abandoned goroutine and the next request do not synchronise: it may miss a context
 // that is given away at this very moment. What was recorded until then belongs to the attempt.
 func (a *Attempt) abandoned(r *http.Request, header func() http.Header) bool {
 	c, ctx := &a.capture, r.Context()
@@ -124,7 +124,7 @@ func (a *Attempt) abandon() {
 	a.end(true)
 }
 
-// nobody replaces a writer that belongs to another request now.
+// nobody is a writer that drops everything. It takes the place of one that belongs to another request now.
 type nobody struct{}
 
 func (nobody) Header() http.Header         { return http.Header{} }

@@ -31,7 +31,8 @@ type lease struct {
 // init sets up the lease of a. It is paused until resume.
 func (l *lease) init(a *Attempt) { l.attempt, l.length, l.paused = a, a.route.Lease, true }
 
-// pause ends the renewals until resume. It waits for one that was sent: it would wait for the segment's lock of the record.
+// pause ends the renewals until resume. It first waits for a renewal that was sent: that one would later wait for the
+// segment's lock of the record.
 func (l *lease) pause() {
 	l.mu.Lock()
 	l.paused = true
@@ -43,7 +44,7 @@ func (l *lease) pause() {
 	}
 }
 
-// resume begins the renewals. The lease that they prolong began when something was sent.
+// resume begins the renewals. sent is when the write was sent with which the lease began.
 func (l *lease) resume(sent time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +69,7 @@ func (l *lease) stopTimers() {
 	}
 }
 
-// stop ends the renewals. One that was sent may still arrive: it does not disturb the recording of the answer.
+// stop ends the renewals. A renewal that was sent may still arrive; it does not disturb the recording of the answer.
 func (l *lease) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

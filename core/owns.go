@@ -26,7 +26,7 @@ func (m *Module) list(routes []MountedRoute) {
 	m.undeclared.Store(&lines)
 }
 
-// linesOf returns routes as lines of the table, each once. New refuses such a line until somebody has replaced its TODO.
+// linesOf returns routes as lines of the table, each once. New refuses such a line until its TODO is replaced.
 func linesOf(routes []MountedRoute) (lines []string) {
 	for _, r := range routes {
 		line := fmt.Sprintf(`%q: {Exempt: "TODO"},`, r.Method+" "+r.Pattern)

@@ -19,9 +19,9 @@ type Principal struct {
 	Roles   []string // what the caller may do now; read anew on every request (O-3)
 }
 
-// Valid reports whether p names somebody: issuer and subject are both set, and none of issuer, tenant and subject is what an
-// id prints as that nobody has set. Behind a middleware that lets callers without a token pass, all of them would be one
-// principal, and get each other's answers (S-6).
+// Valid reports whether p names a caller: issuer and subject are both set, and none of issuer, tenant and subject is what an
+// unset id prints as. Behind a middleware that lets callers without a token pass, all of them would be one principal, and
+// get each other's answers (S-6).
 func (p Principal) Valid() bool {
 	return !isNobody(p.Issuer) && !isNobody(p.Subject) && (p.Tenant == "" || !isNobody(p.Tenant))
 }
@@ -75,7 +75,8 @@ func (p Principal) hasOneOf(roles []IssuerRole) bool {
 	})
 }
 
-// checkRoles returns an error for a role that nobody has, or that everybody could give.
+// checkRoles returns an error for a role without a name, which no caller has, and for one without an issuer, which any
+// issuer could give.
 func checkRoles(field string, roles []IssuerRole) error {
 	for _, r := range roles {
 		switch {

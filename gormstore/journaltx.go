@@ -20,8 +20,8 @@ var (
 	ErrOtherDatabase = errors.New("idem: gormstore: this transaction belongs to another database than the journal; make the " +
 		"journal with the database that has your rows")
 
-	// ErrNotPending is the error of [Journal.Done] if the intent has ended before, or is not in the journal. Somebody else has
-	// written the rows of its outcome: roll back.
+	// ErrNotPending is the error of [Journal.Done] if the intent has ended before, or is not in the journal. Another caller
+	// has written the rows of its outcome: roll back.
 	ErrNotPending = errors.New("idem: gormstore: the intent is not pending: it has been ended before, or was never planned")
 )
 

@@ -25,7 +25,7 @@ type token struct {
 // is reports whether t is a keyword, which has no quotes and any case.
 func (t token) is(keyword string) bool { return t.kind == word && strings.EqualFold(t.text, keyword) }
 
-// isSymbol reports whether t is the character.
+// isSymbol reports whether t is the symbol c.
 func (t token) isSymbol(c byte) bool { return t.kind == symbol && t.text[0] == c }
 
 // name is the name that t means. A name without quotes is the same in any case. SQLite accepts a string as a name at
@@ -49,8 +49,9 @@ type lexer struct {
 	backslash bool // standard_conforming_strings is off: a backslash escapes in every string
 }
 
-// readings are the ways in which a database may read a text: PostgreSQL before 19 in two, where there is a backslash.
-// Which one it is, a handler, a function, a role and the server may have set. What one of them says counts.
+// readings returns the ways in which the database may read a text. Before PostgreSQL 19 a string with a backslash can be
+// read in two ways: the setting standard_conforming_strings decides, and the server, a role, a function or the handler may
+// have changed it. The guards cannot know which one counts, so they refuse what either of them says.
 func readings(d *dialect, text string) iter.Seq[lexer] {
 	return func(yield func(lexer) bool) {
 		if yield(lexer{text: text, dialect: d}) && d == postgres && strings.Contains(text, `\`) {

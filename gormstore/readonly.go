@@ -168,7 +168,7 @@ var keywords = words(`all and any array as between case cast distinct else end e
 // infix are operators whose names a function can have too: they are operators only after an operand.
 var infix = words(`glob ilike is join like match`)
 
-// readOnly are functions of PostgreSQL and SQLite that change nothing and block nobody, and types that can stand before a
+// readOnly are functions of PostgreSQL and SQLite that change nothing and hold no lock, and types that can stand before a
 // parenthesis.
 var readOnly = words(`
 	count sum avg min max total bool_and bool_or every bit_and bit_or bit_xor array_agg string_agg group_concat

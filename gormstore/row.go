@@ -8,9 +8,9 @@ import (
 	"io"
 )
 
-// rowOf returns the row of rows, or of an error. [sql.Row] closes its rows only when it is scanned, and nobody else
-// can: those of a row that is never scanned would stay open, unseen. So the row comes from a driver of its own, whose
-// only answer are rows that the attempt knows. It can close them, and sees the errors of Scan.
+// rowOf returns a row of rows, or of an error. A [sql.Row] closes its rows only when it is scanned, and they cannot be
+// reached from outside: those of a row that is never scanned would stay open. So the row comes from a driver of its own,
+// which answers with rows that the attempt knows. The attempt can close them, and sees the errors of Scan.
 func rowOf(rows *sql.Rows, err error, shut func() error) *sql.Row {
 	db := sql.OpenDB(rowConnector{&rowConn{oneRow{rows, shut}, err}})
 	row := db.QueryRowContext(context.Background(), "")
@@ -27,7 +27,7 @@ type rowConnector struct{ conn *rowConn }
 func (c rowConnector) Connect(context.Context) (driver.Conn, error) { return c.conn, nil }
 
 // Driver implements [driver.Connector].
-func (c rowConnector) Driver() driver.Driver { return nil } // nobody has the database to ask it
+func (c rowConnector) Driver() driver.Driver { return nil } // the database is never handed out, so it is not asked
 
 type rowConn struct {
 	rows oneRow

@@ -11,11 +11,11 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// A connection can be open although no data passes any more: a firewall has dropped it, or a switch has failed. Nobody
-// notices this while a statement runs on it that is never cancelled: COMMIT, and the write of an answer. To close
-// the connection, the driver would send a cancel request over another connection, and such a request must never reach a
-// COMMIT that waits for its standby. So the store leaves the connection to the operating system, raises the pool's limit
-// by one, and finds out over another connection whether the statement took effect (F-3).
+// A connection can be open although no data passes any more: a firewall has dropped it, or a switch has failed. Nothing
+// notices this while a statement runs on it that is never cancelled: COMMIT, and the write of an answer. To close the
+// connection, the driver would send a cancel request over another connection, and such a request must never reach a COMMIT
+// that waits for its standby. So the store leaves the connection to the operating system, raises the pool's limit by one,
+// and finds out over another connection whether the statement took effect (F-3).
 
 // DefaultStall is the default of [StallAfter].
 const DefaultStall = 15 * time.Second

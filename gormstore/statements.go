@@ -12,9 +12,9 @@ import (
 
 // The statements are in the files below statements/postgres and statements/sqlite, each whole, as the database gets it, so
 // that they can be read, explained and tried there. The two databases have files of their own, although many statements
-// differ in a few words only: nobody can read a statement that is put together from words. TestStatementsAgree compares
-// what several statements must have in common. Only one thing is inserted, the schema of PostgreSQL's tables, which the
-// files write as psql does, :"schema". It is put in once, for all statements.
+// differ in a few words only: a statement that is put together from words cannot be read. TestStatementsAgree compares what
+// several statements must have in common. Only one thing is inserted, the schema of PostgreSQL's tables, which the files
+// write as psql does, :"schema". It is put in once, for all statements.
 //
 //go:embed statements
 var statementFiles embed.FS

@@ -5,7 +5,7 @@ import "context"
 // A handler may change the settings of its transaction, with SET LOCAL ROLE for a tenant's rows for instance. What the
 // library writes at the end needs the settings of the begin.
 //
-// The transaction's first statement reads synchronous_commit, and never takes off, which somebody may have left on the
+// The transaction's first statement reads synchronous_commit. It ignores "off", which an earlier user may have left on the
 // connection. The last statement restores it: see mark.go.
 //
 // The role and the search path are read before the first statement that may change them, and restored by a statement of
