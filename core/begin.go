@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"time"
@@ -283,4 +284,11 @@ func (m *Module) replay(r *http.Request, adm *admission, rec *Record) *Reply {
 		Status: rec.Answer.Status, Header: rec.Answer.Header, Body: rec.Answer.Body,
 		keyName: m.cfg.Header, key: adm.echo, result: resultReused, replay: true,
 	}
+}
+
+// newOwner returns the owner of a new attempt.
+func newOwner() Owner {
+	var o Owner
+	rand.Read(o[:]) // never fails since Go 1.24
+	return o
 }

@@ -92,7 +92,7 @@ func CallDo(ctx context.Context, name string, fn func(ctx context.Context, key D
 // before and may not be repeated.
 func (s *step) start(options callOptions) error {
 	again := s.record.Fence != 0 // never in a unit test
-	if again && !s.record.within(options.dedup, s.steps.now(s.record)) {
+	if again && !startedWithin(s.record, options.dedup, s.steps.now(s.record)) {
 		return fmt.Errorf("step %q: %w", s.record.Name, ErrStepUnknown)
 	}
 	if !again || s.steps.isOpen() { // else nothing is to be made durable: the start is, and the takeover
@@ -102,7 +102,7 @@ func (s *step) start(options callOptions) error {
 			return err
 		case s.over() != nil: // the store may have taken its time
 			return s.over()
-		case again && !s.record.within(options.dedup, now):
+		case again && !startedWithin(s.record, options.dedup, now):
 			return fmt.Errorf("step %q: %w", s.record.Name, ErrStepUnknown)
 		}
 	}
@@ -126,4 +126,11 @@ func (s *step) finishCall(value any, options callOptions) error {
 		return nil
 	}
 	return a.saveResults()
+}
+
+// startedWithin reports whether the step was started less than d before now. If the start is in the future, the clock has jumped,
+// and nobody knows how long ago it was: the result is false (T-5).
+func startedWithin(s StepRecord, d time.Duration, now time.Time) bool {
+	age := now.Sub(s.StartedAt)
+	return age < d && age > -minClockSkew
 }

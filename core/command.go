@@ -154,7 +154,7 @@ func (w *workspace) release() {
 	}
 }
 
-// appendField appends a field behind its length, as hashFields does.
+// appendField appends a field behind its length, as package digest does.
 func appendField[T string | []byte](dst []byte, field T) []byte {
 	return append(appendCount(dst, len(field)), field...)
 }

@@ -68,7 +68,7 @@ func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
 	if problem != nil {
 		return m.refuse(r, problem)
 	}
-	if realm := m.cfg.Scoping.PrincipalRealm(order.Principal); !realm.within(m.operated(p)) {
+	if realm := m.cfg.Scoping.PrincipalRealm(order.Principal); !realm.Within(m.operated(p)) {
 		return m.refuse(r, NewProblem(CodeNotFound, "there is no such principal that this operator may erase"))
 	}
 	order.Who = nameOf(p)

@@ -30,11 +30,6 @@ type Past struct {
 	ExpiresAt time.Time
 }
 
-// UnknownHash is the version of the command hash of imported records. The module does not know how the other table hashed
-// commands, so such a record matches every command until it expires. If a client uses the key for another command, it
-// gets the recorded answer instead of key_reused. A correct client never does that.
-const UnknownHash int16 = 0
-
 // importBatch is the number of records that go to the store at a time.
 const importBatch = 100
 

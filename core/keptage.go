@@ -1,11 +1,6 @@
 package core
 
 import (
-	"context"
-	"errors"
-	"maps"
-	"net/http"
-	"sync/atomic"
 	"time"
 )
 
@@ -49,8 +44,8 @@ func (k KeptAge) Next(age time.Duration, now time.Time) KeptAge {
 	return KeptAge{Age: age, Since: now, Before: before}
 }
 
-// of is the age limit for a key that was made at made.
-func (k KeptAge) of(made time.Time) time.Duration {
+// Of is the age limit for a key that was made at made.
+func (k KeptAge) Of(made time.Time) time.Duration {
 	if made.Before(k.Since) {
 		return min(k.Age, k.Before)
 	}
@@ -65,80 +60,10 @@ func (k KeptAge) Floor() time.Time {
 	}
 	inTime := k.Left.Add(-k.Age) // the time of the oldest key that was accepted
 	if inTime.Before(k.Since) {
-		inTime = earlier(k.Since, k.Left.Add(-min(k.Age, k.Before)))
+		inTime = k.Left.Add(-min(k.Age, k.Before))
+		if k.Since.Before(inTime) {
+			inTime = k.Since
+		}
 	}
 	return inTime.Add(-time.Nanosecond)
-}
-
-// keptAges are the ages that the store has returned, by method and pattern.
-type keptAges struct {
-	atomic.Pointer[map[routeKey]KeptAge]
-}
-
-// find returns the kept age of a route; ok is false if the store was not asked for it yet.
-func (k *keptAges) find(name routeKey) (kept KeptAge, ok bool) {
-	if known := k.Load(); known != nil {
-		kept, ok = (*known)[name]
-	}
-	return kept, ok
-}
-
-// add is called by one goroutine at a time.
-func (k *keptAges) add(name routeKey, kept KeptAge) {
-	all := map[routeKey]KeptAge{name: kept}
-	if known := k.Load(); known != nil {
-		maps.Copy(all, *known)
-	}
-	k.Store(&all)
-}
-
-// keptAge returns the kept age of the request's route. The module asks the store once for each route.
-func (m *Module) keptAge(ctx context.Context, store KeyTimer, adm *admission) (KeptAge, error) {
-	name := routeKey{adm.command.method, adm.pattern}
-	if kept, ok := m.ages.find(name); ok {
-		return kept, nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.ClaimTimeout)
-	defer cancel()
-	select { // one asks, as in CheckScoping
-	case m.asking <- struct{}{}:
-		defer func() { <-m.asking }()
-	case <-ctx.Done():
-		return KeptAge{}, ctx.Err()
-	}
-	if kept, ok := m.ages.find(name); ok {
-		return kept, nil
-	}
-	age := adm.route.KeyAge
-	if !adm.route.timed() {
-		age = 0
-	}
-	kept, err := store.KeepAge(ctx, m.service, name.method+" "+name.pattern, age, m.window())
-	if err == nil {
-		m.ages.add(name, kept)
-	}
-	return kept, err
-}
-
-// takeAge finds out whether the key of a request is too old. A route that has left TimedKey still refuses keys that were
-// too old at that time.
-func (m *Module) takeAge(r *http.Request, adm *admission) *Problem {
-	store, ok := m.cfg.Store.(KeyTimer) // New has refused any other store of timed keys
-	if !ok || adm.keyMade.IsZero() {
-		return nil
-	}
-	kept, err := m.keptAge(r.Context(), store, adm)
-	switch {
-	case errors.Is(err, ErrClock):
-		m.tellClock(r.Context(), err)
-		adm.unaged = true
-	case err != nil:
-		m.claimFailed(r, adm, err)
-		return m.unavailable(err)
-	case adm.route.timed():
-		adm.keyAge = kept.of(adm.keyMade)
-	default:
-		adm.tooOld = !adm.keyMade.After(kept.Floor())
-	}
-	return nil
 }

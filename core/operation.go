@@ -79,7 +79,7 @@ func (m *Module) operated(p Principal) []byte {
 
 // operates reports whether p is an operator of a record.
 func (m *Module) operates(p Principal, rec Record) bool {
-	return m.isOperator(p) && rec.Realm.within(m.operated(p))
+	return m.isOperator(p) && rec.Realm.Within(m.operated(p))
 }
 
 // ServeOperation answers with the state of the operation with the given id: running, completed with its answer, unknown,

@@ -187,7 +187,7 @@ func (o *Operator) FindKey(ctx context.Context, owner Principal, key string) (id
 	if err := m.CheckScoping(ctx); err != nil {
 		return ID{}, false, err
 	}
-	if realm := m.cfg.Scoping.PrincipalRealm(owner); !realm.within(m.operated(o.principal)) {
+	if realm := m.cfg.Scoping.PrincipalRealm(owner); !realm.Within(m.operated(o.principal)) {
 		return ID{}, false, ErrNotFound
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)

@@ -34,8 +34,6 @@ const (
 
 // Bounds of the contract.
 const (
-	MinRetention = 24 * time.Hour      // of Policy.Retention and Policy.Tombstone (T-2)
-	MaxRetention = 72 * time.Hour      // of Policy.Retention (T-2)
 	maxWait      = 10 * time.Second    // of Policy.Wait (M-2)
 	maxResumeFor = 30 * 24 * time.Hour // of Policy.ResumeFor
 	MaxAttempts  = 1000                // of Policy.MaxAttempts

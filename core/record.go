@@ -1,13 +1,16 @@
 package core
 
 import (
-	"crypto/rand"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"net/http"
 	"time"
 )
+
+// timeLen is the number of bytes of an id that are the time of a key that is a UUIDv7: 48 bits (K-9).
+const timeLen = 6
 
 // ID is the id of a record: a hash of principal and key. If the key is a UUIDv7, the id begins with the key's time (see
 // [Scoping.RecordID]). Clients and operators see its hex form as the operation id. The key itself cannot be read from it.
@@ -44,20 +47,29 @@ func ParseID(s string) (ID, error) {
 	return id, nil
 }
 
+// Scope identifies a principal in a record without naming it. It decides who may ask for the operation (M-7).
+type Scope [sha256.Size]byte
+
+// Realm is the hash of a record's namespace, issuer and tenant: operators see the operations of their own realm (S-5). Its
+// first 8 bytes are the hash of the namespace alone, so that a service can list its own operations.
+type Realm [24]byte
+
+// Within reports whether r begins with prefix.
+func (r Realm) Within(prefix []byte) bool { return bytes.HasPrefix(r[:], prefix) }
+
 // CommandHash is the hash of a command, and the version of the rules that made it.
 type CommandHash struct {
 	Version int16
 	Sum     [sha256.Size]byte
 }
 
+// UnknownHash is the version of the command hash of imported records. The module does not know how the other table hashed
+// commands, so such a record matches every command until it expires. If a client uses the key for another command, it
+// gets the recorded answer instead of key_reused. A correct client never does that.
+const UnknownHash int16 = 0
+
 // Owner is the random token of one attempt. Owner and fence prove to which attempt a write belongs.
 type Owner [16]byte
-
-func newOwner() Owner {
-	var o Owner
-	rand.Read(o[:]) // never fails since Go 1.24
-	return o
-}
 
 // Ticket is an attempt's proof of ownership: every write of an attempt compares all three.
 type Ticket struct {
@@ -200,3 +212,25 @@ func (r Record) OutcomeClass() string {
 		return "refused"
 	}
 }
+
+// KeyMade returns the time of the record's key in whole milliseconds; the zero time if Timed is false.
+func (r Record) KeyMade() time.Time {
+	if !r.Timed {
+		return time.Time{}
+	}
+	var ms int64
+	for _, b := range r.ID[:timeLen] {
+		ms = ms<<8 | int64(b)
+	}
+	return time.UnixMilli(ms)
+}
+
+// Spent reports whether a sweep will drop this record of a timed key. Its key stays refused, before and after the sweep
+// (T-6).
+func (r Record) Spent() bool { return r.Timed && r.Stored != Free && r.State() == Free }
+
+// Bounds of the contract.
+const (
+	MinRetention = 24 * time.Hour // of Policy.Retention and Policy.Tombstone (T-2)
+	MaxRetention = 72 * time.Hour // of Policy.Retention (T-2)
+)

@@ -1,14 +1,13 @@
 package core
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/auth19/idem/core/internal/digest"
 )
 
 // Scoping says what belongs to the scope of a key in addition to issuer, tenant and subject (S-4). Decide it before the
@@ -27,9 +26,6 @@ type Scoping struct {
 // recordIDVersion is part of every record id. The layout is frozen (K-6): a change would free every key in use.
 const recordIDVersion = "idem/1"
 
-// timeLen is the number of bytes of an id that are the time of a key that is a UUIDv7: 48 bits (K-9).
-const timeLen = 6
-
 // RecordID returns the id of the record for principal p and key. key is unquoted. Use the module's Config.Scoping; the
 // zero Scoping is the default.
 //
@@ -37,27 +33,20 @@ const timeLen = 6
 // (K-6). If the key is a UUIDv7, in either letter case, its first 48 bits, which are its time, replace those of the hash
 // (K-9). Two spellings of a key in different case still have different ids.
 func (s Scoping) RecordID(p Principal, key string) ID {
-	id := ID(hashFields(recordIDVersion, s.Namespace, p.Issuer, p.Tenant, s.client(p), p.Subject, key))
+	id := ID(digest.Fields(recordIDVersion, s.Namespace, p.Issuer, p.Tenant, s.client(p), p.Subject, key))
 	if isUUIDv7(key) {
 		// Cannot fail: these are hex digits.
 		_, _ = hex.Decode(id[:4], []byte(key[:8]))
-		_, _ = hex.Decode(id[4:timeLen], []byte(key[9:13]))
+		_, _ = hex.Decode(id[4:6], []byte(key[9:13]))
 	}
 	return id
 }
 
-// Scope identifies a principal in a record without naming it. It decides who may ask for the operation (M-7).
-type Scope [sha256.Size]byte
-
 // PrincipalScope returns the scope of p: SHA-256 over length-prefixed ("scope/1", namespace, issuer, tenant, client,
 // subject), absent fields empty.
 func (s Scoping) PrincipalScope(p Principal) Scope {
-	return Scope(hashFields("scope/1", s.Namespace, p.Issuer, p.Tenant, s.client(p), p.Subject))
+	return Scope(digest.Fields("scope/1", s.Namespace, p.Issuer, p.Tenant, s.client(p), p.Subject))
 }
-
-// Realm is the hash of a record's namespace, issuer and tenant: operators see the operations of their own realm (S-5). Its
-// first 8 bytes are the hash of the namespace alone, so that a service can list its own operations.
-type Realm [24]byte
 
 // PrincipalRealm returns the realm of p: SHA-256 over length-prefixed ("namespace/1", namespace), 8 bytes of it, and
 // ("realm/1", namespace, issuer, tenant), 16 bytes. An empty tenant is a tenant.
@@ -65,17 +54,14 @@ func (s Scoping) PrincipalRealm(p Principal) Realm { return s.realm(s.service(),
 
 // realm is PrincipalRealm, with the hash of the service.
 func (s Scoping) realm(service []byte, p Principal) (r Realm) {
-	hash := hashFields("realm/1", s.Namespace, p.Issuer, p.Tenant)
+	hash := digest.Fields("realm/1", s.Namespace, p.Issuer, p.Tenant)
 	copy(r[copy(r[:], service):], hash[:])
 	return r
 }
 
-// within reports whether r begins with prefix.
-func (r Realm) within(prefix []byte) bool { return bytes.HasPrefix(r[:], prefix) }
-
 // service is the beginning of all realms of the namespace.
 func (s Scoping) service() []byte {
-	hash := hashFields("namespace/1", s.Namespace)
+	hash := digest.Fields("namespace/1", s.Namespace)
 	return hash[:8:8] // nobody appends to it in place
 }
 
@@ -195,14 +181,4 @@ func (m *Module) checkScoping(r *http.Request, pattern string) *Problem {
 			"nothing was run")
 	}
 	return m.unavailable(err)
-}
-
-// hashFields is SHA-256 over the fields. Each field follows its length, so that no two lists of fields collide.
-func hashFields(fields ...string) [sha256.Size]byte {
-	buf := make([]byte, 0, 512) // a constant, to stay off the heap in the common case
-	for _, f := range fields {
-		buf = binary.BigEndian.AppendUint64(buf, uint64(len(f)))
-		buf = append(buf, f...)
-	}
-	return sha256.Sum256(buf)
 }

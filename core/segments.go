@@ -103,10 +103,3 @@ type StepRecord struct {
 	FinishedAt time.Time // when its result was recorded, by the store's clock; zero while it is unfinished
 	Now        time.Time // the store's clock when this was read
 }
-
-// within reports whether the step was started less than d before now. If the start is in the future, the clock has jumped,
-// and nobody knows how long ago it was: the result is false (T-5).
-func (s StepRecord) within(d time.Duration, now time.Time) bool {
-	age := now.Sub(s.StartedAt)
-	return age < d && age > -minClockSkew
-}

@@ -65,7 +65,7 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 	storeCtx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
 	defer cancel()
 	rec, err := m.cfg.Store.Find(storeCtx, id)
-	if err == nil && !rec.Realm.within(within) {
+	if err == nil && !rec.Realm.Within(within) {
 		err = ErrNotFound
 	}
 	if err != nil {

@@ -67,6 +67,35 @@ type Claim struct {
 	Traceparent string
 }
 
+// Trusts reports whether a key without a record, or with a freed one, may be claimed while the store's clock shows now
+// (T-5). It may not if the clock is behind the window, because the record would expire too early. A timed key may not be
+// claimed if the clock is outside of the window.
+func (c Claim) Trusts(now time.Time) bool {
+	if c.Key.Timed {
+		return c.Window.Has(now)
+	}
+	return c.Window.Reached(now)
+}
+
+// KeyTime has the time of a claim's key, and the rules for it. The zero KeyTime is for a key that has no time: it is
+// never judged.
+type KeyTime struct {
+	// Made is the time in the key, in whole milliseconds of the client's clock. It is zero if the key is not judged.
+	Made time.Time
+	// Timed: the route takes only timed keys. It is kept with the record. While the store's clock is outside of
+	// Claim.Window, no such key can be claimed.
+	Timed bool
+	// Valid is the time, by the store's clock, in which the key may be claimed without a record. The zero Window is any
+	// time.
+	Valid Window
+}
+
+// Allows reports whether a key without a record may be claimed at now, by the store's clock. floor is the newest time
+// that is refused; the zero time if there is none.
+func (k KeyTime) Allows(now, floor time.Time) bool {
+	return k.Made.IsZero() || k.Valid.Has(now) && k.Made.After(floor)
+}
+
 // Claimed is the outcome of a claim. It is exactly one of these four: Won; Busy; Untimely; or Record is an existing row.
 type Claimed struct {
 	Won  bool // the caller owns the record: Record.Ticket is its proof
