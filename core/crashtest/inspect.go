@@ -7,7 +7,7 @@ import (
 )
 
 // Unsettled implements [core.Inspectable].
-func (s *store) Unsettled(ctx context.Context, q core.UnsettledQuery) ([]core.Record, error) {
+func (s *gated) Unsettled(ctx context.Context, q core.UnsettledQuery) ([]core.Record, error) {
 	under, err := as[core.Inspectable](s)
 	if err != nil {
 		return nil, err
@@ -16,7 +16,7 @@ func (s *store) Unsettled(ctx context.Context, q core.UnsettledQuery) ([]core.Re
 }
 
 // CountUnsettled implements [core.Inspectable].
-func (s *store) CountUnsettled(ctx context.Context, q core.UnsettledQuery) ([]core.UnsettledCount, error) {
+func (s *gated) CountUnsettled(ctx context.Context, q core.UnsettledQuery) ([]core.UnsettledCount, error) {
 	under, err := as[core.Inspectable](s)
 	if err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func (s *store) CountUnsettled(ctx context.Context, q core.UnsettledQuery) ([]co
 }
 
 // OpenSteps implements [core.Inspectable].
-func (s *store) OpenSteps(ctx context.Context, within []byte, limit int) ([]core.OpenStep, error) {
+func (s *gated) OpenSteps(ctx context.Context, within []byte, limit int) ([]core.OpenStep, error) {
 	under, err := as[core.Inspectable](s)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (s *store) OpenSteps(ctx context.Context, within []byte, limit int) ([]core
 }
 
 // Near implements [core.Inspectable].
-func (s *store) Near(ctx context.Context, within []byte, n core.Near, limit int) ([]core.ID, error) {
+func (s *gated) Near(ctx context.Context, within []byte, n core.Near, limit int) ([]core.ID, error) {
 	under, err := as[core.Inspectable](s)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (s *store) Near(ctx context.Context, within []byte, n core.Near, limit int)
 }
 
 // History implements [core.Inspectable].
-func (s *store) History(ctx context.Context, id core.ID) ([]core.SettlementRecord, error) {
+func (s *gated) History(ctx context.Context, id core.ID) ([]core.SettlementRecord, error) {
 	under, err := as[core.Inspectable](s)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (s *store) History(ctx context.Context, id core.ID) ([]core.SettlementRecor
 }
 
 // LastSettled implements [core.Inspectable].
-func (s *store) LastSettled(ctx context.Context, within []byte, by string, limit int) ([]core.SettledOperation, error) {
+func (s *gated) LastSettled(ctx context.Context, within []byte, by string, limit int) ([]core.SettledOperation, error) {
 	under, err := as[core.Inspectable](s)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (s *store) LastSettled(ctx context.Context, within []byte, by string, limit
 }
 
 // LastAnswered implements [core.Inspectable].
-func (s *store) LastAnswered(ctx context.Context, within []byte, method, route string) (core.Record, error) {
+func (s *gated) LastAnswered(ctx context.Context, within []byte, method, route string) (core.Record, error) {
 	under, err := as[core.Inspectable](s)
 	if err != nil {
 		return core.Record{}, err
@@ -72,7 +72,7 @@ func (s *store) LastAnswered(ctx context.Context, within []byte, method, route s
 }
 
 // Refer implements [core.Referrer].
-func (s *store) Refer(ctx context.Context, id core.ID, realm core.Realm, ref core.Ref) error {
+func (s *gated) Refer(ctx context.Context, id core.ID, realm core.Realm, ref core.Ref) error {
 	under, err := as[core.Referrer](s)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (s *store) Refer(ctx context.Context, id core.ID, realm core.Realm, ref cor
 }
 
 // References implements [core.Referrer].
-func (s *store) References(ctx context.Context, ids []core.ID) (map[core.ID][]core.Ref, error) {
+func (s *gated) References(ctx context.Context, ids []core.ID) (map[core.ID][]core.Ref, error) {
 	under, err := as[core.Referrer](s)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (s *store) References(ctx context.Context, ids []core.ID) (map[core.ID][]co
 }
 
 // Referred implements [core.Referrer].
-func (s *store) Referred(ctx context.Context, within []byte, value string, limit int) ([]core.ID, error) {
+func (s *gated) Referred(ctx context.Context, within []byte, value string, limit int) ([]core.ID, error) {
 	under, err := as[core.Referrer](s)
 	if err != nil {
 		return nil, err

@@ -7,10 +7,10 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-var _ core.KeyTimer = (*store)(nil)
+var _ core.KeyTimer = (*gated)(nil)
 
 // KeepAge implements [core.KeyTimer].
-func (s *store) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w core.Window,
+func (s *gated) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w core.Window,
 ) (core.KeptAge, error) {
 	under, err := as[core.KeyTimer](s)
 	if err != nil {
@@ -20,7 +20,7 @@ func (s *store) KeepAge(ctx context.Context, service []byte, route string, age t
 }
 
 // RefuseKeysBefore implements [core.KeyTimer].
-func (s *store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w core.Window) error {
+func (s *gated) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w core.Window) error {
 	under, err := as[core.KeyTimer](s)
 	if err != nil {
 		return err

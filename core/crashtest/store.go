@@ -13,7 +13,7 @@ import (
 // abilities of s, and is a [core.Transactor] if s is one. Crashes do not touch s itself: it must be the same for all
 // lives of the app.
 func (g *Gates) Store(s core.Store) core.Store {
-	base := &store{g, s}
+	base := &gated{g, s}
 	if under, ok := s.(core.Transactor); ok {
 		return &txStore{base, under}
 	}
@@ -35,13 +35,13 @@ func (g *Gates) do(event string, fn func() error) (err error) {
 // background is for calls that no request has caused: they are no events, but a crash stops them too.
 const background = ""
 
-// store is a core.Store behind gates.
-type store struct {
+// gated is a core.Store behind gates.
+type gated struct {
 	gates *Gates
 	under core.Store
 }
 
-func (s *store) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s *gated) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
 	claimed, err := call(s.gates, "Claim", func() (core.Claimed, error) { return s.under.Claim(ctx, c) })
 	if claimed.Won {
 		s.gates.won()
@@ -49,7 +49,7 @@ func (s *store) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
 	return claimed, err
 }
 
-func (s *store) Renew(ctx context.Context, t core.Ticket, lease time.Duration) error {
+func (s *gated) Renew(ctx context.Context, t core.Ticket, lease time.Duration) error {
 	event := background
 	if lease == 0 {
 		event = "Renew" // gives the lease back
@@ -57,37 +57,37 @@ func (s *store) Renew(ctx context.Context, t core.Ticket, lease time.Duration) e
 	return s.gates.do(event, func() error { return s.under.Renew(ctx, t, lease) })
 }
 
-func (s *store) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+func (s *gated) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
 	return s.gates.do("Complete", func() error { return s.under.Complete(ctx, t, c) })
 }
 
-func (s *store) Park(ctx context.Context, t core.Ticket) error {
+func (s *gated) Park(ctx context.Context, t core.Ticket) error {
 	return s.gates.do("Park", func() error { return s.under.Park(ctx, t) })
 }
 
-func (s *store) Release(ctx context.Context, t core.Ticket) error {
+func (s *gated) Release(ctx context.Context, t core.Ticket) error {
 	return s.gates.do("Release", func() error { return s.under.Release(ctx, t) })
 }
 
-func (s *store) Find(ctx context.Context, id core.ID) (core.Record, error) {
+func (s *gated) Find(ctx context.Context, id core.ID) (core.Record, error) {
 	return call(s.gates, "Find", func() (core.Record, error) { return s.under.Find(ctx, id) })
 }
 
-func (s *store) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+func (s *gated) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
 	return call(s.gates, background, func() ([]core.Record, error) { return s.under.List(ctx, within, after, limit) })
 }
 
-func (s *store) Settle(ctx context.Context, settlement core.Settlement) (core.Record, error) {
+func (s *gated) Settle(ctx context.Context, settlement core.Settlement) (core.Record, error) {
 	return call(s.gates, "Settle", func() (core.Record, error) { return s.under.Settle(ctx, settlement) })
 }
 
-func (s *store) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
+func (s *gated) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
 	return call(s.gates, background, func() (core.Swept, error) { return s.under.Sweep(ctx, limit, w) })
 }
 
 // as is the store underneath with one of its optional abilities. If the store lacks an ability that the app needs, the
 // app does not start without the gates; with them, its requests fail.
-func as[T core.Store](s *store) (T, error) {
+func as[T core.Store](s *gated) (T, error) {
 	under, ok := s.under.(T)
 	if !ok {
 		return under, fmt.Errorf("idem: crashtest: %T is no %v", s.under, reflect.TypeFor[T]())
@@ -96,7 +96,7 @@ func as[T core.Store](s *store) (T, error) {
 }
 
 // Import implements [core.Importer].
-func (s *store) Import(ctx context.Context, records []core.Record) (core.Imported, error) {
+func (s *gated) Import(ctx context.Context, records []core.Record) (core.Imported, error) {
 	under, err := as[core.Importer](s)
 	if err != nil {
 		return core.Imported{}, err
@@ -105,7 +105,7 @@ func (s *store) Import(ctx context.Context, records []core.Record) (core.Importe
 }
 
 // CountOpen implements [core.Counter].
-func (s *store) CountOpen(ctx context.Context, scope core.Scope, limit int) (int, error) {
+func (s *gated) CountOpen(ctx context.Context, scope core.Scope, limit int) (int, error) {
 	under, err := as[core.Counter](s)
 	if err != nil {
 		return 0, err
@@ -114,7 +114,7 @@ func (s *store) CountOpen(ctx context.Context, scope core.Scope, limit int) (int
 }
 
 // Erase implements [core.Eraser].
-func (s *store) Erase(ctx context.Context, scope core.Scope, after core.ID, limit int) (core.ErasedPage, error) {
+func (s *gated) Erase(ctx context.Context, scope core.Scope, after core.ID, limit int) (core.ErasedPage, error) {
 	under, err := as[core.Eraser](s)
 	if err != nil {
 		return core.ErasedPage{}, err
@@ -123,7 +123,7 @@ func (s *store) Erase(ctx context.Context, scope core.Scope, after core.ID, limi
 }
 
 // Survey implements [core.Surveyor].
-func (s *store) Survey(ctx context.Context, within []byte, limit int) ([]core.Backlog, error) {
+func (s *gated) Survey(ctx context.Context, within []byte, limit int) ([]core.Backlog, error) {
 	under, err := as[core.Surveyor](s)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (s *store) Survey(ctx context.Context, within []byte, limit int) ([]core.Ba
 }
 
 // Sight implements [core.Watcher].
-func (s *store) Sight(ctx context.Context, sighting core.Sighting) (core.Seen, error) {
+func (s *gated) Sight(ctx context.Context, sighting core.Sighting) (core.Seen, error) {
 	under, err := as[core.Watcher](s)
 	if err != nil {
 		return core.Seen{}, err
@@ -141,7 +141,7 @@ func (s *store) Sight(ctx context.Context, sighting core.Sighting) (core.Seen, e
 }
 
 // KeepScoping implements [core.ScopeKeeper]: a store that keeps nothing agrees.
-func (s *store) KeepScoping(ctx context.Context, namespace, fingerprint string) (string, error) {
+func (s *gated) KeepScoping(ctx context.Context, namespace, fingerprint string) (string, error) {
 	under, ok := s.under.(core.ScopeKeeper)
 	if !ok {
 		return fingerprint, nil
@@ -150,7 +150,7 @@ func (s *store) KeepScoping(ctx context.Context, namespace, fingerprint string) 
 }
 
 // AdoptScoping implements [core.ScopeKeeper].
-func (s *store) AdoptScoping(ctx context.Context, namespace, fingerprint string) error {
+func (s *gated) AdoptScoping(ctx context.Context, namespace, fingerprint string) error {
 	under, err := as[core.ScopeKeeper](s)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (s *store) AdoptScoping(ctx context.Context, namespace, fingerprint string)
 }
 
 // Steps implements [core.Stepper].
-func (s *store) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+func (s *gated) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
 	under, err := as[core.Stepper](s)
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (s *store) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error
 }
 
 // Resume implements [core.Stepper].
-func (s *store) Resume(ctx context.Context, c core.Claim) (core.Segments, core.Claimed, error) {
+func (s *gated) Resume(ctx context.Context, c core.Claim) (core.Segments, core.Claimed, error) {
 	stepper, err := as[core.Stepper](s)
 	if err != nil {
 		return nil, core.Claimed{}, err
@@ -189,7 +189,7 @@ func (s *store) Resume(ctx context.Context, c core.Claim) (core.Segments, core.C
 }
 
 // InFlight implements [core.Transactor] and [core.Stepper].
-func (s *store) InFlight(ctx context.Context, id core.ID) (bool, error) {
+func (s *gated) InFlight(ctx context.Context, id core.ID) (bool, error) {
 	under, ok := s.under.(interface {
 		InFlight(ctx context.Context, id core.ID) (bool, error)
 	})
@@ -200,7 +200,7 @@ func (s *store) InFlight(ctx context.Context, id core.ID) (bool, error) {
 }
 
 // Resumable implements [core.Stepper].
-func (s *store) Resumable(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+func (s *gated) Resumable(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
 	under, err := as[core.Stepper](s)
 	if err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func (s *store) Resumable(ctx context.Context, within []byte, after core.ID, lim
 }
 
 // HalfDone implements [core.Stepper].
-func (s *store) HalfDone(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+func (s *gated) HalfDone(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
 	under, err := as[core.Stepper](s)
 	if err != nil {
 		return nil, err
@@ -218,7 +218,7 @@ func (s *store) HalfDone(ctx context.Context, within []byte, after core.ID, limi
 }
 
 // Validate implements [core.Validator]: a store that cannot tell counts as sound.
-func (s *store) Validate(ctx context.Context) error {
+func (s *gated) Validate(ctx context.Context) error {
 	under, ok := s.under.(core.Validator)
 	if !ok {
 		return nil
@@ -228,7 +228,7 @@ func (s *store) Validate(ctx context.Context) error {
 
 // txStore is a core.Transactor behind gates.
 type txStore struct {
-	*store
+	*gated
 	transactor core.Transactor
 }
 
