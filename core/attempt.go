@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core/internal/attemptctx"
+	"github.com/auth19/idem/core/store"
 )
 
 // Attempt is one execution of a handler. An adapter runs the handler with Request and into Capture, and ends it with
@@ -16,13 +17,13 @@ type Attempt struct {
 	route     *route
 	admission *admission
 	request   *http.Request
-	ticket    Ticket
+	ticket    store.Ticket
 	capture   Capture
 
 	ctx    bounded         // the handler's
 	inside attemptctx.View // what ctx says of the attempt
 	lease  lease           // Park, and Resume as long as no segment is open
-	tx     Tx              // Rollback and Resume: an open transaction is the lease
+	tx     store.Tx        // Rollback and Resume: an open transaction is the lease
 	steps  *steps          // Resume
 
 	// The parts of the claimed record that are needed later. The whole record would be a third of an attempt's memory.

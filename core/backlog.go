@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // maxBacklog is how many operations Backlog counts: more would only cost more.
@@ -16,13 +18,13 @@ const maxBacklog = 10_000
 // no instance runs [Module.Run] and, with gormstore, while a transaction that stays open holds the sweep up
 // ([EventSweepHeldUp]). The lists of operators have it all the time.
 //
-// Errors: [errors.ErrUnsupported] if the store is no [Surveyor]; any other error means that the store did not answer.
-func (m *Module) Backlog(ctx context.Context) ([]Backlog, error) {
-	store, ok := m.cfg.Store.(Surveyor)
+// Errors: [errors.ErrUnsupported] if the store is no [store.Surveyor]; any other error means that the store did not answer.
+func (m *Module) Backlog(ctx context.Context) ([]store.Backlog, error) {
+	st, ok := m.cfg.Store.(store.Surveyor)
 	if !ok {
-		return nil, fmt.Errorf("idem: %T is no core.Surveyor: %w", m.cfg.Store, errors.ErrUnsupported)
+		return nil, fmt.Errorf("idem: %T is no store.Surveyor: %w", m.cfg.Store, errors.ErrUnsupported)
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
 	defer cancel()
-	return store.Survey(ctx, m.service, maxBacklog)
+	return st.Survey(ctx, m.service, maxBacklog)
 }

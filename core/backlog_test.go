@@ -10,15 +10,16 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // The backlog of a service is its own, whoever else uses its tables.
 //
 // CONTRACT S-4
 func TestBacklog(t *testing.T) {
-	store := memstore.New()
-	a := newApp(t, core.Config{Store: store, Scoping: core.Scoping{Namespace: "a"}}, status(502))
-	b := newApp(t, core.Config{Store: store, Scoping: core.Scoping{Namespace: "b"}}, status(502))
+	st := memstore.New()
+	a := newApp(t, core.Config{Store: st, Scoping: core.Scoping{Namespace: "a"}}, status(502))
+	b := newApp(t, core.Config{Store: st, Scoping: core.Scoping{Namespace: "b"}}, status(502))
 	a.post("k-1", `{}`)
 	require.NoError(t, b.module.AdoptScoping(t.Context()))
 	a.post("k-2", `{}`)
@@ -28,9 +29,9 @@ func TestBacklog(t *testing.T) {
 	require.Len(t, backlog, 1)
 	require.WithinDuration(t, time.Now(), backlog[0].Oldest, time.Minute)
 	backlog[0].Oldest = time.Time{}
-	require.Equal(t, core.Backlog{Method: http.MethodPost, Route: pattern, Count: 2}, backlog[0])
+	require.Equal(t, store.Backlog{Method: http.MethodPost, Route: pattern, Count: 2}, backlog[0])
 
-	other := newApp(t, core.Config{Store: newFaultStore(store)}, nil) // it has none of the optional abilities
+	other := newApp(t, core.Config{Store: newFaultStore(st)}, nil) // it has none of the optional abilities
 	_, err = other.module.Backlog(t.Context())
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // Begin is the interceptor's first half: it claims the record of the request that Admit let through, or answers from it.
@@ -70,7 +72,7 @@ func (m *Module) claimTraced(r *http.Request, adm *admission) (attempt *Attempt,
 
 // claimOrAnswer claims the record of an admitted request, or answers from it.
 func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Reply) {
-	claim := Claim{
+	claim := store.Claim{
 		ID: adm.id, Owner: newOwner(), Scope: m.cfg.Scoping.PrincipalScope(adm.principal),
 		Realm: m.cfg.Scoping.realm(m.service, adm.principal), Method: r.Method, Route: adm.pattern,
 		Recovery: adm.route.Recovery, Hash: adm.hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
@@ -134,30 +136,30 @@ func (m *Module) claimFailed(r *http.Request, adm *admission, err error) {
 
 // winnings is what a won claim gives to the attempt: the transactions of Rollback and Resume, the steps of Resume.
 type winnings struct {
-	tx    Tx
+	tx    store.Tx
 	steps *steps
 }
 
 // claim runs one claim, and ends ctx. Only ClaimTimeout ends ctx earlier. If the client goes away, the claim is not
 // cancelled: a cancelled claim leaves more work behind than a finished one.
-func (m *Module) claim(ctx *bounded, c *Claim) (won winnings, claimed Claimed, err error) {
+func (m *Module) claim(ctx *bounded, c *store.Claim) (won winnings, claimed store.Claimed, err error) {
 	defer ctx.cancel(context.Canceled)
 	c.Window = m.window()
 	switch c.Recovery {
 	case Resume:
 		return m.claimResume(ctx, c)
 	case Rollback:
-		won.tx, claimed, err = m.cfg.Store.(Transactor).Begin(ctx, *c) // New has refused any other store
+		won.tx, claimed, err = m.cfg.Store.(store.Transactor).Begin(ctx, *c) // New has refused any other store
 		if claimed.Won {
 			m.noticeClock(ctx, claimed.Record.Now)
 		}
 		return won, claimed, err
 	}
 	claimed, err = m.cfg.Store.Claim(ctx, *c)
-	if errors.Is(err, ErrFull) || errors.Is(err, ErrCrowded) || errors.Is(err, ErrClock) {
+	if errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrCrowded) || errors.Is(err, ErrClock) {
 		return won, claimed, err // nothing has been begun
 	}
-	lost := Ticket{ID: c.ID, Owner: c.Owner}
+	lost := store.Ticket{ID: c.ID, Owner: c.Owner}
 	if err == nil && claimed.Won && !c.Window.Has(claimed.Record.Now) {
 		// A new command, and the store's clock is ahead. When the clock is corrected, the lease would last as long as the jump.
 		// Nobody could continue or settle the operation before a provider has forgotten its keys (T-5).
@@ -170,7 +172,7 @@ func (m *Module) claim(ctx *bounded, c *Claim) (won winnings, claimed Claimed, e
 }
 
 // giveBack takes back a claim that nobody will run, now if it can be, else in Run.
-func (m *Module) giveBack(ctx *bounded, lost Ticket) {
+func (m *Module) giveBack(ctx *bounded, lost store.Ticket) {
 	m.orphans.add(lost)
 	release := new(bounded).until(ctx.values, time.Now().Add(m.cfg.ClaimTimeout)) // of others too: Run does the rest
 	m.releaseOrphans(release)
@@ -180,11 +182,11 @@ func (m *Module) giveBack(ctx *bounded, lost Ticket) {
 func (m *Module) unavailable(err error) *Problem {
 	detail := "the store of idempotency records does not answer; nothing was run"
 	switch {
-	case errors.Is(err, ErrFull):
+	case errors.Is(err, store.ErrFull):
 		detail = "the store of idempotency records is full; nothing was run"
 	case errors.Is(err, ErrClock):
 		detail = "the clocks of this service and of its store are too far apart; nothing was run"
-	case errors.Is(err, ErrCrowded):
+	case errors.Is(err, store.ErrCrowded):
 		detail = "the store of idempotency records has more to do than it can; nothing was run"
 	}
 	return m.withRetry(NewProblem(CodeStoreUnavailable, detail))
@@ -192,7 +194,7 @@ func (m *Module) unavailable(err error) *Problem {
 
 // repeatProblem compares a repeat with the record that is there: command first, then state (contract M). It returns nil
 // if the record's answer may be replayed.
-func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *Claimed) *Problem {
+func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *store.Claimed) *Problem {
 	if claimed.Busy {
 		return m.inFlight()
 	}
@@ -209,7 +211,7 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *Cla
 		return NewProblem(CodeKeyReused, "this key was used for another command; use a new key for a new command")
 	}
 	switch rec.State() {
-	case Completed:
+	case store.Completed:
 		if !adm.route.reviewed(ctx, adm.principal, &rec) {
 			return NewProblem(CodeForbidden, "the caller may not see the answer to this command (any more)")
 		}
@@ -219,13 +221,13 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *Cla
 			return p
 		}
 		return nil
-	case Unknown:
+	case store.Unknown:
 		return outcomeUnknown(rec.ID)
-	case Expired:
+	case store.Expired:
 		p := NewProblem(CodeKeyExpired, "the command was carried out; its answer is not kept any more")
 		p.Outcome = rec.OutcomeClass()
 		return p
-	case Free:
+	case store.Free:
 		if !m.window().Has(claimed.Record.Now) {
 			return m.unavailable(ErrClock)
 		}
@@ -237,9 +239,9 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *Cla
 
 // sends reports whether the request's command has the given hash, by the rules that that hash was made by (H-4). An
 // imported record has none, and matches (see UnknownHash).
-func (a *admission) sends(recorded CommandHash) (bool, error) {
+func (a *admission) sends(recorded store.CommandHash) (bool, error) {
 	hash := a.hash
-	if recorded.Version == UnknownHash {
+	if recorded.Version == store.UnknownHash {
 		return true, nil
 	}
 	if recorded.Version != hash.Version {
@@ -287,8 +289,8 @@ func (m *Module) replay(r *http.Request, adm *admission, rec *Record) *Reply {
 }
 
 // newOwner returns the owner of a new attempt.
-func newOwner() Owner {
-	var o Owner
+func newOwner() store.Owner {
+	var o store.Owner
 	rand.Read(o[:]) // never fails since Go 1.24
 	return o
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // CallOption says what a call needs: how it is repeated ([Dedup]), and whether the operation may end without it
@@ -58,7 +60,7 @@ func Call[T any](ctx context.Context, name string, fn func(ctx context.Context, 
 	for _, opt := range opts {
 		opt(&options)
 	}
-	step, err := enterStep(ctx, name, ProviderStep, options.optional)
+	step, err := enterStep(ctx, name, store.ProviderStep, options.optional)
 	if err != nil {
 		return result, err
 	}
@@ -128,9 +130,9 @@ func (s *step) finishCall(value any, options callOptions) error {
 	return a.saveResults()
 }
 
-// startedWithin reports whether the step was started less than d before now. If the start is in the future, the clock has jumped,
-// and nobody knows how long ago it was: the result is false (T-5).
-func startedWithin(s StepRecord, d time.Duration, now time.Time) bool {
+// startedWithin reports whether the step was started less than d before now. If the start is in the future, the clock has
+// jumped, and nobody knows how long ago it was: the result is false (T-5).
+func startedWithin(s store.StepRecord, d time.Duration, now time.Time) bool {
 	age := now.Sub(s.StartedAt)
 	return age < d && age > -minClockSkew
 }

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf16"
 
+	"github.com/auth19/idem/core/store"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -48,7 +49,7 @@ func TestJSONManyMembersOfOneName(t *testing.T) {
 		a, b := fmt.Sprintf(`"a":%d`, i), fmt.Sprintf(`"b":%d`, i)
 		mixed, first, second = append(mixed, b, a), append(first, a), append(second, b)
 	}
-	object := func(members ...string) CommandHash { return jsonHash(t, "{"+strings.Join(members, ",")+"}") }
+	object := func(members ...string) store.CommandHash { return jsonHash(t, "{"+strings.Join(members, ",")+"}") }
 	require.Equal(t, object(slices.Concat(first, second)...), object(mixed...))
 	slices.Reverse(first)
 	require.NotEqual(t, object(slices.Concat(first, second)...), object(mixed...))
@@ -79,7 +80,7 @@ func TestJSONOtherMeaning(t *testing.T) {
 		{`"{}"`, `{}`},
 		{`"1"`, `1`},
 	} {
-		seen := map[CommandHash]string{}
+		seen := map[store.CommandHash]string{}
 		for _, body := range group {
 			hash := jsonHash(t, body)
 			require.NotContains(t, seen, hash, body)

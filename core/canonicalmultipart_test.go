@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/auth19/idem/core/store"
 	"github.com/stretchr/testify/require"
 )
 
@@ -28,7 +29,7 @@ func formPart(name, fileName, contentType, content string) testPart {
 	return testPart{h, content}
 }
 
-func multipartHash(t *testing.T, boundary string, parts ...testPart) CommandHash {
+func multipartHash(t *testing.T, boundary string, parts ...testPart) store.CommandHash {
 	t.Helper()
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // script is what outer middleware and a handler do, a line each: "o" is a header that outer middleware sets; "s", "a"
@@ -77,8 +78,8 @@ func FuzzHeaderCapture(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, streaming bool) {
 		s := script(strings.Split(text, "\n"))
-		store := memstore.New()
-		module, err := core.New(core.Config{Store: store, ReplayHeaders: []string{"X-Receipt"},
+		st := memstore.New()
+		module, err := core.New(core.Config{Store: st, ReplayHeaders: []string{"X-Receipt"},
 			Policy: core.Policy{Recovery: core.Park, MaxAnswer: 64, Streaming: streaming}})
 		require.NoError(t, err)
 		a := &app{t: t, module: module, pattern: pattern, handler: s.handle, outer: s.outer}
@@ -89,9 +90,9 @@ func FuzzHeaderCapture(f *testing.F) {
 		}
 		first := serve()
 		seen := first.Result().Header
-		rec, err := store.Find(context.Background(), core.Scoping{}.RecordID(alice, "k-1"))
+		rec, err := st.Find(context.Background(), core.Scoping{}.RecordID(alice, "k-1"))
 		require.NoError(t, err)
-		if rec.State() == core.Unknown { // it announced more than it wrote
+		if rec.State() == store.Unknown { // it announced more than it wrote
 			require.Contains(t, strings.ToLower(text), "content-length")
 			require.Equal(t, 1, a.ran())
 			if !streaming {
@@ -101,7 +102,7 @@ func FuzzHeaderCapture(f *testing.F) {
 			require.Equal(t, 1, a.ran())
 			return
 		}
-		require.Equal(t, core.Completed, rec.State())
+		require.Equal(t, store.Completed, rec.State())
 		require.Equal(t, first.Code, rec.Answer.Status)
 
 		allowed := append([]string{"Etag", "X-Receipt"}, recordedHeaders...)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // The default and the bounds of Config.MaxClockSkew.
@@ -14,9 +16,9 @@ const (
 )
 
 // window is what the store's clock may show now.
-func (m *Module) window() Window {
+func (m *Module) window() store.Window {
 	now := m.cfg.Now()
-	return Window{now.Add(-m.cfg.MaxClockSkew), now.Add(m.cfg.MaxClockSkew)}
+	return store.Window{From: now.Add(-m.cfg.MaxClockSkew), To: now.Add(m.cfg.MaxClockSkew)}
 }
 
 // judged returns a record from which a repeat or a question is answered. If the clocks are too far apart, the clock that

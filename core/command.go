@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // command is what a key was sent for: everything in a request that decides what the handler does (contract H-1).
@@ -77,12 +79,12 @@ const currentHashVersion int16 = 1
 var errUnknownHashVersion = errors.New("idem: unknown version of the command hash; the record is from a newer release")
 
 // hash returns the hash of c by the rules of the given version, or errUnknownHashVersion.
-func (c command) hash(version int16) (CommandHash, error) {
+func (c command) hash(version int16) (store.CommandHash, error) {
 	switch version {
 	case 1:
-		return CommandHash{Version: 1, Sum: c.hashV1()}, nil
+		return store.CommandHash{Version: 1, Sum: c.hashV1()}, nil
 	default:
-		return CommandHash{}, fmt.Errorf("%w: %d", errUnknownHashVersion, version)
+		return store.CommandHash{}, fmt.Errorf("%w: %d", errUnknownHashVersion, version)
 	}
 }
 
@@ -228,7 +230,7 @@ func isJSON(contentType string) bool {
 // So a client can find out whether it is about to send another command under an old key. body is the whole body; r.Body is
 // not read. r.Trailer has the values that will be sent. version is the version of the hash to compare with, or 0 for
 // the newest. The error means that this release does not know the version.
-func HashRequest(r *http.Request, body []byte, version int16) (CommandHash, error) {
+func HashRequest(r *http.Request, body []byte, version int16) (store.CommandHash, error) {
 	if version == 0 {
 		version = currentHashVersion
 	}

@@ -7,10 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/auth19/idem/core/store"
 	"github.com/stretchr/testify/require"
 )
 
-func hashOf(t testing.TB, c command) CommandHash {
+func hashOf(t testing.TB, c command) store.CommandHash {
 	t.Helper()
 	hash, err := c.hash(currentHashVersion)
 	require.NoError(t, err)
@@ -18,12 +19,12 @@ func hashOf(t testing.TB, c command) CommandHash {
 }
 
 // jsonHash is the hash of a payment with the given JSON body.
-func jsonHash(t testing.TB, body string) CommandHash {
+func jsonHash(t testing.TB, body string) store.CommandHash {
 	t.Helper()
 	return bodyHash(t, "application/json", body)
 }
 
-func bodyHash(t testing.TB, contentType, body string) CommandHash {
+func bodyHash(t testing.TB, contentType, body string) store.CommandHash {
 	t.Helper()
 	in := []byte(body)
 	hash := hashOf(t, command{method: "POST", path: "/v1/payments", contentType: contentType, body: in})
@@ -91,7 +92,7 @@ func TestHashCoversEveryField(t *testing.T) {
 		{method: "POST", path: "/a", trailers: trailers(http.Header{"X-Account": {"2"}})},
 		{method: "POST", path: "/a", trailers: trailers(http.Header{"X-Account": {"1"}, "X-Region": {"2"}})},
 	}
-	seen := map[CommandHash]command{}
+	seen := map[store.CommandHash]command{}
 	for _, c := range commands {
 		hash := hashOf(t, c)
 		require.Equal(t, hash, hashOf(t, c))
@@ -112,7 +113,7 @@ func TestHashVersions(t *testing.T) {
 
 // CONTRACT H-1
 func TestHashQuery(t *testing.T) {
-	hash := func(query string) CommandHash {
+	hash := func(query string) store.CommandHash {
 		return hashOf(t, command{method: "POST", path: "/v1/payments", rawQuery: query})
 	}
 	require.Equal(t, hash("a=1&b=2"), hash("b=2&a=1"))
@@ -131,7 +132,7 @@ func TestHashNamedHeaders(t *testing.T) {
 	header := http.Header{}
 	header.Set("X-Account", "1")
 	header.Set("X-Region", "2")
-	hash := func(names ...string) CommandHash {
+	hash := func(names ...string) store.CommandHash {
 		return hashOf(t, command{method: "POST", headers: namedHeaders(header, names)})
 	}
 	require.Equal(t, hash("X-Account", "X-Region"), hash("x-region", "X-ACCOUNT"))
@@ -155,7 +156,7 @@ func TestHashMediaType(t *testing.T) {
 	same(`{"a":1}`, "application/vnd.api+json; version=1; v=2", "application/vnd.API+JSON;v=2;charset=UTF-8;Version=\"1\"")
 	same("a", "text/plain", "text/plain; charset=utf-8", "TEXT/plain;")
 	same("a", "text/plain; charset=utf-8; format=flowed", "text/plain; format=flowed; CHARSET=\"utf-8\"")
-	seen := map[CommandHash]string{} // what counts, well-formed or not
+	seen := map[store.CommandHash]string{} // what counts, well-formed or not
 	for _, contentType := range []string{
 		"application/json", "application/json; version=1", "application/json; version=2", "application/json; Version=2; v=1",
 		"application/json; charset=latin1", "application/json; charset", "application/json; version", "application/json; =",
@@ -184,7 +185,7 @@ func TestHashLargeBody(t *testing.T) {
 	const item = `{"order":"0193a8f3-0000-7000-8000-000000000000","currency":"EUR","amount":"12.50"},`
 	body := []byte("[" + strings.Repeat(item, 10<<20/len(item)) + "0]")
 	before := bytes.Clone(body)
-	hash := func() CommandHash { return hashOf(t, command{contentType: "application/json", body: body}) }
+	hash := func() store.CommandHash { return hashOf(t, command{contentType: "application/json", body: body}) }
 	whole := hash()
 	require.True(t, bytes.Equal(before, body), "the body was changed")
 	body[len(body)-2] = '1'

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // confirmFor is how long the end of an attempt waits at most for the store to confirm it. The client waits as long.
@@ -22,7 +24,7 @@ func (a *Attempt) confirmIn(call *bounded, write func(context.Context) error) er
 	for pause := 20 * time.Millisecond; ; pause, call = min(2*pause, time.Second), new(bounded) {
 		err := write(call.until(&a.inside, now.Add(a.m.cfg.ClaimTimeout)))
 		call.cancel(context.Canceled)
-		answered := err == nil || errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrEnded)
+		answered := err == nil || errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound) || errors.Is(err, store.ErrEnded)
 		if answered || time.Now().Add(pause).After(giveUp) {
 			return err
 		}
@@ -41,7 +43,7 @@ func (a *Attempt) notRecorded(err error) *Reply {
 	defer ctx.cancel(context.Canceled)
 	if rec, err := a.m.cfg.Store.Find(ctx, a.ticket.ID); err == nil {
 		// The key may have been freed and used for another command since then. So the record is not always this command's.
-		switch problem := a.m.repeatProblem(ctx, a.admission, &Claimed{Record: rec}); {
+		switch problem := a.m.repeatProblem(ctx, a.admission, &store.Claimed{Record: rec}); {
 		case problem == nil:
 			return a.m.replay(a.request, a.admission, &rec)
 		case problem.Code == CodeResponseNotReplayable, problem.Code == CodeInFlight && a.steps != nil:

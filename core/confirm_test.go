@@ -10,6 +10,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // A store that has answered is not asked again: its client would wait for ten seconds, and the answer would be the same.
@@ -22,7 +23,7 @@ func TestAnAnswerOfTheStoreIsFinal(t *testing.T) {
 	}{
 		"taken over":             {core.ErrStale, false},
 		"the record is gone":     {core.ErrNotFound, false},
-		"ended by its handler":   {core.ErrEnded, false},
+		"ended by its handler":   {store.ErrEnded, false},
 		"wrapped":                {fmt.Errorf("complete: %w", core.ErrStale), false},
 		"the store is not there": {errAway, true},
 	} {

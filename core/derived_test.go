@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // The values were computed by another program from the layout, SHA-256 over length-prefixed ("call/1", operation, name),
@@ -87,7 +88,7 @@ func TestDerivedKeysAreUUIDsOfVersion8(t *testing.T) {
 // CONTRACT X-3, D-1, C-3
 func TestWhatAHandlerLearnsAboutItsAttempt(t *testing.T) {
 	var keys []core.DerivedKey
-	var commands []core.CommandHash
+	var commands []store.CommandHash
 	a := newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
 		operation, ok := core.Operation(ctx)

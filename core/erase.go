@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // Erasure is an operator's order to erase what the store keeps of a principal.
@@ -43,7 +45,7 @@ type Erased struct {
 //
 // The observer gets EventErasing before the first record is erased, and EventErased at the end.
 //
-// Errors: a required field of the Erasure is missing; the module has no observer; the store is not an [Eraser];
+// Errors: a required field of the Erasure is missing; the module has no observer; the store is not a [store.Eraser];
 // [ErrScoping]. Any other error means that the store did not answer, or that ctx has ended.
 func (m *Module) Erase(ctx context.Context, e Erasure) (Erased, error) {
 	return m.erase(ctx, e, func(ctx context.Context, _ int, work stretchWork) (stretch, error) { return work(ctx) })
@@ -53,10 +55,10 @@ func (m *Module) Erase(ctx context.Context, e Erasure) (Erased, error) {
 func (m *Module) erase(ctx context.Context, e Erasure, each func(context.Context, int, stretchWork) (stretch, error)) (
 	Erased, error,
 ) {
-	store, ok := m.cfg.Store.(Eraser)
+	st, ok := m.cfg.Store.(store.Eraser)
 	switch {
 	case !ok:
-		return Erased{}, fmt.Errorf("idem: Erase: %T cannot erase (core.Eraser); use gormstore", m.cfg.Store)
+		return Erased{}, fmt.Errorf("idem: Erase: %T cannot erase (store.Eraser); use gormstore", m.cfg.Store)
 	case !m.cfg.Scoping.admits(e.Principal):
 		return Erased{}, fmt.Errorf("idem: Erase: Principal: nobody can have records as this one: %w",
 			m.cfg.Scoping.lacks(e.Principal))
@@ -72,7 +74,7 @@ func (m *Module) erase(ctx context.Context, e Erasure, each func(context.Context
 	}
 	event := Event{Kind: EventErasing, Scope: m.cfg.Scoping.PrincipalScope(e.Principal), Who: e.Who, Why: e.Why}
 	m.observe(ctx, event)
-	erased, err := m.eraseAll(ctx, store, event.Scope, each)
+	erased, err := m.eraseAll(ctx, st, event.Scope, each)
 	event.Kind, event.Count, event.Open, event.Err = EventErased, erased.Records, len(erased.Open), err
 	m.observe(ctx, event)
 	return erased, err
@@ -95,10 +97,10 @@ type stretch struct {
 type stretchWork = func(ctx context.Context) (stretch, error)
 
 // eraseAll erases in stretches. each runs them, one after the other, with their numbers.
-func (m *Module) eraseAll(ctx context.Context, store Eraser, scope Scope,
+func (m *Module) eraseAll(ctx context.Context, st store.Eraser, scope store.Scope,
 	each func(context.Context, int, stretchWork) (stretch, error),
 ) (erased Erased, err error) {
-	walk := erasureWalk{store: store, scope: scope, batch: 100}
+	walk := erasureWalk{store: st, scope: scope, batch: 100}
 	after := ID{}
 	for n := 1; ; n++ {
 		part, err := each(ctx, n, func(ctx context.Context) (stretch, error) { return walk.stretch(ctx, after) })
@@ -119,8 +121,8 @@ func (m *Module) eraseAll(ctx context.Context, store Eraser, scope Scope,
 
 // erasureWalk walks through the records of a store.
 type erasureWalk struct {
-	store  Eraser
-	scope  Scope
+	store  store.Eraser
+	scope  store.Scope
 	batch  int   // how many records the next batch reads; most of them belong to other principals
 	failed error // what has ended a stretch that had erased something before
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 var orderToErase = core.Erasure{Principal: alice, Who: "olga", Why: "request 7 of the data protection office"}
@@ -66,14 +67,14 @@ type erasing struct {
 	dies    int
 }
 
-func (s *erasing) Erase(ctx context.Context, scope core.Scope, after core.ID, limit int) (core.ErasedPage, error) {
+func (s *erasing) Erase(ctx context.Context, scope store.Scope, after core.ID, limit int) (store.ErasedPage, error) {
 	if s.batches++; s.batches == s.dies {
-		return core.ErasedPage{}, errors.New("the connection is gone")
+		return store.ErasedPage{}, errors.New("the connection is gone")
 	}
 	if after == (core.ID{2}) {
 		return s.Store.Erase(ctx, scope, core.ID{}, limit)
 	}
-	return core.ErasedPage{Records: 1, Next: core.ID{after[0] + 1}}, nil
+	return store.ErasedPage{Records: 1, Next: core.ID{after[0] + 1}}, nil
 }
 
 // What was erased before an error stays erased and is told; who asked, and why, is told before anything is erased.

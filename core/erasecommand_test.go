@@ -16,6 +16,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 const eraseAlice = `{"principal":{"issuer":"https://issuer.example","subject":"alice"},"reason":"request 7"}`
@@ -26,9 +27,9 @@ func (a *app) serveErase(p core.Principal, body string) *httptest.ResponseRecord
 }
 
 // stateOf is the state of alice's k-1.
-func stateOf(t *testing.T, store core.Store) core.State {
+func stateOf(t *testing.T, st core.Store) store.State {
 	t.Helper()
-	rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
+	rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
 	require.NoError(t, err)
 	return rec.State()
 }
@@ -38,8 +39,8 @@ func stateOf(t *testing.T, store core.Store) core.State {
 //
 // CONTRACT S-5
 func TestWhoMayErase(t *testing.T) {
-	store := memstore.New()
-	a := newOpsApp(t, core.Config{Store: store}, created)
+	st := memstore.New()
+	a := newOpsApp(t, core.Config{Store: st}, created)
 	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 	a.events = nil
 	elsewhere, tenanted := operator, operator
@@ -64,14 +65,14 @@ func TestWhoMayErase(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, a.serveErase(operator, body).Code, name)
 	}
 	require.Empty(t, a.events)
-	require.Equal(t, core.Completed, stateOf(t, store))
+	require.Equal(t, store.Completed, stateOf(t, st))
 
 	supervisor := elsewhere
 	supervisor.Roles = []string{"supervisor"}
 	w := a.serveErase(supervisor, eraseAlice)
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
 	require.JSONEq(t, `{"records":1,"open":[]}`, w.Body.String(), "no route is on Rollback")
-	require.Equal(t, core.Expired, stateOf(t, store))
+	require.Equal(t, store.Expired, stateOf(t, st))
 	require.Equal(t, []core.EventKind{core.EventErasing, core.EventErased}, a.kinds())
 	require.Equal(t, `issuer="https://other.example" subject="olga"`, a.events[0].Who)
 	require.Equal(t, "request 7", a.events[0].Why)
@@ -131,7 +132,7 @@ type allOpen struct {
 	records int
 }
 
-func (s allOpen) Erase(_ context.Context, _ core.Scope, after core.ID, limit int) (page core.ErasedPage, err error) {
+func (s allOpen) Erase(_ context.Context, _ store.Scope, after core.ID, limit int) (page store.ErasedPage, err error) {
 	for n := int(binary.BigEndian.Uint32(after[:])) + 1; n <= s.records; n++ {
 		var id core.ID
 		binary.BigEndian.PutUint32(id[:], uint32(n))

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // Understood is what a text may be by which an operator looks for an operation.
@@ -59,7 +61,7 @@ func (o *Operator) Find(ctx context.Context, text, call string) (f Finding, err 
 		{AsID, idErr == nil, func() ([]ID, error) { return o.findID(ctx, id) }},
 		{AsShortID, isShort, func() ([]ID, error) { return o.store.Near(ctx, o.within(), near, maxFound) }},
 		{AsCall, idErr == nil || isUUID(key), func() ([]ID, error) { return o.findCall(ctx, key, call, &f) }},
-		{AsReference, isReferenceText(text, MaxReferenceValue), func() ([]ID, error) { return o.findReference(ctx, text) }},
+		{AsReference, isReferenceText(text, store.MaxReferenceValue), func() ([]ID, error) { return o.findReference(ctx, text) }},
 	}
 	for _, way := range ways {
 		if !way.suits {
@@ -92,11 +94,11 @@ func (o *Operator) findID(ctx context.Context, id ID) ([]ID, error) {
 }
 
 func (o *Operator) findReference(ctx context.Context, value string) ([]ID, error) {
-	store, ok := o.store.(Referrer)
+	st, ok := o.store.(store.Referrer)
 	if !ok {
 		return nil, nil
 	}
-	return store.Referred(ctx, o.within(), value, maxFound)
+	return st.Referred(ctx, o.within(), value, maxFound)
 }
 
 // findCall computes the keys of the calls of open operations, and compares.
@@ -146,27 +148,27 @@ func (o *Operator) Failed(ctx context.Context, err error) {
 }
 
 // References returns the references of operations that one of the other methods has returned.
-func (o *Operator) References(ctx context.Context, ids ...ID) (map[ID][]Ref, error) {
-	store, ok := o.store.(Referrer)
+func (o *Operator) References(ctx context.Context, ids ...ID) (map[ID][]store.Ref, error) {
+	st, ok := o.store.(store.Referrer)
 	if !ok || len(ids) == 0 {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
-	return store.References(ctx, ids)
+	return st.References(ctx, ids)
 }
 
-// Caller returns the scope of a principal, by which the list can be filtered: see [UnsettledQuery]. The error is a
+// Caller returns the scope of a principal, by which the list can be filtered: see [store.UnsettledQuery]. The error is a
 // *[Problem] (CodeBadRequest) if no operation can have such a caller.
-func (o *Operator) Caller(p Principal) (Scope, error) {
+func (o *Operator) Caller(p Principal) (store.Scope, error) {
 	if err := o.module.cfg.Scoping.lacks(p); err != nil {
-		return Scope{}, NewProblem(CodeBadRequest, strings.TrimPrefix(err.Error(), "idem: "))
+		return store.Scope{}, NewProblem(CodeBadRequest, strings.TrimPrefix(err.Error(), "idem: "))
 	}
 	return o.module.cfg.Scoping.PrincipalScope(p), nil
 }
 
 // parseShort reads the beginning of an id, with or without an end: "0123456789", "01234567…89abcdef".
-func parseShort(text string) (n Near, ok bool) {
+func parseShort(text string) (n store.Near, ok bool) {
 	begin, end, cut := strings.Cut(strings.ReplaceAll(text, "...", "…"), "…")
 	digits := len(n.First) * 2
 	if len(begin) < minShort || len(begin)+len(end) >= digits || len(end)%2 != 0 || cut && end == "" {

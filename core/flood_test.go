@@ -13,6 +13,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // A request whose claim failed helps to release what a flood has left behind, for as long as it would wait for any other
@@ -48,28 +49,28 @@ func TestAnswerDoesNotWaitForTheReleasesOfOthers(t *testing.T) {
 
 // CONTRACT F-1
 func TestClaimThatFoundNoRoomIsNotReleased(t *testing.T) {
-	store := newFaultStore(memstore.New())
-	store.on("claim", func(context.Context) error { return fmt.Errorf("%w: no connection", core.ErrCrowded) })
-	store.on("release", func(context.Context) error { panic("there is nothing to release") })
-	a := newApp(t, core.Config{Store: store}, created)
+	st := newFaultStore(memstore.New())
+	st.on("claim", func(context.Context) error { return fmt.Errorf("%w: no connection", store.ErrCrowded) })
+	st.on("release", func(context.Context) error { panic("there is nothing to release") })
+	a := newApp(t, core.Config{Store: st}, created)
 	w := a.post("k-1", `{}`)
 	requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
 	require.Equal(t, "2", w.Header().Get("Retry-After"))
-	store.on("claim", nil)
+	st.on("claim", nil)
 	require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 }
 
 // CONTRACT F-1
 func TestWonClaimIsReleasedWhereItsStepsFindNoRoom(t *testing.T) {
-	store := newFaultStore(memstore.New())
+	st := newFaultStore(memstore.New())
 	status := http.StatusInternalServerError // yields: the next claim reads the steps
-	a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume}},
+	a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume}},
 		sealed(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 	require.Equal(t, status, a.post("k-1", `{}`).Code)
 
-	store.on("steps", func(context.Context) error { return fmt.Errorf("%w: no connection", core.ErrCrowded) })
+	st.on("steps", func(context.Context) error { return fmt.Errorf("%w: no connection", store.ErrCrowded) })
 	requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-	store.on("steps", nil)
+	st.on("steps", nil)
 	status = http.StatusCreated
 	require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "nobody waits for a lease")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // halfDoneApp has a half-done operation under k-1, whose step "reserve" has finished. From then on its handler fails.
@@ -161,10 +162,10 @@ func TestRunGivesUpAfterItsTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := memstore.New()
-				old := halfDoneApp(t, store, core.Policy{}, nil)
+				st := memstore.New()
+				old := halfDoneApp(t, st, core.Policy{}, nil)
 				var resumed list[core.ID]
-				cfg := core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume},
+				cfg := core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume},
 					Resume: func(_ context.Context, r core.Record) (*core.Answer, error) {
 						resumed.add(r.ID)
 						return nil, errProvider
@@ -179,9 +180,9 @@ func TestRunGivesUpAfterItsTime(t *testing.T) {
 				stop := a.start()
 				time.Sleep(50 * time.Minute)
 				require.Empty(t, a.of(core.EventUnknown))
-				rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
+				rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
 				require.NoError(t, err)
-				require.Equal(t, core.Running, rec.Stored)
+				require.Equal(t, store.Running, rec.Stored)
 				time.Sleep(24 * time.Hour)
 				stop()
 				require.Len(t, a.of(core.EventUnknown), 1)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/auth19/idem/core/store"
 	"github.com/stretchr/testify/require"
 )
 
@@ -139,11 +140,11 @@ func TestGoldenKeyTimes(t *testing.T) {
 		"ffffffff-ffff-7000-8000-000000000000": 1<<48 - 1,
 	} {
 		require.Equal(t, ms, keyMade(key).UnixMilli(), key)
-		rec := Record{Ticket: Ticket{ID: Scoping{}.RecordID(p, key)}, Timed: true}
+		rec := Record{Ticket: store.Ticket{ID: Scoping{}.RecordID(p, key)}, Timed: true}
 		require.Equal(t, ms, rec.KeyMade().UnixMilli(), key)
 	}
 	for _, key := range []string{"0193a8f3-9f6e-4c3a-8b1d-2f4c6e8a0b1c", "0193a8f3-9f6e-7c3a-cb1d-2f4c6e8a0b1c", "order-1", ""} {
 		require.True(t, keyMade(key).IsZero(), key)
 	}
-	require.True(t, Record{Ticket: Ticket{ID: Scoping{}.RecordID(p, "order-1")}}.KeyMade().IsZero())
+	require.True(t, Record{Ticket: store.Ticket{ID: Scoping{}.RecordID(p, "order-1")}}.KeyMade().IsZero())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/auth19/idem/core/internal/attemptctx"
+	"github.com/auth19/idem/core/store"
 )
 
 // Operation returns the id of the operation whose attempt ctx belongs to; false outside an attempt. Store it in each
@@ -17,11 +18,11 @@ func Operation(ctx context.Context) (ID, bool) {
 
 // CommandHashOf returns the hash of the command whose attempt ctx belongs to; false outside an attempt. Store it in each
 // money row beside the operation id, because a key that became free again may come back with another command (D-3).
-func CommandHashOf(ctx context.Context) (CommandHash, bool) {
+func CommandHashOf(ctx context.Context) (store.CommandHash, bool) {
 	if a := attemptctx.From(ctx); a != nil {
-		return CommandHash(a.Command), true
+		return store.CommandHash(a.Command), true
 	}
-	return CommandHash{}, false
+	return store.CommandHash{}, false
 }
 
 // RecoveryOf returns the recovery of the attempt that ctx belongs to; false outside an attempt, and in a unit test.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -241,13 +242,13 @@ func (s *faultStore) after(ctx context.Context, call string, err error) error {
 	return s.before(ctx, "after "+call)
 }
 
-func (s *faultStore) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s *faultStore) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	if err := s.before(ctx, "claim"); err != nil {
-		return core.Claimed{}, err
+		return store.Claimed{}, err
 	}
 	claimed, err := s.Store.Claim(ctx, c)
 	if err := s.after(ctx, "claim", err); err != nil {
-		return core.Claimed{}, err
+		return store.Claimed{}, err
 	}
 	return claimed, nil
 }
@@ -259,37 +260,37 @@ func (s *faultStore) Find(ctx context.Context, id core.ID) (core.Record, error) 
 	return s.Store.Find(ctx, id)
 }
 
-func (s *faultStore) Renew(ctx context.Context, t core.Ticket, lease time.Duration) error {
+func (s *faultStore) Renew(ctx context.Context, t store.Ticket, lease time.Duration) error {
 	if err := s.before(ctx, "renew"); err != nil {
 		return err
 	}
 	return s.after(ctx, "renew", s.Store.Renew(ctx, t, lease))
 }
 
-func (s *faultStore) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+func (s *faultStore) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
 	if err := s.before(ctx, "complete"); err != nil {
 		return err
 	}
 	return s.after(ctx, "complete", s.Store.Complete(ctx, t, c))
 }
 
-func (s *faultStore) Park(ctx context.Context, t core.Ticket) error {
+func (s *faultStore) Park(ctx context.Context, t store.Ticket) error {
 	if err := s.before(ctx, "park"); err != nil {
 		return err
 	}
 	return s.after(ctx, "park", s.Store.Park(ctx, t))
 }
 
-func (s *faultStore) Release(ctx context.Context, t core.Ticket) error {
+func (s *faultStore) Release(ctx context.Context, t store.Ticket) error {
 	if err := s.before(ctx, "release"); err != nil {
 		return err
 	}
 	return s.after(ctx, "release", s.Store.Release(ctx, t))
 }
 
-func (s *faultStore) Sweep(ctx context.Context, limit int, window core.Window) (core.Swept, error) {
+func (s *faultStore) Sweep(ctx context.Context, limit int, window store.Window) (store.Swept, error) {
 	if err := s.before(ctx, "sweep"); err != nil {
-		return core.Swept{}, err
+		return store.Swept{}, err
 	}
 	return s.Store.Sweep(ctx, limit, window)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // A caller computes what its server will.
@@ -31,7 +32,7 @@ func TestHashRequestIsTheServersHash(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, left, len(body), "it does not read the body")
 
-	var served core.CommandHash
+	var served store.CommandHash
 	app := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park}}, func(_ http.ResponseWriter, r *http.Request) {
 		served, _ = core.CommandHashOf(r.Context())
 	})

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // Past is one row of an app's own idempotency table, to be imported: see [Module.Import].
@@ -39,19 +41,19 @@ const importBatch = 100
 //
 // Import stops at the first error: of rows, of the store, or of a row that cannot be imported. The error names such a row
 // by its operation id. The batches before the error stay in the store, and are counted. Errors before the first row:
-// [ErrScoping]; the store is not an [Importer].
-func (m *Module) Import(ctx context.Context, rows iter.Seq2[Past, error]) (Imported, error) {
-	var done Imported
-	store, ok := m.cfg.Store.(Importer)
+// [ErrScoping]; the store is not a [store.Importer].
+func (m *Module) Import(ctx context.Context, rows iter.Seq2[Past, error]) (store.Imported, error) {
+	var done store.Imported
+	st, ok := m.cfg.Store.(store.Importer)
 	if !ok {
-		return done, fmt.Errorf("idem: Import: %T takes no records over (core.Importer); use gormstore", m.cfg.Store)
+		return done, fmt.Errorf("idem: Import: %T takes no records over (store.Importer); use gormstore", m.cfg.Store)
 	}
 	if err := m.CheckScoping(ctx); err != nil {
 		return done, fmt.Errorf("idem: Import: %w", err)
 	}
 	batch := make([]Record, 0, importBatch)
 	flush := func() error {
-		taken, err := store.Import(ctx, batch)
+		taken, err := st.Import(ctx, batch)
 		if err != nil {
 			return fmt.Errorf("idem: Import: %w", err)
 		}
@@ -68,7 +70,7 @@ func (m *Module) Import(ctx context.Context, rows iter.Seq2[Past, error]) (Impor
 		if err != nil {
 			return done, fmt.Errorf("idem: Import: operation %s: %w", m.cfg.Scoping.RecordID(row.Principal, row.Key), err)
 		}
-		if rec.State() == Free {
+		if rec.State() == store.Free {
 			done.Over++
 			continue
 		}
@@ -102,10 +104,11 @@ func (m *Module) imported(row Past, now time.Time) (Record, error) {
 		row.Key = key // as clients have to send it from now on (K-10, F-4)
 	}
 	rec := Record{
-		Ticket: Ticket{ID: m.cfg.Scoping.RecordID(row.Principal, row.Key), Owner: newOwner(), Fence: 1},
+		Ticket: store.Ticket{ID: m.cfg.Scoping.RecordID(row.Principal, row.Key), Owner: newOwner(), Fence: 1},
 		Scope:  m.cfg.Scoping.PrincipalScope(row.Principal), Realm: m.cfg.Scoping.PrincipalRealm(row.Principal),
 		Method: row.Method, Route: row.Route, Recovery: route.Recovery,
-		Hash: CommandHash{Version: UnknownHash}, Stored: Unknown, Attempts: 1, CreatedAt: row.CreatedAt, Now: now,
+		Hash: store.CommandHash{Version: store.UnknownHash}, Stored: store.Unknown, Attempts: 1,
+		CreatedAt: row.CreatedAt, Now: now,
 		// An old instance may still be running: nobody may settle before it has ended.
 		LeaseUntil: now.Add(route.Deadline), Deadline: now.Add(route.Deadline),
 	}
@@ -117,7 +120,7 @@ func (m *Module) imported(row Past, now time.Time) (Record, error) {
 	if !row.ExpiresAt.IsZero() {
 		retention = min(max(row.ExpiresAt.Sub(row.CreatedAt), MinRetention), MaxRetention)
 	}
-	rec.Stored, rec.Answer = Completed, m.importedAnswer(*row.Answer, route)
+	rec.Stored, rec.Answer = store.Completed, m.importedAnswer(*row.Answer, route)
 	rec.LeaseUntil, rec.Deadline = row.CreatedAt, row.CreatedAt
 	rec.ExpiresAt = row.CreatedAt.Add(retention)
 	rec.PurgeAt = rec.ExpiresAt.Add(route.Tombstone)
@@ -127,8 +130,8 @@ func (m *Module) imported(row Past, now time.Time) (Record, error) {
 	if longest := row.CreatedAt.Add(max(route.Retention, m.timedFor)); rec.Timed && rec.PurgeAt.Before(longest) {
 		rec.PurgeAt = longest // the record has to outlive the key
 	}
-	if rec.State() == Expired {
-		rec.Stored, rec.Answer = Expired, Answer{Status: rec.Answer.Status}
+	if rec.State() == store.Expired {
+		rec.Stored, rec.Answer = store.Expired, Answer{Status: rec.Answer.Status}
 	}
 	return rec, nil
 }

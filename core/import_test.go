@@ -12,6 +12,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // past is a row of a home-grown table that is an hour old.
@@ -45,7 +46,7 @@ func TestImportOfUUIDsInUpperCase(t *testing.T) {
 	a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, KeyFormat: core.UUIDKey}}, created)
 	done, err := a.module.Import(t.Context(), rowsOf(past(strings.ToUpper(key))))
 	require.NoError(t, err)
-	require.Equal(t, core.Imported{Added: 1}, done)
+	require.Equal(t, store.Imported{Added: 1}, done)
 	require.Equal(t, "paid before", a.post(key, `{}`).Body.String())
 	requireProblem(t, a.post(strings.ToUpper(key), `{}`), http.StatusBadRequest, core.CodeKeyInvalid)
 }
@@ -62,7 +63,7 @@ func TestImport(t *testing.T) {
 	a := importing(t)
 	done, err := a.module.Import(t.Context(), rowsOf(past("key-1")))
 	require.NoError(t, err)
-	require.Equal(t, core.Imported{Added: 1}, done)
+	require.Equal(t, store.Imported{Added: 1}, done)
 
 	for _, body := range []string{`{"amount":1}`, `{"amount":2}`} { // the hash is not known, and any command matches
 		w := a.post("key-1", body)
@@ -79,7 +80,7 @@ func TestImport(t *testing.T) {
 
 	done, err = a.module.Import(t.Context(), rowsOf(past("key-1", func(p *core.Past) { p.Answer.Body = []byte("other") })))
 	require.NoError(t, err)
-	require.Equal(t, core.Imported{Left: 1}, done)
+	require.Equal(t, store.Imported{Left: 1}, done)
 	require.Equal(t, "paid before", a.post("key-1", "").Body.String())
 }
 
@@ -96,22 +97,22 @@ func TestImportUnknown(t *testing.T) {
 
 // CONTRACT T-2, M-5, R-4
 func TestImportRetention(t *testing.T) {
-	store := memstore.New()
-	idem, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, MaxAnswer: 100}})
+	st := memstore.New()
+	idem, err := core.New(core.Config{Store: st, Policy: core.Policy{Recovery: core.Park, MaxAnswer: 100}})
 	require.NoError(t, err)
 	now := time.Now()
 	for name, test := range map[string]struct {
 		created, expires time.Duration // before and after now; 0 leaves ExpiresAt out
-		state            core.State
+		state            store.State
 		left             time.Duration // of retention
 	}{
-		"the route's own":  {time.Hour, 0, core.Completed, 71 * time.Hour},
-		"too short":        {time.Hour, time.Hour, core.Completed, 23 * time.Hour},
-		"as it was":        {time.Hour, 40 * time.Hour, core.Completed, 40 * time.Hour},
-		"too long":         {time.Hour, 700 * time.Hour, core.Completed, 71 * time.Hour},
-		"over":             {80 * time.Hour, -time.Hour, core.Expired, -8 * time.Hour},
-		"tombstone's over": {2000 * time.Hour, 0, core.Free, 0},
-		"all is over":      {2000 * time.Hour, -time.Hour, core.Free, 0},
+		"the route's own":  {time.Hour, 0, store.Completed, 71 * time.Hour},
+		"too short":        {time.Hour, time.Hour, store.Completed, 23 * time.Hour},
+		"as it was":        {time.Hour, 40 * time.Hour, store.Completed, 40 * time.Hour},
+		"too long":         {time.Hour, 700 * time.Hour, store.Completed, 71 * time.Hour},
+		"over":             {80 * time.Hour, -time.Hour, store.Expired, -8 * time.Hour},
+		"tombstone's over": {2000 * time.Hour, 0, store.Free, 0},
+		"all is over":      {2000 * time.Hour, -time.Hour, store.Free, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			row := past(strings.ReplaceAll(name, " ", "-"))
@@ -121,9 +122,9 @@ func TestImportRetention(t *testing.T) {
 			}
 			done, err := idem.Import(t.Context(), rowsOf(row))
 			require.NoError(t, err)
-			rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, row.Key))
-			if test.state == core.Free {
-				require.Equal(t, core.Imported{Over: 1}, done)
+			rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, row.Key))
+			if test.state == store.Free {
+				require.Equal(t, store.Imported{Over: 1}, done)
 				require.ErrorIs(t, err, core.ErrNotFound)
 				return
 			}
@@ -132,7 +133,7 @@ func TestImportRetention(t *testing.T) {
 			require.Equal(t, test.left, rec.ExpiresAt.Sub(now))
 			require.Equal(t, core.DefaultTombstone, rec.PurgeAt.Sub(rec.ExpiresAt))
 			require.Equal(t, http.StatusCreated, rec.Answer.Status)
-			require.Equal(t, test.state == core.Completed, len(rec.Answer.Body) > 0)
+			require.Equal(t, test.state == store.Completed, len(rec.Answer.Body) > 0)
 		})
 	}
 
@@ -140,10 +141,10 @@ func TestImportRetention(t *testing.T) {
 	old := past("old", func(p *core.Past) { p.CreatedAt, p.ExpiresAt = now.Add(-2000*time.Hour), now.Add(time.Hour) })
 	done, err := idem.Import(t.Context(), rowsOf(old))
 	require.NoError(t, err)
-	require.Equal(t, core.Imported{Added: 1}, done)
-	held, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "old"))
+	require.Equal(t, store.Imported{Added: 1}, done)
+	held, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "old"))
 	require.NoError(t, err)
-	require.Equal(t, core.Expired, held.State())
+	require.Equal(t, store.Expired, held.State())
 	require.True(t, held.PurgeAt.Equal(old.ExpiresAt), "as long as the old table")
 
 	row := past("large", func(p *core.Past) {
@@ -151,7 +152,7 @@ func TestImportRetention(t *testing.T) {
 	})
 	_, err = idem.Import(t.Context(), rowsOf(row))
 	require.NoError(t, err)
-	rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "large"))
+	rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "large"))
 	require.NoError(t, err)
 	require.Equal(t, core.Answer{Status: http.StatusCreated, Header: http.Header{"Location": {"/1"}}, Partial: true}, rec.Answer)
 }
@@ -186,11 +187,11 @@ func TestImportRefuses(t *testing.T) {
 
 	a := newApp(t, core.Config{Store: newFaultStore(memstore.New())}, created)
 	_, err = a.module.Import(t.Context(), rowsOf(past("key-1")))
-	require.ErrorContains(t, err, "core.Importer")
+	require.ErrorContains(t, err, "store.Importer")
 
 	a = newApp(t, core.Config{Store: memstore.New(memstore.WithMaxRecords(1))}, created)
 	_, err = a.module.Import(t.Context(), rowsOf(past("key-1"), past("key-2")))
-	require.ErrorIs(t, err, core.ErrFull)
+	require.ErrorIs(t, err, store.ErrFull)
 }
 
 // More rows than go to the store at a time.
@@ -202,7 +203,7 @@ func TestImportBatches(t *testing.T) {
 	}
 	done, err := a.module.Import(t.Context(), rowsOf(rows...))
 	require.NoError(t, err)
-	require.Equal(t, core.Imported{Added: 250}, done)
+	require.Equal(t, store.Imported{Added: 250}, done)
 }
 
 // The first instance of the new release gave the key back; the old table has its answer.
@@ -217,7 +218,7 @@ func TestImportTakesWhatIsFree(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, a.post("key-1", `{}`).Code)
 	done, err := a.module.Import(t.Context(), rowsOf(past("key-1"), past("key-2")))
 	require.NoError(t, err)
-	require.Equal(t, core.Imported{Added: 1, Replaced: 1}, done)
+	require.Equal(t, store.Imported{Added: 1, Replaced: 1}, done)
 	a.handler = created
 	require.Equal(t, "reused", a.post("key-1", `{}`).Header().Get("Idempotency-Result"))
 	require.Equal(t, 1, a.ran())

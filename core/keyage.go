@@ -6,15 +6,17 @@ import (
 	"maps"
 	"net/http"
 	"sync/atomic"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // keptAges are the ages that the store has returned, by method and pattern.
 type keptAges struct {
-	atomic.Pointer[map[routeKey]KeptAge]
+	atomic.Pointer[map[routeKey]store.KeptAge]
 }
 
 // find returns the kept age of a route; ok is false if the store was not asked for it yet.
-func (k *keptAges) find(name routeKey) (kept KeptAge, ok bool) {
+func (k *keptAges) find(name routeKey) (kept store.KeptAge, ok bool) {
 	if known := k.Load(); known != nil {
 		kept, ok = (*known)[name]
 	}
@@ -22,8 +24,8 @@ func (k *keptAges) find(name routeKey) (kept KeptAge, ok bool) {
 }
 
 // add is called by one goroutine at a time.
-func (k *keptAges) add(name routeKey, kept KeptAge) {
-	all := map[routeKey]KeptAge{name: kept}
+func (k *keptAges) add(name routeKey, kept store.KeptAge) {
+	all := map[routeKey]store.KeptAge{name: kept}
 	if known := k.Load(); known != nil {
 		maps.Copy(all, *known)
 	}
@@ -31,7 +33,7 @@ func (k *keptAges) add(name routeKey, kept KeptAge) {
 }
 
 // keptAge returns the kept age of the request's route. The module asks the store once for each route.
-func (m *Module) keptAge(ctx context.Context, store KeyTimer, adm *admission) (KeptAge, error) {
+func (m *Module) keptAge(ctx context.Context, st store.KeyTimer, adm *admission) (store.KeptAge, error) {
 	name := routeKey{adm.command.method, adm.pattern}
 	if kept, ok := m.ages.find(name); ok {
 		return kept, nil
@@ -42,7 +44,7 @@ func (m *Module) keptAge(ctx context.Context, store KeyTimer, adm *admission) (K
 	case m.asking <- struct{}{}:
 		defer func() { <-m.asking }()
 	case <-ctx.Done():
-		return KeptAge{}, ctx.Err()
+		return store.KeptAge{}, ctx.Err()
 	}
 	if kept, ok := m.ages.find(name); ok {
 		return kept, nil
@@ -51,7 +53,7 @@ func (m *Module) keptAge(ctx context.Context, store KeyTimer, adm *admission) (K
 	if !adm.route.timed() {
 		age = 0
 	}
-	kept, err := store.KeepAge(ctx, m.service, name.method+" "+name.pattern, age, m.window())
+	kept, err := st.KeepAge(ctx, m.service, name.method+" "+name.pattern, age, m.window())
 	if err == nil {
 		m.ages.add(name, kept)
 	}
@@ -61,11 +63,11 @@ func (m *Module) keptAge(ctx context.Context, store KeyTimer, adm *admission) (K
 // takeAge finds out whether the key of a request is too old. A route that has left TimedKey still refuses keys that were
 // too old at that time.
 func (m *Module) takeAge(r *http.Request, adm *admission) *Problem {
-	store, ok := m.cfg.Store.(KeyTimer) // New has refused any other store of timed keys
+	st, ok := m.cfg.Store.(store.KeyTimer) // New has refused any other store of timed keys
 	if !ok || adm.keyMade.IsZero() {
 		return nil
 	}
-	kept, err := m.keptAge(r.Context(), store, adm)
+	kept, err := m.keptAge(r.Context(), st, adm)
 	switch {
 	case errors.Is(err, ErrClock):
 		m.tellClock(r.Context(), err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/hex"
 	"log/slog"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // LogObserver writes events to a log. Events that need attention ([EventKind.IsWarning]) are warnings. At level info are:
@@ -53,7 +55,7 @@ func LogObserver(log *slog.Logger) Observer {
 		if e.Who != "" {
 			attrs = append(attrs, slog.String("who", e.Who))
 		}
-		if e.Scope != (Scope{}) {
+		if e.Scope != (store.Scope{}) {
 			attrs = append(attrs, slog.String("scope", hex.EncodeToString(e.Scope[:])), slog.String("why", e.Why))
 		}
 		if e.Open != 0 {

@@ -5,15 +5,17 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // checkMaxOpen returns what is wrong with the cap of a filled policy.
-func (p Policy) checkMaxOpen(store Store, bad func(format string, args ...any)) {
+func (p Policy) checkMaxOpen(st Store, bad func(format string, args ...any)) {
 	if p.MaxOpen < 0 {
 		bad("MaxOpen: %d is negative; 0 is no cap", p.MaxOpen)
 	}
-	if _, ok := store.(Counter); p.MaxOpen > 0 && !ok {
-		bad("MaxOpen: needs a store that counts open records (core.Counter), and %T does not; use gormstore", store)
+	if _, ok := st.(store.Counter); p.MaxOpen > 0 && !ok {
+		bad("MaxOpen: needs a store that counts open records (store.Counter), and %T does not; use gormstore", st)
 	}
 }
 
@@ -45,6 +47,6 @@ func (m *Module) checkOpen(r *http.Request, adm *admission) *Problem {
 func (m *Module) countOpen(ctx context.Context, adm *admission, limit int) (int, error) {
 	call := new(bounded).until(context.WithoutCancel(ctx), time.Now().Add(m.cfg.ClaimTimeout))
 	defer call.cancel(context.Canceled)
-	counter := m.cfg.Store.(Counter) // New has refused any other store
+	counter := m.cfg.Store.(store.Counter) // New has refused any other store
 	return counter.CountOpen(call, m.cfg.Scoping.PrincipalScope(adm.principal), limit)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 func withMaxOpen(n int) core.Config {
@@ -103,7 +104,7 @@ type countingStore struct {
 	count func() (int, error)
 }
 
-func (s countingStore) CountOpen(context.Context, core.Scope, int) (int, error) { return s.count() }
+func (s countingStore) CountOpen(context.Context, store.Scope, int) (int, error) { return s.count() }
 
 // CONTRACT F-1
 func TestMaxOpenWhereTheStoreIsAway(t *testing.T) {
@@ -130,7 +131,7 @@ type claimedStore struct {
 	counted *[]bool
 }
 
-func (s claimedStore) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s claimedStore) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	*s.counted = append(*s.counted, c.Counted)
 	return s.Store.Claim(ctx, c)
 }
@@ -164,7 +165,7 @@ func TestMaxOpenConfig(t *testing.T) {
 	_, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park, MaxOpen: -1}})
 	require.ErrorContains(t, err, "MaxOpen: -1 is negative")
 	_, err = core.New(core.Config{Store: newFaultStore(memstore.New()), Policy: core.Policy{Recovery: core.Park, MaxOpen: 1}})
-	require.ErrorContains(t, err, "MaxOpen: needs a store that counts open records (core.Counter)")
+	require.ErrorContains(t, err, "MaxOpen: needs a store that counts open records (store.Counter)")
 
 	// A route takes it from the module's own policy.
 	m, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{MaxOpen: 7},

@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // Observer gets an event for each thing that happens to a command: for logs, metrics and traces. Observe runs in the
@@ -127,7 +129,7 @@ type Event struct {
 	Who string // the operator who has read an answer, has settled or wanted to, or has asked for an erasure
 
 	// Of an erasure:
-	Scope Scope // whose records
+	Scope store.Scope // whose records
 	Why   string
 	Open  int // operations that were not erased because they are open
 }

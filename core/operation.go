@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // operationView is the JSON form of an operation.
@@ -41,10 +43,10 @@ func viewOf(rec Record) operationView {
 	if !rec.ExpiresAt.IsZero() {
 		v.ExpiresAt = new(rec.ExpiresAt.UTC())
 	}
-	if state == Completed || state == Expired {
+	if state == store.Completed || state == store.Expired {
 		v.Outcome = rec.OutcomeClass()
 	}
-	if state == Completed {
+	if state == store.Completed {
 		a := &answerView{Status: rec.Answer.Status, Header: rec.Answer.Header, Partial: rec.Answer.Partial}
 		switch body := rec.Answer.Body; {
 		case len(body) == 0:
@@ -100,7 +102,7 @@ func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply 
 	defer cancel()
 	rec, running, err := m.findOwn(ctx, parsed)
 	if running {
-		return jsonReply(operationView{ID: parsed, State: Running.String()})
+		return jsonReply(operationView{ID: parsed, State: store.Running.String()})
 	}
 	if err == nil && rec.Scope != m.cfg.Scoping.PrincipalScope(p) && !m.operates(p, rec) {
 		err = ErrNotFound
@@ -132,11 +134,11 @@ const halfDone = "half_done"
 
 // halfDone lists the half-done operations. A store without steps has none.
 func (m *Module) halfDone(ctx context.Context, within []byte, after ID, limit int) ([]Record, error) {
-	store, ok := m.cfg.Store.(Stepper)
+	st, ok := m.cfg.Store.(store.Stepper)
 	if !ok {
 		return nil, nil
 	}
-	return store.HalfDone(ctx, within, after, limit)
+	return st.HalfDone(ctx, within, after, limit)
 }
 
 // operatorView is viewOf, as operators see it.
@@ -163,7 +165,7 @@ func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 	var problem *Problem
 	list := m.cfg.Store.List
 	switch query.Get("state") {
-	case "", Unknown.String():
+	case "", store.Unknown.String():
 	case halfDone:
 		list = m.halfDone
 	default:

@@ -19,6 +19,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/mustrun"
 )
 
@@ -420,21 +421,21 @@ func TestSettlementsAsOperatorsWriteThem(t *testing.T) {
 // CONTRACT X-7
 func TestSettlementIsFinalAndKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		a := unknownApp(t, store)
+		st := memstore.New()
+		a := unknownApp(t, st)
 		inTenant := operator
 		inTenant.Tenant, inTenant.Roles = "t", []string{"supervisor"}
 		require.Equal(t, http.StatusOK, a.serveSettle(inTenant, idOf("k-1"), `{"outcome":"applied","reason":"seen"}`).Code)
 		for _, again := range []string{`{"outcome":"applied","reason":"again"}`, `{"outcome":"not_applied","reason":"again"}`} {
 			requireProblem(t, a.serveSettle(operator, idOf("k-1"), again), http.StatusConflict, core.CodeNotSettleable)
 		}
-		history := store.Settlements(core.Scoping{}.RecordID(alice, "k-1"))
+		history := st.Settlements(core.Scoping{}.RecordID(alice, "k-1"))
 		require.Len(t, history, 1)
 		require.Equal(t, `issuer="`+alice.Issuer+`" tenant="t" subject="olga"`, history[0].Who, "the tenant counts")
 		require.Equal(t, "seen", history[0].Why)
 		require.Equal(t, time.Now(), history[0].At)
-		require.Equal(t, core.Unknown, history[0].Before.State())
-		require.Equal(t, core.Completed, history[0].After.State())
+		require.Equal(t, store.Unknown, history[0].Before.State())
+		require.Equal(t, store.Completed, history[0].After.State())
 
 		for _, refused := range a.of(core.EventSettleRefused) {
 			require.Equal(t, core.Event{Kind: core.EventSettleRefused, Operation: core.Scoping{}.RecordID(alice, "k-1"),
@@ -444,7 +445,7 @@ func TestSettlementIsFinalAndKept(t *testing.T) {
 		last := a.of(core.EventSettled)[0]
 		require.Equal(t, core.Event{Kind: core.EventSettled, Who: history[0].Who, Operation: core.Scoping{}.RecordID(alice, "k-1"), Method: "POST", Route: pattern,
 			Recovery: core.Park, Fence: 2, Status: 201}, last)
-		rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
+		rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
 		require.NoError(t, err)
 		require.Equal(t, core.DefaultRetention, rec.ExpiresAt.Sub(rec.Now))
 		require.Equal(t, core.DefaultTombstone, rec.PurgeAt.Sub(rec.ExpiresAt))
@@ -501,7 +502,7 @@ func TestDecisionsOfTheApp(t *testing.T) {
 		rec, err := a.module.Settle(t.Context(), id, core.Decision{Who: "w", Why: "w", Applied: true, Answer: &core.Answer{
 			Status: 499, Header: http.Header{"Location": {"/7"}, "Set-Cookie": {"provider=1"}, "Date": {"x"}}, Body: []byte("b")}})
 		require.NoError(t, err)
-		require.Equal(t, core.Completed, rec.State())
+		require.Equal(t, store.Completed, rec.State())
 		w := a.post("k-1", `{}`)
 		require.Equal(t, 499, w.Code)
 		require.Equal(t, "/7", w.Header().Get("Location"))
@@ -563,10 +564,10 @@ func TestSettlementCommitsWithItsCommand(t *testing.T) {
 	}
 	a.handler = settles(status(http.StatusInternalServerError))
 	require.Equal(t, http.StatusInternalServerError, a.post("s-1", `{}`).Code)
-	require.Equal(t, core.Unknown, a.record("k-1").State(), "undone with the attempt")
+	require.Equal(t, store.Unknown, a.record("k-1").State(), "undone with the attempt")
 	a.handler = settles(status(http.StatusOK))
 	require.Equal(t, http.StatusOK, a.post("s-1", `{}`).Code)
-	require.Equal(t, core.Completed, a.record("k-1").State())
+	require.Equal(t, store.Completed, a.record("k-1").State())
 	a.pattern = pattern
 	require.Equal(t, "settled", a.post("k-1", `{}`).Body.String())
 }

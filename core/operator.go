@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // Operator gives one operator access to the operations of its own issuer and tenant, or of the whole service for a
@@ -13,24 +15,24 @@ import (
 // waits for the store at most for Config.ClaimTimeout; FindKey may wait twice as long.
 type Operator struct {
 	module    *Module
-	store     Inspectable
+	store     store.Inspectable
 	principal Principal
 }
 
 // Operator returns the access that p has as an operator. The problem is 401 if p is not a principal that Config.Scoping
 // accepts, 403 if p has none of Config.OperatorRoles and Config.SupervisorRoles, and 500 if the store is not an
-// [Inspectable].
+// [store.Inspectable].
 func (m *Module) Operator(r *http.Request, p Principal) (*Operator, *Problem) {
-	store, ok := m.cfg.Store.(Inspectable)
+	st, ok := m.cfg.Store.(store.Inspectable)
 	switch {
 	case !m.cfg.Scoping.admits(p):
 		return nil, m.unauthenticated(r, visit{}, p, "operations need an authenticated caller")
 	case !m.isOperator(p):
 		return nil, NewProblem(CodeForbidden, "only operators may look at operations: "+m.operatorRoles())
 	case !ok:
-		return nil, NewProblem(CodeMisconfigured, "the store is no core.Inspectable; use gormstore or memstore")
+		return nil, NewProblem(CodeMisconfigured, "the store is no store.Inspectable; use gormstore or memstore")
 	}
-	return &Operator{m, store, p}, nil
+	return &Operator{m, st, p}, nil
 }
 
 // operatorRoles says which roles an operator needs one of.
@@ -49,9 +51,10 @@ func (m *Module) operatorRoles() string {
 	return "the login needs the role " + strings.Join(roles, ", or ")
 }
 
-// Inspectable reports whether the module's store is an [Inspectable], so that operators can look through its operations.
+// Inspectable reports whether the module's store is a [store.Inspectable], so that operators can look through its
+// operations.
 func (m *Module) Inspectable() bool {
-	_, ok := m.cfg.Store.(Inspectable)
+	_, ok := m.cfg.Store.(store.Inspectable)
 	return ok
 }
 
@@ -67,8 +70,8 @@ func (o *Operator) Supervises() bool { return o.module.isSupervisor(o.principal)
 // Name is the operator's name in the history of settlements: issuer, tenant and subject, each quoted.
 func (o *Operator) Name() string { return nameOf(o.principal) }
 
-// Unsettled lists the operations that need attention, oldest first: see [Inspectable]. It ignores q.Within.
-func (o *Operator) Unsettled(ctx context.Context, q UnsettledQuery) ([]Record, error) {
+// Unsettled lists the operations that need attention, oldest first: see [store.Inspectable]. It ignores q.Within.
+func (o *Operator) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
 	q.Within = o.within()
@@ -76,7 +79,7 @@ func (o *Operator) Unsettled(ctx context.Context, q UnsettledQuery) ([]Record, e
 }
 
 // LastSettled returns the last settlements of operations that the operator may look at, the newest first: its own, or all.
-func (o *Operator) LastSettled(ctx context.Context, own bool, limit int) ([]SettledOperation, error) {
+func (o *Operator) LastSettled(ctx context.Context, own bool, limit int) ([]store.SettledOperation, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
 	by := ""
@@ -86,8 +89,8 @@ func (o *Operator) LastSettled(ctx context.Context, own bool, limit int) ([]Sett
 	return o.store.LastSettled(ctx, o.within(), by, limit)
 }
 
-// LastAnswered returns the last recorded success of a route: see [Inspectable]. It holds another caller's answer, so show no
-// more than its form.
+// LastAnswered returns the last recorded success of a route: see [store.Inspectable]. It holds another caller's answer, so
+// show no more than its form.
 func (o *Operator) LastAnswered(ctx context.Context, method, route string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
@@ -95,8 +98,8 @@ func (o *Operator) LastAnswered(ctx context.Context, method, route string) (Answ
 	return rec.Answer, err
 }
 
-// CountUnsettled counts the oldest q.Limit operations that need attention: see [Inspectable]. It ignores q.Within.
-func (o *Operator) CountUnsettled(ctx context.Context, q UnsettledQuery) ([]UnsettledCount, error) {
+// CountUnsettled counts the oldest q.Limit operations that need attention: see [store.Inspectable]. It ignores q.Within.
+func (o *Operator) CountUnsettled(ctx context.Context, q store.UnsettledQuery) ([]store.UnsettledCount, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
 	q.Within = o.within()
@@ -105,9 +108,9 @@ func (o *Operator) CountUnsettled(ctx context.Context, q UnsettledQuery) ([]Unse
 
 // Life is what is known of an operation. Only [Operator.Reveal] fills in its answer and the results of its steps.
 type Life struct {
-	Record  Record             // from [Operator.Life], its Answer has only Status and Partial
-	Steps   []StepRecord       // in the order in which they were started; only Resume operations have steps
-	History []SettlementRecord // oldest first, including those of earlier lives of the key
+	Record  Record                   // from [Operator.Life], its Answer has only Status and Partial
+	Steps   []store.StepRecord       // in the order in which they were started; only Resume operations have steps
+	History []store.SettlementRecord // oldest first, including those of earlier lives of the key
 	// Size is the length of the answer in bytes, and Media its Content-Type.
 	Size  int
 	Media string
@@ -151,7 +154,7 @@ func (o *Operator) life(ctx context.Context, id ID) (life Life, err error) {
 		return Life{}, err
 	}
 	life.Size, life.Media = len(life.Record.Answer.Body), life.Record.Answer.Header.Get("Content-Type")
-	if stepper, ok := o.module.cfg.Store.(Stepper); ok && life.Record.Recovery == Resume {
+	if stepper, ok := o.module.cfg.Store.(store.Stepper); ok && life.Record.Recovery == Resume {
 		if life.Steps, err = stepper.Steps(ctx, id); err != nil {
 			return Life{}, err
 		}
@@ -159,7 +162,7 @@ func (o *Operator) life(ctx context.Context, id ID) (life Life, err error) {
 	if life.History, err = o.store.History(ctx, id); err != nil {
 		return Life{}, err
 	}
-	if life.Record.State() == Expired { // nobody gets the answer any more, even before a sweep (T-4)
+	if life.Record.State() == store.Expired { // nobody gets the answer any more, even before a sweep (T-4)
 		life.Record.Answer.Header, life.Record.Answer.Body = nil, nil
 		for i := range life.Steps {
 			life.Steps[i].Result = nil

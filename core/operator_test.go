@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // inspected is an app with a completed operation that has a step, and the access that an operator has.
@@ -62,7 +63,7 @@ func TestExpiredAnswerIsNotRevealed(t *testing.T) {
 		time.Sleep(core.DefaultRetention)
 		life, err := operator.Reveal(t.Context(), id)
 		require.NoError(t, err)
-		require.Equal(t, core.Expired, life.Record.State())
+		require.Equal(t, store.Expired, life.Record.State())
 		require.Equal(t, core.Answer{Status: http.StatusCreated}, life.Record.Answer)
 		require.Len(t, life.Steps, 1)
 		require.Empty(t, life.Steps[0].Result)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // ServeOwnOperation answers with the state of the caller's own operation. It finds the operation by the key in the
@@ -36,7 +38,7 @@ func (m *Module) ServeOwnOperation(r *http.Request, p Principal) *Reply {
 	case err != nil:
 		return m.refuse(r, m.problemOf(err))
 	case running:
-		return jsonReply(operationView{ID: id, State: Running.String()})
+		return jsonReply(operationView{ID: id, State: store.Running.String()})
 	}
 	return m.showOperation(ctx, r, p, rec)
 }
@@ -64,7 +66,7 @@ func (m *Module) findOwn(ctx context.Context, id ID) (rec Record, running bool, 
 func (m *Module) findLive(ctx context.Context, id ID) (Record, error) {
 	rec, err := m.cfg.Store.Find(ctx, id)
 	rec = m.judged(ctx, rec)
-	if err == nil && rec.State() == Free && rec.Stored != Free {
+	if err == nil && rec.State() == store.Free && rec.Stored != store.Free {
 		err = ErrNotFound
 	}
 	return rec, err
@@ -72,5 +74,5 @@ func (m *Module) findLive(ctx context.Context, id ID) (Record, error) {
 
 // isGone reports whether a key can be claimed. An attempt that nobody else can see may then hold it.
 func isGone(rec Record, err error) bool {
-	return errors.Is(err, ErrNotFound) || err == nil && rec.State() == Free
+	return errors.Is(err, ErrNotFound) || err == nil && rec.State() == store.Free
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // Defaults of the contract. A zero field of [Policy] or [Config] means its default.
@@ -87,7 +89,7 @@ type Policy struct {
 	MaxAnswer int64
 	// MaxOpen caps how many records of one principal are running or unknown, on all routes together. Half-done operations do
 	// not count. At the cap a new key is refused with 429 too_many_open and Retry-After, and nothing is run. A repeat
-	// of a key that has a record is not refused. Default 0: no cap. It needs a [Counter], and costs one statement per
+	// of a key that has a record is not refused. Default 0: no cap. It needs a [store.Counter], and costs one statement per
 	// request. In gormstore, every recorded answer of a Park or Resume route then also changes the table's indexes.
 	//
 	// It keeps one principal from filling the table with records that no sweep may remove. It is neither exact nor a rate
@@ -110,7 +112,7 @@ type Policy struct {
 	// name the header in which the proxy passes it on (H-7).
 	CommandHeaders []string
 	// Rekey says what happens if the same principal sends the same command again within RekeyWindow, but with a new key:
-	// RekeyOff (default), RekeyReport or RekeyRefuse. The last two need a [Watcher].
+	// RekeyOff (default), RekeyReport or RekeyRefuse. The last two need a [store.Watcher].
 	Rekey Rekey
 	// RekeyWindow is how long after a command the same command with another key is a suspected duplicate: 1 s to 24 h,
 	// default 10 min. It is used on routes in shadow, and if Rekey is set.
@@ -179,11 +181,11 @@ func (p Policy) withDefaults(own Policy) Policy {
 
 // reviewed reports whether the answer of r may be shown to caller: r has no answer, or Review allows it (O-3).
 func (p *Policy) reviewed(ctx context.Context, caller Principal, r *Record) bool {
-	return p.Review == nil || r.State() != Completed || calm(func() error { return p.Review(ctx, caller, *r) }) == nil
+	return p.Review == nil || r.State() != store.Completed || calm(func() error { return p.Review(ctx, caller, *r) }) == nil
 }
 
 // check returns what is wrong with a filled policy of a route with the given method ("" for the module's own).
-func (p Policy) check(method string, store Store) (errs []error) {
+func (p Policy) check(method string, st Store) (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
 	switch {
@@ -205,16 +207,16 @@ func (p Policy) check(method string, store Store) (errs []error) {
 	case p.Recovery > Park:
 		bad("Recovery: %d is none of core.Rollback, core.Resume, core.Park", p.Recovery)
 	case p.Recovery == Rollback:
-		if _, ok := store.(Transactor); !ok {
+		if _, ok := st.(store.Transactor); !ok {
 			bad("Recovery: Rollback needs a store that runs the handler's rows in the claim's transaction (X-5), and %T does "+
-				"not; use gormstore, or core.Park", store)
+				"not; use gormstore, or core.Park", st)
 		}
 		if p.Streaming {
 			bad("Streaming: no byte of a Rollback route leaves before COMMIT (R-4)")
 		}
 	case p.Recovery == Resume:
-		if _, ok := store.(Stepper); !ok {
-			bad("Recovery: Resume needs a store that keeps steps, and %T does not; use gormstore, or core.Park", store)
+		if _, ok := st.(store.Stepper); !ok {
+			bad("Recovery: Resume needs a store that keeps steps, and %T does not; use gormstore, or core.Park", st)
 		}
 	}
 
@@ -251,9 +253,9 @@ func (p Policy) check(method string, store Store) (errs []error) {
 	if p.RekeyWindow < time.Second || p.RekeyWindow > maxRekeyWindow {
 		bad("RekeyWindow: %v is not between 1s and %v", p.RekeyWindow, maxRekeyWindow)
 	}
-	p.checkMaxOpen(store, bad)
-	p.checkRekey(store, bad)
-	p.checkShadow(store, bad)
+	p.checkMaxOpen(st, bad)
+	p.checkRekey(st, bad)
+	p.checkShadow(st, bad)
 	if p.KeyFormat > TimedKey {
 		bad("KeyFormat: %d is none of core.AnyKey, core.UUIDKey, core.TimedKey", p.KeyFormat)
 	}

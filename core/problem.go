@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // Code names a kind of problem. It is stable: clients may switch on it (contract P-1).
@@ -139,7 +141,7 @@ func withMaxOpen(_ *Module, r *route) bool     { return r.MaxOpen > 0 }
 
 // withKeyTimes: a store of timed keys also judges keys of other formats, after [Module.RefuseKeysBefore] for instance.
 func withKeyTimes(m *Module, _ *route) bool {
-	_, ok := m.cfg.Store.(KeyTimer)
+	_, ok := m.cfg.Store.(store.KeyTimer)
 	return ok
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/storetest"
 )
 
@@ -60,7 +60,7 @@ func TestStripeReconciler(t *testing.T) {
 			var clock storetest.Clock
 			provider := newStripeSimulator(clock.Now)
 			defer provider.Close()
-			operation := core.Record{Ticket: core.Ticket{ID: core.ID{7}}, CreatedAt: clock.Now(), Deadline: clock.Now()}
+			operation := store.Record{Ticket: store.Ticket{ID: store.ID{7}}, CreatedAt: clock.Now(), Deadline: clock.Now()}
 			if test.status != "" {
 				provider.made = append(provider.made, madePayment{at: clock.Now(), changed: clock.Now(), before: test.status,
 					paymentIntent: paymentIntent{ID: "pi_1", Status: test.status, Created: clock.Now().Unix(),
@@ -95,7 +95,7 @@ func failingAt(path string) func(s *stripeSimulator) {
 
 // Two payments under one reference, which a dedup key makes impossible, are no answer.
 func TestAdyenReconcilerWantsOnePayment(t *testing.T) {
-	operation := core.Record{Ticket: core.Ticket{ID: core.ID{7}}}
+	operation := store.Record{Ticket: store.Ticket{ID: store.ID{7}}}
 	a := &authorisations{said: map[string]map[string]notification{operation.ID.String(): {
 		"PSP1": {PspReference: "PSP1", Success: "true"}, "PSP2": {PspReference: "PSP2", Success: "false"},
 	}}}

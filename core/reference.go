@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // Reference attaches a reference to the operation whose attempt ctx belongs to: the id of a charge, the number of an order,
@@ -21,12 +23,12 @@ import (
 // secret into it.
 //
 // Errors: the name or the value is empty, too long, or no plain text; [ErrReferences]; [errors.ErrUnsupported] if the store
-// is no [Referrer]; [ErrStale] if the operation is gone; the handler has returned. Any other error means that the store did
-// not answer, and the reference may be missing. Outside an attempt, in shadow, and in a unit test, nothing is kept.
+// is no [store.Referrer]; [ErrStale] if the operation is gone; the handler has returned. Any other error means that the store
+// did not answer, and the reference may be missing. Outside an attempt, in shadow, and in a unit test, nothing is kept.
 func Reference(ctx context.Context, name, value string) error {
-	if !isReferenceText(name, MaxReferenceName) || !isReferenceText(value, MaxReferenceValue) {
+	if !isReferenceText(name, store.MaxReferenceName) || !isReferenceText(value, store.MaxReferenceValue) {
 		return fmt.Errorf("idem: Reference: want a name of 1 to %d bytes and a value of 1 to %d, both plain text without "+
-			"space around it", MaxReferenceName, MaxReferenceValue) // not the texts: errors are logged
+			"space around it", store.MaxReferenceName, store.MaxReferenceValue) // not the texts: errors are logged
 	}
 	a := attemptFrom(ctx)
 	if a == nil {
@@ -35,13 +37,14 @@ func Reference(ctx context.Context, name, value string) error {
 	if err := a.inside.Calls.Over(); err != nil {
 		return err
 	}
-	store, ok := a.m.cfg.Store.(Referrer)
+	st, ok := a.m.cfg.Store.(store.Referrer)
 	if !ok {
-		return fmt.Errorf("idem: Reference: %T is no core.Referrer: %w", a.m.cfg.Store, errors.ErrUnsupported)
+		return fmt.Errorf("idem: Reference: %T is no store.Referrer: %w", a.m.cfg.Store, errors.ErrUnsupported)
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.m.cfg.ClaimTimeout)
 	defer cancel()
-	return store.Refer(ctx, a.ticket.ID, a.m.cfg.Scoping.realm(a.m.service, a.admission.principal), Ref{name, value})
+	realm := a.m.cfg.Scoping.realm(a.m.service, a.admission.principal)
+	return st.Refer(ctx, a.ticket.ID, realm, store.Ref{Name: name, Value: value})
 }
 
 // isReferenceText reports whether s can be a name or a value: a person types it into a form.

@@ -11,22 +11,23 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // A reference of an attempt that never ends is there, and operators of its realm find it.
 //
 // CONTRACT S-5, X-1
 func TestReference(t *testing.T) {
-	store := memstore.New()
+	st := memstore.New()
 	var kept context.Context
-	a := newApp(t, core.Config{Store: store}, func(w http.ResponseWriter, r *http.Request) {
+	a := newApp(t, core.Config{Store: st}, func(w http.ResponseWriter, r *http.Request) {
 		kept = r.Context()
 		for range 2 { // once, whatever a handler does
 			require.NoError(t, core.Reference(r.Context(), "charge", "ch_7"))
 		}
 		for value, why := range map[string]string{
 			"": "nothing", "\u00a07": "a space", "a\nb": "a line", "\x00": "a control character", "\xff": "no UTF-8",
-			strings.Repeat("7", core.MaxReferenceValue+1): "too long",
+			strings.Repeat("7", store.MaxReferenceValue+1): "too long",
 		} {
 			require.Error(t, core.Reference(r.Context(), "charge", value), why)
 			require.Error(t, core.Reference(r.Context(), value, "7"), why)
@@ -37,12 +38,12 @@ func TestReference(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
 	id := core.Scoping{}.RecordID(alice, "k-1")
 	realm := core.Scoping{}.PrincipalRealm(alice)
-	found, err := store.Referred(t.Context(), realm[:], "ch_7", 10)
+	found, err := st.Referred(t.Context(), realm[:], "ch_7", 10)
 	require.NoError(t, err)
 	require.Equal(t, []core.ID{id}, found)
-	refs, err := store.References(t.Context(), []core.ID{id})
+	refs, err := st.References(t.Context(), []core.ID{id})
 	require.NoError(t, err)
-	require.Equal(t, []core.Ref{{Name: "charge", Value: "ch_7"}}, refs[id])
+	require.Equal(t, []store.Ref{{Name: "charge", Value: "ch_7"}}, refs[id])
 	require.Error(t, core.Reference(kept, "charge", "late"), "the handler has returned")
 	for _, e := range a.events {
 		require.NotContains(t, errors.Join(e.Err, errors.New(e.Who)).Error(), "ch_7")

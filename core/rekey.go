@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // The default and the largest value of Policy.RekeyWindow.
@@ -33,12 +35,12 @@ const (
 )
 
 // checkRekey reports to bad what is wrong with Rekey in a filled policy.
-func (p Policy) checkRekey(store Store, bad func(format string, args ...any)) {
+func (p Policy) checkRekey(st Store, bad func(format string, args ...any)) {
 	if p.Rekey > RekeyRefuse {
 		bad("Rekey: %d is none of core.RekeyOff, core.RekeyReport, core.RekeyRefuse", p.Rekey)
 	}
-	if _, ok := store.(Watcher); p.Rekey != RekeyOff && !ok {
-		bad("Rekey: needs a store that remembers commands (core.Watcher), and %T does not; use gormstore", store)
+	if _, ok := st.(store.Watcher); p.Rekey != RekeyOff && !ok {
+		bad("Rekey: needs a store that remembers commands (store.Watcher), and %T does not; use gormstore", st)
 	}
 }
 
@@ -80,7 +82,7 @@ func (m *Module) hasRecord(ctx context.Context, id ID) (bool, error) {
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
-	return err == nil && m.judged(ctx, rec).State() != Free, err
+	return err == nil && m.judged(ctx, rec).State() != store.Free, err
 }
 
 // suspectedDuplicate is the problem that names the operation of the earlier key, which belongs to the same principal.
@@ -95,19 +97,19 @@ func suspectedDuplicate(earlier ID) *Problem {
 
 // sight asks the store whether it has seen a command, and stores the command. It is not cancelled if the client goes
 // away, because it must detect a client that hangs up and comes again with a new key.
-func (m *Module) sight(ctx context.Context, adm *admission, patience time.Duration) (Seen, error) {
+func (m *Module) sight(ctx context.Context, adm *admission, patience time.Duration) (store.Seen, error) {
 	call := new(bounded).until(context.WithoutCancel(ctx), time.Now().Add(patience))
 	defer call.cancel(context.Canceled)
-	s := Sighting{ID: adm.id, Scope: m.cfg.Scoping.PrincipalScope(adm.principal), Hash: adm.hash, Window: adm.route.RekeyWindow,
-		Keep: adm.route.RekeyWindow, Tentative: !adm.shadow && adm.route.Rekey == RekeyRefuse}
+	s := store.Sighting{ID: adm.id, Scope: m.cfg.Scoping.PrincipalScope(adm.principal), Hash: adm.hash,
+		Window: adm.route.RekeyWindow, Keep: adm.route.RekeyWindow, Tentative: !adm.shadow && adm.route.Rekey == RekeyRefuse}
 	if adm.id != (ID{}) {
 		s.Keep = adm.route.Retention // for as long as a repeat would have been replayed
 	}
-	return m.cfg.Store.(Watcher).Sight(call, s) // New has refused any other store
+	return m.cfg.Store.(store.Watcher).Sight(call, s) // New has refused any other store
 }
 
 // suspect sends the event of a command that came a short time ago with another key.
-func (m *Module) suspect(r *http.Request, adm *admission, seen Seen) {
+func (m *Module) suspect(r *http.Request, adm *admission, seen store.Seen) {
 	e := adm.event(EventSuspectedDuplicate)
 	e.Earlier = seen.Earlier
 	m.observe(r.Context(), e)

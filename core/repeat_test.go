@@ -14,6 +14,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // CONTRACT M-6
@@ -50,24 +51,24 @@ func TestOneExecutionUnderManySimultaneousRepeats(t *testing.T) {
 func TestRecordOfANewerRelease(t *testing.T) {
 	for name, done := range map[string]bool{"running": false, "completed": true} {
 		t.Run(name, func(t *testing.T) {
-			store := memstore.New()
-			claimed, err := store.Claim(t.Context(), core.Claim{ID: core.Scoping{}.RecordID(alice, "k-1"), Owner: core.Owner{1},
-				Recovery: core.Park, Hash: core.CommandHash{Version: 2}, Lease: time.Minute, Deadline: time.Minute})
+			st := memstore.New()
+			claimed, err := st.Claim(t.Context(), store.Claim{ID: core.Scoping{}.RecordID(alice, "k-1"), Owner: store.Owner{1},
+				Recovery: core.Park, Hash: store.CommandHash{Version: 2}, Lease: time.Minute, Deadline: time.Minute})
 			require.NoError(t, err)
 			if done {
-				require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, core.Completion{
+				require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, store.Completion{
 					Answer: core.Answer{Status: 200, Body: []byte("theirs")}, Retention: core.DefaultRetention}))
 			}
-			before, err := store.Find(t.Context(), claimed.Record.ID)
+			before, err := st.Find(t.Context(), claimed.Record.ID)
 			require.NoError(t, err)
 
-			a := newApp(t, core.Config{Store: store}, created)
+			a := newApp(t, core.Config{Store: st}, created)
 			w := a.post("k-1", `{}`)
 			requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
 			require.Equal(t, "2", w.Header().Get("Retry-After"))
 			require.Zero(t, a.ran(), "neither run, nor replayed, nor a mismatch")
 			require.Equal(t, []core.EventKind{core.EventRefused}, a.kinds())
-			after, err := store.Find(t.Context(), claimed.Record.ID)
+			after, err := st.Find(t.Context(), claimed.Record.ID)
 			require.NoError(t, err)
 			after.Now = before.Now
 			require.Equal(t, before, after)
@@ -124,12 +125,12 @@ func TestPastRetention(t *testing.T) {
 }
 
 func pastRetention(t *testing.T, code int, outcome string, swept bool) {
-	store := memstore.New()
-	a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, Retention: 24 * time.Hour,
+	st := memstore.New()
+	a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Park, Retention: 24 * time.Hour,
 		Tombstone: 48 * time.Hour}}, status(code))
 	sweep := func() {
 		if swept {
-			_, err := store.Sweep(t.Context(), 10, core.Window{})
+			_, err := st.Sweep(t.Context(), 10, store.Window{})
 			require.NoError(t, err)
 		}
 	}

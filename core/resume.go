@@ -7,13 +7,15 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // claimResume claims for a Resume attempt. A first attempt has no steps, and has not committed anything.
-func (m *Module) claimResume(ctx *bounded, c *Claim) (won winnings, claimed Claimed, err error) {
-	store := m.cfg.Store.(Stepper) // New has refused any other store
-	segments, claimed, err := store.Resume(ctx, *c)
-	lost := Ticket{ID: c.ID, Owner: c.Owner} // without a fence: an operation that is continued is not freed
+func (m *Module) claimResume(ctx *bounded, c *store.Claim) (won winnings, claimed store.Claimed, err error) {
+	st := m.cfg.Store.(store.Stepper) // New has refused any other store
+	segments, claimed, err := st.Resume(ctx, *c)
+	lost := store.Ticket{ID: c.ID, Owner: c.Owner} // without a fence: an operation that is continued is not freed
 	if err != nil && claimed.Record.Owner == c.Owner {
 		m.giveBack(ctx, lost)
 	}
@@ -25,7 +27,7 @@ func (m *Module) claimResume(ctx *bounded, c *Claim) (won winnings, claimed Clai
 	if again {
 		s.opened = time.Time{}
 		s.read = time.Now()
-		s.recorded, err = store.Steps(ctx, c.ID)
+		s.recorded, err = st.Steps(ctx, c.ID)
 	}
 	if err == nil && !c.Window.Has(claimed.Record.Now) {
 		// The store's clock is ahead. When the clock is corrected, the lease would last as long as the jump. Nobody could
@@ -51,14 +53,14 @@ func (a *Attempt) endResume(v verdict, steps course, inTime bool) *Reply {
 	case errors.Is(steps.seal, ErrUnconfirmed):
 		_ = a.saveResults()
 		return a.unconfirmed(steps.seal)
-	case errors.Is(steps.seal, ErrEnded):
+	case errors.Is(steps.seal, store.ErrEnded):
 		return a.endedByHandler(steps.seal)
 	case !steps.committed:
 		return a.endTransaction(v, inTime, steps)
 	case v == record && !steps.unknown && !steps.changed && !steps.leftOut && (inTime || !a.steps.hasRows()):
 		return a.complete(v)
 	}
-	if err := a.tx.Rollback(); errors.Is(err, ErrEnded) {
+	if err := a.tx.Rollback(); errors.Is(err, store.ErrEnded) {
 		return a.endedByHandler(err)
 	}
 	_ = a.saveResults() // if another attempt has taken over, yield notices
@@ -82,7 +84,7 @@ func (a *Attempt) complete(v verdict) *Reply {
 	reply := a.capture.reply()
 	answer := a.completion(v, a.m.recorded(&a.capture, reply))
 	seal := func(ctx context.Context) error {
-		_, err := a.tx.Seal(ctx, Seal{Steps: a.steps.unsealed(), Answer: &answer})
+		_, err := a.tx.Seal(ctx, store.Seal{Steps: a.steps.unsealed(), Answer: &answer})
 		return err
 	}
 	var err error
@@ -99,7 +101,7 @@ func (a *Attempt) complete(v verdict) *Reply {
 		a.observe(Event{Kind: EventCompleted, Status: reply.Status})
 		reply.result = resultCreated
 		return reply
-	case errors.Is(err, ErrEnded):
+	case errors.Is(err, store.ErrEnded):
 		return a.endedByHandler(err)
 	case errors.Is(err, ErrStale):
 		return a.notRecorded(err)
@@ -118,7 +120,7 @@ func (a *Attempt) saveResults() error {
 		return nil
 	}
 	err := a.confirm(func(ctx context.Context) error {
-		_, err := a.seal(ctx, Seal{Steps: results, Alone: true})
+		_, err := a.seal(ctx, store.Seal{Steps: results, Alone: true})
 		return err
 	})
 	if err == nil {

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // Resumer does the work of a Resume route's handler without a request. It takes the same steps, and returns the answer.
@@ -24,13 +26,13 @@ type Resumer func(ctx context.Context, operation Record) (*Answer, error)
 // higher fence, as a repeat does. If several instances and repeats try this at once, one of them wins. An operation that
 // has used up its attempts or its time is parked.
 func (m *Module) resume(ctx context.Context) {
-	store, ok := m.cfg.Store.(Stepper)
+	st, ok := m.cfg.Store.(store.Stepper)
 	if !ok {
 		return
 	}
 	var after ID
 	for ctx.Err() == nil {
-		lost, err := store.Resumable(ctx, m.service, after, m.cfg.SweepBatch)
+		lost, err := st.Resumable(ctx, m.service, after, m.cfg.SweepBatch)
 		if err != nil {
 			if !errors.Is(err, ErrNotFound) { // the last record of the page is gone: continue with the next run
 				m.failed(ctx, err)
@@ -109,13 +111,13 @@ func (m *Module) isDue(rec Record) bool {
 // takeOver claims the record as a repeat of its command does. It returns neither an attempt nor an error if somebody else
 // was quicker.
 func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt, error) {
-	claim := Claim{
+	claim := store.Claim{
 		ID: rec.ID, Owner: newOwner(), Scope: rec.Scope, Realm: rec.Realm, Method: rec.Method, Route: rec.Route,
 		Recovery: Resume, Hash: rec.Hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
 		Retention: adm.route.Retention, Counted: m.countsOpen, Traceparent: traceparent(r.Context(), m.tracer),
 	}
 	// If the key was freed in between, this claim must not win: the client was told that nothing was applied.
-	claim.Key = KeyTime{Made: time.UnixMilli(0), Timed: rec.Timed, Valid: never}
+	claim.Key = store.KeyTime{Made: time.UnixMilli(0), Timed: rec.Timed, Valid: never}
 	adm.values = context.WithoutCancel(r.Context())
 	claimedAt := time.Now()
 	won, claimed, err := m.claim(adm.call.until(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), &claim)

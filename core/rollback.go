@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // endTransaction ends a Rollback attempt, and a Resume attempt before its first commit.
@@ -15,7 +17,7 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps course) *Reply {
 	sick := steps.seal != nil && !errors.Is(steps.seal, ErrAborted)
 	if !inTime || tooLarge || sick || v == free || v == fail || v == withhold {
 		err := a.tx.Rollback()
-		if errors.Is(err, ErrEnded) {
+		if errors.Is(err, store.ErrEnded) {
 			return a.endedByHandler(err)
 		}
 		err = cmp.Or(err, steps.seal)
@@ -55,7 +57,7 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps course) *Reply {
 	ctx := new(bounded).until(&a.inside, time.Now().Add(confirmFor))
 	defer ctx.cancel(context.Canceled)
 	answer := a.completion(v, a.m.recorded(c, reply))
-	seal := Seal{Answer: &answer, Alone: v == recordAlone}
+	seal := store.Seal{Answer: &answer, Alone: v == recordAlone}
 	if a.steps != nil && !seal.Alone {
 		seal.Steps = a.steps.unsealed()
 	}
@@ -66,7 +68,7 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps course) *Reply {
 		a.watchTransaction(reply.Status)
 		reply.result = resultCreated
 		return reply
-	case errors.Is(err, ErrEnded):
+	case errors.Is(err, store.ErrEnded):
 		return a.endedByHandler(err)
 	case errors.Is(err, ErrStale):
 		a.observe(Event{Kind: EventRolledBack, Err: err})
@@ -96,7 +98,7 @@ func (a *Attempt) asRepeat() *Reply {
 	case err != nil:
 		problem = m.unavailable(err)
 	default:
-		problem = m.repeatProblem(ctx, adm, &Claimed{Record: rec})
+		problem = m.repeatProblem(ctx, adm, &store.Claimed{Record: rec})
 	}
 	if problem == nil {
 		return m.replay(a.request, adm, &rec)
@@ -113,7 +115,7 @@ func (a *Attempt) endedByHandler(err error) *Reply {
 // watchTransaction sends an event if a handler succeeded without ever asking for its transaction. If it has written rows,
 // they are outside the transaction, and after a crash the next attempt writes them again.
 func (a *Attempt) watchTransaction(status int) {
-	tx, ok := a.tx.(AskedTx)
+	tx, ok := a.tx.(store.AskedTx)
 	if !ok || tx.Asked() || status >= 400 {
 		return
 	}

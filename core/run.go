@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // Run does the background work. Call it in every instance of the app. It sweeps the store (T-3), continues lost Resume
@@ -121,12 +123,12 @@ func (m *Module) failed(ctx context.Context, err error) {
 // costs a settlement, never a second execution.
 type orphans struct {
 	mu      sync.Mutex
-	tickets []Ticket
+	tickets []store.Ticket
 }
 
 const maxOrphans = 1024
 
-func (o *orphans) add(t Ticket) {
+func (o *orphans) add(t store.Ticket) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.tickets) < maxOrphans {
@@ -134,7 +136,7 @@ func (o *orphans) add(t Ticket) {
 	}
 }
 
-func (o *orphans) take() []Ticket {
+func (o *orphans) take() []store.Ticket {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	taken := o.tickets

@@ -12,6 +12,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // start runs Run until the function returned is called.
@@ -87,7 +88,7 @@ type halfSwept struct{ core.Store }
 
 var errHalf = errors.New("a part of the sweep failed")
 
-func (s halfSwept) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
+func (s halfSwept) Sweep(ctx context.Context, limit int, w store.Window) (store.Swept, error) {
 	swept, err := s.Store.Sweep(ctx, limit, w)
 	return swept, errors.Join(err, errHalf)
 }
@@ -271,12 +272,12 @@ func TestReleaseOfAnOrphanThatIsAnothersByNow(t *testing.T) {
 // CONTRACT X-7, T-4
 func TestReconciler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
+		st := memstore.New()
 		var asked list[core.ID]
 		decisions := map[core.ID]*core.Decision{}
-		a := newApp(t, core.Config{Store: store, SweepBatch: 2, SweepEvery: time.Minute,
+		a := newApp(t, core.Config{Store: st, SweepBatch: 2, SweepEvery: time.Minute,
 			Reconcile: func(ctx context.Context, r core.Record) (*core.Decision, error) {
-				if ctx.Err() != nil || r.State() != core.Unknown {
+				if ctx.Err() != nil || r.State() != store.Unknown {
 					t.Error(ctx.Err(), r.State())
 				}
 				asked.add(r.ID)
@@ -314,7 +315,7 @@ func TestReconciler(t *testing.T) {
 			require.ErrorContains(t, e.Err, "Why is required")
 		}
 		require.NotEmpty(t, a.of(core.EventFailed))
-		history := store.Settlements(ids[1])
+		history := st.Settlements(ids[1])
 		require.Len(t, history, 1)
 		require.Equal(t, "the provider has it", history[0].Why)
 	})
@@ -323,13 +324,13 @@ func TestReconciler(t *testing.T) {
 // CONTRACT X-7, T-4
 func TestReconcilerWaitsForLeaseAndDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
+		st := memstore.New()
 		// The process that ran this attempt is gone.
-		claimed, err := store.Claim(t.Context(), core.Claim{ID: core.Scoping{}.RecordID(alice, "k-1"), Owner: core.Owner{1},
+		claimed, err := st.Claim(t.Context(), store.Claim{ID: core.Scoping{}.RecordID(alice, "k-1"), Owner: store.Owner{1},
 			Realm: core.Scoping{}.PrincipalRealm(alice), Recovery: core.Park, Lease: 10 * time.Second, Deadline: time.Minute})
 		require.NoError(t, err)
 		var asked list[core.Record]
-		a := newApp(t, core.Config{Store: store, SweepEvery: time.Second,
+		a := newApp(t, core.Config{Store: st, SweepEvery: time.Second,
 			Reconcile: func(_ context.Context, r core.Record) (*core.Decision, error) {
 				asked.add(r)
 				return nil, nil
@@ -430,7 +431,7 @@ type heldUp struct {
 	since time.Time
 }
 
-func (s heldUp) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
+func (s heldUp) Sweep(ctx context.Context, limit int, w store.Window) (store.Swept, error) {
 	swept, err := s.Store.Sweep(ctx, limit, w)
 	swept.HeldUp = time.Since(s.since)
 	return swept, err

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/auth19/idem/core/internal/digest"
+	"github.com/auth19/idem/core/store"
 )
 
 // Scoping says what belongs to the scope of a key in addition to issuer, tenant and subject (S-4). Decide it before the
@@ -44,16 +45,16 @@ func (s Scoping) RecordID(p Principal, key string) ID {
 
 // PrincipalScope returns the scope of p: SHA-256 over length-prefixed ("scope/1", namespace, issuer, tenant, client,
 // subject), absent fields empty.
-func (s Scoping) PrincipalScope(p Principal) Scope {
-	return Scope(digest.Fields("scope/1", s.Namespace, p.Issuer, p.Tenant, s.client(p), p.Subject))
+func (s Scoping) PrincipalScope(p Principal) store.Scope {
+	return store.Scope(digest.Fields("scope/1", s.Namespace, p.Issuer, p.Tenant, s.client(p), p.Subject))
 }
 
 // PrincipalRealm returns the realm of p: SHA-256 over length-prefixed ("namespace/1", namespace), 8 bytes of it, and
 // ("realm/1", namespace, issuer, tenant), 16 bytes. An empty tenant is a tenant.
-func (s Scoping) PrincipalRealm(p Principal) Realm { return s.realm(s.service(), p) }
+func (s Scoping) PrincipalRealm(p Principal) store.Realm { return s.realm(s.service(), p) }
 
 // realm is PrincipalRealm, with the hash of the service.
-func (s Scoping) realm(service []byte, p Principal) (r Realm) {
+func (s Scoping) realm(service []byte, p Principal) (r store.Realm) {
 	hash := digest.Fields("realm/1", s.Namespace, p.Issuer, p.Tenant)
 	copy(r[copy(r[:], service):], hash[:])
 	return r
@@ -124,9 +125,9 @@ var ErrScoping = errors.New("idem: Config.Scoping is not what the store's record
 // module refuses every request, and Run returns the error.
 //
 // Errors: [ErrScoping]; any other error means that the store did not answer. It returns nil if the store is not a
-// [ScopeKeeper].
+// [store.ScopeKeeper].
 func (m *Module) CheckScoping(ctx context.Context) error {
-	keeper, ok := m.cfg.Store.(ScopeKeeper)
+	keeper, ok := m.cfg.Store.(store.ScopeKeeper)
 	if !ok || m.scoped.Load() {
 		return nil
 	}
@@ -162,7 +163,7 @@ func (m *Module) CheckScoping(ctx context.Context) error {
 // command runs again if its caller has another scope now, and [Module.Erase] no longer finds the old records. So call it
 // by hand, after all old instances have stopped, and never at each start. An error means that the store did not answer.
 func (m *Module) AdoptScoping(ctx context.Context) error {
-	keeper, ok := m.cfg.Store.(ScopeKeeper)
+	keeper, ok := m.cfg.Store.(store.ScopeKeeper)
 	if !ok {
 		return nil
 	}

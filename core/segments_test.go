@@ -13,6 +13,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/internal/attemptctx"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // sealing is a store that writes down what is sealed, and in which order calls leave.
@@ -178,7 +179,7 @@ func TestCommitAtACallThatFails(t *testing.T) {
 //
 // CONTRACT X-16
 func TestErrorsOfAStepAreItsOwn(t *testing.T) {
-	for _, err := range []error{core.ErrUnconfirmed, core.ErrStale, core.ErrEnded, core.ErrRetryable, core.ErrClock} {
+	for _, err := range []error{core.ErrUnconfirmed, core.ErrStale, store.ErrEnded, core.ErrRetryable, core.ErrClock} {
 		for _, behindCall := range []bool{false, true} {
 			store := newSealing()
 			a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
@@ -297,15 +298,15 @@ func TestLongSegmentIsAnEvent(t *testing.T) {
 // CONTRACT
 func TestTakeoverIsCommittedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
+		st := memstore.New()
 		id := core.Scoping{}.RecordID(alice, "k-1")
 		var attempts []int
-		a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume}}, nil)
+		a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume}}, nil)
 		a.handler = sealed(func(_ http.ResponseWriter, r *http.Request) {
-			rec, err := store.Find(t.Context(), id)
+			rec, err := st.Find(t.Context(), id)
 			require.NoError(t, err)
 			attempts = append(attempts, rec.Attempts)
-			require.Equal(t, core.Running, rec.State())
+			require.Equal(t, store.Running, rec.State())
 			panic("boom")
 		})
 		for range 3 {
@@ -336,10 +337,10 @@ func TestTakeoverOfWhichNobodyKnows(t *testing.T) {
 // claimsUnknown is a store whose takeovers land, and answer with an error where the hook "claim" says so.
 type claimsUnknown struct{ *faultStore }
 
-func (s claimsUnknown) Resume(ctx context.Context, c core.Claim) (core.Segments, core.Claimed, error) {
-	segments, claimed, err := s.Store.(core.Stepper).Resume(ctx, c)
+func (s claimsUnknown) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {
+	segments, claimed, err := s.Store.(store.Stepper).Resume(ctx, c)
 	if lost := s.before(ctx, "claim"); err == nil && lost != nil {
-		return nil, core.Claimed{Record: core.Record{Ticket: core.Ticket{ID: c.ID, Owner: c.Owner}}}, lost
+		return nil, store.Claimed{Record: core.Record{Ticket: store.Ticket{ID: c.ID, Owner: c.Owner}}}, lost
 	}
 	return segments, claimed, err
 }

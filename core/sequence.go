@@ -8,21 +8,22 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core/internal/attemptctx"
+	"github.com/auth19/idem/core/store"
 )
 
 // steps are the steps of a Resume attempt, and how far the attempt has come.
 type steps struct {
-	segments Segments // nil in a unit test
+	segments store.Segments // nil in a unit test
 
 	mu       sync.Mutex
-	recorded []StepRecord    // by the attempts before
-	read     time.Time       // when they were read
-	names    map[string]bool // of the steps that this attempt has taken
-	pending  []StepRecord    // finished, and not durable yet
-	busy     StepKind        // of the step that is under way; 0 if none is
-	optional bool            // the step under way, or the last one, is a call that the operation may end without
-	closed   bool            // the attempt has ended
-	opened   time.Time       // when the open segment was opened; zero if none is open
+	recorded []store.StepRecord // by the attempts before
+	read     time.Time          // when they were read
+	names    map[string]bool    // of the steps that this attempt has taken
+	pending  []store.StepRecord // finished, and not durable yet
+	busy     store.StepKind     // of the step that is under way; 0 if none is
+	optional bool               // the step under way, or the last one, is a call that the operation may end without
+	closed   bool               // the attempt has ended
+	opened   time.Time          // when the open segment was opened; zero if none is open
 
 	course
 }
@@ -39,17 +40,17 @@ type course struct {
 }
 
 // enter admits the next step, and returns it as it was recorded before: with its result, if it is finished.
-func (s *steps) enter(name string, kind StepKind, optional bool) (StepRecord, error) {
+func (s *steps) enter(name string, kind store.StepKind, optional bool) (store.StepRecord, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.refuse(name)
-	var step StepRecord
+	var step store.StepRecord
 	if err == nil {
 		step, err = s.find(name, kind)
 	}
 	if err != nil {
 		s.note(kind, optional, err)
-		return StepRecord{}, err
+		return store.StepRecord{}, err
 	}
 	if s.names == nil {
 		s.names = make(map[string]bool, 4)
@@ -100,27 +101,28 @@ func (s *steps) mayCheckpoint() error {
 
 // find returns the step as the attempts before have recorded it, or a new one. A new step may not come before a recorded
 // one: it could be the recorded step under a new name, and its effect would happen twice.
-func (s *steps) find(name string, kind StepKind) (StepRecord, error) {
+func (s *steps) find(name string, kind store.StepKind) (store.StepRecord, error) {
 	for _, before := range s.recorded {
 		switch {
 		case before.Name != name:
 		case before.Kind != kind:
-			return StepRecord{}, fmt.Errorf("step %q was a %s before: %w", name, before.Kind, ErrStepsChanged)
+			return store.StepRecord{}, fmt.Errorf("step %q was a %s before: %w", name, before.Kind, ErrStepsChanged)
 		default:
 			return before, nil
 		}
 	}
 	if i := slices.IndexFunc(s.recorded, s.ahead); i >= 0 {
-		return StepRecord{}, fmt.Errorf("step %q is new, and %q is still to come: %w", name, s.recorded[i].Name, ErrStepsChanged)
+		return store.StepRecord{}, fmt.Errorf("step %q is new, and %q is still to come: %w", name, s.recorded[i].Name,
+			ErrStepsChanged)
 	}
-	return StepRecord{Name: name, Kind: kind}, nil
+	return store.StepRecord{Name: name, Kind: kind}, nil
 }
 
 // ahead reports whether a recorded step has not been reached in this attempt.
-func (s *steps) ahead(before StepRecord) bool { return !s.names[before.Name] }
+func (s *steps) ahead(before store.StepRecord) bool { return !s.names[before.Name] }
 
 // leave notes how a step ended.
-func (s *steps) leave(kind StepKind, err error) {
+func (s *steps) leave(kind store.StepKind, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.busy = 0
@@ -130,14 +132,14 @@ func (s *steps) leave(kind StepKind, err error) {
 }
 
 // note notes the error of a step. That of a database step dooms the open segment; s.mu is held.
-func (s *steps) note(kind StepKind, optional bool, err error) {
+func (s *steps) note(kind store.StepKind, optional bool, err error) {
 	switch {
 	case errors.Is(err, ErrStepsChanged):
 		s.changed = true
 	case errors.Is(err, ErrStepUnknown):
 		s.unknown = s.unknown || !optional
 	case errors.Is(err, ErrSegmentLost): // s.lost says why
-	case kind == DatabaseStep:
+	case kind == store.DatabaseStep:
 		s.lose(err)
 	default:
 		s.unfinished = s.unfinished || !optional
@@ -152,14 +154,14 @@ func (s *steps) lose(err error) {
 }
 
 // finished notes a step that has finished. Its record becomes durable with the next seal.
-func (s *steps) finished(step StepRecord) {
+func (s *steps) finished(step store.StepRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending = append(s.pending, step)
 }
 
 // unsealed returns the steps that are not durable yet.
-func (s *steps) unsealed() []StepRecord {
+func (s *steps) unsealed() []store.StepRecord {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.pending)
@@ -180,7 +182,7 @@ func (s *steps) sealed(err error) {
 }
 
 // now is the store's clock, by that of the process since the recorded steps were read.
-func (s *steps) now(recorded StepRecord) time.Time { return recorded.Now.Add(time.Since(s.read)) }
+func (s *steps) now(recorded store.StepRecord) time.Time { return recorded.Now.Add(time.Since(s.read)) }
 
 // mustSeal reports whether anything stands before the first byte of an answer that is not durable yet: the record itself, or
 // a step.
@@ -201,14 +203,14 @@ func (s *steps) isOpen() bool {
 func (s *steps) hasRows() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.pending, func(step StepRecord) bool { return step.Kind == DatabaseStep })
+	return slices.ContainsFunc(s.pending, func(step store.StepRecord) bool { return step.Kind == store.DatabaseStep })
 }
 
 // open notes that a segment opens. While a call runs, no transaction is open.
 func (s *steps) open() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.busy == ProviderStep {
+	if s.busy == store.ProviderStep {
 		return errInsideCall
 	}
 	s.opened = time.Now()
@@ -230,7 +232,7 @@ func (s *steps) openFor() time.Duration {
 
 // dropRows forgets the database steps of an undone segment.
 func (s *steps) dropRows() {
-	s.pending = slices.DeleteFunc(s.pending, func(step StepRecord) bool { return step.Kind == DatabaseStep })
+	s.pending = slices.DeleteFunc(s.pending, func(step store.StepRecord) bool { return step.Kind == store.DatabaseStep })
 	s.opened = time.Time{}
 }
 
@@ -242,7 +244,7 @@ func (s *steps) saved() {
 }
 
 // results returns the results of calls that are not durable yet. What else is open is undone.
-func (s *steps) results() []StepRecord {
+func (s *steps) results() []store.StepRecord {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dropRows()
@@ -253,7 +255,7 @@ func (s *steps) results() []StepRecord {
 func (s *steps) mayLeave() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.busy != DatabaseStep && len(s.pending) == 0 {
+	if s.busy != store.DatabaseStep && len(s.pending) == 0 {
 		return nil
 	}
 	return errUnsealed
@@ -283,20 +285,20 @@ func rehearsed(inside *attemptctx.View) *steps {
 	r.Lock()
 	defer r.Unlock()
 	if inside.Steps == nil {
-		kept, _ := r.Kept.([]StepRecord)
+		kept, _ := r.Kept.([]store.StepRecord)
 		inside.Steps = &steps{recorded: slices.Clone(kept)}
 	}
 	return inside.Steps.(*steps)
 }
 
 // keep keeps steps for the next attempt of a unit test.
-func (p place) keep(steps ...StepRecord) {
+func (p place) keep(steps ...store.StepRecord) {
 	r := p.rehearsal
 	r.Lock()
 	defer r.Unlock()
-	kept, _ := r.Kept.([]StepRecord)
-	kept = slices.DeleteFunc(slices.Clone(kept), func(before StepRecord) bool {
-		return slices.ContainsFunc(steps, func(step StepRecord) bool { return step.Name == before.Name })
+	kept, _ := r.Kept.([]store.StepRecord)
+	kept = slices.DeleteFunc(slices.Clone(kept), func(before store.StepRecord) bool {
+		return slices.ContainsFunc(steps, func(step store.StepRecord) bool { return step.Name == before.Name })
 	})
 	kept = append(kept, steps...)
 	r.Kept = kept

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/auth19/idem/core/store"
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
@@ -47,7 +48,7 @@ func (m *Module) Settle(ctx context.Context, id ID, d Decision) (Record, error) 
 
 // settle settles an operation whose realm begins with within. Any other operation is ErrNotFound.
 func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (Record, error) {
-	s := Settlement{ID: id, Window: m.window(), Who: d.Who, Why: d.Why, Undone: d.Undone}
+	s := store.Settlement{ID: id, Window: m.window(), Who: d.Who, Why: d.Why, Undone: d.Undone}
 	switch {
 	case strings.TrimSpace(d.Who) == "":
 		return Record{}, errors.New("idem: Settle: Who is required: who decides")
@@ -83,7 +84,7 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 		answer := *d.Answer
 		answer.Header = m.recordedHeader(answer.Header)
 		kept := m.policyOf(rec)
-		s.Answer = &Completion{Answer: answer, Retention: kept.Retention, Tombstone: m.tombstone(kept, rec.Timed)}
+		s.Answer = &store.Completion{Answer: answer, Retention: kept.Retention, Tombstone: m.tombstone(kept, rec.Timed)}
 	}
 	settled, err := m.cfg.Store.Settle(storeCtx, s)
 	if errors.Is(err, ErrClock) {
@@ -98,15 +99,15 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 
 // nothingFinished returns ErrStepsFinished if a step of an unknown operation has finished. No step can finish any more.
 func (m *Module) nothingFinished(ctx context.Context, rec Record) error {
-	store, ok := m.cfg.Store.(Stepper)
+	st, ok := m.cfg.Store.(store.Stepper)
 	switch {
 	case rec.Recovery != Resume || !ok:
 		return nil
-	case rec.State() != Unknown:
+	case rec.State() != store.Unknown:
 		return ErrNotSettleable
 	}
-	steps, err := store.Steps(ctx, rec.ID)
-	if err == nil && slices.ContainsFunc(steps, func(s StepRecord) bool { return s.Finished }) {
+	steps, err := st.Steps(ctx, rec.ID)
+	if err == nil && slices.ContainsFunc(steps, func(s store.StepRecord) bool { return s.Finished }) {
 		err = ErrStepsFinished
 	}
 	return err

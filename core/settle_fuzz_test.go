@@ -11,6 +11,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // A settlement is done as its body says or refused, and its answer is one that a server can send: a status of a
@@ -34,31 +35,31 @@ func FuzzSettle(f *testing.F) {
 	operator := core.Principal{Issuer: alice.Issuer, Subject: "olga", Roles: []string{"operator"}}
 	f.Fuzz(func(t *testing.T, body string) {
 		now := time.Now()
-		store := memstore.New(memstore.WithClock(func() time.Time { return now }))
-		module, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Park},
+		st := memstore.New(memstore.WithClock(func() time.Time { return now }))
+		module, err := core.New(core.Config{Store: st, Policy: core.Policy{Recovery: core.Park},
 			OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}}})
 		require.NoError(t, err)
 		id := core.Scoping{}.RecordID(alice, "key")
-		_, err = store.Claim(t.Context(), core.Claim{ID: id, Realm: core.Scoping{}.PrincipalRealm(alice), Recovery: core.Park, Lease: time.Second, Deadline: time.Second})
+		_, err = st.Claim(t.Context(), store.Claim{ID: id, Realm: core.Scoping{}.PrincipalRealm(alice), Recovery: core.Park, Lease: time.Second, Deadline: time.Second})
 		require.NoError(t, err)
 		now = now.Add(time.Minute)
 
 		reply := module.ServeSettle(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), operator, id.String())
-		rec, err := store.Find(t.Context(), id)
+		rec, err := st.Find(t.Context(), id)
 		require.NoError(t, err)
-		history := store.Settlements(id)
+		history := st.Settlements(id)
 		if reply.Status != http.StatusOK {
 			require.Equal(t, http.StatusBadRequest, reply.Status)
-			require.Equal(t, core.Unknown, rec.State())
+			require.Equal(t, store.Unknown, rec.State())
 			require.Empty(t, history)
 			return
 		}
 		require.Len(t, history, 1)
 		require.NotEmpty(t, strings.TrimSpace(history[0].Why))
-		if rec.State() == core.Free {
+		if rec.State() == store.Free {
 			return
 		}
-		require.Equal(t, core.Completed, rec.State())
+		require.Equal(t, store.Completed, rec.State())
 		require.True(t, 200 <= rec.Answer.Status && rec.Answer.Status <= 499, rec.Answer.Status)
 		for name, values := range rec.Answer.Header {
 			require.NotEqual(t, "Set-Cookie", name)

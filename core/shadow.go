@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // maxShadow is how far ahead ShadowUntil may be: 90 days. Without an end, a shadow would stay for ever.
@@ -44,7 +46,7 @@ func (m *Module) Shadowed() []DeclaredRoute {
 }
 
 // checkShadow reports to bad what is wrong with ShadowUntil in a filled policy.
-func (p Policy) checkShadow(store Store, bad func(format string, args ...any)) {
+func (p Policy) checkShadow(st Store, bad func(format string, args ...any)) {
 	if p.ShadowUntil.IsZero() {
 		return
 	}
@@ -57,8 +59,8 @@ func (p Policy) checkShadow(store Store, bad func(format string, args ...any)) {
 	case left > maxShadow:
 		bad("ShadowUntil: %s is more than %d days ahead", until, maxShadow/(24*time.Hour))
 	}
-	if _, ok := store.(Watcher); !ok {
-		bad("ShadowUntil: needs a store that remembers commands (core.Watcher), and %T does not; use gormstore", store)
+	if _, ok := st.(store.Watcher); !ok {
+		bad("ShadowUntil: needs a store that remembers commands (store.Watcher), and %T does not; use gormstore", st)
 	}
 }
 
@@ -107,7 +109,7 @@ func (m *Module) watch(r *http.Request, pattern string, adm *admission, p Princi
 }
 
 // tellShadow sends the event that says what would have happened to a command.
-func (m *Module) tellShadow(r *http.Request, adm *admission, seen Seen) {
+func (m *Module) tellShadow(r *http.Request, adm *admission, seen store.Seen) {
 	if seen.Key {
 		same, err := adm.sends(seen.First)
 		switch {

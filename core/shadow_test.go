@@ -15,6 +15,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // inShadow is a policy in shadow for a day.
@@ -197,16 +198,16 @@ func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 // faultyWatcher is a Watcher whose calls a test can hold up or break.
 type faultyWatcher struct {
 	*faultStore
-	watcher core.Watcher
+	watcher store.Watcher
 }
 
 func newFaultyWatcher(s *memstore.Store) *faultyWatcher {
 	return &faultyWatcher{faultStore: newFaultStore(s), watcher: s}
 }
 
-func (s *faultyWatcher) Sight(ctx context.Context, seen core.Sighting) (core.Seen, error) {
+func (s *faultyWatcher) Sight(ctx context.Context, seen store.Sighting) (store.Seen, error) {
 	if err := s.before(ctx, "sight"); err != nil {
-		return core.Seen{}, err
+		return store.Seen{}, err
 	}
 	return s.watcher.Sight(ctx, seen)
 }
@@ -302,7 +303,7 @@ func TestShadowConfiguration(t *testing.T) {
 		"for all routes": {core.Config{Routes: core.Routes{"POST /pay": {Recovery: core.Park}},
 			Policy: core.Policy{ShadowUntil: now.Add(time.Hour)}}, "set Recovery, Roles, Exempt, Review, ShadowUntil"},
 		"no watcher": {core.Config{Store: newFaultStore(memstore.New()),
-			Policy: core.Policy{Recovery: core.Park, ShadowUntil: now.Add(time.Hour)}}, "core.Watcher"},
+			Policy: core.Policy{Recovery: core.Park, ShadowUntil: now.Add(time.Hour)}}, "store.Watcher"},
 		"rollback without transactions": {core.Config{
 			Policy: core.Policy{Recovery: core.Rollback, ShadowUntil: now.Add(time.Hour)}}, "X-5"},
 		"window": {core.Config{Policy: core.Policy{Recovery: core.Park, RekeyWindow: 25 * time.Hour}},

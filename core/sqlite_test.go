@@ -14,6 +14,7 @@ import (
 	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -58,12 +59,12 @@ func newRowsApp(t *testing.T, cfg core.Config, handler http.HandlerFunc) *rowsAp
 // faultTransactor is a faultStore for Rollback.
 type faultTransactor struct {
 	*faultStore
-	transactor core.Transactor
+	transactor store.Transactor
 }
 
-func (s *faultTransactor) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
+func (s *faultTransactor) Begin(ctx context.Context, c store.Claim) (store.Tx, store.Claimed, error) {
 	if err := s.before(ctx, "begin"); err != nil {
-		return nil, core.Claimed{}, err
+		return nil, store.Claimed{}, err
 	}
 	tx, claimed, err := s.transactor.Begin(ctx, c)
 	if tx != nil {
@@ -81,11 +82,11 @@ func (s *faultTransactor) InFlight(ctx context.Context, id core.ID) (bool, error
 
 // faultTx is a transaction that the hook "end" ends with an error, rolled back, and "after commit" once it is committed.
 type faultTx struct {
-	core.Tx
+	store.Tx
 	store *faultTransactor
 }
 
-func (t *faultTx) Seal(ctx context.Context, s core.Seal) (time.Time, error) {
+func (t *faultTx) Seal(ctx context.Context, s store.Seal) (time.Time, error) {
 	if err := t.store.before(ctx, "end"); err != nil {
 		_ = t.Tx.Rollback()
 		return time.Time{}, err

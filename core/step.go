@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core/internal/attemptctx"
+	"github.com/auth19/idem/core/store"
 )
 
 // Errors of steps; compare them with [errors.Is]. A handler that gets one should return it, or answer with 5xx.
@@ -50,7 +51,7 @@ const (
 // also fails if the name is empty, too long or taken, if another step is still running, if ctx belongs to no Resume attempt,
 // and if the result cannot be encoded or is above [MaxStepResult]. Any other error means that the store did not answer.
 func Step[T any](ctx context.Context, name string, fn func(ctx context.Context) (T, error)) (result T, err error) {
-	step, err := enterStep(ctx, name, DatabaseStep, false)
+	step, err := enterStep(ctx, name, store.DatabaseStep, false)
 	if err != nil {
 		return result, err
 	}
@@ -108,12 +109,12 @@ func Checkpoint(ctx context.Context) error {
 type step struct {
 	place
 	ctx     context.Context
-	before  int        // how many calls and events the attempt had made when the step began
-	record  StepRecord // as the earlier attempts left it; later with the result
-	through bool       // result has returned the result
+	before  int              // how many calls and events the attempt had made when the step began
+	record  store.StepRecord // as the earlier attempts left it; later with the result
+	through bool             // result has returned the result
 }
 
-func enterStep(ctx context.Context, name string, kind StepKind, optional bool) (*step, error) {
+func enterStep(ctx context.Context, name string, kind store.StepKind, optional bool) (*step, error) {
 	p, ok := placeOf(ctx)
 	if !ok {
 		return nil, fmt.Errorf("idem: step %q: this context belongs to no Resume attempt; pass the context of the handler's "+
@@ -133,14 +134,14 @@ func enterStep(ctx context.Context, name string, kind StepKind, optional bool) (
 		return nil, err
 	}
 	s := &step{place: p, ctx: ctx, before: len(p.calls.Made(0)), record: record}
-	if kind == ProviderStep { // calls of idemclient inside it derive their keys from the key of the step
+	if kind == store.ProviderStep { // calls of idemclient inside it derive their keys from the key of the step
 		s.ctx = context.WithValue(ctx, stepKey{}, p.operation.DeriveStep(name))
 	}
 	return s, nil
 }
 
 // mayRun returns an error if a step that was entered may not run.
-func (p place) mayRun(record StepRecord) error {
+func (p place) mayRun(record store.StepRecord) error {
 	if record.Finished {
 		return p.enterAgain(record)
 	}
@@ -227,7 +228,7 @@ func placeOf(ctx context.Context) (place, bool) {
 }
 
 // enterAgain marks the calls and events of a step that an earlier attempt has finished, as if this attempt had made them.
-func (p place) enterAgain(s StepRecord) error {
+func (p place) enterAgain(s store.StepRecord) error {
 	for _, key := range s.Derived {
 		if !p.calls.Enter(key) {
 			return fmt.Errorf("step %q made a call or an event that this attempt has made before it: %w", s.Name, ErrStepsChanged)
@@ -238,7 +239,7 @@ func (p place) enterAgain(s StepRecord) error {
 
 // seal commits the open segment, with the steps that have finished and the start of the next call. It returns the store's
 // clock.
-func (p place) seal(start *StepRecord) (now time.Time, err error) {
+func (p place) seal(start *store.StepRecord) (now time.Time, err error) {
 	steps := p.steps.unsealed()
 	a := p.attempt
 	if a == nil {
@@ -247,14 +248,14 @@ func (p place) seal(start *StepRecord) (now time.Time, err error) {
 		}
 		p.keep(steps...)
 	} else {
-		now, err = a.seal(&a.ctx, Seal{Steps: steps, Start: start})
+		now, err = a.seal(&a.ctx, store.Seal{Steps: steps, Start: start})
 	}
 	p.steps.sealed(err)
 	return now, err
 }
 
 // seal seals a segment behind which the attempt continues. The lease begins anew.
-func (a *Attempt) seal(ctx context.Context, s Seal) (time.Time, error) {
+func (a *Attempt) seal(ctx context.Context, s store.Seal) (time.Time, error) {
 	a.lease.pause()
 	s.Window = a.m.window()
 	sent := time.Now()

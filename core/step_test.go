@@ -19,6 +19,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/mustrun"
 )
 
@@ -78,19 +79,19 @@ func (c *charger) requireOneCharge(t *testing.T, calls int) {
 	require.Len(t, c.moved, 1, "one key in all attempts: %v", c.keys)
 }
 
-// Steps makes faultStore a core.Stepper.
-func (s *faultStore) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+// Steps makes faultStore a store.Stepper.
+func (s *faultStore) Steps(ctx context.Context, id core.ID) ([]store.StepRecord, error) {
 	if err := s.before(ctx, "steps"); err != nil {
 		return nil, err
 	}
-	return s.Store.(core.Stepper).Steps(ctx, id)
+	return s.Store.(store.Stepper).Steps(ctx, id)
 }
 
-func (s *faultStore) Resume(ctx context.Context, c core.Claim) (core.Segments, core.Claimed, error) {
+func (s *faultStore) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {
 	if err := s.before(ctx, "claim"); err != nil {
-		return nil, core.Claimed{}, err
+		return nil, store.Claimed{}, err
 	}
-	segments, claimed, err := s.Store.(core.Stepper).Resume(ctx, c)
+	segments, claimed, err := s.Store.(store.Stepper).Resume(ctx, c)
 	if err := s.after(ctx, "claim", err); err != nil || segments == nil {
 		return nil, claimed, err
 	}
@@ -98,17 +99,17 @@ func (s *faultStore) Resume(ctx context.Context, c core.Claim) (core.Segments, c
 }
 
 func (s *faultStore) InFlight(ctx context.Context, id core.ID) (bool, error) {
-	return s.Store.(core.Stepper).InFlight(ctx, id)
+	return s.Store.(store.Stepper).InFlight(ctx, id)
 }
 
 // faultSegments call the hooks of their store around a seal: "complete" where it has the answer, "start" where it has the
 // start of a call, else "finish".
 type faultSegments struct {
-	core.Segments
+	store.Segments
 	store *faultStore
 }
 
-func (s *faultSegments) Seal(ctx context.Context, seal core.Seal) (time.Time, error) {
+func (s *faultSegments) Seal(ctx context.Context, seal store.Seal) (time.Time, error) {
 	name := "finish"
 	switch {
 	case seal.Answer != nil:
@@ -124,11 +125,11 @@ func (s *faultSegments) Seal(ctx context.Context, seal core.Seal) (time.Time, er
 }
 
 func (s *faultStore) Resumable(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
-	return s.Store.(core.Stepper).Resumable(ctx, within, after, limit)
+	return s.Store.(store.Stepper).Resumable(ctx, within, after, limit)
 }
 
 func (s *faultStore) HalfDone(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
-	return s.Store.(core.Stepper).HalfDone(ctx, within, after, limit)
+	return s.Store.(store.Stepper).HalfDone(ctx, within, after, limit)
 }
 
 // take takes steps of the given names in turn, counts what runs, and fails in the step named fail.
@@ -1248,7 +1249,7 @@ func TestNoRenewalBeginsAfterTheLeaseWasGivenUp(t *testing.T) {
 // forgetful is a store whose list of steps lacks what an attempt before has recorded.
 type forgetful struct{ *faultStore }
 
-func (forgetful) Steps(context.Context, core.ID) ([]core.StepRecord, error) { return nil, nil }
+func (forgetful) Steps(context.Context, core.ID) ([]store.StepRecord, error) { return nil, nil }
 
 // The list of steps is a memory; what decides is the row that the start of the step finds. So a payment that has its
 // result is not called again, whatever the list says.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // Bounds of timed keys: see [TimedKey].
@@ -19,7 +21,7 @@ const (
 )
 
 // never is a window that contains no time. This process uses it for a key that it has refused by its time.
-var never = Window{From: time.Unix(1, 0), To: time.Unix(0, 0)}
+var never = store.Window{From: time.Unix(1, 0), To: time.Unix(0, 0)}
 
 // keyMade is the time of a key that is a UUIDv7; the zero time for any other key.
 func keyMade(key string) time.Time {
@@ -44,18 +46,18 @@ func keyMade(key string) time.Time {
 // clock is ahead may have used a key with a later time. Keys without a time cannot be judged.
 //
 // Errors: t is more than 5 minutes ahead of this process's clock, which would refuse every key; [ErrClock] if that clock
-// and the store's are too far apart, because the call cannot be undone; the store is not a [KeyTimer]. Any other error
+// and the store's are too far apart, because the call cannot be undone; the store is not a [store.KeyTimer]. Any other error
 // means that the store did not answer: repeat the call.
 func (m *Module) RefuseKeysBefore(ctx context.Context, t time.Time) error {
-	store, ok := m.cfg.Store.(KeyTimer)
+	st, ok := m.cfg.Store.(store.KeyTimer)
 	switch {
 	case !ok:
-		return fmt.Errorf("idem: RefuseKeysBefore: %T judges no timed keys (core.KeyTimer); use gormstore", m.cfg.Store)
+		return fmt.Errorf("idem: RefuseKeysBefore: %T judges no timed keys (store.KeyTimer); use gormstore", m.cfg.Store)
 	case t.After(m.cfg.Now().Add(MaxKeyAhead)):
 		return fmt.Errorf("idem: RefuseKeysBefore: %s is more than %v ahead; every key would be refused",
 			t.Format(time.RFC3339), MaxKeyAhead)
 	}
-	if err := store.RefuseKeysBefore(ctx, m.service, t, m.window()); err != nil {
+	if err := st.RefuseKeysBefore(ctx, m.service, t, m.window()); err != nil {
 		return fmt.Errorf("idem: RefuseKeysBefore: %w", err)
 	}
 	return nil
@@ -83,8 +85,8 @@ func (m *Module) checkTimedKeys() error {
 		if r == nil || !r.timed() {
 			continue
 		}
-		if _, ok := m.cfg.Store.(KeyTimer); !ok {
-			errs = append(errs, fmt.Errorf("%s: KeyFormat: TimedKey needs a store that judges timed keys (core.KeyTimer), and %T "+
+		if _, ok := m.cfg.Store.(store.KeyTimer); !ok {
+			errs = append(errs, fmt.Errorf("%s: KeyFormat: TimedKey needs a store that judges timed keys (store.KeyTimer), and %T "+
 				"does not; use gormstore", name, m.cfg.Store))
 		}
 		least := m.keptAtLeast(r.Policy)
@@ -117,19 +119,19 @@ func (m *Module) tombstone(p Policy, timed bool) time.Duration {
 
 // completion says how long an attempt's answer is kept. The record of a timed key must be kept until the key is too old,
 // for every answer.
-func (a *Attempt) completion(v verdict, answer Answer) Completion {
+func (a *Attempt) completion(v verdict, answer Answer) store.Completion {
 	if a.timed {
-		return Completion{Answer: answer, Retention: a.route.Retention, Tombstone: a.m.tombstone(a.route.Policy, true)}
+		return store.Completion{Answer: answer, Retention: a.route.Retention, Tombstone: a.m.tombstone(a.route.Policy, true)}
 	}
 	return a.route.completion(v, answer)
 }
 
 // keyTime is the KeyTime of the next claim, by this process's clock at this moment.
-func (m *Module) keyTime(adm *admission) KeyTime {
-	k := KeyTime{Made: adm.keyMade, Timed: adm.route.timed()}
+func (m *Module) keyTime(adm *admission) store.KeyTime {
+	k := store.KeyTime{Made: adm.keyMade, Timed: adm.route.timed()}
 	if k.Timed {
 		adm.judgedAt = m.cfg.Now()
-		k.Valid = Window{From: k.Made.Add(-MaxKeyAhead), To: k.Made.Add(adm.keyAge)}
+		k.Valid = store.Window{From: k.Made.Add(-MaxKeyAhead), To: k.Made.Add(adm.keyAge)}
 	}
 	if adm.unaged || adm.tooOld || k.Timed && !k.Valid.Has(adm.judgedAt) {
 		k.Valid = never

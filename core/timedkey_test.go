@@ -17,6 +17,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // keyAt returns a new UUIDv7 that was made at t.
@@ -58,10 +59,10 @@ func requireCreated(t *testing.T, w *httptest.ResponseRecorder, result string) {
 }
 
 // drop lets time pass and sweeps until nothing is left to do.
-func drop(t *testing.T, store core.Store) {
+func drop(t *testing.T, st core.Store) {
 	t.Helper()
 	for range 3 {
-		_, err := store.Sweep(t.Context(), 1000, core.Window{})
+		_, err := st.Sweep(t.Context(), 1000, store.Window{})
 		require.NoError(t, err)
 	}
 }
@@ -309,9 +310,9 @@ func TestComingBackToTimedKeys(t *testing.T) {
 func TestKeptAgeWhenARouteLeaves(t *testing.T) {
 	t0 := time.UnixMilli(1733706358638)
 	at := func(h float64) time.Time { return t0.Add(time.Duration(h * float64(time.Hour))) }
-	require.Zero(t, core.KeptAge{}.Next(0, t0))
-	require.Zero(t, core.KeptAge{}.Floor())
-	raised := core.KeptAge{}.Next(time.Hour, t0).Next(10*time.Hour, at(2))
+	require.Zero(t, store.KeptAge{}.Next(0, t0))
+	require.Zero(t, store.KeptAge{}.Floor())
+	raised := store.KeptAge{}.Next(time.Hour, t0).Next(10*time.Hour, at(2))
 	require.Zero(t, raised.Floor())
 	for name, tt := range map[string]struct{ left, floor float64 }{
 		"the age of before":      {2.5, 1.5},
@@ -335,26 +336,26 @@ func TestKeptAgeAfterAChangeOfThePolicy(t *testing.T) {
 	t0 := time.UnixMilli(1733706358638)
 	at := func(h int) time.Time { return t0.Add(time.Duration(h) * time.Hour) }
 	const h = time.Hour
-	k := core.KeptAge{Age: 10 * h, Since: at(2), Before: h}
-	left := core.KeptAge{Age: 10 * h, Since: at(2), Before: h, Left: at(20)}
+	k := store.KeptAge{Age: 10 * h, Since: at(2), Before: h}
+	left := store.KeptAge{Age: 10 * h, Since: at(2), Before: h, Left: at(20)}
 	for name, tt := range map[string]struct {
-		kept core.KeptAge
+		kept store.KeptAge
 		age  time.Duration
 		now  int
-		want core.KeptAge
+		want store.KeptAge
 	}{
-		"the first":                     {core.KeptAge{}, h, 0, core.KeptAge{Age: h, Since: at(0), Before: h}},
-		"the first, long":               {core.KeptAge{}, 48 * h, 0, core.KeptAge{Age: 48 * h, Since: at(0), Before: 24 * h}},
+		"the first":                     {store.KeptAge{}, h, 0, store.KeptAge{Age: h, Since: at(0), Before: h}},
+		"the first, long":               {store.KeptAge{}, 48 * h, 0, store.KeptAge{Age: 48 * h, Since: at(0), Before: 24 * h}},
 		"the same":                      {k, 10 * h, 5, k},
-		"shorter":                       {k, 5 * h, 5, core.KeptAge{Age: 5 * h, Since: at(2), Before: h}},
-		"shorter than the one before":   {k, h / 2, 5, core.KeptAge{Age: h / 2, Since: at(2), Before: h / 2}},
-		"longer, soon":                  {k, 20 * h, 73, core.KeptAge{Age: 20 * h, Since: at(73), Before: h}},
-		"longer, after MaxRetention":    {k, 20 * h, 74, core.KeptAge{Age: 20 * h, Since: at(74), Before: 10 * h}},
+		"shorter":                       {k, 5 * h, 5, store.KeptAge{Age: 5 * h, Since: at(2), Before: h}},
+		"shorter than the one before":   {k, h / 2, 5, store.KeptAge{Age: h / 2, Since: at(2), Before: h / 2}},
+		"longer, soon":                  {k, 20 * h, 73, store.KeptAge{Age: 20 * h, Since: at(73), Before: h}},
+		"longer, after MaxRetention":    {k, 20 * h, 74, store.KeptAge{Age: 20 * h, Since: at(74), Before: 10 * h}},
 		"gone":                          {k, 0, 20, left},
-		"back":                          {left, 48 * h, 30, core.KeptAge{Age: 48 * h, Since: at(30), Before: h}},
-		"back, as it was":               {left, 10 * h, 30, core.KeptAge{Age: 10 * h, Since: at(30), Before: h}},
-		"back, shorter":                 {left, h / 2, 30, core.KeptAge{Age: h / 2, Since: at(30), Before: h / 2}},
-		"back, long after MaxRetention": {left, 48 * h, 300, core.KeptAge{Age: 48 * h, Since: at(300), Before: h}},
+		"back":                          {left, 48 * h, 30, store.KeptAge{Age: 48 * h, Since: at(30), Before: h}},
+		"back, as it was":               {left, 10 * h, 30, store.KeptAge{Age: 10 * h, Since: at(30), Before: h}},
+		"back, shorter":                 {left, h / 2, 30, store.KeptAge{Age: h / 2, Since: at(30), Before: h / 2}},
+		"back, long after MaxRetention": {left, 48 * h, 300, store.KeptAge{Age: 48 * h, Since: at(300), Before: h}},
 	} {
 		require.Equal(t, tt.want, tt.kept.Next(tt.age, at(tt.now)), name)
 	}
@@ -363,9 +364,9 @@ func TestKeptAgeAfterAChangeOfThePolicy(t *testing.T) {
 // hangingAges is a store that does not end its calls for the ages of keys.
 type hangingAges struct{ *memstore.Store }
 
-func (hangingAges) KeepAge(context.Context, []byte, string, time.Duration, core.Window) (core.KeptAge, error) {
+func (hangingAges) KeepAge(context.Context, []byte, string, time.Duration, store.Window) (store.KeptAge, error) {
 	time.Sleep(time.Hour)
-	return core.KeptAge{}, errAway
+	return store.KeptAge{}, errAway
 }
 
 // Of many requests one asks for the age of keys. The others do not wait for longer than for a claim, and are no wiser: the
@@ -595,7 +596,7 @@ func TestRefuseKeysBefore(t *testing.T) {
 		requireTooOld(t, left.post(lost, `{}`), lost)
 
 		other := newApp(t, core.Config{Store: newFaultStore(memstore.New())}, created)
-		require.ErrorContains(t, other.module.RefuseKeysBefore(t.Context(), restored), "core.KeyTimer")
+		require.ErrorContains(t, other.module.RefuseKeysBefore(t.Context(), restored), "store.KeyTimer")
 	})
 }
 
@@ -614,7 +615,7 @@ func TestTimedKeyConfiguration(t *testing.T) {
 			c.Policy = core.Policy{KeyFormat: core.TimedKey}
 			c.Routes = core.Routes{"POST /a": {Recovery: core.Park, KeyAge: 80 * time.Hour}, "POST /b": {Recovery: core.Park}}
 		}, []string{`Routes["POST /a"]: Retention: 72h0m0s is shorter than 82h6m0s`}},
-		"store": {func(c C) { c.Store = newFaultStore(memstore.New()) }, []string{"TimedKey needs a store", "core.KeyTimer", "use gormstore"}},
+		"store": {func(c C) { c.Store = newFaultStore(memstore.New()) }, []string{"TimedKey needs a store", "store.KeyTimer", "use gormstore"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := timedKeys(memstore.New(), 0)
@@ -654,22 +655,22 @@ func TestTimedKeysInShadow(t *testing.T) {
 // CONTRACT T-6, F-4
 func TestImportOfTimedKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		a := newApp(t, core.Config{Store: store, Routes: core.Routes{
+		st := memstore.New()
+		a := newApp(t, core.Config{Store: st, Routes: core.Routes{
 			"POST " + pattern: {Recovery: core.Park, KeyFormat: core.TimedKey, KeyAge: time.Hour},
 		}}, created)
 		key, ahead := ago(time.Hour), ago(-100*24*time.Hour)
 		done, err := a.module.Import(t.Context(), rowsOf(past(key), past(ahead), past("order-1")))
 		require.NoError(t, err)
-		require.Equal(t, core.Imported{Added: 3}, done)
+		require.Equal(t, store.Imported{Added: 3}, done)
 		require.Equal(t, "paid before", a.post(key, `{}`).Body.String())
 		for k, timed := range map[string]bool{key: true, ahead: false, "order-1": false} {
-			rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, k))
+			rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, k))
 			require.NoError(t, err)
 			require.Equal(t, timed, rec.Timed, k)
 		}
 		time.Sleep(core.DefaultRetention + core.DefaultTombstone)
-		drop(t, store)
+		drop(t, st)
 		requireTooOld(t, a.post(key, `{}`), key)
 		requireCreated(t, a.post(ago(0), `{}`), "created") // what was ahead is no floor
 	})
@@ -733,17 +734,17 @@ func TestRollbackOutlivesTheAgeOfItsKey(t *testing.T) {
 	}
 }
 
-// KeepAge implements [core.KeyTimer].
-func (s *faultTransactor) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w core.Window) (core.KeptAge, error) {
+// KeepAge implements [store.KeyTimer].
+func (s *faultTransactor) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w store.Window) (store.KeptAge, error) {
 	if err := s.before(ctx, "keep age"); err != nil {
-		return core.KeptAge{}, err
+		return store.KeptAge{}, err
 	}
-	return s.transactor.(core.KeyTimer).KeepAge(ctx, service, route, age, w)
+	return s.transactor.(store.KeyTimer).KeepAge(ctx, service, route, age, w)
 }
 
-// RefuseKeysBefore implements [core.KeyTimer].
-func (s *faultTransactor) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w core.Window) error {
-	return s.transactor.(core.KeyTimer).RefuseKeysBefore(ctx, service, t, w)
+// RefuseKeysBefore implements [store.KeyTimer].
+func (s *faultTransactor) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error {
+	return s.transactor.(store.KeyTimer).RefuseKeysBefore(ctx, service, t, w)
 }
 
 // Nothing is run as long as it is not known how old keys may be.

@@ -1,6 +1,10 @@
 package core
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/auth19/idem/core/store"
+)
 
 // verdict says what happens to an attempt whose handler has ended.
 type verdict uint8
@@ -67,9 +71,9 @@ func judge(e ending) verdict {
 }
 
 // completion says how long an answer is kept. A 400 or 422 whose rows were undone is kept for InvalidRetention.
-func (r *route) completion(v verdict, a Answer) Completion {
+func (r *route) completion(v verdict, a Answer) store.Completion {
 	if v == recordAlone && (a.Status == http.StatusBadRequest || a.Status == http.StatusUnprocessableEntity) {
-		return Completion{Answer: a, Retention: r.InvalidRetention}
+		return store.Completion{Answer: a, Retention: r.InvalidRetention}
 	}
-	return Completion{Answer: a, Retention: r.Retention, Tombstone: r.Tombstone}
+	return store.Completion{Answer: a, Retention: r.Retention, Tombstone: r.Tombstone}
 }

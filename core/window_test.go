@@ -12,6 +12,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // drifting is a store's clock that can be wrong.
@@ -30,11 +31,11 @@ func TestClockThatJumps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				clock := &drifting{}
-				store := memstore.New(memstore.WithClock(clock.now))
-				a := newOpsApp(t, core.Config{Store: store, SweepEvery: time.Second}, created)
+				st := memstore.New(memstore.WithClock(clock.now))
+				a := newOpsApp(t, core.Config{Store: st, SweepEvery: time.Second}, created)
 				require.Equal(t, http.StatusCreated, a.post("buried", `{}`).Code)
 				time.Sleep(core.DefaultRetention)
-				_, err := store.Sweep(t.Context(), 10, core.Window{})
+				_, err := st.Sweep(t.Context(), 10, store.Window{})
 				require.NoError(t, err)
 				require.Equal(t, http.StatusCreated, a.post("answered", `{}`).Code)
 				a.handler = status(http.StatusBadGateway)

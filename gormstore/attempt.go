@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // ownedBy are $1 to $3 of the statements that prove their ownership.
-func ownedBy(t core.Ticket) []any { return []any{t.ID[:], t.Owner[:], t.Fence} }
+func ownedBy(t store.Ticket) []any { return []any{t.ID[:], t.Owner[:], t.Fence} }
 
 // completionArgs are $4 to $9 of complete.
-func completionArgs(c core.Completion) ([]any, error) {
+func completionArgs(c store.Completion) ([]any, error) {
 	headers, err := encodeHeaders(c.Answer.Header)
 	if err != nil {
 		return nil, err
@@ -23,7 +24,7 @@ func completionArgs(c core.Completion) ([]any, error) {
 
 // owned runs a statement that changes a record only for its current owner. If the statement changes nothing, same reports
 // whether an earlier try of the same statement has changed the record. If not, the error is ErrStale.
-func (s *Store) owned(ctx context.Context, t core.Ticket, same func(core.Record) bool, name statement, args ...any) error {
+func (s *Store) owned(ctx context.Context, t store.Ticket, same func(store.Record) bool, name statement, args ...any) error {
 	return s.write(ctx, func(q querier) error {
 		n, err := s.exec(ctx, q, name, append(ownedBy(t), args...)...)
 		if err != nil || n == 1 {
@@ -31,8 +32,8 @@ func (s *Store) owned(ctx context.Context, t core.Ticket, same func(core.Record)
 		}
 		rec, err := s.find(ctx, q, t.ID)
 		switch {
-		case errors.Is(err, core.ErrNotFound):
-			rec = core.Record{}
+		case errors.Is(err, store.ErrNotFound):
+			rec = store.Record{}
 		case err != nil:
 			return err
 		}
@@ -40,23 +41,23 @@ func (s *Store) owned(ctx context.Context, t core.Ticket, same func(core.Record)
 			_, err = s.exec(ctx, q, touch, t.ID[:]) // the earlier try may not have waited until the standby confirmed it
 			return err
 		}
-		return core.ErrStale
+		return store.ErrStale
 	})
 }
 
-// Renew implements [core.Store].
-func (s *Store) Renew(ctx context.Context, t core.Ticket, lease time.Duration) error {
-	return s.owned(ctx, t, func(core.Record) bool { return false }, renew, lease.Microseconds())
+// Renew implements [store.Store].
+func (s *Store) Renew(ctx context.Context, t store.Ticket, lease time.Duration) error {
+	return s.owned(ctx, t, func(store.Record) bool { return false }, renew, lease.Microseconds())
 }
 
-// Complete implements [core.Store].
-func (s *Store) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+// Complete implements [store.Store].
+func (s *Store) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
 	args, err := completionArgs(c)
 	if err != nil {
 		return err
 	}
-	done := func(r core.Record) bool {
-		return r.Ticket == t && (r.Stored == core.Completed || r.Stored == core.Expired)
+	done := func(r store.Record) bool {
+		return r.Ticket == t && (r.Stored == store.Completed || r.Stored == store.Expired)
 	}
 	watch := unwatched // SQLite has no network connection that could stall
 	if s.dialect == postgres {
@@ -65,23 +66,23 @@ func (s *Store) Complete(ctx context.Context, t core.Ticket, c core.Completion) 
 	return s.uncut.run(ctx, t, watch, func(ctx context.Context) error { return s.owned(ctx, t, done, complete, args...) })
 }
 
-// Park implements [core.Store].
-func (s *Store) Park(ctx context.Context, t core.Ticket) error {
-	return s.owned(ctx, t, func(core.Record) bool { return false }, park)
+// Park implements [store.Store].
+func (s *Store) Park(ctx context.Context, t store.Ticket) error {
+	return s.owned(ctx, t, func(store.Record) bool { return false }, park)
 }
 
 // keepFree is how long the row of a free key stays, so that the next attempt gets a higher fence.
 const keepFree = core.DefaultRetention
 
-// Release implements [core.Store]. If its connection is broken, it goes over another one: the claim that it takes back
+// Release implements [store.Store]. If its connection is broken, it goes over another one: the claim that it takes back
 // may have broken it.
-func (s *Store) Release(ctx context.Context, t core.Ticket) error {
+func (s *Store) Release(ctx context.Context, t store.Ticket) error {
 	return overAnother(ctx, func() error { return s.release(ctx, t) })
 }
 
-func (s *Store) release(ctx context.Context, t core.Ticket) error {
+func (s *Store) release(ctx context.Context, t store.Ticket) error {
 	if t.Fence != 0 {
-		freed := func(r core.Record) bool { return r.ID != t.ID || r.Ticket == t && r.Stored == core.Free }
+		freed := func(r store.Record) bool { return r.ID != t.ID || r.Ticket == t && r.Stored == store.Free }
 		return s.owned(ctx, t, freed, release, keepFree.Microseconds())
 	}
 	// The claim may still be running in the server, although its owner got an error. Then it holds the record's lock.
@@ -97,14 +98,14 @@ func (s *Store) release(ctx context.Context, t core.Ticket) error {
 		}
 		rec, err := s.find(ctx, q, t.ID)
 		switch {
-		case err == nil && rec.Owner == t.Owner && rec.Stored == core.Free:
+		case err == nil && rec.Owner == t.Owner && rec.Stored == store.Free:
 			return nil
-		case errors.Is(err, core.ErrNotFound), err == nil && rec.State() == core.Free:
+		case errors.Is(err, store.ErrNotFound), err == nil && rec.State() == store.Free:
 			_, err = s.exec(ctx, q, keepOut, t.ID[:], t.Owner[:], keepFree.Microseconds(), make([]byte, len(rec.Scope)),
 				make([]byte, len(rec.Realm)))
 			return err
 		case err == nil:
-			return core.ErrStale
+			return store.ErrStale
 		}
 		return err
 	})

@@ -8,7 +8,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // errRace: the record was committed after the claim's snapshot. Only a new claim can see the record.
@@ -19,7 +19,7 @@ var errRace = errors.New("idem: gormstore: the claim lost to a record that it co
 const lockSpace = 0x6964656d7265636f // "idemreco"
 
 // claimArgs are $1 to $18 of claimKey and takeOver.
-func claimArgs(c core.Claim) []any {
+func claimArgs(c store.Claim) []any {
 	return append(make([]any, 0, 23), // with room for the arguments of the longest statement
 		c.ID[:], c.Scope[:], c.Owner[:], int64(c.Recovery), c.Method, c.Route, int64(c.Hash.Version), c.Hash.Sum[:],
 		c.Lease.Microseconds(), c.Deadline.Microseconds(), c.Realm[:], micros(c.Window.From),
@@ -28,7 +28,7 @@ func claimArgs(c core.Claim) []any {
 
 // sweepAfter is the number of seconds after the claim when a sweep looks at a record that was completed in time. With
 // NULL, the record is listed as open from its claim on, so that it can be counted.
-func sweepAfter(c core.Claim) sql.NullInt32 {
+func sweepAfter(c store.Claim) sql.NullInt32 {
 	seconds := (c.Deadline + c.Retention + time.Second - 1) / time.Second
 	return sql.NullInt32{Int32: int32(min(seconds, math.MaxInt32)), Valid: !c.Counted} //nolint:gosec // never below 0
 }
@@ -36,31 +36,31 @@ func sweepAfter(c core.Claim) sql.NullInt32 {
 // lockKey is the number of a record's advisory lock: 64 bits of the id's hash, in the library's own namespace. If two
 // records share a number, the primary key still tells them apart. At worst, one of two simultaneous commands is refused
 // and must try again. To cause that for another principal, an attacker needs 2^64 hashes (K-9).
-func lockKey(id core.ID) int64 {
+func lockKey(id store.ID) int64 {
 	return int64(binary.BigEndian.Uint64(id.Hash()) ^ lockSpace) //nolint:gosec // any 64 bits will do
 }
 
 // lockHalves are the halves of a lock's number, as pg_locks shows them.
-func lockHalves(id core.ID) []any {
+func lockHalves(id store.ID) []any {
 	key := uint64(lockKey(id)) //nolint:gosec // any 64 bits will do
 	return []any{int64(key >> 32), int64(key & 0xffffffff)}
 }
 
 // wonRecord is the record that a claim has just made.
-func wonRecord(c core.Claim, fence int64, now time.Time) core.Record {
-	return core.Record{
-		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: fence}, Scope: c.Scope, Realm: c.Realm,
-		Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash, Stored: core.Running, Attempts: 1,
+func wonRecord(c store.Claim, fence int64, now time.Time) store.Record {
+	return store.Record{
+		Ticket: store.Ticket{ID: c.ID, Owner: c.Owner, Fence: fence}, Scope: c.Scope, Realm: c.Realm,
+		Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash, Stored: store.Running, Attempts: 1,
 		Timed: c.Key.Timed, Traceparent: c.Traceparent, CreatedAt: now, LeaseUntil: now.Add(c.Lease),
 		Deadline: now.Add(c.Deadline), Now: now,
 	}
 }
 
-// Claim implements [core.Store]. On PostgreSQL a first attempt takes one statement, and a replay too. A replay takes two
+// Claim implements [store.Store]. On PostgreSQL a first attempt takes one statement, and a replay too. A replay takes two
 // if this process has not seen the key lately.
-func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, err error) {
+func (s *Store) Claim(ctx context.Context, c store.Claim) (claimed store.Claimed, err error) {
 	if err := s.check(ctx); err != nil {
-		return core.Claimed{}, err
+		return store.Claimed{}, err
 	}
 	if s.file != nil {
 		// A look at the record needs no writer, so that replays do not wait for one. It never decides a claim.
@@ -69,7 +69,7 @@ func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, 
 		}
 	}
 	if err := s.enterClaim(ctx); err != nil {
-		return core.Claimed{}, err
+		return store.Claimed{}, err
 	}
 	defer s.leaveClaim()
 	seen := s.seen.before(c.ID)
@@ -83,13 +83,13 @@ func (s *Store) Claim(ctx context.Context, c core.Claim) (claimed core.Claimed, 
 		}
 	}
 	if errors.Is(err, errRace) { // other claims won each time
-		return core.Claimed{Busy: true}, nil
+		return store.Claimed{Busy: true}, nil
 	}
 	return claimed, err
 }
 
 // claim claims on q, and claims again after a snapshot race.
-func (s *Store) claim(ctx context.Context, q querier, c core.Claim) (core.Claimed, error) {
+func (s *Store) claim(ctx context.Context, q querier, c store.Claim) (store.Claimed, error) {
 	if s.dialect == sqlite {
 		return s.claimSQLite(ctx, q, c)
 	}
@@ -99,12 +99,12 @@ func (s *Store) claim(ctx context.Context, q querier, c core.Claim) (core.Claime
 			return claimed, err
 		}
 	}
-	return core.Claimed{}, errRace
+	return store.Claimed{}, errRace
 }
 
 // claimAlone is claim outside an attempt's transaction. It begins with the statement that most likely decides: lookFirst for
 // a key that was seen before, insertRecord for others. Both are cheaper than claimKey, which follows if they decide nothing.
-func (s *Store) claimAlone(ctx context.Context, q querier, c core.Claim, seen bool) (claimed core.Claimed, err error) {
+func (s *Store) claimAlone(ctx context.Context, q querier, c store.Claim, seen bool) (claimed store.Claimed, err error) {
 	switch {
 	case s.dialect == sqlite:
 	case seen:
@@ -116,9 +116,9 @@ func (s *Store) claimAlone(ctx context.Context, q querier, c core.Claim, seen bo
 		err = s.askOn(ctx, q, insertRecord, []any{&now}, append(claimArgs(c), lockKey(c.ID), c.Traceparent)...)
 		switch {
 		case err != nil:
-			return core.Claimed{}, err
+			return store.Claimed{}, err
 		case !now.IsZero():
-			return core.Claimed{Won: true, Record: wonRecord(c, 1, now.Time)}, nil
+			return store.Claimed{Won: true, Record: wonRecord(c, 1, now.Time)}, nil
 		}
 	}
 	return s.claim(ctx, q, c)
@@ -135,37 +135,37 @@ type claimRow struct {
 
 func (r *claimRow) targets() []any { return r.scan.targets(&r.lock, &r.won, &r.now, &r.floor) }
 
-func (s *Store) claimPostgres(ctx context.Context, q querier, c core.Claim) (core.Claimed, error) {
+func (s *Store) claimPostgres(ctx context.Context, q querier, c store.Claim) (store.Claimed, error) {
 	var row claimRow
 	args := append(claimArgs(c), lockKey(c.ID), c.Traceparent)
 	if err := s.queryRow(ctx, q, claimKey, args...).Scan(row.targets()...); err != nil {
-		return core.Claimed{}, err
+		return store.Claimed{}, err
 	}
 	return s.claimed(ctx, q, c, &row)
 }
 
 // claimed returns the outcome in the row of claimKey, and takes the record over if the claim may.
-func (s *Store) claimed(ctx context.Context, q querier, c core.Claim, row *claimRow) (core.Claimed, error) {
+func (s *Store) claimed(ctx context.Context, q querier, c store.Claim, row *claimRow) (store.Claimed, error) {
 	lock, now, floor := row.lock, row.now, row.floor
 	switch {
 	case bool(row.won):
-		return core.Claimed{Won: true, Record: wonRecord(c, 1, now.Time)}, nil
+		return store.Claimed{Won: true, Record: wonRecord(c, 1, now.Time)}, nil
 	case row.scan.id == nil && lock.Bool && !c.Trusts(now.Time):
-		return core.Claimed{}, core.ErrClock
+		return store.Claimed{}, store.ErrClock
 	case row.scan.id == nil && lock.Bool && !c.Key.Allows(now.Time, floor.Time):
 		return untimely(now.Time), nil
 	case row.scan.id == nil && lock.Bool:
-		return core.Claimed{}, errRace
+		return store.Claimed{}, errRace
 	case row.scan.id == nil:
-		return core.Claimed{Busy: true}, nil
+		return store.Claimed{Busy: true}, nil
 	}
 	rec, err := s.thereIs(ctx, &row.scan, now)
 	if err != nil || !takeable(rec, c) {
-		return core.Claimed{Won: err == nil && ours(rec, c), Record: rec}, err
+		return store.Claimed{Won: err == nil && ours(rec, c), Record: rec}, err
 	}
 
 	if hidden, err := outside(rec, c); hidden {
-		return core.Claimed{Record: rec}, err
+		return store.Claimed{Record: rec}, err
 	}
 	if refuses(rec, c, floor) {
 		return untimely(rec.Now), nil
@@ -175,9 +175,9 @@ func (s *Store) claimed(ctx context.Context, q querier, c core.Claim, row *claim
 
 // takeOver gives a record to a claim, as the record was seen: free, or resumable. It fails with errRace if the record has
 // changed since.
-func (s *Store) takeOver(ctx context.Context, q querier, c core.Claim, rec core.Record) (core.Claimed, error) {
+func (s *Store) takeOver(ctx context.Context, q querier, c store.Claim, rec store.Record) (store.Claimed, error) {
 	if err := s.forgetSteps(ctx, q, rec); err != nil {
-		return core.Claimed{}, err
+		return store.Claimed{}, err
 	}
 	if s.dialect == sqlite {
 		return s.takeOverSQLite(ctx, q, c, rec)
@@ -186,24 +186,24 @@ func (s *Store) takeOver(ctx context.Context, q querier, c core.Claim, rec core.
 	var fence sql.NullInt64
 	var attempts sql.NullInt32
 	var created, now instant
-	args := append(claimArgs(c), rec.Fence, latest(c.Window), rec.State() == core.Free, lockKey(c.ID), c.Traceparent)
+	args := append(claimArgs(c), rec.Fence, latest(c.Window), rec.State() == store.Free, lockKey(c.ID), c.Traceparent)
 	err := s.queryRow(ctx, q, takeOver, args...).Scan(&lock, &fence, &attempts, &created, &now)
 	switch {
 	case err != nil:
-		return core.Claimed{}, err
+		return store.Claimed{}, err
 	case fence.Valid:
 		won := wonRecord(c, fence.Int64, now.Time)
 		won.CreatedAt, won.Attempts = created.Time, int(attempts.Int32)
-		won.Timed = rec.Timed || c.Key.Timed && rec.State() == core.Free
-		return core.Claimed{Won: true, Record: won}, nil
+		won.Timed = rec.Timed || c.Key.Timed && rec.State() == store.Free
+		return store.Claimed{Won: true, Record: won}, nil
 	case lock.Bool:
-		return core.Claimed{}, errRace // the record was taken, settled or dropped in between
+		return store.Claimed{}, errRace // the record was taken, settled or dropped in between
 	}
-	return core.Claimed{Busy: true}, nil
+	return store.Claimed{Busy: true}, nil
 }
 
 // thereIs returns the existing record that a claim met. A repeat may be answered from it.
-func (s *Store) thereIs(ctx context.Context, scan *recordScan, now instant) (core.Record, error) {
+func (s *Store) thereIs(ctx context.Context, scan *recordScan, now instant) (store.Record, error) {
 	rec, err := scan.record(now.Time)
 	if err == nil && hasOutcome(rec) {
 		err = s.confirm(ctx, scan)
@@ -211,24 +211,24 @@ func (s *Store) thereIs(ctx context.Context, scan *recordScan, now instant) (cor
 	return rec, err
 }
 
-func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.Claimed, error) {
+func (s *Store) claimSQLite(ctx context.Context, q querier, c store.Claim) (store.Claimed, error) {
 	n, err := s.exec(ctx, q, claimKey, append(claimArgs(c), c.Traceparent)...)
 	if err != nil {
-		return core.Claimed{}, err
+		return store.Claimed{}, err
 	}
 	rec, err := s.find(ctx, q, c.ID)
 	switch {
-	case n == 0 && errors.Is(err, core.ErrNotFound): // with one writer, only a time can be the reason
+	case n == 0 && errors.Is(err, store.ErrNotFound): // with one writer, only a time can be the reason
 		return s.refusedSQLite(ctx, q, c)
 	case err != nil:
-		return core.Claimed{}, err
+		return store.Claimed{}, err
 	case n == 1:
-		return core.Claimed{Won: true, Record: rec}, nil
+		return store.Claimed{Won: true, Record: rec}, nil
 	case !takeable(rec, c):
-		return core.Claimed{Record: rec}, nil
+		return store.Claimed{Record: rec}, nil
 	}
 	if hidden, err := outside(rec, c); hidden {
-		return core.Claimed{Record: rec}, err
+		return store.Claimed{Record: rec}, err
 	}
 	if _, floor, err := s.readFloor(ctx, q, c); err != nil || refuses(rec, c, floor) {
 		return untimely(rec.Now), err
@@ -236,47 +236,47 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c core.Claim) (core.
 	return s.takeOver(ctx, q, c, rec)
 }
 
-func (s *Store) takeOverSQLite(ctx context.Context, q querier, c core.Claim, rec core.Record) (core.Claimed, error) {
-	args := append(claimArgs(c), rec.Fence, latest(c.Window), rec.State() == core.Free, c.Traceparent)
+func (s *Store) takeOverSQLite(ctx context.Context, q querier, c store.Claim, rec store.Record) (store.Claimed, error) {
+	args := append(claimArgs(c), rec.Fence, latest(c.Window), rec.State() == store.Free, c.Traceparent)
 	n, err := s.exec(ctx, q, takeOver, args...)
 	if err != nil || n == 0 { // 0: the clock has gone back a little
-		return core.Claimed{Record: rec}, err
+		return store.Claimed{Record: rec}, err
 	}
 	rec, err = s.find(ctx, q, c.ID)
-	return core.Claimed{Won: true, Record: rec}, err
+	return store.Claimed{Won: true, Record: rec}, err
 }
 
 // ours reports whether this claim itself has made the record. That happens if database/sql sends the statement again
 // after a connection broke. No two claims have the same owner.
-func ours(rec core.Record, c core.Claim) bool {
-	return rec.Owner == c.Owner && rec.Stored == core.Running
+func ours(rec store.Record, c store.Claim) bool {
+	return rec.Owner == c.Owner && rec.Stored == store.Running
 }
 
 // takeable reports whether the claim can take the record over. The statement takeOver checks it again.
-func takeable(rec core.Record, c core.Claim) bool {
-	return rec.State() == core.Free || isResumable(rec, c)
+func takeable(rec store.Record, c store.Claim) bool {
+	return rec.State() == store.Free || isResumable(rec, c)
 }
 
 // isResumable reports whether the claim may continue the operation of a record.
-func isResumable(rec core.Record, c core.Claim) bool {
-	return rec.Stored == core.Running && rec.Recovery == core.Resume && rec.LeaseExpired() &&
-		c.Recovery == core.Resume && rec.Hash == c.Hash
+func isResumable(rec store.Record, c store.Claim) bool {
+	return rec.Stored == store.Running && rec.Recovery == store.Resume && rec.LeaseExpired() &&
+		c.Recovery == store.Resume && rec.Hash == c.Hash
 }
 
 // outside reports whether a record must not be taken over because the database's clock is outside the claim's window (T-5).
 // The statement takeOver checks it again.
-func outside(rec core.Record, c core.Claim) (bool, error) {
-	if rec.Stored == core.Free {
+func outside(rec store.Record, c store.Claim) (bool, error) {
+	if rec.Stored == store.Free {
 		if !c.Trusts(rec.Now) {
-			return true, core.ErrClock
+			return true, store.ErrClock
 		}
 		return false, nil
 	}
 	return !c.Window.Has(rec.Now), nil
 }
 
-// InFlight implements [core.Transactor]: an attempt holds the record's lock.
-func (s *Store) InFlight(ctx context.Context, id core.ID) (bool, error) {
+// InFlight implements [store.Transactor]: an attempt holds the record's lock.
+func (s *Store) InFlight(ctx context.Context, id store.ID) (bool, error) {
 	if s.file != nil {
 		return s.file.isRunning(id), ctx.Err()
 	}
@@ -302,7 +302,7 @@ func micros(t time.Time) int64 {
 }
 
 // latest is the end of a window in microseconds since 1970.
-func latest(w core.Window) int64 {
+func latest(w store.Window) int64 {
 	if w.To.IsZero() {
 		return endOfTime.UnixMicro()
 	}

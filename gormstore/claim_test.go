@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -38,22 +38,22 @@ func TestClaimRace(t *testing.T) {
 			ctx := t.Context()
 			var ran atomic.Int64 // executions on Rollback
 
-			for kind, run := range map[string]func(*gormstore.Store, core.Claim) (core.Claimed, error){
-				"Park": func(s *gormstore.Store, c core.Claim) (core.Claimed, error) {
+			for kind, run := range map[string]func(*gormstore.Store, store.Claim) (store.Claimed, error){
+				"Park": func(s *gormstore.Store, c store.Claim) (store.Claimed, error) {
 					claimed, err := s.Claim(ctx, c)
 					if err == nil && claimed.Won {
 						err = s.Complete(ctx, claimed.Record.Ticket, paid())
 					}
 					return claimed, err
 				},
-				"Rollback": func(s *gormstore.Store, c core.Claim) (core.Claimed, error) {
+				"Rollback": func(s *gormstore.Store, c store.Claim) (store.Claimed, error) {
 					tx, claimed, err := s.Begin(ctx, c)
 					if err == nil && claimed.Won {
 						ran.Add(1)
 						err = errors.Join(addEffect(tx.Bind(ctx)), seal(ctx, tx, paid(), false))
-						if shared := isolation.name == "serializable"; shared && errors.Is(err, core.ErrStale) {
+						if shared := isolation.name == "serializable"; shared && errors.Is(err, store.ErrStale) {
 							ran.Add(-1) // begun beside the moment in which another one committed: nothing is applied
-							return core.Claimed{Busy: true}, nil
+							return store.Claimed{Busy: true}, nil
 						}
 					}
 					return claimed, err
@@ -61,9 +61,9 @@ func TestClaimRace(t *testing.T) {
 			} {
 				t.Run(kind, func(t *testing.T) {
 					for range rounds {
-						c := command(core.Park)
+						c := command(store.Park)
 						if kind == "Rollback" {
-							c = command(core.Rollback)
+							c = command(store.Rollback)
 						}
 						outcomes := atOnce(goroutines, func(i int) outcome {
 							claimed, err := run(stores[i%2], again(c))
@@ -80,7 +80,7 @@ func TestClaimRace(t *testing.T) {
 }
 
 type outcome struct {
-	core.Claimed
+	store.Claimed
 	err error
 }
 
@@ -127,17 +127,17 @@ func TestClaimRecognisesItsOwnRow(t *testing.T) {
 			continue // SQLite sends nothing twice, and looks at what is there before it claims
 		}
 		t.Run(d.name, func(t *testing.T) {
-			store := newStore(t, d.fresh(t)(t))
-			c := command(core.Park)
-			first, err := store.Claim(t.Context(), c)
+			st := newStore(t, d.fresh(t)(t))
+			c := command(store.Park)
+			first, err := st.Claim(t.Context(), c)
 			require.NoError(t, err)
-			second, err := store.Claim(t.Context(), c)
+			second, err := st.Claim(t.Context(), c)
 			require.NoError(t, err)
 			require.True(t, second.Won)
 			require.Equal(t, first.Record.Ticket, second.Record.Ticket)
 
-			require.NoError(t, store.Complete(t.Context(), first.Record.Ticket, paid()))
-			third, err := store.Claim(t.Context(), c)
+			require.NoError(t, st.Complete(t.Context(), first.Record.Ticket, paid()))
+			third, err := st.Claim(t.Context(), c)
 			require.NoError(t, err)
 			require.False(t, third.Won, "what is over is not won")
 		})

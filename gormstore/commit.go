@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // commit sends the last message, and waits for its end as long as ctx allows. A message that takes longer continues, because
@@ -18,7 +18,7 @@ func (t *tx) commit(ctx context.Context, last lastCalls) error {
 	go func() {
 		growStack()
 		warned := t.store.notices.expect(t.mark.pid)
-		ended := t.store.stalls.watch(t.store.atStandby(t.mark.pid, core.ID{}), func() {
+		ended := t.store.stalls.watch(t.store.atStandby(t.mark.pid, store.ID{}), func() {
 			t.leave()
 			close(stalled)
 		})
@@ -47,17 +47,17 @@ func (t *tx) commit(ctx context.Context, last lastCalls) error {
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, core.ErrEnded):
+		case errors.Is(err, store.ErrEnded):
 			t.lost = err
 			return err
-		case errors.Is(err, core.ErrStale), errors.Is(err, core.ErrClock):
+		case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrClock):
 			return err
 		}
 		return t.readBack(ctx, err)
 	case <-stalled:
 		return t.readBack(ctx, errStalled)
 	case <-ctx.Done():
-		return fmt.Errorf("%w: COMMIT has not ended", core.ErrUnconfirmed)
+		return fmt.Errorf("%w: COMMIT has not ended", store.ErrUnconfirmed)
 	}
 }
 
@@ -90,7 +90,7 @@ func (t *tx) sendLast(ctx context.Context, last lastCalls) (atCommit bool, err e
 		_, err = t.store.send(ctx, own, last.alone...)
 	}
 	if state := sqlState(err); state == notOurs || state == nothingRecorded {
-		err = fmt.Errorf("%w: %w", core.ErrStale, err) // another attempt has the key, or has had it
+		err = fmt.Errorf("%w: %w", store.ErrStale, err) // another attempt has the key, or has had it
 	}
 	return true, err
 }
@@ -113,9 +113,9 @@ func (t *tx) noteLast(err error) error {
 	case notOurs:
 		t.gone = true
 	case nothingRecorded, recordedBefore:
-		return fmt.Errorf("%w: %w", core.ErrStale, err)
+		return fmt.Errorf("%w: %w", store.ErrStale, err)
 	case clockOutside:
-		return fmt.Errorf("%w: %w", core.ErrClock, err)
+		return fmt.Errorf("%w: %w", store.ErrClock, err)
 	}
 	return err
 }
@@ -124,9 +124,9 @@ func (t *tx) noteLast(err error) error {
 // whole command. A connection that broke is ErrRetryable.
 func notCommitted(err error) error {
 	if state := sqlState(err); state != "" && !isRetryable(err) && !strings.HasPrefix(state, "08") {
-		return fmt.Errorf("%w: %w", core.ErrAborted, err)
+		return fmt.Errorf("%w: %w", store.ErrAborted, err)
 	}
-	return fmt.Errorf("%w: %w", core.ErrRetryable, err)
+	return fmt.Errorf("%w: %w", store.ErrRetryable, err)
 }
 
 // readBack finds out whether a COMMIT that ended with err took effect. If the server refused it, nothing is
@@ -142,16 +142,16 @@ func (t *tx) readBack(ctx context.Context, err error) error {
 		case committed:
 			return nil
 		case certain && t.store.dialect == sqlite: // a constraint that is checked at COMMIT, a full disk
-			return fmt.Errorf("%w: %w", core.ErrAborted, err)
+			return fmt.Errorf("%w: %w", store.ErrAborted, err)
 		case certain:
-			return fmt.Errorf("%w: %w", core.ErrRetryable, err)
+			return fmt.Errorf("%w: %w", store.ErrRetryable, err)
 		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return fmt.Errorf("%w: %w", core.ErrUnconfirmed, err)
+			return fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
 		}
 	}
 }

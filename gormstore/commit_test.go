@@ -13,7 +13,7 @@ import (
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -92,9 +92,9 @@ func (r *replicated) waiting() (pid int) {
 }
 
 // commit runs an attempt with one row, whose Commit waits for so long.
-func commit(t *testing.T, store *gormstore.Store, c core.Claim, wait time.Duration) (outcome chan error) {
+func commit(t *testing.T, st *gormstore.Store, c store.Claim, wait time.Duration) (outcome chan error) {
 	t.Helper()
-	tx, ctx := begin(t, store, c)
+	tx, ctx := begin(t, st, c)
 	require.NoError(t, addEffect(ctx))
 	outcome = make(chan error, 1)
 	go func() {
@@ -106,12 +106,12 @@ func commit(t *testing.T, store *gormstore.Store, c core.Claim, wait time.Durati
 }
 
 // requireNotWon checks that a repeat gets neither the key nor an error.
-func requireNotWon(t *testing.T, store *gormstore.Store, c core.Claim) core.Claimed {
+func requireNotWon(t *testing.T, st *gormstore.Store, c store.Claim) store.Claimed {
 	t.Helper()
-	claimed, err := store.Claim(t.Context(), again(c))
+	claimed, err := st.Claim(t.Context(), again(c))
 	require.NoError(t, err)
 	require.False(t, claimed.Won)
-	tx, other, err := store.Begin(t.Context(), again(c))
+	tx, other, err := st.Begin(t.Context(), again(c))
 	require.NoError(t, err)
 	require.Nil(t, tx)
 	require.False(t, other.Won)
@@ -119,28 +119,28 @@ func requireNotWon(t *testing.T, store *gormstore.Store, c core.Claim) core.Clai
 }
 
 // requireOnce checks that the answer comes to light in the end, with its row, once.
-func (r *replicated) requireOnce(store *gormstore.Store, c core.Claim) {
+func (r *replicated) requireOnce(st *gormstore.Store, c store.Claim) {
 	r.t.Helper()
-	r.requireVisible(store, c)
-	requireCompleted(r.t, store, c, paid())
+	r.requireVisible(st, c)
+	requireCompleted(r.t, st, c, paid())
 	require.Equal(r.t, 1, countEffects(r.t, r.admin))
 }
 
 // requireVisible waits until a repeat finds the answer. It never gets the key before.
-func (r *replicated) requireVisible(store *gormstore.Store, c core.Claim) {
+func (r *replicated) requireVisible(st *gormstore.Store, c store.Claim) {
 	r.t.Helper()
 	eventually(r.t, "the answer is visible", func() bool {
-		return requireNotWon(r.t, store, c).Record.State() == core.Completed
+		return requireNotWon(r.t, st, c).Record.State() == store.Completed
 	})
 }
 
 // requireUnconfirmed checks that nobody is answered from what only this server has, by whichever way it is read.
-func requireUnconfirmed(t *testing.T, store *gormstore.Store, c core.Claim) {
+func requireUnconfirmed(t *testing.T, st *gormstore.Store, c store.Claim) {
 	t.Helper()
 	for way, read := range map[string]func(ctx context.Context) error{
-		"claim": func(ctx context.Context) error { _, err := store.Claim(ctx, again(c)); return err },
-		"begin": func(ctx context.Context) error { _, _, err := store.Begin(ctx, again(c)); return err },
-		"find":  func(ctx context.Context) error { _, err := store.Find(ctx, c.ID); return err },
+		"claim": func(ctx context.Context) error { _, err := st.Claim(ctx, again(c)); return err },
+		"begin": func(ctx context.Context) error { _, _, err := st.Begin(ctx, again(c)); return err },
+		"find":  func(ctx context.Context) error { _, err := st.Find(ctx, c.ID); return err },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		require.ErrorIs(t, read(ctx), context.DeadlineExceeded, way)
@@ -158,15 +158,15 @@ func commitWaitsForStandby(t *testing.T, way way) {
 	t.Run("it is not known until the standby has it", func(t *testing.T) {
 		t.Parallel()
 		r := newReplicatedIn(t, way)
-		store, other := r.store(), r.store()
-		c := command(core.Rollback)
-		outcome := commit(t, store, c, 300*time.Millisecond)
+		st, other := r.store(), r.store()
+		c := command(store.Rollback)
+		outcome := commit(t, st, c, 300*time.Millisecond)
 		r.waiting()
 		require.True(t, requireNotWon(t, other, c).Busy)
-		require.ErrorIs(t, <-outcome, core.ErrUnconfirmed)
+		require.ErrorIs(t, <-outcome, store.ErrUnconfirmed)
 		r.waiting() // nobody has cancelled it
 		require.True(t, requireNotWon(t, other, c).Busy)
-		require.True(t, requireNotWon(t, store, c).Busy)
+		require.True(t, requireNotWon(t, st, c).Busy)
 		r.abandon()
 		r.requireOnce(other, c)
 	})
@@ -176,24 +176,24 @@ func commitWaitsForStandby(t *testing.T, way way) {
 		r := newReplicatedIn(t, way)
 		p := newProxy(t, r.URL())
 		p.set(dropCancels)
-		store := r.storeAt(p.url)
-		c := command(core.Rollback)
-		outcome := commit(t, store, c, time.Second)
+		st := r.storeAt(p.url)
+		c := command(store.Rollback)
+		outcome := commit(t, st, c, time.Second)
 		r.waiting()
 		p.cut()
-		require.ErrorIs(t, <-outcome, core.ErrUnconfirmed, "its backend waits on: what is not visible is not absent")
+		require.ErrorIs(t, <-outcome, store.ErrUnconfirmed, "its backend waits on: what is not visible is not absent")
 		r.waiting()
-		require.True(t, requireNotWon(t, store, c).Busy)
+		require.True(t, requireNotWon(t, st, c).Busy)
 		r.abandon()
-		r.requireOnce(store, c)
+		r.requireOnce(st, c)
 	})
 
 	t.Run("the server is killed", func(t *testing.T) {
 		t.Parallel()
 		r := newReplicatedIn(t, way)
-		store := r.store()
-		c := command(core.Rollback)
-		outcome := commit(t, store, c, 30*time.Second)
+		st := r.store()
+		c := command(store.Rollback)
+		outcome := commit(t, st, c, 30*time.Second)
 		r.waiting()
 		r.Kill()
 		r.Start()
@@ -208,25 +208,25 @@ func commitWaitsForStandby(t *testing.T, way way) {
 		t.Run(fmt.Sprintf("somebody %ss the backend", do), func(t *testing.T) {
 			t.Parallel()
 			r := newReplicatedIn(t, way)
-			store := r.store()
-			c := command(core.Rollback)
-			outcome := commit(t, store, c, time.Second)
+			st := r.store()
+			c := command(store.Rollback)
+			outcome := commit(t, st, c, time.Second)
 			require.NoError(t, r.admin.Exec(fmt.Sprintf("SELECT pg_%s_backend(?)", do), r.waiting()).Error)
-			require.ErrorIs(t, <-outcome, core.ErrUnconfirmed)
-			requireUnconfirmed(t, store, c)
+			require.ErrorIs(t, <-outcome, store.ErrUnconfirmed)
+			requireUnconfirmed(t, st, c)
 			r.abandon()
-			r.requireOnce(store, c)
+			r.requireOnce(st, c)
 		})
 		t.Run(fmt.Sprintf("somebody %ss the backend, and the standby comes back", do), func(t *testing.T) {
 			t.Parallel()
 			r := newReplicatedIn(t, way)
-			store := r.store()
-			c := command(core.Rollback)
-			outcome := commit(t, store, c, 30*time.Second)
+			st := r.store()
+			c := command(store.Rollback)
+			outcome := commit(t, st, c, 30*time.Second)
 			require.NoError(t, r.admin.Exec(fmt.Sprintf("SELECT pg_%s_backend(?)", do), r.waiting()).Error)
 			r.abandon()
 			require.NoError(t, <-outcome)
-			r.requireOnce(store, c)
+			r.requireOnce(st, c)
 		})
 	}
 }
@@ -235,22 +235,22 @@ func commitWaitsForStandby(t *testing.T, way way) {
 func TestCompleteThatIsGivenUpIsNotReplayedBeforeTheStandbyHasIt(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
-	c := command(core.Park)
+	c := command(store.Park)
 	claimed, err := newStore(t, r.admin).Claim(t.Context(), c) // waits for no standby
 	require.NoError(t, err)
 	require.True(t, claimed.Won)
 
-	store := r.store()
+	st := r.store()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	err = returned(t, func() error { return store.Complete(ctx, claimed.Record.Ticket, paid()) })
+	err = returned(t, func() error { return st.Complete(ctx, claimed.Record.Ticket, paid()) })
 	require.Error(t, err, "the standby has not got it")
 
 	end := time.Now().Add(2 * time.Second)
 	for time.Now().Before(end) { // the server is told to cancel some time after
-		repeated, err := store.Claim(t.Context(), again(c))
+		repeated, err := st.Claim(t.Context(), again(c))
 		require.NoError(t, err)
-		require.NotEqual(t, core.Completed, repeated.Record.State(),
+		require.NotEqual(t, store.Completed, repeated.Record.State(),
 			"a repeat would be answered with what a failover loses: the standby is still missing")
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -262,7 +262,7 @@ func TestCompleteThatIsGivenUpIsNotReplayedBeforeTheStandbyHasIt(t *testing.T) {
 func TestTombstoneIsNotBelievedBeforeTheStandbyHasIt(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
-	c := command(core.Park)
+	c := command(store.Park)
 	ahead := newStore(t, r.admin) // waits for no standby, as what a restarted server shows has not
 	claimed, err := ahead.Claim(t.Context(), c)
 	require.NoError(t, err)
@@ -273,7 +273,7 @@ func TestTombstoneIsNotBelievedBeforeTheStandbyHasIt(t *testing.T) {
 	r.abandon()
 	claimed, err = r.store().Claim(t.Context(), again(c))
 	require.NoError(t, err)
-	require.Equal(t, core.Expired, claimed.Record.State())
+	require.Equal(t, store.Expired, claimed.Record.State())
 }
 
 // A server that starts again does not go on waiting for its standby, and shows what it had not.
@@ -285,28 +285,28 @@ func TestRestartedServerIsNotBelievedBeforeItsStandbyHasIt(t *testing.T) {
 	db := openPostgres(t, primary.URL(), 4)
 	migrate(t, db)
 	standby := primary.Standby()
-	store := newStore(t, db)
-	c := command(core.Park)
-	claimed, err := store.Claim(t.Context(), c)
+	st := newStore(t, db)
+	c := command(store.Park)
+	claimed, err := st.Claim(t.Context(), c)
 	require.NoError(t, err)
 	standby.Stop(pgtest.Fast)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	err = returned(t, func() error { return store.Complete(ctx, claimed.Record.Ticket, paid()) })
-	require.ErrorIs(t, err, core.ErrUnconfirmed)
+	err = returned(t, func() error { return st.Complete(ctx, claimed.Record.Ticket, paid()) })
+	require.ErrorIs(t, err, store.ErrUnconfirmed)
 
 	primary.Stop(pgtest.Immediate)
 	primary.Start()
 	admin := openPostgres(t, primary.URL(), 1)
-	var state core.State
+	var state store.State
 	require.NoError(t, admin.Raw("SELECT state FROM idempotency_record").Scan(&state).Error)
-	require.Equal(t, core.Completed, state, "here it is")
+	require.Equal(t, store.Completed, state, "here it is")
 	requireUnconfirmed(t, newStore(t, openPostgres(t, primary.URL(), 4)), c)
 
 	standby.Start()
 	primary.AwaitStandby()
-	store = newStore(t, openPostgres(t, primary.URL(), 2))
-	requireCompleted(t, store, c, paid())
+	st = newStore(t, openPostgres(t, primary.URL(), 2))
+	requireCompleted(t, st, c, paid())
 	standby.Stop(pgtest.Fast)
-	requireCompleted(t, store, c, paid()) // this backend's server has been confirmed since it started
+	requireCompleted(t, st, c, paid()) // this backend's server has been confirmed since it started
 }

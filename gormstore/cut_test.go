@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -37,7 +37,7 @@ func newCuttable(t *testing.T, way way) *cuttable {
 	pool, err := through.DB()
 	require.NoError(t, err)
 	c := &cuttable{p, newStore(t, through), pool, db}
-	warm, ctx := begin(t, c.store, command(core.Rollback))
+	warm, ctx := begin(t, c.store, command(store.Rollback))
 	require.NoError(t, addEffect(ctx))
 	require.NoError(t, warm.Rollback())
 	return c
@@ -76,25 +76,25 @@ func commitIsCutOff(t *testing.T, way way) {
 	isCommit := sendsCommit(way)
 
 	t.Run("before it reaches the server", func(t *testing.T) {
-		c := command(core.Rollback)
+		c := command(store.Rollback)
 		cut.begins(func(toServer bool, chunk []byte) (int, bool) {
 			if toServer && isCommit(chunk) {
 				return 0, true
 			}
 			return len(chunk), false
 		})
-		require.ErrorIs(t, <-commit(t, cut.store, c, 30*time.Second), core.ErrRetryable)
+		require.ErrorIs(t, <-commit(t, cut.store, c, 30*time.Second), store.ErrRetryable)
 		requireFree(t, cut.store, c, 5*time.Second)
 	})
 
 	t.Run("when it was sent", func(t *testing.T) {
-		c := command(core.Rollback)
+		c := command(store.Rollback)
 		var once atomic.Bool
 		cut.begins(func(toServer bool, chunk []byte) (int, bool) {
 			return len(chunk), toServer && isCommit(chunk) && once.CompareAndSwap(false, true)
 		})
 		err := <-commit(t, cut.store, c, 30*time.Second)
-		if errors.Is(err, core.ErrRetryable) { // the server has noticed the cut first: nothing was committed, as the error says
+		if errors.Is(err, store.ErrRetryable) { // the server has noticed the cut first: nothing was committed, as the error says
 			requireNothing(t, direct, c)
 			return
 		}
@@ -104,7 +104,7 @@ func commitIsCutOff(t *testing.T, way way) {
 	})
 
 	t.Run("before its answer arrives", func(t *testing.T) {
-		c := command(core.Rollback)
+		c := command(store.Rollback)
 		var once atomic.Bool
 		cut.begins(func(toServer bool, chunk []byte) (int, bool) {
 			if !toServer && isCommitted(chunk) && once.CompareAndSwap(false, true) {
@@ -118,7 +118,7 @@ func commitIsCutOff(t *testing.T, way way) {
 	})
 
 	t.Run("and the server cannot be reached any more", func(t *testing.T) {
-		c := command(core.Rollback)
+		c := command(store.Rollback)
 		var gone atomic.Bool
 		cut.begins(func(toServer bool, chunk []byte) (int, bool) {
 			if gone.Load() {
@@ -130,9 +130,9 @@ func commitIsCutOff(t *testing.T, way way) {
 			}
 			return len(chunk), false
 		})
-		require.ErrorIs(t, <-commit(t, cut.store, c, 500*time.Millisecond), core.ErrUnconfirmed)
+		require.ErrorIs(t, <-commit(t, cut.store, c, 500*time.Millisecond), store.ErrUnconfirmed)
 		cut.set(nil)
-		if _, err := direct.Find(t.Context(), c.ID); errors.Is(err, core.ErrNotFound) {
+		if _, err := direct.Find(t.Context(), c.ID); errors.Is(err, store.ErrNotFound) {
 			return // the server has noticed the cut first
 		}
 		effects++
@@ -140,7 +140,7 @@ func commitIsCutOff(t *testing.T, way way) {
 	})
 
 	t.Run("and the network swallows its answer", func(t *testing.T) {
-		c := command(core.Rollback)
+		c := command(store.Rollback)
 		var commits atomic.Int32
 		release := make(chan struct{})
 		cut.begins(func(toServer bool, chunk []byte) (int, bool) {
@@ -151,7 +151,7 @@ func commitIsCutOff(t *testing.T, way way) {
 			return len(chunk), false
 		})
 		begun := time.Now()
-		require.ErrorIs(t, <-commit(t, cut.store, c, 300*time.Millisecond), core.ErrUnconfirmed)
+		require.ErrorIs(t, <-commit(t, cut.store, c, 300*time.Millisecond), store.ErrUnconfirmed)
 		require.Less(t, time.Since(begun), 10*time.Second, "Commit waits as long as its context allows")
 		require.EqualValues(t, 1, commits.Load())
 		close(release)
@@ -163,7 +163,7 @@ func commitIsCutOff(t *testing.T, way way) {
 	// A pooler or a failing server may speak up after the COMMIT.
 	for _, state := range []string{"08006", "57P01", "58000", "XX000", "53300"} {
 		t.Run("and an error "+state+" comes in the place of its answer", func(t *testing.T) {
-			c := command(core.Rollback)
+			c := command(store.Rollback)
 			var once atomic.Bool // reading back is a transaction, too
 			cut.begins(func(toServer bool, chunk []byte) (int, bool) {
 				if toServer || !isCommitted(chunk) || !once.CompareAndSwap(false, true) {
@@ -229,7 +229,7 @@ func rollbackIsCutAtAnyByte(t *testing.T, way way) {
 	cut := newCuttable(t, way)
 	effects := 0
 	cut.atAnyByte(t, func(at string, mend func()) {
-		c := command(core.Rollback)
+		c := command(store.Rollback)
 		first := cut.attempt(t, c)
 		mend()
 		cut.repeat(t, c)
@@ -238,7 +238,7 @@ func rollbackIsCutAtAnyByte(t *testing.T, way way) {
 		switch {
 		case first == nil:
 			require.Equal(t, c.Owner, rec.Owner, at)
-		case !errors.Is(first, core.ErrUnconfirmed):
+		case !errors.Is(first, store.ErrUnconfirmed):
 			require.NotEqual(t, c.Owner, rec.Owner, "%s: %v", at, first)
 		}
 		effects++
@@ -261,10 +261,10 @@ func TestParkIsCutAtAnyByte(t *testing.T) {
 			}
 		}
 		ran := 0
-		run := func(c core.Claim) (done bool) {
+		run := func(c store.Claim) (done bool) {
 			claimed, err := cut.store.Claim(ctx, c)
 			if err != nil {
-				owner := core.Ticket{ID: c.ID, Owner: c.Owner}
+				owner := store.Ticket{ID: c.ID, Owner: c.Owner}
 				untilItWorks(func() error { return cut.store.Release(ctx, owner) })
 				return false
 			}
@@ -272,9 +272,9 @@ func TestParkIsCutAtAnyByte(t *testing.T) {
 				ran++
 				untilItWorks(func() error { return cut.store.Complete(ctx, claimed.Record.Ticket, paid()) })
 			}
-			return claimed.Won || claimed.Record.State() == core.Completed
+			return claimed.Won || claimed.Record.State() == store.Completed
 		}
-		c := command(core.Park)
+		c := command(store.Park)
 		run(c)
 		mend()
 		for !run(again(c)) {
@@ -283,12 +283,12 @@ func TestParkIsCutAtAnyByte(t *testing.T) {
 		require.Equal(t, 1, ran, at)
 		rec, err := cut.store.Find(ctx, c.ID)
 		require.NoError(t, err, at)
-		require.Equal(t, core.Completed, rec.State(), at)
+		require.Equal(t, store.Completed, rec.State(), at)
 	})
 }
 
 // repeat is a client that repeats until it is answered.
-func (c *cuttable) repeat(t *testing.T, claim core.Claim) {
+func (c *cuttable) repeat(t *testing.T, claim store.Claim) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -298,7 +298,7 @@ func (c *cuttable) repeat(t *testing.T, claim core.Claim) {
 		switch {
 		case err != nil || claimed.Busy: // an old connection is found broken; the old backend is not gone yet
 		case !claimed.Won:
-			require.Equal(t, core.Completed, claimed.Record.State())
+			require.Equal(t, store.Completed, claimed.Record.State())
 			return
 		default:
 			require.NoError(t, addEffect(tx.Bind(ctx)))
@@ -308,7 +308,7 @@ func (c *cuttable) repeat(t *testing.T, claim core.Claim) {
 }
 
 // attempt is a whole attempt with one row.
-func (c *cuttable) attempt(t *testing.T, claim core.Claim) error {
+func (c *cuttable) attempt(t *testing.T, claim store.Claim) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	tx, claimed, err := c.store.Begin(ctx, claim)

@@ -21,6 +21,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -86,19 +87,19 @@ var attempts = map[string]func(t *testing.T, db *gorm.DB, do work, first ...func
 }
 
 func inStep(t *testing.T, db *gorm.DB, do work, behindCall bool, first ...func()) error {
-	store := newStore(t, db)
-	prepare(t, store, first)
-	segments, _ := resume(t, store, command(core.Resume))
+	st := newStore(t, db)
+	prepare(t, st, first)
+	segments, _ := resume(t, st, command(core.Resume))
 	ctx := segments.Bind(t.Context())
 	if behindCall {
-		_, err := segments.Seal(ctx, core.Seal{Start: &core.StepRecord{Name: "charge", Kind: core.ProviderStep}})
+		_, err := segments.Seal(ctx, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})
 		require.NoError(t, err)
 	}
 	err := segments.Step(ctx, func(ctx context.Context) error { return do(gormstore.Tx(ctx)) })
 	if err != nil {
 		return errors.Join(err, segments.Rollback())
 	}
-	_, err = segments.Seal(ctx, core.Seal{Steps: []core.StepRecord{{Name: "work", Kind: core.DatabaseStep}}})
+	_, err = segments.Seal(ctx, store.Seal{Steps: []store.StepRecord{{Name: "work", Kind: store.DatabaseStep}}})
 	return err
 }
 
@@ -235,9 +236,9 @@ func smuggling(t *testing.T, run func(t *testing.T, db *gorm.DB)) {
 // CONTRACT X-8, M-4
 func TestEndedAttemptIsUnknown(t *testing.T) {
 	smuggling(t, func(t *testing.T, db *gorm.DB) {
-		store := newStore(t, db)
+		st := newStore(t, db)
 		events := &told{}
-		module, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback}, Observer: events})
+		module, err := core.New(core.Config{Store: st, Policy: core.Policy{Recovery: core.Rollback}, Observer: events})
 		require.NoError(t, err)
 		for _, ending := range smuggled(db) {
 			for _, status := range []int{201, 402, 500, 0} {
@@ -265,21 +266,21 @@ func TestEndedAttemptIsUnknown(t *testing.T) {
 					require.Equal(t, http.StatusConflict, first.Code, first.Body)
 					require.Contains(t, first.Body.String(), "outcome_unknown")
 					require.Equal(t, core.EventUnknown, events.last(core.EventUnknown).Kind)
-					require.ErrorIs(t, events.last(core.EventUnknown).Err, core.ErrEnded)
+					require.ErrorIs(t, events.last(core.EventUnknown).Err, store.ErrEnded)
 					require.Contains(t, send().Body.String(), "outcome_unknown")
 					require.Equal(t, 1, runs)
 					rows := countEffects(t, db) - before
 
 					id := events.last(core.EventUnknown).Operation
 					advance(t, db, deadline)
-					unknown, err := store.List(t.Context(), nil, core.ID{}, 100)
+					unknown, err := st.List(t.Context(), nil, core.ID{}, 100)
 					require.NoError(t, err)
 					require.Len(t, unknown, 1)
 					require.Equal(t, id, unknown[0].ID)
 					settled, err := module.Settle(t.Context(), id, core.Decision{Who: "o", Why: "w", Applied: true,
 						Answer: &core.Answer{Status: http.StatusCreated}})
 					require.NoError(t, err)
-					require.Equal(t, core.Completed, settled.State())
+					require.Equal(t, store.Completed, settled.State())
 					require.Equal(t, "reused", send().Header().Get("Idempotency-Result"))
 					require.Equal(t, 1, runs)
 					require.Equal(t, before+rows, countEffects(t, db))
@@ -297,24 +298,24 @@ func TestEndedAttemptIsUnknown(t *testing.T) {
 // CONTRACT, T-6
 func TestRolledBackByItsHandlerIsClaimedAgain(t *testing.T) {
 	onDatabases(t, []string{"postgres", "postgres wrapped"}, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		store := newStore(t, open(t))
+		st := newStore(t, open(t))
 		for i, timed := range []bool{false, true} {
 			t.Run(fmt.Sprint("timed: ", timed), func(t *testing.T) {
 				made := time.Now().Add(time.Duration(i) * time.Hour) // not what the case before has refused
 				c := command(core.Rollback)
-				c.Key = core.KeyTime{Made: made, Timed: timed}
-				tx, ctx := begin(t, store, c)
+				c.Key = store.KeyTime{Made: made, Timed: timed}
+				tx, ctx := begin(t, st, c)
 				require.NoError(t, smuggle(gormstore.Tx(ctx), "ROLLBACK"))
-				require.NoError(t, store.RefuseKeysBefore(t.Context(), c.Realm[:8], made.Add(time.Minute), core.Window{}))
-				require.ErrorIs(t, seal(t.Context(), tx, paid(), false), core.ErrEnded)
+				require.NoError(t, st.RefuseKeysBefore(t.Context(), c.Realm[:8], made.Add(time.Minute), store.Window{}))
+				require.ErrorIs(t, seal(t.Context(), tx, paid(), false), store.ErrEnded)
 
-				rec, err := store.Find(t.Context(), c.ID)
+				rec, err := st.Find(t.Context(), c.ID)
 				require.NoError(t, err)
-				require.Equal(t, core.Unknown, rec.State())
-				require.Equal(t, core.Unknown, rec.Stored)
+				require.Equal(t, store.Unknown, rec.State())
+				require.Equal(t, store.Unknown, rec.Stored)
 				require.Equal(t, timed, rec.Timed)
 				require.Equal(t, c.Hash, rec.Hash)
-				_, err = store.Settle(t.Context(), core.Settlement{ID: c.ID, Fence: rec.Fence, Who: "o", Why: "w"})
+				_, err = st.Settle(t.Context(), store.Settlement{ID: c.ID, Fence: rec.Fence, Who: "o", Why: "w"})
 				require.NoError(t, err, "neither its lease nor its deadline is waited for")
 			})
 		}
@@ -327,33 +328,33 @@ func TestRolledBackByItsHandlerIsClaimedAgain(t *testing.T) {
 // CONTRACT X-8, T-4
 func TestCommittedByItsHandlerIsUnknown(t *testing.T) {
 	smuggling(t, func(t *testing.T, db *gorm.DB) {
-		store := newStore(t, db)
+		st := newStore(t, db)
 		c := command(core.Rollback)
-		tx, ctx := begin(t, store, c)
+		tx, ctx := begin(t, st, c)
 		require.NoError(t, smuggle(gormstore.Tx(ctx), "COMMIT"))
 		if strings.HasSuffix(t.Name(), "wrapped") { // nobody sees it there before the end: the second line alone stands
-			require.ErrorIs(t, seal(t.Context(), tx, paid(), false), core.ErrEnded)
+			require.ErrorIs(t, seal(t.Context(), tx, paid(), false), store.ErrEnded)
 			return
 		}
 
-		rec, err := store.Find(t.Context(), c.ID) // the attempt is still under way
+		rec, err := st.Find(t.Context(), c.ID) // the attempt is still under way
 		require.NoError(t, err)
-		require.Equal(t, core.Unknown, rec.State())
-		listed, err := store.List(t.Context(), nil, core.ID{}, 10)
+		require.Equal(t, store.Unknown, rec.State())
+		listed, err := st.List(t.Context(), nil, core.ID{}, 10)
 		require.NoError(t, err)
 		require.Len(t, listed, 1)
-		settlement := core.Settlement{ID: c.ID, Fence: rec.Fence, Who: "o", Why: "w"}
+		settlement := store.Settlement{ID: c.ID, Fence: rec.Fence, Who: "o", Why: "w"}
 		if db.Name() == "postgres" { // SQLite has one writer
-			_, err = store.Settle(t.Context(), settlement)
+			_, err = st.Settle(t.Context(), settlement)
 			require.ErrorIs(t, err, core.ErrNotSettleable, "not before its deadline")
 			advance(t, db, deadline)
-			_, err = store.Settle(t.Context(), settlement)
+			_, err = st.Settle(t.Context(), settlement)
 			require.NoError(t, err)
 		}
-		require.ErrorIs(t, seal(t.Context(), tx, paid(), false), core.ErrEnded)
-		rec, err = store.Find(t.Context(), c.ID)
+		require.ErrorIs(t, seal(t.Context(), tx, paid(), false), store.ErrEnded)
+		rec, err = st.Find(t.Context(), c.ID)
 		require.NoError(t, err)
-		require.NotEqual(t, core.Completed, rec.State(), "nothing is recorded in another transaction")
+		require.NotEqual(t, store.Completed, rec.State(), "nothing is recorded in another transaction")
 	})
 }
 
@@ -470,17 +471,17 @@ func TestEndedAttemptThatFailsInAnotherTransaction(t *testing.T) {
 }
 
 func endedAttemptFailsInAnotherTransaction(t *testing.T, db *gorm.DB) {
-	store := newStore(t, db)
+	st := newStore(t, db)
 	c := command(core.Rollback)
-	tx, ctx := begin(t, store, c)
+	tx, ctx := begin(t, st, c)
 	for _, statement := range []string{"ROLLBACK", "BEGIN", "INSERT INTO effects (name) VALUES ('stays')", "COMMIT", "BEGIN"} {
 		require.NoError(t, smuggle(gormstore.Tx(ctx), statement))
 	}
 	require.Error(t, smuggle(gormstore.Tx(ctx), "SELECT 1/0"))
-	require.ErrorIs(t, tx.Rollback(), core.ErrEnded)
-	rec, err := store.Find(t.Context(), c.ID)
+	require.ErrorIs(t, tx.Rollback(), store.ErrEnded)
+	rec, err := st.Find(t.Context(), c.ID)
 	require.NoError(t, err)
-	require.Equal(t, core.Unknown, rec.State())
+	require.Equal(t, store.Unknown, rec.State())
 }
 
 // On SQLite, a record that is gone says that SQLite has rolled back only if a statement has failed. Here the handler has
@@ -489,15 +490,15 @@ func endedAttemptFailsInAnotherTransaction(t *testing.T, db *gorm.DB) {
 // CONTRACT X-8
 func TestEndedAttemptThatHasDeletedItsRecord(t *testing.T) {
 	smuggling(t, func(t *testing.T, db *gorm.DB) {
-		store := newStore(t, db)
-		for name, end := range map[string]func(tx core.Tx) error{
-			"commit":   func(tx core.Tx) error { return seal(t.Context(), tx, paid(), false) },
-			"refuse":   func(tx core.Tx) error { return seal(t.Context(), tx, refused(), true) },
-			"rollback": func(tx core.Tx) error { return tx.Rollback() },
+		st := newStore(t, db)
+		for name, end := range map[string]func(tx store.Tx) error{
+			"commit":   func(tx store.Tx) error { return seal(t.Context(), tx, paid(), false) },
+			"refuse":   func(tx store.Tx) error { return seal(t.Context(), tx, refused(), true) },
+			"rollback": func(tx store.Tx) error { return tx.Rollback() },
 		} {
 			t.Run(name, func(t *testing.T) {
 				c := command(core.Rollback)
-				tx, ctx := begin(t, store, c)
+				tx, ctx := begin(t, st, c)
 				before := countEffects(t, db)
 				handler := gormstore.Tx(ctx)
 				require.NoError(t, addEffect(ctx))
@@ -508,11 +509,11 @@ func TestEndedAttemptThatHasDeletedItsRecord(t *testing.T) {
 					require.NoError(t, smuggle(handler, "DELETE FROM idempotency_record"))
 					require.NoError(t, smuggle(handler, "COMMIT"))
 				}
-				require.ErrorIs(t, end(tx), core.ErrEnded)
+				require.ErrorIs(t, end(tx), store.ErrEnded)
 				require.Equal(t, before+1, countEffects(t, db))
-				rec, err := store.Find(t.Context(), c.ID)
+				rec, err := st.Find(t.Context(), c.ID)
 				require.NoError(t, err)
-				require.Equal(t, core.Unknown, rec.State())
+				require.Equal(t, store.Unknown, rec.State())
 			})
 		}
 	})
@@ -525,11 +526,11 @@ func TestEndedAttemptThatHasDeletedItsRecord(t *testing.T) {
 func TestEndedAttemptWaitsForTheOneThatHasItsKey(t *testing.T) {
 	t.Parallel()
 	db := wrapped.fresh("", false)(t)(t) // over pgx the unknown record is written at once
-	store := newStore(t, db)
+	st := newStore(t, db)
 	c := command(core.Rollback)
-	first, ctx := begin(t, store, c)
+	first, ctx := begin(t, st, c)
 	require.NoError(t, smuggle(gormstore.Tx(ctx), "ROLLBACK"))
-	second, _ := begin(t, store, again(c))
+	second, _ := begin(t, st, again(c))
 	ended := make(chan error, 1)
 	go func() { ended <- first.Rollback() }()
 	select {
@@ -538,10 +539,10 @@ func TestEndedAttemptWaitsForTheOneThatHasItsKey(t *testing.T) {
 	case <-time.After(100 * time.Millisecond): // only one that gives up is noticed here
 	}
 	require.NoError(t, second.Rollback())
-	require.ErrorIs(t, <-ended, core.ErrEnded)
-	rec, err := store.Find(t.Context(), c.ID)
+	require.ErrorIs(t, <-ended, store.ErrEnded)
+	rec, err := st.Find(t.Context(), c.ID)
 	require.NoError(t, err)
-	require.Equal(t, core.Unknown, rec.State())
+	require.Equal(t, store.Unknown, rec.State())
 }
 
 // The rows of an attempt and of a step are undone if the handler has deleted the record that belongs to them: a repeat would
@@ -567,7 +568,7 @@ func TestRowsAreUndoneWithoutTheirRecord(t *testing.T) {
 					return
 				}
 				require.Error(t, err)
-				require.NotErrorIs(t, err, core.ErrEnded, "the rows are gone for certain")
+				require.NotErrorIs(t, err, store.ErrEnded, "the rows are gone for certain")
 				require.Zero(t, countEffects(t, db))
 				requireIdle(t, db)
 			})

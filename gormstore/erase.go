@@ -3,15 +3,15 @@ package gormstore
 import (
 	"context"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-// Erase implements [core.Eraser]. It reads the page first, so that the records of other principals are neither locked nor
+// Erase implements [store.Eraser]. It reads the page first, so that the records of other principals are neither locked nor
 // written. The statement that erases a record checks it again: in the meantime it may have been freed, and claimed by an
 // attempt whose steps must stay.
-func (s *Store) Erase(ctx context.Context, scope core.Scope, after core.ID, limit int) (core.ErasedPage, error) {
-	var page core.ErasedPage
-	var ids []core.ID
+func (s *Store) Erase(ctx context.Context, scope store.Scope, after store.ID, limit int) (store.ErasedPage, error) {
+	var page store.ErasedPage
+	var ids []store.ID
 	err := s.reading(ctx, func(q querier) (err error) {
 		page, ids, err = s.erasablePage(ctx, q, scope, after, max(limit, 1))
 		return err
@@ -37,15 +37,15 @@ func (s *Store) Erase(ctx context.Context, scope core.Scope, after core.ID, limi
 		return nil
 	})
 	if err != nil {
-		return core.ErasedPage{}, err
+		return store.ErasedPage{}, err
 	}
 	page.Records = int(erased)
 	return page, nil
 }
 
 // erasablePage returns a page without what it has erased, and the ids of the records that may be erased.
-func (s *Store) erasablePage(ctx context.Context, q querier, scope core.Scope, after core.ID, limit int) (
-	page core.ErasedPage, ids []core.ID, err error,
+func (s *Store) erasablePage(ctx context.Context, q querier, scope store.Scope, after store.ID, limit int) (
+	page store.ErasedPage, ids []store.ID, err error,
 ) {
 	rows, err := s.query(ctx, q, erasable, scope[:], after[:], limit)
 	if err != nil {
@@ -59,13 +59,13 @@ func (s *Store) erasablePage(ctx context.Context, q querier, scope core.Scope, a
 		if err := rows.Scan(&raw, &state, &own, &last); err != nil {
 			return page, nil, err
 		}
-		var id core.ID
+		var id store.ID
 		copy(id[:], raw)
 		if last {
 			page.Next = id
 		}
-		switch core.State(state) { //nolint:gosec // written by this package
-		case core.Running, core.Unknown:
+		switch store.State(state) { //nolint:gosec // written by this package
+		case store.Running, store.Unknown:
 			if own {
 				page.Open = append(page.Open, id)
 			}

@@ -10,15 +10,16 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
 // eraseAll erases in batches.
-func eraseAll(t *testing.T, store *gormstore.Store, scope core.Scope, limit int) (total core.ErasedPage) {
+func eraseAll(t *testing.T, st *gormstore.Store, scope store.Scope, limit int) (total store.ErasedPage) {
 	t.Helper()
 	for after := (core.ID{}); ; {
-		page, err := store.Erase(t.Context(), scope, after, limit)
+		page, err := st.Erase(t.Context(), scope, after, limit)
 		require.NoError(t, err)
 		total.Records += page.Records
 		total.Open = append(total.Open, page.Open...)
@@ -34,26 +35,26 @@ func TestNothingIsLeftOfTheErased(t *testing.T) {
 	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
-		store := newStore(t, db)
+		st := newStore(t, db)
 		const secret = "Jane Doe 1970-01-01"
 		answer := paid()
 		answer.Answer.Body = []byte(secret)
 		answer.Answer.Header.Set("Location", "/customers/"+secret)
 		c := command(core.Resume)
-		step := core.StepRecord{Name: "refund", Kind: core.ProviderStep, Result: []byte(`"` + secret + `"`)}
-		segments, _ := resume(t, store, c)
-		_, err := segments.Seal(t.Context(), core.Seal{Steps: []core.StepRecord{step}})
+		step := store.StepRecord{Name: "refund", Kind: store.ProviderStep, Result: []byte(`"` + secret + `"`)}
+		segments, _ := resume(t, st, c)
+		_, err := segments.Seal(t.Context(), store.Seal{Steps: []store.StepRecord{step}})
 		require.NoError(t, err)
-		require.NoError(t, store.Refer(t.Context(), c.ID, c.Realm, core.Ref{Name: "customer", Value: secret}))
-		_, err = segments.Seal(t.Context(), core.Seal{Answer: &answer})
+		require.NoError(t, st.Refer(t.Context(), c.ID, c.Realm, store.Ref{Name: "customer", Value: secret}))
+		_, err = segments.Seal(t.Context(), store.Seal{Answer: &answer})
 		require.NoError(t, err)
 		require.Contains(t, everything(t, db), secret)
 
-		require.Equal(t, core.ErasedPage{Records: 1}, eraseAll(t, store, c.Scope, 10))
+		require.Equal(t, store.ErasedPage{Records: 1}, eraseAll(t, st, c.Scope, 10))
 		require.NotContains(t, everything(t, db), secret)
-		rec, err := store.Find(t.Context(), c.ID)
+		rec, err := st.Find(t.Context(), c.ID)
 		require.NoError(t, err)
-		require.Equal(t, core.Expired, rec.State())
+		require.Equal(t, store.Expired, rec.State())
 	})
 }
 
@@ -109,23 +110,23 @@ func TestErasureIsCheapForOthers(t *testing.T) {
 func TestErasedBeforeItIsConfirmed(t *testing.T) {
 	t.Parallel()
 	transactions(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		store := newStore(t, open(t))
+		st := newStore(t, open(t))
 		c := command(core.Rollback)
-		tx, ctx := begin(t, store, c)
+		tx, ctx := begin(t, st, c)
 		require.NoError(t, addEffect(ctx))
-		require.Empty(t, eraseAllWhileOpen(t, store, c.Scope), "nobody else can see it")
+		require.Empty(t, eraseAllWhileOpen(t, st, c.Scope), "nobody else can see it")
 		require.NoError(t, seal(t.Context(), tx, paid(), false))
-		require.Equal(t, 1, eraseAll(t, store, c.Scope, 10).Records)
-		claimed, err := store.Claim(t.Context(), again(c))
+		require.Equal(t, 1, eraseAll(t, st, c.Scope, 10).Records)
+		claimed, err := st.Claim(t.Context(), again(c))
 		require.NoError(t, err)
 		require.False(t, claimed.Won)
-		require.Equal(t, core.Expired, claimed.Record.State())
+		require.Equal(t, store.Expired, claimed.Record.State())
 	})
 }
 
-func eraseAllWhileOpen(t *testing.T, store *gormstore.Store, scope core.Scope) []core.ID {
+func eraseAllWhileOpen(t *testing.T, st *gormstore.Store, scope store.Scope) []core.ID {
 	t.Helper()
-	page, err := store.Erase(t.Context(), scope, core.ID{}, 100)
+	page, err := st.Erase(t.Context(), scope, core.ID{}, 100)
 	require.NoError(t, err)
 	require.Zero(t, page.Records)
 	return page.Open
@@ -136,13 +137,13 @@ func TestErasureIsCutOff(t *testing.T) {
 	t.Parallel()
 	db := openPostgres(t, pgtest.URL(t), 4)
 	migrate(t, db)
-	store := newStore(t, db)
-	var claims []core.Claim
+	st := newStore(t, db)
+	var claims []store.Claim
 	for range 5 {
 		c := command(core.Park)
-		claimed, err := store.Claim(t.Context(), c)
+		claimed, err := st.Claim(t.Context(), c)
 		require.NoError(t, err)
-		require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
+		require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
 		claims = append(claims, c)
 	}
 	holder := db.Begin() // holds one of the records, so that the erasure waits in the middle
@@ -150,7 +151,7 @@ func TestErasureIsCutOff(t *testing.T) {
 	require.NoError(t, holder.Exec("SELECT 1 FROM idempotency_record ORDER BY id DESC LIMIT 1 FOR UPDATE").Error)
 	failed := make(chan error, 1)
 	go func() {
-		_, err := store.Erase(t.Context(), claims[0].Scope, core.ID{}, 100)
+		_, err := st.Erase(t.Context(), claims[0].Scope, core.ID{}, 100)
 		failed <- err
 	}()
 	eventually(t, "the erasure waits", func() bool {
@@ -163,18 +164,18 @@ WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '
 	err := <-failed
 	if err == nil { // the library has tried again
 		for _, c := range claims {
-			rec, err := store.Find(t.Context(), c.ID)
+			rec, err := st.Find(t.Context(), c.ID)
 			require.NoError(t, err)
-			require.Equal(t, core.Expired, rec.State())
+			require.Equal(t, store.Expired, rec.State())
 		}
 		return
 	}
 	for _, c := range claims {
-		rec, err := store.Find(t.Context(), c.ID)
+		rec, err := st.Find(t.Context(), c.ID)
 		require.NoError(t, err)
-		require.Equal(t, core.Completed, rec.State(), "a batch is erased whole, or not")
+		require.Equal(t, store.Completed, rec.State(), "a batch is erased whole, or not")
 	}
-	require.Equal(t, len(claims), eraseAll(t, store, claims[0].Scope, 2).Records)
+	require.Equal(t, len(claims), eraseAll(t, st, claims[0].Scope, 2).Records)
 }
 
 // docs/operations.md says how long a sighting stays: an erasure leaves it.

@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -22,7 +23,7 @@ type OldKey struct {
 }
 
 // importOldKeys takes the rows over. It may run again and again, until nothing is added.
-func importOldKeys(ctx context.Context, db *gorm.DB, idem *core.Module) (core.Imported, error) {
+func importOldKeys(ctx context.Context, db *gorm.DB, idem *core.Module) (store.Imported, error) {
 	return idem.Import(ctx, func(yield func(core.Past, error) bool) {
 		rows, err := db.WithContext(ctx).Model(&OldKey{}).Rows()
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -28,20 +28,20 @@ func within(t *testing.T, d time.Duration) context.Context {
 }
 
 // requireUnavailable checks that no command gets through, and that the caller is told in time.
-func requireUnavailable(t *testing.T, store *gormstore.Store) {
+func requireUnavailable(t *testing.T, st *gormstore.Store) {
 	t.Helper()
 	begun := time.Now()
-	claimed, err := store.Claim(soon(t), command(core.Park))
+	claimed, err := st.Claim(soon(t), command(store.Park))
 	require.Error(t, err)
 	require.Zero(t, claimed)
-	tx, claimed, err := store.Begin(soon(t), command(core.Rollback))
+	tx, claimed, err := st.Begin(soon(t), command(store.Rollback))
 	require.Error(t, err)
 	require.Nil(t, tx)
 	require.Zero(t, claimed)
-	_, err = store.Find(soon(t), command(core.Park).ID)
+	_, err = st.Find(soon(t), command(store.Park).ID)
 	require.Error(t, err)
-	require.NotErrorIs(t, err, core.ErrNotFound)
-	require.Error(t, store.Validate(soon(t)))
+	require.NotErrorIs(t, err, store.ErrNotFound)
+	require.Error(t, st.Validate(soon(t)))
 	require.Less(t, time.Since(begun), 10*time.Second)
 }
 
@@ -52,16 +52,16 @@ func TestServerIsAway(t *testing.T) {
 		cluster := pgtest.Own(t)
 		db := openPostgres(t, cluster.URL(), 4)
 		migrate(t, db)
-		store := newStore(t, db)
-		c := command(core.Park)
-		_, err := store.Claim(t.Context(), c)
+		st := newStore(t, db)
+		c := command(store.Park)
+		_, err := st.Claim(t.Context(), c)
 		require.NoError(t, err)
 
 		cluster.Stop(pgtest.Immediate)
-		requireUnavailable(t, store)
+		requireUnavailable(t, st)
 		cluster.Start()
 		eventually(t, "the store is back", func() bool {
-			claimed, err := store.Claim(t.Context(), again(c))
+			claimed, err := st.Claim(t.Context(), again(c))
 			return err == nil && claimed.Record.Owner == c.Owner
 		})
 	})
@@ -81,20 +81,20 @@ func TestServerIsAway(t *testing.T) {
 		answer()
 		cut.set(nil)
 		eventually(t, "the store is back", func() bool {
-			claimed, err := cut.store.Claim(t.Context(), command(core.Park))
+			claimed, err := cut.store.Claim(t.Context(), command(store.Park))
 			return err == nil && claimed.Won
 		})
 	})
 }
 
 // cutClaim claims with a context that ends when the claim has come as far as it is to come.
-func cutClaim(t *testing.T, store *gormstore.Store, c core.Claim, arrived func()) {
+func cutClaim(t *testing.T, st *gormstore.Store, c store.Claim, arrived func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := store.Claim(ctx, c)
+		_, err := st.Claim(ctx, c)
 		ended <- err
 	}()
 	arrived()
@@ -124,8 +124,8 @@ func TestClaimLandsWhileItIsReleased(t *testing.T) {
 	p := newProxy(t, url)
 	p.set(dropCancels)
 	victim, other := newStore(t, openPostgres(t, p.url+"&application_name=victim", 4)), newStore(t, openPostgres(t, url, 4))
-	c := command(core.Park)
-	owner := core.Ticket{ID: c.ID, Owner: c.Owner}
+	c := command(store.Park)
+	owner := store.Ticket{ID: c.ID, Owner: c.Owner}
 
 	lock := db.Begin()
 	require.NoError(t, lock.Exec("LOCK TABLE idempotency_record IN ACCESS EXCLUSIVE MODE").Error)
@@ -157,7 +157,7 @@ func TestClaimLandsAfterItsRelease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newProxy(t, url)
 			victim := newStore(t, openPostgres(t, p.url+"&application_name=victim&default_query_exec_mode=exec", 4))
-			c := command(core.Park)
+			c := command(store.Park)
 			switch name {
 			case "of a free key":
 				claimed, err := other.Claim(t.Context(), again(c))
@@ -179,7 +179,7 @@ func TestClaimLandsAfterItsRelease(t *testing.T) {
 				return dropCancels(toServer, chunk)
 			})
 			cutClaim(t, victim, c, func() { <-held })
-			require.NoError(t, other.Release(t.Context(), core.Ticket{ID: c.ID, Owner: c.Owner}))
+			require.NoError(t, other.Release(t.Context(), store.Ticket{ID: c.ID, Owner: c.Owner}))
 			deliver()
 			sessions(t, db, 0, "application_name = 'victim'")
 			requireFree(t, other, c, time.Second)
@@ -195,10 +195,10 @@ func TestClaimIsReleasedWhileItCommits(t *testing.T) {
 	r := newReplicated(t)
 	p := newProxy(t, r.URL())
 	p.set(dropCancels)
-	c := command(core.Park)
+	c := command(store.Park)
 	cutClaim(t, r.storeAt(p.url), c, func() { sessions(t, r.admin, 1, "wait_event = 'SyncRep'") })
 	other := newStore(t, r.admin)
-	owner := core.Ticket{ID: c.ID, Owner: c.Owner}
+	owner := store.Ticket{ID: c.ID, Owner: c.Owner}
 	require.Error(t, other.Release(soon(t), owner), "it can only be waited for")
 	released := make(chan error, 1)
 	go func() { released <- other.Release(t.Context(), owner) }()
@@ -214,15 +214,15 @@ func TestClaimIsReleasedWhileItCommits(t *testing.T) {
 func TestCompleteWaitsForStandby(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
-	store := r.store()
+	st := r.store()
 	local := newStore(t, r.admin)
-	ends := map[string]func(ctx context.Context, ticket core.Ticket) error{
-		"complete": func(ctx context.Context, ticket core.Ticket) error { return store.Complete(ctx, ticket, paid()) },
-		"release":  store.Release,
+	ends := map[string]func(ctx context.Context, ticket store.Ticket) error{
+		"complete": func(ctx context.Context, ticket store.Ticket) error { return st.Complete(ctx, ticket, paid()) },
+		"release":  st.Release,
 	}
-	tickets := map[string]core.Ticket{}
+	tickets := map[string]store.Ticket{}
 	for name, end := range ends {
-		claimed, err := local.Claim(t.Context(), command(core.Park))
+		claimed, err := local.Claim(t.Context(), command(store.Park))
 		require.NoError(t, err)
 		for range 2 {
 			require.Error(t, returned(t, func() error { return end(soon(t), claimed.Record.Ticket) }), name)
@@ -257,9 +257,9 @@ func TestTakeoverAsksForTheLeaseAgain(t *testing.T) {
 	url := pgtest.URL(t)
 	db := openPostgres(t, url, 4)
 	migrate(t, db)
-	store := newStore(t, openPostgres(t, url, 4))
-	c := command(core.Resume)
-	owner, err := store.Claim(t.Context(), c)
+	st := newStore(t, openPostgres(t, url, 4))
+	c := command(store.Resume)
+	owner, err := st.Claim(t.Context(), c)
 	require.NoError(t, err)
 	require.True(t, owner.Won)
 	advance(t, db, 2*c.Lease)
@@ -268,7 +268,7 @@ func TestTakeoverAsksForTheLeaseAgain(t *testing.T) {
 	require.NoError(t, renewal.Exec("UPDATE idempotency_record SET lease_until = clock_timestamp() + interval '1 hour'").Error)
 	claimed := make(chan outcome, 1)
 	go func() {
-		got, err := store.Claim(t.Context(), again(c))
+		got, err := st.Claim(t.Context(), again(c))
 		claimed <- outcome{got, err}
 	}()
 	sessions(t, db, 1, "wait_event_type = 'Lock'") // it has seen the lapsed lease, and waits for the row
@@ -278,5 +278,5 @@ func TestTakeoverAsksForTheLeaseAgain(t *testing.T) {
 	require.False(t, got.Won, "the attempt has two owners")
 	require.False(t, got.Busy, "the record is told, and with it whose it is")
 	require.Equal(t, owner.Record.Ticket, got.Record.Ticket)
-	require.NoError(t, store.Complete(t.Context(), owner.Record.Ticket, paid()))
+	require.NoError(t, st.Complete(t.Context(), owner.Record.Ticket, paid()))
 }

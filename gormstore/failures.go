@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // failures are what a handler's statements have failed with. A handler may swallow the error that decides how its attempt
@@ -47,7 +47,7 @@ func (f *failures) undone() {
 var errDistress = errors.New("idem: gormstore: a statement has failed with an error that says nothing about the " +
 	"command, so the handler's answer to it is not recorded")
 
-// distress returns core.ErrRetryable if the error that stands says nothing about the command: a server that has no memory,
+// distress returns store.ErrRetryable if the error that stands says nothing about the command: a server that has no memory,
 // a table that was changed, a missing right. A handler that answers 404 to any error of First would otherwise have that
 // answer recorded. Errors about values, constraints and those that an app's function raises (22, 23, P0) are the command's.
 //
@@ -59,7 +59,7 @@ func (c *conn) distress(refusal bool) error {
 	if err == nil || c.store.dialect == sqlite && !refusal || isOfCommand(c.store.dialect, err) {
 		return nil
 	}
-	return fmt.Errorf("%w: %w: %w", core.ErrRetryable, errDistress, err)
+	return fmt.Errorf("%w: %w: %w", store.ErrRetryable, errDistress, err)
 }
 
 // isOfDatabase reports that an error comes from the database. Others, of the driver or of a context that had ended before,

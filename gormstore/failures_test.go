@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -28,37 +29,37 @@ func TestDistressIsNoAnswer(t *testing.T) {
 		db := way.of(t, openPostgres(t, pgtest.URL(t), 8))
 		migrate(t, db)
 		require.NoError(t, db.Exec(failAt).Error)
-		store := newStore(t, db)
-		ends := map[string]func(tx core.Tx) error{
-			"2xx":           func(tx core.Tx) error { return seal(t.Context(), tx, paid(), false) },
-			"4xx":           func(tx core.Tx) error { return seal(t.Context(), tx, refused(), true) },
-			"4xx with rows": func(tx core.Tx) error { return seal(t.Context(), tx, refused(), false) },
-			"5xx":           func(tx core.Tx) error { return tx.Rollback() },
+		st := newStore(t, db)
+		ends := map[string]func(tx store.Tx) error{
+			"2xx":           func(tx store.Tx) error { return seal(t.Context(), tx, paid(), false) },
+			"4xx":           func(tx store.Tx) error { return seal(t.Context(), tx, refused(), true) },
+			"4xx with rows": func(tx store.Tx) error { return seal(t.Context(), tx, refused(), false) },
+			"5xx":           func(tx store.Tx) error { return tx.Rollback() },
 		}
 		for end, finish := range ends {
 			for _, state := range []string{
 				"0A000", "53100", "53200", "53300", "53400", "58030", "XX000", "25006", "26000", "42501", "42P01", "08006", "54000",
 			} {
 				c := command(core.Rollback)
-				tx, ctx := begin(t, store, c)
+				tx, ctx := begin(t, st, c)
 				require.NoError(t, addEffect(ctx))
 				require.Error(t, gormstore.Tx(ctx).Exec(failWith, state).Error)
 				require.Error(t, gormstore.Tx(ctx).First(&effect{}).Error, "aborted")
 				err := finish(tx)
 				require.ErrorIs(t, err, core.ErrRetryable, "%s, %s", end, state)
 				require.ErrorContains(t, err, state, "the event says why")
-				requireFree(t, store, c, time.Second)
+				requireFree(t, st, c, time.Second)
 			}
 		}
 		for _, state := range []string{"22P02", "22003", "23505", "23514", "P0001", "P0002"} {
 			c := command(core.Rollback)
-			tx, ctx := begin(t, store, c)
+			tx, ctx := begin(t, st, c)
 			require.Error(t, gormstore.Tx(ctx).Exec(failWith, state).Error)
 			require.Error(t, gormstore.Tx(ctx).Exec(failWith, "53100").Error, "aborted: it never came that far")
 			require.NoError(t, seal(t.Context(), tx, refused(), true), state)
-			requireCompleted(t, store, c, refused())
+			requireCompleted(t, st, c, refused())
 
-			tx, ctx = begin(t, store, command(core.Rollback))
+			tx, ctx = begin(t, st, command(core.Rollback))
 			require.Error(t, gormstore.Tx(ctx).Exec(failWith, state).Error)
 			err := seal(t.Context(), tx, paid(), false)
 			require.ErrorIs(t, err, core.ErrAborted)
@@ -66,10 +67,10 @@ func TestDistressIsNoAnswer(t *testing.T) {
 		}
 		t.Run("undone", func(t *testing.T) { // then the transaction is not aborted at the end
 			c := command(core.Rollback)
-			tx, ctx := begin(t, store, c)
+			tx, ctx := begin(t, st, c)
 			require.Error(t, gormstore.Tx(ctx).Transaction(func(tx *gorm.DB) error { return tx.Exec(failWith, "53100").Error }))
 			require.NoError(t, seal(t.Context(), tx, refused(), true))
-			requireCompleted(t, store, c, refused())
+			requireCompleted(t, st, c, refused())
 		})
 		require.Zero(t, countEffects(t, db))
 	})

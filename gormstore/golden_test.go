@@ -16,6 +16,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -99,14 +100,14 @@ func newGoldenModules(t *testing.T, store *gormstore.Store) goldenModules {
 
 // writeGolden leaves a database behind as an app of this release does.
 func writeGolden(t *testing.T, db *gorm.DB) {
-	store := newStore(t, db)
-	modules := newGoldenModules(t, store)
+	st := newStore(t, db)
+	modules := newGoldenModules(t, st)
 	examplePost(modules[core.Rollback], "expired-1", func(w http.ResponseWriter, r *http.Request) {
 		require.NoError(t, gormstore.Tx(r.Context()).Create(&effect{Name: "expired-1"}).Error)
 		w.WriteHeader(http.StatusCreated)
 	})
 	advance(t, db, 73*time.Hour)
-	swept, err := store.Sweep(t.Context(), 100, core.Window{})
+	swept, err := st.Sweep(t.Context(), 100, store.Window{})
 	require.NoError(t, err)
 	require.Equal(t, 1, swept.Tombstones)
 
@@ -181,7 +182,7 @@ func goldenJournal(t *testing.T, db *gorm.DB) *gormstore.Journal {
 
 func goldenIntent() intents.Entry {
 	return intents.Entry{
-		Intent: "remittance/1", Key: "0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c", Command: core.CommandHash{Version: 1, Sum: [32]byte{1, 2, 3}},
+		Intent: "remittance/1", Key: "0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c", Command: store.CommandHash{Version: 1, Sum: [32]byte{1, 2, 3}},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 type txKey struct{}
@@ -33,10 +34,10 @@ func (b *binding) session(ctx context.Context) *gorm.DB {
 	return b.tx.store.session(ctx, b.raw)
 }
 
-// Asked implements [core.AskedTx].
+// Asked implements [store.AskedTx].
 func (t *tx) Asked() bool { return t.asked.Load() }
 
-// Bind implements [core.Tx].
+// Bind implements [store.Tx].
 func (t *tx) Bind(ctx context.Context) context.Context {
 	ctx = t.conn.bind(ctx)
 	t.watchStrays()
@@ -74,7 +75,7 @@ func TxFrom(ctx context.Context) (*gorm.DB, bool) {
 // transaction; outside the steps of a Resume handler it only reads.
 //
 // Without a transaction it panics, because it never falls back to the plain database. The usual causes: the route's
-// recovery is not core.Rollback (a Resume handler writes in a [Step]); or ctx is not the request's, but
+// recovery is not store.Rollback (a Resume handler writes in a [Step]); or ctx is not the request's, but
 // context.Background() or a *gin.Context of an engine without ContextWithFallback. Pass c.Request.Context() in Gin,
 // c.Request().Context() in Echo.
 //
@@ -87,7 +88,7 @@ func Tx(ctx context.Context) *gorm.DB {
 			panic("idem: gormstore.Tx: this route is in shadow (Policy.ShadowUntil), and no attempt is around its handler. " +
 				"If core.InShadow(ctx), use a transaction of your own: db.WithContext(ctx).Transaction")
 		}
-		if recovery, ok := core.RecoveryOf(ctx); ok && recovery != core.Rollback {
+		if recovery, ok := core.RecoveryOf(ctx); ok && recovery != store.Rollback {
 			panic("idem: gormstore.Tx: this route's recovery is " + recovery.String() + ", whose attempts have no transaction. " +
 				"On a Resume route write in a gormstore.Step, through its tx; on a Park route through db.WithContext(ctx). If " +
 				"the handler only writes rows of this database, choose core.Rollback")

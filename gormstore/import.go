@@ -8,15 +8,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-// Import implements [core.Importer]: all records are added in one transaction.
-func (s *Store) Import(ctx context.Context, records []core.Record) (done core.Imported, err error) {
+// Import implements [store.Importer]: all records are added in one transaction.
+func (s *Store) Import(ctx context.Context, records []store.Record) (done store.Imported, err error) {
 	// Sorted, so that two imports at once cannot wait for each other in a circle.
-	records = slices.SortedFunc(slices.Values(records), func(a, b core.Record) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	records = slices.SortedFunc(slices.Values(records), func(a, b store.Record) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	err = s.inTx(ctx, func(q querier) error {
-		done = core.Imported{}
+		done = store.Imported{}
 		for _, rec := range records {
 			if err := s.importOne(ctx, q, rec, &done); err != nil {
 				return err
@@ -25,12 +25,12 @@ func (s *Store) Import(ctx context.Context, records []core.Record) (done core.Im
 		return nil
 	})
 	if err != nil {
-		return core.Imported{}, err
+		return store.Imported{}, err
 	}
 	return done, nil
 }
 
-func (s *Store) importOne(ctx context.Context, q querier, rec core.Record, done *core.Imported) error {
+func (s *Store) importOne(ctx context.Context, q querier, rec store.Record, done *store.Imported) error {
 	if s.file != nil && s.file.isRunning(rec.ID) {
 		return nil // the key of an attempt that has written nothing yet
 	}
@@ -54,7 +54,7 @@ func (s *Store) importOne(ctx context.Context, q querier, rec core.Record, done 
 	return err
 }
 
-func (s *Store) importArgs(rec core.Record) ([]any, error) {
+func (s *Store) importArgs(rec store.Record) ([]any, error) {
 	headers, err := encodeHeaders(rec.Answer.Header)
 	if err != nil {
 		return nil, err
@@ -71,11 +71,11 @@ func (s *Store) importArgs(rec core.Record) ([]any, error) {
 }
 
 // sweepImported are sweep_after and sweep_from of an imported record: what it needs is known.
-func sweepImported(rec core.Record) (after sql.NullInt32, from time.Time) {
+func sweepImported(rec store.Record) (after sql.NullInt32, from time.Time) {
 	switch rec.Stored {
-	case core.Completed:
+	case store.Completed:
 		return sql.NullInt32{Valid: true}, rec.ExpiresAt
-	case core.Expired, core.Free:
+	case store.Expired, store.Free:
 		return sql.NullInt32{Valid: true}, rec.PurgeAt
 	}
 	return sql.NullInt32{}, rec.CreatedAt

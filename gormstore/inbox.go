@@ -151,11 +151,11 @@ func (i *Inbox) handledBy(m Message) error {
 //
 // nil means that the message was processed, now or before: acknowledge it. fn ran only if it was processed now.
 //
-// After an error nothing of the message is stored, with two exceptions. [core.ErrUnconfirmed]: the connection was lost
+// After an error nothing of the message is stored, with two exceptions. [store.ErrUnconfirmed]: the connection was lost
 // during COMMIT. [ErrMessageUnknown]: fn has ended the transaction itself. After [ErrMessageReused], [ErrMessageTooOld],
 // [ErrMessageUnknown] and [ErrMessageInvalid], another delivery would end in the same way. After any other error give the
 // message back: the next delivery finds the marker, or not. Other errors: [ErrMessageBusy]; [ErrTwoHandlers]; the error
-// of fn; core.ErrRetryable if a statement of fn met a conflict, even if fn swallowed the error; core.ErrAborted if a
+// of fn; store.ErrRetryable if a statement of fn met a conflict, even if fn swallowed the error; store.ErrAborted if a
 // statement failed and fn returned nil; those of [Inbox.Validate]; errors of the database. After a panic of fn the
 // message is rolled back, and the panic continues.
 //

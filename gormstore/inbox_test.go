@@ -20,6 +20,7 @@ import (
 	"gorm.io/gorm/schema"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -629,11 +630,11 @@ func TestInboxNeverForgetsWhatIsTooOld(t *testing.T) {
 }
 
 // sweepMessages returns how many markers a sweep removes.
-func sweepMessages(t *testing.T, store *gormstore.Store) int {
+func sweepMessages(t *testing.T, st *gormstore.Store) int {
 	t.Helper()
-	swept, err := store.Sweep(t.Context(), 100, core.Window{})
+	swept, err := st.Sweep(t.Context(), 100, store.Window{})
 	require.NoError(t, err)
-	require.Equal(t, core.Swept{Messages: swept.Messages}, swept)
+	require.Equal(t, store.Swept{Messages: swept.Messages}, swept)
 	return swept.Messages
 }
 
@@ -642,7 +643,7 @@ func TestInboxSweep(t *testing.T) {
 	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
-		store := newStore(t, db)
+		st := newStore(t, db)
 		inbox := newInbox(t, db, stockInbox)
 		for range 5 {
 			require.NoError(t, inbox.Process(t.Context(), message(), stock))
@@ -651,9 +652,9 @@ func TestInboxSweep(t *testing.T) {
 		young := message()
 		require.NoError(t, inbox.Process(t.Context(), young, stock))
 		for _, want := range []int{2, 2, 1, 0} { // in batches
-			swept, err := store.Sweep(t.Context(), 2, core.Window{})
+			swept, err := st.Sweep(t.Context(), 2, store.Window{})
 			require.NoError(t, err)
-			require.Equal(t, core.Swept{Messages: want}, swept)
+			require.Equal(t, store.Swept{Messages: want}, swept)
 		}
 		requireProcessed(t, inbox, young)
 	})
@@ -666,18 +667,18 @@ func TestInboxSweepsAtOnce(t *testing.T) {
 	t.Parallel()
 	db := openPostgres(t, pgtest.URL(t), 8)
 	migrate(t, db)
-	store := newStore(t, db)
+	st := newStore(t, db)
 	inbox := newInbox(t, db, stockInbox)
 	require.NoError(t, inbox.Process(t.Context(), message(), stock))
 	age(t, db, gormstore.DefaultKeep+time.Second)
 	require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
 		require.NoError(t, tx.Exec("SELECT 1 FROM processed_message FOR UPDATE").Error)
-		swept, err := store.Sweep(patient(t), 100, core.Window{})
+		swept, err := st.Sweep(patient(t), 100, store.Window{})
 		require.NoError(t, err)
 		require.Zero(t, swept)
 		return nil
 	}))
-	require.Equal(t, 1, sweepMessages(t, store))
+	require.Equal(t, 1, sweepMessages(t, st))
 }
 
 // CONTRACT Q-1

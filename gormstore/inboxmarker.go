@@ -12,7 +12,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // marker is the entry of a message's transaction: that the group has processed it.
@@ -21,7 +21,7 @@ type marker struct {
 	payload                [sha256.Size]byte
 	published              sql.NullInt64 // in microseconds since 1970
 	keep                   time.Duration
-	id                     core.ID // of group, source and message: no record has the same one
+	id                     store.ID // of group, source and message: no record has the same one
 }
 
 func newMarker(c InboxConfig, m Message) marker {
@@ -33,7 +33,7 @@ func newMarker(c InboxConfig, m Message) marker {
 	for _, field := range []string{mk.group, mk.source, mk.message} {
 		fields = append(binary.AppendUvarint(fields, uint64(len(field))), field...)
 	}
-	mk.id = core.ID(sha256.Sum256(fields))
+	mk.id = store.ID(sha256.Sum256(fields))
 	return mk
 }
 
@@ -93,7 +93,7 @@ func (m marker) leave(s *Store) {
 }
 
 // forgetMessages deletes at most limit markers whose time is over, and raises the floors that remember them.
-func (s *Store) forgetMessages(ctx context.Context, limit int, w core.Window) (n int, err error) {
+func (s *Store) forgetMessages(ctx context.Context, limit int, w store.Window) (n int, err error) {
 	err = s.inTx(ctx, func(q querier) error {
 		var floors map[stream]int64
 		if n, floors, err = s.removeMessages(ctx, q, limit, w); err != nil {
@@ -121,7 +121,7 @@ func (f stream) compare(other stream) int {
 
 // removeMessages returns how many markers it has deleted, and for each stream when the latest of their messages was
 // published.
-func (s *Store) removeMessages(ctx context.Context, q querier, limit int, w core.Window) (
+func (s *Store) removeMessages(ctx context.Context, q querier, limit int, w store.Window) (
 	n int, floors map[stream]int64, err error,
 ) {
 	rows, err := s.query(ctx, q, forgetMessages, limit, micros(w.From), latest(w))

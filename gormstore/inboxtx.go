@@ -10,7 +10,7 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // process runs fn in a transaction of the message's own.
@@ -25,7 +25,7 @@ func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) erro
 		return err
 	}
 	err = t.run(ctx, fn, t.commitOnly)
-	if errors.Is(err, core.ErrEnded) {
+	if errors.Is(err, store.ErrEnded) {
 		err = fmt.Errorf("%w: %w", ErrMessageUnknown, err)
 	}
 	return err

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-// Unsettled implements [core.Inspectable].
-func (s *Store) Unsettled(ctx context.Context, query core.UnsettledQuery) (recs []core.Record, err error) {
+// Unsettled implements [store.Inspectable].
+func (s *Store) Unsettled(ctx context.Context, query store.UnsettledQuery) (recs []store.Record, err error) {
 	p, wanted := pageOf(query)
 	if !wanted {
 		return nil, nil
@@ -22,7 +22,7 @@ func (s *Store) Unsettled(ctx context.Context, query core.UnsettledQuery) (recs 
 }
 
 // pageOf is a query as the statements take it. wanted is false if it selects nothing.
-func pageOf(q core.UnsettledQuery) (p page, wanted bool) {
+func pageOf(q store.UnsettledQuery) (p page, wanted bool) {
 	p = page{within: q.Within, after: q.After, scope: q.Scope, from: q.From, until: q.Until, newest: q.Newest, limit: q.Limit}
 	switch {
 	case q.Unknown && q.HalfDone:
@@ -41,8 +41,8 @@ func pageOf(q core.UnsettledQuery) (p page, wanted bool) {
 	return p, p.which != ""
 }
 
-// CountUnsettled implements [core.Inspectable]. It reads entries of the indexes by which List finds records.
-func (s *Store) CountUnsettled(ctx context.Context, query core.UnsettledQuery) (counts []core.UnsettledCount, err error) {
+// CountUnsettled implements [store.Inspectable]. It reads entries of the indexes by which List finds records.
+func (s *Store) CountUnsettled(ctx context.Context, query store.UnsettledQuery) (counts []store.UnsettledCount, err error) {
 	p, wanted := pageOf(query)
 	if !wanted {
 		return nil, nil
@@ -60,7 +60,7 @@ func (s *Store) CountUnsettled(ctx context.Context, query core.UnsettledQuery) (
 		}
 		defer func() { _ = rows.Close() }()
 		for rows.Next() {
-			var c core.UnsettledCount
+			var c store.UnsettledCount
 			var now, oldest instant
 			var halfDone flag
 			if err := rows.Scan(&now, &halfDone, &c.Method, &c.Route, &c.Count, &c.Hour, &c.Day, &oldest); err != nil {
@@ -74,8 +74,8 @@ func (s *Store) CountUnsettled(ctx context.Context, query core.UnsettledQuery) (
 	return counts, err
 }
 
-// OpenSteps implements [core.Inspectable].
-func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps []core.OpenStep, err error) {
+// OpenSteps implements [store.Inspectable].
+func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps []store.OpenStep, err error) {
 	err = s.reading(ctx, func(q querier) error {
 		beat, err := s.readBeat(ctx, q)
 		if err != nil {
@@ -88,11 +88,11 @@ func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps 
 		defer func() { _ = rows.Close() }()
 		for rows.Next() {
 			var id []byte
-			var step core.OpenStep
+			var step store.OpenStep
 			if err := rows.Scan(&id, &step.Step); err != nil {
 				return err
 			}
-			step.ID = core.ID(id)
+			step.ID = store.ID(id)
 			steps = append(steps, step)
 		}
 		return rows.Err()
@@ -100,13 +100,13 @@ func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps 
 	return steps, err
 }
 
-// Near implements [core.Inspectable]. It reads by the primary key.
-func (s *Store) Near(ctx context.Context, within []byte, n core.Near, limit int) ([]core.ID, error) {
+// Near implements [store.Inspectable]. It reads by the primary key.
+func (s *Store) Near(ctx context.Context, within []byte, n store.Near, limit int) ([]store.ID, error) {
 	return s.ids(ctx, near, n.First[:], n.Last[:], notNull(n.End), notNull(within), limit)
 }
 
 // ids runs a statement that returns ids, each once.
-func (s *Store) ids(ctx context.Context, name statement, args ...any) (ids []core.ID, err error) {
+func (s *Store) ids(ctx context.Context, name statement, args ...any) (ids []store.ID, err error) {
 	err = s.reading(ctx, func(q querier) error {
 		rows, err := s.query(ctx, q, name, args...)
 		if err != nil {
@@ -118,7 +118,7 @@ func (s *Store) ids(ctx context.Context, name statement, args ...any) (ids []cor
 			if err := rows.Scan(&raw); err != nil {
 				return err
 			}
-			if id := core.ID(raw); !slices.Contains(ids, id) {
+			if id := store.ID(raw); !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
 		}
@@ -127,35 +127,35 @@ func (s *Store) ids(ctx context.Context, name statement, args ...any) (ids []cor
 	return ids, err
 }
 
-// History implements [core.Inspectable]. It reads by the primary key of the history.
-func (s *Store) History(ctx context.Context, id core.ID) ([]core.SettlementRecord, error) {
+// History implements [store.Inspectable]. It reads by the primary key of the history.
+func (s *Store) History(ctx context.Context, id store.ID) ([]store.SettlementRecord, error) {
 	settlements, err := s.settlements(ctx, history, id[:])
-	var of []core.SettlementRecord
+	var of []store.SettlementRecord
 	for _, r := range settlements {
 		of = append(of, r.SettlementRecord)
 	}
 	return of, err
 }
 
-// LastSettled implements [core.Inspectable]. It reads the history in the order of time.
-func (s *Store) LastSettled(ctx context.Context, within []byte, by string, limit int) ([]core.SettledOperation, error) {
+// LastSettled implements [store.Inspectable]. It reads the history in the order of time.
+func (s *Store) LastSettled(ctx context.Context, within []byte, by string, limit int) ([]store.SettledOperation, error) {
 	return s.settlements(ctx, lastSettled, notNull(within), by, limit)
 }
 
-// LastAnswered implements [core.Inspectable]. It reads the last entries of the index by which the sweep finds records.
-func (s *Store) LastAnswered(ctx context.Context, within []byte, method, route string) (core.Record, error) {
+// LastAnswered implements [store.Inspectable]. It reads the last entries of the index by which the sweep finds records.
+func (s *Store) LastAnswered(ctx context.Context, within []byte, method, route string) (store.Record, error) {
 	ids, err := s.ids(ctx, lastAnswered, notNull(within), method+" "+route)
 	if err == nil && len(ids) == 0 {
-		err = core.ErrNotFound
+		err = store.ErrNotFound
 	}
 	if err != nil {
-		return core.Record{}, err
+		return store.Record{}, err
 	}
 	return s.Find(ctx, ids[0])
 }
 
 // settlements runs a statement that returns settlements.
-func (s *Store) settlements(ctx context.Context, name statement, args ...any) (all []core.SettledOperation, err error) {
+func (s *Store) settlements(ctx context.Context, name statement, args ...any) (all []store.SettledOperation, err error) {
 	err = s.reading(ctx, func(q querier) error {
 		rows, err := s.query(ctx, q, name, args...)
 		if err != nil {
@@ -163,14 +163,14 @@ func (s *Store) settlements(ctx context.Context, name statement, args ...any) (a
 		}
 		defer func() { _ = rows.Close() }()
 		for rows.Next() {
-			var r core.SettledOperation
+			var r store.SettledOperation
 			var at instant
 			var id []byte
 			if err := rows.Scan(&at, &r.Who, &r.Why, &r.Undone, &r.BeforeFence, &r.BeforeStored, &r.AfterFence, &r.AfterState,
 				&r.AfterStatus, &id, &r.Method, &r.Route); err != nil {
 				return err
 			}
-			r.At, r.ID, r.BeforeState = at.In(time.UTC), core.ID(id), core.Unknown // nothing else can be settled
+			r.At, r.ID, r.BeforeState = at.In(time.UTC), store.ID(id), store.Unknown // nothing else can be settled
 			all = append(all, r)
 		}
 		return rows.Err()

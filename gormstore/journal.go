@@ -12,8 +12,8 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
+	"github.com/auth19/idem/core/store"
 )
 
 // Journal keeps the intents of an app that calls other services, in the table idempotency_intent of the app's own
@@ -151,7 +151,7 @@ func (j *Journal) Sweep(ctx context.Context, keep time.Duration, limit int) (n i
 		return 0, fmt.Errorf("idem: gormstore.Journal.Sweep: keep is %v; use at least %v", keep, MinIntentKeep)
 	}
 	now := j.now()
-	w := core.Window{From: now.Add(-journalSkew), To: now.Add(journalSkew)}
+	w := store.Window{From: now.Add(-journalSkew), To: now.Add(journalSkew)}
 	err = j.store.inTx(ctx, func(q querier) error {
 		if _, err := j.store.clockWithin(ctx, q, w); err != nil {
 			return err

@@ -26,6 +26,7 @@ import (
 	"github.com/auth19/idem/core/idemclient"
 	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -42,7 +43,7 @@ func entryOf(t *testing.T, intent string, command byte) intents.Entry {
 	t.Helper()
 	e := intents.Entry{Intent: intent, Key: intents.NewKey()}
 	if command != 0 {
-		e.Command = core.CommandHash{Version: 1, Sum: [32]byte{command}}
+		e.Command = store.CommandHash{Version: 1, Sum: [32]byte{command}}
 	}
 	return e
 }
@@ -206,7 +207,7 @@ func TestJournalKnowsTheFirst(t *testing.T) {
 			for range 8 {
 				all.Go(func() {
 					e, err := journal.Begin(context.WithoutCancel(t.Context()),
-						intents.Entry{Intent: intent, Command: core.CommandHash{Version: 1, Sum: [32]byte{1}}})
+						intents.Entry{Intent: intent, Command: store.CommandHash{Version: 1, Sum: [32]byte{1}}})
 					if err != nil {
 						t.Error(err)
 					}
@@ -261,7 +262,7 @@ func TestJournalIsLost(t *testing.T) {
 		require.Equal(t, secret.Key("order-7"), e.Key)
 		// That the key was not used before is not known, not even at first.
 		e, err = journal.Begin(t.Context(),
-			intents.Entry{Intent: "order-9", Command: core.CommandHash{Version: 1, Sum: [32]byte{1}}})
+			intents.Entry{Intent: "order-9", Command: store.CommandHash{Version: 1, Sum: [32]byte{1}}})
 		require.NoError(t, err)
 		require.False(t, e.First)
 		require.Equal(t, secret.Key("order-9"), e.Key)

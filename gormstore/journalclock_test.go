@@ -11,8 +11,8 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -39,14 +39,14 @@ func TestJournalSweepWithClocksApart(t *testing.T) {
 			require.NoError(t, Migrate(t.Context(), db))
 			j, err := NewJournal(db)
 			require.NoError(t, err)
-			_, err = j.Begin(t.Context(), intents.Entry{Intent: "order-7", Command: core.CommandHash{Version: 1}})
+			_, err = j.Begin(t.Context(), intents.Entry{Intent: "order-7", Command: store.CommandHash{Version: 1}})
 			require.NoError(t, err)
 			require.NoError(t, j.End(t.Context(), "order-7"))
 			require.NoError(t, db.Exec("UPDATE idempotency_intent SET ended_at = "+d.longAgo).Error)
 			for _, ahead := range []time.Duration{-journalSkew - time.Minute, journalSkew + time.Minute} {
 				j.now = func() time.Time { return time.Now().Add(ahead) }
 				n, err := j.Sweep(t.Context(), MinIntentKeep, 10)
-				require.ErrorIs(t, err, core.ErrClock)
+				require.ErrorIs(t, err, store.ErrClock)
 				require.Zero(t, n)
 			}
 			for _, ahead := range []time.Duration{-journalSkew + time.Minute, journalSkew - time.Minute} {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // Two instances of two releases change the age of a route at once. The second one waits for the first one's, and judges
@@ -16,11 +16,11 @@ import (
 func TestAgesChangeOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	db := freshPostgres("", false)(t)(t)
-	store := newStore(t, db)
+	st := newStore(t, db)
 	const route = "POST /v1/payments"
-	realm := command(core.Park).Realm
-	keep := func(age time.Duration) (core.KeptAge, error) {
-		return store.KeepAge(patient(t), realm[:8], route, age, core.Window{})
+	realm := command(store.Park).Realm
+	keep := func(age time.Duration) (store.KeptAge, error) {
+		return st.KeepAge(patient(t), realm[:8], route, age, store.Window{})
 	}
 	first, err := keep(20 * time.Hour)
 	require.NoError(t, err)
@@ -30,7 +30,7 @@ func TestAgesChangeOneAfterTheOther(t *testing.T) {
 	t.Cleanup(func() { other.Rollback() })
 	require.NoError(t, other.Error)
 	require.NoError(t, other.Exec("SELECT 1 FROM idempotency_setting WHERE name LIKE 'key_age/%' FOR UPDATE").Error)
-	kept, done := core.KeptAge{}, make(chan error, 1)
+	kept, done := store.KeptAge{}, make(chan error, 1)
 	go func() {
 		var err error
 		kept, err = keep(40 * time.Hour)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // The table idempotency_setting has the settings by which timed keys are judged: floors in microseconds since 1970, under
@@ -24,7 +24,7 @@ import (
 // A claim reads its floor in its own statement, whose snapshot shows either the record or the floor that a sweep has raised
 // when it dropped the record (T-6).
 
-var _ core.KeyTimer = (*Store)(nil)
+var _ store.KeyTimer = (*Store)(nil)
 
 const (
 	floorPrefix = "floor/"
@@ -57,7 +57,7 @@ func (f *floor) ScanText(v pgtype.Text) error {
 }
 
 // floorName is the name of the floor by which a claim's key is judged; "" if the key is not judged.
-func floorName(c core.Claim) string {
+func floorName(c store.Claim) string {
 	switch {
 	case c.Key.Made.IsZero():
 		return ""
@@ -68,7 +68,7 @@ func floorName(c core.Claim) string {
 }
 
 // latestOf is the last moment at which a key without a record may be claimed.
-func latestOf(c core.Claim) int64 {
+func latestOf(c store.Claim) int64 {
 	last := latest(c.Key.Valid)
 	if c.Key.Timed {
 		last = min(last, latest(c.Window))
@@ -77,33 +77,33 @@ func latestOf(c core.Claim) int64 {
 }
 
 // untimely is the outcome of a claim whose key is refused because of its time.
-func untimely(now time.Time) core.Claimed {
-	return core.Claimed{Untimely: true, Record: core.Record{Now: now}}
+func untimely(now time.Time) store.Claimed {
+	return store.Claimed{Untimely: true, Record: store.Record{Now: now}}
 }
 
 // refuses reports whether the time of the key forbids taking a record over. The statement that takes it over checks this
 // again.
-func refuses(rec core.Record, c core.Claim, floor floor) bool {
-	return rec.State() == core.Free && (rec.Spent() || !c.Key.Allows(rec.Now, floor.Time))
+func refuses(rec store.Record, c store.Claim, floor floor) bool {
+	return rec.State() == store.Free && (rec.Spent() || !c.Key.Allows(rec.Now, floor.Time))
 }
 
 // readFloor returns the clock and the floor of a claim's key, on SQLite.
-func (s *Store) readFloor(ctx context.Context, q querier, c core.Claim) (now instant, floor floor, err error) {
+func (s *Store) readFloor(ctx context.Context, q querier, c store.Claim) (now instant, floor floor, err error) {
 	err = s.queryRow(ctx, q, keyFloor, floorName(c)).Scan(&now, &floor)
 	return now, floor, err
 }
 
 // refusedSQLite returns the reason why a claim has inserted nothing although there is no record: the clock, or the time
 // of the key.
-func (s *Store) refusedSQLite(ctx context.Context, q querier, c core.Claim) (core.Claimed, error) {
+func (s *Store) refusedSQLite(ctx context.Context, q querier, c store.Claim) (store.Claimed, error) {
 	now, floor, err := s.readFloor(ctx, q, c)
 	switch {
 	case err != nil:
-		return core.Claimed{}, err
+		return store.Claimed{}, err
 	case c.Trusts(now.Time) && !c.Key.Allows(now.Time, floor.Time):
 		return untimely(now.Time), nil
 	}
-	return core.Claimed{}, core.ErrClock // the clock may be right again now: then the next request succeeds
+	return store.Claimed{}, store.ErrClock // the clock may be right again now: then the next request succeeds
 }
 
 // floors are the floors that a sweep has to raise, in microseconds.
@@ -111,7 +111,7 @@ type floors map[string]int64
 
 // add adds the floors of a dropped record of a timed key.
 func (f *floors) add(id, realm []byte, route string) {
-	rec := core.Record{Timed: true}
+	rec := store.Record{Timed: true}
 	copy(rec.ID[:], id)
 	made := rec.KeyMade().UnixMicro()
 	ofService := floorPrefix + hex.EncodeToString(realm[:min(serviceLen, len(realm))])
@@ -133,8 +133,8 @@ func (s *Store) raiseFloors(ctx context.Context, q querier, f floors) error {
 	return nil
 }
 
-// RefuseKeysBefore implements [core.KeyTimer].
-func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w core.Window) error {
+// RefuseKeysBefore implements [store.KeyTimer].
+func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error {
 	name := floorPrefix + hex.EncodeToString(service)
 	value := strconv.FormatInt(t.Add(-time.Microsecond).UnixMicro(), 10) // a key that was made at t is not before it
 	return s.inTx(ctx, func(q querier) error {
@@ -153,20 +153,20 @@ func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Tim
 	})
 }
 
-// clockWithin reads the database's clock. The error is core.ErrClock if it is outside of w.
-func (s *Store) clockWithin(ctx context.Context, q querier, w core.Window) (time.Time, error) {
+// clockWithin reads the database's clock. The error is store.ErrClock if it is outside of w.
+func (s *Store) clockWithin(ctx context.Context, q querier, w store.Window) (time.Time, error) {
 	var now instant
 	err := s.queryRow(ctx, q, clock).Scan(&now)
 	if err == nil && !w.Has(now.Time) {
-		err = core.ErrClock
+		err = store.ErrClock
 	}
 	return now.Time, err
 }
 
-// KeepAge implements [core.KeyTimer]. It writes only if the age has changed.
+// KeepAge implements [store.KeyTimer]. It writes only if the age has changed.
 func (s *Store) KeepAge(
-	ctx context.Context, service []byte, route string, age time.Duration, w core.Window,
-) (kept core.KeptAge, err error) {
+	ctx context.Context, service []byte, route string, age time.Duration, w store.Window,
+) (kept store.KeptAge, err error) {
 	ofRoute := hex.EncodeToString(service) + "/" + route
 	age = age.Truncate(time.Microsecond) // as it is kept
 	err = s.onPool(ctx, func(q querier) (err error) {
@@ -185,15 +185,15 @@ func (s *Store) KeepAge(
 
 // keepAge changes the kept age of a route in a transaction.
 func (s *Store) keepAge(
-	ctx context.Context, q querier, ofRoute string, age time.Duration, w core.Window,
-) (core.KeptAge, error) {
+	ctx context.Context, q querier, ofRoute string, age time.Duration, w store.Window,
+) (store.KeptAge, error) {
 	now, err := s.clockWithin(ctx, q, w)
 	if err != nil {
-		return core.KeptAge{}, err
+		return store.KeptAge{}, err
 	}
 	now = time.UnixMicro(w.Later(now).UnixMicro()) // as it is kept
 	if age > 0 {
-		first := core.KeptAge{}.Next(age, now)
+		first := store.KeptAge{}.Next(age, now)
 		if n, err := s.exec(ctx, q, keepFirst, agePrefix+ofRoute, encodeAge(first)); err != nil || n == 1 {
 			return first, err
 		}
@@ -211,7 +211,7 @@ func (s *Store) keepAge(
 
 // raiseOnLeaving raises the floor of a route that leaves TimedKey. So the keys that were refused on the route until now
 // stay refused: those that were too old, and those below the floor of the service.
-func (s *Store) raiseOnLeaving(ctx context.Context, q querier, ofRoute string, left core.KeptAge) error {
+func (s *Store) raiseOnLeaving(ctx context.Context, q querier, ofRoute string, left store.KeptAge) error {
 	service, _, _ := strings.Cut(ofRoute, "/")
 	var ofService int64
 	err := s.queryRow(ctx, q, setting, floorPrefix+service).Scan(&ofService)
@@ -222,20 +222,20 @@ func (s *Store) raiseOnLeaving(ctx context.Context, q querier, ofRoute string, l
 }
 
 // readAge reads a kept age; the zero value if there is none.
-func (s *Store) readAge(ctx context.Context, q querier, statement statement, name string) (kept core.KeptAge, err error) {
+func (s *Store) readAge(ctx context.Context, q querier, statement statement, name string) (kept store.KeptAge, err error) {
 	var value string
 	err = s.queryRow(ctx, q, statement, name).Scan(&value)
 	if errors.Is(err, sql.ErrNoRows) {
-		return core.KeptAge{}, nil
+		return store.KeptAge{}, nil
 	}
 	if err != nil {
-		return core.KeptAge{}, err
+		return store.KeptAge{}, err
 	}
 	return decodeAge(value)
 }
 
 // encodeAge is "age since before", in microseconds, and the time when the route left, if it has.
-func encodeAge(k core.KeptAge) string {
+func encodeAge(k store.KeptAge) string {
 	value := fmt.Sprintf("%d %d %d", k.Age.Microseconds(), k.Since.UnixMicro(), k.Before.Microseconds())
 	if !k.Left.IsZero() {
 		value += " " + strconv.FormatInt(k.Left.UnixMicro(), 10)
@@ -243,21 +243,21 @@ func encodeAge(k core.KeptAge) string {
 	return value
 }
 
-func decodeAge(value string) (core.KeptAge, error) {
+func decodeAge(value string) (store.KeptAge, error) {
 	bad := fmt.Errorf("idem: gormstore: the kept age of timed keys is %q", value)
 	var numbers [4]int64
 	fields := strings.Fields(value)
 	if len(fields) != 3 && len(fields) != 4 {
-		return core.KeptAge{}, bad
+		return store.KeptAge{}, bad
 	}
 	for i, field := range fields {
 		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
-			return core.KeptAge{}, bad
+			return store.KeptAge{}, bad
 		}
 		numbers[i] = n
 	}
-	kept := core.KeptAge{Age: time.Duration(numbers[0]) * time.Microsecond, Since: time.UnixMicro(numbers[1]),
+	kept := store.KeptAge{Age: time.Duration(numbers[0]) * time.Microsecond, Since: time.UnixMicro(numbers[1]),
 		Before: time.Duration(numbers[2]) * time.Microsecond}
 	if len(fields) == 4 {
 		kept.Left = time.UnixMicro(numbers[3])

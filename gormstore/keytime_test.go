@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // The names and values are in databases: a test here that fails is a bug in the code, never in the value.
@@ -15,7 +16,7 @@ import (
 func TestGoldenKeyTimes(t *testing.T) {
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "shop-7", Subject: "customer-1"}
 	made := time.UnixMilli(1733706358638)
-	c := core.Claim{Realm: core.Scoping{}.PrincipalRealm(p), Method: "POST", Route: "/v1/payments/:id"}
+	c := store.Claim{Realm: core.Scoping{}.PrincipalRealm(p), Method: "POST", Route: "/v1/payments/:id"}
 	require.Empty(t, floorName(c), "the key is not judged")
 	c.Key.Made = made
 	require.Equal(t, "floor/6523ada89431af46/POST /v1/payments/:id", floorName(c))
@@ -33,12 +34,12 @@ func TestGoldenKeyTimes(t *testing.T) {
 		"floor/6523ada89431af46/POST /v1/payments/:id": 1733706358638000,
 	}, f)
 
-	kept := core.KeptAge{Age: 24 * time.Hour, Since: made, Before: 90 * time.Minute}
+	kept := store.KeptAge{Age: 24 * time.Hour, Since: made, Before: 90 * time.Minute}
 	require.Equal(t, "86400000000 1733706358638000 5400000000", encodeAge(kept))
 	left := kept
 	left.Left = made.Add(time.Hour)
 	require.Equal(t, "86400000000 1733706358638000 5400000000 1733709958638000", encodeAge(left))
-	for _, k := range []core.KeptAge{kept, left} {
+	for _, k := range []store.KeptAge{kept, left} {
 		decoded, err := decodeAge(encodeAge(k))
 		require.NoError(t, err)
 		require.Equal(t, k, decoded)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -72,10 +72,10 @@ func TestNothingIsCompiled(t *testing.T) {
 	if version < 150000 {
 		t.Skip("the server does not count what it compiles")
 	}
-	store := newStore(t, db)
-	_, err := store.List(t.Context(), nil, core.ID{}, 50)
+	st := newStore(t, db)
+	_, err := st.List(t.Context(), nil, store.ID{}, 50)
 	require.NoError(t, err)
-	_, err = store.Sweep(t.Context(), 50, core.Window{})
+	_, err = st.Sweep(t.Context(), 50, store.Window{})
 	require.NoError(t, err)
 	for what, like := range map[string]string{"list": "%(r.created_at, r.id) >%", "patrol": "%SKIP LOCKED%listed AS%"} {
 		var read struct{ Calls, Compiled int }

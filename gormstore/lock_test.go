@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // Keys whose records shared the 32-bit lock of an earlier layout, found by trying 2^18 of them, and keys that were made
@@ -14,8 +15,8 @@ import (
 // CONTRACT K-9, S-1
 func TestLocksOfTwoPrincipalsDoNotCollide(t *testing.T) {
 	db := freshPostgres("", false)(t)(t)
-	store := newStore(t, db)
-	claim := func(subject, key string) core.Claim {
+	st := newStore(t, db)
+	claim := func(subject, key string) store.Claim {
 		p := core.Principal{Issuer: "https://issuer.example", Subject: subject}
 		c := command(core.Rollback)
 		c.ID, c.Scope = core.Scoping{}.RecordID(p, key), core.Scoping{}.PrincipalScope(p)
@@ -26,8 +27,8 @@ func TestLocksOfTwoPrincipalsDoNotCollide(t *testing.T) {
 		{"order-135667", "order-43881"},
 		{"0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c", "0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1d"},
 	} {
-		tx, _ := begin(t, store, claim("alice", keys[0]))
-		other, claimed, err := store.Begin(t.Context(), claim("bob", keys[1]))
+		tx, _ := begin(t, st, claim("alice", keys[0]))
+		other, claimed, err := st.Begin(t.Context(), claim("bob", keys[1]))
 		require.NoError(t, err)
 		require.True(t, claimed.Won, "bob's key %s waits for alice's %s", keys[1], keys[0])
 		require.NoError(t, other.Rollback())

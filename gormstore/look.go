@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // A claim may look at the record first. A look never decides that a command runs. It returns a record that no claim could
@@ -22,7 +22,7 @@ type seen [1 << 16]atomic.Uint32
 
 // before reports whether the key of a record was seen before, and remembers it. A later key may replace an earlier one,
 // which is then forgotten.
-func (s *seen) before(id core.ID) bool {
+func (s *seen) before(id store.ID) bool {
 	hash := binary.BigEndian.Uint64(id.Hash())
 	mark := uint32(hash >> 32) // one half of the hash is compared, the other half gives the place
 	return s[hash%uint64(len(s))].Swap(mark) == mark
@@ -30,7 +30,7 @@ func (s *seen) before(id core.ID) bool {
 
 // lookFirst returns the existing record that a claim would meet on PostgreSQL. It returns nothing if the claim has to be
 // tried: there is no record, or the record can be taken over, or the server is read-only.
-func (s *Store) lookFirst(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s *Store) lookFirst(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	if c.Lean {
 		return s.lookAnswer(ctx, c.ID)
 	}
@@ -38,21 +38,21 @@ func (s *Store) lookFirst(ctx context.Context, c core.Claim) (core.Claimed, erro
 	var scan recordScan
 	err := s.askAlone(ctx, lookFirst, scan.targets(&now), c.ID[:])
 	if err != nil || now.IsZero() {
-		return core.Claimed{}, err
+		return store.Claimed{}, err
 	}
 	rec, err := s.thereIs(ctx, &scan, now)
 	if errors.Is(err, errRace) || err == nil && (takeable(rec, c) || ours(rec, c)) {
-		return core.Claimed{}, nil
+		return store.Claimed{}, nil
 	}
-	return core.Claimed{Record: rec}, err
+	return store.Claimed{Record: rec}, err
 }
 
 // lookAnswer is lookFirst for an answer that can be replayed. It returns nothing of any other record.
-func (s *Store) lookAnswer(ctx context.Context, id core.ID) (core.Claimed, error) {
+func (s *Store) lookAnswer(ctx context.Context, id store.ID) (store.Claimed, error) {
 	var a answerScan
 	err := s.askAlone(ctx, lookAnswer, a.targets(), id[:])
 	if err != nil || a.now.IsZero() {
-		return core.Claimed{}, err
+		return store.Claimed{}, err
 	}
 	rec, err := a.record(id)
 	if err == nil {
@@ -60,31 +60,31 @@ func (s *Store) lookAnswer(ctx context.Context, id core.ID) (core.Claimed, error
 			fence: pgtype.Int8{Int64: a.fence}})
 	}
 	if errors.Is(err, errRace) {
-		return core.Claimed{}, nil
+		return store.Claimed{}, nil
 	}
-	return core.Claimed{Record: rec}, err
+	return store.Claimed{Record: rec}, err
 }
 
 // peek returns a record that the claim cannot take over, or Busy if another attempt is running. It returns nothing if the
 // claim has to be tried.
-func (s *Store) peek(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s *Store) peek(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	if s.dialect == postgres {
 		return s.look(ctx, c)
 	}
 	if s.file != nil && s.file.isRunning(c.ID) {
-		return core.Claimed{Busy: true}, nil
+		return store.Claimed{Busy: true}, nil
 	}
 	rec, err := s.Find(ctx, c.ID)
-	if errors.Is(err, core.ErrNotFound) || err == nil && takeable(rec, c) {
-		return core.Claimed{}, nil
+	if errors.Is(err, store.ErrNotFound) || err == nil && takeable(rec, c) {
+		return store.Claimed{}, nil
 	}
-	return core.Claimed{Record: rec}, err
+	return store.Claimed{Record: rec}, err
 }
 
 // look is peek on PostgreSQL, in one statement.
-func (s *Store) look(ctx context.Context, c core.Claim) (claimed core.Claimed, err error) {
+func (s *Store) look(ctx context.Context, c store.Claim) (claimed store.Claimed, err error) {
 	err = s.onPool(ctx, func(q querier) error {
-		claimed = core.Claimed{}
+		claimed = store.Claimed{}
 		var taken sql.NullBool
 		var now instant
 		var scan recordScan

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -20,10 +20,10 @@ func TestNoReplayWhereNothingCanBeWritten(t *testing.T) {
 	url := pgtest.URL(t)
 	db := openPostgres(t, url, 2)
 	migrate(t, db)
-	store, c := newStore(t, db), command(core.Park)
-	claimed, err := store.Claim(t.Context(), c)
+	st, c := newStore(t, db), command(store.Park)
+	claimed, err := st.Claim(t.Context(), c)
 	require.NoError(t, err)
-	require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
+	require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
 
 	became := openPostgres(t, url, 2) // after the store has found that the server will do
 	readOnly := newStore(t, became)
@@ -46,22 +46,22 @@ func TestNoLookWhereNothingCanBeWritten(t *testing.T) {
 	url := pgtest.URL(t)
 	db := openPostgres(t, url, 2)
 	migrate(t, db)
-	completed, running := command(core.Rollback), command(core.Rollback)
+	completed, running := command(store.Rollback), command(store.Rollback)
 	other := newStore(t, openPostgres(t, url, 2))
 	tx, ctx := begin(t, other, completed)
 	require.NoError(t, addEffect(ctx))
 	require.NoError(t, seal(t.Context(), tx, paid(), false))
 	begin(t, other, running)
 
-	store := newStore(t, db)
-	begin(t, store, command(core.Rollback)) // takes the only slot
+	st := newStore(t, db)
+	begin(t, st, command(store.Rollback)) // takes the only slot
 	require.NoError(t, db.Exec("SET default_transaction_read_only = on").Error)
-	for name, c := range map[string]core.Claim{"completed": completed, "running": running} {
+	for name, c := range map[string]store.Claim{"completed": completed, "running": running} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			_, claimed, err := store.Begin(ctx, again(c))
-			require.ErrorIs(t, err, core.ErrCrowded, "%+v", claimed)
+			_, claimed, err := st.Begin(ctx, again(c))
+			require.ErrorIs(t, err, store.ErrCrowded, "%+v", claimed)
 		})
 	}
 }

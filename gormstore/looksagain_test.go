@@ -12,7 +12,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -45,39 +45,39 @@ func onEach(t *testing.T) map[string]*Store {
 // CONTRACT X-2
 func TestErasureLooksAgain(t *testing.T) {
 	t.Parallel()
-	for name, store := range onEach(t) {
+	for name, st := range onEach(t) {
 		t.Run(name, func(t *testing.T) {
-			erased := func(c core.Claim) (n int64) {
-				require.NoError(t, store.inTx(t.Context(), func(q querier) (err error) {
-					n, err = store.exec(t.Context(), q, erase, c.ID[:], c.Scope[:])
+			erased := func(c store.Claim) (n int64) {
+				require.NoError(t, st.inTx(t.Context(), func(q querier) (err error) {
+					n, err = st.exec(t.Context(), q, erase, c.ID[:], c.Scope[:])
 					return err
 				}))
 				return n
 			}
-			for i, want := range []core.State{core.Running, core.Unknown, core.Free} {
-				c := core.Claim{ID: core.ID{byte(i)}, Owner: core.Owner{1}, Scope: core.Scope{1}, Method: "POST", Route: "/v1/payments",
-					Recovery: core.Resume, Hash: core.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute}
-				claimed, err := store.Claim(t.Context(), c)
+			for i, want := range []store.State{store.Running, store.Unknown, store.Free} {
+				c := store.Claim{ID: store.ID{byte(i)}, Owner: store.Owner{1}, Scope: store.Scope{1}, Method: "POST", Route: "/v1/payments",
+					Recovery: store.Resume, Hash: store.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute}
+				claimed, err := st.Claim(t.Context(), c)
 				require.NoError(t, err)
 				switch want {
-				case core.Unknown:
-					require.NoError(t, store.Park(t.Context(), claimed.Record.Ticket))
-				case core.Free:
-					require.NoError(t, store.Release(t.Context(), claimed.Record.Ticket))
+				case store.Unknown:
+					require.NoError(t, st.Park(t.Context(), claimed.Record.Ticket))
+				case store.Free:
+					require.NoError(t, st.Release(t.Context(), claimed.Record.Ticket))
 				}
 				require.Zero(t, erased(c), want)
-				rec, err := store.Find(t.Context(), c.ID)
+				rec, err := st.Find(t.Context(), c.ID)
 				require.NoError(t, err)
 				require.Equal(t, want, rec.Stored)
 			}
-			c := core.Claim{ID: core.ID{9}, Owner: core.Owner{1}, Scope: core.Scope{1}, Method: "POST", Route: "/v1/payments",
-				Recovery: core.Park, Hash: core.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute}
-			claimed, err := store.Claim(t.Context(), c)
+			c := store.Claim{ID: store.ID{9}, Owner: store.Owner{1}, Scope: store.Scope{1}, Method: "POST", Route: "/v1/payments",
+				Recovery: store.Park, Hash: store.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute}
+			claimed, err := st.Claim(t.Context(), c)
 			require.NoError(t, err)
-			answer := core.Completion{Answer: core.Answer{Status: 201}, Retention: time.Hour, Tombstone: time.Hour}
-			require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, answer))
+			answer := store.Completion{Answer: store.Answer{Status: 201}, Retention: time.Hour, Tombstone: time.Hour}
+			require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, answer))
 			other := c
-			other.Scope = core.Scope{2}
+			other.Scope = store.Scope{2}
 			require.Zero(t, erased(other), "another principal's")
 			require.EqualValues(t, 1, erased(c))
 		})
@@ -89,33 +89,33 @@ func TestErasureLooksAgain(t *testing.T) {
 // CONTRACT T-5, T-3
 func TestSweepLooksAtTheClockAgain(t *testing.T) {
 	t.Parallel()
-	for name, store := range onEach(t) {
+	for name, st := range onEach(t) {
 		t.Run(name, func(t *testing.T) {
-			inbox, err := NewInbox(store.db, InboxConfig{Group: "stock", BrokerRetention: time.Hour})
+			inbox, err := NewInbox(st.db, InboxConfig{Group: "stock", BrokerRetention: time.Hour})
 			require.NoError(t, err)
 			none := func(*gorm.DB) error { return nil }
 			require.NoError(t, inbox.Process(t.Context(), Message{Source: "payments", ID: "7"}, none))
-			c := core.Claim{ID: core.ID{1}, Owner: core.Owner{1}, Scope: core.Scope{1}, Method: "POST", Route: "/v1/payments",
-				Recovery: core.Park, Hash: core.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute}
-			claimed, err := store.Claim(t.Context(), c)
+			c := store.Claim{ID: store.ID{1}, Owner: store.Owner{1}, Scope: store.Scope{1}, Method: "POST", Route: "/v1/payments",
+				Recovery: store.Park, Hash: store.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute}
+			claimed, err := st.Claim(t.Context(), c)
 			require.NoError(t, err)
-			answer := core.Completion{Answer: core.Answer{Status: 201}, Retention: time.Hour, Tombstone: time.Hour}
-			require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, answer))
+			answer := store.Completion{Answer: store.Answer{Status: 201}, Retention: time.Hour, Tombstone: time.Hour}
+			require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, answer))
 			ago := "'1970-01-02'::timestamptz"
 			if name == "sqlite" {
 				ago = "1"
 			}
-			require.NoError(t, store.db.Exec("UPDATE idempotency_record SET expires_at = "+ago+", sweep_from = "+ago).Error)
-			require.NoError(t, store.db.Exec("UPDATE processed_message SET expires_at = "+ago).Error)
+			require.NoError(t, st.db.Exec("UPDATE idempotency_record SET expires_at = "+ago+", sweep_from = "+ago).Error)
+			require.NoError(t, st.db.Exec("UPDATE processed_message SET expires_at = "+ago).Error)
 			now := time.Now()
-			for _, w := range []core.Window{{From: now.Add(time.Hour)}, {To: now.Add(-time.Hour)}} {
-				swept, err := store.sweepAll(t.Context(), 10, w)
+			for _, w := range []store.Window{{From: now.Add(time.Hour)}, {To: now.Add(-time.Hour)}} {
+				swept, err := st.sweepAll(t.Context(), 10, w)
 				require.NoError(t, err)
-				require.Equal(t, core.Swept{}, swept)
+				require.Equal(t, store.Swept{}, swept)
 			}
-			swept, err := store.sweepAll(t.Context(), 10, core.Window{From: now.Add(-time.Hour), To: now.Add(time.Hour)})
+			swept, err := st.sweepAll(t.Context(), 10, store.Window{From: now.Add(-time.Hour), To: now.Add(time.Hour)})
 			require.NoError(t, err)
-			require.Equal(t, core.Swept{Tombstones: 1, Messages: 1}, swept)
+			require.Equal(t, store.Swept{Tombstones: 1, Messages: 1}, swept)
 		})
 	}
 }

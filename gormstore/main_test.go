@@ -19,6 +19,7 @@ import (
 	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 	"github.com/auth19/idem/internal/testhost"
@@ -173,25 +174,25 @@ const (
 )
 
 // command returns the claim of a new command.
-func command(r core.Recovery) core.Claim {
+func command(r core.Recovery) store.Claim {
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-1"}
 	key := rand.Text()
-	return again(core.Claim{
+	return again(store.Claim{
 		ID: core.Scoping{}.RecordID(p, key), Scope: core.Scoping{}.PrincipalScope(p), Realm: core.Scoping{}.PrincipalRealm(p),
 		Method: http.MethodPost, Route: "/v1/payments",
-		Recovery: r, Hash: core.CommandHash{Version: 1, Sum: sha256.Sum256([]byte(key))}, Lease: lease, Deadline: deadline,
+		Recovery: r, Hash: store.CommandHash{Version: 1, Sum: sha256.Sum256([]byte(key))}, Lease: lease, Deadline: deadline,
 	})
 }
 
 // again returns the claim of a repeat: another attempt, with an owner of its own.
-func again(c core.Claim) core.Claim {
+func again(c store.Claim) store.Claim {
 	_, _ = rand.Read(c.Owner[:])
 	return c
 }
 
 // paid is the answer that the tests record.
-func paid() core.Completion {
-	return core.Completion{
+func paid() store.Completion {
+	return store.Completion{
 		Answer: core.Answer{
 			Status: http.StatusCreated, Header: http.Header{"Location": {"/v1/payments/1"}}, Body: []byte("paid"),
 		},
@@ -200,23 +201,23 @@ func paid() core.Completion {
 }
 
 // refused is a recorded refusal.
-func refused() core.Completion {
+func refused() store.Completion {
 	c := paid()
 	c.Answer = core.Answer{Status: http.StatusPaymentRequired, Body: []byte("declined")}
 	return c
 }
 
 // seal seals the answer of an attempt. With undo its rows are undone first.
-func seal(ctx context.Context, tx core.Tx, c core.Completion, undo bool) error {
-	_, err := tx.Seal(ctx, core.Seal{Answer: &c, Alone: undo})
+func seal(ctx context.Context, tx store.Tx, c store.Completion, undo bool) error {
+	_, err := tx.Seal(ctx, store.Seal{Answer: &c, Alone: undo})
 	return err
 }
 
 // resume opens the segments of a Resume attempt, which must win.
-func resume(t *testing.T, store *gormstore.Store, c core.Claim) (core.Segments, core.Record) {
+func resume(t *testing.T, st *gormstore.Store, c store.Claim) (store.Segments, core.Record) {
 	t.Helper()
 	c.Recovery = core.Resume
-	segments, claimed, err := store.Resume(t.Context(), c)
+	segments, claimed, err := st.Resume(t.Context(), c)
 	require.NoError(t, err)
 	require.True(t, claimed.Won, "%+v", claimed)
 	segments.Opening(func() error { return nil })
@@ -225,9 +226,9 @@ func resume(t *testing.T, store *gormstore.Store, c core.Claim) (core.Segments, 
 }
 
 // resumed is a Resume attempt that has sealed s.
-func resumed(t *testing.T, store *gormstore.Store, c core.Claim, s core.Seal) core.Ticket {
+func resumed(t *testing.T, st *gormstore.Store, c store.Claim, s store.Seal) store.Ticket {
 	t.Helper()
-	segments, rec := resume(t, store, c)
+	segments, rec := resume(t, st, c)
 	_, err := segments.Seal(t.Context(), s)
 	require.NoError(t, err)
 	return rec.Ticket
@@ -235,11 +236,11 @@ func resumed(t *testing.T, store *gormstore.Store, c core.Claim, s core.Seal) co
 
 // begin opens the transaction of an attempt, which must win, and returns it with the handler's context. The context
 // ends with the attempt's deadline or the test.
-func begin(t *testing.T, store *gormstore.Store, c core.Claim) (core.Tx, context.Context) {
+func begin(t *testing.T, st *gormstore.Store, c store.Claim) (store.Tx, context.Context) {
 	t.Helper()
 	claimCtx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	tx, claimed, err := store.Begin(claimCtx, c)
+	tx, claimed, err := st.Begin(claimCtx, c)
 	require.NoError(t, err)
 	require.True(t, claimed.Won, "%+v", claimed)
 	t.Cleanup(func() { _ = tx.Rollback() }) // so that a failed test does not hold the connection
@@ -250,14 +251,14 @@ func begin(t *testing.T, store *gormstore.Store, c core.Claim) (core.Tx, context
 
 // requireFree checks that the key can be claimed, within the time the server may need to notice that a client is gone,
 // and that nothing of an earlier attempt is there.
-func requireFree(t *testing.T, store *gormstore.Store, c core.Claim, within time.Duration) {
+func requireFree(t *testing.T, st *gormstore.Store, c store.Claim, within time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	for {
 		next := again(c)
 		next.Recovery = core.Park
-		claimed, err := store.Claim(ctx, next)
+		claimed, err := st.Claim(ctx, next)
 		require.NoError(t, err, "the key is not free after %s", within)
 		if claimed.Won {
 			return
@@ -267,20 +268,20 @@ func requireFree(t *testing.T, store *gormstore.Store, c core.Claim, within time
 }
 
 // requireCompleted checks that the answer is recorded and the attempt's rows are there.
-func requireCompleted(t *testing.T, store *gormstore.Store, c core.Claim, want core.Completion) {
+func requireCompleted(t *testing.T, st *gormstore.Store, c store.Claim, want store.Completion) {
 	t.Helper()
-	rec, err := store.Find(t.Context(), c.ID)
+	rec, err := st.Find(t.Context(), c.ID)
 	require.NoError(t, err)
-	require.Equal(t, core.Completed, rec.State())
+	require.Equal(t, store.Completed, rec.State())
 	require.Equal(t, c.Owner, rec.Owner)
 	require.Equal(t, want.Answer.Status, rec.Answer.Status)
 	require.Equal(t, string(want.Answer.Body), string(rec.Answer.Body))
 }
 
 // requireNothing checks that there is no record of the key, visible or not.
-func requireNothing(t *testing.T, store *gormstore.Store, c core.Claim) {
+func requireNothing(t *testing.T, st *gormstore.Store, c store.Claim) {
 	t.Helper()
-	_, err := store.Find(t.Context(), c.ID)
+	_, err := st.Find(t.Context(), c.ID)
 	require.ErrorIs(t, err, core.ErrNotFound)
 }
 

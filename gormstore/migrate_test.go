@@ -11,7 +11,7 @@ import (
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -51,8 +51,8 @@ func TestMigrateDoesNotWaitForAttempts(t *testing.T) {
 	url := pgtest.URL(t)
 	db := openPostgres(t, url, 8)
 	require.NoError(t, gormstore.Migrate(t.Context(), db))
-	store := newStore(t, db)
-	tx, claimed, err := store.Begin(t.Context(), command(core.Rollback))
+	st := newStore(t, db)
+	tx, claimed, err := st.Begin(t.Context(), command(store.Rollback))
 	require.NoError(t, err)
 	require.True(t, claimed.Won)
 
@@ -89,13 +89,13 @@ func TestSettlementsNeedNoSequence(t *testing.T) {
 	t.Parallel()
 	db := openPostgres(t, pgtest.URL(t), 4)
 	migrate(t, db)
-	store := newStore(t, db)
+	st := newStore(t, db)
 	for range 2 {
-		c := command(core.Park)
-		_, err := store.Claim(t.Context(), c)
+		c := command(store.Park)
+		_, err := st.Claim(t.Context(), c)
 		require.NoError(t, err)
 		advance(t, db, time.Hour)
-		_, err = store.Settle(t.Context(), core.Settlement{ID: c.ID, Fence: 1, Who: "who", Why: "why"})
+		_, err = st.Settle(t.Context(), store.Settlement{ID: c.ID, Fence: 1, Who: "who", Why: "why"})
 		require.NoError(t, err)
 		var sequences []string
 		require.NoError(t, db.Raw("SELECT sequencename FROM pg_sequences WHERE sequencename LIKE 'idempotency%'").

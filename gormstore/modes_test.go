@@ -16,7 +16,7 @@ import (
 	"gorm.io/gorm/logger"
 	"gorm.io/gorm/schema"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -36,7 +36,7 @@ func reopen(t *testing.T, db *gorm.DB, config *gorm.Config) *gorm.DB {
 }
 
 // secretive is an answer whose parts must not appear anywhere but in the store's table.
-func secretive() core.Completion {
+func secretive() store.Completion {
 	c := paid()
 	c.Answer.Header = http.Header{"Location": {"/secret/location"}}
 	c.Answer.Body = []byte(`{"iban":"secret body"}`)
@@ -44,48 +44,48 @@ func secretive() core.Completion {
 }
 
 // requireWholeLife takes a store through all of its statements.
-func requireWholeLife(t *testing.T, store *gormstore.Store, db *gorm.DB) {
+func requireWholeLife(t *testing.T, st *gormstore.Store, db *gorm.DB) {
 	t.Helper()
 	ctx := t.Context()
-	c := command(core.Rollback)
-	tx, attempt := begin(t, store, c)
+	c := command(store.Rollback)
+	tx, attempt := begin(t, st, c)
 	handle, ok := gormstore.SQLTx(attempt)
 	require.True(t, ok)
 	_, err := handle.ExecContext(attempt, "INSERT INTO effects (name) VALUES ('by SQL')")
 	require.NoError(t, err)
 	require.NoError(t, seal(ctx, tx, secretive(), false))
-	requireCompleted(t, store, c, secretive())
-	_, claimed, err := store.Begin(ctx, again(c))
+	requireCompleted(t, st, c, secretive())
+	_, claimed, err := st.Begin(ctx, again(c))
 	require.NoError(t, err)
 	require.Equal(t, secretive().Answer, claimed.Record.Answer)
 
-	c = command(core.Park)
-	claimed, err = store.Claim(ctx, c)
+	c = command(store.Park)
+	claimed, err = st.Claim(ctx, c)
 	require.NoError(t, err)
 	require.True(t, claimed.Won)
-	require.NoError(t, store.Renew(ctx, claimed.Record.Ticket, lease))
-	require.NoError(t, store.Complete(ctx, claimed.Record.Ticket, secretive()))
-	requireCompleted(t, store, c, secretive())
+	require.NoError(t, st.Renew(ctx, claimed.Record.Ticket, lease))
+	require.NoError(t, st.Complete(ctx, claimed.Record.Ticket, secretive()))
+	requireCompleted(t, st, c, secretive())
 
-	c = command(core.Park)
-	claimed, err = store.Claim(ctx, c)
+	c = command(store.Park)
+	claimed, err = st.Claim(ctx, c)
 	require.NoError(t, err)
-	require.NoError(t, store.Release(ctx, claimed.Record.Ticket))
-	requireFree(t, store, c, time.Second)
+	require.NoError(t, st.Release(ctx, claimed.Record.Ticket))
+	requireFree(t, st, c, time.Second)
 
 	advance(t, db, 40*24*time.Hour)
-	unknown, err := store.List(ctx, nil, core.ID{}, 10)
+	unknown, err := st.List(ctx, nil, store.ID{}, 10)
 	require.NoError(t, err)
 	require.Len(t, unknown, 1, "the one that requireFree has left behind")
 	answer := secretive()
-	decision := core.Settlement{ID: c.ID, Fence: unknown[0].Fence, Answer: &answer, Who: "who", Why: "why"}
-	settled, err := store.Settle(ctx, decision)
+	decision := store.Settlement{ID: c.ID, Fence: unknown[0].Fence, Answer: &answer, Who: "who", Why: "why"}
+	settled, err := st.Settle(ctx, decision)
 	require.NoError(t, err)
-	require.Equal(t, core.Completed, settled.State())
+	require.Equal(t, store.Completed, settled.State())
 	for {
-		swept, err := store.Sweep(ctx, 10, core.Window{})
+		swept, err := st.Sweep(ctx, 10, store.Window{})
 		require.NoError(t, err)
-		if swept == (core.Swept{}) {
+		if swept == (store.Swept{}) {
 			break
 		}
 	}
@@ -107,10 +107,10 @@ func TestModesOfGORM(t *testing.T) {
 			})
 			require.NoError(t, gormstore.Migrate(t.Context(), db))
 			require.NoError(t, db.AutoMigrate(&effect{}))
-			store := newStore(t, db)
-			requireWholeLife(t, store, plain)
+			st := newStore(t, db)
+			requireWholeLife(t, st, plain)
 
-			tx, ctx := begin(t, store, command(core.Rollback))
+			tx, ctx := begin(t, st, command(store.Rollback))
 			require.NoError(t, addEffect(ctx), "the app's own statements keep the app's settings")
 			require.ErrorIs(t, db.WithContext(ctx).Create(&effect{}).Error, gormstore.ErrOutsideTransaction)
 			require.NoError(t, seal(t.Context(), tx, secretive(), false))
@@ -146,10 +146,10 @@ func TestPluginsOfTheApp(t *testing.T) {
 		db := reopen(t, plain, &gorm.Config{Logger: logger.Discard})
 		require.NoError(t, db.Use(saboteur{}))
 		require.NoError(t, gormstore.Migrate(t.Context(), db))
-		store := newStore(t, db)
-		require.NoError(t, store.Validate(t.Context()))
-		requireWholeLife(t, store, plain)
-		_, ctx := begin(t, store, command(core.Rollback))
+		st := newStore(t, db)
+		require.NoError(t, st.Validate(t.Context()))
+		requireWholeLife(t, st, plain)
+		_, ctx := begin(t, st, command(store.Rollback))
 		require.ErrorIs(t, addEffect(ctx), errSaboteur, "they are for the app's statements")
 	})
 }
@@ -161,17 +161,17 @@ func TestReadOnlyServer(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	migrate(t, openPostgres(t, url, 2))
-	store := newStore(t, openPostgres(t, url+"&default_transaction_read_only=on", 4))
-	for _, r := range []core.Recovery{core.Park, core.Rollback} {
+	st := newStore(t, openPostgres(t, url+"&default_transaction_read_only=on", 4))
+	for _, r := range []store.Recovery{store.Park, store.Rollback} {
 		c := command(r)
-		claimed, err := store.Claim(t.Context(), c)
+		claimed, err := st.Claim(t.Context(), c)
 		require.Error(t, err)
 		require.Zero(t, claimed)
-		tx, claimed, err := store.Begin(t.Context(), c)
+		tx, claimed, err := st.Begin(t.Context(), c)
 		require.Error(t, err)
 		require.Nil(t, tx)
 		require.Zero(t, claimed)
-		requireNothing(t, store, c)
+		requireNothing(t, st, c)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -24,9 +25,9 @@ FROM (SELECT clock_timestamp() - ? * interval '1 microsecond' AS at) t`,
 	return c.ID
 }
 
-func sweepOnce(t *testing.T, store *gormstore.Store) {
+func sweepOnce(t *testing.T, st *gormstore.Store) {
 	t.Helper()
-	_, err := store.Sweep(t.Context(), 100, core.Window{})
+	_, err := st.Sweep(t.Context(), 100, store.Window{})
 	require.NoError(t, err)
 }
 
@@ -182,10 +183,10 @@ func TestPatrolAnnouncesItsLimit(t *testing.T) {
 func TestPatrolSaysThatItIsHeldUp(t *testing.T) {
 	t.Parallel()
 	db := freshPostgres("", false)(t)(t)
-	store := newStore(t, db)
+	st := newStore(t, db)
 	heldUp := func() time.Duration {
 		t.Helper()
-		swept, err := store.Sweep(t.Context(), 100, core.Window{})
+		swept, err := st.Sweep(t.Context(), 100, store.Window{})
 		require.NoError(t, err)
 		return swept.HeldUp
 	}

@@ -11,7 +11,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // SQLite has one writer: the patrol gives it back after each batch, however many records it has to look at.
@@ -27,9 +27,9 @@ func TestPatrolOfSQLiteComesInBatches(t *testing.T) {
 	pool.SetMaxOpenConns(4)
 	t.Cleanup(func() { require.NoError(t, pool.Close()) })
 	require.NoError(t, Migrate(t.Context(), db))
-	store, err := New(db)
+	st, err := New(db)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
 
 	const records = 2*patrolBatch + 100
 	begun := time.Now().Add(-time.Hour).UnixMicro()
@@ -43,8 +43,8 @@ SELECT randomblob(32), zeroblob(32), zeroblob(24), zeroblob(16), 1, 1, 3, 'POST'
 	var batches []int64
 	for before := int64(0); b.passed < b.limit; {
 		require.Less(t, len(batches), 10, "it goes on")
-		require.NoError(t, store.inTx(t.Context(), func(q querier) (err error) {
-			b.passed, err = store.patrolTo(t.Context(), q, b)
+		require.NoError(t, st.inTx(t.Context(), func(q querier) (err error) {
+			b.passed, err = st.patrolTo(t.Context(), q, b)
 			return err
 		}))
 		var listed int64
@@ -57,9 +57,9 @@ SELECT randomblob(32), zeroblob(32), zeroblob(24), zeroblob(16), 1, 1, 3, 'POST'
 	}
 	require.Len(t, batches, 2)
 
-	_, err = store.Sweep(t.Context(), 100, core.Window{})
+	_, err = st.Sweep(t.Context(), 100, store.Window{})
 	require.NoError(t, err)
-	page, err := store.List(t.Context(), nil, core.ID{}, records+1)
+	page, err := st.List(t.Context(), nil, store.ID{}, records+1)
 	require.NoError(t, err)
 	require.Len(t, page, records)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // slots divide a limited pool on PostgreSQL. An attempt or a claim needs a slot before it asks the pool for a connection.
@@ -35,7 +35,7 @@ func enter(ctx context.Context, slot chan struct{}) error {
 	case slot <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: all connections for attempts are taken: %w", core.ErrCrowded, ctx.Err())
+		return fmt.Errorf("%w: all connections for attempts are taken: %w", store.ErrCrowded, ctx.Err())
 	}
 }
 
@@ -55,13 +55,13 @@ const lookAfter = 100 * time.Millisecond
 
 // enterOrLook takes a slot for an attempt. If it waits for longer than lookAfter, it looks at the record meanwhile, so that
 // a repeat does not wait for the attempt that it repeats. It has the slot unless it returns a record, Busy or an error.
-func (s *Store) enterOrLook(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s *Store) enterOrLook(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	if s.slots == nil {
-		return core.Claimed{}, s.enterAttempt(ctx)
+		return store.Claimed{}, s.enterAttempt(ctx)
 	}
 	select {
 	case s.slots.attempts <- struct{}{}:
-		return core.Claimed{}, nil
+		return store.Claimed{}, nil
 	default:
 	}
 	line, leave := inLine(ctx)
@@ -69,11 +69,11 @@ func (s *Store) enterOrLook(ctx context.Context, c core.Claim) (core.Claimed, er
 	soon, stop := context.WithTimeout(line, lookAfter)
 	defer stop()
 	if enter(soon, s.slots.attempts) == nil {
-		return core.Claimed{}, nil
+		return store.Claimed{}, nil
 	}
 	select {
 	case s.slots.attempts <- struct{}{}:
-		return core.Claimed{}, nil
+		return store.Claimed{}, nil
 	case s.slots.looks <- struct{}{}:
 		claimed, err := s.peek(ctx, c)
 		<-s.slots.looks
@@ -82,11 +82,11 @@ func (s *Store) enterOrLook(ctx context.Context, c core.Claim) (core.Claimed, er
 		}
 	case <-line.Done():
 	}
-	return core.Claimed{}, enter(line, s.slots.attempts)
+	return store.Claimed{}, enter(line, s.slots.attempts)
 }
 
 // isThere reports whether a look found a record, or an attempt that is running.
-func isThere(c core.Claimed) bool { return c.Busy || c.Record.Stored != 0 }
+func isThere(c store.Claimed) bool { return c.Busy || c.Record.Stored != 0 }
 
 // enterAttempt takes SQLite's writer, or a slot, for a transaction with an app's statements.
 func (s *Store) enterAttempt(ctx context.Context) error {
@@ -111,7 +111,7 @@ func (s *Store) enterSegment(ctx context.Context) (leave func(), err error) {
 	case s.slots.attempts <- struct{}{}:
 		return s.leaveAttempt, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: all connections for attempts are taken: %w", core.ErrCrowded, ctx.Err())
+		return nil, fmt.Errorf("%w: all connections for attempts are taken: %w", store.ErrCrowded, ctx.Err())
 	}
 }
 

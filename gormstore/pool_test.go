@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -24,17 +25,17 @@ func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
 			pool, err := db.DB()
 			require.NoError(t, err)
 			pool.SetMaxOpenConns(3) // two slots on PostgreSQL; SQLite has one writer anyway
-			store := newStore(t, db)
+			st := newStore(t, db)
 			slots := map[string]int{"postgres": 2, "sqlite": 1}[db.Name()]
 
 			first := crowdClaim("a")
-			var running []core.Tx
+			var running []store.Tx
 			for i := range slots {
 				c := first
 				if i > 0 {
 					c = crowdClaim("b")
 				}
-				tx, claimed, err := store.Begin(t.Context(), c)
+				tx, claimed, err := st.Begin(t.Context(), c)
 				require.NoError(t, err)
 				require.True(t, claimed.Won)
 				running = append(running, tx)
@@ -42,14 +43,14 @@ func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
 			waiting, giveUp := context.WithCancel(t.Context())
 			another := make(chan error, 1)
 			go func() {
-				_, _, err := store.Begin(waiting, crowdClaim("c"))
+				_, _, err := st.Begin(waiting, crowdClaim("c"))
 				another <- err
 			}()
 			bounded, cancel := context.WithTimeout(t.Context(), 30*time.Second) // no slot gets free
 			defer cancel()
 			repeat := first
-			repeat.Owner = core.Owner{9}
-			_, claimed, err := store.Begin(bounded, repeat)
+			repeat.Owner = store.Owner{9}
+			_, claimed, err := st.Begin(bounded, repeat)
 			require.NoError(t, err)
 			require.True(t, claimed.Busy)
 
@@ -58,7 +59,7 @@ func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
 			for _, tx := range running {
 				require.NoError(t, tx.Rollback())
 			}
-			tx, claimed, err := store.Begin(t.Context(), crowdClaim("c"))
+			tx, claimed, err := st.Begin(t.Context(), crowdClaim("c"))
 			require.NoError(t, err)
 			require.True(t, claimed.Won)
 			require.NoError(t, tx.Rollback())
@@ -73,8 +74,8 @@ func TestClaimInLineIsNotSent(t *testing.T) {
 	t.Parallel()
 	db := openPostgres(t, pgtest.URL(t), 4) // three slots for claims
 	migrate(t, db)
-	store := newStore(t, db)
-	require.NoError(t, store.Validate(t.Context()))
+	st := newStore(t, db)
+	require.NoError(t, st.Validate(t.Context()))
 	pool, err := db.DB()
 	require.NoError(t, err)
 	for range 4 {
@@ -85,22 +86,22 @@ func TestClaimInLineIsNotSent(t *testing.T) {
 	errs := atOnce(20, func(int) error {
 		bounded, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		_, err := store.Claim(bounded, command(core.Park))
+		_, err := st.Claim(bounded, command(core.Park))
 		return err
 	})
 	sent := 0
 	for _, err := range errs {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		if !errors.Is(err, core.ErrCrowded) {
+		if !errors.Is(err, store.ErrCrowded) {
 			sent++
 		}
 	}
 	require.Equal(t, 3, sent)
 }
 
-func crowdClaim(key string) core.Claim {
+func crowdClaim(key string) store.Claim {
 	p := core.Principal{Issuer: "https://issuer.example", Subject: "alice"}
-	return core.Claim{ID: core.Scoping{}.RecordID(p, key), Owner: core.Owner{1}, Scope: core.Scoping{}.PrincipalScope(p), Method: "POST",
-		Route: "/v1/payments", Recovery: core.Rollback, Hash: core.CommandHash{Version: 1}, Lease: time.Minute,
+	return store.Claim{ID: core.Scoping{}.RecordID(p, key), Owner: store.Owner{1}, Scope: core.Scoping{}.PrincipalScope(p), Method: "POST",
+		Route: "/v1/payments", Recovery: core.Rollback, Hash: store.CommandHash{Version: 1}, Lease: time.Minute,
 		Deadline: time.Minute}
 }

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-// Find implements [core.Store].
-func (s *Store) Find(ctx context.Context, id core.ID) (rec core.Record, err error) {
+// Find implements [store.Store].
+func (s *Store) Find(ctx context.Context, id store.ID) (rec store.Record, err error) {
 	err = s.onPool(ctx, func(q querier) error {
 		var scan recordScan
 		if rec, err = s.scan(ctx, q, id, &scan); err == nil && hasOutcome(rec) {
@@ -21,49 +21,49 @@ func (s *Store) Find(ctx context.Context, id core.ID) (rec core.Record, err erro
 	return rec, err
 }
 
-func (s *Store) find(ctx context.Context, q querier, id core.ID) (core.Record, error) {
+func (s *Store) find(ctx context.Context, q querier, id store.ID) (store.Record, error) {
 	return s.scan(ctx, q, id, &recordScan{})
 }
 
 // scan reads a record, and the backend that has read it.
-func (s *Store) scan(ctx context.Context, q querier, id core.ID, scan *recordScan) (core.Record, error) {
+func (s *Store) scan(ctx context.Context, q querier, id store.ID, scan *recordScan) (store.Record, error) {
 	var now instant
 	err := s.queryRow(ctx, q, find, id[:]).Scan(scan.targets(&now)...)
 	if errors.Is(err, sql.ErrNoRows) {
-		return core.Record{}, core.ErrNotFound
+		return store.Record{}, store.ErrNotFound
 	}
 	if err != nil {
-		return core.Record{}, err
+		return store.Record{}, err
 	}
 	return scan.record(now.Time)
 }
 
-// List implements [core.Store].
-func (s *Store) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+// List implements [store.Store].
+func (s *Store) List(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
 	return s.list(ctx, "unknown", within, after, limit)
 }
 
-// Resumable implements [core.Stepper].
-func (s *Store) Resumable(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+// Resumable implements [store.Stepper].
+func (s *Store) Resumable(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
 	return s.list(ctx, "resumable", within, after, limit)
 }
 
-// HalfDone implements [core.Stepper].
-func (s *Store) HalfDone(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+// HalfDone implements [store.Stepper].
+func (s *Store) HalfDone(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
 	return s.list(ctx, "half done", within, after, limit)
 }
 
 // list reads a page of the records that the statement list calls which, behind the record last.
-func (s *Store) list(ctx context.Context, which string, within []byte, last core.ID, limit int,
-) (recs []core.Record, err error) {
+func (s *Store) list(ctx context.Context, which string, within []byte, last store.ID, limit int,
+) (recs []store.Record, err error) {
 	err = s.reading(ctx, func(q querier) error {
 		page := page{which: which, within: within, limit: limit}
-		if last != (core.ID{}) {
+		if last != (store.ID{}) {
 			previous, err := s.find(ctx, q, last)
 			if err != nil {
 				return err // an empty page would say that there are no more records
 			}
-			page.after = core.Place{CreatedAt: previous.CreatedAt, ID: last}
+			page.after = store.Place{CreatedAt: previous.CreatedAt, ID: last}
 		}
 		recs, err = s.page(ctx, q, page)
 		return err
@@ -95,9 +95,9 @@ func (s *Store) reading(ctx context.Context, fn func(q querier) error) error {
 type page struct {
 	which       string
 	within      []byte
-	after       core.Place
+	after       store.Place
 	route       string // "POST /v1/payouts"; "": any
-	scope       core.Scope
+	scope       store.Scope
 	from, until time.Time
 	newest      bool // first
 	limit       int
@@ -105,7 +105,7 @@ type page struct {
 
 // principal is the scope as the statements take it: empty for any.
 func (p page) principal() []byte {
-	if p.scope == (core.Scope{}) {
+	if p.scope == (store.Scope{}) {
 		return []byte{}
 	}
 	return p.scope[:]
@@ -115,7 +115,7 @@ func (p page) principal() []byte {
 func notNull(b []byte) []byte { return append([]byte{}, b...) }
 
 // page reads a page.
-func (s *Store) page(ctx context.Context, q querier, p page) ([]core.Record, error) {
+func (s *Store) page(ctx context.Context, q querier, p page) ([]store.Record, error) {
 	beat, err := s.readBeat(ctx, q)
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (s *Store) page(ctx context.Context, q querier, p page) ([]core.Record, err
 	}
 	name := list
 	if p.newest {
-		if name = listNewest; p.after == (core.Place{}) {
+		if name = listNewest; p.after == (store.Place{}) {
 			p.after.CreatedAt = endOfTime
 		}
 	}
@@ -136,7 +136,7 @@ func (s *Store) page(ctx context.Context, q querier, p page) ([]core.Record, err
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
-	var records []core.Record
+	var records []store.Record
 	for rows.Next() {
 		var now instant
 		var scan recordScan
@@ -152,8 +152,8 @@ func (s *Store) page(ctx context.Context, q querier, p page) ([]core.Record, err
 	return records, rows.Err()
 }
 
-// Survey implements [core.Surveyor]. It reads the index of the open operations, which the sweep keeps.
-func (s *Store) Survey(ctx context.Context, within []byte, limit int) (all []core.Backlog, err error) {
+// Survey implements [store.Surveyor]. It reads the index of the open operations, which the sweep keeps.
+func (s *Store) Survey(ctx context.Context, within []byte, limit int) (all []store.Backlog, err error) {
 	realm := append([]byte{}, within...) // nil would be NULL
 	err = s.reading(ctx, func(q querier) error {
 		rows, err := s.query(ctx, q, survey, limit, realm)
@@ -162,7 +162,7 @@ func (s *Store) Survey(ctx context.Context, within []byte, limit int) (all []cor
 		}
 		defer func() { _ = rows.Close() }()
 		for rows.Next() {
-			var b core.Backlog
+			var b store.Backlog
 			var oldest instant
 			if err := rows.Scan(&b.HalfDone, &b.Method, &b.Route, &b.Count, &oldest); err != nil {
 				return err
@@ -175,8 +175,8 @@ func (s *Store) Survey(ctx context.Context, within []byte, limit int) (all []cor
 	return all, err
 }
 
-// CountOpen implements [core.Counter]. It reads at most limit entries of an index, and takes a slot as claims do.
-func (s *Store) CountOpen(ctx context.Context, scope core.Scope, limit int) (n int, err error) {
+// CountOpen implements [store.Counter]. It reads at most limit entries of an index, and takes a slot as claims do.
+func (s *Store) CountOpen(ctx context.Context, scope store.Scope, limit int) (n int, err error) {
 	if err := s.enterClaim(ctx); err != nil {
 		return 0, err
 	}

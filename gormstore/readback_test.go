@@ -9,7 +9,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -27,9 +27,9 @@ func storeAt(t *testing.T, url string) *Store {
 }
 
 // readBackOf is what the end of a Rollback attempt reads after its COMMIT has been cut off.
-func readBackOf(t *testing.T, s *Store, ticket core.Ticket) (committed, certain bool) {
+func readBackOf(t *testing.T, s *Store, ticket store.Ticket) (committed, certain bool) {
 	t.Helper()
-	return (&tx{store: s, entry: &answer{claim: core.Claim{ID: ticket.ID, Owner: ticket.Owner}, fence: ticket.Fence}}).look(t.Context())
+	return (&tx{store: s, entry: &answer{claim: store.Claim{ID: ticket.ID, Owner: ticket.Owner}, fence: ticket.Fence}}).look(t.Context())
 }
 
 // The answer that is there may be another attempt's: only the own one says that COMMIT has taken effect.
@@ -38,35 +38,35 @@ func readBackOf(t *testing.T, s *Store, ticket core.Ticket) (committed, certain 
 func TestReadBackAsksForItsOwnAnswer(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	store := storeAt(t, url)
-	require.NoError(t, Migrate(t.Context(), store.db))
-	c := core.Claim{ID: core.ID{1}, Owner: core.Owner{1}, Method: "POST", Route: "/v1/payments", Recovery: core.Park,
-		Hash: core.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute}
-	claimed, err := store.Claim(t.Context(), c)
+	st := storeAt(t, url)
+	require.NoError(t, Migrate(t.Context(), st.db))
+	c := store.Claim{ID: store.ID{1}, Owner: store.Owner{1}, Method: "POST", Route: "/v1/payments", Recovery: store.Park,
+		Hash: store.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute}
+	claimed, err := st.Claim(t.Context(), c)
 	require.NoError(t, err)
 	ticket := claimed.Record.Ticket
-	committed, certain := readBackOf(t, store, ticket)
+	committed, certain := readBackOf(t, st, ticket)
 	require.False(t, committed, "a claim is no answer")
 	require.True(t, certain)
 
-	answered := core.Completion{Answer: core.Answer{Status: 201}, Retention: time.Hour, Tombstone: time.Hour}
-	require.NoError(t, store.Complete(t.Context(), ticket, answered))
-	committed, _ = readBackOf(t, store, ticket)
+	answered := store.Completion{Answer: store.Answer{Status: 201}, Retention: time.Hour, Tombstone: time.Hour}
+	require.NoError(t, st.Complete(t.Context(), ticket, answered))
+	committed, _ = readBackOf(t, st, ticket)
 	require.True(t, committed)
 	other, later := ticket, ticket
 	other.Owner[0]++
 	later.Fence++
-	for name, foreign := range map[string]core.Ticket{"another owner": other, "another fence": later} {
-		committed, certain = readBackOf(t, store, foreign)
+	for name, foreign := range map[string]store.Ticket{"another owner": other, "another fence": later} {
+		committed, certain = readBackOf(t, st, foreign)
 		require.False(t, committed, name)
 		require.True(t, certain, name)
 	}
 
 	// An answer that was erased in the meantime was committed all the same.
-	erased, err := store.Erase(t.Context(), c.Scope, core.ID{}, 10)
+	erased, err := st.Erase(t.Context(), c.Scope, store.ID{}, 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, erased.Records)
-	committed, _ = readBackOf(t, store, ticket)
+	committed, _ = readBackOf(t, st, ticket)
 	require.True(t, committed)
 }
 
@@ -75,23 +75,23 @@ func TestReadBackAsksForItsOwnAnswer(t *testing.T) {
 // CONTRACT
 func TestReadBackAsksForItsOwnStep(t *testing.T) {
 	t.Parallel()
-	store := storeAt(t, pgtest.URL(t))
-	require.NoError(t, Migrate(t.Context(), store.db))
-	c := core.Claim{ID: core.ID{1}, Owner: core.Owner{1}, Method: "POST", Route: "/v1/payments", Recovery: core.Resume,
-		Hash: core.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute}
-	open, claimed, err := store.Resume(t.Context(), c)
+	st := storeAt(t, pgtest.URL(t))
+	require.NoError(t, Migrate(t.Context(), st.db))
+	c := store.Claim{ID: store.ID{1}, Owner: store.Owner{1}, Method: "POST", Route: "/v1/payments", Recovery: store.Resume,
+		Hash: store.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute}
+	open, claimed, err := st.Resume(t.Context(), c)
 	require.NoError(t, err)
 	open.Opening(func() error { return nil })
-	committed := func(seal core.Seal, fence int64) bool {
-		of := &segments{store: store, answer: &answer{claim: c, fence: fence}}
-		committed, certain := (&tx{store: store, entry: &sealing{segments: of, seal: &seal}}).look(t.Context())
+	committed := func(seal store.Seal, fence int64) bool {
+		of := &segments{store: st, answer: &answer{claim: c, fence: fence}}
+		committed, certain := (&tx{store: st, entry: &sealing{segments: of, seal: &seal}}).look(t.Context())
 		require.True(t, committed || certain)
 		return committed
 	}
 	fence := claimed.Record.Fence
-	charge := core.StepRecord{Name: "charge", Kind: core.ProviderStep, Result: []byte("1")}
-	started, finished := core.Seal{Start: &charge}, core.Seal{Steps: []core.StepRecord{charge}}
-	_, err = open.Seal(t.Context(), core.Seal{Start: &core.StepRecord{Name: "other", Kind: core.ProviderStep}})
+	charge := store.StepRecord{Name: "charge", Kind: store.ProviderStep, Result: []byte("1")}
+	started, finished := store.Seal{Start: &charge}, store.Seal{Steps: []store.StepRecord{charge}}
+	_, err = open.Seal(t.Context(), store.Seal{Start: &store.StepRecord{Name: "other", Kind: store.ProviderStep}})
 	require.NoError(t, err)
 	require.False(t, committed(started, fence), "only the record is there, and another step")
 	_, err = open.Seal(t.Context(), started)
@@ -111,7 +111,7 @@ func TestReadBackDoesNotBelieveAStandby(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.Own(t)
 	require.NoError(t, Migrate(t.Context(), storeAt(t, primary.URL()).db))
-	ticket := core.Ticket{ID: core.ID{1}, Owner: core.Owner{1}, Fence: 1}
+	ticket := store.Ticket{ID: store.ID{1}, Owner: store.Owner{1}, Fence: 1}
 	committed, certain := readBackOf(t, storeAt(t, primary.URL()), ticket)
 	require.False(t, committed)
 	require.True(t, certain, "the primary knows")

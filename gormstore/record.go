@@ -13,7 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // plain is the encoding of answers that are stored as they are. A release that encrypts answers adds another encoding.
@@ -46,12 +46,13 @@ func (s *recordScan) targets(before ...any) []any {
 }
 
 // record returns what was read at now.
-func (s *recordScan) record(now time.Time) (core.Record, error) {
-	rec := core.Record{
-		Ticket: core.Ticket{Fence: s.fence.Int64}, Attempts: int(s.attempts.Int32), Method: s.method.String, Route: s.route.String,
-		Recovery: core.Recovery(s.recovery.Int16), //nolint:gosec // written by this package, as are the states
-		Stored:   core.State(s.state.Int16),       //nolint:gosec // as above
-		Hash:     core.CommandHash{Version: s.hashVersion.Int16},
+func (s *recordScan) record(now time.Time) (store.Record, error) {
+	rec := store.Record{
+		Ticket: store.Ticket{Fence: s.fence.Int64}, Attempts: int(s.attempts.Int32),
+		Method: s.method.String, Route: s.route.String,
+		Recovery: store.Recovery(s.recovery.Int16), //nolint:gosec // written by this package, as are the states
+		Stored:   store.State(s.state.Int16),       //nolint:gosec // as above
+		Hash:     store.CommandHash{Version: s.hashVersion.Int16},
 		Timed:    bool(s.timed), Traceparent: s.trace.String,
 		CreatedAt: s.created.Time, LeaseUntil: s.lease.Time, Deadline: s.deadline.Time,
 		ExpiresAt: s.expires.Time, PurgeAt: s.purge.Time, Now: now,
@@ -59,10 +60,10 @@ func (s *recordScan) record(now time.Time) (core.Record, error) {
 	if len(s.id) != len(rec.ID) || len(s.scope) != len(rec.Scope) || len(s.realm) != len(rec.Realm) ||
 		len(s.owner) != len(rec.Owner) ||
 		len(s.hash) != len(rec.Hash.Sum) {
-		return core.Record{}, errLength
+		return store.Record{}, errLength
 	}
 	if s.encoding.Int16 != plain {
-		return core.Record{}, fmt.Errorf("idem: gormstore: a record has the answer encoding %d of a newer release",
+		return store.Record{}, fmt.Errorf("idem: gormstore: a record has the answer encoding %d of a newer release",
 			s.encoding.Int16)
 	}
 	copy(rec.ID[:], s.id)
@@ -73,7 +74,7 @@ func (s *recordScan) record(now time.Time) (core.Record, error) {
 	var err error
 	rec.Answer, err = answerOf(s.status.Int16, bool(s.partial), s.headers, s.body)
 	if err != nil {
-		return core.Record{}, err
+		return store.Record{}, err
 	}
 	return rec, nil
 }
@@ -96,13 +97,13 @@ func (s *answerScan) targets() []any {
 		&s.status, &s.partial, &s.headers, &s.body, &s.trace}
 }
 
-// record returns what a replay needs of the record: see [core.Claim].
-func (s *answerScan) record(id core.ID) (rec core.Record, err error) {
-	rec.ID, rec.Fence, rec.Stored = id, s.fence, core.Completed
-	rec.Recovery = core.Recovery(s.recovery) //nolint:gosec // written by this package
+// record returns what a replay needs of the record: see [store.Claim].
+func (s *answerScan) record(id store.ID) (rec store.Record, err error) {
+	rec.ID, rec.Fence, rec.Stored = id, s.fence, store.Completed
+	rec.Recovery = store.Recovery(s.recovery) //nolint:gosec // written by this package
 	rec.Hash.Version, rec.Traceparent = s.hashVersion, s.trace
 	if copy(rec.Hash.Sum[:], s.hash) != len(s.hash) || len(s.hash) != len(rec.Hash.Sum) {
-		return core.Record{}, errLength
+		return store.Record{}, errLength
 	}
 	rec.ExpiresAt, rec.PurgeAt, rec.Now = s.expires, s.purge, s.now.Time
 	rec.Answer, err = answerOf(s.status, s.partial, s.headers, s.body)
@@ -112,12 +113,12 @@ func (s *answerScan) record(id core.ID) (rec core.Record, err error) {
 var errLength = errors.New("idem: gormstore: a record has an id, scope, realm, owner or hash of the wrong length")
 
 // answerOf is a stored answer.
-func answerOf(status int16, partial bool, headers, body []byte) (core.Answer, error) {
-	a := core.Answer{Status: int(status), Body: body, Partial: partial}
+func answerOf(status int16, partial bool, headers, body []byte) (store.Answer, error) {
+	a := store.Answer{Status: int(status), Body: body, Partial: partial}
 	if len(headers) > 0 {
 		header, err := decodeHeaders(headers)
 		if err != nil {
-			return core.Answer{}, fmt.Errorf("idem: gormstore: a record has unreadable headers: %w", err)
+			return store.Answer{}, fmt.Errorf("idem: gormstore: a record has unreadable headers: %w", err)
 		}
 		a.Header = header
 	}

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-var _ core.Referrer = (*Store)(nil)
+var _ store.Referrer = (*Store)(nil)
 
-// Refer implements [core.Referrer].
-func (s *Store) Refer(ctx context.Context, id core.ID, realm core.Realm, ref core.Ref) error {
+// Refer implements [store.Referrer].
+func (s *Store) Refer(ctx context.Context, id store.ID, realm store.Realm, ref store.Ref) error {
 	if t := txFrom(ctx); t != nil && t.store == s {
 		return s.refer(ctx, t.conn, id, realm, ref, true)
 	}
@@ -27,23 +27,23 @@ func (s *Store) Refer(ctx context.Context, id core.ID, realm core.Realm, ref cor
 }
 
 // refer writes a reference. If it writes none, it looks why.
-func (s *Store) refer(ctx context.Context, q querier, id core.ID, realm core.Realm, ref core.Ref, open bool) error {
-	n, err := s.exec(ctx, q, refer, id[:], ref.Name, ref.Value, realm[:], open, core.MaxReferences)
+func (s *Store) refer(ctx context.Context, q querier, id store.ID, realm store.Realm, ref store.Ref, open bool) error {
+	n, err := s.exec(ctx, q, refer, id[:], ref.Name, ref.Value, realm[:], open, store.MaxReferences)
 	if err != nil || n == 1 {
 		return err
 	}
-	there, err := s.references(ctx, q, []core.ID{id})
+	there, err := s.references(ctx, q, []store.ID{id})
 	switch {
 	case err != nil || slices.Contains(there[id], ref):
 		return err
-	case len(there[id]) >= core.MaxReferences:
-		return core.ErrReferences
+	case len(there[id]) >= store.MaxReferences:
+		return store.ErrReferences
 	}
-	return core.ErrStale
+	return store.ErrStale
 }
 
-// References implements [core.Referrer]. It reads by the primary key.
-func (s *Store) References(ctx context.Context, ids []core.ID) (refs map[core.ID][]core.Ref, err error) {
+// References implements [store.Referrer]. It reads by the primary key.
+func (s *Store) References(ctx context.Context, ids []store.ID) (refs map[store.ID][]store.Ref, err error) {
 	if len(ids) == 0 {
 		return nil, ctx.Err()
 	}
@@ -54,7 +54,7 @@ func (s *Store) References(ctx context.Context, ids []core.ID) (refs map[core.ID
 	return refs, err
 }
 
-func (s *Store) references(ctx context.Context, q querier, ids []core.ID) (map[core.ID][]core.Ref, error) {
+func (s *Store) references(ctx context.Context, q querier, ids []store.ID) (map[store.ID][]store.Ref, error) {
 	list, err := json.Marshal(ids)
 	if err != nil {
 		return nil, err
@@ -64,20 +64,20 @@ func (s *Store) references(ctx context.Context, q querier, ids []core.ID) (map[c
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
-	refs := map[core.ID][]core.Ref{}
+	refs := map[store.ID][]store.Ref{}
 	for rows.Next() {
 		var raw []byte
-		var ref core.Ref
+		var ref store.Ref
 		if err := rows.Scan(&raw, &ref.Name, &ref.Value); err != nil {
 			return nil, err
 		}
-		id := core.ID(raw)
+		id := store.ID(raw)
 		refs[id] = append(refs[id], ref)
 	}
 	return refs, rows.Err()
 }
 
-// Referred implements [core.Referrer].
-func (s *Store) Referred(ctx context.Context, within []byte, value string, limit int) ([]core.ID, error) {
+// Referred implements [store.Referrer].
+func (s *Store) Referred(ctx context.Context, within []byte, value string, limit int) ([]store.ID, error) {
 	return s.ids(ctx, referred, value, notNull(within), limit) // an operation may have the value under two names
 }

@@ -17,6 +17,7 @@ import (
 	"gorm.io/driver/postgres"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -112,21 +113,21 @@ func TestReleaseOverAnotherConnection(t *testing.T) {
 	pool := tiring(t, pgtest.URL(t))
 	db := openDB(t, postgres.New(postgres.Config{Conn: pool}), connections)
 	migrate(t, db)
-	store := newStore(t, db)
-	require.NoError(t, store.Validate(t.Context()))
+	st := newStore(t, db)
+	require.NoError(t, st.Validate(t.Context()))
 	pool.SetMaxIdleConns(0) // each claim opens a connection
 	pool.SetMaxIdleConns(connections)
 
 	var together sync.WaitGroup // each has its own connection
 	together.Add(claims)
-	lost := make([]core.Claim, claims)
+	lost := make([]store.Claim, claims)
 	for i := range lost {
 		lost[i] = command(core.Park)
 	}
 	for _, err := range atOnce(claims, func(i int) error {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		_, err := store.Claim(context.WithValue(ctx, tires{}, func() {
+		_, err := st.Claim(context.WithValue(ctx, tires{}, func() {
 			together.Done()
 			together.Wait()
 			cancel()
@@ -137,8 +138,8 @@ func TestReleaseOverAnotherConnection(t *testing.T) {
 	}
 	for _, c := range lost {
 		ctx, cancel := context.WithTimeout(t.Context(), core.DefaultClaimTimeout)
-		require.NoError(t, store.Release(ctx, core.Ticket{ID: c.ID, Owner: c.Owner}))
+		require.NoError(t, st.Release(ctx, store.Ticket{ID: c.ID, Owner: c.Owner}))
 		cancel()
-		requireFree(t, store, c, time.Second)
+		requireFree(t, st, c, time.Second)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -25,7 +26,7 @@ func TestConfirmAsksForTheAnswerThatWasRead(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, pool.Close()) })
 	require.NoError(t, Migrate(t.Context(), db))
-	store, err := New(db)
+	st, err := New(db)
 	require.NoError(t, err)
 
 	const tombstone = "UPDATE idempotency_record SET state = 4, headers = NULL, body = NULL WHERE id = ?"
@@ -39,29 +40,29 @@ func TestConfirmAsksForTheAnswerThatWasRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := core.Principal{Issuer: "https://issuer.example", Subject: "alice"}
-			c := core.Claim{ID: core.Scoping{}.RecordID(p, name), Owner: core.Owner{1}, Method: "POST", Route: "/v1/payments",
-				Recovery: core.Park, Hash: core.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute}
-			claimed, err := store.Claim(t.Context(), c)
+			c := store.Claim{ID: core.Scoping{}.RecordID(p, name), Owner: store.Owner{1}, Method: "POST", Route: "/v1/payments",
+				Recovery: core.Park, Hash: store.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute}
+			claimed, err := st.Claim(t.Context(), c)
 			require.NoError(t, err)
-			answer := core.Completion{Answer: core.Answer{Status: 201}, Retention: time.Hour, Tombstone: time.Hour}
-			require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, answer))
+			answer := store.Completion{Answer: core.Answer{Status: 201}, Retention: time.Hour, Tombstone: time.Hour}
+			require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, answer))
 
 			var read recordScan
-			_, err = store.scan(t.Context(), store.pool, c.ID, &read)
+			_, err = st.scan(t.Context(), st.pool, c.ID, &read)
 			require.NoError(t, err)
 			require.True(t, read.started.IsZero(), "there is no standby to wait for")
-			require.NoError(t, store.confirm(t.Context(), &read))
+			require.NoError(t, st.confirm(t.Context(), &read))
 			read.started = instant{time.Now()} // as if there were one, each time after another start
 			if standby != "" {
 				require.NoError(t, db.Exec(standby, c.ID[:]).Error)
 			}
 			if standby != "" && standby != tombstone {
-				require.ErrorIs(t, store.confirm(t.Context(), &read), errRace)
-				require.False(t, store.confirmed.has(read.started.Time, read.pid))
+				require.ErrorIs(t, st.confirm(t.Context(), &read), errRace)
+				require.False(t, st.confirmed.has(read.started.Time, read.pid))
 				return
 			}
-			require.NoError(t, store.confirm(t.Context(), &read))
-			require.True(t, store.confirmed.has(read.started.Time, read.pid))
+			require.NoError(t, st.confirm(t.Context(), &read))
+			require.True(t, st.confirmed.has(read.started.Time, read.pid))
 		})
 	}
 }

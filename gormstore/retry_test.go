@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -36,7 +36,7 @@ func retryableErrors(t *testing.T, way way) {
 	db := way.of(t, openPostgres(t, url, 8))
 	migrate(t, db)
 	require.NoError(t, db.Exec(failAt).Error)
-	store := newStore(t, db)
+	st := newStore(t, db)
 
 	const (
 		first = "SELECT fail_at(n, 1, $1) FROM generate_series(1, 3) n"
@@ -78,10 +78,10 @@ func retryableErrors(t *testing.T, way way) {
 			return rows.Err()
 		},
 	}
-	ends := map[string]func(tx core.Tx) error{
-		"answer 2xx": func(tx core.Tx) error { return seal(t.Context(), tx, paid(), false) },
-		"answer 4xx": func(tx core.Tx) error { return seal(t.Context(), tx, refused(), true) },
-		"answer 5xx": func(tx core.Tx) error { return tx.Rollback() },
+	ends := map[string]func(tx store.Tx) error{
+		"answer 2xx": func(tx store.Tx) error { return seal(t.Context(), tx, paid(), false) },
+		"answer 4xx": func(tx store.Tx) error { return seal(t.Context(), tx, refused(), true) },
+		"answer 5xx": func(tx store.Tx) error { return tx.Rollback() },
 	}
 	for how, fail := range failures {
 		t.Run(how, func(t *testing.T) {
@@ -91,12 +91,12 @@ func retryableErrors(t *testing.T, way way) {
 						continue // TestOptionalWorkInASavepoint
 					}
 					t.Run(end+" after "+state, func(t *testing.T) {
-						c := command(core.Rollback)
-						tx, ctx := begin(t, store, c)
+						c := command(store.Rollback)
+						tx, ctx := begin(t, st, c)
 						require.NoError(t, addEffect(ctx))
 						require.ErrorContains(t, fail(ctx, state), state)
-						require.ErrorIs(t, finish(tx), core.ErrRetryable)
-						requireFree(t, store, c, time.Second)
+						require.ErrorIs(t, finish(tx), store.ErrRetryable)
+						requireFree(t, st, c, time.Second)
 					})
 				}
 			}
@@ -106,12 +106,12 @@ func retryableErrors(t *testing.T, way way) {
 
 	t.Run("an error of the command itself is none of them", func(t *testing.T) {
 		for how, fail := range failures {
-			c := command(core.Rollback)
-			tx, ctx := begin(t, store, c)
+			c := command(store.Rollback)
+			tx, ctx := begin(t, st, c)
 			require.Error(t, fail(ctx, "23505"))
 			want := refused()
 			require.NoError(t, seal(t.Context(), tx, want, true), how)
-			requireCompleted(t, store, c, want)
+			requireCompleted(t, st, c, want)
 		}
 	})
 }
@@ -129,11 +129,11 @@ func deadlockBetweenRows(t *testing.T, way way) {
 	db := way.of(t, openPostgres(t, pgtest.URL(t)+"&deadlock_timeout=20ms", 8))
 	migrate(t, db)
 	require.NoError(t, db.Create([]effect{{Name: "a"}, {Name: "b"}}).Error)
-	store := newStore(t, db)
+	st := newStore(t, db)
 
 	locked := make(chan struct{}, 2)
 	transfer := func(order string) error {
-		tx, _, err := store.Begin(t.Context(), command(core.Rollback))
+		tx, _, err := st.Begin(t.Context(), command(store.Rollback))
 		if err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func deadlockBetweenRows(t *testing.T, way way) {
 	if one == nil {
 		one, other = other, one
 	}
-	require.ErrorIs(t, one, core.ErrRetryable)
+	require.ErrorIs(t, one, store.ErrRetryable)
 	require.NoError(t, other)
 }
 
@@ -179,13 +179,13 @@ func TestConflictsEnd(t *testing.T) {
 	for _, simple := range []bool{false, true} {
 		db := freshPostgres("&default_transaction_isolation=serializable", simple)(t)(t)
 		onAll(t, db, 1, conflicts+"idempotency_record FOR EACH ROW EXECUTE FUNCTION conflict()")
-		store := newStore(t, db)
-		c := command(core.Park)
-		claimed, err := store.Claim(t.Context(), c)
+		st := newStore(t, db)
+		c := command(store.Park)
+		claimed, err := st.Claim(t.Context(), c)
 		require.NoError(t, err)
 		require.True(t, claimed.Won)
-		require.NoError(t, store.Renew(t.Context(), claimed.Record.Ticket, lease))
-		require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
-		requireCompleted(t, store, c, paid())
+		require.NoError(t, st.Renew(t.Context(), claimed.Record.Ticket, lease))
+		require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
+		requireCompleted(t, st, c, paid())
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // rollbackTx is the transaction of a Rollback attempt, or the first of a Resume attempt.
@@ -19,10 +19,10 @@ type rollbackTx struct {
 	answer *answer
 }
 
-// Begin implements [core.Transactor]. On PostgreSQL the transaction writes nothing before its end: the key's lock keeps
+// Begin implements [store.Transactor]. On PostgreSQL the transaction writes nothing before its end: the key's lock keeps
 // other attempts out, and the record is written with the answer. The record of a key that this process has seen is read
 // first, without a transaction. On SQLite, which has one writer, the record is claimed at once.
-func (s *Store) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
+func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Tx, store.Claimed, error) {
 	t, claimed, err := s.beginFirst(ctx, c)
 	if t == nil {
 		return nil, claimed, err
@@ -32,35 +32,35 @@ func (s *Store) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed,
 
 // beginFirst claims for an attempt that writes nothing to be seen before its first commit, and opens its transaction. On
 // SQLite the transaction of a Resume attempt opens later. An operation that can be resumed is only returned.
-func (s *Store) beginFirst(ctx context.Context, c core.Claim) (t *tx, claimed core.Claimed, err error) {
+func (s *Store) beginFirst(ctx context.Context, c store.Claim) (t *tx, claimed store.Claimed, err error) {
 	if err := s.check(ctx); err != nil {
-		return nil, core.Claimed{}, err
+		return nil, store.Claimed{}, err
 	}
 	if s.file != nil { // a repeat does not wait for the writer
 		if claimed, err := s.peek(ctx, c); err != nil || isThere(claimed) {
 			return nil, claimed, err
 		}
 		if !s.file.reserve(c.ID) {
-			return nil, core.Claimed{Busy: true}, nil
+			return nil, store.Claimed{Busy: true}, nil
 		}
 		defer func() {
 			if !claimed.Won {
 				s.file.unreserve(c.ID)
 			}
 		}()
-		if c.Recovery == core.Resume {
+		if c.Recovery == store.Resume {
 			claimed, err = s.wouldWin(ctx, c)
 			return nil, claimed, err
 		}
 	}
 	t, claimed, err = s.enterAndBegin(ctx, c)
 	if errors.Is(err, errRace) { // other claims won each time
-		return nil, core.Claimed{Busy: true}, nil
+		return nil, store.Claimed{Busy: true}, nil
 	}
 	return t, claimed, err
 }
 
-func (s *Store) enterAndBegin(ctx context.Context, c core.Claim) (t *tx, claimed core.Claimed, err error) {
+func (s *Store) enterAndBegin(ctx context.Context, c store.Claim) (t *tx, claimed store.Claimed, err error) {
 	if claimed, err := s.enterOrLook(ctx, c); err != nil || isThere(claimed) {
 		return nil, claimed, err
 	}
@@ -96,10 +96,10 @@ func (s *Store) enterAndBegin(ctx context.Context, c core.Claim) (t *tx, claimed
 
 // begin opens the transaction of an attempt. If it finds a record, or a running attempt, it returns the connection. The
 // transaction of that connection is still open, and has written nothing.
-func (s *Store) begin(ctx context.Context, c core.Claim) (t *tx, open *sql.Conn, claimed core.Claimed, err error) {
+func (s *Store) begin(ctx context.Context, c store.Claim) (t *tx, open *sql.Conn, claimed store.Claimed, err error) {
 	own, err := s.pool.Conn(ctx)
 	if err != nil {
-		return nil, nil, core.Claimed{}, err
+		return nil, nil, store.Claimed{}, err
 	}
 	defer func() {
 		if t == nil && open == nil {
@@ -134,80 +134,80 @@ type lookedAt struct {
 // lockAndLook begins the transaction of an attempt, tries the key's lock, and looks at the record: one round trip. Lock and
 // look are two statements, so that the look sees everything that was committed before the lock was taken. A record that is
 // seen decides; the lock decides only without one.
-func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, claim core.Claim) (
-	t *tx, locked bool, claimed core.Claimed, err error,
+func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, claim store.Claim) (
+	t *tx, locked bool, claimed store.Claimed, err error,
 ) {
 	if err := s.probeConnectionCheck(ctx, own); err != nil {
-		return nil, false, core.Claimed{}, err
+		return nil, false, store.Claimed{}, err
 	}
 	l := &lookedAt{answer: answer{claim: claim, fence: 1}}
 	a, c, scan := &l.answer, &l.answer.claim, &l.record
 	args := append(append(make([]any, 0, 5), c.ID[:], lockKey(c.ID)), s.guards(c.Deadline)...)
 	first, err := s.call(ctx, own, lockFirst, l.mark.targets(&l.lock, &l.now, &l.floor), append(args, floorName(claim))...)
 	if err != nil {
-		return nil, false, core.Claimed{}, err
+		return nil, false, store.Claimed{}, err
 	}
 	second, err := s.call(ctx, own, lookFirst, scan.targets(&l.at), c.ID[:])
 	if err != nil {
-		return nil, false, core.Claimed{}, err
+		return nil, false, store.Claimed{}, err
 	}
 	if err = s.ask(ctx, own, s.opening(first, second)...); err != nil {
-		return nil, false, core.Claimed{}, err
+		return nil, false, store.Claimed{}, err
 	}
 	lock, now, there := l.lock, l.now, scan.id != nil
-	var seen core.Record
+	var seen store.Record
 	switch {
 	case now.IsZero():
-		return nil, lock.Bool, core.Claimed{}, errReadOnly
+		return nil, lock.Bool, store.Claimed{}, errReadOnly
 	case there:
 		seen, err = s.thereIs(ctx, scan, l.at)
 		if err != nil || !takeable(seen, claim) {
-			return nil, lock.Bool, core.Claimed{Record: seen}, err
+			return nil, lock.Bool, store.Claimed{Record: seen}, err
 		}
-		if seen.State() != core.Free {
-			return nil, lock.Bool, core.Claimed{Record: seen}, nil // resumable
+		if seen.State() != store.Free {
+			return nil, lock.Bool, store.Claimed{Record: seen}, nil // resumable
 		}
-		a.seen, a.fence, a.timed, a.stepped = seen.Fence, seen.Fence+1, seen.Timed, seen.Recovery == core.Resume
+		a.seen, a.fence, a.timed, a.stepped = seen.Fence, seen.Fence+1, seen.Timed, seen.Recovery == store.Resume
 	}
 	switch {
 	case !lock.Valid: // the record that decided has gone in between
-		return nil, false, core.Claimed{}, errRace
+		return nil, false, store.Claimed{}, errRace
 	case !lock.Bool:
-		return nil, false, core.Claimed{Busy: true}, nil
+		return nil, false, store.Claimed{Busy: true}, nil
 	case !there && !c.Trusts(now.Time):
-		return nil, true, core.Claimed{}, core.ErrClock
+		return nil, true, store.Claimed{}, store.ErrClock
 	case !there && !c.Key.Allows(now.Time, l.floor.Time), there && refuses(seen, claim, l.floor):
 		return nil, true, untimely(now.Time), nil
 	case there:
 		if hidden, err := outside(seen, claim); hidden {
-			return nil, true, core.Claimed{Record: seen}, err
+			return nil, true, store.Claimed{Record: seen}, err
 		}
 	}
 	won := wonRecord(claim, a.fence, now.Time)
 	won.Timed = a.timed || c.Key.Timed
 	t = s.newTx(own, a)
 	t.mark = l.mark
-	return t, true, core.Claimed{Won: true, Record: won}, nil
+	return t, true, store.Claimed{Won: true, Record: won}, nil
 }
 
-// Seal implements [core.Tx].
-func (t rollbackTx) Seal(ctx context.Context, s core.Seal) (now time.Time, err error) {
+// Seal implements [store.Tx].
+func (t rollbackTx) Seal(ctx context.Context, s store.Seal) (now time.Time, err error) {
 	err = t.finish(ctx, func() (lastCalls, error) {
 		if err := t.conn.distress(s.Alone); err != nil {
 			return lastCalls{}, err
 		}
 		return t.last(ctx, *s.Answer, s.Alone)
 	})
-	if errors.Is(err, core.ErrRetryable) || errors.Is(err, core.ErrAborted) {
+	if errors.Is(err, store.ErrRetryable) || errors.Is(err, store.ErrAborted) {
 		return now, t.unlessTaken(ctx, err)
 	}
 	return now, err
 }
 
-// Rollback implements [core.Tx].
+// Rollback implements [store.Tx].
 func (t rollbackTx) Rollback() error {
 	err := t.tx.Rollback()
-	if errors.Is(err, core.ErrEnded) {
+	if errors.Is(err, store.ErrEnded) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
@@ -224,20 +224,20 @@ func (t rollbackTx) unlessTaken(ctx context.Context, err error) error {
 	}
 	rec, found := t.store.Find(ctx, t.answer.claim.ID)
 	switch {
-	case errors.Is(found, core.ErrNotFound), found == nil && (rec.State() == core.Free || rec.Ticket == t.answer.ticket()):
+	case errors.Is(found, store.ErrNotFound), found == nil && (rec.State() == store.Free || rec.Ticket == t.answer.ticket()):
 		return err
 	case found == nil:
-		return core.ErrStale
+		return store.ErrStale
 	}
-	return fmt.Errorf("%w: it is not known whether another attempt has the key: %w", core.ErrRetryable, found)
+	return fmt.Errorf("%w: it is not known whether another attempt has the key: %w", store.ErrRetryable, found)
 }
 
 // last returns the last message of the attempt: the record with the answer, steps, and COMMIT; or, after the rows are
 // undone, the record alone.
-func (t rollbackTx) last(ctx context.Context, c core.Completion, undoRows bool, steps ...call) (lastCalls, error) {
+func (t rollbackTx) last(ctx context.Context, c store.Completion, undoRows bool, steps ...call) (lastCalls, error) {
 	args, err := completionArgs(c)
 	if err != nil {
-		return lastCalls{}, fmt.Errorf("%w: %w", core.ErrAborted, err)
+		return lastCalls{}, fmt.Errorf("%w: %w", store.ErrAborted, err)
 	}
 	if t.store.dialect == sqlite {
 		return t.recordSQLite(ctx, args, undoRows)
@@ -279,25 +279,25 @@ func (t rollbackTx) alone(ctx context.Context, calls []call) (lastCalls, error) 
 	}
 	switch ours, err := t.rollbackPostgres(ctx); {
 	case err != nil:
-		return lastCalls{}, fmt.Errorf("%w: %w", core.ErrRetryable, err)
+		return lastCalls{}, fmt.Errorf("%w: %w", store.ErrRetryable, err)
 	case !ours:
 		t.gone = true
-		return lastCalls{}, core.ErrEnded
+		return lastCalls{}, store.ErrEnded
 	}
 	return lastCalls{alone: calls}, nil
 }
 
 // answer is the entry of a Rollback attempt: its record, completed.
 type answer struct {
-	claim   core.Claim
+	claim   store.Claim
 	fence   int64
 	seen    int64 // the fence of the free record that was seen; 0: there was none
 	timed   bool  // it is one of a timed key
 	stepped bool  // it may have steps
 }
 
-func (a *answer) ticket() core.Ticket {
-	return core.Ticket{ID: a.claim.ID, Owner: a.claim.Owner, Fence: a.fence}
+func (a *answer) ticket() store.Ticket {
+	return store.Ticket{ID: a.claim.ID, Owner: a.claim.Owner, Fence: a.fence}
 }
 
 // args are $1 to $12 of recordAnswer, recordOver and loseAnswer.
@@ -315,11 +315,11 @@ func (a *answer) trace() (statement, []any) {
 
 func (a *answer) committed(ctx context.Context, s *Store, q querier) (bool, error) {
 	rec, err := s.find(ctx, q, a.claim.ID)
-	if errors.Is(err, core.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
 	// An answer that was erased in the meantime was committed, too.
-	return rec.Ticket == a.ticket() && (rec.Stored == core.Completed || rec.Stored == core.Expired), err
+	return rec.Ticket == a.ticket() && (rec.Stored == store.Completed || rec.Stored == store.Expired), err
 }
 
 func (a *answer) touch() (statement, []any) { return touch, []any{a.claim.ID[:]} }

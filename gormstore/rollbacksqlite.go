@@ -6,23 +6,23 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // On SQLite a Rollback attempt is the one writer from its begin on. It claims the record at once: the row shows whether
 // SQLite itself has rolled back (see tx.alive), and the library's savepoint whether the handler has committed.
 
 // beginSQLite opens the transaction of an attempt and claims in it.
-func (s *Store) beginSQLite(ctx context.Context, own *sql.Conn, c core.Claim) (*tx, core.Claimed, error) {
+func (s *Store) beginSQLite(ctx context.Context, own *sql.Conn, c store.Claim) (*tx, store.Claimed, error) {
 	if _, err := own.ExecContext(ctx, s.dialect.begin); err != nil {
-		return nil, core.Claimed{}, err
+		return nil, store.Claimed{}, err
 	}
 	claimed, err := s.claimSQLite(ctx, own, c)
 	if err != nil || !claimed.Won {
 		return nil, claimed, err
 	}
 	if _, err := own.ExecContext(ctx, setSavepoint); err != nil {
-		return nil, core.Claimed{}, err
+		return nil, store.Claimed{}, err
 	}
 	return s.newTx(own, &answer{claim: c, fence: claimed.Record.Fence, timed: claimed.Record.Timed}), claimed, nil
 }
@@ -41,7 +41,7 @@ func (t rollbackTx) recordSQLite(ctx context.Context, args []any, undoRows bool)
 	case err != nil:
 		return lastCalls{}, notCommitted(err)
 	case n != 1:
-		return lastCalls{}, fmt.Errorf("%w: %w", core.ErrAborted, errNotRecorded)
+		return lastCalls{}, fmt.Errorf("%w: %w", store.ErrAborted, errNotRecorded)
 	}
 	return committing(), nil
 }
@@ -53,8 +53,8 @@ var errNotRecorded = errors.New("idem: gormstore: the record of the attempt is g
 // it has rolled back, the key is free.
 func (a *answer) loseSQLite(ctx context.Context, s *Store, q querier) error {
 	c := a.claim
-	c.Lease, c.Deadline = 0, 0                                        // the attempt is over, and may be settled
-	c.Key, c.Window = core.KeyTime{Timed: c.Key.Timed}, core.Window{} // and its key was taken in time
+	c.Lease, c.Deadline = 0, 0                                          // the attempt is over, and may be settled
+	c.Key, c.Window = store.KeyTime{Timed: c.Key.Timed}, store.Window{} // and its key was taken in time
 	claimed, err := s.claimSQLite(ctx, q, c)
 	if err != nil {
 		return err

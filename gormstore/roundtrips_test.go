@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -67,9 +67,9 @@ func newRoundTrips(t *testing.T, url string, open func(url string) *gorm.DB) *ro
 }
 
 // commit is an attempt that writes one row and records an answer.
-func (r *roundTrips) commit(t *testing.T, answer core.Completion, undoRows bool) core.Claim {
+func (r *roundTrips) commit(t *testing.T, answer store.Completion, undoRows bool) store.Claim {
 	t.Helper()
-	c := command(core.Rollback)
+	c := command(store.Rollback)
 	tx, ctx := begin(t, r.store, c)
 	require.NoError(t, addEffect(ctx))
 	require.NoError(t, seal(t.Context(), tx, answer, undoRows))
@@ -108,7 +108,7 @@ func (r *roundTrips) requireEndings(t *testing.T, recorded, refusedToo int) {
 	t.Helper()
 	require.Equal(t, recorded, r.of(t, func() { r.commit(t, paid(), false) }), "2xx")
 	require.Equal(t, refusedToo, r.of(t, func() { r.commit(t, refused(), true) }), "4xx, without the row")
-	c := command(core.Rollback)
+	c := command(store.Rollback)
 	require.Equal(t, recorded, r.of(t, func() {
 		tx, ctx := begin(t, r.store, c)
 		require.NoError(t, addEffect(ctx))
@@ -118,9 +118,9 @@ func (r *roundTrips) requireEndings(t *testing.T, recorded, refusedToo int) {
 }
 
 // replay is a repeat of a command whose answer is recorded.
-func (r *roundTrips) replay(t *testing.T, store *gormstore.Store, c core.Claim) {
+func (r *roundTrips) replay(t *testing.T, st *gormstore.Store, c store.Claim) {
 	t.Helper()
-	tx, claimed, err := store.Begin(t.Context(), again(c))
+	tx, claimed, err := st.Begin(t.Context(), again(c))
 	require.NoError(t, err)
 	require.Nil(t, tx)
 	require.Equal(t, http.StatusCreated, claimed.Record.Answer.Status)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -36,34 +36,34 @@ func TestRowLevelSecurity(t *testing.T) {
 		"CREATE POLICY tenant ON effects USING (name = current_setting('app.tenant', true))")
 	t.Cleanup(func() { exec("DROP OWNED BY "+role, "DROP ROLE "+role) })
 	address.User = url.UserPassword(role, "app")
-	store := newStore(t, openPostgres(t, address.String(), 4))
+	st := newStore(t, openPostgres(t, address.String(), 4))
 	as := func(tx *gorm.DB, tenant string) error {
 		return tx.Exec("SELECT set_config('app.tenant', ?, true)", tenant).Error
 	}
 
-	paidFor := command(core.Rollback)
-	tx, ctx := begin(t, store, paidFor)
+	paidFor := command(store.Rollback)
+	tx, ctx := begin(t, st, paidFor)
 	require.Error(t, gormstore.Tx(ctx).Transaction(stock), "no tenant")
 	require.NoError(t, as(gormstore.Tx(ctx), "stock"))
 	require.NoError(t, stock(gormstore.Tx(ctx)))
 	require.NoError(t, seal(t.Context(), tx, paid(), false))
-	requireCompleted(t, store, paidFor, paid())
+	requireCompleted(t, st, paidFor, paid())
 	require.Equal(t, 1, countEffects(t, admin))
 
 	exec("ALTER TABLE idempotency_record ENABLE ROW LEVEL SECURITY",
 		"CREATE POLICY tenant ON idempotency_record USING (coalesce(current_setting('app.tenant', true), '') = '')")
-	tx, ctx = begin(t, store, command(core.Rollback))
+	tx, ctx = begin(t, st, command(store.Rollback))
 	require.NoError(t, as(gormstore.Tx(ctx), "stock"))
 	require.NoError(t, stock(gormstore.Tx(ctx)))
-	require.ErrorIs(t, seal(t.Context(), tx, paid(), false), core.ErrAborted, "its own record is hidden from it")
+	require.ErrorIs(t, seal(t.Context(), tx, paid(), false), store.ErrAborted, "its own record is hidden from it")
 	require.Equal(t, 1, countEffects(t, admin))
 
 	exec("ALTER POLICY tenant ON idempotency_record USING (false) WITH CHECK (true)")
-	for _, c := range []core.Claim{again(paidFor), command(core.Rollback)} { // what it cannot see may be there
-		tx, ctx := begin(t, store, c)
+	for _, c := range []store.Claim{again(paidFor), command(store.Rollback)} { // what it cannot see may be there
+		tx, ctx := begin(t, st, c)
 		require.NoError(t, as(gormstore.Tx(ctx), "stock"))
 		require.NoError(t, stock(gormstore.Tx(ctx)))
-		require.ErrorIs(t, seal(t.Context(), tx, paid(), false), core.ErrAborted)
+		require.ErrorIs(t, seal(t.Context(), tx, paid(), false), store.ErrAborted)
 	}
 	require.Equal(t, 1, countEffects(t, admin))
 }

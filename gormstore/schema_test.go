@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -76,18 +76,18 @@ func TestStrayOnAConnection(t *testing.T) {
 				require.NoError(t, other.Exec("ALTER TABLE idempotency_record RENAME TO empty").Error)
 				require.NoError(t, other.Exec("CREATE VIEW idempotency_record AS TABLE empty").Error)
 				migrate(t, db)
-				store := newStore(t, db)
+				st := newStore(t, db)
 				inbox, err := gormstore.NewInbox(db, gormstore.InboxConfig{Group: "g", BrokerRetention: time.Hour})
 				require.NoError(t, err)
 				journal, err := gormstore.NewJournal(db)
 				require.NoError(t, err)
 				if when == "after it" {
-					_, err := store.Find(t.Context(), core.ID{1})
-					require.ErrorIs(t, err, core.ErrNotFound)
+					_, err := st.Find(t.Context(), store.ID{1})
+					require.ErrorIs(t, err, store.ErrNotFound)
 				}
 				elsewhere := openPostgres(t, address, 2) // where nobody has left anything
 
-				parked, transacted, continued := command(core.Park), command(core.Rollback), command(core.Resume)
+				parked, transacted, continued := command(store.Park), command(store.Rollback), command(store.Resume)
 				message := gormstore.Message{Source: "s", ID: "m-1", Payload: []byte("paid")}
 				entry := intents.Entry{Intent: "order-1", Key: intents.NewKey()}
 				processed := 0
@@ -99,20 +99,20 @@ func TestStrayOnAConnection(t *testing.T) {
 				require.NoError(t, err)
 				require.True(t, claimed.Won)
 				onAll(t, db, connections, stray.set)
-				again1, err := store.Claim(t.Context(), again(parked))
+				again1, err := st.Claim(t.Context(), again(parked))
 				require.NoError(t, err)
 				require.False(t, again1.Won, "the key is claimed twice")
-				require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
+				require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
 
-				tx, _ := begin(t, store, transacted)
+				tx, _ := begin(t, st, transacted)
 				require.NoError(t, seal(t.Context(), tx, paid(), false))
-				resumed(t, store, continued, core.Seal{Start: &core.StepRecord{Name: "charge", Kind: core.ProviderStep}})
+				resumed(t, st, continued, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})
 				process()
 				begun, err := journal.Begin(t.Context(), entry)
 				require.NoError(t, err)
-				_, err = store.Sweep(t.Context(), 10, core.Window{})
+				_, err = st.Sweep(t.Context(), 10, store.Window{})
 				require.NoError(t, err)
-				require.NoError(t, store.Validate(t.Context()))
+				require.NoError(t, st.Validate(t.Context()))
 
 				// All of it is where it belongs.
 				fresh := newStore(t, elsewhere)
@@ -139,13 +139,13 @@ func TestStrayOnAConnection(t *testing.T) {
 // CONTRACT F-6
 func TestTemporaryTableOnSQLite(t *testing.T) {
 	db := freshSQLite(t)(t)
-	store := newStore(t, db)
-	c := command(core.Park)
-	claimed, err := store.Claim(t.Context(), c)
+	st := newStore(t, db)
+	c := command(store.Park)
+	claimed, err := st.Claim(t.Context(), c)
 	require.NoError(t, err)
 	require.True(t, claimed.Won)
 	onAll(t, db, 15, "CREATE TEMP TABLE idempotency_record AS SELECT * FROM main.idempotency_record LIMIT 0")
-	claimed, err = store.Claim(t.Context(), again(c))
+	claimed, err = st.Claim(t.Context(), again(c))
 	require.NoError(t, err)
 	require.False(t, claimed.Won, "the key is claimed twice")
 	require.Equal(t, c.Owner, claimed.Record.Owner)
@@ -162,9 +162,9 @@ func TestSchemaThatIsFound(t *testing.T) {
 	claim := func(t *testing.T, path string, options ...gormstore.Option) error {
 		t.Helper()
 		db := openPostgres(t, withPath(t, address, path), 4)
-		store, err := gormstore.New(db, options...)
+		st, err := gormstore.New(db, options...)
 		require.NoError(t, err)
-		claimed, err := store.Claim(t.Context(), command(core.Park))
+		claimed, err := st.Claim(t.Context(), command(store.Park))
 		require.Equal(t, err == nil, claimed.Won)
 		return err
 	}
@@ -207,7 +207,7 @@ func TestTablesThatMove(t *testing.T) {
 	address := pgtest.URL(t)
 	before := openPostgres(t, withPath(t, address, "public"), 4)
 	migrate(t, before)
-	c := command(core.Park)
+	c := command(store.Park)
 	_, err := newStore(t, before).Claim(t.Context(), c)
 	require.NoError(t, err)
 	require.NoError(t, before.Exec("CREATE SCHEMA app").Error)
@@ -258,7 +258,7 @@ func TestSchemaOfTheUser(t *testing.T) {
 	require.NoError(t, db.Raw("SELECT session_user").Scan(&user).Error)
 	require.NoError(t, db.Exec(`CREATE SCHEMA "`+user+`"`).Error)
 	require.NoError(t, gormstore.Migrate(t.Context(), db))
-	_, err := newStore(t, db).Claim(t.Context(), command(core.Park))
+	_, err := newStore(t, db).Claim(t.Context(), command(store.Park))
 	require.NoError(t, err)
 	var n int64
 	require.NoError(t, db.Raw(`SELECT count(*) FROM "`+user+`".idempotency_record`).Scan(&n).Error)
@@ -292,13 +292,13 @@ func TestManyFirstUses(t *testing.T) {
 	t.Parallel()
 	db := freshPostgres("", false)(t)(t)
 	for range 30 {
-		store, err := gormstore.New(db)
+		st, err := gormstore.New(db)
 		require.NoError(t, err)
 		var group sync.WaitGroup
 		for range 8 {
 			group.Go(func() {
-				_, err := store.Find(t.Context(), core.ID{1})
-				assert.ErrorIs(t, err, core.ErrNotFound)
+				_, err := st.Find(t.Context(), store.ID{1})
+				assert.ErrorIs(t, err, store.ErrNotFound)
 			})
 		}
 		group.Wait()

@@ -5,15 +5,15 @@ import (
 	"errors"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // sealing is the entry of a segment: what its seal writes.
 type sealing struct {
 	segments *segments
-	seal     *core.Seal // nil until the segment ends
-	first    bool       // it writes the record
-	now      instant    // when it was written
+	seal     *store.Seal // nil until the segment ends
+	first    bool        // it writes the record
+	now      instant     // when it was written
 }
 
 func (e *sealing) lock() int64 { return e.segments.answer.lock() }
@@ -28,7 +28,7 @@ func (e *sealing) committed(ctx context.Context, s *Store, q querier) (bool, err
 	}
 	rec, err := s.find(ctx, q, t.ID)
 	switch {
-	case errors.Is(err, core.ErrNotFound), err == nil && rec.Ticket != t:
+	case errors.Is(err, store.ErrNotFound), err == nil && rec.Ticket != t:
 		return false, nil
 	case err != nil:
 		return false, err
@@ -42,8 +42,8 @@ func (e *sealing) committed(ctx context.Context, s *Store, q querier) (bool, err
 	return true, nil // it wrote the record, or only a lease
 }
 
-func isThereStep(_ core.StepRecord, err error) (bool, error) {
-	if errors.Is(err, core.ErrNotFound) {
+func isThereStep(_ store.StepRecord, err error) (bool, error) {
+	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
 	return err == nil, err
@@ -124,14 +124,14 @@ func (t *tx) stepCalls(ctx context.Context, e *sealing) (calls []call, err error
 // stepArgs are the arguments of putStep, for each step.
 func (e *sealing) stepArgs() (all [][]any) {
 	t := e.segments.answer.ticket()
-	put := func(step core.StepRecord, state int64) {
+	put := func(step store.StepRecord, state int64) {
 		all = append(all, []any{t.ID[:], t.Fence, step.Name, int64(step.Kind), state, step.Result, keys(step.Derived)})
 	}
 	for _, step := range e.seal.Steps {
 		put(step, stepFinished)
 	}
 	if e.seal.Start != nil {
-		put(core.StepRecord{Name: e.seal.Start.Name, Kind: e.seal.Start.Kind}, stepStarted)
+		put(store.StepRecord{Name: e.seal.Start.Name, Kind: e.seal.Start.Kind}, stepStarted)
 	}
 	return all
 }

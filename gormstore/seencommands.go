@@ -6,16 +6,16 @@ import (
 	"database/sql"
 	"errors"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // errUnseen: the sighting of the key was committed after the statement's snapshot.
 var errUnseen = errors.New("idem: gormstore: the first sighting of the key cannot be seen yet")
 
-// Sight implements [core.Watcher]: on PostgreSQL in one statement.
-func (s *Store) Sight(ctx context.Context, c core.Sighting) (seen core.Seen, err error) {
+// Sight implements [store.Watcher]: on PostgreSQL in one statement.
+func (s *Store) Sight(ctx context.Context, c store.Sighting) (seen store.Seen, err error) {
 	id := c.ID[:]
-	if c.ID == (core.ID{}) { // a command without a key gets an id that never comes again
+	if c.ID == (store.ID{}) { // a command without a key gets an id that never comes again
 		id = make([]byte, 16)
 		rand.Read(id) // never fails since Go 1.24
 	}
@@ -40,20 +40,20 @@ func (s *Store) Sight(ctx context.Context, c core.Sighting) (seen core.Seen, err
 }
 
 // sight runs the statement sight.
-func (s *Store) sight(ctx context.Context, q querier, args []any) (core.Seen, error) {
+func (s *Store) sight(ctx context.Context, q querier, args []any) (store.Seen, error) {
 	var isNew flag
 	var version sql.NullInt16
 	var hash, earlier []byte
 	if err := s.queryRow(ctx, q, sight, args...).Scan(&isNew, &version, &hash, &earlier); err != nil {
-		return core.Seen{}, err
+		return store.Seen{}, err
 	}
-	seen := core.Seen{Key: !bool(isNew), Rekeyed: earlier != nil}
+	seen := store.Seen{Key: !bool(isNew), Rekeyed: earlier != nil}
 	if len(earlier) == len(seen.Earlier) {
 		copy(seen.Earlier[:], earlier)
 	}
 	if seen.Key {
 		if len(hash) != len(seen.First.Sum) {
-			return core.Seen{}, errUnseen
+			return store.Seen{}, errUnseen
 		}
 		seen.First.Version = version.Int16
 		copy(seen.First.Sum[:], hash)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -24,8 +24,8 @@ func advanceSightings(t *testing.T, db *gorm.DB, d time.Duration) {
 		d.Microseconds(), d.Microseconds()).Error)
 }
 
-func sightingOf(c core.Claim) core.Sighting {
-	return core.Sighting{ID: c.ID, Scope: c.Scope, Hash: c.Hash, Window: 10 * time.Minute, Keep: 72 * time.Hour}
+func sightingOf(c store.Claim) store.Sighting {
+	return store.Sighting{ID: c.ID, Scope: c.Scope, Hash: c.Hash, Window: 10 * time.Minute, Keep: 72 * time.Hour}
 }
 
 // The server's own log says what a sighting costs, and its planner how it finds what came before.
@@ -36,13 +36,13 @@ func TestSightingIsOneStatement(t *testing.T) {
 	migrate(t, setUp)
 	read := pgtest.Statements(t, url)
 	db := openPostgres(t, url, 4)
-	store := newStore(t, db)
-	c := sightingOf(command(core.Park))
-	_, err := store.Find(t.Context(), c.ID) // the store's first statement finds the schema
-	require.ErrorIs(t, err, core.ErrNotFound)
+	st := newStore(t, db)
+	c := sightingOf(command(store.Park))
+	_, err := st.Find(t.Context(), c.ID) // the store's first statement finds the schema
+	require.ErrorIs(t, err, store.ErrNotFound)
 	read()
 	for range 3 {
-		_, err := store.Sight(t.Context(), c)
+		_, err := st.Sight(t.Context(), c)
 		require.NoError(t, err)
 	}
 	requireStatements(t, read(), "WITH c AS", "WITH c AS", "WITH c AS")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // segments are the transactions of a Resume attempt, one after the other. On PostgreSQL the first one is open from the claim
@@ -27,15 +28,15 @@ type segments struct {
 	over   bool // undone before the first seal: the key is free
 }
 
-var _ core.Segments = (*segments)(nil)
+var _ store.Segments = (*segments)(nil)
 
-// Resume implements [core.Stepper].
-func (s *Store) Resume(ctx context.Context, c core.Claim) (core.Segments, core.Claimed, error) {
+// Resume implements [store.Stepper].
+func (s *Store) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {
 	for range maxTries {
 		t, claimed, err := s.beginFirst(ctx, c)
 		switch {
 		case err != nil:
-			return nil, core.Claimed{}, err
+			return nil, store.Claimed{}, err
 		case t != nil:
 			return &segments{store: s, answer: t.entry.(*answer), last: t, isOpen: true}, claimed, nil
 		case claimed.Won: // SQLite
@@ -55,20 +56,20 @@ func (s *Store) Resume(ctx context.Context, c core.Claim) (core.Segments, core.C
 			return nil, claimed, nil
 		}
 	}
-	return nil, core.Claimed{Busy: true}, nil
+	return nil, store.Claimed{Busy: true}, nil
 }
 
-func wonAnswer(c core.Claim, won core.Record) *answer {
+func wonAnswer(c store.Claim, won store.Record) *answer {
 	return &answer{claim: c, fence: won.Fence, timed: won.Timed}
 }
 
 // resume takes over an operation that was seen, in a commit of its own.
-func (s *Store) resume(ctx context.Context, c core.Claim, seen core.Record) (claimed core.Claimed, err error) {
+func (s *Store) resume(ctx context.Context, c store.Claim, seen store.Record) (claimed store.Claimed, err error) {
 	if ours(seen, c) { // a statement that was sent again
-		return core.Claimed{Won: true, Record: seen}, nil
+		return store.Claimed{Won: true, Record: seen}, nil
 	}
 	if hidden, err := outside(seen, c); hidden {
-		return core.Claimed{Record: seen}, err
+		return store.Claimed{Record: seen}, err
 	}
 	if err := s.enterClaim(ctx); err != nil {
 		return claimed, err
@@ -81,7 +82,7 @@ func (s *Store) resume(ctx context.Context, c core.Claim, seen core.Record) (cla
 	return claimed, err
 }
 
-// Bind implements [core.Tx].
+// Bind implements [store.Tx].
 func (s *segments) Bind(ctx context.Context) context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +93,7 @@ func (s *segments) Bind(ctx context.Context) context.Context {
 	return context.WithValue(ctx, segmentsKey{}, &reader{s})
 }
 
-// Opening implements [core.Segments].
+// Opening implements [store.Segments].
 func (s *segments) Opening(fn func() error) { s.opening = fn }
 
 // current returns the open segment. It opens one if none is open.
@@ -103,7 +104,7 @@ func (s *segments) current(ctx context.Context) (*tx, error) {
 	case s.isOpen:
 		return s.last, nil
 	case s.over:
-		return nil, core.ErrStale
+		return nil, store.ErrStale
 	case s.sealed:
 		if err := s.opening(); err != nil {
 			return nil, err
@@ -169,34 +170,34 @@ func (s *segments) begin(ctx context.Context) (*tx, error) {
 // beginPostgres opens a segment behind the first seal. It waits for the key's lock: a repeat that looks holds it for a
 // moment. Then nobody can take the operation over until the segment ends.
 func (s *segments) beginPostgres(ctx context.Context, t *tx) error {
-	store, own := s.store, t.conn.sql
-	if err := store.probeConnectionCheck(ctx, own); err != nil {
+	st, own := s.store, t.conn.sql
+	if err := st.probeConnectionCheck(ctx, own); err != nil {
 		return err
 	}
 	left := core.DefaultDeadline
 	if end, ok := ctx.Deadline(); ok {
 		left = time.Until(end)
 	}
-	first, err := store.call(ctx, own, begun, t.mark.targets(), store.guards(max(left, s.answer.claim.Deadline))...)
+	first, err := st.call(ctx, own, begun, t.mark.targets(), st.guards(max(left, s.answer.claim.Deadline))...)
 	if err != nil {
 		return err
 	}
-	lock, err := store.call(ctx, own, waitLock, nil, s.answer.lock())
+	lock, err := st.call(ctx, own, waitLock, nil, s.answer.lock())
 	if err != nil {
 		return err
 	}
 	var mine int
-	ask, err := store.call(ctx, own, ownsRecord, []any{&mine}, ownedBy(s.answer.ticket())...)
+	ask, err := st.call(ctx, own, ownsRecord, []any{&mine}, ownedBy(s.answer.ticket())...)
 	if err == nil {
-		err = store.ask(ctx, own, store.opening(first, lock, ask)...)
+		err = st.ask(ctx, own, st.opening(first, lock, ask)...)
 	}
 	if err == nil && mine == 0 {
-		err = core.ErrStale
+		err = store.ErrStale
 	}
 	return err
 }
 
-// Step implements [core.Segments].
+// Step implements [store.Segments].
 func (s *segments) Step(ctx context.Context, work func(ctx context.Context) error) error {
 	t, err := s.current(ctx)
 	if err != nil {
@@ -210,7 +211,7 @@ func (s *segments) Step(ctx context.Context, work func(ctx context.Context) erro
 	switch {
 	case failed == nil || errors.Is(err, failed):
 		return err
-	case errors.Is(failed, core.ErrEnded):
+	case errors.Is(failed, store.ErrEnded):
 		_ = s.Rollback() // which records it
 	}
 	if err != nil {
@@ -219,7 +220,7 @@ func (s *segments) Step(ctx context.Context, work func(ctx context.Context) erro
 	return failed
 }
 
-// Rollback implements [core.Tx].
+// Rollback implements [store.Tx].
 func (s *segments) Rollback() error {
 	s.mu.Lock()
 	t := s.last
@@ -248,8 +249,8 @@ func (s *segments) free() {
 	}
 }
 
-// Seal implements [core.Tx].
-func (s *segments) Seal(ctx context.Context, seal core.Seal) (now time.Time, err error) {
+// Seal implements [store.Tx].
+func (s *segments) Seal(ctx context.Context, seal store.Seal) (now time.Time, err error) {
 	e := &sealing{segments: s, seal: &seal, first: !s.isSealed()}
 	t, err := s.toSeal(ctx, seal)
 	if err == nil && t != nil {
@@ -266,7 +267,7 @@ func (s *segments) Seal(ctx context.Context, seal core.Seal) (now time.Time, err
 	}
 	switch {
 	case err == nil:
-	case e.first && t != nil && (errors.Is(err, core.ErrRetryable) || errors.Is(err, core.ErrAborted)):
+	case e.first && t != nil && (errors.Is(err, store.ErrRetryable) || errors.Is(err, store.ErrAborted)):
 		err = rollbackTx{t, s.answer}.unlessTaken(ctx, err)
 	case !e.first:
 		err = s.unlessTaken(ctx, seal, err)
@@ -292,22 +293,22 @@ func (s *segments) isSealed() bool {
 }
 
 // toSeal returns the transaction that the seal ends. It is nil if the answer could be recorded without one.
-func (s *segments) toSeal(ctx context.Context, seal core.Seal) (*tx, error) {
+func (s *segments) toSeal(ctx context.Context, seal store.Seal) (*tx, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch t := s.last; {
 	case s.over:
-		return nil, core.ErrStale
+		return nil, store.ErrStale
 	case s.isOpen && (!seal.Alone || !s.sealed):
 		s.isOpen = false
 		return t, nil
 	case s.isOpen: // the rows are undone, and what is alone gets a transaction of its own
 		s.isOpen = false
-		if err := t.Rollback(); errors.Is(err, core.ErrEnded) {
+		if err := t.Rollback(); errors.Is(err, store.ErrEnded) {
 			return nil, err
 		}
 	case hasRows(seal):
-		return nil, fmt.Errorf("%w: the segment of these steps was undone", core.ErrRetryable)
+		return nil, fmt.Errorf("%w: the segment of these steps was undone", store.ErrRetryable)
 	}
 	if s.sealed && seal.Answer != nil && seal.Steps == nil {
 		return nil, s.store.Complete(ctx, s.answer.ticket(), *seal.Answer)
@@ -317,22 +318,22 @@ func (s *segments) toSeal(ctx context.Context, seal core.Seal) (*tx, error) {
 	return s.last, err
 }
 
-func hasRows(seal core.Seal) bool {
-	return slices.ContainsFunc(seal.Steps, func(step core.StepRecord) bool { return step.Kind == core.DatabaseStep })
+func hasRows(seal store.Seal) bool {
+	return slices.ContainsFunc(seal.Steps, func(step store.StepRecord) bool { return step.Kind == store.DatabaseStep })
 }
 
 // unlessTaken returns err, or what the record says about it: ErrStale where another attempt or a settlement has the record;
 // nil where an earlier try has recorded the answer. A seal with rows is tried only once.
-func (s *segments) unlessTaken(ctx context.Context, seal core.Seal, err error) error {
-	if !errors.Is(err, core.ErrStale) && !errors.Is(err, core.ErrRetryable) && !errors.Is(err, core.ErrAborted) {
+func (s *segments) unlessTaken(ctx context.Context, seal store.Seal, err error) error {
+	if !errors.Is(err, store.ErrStale) && !errors.Is(err, store.ErrRetryable) && !errors.Is(err, store.ErrAborted) {
 		return err
 	}
 	rec, found := s.store.Find(ctx, s.answer.claim.ID)
 	switch mine := found == nil && rec.Ticket == s.answer.ticket(); {
-	case mine && seal.Answer != nil && !hasRows(seal) && (rec.Stored == core.Completed || rec.Stored == core.Expired):
+	case mine && seal.Answer != nil && !hasRows(seal) && (rec.Stored == store.Completed || rec.Stored == store.Expired):
 		return nil
-	case !mine && (found == nil || errors.Is(found, core.ErrNotFound)):
-		return fmt.Errorf("%w: %w", core.ErrStale, err)
+	case !mine && (found == nil || errors.Is(found, store.ErrNotFound)):
+		return fmt.Errorf("%w: %w", store.ErrStale, err)
 	}
 	return err
 }

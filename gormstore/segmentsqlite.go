@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // On SQLite the set of running ids is the claim of a Resume attempt, and its first segment opens when it is needed: it is
@@ -13,26 +13,26 @@ import (
 // step without a name, which is deleted at their end. The row shows whether the transaction is still open (see tx.alive).
 
 // wouldWin says how a claim would end that has reserved its key. It writes nothing.
-func (s *Store) wouldWin(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s *Store) wouldWin(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	now, floor, err := s.readFloor(ctx, s.pool, c)
 	if err != nil {
-		return core.Claimed{}, err
+		return store.Claimed{}, err
 	}
 	rec, err := s.find(ctx, s.pool, c.ID)
 	switch {
-	case errors.Is(err, core.ErrNotFound):
-		rec = core.Record{}
+	case errors.Is(err, store.ErrNotFound):
+		rec = store.Record{}
 		if !c.Trusts(now.Time) {
-			return core.Claimed{}, core.ErrClock
+			return store.Claimed{}, store.ErrClock
 		}
 		if !c.Key.Allows(now.Time, floor.Time) {
 			return untimely(now.Time), nil
 		}
-	case err != nil, !takeable(rec, c) || rec.State() != core.Free:
-		return core.Claimed{Record: rec}, err
+	case err != nil, !takeable(rec, c) || rec.State() != store.Free:
+		return store.Claimed{Record: rec}, err
 	default:
 		if hidden, err := outside(rec, c); hidden {
-			return core.Claimed{Record: rec}, err
+			return store.Claimed{Record: rec}, err
 		}
 		if refuses(rec, c, floor) {
 			return untimely(rec.Now), nil
@@ -40,30 +40,30 @@ func (s *Store) wouldWin(ctx context.Context, c core.Claim) (core.Claimed, error
 	}
 	won := wonRecord(c, rec.Fence+1, now.Time)
 	won.Timed = rec.Timed || c.Key.Timed
-	return core.Claimed{Won: true, Record: won}, nil
+	return store.Claimed{Won: true, Record: won}, nil
 }
 
 // beginSQLite opens a segment.
 func (s *segments) beginSQLite(ctx context.Context, t *tx) error {
-	store, own, ticket := s.store, t.conn.sql, s.answer.ticket()
+	st, own, ticket := s.store, t.conn.sql, s.answer.ticket()
 	if !s.sealed {
-		first, claimed, err := store.beginSQLite(ctx, own, s.answer.claim)
+		first, claimed, err := st.beginSQLite(ctx, own, s.answer.claim)
 		switch {
 		case err != nil:
 			return err
 		case !claimed.Won || claimed.Record.Ticket != ticket: // the free record was dropped, or imported over
-			return core.ErrRetryable
+			return store.ErrRetryable
 		}
 		t.entry = first.entry
 		return nil
 	}
-	if _, err := own.ExecContext(ctx, store.dialect.begin); err != nil {
+	if _, err := own.ExecContext(ctx, st.dialect.begin); err != nil {
 		return err
 	}
-	if n, err := store.exec(ctx, own, ownRecord, ownedBy(ticket)...); err != nil || n == 0 {
-		return cmp.Or(err, core.ErrStale)
+	if n, err := st.exec(ctx, own, ownRecord, ownedBy(ticket)...); err != nil || n == 0 {
+		return cmp.Or(err, store.ErrStale)
 	}
-	_, err := store.exec(ctx, own, beginTrace, ticket.ID[:], ticket.Fence)
+	_, err := st.exec(ctx, own, beginTrace, ticket.ID[:], ticket.Fence)
 	if err == nil {
 		_, err = own.ExecContext(ctx, setSavepoint)
 	}
@@ -112,7 +112,7 @@ func (t *tx) sealSQLite(ctx context.Context, e *sealing) (lastCalls, error) {
 		}
 		args = append(ownedBy(a.ticket()), answer...)
 	case !e.seal.Window.Has(e.now.Time):
-		return lastCalls{}, core.ErrClock
+		return lastCalls{}, store.ErrClock
 	case e.first:
 		args[len(args)-1] = a.claim.Deadline.Microseconds()
 	}
@@ -121,7 +121,7 @@ func (t *tx) sealSQLite(ctx context.Context, e *sealing) (lastCalls, error) {
 	case err != nil:
 		return lastCalls{}, notCommitted(err)
 	case n != 1:
-		return lastCalls{}, core.ErrStale
+		return lastCalls{}, store.ErrStale
 	}
 	return committing(), nil
 }
@@ -133,7 +133,7 @@ func (t *tx) putSteps(ctx context.Context, e *sealing) error {
 		case err != nil:
 			return notCommitted(err)
 		case n == 0:
-			return core.ErrStale
+			return store.ErrStale
 		}
 	}
 	return nil

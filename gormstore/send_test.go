@@ -16,7 +16,7 @@ import (
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -90,7 +90,7 @@ func TestEndsThatFail(t *testing.T) {
 		for protocol, simple := range map[string]bool{"extended": false, "simple": true} {
 			db := way.fresh("", simple)(t)(t)
 			require.NoError(t, db.Exec(failing).Error)
-			store := newStore(t, db)
+			st := newStore(t, db)
 			for _, place := range []string{"the answer", "COMMIT"} {
 				for _, state := range []string{"40001", "40P01", "55P03", "57014", "57P01", "23514", "42501", "53100", "XX000"} {
 					t.Run(protocol+", "+place+" "+state, func(t *testing.T) {
@@ -100,23 +100,23 @@ func TestEndsThatFail(t *testing.T) {
 								"DEFERRABLE INITIALLY DEFERRED FOR EACH ROW"
 						}
 						require.NoError(t, db.Exec(trigger+" EXECUTE FUNCTION fail('"+state+"')").Error)
-						c := command(core.Rollback)
-						outcomes := []error{<-commit(t, store, c, 30*time.Second)}
-						tx, ctx := begin(t, store, c)
+						c := command(store.Rollback)
+						outcomes := []error{<-commit(t, st, c, 30*time.Second)}
+						tx, ctx := begin(t, st, c)
 						require.NoError(t, addEffect(ctx))
 						outcomes = append(outcomes, seal(t.Context(), tx, refused(), true))
 						for _, err := range outcomes {
 							switch {
 							case slices.Contains([]string{"23514", "42501"}, state):
-								require.ErrorIs(t, err, core.ErrAborted)
+								require.ErrorIs(t, err, store.ErrAborted)
 							default:
-								require.ErrorIs(t, err, core.ErrRetryable)
+								require.ErrorIs(t, err, store.ErrRetryable)
 							}
 						}
 						require.NoError(t, db.Exec("DROP TRIGGER failing ON idempotency_record").Error)
 						require.Zero(t, countEffects(t, db))
 						requireIdle(t, db)
-						requireFree(t, store, c, time.Second)
+						requireFree(t, st, c, time.Second)
 					})
 				}
 			}
@@ -139,29 +139,29 @@ BEGIN
 END $$`, "CREATE TRIGGER conflict BEFORE INSERT ON idempotency_record FOR EACH ROW EXECUTE FUNCTION conflict()"} {
 			require.NoError(t, db.Exec(statement).Error)
 		}
-		store := newStore(t, db)
-		c := command(core.Rollback)
-		tx, ctx := begin(t, store, c)
+		st := newStore(t, db)
+		c := command(store.Rollback)
+		tx, ctx := begin(t, st, c)
 		require.NoError(t, addEffect(ctx))
 		require.NoError(t, seal(t.Context(), tx, refused(), true))
-		requireCompleted(t, store, c, refused())
+		requireCompleted(t, st, c, refused())
 
 		// So it is where steps of a free record are to be forgotten with it.
 		require.NoError(t, db.Exec("ALTER SEQUENCE tries RESTART WITH 4").Error)
-		freed := freeWithStep(t, store)
+		freed := freeWithStep(t, st)
 		require.NoError(t, db.Exec("ALTER SEQUENCE tries RESTART").Error)
 		require.NoError(t, db.Exec("DROP TRIGGER conflict ON idempotency_record").Error)
 		require.NoError(t, db.Exec("CREATE TRIGGER conflict BEFORE DELETE ON idempotency_step FOR EACH ROW EXECUTE FUNCTION conflict()").Error)
-		tx, ctx = begin(t, store, again(freed))
+		tx, ctx = begin(t, st, again(freed))
 		require.NoError(t, addEffect(ctx))
 		require.NoError(t, seal(t.Context(), tx, refused(), true))
-		rec, err := store.Find(t.Context(), freed.ID)
+		rec, err := st.Find(t.Context(), freed.ID)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusPaymentRequired, rec.Answer.Status)
 
 		require.NoError(t, db.Exec("CREATE TRIGGER again BEFORE INSERT ON idempotency_record FOR EACH ROW EXECUTE FUNCTION conflict()").Error)
 		require.NoError(t, db.Exec("ALTER SEQUENCE tries RESTART").Error)
-		require.ErrorIs(t, <-commit(t, store, command(core.Rollback), 30*time.Second), core.ErrRetryable)
+		require.ErrorIs(t, <-commit(t, st, command(store.Rollback), 30*time.Second), store.ErrRetryable)
 		require.Zero(t, countEffects(t, db))
 		requireIdle(t, db)
 	})
@@ -174,20 +174,20 @@ END $$`, "CREATE TRIGGER conflict BEFORE INSERT ON idempotency_record FOR EACH R
 func TestRecordsThatLose(t *testing.T) {
 	t.Parallel()
 	stands := map[string]struct {
-		write func(db *gorm.DB, c core.Claim) error
+		write func(db *gorm.DB, c store.Claim) error
 		lost  bool
 	}{
-		"a completed record": {func(*gorm.DB, core.Claim) error { return nil }, true},
-		"another free record than the one that was seen": {func(db *gorm.DB, c core.Claim) error {
+		"a completed record": {func(*gorm.DB, store.Claim) error { return nil }, true},
+		"another free record than the one that was seen": {func(db *gorm.DB, c store.Claim) error {
 			return db.Exec("UPDATE idempotency_record SET state = 5 WHERE id = ?", c.ID[:]).Error
 		}, true},
-		"nothing": {func(db *gorm.DB, c core.Claim) error {
+		"nothing": {func(db *gorm.DB, c store.Claim) error {
 			return db.Exec("DELETE FROM idempotency_record WHERE id = ?", c.ID[:]).Error
 		}, false},
 	}
-	ends := map[string]func(tx core.Tx) error{
-		"2xx": func(tx core.Tx) error { return seal(t.Context(), tx, paid(), false) },
-		"4xx": func(tx core.Tx) error { return seal(t.Context(), tx, refused(), true) },
+	ends := map[string]func(tx store.Tx) error{
+		"2xx": func(tx store.Tx) error { return seal(t.Context(), tx, paid(), false) },
+		"4xx": func(tx store.Tx) error { return seal(t.Context(), tx, refused(), true) },
 	}
 	bothWays(t, func(t *testing.T, way way) {
 		for _, level := range []string{"", "&default_transaction_isolation=serializable"} {
@@ -195,13 +195,13 @@ func TestRecordsThatLose(t *testing.T) {
 				for status, end := range ends {
 					t.Run(strings.TrimPrefix(level, "&")+" "+name+", "+status, func(t *testing.T) {
 						db := way.fresh(level, false)(t)(t)
-						store := newStore(t, db)
-						c := command(core.Rollback)
-						require.NoError(t, <-commit(t, store, c, 30*time.Second))
+						st := newStore(t, db)
+						c := command(store.Rollback)
+						require.NoError(t, <-commit(t, st, c, 30*time.Second))
 						require.NoError(t, db.Exec("CREATE TABLE kept AS SELECT * FROM idempotency_record").Error)
 						require.NoError(t, db.Exec("DELETE FROM idempotency_record").Error)
 
-						tx, ctx := begin(t, store, again(c))
+						tx, ctx := begin(t, st, again(c))
 						require.NoError(t, addEffect(ctx))
 						other := db.Begin()
 						require.NoError(t, other.Exec("INSERT INTO idempotency_record SELECT * FROM kept").Error)
@@ -214,11 +214,11 @@ func TestRecordsThatLose(t *testing.T) {
 						rows := 1
 						switch {
 						case stand.lost && name == "a completed record":
-							require.ErrorIs(t, err, core.ErrStale)
+							require.ErrorIs(t, err, store.ErrStale)
 						case stand.lost:
-							require.True(t, errors.Is(err, core.ErrStale) || errors.Is(err, core.ErrRetryable), "%v", err)
+							require.True(t, errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrRetryable), "%v", err)
 						case level != "" && status == "2xx": // its snapshot is older
-							require.ErrorIs(t, err, core.ErrRetryable)
+							require.ErrorIs(t, err, store.ErrRetryable)
 						default:
 							require.NoError(t, err)
 							if status == "2xx" {
@@ -235,12 +235,12 @@ func TestRecordsThatLose(t *testing.T) {
 }
 
 // freeWithStep returns the command of a Rollback attempt whose key was freed by a Resume attempt, of which a step is left.
-func freeWithStep(t *testing.T, store *gormstore.Store) core.Claim {
+func freeWithStep(t *testing.T, st *gormstore.Store) store.Claim {
 	t.Helper()
-	c := command(core.Resume)
-	ticket := resumed(t, store, c, core.Seal{Start: &core.StepRecord{Name: "old", Kind: core.ProviderStep}})
-	require.NoError(t, store.Release(t.Context(), ticket))
-	c.Recovery = core.Rollback
+	c := command(store.Resume)
+	ticket := resumed(t, st, c, store.Seal{Start: &store.StepRecord{Name: "old", Kind: store.ProviderStep}})
+	require.NoError(t, st.Release(t.Context(), ticket))
+	c.Recovery = store.Rollback
 	return c
 }
 
@@ -254,9 +254,9 @@ func TestRecordsThatReplaceAFreeOne(t *testing.T) {
 		for _, dropped := range []bool{false, true} {
 			t.Run(fmt.Sprint(status, dropped), func(t *testing.T) {
 				db := freshPostgres("", false)(t)(t)
-				store := newStore(t, db)
-				c := freeWithStep(t, store)
-				tx, ctx := begin(t, store, again(c))
+				st := newStore(t, db)
+				c := freeWithStep(t, st)
+				tx, ctx := begin(t, st, again(c))
 				require.NoError(t, addEffect(ctx))
 				if dropped {
 					require.NoError(t, db.Exec("DELETE FROM idempotency_record").Error)
@@ -267,13 +267,13 @@ func TestRecordsThatReplaceAFreeOne(t *testing.T) {
 				} else {
 					require.NoError(t, seal(t.Context(), tx, refused(), true))
 				}
-				rec, err := store.Find(t.Context(), c.ID)
+				rec, err := st.Find(t.Context(), c.ID)
 				require.NoError(t, err)
-				require.Equal(t, core.Completed, rec.Stored)
+				require.Equal(t, store.Completed, rec.Stored)
 				require.Equal(t, status, rec.Answer.Status)
 				require.EqualValues(t, 2, rec.Fence)
-				require.Equal(t, core.Rollback, rec.Recovery)
-				steps, err := store.Steps(t.Context(), c.ID)
+				require.Equal(t, store.Rollback, rec.Recovery)
+				steps, err := st.Steps(t.Context(), c.ID)
 				require.NoError(t, err)
 				require.Empty(t, steps)
 			})

@@ -4,19 +4,20 @@ import (
 	"context"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-// Settle implements [core.Store].
-func (s *Store) Settle(ctx context.Context, st core.Settlement) (core.Record, error) {
-	var settled core.Record
+// Settle implements [store.Store].
+func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, error) {
+	var settled store.Record
 	work := func(q querier) error {
 		before, err := s.find(ctx, q, st.ID)
 		if err != nil {
 			return err
 		}
-		state, c := core.Free, core.Completion{Retention: core.DefaultTombstone}
+		state, c := store.Free, store.Completion{Retention: core.DefaultTombstone}
 		if st.Answer != nil {
-			state, c = core.Completed, *st.Answer
+			state, c = store.Completed, *st.Answer
 		}
 		headers, err := encodeHeaders(c.Answer.Header)
 		if err != nil {
@@ -32,12 +33,12 @@ func (s *Store) Settle(ctx context.Context, st core.Settlement) (core.Record, er
 		}
 		if n == 0 {
 			if !st.Window.Has(settled.Now) {
-				return core.ErrClock
+				return store.ErrClock
 			}
-			if settled.State() == core.Unknown && settled.Fence != st.Fence {
-				return core.ErrStale
+			if settled.State() == store.Unknown && settled.Fence != st.Fence {
+				return store.ErrStale
 			}
-			return core.ErrNotSettleable
+			return store.ErrNotSettleable
 		}
 		_, err = s.exec(ctx, q, appendSettlement, st.ID[:], st.Who, st.Why, before.Fence, int64(before.Stored),
 			settled.Fence, int64(settled.Stored), int64(settled.Answer.Status), st.Undone)
@@ -51,7 +52,7 @@ func (s *Store) Settle(ctx context.Context, st core.Settlement) (core.Record, er
 		err = s.inTx(ctx, work)
 	}
 	if err != nil {
-		return core.Record{}, err
+		return store.Record{}, err
 	}
 	return settled, nil
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // sqliteFile is what SQLite needs besides statements: one writer at a time, which waits here and not for the file's lock;
@@ -19,14 +19,14 @@ type sqliteFile struct {
 	closed sync.Once
 
 	mu      sync.Mutex
-	running map[core.ID]struct{}
+	running map[store.ID]struct{}
 }
 
 // mainFile asks for the path of the database file; it is empty for a database in memory.
 const mainFile = "SELECT file FROM pragma_database_list WHERE name = 'main'"
 
 func newSQLiteFile() *sqliteFile {
-	return &sqliteFile{writer: make(chan struct{}, 1), running: make(map[core.ID]struct{})}
+	return &sqliteFile{writer: make(chan struct{}, 1), running: make(map[store.ID]struct{})}
 }
 
 // own takes the file of the pool for this process. A connection of its own holds the lock of the owner file.
@@ -73,13 +73,13 @@ func (f *sqliteFile) lockWriter(ctx context.Context) error {
 	case f.writer <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: SQLite has one writer, and it is busy: %w", core.ErrCrowded, ctx.Err())
+		return fmt.Errorf("%w: SQLite has one writer, and it is busy: %w", store.ErrCrowded, ctx.Err())
 	}
 }
 
 func (f *sqliteFile) unlockWriter() { <-f.writer }
 
-func (f *sqliteFile) isRunning(id core.ID) bool {
+func (f *sqliteFile) isRunning(id store.ID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, running := f.running[id]
@@ -87,7 +87,7 @@ func (f *sqliteFile) isRunning(id core.ID) bool {
 }
 
 // reserve makes the caller the one attempt of id in this process; false if there is one already.
-func (f *sqliteFile) reserve(id core.ID) bool {
+func (f *sqliteFile) reserve(id store.ID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, running := f.running[id]; running {
@@ -97,7 +97,7 @@ func (f *sqliteFile) reserve(id core.ID) bool {
 	return true
 }
 
-func (f *sqliteFile) unreserve(id core.ID) {
+func (f *sqliteFile) unreserve(id store.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.running, id)

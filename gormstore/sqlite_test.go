@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -47,7 +47,7 @@ func interruptible(t *testing.T) (db *gorm.DB, within func(context.Context) cont
 // CONTRACT X-0
 func TestSQLiteEndsTransactions(t *testing.T) {
 	db, within := interruptible(t)
-	store := newStore(t, db)
+	st := newStore(t, db)
 
 	interrupted := map[string]func(ctx context.Context) error{
 		"by Exec": func(ctx context.Context) error { return gormstore.Tx(ctx).Exec(endless).Error },
@@ -74,8 +74,8 @@ func TestSQLiteEndsTransactions(t *testing.T) {
 	for name, write := range interrupted {
 		for _, goesOn := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
-				c := command(core.Rollback)
-				tx, ctx := begin(t, store, c)
+				c := command(store.Rollback)
+				tx, ctx := begin(t, st, c)
 				require.NoError(t, addEffect(ctx))
 				require.ErrorIs(t, write(within(ctx)), sqlite3.INTERRUPT)
 				if goesOn {
@@ -84,22 +84,22 @@ func TestSQLiteEndsTransactions(t *testing.T) {
 					require.Error(t, gormstore.Tx(ctx).First(&row).Error)
 				}
 				require.Zero(t, countEffects(t, db))
-				require.ErrorIs(t, seal(t.Context(), tx, refused(), goesOn), core.ErrAborted)
-				requireNothing(t, store, c)
-				requireFree(t, store, c, 5*time.Second)
+				require.ErrorIs(t, seal(t.Context(), tx, refused(), goesOn), store.ErrAborted)
+				requireNothing(t, st, c)
+				requireFree(t, st, c, 5*time.Second)
 				require.Zero(t, countEffects(t, db))
 			})
 		}
 	}
 
 	t.Run("a query that is interrupted does no harm", func(t *testing.T) {
-		c := command(core.Rollback)
-		tx, ctx := begin(t, store, c)
+		c := command(store.Rollback)
+		tx, ctx := begin(t, st, c)
 		const read = "WITH RECURSIVE c(n) AS (SELECT cut() UNION ALL SELECT n FROM c) SELECT count(*) FROM c"
 		require.ErrorIs(t, gormstore.Tx(within(ctx)).Exec(read).Error, sqlite3.INTERRUPT)
 		require.NoError(t, addEffect(ctx))
 		require.NoError(t, seal(t.Context(), tx, paid(), false))
-		requireCompleted(t, store, c, paid())
+		requireCompleted(t, st, c, paid())
 		require.Equal(t, 1, countEffects(t, db))
 	})
 }
@@ -109,18 +109,18 @@ func TestSQLiteEndsTransactions(t *testing.T) {
 //
 // CONTRACT
 func TestAnswerWaitsForTheWriter(t *testing.T) {
-	store := newStore(t, freshSQLite(t)(t))
-	finished := command(core.Park)
-	claimed, err := store.Claim(t.Context(), finished)
+	st := newStore(t, freshSQLite(t)(t))
+	finished := command(store.Park)
+	claimed, err := st.Claim(t.Context(), finished)
 	require.NoError(t, err)
-	long, ctx := begin(t, store, command(core.Rollback))
+	long, ctx := begin(t, st, command(store.Rollback))
 	require.NoError(t, addEffect(ctx))
 
 	for waited := 0; waited < 3; { // as core does, until it gives up
 		impatient, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		err := store.Complete(impatient, claimed.Record.Ticket, paid())
+		err := st.Complete(impatient, claimed.Record.Ticket, paid())
 		cancel()
-		if errors.Is(err, core.ErrUnconfirmed) {
+		if errors.Is(err, store.ErrUnconfirmed) {
 			waited++
 			continue
 		}
@@ -128,9 +128,9 @@ func TestAnswerWaitsForTheWriter(t *testing.T) {
 	}
 	require.NoError(t, seal(t.Context(), long, paid(), false))
 	eventually(t, "the answer is recorded", func() bool {
-		rec, err := store.Find(t.Context(), finished.ID)
+		rec, err := st.Find(t.Context(), finished.ID)
 		require.NoError(t, err)
-		return rec.State() == core.Completed
+		return rec.State() == store.Completed
 	})
-	requireCompleted(t, store, finished, paid())
+	requireCompleted(t, st, finished, paid())
 }

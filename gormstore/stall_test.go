@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/driver/postgres"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -41,7 +41,7 @@ func newBlackHole(t *testing.T, simple bool, way way) *blackHole {
 	require.NoError(t, err)
 	h.store, err = gormstore.New(db, gormstore.StallAfter(200*time.Millisecond))
 	require.NoError(t, err)
-	tx, ctx := begin(t, h.store, command(core.Rollback)) // what is asked once is not asked of a black hole
+	tx, ctx := begin(t, h.store, command(store.Rollback)) // what is asked once is not asked of a black hole
 	require.NoError(t, addEffect(ctx))
 	require.NoError(t, tx.Rollback())
 	return h
@@ -96,9 +96,9 @@ func TestBlackHole(t *testing.T) {
 			falls   func(bool, []byte) bool
 			outcome error
 		}{
-			"COMMIT that never arrives":                   {wrapped, has(true, "COMMIT\x00"), core.ErrRetryable},
+			"COMMIT that never arrives":                   {wrapped, has(true, "COMMIT\x00"), store.ErrRetryable},
 			"COMMIT whose answer never arrives":           {wrapped, has(false, "COMMIT\x00"), nil},
-			"pipelined COMMIT that never arrives":         {overPgx, has(true, body...), core.ErrRetryable},
+			"pipelined COMMIT that never arrives":         {overPgx, has(true, body...), store.ErrRetryable},
 			"pipelined COMMIT whose answer never arrives": {overPgx, has(false, "COMMIT\x00"), nil},
 		} {
 			t.Run(protocol+" "+name, func(t *testing.T) {
@@ -106,10 +106,10 @@ func TestBlackHole(t *testing.T) {
 				h := newBlackHole(t, simple, c.way)
 				const attempts = 3 // as many as the pool has places for
 				release := h.swallow(t, attempts, c.falls)
-				commands := make([]core.Claim, attempts)
+				commands := make([]store.Claim, attempts)
 				outcomes := make([]chan error, attempts)
 				for i := range commands {
-					commands[i] = command(core.Rollback)
+					commands[i] = command(store.Rollback)
 					commands[i].Deadline = 2 * time.Second // the server gives up after that
 					outcomes[i] = commit(t, h.store, commands[i], 30*time.Second)
 				}
@@ -137,10 +137,10 @@ func TestBlackHole(t *testing.T) {
 				t.Parallel()
 				h := newBlackHole(t, simple, overPgx)
 				outcomes := make(chan error, holePool)
-				commands := make([]core.Claim, holePool)
-				tickets := make([]core.Ticket, holePool)
+				commands := make([]store.Claim, holePool)
+				tickets := make([]store.Ticket, holePool)
 				for i := range commands {
-					commands[i] = command(core.Park)
+					commands[i] = command(store.Park)
 					claimed, err := h.store.Claim(t.Context(), commands[i])
 					require.NoError(t, err)
 					tickets[i] = claimed.Record.Ticket
@@ -176,7 +176,7 @@ func (h *blackHole) requireGoesOn(t *testing.T) {
 	defer cancel()
 	var one int
 	require.NoError(t, h.pool.QueryRowContext(ctx, "SELECT 1").Scan(&one))
-	tx, claimed, err := h.store.Begin(ctx, command(core.Rollback))
+	tx, claimed, err := h.store.Begin(ctx, command(store.Rollback))
 	require.NoError(t, err)
 	require.True(t, claimed.Won)
 	require.NoError(t, addEffect(tx.Bind(ctx)))
@@ -205,7 +205,7 @@ func TestStandbyIsNoBlackHole(t *testing.T) {
 	db := openDB(t, postgres.New(postgres.Config{DSN: p.url, PreferSimpleProtocol: true}), connections)
 	pool, err := db.DB()
 	require.NoError(t, err)
-	store, err := gormstore.New(db, gormstore.StallAfter(time.Second))
+	st, err := gormstore.New(db, gormstore.StallAfter(time.Second))
 	require.NoError(t, err)
 	var looks atomic.Int32
 	p.set(func(toServer bool, chunk []byte) (int, bool) {
@@ -221,27 +221,27 @@ func TestStandbyIsNoBlackHole(t *testing.T) {
 		require.Equal(t, connections, pool.Stats().MaxOpenConnections)
 	}
 
-	transacted, parked := command(core.Rollback), command(core.Park)
+	transacted, parked := command(store.Rollback), command(store.Park)
 	r.abandon()
 	eventually(t, "the claim needs no standby", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := store.Claim(ctx, command(core.Park))
+		_, err := st.Claim(ctx, command(store.Park))
 		return err == nil
 	})
-	claimed, err := store.Claim(t.Context(), parked)
+	claimed, err := st.Claim(t.Context(), parked)
 	require.NoError(t, err)
 	require.True(t, claimed.Won)
 	r.demand()
 
-	outcome := commit(t, store, transacted, 30*time.Second)
+	outcome := commit(t, st, transacted, 30*time.Second)
 	r.waiting()
 	requireHeld(t)
 	completed := make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		completed <- store.Complete(ctx, claimed.Record.Ticket, paid())
+		completed <- st.Complete(ctx, claimed.Record.Ticket, paid())
 	}()
 	eventually(t, "the answer waits for the standby", func() bool {
 		var waiting int64

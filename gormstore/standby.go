@@ -10,7 +10,7 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // Notice tells the store of a notice that the server has sent over the connection with the given backend process. It
@@ -116,8 +116,8 @@ func (c *confirmed) add(started time.Time, pid uint32) {
 
 // hasOutcome reports whether a repeat is told from a record how its command ended. A tombstone tells it too, and an erasure
 // may have made one right after COMMIT.
-func hasOutcome(rec core.Record) bool {
-	return rec.Stored == core.Completed || rec.Stored == core.Expired
+func hasOutcome(rec store.Record) bool {
+	return rec.Stored == store.Completed || rec.Stored == store.Expired
 }
 
 // confirm makes sure that the synchronous standby, if there is one, has a record with an outcome, which was read to answer
@@ -143,7 +143,7 @@ func (s *Store) confirm(ctx context.Context, read *recordScan) error {
 // write waits for the one writer, which another transaction may hold until its deadline: the answer gets recorded.
 type uncut struct {
 	mu      sync.Mutex
-	running map[core.Ticket]*tries
+	running map[store.Ticket]*tries
 }
 
 // tries are the tries of one write. A second try uses another connection, in case the connection of the first is dead. A
@@ -159,7 +159,7 @@ const maxUncut = 2
 
 // run runs the write of t, and waits for its end as long as ctx allows. A write that takes longer goes on. Where watch
 // leaves the connection of a try behind, another try follows.
-func (u *uncut) run(ctx context.Context, t core.Ticket, watch watcher, write func(context.Context) error) error {
+func (u *uncut) run(ctx context.Context, t store.Ticket, watch watcher, write func(context.Context) error) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -185,7 +185,7 @@ func (u *uncut) run(ctx context.Context, t core.Ticket, watch watcher, write fun
 			return w.err
 		case <-stalled:
 		case <-ctx.Done():
-			return fmt.Errorf("%w: the write has not ended: %w", core.ErrUnconfirmed, ctx.Err())
+			return fmt.Errorf("%w: the write has not ended: %w", store.ErrUnconfirmed, ctx.Err())
 		}
 	}
 }
@@ -197,17 +197,17 @@ type watcher func(spare func()) (ended func() (left bool))
 func unwatched(func()) (ended func() bool) { return func() bool { return false } }
 
 // stalling is the watcher of the writes of t.
-func (s *Store) stalling(t core.Ticket) watcher {
+func (s *Store) stalling(t store.Ticket) watcher {
 	return func(spare func()) func() bool { return s.stalls.watch(s.atStandby(0, t.ID), spare) }
 }
 
 // begin returns the tries of t. mine gets the outcome of one more try, which the caller runs; nil where none is needed.
-func (u *uncut) begin(t core.Ticket) (w *tries, mine chan error) {
+func (u *uncut) begin(t store.Ticket) (w *tries, mine chan error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if w = u.running[t]; w == nil {
 		if u.running == nil {
-			u.running = map[core.Ticket]*tries{}
+			u.running = map[store.Ticket]*tries{}
 		}
 		w = &tries{over: make(chan struct{})}
 		u.running[t] = w
@@ -220,26 +220,26 @@ func (u *uncut) begin(t core.Ticket) (w *tries, mine chan error) {
 }
 
 // leave makes room for another try.
-func (u *uncut) leave(t core.Ticket, w *tries) {
+func (u *uncut) leave(t store.Ticket, w *tries) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.less(t, w)
 }
 
 // less counts one try less; u.mu is held.
-func (u *uncut) less(t core.Ticket, w *tries) {
+func (u *uncut) less(t store.Ticket, w *tries) {
 	if w.running--; w.running == 0 && u.running[t] == w {
 		delete(u.running, t)
 	}
 }
 
-func (u *uncut) end(t core.Ticket, w *tries, left bool, err error) {
+func (u *uncut) end(t store.Ticket, w *tries, left bool, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !left {
 		u.less(t, w)
 	}
-	answered := err == nil || errors.Is(err, core.ErrStale) // after another error, another try may succeed
+	answered := err == nil || errors.Is(err, store.ErrStale) // after another error, another try may succeed
 	if answered && !w.answered {
 		w.answered, w.err = true, err
 		close(w.over)
@@ -248,7 +248,7 @@ func (u *uncut) end(t core.Ticket, w *tries, left bool, err error) {
 
 // atStandby returns a function that reports whether the server waits for its standby: with the transaction of a backend, or
 // with a write of a record that others cannot see yet.
-func (s *Store) atStandby(pid uint32, id core.ID) func(ctx context.Context) bool {
+func (s *Store) atStandby(pid uint32, id store.ID) func(ctx context.Context) bool {
 	return func(ctx context.Context) (waits bool) {
 		err := s.queryRow(ctx, s.pool, atStandby, int64(pid), id[:]).Scan(&waits)
 		return err == nil && waits

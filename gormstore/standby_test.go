@@ -9,14 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // CONTRACT X-4
 func TestUncutWritesGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var u uncut
-		ticket := core.Ticket{ID: core.ID{1}, Fence: 1}
+		ticket := store.Ticket{ID: store.ID{1}, Fence: 1}
 		answers := make(chan error) // what the store answers, one write after the other
 		writes := 0
 		write := func(ctx context.Context) error {
@@ -31,19 +31,19 @@ func TestUncutWritesGoOn(t *testing.T) {
 		}
 		for range 3 { // two at a time over connections of their own; a third waits for them
 			err := try()
-			require.ErrorIs(t, err, core.ErrUnconfirmed)
+			require.ErrorIs(t, err, store.ErrUnconfirmed)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		}
 		require.Equal(t, maxUncut, writes)
 
 		answers <- errors.New("the connection is lost") // says nothing, and makes room for another try
 		synctest.Wait()
-		require.ErrorIs(t, try(), core.ErrUnconfirmed)
+		require.ErrorIs(t, try(), store.ErrUnconfirmed)
 		require.Equal(t, 3, writes)
 
-		go func() { answers <- core.ErrStale }()
-		require.ErrorIs(t, try(), core.ErrStale, "the answer to one is the answer to all")
-		require.ErrorIs(t, try(), core.ErrStale, "and no other is asked for")
+		go func() { answers <- store.ErrStale }()
+		require.ErrorIs(t, try(), store.ErrStale, "the answer to one is the answer to all")
+		require.ErrorIs(t, try(), store.ErrStale, "and no other is asked for")
 		require.Equal(t, 3, writes)
 		answers <- nil
 		synctest.Wait()

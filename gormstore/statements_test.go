@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -32,35 +32,35 @@ func TestStatements(t *testing.T) {
 		migrate(t, setUp)
 		read := pgtest.Statements(t, url)
 		db := way.of(t, openPostgres(t, url, 4)) // opened after the log was switched on
-		store, other := newStore(t, db), newStore(t, db)
+		st, other := newStore(t, db), newStore(t, db)
 		opened := []string{"BEGIN", lockFirst, lookFirst}
 		if way == wrapped {
 			opened = append(opened, "SAVEPOINT")
 		}
 
 		// The store asks once whether the server looks after clients that went away.
-		warm, _ := begin(t, store, command(core.Rollback))
+		warm, _ := begin(t, st, command(store.Rollback))
 		require.NoError(t, warm.Rollback())
-		warm, _ = begin(t, other, command(core.Rollback))
+		warm, _ = begin(t, other, command(store.Rollback))
 		require.NoError(t, warm.Rollback())
 		read()
 
-		parked, transacted := command(core.Park), command(core.Rollback)
+		parked, transacted := command(store.Park), command(store.Rollback)
 
 		// CONTRACT M-6
 		t.Run("a new command on Park is two statements", func(t *testing.T) {
-			claimed, err := store.Claim(t.Context(), parked)
+			claimed, err := st.Claim(t.Context(), parked)
 			require.NoError(t, err)
 			require.True(t, claimed.Won)
-			require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
+			require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
 			requireStatements(t, read(), insertRecord, `UPDATE "public".idempotency_record`)
 		})
 
 		// CONTRACT M-3
 		t.Run("a replay on Park is one statement", func(t *testing.T) {
-			claimed, err := store.Claim(t.Context(), again(parked))
+			claimed, err := st.Claim(t.Context(), again(parked))
 			require.NoError(t, err)
-			require.Equal(t, core.Completed, claimed.Record.State())
+			require.Equal(t, store.Completed, claimed.Record.State())
 			requireStatements(t, read(), lookFirst)
 		})
 
@@ -68,14 +68,14 @@ func TestStatements(t *testing.T) {
 			for _, want := range [][]string{{insertRecord, "WITH there AS"}, {lookFirst}} { // until that one has seen the key
 				claimed, err := other.Claim(t.Context(), again(parked))
 				require.NoError(t, err)
-				require.Equal(t, core.Completed, claimed.Record.State())
+				require.Equal(t, store.Completed, claimed.Record.State())
 				requireStatements(t, read(), want...)
 			}
 		})
 
 		// CONTRACT X-0
 		t.Run("a new command on Rollback is one transaction", func(t *testing.T) {
-			tx, ctx := begin(t, store, transacted)
+			tx, ctx := begin(t, st, transacted)
 			require.NoError(t, addEffect(ctx))
 			require.NoError(t, seal(t.Context(), tx, paid(), false))
 			requireStatements(t, read(), slices.Concat(opened, []string{`INSERT INTO "effects"`, recordAnswer, "COMMIT"})...)
@@ -83,17 +83,17 @@ func TestStatements(t *testing.T) {
 
 		// CONTRACT X-0
 		t.Run("a refusal on Rollback is recorded alone", func(t *testing.T) {
-			tx, ctx := begin(t, store, command(core.Rollback))
+			tx, ctx := begin(t, st, command(store.Rollback))
 			require.NoError(t, addEffect(ctx))
 			require.NoError(t, seal(t.Context(), tx, refused(), true))
 			requireStatements(t, read(), slices.Concat(opened, []string{`INSERT INTO "effects"`, asBegun, "ROLLBACK", recordOver})...)
 		})
 
 		t.Run("a replay on Rollback is one statement", func(t *testing.T) {
-			tx, claimed, err := store.Begin(t.Context(), again(transacted))
+			tx, claimed, err := st.Begin(t.Context(), again(transacted))
 			require.NoError(t, err)
 			require.Nil(t, tx)
-			require.Equal(t, core.Completed, claimed.Record.State())
+			require.Equal(t, store.Completed, claimed.Record.State())
 			requireStatements(t, read(), lookFirst)
 		})
 
@@ -101,7 +101,7 @@ func TestStatements(t *testing.T) {
 			tx, claimed, err := other.Begin(t.Context(), again(transacted))
 			require.NoError(t, err)
 			require.Nil(t, tx)
-			require.Equal(t, core.Completed, claimed.Record.State())
+			require.Equal(t, store.Completed, claimed.Record.State())
 			var got []string
 			eventually(t, "the replay's transaction has ended behind its answer", func() bool {
 				got = append(got, read()...)
@@ -111,7 +111,7 @@ func TestStatements(t *testing.T) {
 		})
 
 		t.Run("a transaction inside the attempt is a savepoint", func(t *testing.T) {
-			tx, ctx := begin(t, store, command(core.Rollback))
+			tx, ctx := begin(t, st, command(store.Rollback))
 			require.NoError(t, gormstore.Tx(ctx).Transaction(func(inner *gorm.DB) error {
 				return inner.Create(&effect{Name: "inner"}).Error
 			}))

@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // Step is [core.Step] with the transaction in which fn writes: rows of the app's database, as a step of a Resume attempt.
@@ -51,7 +52,7 @@ func (t *tx) failedStep(ctx context.Context) error {
 		return err
 	}
 	if err := t.conn.standing(); err != nil {
-		return fmt.Errorf("%w: %w", core.ErrAborted, err)
+		return fmt.Errorf("%w: %w", store.ErrAborted, err)
 	}
 	return nil
 }

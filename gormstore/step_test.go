@@ -20,6 +20,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -238,9 +239,9 @@ func TestTakenOverBetweenSegments(t *testing.T) {
 // CONTRACT X-2
 func TestStepAfterItsOperationHasEnded(t *testing.T) {
 	t.Parallel()
-	ends := map[string]func(s *gormstore.Store, t core.Ticket) error{
-		"answered": func(s *gormstore.Store, t core.Ticket) error { return s.Complete(context.Background(), t, paid()) },
-		"freed":    func(s *gormstore.Store, t core.Ticket) error { return s.Release(context.Background(), t) },
+	ends := map[string]func(s *gormstore.Store, t store.Ticket) error{
+		"answered": func(s *gormstore.Store, t store.Ticket) error { return s.Complete(context.Background(), t, paid()) },
+		"freed":    func(s *gormstore.Store, t store.Ticket) error { return s.Release(context.Background(), t) },
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {

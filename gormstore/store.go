@@ -10,12 +10,12 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // Store keeps records in the database of a *gorm.DB. Any number of goroutines may use it. It has all interfaces that a
-// store can have: it is a [core.Transactor], [core.Stepper], [core.KeyTimer], [core.Validator], [core.Counter],
-// [core.Watcher], [core.ScopeKeeper], [core.Importer], [core.Eraser], [core.Surveyor] and [core.Inspectable].
+// store can have: it is a [store.Transactor], [store.Stepper], [store.KeyTimer], [store.Validator], [store.Counter],
+// [store.Watcher], [store.ScopeKeeper], [store.Importer], [store.Eraser], [store.Surveyor] and [store.Inspectable].
 type Store struct {
 	db         *gorm.DB // the app's; used only to make the sessions of attempts
 	pool       *sql.DB  // the primary's pool, below GORM
@@ -44,16 +44,16 @@ type Store struct {
 }
 
 var (
-	_ core.Transactor  = (*Store)(nil)
-	_ core.Stepper     = (*Store)(nil)
-	_ core.Validator   = (*Store)(nil)
-	_ core.Counter     = (*Store)(nil)
-	_ core.Watcher     = (*Store)(nil)
-	_ core.ScopeKeeper = (*Store)(nil)
-	_ core.Importer    = (*Store)(nil)
-	_ core.Eraser      = (*Store)(nil)
-	_ core.Surveyor    = (*Store)(nil)
-	_ core.Inspectable = (*Store)(nil)
+	_ store.Transactor  = (*Store)(nil)
+	_ store.Stepper     = (*Store)(nil)
+	_ store.Validator   = (*Store)(nil)
+	_ store.Counter     = (*Store)(nil)
+	_ store.Watcher     = (*Store)(nil)
+	_ store.ScopeKeeper = (*Store)(nil)
+	_ store.Importer    = (*Store)(nil)
+	_ store.Eraser      = (*Store)(nil)
+	_ store.Surveyor    = (*Store)(nil)
+	_ store.Inspectable = (*Store)(nil)
 )
 
 // New returns a store on db and installs the write guard there. It creates no tables ([Migrate] does) and starts no

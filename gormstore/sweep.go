@@ -5,18 +5,18 @@ import (
 	"database/sql"
 	"errors"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-// Sweep implements [core.Store]. Each statement has a transaction of its own at read committed: it reads many records, and
+// Sweep implements [store.Store]. Each statement has a transaction of its own at read committed: it reads many records, and
 // must not make claims fail to serialize.
-func (s *Store) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
+func (s *Store) Sweep(ctx context.Context, limit int, w store.Window) (store.Swept, error) {
 	b, err := s.readBeat(ctx, s.pool)
 	if err != nil {
-		return core.Swept{}, err
+		return store.Swept{}, err
 	}
 	if !w.Has(b.now.Time) {
-		return core.Swept{}, core.ErrClock
+		return store.Swept{}, store.ErrClock
 	}
 	patrolled := s.patrol(ctx, b) // the rest goes on without it
 	held, heldErr := s.heldUp(ctx, b)
@@ -25,10 +25,10 @@ func (s *Store) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept
 	return swept, errors.Join(patrolled, heldErr, err)
 }
 
-func (s *Store) sweepAll(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
+func (s *Store) sweepAll(ctx context.Context, limit int, w store.Window) (store.Swept, error) {
 	swept, err := s.sweep(ctx, limit, w)
 	if err != nil {
-		return core.Swept{}, err
+		return store.Swept{}, err
 	}
 	if swept.Sightings, err = s.forget(ctx, forgetSightings, limit, w); err != nil {
 		return swept, err
@@ -38,7 +38,7 @@ func (s *Store) sweepAll(ctx context.Context, limit int, w core.Window) (core.Sw
 }
 
 // forget runs a statement of Sweep that only deletes, and returns how many rows.
-func (s *Store) forget(ctx context.Context, name statement, limit int, w core.Window) (n int, err error) {
+func (s *Store) forget(ctx context.Context, name statement, limit int, w store.Window) (n int, err error) {
 	err = s.inTx(ctx, func(q querier) error {
 		forgotten, err := s.exec(ctx, q, name, limit, micros(w.From), latest(w))
 		n = int(forgotten)
@@ -51,9 +51,9 @@ func (s *Store) forget(ctx context.Context, name statement, limit int, w core.Wi
 }
 
 // sweep looks at up to limit records that are due, and deletes the steps of those that become tombstones or are dropped.
-func (s *Store) sweep(ctx context.Context, limit int, w core.Window) (swept core.Swept, err error) {
+func (s *Store) sweep(ctx context.Context, limit int, w store.Window) (swept store.Swept, err error) {
 	err = s.inTx(ctx, func(q querier) error {
-		swept = core.Swept{}
+		swept = store.Swept{}
 		records, err := s.sweepRecords(ctx, q, limit, w)
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ func (s *Store) sweep(ctx context.Context, limit int, w core.Window) (swept core
 		return s.raiseFloors(ctx, q, floors)
 	})
 	if err != nil {
-		return core.Swept{}, err
+		return store.Swept{}, err
 	}
 	return swept, nil
 }
@@ -92,7 +92,7 @@ type sweptRecord struct {
 }
 
 // sweepRecords turns the records that are due into tombstones, or drops them. SQLite needs a statement for each record.
-func (s *Store) sweepRecords(ctx context.Context, q querier, limit int, w core.Window) ([]sweptRecord, error) {
+func (s *Store) sweepRecords(ctx context.Context, q querier, limit int, w store.Window) ([]sweptRecord, error) {
 	name := sweep
 	if s.dialect == sqlite {
 		name = due

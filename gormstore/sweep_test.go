@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -85,17 +86,17 @@ func TestSweepGoesOnWithoutThePatrol(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := freshPostgres("", false)(t)(t)
-			store := newStore(t, db)
+			st := newStore(t, db)
 			c := command(core.Park)
 			c.Retention = core.DefaultRetention
-			claimed, err := store.Claim(t.Context(), c)
+			claimed, err := st.Claim(t.Context(), c)
 			require.NoError(t, err)
-			require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
+			require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
 			advance(t, db, 4*24*time.Hour)
 			open := claimedBefore(t, db, time.Minute)
 
 			start := stop(t, db)
-			swept, err := store.Sweep(t.Context(), 100, core.Window{})
+			swept, err := st.Sweep(t.Context(), 100, store.Window{})
 			if name == "the patrol fails" {
 				require.ErrorContains(t, err, "the patrol cannot write")
 			} else {
@@ -103,10 +104,10 @@ func TestSweepGoesOnWithoutThePatrol(t *testing.T) {
 			}
 			require.Equal(t, 1, swept.Tombstones)
 			require.False(t, isAside(t, db, open))
-			requireListed(t, store, open)
+			requireListed(t, st, open)
 			start()
 			for range 2 {
-				sweepOnce(t, store)
+				sweepOnce(t, st)
 			}
 			require.True(t, isAside(t, db, open))
 		})
@@ -121,29 +122,29 @@ func TestSweepListsWhatIsOpen(t *testing.T) {
 	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
-		store := newStore(t, db)
-		claims := map[core.Recovery]core.Claim{}
+		st := newStore(t, db)
+		claims := map[core.Recovery]store.Claim{}
 		for _, r := range []core.Recovery{core.Park, core.Resume} {
 			c := command(r)
 			c.Retention = core.DefaultRetention
-			claimed, err := store.Claim(t.Context(), c)
+			claimed, err := st.Claim(t.Context(), c)
 			require.NoError(t, err)
 			require.True(t, claimed.Won)
 			claims[r] = c
 		}
-		sweepOnce(t, store) // so that there is a patrol
+		sweepOnce(t, st) // so that there is a patrol
 		advance(t, db, 100*24*time.Hour)
 		passed := time.Now().Add(-time.Second).UnixMicro()
 		require.NoError(t, db.Exec("UPDATE idempotency_setting SET value = CAST(CAST(? AS bigint) AS text)"+
 			" WHERE name IN ('patrol/limit', 'patrol/passed')", passed).Error)
-		requireListed(t, store)
+		requireListed(t, st)
 
-		swept, err := store.Sweep(t.Context(), 100, core.Window{})
+		swept, err := st.Sweep(t.Context(), 100, store.Window{})
 		require.NoError(t, err)
-		require.Equal(t, core.Swept{}, swept)
+		require.Equal(t, store.Swept{}, swept)
 		require.Equal(t, map[int]int{running: 2}, states(t, db))
-		requireListed(t, store, claims[core.Park].ID)
-		halfDone, err := store.HalfDone(t.Context(), nil, core.ID{}, 10)
+		requireListed(t, st, claims[core.Park].ID)
+		halfDone, err := st.HalfDone(t.Context(), nil, core.ID{}, 10)
 		require.NoError(t, err)
 		require.Len(t, halfDone, 1)
 		require.Equal(t, claims[core.Resume].ID, halfDone[0].ID)
@@ -156,13 +157,13 @@ func TestSweepListsWhatIsOpen(t *testing.T) {
 func TestSweepPassesOverWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	db := freshPostgres("", false)(t)(t)
-	store, inbox := newStore(t, db), newInbox(t, db, stockInbox)
-	var held core.Claim
+	st, inbox := newStore(t, db), newInbox(t, db, stockInbox)
+	var held store.Claim
 	for range 2 {
 		held = command(core.Park)
-		claimed, err := store.Claim(t.Context(), held)
+		claimed, err := st.Claim(t.Context(), held)
 		require.NoError(t, err)
-		require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
+		require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
 		require.NoError(t, inbox.Process(t.Context(), message(), stock))
 	}
 	advance(t, db, 4*24*time.Hour)
@@ -173,9 +174,9 @@ func TestSweepPassesOverWhatIsHeld(t *testing.T) {
 	require.NoError(t, tx.Exec("SELECT 1 FROM idempotency_record WHERE id = ? FOR UPDATE", held.ID[:]).Error)
 	require.NoError(t, tx.Exec("SELECT 1 FROM processed_message LIMIT 1 FOR UPDATE").Error)
 	for range 2 {
-		swept, err := store.Sweep(patient(t), 100, core.Window{})
+		swept, err := st.Sweep(patient(t), 100, store.Window{})
 		require.NoError(t, err)
-		require.Equal(t, core.Swept{Tombstones: 1, Messages: 1}, swept)
+		require.Equal(t, store.Swept{Tombstones: 1, Messages: 1}, swept)
 		require.NoError(t, tx.Rollback().Error)
 		tx = db.Begin()
 	}

@@ -13,6 +13,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // tx is a transaction with an app's statements in it. It has its own connection, on which the store itself sends BEGIN
@@ -113,7 +114,7 @@ func (t *tx) leave() {
 	t.release()
 }
 
-// undo rolls back and leaves. It fails with core.ErrEnded if the handler has ended the transaction itself: the handler's
+// undo rolls back and leaves. It fails with store.ErrEnded if the handler has ended the transaction itself: the handler's
 // rows may have been committed.
 func (t *tx) undo() error {
 	if !t.rollback() {
@@ -205,14 +206,14 @@ func (t *tx) lose() error {
 	for pause := 5 * time.Millisecond; ; pause *= 2 {
 		err := t.store.transact(ctx, func(q querier) error { return t.entry.lose(ctx, t.store, q, 0) })
 		if err == nil {
-			return core.ErrEnded
+			return store.ErrEnded
 		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return fmt.Errorf("%w; and it could not be recorded: %w", core.ErrEnded, err)
+			return fmt.Errorf("%w; and it could not be recorded: %w", store.ErrEnded, err)
 		}
 	}
 }
@@ -229,13 +230,13 @@ func (t *tx) loseEarly(ctx context.Context) {
 	_ = t.store.transact(ctx, func(q querier) error { return t.entry.lose(ctx, t.store, q, left) })
 }
 
-// Rollback implements [core.Tx].
+// Rollback implements [store.Tx].
 func (t *tx) Rollback() error {
 	if _ = t.end(t.undo); t.lost != nil { // by this call, or the one that ended it
 		return t.lost
 	}
 	if retryable := t.conn.failure(); retryable != nil {
-		return fmt.Errorf("%w: %w", core.ErrRetryable, retryable)
+		return fmt.Errorf("%w: %w", store.ErrRetryable, retryable)
 	}
 	return nil
 }
@@ -252,10 +253,10 @@ func (t *tx) run(
 	bound := t.Bind(ctx)
 	if err := work(t.store.session(bound, t.conn)); err != nil {
 		switch ended := t.Rollback(); {
-		case errors.Is(ended, core.ErrEnded):
+		case errors.Is(ended, store.ErrEnded):
 			err = fmt.Errorf("%w: %w", ended, err)
-		case ended != nil && !errors.Is(err, core.ErrRetryable):
-			err = fmt.Errorf("%w: %w", core.ErrRetryable, err)
+		case ended != nil && !errors.Is(err, store.ErrRetryable):
+			err = fmt.Errorf("%w: %w", store.ErrRetryable, err)
 		}
 		return err
 	}
@@ -289,16 +290,16 @@ func (t *tx) finish(ctx context.Context, last func() (lastCalls, error)) error {
 // the transaction. The marker of a message that is still being processed must not commit without the rest of its rows.
 func (t *tx) failed(ctx context.Context) error {
 	if t.conn.ended.Load() {
-		return core.ErrEnded
+		return store.ErrEnded
 	}
 	if retryable := t.conn.failure(); retryable != nil {
-		return fmt.Errorf("%w: %w", core.ErrRetryable, retryable)
+		return fmt.Errorf("%w: %w", store.ErrRetryable, retryable)
 	}
 	if t.conn.message.Load() != nil { // no more statements are admitted: the message has no end
-		return fmt.Errorf("%w: %w", core.ErrAborted, errUnfinished)
+		return fmt.Errorf("%w: %w", store.ErrAborted, errUnfinished)
 	}
 	if t.store.dialect == sqlite && !t.alive(ctx) {
-		return fmt.Errorf("%w: %w", core.ErrAborted, errLost)
+		return fmt.Errorf("%w: %w", store.ErrAborted, errLost)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -28,61 +28,61 @@ func TestTxEnds(t *testing.T) {
 		db := open(t)
 		require.NoError(t, db.AutoMigrate(&unique{}))
 		require.NoError(t, db.Create(&unique{Name: "taken"}).Error)
-		store := newStore(t, db)
+		st := newStore(t, db)
 		violate := func(ctx context.Context) error { return gormstore.Tx(ctx).Create(&unique{Name: "taken"}).Error }
 		effects := 0
 
 		t.Run("rows and answer commit together", func(t *testing.T) {
-			c := command(core.Rollback)
-			tx, ctx := begin(t, store, c)
+			c := command(store.Rollback)
+			tx, ctx := begin(t, st, c)
 			require.NoError(t, addEffect(ctx))
-			requireNothing(t, store, c)
+			requireNothing(t, st, c)
 			require.Equal(t, effects, countEffects(t, db))
 			require.NoError(t, seal(t.Context(), tx, paid(), false))
 			effects++
-			requireCompleted(t, store, c, paid())
+			requireCompleted(t, st, c, paid())
 			require.Equal(t, effects, countEffects(t, db))
 		})
 
 		t.Run("a refusal keeps the answer and undoes the rows", func(t *testing.T) {
-			c := command(core.Rollback)
-			tx, ctx := begin(t, store, c)
+			c := command(store.Rollback)
+			tx, ctx := begin(t, st, c)
 			require.NoError(t, addEffect(ctx))
 			require.NoError(t, seal(t.Context(), tx, refused(), true))
-			requireCompleted(t, store, c, refused())
+			requireCompleted(t, st, c, refused())
 			require.Equal(t, effects, countEffects(t, db))
 		})
 
 		t.Run("a refusal after a failed statement keeps the answer alone", func(t *testing.T) {
-			c := command(core.Rollback)
-			tx, ctx := begin(t, store, c)
+			c := command(store.Rollback)
+			tx, ctx := begin(t, st, c)
 			require.NoError(t, addEffect(ctx))
 			require.Error(t, violate(ctx))
 			require.NoError(t, seal(t.Context(), tx, refused(), true))
-			requireCompleted(t, store, c, refused())
+			requireCompleted(t, st, c, refused())
 			require.Equal(t, effects, countEffects(t, db))
 		})
 
 		t.Run("a success on an aborted transaction is none", func(t *testing.T) {
-			c := command(core.Rollback)
-			tx, ctx := begin(t, store, c)
+			c := command(store.Rollback)
+			tx, ctx := begin(t, st, c)
 			require.NoError(t, addEffect(ctx))
 			require.Error(t, violate(ctx))
 			err := seal(t.Context(), tx, paid(), false)
 			if db.Name() == "sqlite" { // where a failed statement does not abort the transaction
 				require.NoError(t, err)
 				effects++
-				requireCompleted(t, store, c, paid())
+				requireCompleted(t, st, c, paid())
 			} else {
-				require.ErrorIs(t, err, core.ErrAborted)
-				requireFree(t, store, c, time.Second)
+				require.ErrorIs(t, err, store.ErrAborted)
+				requireFree(t, st, c, time.Second)
 			}
 			require.Equal(t, effects, countEffects(t, db))
 		})
 
 		t.Run("a failed statement in a transaction inside the attempt aborts only that", func(t *testing.T) {
-			c := command(core.Rollback)
-			tx, ctx := begin(t, store, c)
+			c := command(store.Rollback)
+			tx, ctx := begin(t, st, c)
 			require.NoError(t, addEffect(ctx))
 			require.Error(t, gormstore.Tx(ctx).Transaction(func(inner *gorm.DB) error {
 				require.NoError(t, inner.Create(&effect{Name: "inner"}).Error)
@@ -97,11 +97,11 @@ func TestTxEnds(t *testing.T) {
 		})
 
 		t.Run("after the end everything is refused", func(t *testing.T) {
-			for name, end := range map[string]func(core.Tx) error{
-				"commit":   func(tx core.Tx) error { return seal(t.Context(), tx, refused(), true) },
-				"rollback": func(tx core.Tx) error { return tx.Rollback() },
+			for name, end := range map[string]func(store.Tx) error{
+				"commit":   func(tx store.Tx) error { return seal(t.Context(), tx, refused(), true) },
+				"rollback": func(tx store.Tx) error { return tx.Rollback() },
 			} {
-				tx, ctx := begin(t, store, command(core.Rollback))
+				tx, ctx := begin(t, st, command(store.Rollback))
 				handle, _ := gormstore.SQLTx(ctx)
 				rows, err := handle.QueryContext(ctx, "SELECT id FROM uniques") //nolint:rowserrcheck,sqlclosecheck // left open
 				require.NoError(t, err)
@@ -125,8 +125,8 @@ func TestTxEnds(t *testing.T) {
 		})
 
 		t.Run("a handler ends nothing itself", func(t *testing.T) {
-			c := command(core.Rollback)
-			tx, ctx := begin(t, store, c)
+			c := command(store.Rollback)
+			tx, ctx := begin(t, st, c)
 			require.NoError(t, addEffect(ctx))
 			const not = "ends its own transaction"
 			require.ErrorContains(t, gormstore.Tx(ctx).Commit().Error, not)
@@ -137,7 +137,7 @@ func TestTxEnds(t *testing.T) {
 			require.ErrorContains(t, err, "cannot use prepared statements")
 			require.NoError(t, seal(t.Context(), tx, paid(), false))
 			effects++
-			requireCompleted(t, store, c, paid())
+			requireCompleted(t, st, c, paid())
 			require.Equal(t, effects, countEffects(t, db))
 		})
 	})
@@ -169,19 +169,19 @@ func TestTxWithRowsLeftOpen(t *testing.T) {
 				})
 			}
 		}
-		store := newStore(t, db)
+		st := newStore(t, db)
 		for name, leave := range left {
-			c := command(core.Rollback)
-			tx, ctx := begin(t, store, c)
+			c := command(store.Rollback)
+			tx, ctx := begin(t, st, c)
 			require.NoError(t, leave(gormstore.Tx(ctx)))
 			require.NoError(t, seal(t.Context(), tx, refused(), true), name)
-			requireCompleted(t, store, c, refused())
+			requireCompleted(t, st, c, refused())
 
-			c = command(core.Rollback)
-			tx, ctx = begin(t, store, c)
+			c = command(store.Rollback)
+			tx, ctx = begin(t, st, c)
 			require.NoError(t, leave(gormstore.Tx(ctx)))
 			require.NoError(t, tx.Rollback(), name)
-			requireFree(t, store, c, 5*time.Second)
+			requireFree(t, st, c, 5*time.Second)
 		}
 	})
 }
@@ -218,7 +218,7 @@ func TestRowOfAnAttempt(t *testing.T) {
 	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
-		tx, ctx := begin(t, newStore(t, db), command(core.Rollback))
+		tx, ctx := begin(t, newStore(t, db), command(store.Rollback))
 		handle, _ := gormstore.SQLTx(ctx)
 		pool, err := db.DB()
 		require.NoError(t, err)
@@ -258,14 +258,14 @@ func TestTxDeferredConstraint(t *testing.T) {
 		db := open(t)
 		require.NoError(t, db.Exec("CREATE TABLE parents (id int PRIMARY KEY)").Error)
 		require.NoError(t, db.Exec("CREATE TABLE children (parent int REFERENCES parents DEFERRABLE INITIALLY DEFERRED)").Error)
-		store := newStore(t, db)
-		c := command(core.Rollback)
-		tx, ctx := begin(t, store, c)
+		st := newStore(t, db)
+		c := command(store.Rollback)
+		tx, ctx := begin(t, st, c)
 		require.NoError(t, gormstore.Tx(ctx).Exec("INSERT INTO children VALUES (1)").Error)
 		err := seal(t.Context(), tx, paid(), false)
-		require.ErrorIs(t, err, core.ErrAborted)
-		require.NotErrorIs(t, err, core.ErrRetryable)
-		requireNothing(t, store, c)
-		requireFree(t, store, c, time.Second)
+		require.ErrorIs(t, err, store.ErrAborted)
+		require.NotErrorIs(t, err, store.ErrRetryable)
+		requireNothing(t, st, c)
+		requireFree(t, st, c, time.Second)
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -139,13 +139,13 @@ func TestRefusalUndoesAnUnseenRole(t *testing.T) {
 		$$ SELECT set_config('role', name, true) $$`).Error)
 	hideTables(t, db)
 	for _, way := range []way{overPgx, wrapped} {
-		store := newStore(t, way.of(t, open(t)))
-		c := command(core.Rollback)
-		tx, ctx := begin(t, store, c)
+		st := newStore(t, way.of(t, open(t)))
+		c := command(store.Rollback)
+		tx, ctx := begin(t, st, c)
 		require.NoError(t, addEffect(ctx))
 		require.NoError(t, gormstore.Tx(ctx).Raw("SELECT become(?)", role).Scan(new(string)).Error)
 		require.NoError(t, seal(t.Context(), tx, refused(), true))
-		requireCompleted(t, store, c, refused())
+		requireCompleted(t, st, c, refused())
 		require.Zero(t, countEffects(t, db))
 	}
 }
@@ -170,31 +170,31 @@ func TestWeakSessionsCommitDurably(t *testing.T) {
 		require.NoError(t, db.Exec("CREATE CONSTRAINT TRIGGER note AFTER INSERT OR UPDATE ON "+table+
 			" DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note()").Error)
 	}
-	store := newStore(t, db)
-	require.NoError(t, store.Validate(t.Context()))
+	st := newStore(t, db)
+	require.NoError(t, st.Validate(t.Context()))
 	journal, err := gormstore.NewJournal(db)
 	require.NoError(t, err)
 	connections := db.Statement.ConnPool.(*sql.DB).Stats().MaxOpenConnections
 	onAll(t, db, connections, "SET synchronous_commit = off")
 
 	ctx := t.Context()
-	claim := func(c core.Claim) core.Ticket {
-		claimed, err := store.Claim(ctx, c)
+	claim := func(c store.Claim) store.Ticket {
+		claimed, err := st.Claim(ctx, c)
 		require.NoError(t, err)
 		require.True(t, claimed.Won)
 		return claimed.Record.Ticket
 	}
-	require.NoError(t, store.Complete(ctx, claim(command(core.Park)), paid()))
-	require.NoError(t, store.Park(ctx, claim(command(core.Park))))
-	call := core.StepRecord{Name: "charge", Kind: core.ProviderStep}
-	segments, _ := resume(t, store, command(core.Resume))
-	for _, s := range []core.Seal{{Start: &call}, {Steps: []core.StepRecord{call}}, {Answer: new(paid())}} {
+	require.NoError(t, st.Complete(ctx, claim(command(store.Park)), paid()))
+	require.NoError(t, st.Park(ctx, claim(command(store.Park))))
+	call := store.StepRecord{Name: "charge", Kind: store.ProviderStep}
+	segments, _ := resume(t, st, command(store.Resume))
+	for _, s := range []store.Seal{{Start: &call}, {Steps: []store.StepRecord{call}}, {Answer: new(paid())}} {
 		_, err = segments.Seal(ctx, s)
 		require.NoError(t, err)
 	}
 	_, err = journal.Begin(ctx, intents.Entry{Intent: "order-1", Key: intents.NewKey()})
 	require.NoError(t, err)
-	tx, claimed, err := store.Begin(ctx, command(core.Rollback))
+	tx, claimed, err := st.Begin(ctx, command(store.Rollback))
 	require.NoError(t, err)
 	require.True(t, claimed.Won)
 	require.NoError(t, seal(ctx, tx, paid(), false))

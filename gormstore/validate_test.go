@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -52,9 +52,9 @@ func (u users) plan(t *testing.T) error {
 }
 
 // claim makes the first claim of a recovery.
-func (u users) claim(t *testing.T, r core.Recovery) error {
+func (u users) claim(t *testing.T, r store.Recovery) error {
 	t.Helper()
-	if r != core.Rollback {
+	if r != store.Rollback {
 		_, err := u.store.Claim(t.Context(), command(r))
 		return err
 	}
@@ -76,7 +76,7 @@ func (u users) requireRefused(t *testing.T, by, why string) {
 			require.NoError(t, err, who)
 		}
 	}
-	for _, r := range []core.Recovery{core.Rollback, core.Resume, core.Park} { // an app that does not ask
+	for _, r := range []store.Recovery{store.Rollback, store.Resume, store.Park} { // an app that does not ask
 		is(u.claim(t, r), "store")
 	}
 	is(u.store.Validate(t.Context()), "store")
@@ -212,34 +212,34 @@ func TestLeastRights(t *testing.T) {
 	}
 	work := map[string]func(t *testing.T, db *gorm.DB){
 		"api": func(t *testing.T, db *gorm.DB) {
-			store := newStore(t, db)
-			require.NoError(t, store.Validate(t.Context()))
-			tx, _ := begin(t, store, command(core.Rollback))
+			st := newStore(t, db)
+			require.NoError(t, st.Validate(t.Context()))
+			tx, _ := begin(t, st, command(store.Rollback))
 			require.NoError(t, seal(t.Context(), tx, paid(), false))
-			parked, err := store.Claim(t.Context(), command(core.Park))
+			parked, err := st.Claim(t.Context(), command(store.Park))
 			require.NoError(t, err)
-			require.NoError(t, store.Refer(t.Context(), parked.Record.ID, core.Realm{}, core.Ref{Name: "charge", Value: "ch_1"}))
-			require.NoError(t, store.Complete(t.Context(), parked.Record.Ticket, paid()))
-			given := command(core.Park)
-			require.NoError(t, store.Release(t.Context(), core.Ticket{ID: given.ID, Owner: given.Owner}))
-			short := command(core.Park)
+			require.NoError(t, st.Refer(t.Context(), parked.Record.ID, store.Realm{}, store.Ref{Name: "charge", Value: "ch_1"}))
+			require.NoError(t, st.Complete(t.Context(), parked.Record.Ticket, paid()))
+			given := command(store.Park)
+			require.NoError(t, st.Release(t.Context(), store.Ticket{ID: given.ID, Owner: given.Owner}))
+			short := command(store.Park)
 			short.Lease, short.Deadline = time.Microsecond, time.Microsecond
-			unknown, err := store.Claim(t.Context(), short)
+			unknown, err := st.Claim(t.Context(), short)
 			require.NoError(t, err)
-			_, err = store.Settle(t.Context(), core.Settlement{ID: short.ID, Fence: unknown.Record.Fence, Who: "w", Why: "y"})
+			_, err = st.Settle(t.Context(), store.Settlement{ID: short.ID, Fence: unknown.Record.Fence, Who: "w", Why: "y"})
 			require.NoError(t, err)
-			seen := command(core.Park)
-			_, err = store.Sight(t.Context(), core.Sighting{ID: seen.ID, Scope: seen.Scope, Hash: seen.Hash, Keep: time.Hour})
+			seen := command(store.Park)
+			_, err = st.Sight(t.Context(), store.Sighting{ID: seen.ID, Scope: seen.Scope, Hash: seen.Hash, Keep: time.Hour})
 			require.NoError(t, err)
-			step := core.StepRecord{Name: "charge", Kind: core.ProviderStep}
-			segments, _ := resume(t, store, command(core.Resume))
-			for _, s := range []core.Seal{{Start: &step}, {Steps: []core.StepRecord{step}}, {Answer: new(paid())}} {
+			step := store.StepRecord{Name: "charge", Kind: store.ProviderStep}
+			segments, _ := resume(t, st, command(store.Resume))
+			for _, s := range []store.Seal{{Start: &step}, {Steps: []store.StepRecord{step}}, {Answer: new(paid())}} {
 				_, err = segments.Seal(t.Context(), s)
 				require.NoError(t, err)
 			}
-			_, err = store.List(t.Context(), nil, core.ID{}, 10)
+			_, err = st.List(t.Context(), nil, store.ID{}, 10)
 			require.NoError(t, err)
-			_, err = store.Sweep(t.Context(), 10, core.Window{})
+			_, err = st.Sweep(t.Context(), 10, store.Window{})
 			require.NoError(t, err)
 		},
 		"consumer": func(t *testing.T, db *gorm.DB) {

@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -72,7 +73,7 @@ FROM pg_stat_statements WHERE query LIKE '%idempotency_record%' AND query LIKE '
 // taken to be a hundred.
 func sendCommands(t *testing.T, db *gorm.DB, clients, each, body int, work time.Duration) {
 	t.Helper()
-	store := newStore(t, db)
+	st := newStore(t, db)
 	answer := paid()
 	answer.Answer.Header.Set("Content-Type", "application/json")
 	answer.Answer.Body = bytes.Repeat([]byte{'x'}, body)
@@ -84,16 +85,16 @@ func sendCommands(t *testing.T, db *gorm.DB, clients, each, body int, work time.
 	var all sync.WaitGroup
 	for i := range clients {
 		all.Go(func() {
-			var tickets []core.Ticket
+			var tickets []store.Ticket
 			complete := func() error {
 				t0 := tickets[0]
 				tickets = tickets[1:]
-				return store.Complete(t.Context(), t0, answer)
+				return st.Complete(t.Context(), t0, answer)
 			}
 			for range each {
 				c := command(core.Park)
 				c.Retention = core.DefaultRetention
-				claimed, err := store.Claim(t.Context(), c)
+				claimed, err := st.Claim(t.Context(), c)
 				if err != nil {
 					errs[i] = err
 					return

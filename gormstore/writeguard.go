@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // ErrOutsideTransaction is the error of a write that carries the context of a Rollback attempt but goes over another
@@ -119,7 +120,7 @@ func misplaced(db *gorm.DB) error {
 		return nil
 	}
 	_, inStep := db.Statement.ConnPool.(*stepConn) // with the attempt's own context
-	if recovery, ok := core.RecoveryOf(ctx); ok && recovery == core.Resume && !inStep {
+	if recovery, ok := core.RecoveryOf(ctx); ok && recovery == store.Resume && !inStep {
 		return outsideStep{}
 	}
 	return nil

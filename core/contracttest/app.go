@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // App is an app under test, with what the suite has to know about it.
@@ -73,7 +74,7 @@ type Route struct {
 	// OtherPath is another path of the same route that takes the same bodies, for routes with a parameter (H-1).
 	OtherPath string
 	// Recovery is what the app's table says.
-	Recovery core.Recovery
+	Recovery store.Recovery
 	// KeyFormat, KeyAge and MaxBody are the policy's, with its defaults.
 	KeyFormat core.KeyFormat
 	KeyAge    time.Duration
@@ -101,9 +102,9 @@ func (r Route) name() string { return r.Method + " " + r.Path }
 
 // What a route can be checked for.
 
-func isRollback(r Route) bool   { return r.Recovery == core.Rollback }
-func isPark(r Route) bool       { return r.Recovery == core.Park }
-func isResume(r Route) bool     { return r.Recovery == core.Resume }
+func isRollback(r Route) bool   { return r.Recovery == store.Rollback }
+func isPark(r Route) bool       { return r.Recovery == store.Park }
+func isResume(r Route) bool     { return r.Recovery == store.Resume }
 func hasOtherPath(r Route) bool { return r.OtherPath != "" }
 
 // takesJSON: its commands are JSON objects.
@@ -159,7 +160,7 @@ func (a App) validate() error {
 		if r.Body == nil {
 			bad("Routes[%q].Body: is required", r.name())
 		}
-		if r.Recovery < core.Rollback || r.Recovery > core.Park {
+		if r.Recovery < store.Rollback || r.Recovery > store.Park {
 			bad("Routes[%q].Recovery: is required; say what the app's table says", r.name())
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/contracttest"
+	"github.com/auth19/idem/core/store"
 )
 
 // An exported suite runs on other people's machines. Where the store is too busy for all that comes at once, nothing is
@@ -93,7 +94,7 @@ type busyStore struct {
 	seen map[core.ID]int
 }
 
-func (s *busyStore) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s *busyStore) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	s.mu.Lock()
 	if s.seen == nil {
 		s.seen = map[core.ID]int{}
@@ -103,7 +104,7 @@ func (s *busyStore) Claim(ctx context.Context, c core.Claim) (core.Claimed, erro
 	s.mu.Unlock()
 	if n <= s.refuse {
 		s.refused()
-		return core.Claimed{}, fmt.Errorf("claim %d: %w", n, context.DeadlineExceeded)
+		return store.Claimed{}, fmt.Errorf("claim %d: %w", n, context.DeadlineExceeded)
 	}
 	return s.Store.Claim(ctx, c)
 }

@@ -6,7 +6,7 @@
 //			Handler: router, // or URL, of an app that runs already
 //			Tokens:  contracttest.Tokens{Of: func(n int) string { ... }},
 //			Routes: []contracttest.Route{{
-//				Path: "/v1/payments", Recovery: core.Rollback,
+//				Path: "/v1/payments", Recovery: store.Rollback,
 //				Body: func(n int) (string, []byte) {
 //					return "application/json", fmt.Appendf(nil, `{"order_id":"o-%d","amount":"1.00"}`, n)
 //				},

@@ -17,6 +17,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/ginidem"
 )
 
@@ -162,7 +163,7 @@ type checkThenAct struct{ core.Store }
 
 func newCheckThenAct(s core.Store) core.Store { return checkThenAct{s} }
 
-func (s checkThenAct) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s checkThenAct) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	_, err := s.Find(ctx, c.ID)
 	time.Sleep(time.Millisecond) // as a database is away
 	got, claimErr := s.Store.Claim(ctx, c)
@@ -175,7 +176,7 @@ type oneCommand struct{ core.Store }
 
 func newOneCommand(s core.Store) core.Store { return oneCommand{s} }
 
-func (s oneCommand) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s oneCommand) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	got, err := s.Store.Claim(ctx, c)
 	got.Record.Hash = c.Hash
 	return got, err
@@ -186,7 +187,7 @@ type keyPerRoute struct{ core.Store }
 
 func newKeyPerRoute(s core.Store) core.Store { return keyPerRoute{s} }
 
-func (s keyPerRoute) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s keyPerRoute) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	c.ID = sha256.Sum256(append(c.ID[:], c.Route...))
 	return s.Store.Claim(ctx, c)
 }
@@ -196,7 +197,7 @@ type successesOnly struct{ core.Store }
 
 func newSuccessesOnly(s core.Store) core.Store { return successesOnly{s} }
 
-func (s successesOnly) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+func (s successesOnly) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
 	if c.Answer.Status >= 400 {
 		return s.Release(ctx, t)
 	}
@@ -208,7 +209,7 @@ type parksNothing struct{ core.Store }
 
 func newParksNothing(s core.Store) core.Store { return parksNothing{s} }
 
-func (s parksNothing) Park(ctx context.Context, t core.Ticket) error { return s.Release(ctx, t) }
+func (s parksNothing) Park(ctx context.Context, t store.Ticket) error { return s.Release(ctx, t) }
 
 // besideSQLite is a bank on SQLite that writes its ledger somewhere else.
 func besideSQLite(t *testing.T) *bank {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var operationChecks = []check{
@@ -24,7 +25,7 @@ func operationIsItsOwners(p *probe) {
 	id := p.reused(p.other(r)).Operation
 
 	a := p.operation(id, p.Tokens.Of(owner))
-	view := p.requireState(a, id, core.Completed)
+	view := p.requireState(a, id, store.Completed)
 	require.Equal(p, first.status, view.Answer.Status, "the status in the operation's answer")
 	if json.Valid(first.body) {
 		require.JSONEq(p, string(first.body), string(view.Answer.Body), "the body in the operation's answer")
@@ -32,7 +33,7 @@ func operationIsItsOwners(p *probe) {
 
 	for what, hidden := range map[string]answer{
 		"another principal": p.operation(id, p.Tokens.Of(stranger)),
-		"an id of nobody":   p.operation(core.ID{1}.String(), p.Tokens.Of(owner)),
+		"an id of nobody":   p.operation(store.ID{1}.String(), p.Tokens.Of(owner)),
 		"no id":             p.operation("no-id", p.Tokens.Of(owner)),
 	} {
 		require.Equal(p, http.StatusNotFound, hidden.status, "the operation for %s", what)
@@ -48,7 +49,7 @@ func parkedOperationIsUnknown(p *probe) {
 	r := p.command(p.Fails)
 	p.send(r)
 	id := p.refused(r, core.CodeOutcomeUnknown).Operation
-	p.requireState(p.operation(id, p.Tokens.Of(owner)), id, core.Unknown)
+	p.requireState(p.operation(id, p.Tokens.Of(owner)), id, store.Unknown)
 }
 
 func (p *probe) needOperations() {
@@ -74,7 +75,7 @@ func operationByKey(p *probe) {
 
 	first := p.apply(r)
 	id := p.reused(p.other(r)).Operation
-	view := p.requireState(p.send(ask), id, core.Completed)
+	view := p.requireState(p.send(ask), id, store.Completed)
 	require.Equal(p, first.status, view.Answer.Status, "the status in the operation's answer")
 
 	ask.token = p.Tokens.Of(stranger)
@@ -95,7 +96,7 @@ type operationView struct {
 	} `json:"answer"`
 }
 
-func (p *probe) requireState(a answer, id string, state core.State) operationView {
+func (p *probe) requireState(a answer, id string, state store.State) operationView {
 	p.Helper()
 	require.Equal(p, http.StatusOK, a.status, "the operation for its own principal")
 	var view operationView

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // statusOf are the statuses of the problems that the suite brings about (P-1), without a profile.
@@ -84,7 +85,7 @@ func (p *probe) requireProblem(a answer, code core.Code) problem {
 		require.Regexp(p, "^https?://", found.Type, "the member type of %s is a link (P-2)", code)
 	}
 	if a.status == http.StatusConflict || code == core.CodeKeyReused || found.Operation != "" {
-		_, err := core.ParseID(found.Operation)
+		_, err := store.ParseID(found.Operation)
 		require.NoError(p, err, "the member operation of %s (P-1)", code)
 	}
 	return found

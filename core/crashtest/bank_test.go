@@ -23,14 +23,15 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/crashtest"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/ginidem"
 	"github.com/auth19/idem/gormstore"
 )
 
 // bank is the app that the kit is tried on. It moves money, and runs in this process.
 type bank struct {
-	store    core.Store // outlives the app, like ledger
-	recovery core.Recovery
+	store    store.Store // outlives the app, like ledger
+	recovery store.Recovery
 	pay      func(ctx context.Context, g *crashtest.Gates, order int) error
 	effects  func(order int) (crashtest.Effects, error)
 	guards   func(idem *core.Module, g *crashtest.Gates) []gin.HandlerFunc // default Idempotent
@@ -62,7 +63,7 @@ func (l *ledger) effects(order int) (crashtest.Effects, error) {
 }
 
 // inMemory is a store whose leases run out soon, although none can be configured to.
-func inMemory() core.Store {
+func inMemory() store.Store {
 	start := time.Now()
 	return memstore.New(memstore.WithClock(func() time.Time { return start.Add(20 * time.Since(start)) }))
 }
@@ -71,7 +72,7 @@ func inMemory() core.Store {
 func parking(*testing.T) *bank {
 	l := newLedger()
 	return &bank{
-		store: inMemory(), recovery: core.Park, effects: l.effects,
+		store: inMemory(), recovery: store.Park, effects: l.effects,
 		pay: func(_ context.Context, g *crashtest.Gates, order int) error {
 			g.Around("book", func() { l.book("", order) })
 			return nil
@@ -83,9 +84,9 @@ func parking(*testing.T) *bank {
 func resuming(*testing.T) *bank {
 	l := newLedger()
 	return &bank{
-		store: inMemory(), recovery: core.Resume, effects: l.effects,
+		store: inMemory(), recovery: store.Resume, effects: l.effects,
 		pay: func(ctx context.Context, g *crashtest.Gates, order int) error {
-			return core.CallDo(ctx, "book", func(_ context.Context, key core.DerivedKey) error {
+			return core.CallDo(ctx, "book", func(_ context.Context, key store.DerivedKey) error {
 				g.Around("book", func() { l.book(key.String(), order) })
 				return nil
 			}, core.Dedup(time.Hour))
@@ -108,13 +109,13 @@ func rollingBack(t *testing.T) *bank {
 	pool, err := db.DB()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, pool.Close()) })
-	store, err := gormstore.New(db)
+	st, err := gormstore.New(db)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	require.NoError(t, gormstore.Migrate(t.Context(), db))
 	require.NoError(t, db.AutoMigrate(&entry{}))
 	return &bank{
-		store: store, recovery: core.Rollback,
+		store: st, recovery: store.Rollback,
 		pay: func(ctx context.Context, _ *crashtest.Gates, order int) error {
 			_, err := gormstore.CreateOnce(gormstore.Tx(ctx), &entry{Paid: order})
 			return err
@@ -169,7 +170,7 @@ func (b *bank) scenario() crashtest.Scenario {
 	return crashtest.Scenario{
 		Request: newPayment,
 		Effects: func(_ context.Context, _ string, n int) (crashtest.Effects, error) { return b.effects(n) },
-		Unknown: b.recovery == core.Park, Parallel: 4, Patience: 5 * time.Second,
+		Unknown: b.recovery == store.Park, Parallel: 4, Patience: 5 * time.Second,
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/crashtest"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // What the test of an app has at hand already: its program, a database for tests, a look into its ledger.
@@ -20,7 +20,7 @@ var (
 	program     string
 	databaseURL string
 	entriesOf   func(ctx context.Context, order string) (int, error)
-	newRouter   func(store core.Store, provider *http.Client) (http.Handler, error)
+	newRouter   func(store store.Store, provider *http.Client) (http.Handler, error)
 )
 
 // An app that is a process: the test to have.

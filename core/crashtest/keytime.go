@@ -4,24 +4,24 @@ import (
 	"context"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-var _ core.KeyTimer = (*gated)(nil)
+var _ store.KeyTimer = (*gated)(nil)
 
-// KeepAge implements [core.KeyTimer].
-func (s *gated) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w core.Window,
-) (core.KeptAge, error) {
-	under, err := as[core.KeyTimer](s)
+// KeepAge implements [store.KeyTimer].
+func (s *gated) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w store.Window,
+) (store.KeptAge, error) {
+	under, err := as[store.KeyTimer](s)
 	if err != nil {
-		return core.KeptAge{}, err
+		return store.KeptAge{}, err
 	}
-	return call(s.gates, background, func() (core.KeptAge, error) { return under.KeepAge(ctx, service, route, age, w) })
+	return call(s.gates, background, func() (store.KeptAge, error) { return under.KeepAge(ctx, service, route, age, w) })
 }
 
-// RefuseKeysBefore implements [core.KeyTimer].
-func (s *gated) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w core.Window) error {
-	under, err := as[core.KeyTimer](s)
+// RefuseKeysBefore implements [store.KeyTimer].
+func (s *gated) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error {
+	under, err := as[store.KeyTimer](s)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/crashtest"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/ginidem"
 )
 
@@ -88,16 +89,16 @@ func freesLost(t *testing.T) *bank {
 	return b
 }
 
-type runsAgain struct{ core.Store }
+type runsAgain struct{ store.Store }
 
-func (s runsAgain) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s runsAgain) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	claimed, err := s.Store.Claim(ctx, c)
-	if err == nil && claimed.Record.State() == core.Unknown {
-		settled := core.Settlement{ID: c.ID, Fence: claimed.Record.Fence, Who: "a mutant", Why: "it was lost"}
+	if err == nil && claimed.Record.State() == store.Unknown {
+		settled := store.Settlement{ID: c.ID, Fence: claimed.Record.Fence, Who: "a mutant", Why: "it was lost"}
 		if _, tooEarly := s.Settle(ctx, settled); tooEarly == nil {
 			return s.Store.Claim(ctx, c)
 		}
-		return core.Claimed{Busy: true}, nil
+		return store.Claimed{Busy: true}, nil
 	}
 	return claimed, err
 }
@@ -107,7 +108,7 @@ func anotherKeyEachTime(t *testing.T) *bank {
 	b, l := resuming(t), newLedger()
 	b.effects = l.effects
 	b.pay = func(ctx context.Context, g *crashtest.Gates, order int) error {
-		return core.CallDo(ctx, "book", func(context.Context, core.DerivedKey) error {
+		return core.CallDo(ctx, "book", func(context.Context, store.DerivedKey) error {
 			g.Around("book", func() { l.book("", order) })
 			return nil
 		}, core.Dedup(time.Hour))

@@ -25,6 +25,7 @@ import (
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/crashtest"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/ginidem"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
@@ -47,7 +48,7 @@ func serveApp(keys string) error {
 	if err != nil {
 		return err
 	}
-	store, err := gormstore.New(db)
+	st, err := gormstore.New(db)
 	if err != nil {
 		return err
 	}
@@ -58,8 +59,8 @@ func serveApp(keys string) error {
 		return err
 	}
 	idem, err := core.New(core.Config{
-		Store:  store,
-		Routes: core.Routes{"POST /pay": {Recovery: core.Resume, Lease: time.Second, Deadline: 10 * time.Second}},
+		Store:  st,
+		Routes: core.Routes{"POST /pay": {Recovery: store.Resume, Lease: time.Second, Deadline: 10 * time.Second}},
 	})
 	if err != nil {
 		return err
@@ -74,7 +75,7 @@ func serveApp(keys string) error {
 			return
 		}
 		ctx := c.Request.Context()
-		charge, err := core.Call(ctx, "charge", func(ctx context.Context, key core.DerivedKey) (string, error) {
+		charge, err := core.Call(ctx, "charge", func(ctx context.Context, key store.DerivedKey) (string, error) {
 			if keys == randomKeys {
 				return chargeOverHTTP(ctx, rand.Text(), in.Order)
 			}

@@ -6,15 +6,15 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // Store returns a store for an app in this process, in front of s: each call of the protocol is an event. It has the
-// abilities of s, and is a [core.Transactor] if s is one. Crashes do not touch s itself: it must be the same for all
+// abilities of s, and is a [store.Transactor] if s is one. Crashes do not touch s itself: it must be the same for all
 // lives of the app.
-func (g *Gates) Store(s core.Store) core.Store {
+func (g *Gates) Store(s store.Store) store.Store {
 	base := &gated{g, s}
-	if under, ok := s.(core.Transactor); ok {
+	if under, ok := s.(store.Transactor); ok {
 		return &txStore{base, under}
 	}
 	return base
@@ -35,21 +35,21 @@ func (g *Gates) do(event string, fn func() error) (err error) {
 // background is for calls that no request has caused: they are no events, but a crash stops them too.
 const background = ""
 
-// gated is a core.Store behind gates.
+// gated is a store.Store behind gates.
 type gated struct {
 	gates *Gates
-	under core.Store
+	under store.Store
 }
 
-func (s *gated) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
-	claimed, err := call(s.gates, "Claim", func() (core.Claimed, error) { return s.under.Claim(ctx, c) })
+func (s *gated) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	claimed, err := call(s.gates, "Claim", func() (store.Claimed, error) { return s.under.Claim(ctx, c) })
 	if claimed.Won {
 		s.gates.won()
 	}
 	return claimed, err
 }
 
-func (s *gated) Renew(ctx context.Context, t core.Ticket, lease time.Duration) error {
+func (s *gated) Renew(ctx context.Context, t store.Ticket, lease time.Duration) error {
 	event := background
 	if lease == 0 {
 		event = "Renew" // gives the lease back
@@ -57,37 +57,37 @@ func (s *gated) Renew(ctx context.Context, t core.Ticket, lease time.Duration) e
 	return s.gates.do(event, func() error { return s.under.Renew(ctx, t, lease) })
 }
 
-func (s *gated) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+func (s *gated) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
 	return s.gates.do("Complete", func() error { return s.under.Complete(ctx, t, c) })
 }
 
-func (s *gated) Park(ctx context.Context, t core.Ticket) error {
+func (s *gated) Park(ctx context.Context, t store.Ticket) error {
 	return s.gates.do("Park", func() error { return s.under.Park(ctx, t) })
 }
 
-func (s *gated) Release(ctx context.Context, t core.Ticket) error {
+func (s *gated) Release(ctx context.Context, t store.Ticket) error {
 	return s.gates.do("Release", func() error { return s.under.Release(ctx, t) })
 }
 
-func (s *gated) Find(ctx context.Context, id core.ID) (core.Record, error) {
-	return call(s.gates, "Find", func() (core.Record, error) { return s.under.Find(ctx, id) })
+func (s *gated) Find(ctx context.Context, id store.ID) (store.Record, error) {
+	return call(s.gates, "Find", func() (store.Record, error) { return s.under.Find(ctx, id) })
 }
 
-func (s *gated) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
-	return call(s.gates, background, func() ([]core.Record, error) { return s.under.List(ctx, within, after, limit) })
+func (s *gated) List(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
+	return call(s.gates, background, func() ([]store.Record, error) { return s.under.List(ctx, within, after, limit) })
 }
 
-func (s *gated) Settle(ctx context.Context, settlement core.Settlement) (core.Record, error) {
-	return call(s.gates, "Settle", func() (core.Record, error) { return s.under.Settle(ctx, settlement) })
+func (s *gated) Settle(ctx context.Context, settlement store.Settlement) (store.Record, error) {
+	return call(s.gates, "Settle", func() (store.Record, error) { return s.under.Settle(ctx, settlement) })
 }
 
-func (s *gated) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
-	return call(s.gates, background, func() (core.Swept, error) { return s.under.Sweep(ctx, limit, w) })
+func (s *gated) Sweep(ctx context.Context, limit int, w store.Window) (store.Swept, error) {
+	return call(s.gates, background, func() (store.Swept, error) { return s.under.Sweep(ctx, limit, w) })
 }
 
 // as is the store underneath with one of its optional abilities. If the store lacks an ability that the app needs, the
 // app does not start without the gates; with them, its requests fail.
-func as[T core.Store](s *gated) (T, error) {
+func as[T store.Store](s *gated) (T, error) {
 	under, ok := s.under.(T)
 	if !ok {
 		return under, fmt.Errorf("idem: crashtest: %T is no %v", s.under, reflect.TypeFor[T]())
@@ -95,86 +95,86 @@ func as[T core.Store](s *gated) (T, error) {
 	return under, nil
 }
 
-// Import implements [core.Importer].
-func (s *gated) Import(ctx context.Context, records []core.Record) (core.Imported, error) {
-	under, err := as[core.Importer](s)
+// Import implements [store.Importer].
+func (s *gated) Import(ctx context.Context, records []store.Record) (store.Imported, error) {
+	under, err := as[store.Importer](s)
 	if err != nil {
-		return core.Imported{}, err
+		return store.Imported{}, err
 	}
-	return call(s.gates, "Import", func() (core.Imported, error) { return under.Import(ctx, records) })
+	return call(s.gates, "Import", func() (store.Imported, error) { return under.Import(ctx, records) })
 }
 
-// CountOpen implements [core.Counter].
-func (s *gated) CountOpen(ctx context.Context, scope core.Scope, limit int) (int, error) {
-	under, err := as[core.Counter](s)
+// CountOpen implements [store.Counter].
+func (s *gated) CountOpen(ctx context.Context, scope store.Scope, limit int) (int, error) {
+	under, err := as[store.Counter](s)
 	if err != nil {
 		return 0, err
 	}
 	return call(s.gates, "CountOpen", func() (int, error) { return under.CountOpen(ctx, scope, limit) })
 }
 
-// Erase implements [core.Eraser].
-func (s *gated) Erase(ctx context.Context, scope core.Scope, after core.ID, limit int) (core.ErasedPage, error) {
-	under, err := as[core.Eraser](s)
+// Erase implements [store.Eraser].
+func (s *gated) Erase(ctx context.Context, scope store.Scope, after store.ID, limit int) (store.ErasedPage, error) {
+	under, err := as[store.Eraser](s)
 	if err != nil {
-		return core.ErasedPage{}, err
+		return store.ErasedPage{}, err
 	}
-	return call(s.gates, "Erase", func() (core.ErasedPage, error) { return under.Erase(ctx, scope, after, limit) })
+	return call(s.gates, "Erase", func() (store.ErasedPage, error) { return under.Erase(ctx, scope, after, limit) })
 }
 
-// Survey implements [core.Surveyor].
-func (s *gated) Survey(ctx context.Context, within []byte, limit int) ([]core.Backlog, error) {
-	under, err := as[core.Surveyor](s)
+// Survey implements [store.Surveyor].
+func (s *gated) Survey(ctx context.Context, within []byte, limit int) ([]store.Backlog, error) {
+	under, err := as[store.Surveyor](s)
 	if err != nil {
 		return nil, err
 	}
-	return call(s.gates, background, func() ([]core.Backlog, error) { return under.Survey(ctx, within, limit) })
+	return call(s.gates, background, func() ([]store.Backlog, error) { return under.Survey(ctx, within, limit) })
 }
 
-// Sight implements [core.Watcher].
-func (s *gated) Sight(ctx context.Context, sighting core.Sighting) (core.Seen, error) {
-	under, err := as[core.Watcher](s)
+// Sight implements [store.Watcher].
+func (s *gated) Sight(ctx context.Context, sighting store.Sighting) (store.Seen, error) {
+	under, err := as[store.Watcher](s)
 	if err != nil {
-		return core.Seen{}, err
+		return store.Seen{}, err
 	}
-	return call(s.gates, "Sight", func() (core.Seen, error) { return under.Sight(ctx, sighting) })
+	return call(s.gates, "Sight", func() (store.Seen, error) { return under.Sight(ctx, sighting) })
 }
 
-// KeepScoping implements [core.ScopeKeeper]: a store that keeps nothing agrees.
+// KeepScoping implements [store.ScopeKeeper]: a store that keeps nothing agrees.
 func (s *gated) KeepScoping(ctx context.Context, namespace, fingerprint string) (string, error) {
-	under, ok := s.under.(core.ScopeKeeper)
+	under, ok := s.under.(store.ScopeKeeper)
 	if !ok {
 		return fingerprint, nil
 	}
 	return call(s.gates, background, func() (string, error) { return under.KeepScoping(ctx, namespace, fingerprint) })
 }
 
-// AdoptScoping implements [core.ScopeKeeper].
+// AdoptScoping implements [store.ScopeKeeper].
 func (s *gated) AdoptScoping(ctx context.Context, namespace, fingerprint string) error {
-	under, err := as[core.ScopeKeeper](s)
+	under, err := as[store.ScopeKeeper](s)
 	if err != nil {
 		return err
 	}
 	return s.gates.do(background, func() error { return under.AdoptScoping(ctx, namespace, fingerprint) })
 }
 
-// Steps implements [core.Stepper].
-func (s *gated) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
-	under, err := as[core.Stepper](s)
+// Steps implements [store.Stepper].
+func (s *gated) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, error) {
+	under, err := as[store.Stepper](s)
 	if err != nil {
 		return nil, err
 	}
-	return call(s.gates, "Steps", func() ([]core.StepRecord, error) { return under.Steps(ctx, id) })
+	return call(s.gates, "Steps", func() ([]store.StepRecord, error) { return under.Steps(ctx, id) })
 }
 
-// Resume implements [core.Stepper].
-func (s *gated) Resume(ctx context.Context, c core.Claim) (core.Segments, core.Claimed, error) {
-	stepper, err := as[core.Stepper](s)
+// Resume implements [store.Stepper].
+func (s *gated) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {
+	stepper, err := as[store.Stepper](s)
 	if err != nil {
-		return nil, core.Claimed{}, err
+		return nil, store.Claimed{}, err
 	}
-	var under core.Segments
-	claimed, err := call(s.gates, "Resume", func() (claimed core.Claimed, err error) {
+	var under store.Segments
+	claimed, err := call(s.gates, "Resume", func() (claimed store.Claimed, err error) {
 		under, claimed, err = stepper.Resume(ctx, c)
 		if under != nil {
 			s.gates.opened(under)
@@ -188,10 +188,10 @@ func (s *gated) Resume(ctx context.Context, c core.Claim) (core.Segments, core.C
 	return &segments{tx{s.gates, under}, under}, claimed, err
 }
 
-// InFlight implements [core.Transactor] and [core.Stepper].
-func (s *gated) InFlight(ctx context.Context, id core.ID) (bool, error) {
+// InFlight implements [store.Transactor] and [store.Stepper].
+func (s *gated) InFlight(ctx context.Context, id store.ID) (bool, error) {
 	under, ok := s.under.(interface {
-		InFlight(ctx context.Context, id core.ID) (bool, error)
+		InFlight(ctx context.Context, id store.ID) (bool, error)
 	})
 	if !ok {
 		return false, nil
@@ -199,42 +199,42 @@ func (s *gated) InFlight(ctx context.Context, id core.ID) (bool, error) {
 	return call(s.gates, "InFlight", func() (bool, error) { return under.InFlight(ctx, id) })
 }
 
-// Resumable implements [core.Stepper].
-func (s *gated) Resumable(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
-	under, err := as[core.Stepper](s)
+// Resumable implements [store.Stepper].
+func (s *gated) Resumable(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
+	under, err := as[store.Stepper](s)
 	if err != nil {
 		return nil, err
 	}
-	return call(s.gates, background, func() ([]core.Record, error) { return under.Resumable(ctx, within, after, limit) })
+	return call(s.gates, background, func() ([]store.Record, error) { return under.Resumable(ctx, within, after, limit) })
 }
 
-// HalfDone implements [core.Stepper].
-func (s *gated) HalfDone(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
-	under, err := as[core.Stepper](s)
+// HalfDone implements [store.Stepper].
+func (s *gated) HalfDone(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
+	under, err := as[store.Stepper](s)
 	if err != nil {
 		return nil, err
 	}
-	return call(s.gates, background, func() ([]core.Record, error) { return under.HalfDone(ctx, within, after, limit) })
+	return call(s.gates, background, func() ([]store.Record, error) { return under.HalfDone(ctx, within, after, limit) })
 }
 
-// Validate implements [core.Validator]: a store that cannot tell counts as sound.
+// Validate implements [store.Validator]: a store that cannot tell counts as sound.
 func (s *gated) Validate(ctx context.Context) error {
-	under, ok := s.under.(core.Validator)
+	under, ok := s.under.(store.Validator)
 	if !ok {
 		return nil
 	}
 	return s.gates.do(background, func() error { return under.Validate(ctx) })
 }
 
-// txStore is a core.Transactor behind gates.
+// txStore is a store.Transactor behind gates.
 type txStore struct {
 	*gated
-	transactor core.Transactor
+	transactor store.Transactor
 }
 
-func (s *txStore) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
-	var under core.Tx
-	claimed, err := call(s.gates, "Begin", func() (claimed core.Claimed, err error) {
+func (s *txStore) Begin(ctx context.Context, c store.Claim) (store.Tx, store.Claimed, error) {
+	var under store.Tx
+	claimed, err := call(s.gates, "Begin", func() (claimed store.Claimed, err error) {
 		under, claimed, err = s.transactor.Begin(ctx, c)
 		if under != nil {
 			s.gates.opened(under)
@@ -249,7 +249,7 @@ func (s *txStore) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claime
 }
 
 // opened remembers a transaction for Kill, and ends it if the app was killed already.
-func (g *Gates) opened(tx core.Tx) {
+func (g *Gates) opened(tx store.Tx) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.isDead() {
@@ -259,28 +259,28 @@ func (g *Gates) opened(tx core.Tx) {
 	g.txs[tx] = true
 }
 
-func (g *Gates) ended(tx core.Tx) {
+func (g *Gates) ended(tx store.Tx) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.txs, tx)
 }
 
-// tx is a core.Tx behind gates.
+// tx is a store.Tx behind gates.
 type tx struct {
 	gates *Gates
-	under core.Tx
+	under store.Tx
 }
 
 func (t *tx) Bind(ctx context.Context) context.Context { return t.under.Bind(ctx) }
 
-// Asked implements [core.AskedTx]: if the transaction cannot tell, Asked says nothing about it.
+// Asked implements [store.AskedTx]: if the transaction cannot tell, Asked says nothing about it.
 func (t *tx) Asked() bool {
-	under, ok := t.under.(core.AskedTx)
+	under, ok := t.under.(store.AskedTx)
 	return !ok || under.Asked()
 }
 
 // Seal ends a transaction of a Rollback attempt. A Resume attempt may have more of them.
-func (t *tx) Seal(ctx context.Context, s core.Seal) (now time.Time, err error) {
+func (t *tx) Seal(ctx context.Context, s store.Seal) (now time.Time, err error) {
 	return call(t.gates, nameOf(s), func() (time.Time, error) {
 		if s.Answer != nil {
 			defer t.gates.ended(t.under)
@@ -290,7 +290,7 @@ func (t *tx) Seal(ctx context.Context, s core.Seal) (now time.Time, err error) {
 }
 
 // nameOf is the event of a seal: what it makes durable last.
-func nameOf(s core.Seal) string {
+func nameOf(s store.Seal) string {
 	switch {
 	case s.Answer != nil:
 		return "Seal answer"
@@ -309,10 +309,10 @@ func (t *tx) Rollback() error {
 	})
 }
 
-// segments are a core.Segments behind gates. What an app writes in a step passes the gates of its database.
+// segments are a store.Segments behind gates. What an app writes in a step passes the gates of its database.
 type segments struct {
 	tx
-	under core.Segments
+	under store.Segments
 }
 
 func (s *segments) Opening(fn func() error) { s.under.Opening(fn) }

@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/crashtest"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/storetest"
 )
 
@@ -26,13 +26,13 @@ func TestGatesAreTransparent(t *testing.T) {
 // learns of it; the call after it never begins.
 func TestDeadStoresDoNotReturn(t *testing.T) {
 	g, under := crashtest.NewGates(), memstore.New()
-	store := g.Store(under)
-	claim := core.Claim{ID: core.ID{1}, Recovery: core.Park, Lease: time.Minute, Deadline: time.Minute}
+	st := g.Store(under)
+	claim := store.Claim{ID: store.ID{1}, Recovery: store.Park, Lease: time.Minute, Deadline: time.Minute}
 	fault := g.Strike(crashtest.Point{Event: 0, After: true})
 	returned, ended := false, make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = store.Claim(t.Context(), claim)
+		_, _ = st.Claim(t.Context(), claim)
 		returned = true
 	}()
 	<-fault.Reached
@@ -43,32 +43,32 @@ func TestDeadStoresDoNotReturn(t *testing.T) {
 	require.Equal(t, []string{"Claim"}, g.Seen())
 	rec, err := under.Find(t.Context(), claim.ID)
 	require.NoError(t, err)
-	require.Equal(t, core.Running, rec.Stored)
+	require.Equal(t, store.Running, rec.Stored)
 
 	ended = make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = store.Park(t.Context(), rec.Ticket)
+		_ = st.Park(t.Context(), rec.Ticket)
 		returned = true
 	}()
 	<-ended
 	require.False(t, returned)
 	rec, err = under.Find(t.Context(), claim.ID)
 	require.NoError(t, err)
-	require.Equal(t, core.Running, rec.Stored)
+	require.Equal(t, store.Running, rec.Stored)
 }
 
 // TestDeadTransactionsAreRolledBack shows that the rows of a crashed attempt are gone, and its key is free.
 func TestDeadTransactionsAreRolledBack(t *testing.T) {
 	b := rollingBack(t)
 	g := crashtest.NewGates()
-	claim := core.Claim{ID: core.ID{1}, Recovery: core.Rollback, Lease: time.Minute, Deadline: time.Minute}
-	_, claimed, err := g.Store(b.store).(core.Transactor).Begin(t.Context(), claim)
+	claim := store.Claim{ID: store.ID{1}, Recovery: store.Rollback, Lease: time.Minute, Deadline: time.Minute}
+	_, claimed, err := g.Store(b.store).(store.Transactor).Begin(t.Context(), claim)
 	require.NoError(t, err)
 	require.True(t, claimed.Won)
 	g.Close()
-	claim.Owner = core.Owner{2}
-	tx, claimed, err := b.store.(core.Transactor).Begin(t.Context(), claim)
+	claim.Owner = store.Owner{2}
+	tx, claimed, err := b.store.(store.Transactor).Begin(t.Context(), claim)
 	require.NoError(t, err)
 	require.True(t, claimed.Won)
 	require.NoError(t, tx.Rollback())

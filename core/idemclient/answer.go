@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // answer is a response that was read to its end.
@@ -73,7 +74,7 @@ func (a *answer) readProblem() {
 	if json.Unmarshal(a.body, &problem) != nil {
 		return
 	}
-	if _, err := core.ParseID(problem.Operation); err == nil {
+	if _, err := store.ParseID(problem.Operation); err == nil {
 		a.operation = problem.Operation
 	}
 	if isCode(problem.Outcome) {

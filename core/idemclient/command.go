@@ -16,6 +16,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/internal/attemptctx"
+	"github.com/auth19/idem/core/store"
 )
 
 // call is the sending of one command, with all attempts.
@@ -207,12 +208,12 @@ func readBody(r *http.Request, maxBuffer int64) ([]byte, error) {
 	return body, nil
 }
 
-var zeroHash core.CommandHash
+var zeroHash store.CommandHash
 
 // hashOf is the hash of a command, as servers of this library compute it, together with the host. The same command to
 // another host is another command, because only the host that got a key knows it. If one host has several addresses, the
 // caller sets r.Host.
-func hashOf(r *http.Request, body []byte, version int16) (core.CommandHash, error) {
+func hashOf(r *http.Request, body []byte, version int16) (store.CommandHash, error) {
 	hash, err := core.HashRequest(r, body, version)
 	if err != nil {
 		return zeroHash, err

@@ -13,6 +13,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/internal/attemptctx"
+	"github.com/auth19/idem/core/store"
 )
 
 // State is the state of an operation, as a server of this library reports it. Treat a state that is not listed here as
@@ -38,7 +39,7 @@ type Operation struct {
 	Outcome string // of one that has completed or expired: "succeeded" or "refused"
 	// Answer is the recorded answer of a completed operation. A JSON body has the same meaning, but perhaps not the same
 	// bytes: to get the bytes, repeat the intent.
-	Answer *core.Answer
+	Answer *store.Answer
 }
 
 // Why a [Client.Lookup] has no result. Compare with [errors.Is]; the error is an [*Error].
@@ -87,7 +88,7 @@ func (c *Client) knownKey(ctx context.Context, intent string) (string, error) {
 	return entry.Key, nil
 }
 
-// LookupKey is [Client.Lookup] with the key itself, for a reconciler that has a [core.DerivedKey].
+// LookupKey is [Client.Lookup] with the key itself, for a reconciler that has a [store.DerivedKey].
 func (c *Client) LookupKey(ctx context.Context, key, url string) (*Operation, error) {
 	a, err := c.ask(ctx, key, url)
 	if err != nil {
@@ -153,12 +154,12 @@ func readOperation(body []byte) (*Operation, error) {
 	if err := json.Unmarshal(body, &view); err != nil {
 		return nil, fmt.Errorf("idem: the answer is no operation: %w", err)
 	}
-	if _, err := core.ParseID(view.ID); err != nil || view.State == "" || view.State == StateCompleted && view.Answer == nil {
+	if _, err := store.ParseID(view.ID); err != nil || view.State == "" || view.State == StateCompleted && view.Answer == nil {
 		return nil, errors.New("idem: the answer is no operation: it has no id, no state, or no answer")
 	}
 	o := &Operation{State: view.State, ID: view.ID, Outcome: view.Outcome}
 	if v := view.Answer; v != nil {
-		o.Answer = &core.Answer{Status: v.Status, Header: v.Header, Body: v.Bytes, Partial: v.Partial}
+		o.Answer = &store.Answer{Status: v.Status, Header: v.Header, Body: v.Bytes, Partial: v.Partial}
 		if v.Bytes == nil {
 			o.Answer.Body = bodyOf(v.Header, v.Body)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/idemtest"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -38,7 +39,7 @@ func TestContextIsInsideTheAttempt(t *testing.T) {
 
 // An attempt of the same operation sends the same key to the provider; only the command can differ.
 func TestAttemptsOfOneOperation(t *testing.T) {
-	identity := func(a idemtest.Config) (core.ID, core.CommandHash) {
+	identity := func(a idemtest.Config) (core.ID, store.CommandHash) {
 		ctx := idemtest.Context(t.Context(), a)
 		operation, _ := core.Operation(ctx)
 		command, _ := core.CommandHashOf(ctx)

@@ -7,10 +7,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // callKeys is the form that computes what a provider knows a call by. The keys come from the operation's id and the name of
-// the call (core.DerivedKey). Nothing of the client's key is needed for them, and nothing of it is in them.
+// the call (store.DerivedKey). Nothing of the client's key is needed for them, and nothing of it is in them.
 type callKeys struct {
 	Steps   []string // the provider steps that the record knows; a call may have been made inside of one
 	Name    string
@@ -24,7 +25,7 @@ type callKeys struct {
 func callKeysOf(life core.Life, form url.Values) callKeys {
 	c := callKeys{Name: form.Get("call"), Inside: form.Get("inside")}
 	for _, s := range life.Steps {
-		if s.Kind == core.ProviderStep {
+		if s.Kind == store.ProviderStep {
 			c.Steps = append(c.Steps, s.Name)
 		}
 	}
@@ -37,7 +38,7 @@ func callKeysOf(life core.Life, form url.Values) callKeys {
 		c.Problem = "The name begins or ends with a space. Type it as the code has it."
 	case c.Inside == "":
 		c.Keys = bothForms("Key of the call", id.DeriveCall(c.Name))
-		if life.Record.Recovery == core.Resume {
+		if life.Record.Recovery == store.Resume {
 			c.Keys = append(c.Keys, bothForms("Key, if it is the name of a step", id.DeriveStep(c.Name))...)
 		}
 	case !slices.Contains(c.Steps, c.Inside):
@@ -49,6 +50,6 @@ func callKeysOf(life core.Life, form url.Values) callKeys {
 }
 
 // bothForms are the forms in which handlers send a key.
-func bothForms(name string, key core.DerivedKey) []quote {
+func bothForms(name string, key store.DerivedKey) []quote {
 	return []quote{{name, key.String()}, {"the same as a UUID", key.UUID()}}
 }

@@ -10,12 +10,13 @@ import (
 	"strings"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // Config configures the pages. Module and Caller are required.
 type Config struct {
-	// Module is the app's module. Its store must be a core.Inspectable, as those of gormstore and memstore are. It must have an
-	// observer, which is told who has read an answer (EventAnswerRead); core.LogObserver logs it.
+	// Module is the app's module. Its store must be a store.Inspectable, as those of gormstore and memstore are. It must have
+	// an observer, which is told who has read an answer (EventAnswerRead); core.LogObserver logs it.
 	Module *core.Module
 
 	// Caller returns the principal whose login the request carries, as the app has verified it: from a session, a cookie, or
@@ -51,7 +52,7 @@ func New(cfg Config) (http.Handler, error) {
 	case cfg.Module == nil:
 		bad("Module: is required")
 	case !cfg.Module.Inspectable():
-		bad("Module: its store is no core.Inspectable; use gormstore or memstore, or implement it")
+		bad("Module: its store is no store.Inspectable; use gormstore or memstore, or implement it")
 	case !cfg.Module.Observed():
 		bad("Module: its Config.Observer is not set, so nobody would learn who has read an answer; use core.LogObserver")
 	}
@@ -84,7 +85,7 @@ type settleRoute struct {
 }
 
 // path returns the path of an operation's settlement.
-func (s settleRoute) path(id core.ID) string { return s.before + id.String() + s.after }
+func (s settleRoute) path(id store.ID) string { return s.before + id.String() + s.after }
 
 // parseSettle finds the id in the route. The module must have it in its table, behind the guards.
 func parseSettle(route string, module *core.Module) (settleRoute, error) {

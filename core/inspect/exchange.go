@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // exchange is a command that the pages run in this process, as if it had come to the API: see [core.Exchange]. Its request
@@ -61,7 +62,7 @@ func (a *answered) WriteHeader(status int) {
 
 // command sends a settlement through the guards of the API's route, and returns what the API would have answered. The
 // principal is the one of the pages; nothing of its cookie or token is passed on.
-func (v *visit) command(ctx context.Context, id core.ID, key string, body []byte) (*answered, error) {
+func (v *visit) command(ctx context.Context, id store.ID, key string, body []byte) (*answered, error) {
 	path := v.settle.path(id)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, path, bytes.NewReader(body))
 	if err != nil {

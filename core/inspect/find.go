@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // findPage is the form that finds an operation. It never shows a key again, and no address has what was typed: logs and
@@ -164,7 +165,7 @@ func (v *visit) findByKey(form url.Values, page findPage) error {
 	case refused:
 		page.Wrong = "key"
 		return again(http.StatusBadRequest, "The key is not valid: "+problem.Detail+".")
-	case errors.Is(err, core.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return again(http.StatusNotFound, "This principal has no operation with this key that you may look at. A request with it "+
 			"may still be on its way.")
 	case err != nil:

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // handler serves the pages.
@@ -116,7 +117,7 @@ func (h *handler) visited(serve func(v *visit) error) http.Handler {
 // failed shows an error of the store.
 func (v *visit) failed(err error) {
 	switch {
-	case errors.Is(err, core.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		_ = v.fail(http.StatusNotFound, "There is no such operation",
 			"It may be of another issuer or tenant, or its record is gone: after retention and tombstone nothing is left of it.")
 	case errors.Is(err, core.ErrScoping):

@@ -21,6 +21,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/inspect"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -109,7 +110,7 @@ func (s *shakyStore) Find(ctx context.Context, id core.ID) (core.Record, error) 
 	return s.Store.Find(ctx, id)
 }
 
-func (s *shakyStore) Settle(ctx context.Context, settlement core.Settlement) (core.Record, error) {
+func (s *shakyStore) Settle(ctx context.Context, settlement store.Settlement) (core.Record, error) {
 	if s.panics.Load() {
 		panic("a settlement")
 	}

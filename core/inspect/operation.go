@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // shownBody is how much of an answer's body a page shows, in bytes.
@@ -17,7 +18,7 @@ const shownBody = 64 << 10
 
 // operationPage is what the page of an operation shows.
 type operationPage struct {
-	Record     core.Record
+	Record     store.Record
 	Mark       mark
 	Age        time.Duration
 	Meaning    string
@@ -29,7 +30,7 @@ type operationPage struct {
 	From       time.Time   // when it can be settled; zero where it cannot
 	Trace      string      // the id of its trace, "" without one
 	Calls      *callKeys   // nil: its recovery undoes rows, and calls nobody
-	Refs       []core.Ref
+	Refs       []store.Ref
 	Of         string // the link to what else of its caller needs somebody
 }
 
@@ -54,10 +55,10 @@ func (v *visit) operation() error { return v.showOperation((*core.Operator).Life
 // answer shows the same with the answer. It is asked for with POST, because it leaves a trace: somebody has read it.
 func (v *visit) answer() error { return v.showOperation((*core.Operator).Reveal, true) }
 
-func (v *visit) showOperation(read func(*core.Operator, context.Context, core.ID) (core.Life, error), revealed bool) error {
-	id, err := core.ParseID(v.r.PathValue("id"))
+func (v *visit) showOperation(read func(*core.Operator, context.Context, store.ID) (core.Life, error), revealed bool) error {
+	id, err := store.ParseID(v.r.PathValue("id"))
 	if err != nil {
-		return core.ErrNotFound
+		return store.ErrNotFound
 	}
 	life, err := read(v.operator, v.r.Context(), id)
 	if err != nil {
@@ -66,10 +67,10 @@ func (v *visit) showOperation(read func(*core.Operator, context.Context, core.ID
 	rec := life.Record
 	page := operationPage{Record: rec, Mark: markOf(rec), Age: rec.Now.Sub(rec.CreatedAt), Meaning: meaning(rec),
 		Timeline: timeline(life), Revealed: revealed, Answer: viewOf(life)}
-	page.Refs, page.Of = v.references([]core.ID{id})[id], v.callers(rec)
-	page.HasResults = page.Answer != nil && !page.Answer.Gone || rec.State() != core.Expired &&
-		slices.ContainsFunc(life.Steps, func(s core.StepRecord) bool { return s.Finished })
-	if rec.State() == core.Unknown {
+	page.Refs, page.Of = v.references([]store.ID{id})[id], v.callers(rec)
+	page.HasResults = page.Answer != nil && !page.Answer.Gone || rec.State() != store.Expired &&
+		slices.ContainsFunc(life.Steps, func(s store.StepRecord) bool { return s.Finished })
+	if rec.State() == store.Unknown {
 		page.From = settleableFrom(rec)
 		page.Settleable = !rec.Now.Before(page.From)
 	}
@@ -77,7 +78,7 @@ func (v *visit) showOperation(read func(*core.Operator, context.Context, core.ID
 		page.Trace = rec.Traceparent[3:35]
 	}
 	status, title := http.StatusOK, "Operation "+short(id)
-	if rec.Recovery != core.Rollback {
+	if rec.Recovery != store.Rollback {
 		calls := callKeysOf(life, v.r.URL.Query())
 		if page.Calls = &calls; calls.Problem != "" {
 			status, title = http.StatusBadRequest, "Wrong name: "+title
@@ -89,11 +90,11 @@ func (v *visit) showOperation(read func(*core.Operator, context.Context, core.ID
 // viewOf is the answer of an operation, nil if it has none.
 func viewOf(life core.Life) *answerView {
 	rec := life.Record
-	if state := rec.State(); state != core.Completed && state != core.Expired {
+	if state := rec.State(); state != store.Completed && state != store.Expired {
 		return nil
 	}
 	a := &answerView{Status: rec.Answer.Status, Text: http.StatusText(rec.Answer.Status), Media: life.Media, Size: life.Size,
-		Partial: rec.Answer.Partial, Gone: rec.State() == core.Expired}
+		Partial: rec.Answer.Partial, Gone: rec.State() == store.Expired}
 	if a.Gone {
 		return a // also where no sweep came by yet
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // pageSize is how many operations a page of the list has.
@@ -77,10 +77,10 @@ func (v *visit) operations() error {
 		records = records[:pageSize]
 		last := records[pageSize-1]
 		next := f.query()
-		next.Set("after", formatPlace(core.Place{CreatedAt: last.CreatedAt, ID: last.ID}))
+		next.Set("after", formatPlace(store.Place{CreatedAt: last.CreatedAt, ID: last.ID}))
 		page.Next = v.Prefix + "operations?" + next.Encode()
 	}
-	if place != (core.Place{}) {
+	if place != (store.Place{}) {
 		page.First = v.Prefix + "operations?" + f.query().Encode()
 	}
 	page.Rows = v.rowsOf(records)
@@ -90,7 +90,7 @@ func (v *visit) operations() error {
 
 // count counts all that the filter selects. Where one page has all of it, nothing is asked for. Without a number the page is
 // still of use.
-func (p *operationsPage) count(v *visit, q core.UnsettledQuery) {
+func (p *operationsPage) count(v *visit, q store.UnsettledQuery) {
 	if p.Next == "" && p.First == "" {
 		p.Total = len(p.Rows)
 		return
@@ -109,17 +109,17 @@ func (p *operationsPage) count(v *visit, q core.UnsettledQuery) {
 }
 
 // parse reads the filter. The problem is in plain words, "" if there is none; wrong is the name of its field.
-func (f filter) parse() (q core.UnsettledQuery, wrong, problem string) {
+func (f filter) parse() (q store.UnsettledQuery, wrong, problem string) {
 	q.Unknown, q.HalfDone, q.Newest = f.State != "half_done", f.State != "unknown", f.Order == "newest"
 	if f.State != "" && f.State != "unknown" && f.State != "half_done" {
 		return q, "state", "There is no such state: choose one of the list."
 	}
 	if f.Caller != "" {
-		caller, err := core.ParseID(f.Caller) // it has the form of an id
+		caller, err := store.ParseID(f.Caller) // it has the form of an id
 		if err != nil {
 			return q, "caller", "The address has a caller that nobody can read. Look for the caller anew."
 		}
-		q.Scope = core.Scope(caller)
+		q.Scope = store.Scope(caller)
 	}
 	if f.Route != "" {
 		var found bool
@@ -155,21 +155,21 @@ func parseTime(text string) (time.Time, bool) {
 }
 
 // formatPlace writes a place for the address of the next page: nanoseconds since 1970, and the id.
-func formatPlace(p core.Place) string {
+func formatPlace(p store.Place) string {
 	return strconv.FormatInt(p.CreatedAt.UnixNano(), 10) + "-" + p.ID.String()
 }
 
-func parsePlace(text string) (core.Place, bool) {
+func parsePlace(text string) (store.Place, bool) {
 	if text == "" {
-		return core.Place{}, true
+		return store.Place{}, true
 	}
 	nanos, id, found := strings.Cut(text, "-")
 	at, err := strconv.ParseInt(nanos, 10, 64)
-	parsed, err2 := core.ParseID(id)
+	parsed, err2 := store.ParseID(id)
 	if !found || err != nil || err2 != nil || at < 0 {
-		return core.Place{}, false
+		return store.Place{}, false
 	}
-	return core.Place{CreatedAt: time.Unix(0, at).UTC(), ID: parsed}, true
+	return store.Place{CreatedAt: time.Unix(0, at).UTC(), ID: parsed}, true
 }
 
 // routes are the ones to choose from: the guarded ones of the table, and the one that is chosen.

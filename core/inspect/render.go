@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 //go:embed pages/*.html
@@ -116,7 +116,7 @@ func span(d time.Duration) string {
 
 // short is how pages write an operation's id where the whole one has no room. Ids of keys that were made one after the other
 // begin alike, so that the end counts.
-func short(id core.ID) string {
+func short(id store.ID) string {
 	text := id.String()
 	return text[:8] + "…" + text[len(text)-8:]
 }

@@ -5,15 +5,15 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // row is one line of a list of operations.
 type row struct {
-	ID            core.ID
+	ID            store.ID
 	Mark          mark
 	Method, Route string
-	Refs          []core.Ref
+	Refs          []store.Ref
 	Caller        string // the beginning of its hash
 	Of            string // the link to the list of this caller
 	Created       time.Time
@@ -23,7 +23,7 @@ type row struct {
 }
 
 // references returns the references of operations. Where the store does not answer for them, a list is shown without them.
-func (v *visit) references(ids []core.ID) map[core.ID][]core.Ref {
+func (v *visit) references(ids []store.ID) map[store.ID][]store.Ref {
 	refs, err := v.operator.References(v.r.Context(), ids...)
 	if err != nil {
 		v.operator.Failed(v.r.Context(), err)
@@ -32,8 +32,8 @@ func (v *visit) references(ids []core.ID) map[core.ID][]core.Ref {
 }
 
 // rowsOf shows records with their references.
-func (v *visit) rowsOf(records []core.Record) (rows []row) {
-	ids := make([]core.ID, 0, len(records))
+func (v *visit) rowsOf(records []store.Record) (rows []row) {
+	ids := make([]store.ID, 0, len(records))
 	for _, rec := range records {
 		ids = append(ids, rec.ID)
 	}
@@ -41,7 +41,7 @@ func (v *visit) rowsOf(records []core.Record) (rows []row) {
 	for _, rec := range records {
 		r := row{ID: rec.ID, Mark: markOf(rec), Method: rec.Method, Route: rec.Route, Refs: refs[rec.ID],
 			Caller: hex.EncodeToString(rec.Scope[:4]), Of: v.callers(rec), Created: rec.CreatedAt, Age: rec.Now.Sub(rec.CreatedAt)}
-		if rec.State() == core.Unknown {
+		if rec.State() == store.Unknown {
 			r.From = settleableFrom(rec)
 			r.Settleable = !rec.Now.Before(r.From)
 		}
@@ -51,12 +51,12 @@ func (v *visit) rowsOf(records []core.Record) (rows []row) {
 }
 
 // callers is the link to what of a record's caller needs somebody.
-func (v *visit) callers(rec core.Record) string {
+func (v *visit) callers(rec store.Record) string {
 	return v.Prefix + "operations?" + url.Values{"caller": {hex.EncodeToString(rec.Scope[:])}}.Encode()
 }
 
 // settleableFrom is when an unknown operation can be settled: past lease and deadline.
-func settleableFrom(rec core.Record) time.Time {
+func settleableFrom(rec store.Record) time.Time {
 	if rec.Deadline.After(rec.LeaseUntil) {
 		return rec.Deadline
 	}

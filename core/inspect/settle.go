@@ -11,17 +11,18 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
+	"github.com/auth19/idem/core/store"
 )
 
 // settlePage is the form of a settlement.
 type settlePage struct {
-	Record   core.Record
+	Record   store.Record
 	Mark     mark
 	Confirm  string // the end of the operation's id, to be typed
 	Finished []string
 	Form     settlement
 	Example  *example // of the route; nil if there is none
-	Refs     []core.Ref
+	Refs     []store.Ref
 	Problem  string
 	Wrong    string // the field that is wrong
 	Unsure   bool   // nobody knows yet whether the settlement was recorded
@@ -63,9 +64,9 @@ func (v *visit) settleable() (life core.Life, ok bool, err error) {
 		return life, false, v.fail(http.StatusForbidden, "These pages only read",
 			"This service does not let operators settle here. Use its API.")
 	}
-	id, err := core.ParseID(v.r.PathValue("id"))
+	id, err := store.ParseID(v.r.PathValue("id"))
 	if err != nil {
-		return life, false, core.ErrNotFound
+		return life, false, store.ErrNotFound
 	}
 	life, err = v.operator.Life(v.r.Context(), id)
 	return life, err == nil, err
@@ -81,17 +82,17 @@ func (v *visit) showSettle(status int, life core.Life, form settlement, wrong, p
 		}
 	}
 	switch from := settleableFrom(rec); {
-	case unsure || problem != "" && rec.State() == core.Unknown:
-	case rec.State() != core.Unknown:
+	case unsure || problem != "" && rec.State() == store.Unknown:
+	case rec.State() != store.Unknown:
 		return v.settledBy(life, nil, "There is nothing to settle",
 			"The operation is "+page.Mark.Word+": only an unknown one can be settled, once.")
 	case rec.Now.Before(from):
 		return v.fail(http.StatusConflict, "It is too early to settle it", "Its handler may be at work until "+utc(from)+".")
 	}
-	page.Refs = v.references([]core.ID{rec.ID})[rec.ID]
+	page.Refs = v.references([]store.ID{rec.ID})[rec.ID]
 	if answer, err := v.operator.LastAnswered(v.r.Context(), rec.Method, rec.Route); err == nil {
 		page.Example = exampleOf(answer)
-	} else if !errors.Is(err, core.ErrNotFound) {
+	} else if !errors.Is(err, store.ErrNotFound) {
 		v.operator.Failed(v.r.Context(), err) // the form is of use without it
 	}
 	title := "Settle " + short(rec.ID)
@@ -119,7 +120,7 @@ func (v *visit) settledBy(life core.Life, form *settlement, title, text string) 
 	return v.failAbout(page)
 }
 
-func confirmation(id core.ID) string {
+func confirmation(id store.ID) string {
 	text := id.String()
 	return text[len(text)-confirmLength:]
 }
@@ -132,7 +133,7 @@ func (v *visit) settleIt() error {
 	}
 	life, ok, err := v.settleable()
 	switch {
-	case err != nil && !errors.Is(err, core.ErrNotFound):
+	case err != nil && !errors.Is(err, store.ErrNotFound):
 		v.w.Header().Set("Retry-After", "2")
 		return v.fail(http.StatusServiceUnavailable, "The store does not answer",
 			"This sending settled nothing; whether an earlier one of the same form did, nobody knows yet. Reload the page in a "+
@@ -164,12 +165,12 @@ func (v *visit) settleIt() error {
 	life = now
 	// Any other refusal is certain to have recorded nothing, whatever its status.
 	unsure := out.header.Get(core.HeaderResult) == core.ResultUnknown || out.header.Get("Retry-After") != ""
-	if unsure && life.Record.State() != core.Unknown || v.settled(life, form) {
+	if unsure && life.Record.State() != store.Unknown || v.settled(life, form) {
 		return v.redirect("operations/" + id.String()) // it was recorded after all
 	}
 	if !unsure {
 		form.Key = newKey() // a refusal is recorded under the old one
-		if life.Record.State() != core.Unknown || strconv.FormatInt(life.Record.Fence, 10) != form.Fence {
+		if life.Record.State() != store.Unknown || strconv.FormatInt(life.Record.Fence, 10) != form.Fence {
 			return v.settledBy(life, &form, "It was not settled by this form",
 				"Meanwhile the operation was settled, answered or tried again. Look at it anew before you decide.")
 		}
@@ -179,14 +180,14 @@ func (v *visit) settleIt() error {
 
 // settled reports whether the history has what the form says: an earlier sending was recorded, and its answer was lost.
 func (v *visit) settled(life core.Life, form settlement) bool {
-	return slices.ContainsFunc(life.History, func(s core.SettlementRecord) bool {
+	return slices.ContainsFunc(life.History, func(s store.SettlementRecord) bool {
 		return strconv.FormatInt(s.BeforeFence, 10) == form.Fence && s.Who == v.operator.Name() && s.Why == form.Why &&
-			s.Undone == form.Undone && (s.AfterState == core.Completed) == (form.Outcome == "applied")
+			s.Undone == form.Undone && (s.AfterState == store.Completed) == (form.Outcome == "applied")
 	})
 }
 
 // command returns the body of the API's settlement. The problem is in plain words; then nothing is sent. wrong is its field.
-func (f settlement) command(id core.ID) (body []byte, wrong, problem string) {
+func (f settlement) command(id store.ID) (body []byte, wrong, problem string) {
 	fence, err := strconv.ParseInt(f.Fence, 10, 64)
 	applied := f.Outcome == "applied"
 	word := "not applied"

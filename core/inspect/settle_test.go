@@ -14,6 +14,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/inspect"
+	"github.com/auth19/idem/core/store"
 )
 
 func ok(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
@@ -42,7 +43,7 @@ func TestSettleApplied(t *testing.T) {
 	rec, err := d.store.Find(t.Context(), core.Scoping{}.RecordID(olga, form.Get("key")))
 	require.NoError(t, err)
 	require.Equal(t, "/v1/operations/:id/settle", rec.Route)
-	require.Equal(t, core.Completed, rec.State())
+	require.Equal(t, store.Completed, rec.State())
 
 	text := d.get("/idem/operations/" + id.String()).text
 	for _, want := range []string{"Settled as applied", "olga", "seen at the bank", "fence 1", "fence 2", "202 Accepted"} {

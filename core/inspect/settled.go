@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // settledPage is the list of the last settlements.
@@ -16,9 +16,9 @@ type settledPage struct {
 
 // settledRow is a line of it.
 type settledRow struct {
-	core.SettledOperation
+	store.SettledOperation
 	Mark mark
-	Refs []core.Ref
+	Refs []store.Ref
 	At   time.Time
 }
 
@@ -30,7 +30,7 @@ func (v *visit) settledList() error {
 		return err
 	}
 	page.More = len(all) == pageSize
-	ids := make([]core.ID, 0, len(all))
+	ids := make([]store.ID, 0, len(all))
 	for _, s := range all {
 		ids = append(ids, s.ID)
 	}
@@ -41,8 +41,8 @@ func (v *visit) settledList() error {
 	return v.show(http.StatusOK, "settled", "Settled lately", "settled", page)
 }
 
-func settledMark(s core.SettlementRecord) mark {
-	if s.AfterState == core.Free {
+func settledMark(s store.SettlementRecord) mark {
+	if s.AfterState == store.Free {
 		return mark{"over", "not applied"}
 	}
 	return mark{"completed", "applied"}

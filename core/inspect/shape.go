@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // example is the form of an answer that the route has given to somebody, without what it says.
@@ -23,7 +23,7 @@ type example struct {
 }
 
 // exampleOf is nil if there is no answer.
-func exampleOf(a core.Answer) *example {
+func exampleOf(a store.Answer) *example {
 	if a.Status == 0 {
 		return nil
 	}

@@ -1,13 +1,15 @@
 package inspect
 
-import "github.com/auth19/idem/core"
+import (
+	"github.com/auth19/idem/core/store"
+)
 
 // mark is a state as pages show it: a word, and a colour by its class. No state is shown by its colour alone.
 type mark struct {
 	Class, Word string
 }
 
-func markOf(rec core.Record) mark {
+func markOf(rec store.Record) mark {
 	if rec.HalfDone() {
 		return halfDone
 	}
@@ -19,37 +21,37 @@ var (
 	unknown  = mark{"unknown", "unknown"}
 )
 
-func markOfState(s core.State) mark {
+func markOfState(s store.State) mark {
 	switch s {
-	case core.Unknown:
+	case store.Unknown:
 		return unknown
-	case core.Running:
+	case store.Running:
 		return mark{"running", "running"}
-	case core.Completed:
+	case store.Completed:
 		return mark{"completed", "completed"}
-	case core.Expired:
+	case store.Expired:
 		return mark{"over", "expired"}
 	}
 	return mark{"over", s.String()}
 }
 
 // meaning says in plain words what a state means, and what somebody has to do.
-func meaning(rec core.Record) string {
+func meaning(rec store.Record) string {
 	switch {
 	case rec.HalfDone():
 		return "Some of its steps are done, and nobody is at it. The client's next repeat, or the service itself, goes on after " +
 			"the last finished step. After a number of attempts or a time it becomes unknown, and then it can be settled."
-	case rec.State() == core.Unknown && rec.Recovery == core.Rollback:
+	case rec.State() == store.Unknown && rec.Recovery == store.Rollback:
 		return "Its handler ended the transaction itself, so nobody knows which of its rows have stayed. It is never run again " +
 			"by itself. Look into the database, and settle it."
-	case rec.State() == core.Unknown:
+	case rec.State() == store.Unknown:
 		return "Nobody knows whether it took effect. It is never run again by itself, and its client is told that the outcome " +
 			"is unknown. Find out at the provider, and settle it."
-	case rec.State() == core.Running:
+	case rec.State() == store.Running:
 		return "An attempt is under way. Nothing is to be done."
-	case rec.State() == core.Completed:
+	case rec.State() == store.Completed:
 		return "It is over. Each repeat gets the recorded answer, and nothing is run again. Nothing is to be done."
-	case rec.State() == core.Expired:
+	case rec.State() == store.Expired:
 		return "It is over, and its answer is no longer kept. A repeat is refused, and nothing is run again."
 	}
 	return "Its key is free: the next request with it runs the command."

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // moment is one thing in the life of an operation.
@@ -30,7 +31,7 @@ type quote struct{ Name, Text string }
 func timeline(life core.Life) []moment {
 	rec := life.Record
 	// A settlement raises the fence, and so does the next life of the key. So the settlement of this life has its fence.
-	var earlier, settled []core.SettlementRecord
+	var earlier, settled []store.SettlementRecord
 	last := rec.Fence // of the last attempt
 	for _, s := range life.History {
 		if s.AfterFence == rec.Fence {
@@ -85,10 +86,10 @@ func takeover(fence, attempt int64) moment {
 			"record does not say.", attempt, fence)}}
 }
 
-func stepMoment(id core.ID, s core.StepRecord) moment {
+func stepMoment(id store.ID, s store.StepRecord) moment {
 	m := moment{At: s.StartedAt, Title: "Step " + s.Name, Class: "good", Result: string(s.Result)}
 	kind := "A database step"
-	if s.Kind == core.ProviderStep {
+	if s.Kind == store.ProviderStep {
 		kind = "A call to a provider"
 		m.Keys = bothForms("Key at the provider", id.DeriveStep(s.Name))
 	}
@@ -96,7 +97,7 @@ func stepMoment(id core.ID, s core.StepRecord) moment {
 	case !s.Finished:
 		m.Class = "bad"
 		end := "No result was recorded: nobody knows whether it took effect."
-		if s.Kind == core.DatabaseStep {
+		if s.Kind == store.DatabaseStep {
 			end = "It did not commit."
 		}
 		m.Lines = []string{fmt.Sprintf("%s, started with fence %d. %s", kind, s.Fence, end)}
@@ -110,7 +111,7 @@ func stepMoment(id core.ID, s core.StepRecord) moment {
 }
 
 // What is known of an attempt whose outcome is not.
-func leaseRanOut(rec core.Record) moment {
+func leaseRanOut(rec store.Record) moment {
 	return moment{At: rec.LeaseUntil, Title: "The lease ran out", Class: "bad",
 		Lines: []string{"Nobody renewed it: the process was killed, or could not reach the store."}}
 }
@@ -125,18 +126,18 @@ const (
 )
 
 // endedBefore is how the last attempt of a settled operation ended: a settlement changes neither lease nor deadline.
-func endedBefore(rec core.Record, s core.SettlementRecord) []moment {
+func endedBefore(rec store.Record, s store.SettlementRecord) []moment {
 	end := outcomeUnknown(endedUnproven)
 	switch {
-	case s.BeforeStored == core.Running && rec.Recovery == core.Rollback:
+	case s.BeforeStored == store.Running && rec.Recovery == store.Rollback:
 		end = outcomeUnknown(committedItself)
-	case s.BeforeStored == core.Running:
+	case s.BeforeStored == store.Running:
 		end = leaseRanOut(rec)
 	}
 	return []moment{end, deadlinePassed(rec)}
 }
 
-func deadlinePassed(rec core.Record) moment {
+func deadlinePassed(rec store.Record) moment {
 	m := moment{At: rec.Deadline, Title: "The attempt's deadline passed",
 		Lines: []string{"Since then it can be settled, if it is unknown."}}
 	if rec.Now.Before(rec.Deadline) {
@@ -146,22 +147,22 @@ func deadlinePassed(rec core.Record) moment {
 }
 
 // endMoments is how the last attempt ended.
-func endMoments(rec core.Record) []moment {
+func endMoments(rec store.Record) []moment {
 	switch {
-	case rec.State() == core.Unknown && rec.Stored == core.Unknown:
+	case rec.State() == store.Unknown && rec.Stored == store.Unknown:
 		return []moment{outcomeUnknown(endedUnproven), deadlinePassed(rec)}
-	case rec.State() == core.Unknown && rec.Recovery == core.Rollback:
+	case rec.State() == store.Unknown && rec.Recovery == store.Rollback:
 		return []moment{outcomeUnknown(committedItself), deadlinePassed(rec)}
-	case rec.State() == core.Unknown || rec.HalfDone():
+	case rec.State() == store.Unknown || rec.HalfDone():
 		return []moment{leaseRanOut(rec), deadlinePassed(rec)}
-	case rec.Stored == core.Completed || rec.Stored == core.Expired:
+	case rec.Stored == store.Completed || rec.Stored == store.Expired:
 		class := "good"
 		if rec.Answer.Status >= http.StatusBadRequest {
 			class = "done"
 		}
 		return []moment{{Title: fmt.Sprintf("Answered %d %s", rec.Answer.Status, http.StatusText(rec.Answer.Status)),
 			Class: class, Lines: []string{"The answer was recorded before it was sent."}}}
-	case rec.Stored == core.Free:
+	case rec.Stored == store.Free:
 		return []moment{{Title: "Freed", Class: "off",
 			Lines: []string{"The attempt ended with proof that nothing was applied. The key is free."}}}
 	}
@@ -169,10 +170,10 @@ func endMoments(rec core.Record) []moment {
 		{At: rec.Deadline, Title: "The attempt's deadline"}}
 }
 
-func settlementMoment(s core.SettlementRecord) moment {
+func settlementMoment(s store.SettlementRecord) moment {
 	m := moment{At: s.At, Title: "Settled as applied", Class: "good", Quotes: []quote{{"Who", s.Who}, {"Why", s.Why}}}
 	end := fmt.Sprintf("Repeats get the answer %d that was recorded then.", s.AfterStatus)
-	if s.AfterState == core.Free {
+	if s.AfterState == store.Free {
 		m.Title, m.Class, end = "Settled as not applied", "off", "The key was free again."
 	}
 	if s.Undone != "" {
@@ -184,8 +185,8 @@ func settlementMoment(s core.SettlementRecord) moment {
 }
 
 // retentionMoments is what becomes of an answer.
-func retentionMoments(rec core.Record) []moment {
-	if rec.ExpiresAt.IsZero() || rec.Stored == core.Free {
+func retentionMoments(rec store.Record) []moment {
+	if rec.ExpiresAt.IsZero() || rec.Stored == store.Free {
 		return nil
 	}
 	moments := []moment{{At: rec.ExpiresAt, Class: "off", Title: "The answer is kept until then",

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // Journal keeps the keys of intents, so that a caller that was killed repeats its command with the same key.
@@ -28,7 +28,7 @@ type Entry struct {
 	Intent string
 	Key    string
 	// Command is the hash of the command that was sent with the key; zero before the first one.
-	Command core.CommandHash
+	Command store.CommandHash
 	// Age is how long ago the command was first given to Begin, by the journal's clock; 0 if it was not yet.
 	Age time.Duration
 	// Ended says that there was a definite answer.

@@ -9,7 +9,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // NewKey returns a new random key: a UUID, version 7 (RFC 9562, section 5.7). It begins with the time, so that new
@@ -45,5 +45,5 @@ func (s *Secret) Key(intent string) string {
 	mac := hmac.New(sha256.New, s.of)
 	mac.Write([]byte("intent/1"))
 	mac.Write([]byte(intent))
-	return core.DerivedKey(mac.Sum(nil)).UUID()
+	return store.DerivedKey(mac.Sum(nil)).UUID()
 }

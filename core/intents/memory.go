@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // How many intents a memory journal keeps.
@@ -55,7 +55,7 @@ func (j *MemoryJournal) Begin(_ context.Context, e Entry) (Entry, error) {
 		there = &memoryEntry{Entry: Entry{Intent: e.Intent, Key: e.Key}}
 		j.entries[e.Intent] = there
 	}
-	first := there.Command == (core.CommandHash{}) && e.Command != (core.CommandHash{})
+	first := there.Command == (store.CommandHash{}) && e.Command != (store.CommandHash{})
 	if first {
 		there.Command, there.begun = e.Command, time.Now()
 	}

@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-// Renew implements [core.Store].
-func (s *Store) Renew(ctx context.Context, t core.Ticket, lease time.Duration) error {
+// Renew implements [store.Store].
+func (s *Store) Renew(ctx context.Context, t store.Ticket, lease time.Duration) error {
 	return s.write(ctx, t, func(_ *shard, e *entry, now time.Time) error {
-		if e.Stored != core.Running {
-			return core.ErrStale
+		if e.Stored != store.Running {
+			return store.ErrStale
 		}
 		e.renew(lease, now)
 		return nil
@@ -26,41 +26,41 @@ func (e *entry) renew(lease time.Duration, now time.Time) {
 	}
 }
 
-// Complete implements [core.Store].
-func (s *Store) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+// Complete implements [store.Store].
+func (s *Store) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
 	return s.write(ctx, t, func(sh *shard, e *entry, now time.Time) error {
 		return sh.record(e, c, now)
 	})
 }
 
 // record records the answer of a row's attempt.
-func (sh *shard) record(e *entry, c core.Completion, now time.Time) error {
+func (sh *shard) record(e *entry, c store.Completion, now time.Time) error {
 	switch e.Stored {
-	case core.Running, core.Unknown:
+	case store.Running, store.Unknown:
 		sh.complete(e, c, now)
 		return nil
-	case core.Completed, core.Expired: // again: the first answer stands
+	case store.Completed, store.Expired: // again: the first answer stands
 		return nil
 	}
-	return core.ErrStale
+	return store.ErrStale
 }
 
-// Park implements [core.Store].
-func (s *Store) Park(ctx context.Context, t core.Ticket) error {
+// Park implements [store.Store].
+func (s *Store) Park(ctx context.Context, t store.Ticket) error {
 	return s.write(ctx, t, func(sh *shard, e *entry, _ time.Time) error {
 		switch e.Stored {
-		case core.Running:
-			sh.become(e, core.Unknown)
+		case store.Running:
+			sh.become(e, store.Unknown)
 			return nil
-		case core.Unknown: // again
+		case store.Unknown: // again
 			return nil
 		}
-		return core.ErrStale
+		return store.ErrStale
 	})
 }
 
-// Release implements [core.Store]. It waits for nothing: every claim is visible as soon as it is made.
-func (s *Store) Release(ctx context.Context, t core.Ticket) error {
+// Release implements [store.Store]. It waits for nothing: every claim is visible as soon as it is made.
+func (s *Store) Release(ctx context.Context, t store.Ticket) error {
 	if err := alive(ctx); err != nil {
 		return err
 	}
@@ -73,12 +73,12 @@ func (s *Store) Release(ctx context.Context, t core.Ticket) error {
 	case e == nil:
 		return nil
 	case e.Owner != t.Owner || t.Fence != 0 && t.Fence != e.Fence:
-		return core.ErrStale
-	case e.Stored == core.Free: // again
+		return store.ErrStale
+	case e.Stored == store.Free: // again
 		return nil
-	case e.Stored != core.Running:
-		return core.ErrStale
-	case t.Fence == 0 && e.Recovery == core.Resume && e.Fence > 1:
+	case e.Stored != store.Running:
+		return store.ErrStale
+	case t.Fence == 0 && e.Recovery == store.Resume && e.Fence > 1:
 		e.LeaseUntil = now
 		e.Attempts-- // a released attempt does not count
 	default:
@@ -87,8 +87,8 @@ func (s *Store) Release(ctx context.Context, t core.Ticket) error {
 	return nil
 }
 
-// write runs a write of the attempt with ticket t on its row. The error is core.ErrStale if the row is gone.
-func (s *Store) write(ctx context.Context, t core.Ticket, do func(*shard, *entry, time.Time) error) error {
+// write runs a write of the attempt with ticket t on its row. The error is store.ErrStale if the row is gone.
+func (s *Store) write(ctx context.Context, t store.Ticket, do func(*shard, *entry, time.Time) error) error {
 	if err := alive(ctx); err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (s *Store) write(ctx context.Context, t core.Ticket, do func(*shard, *entry
 	defer sh.mu.Unlock()
 	e := sh.records[t.ID]
 	if e == nil || e.Ticket != t {
-		return core.ErrStale
+		return store.ErrStale
 	}
 	return do(sh, e, s.now())
 }

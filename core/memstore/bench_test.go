@@ -8,19 +8,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
-func benchClaim() core.Claim {
-	return core.Claim{
-		Recovery: core.Park, Method: http.MethodPost, Route: "/v1/payments", Lease: 30 * time.Second, Deadline: time.Minute,
+func benchClaim() store.Claim {
+	return store.Claim{
+		Recovery: store.Park, Method: http.MethodPost, Route: "/v1/payments", Lease: 30 * time.Second, Deadline: time.Minute,
 	}
 }
 
-func benchCompletion() core.Completion {
-	return core.Completion{
-		Answer: core.Answer{
+func benchCompletion() store.Completion {
+	return store.Completion{
+		Answer: store.Answer{
 			Status: http.StatusCreated, Header: http.Header{"Content-Type": {"application/json"}}, Body: make([]byte, 100),
 		},
 		Retention: 72 * time.Hour, Tombstone: 30 * 24 * time.Hour,

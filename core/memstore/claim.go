@@ -5,32 +5,32 @@ import (
 	"errors"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-// Claim implements [core.Store]. The error is core.ErrFull if the key is new and the store has no room for it.
-func (s *Store) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+// Claim implements [store.Store]. The error is store.ErrFull if the key is new and the store has no room for it.
+func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	if err := alive(ctx); err != nil {
-		return core.Claimed{}, err
+		return store.Claimed{}, err
 	}
 	return s.claimOrMakeRoom(&c, (*shard).insert)
 }
 
 // claimOrMakeRoom claims; begin stores the row of a first attempt.
-func (s *Store) claimOrMakeRoom(c *core.Claim, begin func(*shard, *entry)) (core.Claimed, error) {
+func (s *Store) claimOrMakeRoom(c *store.Claim, begin func(*shard, *entry)) (store.Claimed, error) {
 	for {
 		claimed, err := s.claim(c, begin)
-		if !errors.Is(err, core.ErrFull) {
+		if !errors.Is(err, store.ErrFull) {
 			return claimed, err
 		}
 		if !s.makeRoom(c.Window) { // outside the lock: it takes those of other shards
-			return core.Claimed{}, core.ErrFull
+			return store.Claimed{}, store.ErrFull
 		}
 	}
 }
 
-// claim runs a claim under the lock of the shard. The error is core.ErrFull if the store would grow beyond its limit.
-func (s *Store) claim(c *core.Claim, begin func(*shard, *entry)) (core.Claimed, error) {
+// claim runs a claim under the lock of the shard. The error is store.ErrFull if the store would grow beyond its limit.
+func (s *Store) claim(c *store.Claim, begin func(*shard, *entry)) (store.Claimed, error) {
 	sh := s.shard(c.ID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -38,34 +38,34 @@ func (s *Store) claim(c *core.Claim, begin func(*shard, *entry)) (core.Claimed, 
 	e := sh.records[c.ID]
 	switch {
 	case sh.running[c.ID] != nil:
-		return core.Claimed{Busy: true}, nil
-	case (e == nil || e.Stored == core.Free) && !c.Trusts(now):
-		return core.Claimed{}, core.ErrClock
-	case e != nil && e.Stored != core.Free && !c.Window.Has(now): // nothing has expired
-		return core.Claimed{Record: e.read(now)}, nil
-	case (e == nil || e.state(now) == core.Free) && !s.allows(c, e, now):
-		return core.Claimed{Untimely: true, Record: core.Record{Now: now}}, nil
+		return store.Claimed{Busy: true}, nil
+	case (e == nil || e.Stored == store.Free) && !c.Trusts(now):
+		return store.Claimed{}, store.ErrClock
+	case e != nil && e.Stored != store.Free && !c.Window.Has(now): // nothing has expired
+		return store.Claimed{Record: e.read(now)}, nil
+	case (e == nil || e.state(now) == store.Free) && !s.allows(c, e, now):
+		return store.Claimed{Untimely: true, Record: store.Record{Now: now}}, nil
 	case e == nil:
 		if s.count.Add(1) > s.max {
 			s.count.Add(-1)
-			return core.Claimed{}, core.ErrFull
+			return store.Claimed{}, store.ErrFull
 		}
 		e = newEntry(c, 0, now)
 		begin(sh, e)
-	case e.state(now) == core.Free:
+	case e.state(now) == store.Free:
 		timed := e.Timed
 		references := e.references
 		e = newEntry(c, e.Fence, now)
 		e.Timed, e.references = e.Timed || timed, references
 		begin(sh, e)
 	case e.canTakeOver(c, now) && e.held:
-		return core.Claimed{Busy: true}, nil
+		return store.Claimed{Busy: true}, nil
 	case e.canTakeOver(c, now):
 		e.lead(c, now)
 	default:
-		return core.Claimed{Record: e.read(now)}, nil
+		return store.Claimed{Record: e.read(now)}, nil
 	}
-	return core.Claimed{Won: true, Record: e.read(now)}, nil
+	return store.Claimed{Won: true, Record: e.read(now)}, nil
 }
 
 // putAside keeps the row of a first attempt out of sight until its first seal.
@@ -82,18 +82,18 @@ func (sh *shard) insert(e *entry) {
 
 // newEntry returns the row of a new command. Of an earlier command with the same key only the fence is kept, so that no
 // write and no settlement of that command can change this one.
-func newEntry(c *core.Claim, fence int64, now time.Time) *entry {
-	e := &entry{Record: core.Record{
-		Ticket: core.Ticket{ID: c.ID, Fence: fence},
+func newEntry(c *store.Claim, fence int64, now time.Time) *entry {
+	e := &entry{Record: store.Record{
+		Ticket: store.Ticket{ID: c.ID, Fence: fence},
 		Scope:  c.Scope, Realm: c.Realm, Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash,
-		Stored: core.Running, Timed: c.Key.Timed, CreatedAt: now,
+		Stored: store.Running, Timed: c.Key.Timed, CreatedAt: now,
 	}}
 	e.lead(c, now)
 	return e
 }
 
 // lead makes c the row's attempt.
-func (e *entry) lead(c *core.Claim, now time.Time) {
+func (e *entry) lead(c *store.Claim, now time.Time) {
 	e.Owner = c.Owner
 	e.Fence++
 	e.Attempts++
@@ -104,7 +104,7 @@ func (e *entry) lead(c *core.Claim, now time.Time) {
 
 // canTakeOver reports whether c may continue after the row's last attempt: that attempt has ended, both are Resume, and
 // both run the same command.
-func (e *entry) canTakeOver(c *core.Claim, now time.Time) bool {
-	return e.Stored == core.Running && !now.Before(e.LeaseUntil) &&
-		e.Recovery == core.Resume && c.Recovery == core.Resume && e.Hash == c.Hash
+func (e *entry) canTakeOver(c *store.Claim, now time.Time) bool {
+	return e.Stored == store.Running && !now.Before(e.LeaseUntil) &&
+		e.Recovery == store.Resume && c.Recovery == store.Resume && e.Hash == c.Hash
 }

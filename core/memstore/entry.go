@@ -5,16 +5,16 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // entry is a row. The headers of its answer are kept apart: a map for each of a million records would weigh more than
 // all the rest of them.
 type entry struct {
-	core.Record
+	store.Record
 	header []field
 	one    [1]field // what header begins in: most answers have a Content-Type and no more
-	steps  []core.StepRecord
+	steps  []store.StepRecord
 	held   bool // by an open segment behind the first seal
 
 	references []reference
@@ -25,7 +25,7 @@ type entry struct {
 type field struct{ name, value string }
 
 // read returns the row as it is at now.
-func (e *entry) read(now time.Time) core.Record {
+func (e *entry) read(now time.Time) store.Record {
 	r := e.Record
 	r.Now = now
 	if len(e.header) > 0 {
@@ -38,14 +38,14 @@ func (e *entry) read(now time.Time) core.Record {
 }
 
 // state is the state of the row at now.
-func (e *entry) state(now time.Time) core.State {
+func (e *entry) state(now time.Time) store.State {
 	e.Now = now
 	return e.State()
 }
 
 // answer keeps a copy of a: the buffer it was captured in may be larger than needed, or be written to again.
-func (e *entry) answer(a core.Answer) {
-	e.Answer = core.Answer{Status: a.Status, Partial: a.Partial, Body: bytes.Clone(a.Body)}
+func (e *entry) answer(a store.Answer) {
+	e.Answer = store.Answer{Status: a.Status, Partial: a.Partial, Body: bytes.Clone(a.Body)}
 	e.header = e.one[:0]
 	for name, values := range a.Header {
 		for _, value := range values {
@@ -55,7 +55,7 @@ func (e *entry) answer(a core.Answer) {
 }
 
 // become moves the row to another stored state. For a queued state the time it is due must be set before.
-func (sh *shard) become(e *entry, to core.State) {
+func (sh *shard) become(e *entry, to store.State) {
 	e.Stored = to
 	if queued(to) {
 		sh.queues[to].add(e)
@@ -70,14 +70,14 @@ func (sh *shard) unqueue(e *entry) {
 }
 
 // complete records an answer in a row that is running or unknown.
-func (sh *shard) complete(e *entry, c core.Completion, now time.Time) {
+func (sh *shard) complete(e *entry, c store.Completion, now time.Time) {
 	e.answer(c.Answer)
 	if now.Before(e.CreatedAt) { // the clock has gone back: what is recorded is not forgotten earlier for it
 		now = e.CreatedAt
 	}
 	e.ExpiresAt = now.Add(c.Retention)
 	e.PurgeAt = e.ExpiresAt.Add(c.Tombstone)
-	sh.become(e, core.Completed)
+	sh.become(e, store.Completed)
 	sh.closed(e)
 }
 
@@ -89,6 +89,6 @@ const fenceKept = 24 * time.Hour
 // free frees the key of a row that is running or unknown.
 func (sh *shard) free(e *entry, now time.Time) {
 	e.PurgeAt = now.Add(fenceKept)
-	sh.become(e, core.Free)
+	sh.become(e, store.Free)
 	sh.closed(e)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // In a test the store's clock is the test's: a repeat after retention is refused, and never runs again.
@@ -16,7 +17,7 @@ func Example() {
 	now := time.Now()
 	clock := func() time.Time { return now }
 	idem, err := core.New(core.Config{
-		Store: memstore.New(memstore.WithClock(clock)), Now: clock, Policy: core.Policy{Recovery: core.Park},
+		Store: memstore.New(memstore.WithClock(clock)), Now: clock, Policy: core.Policy{Recovery: store.Park},
 	})
 	if err != nil {
 		panic(err)

@@ -3,32 +3,32 @@ package memstore
 import (
 	"context"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-var _ core.Importer = (*Store)(nil)
+var _ store.Importer = (*Store)(nil)
 
-// Import implements [core.Importer]. The error is core.ErrFull if there is no room for all of them.
-func (s *Store) Import(ctx context.Context, records []core.Record) (done core.Imported, err error) {
+// Import implements [store.Importer]. The error is store.ErrFull if there is no room for all of them.
+func (s *Store) Import(ctx context.Context, records []store.Record) (done store.Imported, err error) {
 	for _, rec := range records {
 		if err := alive(ctx); err != nil {
 			return done, err
 		}
 		if !s.add(rec, &done) {
-			return done, core.ErrFull
+			return done, store.ErrFull
 		}
 	}
 	return done, nil
 }
 
 // add returns false if the store would grow beyond its limit.
-func (s *Store) add(rec core.Record, done *core.Imported) bool {
+func (s *Store) add(rec store.Record, done *store.Imported) bool {
 	sh := s.shard(rec.ID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	there := sh.records[rec.ID]
 	switch {
-	case sh.running[rec.ID] != nil, there != nil && (there.state(s.now()) != core.Free || there.spent(s.now())):
+	case sh.running[rec.ID] != nil, there != nil && (there.state(s.now()) != store.Free || there.spent(s.now())):
 		return true
 	case there != nil:
 		sh.unqueue(there)
@@ -45,7 +45,7 @@ func (s *Store) add(rec core.Record, done *core.Imported) bool {
 	e.answer(rec.Answer)
 	sh.records[rec.ID] = e
 	sh.become(e, rec.Stored)
-	if rec.Stored == core.Running || rec.Stored == core.Unknown {
+	if rec.Stored == store.Running || rec.Stored == store.Unknown {
 		sh.opened(e)
 	}
 	return true

@@ -7,18 +7,18 @@ import (
 	"slices"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-var _ core.Inspectable = (*Store)(nil)
+var _ store.Inspectable = (*Store)(nil)
 
-// Unsettled implements [core.Inspectable]. It looks at all open records.
-func (s *Store) Unsettled(ctx context.Context, q core.UnsettledQuery) ([]core.Record, error) {
-	after := core.Record{Ticket: core.Ticket{ID: q.After.ID}, CreatedAt: q.After.CreatedAt}
-	found, err := s.unsettled(ctx, q.Within, func(r core.Record) bool {
+// Unsettled implements [store.Inspectable]. It looks at all open records.
+func (s *Store) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]store.Record, error) {
+	after := store.Record{Ticket: store.Ticket{ID: q.After.ID}, CreatedAt: q.After.CreatedAt}
+	found, err := s.unsettled(ctx, q.Within, func(r store.Record) bool {
 		behind := older(after, r) < 0
 		if q.Newest {
-			behind = q.After == (core.Place{}) || older(r, after) < 0
+			behind = q.After == (store.Place{}) || older(r, after) < 0
 		}
 		return behind && selects(q, r)
 	})
@@ -29,23 +29,23 @@ func (s *Store) Unsettled(ctx context.Context, q core.UnsettledQuery) ([]core.Re
 }
 
 // selects reports whether a record belongs to a query, wherever its page begins.
-func selects(q core.UnsettledQuery, r core.Record) bool {
-	return (q.Unknown && r.State() == core.Unknown || q.HalfDone && r.HalfDone()) &&
-		(q.Route == "" || r.Method == q.Method && r.Route == q.Route) && (q.Scope == core.Scope{} || r.Scope == q.Scope) &&
+func selects(q store.UnsettledQuery, r store.Record) bool {
+	return (q.Unknown && r.State() == store.Unknown || q.HalfDone && r.HalfDone()) &&
+		(q.Route == "" || r.Method == q.Method && r.Route == q.Route) && (q.Scope == store.Scope{} || r.Scope == q.Scope) &&
 		!r.CreatedAt.Before(q.From) && (q.Until.IsZero() || r.CreatedAt.Before(q.Until))
 }
 
-// CountUnsettled implements [core.Inspectable]. It looks at all open records.
-func (s *Store) CountUnsettled(ctx context.Context, q core.UnsettledQuery) ([]core.UnsettledCount, error) {
-	found, err := s.unsettled(ctx, q.Within, func(r core.Record) bool { return selects(q, r) })
-	var counts []core.UnsettledCount
+// CountUnsettled implements [store.Inspectable]. It looks at all open records.
+func (s *Store) CountUnsettled(ctx context.Context, q store.UnsettledQuery) ([]store.UnsettledCount, error) {
+	found, err := s.unsettled(ctx, q.Within, func(r store.Record) bool { return selects(q, r) })
+	var counts []store.UnsettledCount
 	for _, r := range found[:max(0, min(q.Limit, len(found)))] { // the oldest one of each line comes first
-		i := slices.IndexFunc(counts, func(c core.UnsettledCount) bool {
+		i := slices.IndexFunc(counts, func(c store.UnsettledCount) bool {
 			return c.HalfDone == r.HalfDone() && c.Method == r.Method && c.Route == r.Route
 		})
 		if i < 0 {
 			i = len(counts)
-			counts = append(counts, core.UnsettledCount{HalfDone: r.HalfDone(), Method: r.Method, Route: r.Route,
+			counts = append(counts, store.UnsettledCount{HalfDone: r.HalfDone(), Method: r.Method, Route: r.Route,
 				Oldest: r.CreatedAt, Now: r.Now})
 		}
 		counts[i].Count++
@@ -58,9 +58,9 @@ func (s *Store) CountUnsettled(ctx context.Context, q core.UnsettledQuery) ([]co
 	return counts, err
 }
 
-// OpenSteps implements [core.Inspectable]. It looks at all open records.
-func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps []core.OpenStep, err error) {
-	found, err := s.unsettled(ctx, within, func(core.Record) bool { return true })
+// OpenSteps implements [store.Inspectable]. It looks at all open records.
+func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps []store.OpenStep, err error) {
+	found, err := s.unsettled(ctx, within, func(store.Record) bool { return true })
 	for _, r := range found[:max(0, min(limit, len(found)))] {
 		none := true
 		all, err := s.Steps(ctx, r.ID)
@@ -68,31 +68,31 @@ func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps 
 			return nil, err
 		}
 		for _, step := range all {
-			if step.Kind == core.ProviderStep {
+			if step.Kind == store.ProviderStep {
 				none = false
-				steps = append(steps, core.OpenStep{ID: r.ID, Step: step.Name})
+				steps = append(steps, store.OpenStep{ID: r.ID, Step: step.Name})
 			}
 		}
 		if none {
-			steps = append(steps, core.OpenStep{ID: r.ID})
+			steps = append(steps, store.OpenStep{ID: r.ID})
 		}
 	}
 	return steps, err
 }
 
-// Near implements [core.Inspectable]. It looks at every record.
-func (s *Store) Near(ctx context.Context, within []byte, n core.Near, limit int) (ids []core.ID, err error) {
+// Near implements [store.Inspectable]. It looks at every record.
+func (s *Store) Near(ctx context.Context, within []byte, n store.Near, limit int) (ids []store.ID, err error) {
 	for i := range s.shards {
 		if err := alive(ctx); err != nil {
 			return nil, err
 		}
 		ids = s.shards[i].near(ids, within, n)
 	}
-	slices.SortFunc(ids, func(a, b core.ID) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(ids, func(a, b store.ID) int { return bytes.Compare(a[:], b[:]) })
 	return ids[:max(0, min(limit, len(ids)))], nil
 }
 
-func (sh *shard) near(ids []core.ID, within []byte, n core.Near) []core.ID {
+func (sh *shard) near(ids []store.ID, within []byte, n store.Near) []store.ID {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for id, e := range sh.records {
@@ -105,8 +105,8 @@ func (sh *shard) near(ids []core.ID, within []byte, n core.Near) []core.ID {
 }
 
 // unsettled returns the wanted ones of the open records of a realm, oldest first.
-func (s *Store) unsettled(ctx context.Context, within []byte, wanted func(core.Record) bool) ([]core.Record, error) {
-	var found []core.Record
+func (s *Store) unsettled(ctx context.Context, within []byte, wanted func(store.Record) bool) ([]store.Record, error) {
+	var found []store.Record
 	for i := range s.shards {
 		if err := alive(ctx); err != nil {
 			return nil, err
@@ -117,9 +117,9 @@ func (s *Store) unsettled(ctx context.Context, within []byte, wanted func(core.R
 	return found, nil
 }
 
-func (sh *shard) unsettled(found []core.Record, now func() time.Time, within []byte,
-	wanted func(core.Record) bool,
-) []core.Record {
+func (sh *shard) unsettled(found []store.Record, now func() time.Time, within []byte,
+	wanted func(store.Record) bool,
+) []store.Record {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	read := now()
@@ -131,46 +131,46 @@ func (sh *shard) unsettled(found []core.Record, now func() time.Time, within []b
 	return found
 }
 
-// History implements [core.Inspectable].
-func (s *Store) History(ctx context.Context, id core.ID) ([]core.SettlementRecord, error) {
+// History implements [store.Inspectable].
+func (s *Store) History(ctx context.Context, id store.ID) ([]store.SettlementRecord, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err
 	}
-	var history []core.SettlementRecord
+	var history []store.SettlementRecord
 	for _, h := range s.Settlements(id) {
 		history = append(history, h.record())
 	}
 	return history, nil
 }
 
-func (h Settled) record() core.SettlementRecord {
-	return core.SettlementRecord{
+func (h Settled) record() store.SettlementRecord {
+	return store.SettlementRecord{
 		At: h.At, Who: h.Who, Why: h.Why, Undone: h.Undone, BeforeFence: h.Before.Fence, BeforeState: h.Before.State(),
 		BeforeStored: h.Before.Stored,
 		AfterFence:   h.After.Fence, AfterState: h.After.Stored, AfterStatus: h.After.Answer.Status,
 	}
 }
 
-// LastSettled implements [core.Inspectable]. It looks at all settlements.
-func (s *Store) LastSettled(ctx context.Context, within []byte, by string, limit int) ([]core.SettledOperation, error) {
-	var found []core.SettledOperation
+// LastSettled implements [store.Inspectable]. It looks at all settlements.
+func (s *Store) LastSettled(ctx context.Context, within []byte, by string, limit int) ([]store.SettledOperation, error) {
+	var found []store.SettledOperation
 	for i := range s.shards {
 		if err := alive(ctx); err != nil {
 			return nil, err
 		}
 		found = s.shards[i].settled(found, within, by)
 	}
-	slices.SortStableFunc(found, func(a, b core.SettledOperation) int { return b.At.Compare(a.At) })
+	slices.SortStableFunc(found, func(a, b store.SettledOperation) int { return b.At.Compare(a.At) })
 	return found[:max(0, min(limit, len(found)))], nil
 }
 
-func (sh *shard) settled(found []core.SettledOperation, within []byte, by string) []core.SettledOperation {
+func (sh *shard) settled(found []store.SettledOperation, within []byte, by string) []store.SettledOperation {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for id, history := range sh.history {
 		for _, h := range history {
 			if bytes.HasPrefix(h.After.Realm[:], within) && (by == "" || h.Who == by) {
-				found = append(found, core.SettledOperation{SettlementRecord: h.record(), ID: id, Method: h.After.Method,
+				found = append(found, store.SettledOperation{SettlementRecord: h.record(), ID: id, Method: h.After.Method,
 					Route: h.After.Route})
 			}
 		}
@@ -178,16 +178,16 @@ func (sh *shard) settled(found []core.SettledOperation, within []byte, by string
 	return found
 }
 
-// LastAnswered implements [core.Inspectable]. It looks at every record.
-func (s *Store) LastAnswered(ctx context.Context, within []byte, method, route string) (core.Record, error) {
-	all, err := s.list(ctx, within, core.ID{}, math.MaxInt, func(r core.Record) bool {
-		return r.State() == core.Completed && r.Answer.Status < 300 && !r.Answer.Partial && r.Method == method && r.Route == route
+// LastAnswered implements [store.Inspectable]. It looks at every record.
+func (s *Store) LastAnswered(ctx context.Context, within []byte, method, route string) (store.Record, error) {
+	all, err := s.list(ctx, within, store.ID{}, math.MaxInt, func(r store.Record) bool {
+		return r.State() == store.Completed && r.Answer.Status < 300 && !r.Answer.Partial && r.Method == method && r.Route == route
 	})
 	if err == nil && len(all) == 0 {
-		err = core.ErrNotFound
+		err = store.ErrNotFound
 	}
 	if err != nil {
-		return core.Record{}, err
+		return store.Record{}, err
 	}
 	return all[len(all)-1], nil
 }

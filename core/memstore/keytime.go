@@ -8,29 +8,29 @@ import (
 	"sync"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-var _ core.KeyTimer = (*Store)(nil)
+var _ store.KeyTimer = (*Store)(nil)
 
 // keyTimes are what timed keys are judged by. Its lock is taken inside that of a shard, never around it.
 type keyTimes struct {
 	mu     sync.Mutex
 	floors map[string]time.Time // by service, and by service and route
-	ages   map[string]core.KeptAge
+	ages   map[string]store.KeptAge
 }
 
 // serviceLen is how much of a realm stands for the service.
 const serviceLen = 8
 
 // floorNames are the names of the floors of a service and of one of its routes.
-func floorNames(realm core.Realm, method, route string) (ofService, ofRoute string) {
+func floorNames(realm store.Realm, method, route string) (ofService, ofRoute string) {
 	ofService = string(realm[:serviceLen])
 	return ofService, ofService + method + " " + route
 }
 
 // allows reports whether a claim may have a key that has no record, or is free. The shard's lock is held.
-func (s *Store) allows(c *core.Claim, e *entry, now time.Time) bool {
+func (s *Store) allows(c *store.Claim, e *entry, now time.Time) bool {
 	if e != nil && e.spent(now) {
 		return false
 	}
@@ -44,7 +44,7 @@ func (s *Store) allows(c *core.Claim, e *entry, now time.Time) bool {
 	return c.Key.Allows(now, k.floors[name])
 }
 
-// spent is [core.Record.Spent] at now.
+// spent is [store.Record.Spent] at now.
 func (e *entry) spent(now time.Time) bool {
 	e.Now = now
 	return e.Spent()
@@ -68,13 +68,13 @@ func (k *keyTimes) raiseTo(name string, t time.Time) {
 	}
 }
 
-// RefuseKeysBefore implements [core.KeyTimer].
-func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w core.Window) error {
+// RefuseKeysBefore implements [store.KeyTimer].
+func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error {
 	if err := alive(ctx); err != nil {
 		return err
 	}
 	if !w.Has(s.now()) {
-		return core.ErrClock
+		return store.ErrClock
 	}
 	k := &s.keyTimes
 	k.mu.Lock()
@@ -89,11 +89,11 @@ func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Tim
 	return nil
 }
 
-// KeepAge implements [core.KeyTimer].
-func (s *Store) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w core.Window,
-) (core.KeptAge, error) {
+// KeepAge implements [store.KeyTimer].
+func (s *Store) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w store.Window,
+) (store.KeptAge, error) {
 	if err := alive(ctx); err != nil {
-		return core.KeptAge{}, err
+		return store.KeptAge{}, err
 	}
 	now := s.now()
 	k := &s.keyTimes
@@ -106,10 +106,10 @@ func (s *Store) KeepAge(ctx context.Context, service []byte, route string, age t
 		return kept, nil
 	}
 	if !w.Has(now) {
-		return core.KeptAge{}, core.ErrClock
+		return store.KeptAge{}, store.ErrClock
 	}
 	if k.ages == nil {
-		k.ages = map[string]core.KeptAge{}
+		k.ages = map[string]store.KeptAge{}
 	}
 	k.ages[name] = next
 	if !next.Left.IsZero() { // what was refused on the route until now, stays so

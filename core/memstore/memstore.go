@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // DefaultMaxRecords is how many records a store holds unless [WithMaxRecords] says otherwise. A record takes about
@@ -17,7 +17,7 @@ const DefaultMaxRecords = 1_000_000
 // shardCount is a power of two, so that a byte of an id's hash picks a shard evenly.
 const shardCount = 64
 
-// Store is an in-memory [core.Store]. Make one with [New]; its methods may be called from several goroutines at once.
+// Store is an in-memory [store.Store]. Make one with [New]; its methods may be called from several goroutines at once.
 type Store struct {
 	now    func() time.Time
 	max    int64
@@ -29,15 +29,15 @@ type Store struct {
 	keyTimes  keyTimes
 }
 
-var _ core.Store = (*Store)(nil)
+var _ store.Store = (*Store)(nil)
 
 // shard is the part of the records that one lock guards.
 type shard struct {
 	mu      sync.Mutex
-	records map[core.ID]*entry
-	running map[core.ID]*entry   // of first attempts that have sealed nothing yet
-	queues  [core.Free + 1]queue // by the stored state: what a sweep will find, soonest first
-	history map[core.ID][]Settled
+	records map[store.ID]*entry
+	running map[store.ID]*entry   // of first attempts that have sealed nothing yet
+	queues  [store.Free + 1]queue // by the stored state: what a sweep will find, soonest first
+	history map[store.ID][]Settled
 	open    map[*entry]struct{} // rows that are stored as running or unknown
 }
 
@@ -45,7 +45,7 @@ type shard struct {
 type Option func(*Store)
 
 // WithMaxRecords sets how many records the store holds, [DefaultMaxRecords] by default and where n is below 1. A full
-// store refuses new keys with core.ErrFull; no live, unknown or tombstoned record ever makes room (T-4).
+// store refuses new keys with store.ErrFull; no live, unknown or tombstoned record ever makes room (T-4).
 func WithMaxRecords(n int) Option {
 	return func(s *Store) {
 		if n > 0 {
@@ -71,13 +71,13 @@ func New(opts ...Option) *Store {
 		opt(s)
 	}
 	for i := range s.shards {
-		s.shards[i].records, s.shards[i].running = map[core.ID]*entry{}, map[core.ID]*entry{}
+		s.shards[i].records, s.shards[i].running = map[store.ID]*entry{}, map[store.ID]*entry{}
 		s.shards[i].open = map[*entry]struct{}{}
 	}
 	return s
 }
 
-func (s *Store) shard(id core.ID) *shard { return &s.shards[id.Hash()[0]%shardCount] }
+func (s *Store) shard(id store.ID) *shard { return &s.shards[id.Hash()[0]%shardCount] }
 
 // alive is called first in every method: a call whose context has ended does nothing.
 func alive(ctx context.Context) error {

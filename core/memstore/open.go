@@ -7,16 +7,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var (
-	_ core.Counter  = (*Store)(nil)
-	_ core.Surveyor = (*Store)(nil)
+	_ store.Counter  = (*Store)(nil)
+	_ store.Surveyor = (*Store)(nil)
 )
 
-// CountOpen implements [core.Counter]. It looks at all open records.
-func (s *Store) CountOpen(ctx context.Context, scope core.Scope, limit int) (n int, err error) {
+// CountOpen implements [store.Counter]. It looks at all open records.
+func (s *Store) CountOpen(ctx context.Context, scope store.Scope, limit int) (n int, err error) {
 	if err := alive(ctx); err != nil {
 		return 0, err
 	}
@@ -28,7 +28,7 @@ func (s *Store) CountOpen(ctx context.Context, scope core.Scope, limit int) (n i
 	return n, nil
 }
 
-func (sh *shard) countOpen(scope core.Scope, now time.Time) (n int) {
+func (sh *shard) countOpen(scope store.Scope, now time.Time) (n int) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for e := range sh.open {
@@ -39,19 +39,19 @@ func (sh *shard) countOpen(scope core.Scope, now time.Time) (n int) {
 	return n
 }
 
-// Survey implements [core.Surveyor]. It looks at all open records.
-func (s *Store) Survey(ctx context.Context, within []byte, limit int) ([]core.Backlog, error) {
+// Survey implements [store.Surveyor]. It looks at all open records.
+func (s *Store) Survey(ctx context.Context, within []byte, limit int) ([]store.Backlog, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err
 	}
-	var found []core.Record
+	var found []store.Record
 	for i := range s.shards {
 		found = s.shards[i].survey(found, within, s.now())
 	}
 	slices.SortFunc(found, older)
-	var all []core.Backlog
+	var all []store.Backlog
 	for _, r := range found[:max(0, min(limit, len(found)))] {
-		b := core.Backlog{HalfDone: r.State() != core.Unknown, Method: r.Method, Route: r.Route, Count: 1, Oldest: r.CreatedAt}
+		b := store.Backlog{HalfDone: r.State() != store.Unknown, Method: r.Method, Route: r.Route, Count: 1, Oldest: r.CreatedAt}
 		at, known := slices.BinarySearchFunc(all, b, byRoute)
 		if known {
 			all[at].Count++ // the first one was the oldest
@@ -63,18 +63,18 @@ func (s *Store) Survey(ctx context.Context, within []byte, limit int) ([]core.Ba
 }
 
 // survey appends the open records that need somebody.
-func (sh *shard) survey(found []core.Record, within []byte, now time.Time) []core.Record {
+func (sh *shard) survey(found []store.Record, within []byte, now time.Time) []store.Record {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for e := range sh.open {
-		if e.Now = now; bytes.HasPrefix(e.Realm[:], within) && (e.State() == core.Unknown || e.HalfDone()) {
+		if e.Now = now; bytes.HasPrefix(e.Realm[:], within) && (e.State() == store.Unknown || e.HalfDone()) {
 			found = append(found, e.read(now))
 		}
 	}
 	return found
 }
 
-func byRoute(a, b core.Backlog) int {
+func byRoute(a, b store.Backlog) int {
 	if a.HalfDone != b.HalfDone {
 		if a.HalfDone {
 			return 1

@@ -4,16 +4,16 @@ import (
 	"container/heap"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // queued reports whether rows of a stored state wait for a sweep. Running and unknown rows never do (T-3).
-func queued(s core.State) bool { return s == core.Completed || s == core.Expired || s == core.Free }
+func queued(s store.State) bool { return s == store.Completed || s == store.Expired || s == store.Free }
 
 // due is when a sweep has something to do with the row: an answer is kept for its retention, what is left of it until
 // its tombstone ends, the row of a freed key for as long as its fence is remembered.
 func (e *entry) due() time.Time {
-	if e.Stored == core.Completed {
+	if e.Stored == store.Completed {
 		return e.ExpiresAt
 	}
 	return e.PurgeAt

@@ -6,57 +6,57 @@ import (
 	"context"
 	"slices"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-// Find implements [core.Store]. The record of a key that is free again is returned until a sweep drops it.
-func (s *Store) Find(ctx context.Context, id core.ID) (core.Record, error) {
+// Find implements [store.Store]. The record of a key that is free again is returned until a sweep drops it.
+func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	if err := alive(ctx); err != nil {
-		return core.Record{}, err
+		return store.Record{}, err
 	}
 	sh := s.shard(id)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	e := sh.records[id]
 	if e == nil {
-		return core.Record{}, core.ErrNotFound
+		return store.Record{}, store.ErrNotFound
 	}
 	return e.read(s.now()), nil
 }
 
-// List implements [core.Store]. It looks at every record: it is for operators and the reconciler.
-func (s *Store) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
-	return s.list(ctx, within, after, limit, func(r core.Record) bool { return r.State() == core.Unknown })
+// List implements [store.Store]. It looks at every record: it is for operators and the reconciler.
+func (s *Store) List(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
+	return s.list(ctx, within, after, limit, func(r store.Record) bool { return r.State() == store.Unknown })
 }
 
-// Resumable implements [core.Stepper]. It looks at every record.
-func (s *Store) Resumable(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
-	return s.list(ctx, within, after, limit, func(r core.Record) bool {
-		return r.Stored == core.Running && r.Recovery == core.Resume && r.LeaseExpired()
+// Resumable implements [store.Stepper]. It looks at every record.
+func (s *Store) Resumable(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
+	return s.list(ctx, within, after, limit, func(r store.Record) bool {
+		return r.Stored == store.Running && r.Recovery == store.Resume && r.LeaseExpired()
 	})
 }
 
-// HalfDone implements [core.Stepper]. It looks at every record.
-func (s *Store) HalfDone(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
-	return s.list(ctx, within, after, limit, core.Record.HalfDone)
+// HalfDone implements [store.Stepper]. It looks at every record.
+func (s *Store) HalfDone(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
+	return s.list(ctx, within, after, limit, store.Record.HalfDone)
 }
 
-func (s *Store) list(ctx context.Context, within []byte, after core.ID, limit int,
-	wanted func(core.Record) bool,
-) ([]core.Record, error) {
-	var from core.Record // the zero record comes before all others
-	if after != (core.ID{}) {
+func (s *Store) list(ctx context.Context, within []byte, after store.ID, limit int,
+	wanted func(store.Record) bool,
+) ([]store.Record, error) {
+	var from store.Record // the zero record comes before all others
+	if after != (store.ID{}) {
 		var err error
 		if from, err = s.Find(ctx, after); err != nil {
 			return nil, err
 		}
 	}
-	var found []core.Record
+	var found []store.Record
 	for i := range s.shards {
 		if err := alive(ctx); err != nil {
 			return nil, err
 		}
-		found = s.shards[i].find(found, s, from, func(r core.Record) bool {
+		found = s.shards[i].find(found, s, from, func(r store.Record) bool {
 			return bytes.HasPrefix(r.Realm[:], within) && wanted(r)
 		})
 	}
@@ -65,7 +65,7 @@ func (s *Store) list(ctx context.Context, within []byte, after core.ID, limit in
 }
 
 // find appends the wanted records that come after from.
-func (sh *shard) find(found []core.Record, s *Store, from core.Record, wanted func(core.Record) bool) []core.Record {
+func (sh *shard) find(found []store.Record, s *Store, from store.Record, wanted func(store.Record) bool) []store.Record {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := s.now()
@@ -78,6 +78,6 @@ func (sh *shard) find(found []core.Record, s *Store, from core.Record, wanted fu
 }
 
 // older orders records by age; the id decides between equals.
-func older(a, b core.Record) int {
+func older(a, b store.Record) int {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
 }

@@ -7,19 +7,19 @@ import (
 	"slices"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-var _ core.Referrer = (*Store)(nil)
+var _ store.Referrer = (*Store)(nil)
 
 // reference is a reference of a record, in the order of the others.
 type reference struct {
-	core.Ref
+	store.Ref
 	at time.Time
 }
 
-// Refer implements [core.Referrer].
-func (s *Store) Refer(ctx context.Context, id core.ID, _ core.Realm, ref core.Ref) error {
+// Refer implements [store.Referrer].
+func (s *Store) Refer(ctx context.Context, id store.ID, _ store.Realm, ref store.Ref) error {
 	if err := alive(ctx); err != nil {
 		return err
 	}
@@ -32,29 +32,29 @@ func (s *Store) Refer(ctx context.Context, id core.ID, _ core.Realm, ref core.Re
 	}
 	switch {
 	case e == nil:
-		return core.ErrStale
+		return store.ErrStale
 	case slices.ContainsFunc(e.references, func(r reference) bool { return r.Ref == ref }):
 		return nil
-	case len(e.references) >= core.MaxReferences:
-		return core.ErrReferences
+	case len(e.references) >= store.MaxReferences:
+		return store.ErrReferences
 	}
 	e.references = append(e.references, reference{ref, s.now()})
 	return nil
 }
 
-// References implements [core.Referrer].
-func (s *Store) References(ctx context.Context, ids []core.ID) (map[core.ID][]core.Ref, error) {
+// References implements [store.Referrer].
+func (s *Store) References(ctx context.Context, ids []store.ID) (map[store.ID][]store.Ref, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err
 	}
-	refs := map[core.ID][]core.Ref{}
+	refs := map[store.ID][]store.Ref{}
 	for _, id := range ids {
 		s.shard(id).referencesOf(id, refs)
 	}
 	return refs, nil
 }
 
-func (sh *shard) referencesOf(id core.ID, refs map[core.ID][]core.Ref) {
+func (sh *shard) referencesOf(id store.ID, refs map[store.ID][]store.Ref) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if e := sh.records[id]; e != nil {
@@ -64,8 +64,8 @@ func (sh *shard) referencesOf(id core.ID, refs map[core.ID][]core.Ref) {
 	}
 }
 
-// Referred implements [core.Referrer]. It looks at every record.
-func (s *Store) Referred(ctx context.Context, within []byte, value string, limit int) ([]core.ID, error) {
+// Referred implements [store.Referrer]. It looks at every record.
+func (s *Store) Referred(ctx context.Context, within []byte, value string, limit int) ([]store.ID, error) {
 	var found []*entry
 	at := map[*entry]time.Time{}
 	for i := range s.shards {
@@ -75,7 +75,7 @@ func (s *Store) Referred(ctx context.Context, within []byte, value string, limit
 		found = s.shards[i].referred(found, at, within, value)
 	}
 	slices.SortFunc(found, func(a, b *entry) int { return cmp.Or(at[b].Compare(at[a]), bytes.Compare(b.ID[:], a.ID[:])) })
-	ids := make([]core.ID, 0, len(found))
+	ids := make([]store.ID, 0, len(found))
 	for _, e := range found[:max(0, min(limit, len(found)))] {
 		ids = append(ids, e.ID) // an id never changes: no lock is needed
 	}

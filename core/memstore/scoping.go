@@ -4,10 +4,10 @@ import (
 	"context"
 	"sync"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-var _ core.ScopeKeeper = (*Store)(nil)
+var _ store.ScopeKeeper = (*Store)(nil)
 
 // scopings are the fingerprints that are kept, by namespace.
 type scopings struct {
@@ -15,7 +15,7 @@ type scopings struct {
 	kept map[string]string
 }
 
-// KeepScoping implements [core.ScopeKeeper].
+// KeepScoping implements [store.ScopeKeeper].
 func (s *Store) KeepScoping(ctx context.Context, namespace, fingerprint string) (string, error) {
 	if err := alive(ctx); err != nil {
 		return "", err
@@ -29,7 +29,7 @@ func (s *Store) KeepScoping(ctx context.Context, namespace, fingerprint string) 
 	return k.kept[namespace], nil
 }
 
-// AdoptScoping implements [core.ScopeKeeper].
+// AdoptScoping implements [store.ScopeKeeper].
 func (s *Store) AdoptScoping(ctx context.Context, namespace, fingerprint string) error {
 	if err := alive(ctx); err != nil {
 		return err

@@ -7,15 +7,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-var _ core.Stepper = (*Store)(nil)
+var _ store.Stepper = (*Store)(nil)
 
-// Resume implements [core.Stepper].
-func (s *Store) Resume(ctx context.Context, c core.Claim) (core.Segments, core.Claimed, error) {
+// Resume implements [store.Stepper].
+func (s *Store) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {
 	if err := alive(ctx); err != nil {
-		return nil, core.Claimed{}, err
+		return nil, store.Claimed{}, err
 	}
 	claimed, err := s.claimOrMakeRoom(&c, (*shard).putAside)
 	if err != nil || !claimed.Won {
@@ -25,8 +25,8 @@ func (s *Store) Resume(ctx context.Context, c core.Claim) (core.Segments, core.C
 	return &segments{store: s, claim: c, ticket: claimed.Record.Ticket, first: first, open: first}, claimed, nil
 }
 
-// InFlight implements [core.Stepper].
-func (s *Store) InFlight(ctx context.Context, id core.ID) (bool, error) {
+// InFlight implements [store.Stepper].
+func (s *Store) InFlight(ctx context.Context, id store.ID) (bool, error) {
 	if err := alive(ctx); err != nil {
 		return false, err
 	}
@@ -40,8 +40,8 @@ func (s *Store) InFlight(ctx context.Context, id core.ID) (bool, error) {
 // says what the next seal may make durable.
 type segments struct {
 	store   *Store
-	claim   core.Claim
-	ticket  core.Ticket
+	claim   store.Claim
+	ticket  store.Ticket
 	opening func() error
 
 	mu    sync.Mutex
@@ -49,13 +49,13 @@ type segments struct {
 	open  bool
 }
 
-// Bind implements [core.Tx].
+// Bind implements [store.Tx].
 func (t *segments) Bind(ctx context.Context) context.Context { return ctx }
 
-// Opening implements [core.Segments].
+// Opening implements [store.Segments].
 func (t *segments) Opening(fn func() error) { t.opening = fn }
 
-// Step implements [core.Segments].
+// Step implements [store.Segments].
 func (t *segments) Step(ctx context.Context, work func(ctx context.Context) error) error {
 	if err := t.enter(ctx); err != nil {
 		return err
@@ -71,14 +71,14 @@ func (t *segments) enter(ctx context.Context) error {
 	case t.open:
 		return alive(ctx)
 	case t.first:
-		return core.ErrStale
+		return store.ErrStale
 	}
 	if err := t.opening(); err != nil {
 		return err
 	}
 	err := t.store.write(ctx, t.ticket, func(_ *shard, e *entry, _ time.Time) error {
-		if e.Stored != core.Running && e.Stored != core.Unknown {
-			return core.ErrStale
+		if e.Stored != store.Running && e.Stored != store.Unknown {
+			return store.ErrStale
 		}
 		e.held = true
 		return nil
@@ -87,11 +87,12 @@ func (t *segments) enter(ctx context.Context) error {
 	return err
 }
 
-// Seal implements [core.Tx].
-func (t *segments) Seal(ctx context.Context, s core.Seal) (now time.Time, err error) {
+// Seal implements [store.Tx].
+func (t *segments) Seal(ctx context.Context, s store.Seal) (now time.Time, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	undone := !t.open && slices.ContainsFunc(s.Steps, func(step core.StepRecord) bool { return step.Kind == core.DatabaseStep })
+	isDatabase := func(step store.StepRecord) bool { return step.Kind == store.DatabaseStep }
+	undone := !t.open && slices.ContainsFunc(s.Steps, isDatabase)
 	defer t.leave()
 	if err = alive(ctx); err == nil && t.first {
 		err = t.begin(s.Window)
@@ -107,16 +108,16 @@ func (t *segments) Seal(ctx context.Context, s core.Seal) (now time.Time, err er
 }
 
 // begin stores the row that was aside. Its times begin now.
-func (t *segments) begin(w core.Window) error {
+func (t *segments) begin(w store.Window) error {
 	sh := t.store.shard(t.ticket.ID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now, e := t.store.now(), sh.running[t.ticket.ID]
 	switch {
 	case e == nil || e.Ticket != t.ticket:
-		return core.ErrStale // rolled back before
+		return store.ErrStale // rolled back before
 	case !w.Has(now):
-		return core.ErrClock
+		return store.ErrClock
 	}
 	delete(sh.running, e.ID)
 	e.CreatedAt, e.Deadline = now, now.Add(t.claim.Deadline)
@@ -127,23 +128,23 @@ func (t *segments) begin(w core.Window) error {
 }
 
 // write writes a seal into the row. undone: the segment of its database steps was rolled back.
-func (t *segments) write(sh *shard, e *entry, s core.Seal, undone bool, now time.Time) error {
-	again := s.Answer != nil && (e.Stored == core.Completed || e.Stored == core.Expired) // the first answer stands
+func (t *segments) write(sh *shard, e *entry, s store.Seal, undone bool, now time.Time) error {
+	again := s.Answer != nil && (e.Stored == store.Completed || e.Stored == store.Expired) // the first answer stands
 	switch {
 	case again:
 		return nil
 	case s.Start != nil && e.hasFinished(s.Start.Name):
-		return core.ErrStale
+		return store.ErrStale
 	case undone:
-		return core.ErrRetryable
+		return store.ErrRetryable
 	case s.Answer != nil:
 		if err := sh.record(e, *s.Answer, now); err != nil {
 			return err
 		}
-	case e.Stored != core.Running:
-		return core.ErrStale
+	case e.Stored != store.Running:
+		return store.ErrStale
 	case !s.Window.Has(now):
-		return core.ErrClock
+		return store.ErrClock
 	default:
 		e.renew(t.claim.Lease, now)
 	}
@@ -160,11 +161,11 @@ func (t *segments) write(sh *shard, e *entry, s core.Seal, undone bool, now time
 }
 
 // start returns a step of the row. It starts the step if no attempt has.
-func (e *entry) start(step core.StepRecord, now time.Time) *core.StepRecord {
+func (e *entry) start(step store.StepRecord, now time.Time) *store.StepRecord {
 	at := e.step(step.Name)
 	if at < 0 {
 		at = len(e.steps)
-		e.steps = append(e.steps, core.StepRecord{Name: step.Name, Kind: step.Kind, Fence: e.Fence, StartedAt: now})
+		e.steps = append(e.steps, store.StepRecord{Name: step.Name, Kind: step.Kind, Fence: e.Fence, StartedAt: now})
 	}
 	return &e.steps[at]
 }
@@ -175,7 +176,7 @@ func (e *entry) hasFinished(name string) bool {
 	return at >= 0 && e.steps[at].Finished
 }
 
-// Rollback implements [core.Tx].
+// Rollback implements [store.Tx].
 func (t *segments) Rollback() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

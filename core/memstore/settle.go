@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // Settled is an entry of the history of settlements: who decided what, when and why, what undid the steps, and the
@@ -14,13 +14,13 @@ type Settled struct {
 	Who, Why      string
 	Undone        string
 	At            time.Time
-	Before, After core.Record
+	Before, After store.Record
 }
 
-// Settle implements [core.Store].
-func (s *Store) Settle(ctx context.Context, d core.Settlement) (core.Record, error) {
+// Settle implements [store.Store].
+func (s *Store) Settle(ctx context.Context, d store.Settlement) (store.Record, error) {
 	if err := alive(ctx); err != nil {
-		return core.Record{}, err
+		return store.Record{}, err
 	}
 	sh := s.shard(d.ID)
 	sh.mu.Lock()
@@ -28,16 +28,16 @@ func (s *Store) Settle(ctx context.Context, d core.Settlement) (core.Record, err
 	now := s.now()
 	e := sh.records[d.ID]
 	if e == nil {
-		return core.Record{}, core.ErrNotFound
+		return store.Record{}, store.ErrNotFound
 	}
 	before := e.read(now)
 	switch {
 	case !d.Window.Has(now):
-		return core.Record{}, core.ErrClock
-	case before.State() != core.Unknown || !before.LeaseExpired() || now.Before(before.Deadline):
-		return core.Record{}, core.ErrNotSettleable
+		return store.Record{}, store.ErrClock
+	case before.State() != store.Unknown || !before.LeaseExpired() || now.Before(before.Deadline):
+		return store.Record{}, store.ErrNotSettleable
 	case before.Fence != d.Fence:
-		return core.Record{}, core.ErrStale
+		return store.Record{}, store.ErrStale
 	}
 	e.Fence++
 	if d.Answer != nil {
@@ -47,7 +47,7 @@ func (s *Store) Settle(ctx context.Context, d core.Settlement) (core.Record, err
 	}
 	after := e.read(now)
 	if sh.history == nil {
-		sh.history = map[core.ID][]Settled{}
+		sh.history = map[store.ID][]Settled{}
 	}
 	sh.history[d.ID] = append(sh.history[d.ID], Settled{
 		Who: d.Who, Why: d.Why, Undone: d.Undone, At: now, Before: before, After: after,
@@ -57,7 +57,7 @@ func (s *Store) Settle(ctx context.Context, d core.Settlement) (core.Record, err
 
 // Settlements returns the settlements of an operation, oldest first. They are never dropped, not even with the
 // record. It never fails, and waits for nothing.
-func (s *Store) Settlements(id core.ID) []Settled {
+func (s *Store) Settlements(id store.ID) []Settled {
 	sh := s.shard(id)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

@@ -5,44 +5,44 @@ import (
 	"sync"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-var _ core.Watcher = (*Store)(nil)
+var _ store.Watcher = (*Store)(nil)
 
 // sightings are the commands that were seen, kept apart from the records and under one lock: a route is watched for some
 // time only. There are at most as many as records; then the oldest are dropped. No claim depends on them.
 type sightings struct {
 	mu        sync.Mutex
-	byKey     map[core.ID]*sighting
+	byKey     map[store.ID]*sighting
 	byCommand map[sent][]*sighting // in the order they came
 	all       []*sighting          // in the order they came
 }
 
 // sighting is a command that came with a key for the first time, or without one.
 type sighting struct {
-	core.Sighting
+	store.Sighting
 	at, until time.Time
 }
 
 // sent is a command of one principal.
 type sent struct {
-	scope core.Scope
-	hash  core.CommandHash
+	scope store.Scope
+	hash  store.CommandHash
 }
 
 func (s *sighting) sent() sent { return sent{s.Scope, s.Hash} }
 
-// Sight implements [core.Watcher].
-func (s *Store) Sight(ctx context.Context, now core.Sighting) (core.Seen, error) {
+// Sight implements [store.Watcher].
+func (s *Store) Sight(ctx context.Context, now store.Sighting) (store.Seen, error) {
 	if err := alive(ctx); err != nil {
-		return core.Seen{}, err
+		return store.Seen{}, err
 	}
 	w := &s.sightings
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byKey == nil {
-		w.byKey, w.byCommand = map[core.ID]*sighting{}, map[sent][]*sighting{}
+		w.byKey, w.byCommand = map[store.ID]*sighting{}, map[sent][]*sighting{}
 	}
 	this := &sighting{now, s.now(), time.Time{}}
 	this.until = this.at.Add(now.Keep)
@@ -50,7 +50,7 @@ func (s *Store) Sight(ctx context.Context, now core.Sighting) (core.Seen, error)
 	if first != nil && !this.at.Before(first.until) {
 		first = nil
 	}
-	seen := core.Seen{Key: first != nil}
+	seen := store.Seen{Key: first != nil}
 	if seen.Key {
 		seen.First = first.Hash
 	}
@@ -66,19 +66,19 @@ func (s *Store) Sight(ctx context.Context, now core.Sighting) (core.Seen, error)
 }
 
 // earlier finds the latest sighting of the same command under another key that was before the key came first.
-func (w *sightings) earlier(this, first *sighting) (core.ID, bool) {
+func (w *sightings) earlier(this, first *sighting) (store.ID, bool) {
 	same := w.byCommand[this.sent()]
 	for i := len(same) - 1; i >= 0 && same[i].at.After(this.at.Add(-this.Window)); i-- {
 		other := same[i]
-		if (other.ID != this.ID || this.ID == core.ID{}) && (first == nil || other.at.Before(first.at)) {
+		if (other.ID != this.ID || this.ID == store.ID{}) && (first == nil || other.at.Before(first.at)) {
 			return other.ID, true
 		}
 	}
-	return core.ID{}, false
+	return store.ID{}, false
 }
 
 func (w *sightings) add(this *sighting) {
-	if this.ID != (core.ID{}) {
+	if this.ID != (store.ID{}) {
 		w.byKey[this.ID] = this
 	}
 	w.byCommand[this.sent()] = append(w.byCommand[this.sent()], this)

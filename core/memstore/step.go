@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-// Steps implements [core.Stepper].
-func (s *Store) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+// Steps implements [store.Stepper].
+func (s *Store) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err
 	}
@@ -23,11 +23,11 @@ func (s *Store) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error
 		return nil, nil
 	}
 	now := s.now()
-	steps := make([]core.StepRecord, 0, len(e.steps))
+	steps := make([]store.StepRecord, 0, len(e.steps))
 	for _, step := range e.steps {
 		steps = append(steps, readStep(step, now))
 	}
-	slices.SortFunc(steps, func(a, b core.StepRecord) int {
+	slices.SortFunc(steps, func(a, b store.StepRecord) int {
 		return cmp.Or(a.StartedAt.Compare(b.StartedAt), cmp.Compare(a.Name, b.Name))
 	})
 	return steps, nil
@@ -35,10 +35,10 @@ func (s *Store) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error
 
 // step returns where the step of a name is, -1 where there is none.
 func (e *entry) step(name string) int {
-	return slices.IndexFunc(e.steps, func(s core.StepRecord) bool { return s.Name == name })
+	return slices.IndexFunc(e.steps, func(s store.StepRecord) bool { return s.Name == name })
 }
 
-func readStep(step core.StepRecord, now time.Time) core.StepRecord {
+func readStep(step store.StepRecord, now time.Time) store.StepRecord {
 	step.Result, step.Derived, step.Now = bytes.Clone(step.Result), slices.Clone(step.Derived), now
 	return step
 }

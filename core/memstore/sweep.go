@@ -4,14 +4,14 @@ import (
 	"context"
 	"math"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-// Sweep implements [core.Store].
-func (s *Store) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
-	var swept core.Swept
+// Sweep implements [store.Store].
+func (s *Store) Sweep(ctx context.Context, limit int, w store.Window) (store.Swept, error) {
+	var swept store.Swept
 	if !w.Has(s.now()) {
-		return swept, core.ErrClock
+		return swept, store.ErrClock
 	}
 	for i := range s.shards {
 		if err := alive(ctx); err != nil {
@@ -24,14 +24,14 @@ func (s *Store) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept
 }
 
 // sweep adds to swept what it did in one shard, up to limit of each.
-func (s *Store) sweep(sh *shard, limit int, w core.Window, swept *core.Swept) {
+func (s *Store) sweep(sh *shard, limit int, w store.Window, swept *store.Swept) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := s.now()
 	if !w.Has(now) {
 		return
 	}
-	for _, state := range [...]core.State{core.Completed, core.Expired, core.Free} {
+	for _, state := range [...]store.State{store.Completed, store.Expired, store.Free} {
 		for e := sh.queues[state].due(now); e != nil; e = sh.queues[state].due(now) {
 			if now.Before(e.PurgeAt) {
 				if swept.Tombstones >= limit {
@@ -50,19 +50,19 @@ func (s *Store) sweep(sh *shard, limit int, w core.Window, swept *core.Swept) {
 	}
 }
 
-// tombstone leaves of an answer what [core.Record] says is left: the status. Of steps and references nothing is left.
+// tombstone leaves of an answer what [store.Record] says is left: the status. Of steps and references nothing is left.
 func (sh *shard) tombstone(e *entry) {
 	sh.unqueue(e)
 	e.steps, e.references = nil, nil
-	e.answer(core.Answer{Status: e.Answer.Status})
-	sh.become(e, core.Expired)
+	e.answer(store.Answer{Status: e.Answer.Status})
+	sh.become(e, store.Expired)
 }
 
 // makeRoom drops records that say nothing any more: those past their time, and failing that the longest freed key of
 // some shard, which costs nothing but the memory of its fence. False if all records are needed (T-4).
-func (s *Store) makeRoom(w core.Window) bool {
+func (s *Store) makeRoom(w store.Window) bool {
 	for i := range s.shards {
-		var swept core.Swept
+		var swept store.Swept
 		if s.sweep(&s.shards[i], math.MaxInt, w, &swept); swept.Dropped > 0 {
 			return true
 		}
@@ -78,7 +78,7 @@ func (s *Store) makeRoom(w core.Window) bool {
 func (s *Store) dropFreed(sh *shard) bool {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	e := sh.queues[core.Free].first()
+	e := sh.queues[store.Free].first()
 	if e == nil {
 		return false
 	}
@@ -88,7 +88,7 @@ func (s *Store) dropFreed(sh *shard) bool {
 
 // drop forgets a row. The floors of a timed key are raised before: a claim of the key waits for the shard's lock.
 func (s *Store) drop(sh *shard, e *entry) {
-	if e.Timed && e.Stored != core.Free {
+	if e.Timed && e.Stored != store.Free {
 		s.keyTimes.raise(e)
 	}
 	sh.unqueue(e)

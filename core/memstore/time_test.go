@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/storetest"
 )
 
@@ -17,19 +17,19 @@ import (
 func TestBoundaries(t *testing.T) {
 	const retention, tombstone = 24 * time.Hour, 48 * time.Hour
 	ctx := t.Context()
-	c := claimOf(1, core.Park)
+	c := claimOf(1, store.Park)
 	tests := map[string]struct {
 		at        time.Duration // since the claim
 		completed bool
-		want      core.State
-		swept     core.Swept
+		want      store.State
+		swept     store.Swept
 	}{
-		"before the lease ends":     {c.Lease - 1, false, core.Running, core.Swept{}},
-		"when the lease ends":       {c.Lease, false, core.Unknown, core.Swept{}},
-		"before retention ends":     {retention - 1, true, core.Completed, core.Swept{}},
-		"when retention ends":       {retention, true, core.Expired, core.Swept{Tombstones: 1}},
-		"before the tombstone ends": {retention + tombstone - 1, true, core.Expired, core.Swept{Tombstones: 1}},
-		"when the tombstone ends":   {retention + tombstone, true, core.Free, core.Swept{Dropped: 1}},
+		"before the lease ends":     {c.Lease - 1, false, store.Running, store.Swept{}},
+		"when the lease ends":       {c.Lease, false, store.Unknown, store.Swept{}},
+		"before retention ends":     {retention - 1, true, store.Completed, store.Swept{}},
+		"when retention ends":       {retention, true, store.Expired, store.Swept{Tombstones: 1}},
+		"before the tombstone ends": {retention + tombstone - 1, true, store.Expired, store.Swept{Tombstones: 1}},
+		"when the tombstone ends":   {retention + tombstone, true, store.Free, store.Swept{Dropped: 1}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -43,12 +43,12 @@ func TestBoundaries(t *testing.T) {
 			r, err := s.Find(ctx, c.ID)
 			require.NoError(t, err)
 			require.Equal(t, test.want, r.State())
-			swept, err := s.Sweep(ctx, 10, core.Window{})
+			swept, err := s.Sweep(ctx, 10, store.Window{})
 			require.NoError(t, err)
 			require.Equal(t, test.swept, swept)
-			got, err := s.Claim(ctx, claimOf(1, core.Resume))
+			got, err := s.Claim(ctx, claimOf(1, store.Resume))
 			require.NoError(t, err)
-			require.Equal(t, test.want == core.Free, got.Won)
+			require.Equal(t, test.want == store.Free, got.Won)
 		})
 	}
 }
@@ -57,13 +57,13 @@ func TestBoundaries(t *testing.T) {
 func TestSettlementWaitsForTheDeadline(t *testing.T) {
 	var clock storetest.Clock
 	s := memstore.New(memstore.WithClock(clock.Now))
-	c := claimOf(1, core.Park)
+	c := claimOf(1, store.Park)
 	won := win(t, s, c)
 	clock.Advance(t, c.Deadline-1)
-	_, err := s.Settle(t.Context(), core.Settlement{ID: c.ID, Fence: won.Fence})
-	require.ErrorIs(t, err, core.ErrNotSettleable)
+	_, err := s.Settle(t.Context(), store.Settlement{ID: c.ID, Fence: won.Fence})
+	require.ErrorIs(t, err, store.ErrNotSettleable)
 	clock.Advance(t, 1)
-	_, err = s.Settle(t.Context(), core.Settlement{ID: c.ID, Fence: won.Fence})
+	_, err = s.Settle(t.Context(), store.Settlement{ID: c.ID, Fence: won.Fence})
 	require.NoError(t, err)
 }
 
@@ -71,7 +71,7 @@ func TestSettlementWaitsForTheDeadline(t *testing.T) {
 //
 // CONTRACT X-1
 func TestLeaseEndsWithTheDeadline(t *testing.T) {
-	c := claimOf(1, core.Park)
+	c := claimOf(1, store.Park)
 	c.Lease = 2 * c.Deadline
 	won := win(t, memstore.New(), c)
 	require.Equal(t, won.Deadline, won.LeaseUntil)

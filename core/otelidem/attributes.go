@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // The attributes of metrics and spans. http.route and http.request.method are those of the semantic conventions.
@@ -34,7 +35,7 @@ const (
 // labels are what the attributes of a metric are made of.
 type labels struct {
 	route, method string
-	recovery      core.Recovery
+	recovery      store.Recovery
 	result        string
 	kind          core.EventKind
 }
@@ -63,13 +64,13 @@ func methodOf(method string) string {
 	return "_OTHER"
 }
 
-func recoveryOf(r core.Recovery) string {
+func recoveryOf(r store.Recovery) string {
 	switch r {
-	case core.Rollback:
+	case store.Rollback:
 		return "rollback"
-	case core.Resume:
+	case store.Resume:
 		return "resume"
-	case core.Park:
+	case store.Park:
 		return "park"
 	}
 	return ""

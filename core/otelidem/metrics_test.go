@@ -13,6 +13,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // series are the attributes of a series of the route pattern.
@@ -52,9 +53,9 @@ type flaky struct {
 
 var errAway = errors.New("the store is away")
 
-func (s *flaky) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s *flaky) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	if s.away["claim"] {
-		return core.Claimed{}, errAway
+		return store.Claimed{}, errAway
 	}
 	return s.Store.Claim(ctx, c)
 }

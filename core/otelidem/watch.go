@@ -11,12 +11,13 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // Watch adds the gauges of the operations that need somebody: each collection of the metrics asks the module's store once,
 // with [core.Module.Backlog]. Call it once for a module. stop ends it; the store may be closed after that.
 //
-// Errors: [errors.ErrUnsupported] if the store is no core.Surveyor; what the provider says of the gauges.
+// Errors: [errors.ErrUnsupported] if the store is no store.Surveyor; what the provider says of the gauges.
 func (t *Telemetry) Watch(m *core.Module) (stop func(), err error) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -60,7 +61,7 @@ func nothingOpen(declared []core.DeclaredRoute) map[place]int {
 	none := map[place]int{}
 	for _, d := range declared {
 		switch {
-		case d.Policy.Recovery == core.Resume:
+		case d.Policy.Recovery == store.Resume:
 			none[place{halfDone, d.Pattern}] = 0
 			fallthrough
 		case d.Guarded():
@@ -71,7 +72,7 @@ func nothingOpen(declared []core.DeclaredRoute) map[place]int {
 }
 
 func observeBacklog(o metric.Observer, open metric.Int64Observable, oldest metric.Float64Observable, none map[place]int,
-	backlog []core.Backlog,
+	backlog []store.Backlog,
 ) {
 	count, since := map[place]int{}, map[string]time.Time{}
 	for at := range none {

@@ -15,6 +15,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/otelidem"
+	"github.com/auth19/idem/core/store"
 )
 
 // clock is a clock that a test moves.
@@ -94,7 +95,7 @@ func TestWatch(t *testing.T) {
 // silent is a store that does not answer when it is asked how many operations are open.
 type silent struct{ *memstore.Store }
 
-func (silent) Survey(context.Context, []byte, int) ([]core.Backlog, error) { return nil, errAway }
+func (silent) Survey(context.Context, []byte, int) ([]store.Backlog, error) { return nil, errAway }
 
 // A store that does not answer has no gauge; all other metrics are there.
 func TestWatchOfAStoreThatIsAway(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var attemptChecks = []check{
@@ -24,7 +24,7 @@ var attemptChecks = []check{
 //
 // CONTRACT R-2, M-3
 func completeIsIdempotent(t *testing.T, s *fixture) {
-	c := s.command(core.Park)
+	c := s.command(store.Park)
 	won := s.win(t, c)
 	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("first"))))
 	want := s.find(t, c.ID)
@@ -39,13 +39,13 @@ func completeIsIdempotent(t *testing.T, s *fixture) {
 
 // CONTRACT X-2
 func completeLate(t *testing.T, s *fixture) {
-	for _, r := range []core.Recovery{core.Park, core.Resume} {
+	for _, r := range []store.Recovery{store.Park, store.Resume} {
 		for _, late := range []time.Duration{2 * lease, 2 * deadline, forever} {
 			c := s.command(r)
 			won := s.win(t, c)
 			s.Advance(t, late)
 			require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("late"))))
-			s.requireState(t, core.Completed, c)
+			s.requireState(t, store.Completed, c)
 			requireAnswer(t, answerOf("late"), s.find(t, c.ID).Answer)
 		}
 	}
@@ -53,24 +53,24 @@ func completeLate(t *testing.T, s *fixture) {
 
 // CONTRACT X-2
 func completeStale(t *testing.T, s *fixture) {
-	missing := s.command(core.Park)
-	none := core.Ticket{ID: missing.ID, Owner: missing.Owner, Fence: 1}
-	require.ErrorIs(t, s.Store.Complete(s.ctx, none, kept(answerOf("none"))), core.ErrStale)
-	require.ErrorIs(t, s.Store.Renew(s.ctx, none, lease), core.ErrStale)
-	require.ErrorIs(t, s.Store.Park(s.ctx, none), core.ErrStale)
+	missing := s.command(store.Park)
+	none := store.Ticket{ID: missing.ID, Owner: missing.Owner, Fence: 1}
+	require.ErrorIs(t, s.Store.Complete(s.ctx, none, kept(answerOf("none"))), store.ErrStale)
+	require.ErrorIs(t, s.Store.Renew(s.ctx, none, lease), store.ErrStale)
+	require.ErrorIs(t, s.Store.Park(s.ctx, none), store.ErrStale)
 	s.requireGoneOrFree(t, missing.ID)
 
-	c := s.command(core.Park)
+	c := s.command(store.Park)
 	won := s.win(t, c)
-	tickets := []core.Ticket{
+	tickets := []store.Ticket{
 		{ID: c.ID, Owner: newOwner(), Fence: won.Fence},
 		{ID: c.ID, Owner: won.Owner, Fence: won.Fence + 1},
 		{ID: c.ID, Owner: won.Owner, Fence: won.Fence - 1}, // 0 means any fence to Release alone
 	}
 	for _, stale := range tickets {
-		require.ErrorIs(t, s.Store.Complete(s.ctx, stale, kept(answerOf("stale"))), core.ErrStale)
-		require.ErrorIs(t, s.Store.Renew(s.ctx, stale, lease), core.ErrStale)
-		require.ErrorIs(t, s.Store.Park(s.ctx, stale), core.ErrStale)
+		require.ErrorIs(t, s.Store.Complete(s.ctx, stale, kept(answerOf("stale"))), store.ErrStale)
+		require.ErrorIs(t, s.Store.Renew(s.ctx, stale, lease), store.ErrStale)
+		require.ErrorIs(t, s.Store.Park(s.ctx, stale), store.ErrStale)
 	}
 	requireSame(t, won, s.find(t, c.ID))
 
@@ -78,7 +78,7 @@ func completeStale(t *testing.T, s *fixture) {
 	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("recorded"))))
 	want := s.find(t, c.ID)
 	for _, stale := range tickets {
-		require.ErrorIs(t, s.Store.Complete(s.ctx, stale, kept(answerOf("stale"))), core.ErrStale)
+		require.ErrorIs(t, s.Store.Complete(s.ctx, stale, kept(answerOf("stale"))), store.ErrStale)
 	}
 	requireSame(t, want, s.find(t, c.ID))
 }
@@ -87,7 +87,7 @@ func completeStale(t *testing.T, s *fixture) {
 //
 // CONTRACT M-3
 func completeKeepsItsOwnCopy(t *testing.T, s *fixture) {
-	c := s.command(core.Park)
+	c := s.command(store.Park)
 	won := s.win(t, c)
 	a := answerOf("recorded")
 	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(a)))
@@ -99,17 +99,17 @@ func completeKeepsItsOwnCopy(t *testing.T, s *fixture) {
 
 // CONTRACT X-2, M-4
 func parkThenComplete(t *testing.T, s *fixture) {
-	for _, r := range []core.Recovery{core.Park, core.Resume} {
+	for _, r := range []store.Recovery{store.Park, store.Resume} {
 		c := s.command(r)
 		won := s.win(t, c)
 		require.NoError(t, s.Store.Park(s.ctx, won.Ticket))
-		s.requireState(t, core.Unknown, c)
+		s.requireState(t, store.Unknown, c)
 		require.NoError(t, s.Store.Park(s.ctx, won.Ticket), "again")
-		require.ErrorIs(t, s.Store.Renew(s.ctx, won.Ticket, lease), core.ErrStale, "a renewal that was under way")
-		s.requireState(t, core.Unknown, c)
+		require.ErrorIs(t, s.Store.Renew(s.ctx, won.Ticket, lease), store.ErrStale, "a renewal that was under way")
+		s.requireState(t, store.Unknown, c)
 		s.Advance(t, 2*deadline)
 		require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("known"))), "unknown becomes known")
-		s.requireState(t, core.Completed, c)
+		s.requireState(t, store.Completed, c)
 		requireAnswer(t, answerOf("known"), s.find(t, c.ID).Answer)
 	}
 }
@@ -118,25 +118,25 @@ func parkThenComplete(t *testing.T, s *fixture) {
 //
 // CONTRACT M-3, R-2
 func parkNeverTakesAnswersBack(t *testing.T, s *fixture) {
-	c := s.command(core.Park)
+	c := s.command(store.Park)
 	won := s.win(t, c)
 	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("done"))))
 	want := s.find(t, c.ID)
-	require.ErrorIs(t, s.Store.Park(s.ctx, won.Ticket), core.ErrStale)
-	require.ErrorIs(t, s.Store.Renew(s.ctx, won.Ticket, lease), core.ErrStale)
+	require.ErrorIs(t, s.Store.Park(s.ctx, won.Ticket), store.ErrStale)
+	require.ErrorIs(t, s.Store.Renew(s.ctx, won.Ticket, lease), store.ErrStale)
 	requireSame(t, want, s.find(t, c.ID))
-	s.requireState(t, core.Completed, c)
+	s.requireState(t, store.Completed, c)
 }
 
 // CONTRACT X-1, T-1
 func renewExtends(t *testing.T, s *fixture) {
-	c := s.command(core.Park)
+	c := s.command(store.Park)
 	won := s.win(t, c)
 	passed := time.Duration(0)
 	for ; passed < deadline-lease; passed += lease / 2 {
 		require.NoError(t, s.Store.Renew(s.ctx, won.Ticket, lease))
 		s.Advance(t, lease/2)
-		s.requireState(t, core.Running, c)
+		s.requireState(t, store.Running, c)
 	}
 	require.NoError(t, s.Store.Renew(s.ctx, won.Ticket, lease))
 	got := s.find(t, c.ID)
@@ -146,18 +146,18 @@ func renewExtends(t *testing.T, s *fixture) {
 	require.WithinDuration(t, got.Deadline, got.LeaseUntil, time.Second, "a long lease ends with the deadline")
 	require.WithinDuration(t, got.CreatedAt.Add(deadline), got.Deadline, time.Second, "no renewal moves the deadline")
 	s.Advance(t, 2*lease)
-	s.requireState(t, core.Unknown, c)
+	s.requireState(t, store.Unknown, c)
 }
 
 // CONTRACT
 func renewNotCurrent(t *testing.T, s *fixture) {
-	c := s.command(core.Park)
+	c := s.command(store.Park)
 	won := s.win(t, c)
 	foreign := won.Ticket
 	foreign.Owner = newOwner()
 	s.Advance(t, lease/2)
-	require.ErrorIs(t, s.Store.Renew(s.ctx, foreign, deadline), core.ErrStale)
+	require.ErrorIs(t, s.Store.Renew(s.ctx, foreign, deadline), store.ErrStale)
 	requireSame(t, won, s.find(t, c.ID))
 	s.Advance(t, lease)
-	s.requireState(t, core.Unknown, c)
+	s.requireState(t, store.Unknown, c)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var cancelChecks = []check{{"Cancel/NothingHappens", cancelledNothingHappens}}
@@ -19,11 +19,11 @@ func cancelledNothingHappens(t *testing.T, s *fixture) {
 	over, cancel := context.WithCancel(s.ctx)
 	cancel()
 
-	c := s.command(core.Park)
+	c := s.command(store.Park)
 	got, err := s.Store.Claim(over, c)
 	noSentinel(t, err)
 	require.False(t, got.Won)
-	require.NoError(t, s.Store.Release(s.ctx, core.Ticket{ID: c.ID, Owner: c.Owner}))
+	require.NoError(t, s.Store.Release(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}))
 
 	won := s.win(t, repeat(c))
 	noSentinel(t, s.Store.Complete(over, won.Ticket, kept(answerOf("cancelled"))))
@@ -32,7 +32,7 @@ func cancelledNothingHappens(t *testing.T, s *fixture) {
 	noSentinel(t, s.Store.Release(over, won.Ticket))
 	_, err = s.Store.Find(over, c.ID)
 	noSentinel(t, err)
-	_, err = s.Store.List(over, nil, core.ID{}, 1)
+	_, err = s.Store.List(over, nil, store.ID{}, 1)
 	noSentinel(t, err)
 	requireSame(t, won, s.find(t, c.ID))
 
@@ -45,7 +45,7 @@ func cancelledNothingHappens(t *testing.T, s *fixture) {
 	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("done"))))
 
 	s.Advance(t, forever)
-	_, err = s.Store.Sweep(over, 10, core.Window{})
+	_, err = s.Store.Sweep(over, 10, store.Window{})
 	noSentinel(t, err)
 	s.find(t, c.ID)
 }

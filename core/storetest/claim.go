@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var claimChecks = []check{
@@ -26,7 +26,7 @@ var claimChecks = []check{
 //
 // CONTRACT M-1, M-2, M-6
 func firstClaimWins(t *testing.T, s *fixture) {
-	for _, r := range []core.Recovery{core.Park, core.Resume} {
+	for _, r := range []store.Recovery{store.Park, store.Resume} {
 		c := s.command(r)
 		first := s.win(t, c)
 		require.EqualValues(t, 1, first.Fence, "the fence of a first attempt")
@@ -49,7 +49,7 @@ func recordComesBackWhole(t *testing.T, s *fixture) {
 	for i := range large {
 		large[i] = byte(rnd.Uint32())
 	}
-	answers := map[string]core.Answer{
+	answers := map[string]store.Answer{
 		"several values": {Status: http.StatusCreated, Body: []byte(`{"id":9007199254740993}`), Header: http.Header{
 			"Content-Type": {"application/json"},
 			"Link":         {`</a>; rel="next"`, `</b>; rel="prev"`, `</a>; rel="next"`},
@@ -72,7 +72,7 @@ func recordComesBackWhole(t *testing.T, s *fixture) {
 	}
 	for name, a := range answers {
 		t.Run(name, func(t *testing.T) {
-			c := s.command(core.Park)
+			c := s.command(store.Park)
 			c.Route = "/v1/" + strings.Repeat("zahlungen/ü'\"\\%/", 20) + ":id/*rest"
 			c.Method = "X-CUSTOM"
 			c.Hash.Version = 32767
@@ -80,9 +80,9 @@ func recordComesBackWhole(t *testing.T, s *fixture) {
 			require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(a)))
 
 			want := won
-			want.Stored, want.Answer = core.Completed, a
-			for _, got := range []core.Record{s.find(t, c.ID), s.lose(t, repeat(c)), s.lose(t, otherCommand(c))} {
-				require.Equal(t, core.Completed, got.State())
+			want.Stored, want.Answer = store.Completed, a
+			for _, got := range []store.Record{s.find(t, c.ID), s.lose(t, repeat(c)), s.lose(t, otherCommand(c))} {
+				require.Equal(t, store.Completed, got.State())
 				require.WithinDuration(t, got.CreatedAt.Add(retention), got.ExpiresAt, lease, "ExpiresAt")
 				want.ExpiresAt, want.PurgeAt = got.ExpiresAt, got.ExpiresAt.Add(tombstone)
 				want.CreatedAt, want.LeaseUntil, want.Deadline = got.CreatedAt, got.CreatedAt.Add(lease),
@@ -92,7 +92,7 @@ func recordComesBackWhole(t *testing.T, s *fixture) {
 			c = repeat(c)
 			c.Lean = true
 			got := s.lose(t, c)
-			require.Equal(t, core.Completed, got.State())
+			require.Equal(t, store.Completed, got.State())
 			want.Owner, want.Scope, want.Realm, want.Method, want.Route = got.Owner, got.Scope, got.Realm, got.Method, got.Route
 			want.Attempts, want.Timed, want.CreatedAt = got.Attempts, got.Timed, got.CreatedAt
 			want.LeaseUntil, want.Deadline = got.LeaseUntil, got.Deadline
@@ -107,8 +107,8 @@ func recordComesBackWhole(t *testing.T, s *fixture) {
 // CONTRACT M-6
 func oneOfManyWins(t *testing.T, s *fixture) {
 	for range 5 {
-		c := s.command(core.Park)
-		winner, others := s.race(t, func() core.Claim { return repeat(c) })
+		c := s.command(store.Park)
+		winner, others := s.race(t, func() store.Claim { return repeat(c) })
 		require.EqualValues(t, 1, winner.Fence)
 		for _, r := range others {
 			requireSame(t, winner, r)
@@ -119,7 +119,7 @@ func oneOfManyWins(t *testing.T, s *fixture) {
 
 // race lets many goroutines on every instance claim at once. Exactly one must win. race returns the winner's record,
 // and the records that the losers found; a loser that was only told "busy" found none.
-func (s *fixture) race(t *testing.T, claim func() core.Claim) (winner core.Record, others []core.Record) {
+func (s *fixture) race(t *testing.T, claim func() store.Claim) (winner store.Record, others []store.Record) {
 	t.Helper()
 	var mu sync.Mutex
 	won := 0
@@ -144,7 +144,7 @@ func (s *fixture) race(t *testing.T, claim func() core.Claim) (winner core.Recor
 
 // CONTRACT S-1
 func keysDoNotMeet(t *testing.T, s *fixture) {
-	a, b := s.command(core.Park), s.command(core.Park)
+	a, b := s.command(store.Park), s.command(store.Park)
 	b.ID = a.ID
 	b.ID[len(b.ID)-1] ^= 1 // the last bit
 	b.Hash = a.Hash
@@ -154,7 +154,7 @@ func keysDoNotMeet(t *testing.T, s *fixture) {
 
 	foreign := wonB.Ticket
 	foreign.Owner = wonA.Owner
-	require.ErrorIs(t, s.Store.Complete(s.ctx, foreign, kept(answerOf("a"))), core.ErrStale)
+	require.ErrorIs(t, s.Store.Complete(s.ctx, foreign, kept(answerOf("a"))), store.ErrStale)
 	requireNew(t, b, s.find(t, b.ID))
 }
 
@@ -163,16 +163,16 @@ func keysDoNotMeet(t *testing.T, s *fixture) {
 //
 // CONTRACT T-4, M-4, M-7
 func parkIsNeverTakenOver(t *testing.T, s *fixture) {
-	c := s.command(core.Park)
+	c := s.command(store.Park)
 	won := s.win(t, c)
 	s.Advance(t, lease/2)
-	s.requireState(t, core.Running, c)
+	s.requireState(t, store.Running, c)
 	s.Advance(t, lease)
-	s.requireState(t, core.Unknown, c)
+	s.requireState(t, store.Unknown, c)
 	for _, wait := range []time.Duration{deadline, retention, forever} {
 		s.Advance(t, wait)
 		s.sweep(t)
-		s.requireState(t, core.Unknown, c)
+		s.requireState(t, store.Unknown, c)
 		s.lose(t, otherCommand(c))
 	}
 	requireSame(t, won, s.find(t, c.ID))

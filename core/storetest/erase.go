@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var eraseChecks = []check{
@@ -26,19 +27,19 @@ var eraseChecks = []check{
 }
 
 // erase erases all that can be erased of the principal of s.command, in batches of limit.
-func (s *fixture) erase(t *testing.T, limit int) core.ErasedPage {
+func (s *fixture) erase(t *testing.T, limit int) store.ErasedPage {
 	t.Helper()
-	total, err := eraseAll(s.ctx, s.Store.(core.Eraser), s.command(core.Park).Scope, limit)
+	total, err := eraseAll(s.ctx, s.Store.(store.Eraser), s.command(store.Park).Scope, limit)
 	require.NoError(t, err)
 	return total
 }
 
-func eraseAll(ctx context.Context, store core.Eraser, scope core.Scope, limit int) (total core.ErasedPage, err error) {
-	for after := (core.ID{}); ; {
-		page, err := store.Erase(ctx, scope, after, limit)
+func eraseAll(ctx context.Context, st store.Eraser, scope store.Scope, limit int) (total store.ErasedPage, err error) {
+	for after := (store.ID{}); ; {
+		page, err := st.Erase(ctx, scope, after, limit)
 		total.Records += page.Records
 		total.Open = append(total.Open, page.Open...)
-		if err != nil || page.Next == (core.ID{}) {
+		if err != nil || page.Next == (store.ID{}) {
 			return total, err
 		}
 		after = page.Next
@@ -49,34 +50,34 @@ func eraseAll(ctx context.Context, store core.Eraser, scope core.Scope, limit in
 //
 // CONTRACT K-6, M-1, M-5
 func eraseMakesTombstones(t *testing.T, s *fixture) {
-	require.Equal(t, core.ErasedPage{}, s.erase(t, 100), "an empty store")
+	require.Equal(t, store.ErasedPage{}, s.erase(t, 100), "an empty store")
 	c, before := s.done(t, "paid")
-	partial := s.command(core.Park)
+	partial := s.command(store.Park)
 	won := s.win(t, partial)
-	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(core.Answer{
+	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(store.Answer{
 		Status: http.StatusCreated, Partial: true, Header: http.Header{"Location": {"/v1/payments/7"}},
 	})))
 	s.Advance(t, time.Hour)
 	require.Equal(t, 2, s.erase(t, 100).Records)
 
 	after := s.find(t, c.ID)
-	require.Equal(t, core.Answer{Status: http.StatusCreated}, after.Answer)
+	require.Equal(t, store.Answer{Status: http.StatusCreated}, after.Answer)
 	require.Equal(t, before.PurgeAt.Sub(before.CreatedAt).Round(time.Second), after.PurgeAt.Sub(after.CreatedAt).Round(time.Second))
 	require.False(t, after.ExpiresAt.After(after.Now), "its retention is over")
 	before.Stored, before.Answer = after.Stored, after.Answer
 	before.ExpiresAt = before.CreatedAt.Add(after.ExpiresAt.Sub(after.CreatedAt)) // it may have moved its rows
 	requireSame(t, before, after)
-	for _, c := range []core.Claim{c, partial} {
-		s.requireState(t, core.Expired, c)
+	for _, c := range []store.Claim{c, partial} {
+		s.requireState(t, store.Expired, c)
 		s.requireExpired(t, c)
 	}
 
 	// The end of its attempt is repeated, late: the answer does not come back.
 	require.NoError(t, s.Store.Complete(s.ctx, before.Ticket, kept(answerOf("again"))))
-	require.ErrorIs(t, s.Store.Release(s.ctx, before.Ticket), core.ErrStale)
-	require.ErrorIs(t, s.Store.Park(s.ctx, before.Ticket), core.ErrStale)
+	require.ErrorIs(t, s.Store.Release(s.ctx, before.Ticket), store.ErrStale)
+	require.ErrorIs(t, s.Store.Park(s.ctx, before.Ticket), store.ErrStale)
 	require.Equal(t, after.Answer, s.find(t, c.ID).Answer)
-	require.Equal(t, core.ErasedPage{}, s.erase(t, 100), "nothing is erased twice")
+	require.Equal(t, store.ErasedPage{}, s.erase(t, 100), "nothing is erased twice")
 
 	// The sweep comes by as if nothing had happened.
 	s.Advance(t, retention)
@@ -94,15 +95,15 @@ func eraseMakesTombstones(t *testing.T, s *fixture) {
 //
 // CONTRACT R-7
 func eraseWithoutTombstone(t *testing.T, s *fixture) {
-	c := s.command(core.Park)
+	c := s.command(store.Park)
 	won := s.win(t, c)
-	refusal := core.Answer{Status: http.StatusUnprocessableEntity, Body: []byte("no such account")}
-	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, core.Completion{Answer: refusal, Retention: 6 * time.Hour}))
+	refusal := store.Answer{Status: http.StatusUnprocessableEntity, Body: []byte("no such account")}
+	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, store.Completion{Answer: refusal, Retention: 6 * time.Hour}))
 	require.Equal(t, 1, s.erase(t, 100).Records)
 	s.Advance(t, 5*time.Hour)
 	r := s.lose(t, repeat(c))
-	require.Equal(t, core.Expired, r.State())
-	require.Equal(t, core.Answer{Status: http.StatusUnprocessableEntity}, r.Answer)
+	require.Equal(t, store.Expired, r.State())
+	require.Equal(t, store.Answer{Status: http.StatusUnprocessableEntity}, r.Answer)
 	s.Advance(t, 2*time.Hour)
 	s.requireFree(t, c.ID)
 }
@@ -111,14 +112,14 @@ func eraseWithoutTombstone(t *testing.T, s *fixture) {
 //
 // CONTRACT X-2, X-7
 func eraseLeavesOpen(t *testing.T, s *fixture) {
-	lostClaim, lost := s.lost(t, core.Park)
-	running := s.win(t, s.command(core.Park))
-	parked := s.win(t, s.command(core.Park))
+	lostClaim, lost := s.lost(t, store.Park)
+	running := s.win(t, s.command(store.Park))
+	parked := s.win(t, s.command(store.Park))
 	require.NoError(t, s.Store.Park(s.ctx, parked.Ticket))
-	released := s.win(t, s.command(core.Park))
+	released := s.win(t, s.command(store.Park))
 	require.NoError(t, s.Store.Release(s.ctx, released.Ticket))
-	open := []core.ID{lost.ID, running.ID, parked.ID}
-	before := []core.Record{s.find(t, lost.ID), s.find(t, running.ID), s.find(t, parked.ID)}
+	open := []store.ID{lost.ID, running.ID, parked.ID}
+	before := []store.Record{s.find(t, lost.ID), s.find(t, running.ID), s.find(t, parked.ID)}
 
 	for _, limit := range []int{1, 2, 100} {
 		erased := s.erase(t, limit)
@@ -132,11 +133,11 @@ func eraseLeavesOpen(t *testing.T, s *fixture) {
 	requireAnswer(t, answerOf("paid"), s.find(t, running.ID).Answer)
 	_, err := s.Store.Settle(s.ctx, applied(lost, "settled"))
 	require.NoError(t, err)
-	s.requireState(t, core.Completed, lostClaim)
+	s.requireState(t, store.Completed, lostClaim)
 
 	erased := s.erase(t, 100)
 	require.Equal(t, 2, erased.Records)
-	require.Equal(t, []core.ID{parked.ID}, erased.Open)
+	require.Equal(t, []store.ID{parked.ID}, erased.Open)
 	s.requireExpired(t, lostClaim)
 }
 
@@ -148,8 +149,8 @@ func eraseSteps(t *testing.T, s *fixture) {
 	if s.steppers == nil {
 		return
 	}
-	stepped := func() core.Record {
-		won := s.resume(t, s.command(core.Resume))
+	stepped := func() store.Record {
+		won := s.resume(t, s.command(store.Resume))
 		s.start(t, won, call("charge"))
 		s.finish(t, won, call("charge"), `"receipt of somebody"`)
 		return won.Record
@@ -164,7 +165,7 @@ func eraseSteps(t *testing.T, s *fixture) {
 
 	erased := s.erase(t, 2)
 	require.Equal(t, 2, erased.Records)
-	require.Equal(t, []core.ID{open.ID}, erased.Open)
+	require.Equal(t, []store.ID{open.ID}, erased.Open)
 	require.Empty(t, s.steps(t, done.ID))
 	require.Empty(t, s.steps(t, undone.ID))
 	require.Len(t, s.steps(t, open.ID), 1)
@@ -172,7 +173,7 @@ func eraseSteps(t *testing.T, s *fixture) {
 
 	// The free key is taken, and its new steps stay.
 	s.requireGoneOrFree(t, undone.ID)
-	again := s.command(core.Resume)
+	again := s.command(store.Resume)
 	again.ID = undone.ID
 	won := s.resume(t, again)
 	require.Greater(t, won.Fence, undone.Fence+1, "the fence goes on rising")
@@ -188,19 +189,19 @@ func eraseBeforeATakeover(t *testing.T, s *fixture) {
 	if s.steppers == nil {
 		return
 	}
-	c := s.command(core.Resume)
+	c := s.command(store.Resume)
 	first := s.resume(t, c)
 	s.start(t, first, call("charge"))
 	s.finish(t, first, call("charge"), `"receipt"`)
 	s.Advance(t, 2*lease)
-	require.Equal(t, []core.ID{c.ID}, s.erase(t, 100).Open)
+	require.Equal(t, []store.ID{c.ID}, s.erase(t, 100).Open)
 
 	second := s.win(t, repeat(c))
 	steps := s.steps(t, c.ID)
 	require.Len(t, steps, 1)
 	require.True(t, steps[0].Finished)
 	require.Equal(t, `"receipt"`, string(steps[0].Result))
-	require.Equal(t, []core.ID{c.ID}, s.erase(t, 100).Open)
+	require.Equal(t, []store.ID{c.ID}, s.erase(t, 100).Open)
 	require.NoError(t, s.Store.Complete(s.ctx, second.Ticket, kept(answerOf("refunded"))))
 	require.Equal(t, 1, s.erase(t, 100).Records)
 	s.requireStale(t, first.Ticket)
@@ -209,19 +210,19 @@ func eraseBeforeATakeover(t *testing.T, s *fixture) {
 
 // CONTRACT S-1
 func eraseOfOthers(t *testing.T, s *fixture) {
-	other := s.command(core.Park)
+	other := s.command(store.Park)
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-2"}
 	other.ID, other.Scope = core.Scoping{}.RecordID(p, "key-1"), core.Scoping{}.PrincipalScope(p)
 	won := s.win(t, other)
 	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("theirs"))))
-	running := s.command(core.Park)
+	running := s.command(store.Park)
 	running.ID, running.Scope = core.Scoping{}.RecordID(p, "key-2"), other.Scope
 	s.win(t, running)
 	s.done(t, "ours")
 
-	require.Equal(t, core.ErasedPage{Records: 1}, s.erase(t, 100))
+	require.Equal(t, store.ErasedPage{Records: 1}, s.erase(t, 100))
 	requireAnswer(t, answerOf("theirs"), s.find(t, other.ID).Answer)
-	s.requireState(t, core.Completed, other)
+	s.requireState(t, store.Completed, other)
 }
 
 // A process that dies between two batches leaves the rest to the next call.
@@ -230,14 +231,14 @@ func eraseInBatches(t *testing.T, s *fixture) {
 	for range records {
 		s.done(t, "paid")
 	}
-	store, scope := s.Store.(core.Eraser), s.command(core.Park).Scope
-	first, err := store.Erase(s.ctx, scope, core.ID{}, 10)
+	st, scope := s.Store.(store.Eraser), s.command(store.Park).Scope
+	first, err := st.Erase(s.ctx, scope, store.ID{}, 10)
 	require.NoError(t, err)
 	for _, again := range s.instances { // the cursor is not one of the process that died
-		if first.Next == (core.ID{}) {
+		if first.Next == (store.ID{}) {
 			break
 		}
-		next, err := again.(core.Eraser).Erase(s.ctx, scope, first.Next, 5)
+		next, err := again.(store.Eraser).Erase(s.ctx, scope, first.Next, 5)
 		require.NoError(t, err)
 		first.Records, first.Next = first.Records+next.Records, next.Next
 	}
@@ -250,30 +251,30 @@ func eraseInBatches(t *testing.T, s *fixture) {
 //
 // CONTRACT M-6
 func eraseManyAtOnce(t *testing.T, s *fixture) {
-	var claims []core.Claim
+	var claims []store.Claim
 	for range burst {
 		c, _ := s.done(t, "paid")
 		claims = append(claims, c)
 	}
-	var ending []core.Record
+	var ending []store.Record
 	for range burst {
-		ending = append(ending, s.win(t, s.command(core.Park)))
+		ending = append(ending, s.win(t, s.command(store.Park)))
 	}
 	scope := claims[0].Scope
 	var records atomic.Int64
 	atOnce(burst, func(i int) {
-		store := s.instances[i%len(s.instances)]
+		st := s.instances[i%len(s.instances)]
 		switch i % 8 {
 		case 0:
-			total, err := eraseAll(s.ctx, store.(core.Eraser), scope, 1+i)
+			total, err := eraseAll(s.ctx, st.(store.Eraser), scope, 1+i)
 			assert.NoError(t, err)
 			records.Add(int64(total.Records))
 		case 1:
-			_, err := store.Sweep(s.ctx, 10, core.Window{})
+			_, err := st.Sweep(s.ctx, 10, store.Window{})
 			assert.NoError(t, err)
 		}
-		assert.NoError(t, store.Complete(s.ctx, ending[i].Ticket, kept(answerOf("late"))))
-		got, err := store.Claim(s.ctx, repeat(claims[i]))
+		assert.NoError(t, st.Complete(s.ctx, ending[i].Ticket, kept(answerOf("late"))))
+		got, err := st.Claim(s.ctx, repeat(claims[i]))
 		assert.NoError(t, err)
 		assert.False(t, got.Won || got.Busy, "no key becomes free")
 	})
@@ -282,7 +283,7 @@ func eraseManyAtOnce(t *testing.T, s *fixture) {
 	}
 	require.Equal(t, 2*burst, int(records.Load())+s.erase(t, 50).Records)
 	for _, r := range ending {
-		require.Equal(t, core.Expired, s.find(t, r.ID).State())
+		require.Equal(t, store.Expired, s.find(t, r.ID).State())
 	}
 }
 
@@ -290,8 +291,8 @@ func eraseCancelled(t *testing.T, s *fixture) {
 	c, _ := s.done(t, "paid")
 	over, cancel := context.WithCancel(s.ctx)
 	cancel()
-	for _, store := range s.instances {
-		_, err := store.(core.Eraser).Erase(over, c.Scope, core.ID{}, 100)
+	for _, st := range s.instances {
+		_, err := st.(store.Eraser).Erase(over, c.Scope, store.ID{}, 100)
 		noSentinel(t, err)
 	}
 	requireAnswer(t, answerOf("paid"), s.find(t, c.ID).Answer)

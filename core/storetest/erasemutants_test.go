@@ -4,46 +4,46 @@ import (
 	"context"
 	"sync"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
-// The mutants of a core.Eraser. Each keeps all other abilities of a memstore.
-var eraseMutants = map[string]mutantOf[*memstore.Store, core.Store]{
-	"erases nothing":              {"Erase/Tombstones", func(s *memstore.Store) core.Store { return erasesNothing{s} }},
-	"erases for all":              {"Erase/OfOthers", func(s *memstore.Store) core.Store { return &erasesForAll{Store: s} }},
-	"frees what it erases":        {"Erase/NoTombstone", func(s *memstore.Store) core.Store { return &freesErased{Store: s} }},
-	"brings answers back":         {"Erase/Tombstones", func(s *memstore.Store) core.Store { return &bringsBack{Store: s} }},
-	"keeps the steps":             {"Erase/Steps", func(s *memstore.Store) core.Store { return &keepsSteps{Store: s} }},
-	"erases the steps of all":     {"Erase/TakenOver", func(s *memstore.Store) core.Store { return &erasesSteps{Store: s} }},
-	"names nothing that is open":  {"Erase/LeavesOpen", func(s *memstore.Store) core.Store { return namesNothing{s} }},
-	"counts the erased again":     {"Erase/Tombstones", func(s *memstore.Store) core.Store { return &countsAgain{Store: s} }},
-	"erases regardless":           {"Erase/Cancelled", func(s *memstore.Store) core.Store { return erasesRegardless{s} }},
-	"counts what another erased":  {"Erase/ManyAtOnce", func(s *memstore.Store) core.Store { return &countsOthers{Store: s} }},
-	"loses count of what is left": {"Erase/InBatches", func(s *memstore.Store) core.Store { return losesCount{s} }},
+// The mutants of a store.Eraser. Each keeps all other abilities of a memstore.
+var eraseMutants = map[string]mutantOf[*memstore.Store, store.Store]{
+	"erases nothing":              {"Erase/Tombstones", func(s *memstore.Store) store.Store { return erasesNothing{s} }},
+	"erases for all":              {"Erase/OfOthers", func(s *memstore.Store) store.Store { return &erasesForAll{Store: s} }},
+	"frees what it erases":        {"Erase/NoTombstone", func(s *memstore.Store) store.Store { return &freesErased{Store: s} }},
+	"brings answers back":         {"Erase/Tombstones", func(s *memstore.Store) store.Store { return &bringsBack{Store: s} }},
+	"keeps the steps":             {"Erase/Steps", func(s *memstore.Store) store.Store { return &keepsSteps{Store: s} }},
+	"erases the steps of all":     {"Erase/TakenOver", func(s *memstore.Store) store.Store { return &erasesSteps{Store: s} }},
+	"names nothing that is open":  {"Erase/LeavesOpen", func(s *memstore.Store) store.Store { return namesNothing{s} }},
+	"counts the erased again":     {"Erase/Tombstones", func(s *memstore.Store) store.Store { return &countsAgain{Store: s} }},
+	"erases regardless":           {"Erase/Cancelled", func(s *memstore.Store) store.Store { return erasesRegardless{s} }},
+	"counts what another erased":  {"Erase/ManyAtOnce", func(s *memstore.Store) store.Store { return &countsOthers{Store: s} }},
+	"loses count of what is left": {"Erase/InBatches", func(s *memstore.Store) store.Store { return losesCount{s} }},
 }
 
 type erasesNothing struct{ *memstore.Store }
 
-func (erasesNothing) Erase(context.Context, core.Scope, core.ID, int) (core.ErasedPage, error) {
-	return core.ErasedPage{}, nil
+func (erasesNothing) Erase(context.Context, store.Scope, store.ID, int) (store.ErasedPage, error) {
+	return store.ErasedPage{}, nil
 }
 
 // erasesForAll erases the records of everybody who has claimed.
 type erasesForAll struct {
 	*memstore.Store
 	mu     sync.Mutex
-	scopes []core.Scope
+	scopes []store.Scope
 }
 
-func (s *erasesForAll) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s *erasesForAll) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.scopes = append(s.scopes, c.Scope)
 	return s.Store.Claim(ctx, c)
 }
 
-func (s *erasesForAll) Erase(ctx context.Context, _ core.Scope, after core.ID, limit int) (page core.ErasedPage, err error) {
+func (s *erasesForAll) Erase(ctx context.Context, _ store.Scope, after store.ID, limit int) (page store.ErasedPage, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, scope := range s.scopes {
@@ -63,21 +63,21 @@ type freesErased struct {
 	erased bool
 }
 
-func (s *freesErased) Erase(ctx context.Context, scope core.Scope, after core.ID, limit int) (core.ErasedPage, error) {
+func (s *freesErased) Erase(ctx context.Context, scope store.Scope, after store.ID, limit int) (store.ErasedPage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erased = true
 	return s.Store.Erase(ctx, scope, after, limit)
 }
 
-func (s *freesErased) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s *freesErased) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	got, err := s.Store.Claim(ctx, c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.erased && err == nil && got.Record.ExpiresAt.Equal(got.Record.Now) {
 		got.Won = true
 	}
-	if s.erased && err == nil && got.Record.State() == core.Expired {
+	if s.erased && err == nil && got.Record.State() == store.Expired {
 		got.Won = true
 	}
 	return got, err
@@ -89,7 +89,7 @@ type bringsBack struct {
 	completed sync.Map
 }
 
-func (s *bringsBack) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+func (s *bringsBack) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
 	_, again := s.completed.LoadOrStore(t, c.Answer)
 	if again {
 		s.completed.Store(t.ID, c.Answer)
@@ -97,10 +97,10 @@ func (s *bringsBack) Complete(ctx context.Context, t core.Ticket, c core.Complet
 	return s.Store.Complete(ctx, t, c)
 }
 
-func (s *bringsBack) Find(ctx context.Context, id core.ID) (core.Record, error) {
+func (s *bringsBack) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	rec, err := s.Store.Find(ctx, id)
 	if answer, ok := s.completed.Load(id); ok {
-		rec.Answer = answer.(core.Answer)
+		rec.Answer = answer.(store.Answer)
 	}
 	return rec, err
 }
@@ -111,12 +111,12 @@ type keepsSteps struct {
 	read sync.Map
 }
 
-func (s *keepsSteps) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+func (s *keepsSteps) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, error) {
 	steps, err := s.Store.Steps(ctx, id)
 	if len(steps) > 0 {
 		s.read.Store(id, steps)
 	} else if read, ok := s.read.Load(id); ok {
-		steps = read.([]core.StepRecord)
+		steps = read.([]store.StepRecord)
 	}
 	return steps, err
 }
@@ -127,7 +127,7 @@ type erasesSteps struct {
 	erased sync.Map
 }
 
-func (s *erasesSteps) Erase(ctx context.Context, scope core.Scope, after core.ID, limit int) (core.ErasedPage, error) {
+func (s *erasesSteps) Erase(ctx context.Context, scope store.Scope, after store.ID, limit int) (store.ErasedPage, error) {
 	page, err := s.Store.Erase(ctx, scope, after, limit)
 	for _, id := range page.Open {
 		s.erased.Store(id, true)
@@ -135,7 +135,7 @@ func (s *erasesSteps) Erase(ctx context.Context, scope core.Scope, after core.ID
 	return page, err
 }
 
-func (s *erasesSteps) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+func (s *erasesSteps) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, error) {
 	steps, err := s.Store.Steps(ctx, id)
 	if _, ok := s.erased.Load(id); ok {
 		steps = nil
@@ -145,7 +145,7 @@ func (s *erasesSteps) Steps(ctx context.Context, id core.ID) ([]core.StepRecord,
 
 type namesNothing struct{ *memstore.Store }
 
-func (s namesNothing) Erase(ctx context.Context, scope core.Scope, after core.ID, limit int) (core.ErasedPage, error) {
+func (s namesNothing) Erase(ctx context.Context, scope store.Scope, after store.ID, limit int) (store.ErasedPage, error) {
 	page, err := s.Store.Erase(ctx, scope, after, limit)
 	page.Open = nil
 	return page, err
@@ -158,7 +158,7 @@ type countsAgain struct {
 	erased int
 }
 
-func (s *countsAgain) Erase(ctx context.Context, scope core.Scope, after core.ID, limit int) (core.ErasedPage, error) {
+func (s *countsAgain) Erase(ctx context.Context, scope store.Scope, after store.ID, limit int) (store.ErasedPage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	page, err := s.Store.Erase(ctx, scope, after, limit)
@@ -169,7 +169,7 @@ func (s *countsAgain) Erase(ctx context.Context, scope core.Scope, after core.ID
 
 type erasesRegardless struct{ *memstore.Store }
 
-func (s erasesRegardless) Erase(ctx context.Context, scope core.Scope, after core.ID, limit int) (core.ErasedPage, error) {
+func (s erasesRegardless) Erase(ctx context.Context, scope store.Scope, after store.ID, limit int) (store.ErasedPage, error) {
 	return s.Store.Erase(context.WithoutCancel(ctx), scope, after, limit)
 }
 
@@ -180,7 +180,7 @@ type countsOthers struct {
 	calls int
 }
 
-func (s *countsOthers) Erase(ctx context.Context, scope core.Scope, after core.ID, limit int) (core.ErasedPage, error) {
+func (s *countsOthers) Erase(ctx context.Context, scope store.Scope, after store.ID, limit int) (store.ErasedPage, error) {
 	s.mu.Lock()
 	s.calls++
 	more := s.calls == 2
@@ -194,7 +194,7 @@ func (s *countsOthers) Erase(ctx context.Context, scope core.Scope, after core.I
 
 type losesCount struct{ *memstore.Store }
 
-func (s losesCount) Erase(ctx context.Context, scope core.Scope, after core.ID, limit int) (core.ErasedPage, error) {
+func (s losesCount) Erase(ctx context.Context, scope store.Scope, after store.ID, limit int) (store.ErasedPage, error) {
 	page, err := s.Store.Erase(ctx, scope, after, limit)
 	page.Records = min(page.Records, limit)
 	return page, err

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // The times of the suite. A test moves the clock by much more or much less than these. On a slow machine real time
@@ -37,14 +38,14 @@ const burst = 64
 type fixture struct {
 	Subject
 	ctx          context.Context //nolint:containedctx // one per test
-	instances    []core.Store    // the store, and its twin if there is one
-	transactors  []core.Transactor
-	steppers     []core.Stepper
-	watchers     []core.Watcher
-	counters     []core.Counter
-	surveyors    []core.Surveyor
-	inspectables []core.Inspectable
-	referrers    []core.Referrer
+	instances    []store.Store   // the store, and its twin if there is one
+	transactors  []store.Transactor
+	steppers     []store.Stepper
+	watchers     []store.Watcher
+	counters     []store.Counter
+	surveyors    []store.Surveyor
+	inspectables []store.Inspectable
+	referrers    []store.Referrer
 	sights       int
 	commands     int
 	counted      bool         // the claims are to be counted
@@ -52,10 +53,10 @@ type fixture struct {
 }
 
 // command returns the claim of a command that the store has not seen.
-func (s *fixture) command(r core.Recovery) core.Claim {
+func (s *fixture) command(r store.Recovery) store.Claim {
 	s.commands++
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-1"}
-	return core.Claim{
+	return store.Claim{
 		ID:       core.Scoping{}.RecordID(p, fmt.Sprintf("key-%d", s.commands)),
 		Owner:    newOwner(),
 		Scope:    core.Scoping{}.PrincipalScope(p),
@@ -75,23 +76,23 @@ func (s *fixture) command(r core.Recovery) core.Claim {
 }
 
 // repeat returns the claim of a repeat of the command: another attempt, with its own owner.
-func repeat(c core.Claim) core.Claim {
+func repeat(c store.Claim) store.Claim {
 	c.Owner, c.Traceparent = newOwner(), newTrace()
 	return c
 }
 
 // otherCommand returns a repeat with the same key and another command.
-func otherCommand(c core.Claim) core.Claim {
+func otherCommand(c store.Claim) store.Claim {
 	c = repeat(c)
 	c.Method, c.Route, c.Hash = http.MethodPut, "/v1/other", hashOf("another command")
 	return c
 }
 
-func hashOf(command any) core.CommandHash {
-	return core.CommandHash{Version: 1, Sum: sha256.Sum256(fmt.Append(nil, command))}
+func hashOf(command any) store.CommandHash {
+	return store.CommandHash{Version: 1, Sum: sha256.Sum256(fmt.Append(nil, command))}
 }
 
-func newOwner() (o core.Owner) {
+func newOwner() (o store.Owner) {
 	rand.Read(o[:]) // never fails since Go 1.24
 	return o
 }
@@ -103,21 +104,21 @@ func newTrace() string {
 }
 
 // answerOf returns an answer whose body is text.
-func answerOf(text string) core.Answer {
-	return core.Answer{Status: http.StatusCreated, Header: http.Header{"Content-Type": {"text/plain"}}, Body: []byte(text)}
+func answerOf(text string) store.Answer {
+	return store.Answer{Status: http.StatusCreated, Header: http.Header{"Content-Type": {"text/plain"}}, Body: []byte(text)}
 }
 
 // kept returns a completion with the suite's retention and tombstone.
-func kept(a core.Answer) core.Completion {
-	return core.Completion{Answer: a, Retention: retention, Tombstone: tombstone}
+func kept(a store.Answer) store.Completion {
+	return store.Completion{Answer: a, Retention: retention, Tombstone: tombstone}
 }
 
 // claim claims c as the module does, if the store can do that: a Resume command by Resume. An empty segment is sealed
 // behind a first attempt of one, so that there is a record to be seen.
-func (s *fixture) claim(store core.Store, c core.Claim) (core.Segments, core.Claimed, error) {
-	stepper, ok := store.(core.Stepper)
-	if !ok || c.Recovery != core.Resume {
-		got, err := store.Claim(s.ctx, c)
+func (s *fixture) claim(st store.Store, c store.Claim) (store.Segments, store.Claimed, error) {
+	stepper, ok := st.(store.Stepper)
+	if !ok || c.Recovery != store.Resume {
+		got, err := st.Claim(s.ctx, c)
 		return nil, got, err
 	}
 	segments, got, err := stepper.Resume(s.ctx, c)
@@ -126,25 +127,25 @@ func (s *fixture) claim(store core.Store, c core.Claim) (core.Segments, core.Cla
 	}
 	segments.Opening(func() error { return nil })
 	if got.Record.Attempts == 1 {
-		_, err = segments.Seal(s.ctx, core.Seal{})
+		_, err = segments.Seal(s.ctx, store.Seal{})
 	}
 	return segments, got, err
 }
 
 // win claims c and must win.
-func (s *fixture) win(t *testing.T, c core.Claim) core.Record {
+func (s *fixture) win(t *testing.T, c store.Claim) store.Record {
 	t.Helper()
 	return s.resume(t, c).Record
 }
 
 // resumed is an attempt that was won. The segments are those of a Resume attempt.
 type resumed struct {
-	core.Record
-	segments core.Segments
+	store.Record
+	segments store.Segments
 }
 
 // resume is win with the segments.
-func (s *fixture) resume(t *testing.T, c core.Claim) resumed {
+func (s *fixture) resume(t *testing.T, c store.Claim) resumed {
 	t.Helper()
 	segments, got, err := s.claim(s.Store, c)
 	if segments != nil {
@@ -153,16 +154,16 @@ func (s *fixture) resume(t *testing.T, c core.Claim) resumed {
 	require.NoError(t, err)
 	require.True(t, got.Won, "the claim must win; it found %s", brief(got))
 	require.False(t, got.Busy, "a claim that won is not busy")
-	require.Equal(t, core.Running, got.Record.Stored)
+	require.Equal(t, store.Running, got.Record.Stored)
 	require.Equal(t, c.ID, got.Record.ID)
 	require.Equal(t, c.Owner, got.Record.Owner, "the record of the winner bears the winner's owner token")
 	return resumed{got.Record, segments}
 }
 
 // lose claims c and must find an existing row, on every instance. It returns the row.
-func (s *fixture) lose(t *testing.T, c core.Claim) core.Record {
+func (s *fixture) lose(t *testing.T, c store.Claim) store.Record {
 	t.Helper()
-	var found core.Record
+	var found store.Record
 	for _, store := range s.instances {
 		_, got, err := s.claim(store, c)
 		require.NoError(t, err)
@@ -175,7 +176,7 @@ func (s *fixture) lose(t *testing.T, c core.Claim) core.Record {
 }
 
 // find reads a record that must be there, and the same on every instance.
-func (s *fixture) find(t *testing.T, id core.ID) core.Record {
+func (s *fixture) find(t *testing.T, id store.ID) store.Record {
 	t.Helper()
 	found, err := s.Store.Find(s.ctx, id)
 	require.NoError(t, err)
@@ -188,23 +189,23 @@ func (s *fixture) find(t *testing.T, id core.ID) core.Record {
 }
 
 // requireState checks the state that every reader sees: Find, List, and a claim that must not win.
-func (s *fixture) requireState(t *testing.T, want core.State, c core.Claim) {
+func (s *fixture) requireState(t *testing.T, want store.State, c store.Claim) {
 	t.Helper()
 	require.Equal(t, want, s.find(t, c.ID).State(), "Find")
 	require.Equal(t, want, s.lose(t, repeat(c)).State(), "Claim")
-	require.Equal(t, want == core.Unknown, slices.Contains(s.listed(t), c.ID), "List")
+	require.Equal(t, want == store.Unknown, slices.Contains(s.listed(t), c.ID), "List")
 }
 
 // listed returns the ids of all unknown operations.
-func (s *fixture) listed(t *testing.T) []core.ID {
+func (s *fixture) listed(t *testing.T) []store.ID {
 	t.Helper()
-	records, err := s.Store.List(s.ctx, nil, core.ID{}, 1000)
+	records, err := s.Store.List(s.ctx, nil, store.ID{}, 1000)
 	require.NoError(t, err)
 	return idsOf(records)
 }
 
-func idsOf(records []core.Record) []core.ID {
-	ids := make([]core.ID, 0, len(records))
+func idsOf(records []store.Record) []store.ID {
+	ids := make([]store.ID, 0, len(records))
 	for _, r := range records {
 		ids = append(ids, r.ID)
 	}
@@ -212,10 +213,10 @@ func idsOf(records []core.Record) []core.ID {
 }
 
 // requireFree checks that nothing holds the key: it claims the key for another command. It returns the new record.
-func (s *fixture) requireFree(t *testing.T, id core.ID) core.Record {
+func (s *fixture) requireFree(t *testing.T, id store.ID) store.Record {
 	t.Helper()
 	s.requireGoneOrFree(t, id)
-	c := otherCommand(s.command(core.Park))
+	c := otherCommand(s.command(store.Park))
 	c.ID = id
 	r := s.win(t, c)
 	requireNew(t, c, r)
@@ -224,17 +225,17 @@ func (s *fixture) requireFree(t *testing.T, id core.ID) core.Record {
 }
 
 // requireGoneOrFree: a reader cannot tell a record that was dropped from one that a sweep would drop.
-func (s *fixture) requireGoneOrFree(t *testing.T, id core.ID) {
+func (s *fixture) requireGoneOrFree(t *testing.T, id store.ID) {
 	t.Helper()
 	r, err := s.Store.Find(s.ctx, id)
-	if !errors.Is(err, core.ErrNotFound) {
+	if !errors.Is(err, store.ErrNotFound) {
 		require.NoError(t, err)
-		require.Equal(t, core.Free, r.State())
+		require.Equal(t, store.Free, r.State())
 	}
 }
 
 // brief describes the outcome of a claim in a message.
-func brief(got core.Claimed) string {
+func brief(got store.Claimed) string {
 	if got.Busy {
 		return "busy"
 	}
@@ -246,12 +247,12 @@ func brief(got core.Claimed) string {
 }
 
 // requireNew checks that r is the row of a new attempt of c, and holds nothing of an earlier life of the key.
-func requireNew(t *testing.T, c core.Claim, r core.Record) {
+func requireNew(t *testing.T, c store.Claim, r store.Record) {
 	t.Helper()
-	require.Equal(t, core.Running, r.Stored)
-	requireSame(t, core.Record{
-		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: r.Fence},
-		Scope:  c.Scope, Realm: c.Realm, Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash, Stored: core.Running,
+	require.Equal(t, store.Running, r.Stored)
+	requireSame(t, store.Record{
+		Ticket: store.Ticket{ID: c.ID, Owner: c.Owner, Fence: r.Fence},
+		Scope:  c.Scope, Realm: c.Realm, Method: c.Method, Route: c.Route, Recovery: c.Recovery, Hash: c.Hash, Stored: store.Running,
 		Timed:    c.Key.Timed,
 		Attempts: 1, Traceparent: c.Traceparent,
 		CreatedAt: r.CreatedAt, LeaseUntil: r.CreatedAt.Add(c.Lease), Deadline: r.CreatedAt.Add(c.Deadline),
@@ -263,7 +264,7 @@ func requireNew(t *testing.T, c core.Claim, r core.Record) {
 // requireSame compares two records but for the moment they were read at. Times are compared by their distance from
 // CreatedAt, because a Subject may move its rows instead of its clock. They are compared to the second, because a
 // database may read its clock more than once in a statement.
-func requireSame(t *testing.T, want, got core.Record) {
+func requireSame(t *testing.T, want, got store.Record) {
 	t.Helper()
 	requireAnswer(t, want.Answer, got.Answer)
 	require.Equal(t, shapeOf(want), shapeOf(got))
@@ -271,11 +272,11 @@ func requireSame(t *testing.T, want, got core.Record) {
 
 // shape is a record with the times that matter as durations.
 type shape struct {
-	core.Record
+	store.Record
 	Lease, Deadline, Expires, Purge time.Duration
 }
 
-func shapeOf(r core.Record) shape {
+func shapeOf(r store.Record) shape {
 	since := func(at time.Time) time.Duration {
 		if at.IsZero() {
 			return 0
@@ -285,12 +286,12 @@ func shapeOf(r core.Record) shape {
 	c := shape{r, since(r.LeaseUntil), since(r.Deadline), since(r.ExpiresAt), since(r.PurgeAt)}
 	c.Record.CreatedAt, c.Record.LeaseUntil, c.Record.Deadline = time.Time{}, time.Time{}, time.Time{}
 	c.Record.ExpiresAt, c.Record.PurgeAt, c.Record.Now = time.Time{}, time.Time{}, time.Time{}
-	c.Record.Answer = core.Answer{}
+	c.Record.Answer = store.Answer{}
 	return c
 }
 
 // requireAnswer compares answers: an empty body or header is as good as none.
-func requireAnswer(t *testing.T, want, got core.Answer) {
+func requireAnswer(t *testing.T, want, got store.Answer) {
 	t.Helper()
 	require.Equal(t, want.Status, got.Status, "status")
 	require.Equal(t, want.Partial, got.Partial, "partial")
@@ -321,13 +322,13 @@ func atOnce(n int, f func(i int)) {
 }
 
 // sweep sweeps until there is nothing left to do.
-func (s *fixture) sweep(t *testing.T) (total core.Swept) {
+func (s *fixture) sweep(t *testing.T) (total store.Swept) {
 	t.Helper()
 	for {
-		swept, err := s.Store.Sweep(s.ctx, 100, core.Window{})
+		swept, err := s.Store.Sweep(s.ctx, 100, store.Window{})
 		require.NoError(t, err)
 		swept.HeldUp = 0
-		if swept == (core.Swept{}) {
+		if swept == (store.Swept{}) {
 			return total
 		}
 		total.Tombstones += swept.Tombstones
@@ -339,7 +340,7 @@ func (s *fixture) sweep(t *testing.T) (total core.Swept) {
 func noSentinel(t *testing.T, err error) {
 	t.Helper()
 	require.Error(t, err)
-	for _, sentinel := range []error{core.ErrStale, core.ErrNotFound, core.ErrNotSettleable, core.ErrFull} {
+	for _, sentinel := range []error{store.ErrStale, store.ErrNotFound, store.ErrNotSettleable, store.ErrFull} {
 		assert.NotErrorIs(t, err, sentinel)
 	}
 }

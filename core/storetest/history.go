@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // history is what the workers of a stress round saw happen to its keys. It is written during the round and judged after
@@ -16,28 +16,28 @@ import (
 type history struct {
 	mu      sync.Mutex
 	now     int // ticks of a logical clock
-	wins    map[core.ID][]win
-	answers map[core.ID][]answer
-	frees   map[core.ID][]core.Ticket
-	steps   map[core.ID][]step
+	wins    map[store.ID][]win
+	answers map[store.ID][]answer
+	frees   map[store.ID][]store.Ticket
+	steps   map[store.ID][]step
 }
 
 func newHistory() *history {
-	return &history{wins: map[core.ID][]win{}, answers: map[core.ID][]answer{}, frees: map[core.ID][]core.Ticket{},
-		steps: map[core.ID][]step{}}
+	return &history{wins: map[store.ID][]win{}, answers: map[store.ID][]answer{}, frees: map[store.ID][]store.Ticket{},
+		steps: map[store.ID][]step{}}
 }
 
 // step is a step as it was read while an attempt was current.
 type step struct {
 	known int
 	fence int64 // of the attempt
-	core.StepRecord
+	store.StepRecord
 }
 
 // win is a claim that was won: when it was asked for, and its row.
 type win struct {
 	begun int
-	core.Record
+	store.Record
 }
 
 // answer is an answer that a worker was told is recorded, or has read: at what time, on which fence.
@@ -59,31 +59,31 @@ func (h *history) tick() int {
 	return h.now
 }
 
-func (h *history) won(begun int, r core.Record) {
+func (h *history) won(begun int, r store.Record) {
 	defer h.lock()()
 	h.wins[r.ID] = append(h.wins[r.ID], win{begun, r})
 }
 
-func (h *history) answered(t core.Ticket, text string) {
+func (h *history) answered(t store.Ticket, text string) {
 	defer h.lock()()
 	h.answers[t.ID] = append(h.answers[t.ID], answer{h.now, t.Fence, text})
 }
 
 // saw notes the answer of a row that was read.
-func (h *history) saw(r core.Record) {
-	if r.State() == core.Completed {
+func (h *history) saw(r store.Record) {
+	if r.State() == store.Completed {
 		h.answered(r.Ticket, string(r.Answer.Body))
 	}
 }
 
 // freed notes that the attempt was released or settled as not applied.
-func (h *history) freed(t core.Ticket) {
+func (h *history) freed(t store.Ticket) {
 	defer h.lock()()
 	h.frees[t.ID] = append(h.frees[t.ID], t)
 }
 
 // read notes a step that was read while the attempt was current.
-func (h *history) read(t core.Ticket, s core.StepRecord) {
+func (h *history) read(t store.Ticket, s store.StepRecord) {
 	defer h.lock()()
 	h.steps[t.ID] = append(h.steps[t.ID], step{h.now, t.Fence, s})
 }
@@ -102,7 +102,7 @@ func (h *history) check(t *testing.T) {
 }
 
 // checkAnswers: a key has one answer for ever, and no attempt after it.
-func (h *history) checkAnswers(t *testing.T, id core.ID) {
+func (h *history) checkAnswers(t *testing.T, id store.ID) {
 	t.Helper()
 	first := h.answers[id][0]
 	for _, a := range h.answers[id] {
@@ -119,15 +119,15 @@ func (h *history) checkAnswers(t *testing.T, id core.ID) {
 
 // checkWins: each fence was won once. Each attempt but the last was freed, or was taken over by a Resume attempt of the
 // same command.
-func (h *history) checkWins(t *testing.T, id core.ID) {
+func (h *history) checkWins(t *testing.T, id store.ID) {
 	t.Helper()
 	wins := slices.SortedFunc(slices.Values(h.wins[id]), func(a, b win) int { return cmp.Compare(a.Fence, b.Fence) })
 	for i := range len(wins) - 1 {
 		was, next := wins[i].Record, wins[i+1].Record
-		freed := slices.ContainsFunc(h.frees[id], func(f core.Ticket) bool {
+		freed := slices.ContainsFunc(h.frees[id], func(f store.Ticket) bool {
 			return f.Fence >= was.Fence && f.Fence < next.Fence
 		})
-		takenOver := was.Recovery == core.Resume && next.Recovery == core.Resume && was.Hash == next.Hash
+		takenOver := was.Recovery == store.Resume && next.Recovery == store.Resume && was.Hash == next.Hash
 		assert.NotEqual(t, was.Fence, next.Fence, "two attempts of %s have one fence", id)
 		assert.True(t, freed || takenOver, "%s: attempt %d (%s) was neither freed nor rightly taken over by %d (%s)",
 			id, was.Fence, was.Recovery, next.Fence, next.Recovery)
@@ -135,7 +135,7 @@ func (h *history) checkWins(t *testing.T, id core.ID) {
 }
 
 // checkSteps: a step belongs to one operation, has one first start there, and keeps its result once it is finished.
-func (h *history) checkSteps(t *testing.T, id core.ID) {
+func (h *history) checkSteps(t *testing.T, id store.ID) {
 	t.Helper()
 	results := map[int64]step{} // by the fence of the first start
 	for _, s := range h.steps[id] {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var importChecks = []check{
@@ -21,42 +21,42 @@ var importChecks = []check{
 }
 
 // imported returns a record as core.Module.Import makes them, of a command that the store has not seen.
-func (s *fixture) imported(t *testing.T, state core.State) core.Record {
+func (s *fixture) imported(t *testing.T, state store.State) store.Record {
 	t.Helper()
-	c := s.command(core.Park)
-	now := s.win(t, s.command(core.Park)).Now // the store's clock
+	c := s.command(store.Park)
+	now := s.win(t, s.command(store.Park)).Now // the store's clock
 	created := now.Add(-time.Hour).Round(time.Millisecond)
-	rec := core.Record{
-		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: 1}, Scope: c.Scope, Realm: c.Realm, Method: c.Method,
+	rec := store.Record{
+		Ticket: store.Ticket{ID: c.ID, Owner: c.Owner, Fence: 1}, Scope: c.Scope, Realm: c.Realm, Method: c.Method,
 		Route: c.Route, Recovery: c.Recovery, Stored: state, Attempts: 1, CreatedAt: created, LeaseUntil: created, Deadline: created,
 	}
-	if state != core.Unknown {
+	if state != store.Unknown {
 		rec.Answer = answerOf("imported")
 		rec.ExpiresAt = created.Add(retention)
 		rec.PurgeAt = rec.ExpiresAt.Add(tombstone)
 	}
-	if state == core.Expired {
-		rec.Answer = core.Answer{Status: rec.Answer.Status}
+	if state == store.Expired {
+		rec.Answer = store.Answer{Status: rec.Answer.Status}
 		rec.ExpiresAt = created
 	}
 	return rec
 }
 
-func (s *fixture) importAll(t *testing.T, records ...core.Record) core.Imported {
+func (s *fixture) importAll(t *testing.T, records ...store.Record) store.Imported {
 	t.Helper()
-	done, err := s.Store.(core.Importer).Import(s.ctx, records)
+	done, err := s.Store.(store.Importer).Import(s.ctx, records)
 	require.NoError(t, err)
 	return done
 }
 
 func importRoundTrip(t *testing.T, s *fixture) {
-	records := []core.Record{s.imported(t, core.Completed), s.imported(t, core.Unknown), s.imported(t, core.Expired)}
-	require.Equal(t, core.Imported{Added: 3}, s.importAll(t, records...))
+	records := []store.Record{s.imported(t, store.Completed), s.imported(t, store.Unknown), s.imported(t, store.Expired)}
+	require.Equal(t, store.Imported{Added: 3}, s.importAll(t, records...))
 	for _, rec := range records {
 		found := s.find(t, rec.ID)
 		requireSame(t, rec, found)
 		require.Equal(t, rec.Stored, found.State())
-		c := s.command(core.Park)
+		c := s.command(store.Park)
 		c.ID = rec.ID
 		requireSame(t, found, s.lose(t, c))
 	}
@@ -65,16 +65,16 @@ func importRoundTrip(t *testing.T, s *fixture) {
 
 // CONTRACT X-2, M-3
 func importNeverOverwrites(t *testing.T, s *fixture) {
-	running, completed := s.win(t, s.command(core.Park)), s.win(t, s.command(core.Park))
+	running, completed := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park))
 	require.NoError(t, s.Store.Complete(s.ctx, completed.Ticket, kept(answerOf("ours"))))
-	parked := s.win(t, s.command(core.Resume))
+	parked := s.win(t, s.command(store.Resume))
 	require.NoError(t, s.Store.Park(s.ctx, parked.Ticket))
-	for _, there := range []core.Record{running, completed, parked} {
+	for _, there := range []store.Record{running, completed, parked} {
 		before := s.find(t, there.ID)
-		rec := s.imported(t, core.Completed)
+		rec := s.imported(t, store.Completed)
 		rec.ID = there.ID
-		other := s.imported(t, core.Completed)
-		require.Equal(t, core.Imported{Added: 1}, s.importAll(t, rec, other), "the one that is there is left, the other is added")
+		other := s.imported(t, store.Completed)
+		require.Equal(t, store.Imported{Added: 1}, s.importAll(t, rec, other), "the one that is there is left, the other is added")
 		requireSame(t, before, s.find(t, there.ID))
 	}
 }
@@ -83,34 +83,34 @@ func importNeverOverwrites(t *testing.T, s *fixture) {
 //
 // CONTRACT F-4, X-2
 func importReplacesFree(t *testing.T, s *fixture) {
-	released := s.win(t, s.command(core.Park))
+	released := s.win(t, s.command(store.Park))
 	require.NoError(t, s.Store.Release(s.ctx, released.Ticket))
-	forgotten := s.win(t, s.command(core.Park))
+	forgotten := s.win(t, s.command(store.Park))
 	completion := kept(answerOf("ours"))
 	completion.Tombstone = 0
 	require.NoError(t, s.Store.Complete(s.ctx, forgotten.Ticket, completion))
 	s.Advance(t, retention)
-	require.Equal(t, core.Free, s.find(t, forgotten.ID).State())
+	require.Equal(t, store.Free, s.find(t, forgotten.ID).State())
 
-	for _, free := range []core.Record{released, forgotten} {
-		for _, state := range []core.State{core.Completed, core.Unknown} {
+	for _, free := range []store.Record{released, forgotten} {
+		for _, state := range []store.State{store.Completed, store.Unknown} {
 			rec := s.imported(t, state)
 			rec.ID = free.ID
-			require.Equal(t, core.Imported{Replaced: 1}, s.importAll(t, rec))
+			require.Equal(t, store.Imported{Replaced: 1}, s.importAll(t, rec))
 			require.Zero(t, s.importAll(t, rec), "a second time there is nothing to replace")
 			found := s.find(t, rec.ID)
 			require.Greater(t, found.Fence, free.Fence)
 			free, rec.Fence = found, found.Fence
 			requireSame(t, rec, found)
-			c := s.command(core.Park)
+			c := s.command(store.Park)
 			c.ID = rec.ID
 			requireSame(t, found, s.lose(t, c))
-			if state == core.Completed { // it is free again in the end, and imported once more
+			if state == store.Completed { // it is free again in the end, and imported once more
 				s.Advance(t, forever)
 			}
 		}
 	}
-	require.ErrorIs(t, s.Store.Complete(s.ctx, released.Ticket, kept(answerOf("late"))), core.ErrStale)
+	require.ErrorIs(t, s.Store.Complete(s.ctx, released.Ticket, kept(answerOf("late"))), store.ErrStale)
 }
 
 // An attempt that is under way and not visible keeps its key, and the import costs it nothing.
@@ -118,19 +118,19 @@ func importReplacesFree(t *testing.T, s *fixture) {
 // CONTRACT F-4, X-15
 func importAttemptUnderWay(t *testing.T, s *fixture) {
 	if len(s.steppers) > 0 {
-		c := s.command(core.Resume)
+		c := s.command(store.Resume)
 		rec := s.importedAs(t, c)
 		won := s.open(t, c)
 		s.requireNotImported(t, rec)
 		answer := kept(answerOf("ours"))
-		_, err := won.segments.Seal(s.ctx, core.Seal{Answer: &answer})
+		_, err := won.segments.Seal(s.ctx, store.Seal{Answer: &answer})
 		require.NoError(t, err)
 		requireAnswer(t, answerOf("ours"), s.find(t, c.ID).Answer)
 	}
 	if len(s.transactors) == 0 || s.Twin == nil {
 		return // one process, one writer: it waits for the attempt
 	}
-	c := s.command(core.Rollback)
+	c := s.command(store.Rollback)
 	rec := s.importedAs(t, c)
 	tx, _ := s.begin(t, c)
 	s.requireNotImported(t, rec)
@@ -140,28 +140,28 @@ func importAttemptUnderWay(t *testing.T, s *fixture) {
 
 // importedAs is a record with the id of c. It asks the store for its time with a claim, so it is made before the attempt
 // begins: where transactions are serializable, two that write into one page may cost each other a conflict.
-func (s *fixture) importedAs(t *testing.T, c core.Claim) core.Record {
+func (s *fixture) importedAs(t *testing.T, c store.Claim) store.Record {
 	t.Helper()
-	rec := s.imported(t, core.Completed)
+	rec := s.imported(t, store.Completed)
 	rec.ID = c.ID
 	return rec
 }
 
-func (s *fixture) requireNotImported(t *testing.T, rec core.Record) {
+func (s *fixture) requireNotImported(t *testing.T, rec store.Record) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
 	defer cancel()
-	done, err := s.instances[len(s.instances)-1].(core.Importer).Import(ctx, []core.Record{rec})
+	done, err := s.instances[len(s.instances)-1].(store.Importer).Import(ctx, []store.Record{rec})
 	require.NoError(t, err, "it does not wait for the attempt")
 	require.Zero(t, done)
 }
 
 // CONTRACT T-2, T-3, M-5
 func importExpires(t *testing.T, s *fixture) {
-	rec := s.imported(t, core.Completed)
-	require.Equal(t, core.Imported{Added: 1}, s.importAll(t, rec))
+	rec := s.imported(t, store.Completed)
+	require.Equal(t, store.Imported{Added: 1}, s.importAll(t, rec))
 	s.Advance(t, retention)
-	require.Equal(t, core.Expired, s.find(t, rec.ID).State())
+	require.Equal(t, store.Expired, s.find(t, rec.ID).State())
 	require.Equal(t, 1, s.sweep(t).Tombstones)
 	s.Advance(t, tombstone)
 	s.sweep(t)
@@ -170,20 +170,20 @@ func importExpires(t *testing.T, s *fixture) {
 
 // CONTRACT X-7
 func importSettled(t *testing.T, s *fixture) {
-	rec := s.imported(t, core.Unknown)
-	require.Equal(t, core.Imported{Added: 1}, s.importAll(t, rec))
+	rec := s.imported(t, store.Unknown)
+	require.Equal(t, store.Imported{Added: 1}, s.importAll(t, rec))
 	require.Contains(t, s.listed(t), rec.ID)
 	answer := kept(answerOf("settled"))
-	_, err := s.Store.Settle(s.ctx, core.Settlement{ID: rec.ID, Fence: 1, Answer: &answer, Who: "operator", Why: "asked"})
+	_, err := s.Store.Settle(s.ctx, store.Settlement{ID: rec.ID, Fence: 1, Answer: &answer, Who: "operator", Why: "asked"})
 	require.NoError(t, err)
 	requireAnswer(t, answer.Answer, s.find(t, rec.ID).Answer)
 }
 
 func importCancelled(t *testing.T, s *fixture) {
-	rec := s.imported(t, core.Completed)
+	rec := s.imported(t, store.Completed)
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
-	_, err := s.Store.(core.Importer).Import(ctx, []core.Record{rec})
+	_, err := s.Store.(store.Importer).Import(ctx, []store.Record{rec})
 	noSentinel(t, err)
 	s.requireGoneOrFree(t, rec.ID)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var keyTimeChecks = []check{
@@ -41,16 +42,16 @@ var keyTimeChecks = []check{
 }
 
 // anyTime is the window of a key that is neither too old nor ahead: only the floor can refuse it.
-var anyTime core.Window
+var anyTime store.Window
 
 // timed returns the claim of a new command whose key was made at made, by a module whose clock shows now.
-func (s *fixture) timed(r core.Recovery, now, made time.Time) core.Claim {
+func (s *fixture) timed(r store.Recovery, now, made time.Time) store.Claim {
 	c := s.command(r)
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-1"}
 	made = time.UnixMilli(made.UnixMilli())
 	c.ID = core.Scoping{}.RecordID(p, keyMadeAt(made))
-	c.Window = core.Window{From: now.Add(-time.Hour), To: now.Add(time.Hour)}
-	c.Key = core.KeyTime{Made: made, Timed: true}
+	c.Window = store.Window{From: now.Add(-time.Hour), To: now.Add(time.Hour)}
+	c.Key = store.KeyTime{Made: made, Timed: true}
 	return c
 }
 
@@ -65,28 +66,28 @@ func keyMadeAt(made time.Time) string {
 }
 
 // valid is c with a window for its key.
-func valid(c core.Claim, w core.Window) core.Claim {
+func valid(c store.Claim, w store.Window) store.Claim {
 	c.Key.Valid = w
 	return c
 }
 
 // past, present and future are windows: the store's clock has left past, is in present, and has not reached future.
-func around(now time.Time) (past, present, future core.Window) {
-	return core.Window{From: now.Add(-48 * time.Hour), To: now.Add(-30 * time.Minute)},
-		core.Window{From: now.Add(-30 * time.Minute), To: now.Add(30 * time.Minute)},
-		core.Window{From: now.Add(30 * time.Minute), To: now.Add(48 * time.Hour)}
+func around(now time.Time) (past, present, future store.Window) {
+	return store.Window{From: now.Add(-48 * time.Hour), To: now.Add(-30 * time.Minute)},
+		store.Window{From: now.Add(-30 * time.Minute), To: now.Add(30 * time.Minute)},
+		store.Window{From: now.Add(30 * time.Minute), To: now.Add(48 * time.Hour)}
 }
 
 // requireUntimely checks that every instance refuses c by its time, and leaves nothing behind.
-func (s *fixture) requireUntimely(t *testing.T, c core.Claim) {
+func (s *fixture) requireUntimely(t *testing.T, c store.Claim) {
 	t.Helper()
-	for _, store := range s.instances {
-		got, err := store.Claim(s.ctx, repeat(c))
+	for _, st := range s.instances {
+		got, err := st.Claim(s.ctx, repeat(c))
 		require.NoError(t, err)
 		require.True(t, got.Untimely, "the claim must be refused by its time; it found %s", brief(got))
 		require.False(t, got.Won || got.Busy)
 		require.False(t, got.Record.Now.IsZero(), "Now is the store's clock")
-		require.Equal(t, core.Record{Now: got.Record.Now}, got.Record)
+		require.Equal(t, store.Record{Now: got.Record.Now}, got.Record)
 	}
 }
 
@@ -94,8 +95,8 @@ func (s *fixture) requireUntimely(t *testing.T, c core.Claim) {
 func keyTimeJudged(t *testing.T, s *fixture) {
 	now := s.now(t)
 	past, present, future := around(now)
-	c := s.timed(core.Park, now, now.Add(-time.Minute))
-	for _, w := range []core.Window{past, future, {From: present.To, To: present.From}} {
+	c := s.timed(store.Park, now, now.Add(-time.Minute))
+	for _, w := range []store.Window{past, future, {From: present.To, To: present.From}} {
 		s.requireUntimely(t, valid(c, w))
 		s.requireGone(t, c.ID)
 	}
@@ -104,7 +105,7 @@ func keyTimeJudged(t *testing.T, s *fixture) {
 	require.Equal(t, c.Key.Made.UnixMilli(), won.KeyMade().UnixMilli())
 	require.True(t, s.find(t, c.ID).Timed)
 
-	bare := s.command(core.Park)
+	bare := s.command(store.Park)
 	require.False(t, s.win(t, bare).Timed)
 	require.True(t, s.find(t, bare.ID).KeyMade().IsZero())
 }
@@ -115,16 +116,16 @@ func keyTimeJudged(t *testing.T, s *fixture) {
 func keyTimeRecordFirst(t *testing.T, s *fixture) {
 	now := s.now(t)
 	past, present, future := around(now)
-	c := s.timed(core.Park, now, now)
+	c := s.timed(store.Park, now, now)
 	won := s.win(t, valid(c, present))
-	for _, w := range []core.Window{past, future} {
-		require.Equal(t, core.Running, s.lose(t, valid(repeat(c), w)).Stored)
+	for _, w := range []store.Window{past, future} {
+		require.Equal(t, store.Running, s.lose(t, valid(repeat(c), w)).Stored)
 	}
-	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, core.Completion{Answer: answerOf("paid"), Retention: retention}))
-	require.NoError(t, s.Store.(core.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), core.Window{}))
-	for _, w := range []core.Window{past, future} {
+	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, store.Completion{Answer: answerOf("paid"), Retention: retention}))
+	require.NoError(t, s.Store.(store.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), store.Window{}))
+	for _, w := range []store.Window{past, future} {
 		rec := s.lose(t, valid(repeat(c), w))
-		require.Equal(t, core.Completed, rec.State())
+		require.Equal(t, store.Completed, rec.State())
 		require.True(t, rec.Timed)
 		requireAnswer(t, answerOf("paid"), rec.Answer)
 	}
@@ -136,10 +137,10 @@ func keyTimeRecordFirst(t *testing.T, s *fixture) {
 func keyTimeFreed(t *testing.T, s *fixture) {
 	now := s.now(t)
 	past, present, _ := around(now)
-	c := s.timed(core.Park, now, now)
+	c := s.timed(store.Park, now, now)
 	require.NoError(t, s.Store.Release(s.ctx, s.win(t, valid(c, present)).Ticket))
 	s.requireUntimely(t, valid(c, past))
-	require.Equal(t, core.Free, s.find(t, c.ID).Stored)
+	require.Equal(t, store.Free, s.find(t, c.ID).Stored)
 	c.Key.Timed = false // another release of the app
 	again := s.win(t, repeat(c))
 	require.EqualValues(t, 2, again.Fence)
@@ -153,14 +154,14 @@ func keyTimeFreed(t *testing.T, s *fixture) {
 func keyTimeClock(t *testing.T, s *fixture) {
 	now := s.now(t)
 	ahead, behind, right := windows(now)
-	fresh, freed := s.timed(core.Park, now, now), s.timed(core.Park, now, now)
+	fresh, freed := s.timed(store.Park, now, now), s.timed(store.Park, now, now)
 	require.NoError(t, s.Store.Release(s.ctx, s.win(t, freed).Ticket))
-	for _, c := range []core.Claim{fresh, freed} {
-		for _, w := range []core.Window{ahead, behind} {
+	for _, c := range []store.Claim{fresh, freed} {
+		for _, w := range []store.Window{ahead, behind} {
 			c.Window = w
-			for _, store := range s.instances {
-				got, err := store.Claim(s.ctx, repeat(c))
-				require.ErrorIs(t, err, core.ErrClock)
+			for _, st := range s.instances {
+				got, err := st.Claim(s.ctx, repeat(c))
+				require.ErrorIs(t, err, store.ErrClock)
 				require.False(t, got.Won)
 			}
 		}
@@ -170,10 +171,10 @@ func keyTimeClock(t *testing.T, s *fixture) {
 }
 
 // done is the record of a timed key that has its answer and no tombstone.
-func (s *fixture) timedDone(t *testing.T, c core.Claim) {
+func (s *fixture) timedDone(t *testing.T, c store.Claim) {
 	t.Helper()
 	won := s.win(t, c)
-	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, core.Completion{Answer: answerOf("paid"), Retention: retention}))
+	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, store.Completion{Answer: answerOf("paid"), Retention: retention}))
 }
 
 // A timed key that has been answered is refused for ever: before a sweep, after it, and after the route allows older
@@ -183,10 +184,10 @@ func (s *fixture) timedDone(t *testing.T, c core.Claim) {
 func keyTimeSwept(t *testing.T, s *fixture) {
 	now := s.now(t)
 	made := now.Add(-time.Hour)
-	c := s.timed(core.Park, now, made)
+	c := s.timed(store.Park, now, made)
 	s.timedDone(t, c)
 	s.Advance(t, retention+time.Hour)
-	c.Window = core.Window{}
+	c.Window = store.Window{}
 	refused := func() {
 		t.Helper()
 		s.requireUntimely(t, valid(c, anyTime))
@@ -207,21 +208,21 @@ func keyTimeSwept(t *testing.T, s *fixture) {
 func keyTimeDropped(t *testing.T, s *fixture) {
 	now := s.now(t)
 	made := now.Add(-time.Hour)
-	newest := s.timed(core.Park, now, made)
+	newest := s.timed(store.Park, now, made)
 	s.timedDone(t, newest)
-	s.timedDone(t, s.timed(core.Park, now, made.Add(-time.Hour)))
+	s.timedDone(t, s.timed(store.Park, now, made.Add(-time.Hour)))
 	s.Advance(t, retention+time.Hour)
 	s.sweep(t)
-	claim := func(made time.Time, change func(c *core.Claim)) core.Claim {
-		c := s.timed(core.Park, now, made)
-		c.Window = core.Window{}
+	claim := func(made time.Time, change func(c *store.Claim)) store.Claim {
+		c := s.timed(store.Park, now, made)
+		c.Window = store.Window{}
 		change(&c)
 		return c
 	}
-	same := func(*core.Claim) {}
-	elsewhere := func(c *core.Claim) { c.Route = "/v1/elsewhere" }
-	untimed := func(c *core.Claim) { c.Key.Timed = false }
-	for name, c := range map[string]core.Claim{
+	same := func(*store.Claim) {}
+	elsewhere := func(c *store.Claim) { c.Route = "/v1/elsewhere" }
+	untimed := func(c *store.Claim) { c.Key.Timed = false }
+	for name, c := range map[string]store.Claim{
 		"as old":           claim(made, same),
 		"older":            claim(made.Add(-time.Minute), same),
 		"on another route": claim(made, elsewhere),
@@ -229,18 +230,18 @@ func keyTimeDropped(t *testing.T, s *fixture) {
 	} {
 		t.Run(name, func(t *testing.T) { s.requireUntimely(t, c) })
 	}
-	for name, c := range map[string]core.Claim{
+	for name, c := range map[string]store.Claim{
 		"younger":                   claim(made.Add(time.Millisecond), same),
 		"younger, untimed":          claim(made.Add(time.Millisecond), untimed),
-		"untimed, on another route": claim(made, func(c *core.Claim) { untimed(c); elsewhere(c) }),
-		"of another method":         claim(made, func(c *core.Claim) { untimed(c); c.Method = "PUT" }),
-		"of another service":        claim(made, func(c *core.Claim) { c.Realm[0]++ }),
-		"of another realm":          claim(made.Add(time.Second), func(c *core.Claim) { c.Realm[8]++ }),
-		"without a time":            claim(made, func(c *core.Claim) { c.Key = core.KeyTime{} }),
+		"untimed, on another route": claim(made, func(c *store.Claim) { untimed(c); elsewhere(c) }),
+		"of another method":         claim(made, func(c *store.Claim) { untimed(c); c.Method = "PUT" }),
+		"of another service":        claim(made, func(c *store.Claim) { c.Realm[0]++ }),
+		"of another realm":          claim(made.Add(time.Second), func(c *store.Claim) { c.Realm[8]++ }),
+		"without a time":            claim(made, func(c *store.Claim) { c.Key = store.KeyTime{} }),
 	} {
 		t.Run(name, func(t *testing.T) { s.win(t, c) })
 	}
-	s.requireUntimely(t, claim(made, func(c *core.Claim) { c.Realm[8]++ })) // all realms of a service share its floor
+	s.requireUntimely(t, claim(made, func(c *store.Claim) { c.Realm[8]++ })) // all realms of a service share its floor
 }
 
 // A record may become a tombstone before its key is too old: another route of the service keeps its records for longer.
@@ -249,17 +250,17 @@ func keyTimeDropped(t *testing.T, s *fixture) {
 // CONTRACT T-6, T-3
 func keyTimeTombstoneDropped(t *testing.T, s *fixture) {
 	now := s.now(t)
-	c := s.timed(core.Park, now, now.Add(-time.Hour))
+	c := s.timed(store.Park, now, now.Add(-time.Hour))
 	require.NoError(t, s.Store.Complete(s.ctx, s.win(t, c).Ticket, kept(answerOf("paid"))))
 	s.Advance(t, retention+time.Hour)
-	require.Equal(t, core.Swept{Tombstones: 1}, s.sweep(t))
-	older := s.timed(core.Park, now, now.Add(-2*time.Hour))
-	older.Window = core.Window{}
+	require.Equal(t, store.Swept{Tombstones: 1}, s.sweep(t))
+	older := s.timed(store.Park, now, now.Add(-2*time.Hour))
+	older.Window = store.Window{}
 	s.win(t, older)
 	s.Advance(t, tombstone)
-	require.Equal(t, core.Swept{Dropped: 1}, s.sweep(t))
+	require.Equal(t, store.Swept{Dropped: 1}, s.sweep(t))
 	s.requireGone(t, c.ID)
-	c.Window = core.Window{}
+	c.Window = store.Window{}
 	for _, isTimed := range []bool{true, false} {
 		c.Key.Timed = isTimed
 		s.requireUntimely(t, valid(c, anyTime)) // by whatever clock: the claim's has gone back, say
@@ -271,12 +272,12 @@ func keyTimeTombstoneDropped(t *testing.T, s *fixture) {
 // CONTRACT T-6
 func keyTimeFreedAndDropped(t *testing.T, s *fixture) {
 	now := s.now(t)
-	c := s.timed(core.Park, now, now.Add(-time.Hour))
+	c := s.timed(store.Park, now, now.Add(-time.Hour))
 	require.NoError(t, s.Store.Release(s.ctx, s.win(t, c).Ticket))
 	s.Advance(t, forever)
 	s.sweep(t)
 	s.requireGone(t, c.ID)
-	c.Window = core.Window{}
+	c.Window = store.Window{}
 	s.win(t, repeat(c))
 }
 
@@ -286,17 +287,17 @@ func keyTimeFreedAndDropped(t *testing.T, s *fixture) {
 func keyTimeResumed(t *testing.T, s *fixture) {
 	now := s.now(t)
 	past, present, _ := around(now)
-	c := s.timed(core.Resume, now, now)
+	c := s.timed(store.Resume, now, now)
 	s.win(t, valid(c, present))
 	s.Advance(t, 2*lease)
-	require.NoError(t, s.Store.(core.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), core.Window{}))
+	require.NoError(t, s.Store.(store.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), store.Window{}))
 	again := s.win(t, valid(repeat(c), past))
 	require.EqualValues(t, 2, again.Fence)
 	require.True(t, again.Timed)
 
 	// The time of a key that was taken without one was not judged. Its record must not raise a floor one day.
-	untimed := s.timed(core.Resume, now, now.Add(100*24*time.Hour))
-	untimed.Key = core.KeyTime{}
+	untimed := s.timed(store.Resume, now, now.Add(100*24*time.Hour))
+	untimed.Key = store.KeyTime{}
 	s.win(t, untimed)
 	s.Advance(t, 2*lease)
 	timed := repeat(untimed)
@@ -306,22 +307,22 @@ func keyTimeResumed(t *testing.T, s *fixture) {
 }
 
 // service is the service of a claim.
-func service(c core.Claim) []byte { return c.Realm[:8] }
+func service(c store.Claim) []byte { return c.Realm[:8] }
 
 // CONTRACT T-6
 func keyTimeRefuseBefore(t *testing.T, s *fixture) {
 	now := s.now(t)
-	s.timedDone(t, s.timed(core.Park, now, now.Add(-48*time.Hour))) // a route that leaves its timed keys has a floor of its own
+	s.timedDone(t, s.timed(store.Park, now, now.Add(-48*time.Hour))) // a route that leaves its timed keys has a floor of its own
 	s.Advance(t, retention+time.Hour)
 	s.sweep(t)
 	now = s.now(t)
 	at := time.UnixMilli(now.UnixMilli())
-	claim := func(made time.Time) core.Claim { return s.timed(core.Park, now, made) }
-	refuse := func(c core.Claim, before time.Time) {
+	claim := func(made time.Time) store.Claim { return s.timed(store.Park, now, made) }
+	refuse := func(c store.Claim, before time.Time) {
 		t.Helper()
-		require.NoError(t, s.instances[len(s.instances)-1].(core.KeyTimer).RefuseKeysBefore(s.ctx, service(c), before, core.Window{}))
+		require.NoError(t, s.instances[len(s.instances)-1].(store.KeyTimer).RefuseKeysBefore(s.ctx, service(c), before, store.Window{}))
 	}
-	untimed := func(made time.Time) core.Claim {
+	untimed := func(made time.Time) store.Claim {
 		c := claim(made)
 		c.Key.Timed = false
 		return c
@@ -343,7 +344,7 @@ func keyTimeRefuseBefore(t *testing.T, s *fixture) {
 	s.win(t, other)
 	young := untimed(at.Add(time.Second)) // its route has had timed keys, and has dropped no record
 	young.Route = "/v1/young"
-	_, err := s.Store.(core.KeyTimer).KeepAge(s.ctx, service(young), young.Method+" "+young.Route, time.Hour, core.Window{})
+	_, err := s.Store.(store.KeyTimer).KeepAge(s.ctx, service(young), young.Method+" "+young.Route, time.Hour, store.Window{})
 	require.NoError(t, err)
 	refuse(claim(at), at.Add(time.Minute))
 	s.requireUntimely(t, young)
@@ -357,25 +358,25 @@ func keyTimeRefuseBefore(t *testing.T, s *fixture) {
 // CONTRACT T-6, T-5
 func keyTimeRefuseBeforeByAnyClock(t *testing.T, s *fixture) {
 	now := s.now(t)
-	c := s.timed(core.Park, now, now)
+	c := s.timed(store.Park, now, now)
 	ahead, behind, right := windows(now)
-	for _, w := range []core.Window{ahead, behind} {
-		require.ErrorIs(t, s.Store.(core.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), w), core.ErrClock)
+	for _, w := range []store.Window{ahead, behind} {
+		require.ErrorIs(t, s.Store.(store.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), w), store.ErrClock)
 	}
 	s.win(t, c)
-	require.NoError(t, s.Store.(core.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), right))
-	s.requireUntimely(t, s.timed(core.Park, now, now))
+	require.NoError(t, s.Store.(store.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), right))
+	s.requireUntimely(t, s.timed(store.Park, now, now))
 }
 
 // CONTRACT T-6
 func keyTimeAges(t *testing.T, s *fixture) {
 	now := s.now(t)
 	_, _, right := windows(now)
-	c := s.timed(core.Park, now, now)
-	keep := func(service []byte, route string, age time.Duration) (kept core.KeptAge) {
+	c := s.timed(store.Park, now, now)
+	keep := func(service []byte, route string, age time.Duration) (kept store.KeptAge) {
 		t.Helper()
 		for i := range 2 * len(s.instances) {
-			got, err := s.instances[i%len(s.instances)].(core.KeyTimer).KeepAge(s.ctx, service, route, age, right)
+			got, err := s.instances[i%len(s.instances)].(store.KeyTimer).KeepAge(s.ctx, service, route, age, right)
 			require.NoError(t, err)
 			require.True(t, i == 0 || got == kept, "it is kept once: %v, then %v", kept, got)
 			kept = got
@@ -400,10 +401,10 @@ func keyTimeAges(t *testing.T, s *fixture) {
 	require.Equal(t, time.Hour, keep(service(c), "POST /v1/short", time.Hour).Before)
 
 	ahead, behind, _ := windows(now)
-	for _, w := range []core.Window{ahead, behind} {
-		_, err := s.Store.(core.KeyTimer).KeepAge(s.ctx, service(c), route, 70*time.Hour, w)
-		require.ErrorIs(t, err, core.ErrClock)
-		kept, err := s.Store.(core.KeyTimer).KeepAge(s.ctx, service(c), route, 60*time.Hour, w)
+	for _, w := range []store.Window{ahead, behind} {
+		_, err := s.Store.(store.KeyTimer).KeepAge(s.ctx, service(c), route, 70*time.Hour, w)
+		require.ErrorIs(t, err, store.ErrClock)
+		kept, err := s.Store.(store.KeyTimer).KeepAge(s.ctx, service(c), route, 60*time.Hour, w)
 		require.NoError(t, err, "nothing is to be written")
 		require.Equal(t, 60*time.Hour, kept.Age)
 	}
@@ -415,14 +416,14 @@ func keyTimeAges(t *testing.T, s *fixture) {
 // CONTRACT T-6
 func keyTimeAgesByBothClocks(t *testing.T, s *fixture) {
 	now := s.now(t)
-	c := s.timed(core.Park, now, now)
+	c := s.timed(store.Park, now, now)
 	for i, off := range []time.Duration{30 * time.Minute, -30 * time.Minute} {
 		route := fmt.Sprintf("POST /v1/by-both-clocks/%d", i)
-		w := core.Window{From: now.Add(off - time.Hour), To: now.Add(off + time.Hour)}
-		kept, err := s.Store.(core.KeyTimer).KeepAge(s.ctx, service(c), route, time.Hour, w)
+		w := store.Window{From: now.Add(off - time.Hour), To: now.Add(off + time.Hour)}
+		kept, err := s.Store.(store.KeyTimer).KeepAge(s.ctx, service(c), route, time.Hour, w)
 		require.NoError(t, err)
 		require.WithinDuration(t, now.Add(max(off, 0)), kept.Since, patience)
-		kept, err = s.Store.(core.KeyTimer).KeepAge(s.ctx, service(c), route, 0, w)
+		kept, err = s.Store.(store.KeyTimer).KeepAge(s.ctx, service(c), route, 0, w)
 		require.NoError(t, err)
 		require.WithinDuration(t, now.Add(max(off, 0)), kept.Left, patience)
 	}
@@ -434,16 +435,16 @@ func keyTimeAgesByBothClocks(t *testing.T, s *fixture) {
 func keyTimeLeft(t *testing.T, s *fixture) {
 	now := s.now(t)
 	ahead, behind, right := windows(now)
-	claim := func(made time.Time) core.Claim {
-		c := s.timed(core.Park, now, made)
+	claim := func(made time.Time) store.Claim {
+		c := s.timed(store.Park, now, made)
 		c.Key.Timed = false
 		return c
 	}
 	c := claim(now)
-	keep := func(age time.Duration) (kept core.KeptAge) {
+	keep := func(age time.Duration) (kept store.KeptAge) {
 		t.Helper()
 		for i := range 2 * len(s.instances) {
-			got, err := s.instances[i%len(s.instances)].(core.KeyTimer).KeepAge(s.ctx, service(c), c.Method+" "+c.Route, age, right)
+			got, err := s.instances[i%len(s.instances)].(store.KeyTimer).KeepAge(s.ctx, service(c), c.Method+" "+c.Route, age, right)
 			require.NoError(t, err)
 			require.True(t, i == 0 || got == kept, "it is kept once: %v, then %v", kept, got)
 			kept = got
@@ -454,9 +455,9 @@ func keyTimeLeft(t *testing.T, s *fixture) {
 	s.win(t, claim(now.Add(-50*time.Hour)))
 
 	require.Zero(t, keep(2*time.Hour).Left)
-	for _, w := range []core.Window{ahead, behind} {
-		_, err := s.Store.(core.KeyTimer).KeepAge(s.ctx, service(c), c.Method+" "+c.Route, 0, w)
-		require.ErrorIs(t, err, core.ErrClock)
+	for _, w := range []store.Window{ahead, behind} {
+		_, err := s.Store.(store.KeyTimer).KeepAge(s.ctx, service(c), c.Method+" "+c.Route, 0, w)
+		require.ErrorIs(t, err, store.ErrClock)
 	}
 	s.win(t, claim(now.Add(-50*time.Hour)))
 	left := keep(0)
@@ -468,7 +469,7 @@ func keyTimeLeft(t *testing.T, s *fixture) {
 	elsewhere := claim(left.Floor())
 	elsewhere.Route = "/v1/elsewhere"
 	s.win(t, elsewhere)
-	s.win(t, s.timed(core.Park, now, left.Floor())) // the timed keys of the service are judged by another floor
+	s.win(t, s.timed(store.Park, now, left.Floor())) // the timed keys of the service are judged by another floor
 
 	s.Advance(t, time.Hour)
 	now = s.now(t)
@@ -487,11 +488,11 @@ func keyTimeLeft(t *testing.T, s *fixture) {
 func keyTimeLeftBelowFloor(t *testing.T, s *fixture) {
 	now := s.now(t)
 	_, _, right := windows(now)
-	store := s.Store.(core.KeyTimer)
-	lost := s.timed(core.Park, now, now.Add(-time.Hour))
-	require.NoError(t, store.RefuseKeysBefore(s.ctx, service(lost), now, right))
+	st := s.Store.(store.KeyTimer)
+	lost := s.timed(store.Park, now, now.Add(-time.Hour))
+	require.NoError(t, st.RefuseKeysBefore(s.ctx, service(lost), now, right))
 	for _, age := range []time.Duration{24 * time.Hour, 0} {
-		_, err := store.KeepAge(s.ctx, service(lost), lost.Method+" "+lost.Route, age, right)
+		_, err := st.KeepAge(s.ctx, service(lost), lost.Method+" "+lost.Route, age, right)
 		require.NoError(t, err)
 		lost.Key.Timed = age > 0
 		s.requireUntimely(t, lost)
@@ -501,13 +502,13 @@ func keyTimeLeftBelowFloor(t *testing.T, s *fixture) {
 // CONTRACT T-6
 func keyTimeCancelled(t *testing.T, s *fixture) {
 	now := s.now(t)
-	c := s.timed(core.Park, now, now)
+	c := s.timed(store.Park, now, now)
 	over, cancel := context.WithCancel(s.ctx)
 	cancel()
-	store := s.Store.(core.KeyTimer)
-	_, err := store.KeepAge(over, service(c), "POST /", time.Hour, core.Window{})
+	st := s.Store.(store.KeyTimer)
+	_, err := st.KeepAge(over, service(c), "POST /", time.Hour, store.Window{})
 	noSentinel(t, err)
-	noSentinel(t, store.RefuseKeysBefore(over, service(c), now.Add(time.Hour), core.Window{}))
+	noSentinel(t, st.RefuseKeysBefore(over, service(c), now.Add(time.Hour), store.Window{}))
 	s.win(t, c)
 }
 
@@ -517,22 +518,22 @@ func keyTimeCancelled(t *testing.T, s *fixture) {
 func keyTimeSweepRace(t *testing.T, s *fixture) {
 	const records = 40
 	now := s.now(t)
-	claims := make([]core.Claim, records)
+	claims := make([]store.Claim, records)
 	for i := range claims {
-		claims[i] = s.timed(core.Park, now, now.Add(-time.Duration(i)*time.Second))
+		claims[i] = s.timed(store.Park, now, now.Add(-time.Duration(i)*time.Second))
 		s.timedDone(t, claims[i])
-		claims[i].Window = core.Window{}
+		claims[i].Window = store.Window{}
 	}
 	s.Advance(t, retention+time.Hour)
 	atOnce(8, func(i int) {
-		store := s.instances[i%len(s.instances)]
+		st := s.instances[i%len(s.instances)]
 		for n := range records {
 			if i < 2 {
-				_, err := store.Sweep(s.ctx, 2, core.Window{})
+				_, err := st.Sweep(s.ctx, 2, store.Window{})
 				assert.NoError(t, err)
 				continue
 			}
-			got, err := store.Claim(s.ctx, repeat(claims[(n+i)%records]))
+			got, err := st.Claim(s.ctx, repeat(claims[(n+i)%records]))
 			assert.NoError(t, err)
 			assert.False(t, got.Won, "a key was claimed that has been answered")
 		}
@@ -551,8 +552,8 @@ func keyTimeTransaction(t *testing.T, s *fixture) {
 	}
 	now := s.now(t)
 	past, present, future := around(now)
-	c := s.timed(core.Rollback, now, now)
-	for _, w := range []core.Window{past, future} {
+	c := s.timed(store.Rollback, now, now)
+	for _, w := range []store.Window{past, future} {
 		for _, store := range s.transactors {
 			tx, got := s.tryBegin(t, store, valid(repeat(c), w))
 			require.Nil(t, tx)
@@ -565,11 +566,11 @@ func keyTimeTransaction(t *testing.T, s *fixture) {
 	s.requireGone(t, c.ID)
 	tx, won := s.begin(t, valid(repeat(c), present))
 	require.True(t, won.Timed)
-	require.NoError(t, conclude(s.ctx, tx, core.Completion{Answer: answerOf("paid"), Retention: retention}, false))
+	require.NoError(t, conclude(s.ctx, tx, store.Completion{Answer: answerOf("paid"), Retention: retention}, false))
 	require.True(t, s.find(t, c.ID).Timed)
 	s.Advance(t, retention+time.Hour)
 	s.sweep(t)
-	c.Window = core.Window{}
+	c.Window = store.Window{}
 	tx, got := s.tryBegin(t, s.transactors[0], repeat(c))
 	require.Nil(t, tx)
 	require.True(t, got.Untimely)
@@ -586,25 +587,25 @@ func keyTimeRunningTransaction(t *testing.T, s *fixture) {
 	now := s.now(t)
 	past, present, _ := around(now)
 	for _, commit := range []bool{true, false} {
-		c := s.timed(core.Rollback, now, now)
+		c := s.timed(store.Rollback, now, now)
 		tx, _ := s.begin(t, valid(c, present))
-		for _, store := range s.transactors {
-			for _, r := range []core.Recovery{core.Rollback, core.Park} {
+		for _, st := range s.transactors {
+			for _, r := range []store.Recovery{store.Rollback, store.Park} {
 				late := valid(repeat(c), past)
 				late.Recovery = r
-				var got core.Claimed
-				if r == core.Rollback {
-					_, got = s.tryBegin(t, store, late)
+				var got store.Claimed
+				if r == store.Rollback {
+					_, got = s.tryBegin(t, st, late)
 				} else {
 					var err error
-					got, err = store.Claim(s.ctx, late)
+					got, err = st.Claim(s.ctx, late)
 					require.NoError(t, err)
 				}
 				require.True(t, got.Busy, "an attempt is at it; the claim found %s", brief(got))
 			}
 		}
 		if commit {
-			require.NoError(t, conclude(s.ctx, tx, core.Completion{Answer: answerOf("paid"), Retention: retention}, false))
+			require.NoError(t, conclude(s.ctx, tx, store.Completion{Answer: answerOf("paid"), Retention: retention}, false))
 			requireAnswer(t, answerOf("paid"), s.lose(t, valid(repeat(c), past)).Answer)
 		} else {
 			require.NoError(t, tx.Rollback())
@@ -623,16 +624,16 @@ func keyTimeEndRace(t *testing.T, s *fixture) {
 	now := s.now(t)
 	past, present, _ := around(now)
 	for range 20 {
-		c := s.timed(core.Rollback, now, now)
+		c := s.timed(store.Rollback, now, now)
 		tx, _ := s.begin(t, valid(c, present))
 		atOnce(8, func(i int) {
 			if i == 0 {
-				assert.NoError(t, conclude(s.ctx, tx, core.Completion{Answer: answerOf("paid"), Retention: retention}, false))
+				assert.NoError(t, conclude(s.ctx, tx, store.Completion{Answer: answerOf("paid"), Retention: retention}, false))
 				return
 			}
 			late := valid(repeat(c), past)
 			for range 10 {
-				var got core.Claimed
+				var got store.Claimed
 				var err error
 				if store := s.transactors[i%len(s.transactors)]; i%3 == 0 {
 					_, got, err = store.Begin(s.ctx, late)
@@ -649,24 +650,24 @@ func keyTimeEndRace(t *testing.T, s *fixture) {
 
 // CONTRACT T-6, F-4
 func keyTimeImported(t *testing.T, s *fixture) {
-	importer, ok := s.Store.(core.Importer)
+	importer, ok := s.Store.(store.Importer)
 	if !ok {
 		return
 	}
 	now := s.now(t)
-	c := s.timed(core.Park, now, now.Add(-time.Hour))
-	rec := core.Record{
-		Ticket: core.Ticket{ID: c.ID, Owner: c.Owner, Fence: 1}, Scope: c.Scope, Realm: c.Realm, Method: c.Method,
-		Route: c.Route, Recovery: c.Recovery, Stored: core.Completed, Attempts: 1, Timed: true, Answer: answerOf("paid"),
+	c := s.timed(store.Park, now, now.Add(-time.Hour))
+	rec := store.Record{
+		Ticket: store.Ticket{ID: c.ID, Owner: c.Owner, Fence: 1}, Scope: c.Scope, Realm: c.Realm, Method: c.Method,
+		Route: c.Route, Recovery: c.Recovery, Stored: store.Completed, Attempts: 1, Timed: true, Answer: answerOf("paid"),
 		CreatedAt: now, LeaseUntil: now, Deadline: now, ExpiresAt: now.Add(retention), PurgeAt: now.Add(retention),
 	}
-	done, err := importer.Import(s.ctx, []core.Record{rec})
+	done, err := importer.Import(s.ctx, []store.Record{rec})
 	require.NoError(t, err)
 	require.Equal(t, 1, done.Added)
 	require.True(t, s.find(t, c.ID).Timed)
 	s.Advance(t, retention+time.Hour)
 	s.sweep(t)
-	c.Window = core.Window{}
+	c.Window = store.Window{}
 	s.requireUntimely(t, c)
 }
 
@@ -674,24 +675,24 @@ func keyTimeImported(t *testing.T, s *fixture) {
 //
 // CONTRACT T-6, F-4
 func keyTimeImportedOverFreed(t *testing.T, s *fixture) {
-	importer, ok := s.Store.(core.Importer)
+	importer, ok := s.Store.(store.Importer)
 	if !ok {
 		return
 	}
 	now := s.now(t)
-	c := s.timed(core.Park, now, now.Add(-time.Hour))
+	c := s.timed(store.Park, now, now.Add(-time.Hour))
 	require.NoError(t, s.Store.Release(s.ctx, s.win(t, c).Ticket))
-	rec := core.Record{
-		Ticket: core.Ticket{ID: c.ID, Owner: newOwner(), Fence: 1}, Scope: c.Scope, Realm: c.Realm, Method: c.Method,
-		Route: c.Route, Recovery: c.Recovery, Stored: core.Completed, Attempts: 1, Answer: answerOf("paid"),
+	rec := store.Record{
+		Ticket: store.Ticket{ID: c.ID, Owner: newOwner(), Fence: 1}, Scope: c.Scope, Realm: c.Realm, Method: c.Method,
+		Route: c.Route, Recovery: c.Recovery, Stored: store.Completed, Attempts: 1, Answer: answerOf("paid"),
 		CreatedAt: now, LeaseUntil: now, Deadline: now, ExpiresAt: now.Add(retention), PurgeAt: now.Add(retention),
 	}
-	done, err := importer.Import(s.ctx, []core.Record{rec})
+	done, err := importer.Import(s.ctx, []store.Record{rec})
 	require.NoError(t, err)
-	require.Equal(t, core.Imported{Replaced: 1}, done)
+	require.Equal(t, store.Imported{Replaced: 1}, done)
 	require.True(t, s.find(t, c.ID).Timed)
 	s.Advance(t, retention+time.Hour)
 	s.sweep(t)
-	c.Window = core.Window{}
+	c.Window = store.Window{}
 	s.requireUntimely(t, c)
 }

@@ -4,50 +4,50 @@ import (
 	"context"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-// The mutants of a core.KeyTimer.
-var keyTimeMutants = map[string]mutantOf[core.KeyTimer, core.KeyTimer]{
-	"judges no key":               {"KeyTime/Judged", changesKey(func(k *core.KeyTime) { k.Valid = core.Window{} })},
-	"judges before the record":    {"KeyTime/RecordFirst", func(s core.KeyTimer) core.KeyTimer { return judgesFirst{s} }},
-	"judges no freed key":         {"KeyTime/Freed", func(s core.KeyTimer) core.KeyTimer { return takesFreed{s} }},
-	"judges by any clock":         {"KeyTime/Clock", func(s core.KeyTimer) core.KeyTimer { return judgesByAnyClock{s} }},
-	"has no floor":                {"KeyTime/Swept", changesKey(func(k *core.KeyTime) { k.Made = time.Time{} })},
-	"has no floor for the route":  {"KeyTime/Swept", func(s core.KeyTimer) core.KeyTimer { return noRouteFloor{s} }},
-	"forgets that it was timed":   {"KeyTime/Dropped", changesKey(func(k *core.KeyTime) { k.Timed = false })},
-	"has one floor for all":       {"KeyTime/Dropped", func(s core.KeyTimer) core.KeyTimer { return oneService{s} }},
-	"judges what goes on":         {"KeyTime/Resumed", func(s core.KeyTimer) core.KeyTimer { return judgesFirst{s} }},
-	"refuses nothing":             {"KeyTime/RefuseBefore", func(s core.KeyTimer) core.KeyTimer { return refusesNothing{s} }},
-	"refuses the moment as well":  {"KeyTime/RefuseBefore", func(s core.KeyTimer) core.KeyTimer { return refusesMore{s} }},
-	"keeps the last age":          {"KeyTime/Ages", func(s core.KeyTimer) core.KeyTimer { return keepsLastAge{s} }},
-	"refuses by any clock":        {"KeyTime/RefuseBeforeByAnyClock", func(s core.KeyTimer) core.KeyTimer { return refusesByAnyClock{s} }},
-	"keeps its own clock":         {"KeyTime/AgesByBothClocks", func(s core.KeyTimer) core.KeyTimer { return keepsOwnClock{s} }},
-	"does not see a route leave":  {"KeyTime/Left", func(s core.KeyTimer) core.KeyTimer { return neverLeft{s} }},
-	"forgets the service's floor": {"KeyTime/LeftBelowFloor", func(s core.KeyTimer) core.KeyTimer { return neverLeft{s} }},
-	"leaves at each start":        {"KeyTime/Left", func(s core.KeyTimer) core.KeyTimer { return leavesAgain{s} }},
-	"refuses after its end":       {"KeyTime/Cancelled", func(s core.KeyTimer) core.KeyTimer { return heedlessRefusal{s} }},
+// The mutants of a store.KeyTimer.
+var keyTimeMutants = map[string]mutantOf[store.KeyTimer, store.KeyTimer]{
+	"judges no key":               {"KeyTime/Judged", changesKey(func(k *store.KeyTime) { k.Valid = store.Window{} })},
+	"judges before the record":    {"KeyTime/RecordFirst", func(s store.KeyTimer) store.KeyTimer { return judgesFirst{s} }},
+	"judges no freed key":         {"KeyTime/Freed", func(s store.KeyTimer) store.KeyTimer { return takesFreed{s} }},
+	"judges by any clock":         {"KeyTime/Clock", func(s store.KeyTimer) store.KeyTimer { return judgesByAnyClock{s} }},
+	"has no floor":                {"KeyTime/Swept", changesKey(func(k *store.KeyTime) { k.Made = time.Time{} })},
+	"has no floor for the route":  {"KeyTime/Swept", func(s store.KeyTimer) store.KeyTimer { return noRouteFloor{s} }},
+	"forgets that it was timed":   {"KeyTime/Dropped", changesKey(func(k *store.KeyTime) { k.Timed = false })},
+	"has one floor for all":       {"KeyTime/Dropped", func(s store.KeyTimer) store.KeyTimer { return oneService{s} }},
+	"judges what goes on":         {"KeyTime/Resumed", func(s store.KeyTimer) store.KeyTimer { return judgesFirst{s} }},
+	"refuses nothing":             {"KeyTime/RefuseBefore", func(s store.KeyTimer) store.KeyTimer { return refusesNothing{s} }},
+	"refuses the moment as well":  {"KeyTime/RefuseBefore", func(s store.KeyTimer) store.KeyTimer { return refusesMore{s} }},
+	"keeps the last age":          {"KeyTime/Ages", func(s store.KeyTimer) store.KeyTimer { return keepsLastAge{s} }},
+	"refuses by any clock":        {"KeyTime/RefuseBeforeByAnyClock", func(s store.KeyTimer) store.KeyTimer { return refusesByAnyClock{s} }},
+	"keeps its own clock":         {"KeyTime/AgesByBothClocks", func(s store.KeyTimer) store.KeyTimer { return keepsOwnClock{s} }},
+	"does not see a route leave":  {"KeyTime/Left", func(s store.KeyTimer) store.KeyTimer { return neverLeft{s} }},
+	"forgets the service's floor": {"KeyTime/LeftBelowFloor", func(s store.KeyTimer) store.KeyTimer { return neverLeft{s} }},
+	"leaves at each start":        {"KeyTime/Left", func(s store.KeyTimer) store.KeyTimer { return leavesAgain{s} }},
+	"refuses after its end":       {"KeyTime/Cancelled", func(s store.KeyTimer) store.KeyTimer { return heedlessRefusal{s} }},
 }
 
 // claims changes what a claim says about its key.
 type claims struct {
-	core.KeyTimer
-	change func(*core.KeyTime)
+	store.KeyTimer
+	change func(*store.KeyTime)
 }
 
-func changesKey(change func(*core.KeyTime)) func(core.KeyTimer) core.KeyTimer {
-	return func(s core.KeyTimer) core.KeyTimer { return claims{s, change} }
+func changesKey(change func(*store.KeyTime)) func(store.KeyTimer) store.KeyTimer {
+	return func(s store.KeyTimer) store.KeyTimer { return claims{s, change} }
 }
 
-func (s claims) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s claims) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	s.change(&c.Key)
 	return s.KeyTimer.Claim(ctx, c)
 }
 
 // judgesFirst does not look for the record of a key that is too old.
-type judgesFirst struct{ core.KeyTimer }
+type judgesFirst struct{ store.KeyTimer }
 
-func (s judgesFirst) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s judgesFirst) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	first := c
 	first.ID[31]++ // there is none
 	got, err := s.KeyTimer.Claim(ctx, first)
@@ -59,88 +59,88 @@ func (s judgesFirst) Claim(ctx context.Context, c core.Claim) (core.Claimed, err
 }
 
 // takesFreed judges only keys without a record.
-type takesFreed struct{ core.KeyTimer }
+type takesFreed struct{ store.KeyTimer }
 
-func (s takesFreed) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
-	if rec, err := s.Find(ctx, c.ID); err == nil && rec.Stored == core.Free {
+func (s takesFreed) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	if rec, err := s.Find(ctx, c.ID); err == nil && rec.Stored == store.Free {
 		c.Key.Made = time.Time{}
 	}
 	return s.KeyTimer.Claim(ctx, c)
 }
 
-type judgesByAnyClock struct{ core.KeyTimer }
+type judgesByAnyClock struct{ store.KeyTimer }
 
-func (s judgesByAnyClock) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
-	c.Window = core.Window{}
+func (s judgesByAnyClock) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	c.Window = store.Window{}
 	return s.KeyTimer.Claim(ctx, c)
 }
 
 // noRouteFloor lets a route leave its timed keys, and forgets them.
-type noRouteFloor struct{ core.KeyTimer }
+type noRouteFloor struct{ store.KeyTimer }
 
-func (s noRouteFloor) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s noRouteFloor) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	if rec, err := s.Find(ctx, c.ID); !c.Key.Timed && (err != nil || !rec.Spent()) {
-		c.Key = core.KeyTime{}
+		c.Key = store.KeyTime{}
 	}
 	return s.KeyTimer.Claim(ctx, c)
 }
 
 // oneService takes all services for one.
-type oneService struct{ core.KeyTimer }
+type oneService struct{ store.KeyTimer }
 
-func (s oneService) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
-	c.Realm = core.Realm{}
+func (s oneService) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	c.Realm = store.Realm{}
 	return s.KeyTimer.Claim(ctx, c)
 }
 
-type refusesNothing struct{ core.KeyTimer }
+type refusesNothing struct{ store.KeyTimer }
 
-func (refusesNothing) RefuseKeysBefore(ctx context.Context, _ []byte, _ time.Time, _ core.Window) error {
+func (refusesNothing) RefuseKeysBefore(ctx context.Context, _ []byte, _ time.Time, _ store.Window) error {
 	return ctx.Err()
 }
 
-type refusesMore struct{ core.KeyTimer }
+type refusesMore struct{ store.KeyTimer }
 
-func (s refusesMore) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w core.Window) error {
+func (s refusesMore) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error {
 	return s.KeyTimer.RefuseKeysBefore(ctx, service, t.Add(time.Millisecond), w)
 }
 
 // keepsLastAge lets the new age hold for keys from before it, too.
-type keepsLastAge struct{ core.KeyTimer }
+type keepsLastAge struct{ store.KeyTimer }
 
-func (s keepsLastAge) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w core.Window) (core.KeptAge, error) {
+func (s keepsLastAge) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w store.Window) (store.KeptAge, error) {
 	kept, err := s.KeyTimer.KeepAge(ctx, service, route, age, w)
 	kept.Before = kept.Age
 	return kept, err
 }
 
-type refusesByAnyClock struct{ core.KeyTimer }
+type refusesByAnyClock struct{ store.KeyTimer }
 
-func (s refusesByAnyClock) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, _ core.Window) error {
-	return s.KeyTimer.RefuseKeysBefore(ctx, service, t, core.Window{})
+func (s refusesByAnyClock) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, _ store.Window) error {
+	return s.KeyTimer.RefuseKeysBefore(ctx, service, t, store.Window{})
 }
 
 // keepsOwnClock asks no other clock when an age became longer.
-type keepsOwnClock struct{ core.KeyTimer }
+type keepsOwnClock struct{ store.KeyTimer }
 
-func (s keepsOwnClock) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, _ core.Window) (core.KeptAge, error) {
-	return s.KeyTimer.KeepAge(ctx, service, route, age, core.Window{})
+func (s keepsOwnClock) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, _ store.Window) (store.KeptAge, error) {
+	return s.KeyTimer.KeepAge(ctx, service, route, age, store.Window{})
 }
 
 // neverLeft does not keep that the keys of a route are not timed any more.
-type neverLeft struct{ core.KeyTimer }
+type neverLeft struct{ store.KeyTimer }
 
-func (s neverLeft) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w core.Window) (core.KeptAge, error) {
+func (s neverLeft) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w store.Window) (store.KeptAge, error) {
 	if age == 0 {
-		return core.KeptAge{}, nil
+		return store.KeptAge{}, nil
 	}
 	return s.KeyTimer.KeepAge(ctx, service, route, age, w)
 }
 
 // leavesAgain forgets that a route has left its timed keys before.
-type leavesAgain struct{ core.KeyTimer }
+type leavesAgain struct{ store.KeyTimer }
 
-func (s leavesAgain) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w core.Window) (core.KeptAge, error) {
+func (s leavesAgain) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w store.Window) (store.KeptAge, error) {
 	kept, err := s.KeyTimer.KeepAge(ctx, service, route, age, w)
 	if age == 0 && err == nil && !kept.Left.IsZero() {
 		if _, err := s.KeyTimer.KeepAge(ctx, service, route, kept.Age, w); err != nil {
@@ -151,8 +151,8 @@ func (s leavesAgain) KeepAge(ctx context.Context, service []byte, route string, 
 	return kept, err
 }
 
-type heedlessRefusal struct{ core.KeyTimer }
+type heedlessRefusal struct{ store.KeyTimer }
 
-func (s heedlessRefusal) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w core.Window) error {
+func (s heedlessRefusal) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error {
 	return s.KeyTimer.RefuseKeysBefore(context.WithoutCancel(ctx), service, t, w)
 }

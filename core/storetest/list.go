@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var listChecks = []check{
@@ -21,34 +21,34 @@ var listChecks = []check{
 
 // CONTRACT M-7
 func findNotFound(t *testing.T, s *fixture) {
-	for _, store := range s.instances {
-		_, err := store.Find(s.ctx, s.command(core.Park).ID)
-		require.ErrorIs(t, err, core.ErrNotFound)
+	for _, st := range s.instances {
+		_, err := st.Find(s.ctx, s.command(store.Park).ID)
+		require.ErrorIs(t, err, store.ErrNotFound)
 	}
 }
 
 // CONTRACT T-4, M-7
 func listOldestFirst(t *testing.T, s *fixture) {
 	require.Empty(t, s.listed(t))
-	var want []core.Record
+	var want []store.Record
 	for range 5 {
-		want = append(want, s.win(t, s.command(core.Park))) // unknown once its lease is over
+		want = append(want, s.win(t, s.command(store.Park))) // unknown once its lease is over
 		s.Advance(t, time.Minute)
 		s.done(t, "paid")
-		parked := s.win(t, s.command(core.Resume))
+		parked := s.win(t, s.command(store.Resume))
 		require.NoError(t, s.Store.Park(s.ctx, parked.Ticket))
-		parked.Stored = core.Unknown
+		parked.Stored = store.Unknown
 		want = append(want, parked)
 		s.Advance(t, time.Minute)
 	}
 	s.Advance(t, 2*lease)
-	running := s.win(t, s.command(core.Park))
+	running := s.win(t, s.command(store.Park))
 
 	for _, limit := range []int{1, 3, 5, 10, 11} {
 		got := s.pages(t, limit)
 		require.Equal(t, idsOf(want), idsOf(got), "limit %d", limit)
 		for i := range got {
-			require.Equal(t, core.Unknown, got[i].State())
+			require.Equal(t, store.Unknown, got[i].State())
 			requireSame(t, want[i], got[i])
 		}
 	}
@@ -65,9 +65,9 @@ func listOldestFirst(t *testing.T, s *fixture) {
 }
 
 // pages lists everything, limit records at a time.
-func (s *fixture) pages(t *testing.T, limit int) (all []core.Record) {
+func (s *fixture) pages(t *testing.T, limit int) (all []store.Record) {
 	t.Helper()
-	for after := (core.ID{}); ; after = all[len(all)-1].ID {
+	for after := (store.ID{}); ; after = all[len(all)-1].ID {
 		page, err := s.Store.List(s.ctx, nil, after, limit)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(page), limit)
@@ -82,9 +82,9 @@ func (s *fixture) pages(t *testing.T, limit int) (all []core.Record) {
 //
 // CONTRACT T-4
 func listSameAge(t *testing.T, s *fixture) {
-	var want []core.ID
+	var want []store.ID
 	for range 7 {
-		want = append(want, s.win(t, s.command(core.Park)).ID)
+		want = append(want, s.win(t, s.command(store.Park)).ID)
 	}
 	s.Advance(t, 2*lease)
 	require.ElementsMatch(t, want, idsOf(s.pages(t, 2)))
@@ -94,23 +94,23 @@ func listSameAge(t *testing.T, s *fixture) {
 //
 // CONTRACT T-4
 func listNoSuchRecord(t *testing.T, s *fixture) {
-	s.lost(t, core.Park)
-	_, err := s.Store.List(s.ctx, nil, s.command(core.Park).ID, 10)
-	require.ErrorIs(t, err, core.ErrNotFound)
+	s.lost(t, store.Park)
+	_, err := s.Store.List(s.ctx, nil, s.command(store.Park).ID, 10)
+	require.ErrorIs(t, err, store.ErrNotFound)
 }
 
 // Sweeps change neither what is listed, nor when, nor in which order, on any page.
 //
 // CONTRACT T-4, X-10
 func listSwept(t *testing.T, s *fixture) {
-	var want, half []core.ID
+	var want, half []store.ID
 	for i := range 9 {
 		s.counted = i%3 == 0
-		half = append(half, s.lasting(t, core.Resume))
-		want = append(want, s.lasting(t, core.Park))
+		half = append(half, s.lasting(t, store.Resume))
+		want = append(want, s.lasting(t, store.Park))
 		s.counted = false
 		s.Advance(t, time.Second)
-		parked := s.win(t, s.command(core.Resume))
+		parked := s.win(t, s.command(store.Resume))
 		want = append(want, parked.ID)
 		if i%2 == 0 {
 			s.pause(t)
@@ -130,7 +130,7 @@ func listSwept(t *testing.T, s *fixture) {
 	s.Advance(t, 2*lease)
 	requireListed()
 	for _, stepper := range s.steppers {
-		resumable, err := stepper.Resumable(s.ctx, nil, core.ID{}, 100)
+		resumable, err := stepper.Resumable(s.ctx, nil, store.ID{}, 100)
 		require.NoError(t, err)
 		require.Equal(t, half, idsOf(resumable))
 	}
@@ -145,14 +145,14 @@ func listSwept(t *testing.T, s *fixture) {
 		requireListed()
 	}
 	for _, stepper := range s.steppers {
-		found, err := stepper.HalfDone(s.ctx, nil, core.ID{}, 100)
+		found, err := stepper.HalfDone(s.ctx, nil, store.ID{}, 100)
 		require.NoError(t, err)
 		require.Equal(t, half, idsOf(found))
 	}
 }
 
 // lasting claims a command whose attempt is lost.
-func (s *fixture) lasting(t *testing.T, r core.Recovery) core.ID {
+func (s *fixture) lasting(t *testing.T, r store.Recovery) store.ID {
 	t.Helper()
 	s.Advance(t, time.Second) // each has an age of its own
 	return s.win(t, s.command(r)).ID
@@ -167,7 +167,7 @@ func (s *fixture) pause(t *testing.T) {
 }
 
 // end settles the first of each three operations, and completes the second. It returns the third ones, which stay open.
-func (s *fixture) end(t *testing.T, open []core.ID, every int) (stay []core.ID) {
+func (s *fixture) end(t *testing.T, open []store.ID, every int) (stay []store.ID) {
 	t.Helper()
 	for i, id := range open {
 		row := s.find(t, id)
@@ -189,18 +189,18 @@ func (s *fixture) end(t *testing.T, open []core.ID, every int) (stay []core.ID) 
 // CONTRACT T-4, T-5
 func listClockBack(t *testing.T, s *fixture) {
 	for _, back := range []time.Duration{15 * time.Second, 50 * time.Minute} {
-		before := s.win(t, s.command(core.Park))
+		before := s.win(t, s.command(store.Park))
 		s.pause(t)
 		s.Advance(t, -back)
-		claimed := s.command(core.Park)
+		claimed := s.command(store.Park)
 		after := s.win(t, claimed)
 		s.pause(t)
 		s.Advance(t, back+2*lease)
-		require.ElementsMatch(t, []core.ID{before.ID, after.ID}, s.listed(t))
+		require.ElementsMatch(t, []store.ID{before.ID, after.ID}, s.listed(t))
 		s.sweep(t)
-		require.ElementsMatch(t, []core.ID{before.ID, after.ID}, s.listed(t))
+		require.ElementsMatch(t, []store.ID{before.ID, after.ID}, s.listed(t))
 		s.Advance(t, 2*deadline)
-		for _, r := range []core.Record{before, after} {
+		for _, r := range []store.Record{before, after} {
 			_, err := s.Store.Settle(s.ctx, notApplied(r))
 			require.NoError(t, err)
 		}
@@ -211,11 +211,11 @@ func listClockBack(t *testing.T, s *fixture) {
 //
 // CONTRACT S-5
 func listWithin(t *testing.T, s *fixture) {
-	stepper, _ := s.Store.(core.Stepper)
-	realms := []core.Realm{{0: 1, 23: 1}, {0: 1, 23: 2}, {0: 2, 23: 1}}
-	var lost, parked []core.ID
+	stepper, _ := s.Store.(store.Stepper)
+	realms := []store.Realm{{0: 1, 23: 1}, {0: 1, 23: 2}, {0: 2, 23: 1}}
+	var lost, parked []store.ID
 	for _, realm := range realms {
-		c, resume := s.command(core.Park), s.command(core.Resume)
+		c, resume := s.command(store.Park), s.command(store.Resume)
 		c.Realm, resume.Realm = realm, realm
 		require.Equal(t, realm, s.win(t, c).Realm)
 		s.win(t, resume)
@@ -229,11 +229,11 @@ func listWithin(t *testing.T, s *fixture) {
 		{nil, []int{0, 1, 2}}, {[]byte{}, []int{0, 1, 2}}, {[]byte{1}, []int{0, 1}}, {realms[2][:], []int{2}},
 		{realms[1][:], []int{1}}, {make([]byte, 8), nil},
 	} {
-		var wantParked, wantLost []core.ID
+		var wantParked, wantLost []store.ID
 		for _, i := range tt.want {
 			wantParked, wantLost = append(wantParked, parked[i]), append(wantLost, lost[i])
 		}
-		found, err := s.Store.List(s.ctx, tt.within, core.ID{}, 10)
+		found, err := s.Store.List(s.ctx, tt.within, store.ID{}, 10)
 		require.NoError(t, err)
 		require.ElementsMatch(t, wantParked, idsOf(found), "%x", tt.within)
 		if len(found) > 1 {
@@ -242,7 +242,7 @@ func listWithin(t *testing.T, s *fixture) {
 			require.Equal(t, idsOf(found[1:]), idsOf(rest))
 		}
 		if stepper != nil {
-			found, err = stepper.Resumable(s.ctx, tt.within, core.ID{}, 10)
+			found, err = stepper.Resumable(s.ctx, tt.within, store.ID{}, 10)
 			require.NoError(t, err)
 			require.ElementsMatch(t, wantLost, idsOf(found), "%x", tt.within)
 		}

@@ -6,24 +6,24 @@ import (
 	"sync"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // The mutants of a store that finds open records in two places, of which a sweep fills one.
 
 // skipsInPatrol loses records that are running when a sweep comes by.
 type skipsInPatrol struct {
-	core.Store
+	store.Store
 	mu      sync.Mutex
-	running map[core.ID]bool
-	lost    map[core.ID]bool
+	running map[store.ID]bool
+	lost    map[store.ID]bool
 }
 
-func newSkipsInPatrol(s core.Store) core.Store {
-	return &skipsInPatrol{Store: s, running: map[core.ID]bool{}, lost: map[core.ID]bool{}}
+func newSkipsInPatrol(s store.Store) store.Store {
+	return &skipsInPatrol{Store: s, running: map[store.ID]bool{}, lost: map[store.ID]bool{}}
 }
 
-func (s *skipsInPatrol) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s *skipsInPatrol) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	got, err := s.Store.Claim(ctx, c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,7 +33,7 @@ func (s *skipsInPatrol) Claim(ctx context.Context, c core.Claim) (core.Claimed, 
 	return got, err
 }
 
-func (s *skipsInPatrol) Park(ctx context.Context, t core.Ticket) error {
+func (s *skipsInPatrol) Park(ctx context.Context, t store.Ticket) error {
 	s.mu.Lock()
 	delete(s.running, t.ID)
 	delete(s.lost, t.ID)
@@ -41,7 +41,7 @@ func (s *skipsInPatrol) Park(ctx context.Context, t core.Ticket) error {
 	return s.Store.Park(ctx, t)
 }
 
-func (s *skipsInPatrol) Sweep(ctx context.Context, limit int, w core.Window) (core.Swept, error) {
+func (s *skipsInPatrol) Sweep(ctx context.Context, limit int, w store.Window) (store.Swept, error) {
 	s.mu.Lock()
 	for id := range s.running {
 		s.lost[id] = true
@@ -50,25 +50,25 @@ func (s *skipsInPatrol) Sweep(ctx context.Context, limit int, w core.Window) (co
 	return s.Store.Sweep(ctx, limit, w)
 }
 
-func (s *skipsInPatrol) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+func (s *skipsInPatrol) List(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
 	found, err := s.Store.List(ctx, within, after, limit)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(found, func(r core.Record) bool { return s.lost[r.ID] }), err
+	return slices.DeleteFunc(found, func(r store.Record) bool { return s.lost[r.ID] }), err
 }
 
 // parkedFirst pages through those that were parked before the others.
-type parkedFirst struct{ core.Store }
+type parkedFirst struct{ store.Store }
 
-func (s parkedFirst) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
-	all, err := s.Store.List(ctx, within, core.ID{}, 1000)
+func (s parkedFirst) List(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
+	all, err := s.Store.List(ctx, within, store.ID{}, 1000)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(all, func(a, b core.Record) int { return int(b.Stored) - int(a.Stored) })
-	if i := slices.IndexFunc(all, func(r core.Record) bool { return r.ID == after }); i >= 0 {
+	slices.SortStableFunc(all, func(a, b store.Record) int { return int(b.Stored) - int(a.Stored) })
+	if i := slices.IndexFunc(all, func(r store.Record) bool { return r.ID == after }); i >= 0 {
 		all = all[i+1:]
-	} else if after != (core.ID{}) {
+	} else if after != (store.ID{}) {
 		return s.Store.List(ctx, within, after, limit)
 	}
 	return all[:min(limit, len(all))], nil
@@ -76,15 +76,15 @@ func (s parkedFirst) List(ctx context.Context, within []byte, after core.ID, lim
 
 // oneWay never lists what was claimed at a time that an earlier claim had passed.
 type oneWay struct {
-	core.Store
+	store.Store
 	mu     sync.Mutex
 	latest time.Time
-	behind map[core.ID]bool
+	behind map[store.ID]bool
 }
 
-func newOneWay(s core.Store) core.Store { return &oneWay{Store: s, behind: map[core.ID]bool{}} }
+func newOneWay(s store.Store) store.Store { return &oneWay{Store: s, behind: map[store.ID]bool{}} }
 
-func (s *oneWay) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s *oneWay) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	got, err := s.Store.Claim(ctx, c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,18 +96,18 @@ func (s *oneWay) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) 
 	return got, err
 }
 
-func (s *oneWay) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+func (s *oneWay) List(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
 	found, err := s.Store.List(ctx, within, after, limit)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(found, func(r core.Record) bool { return s.behind[r.ID] }), err
+	return slices.DeleteFunc(found, func(r store.Record) bool { return s.behind[r.ID] }), err
 }
 
 // keepsTheLate never sweeps an answer that came after its operation was unknown.
-type keepsTheLate struct{ core.Store }
+type keepsTheLate struct{ store.Store }
 
-func (s keepsTheLate) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
-	if r, err := s.Find(ctx, t.ID); err == nil && r.State() == core.Unknown {
+func (s keepsTheLate) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
+	if r, err := s.Find(ctx, t.ID); err == nil && r.State() == store.Unknown {
 		c.Retention *= 1000
 	}
 	return s.Store.Complete(ctx, t, c)
@@ -115,19 +115,19 @@ func (s keepsTheLate) Complete(ctx context.Context, t core.Ticket, c core.Comple
 
 // forgetsTheParked does not count what was parked.
 type forgetsTheParked struct {
-	core.Counter
+	store.Counter
 	mu     sync.Mutex
 	parked int
 }
 
-func (s *forgetsTheParked) Park(ctx context.Context, t core.Ticket) error {
+func (s *forgetsTheParked) Park(ctx context.Context, t store.Ticket) error {
 	s.mu.Lock()
 	s.parked++
 	s.mu.Unlock()
 	return s.Counter.Park(ctx, t)
 }
 
-func (s *forgetsTheParked) CountOpen(ctx context.Context, scope core.Scope, limit int) (int, error) {
+func (s *forgetsTheParked) CountOpen(ctx context.Context, scope store.Scope, limit int) (int, error) {
 	n, err := s.Counter.CountOpen(ctx, scope, limit)
 	s.mu.Lock()
 	defer s.mu.Unlock()

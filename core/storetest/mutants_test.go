@@ -15,68 +15,68 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/storetest"
 )
 
 // A suite that cannot fail proves nothing. Each mutant is a store with one fault, and names the test that must find it.
 // That test fails, so it runs in a process of its own.
-var mutants = map[string]mutantOf[core.Store, core.Store]{
-	"looks before it claims":      {"Claim/OneOfManyWins", func(s core.Store) core.Store { return checkThenAct{s} }},
-	"locks others out of the row": {"Claim/FirstWins", func(s core.Store) core.Store { return alwaysBusy{s} }},
-	"keeps one value per header":  {"Claim/RoundTrip", func(s core.Store) core.Store { return oneValue{s} }},
-	"keeps headers as JSON":       {"Claim/RoundTrip", func(s core.Store) core.Store { return jsonHeader{s} }},
-	"runs Park again":             {"Claim/ParkNeverAgain", func(s core.Store) core.Store { return takesOver{s, isPark} }},
-	"takes over any command":      {"TakeOver/Refused", func(s core.Store) core.Store { return takesOver{s, isOtherHash} }},
-	"takes over for any recovery": {"TakeOver/Refused", func(s core.Store) core.Store { return takesOver{s, isOtherRecovery} }},
-	"takes over early":            {"TakeOver/Resume", func(s core.Store) core.Store { return takesOver{s, isAlive} }},
-	"releases for anybody":        {"Release/OfAnother", func(s core.Store) core.Store { return releasesForAnybody{s} }},
-	"releases what is done":       {"Release/NotRunning", func(s core.Store) core.Store { return releasesAnything{s} }},
-	"refuses late releases":       {"Release/Late", func(s core.Store) core.Store { return punctual{s} }},
-	"wants a fence to release":    {"Release/ByOwnerAlone", func(s core.Store) core.Store { return wantsFence{s} }},
-	"frees finished steps":        {"Release/ByOwnerAlone", func(s core.Store) core.Store { return freesSteps{s} }},
-	"lands cancelled claims":      {"Release/AfterLostClaim", func(s core.Store) core.Store { return &landsLate{Store: s} }},
-	"starts fences anew":          {"Settle/OldDecision", func(s core.Store) core.Store { return newFences{s} }},
-	"completes by the fence only": {"Complete/Stale", func(s core.Store) core.Store { return fenceOnly{s} }},
-	"refuses late answers":        {"Complete/Late", func(s core.Store) core.Store { return punctual{s} }},
-	"takes the last answer":       {"Complete/Idempotent", func(s core.Store) core.Store { return lastAnswer{s, &sync.Map{}} }},
-	"refuses a second completion": {"Complete/Idempotent", func(s core.Store) core.Store { return onceOnly{s} }},
-	"forgets the parked owner":    {"Park/ThenComplete", func(s core.Store) core.Store { return forgetsParked{s} }},
-	"parks what is done":          {"Park/AfterComplete", func(s core.Store) core.Store { return &parksAnything{Store: s} }},
-	"renews without end":          {"Renew/Extends", func(s core.Store) core.Store { return &renewsForEver{Store: s} }},
-	"renews nothing":              {"Renew/Extends", func(s core.Store) core.Store { return renewsNothing{s} }},
-	"keeps answers for ever":      {"Retention/InTurn", func(s core.Store) core.Store { return keepsForEver{s} }},
-	"keeps no tombstone":          {"Retention/InTurn", func(s core.Store) core.Store { return noTombstone{s} }},
-	"always keeps a tombstone":    {"Retention/NoTombstone", func(s core.Store) core.Store { return someTombstone{s} }},
-	"sweeps all at once":          {"Sweep/Limits", func(s core.Store) core.Store { return sweepsAll{s} }},
-	"sweeps nothing":              {"Retention/Swept", func(s core.Store) core.Store { return sweepsNothing{s} }},
-	"counts twice":                {"Sweep/ManyAtOnce", func(s core.Store) core.Store { return countsTwice{s} }},
-	"settles too early":           {"Settle/TooEarly", func(s core.Store) core.Store { return settlesEarly{s} }},
-	"settles by the last fence":   {"Settle/OldDecision", func(s core.Store) core.Store { return settlesAnyFence{s} }},
-	"settles twice":               {"Settle/Once", func(s core.Store) core.Store { return settlesTwice{s} }},
-	"finds what is not there":     {"Find/NotFound", func(s core.Store) core.Store { return findsAnything{s} }},
-	"lists the newest first":      {"List/OldestFirst", func(s core.Store) core.Store { return newestFirst{s} }},
-	"pages by age":                {"List/SameAge", func(s core.Store) core.Store { return pagesByAge{s} }},
-	"lists nothing after a gap":   {"List/NoSuchRecord", func(s core.Store) core.Store { return emptyPage{s} }},
-	"lists every realm":           {"List/Within", func(s core.Store) core.Store { return everyRealm{s} }},
+var mutants = map[string]mutantOf[store.Store, store.Store]{
+	"looks before it claims":      {"Claim/OneOfManyWins", func(s store.Store) store.Store { return checkThenAct{s} }},
+	"locks others out of the row": {"Claim/FirstWins", func(s store.Store) store.Store { return alwaysBusy{s} }},
+	"keeps one value per header":  {"Claim/RoundTrip", func(s store.Store) store.Store { return oneValue{s} }},
+	"keeps headers as JSON":       {"Claim/RoundTrip", func(s store.Store) store.Store { return jsonHeader{s} }},
+	"runs Park again":             {"Claim/ParkNeverAgain", func(s store.Store) store.Store { return takesOver{s, isPark} }},
+	"takes over any command":      {"TakeOver/Refused", func(s store.Store) store.Store { return takesOver{s, isOtherHash} }},
+	"takes over for any recovery": {"TakeOver/Refused", func(s store.Store) store.Store { return takesOver{s, isOtherRecovery} }},
+	"takes over early":            {"TakeOver/Resume", func(s store.Store) store.Store { return takesOver{s, isAlive} }},
+	"releases for anybody":        {"Release/OfAnother", func(s store.Store) store.Store { return releasesForAnybody{s} }},
+	"releases what is done":       {"Release/NotRunning", func(s store.Store) store.Store { return releasesAnything{s} }},
+	"refuses late releases":       {"Release/Late", func(s store.Store) store.Store { return punctual{s} }},
+	"wants a fence to release":    {"Release/ByOwnerAlone", func(s store.Store) store.Store { return wantsFence{s} }},
+	"frees finished steps":        {"Release/ByOwnerAlone", func(s store.Store) store.Store { return freesSteps{s} }},
+	"lands cancelled claims":      {"Release/AfterLostClaim", func(s store.Store) store.Store { return &landsLate{Store: s} }},
+	"starts fences anew":          {"Settle/OldDecision", func(s store.Store) store.Store { return newFences{s} }},
+	"completes by the fence only": {"Complete/Stale", func(s store.Store) store.Store { return fenceOnly{s} }},
+	"refuses late answers":        {"Complete/Late", func(s store.Store) store.Store { return punctual{s} }},
+	"takes the last answer":       {"Complete/Idempotent", func(s store.Store) store.Store { return lastAnswer{s, &sync.Map{}} }},
+	"refuses a second completion": {"Complete/Idempotent", func(s store.Store) store.Store { return onceOnly{s} }},
+	"forgets the parked owner":    {"Park/ThenComplete", func(s store.Store) store.Store { return forgetsParked{s} }},
+	"parks what is done":          {"Park/AfterComplete", func(s store.Store) store.Store { return &parksAnything{Store: s} }},
+	"renews without end":          {"Renew/Extends", func(s store.Store) store.Store { return &renewsForEver{Store: s} }},
+	"renews nothing":              {"Renew/Extends", func(s store.Store) store.Store { return renewsNothing{s} }},
+	"keeps answers for ever":      {"Retention/InTurn", func(s store.Store) store.Store { return keepsForEver{s} }},
+	"keeps no tombstone":          {"Retention/InTurn", func(s store.Store) store.Store { return noTombstone{s} }},
+	"always keeps a tombstone":    {"Retention/NoTombstone", func(s store.Store) store.Store { return someTombstone{s} }},
+	"sweeps all at once":          {"Sweep/Limits", func(s store.Store) store.Store { return sweepsAll{s} }},
+	"sweeps nothing":              {"Retention/Swept", func(s store.Store) store.Store { return sweepsNothing{s} }},
+	"counts twice":                {"Sweep/ManyAtOnce", func(s store.Store) store.Store { return countsTwice{s} }},
+	"settles too early":           {"Settle/TooEarly", func(s store.Store) store.Store { return settlesEarly{s} }},
+	"settles by the last fence":   {"Settle/OldDecision", func(s store.Store) store.Store { return settlesAnyFence{s} }},
+	"settles twice":               {"Settle/Once", func(s store.Store) store.Store { return settlesTwice{s} }},
+	"finds what is not there":     {"Find/NotFound", func(s store.Store) store.Store { return findsAnything{s} }},
+	"lists the newest first":      {"List/OldestFirst", func(s store.Store) store.Store { return newestFirst{s} }},
+	"pages by age":                {"List/SameAge", func(s store.Store) store.Store { return pagesByAge{s} }},
+	"lists nothing after a gap":   {"List/NoSuchRecord", func(s store.Store) store.Store { return emptyPage{s} }},
+	"lists every realm":           {"List/Within", func(s store.Store) store.Store { return everyRealm{s} }},
 	"skips in its patrol":         {"List/Swept", newSkipsInPatrol},
-	"lists the parked first":      {"List/Swept", func(s core.Store) core.Store { return parkedFirst{s} }},
+	"lists the parked first":      {"List/Swept", func(s store.Store) store.Store { return parkedFirst{s} }},
 	"goes one way only":           {"List/ClockBack", newOneWay},
-	"never sweeps the late":       {"Sweep/HoweverEnded", func(s core.Store) core.Store { return keepsTheLate{s} }},
-	"believes any clock":          {"Window/Expired", func(s core.Store) core.Store { return anyClock{s} }},
-	"settles by any clock":        {"Window/Settle", func(s core.Store) core.Store { return anyClock{s} }},
-	"takes over by any clock":     {"Window/Lapsed", func(s core.Store) core.Store { return anyClock{s} }},
-	"sweeps by any clock":         {"Window/Expired", func(s core.Store) core.Store { return sweepsByAnyClock{s} }},
-	"does not heed the context":   {"Cancel/NothingHappens", func(s core.Store) core.Store { return heedless{s} }},
+	"never sweeps the late":       {"Sweep/HoweverEnded", func(s store.Store) store.Store { return keepsTheLate{s} }},
+	"believes any clock":          {"Window/Expired", func(s store.Store) store.Store { return anyClock{s} }},
+	"settles by any clock":        {"Window/Settle", func(s store.Store) store.Store { return anyClock{s} }},
+	"takes over by any clock":     {"Window/Lapsed", func(s store.Store) store.Store { return anyClock{s} }},
+	"sweeps by any clock":         {"Window/Expired", func(s store.Store) store.Store { return sweepsByAnyClock{s} }},
+	"does not heed the context":   {"Cancel/NothingHappens", func(s store.Store) store.Store { return heedless{s} }},
 
-	"keeps no trace":        {"Claim/FirstWins", func(s core.Store) core.Store { return keepsNoTrace{s} }},
-	"keeps the first trace": {"TakeOver/Resume", func(s core.Store) core.Store { return &firstTrace{Store: s} }},
+	"keeps no trace":        {"Claim/FirstWins", func(s store.Store) store.Store { return keepsNoTrace{s} }},
+	"keeps the first trace": {"TakeOver/Resume", func(s store.Store) store.Store { return &firstTrace{Store: s} }},
 
-	"looks before it claims, under stress": {"Stress", func(s core.Store) core.Store { return checkThenAct{s} }},
-	"runs Park again, under stress":        {"Stress", func(s core.Store) core.Store { return takesOver{s, isPark} }},
-	"takes the last answer, under stress":  {"Stress", func(s core.Store) core.Store { return lastAnswer{s, &sync.Map{}} }},
-	"releases for anybody, under stress":   {"Stress", func(s core.Store) core.Store { return releasesForAnybody{s} }},
+	"looks before it claims, under stress": {"Stress", func(s store.Store) store.Store { return checkThenAct{s} }},
+	"runs Park again, under stress":        {"Stress", func(s store.Store) store.Store { return takesOver{s, isPark} }},
+	"takes the last answer, under stress":  {"Stress", func(s store.Store) store.Store { return lastAnswer{s, &sync.Map{}} }},
+	"releases for anybody, under stress":   {"Stress", func(s store.Store) store.Store { return releasesForAnybody{s} }},
 }
 
 // mutantOf is a store with one fault, made of a sound one, and the name of the test that must find the fault.
@@ -114,15 +114,15 @@ var inMemory = func(f storetest.Features) storetest.Features {
 	return f
 }(everything)
 
-func familyOf[B core.Store, S, M any](mutants map[string]mutantOf[S, M], f storetest.Features,
-	on func(mutant func(B) core.Store) func(*testing.T) storetest.Subject,
+func familyOf[B store.Store, S, M any](mutants map[string]mutantOf[S, M], f storetest.Features,
+	on func(mutant func(B) store.Store) func(*testing.T) storetest.Subject,
 ) family {
 	fails := map[string]string{}
 	for name, m := range mutants {
 		fails[name] = m.fails
 	}
 	return family{f, fails, func(name string) func(*testing.T) storetest.Subject {
-		return on(func(sound B) core.Store { return any(mutants[name].store(any(sound).(S))).(core.Store) })
+		return on(func(sound B) store.Store { return any(mutants[name].store(any(sound).(S))).(store.Store) })
 	}}
 }
 
@@ -166,47 +166,47 @@ func TestMutant(t *testing.T) {
 }
 
 // onMemory makes mutants of a memstore.
-func onMemory(mutant func(*memstore.Store) core.Store) func(*testing.T) storetest.Subject {
+func onMemory(mutant func(*memstore.Store) store.Store) func(*testing.T) storetest.Subject {
 	return func(*testing.T) storetest.Subject {
 		var clock storetest.Clock
 		return storetest.Subject{Store: mutant(memstore.New(memstore.WithClock(clock.Now))), Advance: clock.Advance}
 	}
 }
 
-// onReference makes mutants of a core.Transactor.
-func onReference(mutant func(*reference) core.Store) func(*testing.T) storetest.Subject {
+// onReference makes mutants of a store.Transactor.
+func onReference(mutant func(*reference) store.Store) func(*testing.T) storetest.Subject {
 	return func(t *testing.T) storetest.Subject {
 		subject := newReference(t)
-		store := mutant(subject.Store.(*reference))
-		subject.Store, subject.Twin = store, func(*testing.T) core.Store { return store }
+		st := mutant(subject.Store.(*reference))
+		subject.Store, subject.Twin = st, func(*testing.T) store.Store { return st }
 		return subject
 	}
 }
 
 // checkThenAct looks first, and believes what it saw.
-type checkThenAct struct{ core.Store }
+type checkThenAct struct{ store.Store }
 
-func (s checkThenAct) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s checkThenAct) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	_, err := s.Find(ctx, c.ID)
 	runtime.Gosched()
 	got, claimErr := s.Store.Claim(ctx, c)
-	got.Won = got.Won || errors.Is(err, core.ErrNotFound)
+	got.Won = got.Won || errors.Is(err, store.ErrNotFound)
 	return got, claimErr
 }
 
-type alwaysBusy struct{ core.Store }
+type alwaysBusy struct{ store.Store }
 
-func (s alwaysBusy) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s alwaysBusy) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	got, err := s.Store.Claim(ctx, c)
 	if err == nil && !got.Won {
-		got = core.Claimed{Busy: true}
+		got = store.Claimed{Busy: true}
 	}
 	return got, err
 }
 
-type oneValue struct{ core.Store }
+type oneValue struct{ store.Store }
 
-func (s oneValue) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+func (s oneValue) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
 	h := http.Header{}
 	for name := range c.Answer.Header {
 		h.Set(name, c.Answer.Header.Get(name))
@@ -215,9 +215,9 @@ func (s oneValue) Complete(ctx context.Context, t core.Ticket, c core.Completion
 	return s.Store.Complete(ctx, t, c)
 }
 
-type jsonHeader struct{ core.Store }
+type jsonHeader struct{ store.Store }
 
-func (s jsonHeader) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+func (s jsonHeader) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
 	text, err := json.Marshal(c.Answer.Header)
 	c.Answer.Header = nil
 	return errors.Join(err, json.Unmarshal(text, &c.Answer.Header), s.Store.Complete(ctx, t, c))
@@ -225,27 +225,27 @@ func (s jsonHeader) Complete(ctx context.Context, t core.Ticket, c core.Completi
 
 // takesOver gives an existing row to a claim that has no right to it.
 type takesOver struct {
-	core.Store
-	when func(core.Claim, core.Record) bool
+	store.Store
+	when func(store.Claim, store.Record) bool
 }
 
-func isPark(_ core.Claim, r core.Record) bool {
-	return r.State() == core.Unknown && r.Stored == core.Running
+func isPark(_ store.Claim, r store.Record) bool {
+	return r.State() == store.Unknown && r.Stored == store.Running
 }
 
-func isOtherHash(c core.Claim, r core.Record) bool {
-	return r.Recovery == core.Resume && c.Recovery == core.Resume && r.Hash != c.Hash && r.LeaseExpired()
+func isOtherHash(c store.Claim, r store.Record) bool {
+	return r.Recovery == store.Resume && c.Recovery == store.Resume && r.Hash != c.Hash && r.LeaseExpired()
 }
 
-func isOtherRecovery(c core.Claim, r core.Record) bool {
-	return r.Recovery == core.Resume && c.Recovery != core.Resume && r.Hash == c.Hash && r.LeaseExpired()
+func isOtherRecovery(c store.Claim, r store.Record) bool {
+	return r.Recovery == store.Resume && c.Recovery != store.Resume && r.Hash == c.Hash && r.LeaseExpired()
 }
 
-func isAlive(c core.Claim, r core.Record) bool {
-	return r.Recovery == core.Resume && r.Stored == core.Running && r.Hash == c.Hash
+func isAlive(c store.Claim, r store.Record) bool {
+	return r.Recovery == store.Resume && r.Stored == store.Running && r.Hash == c.Hash
 }
 
-func (s takesOver) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s takesOver) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	got, err := s.Store.Claim(ctx, c)
 	if err == nil && !got.Won && s.when(c, got.Record) {
 		got.Won = true
@@ -254,49 +254,49 @@ func (s takesOver) Claim(ctx context.Context, c core.Claim) (core.Claimed, error
 	return got, err
 }
 
-type releasesForAnybody struct{ core.Store }
+type releasesForAnybody struct{ store.Store }
 
-func (s releasesForAnybody) Release(ctx context.Context, t core.Ticket) error {
+func (s releasesForAnybody) Release(ctx context.Context, t store.Ticket) error {
 	if r, err := s.Find(ctx, t.ID); err == nil {
 		t = r.Ticket
 	}
 	return s.Store.Release(ctx, t)
 }
 
-type releasesAnything struct{ core.Store }
+type releasesAnything struct{ store.Store }
 
-func (s releasesAnything) Release(ctx context.Context, t core.Ticket) error {
-	if err := s.Store.Release(ctx, t); !errors.Is(err, core.ErrStale) {
+func (s releasesAnything) Release(ctx context.Context, t store.Ticket) error {
+	if err := s.Store.Release(ctx, t); !errors.Is(err, store.ErrStale) {
 		return err
 	}
 	return nil
 }
 
 // punctual refuses the owner as soon as its lease is over, although nobody has taken over.
-type punctual struct{ core.Store }
+type punctual struct{ store.Store }
 
-func (s punctual) late(ctx context.Context, id core.ID) bool {
+func (s punctual) late(ctx context.Context, id store.ID) bool {
 	r, err := s.Find(ctx, id)
-	return err == nil && r.Stored == core.Running && r.LeaseExpired()
+	return err == nil && r.Stored == store.Running && r.LeaseExpired()
 }
 
-func (s punctual) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+func (s punctual) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
 	if s.late(ctx, t.ID) {
-		return core.ErrStale
+		return store.ErrStale
 	}
 	return s.Store.Complete(ctx, t, c)
 }
 
-func (s punctual) Release(ctx context.Context, t core.Ticket) error {
+func (s punctual) Release(ctx context.Context, t store.Ticket) error {
 	if s.late(ctx, t.ID) {
-		return core.ErrStale
+		return store.ErrStale
 	}
 	return s.Store.Release(ctx, t)
 }
 
-type wantsFence struct{ core.Store }
+type wantsFence struct{ store.Store }
 
-func (s wantsFence) Release(ctx context.Context, t core.Ticket) error {
+func (s wantsFence) Release(ctx context.Context, t store.Ticket) error {
 	if t.Fence == 0 {
 		return nil
 	}
@@ -304,10 +304,10 @@ func (s wantsFence) Release(ctx context.Context, t core.Ticket) error {
 }
 
 // freesSteps treats a Resume attempt that was taken over like one that never began.
-type freesSteps struct{ core.Store }
+type freesSteps struct{ store.Store }
 
-func (s freesSteps) Release(ctx context.Context, t core.Ticket) error {
-	if r, err := s.Find(ctx, t.ID); err == nil && r.Owner == t.Owner && r.Stored == core.Running {
+func (s freesSteps) Release(ctx context.Context, t store.Ticket) error {
+	if r, err := s.Find(ctx, t.ID); err == nil && r.Owner == t.Owner && r.Stored == store.Running {
 		t = r.Ticket
 	}
 	return s.Store.Release(ctx, t)
@@ -315,17 +315,17 @@ func (s freesSteps) Release(ctx context.Context, t core.Ticket) error {
 
 // landsLate lets a claim take effect after its owner gave it up and released it.
 type landsLate struct {
-	core.Store
+	store.Store
 	mu   sync.Mutex
-	late []core.Claim
+	late []store.Claim
 }
 
-func (s *landsLate) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s *landsLate) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ctx.Err() != nil {
 		s.late = append(s.late, c)
-		return core.Claimed{}, ctx.Err()
+		return store.Claimed{}, ctx.Err()
 	}
 	for _, late := range s.late {
 		_, _ = s.Store.Claim(ctx, late)
@@ -335,37 +335,37 @@ func (s *landsLate) Claim(ctx context.Context, c core.Claim) (core.Claimed, erro
 }
 
 // newFences tells every attempt that it is the first.
-type newFences struct{ core.Store }
+type newFences struct{ store.Store }
 
-func (s newFences) Settle(ctx context.Context, d core.Settlement) (core.Record, error) {
-	if r, err := s.Find(ctx, d.ID); err == nil && d.Fence == 1 && r.Recovery == core.Park {
+func (s newFences) Settle(ctx context.Context, d store.Settlement) (store.Record, error) {
+	if r, err := s.Find(ctx, d.ID); err == nil && d.Fence == 1 && r.Recovery == store.Park {
 		d.Fence = r.Fence
 	}
 	return s.Store.Settle(ctx, d)
 }
 
-type keepsNoTrace struct{ core.Store }
+type keepsNoTrace struct{ store.Store }
 
-func (s keepsNoTrace) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s keepsNoTrace) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	c.Traceparent = ""
 	return s.Store.Claim(ctx, c)
 }
 
 // firstTrace leaves a record the trace of its first attempt.
 type firstTrace struct {
-	core.Store
+	store.Store
 	first sync.Map
 }
 
-func (s *firstTrace) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
+func (s *firstTrace) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	first, _ := s.first.LoadOrStore(c.ID, c.Traceparent)
 	c.Traceparent = first.(string)
 	return s.Store.Claim(ctx, c)
 }
 
-type fenceOnly struct{ core.Store }
+type fenceOnly struct{ store.Store }
 
-func (s fenceOnly) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+func (s fenceOnly) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
 	if r, err := s.Find(ctx, t.ID); err == nil && r.Fence == t.Fence {
 		t = r.Ticket
 	}
@@ -374,11 +374,11 @@ func (s fenceOnly) Complete(ctx context.Context, t core.Ticket, c core.Completio
 
 // lastAnswer lets a second completion change the answer.
 type lastAnswer struct {
-	core.Store
+	store.Store
 	answers *sync.Map
 }
 
-func (s lastAnswer) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+func (s lastAnswer) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
 	err := s.Store.Complete(ctx, t, c)
 	if err == nil {
 		s.answers.Store(t.ID, c.Answer)
@@ -386,67 +386,67 @@ func (s lastAnswer) Complete(ctx context.Context, t core.Ticket, c core.Completi
 	return err
 }
 
-func (s lastAnswer) Find(ctx context.Context, id core.ID) (core.Record, error) {
+func (s lastAnswer) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	r, err := s.Store.Find(ctx, id)
 	if a, ok := s.answers.Load(id); ok && err == nil {
-		r.Answer = a.(core.Answer)
+		r.Answer = a.(store.Answer)
 	}
 	return r, err
 }
 
-type onceOnly struct{ core.Store }
+type onceOnly struct{ store.Store }
 
-func (s onceOnly) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
-	if r, err := s.Find(ctx, t.ID); err == nil && r.Stored == core.Completed {
-		return core.ErrStale
+func (s onceOnly) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
+	if r, err := s.Find(ctx, t.ID); err == nil && r.Stored == store.Completed {
+		return store.ErrStale
 	}
 	return s.Store.Complete(ctx, t, c)
 }
 
-type forgetsParked struct{ core.Store }
+type forgetsParked struct{ store.Store }
 
-func (s forgetsParked) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
-	if r, err := s.Find(ctx, t.ID); err == nil && r.Stored == core.Unknown {
-		return core.ErrStale
+func (s forgetsParked) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
+	if r, err := s.Find(ctx, t.ID); err == nil && r.Stored == store.Unknown {
+		return store.ErrStale
 	}
 	return s.Store.Complete(ctx, t, c)
 }
 
 // parksAnything answers ErrStale as it should, but makes the row unknown nevertheless.
 type parksAnything struct {
-	core.Store
+	store.Store
 	parked sync.Map
 }
 
-func (s *parksAnything) Park(ctx context.Context, t core.Ticket) error {
+func (s *parksAnything) Park(ctx context.Context, t store.Ticket) error {
 	err := s.Store.Park(ctx, t)
-	if errors.Is(err, core.ErrStale) {
+	if errors.Is(err, store.ErrStale) {
 		s.parked.Store(t.ID, true)
 	}
 	return err
 }
 
-func (s *parksAnything) Find(ctx context.Context, id core.ID) (core.Record, error) {
+func (s *parksAnything) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	r, err := s.Store.Find(ctx, id)
-	if _, ok := s.parked.Load(id); ok && r.Stored == core.Completed {
-		r.Stored = core.Unknown
+	if _, ok := s.parked.Load(id); ok && r.Stored == store.Completed {
+		r.Stored = store.Unknown
 	}
 	return r, err
 }
 
 // renewsForEver hides that a lease has run into its deadline.
 type renewsForEver struct {
-	core.Store
+	store.Store
 	renewed sync.Map
 }
 
-func (s *renewsForEver) Renew(ctx context.Context, t core.Ticket, lease time.Duration) error {
+func (s *renewsForEver) Renew(ctx context.Context, t store.Ticket, lease time.Duration) error {
 	r, _ := s.Find(ctx, t.ID)
 	s.renewed.Store(t.ID, r.Now.Add(lease))
 	return s.Store.Renew(ctx, t, lease)
 }
 
-func (s *renewsForEver) Find(ctx context.Context, id core.ID) (core.Record, error) {
+func (s *renewsForEver) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	r, err := s.Store.Find(ctx, id)
 	if until, ok := s.renewed.Load(id); ok {
 		r.LeaseUntil = until.(time.Time)
@@ -454,78 +454,78 @@ func (s *renewsForEver) Find(ctx context.Context, id core.ID) (core.Record, erro
 	return r, err
 }
 
-type renewsNothing struct{ core.Store }
+type renewsNothing struct{ store.Store }
 
-func (s renewsNothing) Renew(context.Context, core.Ticket, time.Duration) error { return nil }
+func (s renewsNothing) Renew(context.Context, store.Ticket, time.Duration) error { return nil }
 
-type keepsForEver struct{ core.Store }
+type keepsForEver struct{ store.Store }
 
-func (s keepsForEver) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+func (s keepsForEver) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
 	c.Retention *= 100
 	return s.Store.Complete(ctx, t, c)
 }
 
-type noTombstone struct{ core.Store }
+type noTombstone struct{ store.Store }
 
-func (s noTombstone) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+func (s noTombstone) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
 	c.Tombstone = 0
 	return s.Store.Complete(ctx, t, c)
 }
 
-type someTombstone struct{ core.Store }
+type someTombstone struct{ store.Store }
 
-func (s someTombstone) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+func (s someTombstone) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
 	c.Tombstone = max(c.Tombstone, 24*time.Hour)
 	return s.Store.Complete(ctx, t, c)
 }
 
-type sweepsAll struct{ core.Store }
+type sweepsAll struct{ store.Store }
 
-func (s sweepsAll) Sweep(ctx context.Context, _ int, window core.Window) (core.Swept, error) {
+func (s sweepsAll) Sweep(ctx context.Context, _ int, window store.Window) (store.Swept, error) {
 	return s.Store.Sweep(ctx, 1<<20, window)
 }
 
-type sweepsNothing struct{ core.Store }
+type sweepsNothing struct{ store.Store }
 
-func (s sweepsNothing) Sweep(context.Context, int, core.Window) (core.Swept, error) {
-	return core.Swept{}, nil
+func (s sweepsNothing) Sweep(context.Context, int, store.Window) (store.Swept, error) {
+	return store.Swept{}, nil
 }
 
 // countsTwice also counts what another sweep may have done.
-type countsTwice struct{ core.Store }
+type countsTwice struct{ store.Store }
 
-func (s countsTwice) Sweep(ctx context.Context, limit int, window core.Window) (core.Swept, error) {
+func (s countsTwice) Sweep(ctx context.Context, limit int, window store.Window) (store.Swept, error) {
 	swept, err := s.Store.Sweep(ctx, limit, window)
 	swept.Tombstones *= 2
 	return swept, err
 }
 
 // settlesEarly settles when the lease is over, and does not wait for the deadline.
-type settlesEarly struct{ core.Store }
+type settlesEarly struct{ store.Store }
 
-func (s settlesEarly) Settle(ctx context.Context, d core.Settlement) (core.Record, error) {
+func (s settlesEarly) Settle(ctx context.Context, d store.Settlement) (store.Record, error) {
 	settled, err := s.Store.Settle(ctx, d)
-	if r, findErr := s.Find(ctx, d.ID); errors.Is(err, core.ErrNotSettleable) && findErr == nil &&
-		r.State() == core.Unknown && r.LeaseExpired() {
+	if r, findErr := s.Find(ctx, d.ID); errors.Is(err, store.ErrNotSettleable) && findErr == nil &&
+		r.State() == store.Unknown && r.LeaseExpired() {
 		return r, nil
 	}
 	return settled, err
 }
 
-type settlesAnyFence struct{ core.Store }
+type settlesAnyFence struct{ store.Store }
 
-func (s settlesAnyFence) Settle(ctx context.Context, d core.Settlement) (core.Record, error) {
+func (s settlesAnyFence) Settle(ctx context.Context, d store.Settlement) (store.Record, error) {
 	if r, err := s.Find(ctx, d.ID); err == nil {
 		d.Fence = r.Fence
 	}
 	return s.Store.Settle(ctx, d)
 }
 
-type settlesTwice struct{ core.Store }
+type settlesTwice struct{ store.Store }
 
-func (s settlesTwice) Settle(ctx context.Context, d core.Settlement) (core.Record, error) {
+func (s settlesTwice) Settle(ctx context.Context, d store.Settlement) (store.Record, error) {
 	settled, err := s.Store.Settle(ctx, d)
-	if errors.Is(err, core.ErrNotSettleable) {
+	if errors.Is(err, store.ErrNotSettleable) {
 		if r, findErr := s.Find(ctx, d.ID); findErr == nil && r.Fence > d.Fence {
 			return r, nil
 		}
@@ -533,71 +533,71 @@ func (s settlesTwice) Settle(ctx context.Context, d core.Settlement) (core.Recor
 	return settled, err
 }
 
-type findsAnything struct{ core.Store }
+type findsAnything struct{ store.Store }
 
-func (s findsAnything) Find(ctx context.Context, id core.ID) (core.Record, error) {
+func (s findsAnything) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	r, err := s.Store.Find(ctx, id)
-	if errors.Is(err, core.ErrNotFound) {
-		return core.Record{Stored: core.Free}, nil
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Record{Stored: store.Free}, nil
 	}
 	return r, err
 }
 
-type newestFirst struct{ core.Store }
+type newestFirst struct{ store.Store }
 
-func (s newestFirst) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+func (s newestFirst) List(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
 	page, err := s.Store.List(ctx, within, after, limit)
 	slices.Reverse(page)
 	return page, err
 }
 
 // pagesByAge leaves out records that are as old as the last record of the page before.
-type pagesByAge struct{ core.Store }
+type pagesByAge struct{ store.Store }
 
-func (s pagesByAge) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+func (s pagesByAge) List(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
 	page, err := s.Store.List(ctx, within, after, limit)
 	if last, findErr := s.Find(ctx, after); findErr == nil {
-		page = slices.DeleteFunc(page, func(r core.Record) bool { return r.CreatedAt.Equal(last.CreatedAt) })
+		page = slices.DeleteFunc(page, func(r store.Record) bool { return r.CreatedAt.Equal(last.CreatedAt) })
 	}
 	return page, err
 }
 
-type emptyPage struct{ core.Store }
+type emptyPage struct{ store.Store }
 
-func (s emptyPage) List(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+func (s emptyPage) List(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
 	page, err := s.Store.List(ctx, within, after, limit)
-	if errors.Is(err, core.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) {
 		err = nil
 	}
 	return page, err
 }
 
-type heedless struct{ core.Store }
+type heedless struct{ store.Store }
 
-func (s heedless) Complete(ctx context.Context, t core.Ticket, c core.Completion) error {
+func (s heedless) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
 	return s.Store.Complete(context.WithoutCancel(ctx), t, c)
 }
 
-type everyRealm struct{ core.Store }
+type everyRealm struct{ store.Store }
 
-func (s everyRealm) List(ctx context.Context, _ []byte, after core.ID, limit int) ([]core.Record, error) {
+func (s everyRealm) List(ctx context.Context, _ []byte, after store.ID, limit int) ([]store.Record, error) {
 	return s.Store.List(ctx, nil, after, limit)
 }
 
-type anyClock struct{ core.Store }
+type anyClock struct{ store.Store }
 
-func (s anyClock) Claim(ctx context.Context, c core.Claim) (core.Claimed, error) {
-	c.Window = core.Window{}
+func (s anyClock) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	c.Window = store.Window{}
 	return s.Store.Claim(ctx, c)
 }
 
-type sweepsByAnyClock struct{ core.Store }
+type sweepsByAnyClock struct{ store.Store }
 
-func (s sweepsByAnyClock) Sweep(ctx context.Context, limit int, _ core.Window) (core.Swept, error) {
-	return s.Store.Sweep(ctx, limit, core.Window{})
+func (s sweepsByAnyClock) Sweep(ctx context.Context, limit int, _ store.Window) (store.Swept, error) {
+	return s.Store.Sweep(ctx, limit, store.Window{})
 }
 
-func (s anyClock) Settle(ctx context.Context, d core.Settlement) (core.Record, error) {
-	d.Window = core.Window{}
+func (s anyClock) Settle(ctx context.Context, d store.Settlement) (store.Record, error) {
+	d.Window = store.Window{}
 	return s.Store.Settle(ctx, d)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var openChecks = []check{
@@ -23,7 +24,7 @@ var openChecks = []check{
 func (s *fixture) requireOpen(t *testing.T, want int) {
 	t.Helper()
 	for _, counter := range s.counters {
-		got, err := counter.CountOpen(s.ctx, s.command(core.Park).Scope, 1000)
+		got, err := counter.CountOpen(s.ctx, s.command(store.Park).Scope, 1000)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
@@ -36,7 +37,7 @@ func (s *fixture) requireOpen(t *testing.T, want int) {
 func openStates(t *testing.T, s *fixture) {
 	s.counted = true
 	s.requireOpen(t, 0)
-	answered, released, resumed := s.command(core.Park), s.command(core.Park), s.command(core.Resume)
+	answered, released, resumed := s.command(store.Park), s.command(store.Park), s.command(store.Resume)
 	first := s.win(t, answered)
 	s.requireOpen(t, 1)
 	require.NoError(t, s.Store.Complete(s.ctx, first.Ticket, kept(answerOf("paid"))))
@@ -53,7 +54,7 @@ func openStates(t *testing.T, s *fixture) {
 	s.requireOpen(t, 0)
 
 	s.win(t, resumed)
-	_, lost := s.lost(t, core.Park)
+	_, lost := s.lost(t, store.Park)
 	s.requireOpen(t, 1) // the other is half-done by now: nobody is at it
 	_, err := s.Store.Settle(s.ctx, notApplied(lost))
 	require.NoError(t, err)
@@ -63,7 +64,7 @@ func openStates(t *testing.T, s *fixture) {
 	require.NoError(t, s.Store.Complete(s.ctx, taken.Ticket, kept(answerOf("refunded"))))
 	s.requireOpen(t, 0)
 
-	half := s.command(core.Resume)
+	half := s.command(store.Resume)
 	s.win(t, half)
 	s.Advance(t, 2*lease)
 	s.requireOpen(t, 1)
@@ -86,10 +87,10 @@ func openStates(t *testing.T, s *fixture) {
 func openLimit(t *testing.T, s *fixture) {
 	s.counted = true
 	for range 5 {
-		s.win(t, s.command(core.Park))
+		s.win(t, s.command(store.Park))
 	}
 	for _, limit := range []int{1, 4, 5, 6} {
-		got, err := s.counters[0].CountOpen(s.ctx, s.command(core.Park).Scope, limit)
+		got, err := s.counters[0].CountOpen(s.ctx, s.command(store.Park).Scope, limit)
 		require.NoError(t, err)
 		require.Equal(t, min(limit, 5), got)
 	}
@@ -98,11 +99,11 @@ func openLimit(t *testing.T, s *fixture) {
 // An imported record that was unknown in the old system is as open as one that has become unknown here. A store that
 // cannot import has none.
 func openImported(t *testing.T, s *fixture) {
-	if _, ok := s.Store.(core.Importer); !ok {
+	if _, ok := s.Store.(store.Importer); !ok {
 		return
 	}
 	s.counted = true
-	unknown, completed := s.imported(t, core.Unknown), s.imported(t, core.Completed)
+	unknown, completed := s.imported(t, store.Unknown), s.imported(t, store.Completed)
 	s.requireOpen(t, 2) // they were made beside two claims
 	s.importAll(t, unknown, completed)
 	s.requireOpen(t, 3)
@@ -114,20 +115,20 @@ func openImported(t *testing.T, s *fixture) {
 // CONTRACT S-1
 func openApart(t *testing.T, s *fixture) {
 	s.counted = true
-	other := s.command(core.Park)
+	other := s.command(store.Park)
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-2"}
 	other.ID, other.Scope = core.Scoping{}.RecordID(p, "key-1"), core.Scoping{}.PrincipalScope(p)
 	s.win(t, other)
 	s.requireOpen(t, 0)
-	s.win(t, s.command(core.Park))
+	s.win(t, s.command(store.Park))
 	s.requireOpen(t, 1)
 }
 
 func openManyAtOnce(t *testing.T, s *fixture) {
 	s.counted = true
-	claims := make([]core.Claim, burst)
+	claims := make([]store.Claim, burst)
 	for i := range claims {
-		claims[i] = s.command(core.Park)
+		claims[i] = s.command(store.Park)
 	}
 	atOnce(burst, func(i int) {
 		store := s.instances[i%len(s.instances)]
@@ -143,6 +144,6 @@ func openManyAtOnce(t *testing.T, s *fixture) {
 func openCancelled(t *testing.T, s *fixture) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
-	_, err := s.counters[0].CountOpen(ctx, s.command(core.Park).Scope, 1)
+	_, err := s.counters[0].CountOpen(ctx, s.command(store.Park).Scope, 1)
 	noSentinel(t, err)
 }

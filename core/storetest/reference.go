@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var referenceChecks = []check{
@@ -23,7 +23,7 @@ var referenceChecks = []check{
 	{"Reference/Cancelled", referenceCancelled},
 }
 
-func (s *fixture) refer(t *testing.T, r core.Record, refs ...core.Ref) {
+func (s *fixture) refer(t *testing.T, r store.Record, refs ...store.Ref) {
 	t.Helper()
 	for _, ref := range refs {
 		require.NoError(t, s.referrers[0].Refer(s.ctx, r.ID, r.Realm, ref))
@@ -31,9 +31,9 @@ func (s *fixture) refer(t *testing.T, r core.Record, refs ...core.Ref) {
 }
 
 // referred returns what has a reference of a value, the same on every instance.
-func (s *fixture) referred(t *testing.T, value string) []core.ID {
+func (s *fixture) referred(t *testing.T, value string) []store.ID {
 	t.Helper()
-	var ids []core.ID
+	var ids []store.ID
 	for i, store := range s.referrers {
 		found, err := store.Referred(s.ctx, nil, value, 100)
 		require.NoError(t, err)
@@ -46,10 +46,10 @@ func (s *fixture) referred(t *testing.T, value string) []core.ID {
 }
 
 // requireReferences checks the references of one operation, on every instance.
-func (s *fixture) requireReferences(t *testing.T, id core.ID, want ...core.Ref) {
+func (s *fixture) requireReferences(t *testing.T, id store.ID, want ...store.Ref) {
 	t.Helper()
-	for _, store := range s.referrers {
-		refs, err := store.References(s.ctx, []core.ID{id})
+	for _, st := range s.referrers {
+		refs, err := st.References(s.ctx, []store.ID{id})
 		require.NoError(t, err)
 		require.Equal(t, want, refs[id])
 	}
@@ -57,8 +57,8 @@ func (s *fixture) requireReferences(t *testing.T, id core.ID, want ...core.Ref) 
 
 // A reference is there as soon as it is attached, while the attempt runs, on every instance, and after it is over.
 func referenceFound(t *testing.T, s *fixture) {
-	charge, amount := core.Ref{Name: "charge", Value: "ch_Ü '1'"}, core.Ref{Name: "amount", Value: "77.10"}
-	first, second := s.win(t, s.command(core.Park)), s.win(t, s.command(core.Park))
+	charge, amount := store.Ref{Name: "charge", Value: "ch_Ü '1'"}, store.Ref{Name: "amount", Value: "77.10"}
+	first, second := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park))
 	s.requireReferences(t, first.ID)
 	require.Empty(t, s.referred(t, charge.Value))
 
@@ -66,41 +66,41 @@ func referenceFound(t *testing.T, s *fixture) {
 	s.Advance(t, time.Second)
 	s.refer(t, first, amount)
 	s.Advance(t, time.Second)
-	s.refer(t, second, amount, core.Ref{Name: "total", Value: amount.Value})
+	s.refer(t, second, amount, store.Ref{Name: "total", Value: amount.Value})
 	s.requireReferences(t, first.ID, charge, amount)
-	require.Equal(t, []core.ID{first.ID}, s.referred(t, charge.Value))
-	require.Equal(t, []core.ID{second.ID, first.ID}, s.referred(t, amount.Value), "the last one first, each once")
+	require.Equal(t, []store.ID{first.ID}, s.referred(t, charge.Value))
+	require.Equal(t, []store.ID{second.ID, first.ID}, s.referred(t, amount.Value), "the last one first, each once")
 	require.Empty(t, s.referred(t, "77.1"), "a value is compared as it is")
 	require.Empty(t, s.referred(t, charge.Name))
 	found, err := s.referrers[0].Referred(s.ctx, nil, amount.Value, 1)
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 
-	all, err := s.referrers[0].References(s.ctx, []core.ID{first.ID, second.ID, s.command(core.Park).ID})
+	all, err := s.referrers[0].References(s.ctx, []store.ID{first.ID, second.ID, s.command(store.Park).ID})
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	require.NoError(t, s.Store.Park(s.ctx, first.Ticket))
 	require.NoError(t, s.Store.Complete(s.ctx, second.Ticket, kept(answerOf("paid"))))
-	require.Equal(t, []core.ID{second.ID, first.ID}, s.referred(t, amount.Value))
+	require.Equal(t, []store.ID{second.ID, first.ID}, s.referred(t, amount.Value))
 }
 
 // CONTRACT S-5
 func referenceWithin(t *testing.T, s *fixture) {
-	realms := []core.Realm{{0: 1, 23: 1}, {0: 1, 23: 2}, {0: 2, 23: 1}}
-	var ids []core.ID
+	realms := []store.Realm{{0: 1, 23: 1}, {0: 1, 23: 2}, {0: 2, 23: 1}}
+	var ids []store.ID
 	for _, realm := range realms {
-		c := s.command(core.Park)
+		c := s.command(store.Park)
 		c.Realm = realm
 		won := s.win(t, c)
-		s.refer(t, won, core.Ref{Name: "order", Value: "7"})
+		s.refer(t, won, store.Ref{Name: "order", Value: "7"})
 		s.Advance(t, time.Second)
-		ids = append([]core.ID{won.ID}, ids...)
+		ids = append([]store.ID{won.ID}, ids...)
 	}
 	for _, tt := range []struct {
 		within []byte
-		want   []core.ID
+		want   []store.ID
 	}{
-		{nil, ids}, {[]byte{}, ids}, {[]byte{1}, ids[1:]}, {realms[1][:], ids[1:2]}, {make([]byte, 8), []core.ID{}},
+		{nil, ids}, {[]byte{}, ids}, {[]byte{1}, ids[1:]}, {realms[1][:], ids[1:2]}, {make([]byte, 8), []store.ID{}},
 	} {
 		found, err := s.referrers[0].Referred(s.ctx, tt.within, "7", 100)
 		require.NoError(t, err)
@@ -110,18 +110,18 @@ func referenceWithin(t *testing.T, s *fixture) {
 
 // The greatest texts have room, and one reference too many is refused by name. An operation that is not there has none.
 func referenceLimits(t *testing.T, s *fixture) {
-	won := s.win(t, s.command(core.Park))
-	great := core.Ref{Name: strings.Repeat("n", core.MaxReferenceName), Value: strings.Repeat("v", core.MaxReferenceValue)}
+	won := s.win(t, s.command(store.Park))
+	great := store.Ref{Name: strings.Repeat("n", store.MaxReferenceName), Value: strings.Repeat("v", store.MaxReferenceValue)}
 	s.refer(t, won, great)
-	for i := 1; i < core.MaxReferences; i++ {
-		s.refer(t, won, core.Ref{Name: "order", Value: fmt.Sprint(i)})
+	for i := 1; i < store.MaxReferences; i++ {
+		s.refer(t, won, store.Ref{Name: "order", Value: fmt.Sprint(i)})
 	}
 	s.refer(t, won, great)
-	require.ErrorIs(t, s.referrers[0].Refer(s.ctx, won.ID, won.Realm, core.Ref{Name: "order", Value: "x"}), core.ErrReferences)
+	require.ErrorIs(t, s.referrers[0].Refer(s.ctx, won.ID, won.Realm, store.Ref{Name: "order", Value: "x"}), store.ErrReferences)
 	require.Empty(t, s.referred(t, "x"))
-	require.Equal(t, []core.ID{won.ID}, s.referred(t, great.Value))
-	nobody := s.command(core.Park)
-	require.ErrorIs(t, s.referrers[0].Refer(s.ctx, nobody.ID, nobody.Realm, great), core.ErrStale)
+	require.Equal(t, []store.ID{won.ID}, s.referred(t, great.Value))
+	nobody := s.command(store.Park)
+	require.ErrorIs(t, s.referrers[0].Refer(s.ctx, nobody.ID, nobody.Realm, great), store.ErrStale)
 }
 
 // In a transaction a reference commits with the answer, or not at all.
@@ -132,12 +132,12 @@ func referenceTransaction(t *testing.T, s *fixture) {
 		t.Skip("the store has no transactions")
 	}
 	for _, commit := range []bool{true, false} {
-		c := s.command(core.Rollback)
+		c := s.command(store.Rollback)
 		tx, got, err := s.transactors[0].Begin(s.ctx, c)
 		require.NoError(t, err)
 		require.True(t, got.Won)
 		ctx := tx.Bind(s.ctx)
-		ref := core.Ref{Name: "booking", Value: fmt.Sprint("b-", commit)}
+		ref := store.Ref{Name: "booking", Value: fmt.Sprint("b-", commit)}
 		require.NoError(t, s.referrers[0].Refer(ctx, c.ID, c.Realm, ref))
 		require.NoError(t, s.referrers[0].Refer(ctx, c.ID, c.Realm, ref))
 		require.Empty(t, s.referred(t, ref.Value), "others do not see it before")
@@ -147,7 +147,7 @@ func referenceTransaction(t *testing.T, s *fixture) {
 			continue
 		}
 		require.NoError(t, conclude(s.ctx, tx, kept(answerOf("booked")), false))
-		require.Equal(t, []core.ID{c.ID}, s.referred(t, ref.Value))
+		require.Equal(t, []store.ID{c.ID}, s.referred(t, ref.Value))
 	}
 }
 
@@ -155,17 +155,17 @@ func referenceTransaction(t *testing.T, s *fixture) {
 //
 // CONTRACT T-2, T-3
 func referenceRetention(t *testing.T, s *fixture) {
-	ref := core.Ref{Name: "order", Value: "7"}
-	open, done := s.win(t, s.command(core.Park)), s.win(t, s.command(core.Park))
+	ref := store.Ref{Name: "order", Value: "7"}
+	open, done := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park))
 	s.refer(t, open, ref)
 	s.refer(t, done, ref)
 	require.NoError(t, s.Store.Complete(s.ctx, done.Ticket, kept(answerOf("paid"))))
 	s.Advance(t, retention-time.Hour)
 	s.sweep(t)
-	require.ElementsMatch(t, []core.ID{open.ID, done.ID}, s.referred(t, ref.Value))
+	require.ElementsMatch(t, []store.ID{open.ID, done.ID}, s.referred(t, ref.Value))
 	s.Advance(t, retention)
 	s.sweep(t)
-	require.Equal(t, []core.ID{open.ID}, s.referred(t, ref.Value))
+	require.Equal(t, []store.ID{open.ID}, s.referred(t, ref.Value))
 	s.requireReferences(t, done.ID)
 	s.Advance(t, forever)
 	s.sweep(t)
@@ -174,8 +174,8 @@ func referenceRetention(t *testing.T, s *fixture) {
 
 // What was attached before a key was freed stays with it, and goes when the row of the freed key goes.
 func referenceFreed(t *testing.T, s *fixture) {
-	before, after := core.Ref{Name: "charge", Value: "refused"}, core.Ref{Name: "charge", Value: "made"}
-	c := s.command(core.Park)
+	before, after := store.Ref{Name: "charge", Value: "refused"}, store.Ref{Name: "charge", Value: "made"}
+	c := s.command(store.Park)
 	won := s.win(t, c)
 	s.refer(t, won, before)
 	require.NoError(t, s.Store.Release(s.ctx, won.Ticket))
@@ -192,16 +192,16 @@ func referenceFreed(t *testing.T, s *fixture) {
 
 // The references of a principal's completed and freed operations are erased, and nobody else's.
 func referenceErased(t *testing.T, s *fixture) {
-	eraser, ok := s.Store.(core.Eraser)
+	eraser, ok := s.Store.(store.Eraser)
 	if !ok {
 		t.Skip("the store cannot erase")
 	}
-	ref := core.Ref{Name: "order", Value: "7"}
-	open, done, freed := s.win(t, s.command(core.Park)), s.win(t, s.command(core.Park)), s.win(t, s.command(core.Park))
-	c := s.command(core.Park)
+	ref := store.Ref{Name: "order", Value: "7"}
+	open, done, freed := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park))
+	c := s.command(store.Park)
 	c.Scope[0]++
 	others := s.win(t, c)
-	for _, r := range []core.Record{open, done, freed, others} {
+	for _, r := range []store.Record{open, done, freed, others} {
 		s.refer(t, r, ref)
 	}
 	require.NoError(t, s.Store.Complete(s.ctx, done.Ticket, kept(answerOf("paid"))))
@@ -210,8 +210,8 @@ func referenceErased(t *testing.T, s *fixture) {
 	erased, err := eraseAll(s.ctx, eraser, done.Scope, 100)
 	require.NoError(t, err)
 	require.Equal(t, 2, erased.Records)
-	require.Equal(t, []core.ID{open.ID}, erased.Open)
-	require.ElementsMatch(t, []core.ID{open.ID, others.ID}, s.referred(t, ref.Value))
+	require.Equal(t, []store.ID{open.ID}, erased.Open)
+	require.ElementsMatch(t, []store.ID{open.ID, others.ID}, s.referred(t, ref.Value))
 	erased, err = eraseAll(s.ctx, eraser, done.Scope, 100)
 	require.NoError(t, err)
 	require.Zero(t, erased.Records, "nothing is erased twice")
@@ -220,8 +220,8 @@ func referenceErased(t *testing.T, s *fixture) {
 func referenceCancelled(t *testing.T, s *fixture) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
-	noSentinel(t, s.referrers[0].Refer(ctx, core.ID{1}, core.Realm{}, core.Ref{Name: "n", Value: "v"}))
-	_, err := s.referrers[0].References(ctx, []core.ID{{1}})
+	noSentinel(t, s.referrers[0].Refer(ctx, store.ID{1}, store.Realm{}, store.Ref{Name: "n", Value: "v"}))
+	_, err := s.referrers[0].References(ctx, []store.ID{{1}})
 	noSentinel(t, err)
 	_, err = s.referrers[0].Referred(ctx, nil, "v", 1)
 	noSentinel(t, err)

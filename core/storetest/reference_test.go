@@ -8,12 +8,12 @@ import (
 
 	"testing"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/storetest"
 )
 
-// reference is a core.Transactor and a core.Stepper with rows over memstore: the simplest one that passes the tests of both.
+// reference is a store.Transactor and a store.Stepper with rows over memstore: the simplest one that passes the tests of both.
 // Its transactions are as atomic as one process can make them. Nothing in it is durable.
 type reference struct {
 	*memstore.Store
@@ -23,22 +23,22 @@ type reference struct {
 
 func newReference(*testing.T) storetest.Subject {
 	var clock storetest.Clock
-	store := &reference{Store: memstore.New(memstore.WithClock(clock.Now))}
+	st := &reference{Store: memstore.New(memstore.WithClock(clock.Now))}
 	return storetest.Subject{
-		Store:   store,
+		Store:   st,
 		Advance: clock.Advance,
-		Twin:    func(*testing.T) core.Store { return store },
-		Effect:  store.effect,
+		Twin:    func(*testing.T) store.Store { return st },
+		Effect:  st.effect,
 		Effects: func(*testing.T) int {
-			store.mu.Lock()
-			defer store.mu.Unlock()
-			return store.effects
+			st.mu.Lock()
+			defer st.mu.Unlock()
+			return st.effects
 		},
 	}
 }
 
 // Begin is Resume for a single segment: memstore keeps a first attempt out of sight whatever its recovery.
-func (s *reference) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
+func (s *reference) Begin(ctx context.Context, c store.Claim) (store.Tx, store.Claimed, error) {
 	tx, got, err := s.begin(ctx, c)
 	if tx == nil {
 		return nil, got, err
@@ -46,7 +46,7 @@ func (s *reference) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Clai
 	return tx, got, err
 }
 
-func (s *reference) Resume(ctx context.Context, c core.Claim) (core.Segments, core.Claimed, error) {
+func (s *reference) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {
 	tx, got, err := s.begin(ctx, c)
 	if tx == nil {
 		return nil, got, err
@@ -54,7 +54,7 @@ func (s *reference) Resume(ctx context.Context, c core.Claim) (core.Segments, co
 	return tx, got, err
 }
 
-func (s *reference) begin(ctx context.Context, c core.Claim) (*referenceTx, core.Claimed, error) {
+func (s *reference) begin(ctx context.Context, c store.Claim) (*referenceTx, store.Claimed, error) {
 	segments, got, err := s.Store.Resume(ctx, c)
 	if segments == nil {
 		return nil, got, err
@@ -66,16 +66,16 @@ type txKey struct{}
 
 // referenceTx is the open transaction of an attempt. store.mu guards its rows.
 type referenceTx struct {
-	core.Segments
+	store.Segments
 	store    *reference
-	recovery core.Recovery
+	recovery store.Recovery
 	effects  int
-	settle   []core.Settlement
+	settle   []store.Settlement
 	refs     []func() error
 }
 
 func (tx *referenceTx) Bind(ctx context.Context) context.Context {
-	if tx.recovery == core.Resume {
+	if tx.recovery == store.Resume {
 		return ctx // only steps write
 	}
 	return context.WithValue(ctx, txKey{}, tx)
@@ -97,7 +97,7 @@ func (s *reference) effect(ctx context.Context) error {
 }
 
 // Settle in a transaction is checked at once and written with the commit.
-func (s *reference) Settle(ctx context.Context, d core.Settlement) (core.Record, error) {
+func (s *reference) Settle(ctx context.Context, d store.Settlement) (store.Record, error) {
 	tx, _ := ctx.Value(txKey{}).(*referenceTx)
 	if tx == nil {
 		return s.Store.Settle(ctx, d)
@@ -109,14 +109,14 @@ func (s *reference) Settle(ctx context.Context, d core.Settlement) (core.Record,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tx.settle = append(tx.settle, d)
-	r.Fence, r.Stored, r.Answer = r.Fence+1, core.Completed, d.Answer.Answer
+	r.Fence, r.Stored, r.Answer = r.Fence+1, store.Completed, d.Answer.Answer
 	r.ExpiresAt = r.Now.Add(d.Answer.Retention)
 	r.PurgeAt = r.ExpiresAt.Add(d.Answer.Tombstone)
 	return r, nil
 }
 
 // Refer in a transaction is written with the commit.
-func (s *reference) Refer(ctx context.Context, id core.ID, realm core.Realm, ref core.Ref) error {
+func (s *reference) Refer(ctx context.Context, id store.ID, realm store.Realm, ref store.Ref) error {
 	tx, _ := ctx.Value(txKey{}).(*referenceTx)
 	if tx == nil {
 		return s.Store.Refer(ctx, id, realm, ref)
@@ -127,7 +127,7 @@ func (s *reference) Refer(ctx context.Context, id core.ID, realm core.Realm, ref
 	return nil
 }
 
-func (tx *referenceTx) Seal(ctx context.Context, seal core.Seal) (time.Time, error) {
+func (tx *referenceTx) Seal(ctx context.Context, seal store.Seal) (time.Time, error) {
 	tx.store.mu.Lock()
 	defer tx.store.mu.Unlock()
 	effects, settle, refs := tx.effects, tx.settle, tx.refs

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var releaseChecks = []check{
@@ -24,16 +24,16 @@ var releaseChecks = []check{
 //
 // CONTRACT
 func releaseFrees(t *testing.T, s *fixture) {
-	for _, r := range []core.Recovery{core.Park, core.Resume} {
+	for _, r := range []store.Recovery{store.Park, store.Resume} {
 		c := s.command(r)
 		won := s.win(t, c)
 		require.NoError(t, s.Store.Release(s.ctx, won.Ticket))
 		s.requireGoneOrFree(t, c.ID)
 		require.NotContains(t, s.listed(t), c.ID)
 		require.NoError(t, s.Store.Release(s.ctx, won.Ticket), "again: what is not there is released")
-		require.ErrorIs(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("late"))), core.ErrStale)
-		require.ErrorIs(t, s.Store.Renew(s.ctx, won.Ticket, lease), core.ErrStale)
-		require.ErrorIs(t, s.Store.Park(s.ctx, won.Ticket), core.ErrStale)
+		require.ErrorIs(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("late"))), store.ErrStale)
+		require.ErrorIs(t, s.Store.Renew(s.ctx, won.Ticket, lease), store.ErrStale)
+		require.ErrorIs(t, s.Store.Park(s.ctx, won.Ticket), store.ErrStale)
 
 		next := s.requireFree(t, c.ID)
 		require.Greater(t, next.Fence, won.Fence, "the fence rises with every attempt of a key")
@@ -47,36 +47,36 @@ func releaseFrees(t *testing.T, s *fixture) {
 //
 // CONTRACT F-1, X-2
 func releaseByOwnerAlone(t *testing.T, s *fixture) {
-	for _, r := range []core.Recovery{core.Park, core.Resume} {
+	for _, r := range []store.Recovery{store.Park, store.Resume} {
 		c := s.command(r)
 		s.win(t, c)
-		require.NoError(t, s.Store.Release(s.ctx, core.Ticket{ID: c.ID, Owner: c.Owner}))
-		require.NoError(t, s.Store.Release(s.ctx, core.Ticket{ID: c.ID, Owner: c.Owner}), "again")
+		require.NoError(t, s.Store.Release(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}))
+		require.NoError(t, s.Store.Release(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}), "again")
 		s.requireFree(t, c.ID)
 	}
 
-	first := s.command(core.Resume)
+	first := s.command(store.Resume)
 	s.win(t, first)
 	s.Advance(t, 2*lease)
 	lost := repeat(first)
 	taken := s.win(t, lost)
-	require.NoError(t, s.Store.Release(s.ctx, core.Ticket{ID: lost.ID, Owner: lost.Owner}))
-	require.Equal(t, core.Running, s.lose(t, otherCommand(first)).State())
+	require.NoError(t, s.Store.Release(s.ctx, store.Ticket{ID: lost.ID, Owner: lost.Owner}))
+	require.Equal(t, store.Running, s.lose(t, otherCommand(first)).State())
 	require.Equal(t, taken.Fence+1, s.win(t, repeat(first)).Fence, "the next repeat need not wait for a lease")
 }
 
 // CONTRACT X-2
 func releaseOfAnother(t *testing.T, s *fixture) {
-	c := s.command(core.Park)
+	c := s.command(store.Park)
 	won := s.win(t, c)
-	for name, foreign := range map[string]core.Ticket{
+	for name, foreign := range map[string]store.Ticket{
 		"other owner":           {ID: c.ID, Owner: newOwner(), Fence: won.Fence},
 		"other owner, no fence": {ID: c.ID, Owner: newOwner()},
 		"no owner":              {ID: c.ID},
 		"higher fence":          {ID: c.ID, Owner: won.Owner, Fence: won.Fence + 1},
 	} {
-		for _, store := range s.instances {
-			require.ErrorIs(t, store.Release(s.ctx, foreign), core.ErrStale, name)
+		for _, st := range s.instances {
+			require.ErrorIs(t, st.Release(s.ctx, foreign), store.ErrStale, name)
 		}
 		requireSame(t, won, s.find(t, c.ID))
 	}
@@ -87,10 +87,10 @@ func releaseOfAnother(t *testing.T, s *fixture) {
 //
 // CONTRACT X-2
 func releaseLate(t *testing.T, s *fixture) {
-	c := s.command(core.Park)
+	c := s.command(store.Park)
 	won := s.win(t, c)
 	s.Advance(t, 2*deadline)
-	s.requireState(t, core.Unknown, c)
+	s.requireState(t, store.Unknown, c)
 	require.NoError(t, s.Store.Release(s.ctx, won.Ticket))
 	s.requireFree(t, c.ID)
 }
@@ -99,20 +99,20 @@ func releaseLate(t *testing.T, s *fixture) {
 //
 // CONTRACT R-6, M-4
 func releaseNotRunning(t *testing.T, s *fixture) {
-	missing := s.command(core.Park)
-	require.NoError(t, s.Store.Release(s.ctx, core.Ticket{ID: missing.ID, Owner: missing.Owner, Fence: 1}))
-	require.NoError(t, s.Store.Release(s.ctx, core.Ticket{ID: missing.ID, Owner: missing.Owner}))
+	missing := s.command(store.Park)
+	require.NoError(t, s.Store.Release(s.ctx, store.Ticket{ID: missing.ID, Owner: missing.Owner, Fence: 1}))
+	require.NoError(t, s.Store.Release(s.ctx, store.Ticket{ID: missing.ID, Owner: missing.Owner}))
 
-	for _, end := range []func(core.Ticket) error{
-		func(won core.Ticket) error { return s.Store.Complete(s.ctx, won, kept(answerOf("done"))) },
-		func(won core.Ticket) error { return s.Store.Park(s.ctx, won) },
+	for _, end := range []func(store.Ticket) error{
+		func(won store.Ticket) error { return s.Store.Complete(s.ctx, won, kept(answerOf("done"))) },
+		func(won store.Ticket) error { return s.Store.Park(s.ctx, won) },
 	} {
-		c := s.command(core.Park)
+		c := s.command(store.Park)
 		won := s.win(t, c)
 		require.NoError(t, end(won.Ticket))
 		before := s.find(t, c.ID)
-		require.ErrorIs(t, s.Store.Release(s.ctx, won.Ticket), core.ErrStale)
-		require.ErrorIs(t, s.Store.Release(s.ctx, core.Ticket{ID: c.ID, Owner: c.Owner}), core.ErrStale)
+		require.ErrorIs(t, s.Store.Release(s.ctx, won.Ticket), store.ErrStale)
+		require.ErrorIs(t, s.Store.Release(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}), store.ErrStale)
 		requireSame(t, before, s.find(t, c.ID))
 	}
 }
@@ -123,7 +123,7 @@ func releaseNotRunning(t *testing.T, s *fixture) {
 // CONTRACT F-1
 func releaseAfterLostClaim(t *testing.T, s *fixture) {
 	for round := range 16 {
-		c := s.command(core.Park)
+		c := s.command(store.Park)
 		ctx, cancel := context.WithCancel(s.ctx)
 		if round == 0 {
 			cancel() // this one is given up for sure, the others by chance
@@ -136,7 +136,7 @@ func releaseAfterLostClaim(t *testing.T, s *fixture) {
 			got, err := s.Store.Claim(ctx, c)
 			assert.True(t, err != nil || got.Won, "nobody else wants the key: %s", brief(got))
 		})
-		require.NoError(t, s.Store.Release(s.ctx, core.Ticket{ID: c.ID, Owner: c.Owner}))
+		require.NoError(t, s.Store.Release(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}))
 		s.requireFree(t, c.ID)
 	}
 }

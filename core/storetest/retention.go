@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var retentionChecks = []check{
@@ -25,9 +25,9 @@ var retentionChecks = []check{
 }
 
 // done completes a new command and returns its claim and the row.
-func (s *fixture) done(t *testing.T, text string) (core.Claim, core.Record) {
+func (s *fixture) done(t *testing.T, text string) (store.Claim, store.Record) {
 	t.Helper()
-	c := s.command(core.Park)
+	c := s.command(store.Park)
 	won := s.win(t, c)
 	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf(text))))
 	return c, s.find(t, c.ID)
@@ -41,22 +41,22 @@ func thenTombstoneThenFree(t *testing.T, s *fixture) {
 	require.WithinDuration(t, row.Now.Add(retention), row.ExpiresAt, lease)
 	require.Equal(t, tombstone, row.PurgeAt.Sub(row.ExpiresAt).Round(time.Second))
 	s.Advance(t, retention-time.Hour)
-	s.requireState(t, core.Completed, c)
+	s.requireState(t, store.Completed, c)
 	s.Advance(t, 2*time.Hour)
-	s.requireState(t, core.Expired, c)
+	s.requireState(t, store.Expired, c)
 	s.requireExpired(t, c)
 	s.Advance(t, tombstone-2*time.Hour)
-	s.requireState(t, core.Expired, c)
+	s.requireState(t, store.Expired, c)
 	s.Advance(t, 2*time.Hour)
 	s.requireFree(t, c.ID)
 }
 
 // requireExpired checks what a repeat and another command are told about an expired key.
-func (s *fixture) requireExpired(t *testing.T, c core.Claim) {
+func (s *fixture) requireExpired(t *testing.T, c store.Claim) {
 	t.Helper()
-	for _, again := range []core.Claim{repeat(c), otherCommand(c)} {
+	for _, again := range []store.Claim{repeat(c), otherCommand(c)} {
 		r := s.lose(t, again)
-		require.Equal(t, core.Expired, r.State())
+		require.Equal(t, store.Expired, r.State())
 		require.Equal(t, "succeeded", r.OutcomeClass())
 		require.Equal(t, http.StatusCreated, r.Answer.Status)
 		require.Equal(t, c.Hash, r.Hash)
@@ -73,43 +73,43 @@ func sweptIsTheSame(t *testing.T, s *fixture) {
 	require.Zero(t, s.sweep(t), "nothing is due")
 	requireSame(t, row, s.find(t, c.ID))
 	s.Advance(t, 2*time.Hour)
-	require.Equal(t, core.Swept{Tombstones: 1}, s.sweep(t))
-	s.requireState(t, core.Expired, c)
+	require.Equal(t, store.Swept{Tombstones: 1}, s.sweep(t))
+	s.requireState(t, store.Expired, c)
 	s.requireExpired(t, c)
 
 	want := row
-	want.Stored, want.Answer = core.Expired, core.Answer{Status: http.StatusCreated}
+	want.Stored, want.Answer = store.Expired, store.Answer{Status: http.StatusCreated}
 	requireSame(t, want, s.find(t, c.ID))
 	require.NoError(t, s.Store.Complete(s.ctx, row.Ticket, kept(answerOf("again"))), "completing again is nil")
 	requireSame(t, want, s.find(t, c.ID))
 
 	require.Zero(t, s.sweep(t), "nothing is due")
 	s.Advance(t, tombstone)
-	require.Equal(t, core.Swept{Dropped: 1}, s.sweep(t))
+	require.Equal(t, store.Swept{Dropped: 1}, s.sweep(t))
 	_, err := s.Store.Find(s.ctx, c.ID)
-	require.ErrorIs(t, err, core.ErrNotFound)
+	require.ErrorIs(t, err, store.ErrNotFound)
 	s.requireFree(t, c.ID)
 }
 
 // CONTRACT R-7, T-4
 func withoutTombstone(t *testing.T, s *fixture) {
-	var claims []core.Claim
+	var claims []store.Claim
 	for range 2 {
-		c := s.command(core.Park)
+		c := s.command(store.Park)
 		won := s.win(t, c)
-		short := core.Completion{Answer: core.Answer{Status: http.StatusUnprocessableEntity}, Retention: 6 * time.Hour}
+		short := store.Completion{Answer: store.Answer{Status: http.StatusUnprocessableEntity}, Retention: 6 * time.Hour}
 		require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, short))
 		row := s.find(t, c.ID)
 		require.WithinDuration(t, row.ExpiresAt, row.PurgeAt, 0)
 		claims = append(claims, c)
 	}
 	s.Advance(t, 5*time.Hour)
-	s.requireState(t, core.Completed, claims[0])
+	s.requireState(t, store.Completed, claims[0])
 	s.Advance(t, 2*time.Hour)
 	s.requireFree(t, claims[0].ID)
 	require.Equal(t, 1, s.sweep(t).Dropped)
 	_, err := s.Store.Find(s.ctx, claims[1].ID)
-	require.ErrorIs(t, err, core.ErrNotFound)
+	require.ErrorIs(t, err, store.ErrNotFound)
 	s.requireFree(t, claims[1].ID)
 }
 
@@ -117,7 +117,7 @@ func withoutTombstone(t *testing.T, s *fixture) {
 //
 // CONTRACT T-2, T-5
 func retentionAfterClockBack(t *testing.T, s *fixture) {
-	c := s.command(core.Park)
+	c := s.command(store.Park)
 	won := s.win(t, c)
 	s.Advance(t, -2*time.Hour)
 	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("paid"))))
@@ -126,10 +126,10 @@ func retentionAfterClockBack(t *testing.T, s *fixture) {
 	require.Equal(t, tombstone, r.PurgeAt.Sub(r.ExpiresAt).Round(time.Second))
 	s.Advance(t, 2*time.Hour+retention-time.Hour)
 	s.sweep(t)
-	s.requireState(t, core.Completed, c)
+	s.requireState(t, store.Completed, c)
 	s.Advance(t, 2*time.Hour)
-	require.Equal(t, core.Swept{Tombstones: 1}, s.sweep(t))
-	s.requireState(t, core.Expired, c)
+	require.Equal(t, store.Swept{Tombstones: 1}, s.sweep(t))
+	s.requireState(t, store.Expired, c)
 }
 
 // CONTRACT T-3
@@ -139,15 +139,15 @@ func sweepLimits(t *testing.T, s *fixture) {
 	}
 	s.Advance(t, retention+time.Hour)
 	for _, want := range []int{2, 2, 1, 0} {
-		swept, err := s.Store.Sweep(s.ctx, 2, core.Window{})
+		swept, err := s.Store.Sweep(s.ctx, 2, store.Window{})
 		require.NoError(t, err)
-		require.Equal(t, core.Swept{Tombstones: want}, swept)
+		require.Equal(t, store.Swept{Tombstones: want}, swept)
 	}
 	s.Advance(t, tombstone)
 	for _, want := range []int{2, 2, 1, 0} {
-		swept, err := s.Store.Sweep(s.ctx, 2, core.Window{})
+		swept, err := s.Store.Sweep(s.ctx, 2, store.Window{})
 		require.NoError(t, err)
-		require.Equal(t, core.Swept{Dropped: want}, swept)
+		require.Equal(t, store.Swept{Dropped: want}, swept)
 	}
 }
 
@@ -156,7 +156,7 @@ func sweepLimits(t *testing.T, s *fixture) {
 //
 // CONTRACT T-3, T-4
 func sweepLeavesTheRest(t *testing.T, s *fixture) {
-	park, resume, parked := s.command(core.Park), s.command(core.Resume), s.command(core.Resume)
+	park, resume, parked := s.command(store.Park), s.command(store.Resume), s.command(store.Resume)
 	s.win(t, park)
 	s.win(t, resume)
 	require.NoError(t, s.Store.Park(s.ctx, s.win(t, parked).Ticket))
@@ -165,19 +165,19 @@ func sweepLeavesTheRest(t *testing.T, s *fixture) {
 	old, _ := s.done(t, "old")
 	s.Advance(t, retention+time.Hour)
 	recent, _ := s.done(t, "recent")
-	running := s.command(core.Park)
+	running := s.command(store.Park)
 	s.win(t, running)
-	require.Equal(t, core.Swept{Tombstones: 1}, s.sweep(t))
+	require.Equal(t, store.Swept{Tombstones: 1}, s.sweep(t))
 
 	for _, want := range []struct {
-		claim core.Claim
-		state core.State
+		claim store.Claim
+		state store.State
 	}{
-		{park, core.Unknown}, {parked, core.Unknown}, {old, core.Expired}, {recent, core.Completed}, {running, core.Running},
+		{park, store.Unknown}, {parked, store.Unknown}, {old, store.Expired}, {recent, store.Completed}, {running, store.Running},
 	} {
 		s.requireState(t, want.state, want.claim)
 	}
-	require.Equal(t, core.Running, s.find(t, resume.ID).State())
+	require.Equal(t, store.Running, s.find(t, resume.ID).State())
 	requireAnswer(t, answerOf("recent"), s.find(t, recent.ID).Answer)
 	require.EqualValues(t, 2, s.win(t, repeat(resume)).Fence, "a Resume attempt waits for its repeat, however long")
 }
@@ -187,18 +187,18 @@ func sweepLeavesTheRest(t *testing.T, s *fixture) {
 //
 // CONTRACT T-3, T-4
 func sweepHoweverEnded(t *testing.T, s *fixture) {
-	complete := func(row core.Record) {
+	complete := func(row store.Record) {
 		t.Helper()
 		require.NoError(t, s.Store.Complete(s.ctx, row.Ticket, kept(answerOf("paid"))))
 	}
-	complete(s.win(t, s.command(core.Park)))
-	late, resumed := s.win(t, s.command(core.Park)), s.command(core.Resume)
+	complete(s.win(t, s.command(store.Park)))
+	late, resumed := s.win(t, s.command(store.Park)), s.command(store.Resume)
 	s.win(t, resumed)
 	s.counted = true
-	complete(s.win(t, s.command(core.Park)))
-	listed := s.win(t, s.command(core.Park))
+	complete(s.win(t, s.command(store.Park)))
+	listed := s.win(t, s.command(store.Park))
 	s.counted = false
-	parked, settled := s.win(t, s.command(core.Park)), s.win(t, s.command(core.Park))
+	parked, settled := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park))
 	require.NoError(t, s.Store.Park(s.ctx, parked.Ticket))
 	s.pause(t)
 	complete(listed)
@@ -212,25 +212,25 @@ func sweepHoweverEnded(t *testing.T, s *fixture) {
 	require.NoError(t, err)
 	require.Zero(t, s.sweep(t), "nothing is due")
 	s.Advance(t, retention+time.Hour)
-	require.Equal(t, core.Swept{Tombstones: 7}, s.sweep(t))
+	require.Equal(t, store.Swept{Tombstones: 7}, s.sweep(t))
 	require.Zero(t, s.sweep(t))
 	s.Advance(t, tombstone)
-	require.Equal(t, core.Swept{Dropped: 7}, s.sweep(t))
+	require.Equal(t, store.Swept{Dropped: 7}, s.sweep(t))
 }
 
 // CONTRACT T-3
 func sweepFreedKeys(t *testing.T, s *fixture) {
-	released, settled := s.command(core.Park), s.command(core.Park)
+	released, settled := s.command(store.Park), s.command(store.Park)
 	require.NoError(t, s.Store.Release(s.ctx, s.win(t, released).Ticket))
 	won := s.win(t, settled)
 	s.Advance(t, 2*deadline)
-	_, err := s.Store.Settle(s.ctx, core.Settlement{ID: settled.ID, Fence: won.Fence, Who: "op", Why: "no charge"})
+	_, err := s.Store.Settle(s.ctx, store.Settlement{ID: settled.ID, Fence: won.Fence, Who: "op", Why: "no charge"})
 	require.NoError(t, err)
 	s.Advance(t, forever)
 	s.sweep(t)
-	for _, c := range []core.Claim{released, settled} {
+	for _, c := range []store.Claim{released, settled} {
 		_, err := s.Store.Find(s.ctx, c.ID)
-		require.ErrorIs(t, err, core.ErrNotFound, "the rows of freed keys do not stay for ever")
+		require.ErrorIs(t, err, store.ErrNotFound, "the rows of freed keys do not stay for ever")
 		s.requireFree(t, c.ID)
 	}
 }
@@ -238,7 +238,7 @@ func sweepFreedKeys(t *testing.T, s *fixture) {
 // CONTRACT T-3
 func sweepManyAtOnce(t *testing.T, s *fixture) {
 	const records = 24
-	claims := make([]core.Claim, 0, records)
+	claims := make([]store.Claim, 0, records)
 	for range records {
 		c, _ := s.done(t, "paid")
 		claims = append(claims, c)
@@ -247,7 +247,7 @@ func sweepManyAtOnce(t *testing.T, s *fixture) {
 		var done, gone atomic.Int64
 		atOnce(8, func(i int) {
 			for range 3 {
-				swept, err := s.instances[i%len(s.instances)].Sweep(s.ctx, 2, core.Window{})
+				swept, err := s.instances[i%len(s.instances)].Sweep(s.ctx, 2, store.Window{})
 				assert.NoError(t, err)
 				done.Add(int64(swept.Tombstones))
 				gone.Add(int64(swept.Dropped))
@@ -261,7 +261,7 @@ func sweepManyAtOnce(t *testing.T, s *fixture) {
 	require.Equal(t, records, tombstones, "every record is turned into a tombstone once")
 	require.Zero(t, dropped)
 	for _, c := range claims {
-		require.Equal(t, core.Expired, s.find(t, c.ID).Stored)
+		require.Equal(t, store.Expired, s.find(t, c.ID).Stored)
 	}
 	s.Advance(t, tombstone)
 	tombstones, dropped = sweepAll()

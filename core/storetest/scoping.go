@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var scopingChecks = []check{
@@ -20,15 +20,15 @@ var scopingChecks = []check{
 func scopingKept(t *testing.T, s *fixture) {
 	keep := func(namespace, fingerprint, want string) {
 		t.Helper()
-		for _, store := range s.instances {
-			kept, err := store.(core.ScopeKeeper).KeepScoping(s.ctx, namespace, fingerprint)
+		for _, st := range s.instances {
+			kept, err := st.(store.ScopeKeeper).KeepScoping(s.ctx, namespace, fingerprint)
 			require.NoError(t, err)
 			require.Equal(t, want, kept)
 		}
 	}
 	adopt := func(namespace, fingerprint string) {
 		t.Helper()
-		require.NoError(t, s.Store.(core.ScopeKeeper).AdoptScoping(s.ctx, namespace, fingerprint))
+		require.NoError(t, s.Store.(store.ScopeKeeper).AdoptScoping(s.ctx, namespace, fingerprint))
 	}
 	keep("shop", "a", "a")
 	keep("shop", "b", "a")
@@ -46,7 +46,7 @@ func scopingKept(t *testing.T, s *fixture) {
 }
 
 func scopingCancelled(t *testing.T, s *fixture) {
-	keeper := s.Store.(core.ScopeKeeper)
+	keeper := s.Store.(store.ScopeKeeper)
 	over, cancel := context.WithCancel(s.ctx)
 	cancel()
 	_, err := keeper.KeepScoping(over, "shop", "a")

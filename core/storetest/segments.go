@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var segmentChecks = []check{
@@ -34,7 +34,7 @@ var segmentChecks = []check{
 }
 
 // open wins a Resume attempt of which nothing is sealed, if it is the first one.
-func (s *fixture) open(t *testing.T, c core.Claim) resumed {
+func (s *fixture) open(t *testing.T, c store.Claim) resumed {
 	t.Helper()
 	segments, got, err := s.steppers[0].Resume(s.ctx, c)
 	if segments != nil {
@@ -43,7 +43,7 @@ func (s *fixture) open(t *testing.T, c core.Claim) resumed {
 	require.NoError(t, err)
 	require.True(t, got.Won, "the claim must win; it found %s", brief(got))
 	require.NotNil(t, segments)
-	require.Equal(t, core.Ticket{ID: c.ID, Owner: c.Owner, Fence: got.Record.Fence}, got.Record.Ticket)
+	require.Equal(t, store.Ticket{ID: c.ID, Owner: c.Owner, Fence: got.Record.Fence}, got.Record.Ticket)
 	segments.Opening(func() error { return nil })
 	return resumed{got.Record, segments}
 }
@@ -71,31 +71,31 @@ func (s *fixture) requireEffects(t *testing.T, want int) {
 }
 
 // rows is a database step that has finished.
-func rows(name string) core.StepRecord {
-	return core.StepRecord{Name: name, Kind: core.DatabaseStep, Result: []byte(`{}`)}
+func rows(name string) store.StepRecord {
+	return store.StepRecord{Name: name, Kind: store.DatabaseStep, Result: []byte(`{}`)}
 }
 
-func result(name, json string) core.StepRecord {
+func result(name, json string) store.StepRecord {
 	step := call(name)
 	step.Result = []byte(json)
 	return step
 }
 
 // requireInFlight checks that all others are told that an attempt is at it, by a claim and by a question.
-func (s *fixture) requireInFlight(t *testing.T, c core.Claim) {
+func (s *fixture) requireInFlight(t *testing.T, c store.Claim) {
 	t.Helper()
-	for _, again := range []core.Claim{repeat(c), otherCommand(c)} {
-		for _, store := range s.steppers {
-			segments, got, err := store.Resume(s.ctx, again)
+	for _, again := range []store.Claim{repeat(c), otherCommand(c)} {
+		for _, st := range s.steppers {
+			segments, got, err := st.Resume(s.ctx, again)
 			require.NoError(t, err)
 			require.Nil(t, segments)
-			require.Equal(t, core.Claimed{Busy: true}, got)
-			again.Recovery = core.Park
-			got, err = store.Claim(s.ctx, again)
+			require.Equal(t, store.Claimed{Busy: true}, got)
+			again.Recovery = store.Park
+			got, err = st.Claim(s.ctx, again)
 			require.NoError(t, err)
-			require.Equal(t, core.Claimed{Busy: true}, got)
-			again.Recovery = core.Resume
-			running, err := store.InFlight(s.ctx, c.ID)
+			require.Equal(t, store.Claimed{Busy: true}, got)
+			again.Recovery = store.Resume
+			running, err := st.InFlight(s.ctx, c.ID)
 			require.NoError(t, err)
 			require.True(t, running, "InFlight")
 		}
@@ -106,10 +106,10 @@ func (s *fixture) requireInFlight(t *testing.T, c core.Claim) {
 //
 // CONTRACT X-14, X-15, M-2, M-6, M-8
 func segmentUnseen(t *testing.T, s *fixture) {
-	freed := s.command(core.Park)
+	freed := s.command(store.Park)
 	require.NoError(t, s.Store.Release(s.ctx, s.win(t, freed).Ticket))
-	freed.Recovery = core.Resume
-	for _, c := range []core.Claim{s.command(core.Resume), repeat(freed)} {
+	freed.Recovery = store.Resume
+	for _, c := range []store.Claim{s.command(store.Resume), repeat(freed)} {
 		won := s.open(t, c)
 		requireNew(t, c, won.Record)
 		s.requireInFlight(t, c)
@@ -118,7 +118,7 @@ func segmentUnseen(t *testing.T, s *fixture) {
 		s.requireGoneOrFree(t, c.ID)
 		require.Empty(t, s.steps(t, c.ID))
 		s.requireEffects(t, 0)
-		running, err := s.steppers[0].InFlight(s.ctx, s.command(core.Resume).ID)
+		running, err := s.steppers[0].InFlight(s.ctx, s.command(store.Resume).ID)
 		require.NoError(t, err)
 		require.False(t, running, "another key")
 		require.NoError(t, won.segments.Rollback())
@@ -127,10 +127,10 @@ func segmentUnseen(t *testing.T, s *fixture) {
 
 // CONTRACT X-14, R-6
 func segmentRollback(t *testing.T, s *fixture) {
-	freed := s.command(core.Park)
+	freed := s.command(store.Park)
 	require.NoError(t, s.Store.Release(s.ctx, s.win(t, freed).Ticket))
-	freed.Recovery = core.Resume
-	for _, c := range []core.Claim{s.command(core.Resume), repeat(freed)} {
+	freed.Recovery = store.Resume
+	for _, c := range []store.Claim{s.command(store.Resume), repeat(freed)} {
 		won := s.open(t, c)
 		s.write(t, won)
 		require.NoError(t, won.segments.Rollback())
@@ -140,10 +140,10 @@ func segmentRollback(t *testing.T, s *fixture) {
 			require.NoError(t, err)
 			require.False(t, running)
 		}
-		require.ErrorIs(t, won.segments.Step(s.ctx, s.work), core.ErrStale)
-		for _, seal := range []core.Seal{{}, {Steps: []core.StepRecord{rows("reserve")}}, {Alone: true}} {
+		require.ErrorIs(t, won.segments.Step(s.ctx, s.work), store.ErrStale)
+		for _, seal := range []store.Seal{{}, {Steps: []store.StepRecord{rows("reserve")}}, {Alone: true}} {
 			_, err := won.segments.Seal(s.ctx, seal)
-			require.ErrorIs(t, err, core.ErrStale)
+			require.ErrorIs(t, err, store.ErrStale)
 		}
 		s.requireEffects(t, 0)
 		s.requireFree(t, c.ID)
@@ -155,47 +155,47 @@ func segmentRollback(t *testing.T, s *fixture) {
 //
 // CONTRACT X-14, X-16
 func segmentTogether(t *testing.T, s *fixture) {
-	c := s.command(core.Resume)
+	c := s.command(store.Resume)
 	won := s.open(t, c)
 	s.write(t, won)
 	s.write(t, won)
 	require.Empty(t, s.steps(t, c.ID))
 	charge := call("charge")
-	s.seal(t, won, core.Seal{Steps: []core.StepRecord{rows("reserve"), rows("order")}, Start: &charge})
+	s.seal(t, won, store.Seal{Steps: []store.StepRecord{rows("reserve"), rows("order")}, Start: &charge})
 	requireNew(t, c, s.find(t, c.ID))
 	s.requireEffects(t, 2)
 	want := []string{"charge false", "order true", "reserve true"}
 	require.ElementsMatch(t, want, namesOf(s.steps(t, c.ID)))
-	require.Equal(t, core.Running, s.lose(t, repeat(c)).State())
+	require.Equal(t, store.Running, s.lose(t, repeat(c)).State())
 
 	s.write(t, won)
 	s.requireEffects(t, 2)
 	require.NoError(t, won.segments.Rollback())
 	s.requireEffects(t, 2)
 	require.ElementsMatch(t, want, namesOf(s.steps(t, c.ID)))
-	require.Equal(t, core.Running, s.lose(t, repeat(c)).State(), "what is sealed holds the key")
+	require.Equal(t, store.Running, s.lose(t, repeat(c)).State(), "what is sealed holds the key")
 
 	s.write(t, won)
 	answer := kept(answerOf("paid"))
-	s.seal(t, won, core.Seal{Steps: []core.StepRecord{result("charge", `"ch_1"`), rows("book")}, Answer: &answer})
+	s.seal(t, won, store.Seal{Steps: []store.StepRecord{result("charge", `"ch_1"`), rows("book")}, Answer: &answer})
 	s.requireEffects(t, 3)
-	s.requireState(t, core.Completed, c)
+	s.requireState(t, store.Completed, c)
 	requireAnswer(t, answerOf("paid"), s.find(t, c.ID).Answer)
 	require.Equal(t, `"ch_1"`, string(s.step(t, c.ID, "charge").Result))
 	require.ElementsMatch(t, []string{"charge true", "order true", "reserve true", "book true"}, namesOf(s.steps(t, c.ID)))
 
-	once := s.command(core.Resume) // without a call: one commit
+	once := s.command(store.Resume) // without a call: one commit
 	won = s.open(t, once)
 	s.write(t, won)
-	s.seal(t, won, core.Seal{Steps: []core.StepRecord{rows("book")}, Answer: &answer})
+	s.seal(t, won, store.Seal{Steps: []store.StepRecord{rows("book")}, Answer: &answer})
 	s.requireEffects(t, 4)
-	s.requireState(t, core.Completed, once)
+	s.requireState(t, store.Completed, once)
 	requireAnswer(t, answerOf("paid"), s.find(t, once.ID).Answer)
 	require.Equal(t, []string{"book true"}, namesOf(s.steps(t, once.ID)))
 }
 
 // namesOf returns the names of steps, and whether they have finished.
-func namesOf(steps []core.StepRecord) (names []string) {
+func namesOf(steps []store.StepRecord) (names []string) {
 	for _, step := range steps {
 		if step.Finished {
 			names = append(names, step.Name+" true")
@@ -210,30 +210,30 @@ func namesOf(steps []core.StepRecord) (names []string) {
 //
 // CONTRACT X-0, X-14, X-16
 func segmentAlone(t *testing.T, s *fixture) {
-	c := s.command(core.Resume)
+	c := s.command(store.Resume)
 	won := s.open(t, c)
 	charge := call("charge")
-	s.seal(t, won, core.Seal{Start: &charge})
+	s.seal(t, won, store.Seal{Start: &charge})
 	s.write(t, won)
 	failed := errors.New("the step has failed")
 	err := won.segments.Step(s.ctx, func(ctx context.Context) error { return errors.Join(s.work(ctx), failed) })
 	require.ErrorIs(t, err, failed)
-	s.seal(t, won, core.Seal{Steps: []core.StepRecord{result("charge", `"ch_1"`)}, Alone: true})
+	s.seal(t, won, store.Seal{Steps: []store.StepRecord{result("charge", `"ch_1"`)}, Alone: true})
 	s.requireEffects(t, 0)
 	require.Equal(t, `"ch_1"`, string(s.step(t, c.ID, "charge").Result))
-	require.Equal(t, core.Running, s.find(t, c.ID).State())
+	require.Equal(t, store.Running, s.find(t, c.ID).State())
 
 	s.write(t, won) // the attempt continues
-	answer := kept(core.Answer{Status: http.StatusPaymentRequired, Body: []byte("declined")})
-	s.seal(t, won, core.Seal{Steps: []core.StepRecord{rows("book")}, Answer: &answer})
+	answer := kept(store.Answer{Status: http.StatusPaymentRequired, Body: []byte("declined")})
+	s.seal(t, won, store.Seal{Steps: []store.StepRecord{rows("book")}, Answer: &answer})
 	s.requireEffects(t, 1)
 
-	refused := s.command(core.Resume)
+	refused := s.command(store.Resume)
 	won = s.open(t, refused)
 	s.write(t, won)
-	s.seal(t, won, core.Seal{Answer: &answer, Alone: true})
+	s.seal(t, won, store.Seal{Answer: &answer, Alone: true})
 	s.requireEffects(t, 1)
-	s.requireState(t, core.Completed, refused)
+	s.requireState(t, store.Completed, refused)
 	requireAnswer(t, answer.Answer, s.find(t, refused.ID).Answer)
 	require.Empty(t, s.steps(t, refused.ID))
 }
@@ -243,17 +243,17 @@ func segmentAlone(t *testing.T, s *fixture) {
 // CONTRACT R-2, M-3
 func segmentAnswerStands(t *testing.T, s *fixture) {
 	for _, called := range []bool{false, true} {
-		c := s.command(core.Resume)
+		c := s.command(store.Resume)
 		won := s.open(t, c)
 		if called {
 			charge := call("charge")
-			s.seal(t, won, core.Seal{Start: &charge})
+			s.seal(t, won, store.Seal{Start: &charge})
 		}
 		first, second := kept(answerOf("first")), kept(answerOf("second"))
-		s.seal(t, won, core.Seal{Answer: &first})
+		s.seal(t, won, store.Seal{Answer: &first})
 		want := s.find(t, c.ID)
-		s.seal(t, won, core.Seal{Answer: &first})
-		s.seal(t, won, core.Seal{Answer: &second})
+		s.seal(t, won, store.Seal{Answer: &first})
+		s.seal(t, won, store.Seal{Answer: &second})
 		requireSame(t, want, s.find(t, c.ID))
 		requireAnswer(t, answerOf("first"), want.Answer)
 	}
@@ -263,27 +263,27 @@ func segmentAnswerStands(t *testing.T, s *fixture) {
 //
 // CONTRACT X-1, X-16
 func segmentUndone(t *testing.T, s *fixture) {
-	won := s.resume(t, s.command(core.Resume))
+	won := s.resume(t, s.command(store.Resume))
 	s.write(t, won)
 	require.NoError(t, won.segments.Rollback())
 	answer := kept(answerOf("paid"))
-	for _, seal := range []core.Seal{
-		{Steps: []core.StepRecord{rows("book")}}, {Steps: []core.StepRecord{result("charge", `1`), rows("book")}, Answer: &answer},
+	for _, seal := range []store.Seal{
+		{Steps: []store.StepRecord{rows("book")}}, {Steps: []store.StepRecord{result("charge", `1`), rows("book")}, Answer: &answer},
 	} {
 		_, err := won.segments.Seal(s.ctx, seal)
-		require.True(t, errors.Is(err, core.ErrRetryable) || errors.Is(err, core.ErrAborted), "it is certain: %v", err)
+		require.True(t, errors.Is(err, store.ErrRetryable) || errors.Is(err, store.ErrAborted), "it is certain: %v", err)
 		require.Empty(t, s.steps(t, won.ID))
-		require.Equal(t, core.Running, s.find(t, won.ID).State())
+		require.Equal(t, store.Running, s.find(t, won.ID).State())
 	}
 	s.requireEffects(t, 0)
-	s.seal(t, won, core.Seal{Steps: []core.StepRecord{result("charge", `1`)}, Alone: true})
+	s.seal(t, won, store.Seal{Steps: []store.StepRecord{result("charge", `1`)}, Alone: true})
 }
 
 // The module stops its renewals before a segment opens behind the first seal.
 //
 // CONTRACT X-1, X-15
 func segmentOpening(t *testing.T, s *fixture) {
-	c := s.command(core.Resume)
+	c := s.command(store.Resume)
 	won := s.open(t, c)
 	opened := 0
 	var refusal error
@@ -292,15 +292,15 @@ func segmentOpening(t *testing.T, s *fixture) {
 		return refusal
 	})
 	s.write(t, won)
-	s.seal(t, won, core.Seal{Steps: []core.StepRecord{rows("reserve")}})
+	s.seal(t, won, store.Seal{Steps: []store.StepRecord{rows("reserve")}})
 	require.Zero(t, opened, "the first segment is open from the claim")
-	s.seal(t, won, core.Seal{})
+	s.seal(t, won, store.Seal{})
 	require.Zero(t, opened, "Seal opens one without it")
 	for want := 1; want <= 2; want++ {
 		s.write(t, won)
 		s.write(t, won)
 		require.Equal(t, want, opened, "once for each segment")
-		s.seal(t, won, core.Seal{})
+		s.seal(t, won, store.Seal{})
 	}
 	refusal = errors.New("no segment")
 	err := won.segments.Step(s.ctx, func(context.Context) error {
@@ -324,10 +324,10 @@ func segmentOpening(t *testing.T, s *fixture) {
 //
 // CONTRACT X-10, X-15
 func segmentTakenOver(t *testing.T, s *fixture) {
-	c := s.command(core.Resume)
+	c := s.command(store.Resume)
 	first := s.resume(t, c)
 	charge := call("charge")
-	s.seal(t, first, core.Seal{Start: &charge})
+	s.seal(t, first, store.Seal{Start: &charge})
 	for attempt := 2; attempt <= 3; attempt++ {
 		s.Advance(t, 2*lease)
 		taken := s.open(t, repeat(c))
@@ -347,7 +347,7 @@ func segmentTakenOver(t *testing.T, s *fixture) {
 //
 // CONTRACT X-15
 func segmentHeld(t *testing.T, s *fixture) {
-	c := s.command(core.Resume)
+	c := s.command(store.Resume)
 	won := s.resume(t, c)
 	s.Advance(t, 2*lease)
 	s.write(t, won)
@@ -357,10 +357,10 @@ func segmentHeld(t *testing.T, s *fixture) {
 		cancel()
 		require.False(t, got.Won, "the key is held: %v", err)
 	}
-	s.seal(t, won, core.Seal{Steps: []core.StepRecord{rows("book")}})
+	s.seal(t, won, store.Seal{Steps: []store.StepRecord{rows("book")}})
 	now := s.find(t, c.ID)
 	require.Equal(t, won.Ticket, now.Ticket)
-	require.Equal(t, core.Running, s.lose(t, repeat(c)).State())
+	require.Equal(t, store.Running, s.lose(t, repeat(c)).State())
 	require.False(t, now.LeaseExpired(), "the lease begins anew")
 	s.requireEffects(t, 1)
 
@@ -381,24 +381,24 @@ func segmentStale(t *testing.T, s *fixture) {
 		want := s.find(t, won.ID)
 		s.requireStaleSteps(t, won)
 		for _, alone := range []bool{false, true} {
-			seal := core.Seal{Steps: []core.StepRecord{result("charge", `1`)}, Answer: &answer, Alone: alone}
+			seal := store.Seal{Steps: []store.StepRecord{result("charge", `1`)}, Answer: &answer, Alone: alone}
 			_, err := won.segments.Seal(s.ctx, seal)
-			require.ErrorIs(t, err, core.ErrStale)
-			_, err = won.segments.Seal(s.ctx, core.Seal{Answer: &answer, Alone: alone})
-			require.ErrorIs(t, err, core.ErrStale)
+			require.ErrorIs(t, err, store.ErrStale)
+			_, err = won.segments.Seal(s.ctx, store.Seal{Answer: &answer, Alone: alone})
+			require.ErrorIs(t, err, store.ErrStale)
 		}
 		requireSame(t, want, s.find(t, won.ID))
 	}
-	c := s.command(core.Resume)
+	c := s.command(store.Resume)
 	taken := s.resume(t, c)
 	s.Advance(t, 2*lease)
 	s.win(t, repeat(c))
 	requireStale(taken)
 
-	for _, decide := range []func(core.Record) core.Settlement{notApplied, func(r core.Record) core.Settlement {
+	for _, decide := range []func(store.Record) store.Settlement{notApplied, func(r store.Record) store.Settlement {
 		return applied(r, "settled")
 	}} {
-		settled := s.resume(t, s.command(core.Resume))
+		settled := s.resume(t, s.command(store.Resume))
 		require.NoError(t, s.Store.Park(s.ctx, settled.Ticket))
 		s.Advance(t, 2*deadline)
 		_, err := s.Store.Settle(s.ctx, decide(settled.Record))
@@ -415,12 +415,12 @@ func segmentTimes(t *testing.T, s *fixture) {
 	s.Advance(t, 2*deadline)
 	moves := s.now(t).Sub(before) >= 2*deadline // the clock of a database does not, and there is nothing that is older then
 	for _, answered := range []bool{false, true} {
-		c := s.command(core.Resume)
+		c := s.command(store.Resume)
 		won := s.open(t, c)
 		if moves {
 			s.Advance(t, 2*deadline)
 		}
-		var seal core.Seal
+		var seal store.Seal
 		if answered {
 			answer := kept(answerOf("paid"))
 			seal.Answer = &answer
@@ -435,12 +435,12 @@ func segmentTimes(t *testing.T, s *fixture) {
 		require.WithinDuration(t, now.Now.Add(deadline), now.Deadline, lease/2)
 		require.WithinDuration(t, now.Now.Add(lease), now.LeaseUntil, lease/2)
 		s.Advance(t, lease/2)
-		s.seal(t, won, core.Seal{})
+		s.seal(t, won, store.Seal{})
 		now = s.find(t, c.ID)
 		require.WithinDuration(t, now.Now.Add(lease), now.LeaseUntil, lease/4, "the lease begins anew")
 		require.WithinDuration(t, now.CreatedAt.Add(lease/2), now.Now, lease/4)
 		s.Advance(t, deadline-lease)
-		s.seal(t, won, core.Seal{})
+		s.seal(t, won, store.Seal{})
 		now = s.find(t, c.ID)
 		require.False(t, now.LeaseUntil.After(now.Deadline), "a lease ends with the deadline")
 	}
@@ -450,19 +450,19 @@ func segmentTimes(t *testing.T, s *fixture) {
 //
 // CONTRACT T-5, X-15
 func segmentClock(t *testing.T, s *fixture) {
-	for name, window := range map[string]core.Window{
+	for name, window := range map[string]store.Window{
 		"behind": {From: s.now(t).Add(time.Hour)}, "ahead": {To: s.now(t).Add(-time.Hour)},
 	} {
 		for _, first := range []bool{true, false} {
-			c := s.command(core.Resume)
+			c := s.command(store.Resume)
 			won := s.open(t, c)
 			if !first {
-				s.seal(t, won, core.Seal{})
+				s.seal(t, won, store.Seal{})
 			}
 			charge := call("charge")
 			require.NoError(t, won.segments.Step(s.ctx, func(context.Context) error { return nil }))
-			_, err := won.segments.Seal(s.ctx, core.Seal{Steps: []core.StepRecord{rows("reserve")}, Start: &charge, Window: window})
-			require.ErrorIs(t, err, core.ErrClock, name)
+			_, err := won.segments.Seal(s.ctx, store.Seal{Steps: []store.StepRecord{rows("reserve")}, Start: &charge, Window: window})
+			require.ErrorIs(t, err, store.ErrClock, name)
 			require.Empty(t, s.steps(t, c.ID))
 			if first {
 				s.requireGoneOrFree(t, c.ID)
@@ -476,7 +476,7 @@ func segmentClock(t *testing.T, s *fixture) {
 //
 // CONTRACT R-5, X-4
 func segmentClaimContext(t *testing.T, s *fixture) {
-	c := s.command(core.Resume)
+	c := s.command(store.Resume)
 	for attempt := 1; attempt <= 2; attempt++ {
 		ctx, cancel := context.WithCancel(s.ctx)
 		segments, got, err := s.steppers[0].Resume(ctx, repeat(c))
@@ -486,9 +486,9 @@ func segmentClaimContext(t *testing.T, s *fixture) {
 		cancel()
 		won := resumed{got.Record, segments}
 		s.write(t, won)
-		s.seal(t, won, core.Seal{Steps: []core.StepRecord{rows("reserve")}})
+		s.seal(t, won, store.Seal{Steps: []store.StepRecord{rows("reserve")}})
 		s.write(t, won)
-		s.seal(t, won, core.Seal{Steps: []core.StepRecord{rows("order")}})
+		s.seal(t, won, store.Seal{Steps: []store.StepRecord{rows("order")}})
 		s.requireEffects(t, 2*attempt)
 		s.Advance(t, 2*lease)
 	}
@@ -498,9 +498,9 @@ func segmentClaimContext(t *testing.T, s *fixture) {
 //
 // CONTRACT X-15, M-2, M-3
 func segmentHotKey(t *testing.T, s *fixture) {
-	c := s.command(core.Resume)
+	c := s.command(store.Resume)
 	won := s.resume(t, c)
-	ask := func(i int, want core.State) {
+	ask := func(i int, want store.State) {
 		store := s.steppers[i%len(s.steppers)]
 		_, got, err := store.Resume(s.ctx, repeat(c))
 		assert.NoError(t, err)
@@ -514,18 +514,18 @@ func segmentHotKey(t *testing.T, s *fixture) {
 	atOnce(burst/4, func(i int) {
 		for range 3 {
 			if i > 0 {
-				ask(i, core.Running)
+				ask(i, store.Running)
 				continue
 			}
 			assert.NoError(t, won.segments.Step(s.ctx, s.work))
-			_, err := won.segments.Seal(s.ctx, core.Seal{})
+			_, err := won.segments.Seal(s.ctx, store.Seal{})
 			assert.NoError(t, err)
 		}
 	})
 	s.requireEffects(t, 3)
 	answer := kept(answerOf("paid"))
-	s.seal(t, won, core.Seal{Answer: &answer})
-	atOnce(burst, func(i int) { ask(i, core.Completed) })
+	s.seal(t, won, store.Seal{Answer: &answer})
+	atOnce(burst, func(i int) { ask(i, store.Completed) })
 }
 
 // A question never makes a claim busy.
@@ -533,7 +533,7 @@ func segmentHotKey(t *testing.T, s *fixture) {
 // CONTRACT M-8, X-15
 func segmentQuestions(t *testing.T, s *fixture) {
 	for range 10 {
-		c := s.command(core.Resume)
+		c := s.command(store.Resume)
 		var won resumed
 		atOnce(8, func(i int) {
 			if i > 0 {
@@ -554,18 +554,18 @@ func segmentQuestions(t *testing.T, s *fixture) {
 // CONTRACT M-6
 func segmentOneOfManyRuns(t *testing.T, s *fixture) {
 	for round := range 5 {
-		c := s.command(core.Resume)
+		c := s.command(store.Resume)
 		var committed atomic.Int64
 		atOnce(burst*len(s.steppers), func(i int) {
 			for s.ctx.Err() == nil {
 				err := s.attemptSegments(s.steppers[i%len(s.steppers)], repeat(c))
 				switch {
-				case errors.Is(err, core.ErrRetryable): // rolled back by a conflict: the client repeats
+				case errors.Is(err, store.ErrRetryable): // rolled back by a conflict: the client repeats
 					continue
 				case err == nil:
 					committed.Add(1)
 				default:
-					assert.ErrorIs(t, err, core.ErrStale)
+					assert.ErrorIs(t, err, store.ErrStale)
 				}
 				return
 			}
@@ -577,18 +577,18 @@ func segmentOneOfManyRuns(t *testing.T, s *fixture) {
 }
 
 // attemptSegments makes a whole attempt of one segment. The error is ErrStale if another attempt has the key or its record.
-func (s *fixture) attemptSegments(store core.Stepper, c core.Claim) error {
-	segments, got, err := store.Resume(s.ctx, c)
+func (s *fixture) attemptSegments(st store.Stepper, c store.Claim) error {
+	segments, got, err := st.Resume(s.ctx, c)
 	if err != nil {
 		return err
 	}
 	if !got.Won {
-		return core.ErrStale
+		return store.ErrStale
 	}
 	if err := segments.Step(s.ctx, s.work); err != nil {
 		return errors.Join(err, segments.Rollback())
 	}
 	answer := kept(answerOf("paid"))
-	_, err = segments.Seal(s.ctx, core.Seal{Steps: []core.StepRecord{rows("book")}, Answer: &answer})
+	_, err = segments.Seal(s.ctx, store.Seal{Steps: []store.StepRecord{rows("book")}, Answer: &answer})
 	return err
 }

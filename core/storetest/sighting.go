@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var sightingChecks = []check{
@@ -29,18 +30,18 @@ var sightingChecks = []check{
 const window = 10 * time.Minute
 
 // sighting returns the sighting of a command that the store has not seen, under a key that it has not seen.
-func (s *fixture) sighting() core.Sighting {
-	c := s.command(core.Park)
-	return core.Sighting{ID: c.ID, Scope: c.Scope, Hash: c.Hash, Window: window, Keep: retention}
+func (s *fixture) sighting() store.Sighting {
+	c := s.command(store.Park)
+	return store.Sighting{ID: c.ID, Scope: c.Scope, Hash: c.Hash, Window: window, Keep: retention}
 }
 
 // rekeyed returns the same command under a new key.
-func (s *fixture) rekeyed(c core.Sighting) core.Sighting {
-	c.ID = s.command(core.Park).ID
+func (s *fixture) rekeyed(c store.Sighting) store.Sighting {
+	c.ID = s.command(store.Park).ID
 	return c
 }
 
-func (s *fixture) sight(t *testing.T, c core.Sighting) core.Seen {
+func (s *fixture) sight(t *testing.T, c store.Sighting) store.Seen {
 	t.Helper()
 	seen, err := s.watcher().Sight(s.ctx, c)
 	require.NoError(t, err)
@@ -48,19 +49,19 @@ func (s *fixture) sight(t *testing.T, c core.Sighting) core.Seen {
 }
 
 // watcher is one instance after the other.
-func (s *fixture) watcher() core.Watcher {
+func (s *fixture) watcher() store.Watcher {
 	s.sights++
 	return s.watchers[s.sights%len(s.watchers)]
 }
 
 func sightSameKey(t *testing.T, s *fixture) {
 	c := s.sighting()
-	require.Equal(t, core.Seen{}, s.sight(t, c), "nothing has come before the first")
-	require.Equal(t, core.Seen{Key: true, First: c.Hash}, s.sight(t, c))
+	require.Equal(t, store.Seen{}, s.sight(t, c), "nothing has come before the first")
+	require.Equal(t, store.Seen{Key: true, First: c.Hash}, s.sight(t, c))
 	other := c
 	other.Hash = hashOf("another command")
-	require.Equal(t, core.Seen{Key: true, First: c.Hash}, s.sight(t, other))
-	require.Equal(t, core.Seen{Key: true, First: c.Hash}, s.sight(t, c), "the first command stands")
+	require.Equal(t, store.Seen{Key: true, First: c.Hash}, s.sight(t, other))
+	require.Equal(t, store.Seen{Key: true, First: c.Hash}, s.sight(t, c), "the first command stands")
 }
 
 func sightOtherKey(t *testing.T, s *fixture) {
@@ -68,9 +69,9 @@ func sightOtherKey(t *testing.T, s *fixture) {
 	second := s.rekeyed(first)
 	s.sight(t, first)
 	s.Advance(t, time.Second)
-	require.Equal(t, core.Seen{Rekeyed: true, Earlier: first.ID}, s.sight(t, second))
+	require.Equal(t, store.Seen{Rekeyed: true, Earlier: first.ID}, s.sight(t, second))
 	s.Advance(t, time.Second)
-	require.Equal(t, core.Seen{Rekeyed: true, Earlier: second.ID}, s.sight(t, s.rekeyed(first)), "the latest counts")
+	require.Equal(t, store.Seen{Rekeyed: true, Earlier: second.ID}, s.sight(t, s.rekeyed(first)), "the latest counts")
 }
 
 // A repeat is judged as its key was judged the first time, whatever came in between.
@@ -80,8 +81,8 @@ func sightRepeats(t *testing.T, s *fixture) {
 	s.sight(t, first)
 	s.Advance(t, time.Second)
 	s.sight(t, second)
-	require.Equal(t, core.Seen{Key: true, First: first.Hash}, s.sight(t, first), "no key came before the first")
-	require.Equal(t, core.Seen{Key: true, First: first.Hash, Rekeyed: true, Earlier: first.ID}, s.sight(t, second))
+	require.Equal(t, store.Seen{Key: true, First: first.Hash}, s.sight(t, first), "no key came before the first")
+	require.Equal(t, store.Seen{Key: true, First: first.Hash, Rekeyed: true, Earlier: first.ID}, s.sight(t, second))
 }
 
 func sightWindow(t *testing.T, s *fixture) {
@@ -89,11 +90,11 @@ func sightWindow(t *testing.T, s *fixture) {
 	s.sight(t, first)
 	s.Advance(t, window-time.Minute)
 	second := s.rekeyed(first)
-	require.Equal(t, core.Seen{Rekeyed: true, Earlier: first.ID}, s.sight(t, second))
+	require.Equal(t, store.Seen{Rekeyed: true, Earlier: first.ID}, s.sight(t, second))
 	s.Advance(t, 2*time.Minute)
-	require.Equal(t, core.Seen{Key: true, First: first.Hash}, s.sight(t, second), "the window is counted from now")
+	require.Equal(t, store.Seen{Key: true, First: first.Hash}, s.sight(t, second), "the window is counted from now")
 	s.Advance(t, window)
-	require.Equal(t, core.Seen{}, s.sight(t, s.rekeyed(first)))
+	require.Equal(t, store.Seen{}, s.sight(t, s.rekeyed(first)))
 }
 
 // A request that will be refused is not noted: it does not make the next one suspect.
@@ -105,12 +106,12 @@ func sightTentative(t *testing.T, s *fixture) {
 	s.Advance(t, window/2)
 	second := s.rekeyed(first)
 	for range 2 {
-		require.Equal(t, core.Seen{Rekeyed: true, Earlier: first.ID}, s.sight(t, second))
+		require.Equal(t, store.Seen{Rekeyed: true, Earlier: first.ID}, s.sight(t, second))
 	}
 	s.Advance(t, window/2+time.Minute)
 	third := s.rekeyed(first)
-	require.Equal(t, core.Seen{}, s.sight(t, third), "the second one was not noted")
-	require.Equal(t, core.Seen{Key: true, First: first.Hash}, s.sight(t, third))
+	require.Equal(t, store.Seen{}, s.sight(t, third), "the second one was not noted")
+	require.Equal(t, store.Seen{Key: true, First: first.Hash}, s.sight(t, third))
 }
 
 func sightKept(t *testing.T, s *fixture) {
@@ -119,8 +120,8 @@ func sightKept(t *testing.T, s *fixture) {
 	s.Advance(t, retention-time.Hour)
 	require.True(t, s.sight(t, c).Key)
 	s.Advance(t, 2*time.Hour)
-	require.Equal(t, core.Seen{}, s.sight(t, c), "its time is over, swept or not")
-	require.Equal(t, core.Seen{Key: true, First: c.Hash}, s.sight(t, c), "and begins anew")
+	require.Equal(t, store.Seen{}, s.sight(t, c), "its time is over, swept or not")
+	require.Equal(t, store.Seen{Key: true, First: c.Hash}, s.sight(t, c), "and begins anew")
 	s.Advance(t, retention-time.Hour)
 	require.True(t, s.sight(t, c).Key)
 }
@@ -128,16 +129,16 @@ func sightKept(t *testing.T, s *fixture) {
 func sightNoKey(t *testing.T, s *fixture) {
 	bare := s.sighting()
 	keyed := bare
-	bare.ID = core.ID{}
-	require.Equal(t, core.Seen{}, s.sight(t, bare))
+	bare.ID = store.ID{}
+	require.Equal(t, store.Seen{}, s.sight(t, bare))
 	s.Advance(t, time.Second)
-	require.Equal(t, core.Seen{Rekeyed: true}, s.sight(t, bare), "no key is no key to be known by")
+	require.Equal(t, store.Seen{Rekeyed: true}, s.sight(t, bare), "no key is no key to be known by")
 	s.Advance(t, time.Second)
-	require.Equal(t, core.Seen{Rekeyed: true}, s.sight(t, keyed))
+	require.Equal(t, store.Seen{Rekeyed: true}, s.sight(t, keyed))
 	s.Advance(t, time.Second)
-	require.Equal(t, core.Seen{Rekeyed: true, Earlier: keyed.ID}, s.sight(t, bare))
+	require.Equal(t, store.Seen{Rekeyed: true, Earlier: keyed.ID}, s.sight(t, bare))
 	s.Advance(t, 2*window)
-	require.Equal(t, core.Seen{}, s.sight(t, bare))
+	require.Equal(t, store.Seen{}, s.sight(t, bare))
 }
 
 // CONTRACT S-1
@@ -148,21 +149,21 @@ func sightApart(t *testing.T, s *fixture) {
 
 	otherCommand := s.rekeyed(c)
 	otherCommand.Hash = hashOf("another command")
-	require.Equal(t, core.Seen{}, s.sight(t, otherCommand))
+	require.Equal(t, store.Seen{}, s.sight(t, otherCommand))
 
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-2"}
 	otherPrincipal := c
 	otherPrincipal.ID, otherPrincipal.Scope = core.Scoping{}.RecordID(p, "key-1"), core.Scoping{}.PrincipalScope(p)
-	require.Equal(t, core.Seen{}, s.sight(t, otherPrincipal))
+	require.Equal(t, store.Seen{}, s.sight(t, otherPrincipal))
 }
 
 // CONTRACT M-6
 func sightLeavesRecords(t *testing.T, s *fixture) {
-	c := s.command(core.Park)
-	seen := core.Sighting{ID: c.ID, Scope: c.Scope, Hash: c.Hash, Window: window, Keep: retention}
-	require.Equal(t, core.Seen{}, s.sight(t, seen))
+	c := s.command(store.Park)
+	seen := store.Sighting{ID: c.ID, Scope: c.Scope, Hash: c.Hash, Window: window, Keep: retention}
+	require.Equal(t, store.Seen{}, s.sight(t, seen))
 	r := s.win(t, c) // a sighting is no claim
-	require.Equal(t, core.Seen{Key: true, First: c.Hash}, s.sight(t, seen))
+	require.Equal(t, store.Seen{Key: true, First: c.Hash}, s.sight(t, seen))
 	requireSame(t, r, s.find(t, c.ID))
 }
 
@@ -170,15 +171,15 @@ func sightSwept(t *testing.T, s *fixture) {
 	for range 5 {
 		s.sight(t, s.sighting())
 	}
-	swept, err := s.Store.Sweep(s.ctx, 100, core.Window{})
+	swept, err := s.Store.Sweep(s.ctx, 100, store.Window{})
 	require.NoError(t, err)
-	require.Equal(t, core.Swept{}, swept)
+	require.Equal(t, store.Swept{}, swept)
 
 	s.Advance(t, retention+time.Hour)
 	for _, want := range []int{3, 2, 0} {
-		swept, err := s.Store.Sweep(s.ctx, 3, core.Window{})
+		swept, err := s.Store.Sweep(s.ctx, 3, store.Window{})
 		require.NoError(t, err)
-		require.Equal(t, core.Swept{Sightings: want}, swept)
+		require.Equal(t, store.Swept{Sightings: want}, swept)
 	}
 }
 
@@ -207,5 +208,5 @@ func sightCancelled(t *testing.T, s *fixture) {
 	c := s.sighting()
 	_, err := s.watchers[0].Sight(ctx, c)
 	noSentinel(t, err)
-	require.Equal(t, core.Seen{}, s.sight(t, c))
+	require.Equal(t, store.Seen{}, s.sight(t, c))
 }

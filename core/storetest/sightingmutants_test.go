@@ -4,35 +4,35 @@ import (
 	"context"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-// The mutants of a core.Watcher.
-var sightingMutants = map[string]mutantOf[core.Watcher, core.Watcher]{
+// The mutants of a store.Watcher.
+var sightingMutants = map[string]mutantOf[store.Watcher, store.Watcher]{
 	"tells the last command":      {"Sight/SameKey", alters(tellsLast)},
 	"sees no other key":           {"Sight/OtherKey", alters(seesNoOther)},
-	"takes a repeat for a re-key": {"Sight/Repeats", func(w core.Watcher) core.Watcher { return &forgetsKeys{w} }},
+	"takes a repeat for a re-key": {"Sight/Repeats", func(w store.Watcher) store.Watcher { return &forgetsKeys{w} }},
 	"counts the window from then": {"Sight/Window", alters(seesForEver)},
-	"notes what is refused":       {"Sight/Tentative", func(w core.Watcher) core.Watcher { return notesAll{w} }},
-	"remembers for ever":          {"Sight/Kept", func(w core.Watcher) core.Watcher { return keeps{w, forever} }},
-	"takes no key for a key":      {"Sight/NoKey", func(w core.Watcher) core.Watcher { return namesNoKey{w} }},
-	"mixes principals":            {"Sight/Apart", func(w core.Watcher) core.Watcher { return oneScope{w} }},
-	"never forgets":               {"Sight/Swept", func(w core.Watcher) core.Watcher { return neverSwept{w} }},
-	"sees regardless":             {"Sight/Cancelled", func(w core.Watcher) core.Watcher { return heedlessSight{w} }},
+	"notes what is refused":       {"Sight/Tentative", func(w store.Watcher) store.Watcher { return notesAll{w} }},
+	"remembers for ever":          {"Sight/Kept", func(w store.Watcher) store.Watcher { return keeps{w, forever} }},
+	"takes no key for a key":      {"Sight/NoKey", func(w store.Watcher) store.Watcher { return namesNoKey{w} }},
+	"mixes principals":            {"Sight/Apart", func(w store.Watcher) store.Watcher { return oneScope{w} }},
+	"never forgets":               {"Sight/Swept", func(w store.Watcher) store.Watcher { return neverSwept{w} }},
+	"sees regardless":             {"Sight/Cancelled", func(w store.Watcher) store.Watcher { return heedlessSight{w} }},
 }
 
 const forever = 365 * 24 * time.Hour
 
 type altered struct {
-	core.Watcher
-	alter func(s core.Sighting, seen core.Seen) core.Seen
+	store.Watcher
+	alter func(s store.Sighting, seen store.Seen) store.Seen
 }
 
-func alters(alter func(core.Sighting, core.Seen) core.Seen) func(core.Watcher) core.Watcher {
-	return func(w core.Watcher) core.Watcher { return altered{w, alter} }
+func alters(alter func(store.Sighting, store.Seen) store.Seen) func(store.Watcher) store.Watcher {
+	return func(w store.Watcher) store.Watcher { return altered{w, alter} }
 }
 
-func (w altered) Sight(ctx context.Context, s core.Sighting) (core.Seen, error) {
+func (w altered) Sight(ctx context.Context, s store.Sighting) (store.Seen, error) {
 	seen, err := w.Watcher.Sight(ctx, s)
 	if err != nil {
 		return seen, err
@@ -40,73 +40,73 @@ func (w altered) Sight(ctx context.Context, s core.Sighting) (core.Seen, error) 
 	return w.alter(s, seen), nil
 }
 
-func tellsLast(s core.Sighting, seen core.Seen) core.Seen {
+func tellsLast(s store.Sighting, seen store.Seen) store.Seen {
 	if seen.Key {
 		seen.First = s.Hash
 	}
 	return seen
 }
 
-func seesNoOther(_ core.Sighting, seen core.Seen) core.Seen {
-	seen.Rekeyed, seen.Earlier = false, core.ID{}
+func seesNoOther(_ store.Sighting, seen store.Seen) store.Seen {
+	seen.Rekeyed, seen.Earlier = false, store.ID{}
 	return seen
 }
 
-func seesForEver(_ core.Sighting, seen core.Seen) core.Seen {
+func seesForEver(_ store.Sighting, seen store.Seen) store.Seen {
 	seen.Rekeyed = seen.Rekeyed || seen.Key
 	return seen
 }
 
 // forgetsKeys notes every sighting as one without a key.
-type forgetsKeys struct{ core.Watcher }
+type forgetsKeys struct{ store.Watcher }
 
-func (w *forgetsKeys) Sight(ctx context.Context, s core.Sighting) (core.Seen, error) {
-	s.ID = core.ID{}
+func (w *forgetsKeys) Sight(ctx context.Context, s store.Sighting) (store.Seen, error) {
+	s.ID = store.ID{}
 	return w.Watcher.Sight(ctx, s)
 }
 
-type notesAll struct{ core.Watcher }
+type notesAll struct{ store.Watcher }
 
-func (w notesAll) Sight(ctx context.Context, s core.Sighting) (core.Seen, error) {
+func (w notesAll) Sight(ctx context.Context, s store.Sighting) (store.Seen, error) {
 	s.Tentative = false
 	return w.Watcher.Sight(ctx, s)
 }
 
 type keeps struct {
-	core.Watcher
+	store.Watcher
 	keep time.Duration
 }
 
-func (w keeps) Sight(ctx context.Context, s core.Sighting) (core.Seen, error) {
+func (w keeps) Sight(ctx context.Context, s store.Sighting) (store.Seen, error) {
 	s.Keep = w.keep
 	return w.Watcher.Sight(ctx, s)
 }
 
 // namesNoKey makes up a key for requests without one.
-type namesNoKey struct{ core.Watcher }
+type namesNoKey struct{ store.Watcher }
 
-func (w namesNoKey) Sight(ctx context.Context, s core.Sighting) (core.Seen, error) {
-	if s.ID == (core.ID{}) {
+func (w namesNoKey) Sight(ctx context.Context, s store.Sighting) (store.Seen, error) {
+	if s.ID == (store.ID{}) {
 		s.ID[0] = 1
 	}
 	return w.Watcher.Sight(ctx, s)
 }
 
-type oneScope struct{ core.Watcher }
+type oneScope struct{ store.Watcher }
 
-func (w oneScope) Sight(ctx context.Context, s core.Sighting) (core.Seen, error) {
-	s.Scope = core.Scope{}
+func (w oneScope) Sight(ctx context.Context, s store.Sighting) (store.Seen, error) {
+	s.Scope = store.Scope{}
 	return w.Watcher.Sight(ctx, s)
 }
 
-type neverSwept struct{ core.Watcher }
+type neverSwept struct{ store.Watcher }
 
-func (w neverSwept) Sweep(context.Context, int, core.Window) (core.Swept, error) {
-	return core.Swept{}, nil
+func (w neverSwept) Sweep(context.Context, int, store.Window) (store.Swept, error) {
+	return store.Swept{}, nil
 }
 
-type heedlessSight struct{ core.Watcher }
+type heedlessSight struct{ store.Watcher }
 
-func (w heedlessSight) Sight(ctx context.Context, s core.Sighting) (core.Seen, error) {
+func (w heedlessSight) Sight(ctx context.Context, s store.Sighting) (store.Seen, error) {
 	return w.Watcher.Sight(context.WithoutCancel(ctx), s)
 }

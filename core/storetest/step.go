@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var stepChecks = []check{
@@ -34,10 +35,12 @@ var stepChecks = []check{
 	{"Step/None", stepNone},
 }
 
-func call(name string) core.StepRecord { return core.StepRecord{Name: name, Kind: core.ProviderStep} }
+func call(name string) store.StepRecord {
+	return store.StepRecord{Name: name, Kind: store.ProviderStep}
+}
 
 // seal makes a segment durable and must succeed.
-func (s *fixture) seal(t *testing.T, won resumed, seal core.Seal) {
+func (s *fixture) seal(t *testing.T, won resumed, seal store.Seal) {
 	t.Helper()
 	now, err := won.segments.Seal(s.ctx, seal)
 	require.NoError(t, err)
@@ -45,28 +48,28 @@ func (s *fixture) seal(t *testing.T, won resumed, seal core.Seal) {
 }
 
 // start seals the start of a provider step. It returns the step as it is recorded.
-func (s *fixture) start(t *testing.T, won resumed, step core.StepRecord) core.StepRecord {
+func (s *fixture) start(t *testing.T, won resumed, step store.StepRecord) store.StepRecord {
 	t.Helper()
-	s.seal(t, won, core.Seal{Start: &step})
+	s.seal(t, won, store.Seal{Start: &step})
 	return s.step(t, won.ID, step.Name)
 }
 
 // requireNotStarted checks that a step which has finished is not started again.
-func (s *fixture) requireNotStarted(t *testing.T, won resumed, step core.StepRecord) {
+func (s *fixture) requireNotStarted(t *testing.T, won resumed, step store.StepRecord) {
 	t.Helper()
-	_, err := won.segments.Seal(s.ctx, core.Seal{Start: &step})
-	require.ErrorIs(t, err, core.ErrStale)
+	_, err := won.segments.Seal(s.ctx, store.Seal{Start: &step})
+	require.ErrorIs(t, err, store.ErrStale)
 }
 
 // finish seals the result of a provider step.
-func (s *fixture) finish(t *testing.T, won resumed, step core.StepRecord, result string) {
+func (s *fixture) finish(t *testing.T, won resumed, step store.StepRecord, result string) {
 	t.Helper()
 	step.Result = []byte(result)
-	s.seal(t, won, core.Seal{Steps: []core.StepRecord{step}})
+	s.seal(t, won, store.Seal{Steps: []store.StepRecord{step}})
 }
 
 // step returns a recorded step.
-func (s *fixture) step(t *testing.T, id core.ID, name string) core.StepRecord {
+func (s *fixture) step(t *testing.T, id store.ID, name string) store.StepRecord {
 	t.Helper()
 	for _, step := range s.steps(t, id) {
 		if step.Name == name {
@@ -74,13 +77,13 @@ func (s *fixture) step(t *testing.T, id core.ID, name string) core.StepRecord {
 		}
 	}
 	require.Fail(t, "there is no step "+name)
-	return core.StepRecord{}
+	return store.StepRecord{}
 }
 
 // steps returns the steps of a record, the same on every instance.
-func (s *fixture) steps(t *testing.T, id core.ID) []core.StepRecord {
+func (s *fixture) steps(t *testing.T, id store.ID) []store.StepRecord {
 	t.Helper()
-	var found []core.StepRecord
+	var found []store.StepRecord
 	for i, store := range s.steppers {
 		steps, err := store.Steps(s.ctx, id)
 		require.NoError(t, err)
@@ -98,7 +101,7 @@ func (s *fixture) steps(t *testing.T, id core.ID) []core.StepRecord {
 }
 
 // requireFinish checks when a step has finished.
-func requireFinish(t *testing.T, step core.StepRecord) {
+func requireFinish(t *testing.T, step store.StepRecord) {
 	t.Helper()
 	if !step.Finished {
 		require.True(t, step.FinishedAt.IsZero(), "FinishedAt of an unfinished step")
@@ -109,7 +112,7 @@ func requireFinish(t *testing.T, step core.StepRecord) {
 }
 
 // plainSteps returns the steps without the moment at which they were read.
-func plainSteps(steps []core.StepRecord) []string {
+func plainSteps(steps []store.StepRecord) []string {
 	plain := make([]string, 0, len(steps))
 	for _, s := range steps {
 		var line strings.Builder
@@ -132,7 +135,7 @@ func stepStartAndFinish(t *testing.T, s *fixture) {
 	}
 	for name, result := range results {
 		t.Run(name, func(t *testing.T) {
-			won := s.resume(t, s.command(core.Resume))
+			won := s.resume(t, s.command(store.Resume))
 			require.Empty(t, s.steps(t, won.ID), "a new record has none")
 			started := s.start(t, won, call("charge"))
 			require.Equal(t, won.Fence, started.Fence)
@@ -145,7 +148,7 @@ func stepStartAndFinish(t *testing.T, s *fixture) {
 			require.Len(t, steps, 1)
 			require.True(t, steps[0].Finished)
 			require.Equal(t, result, string(steps[0].Result), "bytes, not their meaning")
-			require.Equal(t, core.Running, s.find(t, won.ID).State(), "a step is not the end of the operation")
+			require.Equal(t, store.Running, s.find(t, won.ID).State(), "a step is not the end of the operation")
 		})
 	}
 }
@@ -155,7 +158,7 @@ func stepStartAndFinish(t *testing.T, s *fixture) {
 //
 // CONTRACT X-3, T-1
 func stepFirstStartStands(t *testing.T, s *fixture) {
-	c := s.command(core.Resume)
+	c := s.command(store.Resume)
 	first := s.resume(t, c)
 	s.start(t, first, call("charge"))
 	again := s.start(t, first, call("charge")) // an owner whose first try was answered by an error
@@ -167,7 +170,7 @@ func stepFirstStartStands(t *testing.T, s *fixture) {
 		s.Advance(t, 2*lease)
 		passed += 2 * lease
 		next := s.resume(t, repeat(c))
-		for _, started := range []core.StepRecord{s.steps(t, c.ID)[0], s.start(t, next, call("charge"))} {
+		for _, started := range []store.StepRecord{s.steps(t, c.ID)[0], s.start(t, next, call("charge"))} {
 			require.Equal(t, first.Fence, started.Fence)
 			require.False(t, started.Finished)
 			require.WithinDuration(t, started.StartedAt.Add(passed), started.Now, lease)
@@ -179,7 +182,7 @@ func stepFirstStartStands(t *testing.T, s *fixture) {
 //
 // CONTRACT T-1
 func stepTimes(t *testing.T, s *fixture) {
-	won := s.resume(t, s.command(core.Resume))
+	won := s.resume(t, s.command(store.Resume))
 	s.start(t, won, call("charge"))
 	s.Advance(t, time.Minute)
 	s.finish(t, won, call("charge"), `"first"`)
@@ -192,7 +195,7 @@ func stepTimes(t *testing.T, s *fixture) {
 
 // CONTRACT X-3, X-2
 func stepFirstResultStands(t *testing.T, s *fixture) {
-	c := s.command(core.Resume)
+	c := s.command(store.Resume)
 	first := s.resume(t, c)
 	s.start(t, first, call("charge"))
 	s.finish(t, first, call("charge"), `"first"`)
@@ -215,33 +218,33 @@ func stepFirstResultStands(t *testing.T, s *fixture) {
 //
 // CONTRACT Q-2, C-3
 func stepDerivedKeys(t *testing.T, s *fixture) {
-	c := s.command(core.Resume)
+	c := s.command(store.Resume)
 	first := s.resume(t, c)
 	for n, name := range []string{"none", "one", "some"} {
 		s.start(t, first, call(name))
 		step := call(name)
 		step.Result = []byte(`{}`)
 		for i := range n {
-			step.Derived = append(step.Derived, core.DerivedKey{0: byte(i), 31: byte(n)})
+			step.Derived = append(step.Derived, store.DerivedKey{0: byte(i), 31: byte(n)})
 		}
-		s.seal(t, first, core.Seal{Steps: []core.StepRecord{step}})
-		step.Derived = []core.DerivedKey{{}}
-		s.seal(t, first, core.Seal{Steps: []core.StepRecord{step}}) // what was recorded first stands
+		s.seal(t, first, store.Seal{Steps: []store.StepRecord{step}})
+		step.Derived = []store.DerivedKey{{}}
+		s.seal(t, first, store.Seal{Steps: []store.StepRecord{step}}) // what was recorded first stands
 	}
 	s.Advance(t, 2*lease)
 	next := s.resume(t, repeat(c))
 	require.Empty(t, s.step(t, next.ID, "none").Derived)
-	require.Equal(t, []core.DerivedKey{{31: 1}}, s.step(t, next.ID, "one").Derived)
+	require.Equal(t, []store.DerivedKey{{31: 1}}, s.step(t, next.ID, "one").Derived)
 	for _, step := range s.steps(t, c.ID) {
 		if step.Name == "some" {
-			require.Equal(t, []core.DerivedKey{{31: 2}, {0: 1, 31: 2}}, step.Derived)
+			require.Equal(t, []store.DerivedKey{{31: 2}, {0: 1, 31: 2}}, step.Derived)
 		}
 	}
 }
 
 // CONTRACT X-2
 func stepStale(t *testing.T, s *fixture) {
-	c := s.command(core.Resume)
+	c := s.command(store.Resume)
 	first := s.resume(t, c)
 	s.start(t, first, call("charge"))
 	s.Advance(t, 2*lease)
@@ -249,14 +252,14 @@ func stepStale(t *testing.T, s *fixture) {
 	s.requireStaleSteps(t, first)
 	s.start(t, second, call("book"))
 
-	ends := map[string]func(core.Ticket) error{
-		"completed": func(t core.Ticket) error { return s.Store.Complete(s.ctx, t, kept(answerOf("done"))) },
-		"parked":    func(t core.Ticket) error { return s.Store.Park(s.ctx, t) },
-		"released":  func(t core.Ticket) error { return s.Store.Release(s.ctx, t) },
+	ends := map[string]func(store.Ticket) error{
+		"completed": func(t store.Ticket) error { return s.Store.Complete(s.ctx, t, kept(answerOf("done"))) },
+		"parked":    func(t store.Ticket) error { return s.Store.Park(s.ctx, t) },
+		"released":  func(t store.Ticket) error { return s.Store.Release(s.ctx, t) },
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
-			won := s.resume(t, s.command(core.Resume))
+			won := s.resume(t, s.command(store.Resume))
 			s.start(t, won, call("charge"))
 			require.NoError(t, end(won.Ticket))
 			s.requireStaleSteps(t, won)
@@ -268,20 +271,20 @@ func stepStale(t *testing.T, s *fixture) {
 func (s *fixture) requireStaleSteps(t *testing.T, stale resumed) {
 	t.Helper()
 	want := plainSteps(s.steps(t, stale.ID))
-	if now := s.find(t, stale.ID); now.Ticket != stale.Ticket || now.State() != core.Unknown { // unknown may become known
+	if now := s.find(t, stale.ID); now.Ticket != stale.Ticket || now.State() != store.Unknown { // unknown may become known
 		err := stale.segments.Step(s.ctx, func(context.Context) error {
 			assert.Fail(t, "a stale attempt works")
 			return nil
 		})
-		require.ErrorIs(t, err, core.ErrStale, "Step")
+		require.ErrorIs(t, err, store.ErrStale, "Step")
 	}
-	for _, step := range []core.StepRecord{call("charge"), call("book")} {
-		_, err := stale.segments.Seal(s.ctx, core.Seal{Start: &step})
-		require.ErrorIs(t, err, core.ErrStale, "a start")
+	for _, step := range []store.StepRecord{call("charge"), call("book")} {
+		_, err := stale.segments.Seal(s.ctx, store.Seal{Start: &step})
+		require.ErrorIs(t, err, store.ErrStale, "a start")
 		step.Result = []byte(`"stale"`)
 		for _, alone := range []bool{false, true} {
-			_, err = stale.segments.Seal(s.ctx, core.Seal{Steps: []core.StepRecord{step}, Alone: alone})
-			require.ErrorIs(t, err, core.ErrStale, "a result")
+			_, err = stale.segments.Seal(s.ctx, store.Seal{Steps: []store.StepRecord{step}, Alone: alone})
+			require.ErrorIs(t, err, store.ErrStale, "a result")
 		}
 	}
 	require.Equal(t, want, plainSteps(s.steps(t, stale.ID)))
@@ -290,7 +293,7 @@ func (s *fixture) requireStaleSteps(t *testing.T, stale resumed) {
 // CONTRACT X-2
 func stepLate(t *testing.T, s *fixture) {
 	for _, late := range []time.Duration{2 * lease, 2 * deadline, forever} {
-		won := s.resume(t, s.command(core.Resume))
+		won := s.resume(t, s.command(store.Resume))
 		s.start(t, won, call("charge"))
 		s.Advance(t, late)
 		s.finish(t, won, call("charge"), `"late"`)
@@ -302,9 +305,9 @@ func stepLate(t *testing.T, s *fixture) {
 // Steps are found by their names, and are listed in the order of their start. A database step that was left behind is
 // listed too.
 func stepsInOrder(t *testing.T, s *fixture) {
-	won, other := s.resume(t, s.command(core.Resume)), s.resume(t, s.command(core.Resume))
-	left := core.StepRecord{Name: "left behind", Kind: core.DatabaseStep}
-	for _, step := range []core.StepRecord{call("reserve"), left, call("charge"), call("book")} {
+	won, other := s.resume(t, s.command(store.Resume)), s.resume(t, s.command(store.Resume))
+	left := store.StepRecord{Name: "left behind", Kind: store.DatabaseStep}
+	for _, step := range []store.StepRecord{call("reserve"), left, call("charge"), call("book")} {
 		s.start(t, won, step)
 		s.start(t, other, call("other "+step.Name))
 		s.Advance(t, time.Second)
@@ -313,7 +316,7 @@ func stepsInOrder(t *testing.T, s *fixture) {
 	var names []string
 	for _, step := range s.steps(t, won.ID) {
 		names = append(names, step.Name)
-		require.Equal(t, step.Name == "left behind", step.Kind == core.DatabaseStep)
+		require.Equal(t, step.Name == "left behind", step.Kind == store.DatabaseStep)
 		require.Equal(t, step.Name == "charge", step.Finished)
 	}
 	require.Equal(t, []string{"reserve", "left behind", "charge", "book"}, names)
@@ -323,22 +326,22 @@ func stepsInOrder(t *testing.T, s *fixture) {
 //
 // CONTRACT R-6, X-3
 func stepsOfAnotherLife(t *testing.T, s *fixture) {
-	frees := map[string]func(t *testing.T, r core.Record){
-		"released": func(t *testing.T, r core.Record) { require.NoError(t, s.Store.Release(s.ctx, r.Ticket)) },
-		"settled": func(t *testing.T, r core.Record) {
+	frees := map[string]func(t *testing.T, r store.Record){
+		"released": func(t *testing.T, r store.Record) { require.NoError(t, s.Store.Release(s.ctx, r.Ticket)) },
+		"settled": func(t *testing.T, r store.Record) {
 			require.NoError(t, s.Store.Park(s.ctx, r.Ticket))
 			s.Advance(t, 2*deadline)
 			_, err := s.Store.Settle(s.ctx, notApplied(s.find(t, r.ID)))
 			require.NoError(t, err)
 		},
-		"past its tombstone": func(t *testing.T, r core.Record) {
+		"past its tombstone": func(t *testing.T, r store.Record) {
 			require.NoError(t, s.Store.Complete(s.ctx, r.Ticket, kept(answerOf("done"))))
 			s.Advance(t, 2*(retention+tombstone))
 		},
 	}
 	for name, free := range frees {
 		t.Run(name, func(t *testing.T) {
-			c := s.command(core.Resume)
+			c := s.command(store.Resume)
 			first := s.resume(t, c)
 			s.start(t, first, call("charge"))
 			s.finish(t, first, call("charge"), `"first"`)
@@ -349,13 +352,13 @@ func stepsOfAnotherLife(t *testing.T, s *fixture) {
 		})
 	}
 	t.Run("released without a fence", func(t *testing.T) { // not free: the next repeat goes on
-		c := s.command(core.Resume)
+		c := s.command(store.Resume)
 		first := s.resume(t, c)
 		s.start(t, first, call("charge"))
 		s.finish(t, first, call("charge"), `"first"`)
 		s.Advance(t, 2*lease)
 		second := s.resume(t, repeat(c))
-		require.NoError(t, s.Store.Release(s.ctx, core.Ticket{ID: c.ID, Owner: second.Owner}))
+		require.NoError(t, s.Store.Release(s.ctx, store.Ticket{ID: c.ID, Owner: second.Owner}))
 		s.win(t, repeat(c))
 		require.Len(t, s.steps(t, c.ID), 1)
 	})
@@ -366,30 +369,30 @@ func stepsOfAnotherLife(t *testing.T, s *fixture) {
 //
 // CONTRACT X-2, R-6
 func stepsFreedMeanwhile(t *testing.T, s *fixture) {
-	claims := make([]core.Claim, 40)
+	claims := make([]store.Claim, 40)
 	owners := make([]resumed, len(claims))
 	for i := range claims {
-		claims[i] = s.command(core.Resume)
+		claims[i] = s.command(store.Resume)
 		owners[i] = s.resume(t, claims[i])
 		s.start(t, owners[i], call("charge"))
 	}
 	s.Advance(t, 2*lease)
 	for i, c := range claims {
 		var released error
-		var got core.Claimed
+		var got store.Claimed
 		atOnce(2, func(n int) {
 			var err error
 			if n == 0 {
 				released = s.Store.Release(s.ctx, owners[i].Ticket)
 			} else if _, got, err = s.claim(s.instances[len(s.instances)-1], repeat(c)); err != nil {
-				assert.ErrorIs(t, err, core.ErrRetryable)
+				assert.ErrorIs(t, err, store.ErrRetryable)
 			}
 		})
 		switch {
 		case released == nil && got.Won:
 			require.Empty(t, s.steps(t, c.ID), "the key was free: this is another operation")
 		case got.Won:
-			require.ErrorIs(t, released, core.ErrStale)
+			require.ErrorIs(t, released, store.ErrStale)
 			require.Len(t, s.steps(t, c.ID), 1, "the operation goes on")
 		}
 	}
@@ -399,7 +402,7 @@ func stepsFreedMeanwhile(t *testing.T, s *fixture) {
 //
 // CONTRACT T-3
 func stepsSwept(t *testing.T, s *fixture) {
-	done, running := s.resume(t, s.command(core.Resume)), s.resume(t, s.command(core.Resume))
+	done, running := s.resume(t, s.command(store.Resume)), s.resume(t, s.command(store.Resume))
 	for _, won := range []resumed{done, running} {
 		s.start(t, won, call("charge"))
 		s.finish(t, won, call("charge"), `"secret"`)
@@ -408,7 +411,7 @@ func stepsSwept(t *testing.T, s *fixture) {
 	s.sweep(t)
 	require.Len(t, s.steps(t, done.ID), 1, "kept for as long as the answer")
 	s.Advance(t, retention+deadline)
-	require.Equal(t, core.Swept{Tombstones: 1}, s.sweep(t))
+	require.Equal(t, store.Swept{Tombstones: 1}, s.sweep(t))
 	require.Empty(t, s.steps(t, done.ID))
 	require.Len(t, s.steps(t, running.ID), 1, "a sweep never touches a running record")
 }
@@ -417,13 +420,13 @@ func stepsSwept(t *testing.T, s *fixture) {
 //
 // CONTRACT T-3, R-6
 func stepsDropped(t *testing.T, s *fixture) {
-	c := s.command(core.Resume)
+	c := s.command(store.Resume)
 	first := s.resume(t, c)
 	s.start(t, first, call("charge"))
 	s.finish(t, first, call("charge"), `"first"`)
 	require.NoError(t, s.Store.Release(s.ctx, first.Ticket))
 	s.Advance(t, forever)
-	require.Equal(t, core.Swept{Dropped: 1}, s.sweep(t))
+	require.Equal(t, store.Swept{Dropped: 1}, s.sweep(t))
 	s.requireGone(t, c.ID)
 	require.Empty(t, s.steps(t, c.ID))
 	s.win(t, repeat(c))
@@ -434,7 +437,7 @@ func stepsDropped(t *testing.T, s *fixture) {
 //
 // CONTRACT X-10, T-4
 func stepListedAgain(t *testing.T, s *fixture) {
-	c := s.command(core.Resume)
+	c := s.command(store.Resume)
 	s.win(t, c)
 	for range 3 {
 		s.Advance(t, 2*deadline)
@@ -442,25 +445,25 @@ func stepListedAgain(t *testing.T, s *fixture) {
 		s.win(t, repeat(c))
 		s.pause(t)
 		s.Advance(t, 2*deadline)
-		for _, store := range s.steppers {
-			for _, list := range []func(context.Context, []byte, core.ID, int) ([]core.Record, error){
-				store.Resumable, store.HalfDone,
+		for _, st := range s.steppers {
+			for _, list := range []func(context.Context, []byte, store.ID, int) ([]store.Record, error){
+				st.Resumable, st.HalfDone,
 			} {
-				found, err := list(s.ctx, nil, core.ID{}, 10)
+				found, err := list(s.ctx, nil, store.ID{}, 10)
 				require.NoError(t, err)
-				require.Equal(t, []core.ID{c.ID}, idsOf(found))
+				require.Equal(t, []store.ID{c.ID}, idsOf(found))
 			}
 		}
 	}
 }
 
 func stepCancelled(t *testing.T, s *fixture) {
-	won := s.resume(t, s.command(core.Resume))
+	won := s.resume(t, s.command(store.Resume))
 	s.start(t, won, call("charge"))
 	want := plainSteps(s.steps(t, won.ID))
 	over, cancel := context.WithCancel(s.ctx)
 	cancel()
-	book, c := call("book"), s.command(core.Resume)
+	book, c := call("book"), s.command(store.Resume)
 	for _, store := range s.steppers {
 		_, err := store.Steps(over, won.ID)
 		noSentinel(t, err)
@@ -469,14 +472,14 @@ func stepCancelled(t *testing.T, s *fixture) {
 		_, err = store.InFlight(over, won.ID)
 		noSentinel(t, err)
 	}
-	_, err := won.segments.Seal(over, core.Seal{Start: &book})
+	_, err := won.segments.Seal(over, store.Seal{Start: &book})
 	noSentinel(t, err)
-	_, err = won.segments.Seal(over, core.Seal{Steps: []core.StepRecord{call("charge")}})
+	_, err = won.segments.Seal(over, store.Seal{Steps: []store.StepRecord{call("charge")}})
 	noSentinel(t, err)
 	s.requireGone(t, c.ID)
 	require.Equal(t, want, plainSteps(s.steps(t, won.ID)))
 }
 
 func stepNone(t *testing.T, s *fixture) {
-	require.Empty(t, s.steps(t, s.command(core.Resume).ID), "a record that is not there has no steps")
+	require.Empty(t, s.steps(t, s.command(store.Resume).ID), "a record that is not there has no steps")
 }

@@ -7,60 +7,60 @@ import (
 	"sync"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-// The mutants of a core.Stepper.
-var stepMutants = map[string]mutantOf[core.Stepper, core.Stepper]{
-	"starts a step anew":          {"Step/FirstStartStands", func(s core.Stepper) core.Stepper { return startsAnew{s} }},
-	"tells no clock":              {"Step/FirstStartStands", func(s core.Stepper) core.Stepper { return tellsNoClock{s} }},
-	"tells when it last finished": {"Step/Times", func(s core.Stepper) core.Stepper { return finishedNow{s} }},
+// The mutants of a store.Stepper.
+var stepMutants = map[string]mutantOf[store.Stepper, store.Stepper]{
+	"starts a step anew":          {"Step/FirstStartStands", func(s store.Stepper) store.Stepper { return startsAnew{s} }},
+	"tells no clock":              {"Step/FirstStartStands", func(s store.Stepper) store.Stepper { return tellsNoClock{s} }},
+	"tells when it last finished": {"Step/Times", func(s store.Stepper) store.Stepper { return finishedNow{s} }},
 	"takes the last result":       {"Step/FirstResultStands", newLastResult},
-	"forgets derived keys":        {"Step/DerivedKeys", func(s core.Stepper) core.Stepper { return onSeal{s, losesKeys} }},
-	"writes for stale attempts":   {"Step/Stale", func(s core.Stepper) core.Stepper { return onSeal{s, confirmsStale} }},
+	"forgets derived keys":        {"Step/DerivedKeys", func(s store.Stepper) store.Stepper { return onSeal{s, losesKeys} }},
+	"writes for stale attempts":   {"Step/Stale", func(s store.Stepper) store.Stepper { return onSeal{s, confirmsStale} }},
 	"wants steps to be in time":   {"Step/Late", newPunctualSteps},
-	"lists steps as they came":    {"Step/InOrder", func(s core.Stepper) core.Stepper { return unordered{s} }},
-	"keeps steps of a free key":   {"Step/OfAnotherLife", func(s core.Stepper) core.Stepper { return &neverForgets{Stepper: s} }},
-	"keeps steps for ever":        {"Step/Swept", func(s core.Stepper) core.Stepper { return &neverForgets{Stepper: s} }},
-	"takes steps regardless":      {"Step/Cancelled", func(s core.Stepper) core.Stepper { return heedlessSteps{s} }},
+	"lists steps as they came":    {"Step/InOrder", func(s store.Stepper) store.Stepper { return unordered{s} }},
+	"keeps steps of a free key":   {"Step/OfAnotherLife", func(s store.Stepper) store.Stepper { return &neverForgets{Stepper: s} }},
+	"keeps steps for ever":        {"Step/Swept", func(s store.Stepper) store.Stepper { return &neverForgets{Stepper: s} }},
+	"takes steps regardless":      {"Step/Cancelled", func(s store.Stepper) store.Stepper { return heedlessSteps{s} }},
 
-	"takes lost for half-done": {"Step/HalfDone", func(s core.Stepper) core.Stepper { return impatient{s} }},
-	"lists no half-done":       {"Step/HalfDone", func(s core.Stepper) core.Stepper { return listsNone{s} }},
-	"counts by the fence":      {"Step/Attempts", func(s core.Stepper) core.Stepper { return countsFences{s} }},
+	"takes lost for half-done": {"Step/HalfDone", func(s store.Stepper) store.Stepper { return impatient{s} }},
+	"lists no half-done":       {"Step/HalfDone", func(s store.Stepper) store.Stepper { return listsNone{s} }},
+	"counts by the fence":      {"Step/Attempts", func(s store.Stepper) store.Stepper { return countsFences{s} }},
 
-	"keeps steps of a free key, under stress": {"Stress", func(s core.Stepper) core.Stepper { return &neverForgets{Stepper: s} }},
+	"keeps steps of a free key, under stress": {"Stress", func(s store.Stepper) store.Stepper { return &neverForgets{Stepper: s} }},
 	"takes the last result, under stress":     {"Stress", newLastResult},
 }
 
 // onSeal makes a mutant of its segments' Seal.
 type onSeal struct {
-	core.Stepper
-	seal func(ctx context.Context, c core.Claim, of core.Segments, s core.Seal) (time.Time, error)
+	store.Stepper
+	seal func(ctx context.Context, c store.Claim, of store.Segments, s store.Seal) (time.Time, error)
 }
 
-func (s onSeal) Resume(ctx context.Context, c core.Claim) (core.Segments, core.Claimed, error) {
+func (s onSeal) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {
 	segments, got, err := s.Stepper.Resume(ctx, c)
 	if segments == nil {
 		return nil, got, err
 	}
-	return faultySeal{segments, func(ctx context.Context, seal core.Seal) (time.Time, error) {
+	return faultySeal{segments, func(ctx context.Context, seal store.Seal) (time.Time, error) {
 		return s.seal(ctx, c, segments, seal)
 	}}, got, err
 }
 
 type faultySeal struct {
-	core.Segments
-	seal func(context.Context, core.Seal) (time.Time, error)
+	store.Segments
+	seal func(context.Context, store.Seal) (time.Time, error)
 }
 
-func (s faultySeal) Seal(ctx context.Context, seal core.Seal) (time.Time, error) {
+func (s faultySeal) Seal(ctx context.Context, seal store.Seal) (time.Time, error) {
 	return s.seal(ctx, seal)
 }
 
 // startsAnew treats every start as the first.
-type startsAnew struct{ core.Stepper }
+type startsAnew struct{ store.Stepper }
 
-func (s startsAnew) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+func (s startsAnew) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, error) {
 	steps, err := s.Stepper.Steps(ctx, id)
 	r, _ := s.Find(ctx, id)
 	for i := range steps {
@@ -69,9 +69,9 @@ func (s startsAnew) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, e
 	return steps, err
 }
 
-type tellsNoClock struct{ core.Stepper }
+type tellsNoClock struct{ store.Stepper }
 
-func (s tellsNoClock) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+func (s tellsNoClock) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, error) {
 	steps, err := s.Stepper.Steps(ctx, id)
 	for i := range steps {
 		steps[i].Now = steps[i].StartedAt
@@ -80,9 +80,9 @@ func (s tellsNoClock) Steps(ctx context.Context, id core.ID) ([]core.StepRecord,
 }
 
 // finishedNow takes every finish for the first.
-type finishedNow struct{ core.Stepper }
+type finishedNow struct{ store.Stepper }
 
-func (s finishedNow) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+func (s finishedNow) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, error) {
 	steps, err := s.Stepper.Steps(ctx, id)
 	for i := range steps {
 		if steps[i].Finished {
@@ -98,9 +98,9 @@ type lastResult struct {
 	last sync.Map
 }
 
-func newLastResult(sound core.Stepper) core.Stepper {
+func newLastResult(sound store.Stepper) store.Stepper {
 	s := &lastResult{}
-	s.onSeal = onSeal{sound, func(ctx context.Context, c core.Claim, of core.Segments, seal core.Seal) (time.Time, error) {
+	s.onSeal = onSeal{sound, func(ctx context.Context, c store.Claim, of store.Segments, seal store.Seal) (time.Time, error) {
 		now, err := of.Seal(ctx, seal)
 		if err == nil && len(seal.Steps) > 0 {
 			s.last.Store(c.ID, seal.Steps[0].Result)
@@ -110,7 +110,7 @@ func newLastResult(sound core.Stepper) core.Stepper {
 	return s
 }
 
-func (s *lastResult) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+func (s *lastResult) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, error) {
 	steps, err := s.Stepper.Steps(ctx, id)
 	last, ok := s.last.Load(id)
 	for i := range steps {
@@ -121,7 +121,7 @@ func (s *lastResult) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, 
 	return steps, err
 }
 
-func losesKeys(ctx context.Context, _ core.Claim, of core.Segments, seal core.Seal) (time.Time, error) {
+func losesKeys(ctx context.Context, _ store.Claim, of store.Segments, seal store.Seal) (time.Time, error) {
 	for i := range seal.Steps {
 		seal.Steps[i].Derived = nil
 	}
@@ -129,26 +129,26 @@ func losesKeys(ctx context.Context, _ core.Claim, of core.Segments, seal core.Se
 }
 
 // confirmsStale tells a stale attempt that its steps are recorded.
-func confirmsStale(ctx context.Context, _ core.Claim, of core.Segments, seal core.Seal) (time.Time, error) {
+func confirmsStale(ctx context.Context, _ store.Claim, of store.Segments, seal store.Seal) (time.Time, error) {
 	now, err := of.Seal(ctx, seal)
-	if errors.Is(err, core.ErrStale) && seal.Answer == nil {
+	if errors.Is(err, store.ErrStale) && seal.Answer == nil {
 		err = nil
 	}
 	return now, err
 }
 
-func newPunctualSteps(sound core.Stepper) core.Stepper {
-	return onSeal{sound, func(ctx context.Context, c core.Claim, of core.Segments, seal core.Seal) (time.Time, error) {
+func newPunctualSteps(sound store.Stepper) store.Stepper {
+	return onSeal{sound, func(ctx context.Context, c store.Claim, of store.Segments, seal store.Seal) (time.Time, error) {
 		if r, err := sound.Find(ctx, c.ID); err == nil && r.LeaseExpired() {
-			return time.Time{}, core.ErrStale
+			return time.Time{}, store.ErrStale
 		}
 		return of.Seal(ctx, seal)
 	}}
 }
 
-type unordered struct{ core.Stepper }
+type unordered struct{ store.Stepper }
 
-func (s unordered) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+func (s unordered) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, error) {
 	steps, err := s.Stepper.Steps(ctx, id)
 	slices.Reverse(steps)
 	return steps, err
@@ -156,43 +156,43 @@ func (s unordered) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, er
 
 // neverForgets keeps a step of a key when the key is freed.
 type neverForgets struct {
-	core.Stepper
+	store.Stepper
 	kept sync.Map
 }
 
-func (s *neverForgets) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+func (s *neverForgets) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, error) {
 	steps, err := s.Stepper.Steps(ctx, id)
 	if len(steps) > 0 {
 		s.kept.LoadOrStore(id, steps[0])
 	}
 	if there, ok := s.kept.Load(id); ok {
-		return []core.StepRecord{there.(core.StepRecord)}, err
+		return []store.StepRecord{there.(store.StepRecord)}, err
 	}
 	return steps, err
 }
 
-type impatient struct{ core.Stepper }
+type impatient struct{ store.Stepper }
 
-func (s impatient) HalfDone(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
+func (s impatient) HalfDone(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
 	return s.Resumable(ctx, within, after, limit)
 }
 
-type listsNone struct{ core.Stepper }
+type listsNone struct{ store.Stepper }
 
-func (s listsNone) HalfDone(ctx context.Context, _ []byte, _ core.ID, _ int) ([]core.Record, error) {
+func (s listsNone) HalfDone(ctx context.Context, _ []byte, _ store.ID, _ int) ([]store.Record, error) {
 	return nil, ctx.Err()
 }
 
-type countsFences struct{ core.Stepper }
+type countsFences struct{ store.Stepper }
 
-func (s countsFences) Resume(ctx context.Context, c core.Claim) (core.Segments, core.Claimed, error) {
+func (s countsFences) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {
 	segments, claimed, err := s.Stepper.Resume(ctx, c)
 	claimed.Record.Attempts = int(claimed.Record.Fence)
 	return segments, claimed, err
 }
 
-type heedlessSteps struct{ core.Stepper }
+type heedlessSteps struct{ store.Stepper }
 
-func (s heedlessSteps) Steps(ctx context.Context, id core.ID) ([]core.StepRecord, error) {
+func (s heedlessSteps) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, error) {
 	return s.Stepper.Steps(context.WithoutCancel(ctx), id)
 }

@@ -1,4 +1,4 @@
-// Package storetest is the contract of a [core.Store] as a test suite. Every store of this library passes it, and so
+// Package storetest is the contract of a [store.Store] as a test suite. Every store of this library passes it, and so
 // should yours:
 //
 //	func TestStore(t *testing.T) {
@@ -20,12 +20,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // Subject is a store under test. It is empty, nothing else uses it, and the test sets its clock.
 type Subject struct {
-	Store core.Store
+	Store store.Store
 
 	// Advance lets d pass for the store without sleeping. If the store takes a clock, give it one that can be moved (see
 	// [Clock]). If it uses the clock of a database, move all timestamps of all its records d into the past instead. The
@@ -33,9 +33,9 @@ type Subject struct {
 	Advance func(t *testing.T, d time.Duration)
 
 	// Twin opens a second instance over the same data, as another process would. Required if Features.Shared is set.
-	Twin func(t *testing.T) core.Store
+	Twin func(t *testing.T) store.Store
 
-	// Effect writes one business row through the transaction that ctx carries (see core.Tx and core.Segments), and Effects
+	// Effect writes one business row through the transaction that ctx carries (see store.Tx and store.Segments), and Effects
 	// counts the committed rows. Both are required if Features.Rollback is set.
 	Effect  func(ctx context.Context) error
 	Effects func(t *testing.T) int
@@ -43,18 +43,18 @@ type Subject struct {
 
 // Features says what a store can do in addition to what every store must do.
 type Features struct {
-	Rollback bool // it is a core.Transactor
-	Steps    bool // it is a core.Stepper
+	Rollback bool // it is a store.Transactor
+	Steps    bool // it is a store.Stepper
 	Shared   bool // several instances may work on the same data at once
-	Watch    bool // it is a core.Watcher
-	Import   bool // it is a core.Importer
-	Count    bool // it is a core.Counter
-	Survey   bool // it is a core.Surveyor
-	Scoping  bool // it is a core.ScopeKeeper
-	KeyTime  bool // it is a core.KeyTimer
-	Erase    bool // it is a core.Eraser
-	Inspect  bool // it is a core.Inspectable
-	Refer    bool // it is a core.Referrer
+	Watch    bool // it is a store.Watcher
+	Import   bool // it is a store.Importer
+	Count    bool // it is a store.Counter
+	Survey   bool // it is a store.Surveyor
+	Scoping  bool // it is a store.ScopeKeeper
+	KeyTime  bool // it is a store.KeyTimer
+	Erase    bool // it is a store.Eraser
+	Inspect  bool // it is a store.Inspectable
+	Refer    bool // it is a store.Referrer
 }
 
 // Run runs the tests of the contract that apply to a store with features f, each as a subtest of t. newStore is called
@@ -95,7 +95,7 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 	s := &fixture{Subject: newStore(t)}
 	require.NotNil(t, s.Store, "Subject.Store is missing")
 	require.NotNil(t, s.Advance, "Subject.Advance is missing")
-	s.instances = []core.Store{s.Store}
+	s.instances = []store.Store{s.Store}
 	if f.Shared {
 		require.NotNil(t, s.Twin, "Subject.Twin is missing: Features.Shared needs it")
 		s.instances = append(s.instances, s.Twin(t))
@@ -104,17 +104,17 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 		require.NotNil(t, s.Effect, "Subject.Effect is missing: Features.Rollback needs it")
 		require.NotNil(t, s.Effects, "Subject.Effects is missing: Features.Rollback needs it")
 	}
-	s.transactors = abilities[core.Transactor](t, s, "Rollback", f.Rollback)
-	s.steppers = abilities[core.Stepper](t, s, "Steps", f.Steps)
-	s.watchers = abilities[core.Watcher](t, s, "Watch", f.Watch)
-	s.counters = abilities[core.Counter](t, s, "Count", f.Count)
-	s.surveyors = abilities[core.Surveyor](t, s, "Survey", f.Survey)
-	s.inspectables = abilities[core.Inspectable](t, s, "Inspect", f.Inspect)
-	s.referrers = abilities[core.Referrer](t, s, "Refer", f.Refer)
-	abilities[core.ScopeKeeper](t, s, "Scoping", f.Scoping)
-	abilities[core.KeyTimer](t, s, "KeyTime", f.KeyTime)
-	abilities[core.Eraser](t, s, "Erase", f.Erase)
-	abilities[core.Importer](t, s, "Import", f.Import)
+	s.transactors = abilities[store.Transactor](t, s, "Rollback", f.Rollback)
+	s.steppers = abilities[store.Stepper](t, s, "Steps", f.Steps)
+	s.watchers = abilities[store.Watcher](t, s, "Watch", f.Watch)
+	s.counters = abilities[store.Counter](t, s, "Count", f.Count)
+	s.surveyors = abilities[store.Surveyor](t, s, "Survey", f.Survey)
+	s.inspectables = abilities[store.Inspectable](t, s, "Inspect", f.Inspect)
+	s.referrers = abilities[store.Referrer](t, s, "Refer", f.Refer)
+	abilities[store.ScopeKeeper](t, s, "Scoping", f.Scoping)
+	abilities[store.KeyTimer](t, s, "KeyTime", f.KeyTime)
+	abilities[store.Eraser](t, s, "Erase", f.Erase)
+	abilities[store.Importer](t, s, "Import", f.Import)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	s.ctx = ctx
@@ -122,7 +122,7 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 }
 
 // abilities returns the instances as T. It requires that they are T if and only if the feature is set.
-func abilities[T core.Store](t *testing.T, s *fixture, feature string, set bool) (all []T) {
+func abilities[T store.Store](t *testing.T, s *fixture, feature string, set bool) (all []T) {
 	t.Helper()
 	for _, store := range s.instances {
 		able, ok := store.(T)

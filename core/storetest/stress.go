@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // SeedEnv names the environment variable that gives [Stress] the seed of an earlier run.
@@ -60,9 +60,9 @@ func stressSeed(t *testing.T) uint64 {
 func (s *fixture) stressRound(t *testing.T, seeds rand.Source) {
 	t.Helper()
 	h := newHistory()
-	claims := make([]core.Claim, stressKeys)
+	claims := make([]store.Claim, stressKeys)
 	for i := range claims {
-		claims[i] = s.command(core.Park)
+		claims[i] = s.command(store.Park)
 	}
 	var clock sync.RWMutex
 	workers := make([]*worker, stressWorkers)
@@ -79,7 +79,7 @@ func (s *fixture) stressRound(t *testing.T, seeds rand.Source) {
 	})
 	for _, c := range claims {
 		row, err := s.Store.Find(s.ctx, c.ID)
-		if !errors.Is(err, core.ErrNotFound) {
+		if !errors.Is(err, store.ErrNotFound) {
 			require.NoError(t, err)
 			h.saw(row)
 		}
@@ -94,7 +94,7 @@ func (s *fixture) stressRound(t *testing.T, seeds rand.Source) {
 type worker struct {
 	*fixture
 	history *history
-	claims  []core.Claim
+	claims  []store.Claim
 	clock   *sync.RWMutex // nothing is under way while the clock moves: see Subject.Advance
 	i       int           // the instance it works on
 	rnd     *rand.Rand
@@ -108,7 +108,7 @@ type attempt struct {
 	answered bool
 }
 
-func (w *worker) store() core.Store { return w.instances[w.i] }
+func (w *worker) store() store.Store { return w.instances[w.i] }
 
 func (w *worker) step(t *testing.T) {
 	n := w.rnd.IntN(100)
@@ -142,7 +142,7 @@ func (w *worker) step(t *testing.T) {
 	case n < 84:
 		w.list(t)
 	case n < 88:
-		_, err := w.store().Sweep(w.ctx, 10, core.Window{})
+		_, err := w.store().Sweep(w.ctx, 10, store.Window{})
 		succeeded(t, err)
 	case len(w.transactors) > 0:
 		w.transact(t)
@@ -155,14 +155,14 @@ func (w *worker) step(t *testing.T) {
 // the transaction was rolled back.
 func succeeded(t *testing.T, err error, allowed ...error) bool {
 	isErr := func(target error) bool { return errors.Is(err, target) }
-	if err != nil && !slices.ContainsFunc(append(allowed, core.ErrRetryable), isErr) {
+	if err != nil && !slices.ContainsFunc(append(allowed, store.ErrRetryable), isErr) {
 		assert.NoError(t, err)
 	}
 	return err == nil
 }
 
 // next is the claim of one of the keys, by one of two commands.
-func (w *worker) next(recoveries ...core.Recovery) core.Claim {
+func (w *worker) next(recoveries ...store.Recovery) store.Claim {
 	c := repeat(w.claims[w.rnd.IntN(len(w.claims))])
 	if w.rnd.IntN(8) == 0 {
 		c = otherCommand(c)
@@ -172,11 +172,11 @@ func (w *worker) next(recoveries ...core.Recovery) core.Claim {
 }
 
 func (w *worker) claim(t *testing.T) {
-	c := w.next(core.Park, core.Resume)
+	c := w.next(store.Park, store.Resume)
 	begun := w.history.tick()
 	segments, got, err := w.fixture.claim(w.store(), c)
 	switch {
-	case !succeeded(t, err, core.ErrStale): // it has run beside the moment in which another attempt committed (M-6)
+	case !succeeded(t, err, store.ErrStale): // it has run beside the moment in which another attempt committed (M-6)
 	case got.Won:
 		w.history.won(begun, got.Record)
 		w.held = append(w.held, attempt{resumed: resumed{got.Record, segments}})
@@ -188,7 +188,7 @@ func (w *worker) claim(t *testing.T) {
 // with does something as the owner of an attempt, current or not.
 func (w *worker) with(t *testing.T, do func(*attempt) error) {
 	if len(w.held) > 0 {
-		succeeded(t, do(&w.held[w.rnd.IntN(len(w.held))]), core.ErrStale)
+		succeeded(t, do(&w.held[w.rnd.IntN(len(w.held))]), store.ErrStale)
 	}
 }
 
@@ -211,13 +211,13 @@ func (w *worker) takeStep(a *attempt) error {
 		return nil
 	}
 	step := call("charge")
-	_, err := a.segments.Seal(w.ctx, core.Seal{Start: &step})
-	if errors.Is(err, core.ErrStale) {
+	_, err := a.segments.Seal(w.ctx, store.Seal{Start: &step})
+	if errors.Is(err, store.ErrStale) {
 		err = nil // it has finished; or the attempt is stale, which the next seal says
 	}
 	if err == nil && w.rnd.IntN(4) > 0 {
 		step.Result = fmt.Appendf(nil, "%q", fmt.Sprintf("%x", a.Owner))
-		_, err = a.segments.Seal(w.ctx, core.Seal{Steps: []core.StepRecord{step}})
+		_, err = a.segments.Seal(w.ctx, store.Seal{Steps: []store.StepRecord{step}})
 	}
 	if err != nil {
 		return err
@@ -233,9 +233,9 @@ func (w *worker) writeRows(a *attempt) error {
 	if err := a.segments.Step(w.ctx, w.work); err != nil || w.rnd.IntN(3) == 0 {
 		return a.segments.Rollback()
 	}
-	seal := core.Seal{Steps: []core.StepRecord{rows("book")}}
+	seal := store.Seal{Steps: []store.StepRecord{rows("book")}}
 	if w.rnd.IntN(4) == 0 {
-		seal = core.Seal{Alone: true}
+		seal = store.Seal{Alone: true}
 	}
 	_, err := a.segments.Seal(w.ctx, seal)
 	if err == nil && !seal.Alone {
@@ -245,7 +245,7 @@ func (w *worker) writeRows(a *attempt) error {
 }
 
 // readSteps notes the steps of a record, if it was the same before and after they were read.
-func (w *worker) readSteps(id core.ID) error {
+func (w *worker) readSteps(id store.ID) error {
 	before, err := w.store().Find(w.ctx, id)
 	if err != nil {
 		return unlessNotFound(err)
@@ -255,9 +255,9 @@ func (w *worker) readSteps(id core.ID) error {
 		return err
 	}
 	after, err := w.store().Find(w.ctx, id)
-	if err == nil && before.Ticket == after.Ticket && before.Stored == core.Running && after.Stored == core.Running {
+	if err == nil && before.Ticket == after.Ticket && before.Stored == store.Running && after.Stored == store.Running {
 		for _, step := range steps {
-			if step.Kind == core.ProviderStep {
+			if step.Kind == store.ProviderStep {
 				w.history.read(after.Ticket, step)
 			}
 		}
@@ -266,7 +266,7 @@ func (w *worker) readSteps(id core.ID) error {
 }
 
 func unlessNotFound(err error) error {
-	if errors.Is(err, core.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	return err
@@ -281,8 +281,8 @@ func (w *worker) release(a *attempt) error {
 }
 
 func (w *worker) settle(t *testing.T) {
-	row, err := w.store().Find(w.ctx, w.next(core.Park).ID)
-	if !succeeded(t, err, core.ErrNotFound) {
+	row, err := w.store().Find(w.ctx, w.next(store.Park).ID)
+	if !succeeded(t, err, store.ErrNotFound) {
 		return
 	}
 	w.history.saw(row)
@@ -292,7 +292,7 @@ func (w *worker) settle(t *testing.T) {
 	}
 	settled, err := w.store().Settle(w.ctx, decision)
 	switch {
-	case !succeeded(t, err, core.ErrStale, core.ErrNotSettleable, core.ErrNotFound):
+	case !succeeded(t, err, store.ErrStale, store.ErrNotSettleable, store.ErrNotFound):
 	case decision.Answer == nil:
 		w.history.freed(row.Ticket)
 	default:
@@ -301,16 +301,16 @@ func (w *worker) settle(t *testing.T) {
 }
 
 func (w *worker) list(t *testing.T) {
-	listed, err := w.store().List(w.ctx, nil, core.ID{}, 10)
+	listed, err := w.store().List(w.ctx, nil, store.ID{}, 10)
 	succeeded(t, err)
 	for _, r := range listed {
-		assert.Equal(t, core.Unknown, r.State())
+		assert.Equal(t, store.Unknown, r.State())
 	}
 }
 
 // transact runs a whole Rollback attempt.
 func (w *worker) transact(t *testing.T) {
-	c := w.next(core.Rollback)
+	c := w.next(store.Rollback)
 	begun := w.history.tick()
 	tx, got, err := w.transactors[w.i].Begin(w.ctx, c)
 	if !succeeded(t, err) || got.Busy {
@@ -321,11 +321,11 @@ func (w *worker) transact(t *testing.T) {
 		return
 	}
 	if err := w.Effect(tx.Bind(w.ctx)); err != nil || w.rnd.IntN(2) == 0 {
-		succeeded(t, tx.Rollback(), core.ErrStale)
+		succeeded(t, tx.Rollback(), store.ErrStale)
 		return
 	}
 	text, undo := fmt.Sprintf("%x", c.Owner), w.rnd.IntN(3) == 0
-	if succeeded(t, conclude(w.ctx, tx, kept(answerOf(text)), undo), core.ErrStale) {
+	if succeeded(t, conclude(w.ctx, tx, kept(answerOf(text)), undo), store.ErrStale) {
 		w.history.won(begun, got.Record)
 		w.history.answered(got.Record.Ticket, text)
 		if !undo {

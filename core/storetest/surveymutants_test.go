@@ -4,26 +4,26 @@ import (
 	"context"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
-// The mutants of a core.Surveyor.
-var surveyMutants = map[string]mutantOf[core.Surveyor, core.Surveyor]{
-	"surveys nothing":          {"Survey/States", func(s core.Surveyor) core.Surveyor { return blind{s} }},
-	"surveys the unknown only": {"Survey/States", func(s core.Surveyor) core.Surveyor { return noHalves{s} }},
-	"surveys without a limit":  {"Survey/Limit", func(s core.Surveyor) core.Surveyor { return boundless{s} }},
-	"surveys the newest":       {"Survey/Limit", func(s core.Surveyor) core.Surveyor { return ageless{s} }},
-	"surveys all services":     {"Survey/Within", func(s core.Surveyor) core.Surveyor { return everywhere{s} }},
-	"surveys regardless":       {"Survey/Cancelled", func(s core.Surveyor) core.Surveyor { return heedlessSurvey{s} }},
+// The mutants of a store.Surveyor.
+var surveyMutants = map[string]mutantOf[store.Surveyor, store.Surveyor]{
+	"surveys nothing":          {"Survey/States", func(s store.Surveyor) store.Surveyor { return blind{s} }},
+	"surveys the unknown only": {"Survey/States", func(s store.Surveyor) store.Surveyor { return noHalves{s} }},
+	"surveys without a limit":  {"Survey/Limit", func(s store.Surveyor) store.Surveyor { return boundless{s} }},
+	"surveys the newest":       {"Survey/Limit", func(s store.Surveyor) store.Surveyor { return ageless{s} }},
+	"surveys all services":     {"Survey/Within", func(s store.Surveyor) store.Surveyor { return everywhere{s} }},
+	"surveys regardless":       {"Survey/Cancelled", func(s store.Surveyor) store.Surveyor { return heedlessSurvey{s} }},
 }
 
-type blind struct{ core.Surveyor }
+type blind struct{ store.Surveyor }
 
-func (blind) Survey(context.Context, []byte, int) ([]core.Backlog, error) { return nil, nil }
+func (blind) Survey(context.Context, []byte, int) ([]store.Backlog, error) { return nil, nil }
 
-type noHalves struct{ core.Surveyor }
+type noHalves struct{ store.Surveyor }
 
-func (s noHalves) Survey(ctx context.Context, within []byte, limit int) (unknown []core.Backlog, err error) {
+func (s noHalves) Survey(ctx context.Context, within []byte, limit int) (unknown []store.Backlog, err error) {
 	all, err := s.Surveyor.Survey(ctx, within, limit)
 	for _, b := range all {
 		if !b.HalfDone {
@@ -33,15 +33,15 @@ func (s noHalves) Survey(ctx context.Context, within []byte, limit int) (unknown
 	return unknown, err
 }
 
-type boundless struct{ core.Surveyor }
+type boundless struct{ store.Surveyor }
 
-func (s boundless) Survey(ctx context.Context, within []byte, _ int) ([]core.Backlog, error) {
+func (s boundless) Survey(ctx context.Context, within []byte, _ int) ([]store.Backlog, error) {
 	return s.Surveyor.Survey(ctx, within, 1000)
 }
 
-type ageless struct{ core.Surveyor }
+type ageless struct{ store.Surveyor }
 
-func (s ageless) Survey(ctx context.Context, within []byte, limit int) ([]core.Backlog, error) {
+func (s ageless) Survey(ctx context.Context, within []byte, limit int) ([]store.Backlog, error) {
 	all, err := s.Surveyor.Survey(ctx, within, limit)
 	for i := range all {
 		all[i].Oldest = all[i].Oldest.Add(time.Hour)
@@ -49,14 +49,14 @@ func (s ageless) Survey(ctx context.Context, within []byte, limit int) ([]core.B
 	return all, err
 }
 
-type everywhere struct{ core.Surveyor }
+type everywhere struct{ store.Surveyor }
 
-func (s everywhere) Survey(ctx context.Context, _ []byte, limit int) ([]core.Backlog, error) {
+func (s everywhere) Survey(ctx context.Context, _ []byte, limit int) ([]store.Backlog, error) {
 	return s.Surveyor.Survey(ctx, nil, limit)
 }
 
-type heedlessSurvey struct{ core.Surveyor }
+type heedlessSurvey struct{ store.Surveyor }
 
-func (s heedlessSurvey) Survey(ctx context.Context, within []byte, limit int) ([]core.Backlog, error) {
+func (s heedlessSurvey) Survey(ctx context.Context, within []byte, limit int) ([]store.Backlog, error) {
 	return s.Surveyor.Survey(context.WithoutCancel(ctx), within, limit)
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var takeoverChecks = []check{
@@ -16,7 +16,7 @@ var takeoverChecks = []check{
 
 // CONTRACT X-2, M-6
 func resumeIsTakenOver(t *testing.T, s *fixture) {
-	c := s.command(core.Resume)
+	c := s.command(store.Resume)
 	first := s.win(t, c)
 	s.Advance(t, lease/2)
 	requireSame(t, first, s.lose(t, repeat(c)))
@@ -30,7 +30,7 @@ func resumeIsTakenOver(t *testing.T, s *fixture) {
 	require.Equal(t, second.Ticket, now.Ticket)
 	require.Equal(t, next.Traceparent, second.Traceparent, "the trace is that of the attempt that will answer")
 	require.Equal(t, next.Traceparent, now.Traceparent)
-	require.Equal(t, core.Running, now.State(), "the new attempt has a lease of its own")
+	require.Equal(t, store.Running, now.State(), "the new attempt has a lease of its own")
 	require.WithinDuration(t, now.Now.Add(lease), now.LeaseUntil, lease/2)
 	require.WithinDuration(t, now.Now.Add(deadline), now.Deadline, lease/2)
 	require.WithinDuration(t, now.CreatedAt.Add(lease+lease/2), now.Now, lease/2, "it is still the same operation")
@@ -47,29 +47,29 @@ func resumeIsTakenOver(t *testing.T, s *fixture) {
 	require.Empty(t, s.find(t, c.ID).Traceparent)
 	s.requireStale(t, first.Ticket)
 	s.requireStale(t, second.Ticket)
-	s.requireStale(t, core.Ticket{ID: c.ID, Owner: first.Owner, Fence: third.Fence}) // a fence alone is no proof
+	s.requireStale(t, store.Ticket{ID: c.ID, Owner: first.Owner, Fence: third.Fence}) // a fence alone is no proof
 	require.NoError(t, s.Store.Complete(s.ctx, third.Ticket, kept(answerOf("third"))))
 	requireAnswer(t, answerOf("third"), s.lose(t, repeat(c)).Answer)
 }
 
 // requireStale tries every write with a ticket that is not current. The caller checks that nothing has changed.
-func (s *fixture) requireStale(t *testing.T, stale core.Ticket) {
+func (s *fixture) requireStale(t *testing.T, stale store.Ticket) {
 	t.Helper()
-	for _, store := range s.instances {
-		require.ErrorIs(t, store.Complete(s.ctx, stale, kept(answerOf("stale"))), core.ErrStale, "Complete")
-		require.ErrorIs(t, store.Renew(s.ctx, stale, lease), core.ErrStale, "Renew")
-		require.ErrorIs(t, store.Park(s.ctx, stale), core.ErrStale, "Park")
-		require.ErrorIs(t, store.Release(s.ctx, stale), core.ErrStale, "Release")
+	for _, st := range s.instances {
+		require.ErrorIs(t, st.Complete(s.ctx, stale, kept(answerOf("stale"))), store.ErrStale, "Complete")
+		require.ErrorIs(t, st.Renew(s.ctx, stale, lease), store.ErrStale, "Renew")
+		require.ErrorIs(t, st.Park(s.ctx, stale), store.ErrStale, "Park")
+		require.ErrorIs(t, st.Release(s.ctx, stale), store.ErrStale, "Release")
 	}
 }
 
 // CONTRACT M-6, X-2
 func oneOfManyTakesOver(t *testing.T, s *fixture) {
 	for range 3 {
-		c := s.command(core.Resume)
+		c := s.command(store.Resume)
 		first := s.win(t, c)
 		s.Advance(t, 2*lease)
-		winner, _ := s.race(t, func() core.Claim { return repeat(c) })
+		winner, _ := s.race(t, func() store.Claim { return repeat(c) })
 		require.Equal(t, first.Fence+1, winner.Fence)
 		require.Equal(t, winner.Ticket, s.find(t, c.ID).Ticket)
 	}
@@ -80,15 +80,15 @@ func oneOfManyTakesOver(t *testing.T, s *fixture) {
 //
 // CONTRACT M-1, H-4, X-2
 func takeOverRefused(t *testing.T, s *fixture) {
-	claims := map[string]func(*core.Claim){
-		"other command":      func(c *core.Claim) { c.Hash = hashOf("another command") },
-		"other hash version": func(c *core.Claim) { c.Hash.Version++ },
-		"Park claim":         func(c *core.Claim) { c.Recovery = core.Park },
-		"Rollback claim":     func(c *core.Claim) { c.Recovery = core.Rollback },
+	claims := map[string]func(*store.Claim){
+		"other command":      func(c *store.Claim) { c.Hash = hashOf("another command") },
+		"other hash version": func(c *store.Claim) { c.Hash.Version++ },
+		"Park claim":         func(c *store.Claim) { c.Recovery = store.Park },
+		"Rollback claim":     func(c *store.Claim) { c.Recovery = store.Rollback },
 	}
 	for name, change := range claims {
 		t.Run(name, func(t *testing.T) {
-			c := s.command(core.Resume)
+			c := s.command(store.Resume)
 			first := s.win(t, c)
 			s.Advance(t, 2*deadline)
 			other := repeat(c)
@@ -99,17 +99,17 @@ func takeOverRefused(t *testing.T, s *fixture) {
 		})
 	}
 	t.Run("parked", func(t *testing.T) {
-		c := s.command(core.Resume)
+		c := s.command(store.Resume)
 		first := s.win(t, c)
 		require.NoError(t, s.Store.Park(s.ctx, first.Ticket))
 		s.Advance(t, 2*deadline)
-		s.requireState(t, core.Unknown, c)
+		s.requireState(t, store.Unknown, c)
 	})
 	t.Run("Park record", func(t *testing.T) {
-		c := s.command(core.Park)
+		c := s.command(store.Park)
 		first := s.win(t, c)
 		s.Advance(t, 2*deadline)
-		c.Recovery = core.Resume
+		c.Recovery = store.Resume
 		requireSame(t, first, s.lose(t, repeat(c)))
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var txChecks = []check{
@@ -31,9 +31,9 @@ var txChecks = []check{
 }
 
 // tryBegin claims c in a transaction. A failed test ends it too, because it would hold locks.
-func (s *fixture) tryBegin(t *testing.T, store core.Transactor, c core.Claim) (core.Tx, core.Claimed) {
+func (s *fixture) tryBegin(t *testing.T, st store.Transactor, c store.Claim) (store.Tx, store.Claimed) {
 	t.Helper()
-	tx, got, err := store.Begin(s.ctx, c)
+	tx, got, err := st.Begin(s.ctx, c)
 	if tx != nil {
 		t.Cleanup(func() { _ = tx.Rollback() })
 	}
@@ -42,7 +42,7 @@ func (s *fixture) tryBegin(t *testing.T, store core.Transactor, c core.Claim) (c
 }
 
 // begin opens a transaction on the first instance and must win.
-func (s *fixture) begin(t *testing.T, c core.Claim) (core.Tx, core.Record) {
+func (s *fixture) begin(t *testing.T, c store.Claim) (store.Tx, store.Record) {
 	t.Helper()
 	tx, got := s.tryBegin(t, s.transactors[0], c)
 	require.True(t, got.Won, "the claim must win; it found %s", brief(got))
@@ -54,46 +54,46 @@ func (s *fixture) begin(t *testing.T, c core.Claim) (core.Tx, core.Record) {
 }
 
 // conclude seals an answer. If it is alone, the transaction's rows are undone.
-func conclude(ctx context.Context, tx core.Tx, c core.Completion, alone bool) error {
-	_, err := tx.Seal(ctx, core.Seal{Answer: &c, Alone: alone})
+func conclude(ctx context.Context, tx store.Tx, c store.Completion, alone bool) error {
+	_, err := tx.Seal(ctx, store.Seal{Answer: &c, Alone: alone})
 	return err
 }
 
 // act writes a business row in tx.
-func (s *fixture) act(t *testing.T, tx core.Tx) {
+func (s *fixture) act(t *testing.T, tx store.Tx) {
 	t.Helper()
 	require.NoError(t, s.Effect(tx.Bind(s.ctx)))
 }
 
 // CONTRACT, M-3
 func txVisibleOnlyAfterCommit(t *testing.T, s *fixture) {
-	c := s.command(core.Rollback)
+	c := s.command(store.Rollback)
 	tx, won := s.begin(t, c)
 	requireNew(t, c, won)
 	require.EqualValues(t, 1, won.Fence)
 	s.act(t, tx)
-	for _, store := range s.instances {
-		_, err := store.Find(s.ctx, c.ID)
-		require.ErrorIs(t, err, core.ErrNotFound)
+	for _, st := range s.instances {
+		_, err := st.Find(s.ctx, c.ID)
+		require.ErrorIs(t, err, store.ErrNotFound)
 	}
 	require.Zero(t, s.Effects(t))
 	require.NoError(t, conclude(s.ctx, tx, kept(answerOf("paid")), false))
 
 	require.Equal(t, 1, s.Effects(t))
-	s.requireState(t, core.Completed, c)
+	s.requireState(t, store.Completed, c)
 	got := s.find(t, c.ID)
 	requireAnswer(t, answerOf("paid"), got.Answer)
 	require.Equal(t, won.Ticket, got.Ticket)
-	require.Equal(t, core.Rollback, got.Recovery)
+	require.Equal(t, store.Rollback, got.Recovery)
 	require.Equal(t, c.Hash, got.Hash)
 	require.WithinDuration(t, got.Now.Add(retention), got.ExpiresAt, lease)
 	s.Advance(t, retention+lease)
-	s.requireState(t, core.Expired, c)
+	s.requireState(t, store.Expired, c)
 }
 
 // CONTRACT X-0
 func txRollbackLeavesNothing(t *testing.T, s *fixture) {
-	c := s.command(core.Rollback)
+	c := s.command(store.Rollback)
 	tx, _ := s.begin(t, c)
 	s.act(t, tx)
 	require.NoError(t, tx.Rollback())
@@ -113,10 +113,10 @@ func txRollbackLeavesNothing(t *testing.T, s *fixture) {
 func txRollbackRestores(t *testing.T, s *fixture) {
 	expired, _ := s.done(t, "old")
 	s.Advance(t, retention+tombstone+lease)
-	released := s.command(core.Park)
+	released := s.command(store.Park)
 	require.NoError(t, s.Store.Release(s.ctx, s.win(t, released).Ticket))
-	for _, c := range []core.Claim{expired, released} {
-		c.Recovery = core.Rollback
+	for _, c := range []store.Claim{expired, released} {
+		c.Recovery = store.Rollback
 		tx, won := s.begin(t, repeat(c))
 		require.Zero(t, won.Answer.Status, "nothing is left of the old life")
 		s.act(t, tx)
@@ -131,12 +131,12 @@ func txRollbackRestores(t *testing.T, s *fixture) {
 //
 // CONTRACT X-0
 func txUndo(t *testing.T, s *fixture) {
-	c := s.command(core.Rollback)
+	c := s.command(store.Rollback)
 	tx, _ := s.begin(t, c)
 	s.act(t, tx)
-	refusal := core.Answer{Status: http.StatusPaymentRequired, Body: []byte("declined")}
+	refusal := store.Answer{Status: http.StatusPaymentRequired, Body: []byte("declined")}
 	require.NoError(t, conclude(s.ctx, tx, kept(refusal), true))
-	s.requireState(t, core.Completed, c)
+	s.requireState(t, store.Completed, c)
 	requireAnswer(t, refusal, s.find(t, c.ID).Answer)
 	require.Zero(t, s.Effects(t))
 }
@@ -146,18 +146,18 @@ func txUndo(t *testing.T, s *fixture) {
 //
 // CONTRACT M-2, M-6
 func txBusyAtOnce(t *testing.T, s *fixture) {
-	c := s.command(core.Rollback)
+	c := s.command(store.Rollback)
 	tx, _ := s.begin(t, c)
 	s.act(t, tx)
-	for _, again := range []core.Claim{repeat(c), otherCommand(c)} {
-		for _, store := range s.transactors {
-			other, got := s.tryBegin(t, store, again)
+	for _, again := range []store.Claim{repeat(c), otherCommand(c)} {
+		for _, st := range s.transactors {
+			other, got := s.tryBegin(t, st, again)
 			require.Nil(t, other, "no transaction without the claim")
-			require.Equal(t, core.Claimed{Busy: true}, got)
-			again.Recovery = core.Park
-			got, err := store.Claim(s.ctx, again)
+			require.Equal(t, store.Claimed{Busy: true}, got)
+			again.Recovery = store.Park
+			got, err := st.Claim(s.ctx, again)
 			require.NoError(t, err)
-			require.Equal(t, core.Claimed{Busy: true}, got)
+			require.Equal(t, store.Claimed{Busy: true}, got)
 		}
 	}
 	require.NoError(t, conclude(s.ctx, tx, kept(answerOf("paid")), false))
@@ -168,7 +168,7 @@ func txBusyAtOnce(t *testing.T, s *fixture) {
 // CONTRACT M-6
 func txOneOfManyWins(t *testing.T, s *fixture) {
 	for round := range 5 {
-		c := s.command(core.Rollback)
+		c := s.command(store.Rollback)
 		var committed atomic.Int64
 		atOnce(burst*len(s.instances), func(i int) {
 			store := s.transactors[i%len(s.transactors)]
@@ -192,21 +192,21 @@ func txOneOfManyWins(t *testing.T, s *fixture) {
 
 // attempt makes a whole attempt with one effect. It reports whether the attempt was committed, or may be repeated. One that
 // has lost to another attempt is neither (M-6).
-func (s *fixture) attempt(store core.Transactor, c core.Claim, a core.Answer) (committed, again bool, err error) {
-	tx, got, err := store.Begin(s.ctx, c)
+func (s *fixture) attempt(st store.Transactor, c store.Claim, a store.Answer) (committed, again bool, err error) {
+	tx, got, err := st.Begin(s.ctx, c)
 	if err != nil || !got.Won {
-		return false, errors.Is(err, core.ErrRetryable), err
+		return false, errors.Is(err, store.ErrRetryable), err
 	}
 	if err := s.Effect(tx.Bind(s.ctx)); err != nil {
 		rollbackErr := tx.Rollback()
-		return false, errors.Is(rollbackErr, core.ErrRetryable), unlessStale(rollbackErr, errors.Join(err, rollbackErr))
+		return false, errors.Is(rollbackErr, store.ErrRetryable), unlessStale(rollbackErr, errors.Join(err, rollbackErr))
 	}
 	err = conclude(s.ctx, tx, kept(a), false)
-	return err == nil, errors.Is(err, core.ErrRetryable), unlessStale(err, err)
+	return err == nil, errors.Is(err, store.ErrRetryable), unlessStale(err, err)
 }
 
 func unlessStale(end, err error) error {
-	if errors.Is(end, core.ErrStale) {
+	if errors.Is(end, store.ErrStale) {
 		return nil
 	}
 	return err
@@ -217,22 +217,22 @@ func txExistingRow(t *testing.T, s *fixture) {
 	expired, _ := s.done(t, "expired")
 	s.Advance(t, retention+lease)
 	completed, _ := s.done(t, "completed")
-	resume := s.command(core.Resume)
+	resume := s.command(store.Resume)
 	s.win(t, resume)
-	_, unknown := s.lost(t, core.Park)
-	running := s.command(core.Park)
+	_, unknown := s.lost(t, store.Park)
+	running := s.command(store.Park)
 	s.win(t, running)
 
 	for _, want := range []struct {
-		id    core.ID
-		state core.State
+		id    store.ID
+		state store.State
 	}{
-		{expired.ID, core.Expired}, {completed.ID, core.Completed}, {unknown.ID, core.Unknown}, {running.ID, core.Running},
-		{resume.ID, core.Running}, // its steps may have been finished: no transaction may run the command from the start
+		{expired.ID, store.Expired}, {completed.ID, store.Completed}, {unknown.ID, store.Unknown}, {running.ID, store.Running},
+		{resume.ID, store.Running}, // its steps may have been finished: no transaction may run the command from the start
 	} {
 		row := s.find(t, want.id)
-		c := core.Claim{ID: row.ID, Owner: newOwner(), Scope: row.Scope, Method: row.Method, Route: row.Route,
-			Recovery: core.Rollback, Hash: row.Hash, Lease: lease, Deadline: deadline}
+		c := store.Claim{ID: row.ID, Owner: newOwner(), Scope: row.Scope, Method: row.Method, Route: row.Route,
+			Recovery: store.Rollback, Hash: row.Hash, Lease: lease, Deadline: deadline}
 		tx, got := s.tryBegin(t, s.transactors[0], c)
 		require.Nil(t, tx)
 		require.False(t, got.Won || got.Busy, "there is a row: %s", brief(got))
@@ -244,14 +244,14 @@ func txExistingRow(t *testing.T, s *fixture) {
 
 // CONTRACT X-0
 func txOverOnce(t *testing.T, s *fixture) {
-	c := s.command(core.Rollback)
+	c := s.command(store.Rollback)
 	tx, _ := s.begin(t, c)
 	s.act(t, tx)
 	require.NoError(t, tx.Rollback())
 	require.NoError(t, tx.Rollback(), "again")
 	err := conclude(s.ctx, tx, kept(answerOf("late")), false)
 	require.Error(t, err, "a commit after the rollback")
-	require.NotErrorIs(t, err, core.ErrUnconfirmed, "it is certain that nothing was committed")
+	require.NotErrorIs(t, err, store.ErrUnconfirmed, "it is certain that nothing was committed")
 	require.Error(t, conclude(s.ctx, tx, kept(answerOf("late")), true))
 	s.requireGoneOrFree(t, c.ID)
 	require.Zero(t, s.Effects(t))
@@ -260,7 +260,7 @@ func txOverOnce(t *testing.T, s *fixture) {
 	s.act(t, tx)
 	require.NoError(t, conclude(s.ctx, tx, kept(answerOf("paid")), false))
 	require.NoError(t, tx.Rollback(), "nothing is left to be undone")
-	s.requireState(t, core.Completed, c)
+	s.requireState(t, store.Completed, c)
 	require.Equal(t, 1, s.Effects(t))
 }
 
@@ -271,7 +271,7 @@ func txOverOnce(t *testing.T, s *fixture) {
 func txRollbackDuringCommit(t *testing.T, s *fixture) {
 	effects := 0
 	for range 12 {
-		c := s.command(core.Rollback)
+		c := s.command(store.Rollback)
 		tx, _ := s.begin(t, c)
 		s.act(t, tx)
 		var commitErr error
@@ -284,10 +284,10 @@ func txRollbackDuringCommit(t *testing.T, s *fixture) {
 		})
 		if commitErr == nil {
 			effects++
-			s.requireState(t, core.Completed, c)
+			s.requireState(t, store.Completed, c)
 			requireAnswer(t, answerOf("paid"), s.find(t, c.ID).Answer)
 		} else {
-			require.NotErrorIs(t, commitErr, core.ErrUnconfirmed)
+			require.NotErrorIs(t, commitErr, store.ErrUnconfirmed)
 			s.requireFree(t, c.ID)
 		}
 		require.Equal(t, effects, s.Effects(t), "the rows are there if and only if the answer is")
@@ -299,7 +299,7 @@ func txRollbackDuringCommit(t *testing.T, s *fixture) {
 // CONTRACT
 func txClaimContext(t *testing.T, s *fixture) {
 	ctx, cancel := context.WithCancel(s.ctx)
-	c := s.command(core.Rollback)
+	c := s.command(store.Rollback)
 	tx, _, err := s.transactors[0].Begin(ctx, c)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback() })
@@ -307,18 +307,18 @@ func txClaimContext(t *testing.T, s *fixture) {
 	s.act(t, tx)
 	require.NoError(t, conclude(s.ctx, tx, kept(answerOf("paid")), false))
 	require.Equal(t, 1, s.Effects(t))
-	s.requireState(t, core.Completed, c)
+	s.requireState(t, store.Completed, c)
 }
 
 // CONTRACT F-1
 func txCancelled(t *testing.T, s *fixture) {
 	for round := range 16 {
-		c := s.command(core.Rollback)
+		c := s.command(store.Rollback)
 		ctx, cancel := context.WithCancel(s.ctx)
 		if round == 0 {
 			cancel()
 		}
-		var tx core.Tx
+		var tx store.Tx
 		var err error
 		atOnce(2, func(i int) {
 			if i == 0 {
@@ -351,19 +351,19 @@ func txCancelled(t *testing.T, s *fixture) {
 // CONTRACT X-7
 func txSettlement(t *testing.T, s *fixture) {
 	for _, commit := range []bool{false, true} {
-		c, lost := s.lost(t, core.Park)
-		tx, _ := s.begin(t, s.command(core.Rollback))
+		c, lost := s.lost(t, store.Park)
+		tx, _ := s.begin(t, s.command(store.Rollback))
 		settled, err := s.Store.Settle(tx.Bind(s.ctx), applied(lost, "settled"))
 		require.NoError(t, err)
-		require.Equal(t, core.Completed, settled.State())
-		require.Equal(t, core.Unknown, s.find(t, c.ID).State(), "not before the commit")
+		require.Equal(t, store.Completed, settled.State())
+		require.Equal(t, store.Unknown, s.find(t, c.ID).State(), "not before the commit")
 		if commit {
 			require.NoError(t, conclude(s.ctx, tx, kept(answerOf("done")), false))
-			s.requireState(t, core.Completed, c)
+			s.requireState(t, store.Completed, c)
 			requireSame(t, settled, s.find(t, c.ID))
 		} else {
 			require.NoError(t, tx.Rollback())
-			s.requireState(t, core.Unknown, c)
+			s.requireState(t, store.Unknown, c)
 			requireSame(t, lost, s.find(t, c.ID))
 		}
 	}
@@ -373,7 +373,7 @@ func txSettlement(t *testing.T, s *fixture) {
 //
 // CONTRACT M-8
 func txInFlight(t *testing.T, s *fixture) {
-	requireInFlight := func(id core.ID, want bool) {
+	requireInFlight := func(id store.ID, want bool) {
 		t.Helper()
 		for _, store := range s.transactors {
 			got, err := store.InFlight(s.ctx, id)
@@ -381,14 +381,14 @@ func txInFlight(t *testing.T, s *fixture) {
 			require.Equal(t, want, got)
 		}
 	}
-	fresh, freed := s.command(core.Rollback), s.command(core.Park)
+	fresh, freed := s.command(store.Rollback), s.command(store.Park)
 	require.NoError(t, s.Store.Release(s.ctx, s.win(t, freed).Ticket))
-	freed.Recovery = core.Rollback
-	for _, c := range []core.Claim{fresh, repeat(freed)} {
+	freed.Recovery = store.Rollback
+	for _, c := range []store.Claim{fresh, repeat(freed)} {
 		requireInFlight(c.ID, false)
 		tx, _ := s.begin(t, c)
 		requireInFlight(c.ID, true)
-		requireInFlight(s.command(core.Rollback).ID, false)
+		requireInFlight(s.command(store.Rollback).ID, false)
 		require.NoError(t, tx.Rollback())
 		requireInFlight(c.ID, false)
 
@@ -408,21 +408,21 @@ func txInFlight(t *testing.T, s *fixture) {
 //
 // CONTRACT X-8, T-4
 func txEndedByItsHandler(t *testing.T, s *fixture) {
-	c := s.command(core.Rollback)
+	c := s.command(store.Rollback)
 	won := s.win(t, c)
-	s.requireState(t, core.Unknown, c)
-	for _, store := range s.transactors {
-		_, got := s.tryBegin(t, store, repeat(c))
+	s.requireState(t, store.Unknown, c)
+	for _, st := range s.transactors {
+		_, got := s.tryBegin(t, st, repeat(c))
 		require.False(t, got.Won)
-		require.Equal(t, core.Unknown, got.Record.State())
+		require.Equal(t, store.Unknown, got.Record.State())
 	}
 	_, err := s.Store.Settle(s.ctx, applied(won, "early"))
-	require.ErrorIs(t, err, core.ErrNotSettleable, "its handler may still be at work")
+	require.ErrorIs(t, err, store.ErrNotSettleable, "its handler may still be at work")
 	s.Advance(t, 2*deadline)
-	s.requireState(t, core.Unknown, c)
+	s.requireState(t, store.Unknown, c)
 	require.Zero(t, s.sweep(t))
 	_, err = s.Store.Settle(s.ctx, applied(won, "settled"))
 	require.NoError(t, err)
-	s.requireState(t, core.Completed, c)
+	s.requireState(t, store.Completed, c)
 	requireAnswer(t, answerOf("settled"), s.find(t, c.ID).Answer)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var windowChecks = []check{
@@ -19,15 +19,17 @@ var windowChecks = []check{
 }
 
 // windows are those of an app to which the store's clock, which shows now, is 40 days ahead, or behind.
-func windows(now time.Time) (ahead, behind, right core.Window) {
-	around := func(now time.Time) core.Window { return core.Window{From: now.Add(-time.Hour), To: now.Add(time.Hour)} }
+func windows(now time.Time) (ahead, behind, right store.Window) {
+	around := func(now time.Time) store.Window {
+		return store.Window{From: now.Add(-time.Hour), To: now.Add(time.Hour)}
+	}
 	return around(now.Add(-40 * 24 * time.Hour)), around(now.Add(40 * 24 * time.Hour)), around(now)
 }
 
 // now is the store's clock.
 func (s *fixture) now(t *testing.T) time.Time {
 	t.Helper()
-	return s.win(t, s.command(core.Park)).Now
+	return s.win(t, s.command(store.Park)).Now
 }
 
 // A key that is claimed by a clock which is ahead lives longer. By one that is behind, it would be forgotten too early.
@@ -35,15 +37,15 @@ func (s *fixture) now(t *testing.T) time.Time {
 // CONTRACT T-5
 func windowNewKey(t *testing.T, s *fixture) {
 	ahead, behind, right := windows(s.now(t))
-	c := s.command(core.Park)
+	c := s.command(store.Park)
 	c.Window = behind
-	for _, store := range s.instances {
-		_, err := store.Claim(s.ctx, repeat(c))
-		require.ErrorIs(t, err, core.ErrClock)
+	for _, st := range s.instances {
+		_, err := st.Claim(s.ctx, repeat(c))
+		require.ErrorIs(t, err, store.ErrClock)
 	}
 	s.requireGone(t, c.ID)
-	for _, w := range []core.Window{ahead, right, {}} {
-		c := s.command(core.Park)
+	for _, w := range []store.Window{ahead, right, {}} {
+		c := s.command(store.Park)
 		c.Window = w
 		s.win(t, c)
 	}
@@ -54,13 +56,13 @@ func windowNewKey(t *testing.T, s *fixture) {
 // CONTRACT T-5
 func windowFreed(t *testing.T, s *fixture) {
 	ahead, behind, _ := windows(s.now(t))
-	c := s.command(core.Park)
+	c := s.command(store.Park)
 	freed := s.win(t, c)
 	require.NoError(t, s.Store.Release(s.ctx, freed.Ticket))
 	c.Window = behind
 	_, err := s.Store.Claim(s.ctx, repeat(c))
-	require.ErrorIs(t, err, core.ErrClock)
-	require.Equal(t, core.Free, s.find(t, c.ID).Stored)
+	require.ErrorIs(t, err, store.ErrClock)
+	require.Equal(t, store.Free, s.find(t, c.ID).Stored)
 	c.Window = ahead
 	require.Greater(t, s.win(t, repeat(c)).Fence, freed.Fence)
 }
@@ -69,8 +71,8 @@ func windowFreed(t *testing.T, s *fixture) {
 //
 // CONTRACT T-5, T-3
 func windowExpired(t *testing.T, s *fixture) {
-	answered, buried := s.command(core.Park), s.command(core.Park)
-	for _, c := range []core.Claim{buried, answered} {
+	answered, buried := s.command(store.Park), s.command(store.Park)
+	for _, c := range []store.Claim{buried, answered} {
 		require.NoError(t, s.Store.Complete(s.ctx, s.win(t, c).Ticket, kept(answerOf("paid"))))
 		if c.ID == buried.ID {
 			s.Advance(t, retention+deadline)
@@ -79,8 +81,8 @@ func windowExpired(t *testing.T, s *fixture) {
 	}
 	s.Advance(t, forever)
 	ahead, behind, right := windows(s.now(t))
-	for _, w := range []core.Window{ahead, behind} {
-		for c, stored := range map[*core.Claim]core.State{&answered: core.Completed, &buried: core.Expired} {
+	for _, w := range []store.Window{ahead, behind} {
+		for c, stored := range map[*store.Claim]store.State{&answered: store.Completed, &buried: store.Expired} {
 			c.Window = w
 			for range 2 {
 				got := s.lose(t, repeat(*c))
@@ -90,9 +92,9 @@ func windowExpired(t *testing.T, s *fixture) {
 		}
 		requireAnswer(t, answerOf("paid"), s.find(t, answered.ID).Answer)
 		_, err := s.Store.Sweep(s.ctx, 100, w)
-		require.ErrorIs(t, err, core.ErrClock)
+		require.ErrorIs(t, err, store.ErrClock)
 		requireAnswer(t, answerOf("paid"), s.find(t, answered.ID).Answer)
-		require.Equal(t, core.Expired, s.find(t, buried.ID).Stored)
+		require.Equal(t, store.Expired, s.find(t, buried.ID).Stored)
 	}
 	answered.Window = right
 	require.EqualValues(t, 2, s.win(t, repeat(answered)).Fence)
@@ -104,13 +106,13 @@ func windowExpired(t *testing.T, s *fixture) {
 
 // CONTRACT T-5, X-2
 func windowLapsed(t *testing.T, s *fixture) {
-	c := s.command(core.Resume)
+	c := s.command(store.Resume)
 	s.win(t, c)
 	s.Advance(t, 2*lease)
 	ahead, behind, right := windows(s.now(t))
-	for _, w := range []core.Window{ahead, behind} {
+	for _, w := range []store.Window{ahead, behind} {
 		c.Window = w
-		require.Equal(t, core.Running, s.lose(t, repeat(c)).Stored)
+		require.Equal(t, store.Running, s.lose(t, repeat(c)).Stored)
 	}
 	c.Window = right
 	require.EqualValues(t, 2, s.win(t, repeat(c)).Fence)
@@ -118,19 +120,19 @@ func windowLapsed(t *testing.T, s *fixture) {
 
 // CONTRACT T-5, X-7
 func windowSettle(t *testing.T, s *fixture) {
-	r := s.win(t, s.command(core.Park))
+	r := s.win(t, s.command(store.Park))
 	require.NoError(t, s.Store.Park(s.ctx, r.Ticket))
 	s.Advance(t, 2*deadline)
 	ahead, behind, right := windows(s.now(t))
 	answer := kept(answerOf("settled"))
-	for _, decided := range []*core.Completion{nil, &answer} {
-		for _, w := range []core.Window{ahead, behind} {
-			_, err := s.Store.Settle(s.ctx, core.Settlement{ID: r.ID, Fence: 1, Answer: decided, Window: w, Who: "w", Why: "y"})
-			require.ErrorIs(t, err, core.ErrClock)
-			require.Equal(t, core.Unknown, s.find(t, r.ID).Stored)
+	for _, decided := range []*store.Completion{nil, &answer} {
+		for _, w := range []store.Window{ahead, behind} {
+			_, err := s.Store.Settle(s.ctx, store.Settlement{ID: r.ID, Fence: 1, Answer: decided, Window: w, Who: "w", Why: "y"})
+			require.ErrorIs(t, err, store.ErrClock)
+			require.Equal(t, store.Unknown, s.find(t, r.ID).Stored)
 		}
 	}
-	_, err := s.Store.Settle(s.ctx, core.Settlement{ID: r.ID, Fence: 1, Window: right, Who: "w", Why: "y"})
+	_, err := s.Store.Settle(s.ctx, store.Settlement{ID: r.ID, Fence: 1, Window: right, Who: "w", Why: "y"})
 	require.NoError(t, err)
 }
 
@@ -139,30 +141,30 @@ func windowTransaction(t *testing.T, s *fixture) {
 	if len(s.transactors) == 0 {
 		return
 	}
-	expired := s.command(core.Rollback)
+	expired := s.command(store.Rollback)
 	tx, _ := s.begin(t, expired)
 	require.NoError(t, conclude(s.ctx, tx, kept(answerOf("paid")), false))
 	s.Advance(t, forever)
 	ahead, behind, right := windows(s.now(t))
-	fresh := s.command(core.Rollback)
+	fresh := s.command(store.Rollback)
 	fresh.Window = behind
 	_, got, err := s.transactors[0].Begin(s.ctx, fresh)
-	require.ErrorIs(t, err, core.ErrClock)
+	require.ErrorIs(t, err, store.ErrClock)
 	require.False(t, got.Won)
 	s.requireGone(t, fresh.ID)
-	for _, w := range []core.Window{ahead, behind} {
+	for _, w := range []store.Window{ahead, behind} {
 		expired.Window = w
 		tx, got := s.tryBegin(t, s.transactors[0], repeat(expired))
 		require.Nil(t, tx)
-		require.Equal(t, core.Completed, got.Record.Stored)
+		require.Equal(t, store.Completed, got.Record.Stored)
 	}
 	expired.Window = right
 	s.begin(t, repeat(expired))
 }
 
 // requireGone checks that there is no record.
-func (s *fixture) requireGone(t *testing.T, id core.ID) {
+func (s *fixture) requireGone(t *testing.T, id store.ID) {
 	t.Helper()
 	_, err := s.Store.Find(s.ctx, id)
-	require.ErrorIs(t, err, core.ErrNotFound)
+	require.ErrorIs(t, err, store.ErrNotFound)
 }

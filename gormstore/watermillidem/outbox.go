@@ -10,6 +10,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -120,11 +121,11 @@ func Event(ctx context.Context, name string, payload []byte) (*message.Message, 
 
 // EventOf returns the event that [Event] makes in the handler of an operation, for code that settles it in the handler's
 // place: an operator's route, a reconciler.
-func EventOf(operation core.ID, name string, payload []byte) *message.Message {
+func EventOf(operation store.ID, name string, payload []byte) *message.Message {
 	return newEvent(operation.DeriveEvent(name), payload)
 }
 
-func newEvent(key core.DerivedKey, payload []byte) *message.Message {
+func newEvent(key store.DerivedKey, payload []byte) *message.Message {
 	event := message.NewMessage(key.UUID(), payload)
 	event.Metadata.Set(PublishedAt, time.Now().UTC().Format(time.RFC3339Nano))
 	return event

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -171,7 +172,7 @@ func Rollback(t *testing.T, a Adapter, answer func(c Context, status int) error)
 // CONTRACT X-0
 func conflict(t *testing.T, a Adapter) {
 	cfg := NewSQLite(t).Config()
-	cfg.Store = conflicting{cfg.Store.(core.Transactor)}
+	cfg.Store = conflicting{cfg.Store.(store.Transactor)}
 	app := a.Careless()
 	Guarded(t, a, app, cfg).Handle(http.MethodPost, "/pay", a.Handler(func(Context) error { return errors.New("declined") }))
 	got := Serve(t, app).Do(Call{Key: "key-1"})
@@ -180,14 +181,14 @@ func conflict(t *testing.T, a Adapter) {
 }
 
 // conflicting is a store whose transactions end in a conflict.
-type conflicting struct{ core.Transactor }
+type conflicting struct{ store.Transactor }
 
-func (s conflicting) Begin(ctx context.Context, c core.Claim) (core.Tx, core.Claimed, error) {
+func (s conflicting) Begin(ctx context.Context, c store.Claim) (store.Tx, store.Claimed, error) {
 	tx, claimed, err := s.Transactor.Begin(ctx, c)
 	return conflictingTx{tx}, claimed, err
 }
 
-type conflictingTx struct{ core.Tx }
+type conflictingTx struct{ store.Tx }
 
 func (c conflictingTx) Rollback() error { return errors.Join(core.ErrRetryable, c.Tx.Rollback()) }
 

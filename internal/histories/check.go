@@ -12,6 +12,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // moves returns what an operation may have done to its key. blank is a move of this operation, without its step.
@@ -74,7 +75,7 @@ func (o Op) request(blank move) []move {
 		m.answer = text(o.Answer)
 		return m
 	}
-	failed := func(ends ...core.State) []move { // perhaps it failed before the claim
+	failed := func(ends ...store.State) []move { // perhaps it failed before the claim
 		begun, ended := one(claim, "claims"), one(end, "fails")
 		begun.maybe, ended.maybe, ended.ends = true, true, ends
 		return []move{begun, ended}
@@ -99,7 +100,7 @@ func (o Op) request(blank move) []move {
 		return []move{one(refuse, "is told store_unavailable")}
 	case a.Result == core.ResultCreated && a.Status < 500:
 		ended := answered(end, "is the first to get")
-		ended.ends = []core.State{core.Completed}
+		ended.ends = []store.State{store.Completed}
 		return []move{one(claim, "claims"), ended}
 	case a.Result == core.ResultReused && a.Status < 500:
 		return told(answered(replay, "gets again"))
@@ -115,18 +116,18 @@ func (o Op) request(blank move) []move {
 		return []move{one(expired, "is told key_expired")}
 	case a.Code == otherOperation && a.Result == core.ResultUnknown:
 		ended := one(collide, "meets a row of another command")
-		ended.ends = []core.State{core.Running} // the operation continues, and its client is told so
+		ended.ends = []store.State{store.Running} // the operation continues, and its client is told so
 		return []move{one(claim, "claims"), ended}
 	case a.Status < 500:
 		return []move{answered(never, "is told what nobody expects")}
 	case o.Recovery == core.Rollback: // undone; the server may take a moment to notice that its client is gone
 		return []move{one(refuse, "is rolled back")}
 	case a.Result == core.ResultUnknown:
-		return failed(core.Unknown)
+		return failed(store.Unknown)
 	case o.Recovery == core.Resume: // the next repeat goes on; proof that nothing was applied frees the key
-		return failed(core.Running, core.Free)
+		return failed(store.Running, store.Free)
 	default:
-		return failed(core.Free)
+		return failed(store.Free)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // The model: what the contract allows for one key, one move after the other. An operation of a history is one move or two.
@@ -28,7 +29,7 @@ import (
 
 // state is the state of a key.
 type state struct {
-	is      core.State
+	is      store.State
 	command command // in every state but Free
 	owner   int     // the operation whose attempt this is, or was; nobody or operator
 	answer  string  // in Completed and Expired: "" if nobody has seen it yet
@@ -68,11 +69,11 @@ func (s commands) has(c command) bool { return s&(1<<c) != 0 }
 // text is for drawings.
 func (s state) text() string {
 	text := s.is.String()
-	if s.is != core.Free {
+	if s.is != store.Free {
 		text += fmt.Sprintf(" %v", s.command)
 	}
 	switch s.is {
-	case core.Running, core.Unknown, core.Completed:
+	case store.Running, store.Unknown, store.Completed:
 		switch s.owner {
 		case nobody:
 			text += " by one that never returned"
@@ -92,10 +93,10 @@ type move struct {
 	op       int
 	command  command
 	recovery core.Recovery
-	maybe    bool         // it may not have happened
-	late     bool         // it took at least as long as a lease: its attempt may have been taken over
-	ends     []core.State // of an end: the states in which it may leave the attempt; Running: a repeat can continue
-	answer   string       // of a settlement: "" if it frees the key
+	maybe    bool          // it may not have happened
+	late     bool          // it took at least as long as a lease: its attempt may have been taken over
+	ends     []store.State // of an end: the states in which it may leave the attempt; Running: a repeat can continue
+	answer   string        // of a settlement: "" if it frees the key
 	ledger   int
 	provider int
 
@@ -118,7 +119,7 @@ func (m move) text() string {
 
 // model is the model of one key. A history is divided by keys before.
 var model = (&porcupine.NondeterministicModel{
-	Init: func() []any { return []any{state{is: core.Free}} },
+	Init: func() []any { return []any{state{is: store.Free}} },
 	Step: func(s, input, _ any) (next []any) {
 		m := input.(move)
 		for _, from := range adrift(s.(state), m) {
@@ -163,12 +164,12 @@ func drift(s state, m move) (next []state) {
 		if s.command != c {
 			continue
 		}
-		m.ends = []core.State{core.Free}
+		m.ends = []store.State{store.Free}
 		if m.seen(s) {
-			m.ends = append(m.ends, core.Unknown)
+			m.ends = append(m.ends, store.Unknown)
 		}
 		if s.cut.has(c) {
-			m.ends = append(m.ends, core.Completed)
+			m.ends = append(m.ends, store.Completed)
 		}
 		next = append(next, end(m, s)...)
 	}
@@ -217,11 +218,11 @@ func refuse(m move, s state) []state {
 // its transaction back has freed its own key. A free key that is too old is not claimed.
 func claim(m move, s state) []state {
 	resumes := m.recovery == core.Resume && s.command == m.command
-	goesOn := resumes && s.is == core.Running
+	goesOn := resumes && s.is == store.Running
 	if !goesOn && (s.old || !isFree(m, s)) {
 		return illegal
 	}
-	s.is, s.command, s.owner = core.Running, m.command, m.op
+	s.is, s.command, s.owner = store.Running, m.command, m.op
 	s.spent = s.spent || m.enders.has(m.command)
 	return stay(s)
 }
@@ -230,22 +231,22 @@ func claim(m move, s state) []state {
 // out, so that it counted as unknown, may still complete, or prove that nothing was applied: a claim whose owner got
 // an error is released when the store is back (F-1).
 func end(m move, s state) (next []state) {
-	if s.owner != m.op || s.is != core.Running && s.is != core.Unknown {
+	if s.owner != m.op || s.is != store.Running && s.is != store.Unknown {
 		return illegal
 	}
 	for _, is := range m.ends {
 		to := s
 		to.lapsed = false
 		switch {
-		case is == core.Completed && m.enders.has(s.command) && strings.HasPrefix(m.answer, "2"):
+		case is == store.Completed && m.enders.has(s.command) && strings.HasPrefix(m.answer, "2"):
 			continue // it can only have been refused before
-		case is == core.Completed:
-			to.is, to.answer = core.Completed, m.answer
+		case is == store.Completed:
+			to.is, to.answer = store.Completed, m.answer
 			to.spent = s.spent && !strings.HasPrefix(m.answer, "2") // it was carried out after all, once
-		case s.is == core.Unknown && is != core.Unknown && !s.lapsed:
+		case s.is == store.Unknown && is != store.Unknown && !s.lapsed:
 			continue // only a settlement frees the key
-		case is == core.Free:
-			to.is, to.command, to.owner = core.Free, 0, 0
+		case is == store.Free:
+			to.is, to.command, to.owner = store.Free, 0, 0
 		default:
 			to.is = is
 		}
@@ -266,14 +267,14 @@ func collide(m move, s state) []state {
 // settle is a settlement that is accepted: it ends an unknown attempt for good. The model does not check that lease
 // and deadline had passed. A settlement does not undo what the attempt has done, or still does at its provider.
 func settle(m move, s state) []state {
-	if s.is != core.Unknown && (s.is != core.Running || !m.seen(s)) {
+	if s.is != store.Unknown && (s.is != store.Running || !m.seen(s)) {
 		return illegal
 	}
 	s.spent, s.lapsed = true, false
 	if m.answer == "" {
-		s.is, s.command, s.owner = core.Free, 0, 0
+		s.is, s.command, s.owner = store.Free, 0, 0
 	} else {
-		s.is, s.owner, s.answer = core.Completed, operator, m.answer
+		s.is, s.owner, s.answer = store.Completed, operator, m.answer
 	}
 	return stay(s)
 }
@@ -286,7 +287,7 @@ func order(m move, s state) []state {
 
 // absent is a settlement that is refused because there is no such operation.
 func absent(m move, s state) []state {
-	if s.is != core.Free && (s.is != core.Running || m.recovery != core.Rollback) {
+	if s.is != store.Free && (s.is != store.Running || m.recovery != core.Rollback) {
 		return illegal
 	}
 	return stay(s)
@@ -294,7 +295,7 @@ func absent(m move, s state) []state {
 
 // replay is the recorded answer, byte for byte (M-3).
 func replay(m move, s state) []state {
-	if s.is != core.Completed || s.command != m.command || s.answer != "" && s.answer != m.answer {
+	if s.is != store.Completed || s.command != m.command || s.answer != "" && s.answer != m.answer {
 		return illegal
 	}
 	if s.answer == "" && m.enders.has(m.command) && strings.HasPrefix(m.answer, "2") {
@@ -311,7 +312,7 @@ func replay(m move, s state) []state {
 // has committed, in Rollback together with the rest. A key that is too old is never claimed, but a request that is about to
 // be refused holds its lock for a moment, and the lock is checked first (T-6).
 func busy(_ move, s state) []state {
-	if s.is != core.Running && (s.is != core.Free || !s.old) {
+	if s.is != store.Running && (s.is != store.Free || !s.old) {
 		return illegal
 	}
 	return stay(s)
@@ -319,7 +320,7 @@ func busy(_ move, s state) []state {
 
 // mismatch is a refusal because the key belongs to another command (M-1).
 func mismatch(m move, s state) []state {
-	if s.is == core.Free || s.command == m.command || s.is == core.Running && !m.seen(s) {
+	if s.is == store.Free || s.command == m.command || s.is == store.Running && !m.seen(s) {
 		return illegal
 	}
 	return stay(s)
@@ -333,10 +334,10 @@ func unknown(m move, s state) []state {
 	switch same := s.command == m.command; {
 	case m.late && (s.spent || m.recovery == core.Resume):
 		return stay(s)
-	case same && s.is == core.Unknown:
+	case same && s.is == store.Unknown:
 		return stay(s)
-	case same && s.is == core.Running && m.seen(s):
-		s.is, s.lapsed = core.Unknown, true
+	case same && s.is == store.Running && m.seen(s):
+		s.is, s.lapsed = store.Unknown, true
 		return stay(s)
 	case m.enders.has(m.command) && s.spent: // the key was free while the handler ran, and another command has used it
 		return stay(s)
@@ -346,7 +347,7 @@ func unknown(m move, s state) []state {
 
 // expired is a refusal because the answer is past retention (M-5).
 func expired(m move, s state) []state {
-	if s.is != core.Expired || s.command != m.command {
+	if s.is != store.Expired || s.command != m.command {
 		return illegal
 	}
 	return stay(s)
@@ -354,15 +355,15 @@ func expired(m move, s state) []state {
 
 // expire is the end of retention. forget is an end of retention that found no answer.
 func expire(_ move, s state) []state {
-	if s.is != core.Completed {
+	if s.is != store.Completed {
 		return illegal
 	}
-	s.is = core.Expired
+	s.is = store.Expired
 	return stay(s)
 }
 
 func forget(_ move, s state) []state {
-	if s.is == core.Completed {
+	if s.is == store.Completed {
 		return illegal
 	}
 	return stay(s)
@@ -383,7 +384,7 @@ func audit(m move, s state) []state {
 	atMostOnce := m.ledger <= most && m.provider <= provider
 	var legal bool
 	switch s.is {
-	case core.Completed, core.Expired:
+	case store.Completed, store.Expired:
 		switch {
 		case s.answer == "": // nobody has seen the answer, so it may be a refusal
 			legal = none || once
@@ -392,7 +393,7 @@ func audit(m move, s state) []state {
 		default:
 			legal = none
 		}
-	case core.Running, core.Unknown:
+	case store.Running, store.Unknown:
 		legal = atMostOnce
 	default:
 		legal = none
@@ -405,7 +406,7 @@ func audit(m move, s state) []state {
 
 // isFree reports whether a key may be free: also if its handler has rolled its own transaction back.
 func isFree(m move, s state) bool {
-	return s.is == core.Free || s.is == core.Running && m.recovery == core.Rollback && m.enders.has(s.command)
+	return s.is == store.Free || s.is == store.Running && m.recovery == core.Rollback && m.enders.has(s.command)
 }
 
 // age is the moment at which the key becomes too old. tooOld is the answer to a request that finds no record after that.

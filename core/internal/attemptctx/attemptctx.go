@@ -16,7 +16,7 @@ type View struct {
 	context.Context
 
 	Core      any               // the *core.Attempt; nil in a unit test
-	Operation [sha256.Size]byte // core.ID
+	Operation [sha256.Size]byte // store.ID
 	Command   Command
 
 	NotApplied atomic.Bool // core.NotApplied was called
@@ -32,10 +32,10 @@ type View struct {
 // Rehearsal keeps the steps of an operation from one attempt of a unit test to the next, as a store does.
 type Rehearsal struct {
 	sync.Mutex
-	Kept any // []core.StepRecord
+	Kept any // []store.StepRecord
 }
 
-// Command is core.CommandHash.
+// Command is store.CommandHash.
 type Command struct {
 	Version int16
 	Sum     [sha256.Size]byte

@@ -13,7 +13,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -71,7 +71,7 @@ func (d *database) startProcesses(ctx context.Context, n int) error {
 			return err
 		}
 		// A store reads the text of a statement when it needs it for the first time.
-		if _, err := stores[i].Claim(ctx, claimOf(d.idOf(d.records-1), core.Park)); err != nil {
+		if _, err := stores[i].Claim(ctx, claimOf(d.idOf(d.records-1), store.Park)); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -70,22 +70,22 @@ func TestGenerated(t *testing.T) {
 func testGenerated(t *testing.T, k keys) {
 	const n = 2000
 	d := newFilled(t, n, k)
-	require.Equal(t, map[core.State]int64{
-		core.Expired: n / perTombstone, core.Unknown: n / perUnknown, core.Completed: n - n/perTombstone - n/perUnknown,
+	require.Equal(t, map[store.State]int64{
+		store.Expired: n / perTombstone, store.Unknown: n / perUnknown, store.Completed: n - n/perTombstone - n/perUnknown,
 	}, d.states(t))
 	dead, live, known := d.tombstones, d.tombstones+d.due, d.tombstones+d.due+d.unknown
-	var before core.ID
+	var before store.ID
 	for i := range int64(n) {
 		id := d.idOf(i)
 		rec, err := d.store.Find(t.Context(), id)
 		require.NoError(t, err)
 		switch {
 		case i < dead:
-			require.Equal(t, core.Free, rec.State(), i)
+			require.Equal(t, store.Free, rec.State(), i)
 		case i < live:
-			require.Equal(t, core.Expired, rec.State(), i)
+			require.Equal(t, store.Expired, rec.State(), i)
 		case i < known:
-			require.Equal(t, core.Unknown, rec.State(), i)
+			require.Equal(t, store.Unknown, rec.State(), i)
 		default:
 			require.NoError(t, d.isRecord(rec, i))
 			require.Equal(t, []string{contentType}, rec.Answer.Header["Content-Type"])
@@ -104,8 +104,8 @@ func testGenerated(t *testing.T, k keys) {
 	require.NoError(t, stop())
 	require.EqualValues(t, n/perDue, sweeper.tombstones.Load())
 	require.EqualValues(t, n/perTombstone, sweeper.dropped.Load())
-	require.Equal(t, map[core.State]int64{
-		core.Expired: n / perDue, core.Unknown: n / perUnknown, core.Completed: n - live - n/perUnknown,
+	require.Equal(t, map[store.State]int64{
+		store.Expired: n / perDue, store.Unknown: n / perUnknown, store.Completed: n - live - n/perUnknown,
 	}, d.states(t))
 }
 
@@ -127,7 +127,7 @@ func TestTurns(t *testing.T) {
 		require.GreaterOrEqual(t, m.jobs(), 4)
 		require.Positive(t, m.percentile(0.5))
 		if w.adds {
-			before[core.Completed] += int64(m.jobs())
+			before[store.Completed] += int64(m.jobs())
 			require.Greater(t, m.each(m.written), float64(bodyBytes))
 			require.Less(t, m.pages, m.written)
 			require.True(t, m.pages > 0 || !d.inspects, "the first change of a page after a checkpoint writes it whole")
@@ -137,7 +137,7 @@ func TestTurns(t *testing.T) {
 	boom := errors.New("boom")
 	err := new(measured).take(t.Context(), d, 4, 0, time.Hour, func(context.Context, *database) error { return boom })
 	require.ErrorIs(t, err, boom)
-	require.ErrorContains(t, d.isRecord(core.Record{}, 7), "record 7 is")
+	require.ErrorContains(t, d.isRecord(store.Record{}, 7), "record 7 is")
 }
 
 // A stall counts for all commands that are due meanwhile.
@@ -207,17 +207,17 @@ func newFilled(t *testing.T, n int64, k keys) *database {
 }
 
 // states counts the records by what is stored.
-func (d *database) states(t *testing.T) map[core.State]int64 {
+func (d *database) states(t *testing.T) map[store.State]int64 {
 	t.Helper()
 	rows, err := d.pool.QueryContext(t.Context(), "SELECT state, count(*) FROM idempotency_record GROUP BY state")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rows.Close()) }()
-	found := map[core.State]int64{}
+	found := map[store.State]int64{}
 	for rows.Next() {
 		var stored int16
 		var n int64
 		require.NoError(t, rows.Scan(&stored, &n))
-		found[core.State(stored)] = n
+		found[store.State(stored)] = n
 	}
 	require.NoError(t, rows.Err())
 	return found

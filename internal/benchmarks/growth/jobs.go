@@ -11,17 +11,18 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // job is what a client does again and again.
 type job func(ctx context.Context, d *database) error
 
 // claimOf is a command by one of many principals.
-func claimOf(id core.ID, recovery core.Recovery) core.Claim {
+func claimOf(id store.ID, recovery store.Recovery) store.Claim {
 	principal := binary.BigEndian.AppendUint64(nil, uint64(mathrand.Int64N(principals)))
-	c := core.Claim{
-		ID: id, Scope: core.Scope(sha256.Sum256(principal)), Method: method, Route: route, Recovery: recovery,
-		Hash: core.CommandHash{Version: 1, Sum: id}, Lease: core.DefaultLease, Deadline: core.DefaultDeadline,
+	c := store.Claim{
+		ID: id, Scope: store.Scope(sha256.Sum256(principal)), Method: method, Route: route, Recovery: recovery,
+		Hash: store.CommandHash{Version: 1, Sum: id}, Lease: core.DefaultLease, Deadline: core.DefaultDeadline,
 		Retention: retention,
 	}
 	rand.Read(c.Owner[:])
@@ -29,9 +30,9 @@ func claimOf(id core.ID, recovery core.Recovery) core.Claim {
 }
 
 // completion is a generated record's answer.
-func completion(retention, tombstone time.Duration) core.Completion {
-	return core.Completion{
-		Answer:    core.Answer{Status: status, Header: http.Header{"Content-Type": {contentType}}, Body: []byte(bodyOf(0))},
+func completion(retention, tombstone time.Duration) store.Completion {
+	return store.Completion{
+		Answer:    store.Answer{Status: status, Header: http.Header{"Content-Type": {contentType}}, Body: []byte(bodyOf(0))},
 		Retention: retention, Tombstone: tombstone,
 	}
 }
@@ -39,7 +40,7 @@ func completion(retention, tombstone time.Duration) core.Completion {
 // firstPark is a first request on a Park route: two statements, each a durable commit.
 func firstPark(retention, tombstone time.Duration) job {
 	return func(ctx context.Context, d *database) error {
-		c := claimOf(d.keys.newID(), core.Park)
+		c := claimOf(d.keys.newID(), store.Park)
 		c.Retention = retention
 		c.Deadline = min(c.Deadline, retention/10) // where a day is some seconds
 		claimed, err := d.store.Claim(ctx, c)
@@ -52,12 +53,12 @@ func firstPark(retention, tombstone time.Duration) job {
 
 // firstRollback is a first request on a Rollback route whose handler writes nothing: one durable commit.
 func firstRollback(ctx context.Context, d *database) error {
-	tx, claimed, err := d.store.Begin(ctx, claimOf(d.keys.newID(), core.Rollback))
+	tx, claimed, err := d.store.Begin(ctx, claimOf(d.keys.newID(), store.Rollback))
 	if err != nil || !claimed.Won {
 		return notWon(err)
 	}
 	answer := completion(retention, tombstone)
-	_, err = tx.Seal(ctx, core.Seal{Answer: &answer})
+	_, err = tx.Seal(ctx, store.Seal{Answer: &answer})
 	return err
 }
 
@@ -75,7 +76,7 @@ func replayAll(ctx context.Context, d *database) error      { return d.replay(ct
 // replay is a repeat of one of the newest commands.
 func (d *database) replay(ctx context.Context, newest int64) error {
 	i := d.records - 1 - mathrand.Int64N(newest)
-	claimed, err := d.anyStore().Claim(ctx, claimOf(d.idOf(i), core.Park))
+	claimed, err := d.anyStore().Claim(ctx, claimOf(d.idOf(i), store.Park))
 	if err != nil {
 		return err
 	}
@@ -83,11 +84,11 @@ func (d *database) replay(ctx context.Context, newest int64) error {
 }
 
 // idOf is the id of a generated record.
-func (d *database) idOf(i int64) core.ID { return d.keys.idOf(i, d.made(i, d.filled)) }
+func (d *database) idOf(i int64) store.ID { return d.keys.idOf(i, d.made(i, d.filled)) }
 
 // isRecord reports whether a record is the generated one, with its answer.
-func (d *database) isRecord(rec core.Record, i int64) error {
-	if rec.ID != d.idOf(i) || rec.State() != core.Completed || string(rec.Answer.Body) != bodyOf(i) {
+func (d *database) isRecord(rec store.Record, i int64) error {
+	if rec.ID != d.idOf(i) || rec.State() != store.Completed || string(rec.Answer.Body) != bodyOf(i) {
 		return fmt.Errorf("record %d is %s, with the answer %q", i, rec.State(), rec.Answer.Body)
 	}
 	return nil
@@ -95,7 +96,7 @@ func (d *database) isRecord(rec core.Record, i int64) error {
 
 // list is the first page of unknown operations, for operators and reconcilers.
 func list(ctx context.Context, d *database) error {
-	records, err := d.store.List(ctx, nil, core.ID{}, maxUnknown)
+	records, err := d.store.List(ctx, nil, store.ID{}, maxUnknown)
 	if err == nil && int64(len(records)) != d.unknown {
 		err = fmt.Errorf("%s: %d unknown operations, not %d", d.name, len(records), d.unknown)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
+	"github.com/auth19/idem/core/store"
 )
 
 // keys is a kind of keys that clients send. It decides where records lie in the primary key.
@@ -30,13 +31,13 @@ func randomBytes(n int) []byte {
 }
 
 // newID is the id of a command that a client sends now.
-func (k keys) newID() core.ID {
+func (k keys) newID() store.ID {
 	return core.Scoping{}.RecordID(core.Principal{Issuer: "https://issuer.example", Subject: "customer-1"}, k.fresh())
 }
 
 // idOf is the id of a generated record, of a key that was made with it. A hash cannot be told from any other.
-func (k keys) idOf(i int64, made time.Time) core.ID {
-	id := core.ID(sha256.Sum256(binary.BigEndian.AppendUint64(nil, uint64(i))))
+func (k keys) idOf(i int64, made time.Time) store.ID {
+	id := store.ID(sha256.Sum256(binary.BigEndian.AppendUint64(nil, uint64(i))))
 	if k.timed {
 		ms := binary.BigEndian.AppendUint64(nil, uint64(made.UnixMilli()))
 		copy(id[:], ms[2:])

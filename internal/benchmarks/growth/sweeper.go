@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // sweeper counts what the sweeps of a module do.
 type sweeper struct {
-	core.Store
+	store.Store
 	tombstones, dropped atomic.Int64
 }
 
-// Sweep implements [core.Store]. A batch that has begun is carried through, so that it counts.
-func (s *sweeper) Sweep(ctx context.Context, limit int, window core.Window) (core.Swept, error) {
+// Sweep implements [store.Store]. A batch that has begun is carried through, so that it counts.
+func (s *sweeper) Sweep(ctx context.Context, limit int, window store.Window) (store.Swept, error) {
 	swept, err := s.Store.Sweep(context.WithoutCancel(ctx), limit, window)
 	s.tombstones.Add(int64(swept.Tombstones))
 	s.dropped.Add(int64(swept.Dropped))
@@ -32,7 +33,7 @@ func (d *database) sweeping(ctx context.Context, every time.Duration) (s *sweepe
 	s = &sweeper{Store: d.store}
 	failed := make(chan error, 1)
 	m, err := core.New(core.Config{
-		Store: s, Policy: core.Policy{Recovery: core.Park}, SweepEvery: every,
+		Store: s, Policy: core.Policy{Recovery: store.Park}, SweepEvery: every,
 		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
 			if e.Kind == core.EventFailed {
 				select {

@@ -1,4 +1,4 @@
-package core
+package store
 
 import (
 	"crypto/sha256"
@@ -9,7 +9,7 @@ import (
 
 // DerivedKey is the idempotency key of a handler's call to a payment provider, or of an event that the handler publishes.
 // It is derived from an origin and a name, so it is the same in every attempt and every delivery. The origin is the
-// operation, or the message that an inbox processes: see [Origin].
+// operation, or the message that an inbox processes: see core.Origin.
 //
 //	what                                    in the handler            elsewhere, a reconciler for instance
 //	a provider step                         the argument of Call      operation.DeriveStep(step)
@@ -28,7 +28,7 @@ const (
 	eventPrefix = "event/" // an event is a call of this name
 )
 
-// DeriveStep returns the key that [Call] hands to the provider step of the given name.
+// DeriveStep returns the key that core.Call hands to the provider step of the given name.
 func (id ID) DeriveStep(step string) DerivedKey { return derive(stepDomain, id, step) }
 
 // DeriveCall returns the key of the call of the given name that the handler makes outside a step.

@@ -1,4 +1,4 @@
-package core
+package store
 
 import (
 	"context"
@@ -15,7 +15,7 @@ const (
 // ErrReferences means that an operation has [MaxReferences] references already. The new one was not kept.
 var ErrReferences = errors.New("idem: the operation has as many references as it can have")
 
-// Ref is a reference of an operation: what people outside know it by. See [Reference].
+// Ref is a reference of an operation: what people outside know it by. See core.Reference.
 type Ref struct {
 	Name  string // "charge"
 	Value string // "ch_3Nk9"

@@ -1,4 +1,4 @@
-package core
+package store
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 const timeLen = 6
 
 // ID is the id of a record: a hash of principal and key. If the key is a UUIDv7, the id begins with the key's time (see
-// [Scoping.RecordID]). Clients and operators see its hex form as the operation id. The key itself cannot be read from it.
+// core.Scoping). Clients and operators see its hex form as the operation id. The key itself cannot be read from it.
 type ID [sha256.Size]byte
 
 // Hash returns the part of the id that is always a hash. Choose locks and shards by this part, never by the first bytes:
@@ -156,7 +156,7 @@ type Record struct {
 	Hash     CommandHash
 	Stored   State  // what the row says; State says what it means at Now
 	Attempts int    // since the key was last free; only a Resume operation has more than one
-	Timed    bool   // the key is a timed one: see TimedKey
+	Timed    bool   // the key is a timed one: see core.TimedKey
 	Answer   Answer // a tombstone keeps only its Status, for the outcome class
 	// Traceparent is the trace of the last attempt, in the form of the W3C header; "" if there is none. A settlement does
 	// not change it.

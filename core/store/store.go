@@ -1,4 +1,4 @@
-package core
+package store
 
 import (
 	"context"
@@ -63,7 +63,7 @@ type Claim struct {
 	// Traceparent, ExpiresAt, PurgeAt and Now. A store may leave out the rest.
 	Lean bool
 
-	// Traceparent is the trace of the attempt, as [Tracer.Traceparent] returns it, or "". It is kept with the record.
+	// Traceparent is the trace of the attempt, as a core.Tracer returns it, or "". It is kept with the record.
 	Traceparent string
 }
 
@@ -354,7 +354,7 @@ type Importer interface {
 }
 
 // Eraser is a Store that can erase the answers and results of a principal before their retention ends: see
-// [Module.Erase].
+// Module.Erase in package core.
 type Eraser interface {
 	Store
 
