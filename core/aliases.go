@@ -51,10 +51,10 @@ var (
 	ErrAborted = store.ErrAborted
 	// ErrUnconfirmed: it is not known yet whether COMMIT took effect.
 	ErrUnconfirmed = store.ErrUnconfirmed
-	// ErrNotSettleable: the record is not unknown, or its lease or deadline has not passed.
+	// ErrNotSettleable: only an operation that is unknown, and past its lease and its deadline, can be settled.
 	ErrNotSettleable = store.ErrNotSettleable
-	// ErrStepsFinished: steps of a Resume operation have finished, and the settlement as not applied does not say what
-	// undid them.
+	// ErrStepsFinished: the operation cannot be settled as not applied, because steps of it have finished, and Undone does
+	// not say what has undone them.
 	ErrStepsFinished = store.ErrStepsFinished
 	// ErrClock: the store's clock and the app's are too far apart to tell what has expired. Nothing was changed (T-5).
 	ErrClock = store.ErrClock

@@ -58,7 +58,8 @@ func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, won wi
 	a.outOfTime = a.steps != nil && a.route.outOfTime(rec)
 	a.inside.Context = adm.values
 	a.inside.Core, a.inside.Operation, a.inside.Command = a, t.ID, attemptctx.Command(adm.hash)
-	// Nobody can see whether there was an attempt before that has not committed. So every call counts as possibly made before.
+	// An earlier attempt may have called and not committed, which leaves no trace. So every call counts as possibly made
+	// before.
 	a.inside.Calls.Origin, a.inside.Calls.Again, a.inside.Calls.Life = t.ID, t.Fence > 1 || tx != nil, &a.ctx
 	a.ctx.values, a.ctx.deadline, a.ctx.late = &a.inside, claimedAt.Add(a.route.Deadline), errDeadline
 	if earlier, ok := r.Context().Deadline(); ok && earlier.Before(a.ctx.deadline) {

@@ -11,7 +11,7 @@ import (
 // maxBacklog is how many operations Backlog counts: more would only cost more.
 const maxBacklog = 10_000
 
-// Backlog says how many operations of this service need somebody, on which routes, and when the oldest was claimed: for
+// Backlog says how many operations of this service need an operator, on which routes, and when the oldest was claimed: for
 // metrics. It counts the oldest 10,000, of all principals. It waits for the store for Config.ClaimTimeout at most.
 //
 // It may be late. An operation whose process was killed is counted once a sweep has seen it. Until then it is missing: while

@@ -43,7 +43,7 @@ func (v *visit) begin(r *http.Request, p Principal) (*Attempt, *Reply) {
 	case adm == nil || !adm.principal.same(p):
 		problem = NewProblem(CodeMisconfigured, "the interceptor is mounted without the key guard before it")
 	case r.Context().Err() != nil:
-		// Nobody is there to read an answer, and nothing has been claimed: the cheapest moment to stop.
+		// The client is gone, and nothing has been claimed: the cheapest moment to stop.
 		problem = m.withRetry(NewProblem(CodeStoreUnavailable, "the request ended before its command was claimed"))
 	}
 	if problem != nil {
@@ -161,8 +161,9 @@ func (m *Module) claim(ctx *bounded, c *store.Claim) (won winnings, claimed stor
 	}
 	lost := store.Ticket{ID: c.ID, Owner: c.Owner}
 	if err == nil && claimed.Won && !c.Window.Has(claimed.Record.Now) {
-		// A new command, and the store's clock is ahead. When the clock is corrected, the lease would last as long as the jump.
-		// Nobody could continue or settle the operation before a provider has forgotten its keys (T-5).
+		// A new command, and the store's clock is ahead. When the clock is corrected, the lease would last as long as the
+		// jump: until then the operation could be neither continued nor settled, and a provider may forget its keys
+		// meanwhile (T-5).
 		lost, err = claimed.Record.Ticket, ErrClock
 	}
 	if err != nil {
@@ -171,7 +172,7 @@ func (m *Module) claim(ctx *bounded, c *store.Claim) (won winnings, claimed stor
 	return won, claimed, err
 }
 
-// giveBack takes back a claim that nobody will run, now if it can be, else in Run.
+// giveBack releases a claim whose handler will not run: now if the store answers, else in Run.
 func (m *Module) giveBack(ctx *bounded, lost store.Ticket) {
 	m.orphans.add(lost)
 	release := new(bounded).until(ctx.values, time.Now().Add(m.cfg.ClaimTimeout)) // of others too: Run does the rest

@@ -23,7 +23,7 @@ type callOptions struct {
 func Dedup(d time.Duration) CallOption { return func(o *callOptions) { o.dedup = d } }
 
 // Optional declares that the operation may end without the call: a mail, a score. If the call has failed, the handler's
-// answer is recorded all the same, and nobody calls again. Never declare it for a call that moves money. If an earlier
+// answer is recorded all the same, and the call is not repeated. Never declare it for a call that moves money. If an earlier
 // attempt has begun the call, and it may not be repeated, Call returns ErrStepUnknown, and the operation is not parked.
 func Optional() CallOption { return func(o *callOptions) { o.optional = true } }
 
@@ -40,8 +40,8 @@ func Optional() CallOption { return func(o *callOptions) { o.optional = true } }
 // changes. If T does not give a number its type, as in map[string]any, the number comes back as [json.Number] with all
 // its digits.
 //
-// An error of fn means that the step is unfinished: nobody knows whether the call took effect. No answer of the handler is
-// recorded then, and a success does not leave: the client gets 500 [CodeCallUnfinished], and the next attempt calls again
+// An error of fn means that the step is unfinished: it is not known whether the call took effect. No answer of the handler
+// is recorded then, and a success does not leave: the client gets 500 [CodeCallUnfinished], and the next attempt calls again
 // . [Optional] calls are the exception. A refusal of the provider is a result, not an error.
 //
 // A later attempt finds the step by its name; its place may change. Names are unique within an attempt, and steps run one
@@ -112,8 +112,8 @@ func (s *step) start(options callOptions) error {
 	return nil
 }
 
-// finishCall keeps the result of the call, which becomes durable with the next seal. Without a window nobody may call again,
-// so that its result is recorded before the handler goes on.
+// finishCall keeps the result of the call, which becomes durable with the next seal. Without Dedup the call must not be
+// repeated, so its result is recorded before the handler goes on.
 func (s *step) finishCall(value any, options callOptions) error {
 	if err := s.finish(value); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (s *step) finishCall(value any, options callOptions) error {
 }
 
 // startedWithin reports whether the step was started less than d before now. If the start is in the future, the clock has
-// jumped, and nobody knows how long ago it was: the result is false (T-5).
+// jumped, and how long ago it was is not known: the result is false (T-5).
 func startedWithin(s store.StepRecord, d time.Duration, now time.Time) bool {
 	age := now.Sub(s.StartedAt)
 	return age < d && age > -minClockSkew

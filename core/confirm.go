@@ -53,7 +53,7 @@ func (a *Attempt) notRecorded(err error) *Reply {
 	return a.refuse(outcomeUnknown(a.ticket.ID))
 }
 
-// unconfirmed is the answer when nobody can say yet whether the end of the attempt was recorded.
+// unconfirmed is the answer when it is not known yet whether the end of the attempt was recorded.
 func (a *Attempt) unconfirmed(err error) *Reply {
 	a.observe(Event{Kind: EventUnconfirmed, Err: err})
 	problem := a.m.withRetry(NewProblem(CodeCommitUnconfirmed, "the outcome could not be confirmed yet; repeat with the "+

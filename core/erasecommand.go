@@ -131,7 +131,7 @@ func (m *Module) longestRollback() (longest time.Duration, found bool) {
 	return longest, found
 }
 
-// parseErasure is strict: an erasure is final, and a misspelt member must not erase somebody else.
+// parseErasure is strict: an erasure is final, and a misspelt member must not erase another person.
 func (m *Module) parseErasure(body []byte) (Erasure, *Problem) {
 	var req eraseRequest
 	if err := unmarshalStrict(body, &req); err != nil {

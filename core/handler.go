@@ -44,10 +44,10 @@ func NotApplied(ctx context.Context) {
 }
 
 // Failed declares that the attempt has failed, whatever the status of its answer. It is for apps that answer every
-// failure with 200 and a code in the body, for GraphQL and for JSON-RPC: nobody else can tell such an answer from a
-// success. The attempt ends as with a 5xx: Rollback undoes the rows and frees the key, a Resume operation continues with
-// the next repeat, and with Park the outcome is unknown. The answer is not recorded, and goes to the client as it is.
-// Outside an attempt it does nothing.
+// failure with 200 and a code in the body, for GraphQL and for JSON-RPC: only the handler can tell such an answer from a
+// success. The attempt ends as with a 5xx: Rollback undoes the rows and frees the key, a Resume operation continues with the
+// next repeat, and with Park the outcome is unknown. The answer is not recorded, and goes to the client as it is. Outside an
+// attempt it does nothing.
 func Failed(ctx context.Context) {
 	if a := attemptctx.From(ctx); a != nil {
 		a.Failed.Store(true)

@@ -109,7 +109,8 @@ func (m *Module) imported(row Past, now time.Time) (Record, error) {
 		Method: row.Method, Route: row.Route, Recovery: route.Recovery,
 		Hash: store.CommandHash{Version: store.UnknownHash}, Stored: store.Unknown, Attempts: 1,
 		CreatedAt: row.CreatedAt, Now: now,
-		// An old instance may still be running: nobody may settle before it has ended.
+		// An old instance may still be running the command, and the operation must not be settled before that has ended
+		//
 		LeaseUntil: now.Add(route.Deadline), Deadline: now.Add(route.Deadline),
 	}
 	rec.Timed = route.timed() && isUUIDv7(row.Key) && !keyMade(row.Key).After(row.CreatedAt.Add(MaxKeyAhead))

@@ -86,8 +86,8 @@ func (m *Module) operates(p Principal, rec Record) bool {
 
 // ServeOperation answers with the state of the operation with the given id: running, completed with its answer, unknown,
 // expired or free (M-7). Operators of its realm may see it (S-5). Its own principal may see it if a repeat would get the
-// answer: the principal needs a role of the route, and Policy.Review must allow it (O-3); otherwise the answer is 403.
-// Anybody else gets 404. Without a principal the answer is 401. If the store does not answer, it is 503. An attempt that has
+// answer: the principal needs a role of the route, and Policy.Review must allow it (O-3); otherwise the answer is 403. Any
+// other caller gets 404. Without a principal the answer is 401. If the store does not answer, it is 503. An attempt that has
 // not committed has no record yet: whoever knows the id is told {"id", "state": "running"}, and never 404 (M-8). If an
 // operator gets the answer of another principal, the observer gets EventAnswerRead.
 func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply {
@@ -128,8 +128,7 @@ func (m *Module) showOperation(ctx context.Context, r *http.Request, p Principal
 	return jsonReply(view)
 }
 
-// halfDone is the state that operators see of a Resume operation that nobody continues at the moment: see
-// [Record.HalfDone].
+// halfDone is the state that operators see of a Resume operation that has no attempt at the moment: see [Record.HalfDone].
 const halfDone = "half_done"
 
 // halfDone lists the half-done operations. A store without steps has none.

@@ -58,7 +58,7 @@ func (m *Module) Inspectable() bool {
 	return ok
 }
 
-// Observed reports whether the module has a Config.Observer. Without an observer nobody learns who has read an answer.
+// Observed reports whether the module has a Config.Observer. Without an observer it is not known who has read an answer.
 func (m *Module) Observed() bool { return m.cfg.Observer != nil }
 
 // KeyHeader returns the name of the header that has the key (K-7).
@@ -162,7 +162,7 @@ func (o *Operator) life(ctx context.Context, id ID) (life Life, err error) {
 	if life.History, err = o.store.History(ctx, id); err != nil {
 		return Life{}, err
 	}
-	if life.Record.State() == store.Expired { // nobody gets the answer any more, even before a sweep (T-4)
+	if life.Record.State() == store.Expired { // the answer is gone for every reader, even before a sweep (T-4)
 		life.Record.Answer.Header, life.Record.Answer.Body = nil, nil
 		for i := range life.Steps {
 			life.Steps[i].Result = nil

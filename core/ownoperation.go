@@ -72,7 +72,7 @@ func (m *Module) findLive(ctx context.Context, id ID) (Record, error) {
 	return rec, err
 }
 
-// isGone reports whether a key can be claimed. An attempt that nobody else can see may then hold it.
+// isGone reports whether a key can be claimed. An attempt that has not committed, and cannot be seen, may then hold it.
 func isGone(rec Record, err error) bool {
 	return errors.Is(err, ErrNotFound) || err == nil && rec.State() == store.Free
 }

@@ -108,7 +108,7 @@ func (m *Module) isDue(rec Record) bool {
 	return !rec.Now.Before(rec.LeaseUntil.Add(pause - pause/5 + rand.N(pause/5*2+1)))
 }
 
-// takeOver claims the record as a repeat of its command does. It returns neither an attempt nor an error if somebody else
+// takeOver claims the record as a repeat of its command does. It returns neither an attempt nor an error if another claim
 // was quicker.
 func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt, error) {
 	claim := store.Claim{
@@ -128,7 +128,7 @@ func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt
 	return m.newAttempt(r, adm, &claimed.Record, won, claimedAt), nil
 }
 
-// runResumer runs the app's function as the attempt's handler. Its answer is sent to nobody; it is recorded for repeats.
+// runResumer runs the app's function as the attempt's handler. Its answer is not sent; it is recorded for repeats.
 func (a *Attempt) runResumer(resume Resumer, rec Record) error {
 	c := a.Capture(nowhere{})
 	var answer *Answer

@@ -144,8 +144,8 @@ func (o *orphans) take() []store.Ticket {
 	return taken
 }
 
-// releaseOrphans frees the keys of claims that landed although nobody runs them (F-1). What cannot be released now is
-// kept for the next time.
+// releaseOrphans frees the keys of claims that landed although their handlers never ran (F-1). What cannot be released now
+// is kept for the next time.
 func (m *Module) releaseOrphans(ctx context.Context) {
 	tickets := m.orphans.take()
 	for i, t := range tickets {

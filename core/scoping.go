@@ -63,7 +63,7 @@ func (s Scoping) realm(service []byte, p Principal) (r store.Realm) {
 // service is the beginning of all realms of the namespace.
 func (s Scoping) service() []byte {
 	hash := digest.Fields("namespace/1", s.Namespace)
-	return hash[:8:8] // nobody appends to it in place
+	return hash[:8:8] // an append copies it
 }
 
 // client is the client of p if it counts, otherwise "".

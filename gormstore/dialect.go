@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// dialect is the differences between the two databases. Their statements are in separate files: see statements.go.
+// dialect holds what differs between the two databases. Their statements are in separate files: see statements.go.
 type dialect struct {
 	name        string
 	connections int    // the smallest pool that works

@@ -34,8 +34,8 @@ var (
 	ErrTwoHandlers = errors.New("idem: gormstore: two handlers share a consumer group and a source, and each would skip what " +
 		"the other has processed; give each handler an inbox with its own Group")
 
-	// ErrMessageUnknown: the handler has ended the inbox's transaction itself, in this delivery or an earlier one. Nobody
-	// knows which of its rows have stayed. Send the message to the dead letters.
+	// ErrMessageUnknown: the handler has ended the inbox's transaction itself, in this delivery or an earlier one. It is not
+	// known which of its rows have stayed. Send the message to the dead letters.
 	ErrMessageUnknown = errors.New("idem: gormstore: nobody knows which of the message's rows have stayed: its handler has " +
 		"ended the inbox's transaction itself")
 

@@ -58,7 +58,7 @@ func (m marker) compare(hash []byte) error {
 	return ErrMessageReused
 }
 
-// unknownPayload replaces the payload's hash if nobody knows which rows of a message were committed.
+// unknownPayload replaces the payload's hash if it is not known which rows of a message were committed.
 var unknownPayload [sha256.Size]byte
 
 func (m marker) lose(ctx context.Context, s *Store, q querier, _ time.Duration) error {

@@ -90,8 +90,8 @@ func (j *Journal) Begin(ctx context.Context, e intents.Entry) (intents.Entry, er
 	if err != nil {
 		return intents.Entry{}, journalError(err)
 	}
-	// First means that nobody has sent the key before. Nobody can know that if the caller brought its own key, or if keys
-	// are derived, because the journal may have been lost.
+	// First means that the key was never sent before. That cannot be known if the caller brought its own key, or if keys are
+	// derived, because the journal may have been lost.
 	found.First = by != nil && bytes.Equal(found.begunBy, by.([]byte)) && !brought && j.secret == nil
 	return found.Entry, nil
 }

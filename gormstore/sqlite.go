@@ -9,11 +9,12 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// sqliteFile is what SQLite needs besides statements: one writer at a time, which waits here and not for the file's lock;
-// the attempts that are running in this process, so that their repeats are told so at once; and the lock that keeps other
-// processes out.
+// sqliteFile is this process's hold on an SQLite file. SQLite has one writer, and a writer that waits for the lock of the
+// file may wait in vain, so writers take turns here. The attempts that are running are listed here, because their rows
+// cannot be seen before COMMIT, and a repeat has to be told at once. Both work in one process only, so a lock keeps others
+// out.
 type sqliteFile struct {
-	writer chan struct{} // holds a token while somebody writes
+	writer chan struct{} // holds a token while a transaction writes
 	owner  *sql.Conn     // holds the lock; nil for a database in memory
 	lock   ownerFile
 	closed sync.Once

@@ -13,10 +13,10 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// Notice tells the store of a notice that the server has sent over the connection with the given backend process. It
-// is for servers with a synchronous standby. If somebody cancels a COMMIT that waits for the standby
-// (pg_cancel_backend), PostgreSQL answers that it has committed, with a warning: the standby may not have it. A store that
-// gets the warning takes the COMMIT as unconfirmed until the standby has it. With pgx:
+// Notice tells the store of a notice that the server has sent over the connection with the given backend process. It is for
+// servers with a synchronous standby. If an operator cancels a COMMIT that waits for the standby (pg_cancel_backend),
+// PostgreSQL answers that it has committed, with a warning: the standby may not have it. A store that gets the warning takes
+// the COMMIT as unconfirmed until the standby has it. With pgx:
 //
 //	config.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) { store.Notice(c.PID(), n.Code) }
 //
@@ -83,7 +83,7 @@ func Confirm(ctx context.Context, db *gorm.DB, started time.Time) error {
 	return err
 }
 
-// While a COMMIT waits for the synchronous standby, nobody sees its rows. But after a crash or a restart the server shows
+// While a COMMIT waits for the synchronous standby, its rows cannot be seen. But after a crash or a restart the server shows
 // them at once, before the standby has them. A repeat that is answered from such a row is told of a payment that a failover
 // loses (F-2). So the first answer that is read over each backend waits for a write: when the standby has confirmed the
 // write, it has everything that was visible before. For rows that become visible later, while the backend lives, their own

@@ -84,7 +84,7 @@ func (v *validated) once(ctx context.Context, s *Store, q querier, need rights) 
 type inspector struct {
 	q          querier
 	statements *statements
-	inUse      bool // lets a database in memory pass: nobody expects that it lasts
+	inUse      bool // lets a database in memory pass: it is not expected to last
 }
 
 // all is one error of everything that is wrong.

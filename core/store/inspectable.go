@@ -30,8 +30,8 @@ type Inspectable interface {
 	// keeps them after the record was dropped.
 	History(ctx context.Context, id ID) ([]SettlementRecord, error)
 
-	// LastSettled returns the last limit settlements of operations whose realm begins with within, the newest first: those by
-	// a name (SettlementRecord.Who), or by anybody if by is "". Those of operations without a record may be missing.
+	// LastSettled returns the last limit settlements of operations whose realm begins with within, the newest first: those
+	// by a name (SettlementRecord.Who), or by any operator if by is "". Those of operations without a record may be missing.
 	LastSettled(ctx context.Context, within []byte, by string, limit int) ([]SettledOperation, error)
 
 	// LastAnswered returns a record of a route with a recorded success (2xx, not Partial): the last one that was claimed, of

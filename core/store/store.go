@@ -22,13 +22,13 @@ var (
 	ErrAborted = errors.New("idem: the transaction was rolled back because a statement in it had failed")
 	// ErrUnconfirmed: it is not known yet whether COMMIT took effect.
 	ErrUnconfirmed = errors.New("idem: the outcome of COMMIT is not known yet")
-	// ErrEnded: the handler has ended the transaction of its attempt itself, so nobody knows which of its rows were
+	// ErrEnded: the handler has ended the transaction of its attempt itself, so it is not known which of its rows were
 	// committed. The operation is unknown.
 	ErrEnded = errors.New("idem: the handler has ended the transaction of its attempt itself")
-	// ErrNotSettleable: the record is not unknown, or its lease or deadline has not passed.
+	// ErrNotSettleable: only an operation that is unknown, and past its lease and its deadline, can be settled.
 	ErrNotSettleable = errors.New("idem: only an unknown operation past lease and deadline can be settled")
-	// ErrStepsFinished: steps of a Resume operation have finished, and the settlement as not applied does not say what
-	// undid them.
+	// ErrStepsFinished: the operation cannot be settled as not applied, because steps of it have finished, and Undone does
+	// not say what has undone them.
 	ErrStepsFinished = errors.New("idem: steps of this operation have finished; it was applied in part, unless Undone says " +
 		"what undid them")
 	// ErrFull: the store accepts no new keys until others expire. It never removes a record that is still valid (T-4).
@@ -77,16 +77,16 @@ func (c Claim) Trusts(now time.Time) bool {
 	return c.Window.Reached(now)
 }
 
-// KeyTime has the time of a claim's key, and the rules for it. The zero KeyTime is for a key that has no time: it is
-// never judged.
+// KeyTime is the time in a claim's key, and what that allows. The zero KeyTime is for a key that has no time: it is never
+// judged.
 type KeyTime struct {
 	// Made is the time in the key, in whole milliseconds of the client's clock. It is zero if the key is not judged.
 	Made time.Time
 	// Timed: the route takes only timed keys. It is kept with the record. While the store's clock is outside of
 	// Claim.Window, no such key can be claimed.
 	Timed bool
-	// Valid is the time, by the store's clock, in which the key may be claimed without a record. The zero Window is any
-	// time.
+	// Valid is when a key without a record may be claimed: while the store's clock is inside this window. The zero Window
+	// allows any time.
 	Valid Window
 }
 
@@ -135,8 +135,8 @@ type Store interface {
 	Renew(ctx context.Context, t Ticket, lease time.Duration) error
 
 	// Complete records the answer. Completing again with the same ticket returns nil and keeps the first answer. It also
-	// works after the lease has expired and in state Unknown, as long as nobody took the record over or settled it.
-	// Otherwise, and if there is no record, it returns ErrStale.
+	// works after the lease has expired and in state Unknown, as long as the record was neither taken over nor settled
+	// . Otherwise, and if there is no record, it returns ErrStale.
 	Complete(ctx context.Context, t Ticket, c Completion) error
 
 	// Park makes the record unknown. Parking again with the same ticket returns nil. ErrStale if t is not current: an answer
