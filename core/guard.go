@@ -104,7 +104,8 @@ func (v *visit) authorize(r *http.Request, p Principal) *Reply {
 	case (route == nil || route.guarded() || len(route.Roles) > 0) && !m.cfg.Scoping.admits(p):
 		return m.refuse(r, m.unauthenticated(r, *v, p, "this route needs an authenticated caller"))
 	case route != nil && !p.HasAnyRole(route.Roles...):
-		problem = NewProblem(CodeForbidden, "the caller has none of the roles that this route asks for")
+		return v.refuseBecause(r, NewProblem(CodeForbidden, "the caller has none of the roles that this route asks for"),
+			lacks(p, route.Roles))
 	}
 	if problem == nil {
 		return nil
@@ -112,10 +113,23 @@ func (v *visit) authorize(r *http.Request, p Principal) *Reply {
 	return v.refuse(r, problem)
 }
 
+// lacks is the reason of a 403 for the observer. Most often the guard in front of the roles gives none to anybody.
+func lacks(p Principal, roles []string) error {
+	if len(p.Roles) == 0 {
+		return fmt.Errorf("idem: the route asks for one of the roles %q, and the caller has no role at all: what says who calls "+
+			"must give roles, too (those of the Principal that Bridge gets, or the claim with them)", roles)
+	}
+	return fmt.Errorf("idem: the route asks for one of the roles %q, and the caller has none of these, but %d others", roles,
+		len(p.Roles))
+}
+
 // refuse tells the observer of a refusal, and renders it.
-func (v *visit) refuse(r *http.Request, p *Problem) *Reply {
+func (v *visit) refuse(r *http.Request, p *Problem) *Reply { return v.refuseBecause(r, p, p.wiring()) }
+
+// refuseBecause is refuse with a reason that only the observer learns.
+func (v *visit) refuseBecause(r *http.Request, p *Problem, reason error) *Reply {
 	v.m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: v.pattern, Recovery: v.recovery(),
-		Code: p.Code, Err: p.wiring()})
+		Code: p.Code, Err: reason})
 	return v.m.refuse(r, p)
 }
 

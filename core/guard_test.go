@@ -61,7 +61,7 @@ func TestOrderOfChecks(t *testing.T) {
 			requireProblem(t, w, test.status, test.code)
 			require.Zero(t, claims, "nothing is recorded, nothing replayed")
 			told := a.events[len(a.events)-1]
-			require.Equal(t, test.status == 401, told.Err != nil)
+			require.Equal(t, test.status == 401 || test.status == 403, told.Err != nil, "the reason is for the observer")
 			told.Err = nil
 			require.Equal(t, core.Event{Kind: core.EventRefused, Method: "POST", Route: pattern, Recovery: core.Park,
 				Code: test.code}, told)
@@ -107,6 +107,11 @@ func TestRolesAreCheckedOnEveryRepeat(t *testing.T) {
 		require.Equal(t, http.StatusCreated, a.postAs(caller, "k-1", `{}`).Code)
 		caller.Roles = []string{"other"}
 		requireProblem(t, a.postAs(caller, "k-1", `{}`), http.StatusForbidden, core.CodeForbidden)
+		require.Contains(t, a.logged(), `level=INFO msg="idem: refused"`)
+		require.Contains(t, a.logged(), "the caller has none of these, but 1 others")
+		caller.Roles = nil // of an app's own middleware that knows no roles
+		requireProblem(t, a.postAs(caller, "k-1", `{}`), http.StatusForbidden, core.CodeForbidden)
+		require.Contains(t, a.logged(), "the caller has no role at all")
 		caller.Roles = []string{"customer"}
 		require.Equal(t, "reused", a.postAs(caller, "k-1", `{}`).Header().Get("Idempotency-Result"))
 

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -153,6 +154,15 @@ func (a *app) ran() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.runs
+}
+
+// logged is what LogObserver writes of the last event, at level info.
+func (a *app) logged() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var log strings.Builder
+	core.LogObserver(slog.New(slog.NewTextHandler(&log, nil))).Observe(context.Background(), a.events[len(a.events)-1])
+	return log.String()
 }
 
 // kinds lists the events so far.

@@ -9,8 +9,8 @@ import (
 )
 
 // LogObserver writes events to a log. Events that need attention ([EventKind.IsWarning]) are warnings. At level info are:
-// the reason of a 401, of a 500 misconfigured and of a 500 route_undeclared; undeclared routes; erasures; answers that
-// operators have read; and settlements, also refused ones. All others are debug messages.
+// the reason of a 401, of a 403, of a 500 misconfigured and of a 500 route_undeclared; undeclared routes; erasures; answers
+// that operators have read; and settlements, also refused ones. All others are debug messages.
 // Only the first EventTransactionUnused of a route and process is a warning; later ones are debug messages.
 func LogObserver(log *slog.Logger) Observer {
 	return ObserverFunc(func(ctx context.Context, e Event) {
@@ -21,7 +21,8 @@ func LogObserver(log *slog.Logger) Observer {
 			level = slog.LevelWarn
 		case e.Kind == EventUndeclared, e.Kind == EventErasing, e.Kind == EventErased, e.Kind == EventAnswerRead,
 			e.Kind == EventSettled, e.Kind == EventSettleRefused,
-			e.Kind == EventRefused && (e.Code == CodeUnauthenticated || e.Code == CodeMisconfigured || e.Code == CodeRouteUndeclared):
+			e.Kind == EventRefused && (e.Code == CodeUnauthenticated || e.Code == CodeForbidden ||
+				e.Code == CodeMisconfigured || e.Code == CodeRouteUndeclared):
 			level = slog.LevelInfo
 		}
 		if !log.Enabled(ctx, level) {

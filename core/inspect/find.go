@@ -116,8 +116,8 @@ func understood(f core.Finding) string {
 	return text
 }
 
-// findByCaller leads to the list of a caller's operations. Where there are none it says for whom it has looked: the list knows
-// only a hash.
+// findByCaller leads to the list of a caller's operations. Where there are none it says for whom it has looked: the list
+// knows only a hash.
 func (v *visit) findByCaller(form url.Values, page findPage) error {
 	page.Owner, page.Filter = ownerOf(form), filterOf(form)
 	page.Filter.Caller = ""
