@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -37,9 +38,7 @@ func stoppedUnderLoad(t *testing.T, program string) {
 	}
 	ledger := apptest.Request{Method: "GET", Path: "/v1/ledger", Token: a.Tokens[operator]}
 	a.Until(t, &ledger, func(r apptest.Response) bool {
-		var lines []any
-		r.Decode(t, &lines)
-		return len(lines) > len(commands)/2 // charges of payouts that take two more seconds
+		return strings.Count(r.Body, `"kind":"provider"`) > len(commands)/2 // charges of payouts that take two more seconds
 	})
 	require.Equal(t, 0, a.Stop(t), a.Log())
 	sending.Wait()
