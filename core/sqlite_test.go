@@ -7,8 +7,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/ncruces/go-sqlite3/driver"
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -35,7 +34,7 @@ type rowsApp struct {
 func newRowsApp(t *testing.T, cfg core.Config, handler http.HandlerFunc) *rowsApp {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "test.db")
-	db, err := gorm.Open(gormlite.Open("file:"+file+
+	db, err := gorm.Open(sqlite.Open("file:"+file+
 		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"), &gorm.Config{Logger: logger.Discard})
 	require.NoError(t, err)
 	pool, err := db.DB()

@@ -14,7 +14,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/labstack/echo/v4"
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
@@ -94,7 +94,7 @@ func Example() {
 func exampleApp(ctx context.Context) (db *gorm.DB, verifier *authctx.Verifier, done func()) {
 	dir, err := os.MkdirTemp("", "idem")
 	check(err)
-	db, err = gorm.Open(gormlite.Open("file:"+filepath.Join(dir, "app.db")+
+	db, err = gorm.Open(sqlite.Open("file:"+filepath.Join(dir, "app.db")+
 		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"),
 		&gorm.Config{Logger: logger.Discard})
 	check(err)

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
@@ -306,7 +306,7 @@ func TestValidateOfSQLite(t *testing.T) {
 		"memory": {":memory:", "the database is in memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := openDB(t, gormlite.Open(c.address), 4)
+			db := openDB(t, sqlite.Open(c.address), 4)
 			migrate(t, db)
 			store := newStore(t, db)
 			require.ErrorContains(t, store.Validate(t.Context()), c.want)

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
@@ -69,7 +69,7 @@ func Example() {
 func exampleDB() (db *gorm.DB, done func()) {
 	dir, err := os.MkdirTemp("", "idem")
 	must(err)
-	db, err = gorm.Open(gormlite.Open("file:"+filepath.Join(dir, "app.db")+
+	db, err = gorm.Open(sqlite.Open("file:"+filepath.Join(dir, "app.db")+
 		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"),
 		&gorm.Config{Logger: logger.Discard})
 	must(err)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
@@ -65,7 +65,7 @@ func TestGolden(t *testing.T) {
 		empty func(t *testing.T) *gorm.DB
 	}{
 		{"postgres", func(t *testing.T) *gorm.DB { return openPostgres(t, pgtest.URL(t), 8) }},
-		{"sqlite", func(t *testing.T) *gorm.DB { return openDB(t, gormlite.Open(sqliteAddress(t)), 8) }},
+		{"sqlite", func(t *testing.T) *gorm.DB { return openDB(t, sqlite.Open(sqliteAddress(t)), 8) }},
 	} {
 		t.Run(dialect.name, func(t *testing.T) {
 			t.Parallel()

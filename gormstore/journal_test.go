@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
@@ -416,7 +416,7 @@ func TestJournalCaller(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	cfg := idemclient.Config{Transport: transport}
 	if file := os.Getenv(callerDB); file != "" {
-		db := openDB(t, gormlite.Open(file), 4)
+		db := openDB(t, sqlite.Open(file), 4)
 		require.NoError(t, gormstore.Migrate(t.Context(), db))
 		cfg.Journal = newJournal(t, db)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ncruces/go-sqlite3/gormlite"
+	libtnb "github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	pgdriver "gorm.io/driver/postgres"
 	"gorm.io/gorm"
@@ -27,7 +27,7 @@ func TestJournalSweepWithClocksApart(t *testing.T) {
 		dialector     gorm.Dialector
 	}{
 		{"postgres", "'epoch'", pgdriver.Open(pgtest.URL(t))},
-		{"sqlite", "0", gormlite.Open("file:" + filepath.Join(t.TempDir(), "journal.db") +
+		{"sqlite", "0", libtnb.Open("file:" + filepath.Join(t.TempDir(), "journal.db") +
 			"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)")},
 	} {
 		t.Run(d.name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
@@ -334,7 +334,7 @@ func TestJournalRefusesATransactionOfAnotherDatabase(t *testing.T) {
 //
 // CONTRACT C-6
 func TestJournalInMemory(t *testing.T) {
-	open := func() *gorm.DB { return openDB(t, gormlite.Open(":memory:"), 0) }
+	open := func() *gorm.DB { return openDB(t, sqlite.Open(":memory:"), 0) }
 	db := open()
 	pool, err := db.DB()
 	require.NoError(t, err)

@@ -5,8 +5,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/ncruces/go-sqlite3/driver"
-	"github.com/ncruces/go-sqlite3/gormlite"
+	libtnb "github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	pgdriver "gorm.io/driver/postgres"
 	"gorm.io/gorm"
@@ -22,7 +21,7 @@ func onEach(t *testing.T) map[string]*Store {
 	stores := map[string]*Store{}
 	for name, dialector := range map[string]gorm.Dialector{
 		"postgres": pgdriver.Open(pgtest.URL(t)),
-		"sqlite": gormlite.Open("file:" + filepath.Join(t.TempDir(), "test.db") +
+		"sqlite": libtnb.Open("file:" + filepath.Join(t.TempDir(), "test.db") +
 			"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"),
 	} {
 		db, err := gorm.Open(dialector, &gorm.Config{Logger: logger.Discard})

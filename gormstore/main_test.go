@@ -4,19 +4,21 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"database/sql"
+	"database/sql/driver"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
-	_ "github.com/ncruces/go-sqlite3/driver"
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
+	modernc "modernc.org/sqlite"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
@@ -70,7 +72,7 @@ func freshPostgres(parameters string, simple bool) func(t *testing.T) func(t *te
 
 func freshSQLite(t *testing.T) func(t *testing.T) *gorm.DB {
 	address := sqliteAddress(t)
-	open := func(t *testing.T) *gorm.DB { return openDB(t, gormlite.Open(address), 16) }
+	open := func(t *testing.T) *gorm.DB { return openDB(t, sqlite.Open(address), 16) }
 	migrate(t, open(t))
 	return open
 }
@@ -80,6 +82,38 @@ func sqliteAddress(t *testing.T) string {
 	return "file:" + filepath.Join(t.TempDir(), "test.db") +
 		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)&_pragma=foreign_keys(on)"
 }
+
+// sqliteWith is a new file whose statements can call a function of the test. The function gets the statement's connection.
+func sqliteWith(t *testing.T, name string,
+	function func(conn driver.ExecerContext, args []driver.Value) (driver.Value, error),
+) *gorm.DB {
+	t.Helper()
+	pool := sql.OpenDB(calling{sqliteAddress(t), name, function})
+	db := openDB(t, sqlite.New(sqlite.Config{Conn: pool}), 16)
+	migrate(t, db)
+	return db
+}
+
+// calling opens connections whose statements can call a function.
+type calling struct {
+	address, name string
+	function      func(conn driver.ExecerContext, args []driver.Value) (driver.Value, error)
+}
+
+// Connect uses a driver of its own for each connection: so the function knows which one calls it.
+func (c calling) Connect(context.Context) (driver.Conn, error) {
+	var d modernc.Driver
+	var conn driver.Conn
+	err := d.RegisterScalarFunction(c.name, -1, func(_ *modernc.FunctionContext, args []driver.Value) (driver.Value, error) {
+		return c.function(conn.(driver.ExecerContext), args)
+	})
+	if err == nil {
+		conn, err = d.Open(c.address)
+	}
+	return conn, err
+}
+
+func (calling) Driver() driver.Driver { return &modernc.Driver{} }
 
 // openDB opens a database as an app might, with everything that GORM does by default.
 func openDB(t *testing.T, dialector gorm.Dialector, connections int) *gorm.DB {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
@@ -25,7 +25,7 @@ func TestMigrateAtOnce(t *testing.T) {
 	for name, dialector := range map[string]gorm.Dialector{
 		"postgres":              postgres.Open(pgtest.URL(t)),
 		"postgres serializable": postgres.Open(pgtest.URL(t) + "&default_transaction_isolation=serializable"),
-		"sqlite":                gormlite.Open(address),
+		"sqlite":                sqlite.Open(address),
 	} {
 		t.Run(name, func(t *testing.T) {
 			instances := make([]*gorm.DB, 8)

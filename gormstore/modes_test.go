@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
@@ -28,7 +28,7 @@ func reopen(t *testing.T, db *gorm.DB, config *gorm.Config) *gorm.DB {
 	require.NoError(t, err)
 	dialector := postgres.New(postgres.Config{Conn: pool})
 	if db.Name() == "sqlite" {
-		dialector = gormlite.OpenDB(pool)
+		dialector = sqlite.New(sqlite.Config{Conn: pool})
 	}
 	again, err := gorm.Open(dialector, config)
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
@@ -36,7 +36,7 @@ func TestNewRefuses(t *testing.T) {
 		_, err := gormstore.New(db)
 		require.ErrorContains(t, err, "SetMaxOpenConns(1)")
 		require.ErrorContains(t, err, "at least 2")
-		_, err = gormstore.New(openDB(t, gormlite.Open(sqliteAddress(t)), 2))
+		_, err = gormstore.New(openDB(t, sqlite.Open(sqliteAddress(t)), 2))
 		require.ErrorContains(t, err, "at least 3")
 	})
 }
@@ -63,7 +63,7 @@ func TestHoldFile(t *testing.T) {
 	if address == "" {
 		return
 	}
-	newStore(t, openDB(t, gormlite.Open(address), 3))
+	newStore(t, openDB(t, sqlite.Open(address), 3))
 	fmt.Println("taken")
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 }
@@ -71,7 +71,7 @@ func TestHoldFile(t *testing.T) {
 // Two processes on one file would not see each other's running attempts.
 func TestSQLiteFileHasOneStore(t *testing.T) {
 	address := sqliteAddress(t)
-	open := func() *gorm.DB { return openDB(t, gormlite.Open(address), 3) }
+	open := func() *gorm.DB { return openDB(t, sqlite.Open(address), 3) }
 	db := open()
 	migrate(t, db)
 	requireTaken := func() {
@@ -115,7 +115,7 @@ func TestSQLiteOwnerFileIsRemoved(t *testing.T) {
 	var owners, turns atomic.Int32
 	var group sync.WaitGroup
 	for range 4 {
-		db := openDB(t, gormlite.Open("file:"+filepath.ToSlash(path)+"?_pragma=journal_mode(wal)"), 3)
+		db := openDB(t, sqlite.Open("file:"+filepath.ToSlash(path)+"?_pragma=journal_mode(wal)"), 3)
 		group.Go(func() {
 			for range 25 {
 				store, err := gormstore.New(db)
@@ -133,7 +133,7 @@ func TestSQLiteOwnerFileIsRemoved(t *testing.T) {
 	group.Wait()
 	require.Positive(t, turns.Load())
 	// Two that come at the same moment may refuse each other, and leave a file that nobody owns. The next owner takes it.
-	store, err := gormstore.New(openDB(t, gormlite.Open("file:"+filepath.ToSlash(path)+"?_pragma=journal_mode(wal)"), 3))
+	store, err := gormstore.New(openDB(t, sqlite.Open("file:"+filepath.ToSlash(path)+"?_pragma=journal_mode(wal)"), 3))
 	require.NoError(t, err)
 	require.NoError(t, store.Close())
 	left, err := filepath.Glob(path + "-owner*")
@@ -145,7 +145,7 @@ func TestSQLiteOwnerFileIsRemoved(t *testing.T) {
 func TestSQLiteFileIsGivenBackOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "twice.db")
 	open := func() *gorm.DB {
-		return openDB(t, gormlite.Open("file:"+filepath.ToSlash(path)+"?_pragma=journal_mode(wal)"), 3)
+		return openDB(t, sqlite.Open("file:"+filepath.ToSlash(path)+"?_pragma=journal_mode(wal)"), 3)
 	}
 	first, err := gormstore.New(open())
 	require.NoError(t, err)

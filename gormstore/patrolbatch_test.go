@@ -5,8 +5,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/ncruces/go-sqlite3/driver"
-	"github.com/ncruces/go-sqlite3/gormlite"
+	libtnb "github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -19,7 +18,7 @@ import (
 // CONTRACT T-3
 func TestPatrolOfSQLiteComesInBatches(t *testing.T) {
 	t.Parallel()
-	db, err := gorm.Open(gormlite.Open("file:"+filepath.Join(t.TempDir(), "test.db")+
+	db, err := gorm.Open(libtnb.Open("file:"+filepath.Join(t.TempDir(), "test.db")+
 		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"), &gorm.Config{Logger: logger.Discard})
 	require.NoError(t, err)
 	pool, err := db.DB()

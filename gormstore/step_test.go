@@ -3,6 +3,7 @@ package gormstore_test
 import (
 	"bytes"
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,9 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ncruces/go-sqlite3"
-	"github.com/ncruces/go-sqlite3/driver"
-	"github.com/ncruces/go-sqlite3/gormlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
@@ -448,21 +446,16 @@ func TestDeadlineEndsAStep(t *testing.T) {
 // CONTRACT
 func TestInterruptedStatementInAStepOnSQLite(t *testing.T) {
 	var cuts atomic.Pointer[context.CancelFunc]
-	pool, err := driver.Open(sqliteAddress(t), func(c *sqlite3.Conn) error {
-		return c.CreateFunction("cut", 0, 0, func(ctx sqlite3.Context, _ ...sqlite3.Value) {
-			(*cuts.Load())()
-			ctx.ResultText("x")
-		})
+	db := sqliteWith(t, "cut", func(driver.ExecerContext, []driver.Value) (driver.Value, error) {
+		(*cuts.Load())()
+		return "x", nil
 	})
-	require.NoError(t, err)
-	db := openDB(t, gormlite.OpenDB(pool), 16)
-	migrate(t, db)
 	a := newStepApp(t, newStore(t, db))
 	require.Equal(t, http.StatusServiceUnavailable, a.post(func(ctx context.Context) error {
 		err := reserve(ctx, func(tx *gorm.DB) error {
 			short, cancel := context.WithCancel(tx.Statement.Context)
 			cuts.Store(&cancel)
-			require.ErrorIs(t, tx.WithContext(short).Exec(endless).Error, sqlite3.INTERRUPT)
+			require.ErrorIs(t, tx.WithContext(short).Exec(endless).Error, context.Canceled)
 			require.Error(t, tx.Create(&effect{Name: "alone"}).Error)
 			return nil
 		})

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -79,7 +79,7 @@ func TestWriteGuardRefusesWritesOutside(t *testing.T) {
 func TestWriteGuardLogs(t *testing.T) {
 	for _, name := range []string{"create", "update", "delete", "exec"} {
 		t.Run(name, func(t *testing.T) {
-			db := openDB(t, gormlite.Open("file:"+t.TempDir()+"/a.db?_pragma=journal_mode(wal)&_pragma=synchronous(full)&"+
+			db := openDB(t, sqlite.Open("file:"+t.TempDir()+"/a.db?_pragma=journal_mode(wal)&_pragma=synchronous(full)&"+
 				"_pragma=busy_timeout(5000)"), 4)
 			migrate(t, db)
 			var logged strings.Builder

@@ -3,14 +3,12 @@ package gormstore_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"maps"
 	"net/http"
 	"testing"
 
-	"github.com/ncruces/go-sqlite3"
-	"github.com/ncruces/go-sqlite3/driver"
-	"github.com/ncruces/go-sqlite3/gormlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
@@ -31,15 +29,10 @@ func booking(t *testing.T, run func(t *testing.T, db *gorm.DB, booked func() int
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		booked := 0
-		pool, err := driver.Open(sqliteAddress(t), func(c *sqlite3.Conn) error {
-			return c.CreateFunction("book", 1, 0, func(ctx sqlite3.Context, _ ...sqlite3.Value) {
-				booked++
-				ctx.ResultInt(1)
-			})
+		db := sqliteWith(t, "book", func(driver.ExecerContext, []driver.Value) (driver.Value, error) {
+			booked++
+			return int64(1), nil
 		})
-		require.NoError(t, err)
-		db := openDB(t, gormlite.OpenDB(pool), 16)
-		migrate(t, db)
 		require.NoError(t, db.Create(&effect{Name: "there"}).Error)
 		run(t, db, func() int { return booked })
 	})

@@ -17,8 +17,7 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-	_ "github.com/ncruces/go-sqlite3/driver"
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -73,7 +72,7 @@ type entry struct {
 // onSQLite is a bank whose rows commit together with the recorded answers.
 func onSQLite(t *testing.T) *bank {
 	t.Helper()
-	db, err := gorm.Open(gormlite.Open("file:"+t.TempDir()+"/bank.db?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"),
+	db, err := gorm.Open(sqlite.Open("file:"+t.TempDir()+"/bank.db?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"),
 		&gorm.Config{Logger: logger.Discard})
 	require.NoError(t, err)
 	pool, err := db.DB()

@@ -13,8 +13,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-	_ "github.com/ncruces/go-sqlite3/driver"
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -103,7 +102,7 @@ type entry struct {
 // rollingBack is a bank on a Rollback route.
 func rollingBack(t *testing.T) *bank {
 	t.Helper()
-	db, err := gorm.Open(gormlite.Open("file:"+filepath.Join(t.TempDir(), "bank.db")+
+	db, err := gorm.Open(sqlite.Open("file:"+filepath.Join(t.TempDir(), "bank.db")+
 		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"), &gorm.Config{Logger: logger.Discard})
 	require.NoError(t, err)
 	pool, err := db.DB()

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
@@ -92,7 +92,7 @@ func Example() {
 func exampleApp(ctx context.Context) (*gorm.DB, *authctx.Verifier, func()) {
 	folder, err := os.MkdirTemp("", "idem-example-")
 	check(err)
-	db, err := gorm.Open(gormlite.Open("file:"+filepath.Join(folder, "app.db")+
+	db, err := gorm.Open(sqlite.Open("file:"+filepath.Join(folder, "app.db")+
 		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"),
 		&gorm.Config{Logger: logger.Discard})
 	check(err)

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -76,7 +76,7 @@ func TestStepsKeepTheirRules(t *testing.T) {
 
 // CONTRACT X-3
 func TestDatabaseStepInAUnitTest(t *testing.T) {
-	db, err := gorm.Open(gormlite.Open("file:"+filepath.Join(t.TempDir(), "test.db")), &gorm.Config{Logger: logger.Discard})
+	db, err := gorm.Open(sqlite.Open("file:"+filepath.Join(t.TempDir(), "test.db")), &gorm.Config{Logger: logger.Discard})
 	require.NoError(t, err)
 	pool, err := db.DB()
 	require.NoError(t, err)

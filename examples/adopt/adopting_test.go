@@ -10,8 +10,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/ncruces/go-sqlite3/driver"
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 )
@@ -238,7 +237,7 @@ func (w walk) tableIsEmpty() (empty bool) {
 
 func (w walk) database(do func(db *gorm.DB)) {
 	w.t.Helper()
-	db, err := gorm.Open(gormlite.Open("file:" + filepath.Join(w.dir, w.name+".db")))
+	db, err := gorm.Open(sqlite.Open("file:" + filepath.Join(w.dir, w.name+".db")))
 	require.NoError(w.t, err)
 	pool, err := db.DB()
 	require.NoError(w.t, err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
-	"github.com/ncruces/go-sqlite3"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/examples/internal/database"
@@ -76,12 +76,12 @@ func unfit(err error) bool {
 		}
 		return slices.Contains([]string{"28", "3D", "58"}, server.SQLState()[:2]) // no entry; no such database; its disk
 	}
-	for _, known := range []error{sqlite3.READONLY, sqlite3.FULL, sqlite3.IOERR, sqlite3.CANTOPEN} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
+	file, ok := errors.AsType[interface {
+		error
+		Code() int
+	}](err)
+	unusable := []int{sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
+	return ok && slices.Contains(unusable, file.Code()&0xff)
 }
 
 // poisonous reports whether a message goes to the dead letters. Every error that is not known to be temporary does that,

@@ -12,7 +12,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill/components/forwarder"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats.go"
-	"github.com/ncruces/go-sqlite3"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
@@ -145,10 +144,17 @@ func TestWhoseFault(t *testing.T) {
 		require.Error(t, err)
 		require.Equal(t, poison, poisonous(err), state)
 	}
-	for _, code := range []sqlite3.ErrorCode{sqlite3.BUSY, sqlite3.READONLY, sqlite3.FULL, sqlite3.IOERR} {
+	for _, code := range []sqliteError{5, 8, 10, 13, 10 | 1<<8} { // busy, read-only, input or output, full; short read
 		require.False(t, poisonous(fmt.Errorf("wrapped: %w", code)), code)
 	}
+	require.True(t, poisonous(sqliteError(19)), "a constraint")
 }
+
+// sqliteError is an error as the drivers of SQLite make them.
+type sqliteError int
+
+func (e sqliteError) Error() string { return fmt.Sprint("SQLite: ", int(e)) }
+func (e sqliteError) Code() int     { return int(e) }
 
 // One event that the broker does not take goes to the dead letters of the outbox, and the others go on.
 //

@@ -13,7 +13,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill"
 	wsql "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
@@ -41,7 +41,7 @@ func Example() {
 	dir, err := os.MkdirTemp("", "idem")
 	must(err)
 	defer func() { must(os.RemoveAll(dir)) }()
-	db, err := gorm.Open(gormlite.Open("file:"+filepath.Join(dir, "app.db")+
+	db, err := gorm.Open(sqlite.Open("file:"+filepath.Join(dir, "app.db")+
 		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"),
 		&gorm.Config{Logger: logger.Discard})
 	must(err)

@@ -11,8 +11,7 @@ import (
 
 	wsql "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
-	_ "github.com/ncruces/go-sqlite3/driver"
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"gorm.io/driver/postgres"
@@ -70,7 +69,7 @@ func onPostgresAt(t *testing.T, url string) *bench {
 
 func onSQLite(t *testing.T) *bench {
 	t.Helper()
-	b := open(t, gormlite.Open("file:"+filepath.Join(t.TempDir(), "test.db")+
+	b := open(t, sqlite.Open("file:"+filepath.Join(t.TempDir(), "test.db")+
 		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"))
 	pool, err := b.db.DB()
 	require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
@@ -78,7 +78,7 @@ type Database struct {
 // NewSQLite returns a new database. It ends with the test.
 func NewSQLite(t testing.TB) Database {
 	t.Helper()
-	db, err := gorm.Open(gormlite.Open("file:"+filepath.Join(t.TempDir(), "idem.db")+
+	db, err := gorm.Open(sqlite.Open("file:"+filepath.Join(t.TempDir(), "idem.db")+
 		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"),
 		&gorm.Config{Logger: logger.Discard})
 	require.NoError(t, err)

@@ -9,12 +9,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	pgdriver "gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
-
-	sqlitedriver "github.com/ncruces/go-sqlite3/driver"
 
 	"github.com/auth19/idem/gormstore"
 )
@@ -55,12 +53,12 @@ func openPool(t testing.TB, url string, settings map[string]string) (opened, err
 
 // openSQLite makes a file.
 func openSQLite(t testing.TB) (opened, error) {
-	pool, err := sqlitedriver.Open("file:" + filepath.ToSlash(filepath.Join(t.TempDir(), "benchmark.db")) +
+	pool, err := sql.Open(sqlite.DriverName, "file:"+filepath.ToSlash(filepath.Join(t.TempDir(), "benchmark.db"))+
 		"?_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)")
 	if err != nil {
 		return opened{}, err
 	}
-	return newOpened(t, pool, gormlite.OpenDB(pool))
+	return newOpened(t, pool, sqlite.New(sqlite.Config{Conn: pool}))
 }
 
 func newOpened(t testing.TB, pool *sql.DB, dialector gorm.Dialector) (opened, error) {

@@ -1,6 +1,6 @@
 module github.com/auth19/idem/internal/browser
 
-go 1.26
+go 1.26.0
 
 require (
 	github.com/auth19/idem v0.1.0

@@ -22,7 +22,7 @@ import (
 func (a *App) Serve(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", a.Settings.Addr)
 	if err != nil {
-		return fmt.Errorf("ADDR: %w. Name another address, such as ADDR=127.0.0.1:8081; for port 0 the system picks a free one", err)
+		return fmt.Errorf("ADDR: %w. Name another address, such as ADDR=127.0.0.1:8081; with port 0 the system picks one", err)
 	}
 	tokens, err := a.Settings.tokens(time.Now())
 	if err != nil {

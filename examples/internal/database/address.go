@@ -12,8 +12,7 @@ import (
 	"strings"
 	"time"
 
-	_ "github.com/ncruces/go-sqlite3/driver" // SQLite without cgo
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -95,7 +94,7 @@ func (a Address) dialector() gorm.Dialector {
 		return postgres.Open(a.postgres)
 	}
 	path := (&url.URL{Path: filepath.ToSlash(a.file)}).EscapedPath()
-	return gormlite.Open("file:" + path + "?_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)")
+	return sqlite.Open("file:" + path + "?_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)")
 }
 
 // Close closes the pool of a database.

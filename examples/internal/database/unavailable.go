@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/ncruces/go-sqlite3"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // IsUnavailable reports whether an error means that the database cannot work now, and not that a statement is wrong. Such
@@ -24,5 +24,11 @@ func IsUnavailable(err error) bool {
 	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return slices.Contains([]string{"08", "40", "53", "57"}, server.Code[:min(2, len(server.Code))])
 	}
-	return errors.Is(err, sqlite3.BUSY) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.ErrUnexpectedEOF)
+	if file, ok := errors.AsType[interface {
+		error
+		Code() int
+	}](err); ok {
+		return file.Code()&0xff == sqlite3.SQLITE_BUSY
+	}
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
@@ -28,7 +28,7 @@ func onBoth(t *testing.T, test func(t *testing.T, p *Provider)) {
 		return New(db)
 	}
 	t.Run("sqlite", func(t *testing.T) {
-		test(t, open(t, gormlite.Open("file:"+filepath.Join(t.TempDir(), "provider.db")), 1))
+		test(t, open(t, sqlite.Open("file:"+filepath.Join(t.TempDir(), "provider.db")), 1))
 	})
 	t.Run("postgres", func(t *testing.T) {
 		test(t, open(t, postgres.Open(pgtest.URL(t)), 8))

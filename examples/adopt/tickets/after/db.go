@@ -1,8 +1,7 @@
 package main
 
 import (
-	_ "github.com/ncruces/go-sqlite3/driver" // SQLite without cgo; a real app has its own driver here
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
@@ -36,7 +35,7 @@ type Like struct {
 
 // open opens the database, creates its tables, and a show.
 func open(file string) (*gorm.DB, error) {
-	db, err := gorm.Open(gormlite.Open("file:" + file +
+	db, err := gorm.Open(sqlite.Open("file:" + file +
 		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"))
 	if err != nil {
 		return nil, err

@@ -1,8 +1,7 @@
 package main
 
 import (
-	_ "github.com/ncruces/go-sqlite3/driver" // SQLite without cgo; a real app has its own driver here
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/gormstore"
@@ -27,7 +26,7 @@ type Transfer struct {
 
 // connect opens the database, and creates its tables.
 func connect(file string) (err error) {
-	db, err = gorm.Open(gormlite.Open("file:" + file +
+	db, err = gorm.Open(sqlite.Open("file:" + file +
 		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"))
 	if err != nil {
 		return err
