@@ -40,7 +40,6 @@ func (t *tx) Asked() bool { return t.asked.Load() }
 // Bind implements [store.Tx].
 func (t *tx) Bind(ctx context.Context) context.Context {
 	ctx = t.conn.bind(ctx)
-	t.watchStrays()
 	return context.WithValue(ctx, txKey{}, &binding{tx: t, raw: t.conn})
 }
 

@@ -8,7 +8,6 @@ type Option func(*options)
 type options struct {
 	schema   string
 	stall    time.Duration
-	stray    func(place string)
 	harmless []string
 }
 

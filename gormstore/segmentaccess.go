@@ -23,7 +23,6 @@ var _ DBTX = (*stepConn)(nil)
 // bindStep returns the context for the work of a step, and a function that ends the step's access.
 func (t *tx) bindStep(ctx context.Context) (inside context.Context, leave func()) {
 	access := &stepConn{conn: t.conn}
-	t.watchStrays()
 	b := &binding{tx: t, raw: access}
 	return context.WithValue(ctx, txKey{}, b), func() {
 		access.over.Store(true)

@@ -30,7 +30,6 @@ type Store struct {
 	harmless    []string    // of the app's functions: see HarmlessFunctions
 	warnedOf    sync.Map    // what may be left on connections, and was logged
 
-	strays   *strays  // nil: stray writes are not reported
 	handlers sync.Map // stream -> name of the handler that processes its messages
 
 	notices   notices
@@ -110,9 +109,6 @@ func newStore(db *gorm.DB, o options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{db: db, pool: pool, dialect: d, statements: texts, harmless: o.harmless}
-	if o.stray != nil {
-		s.strays = &strays{report: o.stray}
-	}
 	switch {
 	case d == sqlite:
 		s.file = newSQLiteFile()

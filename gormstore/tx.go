@@ -26,7 +26,6 @@ type tx struct {
 	mark  txMark      // PostgreSQL
 	asked atomic.Bool // the handler has asked for the transaction
 
-	unwatch func() // nil, or ends what watchStrays has begun
 	release func() // gives back its place in the pool, or SQLite's writer
 
 	ending  sync.Mutex // held while the transaction ends: Commit, Rollback or the deadline
@@ -100,9 +99,6 @@ func (t *tx) end(fn func() error) error {
 		return errOver
 	}
 	t.ended = true
-	if t.unwatch != nil {
-		t.unwatch()
-	}
 	t.conn.end()
 	return fn()
 }

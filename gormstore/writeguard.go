@@ -100,9 +100,7 @@ func refuseOutside(db *gorm.DB) {
 		if db.Statement.SQL.Len() == 0 { // GORM logs errors of statements only, and many apps do not log a handler's error
 			db.Logger.Error(db.Statement.Context, "%v", err)
 		}
-		return
 	}
-	reportStray(db)
 }
 
 // misplaced returns the error of a write by db; nil where it may write.
@@ -137,10 +135,6 @@ func guardReads(db *gorm.DB) {
 	}
 	if refusal := misplaced(db); refusal != nil {
 		db.Statement.ConnPool = readPool{db.Statement.ConnPool, dialect, refusal}
-		return
-	}
-	if runningCount.Load() > 0 && mayWrite(dialect, db.Statement.SQL.String()) != "" { // Exec and Raw
-		reportStray(db)
 	}
 }
 
