@@ -63,11 +63,5 @@ func WaitedFor(ctx context.Context) (names []string) {
 // NextBatch is how large the next batch of a sweep is.
 var NextBatch = nextBatch
 
-// OpenAPIPath and InWords are what descriptions for the API's users are made with.
-var (
-	OpenAPIPath = openAPIPath
-	InWords     = inWords
-)
-
 // Codes returns every code in the table.
 func Codes() []Code { return slices.Collect(maps.Keys(problemKinds)) }

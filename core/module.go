@@ -82,7 +82,7 @@ type Config struct {
 	// "#" or ":". Default "tag:auth19.dev,2026:idem/", a name without a page; with [IETF], PolicyURL and "#". The 401 of
 	// JWTGuard and Bridge always has that name, because these guards have no module.
 	ProblemBase string
-	// PolicyURL is the address at which the app serves [Module.PolicyHandler], as clients see it: a path, "/idempotency", or
+	// PolicyURL is the address at which the app serves PolicyHandler of core/openapi, as clients see it: a path, "/idempotency", or
 	// an http(s) URL. Every problem then names it: Link: </idempotency>; rel="describedby". The 401 of JWTGuard and Bridge
 	// does not, because these guards have no module. Default none.
 	PolicyURL string

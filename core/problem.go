@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -143,20 +142,6 @@ func withMaxOpen(_ *Module, r *route) bool     { return r.MaxOpen > 0 }
 func withKeyTimes(m *Module, _ *route) bool {
 	_, ok := m.cfg.Store.(store.KeyTimer)
 	return ok
-}
-
-// codesOf returns the codes of the problems that requests to a guarded route may get, sorted by status and then by code.
-func (m *Module) codesOf(r *route) []Code {
-	var codes []Code
-	for code, kind := range problemKinds {
-		if kind.on != nil && kind.on(m, r) {
-			codes = append(codes, code)
-		}
-	}
-	slices.SortFunc(codes, func(a, b Code) int {
-		return cmp.Or(cmp.Compare(m.cfg.Profile.kind(a).status, m.cfg.Profile.kind(b).status), cmp.Compare(a, b))
-	})
-	return codes
 }
 
 // NewProblem returns the problem of a code with its status and title in [AUTH19]. An unknown code is a 500.

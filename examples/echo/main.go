@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/auth19/idem/core/openapi"
 	"github.com/auth19/idem/echoidem"
 	"github.com/auth19/idem/examples/internal/app"
 	"github.com/auth19/idem/examples/internal/shop"
@@ -49,7 +50,7 @@ func router(a *app.App) *echo.Echo {
 	e.HTTPErrorHandler = renderError
 	e.Use(recovery())
 	e.GET("/healthz", healthz)
-	e.GET("/idempotency", echo.WrapHandler(a.Idem.PolicyHandler()))
+	e.GET("/idempotency", echo.WrapHandler(openapi.PolicyHandler(a.Idem)))
 	mountDemo(e, a)
 
 	h := handlers{a.Shop}

@@ -60,23 +60,3 @@ func valid(t *testing.T, document any) *openapi3.T {
 	require.NoError(t, doc.Validate(t.Context()))
 	return doc
 }
-
-// requireDescribed requires that the refunds of a payment have the key, the problems, and the app's own answer.
-func requireDescribed(t *testing.T, doc *openapi3.T, path string) {
-	t.Helper()
-	item := doc.Paths.Find(path)
-	require.NotNil(t, item, path)
-	key := item.Post.Parameters.GetByInAndName("header", "Idempotency-Key")
-	require.NotNil(t, key)
-	require.True(t, key.Required)
-	require.Equal(t, true, item.Post.Extensions["x-fern-idempotent"])
-	success := item.Post.Responses.Status(201)
-	require.NotNil(t, success)
-	require.NotEmpty(t, success.Value.Content)
-	require.Contains(t, success.Value.Headers, "Idempotent-Replayed")
-	for _, status := range []int{400, 401, 409, 413, 500, 503} {
-		response := item.Post.Responses.Status(status)
-		require.NotNil(t, response, status)
-		require.Contains(t, response.Value.Content, "application/problem+json", status)
-	}
-}

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/openapi"
 	"github.com/auth19/idem/ginidem"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/adaptertest"
@@ -32,7 +33,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.Use(gin.CustomRecoveryWithWriter(io.Discard, func(c *gin.Context, _ any) { c.AbortWithStatus(http.StatusInternalServerError) }))
-	r.GET("/idempotency", gin.WrapH(idem.PolicyHandler()))
+	r.GET("/idempotency", gin.WrapH(openapi.PolicyHandler(idem)))
 	v1 := r.Group("/v1", ginidem.JWTGuard(adaptertest.NewVerifier(t)), ginidem.Idempotent(idem))
 	created := func(c *gin.Context) { c.JSON(http.StatusCreated, gin.H{"id": c.Param("id")}) }
 	v1.POST("/payments", func(c *gin.Context) {
@@ -126,7 +127,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 // described is the module's part, completed with what the app answers.
 func described(t *testing.T, idem *core.Module, url string) *openapi3.T {
 	t.Helper()
-	part := idem.OpenAPI()
+	part := openapi.Document(idem)
 	part["openapi"], part["info"] = "3.0.3", map[string]any{"title": "payments", "version": "1"}
 	part["servers"] = []any{map[string]any{"url": url}}
 	for _, item := range part["paths"].(map[string]any) {

@@ -1,4 +1,4 @@
-package core
+package openapi
 
 import (
 	"cmp"
@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// openAPIPath writes the pattern of a router as OpenAPI does, and returns the names of its parameters: ":id" and "*path" of
+// pathOf writes the pattern of a router as OpenAPI does, and returns the names of its parameters: ":id" and "*path" of
 // Gin and Echo, "{id}", "{path...}" and "{$}" of ServeMux, "{id:[0-9]+}" of chi. In a pattern with braces a colon outside
 // of them is only a colon.
-func openAPIPath(pattern string) (path string, parameters []string) {
+func pathOf(pattern string) (path string, parameters []string) {
 	var b strings.Builder
 	braces := strings.Contains(pattern, "{")
 	for rest := pattern; rest != ""; {

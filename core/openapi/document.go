@@ -1,4 +1,4 @@
-package core
+package openapi
 
 import (
 	"fmt"
@@ -6,9 +6,16 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/auth19/idem/core"
 )
 
-// Names in the components of OpenAPI.
+const (
+	problemMedia = "application/problem+json"
+	maxKey       = 255 // characters of a key (K-3)
+)
+
+// Names in the components of the document.
 const (
 	problemSchema  = "IdempotencyProblem"
 	headerEcho     = "IdempotencyKeyEcho"
@@ -18,30 +25,30 @@ const (
 	headerRetry    = "IdempotencyRetryAfter"
 )
 
-// OpenAPI returns what the guards add to the description of the app's API, as maps and slices like those that
+// Document returns what the guards add to the description of the app's API, as maps and slices like those that
 // encoding/json decodes: "paths" with the key's header and the problems of every guarded route in the table, "components"
 // that the paths refer to, and Fern's "x-fern-idempotency-headers". It is valid for OpenAPI 3.0 and 3.1. With "openapi"
-// and "info" added, it is a complete document. [Module.MergeOpenAPI] adds it to the app's own document.
+// and "info" added, it is a complete document. To add it to a document of your own, see the example.
 //
 // Path patterns are written in OpenAPI's form: "/v1/payments/:id" and "/v1/payments/{id...}" become "/v1/payments/{id}".
 // Exempt routes, methods that OpenAPI does not know, and the handlers of operations are not in it. Without Config.Routes
 // it has no paths. With Config.RenderProblem the problems have no schema, because their form is the app's. On a route in
 // shadow the key is not required yet. Each call returns maps of its own.
-func (m *Module) OpenAPI() map[string]any {
-	components := map[string]any{"headers": m.openAPIHeaders()}
-	if m.cfg.RenderProblem == nil {
+func Document(m *core.Module) map[string]any {
+	d := m.Describe()
+	components := map[string]any{"headers": headers()}
+	if !d.OwnProblems {
 		components["schemas"] = map[string]any{problemSchema: problemSchemaOf()}
 	}
 	paths := map[string]any{}
 	shapes := map[string]string{} // in OpenAPI, paths that differ only in the names of their parameters are the same path
-	for _, d := range m.Declared() {
-		r := m.routes[routeKey{d.Method, d.Pattern}]
-		if !r.guarded() || !describable(d.Method) {
+	for _, route := range d.Routes {
+		if !describable(route.Method) {
 			continue
 		}
-		path, parameters := openAPIPath(d.Pattern)
+		path, parameters := pathOf(route.Pattern)
 		if first, ok := shapes[nameless(path)]; ok {
-			path, parameters = openAPIPath(first)
+			path, parameters = pathOf(first)
 		}
 		shapes[nameless(path)] = path
 		item, _ := paths[path].(map[string]any)
@@ -49,15 +56,15 @@ func (m *Module) OpenAPI() map[string]any {
 			item = map[string]any{}
 			paths[path] = item
 		}
-		operation := m.operationOf(r)
+		operation := operationOf(d, route)
 		operation["parameters"] = append(pathParameters(parameters), operation["parameters"].([]any)...)
-		item[strings.ToLower(d.Method)] = operation
+		item[strings.ToLower(route.Method)] = operation
 	}
 	return map[string]any{
 		"paths":      paths,
 		"components": components,
 		"x-fern-idempotency-headers": []any{map[string]any{
-			"header": m.cfg.Header, "name": strings.ToLower(strings.ReplaceAll(m.cfg.Header, "-", "_")),
+			"header": d.Header, "name": strings.ToLower(strings.ReplaceAll(d.Header, "-", "_")),
 		}},
 	}
 }
@@ -72,72 +79,75 @@ func describable(method string) bool {
 }
 
 // operationOf describes what the guards do in front of one route.
-func (m *Module) operationOf(r *route) map[string]any {
+func operationOf(d core.Description, route core.DescribedRoute) map[string]any {
 	responses := map[string]any{"2XX": map[string]any{
 		"description": "The answer to the command. A repeat gets the same answer.",
 		"headers": headerRefs(map[string]string{
-			m.cfg.Header: headerEcho, HeaderResult: headerResult, HeaderReplayed: headerReplayed,
+			d.Header: headerEcho, core.HeaderResult: headerResult, core.HeaderReplayed: headerReplayed,
 		}),
 	}}
-	byStatus := map[int][]Code{}
-	for _, code := range m.codesOf(r) {
-		status := m.cfg.Profile.kind(code).status
-		byStatus[status] = append(byStatus[status], code)
+	byStatus := map[int][]core.DescribedProblem{}
+	for _, problem := range route.Problems {
+		byStatus[problem.Status] = append(byStatus[problem.Status], problem)
 	}
-	for status, codes := range byStatus {
-		responses[strconv.Itoa(status)] = m.problemResponse(status, codes)
+	for status, problems := range byStatus {
+		responses[strconv.Itoa(status)] = problemResponse(d, status, problems)
 	}
 	return map[string]any{
-		"parameters":        []any{m.keyParameter(r)},
+		"parameters":        []any{keyParameter(d, route)},
 		"responses":         responses,
 		"x-fern-idempotent": true,
 	}
 }
 
+// inShadow reports whether the key of a route is not required yet.
+func inShadow(route core.DescribedRoute) bool { return time.Now().Before(route.Policy.ShadowUntil) }
+
 // keyParameter describes the key's header on a route.
-func (m *Module) keyParameter(r *route) map[string]any {
-	schema := map[string]any{"type": "string", "minLength": 1, "maxLength": maxKeyLen + len(`""`)}
+func keyParameter(d core.Description, route core.DescribedRoute) map[string]any {
+	r := route.Policy
+	schema := map[string]any{"type": "string", "minLength": 1, "maxLength": maxKey + len(`""`)}
 	text := "Chosen by the client: one key for each command, the same in all its repeats. Best is a UUID of version 7."
 	switch r.KeyFormat {
-	case UUIDKey:
+	case core.UUIDKey:
 		text = "Chosen by the client: one UUID in lower case for each command, the same in all its repeats."
-	case TimedKey:
+	case core.TimedKey:
 		text = fmt.Sprintf("Chosen by the client: one UUID of version 7 in lower case for each command, the same in all its "+
 			"repeats. It is made at most %s before the first request.", inWords(r.KeyAge))
 	}
-	if r.KeyFormat != AnyKey {
+	if r.KeyFormat != core.AnyKey {
 		schema["pattern"] = `^"?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"?$`
 	}
 	text += fmt.Sprintf(" A repeat gets the recorded answer for %s.", inWords(r.Retention))
-	required := !r.inShadow()
+	required := !inShadow(route)
 	if !required {
 		text += " It will be required from " + r.ShadowUntil.UTC().Format(time.RFC3339) + " on."
 	}
-	if m.cfg.PolicyURL != "" {
-		text += " The whole policy: " + m.cfg.PolicyURL
+	if d.PolicyURL != "" {
+		text += " The whole policy: " + d.PolicyURL
 	}
-	return map[string]any{"name": m.cfg.Header, "in": "header", "required": required, "description": text, "schema": schema}
+	return map[string]any{"name": d.Header, "in": "header", "required": required, "description": text, "schema": schema}
 }
 
 // problemResponse describes the problems of one status.
-func (m *Module) problemResponse(status int, codes []Code) map[string]any {
-	titles := make([]string, 0, len(codes))
-	enum := make([]any, 0, len(codes))
+func problemResponse(d core.Description, status int, problems []core.DescribedProblem) map[string]any {
+	titles := make([]string, 0, len(problems))
+	enum := make([]any, 0, len(problems))
 	again := false
-	for _, code := range codes {
-		titles = append(titles, fmt.Sprintf("`%s` (%s)", code, problemKinds[code].title))
-		enum = append(enum, string(code))
-		again = again || problemKinds[code].again
+	for _, problem := range problems {
+		titles = append(titles, fmt.Sprintf("`%s` (%s)", problem.Code, problem.Title))
+		enum = append(enum, string(problem.Code))
+		again = again || problem.Again
 	}
-	headers := map[string]string{m.cfg.Header: headerEcho, HeaderResult: headerResult, HeaderProblem: headerProblem}
+	refs := map[string]string{d.Header: headerEcho, core.HeaderResult: headerResult, core.HeaderProblem: headerProblem}
 	if again {
-		headers["Retry-After"] = headerRetry
+		refs["Retry-After"] = headerRetry
 	}
 	response := map[string]any{
-		"description": "Idempotency: " + strings.Join(titles, ", ") + ".", "headers": headerRefs(headers),
+		"description": "Idempotency: " + strings.Join(titles, ", ") + ".", "headers": headerRefs(refs),
 	}
-	if m.cfg.RenderProblem == nil {
-		response["content"] = map[string]any{problemType: map[string]any{"schema": map[string]any{"allOf": []any{
+	if !d.OwnProblems {
+		response["content"] = map[string]any{problemMedia: map[string]any{"schema": map[string]any{"allOf": []any{
 			map[string]any{"$ref": "#/components/schemas/" + problemSchema},
 			map[string]any{"type": "object", "properties": map[string]any{
 				"code": map[string]any{"enum": enum}, "status": map[string]any{"enum": []any{status}},
@@ -147,7 +157,7 @@ func (m *Module) problemResponse(status int, codes []Code) map[string]any {
 	return response
 }
 
-// problemSchemaOf is the schema of [Problem.MarshalJSON].
+// problemSchemaOf is the schema of [core.Problem.MarshalJSON].
 func problemSchemaOf() map[string]any {
 	text := func(description string) map[string]any {
 		return map[string]any{"type": "string", "description": description}
@@ -175,15 +185,15 @@ func problemSchemaOf() map[string]any {
 	}
 }
 
-// openAPIHeaders describes the headers of the answers.
-func (m *Module) openAPIHeaders() map[string]any {
+// headers describes the headers of the answers.
+func headers() map[string]any {
 	header := func(schema map[string]any, description string) map[string]any {
 		return map[string]any{"schema": schema, "description": description}
 	}
 	return map[string]any{
 		headerEcho: header(map[string]any{"type": "string"}, "The key, as it was sent."),
 		headerResult: header(map[string]any{"type": "string",
-			"enum": []any{ResultCreated, ResultReused, ResultUnknown, ResultNotApplied}},
+			"enum": []any{core.ResultCreated, core.ResultReused, core.ResultUnknown, core.ResultNotApplied}},
 			"created: this is the first answer, and it is recorded. reused: this is the recorded answer. unknown: the command "+
 				"may have been carried out; a new key might carry it out a second time. not_applied: nothing was carried out, and "+
 				"nothing is recorded."),

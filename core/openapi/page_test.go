@@ -1,4 +1,4 @@
-package core_test
+package openapi_test
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/openapi"
 )
 
 // publicPolicy is the JSON of PolicyHandler.
@@ -47,7 +48,7 @@ func getPolicy(module *core.Module, accept ...string) *httptest.ResponseRecorder
 	r := httptest.NewRequest(http.MethodGet, "/idempotency", nil)
 	r.Header["Accept"] = accept
 	w := httptest.NewRecorder()
-	module.PolicyHandler().ServeHTTP(w, r)
+	openapi.PolicyHandler(module).ServeHTTP(w, r)
 	return w
 }
 
@@ -62,7 +63,7 @@ func newPolicyModule(t *testing.T) *core.Module {
 			"PATCH /v1/profile": {Exempt: "a reason for the next reader"},
 			"GET /v1/payouts":   {Roles: []string{"secret-role"}},
 		},
-		OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "secret-operator"}},
+		OperatorRoles: []core.IssuerRole{{Issuer: "https://issuer.example", Role: "secret-operator"}},
 	})
 	require.NoError(t, err)
 	return module
@@ -145,47 +146,47 @@ func TestPublicPolicyPage(t *testing.T) {
 
 	r := httptest.NewRequest(http.MethodPost, "/idempotency", nil)
 	w = httptest.NewRecorder()
-	newPolicyModule(t).PolicyHandler().ServeHTTP(w, r)
+	openapi.PolicyHandler(newPolicyModule(t)).ServeHTTP(w, r)
 	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
 	require.Equal(t, "GET, HEAD", w.Header().Get("Allow"))
 }
 
+// withoutTable returns a module in which one policy holds for every route.
+func withoutTable(t *testing.T) *core.Module {
+	t.Helper()
+	module, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
+	require.NoError(t, err)
+	return module
+}
+
 // Without a table one policy holds for every route that takes a key.
 func TestPublicPolicyWithoutTable(t *testing.T) {
-	a := newApp(t, core.Config{}, created)
-	policy := publicPolicyOf(t, a.module)
+	module := withoutTable(t)
+	policy := publicPolicyOf(t, module)
 	require.Len(t, policy.Routes, 1)
+	require.Equal(t, "AUTH-19", policy.Profile)
 	require.Equal(t, "*", policy.Routes[0].Path)
-	require.Contains(t, getPolicy(a.module, "text/html").Body.String(), "every route that takes a key")
+	require.Contains(t, getPolicy(module, "text/html").Body.String(), "every route that takes a key")
 }
 
-// Every problem names the address of the policy, in the app's own rendering too. The reply that the app hands out is not
-// changed: it may be the same one each time.
+// The page, the JSON and the document show the statuses of the module's profile.
 //
-// CONTRACT P-1
-func TestProblemsNameThePolicy(t *testing.T) {
-	const want = `</idempotency>; rel="describedby"`
-	a := newApp(t, core.Config{PolicyURL: "/idempotency"}, created)
-	require.Equal(t, []string{want}, a.post("", "{}").Header().Values("Link"))
-	require.Empty(t, a.post("key-1", "{}").Header().Values("Link"))
-	require.Equal(t, []string{want}, a.post("key-1", `{"other":1}`).Header().Values("Link"))
+// CONTRACT P-2
+func TestStatusesOfTheProfile(t *testing.T) {
+	module, err := core.New(core.Config{
+		Store: memstore.New(), Profile: core.IETF, PolicyURL: "https://shop.example/idempotency",
+		Routes: core.Routes{"POST /v1/payments": {Recovery: core.Park}},
+	})
+	require.NoError(t, err)
+	policy := publicPolicyOf(t, module)
+	require.Equal(t, "draft-ietf-httpapi-idempotency-key-header-07", policy.Profile)
+	page := getPolicy(module, "text/html").Body.String()
+	require.Contains(t, page, "422 key_reused")
+	require.NotContains(t, page, "409 key_reused")
+	require.Contains(t, page, policy.Profile)
 
-	own := &core.Reply{Status: http.StatusTeapot, Header: http.Header{"Link": {`</style>; rel="stylesheet"`}}}
-	a = newApp(t, core.Config{PolicyURL: "https://shop.example/i", RenderProblem: func(*http.Request, *core.Problem) *core.Reply {
-		return own
-	}}, created)
-	for range 2 {
-		require.Equal(t, []string{`</style>; rel="stylesheet"`, `<https://shop.example/i>; rel="describedby"`},
-			a.post("", "{}").Header().Values("Link"))
-	}
-	require.Empty(t, newApp(t, core.Config{}, created).post("", "{}").Header().Values("Link"))
-}
-
-func TestPolicyURL(t *testing.T) {
-	for _, address := range []string{"idempotency", "//shop.example/idempotency", "ftp://shop.example/", "https:///x", "/a b", "/a>b",
-		"https://user:password@shop.example/", "/a\r\nSet-Cookie: a=b", "\x00"} {
-		_, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}, PolicyURL: address})
-		require.ErrorContains(t, err, "PolicyURL", address)
-		require.NotContains(t, err.Error(), "password")
-	}
+	responses := member(t, described(t, module), "paths", "/v1/payments", "post", "responses")
+	require.Contains(t, member(t, responses, "422", "description"), "key_reused")
+	require.NotContains(t, member(t, responses, "409", "description"), "key_reused")
+	require.Contains(t, member(t, responses, "409", "description"), "in_flight")
 }

@@ -1,4 +1,4 @@
-package core
+package openapi
 
 import (
 	"bytes"
@@ -7,16 +7,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/auth19/idem/core"
 )
 
-// publicPolicy is what the API's users have to know about a module; a server should publish it
-// (draft-ietf-httpapi-idempotency-key-header, section 2.6). It has nothing that only the app needs: no roles, no reasons,
+// publicPolicy is what the API's users have to know about a module. It has nothing that only the app needs: no roles, no reasons,
 // no leases.
 type publicPolicy struct {
 	Header   string          `json:"header"`
@@ -42,8 +43,8 @@ type publicRoute struct {
 	// Headers belong to the command, beside method, path, query and body.
 	Headers []string `json:"command_headers,omitempty"`
 	// Interrupted is what happens to a command whose handler fails or is cut off: "undone", "continued" or "unknown".
-	Interrupted string `json:"interrupted"`
-	Problems    []Code `json:"problems"`
+	Interrupted string      `json:"interrupted"`
+	Problems    []core.Code `json:"problems"`
 }
 
 // publicRepeat says how a repeat is answered.
@@ -54,97 +55,80 @@ type publicRepeat struct {
 
 // publicProblem is a refusal that a route may send.
 type publicProblem struct {
-	Code   Code   `json:"code"`
-	Type   string `json:"type"`
-	Status int    `json:"status"`
-	Title  string `json:"title"`
-	Repeat bool   `json:"repeat"` // with the same key, after Retry-After
+	Code   core.Code `json:"code"`
+	Type   string    `json:"type"`
+	Status int       `json:"status"`
+	Title  string    `json:"title"`
+	Repeat bool      `json:"repeat"` // with the same key, after Retry-After
 }
 
-// publicRepeats says it for each state of a record.
-func (m *Module) publicRepeats() []publicRepeat {
-	refused := func(code Code, text string) string {
-		return fmt.Sprintf("%d %s%s", m.cfg.Profile.kind(code).status, code, text)
+// repeatsOf says it for each state of a record, with the statuses of these problems.
+func repeatsOf(problems map[core.Code]publicProblem) []publicRepeat {
+	refused := func(code core.Code, text string) string {
+		return fmt.Sprintf("%d %s%s", problems[code].Status, code, text)
 	}
 	return []publicRepeat{
 		{"the command has been answered", "the recorded answer, byte for byte, with Idempotent-Replayed: true and " +
 			"Idempotency-Result: reused"},
-		{"the first request is still running", refused(CodeInFlight, " with Retry-After: repeat with the same key")},
-		{"the key was used for another command", refused(CodeKeyReused, ": nothing is run")},
-		{"it is not known whether the command was carried out", refused(CodeOutcomeUnknown, ": ask about the operation; a "+
-			"new key might carry the command out a second time")},
+		{"the first request is still running", refused(core.CodeInFlight, " with Retry-After: repeat with the same key")},
+		{"the key was used for another command", refused(core.CodeKeyReused, ": nothing is run")},
+		{"it is not known whether the command was carried out", refused(core.CodeOutcomeUnknown, ": ask about the operation; "+
+			"a new key might carry the command out a second time")},
 		{"nothing was carried out, and the answer asked for another try", "the command runs"},
-		{"the recorded answer is past its retention", refused(CodeKeyExpired, " with the outcome: nothing is run")},
+		{"the recorded answer is past its retention", refused(core.CodeKeyExpired, " with the outcome: nothing is run")},
 	}
 }
 
-// publicPolicy collects what PolicyHandler shows at this moment.
-func (m *Module) publicPolicy() publicPolicy {
-	public := publicPolicy{
-		Header: m.cfg.Header, Profile: m.cfg.Profile.String(), Routes: []publicRoute{}, Repeats: m.publicRepeats(),
-	}
-	codes := map[Code]bool{}
-	for key, r := range m.guardedRoutes() {
-		path := key.pattern
-		if path != "*" {
-			path, _ = openAPIPath(path)
-		}
-		route := publicRoute{
-			Method: key.method, Path: path, KeyRequired: !r.inShadow(), KeyFormat: "any", Retention: seconds(r.Retention),
-			Refused: seconds(r.Tombstone), Wait: seconds(r.Wait), MaxBody: r.MaxBody, Headers: r.CommandHeaders,
-			Problems: m.codesOf(r), Interrupted: "unknown",
-		}
-		if !route.KeyRequired {
-			route.RequiredFrom = r.ShadowUntil.UTC().Format(time.RFC3339)
-		}
-		switch r.KeyFormat {
-		case UUIDKey:
-			route.KeyFormat = "uuid"
-		case TimedKey: // once its record is gone, the key is too old for ever
-			route.KeyFormat, route.KeyMaxAge, route.Refused = "uuidv7", seconds(r.KeyAge), 0
-		}
-		switch r.Recovery {
-		case Rollback:
-			route.Interrupted = "undone"
-		case Resume:
-			route.Interrupted = "continued"
+// publicPolicyOf collects what PolicyHandler shows at this moment.
+func publicPolicyOf(d core.Description) publicPolicy {
+	public := publicPolicy{Header: d.Header, Profile: d.Profile.String(), Routes: []publicRoute{}}
+	problems := map[core.Code]publicProblem{}
+	for _, described := range d.Routes {
+		route := publicRouteOf(described)
+		for _, p := range described.Problems {
+			route.Problems = append(route.Problems, p.Code)
+			problems[p.Code] = publicProblem{Code: p.Code, Type: p.Type, Status: p.Status, Title: p.Title, Repeat: p.Again}
 		}
 		public.Routes = append(public.Routes, route)
-		for _, code := range route.Problems {
-			codes[code] = true
-		}
 	}
-	slices.SortFunc(public.Routes, func(a, b publicRoute) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method))
-	})
-	for code := range codes {
-		kind := m.cfg.Profile.kind(code)
-		public.Problems = append(public.Problems, publicProblem{Code: code, Type: m.cfg.ProblemBase + string(code),
-			Status: kind.status, Title: kind.title, Repeat: kind.again})
-	}
-	slices.SortFunc(public.Problems, func(a, b publicProblem) int {
+	public.Problems = slices.SortedFunc(maps.Values(problems), func(a, b publicProblem) int {
 		return cmp.Or(cmp.Compare(a.Status, b.Status), cmp.Compare(a.Code, b.Code))
 	})
+	public.Repeats = repeatsOf(problems)
 	return public
 }
 
-// guardedRoutes are the routes that take a key. Without a table there is one, "*", as in Shadowed.
-func (m *Module) guardedRoutes() map[routeKey]*route {
-	if m.own != nil {
-		return map[routeKey]*route{{"*", "*"}: m.own}
+func publicRouteOf(described core.DescribedRoute) publicRoute {
+	r := described.Policy
+	path := described.Pattern
+	if path != "*" {
+		path, _ = pathOf(path)
 	}
-	guarded := map[routeKey]*route{}
-	for key, r := range m.routes {
-		if r.guarded() {
-			guarded[key] = r
-		}
+	route := publicRoute{
+		Method: described.Method, Path: path, KeyRequired: !inShadow(described), KeyFormat: "any", Retention: seconds(r.Retention),
+		Refused: seconds(r.Tombstone), Wait: seconds(r.Wait), MaxBody: r.MaxBody, Headers: r.CommandHeaders, Interrupted: "unknown",
 	}
-	return guarded
+	if !route.KeyRequired {
+		route.RequiredFrom = r.ShadowUntil.UTC().Format(time.RFC3339)
+	}
+	switch r.KeyFormat {
+	case core.UUIDKey:
+		route.KeyFormat = "uuid"
+	case core.TimedKey: // once its record is gone, the key is too old for ever
+		route.KeyFormat, route.KeyMaxAge, route.Refused = "uuidv7", seconds(r.KeyAge), 0
+	}
+	switch r.Recovery {
+	case core.Rollback:
+		route.Interrupted = "undone"
+	case core.Resume:
+		route.Interrupted = "continued"
+	}
+	return route
 }
 
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
-//go:embed publicpolicy.html
+//go:embed page.html
 var policyPage string
 
 var policyTemplate = template.Must(template.New("policy").Funcs(template.FuncMap{
@@ -164,8 +148,8 @@ var policyTemplate = template.Must(template.New("policy").Funcs(template.FuncMap
 //
 // It shows nothing secret, so it may be mounted in front of the JWT guard. It shows the method and the path of each
 // guarded route, but no roles, no exempt routes and no callers. If your paths are not public, mount it behind the guard.
-// With [Config.PolicyURL], every problem names its address.
-func (m *Module) PolicyHandler() http.Handler {
+// With [core.Config.PolicyURL], every problem names its address.
+func PolicyHandler(m *core.Module) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -175,7 +159,7 @@ func (m *Module) PolicyHandler() http.Handler {
 		}
 		body, contentType := new(bytes.Buffer), "application/json"
 		var err error
-		if policy := m.publicPolicy(); prefersHTML(r.Header.Values("Accept")) {
+		if policy := publicPolicyOf(m.Describe()); prefersHTML(r.Header.Values("Accept")) {
 			contentType = "text/html; charset=utf-8"
 			h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "+
 				"form-action 'none'; frame-ancestors 'none'")
@@ -234,30 +218,4 @@ func (m *mediaWeight) take(exact int, weight float64) {
 	if exact >= m.exact {
 		m.exact, m.weight = exact, weight
 	}
-}
-
-// describedBy returns the headers of a problem with the address of the policy.
-func describedBy(h http.Header, address string) http.Header {
-	h = h.Clone() // the app may hand out one reply many times
-	if h == nil {
-		h = http.Header{}
-	}
-	h.Add("Link", "<"+address+`>; rel="describedby"`)
-	return h
-}
-
-// checkPolicyURL says what is wrong with Config.PolicyURL.
-func checkPolicyURL(address string) error {
-	if address == "" {
-		return nil
-	}
-	parsed, err := url.Parse(address)
-	switch {
-	case err != nil || strings.ContainsAny(address, "<>\" \\\r\n\t") || strings.HasPrefix(address, "//"),
-		!strings.HasPrefix(address, "/") && (parsed.Scheme != "https" && parsed.Scheme != "http" || parsed.Host == ""):
-		return fmt.Errorf("%q is neither a path nor an http(s) URL, such as /idempotency", address)
-	case parsed.User != nil:
-		return fmt.Errorf("it must have no user: every client sees it")
-	}
-	return nil
 }

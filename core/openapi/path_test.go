@@ -1,16 +1,14 @@
-package core_test
+package openapi
 
 import (
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/auth19/idem/core"
 )
 
 // Patterns of every router, as OpenAPI writes them.
-func TestOpenAPIPath(t *testing.T) {
+func TestPath(t *testing.T) {
 	for pattern, want := range map[string]struct {
 		path       string
 		parameters []string
@@ -33,7 +31,7 @@ func TestOpenAPIPath(t *testing.T) {
 		"/v1/:id/x/:id":               {"/v1/{id}/x/{id_}", []string{"id", "id_"}},
 		"/v1/{open":                   {"/v1/{open}", []string{"open"}},
 	} {
-		path, parameters := core.OpenAPIPath(pattern)
+		path, parameters := pathOf(pattern)
 		require.Equal(t, want.path, path, pattern)
 		require.Equal(t, want.parameters, parameters, pattern)
 	}
@@ -44,6 +42,6 @@ func TestInWords(t *testing.T) {
 		72 * time.Hour: "72 hours", time.Hour: "1 hour", 90 * time.Minute: "90 minutes", time.Second: "1 second",
 		1500 * time.Millisecond: "1.5s",
 	} {
-		require.Equal(t, want, core.InWords(d))
+		require.Equal(t, want, inWords(d))
 	}
 }
