@@ -61,7 +61,7 @@ func (p *pair) newRefund(t *testing.T) (refunds string, command apptest.Request)
 	refunds = p.app.pay(fmt.Sprint("pay-", p.made))
 	require.NoError(t, p.gates.Rest(30*time.Second))
 	p.gates.Count()
-	return refunds, post(p.app, customer, refunds, fmt.Sprint("refund-", p.made), refund("4.00", ""))
+	return refunds, post(p.app, customer, refunds, fmt.Sprint("refund-", p.made), refund("4.00"))
 }
 
 // scene is a refund that has come to a point of its work.
@@ -147,7 +147,7 @@ func (s *scene) check(final apptest.Response) {
 	s.t.Helper()
 	require.Equal(s.t, http.StatusCreated, final.Status, final.Body)
 	s.other.checkRefunded(slices.Repeat([]string{"4.00"}, s.made)...)
-	tooHigh := s.other.post(customer, s.refunds, fmt.Sprint("more-", s.made), refund("6.01", ""))
+	tooHigh := s.other.post(customer, s.refunds, fmt.Sprint("more-", s.made), refund("6.01"))
 	s.other.checkProblem(tooHigh, http.StatusConflict, "refund_exceeds_payment")
 }
 
@@ -237,4 +237,33 @@ func wakesUnsettled(t *testing.T, program string) {
 			require.Equal(s.t, final.Body, late.Body)
 		}
 	})
+}
+
+func refund(amount string) string { return `{"amount":"` + amount + `"}` }
+
+// pay makes a payment of 10.00 of the customer, and returns the path of its refunds.
+func (a *app) pay(key string) (refunds string) {
+	a.t.Helper()
+	paid := a.post(customer, "/v1/payments", key, payment("10.00", "pm_ok"))
+	require.Equal(a.t, http.StatusCreated, paid.Status, paid.Body)
+	return paid.Header.Get("Location") + "/refunds"
+}
+
+// checkRefunded asserts that refunds of the given amounts, and no others, were booked and made by the provider: one
+// entry each for each operation.
+func (a *app) checkRefunded(amounts ...string) {
+	a.t.Helper()
+	booked, charged := map[string]string{}, map[string]string{}
+	var list []string
+	for _, line := range a.ledger("refund") {
+		require.NotContains(a.t, booked, line.Operation)
+		booked[line.Operation] = line.Amount
+		list = append(list, line.Amount)
+	}
+	for _, line := range a.ledger("provider") {
+		require.NotContains(a.t, charged, line.Operation)
+		charged[line.Operation] = line.Amount
+	}
+	require.ElementsMatch(a.t, amounts, list)
+	require.Equal(a.t, booked, charged)
 }

@@ -49,17 +49,6 @@ func killedPayment(a *app) {
 	require.Len(a.t, a.ledger("payment"), 1)
 }
 
-// hangingPayment does not return by itself: its deadline ends it, and the key is free.
-//
-// CONTRACT X-1
-func hangingPayment(a *app) {
-	hanging := post(a, customer, "/v1/payments", "pay", payment("10.00", "pm_hang"))
-	require.Equal(a.t, http.StatusServiceUnavailable, a.Do(a.t, hanging).Status)
-	require.Empty(a.t, a.ledger("payment"))
-	paid := a.post(customer, "/v1/payments", "pay", payment("10.00", "pm_ok"))
-	require.Equal(a.t, http.StatusCreated, paid.Status, paid.Body)
-}
-
 // operations lists the unknown operations.
 func (a *app) operations() (ids []string) {
 	a.t.Helper()
@@ -113,39 +102,4 @@ func crashedPayout(a *app) {
 	a.checkProblem(second, http.StatusConflict, "not_settleable")
 	require.Len(a.t, a.ledger("provider"), 1)
 	require.Empty(a.t, a.operations())
-}
-
-// failedPayout fails after the provider was charged, is settled as not applied and runs again: the provider knows the
-// derived key and charges nothing more.
-func failedPayout(a *app) {
-	for key, method := range map[string]string{"error": "pm_error", "panic": "pm_panic"} {
-		failed := a.post(seller, "/v1/payouts", key, payout("50.00", method))
-		require.Equal(a.t, http.StatusInternalServerError, failed.Status)
-		require.Equal(a.t, "unknown", failed.Header.Get("Idempotency-Result"))
-		a.checkProblem(a.post(seller, "/v1/payouts", key, payout("50.00", method)), http.StatusConflict, "outcome_unknown")
-	}
-	operations := a.operations()
-	require.Len(a.t, operations, 2)
-	require.Len(a.t, a.ledger("provider"), 2)
-	for _, operation := range operations {
-		a.settle(operation, "settle-"+operation, `{"outcome":"not_applied","reason":"the provider deduplicates"}`)
-	}
-	require.Empty(a.t, a.operations())
-	again := a.post(seller, "/v1/payouts", "error", payout("50.00", "pm_error"))
-	require.Equal(a.t, "unknown", again.Header.Get("Idempotency-Result"))
-	require.Len(a.t, a.operations(), 1)
-	require.Len(a.t, a.ledger("provider"), 2)
-}
-
-// stopped ends the app with SIGTERM in the middle of a payment: the payment ends first.
-func stopped(a *app) {
-	pay := post(a, customer, "/v1/payments", "pay", payment("10.00", "pm_slow"))
-	running := a.inFlight(pay)
-	require.Equal(a.t, 0, a.Stop(a.t), a.Log())
-	paid := (<-running).Response
-	require.Equal(a.t, http.StatusCreated, paid.Status, paid.Body)
-
-	a.start()
-	a.checkReplay(paid, a.Do(a.t, pay))
-	require.Len(a.t, a.ledger("payment"), 1)
 }
