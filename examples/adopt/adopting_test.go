@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 )
 
 var (
-	section = regexp.MustCompile(`\]\(\.\./examples/adopt/(\w+)/before\)`)
+	section = regexp.MustCompile(`\]\(\.\./examples/adopt/(\w+)/after\)`)
 	// What go vet prints above the findings of a package, or not.
 	packageLine = regexp.MustCompile(`(?m)^# .*\n`)
 
@@ -29,8 +30,8 @@ var rows = map[string]string{
 	"tickets": "INSERT INTO orders (customer, show, seats) VALUES ('customer-1', 'opera', 2)",
 }
 
-// The page is true: each app of before is changed by its diffs, each command prints what stands there, each statement is
-// run, and in the end the app is that of after.
+// The page is true: each app of after is what the diffs make of the app before, each command prints what stands there, and
+// each statement is run.
 func TestAdopting(t *testing.T) {
 	page, err := os.ReadFile("../../docs/adopting.md")
 	require.NoError(t, err)
@@ -47,18 +48,24 @@ func TestAdopting(t *testing.T) {
 		}
 		found[name[1]] = true
 		t.Run(name[1], func(t *testing.T) {
+			blocks := block.FindAllStringSubmatch(text, -1)
 			w := open(t, name[1], idemvet)
-			for _, b := range block.FindAllStringSubmatch(text, -1) {
+			for _, b := range slices.Backward(blocks) {
+				for _, h := range slices.Backward(hunks(b)) {
+					w.change(h.file, h.after, h.before)
+				}
+			}
+			for _, b := range blocks {
+				for _, h := range hunks(b) {
+					w.change(h.file, h.before, h.after)
+				}
 				switch b[1] {
-				case "diff":
-					w.apply(b[2])
 				case "console":
 					w.run(b[2])
 				case "sql":
 					w.execute(b[2])
 				}
 			}
-			require.Equal(t, w.files(name[1]+"/after"), w.files(w.dir), "after the last step")
 		})
 	}
 	require.Len(t, found, len(rows))
@@ -72,13 +79,13 @@ type walk struct {
 	idemvet string
 }
 
-// open copies the app of before into a folder of its own, beside the modules of this repository.
+// open copies the app of after into a folder of its own, beside the modules of this repository.
 func open(t *testing.T, name, idemvet string) walk {
 	w := walk{t, name, filepath.Join(t.TempDir(), name), idemvet}
 	require.NoError(t, os.Mkdir(w.dir, 0o700))
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
-	for file, text := range w.files(name + "/before") {
+	for file, text := range w.files(name + "/after") {
 		w.write(file, text)
 	}
 	for _, file := range []string{"go.mod", "go.sum"} {
@@ -117,32 +124,49 @@ func (w walk) write(name, text string) {
 	require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600))
 }
 
-// apply changes files. "@@ main.go" begins a change of this file.
-func (w walk) apply(diff string) {
-	w.t.Helper()
-	for _, hunk := range strings.Split("\n"+diff, "\n@@ ")[1:] {
-		name, lines, _ := strings.Cut(strings.TrimSuffix(hunk, "\n"), "\n")
-		var before, after strings.Builder
+// hunk is a change of a file. Where before is empty, the file is new.
+type hunk struct{ file, before, after string }
+
+// hunks are the changes of a block, if it is a diff. "@@ main.go" begins a change of this file.
+func hunks(block []string) (all []hunk) {
+	if block[1] != "diff" {
+		return nil
+	}
+	for _, text := range strings.Split("\n"+block[2], "\n@@ ")[1:] {
+		var h hunk
+		name, lines, _ := strings.Cut(strings.TrimSuffix(text, "\n"), "\n")
+		h.file = name
 		for line := range strings.SplitSeq(lines, "\n") {
 			switch {
 			case strings.HasPrefix(line, "-"):
-				before.WriteString(line[1:] + "\n")
+				h.before += line[1:] + "\n"
 			case strings.HasPrefix(line, "+"):
-				after.WriteString(line[1:] + "\n")
+				h.after += line[1:] + "\n"
 			default:
 				line = strings.TrimPrefix(line, " ")
-				before.WriteString(line + "\n")
-				after.WriteString(line + "\n")
+				h.before += line + "\n"
+				h.after += line + "\n"
 			}
 		}
-		text := w.files(w.dir)[name]
-		if before.Len() == 0 {
-			require.Empty(w.t, text, "%s is there already", name)
-			w.write(name, after.String())
-			continue
-		}
-		require.Equal(w.t, 1, strings.Count(text, before.String()), "%s: not once there:\n%s\nin\n%s", name, before.String(), text)
-		w.write(name, strings.Replace(text, before.String(), after.String(), 1))
+		all = append(all, h)
+	}
+	return all
+}
+
+// change replaces a text of a file, in which it stands once. A file that begins or ends with nothing is made or removed.
+func (w walk) change(name, from, to string) {
+	w.t.Helper()
+	text, there := w.files(w.dir)[name]
+	switch {
+	case from == "":
+		require.False(w.t, there, "%s is there already", name)
+		w.write(name, to)
+	case to == "":
+		require.Equal(w.t, from, text)
+		require.NoError(w.t, os.Remove(filepath.Join(w.dir, name)))
+	default:
+		require.Equal(w.t, 1, strings.Count(text, from), "%s: not once there:\n%s\nin\n%s", name, from, text)
+		w.write(name, strings.Replace(text, from, to, 1))
 	}
 }
 
