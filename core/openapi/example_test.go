@@ -81,7 +81,7 @@ func ExamplePolicyHandler() {
 	fmt.Println(strings.Contains(answer.Body.String(), "<code>POST /v1/payments/{id}/refunds</code>"))
 	// Output:
 	// application/json
-	// {"header":"Idempotency-Key","routes":[{"method":"POST","path...
+	// {"header":"Idempotency-Key","profile":"AUTH-19","routes":[{"...
 	// text/html; charset=utf-8
 	// true
 }
