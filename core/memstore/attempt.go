@@ -9,7 +9,7 @@ import (
 
 // Renew implements [store.Store].
 func (s *Store) Renew(ctx context.Context, t store.Ticket, lease time.Duration) error {
-	return s.write(ctx, t, func(_ *shard, e *entry, now time.Time) error {
+	return s.write(ctx, t, func(e *entry, now time.Time) error {
 		if e.Stored != store.Running {
 			return store.ErrStale
 		}
@@ -28,16 +28,16 @@ func (e *entry) renew(lease time.Duration, now time.Time) {
 
 // Complete implements [store.Store].
 func (s *Store) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	return s.write(ctx, t, func(sh *shard, e *entry, now time.Time) error {
-		return sh.record(e, c, now)
+	return s.write(ctx, t, func(e *entry, now time.Time) error {
+		return s.record(e, c, now)
 	})
 }
 
 // record records the answer of a row's attempt.
-func (sh *shard) record(e *entry, c store.Completion, now time.Time) error {
+func (s *Store) record(e *entry, c store.Completion, now time.Time) error {
 	switch e.Stored {
 	case store.Running, store.Unknown:
-		sh.complete(e, c, now)
+		s.complete(e, c, now)
 		return nil
 	case store.Completed, store.Expired: // again: the first answer stands
 		return nil
@@ -47,10 +47,10 @@ func (sh *shard) record(e *entry, c store.Completion, now time.Time) error {
 
 // Park implements [store.Store].
 func (s *Store) Park(ctx context.Context, t store.Ticket) error {
-	return s.write(ctx, t, func(sh *shard, e *entry, _ time.Time) error {
+	return s.write(ctx, t, func(e *entry, _ time.Time) error {
 		switch e.Stored {
 		case store.Running:
-			sh.become(e, store.Unknown)
+			s.become(e, store.Unknown)
 			return nil
 		case store.Unknown: // again
 			return nil
@@ -64,11 +64,10 @@ func (s *Store) Release(ctx context.Context, t store.Ticket) error {
 	if err := alive(ctx); err != nil {
 		return err
 	}
-	sh := s.shard(t.ID)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	now := s.now()
-	e := sh.records[t.ID]
+	e := s.records[t.ID]
 	switch {
 	case e == nil:
 		return nil
@@ -82,22 +81,21 @@ func (s *Store) Release(ctx context.Context, t store.Ticket) error {
 		e.LeaseUntil = now
 		e.Attempts-- // a released attempt does not count
 	default:
-		sh.free(e, now)
+		s.free(e, now)
 	}
 	return nil
 }
 
 // write runs a write of the attempt with ticket t on its row. The error is store.ErrStale if the row is gone.
-func (s *Store) write(ctx context.Context, t store.Ticket, do func(*shard, *entry, time.Time) error) error {
+func (s *Store) write(ctx context.Context, t store.Ticket, do func(*entry, time.Time) error) error {
 	if err := alive(ctx); err != nil {
 		return err
 	}
-	sh := s.shard(t.ID)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	e := sh.records[t.ID]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.records[t.ID]
 	if e == nil || e.Ticket != t {
 		return store.ErrStale
 	}
-	return do(sh, e, s.now())
+	return do(e, s.now())
 }

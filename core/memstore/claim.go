@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/auth19/idem/core/store"
@@ -13,31 +12,18 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	if err := alive(ctx); err != nil {
 		return store.Claimed{}, err
 	}
-	return s.claimOrMakeRoom(&c, (*shard).insert)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.claim(&c, (*Store).insert)
 }
 
-// claimOrMakeRoom claims; begin stores the row of a first attempt.
-func (s *Store) claimOrMakeRoom(c *store.Claim, begin func(*shard, *entry)) (store.Claimed, error) {
-	for {
-		claimed, err := s.claim(c, begin)
-		if !errors.Is(err, store.ErrFull) {
-			return claimed, err
-		}
-		if !s.makeRoom(c.Window) { // outside the lock: it takes those of other shards
-			return store.Claimed{}, store.ErrFull
-		}
-	}
-}
-
-// claim runs a claim under the lock of the shard. The error is store.ErrFull if the store would grow beyond its limit.
-func (s *Store) claim(c *store.Claim, begin func(*shard, *entry)) (store.Claimed, error) {
-	sh := s.shard(c.ID)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+// claim runs a claim; begin stores the row of a first attempt. The error is store.ErrFull if the store would grow beyond its
+// limit.
+func (s *Store) claim(c *store.Claim, begin func(*Store, *entry)) (store.Claimed, error) {
 	now := s.now()
-	e := sh.records[c.ID]
+	e := s.records[c.ID]
 	switch {
-	case sh.running[c.ID] != nil:
+	case s.running[c.ID] != nil:
 		return store.Claimed{Busy: true}, nil
 	case (e == nil || e.Stored == store.Free) && !c.Trusts(now):
 		return store.Claimed{}, store.ErrClock
@@ -46,18 +32,18 @@ func (s *Store) claim(c *store.Claim, begin func(*shard, *entry)) (store.Claimed
 	case (e == nil || e.state(now) == store.Free) && !s.allows(c, e, now):
 		return store.Claimed{Untimely: true, Record: store.Record{Now: now}}, nil
 	case e == nil:
-		if s.count.Add(1) > s.max {
-			s.count.Add(-1)
+		if s.count >= s.max && !s.makeRoom(c.Window) {
 			return store.Claimed{}, store.ErrFull
 		}
+		s.count++
 		e = newEntry(c, 0, now)
-		begin(sh, e)
+		begin(s, e)
 	case e.state(now) == store.Free:
 		timed := e.Timed
 		references := e.references
 		e = newEntry(c, e.Fence, now)
 		e.Timed, e.references = e.Timed || timed, references
-		begin(sh, e)
+		begin(s, e)
 	case e.canTakeOver(c, now) && e.held:
 		return store.Claimed{Busy: true}, nil
 	case e.canTakeOver(c, now):
@@ -69,15 +55,15 @@ func (s *Store) claim(c *store.Claim, begin func(*shard, *entry)) (store.Claimed
 }
 
 // putAside keeps the row of a first attempt out of sight until its first seal.
-func (sh *shard) putAside(e *entry) { sh.running[e.ID] = e }
+func (s *Store) putAside(e *entry) { s.running[e.ID] = e }
 
 // insert stores a row in the place of a free one, or of none.
-func (sh *shard) insert(e *entry) {
-	if free := sh.records[e.ID]; free != nil {
-		sh.unqueue(free)
+func (s *Store) insert(e *entry) {
+	if free := s.records[e.ID]; free != nil {
+		s.unqueue(free)
 	}
-	sh.records[e.ID] = e
-	sh.opened(e)
+	s.records[e.ID] = e
+	s.opened(e)
 }
 
 // newEntry returns the row of a new command. Of an earlier command with the same key only the fence is kept, so that no

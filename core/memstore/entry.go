@@ -55,30 +55,30 @@ func (e *entry) answer(a store.Answer) {
 }
 
 // become moves the row to another stored state. For a queued state the time it is due must be set before.
-func (sh *shard) become(e *entry, to store.State) {
+func (s *Store) become(e *entry, to store.State) {
 	e.Stored = to
 	if queued(to) {
-		sh.queues[to].add(e)
+		s.queues[to].add(e)
 	}
 }
 
 // unqueue is called before the state of a row, or the time it is due, changes.
-func (sh *shard) unqueue(e *entry) {
+func (s *Store) unqueue(e *entry) {
 	if queued(e.Stored) {
-		sh.queues[e.Stored].remove(e)
+		s.queues[e.Stored].remove(e)
 	}
 }
 
 // complete records an answer in a row that is running or unknown.
-func (sh *shard) complete(e *entry, c store.Completion, now time.Time) {
+func (s *Store) complete(e *entry, c store.Completion, now time.Time) {
 	e.answer(c.Answer)
 	if now.Before(e.CreatedAt) { // the clock has gone back: what is recorded is not forgotten earlier for it
 		now = e.CreatedAt
 	}
 	e.ExpiresAt = now.Add(c.Retention)
 	e.PurgeAt = e.ExpiresAt.Add(c.Tombstone)
-	sh.become(e, store.Completed)
-	sh.closed(e)
+	s.become(e, store.Completed)
+	s.closed(e)
 }
 
 // fenceKept is how long the row of a freed key stays, so that the fence of its next attempt is a higher one: a
@@ -87,8 +87,8 @@ func (sh *shard) complete(e *entry, c store.Completion, now time.Time) {
 const fenceKept = 24 * time.Hour
 
 // free frees the key of a row that is running or unknown.
-func (sh *shard) free(e *entry, now time.Time) {
+func (s *Store) free(e *entry, now time.Time) {
 	e.PurgeAt = now.Add(fenceKept)
-	sh.become(e, store.Free)
-	sh.closed(e)
+	s.become(e, store.Free)
+	s.closed(e)
 }

@@ -23,30 +23,29 @@ func (s *Store) Import(ctx context.Context, records []store.Record) (done store.
 
 // add returns false if the store would grow beyond its limit.
 func (s *Store) add(rec store.Record, done *store.Imported) bool {
-	sh := s.shard(rec.ID)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	there := sh.records[rec.ID]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	there := s.records[rec.ID]
 	switch {
-	case sh.running[rec.ID] != nil, there != nil && (there.state(s.now()) != store.Free || there.spent(s.now())):
+	case s.running[rec.ID] != nil, there != nil && (there.state(s.now()) != store.Free || there.spent(s.now())):
 		return true
 	case there != nil:
-		sh.unqueue(there)
+		s.unqueue(there)
 		rec.Fence, rec.Timed = there.Fence+1, rec.Timed || there.Timed
 		done.Replaced++
-	case s.count.Add(1) > s.max:
-		s.count.Add(-1)
+	case s.count >= s.max:
 		return false
 	default:
+		s.count++
 		done.Added++
 	}
 	rec.Traceparent = ""
 	e := &entry{Record: rec}
 	e.answer(rec.Answer)
-	sh.records[rec.ID] = e
-	sh.become(e, rec.Stored)
+	s.records[rec.ID] = e
+	s.become(e, rec.Stored)
 	if rec.Stored == store.Running || rec.Stored == store.Unknown {
-		sh.opened(e)
+		s.opened(e)
 	}
 	return true
 }

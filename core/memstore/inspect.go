@@ -82,53 +82,37 @@ func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps 
 
 // Near implements [store.Inspectable]. It looks at every record.
 func (s *Store) Near(ctx context.Context, within []byte, n store.Near, limit int) (ids []store.ID, err error) {
-	for i := range s.shards {
-		if err := alive(ctx); err != nil {
-			return nil, err
-		}
-		ids = s.shards[i].near(ids, within, n)
+	if err := alive(ctx); err != nil {
+		return nil, err
 	}
-	slices.SortFunc(ids, func(a, b store.ID) int { return bytes.Compare(a[:], b[:]) })
-	return ids[:max(0, min(limit, len(ids)))], nil
-}
-
-func (sh *shard) near(ids []store.ID, within []byte, n store.Near) []store.ID {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	for id, e := range sh.records {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, e := range s.records {
 		if bytes.Compare(id[:], n.First[:]) >= 0 && bytes.Compare(id[:], n.Last[:]) <= 0 && bytes.HasSuffix(id[:], n.End) &&
 			bytes.HasPrefix(e.Realm[:], within) {
 			ids = append(ids, id)
 		}
 	}
-	return ids
+	slices.SortFunc(ids, func(a, b store.ID) int { return bytes.Compare(a[:], b[:]) })
+	return ids[:max(0, min(limit, len(ids)))], nil
 }
 
 // unsettled returns the wanted ones of the open records of a realm, oldest first.
 func (s *Store) unsettled(ctx context.Context, within []byte, wanted func(store.Record) bool) ([]store.Record, error) {
-	var found []store.Record
-	for i := range s.shards {
-		if err := alive(ctx); err != nil {
-			return nil, err
-		}
-		found = s.shards[i].unsettled(found, s.now, within, wanted)
+	if err := alive(ctx); err != nil {
+		return nil, err
 	}
-	slices.SortFunc(found, older)
-	return found, nil
-}
-
-func (sh *shard) unsettled(found []store.Record, now func() time.Time, within []byte,
-	wanted func(store.Record) bool,
-) []store.Record {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	read := now()
-	for e := range sh.open {
-		if r := e.read(read); bytes.HasPrefix(r.Realm[:], within) && wanted(r) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []store.Record
+	now := s.now()
+	for e := range s.open {
+		if r := e.read(now); bytes.HasPrefix(r.Realm[:], within) && wanted(r) {
 			found = append(found, r)
 		}
 	}
-	return found
+	slices.SortFunc(found, older)
+	return found, nil
 }
 
 // History implements [store.Inspectable].
@@ -153,21 +137,13 @@ func (h Settled) record() store.SettlementRecord {
 
 // LastSettled implements [store.Inspectable]. It looks at all settlements.
 func (s *Store) LastSettled(ctx context.Context, within []byte, by string, limit int) ([]store.SettledOperation, error) {
-	var found []store.SettledOperation
-	for i := range s.shards {
-		if err := alive(ctx); err != nil {
-			return nil, err
-		}
-		found = s.shards[i].settled(found, within, by)
+	if err := alive(ctx); err != nil {
+		return nil, err
 	}
-	slices.SortStableFunc(found, func(a, b store.SettledOperation) int { return b.At.Compare(a.At) })
-	return found[:max(0, min(limit, len(found)))], nil
-}
-
-func (sh *shard) settled(found []store.SettledOperation, within []byte, by string) []store.SettledOperation {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	for id, history := range sh.history {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []store.SettledOperation
+	for id, history := range s.history {
 		for _, h := range history {
 			if bytes.HasPrefix(h.After.Realm[:], within) && (by == "" || h.Who == by) {
 				found = append(found, store.SettledOperation{SettlementRecord: h.record(), ID: id, Method: h.After.Method,
@@ -175,7 +151,8 @@ func (sh *shard) settled(found []store.SettledOperation, within []byte, by strin
 			}
 		}
 	}
-	return found
+	slices.SortStableFunc(found, func(a, b store.SettledOperation) int { return b.At.Compare(a.At) })
+	return found[:max(0, min(limit, len(found)))], nil
 }
 
 // LastAnswered implements [store.Inspectable]. It looks at every record.

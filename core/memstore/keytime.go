@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/auth19/idem/core/store"
@@ -13,9 +12,8 @@ import (
 
 var _ store.KeyTimer = (*Store)(nil)
 
-// keyTimes are what timed keys are judged by. Its lock is taken inside that of a shard, never around it.
+// keyTimes are what timed keys are judged by.
 type keyTimes struct {
-	mu     sync.Mutex
 	floors map[string]time.Time // by service, and by service and route
 	ages   map[string]store.KeptAge
 }
@@ -29,7 +27,7 @@ func floorNames(realm store.Realm, method, route string) (ofService, ofRoute str
 	return ofService, ofService + method + " " + route
 }
 
-// allows reports whether a claim may have a key that has no record, or is free. The shard's lock is held.
+// allows reports whether a claim may have a key that has no record, or is free.
 func (s *Store) allows(c *store.Claim, e *entry, now time.Time) bool {
 	if e != nil && e.spent(now) {
 		return false
@@ -38,10 +36,7 @@ func (s *Store) allows(c *store.Claim, e *entry, now time.Time) bool {
 	if !c.Key.Timed {
 		name = ofRoute
 	}
-	k := &s.keyTimes
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return c.Key.Allows(now, k.floors[name])
+	return c.Key.Allows(now, s.keyTimes.floors[name])
 }
 
 // spent is [store.Record.Spent] at now.
@@ -52,17 +47,12 @@ func (e *entry) spent(now time.Time) bool {
 
 // raise raises both floors of a record's key to its time.
 func (k *keyTimes) raise(e *entry) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	ofService, ofRoute := floorNames(e.Realm, e.Method, e.Route)
 	k.raiseTo(ofService, e.KeyMade())
 	k.raiseTo(ofRoute, e.KeyMade())
 }
 
 func (k *keyTimes) raiseTo(name string, t time.Time) {
-	if k.floors == nil {
-		k.floors = map[string]time.Time{}
-	}
 	if t.After(k.floors[name]) {
 		k.floors[name] = t
 	}
@@ -73,12 +63,12 @@ func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Tim
 	if err := alive(ctx); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !w.Has(s.now()) {
 		return store.ErrClock
 	}
 	k := &s.keyTimes
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	t = t.Add(-time.Nanosecond) // a key that was made at t is not before it
 	k.raiseTo(string(service), t)
 	for _, name := range slices.Concat(slices.Collect(maps.Keys(k.floors)), slices.Collect(maps.Keys(k.ages))) {
@@ -95,10 +85,9 @@ func (s *Store) KeepAge(ctx context.Context, service []byte, route string, age t
 	if err := alive(ctx); err != nil {
 		return store.KeptAge{}, err
 	}
-	now := s.now()
-	k := &s.keyTimes
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, k := s.now(), &s.keyTimes
 	name := string(service) + route // as in floorNames
 	kept := k.ages[name]
 	next := kept.Next(age, w.Later(now))
@@ -107,9 +96,6 @@ func (s *Store) KeepAge(ctx context.Context, service []byte, route string, age t
 	}
 	if !w.Has(now) {
 		return store.KeptAge{}, store.ErrClock
-	}
-	if k.ages == nil {
-		k.ages = map[string]store.KeptAge{}
 	}
 	k.ages[name] = next
 	if !next.Left.IsZero() { // what was refused on the route until now, stays so

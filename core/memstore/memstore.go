@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/auth19/idem/core/store"
@@ -14,32 +13,25 @@ import (
 // half a kilobyte beside its answer.
 const DefaultMaxRecords = 1_000_000
 
-// shardCount is a power of two, so that a byte of an id's hash picks a shard evenly.
-const shardCount = 64
-
 // Store is an in-memory [store.Store]. Make one with [New]; its methods may be called from several goroutines at once.
+// One lock guards all of it.
 type Store struct {
-	now    func() time.Time
-	max    int64
-	count  atomic.Int64 // records in all shards
-	shards [shardCount]shard
+	now func() time.Time
+	max int
 
+	mu        sync.Mutex
+	records   map[store.ID]*entry
+	running   map[store.ID]*entry   // of first attempts that have sealed nothing yet
+	count     int                   // of both: a key has one place
+	queues    [store.Free + 1]queue // by the stored state: what a sweep will find, soonest first
+	history   map[store.ID][]Settled
+	open      map[*entry]struct{} // rows that are stored as running or unknown
+	scopings  map[string]string   // the fingerprints that are kept, by namespace
 	sightings sightings
-	scopings  scopings
 	keyTimes  keyTimes
 }
 
 var _ store.Store = (*Store)(nil)
-
-// shard is the part of the records that one lock guards.
-type shard struct {
-	mu      sync.Mutex
-	records map[store.ID]*entry
-	running map[store.ID]*entry   // of first attempts that have sealed nothing yet
-	queues  [store.Free + 1]queue // by the stored state: what a sweep will find, soonest first
-	history map[store.ID][]Settled
-	open    map[*entry]struct{} // rows that are stored as running or unknown
-}
 
 // Option changes a default of [New].
 type Option func(*Store)
@@ -49,12 +41,12 @@ type Option func(*Store)
 func WithMaxRecords(n int) Option {
 	return func(s *Store) {
 		if n > 0 {
-			s.max = int64(n)
+			s.max = n
 		}
 	}
 }
 
-// WithClock sets the store's clock, [time.Now] by default. now is called from many goroutines, under a lock of the
+// WithClock sets the store's clock, [time.Now] by default. now is called from many goroutines, under the lock of the
 // store: it must not call the store.
 func WithClock(now func() time.Time) Option {
 	return func(s *Store) {
@@ -66,18 +58,16 @@ func WithClock(now func() time.Time) Option {
 
 // New returns an empty store. It starts nothing and needs no closing.
 func New(opts ...Option) *Store {
-	s := &Store{now: time.Now, max: DefaultMaxRecords}
+	s := &Store{
+		now: time.Now, max: DefaultMaxRecords, records: map[store.ID]*entry{}, running: map[store.ID]*entry{},
+		history: map[store.ID][]Settled{}, open: map[*entry]struct{}{}, scopings: map[string]string{}, sightings: newSightings(),
+		keyTimes: keyTimes{floors: map[string]time.Time{}, ages: map[string]store.KeptAge{}},
+	}
 	for _, opt := range opts {
 		opt(s)
 	}
-	for i := range s.shards {
-		s.shards[i].records, s.shards[i].running = map[store.ID]*entry{}, map[store.ID]*entry{}
-		s.shards[i].open = map[*entry]struct{}{}
-	}
 	return s
 }
-
-func (s *Store) shard(id store.ID) *shard { return &s.shards[id.Hash()[0]%shardCount] }
 
 // alive is called first in every method: a call whose context has ended does nothing.
 func alive(ctx context.Context) error {

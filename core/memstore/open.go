@@ -1,11 +1,9 @@
 package memstore
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/auth19/idem/core/store"
 )
@@ -20,35 +18,23 @@ func (s *Store) CountOpen(ctx context.Context, scope store.Scope, limit int) (n 
 	if err := alive(ctx); err != nil {
 		return 0, err
 	}
-	for i := range s.shards {
-		if n += s.shards[i].countOpen(scope, s.now()); n >= limit {
-			return limit, nil
-		}
-	}
-	return n, nil
-}
-
-func (sh *shard) countOpen(scope store.Scope, now time.Time) (n int) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	for e := range sh.open {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for e := range s.open {
 		if e.Now = now; e.Scope == scope && !e.HalfDone() {
 			n++
 		}
 	}
-	return n
+	return min(n, limit), nil
 }
 
 // Survey implements [store.Surveyor]. It looks at all open records.
 func (s *Store) Survey(ctx context.Context, within []byte, limit int) ([]store.Backlog, error) {
-	if err := alive(ctx); err != nil {
+	found, err := s.unsettled(ctx, within, func(r store.Record) bool { return r.State() == store.Unknown || r.HalfDone() })
+	if err != nil {
 		return nil, err
 	}
-	var found []store.Record
-	for i := range s.shards {
-		found = s.shards[i].survey(found, within, s.now())
-	}
-	slices.SortFunc(found, older)
 	var all []store.Backlog
 	for _, r := range found[:max(0, min(limit, len(found)))] {
 		b := store.Backlog{HalfDone: r.State() != store.Unknown, Method: r.Method, Route: r.Route, Count: 1, Oldest: r.CreatedAt}
@@ -62,18 +48,6 @@ func (s *Store) Survey(ctx context.Context, within []byte, limit int) ([]store.B
 	return all, nil
 }
 
-// survey appends the open records that need somebody.
-func (sh *shard) survey(found []store.Record, within []byte, now time.Time) []store.Record {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	for e := range sh.open {
-		if e.Now = now; bytes.HasPrefix(e.Realm[:], within) && (e.State() == store.Unknown || e.HalfDone()) {
-			found = append(found, e.read(now))
-		}
-	}
-	return found
-}
-
 func byRoute(a, b store.Backlog) int {
 	if a.HalfDone != b.HalfDone {
 		if a.HalfDone {
@@ -85,5 +59,5 @@ func byRoute(a, b store.Backlog) int {
 }
 
 // opened and closed are called where a row becomes running, and where it is neither running nor unknown any more.
-func (sh *shard) opened(e *entry) { sh.open[e] = struct{}{} }
-func (sh *shard) closed(e *entry) { delete(sh.open, e) }
+func (s *Store) opened(e *entry) { s.open[e] = struct{}{} }
+func (s *Store) closed(e *entry) { delete(s.open, e) }

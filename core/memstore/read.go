@@ -14,10 +14,9 @@ func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	if err := alive(ctx); err != nil {
 		return store.Record{}, err
 	}
-	sh := s.shard(id)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	e := sh.records[id]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.records[id]
 	if e == nil {
 		return store.Record{}, store.ErrNotFound
 	}
@@ -51,30 +50,20 @@ func (s *Store) list(ctx context.Context, within []byte, after store.ID, limit i
 			return nil, err
 		}
 	}
-	var found []store.Record
-	for i := range s.shards {
-		if err := alive(ctx); err != nil {
-			return nil, err
-		}
-		found = s.shards[i].find(found, s, from, func(r store.Record) bool {
-			return bytes.HasPrefix(r.Realm[:], within) && wanted(r)
-		})
+	if err := alive(ctx); err != nil {
+		return nil, err
 	}
-	slices.SortFunc(found, older)
-	return found[:max(0, min(limit, len(found)))], nil
-}
-
-// find appends the wanted records that come after from.
-func (sh *shard) find(found []store.Record, s *Store, from store.Record, wanted func(store.Record) bool) []store.Record {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []store.Record
 	now := s.now()
-	for _, e := range sh.records {
-		if r := e.read(now); older(from, r) < 0 && wanted(r) {
+	for _, e := range s.records {
+		if r := e.read(now); older(from, r) < 0 && bytes.HasPrefix(r.Realm[:], within) && wanted(r) {
 			found = append(found, r)
 		}
 	}
-	return found
+	slices.SortFunc(found, older)
+	return found[:max(0, min(limit, len(found)))], nil
 }
 
 // older orders records by age; the id decides between equals.

@@ -23,11 +23,10 @@ func (s *Store) Refer(ctx context.Context, id store.ID, _ store.Realm, ref store
 	if err := alive(ctx); err != nil {
 		return err
 	}
-	sh := s.shard(id)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	e := sh.records[id]
-	if begun := sh.running[id]; begun != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.records[id]
+	if begun := s.running[id]; begun != nil {
 		e = begun // a Resume attempt that has sealed nothing: the reference becomes durable with its first seal
 	}
 	switch {
@@ -47,45 +46,29 @@ func (s *Store) References(ctx context.Context, ids []store.ID) (map[store.ID][]
 	if err := alive(ctx); err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	refs := map[store.ID][]store.Ref{}
 	for _, id := range ids {
-		s.shard(id).referencesOf(id, refs)
+		if e := s.records[id]; e != nil {
+			for _, r := range e.references {
+				refs[id] = append(refs[id], r.Ref)
+			}
+		}
 	}
 	return refs, nil
 }
 
-func (sh *shard) referencesOf(id store.ID, refs map[store.ID][]store.Ref) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if e := sh.records[id]; e != nil {
-		for _, r := range e.references {
-			refs[id] = append(refs[id], r.Ref)
-		}
-	}
-}
-
 // Referred implements [store.Referrer]. It looks at every record.
 func (s *Store) Referred(ctx context.Context, within []byte, value string, limit int) ([]store.ID, error) {
+	if err := alive(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var found []*entry
 	at := map[*entry]time.Time{}
-	for i := range s.shards {
-		if err := alive(ctx); err != nil {
-			return nil, err
-		}
-		found = s.shards[i].referred(found, at, within, value)
-	}
-	slices.SortFunc(found, func(a, b *entry) int { return cmp.Or(at[b].Compare(at[a]), bytes.Compare(b.ID[:], a.ID[:])) })
-	ids := make([]store.ID, 0, len(found))
-	for _, e := range found[:max(0, min(limit, len(found)))] {
-		ids = append(ids, e.ID) // an id never changes: no lock is needed
-	}
-	return ids, nil
-}
-
-func (sh *shard) referred(found []*entry, at map[*entry]time.Time, within []byte, value string) []*entry {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	for _, e := range sh.records {
+	for _, e := range s.records {
 		for _, r := range e.references {
 			if r.Value != value || !bytes.HasPrefix(e.Realm[:], within) {
 				continue
@@ -96,5 +79,10 @@ func (sh *shard) referred(found []*entry, at map[*entry]time.Time, within []byte
 			at[e] = r.at
 		}
 	}
-	return found
+	slices.SortFunc(found, func(a, b *entry) int { return cmp.Or(at[b].Compare(at[a]), bytes.Compare(b.ID[:], a.ID[:])) })
+	ids := make([]store.ID, 0, len(found))
+	for _, e := range found[:max(0, min(limit, len(found)))] {
+		ids = append(ids, e.ID)
+	}
+	return ids, nil
 }

@@ -17,7 +17,9 @@ func (s *Store) Resume(ctx context.Context, c store.Claim) (store.Segments, stor
 	if err := alive(ctx); err != nil {
 		return nil, store.Claimed{}, err
 	}
-	claimed, err := s.claimOrMakeRoom(&c, (*shard).putAside)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	claimed, err := s.claim(&c, (*Store).putAside)
 	if err != nil || !claimed.Won {
 		return nil, claimed, err
 	}
@@ -30,10 +32,9 @@ func (s *Store) InFlight(ctx context.Context, id store.ID) (bool, error) {
 	if err := alive(ctx); err != nil {
 		return false, err
 	}
-	sh := s.shard(id)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	return sh.running[id] != nil, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running[id] != nil, nil
 }
 
 // segments are those of one attempt. The store has no transactions: what a step does cannot be undone. An open segment only
@@ -76,7 +77,7 @@ func (t *segments) enter(ctx context.Context) error {
 	if err := t.opening(); err != nil {
 		return err
 	}
-	err := t.store.write(ctx, t.ticket, func(_ *shard, e *entry, _ time.Time) error {
+	err := t.store.write(ctx, t.ticket, func(e *entry, _ time.Time) error {
 		if e.Stored != store.Running && e.Stored != store.Unknown {
 			return store.ErrStale
 		}
@@ -100,35 +101,35 @@ func (t *segments) Seal(ctx context.Context, s store.Seal) (now time.Time, err e
 	if err != nil {
 		return now, err
 	}
-	err = t.store.write(ctx, t.ticket, func(sh *shard, e *entry, at time.Time) error {
+	err = t.store.write(ctx, t.ticket, func(e *entry, at time.Time) error {
 		now = at
-		return t.write(sh, e, s, undone, now)
+		return t.write(e, s, undone, now)
 	})
 	return now, err
 }
 
 // begin stores the row that was aside. Its times begin now.
 func (t *segments) begin(w store.Window) error {
-	sh := t.store.shard(t.ticket.ID)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	now, e := t.store.now(), sh.running[t.ticket.ID]
+	s := t.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, e := s.now(), s.running[t.ticket.ID]
 	switch {
 	case e == nil || e.Ticket != t.ticket:
 		return store.ErrStale // rolled back before
 	case !w.Has(now):
 		return store.ErrClock
 	}
-	delete(sh.running, e.ID)
+	delete(s.running, e.ID)
 	e.CreatedAt, e.Deadline = now, now.Add(t.claim.Deadline)
 	e.renew(t.claim.Lease, now)
-	sh.insert(e)
+	s.insert(e)
 	t.first = false
 	return nil
 }
 
 // write writes a seal into the row. undone: the segment of its database steps was rolled back.
-func (t *segments) write(sh *shard, e *entry, s store.Seal, undone bool, now time.Time) error {
+func (t *segments) write(e *entry, s store.Seal, undone bool, now time.Time) error {
 	again := s.Answer != nil && (e.Stored == store.Completed || e.Stored == store.Expired) // the first answer stands
 	switch {
 	case again:
@@ -138,7 +139,7 @@ func (t *segments) write(sh *shard, e *entry, s store.Seal, undone bool, now tim
 	case undone:
 		return store.ErrRetryable
 	case s.Answer != nil:
-		if err := sh.record(e, *s.Answer, now); err != nil {
+		if err := t.store.record(e, *s.Answer, now); err != nil {
 			return err
 		}
 	case e.Stored != store.Running:
@@ -187,18 +188,18 @@ func (t *segments) Rollback() error {
 // leave ends the open segment. If nothing was sealed, the attempt is over, and its row is forgotten.
 func (t *segments) leave() {
 	t.open = false
-	sh := t.store.shard(t.ticket.ID)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if e := sh.records[t.ticket.ID]; e != nil && e.Ticket == t.ticket {
+	s := t.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.records[t.ticket.ID]; e != nil && e.Ticket == t.ticket {
 		e.held = false
 	}
-	e := sh.running[t.ticket.ID]
+	e := s.running[t.ticket.ID]
 	if e == nil || e.Ticket != t.ticket {
 		return
 	}
-	delete(sh.running, e.ID)
-	if sh.records[e.ID] == nil {
-		t.store.count.Add(-1)
+	delete(s.running, e.ID)
+	if s.records[e.ID] == nil {
+		s.count--
 	}
 }

@@ -22,11 +22,10 @@ func (s *Store) Settle(ctx context.Context, d store.Settlement) (store.Record, e
 	if err := alive(ctx); err != nil {
 		return store.Record{}, err
 	}
-	sh := s.shard(d.ID)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	now := s.now()
-	e := sh.records[d.ID]
+	e := s.records[d.ID]
 	if e == nil {
 		return store.Record{}, store.ErrNotFound
 	}
@@ -41,15 +40,12 @@ func (s *Store) Settle(ctx context.Context, d store.Settlement) (store.Record, e
 	}
 	e.Fence++
 	if d.Answer != nil {
-		sh.complete(e, *d.Answer, now)
+		s.complete(e, *d.Answer, now)
 	} else {
-		sh.free(e, now)
+		s.free(e, now)
 	}
 	after := e.read(now)
-	if sh.history == nil {
-		sh.history = map[store.ID][]Settled{}
-	}
-	sh.history[d.ID] = append(sh.history[d.ID], Settled{
+	s.history[d.ID] = append(s.history[d.ID], Settled{
 		Who: d.Who, Why: d.Why, Undone: d.Undone, At: now, Before: before, After: after,
 	})
 	return after, nil
@@ -58,8 +54,7 @@ func (s *Store) Settle(ctx context.Context, d store.Settlement) (store.Record, e
 // Settlements returns the settlements of an operation, oldest first. They are never dropped, not even with the
 // record. It never fails, and waits for nothing.
 func (s *Store) Settlements(id store.ID) []Settled {
-	sh := s.shard(id)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	return slices.Clone(sh.history[id])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.history[id])
 }

@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/auth19/idem/core/store"
@@ -10,13 +9,15 @@ import (
 
 var _ store.Watcher = (*Store)(nil)
 
-// sightings are the commands that were seen, kept apart from the records and under one lock: a route is watched for some
-// time only. There are at most as many as records; then the oldest are dropped. No claim depends on them.
+// sightings are the commands that were seen, kept apart from the records: a route is watched for some time only. There are at most as many as records; then the oldest are dropped. No claim depends on them.
 type sightings struct {
-	mu        sync.Mutex
 	byKey     map[store.ID]*sighting
 	byCommand map[sent][]*sighting // in the order they came
 	all       []*sighting          // in the order they came
+}
+
+func newSightings() sightings {
+	return sightings{byKey: map[store.ID]*sighting{}, byCommand: map[sent][]*sighting{}}
 }
 
 // sighting is a command that came with a key for the first time, or without one.
@@ -38,12 +39,9 @@ func (s *Store) Sight(ctx context.Context, now store.Sighting) (store.Seen, erro
 	if err := alive(ctx); err != nil {
 		return store.Seen{}, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	w := &s.sightings
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.byKey == nil {
-		w.byKey, w.byCommand = map[store.ID]*sighting{}, map[sent][]*sighting{}
-	}
 	this := &sighting{now, s.now(), time.Time{}}
 	this.until = this.at.Add(now.Keep)
 	first := w.byKey[now.ID] // nil for the zero ID: those without a key are not there
@@ -58,7 +56,7 @@ func (s *Store) Sight(ctx context.Context, now store.Sighting) (store.Seen, erro
 	refused := now.Tentative && seen.Rekeyed
 	if !seen.Key && !refused {
 		w.add(this)
-		for int64(len(w.all)) > s.max {
+		for len(w.all) > s.max {
 			w.dropOldest()
 		}
 	}
@@ -103,8 +101,6 @@ func (w *sightings) dropOldest() {
 
 // sweep forgets up to limit sightings past their time. One that is behind another that is kept longer waits for it.
 func (w *sightings) sweep(now time.Time, limit int) (dropped int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for dropped < limit && len(w.all) > 0 && !now.Before(w.all[0].until) {
 		w.dropOldest()
 		dropped++

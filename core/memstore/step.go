@@ -15,10 +15,9 @@ func (s *Store) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, err
 	if err := alive(ctx); err != nil {
 		return nil, err
 	}
-	sh := s.shard(id)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	e := sh.records[id]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.records[id]
 	if e == nil {
 		return nil, nil
 	}
