@@ -9,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/ncruces/go-sqlite3/driver"
-	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -66,7 +65,7 @@ func codesIn(t *testing.T, operation any) map[core.Code]string {
 // allKinds is a module with every kind of route, on a store that can do everything.
 func allKinds(t *testing.T, changes ...func(*core.Config)) *core.Module {
 	t.Helper()
-	db, err := gorm.Open(gormlite.Open("file:"+filepath.Join(t.TempDir(), "test.db")+
+	db, err := gorm.Open(sqlite.Open("file:"+filepath.Join(t.TempDir(), "test.db")+
 		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)"), &gorm.Config{Logger: logger.Discard})
 	require.NoError(t, err)
 	pool, err := db.DB()
