@@ -31,7 +31,7 @@ const (
 	EventRolledBack EventKind = "rolled_back" // a Rollback attempt was undone, the key is free: Status, or Err
 	EventYielded    EventKind = "yielded"     // a Resume attempt ended early; the next repeat continues: Status, or Err
 	EventReplayed   EventKind = "replayed"    // a repeat got the recorded answer: Status
-	EventRefused    EventKind = "refused"     // a request was refused: Code; Err is the reason of a 401 (O-7), a 403, or wrong wiring
+	EventRefused    EventKind = "refused"     // a request was refused: Code; Err is why: for a 401 (O-7), a 403, wrong wiring
 	EventSettled    EventKind = "settled"     // an unknown operation was settled: Who, Status (0: as not applied)
 	EventAnswerRead EventKind = "answer_read" // an operator has read an answer that is not its own: Who
 	EventResumed    EventKind = "resumed"     // Run continues a Resume operation whose attempt was lost
