@@ -31,6 +31,9 @@ const (
 // and "info" added, it is a complete document. To add it to a document of your own, see the example.
 //
 // Path patterns are written in OpenAPI's form: "/v1/payments/:id" and "/v1/payments/{id...}" become "/v1/payments/{id}".
+// "/v1/payments:batch" is a parameter for Gin and Echo, and a path for ServeMux and chi. In a pattern without braces it is
+// taken for a parameter: rename the path in what Document returns.
+//
 // Exempt routes, methods that OpenAPI does not know, and the handlers of operations are not in it. Without Config.Routes
 // it has no paths. With Config.RenderProblem the problems have no schema, because their form is the app's. On a route in
 // shadow the key is not required yet. Each call returns maps of its own.
