@@ -138,7 +138,7 @@ func (v *visit) refuseBecause(r *http.Request, p *Problem, reason error) *Reply 
 // instead. The context of that request carries what Admit found out, and its body can be read from the beginning (H-5). A
 // request that needs no key is returned unchanged.
 //
-// The hash covers what the handler sees, so nobody may read the body before Admit. If somebody has, the reply is 500
+// The hash covers what the handler sees, so the body must not have been read before Admit. If it was, the reply is 500
 // misconfigured (O-6). A body that was read and put back as a whole is accepted. If the length of the body is unknown (it
 // came in chunks, or a decoder is in front), Admit cannot notice that a part is missing. kept are copies of the body that
 // the framework shows to the handler instead of the body: each must equal what Admit reads.
@@ -153,7 +153,6 @@ func (m *Module) Admit(r *http.Request, pattern string, p Principal, kept ...[]b
 }
 
 // admit keeps what it finds out in v. It returns r itself, except in shadow.
-
 func (v *visit) admit(r *http.Request, p Principal, kept [][]byte) (*http.Request, *Reply) {
 	if reply := v.authorize(r, p); reply != nil {
 		return nil, reply
@@ -253,9 +252,9 @@ func secondGuard() *Problem {
 	return NewProblem(CodeMisconfigured, "this route is guarded twice; mount the guards once, on the group or on the route")
 }
 
-// readBody reads the whole body, which may have at most limit bytes (H-5). With a problem it returns what it has read.
-// The announced length is only a hint if outer middleware may have decoded the body. Otherwise a shorter body means that
-// somebody has read a part of it before (O-6).
+// readBody reads the whole body, which may have at most limit bytes (H-5). With a problem it returns what it has read. The
+// announced length is only a hint if outer middleware may have decoded the body. Otherwise a shorter body means that a part
+// of it was read before (O-6).
 func readBody(r *http.Request, limit int64) ([]byte, *Problem) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, allLeft(r, 0)
@@ -307,9 +306,9 @@ func decoded(r *http.Request) bool {
 		r.Header.Get("Content-Length") == "" && r.Context().Value(http.ServerContextKey) != nil
 }
 
-// aboveTheCap is the problem of a body whose announced length is above the cap, and what was read of the body. It reads
-// one byte to find out whether somebody has read the body before. It does not read if the client waits for 100 Continue,
-// so that the client does not send the body.
+// aboveTheCap is the problem of a body whose announced length is above the cap, and what was read of the body. It reads one
+// byte to find out whether the body was read before. It does not read if the client waits for 100 Continue, so that the
+// client does not send the body.
 func aboveTheCap(r *http.Request) ([]byte, *Problem) {
 	if r.Header.Get("Expect") != "" {
 		return nil, bodyTooLarge()
@@ -322,7 +321,7 @@ func aboveTheCap(r *http.Request) ([]byte, *Problem) {
 	return first[:n], bodyTooLarge()
 }
 
-// readBefore is the problem of a body that somebody has read before the key guard (O-6): the rest is another command.
+// readBefore is the problem of a body that was read before the key guard (O-6): the rest is another command.
 func readBefore() *Problem {
 	return NewProblem(CodeMisconfigured, "the body was read before the key guard, and nothing was run; mount the guard "+
 		"before all middleware that reads the body or parses its form. An empty body needs Content-Length: 0")
