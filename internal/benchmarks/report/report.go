@@ -15,10 +15,7 @@ import (
 )
 
 // Report is the text of a report. Its zero value is empty.
-type Report struct {
-	text    strings.Builder
-	Figures bool // the columns of tables but the first hold figures, and are aligned so
-}
+type Report struct{ text strings.Builder }
 
 // Heading adds a heading.
 func (r *Report) Heading(text string) { fmt.Fprintf(&r.text, "\n### %s\n", text) }
@@ -31,14 +28,10 @@ func (r *Report) Paragraph(format string, args ...any) {
 // Table adds a table: the first row is its head.
 func (r *Report) Table(rows [][]string) {
 	r.text.WriteByte('\n')
-	other := " --- |"
-	if r.Figures {
-		other = " ---: |"
-	}
 	for i, row := range rows {
 		fmt.Fprintf(&r.text, "| %s |\n", strings.Join(row, " | "))
 		if i == 0 {
-			r.text.WriteString("| --- |" + strings.Repeat(other, len(row)-1) + "\n")
+			r.text.WriteString("|" + strings.Repeat(" --- |", len(row)) + "\n")
 		}
 	}
 }
