@@ -9,7 +9,8 @@ import (
 
 var _ store.Watcher = (*Store)(nil)
 
-// sightings are the commands that were seen, kept apart from the records: a route is watched for some time only. There are at most as many as records; then the oldest are dropped. No claim depends on them.
+// sightings are the commands that were seen, kept apart from the records: a route is watched for some time only. There are
+// at most as many as records; then the oldest are dropped. No claim depends on them.
 type sightings struct {
 	byKey     map[store.ID]*sighting
 	byCommand map[sent][]*sighting // in the order they came

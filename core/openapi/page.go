@@ -17,8 +17,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// publicPolicy is what the API's users have to know about a module. It has nothing that only the app needs: no roles, no reasons,
-// no leases.
+// publicPolicy is what the API's users have to know about a module. It has nothing that only the app needs: no roles, no
+// reasons, no leases.
 type publicPolicy struct {
 	Header   string          `json:"header"`
 	Profile  string          `json:"profile"` // the standard that the problems follow
@@ -106,7 +106,8 @@ func publicRouteOf(described core.DescribedRoute) publicRoute {
 	}
 	route := publicRoute{
 		Method: described.Method, Path: path, KeyRequired: !inShadow(described), KeyFormat: "any", Retention: seconds(r.Retention),
-		Refused: seconds(r.Tombstone), Wait: seconds(r.Wait), MaxBody: r.MaxBody, Headers: r.CommandHeaders, Interrupted: "unknown",
+		Refused: seconds(r.Tombstone), Wait: seconds(r.Wait), MaxBody: r.MaxBody, Headers: r.CommandHeaders,
+		Interrupted: "unknown",
 	}
 	if !route.KeyRequired {
 		route.RequiredFrom = r.ShadowUntil.UTC().Format(time.RFC3339)

@@ -15,7 +15,9 @@ import (
 // route promises is for package contract, and crashes on PostgreSQL are for package crash.
 func Commands(t *testing.T, program string) {
 	t.Parallel()
-	for name, run := range map[string]func(a *app){"api": api, "killed payment": killedPayment, "crashed payout": crashedPayout} {
+	for name, run := range map[string]func(a *app){
+		"api": api, "killed payment": killedPayment, "crashed payout": crashedPayout,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := &app{t: t, program: program, dir: t.TempDir(), env: []string{"LEASE=1s", "DEADLINE=4s", "UNSAFE_SIMULATOR=1"}}
