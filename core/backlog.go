@@ -18,11 +18,12 @@ const maxBacklog = 10_000
 // no instance runs [Module.Run] and, with gormstore, while a transaction that stays open holds the sweep up
 // ([EventSweepHeldUp]). The lists of operators have it all the time.
 //
-// Errors: [errors.ErrUnsupported] if the store is no [store.Surveyor]; any other error means that the store did not answer.
+// Errors: [errors.ErrUnsupported] if the store is no [store.Operations]; any other error means that the store did not
+// answer.
 func (m *Module) Backlog(ctx context.Context) ([]store.Backlog, error) {
-	st, ok := m.cfg.Store.(store.Surveyor)
+	st, ok := m.cfg.Store.(store.Operations)
 	if !ok {
-		return nil, fmt.Errorf("idem: %T is no store.Surveyor: %w", m.cfg.Store, errors.ErrUnsupported)
+		return nil, fmt.Errorf("idem: %T is no store.Operations: %w", m.cfg.Store, errors.ErrUnsupported)
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
 	defer cancel()

@@ -45,7 +45,7 @@ type Erased struct {
 //
 // The observer gets EventErasing before the first record is erased, and EventErased at the end.
 //
-// Errors: a required field of the Erasure is missing; the module has no observer; the store is not a [store.Eraser];
+// Errors: a required field of the Erasure is missing; the module has no observer; the store is not a [store.Operations];
 // [ErrScoping]. Any other error means that the store did not answer, or that ctx has ended.
 func (m *Module) Erase(ctx context.Context, e Erasure) (Erased, error) {
 	return m.erase(ctx, e, func(ctx context.Context, _ int, work stretchWork) (stretch, error) { return work(ctx) })
@@ -55,10 +55,10 @@ func (m *Module) Erase(ctx context.Context, e Erasure) (Erased, error) {
 func (m *Module) erase(ctx context.Context, e Erasure, each func(context.Context, int, stretchWork) (stretch, error)) (
 	Erased, error,
 ) {
-	st, ok := m.cfg.Store.(store.Eraser)
+	st, ok := m.cfg.Store.(store.Operations)
 	switch {
 	case !ok:
-		return Erased{}, fmt.Errorf("idem: Erase: %T cannot erase (store.Eraser); use gormstore", m.cfg.Store)
+		return Erased{}, fmt.Errorf("idem: Erase: %T cannot erase (store.Operations); use gormstore", m.cfg.Store)
 	case !m.cfg.Scoping.admits(e.Principal):
 		return Erased{}, fmt.Errorf("idem: Erase: Principal: nobody can have records as this one: %w",
 			m.cfg.Scoping.lacks(e.Principal))
@@ -97,7 +97,7 @@ type stretch struct {
 type stretchWork = func(ctx context.Context) (stretch, error)
 
 // eraseAll erases in stretches. each runs them, one after the other, with their numbers.
-func (m *Module) eraseAll(ctx context.Context, st store.Eraser, scope store.Scope,
+func (m *Module) eraseAll(ctx context.Context, st store.Operations, scope store.Scope,
 	each func(context.Context, int, stretchWork) (stretch, error),
 ) (erased Erased, err error) {
 	walk := erasureWalk{store: st, scope: scope, batch: 100}
@@ -121,7 +121,7 @@ func (m *Module) eraseAll(ctx context.Context, st store.Eraser, scope store.Scop
 
 // erasureWalk walks through the records of a store.
 type erasureWalk struct {
-	store  store.Eraser
+	store  store.Operations
 	scope  store.Scope
 	batch  int   // how many records the next batch reads; most of them belong to other principals
 	failed error // what has ended a stretch that had erased something before

@@ -47,10 +47,10 @@ type erasedView struct {
 // Policy.Deadline. With Rollback, one transaction would stay open during the whole erasure.
 //
 // Refusals: 400 for any other body; 401; 403; 404 for a principal of another realm; 500 if the route has another recovery,
-// the module has no observer, the store is no [store.Eraser], or the Scoping is not the store's; 503 if the erasure broke
-// off: send it again with the same key.
+// the module has no observer, the store is no [store.Operations], or the Scoping is not the store's; 503 if the erasure
+// broke off: send it again with the same key.
 func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
-	_, able := m.cfg.Store.(store.Eraser)
+	_, able := m.cfg.Store.(store.Operations)
 	switch {
 	case !m.cfg.Scoping.admits(p):
 		return m.refuse(r, m.unauthenticated(r, visit{}, p, "erasures need an authenticated caller"))
@@ -60,7 +60,8 @@ func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
 		NotApplied(r.Context()) // so that the key is free when a later release has corrected the route
 		return m.refuse(r, NewProblem(CodeMisconfigured, "the route of erasures needs the recovery Resume"))
 	case !able || !m.Observed():
-		return m.refuse(r, NewProblem(CodeMisconfigured, "to erase, the module needs an observer and a store.Eraser as its store"))
+		return m.refuse(r, NewProblem(CodeMisconfigured, "to erase, the module needs an observer and a store that is a "+
+			"store.Operations"))
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, DefaultMaxBody))
 	if err != nil {

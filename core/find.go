@@ -94,11 +94,7 @@ func (o *Operator) findID(ctx context.Context, id ID) ([]ID, error) {
 }
 
 func (o *Operator) findReference(ctx context.Context, value string) ([]ID, error) {
-	st, ok := o.store.(store.Referrer)
-	if !ok {
-		return nil, nil
-	}
-	return st.Referred(ctx, o.within(), value, maxFound)
+	return o.store.Referred(ctx, o.within(), value, maxFound)
 }
 
 // findCall computes the keys of the calls of open operations, and compares.
@@ -149,13 +145,12 @@ func (o *Operator) Failed(ctx context.Context, err error) {
 
 // References returns the references of operations that one of the other methods has returned.
 func (o *Operator) References(ctx context.Context, ids ...ID) (map[ID][]store.Ref, error) {
-	st, ok := o.store.(store.Referrer)
-	if !ok || len(ids) == 0 {
+	if len(ids) == 0 {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
-	return st.References(ctx, ids)
+	return o.store.References(ctx, ids)
 }
 
 // Caller returns the scope of a principal, by which the list can be filtered: see [store.UnsettledQuery]. The error is a

@@ -187,7 +187,7 @@ func TestImportRefuses(t *testing.T) {
 
 	a := newApp(t, core.Config{Store: newFaultStore(memstore.New())}, created)
 	_, err = a.module.Import(t.Context(), rowsOf(past("key-1")))
-	require.ErrorContains(t, err, "store.Importer")
+	require.ErrorContains(t, err, "store.Operations")
 
 	a = newApp(t, core.Config{Store: memstore.New(memstore.WithMaxRecords(1))}, created)
 	_, err = a.module.Import(t.Context(), rowsOf(past("key-1"), past("key-2")))

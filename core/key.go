@@ -17,7 +17,7 @@ const (
 	UUIDKey                  // only the 36 characters of a UUID (RFC 9562, section 4) in lower case, of any version
 	// TimedKey accepts only UUIDs of version 7 in lower case. They contain the time at which they were made. A first request
 	// with a key older than Policy.KeyAge is refused. So the store can forget keys that are too old, and a command runs at
-	// most once for ever without tombstones. It needs a store that is a [store.KeyTimer].
+	// most once for ever without tombstones. It needs a store that is a [store.Settings].
 	TimedKey
 )
 

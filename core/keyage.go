@@ -33,7 +33,7 @@ func (k *keptAges) add(name routeKey, kept store.KeptAge) {
 }
 
 // keptAge returns the kept age of the request's route. The module asks the store once for each route.
-func (m *Module) keptAge(ctx context.Context, st store.KeyTimer, adm *admission) (store.KeptAge, error) {
+func (m *Module) keptAge(ctx context.Context, st store.Settings, adm *admission) (store.KeptAge, error) {
 	name := routeKey{adm.command.method, adm.pattern}
 	if kept, ok := m.ages.find(name); ok {
 		return kept, nil
@@ -63,7 +63,7 @@ func (m *Module) keptAge(ctx context.Context, st store.KeyTimer, adm *admission)
 // takeAge finds out whether the key of a request is too old. A route that has left TimedKey still refuses keys that were
 // too old at that time.
 func (m *Module) takeAge(r *http.Request, adm *admission) *Problem {
-	st, ok := m.cfg.Store.(store.KeyTimer) // New has refused any other store of timed keys
+	st, ok := m.cfg.Store.(store.Settings) // New has refused any other store of timed keys
 	if !ok || adm.keyMade.IsZero() {
 		return nil
 	}

@@ -14,8 +14,8 @@ func (p Policy) checkMaxOpen(st Store, bad func(format string, args ...any)) {
 	if p.MaxOpen < 0 {
 		bad("MaxOpen: %d is negative; 0 is no cap", p.MaxOpen)
 	}
-	if _, ok := st.(store.Counter); p.MaxOpen > 0 && !ok {
-		bad("MaxOpen: needs a store that counts open records (store.Counter), and %T does not; use gormstore", st)
+	if _, ok := st.(store.Operations); p.MaxOpen > 0 && !ok {
+		bad("MaxOpen: needs a store that counts open records (store.Operations), and %T does not; use gormstore", st)
 	}
 }
 
@@ -47,6 +47,6 @@ func (m *Module) checkOpen(r *http.Request, adm *admission) *Problem {
 func (m *Module) countOpen(ctx context.Context, adm *admission, limit int) (int, error) {
 	call := new(bounded).until(context.WithoutCancel(ctx), time.Now().Add(m.cfg.ClaimTimeout))
 	defer call.cancel(context.Canceled)
-	counter := m.cfg.Store.(store.Counter) // New has refused any other store
+	counter := m.cfg.Store.(store.Operations) // New has refused any other store
 	return counter.CountOpen(call, m.cfg.Scoping.PrincipalScope(adm.principal), limit)
 }

@@ -165,7 +165,7 @@ func TestMaxOpenConfig(t *testing.T) {
 	_, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park, MaxOpen: -1}})
 	require.ErrorContains(t, err, "MaxOpen: -1 is negative")
 	_, err = core.New(core.Config{Store: newFaultStore(memstore.New()), Policy: core.Policy{Recovery: core.Park, MaxOpen: 1}})
-	require.ErrorContains(t, err, "MaxOpen: needs a store that counts open records (store.Counter)")
+	require.ErrorContains(t, err, "MaxOpen: needs a store that counts open records (store.Operations)")
 
 	// A route takes it from the module's own policy.
 	m, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{MaxOpen: 7},

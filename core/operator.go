@@ -15,22 +15,22 @@ import (
 // waits for the store at most for Config.ClaimTimeout; FindKey may wait twice as long.
 type Operator struct {
 	module    *Module
-	store     store.Inspectable
+	store     store.Operations
 	principal Principal
 }
 
 // Operator returns the access that p has as an operator. The problem is 401 if p is not a principal that Config.Scoping
 // accepts, 403 if p has none of Config.OperatorRoles and Config.SupervisorRoles, and 500 if the store is not an
-// [store.Inspectable].
+// [store.Operations].
 func (m *Module) Operator(r *http.Request, p Principal) (*Operator, *Problem) {
-	st, ok := m.cfg.Store.(store.Inspectable)
+	st, ok := m.cfg.Store.(store.Operations)
 	switch {
 	case !m.cfg.Scoping.admits(p):
 		return nil, m.unauthenticated(r, visit{}, p, "operations need an authenticated caller")
 	case !m.isOperator(p):
 		return nil, NewProblem(CodeForbidden, "only operators may look at operations: "+m.operatorRoles())
 	case !ok:
-		return nil, NewProblem(CodeMisconfigured, "the store is no store.Inspectable; use gormstore or memstore")
+		return nil, NewProblem(CodeMisconfigured, "the store is no store.Operations; use gormstore or memstore")
 	}
 	return &Operator{m, st, p}, nil
 }
@@ -51,10 +51,10 @@ func (m *Module) operatorRoles() string {
 	return "the login needs the role " + strings.Join(roles, ", or ")
 }
 
-// Inspectable reports whether the module's store is a [store.Inspectable], so that operators can look through its
+// Inspectable reports whether the module's store is a [store.Operations], so that operators can look through its
 // operations.
 func (m *Module) Inspectable() bool {
-	_, ok := m.cfg.Store.(store.Inspectable)
+	_, ok := m.cfg.Store.(store.Operations)
 	return ok
 }
 
@@ -70,7 +70,7 @@ func (o *Operator) Supervises() bool { return o.module.isSupervisor(o.principal)
 // Name is the operator's name in the history of settlements: issuer, tenant and subject, each quoted.
 func (o *Operator) Name() string { return nameOf(o.principal) }
 
-// Unsettled lists the operations that need attention, oldest first: see [store.Inspectable]. It ignores q.Within.
+// Unsettled lists the operations that need attention, oldest first: see [store.Operations]. It ignores q.Within.
 func (o *Operator) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
@@ -89,7 +89,7 @@ func (o *Operator) LastSettled(ctx context.Context, own bool, limit int) ([]stor
 	return o.store.LastSettled(ctx, o.within(), by, limit)
 }
 
-// LastAnswered returns the last recorded success of a route: see [store.Inspectable]. It holds another caller's answer, so
+// LastAnswered returns the last recorded success of a route: see [store.Operations]. It holds another caller's answer, so
 // show no more than its form.
 func (o *Operator) LastAnswered(ctx context.Context, method, route string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
@@ -98,7 +98,7 @@ func (o *Operator) LastAnswered(ctx context.Context, method, route string) (Answ
 	return rec.Answer, err
 }
 
-// CountUnsettled counts the oldest q.Limit operations that need attention: see [store.Inspectable]. It ignores q.Within.
+// CountUnsettled counts the oldest q.Limit operations that need attention: see [store.Operations]. It ignores q.Within.
 func (o *Operator) CountUnsettled(ctx context.Context, q store.UnsettledQuery) ([]store.UnsettledCount, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()

@@ -89,7 +89,7 @@ type Policy struct {
 	MaxAnswer int64
 	// MaxOpen caps how many records of one principal are running or unknown, on all routes together. Half-done operations do
 	// not count. At the cap a new key is refused with 429 too_many_open and Retry-After, and nothing is run. A repeat
-	// of a key that has a record is not refused. Default 0: no cap. It needs a [store.Counter], and costs one statement per
+	// of a key that has a record is not refused. Default 0: no cap. It needs a [store.Operations], and costs one statement per
 	// request. In gormstore, every recorded answer of a Park or Resume route then also changes the table's indexes.
 	//
 	// It keeps one principal from filling the table with records that no sweep may remove. It is neither exact nor a rate
@@ -112,7 +112,7 @@ type Policy struct {
 	// name the header in which the proxy passes it on (H-7).
 	CommandHeaders []string
 	// Rekey says what happens if the same principal sends the same command again within RekeyWindow, but with a new key:
-	// RekeyOff (default), RekeyReport or RekeyRefuse. The last two need a [store.Watcher].
+	// RekeyOff (default), RekeyReport or RekeyRefuse. The last two need a [store.Sightings].
 	Rekey Rekey
 	// RekeyWindow is how long after a command the same command with another key is a suspected duplicate: 1 s to 24 h,
 	// default 10 min. It is used on routes in shadow, and if Rekey is set.
@@ -127,7 +127,7 @@ type Policy struct {
 	// them now.
 	//
 	// At ShadowUntil the key is enforced, in all running instances at once and without a deployment. New refuses a
-	// ShadowUntil that has passed, so that the table always says what applies. It needs a Watcher. Default: enforced.
+	// ShadowUntil that has passed, so that the table always says what applies. It needs a [store.Sightings]. Default: enforced.
 	ShadowUntil time.Time
 	// Streaming lets a Park or Resume handler flush its answer before it is recorded. If it does, a repeat gets 409
 	// response_not_replayable with status and Location. New refuses it with Rollback.

@@ -140,7 +140,7 @@ func withMaxOpen(_ *Module, r *route) bool     { return r.MaxOpen > 0 }
 
 // withKeyTimes: a store of timed keys also judges keys of other formats, after [Module.RefuseKeysBefore] for instance.
 func withKeyTimes(m *Module, _ *route) bool {
-	_, ok := m.cfg.Store.(store.KeyTimer)
+	_, ok := m.cfg.Store.(store.Settings)
 	return ok
 }
 

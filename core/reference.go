@@ -23,8 +23,8 @@ import (
 // secret into it.
 //
 // Errors: the name or the value is empty, too long, or no plain text; [ErrReferences]; [errors.ErrUnsupported] if the store
-// is no [store.Referrer]; [ErrStale] if the operation is gone; the handler has returned. Any other error means that the store
-// did not answer, and the reference may be missing. Outside an attempt, in shadow, and in a unit test, nothing is kept.
+// is no [store.Operations]; [ErrStale] if the operation is gone; the handler has returned. Any other error means that the
+// store did not answer, and the reference may be missing. Outside an attempt, in shadow, and in a unit test, nothing is kept.
 func Reference(ctx context.Context, name, value string) error {
 	if !isReferenceText(name, store.MaxReferenceName) || !isReferenceText(value, store.MaxReferenceValue) {
 		return fmt.Errorf("idem: Reference: want a name of 1 to %d bytes and a value of 1 to %d, both plain text without "+
@@ -37,9 +37,9 @@ func Reference(ctx context.Context, name, value string) error {
 	if err := a.inside.Calls.Over(); err != nil {
 		return err
 	}
-	st, ok := a.m.cfg.Store.(store.Referrer)
+	st, ok := a.m.cfg.Store.(store.Operations)
 	if !ok {
-		return fmt.Errorf("idem: Reference: %T is no store.Referrer: %w", a.m.cfg.Store, errors.ErrUnsupported)
+		return fmt.Errorf("idem: Reference: %T is no store.Operations: %w", a.m.cfg.Store, errors.ErrUnsupported)
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.m.cfg.ClaimTimeout)
 	defer cancel()

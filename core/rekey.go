@@ -39,8 +39,8 @@ func (p Policy) checkRekey(st Store, bad func(format string, args ...any)) {
 	if p.Rekey > RekeyRefuse {
 		bad("Rekey: %d is none of core.RekeyOff, core.RekeyReport, core.RekeyRefuse", p.Rekey)
 	}
-	if _, ok := st.(store.Watcher); p.Rekey != RekeyOff && !ok {
-		bad("Rekey: needs a store that remembers commands (store.Watcher), and %T does not; use gormstore", st)
+	if _, ok := st.(store.Sightings); p.Rekey != RekeyOff && !ok {
+		bad("Rekey: needs a store that remembers commands (store.Sightings), and %T does not; use gormstore", st)
 	}
 }
 
@@ -105,7 +105,7 @@ func (m *Module) sight(ctx context.Context, adm *admission, patience time.Durati
 	if adm.id != (ID{}) {
 		s.Keep = adm.route.Retention // for as long as a repeat would have been replayed
 	}
-	return m.cfg.Store.(store.Watcher).Sight(call, s) // New has refused any other store
+	return m.cfg.Store.(store.Sightings).Sight(call, s) // New has refused any other store
 }
 
 // suspect sends the event of a command that came a short time ago with another key.

@@ -125,9 +125,9 @@ var ErrScoping = errors.New("idem: Config.Scoping is not what the store's record
 // module refuses every request, and Run returns the error.
 //
 // Errors: [ErrScoping]; any other error means that the store did not answer. It returns nil if the store is not a
-// [store.ScopeKeeper].
+// [store.Settings].
 func (m *Module) CheckScoping(ctx context.Context) error {
-	keeper, ok := m.cfg.Store.(store.ScopeKeeper)
+	keeper, ok := m.cfg.Store.(store.Settings)
 	if !ok || m.scoped.Load() {
 		return nil
 	}
@@ -163,7 +163,7 @@ func (m *Module) CheckScoping(ctx context.Context) error {
 // command runs again if its caller has another scope now, and [Module.Erase] no longer finds the old records. So call it
 // by hand, after all old instances have stopped, and never at each start. An error means that the store did not answer.
 func (m *Module) AdoptScoping(ctx context.Context) error {
-	keeper, ok := m.cfg.Store.(store.ScopeKeeper)
+	keeper, ok := m.cfg.Store.(store.Settings)
 	if !ok {
 		return nil
 	}

@@ -59,8 +59,8 @@ func (p Policy) checkShadow(st Store, bad func(format string, args ...any)) {
 	case left > maxShadow:
 		bad("ShadowUntil: %s is more than %d days ahead", until, maxShadow/(24*time.Hour))
 	}
-	if _, ok := st.(store.Watcher); !ok {
-		bad("ShadowUntil: needs a store that remembers commands (store.Watcher), and %T does not; use gormstore", st)
+	if _, ok := st.(store.Sightings); !ok {
+		bad("ShadowUntil: needs a store that remembers commands (store.Sightings), and %T does not; use gormstore", st)
 	}
 }
 

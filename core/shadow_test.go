@@ -198,7 +198,7 @@ func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 // faultyWatcher is a Watcher whose calls a test can hold up or break.
 type faultyWatcher struct {
 	*faultStore
-	watcher store.Watcher
+	watcher store.Sightings
 }
 
 func newFaultyWatcher(s *memstore.Store) *faultyWatcher {
@@ -303,7 +303,7 @@ func TestShadowConfiguration(t *testing.T) {
 		"for all routes": {core.Config{Routes: core.Routes{"POST /pay": {Recovery: core.Park}},
 			Policy: core.Policy{ShadowUntil: now.Add(time.Hour)}}, "set Recovery, Roles, Exempt, Review, ShadowUntil"},
 		"no watcher": {core.Config{Store: newFaultStore(memstore.New()),
-			Policy: core.Policy{Recovery: core.Park, ShadowUntil: now.Add(time.Hour)}}, "store.Watcher"},
+			Policy: core.Policy{Recovery: core.Park, ShadowUntil: now.Add(time.Hour)}}, "store.Sightings"},
 		"rollback without transactions": {core.Config{
 			Policy: core.Policy{Recovery: core.Rollback, ShadowUntil: now.Add(time.Hour)}}, "X-5"},
 		"window": {core.Config{Policy: core.Policy{Recovery: core.Park, RekeyWindow: 25 * time.Hour}},

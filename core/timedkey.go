@@ -46,13 +46,13 @@ func keyMade(key string) time.Time {
 // clock is ahead may have used a key with a later time. Keys without a time cannot be judged.
 //
 // Errors: t is more than 5 minutes ahead of this process's clock, which would refuse every key; [ErrClock] if that clock
-// and the store's are too far apart, because the call cannot be undone; the store is not a [store.KeyTimer]. Any other error
+// and the store's are too far apart, because the call cannot be undone; the store is not a [store.Settings]. Any other error
 // means that the store did not answer: repeat the call.
 func (m *Module) RefuseKeysBefore(ctx context.Context, t time.Time) error {
-	st, ok := m.cfg.Store.(store.KeyTimer)
+	st, ok := m.cfg.Store.(store.Settings)
 	switch {
 	case !ok:
-		return fmt.Errorf("idem: RefuseKeysBefore: %T judges no timed keys (store.KeyTimer); use gormstore", m.cfg.Store)
+		return fmt.Errorf("idem: RefuseKeysBefore: %T judges no timed keys (store.Settings); use gormstore", m.cfg.Store)
 	case t.After(m.cfg.Now().Add(MaxKeyAhead)):
 		return fmt.Errorf("idem: RefuseKeysBefore: %s is more than %v ahead; every key would be refused",
 			t.Format(time.RFC3339), MaxKeyAhead)
@@ -85,8 +85,8 @@ func (m *Module) checkTimedKeys() error {
 		if r == nil || !r.timed() {
 			continue
 		}
-		if _, ok := m.cfg.Store.(store.KeyTimer); !ok {
-			errs = append(errs, fmt.Errorf("%s: KeyFormat: TimedKey needs a store that judges timed keys (store.KeyTimer), and %T "+
+		if _, ok := m.cfg.Store.(store.Settings); !ok {
+			errs = append(errs, fmt.Errorf("%s: KeyFormat: TimedKey needs a store that judges timed keys (store.Settings), and %T "+
 				"does not; use gormstore", name, m.cfg.Store))
 		}
 		least := m.keptAtLeast(r.Policy)

@@ -596,7 +596,7 @@ func TestRefuseKeysBefore(t *testing.T) {
 		requireTooOld(t, left.post(lost, `{}`), lost)
 
 		other := newApp(t, core.Config{Store: newFaultStore(memstore.New())}, created)
-		require.ErrorContains(t, other.module.RefuseKeysBefore(t.Context(), restored), "store.KeyTimer")
+		require.ErrorContains(t, other.module.RefuseKeysBefore(t.Context(), restored), "store.Settings")
 	})
 }
 
@@ -615,7 +615,7 @@ func TestTimedKeyConfiguration(t *testing.T) {
 			c.Policy = core.Policy{KeyFormat: core.TimedKey}
 			c.Routes = core.Routes{"POST /a": {Recovery: core.Park, KeyAge: 80 * time.Hour}, "POST /b": {Recovery: core.Park}}
 		}, []string{`Routes["POST /a"]: Retention: 72h0m0s is shorter than 82h6m0s`}},
-		"store": {func(c C) { c.Store = newFaultStore(memstore.New()) }, []string{"TimedKey needs a store", "store.KeyTimer", "use gormstore"}},
+		"store": {func(c C) { c.Store = newFaultStore(memstore.New()) }, []string{"TimedKey needs a store", "store.Settings", "use gormstore"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := timedKeys(memstore.New(), 0)
@@ -734,17 +734,27 @@ func TestRollbackOutlivesTheAgeOfItsKey(t *testing.T) {
 	}
 }
 
-// KeepAge implements [store.KeyTimer].
+// KeepAge implements [store.Settings].
 func (s *faultTransactor) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w store.Window) (store.KeptAge, error) {
 	if err := s.before(ctx, "keep age"); err != nil {
 		return store.KeptAge{}, err
 	}
-	return s.transactor.(store.KeyTimer).KeepAge(ctx, service, route, age, w)
+	return s.transactor.(store.Settings).KeepAge(ctx, service, route, age, w)
 }
 
-// RefuseKeysBefore implements [store.KeyTimer].
+// KeepScoping implements [store.Settings].
+func (s *faultTransactor) KeepScoping(ctx context.Context, namespace, fingerprint string) (string, error) {
+	return s.transactor.(store.Settings).KeepScoping(ctx, namespace, fingerprint)
+}
+
+// AdoptScoping implements [store.Settings].
+func (s *faultTransactor) AdoptScoping(ctx context.Context, namespace, fingerprint string) error {
+	return s.transactor.(store.Settings).AdoptScoping(ctx, namespace, fingerprint)
+}
+
+// RefuseKeysBefore implements [store.Settings].
 func (s *faultTransactor) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error {
-	return s.transactor.(store.KeyTimer).RefuseKeysBefore(ctx, service, t, w)
+	return s.transactor.(store.Settings).RefuseKeysBefore(ctx, service, t, w)
 }
 
 // Nothing is run as long as it is not known how old keys may be.

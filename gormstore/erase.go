@@ -6,7 +6,7 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// Erase implements [store.Eraser]. It reads the page first, so that the records of other principals are neither locked nor
+// Erase implements [store.Operations]. It reads the page first, so that the records of others are neither locked nor
 // written. The statement that erases a record checks it again: in the meantime it may have been freed, and claimed by an
 // attempt whose steps must stay.
 func (s *Store) Erase(ctx context.Context, scope store.Scope, after store.ID, limit int) (store.ErasedPage, error) {

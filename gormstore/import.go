@@ -11,7 +11,7 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// Import implements [store.Importer]: all records are added in one transaction.
+// Import implements [store.Operations]: all records are added in one transaction.
 func (s *Store) Import(ctx context.Context, records []store.Record) (done store.Imported, err error) {
 	// Sorted, so that two imports at once cannot wait for each other in a circle.
 	records = slices.SortedFunc(slices.Values(records), func(a, b store.Record) int { return bytes.Compare(a.ID[:], b.ID[:]) })

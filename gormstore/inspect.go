@@ -8,7 +8,7 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// Unsettled implements [store.Inspectable].
+// Unsettled implements [store.Operations].
 func (s *Store) Unsettled(ctx context.Context, query store.UnsettledQuery) (recs []store.Record, err error) {
 	p, wanted := pageOf(query)
 	if !wanted {
@@ -41,7 +41,7 @@ func pageOf(q store.UnsettledQuery) (p page, wanted bool) {
 	return p, p.which != ""
 }
 
-// CountUnsettled implements [store.Inspectable]. It reads entries of the indexes by which List finds records.
+// CountUnsettled implements [store.Operations]. It reads entries of the indexes by which List finds records.
 func (s *Store) CountUnsettled(ctx context.Context, query store.UnsettledQuery) (counts []store.UnsettledCount, err error) {
 	p, wanted := pageOf(query)
 	if !wanted {
@@ -74,7 +74,7 @@ func (s *Store) CountUnsettled(ctx context.Context, query store.UnsettledQuery) 
 	return counts, err
 }
 
-// OpenSteps implements [store.Inspectable].
+// OpenSteps implements [store.Operations].
 func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps []store.OpenStep, err error) {
 	err = s.reading(ctx, func(q querier) error {
 		beat, err := s.readBeat(ctx, q)
@@ -100,7 +100,7 @@ func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps 
 	return steps, err
 }
 
-// Near implements [store.Inspectable]. It reads by the primary key.
+// Near implements [store.Operations]. It reads by the primary key.
 func (s *Store) Near(ctx context.Context, within []byte, n store.Near, limit int) ([]store.ID, error) {
 	return s.ids(ctx, near, n.First[:], n.Last[:], notNull(n.End), notNull(within), limit)
 }
@@ -127,7 +127,7 @@ func (s *Store) ids(ctx context.Context, name statement, args ...any) (ids []sto
 	return ids, err
 }
 
-// History implements [store.Inspectable]. It reads by the primary key of the history.
+// History implements [store.Operations]. It reads by the primary key of the history.
 func (s *Store) History(ctx context.Context, id store.ID) ([]store.SettlementRecord, error) {
 	settlements, err := s.settlements(ctx, history, id[:])
 	var of []store.SettlementRecord
@@ -137,12 +137,12 @@ func (s *Store) History(ctx context.Context, id store.ID) ([]store.SettlementRec
 	return of, err
 }
 
-// LastSettled implements [store.Inspectable]. It reads the history in the order of time.
+// LastSettled implements [store.Operations]. It reads the history in the order of time.
 func (s *Store) LastSettled(ctx context.Context, within []byte, by string, limit int) ([]store.SettledOperation, error) {
 	return s.settlements(ctx, lastSettled, notNull(within), by, limit)
 }
 
-// LastAnswered implements [store.Inspectable]. It reads the last entries of the index by which the sweep finds records.
+// LastAnswered implements [store.Operations]. It reads the last entries of the index by which the sweep finds records.
 func (s *Store) LastAnswered(ctx context.Context, within []byte, method, route string) (store.Record, error) {
 	ids, err := s.ids(ctx, lastAnswered, notNull(within), method+" "+route)
 	if err == nil && len(ids) == 0 {

@@ -24,8 +24,6 @@ import (
 // A claim reads its floor in its own statement, whose snapshot shows either the record or the floor that a sweep has raised
 // when it dropped the record (T-6).
 
-var _ store.KeyTimer = (*Store)(nil)
-
 const (
 	floorPrefix = "floor/"
 	agePrefix   = "key_age/"
@@ -133,7 +131,7 @@ func (s *Store) raiseFloors(ctx context.Context, q querier, f floors) error {
 	return nil
 }
 
-// RefuseKeysBefore implements [store.KeyTimer].
+// RefuseKeysBefore implements [store.Settings].
 func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error {
 	name := floorPrefix + hex.EncodeToString(service)
 	value := strconv.FormatInt(t.Add(-time.Microsecond).UnixMicro(), 10) // a key that was made at t is not before it
@@ -163,7 +161,7 @@ func (s *Store) clockWithin(ctx context.Context, q querier, w store.Window) (tim
 	return now.Time, err
 }
 
-// KeepAge implements [store.KeyTimer]. It writes only if the age has changed.
+// KeepAge implements [store.Settings]. It writes only if the age has changed.
 func (s *Store) KeepAge(
 	ctx context.Context, service []byte, route string, age time.Duration, w store.Window,
 ) (kept store.KeptAge, err error) {

@@ -152,7 +152,7 @@ func (s *Store) page(ctx context.Context, q querier, p page) ([]store.Record, er
 	return records, rows.Err()
 }
 
-// Survey implements [store.Surveyor]. It reads the index of the open operations, which the sweep keeps.
+// Survey implements [store.Operations]. It reads the index of the open operations, which the sweep keeps.
 func (s *Store) Survey(ctx context.Context, within []byte, limit int) (all []store.Backlog, err error) {
 	realm := append([]byte{}, within...) // nil would be NULL
 	err = s.reading(ctx, func(q querier) error {
@@ -175,7 +175,7 @@ func (s *Store) Survey(ctx context.Context, within []byte, limit int) (all []sto
 	return all, err
 }
 
-// CountOpen implements [store.Counter]. It reads at most limit entries of an index, and takes a slot as claims do.
+// CountOpen implements [store.Operations]. It reads at most limit entries of an index, and takes a slot as claims do.
 func (s *Store) CountOpen(ctx context.Context, scope store.Scope, limit int) (n int, err error) {
 	if err := s.enterClaim(ctx); err != nil {
 		return 0, err

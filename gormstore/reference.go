@@ -8,9 +8,7 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-var _ store.Referrer = (*Store)(nil)
-
-// Refer implements [store.Referrer].
+// Refer implements [store.Operations].
 func (s *Store) Refer(ctx context.Context, id store.ID, realm store.Realm, ref store.Ref) error {
 	if t := txFrom(ctx); t != nil && t.store == s {
 		return s.refer(ctx, t.conn, id, realm, ref, true)
@@ -42,7 +40,7 @@ func (s *Store) refer(ctx context.Context, q querier, id store.ID, realm store.R
 	return store.ErrStale
 }
 
-// References implements [store.Referrer]. It reads by the primary key.
+// References implements [store.Operations]. It reads by the primary key.
 func (s *Store) References(ctx context.Context, ids []store.ID) (refs map[store.ID][]store.Ref, err error) {
 	if len(ids) == 0 {
 		return nil, ctx.Err()
@@ -77,7 +75,7 @@ func (s *Store) references(ctx context.Context, q querier, ids []store.ID) (map[
 	return refs, rows.Err()
 }
 
-// Referred implements [store.Referrer].
+// Referred implements [store.Operations].
 func (s *Store) Referred(ctx context.Context, within []byte, value string, limit int) ([]store.ID, error) {
 	return s.ids(ctx, referred, value, notNull(within), limit) // an operation may have the value under two names
 }

@@ -9,7 +9,7 @@ import (
 // scopingName begins the name of the setting that keeps the fingerprint of a namespace.
 const scopingName = "scoping/"
 
-// KeepScoping implements [store.ScopeKeeper]. It writes only in a new database, and only reads in any other.
+// KeepScoping implements [store.Settings]. It writes only in a new database, and only reads in any other.
 func (s *Store) KeepScoping(ctx context.Context, namespace, fingerprint string) (kept string, err error) {
 	read := func(q querier) error {
 		err := s.queryRow(ctx, q, setting, scopingName+namespace).Scan(&kept)
@@ -30,7 +30,7 @@ func (s *Store) KeepScoping(ctx context.Context, namespace, fingerprint string) 
 	return kept, err
 }
 
-// AdoptScoping implements [store.ScopeKeeper].
+// AdoptScoping implements [store.Settings].
 func (s *Store) AdoptScoping(ctx context.Context, namespace, fingerprint string) error {
 	return s.write(ctx, func(q querier) error {
 		_, err := s.exec(ctx, q, keepSetting, scopingName+namespace, fingerprint)

@@ -12,7 +12,7 @@ import (
 // errUnseen: the sighting of the key was committed after the statement's snapshot.
 var errUnseen = errors.New("idem: gormstore: the first sighting of the key cannot be seen yet")
 
-// Sight implements [store.Watcher]: on PostgreSQL in one statement.
+// Sight implements [store.Sightings]: on PostgreSQL in one statement.
 func (s *Store) Sight(ctx context.Context, c store.Sighting) (seen store.Seen, err error) {
 	id := c.ID[:]
 	if c.ID == (store.ID{}) { // a command without a key gets an id that never comes again

@@ -13,9 +13,9 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// Store keeps records in the database of a *gorm.DB. Any number of goroutines may use it. It has all interfaces that a
-// store can have: it is a [store.Transactor], [store.Stepper], [store.KeyTimer], [store.Validator], [store.Counter],
-// [store.Watcher], [store.ScopeKeeper], [store.Importer], [store.Eraser], [store.Surveyor] and [store.Inspectable].
+// Store keeps records in the database of a *gorm.DB. Any number of goroutines may use it. It can do everything
+// that a store can do: it is a [store.Transactor], [store.Stepper], [store.Operations], [store.Settings] and
+// [store.Sightings].
 type Store struct {
 	db         *gorm.DB // the app's; used only to make the sessions of attempts
 	pool       *sql.DB  // the primary's pool, below GORM
@@ -43,16 +43,11 @@ type Store struct {
 }
 
 var (
-	_ store.Transactor  = (*Store)(nil)
-	_ store.Stepper     = (*Store)(nil)
-	_ store.Validator   = (*Store)(nil)
-	_ store.Counter     = (*Store)(nil)
-	_ store.Watcher     = (*Store)(nil)
-	_ store.ScopeKeeper = (*Store)(nil)
-	_ store.Importer    = (*Store)(nil)
-	_ store.Eraser      = (*Store)(nil)
-	_ store.Surveyor    = (*Store)(nil)
-	_ store.Inspectable = (*Store)(nil)
+	_ store.Transactor = (*Store)(nil)
+	_ store.Stepper    = (*Store)(nil)
+	_ store.Operations = (*Store)(nil)
+	_ store.Settings   = (*Store)(nil)
+	_ store.Sightings  = (*Store)(nil)
 )
 
 // New returns a store on db and installs the write guard there. It creates no tables ([Migrate] does) and starts no

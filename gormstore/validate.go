@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 )
 
-// Validate implements [store.Validator]: the tables exist; they and the server keep what was confirmed, steps, markers and
+// Validate checks: the tables exist; they and the server keep what was confirmed, steps, markers and
 // intents included (F-2, F-5); the role has the rights that a store needs; on PostgreSQL the pool has the limit that it had
 // in New. One error names everything that is wrong. An app calls it, or [Audit], when it starts. In an app that does
 // not, the first claim is refused for what the server and the tables lose.

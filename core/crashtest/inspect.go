@@ -6,54 +6,54 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// Unsettled implements [store.Inspectable].
+// Unsettled implements [store.Operations].
 func (s *gated) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]store.Record, error) {
-	under, err := as[store.Inspectable](s)
+	under, err := as[store.Operations](s)
 	if err != nil {
 		return nil, err
 	}
 	return call(s.gates, background, func() ([]store.Record, error) { return under.Unsettled(ctx, q) })
 }
 
-// CountUnsettled implements [store.Inspectable].
+// CountUnsettled implements [store.Operations].
 func (s *gated) CountUnsettled(ctx context.Context, q store.UnsettledQuery) ([]store.UnsettledCount, error) {
-	under, err := as[store.Inspectable](s)
+	under, err := as[store.Operations](s)
 	if err != nil {
 		return nil, err
 	}
 	return call(s.gates, background, func() ([]store.UnsettledCount, error) { return under.CountUnsettled(ctx, q) })
 }
 
-// OpenSteps implements [store.Inspectable].
+// OpenSteps implements [store.Operations].
 func (s *gated) OpenSteps(ctx context.Context, within []byte, limit int) ([]store.OpenStep, error) {
-	under, err := as[store.Inspectable](s)
+	under, err := as[store.Operations](s)
 	if err != nil {
 		return nil, err
 	}
 	return call(s.gates, background, func() ([]store.OpenStep, error) { return under.OpenSteps(ctx, within, limit) })
 }
 
-// Near implements [store.Inspectable].
+// Near implements [store.Operations].
 func (s *gated) Near(ctx context.Context, within []byte, n store.Near, limit int) ([]store.ID, error) {
-	under, err := as[store.Inspectable](s)
+	under, err := as[store.Operations](s)
 	if err != nil {
 		return nil, err
 	}
 	return call(s.gates, background, func() ([]store.ID, error) { return under.Near(ctx, within, n, limit) })
 }
 
-// History implements [store.Inspectable].
+// History implements [store.Operations].
 func (s *gated) History(ctx context.Context, id store.ID) ([]store.SettlementRecord, error) {
-	under, err := as[store.Inspectable](s)
+	under, err := as[store.Operations](s)
 	if err != nil {
 		return nil, err
 	}
 	return call(s.gates, background, func() ([]store.SettlementRecord, error) { return under.History(ctx, id) })
 }
 
-// LastSettled implements [store.Inspectable].
+// LastSettled implements [store.Operations].
 func (s *gated) LastSettled(ctx context.Context, within []byte, by string, limit int) ([]store.SettledOperation, error) {
-	under, err := as[store.Inspectable](s)
+	under, err := as[store.Operations](s)
 	if err != nil {
 		return nil, err
 	}
@@ -62,18 +62,18 @@ func (s *gated) LastSettled(ctx context.Context, within []byte, by string, limit
 	})
 }
 
-// LastAnswered implements [store.Inspectable].
+// LastAnswered implements [store.Operations].
 func (s *gated) LastAnswered(ctx context.Context, within []byte, method, route string) (store.Record, error) {
-	under, err := as[store.Inspectable](s)
+	under, err := as[store.Operations](s)
 	if err != nil {
 		return store.Record{}, err
 	}
 	return call(s.gates, background, func() (store.Record, error) { return under.LastAnswered(ctx, within, method, route) })
 }
 
-// Refer implements [store.Referrer].
+// Refer implements [store.Operations].
 func (s *gated) Refer(ctx context.Context, id store.ID, realm store.Realm, ref store.Ref) error {
-	under, err := as[store.Referrer](s)
+	under, err := as[store.Operations](s)
 	if err != nil {
 		return err
 	}
@@ -81,18 +81,18 @@ func (s *gated) Refer(ctx context.Context, id store.ID, realm store.Realm, ref s
 	return err
 }
 
-// References implements [store.Referrer].
+// References implements [store.Operations].
 func (s *gated) References(ctx context.Context, ids []store.ID) (map[store.ID][]store.Ref, error) {
-	under, err := as[store.Referrer](s)
+	under, err := as[store.Operations](s)
 	if err != nil {
 		return nil, err
 	}
 	return call(s.gates, background, func() (map[store.ID][]store.Ref, error) { return under.References(ctx, ids) })
 }
 
-// Referred implements [store.Referrer].
+// Referred implements [store.Operations].
 func (s *gated) Referred(ctx context.Context, within []byte, value string, limit int) ([]store.ID, error) {
-	under, err := as[store.Referrer](s)
+	under, err := as[store.Operations](s)
 	if err != nil {
 		return nil, err
 	}

@@ -7,21 +7,21 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-var _ store.KeyTimer = (*gated)(nil)
+var _ store.Settings = (*gated)(nil)
 
-// KeepAge implements [store.KeyTimer].
+// KeepAge implements [store.Settings].
 func (s *gated) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w store.Window,
 ) (store.KeptAge, error) {
-	under, err := as[store.KeyTimer](s)
+	under, err := as[store.Settings](s)
 	if err != nil {
 		return store.KeptAge{}, err
 	}
 	return call(s.gates, background, func() (store.KeptAge, error) { return under.KeepAge(ctx, service, route, age, w) })
 }
 
-// RefuseKeysBefore implements [store.KeyTimer].
+// RefuseKeysBefore implements [store.Settings].
 func (s *gated) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error {
-	under, err := as[store.KeyTimer](s)
+	under, err := as[store.Settings](s)
 	if err != nil {
 		return err
 	}

@@ -95,63 +95,63 @@ func as[T store.Store](s *gated) (T, error) {
 	return under, nil
 }
 
-// Import implements [store.Importer].
+// Import implements [store.Operations].
 func (s *gated) Import(ctx context.Context, records []store.Record) (store.Imported, error) {
-	under, err := as[store.Importer](s)
+	under, err := as[store.Operations](s)
 	if err != nil {
 		return store.Imported{}, err
 	}
 	return call(s.gates, "Import", func() (store.Imported, error) { return under.Import(ctx, records) })
 }
 
-// CountOpen implements [store.Counter].
+// CountOpen implements [store.Operations].
 func (s *gated) CountOpen(ctx context.Context, scope store.Scope, limit int) (int, error) {
-	under, err := as[store.Counter](s)
+	under, err := as[store.Operations](s)
 	if err != nil {
 		return 0, err
 	}
 	return call(s.gates, "CountOpen", func() (int, error) { return under.CountOpen(ctx, scope, limit) })
 }
 
-// Erase implements [store.Eraser].
+// Erase implements [store.Operations].
 func (s *gated) Erase(ctx context.Context, scope store.Scope, after store.ID, limit int) (store.ErasedPage, error) {
-	under, err := as[store.Eraser](s)
+	under, err := as[store.Operations](s)
 	if err != nil {
 		return store.ErasedPage{}, err
 	}
 	return call(s.gates, "Erase", func() (store.ErasedPage, error) { return under.Erase(ctx, scope, after, limit) })
 }
 
-// Survey implements [store.Surveyor].
+// Survey implements [store.Operations].
 func (s *gated) Survey(ctx context.Context, within []byte, limit int) ([]store.Backlog, error) {
-	under, err := as[store.Surveyor](s)
+	under, err := as[store.Operations](s)
 	if err != nil {
 		return nil, err
 	}
 	return call(s.gates, background, func() ([]store.Backlog, error) { return under.Survey(ctx, within, limit) })
 }
 
-// Sight implements [store.Watcher].
+// Sight implements [store.Sightings].
 func (s *gated) Sight(ctx context.Context, sighting store.Sighting) (store.Seen, error) {
-	under, err := as[store.Watcher](s)
+	under, err := as[store.Sightings](s)
 	if err != nil {
 		return store.Seen{}, err
 	}
 	return call(s.gates, "Sight", func() (store.Seen, error) { return under.Sight(ctx, sighting) })
 }
 
-// KeepScoping implements [store.ScopeKeeper]: a store that keeps nothing agrees.
+// KeepScoping implements [store.Settings]: a store that keeps nothing agrees.
 func (s *gated) KeepScoping(ctx context.Context, namespace, fingerprint string) (string, error) {
-	under, ok := s.under.(store.ScopeKeeper)
+	under, ok := s.under.(store.Settings)
 	if !ok {
 		return fingerprint, nil
 	}
 	return call(s.gates, background, func() (string, error) { return under.KeepScoping(ctx, namespace, fingerprint) })
 }
 
-// AdoptScoping implements [store.ScopeKeeper].
+// AdoptScoping implements [store.Settings].
 func (s *gated) AdoptScoping(ctx context.Context, namespace, fingerprint string) error {
-	under, err := as[store.ScopeKeeper](s)
+	under, err := as[store.Settings](s)
 	if err != nil {
 		return err
 	}
@@ -215,15 +215,6 @@ func (s *gated) HalfDone(ctx context.Context, within []byte, after store.ID, lim
 		return nil, err
 	}
 	return call(s.gates, background, func() ([]store.Record, error) { return under.HalfDone(ctx, within, after, limit) })
-}
-
-// Validate implements [store.Validator]: a store that cannot tell counts as sound.
-func (s *gated) Validate(ctx context.Context) error {
-	under, ok := s.under.(store.Validator)
-	if !ok {
-		return nil
-	}
-	return s.gates.do(background, func() error { return under.Validate(ctx) })
 }
 
 // txStore is a store.Transactor behind gates.

@@ -15,7 +15,7 @@ import (
 
 // Config configures the pages. Module and Caller are required.
 type Config struct {
-	// Module is the app's module. Its store must be a store.Inspectable, as those of gormstore and memstore are. It must have
+	// Module is the app's module. Its store must be a store.Operations, as those of gormstore and memstore are. It must have
 	// an observer, which is told who has read an answer (EventAnswerRead); core.LogObserver logs it.
 	Module *core.Module
 
@@ -52,7 +52,7 @@ func New(cfg Config) (http.Handler, error) {
 	case cfg.Module == nil:
 		bad("Module: is required")
 	case !cfg.Module.Inspectable():
-		bad("Module: its store is no store.Inspectable; use gormstore or memstore, or implement it")
+		bad("Module: its store is no store.Operations; use gormstore or memstore, or implement it")
 	case !cfg.Module.Observed():
 		bad("Module: its Config.Observer is not set, so nobody would learn who has read an answer; use core.LogObserver")
 	}

@@ -25,16 +25,16 @@ func TestConfig(t *testing.T) {
 	require.ErrorContains(t, err, "Module: is required")
 	require.ErrorContains(t, err, "Caller: is required")
 	for text, cfg := range map[string]inspect.Config{
-		"Prefix: \"idem\"":          {Prefix: "idem"},
-		"Prefix: \"/idem\"":         {Prefix: "/idem"},
-		"Prefix: \"//\"":            {Prefix: "//"},
-		"SignIn: ":                  {SignIn: "javascript:alert(1)"},
-		"is no route such as":       {Settle: "/v1/operations/:id/settle"},
-		"one parameter":             {Settle: "POST /v1/settle"},
-		"is not in the module's":    {Settle: "POST /v2/operations/:id/settle"},
-		"Routes with a recovery":    {Settle: "POST /v1/profile/:one"},
-		"store is no store.Inspect": {Module: plain(t)},
-		"Observer is not set":       {Module: unobserved(t)},
+		"Prefix: \"idem\"":             {Prefix: "idem"},
+		"Prefix: \"/idem\"":            {Prefix: "/idem"},
+		"Prefix: \"//\"":               {Prefix: "//"},
+		"SignIn: ":                     {SignIn: "javascript:alert(1)"},
+		"is no route such as":          {Settle: "/v1/operations/:id/settle"},
+		"one parameter":                {Settle: "POST /v1/settle"},
+		"is not in the module's":       {Settle: "POST /v2/operations/:id/settle"},
+		"Routes with a recovery":       {Settle: "POST /v1/profile/:one"},
+		"store is no store.Operations": {Module: plain(t)},
+		"Observer is not set":          {Module: unobserved(t)},
 	} {
 		if cfg.Module == nil {
 			cfg.Module = d.module

@@ -8,9 +8,7 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-var _ store.Eraser = (*Store)(nil)
-
-// Erase implements [store.Eraser]. It looks at every record in one batch, whatever the limit.
+// Erase implements [store.Operations]. It looks at every record in one batch, whatever the limit.
 func (s *Store) Erase(ctx context.Context, scope store.Scope, _ store.ID, _ int) (page store.ErasedPage, err error) {
 	if err := alive(ctx); err != nil {
 		return page, err

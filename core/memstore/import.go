@@ -6,9 +6,7 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-var _ store.Importer = (*Store)(nil)
-
-// Import implements [store.Importer]. The error is store.ErrFull if there is no room for all of them.
+// Import implements [store.Operations]. The error is store.ErrFull if there is no room for all of them.
 func (s *Store) Import(ctx context.Context, records []store.Record) (done store.Imported, err error) {
 	for _, rec := range records {
 		if err := alive(ctx); err != nil {

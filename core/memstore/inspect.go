@@ -10,9 +10,9 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-var _ store.Inspectable = (*Store)(nil)
+var _ store.Operations = (*Store)(nil)
 
-// Unsettled implements [store.Inspectable]. It looks at all open records.
+// Unsettled implements [store.Operations]. It looks at all open records.
 func (s *Store) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]store.Record, error) {
 	after := store.Record{Ticket: store.Ticket{ID: q.After.ID}, CreatedAt: q.After.CreatedAt}
 	found, err := s.unsettled(ctx, q.Within, func(r store.Record) bool {
@@ -35,7 +35,7 @@ func selects(q store.UnsettledQuery, r store.Record) bool {
 		!r.CreatedAt.Before(q.From) && (q.Until.IsZero() || r.CreatedAt.Before(q.Until))
 }
 
-// CountUnsettled implements [store.Inspectable]. It looks at all open records.
+// CountUnsettled implements [store.Operations]. It looks at all open records.
 func (s *Store) CountUnsettled(ctx context.Context, q store.UnsettledQuery) ([]store.UnsettledCount, error) {
 	found, err := s.unsettled(ctx, q.Within, func(r store.Record) bool { return selects(q, r) })
 	var counts []store.UnsettledCount
@@ -58,7 +58,7 @@ func (s *Store) CountUnsettled(ctx context.Context, q store.UnsettledQuery) ([]s
 	return counts, err
 }
 
-// OpenSteps implements [store.Inspectable]. It looks at all open records.
+// OpenSteps implements [store.Operations]. It looks at all open records.
 func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps []store.OpenStep, err error) {
 	found, err := s.unsettled(ctx, within, func(store.Record) bool { return true })
 	for _, r := range found[:max(0, min(limit, len(found)))] {
@@ -80,7 +80,7 @@ func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps 
 	return steps, err
 }
 
-// Near implements [store.Inspectable]. It looks at every record.
+// Near implements [store.Operations]. It looks at every record.
 func (s *Store) Near(ctx context.Context, within []byte, n store.Near, limit int) (ids []store.ID, err error) {
 	if err := alive(ctx); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (s *Store) unsettled(ctx context.Context, within []byte, wanted func(store.
 	return found, nil
 }
 
-// History implements [store.Inspectable].
+// History implements [store.Operations].
 func (s *Store) History(ctx context.Context, id store.ID) ([]store.SettlementRecord, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (h Settled) record() store.SettlementRecord {
 	}
 }
 
-// LastSettled implements [store.Inspectable]. It looks at all settlements.
+// LastSettled implements [store.Operations]. It looks at all settlements.
 func (s *Store) LastSettled(ctx context.Context, within []byte, by string, limit int) ([]store.SettledOperation, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (s *Store) LastSettled(ctx context.Context, within []byte, by string, limit
 	return found[:max(0, min(limit, len(found)))], nil
 }
 
-// LastAnswered implements [store.Inspectable]. It looks at every record.
+// LastAnswered implements [store.Operations]. It looks at every record.
 func (s *Store) LastAnswered(ctx context.Context, within []byte, method, route string) (store.Record, error) {
 	all, err := s.list(ctx, within, store.ID{}, math.MaxInt, func(r store.Record) bool {
 		return r.State() == store.Completed && r.Answer.Status < 300 && !r.Answer.Partial && r.Method == method && r.Route == route

@@ -10,8 +10,6 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-var _ store.KeyTimer = (*Store)(nil)
-
 // keyTimes are what timed keys are judged by.
 type keyTimes struct {
 	floors map[string]time.Time // by service, and by service and route
@@ -58,7 +56,7 @@ func (k *keyTimes) raiseTo(name string, t time.Time) {
 	}
 }
 
-// RefuseKeysBefore implements [store.KeyTimer].
+// RefuseKeysBefore implements [store.Settings].
 func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error {
 	if err := alive(ctx); err != nil {
 		return err
@@ -79,7 +77,7 @@ func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Tim
 	return nil
 }
 
-// KeepAge implements [store.KeyTimer].
+// KeepAge implements [store.Settings].
 func (s *Store) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w store.Window,
 ) (store.KeptAge, error) {
 	if err := alive(ctx); err != nil {

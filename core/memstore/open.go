@@ -8,12 +8,7 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-var (
-	_ store.Counter  = (*Store)(nil)
-	_ store.Surveyor = (*Store)(nil)
-)
-
-// CountOpen implements [store.Counter]. It looks at all open records.
+// CountOpen implements [store.Operations]. It looks at all open records.
 func (s *Store) CountOpen(ctx context.Context, scope store.Scope, limit int) (n int, err error) {
 	if err := alive(ctx); err != nil {
 		return 0, err
@@ -29,7 +24,7 @@ func (s *Store) CountOpen(ctx context.Context, scope store.Scope, limit int) (n 
 	return min(n, limit), nil
 }
 
-// Survey implements [store.Surveyor]. It looks at all open records.
+// Survey implements [store.Operations]. It looks at all open records.
 func (s *Store) Survey(ctx context.Context, within []byte, limit int) ([]store.Backlog, error) {
 	found, err := s.unsettled(ctx, within, func(r store.Record) bool { return r.State() == store.Unknown || r.HalfDone() })
 	if err != nil {

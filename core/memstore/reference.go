@@ -10,15 +10,13 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-var _ store.Referrer = (*Store)(nil)
-
 // reference is a reference of a record, in the order of the others.
 type reference struct {
 	store.Ref
 	at time.Time
 }
 
-// Refer implements [store.Referrer].
+// Refer implements [store.Operations].
 func (s *Store) Refer(ctx context.Context, id store.ID, _ store.Realm, ref store.Ref) error {
 	if err := alive(ctx); err != nil {
 		return err
@@ -41,7 +39,7 @@ func (s *Store) Refer(ctx context.Context, id store.ID, _ store.Realm, ref store
 	return nil
 }
 
-// References implements [store.Referrer].
+// References implements [store.Operations].
 func (s *Store) References(ctx context.Context, ids []store.ID) (map[store.ID][]store.Ref, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err
@@ -59,7 +57,7 @@ func (s *Store) References(ctx context.Context, ids []store.ID) (map[store.ID][]
 	return refs, nil
 }
 
-// Referred implements [store.Referrer]. It looks at every record.
+// Referred implements [store.Operations]. It looks at every record.
 func (s *Store) Referred(ctx context.Context, within []byte, value string, limit int) ([]store.ID, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err

@@ -6,9 +6,9 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-var _ store.ScopeKeeper = (*Store)(nil)
+var _ store.Settings = (*Store)(nil)
 
-// KeepScoping implements [store.ScopeKeeper].
+// KeepScoping implements [store.Settings].
 func (s *Store) KeepScoping(ctx context.Context, namespace, fingerprint string) (string, error) {
 	if err := alive(ctx); err != nil {
 		return "", err
@@ -21,7 +21,7 @@ func (s *Store) KeepScoping(ctx context.Context, namespace, fingerprint string) 
 	return s.scopings[namespace], nil
 }
 
-// AdoptScoping implements [store.ScopeKeeper].
+// AdoptScoping implements [store.Settings].
 func (s *Store) AdoptScoping(ctx context.Context, namespace, fingerprint string) error {
 	if err := alive(ctx); err != nil {
 		return err

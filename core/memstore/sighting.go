@@ -7,7 +7,7 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-var _ store.Watcher = (*Store)(nil)
+var _ store.Sightings = (*Store)(nil)
 
 // sightings are the commands that were seen, kept apart from the records: a route is watched for some time only. There are
 // at most as many as records; then the oldest are dropped. No claim depends on them.
@@ -35,7 +35,7 @@ type sent struct {
 
 func (s *sighting) sent() sent { return sent{s.Scope, s.Hash} }
 
-// Sight implements [store.Watcher].
+// Sight implements [store.Sightings].
 func (s *Store) Sight(ctx context.Context, now store.Sighting) (store.Seen, error) {
 	if err := alive(ctx); err != nil {
 		return store.Seen{}, err

@@ -17,7 +17,7 @@ import (
 // Watch adds the gauges of the operations that need somebody: each collection of the metrics asks the module's store once,
 // with [core.Module.Backlog]. Call it once for a module. stop ends it; the store may be closed after that.
 //
-// Errors: [errors.ErrUnsupported] if the store is no store.Surveyor; what the provider says of the gauges.
+// Errors: [errors.ErrUnsupported] if the store is no store.Operations; what the provider says of the gauges.
 func (t *Telemetry) Watch(m *core.Module) (stop func(), err error) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()

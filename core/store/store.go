@@ -49,14 +49,14 @@ type Claim struct {
 	Route    string        // the router's pattern, kept likewise
 	Recovery Recovery      // Rollback only in Transactor.Begin, Resume in Stepper.Resume
 	Hash     CommandHash   // kept with the record; compared if a Resume operation is taken over
-	Key      KeyTime       // the time of the key, judged if the key has no record; for a KeyTimer
+	Key      KeyTime       // the time of the key, judged if the key has no record; for a store with Settings
 	Lease    time.Duration // how long the attempt counts as alive without a renewal
 	Deadline time.Duration // how long the attempt may take
 
 	// Retention is how long the answer will probably be kept: see Completion. It is only a hint, by which a store may decide
 	// when a sweep should look at the record.
 	Retention time.Duration
-	// Counted: a Counter has to count the record while it is open. If it is false, the Counter may leave the record out.
+	// Counted: CountOpen has to count the record while it is open. If it is false, CountOpen may leave the record out.
 	Counted bool
 
 	// Lean: of a record whose answer can be replayed the caller needs only ID, Fence, Recovery, Hash, Stored, Answer,
@@ -77,30 +77,11 @@ func (c Claim) Trusts(now time.Time) bool {
 	return c.Window.Reached(now)
 }
 
-// KeyTime is the time in a claim's key, and what that allows. The zero KeyTime is for a key that has no time: it is never
-// judged.
-type KeyTime struct {
-	// Made is the time in the key, in whole milliseconds of the client's clock. It is zero if the key is not judged.
-	Made time.Time
-	// Timed: the route takes only timed keys. It is kept with the record. While the store's clock is outside of
-	// Claim.Window, no such key can be claimed.
-	Timed bool
-	// Valid is when a key without a record may be claimed: while the store's clock is inside this window. The zero Window
-	// allows any time.
-	Valid Window
-}
-
-// Allows reports whether a key without a record may be claimed at now, by the store's clock. floor is the newest time
-// that is refused; the zero time if there is none.
-func (k KeyTime) Allows(now, floor time.Time) bool {
-	return k.Made.IsZero() || k.Valid.Has(now) && k.Made.After(floor)
-}
-
 // Claimed is the outcome of a claim. It is exactly one of these four: Won; Busy; Untimely; or Record is an existing row.
 type Claimed struct {
 	Won  bool // the caller owns the record: Record.Ticket is its proof
 	Busy bool // another attempt holds the key, and its record is not visible yet, or may not be taken over now
-	// Untimely: the key has no record, or a free one, and its time forbids a first attempt (see KeyTimer). No attempt
+	// Untimely: the key has no record, or a free one, and its time forbids a first attempt (see Settings). No attempt
 	// is running.
 	Untimely bool
 	Record   Record // Won: the caller's own row; Busy: zero; Untimely: only Now; otherwise the existing row
@@ -122,12 +103,12 @@ type Store interface {
 	// decided by that. If c does not trust the clock (see Claim.Trusts), a claim without a record, or with a freed one, is
 	// ErrClock (T-5).
 	//
-	// On a KeyTimer, a claim that would win is Untimely in two cases: c.Key does not allow it by the store's clock and floor
-	// at the moment of the claim, or the record is Spent. A claim that continues a Resume operation is not judged (T-6).
+	// On a store with Settings, a claim that would win is Untimely in two cases: c.Key does not allow it by the store's clock
+	// and floor at the moment of the claim, or the record is Spent. A claim that continues a Resume operation is not judged
+	// (T-6).
 	//
 	// Claim commits the record at once, whatever its recovery. After any error other than ErrFull, ErrCrowded and ErrClock, the
-	// claim may have been stored nevertheless: the caller
-	// calls Release with fence 0.
+	// claim may have been stored nevertheless: the caller calls Release with fence 0.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 
 	// Renew sets the end of the lease to now plus lease, but not later than the attempt's deadline. ErrStale if t is not
@@ -169,9 +150,9 @@ type Store interface {
 
 	// Sweep turns up to limit completed records past retention into tombstones, and drops up to limit tombstones and free
 	// records whose time is over (T-3). A freed record stays with its fence for a day at least, so that a settlement of an
-	// earlier attempt never applies to the next one. A Watcher forgets up to limit sightings, and a store with an inbox up
-	// to limit markers of messages. Sweep never changes the contents of running or unknown records; it may mark them
-	// as listed. Any number of sweeps may run at once. A store may turn a record into a tombstone late: up to Claim.Deadline
+	// earlier attempt never applies to the next one. A store of Sightings forgets up to limit of them, and a store with an
+	// inbox up to limit markers of messages. Sweep never changes the contents of running or unknown records; it may mark
+	// them as listed. Any number of sweeps may run at once. A store may turn a record into a tombstone late: up to Claim.Deadline
 	// after the end of its retention, but at most a quarter of the retention late. If the clock is outside of w, nothing is
 	// dropped: ErrClock (T-5). With any other error, Swept still says what was done.
 	Sweep(ctx context.Context, limit int, w Window) (Swept, error)
@@ -200,195 +181,8 @@ type Settlement struct {
 type Swept struct {
 	Tombstones int // completed records turned into tombstones
 	Dropped    int // tombstones and free records removed
-	Sightings  int // sightings forgotten, of a Watcher
+	Sightings  int // sightings forgotten
 	Messages   int // markers of processed messages removed, of a store with an inbox
 	// HeldUp is how long an open transaction has blocked a part of the sweeps; 0 if none does.
 	HeldUp time.Duration
-}
-
-// Transactor is a Store that can run a handler's statements in the claim's transaction. A policy can ask for Rollback only
-// on such a store.
-type Transactor interface {
-	Store
-	// Begin opens a transaction and claims in it, by the rules of Store.Claim. The Tx is nil unless the claim was won. After
-	// an error, nothing of the claim is left. ctx bounds only the claim, not the transaction.
-	Begin(ctx context.Context, c Claim) (Tx, Claimed, error)
-
-	// InFlight reports whether a running attempt holds the key, although its record is not visible yet. It claims nothing,
-	// and makes no claim Busy.
-	InFlight(ctx context.Context, id ID) (bool, error)
-}
-
-// Tx is the transaction of a Rollback attempt. The attempt's record is visible to others only after Seal, and a store may
-// write it only then.
-type Tx interface {
-	// Bind returns the context in which handlers find the transaction.
-	Bind(ctx context.Context) context.Context
-
-	// Seal makes durable what s says, and commits the open transaction; if s is Alone, the transaction is undone first. It
-	// returns the store's clock. The transaction is over whatever Seal returns. ctx bounds only how long Seal waits: COMMIT
-	// itself is never cancelled.
-	//
-	// ErrRetryable and ErrAborted: the transaction was certainly rolled back. ErrStale: it was certainly rolled back, because
-	// another attempt has the key, or has had it, or the operation was settled. ErrUnconfirmed: the outcome is not known.
-	// ErrEnded: the handler has ended the transaction, and the record is made unknown. An answer that is sealed again with
-	// the same ticket is nil, and keeps the first one.
-	Seal(ctx context.Context, s Seal) (now time.Time, err error)
-
-	// Rollback undoes everything that is not sealed; the key is free if nothing was. It may be called at any time, by any
-	// goroutine, more than once. It returns ErrRetryable if a statement of the handler has failed with an error that a repeat
-	// may solve, and ErrStale and ErrEnded as Seal does.
-	Rollback() error
-}
-
-// AskedTx is a Tx that knows whether its handler has asked for it. A handler that succeeds without it has written its rows
-// outside the transaction, or has written none.
-type AskedTx interface {
-	Tx
-	// Asked reports whether the handler has asked for the transaction, by any function of the store that returns it.
-	Asked() bool
-}
-
-// Validator is a Store that can check whether its server and its schema are as it needs them (F-2).
-type Validator interface {
-	// Validate returns one error that names everything that is wrong.
-	Validate(ctx context.Context) error
-}
-
-// Counter is a Store that can count the open records of a principal. A policy can set MaxOpen only on such a store.
-type Counter interface {
-	Store
-
-	// CountOpen counts the records of a scope that are stored as running or unknown, on all routes and with any lease,
-	// without the half-done ones (see [Record.HalfDone]). It stops counting at limit. It may leave out the claim of a
-	// transaction that has not committed, and running records whose claim was not Counted.
-	CountOpen(ctx context.Context, s Scope, limit int) (int, error)
-}
-
-// Surveyor is a Store that can say how many operations need attention. Metrics call it often, so its cost must not grow
-// with the table.
-type Surveyor interface {
-	Store
-
-	// Survey counts, by route, the operations whose state is Unknown and those that are half-done (see [Record.HalfDone]),
-	// if their realm begins with within. It counts only the oldest limit operations. It may leave out a record whose lease
-	// has run out, until a sweep has seen the record.
-	Survey(ctx context.Context, within []byte, limit int) ([]Backlog, error)
-}
-
-// Backlog is how many operations of a route need attention.
-type Backlog struct {
-	HalfDone bool // they are half-done; otherwise their state is Unknown
-	Method   string
-	Route    string // the router's pattern
-	Count    int
-	Oldest   time.Time // the first claim of the oldest of them, by the store's clock
-}
-
-// ScopeKeeper is a Store that keeps the Scoping of its records, for all instances and releases (S-4).
-type ScopeKeeper interface {
-	Store
-
-	// KeepScoping returns the fingerprint that the store has for a namespace. If the store has no fingerprint at all,
-	// because its database is new, it stores this one. It returns "" if the store has fingerprints, but none for this
-	// namespace.
-	KeepScoping(ctx context.Context, namespace, fingerprint string) (kept string, err error)
-	// AdoptScoping stores a fingerprint for a namespace, and replaces an earlier one.
-	AdoptScoping(ctx context.Context, namespace, fingerprint string) error
-}
-
-// Watcher is a Store that remembers which commands have arrived, even if their keys are not enforced. A policy can set
-// ShadowUntil or Rekey only on such a store.
-type Watcher interface {
-	Store
-
-	// Sight remembers a command, and returns what the store had seen of the command's key and principal before. Claims do
-	// not depend on sightings. If two commands arrive at the same moment, Sight may miss that they are equal: it returns for
-	// neither of them that it has seen the other. Sweep removes sightings that are older than their Keep.
-	Sight(ctx context.Context, s Sighting) (Seen, error)
-}
-
-// Sighting is a command that has arrived.
-type Sighting struct {
-	ID     ID // of the record that belongs to its key; the zero ID for a command without a valid key
-	Scope  Scope
-	Hash   CommandHash
-	Window time.Duration // how long ago the same command with another key may have come to count
-	Keep   time.Duration // how long the sighting is kept, not shorter than Window
-
-	// Tentative: a command with a new key that is Rekeyed is not remembered, because it will be refused. Otherwise a client
-	// that sends a new key again and again would be refused for ever.
-	Tentative bool
-}
-
-// Seen is what a Watcher had seen before a sighting.
-type Seen struct {
-	// Key: the store has seen this key before, and First is the first command that came with it. A key whose Keep is over
-	// counts as new.
-	Key   bool
-	First CommandHash
-
-	// Rekeyed: within Window, and before this key first came, the same principal sent the same command with another key or
-	// without a key. Earlier is the record id of the latest such command; the zero ID if it had no key.
-	Rekeyed bool
-	Earlier ID
-}
-
-// Imported counts the rows of an import.
-type Imported struct {
-	Added    int // new records
-	Replaced int // records that were free; the imported ones took their place (F-4)
-	Left     int // rows that were not imported, because their key has a record that is not free, or a running attempt
-	Over     int // rows that were not imported: their Past.ExpiresAt, retention and tombstone are over
-}
-
-// Importer is a Store that can take over records of another idempotency table.
-type Importer interface {
-	Store
-
-	// Import adds the records whose id the store does not have; it ignores their Now. It replaces a record whose state is
-	// Free, and deletes that record's steps; the fence continues to rise (F-4). Imported records have no Traceparent. Import
-	// changes no other record, and no key whose attempt is running. A second import of the same records changes nothing. The
-	// result has only Added and Replaced. After an error, some of the records may have been added.
-	Import(ctx context.Context, records []Record) (Imported, error)
-}
-
-// Eraser is a Store that can erase the answers and results of a principal before their retention ends: see
-// Module.Erase in package core.
-type Eraser interface {
-	Store
-
-	// Erase reads about limit records behind after, which is the Next of the page before, or the zero ID. A record of the
-	// scope that is stored as completed becomes a tombstone: only the status of its answer stays, its steps are deleted, and
-	// the tombstone ends when it would have ended without Erase. The steps of a free record are deleted. Records that are
-	// stored as running or unknown are returned in Open, and not changed. No record of another scope is changed. An erased
-	// record does not become free, and a second Complete does not restore its answer.
-	Erase(ctx context.Context, s Scope, after ID, limit int) (ErasedPage, error)
-}
-
-// ErasedPage is the result of one batch of an erasure.
-type ErasedPage struct {
-	Records int  // records of which something was erased
-	Open    []ID // records that were not erased because they are open
-	Next    ID   // where the next batch begins; the zero ID after the last one
-}
-
-// KeyTimer is a Store that judges timed keys (T-6). Only on such a store can a policy ask for TimedKey.
-//
-// It keeps floors: times that only rise. A key that has no record, or a freed one, is refused if it was made at its floor
-// or before: the claim is Untimely. There is one floor for all timed keys of a service. Each route has a floor, too:
-// after the route has left TimedKey, it applies to UUIDv7 keys without KeyTime.Timed. service is the first 8 bytes of a
-// [Realm]. If the store drops the record of a timed key, it raises both floors to the key's time in the same step, unless
-// the record was freed. So at each moment there is either the record or the floor.
-type KeyTimer interface {
-	Store
-
-	// KeepAge stores the age limit of a route's timed keys, 0 if its keys are not timed, and returns the stored value. It
-	// computes this with [KeptAge.Next], at the later of both clocks ([Window.Later]). If the route leaves TimedKey, its
-	// floor rises to [KeptAge.Floor] in the same step. ErrClock if something must be written and the store's clock is
-	// outside of w.
-	KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w Window) (KeptAge, error)
-	// RefuseKeysBefore raises all floors of a service so that keys made before t are refused. ErrClock if the store's clock
-	// is outside of w.
-	RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w Window) error
 }

@@ -29,12 +29,12 @@ var eraseChecks = []check{
 // erase erases all that can be erased of the principal of s.command, in batches of limit.
 func (s *fixture) erase(t *testing.T, limit int) store.ErasedPage {
 	t.Helper()
-	total, err := eraseAll(s.ctx, s.Store.(store.Eraser), s.command(store.Park).Scope, limit)
+	total, err := eraseAll(s.ctx, s.Store.(store.Operations), s.command(store.Park).Scope, limit)
 	require.NoError(t, err)
 	return total
 }
 
-func eraseAll(ctx context.Context, st store.Eraser, scope store.Scope, limit int) (total store.ErasedPage, err error) {
+func eraseAll(ctx context.Context, st store.Operations, scope store.Scope, limit int) (total store.ErasedPage, err error) {
 	for after := (store.ID{}); ; {
 		page, err := st.Erase(ctx, scope, after, limit)
 		total.Records += page.Records
@@ -231,14 +231,14 @@ func eraseInBatches(t *testing.T, s *fixture) {
 	for range records {
 		s.done(t, "paid")
 	}
-	st, scope := s.Store.(store.Eraser), s.command(store.Park).Scope
+	st, scope := s.Store.(store.Operations), s.command(store.Park).Scope
 	first, err := st.Erase(s.ctx, scope, store.ID{}, 10)
 	require.NoError(t, err)
 	for _, again := range s.instances { // the cursor is not one of the process that died
 		if first.Next == (store.ID{}) {
 			break
 		}
-		next, err := again.(store.Eraser).Erase(s.ctx, scope, first.Next, 5)
+		next, err := again.(store.Operations).Erase(s.ctx, scope, first.Next, 5)
 		require.NoError(t, err)
 		first.Records, first.Next = first.Records+next.Records, next.Next
 	}
@@ -266,7 +266,7 @@ func eraseManyAtOnce(t *testing.T, s *fixture) {
 		st := s.instances[i%len(s.instances)]
 		switch i % 8 {
 		case 0:
-			total, err := eraseAll(s.ctx, st.(store.Eraser), scope, 1+i)
+			total, err := eraseAll(s.ctx, st.(store.Operations), scope, 1+i)
 			assert.NoError(t, err)
 			records.Add(int64(total.Records))
 		case 1:
@@ -292,7 +292,7 @@ func eraseCancelled(t *testing.T, s *fixture) {
 	over, cancel := context.WithCancel(s.ctx)
 	cancel()
 	for _, st := range s.instances {
-		_, err := st.(store.Eraser).Erase(over, c.Scope, store.ID{}, 100)
+		_, err := st.(store.Operations).Erase(over, c.Scope, store.ID{}, 100)
 		noSentinel(t, err)
 	}
 	requireAnswer(t, answerOf("paid"), s.find(t, c.ID).Answer)

@@ -8,7 +8,7 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// The mutants of a store.Eraser. Each keeps all other abilities of a memstore.
+// The mutants of a store.Operations. Each keeps all other abilities of a memstore.
 var eraseMutants = map[string]mutantOf[*memstore.Store, store.Store]{
 	"erases nothing":              {"Erase/Tombstones", func(s *memstore.Store) store.Store { return erasesNothing{s} }},
 	"erases for all":              {"Erase/OfOthers", func(s *memstore.Store) store.Store { return &erasesForAll{Store: s} }},

@@ -41,11 +41,11 @@ type fixture struct {
 	instances    []store.Store   // the store, and its twin if there is one
 	transactors  []store.Transactor
 	steppers     []store.Stepper
-	watchers     []store.Watcher
-	counters     []store.Counter
-	surveyors    []store.Surveyor
-	inspectables []store.Inspectable
-	referrers    []store.Referrer
+	watchers     []store.Sightings
+	counters     []store.Operations
+	surveyors    []store.Operations
+	inspectables []store.Operations
+	referrers    []store.Operations
 	sights       int
 	commands     int
 	counted      bool         // the claims are to be counted

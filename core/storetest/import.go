@@ -44,7 +44,7 @@ func (s *fixture) imported(t *testing.T, state store.State) store.Record {
 
 func (s *fixture) importAll(t *testing.T, records ...store.Record) store.Imported {
 	t.Helper()
-	done, err := s.Store.(store.Importer).Import(s.ctx, records)
+	done, err := s.Store.(store.Operations).Import(s.ctx, records)
 	require.NoError(t, err)
 	return done
 }
@@ -151,7 +151,7 @@ func (s *fixture) requireNotImported(t *testing.T, rec store.Record) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
 	defer cancel()
-	done, err := s.instances[len(s.instances)-1].(store.Importer).Import(ctx, []store.Record{rec})
+	done, err := s.instances[len(s.instances)-1].(store.Operations).Import(ctx, []store.Record{rec})
 	require.NoError(t, err, "it does not wait for the attempt")
 	require.Zero(t, done)
 }
@@ -183,7 +183,7 @@ func importCancelled(t *testing.T, s *fixture) {
 	rec := s.imported(t, store.Completed)
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
-	_, err := s.Store.(store.Importer).Import(ctx, []store.Record{rec})
+	_, err := s.Store.(store.Operations).Import(ctx, []store.Record{rec})
 	noSentinel(t, err)
 	s.requireGoneOrFree(t, rec.ID)
 }

@@ -6,17 +6,17 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// The mutants of a store.Importer.
-var importMutants = map[string]mutantOf[store.Importer, store.Importer]{
-	"leaves free records":         {"Import/ReplacesFree", func(s store.Importer) store.Importer { return leavesFree{s} }},
-	"imports with an old fence":   {"Import/ReplacesFree", func(s store.Importer) store.Importer { return importsOldFence{s} }},
-	"imports over what was begun": {"Import/NeverOverwrites", func(s store.Importer) store.Importer { return importsOver{s} }},
-	"counts what it has not done": {"Import/RoundTrip", func(s store.Importer) store.Importer { return countsAll{s} }},
-	"imports regardless":          {"Import/Cancelled", func(s store.Importer) store.Importer { return heedlessImport{s} }},
+// The mutants of a store.Operations.
+var importMutants = map[string]mutantOf[store.Operations, store.Operations]{
+	"leaves free records":         {"Import/ReplacesFree", func(s store.Operations) store.Operations { return leavesFree{s} }},
+	"imports with an old fence":   {"Import/ReplacesFree", func(s store.Operations) store.Operations { return importsOldFence{s} }},
+	"imports over what was begun": {"Import/NeverOverwrites", func(s store.Operations) store.Operations { return importsOver{s} }},
+	"counts what it has not done": {"Import/RoundTrip", func(s store.Operations) store.Operations { return countsAll{s} }},
+	"imports regardless":          {"Import/Cancelled", func(s store.Operations) store.Operations { return heedlessImport{s} }},
 }
 
 // leavesFree takes each record for one that holds its key.
-type leavesFree struct{ store.Importer }
+type leavesFree struct{ store.Operations }
 
 func (s leavesFree) Import(ctx context.Context, records []store.Record) (store.Imported, error) {
 	unknown := make([]store.Record, 0, len(records))
@@ -25,14 +25,14 @@ func (s leavesFree) Import(ctx context.Context, records []store.Record) (store.I
 			unknown = append(unknown, rec)
 		}
 	}
-	return s.Importer.Import(ctx, unknown)
+	return s.Operations.Import(ctx, unknown)
 }
 
 // importsOldFence shows imported records with the fence that they came with.
-type importsOldFence struct{ store.Importer }
+type importsOldFence struct{ store.Operations }
 
 func (s importsOldFence) Find(ctx context.Context, id store.ID) (store.Record, error) {
-	rec, err := s.Importer.Find(ctx, id)
+	rec, err := s.Operations.Find(ctx, id)
 	if rec.Hash.Version == store.UnknownHash && rec.State() != store.Free {
 		rec.Fence = 1
 	}
@@ -40,7 +40,7 @@ func (s importsOldFence) Find(ctx context.Context, id store.ID) (store.Record, e
 }
 
 // importsOver frees a key that is held already.
-type importsOver struct{ store.Importer }
+type importsOver struct{ store.Operations }
 
 func (s importsOver) Import(ctx context.Context, records []store.Record) (store.Imported, error) {
 	for _, rec := range records {
@@ -48,18 +48,18 @@ func (s importsOver) Import(ctx context.Context, records []store.Record) (store.
 			_ = s.Release(ctx, there.Ticket)
 		}
 	}
-	return s.Importer.Import(ctx, records)
+	return s.Operations.Import(ctx, records)
 }
 
-type countsAll struct{ store.Importer }
+type countsAll struct{ store.Operations }
 
 func (s countsAll) Import(ctx context.Context, records []store.Record) (store.Imported, error) {
-	_, err := s.Importer.Import(ctx, records)
+	_, err := s.Operations.Import(ctx, records)
 	return store.Imported{Added: len(records)}, err
 }
 
-type heedlessImport struct{ store.Importer }
+type heedlessImport struct{ store.Operations }
 
 func (s heedlessImport) Import(ctx context.Context, records []store.Record) (store.Imported, error) {
-	return s.Importer.Import(context.WithoutCancel(ctx), records)
+	return s.Operations.Import(context.WithoutCancel(ctx), records)
 }

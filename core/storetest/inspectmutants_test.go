@@ -9,126 +9,126 @@ import (
 )
 
 // inspectMutants are stores with one fault in what operators look through: see mutants.
-var inspectMutants = map[string]mutantOf[store.Inspectable, store.Store]{
-	"shows every realm":         {"Inspect/Within", func(s store.Inspectable) store.Store { return showsEveryRealm{s} }},
-	"forgets the half-done":     {"Inspect/Unsettled", func(s store.Inspectable) store.Store { return forgetsHalfDone{s} }},
-	"shows every route":         {"Inspect/Filters", func(s store.Inspectable) store.Store { return showsEveryRoute{s} }},
-	"ends a moment too late":    {"Inspect/Filters", func(s store.Inspectable) store.Store { return endsLate{s} }},
-	"shows every principal":     {"Inspect/Filters", func(s store.Inspectable) store.Store { return showsEveryPrincipal{s} }},
-	"never the newest first":    {"Inspect/Pages", func(s store.Inspectable) store.Store { return neverNewest{s} }},
-	"near in every realm":       {"Inspect/Near", func(s store.Inspectable) store.Store { return nearEverywhere{s} }},
-	"settled in every realm":    {"Inspect/LastSettled", func(s store.Inspectable) store.Store { return settledEverywhere{s} }},
-	"answers of every realm":    {"Inspect/LastAnswered", func(s store.Inspectable) store.Store { return answeredEverywhere{s} }},
-	"opens every realm":         {"Inspect/OpenSteps", func(s store.Inspectable) store.Store { return opensEverywhere{s} }},
-	"pages by age alone":        {"Inspect/Pages", func(s store.Inspectable) store.Store { return repeatsTheLast{s} }},
-	"counts all that there are": {"Inspect/Counts", func(s store.Inspectable) store.Store { return countsEverything{s} }},
-	"loses what was undone":     {"Inspect/History", func(s store.Inspectable) store.Store { return losesUndone{s} }},
-	"tells the newest first":    {"Inspect/History", func(s store.Inspectable) store.Store { return newestHistory{s} }},
-	"looks after a cancelled":   {"Inspect/Cancelled", func(s store.Inspectable) store.Store { return looksAnyway{s} }},
+var inspectMutants = map[string]mutantOf[store.Operations, store.Store]{
+	"shows every realm":         {"Inspect/Within", func(s store.Operations) store.Store { return showsEveryRealm{s} }},
+	"forgets the half-done":     {"Inspect/Unsettled", func(s store.Operations) store.Store { return forgetsHalfDone{s} }},
+	"shows every route":         {"Inspect/Filters", func(s store.Operations) store.Store { return showsEveryRoute{s} }},
+	"ends a moment too late":    {"Inspect/Filters", func(s store.Operations) store.Store { return endsLate{s} }},
+	"shows every principal":     {"Inspect/Filters", func(s store.Operations) store.Store { return showsEveryPrincipal{s} }},
+	"never the newest first":    {"Inspect/Pages", func(s store.Operations) store.Store { return neverNewest{s} }},
+	"near in every realm":       {"Inspect/Near", func(s store.Operations) store.Store { return nearEverywhere{s} }},
+	"settled in every realm":    {"Inspect/LastSettled", func(s store.Operations) store.Store { return settledEverywhere{s} }},
+	"answers of every realm":    {"Inspect/LastAnswered", func(s store.Operations) store.Store { return answeredEverywhere{s} }},
+	"opens every realm":         {"Inspect/OpenSteps", func(s store.Operations) store.Store { return opensEverywhere{s} }},
+	"pages by age alone":        {"Inspect/Pages", func(s store.Operations) store.Store { return repeatsTheLast{s} }},
+	"counts all that there are": {"Inspect/Counts", func(s store.Operations) store.Store { return countsEverything{s} }},
+	"loses what was undone":     {"Inspect/History", func(s store.Operations) store.Store { return losesUndone{s} }},
+	"tells the newest first":    {"Inspect/History", func(s store.Operations) store.Store { return newestHistory{s} }},
+	"looks after a cancelled":   {"Inspect/Cancelled", func(s store.Operations) store.Store { return looksAnyway{s} }},
 }
 
-type showsEveryRealm struct{ store.Inspectable }
+type showsEveryRealm struct{ store.Operations }
 
 func (s showsEveryRealm) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]store.Record, error) {
 	q.Within = nil
-	return s.Inspectable.Unsettled(ctx, q)
+	return s.Operations.Unsettled(ctx, q)
 }
 
-type forgetsHalfDone struct{ store.Inspectable }
+type forgetsHalfDone struct{ store.Operations }
 
 func (s forgetsHalfDone) CountUnsettled(ctx context.Context, q store.UnsettledQuery) ([]store.UnsettledCount, error) {
-	counts, err := s.Inspectable.CountUnsettled(ctx, q)
+	counts, err := s.Operations.CountUnsettled(ctx, q)
 	return slices.DeleteFunc(counts, func(c store.UnsettledCount) bool { return c.HalfDone }), err
 }
 
-type showsEveryRoute struct{ store.Inspectable }
+type showsEveryRoute struct{ store.Operations }
 
 func (s showsEveryRoute) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]store.Record, error) {
 	q.Route = ""
-	return s.Inspectable.Unsettled(ctx, q)
+	return s.Operations.Unsettled(ctx, q)
 }
 
-type showsEveryPrincipal struct{ store.Inspectable }
+type showsEveryPrincipal struct{ store.Operations }
 
 func (s showsEveryPrincipal) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]store.Record, error) {
 	q.Scope = store.Scope{}
-	return s.Inspectable.Unsettled(ctx, q)
+	return s.Operations.Unsettled(ctx, q)
 }
 
-type neverNewest struct{ store.Inspectable }
+type neverNewest struct{ store.Operations }
 
 func (s neverNewest) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]store.Record, error) {
 	q.Newest = false
-	return s.Inspectable.Unsettled(ctx, q)
+	return s.Operations.Unsettled(ctx, q)
 }
 
-type nearEverywhere struct{ store.Inspectable }
+type nearEverywhere struct{ store.Operations }
 
 func (s nearEverywhere) Near(ctx context.Context, _ []byte, n store.Near, limit int) ([]store.ID, error) {
-	return s.Inspectable.Near(ctx, nil, n, limit)
+	return s.Operations.Near(ctx, nil, n, limit)
 }
 
-type opensEverywhere struct{ store.Inspectable }
+type opensEverywhere struct{ store.Operations }
 
 func (s opensEverywhere) OpenSteps(ctx context.Context, _ []byte, limit int) ([]store.OpenStep, error) {
-	return s.Inspectable.OpenSteps(ctx, nil, limit)
+	return s.Operations.OpenSteps(ctx, nil, limit)
 }
 
-type settledEverywhere struct{ store.Inspectable }
+type settledEverywhere struct{ store.Operations }
 
 func (s settledEverywhere) LastSettled(ctx context.Context, _ []byte, by string, limit int) ([]store.SettledOperation, error) {
-	return s.Inspectable.LastSettled(ctx, nil, by, limit)
+	return s.Operations.LastSettled(ctx, nil, by, limit)
 }
 
-type answeredEverywhere struct{ store.Inspectable }
+type answeredEverywhere struct{ store.Operations }
 
 func (s answeredEverywhere) LastAnswered(ctx context.Context, _ []byte, method, route string) (store.Record, error) {
-	return s.Inspectable.LastAnswered(ctx, nil, method, route)
+	return s.Operations.LastAnswered(ctx, nil, method, route)
 }
 
-type endsLate struct{ store.Inspectable }
+type endsLate struct{ store.Operations }
 
 func (s endsLate) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]store.Record, error) {
 	if !q.Until.IsZero() {
 		q.Until = q.Until.Add(time.Second)
 	}
-	return s.Inspectable.Unsettled(ctx, q)
+	return s.Operations.Unsettled(ctx, q)
 }
 
-type repeatsTheLast struct{ store.Inspectable }
+type repeatsTheLast struct{ store.Operations }
 
 func (s repeatsTheLast) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]store.Record, error) {
 	q.After.ID = store.ID{}
-	return s.Inspectable.Unsettled(ctx, q)
+	return s.Operations.Unsettled(ctx, q)
 }
 
-type countsEverything struct{ store.Inspectable }
+type countsEverything struct{ store.Operations }
 
 func (s countsEverything) CountUnsettled(ctx context.Context, q store.UnsettledQuery) ([]store.UnsettledCount, error) {
 	q.Limit = 1_000_000
-	return s.Inspectable.CountUnsettled(ctx, q)
+	return s.Operations.CountUnsettled(ctx, q)
 }
 
-type losesUndone struct{ store.Inspectable }
+type losesUndone struct{ store.Operations }
 
 func (s losesUndone) History(ctx context.Context, id store.ID) ([]store.SettlementRecord, error) {
-	history, err := s.Inspectable.History(ctx, id)
+	history, err := s.Operations.History(ctx, id)
 	for i := range history {
 		history[i].Undone = ""
 	}
 	return history, err
 }
 
-type newestHistory struct{ store.Inspectable }
+type newestHistory struct{ store.Operations }
 
 func (s newestHistory) History(ctx context.Context, id store.ID) ([]store.SettlementRecord, error) {
-	history, err := s.Inspectable.History(ctx, id)
+	history, err := s.Operations.History(ctx, id)
 	slices.Reverse(history)
 	return history, err
 }
 
-type looksAnyway struct{ store.Inspectable }
+type looksAnyway struct{ store.Operations }
 
 func (s looksAnyway) History(ctx context.Context, id store.ID) ([]store.SettlementRecord, error) {
-	return s.Inspectable.History(context.WithoutCancel(ctx), id)
+	return s.Operations.History(context.WithoutCancel(ctx), id)
 }

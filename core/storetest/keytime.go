@@ -122,7 +122,7 @@ func keyTimeRecordFirst(t *testing.T, s *fixture) {
 		require.Equal(t, store.Running, s.lose(t, valid(repeat(c), w)).Stored)
 	}
 	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, store.Completion{Answer: answerOf("paid"), Retention: retention}))
-	require.NoError(t, s.Store.(store.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), store.Window{}))
+	require.NoError(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), store.Window{}))
 	for _, w := range []store.Window{past, future} {
 		rec := s.lose(t, valid(repeat(c), w))
 		require.Equal(t, store.Completed, rec.State())
@@ -290,7 +290,7 @@ func keyTimeResumed(t *testing.T, s *fixture) {
 	c := s.timed(store.Resume, now, now)
 	s.win(t, valid(c, present))
 	s.Advance(t, 2*lease)
-	require.NoError(t, s.Store.(store.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), store.Window{}))
+	require.NoError(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), store.Window{}))
 	again := s.win(t, valid(repeat(c), past))
 	require.EqualValues(t, 2, again.Fence)
 	require.True(t, again.Timed)
@@ -320,7 +320,7 @@ func keyTimeRefuseBefore(t *testing.T, s *fixture) {
 	claim := func(made time.Time) store.Claim { return s.timed(store.Park, now, made) }
 	refuse := func(c store.Claim, before time.Time) {
 		t.Helper()
-		require.NoError(t, s.instances[len(s.instances)-1].(store.KeyTimer).RefuseKeysBefore(s.ctx, service(c), before, store.Window{}))
+		require.NoError(t, s.instances[len(s.instances)-1].(store.Settings).RefuseKeysBefore(s.ctx, service(c), before, store.Window{}))
 	}
 	untimed := func(made time.Time) store.Claim {
 		c := claim(made)
@@ -344,7 +344,7 @@ func keyTimeRefuseBefore(t *testing.T, s *fixture) {
 	s.win(t, other)
 	young := untimed(at.Add(time.Second)) // its route has had timed keys, and has dropped no record
 	young.Route = "/v1/young"
-	_, err := s.Store.(store.KeyTimer).KeepAge(s.ctx, service(young), young.Method+" "+young.Route, time.Hour, store.Window{})
+	_, err := s.Store.(store.Settings).KeepAge(s.ctx, service(young), young.Method+" "+young.Route, time.Hour, store.Window{})
 	require.NoError(t, err)
 	refuse(claim(at), at.Add(time.Minute))
 	s.requireUntimely(t, young)
@@ -361,10 +361,10 @@ func keyTimeRefuseBeforeByAnyClock(t *testing.T, s *fixture) {
 	c := s.timed(store.Park, now, now)
 	ahead, behind, right := windows(now)
 	for _, w := range []store.Window{ahead, behind} {
-		require.ErrorIs(t, s.Store.(store.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), w), store.ErrClock)
+		require.ErrorIs(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), w), store.ErrClock)
 	}
 	s.win(t, c)
-	require.NoError(t, s.Store.(store.KeyTimer).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), right))
+	require.NoError(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), right))
 	s.requireUntimely(t, s.timed(store.Park, now, now))
 }
 
@@ -376,7 +376,7 @@ func keyTimeAges(t *testing.T, s *fixture) {
 	keep := func(service []byte, route string, age time.Duration) (kept store.KeptAge) {
 		t.Helper()
 		for i := range 2 * len(s.instances) {
-			got, err := s.instances[i%len(s.instances)].(store.KeyTimer).KeepAge(s.ctx, service, route, age, right)
+			got, err := s.instances[i%len(s.instances)].(store.Settings).KeepAge(s.ctx, service, route, age, right)
 			require.NoError(t, err)
 			require.True(t, i == 0 || got == kept, "it is kept once: %v, then %v", kept, got)
 			kept = got
@@ -402,9 +402,9 @@ func keyTimeAges(t *testing.T, s *fixture) {
 
 	ahead, behind, _ := windows(now)
 	for _, w := range []store.Window{ahead, behind} {
-		_, err := s.Store.(store.KeyTimer).KeepAge(s.ctx, service(c), route, 70*time.Hour, w)
+		_, err := s.Store.(store.Settings).KeepAge(s.ctx, service(c), route, 70*time.Hour, w)
 		require.ErrorIs(t, err, store.ErrClock)
-		kept, err := s.Store.(store.KeyTimer).KeepAge(s.ctx, service(c), route, 60*time.Hour, w)
+		kept, err := s.Store.(store.Settings).KeepAge(s.ctx, service(c), route, 60*time.Hour, w)
 		require.NoError(t, err, "nothing is to be written")
 		require.Equal(t, 60*time.Hour, kept.Age)
 	}
@@ -420,10 +420,10 @@ func keyTimeAgesByBothClocks(t *testing.T, s *fixture) {
 	for i, off := range []time.Duration{30 * time.Minute, -30 * time.Minute} {
 		route := fmt.Sprintf("POST /v1/by-both-clocks/%d", i)
 		w := store.Window{From: now.Add(off - time.Hour), To: now.Add(off + time.Hour)}
-		kept, err := s.Store.(store.KeyTimer).KeepAge(s.ctx, service(c), route, time.Hour, w)
+		kept, err := s.Store.(store.Settings).KeepAge(s.ctx, service(c), route, time.Hour, w)
 		require.NoError(t, err)
 		require.WithinDuration(t, now.Add(max(off, 0)), kept.Since, patience)
-		kept, err = s.Store.(store.KeyTimer).KeepAge(s.ctx, service(c), route, 0, w)
+		kept, err = s.Store.(store.Settings).KeepAge(s.ctx, service(c), route, 0, w)
 		require.NoError(t, err)
 		require.WithinDuration(t, now.Add(max(off, 0)), kept.Left, patience)
 	}
@@ -444,7 +444,7 @@ func keyTimeLeft(t *testing.T, s *fixture) {
 	keep := func(age time.Duration) (kept store.KeptAge) {
 		t.Helper()
 		for i := range 2 * len(s.instances) {
-			got, err := s.instances[i%len(s.instances)].(store.KeyTimer).KeepAge(s.ctx, service(c), c.Method+" "+c.Route, age, right)
+			got, err := s.instances[i%len(s.instances)].(store.Settings).KeepAge(s.ctx, service(c), c.Method+" "+c.Route, age, right)
 			require.NoError(t, err)
 			require.True(t, i == 0 || got == kept, "it is kept once: %v, then %v", kept, got)
 			kept = got
@@ -456,7 +456,7 @@ func keyTimeLeft(t *testing.T, s *fixture) {
 
 	require.Zero(t, keep(2*time.Hour).Left)
 	for _, w := range []store.Window{ahead, behind} {
-		_, err := s.Store.(store.KeyTimer).KeepAge(s.ctx, service(c), c.Method+" "+c.Route, 0, w)
+		_, err := s.Store.(store.Settings).KeepAge(s.ctx, service(c), c.Method+" "+c.Route, 0, w)
 		require.ErrorIs(t, err, store.ErrClock)
 	}
 	s.win(t, claim(now.Add(-50*time.Hour)))
@@ -488,7 +488,7 @@ func keyTimeLeft(t *testing.T, s *fixture) {
 func keyTimeLeftBelowFloor(t *testing.T, s *fixture) {
 	now := s.now(t)
 	_, _, right := windows(now)
-	st := s.Store.(store.KeyTimer)
+	st := s.Store.(store.Settings)
 	lost := s.timed(store.Park, now, now.Add(-time.Hour))
 	require.NoError(t, st.RefuseKeysBefore(s.ctx, service(lost), now, right))
 	for _, age := range []time.Duration{24 * time.Hour, 0} {
@@ -505,7 +505,7 @@ func keyTimeCancelled(t *testing.T, s *fixture) {
 	c := s.timed(store.Park, now, now)
 	over, cancel := context.WithCancel(s.ctx)
 	cancel()
-	st := s.Store.(store.KeyTimer)
+	st := s.Store.(store.Settings)
 	_, err := st.KeepAge(over, service(c), "POST /", time.Hour, store.Window{})
 	noSentinel(t, err)
 	noSentinel(t, st.RefuseKeysBefore(over, service(c), now.Add(time.Hour), store.Window{}))
@@ -650,7 +650,7 @@ func keyTimeEndRace(t *testing.T, s *fixture) {
 
 // CONTRACT T-6, F-4
 func keyTimeImported(t *testing.T, s *fixture) {
-	importer, ok := s.Store.(store.Importer)
+	importer, ok := s.Store.(store.Operations)
 	if !ok {
 		return
 	}
@@ -675,7 +675,7 @@ func keyTimeImported(t *testing.T, s *fixture) {
 //
 // CONTRACT T-6, F-4
 func keyTimeImportedOverFreed(t *testing.T, s *fixture) {
-	importer, ok := s.Store.(store.Importer)
+	importer, ok := s.Store.(store.Operations)
 	if !ok {
 		return
 	}

@@ -115,7 +115,7 @@ func (s keepsTheLate) Complete(ctx context.Context, t store.Ticket, c store.Comp
 
 // forgetsTheParked does not count what was parked.
 type forgetsTheParked struct {
-	store.Counter
+	store.Operations
 	mu     sync.Mutex
 	parked int
 }
@@ -124,11 +124,11 @@ func (s *forgetsTheParked) Park(ctx context.Context, t store.Ticket) error {
 	s.mu.Lock()
 	s.parked++
 	s.mu.Unlock()
-	return s.Counter.Park(ctx, t)
+	return s.Operations.Park(ctx, t)
 }
 
 func (s *forgetsTheParked) CountOpen(ctx context.Context, scope store.Scope, limit int) (int, error) {
-	n, err := s.Counter.CountOpen(ctx, scope, limit)
+	n, err := s.Operations.CountOpen(ctx, scope, limit)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(0, n-s.parked), err

@@ -99,7 +99,7 @@ func openLimit(t *testing.T, s *fixture) {
 // An imported record that was unknown in the old system is as open as one that has become unknown here. A store that
 // cannot import has none.
 func openImported(t *testing.T, s *fixture) {
-	if _, ok := s.Store.(store.Importer); !ok {
+	if _, ok := s.Store.(store.Operations); !ok {
 		return
 	}
 	s.counted = true

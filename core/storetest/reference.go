@@ -192,7 +192,7 @@ func referenceFreed(t *testing.T, s *fixture) {
 
 // The references of a principal's completed and freed operations are erased, and nobody else's.
 func referenceErased(t *testing.T, s *fixture) {
-	eraser, ok := s.Store.(store.Eraser)
+	eraser, ok := s.Store.(store.Operations)
 	if !ok {
 		t.Skip("the store cannot erase")
 	}

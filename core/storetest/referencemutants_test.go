@@ -8,7 +8,7 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// The mutants of a store.Referrer. Each keeps all other abilities of a memstore.
+// The mutants of a store.Operations. Each keeps all other abilities of a memstore.
 var referenceMutants = map[string]mutantOf[*memstore.Store, store.Store]{
 	"finds by the name":         {"Reference/Found", func(s *memstore.Store) store.Store { return swapsRef{s} }},
 	"finds the oldest first":    {"Reference/Found", func(s *memstore.Store) store.Store { return oldestRef{s} }},

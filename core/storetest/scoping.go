@@ -21,14 +21,14 @@ func scopingKept(t *testing.T, s *fixture) {
 	keep := func(namespace, fingerprint, want string) {
 		t.Helper()
 		for _, st := range s.instances {
-			kept, err := st.(store.ScopeKeeper).KeepScoping(s.ctx, namespace, fingerprint)
+			kept, err := st.(store.Settings).KeepScoping(s.ctx, namespace, fingerprint)
 			require.NoError(t, err)
 			require.Equal(t, want, kept)
 		}
 	}
 	adopt := func(namespace, fingerprint string) {
 		t.Helper()
-		require.NoError(t, s.Store.(store.ScopeKeeper).AdoptScoping(s.ctx, namespace, fingerprint))
+		require.NoError(t, s.Store.(store.Settings).AdoptScoping(s.ctx, namespace, fingerprint))
 	}
 	keep("shop", "a", "a")
 	keep("shop", "b", "a")
@@ -46,7 +46,7 @@ func scopingKept(t *testing.T, s *fixture) {
 }
 
 func scopingCancelled(t *testing.T, s *fixture) {
-	keeper := s.Store.(store.ScopeKeeper)
+	keeper := s.Store.(store.Settings)
 	over, cancel := context.WithCancel(s.ctx)
 	cancel()
 	_, err := keeper.KeepScoping(over, "shop", "a")

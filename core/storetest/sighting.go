@@ -49,7 +49,7 @@ func (s *fixture) sight(t *testing.T, c store.Sighting) store.Seen {
 }
 
 // watcher is one instance after the other.
-func (s *fixture) watcher() store.Watcher {
+func (s *fixture) watcher() store.Sightings {
 	s.sights++
 	return s.watchers[s.sights%len(s.watchers)]
 }

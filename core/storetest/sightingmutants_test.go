@@ -7,33 +7,33 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// The mutants of a store.Watcher.
-var sightingMutants = map[string]mutantOf[store.Watcher, store.Watcher]{
+// The mutants of a store.Sightings.
+var sightingMutants = map[string]mutantOf[store.Sightings, store.Sightings]{
 	"tells the last command":      {"Sight/SameKey", alters(tellsLast)},
 	"sees no other key":           {"Sight/OtherKey", alters(seesNoOther)},
-	"takes a repeat for a re-key": {"Sight/Repeats", func(w store.Watcher) store.Watcher { return &forgetsKeys{w} }},
+	"takes a repeat for a re-key": {"Sight/Repeats", func(w store.Sightings) store.Sightings { return &forgetsKeys{w} }},
 	"counts the window from then": {"Sight/Window", alters(seesForEver)},
-	"notes what is refused":       {"Sight/Tentative", func(w store.Watcher) store.Watcher { return notesAll{w} }},
-	"remembers for ever":          {"Sight/Kept", func(w store.Watcher) store.Watcher { return keeps{w, forever} }},
-	"takes no key for a key":      {"Sight/NoKey", func(w store.Watcher) store.Watcher { return namesNoKey{w} }},
-	"mixes principals":            {"Sight/Apart", func(w store.Watcher) store.Watcher { return oneScope{w} }},
-	"never forgets":               {"Sight/Swept", func(w store.Watcher) store.Watcher { return neverSwept{w} }},
-	"sees regardless":             {"Sight/Cancelled", func(w store.Watcher) store.Watcher { return heedlessSight{w} }},
+	"notes what is refused":       {"Sight/Tentative", func(w store.Sightings) store.Sightings { return notesAll{w} }},
+	"remembers for ever":          {"Sight/Kept", func(w store.Sightings) store.Sightings { return keeps{w, forever} }},
+	"takes no key for a key":      {"Sight/NoKey", func(w store.Sightings) store.Sightings { return namesNoKey{w} }},
+	"mixes principals":            {"Sight/Apart", func(w store.Sightings) store.Sightings { return oneScope{w} }},
+	"never forgets":               {"Sight/Swept", func(w store.Sightings) store.Sightings { return neverSwept{w} }},
+	"sees regardless":             {"Sight/Cancelled", func(w store.Sightings) store.Sightings { return heedlessSight{w} }},
 }
 
 const forever = 365 * 24 * time.Hour
 
 type altered struct {
-	store.Watcher
+	store.Sightings
 	alter func(s store.Sighting, seen store.Seen) store.Seen
 }
 
-func alters(alter func(store.Sighting, store.Seen) store.Seen) func(store.Watcher) store.Watcher {
-	return func(w store.Watcher) store.Watcher { return altered{w, alter} }
+func alters(alter func(store.Sighting, store.Seen) store.Seen) func(store.Sightings) store.Sightings {
+	return func(w store.Sightings) store.Sightings { return altered{w, alter} }
 }
 
 func (w altered) Sight(ctx context.Context, s store.Sighting) (store.Seen, error) {
-	seen, err := w.Watcher.Sight(ctx, s)
+	seen, err := w.Sightings.Sight(ctx, s)
 	if err != nil {
 		return seen, err
 	}
@@ -58,55 +58,55 @@ func seesForEver(_ store.Sighting, seen store.Seen) store.Seen {
 }
 
 // forgetsKeys notes every sighting as one without a key.
-type forgetsKeys struct{ store.Watcher }
+type forgetsKeys struct{ store.Sightings }
 
 func (w *forgetsKeys) Sight(ctx context.Context, s store.Sighting) (store.Seen, error) {
 	s.ID = store.ID{}
-	return w.Watcher.Sight(ctx, s)
+	return w.Sightings.Sight(ctx, s)
 }
 
-type notesAll struct{ store.Watcher }
+type notesAll struct{ store.Sightings }
 
 func (w notesAll) Sight(ctx context.Context, s store.Sighting) (store.Seen, error) {
 	s.Tentative = false
-	return w.Watcher.Sight(ctx, s)
+	return w.Sightings.Sight(ctx, s)
 }
 
 type keeps struct {
-	store.Watcher
+	store.Sightings
 	keep time.Duration
 }
 
 func (w keeps) Sight(ctx context.Context, s store.Sighting) (store.Seen, error) {
 	s.Keep = w.keep
-	return w.Watcher.Sight(ctx, s)
+	return w.Sightings.Sight(ctx, s)
 }
 
 // namesNoKey makes up a key for requests without one.
-type namesNoKey struct{ store.Watcher }
+type namesNoKey struct{ store.Sightings }
 
 func (w namesNoKey) Sight(ctx context.Context, s store.Sighting) (store.Seen, error) {
 	if s.ID == (store.ID{}) {
 		s.ID[0] = 1
 	}
-	return w.Watcher.Sight(ctx, s)
+	return w.Sightings.Sight(ctx, s)
 }
 
-type oneScope struct{ store.Watcher }
+type oneScope struct{ store.Sightings }
 
 func (w oneScope) Sight(ctx context.Context, s store.Sighting) (store.Seen, error) {
 	s.Scope = store.Scope{}
-	return w.Watcher.Sight(ctx, s)
+	return w.Sightings.Sight(ctx, s)
 }
 
-type neverSwept struct{ store.Watcher }
+type neverSwept struct{ store.Sightings }
 
 func (w neverSwept) Sweep(context.Context, int, store.Window) (store.Swept, error) {
 	return store.Swept{}, nil
 }
 
-type heedlessSight struct{ store.Watcher }
+type heedlessSight struct{ store.Sightings }
 
 func (w heedlessSight) Sight(ctx context.Context, s store.Sighting) (store.Seen, error) {
-	return w.Watcher.Sight(context.WithoutCancel(ctx), s)
+	return w.Sightings.Sight(context.WithoutCancel(ctx), s)
 }

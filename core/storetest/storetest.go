@@ -46,15 +46,15 @@ type Features struct {
 	Rollback bool // it is a store.Transactor
 	Steps    bool // it is a store.Stepper
 	Shared   bool // several instances may work on the same data at once
-	Watch    bool // it is a store.Watcher
-	Import   bool // it is a store.Importer
-	Count    bool // it is a store.Counter
-	Survey   bool // it is a store.Surveyor
-	Scoping  bool // it is a store.ScopeKeeper
-	KeyTime  bool // it is a store.KeyTimer
-	Erase    bool // it is a store.Eraser
-	Inspect  bool // it is a store.Inspectable
-	Refer    bool // it is a store.Referrer
+	Watch    bool // it is a store.Sightings
+	Import   bool // it is a store.Operations
+	Count    bool // it is a store.Operations
+	Survey   bool // it is a store.Operations
+	Scoping  bool // it is a store.Settings
+	KeyTime  bool // it is a store.Settings
+	Erase    bool // it is a store.Operations
+	Inspect  bool // it is a store.Operations
+	Refer    bool // it is a store.Operations
 }
 
 // Run runs the tests of the contract that apply to a store with features f, each as a subtest of t. newStore is called
@@ -106,15 +106,15 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 	}
 	s.transactors = abilities[store.Transactor](t, s, "Rollback", f.Rollback)
 	s.steppers = abilities[store.Stepper](t, s, "Steps", f.Steps)
-	s.watchers = abilities[store.Watcher](t, s, "Watch", f.Watch)
-	s.counters = abilities[store.Counter](t, s, "Count", f.Count)
-	s.surveyors = abilities[store.Surveyor](t, s, "Survey", f.Survey)
-	s.inspectables = abilities[store.Inspectable](t, s, "Inspect", f.Inspect)
-	s.referrers = abilities[store.Referrer](t, s, "Refer", f.Refer)
-	abilities[store.ScopeKeeper](t, s, "Scoping", f.Scoping)
-	abilities[store.KeyTimer](t, s, "KeyTime", f.KeyTime)
-	abilities[store.Eraser](t, s, "Erase", f.Erase)
-	abilities[store.Importer](t, s, "Import", f.Import)
+	s.watchers = abilities[store.Sightings](t, s, "Watch", f.Watch)
+	s.counters = abilities[store.Operations](t, s, "Count", f.Count)
+	s.surveyors = abilities[store.Operations](t, s, "Survey", f.Survey)
+	s.inspectables = abilities[store.Operations](t, s, "Inspect", f.Inspect)
+	s.referrers = abilities[store.Operations](t, s, "Refer", f.Refer)
+	abilities[store.Settings](t, s, "Scoping", f.Scoping)
+	abilities[store.Settings](t, s, "KeyTime", f.KeyTime)
+	abilities[store.Operations](t, s, "Erase", f.Erase)
+	abilities[store.Operations](t, s, "Import", f.Import)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	s.ctx = ctx

@@ -5,17 +5,6 @@ import (
 	"time"
 )
 
-// Seal is what becomes durable together, in one commit: one segment of an attempt.
-type Seal struct {
-	Steps  []StepRecord // that have finished since the last seal, in their order
-	Start  *StepRecord  // the provider step that is called next; nil: none
-	Answer *Completion  // the end of the attempt; nil: the attempt continues, and its lease begins anew
-	Window Window       // what the store's clock may show, if the attempt continues (T-5)
-
-	// Alone: the open transaction's rows are undone first. Steps has no database step then.
-	Alone bool
-}
-
 // Stepper is a Store that runs Resume attempts. A policy can ask for Resume only on such a store.
 type Stepper interface {
 	Store

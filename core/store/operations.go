@@ -1,0 +1,188 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Operations is a Store whose operations can be looked through, counted, taken over from another table, and erased. An
+// operation needs attention if its state is Unknown, or if it is half-done (see [Record.HalfDone]). Unless a method says
+// otherwise, its cost depends on the number of open operations, not on the number of records.
+type Operations interface {
+	Store
+
+	// Unsettled returns up to q.Limit operations that need attention, oldest first, or newest first. Unlike [Store].List, it
+	// does not need the last record of the page before.
+	Unsettled(ctx context.Context, q UnsettledQuery) ([]Record, error)
+
+	// CountUnsettled counts the operations that Unsettled would return, wherever q.After is. It returns one line for each
+	// state and route, in any order. It counts only the oldest q.Limit operations.
+	CountUnsettled(ctx context.Context, q UnsettledQuery) ([]UnsettledCount, error)
+
+	// Survey counts, by route, the operations whose state is Unknown and those that are half-done (see [Record.HalfDone]),
+	// if their realm begins with within. It counts only the oldest limit operations. It may leave out a record whose lease
+	// has run out, until a sweep has seen the record.
+	Survey(ctx context.Context, within []byte, limit int) ([]Backlog, error)
+
+	// CountOpen counts the records of a scope that are stored as running or unknown, on all routes and with any lease,
+	// without the half-done ones (see [Record.HalfDone]). It stops counting at limit. It may leave out the claim of a
+	// transaction that has not committed, and running records whose claim was not Counted.
+	CountOpen(ctx context.Context, s Scope, limit int) (int, error)
+
+	// OpenSteps returns the provider steps of up to limit open operations, in any order: those that are stored as running or
+	// unknown. An operation without such a step has one line, without a name.
+	OpenSteps(ctx context.Context, within []byte, limit int) ([]OpenStep, error)
+
+	// Near returns up to limit ids of records in their order.
+	Near(ctx context.Context, within []byte, n Near, limit int) ([]ID, error)
+
+	// LastAnswered returns a record of a route with a recorded success (2xx, not Partial): the last one that was claimed, of
+	// those that the store finds without looking far. ErrNotFound if it finds none.
+	LastAnswered(ctx context.Context, within []byte, method, route string) (Record, error)
+
+	// History returns the settlements of an operation, oldest first. It includes those of earlier lives of its key, and
+	// keeps them after the record was dropped.
+	History(ctx context.Context, id ID) ([]SettlementRecord, error)
+
+	// LastSettled returns the last limit settlements of operations whose realm begins with within, the newest first: those
+	// by a name (SettlementRecord.Who), or by any operator if by is "". Those of operations without a record may be missing.
+	LastSettled(ctx context.Context, within []byte, by string, limit int) ([]SettledOperation, error)
+
+	// Refer attaches a reference to an operation of a realm. The same reference again changes nothing. If ctx has an open
+	// transaction of this store, the reference commits with it. Otherwise it is durable when Refer returns. ErrReferences if
+	// the operation has MaxReferences others; ErrStale if it has no record, unless its transaction is still open.
+	//
+	// A reference stays until its record becomes a tombstone, is erased, or is dropped. It may stay while its key is free, and
+	// during the next operation of that key.
+	Refer(ctx context.Context, id ID, realm Realm, ref Ref) error
+
+	// References returns the references of operations, those of each in the order in which they were attached.
+	References(ctx context.Context, ids []ID) (map[ID][]Ref, error)
+
+	// Referred returns up to limit operations whose realm begins with within and which have a reference of this value, the
+	// one that was attached last first.
+	Referred(ctx context.Context, within []byte, value string, limit int) ([]ID, error)
+
+	// Import adds the records whose id the store does not have; it ignores their Now. It replaces a record whose state is
+	// Free, and deletes that record's steps; the fence continues to rise (F-4). Imported records have no Traceparent. Import
+	// changes no other record, and no key whose attempt is running. A second import of the same records changes nothing. The
+	// result has only Added and Replaced. After an error, some of the records may have been added.
+	Import(ctx context.Context, records []Record) (Imported, error)
+
+	// Erase reads about limit records behind after, which is the Next of the page before, or the zero ID. A record of the
+	// scope that is stored as completed becomes a tombstone: only the status of its answer stays, its steps are deleted, and
+	// the tombstone ends when it would have ended without Erase. The steps of a free record are deleted. Records that are
+	// stored as running or unknown are returned in Open, and not changed. No record of another scope is changed. An erased
+	// record does not become free, and a second Complete does not restore its answer.
+	Erase(ctx context.Context, s Scope, after ID, limit int) (ErasedPage, error)
+}
+
+// UnsettledQuery selects operations that need attention. At least one of Unknown and HalfDone is set.
+type UnsettledQuery struct {
+	Within   []byte // the beginning of the realm; empty: any realm (S-5)
+	Unknown  bool   // those whose state is Unknown
+	HalfDone bool   // those that are half-done
+	Method   string // of the route; together with Route
+	Route    string // the router's pattern; "": any route
+	Scope    Scope  // of the principal; zero: any principal
+	From     time.Time
+	Until    time.Time // created at From or later and before Until; zero: any time
+	Newest   bool      // first; otherwise the oldest first
+	After    Place     // begin behind this place; zero: begin with the first
+	Limit    int
+}
+
+// Place is the place of an operation in the order of creation. It stays valid after the operation is gone.
+type Place struct {
+	CreatedAt time.Time
+	ID        ID // decides between operations of one moment
+}
+
+// UnsettledCount is how many operations of a route need attention, by their age at Now.
+type UnsettledCount struct {
+	HalfDone bool // half-done; otherwise Unknown
+	Method   string
+	Route    string
+	Count    int // all of them
+	Hour     int // of these, created an hour ago or earlier
+	Day      int // of these, created 24 hours ago or earlier
+	Oldest   time.Time
+	Now      time.Time // the store's clock
+}
+
+// Backlog is how many operations of a route need attention.
+type Backlog struct {
+	HalfDone bool // they are half-done; otherwise their state is Unknown
+	Method   string
+	Route    string // the router's pattern
+	Count    int
+	Oldest   time.Time // the first claim of the oldest of them, by the store's clock
+}
+
+// OpenStep is a provider step of an open operation.
+type OpenStep struct {
+	ID   ID
+	Step string // its name; "": the operation has no provider step
+}
+
+// Near selects ids by the digits that a person has.
+type Near struct {
+	First, Last ID
+	End         []byte // their last bytes; empty: any
+}
+
+// SettlementRecord is one line of the history of settlements.
+type SettlementRecord struct {
+	At          time.Time // by the store's clock
+	Who         string
+	Why         string
+	Undone      string // what undid the finished steps; "" where nothing had to be undone
+	BeforeFence int64
+	BeforeState State
+	// BeforeStored is what the record said: Running if the lease of the last attempt had run out (or if a Rollback handler had
+	// committed the transaction itself), Unknown if the attempt had ended without proof of what it did.
+	BeforeStored State
+	AfterFence   int64
+	AfterState   State // Completed: settled as applied. Free: as not applied
+	AfterStatus  int   // of the answer; 0 without one
+}
+
+// SettledOperation is a settlement with the operation that was settled.
+type SettledOperation struct {
+	SettlementRecord
+	ID     ID
+	Method string // of the record's last attempt, as Route is
+	Route  string
+}
+
+// The limits of references.
+const (
+	MaxReferences     = 16  // of an operation
+	MaxReferenceName  = 64  // bytes
+	MaxReferenceValue = 255 // bytes
+)
+
+// ErrReferences means that an operation has [MaxReferences] references already. The new one was not kept.
+var ErrReferences = errors.New("idem: the operation has as many references as it can have")
+
+// Ref is a reference of an operation: what people outside know it by. See core.Reference.
+type Ref struct {
+	Name  string // "charge"
+	Value string // "ch_3Nk9"
+}
+
+// Imported counts the rows of an import.
+type Imported struct {
+	Added    int // new records
+	Replaced int // records that were free; the imported ones took their place (F-4)
+	Left     int // rows that were not imported, because their key has a record that is not free, or a running attempt
+	Over     int // rows that were not imported: their Past.ExpiresAt, retention and tombstone are over
+}
+
+// ErasedPage is the result of one batch of an erasure.
+type ErasedPage struct {
+	Records int  // records of which something was erased
+	Open    []ID // records that were not erased because they are open
+	Next    ID   // where the next batch begins; the zero ID after the last one
+}
