@@ -15,8 +15,10 @@ const (
 	DefaultRekeyWindow      = defaultRekeyWindow
 	DefaultResumeFor        = defaultResumeFor
 	DefaultRetryAfter       = defaultRetryAfter
+	DefaultSweepBatch       = defaultSweepBatch
 	DefaultSweepEvery       = defaultSweepEvery
 	MaxShadow               = maxShadow
+	MaxStepKeys             = maxStepKeys
 )
 
 // Hold is what an interceptor does first with a request.

@@ -13,24 +13,15 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// Understood is what a text may be by which an operator looks for an operation.
-type Understood string
-
-// What a text may be.
-const (
-	AsID        Understood = "the id of an operation"
-	AsShortID   Understood = "the beginning of an id"
-	AsCall      Understood = "a provider's key of an open operation"
-	AsReference Understood = "a reference"
-)
-
 // Finding is what was found by a text.
 type Finding struct {
 	IDs []ID
-	// As is what the text was taken for: what it is, if something was found; otherwise everything that was tried.
-	As []Understood
-	// Calls are the names of calls whose keys were compared with the text.
-	Calls []string
+	// As is what the text was taken for, in words: what it is, if something was found; otherwise everything that was tried.
+	As []string
+	// Compared: the text may be a provider's key, and was compared with the keys of open operations. Calls are the names of
+	// calls whose keys these were, besides those of steps.
+	Compared bool
+	Calls    []string
 	// Whole: all open operations were compared. It is false if there are more than are compared at a time.
 	Whole bool
 }
@@ -54,14 +45,16 @@ func (o *Operator) Find(ctx context.Context, text, call string) (f Finding, err 
 	id, idErr := ParseID(text)
 	near, isShort := parseShort(key)
 	ways := []struct {
-		as    Understood
+		as    string
 		suits bool
 		look  func() ([]ID, error)
 	}{
-		{AsID, idErr == nil, func() ([]ID, error) { return o.findID(ctx, id) }},
-		{AsShortID, isShort, func() ([]ID, error) { return o.store.Near(ctx, o.within(), near, maxFound) }},
-		{AsCall, idErr == nil || isUUID(key), func() ([]ID, error) { return o.findCall(ctx, key, call, &f) }},
-		{AsReference, isReferenceText(text, store.MaxReferenceValue), func() ([]ID, error) { return o.findReference(ctx, text) }},
+		{"the id of an operation", idErr == nil, func() ([]ID, error) { return o.findID(ctx, id) }},
+		{"the beginning of an id", isShort, func() ([]ID, error) { return o.store.Near(ctx, o.within(), near, maxFound) }},
+		{"a provider's key of an open operation", idErr == nil || isUUID(key),
+			func() ([]ID, error) { return o.findCall(ctx, key, call, &f) }},
+		{"a reference", isReferenceText(text, store.MaxReferenceValue),
+			func() ([]ID, error) { return o.findReference(ctx, text) }},
 	}
 	for _, way := range ways {
 		if !way.suits {
@@ -71,7 +64,7 @@ func (o *Operator) Find(ctx context.Context, text, call string) (f Finding, err 
 			return Finding{}, err
 		}
 		if len(f.IDs) > 0 {
-			f.As = []Understood{way.as}
+			f.As = []string{way.as}
 			return f, nil
 		}
 		f.As = append(f.As, way.as)
@@ -103,7 +96,7 @@ func (o *Operator) findCall(ctx context.Context, key, call string, f *Finding) (
 	if call == "" {
 		names = o.module.calls.all()
 	}
-	f.Calls = names
+	f.Compared, f.Calls = true, names
 	steps, err := o.store.OpenSteps(ctx, o.within(), maxCompared)
 	if err != nil {
 		return nil, err

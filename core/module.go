@@ -132,7 +132,7 @@ func New(cfg Config) (*Module, error) {
 		cfg.Now = time.Now
 	}
 	cfg.SweepEvery = cmp.Or(cfg.SweepEvery, defaultSweepEvery)
-	cfg.SweepBatch = cmp.Or(cfg.SweepBatch, DefaultSweepBatch)
+	cfg.SweepBatch = cmp.Or(cfg.SweepBatch, defaultSweepBatch)
 	cfg.ProblemBase = cmp.Or(cfg.ProblemBase, cfg.defaultBase())
 
 	m := &Module{cfg: cfg, asking: make(chan struct{}, 1), service: cfg.Scoping.service()}

@@ -31,7 +31,7 @@ const (
 	DefaultMaxAttempts      = 10                  // Policy.MaxAttempts
 	defaultResumeFor        = 24 * time.Hour      // Policy.ResumeFor
 	defaultSweepEvery       = time.Minute         // Config.SweepEvery (T-3)
-	DefaultSweepBatch       = 500                 // Config.SweepBatch, records (T-3)
+	defaultSweepBatch       = 500                 // Config.SweepBatch, records (T-3)
 )
 
 // Bounds of the contract.

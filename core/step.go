@@ -32,7 +32,7 @@ var (
 const (
 	MaxStepResult = 64 << 10 // the largest recorded result, in bytes of JSON: 64 KiB
 	MaxStepName   = 255      // the longest name, in bytes of UTF-8
-	MaxStepKeys   = 1000     // the most calls and events of one step
+	maxStepKeys   = 1000     // the most calls and events of one step
 )
 
 // Step runs fn as a database step of a Resume attempt. In the context of fn handlers may write, through the store's
@@ -171,9 +171,9 @@ func (s *step) finish(value any) error {
 		return fmt.Errorf("idem: step %q: its result cannot be recorded: %w", name, err)
 	case len(encoded) > MaxStepResult:
 		return fmt.Errorf("idem: step %q: its result has %d bytes of JSON, %d are allowed", name, len(encoded), MaxStepResult)
-	case len(made) > MaxStepKeys:
+	case len(made) > maxStepKeys:
 		return fmt.Errorf("idem: step %q made %d calls and events, %d are allowed; make several steps of it", name, len(made),
-			MaxStepKeys)
+			maxStepKeys)
 	}
 	s.record.Finished, s.record.Result, s.record.Derived = true, encoded, nil
 	for _, key := range made {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/auth19/idem/core"
@@ -96,12 +95,8 @@ func (v *visit) findByText(form url.Values, page findPage) error {
 
 // understood says what a text was taken for, where nothing was found.
 func understood(f core.Finding) string {
-	as := make([]string, 0, len(f.As))
-	for _, what := range f.As {
-		as = append(as, string(what))
-	}
-	text := "This was taken for " + strings.Join(as, ", for ") + ". No operation that you may look at has it."
-	if !slices.Contains(f.As, core.AsCall) {
+	text := "This was taken for " + strings.Join(f.As, ", for ") + ". No operation that you may look at has it."
+	if !f.Compared {
 		return text
 	}
 	if len(f.Calls) == 0 {
