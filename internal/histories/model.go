@@ -23,6 +23,8 @@ import (
 //     proxy sent twice is modelled in the same way.
 //   - A settlement that was accepted is one move, from unknown to the operator's answer, or to free. A settlement whose
 //     answer is missing may happen once, at any time, or never.
+//   - A Resume attempt that nobody has seen a record of may have committed nothing yet: then its failure frees the key, as in
+//     Rollback. Behind its first commit a failure leaves the operation to the next repeat.
 //   - A Resume operation without a running attempt may be parked at any time.
 //   - A Rollback handler that ends its own transaction never gets a success. While it runs, its record may be visible, or be
 //     gone so that its key is free. The rows that it wrote before and after may stay.
@@ -34,6 +36,7 @@ type state struct {
 	owner   int     // the operation whose attempt this is, or was; nobody or operator
 	answer  string  // in Completed and Expired: "" if nobody has seen it yet
 	lapsed  bool    // in Unknown: only because the lease has run out
+	unseen  bool    // in Running, of Resume: perhaps nothing has committed yet, and nobody has seen a record
 
 	cut  commands // of requests that never returned: they may do anything that a request does
 	away commands // the same, but no handler ran or its rows were undone: they may hold the key for a while
@@ -223,6 +226,7 @@ func claim(m move, s state) []state {
 		return illegal
 	}
 	s.is, s.command, s.owner = store.Running, m.command, m.op
+	s.unseen = m.recovery == core.Resume && !goesOn
 	s.spent = s.spent || m.enders.has(m.command)
 	return stay(s)
 }
@@ -236,8 +240,10 @@ func end(m move, s state) (next []state) {
 	}
 	for _, is := range m.ends {
 		to := s
-		to.lapsed = false
+		to.lapsed, to.unseen = false, false
 		switch {
+		case is == store.Free && m.recovery == core.Resume && s.is == store.Running && !s.unseen:
+			continue // a segment has committed: a failure does not free the key any more
 		case is == store.Completed && m.enders.has(s.command) && strings.HasPrefix(m.answer, "2"):
 			continue // it can only have been refused before
 		case is == store.Completed:
@@ -270,7 +276,7 @@ func settle(m move, s state) []state {
 	if s.is != store.Unknown && (s.is != store.Running || !m.seen(s)) {
 		return illegal
 	}
-	s.spent, s.lapsed = true, false
+	s.spent, s.lapsed, s.unseen = true, false, false
 	if m.answer == "" {
 		s.is, s.command, s.owner = store.Free, 0, 0
 	} else {
@@ -285,9 +291,9 @@ func order(m move, s state) []state {
 	return stay(s)
 }
 
-// absent is a settlement that is refused because there is no such operation.
+// absent is a settlement that is refused because there is no such operation, or none that can be seen.
 func absent(m move, s state) []state {
-	if s.is != store.Free && (s.is != store.Running || m.recovery != core.Rollback) {
+	if s.is != store.Free && (s.is != store.Running || m.recovery != core.Rollback && !s.unseen) {
 		return illegal
 	}
 	return stay(s)
@@ -318,11 +324,12 @@ func busy(_ move, s state) []state {
 	return stay(s)
 }
 
-// mismatch is a refusal because the key belongs to another command (M-1).
+// mismatch is a refusal because the key belongs to another command (M-1), which is seen by then.
 func mismatch(m move, s state) []state {
 	if s.is == store.Free || s.command == m.command || s.is == store.Running && !m.seen(s) {
 		return illegal
 	}
+	s.unseen = false
 	return stay(s)
 }
 
@@ -337,7 +344,7 @@ func unknown(m move, s state) []state {
 	case same && s.is == store.Unknown:
 		return stay(s)
 	case same && s.is == store.Running && m.seen(s):
-		s.is, s.lapsed = store.Unknown, true
+		s.is, s.lapsed, s.unseen = store.Unknown, true, false
 		return stay(s)
 	case m.enders.has(m.command) && s.spent: // the key was free while the handler ran, and another command has used it
 		return stay(s)

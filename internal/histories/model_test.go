@@ -87,6 +87,12 @@ var (
 	declined  = &Answer{Status: 402, Result: core.ResultCreated, Body: "no"}
 )
 
+// seenMeanwhile is a Resume attempt with an answer, whose record another command has met.
+func seenMeanwhile(a *Answer) *story {
+	s := tell(core.Resume)
+	return s.during("a", a, func() { s.sent("b", keyReused) })
+}
+
 // told is a story, and whether the model must allow it.
 type told struct {
 	good bool
@@ -153,16 +159,19 @@ var stories = map[string]told{
 	"fails in Park, and again":       {false, tell(core.Park).sent("a", failed).sent("a", parked).sent("a", created("1"))},
 	"fails in Park, unseen, and again": {false, tell(core.Park).during("a", failed, func() {}).sent("a", parked).
 		sent("b", created("1"))},
-	"fails in Resume":            {true, tell(core.Resume).sent("a", broken).sent("a", created("1")).audited(1, 1)},
-	"fails in Resume, in flight": {true, tell(core.Resume).sent("a", lost).sent("a", inFlight).sent("a", created("1"))},
-	"answered twice in Resume":   {false, tell(core.Resume).sent("a", lost).sent("a", created("1")).sent("a", created("2"))},
-	"expired":                    {true, tell(core.Park).sent("a", created("1")).expired(true).sent("a", tooLate).sent("b", keyReused)},
-	"expired, and run again":     {false, tell(core.Park).sent("a", created("1")).expired(true).sent("a", created("2"))},
-	"expired, and replayed":      {false, tell(core.Park).sent("a", created("1")).expired(true).sent("a", reused("1"))},
-	"expired for no reason":      {false, tell(core.Park).sent("a", created("1")).sent("a", tooLate)},
-	"expired, and never there":   {false, tell(core.Park).expired(true)},
-	"there, and not to expire":   {false, tell(core.Park).sent("a", created("1")).expired(false)},
-	"an answer nobody expects":   {false, tell(core.Park).sent("a", &Answer{Status: 200, Body: "1"})},
+	"fails in Resume before its first commit": {true, tell(core.Resume).sent("a", broken).sent("b", created("1")).audited(1, 1)},
+	"fails in Resume behind it":               {false, seenMeanwhile(broken).sent("b", created("1"))},
+	"goes on in Resume behind it":             {true, seenMeanwhile(broken).sent("a", created("1")).audited(1, 1)},
+	"fails in Resume":                         {true, tell(core.Resume).sent("a", broken).sent("a", created("1")).audited(1, 1)},
+	"fails in Resume, in flight":              {true, tell(core.Resume).sent("a", lost).sent("a", inFlight).sent("a", created("1"))},
+	"answered twice in Resume":                {false, tell(core.Resume).sent("a", lost).sent("a", created("1")).sent("a", created("2"))},
+	"expired":                                 {true, tell(core.Park).sent("a", created("1")).expired(true).sent("a", tooLate).sent("b", keyReused)},
+	"expired, and run again":                  {false, tell(core.Park).sent("a", created("1")).expired(true).sent("a", created("2"))},
+	"expired, and replayed":                   {false, tell(core.Park).sent("a", created("1")).expired(true).sent("a", reused("1"))},
+	"expired for no reason":                   {false, tell(core.Park).sent("a", created("1")).sent("a", tooLate)},
+	"expired, and never there":                {false, tell(core.Park).expired(true)},
+	"there, and not to expire":                {false, tell(core.Park).sent("a", created("1")).expired(false)},
+	"an answer nobody expects":                {false, tell(core.Park).sent("a", &Answer{Status: 200, Body: "1"})},
 }
 
 // CONTRACT M-1, M-2, M-3, M-4, M-5, M-6
