@@ -13,11 +13,13 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/crashtest"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/ginidem"
+	"github.com/auth19/idem/gormstore"
 )
 
 // A kit that cannot fail proves nothing. A mutant is a bank with one fault, which only a crash shows. It names the
@@ -34,6 +36,12 @@ var mutants = map[string]struct {
 		"after book": "2 times", "before Seal answer": "2 times",
 	}},
 	"writes around the transaction": {bank: aroundTransaction, fails: map[string]string{
+		"after book": "2 times", "before Seal answer": "2 times",
+	}},
+	"a step writes around its segment": {bank: aroundSegment, fails: map[string]string{
+		"after book": "2 times", "before Seal answer": "2 times",
+	}},
+	"a call outside of core.Call rests on nothing": {bank: calledTooEarly, fails: map[string]string{
 		"after book": "2 times", "before Seal answer": "2 times",
 	}},
 	"moves the money after the answer": {bank: afterAnswer, fails: map[string]string{
@@ -112,6 +120,37 @@ func anotherKeyEachTime(t *testing.T) *bank {
 			g.Around("book", func() { l.book("", order) })
 			return nil
 		}, core.Dedup(time.Hour))
+	}
+	return b
+}
+
+// aroundSegment books in a step of a Resume route, but not in its segment: the rows stay when the segment is lost.
+func aroundSegment(t *testing.T) *bank {
+	b, l := resuming(t), newLedger()
+	b.effects = l.effects
+	b.pay = func(ctx context.Context, g *crashtest.Gates, order int) error {
+		_, err := core.Step(ctx, "book", func(context.Context) (int, error) {
+			g.Around("book", func() { l.book("", order) })
+			return order, nil
+		})
+		return err
+	}
+	return b
+}
+
+// calledTooEarly pays outside of a core.Call: when the payment leaves, nothing of the step before it is durable.
+func calledTooEarly(t *testing.T) *bank {
+	b, l := rollingBack(t), newLedger()
+	b.recovery, b.effects = store.Resume, l.effects
+	b.pay = func(ctx context.Context, g *crashtest.Gates, order int) error {
+		err := gormstore.StepDo(ctx, "hold", func(tx *gorm.DB) error {
+			_, err := gormstore.CreateOnce(tx, &entry{Paid: order})
+			return err
+		})
+		if err == nil {
+			g.Around("book", func() { l.book("", order) })
+		}
+		return err
 	}
 	return b
 }
