@@ -51,9 +51,11 @@ func (a *Attempt) endResume(v verdict, steps course, inTime bool) *Reply {
 	a.watchSegment()
 	switch {
 	case errors.Is(steps.seal, ErrUnconfirmed):
+		_ = a.tx.Rollback() // the handler may have read since
 		_ = a.saveResults()
 		return a.unconfirmed(steps.seal)
 	case errors.Is(steps.seal, store.ErrEnded):
+		_ = a.tx.Rollback()
 		return a.endedByHandler(steps.seal)
 	case !steps.committed:
 		return a.endTransaction(v, inTime, steps)
@@ -81,6 +83,7 @@ func (a *Attempt) endResume(v verdict, steps course, inTime bool) *Reply {
 
 // complete seals the last segment with the answer.
 func (a *Attempt) complete(v verdict) *Reply {
+	a.lease.pause()
 	reply := a.capture.reply()
 	answer := a.completion(v, a.m.recorded(&a.capture, reply))
 	seal := func(ctx context.Context) error {

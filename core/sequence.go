@@ -68,7 +68,7 @@ func (s *steps) refuse(name string) error {
 	case len(name) > MaxStepName || !isText(name):
 		return fmt.Errorf("idem: step %.40q: a name is valid UTF-8 without NUL, of up to %d bytes", name, MaxStepName)
 	case s.closed:
-		return fmt.Errorf("idem: step %q: the attempt is over; do not keep the context of a handler beyond its return", name)
+		return fmt.Errorf("idem: step %q: %w", name, errAttemptOver)
 	case s.busy != 0:
 		return fmt.Errorf("idem: step %q begins while another step is under way; steps follow each other, in one goroutine",
 			name)
@@ -90,7 +90,7 @@ func (s *steps) mayCheckpoint() error {
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return errors.New("idem: Checkpoint: the attempt is over; do not keep the context of a handler beyond its return")
+		return fmt.Errorf("idem: Checkpoint: %w", errAttemptOver)
 	case s.busy != 0:
 		return errors.New("idem: Checkpoint: a step is under way; make the checkpoint between steps")
 	case s.lost != nil:
@@ -141,6 +141,7 @@ func (s *steps) note(kind store.StepKind, optional bool, err error) {
 	case errors.Is(err, ErrSegmentLost): // s.lost says why
 	case kind == store.DatabaseStep:
 		s.lose(err)
+	case s.seal != nil: // the call has not begun, and s.lost says why
 	default:
 		s.unfinished = s.unfinished || !optional
 	}
@@ -206,16 +207,21 @@ func (s *steps) hasRows() bool {
 	return slices.ContainsFunc(s.pending, func(step store.StepRecord) bool { return step.Kind == store.DatabaseStep })
 }
 
-// open notes that a segment opens. While a call runs, no transaction is open.
+// open notes that a segment opens. While a call runs, no transaction is open, and none opens when the attempt is over.
 func (s *steps) open() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.busy == store.ProviderStep {
+	switch {
+	case s.closed:
+		return errAttemptOver
+	case s.busy == store.ProviderStep:
 		return errInsideCall
 	}
 	s.opened = time.Now()
 	return nil
 }
+
+var errAttemptOver = errors.New("the attempt is over; do not keep the context of a handler beyond its return")
 
 var errInsideCall = errors.New("idem: no transaction is open while a core.Call runs; read and write before the call, or " +
 	"behind it")

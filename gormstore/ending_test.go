@@ -350,6 +350,37 @@ func TestCommittedByItsHandlerIsUnknown(t *testing.T) {
 	})
 }
 
+// An operation that becomes unknown under a key that was free has none of the steps of the operation before, nor has the next
+// one.
+//
+// CONTRACT
+func TestStepsEndWithTheirOperation(t *testing.T) {
+	smuggling(t, func(t *testing.T, db *gorm.DB) {
+		st := newStore(t, db)
+		c := command(core.Resume)
+		freed := resumed(t, st, c, store.Seal{Steps: []store.StepRecord{{Name: "reserve", Kind: store.ProviderStep, Result: []byte("1")}}})
+		require.NoError(t, st.Release(t.Context(), freed))
+
+		c.Recovery = core.Rollback
+		tx, ctx := begin(t, st, again(c))
+		require.NoError(t, smuggle(gormstore.Tx(ctx), "ROLLBACK"))
+		require.ErrorIs(t, tx.Rollback(), store.ErrEnded)
+		steps, err := st.Steps(t.Context(), c.ID)
+		require.NoError(t, err)
+		require.Empty(t, steps)
+
+		advance(t, db, deadline)
+		rec, err := st.Find(t.Context(), c.ID)
+		require.NoError(t, err)
+		_, err = st.Settle(t.Context(), store.Settlement{ID: c.ID, Fence: rec.Fence, Who: "o", Why: "w"})
+		require.NoError(t, err)
+		resumed(t, st, again(c), store.Seal{})
+		steps, err = st.Steps(t.Context(), c.ID)
+		require.NoError(t, err)
+		require.Empty(t, steps)
+	})
+}
+
 // CONTRACT
 func TestEndedStepIsUnknown(t *testing.T) {
 	smuggling(t, func(t *testing.T, db *gorm.DB) {

@@ -84,6 +84,13 @@ func isOfCommand(d *dialect, err error) bool {
 // it is a method of one and a field of another, and each has a type of its own; or the error itself is the code.
 func sqliteCode(err error) int {
 	for ; err != nil; err = errors.Unwrap(err) {
+		if several, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, one := range several.Unwrap() {
+				if code := sqliteCode(one); code != 0 {
+					return code
+				}
+			}
+		}
 		code := reflect.ValueOf(err)
 		if method := code.MethodByName("Code"); method.IsValid() && method.Type().NumIn() == 0 && method.Type().NumOut() == 1 {
 			code = method.Call(nil)[0]

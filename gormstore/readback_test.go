@@ -98,6 +98,8 @@ func TestReadBackAsksForItsOwnStep(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, committed(started, fence))
 	require.False(t, committed(finished, fence), "a step that has begun has no result")
+	require.False(t, committed(store.Seal{Steps: finished.Steps, Start: started.Start}, fence),
+		"the call behind the step has begun before, as in a repeat: its start does not say that this seal has committed")
 	_, err = open.Seal(t.Context(), finished)
 	require.NoError(t, err)
 	require.True(t, committed(finished, fence))

@@ -330,6 +330,11 @@ func (a *answer) lose(ctx context.Context, s *Store, q querier, left time.Durati
 	if s.dialect == sqlite {
 		return a.loseSQLite(ctx, s, q)
 	}
+	if a.stepped { // what takes a free record forgets its steps
+		if _, err := s.exec(ctx, q, forgetSteps, a.claim.ID[:], a.seen); err != nil {
+			return err
+		}
+	}
 	var lock, written bool
 	args := append(a.args(), a.lock(), left.Microseconds())
 	if err := s.queryRow(ctx, q, loseAnswer, args...).Scan(&lock, &written); err != nil {

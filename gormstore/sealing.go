@@ -13,7 +13,20 @@ type sealing struct {
 	segments *segments
 	seal     *store.Seal // nil until the segment ends
 	first    bool        // it writes the record
-	now      instant     // when it was written
+	now      instant     // when it was written, as its statement returned it
+	read     time.Time   // when it was found written, if its COMMIT was read back
+}
+
+// at is the database's clock at the seal. Of a COMMIT that was read back the statement's reply is not known; it may even
+// arrive later.
+func (e *sealing) at(err error) time.Time {
+	switch {
+	case err != nil:
+		return time.Time{}
+	case !e.read.IsZero():
+		return e.read
+	}
+	return e.now.Time
 }
 
 func (e *sealing) lock() int64 { return e.segments.answer.lock() }
@@ -32,12 +45,15 @@ func (e *sealing) committed(ctx context.Context, s *Store, q querier) (bool, err
 		return false, nil
 	case err != nil:
 		return false, err
-	case seal.Start != nil:
-		return isThereStep(s.stepAt(ctx, q, t.ID, seal.Start.Name))
-	case len(seal.Steps) > 0:
+	}
+	e.read = rec.Now
+	switch {
+	case len(seal.Steps) > 0: // the start of a call that is repeated was there before
 		last, err := s.stepAt(ctx, q, t.ID, seal.Steps[len(seal.Steps)-1].Name)
 		there, err := isThereStep(last, err)
 		return there && last.Finished, err
+	case seal.Start != nil:
+		return isThereStep(s.stepAt(ctx, q, t.ID, seal.Start.Name))
 	}
 	return true, nil // it wrote the record, or only a lease
 }

@@ -26,6 +26,8 @@ type segments struct {
 	isOpen bool // last is open
 	sealed bool // the record is there
 	over   bool // undone before the first seal: the key is free
+
+	refused error // why the database has refused the first seal; nil if it has not
 }
 
 var _ store.Segments = (*segments)(nil)
@@ -168,7 +170,8 @@ func (s *segments) begin(ctx context.Context) (*tx, error) {
 }
 
 // beginPostgres opens a segment behind the first seal. It waits for the key's lock: a repeat that looks holds it for a
-// moment. Then nobody can take the operation over until the segment ends.
+// moment. Then nobody can take the operation over until the segment ends. Where nothing is sealed, the refusal that is
+// recorded alone takes the lock itself.
 func (s *segments) beginPostgres(ctx context.Context, t *tx) error {
 	st, own := s.store, t.conn.sql
 	if err := st.probeConnectionCheck(ctx, own); err != nil {
@@ -181,6 +184,9 @@ func (s *segments) beginPostgres(ctx context.Context, t *tx) error {
 	first, err := st.call(ctx, own, begun, t.mark.targets(), st.guards(max(left, s.answer.claim.Deadline))...)
 	if err != nil {
 		return err
+	}
+	if !s.sealed {
+		return st.ask(ctx, own, st.opening(first)...)
 	}
 	lock, err := st.call(ctx, own, waitLock, nil, s.answer.lock())
 	if err != nil {
@@ -272,7 +278,7 @@ func (s *segments) Seal(ctx context.Context, seal store.Seal) (now time.Time, er
 	case !e.first:
 		err = s.unlessTaken(ctx, seal, err)
 	}
-	return e.now.Time, err
+	return e.at(err), err
 }
 
 // noteFirst notes how the first seal has ended. Without an error the record keeps others out from now on.
@@ -280,6 +286,9 @@ func (s *segments) noteFirst(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sealed = err == nil
+	if errors.Is(err, store.ErrAborted) {
+		s.refused = err
+	}
 	if !s.over {
 		s.free()
 	}
@@ -297,6 +306,10 @@ func (s *segments) toSeal(ctx context.Context, seal store.Seal) (*tx, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch t := s.last; {
+	case s.over && s.refused != nil && seal.Alone && seal.Answer != nil:
+		if err := s.reopen(); err != nil {
+			return nil, err
+		}
 	case s.over:
 		return nil, store.ErrStale
 	case s.isOpen && (!seal.Alone || !s.sealed):
@@ -316,6 +329,22 @@ func (s *segments) toSeal(ctx context.Context, seal store.Seal) (*tx, error) {
 	err := s.open(ctx)
 	s.isOpen = false
 	return s.last, err
+}
+
+// reopen lets a refusal of the handler be recorded alone behind a first seal that the database has refused, if that error says
+// something about the command. It takes the key in this process; the database judges in the last statement.
+func (s *segments) reopen() error {
+	switch d := s.store.dialect; {
+	case !isOfDatabase(d, s.refused):
+		return s.refused
+	case !isOfCommand(d, s.refused):
+		return fmt.Errorf("%w: %w: %w", store.ErrRetryable, errDistress, s.refused)
+	}
+	if s.store.file != nil && !s.store.file.reserve(s.answer.claim.ID) {
+		return store.ErrStale
+	}
+	s.over = false
+	return nil
 }
 
 func hasRows(seal store.Seal) bool {

@@ -54,7 +54,7 @@ func (s *segments) beginSQLite(ctx context.Context, t *tx) error {
 		case !claimed.Won || claimed.Record.Ticket != ticket: // the free record was dropped, or imported over
 			return store.ErrRetryable
 		}
-		t.entry = first.entry
+		t.entry = firstOf{first.entry.(*answer)}
 		return nil
 	}
 	if _, err := own.ExecContext(ctx, st.dialect.begin); err != nil {
@@ -69,6 +69,12 @@ func (s *segments) beginSQLite(ctx context.Context, t *tx) error {
 	}
 	return err
 }
+
+// firstOf is the entry of a first segment. Its key is given free once, by segments.free: a second time it may be another
+// attempt's already.
+type firstOf struct{ *answer }
+
+func (firstOf) leave(*Store) {}
 
 func (e *sealing) trace() (statement, []any) {
 	t := e.segments.answer.ticket()

@@ -1,0 +1,125 @@
+//go:build linux
+
+package gormstore_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// throughPgBouncer starts a PgBouncer in transaction mode in front of a database, and returns the database's URL by way of it.
+func throughPgBouncer(t *testing.T, databaseURL string) string {
+	t.Helper()
+	program, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		program = "/usr/sbin/pgbouncer" // Debian's place, which is not in everybody's path
+		if _, err := os.Stat(program); err != nil {
+			t.Skip("no PgBouncer: install Debian's package pgbouncer")
+		}
+	}
+	target, err := url.Parse(databaseURL)
+	require.NoError(t, err)
+	password, _ := target.User.Password()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	port := listener.Addr().(*net.TCPAddr).Port
+	require.NoError(t, listener.Close())
+
+	directory, err := os.MkdirTemp("", "idem-pgbouncer-")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(directory) })
+	require.NoError(t, os.Chmod(directory, 0o755)) //nolint:gosec // PgBouncer does not run as root
+	users, config := filepath.Join(directory, "users.txt"), filepath.Join(directory, "pgbouncer.ini")
+	require.NoError(t, os.WriteFile(users, fmt.Appendf(nil, "%q %q\n", target.User.Username(), password), 0o644)) //nolint:gosec // as above
+	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `[databases]
+* = host=%s port=%s
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %d
+unix_socket_dir =
+auth_type = scram-sha-256
+auth_file = %s
+pool_mode = transaction
+default_pool_size = 8
+`, target.Hostname(), target.Port(), port, users), 0o644)) //nolint:gosec // as above
+	args := []string{config}
+	if os.Geteuid() == 0 {
+		args = []string{"-u", "nobody", config}
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, args...) //nolint:gosec // found above
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	target.Host = net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
+	eventually(t, "PgBouncer listens", func() bool {
+		conn, err := net.Dial("tcp", target.Host)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	})
+	return target.String()
+}
+
+// Segments behind PgBouncer in transaction mode, where each of them may be on another connection of the server, in every mode
+// in which pgx can send its statements without preparing them for a session.
+//
+// CONTRACT X-14, X-15, F-2
+func TestSegmentsBehindPgBouncer(t *testing.T) {
+	databaseURL := pgtest.URL(t)
+	direct := openPostgres(t, databaseURL, 2)
+	migrate(t, direct)
+	bouncer := throughPgBouncer(t, databaseURL)
+	effects := 0
+	for _, mode := range []string{"simple_protocol", "exec", "describe_exec"} {
+		t.Run(mode, func(t *testing.T) {
+			a := newStepApp(t, newStore(t, openPostgres(t, bouncer+"&default_query_exec_mode="+mode, 4)))
+			calls, fail := 0, context.DeadlineExceeded
+			handle := func(ctx context.Context) error {
+				if err := reserve(ctx, nil); err != nil {
+					return err
+				}
+				err := core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { calls++; return nil }, core.Dedup(time.Hour))
+				if err != nil {
+					return err
+				}
+				err = gormstore.StepDo(ctx, "book", func(tx *gorm.DB) error { return tx.Create(&effect{Name: "booked"}).Error })
+				if err == nil && fail != nil {
+					return fail
+				}
+				return err
+			}
+			for n := range 3 {
+				key := fmt.Sprint(mode, n)
+				calls, fail = 0, context.DeadlineExceeded
+				require.Equal(t, http.StatusInternalServerError, a.as(key, handle).Code)
+				fail = nil
+				w := a.as(key, handle)
+				require.Equal(t, http.StatusCreated, w.Code, w.Body)
+				require.Equal(t, "reused", a.as(key, handle).Header().Get("Idempotency-Result"))
+				require.Equal(t, 1, calls, "its result was kept")
+				effects += 2
+				require.Equal(t, effects, countEffects(t, direct))
+			}
+		})
+	}
+}

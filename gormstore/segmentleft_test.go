@@ -1,0 +1,123 @@
+package gormstore_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore"
+)
+
+// unsure is a store whose seals commit, and whose answers to them are lost for good where lost says so.
+type unsure struct {
+	*gormstore.Store
+	lost func(store.Seal) bool
+}
+
+func (s *unsure) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {
+	segments, claimed, err := s.Store.Resume(ctx, c)
+	if segments != nil {
+		segments = &unsureSegments{segments, s}
+	}
+	return segments, claimed, err
+}
+
+type unsureSegments struct {
+	store.Segments
+	store *unsure
+}
+
+func (s *unsureSegments) Seal(ctx context.Context, seal store.Seal) (time.Time, error) {
+	now, err := s.Segments.Seal(ctx, seal)
+	if err == nil && s.store.lost(seal) {
+		err = core.ErrUnconfirmed
+	}
+	return now, err
+}
+
+// readRows reads outside of a step.
+func readRows(ctx context.Context) error {
+	var n int64
+	return gormstore.Tx(ctx).Model(&effect{}).Count(&n).Error
+}
+
+// requireNothingOpen checks that no attempt holds the key, and nobody a connection or SQLite's writer.
+func requireNothingOpen(t *testing.T, store *gormstore.Store, db *gorm.DB, id core.ID) {
+	t.Helper()
+	running, err := store.InFlight(t.Context(), id)
+	require.NoError(t, err)
+	require.False(t, running, "somebody holds the key")
+	pool, err := db.DB()
+	require.NoError(t, err)
+	kept := 0
+	if db.Name() == "sqlite" {
+		kept = 1 // by the owner of the file
+	}
+	require.Equal(t, kept, pool.Stats().InUse)
+}
+
+// A handler that reads behind a commit of which nothing is known opens a segment once more. It ends with the attempt.
+//
+// CONTRACT
+func TestNothingIsLeftOpenBehindAnUnknownCommit(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		st := newStore(t, db)
+		lost := true
+		module, err := core.New(core.Config{
+			Store:  &unsure{st, func(seal store.Seal) bool { return lost && seal.Steps != nil && seal.Steps[0].Name == "reserve" }},
+			Policy: core.Policy{Recovery: core.Resume}, ClaimTimeout: 5 * time.Second,
+		})
+		require.NoError(t, err)
+		a := &stepApp{t, module}
+		var id core.ID
+		handle := func(ctx context.Context) error {
+			id, _ = core.Operation(ctx)
+			if err := errors.Join(callProvider(ctx), core.Checkpoint(ctx), reserve(ctx, nil)); err != nil {
+				return err
+			}
+			err := core.Checkpoint(ctx)
+			_ = readRows(ctx) // for the page that tells the error
+			return err
+		}
+		w := a.post(handle)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.Contains(t, w.Body.String(), string(core.CodeCommitUnconfirmed))
+		requireNothingOpen(t, st, db, id)
+		lost = false
+		advance(t, db, core.DefaultLease)
+		require.Equal(t, http.StatusCreated, a.post(handle).Code)
+		require.Equal(t, 1, countEffects(t, db))
+	})
+}
+
+// What a handler leaves behind opens no segment after its attempt, whatever context it has.
+//
+// CONTRACT
+func TestNoSegmentOpensBehindTheAttempt(t *testing.T) {
+	t.Parallel()
+	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		store := newStore(t, db)
+		a := newStepApp(t, store)
+		left := context.Background()
+		var id core.ID
+		w := a.post(func(ctx context.Context) error {
+			id, _ = core.Operation(ctx)
+			left = context.WithoutCancel(ctx)
+			return errors.Join(callProvider(ctx), errors.New("the next attempt goes on"))
+		})
+		require.Equal(t, http.StatusInternalServerError, w.Code)
+		require.Error(t, readRows(left))
+		requireNothingOpen(t, store, db, id)
+		require.Equal(t, http.StatusCreated, a.post(callProvider).Code)
+	})
+}
