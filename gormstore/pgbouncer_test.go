@@ -44,9 +44,9 @@ func throughPgBouncer(t *testing.T, databaseURL string) string {
 	directory, err := os.MkdirTemp("", "idem-pgbouncer-")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(directory) })
-	require.NoError(t, os.Chmod(directory, 0o755)) //nolint:gosec // PgBouncer does not run as root
+	require.NoError(t, os.Chmod(directory, 0o755))
 	users, config := filepath.Join(directory, "users.txt"), filepath.Join(directory, "pgbouncer.ini")
-	require.NoError(t, os.WriteFile(users, fmt.Appendf(nil, "%q %q\n", target.User.Username(), password), 0o644)) //nolint:gosec // as above
+	require.NoError(t, os.WriteFile(users, fmt.Appendf(nil, "%q %q\n", target.User.Username(), password), 0o644))
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `[databases]
 * = host=%s port=%s
 [pgbouncer]
@@ -57,12 +57,12 @@ auth_type = scram-sha-256
 auth_file = %s
 pool_mode = transaction
 default_pool_size = 8
-`, target.Hostname(), target.Port(), port, users), 0o644)) //nolint:gosec // as above
+`, target.Hostname(), target.Port(), port, users), 0o644))
 	args := []string{config}
 	if os.Geteuid() == 0 {
 		args = []string{"-u", "nobody", config}
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, args...) //nolint:gosec // found above
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {

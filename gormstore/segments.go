@@ -331,8 +331,8 @@ func (s *segments) toSeal(ctx context.Context, seal store.Seal) (*tx, error) {
 	return s.last, err
 }
 
-// reopen lets a refusal of the handler be recorded alone behind a first seal that the database has refused, if that error says
-// something about the command. It takes the key in this process; the database judges in the last statement.
+// reopen lets a refusal of the handler be recorded alone behind a first seal that the database has refused, if that error
+// says something about the command. It takes the key in this process; the database judges in the last statement.
 func (s *segments) reopen() error {
 	switch d := s.store.dialect; {
 	case !isOfDatabase(d, s.refused):
