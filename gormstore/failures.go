@@ -84,7 +84,7 @@ func isOfCommand(d *dialect, err error) bool {
 // it is a method of one and a field of another, and each has a type of its own; or the error itself is the code.
 func sqliteCode(err error) int {
 	for ; err != nil; err = errors.Unwrap(err) {
-		if several, ok := err.(interface{ Unwrap() []error }); ok {
+		if several, ok := any(err).(interface{ Unwrap() []error }); ok {
 			for _, one := range several.Unwrap() {
 				if code := sqliteCode(one); code != 0 {
 					return code

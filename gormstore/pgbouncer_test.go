@@ -41,7 +41,7 @@ func throughPgBouncer(t *testing.T, databaseURL string) string {
 	port := listener.Addr().(*net.TCPAddr).Port
 	require.NoError(t, listener.Close())
 
-	directory, err := os.MkdirTemp("", "idem-pgbouncer-")
+	directory, err := os.MkdirTemp("", "idem-pgbouncer-") //nolint:usetesting // nobody but its owner may look into t.TempDir
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(directory) })
 	require.NoError(t, os.Chmod(directory, 0o755))

@@ -108,7 +108,7 @@ func TestNoSegmentOpensBehindTheAttempt(t *testing.T) {
 		db := open(t)
 		store := newStore(t, db)
 		a := newStepApp(t, store)
-		left := context.Background()
+		left := t.Context()
 		var id core.ID
 		w := a.post(func(ctx context.Context) error {
 			id, _ = core.Operation(ctx)
