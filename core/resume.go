@@ -30,8 +30,8 @@ func (m *Module) claimResume(ctx *bounded, c *store.Claim) (won winnings, claime
 		s.recorded, err = st.Steps(ctx, c.ID)
 	}
 	if err == nil && !c.Window.Has(claimed.Record.Now) {
-		// The store's clock is ahead. When the clock is corrected, the lease would last as long as the jump. Nobody could
-		// continue or settle the operation before a provider has forgotten its keys (T-5).
+		// The store's clock is ahead. When the clock is corrected, the lease would last as long as the jump: until then the
+		// operation could be neither continued nor settled, and a provider may forget its keys meanwhile (T-5).
 		err = ErrClock
 	}
 	if err != nil {
@@ -175,7 +175,7 @@ func (a *Attempt) callUnfinished() *Reply {
 
 // notFinal is the handler's answer, or what outer middleware makes of its error, to an operation that continues. A client
 // must not take it for the answer to its command, and pay with a new key (C-4, X-3). Retry-After tells a 5xx of an operation
-// that a repeat continues from one whose outcome nobody will know.
+// that a repeat continues from one whose outcome will never be known.
 func (a *Attempt) notFinal() *Reply {
 	reply := a.capture.reply()
 	reply.result = resultUnknown

@@ -111,7 +111,7 @@ func (s *Store) begin(ctx context.Context, c store.Claim) (t *tx, open *sql.Conn
 		return t, nil, claimed, err
 	}
 	t, locked, claimed, err := s.lockAndLook(ctx, own, c)
-	if err == nil && isThere(claimed) && !locked { // with the lock, the ROLLBACK comes first: nobody shall find the key taken
+	if err == nil && isThere(claimed) && !locked { // with the lock, the ROLLBACK comes first: no repeat may find the key taken
 		open = own
 	}
 	return t, open, claimed, err
@@ -217,7 +217,7 @@ func (t rollbackTx) Rollback() error {
 
 // unlessTaken returns err, or ErrStale where another attempt's record stands. At a stricter level than READ COMMITTED an
 // attempt may have begun beside the moment in which another one committed (M-6): it saw no record, and a ROLLBACK has no
-// judge. So the record is looked for once more, before anybody is told that nothing was applied.
+// judge. So the record is looked for once more, before the client is told that nothing was applied.
 func (t rollbackTx) unlessTaken(ctx context.Context, err error) error {
 	if !t.mark.sharesSnapshot() || !t.looked.CompareAndSwap(false, true) {
 		return err
