@@ -82,9 +82,9 @@ type Config struct {
 	// "#" or ":". Default "tag:auth19.dev,2026:idem/", a name without a page; with [IETF], PolicyURL and "#". The 401 of
 	// JWTGuard and Bridge always has that name, because these guards have no module.
 	ProblemBase string
-	// PolicyURL is the address at which the app serves PolicyHandler of core/openapi, as clients see it: a path, "/idempotency", or
-	// an http(s) URL. Every problem then names it: Link: </idempotency>; rel="describedby". The 401 of JWTGuard and Bridge
-	// does not, because these guards have no module. Default none.
+	// PolicyURL is the address at which the app serves PolicyHandler of core/openapi, as clients see it: a path,
+	// "/idempotency", or an http(s) URL. Every problem then names it: Link: </idempotency>; rel="describedby". The 401 of
+	// JWTGuard and Bridge does not, because these guards have no module. Default none.
 	PolicyURL string
 	// RenderProblem, if set, renders problems in the app's own way; nil means [Problem.Reply]. Status and code should
 	// stay what they are (P-1).

@@ -24,7 +24,8 @@ import (
 //
 // Errors: the name or the value is empty, too long, or no plain text; [ErrReferences]; [errors.ErrUnsupported] if the store
 // is no [store.Operations]; [ErrStale] if the operation is gone; the handler has returned. Any other error means that the
-// store did not answer, and the reference may be missing. Outside an attempt, in shadow, and in a unit test, nothing is kept.
+// store did not answer, and the reference may be missing. Outside an attempt, in shadow, and in a unit test, nothing is
+// kept.
 func Reference(ctx context.Context, name, value string) error {
 	if !isReferenceText(name, store.MaxReferenceName) || !isReferenceText(value, store.MaxReferenceValue) {
 		return fmt.Errorf("idem: Reference: want a name of 1 to %d bytes and a value of 1 to %d, both plain text without "+

@@ -152,9 +152,9 @@ type Store interface {
 	// records whose time is over (T-3). A freed record stays with its fence for a day at least, so that a settlement of an
 	// earlier attempt never applies to the next one. A store of Sightings forgets up to limit of them, and a store with an
 	// inbox up to limit markers of messages. Sweep never changes the contents of running or unknown records; it may mark
-	// them as listed. Any number of sweeps may run at once. A store may turn a record into a tombstone late: up to Claim.Deadline
-	// after the end of its retention, but at most a quarter of the retention late. If the clock is outside of w, nothing is
-	// dropped: ErrClock (T-5). With any other error, Swept still says what was done.
+	// them as listed. Any number of sweeps may run at once. A store may turn a record into a tombstone late: up to
+	// Claim.Deadline after the end of its retention, but at most a quarter of the retention late. If the clock is outside of w,
+	// nothing is dropped: ErrClock (T-5). With any other error, Swept still says what was done.
 	Sweep(ctx context.Context, limit int, w Window) (Swept, error)
 }
 
