@@ -213,23 +213,23 @@ WITH c AS MATERIALIZED (
 SELECT c.lock, EXISTS (SELECT 1 FROM lost) FROM c;
 
 -- name: begun
--- The first statement of a step's or a message's transaction: it guards the transaction (see serverguard.go), and returns its
--- mark (see mark.go). $1 how long the server lets it do nothing, in milliseconds, $2 whether the server can look after its
--- client.
+-- The first statement of a segment's or a message's transaction: it guards the transaction (see serverguard.go), and returns
+-- its mark (see mark.go). $1 how long the server lets it do nothing, in milliseconds, $2 whether the server can look after its
+-- client. concat runs all that it is given; || may run nothing where one is NULL.
 SELECT pg_catalog.pg_backend_pid(), pg_catalog.transaction_timestamp(),
 	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
 		ELSE pg_catalog.current_setting('synchronous_commit') END,
 	pg_catalog.current_setting('transaction_isolation'),
-	CASE WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout') = '0'
-			OR CAST(pg_catalog.current_setting('idle_in_transaction_session_timeout') AS interval)
-				> $1::bigint * interval '1 millisecond'
-		THEN pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true) END
-	|| CASE WHEN pg_catalog.current_setting('tcp_user_timeout') = '0'
-			OR CAST(pg_catalog.current_setting('tcp_user_timeout') AS interval) > interval '10 seconds'
-		THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END
-	|| CASE WHEN $2::boolean AND (pg_catalog.current_setting('client_connection_check_interval', true) = '0'
-			OR CAST(pg_catalog.current_setting('client_connection_check_interval', true) AS interval) > interval '5 seconds')
-		THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END;
+	pg_catalog.concat(CASE WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout') = '0'
+				OR CAST(pg_catalog.current_setting('idle_in_transaction_session_timeout') AS interval)
+					> $1::bigint * interval '1 millisecond'
+			THEN pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true) END,
+		CASE WHEN pg_catalog.current_setting('tcp_user_timeout') = '0'
+				OR CAST(pg_catalog.current_setting('tcp_user_timeout') AS interval) > interval '10 seconds'
+			THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END,
+		CASE WHEN $2::boolean AND (pg_catalog.current_setting('client_connection_check_interval', true) = '0'
+				OR CAST(pg_catalog.current_setting('client_connection_check_interval', true) AS interval) > interval '5 seconds')
+			THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END);
 
 -- name: asBegun
 -- Fails with 22P02 unless this is the transaction that was begun, and makes it commit as it would have at its begin: $1 to $3

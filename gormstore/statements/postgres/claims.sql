@@ -74,16 +74,16 @@ SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE 
 	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
 		ELSE pg_catalog.current_setting('synchronous_commit') END,
 	pg_catalog.current_setting('transaction_isolation'),
-	CASE WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout') = '0'
-			OR CAST(pg_catalog.current_setting('idle_in_transaction_session_timeout') AS interval)
-				> $3::bigint * interval '1 millisecond'
-		THEN pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($3::bigint AS text), true) END
-	|| CASE WHEN pg_catalog.current_setting('tcp_user_timeout') = '0'
-			OR CAST(pg_catalog.current_setting('tcp_user_timeout') AS interval) > interval '10 seconds'
-		THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END
-	|| CASE WHEN $4::boolean AND (pg_catalog.current_setting('client_connection_check_interval', true) = '0'
-			OR CAST(pg_catalog.current_setting('client_connection_check_interval', true) AS interval) > interval '5 seconds')
-		THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END;
+	pg_catalog.concat(CASE WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout') = '0'
+				OR CAST(pg_catalog.current_setting('idle_in_transaction_session_timeout') AS interval)
+					> $3::bigint * interval '1 millisecond'
+			THEN pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($3::bigint AS text), true) END,
+		CASE WHEN pg_catalog.current_setting('tcp_user_timeout') = '0'
+				OR CAST(pg_catalog.current_setting('tcp_user_timeout') AS interval) > interval '10 seconds'
+			THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END,
+		CASE WHEN $4::boolean AND (pg_catalog.current_setting('client_connection_check_interval', true) = '0'
+				OR CAST(pg_catalog.current_setting('client_connection_check_interval', true) AS interval) > interval '5 seconds')
+			THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END);
 
 -- name: insertRecord
 -- claimKey where there is no record: it wins, and returns the clock, or it returns no row

@@ -1,0 +1,40 @@
+package gormstore
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// The first message of a transaction guards it, also on a server that cannot look after its client, and however the server
+// has planned the statement.
+func TestGuardsOfATransaction(t *testing.T) {
+	t.Parallel()
+	for check, want := range map[int32]string{1: "500ms", 2: "0"} { // see Store.connectionCheck
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			store := storeAt(t, pgtest.URL(t))
+			store.pool.SetMaxOpenConns(1)
+			require.NoError(t, Migrate(t.Context(), store.db))
+			store.connectionCheck.Store(check)
+			for n := range 8 { // the first five are planned for their parameters
+				c := core.Claim{ID: core.ID{byte(n)}, Owner: core.Owner{1}, Method: "POST", Route: "/v1/payments",
+					Recovery: core.Rollback, Hash: core.CommandHash{Version: 1}, Deadline: time.Minute}
+				tx, claimed, err := store.Begin(t.Context(), c)
+				require.NoError(t, err)
+				require.True(t, claimed.Won)
+				handle, _ := SQLTx(tx.Bind(t.Context()))
+				var idle, client string
+				require.NoError(t, handle.QueryRowContext(t.Context(), `SELECT current_setting('idle_in_transaction_session_timeout'),
+					current_setting('client_connection_check_interval')`).Scan(&idle, &client))
+				require.Equal(t, []string{"1min", want}, []string{idle, client}, fmt.Sprint(n))
+				require.NoError(t, tx.Rollback())
+			}
+		})
+	}
+}
