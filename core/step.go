@@ -156,8 +156,10 @@ func (s *step) run(work func(ctx context.Context) error) error {
 	}
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(&a.ctx, func() { cancel(context.Cause(&a.ctx)) })
-	defer stop()
+	if s.ctx.Done() != a.ctx.Done() { // the handler has given it an end of its own
+		stop := context.AfterFunc(&a.ctx, func() { cancel(context.Cause(&a.ctx)) })
+		defer stop()
+	}
 	return s.steps.segments.Step(ctx, work)
 }
 

@@ -41,9 +41,10 @@ type conn struct {
 	attempt context.Context         // the handler's, set by bind
 	cut     context.CancelCauseFunc // ends it; nil where it has an end of its own
 
-	leaves  atomic.Bool             // something may stay on the connection: see residue.go
-	message atomic.Pointer[binding] // the innermost message that has joined the transaction and is being processed
-	ended   atomic.Bool             // PostgreSQL: after a statement of the handler the server had no transaction
+	step    atomic.Pointer[stepConn] // the one under way, of a Resume attempt
+	leaves  atomic.Bool              // something may stay on the connection: see residue.go
+	message atomic.Pointer[binding]  // the innermost message that has joined the transaction and is being processed
+	ended   atomic.Bool              // PostgreSQL: after a statement of the handler the server had no transaction
 	onEnded func(ctx context.Context)
 
 	mu     sync.RWMutex // held for reading by statements, for writing by the end
@@ -242,6 +243,9 @@ func (c *conn) shut() error {
 func (c *conn) within(ctx context.Context) context.Context {
 	attempt := c.attempt
 	if attempt == nil || ctx.Done() == attempt.Done() {
+		return ctx
+	}
+	if step := c.step.Load(); step != nil && ctx.Done() == step.ends {
 		return ctx
 	}
 	both, cut := context.WithCancelCause(ctx)

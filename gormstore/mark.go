@@ -36,7 +36,7 @@ func (s *Store) call(ctx context.Context, q querier, name statement, row []any, 
 	return call{text: text, args: args, row: row}, err
 }
 
-// guards are the arguments of begun, and $3 and $4 of lockFirst: how long the server lets the transaction do nothing, and
+// guards are $1 and $2 of begun, and $3 and $4 of lockFirst: how long the server lets the transaction do nothing, and
 // whether it can look after its client.
 func (s *Store) guards(deadline time.Duration) []any {
 	return []any{max(deadline, time.Second).Milliseconds(), s.connectionCheck.Load() == 1}

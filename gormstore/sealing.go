@@ -3,6 +3,7 @@ package gormstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/auth19/idem/core/store"
@@ -125,31 +126,47 @@ func (t *tx) recordCall(ctx context.Context, e *sealing) (call, error) {
 	return t.store.call(ctx, t.conn.sql, sealRunning, []any{new(int), &e.now}, append(args, t.mark.args()...)...)
 }
 
-// stepCalls are the statements that write the steps of a segment.
+// stepCalls are the statements that write the steps of a segment, two steps in each.
 func (t *tx) stepCalls(ctx context.Context, e *sealing) (calls []call, err error) {
-	for _, args := range e.stepArgs() {
-		step, err := t.store.call(ctx, t.conn.sql, putStep, []any{new(int)}, args...)
+	ticket := e.segments.answer.ticket()
+	for steps := range slices.Chunk(e.steps(), 2) {
+		args := append(make([]any, 0, 12), ticket.ID[:], ticket.Fence)
+		for _, step := range steps {
+			args = append(args, step.args()...)
+		}
+		if len(steps) == 1 {
+			args = append(args, nil, nil, nil, nil, nil)
+		}
+		put, err := t.store.call(ctx, t.conn.sql, putSteps, []any{new(int)}, args...)
 		if err != nil {
 			return nil, err
 		}
-		calls = append(calls, step)
+		calls = append(calls, put)
 	}
 	return calls, nil
 }
 
-// stepArgs are the arguments of putStep, for each step.
-func (e *sealing) stepArgs() (all [][]any) {
-	t := e.segments.answer.ticket()
-	put := func(step store.StepRecord, state int64) {
-		all = append(all, []any{t.ID[:], t.Fence, step.Name, int64(step.Kind), state, step.Result, keys(step.Derived)})
-	}
+// sealedStep is a step that a seal writes.
+type sealedStep struct {
+	store.StepRecord
+	state int64
+}
+
+// steps are the steps that the seal writes: those that have finished, and the one that starts.
+func (e *sealing) steps() []sealedStep {
+	all := make([]sealedStep, 0, len(e.seal.Steps)+1)
 	for _, step := range e.seal.Steps {
-		put(step, stepFinished)
+		all = append(all, sealedStep{step, stepFinished})
 	}
 	if e.seal.Start != nil {
-		put(store.StepRecord{Name: e.seal.Start.Name, Kind: e.seal.Start.Kind}, stepStarted)
+		all = append(all, sealedStep{store.StepRecord{Name: e.seal.Start.Name, Kind: e.seal.Start.Kind}, stepStarted})
 	}
 	return all
+}
+
+// args are the arguments for one step.
+func (s *sealedStep) args() []any {
+	return []any{s.Name, int64(s.Kind), s.state, s.Result, keys(s.Derived)}
 }
 
 // The states of steps.

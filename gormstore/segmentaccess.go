@@ -15,6 +15,7 @@ import (
 // stepConn is a segment's connection as a step sees it.
 type stepConn struct {
 	*conn
+	ends <-chan struct{} // of the step's context, which ends with the attempt
 	over atomic.Bool
 }
 
@@ -22,10 +23,12 @@ var _ DBTX = (*stepConn)(nil)
 
 // bindStep returns the context for the work of a step, and a function that ends the step's access.
 func (t *tx) bindStep(ctx context.Context) (inside context.Context, leave func()) {
-	access := &stepConn{conn: t.conn}
+	access := &stepConn{conn: t.conn, ends: ctx.Done()}
+	t.conn.step.Store(access)
 	b := &binding{tx: t, raw: access}
 	return context.WithValue(ctx, txKey{}, b), func() {
 		access.over.Store(true)
+		t.conn.step.Store(nil)
 		t.conn.stateMu.Lock()
 		defer t.conn.stateMu.Unlock()
 		t.conn.checkRows()

@@ -181,21 +181,21 @@ func (s *segments) beginPostgres(ctx context.Context, t *tx) error {
 	if end, ok := ctx.Deadline(); ok {
 		left = time.Until(end)
 	}
-	first, err := st.call(ctx, own, begun, t.mark.targets(), st.guards(max(left, s.answer.claim.Deadline))...)
+	args := append(st.guards(max(left, s.answer.claim.Deadline)), nil)
+	if s.sealed {
+		args[2] = s.answer.lock()
+	}
+	first, err := st.call(ctx, own, begun, t.mark.targets(), args...)
 	if err != nil {
 		return err
 	}
 	if !s.sealed {
 		return st.ask(ctx, own, st.opening(first)...)
 	}
-	lock, err := st.call(ctx, own, waitLock, nil, s.answer.lock())
-	if err != nil {
-		return err
-	}
 	var mine int
 	ask, err := st.call(ctx, own, ownsRecord, []any{&mine}, ownedBy(s.answer.ticket())...)
 	if err == nil {
-		err = st.ask(ctx, own, st.opening(first, lock, ask)...)
+		err = st.ask(ctx, own, st.opening(first, ask)...)
 	}
 	if err == nil && mine == 0 {
 		err = store.ErrStale

@@ -134,7 +134,9 @@ func (t *tx) sealSQLite(ctx context.Context, e *sealing) (lastCalls, error) {
 
 // putSteps writes the steps of a segment.
 func (t *tx) putSteps(ctx context.Context, e *sealing) error {
-	for _, args := range e.stepArgs() {
+	ticket := e.segments.answer.ticket()
+	for _, step := range e.steps() {
+		args := append([]any{ticket.ID[:], ticket.Fence}, step.args()...)
 		switch n, err := t.store.exec(ctx, t.conn.sql, putStep, args...); {
 		case err != nil:
 			return notCommitted(err)

@@ -36,7 +36,7 @@ func (s *Store) beginGuarded(ctx context.Context, own *sql.Conn) (m txMark, err 
 	if deadline, ok := ctx.Deadline(); ok {
 		left = time.Until(deadline)
 	}
-	first, err := s.call(ctx, own, begun, m.targets(), s.guards(left)...)
+	first, err := s.call(ctx, own, begun, m.targets(), append(s.guards(left), nil)...)
 	if err == nil {
 		err = s.ask(ctx, own, s.opening(first)...)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -18,14 +18,14 @@ func TestGuardsOfATransaction(t *testing.T) {
 	for check, want := range map[int32]string{1: "500ms", 2: "0"} { // see Store.connectionCheck
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			store := storeAt(t, pgtest.URL(t))
-			store.pool.SetMaxOpenConns(1)
-			require.NoError(t, Migrate(t.Context(), store.db))
-			store.connectionCheck.Store(check)
+			own := storeAt(t, pgtest.URL(t))
+			own.pool.SetMaxOpenConns(1)
+			require.NoError(t, Migrate(t.Context(), own.db))
+			own.connectionCheck.Store(check)
 			for n := range 8 { // the first five are planned for their parameters
-				c := core.Claim{ID: core.ID{byte(n)}, Owner: core.Owner{1}, Method: "POST", Route: "/v1/payments",
-					Recovery: core.Rollback, Hash: core.CommandHash{Version: 1}, Deadline: time.Minute}
-				tx, claimed, err := store.Begin(t.Context(), c)
+				c := store.Claim{ID: store.ID{byte(n)}, Owner: store.Owner{1}, Method: "POST", Route: "/v1/payments",
+					Recovery: store.Rollback, Hash: store.CommandHash{Version: 1}, Deadline: time.Minute}
+				tx, claimed, err := own.Begin(t.Context(), c)
 				require.NoError(t, err)
 				require.True(t, claimed.Won)
 				handle, _ := SQLTx(tx.Bind(t.Context()))

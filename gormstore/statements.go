@@ -103,8 +103,9 @@ const (
 	lockSetting     statement = "lockSetting"
 
 	// steps.sql
-	ownRecord    statement = "ownRecord" // SQLite
-	putStep      statement = "putStep"
+	ownRecord    statement = "ownRecord"    // SQLite
+	putSteps     statement = "putSteps"     // PostgreSQL
+	putStep      statement = "putStep"      // SQLite
 	beginTrace   statement = "beginTrace"   // SQLite
 	traceSegment statement = "traceSegment" // SQLite
 	endTrace     statement = "endTrace"     // SQLite

@@ -51,9 +51,9 @@ type Segments interface {
 	// else.
 	Opening(fn func() error)
 
-	// Step runs work in the open segment; it opens one if there is none. In the context of work handlers may write. If work
-	// fails, or a statement in it has failed, Step returns an error, and the segment must not be sealed except Alone.
-	// A store without transactions only runs work.
+	// Step runs work in the open segment; it opens one if there is none. ctx ends with the attempt. In the context of work
+	// handlers may write. If work fails, or a statement in it has failed, Step returns an error, and the segment must not be
+	// sealed except Alone. A store without transactions only runs work.
 	Step(ctx context.Context, work func(ctx context.Context) error) error
 }
 

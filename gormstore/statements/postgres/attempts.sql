@@ -215,7 +215,7 @@ SELECT c.lock, EXISTS (SELECT 1 FROM lost) FROM c;
 -- name: begun
 -- The first statement of a segment's or a message's transaction: it guards the transaction (see serverguard.go), and returns
 -- its mark (see mark.go). $1 how long the server lets it do nothing, in milliseconds, $2 whether the server can look after its
--- client. concat runs all that it is given; || may run nothing where one is NULL.
+-- client, $3 a lock that it then waits for, or NULL. concat runs all that it is given; || may run nothing where one is NULL.
 SELECT pg_catalog.pg_backend_pid(), pg_catalog.transaction_timestamp(),
 	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
 		ELSE pg_catalog.current_setting('synchronous_commit') END,
@@ -229,7 +229,8 @@ SELECT pg_catalog.pg_backend_pid(), pg_catalog.transaction_timestamp(),
 			THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END,
 		CASE WHEN $2::boolean AND (pg_catalog.current_setting('client_connection_check_interval', true) = '0'
 				OR CAST(pg_catalog.current_setting('client_connection_check_interval', true) AS interval) > interval '5 seconds')
-			THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END);
+			THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END,
+		CASE WHEN $3::bigint IS NOT NULL THEN CAST(pg_catalog.pg_advisory_xact_lock($3::bigint) AS text) END);
 
 -- name: asBegun
 -- Fails with 22P02 unless this is the transaction that was begun, and makes it commit as it would have at its begin: $1 to $3
