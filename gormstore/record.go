@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -138,13 +137,14 @@ func encodeHeaders(h http.Header) ([]byte, error) {
 		}
 		return string(runes)
 	}
-	stored := maps.Clone(h) // it is the caller's
-	for name, values := range stored {
+	for _, values := range h {
 		if slices.ContainsFunc(values, beyondASCII) {
-			stored[name] = mapped(slices.Clone(values), characters)
+			h = h.Clone() // it is the caller's
+			mapValues(h, characters)
+			break
 		}
 	}
-	return json.Marshal(stored)
+	return json.Marshal(h)
 }
 
 func decodeHeaders(stored []byte) (http.Header, error) {
@@ -152,26 +152,25 @@ func decodeHeaders(stored []byte) (http.Header, error) {
 	if err := json.Unmarshal(stored, &h); err != nil {
 		return nil, err
 	}
-	for _, values := range h {
-		mapped(values, func(v string) string {
-			bytes := make([]byte, 0, len(v))
-			for _, r := range v {
-				bytes = append(bytes, byte(r)) //nolint:gosec // one character per byte, by encodeHeaders
-			}
-			return string(bytes)
-		})
-	}
+	mapValues(h, func(v string) string {
+		bytes := make([]byte, 0, len(v))
+		for _, r := range v {
+			bytes = append(bytes, byte(r)) //nolint:gosec // one character per byte, by encodeHeaders
+		}
+		return string(bytes)
+	})
 	return h, nil
 }
 
-// mapped applies fn to the values that are not plain ASCII.
-func mapped(values []string, fn func(string) string) []string {
-	for i, v := range values {
-		if beyondASCII(v) {
-			values[i] = fn(v)
+// mapValues applies fn to the values that are not plain ASCII.
+func mapValues(h http.Header, fn func(string) string) {
+	for _, values := range h {
+		for i, v := range values {
+			if beyondASCII(v) {
+				values[i] = fn(v)
+			}
 		}
 	}
-	return values
 }
 
 func beyondASCII(v string) bool {
