@@ -20,40 +20,47 @@ func (m *Module) Begin(r *http.Request, pattern string, p Principal) (*Attempt, 
 	return v.begin(r, p)
 }
 
+// begin claims for the request that admit has let through: in this visit, or before the interceptor was reached.
 func (v *visit) begin(r *http.Request, p Principal) (*Attempt, *Reply) {
-	m, route, problem := v.m, v.route, v.problem
-	if route != nil && !route.guarded() {
-		return nil, nil
-	}
 	adm := v.admission
 	if adm == nil {
-		adm, _ = r.Context().Value(admissionKey{}).(*admission)
+		var reply *Reply
+		if adm, reply = v.admitted(r, p); adm == nil {
+			return nil, reply
+		}
 	}
+	if r.Context().Err() != nil {
+		// Nobody is there to read an answer, and nothing has been claimed: the cheapest moment to stop.
+		return nil, v.refuse(r, v.m.withRetry(NewProblem(CodeStoreUnavailable, "the request ended before its command was claimed")))
+	}
+	attempt, reply := v.m.claimTraced(r, adm)
+	if attempt != nil && adm == v.admission { // else the request that the guard has let through can read it
+		adm.giveBody(attempt.request)
+	}
+	return attempt, reply
+}
+
+// admitted returns what a key guard before the interceptor has found out. Without it there is a reply, or the request needs no
+// claim.
+func (v *visit) admitted(r *http.Request, p Principal) (*admission, *Reply) {
+	m, route := v.m, v.route
+	adm, _ := r.Context().Value(admissionKey{}).(*admission)
 	switch {
-	case route == nil && problem == nil:
+	case v.problem != nil:
+		return nil, v.refuse(r, v.problem)
+	case !v.guarded():
 		return nil, nil
-	case problem != nil:
 	case !m.cfg.Scoping.admits(p):
 		return nil, m.refuse(r, m.unauthenticated(r, *v, p, "this route needs an authenticated caller"))
 	case adm != nil && adm.shadow, adm == nil && route.inShadow():
 		m.watch(r, v.pattern, adm, p)
 		return nil, nil
 	case attemptFrom(r.Context()) != nil:
-		problem = secondGuard()
+		return nil, v.refuse(r, secondGuard())
 	case adm == nil || !adm.principal.same(p):
-		problem = NewProblem(CodeMisconfigured, "the interceptor is mounted without the key guard before it")
-	case r.Context().Err() != nil:
-		// The client is gone, and nothing has been claimed: the cheapest moment to stop.
-		problem = m.withRetry(NewProblem(CodeStoreUnavailable, "the request ended before its command was claimed"))
+		return nil, v.refuse(r, NewProblem(CodeMisconfigured, "the interceptor is mounted without the key guard before it"))
 	}
-	if problem != nil {
-		return nil, v.refuse(r, problem)
-	}
-	attempt, reply := m.claimTraced(r, adm)
-	if attempt != nil && adm == v.admission { // else the request that the guard has let through can read it
-		adm.giveBody(attempt.request)
-	}
-	return attempt, reply
+	return adm, nil
 }
 
 // claimTraced is claimOrAnswer within a trace, if there is a tracer. It ends with the attempt.
@@ -86,7 +93,8 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 	if problem := m.takeAge(r, adm); problem != nil {
 		return nil, m.refuseRepeat(r, adm, problem)
 	}
-	if m.keyTime(adm).Valid != never { // else it is no new command: the claim answers from its record, or refuses it
+	claim.Key = m.keyTime(adm)
+	if claim.Key.Valid != never { // else it is no new command: the claim answers from its record, or refuses it
 		if problem := m.checkOpen(r, adm); problem != nil {
 			return nil, m.refuseRepeat(r, adm, problem)
 		}
@@ -97,9 +105,8 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 	adm.values = context.WithoutCancel(r.Context())
 	wait := waiter{m: m, limit: adm.route.Wait}
 	defer wait.stop()
-	for call := &adm.call; ; call = new(bounded) {
+	for call := &adm.call; ; call, claim.Key = new(bounded), m.keyTime(adm) {
 		claimedAt := time.Now()
-		claim.Key = m.keyTime(adm)
 		won, claimed, err := m.claim(call.until(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), &claim)
 		adm.claiming += time.Since(claimedAt)
 		if err != nil {
