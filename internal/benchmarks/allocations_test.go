@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/internal/pgtest"
 )
 
 // What a command may allocate above the bare handler, whose two guards it has too. Under the race detector sync.Pool drops
@@ -26,5 +28,24 @@ func TestAllocationsAboveTheBareHandler(t *testing.T) {
 			require.LessOrEqual(t, allocations(guardedPath, newKey, created)-alone, most.first)
 			require.LessOrEqual(t, allocations(guardedPath, func() string { return repeated }, reused)-alone, most.replay)
 		})
+	}
+}
+
+// What a command may allocate on PostgreSQL, with the handler's row and this harness: some 5 percent above what it does.
+func TestAllocationsOnPostgreSQL(t *testing.T) {
+	on, err := openPool(t, pgtest.URL(t), nil)
+	require.NoError(t, err)
+	b := &benchmark{spread: 1}
+	for _, c := range []struct {
+		way
+		most float64
+	}{{rollback, 270}, {resume, 580}, {park, 118}, {replay, 68}} {
+		sides, err := b.sides(variant{inSQL, plainSQL, on}, c.way)
+		require.NoError(t, err)
+		send := func() { require.NoError(t, sides[0].send()) }
+		testing.AllocsPerRun(20, send) // what is asked once, and what each connection prepares once
+		each := testing.AllocsPerRun(200, send)
+		t.Logf("%s: %.0f", c.name, each)
+		require.LessOrEqual(t, each, c.most, c.name)
 	}
 }
