@@ -216,7 +216,9 @@ func TestAuditOfMoneyTables(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				require.NoError(t, db.Exec("DROP TABLE IF EXISTS charges").Error)
 				for ddl := range strings.SplitSeq(c.ddl, "; ") {
-					require.NoError(t, db.Exec(ddl).Error)
+					if ddl != "" { // of nothing, the driver of SQLite returns no result, and GORM asks it for the rows
+						require.NoError(t, db.Exec(ddl).Error)
+					}
 				}
 				audit(t, c.want)
 			})
