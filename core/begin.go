@@ -30,7 +30,7 @@ func (v *visit) begin(r *http.Request, p Principal) (*Attempt, *Reply) {
 		}
 	}
 	if r.Context().Err() != nil {
-		// Nobody is there to read an answer, and nothing has been claimed: the cheapest moment to stop.
+		// The client is gone, and nothing has been claimed: the cheapest moment to stop.
 		return nil, v.refuse(r, v.m.withRetry(NewProblem(CodeStoreUnavailable, "the request ended before its command was claimed")))
 	}
 	attempt, reply := v.m.claimTraced(r, adm)
