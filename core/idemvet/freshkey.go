@@ -1,131 +1,281 @@
 package main
 
 import (
-	"go/ast"
 	"go/constant"
 	"go/token"
 	"go/types"
 	"net/textproto"
+	"slices"
 	"strings"
 
-	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/ssa"
 )
 
-var freshKey = &analysis.Analyzer{
-	Name: "freshkey",
-	Doc:  "finds retry loops that send a new Idempotency-Key at each try",
-	Run:  runFreshKey,
+// send is an instruction that gives a request its key.
+type send struct {
+	site ssa.Instruction
+	key  ssa.Value // nil: each call of site makes its own key
+	at   token.Pos // where the header is set
 }
 
-func runFreshKey(pass *analysis.Pass) (any, error) {
-	r := newReporter(pass)
-	eachFunction(pass, func(body *ast.BlockStmt, l locals) {
-		ast.Inspect(body, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.ForStmt:
-				if triesAgain(pass, n.Body) {
-					reportFreshKey(r, l, n.Body)
-				}
-			case *ast.RangeStmt:
-				// A loop over things has a key for each of them. A loop over a number may count tries.
-				t, ok := pass.TypesInfo.TypeOf(n.X).Underlying().(*types.Basic)
-				if ok && t.Info()&types.IsInteger != 0 && triesAgain(pass, n.Body) {
-					reportFreshKey(r, l, n.Body)
-				}
-			case *ast.CallExpr:
-				if f := callee(pass, n); retries(f) {
-					for _, arg := range n.Args {
-						if lit, ok := ast.Unparen(arg).(*ast.FuncLit); ok {
-							reportFreshKey(r, l, lit.Body)
-						}
+// freshKeys reports retry loops that send a new Idempotency-Key at each try. A call in a loop, of a function that sets the
+// header, counts as one that sets it.
+func (p *program) freshKeys(report func(at token.Pos, check, text string, path []string)) {
+	var sends []send
+	for _, f := range p.functions {
+		eachInstruction(f, func(i ssa.Instruction) {
+			if key := keyOf(i); key != nil {
+				sends = append(sends, send{i, key, i.Pos()})
+			}
+		})
+	}
+	seen := map[ssa.Instruction]bool{}
+	for len(sends) > 0 {
+		s := sends[0]
+		sends = sends[1:]
+		if seen[s.site] {
+			continue
+		}
+		seen[s.site] = true
+		f := s.site.Parent()
+		made := maker{program: p, seen: map[ssa.Value]bool{}}
+		if s.key == nil {
+			made.fresh = []ssa.Instruction{s.site}
+		} else {
+			made.follow(s.key)
+		}
+		again := slices.ContainsFunc(loopsOf(f), func(l loop) bool { return l.triesAgain() && made.freshIn(l) })
+		if again || len(made.fresh) > 0 && p.retried(f) {
+			report(s.at, "freshkey", "each try sends a new Idempotency-Key, so each try is a new command: make the key once, before "+
+				"the first try", nil)
+			continue
+		}
+		for _, site := range p.callers[f] {
+			for _, param := range made.params {
+				sends = append(sends, send{site, argument(site, slices.Index(f.Params, param)), s.at})
+			}
+			if len(made.fresh) > 0 {
+				sends = append(sends, send{site, nil, s.at})
+			}
+		}
+	}
+}
+
+// keyOf returns the key that an instruction sends: Header.Set("Idempotency-Key", key), and the like of other clients.
+func keyOf(i ssa.Instruction) ssa.Value {
+	if update, ok := i.(*ssa.MapUpdate); ok && isNamed(update.Map.Type(), httpPath, "Header") && isKeyHeader(update.Key) {
+		return update.Value
+	}
+	call, ok := i.(ssa.CallInstruction)
+	if !ok {
+		return nil
+	}
+	for n, arg := range call.Common().Args {
+		if isKeyHeader(arg) && n+1 < len(call.Common().Args) {
+			return call.Common().Args[n+1]
+		}
+	}
+	return nil
+}
+
+func isKeyHeader(v ssa.Value) bool {
+	c, ok := v.(*ssa.Const)
+	return ok && c.Value != nil && c.Value.Kind() == constant.String &&
+		textproto.CanonicalMIMEHeaderKey(constant.StringVal(c.Value)) == "Idempotency-Key"
+}
+
+// maker finds what a key is made of.
+type maker struct {
+	*program
+	seen   map[ssa.Value]bool
+	fresh  []ssa.Instruction // a random number, the time, a count of tries: other ones at each try
+	kept   []*ssa.Phi        // variables that live longer than a round of a loop
+	params []*ssa.Parameter
+}
+
+func (m *maker) follow(v ssa.Value) {
+	if v == nil || m.seen[v] {
+		return
+	}
+	m.seen[v] = true
+	switch v := v.(type) {
+	case *ssa.Parameter:
+		m.params = append(m.params, v)
+		return
+	case *ssa.Phi:
+		m.kept = append(m.kept, v)
+	case *ssa.Call:
+		if isFresh(callee(v)) || m.makes(v) {
+			m.fresh = append(m.fresh, v)
+		}
+	case *ssa.Alloc:
+		for _, ref := range *v.Referrers() {
+			switch ref := ref.(type) {
+			case *ssa.Store:
+				m.follow(ref.Val)
+			case *ssa.IndexAddr: // what fmt.Sprintf is given
+				m.seen[ref] = true
+				for _, store := range *ref.Referrers() {
+					if store, ok := store.(*ssa.Store); ok {
+						m.follow(store.Val)
 					}
 				}
 			}
-			return true
-		})
-	})
-	return nil, nil
+		}
+		return
+	}
+	if i, ok := v.(ssa.Instruction); ok {
+		for _, operand := range i.Operands(nil) {
+			m.follow(*operand)
+		}
+	}
 }
 
-// triesAgain reports whether a loop goes on because of an error: it continues after one, leaves without one, or sleeps. A
-// loop that has a command for each round does none of these.
-func triesAgain(pass *analysis.Pass, body *ast.BlockStmt) (yes bool) {
-	ast.Inspect(body, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.CallExpr:
-			yes = yes || is(callee(pass, n), "time", "Sleep", "After", "NewTimer")
-		case *ast.IfStmt:
-			cond, ok := n.Cond.(*ast.BinaryExpr)
-			if !ok || len(n.Body.List) == 0 || !isError(pass, cond.X) {
-				return true
+// makes reports whether a function of the app returns another key at each call.
+func (m *maker) makes(call *ssa.Call) (yes bool) {
+	targets, _ := m.targets(call)
+	for _, f := range targets {
+		inner := maker{program: m.program, seen: m.seen}
+		eachInstruction(f, func(i ssa.Instruction) {
+			if ret, ok := i.(*ssa.Return); ok {
+				for _, r := range ret.Results {
+					inner.follow(r)
+				}
 			}
-			last, _ := n.Body.List[len(n.Body.List)-1].(*ast.BranchStmt)
-			_, leaves := n.Body.List[len(n.Body.List)-1].(*ast.ReturnStmt)
-			yes = yes || cond.Op == token.NEQ && last != nil && last.Tok == token.CONTINUE ||
-				cond.Op == token.EQL && (leaves || last != nil && last.Tok == token.BREAK)
-		}
-		return !yes
-	})
+		})
+		yes = yes || len(inner.fresh) > 0
+	}
 	return yes
 }
 
-func isError(pass *analysis.Pass, e ast.Expr) bool {
-	t := pass.TypesInfo.TypeOf(e)
-	return t != nil && types.Identical(t, types.Universe.Lookup("error").Type())
+// freshIn reports whether a round of the loop makes another key. A variable that may keep its value from one round to the
+// next does not: if key == "" { key = uuid.NewString() }.
+func (m *maker) freshIn(l loop) bool {
+	for _, phi := range m.kept {
+		if phi.Block() != l.head {
+			continue
+		}
+		if b, ok := phi.Type().Underlying().(*types.Basic); ok && b.Info()&types.IsInteger != 0 {
+			return true // a count of tries
+		}
+		for i, edge := range phi.Edges {
+			again := maker{program: m.program, seen: map[ssa.Value]bool{}}
+			if again.follow(edge); l.body[phi.Block().Preds[i]] && slices.Contains(again.kept, phi) {
+				return false
+			}
+		}
+	}
+	return slices.ContainsFunc(m.fresh, func(i ssa.Instruction) bool { return l.body[i.Block()] })
 }
 
-// retries reports whether a function calls its argument again: backoff.Retry, retry.Do and the like.
-func retries(f *types.Func) bool {
+// isFresh reports whether a function returns something else at each call.
+func isFresh(f *types.Func) bool {
 	if f == nil || f.Pkg() == nil {
 		return false
 	}
-	path := strings.ToLower(f.Pkg().Path())
-	return strings.Contains(path, "retry") || strings.Contains(path, "backoff") || strings.HasPrefix(f.Name(), "Retry")
-}
-
-// reportFreshKey reports Header.Set("Idempotency-Key", key) in a body that makes the key, too.
-func reportFreshKey(r reporter, l locals, body *ast.BlockStmt) {
-	ast.Inspect(body, func(n ast.Node) bool {
-		call, ok := n.(*ast.CallExpr)
-		if !ok || len(call.Args) != 2 || !is(callee(r.pass, call), "net/http", "Set", "Add") {
-			return true
-		}
-		name := r.pass.TypesInfo.Types[call.Args[0]].Value
-		if name == nil || name.Kind() != constant.String ||
-			textproto.CanonicalMIMEHeaderKey(constant.StringVal(name)) != "Idempotency-Key" {
-			return true
-		}
-		if random(l, call.Args[1], body, map[types.Object]bool{}) {
-			r.reportf(call, "each try sends a new Idempotency-Key, so each try is a new command: make the key once, before "+
-				"the first try")
-		}
+	switch path, name := f.Pkg().Path(), f.Name(); {
+	case strings.HasSuffix(path, "/uuid"), strings.Contains(path, "/uuid/"):
+		return slices.Contains([]string{"New", "NewString", "NewRandom", "NewUUID", "NewV1", "NewV4", "NewV6", "NewV7"}, name)
+	case strings.Contains(path, "ulid"), strings.Contains(path, "/xid"), strings.Contains(path, "ksuid"), strings.Contains(path, "nanoid"):
+		return strings.HasPrefix(name, "New") || name == "Make"
+	case path == "crypto/rand", path == "math/rand", path == "math/rand/v2":
 		return true
-	})
+	default:
+		return is(f, "time", "Now")
+	}
 }
 
-// random reports whether an expression makes a random key, or names a variable that is given one in body.
-func random(l locals, e ast.Expr, body *ast.BlockStmt, seen map[types.Object]bool) (yes bool) {
-	ast.Inspect(e, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.CallExpr:
-			f := callee(l.pass, n)
-			yes = yes || is(f, "github.com/google/uuid", "New", "NewString", "NewV7", "NewV6", "NewRandom", "NewUUID", "Must") ||
-				is(f, "github.com/gofrs/uuid", "NewV4", "NewV7") || is(f, "github.com/gofrs/uuid/v5", "NewV4", "NewV7") ||
-				is(f, "github.com/oklog/ulid/v2", "Make", "New") || is(f, "github.com/rs/xid", "New") ||
-				is(f, "crypto/rand", "Text", "Read", "Int")
-		case *ast.Ident:
-			o := l.pass.TypesInfo.ObjectOf(n)
-			if o == nil || seen[o] {
+// retried reports whether a function is given to one of another module that calls it again: backoff.Retry and the like.
+func (p *program) retried(f *ssa.Function) bool {
+	call := p.lent[f]
+	if call == nil {
+		return false
+	}
+	to := callee(call)
+	if to == nil || to.Pkg() == nil {
+		return false
+	}
+	path := strings.ToLower(to.Pkg().Path())
+	return strings.Contains(path, "retry") || strings.Contains(path, "backoff") || strings.HasPrefix(to.Name(), "Retry")
+}
+
+type loop struct {
+	head *ssa.BasicBlock
+	body map[*ssa.BasicBlock]bool
+}
+
+func loopsOf(f *ssa.Function) (all []loop) {
+	for _, head := range f.Blocks {
+		l := loop{head, map[*ssa.BasicBlock]bool{head: true}}
+		todo := slices.DeleteFunc(slices.Clone(head.Preds), func(from *ssa.BasicBlock) bool { return !head.Dominates(from) })
+		if len(todo) == 0 {
+			continue
+		}
+		for ; len(todo) > 0; todo = todo[1:] {
+			if !l.body[todo[0]] {
+				l.body[todo[0]] = true
+				todo = append(todo, todo[0].Preds...)
+			}
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// triesAgain reports whether a loop goes on because of an error or a status, and can end without one. A loop that has a
+// command for each round goes on in both cases.
+func (l loop) triesAgain() bool {
+	if strings.HasPrefix(l.head.Comment, "rangeindex") || strings.HasPrefix(l.head.Comment, "rangeiter") {
+		return false // a loop over things has a key for each of them
+	}
+	for b := range l.body {
+		branch, ok := b.Instrs[len(b.Instrs)-1].(*ssa.If)
+		if !ok {
+			continue
+		}
+		compared, ok := branch.Cond.(*ssa.BinOp)
+		if !ok {
+			continue
+		}
+		failed, well := b.Succs[0], b.Succs[1]
+		switch {
+		case types.Identical(compared.X.Type(), types.Universe.Lookup("error").Type()):
+			if compared.Op == token.EQL {
+				failed, well = well, failed
+			}
+			if l.body[failed] && l.leaves(well) {
 				return true
 			}
-			seen[o] = true
-			for _, value := range l.values[o] {
-				if body.Pos() <= value.Pos() && value.End() <= body.End() {
-					yes = yes || random(l, value, body, seen)
-				}
+		case isStatus(compared.X):
+			if l.body[failed] != l.body[well] {
+				return true
 			}
 		}
-		return !yes
-	})
-	return yes
+	}
+	return false
+}
+
+func isStatus(v ssa.Value) bool {
+	load, ok := v.(*ssa.UnOp)
+	if !ok {
+		return false
+	}
+	field, ok := load.X.(*ssa.FieldAddr)
+	return ok && fieldOf(field.X.Type(), field.Field).Name() == "StatusCode"
+}
+
+// leaves reports whether the loop can end behind a block without another round.
+func (l loop) leaves(from *ssa.BasicBlock) bool {
+	seen := map[*ssa.BasicBlock]bool{l.head: true}
+	for todo := []*ssa.BasicBlock{from}; len(todo) > 0; todo = todo[1:] {
+		b := todo[0]
+		if !l.body[b] {
+			return true
+		}
+		if !seen[b] {
+			seen[b] = true
+			todo = append(todo, b.Succs...)
+		}
+	}
+	return false
 }

@@ -2,22 +2,24 @@ package main
 
 import (
 	"bytes"
-	"errors"
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	// What the packages in testdata import: go mod tidy does not look there. Echo v5 and its adapter come from the workspace.
 	_ "github.com/gin-gonic/gin"
 	_ "github.com/go-chi/chi/v5"
 	_ "github.com/google/uuid"
+	_ "github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jmoiron/sqlx"
 	_ "github.com/labstack/echo/v4"
+	_ "golang.org/x/sync/errgroup"
 	_ "gorm.io/gorm"
 
 	_ "github.com/auth19/idem/core/httpidem"
@@ -27,58 +29,62 @@ import (
 )
 
 var (
-	finding = regexp.MustCompile(`^(?:vet: )?(\S+\.go):(\d+):\d+: (.*)$`)
 	want    = regexp.MustCompile("// want `([^`]*)`")
+	guarded = regexp.MustCompile(`// guarded ([A-Z?].*?)(?: //|$)`)
 )
 
-// TestChecks runs the tool as users run it, and compares what it finds with the comments in testdata: what is wanted in a line
-// is found there, and nothing else.
+// TestChecks compares what is found in the apps of testdata with the comments there: what is wanted in a line is found there,
+// and nothing else; the routes of a line are those that are guarded.
 func TestChecks(t *testing.T) {
-	found := vet(t, "./testdata/mounted", "./testdata/repo", "./testdata/echoapp", "./testdata/echo5app", "./testdata/netapp",
-		"./testdata/chiapp", "./testdata/client")
+	wanted, mounted := map[string]string{}, map[string]string{}
 	files, err := filepath.Glob("testdata/*/*.go")
 	require.NoError(t, err)
-	require.Len(t, files, 7)
+	require.Len(t, files, 10)
+	var packages []string
 	for _, file := range files {
+		packages = append(packages, "./"+filepath.Dir(file))
 		source, err := os.ReadFile(file)
 		require.NoError(t, err)
 		for i, line := range strings.Split(string(source), "\n") {
-			at := file + ":" + strconv.Itoa(i+1)
-			if wanted := want.FindStringSubmatch(line); wanted != nil {
-				require.Regexp(t, wanted[1], found[at], at)
-				delete(found, at)
+			at := fmt.Sprintf("%s:%d", file, i+1)
+			if found := want.FindStringSubmatch(line); found != nil {
+				wanted[at] = found[1]
+			}
+			if found := guarded.FindStringSubmatch(line); found != nil {
+				mounted[at] = found[1]
 			}
 		}
 	}
-	require.Empty(t, found, "found, but not wanted")
+	p, err := load("", packages)
+	require.NoError(t, err)
+	routes := p.routes()
+	seen := map[string]string{}
+	for _, r := range routes {
+		at := p.ssa.Fset.Position(r.call.Pos())
+		line := lineOf(short(at))
+		seen[line] = strings.TrimPrefix(seen[line]+", "+r.String(), ", ")
+	}
+	for at, routes := range seen {
+		assert.Equal(t, mounted[at], routes, at)
+		delete(mounted, at)
+	}
+	assert.Empty(t, mounted, "not seen")
+	for _, f := range p.check(p.table(), routes) {
+		at := lineOf(short(f.at))
+		assert.NotEmpty(t, wanted[at], "found, but not wanted: %s: %s", at, f)
+		assert.Regexp(t, wanted[at], f.String(), at)
+		delete(wanted, at)
+	}
+	require.Empty(t, wanted, "wanted, but not found")
 }
+
+func lineOf(position string) string { return position[:strings.LastIndex(position, ":")] }
 
 // TestExampleApps runs the tool on the apps that users copy. They have no finding.
 func TestExampleApps(t *testing.T) {
-	require.Empty(t, vet(t, "../../examples/gin", "../../examples/echo", "../../examples/client", "../../examples/echov5",
-		"../../examples/observed", "../../examples/worker", "../../examples/adopt/..."))
-}
-
-// vet returns the findings in packages by file and line.
-func vet(t *testing.T, packages ...string) map[string]string {
-	tool := filepath.Join(t.TempDir(), "idemvet")
-	output, err := exec.CommandContext(t.Context(), "go", "build", "-o", tool, ".").CombinedOutput()
-	require.NoError(t, err, string(output))
-
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"vet", "-vettool=" + tool}, packages...)...)
-	output, err = cmd.CombinedOutput()
-	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
-		require.NoError(t, err)
-	}
-	found := map[string]string{}
-	for line := range bytes.Lines(output) {
-		line := strings.TrimSuffix(string(line), "\n")
-		if strings.HasPrefix(line, "# ") {
-			continue
-		}
-		parts := finding.FindStringSubmatch(line)
-		require.NotNil(t, parts, "the tool failed: %s", output)
-		found[filepath.Clean(parts[1])+":"+parts[2]] += parts[3]
-	}
-	return found
+	p, err := load("../..", []string{"./examples/gin", "./examples/echo", "./examples/client", "./examples/echov5",
+		"./examples/observed", "./examples/worker", "./examples/adopt/..."})
+	require.NoError(t, err)
+	var output bytes.Buffer
+	require.True(t, p.vet(&output, -1), output.String())
 }

@@ -1,26 +1,49 @@
-// Command idemvet finds code of guarded handlers that costs money later. It is a tool of go vet:
+// Command idemvet finds code of guarded handlers that costs money later. It reads the whole app:
 //
 //	go install github.com/auth19/idem/core/idemvet@latest
-//	go vet -vettool=$(which idemvet) ./...
+//	idemvet ./...
 //
 // It has four checks:
 //
-//   - straywrite: a handler of a guarded Rollback or Resume route writes through a *gorm.DB that neither comes from
-//     gormstore.Tx, TxFrom or Step nor has the request's context. The write stays when the attempt is rolled back, and the
-//     write guard cannot see it. A handler that the attempt's row locks block waits for itself. For GORM,
-//     context.Background(), context.TODO() and a *gin.Context are not the request's context.
-//   - attemptctx: context.Background(), context.TODO() or a *gin.Context is given to a function that looks for the
-//     attempt.
+//   - straywrite: a handler of a guarded Rollback or Resume route, or middleware behind the guard, writes to a database, and
+//     not through the attempt's transaction. The write stays when the attempt is rolled back, or waits for the row locks of
+//     its own handler.
+//   - attemptctx: a function that looks for the attempt is given another context.
 //   - txgoroutine: a goroutine uses the transaction of an attempt. The attempt may have ended by then, and a transaction
 //     must not be used by two goroutines.
 //   - freshkey: a retry loop sends a new Idempotency-Key at each try, so that each try is a new command.
 //
-// straywrite follows calls, also into other packages and through interfaces, from the routes that are mounted behind
-// Idempotent or Interceptor. It leaves out routes whose policy in a core.Routes literal says Park or Exempt.
-//
 // A finding that is meant so is silenced on its line, or on the line above: //idemvet:ignore and the reason.
+//
+// At the end it says how many guarded routes it has seen. It fails if a route of a core.Routes literal was not seen, and with
+// -routes if the number is another one: what was not seen was not read either.
+//
+// The exit code is 0 without a finding, 1 with one, and 2 if the app could not be read.
 package main
 
-import "golang.org/x/tools/go/analysis/unitchecker"
+import (
+	"flag"
+	"fmt"
+	"os"
+)
 
-func main() { unitchecker.Main(strayWrite, attemptCtx, txGoroutine, freshKey) }
+func main() {
+	expected := flag.Int("routes", -1, "how many guarded routes there are: fail if another number was seen")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: idemvet [-routes n] packages")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if flag.NArg() == 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	p, err := load("", flag.Args())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "idemvet:", err)
+		os.Exit(2)
+	}
+	if ok := p.vet(os.Stdout, *expected); !ok {
+		os.Exit(1)
+	}
+}

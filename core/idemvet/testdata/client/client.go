@@ -2,7 +2,9 @@
 package client
 
 import (
+	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -51,4 +53,80 @@ func many(c *http.Client, requests []*http.Request) error {
 		}
 	}
 	return nil
+}
+
+func freshID() string { return uuid.NewString() }
+
+func inFunctions(c *http.Client, r *http.Request) (err error) {
+	for range 3 {
+		r.Header.Set("Idempotency-Key", freshID()) // want `each try sends a new Idempotency-Key`
+		if _, err = c.Do(r); err == nil {
+			return nil
+		}
+	}
+	for attempt := 0; attempt < 3; attempt++ {
+		r.Header.Set("Idempotency-Key", fmt.Sprintf("pay-%d", attempt)) // want `each try sends a new Idempotency-Key`
+		if _, err = c.Do(r); err == nil {
+			return nil
+		}
+	}
+	for {
+		key := strconv.FormatInt(time.Now().UnixNano(), 10)
+		r.Header["Idempotency-Key"] = []string{key} // want `each try sends a new Idempotency-Key`
+		res, err := c.Do(r)
+		if err != nil || res.StatusCode == http.StatusServiceUnavailable {
+			continue
+		}
+		return nil
+	}
+}
+
+func send(c *http.Client, r *http.Request, key string) error {
+	r.Header.Set("Idempotency-Key", key) // want `each try sends a new Idempotency-Key`
+	_, err := c.Do(r)
+	return err
+}
+
+func makesAndSends(c *http.Client, r *http.Request) error {
+	r.Header.Set("Idempotency-Key", uuid.NewString()) // want `each try sends a new Idempotency-Key`
+	_, err := c.Do(r)
+	return err
+}
+
+func callers(c *http.Client, r *http.Request) {
+	for i := 0; i < 3; i++ {
+		if err := send(c, r, "pay-"+strconv.Itoa(i)); err == nil {
+			break
+		}
+	}
+	for makesAndSends(c, r) != nil {
+		time.Sleep(time.Second)
+	}
+}
+
+func sendOne(c *http.Client, r *http.Request, key string) error {
+	r.Header.Set("Idempotency-Key", key)
+	_, err := c.Do(r)
+	return err
+}
+
+// right: one key for each command, kept over the tries.
+func right(c *http.Client, r *http.Request, jobs chan *http.Request) {
+	key := ""
+	for i := 0; i < 3; i++ {
+		if key == "" {
+			key = uuid.NewString()
+		}
+		if sendOne(c, r, key) == nil {
+			break
+		}
+	}
+	for {
+		job := <-jobs
+		if err := sendOne(c, job, uuid.NewString()); err != nil {
+			time.Sleep(time.Second)
+			continue
+		}
+		time.Sleep(time.Second)
+	}
 }

@@ -15,13 +15,13 @@ type app struct{ db *gorm.DB }
 
 func mount(e *echo.Echo, idem *core.Module, a app) {
 	v1 := e.Group("/v1", echoidem.Idempotent(idem))
-	v1.POST("/payments", a.stray) // want `POST /v1/payments writes past the attempt: Create at echoapp/`
-	v1.POST("/tx", a.tx)
-	e.PUT("/single", a.stray, echoidem.Idempotent(idem)) // want `PUT /single writes past`
+	v1.POST("/payments", a.stray)                        // guarded POST /v1/payments
+	v1.POST("/tx", a.tx)                                 // guarded POST /v1/tx
+	e.PUT("/single", a.stray, echoidem.Idempotent(idem)) // guarded PUT /single
 	e.POST("/free", a.stray)
 }
 
-func (a app) stray(c echo.Context) error { return a.db.Create(&repo.Payment{}).Error }
+func (a app) stray(c echo.Context) error { return a.db.Create(&repo.Payment{}).Error } // want `straywrite: Create goes past the attempt`
 
 func (a app) tx(c echo.Context) error {
 	return gormstore.Tx(c.Request().Context()).Create(&repo.Payment{}).Error

@@ -31,11 +31,11 @@ func (r *payments) conn(ctx context.Context) *gorm.DB {
 
 func (r *payments) Book(ctx context.Context, p *Payment) error { return r.conn(ctx).Create(p).Error }
 
-func (r *payments) Forget(p *Payment) error { return r.db.Delete(p).Error }
+func (r *payments) Forget(p *Payment) error { return r.db.Delete(p).Error } // want `straywrite: Delete goes past the attempt`
 
 // Save writes through what its caller gives to it.
 func Save(db *gorm.DB, p *Payment) error {
-	return db.Transaction(func(tx *gorm.DB) error { return tx.Save(p).Error })
+	return db.Transaction(func(tx *gorm.DB) error { return tx.Save(p).Error }) // want `straywrite: Save goes past the attempt`
 }
 
 type Audits struct{ DB *gorm.DB }

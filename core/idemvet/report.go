@@ -1,0 +1,129 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"go/token"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/ssa"
+)
+
+// finding is what is wrong at a place.
+type finding struct {
+	at     token.Position
+	check  string
+	text   string
+	routes []route // those that reach it
+	path   string  // the functions from the handler to it
+}
+
+// vet writes what is wrong, and how many guarded routes were seen. It reports whether all is well.
+func (p *program) vet(to io.Writer, expected int) bool {
+	said, routes := p.table(), p.routes()
+	found := p.check(said, routes)
+	for _, f := range found {
+		fmt.Fprintf(to, "%s: %s\n", short(f.at), f)
+	}
+	seen, missing := said.seen(routes)
+	for _, pattern := range missing {
+		fmt.Fprintf(to, "idemvet: %s is in the table of routes, but was not seen behind the guard: it was not checked\n", pattern)
+	}
+	fmt.Fprintf(to, "idemvet: guarded routes seen: %d; findings: %d\n", seen, len(found))
+	if expected >= 0 && seen != expected {
+		fmt.Fprintf(to, "idemvet: -routes says %d\n", expected)
+		return false
+	}
+	return len(found)+len(missing) == 0
+}
+
+// short names a file as it is seen from here.
+func short(at token.Position) string {
+	dir, _ := os.Getwd()
+	if rel, err := filepath.Rel(dir, at.Filename); err == nil && !strings.HasPrefix(rel, "..") {
+		at.Filename = rel
+	}
+	return at.String()
+}
+
+func (f *finding) String() string {
+	text := f.check + ": " + f.text
+	if len(f.routes) == 0 {
+		return text
+	}
+	text += " [" + f.routes[0].String()
+	if more := len(f.routes) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + ": " + f.path + "]"
+}
+
+// check returns what is wrong, in the order of the source.
+func (p *program) check(said table, routes []route) []*finding {
+	found := map[string]*finding{}
+	silenced := p.silenced()
+	reporter := func(r *route) func(token.Pos, string, string, []string) {
+		return func(pos token.Pos, check, text string, path []string) {
+			at := p.ssa.Fset.Position(pos)
+			if silenced[at.Filename][at.Line] {
+				return
+			}
+			key := fmt.Sprint(at, check)
+			if found[key] == nil {
+				found[key] = &finding{at: at, check: check, text: text, path: strings.Join(path, " > ")}
+			}
+			if r != nil && !slices.ContainsFunc(found[key].routes, func(other route) bool { return other.String() == r.String() }) {
+				found[key].routes = append(found[key].routes, *r)
+			}
+		}
+	}
+
+	reached := map[*ssa.Function]bool{}
+	for _, r := range routes {
+		w := &walk{program: p, report: reporter(&r), guarded: true, writes: !said.writesForItself(r), reached: reached}
+		var entries []closure
+		for _, from := range r.behind {
+			entries = append(entries, p.entries(from, 0)...)
+		}
+		w.run(entries)
+	}
+	for _, f := range p.functions {
+		if !reached[f] && f.Synthetic == "" && f.Parent() == nil {
+			w := &walk{program: p, report: reporter(nil), reached: reached}
+			w.run([]closure{{function: f}})
+		}
+	}
+	p.freshKeys(reporter(nil))
+
+	return slices.SortedFunc(maps.Values(found), func(a, b *finding) int {
+		return cmp.Or(strings.Compare(a.at.Filename, b.at.Filename), a.at.Offset-b.at.Offset, strings.Compare(a.check, b.check))
+	})
+}
+
+// silenced are the lines, by file, whose findings are meant so: those with a comment that has a reason, and the next ones.
+func (p *program) silenced() map[string]map[int]bool {
+	lines := map[string]map[int]bool{}
+	for _, one := range p.packages {
+		for _, file := range one.Syntax {
+			for _, group := range file.Comments {
+				for _, c := range group.List {
+					reason, ok := strings.CutPrefix(c.Text, "//idemvet:ignore")
+					at := p.ssa.Fset.Position(c.Pos())
+					if !ok || strings.TrimSpace(reason) == "" {
+						continue
+					}
+					if lines[at.Filename] == nil {
+						lines[at.Filename] = map[int]bool{}
+					}
+					lines[at.Filename][at.Line], lines[at.Filename][at.Line+1] = true, true
+				}
+			}
+		}
+	}
+	return lines
+}

@@ -1,0 +1,452 @@
+package main
+
+import (
+	"go/constant"
+	"go/types"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/ssa"
+)
+
+// route is an unsafe route behind the guard, and what runs behind it: middleware, and the handler.
+type route struct {
+	method, path string
+	call         ssa.CallInstruction
+	behind       []source
+}
+
+func (r route) String() string { return r.method + " " + r.path }
+
+// router is what is known of a router, or of a group of its routes, at some place.
+type router struct {
+	prefix string
+	chain  []source // the middleware of its routes
+}
+
+type mounts struct {
+	*program
+	uses map[ssa.Value][]*ssa.Call // calls of Use, by the router that was made there
+}
+
+// routes returns the guarded routes of the app, each one once for each way by which it is mounted.
+func (p *program) routes() (found []route) {
+	m := mounts{p, map[ssa.Value][]*ssa.Call{}}
+	var calls []*ssa.Call
+	for _, f := range p.functions {
+		eachInstruction(f, func(i ssa.Instruction) {
+			call, ok := i.(*ssa.Call)
+			if !ok || !m.ofRouter(call) {
+				return
+			}
+			if name := callee(call).Name(); name == "Use" {
+				for _, made := range m.sources(argument(call, 0), nil) {
+					m.uses[made.value] = append(m.uses[made.value], call)
+				}
+			} else if name != "Group" && name != "Route" && name != "With" {
+				calls = append(calls, call)
+			}
+		})
+	}
+	for _, call := range calls {
+		for _, at := range m.ways(call.Parent(), 0) {
+			for _, r := range m.mounted(call, at) {
+				if !slices.ContainsFunc(found, func(other route) bool { return other.call == r.call && other.String() == r.String() }) {
+					found = append(found, r)
+				}
+			}
+		}
+	}
+	return found
+}
+
+var (
+	handlers = map[string][]string{ginPath: {"HandlerFunc"}, echoPath: {"HandlerFunc", "MiddlewareFunc"},
+		echo5Path: {"HandlerFunc", "MiddlewareFunc"}, httpPath: {"Handler", "HandlerFunc", "ResponseWriter"},
+		libraryPath + "/core/httpidem": {"Middleware"}, "github.com/go-chi/chi/v5": {"Router"}}
+	verbs = []string{"Use", "Group", "Route", "With", "Handle", "HandleFunc", "Method", "MethodFunc", "Add", "Any", "Match",
+		"POST", "PUT", "PATCH", "DELETE", "Post", "Put", "Patch", "Delete"}
+)
+
+// ofRouter reports whether a call is one of a router's method that adds routes, groups or middleware. It is known by what it
+// takes, so that an app may have interfaces of its own for its routers. A method that the app has written is not the end: it
+// calls a router's.
+func (m mounts) ofRouter(call *ssa.Call) bool {
+	f := callee(call)
+	if f == nil || f.Signature().Recv() == nil || !slices.Contains(verbs, f.Name()) {
+		return false
+	}
+	if _, foreign := m.targets(call); !foreign {
+		return false
+	}
+	params := f.Signature().Params()
+	return params.Len() > 0 && takesHandler(params.At(params.Len()-1).Type(), 0) ||
+		params.Len() > 1 && takesHandler(params.At(params.Len()-2).Type(), 0) // Echo: the handler, and its middleware
+}
+
+func takesHandler(t types.Type, depth int) bool {
+	for path, names := range handlers {
+		if isNamed(t, path, names...) {
+			return true
+		}
+	}
+	switch t := types.Unalias(t).(type) {
+	case *types.Slice:
+		return takesHandler(t.Elem(), depth)
+	case *types.Signature: // func(http.ResponseWriter, *http.Request), func(http.Handler) http.Handler, func(chi.Router)
+		return depth == 0 && t.Params().Len() > 0 && takesHandler(t.Params().At(0).Type(), 1)
+	}
+	return false
+}
+
+const mostWays = 64
+
+// ways returns the ways by which the app calls a function. A route that a helper adds is another route for each of them.
+func (m mounts) ways(f *ssa.Function, depth int) (all []*frame) {
+	for _, site := range m.callers[f] {
+		if depth > 8 || site.Parent() == f || site.Parent().Synthetic != "" && len(m.callers[site.Parent()]) == 0 {
+			continue
+		}
+		for _, caller := range m.ways(site.Parent(), depth+1) {
+			if len(all) < mostWays {
+				all = append(all, &frame{f, site, caller})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return []*frame{{function: f}}
+	}
+	return all
+}
+
+// mounted returns the guarded routes that a call adds.
+func (m mounts) mounted(call *ssa.Call, at *frame) (added []route) {
+	methods, path, rest := m.read(callee(call).Name(), call.Call.Args, call.Call.IsInvoke(), at)
+	if len(methods) == 0 {
+		return nil
+	}
+	var own []source
+	for _, arg := range rest {
+		if _, ok := arg.Type().Underlying().(*types.Slice); ok {
+			own = append(own, m.elements(arg, at)...)
+		} else {
+			own = append(own, source{arg, at})
+		}
+	}
+	if isEcho(callee(call)) && len(own) > 0 { // the handler comes first there, and runs last
+		own = append(own[1:], own[0])
+	}
+	for _, r := range m.routers(argument(call, 0), at, call) {
+		chain := append(slices.Clone(r.chain), own...)
+		for i, one := range chain {
+			inner, guarded := m.guards(one, 0)
+			if !guarded {
+				continue
+			}
+			for _, method := range methods {
+				added = append(added, route{method, join(r.prefix, path), call, append(inner, chain[i+1:]...)})
+			}
+			break
+		}
+	}
+	return added
+}
+
+func isEcho(f *types.Func) bool {
+	last := f.Signature().Params()
+	t := last.At(last.Len() - 1).Type()
+	if s, ok := t.(*types.Slice); ok {
+		t = s.Elem()
+	}
+	return isNamed(t, echoPath, "MiddlewareFunc") || isNamed(t, echo5Path, "MiddlewareFunc")
+}
+
+// read reads a call that adds a route: its unsafe methods, its path, and its handlers.
+func (m mounts) read(name string, args []ssa.Value, invoke bool, at *frame) (methods []string, path string, rest []ssa.Value) {
+	if !invoke {
+		args = args[1:]
+	}
+	if len(args) < 2 {
+		return nil, "", nil
+	}
+	switch method := strings.ToUpper(name); {
+	case slices.Contains(unsafeMethods, method): // POST, and chi's Post
+		return []string{method}, m.text(args[0], at), args[1:]
+	case name == "Any":
+		return unsafeMethods, m.text(args[0], at), args[1:]
+	case name == "Match":
+		for _, one := range m.elements(args[0], at) {
+			methods = append(methods, m.text(one.value, one.at))
+		}
+		args = args[1:]
+	case len(args) > 2: // Gin's Handle, Echo's Add, chi's Method: the method comes first
+		methods, args = []string{m.text(args[0], at)}, args[1:]
+	default: // "POST /payments", or a path for each method
+		first, path, ok := strings.Cut(m.text(args[0], at), " ")
+		if !ok {
+			return unsafeMethods, first, args[1:]
+		}
+		methods, args = []string{first}, args[1:]
+		return keepUnsafe(methods), strings.TrimLeft(path, " \t"), args
+	}
+	if len(args) < 2 {
+		return nil, "", nil
+	}
+	return keepUnsafe(methods), m.text(args[0], at), args[1:]
+}
+
+func keepUnsafe(methods []string) []string {
+	return slices.DeleteFunc(methods, func(method string) bool {
+		return method != "?" && !slices.Contains(unsafeMethods, method)
+	})
+}
+
+// text returns the text of a constant, "?" if it is not known.
+func (m mounts) text(v ssa.Value, at *frame) string {
+	if sum, ok := v.(*ssa.BinOp); ok {
+		return m.text(sum.X, at) + m.text(sum.Y, at)
+	}
+	from := m.sources(v, at)
+	if len(from) != 1 {
+		return "?"
+	}
+	switch v := from[0].value.(type) {
+	case *ssa.Const:
+		if v.Value != nil && v.Value.Kind() == constant.String {
+			return constant.StringVal(v.Value)
+		}
+	case *ssa.BinOp:
+		return m.text(v, from[0].at)
+	}
+	return "?"
+}
+
+// routers returns what is known of the routers that a value may be, where a route is added to it.
+func (m mounts) routers(v ssa.Value, at *frame, before *ssa.Call) (all []router) {
+	if at.depth() > deepest {
+		return nil
+	}
+	for _, from := range m.sources(v, at) {
+		base := []router{{}}
+		var call *ssa.Call
+		switch v := from.value.(type) {
+		case *ssa.Call:
+			call = v
+		case *ssa.Parameter: // chi's r.Route("/v1", func(r chi.Router) { ... })
+			call = m.lent[v.Parent()]
+		}
+		if call != nil && m.ofRouter(call) {
+			base = m.routers(argument(call, 0), from.at, call)
+			for i := range base {
+				base[i] = m.grouped(base[i], call, from.at)
+			}
+		}
+		for _, r := range base {
+			for _, use := range m.uses[from.value] {
+				// In one function, Use counts for what comes behind it, and for its own result.
+				if use.Parent() != before.Parent() || use.Pos() <= before.Pos() {
+					r.chain = append(slices.Clone(r.chain), m.arguments(use)...)
+				}
+			}
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// grouped adds what a call of Group, Route or With gives to the routes of the group.
+func (m mounts) grouped(r router, call *ssa.Call, at *frame) router {
+	name := callee(call).Name()
+	if name == "Use" {
+		return r // its middleware is that of the router that it was called on
+	}
+	for i, arg := range call.Call.Args {
+		if i == 0 && !call.Call.IsInvoke() {
+			continue
+		}
+		switch t := arg.Type().Underlying().(type) {
+		case *types.Basic:
+			r.prefix = join(r.prefix, m.text(arg, at))
+		case *types.Slice:
+			r.chain = append(slices.Clone(r.chain), m.elements(arg, at)...)
+		case *types.Signature:
+			if name == "With" || t.Results().Len() > 0 {
+				r.chain = append(slices.Clone(r.chain), source{arg, at})
+			}
+		}
+	}
+	return r
+}
+
+// arguments are the middleware of a call of Use.
+func (m mounts) arguments(use *ssa.Call) (all []source) {
+	for i := 1; ; i++ {
+		switch arg := argument(use, i); {
+		case arg == nil:
+			return all
+		case isSlice(arg.Type()):
+			all = append(all, m.elements(arg, nil)...)
+		default:
+			all = append(all, source{arg, nil})
+		}
+	}
+}
+
+func isSlice(t types.Type) bool {
+	_, ok := t.Underlying().(*types.Slice)
+	return ok
+}
+
+// guards reports whether a middleware or a handler is the guard or has it around it, and returns what is inside.
+func (m mounts) guards(one source, depth int) (inner []source, guarded bool) {
+	if depth > 8 || one.at.depth() > deepest {
+		return nil, false
+	}
+	for _, from := range m.sources(one.value, one.at) {
+		switch v := from.value.(type) {
+		case *ssa.Call:
+			if f := callee(v); f != nil && f.Pkg() != nil && slices.Contains(adapters, f.Pkg().Path()) &&
+				(f.Name() == "Idempotent" || f.Name() == "Interceptor") {
+				return nil, true
+			}
+			parts := slices.Clone(v.Call.Args) // gin.WrapH(h), or guard(h)
+			if _, around := m.guards(source{v.Call.Value, from.at}, depth+1); around && v.Call.StaticCallee() == nil {
+				for _, arg := range parts {
+					inner = append(inner, source{arg, from.at})
+				}
+				return inner, true
+			}
+			for _, part := range parts {
+				if isSlice(part.Type()) {
+					for _, element := range m.elements(part, from.at) {
+						if more, ok := m.guards(element, depth+1); ok {
+							inner, guarded = append(inner, more...), true
+						}
+					}
+				} else if more, ok := m.guards(source{part, from.at}, depth+1); ok {
+					inner, guarded = append(inner, more...), true
+				}
+			}
+		case *ssa.MakeClosure: // a function of the app around the guard
+			for _, binding := range v.Bindings {
+				if _, ok := m.guards(source{binding, from.at}, depth+1); ok {
+					guarded = true
+				}
+			}
+			if guarded {
+				return []source{from}, true
+			}
+		case *ssa.Alloc:
+			for _, ref := range *v.Referrers() {
+				if store, ok := ref.(*ssa.Store); ok && store.Addr == v {
+					if more, ok := m.guards(source{store.Val, from.at}, depth+1); ok {
+						inner, guarded = append(inner, more...), true
+					}
+				}
+			}
+		}
+	}
+	return inner, guarded
+}
+
+// join puts a slash between the parts where both have none, as Gin does.
+func join(prefix, path string) string {
+	if path == "" || strings.HasPrefix(path, "/") && !strings.HasSuffix(prefix, "/") {
+		return prefix + path
+	}
+	return strings.TrimSuffix(prefix, "/") + "/" + strings.TrimPrefix(path, "/")
+}
+
+// table is what the core.Routes of the app say: the recovery, or "Exempt", by "POST /v1/payments".
+type table map[string]string
+
+func (p *program) table() table {
+	said := table{}
+	m := mounts{program: p}
+	for _, f := range p.functions {
+		eachInstruction(f, func(i ssa.Instruction) {
+			entry, ok := i.(*ssa.MapUpdate)
+			if !ok || !isNamed(entry.Map.Type(), corePath, "Routes") {
+				return
+			}
+			pattern := m.text(entry.Key, nil)
+			if method, _, _ := strings.Cut(pattern, " "); slices.Contains(unsafeMethods, method) {
+				said[pattern] = p.policy(entry.Value)
+			}
+		})
+	}
+	return said
+}
+
+// policy returns the recovery of a policy, "Exempt", or "" if the source does not say it.
+func (p *program) policy(v ssa.Value) string {
+	for _, from := range p.sources(v, nil) {
+		literal, ok := from.value.(*ssa.Alloc)
+		if !ok {
+			continue
+		}
+		for _, ref := range *literal.Referrers() {
+			field, ok := ref.(*ssa.FieldAddr)
+			if !ok {
+				continue
+			}
+			name := fieldOf(literal.Type(), field.Field).Name()
+			for _, store := range *field.Referrers() {
+				store, ok := store.(*ssa.Store)
+				if !ok {
+					continue
+				}
+				if said, ok := store.Val.(*ssa.Const); name == "Recovery" && ok {
+					n, _ := constant.Int64Val(said.Value)
+					return [...]string{"", "Rollback", "Resume", "Park"}[min(n, 3)]
+				} else if name == "Exempt" {
+					return "Exempt"
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// of returns the patterns of the table that a route may be: a part of it that is not known matches any text.
+func (t table) of(r route) (patterns []string) {
+	for pattern := range t {
+		if matches(r.String(), pattern) {
+			patterns = append(patterns, pattern)
+		}
+	}
+	if len(patterns) == 0 {
+		return []string{r.String()}
+	}
+	return patterns
+}
+
+// writesForItself reports whether the policy of a route says that its handler writes without the attempt's transaction.
+func (t table) writesForItself(r route) bool {
+	return !slices.ContainsFunc(t.of(r), func(pattern string) bool { return t[pattern] != "Park" && t[pattern] != "Exempt" })
+}
+
+func matches(known, pattern string) bool {
+	expression := "^" + strings.ReplaceAll(regexp.QuoteMeta(known), `\?`, ".*") + "$"
+	return regexp.MustCompile(expression).MatchString(pattern)
+}
+
+// seen counts the guarded routes that are not exempt, and lists the routes of the table that were not found.
+func (t table) seen(routes []route) (n int, missing []string) {
+	found := map[string]bool{}
+	for _, r := range routes {
+		for _, pattern := range t.of(r) {
+			found[pattern] = t[pattern] != "Exempt"
+		}
+	}
+	maps.DeleteFunc(found, func(_ string, counts bool) bool { return !counts })
+	for pattern, said := range t {
+		if said != "Exempt" && !found[pattern] {
+			missing = append(missing, pattern)
+		}
+	}
+	slices.Sort(missing)
+	return len(found), missing
+}

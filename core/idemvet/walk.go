@@ -1,0 +1,486 @@
+package main
+
+import (
+	"go/constant"
+	"go/token"
+	"go/types"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/ssa"
+)
+
+// walk runs the functions that one handler reaches, with what is known of their arguments in place of the arguments.
+type walk struct {
+	*program
+	report func(at token.Pos, check, text string, path []string)
+	// guarded: the walk began at a guarded route. Else only what is wrong everywhere is reported.
+	guarded, writes bool
+
+	done    map[string]*value
+	reached map[*ssa.Function]bool
+	path    []string
+	// What a function has stored where others read it. It grows until nothing new is learnt.
+	stored  map[any]value // by field (*types.Var) or variable (*ssa.Alloc)
+	carries label         // what the handler's context carries by c.Set
+	changed bool
+}
+
+// run walks a handler or a middleware, and the handlers that a middleware returns.
+func (w *walk) run(entries []closure) {
+	w.stored = map[any]value{}
+	for w.changed = true; w.changed; {
+		w.changed = false
+		w.done = map[string]*value{}
+		for _, c := range entries {
+			for depth := 0; depth < 4 && len(c.function.Blocks) > 0; depth++ {
+				result := w.enter(c, w.requestOf(c.function), false)
+				if len(result.functions) == 0 {
+					break
+				}
+				c = result.functions[0]
+			}
+		}
+	}
+}
+
+// requestOf are the arguments that a router gives to a handler.
+func (w *walk) requestOf(f *ssa.Function) []value {
+	args := make([]value, len(f.Params))
+	for i, p := range f.Params {
+		if isRequest(p.Type()) {
+			args[i].labels = request | w.carries
+		}
+	}
+	return args
+}
+
+// entries returns the functions that a router calls for a handler: a function, a method, a literal, a value with ServeHTTP,
+// or what a function makes of others.
+func (p *program) entries(from source, depth int) (all []closure) {
+	if depth > 6 {
+		return nil
+	}
+	for _, one := range p.sources(from.value, from.at) {
+		if c, ok := p.closureOf(one, depth); ok {
+			all = append(all, c)
+			continue
+		}
+		if f := p.serveHTTP(one.value); f != nil {
+			all = append(all, closure{function: f})
+			continue
+		}
+		if call, ok := one.value.(*ssa.Call); ok { // gin.WrapF(h), alice.New(auth).Then(h)
+			for _, arg := range call.Call.Args {
+				if isSlice(arg.Type()) {
+					for _, element := range p.elements(arg, one.at) {
+						all = append(all, p.entries(element, depth+1)...)
+					}
+				} else {
+					all = append(all, p.entries(source{arg, one.at}, depth+1)...)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// closureOf returns a function with those of its free variables that are functions: nothing else of what was made before the
+// request matters.
+func (p *program) closureOf(from source, depth int) (closure, bool) {
+	switch v := from.value.(type) {
+	case *ssa.Function:
+		return closure{function: v}, len(v.Blocks) > 0
+	case *ssa.MakeClosure:
+		c := closure{function: v.Fn.(*ssa.Function), free: make([]value, len(v.Bindings))}
+		for i, binding := range v.Bindings {
+			t := binding.Type()
+			var inner []source
+			if ptr, ok := t.Underlying().(*types.Pointer); ok && isFunction(ptr.Elem()) { // a variable that holds a function
+				f := flow{program: p, seen: map[source]bool{}}
+				f.load(binding, from.at)
+				inner = f.found
+			} else if isFunction(t) {
+				inner = p.sources(binding, from.at)
+			}
+			for _, one := range inner {
+				if f, ok := p.closureOf(one, depth+1); ok && depth < 6 {
+					c.free[i].functions = append(c.free[i].functions, f)
+				}
+			}
+		}
+		return c, true
+	}
+	return closure{}, false
+}
+
+func isFunction(t types.Type) bool {
+	_, ok := t.Underlying().(*types.Signature)
+	return ok
+}
+
+func (p *program) serveHTTP(v ssa.Value) *ssa.Function {
+	if types.IsInterface(v.Type()) || p.ssa.MethodSets.MethodSet(v.Type()).Lookup(nil, "ServeHTTP") == nil {
+		return nil
+	}
+	f := p.ssa.LookupMethod(v.Type(), nil, "ServeHTTP")
+	if f == nil || len(f.Blocks) == 0 {
+		return nil
+	}
+	return f
+}
+
+// enter returns what a function returns, and reports what it does.
+func (w *walk) enter(c closure, args []value, spawned bool) value {
+	key := closure{c.function, append(slices.Clone(c.free), args...)}.key(0)
+	if spawned {
+		key += "go"
+	}
+	if known, ok := w.done[key]; ok {
+		return *known
+	}
+	result := new(value)
+	w.done[key] = result
+	w.reached[c.function] = true
+	if c.function.Synthetic == "" {
+		w.path = append(w.path, strings.TrimSuffix(c.function.Name(), "$bound"))
+		defer func() { w.path = w.path[:len(w.path)-1] }()
+	}
+	a := activation{w, c, args, spawned, map[ssa.Value]*value{}}
+	eachInstruction(c.function, func(i ssa.Instruction) {
+		switch i := i.(type) {
+		case *ssa.Call:
+			a.value(i)
+		case *ssa.Defer:
+			a.call(i, a.spawned)
+		case *ssa.Go:
+			a.call(i, true)
+		case *ssa.Store:
+			a.store(i)
+		case *ssa.Return:
+			if len(i.Results) == 1 {
+				*result = result.join(a.value(i.Results[0]))
+				return
+			}
+			for n, r := range i.Results {
+				*result = result.join(value{fields: map[int]value{n: a.value(r)}})
+			}
+		}
+	})
+	return *result
+}
+
+// activation is a function that is being walked.
+type activation struct {
+	*walk
+	closure
+	args    []value
+	spawned bool // in a goroutine that the handler has started
+	values  map[ssa.Value]*value
+}
+
+func (a *activation) value(v ssa.Value) value {
+	if known, ok := a.values[v]; ok {
+		return *known
+	}
+	found := new(value)
+	a.values[v] = found
+	*found = a.find(v)
+	return *found
+}
+
+func (a *activation) find(v ssa.Value) (found value) {
+	switch v := v.(type) {
+	case *ssa.Parameter:
+		if i := slices.Index(a.closure.function.Params, v); i < len(a.args) {
+			return a.args[i]
+		}
+	case *ssa.FreeVar:
+		if i := slices.Index(a.closure.function.FreeVars, v); i < len(a.free) {
+			found = a.free[i]
+		}
+		return found.join(a.stored[variable(a.program, v)])
+	case *ssa.Const:
+		if v.Value != nil && v.Value.Kind() == constant.String {
+			found.labels = statement(constant.StringVal(v.Value))
+		}
+	case *ssa.Global:
+		for _, store := range a.globals[v] {
+			if said, ok := store.Val.(*ssa.Const); ok {
+				found = found.join(a.find(said))
+			}
+		}
+	case *ssa.Function:
+		found.functions = []closure{{function: v}}
+	case *ssa.MakeClosure:
+		c := closure{function: v.Fn.(*ssa.Function)}
+		for _, binding := range v.Bindings {
+			c.free = append(c.free, a.value(binding))
+		}
+		found.functions = []closure{c}
+	case *ssa.Alloc:
+		return a.cell(v).join(a.stored[v])
+	case *ssa.MakeMap:
+		for _, ref := range *v.Referrers() {
+			if update, ok := ref.(*ssa.MapUpdate); ok {
+				found = found.join(a.value(update.Value))
+			}
+		}
+	case *ssa.FieldAddr:
+		return a.value(v.X).field(v.Field).join(a.stored[fieldOf(v.X.Type(), v.Field)])
+	case *ssa.Field:
+		return a.value(v.X).field(v.Field).join(a.stored[fieldOf(v.X.Type(), v.Field)])
+	case *ssa.UnOp:
+		return a.value(v.X)
+	case *ssa.IndexAddr:
+		return a.value(v.X)
+	case *ssa.Index:
+		return a.value(v.X)
+	case *ssa.Lookup:
+		return a.value(v.X)
+	case *ssa.Slice:
+		return a.value(v.X)
+	case *ssa.Range:
+		return a.value(v.X)
+	case *ssa.Next:
+		return a.value(v.Iter)
+	case *ssa.BinOp: // a statement is what its beginning says
+		return value{labels: a.value(v.X).labels & (readSQL | writeSQL)}
+	case *ssa.Phi:
+		for _, edge := range v.Edges {
+			found = found.join(a.value(edge))
+		}
+	case *ssa.ChangeType:
+		return a.value(v.X)
+	case *ssa.Convert:
+		return a.value(v.X)
+	case *ssa.ChangeInterface:
+		return a.value(v.X)
+	case *ssa.TypeAssert:
+		return a.value(v.X)
+	case *ssa.MakeInterface:
+		found = a.value(v.X)
+		if isNamed(v.X.Type(), ginPath, "Context") && isNamed(v.Type(), "context", "Context") {
+			found.labels = found.labels&^request | lost // it carries the attempt with gin.Engine.ContextWithFallback only
+		}
+	case *ssa.Extract:
+		if _, ok := v.Tuple.(*ssa.Call); ok {
+			return a.value(v.Tuple).field(v.Index)
+		}
+		return a.value(v.Tuple)
+	case *ssa.Call:
+		return a.call(v, a.spawned)
+	}
+	return found
+}
+
+// cell is what is stored at an address of this function.
+func (a *activation) cell(addr ssa.Value) (found value) {
+	for _, ref := range *addr.Referrers() {
+		switch ref := ref.(type) {
+		case *ssa.Store:
+			if ref.Addr == addr {
+				found = found.join(a.value(ref.Val))
+			}
+		case *ssa.FieldAddr:
+			if in := a.cell(ref); in.key(0) != "0" {
+				found = found.join(value{fields: map[int]value{ref.Field: in}})
+			}
+		case *ssa.IndexAddr:
+			found = found.join(a.cell(ref))
+		}
+	}
+	return found
+}
+
+// store keeps what is stored in a field or in a variable of another function.
+func (a *activation) store(s *ssa.Store) {
+	var to any
+	switch addr := s.Addr.(type) {
+	case *ssa.FieldAddr:
+		if _, own := addr.X.(*ssa.Alloc); own {
+			return
+		}
+		to = fieldOf(addr.X.Type(), addr.Field)
+	case *ssa.FreeVar:
+		to = variable(a.program, addr)
+	default:
+		return
+	}
+	v := a.value(s.Val)
+	v.labels &^= readSQL | writeSQL
+	known := a.stored[to]
+	if joined := known.join(v); joined.key(0) != known.key(0) {
+		a.stored[to], a.changed = joined, true
+	}
+}
+
+// variable is what a free variable stands for in the function that has made it.
+func variable(p *program, v ssa.Value) any {
+	for {
+		free, ok := v.(*ssa.FreeVar)
+		if !ok || len(p.closures[free.Parent()]) == 0 {
+			return v
+		}
+		v = p.closures[free.Parent()][0].Bindings[slices.Index(free.Parent().FreeVars, free)]
+	}
+}
+
+// call returns what a call returns, and reports what it does.
+func (a *activation) call(site ssa.CallInstruction, spawned bool) value {
+	common := site.Common()
+	var args []value
+	if common.IsInvoke() {
+		args = append(args, a.value(common.Value))
+	}
+	for _, arg := range common.Args {
+		args = append(args, a.value(arg))
+	}
+	if builtin, ok := common.Value.(*ssa.Builtin); ok {
+		var all value
+		if builtin.Name() == "append" {
+			for _, arg := range args {
+				all = all.join(arg)
+			}
+		}
+		return all
+	}
+	var targets []closure
+	if !common.IsInvoke() {
+		targets = a.value(common.Value).functions
+	}
+	known, foreign := a.targets(site)
+	if len(targets) == 0 {
+		for _, f := range known {
+			c := closure{function: f}
+			for _, made := range a.closures[f] { // it was kept in a field or a map
+				c, _ = a.closureOf(source{value: made}, 0)
+			}
+			targets = append(targets, c)
+		}
+	}
+	var result value
+	for _, c := range targets {
+		if len(c.function.Blocks) > 0 {
+			result = result.join(a.walk.enter(c, args, spawned))
+		}
+	}
+	if foreign {
+		result = result.join(a.foreign(site, args, spawned))
+	}
+	return result
+}
+
+// spawns are functions of other modules that run what they are given in a goroutine.
+var spawns = []string{"Go", "TryGo", "AfterFunc", "Submit"}
+
+// foreign is a call of a function of another module. It returns what comes from its arguments, and calls the functions that
+// it is given.
+func (a *activation) foreign(site ssa.CallInstruction, args []value, spawned bool) value {
+	f := callee(site)
+	var labels label
+	for _, arg := range args {
+		labels |= arg.all()
+	}
+	switch {
+	case is(f, "context", "Background", "TODO"):
+		labels = lost
+	case asksForAttempt(f):
+		a.asked(site, f, args[0])
+		if f.Pkg().Path() == storePath {
+			if labels = attempt; spawned {
+				a.reportTx(site)
+			}
+		}
+	case is(f, storePath, "Outside"):
+		labels |= outside
+	case f != nil && isNamed(receiver(f), gormPath, "DB"):
+		labels = args[0].all()
+		if f.Name() == "WithContext" || f.Name() == "Session" {
+			given := args[1].all()
+			if f.Name() == "WithContext" || given&(request|lost|outside) != 0 {
+				labels &^= request | lost | outside
+			}
+			labels |= given & (request | lost | outside)
+		}
+	case f != nil && receiver(f) != nil && isRequest(receiver(f)):
+		switch f.Name() {
+		case "Value", "Get", "MustGet": // what a context keeps is not the request
+			labels &^= request | lost
+		case "Set", "SetRequest":
+			if keeps := labels & attempt; a.carries|keeps != a.carries {
+				a.carries, a.changed = a.carries|keeps, true
+			}
+		}
+	}
+	a.write(site, f, args, spawned)
+	spawned = spawned || f != nil && slices.Contains(spawns, f.Name())
+	for _, arg := range args {
+		for _, c := range arg.functions {
+			if len(c.function.Blocks) == 0 {
+				continue
+			}
+			given := make([]value, len(c.function.Params))
+			for i, p := range c.function.Params {
+				if given[i].labels = passed(labels, p.Type()); isRequest(p.Type()) && !isNamed(p.Type(), "context", "Context") {
+					given[i].labels |= request // a handler
+				}
+			}
+			labels |= a.walk.enter(c, given, spawned).all()
+		}
+	}
+	return returned(labels, site.Common().Signature().Results())
+}
+
+func receiver(f *types.Func) types.Type {
+	if recv := f.Signature().Recv(); recv != nil {
+		return recv.Type()
+	}
+	return nil
+}
+
+// passed are the labels that a value of a type can have.
+func passed(labels label, t types.Type) label {
+	switch b, basic := t.Underlying().(*types.Basic); {
+	case basic && b.Info()&types.IsString != 0:
+		return labels & (readSQL | writeSQL)
+	case basic, types.Identical(t, types.Universe.Lookup("error").Type()):
+		return 0
+	}
+	if isStatement(t) {
+		return labels
+	}
+	return labels &^ (readSQL | writeSQL)
+}
+
+func returned(labels label, results *types.Tuple) (all value) {
+	if results.Len() == 1 {
+		return value{labels: passed(labels, results.At(0).Type())}
+	}
+	all.fields = map[int]value{}
+	for i := range results.Len() {
+		all.fields[i] = value{labels: passed(labels, results.At(i).Type())}
+	}
+	return all
+}
+
+// asksForAttempt reports whether a function of the library looks for the attempt in its first argument.
+func asksForAttempt(f *types.Func) bool {
+	return is(f, storePath, "Tx", "TxFrom", "SQLTx", "PgxTx", "Step", "StepDo") ||
+		is(f, corePath, "Call", "CallDo", "Step", "Checkpoint", "Operation", "CommandHashOf", "RecoveryOf", "NotApplied", "Failed",
+			"KeepRows", "Reference", "DeriveCall", "DeriveEvent", "InShadow")
+}
+
+// asked reports a context in which a function does not find the attempt.
+func (a *activation) asked(site ssa.CallInstruction, f *types.Func, ctx value) {
+	if labels := ctx.all(); labels&request != 0 || labels&lost == 0 && !a.guarded {
+		return
+	}
+	a.report(site.Pos(), "attemptctx", f.Name()+" is given a context that does not carry the attempt (context.Background(), a "+
+		"*gin.Context, or one that was kept from before the request): pass the request's context", a.path)
+}
+
+func (a *activation) reportTx(site ssa.CallInstruction) {
+	a.report(site.Pos(), "txgoroutine", "a goroutine uses the attempt's transaction: the attempt may end first, and a transaction "+
+		"serves one goroutine at a time. Do it in the handler itself, or after the answer with a transaction of its own", a.path)
+}

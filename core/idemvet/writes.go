@@ -1,0 +1,114 @@
+package main
+
+import (
+	"go/types"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/ssa"
+)
+
+var (
+	comments = regexp.MustCompile(`(?s)^(\s|--[^\n]*(\n|$)|/\*.*?\*/)+`)
+	writing  = regexp.MustCompile(`(?is)^(insert\s+into|update\s+(only\s+)?\S+\s+(as\s+\S+\s+|\S+\s+)?set|delete\s+from|merge\s+into|replace\s+into|truncate)\b`)
+	within   = regexp.MustCompile(`(?is)^with\s.*\b(insert\s+into|update\s+(only\s+)?\S+\s+(as\s+\S+\s+|\S+\s+)?set|delete\s+from)\b`)
+	reading  = regexp.MustCompile(`(?is)^(select|with|values|table|show|explain|set|begin|commit|rollback|savepoint|release|lock|discard|pragma)\b`)
+)
+
+// statement says whether a text is a statement of SQL, and which.
+func statement(text string) label {
+	text = comments.ReplaceAllString(text, "")
+	switch {
+	case writing.MatchString(text), within.MatchString(text):
+		return writeSQL
+	case reading.MatchString(text):
+		return readSQL
+	}
+	return 0
+}
+
+// runs are the names of what runs a statement and reads its rows: INSERT ... RETURNING.
+var runs = regexp.MustCompile(`^(Named|Must|New)?(Query|Exec|Get|Select|Raw|Scan)`)
+
+// gormWrites are the methods of GORM that write: of *gorm.DB, of an association, and of gorm.G.
+var gormWrites = []string{"Create", "CreateInBatches", "Save", "FirstOrCreate", "Update", "Updates", "UpdateColumn",
+	"UpdateColumns", "Delete", "Exec", "Append", "Replace", "Clear"}
+
+// write reports a call of another module that writes past the attempt.
+func (a *activation) write(site ssa.CallInstruction, f *types.Func, args []value, spawned bool) {
+	if f == nil || len(args) == 0 || !a.isWrite(site, f, args) {
+		return
+	}
+	handle := args[0].all()
+	recv := receiver(f)
+	if recv == nil { // sqlx.NamedExec(db, query, arg), gormstore.CreateOnce(tx, row)
+		handle = 0
+		for i, arg := range site.Common().Args {
+			if !isNamed(arg.Type(), "context", "Context") {
+				handle |= args[i].all()
+			}
+		}
+	}
+	ofGORM := f.Pkg() != nil && (f.Pkg().Path() == gormPath || f.Pkg().Path() == storePath)
+	if ofGORM && recv != nil && types.IsInterface(recv) { // gorm.G[T](db).Create(ctx, row)
+		handle |= args[1].all() & (request | outside)
+	}
+	switch {
+	case handle&attempt != 0:
+		if spawned {
+			a.reportTx(site)
+		}
+	case handle&outside != 0 || !a.writes:
+	case spawned:
+		a.report(site.Pos(), "straywrite", f.Name()+" in a goroutine is no part of the attempt: it is not undone with it, and may "+
+			"come after the answer", a.path)
+	case ofGORM && handle&request != 0:
+		a.report(site.Pos(), "straywrite", f.Name()+" has the request's context, but is not in the attempt's transaction: the write "+
+			"guard refuses it (gormstore.ErrOutsideTransaction). Write through gormstore.Tx", a.path)
+	default:
+		a.report(site.Pos(), "straywrite", f.Name()+" goes past the attempt: it does not write through its transaction "+
+			"(gormstore.Tx, SQLTx, Step)", a.path)
+	}
+}
+
+func (a *activation) isWrite(site ssa.CallInstruction, f *types.Func, args []value) bool {
+	var text label
+	for i, arg := range site.Common().Args {
+		if b, ok := arg.Type().Underlying().(*types.Basic); ok && b.Info()&types.IsString != 0 {
+			text |= args[len(args)-len(site.Common().Args)+i].labels
+		}
+	}
+	name, recv := f.Name(), receiver(f)
+	if recv != nil && isStatement(recv) {
+		text |= args[0].labels
+	}
+	switch {
+	case is(f, storePath, "CreateOnce"):
+		return true
+	case f.Pkg() != nil && f.Pkg().Path() == gormPath && recv != nil:
+		return text&writeSQL != 0 || slices.Contains(gormWrites, name) && text&readSQL == 0
+	case text&writeSQL != 0 && runs.MatchString(name):
+		return true
+	case strings.Contains(name, "Exec"):
+		return text&readSQL == 0 && (has(f.Signature().Results(), "database/sql", "Result") ||
+			has(f.Signature().Results(), pgxPath+"/pgconn", "CommandTag"))
+	}
+	return name == "CopyFrom" && has(f.Signature().Params(), pgxPath, "Identifier") ||
+		name == "SendBatch" && has(f.Signature().Params(), pgxPath, "Batch")
+}
+
+// isStatement reports whether a value of the type keeps the statement that it was made of.
+func isStatement(t types.Type) bool {
+	n := namedOf(t)
+	return n != nil && strings.HasSuffix(n.Name(), "Stmt")
+}
+
+func has(tuple *types.Tuple, path, name string) bool {
+	for v := range tuple.Variables() {
+		if isNamed(v.Type(), path, name) {
+			return true
+		}
+	}
+	return false
+}
