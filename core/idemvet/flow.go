@@ -2,6 +2,7 @@ package main
 
 import (
 	"go/token"
+	"go/types"
 	"slices"
 
 	"golang.org/x/tools/go/ssa"
@@ -248,6 +249,18 @@ func (p *program) elements(slice ssa.Value, at *frame) (all []source) {
 			if v != slice {
 				all = append(all, source{v, from.at})
 			}
+		}
+	}
+	return all
+}
+
+// spread returns arguments, with the elements of those that are slices.
+func (p *program) spread(args []ssa.Value, at *frame) (all []source) {
+	for _, arg := range args {
+		if _, ok := arg.Type().Underlying().(*types.Slice); ok {
+			all = append(all, p.elements(arg, at)...)
+		} else {
+			all = append(all, source{arg, at})
 		}
 	}
 	return all

@@ -69,6 +69,10 @@ func is(f *types.Func, path string, names ...string) bool {
 	return f != nil && f.Pkg() != nil && f.Pkg().Path() == path && slices.Contains(names, f.Name())
 }
 
+func isGuard(f *types.Func) bool {
+	return slices.ContainsFunc(adapters, func(path string) bool { return is(f, path, "Idempotent", "Interceptor") })
+}
+
 // isRequest reports whether a value of the type gives a handler its request, or the context of it.
 func isRequest(t types.Type) bool {
 	return isNamed(t, ginPath, "Context") || isNamed(t, echoPath, "Context") || isNamed(t, echo5Path, "Context") ||

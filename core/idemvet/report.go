@@ -35,11 +35,26 @@ func (p *program) vet(to io.Writer, expected int) bool {
 		fmt.Fprintf(to, "idemvet: %s is in the table of routes, but was not seen behind the guard: it was not checked\n", pattern)
 	}
 	fmt.Fprintf(to, "idemvet: guarded routes seen: %d; findings: %d\n", seen, len(found))
-	if expected >= 0 && seen != expected {
+	switch {
+	case expected >= 0 && seen != expected:
 		fmt.Fprintf(to, "idemvet: -routes says %d\n", expected)
+		return false
+	case expected < 0 && len(routes) == 0 && p.makesGuard():
+		fmt.Fprintln(to, "idemvet: the app makes a guard, but no route was seen behind it: nothing was checked")
 		return false
 	}
 	return len(found)+len(missing) == 0
+}
+
+// makesGuard reports whether the app has a guard anywhere.
+func (p *program) makesGuard() (yes bool) {
+	for _, f := range p.functions {
+		eachInstruction(f, func(i ssa.Instruction) {
+			call, ok := i.(*ssa.Call)
+			yes = yes || ok && isGuard(callee(call))
+		})
+	}
+	return yes
 }
 
 // short names a file as it is seen from here.
@@ -92,12 +107,13 @@ func (p *program) check(said table, routes []route) []*finding {
 		}
 		w.run(entries)
 	}
+	var others []closure
 	for _, f := range p.functions {
 		if !reached[f] && f.Synthetic == "" && f.Parent() == nil {
-			w := &walk{program: p, report: reporter(nil), reached: reached}
-			w.run([]closure{{function: f}})
+			others = append(others, closure{function: f})
 		}
 	}
+	(&walk{program: p, report: reporter(nil), reached: reached}).run(others)
 	p.freshKeys(reporter(nil))
 
 	return slices.SortedFunc(maps.Values(found), func(a, b *finding) int {

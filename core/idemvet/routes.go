@@ -106,8 +106,8 @@ const mostWays = 64
 // ways returns the ways by which the app calls a function. A route that a helper adds is another route for each of them.
 func (m mounts) ways(f *ssa.Function, depth int) (all []*frame) {
 	for _, site := range m.callers[f] {
-		if depth > 8 || site.Parent() == f || site.Parent().Synthetic != "" && len(m.callers[site.Parent()]) == 0 {
-			continue
+		if from := site.Parent(); depth > 8 || from == f || from.Synthetic != "" && len(m.callers[from]) == 0 && m.lent[from] == nil {
+			continue // a method value that nobody uses
 		}
 		for _, caller := range m.ways(site.Parent(), depth+1) {
 			if len(all) < mostWays {
@@ -123,18 +123,11 @@ func (m mounts) ways(f *ssa.Function, depth int) (all []*frame) {
 
 // mounted returns the guarded routes that a call adds.
 func (m mounts) mounted(call *ssa.Call, at *frame) (added []route) {
-	methods, path, rest := m.read(callee(call).Name(), call.Call.Args, call.Call.IsInvoke(), at)
+	methods, path, rest := m.read(callee(call).Name(), given(call), at)
 	if len(methods) == 0 {
 		return nil
 	}
-	var own []source
-	for _, arg := range rest {
-		if _, ok := arg.Type().Underlying().(*types.Slice); ok {
-			own = append(own, m.elements(arg, at)...)
-		} else {
-			own = append(own, source{arg, at})
-		}
-	}
+	own := m.spread(rest, at)
 	if isEcho(callee(call)) && len(own) > 0 { // the handler comes first there, and runs last
 		own = append(own[1:], own[0])
 	}
@@ -164,10 +157,7 @@ func isEcho(f *types.Func) bool {
 }
 
 // read reads a call that adds a route: its unsafe methods, its path, and its handlers.
-func (m mounts) read(name string, args []ssa.Value, invoke bool, at *frame) (methods []string, path string, rest []ssa.Value) {
-	if !invoke {
-		args = args[1:]
-	}
+func (m mounts) read(name string, args []ssa.Value, at *frame) (methods []string, path string, rest []ssa.Value) {
 	if len(args) < 2 {
 		return nil, "", nil
 	}
@@ -247,7 +237,7 @@ func (m mounts) routers(v ssa.Value, at *frame, before *ssa.Call) (all []router)
 			for _, use := range m.uses[from.value] {
 				// In one function, Use counts for what comes behind it, and for its own result.
 				if use.Parent() != before.Parent() || use.Pos() <= before.Pos() {
-					r.chain = append(slices.Clone(r.chain), m.arguments(use)...)
+					r.chain = append(slices.Clone(r.chain), m.spread(given(use), nil)...)
 				}
 			}
 			all = append(all, r)
@@ -256,16 +246,21 @@ func (m mounts) routers(v ssa.Value, at *frame, before *ssa.Call) (all []router)
 	return all
 }
 
+// given are the arguments of a method.
+func given(call *ssa.Call) []ssa.Value {
+	if call.Call.IsInvoke() {
+		return call.Call.Args
+	}
+	return call.Call.Args[1:]
+}
+
 // grouped adds what a call of Group, Route or With gives to the routes of the group.
 func (m mounts) grouped(r router, call *ssa.Call, at *frame) router {
 	name := callee(call).Name()
 	if name == "Use" {
 		return r // its middleware is that of the router that it was called on
 	}
-	for i, arg := range call.Call.Args {
-		if i == 0 && !call.Call.IsInvoke() {
-			continue
-		}
+	for _, arg := range given(call) {
 		switch t := arg.Type().Underlying().(type) {
 		case *types.Basic:
 			r.prefix = join(r.prefix, m.text(arg, at))
@@ -280,25 +275,6 @@ func (m mounts) grouped(r router, call *ssa.Call, at *frame) router {
 	return r
 }
 
-// arguments are the middleware of a call of Use.
-func (m mounts) arguments(use *ssa.Call) (all []source) {
-	for i := 1; ; i++ {
-		switch arg := argument(use, i); {
-		case arg == nil:
-			return all
-		case isSlice(arg.Type()):
-			all = append(all, m.elements(arg, nil)...)
-		default:
-			all = append(all, source{arg, nil})
-		}
-	}
-}
-
-func isSlice(t types.Type) bool {
-	_, ok := t.Underlying().(*types.Slice)
-	return ok
-}
-
 // guards reports whether a middleware or a handler is the guard or has it around it, and returns what is inside.
 func (m mounts) guards(one source, depth int) (inner []source, guarded bool) {
 	if depth > 8 || one.at.depth() > deepest {
@@ -307,28 +283,25 @@ func (m mounts) guards(one source, depth int) (inner []source, guarded bool) {
 	for _, from := range m.sources(one.value, one.at) {
 		switch v := from.value.(type) {
 		case *ssa.Call:
-			if f := callee(v); f != nil && f.Pkg() != nil && slices.Contains(adapters, f.Pkg().Path()) &&
-				(f.Name() == "Idempotent" || f.Name() == "Interceptor") {
+			if isGuard(callee(v)) {
 				return nil, true
 			}
-			parts := slices.Clone(v.Call.Args) // gin.WrapH(h), or guard(h)
-			if _, around := m.guards(source{v.Call.Value, from.at}, depth+1); around && v.Call.StaticCallee() == nil {
-				for _, arg := range parts {
-					inner = append(inner, source{arg, from.at})
+			parts := m.spread(v.Call.Args, from.at) // gin.WrapH(h), alice.New(guard).Then(h)
+			if v.Call.StaticCallee() == nil {
+				parts = append(parts, source{v.Call.Value, from.at}) // guard(h)
+			}
+			around := false
+			for _, part := range parts {
+				more, ok := m.guards(part, depth+1)
+				if inner = append(inner, more...); !ok {
+					inner = append(inner, part)
 				}
+				around = around || ok
+			}
+			if around {
 				return inner, true
 			}
-			for _, part := range parts {
-				if isSlice(part.Type()) {
-					for _, element := range m.elements(part, from.at) {
-						if more, ok := m.guards(element, depth+1); ok {
-							inner, guarded = append(inner, more...), true
-						}
-					}
-				} else if more, ok := m.guards(source{part, from.at}, depth+1); ok {
-					inner, guarded = append(inner, more...), true
-				}
-			}
+			inner = nil
 		case *ssa.MakeClosure: // a function of the app around the guard
 			for _, binding := range v.Bindings {
 				if _, ok := m.guards(source{binding, from.at}, depth+1); ok {

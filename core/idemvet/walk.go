@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"go/constant"
 	"go/token"
 	"go/types"
@@ -26,19 +27,15 @@ type walk struct {
 	changed bool
 }
 
-// run walks a handler or a middleware, and the handlers that a middleware returns.
+// run walks handlers and middleware, and the handlers that middleware returns.
 func (w *walk) run(entries []closure) {
 	w.stored = map[any]value{}
 	for w.changed = true; w.changed; {
 		w.changed = false
 		w.done = map[string]*value{}
-		for _, c := range entries {
-			for depth := 0; depth < 4 && len(c.function.Blocks) > 0; depth++ {
-				result := w.enter(c, w.requestOf(c.function), false)
-				if len(result.functions) == 0 {
-					break
-				}
-				c = result.functions[0]
+		for todo := slices.Clone(entries); len(todo) > 0; todo = todo[1:] {
+			if c := todo[0]; len(c.function.Blocks) > 0 && w.done[w.key(c, w.requestOf(c.function), false)] == nil {
+				todo = append(todo, w.enter(c, w.requestOf(c.function), false).functions...)
 			}
 		}
 	}
@@ -71,14 +68,8 @@ func (p *program) entries(from source, depth int) (all []closure) {
 			continue
 		}
 		if call, ok := one.value.(*ssa.Call); ok { // gin.WrapF(h), alice.New(auth).Then(h)
-			for _, arg := range call.Call.Args {
-				if isSlice(arg.Type()) {
-					for _, element := range p.elements(arg, one.at) {
-						all = append(all, p.entries(element, depth+1)...)
-					}
-				} else {
-					all = append(all, p.entries(source{arg, one.at}, depth+1)...)
-				}
+			for _, part := range p.spread(call.Call.Args, one.at) {
+				all = append(all, p.entries(part, depth+1)...)
 			}
 		}
 	}
@@ -119,23 +110,22 @@ func isFunction(t types.Type) bool {
 	return ok
 }
 
+// serveHTTP returns the handler that a value of a type of the app is.
 func (p *program) serveHTTP(v ssa.Value) *ssa.Function {
-	if types.IsInterface(v.Type()) || p.ssa.MethodSets.MethodSet(v.Type()).Lookup(nil, "ServeHTTP") == nil {
+	if name := namedOf(v.Type()); name == nil || !p.ofApp(name.Pkg()) || types.IsInterface(v.Type()) ||
+		p.ssa.MethodSets.MethodSet(v.Type()).Lookup(nil, "ServeHTTP") == nil {
 		return nil
 	}
-	f := p.ssa.LookupMethod(v.Type(), nil, "ServeHTTP")
-	if f == nil || len(f.Blocks) == 0 {
-		return nil
-	}
-	return f
+	return p.ssa.LookupMethod(v.Type(), nil, "ServeHTTP")
+}
+
+func (w *walk) key(c closure, args []value, spawned bool) string {
+	return fmt.Sprint(closure{c.function, slices.Concat(c.free, args)}.key(0), spawned)
 }
 
 // enter returns what a function returns, and reports what it does.
 func (w *walk) enter(c closure, args []value, spawned bool) value {
-	key := closure{c.function, append(slices.Clone(c.free), args...)}.key(0)
-	if spawned {
-		key += "go"
-	}
+	key := w.key(c, args, spawned)
 	if known, ok := w.done[key]; ok {
 		return *known
 	}
