@@ -223,6 +223,11 @@ func (f *flow) field(v, base ssa.Value, i int, at *frame) (known bool) {
 
 // elements returns the values that a slice is made of: a literal, append, and what variables and functions keep.
 func (p *program) elements(slice ssa.Value, at *frame) (all []source) {
+	if p.reading[slice] { // all = append(all, one)
+		return nil
+	}
+	p.reading[slice] = true
+	defer delete(p.reading, slice)
 	for _, from := range p.sources(slice, at) {
 		switch v := from.value.(type) {
 		case *ssa.Slice:

@@ -26,6 +26,7 @@ type program struct {
 	fields    map[*types.Var][]*ssa.Store // what is stored in the fields of structs, in the whole program
 	globals   map[*ssa.Global][]*ssa.Store
 	lent      map[*ssa.Function]*ssa.Call // functions that are given to another module: chi's r.Route(pattern, f)
+	reading   map[ssa.Value]bool          // what is being followed: a loop may lead back to it
 	concrete  []types.Type                // types of the app that an interface may hold
 }
 
@@ -66,7 +67,7 @@ func load(dir string, patterns []string) (*program, error) {
 	}
 	p := &program{packages: loaded, callers: map[*ssa.Function][]ssa.CallInstruction{},
 		closures: map[*ssa.Function][]*ssa.MakeClosure{}, fields: map[*types.Var][]*ssa.Store{},
-		globals: map[*ssa.Global][]*ssa.Store{}, lent: map[*ssa.Function]*ssa.Call{}}
+		globals: map[*ssa.Global][]*ssa.Store{}, lent: map[*ssa.Function]*ssa.Call{}, reading: map[ssa.Value]bool{}}
 	p.ssa, _ = ssautil.Packages(loaded, ssa.InstantiateGenerics)
 	p.ssa.Build()
 	all := ssautil.AllFunctions(p.ssa)

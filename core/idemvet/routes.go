@@ -109,10 +109,11 @@ func (m mounts) ways(f *ssa.Function, depth int) (all []*frame) {
 		if from := site.Parent(); depth > 8 || from == f || from.Synthetic != "" && len(m.callers[from]) == 0 && m.lent[from] == nil {
 			continue // a method value that nobody uses
 		}
+		if len(all) > mostWays {
+			break
+		}
 		for _, caller := range m.ways(site.Parent(), depth+1) {
-			if len(all) < mostWays {
-				all = append(all, &frame{f, site, caller})
-			}
+			all = append(all, &frame{f, site, caller})
 		}
 	}
 	if len(all) == 0 {
@@ -215,9 +216,11 @@ func (m mounts) text(v ssa.Value, at *frame) string {
 
 // routers returns what is known of the routers that a value may be, where a route is added to it.
 func (m mounts) routers(v ssa.Value, at *frame, before *ssa.Call) (all []router) {
-	if at.depth() > deepest {
+	if at.depth() > deepest || m.reading[v] {
 		return nil
 	}
+	m.reading[v] = true
+	defer delete(m.reading, v)
 	for _, from := range m.sources(v, at) {
 		base := []router{{}}
 		var call *ssa.Call
