@@ -237,11 +237,9 @@ func (p *program) elements(slice ssa.Value, at *frame) (all []source) {
 				continue
 			}
 			for _, ref := range *cell.Referrers() {
-				if at, ok := ref.(*ssa.IndexAddr); ok {
-					for _, store := range *at.Referrers() {
-						if store, ok := store.(*ssa.Store); ok && store.Addr == at {
-							all = append(all, source{store.Val, from.at})
-						}
+				if element, ok := ref.(*ssa.IndexAddr); ok {
+					for _, stored := range storedAt(element) {
+						all = append(all, source{stored, from.at})
 					}
 				}
 			}

@@ -109,16 +109,13 @@ func (m *maker) follow(v ssa.Value) {
 			m.fresh = append(m.fresh, v)
 		}
 	case *ssa.Alloc:
+		for _, stored := range storedAt(v) {
+			m.follow(stored)
+		}
 		for _, ref := range *v.Referrers() {
-			switch ref := ref.(type) {
-			case *ssa.Store:
-				m.follow(ref.Val)
-			case *ssa.IndexAddr: // what fmt.Sprintf is given
-				m.seen[ref] = true
-				for _, store := range *ref.Referrers() {
-					if store, ok := store.(*ssa.Store); ok {
-						m.follow(store.Val)
-					}
+			if element, ok := ref.(*ssa.IndexAddr); ok { // what fmt.Sprintf is given
+				for _, stored := range storedAt(element) {
+					m.follow(stored)
 				}
 			}
 		}

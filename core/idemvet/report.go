@@ -57,6 +57,31 @@ func (p *program) makesGuard() (yes bool) {
 	return yes
 }
 
+// asking returns the functions that look for an attempt, and those that call them.
+func (p *program) asking() map[*ssa.Function]bool {
+	var todo []*ssa.Function
+	for _, f := range p.functions {
+		eachInstruction(f, func(i ssa.Instruction) {
+			if call, ok := i.(ssa.CallInstruction); ok && asksForAttempt(callee(call)) {
+				todo = append(todo, f)
+			}
+		})
+	}
+	found := map[*ssa.Function]bool{}
+	for ; len(todo) > 0; todo = todo[1:] {
+		f := todo[0]
+		if f == nil || found[f] {
+			continue
+		}
+		found[f] = true
+		todo = append(todo, f.Parent())
+		for _, site := range p.callers[f] {
+			todo = append(todo, site.Parent())
+		}
+	}
+	return found
+}
+
 // short names a file as it is seen from here.
 func short(at token.Position) string {
 	dir, _ := os.Getwd()
@@ -108,9 +133,9 @@ func (p *program) check(said table, routes []route) []*finding {
 		w.run(entries)
 	}
 	var others []closure
-	for _, f := range p.functions {
-		if !reached[f] && f.Synthetic == "" && f.Parent() == nil {
-			others = append(others, closure{function: f})
+	for f := range p.asking() {
+		if !reached[f] && f.Parent() == nil {
+			others = append(others, closureOf(f, nil))
 		}
 	}
 	(&walk{program: p, report: reporter(nil), reached: reached}).run(others)

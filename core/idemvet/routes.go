@@ -3,8 +3,6 @@ package main
 import (
 	"go/constant"
 	"go/types"
-	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -314,12 +312,10 @@ func (m mounts) guards(one source, depth int) (inner []source, guarded bool) {
 			if guarded {
 				return []source{from}, true
 			}
-		case *ssa.Alloc:
-			for _, ref := range *v.Referrers() {
-				if store, ok := ref.(*ssa.Store); ok && store.Addr == v {
-					if more, ok := m.guards(source{store.Val, from.at}, depth+1); ok {
-						inner, guarded = append(inner, more...), true
-					}
+		case *ssa.Alloc: // a variable that a closure has
+			for _, stored := range storedAt(v) {
+				if more, ok := m.guards(source{stored, from.at}, depth+1); ok {
+					inner, guarded = append(inner, more...), true
 				}
 			}
 		}
@@ -333,96 +329,4 @@ func join(prefix, path string) string {
 		return prefix + path
 	}
 	return strings.TrimSuffix(prefix, "/") + "/" + strings.TrimPrefix(path, "/")
-}
-
-// table is what the core.Routes of the app say: the recovery, or "Exempt", by "POST /v1/payments".
-type table map[string]string
-
-func (p *program) table() table {
-	said := table{}
-	m := mounts{program: p}
-	for _, f := range p.functions {
-		eachInstruction(f, func(i ssa.Instruction) {
-			entry, ok := i.(*ssa.MapUpdate)
-			if !ok || !isNamed(entry.Map.Type(), corePath, "Routes") {
-				return
-			}
-			pattern := m.text(entry.Key, nil)
-			if method, _, _ := strings.Cut(pattern, " "); slices.Contains(unsafeMethods, method) {
-				said[pattern] = p.policy(entry.Value)
-			}
-		})
-	}
-	return said
-}
-
-// policy returns the recovery of a policy, "Exempt", or "" if the source does not say it.
-func (p *program) policy(v ssa.Value) string {
-	for _, from := range p.sources(v, nil) {
-		literal, ok := from.value.(*ssa.Alloc)
-		if !ok {
-			continue
-		}
-		for _, ref := range *literal.Referrers() {
-			field, ok := ref.(*ssa.FieldAddr)
-			if !ok {
-				continue
-			}
-			name := fieldOf(literal.Type(), field.Field).Name()
-			for _, store := range *field.Referrers() {
-				store, ok := store.(*ssa.Store)
-				if !ok {
-					continue
-				}
-				if said, ok := store.Val.(*ssa.Const); name == "Recovery" && ok {
-					n, _ := constant.Int64Val(said.Value)
-					return [...]string{"", "Rollback", "Resume", "Park"}[min(n, 3)]
-				} else if name == "Exempt" {
-					return "Exempt"
-				}
-			}
-		}
-	}
-	return ""
-}
-
-// of returns the patterns of the table that a route may be: a part of it that is not known matches any text.
-func (t table) of(r route) (patterns []string) {
-	for pattern := range t {
-		if matches(r.String(), pattern) {
-			patterns = append(patterns, pattern)
-		}
-	}
-	if len(patterns) == 0 {
-		return []string{r.String()}
-	}
-	return patterns
-}
-
-// writesForItself reports whether the policy of a route says that its handler writes without the attempt's transaction.
-func (t table) writesForItself(r route) bool {
-	return !slices.ContainsFunc(t.of(r), func(pattern string) bool { return t[pattern] != "Park" && t[pattern] != "Exempt" })
-}
-
-func matches(known, pattern string) bool {
-	expression := "^" + strings.ReplaceAll(regexp.QuoteMeta(known), `\?`, ".*") + "$"
-	return regexp.MustCompile(expression).MatchString(pattern)
-}
-
-// seen counts the guarded routes that are not exempt, and lists the routes of the table that were not found.
-func (t table) seen(routes []route) (n int, missing []string) {
-	found := map[string]bool{}
-	for _, r := range routes {
-		for _, pattern := range t.of(r) {
-			found[pattern] = t[pattern] != "Exempt"
-		}
-	}
-	maps.DeleteFunc(found, func(_ string, counts bool) bool { return !counts })
-	for pattern, said := range t {
-		if said != "Exempt" && !found[pattern] {
-			missing = append(missing, pattern)
-		}
-	}
-	slices.Sort(missing)
-	return len(found), missing
 }

@@ -1,10 +1,9 @@
 package main
 
 import (
-	"fmt"
+	"hash/maphash"
 	"maps"
 	"slices"
-	"strings"
 
 	"golang.org/x/tools/go/ssa"
 )
@@ -33,6 +32,25 @@ type value struct {
 type closure struct {
 	function *ssa.Function
 	free     []value
+	id       uint64 // tells closures apart
+	depth    int    // closures in closures
+}
+
+const deepestClosure = 4
+
+func closureOf(f *ssa.Function, free []value) closure {
+	c := closure{function: f, free: free}
+	for i, v := range free {
+		for _, inner := range v.functions {
+			if inner.depth >= deepestClosure { // a chain that grows in a loop has an end
+				free[i] = value{labels: v.all()}
+				break
+			}
+			c.depth = max(c.depth, inner.depth+1)
+		}
+	}
+	c.id = hash(f, hashes(free))
+	return c
 }
 
 // all returns the labels of a value and of what is in it.
@@ -81,35 +99,34 @@ func (v value) joined(other value, depth int) value {
 		v.fields = fields
 	}
 	for _, c := range other.functions {
-		if !slices.ContainsFunc(v.functions, func(own closure) bool { return own.key(0) == c.key(0) }) {
+		if !slices.ContainsFunc(v.functions, func(own closure) bool { return own.id == c.id }) {
 			v.functions = append(slices.Clip(v.functions), c)
 		}
 	}
 	return v
 }
 
-// key tells values apart.
-func (v value) key(depth int) string {
-	if depth > deepestValue {
-		return fmt.Sprint(v.all())
-	}
-	var b strings.Builder
-	fmt.Fprint(&b, v.labels)
-	for _, i := range slices.Sorted(maps.Keys(v.fields)) {
-		fmt.Fprintf(&b, "{%d:%s}", i, v.fields[i].key(depth+1))
-	}
-	for _, c := range v.functions {
-		b.WriteString(c.key(depth + 1))
-	}
-	return b.String()
+var seed = maphash.MakeSeed()
+
+func hash[T comparable](v T, rest uint64) uint64 {
+	return maphash.Comparable(seed, [2]uint64{maphash.Comparable(seed, v), rest})
 }
 
-func (c closure) key(depth int) string { return fmt.Sprintf("%p%s", c.function, keys(c.free, depth)) }
-
-func keys(values []value, depth int) string {
-	parts := make([]string, len(values))
-	for i, v := range values {
-		parts[i] = v.key(depth)
+// hash tells values apart.
+func (v value) hash() uint64 {
+	h := uint64(v.labels)
+	for _, i := range slices.Sorted(maps.Keys(v.fields)) {
+		h = hash(i, hash(v.fields[i].hash(), h))
 	}
-	return "(" + strings.Join(parts, ",") + ")"
+	for _, c := range v.functions {
+		h = hash(c.id, h)
+	}
+	return h
+}
+
+func hashes(values []value) (h uint64) {
+	for _, v := range values {
+		h = hash(v.hash(), h)
+	}
+	return h
 }

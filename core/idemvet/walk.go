@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"go/constant"
 	"go/token"
 	"go/types"
@@ -11,14 +10,22 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
+// mode is where code runs.
+type mode uint8
+
+const (
+	inGoroutine mode = 1 << iota // that the handler has started
+	inCall                       // in a core.Call: what it does is no part of the attempt, and is not done twice
+)
+
 // walk runs the functions that one handler reaches, with what is known of their arguments in place of the arguments.
 type walk struct {
 	*program
 	report func(at token.Pos, check, text string, path []string)
 	// guarded: the walk began at a guarded route. Else only what is wrong everywhere is reported.
-	guarded, writes bool
+	guarded, writes bool // writes: those past the attempt are wrong
 
-	done    map[string]*value
+	done    map[uint64]*value
 	reached map[*ssa.Function]bool
 	path    []string
 	// What a function has stored where others read it. It grows until nothing new is learnt.
@@ -30,12 +37,12 @@ type walk struct {
 // run walks handlers and middleware, and the handlers that middleware returns.
 func (w *walk) run(entries []closure) {
 	w.stored = map[any]value{}
-	for w.changed = true; w.changed; {
+	for rounds := 0; rounds < 10 && (rounds == 0 || w.changed); rounds++ {
 		w.changed = false
-		w.done = map[string]*value{}
+		w.done = map[uint64]*value{}
 		for todo := slices.Clone(entries); len(todo) > 0; todo = todo[1:] {
-			if c := todo[0]; len(c.function.Blocks) > 0 && w.done[w.key(c, w.requestOf(c.function), false)] == nil {
-				todo = append(todo, w.enter(c, w.requestOf(c.function), false).functions...)
+			if c := todo[0]; len(c.function.Blocks) > 0 && w.done[key(c, w.requestOf(c.function), 0)] == nil {
+				todo = append(todo, w.enter(c, w.requestOf(c.function), 0).functions...)
 			}
 		}
 	}
@@ -59,12 +66,12 @@ func (p *program) entries(from source, depth int) (all []closure) {
 		return nil
 	}
 	for _, one := range p.sources(from.value, from.at) {
-		if c, ok := p.closureOf(one, depth); ok {
+		if c, ok := p.madeBefore(one, depth); ok {
 			all = append(all, c)
 			continue
 		}
 		if f := p.serveHTTP(one.value); f != nil {
-			all = append(all, closure{function: f})
+			all = append(all, closureOf(f, nil))
 			continue
 		}
 		if call, ok := one.value.(*ssa.Call); ok { // gin.WrapF(h), alice.New(auth).Then(h)
@@ -76,14 +83,14 @@ func (p *program) entries(from source, depth int) (all []closure) {
 	return all
 }
 
-// closureOf returns a function with those of its free variables that are functions: nothing else of what was made before the
+// madeBefore returns a function with those of its free variables that are functions: nothing else of what was made before the
 // request matters.
-func (p *program) closureOf(from source, depth int) (closure, bool) {
+func (p *program) madeBefore(from source, depth int) (closure, bool) {
 	switch v := from.value.(type) {
 	case *ssa.Function:
-		return closure{function: v}, len(v.Blocks) > 0
+		return closureOf(v, nil), len(v.Blocks) > 0
 	case *ssa.MakeClosure:
-		c := closure{function: v.Fn.(*ssa.Function), free: make([]value, len(v.Bindings))}
+		free := make([]value, len(v.Bindings))
 		for i, binding := range v.Bindings {
 			t := binding.Type()
 			var inner []source
@@ -95,12 +102,12 @@ func (p *program) closureOf(from source, depth int) (closure, bool) {
 				inner = p.sources(binding, from.at)
 			}
 			for _, one := range inner {
-				if f, ok := p.closureOf(one, depth+1); ok && depth < 6 {
-					c.free[i].functions = append(c.free[i].functions, f)
+				if f, ok := p.madeBefore(one, depth+1); ok && depth < deepestClosure {
+					free[i].functions = append(free[i].functions, f)
 				}
 			}
 		}
-		return c, true
+		return closureOf(v.Fn.(*ssa.Function), free), true
 	}
 	return closure{}, false
 }
@@ -119,32 +126,30 @@ func (p *program) serveHTTP(v ssa.Value) *ssa.Function {
 	return p.ssa.LookupMethod(v.Type(), nil, "ServeHTTP")
 }
 
-func (w *walk) key(c closure, args []value, spawned bool) string {
-	return fmt.Sprint(closure{c.function, slices.Concat(c.free, args)}.key(0), spawned)
-}
+func key(c closure, args []value, mode mode) uint64 { return hash(mode, hash(c.id, hashes(args))) }
 
 // enter returns what a function returns, and reports what it does.
-func (w *walk) enter(c closure, args []value, spawned bool) value {
-	key := w.key(c, args, spawned)
-	if known, ok := w.done[key]; ok {
+func (w *walk) enter(c closure, args []value, mode mode) value {
+	id := key(c, args, mode)
+	if known, ok := w.done[id]; ok {
 		return *known
 	}
 	result := new(value)
-	w.done[key] = result
+	w.done[id] = result
 	w.reached[c.function] = true
 	if c.function.Synthetic == "" {
 		w.path = append(w.path, strings.TrimSuffix(c.function.Name(), "$bound"))
 		defer func() { w.path = w.path[:len(w.path)-1] }()
 	}
-	a := activation{w, c, args, spawned, map[ssa.Value]*value{}}
+	a := activation{w, c, args, mode, map[ssa.Value]*value{}}
 	eachInstruction(c.function, func(i ssa.Instruction) {
 		switch i := i.(type) {
 		case *ssa.Call:
 			a.value(i)
 		case *ssa.Defer:
-			a.call(i, a.spawned)
+			a.call(i, a.mode)
 		case *ssa.Go:
-			a.call(i, true)
+			a.call(i, a.mode|inGoroutine)
 		case *ssa.Store:
 			a.store(i)
 		case *ssa.Return:
@@ -164,9 +169,9 @@ func (w *walk) enter(c closure, args []value, spawned bool) value {
 type activation struct {
 	*walk
 	closure
-	args    []value
-	spawned bool // in a goroutine that the handler has started
-	values  map[ssa.Value]*value
+	args   []value
+	mode   mode
+	values map[ssa.Value]*value
 }
 
 func (a *activation) value(v ssa.Value) value {
@@ -201,13 +206,13 @@ func (a *activation) find(v ssa.Value) (found value) {
 			}
 		}
 	case *ssa.Function:
-		found.functions = []closure{{function: v}}
+		found.functions = []closure{closureOf(v, nil)}
 	case *ssa.MakeClosure:
-		c := closure{function: v.Fn.(*ssa.Function)}
-		for _, binding := range v.Bindings {
-			c.free = append(c.free, a.value(binding))
+		free := make([]value, len(v.Bindings))
+		for i, binding := range v.Bindings {
+			free[i] = a.value(binding)
 		}
-		found.functions = []closure{c}
+		found.functions = []closure{closureOf(v.Fn.(*ssa.Function), free)}
 	case *ssa.Alloc:
 		return a.cell(v).join(a.stored[v])
 	case *ssa.MakeMap:
@@ -259,7 +264,7 @@ func (a *activation) find(v ssa.Value) (found value) {
 		}
 		return a.value(v.Tuple)
 	case *ssa.Call:
-		return a.call(v, a.spawned)
+		return a.call(v, a.mode)
 	}
 	return found
 }
@@ -273,7 +278,7 @@ func (a *activation) cell(addr ssa.Value) (found value) {
 				found = found.join(a.value(ref.Val))
 			}
 		case *ssa.FieldAddr:
-			if in := a.cell(ref); in.key(0) != "0" {
+			if in := a.cell(ref); in.hash() != 0 {
 				found = found.join(value{fields: map[int]value{ref.Field: in}})
 			}
 		case *ssa.IndexAddr:
@@ -300,7 +305,7 @@ func (a *activation) store(s *ssa.Store) {
 	v := a.value(s.Val)
 	v.labels &^= readSQL | writeSQL
 	known := a.stored[to]
-	if joined := known.join(v); joined.key(0) != known.key(0) {
+	if joined := known.join(v); joined.hash() != known.hash() {
 		a.stored[to], a.changed = joined, true
 	}
 }
@@ -317,7 +322,7 @@ func variable(p *program, v ssa.Value) any {
 }
 
 // call returns what a call returns, and reports what it does.
-func (a *activation) call(site ssa.CallInstruction, spawned bool) value {
+func (a *activation) call(site ssa.CallInstruction, mode mode) value {
 	common := site.Common()
 	var args []value
 	if common.IsInvoke() {
@@ -342,9 +347,9 @@ func (a *activation) call(site ssa.CallInstruction, spawned bool) value {
 	known, foreign := a.targets(site)
 	if len(targets) == 0 {
 		for _, f := range known {
-			c := closure{function: f}
+			c := closureOf(f, nil)
 			for _, made := range a.closures[f] { // it was kept in a field or a map
-				c, _ = a.closureOf(source{value: made}, 0)
+				c, _ = a.madeBefore(source{value: made}, 0)
 			}
 			targets = append(targets, c)
 		}
@@ -352,11 +357,11 @@ func (a *activation) call(site ssa.CallInstruction, spawned bool) value {
 	var result value
 	for _, c := range targets {
 		if len(c.function.Blocks) > 0 {
-			result = result.join(a.walk.enter(c, args, spawned))
+			result = result.join(a.walk.enter(c, args, mode))
 		}
 	}
 	if foreign {
-		result = result.join(a.foreign(site, args, spawned))
+		result = result.join(a.foreign(site, args, mode))
 	}
 	return result
 }
@@ -366,7 +371,7 @@ var spawns = []string{"Go", "TryGo", "AfterFunc", "Submit"}
 
 // foreign is a call of a function of another module. It returns what comes from its arguments, and calls the functions that
 // it is given.
-func (a *activation) foreign(site ssa.CallInstruction, args []value, spawned bool) value {
+func (a *activation) foreign(site ssa.CallInstruction, args []value, mode mode) value {
 	f := callee(site)
 	var labels label
 	for _, arg := range args {
@@ -378,7 +383,7 @@ func (a *activation) foreign(site ssa.CallInstruction, args []value, spawned boo
 	case asksForAttempt(f):
 		a.asked(site, f, args[0])
 		if f.Pkg().Path() == storePath {
-			if labels = attempt; spawned {
+			if labels = attempt; mode&inGoroutine != 0 {
 				a.reportTx(site)
 			}
 		}
@@ -403,8 +408,13 @@ func (a *activation) foreign(site ssa.CallInstruction, args []value, spawned boo
 			}
 		}
 	}
-	a.write(site, f, args, spawned)
-	spawned = spawned || f != nil && slices.Contains(spawns, f.Name())
+	a.write(site, f, args, mode)
+	switch {
+	case is(f, corePath, "Call", "CallDo"):
+		mode |= inCall
+	case f != nil && slices.Contains(spawns, f.Name()):
+		mode |= inGoroutine
+	}
 	for _, arg := range args {
 		for _, c := range arg.functions {
 			if len(c.function.Blocks) == 0 {
@@ -416,7 +426,7 @@ func (a *activation) foreign(site ssa.CallInstruction, args []value, spawned boo
 					given[i].labels |= request // a handler
 				}
 			}
-			labels |= a.walk.enter(c, given, spawned).all()
+			labels |= a.walk.enter(c, given, mode).all()
 		}
 	}
 	return returned(labels, site.Common().Signature().Results())
@@ -463,7 +473,7 @@ func asksForAttempt(f *types.Func) bool {
 
 // asked reports a context in which a function does not find the attempt.
 func (a *activation) asked(site ssa.CallInstruction, f *types.Func, ctx value) {
-	if labels := ctx.all(); labels&request != 0 || labels&lost == 0 && !a.guarded {
+	if labels := ctx.all(); labels&(request|attempt) != 0 || labels&lost == 0 && !a.guarded {
 		return
 	}
 	a.report(site.Pos(), "attemptctx", f.Name()+" is given a context that does not carry the attempt (context.Background(), a "+

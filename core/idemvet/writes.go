@@ -36,7 +36,7 @@ var gormWrites = []string{"Create", "CreateInBatches", "Save", "FirstOrCreate", 
 	"UpdateColumns", "Delete", "Exec", "Append", "Replace", "Clear"}
 
 // write reports a call of another module that writes past the attempt.
-func (a *activation) write(site ssa.CallInstruction, f *types.Func, args []value, spawned bool) {
+func (a *activation) write(site ssa.CallInstruction, f *types.Func, args []value, mode mode) {
 	if f == nil || len(args) == 0 || !a.isWrite(site, f, args) {
 		return
 	}
@@ -56,11 +56,11 @@ func (a *activation) write(site ssa.CallInstruction, f *types.Func, args []value
 	}
 	switch {
 	case handle&attempt != 0:
-		if spawned {
+		if mode&inGoroutine != 0 {
 			a.reportTx(site)
 		}
-	case handle&outside != 0 || !a.writes:
-	case spawned:
+	case handle&outside != 0 || mode&inCall != 0 || !a.writes:
+	case mode&inGoroutine != 0:
 		a.report(site.Pos(), "straywrite", f.Name()+" in a goroutine is no part of the attempt: it is not undone with it, and may "+
 			"come after the answer", a.path)
 	case ofGORM && handle&request != 0:

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"go/constant"
+	"go/token"
+	"go/types"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/ssa"
+)
+
+// table is what the core.Routes of the app say: the recovery, or "Exempt", by "POST /v1/payments".
+type table map[string]string
+
+func (p *program) table() table {
+	said := table{}
+	m := mounts{program: p}
+	for _, f := range p.functions {
+		eachInstruction(f, func(i ssa.Instruction) {
+			entry, ok := i.(*ssa.MapUpdate)
+			if !ok || !isNamed(entry.Map.Type(), corePath, "Routes") {
+				return
+			}
+			pattern := m.text(entry.Key, nil)
+			if method, _, _ := strings.Cut(pattern, " "); slices.Contains(unsafeMethods, method) {
+				said[pattern] = p.policy(entry.Value)
+			}
+		})
+	}
+	return said
+}
+
+// policy returns the recovery of a policy, "Exempt", or "" if the source does not say it.
+func (p *program) policy(v ssa.Value) string {
+	for _, from := range p.sources(v, nil) {
+		literal, ok := from.value.(*ssa.Alloc)
+		if !ok {
+			continue
+		}
+		for _, field := range fieldsOf(literal) {
+			name := fieldOf(literal.Type(), field.Field).Name()
+			for _, value := range storedAt(field) {
+				if name == "Exempt" {
+					return name
+				} else if said, ok := value.(*ssa.Const); ok && name == "Recovery" {
+					return nameOf(said)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+func fieldsOf(literal *ssa.Alloc) (fields []*ssa.FieldAddr) {
+	for _, ref := range *literal.Referrers() {
+		if field, ok := ref.(*ssa.FieldAddr); ok {
+			fields = append(fields, field)
+		}
+	}
+	return fields
+}
+
+// storedAt returns what a function stores at an address of its own.
+func storedAt(addr ssa.Value) (values []ssa.Value) {
+	for _, ref := range *addr.Referrers() {
+		if store, ok := ref.(*ssa.Store); ok && store.Addr == addr {
+			values = append(values, store.Val)
+		}
+	}
+	return values
+}
+
+// nameOf returns the name that the package of its type gives to a constant: core.Park.
+func nameOf(c *ssa.Const) string {
+	scope := namedOf(c.Type()).Pkg().Scope()
+	for _, name := range scope.Names() {
+		if known, ok := scope.Lookup(name).(*types.Const); ok && types.Identical(known.Type(), c.Type()) &&
+			constant.Compare(known.Val(), token.EQL, c.Value) {
+			return name
+		}
+	}
+	return ""
+}
+
+// of returns the patterns of the table that a route may be: a part of it that is not known matches any text.
+func (t table) of(r route) (patterns []string) {
+	for pattern := range t {
+		if matches(r.String(), pattern) {
+			patterns = append(patterns, pattern)
+		}
+	}
+	if len(patterns) == 0 {
+		return []string{r.String()}
+	}
+	return patterns
+}
+
+// writesForItself reports whether the policy of a route says that its handler writes without the attempt's transaction.
+func (t table) writesForItself(r route) bool {
+	return !slices.ContainsFunc(t.of(r), func(pattern string) bool { return t[pattern] != "Park" && t[pattern] != "Exempt" })
+}
+
+func matches(known, pattern string) bool {
+	expression := "^" + strings.ReplaceAll(regexp.QuoteMeta(known), `\?`, ".*") + "$"
+	return regexp.MustCompile(expression).MatchString(pattern)
+}
+
+// seen counts the guarded routes that are not exempt, and lists the routes of the table that were not found.
+func (t table) seen(routes []route) (n int, missing []string) {
+	found := map[string]bool{}
+	for _, r := range routes {
+		for _, pattern := range t.of(r) {
+			found[pattern] = t[pattern] != "Exempt"
+		}
+	}
+	maps.DeleteFunc(found, func(_ string, counts bool) bool { return !counts })
+	for pattern, said := range t {
+		if said != "Exempt" && !found[pattern] {
+			missing = append(missing, pattern)
+		}
+	}
+	slices.Sort(missing)
+	return len(found), missing
+}
