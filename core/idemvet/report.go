@@ -97,7 +97,11 @@ func (f *finding) String() string {
 		return text
 	}
 	text += " [" + f.routes[0].String()
-	if more := len(f.routes) - 1; more > 0 {
+	more := map[string]bool{}
+	for _, r := range f.routes {
+		more[r.String()] = true
+	}
+	if more := len(more) - 1; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text + ": " + f.path + "]"
@@ -107,30 +111,28 @@ func (f *finding) String() string {
 func (p *program) check(said table, routes []route) []*finding {
 	found := map[string]*finding{}
 	silenced := p.silenced()
-	reporter := func(r *route) func(token.Pos, string, string, []string) {
-		return func(pos token.Pos, check, text string, path []string) {
-			at := p.ssa.Fset.Position(pos)
+	add := func(notes []note, of ...route) {
+		for _, n := range notes {
+			at := p.ssa.Fset.Position(n.at)
 			if silenced[at.Filename][at.Line] {
-				return
+				continue
 			}
-			key := fmt.Sprint(at, check)
+			key := fmt.Sprint(at, n.check)
 			if found[key] == nil {
-				found[key] = &finding{at: at, check: check, text: text, path: strings.Join(path, " > ")}
+				found[key] = &finding{at: at, check: n.check, text: n.text, path: strings.Join(n.path, " > ")}
 			}
-			if r != nil && !slices.ContainsFunc(found[key].routes, func(other route) bool { return other.String() == r.String() }) {
-				found[key].routes = append(found[key].routes, *r)
-			}
+			found[key].routes = append(found[key].routes, of...)
 		}
 	}
-
 	reached := map[*ssa.Function]bool{}
 	for _, r := range routes {
-		w := &walk{program: p, report: reporter(&r), guarded: true, writes: !said.writesForItself(r), reached: reached}
+		w := &walk{program: p, guarded: true, writes: !said.writesForItself(r), reached: reached}
 		var entries []closure
 		for _, from := range r.behind {
 			entries = append(entries, p.entries(from, 0)...)
 		}
 		w.run(entries)
+		add(w.found, r)
 	}
 	var others []closure
 	for f := range p.asking() {
@@ -138,9 +140,10 @@ func (p *program) check(said table, routes []route) []*finding {
 			others = append(others, closureOf(f, nil))
 		}
 	}
-	(&walk{program: p, report: reporter(nil), reached: reached}).run(others)
-	p.freshKeys(reporter(nil))
-
+	w := &walk{program: p, reached: reached}
+	w.run(others)
+	add(w.found)
+	add(p.freshKeys())
 	return slices.SortedFunc(maps.Values(found), func(a, b *finding) int {
 		return cmp.Or(strings.Compare(a.at.Filename, b.at.Filename), a.at.Offset-b.at.Offset, strings.Compare(a.check, b.check))
 	})

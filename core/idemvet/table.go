@@ -2,17 +2,17 @@ package main
 
 import (
 	"go/constant"
-	"go/token"
-	"go/types"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/ssa"
+
+	"github.com/auth19/idem/core"
 )
 
-// table is what the core.Routes of the app say: the recovery, or "Exempt", by "POST /v1/payments".
+// table is what the core.Routes of the app say: "Park", "Exempt" or something else, by "POST /v1/payments".
 type table map[string]string
 
 func (p *program) table() table {
@@ -33,7 +33,7 @@ func (p *program) table() table {
 	return said
 }
 
-// policy returns the recovery of a policy, "Exempt", or "" if the source does not say it.
+// policy returns "Park" or "Exempt" if a policy says so.
 func (p *program) policy(v ssa.Value) string {
 	for _, from := range p.sources(v, nil) {
 		literal, ok := from.value.(*ssa.Alloc)
@@ -46,7 +46,9 @@ func (p *program) policy(v ssa.Value) string {
 				if name == "Exempt" {
 					return name
 				} else if said, ok := value.(*ssa.Const); ok && name == "Recovery" {
-					return nameOf(said)
+					if n, _ := constant.Uint64Val(said.Value); core.Recovery(n) == core.Park {
+						return "Park"
+					}
 				}
 			}
 		}
@@ -71,18 +73,6 @@ func storedAt(addr ssa.Value) (values []ssa.Value) {
 		}
 	}
 	return values
-}
-
-// nameOf returns the name that the package of its type gives to a constant: core.Park.
-func nameOf(c *ssa.Const) string {
-	scope := namedOf(c.Type()).Pkg().Scope()
-	for _, name := range scope.Names() {
-		if known, ok := scope.Lookup(name).(*types.Const); ok && types.Identical(known.Type(), c.Type()) &&
-			constant.Compare(known.Val(), token.EQL, c.Value) {
-			return name
-		}
-	}
-	return ""
 }
 
 // of returns the patterns of the table that a route may be: a part of it that is not known matches any text.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"go/types"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -26,6 +27,9 @@ type value struct {
 	labels    label
 	fields    map[int]value
 	functions []closure
+	// types are those that an interface may hold; open if it may hold others.
+	types []types.Type
+	open  bool
 }
 
 // closure is a function with its free variables.
@@ -85,9 +89,15 @@ func (v value) join(other value) value { return v.joined(other, 0) }
 
 func (v value) joined(other value, depth int) value {
 	if depth > deepestValue {
-		return value{labels: v.all() | other.all()}
+		return value{labels: v.all() | other.all(), open: true}
 	}
 	v.labels |= other.labels
+	v.open = v.open || other.open
+	for _, t := range other.types {
+		if !slices.ContainsFunc(v.types, func(own types.Type) bool { return types.Identical(own, t) }) {
+			v.types = append(slices.Clip(v.types), t)
+		}
+	}
 	if len(other.fields) > 0 {
 		fields := maps.Clone(v.fields)
 		if fields == nil {
@@ -115,6 +125,12 @@ func hash[T comparable](v T, rest uint64) uint64 {
 // hash tells values apart.
 func (v value) hash() uint64 {
 	h := uint64(v.labels)
+	if v.open {
+		h = hash("open", h)
+	}
+	for _, t := range v.types {
+		h = hash(types.TypeString(t, nil), h)
+	}
 	for _, i := range slices.Sorted(maps.Keys(v.fields)) {
 		h = hash(i, hash(v.fields[i].hash(), h))
 	}

@@ -21,24 +21,35 @@ const (
 // walk runs the functions that one handler reaches, with what is known of their arguments in place of the arguments.
 type walk struct {
 	*program
-	report func(at token.Pos, check, text string, path []string)
 	// guarded: the walk began at a guarded route. Else only what is wrong everywhere is reported.
 	guarded, writes bool // writes: those past the attempt are wrong
 
 	done    map[uint64]*value
 	reached map[*ssa.Function]bool
 	path    []string
+	found   []note
 	// What a function has stored where others read it. It grows until nothing new is learnt.
 	stored  map[any]value // by field (*types.Var) or variable (*ssa.Alloc)
 	carries label         // what the handler's context carries by c.Set
 	changed bool
 }
 
-// run walks handlers and middleware, and the handlers that middleware returns.
+// note is what a walk has found.
+type note struct {
+	at          token.Pos
+	check, text string
+	path        []string // the functions from the handler to the place
+}
+
+func (w *walk) report(site ssa.CallInstruction, check, text string) {
+	w.found = append(w.found, note{site.Pos(), check, text, slices.Clone(w.path)})
+}
+
+// run walks handlers and middleware, and the handlers that middleware returns. What it finds is in found.
 func (w *walk) run(entries []closure) {
 	w.stored = map[any]value{}
 	for rounds := 0; rounds < 10 && (rounds == 0 || w.changed); rounds++ {
-		w.changed = false
+		w.changed, w.found = false, nil
 		w.done = map[uint64]*value{}
 		for todo := slices.Clone(entries); len(todo) > 0; todo = todo[1:] {
 			if c := todo[0]; len(c.function.Blocks) > 0 && w.done[key(c, w.requestOf(c.function), 0)] == nil {
@@ -181,6 +192,9 @@ func (a *activation) value(v ssa.Value) value {
 	found := new(value)
 	a.values[v] = found
 	*found = a.find(v)
+	if _, constant := v.(*ssa.Const); !constant && types.IsInterface(v.Type()) && len(found.types) == 0 {
+		found.open = true
+	}
 	return *found
 }
 
@@ -258,6 +272,7 @@ func (a *activation) find(v ssa.Value) (found value) {
 		if isNamed(v.X.Type(), ginPath, "Context") && isNamed(v.Type(), "context", "Context") {
 			found.labels = found.labels&^request | lost // it carries the attempt with gin.Engine.ContextWithFallback only
 		}
+		found.types, found.open = []types.Type{v.X.Type()}, false
 	case *ssa.Extract:
 		if _, ok := v.Tuple.(*ssa.Call); ok {
 			return a.value(v.Tuple).field(v.Index)
@@ -345,6 +360,9 @@ func (a *activation) call(site ssa.CallInstruction, mode mode) value {
 		targets = a.value(common.Value).functions
 	}
 	known, foreign := a.targets(site)
+	if common.IsInvoke() && !args[0].open && len(args[0].types) > 0 {
+		known, foreign = a.methods(args[0].types, common.Method)
+	}
 	if len(targets) == 0 {
 		for _, f := range known {
 			c := closureOf(f, nil)
@@ -364,6 +382,21 @@ func (a *activation) call(site ssa.CallInstruction, mode mode) value {
 		result = result.join(a.foreign(site, args, mode))
 	}
 	return result
+}
+
+// methods are those of the types that an interface holds.
+func (p *program) methods(of []types.Type, method *types.Func) (targets []*ssa.Function, foreign bool) {
+	for _, t := range of {
+		if p.ssa.MethodSets.MethodSet(t).Lookup(method.Pkg(), method.Name()) == nil {
+			continue // it was asked for another interface
+		}
+		if f := p.ssa.LookupMethod(t, method.Pkg(), method.Name()); f != nil && len(f.Blocks) > 0 {
+			targets = append(targets, f)
+		} else {
+			foreign = true
+		}
+	}
+	return targets, foreign
 }
 
 // spawns are functions of other modules that run what they are given in a goroutine.
@@ -476,11 +509,11 @@ func (a *activation) asked(site ssa.CallInstruction, f *types.Func, ctx value) {
 	if labels := ctx.all(); labels&(request|attempt) != 0 || labels&lost == 0 && !a.guarded {
 		return
 	}
-	a.report(site.Pos(), "attemptctx", f.Name()+" is given a context that does not carry the attempt (context.Background(), a "+
-		"*gin.Context, or one that was kept from before the request): pass the request's context", a.path)
+	a.report(site, "attemptctx", f.Name()+" is given a context that does not carry the attempt (context.Background(), a "+
+		"*gin.Context, or one that was kept from before the request): pass the request's context")
 }
 
 func (a *activation) reportTx(site ssa.CallInstruction) {
-	a.report(site.Pos(), "txgoroutine", "a goroutine uses the attempt's transaction: the attempt may end first, and a transaction "+
-		"serves one goroutine at a time. Do it in the handler itself, or after the answer with a transaction of its own", a.path)
+	a.report(site, "txgoroutine", "a goroutine uses the attempt's transaction: the attempt may end first, and a transaction "+
+		"serves one goroutine at a time. Do it in the handler itself, or after the answer with a transaction of its own")
 }

@@ -61,14 +61,14 @@ func (a *activation) write(site ssa.CallInstruction, f *types.Func, args []value
 		}
 	case handle&outside != 0 || mode&inCall != 0 || !a.writes:
 	case mode&inGoroutine != 0:
-		a.report(site.Pos(), "straywrite", f.Name()+" in a goroutine is no part of the attempt: it is not undone with it, and may "+
-			"come after the answer", a.path)
+		a.report(site, "straywrite", f.Name()+" in a goroutine is no part of the attempt: it is not undone with it, and may "+
+			"come after the answer")
 	case ofGORM && handle&request != 0:
-		a.report(site.Pos(), "straywrite", f.Name()+" has the request's context, but is not in the attempt's transaction: the write "+
-			"guard refuses it (gormstore.ErrOutsideTransaction). Write through gormstore.Tx", a.path)
+		a.report(site, "straywrite", f.Name()+" has the request's context, but is not in the attempt's transaction: the write "+
+			"guard refuses it (gormstore.ErrOutsideTransaction). Write through gormstore.Tx")
 	default:
-		a.report(site.Pos(), "straywrite", f.Name()+" goes past the attempt: it does not write through its transaction "+
-			"(gormstore.Tx, SQLTx, Step)", a.path)
+		a.report(site, "straywrite", f.Name()+" goes past the attempt: it does not write through its transaction "+
+			"(gormstore.Tx, SQLTx, Step)")
 	}
 }
 

@@ -52,13 +52,14 @@ func mount(r *gin.Engine, idem *core.Module, db *gorm.DB) {
 	g.POST("/copied", a.copied)                      // guarded POST /copied
 	g.POST("/unit", a.unitOfWork)                    // guarded POST /unit
 	g.POST("/set", a.put, a.taken)                   // guarded POST /set
+	g.POST("/call", a.call)                          // guarded POST /call
 	g.POST("/deferred", a.deferred)                  // guarded POST /deferred
 	g.POST("/generic-handler", handle(a.bookGently)) // guarded POST /generic-handler
 }
 
 // touch is middleware behind the guard.
 func (a *app) touch(c *gin.Context) {
-	a.Model(&payment{}).Update("id", 1) // want `straywrite: Update goes past the attempt.* and 17 more: touch\]`
+	a.Model(&payment{}).Update("id", 1) // want `straywrite: Update goes past the attempt.* and 18 more: touch\]`
 	c.Next()
 }
 
@@ -259,6 +260,13 @@ func (a *app) put(c *gin.Context) {
 }
 
 func (a *app) taken(c *gin.Context) { c.MustGet("tx").(*gorm.DB).Create(&payment{}) }
+
+// call is what core.Call runs: no transaction is open there.
+func (a *app) call(c *gin.Context) {
+	_ = core.CallDo(c.Request.Context(), "charge", func(ctx context.Context, _ core.DerivedKey) error {
+		return a.WithContext(ctx).Create(&payment{}).Error
+	})
+}
 
 func (a *app) deferred(*gin.Context) {
 	defer func() {

@@ -35,6 +35,7 @@ func mount(mux *httpidem.Router, idem *core.Module, db *sql.DB, x *sqlx.DB, pool
 	g.HandleFunc("POST /pgx", a.pgx)         // guarded POST /pgx
 	g.HandleFunc("POST /pgsqlc", a.pgsqlc)   // guarded POST /pgsqlc
 	g.HandleFunc("POST /attempt", a.attempt) // guarded POST /attempt
+	g.HandleFunc("POST /wrapped", a.wrapped) // guarded POST /wrapped
 }
 
 const createPayment = `-- name: CreatePayment :one
@@ -196,3 +197,24 @@ func (a *app) attempt(_ http.ResponseWriter, r *http.Request) {
 }
 
 func (a *app) once(ctx context.Context, db gormstore.DBTX) { _, _ = db.ExecContext(ctx, update, 1) }
+
+// inAttempt has the methods that both knows.
+type inAttempt struct {
+	ctx context.Context
+	db  gormstore.DBTX
+}
+
+func (a inAttempt) Exec(query string, args ...any) (sql.Result, error) {
+	return a.db.ExecContext(a.ctx, query, args...)
+}
+
+func (a inAttempt) QueryRow(query string, args ...any) *sql.Row {
+	return a.db.QueryRowContext(a.ctx, query, args...)
+}
+
+// wrapped calls both with another type than sql does.
+func (a *app) wrapped(_ http.ResponseWriter, r *http.Request) {
+	if db, ok := gormstore.SQLTx(r.Context()); ok {
+		a.both(inAttempt{r.Context(), db}, 1)
+	}
+}
