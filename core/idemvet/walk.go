@@ -431,7 +431,7 @@ func (a *activation) foreign(site ssa.CallInstruction, args []value, mode mode) 
 			}
 			labels |= given & (request | lost | outside)
 		}
-	case f != nil && receiver(f) != nil && isRequest(receiver(f)):
+	case f != nil && receiver(f) != nil && isRequest(argument(site, 0).Type()): // an interface's method does not name it
 		switch f.Name() {
 		case "Value", "Get", "MustGet": // what a context keeps is not the request
 			labels &^= request | lost

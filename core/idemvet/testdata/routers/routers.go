@@ -11,6 +11,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/echoidem"
 	"github.com/auth19/idem/ginidem"
+	"github.com/auth19/idem/gormstore"
 )
 
 type payment struct{ ID uint }
@@ -124,8 +125,19 @@ func onEcho(e *echo.Echo, idem *core.Module, db *gorm.DB, more ...echo.Middlewar
 	}
 	g := e.Group("/e", before)
 	g.Use(chain...)
-	g.POST("/x", stray, writes)         // guarded POST /e/x
-	e.POST("/y", stray, chain...)       // guarded POST /y
-	e.Add("PUT", "/z", stray, chain...) // guarded PUT /z
+	g.POST("/x", stray, writes)                    // guarded POST /e/x
+	e.POST("/y", stray, chain...)                  // guarded POST /y
+	e.Add("PUT", "/z", stray, chain...)            // guarded PUT /z
+	e.POST("/kept", taken, append(chain, kept)...) // guarded POST /kept
 	e.POST("/free", stray, before)
 }
+
+// kept is middleware that keeps the attempt's transaction for the handler.
+func kept(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		c.Set("tx", gormstore.Tx(c.Request().Context()))
+		return next(c)
+	}
+}
+
+func taken(c echo.Context) error { return c.Get("tx").(*gorm.DB).Create(&payment{}).Error }
