@@ -36,7 +36,7 @@ func read(t *testing.T, name string) string {
 // pages are the README, what stands beside it and what is in docs.
 func pages(t *testing.T) []string {
 	t.Helper()
-	pages := []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", ".github/SECURITY.md"}
+	pages := []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", ".github/SECURITY.md", "core/idemvet/README.md"}
 	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
 		docs, err := fs.Glob(root, pattern)
 		require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestLinks(t *testing.T) {
 }
 
 // shownPages are the pages, and a chapter, whose code is all from tests. Each links the files that its code is from.
-var shownPages = []string{"docs/adopting.md", "docs/auth.md", "docs/client.md", "docs/mounting.md", "docs/vet.md",
+var shownPages = []string{"docs/adopting.md", "docs/auth.md", "docs/client.md", "docs/mounting.md", "core/idemvet/README.md",
 	"docs/queues.md#Webhooks"}
 
 // The code of these pages is a part of a file that they link to, line by line. Only the indentation may differ.
