@@ -44,6 +44,10 @@ const (
 	// EventSettleRefused: an operator wanted to settle an operation, and nothing was changed: Who, Code.
 	EventSettleRefused EventKind = "settle_refused"
 	EventUndeclared    EventKind = "undeclared" // the audit found an unsafe route outside of Config.Owns and the table
+	// EventStatementFailed: a handler has answered 4xx although a statement of it had failed: Status, and Err with the class of
+	// the statement's error, never its text. A constraint that stands for a refusal is as it should be. Any other error
+	// that is answered with 4xx is a fault of the handler: it should answer 5xx.
+	EventStatementFailed EventKind = "statement_failed"
 
 	EventLeaseLost         EventKind = "lease_lost"          // an attempt could not renew its lease; its context ends: Err
 	EventUnknown           EventKind = "unknown"             // nobody knows what an attempt changed; settle it: Status
@@ -53,7 +57,8 @@ const (
 	EventClockSkew         EventKind = "clock_skew"          // the clocks of store and app differ too much; once a minute: Err
 	EventFailed            EventKind = "failed"              // the store, or an app's function in Run, has failed: Err
 	// EventOverdue: a Rollback attempt was rolled back at its deadline, or a streamed answer was cut off at it, because its
-	// client did not read: Status, and Err in the second case.
+	// client did not read: Status, and Err in the second case. The usual cause is a write past the attempt's transaction that
+	// waits for a row which the attempt has locked: it commits when the attempt is rolled back.
 	EventOverdue EventKind = "overdue"
 	// EventTransactionUnused: a Rollback attempt has succeeded, but its handler never asked for the transaction: Status. If
 	// the handler writes rows outside the transaction, a failed attempt does not undo them, and the next attempt writes them

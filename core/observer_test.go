@@ -39,7 +39,7 @@ func logInto(buf *bytes.Buffer, level slog.Level) *slog.Logger {
 func TestLogObserverLevels(t *testing.T) {
 	for level, kinds := range map[slog.Level][]core.EventKind{
 		slog.LevelDebug: {core.EventClaimed, core.EventCompleted, core.EventFreed, core.EventRolledBack, core.EventYielded,
-			core.EventReplayed, core.EventRefused, core.EventResumed, core.EventReconciled,
+			core.EventReplayed, core.EventRefused, core.EventResumed, core.EventReconciled, core.EventStatementFailed,
 			core.EventSwept, core.EventCaughtUp, core.EventWouldClaim},
 		slog.LevelInfo: {core.EventUndeclared, core.EventErasing, core.EventErased, core.EventAnswerRead, core.EventSettled,
 			core.EventSettleRefused},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +38,7 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps course) *Reply {
 		case tooLarge: // also if the handler failed: only a part of its answer is left
 			return a.refuse(NewProblem(CodeAnswerTooLarge, "the answer is above the cap of this route; nothing was applied"))
 		case v == free:
+			a.watchStatements(c.finalStatus())
 			return freed(c.reply())
 		case v == withhold && steps.lost != nil:
 			return a.refuse(NewProblem(CodeTransactionAborted, "a step or a statement had failed; nothing was applied"))
@@ -66,6 +68,7 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps course) *Reply {
 	case err == nil:
 		a.observe(Event{Kind: EventCompleted, Status: reply.Status})
 		a.watchTransaction(reply.Status)
+		a.watchStatements(reply.Status)
 		reply.result = resultCreated
 		return reply
 	case errors.Is(err, store.ErrEnded):
@@ -121,6 +124,18 @@ func (a *Attempt) watchTransaction(status int) {
 	}
 	count, _ := a.m.unasked.LoadOrStore(routeKey{a.request.Method, a.admission.pattern}, new(atomic.Int64))
 	a.observe(Event{Kind: EventTransactionUnused, Status: status, Count: int(count.(*atomic.Int64).Add(1)), Err: errUnasked})
+}
+
+// watchStatements sends an event if a 4xx answers a statement that has failed.
+func (a *Attempt) watchStatements(status int) {
+	tx, ok := a.tx.(store.FailedTx)
+	if !ok || status < http.StatusBadRequest || status >= http.StatusInternalServerError {
+		return
+	}
+	if what := tx.FailedWith(); what != "" {
+		err := errors.New("idem: a statement of the handler had failed: " + what)
+		a.observe(Event{Kind: EventStatementFailed, Status: status, Err: err})
+	}
 }
 
 // errUnasked is the reason of EventTransactionUnused.

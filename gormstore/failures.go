@@ -1,6 +1,7 @@
 package gormstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 // ends.
 type failures struct {
 	any       bool  // a statement has failed
+	first     error // the first error of the database; perhaps it was undone
 	retryable error // an error that asks for a repeat of the whole command; class 40 before others
 	standing  error // the first error that no ROLLBACK TO SAVEPOINT has undone: on PostgreSQL it has aborted the transaction
 	doomed    error // why the transaction must not commit, whatever is undone
@@ -25,8 +27,8 @@ func (f *failures) note(d *dialect, err error) {
 		return
 	}
 	f.any = true
-	if f.standing == nil && isOfDatabase(d, err) {
-		f.standing = err
+	if isOfDatabase(d, err) {
+		f.first, f.standing = cmp.Or(f.first, err), cmp.Or(f.standing, err)
 	}
 	if isRetryable(err) && (f.retryable == nil || isConflict(err) && !isConflict(f.retryable)) {
 		f.retryable = err
@@ -69,6 +71,18 @@ func isOfDatabase(d *dialect, err error) bool {
 		return sqlState(err) != ""
 	}
 	return sqliteCode(err) != 0 || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// className names an error of the database without its text, which may quote values; "" for none.
+func className(d *dialect, err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case d == postgres:
+		return "SQLSTATE class " + sqlState(err)[:2]
+	}
+	const interrupted = 9 // by a context that has ended
+	return fmt.Sprintf("SQLite error %d", cmp.Or(sqliteCode(err), interrupted))
 }
 
 // isOfCommand reports that an error of the database says something about the command.

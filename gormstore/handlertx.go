@@ -37,6 +37,13 @@ func (b *binding) session(ctx context.Context) *gorm.DB {
 // Asked implements [store.AskedTx].
 func (t *tx) Asked() bool { return t.asked.Load() }
 
+// FailedWith implements [store.FailedTx].
+func (t *tx) FailedWith() string {
+	t.conn.stateMu.Lock()
+	defer t.conn.stateMu.Unlock()
+	return className(t.store.dialect, t.conn.failures.first)
+}
+
 // Bind implements [store.Tx].
 func (t *tx) Bind(ctx context.Context) context.Context {
 	ctx = t.conn.bind(ctx)

@@ -95,6 +95,16 @@ func (s *segments) Bind(ctx context.Context) context.Context {
 	return context.WithValue(ctx, segmentsKey{}, &reader{s})
 }
 
+// FailedWith implements [store.FailedTx].
+func (s *segments) FailedWith() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil {
+		return ""
+	}
+	return s.last.FailedWith()
+}
+
 // Opening implements [store.Segments].
 func (s *segments) Opening(fn func() error) { s.opening = fn }
 
@@ -163,6 +173,7 @@ func (s *segments) begin(ctx context.Context) (*tx, error) {
 		err = s.beginSQLite(ctx, t)
 	}
 	if err != nil {
+		t.conn.end()
 		rollback(own)
 		return nil, err
 	}

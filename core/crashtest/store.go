@@ -270,6 +270,15 @@ func (t *tx) Asked() bool {
 	return !ok || under.Asked()
 }
 
+// FailedWith implements [store.FailedTx].
+func (t *tx) FailedWith() string {
+	under, ok := t.under.(store.FailedTx)
+	if !ok {
+		return ""
+	}
+	return under.FailedWith()
+}
+
 // Seal ends a transaction of a Rollback attempt. A Resume attempt may have more of them.
 func (t *tx) Seal(ctx context.Context, s store.Seal) (now time.Time, err error) {
 	return call(t.gates, nameOf(s), func() (time.Time, error) {

@@ -48,6 +48,14 @@ type AskedTx interface {
 	Asked() bool
 }
 
+// FailedTx is a Tx that knows whether a statement of its handler has failed: a handler can answer 4xx to any error.
+type FailedTx interface {
+	Tx
+	// FailedWith names the first error that the database has given to a statement of the handler: "SQLSTATE class 42",
+	// "SQLite error 19". A savepoint may have undone it. It never holds the error's text, which may quote values. "": none.
+	FailedWith() string
+}
+
 // Seal is what becomes durable together, in one commit: one segment of an attempt.
 type Seal struct {
 	Steps  []StepRecord // that have finished since the last seal, in their order
