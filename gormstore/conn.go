@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // DBTX runs a handler's statements. It has the methods of GORM's ConnPool and of the DBTX interface that sqlc generates for
@@ -27,7 +29,8 @@ var (
 		"the handler instead of calling Commit or Rollback")
 	errLost = errors.New("idem: gormstore: an earlier statement has ended the transaction: SQLite does so when the context " +
 		"of a write ends, when the disk is full, or when a conflict is resolved with ROLLBACK")
-	errPrepare = errors.New("idem: gormstore: an attempt cannot use prepared statements, because it would not see their " +
+	errPanicked = errors.New("idem: gormstore: the code that makes the arguments of a statement has panicked")
+	errPrepare  = errors.New("idem: gormstore: an attempt cannot use prepared statements, because it would not see their " +
 		"errors; run statements directly, drivers prepare and cache them (GORM: no Session{PrepareStmt: true} on Tx)")
 )
 
@@ -41,8 +44,11 @@ type conn struct {
 	attempt context.Context         // the handler's, set by bind
 	cut     context.CancelCauseFunc // ends it; nil where it has an end of its own
 
+	below   *pgx.Conn                // where there is a PgxWriteGuard
 	step    atomic.Pointer[stepConn] // the one under way, of a Resume attempt
 	leaves  atomic.Bool              // something may stay on the connection: see residue.go
+	stuck   atomic.Bool              // a query's argument has panicked, and Close of a *sql.Conn would wait for that query
+	copying atomic.Bool              // a CopyFrom is being sent
 	message atomic.Pointer[binding]  // the innermost message that has joined the transaction and is being processed
 	ended   atomic.Bool              // PostgreSQL: after a statement of the handler the server had no transaction
 	onEnded func(ctx context.Context)
@@ -53,8 +59,8 @@ type conn struct {
 
 	stateMu  sync.Mutex
 	failures failures
-	rows     []*sql.Rows // given to the handler; an error may come while they are read
-	settings *settings   // as they were before a statement that may change them; nil if there was none
+	rows     []unread  // given to the handler
+	settings *settings // as they were before a statement that may change them; nil if there was none
 }
 
 var _ DBTX = (*conn)(nil)
@@ -75,6 +81,9 @@ func (c *conn) bind(ctx context.Context) context.Context {
 func (c *conn) end() {
 	c.mu.Lock()
 	c.over = true
+	if c.below != nil {
+		attemptConns.Delete(c.below)
+	}
 	cut := c.cut
 	c.mu.Unlock()
 	c.stateMu.Lock()
@@ -91,9 +100,11 @@ func (c *conn) sawEnd() bool {
 	return c.store.dialect == postgres && status(c.sql) == idle && c.ended.CompareAndSwap(false, true)
 }
 
-// admit admits a statement, or refuses it with an error. Call done after the statement.
-func (c *conn) admit(ctx context.Context, query string) (inside inspected, err error) {
-	inside = c.store.inspections.of(c.store.dialect, query)
+// admit admits a statement, or the statements of a batch, or refuses it with an error. Call done after the statement.
+func (c *conn) admit(ctx context.Context, queries ...string) (inside inspected, err error) {
+	for _, query := range queries {
+		inside.join(c.store.inspections.of(c.store.dialect, query))
+	}
 	if inside.control != nil {
 		return inside, inside.control
 	}
@@ -119,6 +130,8 @@ func (c *conn) open(ctx context.Context) (err error) {
 	switch {
 	case c.over:
 		err = errOver
+	case c.copying.Load():
+		err = errCopying
 	case c.store.dialect == sqlite && !c.alive(context.WithoutCancel(ctx)):
 		err = errLost // PostgreSQL refuses by itself; SQLite would commit the statement on its own
 	}
@@ -148,7 +161,7 @@ func (c *conn) release() {
 }
 
 // done records how a statement has ended.
-func (c *conn) done(inside inspected, rows *sql.Rows, err error) {
+func (c *conn) done(inside inspected, rows unread, err error) {
 	defer c.release()
 	c.keep(inside, rows, err)
 	if c.sawEnd() {
@@ -157,7 +170,7 @@ func (c *conn) done(inside inspected, rows *sql.Rows, err error) {
 }
 
 // keep remembers what a statement has returned.
-func (c *conn) keep(inside inspected, rows *sql.Rows, err error) {
+func (c *conn) keep(inside inspected, rows unread, err error) {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	if err != nil {
@@ -191,7 +204,7 @@ func (c *conn) checkRows() {
 
 // noteRows records the error of rows. That a context has ended is none: database/sql may say so of rows that were read and
 // closed before it ended.
-func (c *conn) noteRows(rows *sql.Rows) {
+func (c *conn) noteRows(rows unread) {
 	if err := rows.Err(); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		c.failures.note(c.store.dialect, err)
 	}
@@ -199,7 +212,7 @@ func (c *conn) noteRows(rows *sql.Rows) {
 
 // undone records that a ROLLBACK TO SAVEPOINT has succeeded, which has undone the errors of rows, too.
 func (c *conn) undone() {
-	c.rows = slices.DeleteFunc(c.rows, func(rows *sql.Rows) bool {
+	c.rows = slices.DeleteFunc(c.rows, func(rows unread) bool {
 		c.noteRows(rows)
 		return rows.Err() != nil
 	})
@@ -254,13 +267,14 @@ func (c *conn) within(ctx context.Context) context.Context {
 }
 
 // ExecContext implements [DBTX].
-func (c *conn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+func (c *conn) ExecContext(ctx context.Context, query string, args ...any) (result sql.Result, err error) {
 	inside, err := c.admit(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	result, err := c.sql.ExecContext(c.within(ctx), query, args...)
-	c.done(inside, nil, err)
+	err = errPanicked
+	defer func() { c.done(inside, nil, err) }()
+	result, err = c.sql.ExecContext(c.within(ctx), query, args...)
 	return result, err
 }
 
@@ -268,13 +282,19 @@ func (c *conn) ExecContext(ctx context.Context, query string, args ...any) (sql.
 func (c *conn) PrepareContext(context.Context, string) (*sql.Stmt, error) { return nil, errPrepare }
 
 // QueryContext implements [DBTX].
-func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
 	inside, err := c.admit(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := c.sql.QueryContext(c.within(ctx), query, args...)
-	c.done(inside, rows, err)
+	err = errPanicked
+	defer func() {
+		if errors.Is(err, errPanicked) {
+			c.stuck.Store(true)
+		}
+		c.done(inside, rows, err)
+	}()
+	rows, err = c.sql.QueryContext(c.within(ctx), query, args...)
 	return rows, err
 }
 

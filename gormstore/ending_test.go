@@ -54,6 +54,17 @@ var ways = map[string]func(tx *gorm.DB, statement string) error{
 		}
 		return err
 	},
+	"PgxTx, Exec": func(tx *gorm.DB, statement string) error {
+		handle, _ := gormstore.PgxTx(tx.Statement.Context)
+		_, err := handle.Exec(tx.Statement.Context, statement)
+		return err
+	},
+	"PgxTx, SendBatch": func(tx *gorm.DB, statement string) error {
+		handle, _ := gormstore.PgxTx(tx.Statement.Context)
+		var batch pgx.Batch
+		batch.Queue(statement)
+		return handle.SendBatch(tx.Statement.Context, &batch).Close()
+	},
 	"SQLTx, QueryRow": func(tx *gorm.DB, statement string) error {
 		handle, _ := gormstore.SQLTx(tx.Statement.Context)
 		return handle.QueryRowContext(tx.Statement.Context, statement).Scan(new(string))

@@ -88,6 +88,7 @@ func (s *Store) beginMessage(ctx context.Context, m marker) (*tx, error) {
 		_, err = own.ExecContext(ctx, "SAVEPOINT "+savepoint) // see tx.stillOpen
 	}
 	if err != nil {
+		t.conn.end()
 		rollback(own)
 		return nil, err
 	}

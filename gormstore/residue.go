@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // HarmlessFunctions names functions of your own that handlers call and that leave nothing on a connection, on PostgreSQL:
@@ -130,11 +132,14 @@ func (c *conn) leave(ctx context.Context, residue []string) {
 
 // giveBack gives the connection back to the pool. If something may have been left on it, the next user gets another one.
 func (c *conn) giveBack() {
-	if c.leaves.Load() {
-		discard(c.sql)
-		return
+	switch {
+	case c.stuck.Load():
+		c.closeBelow()
+	case c.leaves.Load():
+		c.discard()
+	default:
+		_ = c.sql.Close()
 	}
-	_ = c.sql.Close()
 }
 
 // rollback ends the transaction on the connection, if there is one, and gives the connection back.
@@ -146,5 +151,18 @@ func (c *conn) rollback() {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	_, _ = c.sql.ExecContext(ctx, "ROLLBACK") // at once: the server may notice late that the client is gone
+	c.discard()
+}
+
+// discard closes the connection, also where a pgxpool is below: that would give it to its next user.
+func (c *conn) discard() {
+	c.closeBelow()
 	discard(c.sql)
+}
+
+// closeBelow closes the pgx connection below.
+func (c *conn) closeBelow() {
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	_, _ = onPgx(c, func(below *pgx.Conn) (any, error) { return nil, below.Close(ctx) })
 }

@@ -35,6 +35,14 @@ func (t *tx) bindStep(ctx context.Context) (inside context.Context, leave func()
 	}
 }
 
+// pgx returns the segment's connection for statements of pgx.
+func (c *stepConn) pgx(context.Context, ...string) (*conn, error) {
+	if c.over.Load() {
+		return nil, errStepOver
+	}
+	return c.conn, nil
+}
+
 // session is a session of the app's db whose statements go over an attempt's connection.
 func (s *Store) session(ctx context.Context, conn gorm.ConnPool) *gorm.DB {
 	session := s.db.Session(&gorm.Session{NewDB: true, Context: ctx})
@@ -79,9 +87,11 @@ func readerFrom(ctx context.Context) *reader {
 	return r
 }
 
-func (r *reader) conn(ctx context.Context, query string) (*conn, error) {
-	if why := mayWrite(r.store.dialect, query); why != "" {
-		return nil, fmt.Errorf("%w. This may write: %s", outsideStep{}, why)
+func (r *reader) conn(ctx context.Context, queries ...string) (*conn, error) {
+	for _, query := range queries {
+		if why := mayWrite(r.store.dialect, query); why != "" {
+			return nil, fmt.Errorf("%w. This may write: %s", outsideStep{}, why)
+		}
 	}
 	t, err := r.current(ctx)
 	if err != nil {

@@ -9,12 +9,14 @@ import (
 	"github.com/auth19/idem/core"
 )
 
+const askForCheck = "SELECT pg_catalog.set_config('client_connection_check_interval', '500', true)"
+
 // probeConnectionCheck finds out once whether the server can check that its client is still connected (PostgreSQL 14).
 func (s *Store) probeConnectionCheck(ctx context.Context, c *sql.Conn) error {
 	if s.connectionCheck.Load() != 0 {
 		return nil
 	}
-	_, err := c.ExecContext(ctx, "SELECT pg_catalog.set_config('client_connection_check_interval', '500', true)")
+	_, err := c.ExecContext(ctx, askForCheck)
 	switch {
 	case err == nil:
 		s.connectionCheck.Store(1)

@@ -75,13 +75,15 @@ func Confirm(ctx context.Context, db *gorm.DB, started time.Time) error {
 		return ErrAnotherServer
 	}
 	warned := s.notices.expect(pid)
-	// A write that changes nothing and asks for no right: COMMIT waits for it, and for everything before it.
-	_, err = own.ExecContext(ctx, "SELECT pg_logical_emit_message(true, 'idem', '')")
+	_, err = own.ExecContext(ctx, confirmingWrite)
 	if warned() && err == nil {
 		err = fmt.Errorf("idem: gormstore: %w", errWarned)
 	}
 	return err
 }
+
+// confirmingWrite is a write that changes nothing and asks for no right: COMMIT waits for it, and for everything before it.
+const confirmingWrite = "SELECT pg_logical_emit_message(true, 'idem', '')"
 
 // While a COMMIT waits for the synchronous standby, its rows cannot be seen. But after a crash or a restart the server shows
 // them at once, before the standby has them. A repeat that is answered from such a row is told of a payment that a failover

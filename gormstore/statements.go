@@ -215,6 +215,9 @@ func (s *statements) in(schema string) (*statementTexts, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, text := range texts {
+		ownTexts.add(text)
+	}
 	s.known.CompareAndSwap(nil, &statementTexts{schema, texts})
 	return s.known.Load(), nil
 }

@@ -1,6 +1,7 @@
 package gormstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -37,6 +38,13 @@ func inspect(d *dialect, text string) (s inspected) {
 		s.read(l)
 	}
 	return s
+}
+
+// join adds what was found in another text of a batch.
+func (s *inspected) join(o inspected) {
+	s.control = cmp.Or(s.control, o.control)
+	s.changes, s.undoes, s.suspect = s.changes || o.changes, s.undoes || o.undoes, s.suspect || o.suspect
+	s.residue = append(s.residue, o.residue...)
 }
 
 // inspections remember what was found in texts: an app has few, unless it writes values into them.

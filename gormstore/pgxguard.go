@@ -1,0 +1,175 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/auth19/idem/core"
+)
+
+// PgxWriteGuard is [WriteGuard] for what goes past GORM: a tracer that refuses a write with the context of a Rollback
+// attempt over another connection than the attempt's, and one with the context of a Resume attempt outside its database
+// steps. Set it where the connections of pgx are configured; with other tracers, use pgx's package multitracer:
+//
+//	config, err := pgxpool.ParseConfig(url)
+//	config.ConnConfig.Tracer = gormstore.PgxWriteGuard()
+//
+// Over pgx the error is [ErrOutsideTransaction], and nothing was sent. Over database/sql (stdlib.OpenDB with such a
+// configuration) nothing is sent either, but database/sql makes driver.ErrBadConn of the error; [core.EventOverdue] does
+// not come, because nothing waits. It sees and does not see what WriteGuard does, in the texts of statements and batches. A
+// CopyFrom is a write. The store's own database may have the guard too.
+//
+// Without it, a write past the attempt stays when the attempt is rolled back, and waits for rows that the attempt has
+// locked, which waits for the write: until the deadline, when the attempt is rolled back and the write commits.
+func PgxWriteGuard() pgx.QueryTracer {
+	guarding.Store(true)
+	return pgxGuard{}
+}
+
+type pgxGuard struct{}
+
+var (
+	_ pgx.BatchTracer    = pgxGuard{}
+	_ pgx.CopyFromTracer = pgxGuard{}
+)
+
+// TraceQueryStart implements [pgx.QueryTracer].
+func (pgxGuard) TraceQueryStart(ctx context.Context, c *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	return guarded(ctx, c, data.SQL)
+}
+
+// TraceQueryEnd implements [pgx.QueryTracer].
+func (pgxGuard) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TraceBatchStart implements [pgx.BatchTracer].
+func (pgxGuard) TraceBatchStart(ctx context.Context, c *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	for _, queued := range data.Batch.QueuedQueries {
+		if refused := guarded(ctx, c, queued.SQL); refused != ctx {
+			return refused
+		}
+	}
+	return ctx
+}
+
+// TraceBatchQuery implements [pgx.BatchTracer].
+func (pgxGuard) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+// TraceBatchEnd implements [pgx.BatchTracer].
+func (pgxGuard) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+// TraceCopyFromStart implements [pgx.CopyFromTracer].
+func (pgxGuard) TraceCopyFromStart(ctx context.Context, c *pgx.Conn, _ pgx.TraceCopyFromStartData) context.Context {
+	return guarded(ctx, c, "COPY")
+}
+
+// TraceCopyFromEnd implements [pgx.CopyFromTracer].
+func (pgxGuard) TraceCopyFromEnd(context.Context, *pgx.Conn, pgx.TraceCopyFromEndData) {}
+
+// guarded returns ctx, or a context with which pgx sends nothing: a tracer cannot return an error.
+func guarded(ctx context.Context, c *pgx.Conn, text string) context.Context {
+	refusal := outsideOf(ctx)
+	if refusal == nil {
+		return ctx
+	}
+	if _, attempts := attemptConns.Load(c); attempts || isControl(text) || ownTexts.has(text) {
+		return ctx
+	}
+	why := mayWrite(postgres, text)
+	if why == "" {
+		return ctx
+	}
+	return refusedContext{ctx, fmt.Errorf("%w. This may write: %s", refusal, why)}
+}
+
+// outsideOf returns the error of a write that carries ctx and goes over a connection that is not the attempt's; nil where
+// it may write.
+func outsideOf(ctx context.Context) error {
+	if ctx.Value(outsideKey{}) != nil {
+		return nil
+	}
+	if b := bindingFrom(ctx); b != nil {
+		if b.tx != nil {
+			return ErrOutsideTransaction
+		}
+		return nil // a unit test: WithTx
+	}
+	if recovery, ok := core.RecoveryOf(ctx); ok && recovery == core.Resume {
+		return outsideStep{}
+	}
+	return nil
+}
+
+// isControl reports whether a text only begins or ends a transaction, as that of a handler's own reads does.
+func isControl(text string) bool {
+	l := lexer{text: text, dialect: postgres}
+	if first := l.next(); first.kind != word || !transactionControl[first.name()] {
+		return false
+	}
+	for t := l.next(); t.kind != endOfText; t = l.next() {
+		if t.isSymbol(';') {
+			return l.next().kind == endOfText
+		}
+	}
+	return true
+}
+
+var transactionControl = words("begin start commit rollback end abort savepoint release")
+
+// refusedContext has ended, with an error of the library.
+type refusedContext struct {
+	context.Context
+	err error
+}
+
+// Done implements [context.Context].
+func (refusedContext) Done() <-chan struct{} { return ended }
+
+// Err implements [context.Context].
+func (c refusedContext) Err() error { return c.err }
+
+var ended = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+var (
+	guarding     atomic.Bool // there is a PgxWriteGuard
+	attemptConns sync.Map    // *pgx.Conn -> true: the connections of attempts, steps and messages
+	// ownTexts are the library's statements, which may be sent over any connection.
+	ownTexts = newTexts(askForCheck, confirmingWrite)
+)
+
+// texts is a set of statements.
+type texts struct{ known sync.Map }
+
+func newTexts(known ...string) *texts {
+	t := new(texts)
+	for _, text := range known {
+		t.add(text)
+	}
+	return t
+}
+
+func (t *texts) add(text string) { t.known.Store(text, true) }
+
+func (t *texts) has(text string) bool {
+	_, ok := t.known.Load(text)
+	return ok
+}
+
+// guardedConn notes that a connection is an attempt's, if there is a guard, and returns it.
+func guardedConn(own *sql.Conn) (below *pgx.Conn) {
+	if !guarding.Load() {
+		return nil
+	}
+	if below = pgxBelow(own); below != nil {
+		attemptConns.Store(below, true)
+	}
+	return below
+}

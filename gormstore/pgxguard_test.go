@@ -1,0 +1,187 @@
+package gormstore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/intents"
+	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// pastPgx are the ways in which a handler may write past its attempt, over a pgxpool.
+var pastPgx = map[string]func(ctx context.Context, pool *pgxpool.Pool) error{
+	"exec": func(ctx context.Context, pool *pgxpool.Pool) error { return err2(pool.Exec(ctx, addRow, "outside")) },
+	"query": func(ctx context.Context, pool *pgxpool.Pool) error {
+		rows, err := pool.Query(ctx, addRow+" RETURNING id", "outside")
+		if err == nil {
+			rows.Close()
+			err = rows.Err()
+		}
+		return err
+	},
+	"query row": func(ctx context.Context, pool *pgxpool.Pool) error {
+		return pool.QueryRow(ctx, addRow+" RETURNING id", "outside").Scan(new(int64))
+	},
+	"a function": func(ctx context.Context, pool *pgxpool.Pool) error {
+		return pool.QueryRow(ctx, "SELECT nextval('effects_id_seq')").Scan(new(int64))
+	},
+	"script": func(ctx context.Context, pool *pgxpool.Pool) error {
+		return err2(pool.Exec(ctx, "COMMIT; INSERT INTO effects (name) VALUES ('outside')"))
+	},
+	"transaction": func(ctx context.Context, pool *pgxpool.Pool) error {
+		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return err2(tx.Exec(ctx, addRow, "outside")) })
+	},
+	"copy": func(ctx context.Context, pool *pgxpool.Pool) error {
+		return err2(pool.CopyFrom(ctx, pgx.Identifier{"effects"}, []string{"name"}, pgx.CopyFromRows([][]any{{"outside"}})))
+	},
+	"batch": func(ctx context.Context, pool *pgxpool.Pool) error {
+		var batch pgx.Batch
+		batch.Queue("SELECT 1")
+		batch.Queue(addRow, "outside")
+		return pool.SendBatch(ctx, &batch).Close()
+	},
+}
+
+// A write past the attempt over a pgxpool is refused before it is sent; reads pass, and so does what is marked. The store is
+// over the same pool.
+//
+// CONTRACT X-6
+func TestPgxWriteGuard(t *testing.T) {
+	t.Parallel()
+	below := newPool(t, pgtest.URL(t), gormstore.PgxWriteGuard())
+	db := gormOver(t, below)
+	migrate(t, db)
+	onPool := newStore(t, db)
+	attempts := map[string]func(t *testing.T) context.Context{
+		"Rollback": func(t *testing.T) context.Context {
+			_, ctx := begin(t, onPool, command(core.Rollback))
+			return ctx
+		},
+		"step of Resume": func(t *testing.T) (inside context.Context) {
+			segments, _ := resume(t, onPool, command(core.Resume))
+			require.NoError(t, segments.Step(segments.Bind(t.Context()), func(ctx context.Context) error { inside = ctx; return nil }))
+			return inside
+		},
+	}
+	for attempt, in := range attempts {
+		for way, write := range pastPgx {
+			t.Run(attempt+", "+way, func(t *testing.T) {
+				ctx := in(t)
+				require.NoError(t, below.QueryRow(ctx, "SELECT count(*) FROM effects").Scan(new(int)), "reads are welcome")
+				require.NoError(t, pgx.BeginFunc(ctx, below, func(tx pgx.Tx) error { return tx.QueryRow(ctx, "SELECT 1").Scan(new(int)) }))
+				err := write(ctx, below)
+				require.ErrorIs(t, err, gormstore.ErrOutsideTransaction)
+				require.ErrorContains(t, err, "This may write")
+				require.Zero(t, countEffects(t, db))
+				requireIdle := func() bool { return below.Stat().AcquiredConns() <= 1 }
+				eventually(t, "the refused statement's connection is given back", requireIdle)
+			})
+		}
+	}
+	_, ctx := begin(t, onPool, command(core.Rollback))
+	require.NoError(t, err2(below.Exec(gormstore.Outside(ctx), addRow, "meant")))
+	require.Equal(t, 1, countEffects(t, db))
+}
+
+// The library's own statements pass the guard, over whatever connection they go: of attempts to their end, of the journal.
+//
+// CONTRACT X-6
+func TestPgxWriteGuardKnowsTheLibrary(t *testing.T) {
+	t.Parallel()
+	below := newPool(t, pgtest.URL(t), gormstore.PgxWriteGuard())
+	db := gormOver(t, below)
+	migrate(t, db)
+	onPool := newStore(t, db)
+	journal, err := gormstore.NewJournal(db)
+	require.NoError(t, err)
+	module, err := core.New(core.Config{Store: onPool, Policy: core.Policy{Recovery: core.Rollback}})
+	require.NoError(t, err)
+	for name, write := range pgxWrites {
+		if strings.HasSuffix(name, "nobody reads") { // the connection is busy until the end
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, 201, book(t, module, rand.Text(), 201, func(ctx context.Context, tx gormstore.PgxDBTX) {
+				require.NoError(t, write(ctx, tx))
+				require.NoError(t, gormstore.Tx(ctx).Create(&effect{Name: "by GORM"}).Error)
+				require.NoError(t, err2(journal.Begin(ctx, intents.Entry{Intent: name})))
+				require.NoError(t, journal.End(ctx, name))
+			}))
+		})
+	}
+	segments, _ := resume(t, onPool, command(core.Resume))
+	ctx := segments.Bind(t.Context())
+	for range 2 { // the second one opens a segment of its own
+		require.NoError(t, segments.Step(ctx, func(inside context.Context) error {
+			tx, _ := gormstore.SQLTx(inside)
+			_, err := tx.ExecContext(ctx, addRow, "with the attempt's own context")
+			return err
+		}))
+		_, err = segments.Seal(ctx, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})
+		require.NoError(t, err)
+	}
+}
+
+// Over database/sql the write is not sent either.
+//
+// CONTRACT X-6
+func TestPgxWriteGuardBelowDatabaseSQL(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	db := openPostgres(t, address, 16)
+	migrate(t, db)
+	config, err := pgx.ParseConfig(address)
+	require.NoError(t, err)
+	config.Tracer = gormstore.PgxWriteGuard()
+	pool := stdlib.OpenDB(*config)
+	t.Cleanup(func() { require.NoError(t, pool.Close()) })
+	_, ctx := begin(t, newStore(t, db), command(core.Rollback))
+	require.NoError(t, pool.QueryRowContext(ctx, "SELECT count(*) FROM effects").Scan(new(int)))
+	for name, write := range map[string]func() error{
+		"exec":  func() error { return err2(pool.ExecContext(ctx, addRow, "outside")) },
+		"query": func() error { return pool.QueryRowContext(ctx, addRow+" RETURNING id", "outside").Scan(new(int64)) },
+		"transaction": func() error {
+			tx, err := pool.BeginTx(ctx, &sql.TxOptions{})
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback() }()
+			_, err = tx.ExecContext(ctx, addRow, "outside")
+			return err
+		},
+	} {
+		require.Error(t, write(), name)
+		require.Zero(t, countEffects(t, db), name)
+	}
+}
+
+// Without the guard: the write waits for a row that the attempt has locked, until the deadline. Then the attempt is rolled
+// back, and the write commits. With it, the handler is told at once, and can answer.
+//
+// CONTRACT X-6
+func TestPgxWritePastTheAttemptDoesNotWait(t *testing.T) {
+	t.Parallel()
+	below := newPool(t, pgtest.URL(t), gormstore.PgxWriteGuard())
+	db := gormOver(t, below)
+	migrate(t, db)
+	require.NoError(t, db.Create(&effect{ID: 7, Name: "balance"}).Error)
+	module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback, Deadline: time.Minute}})
+	require.NoError(t, err)
+	require.Equal(t, 500, book(t, module, "k", 500, func(ctx context.Context, tx gormstore.PgxDBTX) {
+		require.NoError(t, err2(tx.Exec(ctx, "UPDATE effects SET name = 'less' WHERE id = 7")))
+		require.ErrorIs(t, err2(below.Exec(ctx, "UPDATE effects SET name = 'past' WHERE id = 7")), gormstore.ErrOutsideTransaction)
+	}))
+	var name string
+	require.NoError(t, db.Raw("SELECT name FROM effects WHERE id = 7").Scan(&name).Error)
+	require.Equal(t, "balance", name)
+}

@@ -1,0 +1,234 @@
+package gormstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// PgxDBTX runs a handler's statements over pgx itself. It has the methods of the DBTX interface that sqlc generates for
+// pgx/v5, with those for :copyfrom and for batches.
+type PgxDBTX interface {
+	Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
+	CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error)
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// PgxTx is SQLTx for users of pgx, on PostgreSQL: the same transaction, with the same rules. Transaction control is refused
+// before anything is sent, also in a batch; outside the steps of a Resume handler it only reads, so that CopyFrom is
+// refused there. The connection has one result at a time: close rows and the results of a batch before the next statement.
+//
+// Rows.Conn is nil. A [pgx.QueryRewriter] gets no connection either; [pgx.NamedArgs] needs none. If the store's database is
+// not over pgx, all methods fail: gorm.io/driver/postgres is, and stdlib.OpenDBFromPool over a pgxpool.
+func PgxTx(ctx context.Context) (PgxDBTX, bool) {
+	if b := bindingFrom(ctx); b != nil {
+		switch raw := b.raw.(type) {
+		case *conn:
+			b.asked()
+			return pgxTx{func(context.Context, ...string) (*conn, error) { return raw, nil }}, true
+		case *stepConn:
+			b.asked()
+			return pgxTx{raw.pgx}, true
+		}
+		return nil, false // a unit test: WithTx
+	}
+	if r := readerFrom(ctx); r != nil {
+		return pgxTx{r.conn}, true
+	}
+	return nil, false
+}
+
+// pgxTx sends a handler's statements over the pgx connection below the attempt's.
+type pgxTx struct {
+	// conn returns the attempt's connection, if the texts may be sent.
+	conn func(ctx context.Context, texts ...string) (*conn, error)
+}
+
+var (
+	errNotPgx = errors.New("idem: gormstore: PgxTx: the store's database is not over pgx, or something is wrapped around its " +
+		"connections; use SQLTx")
+	errCopying = errors.New("idem: gormstore: a CopyFrom is being sent over the attempt's connection; its source must not " +
+		"use the transaction")
+)
+
+// send runs fn with the pgx connection, as one statement of the handler. fn may return results that are still to be read.
+func (p pgxTx) send(
+	ctx context.Context, texts []string, turn *pgxTurn, fn func(ctx context.Context, below *pgx.Conn) (unread, error),
+) error {
+	c, err := p.conn(ctx, texts...)
+	if err != nil {
+		return err
+	}
+	inside, err := c.admit(ctx, texts...)
+	if err != nil {
+		return err
+	}
+	turn.conn = c
+	var results unread
+	err = errPanicked
+	defer func() { c.done(inside, results, err) }()
+	results, err = onPgx(c, func(below *pgx.Conn) (unread, error) { return fn(c.within(ctx), below) })
+	return err
+}
+
+// pgxBelow is the pgx connection below another; nil where there is none.
+func pgxBelow(own *sql.Conn) (below *pgx.Conn) {
+	_ = own.Raw(func(connection any) error {
+		if std, ok := connection.(*stdlib.Conn); ok {
+			below = std.Conn()
+		}
+		return nil
+	})
+	return below
+}
+
+// onPgx runs fn with the pgx connection below. Nothing else uses the connection meanwhile, as with statements of
+// database/sql.
+func onPgx[T any](c *conn, fn func(below *pgx.Conn) (T, error)) (result T, err error) {
+	closed := c.sql.Raw(func(connection any) error {
+		std, ok := connection.(*stdlib.Conn)
+		if !ok {
+			err = errNotPgx
+			return nil
+		}
+		result, err = fn(std.Conn())
+		return nil
+	})
+	return result, cmp.Or(err, closed)
+}
+
+// Exec implements [PgxDBTX].
+func (p pgxTx) Exec(ctx context.Context, query string, args ...any) (tag pgconn.CommandTag, err error) {
+	query, args, err = rewritten(ctx, query, args)
+	if err != nil {
+		return tag, err
+	}
+	err = p.send(ctx, []string{query}, &pgxTurn{}, func(ctx context.Context, below *pgx.Conn) (unread, error) {
+		tag, err = below.Exec(ctx, query, args...)
+		return nil, err
+	})
+	return tag, err
+}
+
+// Query implements [PgxDBTX].
+func (p pgxTx) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
+	rows := &pgxRows{turn: &pgxTurn{}}
+	query, args, err := rewritten(ctx, query, args)
+	if err == nil {
+		err = p.send(ctx, []string{query}, rows.turn, func(ctx context.Context, below *pgx.Conn) (unread, error) {
+			rows.rows, err = below.Query(ctx, query, args...)
+			return pgxUnread{rows}, err
+		})
+	}
+	rows.err = err
+	return rows, err
+}
+
+// QueryRow implements [PgxDBTX].
+func (p pgxTx) QueryRow(ctx context.Context, query string, args ...any) pgx.Row {
+	rows, _ := p.Query(ctx, query, args...) // it has the error
+	return pgxRow{rows}
+}
+
+// CopyFrom implements [PgxDBTX].
+func (p pgxTx) CopyFrom(
+	ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource,
+) (n int64, err error) {
+	c, err := p.conn(ctx, "COPY")
+	if err != nil {
+		return 0, err
+	}
+	if err = c.open(ctx); err != nil { // the text is pgx's, and leaves nothing on the connection
+		return 0, err
+	}
+	c.copying.Store(true)
+	source := &copySource{from: rows, ctx: c.within(ctx)}
+	n, err = onPgx(c, func(below *pgx.Conn) (int64, error) { return below.CopyFrom(source.ctx, table, columns, source) })
+	c.copying.Store(false)
+	if err != nil && source.failed != nil { // the server calls it canceled (57014), but it is the handler's own error
+		err = fmt.Errorf("idem: gormstore: the source of CopyFrom: %w", source.failed)
+	}
+	c.done(inspected{}, nil, err)
+	if source.panicked != nil {
+		panic(source.panicked)
+	}
+	return n, err
+}
+
+// copySource is a handler's source. pgx reads it in a goroutine, and waits for that: so it ends with its context, and its
+// panic becomes that of the handler instead of the process's.
+type copySource struct {
+	from     pgx.CopyFromSource
+	ctx      context.Context // of one call
+	failed   error           // its own error
+	panicked any
+}
+
+func (s *copySource) keepPanic() {
+	if p := recover(); p != nil {
+		s.panicked = p
+	}
+}
+
+// Next implements [pgx.CopyFromSource].
+func (s *copySource) Next() (more bool) {
+	defer s.keepPanic()
+	return s.ctx.Err() == nil && s.from.Next()
+}
+
+// Values implements [pgx.CopyFromSource].
+func (s *copySource) Values() (values []any, err error) {
+	err = errPanicked
+	defer s.keepPanic()
+	values, err = s.from.Values()
+	s.failed = cmp.Or(s.failed, err)
+	return values, err
+}
+
+// Err implements [pgx.CopyFromSource].
+func (s *copySource) Err() (err error) {
+	if s.panicked != nil {
+		return errPanicked
+	}
+	err = errPanicked
+	defer s.keepPanic()
+	err = s.from.Err()
+	s.failed = cmp.Or(s.failed, err)
+	return cmp.Or(err, context.Cause(s.ctx))
+}
+
+// rewritten applies the rewriter among the options of pgx, which stand before the arguments: what is sent must be what was
+// inspected.
+func rewritten(ctx context.Context, query string, args []any) (string, []any, error) {
+	var options []any
+	var rewriter pgx.QueryRewriter
+	rest := args
+options:
+	for len(rest) > 0 {
+		switch option := rest[0].(type) {
+		case pgx.QueryResultFormats, pgx.QueryResultFormatsByOID, pgx.QueryExecMode:
+			options = append(options, option)
+		case pgx.QueryRewriter:
+			rewriter = option
+		default:
+			break options
+		}
+		rest = rest[1:]
+	}
+	if rewriter == nil {
+		return query, args, nil
+	}
+	query, rest, err := rewriter.RewriteQuery(ctx, nil, query, rest)
+	if err != nil {
+		return "", nil, fmt.Errorf("idem: gormstore: PgxTx: %w", err)
+	}
+	return query, append(options, rest...), nil
+}
