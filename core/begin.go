@@ -31,7 +31,8 @@ func (v *visit) begin(r *http.Request, p Principal) (*Attempt, *Reply) {
 	}
 	if r.Context().Err() != nil {
 		// The client is gone, and nothing has been claimed: the cheapest moment to stop.
-		return nil, v.refuse(r, v.m.withRetry(NewProblem(CodeStoreUnavailable, "the request ended before its command was claimed")))
+		return nil, v.refuse(r, v.m.withRetry(NewProblem(CodeStoreUnavailable,
+			"the request ended before its command was claimed")))
 	}
 	attempt, reply := v.m.claimTraced(r, adm)
 	if attempt != nil && adm == v.admission { // else the request that the guard has let through can read it
@@ -40,8 +41,8 @@ func (v *visit) begin(r *http.Request, p Principal) (*Attempt, *Reply) {
 	return attempt, reply
 }
 
-// admitted returns what a key guard before the interceptor has found out. Without it there is a reply, or the request needs no
-// claim.
+// admitted returns what a key guard before the interceptor has found out. Without it there is a reply, or the request
+// needs no claim.
 func (v *visit) admitted(r *http.Request, p Principal) (*admission, *Reply) {
 	m, route := v.m, v.route
 	adm, _ := r.Context().Value(admissionKey{}).(*admission)

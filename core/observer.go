@@ -23,7 +23,7 @@ func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 // EventKind names what happened.
 type EventKind string
 
-// The kinds of events. EventLeaseLost and all kinds below it need somebody's attention.
+// The kinds of events. EventLeaseLost and all kinds below it need an operator's attention.
 const (
 	EventClaimed    EventKind = "claimed"     // an attempt begins
 	EventCompleted  EventKind = "completed"   // its answer is recorded: Status
@@ -50,7 +50,7 @@ const (
 	EventStatementFailed EventKind = "statement_failed"
 
 	EventLeaseLost         EventKind = "lease_lost"          // an attempt could not renew its lease; its context ends: Err
-	EventUnknown           EventKind = "unknown"             // nobody knows what an attempt changed; settle it: Status
+	EventUnknown           EventKind = "unknown"             // what an attempt changed is not known; settle it: Status
 	EventStale             EventKind = "stale"               // an attempt was refused after a settlement or takeover
 	EventUnconfirmed       EventKind = "unconfirmed"         // recording could not be confirmed: Err
 	EventNotAppliedRefused EventKind = "not_applied_refused" // core.NotApplied was declared and does not count: Status
@@ -80,7 +80,7 @@ const (
 	EventShadowed           EventKind = "shadowed"            // the audit found a route in shadow: Until
 )
 
-// IsWarning reports whether events of this kind need somebody's attention.
+// IsWarning reports whether events of this kind need an operator's attention.
 func (k EventKind) IsWarning() bool {
 	switch k {
 	case EventLeaseLost, EventUnknown, EventStale, EventUnconfirmed, EventNotAppliedRefused, EventClockSkew, EventFailed,

@@ -76,7 +76,7 @@ func TestNoCallBehindASlowCommit(t *testing.T) {
 // CONTRACT X-14
 func TestRepeatedCallSealsWhatStandsBeforeIt(t *testing.T) {
 	store := newSealing()
-	var fail error = errProvider
+	fail := errProvider
 	a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
 		var errs []error
 		for _, name := range []string{"charge", "ship"} {

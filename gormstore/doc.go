@@ -15,5 +15,6 @@
 // The store runs its own statements directly on the pool below GORM, without the app's callbacks, plugins, replicas and
 // loggers. The folder statements has each statement as a whole, in one file per subject for each of the two databases.
 //
-// Comments name rules by their id, X-6 for instance. The rules are listed in docs/contributors/invariants.md, each with its tests.
+// Comments name rules by their id, X-6 for instance. The rules are listed in docs/contributors/invariants.md, each with its
+// tests.
 package gormstore

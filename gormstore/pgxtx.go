@@ -172,22 +172,21 @@ type copySource struct {
 	panicked any
 }
 
-func (s *copySource) keepPanic() {
+func (s *copySource) keepPanic(err *error) {
 	if p := recover(); p != nil {
-		s.panicked = p
+		s.panicked, *err = p, errPanicked
 	}
 }
 
 // Next implements [pgx.CopyFromSource].
 func (s *copySource) Next() (more bool) {
-	defer s.keepPanic()
+	defer s.keepPanic(new(error)) // Err tells it
 	return s.ctx.Err() == nil && s.from.Next()
 }
 
 // Values implements [pgx.CopyFromSource].
 func (s *copySource) Values() (values []any, err error) {
-	err = errPanicked
-	defer s.keepPanic()
+	defer s.keepPanic(&err)
 	values, err = s.from.Values()
 	s.failed = cmp.Or(s.failed, err)
 	return values, err
@@ -198,8 +197,7 @@ func (s *copySource) Err() (err error) {
 	if s.panicked != nil {
 		return errPanicked
 	}
-	err = errPanicked
-	defer s.keepPanic()
+	defer s.keepPanic(&err)
 	err = s.from.Err()
 	s.failed = cmp.Or(s.failed, err)
 	return cmp.Or(err, context.Cause(s.ctx))

@@ -87,8 +87,8 @@ func TestCommitAtARepeatedCallIsReadBack(t *testing.T) {
 			fail = false
 			var once atomic.Bool
 			cut.begins(func(toServer bool, chunk []byte) (int, bool) {
-				switch {
-				case !bytes.Contains(chunk, []byte("COMMIT\x00")) || toServer == arrives || calls["charge"] < 2 || !once.CompareAndSwap(false, true):
+				if !bytes.Contains(chunk, []byte("COMMIT\x00")) || toServer == arrives || calls["charge"] < 2 ||
+					!once.CompareAndSwap(false, true) {
 					return len(chunk), false
 				}
 				return 0, true

@@ -181,8 +181,8 @@ func (s *segments) begin(ctx context.Context) (*tx, error) {
 }
 
 // beginPostgres opens a segment behind the first seal. It waits for the key's lock: a repeat that looks holds it for a
-// moment. Then nobody can take the operation over until the segment ends. Where nothing is sealed, the refusal that is
-// recorded alone takes the lock itself.
+// moment. From then on the operation cannot be taken over until the segment ends. Where nothing is sealed, the refusal that
+// is recorded alone takes the lock itself.
 func (s *segments) beginPostgres(ctx context.Context, t *tx) error {
 	st, own := s.store, t.conn.sql
 	if err := st.probeConnectionCheck(ctx, own); err != nil {

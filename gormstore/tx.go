@@ -33,7 +33,7 @@ type tx struct {
 	checked bool        // SQLite: the savepoint was there, see stillOpen
 	gone    bool        // PostgreSQL: the last statement has found another transaction
 	looked  atomic.Bool // for another attempt's record: see rollbackTx.unlessTaken
-	lost    error       // why nobody knows which rows were committed: see undo
+	lost    error       // why it is not known which rows were committed: see undo
 }
 
 // entry is what a transaction writes besides the app's rows: the answer of an attempt, the result of a step, the marker of a
@@ -47,7 +47,7 @@ type entry interface {
 	committed(ctx context.Context, s *Store, q querier) (bool, error)
 	// touch is a statement that writes a committed entry without changing it: see the statement touch.
 	touch() (name statement, args []any)
-	// lose records, in another transaction, that nobody knows which rows of this one were committed. If the entry was
+	// lose records, in another transaction, that it is not known which rows of this one were committed. If the entry was
 	// undone, it is written again. If there is another transaction's entry now, that entry stays. left is how long the
 	// handler may still run.
 	lose(ctx context.Context, s *Store, q querier, left time.Duration) error
@@ -194,7 +194,7 @@ func (t *tx) oursSQLite(ctx context.Context) bool {
 	return t.conn.mayHaveFailed() && !t.alive(ctx)
 }
 
-// lose records that nobody knows which rows were committed. It tries for endPatience: if the entry was undone, the key is
+// lose records that it is not known which rows were committed. It tries for endPatience: if the entry was undone, the key is
 // free until lose succeeds.
 func (t *tx) lose() error {
 	ctx, cancel := context.WithTimeout(context.Background(), endPatience)

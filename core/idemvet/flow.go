@@ -88,7 +88,7 @@ func (f *flow) follow(v ssa.Value, at *frame) {
 			return
 		}
 	case *ssa.Field:
-		if f.field(v, v.X, v.Field, at) {
+		if f.field(v.X, v.Field, at) {
 			return
 		}
 	case *ssa.FieldAddr: // gin.Engine embeds gin.RouterGroup
@@ -174,7 +174,7 @@ func (f *flow) load(addr ssa.Value, at *frame) (known bool) {
 			}
 		}
 	case *ssa.FieldAddr:
-		return f.field(addr, addr.X, addr.Field, at)
+		return f.field(addr.X, addr.Field, at)
 	}
 	return known
 }
@@ -201,7 +201,7 @@ func (f *flow) cell(cell ssa.Value, at *frame) (known bool) {
 }
 
 // field follows what is stored in a field: of this very value if its function has made it, else of all values of its type.
-func (f *flow) field(v, base ssa.Value, i int, at *frame) (known bool) {
+func (f *flow) field(base ssa.Value, i int, at *frame) (known bool) {
 	field := fieldOf(base.Type(), i)
 	if load, ok := base.(*ssa.UnOp); ok {
 		base = load.X

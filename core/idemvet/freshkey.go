@@ -174,7 +174,8 @@ func isFresh(f *types.Func) bool {
 	switch path, name := f.Pkg().Path(), f.Name(); {
 	case strings.HasSuffix(path, "/uuid"), strings.Contains(path, "/uuid/"):
 		return slices.Contains([]string{"New", "NewString", "NewRandom", "NewUUID", "NewV1", "NewV4", "NewV6", "NewV7"}, name)
-	case strings.Contains(path, "ulid"), strings.Contains(path, "/xid"), strings.Contains(path, "ksuid"), strings.Contains(path, "nanoid"):
+	case strings.Contains(path, "ulid"), strings.Contains(path, "/xid"), strings.Contains(path, "ksuid"),
+		strings.Contains(path, "nanoid"):
 		return strings.HasPrefix(name, "New") || name == "Make"
 	case path == "crypto/rand", path == "math/rand", path == "math/rand/v2":
 		return true

@@ -15,8 +15,8 @@
 //
 // A finding that is meant so is silenced on its line, or on the line above: //idemvet:ignore and the reason.
 //
-// At the end it says how many guarded routes it has seen. It fails if a route of a core.Routes literal was not seen, and with
-// -routes if the number is another one: what was not seen was not read either.
+// At the end it says how many guarded routes it has seen. It fails if a route of a core.Routes literal was not seen, and
+// with -routes if the number is another one: what was not seen was not read either.
 //
 // The exit code is 0 without a finding, 1 with one, and 2 if the app could not be read.
 package main
@@ -30,7 +30,7 @@ import (
 func main() {
 	expected := flag.Int("routes", -1, "how many guarded routes there are: fail if another number was seen")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: idemvet [-routes n] packages")
+		_, _ = fmt.Fprintln(flag.CommandLine.Output(), "usage: idemvet [-routes n] packages")
 		flag.PrintDefaults()
 	}
 	flag.Parse()

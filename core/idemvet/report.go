@@ -28,19 +28,20 @@ func (p *program) vet(to io.Writer, expected int) bool {
 	said, routes := p.table(), p.routes()
 	found := p.check(said, routes)
 	for _, f := range found {
-		fmt.Fprintf(to, "%s: %s\n", short(f.at), f)
+		_, _ = fmt.Fprintf(to, "%s: %s\n", short(f.at), f)
 	}
 	seen, missing := said.seen(routes)
 	for _, pattern := range missing {
-		fmt.Fprintf(to, "idemvet: %s is in the table of routes, but was not seen behind the guard: it was not checked\n", pattern)
+		_, _ = fmt.Fprintf(to, "idemvet: %s is in the table of routes, but was not seen behind the guard: it was not checked\n",
+			pattern)
 	}
-	fmt.Fprintf(to, "idemvet: guarded routes seen: %d; findings: %d\n", seen, len(found))
+	_, _ = fmt.Fprintf(to, "idemvet: guarded routes seen: %d; findings: %d\n", seen, len(found))
 	switch {
 	case expected >= 0 && seen != expected:
-		fmt.Fprintf(to, "idemvet: -routes says %d\n", expected)
+		_, _ = fmt.Fprintf(to, "idemvet: -routes says %d\n", expected)
 		return false
 	case expected < 0 && len(routes) == 0 && p.makesGuard():
-		fmt.Fprintln(to, "idemvet: the app makes a guard, but no route was seen behind it: nothing was checked")
+		_, _ = fmt.Fprintln(to, "idemvet: the app makes a guard, but no route was seen behind it: nothing was checked")
 		return false
 	}
 	return len(found)+len(missing) == 0

@@ -104,7 +104,8 @@ const mostWays = 64
 // ways returns the ways by which the app calls a function. A route that a helper adds is another route for each of them.
 func (m mounts) ways(f *ssa.Function, depth int) (all []*frame) {
 	for _, site := range m.callers[f] {
-		if from := site.Parent(); depth > 8 || from == f || from.Synthetic != "" && len(m.callers[from]) == 0 && m.lent[from] == nil {
+		if from := site.Parent(); depth > 8 || from == f ||
+			from.Synthetic != "" && len(m.callers[from]) == 0 && m.lent[from] == nil {
 			continue // a method value that nobody uses
 		}
 		if len(all) > mostWays {

@@ -46,7 +46,7 @@ func (p *program) policy(v ssa.Value) string {
 				if name == "Exempt" {
 					return name
 				} else if said, ok := value.(*ssa.Const); ok && name == "Recovery" {
-					if n, _ := constant.Uint64Val(said.Value); core.Recovery(n) == core.Park {
+					if n, _ := constant.Uint64Val(said.Value); n == uint64(core.Park) {
 						return "Park"
 					}
 				}

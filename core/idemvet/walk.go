@@ -94,8 +94,8 @@ func (p *program) entries(from source, depth int) (all []closure) {
 	return all
 }
 
-// madeBefore returns a function with those of its free variables that are functions: nothing else of what was made before the
-// request matters.
+// madeBefore returns a function with those of its free variables that are functions: nothing else of what was made before
+// the request matters.
 func (p *program) madeBefore(from source, depth int) (closure, bool) {
 	switch v := from.value.(type) {
 	case *ssa.Function:

@@ -9,11 +9,14 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
+const updating = `update\s+(only\s+)?\S+\s+(as\s+\S+\s+|\S+\s+)?set`
+
 var (
 	comments = regexp.MustCompile(`(?s)^(\s|--[^\n]*(\n|$)|/\*.*?\*/)+`)
-	writing  = regexp.MustCompile(`(?is)^(insert\s+into|update\s+(only\s+)?\S+\s+(as\s+\S+\s+|\S+\s+)?set|delete\s+from|merge\s+into|replace\s+into|truncate)\b`)
-	within   = regexp.MustCompile(`(?is)^with\s.*\b(insert\s+into|update\s+(only\s+)?\S+\s+(as\s+\S+\s+|\S+\s+)?set|delete\s+from)\b`)
-	reading  = regexp.MustCompile(`(?is)^(select|with|values|table|show|explain|set|begin|commit|rollback|savepoint|release|lock|discard|pragma)\b`)
+	writing  = regexp.MustCompile(`(?is)^(insert\s+into|` + updating + `|delete\s+from|merge\s+into|replace\s+into|truncate)\b`)
+	within   = regexp.MustCompile(`(?is)^with\s.*\b(insert\s+into|` + updating + `|delete\s+from)\b`)
+	reading  = regexp.MustCompile(`(?is)^(select|with|values|table|show|explain|set|begin|commit|rollback|savepoint|release|` +
+		`lock|discard|pragma)\b`)
 )
 
 // statement says whether a text is a statement of SQL, and which.

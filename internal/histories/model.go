@@ -23,8 +23,8 @@ import (
 //     proxy sent twice is modelled in the same way.
 //   - A settlement that was accepted is one move, from unknown to the operator's answer, or to free. A settlement whose
 //     answer is missing may happen once, at any time, or never.
-//   - A Resume attempt that nobody has seen a record of may have committed nothing yet: then its failure frees the key, as in
-//     Rollback. Behind its first commit a failure leaves the operation to the next repeat.
+//   - A Resume attempt that nobody has seen a record of may have committed nothing yet: then its failure frees the key, as
+//     in Rollback. Behind its first commit a failure leaves the operation to the next repeat.
 //   - A Resume operation without a running attempt may be parked at any time.
 //   - A Rollback handler that ends its own transaction never gets a success. While it runs, its record may be visible, or be
 //     gone so that its key is free. The rows that it wrote before and after may stay.

@@ -43,8 +43,9 @@ func byRule(f found) map[string][]proof {
 
 const head = `# Invariants
 
-The rules of the contract. Below each rule are the tests that prove it, by folder: ` + "`go test ./core -run TestX`" + `. A test
-names its rules in a comment above it (` + "`" + mark + `K-3` + "`" + `), and this page is made of those comments; do not edit it:
+The rules of the contract. Below each rule are the tests that prove it, by folder:
+` + "`go test ./core -run TestX`" + `. A test names its rules in a comment above it
+(` + "`" + mark + `K-3` + "`" + `), and this page is made of those comments; do not edit it:
 
     go test ./internal/invariants -update
 

@@ -1,5 +1,5 @@
-// Package invariants keeps docs/contributors/invariants.md true: the list of the contract's rules, each with the tests that prove
-// it. A test names its rules in a comment above it:
+// Package invariants keeps docs/contributors/invariants.md true: the list of the contract's rules, each with the tests that
+// prove it. A test names its rules in a comment above it:
 //
 //	// CONTRACT K-2, K-3
 //	func TestParseKey(t *testing.T) {
