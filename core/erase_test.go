@@ -3,17 +3,21 @@ package core_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
+	"time"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/store"
+	"github.com/stretchr/testify/require"
 )
 
 var orderToErase = core.Erasure{Principal: alice, Who: "olga", Why: "request 7 of the data protection office"}
@@ -157,5 +161,172 @@ func TestErasureIsLogged(t *testing.T) {
 		require.Contains(t, line, "who=olga")
 		require.Contains(t, line, `why="request 7 of the data protection office"`)
 		require.NotContains(t, line, alice.Subject)
+	}
+}
+
+const eraseAlice = `{"principal":{"issuer":"https://issuer.example","subject":"alice"},"reason":"request 7"}`
+
+func (a *app) serveErase(p core.Principal, body string) *httptest.ResponseRecorder {
+	a.t.Helper()
+	return written(a.t, a.module.ServeErase(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), p))
+}
+
+// stateOf is the state of alice's k-1.
+func stateOf(t *testing.T, st core.Store) store.State {
+	t.Helper()
+	rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
+	require.NoError(t, err)
+	return rec.State()
+}
+
+// An operator erases principals of its own issuer and tenant, a supervisor those of all. What is refused erases nothing, and
+// tells the observer of no erasure.
+//
+// CONTRACT S-5
+func TestWhoMayErase(t *testing.T) {
+	st := memstore.New()
+	a := newOpsApp(t, core.Config{Store: st}, created)
+	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+	a.events = nil
+	elsewhere, tenanted := operator, operator
+	elsewhere.Issuer, tenanted.Tenant = "https://other.example", "t-1"
+
+	requireProblem(t, a.serveErase(core.Principal{}, eraseAlice), http.StatusUnauthorized, core.CodeUnauthenticated)
+	a.events = nil
+	requireProblem(t, a.serveErase(alice, eraseAlice), http.StatusForbidden, core.CodeForbidden)
+	requireProblem(t, a.serveErase(elsewhere, eraseAlice), http.StatusNotFound, core.CodeNotFound)
+	requireProblem(t, a.serveErase(tenanted, eraseAlice), http.StatusNotFound, core.CodeNotFound)
+	for name, body := range map[string]string{
+		"no JSON": `x`, "misspelt": strings.Replace(eraseAlice, "subject", "sub", 1), "two values": eraseAlice + `{}`,
+		"nobody": `{"principal":{"issuer":"i"},"reason":"r"}`, "no reason": strings.Replace(eraseAlice, "request 7", " ", 1),
+		"NUL": strings.Replace(eraseAlice, "request", `\u0000`, 1), "no text": strings.Replace(eraseAlice, "request", "\xff", 1),
+		"half a character": strings.Replace(eraseAlice, "alice", `\ud800`, 1),
+		"twice":            strings.Replace(eraseAlice, `"subject"`, `"subject":"bob","subject"`, 1),
+		"other case":       strings.Replace(eraseAlice, `"subject"`, `"subject":"bob","Subject"`, 1),
+		"two principals":   strings.Replace(eraseAlice, `"reason"`, `"PRINCIPAL":{"subject":"bob"},"reason"`, 1),
+		"a client":         strings.Replace(eraseAlice, `"subject"`, `"client":"web","subject"`, 1),
+		"a long reason":    strings.Replace(eraseAlice, "request 7", strings.Repeat("x", 4097), 1),
+	} {
+		require.Equal(t, http.StatusBadRequest, a.serveErase(operator, body).Code, name)
+	}
+	require.Empty(t, a.events)
+	require.Equal(t, store.Completed, stateOf(t, st))
+
+	supervisor := elsewhere
+	supervisor.Roles = []string{"supervisor"}
+	w := a.serveErase(supervisor, eraseAlice)
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	require.JSONEq(t, `{"records":1,"open":[]}`, w.Body.String(), "no route is on Rollback")
+	require.Equal(t, store.Expired, stateOf(t, st))
+	require.Equal(t, []core.EventKind{core.EventErasing, core.EventErased}, a.kinds())
+	require.Equal(t, `issuer="https://other.example" subject="olga"`, a.events[0].Who)
+	require.Equal(t, "request 7", a.events[0].Why)
+}
+
+// Without an observer nobody would learn who has erased what.
+func TestErasureNeedsItsParts(t *testing.T) {
+	module, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}, OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}}})
+	require.NoError(t, err)
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(eraseAlice))
+	requireProblem(t, written(t, module.ServeErase(r, operator)), http.StatusInternalServerError, core.CodeMisconfigured)
+
+	store := memstore.New()
+	a := newOpsApp(t, core.Config{Store: store}, created)
+	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+	other := newOpsApp(t, core.Config{Store: store, Scoping: core.Scoping{Namespace: "other"}}, created)
+	requireProblem(t, other.serveErase(operator, eraseAlice), http.StatusInternalServerError, core.CodeMisconfigured)
+}
+
+// Only Resume continues an erasure that broke off.
+func TestErasureNeedsResume(t *testing.T) {
+	a := newOpsApp(t, core.Config{Store: memstore.New(), Routes: core.Routes{
+		"POST " + pattern: {Recovery: core.Park, Roles: []string{"operator"}},
+	}}, nil)
+	a.handler = func(w http.ResponseWriter, r *http.Request) { _ = a.module.ServeErase(r, operator).WriteTo(w) }
+	for range 2 { // the key is free
+		requireProblem(t, a.postAs(operator, "e-1", eraseAlice), http.StatusInternalServerError, core.CodeMisconfigured)
+	}
+	require.Equal(t, 2, a.runs)
+}
+
+// The repeat of an erasure that broke off continues it, under the same key, behind what the attempt before has erased.
+//
+// CONTRACT X-4
+func TestErasureIsContinued(t *testing.T) {
+	store := &erasing{Store: memstore.New(), dies: 3}
+	a := newOpsApp(t, core.Config{Store: store, Routes: core.Routes{
+		"POST " + pattern: {Recovery: core.Resume, Roles: []string{"operator"}},
+	}}, nil)
+	a.handler = func(w http.ResponseWriter, r *http.Request) { _ = a.module.ServeErase(r, operator).WriteTo(w) }
+	broken := a.postAs(operator, "e-1", eraseAlice)
+	requireProblem(t, broken, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+	require.NotEmpty(t, broken.Header().Get("Retry-After"))
+	again := a.postAs(operator, "e-1", eraseAlice)
+	require.Equal(t, http.StatusOK, again.Code, again.Body)
+	require.JSONEq(t, `{"records":2,"open":[]}`, again.Body.String())
+	replay := a.postAs(operator, "e-1", eraseAlice)
+	require.Equal(t, core.ResultReused, replay.Header().Get(core.HeaderResult))
+	require.Equal(t, again.Body.String(), replay.Body.String())
+	require.Equal(t, 2, a.runs)
+	require.Equal(t, 4, store.batches, "two, one that failed, and the third again")
+}
+
+// allOpen is a store whose records are all open, and of the principal that is erased.
+type allOpen struct {
+	*memstore.Store
+	records int
+}
+
+func (s allOpen) Erase(_ context.Context, _ store.Scope, after core.ID, limit int) (page store.ErasedPage, err error) {
+	for n := int(binary.BigEndian.Uint32(after[:])) + 1; n <= s.records; n++ {
+		var id core.ID
+		binary.BigEndian.PutUint32(id[:], uint32(n))
+		page.Open = append(page.Open, id)
+		if len(page.Open) == limit && n < s.records {
+			page.Next = id
+			break
+		}
+	}
+	return page, nil
+}
+
+// The open operations of an erasure are named, however many there are: none of its steps has too long a result.
+func TestErasureNamesAllThatIsOpen(t *testing.T) {
+	a := newOpsApp(t, core.Config{Store: allOpen{memstore.New(), 3000}, Routes: core.Routes{
+		"POST " + pattern: {Recovery: core.Resume, Roles: []string{"operator"}},
+	}}, nil)
+	a.handler = func(w http.ResponseWriter, r *http.Request) { _ = a.module.ServeErase(r, operator).WriteTo(w) }
+	w := a.postAs(operator, "e-1", eraseAlice)
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	var got struct {
+		Open []core.ID `json:"open"`
+	}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
+	require.Len(t, got.Open, 3000)
+	require.True(t, slices.IsSortedFunc(got.Open, func(a, b core.ID) int { return bytes.Compare(a[:], b[:]) }))
+}
+
+// Nobody sees a Rollback attempt that is under way. The answer says when the last of them has ended.
+func TestErasureSaysWhenToEraseAgain(t *testing.T) {
+	for name, cfg := range map[string]core.Config{
+		"table": {Routes: core.Routes{
+			"POST /v1/payments": {Recovery: core.Rollback, Deadline: 2 * time.Minute}, "POST /v1/orders": {Recovery: core.Rollback},
+			"POST /v1/payouts": {Recovery: core.Park, Deadline: time.Hour},
+		}},
+		"no table": {Policy: core.Policy{Recovery: core.Rollback}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg.Store = newRowsApp(t, core.Config{}, created).store
+			longest := map[string]time.Duration{"table": 2 * time.Minute, "no table": core.DefaultDeadline}[name] + 15*time.Second
+			before := time.Now().Add(longest).Truncate(time.Second)
+			w := newOpsApp(t, cfg, created).serveErase(operator, eraseAlice)
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
+			var got struct {
+				AgainAt time.Time `json:"again_at"`
+			}
+			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
+			require.False(t, got.AgainAt.Before(before), got.AgainAt)
+			require.False(t, got.AgainAt.After(time.Now().Add(longest)), got.AgainAt)
+		})
 	}
 }
