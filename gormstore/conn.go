@@ -9,8 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // DBTX runs a handler's statements. It has the methods of GORM's ConnPool and of the DBTX interface that sqlc generates for
@@ -44,7 +42,7 @@ type conn struct {
 	attempt context.Context         // the handler's, set by bind
 	cut     context.CancelCauseFunc // ends it; nil where it has an end of its own
 
-	below   *pgx.Conn                // where there is a PgxWriteGuard
+	guarded []any                    // how the guards know the connection
 	step    atomic.Pointer[stepConn] // the one under way, of a Resume attempt
 	leaves  atomic.Bool              // something may stay on the connection: see residue.go
 	stuck   atomic.Bool              // a query's argument has panicked, and Close of a *sql.Conn would wait for that query
@@ -81,8 +79,8 @@ func (c *conn) bind(ctx context.Context) context.Context {
 func (c *conn) end() {
 	c.mu.Lock()
 	c.over = true
-	if c.below != nil {
-		attemptConns.Delete(c.below)
+	for _, seen := range c.guarded {
+		attemptConns.Delete(seen)
 	}
 	cut := c.cut
 	c.mu.Unlock()

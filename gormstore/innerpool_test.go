@@ -52,7 +52,8 @@ func TestPoolBelowThePool(t *testing.T) {
 		return db
 	}
 	wrapped := func() *sql.DB { return sql.OpenDB(&traced{traced{stdlib.GetPoolConnector(below), "inner"}, "outer"}) }
-	for _, pool := range []func() *sql.DB{func() *sql.DB { return stdlib.OpenDBFromPool(below) }, wrapped} {
+	guarded := func() *sql.DB { return sql.OpenDB(gormstore.SQLWriteGuard(stdlib.GetPoolConnector(below))) }
+	for _, pool := range []func() *sql.DB{func() *sql.DB { return stdlib.OpenDBFromPool(below) }, wrapped, guarded} {
 		_, err = gormstore.New(open(pool(), 0))
 		require.ErrorContains(t, err, "the *sql.DB has no limit, and takes its connections from a pgxpool, which has 4")
 		_, err = gormstore.NewInbox(open(pool(), 0), stockInbox)

@@ -20,9 +20,9 @@ import (
 //	config.ConnConfig.Tracer = gormstore.PgxWriteGuard()
 //
 // Over pgx the error is [ErrOutsideTransaction], and nothing was sent. Over database/sql (stdlib.OpenDB with such a
-// configuration) nothing is sent either, but database/sql makes driver.ErrBadConn of the error; [core.EventOverdue] does
-// not come, because nothing waits. It sees and does not see what WriteGuard does, in the texts of statements and batches. A
-// CopyFrom is a write. The store's own database may have the guard too.
+// configuration) nothing is sent either, but database/sql makes driver.ErrBadConn of the error: use [SQLWriteGuard] there.
+// [core.EventOverdue] does not come, because nothing waits. It sees and does not see what WriteGuard does, in the texts of
+// statements and batches. A CopyFrom is a write. The store's own database may have the guard too.
 //
 // Without it, a write past the attempt stays when the attempt is rolled back, and waits for rows that the attempt has
 // locked, which waits for the write: until the deadline, when the attempt is rolled back and the write commits.
@@ -140,7 +140,7 @@ var ended = func() chan struct{} {
 
 var (
 	guarding     atomic.Bool // there is a PgxWriteGuard
-	attemptConns sync.Map    // *pgx.Conn -> true: the connections of attempts, steps and messages
+	attemptConns sync.Map    // *pgx.Conn and *sqlGuardConn -> true: the connections of attempts, steps and messages
 	// ownTexts are the library's statements, which may be sent over any connection.
 	ownTexts = newTexts(askForCheck, confirmingWrite)
 )
@@ -163,13 +163,19 @@ func (t *texts) has(text string) bool {
 	return ok
 }
 
-// guardedConn notes that a connection is an attempt's, if there is a guard, and returns it.
-func guardedConn(own *sql.Conn) (below *pgx.Conn) {
-	if !guarding.Load() {
+// guardedConns are the connection of an attempt as the guards see it, by which they know it until the attempt ends.
+func guardedConns(own *sql.Conn) (seen []any) {
+	_ = own.Raw(func(connection any) error {
+		if c, ok := connection.(*sqlGuardConn); ok {
+			seen = append(seen, c)
+		}
+		if std, ok := pgxStd(connection); ok && guarding.Load() {
+			seen = append(seen, std.Conn())
+		}
 		return nil
+	})
+	for _, c := range seen {
+		attemptConns.Store(c, true)
 	}
-	if below = pgxBelow(own); below != nil {
-		attemptConns.Store(below, true)
-	}
-	return below
+	return seen
 }

@@ -3,13 +3,11 @@ package gormstore
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // PgxDBTX runs a handler's statements over pgx itself. It has the methods of the DBTX interface that sqlc generates for
@@ -79,22 +77,11 @@ func (p pgxTx) send(
 	return err
 }
 
-// pgxBelow is the pgx connection below another; nil where there is none.
-func pgxBelow(own *sql.Conn) (below *pgx.Conn) {
-	_ = own.Raw(func(connection any) error {
-		if std, ok := connection.(*stdlib.Conn); ok {
-			below = std.Conn()
-		}
-		return nil
-	})
-	return below
-}
-
 // onPgx runs fn with the pgx connection below. Nothing else uses the connection meanwhile, as with statements of
 // database/sql.
 func onPgx[T any](c *conn, fn func(below *pgx.Conn) (T, error)) (result T, err error) {
 	closed := c.sql.Raw(func(connection any) error {
-		std, ok := connection.(*stdlib.Conn)
+		std, ok := pgxStd(connection)
 		if !ok {
 			err = errNotPgx
 			return nil

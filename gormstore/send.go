@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // call is one statement of a message to PostgreSQL.
@@ -49,7 +48,7 @@ func (s *Store) ask(ctx context.Context, own *sql.Conn, calls ...call) error {
 func sendUntil(ctx context.Context, end time.Time, own *sql.Conn, calls []call) (succeeded int, err error) {
 	known := false
 	closed := own.Raw(func(connection any) error {
-		std, ok := connection.(*stdlib.Conn)
+		std, ok := pgxStd(connection)
 		if known = ok; !known {
 			return nil
 		}
@@ -164,7 +163,7 @@ const (
 // status returns the server's word on the transaction of a connection.
 func status(own *sql.Conn) (s byte) {
 	_ = own.Raw(func(connection any) error {
-		if std, ok := connection.(*stdlib.Conn); ok {
+		if std, ok := pgxStd(connection); ok {
 			s = std.Conn().PgConn().TxStatus()
 		}
 		return nil

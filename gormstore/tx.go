@@ -57,7 +57,7 @@ type entry interface {
 
 func (s *Store) newTx(own *sql.Conn, e entry) *tx {
 	t := &tx{store: s, entry: e, release: s.leaveAttempt}
-	t.conn = &conn{sql: own, store: s, alive: t.alive, onEnded: t.loseEarly, below: guardedConn(own)}
+	t.conn = &conn{sql: own, store: s, alive: t.alive, onEnded: t.loseEarly, guarded: guardedConns(own)}
 	return t
 }
 

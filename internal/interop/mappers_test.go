@@ -143,8 +143,9 @@ func withSQLX(ctx context.Context, operation, amount string) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
+	defer func() { _ = rows.Close() }()
 	var created []entry
-	if err := sqlx.StructScan(rows, &created); err != nil { // it closes the rows
+	if err := sqlx.StructScan(rows, &created); err != nil {
 		return entry{}, err
 	}
 	return created[0], rows.Err()
@@ -204,7 +205,7 @@ func openPool(t *testing.T) (*pgxpool.Pool, *gorm.DB) {
 	config, err := pgxpool.ParseConfig(pgtest.URL(t))
 	require.NoError(t, err)
 	config.MaxConns = 8
-	config.ConnConfig.Tracer = gormstore.PgxWriteGuard()
+	config.ConnConfig.Tracer = gormstore.PgxWriteGuard() // pgx, pgxpool
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
@@ -277,4 +278,43 @@ func TestMappers(t *testing.T) {
 			require.ErrorIs(t, err, errNoAttempt)
 		})
 	}
+}
+
+// A write of a mapper past the attempt is refused, over a *sql.DB with the guard.
+//
+// CONTRACT X-6
+func TestOwnDatabaseSQL(t *testing.T) {
+	_, db := openPool(t)
+	config, err := pgx.ParseConfig(pgtest.URL(t))
+	require.NoError(t, err)
+	own := sql.OpenDB(gormstore.SQLWriteGuard(stdlib.GetConnector(*config))) // database/sql, any driver for PostgreSQL
+	t.Cleanup(func() { require.NoError(t, own.Close()) })
+	_, err = own.Exec("CREATE TABLE entries (id bigserial PRIMARY KEY, operation_id text NOT NULL UNIQUE, amount text NOT NULL)")
+	require.NoError(t, err)
+	store, err := gormstore.New(db)
+	require.NoError(t, err)
+	idem, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback}})
+	require.NoError(t, err)
+	ofBun, ofSQLX := bun.NewDB(own, pgdialect.New()), sqlx.NewDb(own, "pgx")
+	ofEnt := newEntClient(entsql.OpenDB(dialect.Postgres, own))
+	app := httpidem.NewRouter()
+	app.Use(httpidem.Bridge(func(*http.Request) (authctx.Principal, error) { return authctx.User(shop, 17) }), httpidem.Idempotent(idem))
+	app.HandleFunc("POST /payments", func(w http.ResponseWriter, r *http.Request) {
+		past := entry{Operation: "past", Amount: "12.50"}
+		_, err := ofBun.NewInsert().Model(&past).Exec(r.Context())
+		require.ErrorIs(t, err, gormstore.ErrOutsideTransaction)
+		_, err = ofSQLX.NamedExecContext(r.Context(), "INSERT INTO entries (operation_id, amount) VALUES (:operation_id, :amount)", past)
+		require.ErrorIs(t, err, gormstore.ErrOutsideTransaction)
+		_, err = ofEnt.create(r.Context(), "past", "12.50")
+		require.ErrorIs(t, err, gormstore.ErrOutsideTransaction)
+		w.WriteHeader(http.StatusCreated)
+	})
+	r := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader(`{"amount":"12.50"}`))
+	r.Header.Set("Idempotency-Key", "key-1")
+	w := httptest.NewRecorder()
+	app.ServeHTTP(w, r)
+	require.Equal(t, http.StatusCreated, w.Code, w.Body)
+	var rows int
+	require.NoError(t, own.QueryRow("SELECT count(*) FROM entries").Scan(&rows))
+	require.Zero(t, rows)
 }

@@ -1,0 +1,235 @@
+package gormstore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"database/sql/driver"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/require"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/intents"
+	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// pastSQL are the ways in which a handler may write past its attempt, over a *sql.DB of the app's own.
+var pastSQL = map[string]func(ctx context.Context, pool *sql.DB) error{
+	"exec": func(ctx context.Context, pool *sql.DB) error { return err2(pool.ExecContext(ctx, addRow, "outside")) },
+	"query": func(ctx context.Context, pool *sql.DB) error {
+		rows, err := pool.QueryContext(ctx, addRow+" RETURNING id", "outside")
+		if err == nil {
+			err = rows.Err()
+			_ = rows.Close()
+		}
+		return err
+	},
+	"query row": func(ctx context.Context, pool *sql.DB) error {
+		return pool.QueryRowContext(ctx, addRow+" RETURNING id", "outside").Scan(new(int64))
+	},
+	"a function": func(ctx context.Context, pool *sql.DB) error {
+		return pool.QueryRowContext(ctx, "SELECT nextval('effects_id_seq')").Scan(new(int64))
+	},
+	"script": func(ctx context.Context, pool *sql.DB) error {
+		return err2(pool.ExecContext(ctx, "COMMIT; INSERT INTO effects (name) VALUES ('outside')"))
+	},
+	"prepare": func(ctx context.Context, pool *sql.DB) error {
+		stmt, err := pool.PrepareContext(ctx, addRow)
+		if err == nil {
+			_ = stmt.Close()
+		}
+		return err
+	},
+	"prepared before": func(ctx context.Context, pool *sql.DB) error {
+		stmt, err := pool.PrepareContext(context.Background(), addRow)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = stmt.Close() }()
+		return err2(stmt.ExecContext(ctx, "outside"))
+	},
+	"transaction": func(ctx context.Context, pool *sql.DB) error {
+		return inOwnTx(ctx, pool, func(tx *sql.Tx) error { return err2(tx.ExecContext(ctx, addRow, "outside")) })
+	},
+	"transaction, statement without context": func(ctx context.Context, pool *sql.DB) error {
+		return inOwnTx(ctx, pool, func(tx *sql.Tx) error {
+			return err2(tx.ExecContext(context.Background(), addRow, "outside"))
+		})
+	},
+}
+
+func inOwnTx(ctx context.Context, pool *sql.DB, write func(tx *sql.Tx) error) error {
+	tx, err := pool.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := write(tx); err != nil {
+		_ = tx.Rollback()
+		return err
+	}
+	return tx.Commit()
+}
+
+// plainConnector gives connections that have only what a driver of before Go 1.8 has.
+type plainConnector struct{ driver.Connector }
+
+func (c plainConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	below, err := c.Connector.Connect(ctx)
+	return plainConn{below}, err
+}
+
+type plainConn struct{ driver.Conn }
+
+func (c plainConn) Prepare(query string) (driver.Stmt, error) {
+	stmt, err := c.Conn.Prepare(query)
+	return plainStmt{stmt}, err
+}
+
+type plainStmt struct{ driver.Stmt }
+
+func (s plainStmt) Exec(values []driver.Value) (driver.Result, error) {
+	return s.Stmt.(driver.StmtExecContext).ExecContext(context.Background(), numbered(values))
+}
+
+func (s plainStmt) Query(values []driver.Value) (driver.Rows, error) {
+	return s.Stmt.(driver.StmtQueryContext).QueryContext(context.Background(), numbered(values))
+}
+
+func numbered(values []driver.Value) []driver.NamedValue {
+	args := make([]driver.NamedValue, len(values))
+	for i, v := range values {
+		args[i] = driver.NamedValue{Ordinal: i + 1, Value: v}
+	}
+	return args
+}
+
+func guardedSQL(t *testing.T, address string, wrap func(driver.Connector) driver.Connector) *sql.DB {
+	t.Helper()
+	config, err := pgx.ParseConfig(address)
+	require.NoError(t, err)
+	connector := stdlib.GetConnector(*config)
+	if wrap != nil {
+		connector = wrap(connector)
+	}
+	pool := sql.OpenDB(gormstore.SQLWriteGuard(connector))
+	pool.SetMaxOpenConns(16)
+	t.Cleanup(func() { require.NoError(t, pool.Close()) })
+	return pool
+}
+
+// A write past the attempt over a *sql.DB is refused before it is sent; reads pass, and so does what is marked, and every
+// write when there is no attempt. The same with a driver that has nothing but what it must have.
+//
+// CONTRACT X-6
+func TestSQLWriteGuard(t *testing.T) {
+	t.Parallel()
+	for name, wrap := range map[string]func(driver.Connector) driver.Connector{
+		"pgx": nil, "plain driver": func(c driver.Connector) driver.Connector { return plainConnector{c} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := pgtest.URL(t)
+			db := openPostgres(t, address, 16)
+			migrate(t, db)
+			onPool := newStore(t, db)
+			pool := guardedSQL(t, address, wrap)
+			_, rollback := begin(t, onPool, command(core.Rollback))
+			var inStep context.Context
+			segments, _ := resume(t, onPool, command(core.Resume))
+			require.NoError(t, segments.Step(segments.Bind(t.Context()), func(ctx context.Context) error { inStep = ctx; return nil }))
+			for attempt, ctx := range map[string]context.Context{"Rollback": rollback, "step of Resume": inStep} {
+				for way, write := range pastSQL {
+					t.Run(attempt+", "+way, func(t *testing.T) {
+						require.NoError(t, pool.QueryRowContext(ctx, "SELECT count(*) FROM effects").Scan(new(int)), "reads are welcome")
+						require.NoError(t, inOwnTx(ctx, pool, func(tx *sql.Tx) error { return tx.QueryRow("SELECT 1").Scan(new(int)) }))
+						err := write(ctx, pool)
+						require.ErrorIs(t, err, gormstore.ErrOutsideTransaction)
+						require.ErrorContains(t, err, "This may write")
+						require.Zero(t, countEffects(t, db))
+						require.Zero(t, pool.Stats().InUse, "the refused statement's connection is given back")
+					})
+				}
+			}
+			want := 0
+			for _, ctx := range []context.Context{gormstore.Outside(rollback), t.Context()} {
+				for _, way := range []string{"exec", "query row", "prepared before", "transaction", "transaction, statement without context"} {
+					if want++; way == "transaction, statement without context" {
+						ctx = t.Context() // the transaction is not marked
+					}
+					require.NoError(t, pastSQL[way](ctx, pool), way)
+					require.Equal(t, want, countEffects(t, db), way)
+				}
+			}
+		})
+	}
+}
+
+// The store may be opened over the same *sql.DB: its own statements and the handler's in the attempt pass, as does PgxTx.
+//
+// CONTRACT X-6
+func TestSQLWriteGuardBelowTheStore(t *testing.T) {
+	t.Parallel()
+	pool := guardedSQL(t, pgtest.URL(t), nil)
+	db, err := gorm.Open(postgres.New(postgres.Config{Conn: pool}), &gorm.Config{Logger: logger.Discard})
+	require.NoError(t, err)
+	migrate(t, db)
+	onPool := newStore(t, db)
+	journal, err := gormstore.NewJournal(db)
+	require.NoError(t, err)
+	module, err := core.New(core.Config{Store: onPool, Policy: core.Policy{Recovery: core.Rollback}})
+	require.NoError(t, err)
+	require.Equal(t, 201, book(t, module, rand.Text(), 201, func(ctx context.Context, tx gormstore.PgxDBTX) {
+		require.NoError(t, err2(tx.Exec(ctx, addRow, "by pgx")))
+		require.NoError(t, gormstore.Tx(ctx).Create(&effect{Name: "by GORM"}).Error)
+		sqlTx, _ := gormstore.SQLTx(ctx)
+		require.NoError(t, err2(sqlTx.ExecContext(ctx, addRow, "by database/sql")))
+		require.NoError(t, err2(journal.Begin(ctx, intents.Entry{Intent: "a"})))
+		require.NoError(t, journal.End(ctx, "a"))
+		require.ErrorIs(t, err2(pool.ExecContext(ctx, addRow, "outside")), gormstore.ErrOutsideTransaction)
+	}))
+	require.Equal(t, 3, countEffects(t, db))
+	segments, _ := resume(t, onPool, command(core.Resume))
+	ctx := segments.Bind(t.Context())
+	for range 2 { // the second one opens a segment of its own
+		require.NoError(t, segments.Step(ctx, func(inside context.Context) error {
+			tx, _ := gormstore.SQLTx(inside)
+			return err2(tx.ExecContext(ctx, addRow, "with the attempt's own context"))
+		}))
+		_, err = segments.Seal(ctx, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})
+		require.NoError(t, err)
+	}
+	require.NoError(t, segments.Rollback())
+	require.NoError(t, err2(pool.ExecContext(t.Context(), addRow, "after the attempts")))
+}
+
+// Without the guard: the write waits for a row that the attempt has locked, until the deadline. Then the attempt is rolled
+// back, and the write commits. With it, the handler is told at once.
+//
+// CONTRACT X-6
+func TestSQLWritePastTheAttemptDoesNotWait(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	db := openPostgres(t, address, 16)
+	migrate(t, db)
+	pool := guardedSQL(t, address, nil)
+	require.NoError(t, db.Create(&effect{ID: 7, Name: "balance"}).Error)
+	module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback, Deadline: time.Minute}})
+	require.NoError(t, err)
+	require.Equal(t, http.StatusInternalServerError, book(t, module, "k", 500, func(ctx context.Context, tx gormstore.PgxDBTX) {
+		require.NoError(t, err2(tx.Exec(ctx, "UPDATE effects SET name = 'less' WHERE id = 7")))
+		require.ErrorIs(t, err2(pool.ExecContext(ctx, "UPDATE effects SET name = 'past' WHERE id = 7")), gormstore.ErrOutsideTransaction)
+	}))
+	var name string
+	require.NoError(t, db.Raw("SELECT name FROM effects WHERE id = 7").Scan(&name).Error)
+	require.Equal(t, "balance", name)
+}
