@@ -58,8 +58,6 @@ var (
 	ErrStepsFinished = store.ErrStepsFinished
 	// ErrClock: the store's clock and the app's are too far apart to tell what has expired. Nothing was changed (T-5).
 	ErrClock = store.ErrClock
-	// ErrReferences: the operation has as many references as it can have. The new one was not kept. See [Reference].
-	ErrReferences = store.ErrReferences
 )
 
 // ParseID reads an operation id, 64 hex digits of either case. Any other text is an error.

@@ -8,51 +8,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/auth19/idem/core/adapter"
 )
-
-// Guard is one of the guards that a request has to pass, in the order of the constants (D-2).
-type Guard uint8
-
-// The guards, in the order in which a money route needs them.
-const (
-	GuardJWT         Guard = iota + 1 // who calls: JWTGuard, or Bridge behind a JWT middleware of the app's own
-	GuardRoles                        // may the caller do this: RolesGuard
-	GuardKey                          // is there one key: KeyGuard
-	GuardInterceptor                  // claim and record: Interceptor
-)
-
-// String returns the guard's name in findings.
-func (g Guard) String() string {
-	switch g {
-	case GuardJWT:
-		return "JWT guard"
-	case GuardRoles:
-		return "roles guard"
-	case GuardKey:
-		return "key guard"
-	case GuardInterceptor:
-		return "interceptor"
-	}
-	return "unknown guard"
-}
-
-// MountedRoute is a route as an adapter found it in its router.
-type MountedRoute struct {
-	Host    string // for routers that tell hosts apart; "" for the others
-	Method  string // "" for any: it counts as a route of each method of RFC 9110 and PATCH
-	Pattern string // as the router spells it
-	Subtree bool   // the pattern takes every path below it, too, and does not say so by a wildcard
-	// Handler tells handlers apart: routes that one registration for any method has made have the same, the address of its
-	// code for instance. 0 if it is not known. A route of any method needs none.
-	Handler uintptr
-	// Guards are those that a request meets on its way to the handler, in that order. Idempotent counts as its three.
-	Guards []Guard
-	// Unproven says why Guards may be incomplete or wrong, and how to fix it. "" if Guards is certain.
-	Unproven string
-}
-
-// String returns "METHOD /pattern", or "METHOD host/pattern" if there is a host.
-func (r MountedRoute) String() string { return r.Method + " " + r.Host + r.Pattern }
 
 // AuditRoutes compares the routes of a router with the table (D-2). It returns one error with a line for each finding,
 // nil if there is none:
@@ -68,12 +26,12 @@ func (r MountedRoute) String() string { return r.Method + " " + r.Host + r.Patte
 //   - a declared route that the router does not have, and an owned group without an unsafe route.
 //
 // A route in shadow is no finding. The observer is told of each one (EventShadowed), and Shadowed lists them.
-func (m *Module) AuditRoutes(mounted []MountedRoute) error {
-	mounted = slices.SortedFunc(slices.Values(eachMethod(mounted)), func(a, b MountedRoute) int {
+func (m *Module) AuditRoutes(mounted []adapter.MountedRoute) error {
+	mounted = slices.SortedFunc(slices.Values(eachMethod(mounted)), func(a, b adapter.MountedRoute) int {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Method, b.Method))
 	})
 	var findings []error
-	var missing, listed []MountedRoute
+	var missing, listed []adapter.MountedRoute
 	safe := safeMethods(mounted)
 	exists := make(map[routeKey]bool, len(mounted))
 	for _, r := range mounted {
@@ -84,8 +42,8 @@ func (m *Module) AuditRoutes(mounted []MountedRoute) error {
 			for _, finding := range auditRoute(r, policy) {
 				findings = append(findings, fmt.Errorf("%s: %s", r, finding))
 			}
-			if methods := safe[r.registration()]; policy != nil && policy.guarded() && slices.Contains(methods, http.MethodTrace) {
-				delete(safe, r.registration()) // once is enough
+			if methods := safe[registrationOf(r)]; policy != nil && policy.guarded() && slices.Contains(methods, http.MethodTrace) {
+				delete(safe, registrationOf(r)) // once is enough
 				findings = append(findings, fmt.Errorf("%s: is registered for any method, and %s requests run its handler "+
 					"without a key; register it with its method", r, strings.Join(methods, ", ")))
 			}
@@ -119,7 +77,7 @@ func (m *Module) AuditRoutes(mounted []MountedRoute) error {
 }
 
 // eachMethod replaces a route of any method by one route for each method.
-func eachMethod(mounted []MountedRoute) (all []MountedRoute) {
+func eachMethod(mounted []adapter.MountedRoute) (all []adapter.MountedRoute) {
 	for _, r := range mounted {
 		if r.Method != "" {
 			all = append(all, r)
@@ -140,37 +98,39 @@ type registration struct {
 	handler       uintptr
 }
 
-func (r MountedRoute) registration() registration { return registration{r.Host, r.Pattern, r.Handler} }
+func registrationOf(r adapter.MountedRoute) registration {
+	return registration{r.Host, r.Pattern, r.Handler}
+}
 
 // safeMethods returns the safe methods of each handler that is known. With TRACE among them, it is registered for any
 // method: no app registers a route for TRACE alone.
-func safeMethods(mounted []MountedRoute) map[registration][]string {
+func safeMethods(mounted []adapter.MountedRoute) map[registration][]string {
 	methods := map[registration][]string{}
 	for _, r := range mounted {
 		if r.Handler != 0 && isSafe(r.Method) {
-			methods[r.registration()] = append(methods[r.registration()], r.Method)
+			methods[registrationOf(r)] = append(methods[registrationOf(r)], r.Method)
 		}
 	}
 	return methods
 }
 
 // auditRoute returns what is wrong with one route. policy is nil if the table asks nothing of the route.
-func auditRoute(r MountedRoute, policy *route) (findings []string) {
-	var need []Guard
+func auditRoute(r adapter.MountedRoute, policy *route) (findings []string) {
+	var need []adapter.Guard
 	switch {
 	case policy == nil:
 		return nil
 	case policy.guarded():
-		need = []Guard{GuardJWT, GuardRoles, GuardKey, GuardInterceptor}
+		need = []adapter.Guard{adapter.GuardJWT, adapter.GuardRoles, adapter.GuardKey, adapter.GuardInterceptor}
 	case len(policy.Roles) > 0:
-		need = []Guard{GuardJWT, GuardRoles}
+		need = []adapter.Guard{adapter.GuardJWT, adapter.GuardRoles}
 	default:
 		return nil
 	}
 	if r.Unproven != "" {
 		return []string{"is unproven: " + r.Unproven}
 	}
-	var has, missing, doubled []Guard
+	var has, missing, doubled []adapter.Guard
 	for _, g := range r.Guards {
 		switch {
 		case !slices.Contains(need, g):
@@ -198,8 +158,8 @@ func auditRoute(r MountedRoute, policy *route) (findings []string) {
 }
 
 // constructorsOf says what to mount for missing guards, by the names that adapters give them.
-func constructorsOf(missing []Guard) string {
-	all := []Guard{GuardRoles, GuardKey, GuardInterceptor}
+func constructorsOf(missing []adapter.Guard) string {
+	all := []adapter.Guard{adapter.GuardRoles, adapter.GuardKey, adapter.GuardInterceptor}
 	n := len(missing) - len(all)
 	together := n >= 0 && slices.Equal(missing[n:], all)
 	if together {
@@ -208,13 +168,13 @@ func constructorsOf(missing []Guard) string {
 	var names []string
 	for _, g := range missing {
 		switch g {
-		case GuardJWT:
+		case adapter.GuardJWT:
 			names = append(names, "JWTGuard (or Bridge, behind a JWT middleware of your own)")
-		case GuardRoles:
+		case adapter.GuardRoles:
 			names = append(names, "RolesGuard")
-		case GuardKey:
+		case adapter.GuardKey:
 			names = append(names, "KeyGuard")
-		case GuardInterceptor:
+		case adapter.GuardInterceptor:
 			names = append(names, "Interceptor")
 		}
 	}
@@ -224,7 +184,7 @@ func constructorsOf(missing []Guard) string {
 	return strings.Join(names, ", then ")
 }
 
-func join(guards []Guard) string {
+func join(guards []adapter.Guard) string {
 	names := make([]string, len(guards))
 	for i, g := range guards {
 		names[i] = g.String()
@@ -243,7 +203,7 @@ func (m *Module) Undeclared() []string {
 }
 
 // list keeps the routes for Undeclared, and sends the observer an event for each.
-func (m *Module) list(routes []MountedRoute) {
+func (m *Module) list(routes []adapter.MountedRoute) {
 	for _, r := range routes {
 		m.observe(context.Background(), Event{Kind: EventUndeclared, Method: r.Method, Route: r.Pattern})
 	}
@@ -252,7 +212,7 @@ func (m *Module) list(routes []MountedRoute) {
 }
 
 // linesOf returns routes as lines of the table, each once. New refuses such a line until its TODO is replaced.
-func linesOf(routes []MountedRoute) (lines []string) {
+func linesOf(routes []adapter.MountedRoute) (lines []string) {
 	for _, r := range routes {
 		line := fmt.Sprintf(`%q: {Exempt: "TODO"},`, r.Method+" "+r.Pattern)
 		if !slices.Contains(lines, line) { // two hosts may have one route
@@ -264,14 +224,14 @@ func linesOf(routes []MountedRoute) (lines []string) {
 
 // isOthers reports whether an unsafe route that is not in the table belongs to others: it is outside of Config.Owns, and
 // no guard is in front of it. Behind a guard it would be a finding, because every request would get 500.
-func (m *Module) isOthers(r MountedRoute) bool {
+func (m *Module) isOthers(r adapter.MountedRoute) bool {
 	return len(m.cfg.Owns) > 0 && m.owner(r) == "" && !isGuarded(r)
 }
 
 // owner returns the group of Config.Owns that the route belongs to; "" for none.
-func (m *Module) owner(r MountedRoute) string {
+func (m *Module) owner(r adapter.MountedRoute) string {
 	for _, group := range m.cfg.Owns {
-		if r.reaches(group) {
+		if reaches(r, group) {
 			return group
 		}
 	}
@@ -279,12 +239,12 @@ func (m *Module) owner(r MountedRoute) string {
 }
 
 // isGuarded reports whether a guard of a module is in front of the route. JWTGuard belongs to no module.
-func isGuarded(r MountedRoute) bool {
-	return slices.ContainsFunc(r.Guards, func(g Guard) bool { return g != GuardJWT })
+func isGuarded(r adapter.MountedRoute) bool {
+	return slices.ContainsFunc(r.Guards, func(g adapter.Guard) bool { return g != adapter.GuardJWT })
 }
 
 // whyOwned explains why the audit refuses a route that is not in the table, if the reason is not obvious.
-func (m *Module) whyOwned(r MountedRoute) string {
+func (m *Module) whyOwned(r adapter.MountedRoute) string {
 	switch group := m.owner(r); {
 	case len(m.cfg.Owns) == 0:
 		return ""
@@ -297,9 +257,9 @@ func (m *Module) whyOwned(r MountedRoute) string {
 }
 
 // emptyGroups returns a finding for each owned group without an unsafe route: its spelling may be wrong.
-func (m *Module) emptyGroups(mounted []MountedRoute) (findings []error) {
+func (m *Module) emptyGroups(mounted []adapter.MountedRoute) (findings []error) {
 	for _, group := range m.cfg.Owns {
-		if !slices.ContainsFunc(mounted, func(r MountedRoute) bool { return !isSafe(r.Method) && r.reaches(group) }) {
+		if !slices.ContainsFunc(mounted, func(r adapter.MountedRoute) bool { return !isSafe(r.Method) && reaches(r, group) }) {
 			findings = append(findings, fmt.Errorf("%s: is in Config.Owns, but the router has no unsafe route there; patterns are "+
 				"compared as they are spelled", group))
 		}
@@ -309,7 +269,7 @@ func (m *Module) emptyGroups(mounted []MountedRoute) (findings []error) {
 
 // reaches reports whether the route can receive a request below the group: "/v1/*" and "/:version/payments" can, for
 // "/v1/payments". If it is uncertain, the result is true.
-func (r MountedRoute) reaches(group string) bool {
+func reaches(r adapter.MountedRoute, group string) bool {
 	below, pattern := segments(group), segments(r.Pattern)
 	for i, want := range below {
 		if i == len(pattern) {

@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/adapter"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/stretchr/testify/require"
 )
 
-var money = []core.Guard{core.GuardJWT, core.GuardRoles, core.GuardKey, core.GuardInterceptor}
+var money = []adapter.Guard{adapter.GuardJWT, adapter.GuardRoles, adapter.GuardKey, adapter.GuardInterceptor}
 
 // CONTRACT D-2, O-4
 func TestAuditRoutes(t *testing.T) {
@@ -20,30 +21,30 @@ func TestAuditRoutes(t *testing.T) {
 		"PUT /limits":    {Exempt: "moves no money", Roles: []string{"admin"}},
 		"GET /ledger":    {Roles: []string{"operator"}},
 	}}
-	complete := []core.MountedRoute{
+	complete := []adapter.MountedRoute{
 		{Method: "POST", Pattern: "/pay", Guards: money},
 		{Method: "PATCH", Pattern: "/profile"},
 		{Method: "PUT", Pattern: "/limits", Guards: money[:2]},
 		{Method: "GET", Pattern: "/ledger", Guards: money},
 		{Method: "GET", Pattern: "/healthz", Unproven: "does not matter"},
 	}
-	with := func(r core.MountedRoute) []core.MountedRoute { // in the place of a route, or behind them
+	with := func(r adapter.MountedRoute) []adapter.MountedRoute { // in the place of a route, or behind them
 		for i, other := range complete {
 			if other.Method == r.Method && other.Pattern == r.Pattern {
-				return append(append([]core.MountedRoute{r}, complete[:i]...), complete[i+1:]...)
+				return append(append([]adapter.MountedRoute{r}, complete[:i]...), complete[i+1:]...)
 			}
 		}
-		return append([]core.MountedRoute{r}, complete...)
+		return append([]adapter.MountedRoute{r}, complete...)
 	}
-	pay := func(guards ...core.Guard) []core.MountedRoute {
-		return with(core.MountedRoute{Method: "POST", Pattern: "/pay", Guards: guards})
+	pay := func(guards ...adapter.Guard) []adapter.MountedRoute {
+		return with(adapter.MountedRoute{Method: "POST", Pattern: "/pay", Guards: guards})
 	}
 	free := core.Policy{Exempt: "moves no money"}
 	own := core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}}
 
 	for name, test := range map[string]struct {
 		cfg     core.Config
-		mounted []core.MountedRoute
+		mounted []adapter.MountedRoute
 		want    []string // lines of the error, in order
 	}{
 		"complete": {withTable, complete, nil},
@@ -52,45 +53,45 @@ func TestAuditRoutes(t *testing.T) {
 				"JWT middleware of your own), then Idempotent"}},
 		"no JWT guard": {withTable, pay(money[1:]...), []string{
 			"POST /pay: is not behind the JWT guard; mount JWTGuard (or Bridge, behind a JWT middleware of your own)"}},
-		"JWT guard alone": {withTable, pay(core.GuardJWT), []string{
+		"JWT guard alone": {withTable, pay(adapter.GuardJWT), []string{
 			"POST /pay: is not behind the roles guard, key guard, interceptor; mount Idempotent"}},
 		"guard without interceptor": {withTable, pay(money[:3]...), []string{
 			"POST /pay: is not behind the interceptor; mount Interceptor"}},
-		"wrong order": {withTable, pay(core.GuardRoles, core.GuardKey, core.GuardInterceptor, core.GuardJWT), []string{
+		"wrong order": {withTable, pay(adapter.GuardRoles, adapter.GuardKey, adapter.GuardInterceptor, adapter.GuardJWT), []string{
 			"POST /pay: has its guards in the wrong order: roles guard, key guard, interceptor, JWT guard; " +
 				"want JWT guard, roles guard, key guard, interceptor"}},
 		"doubled": {withTable, pay(append(money, money[1:]...)...), []string{
 			"POST /pay: has more than one roles guard, key guard, interceptor; mount each once, on the group or on the route"}},
-		"undeclared": {withTable, with(core.MountedRoute{Method: "DELETE", Pattern: "/pay", Guards: money}), []string{
+		"undeclared": {withTable, with(adapter.MountedRoute{Method: "DELETE", Pattern: "/pay", Guards: money}), []string{
 			"DELETE /pay: this route is not in the table of routes; declare it with a recovery or as exempt",
 			"lines for Config.Routes; replace Exempt by a Recovery, or TODO by the reason why a repeat does no harm:",
 			`	"DELETE /pay": {Exempt: "TODO"},`}},
-		"on a host": {withTable, with(core.MountedRoute{Host: "a.example", Method: "POST", Pattern: "/pay"}), []string{
+		"on a host": {withTable, with(adapter.MountedRoute{Host: "a.example", Method: "POST", Pattern: "/pay"}), []string{
 			"POST a.example/pay: is not behind"}},
 		"declared only": {withTable, complete[1:], []string{"POST /pay: is declared, but the router has no such route"}},
-		"unproven": {withTable, with(core.MountedRoute{Method: "POST", Pattern: "/pay", Guards: money, Unproven: "odd"}),
+		"unproven": {withTable, with(adapter.MountedRoute{Method: "POST", Pattern: "/pay", Guards: money, Unproven: "odd"}),
 			[]string{"POST /pay: is unproven: odd"}},
-		"any method": {own, []core.MountedRoute{{Pattern: "/a", Guards: money}}, []string{
+		"any method": {own, []adapter.MountedRoute{{Pattern: "/a", Guards: money}}, []string{
 			"CONNECT /a: is registered for any method, and GET, HEAD, OPTIONS, TRACE requests run its handler without a key; " +
 				"register it with its method"}},
-		"any method but one": {own, []core.MountedRoute{
+		"any method but one": {own, []adapter.MountedRoute{
 			{Method: "GET", Pattern: "/a", Handler: 1}, {Method: "HEAD", Pattern: "/a", Handler: 2},
 			{Method: "POST", Pattern: "/a", Guards: money, Handler: 2}, {Method: "TRACE", Pattern: "/a", Handler: 2},
 		}, []string{"POST /a: is registered for any method, and HEAD, TRACE requests run its handler without a key"}},
-		"one code for two methods": {own, []core.MountedRoute{ // a function may make both handlers
+		"one code for two methods": {own, []adapter.MountedRoute{ // a function may make both handlers
 			{Method: "GET", Pattern: "/a", Handler: 1}, {Method: "POST", Pattern: "/a", Guards: money, Handler: 1},
 			{Method: "TRACE", Pattern: "/b", Handler: 1},
 		}, nil},
 		"any method, exempt": {core.Config{Store: memstore.New(), Routes: core.Routes{
 			"POST /a": free, "PUT /a": free, "PATCH /a": free, "DELETE /a": free, "CONNECT /a": free,
-		}}, []core.MountedRoute{{Pattern: "/a"}}, nil},
-		"roles on an exempt route": {withTable, with(core.MountedRoute{Method: "PUT", Pattern: "/limits"}), []string{
+		}}, []adapter.MountedRoute{{Pattern: "/a"}}, nil},
+		"roles on an exempt route": {withTable, with(adapter.MountedRoute{Method: "PUT", Pattern: "/limits"}), []string{
 			"PUT /limits: is not behind the JWT guard, roles guard; mount JWTGuard (or Bridge, behind a JWT middleware of your " +
 				"own), then RolesGuard"}},
-		"roles on a safe route": {withTable, with(core.MountedRoute{Method: "GET", Pattern: "/ledger", Guards: money[1:]}),
+		"roles on a safe route": {withTable, with(adapter.MountedRoute{Method: "GET", Pattern: "/ledger", Guards: money[1:]}),
 			[]string{"GET /ledger: is not behind the JWT guard"}},
-		"everything at once": {withTable, []core.MountedRoute{
-			{Method: "POST", Pattern: "/pay", Guards: []core.Guard{core.GuardKey, core.GuardRoles, core.GuardKey}},
+		"everything at once": {withTable, []adapter.MountedRoute{
+			{Method: "POST", Pattern: "/pay", Guards: []adapter.Guard{adapter.GuardKey, adapter.GuardRoles, adapter.GuardKey}},
 			{Method: "PATCH", Pattern: "/profile"},
 			{Method: "POST", Pattern: "/else"},
 		}, []string{
@@ -103,9 +104,9 @@ func TestAuditRoutes(t *testing.T) {
 			"lines for Config.Routes",
 			`"POST /else": {Exempt: "TODO"},`,
 		}},
-		"without a table":         {own, []core.MountedRoute{{Method: "POST", Pattern: "/a", Guards: money}}, nil},
-		"without a table, open":   {own, []core.MountedRoute{{Method: "POST", Pattern: "/a"}}, []string{"POST /a: is not behind"}},
-		"without a table, a read": {own, []core.MountedRoute{{Method: "GET", Pattern: "/a"}}, nil},
+		"without a table":         {own, []adapter.MountedRoute{{Method: "POST", Pattern: "/a", Guards: money}}, nil},
+		"without a table, open":   {own, []adapter.MountedRoute{{Method: "POST", Pattern: "/a"}}, []string{"POST /a: is not behind"}},
+		"without a table, a read": {own, []adapter.MountedRoute{{Method: "GET", Pattern: "/a"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			idem, err := core.New(test.cfg)
@@ -132,7 +133,7 @@ func TestOwns(t *testing.T) {
 	const group = "/v1/payments"
 	for name, test := range map[string]struct {
 		owns   string // group, if empty
-		routes []core.MountedRoute
+		routes []adapter.MountedRoute
 		owned  bool
 	}{
 		"the route itself": {"", at("/v1/payments"), true},
@@ -141,9 +142,9 @@ func TestOwns(t *testing.T) {
 		"a parameter above": {"", at("/:version/payments", "/v1/:kind", "/{version}/{kind}/{id}", "/:version/pay:x",
 			`/{v:[a-z/]+}/a`), true},
 		"empty segments":           {"", at("/v1//payments", "//v1/payments/"), true},
-		"a subtree above":          {"", []core.MountedRoute{{Method: "POST", Pattern: "/v1/", Subtree: true}}, true},
-		"any method":               {"", []core.MountedRoute{{Pattern: "/v1/payments"}}, true},
-		"another host":             {"", []core.MountedRoute{{Host: "b.example", Method: "POST", Pattern: "/v1/payments"}}, true},
+		"a subtree above":          {"", []adapter.MountedRoute{{Method: "POST", Pattern: "/v1/", Subtree: true}}, true},
+		"any method":               {"", []adapter.MountedRoute{{Pattern: "/v1/payments"}}, true},
+		"another host":             {"", []adapter.MountedRoute{{Host: "b.example", Method: "POST", Pattern: "/v1/payments"}}, true},
 		"a parameter of the group": {"/shops/:shop/pay", at("/shops/:id/pay", "/shops/7/pay/x", "/shops/*", "/:a/:b/:c"), true},
 		"two parameters":           {"/v:n/pay", at("/v:version/pay", "/v1/pay", "/:x/pay", "/v2:x/pay"), true},
 		"a slash at its end":       {"/v1/payments/", at("/v1/payments", "/v1/payments/x"), true},
@@ -183,13 +184,13 @@ func TestOwns(t *testing.T) {
 func TestOutsideOfOwns(t *testing.T) {
 	var events []core.Event
 	idem := owner(t, core.Routes{"POST /pay": {Recovery: core.Park}, "PUT /else": {Recovery: core.Park}}, &events, "/pay")
-	audit := func(outside ...core.MountedRoute) error {
+	audit := func(outside ...adapter.MountedRoute) error {
 		return idem.AuditRoutes(append(outside,
-			core.MountedRoute{Method: "POST", Pattern: "/pay", Guards: money},
-			core.MountedRoute{Method: "PUT", Pattern: "/else", Guards: money}))
+			adapter.MountedRoute{Method: "POST", Pattern: "/pay", Guards: money},
+			adapter.MountedRoute{Method: "PUT", Pattern: "/else", Guards: money}))
 	}
 	require.Empty(t, idem.Undeclared())
-	outside := []core.MountedRoute{
+	outside := []adapter.MountedRoute{
 		{Method: "POST", Pattern: "/login"}, {Method: "GET", Pattern: "/login"},
 		{Host: "a.example", Method: "DELETE", Pattern: "/carts/:id", Guards: money[:1]},
 		{Host: "b.example", Method: "DELETE", Pattern: "/carts/:id", Unproven: "does not matter"},
@@ -205,7 +206,7 @@ func TestOutsideOfOwns(t *testing.T) {
 	require.Empty(t, idem.Undeclared())
 
 	for _, guard := range money[1:] {
-		err := audit(core.MountedRoute{Method: "POST", Pattern: "/login", Guards: []core.Guard{guard}})
+		err := audit(adapter.MountedRoute{Method: "POST", Pattern: "/login", Guards: []adapter.Guard{guard}})
 		require.ErrorContains(t, err, "POST /login: this route is not in the table of routes; declare it with a recovery or as "+
 			"exempt. It is outside of Config.Owns, but behind the guards, which refuse it")
 		require.Empty(t, idem.Undeclared())
@@ -213,7 +214,7 @@ func TestOutsideOfOwns(t *testing.T) {
 	require.ErrorContains(t, audit(at("/:any")...), "It can take requests of the owned group /pay\n")
 	require.ErrorContains(t, idem.AuditRoutes(outside), "PUT /else: is declared, but the router has no such route")
 	require.ErrorContains(t, idem.AuditRoutes(outside), "/pay: is in Config.Owns, but the router has no unsafe route there")
-	require.ErrorContains(t, idem.AuditRoutes(append(at("/else"), core.MountedRoute{Method: "PUT", Pattern: "/else"})),
+	require.ErrorContains(t, idem.AuditRoutes(append(at("/else"), adapter.MountedRoute{Method: "PUT", Pattern: "/else"})),
 		"PUT /else: is not behind the JWT guard")
 }
 
@@ -230,9 +231,9 @@ func owner(t *testing.T, routes core.Routes, seen *[]core.Event, groups ...strin
 }
 
 // at returns unsafe routes without a guard.
-func at(patterns ...string) (routes []core.MountedRoute) {
+func at(patterns ...string) (routes []adapter.MountedRoute) {
 	for _, pattern := range patterns {
-		routes = append(routes, core.MountedRoute{Method: "POST", Pattern: pattern})
+		routes = append(routes, adapter.MountedRoute{Method: "POST", Pattern: pattern})
 	}
 	return routes
 }

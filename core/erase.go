@@ -224,7 +224,7 @@ func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
 	if realm := m.cfg.Scoping.PrincipalRealm(order.Principal); !realm.Within(m.operated(p)) {
 		return m.refuse(r, NewProblem(CodeNotFound, "there is no such principal that this operator may erase"))
 	}
-	order.Who = nameOf(p)
+	order.Who = p.Name()
 	erased, err := m.eraseIn(r.Context(), order)
 	switch {
 	case errors.Is(err, ErrScoping):

@@ -19,6 +19,7 @@ const (
 	DefaultSweepEvery       = defaultSweepEvery
 	MaxShadow               = maxShadow
 	MaxStepKeys             = maxStepKeys
+	MaxStepName             = maxStepName
 )
 
 // Hold is what an interceptor does first with a request.

@@ -68,7 +68,7 @@ func (m *Module) KeyHeader() string { return m.cfg.Header }
 func (o *Operator) Supervises() bool { return o.module.isSupervisor(o.principal) }
 
 // Name is the operator's name in the history of settlements: issuer, tenant and subject, each quoted.
-func (o *Operator) Name() string { return nameOf(o.principal) }
+func (o *Operator) Name() string { return o.principal.Name() }
 
 // Unsettled lists the operations that need attention, oldest first: see [store.Operations]. It ignores q.Within.
 func (o *Operator) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]Record, error) {
@@ -140,7 +140,7 @@ func (o *Operator) Reveal(ctx context.Context, id ID) (Life, error) {
 // answerRead tells the observer that an operator has read an answer that is not its own.
 func (m *Module) answerRead(ctx context.Context, p Principal, rec Record) {
 	m.observe(ctx, Event{Kind: EventAnswerRead, Operation: rec.ID, Method: rec.Method, Route: rec.Route,
-		Recovery: rec.Recovery, Fence: rec.Fence, Who: nameOf(p)})
+		Recovery: rec.Recovery, Fence: rec.Fence, Who: p.Name()})
 }
 
 func (o *Operator) life(ctx context.Context, id ID) (life Life, err error) {
@@ -198,17 +198,4 @@ func (o *Operator) FindKey(ctx context.Context, owner Principal, key string) (id
 	id = m.cfg.Scoping.RecordID(owner, parsed)
 	_, running, err = m.findOwn(ctx, id)
 	return id, running, err
-}
-
-// NameOf is the name of a principal as the history of settlements has it: issuer, tenant and subject, each quoted.
-func NameOf(p Principal) string { return nameOf(p) }
-
-// nameOf is the name of a principal in the history. It is quoted, so that two principals never have one name, whatever
-// spaces and quotes are in them, and because the history cannot store every control character that a token may have.
-func nameOf(p Principal) string {
-	name := "issuer=" + strconv.Quote(p.Issuer)
-	if p.Tenant != "" {
-		name += " tenant=" + strconv.Quote(p.Tenant)
-	}
-	return name + " subject=" + strconv.Quote(p.Subject)
 }

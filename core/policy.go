@@ -112,7 +112,7 @@ type Policy struct {
 	// name the header in which the proxy passes it on (H-7).
 	CommandHeaders []string
 	// Rekey says what happens if the same principal sends the same command again within RekeyWindow, but with a new key:
-	// RekeyOff (default), RekeyReport or RekeyRefuse. The last two need a [store.Sightings].
+	// RekeyReport or RekeyRefuse; default neither. Both need a [store.Sightings].
 	Rekey Rekey
 	// RekeyWindow is how long after a command the same command with another key is a suspected duplicate: 1 s to 24 h,
 	// default 10 min. It is used on routes in shadow, and if Rekey is set.

@@ -27,7 +27,7 @@ type Rekey uint8
 
 // What happens to a suspected duplicate.
 const (
-	RekeyOff    Rekey = iota // commands are not compared
+	rekeyOff    Rekey = iota // commands are not compared
 	RekeyReport              // it passes, and the observer gets EventSuspectedDuplicate
 	// RekeyRefuse: 409 suspected_duplicate, with the operation of the earlier key, until RekeyWindow is over. A repeat with
 	// the earlier key gets the recorded answer, or runs if nothing was applied. If the store does not answer: 503.
@@ -37,16 +37,16 @@ const (
 // checkRekey reports to bad what is wrong with Rekey in a filled policy.
 func (p Policy) checkRekey(st Store, bad func(format string, args ...any)) {
 	if p.Rekey > RekeyRefuse {
-		bad("Rekey: %d is none of core.RekeyOff, core.RekeyReport, core.RekeyRefuse", p.Rekey)
+		bad("Rekey: %d is neither core.RekeyReport nor core.RekeyRefuse", p.Rekey)
 	}
-	if _, ok := st.(store.Sightings); p.Rekey != RekeyOff && !ok {
+	if _, ok := st.(store.Sightings); p.Rekey != rekeyOff && !ok {
 		bad("Rekey: needs a store that remembers commands (store.Sightings), and %T does not; use gormstore", st)
 	}
 }
 
 // detectRekey runs before the claim. It either lets a request continue to the claim, or refuses the request.
 func (m *Module) detectRekey(r *http.Request, adm *admission) *Problem {
-	if adm.route.Rekey == RekeyOff {
+	if adm.route.Rekey == rekeyOff {
 		return nil
 	}
 	refuse, patience := adm.route.Rekey == RekeyRefuse, min(shadowPatience, m.cfg.ClaimTimeout)

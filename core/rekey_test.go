@@ -132,7 +132,7 @@ func TestRekeyConfiguration(t *testing.T) {
 	_, err := core.New(core.Config{Store: newFaultStore(memstore.New()), Policy: rekeyPolicy(core.RekeyReport)})
 	require.ErrorContains(t, err, "Policy: Rekey: needs a store that remembers commands")
 	_, err = core.New(core.Config{Store: memstore.New(), Policy: rekeyPolicy(core.RekeyRefuse + 1)})
-	require.ErrorContains(t, err, "Policy: Rekey: 3 is none of core.RekeyOff, core.RekeyReport, core.RekeyRefuse")
+	require.ErrorContains(t, err, "Policy: Rekey: 3 is neither core.RekeyReport nor core.RekeyRefuse")
 
 	idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Rekey: core.RekeyReport, RekeyWindow: time.Hour},
 		Routes: core.Routes{"POST /pay": {Recovery: core.Park}, "POST /quiet": {Recovery: core.Park, RekeyWindow: time.Minute}}})

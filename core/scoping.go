@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -234,6 +235,17 @@ func isNobody(id string) bool {
 func isSeparator(r rune) bool {
 	letterOrDigit := '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 	return r < utf8.RuneSelf && !letterOrDigit
+}
+
+// Name is the name of p in the history of settlements: issuer, tenant and subject. Each is quoted, so that two principals
+// never have one name, whatever spaces and quotes are in them, and because the history cannot store every control character
+// that a token may have.
+func (p Principal) Name() string {
+	name := "issuer=" + strconv.Quote(p.Issuer)
+	if p.Tenant != "" {
+		name += " tenant=" + strconv.Quote(p.Tenant)
+	}
+	return name + " subject=" + strconv.Quote(p.Subject)
 }
 
 // HasAnyRole reports whether p has at least one of roles. Without roles it is true.

@@ -65,8 +65,8 @@ func (s *steps) refuse(name string) error {
 	switch {
 	case name == "":
 		return errors.New("idem: a step needs a name")
-	case len(name) > MaxStepName || !isText(name):
-		return fmt.Errorf("idem: step %.40q: a name is valid UTF-8 without NUL, of up to %d bytes", name, MaxStepName)
+	case len(name) > maxStepName || !isText(name):
+		return fmt.Errorf("idem: step %.40q: a name is valid UTF-8 without NUL, of up to %d bytes", name, maxStepName)
 	case s.closed:
 		return fmt.Errorf("idem: step %q: %w", name, errAttemptOver)
 	case s.busy != 0:

@@ -145,14 +145,14 @@ func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 		return m.refuse(r, NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was settled"))
 	}
 	refuse := func(problem *Problem) *Reply {
-		m.observe(r.Context(), Event{Kind: EventSettleRefused, Operation: parsed, Who: nameOf(p), Code: problem.Code})
+		m.observe(r.Context(), Event{Kind: EventSettleRefused, Operation: parsed, Who: p.Name(), Code: problem.Code})
 		return m.refuse(r, problem)
 	}
 	decision, problem := m.parseSettlement(body, parsed)
 	if problem != nil {
 		return refuse(problem)
 	}
-	decision.Who = nameOf(p)
+	decision.Who = p.Name()
 	settled, err := m.settle(r.Context(), parsed, decision, m.operated(p))
 	if err != nil {
 		// The request itself has changed nothing. If it came too early, it can be repeated later with the same key.

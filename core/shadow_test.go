@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/adapter"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/store"
 )
@@ -332,12 +333,12 @@ func TestAuditTellsOfShadow(t *testing.T) {
 		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { told = append(told, e) }),
 	})
 	require.NoError(t, err)
-	require.NoError(t, idem.AuditRoutes([]core.MountedRoute{
+	require.NoError(t, idem.AuditRoutes([]adapter.MountedRoute{
 		{Method: "POST", Pattern: "/pay", Guards: money}, {Method: "POST", Pattern: "/refund", Guards: money},
 	}))
 	require.Equal(t, []core.Event{{Kind: core.EventShadowed, Method: "POST", Route: "/pay", Recovery: core.Park, Until: until}},
 		told)
-	require.ErrorContains(t, idem.AuditRoutes([]core.MountedRoute{
+	require.ErrorContains(t, idem.AuditRoutes([]adapter.MountedRoute{
 		{Method: "POST", Pattern: "/pay"}, {Method: "POST", Pattern: "/refund", Guards: money},
 	}), "POST /pay: is not behind", "a route in shadow needs its guards as any other")
 

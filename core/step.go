@@ -31,7 +31,7 @@ var (
 // Bounds of a step.
 const (
 	MaxStepResult = 64 << 10 // the largest recorded result, in bytes of JSON: 64 KiB
-	MaxStepName   = 255      // the longest name, in bytes of UTF-8
+	maxStepName   = 255      // the longest name, in bytes of UTF-8
 	maxStepKeys   = 1000     // the most calls and events of one step
 )
 

@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/adapter"
 )
 
 // Audit checks, before the app serves, that its routes have the guards that the route table of idem asks for. It returns
@@ -27,14 +28,14 @@ func Audit(e *echo.Echo, idem *core.Module) error {
 }
 
 // mounted returns the routes with the guards in the chain of each: those of Echo.Use, then those that were tracked.
-func mounted(host string, routes []*echo.Route, seen *tracker, global []uintptr, readable bool) []core.MountedRoute {
+func mounted(host string, routes []*echo.Route, seen *tracker, global []uintptr, readable bool) []adapter.MountedRoute {
 	guards := guardCodes()
-	var found []core.MountedRoute
+	var found []adapter.MountedRoute
 	for _, r := range routes {
 		if r.Method == echo.RouteNotFound {
 			continue // it answers where there is no route
 		}
-		route := core.MountedRoute{Host: host, Method: r.Method, Pattern: r.Path}
+		route := adapter.MountedRoute{Host: host, Method: r.Method, Pattern: r.Path}
 		chain, tracked := seen.chains[routeKey{host, r.Method, r.Path}]
 		route.Handler = seen.handlers[routeKey{host, r.Method, r.Path}]
 		switch {
@@ -48,7 +49,7 @@ func mounted(host string, routes []*echo.Route, seen *tracker, global []uintptr,
 			route.Guards = append(route.Guards, guards[code]...)
 		}
 		for _, middleware := range chain {
-			route.Guards = append(route.Guards, guards[core.CodeOf(middleware)]...)
+			route.Guards = append(route.Guards, guards[adapter.CodeOf(middleware)]...)
 		}
 		found = append(found, route)
 	}
@@ -56,8 +57,8 @@ func mounted(host string, routes []*echo.Route, seen *tracker, global []uintptr,
 }
 
 // guardCodes are those of the guards of this package.
-func guardCodes() core.GuardCodes {
-	return core.NewGuardCodes(JWTGuard(nil), Bridge(nil), RolesGuard(nil), KeyGuard(nil), Interceptor(nil), Idempotent(nil))
+func guardCodes() adapter.GuardCodes {
+	return adapter.NewGuardCodes(JWTGuard(nil), Bridge(nil), RolesGuard(nil), KeyGuard(nil), Interceptor(nil), Idempotent(nil))
 }
 
 type routeKey struct{ host, method, path string }
@@ -103,7 +104,7 @@ func (t *tracker) hook(next addRoute) addRoute {
 			return
 		}
 		t.chains[routeKey{host, r.Method, r.Path}] = middleware
-		t.handlers[routeKey{host, r.Method, r.Path}] = core.CodeOf(handler)
+		t.handlers[routeKey{host, r.Method, r.Path}] = adapter.CodeOf(handler)
 		if next != nil {
 			next(host, r, handler, middleware)
 		}
@@ -126,7 +127,7 @@ type introduction struct {
 // trackerOf returns the tracker of e, or an empty one if there is none. It asks only a hook of this package.
 func trackerOf(e *echo.Echo) *tracker {
 	found := &tracker{}
-	if e.OnAddRouteHandler != nil && core.CodeOf(e.OnAddRouteHandler) == core.CodeOf(found.hook(nil)) {
+	if e.OnAddRouteHandler != nil && adapter.CodeOf(e.OnAddRouteHandler) == adapter.CodeOf(found.hook(nil)) {
 		e.OnAddRouteHandler("", echo.Route{}, func(c echo.Context) error {
 			found = c.(introduction).tracker
 			return nil

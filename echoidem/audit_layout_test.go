@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/adapter"
 	"github.com/auth19/idem/core/memstore"
 )
 
@@ -20,7 +21,7 @@ func TestLayout(t *testing.T) {
 	e.POST("/a", func(echo.Context) error { return nil })
 	codes, ok := globalChain(reflect.ValueOf(e))
 	require.True(t, ok, "Echo's layout has changed: Audit has to learn the new one")
-	require.Equal(t, []uintptr{core.CodeOf(guard)}, codes)
+	require.Equal(t, []uintptr{adapter.CodeOf(guard)}, codes)
 
 	for _, other := range []any{
 		&struct{}{}, &struct{ middleware int }{}, &struct{ middleware []int }{}, &struct{ middleware func() }{},

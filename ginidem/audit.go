@@ -7,6 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/adapter"
 )
 
 // Audit checks, before the app serves, that its routes have the guards that the route table of idem asks for. It returns
@@ -20,15 +21,15 @@ func Audit(r *gin.Engine, idem *core.Module) error {
 }
 
 // mounted returns the routes with the guards in the chain of each.
-func mounted(routes gin.RoutesInfo, chains map[routeKey][]uintptr) []core.MountedRoute {
+func mounted(routes gin.RoutesInfo, chains map[routeKey][]uintptr) []adapter.MountedRoute {
 	guards := guardCodes()
-	found := make([]core.MountedRoute, len(routes))
+	found := make([]adapter.MountedRoute, len(routes))
 	for i, r := range routes {
 		// Gin unescapes a colon when it begins to serve, and c.FullPath has it unescaped.
-		found[i] = core.MountedRoute{Method: r.Method, Pattern: strings.ReplaceAll(r.Path, `\:`, ":"),
-			Handler: core.CodeOf(r.HandlerFunc)}
+		found[i] = adapter.MountedRoute{Method: r.Method, Pattern: strings.ReplaceAll(r.Path, `\:`, ":"),
+			Handler: adapter.CodeOf(r.HandlerFunc)}
 		chain := chains[routeKey{r.Method, r.Path}]
-		if len(chain) == 0 || chain[len(chain)-1] != core.CodeOf(r.HandlerFunc) {
+		if len(chain) == 0 || chain[len(chain)-1] != adapter.CodeOf(r.HandlerFunc) {
 			found[i].Unproven = "the chain of its handlers could not be read; use the Gin version that this module requires"
 		}
 		for _, code := range chain {
@@ -39,8 +40,8 @@ func mounted(routes gin.RoutesInfo, chains map[routeKey][]uintptr) []core.Mounte
 }
 
 // guardCodes are those of the guards of this package.
-func guardCodes() core.GuardCodes {
-	return core.NewGuardCodes(JWTGuard(nil), Bridge(nil), RolesGuard(nil), KeyGuard(nil), Interceptor(nil), Idempotent(nil))
+func guardCodes() adapter.GuardCodes {
+	return adapter.NewGuardCodes(JWTGuard(nil), Bridge(nil), RolesGuard(nil), KeyGuard(nil), Interceptor(nil), Idempotent(nil))
 }
 
 type routeKey struct{ method, path string }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/adapter"
 	"github.com/auth19/idem/core/memstore"
 )
 
@@ -21,7 +22,7 @@ func TestLayout(t *testing.T) {
 
 	chains := chainsOf(reflect.ValueOf(r))
 	require.Len(t, chains, 3, "Gin's layout has changed: Audit has to learn the new one")
-	require.Equal(t, core.CodeOf(guard), chains[routeKey{"POST", "/a/:id"}][0])
+	require.Equal(t, adapter.CodeOf(guard), chains[routeKey{"POST", "/a/:id"}][0])
 	for _, route := range mounted(r.Routes(), chains) {
 		require.Empty(t, route.Unproven)
 	}
@@ -50,7 +51,7 @@ func TestLayout(t *testing.T) {
 
 	idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
 	require.NoError(t, err)
-	short := map[routeKey][]uintptr{{"POST", "/a/:id"}: {core.CodeOf(Idempotent(idem))}} // its handler is not the last
+	short := map[routeKey][]uintptr{{"POST", "/a/:id"}: {adapter.CodeOf(Idempotent(idem))}} // its handler is not the last
 	for _, unreadable := range []map[routeKey][]uintptr{nil, short} {
 		err := idem.AuditRoutes(mounted(r.Routes(), unreadable))
 		require.ErrorContains(t, err, "POST /a/:id: is unproven: the chain of its handlers could not be read")

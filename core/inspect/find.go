@@ -131,7 +131,7 @@ func (v *visit) findByCaller(form url.Values, page findPage) error {
 	case err != nil:
 		return err
 	case len(found) == 0:
-		return v.foundNothing(http.StatusNotFound, page, "This was taken for the caller "+core.NameOf(page.Owner)+". "+
+		return v.foundNothing(http.StatusNotFound, page, "This was taken for the caller "+page.Owner.Name()+". "+
 			"No operation of it that you may look at needs somebody, as far as state, route and times go. One that is completed "+
 			"is found by what you have of it, or by its key and its caller.")
 	}

@@ -102,7 +102,7 @@ func (h *handler) visited(serve func(v *visit) error) http.Handler {
 			_ = v.failAbout(failure{Status: http.StatusForbidden, Heading: "You are no operator",
 				Another: cmp.Or(h.SignOut, h.SignIn),
 				Text:    "Your login is valid, but it has no role that may look at operations. Nothing is shown.",
-				Quotes:  []quote{{"You are", core.NameOf(principal)}, {"What is missing", problem.Detail}}})
+				Quotes:  []quote{{"You are", principal.Name()}, {"What is missing", problem.Detail}}})
 			return
 		default:
 			_ = v.fail(problem.Status, "The pages are mounted wrongly", problem.Detail)

@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v5"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/adapter"
 )
 
 // Audit checks, before the app serves, that its routes have the guards that the route table of idem asks for. It returns
@@ -18,12 +19,12 @@ import (
 // each method.
 func Audit(e *echo.Echo, idem *core.Module) error {
 	guards, seen, global := guardCodes(), trackerOf(e), e.Middlewares()
-	var found []core.MountedRoute
+	var found []adapter.MountedRoute
 	for _, r := range e.Router().Routes() {
 		if r.Method == echo.RouteNotFound {
 			continue // it answers where there is no route
 		}
-		route := core.MountedRoute{Method: r.Method, Pattern: r.Path}
+		route := adapter.MountedRoute{Method: r.Method, Pattern: r.Path}
 		if r.Method == echo.RouteAny {
 			route.Method = ""
 		}
@@ -33,7 +34,7 @@ func Audit(e *echo.Echo, idem *core.Module) error {
 				"OnAddRoute of your own before it"
 		}
 		for _, middleware := range slices.Concat(global, chain) {
-			route.Guards = append(route.Guards, guards[core.CodeOf(middleware)]...)
+			route.Guards = append(route.Guards, guards[adapter.CodeOf(middleware)]...)
 		}
 		found = append(found, route)
 	}
@@ -41,8 +42,8 @@ func Audit(e *echo.Echo, idem *core.Module) error {
 }
 
 // guardCodes are those of the guards of this package.
-func guardCodes() core.GuardCodes {
-	return core.NewGuardCodes(JWTGuard(nil), Bridge(nil), RolesGuard(nil), KeyGuard(nil), Interceptor(nil), Idempotent(nil))
+func guardCodes() adapter.GuardCodes {
+	return adapter.NewGuardCodes(JWTGuard(nil), Bridge(nil), RolesGuard(nil), KeyGuard(nil), Interceptor(nil), Idempotent(nil))
 }
 
 type routeKey struct{ method, path string }
@@ -93,7 +94,7 @@ func (introduction) Error() string { return "idem: an answer to trackerOf" }
 // trackerOf returns the tracker of e, or an empty one if there is none. It asks only a hook of this package.
 func trackerOf(e *echo.Echo) *tracker {
 	none := &tracker{}
-	if e.OnAddRoute == nil || core.CodeOf(e.OnAddRoute) != core.CodeOf(none.hook(nil)) {
+	if e.OnAddRoute == nil || adapter.CodeOf(e.OnAddRoute) != adapter.CodeOf(none.hook(nil)) {
 		return none
 	}
 	if found, ok := e.OnAddRoute(echo.Route{Method: question}).(introduction); ok { //nolint:errorlint // never wrapped

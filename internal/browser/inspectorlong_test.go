@@ -57,7 +57,7 @@ func TestInspectorLongTexts(t *testing.T) {
 		require.Nil(t, reply)
 		w := attempt.Capture(httptest.NewRecorder())
 		for i := range 200 {
-			name := fmt.Sprint(i, longOf(core.MaxStepName-3))
+			name := fmt.Sprint(i, longOf(252))
 			require.NoError(t, core.CallDo(attempt.Request().Context(), name,
 				func(context.Context, core.DerivedKey) error { return nil }, core.Dedup(time.Hour)))
 		}

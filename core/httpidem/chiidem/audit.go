@@ -9,6 +9,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/adapter"
 	"github.com/auth19/idem/core/httpidem"
 )
 
@@ -23,7 +24,7 @@ func Audit(r chi.Routes, idem *core.Module) error { return idem.AuditRoutes(rout
 
 // routesOf returns the routes of r and of the routers below it. early are the guards in front of r. chi.Walk would not do:
 // it does not tell the middleware in front of a router from that behind it.
-func routesOf(r chi.Routes, prefix string, early []core.Guard) (found []core.MountedRoute) {
+func routesOf(r chi.Routes, prefix string, early []adapter.Guard) (found []adapter.MountedRoute) {
 	early = slices.Concat(early, httpidem.GuardsOf(r.Middlewares()...))
 	for _, route := range r.Routes() {
 		if route.SubRoutes != nil {
@@ -35,9 +36,9 @@ func routesOf(r chi.Routes, prefix string, early []core.Guard) (found []core.Mou
 			if method == "*" {
 				continue // Handlers has each method too
 			}
-			one := core.MountedRoute{Method: method, Pattern: patternOf(prefix + route.Pattern),
+			one := adapter.MountedRoute{Method: method, Pattern: patternOf(prefix + route.Pattern),
 				Handler: addressOf(handler), Guards: slices.Concat(early, inlineGuards(handler))}
-			if slices.ContainsFunc(early, func(g core.Guard) bool { return g != core.GuardJWT }) {
+			if slices.ContainsFunc(early, func(g adapter.Guard) bool { return g != adapter.GuardJWT }) {
 				one.Unproven = "a guard stands in front of the router, where the route is not known yet; mount it by With, or by " +
 					"Use within a Group"
 			}
@@ -48,7 +49,7 @@ func routesOf(r chi.Routes, prefix string, early []core.Guard) (found []core.Mou
 }
 
 // inlineGuards returns the guards of With and Group in front of a handler.
-func inlineGuards(handler any) []core.Guard {
+func inlineGuards(handler any) []adapter.Guard {
 	if chain, ok := handler.(*chi.ChainHandler); ok {
 		return httpidem.GuardsOf(chain.Middlewares...)
 	}

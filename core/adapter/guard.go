@@ -1,6 +1,32 @@
-package core
+package adapter
 
 import "reflect"
+
+// Guard is one of the guards that a request has to pass, in the order of the constants (D-2).
+type Guard uint8
+
+// The guards, in the order in which a money route needs them.
+const (
+	GuardJWT         Guard = iota + 1 // who calls: JWTGuard, or Bridge behind a JWT middleware of the app's own
+	GuardRoles                        // may the caller do this: RolesGuard
+	GuardKey                          // is there one key: KeyGuard
+	GuardInterceptor                  // claim and record: Interceptor
+)
+
+// String returns the guard's name in findings.
+func (g Guard) String() string {
+	switch g {
+	case GuardJWT:
+		return "JWT guard"
+	case GuardRoles:
+		return "roles guard"
+	case GuardKey:
+		return "key guard"
+	case GuardInterceptor:
+		return "interceptor"
+	}
+	return "unknown guard"
+}
 
 // GuardCodes tells the guards of an adapter from other middleware, by the address of their code. All closures of one
 // constructor have the same address, unless the compiler inlines the constructor: then each caller has a copy of the code.
