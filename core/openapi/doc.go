@@ -6,6 +6,10 @@
 // openapi2conv of kin-openapi for instance. Fern reads x-fern-idempotent and x-fern-idempotency-headers: its SDKs take the
 // key as an option of the call.
 //
+// Templates of other generators find the same in x-idempotency of each operation: header and required; keyFormat, which is
+// any, uuid or uuidv7; retentionSeconds, for which a repeat gets the recorded answer; resultHeader and problemHeader;
+// repeatCodes, the problems that come with Retry-After and are repeated with the same key; and finalCodes, the others.
+//
 // [PolicyHandler] is a page for people, and JSON for programs. Mount it with one line:
 //
 //	r.GET("/idempotency", gin.WrapH(openapi.PolicyHandler(idem)))           // Gin

@@ -25,9 +25,13 @@ const (
 	headerRetry    = "IdempotencyRetryAfter"
 )
 
+// extension is the member of an operation with its policy.
+const extension = "x-idempotency"
+
 // Document returns what the guards add to the description of the app's API, as maps and slices like those that
 // encoding/json decodes: "paths" with the key's header and the problems of every guarded route in the table, "components"
-// that the paths refer to, and Fern's "x-fern-idempotency-headers". It is valid for OpenAPI 3.0 and 3.1. With "openapi"
+// that the paths refer to, and Fern's "x-fern-idempotency-headers". Each operation has "x-idempotency", its policy for other
+// generators: see the package. It is valid for OpenAPI 3.0 and 3.1. With "openapi"
 // and "info" added, it is a complete document. To add it to a document of your own, see the example.
 //
 // Path patterns are written in OpenAPI's form: "/v1/payments/:id" and "/v1/payments/{id...}" become "/v1/payments/{id}".
@@ -100,8 +104,34 @@ func operationOf(d core.Description, route core.DescribedRoute) map[string]any {
 		"parameters":        []any{keyParameter(d, route)},
 		"responses":         responses,
 		"x-fern-idempotent": true,
+		extension:           extensionOf(d, route),
 	}
 }
+
+// extensionOf is the policy of a route for generators of clients: what a template needs for a loop that repeats.
+func extensionOf(d core.Description, route core.DescribedRoute) map[string]any {
+	again, final := []any{}, []any{} // no nil: they are lists in JSON
+	for _, problem := range route.Problems {
+		if problem.Again {
+			again = append(again, string(problem.Code))
+		} else {
+			final = append(final, string(problem.Code))
+		}
+	}
+	return map[string]any{
+		"header":           d.Header,
+		"required":         !inShadow(route),
+		"keyFormat":        keyFormats[route.Policy.KeyFormat],
+		"retentionSeconds": int64(route.Policy.Retention / time.Second),
+		"resultHeader":     core.HeaderResult,
+		"problemHeader":    core.HeaderProblem,
+		"repeatCodes":      again,
+		"finalCodes":       final,
+	}
+}
+
+// keyFormats are the names of formats in the extension.
+var keyFormats = map[core.KeyFormat]string{core.AnyKey: "any", core.UUIDKey: "uuid", core.TimedKey: "uuidv7"}
 
 // inShadow reports whether the key of a route is not required yet.
 func inShadow(route core.DescribedRoute) bool { return time.Now().Before(route.Policy.ShadowUntil) }

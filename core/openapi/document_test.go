@@ -109,6 +109,23 @@ func TestDocument(t *testing.T) {
 		member(t, document, "x-fern-idempotency-headers"))
 	require.Subset(t, codesIn(t, pay), map[core.Code]string{core.CodeForbidden: "403", core.CodeTooManyOpen: "429",
 		core.CodeRolledBack: "503", core.CodeSuspectedDuplicate: "409"})
+	policy := member(t, pay, "x-idempotency").(map[string]any)
+	listed := append(policy["repeatCodes"].([]any), policy["finalCodes"].([]any)...)
+	var described []any
+	for code := range codesIn(t, pay) {
+		described = append(described, string(code))
+	}
+	require.ElementsMatch(t, described, listed, "each problem is in one of the lists")
+	require.Subset(t, policy["repeatCodes"], []any{string(core.CodeInFlight), string(core.CodeStoreUnavailable)})
+	require.Subset(t, policy["finalCodes"], []any{string(core.CodeKeyReused), string(core.CodeForbidden)})
+	delete(policy, "repeatCodes")
+	delete(policy, "finalCodes")
+	require.Equal(t, map[string]any{
+		"header": "Idempotency-Key", "required": true, "keyFormat": "any", "retentionSeconds": core.DefaultRetention.Seconds(),
+		"resultHeader": "Idempotency-Result", "problemHeader": "Idempotency-Problem",
+	}, policy)
+	require.Equal(t, false, member(t, paths, "/v1/payouts/{id}", "patch", "x-idempotency", "required"), "in shadow")
+	require.Equal(t, "uuidv7", member(t, paths, "/v1/payouts/{id}", "put", "x-idempotency", "keyFormat"))
 	refunds := codesIn(t, member(t, paths, "/v1/payments/{id}/refunds", "post"))
 	require.Contains(t, refunds, core.CodeStepsChanged)
 	for _, code := range []core.Code{core.CodeForbidden, core.CodeTooManyOpen, core.CodeSuspectedDuplicate} {

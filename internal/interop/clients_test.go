@@ -71,6 +71,8 @@ var (
 			keyReused: {visits: 4}, refused: {visits: 4}, uncertain: {visits: 4}, // it repeats whatever is no success
 		}},
 		{name: "fetch", needs: []string{"node", "--version"}, run: []string{"node", "run.mjs", "./fetch.mjs"}},
+		{name: "TypeScript", needs: imports("typescript"), build: []string{"sh", "-c", typeScript},
+			run: []string{"node", "run.mjs", "./pay.js"}},
 		{name: "axios", needs: imports("axios-retry"), run: []string{"node", "run.mjs", "./axios.mjs"}},
 		{name: "got", needs: imports("got"), run: []string{"node", "run.mjs", "./got.mjs"}},
 		{name: "ky", needs: imports("ky"), run: []string{"node", "run.mjs", "./ky.mjs"}},
@@ -94,6 +96,9 @@ var (
 			}},
 	}
 )
+
+// typeScript compiles pay.ts, and checks what it has beside pay.
+const typeScript = "node_modules/.bin/tsc --strict --target es2022 --module es2022 --lib es2022,dom pay.ts && node pay_test.mjs"
 
 // python is that of the system, for which .ci/clients installs packages.
 const python = "/usr/bin/python3"

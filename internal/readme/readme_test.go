@@ -19,7 +19,7 @@ var (
 	code  = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
 	block = regexp.MustCompile("(?s)```go\n(.*?)```")
 	// shown is code that runs in a test, in any language.
-	shown = regexp.MustCompile("(?s)```(?:go|js|python|java|sh)\n(.*?)```")
+	shown = regexp.MustCompile("(?s)```(?:go|js|ts|python|java|sh)\n(.*?)```")
 	// No address has a colon but those of other sites. A link within a page has no file.
 	link      = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
 	namedPage = regexp.MustCompile(`\bdocs/[a-z/-]+\.(?:md|yml|json)\b`)
@@ -108,7 +108,7 @@ func TestCodeIsFromLinkedFiles(t *testing.T) {
 		}
 		var files []string
 		for file := range linksOf(t, page) {
-			if slices.Contains([]string{".go", ".mjs", ".py", ".java", ".sh"}, path.Ext(file)) {
+			if slices.Contains([]string{".go", ".mjs", ".ts", ".py", ".java", ".sh"}, path.Ext(file)) {
 				files = append(files, unindented(read(t, file)))
 			}
 		}
