@@ -44,19 +44,19 @@ func (v *visit) begin(r *http.Request, p Principal) (*Attempt, *Reply) {
 // admitted returns what a key guard before the interceptor has found out. Without it there is a reply, or the request
 // needs no claim.
 func (v *visit) admitted(r *http.Request, p Principal) (*admission, *Reply) {
-	m, route := v.m, v.route
+	m := v.m
 	adm, _ := r.Context().Value(admissionKey{}).(*admission)
 	switch {
 	case v.problem != nil:
 		return nil, v.refuse(r, v.problem)
-	case !v.guarded():
+	case !v.guarded:
 		return nil, nil
 	case !m.cfg.Scoping.admits(p):
 		return nil, m.refuse(r, m.unauthenticated(r, *v, p, "this route needs an authenticated caller"))
-	case adm != nil && adm.shadow, adm == nil && route.inShadow():
+	case adm != nil && adm.shadow, adm == nil && v.shadow:
 		m.watch(r, v.pattern, adm, p)
 		return nil, nil
-	case attemptFrom(r.Context()) != nil:
+	case v.inside:
 		return nil, v.refuse(r, secondGuard())
 	case adm == nil || !adm.principal.same(p):
 		return nil, v.refuse(r, NewProblem(CodeMisconfigured, "the interceptor is mounted without the key guard before it"))
@@ -96,10 +96,7 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 	}
 	claim.Key = m.keyTime(adm)
 	if claim.Key.Valid != never { // else it is no new command: the claim answers from its record, or refuses it
-		if problem := m.checkOpen(r, adm); problem != nil {
-			return nil, m.refuseRepeat(r, adm, problem)
-		}
-		if problem := m.detectRekey(r, adm); problem != nil {
+		if problem := m.passGates(r, adm); problem != nil {
 			return nil, m.refuseRepeat(r, adm, problem)
 		}
 	}

@@ -69,23 +69,28 @@ func (m *Module) CheckRoles(r *http.Request, pattern string, p Principal) *Reply
 	return v.authorize(r, p)
 }
 
-// visit is a request as a guard sees it: its route is looked up once.
+// visit is a request as a guard sees it. What the guards of one chain all want to know is found out once.
 type visit struct {
 	m       *Module
 	pattern string
 	route   *route   // nil: there is none, or problem says why
 	problem *Problem // the route is not in the table
 
+	guarded bool // the request needs a key
+	shadow  bool // its route is in shadow
+	inside  bool // it is a request within an attempt
+
 	admission *admission // set by admit; if guard and interceptor are mounted separately, the request's context has it
 }
 
 func (m *Module) visit(r *http.Request, pattern string) visit {
 	route, problem := m.route(r.Method, pattern)
-	return visit{m: m, pattern: pattern, route: route, problem: problem}
+	v := visit{m: m, pattern: pattern, route: route, problem: problem}
+	if v.guarded = route != nil && route.guarded(); v.guarded {
+		v.shadow, v.inside = route.inShadow(), attemptFrom(r.Context()) != nil
+	}
+	return v
 }
-
-// guarded reports whether the request needs a key.
-func (v *visit) guarded() bool { return v.route != nil && v.route.guarded() }
 
 // recovery is that of the route; 0 if there is none.
 func (v *visit) recovery() Recovery {
@@ -101,7 +106,7 @@ func (v *visit) authorize(r *http.Request, p Principal) *Reply {
 	switch {
 	case route == nil && problem == nil:
 		return nil
-	case (route == nil || route.guarded() || len(route.Roles) > 0) && !m.cfg.Scoping.admits(p):
+	case (route == nil || v.guarded || len(route.Roles) > 0) && !m.cfg.Scoping.admits(p):
 		return m.refuse(r, m.unauthenticated(r, *v, p, "this route needs an authenticated caller"))
 	case route != nil && !p.HasAnyRole(route.Roles...):
 		return v.refuseBecause(r, NewProblem(CodeForbidden, "the caller has none of the roles that this route asks for"),
@@ -157,14 +162,14 @@ func (v *visit) admit(r *http.Request, p Principal, kept [][]byte) (*http.Reques
 	if reply := v.authorize(r, p); reply != nil {
 		return nil, reply
 	}
-	if !v.guarded() {
+	if !v.guarded {
 		return r, nil
 	}
 	a := &admission{Context: r.Context(), route: v.route, pattern: v.pattern, principal: p}
-	if v.route.inShadow() {
-		return v.m.admitShadow(a, r, kept), nil
+	if v.shadow {
+		return v.admitShadow(a, r, kept), nil
 	}
-	if problem := v.m.admit(a, r, kept); problem != nil {
+	if problem := v.admitCommand(a, r, kept); problem != nil {
 		return nil, v.refuse(r, problem)
 	}
 	v.admission = a
@@ -179,14 +184,14 @@ func (a *admission) giveBody(r *http.Request) {
 	}
 }
 
-func (m *Module) admit(a *admission, r *http.Request, kept [][]byte) *Problem {
-	if passedGuard(r.Context()) {
+func (v *visit) admitCommand(a *admission, r *http.Request, kept [][]byte) *Problem {
+	if v.passedGuard(r) {
 		return secondGuard()
 	}
-	if problem := m.takeKey(a, r); problem != nil {
+	if problem := v.m.takeKey(a, r); problem != nil {
 		return problem
 	}
-	_, problem := m.takeCommand(a, r, kept)
+	_, problem := v.m.takeCommand(a, r, kept)
 	return problem
 }
 
@@ -242,8 +247,8 @@ func (m *Module) takeCommand(a *admission, r *http.Request, kept [][]byte) ([]by
 
 // passedGuard reports whether a guard has seen the request already. Inside an attempt, the context may have only the
 // attempt.
-func passedGuard(ctx context.Context) bool {
-	return ctx.Value(admissionKey{}) != nil || attemptFrom(ctx) != nil
+func (v *visit) passedGuard(r *http.Request) bool {
+	return v.inside || r.Context().Value(admissionKey{}) != nil
 }
 
 // secondGuard is the answer to a request that meets a guard twice (O-4). It does not declare the attempt around it

@@ -56,7 +56,7 @@ type hold struct {
 // an unguarded route, nor one that was abandoned by middleware behind the guards.
 func (m *Module) hold(r *http.Request, pattern string, key any) (hold, *Reply) {
 	h := hold{visit: m.visit(r, pattern)}
-	if key == nil || !h.guarded() || h.route.inShadow() || attemptFrom(r.Context()) != nil {
+	if key == nil || !h.guarded || h.shadow || h.inside {
 		return h, nil // inside an attempt this is a second guard, and the guard refuses it
 	}
 	if m.held.take(key) {

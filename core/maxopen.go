@@ -19,13 +19,10 @@ func (p Policy) checkMaxOpen(st Store, bad func(format string, args ...any)) {
 	}
 }
 
-// checkOpen runs before the claim. It refuses a new key if its principal already has MaxOpen open records. It leaves all
+// checkOpen is a gate. It refuses a new key if its principal already has MaxOpen open records. It leaves all
 // other requests to the claim.
 func (m *Module) checkOpen(r *http.Request, adm *admission) *Problem {
 	limit := adm.route.MaxOpen
-	if limit == 0 {
-		return nil
-	}
 	open, err := m.countOpen(r.Context(), adm, limit)
 	known := false
 	if err == nil && open >= limit {

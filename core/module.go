@@ -214,8 +214,8 @@ func New(cfg Config) (*Module, error) {
 	if cfg.MaxClockSkew < minClockSkew || cfg.MaxClockSkew > maxClockSkew {
 		bad("MaxClockSkew: %v is not between %v and %v", cfg.MaxClockSkew, minClockSkew, maxClockSkew)
 	}
-	m.countsOpen = m.own != nil && m.own.MaxOpen > 0
-	for _, route := range m.routes {
+	for _, route := range m.allRoutes() {
+		route.gates = route.Policy.gates()
 		m.countsOpen = m.countsOpen || route.MaxOpen > 0
 	}
 	if err := m.checkTimedKeys(); err != nil {
@@ -272,6 +272,14 @@ func (m *Module) route(method, pattern string) (*route, *Problem) {
 			"or as exempt")
 	}
 	return r, nil
+}
+
+// allRoutes returns the routes of the table, or the module's own policy if there is no table.
+func (m *Module) allRoutes() []*route {
+	if m.own != nil {
+		return []*route{m.own}
+	}
+	return slices.Collect(maps.Values(m.routes))
 }
 
 // Declared lists the table, sorted by pattern and then by method, with the defaults filled in: for audits (D-2). It is

@@ -139,6 +139,7 @@ type route struct {
 	Policy
 	method, pattern string
 	declared        bool // from the table, not the module's own policy
+	gates           []gate
 }
 
 // guarded reports whether requests to the route need a key.

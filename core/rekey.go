@@ -44,11 +44,8 @@ func (p Policy) checkRekey(st Store, bad func(format string, args ...any)) {
 	}
 }
 
-// detectRekey runs before the claim. It either lets a request continue to the claim, or refuses the request.
+// detectRekey is a gate. It reports a suspected duplicate, and refuses it if the policy says so.
 func (m *Module) detectRekey(r *http.Request, adm *admission) *Problem {
-	if adm.route.Rekey == rekeyOff {
-		return nil
-	}
 	refuse, patience := adm.route.Rekey == RekeyRefuse, min(shadowPatience, m.cfg.ClaimTimeout)
 	if refuse {
 		patience = m.cfg.ClaimTimeout

@@ -19,8 +19,7 @@ const maxShadow = 90 * 24 * time.Hour
 // shadowPatience is how long a request in shadow waits for the store.
 const shadowPatience = 250 * time.Millisecond
 
-// inShadow reports whether the route is in shadow at the moment. The key guard asks once, and the result holds for the
-// whole request.
+// inShadow reports whether the route is in shadow at the moment. A chain of guards asks once: see visit.
 func (r *route) inShadow() bool { return !r.ShadowUntil.IsZero() && time.Now().Before(r.ShadowUntil) }
 
 // InShadow reports whether ctx belongs to a request in shadow (see Policy.ShadowUntil), which runs outside any attempt.
@@ -66,8 +65,9 @@ func (p Policy) checkShadow(st Store, bad func(format string, args ...any)) {
 
 // admitShadow is Admit for a request in shadow. If something is wrong with the key or the body, only the observer is
 // told.
-func (m *Module) admitShadow(a *admission, r *http.Request, kept [][]byte) *http.Request {
-	if passedGuard(r.Context()) {
+func (v *visit) admitShadow(a *admission, r *http.Request, kept [][]byte) *http.Request {
+	m := v.m
+	if v.passedGuard(r) {
 		m.wouldRefuse(r, a.pattern, ID{}, secondGuard().Code)
 		return r
 	}
