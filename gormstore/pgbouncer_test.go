@@ -81,7 +81,8 @@ default_pool_size = 8
 }
 
 // Segments behind PgBouncer in transaction mode, where each of them may be on another connection of the server, in every mode
-// in which pgx can send its statements without preparing them for a session.
+// in which pgx neither prepares a statement for a session nor sends one in two round trips. describe_exec does the second:
+// outside of a transaction its two halves may meet two servers.
 //
 // CONTRACT, F-2
 func TestSegmentsBehindPgBouncer(t *testing.T) {
@@ -90,7 +91,7 @@ func TestSegmentsBehindPgBouncer(t *testing.T) {
 	migrate(t, direct)
 	bouncer := throughPgBouncer(t, databaseURL)
 	effects := 0
-	for _, mode := range []string{"simple_protocol", "exec", "describe_exec"} {
+	for _, mode := range []string{"simple_protocol", "exec", "cache_describe"} {
 		t.Run(mode, func(t *testing.T) {
 			a := newStepApp(t, newStore(t, openPostgres(t, bouncer+"&default_query_exec_mode="+mode, 4)))
 			calls, fail := 0, context.DeadlineExceeded
