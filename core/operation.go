@@ -208,6 +208,8 @@ func (m *Module) problemOf(err error) *Problem {
 	case errors.Is(err, ErrStepsFinished):
 		return NewProblem(CodeNotSettleable, "steps of the operation have finished: it can be settled as applied, or as not "+
 			"applied with undone, which says what has undone them")
+	case errors.Is(err, errUnderWay):
+		return m.withRetry(NewProblem(CodeInFlight, "an attempt of this operation is under way and has not committed yet"))
 	case errors.Is(err, ErrNotSettleable), errors.Is(err, ErrStale):
 		return NewProblem(CodeNotSettleable, "only an unknown operation can be settled, once, after its lease and deadline "+
 			"have passed")
@@ -259,22 +261,28 @@ func (m *Module) ServeOwnOperation(r *http.Request, p Principal) *Reply {
 	return m.showOperation(ctx, r, p, rec)
 }
 
-// findOwn finds a record, or a running attempt whose record is not visible yet. At the end it looks for the record again,
-// because the attempt may have ended in between.
+// findOwn is findOr, as a client sees the record.
 func (m *Module) findOwn(ctx context.Context, id ID) (rec Record, running bool, err error) {
-	if rec, err = m.findLive(ctx, id); !isGone(rec, err) {
+	return findOr(ctx, m.cfg.Store, id, m.findLive)
+}
+
+// findOr finds a record, or a running attempt whose record is not visible yet. At the end it looks for the record again,
+// because the attempt may have ended in between.
+func findOr(ctx context.Context, in store.Store, id ID, find func(context.Context, ID) (Record, error)) (
+	rec Record, running bool, err error) {
+	if rec, err = find(ctx, id); !isGone(rec, err) {
 		return rec, false, err
 	}
-	store, ok := m.cfg.Store.(interface {
+	attempts, ok := in.(interface {
 		InFlight(ctx context.Context, id ID) (bool, error)
 	})
 	if !ok {
 		return rec, false, err
 	}
-	if running, err = store.InFlight(ctx, id); running || err != nil {
+	if running, err = attempts.InFlight(ctx, id); running || err != nil {
 		return Record{}, running, err
 	}
-	rec, err = m.findLive(ctx, id)
+	rec, err = find(ctx, id)
 	return rec, false, err
 }
 

@@ -81,3 +81,32 @@ func TestOwnOperationIsTheCallersOwn(t *testing.T) {
 	requireProblem(t, a.ownOperation(demoted, "k-1", "/"), http.StatusForbidden, core.CodeForbidden)
 	require.Equal(t, 1, a.ran())
 }
+
+// Who wants to settle an operation whose attempt has not committed is told that it is under way. Nothing waits for it.
+//
+// CONTRACT X-15, X-7
+func TestSettlementOfAnAttemptThatNobodySees(t *testing.T) {
+	const free = `{"outcome":"not_applied","reason":"r"}`
+	var a *app
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		requireProblem(t, a.serveSettle(operator, idOf("k-1"), free), http.StatusConflict, core.CodeInFlight)
+		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), core.Decision{Who: "w", Why: "y"})
+		require.ErrorIs(t, err, core.ErrNotSettleable)
+		requireProblem(t, a.serveSettle(operator, idOf("k-2"), free), http.StatusNotFound, core.CodeNotFound)
+		created(w, r)
+	}
+	operators := []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}}
+	for name, newApp := range map[string]func() *app{
+		"Rollback": func() *app { return newRowsApp(t, core.Config{OperatorRoles: operators}, books(handler)).app },
+		"Resume": func() *app {
+			return newOpsApp(t, core.Config{Policy: core.Policy{Recovery: core.Resume}}, handler)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a = newApp()
+			require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+			requireProblem(t, a.serveSettle(operator, idOf("k-1"), free), http.StatusConflict, core.CodeNotSettleable)
+			require.Equal(t, 1, a.ran())
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -40,11 +41,14 @@ type Decision struct {
 // commits with the attempt.
 //
 // Errors: a field of d is missing or contradicts another one; ErrNotFound; ErrStepsFinished; ErrNotSettleable if the
-// operation is not unknown, or its lease or deadline has not passed; ErrStale if another settlement was quicker, or
+// operation is not unknown, its lease or deadline has not passed, or an attempt is under way; ErrStale if another settlement was quicker, or
 // d.Fence is not the last one; ErrClock. Any other error means that the store did not answer.
 func (m *Module) Settle(ctx context.Context, id ID, d Decision) (Record, error) {
 	return m.settle(ctx, id, d, m.service)
 }
+
+// errUnderWay: an attempt that has not committed holds the key. Others cannot see its record yet.
+var errUnderWay = fmt.Errorf("%w: an attempt is under way that has not committed yet", ErrNotSettleable)
 
 // settle settles an operation whose realm begins with within. Any other operation is ErrNotFound.
 func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (Record, error) {
@@ -65,11 +69,13 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 	}
 	storeCtx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
 	defer cancel()
-	rec, err := m.cfg.Store.Find(storeCtx, id)
-	if err == nil && !rec.Realm.Within(within) {
-		err = ErrNotFound
-	}
-	if err != nil {
+	rec, running, err := findOr(storeCtx, m.cfg.Store, id, m.cfg.Store.Find)
+	switch {
+	case running:
+		return Record{}, errUnderWay
+	case err == nil && !rec.Realm.Within(within):
+		return Record{}, ErrNotFound
+	case err != nil:
 		return Record{}, err
 	}
 	if s.Fence = rec.Fence; d.Fence != 0 && d.Fence != rec.Fence {
@@ -127,8 +133,8 @@ type settleRequest struct {
 // a decision about one attempt never settles a later one. The answer is {"status", "headers", "body"}, or any other JSON
 // value, which becomes the body of a 201. If "applied" has no answer, a 201 that names the operation is recorded. Only
 // operators may settle. Mount it on a guarded route. The reply is the settled operation. Refusals: 400 for any other
-// body; 401; 403; 404; 409 not_settleable (see Settle); 503 if the store does not answer, or the clocks are too far
-// apart.
+// body; 401; 403; 404; 409 not_settleable (see Settle); 409 in_flight if an attempt holds the key that has not committed;
+// 503 if the store does not answer, or the clocks are too far apart.
 func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	switch {
 	case !m.cfg.Scoping.admits(p):

@@ -291,7 +291,8 @@ func order(m move, s state) []state {
 	return stay(s)
 }
 
-// absent is a settlement that is refused because there is no such operation, or none that can be seen.
+// absent is a settlement that is refused because there is no such operation. One whose attempt nobody has seen may have died
+// without a trace by then.
 func absent(m move, s state) []state {
 	if s.is != store.Free && (s.is != store.Running || m.recovery != core.Rollback && !s.unseen) {
 		return illegal
