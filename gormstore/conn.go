@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
 // DBTX runs a handler's statements. It has the methods of GORM's ConnPool and of the DBTX interface that sqlc generates for
@@ -99,23 +101,23 @@ func (c *conn) sawEnd() bool {
 }
 
 // admit admits a statement, or the statements of a batch, or refuses it with an error. Call done after the statement.
-func (c *conn) admit(ctx context.Context, queries ...string) (inside inspected, err error) {
+func (c *conn) admit(ctx context.Context, queries ...string) (inside sqltext.Findings, err error) {
 	for _, query := range queries {
-		inside.join(c.store.inspections.of(c.store.dialect, query))
+		inside.Join(c.store.inspections.Of(c.store.dialect.text, query))
 	}
-	if inside.control != nil {
-		return inside, inside.control
+	if inside.Control != nil {
+		return inside, inside.Control
 	}
 	if err = c.open(ctx); err != nil {
 		return inside, err
 	}
-	if c.store.dialect == postgres && inside.changes {
+	if c.store.dialect == postgres && inside.Changes {
 		if err = c.keepSettings(ctx); err != nil {
 			c.release()
 			return inside, err
 		}
 	}
-	c.leave(ctx, inside.residue)
+	c.leave(ctx, inside.Residue)
 	return inside, nil
 }
 
@@ -159,7 +161,7 @@ func (c *conn) release() {
 }
 
 // done records how a statement has ended.
-func (c *conn) done(inside inspected, rows unread, err error) {
+func (c *conn) done(inside sqltext.Findings, rows unread, err error) {
 	defer c.release()
 	c.keep(inside, rows, err)
 	if c.sawEnd() {
@@ -168,7 +170,7 @@ func (c *conn) done(inside inspected, rows unread, err error) {
 }
 
 // keep remembers what a statement has returned.
-func (c *conn) keep(inside inspected, rows unread, err error) {
+func (c *conn) keep(inside sqltext.Findings, rows unread, err error) {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	if err != nil {
@@ -176,7 +178,7 @@ func (c *conn) keep(inside inspected, rows unread, err error) {
 		return
 	}
 	c.closeBusy()
-	if inside.undoes {
+	if inside.Undoes {
 		c.undone()
 	}
 	if rows != nil {

@@ -6,18 +6,21 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
 // dialect holds what differs between the two databases. Their statements are in separate files: see statements.go.
 type dialect struct {
 	name        string
-	connections int    // the smallest pool that works
+	connections int // the smallest pool that works
+	text        sqltext.Dialect
 	begin       string // opens a transaction that will write
 }
 
 var (
-	postgres = &dialect{name: "postgres", connections: 2, begin: "BEGIN"}
-	sqlite   = &dialect{name: "sqlite", connections: 3, begin: "BEGIN IMMEDIATE"}
+	postgres = &dialect{name: "postgres", connections: 2, text: sqltext.Postgres, begin: "BEGIN"}
+	sqlite   = &dialect{name: "sqlite", connections: 3, text: sqltext.SQLite, begin: "BEGIN IMMEDIATE"}
 )
 
 // txOptions are the options of the store's own transactions: what such a transaction reads after it has got a lock must

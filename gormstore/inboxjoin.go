@@ -8,11 +8,8 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
-
-// messageSavepoint is the savepoint at which a message that joins a transaction begins. Handlers cannot use the name
-// . If a handler made a savepoint of this name, a message that fails would keep its marker, and would be lost.
-const messageSavepoint = "idem_message"
 
 // around returns the transaction of the attempt, the step or the message that ctx belongs to, which the message joins. If
 // it returns nil, the message gets its own transaction. Inside another transaction that would be wrong: it would
@@ -51,7 +48,7 @@ func (i *Inbox) join(ctx context.Context, around *binding, m marker, fn func(tx 
 		return ErrTwoMessages
 	}
 	ctx = context.WithValue(ctx, txKey{}, inside)
-	if err := around.exec(ctx, "SAVEPOINT "+messageSavepoint); err != nil {
+	if err := around.exec(ctx, "SAVEPOINT "+sqltext.MessageSavepoint); err != nil {
 		around.leave()
 		return err
 	}
@@ -84,7 +81,7 @@ func (i *Inbox) join(ctx context.Context, around *binding, m marker, fn func(tx 
 	}
 	around.closeRows()
 	// It fails in a transaction that a failed statement has aborted.
-	if err := around.exec(ctx, "RELEASE SAVEPOINT "+messageSavepoint); err != nil {
+	if err := around.exec(ctx, "RELEASE SAVEPOINT "+sqltext.MessageSavepoint); err != nil {
 		return notCommitted(err)
 	}
 	around.leave()
@@ -119,8 +116,8 @@ func (b *binding) undo(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
 	b.closeRows()
-	for _, statement := range []string{"ROLLBACK TO SAVEPOINT " + messageSavepoint, "RELEASE SAVEPOINT " + messageSavepoint} {
-		if err := b.exec(ctx, statement); err != nil && b.tx != nil {
+	for _, do := range []string{"ROLLBACK TO SAVEPOINT ", "RELEASE SAVEPOINT "} {
+		if err := b.exec(ctx, do+sqltext.MessageSavepoint); err != nil && b.tx != nil {
 			b.tx.conn.fail(err)
 			return
 		}

@@ -85,7 +85,7 @@ func (s *Store) beginMessage(ctx context.Context, m marker) (*tx, error) {
 		err = s.mark(ctx, own, m)
 	}
 	if err == nil && s.dialect == sqlite {
-		_, err = own.ExecContext(ctx, "SAVEPOINT "+savepoint) // see tx.stillOpen
+		_, err = own.ExecContext(ctx, setSavepoint) // see tx.stillOpen
 	}
 	if err != nil {
 		t.conn.end()

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
 // PgxWriteGuard is [WriteGuard] for what goes past GORM: a tracer that refuses a write with the context of a Rollback
@@ -76,10 +77,10 @@ func guarded(ctx context.Context, c *pgx.Conn, text string) context.Context {
 	if refusal == nil {
 		return ctx
 	}
-	if _, attempts := attemptConns.Load(c); attempts || isControl(text) || ownTexts.has(text) {
+	if _, attempts := attemptConns.Load(c); attempts || sqltext.IsControl(text) || ownTexts.has(text) {
 		return ctx
 	}
-	why := mayWrite(postgres, text)
+	why := sqltext.MayWrite(sqltext.Postgres, text)
 	if why == "" {
 		return ctx
 	}
@@ -103,22 +104,6 @@ func outsideOf(ctx context.Context) error {
 	}
 	return nil
 }
-
-// isControl reports whether a text only begins or ends a transaction, as that of a handler's own reads does.
-func isControl(text string) bool {
-	l := lexer{text: text, dialect: postgres}
-	if first := l.next(); first.kind != word || !transactionControl[first.name()] {
-		return false
-	}
-	for t := l.next(); t.kind != endOfText; t = l.next() {
-		if t.isSymbol(';') {
-			return l.next().kind == endOfText
-		}
-	}
-	return true
-}
-
-var transactionControl = words("begin start commit rollback end abort savepoint release")
 
 // refusedContext has ended, with an error of the library.
 type refusedContext struct {

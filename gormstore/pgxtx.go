@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
 // PgxDBTX runs a handler's statements over pgx itself. It has the methods of the DBTX interface that sqlc generates for
@@ -143,7 +145,7 @@ func (p pgxTx) CopyFrom(
 	if err != nil && source.failed != nil { // the server calls it canceled (57014), but it is the handler's own error
 		err = fmt.Errorf("idem: gormstore: the source of CopyFrom: %w", source.failed)
 	}
-	c.done(inspected{}, nil, err)
+	c.done(sqltext.Findings{}, nil, err)
 	if source.panicked != nil {
 		panic(source.panicked)
 	}

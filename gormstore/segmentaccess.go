@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"gorm.io/gorm"
+
+	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
 // A Resume handler writes only in its steps, because the next attempt takes over what a step has written, and nothing else.
@@ -89,7 +91,7 @@ func readerFrom(ctx context.Context) *reader {
 
 func (r *reader) conn(ctx context.Context, queries ...string) (*conn, error) {
 	for _, query := range queries {
-		if why := mayWrite(r.store.dialect, query); why != "" {
+		if why := sqltext.MayWrite(r.store.dialect.text, query); why != "" {
 			return nil, fmt.Errorf("%w. This may write: %s", outsideStep{}, why)
 		}
 	}

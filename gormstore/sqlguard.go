@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
 // SQLWriteGuard is [WriteGuard] for what an app writes over a *sql.DB of its own, on PostgreSQL, with any driver. It wraps
@@ -55,13 +57,13 @@ func (c *sqlGuardConn) check(ctx context.Context, text string) error {
 	if refusal == nil || ctx.Value(outsideKey{}) != nil {
 		refusal = outsideOf(ctx)
 	}
-	if refusal == nil || isControl(text) || ownTexts.has(text) {
+	if refusal == nil || sqltext.IsControl(text) || ownTexts.has(text) {
 		return nil
 	}
 	if _, attempts := attemptConns.Load(c); attempts {
 		return nil
 	}
-	if why := mayWrite(postgres, text); why != "" {
+	if why := sqltext.MayWrite(sqltext.Postgres, text); why != "" {
 		return fmt.Errorf("%w. This may write: %s", refusal, why)
 	}
 	return nil

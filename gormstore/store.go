@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
 // Store keeps records in the database of a *gorm.DB. Any number of goroutines may use it. It can do everything
@@ -26,9 +27,9 @@ type Store struct {
 	seen  seen        // PostgreSQL only
 	file  *sqliteFile // SQLite only
 
-	inspections inspections // of handlers' statements
-	harmless    []string    // of the app's functions: see HarmlessFunctions
-	warnedOf    sync.Map    // what may be left on connections, and was logged
+	inspections sqltext.Cache // of handlers' statements
+	harmless    []string      // of the app's functions: see HarmlessFunctions
+	warnedOf    sync.Map      // what may be left on connections, and was logged
 
 	handlers sync.Map // stream -> name of the handler that processes its messages
 

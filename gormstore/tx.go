@@ -14,6 +14,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
 // tx is a transaction with an app's statements in it. It has its own connection, on which the store itself sends BEGIN
@@ -35,6 +36,11 @@ type tx struct {
 	looked  atomic.Bool // for another attempt's record: see rollbackTx.unlessTaken
 	lost    error       // why it is not known which rows were committed: see undo
 }
+
+const (
+	setSavepoint    = "SAVEPOINT " + sqltext.Savepoint
+	backToSavepoint = "ROLLBACK TO SAVEPOINT " + sqltext.Savepoint
+)
 
 // entry is what a transaction writes besides the app's rows: the answer of an attempt, the result of a step, the marker of a
 // message. It shows afterwards whether the transaction has committed.
@@ -303,7 +309,7 @@ func (t *tx) failed(ctx context.Context) error {
 // stillOpen fails on SQLite unless the transaction is the one that was begun: only that one has the savepoint. On PostgreSQL
 // the last message itself checks that.
 func (t *tx) stillOpen(ctx context.Context) error {
-	_, err := t.conn.sql.ExecContext(ctx, "RELEASE SAVEPOINT "+savepoint)
+	_, err := t.conn.sql.ExecContext(ctx, "RELEASE SAVEPOINT "+sqltext.Savepoint)
 	t.checked = err == nil
 	if err != nil {
 		return notCommitted(err)

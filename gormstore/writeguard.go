@@ -10,6 +10,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
 // ErrOutsideTransaction is the error of a write that carries the context of a Rollback attempt but goes over another
@@ -153,7 +154,7 @@ type readPool struct {
 }
 
 func (p readPool) check(query string) error {
-	if why := mayWrite(p.dialect, query); why != "" {
+	if why := sqltext.MayWrite(p.dialect.text, query); why != "" {
 		return fmt.Errorf("%w. This may write: %s", p.refusal, why)
 	}
 	return nil

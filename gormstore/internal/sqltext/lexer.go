@@ -1,8 +1,19 @@
-package gormstore
+// Package sqltext reads the text of SQL statements: what a handler must not send, what may write, and what may stay on a
+// connection. It reads a text as its database does, and sends nothing.
+package sqltext
 
 import (
 	"iter"
 	"strings"
+)
+
+// Dialect says which database reads a text.
+type Dialect uint8
+
+// The databases.
+const (
+	Postgres Dialect = iota
+	SQLite
 )
 
 // tokenKind is the kind of a token. It distinguishes only what the guards need.
@@ -45,16 +56,16 @@ func (t token) name() string {
 type lexer struct {
 	text      string
 	at        int
-	dialect   *dialect
+	dialect   Dialect
 	backslash bool // standard_conforming_strings is off: a backslash escapes in every string
 }
 
 // readings returns the ways in which the database may read a text. Before PostgreSQL 19 a string with a backslash can be
 // read in two ways: the setting standard_conforming_strings decides, and the server, a role, a function or the handler may
 // have changed it. The guards cannot know which one counts, so they refuse what either of them says.
-func readings(d *dialect, text string) iter.Seq[lexer] {
+func readings(d Dialect, text string) iter.Seq[lexer] {
 	return func(yield func(lexer) bool) {
-		if yield(lexer{text: text, dialect: d}) && d == postgres && strings.Contains(text, `\`) {
+		if yield(lexer{text: text, dialect: d}) && d == Postgres && strings.Contains(text, `\`) {
 			yield(lexer{text: text, dialect: d, backslash: true})
 		}
 	}
@@ -84,13 +95,13 @@ func (l *lexer) next() token {
 	case c == '\'':
 		l.quoted(c)
 		return token{literal, l.text[start:l.at]}
-	case c == '"', c == '`' && l.dialect == sqlite:
+	case c == '"', c == '`' && l.dialect == SQLite:
 		l.quoted(c)
 		return token{quotedName, l.text[start:l.at]}
-	case c == '[' && l.dialect == sqlite:
+	case c == '[' && l.dialect == SQLite:
 		l.through("]")
 		return token{quotedName, l.text[start:l.at]}
-	case c == '$' && l.dialect == postgres && l.dollarQuoted():
+	case c == '$' && l.dialect == Postgres && l.dollarQuoted():
 		return token{literal, l.text[start:l.at]}
 	}
 	l.at++
@@ -105,7 +116,7 @@ func (l *lexer) skip() {
 		switch {
 		case strings.IndexByte(" \t\n\v\f\r", rest[0]) >= 0:
 			l.at++
-		case l.dialect == sqlite && strings.HasPrefix(rest, byteOrderMark):
+		case l.dialect == SQLite && strings.HasPrefix(rest, byteOrderMark):
 			l.at += len(byteOrderMark)
 		case strings.HasPrefix(rest, "--"):
 			l.lineComment()
@@ -119,7 +130,7 @@ func (l *lexer) skip() {
 
 func (l *lexer) lineComment() {
 	ends := "\n"
-	if l.dialect == postgres {
+	if l.dialect == Postgres {
 		ends = "\n\r"
 	}
 	if n := strings.IndexAny(l.text[l.at:], ends); n >= 0 {
@@ -131,7 +142,7 @@ func (l *lexer) lineComment() {
 
 // blockComment skips a comment. On PostgreSQL a comment can contain others.
 func (l *lexer) blockComment() {
-	if l.at += 2; l.dialect == sqlite {
+	if l.at += 2; l.dialect == SQLite {
 		l.through("*/")
 		return
 	}
@@ -181,7 +192,7 @@ func (l *lexer) quoted(quote byte) {
 // isEscapeString reports whether a string begins here in which a backslash escapes: E'...' on PostgreSQL.
 func (l *lexer) isEscapeString() bool {
 	rest := l.text[l.at:]
-	return l.dialect == postgres && (strings.HasPrefix(rest, "E'") || strings.HasPrefix(rest, "e'"))
+	return l.dialect == Postgres && (strings.HasPrefix(rest, "E'") || strings.HasPrefix(rest, "e'"))
 }
 
 // escapeStrings moves past a string in which a backslash escapes, and past its parts on further lines, where a backslash

@@ -1,4 +1,4 @@
-package gormstore
+package sqltext
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 
 // CONTRACT X-6
 func TestMayWrite(t *testing.T) {
-	for _, d := range []*dialect{postgres, sqlite} {
+	for _, d := range []Dialect{Postgres, SQLite} {
 		for _, text := range []string{
 			"", "SELECT 1", "select count(*), sum(amount), max(now()) from effects", "(SELECT 1) UNION (SELECT 2)",
 			"SELECT lower(name) FROM effects WHERE id IN (1, 2) AND EXISTS (SELECT 1) OR NOT (true)", "VALUES (1), (2)",
@@ -26,7 +26,7 @@ func TestMayWrite(t *testing.T) {
 			"SELECT 1 FROM a LEFT JOIN (SELECT 1) b ON true JOIN (SELECT 2) c ON a IS (b)", "WITH a AS (SELECT 1), b AS (VALUES (1)) SELECT 1",
 			"SELECT created FROM effects", "SELECT a FROM b GROUP BY GROUPING SETS ((a), (b))", "SELECT 1; SELECT 2;",
 		} {
-			require.Empty(t, mayWrite(d, text), "%s: %s", d.name, text)
+			require.Empty(t, MayWrite(d, text), "%v: %s", d, text)
 		}
 		for _, text := range []string{
 			"SELECT book(7)", "SELECT public.book(7)", `SELECT "book"(7)`, `SELECT "public" . "book" (7)`, "SELECT 1, book(7)",
@@ -43,7 +43,7 @@ func TestMayWrite(t *testing.T) {
 			"SELECT match(7)", "SELECT like(7)", "SELECT ilike(7)", "SELECT glob(7)", "SELECT is(7)", "SELECT join(7)", "SELECT similar(7)",
 			"SELECT 1 WHERE NOT match(7)", "SELECT 1 + match(7)", "SELECT 1 ORDER BY match(7)",
 		} {
-			require.NotEmpty(t, mayWrite(d, text), "%s: %s", d.name, text)
+			require.NotEmpty(t, MayWrite(d, text), "%v: %s", d, text)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package gormstore
+package sqltext
 
 import (
 	"cmp"
@@ -8,100 +8,103 @@ import (
 	"sync"
 )
 
-// savepoint is the savepoint before the rows of a Rollback attempt. On SQLite it also shows that a transaction is still
-// the one that was begun. Handlers cannot use the name: see reserved.
+// The library's own savepoints. Handlers cannot use the names: see reserved.
 const (
-	savepoint       = "idem_rows_of_the_attempt"
-	setSavepoint    = "SAVEPOINT " + savepoint
-	backToSavepoint = "ROLLBACK TO SAVEPOINT " + savepoint
+	// Savepoint is the one before the rows of a Rollback attempt. On SQLite it also shows that a transaction is still the one
+	// that was begun.
+	Savepoint = "idem_rows_of_the_attempt"
+
+	// MessageSavepoint is the one at which a message that joins a transaction begins. If a handler made a savepoint of
+	// this name, a message that fails would keep its marker, and would be lost.
+	MessageSavepoint = "idem_message"
 )
 
-// errControl is the error of a statement that a handler must not send.
-var errControl = errors.New("idem: gormstore: a handler must not end or change its transaction, which commits with the " +
+// ErrControl is the error of a statement that a handler must not send.
+var ErrControl = errors.New("idem: gormstore: a handler must not end or change its transaction, which commits with the " +
 	"answer, the step or the message. Return an error or a status instead; for a part that may fail use GORM's " +
 	"tx.Transaction, or a savepoint of your own")
 
-// inspected is what a transaction has to know about a text that an app sends.
-type inspected struct {
-	control error    // one of them is transaction control: errControl
-	changes bool     // one of them may change the role or the search path
-	undoes  bool     // one of them is ROLLBACK TO SAVEPOINT
+// Findings are what a transaction has to know about a text that an app sends.
+type Findings struct {
+	Control error    // one of them is transaction control: ErrControl
+	Changes bool     // one of them may change the role or the search path
+	Undoes  bool     // one of them is ROLLBACK TO SAVEPOINT
 	suspect bool     // one of them may leave something on the connection
-	residue []string // what that may be: see residueOf
+	Residue []string // what that may be: see residueOf
 }
 
-// inspect reads a text before it is sent into a transaction of the library. It refuses what is certainly transaction
+// Inspect reads a text before it is sent into a transaction of the library. It refuses what is certainly transaction
 // control: that stands at the start of a statement. Transaction control that it cannot see is noticed at the end of the
 // transaction.
-func inspect(d *dialect, text string) (s inspected) {
+func Inspect(d Dialect, text string) (s Findings) {
 	for l := range readings(d, text) {
 		s.read(l)
 	}
 	return s
 }
 
-// join adds what was found in another text of a batch.
-func (s *inspected) join(o inspected) {
-	s.control = cmp.Or(s.control, o.control)
-	s.changes, s.undoes, s.suspect = s.changes || o.changes, s.undoes || o.undoes, s.suspect || o.suspect
-	s.residue = append(s.residue, o.residue...)
+// Join adds what was found in another text of a batch.
+func (s *Findings) Join(o Findings) {
+	s.Control = cmp.Or(s.Control, o.Control)
+	s.Changes, s.Undoes, s.suspect = s.Changes || o.Changes, s.Undoes || o.Undoes, s.suspect || o.suspect
+	s.Residue = append(s.Residue, o.Residue...)
 }
 
-// inspections remember what was found in texts: an app has few, unless it writes values into them.
-type inspections struct {
+// Cache remembers what was found in texts: an app has few, unless it writes values into them.
+type Cache struct {
 	mu    sync.RWMutex
-	known map[string]inspected
+	known map[string]Findings
 }
 
-// Bounds of inspections. Past the number all are forgotten.
+// Bounds of a Cache. Past the number all are forgotten.
 const (
 	maxInspections   = 512
 	maxInspectedText = 4 << 10 // bytes; a longer text is read each time
 )
 
-// of is inspect.
-func (i *inspections) of(d *dialect, text string) inspected {
-	i.mu.RLock()
-	found, ok := i.known[text]
-	i.mu.RUnlock()
+// Of is [Inspect].
+func (c *Cache) Of(d Dialect, text string) Findings {
+	c.mu.RLock()
+	found, ok := c.known[text]
+	c.mu.RUnlock()
 	if ok {
 		return found
 	}
-	found = inspect(d, text)
+	found = Inspect(d, text)
 	if len(text) > maxInspectedText {
 		return found
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.known == nil || len(i.known) == maxInspections {
-		i.known = make(map[string]inspected)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil || len(c.known) == maxInspections {
+		c.known = make(map[string]Findings)
 	}
-	i.known[text] = found
+	c.known[text] = found
 	return found
 }
 
 // read adds what one reading of the text says.
-func (s *inspected) read(l lexer) {
+func (s *Findings) read(l lexer) {
 	text := l
-	for more := true; more && s.control == nil; {
+	for more := true; more && s.Control == nil; {
 		var head [6]token // the longest: ROLLBACK TRANSACTION name TO SAVEPOINT name
 		more = l.statement(&head, s)
 		if why := controls(l.dialect, head); why != "" {
-			s.control = fmt.Errorf("%w. Refused: %s", errControl, why)
+			s.Control = fmt.Errorf("%w. Refused: %s", ErrControl, why)
 		}
-		s.changes = s.changes || changesSettings(head[0])
-		s.undoes = s.undoes || head[0].is("ROLLBACK")
+		s.Changes = s.Changes || changesSettings(head[0])
+		s.Undoes = s.Undoes || head[0].is("ROLLBACK")
 		s.suspect = s.suspect || head[0].kind == word && !isTidy(head[0])
 	}
-	if l.dialect == sqlite || s.control != nil {
+	if l.dialect == SQLite || s.Control != nil {
 		return
 	}
-	if s.changes && setsForSession(text) {
-		s.control = fmt.Errorf("%w. Refused: set_config whose third argument is not the word true: the setting may stay on the "+
-			"pooled connection; write set_config(name, value, true)", errControl)
+	if s.Changes && setsForSession(text) {
+		s.Control = fmt.Errorf("%w. Refused: set_config whose third argument is not the word true: the setting may stay on the "+
+			"pooled connection; write set_config(name, value, true)", ErrControl)
 	}
 	if s.suspect {
-		s.residue = append(s.residue, residueOf(text)...)
+		s.Residue = append(s.Residue, residueOf(text)...)
 	}
 }
 
@@ -155,7 +158,7 @@ func argument(tokens []token, n int) []token {
 
 // statement reads one statement. It returns the first tokens, and whether another statement may follow.
 // What is anywhere in the statement it notes in s.
-func (l *lexer) statement(head *[6]token, s *inspected) (more bool) {
+func (l *lexer) statement(head *[6]token, s *Findings) (more bool) {
 	n, inBody := 0, 0
 	columns, qualified := false, false // a list of columns may come; last has a schema
 	var last token
@@ -170,7 +173,7 @@ func (l *lexer) statement(head *[6]token, s *inspected) (more bool) {
 			s.suspect = s.suspect || !columns && (qualified || maySuspect(last))
 			columns = false
 		case t.kind == word || t.kind == quotedName:
-			s.changes = s.changes || t.is("set_config") || t.kind == quotedName && t.name() == "set_config"
+			s.Changes = s.Changes || t.is("set_config") || t.kind == quotedName && t.name() == "set_config"
 			columns = t.is("INTO") || t.is("CONFLICT") && last.is("ON") || columns && !keywords[t.name()]
 			qualified = last.isSymbol('.')
 			inBody += body(l.dialect, head, last, t, inBody)
@@ -185,23 +188,23 @@ func (l *lexer) statement(head *[6]token, s *inspected) (more bool) {
 
 // body counts the blocks in the body of a trigger or function, where a semicolon ends no statement: 1 for the begin of a
 // block, -1 for its end.
-func body(d *dialect, head *[6]token, last, t token, depth int) int {
+func body(d Dialect, head *[6]token, last, t token, depth int) int {
 	switch {
 	case !head[0].is("CREATE"):
 	case depth > 0 && t.is("CASE"):
 		return 1
 	case depth > 0 && t.is("END"):
 		return -1
-	case depth == 0 && d == postgres && last.is("BEGIN") && t.is("ATOMIC"):
+	case depth == 0 && d == Postgres && last.is("BEGIN") && t.is("ATOMIC"):
 		return 1
-	case depth == 0 && d == sqlite && t.is("BEGIN") && (head[1].is("TRIGGER") || head[2].is("TRIGGER")):
+	case depth == 0 && d == SQLite && t.is("BEGIN") && (head[1].is("TRIGGER") || head[2].is("TRIGGER")):
 		return 1
 	}
 	return 0
 }
 
 // controls says what is wrong with a statement that begins with head; "" for nothing.
-func controls(d *dialect, head [6]token) string {
+func controls(d Dialect, head [6]token) string {
 	first, second := strings.ToUpper(head[0].text), head[1]
 	if head[0].kind != word {
 		return ""
@@ -221,7 +224,7 @@ func controls(d *dialect, head [6]token) string {
 		}
 		return first
 	}
-	if d == sqlite {
+	if d == SQLite {
 		return pragma(head)
 	}
 	switch third := head[2]; {
@@ -259,7 +262,7 @@ func reserved(name []token) string {
 	if len(name) > 1 && name[0].is("U") && name[1].isSymbol('&') {
 		return "a savepoint whose name has escapes"
 	}
-	for _, own := range []string{savepoint, messageSavepoint} {
+	for _, own := range []string{Savepoint, MessageSavepoint} {
 		if strings.EqualFold(name[0].name(), own) {
 			return "the savepoint " + own + " is the library's own"
 		}
@@ -271,3 +274,19 @@ func reserved(name []token) string {
 func changesSettings(first token) bool {
 	return first.is("SET") || first.is("RESET") || first.is("DO") || first.is("CALL")
 }
+
+// IsControl reports whether a text only begins or ends a transaction, as that of a handler's own reads does.
+func IsControl(text string) bool {
+	l := lexer{text: text, dialect: Postgres}
+	if first := l.next(); first.kind != word || !transactionControl[first.name()] {
+		return false
+	}
+	for t := l.next(); t.kind != endOfText; t = l.next() {
+		if t.isSymbol(';') {
+			return l.next().kind == endOfText
+		}
+	}
+	return true
+}
+
+var transactionControl = words("begin start commit rollback end abort savepoint release")

@@ -1,13 +1,13 @@
-package gormstore
+package sqltext
 
 import (
 	"slices"
 	"strings"
 )
 
-// mayWrite returns the reason why a text may write; "" if it only reads. It cannot see what views, operators, casts and
+// MayWrite returns the reason why a text may write; "" if it only reads. It cannot see what views, operators, casts and
 // triggers do. In doubt the text may write; a caller who knows that it only reads marks it with Outside.
-func mayWrite(d *dialect, text string) string {
+func MayWrite(d Dialect, text string) string {
 	for l := range readings(d, text) {
 		if why := l.mayWrite(); why != "" {
 			return why

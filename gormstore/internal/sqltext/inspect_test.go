@@ -1,4 +1,4 @@
-package gormstore
+package sqltext
 
 import (
 	"strings"
@@ -16,9 +16,9 @@ var (
 		"BEGIN; INSERT INTO effects (name) VALUES ('x'); COMMIT", "INSERT INTO effects (name) VALUES ('x'); commit;",
 		"SELECT 'it''s'; COMMIT", `SELECT "a;b"; COMMIT`, "SELECT 1 -- ;\n; END", "COMMIT -- never sent",
 		`SELECT '\'; COMMIT; --'`, // a backslash is a character like any other
-		"SAVEPOINT " + savepoint, "release savepoint " + strings.ToUpper(savepoint), `RELEASE "` + savepoint + `"`,
-		"ROLLBACK TO " + savepoint, "ROLLBACK TRANSACTION TO SAVEPOINT " + savepoint,
-		"SAVEPOINT " + messageSavepoint, "ROLLBACK TO " + messageSavepoint, "RELEASE SAVEPOINT " + messageSavepoint,
+		"SAVEPOINT " + Savepoint, "release savepoint " + strings.ToUpper(Savepoint), `RELEASE "` + Savepoint + `"`,
+		"ROLLBACK TO " + Savepoint, "ROLLBACK TRANSACTION TO SAVEPOINT " + Savepoint,
+		"SAVEPOINT " + MessageSavepoint, "ROLLBACK TO " + MessageSavepoint, "RELEASE SAVEPOINT " + MessageSavepoint,
 		"CREATE TABLE a (b text DEFAULT 'x'); COMMIT",
 	}
 	harmlessOfBoth = []string{
@@ -27,7 +27,7 @@ var (
 		"SAVEPOINT mine", "ROLLBACK TO mine", "ROLLBACK TO SAVEPOINT mine", "ROLLBACK TRANSACTION TO SAVEPOINT mine",
 		"RELEASE mine", "RELEASE SAVEPOINT mine", "SAVEPOINT sp0xc000123456", "SELECT CASE WHEN true THEN 1 END",
 		"SELECT 1; SELECT 2;", "EXPLAIN SELECT 1", "INSERT INTO commits VALUES (1)", "SELECT 1 AS committed", "/* COMMIT",
-		"ROLLBACK TO SAVEPOINT " + savepoint + "_2",
+		"ROLLBACK TO SAVEPOINT " + Savepoint + "_2",
 	}
 	controlOfPostgres = []string{
 		"START TRANSACTION", "ABORT", "ABORT WORK", "ROLLBACK WORK", "PREPARE TRANSACTION 'x'", "COMMIT PREPARED 'x'",
@@ -61,7 +61,7 @@ var (
 	controlOfSQLite = []string{
 		"PRAGMA query_only = on", "PRAGMA main.synchronous=0", "PRAGMA query_only(1)",
 		"\ufeffCOMMIT", "SELECT [;]; COMMIT", "SELECT `;`; COMMIT", "SELECT $$; COMMIT", "/* /* */ COMMIT",
-		"RELEASE [" + savepoint + "]", "RELEASE '" + savepoint + "'", "ROLLBACK TRANSACTION mine",
+		"RELEASE [" + Savepoint + "]", "RELEASE '" + Savepoint + "'", "ROLLBACK TRANSACTION mine",
 		"CREATE TRIGGER t AFTER INSERT ON effects BEGIN SELECT CASE WHEN 1 THEN 2 END; END; COMMIT", `SELECT E'\'; COMMIT; --'`,
 	}
 	harmlessOfSQLite = []string{
@@ -75,18 +75,18 @@ var (
 
 // CONTRACT X-8
 func TestControlIsRecognised(t *testing.T) {
-	for d, texts := range map[*dialect][2][][]string{
-		postgres: {{controlOfBoth, controlOfPostgres}, {harmlessOfBoth, harmlessOfPostgres}},
-		sqlite:   {{controlOfBoth, controlOfSQLite}, {harmlessOfBoth, harmlessOfSQLite}},
+	for d, texts := range map[Dialect][2][][]string{
+		Postgres: {{controlOfBoth, controlOfPostgres}, {harmlessOfBoth, harmlessOfPostgres}},
+		SQLite:   {{controlOfBoth, controlOfSQLite}, {harmlessOfBoth, harmlessOfSQLite}},
 	} {
 		for _, refused := range texts[0] {
 			for _, text := range refused {
-				require.ErrorIs(t, inspect(d, text).control, errControl, "%s: %q", d.name, text)
+				require.ErrorIs(t, Inspect(d, text).Control, ErrControl, "%v: %q", d, text)
 			}
 		}
 		for _, harmless := range texts[1] {
 			for _, text := range harmless {
-				require.NoError(t, inspect(d, text).control, "%s: %q", d.name, text)
+				require.NoError(t, Inspect(d, text).Control, "%v: %q", d, text)
 			}
 		}
 	}
@@ -100,7 +100,7 @@ func TestChangesOfSettingsAreRecognised(t *testing.T) {
 		`SELECT "set_config"('role', 'teller', true)`: true, "SELECT pg_catalog . SET_CONFIG('role', 'teller', true)": true,
 		"UPDATE effects SET name = 'x'": false, "SELECT 'set_config'": false, "SELECT 1 -- ; SET ROLE x": false,
 	} {
-		require.Equal(t, changes, inspect(postgres, text).changes, text)
+		require.Equal(t, changes, Inspect(Postgres, text).Changes, text)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestResidueIsRecognised(t *testing.T) {
 		"SELECT conflict(1)": {"conflict"}, "SELECT set(1), insert(2)": {"set", "insert"}, "SELECT f(1), g(2); SELECT h(3)": {"f", "g", "h"},
 		"SELECT pg_advisory_lock(1)": {"pg_advisory_lock"}, `SELECT '\'', become(1) --'`: {"become"}, // see lexer.backslash
 	} {
-		require.Equal(t, residue, inspect(postgres, text).residue, text)
+		require.Equal(t, residue, Inspect(Postgres, text).Residue, text)
 	}
 	for _, text := range []string{
 		"", ";", "SELECT 1", `INSERT INTO "effects" ("name","id") VALUES ($1,$2) RETURNING "id"`,
@@ -137,9 +137,9 @@ func TestResidueIsRecognised(t *testing.T) {
 		"WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n", "SELECT x::numeric(10, 2) FROM y",
 		"SELECT row_number() OVER (PARTITION BY name ORDER BY id) FROM effects", "((SELECT 1))",
 	} {
-		require.Empty(t, inspect(postgres, text).residue, text)
+		require.Empty(t, Inspect(Postgres, text).Residue, text)
 	}
-	require.Empty(t, inspect(sqlite, "SELECT become(1)").residue)
+	require.Empty(t, Inspect(SQLite, "SELECT become(1)").Residue)
 }
 
 func BenchmarkInspect(b *testing.B) {
@@ -151,7 +151,7 @@ func BenchmarkInspect(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				inspect(postgres, text)
+				Inspect(Postgres, text)
 			}
 		})
 	}
@@ -170,9 +170,9 @@ func FuzzControl(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string, isSQLite bool) {
-		d := postgres
+		d := Postgres
 		if isSQLite {
-			d = sqlite
+			d = SQLite
 		}
 		l, at, semicolon := lexer{text: text, dialect: d}, 0, false
 		for {
@@ -188,9 +188,9 @@ func FuzzControl(f *testing.F) {
 			require.Equal(t, token{}, gap.next(), "nothing but white space and comments is left out")
 			at, semicolon = l.at, tok.isSymbol(';')
 		}
-		refused := inspect(d, text).control != nil
+		refused := Inspect(d, text).Control != nil
 		if semicolon && !refused && !strings.Contains(strings.ToUpper(text), "CREATE") {
-			require.Error(t, inspect(d, text[:at]+"COMMIT").control)
+			require.Error(t, Inspect(d, text[:at]+"COMMIT").Control)
 		}
 	})
 }
