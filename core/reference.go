@@ -22,9 +22,9 @@ import (
 // It is deleted with the answer: at the end of retention, and by [Module.Erase]. It is in no log and no event. Do not put a
 // secret into it.
 //
-// Errors: the name or the value is empty, too long, or no plain text; [store.ErrReferences]; [errors.ErrUnsupported] if the store
-// is no [store.Operations]; [ErrStale] if the operation is gone; the handler has returned. Any other error means that the
-// store did not answer, and the reference may be missing. Outside an attempt, in shadow, and in a unit test, nothing is
+// Errors: the name or the value is empty, too long, or no plain text; [store.ErrReferences]; [errors.ErrUnsupported] if the
+// store is no [store.Operations]; [ErrStale] if the operation is gone; the handler has returned. Any other error means that
+// the store did not answer, and the reference may be missing. Outside an attempt, in shadow, and in a unit test, nothing is
 // kept.
 func Reference(ctx context.Context, name, value string) error {
 	if !isReferenceText(name, store.MaxReferenceName) || !isReferenceText(value, store.MaxReferenceValue) {

@@ -41,8 +41,8 @@ type Decision struct {
 // commits with the attempt.
 //
 // Errors: a field of d is missing or contradicts another one; ErrNotFound; ErrStepsFinished; ErrNotSettleable if the
-// operation is not unknown, its lease or deadline has not passed, or an attempt is under way; ErrStale if another settlement was quicker, or
-// d.Fence is not the last one; ErrClock. Any other error means that the store did not answer.
+// operation is not unknown, its lease or deadline has not passed, or an attempt is under way; ErrStale if another
+// settlement was quicker, or d.Fence is not the last one; ErrClock. Any other error means that the store did not answer.
 func (m *Module) Settle(ctx context.Context, id ID, d Decision) (Record, error) {
 	return m.settle(ctx, id, d, m.service)
 }
