@@ -20,12 +20,12 @@ const maxBacklog = 10_000
 //
 // Errors: [errors.ErrUnsupported] if the store is no [store.Operations]; any other error means that the store did not
 // answer.
-func (m *Module) Backlog(ctx context.Context) ([]store.Backlog, error) {
+func (m *Module) Backlog(ctx context.Context) ([]store.Count, error) {
 	st, ok := m.cfg.Store.(store.Operations)
 	if !ok {
 		return nil, fmt.Errorf("idem: %T is no store.Operations: %w", m.cfg.Store, errors.ErrUnsupported)
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
 	defer cancel()
-	return st.Survey(ctx, m.service, maxBacklog)
+	return st.Count(ctx, store.Query{Unknown: true, HalfDone: true, Within: m.service, Limit: maxBacklog, Swept: true})
 }

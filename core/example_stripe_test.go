@@ -14,6 +14,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/storetest"
 )
 
@@ -204,9 +205,9 @@ func ExampleReconciler_stripe() {
 }
 
 // settleUnknown does what Run does with every sweep.
-func settleUnknown(idem *core.Module, store core.Store, reconcile core.Reconciler) (settled, unknown int) {
+func settleUnknown(idem *core.Module, st core.Store, reconcile core.Reconciler) (settled, unknown int) {
 	ctx := context.Background()
-	operations, err := store.List(ctx, nil, core.ID{}, 100)
+	operations, err := st.List(ctx, store.Query{Unknown: true, Limit: 100})
 	must(err)
 	for _, operation := range operations {
 		decision, err := reconcile(ctx, operation)

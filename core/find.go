@@ -146,7 +146,7 @@ func (o *Operator) References(ctx context.Context, ids ...ID) (map[ID][]store.Re
 	return o.store.References(ctx, ids)
 }
 
-// Caller returns the scope of a principal, by which the list can be filtered: see [store.UnsettledQuery]. The error is a
+// Caller returns the scope of a principal, by which the list can be filtered: see [store.Query]. The error is a
 // *[Problem] (CodeBadRequest) if no operation can have such a caller.
 func (o *Operator) Caller(p Principal) (store.Scope, error) {
 	if err := o.module.cfg.Scoping.lacks(p); err != nil {

@@ -131,15 +131,6 @@ func (m *Module) showOperation(ctx context.Context, r *http.Request, p Principal
 // halfDone is the state that operators see of a Resume operation that has no attempt at the moment: see [Record.HalfDone].
 const halfDone = "half_done"
 
-// halfDone lists the half-done operations. A store without steps has none.
-func (m *Module) halfDone(ctx context.Context, within []byte, after ID, limit int) ([]Record, error) {
-	st, ok := m.cfg.Store.(store.Stepper)
-	if !ok {
-		return nil, nil
-	}
-	return st.HalfDone(ctx, within, after, limit)
-}
-
 // operatorView is viewOf, as operators see it.
 func operatorView(rec Record) operationView {
 	v := viewOf(rec)
@@ -162,11 +153,9 @@ func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 		return m.refuse(r, NewProblem(CodeForbidden, "only operators may list operations"))
 	}
 	var problem *Problem
-	list := m.cfg.Store.List
-	switch query.Get("state") {
-	case "", store.Unknown.String():
-	case halfDone:
-		list = m.halfDone
+	state := query.Get("state")
+	switch state {
+	case "", store.Unknown.String(), halfDone:
 	default:
 		problem = NewProblem(CodeBadRequest, "state: only unknown and half_done operations can be listed")
 	}
@@ -189,7 +178,8 @@ func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), m.cfg.ClaimTimeout)
 	defer cancel()
-	records, err := list(ctx, m.operated(p), after, limit)
+	wanted := store.Query{Unknown: state != halfDone, HalfDone: state == halfDone, Within: m.operated(p), Limit: limit}
+	records, err := m.listBehind(ctx, after, wanted)
 	if err != nil {
 		return m.refuse(r, m.problemOf(err))
 	}
@@ -198,6 +188,18 @@ func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 		views = append(views, operatorView(rec))
 	}
 	return jsonReply(views)
+}
+
+// listBehind lists operations behind the one with the id after, or from the first on.
+func (m *Module) listBehind(ctx context.Context, after ID, q store.Query) ([]Record, error) {
+	if after != (ID{}) {
+		last, err := m.cfg.Store.Find(ctx, after)
+		if err != nil {
+			return nil, err // an empty page would say that there are no more operations
+		}
+		q.After = last.Place()
+	}
+	return m.cfg.Store.List(ctx, q)
 }
 
 // problemOf turns an error of the store or of Settle into a problem.

@@ -252,7 +252,7 @@ func (hangingStore) Find(ctx context.Context, _ core.ID) (core.Record, error) {
 	return core.Record{}, ctx.Err()
 }
 
-func (hangingStore) List(ctx context.Context, within []byte, _ core.ID, _ int) ([]core.Record, error) {
+func (hangingStore) List(ctx context.Context, _ store.Query) ([]core.Record, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }

@@ -70,12 +70,12 @@ func (o *Operator) Supervises() bool { return o.module.isSupervisor(o.principal)
 // Name is the operator's name in the history of settlements: issuer, tenant and subject, each quoted.
 func (o *Operator) Name() string { return o.principal.Name() }
 
-// Unsettled lists the operations that need attention, oldest first: see [store.Operations]. It ignores q.Within.
-func (o *Operator) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]Record, error) {
+// List lists operations: see [store.Store]. It ignores q.Within.
+func (o *Operator) List(ctx context.Context, q store.Query) ([]Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
 	q.Within = o.within()
-	return o.store.Unsettled(ctx, q)
+	return o.store.List(ctx, q)
 }
 
 // LastSettled returns the last settlements of operations that the operator may look at, the newest first: its own, or all.
@@ -98,12 +98,12 @@ func (o *Operator) LastAnswered(ctx context.Context, method, route string) (Answ
 	return rec.Answer, err
 }
 
-// CountUnsettled counts the oldest q.Limit operations that need attention: see [store.Operations]. It ignores q.Within.
-func (o *Operator) CountUnsettled(ctx context.Context, q store.UnsettledQuery) ([]store.UnsettledCount, error) {
+// Count counts operations: see [store.Operations]. It ignores q.Within.
+func (o *Operator) Count(ctx context.Context, q store.Query) ([]store.Count, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
 	q.Within = o.within()
-	return o.store.CountUnsettled(ctx, q)
+	return o.store.Count(ctx, q)
 }
 
 // Life is what is known of an operation. Only [Operator.Reveal] fills in its answer and the results of its steps.

@@ -26,21 +26,18 @@ type Resumer func(ctx context.Context, operation Record) (*Answer, error)
 // higher fence, as a repeat does. If several instances and repeats try this at once, one of them wins. An operation that
 // has used up its attempts or its time is parked.
 func (m *Module) resume(ctx context.Context) {
-	st, ok := m.cfg.Store.(store.Stepper)
-	if !ok {
+	if _, ok := m.cfg.Store.(store.Stepper); !ok {
 		return
 	}
-	var after ID
+	q := store.Query{Resumable: true, Within: m.service, Limit: m.cfg.SweepBatch}
 	for ctx.Err() == nil {
-		lost, err := st.Resumable(ctx, m.service, after, m.cfg.SweepBatch)
+		lost, err := m.cfg.Store.List(ctx, q)
 		if err != nil {
-			if !errors.Is(err, ErrNotFound) { // the last record of the page is gone: continue with the next run
-				m.failed(ctx, err)
-			}
+			m.failed(ctx, err)
 			return
 		}
 		for _, rec := range lost {
-			after = rec.ID
+			q.After = rec.Place()
 			if ctx.Err() != nil {
 				return
 			}

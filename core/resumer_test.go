@@ -12,6 +12,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // Run goes on with an operation whose attempt was lost, after its last finished step, and the client's repeat gets the
@@ -114,8 +115,11 @@ type stale struct {
 	freed int
 }
 
-func (s *stale) Resumable(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
-	records, err := s.Store.Resumable(ctx, within, after, limit)
+func (s *stale) List(ctx context.Context, q store.Query) ([]core.Record, error) {
+	records, err := s.Store.List(ctx, q)
+	if !q.Resumable {
+		return records, err
+	}
 	for _, rec := range records {
 		require.NoError(s.t, s.Release(ctx, rec.Ticket))
 		s.freed++

@@ -231,7 +231,7 @@ func TestRollbackAtTheDeadline(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newRowsApp(t, core.Config{Policy: core.Policy{Deadline: time.Second}},
+			a := newRowsApp(t, core.Config{Policy: core.Policy{Deadline: 3 * time.Second}},
 				books(func(w http.ResponseWriter, r *http.Request) {
 					<-r.Context().Done()
 					// It goes on as if nothing had happened.

@@ -173,15 +173,15 @@ func (m *Module) reconcile(ctx context.Context) {
 	if m.cfg.Reconcile == nil {
 		return
 	}
-	var after ID
+	q := store.Query{Unknown: true, Within: m.service, Limit: m.cfg.SweepBatch}
 	for ctx.Err() == nil {
-		records, err := m.cfg.Store.List(ctx, m.service, after, m.cfg.SweepBatch)
+		records, err := m.cfg.Store.List(ctx, q)
 		if err != nil {
 			m.failed(ctx, err)
 			return
 		}
 		for _, rec := range records {
-			after = rec.ID
+			q.After = rec.Place()
 			if rec.Now.Before(rec.Deadline) {
 				continue // its handler may still be running
 			}

@@ -421,7 +421,7 @@ func TestRunWhileTheListIsAway(t *testing.T) {
 // listAway is a store that cannot be listed.
 type listAway struct{ core.Store }
 
-func (listAway) List(context.Context, []byte, core.ID, int) ([]core.Record, error) {
+func (listAway) List(context.Context, store.Query) ([]core.Record, error) {
 	return nil, errAway
 }
 

@@ -49,9 +49,9 @@ func (a *app) requireTold(t *testing.T, want ...string) []core.Event {
 
 // In shadow every request passes, and the observer is told what would have become of it.
 func TestShadow(t *testing.T) {
-	store := memstore.New()
+	st := memstore.New()
 	seen := 0
-	a := newApp(t, core.Config{Store: store, Policy: inShadow()}, func(w http.ResponseWriter, r *http.Request) {
+	a := newApp(t, core.Config{Store: st, Policy: inShadow()}, func(w http.ResponseWriter, r *http.Request) {
 		seen++
 		require.True(t, core.InShadow(r.Context()))
 		_, inside := core.Operation(r.Context())
@@ -115,10 +115,10 @@ func TestShadow(t *testing.T) {
 		a.requireTold(t, "would_claim")
 	})
 
-	records, err := store.List(t.Context(), nil, core.ID{}, 100)
+	records, err := st.List(t.Context(), store.Query{Unknown: true, Limit: 100})
 	require.NoError(t, err)
 	require.Empty(t, records)
-	_, err = store.Find(t.Context(), core.Scoping{}.RecordID(alice, "key-1"))
+	_, err = st.Find(t.Context(), core.Scoping{}.RecordID(alice, "key-1"))
 	require.ErrorIs(t, err, core.ErrNotFound, "nothing is claimed")
 }
 

@@ -124,14 +124,6 @@ func (s *faultSegments) Seal(ctx context.Context, seal store.Seal) (time.Time, e
 	return now, s.store.after(ctx, name, err)
 }
 
-func (s *faultStore) Resumable(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
-	return s.Store.(store.Stepper).Resumable(ctx, within, after, limit)
-}
-
-func (s *faultStore) HalfDone(ctx context.Context, within []byte, after core.ID, limit int) ([]core.Record, error) {
-	return s.Store.(store.Stepper).HalfDone(ctx, within, after, limit)
-}
-
 // take takes steps of the given names in turn, counts what runs, and fails in the step named fail.
 type take struct {
 	fail string

@@ -276,7 +276,7 @@ func TestEndedAttemptIsUnknown(t *testing.T) {
 
 					id := events.last(core.EventUnknown).Operation
 					advance(t, db, deadline)
-					unknown, err := st.List(t.Context(), nil, core.ID{}, 100)
+					unknown, err := st.List(t.Context(), store.Query{Unknown: true, Limit: 100})
 					require.NoError(t, err)
 					require.Len(t, unknown, 1)
 					require.Equal(t, id, unknown[0].ID)
@@ -343,7 +343,7 @@ func TestCommittedByItsHandlerIsUnknown(t *testing.T) {
 		rec, err := st.Find(t.Context(), c.ID) // the attempt is still under way
 		require.NoError(t, err)
 		require.Equal(t, store.Unknown, rec.State())
-		listed, err := st.List(t.Context(), nil, core.ID{}, 10)
+		listed, err := st.List(t.Context(), store.Query{Unknown: true, Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, listed, 1)
 		settlement := store.Settlement{ID: c.ID, Fence: rec.Fence, Who: "o", Why: "w"}

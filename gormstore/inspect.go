@@ -8,59 +8,20 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// Unsettled implements [store.Operations].
-func (s *Store) Unsettled(ctx context.Context, query store.UnsettledQuery) (recs []store.Record, err error) {
-	p, wanted := pageOf(query)
-	if !wanted {
-		return nil, nil
-	}
-	err = s.reading(ctx, func(q querier) (err error) {
-		recs, err = s.page(ctx, q, p)
-		return err
-	})
-	return recs, err
-}
-
-// pageOf is a query as the statements take it. wanted is false if it selects nothing.
-func pageOf(q store.UnsettledQuery) (p page, wanted bool) {
-	p = page{within: q.Within, after: q.After, scope: q.Scope, from: q.From, until: q.Until, newest: q.Newest, limit: q.Limit}
-	switch {
-	case q.Unknown && q.HalfDone:
-		p.which = "unsettled"
-	case q.HalfDone:
-		p.which = "half done"
-	case q.Unknown:
-		p.which = "unknown"
-	}
-	if q.Route != "" {
-		p.route = q.Method + " " + q.Route
-	}
-	if p.until.IsZero() {
-		p.until = endOfTime
-	}
-	return p, p.which != ""
-}
-
-// CountUnsettled implements [store.Operations]. It reads entries of the indexes by which List finds records.
-func (s *Store) CountUnsettled(ctx context.Context, query store.UnsettledQuery) (counts []store.UnsettledCount, err error) {
-	p, wanted := pageOf(query)
-	if !wanted {
-		return nil, nil
-	}
+// Count implements [store.Operations]. It reads entries of the indexes by which List finds records.
+func (s *Store) Count(ctx context.Context, query store.Query) (counts []store.Count, err error) {
 	err = s.reading(ctx, func(q querier) error {
-		beat, err := s.readBeat(ctx, q)
+		selected, err := s.selected(ctx, q, query)
 		if err != nil {
 			return err
 		}
-		at := s.dialect.instant
-		rows, err := s.query(ctx, q, countUnsettled, p.limit, notNull(p.within), beat.passed, p.which, p.route, at(p.from),
-			at(p.until), p.principal())
+		rows, err := s.query(ctx, q, count, selected...)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = rows.Close() }()
 		for rows.Next() {
-			var c store.UnsettledCount
+			var c store.Count
 			var now, oldest instant
 			var halfDone flag
 			if err := rows.Scan(&now, &halfDone, &c.Method, &c.Route, &c.Count, &c.Hour, &c.Day, &oldest); err != nil {

@@ -74,7 +74,7 @@ func requireWholeLife(t *testing.T, st *gormstore.Store, db *gorm.DB) {
 	requireFree(t, st, c, time.Second)
 
 	advance(t, db, 40*24*time.Hour)
-	unknown, err := st.List(ctx, nil, store.ID{}, 10)
+	unknown, err := st.List(ctx, store.Query{Unknown: true, Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, unknown, 1, "the one that requireFree has left behind")
 	answer := secretive()

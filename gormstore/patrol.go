@@ -11,7 +11,7 @@ import (
 
 // Recording an answer must not write to an index. So no index says which records are running: a claim puts its record among
 // those that the sweep will look at after its retention, and nothing moves the record when it is completed. Records that are
-// listed (List, Resumable, HalfDone) are found in two places:
+// listed are found in two places:
 //
 //   - Those with sweep_after NULL. Park and a takeover set it, and so does the patrol below.
 //   - Those that were claimed after the patrol passed. They are the last ones in the index of the sweep.

@@ -32,9 +32,9 @@ func sweepOnce(t *testing.T, st *gormstore.Store) {
 }
 
 // requireListed checks what the operators are shown.
-func requireListed(t *testing.T, store *gormstore.Store, want ...core.ID) {
+func requireListed(t *testing.T, st *gormstore.Store, want ...core.ID) {
 	t.Helper()
-	found, err := store.List(t.Context(), nil, core.ID{}, 100)
+	found, err := st.List(t.Context(), store.Query{Unknown: true, Limit: 100})
 	require.NoError(t, err)
 	got := make([]core.ID, 0, len(found))
 	for _, r := range found {
@@ -126,23 +126,23 @@ func TestPatrolAfterTheClockWentBack(t *testing.T) {
 	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
-		store := newStore(t, db)
+		st := newStore(t, db)
 		win := func() core.ID {
 			c := command(core.Park)
 			c.Retention = core.DefaultRetention
-			claimed, err := store.Claim(t.Context(), c)
+			claimed, err := st.Claim(t.Context(), c)
 			require.NoError(t, err)
 			require.True(t, claimed.Won)
 			return c.ID
 		}
-		sweepOnce(t, store)
+		sweepOnce(t, st)
 		advance(t, db, -time.Hour) // what was an hour ago is now
 		ahead := win()
 		require.True(t, isAside(t, db, ahead), "the patrol has passed its time, and would not find it")
-		sweepOnce(t, store)
+		sweepOnce(t, st)
 		require.False(t, isAside(t, db, win()))
 		require.NoError(t, db.Exec("UPDATE idempotency_record SET lease_until = created_at").Error)
-		found, err := store.List(t.Context(), nil, core.ID{}, 10)
+		found, err := st.List(t.Context(), store.Query{Unknown: true, Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, found, 2)
 	})

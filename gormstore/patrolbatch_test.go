@@ -58,7 +58,7 @@ SELECT randomblob(32), zeroblob(32), zeroblob(24), zeroblob(16), 1, 1, 3, 'POST'
 
 	_, err = st.Sweep(t.Context(), 100, store.Window{})
 	require.NoError(t, err)
-	page, err := st.List(t.Context(), nil, store.ID{}, records+1)
+	page, err := st.List(t.Context(), store.Query{Unknown: true, Limit: records + 1})
 	require.NoError(t, err)
 	require.Len(t, page, records)
 }

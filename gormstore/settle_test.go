@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // What the history cannot keep is the caller's mistake, not the store's: PostgreSQL has no room for NUL in a text.
@@ -20,15 +21,15 @@ func TestTextOfASettlement(t *testing.T) {
 	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
-		store := newStore(t, db)
+		st := newStore(t, db)
 		module, err := core.New(core.Config{
-			Store: store, Policy: core.Policy{Recovery: core.Park}, OperatorRoles: []core.IssuerRole{{Issuer: "https://issuer.example", Role: "operator"}},
+			Store: st, Policy: core.Policy{Recovery: core.Park}, OperatorRoles: []core.IssuerRole{{Issuer: "https://issuer.example", Role: "operator"}},
 		})
 		require.NoError(t, err)
 		fail := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 		require.Equal(t, http.StatusBadGateway, serve(t, module, "k-1", fail).Code)
 		advance(t, db, time.Hour)
-		page, err := store.List(t.Context(), nil, core.ID{}, 10)
+		page, err := st.List(t.Context(), store.Query{Unknown: true, Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, page, 1)
 
@@ -54,9 +55,9 @@ func TestHistoryKeepsWhatUndidIt(t *testing.T) {
 	t.Parallel()
 	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
-		store := newStore(t, db)
+		st := newStore(t, db)
 		module, err := core.New(core.Config{
-			Store: store, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1}, OperatorRoles: []core.IssuerRole{{Issuer: "https://issuer.example", Role: "operator"}},
+			Store: st, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1}, OperatorRoles: []core.IssuerRole{{Issuer: "https://issuer.example", Role: "operator"}},
 		})
 		require.NoError(t, err)
 		lost := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -66,7 +67,7 @@ func TestHistoryKeepsWhatUndidIt(t *testing.T) {
 		})
 		require.Equal(t, http.StatusConflict, serve(t, module, "k-1", lost).Code)
 		advance(t, db, time.Hour)
-		page, err := store.List(t.Context(), nil, core.ID{}, 10)
+		page, err := st.List(t.Context(), store.Query{Unknown: true, Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, page, 1)
 		decision := core.Decision{Who: "olga", Why: "the client gave up"}

@@ -67,8 +67,7 @@ const (
 	list             statement = "list"
 	listNewest       statement = "listNewest" // made of list
 	countOpen        statement = "countOpen"
-	survey           statement = "survey"
-	countUnsettled   statement = "countUnsettled"
+	count            statement = "count"
 	openSteps        statement = "openSteps"
 	near             statement = "near"
 	history          statement = "history"

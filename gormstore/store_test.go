@@ -20,7 +20,7 @@ func TestStore(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			newSubject := subjects(t, d)
-			features := storetest.Features{Rollback: true, Shared: d.shared, Steps: true, Watch: true, Import: true, Count: true, Survey: true, Scoping: true, KeyTime: true, Erase: true, Inspect: true, Refer: true}
+			features := storetest.Features{Rollback: true, Shared: d.shared, Steps: true, Watch: true, Operations: true, Settings: true}
 			storetest.Run(t, newSubject, features)
 			t.Run("stress", func(t *testing.T) { storetest.Stress(t, newSubject, features) })
 		})

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -19,16 +20,16 @@ func TestSurveyIsOneStatement(t *testing.T) {
 	migrate(t, openPostgres(t, url, 2))
 	read := pgtest.Statements(t, url)
 	db := openPostgres(t, url, 2) // opened after the log was switched on
-	store := newStore(t, db)
-	requireSurveyed(t, store, 0) // the schema is asked for once
+	st := newStore(t, db)
+	requireSurveyed(t, st, 0) // the schema is asked for once
 	for _, rows := range []int{0, 200} {
 		if rows > 0 {
 			fill(t, db)
 		}
 		read()
-		requireSurveyed(t, store, rows)
+		requireSurveyed(t, st, rows)
 		requireStatements(t, read(), "begin isolation level read committed read only",
-			"SELECT pg_catalog.set_config('jit', 'off', true)", "SELECT o.half_done", "rollback")
+			"SELECT pg_catalog.set_config('jit', 'off', true)", "WITH RECURSIVE class (after)", "rollback")
 	}
 }
 
@@ -36,16 +37,16 @@ func TestSurveyIsOneStatement(t *testing.T) {
 func TestSurveyUsesItsIndexOnSQLite(t *testing.T) {
 	t.Parallel()
 	db := freshSQLite(t)(t)
-	store := newStore(t, db)
+	st := newStore(t, db)
 	for _, rows := range []int{0, 200} {
 		if rows > 0 {
 			fill(t, db)
 			require.NoError(t, db.Exec("ANALYZE").Error)
 		}
-		plan := sqlitePlan(t, db, "survey", 10_000, []byte{})
-		require.Contains(t, plan, "SCAN r USING INDEX idempotency_record_open\n", plan)
+		plan := sqlitePlan(t, db, "count", 10_000, []byte{}, []byte{0xff}, endOfTime, true, false, true, "", []byte{}, 0, endOfTime)
+		require.Contains(t, plan, "SEARCH r USING INDEX idempotency_record_open ", plan)
 		require.NotContains(t, plan, "USE TEMP B-TREE FOR ORDER BY\n    ", plan)
-		requireSurveyed(t, store, rows)
+		requireSurveyed(t, st, rows)
 	}
 }
 
@@ -68,9 +69,14 @@ SELECT randomblob(32), randomblob(32), randomblob(24), randomblob(32), 1, CASE W
 	'/v1/payments', 1, randomblob(32), now - i * 1000000, now, now, now, now - i * 1000000,
 	CASE WHEN i % 100 <> 0 THEN 259260 END FROM n, c`
 
-func requireSurveyed(t *testing.T, store *gormstore.Store, want int) {
+const endOfTime = 253370764800000000 // 9999-01-01, in microseconds
+
+// swept is what metrics ask for.
+var swept = store.Query{Unknown: true, HalfDone: true, Swept: true, Limit: 10_000}
+
+func requireSurveyed(t *testing.T, st *gormstore.Store, want int) {
 	t.Helper()
-	found, err := store.Survey(t.Context(), nil, 10_000)
+	found, err := st.Count(t.Context(), swept)
 	require.NoError(t, err)
 	count := 0
 	for _, b := range found {

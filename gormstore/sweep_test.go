@@ -144,7 +144,7 @@ func TestSweepListsWhatIsOpen(t *testing.T) {
 		require.Equal(t, store.Swept{}, swept)
 		require.Equal(t, map[int]int{running: 2}, states(t, db))
 		requireListed(t, st, claims[core.Park].ID)
-		halfDone, err := st.HalfDone(t.Context(), nil, core.ID{}, 10)
+		halfDone, err := st.List(t.Context(), store.Query{HalfDone: true, Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, halfDone, 1)
 		require.Equal(t, claims[core.Resume].ID, halfDone[0].ID)

@@ -237,7 +237,7 @@ func TestLeastRights(t *testing.T) {
 				_, err = segments.Seal(t.Context(), s)
 				require.NoError(t, err)
 			}
-			_, err = st.List(t.Context(), nil, store.ID{}, 10)
+			_, err = st.List(t.Context(), store.Query{Unknown: true, Limit: 10})
 			require.NoError(t, err)
 			_, err = st.Sweep(t.Context(), 10, store.Window{})
 			require.NoError(t, err)

@@ -6,22 +6,13 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// Unsettled implements [store.Operations].
-func (s *gated) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]store.Record, error) {
+// Count implements [store.Operations].
+func (s *gated) Count(ctx context.Context, q store.Query) ([]store.Count, error) {
 	under, err := as[store.Operations](s)
 	if err != nil {
 		return nil, err
 	}
-	return call(s.gates, background, func() ([]store.Record, error) { return under.Unsettled(ctx, q) })
-}
-
-// CountUnsettled implements [store.Operations].
-func (s *gated) CountUnsettled(ctx context.Context, q store.UnsettledQuery) ([]store.UnsettledCount, error) {
-	under, err := as[store.Operations](s)
-	if err != nil {
-		return nil, err
-	}
-	return call(s.gates, background, func() ([]store.UnsettledCount, error) { return under.CountUnsettled(ctx, q) })
+	return call(s.gates, background, func() ([]store.Count, error) { return under.Count(ctx, q) })
 }
 
 // OpenSteps implements [store.Operations].

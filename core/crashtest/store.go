@@ -73,8 +73,8 @@ func (s *gated) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	return call(s.gates, "Find", func() (store.Record, error) { return s.under.Find(ctx, id) })
 }
 
-func (s *gated) List(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
-	return call(s.gates, background, func() ([]store.Record, error) { return s.under.List(ctx, within, after, limit) })
+func (s *gated) List(ctx context.Context, q store.Query) ([]store.Record, error) {
+	return call(s.gates, background, func() ([]store.Record, error) { return s.under.List(ctx, q) })
 }
 
 func (s *gated) Settle(ctx context.Context, settlement store.Settlement) (store.Record, error) {
@@ -120,15 +120,6 @@ func (s *gated) Erase(ctx context.Context, scope store.Scope, after store.ID, li
 		return store.ErasedPage{}, err
 	}
 	return call(s.gates, "Erase", func() (store.ErasedPage, error) { return under.Erase(ctx, scope, after, limit) })
-}
-
-// Survey implements [store.Operations].
-func (s *gated) Survey(ctx context.Context, within []byte, limit int) ([]store.Backlog, error) {
-	under, err := as[store.Operations](s)
-	if err != nil {
-		return nil, err
-	}
-	return call(s.gates, background, func() ([]store.Backlog, error) { return under.Survey(ctx, within, limit) })
 }
 
 // Sight implements [store.Sightings].
@@ -197,24 +188,6 @@ func (s *gated) InFlight(ctx context.Context, id store.ID) (bool, error) {
 		return false, nil
 	}
 	return call(s.gates, "InFlight", func() (bool, error) { return under.InFlight(ctx, id) })
-}
-
-// Resumable implements [store.Stepper].
-func (s *gated) Resumable(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
-	under, err := as[store.Stepper](s)
-	if err != nil {
-		return nil, err
-	}
-	return call(s.gates, background, func() ([]store.Record, error) { return under.Resumable(ctx, within, after, limit) })
-}
-
-// HalfDone implements [store.Stepper].
-func (s *gated) HalfDone(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
-	under, err := as[store.Stepper](s)
-	if err != nil {
-		return nil, err
-	}
-	return call(s.gates, background, func() ([]store.Record, error) { return under.HalfDone(ctx, within, after, limit) })
 }
 
 // txStore is a store.Transactor behind gates.

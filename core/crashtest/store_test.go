@@ -19,7 +19,7 @@ func TestGatesAreTransparent(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Subject {
 		var clock storetest.Clock
 		return storetest.Subject{Store: g.Store(memstore.New(memstore.WithClock(clock.Now))), Advance: clock.Advance}
-	}, storetest.Features{Steps: true, Watch: true, Import: true, Count: true, Survey: true, Scoping: true, KeyTime: true, Erase: true, Inspect: true, Refer: true})
+	}, storetest.Features{Steps: true, Watch: true, Operations: true, Settings: true})
 }
 
 // TestDeadStoresDoNotReturn shows what a crash is in this process: the call before it has worked, but its caller never

@@ -126,7 +126,7 @@ func (v *visit) findByCaller(form url.Values, page findPage) error {
 		return v.foundNothing(http.StatusBadRequest, page, problem)
 	}
 	q.Scope, q.Limit = scope, 1
-	found, err := v.operator.Unsettled(v.r.Context(), q)
+	found, err := v.operator.List(v.r.Context(), q)
 	switch {
 	case err != nil:
 		return err

@@ -69,7 +69,7 @@ func (v *visit) operations() error {
 		return v.show(http.StatusBadRequest, "operations", "Wrong filter: operations", "operations", page)
 	}
 	q.After, q.Limit = place, pageSize+1
-	records, err := v.operator.Unsettled(v.r.Context(), q)
+	records, err := v.operator.List(v.r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (v *visit) operations() error {
 		records = records[:pageSize]
 		last := records[pageSize-1]
 		next := f.query()
-		next.Set("after", formatPlace(store.Place{CreatedAt: last.CreatedAt, ID: last.ID}))
+		next.Set("after", formatPlace(last.Place()))
 		page.Next = v.Prefix + "operations?" + next.Encode()
 	}
 	if place != (store.Place{}) {
@@ -90,13 +90,13 @@ func (v *visit) operations() error {
 
 // count counts all that the filter selects. Where one page has all of it, nothing is asked for. Without a number the page is
 // still of use.
-func (p *operationsPage) count(v *visit, q store.UnsettledQuery) {
+func (p *operationsPage) count(v *visit, q store.Query) {
 	if p.Next == "" && p.First == "" {
 		p.Total = len(p.Rows)
 		return
 	}
 	q.Limit = countLimit
-	counts, err := v.operator.CountUnsettled(v.r.Context(), q)
+	counts, err := v.operator.Count(v.r.Context(), q)
 	if err != nil {
 		v.operator.Failed(v.r.Context(), err)
 		return
@@ -109,7 +109,7 @@ func (p *operationsPage) count(v *visit, q store.UnsettledQuery) {
 }
 
 // parse reads the filter. The problem is in plain words, "" if there is none; wrong is the name of its field.
-func (f filter) parse() (q store.UnsettledQuery, wrong, problem string) {
+func (f filter) parse() (q store.Query, wrong, problem string) {
 	q.Unknown, q.HalfDone, q.Newest = f.State != "half_done", f.State != "unknown", f.Order == "newest"
 	if f.State != "" && f.State != "unknown" && f.State != "half_done" {
 		return q, "state", "There is no such state: choose one of the list."

@@ -46,8 +46,8 @@ type countLine struct {
 
 func (v *visit) overview() error {
 	limit := countLimit
-	count := func() ([]store.UnsettledCount, error) {
-		return v.operator.CountUnsettled(v.r.Context(), store.UnsettledQuery{Unknown: true, HalfDone: true, Limit: limit})
+	count := func() ([]store.Count, error) {
+		return v.operator.Count(v.r.Context(), store.Query{Unknown: true, HalfDone: true, Limit: limit})
 	}
 	counts, err := count()
 	if errors.Is(err, context.DeadlineExceeded) { // the store has a lot to do: fewer are better than none
@@ -63,7 +63,7 @@ func (v *visit) overview() error {
 		HalfDone: sum{Mark: halfDone, Link: v.Prefix + "operations?state=half_done",
 			Meaning: "Some of their steps are done, and nobody is at them. The next repeat goes on."},
 	}
-	slices.SortFunc(counts, func(a, b store.UnsettledCount) int {
+	slices.SortFunc(counts, func(a, b store.Count) int {
 		return cmp.Or(a.Oldest.Compare(b.Oldest), cmp.Compare(a.Route, b.Route))
 	})
 	for _, c := range counts {

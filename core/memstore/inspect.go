@@ -3,7 +3,6 @@ package memstore
 import (
 	"bytes"
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -12,41 +11,19 @@ import (
 
 var _ store.Operations = (*Store)(nil)
 
-// Unsettled implements [store.Operations]. It looks at all open records.
-func (s *Store) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]store.Record, error) {
-	after := store.Record{Ticket: store.Ticket{ID: q.After.ID}, CreatedAt: q.After.CreatedAt}
-	found, err := s.unsettled(ctx, q.Within, func(r store.Record) bool {
-		behind := older(after, r) < 0
-		if q.Newest {
-			behind = q.After == (store.Place{}) || older(r, after) < 0
-		}
-		return behind && selects(q, r)
-	})
-	if q.Newest {
-		slices.Reverse(found)
-	}
-	return found[:max(0, min(q.Limit, len(found)))], err
-}
-
-// selects reports whether a record belongs to a query, wherever its page begins.
-func selects(q store.UnsettledQuery, r store.Record) bool {
-	return (q.Unknown && r.State() == store.Unknown || q.HalfDone && r.HalfDone()) &&
-		(q.Route == "" || r.Method == q.Method && r.Route == q.Route) && (q.Scope == store.Scope{} || r.Scope == q.Scope) &&
-		!r.CreatedAt.Before(q.From) && (q.Until.IsZero() || r.CreatedAt.Before(q.Until))
-}
-
-// CountUnsettled implements [store.Operations]. It looks at all open records.
-func (s *Store) CountUnsettled(ctx context.Context, q store.UnsettledQuery) ([]store.UnsettledCount, error) {
-	found, err := s.unsettled(ctx, q.Within, func(r store.Record) bool { return selects(q, r) })
-	var counts []store.UnsettledCount
+// Count implements [store.Operations]. It looks at all open records.
+func (s *Store) Count(ctx context.Context, q store.Query) ([]store.Count, error) {
+	found, err := s.openOnes(ctx, q.Selects)
+	var counts []store.Count
 	for _, r := range found[:max(0, min(q.Limit, len(found)))] { // the oldest one of each line comes first
-		i := slices.IndexFunc(counts, func(c store.UnsettledCount) bool {
-			return c.HalfDone == r.HalfDone() && c.Method == r.Method && c.Route == r.Route
+		halfDone := r.State() != store.Unknown
+		i := slices.IndexFunc(counts, func(c store.Count) bool {
+			return c.HalfDone == halfDone && c.Method == r.Method && c.Route == r.Route
 		})
 		if i < 0 {
 			i = len(counts)
-			counts = append(counts, store.UnsettledCount{HalfDone: r.HalfDone(), Method: r.Method, Route: r.Route,
-				Oldest: r.CreatedAt, Now: r.Now})
+			counts = append(counts, store.Count{HalfDone: halfDone, Method: r.Method, Route: r.Route, Oldest: r.CreatedAt,
+				Now: r.Now})
 		}
 		counts[i].Count++
 		if age := counts[i].Now.Sub(r.CreatedAt); age >= 24*time.Hour {
@@ -60,7 +37,7 @@ func (s *Store) CountUnsettled(ctx context.Context, q store.UnsettledQuery) ([]s
 
 // OpenSteps implements [store.Operations]. It looks at all open records.
 func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps []store.OpenStep, err error) {
-	found, err := s.unsettled(ctx, within, func(store.Record) bool { return true })
+	found, err := s.openOnes(ctx, func(r store.Record) bool { return r.Realm.Within(within) })
 	for _, r := range found[:max(0, min(limit, len(found)))] {
 		none := true
 		all, err := s.Steps(ctx, r.ID)
@@ -95,24 +72,6 @@ func (s *Store) Near(ctx context.Context, within []byte, n store.Near, limit int
 	}
 	slices.SortFunc(ids, func(a, b store.ID) int { return bytes.Compare(a[:], b[:]) })
 	return ids[:max(0, min(limit, len(ids)))], nil
-}
-
-// unsettled returns the wanted ones of the open records of a realm, oldest first.
-func (s *Store) unsettled(ctx context.Context, within []byte, wanted func(store.Record) bool) ([]store.Record, error) {
-	if err := alive(ctx); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var found []store.Record
-	now := s.now()
-	for e := range s.open {
-		if r := e.read(now); bytes.HasPrefix(r.Realm[:], within) && wanted(r) {
-			found = append(found, r)
-		}
-	}
-	slices.SortFunc(found, older)
-	return found, nil
 }
 
 // History implements [store.Operations].
@@ -157,14 +116,22 @@ func (s *Store) LastSettled(ctx context.Context, within []byte, by string, limit
 
 // LastAnswered implements [store.Operations]. It looks at every record.
 func (s *Store) LastAnswered(ctx context.Context, within []byte, method, route string) (store.Record, error) {
-	all, err := s.list(ctx, within, store.ID{}, math.MaxInt, func(r store.Record) bool {
-		return r.State() == store.Completed && r.Answer.Status < 300 && !r.Answer.Partial && r.Method == method && r.Route == route
-	})
-	if err == nil && len(all) == 0 {
-		err = store.ErrNotFound
-	}
-	if err != nil {
+	if err := alive(ctx); err != nil {
 		return store.Record{}, err
 	}
-	return all[len(all)-1], nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var last store.Record // the zero record comes before all others
+	now := s.now()
+	for _, e := range s.records {
+		r := e.read(now)
+		if r.Realm.Within(within) && r.State() == store.Completed && r.Answer.Status < 300 && !r.Answer.Partial &&
+			r.Method == method && r.Route == route && older(last, r) < 0 {
+			last = r
+		}
+	}
+	if last.ID == (store.ID{}) {
+		return store.Record{}, store.ErrNotFound
+	}
+	return last, nil
 }

@@ -17,9 +17,9 @@ func newSubject(*testing.T) storetest.Subject {
 }
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, newSubject, storetest.Features{Steps: true, Watch: true, Import: true, Count: true, Survey: true, Scoping: true, KeyTime: true, Erase: true, Inspect: true, Refer: true})
+	storetest.Run(t, newSubject, storetest.Features{Steps: true, Watch: true, Operations: true, Settings: true})
 }
 
 func TestStoreUnderStress(t *testing.T) {
-	storetest.Stress(t, newSubject, storetest.Features{Steps: true, Watch: true, Import: true, Count: true, Survey: true, Scoping: true, KeyTime: true, Erase: true, Inspect: true, Refer: true})
+	storetest.Stress(t, newSubject, storetest.Features{Steps: true, Watch: true, Operations: true, Settings: true})
 }

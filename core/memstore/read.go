@@ -23,33 +23,24 @@ func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	return e.read(s.now()), nil
 }
 
-// List implements [store.Store]. It looks at every record: it is for operators and the reconciler.
-func (s *Store) List(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
-	return s.list(ctx, within, after, limit, func(r store.Record) bool { return r.State() == store.Unknown })
-}
-
-// Resumable implements [store.Stepper]. It looks at every record.
-func (s *Store) Resumable(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
-	return s.list(ctx, within, after, limit, func(r store.Record) bool {
-		return r.Stored == store.Running && r.Recovery == store.Resume && r.LeaseExpired()
-	})
-}
-
-// HalfDone implements [store.Stepper]. It looks at every record.
-func (s *Store) HalfDone(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
-	return s.list(ctx, within, after, limit, store.Record.HalfDone)
-}
-
-func (s *Store) list(ctx context.Context, within []byte, after store.ID, limit int,
-	wanted func(store.Record) bool,
-) ([]store.Record, error) {
-	var from store.Record // the zero record comes before all others
-	if after != (store.ID{}) {
-		var err error
-		if from, err = s.Find(ctx, after); err != nil {
-			return nil, err
+// List implements [store.Store]. It looks at all open records.
+func (s *Store) List(ctx context.Context, q store.Query) ([]store.Record, error) {
+	after := store.Record{Ticket: store.Ticket{ID: q.After.ID}, CreatedAt: q.After.CreatedAt}
+	found, err := s.openOnes(ctx, func(r store.Record) bool {
+		behind := older(after, r) < 0
+		if q.Newest {
+			behind = q.After == (store.Place{}) || older(r, after) < 0
 		}
+		return behind && q.Selects(r)
+	})
+	if q.Newest {
+		slices.Reverse(found)
 	}
+	return found[:max(0, min(q.Limit, len(found)))], err
+}
+
+// openOnes returns the wanted ones of the open records, oldest first.
+func (s *Store) openOnes(ctx context.Context, wanted func(store.Record) bool) ([]store.Record, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err
 	}
@@ -57,13 +48,13 @@ func (s *Store) list(ctx context.Context, within []byte, after store.ID, limit i
 	defer s.mu.Unlock()
 	var found []store.Record
 	now := s.now()
-	for _, e := range s.records {
-		if r := e.read(now); older(from, r) < 0 && bytes.HasPrefix(r.Realm[:], within) && wanted(r) {
+	for e := range s.open {
+		if r := e.read(now); wanted(r) {
 			found = append(found, r)
 		}
 	}
 	slices.SortFunc(found, older)
-	return found[:max(0, min(limit, len(found)))], nil
+	return found, nil
 }
 
 // older orders records by age; the id decides between equals.

@@ -72,7 +72,7 @@ func nothingOpen(declared []core.DeclaredRoute) map[place]int {
 }
 
 func observeBacklog(o metric.Observer, open metric.Int64Observable, oldest metric.Float64Observable, none map[place]int,
-	backlog []store.Backlog,
+	backlog []store.Count,
 ) {
 	count, since := map[place]int{}, map[string]time.Time{}
 	for at := range none {

@@ -95,7 +95,7 @@ func TestWatch(t *testing.T) {
 // silent is a store that does not answer when it is asked how many operations are open.
 type silent struct{ *memstore.Store }
 
-func (silent) Survey(context.Context, []byte, int) ([]store.Backlog, error) { return nil, errAway }
+func (silent) Count(context.Context, store.Query) ([]store.Count, error) { return nil, errAway }
 
 // A store that does not answer has no gauge; all other metrics are there.
 func TestWatchOfAStoreThatIsAway(t *testing.T) {

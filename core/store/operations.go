@@ -6,24 +6,14 @@ import (
 	"time"
 )
 
-// Operations is a Store whose operations can be looked through, counted, taken over from another table, and erased. An
-// operation needs attention if its state is Unknown, or if it is half-done (see [Record.HalfDone]). Unless a method says
-// otherwise, its cost depends on the number of open operations, not on the number of records.
+// Operations is a Store whose operations can be counted, looked through, taken over from another table, and erased. Unless a
+// method says otherwise, its cost depends on the number of open operations, not on the number of records.
 type Operations interface {
 	Store
 
-	// Unsettled returns up to q.Limit operations that need attention, oldest first, or newest first. Unlike [Store].List, it
-	// does not need the last record of the page before.
-	Unsettled(ctx context.Context, q UnsettledQuery) ([]Record, error)
-
-	// CountUnsettled counts the operations that Unsettled would return, wherever q.After is. It returns one line for each
-	// state and route, in any order. It counts only the oldest q.Limit operations.
-	CountUnsettled(ctx context.Context, q UnsettledQuery) ([]UnsettledCount, error)
-
-	// Survey counts, by route, the operations whose state is Unknown and those that are half-done (see [Record.HalfDone]),
-	// if their realm begins with within. It counts only the oldest limit operations. It may leave out a record whose lease
-	// has run out, until a sweep has seen the record.
-	Survey(ctx context.Context, within []byte, limit int) ([]Backlog, error)
+	// Count counts the oldest q.Limit operations that a Query selects, wherever a page begins. It returns one line for each
+	// state and route, in any order.
+	Count(ctx context.Context, q Query) ([]Count, error)
 
 	// CountOpen counts the records of a scope that are stored as running or unknown, on all routes and with any lease,
 	// without the half-done ones (see [Record.HalfDone]). It stops counting at limit. It may leave out the claim of a
@@ -76,48 +66,6 @@ type Operations interface {
 	// stored as running or unknown are returned in Open, and not changed. No record of another scope is changed. An erased
 	// record does not become free, and a second Complete does not restore its answer.
 	Erase(ctx context.Context, s Scope, after ID, limit int) (ErasedPage, error)
-}
-
-// UnsettledQuery selects operations that need attention. At least one of Unknown and HalfDone is set.
-type UnsettledQuery struct {
-	Within   []byte // the beginning of the realm; empty: any realm (S-5)
-	Unknown  bool   // those whose state is Unknown
-	HalfDone bool   // those that are half-done
-	Method   string // of the route; together with Route
-	Route    string // the router's pattern; "": any route
-	Scope    Scope  // of the principal; zero: any principal
-	From     time.Time
-	Until    time.Time // created at From or later and before Until; zero: any time
-	Newest   bool      // first; otherwise the oldest first
-	After    Place     // begin behind this place; zero: begin with the first
-	Limit    int
-}
-
-// Place is the place of an operation in the order of creation. It stays valid after the operation is gone.
-type Place struct {
-	CreatedAt time.Time
-	ID        ID // decides between operations of one moment
-}
-
-// UnsettledCount is how many operations of a route need attention, by their age at Now.
-type UnsettledCount struct {
-	HalfDone bool // half-done; otherwise Unknown
-	Method   string
-	Route    string
-	Count    int // all of them
-	Hour     int // of these, created an hour ago or earlier
-	Day      int // of these, created 24 hours ago or earlier
-	Oldest   time.Time
-	Now      time.Time // the store's clock
-}
-
-// Backlog is how many operations of a route need attention.
-type Backlog struct {
-	HalfDone bool // they are half-done; otherwise their state is Unknown
-	Method   string
-	Route    string // the router's pattern
-	Count    int
-	Oldest   time.Time // the first claim of the oldest of them, by the store's clock
 }
 
 // OpenStep is a provider step of an open operation.

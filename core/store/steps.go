@@ -23,12 +23,6 @@ type Stepper interface {
 	// Steps returns the steps of a record in the order in which they were started; steps of the same time are sorted by
 	// name. If the key was free in between, it returns only the steps since then.
 	Steps(ctx context.Context, id ID) ([]StepRecord, error)
-
-	// Resumable is [Store].List for Resume operations whose lease has run out. The next repeat, or Run, continues them.
-	Resumable(ctx context.Context, within []byte, after ID, limit int) ([]Record, error)
-
-	// HalfDone is [Store].List for Resume operations that are half-done: see [Record.HalfDone].
-	HalfDone(ctx context.Context, within []byte, after ID, limit int) ([]Record, error)
 }
 
 // Segments are the transactions of a Resume attempt, one after the other. At most one is open. Each holds the key

@@ -137,10 +137,9 @@ type Store interface {
 	// Find reads a record. ErrNotFound if there is none. A record whose state is Free may be found until a sweep drops it.
 	Find(ctx context.Context, id ID) (Record, error)
 
-	// List returns up to limit records whose state is Unknown now and whose realm begins with within (all realms if within
-	// is empty), oldest first. It begins behind the record whose id is after (the zero ID for the first page). ErrNotFound
-	// if that record is gone: begin again.
-	List(ctx context.Context, within []byte, after ID, limit int) ([]Record, error)
+	// List returns up to q.Limit records that a Query selects by now, whether a sweep has seen them or not, in the order of
+	// their creation.
+	List(ctx context.Context, q Query) ([]Record, error)
 
 	// Settle ends an unknown operation: with an answer it becomes Completed, without one Free. In the same step it
 	// compares and raises the fence, and adds a SettlementRecord to the history. If ctx has a transaction of this store, as

@@ -32,7 +32,7 @@ func cancelledNothingHappens(t *testing.T, s *fixture) {
 	noSentinel(t, s.Store.Release(over, won.Ticket))
 	_, err = s.Store.Find(over, c.ID)
 	noSentinel(t, err)
-	_, err = s.Store.List(over, nil, store.ID{}, 1)
+	_, err = s.Store.List(over, everyOne())
 	noSentinel(t, err)
 	requireSame(t, won, s.find(t, c.ID))
 

@@ -37,19 +37,16 @@ const burst = 64
 // fixture is a subject with the helpers that most tests need.
 type fixture struct {
 	Subject
-	ctx          context.Context //nolint:containedctx // one per test
-	instances    []store.Store   // the store, and its twin if there is one
-	transactors  []store.Transactor
-	steppers     []store.Stepper
-	watchers     []store.Sightings
-	counters     []store.Operations
-	surveyors    []store.Operations
-	inspectables []store.Operations
-	referrers    []store.Operations
-	sights       int
-	commands     int
-	counted      bool         // the claims are to be counted
-	effects      atomic.Int64 // committed by a stress test
+	ctx         context.Context //nolint:containedctx // one per test
+	instances   []store.Store   // the store, and its twin if there is one
+	transactors []store.Transactor
+	steppers    []store.Stepper
+	watchers    []store.Sightings
+	operations  []store.Operations
+	sights      int
+	commands    int
+	counted     bool         // the claims are to be counted
+	effects     atomic.Int64 // committed by a stress test
 }
 
 // command returns the claim of a command that the store has not seen.
@@ -199,7 +196,7 @@ func (s *fixture) requireState(t *testing.T, want store.State, c store.Claim) {
 // listed returns the ids of all unknown operations.
 func (s *fixture) listed(t *testing.T) []store.ID {
 	t.Helper()
-	records, err := s.Store.List(s.ctx, nil, store.ID{}, 1000)
+	records, err := s.Store.List(s.ctx, store.Query{Unknown: true, Limit: 1000})
 	require.NoError(t, err)
 	return idsOf(records)
 }

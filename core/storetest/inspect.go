@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -12,11 +11,6 @@ import (
 )
 
 var inspectChecks = []check{
-	{"Inspect/Unsettled", inspectUnsettled},
-	{"Inspect/Filters", inspectFilters},
-	{"Inspect/Within", inspectWithin},
-	{"Inspect/Pages", inspectPages},
-	{"Inspect/Counts", inspectCounts},
 	{"Inspect/OpenSteps", inspectOpenSteps},
 	{"Inspect/Near", inspectNear},
 	{"Inspect/LastSettled", inspectLastSettled},
@@ -25,230 +19,12 @@ var inspectChecks = []check{
 	{"Inspect/Cancelled", inspectCancelled},
 }
 
-// everyOne asks for everything that needs somebody.
-func everyOne() store.UnsettledQuery {
-	return store.UnsettledQuery{Unknown: true, HalfDone: true, Limit: 1000}
-}
-
-// unsettled returns what a query finds, the same on every instance.
-func (s *fixture) unsettled(t *testing.T, q store.UnsettledQuery) []store.ID {
-	t.Helper()
-	var ids []store.ID
-	for i, store := range s.inspectables {
-		found, err := store.Unsettled(s.ctx, q)
-		require.NoError(t, err)
-		if i > 0 {
-			require.Equal(t, ids, idsOf(found))
-		}
-		ids = idsOf(found)
-	}
-	return ids
-}
-
-// sums returns the sums of all lines, the same on every instance.
-func (s *fixture) sums(t *testing.T) (unknown, halfDone int) {
-	t.Helper()
-	for i, store := range s.inspectables {
-		lines, err := store.CountUnsettled(s.ctx, everyOne())
-		require.NoError(t, err)
-		before := unknown + halfDone
-		unknown, halfDone = 0, 0
-		for _, c := range lines {
-			if c.HalfDone {
-				halfDone += c.Count
-			} else {
-				unknown += c.Count
-			}
-		}
-		if i > 0 {
-			require.Equal(t, before, unknown+halfDone)
-		}
-	}
-	return unknown, halfDone
-}
-
-// An operation needs somebody while it is unknown or half-done, swept or not, and at no other time.
-//
-// CONTRACT T-4, X-10
-func inspectUnsettled(t *testing.T, s *fixture) {
-	require.Empty(t, s.unsettled(t, everyOne()))
-	park, resume := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Resume))
-	s.done(t, "paid")
-	require.Empty(t, s.unsettled(t, everyOne()), "they run")
-	s.Advance(t, 2*lease)
-	require.Equal(t, []store.ID{park.ID}, s.unsettled(t, everyOne()), "the other may be gone on with")
-	s.Advance(t, deadline)
-	for range 2 {
-		require.ElementsMatch(t, []store.ID{park.ID, resume.ID}, s.unsettled(t, everyOne()))
-		unknown, halfDone := s.sums(t)
-		require.Equal(t, []int{1, 1}, []int{unknown, halfDone})
-		s.sweep(t)
-	}
-	_, err := s.Store.Settle(s.ctx, notApplied(park))
-	require.NoError(t, err)
-	require.NoError(t, s.Store.Complete(s.ctx, resume.Ticket, kept(answerOf("refunded"))))
-	require.Empty(t, s.unsettled(t, everyOne()))
-	unknown, halfDone := s.sums(t)
-	require.Zero(t, unknown+halfDone)
-}
-
-// By state, by route, and by time: the first moment belongs to it, the last one does not.
-func inspectFilters(t *testing.T, s *fixture) {
-	park, half := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Resume))
-	s.Advance(t, time.Hour)
-	other := s.command(store.Park)
-	other.Method, other.Route = "PUT", "/v1/payouts"
-	other.Scope[0]++
-	payout := s.win(t, other)
-	s.Advance(t, 2*deadline)
-
-	at := func(id store.ID) time.Time { return s.find(t, id).CreatedAt }
-	for name, tt := range map[string]struct {
-		change func(q *store.UnsettledQuery)
-		want   []store.ID
-	}{
-		"all":           {func(*store.UnsettledQuery) {}, []store.ID{park.ID, half.ID, payout.ID}},
-		"none":          {func(q *store.UnsettledQuery) { q.Unknown, q.HalfDone = false, false }, nil},
-		"unknown":       {func(q *store.UnsettledQuery) { q.HalfDone = false }, []store.ID{park.ID, payout.ID}},
-		"half-done":     {func(q *store.UnsettledQuery) { q.Unknown = false }, []store.ID{half.ID}},
-		"route":         {func(q *store.UnsettledQuery) { q.Method, q.Route = "PUT", "/v1/payouts" }, []store.ID{payout.ID}},
-		"principal":     {func(q *store.UnsettledQuery) { q.Scope = other.Scope }, []store.ID{payout.ID}},
-		"other one":     {func(q *store.UnsettledQuery) { q.Scope = park.Scope }, []store.ID{park.ID, half.ID}},
-		"nobody":        {func(q *store.UnsettledQuery) { q.Scope = store.Scope{1} }, nil},
-		"other method":  {func(q *store.UnsettledQuery) { q.Method, q.Route = "POST", "/v1/payouts" }, nil},
-		"from":          {func(q *store.UnsettledQuery) { q.From = at(payout.ID) }, []store.ID{payout.ID}},
-		"until":         {func(q *store.UnsettledQuery) { q.Until = at(payout.ID) }, []store.ID{park.ID, half.ID}},
-		"from and rest": {func(q *store.UnsettledQuery) { q.From, q.HalfDone = at(park.ID), false }, []store.ID{park.ID, payout.ID}},
-	} {
-		q := everyOne()
-		tt.change(&q)
-		require.ElementsMatch(t, tt.want, s.unsettled(t, q), name)
-		counts, err := s.inspectables[0].CountUnsettled(s.ctx, q)
-		require.NoError(t, err)
-		n := 0
-		for _, c := range counts {
-			n += c.Count
-		}
-		require.Equal(t, len(tt.want), n, name)
-	}
-}
-
-// CONTRACT S-5
-func inspectWithin(t *testing.T, s *fixture) {
-	realms := []store.Realm{{0: 1, 23: 1}, {0: 1, 23: 2}, {0: 2, 23: 1}}
-	var ids []store.ID
-	for _, realm := range realms {
-		c := s.command(store.Park)
-		c.Realm = realm
-		ids = append(ids, s.win(t, c).ID)
-	}
-	s.Advance(t, 2*lease)
-	for _, tt := range []struct {
-		within []byte
-		want   []store.ID
-	}{
-		{nil, ids}, {[]byte{}, ids}, {[]byte{1}, ids[:2]}, {realms[1][:], ids[1:2]}, {make([]byte, 8), nil},
-	} {
-		q := everyOne()
-		q.Within = tt.within
-		require.ElementsMatch(t, tt.want, s.unsettled(t, q), "%x", tt.within)
-		lines, err := s.inspectables[0].CountUnsettled(s.ctx, q)
-		require.NoError(t, err)
-		n := 0
-		for _, c := range lines {
-			n += c.Count
-		}
-		require.Equal(t, len(tt.want), n, "%x", tt.within)
-	}
-}
-
-// No page leaves one out or repeats one, whatever becomes of the operations of the page before.
-func inspectPages(t *testing.T, s *fixture) {
-	var want []store.ID
-	for i := range 9 {
-		want = append(want, s.win(t, s.command([]store.Recovery{store.Park, store.Resume}[i%2])).ID)
-		s.Advance(t, time.Second)
-	}
-	s.Advance(t, 2*deadline)
-	for _, limit := range []int{1, 2, 4, 9, 10, -1, -2, -4, -9, -10} { // below zero: the newest first
-		var got []store.ID
-		q := everyOne()
-		q.Newest, q.Limit = limit < 0, max(limit, -limit)
-		order := slices.Clone(want)
-		if q.Newest {
-			slices.Reverse(order)
-		}
-		for len(got) <= len(want) {
-			page, err := s.inspectables[0].Unsettled(s.ctx, q)
-			require.NoError(t, err)
-			if len(page) == 0 {
-				break
-			}
-			require.LessOrEqual(t, len(page), q.Limit)
-			got = append(got, idsOf(page)...)
-			last := page[len(page)-1]
-			q.After = store.Place{CreatedAt: last.CreatedAt, ID: last.ID}
-		}
-		require.Equal(t, order, got, "limit %d", limit)
-	}
-
-	// The place of an operation is one, also when the operation is over.
-	q := everyOne()
-	last := s.find(t, want[4])
-	q.After = store.Place{CreatedAt: last.CreatedAt, ID: last.ID}
-	_, err := s.Store.Settle(s.ctx, notApplied(last))
-	require.NoError(t, err)
-	require.Equal(t, want[5:], s.unsettled(t, q))
-}
-
-// By state and route, with the age of the oldest one; and no more than the limit.
-func inspectCounts(t *testing.T, s *fixture) {
-	first := s.win(t, s.command(store.Park))
-	s.win(t, s.command(store.Resume))
-	s.Advance(t, 24*time.Hour)
-	s.win(t, s.command(store.Park))
-	s.Advance(t, 2*time.Hour)
-	s.win(t, s.command(store.Park))
-	other := s.command(store.Park)
-	other.Method, other.Route = "PUT", "/v1/payouts"
-	s.win(t, other)
-	s.Advance(t, 2*deadline)
-
-	lines, err := s.inspectables[0].CountUnsettled(s.ctx, everyOne())
-	require.NoError(t, err)
-	oldest := s.find(t, first.ID).CreatedAt
-	i := slices.IndexFunc(lines, func(c store.UnsettledCount) bool { return !c.HalfDone && c.Method == "POST" })
-	require.GreaterOrEqual(t, i, 0)
-	require.WithinDuration(t, oldest, lines[i].Oldest, 0)
-	require.GreaterOrEqual(t, lines[i].Now.Sub(oldest), 26*time.Hour)
-	for i := range lines {
-		lines[i].Oldest, lines[i].Now = time.Time{}, time.Time{}
-	}
-	const route = "/v1/orders/:id/payments"
-	require.ElementsMatch(t, []store.UnsettledCount{
-		{Method: "POST", Route: route, Count: 3, Hour: 2, Day: 1},
-		{HalfDone: true, Method: "POST", Route: route, Count: 1, Hour: 1, Day: 1},
-		{Method: "PUT", Route: "/v1/payouts", Count: 1},
-	}, lines)
-
-	oldestThree := everyOne()
-	oldestThree.Limit = 3
-	lines, err = s.inspectables[0].CountUnsettled(s.ctx, oldestThree)
-	require.NoError(t, err)
-	n := 0
-	for _, c := range lines {
-		n += c.Count
-		require.NotEqual(t, "PUT", c.Method, "the oldest ones are counted")
-	}
-	require.Equal(t, 3, n)
-}
-
 // Every open operation is there, running or not, with the calls that it has begun, finished or not.
 //
 // CONTRACT S-5
 func inspectOpenSteps(t *testing.T, s *fixture) {
 	open := func(within []byte, limit int) []store.OpenStep {
-		steps, err := s.inspectables[0].OpenSteps(s.ctx, within, limit)
+		steps, err := s.operations[0].OpenSteps(s.ctx, within, limit)
 		require.NoError(t, err)
 		return steps
 	}
@@ -300,7 +76,7 @@ func inspectNear(t *testing.T, s *fixture) {
 		"whole end": {store.Near{Last: store.ID{0: 8}, End: ids[2][:]}, nil, 10, ids[2:3]},
 		"none":      {store.Near{First: store.ID{0: 8}, Last: store.ID{0: 9}}, nil, 10, nil},
 	} {
-		found, err := s.inspectables[0].Near(s.ctx, tt.within, tt.n, tt.limit)
+		found, err := s.operations[0].Near(s.ctx, tt.within, tt.n, tt.limit)
 		require.NoError(t, err)
 		require.Equal(t, tt.want, append([]store.ID(nil), found...), name)
 	}
@@ -312,7 +88,7 @@ func inspectNear(t *testing.T, s *fixture) {
 func inspectHistory(t *testing.T, s *fixture) {
 	history := func(id store.ID) []store.SettlementRecord {
 		var first []store.SettlementRecord
-		for i, store := range s.inspectables {
+		for i, store := range s.operations {
 			found, err := store.History(s.ctx, id)
 			require.NoError(t, err)
 			if i > 0 {
@@ -360,15 +136,11 @@ func inspectHistory(t *testing.T, s *fixture) {
 func inspectCancelled(t *testing.T, s *fixture) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
-	_, err := s.inspectables[0].Unsettled(ctx, everyOne())
+	_, err := s.operations[0].OpenSteps(ctx, nil, 1)
 	noSentinel(t, err)
-	_, err = s.inspectables[0].CountUnsettled(ctx, everyOne())
+	_, err = s.operations[0].Near(ctx, nil, store.Near{}, 1)
 	noSentinel(t, err)
-	_, err = s.inspectables[0].OpenSteps(ctx, nil, 1)
-	noSentinel(t, err)
-	_, err = s.inspectables[0].Near(ctx, nil, store.Near{}, 1)
-	noSentinel(t, err)
-	_, err = s.inspectables[0].History(ctx, store.ID{1})
+	_, err = s.operations[0].History(ctx, store.ID{1})
 	noSentinel(t, err)
 }
 
@@ -377,7 +149,7 @@ func inspectCancelled(t *testing.T, s *fixture) {
 // CONTRACT S-5, X-7
 func inspectLastSettled(t *testing.T, s *fixture) {
 	last := func(within []byte, by string, limit int) (found []store.SettledOperation) {
-		for i, store := range s.inspectables {
+		for i, store := range s.operations {
 			all, err := store.LastSettled(s.ctx, within, by, limit)
 			require.NoError(t, err)
 			if i > 0 {
@@ -418,7 +190,7 @@ func inspectLastSettled(t *testing.T, s *fixture) {
 	require.Equal(t, []store.ID{won[0].ID}, ids(last([]byte{0}, "", 10)))
 	require.Equal(t, won[1].Route, all[1].Route)
 	require.Equal(t, won[1].Method, all[1].Method)
-	history, err := s.inspectables[0].History(s.ctx, won[1].ID)
+	history, err := s.operations[0].History(s.ctx, won[1].ID)
 	require.NoError(t, err)
 	require.Equal(t, []store.SettlementRecord{all[1].SettlementRecord}, history)
 }
@@ -429,7 +201,7 @@ func inspectLastSettled(t *testing.T, s *fixture) {
 func inspectLastAnswered(t *testing.T, s *fixture) {
 	c := s.command(store.Park)
 	last := func(within []byte) string {
-		rec, err := s.inspectables[0].LastAnswered(s.ctx, within, c.Method, c.Route)
+		rec, err := s.operations[0].LastAnswered(s.ctx, within, c.Method, c.Route)
 		if err != nil {
 			require.ErrorIs(t, err, store.ErrNotFound)
 			return ""

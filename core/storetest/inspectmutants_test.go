@@ -10,56 +10,47 @@ import (
 
 // inspectMutants are stores with one fault in what operators look through: see mutants.
 var inspectMutants = map[string]mutantOf[store.Operations, store.Store]{
-	"shows every realm":         {"Inspect/Within", func(s store.Operations) store.Store { return showsEveryRealm{s} }},
-	"forgets the half-done":     {"Inspect/Unsettled", func(s store.Operations) store.Store { return forgetsHalfDone{s} }},
-	"shows every route":         {"Inspect/Filters", func(s store.Operations) store.Store { return showsEveryRoute{s} }},
-	"ends a moment too late":    {"Inspect/Filters", func(s store.Operations) store.Store { return endsLate{s} }},
-	"shows every principal":     {"Inspect/Filters", func(s store.Operations) store.Store { return showsEveryPrincipal{s} }},
-	"never the newest first":    {"Inspect/Pages", func(s store.Operations) store.Store { return neverNewest{s} }},
-	"near in every realm":       {"Inspect/Near", func(s store.Operations) store.Store { return nearEverywhere{s} }},
-	"settled in every realm":    {"Inspect/LastSettled", func(s store.Operations) store.Store { return settledEverywhere{s} }},
-	"answers of every realm":    {"Inspect/LastAnswered", func(s store.Operations) store.Store { return answeredEverywhere{s} }},
-	"opens every realm":         {"Inspect/OpenSteps", func(s store.Operations) store.Store { return opensEverywhere{s} }},
-	"pages by age alone":        {"Inspect/Pages", func(s store.Operations) store.Store { return repeatsTheLast{s} }},
-	"counts all that there are": {"Inspect/Counts", func(s store.Operations) store.Store { return countsEverything{s} }},
-	"loses what was undone":     {"Inspect/History", func(s store.Operations) store.Store { return losesUndone{s} }},
-	"tells the newest first":    {"Inspect/History", func(s store.Operations) store.Store { return newestHistory{s} }},
-	"looks after a cancelled":   {"Inspect/Cancelled", func(s store.Operations) store.Store { return looksAnyway{s} }},
+	"shows every realm":       {"List/Within", func(s store.Operations) store.Store { return showsEveryRealm{s} }},
+	"shows every route":       {"List/Filters", func(s store.Operations) store.Store { return showsEveryRoute{s} }},
+	"ends a moment too late":  {"List/Filters", func(s store.Operations) store.Store { return endsLate{s} }},
+	"shows every principal":   {"List/Filters", func(s store.Operations) store.Store { return showsEveryPrincipal{s} }},
+	"never the newest first":  {"List/Pages", func(s store.Operations) store.Store { return neverNewest{s} }},
+	"near in every realm":     {"Inspect/Near", func(s store.Operations) store.Store { return nearEverywhere{s} }},
+	"settled in every realm":  {"Inspect/LastSettled", func(s store.Operations) store.Store { return settledEverywhere{s} }},
+	"answers of every realm":  {"Inspect/LastAnswered", func(s store.Operations) store.Store { return answeredEverywhere{s} }},
+	"opens every realm":       {"Inspect/OpenSteps", func(s store.Operations) store.Store { return opensEverywhere{s} }},
+	"pages by age alone":      {"List/Pages", func(s store.Operations) store.Store { return repeatsTheLast{s} }},
+	"loses what was undone":   {"Inspect/History", func(s store.Operations) store.Store { return losesUndone{s} }},
+	"tells the newest first":  {"Inspect/History", func(s store.Operations) store.Store { return newestHistory{s} }},
+	"looks after a cancelled": {"Inspect/Cancelled", func(s store.Operations) store.Store { return looksAnyway{s} }},
 }
 
 type showsEveryRealm struct{ store.Operations }
 
-func (s showsEveryRealm) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]store.Record, error) {
+func (s showsEveryRealm) List(ctx context.Context, q store.Query) ([]store.Record, error) {
 	q.Within = nil
-	return s.Operations.Unsettled(ctx, q)
-}
-
-type forgetsHalfDone struct{ store.Operations }
-
-func (s forgetsHalfDone) CountUnsettled(ctx context.Context, q store.UnsettledQuery) ([]store.UnsettledCount, error) {
-	counts, err := s.Operations.CountUnsettled(ctx, q)
-	return slices.DeleteFunc(counts, func(c store.UnsettledCount) bool { return c.HalfDone }), err
+	return s.Operations.List(ctx, q)
 }
 
 type showsEveryRoute struct{ store.Operations }
 
-func (s showsEveryRoute) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]store.Record, error) {
+func (s showsEveryRoute) List(ctx context.Context, q store.Query) ([]store.Record, error) {
 	q.Route = ""
-	return s.Operations.Unsettled(ctx, q)
+	return s.Operations.List(ctx, q)
 }
 
 type showsEveryPrincipal struct{ store.Operations }
 
-func (s showsEveryPrincipal) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]store.Record, error) {
+func (s showsEveryPrincipal) List(ctx context.Context, q store.Query) ([]store.Record, error) {
 	q.Scope = store.Scope{}
-	return s.Operations.Unsettled(ctx, q)
+	return s.Operations.List(ctx, q)
 }
 
 type neverNewest struct{ store.Operations }
 
-func (s neverNewest) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]store.Record, error) {
+func (s neverNewest) List(ctx context.Context, q store.Query) ([]store.Record, error) {
 	q.Newest = false
-	return s.Operations.Unsettled(ctx, q)
+	return s.Operations.List(ctx, q)
 }
 
 type nearEverywhere struct{ store.Operations }
@@ -88,25 +79,18 @@ func (s answeredEverywhere) LastAnswered(ctx context.Context, _ []byte, method, 
 
 type endsLate struct{ store.Operations }
 
-func (s endsLate) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]store.Record, error) {
+func (s endsLate) List(ctx context.Context, q store.Query) ([]store.Record, error) {
 	if !q.Until.IsZero() {
 		q.Until = q.Until.Add(time.Second)
 	}
-	return s.Operations.Unsettled(ctx, q)
+	return s.Operations.List(ctx, q)
 }
 
 type repeatsTheLast struct{ store.Operations }
 
-func (s repeatsTheLast) Unsettled(ctx context.Context, q store.UnsettledQuery) ([]store.Record, error) {
+func (s repeatsTheLast) List(ctx context.Context, q store.Query) ([]store.Record, error) {
 	q.After.ID = store.ID{}
-	return s.Operations.Unsettled(ctx, q)
-}
-
-type countsEverything struct{ store.Operations }
-
-func (s countsEverything) CountUnsettled(ctx context.Context, q store.UnsettledQuery) ([]store.UnsettledCount, error) {
-	q.Limit = 1_000_000
-	return s.Operations.CountUnsettled(ctx, q)
+	return s.Operations.List(ctx, q)
 }
 
 type losesUndone struct{ store.Operations }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -13,8 +14,10 @@ var listChecks = []check{
 	{"Find/NotFound", findNotFound},
 	{"List/OldestFirst", listOldestFirst},
 	{"List/SameAge", listSameAge},
-	{"List/NoSuchRecord", listNoSuchRecord},
+	{"List/States", listStates},
+	{"List/Filters", listFilters},
 	{"List/Within", listWithin},
+	{"List/Pages", listPages},
 	{"List/Swept", listSwept},
 	{"List/ClockBack", listClockBack},
 }
@@ -55,11 +58,12 @@ func listOldestFirst(t *testing.T, s *fixture) {
 
 	// All records of a page are settled before the next page is asked for.
 	s.Advance(t, 2*deadline)
+	place := s.find(t, want[2].ID).Place()
 	for _, w := range want[:3] {
 		_, err := s.Store.Settle(s.ctx, notApplied(w))
 		require.NoError(t, err)
 	}
-	rest, err := s.Store.List(s.ctx, nil, want[2].ID, 100)
+	rest, err := s.Store.List(s.ctx, store.Query{Unknown: true, After: place, Limit: 100})
 	require.NoError(t, err)
 	require.Equal(t, append(idsOf(want[3:]), running.ID), idsOf(rest), "with the one that was still running before")
 }
@@ -67,8 +71,8 @@ func listOldestFirst(t *testing.T, s *fixture) {
 // pages lists everything, limit records at a time.
 func (s *fixture) pages(t *testing.T, limit int) (all []store.Record) {
 	t.Helper()
-	for after := (store.ID{}); ; after = all[len(all)-1].ID {
-		page, err := s.Store.List(s.ctx, nil, after, limit)
+	for q := (store.Query{Unknown: true, Limit: limit}); ; q.After = all[len(all)-1].Place() {
+		page, err := s.Store.List(s.ctx, q)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(page), limit)
 		if all = append(all, page...); len(page) == 0 {
@@ -88,15 +92,6 @@ func listSameAge(t *testing.T, s *fixture) {
 	}
 	s.Advance(t, 2*lease)
 	require.ElementsMatch(t, want, idsOf(s.pages(t, 2)))
-}
-
-// An empty page would say that no operation is unknown any more.
-//
-// CONTRACT T-4
-func listNoSuchRecord(t *testing.T, s *fixture) {
-	s.lost(t, store.Park)
-	_, err := s.Store.List(s.ctx, nil, s.command(store.Park).ID, 10)
-	require.ErrorIs(t, err, store.ErrNotFound)
 }
 
 // Sweeps change neither what is listed, nor when, nor in which order, on any page.
@@ -129,11 +124,7 @@ func listSwept(t *testing.T, s *fixture) {
 	}
 	s.Advance(t, 2*lease)
 	requireListed()
-	for _, stepper := range s.steppers {
-		resumable, err := stepper.Resumable(s.ctx, nil, store.ID{}, 100)
-		require.NoError(t, err)
-		require.Equal(t, half, idsOf(resumable))
-	}
+	require.Equal(t, half, s.selected(t, store.Query{Resumable: true, Limit: 100}))
 	s.pause(t)
 	requireListed()
 	s.Advance(t, 2*deadline)
@@ -144,11 +135,7 @@ func listSwept(t *testing.T, s *fixture) {
 		s.sweep(t)
 		requireListed()
 	}
-	for _, stepper := range s.steppers {
-		found, err := stepper.HalfDone(s.ctx, nil, store.ID{}, 100)
-		require.NoError(t, err)
-		require.Equal(t, half, idsOf(found))
-	}
+	require.Equal(t, half, s.selected(t, store.Query{HalfDone: true, Limit: 100}))
 }
 
 // lasting claims a command whose attempt is lost.
@@ -207,44 +194,156 @@ func listClockBack(t *testing.T, s *fixture) {
 	}
 }
 
+// everyOne asks for everything that needs somebody.
+func everyOne() store.Query { return store.Query{Unknown: true, HalfDone: true, Limit: 1000} }
+
+// selected returns what a query finds, the same on every instance.
+func (s *fixture) selected(t *testing.T, q store.Query) []store.ID {
+	t.Helper()
+	var ids []store.ID
+	for i, store := range s.instances {
+		found, err := store.List(s.ctx, q)
+		require.NoError(t, err)
+		if i > 0 {
+			require.Equal(t, ids, idsOf(found))
+		}
+		ids = idsOf(found)
+	}
+	return ids
+}
+
+// An operation is listed while it is unknown, resumable or half-done, swept or not, and at no other time.
+//
+// CONTRACT T-4, X-10
+func listStates(t *testing.T, s *fixture) {
+	every := store.Query{Unknown: true, Resumable: true, HalfDone: true, Limit: 10}
+	require.Empty(t, s.selected(t, every))
+	park, resume := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Resume))
+	s.done(t, "paid")
+	require.Empty(t, s.selected(t, every), "they run")
+	s.Advance(t, 2*lease)
+	alive := s.win(t, s.command(store.Resume))
+	for range 2 {
+		require.Equal(t, []store.ID{park.ID}, s.selected(t, everyOne()), "the other may be gone on with")
+		require.Equal(t, []store.ID{resume.ID}, s.selected(t, store.Query{Resumable: true, Limit: 10}))
+		require.ElementsMatch(t, []store.ID{park.ID, resume.ID}, s.selected(t, every))
+		s.sweep(t)
+	}
+	require.NoError(t, s.Store.Release(s.ctx, alive.Ticket))
+	s.Advance(t, deadline)
+	for range 2 {
+		require.ElementsMatch(t, []store.ID{park.ID, resume.ID}, s.selected(t, everyOne()))
+		require.Equal(t, []store.ID{resume.ID}, s.selected(t, store.Query{HalfDone: true, Limit: 10}))
+		require.Equal(t, []store.ID{resume.ID}, s.selected(t, store.Query{Resumable: true, Limit: 10}))
+		require.Empty(t, s.selected(t, store.Query{Limit: 10}), "no state is named")
+		s.sweep(t)
+	}
+	_, err := s.Store.Settle(s.ctx, notApplied(park))
+	require.NoError(t, err)
+	require.NoError(t, s.Store.Complete(s.ctx, resume.Ticket, kept(answerOf("refunded"))))
+	require.Empty(t, s.selected(t, every))
+}
+
+// By state, by route, and by time: the first moment belongs to it, the last one does not.
+func listFilters(t *testing.T, s *fixture) {
+	park, half := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Resume))
+	s.Advance(t, time.Hour)
+	other := s.command(store.Park)
+	other.Method, other.Route = "PUT", "/v1/payouts"
+	other.Scope[0]++
+	payout := s.win(t, other)
+	s.Advance(t, 2*deadline)
+
+	at := func(id store.ID) time.Time { return s.find(t, id).CreatedAt }
+	for name, tt := range map[string]struct {
+		change func(q *store.Query)
+		want   []store.ID
+	}{
+		"all":           {func(*store.Query) {}, []store.ID{park.ID, half.ID, payout.ID}},
+		"none":          {func(q *store.Query) { q.Unknown, q.HalfDone = false, false }, nil},
+		"unknown":       {func(q *store.Query) { q.HalfDone = false }, []store.ID{park.ID, payout.ID}},
+		"half-done":     {func(q *store.Query) { q.Unknown = false }, []store.ID{half.ID}},
+		"route":         {func(q *store.Query) { q.Method, q.Route = "PUT", "/v1/payouts" }, []store.ID{payout.ID}},
+		"principal":     {func(q *store.Query) { q.Scope = other.Scope }, []store.ID{payout.ID}},
+		"other one":     {func(q *store.Query) { q.Scope = park.Scope }, []store.ID{park.ID, half.ID}},
+		"nobody":        {func(q *store.Query) { q.Scope = store.Scope{1} }, nil},
+		"other method":  {func(q *store.Query) { q.Method, q.Route = "POST", "/v1/payouts" }, nil},
+		"from":          {func(q *store.Query) { q.From = at(payout.ID) }, []store.ID{payout.ID}},
+		"until":         {func(q *store.Query) { q.Until = at(payout.ID) }, []store.ID{park.ID, half.ID}},
+		"from and rest": {func(q *store.Query) { q.From, q.HalfDone = at(park.ID), false }, []store.ID{park.ID, payout.ID}},
+	} {
+		q := everyOne()
+		tt.change(&q)
+		require.ElementsMatch(t, tt.want, s.selected(t, q), name)
+	}
+}
+
 // Of one realm, of all realms that begin alike, or of all.
 //
 // CONTRACT S-5
 func listWithin(t *testing.T, s *fixture) {
-	stepper, _ := s.Store.(store.Stepper)
-	realms := []store.Realm{{0: 1, 23: 1}, {0: 1, 23: 2}, {0: 2, 23: 1}}
-	var lost, parked []store.ID
-	for _, realm := range realms {
-		c, resume := s.command(store.Park), s.command(store.Resume)
-		c.Realm, resume.Realm = realm, realm
-		require.Equal(t, realm, s.win(t, c).Realm)
-		s.win(t, resume)
-		parked, lost = append(parked, c.ID), append(lost, resume.ID)
-	}
-	s.Advance(t, 2*lease)
+	realms, ids := s.inThreeRealms(t)
 	for _, tt := range []struct {
 		within []byte
-		want   []int
+		want   []store.ID
 	}{
-		{nil, []int{0, 1, 2}}, {[]byte{}, []int{0, 1, 2}}, {[]byte{1}, []int{0, 1}}, {realms[2][:], []int{2}},
-		{realms[1][:], []int{1}}, {make([]byte, 8), nil},
+		{nil, ids}, {[]byte{}, ids}, {[]byte{1}, ids[:2]}, {realms[2][:], ids[2:]}, {realms[1][:], ids[1:2]}, {make([]byte, 8), nil},
 	} {
-		var wantParked, wantLost []store.ID
-		for _, i := range tt.want {
-			wantParked, wantLost = append(wantParked, parked[i]), append(wantLost, lost[i])
-		}
-		found, err := s.Store.List(s.ctx, tt.within, store.ID{}, 10)
-		require.NoError(t, err)
-		require.ElementsMatch(t, wantParked, idsOf(found), "%x", tt.within)
-		if len(found) > 1 {
-			rest, err := s.Store.List(s.ctx, tt.within, found[0].ID, 10)
-			require.NoError(t, err)
-			require.Equal(t, idsOf(found[1:]), idsOf(rest))
-		}
-		if stepper != nil {
-			found, err = stepper.Resumable(s.ctx, tt.within, store.ID{}, 10)
-			require.NoError(t, err)
-			require.ElementsMatch(t, wantLost, idsOf(found), "%x", tt.within)
-		}
+		q := everyOne()
+		q.Within = tt.within
+		require.ElementsMatch(t, tt.want, s.selected(t, q), "%x", tt.within)
 	}
+}
+
+// inThreeRealms makes a lost operation in each of three realms. The first two realms begin alike.
+func (s *fixture) inThreeRealms(t *testing.T) (realms []store.Realm, ids []store.ID) {
+	t.Helper()
+	realms = []store.Realm{{0: 1, 23: 1}, {0: 1, 23: 2}, {0: 2, 23: 1}}
+	for _, realm := range realms {
+		c := s.command(store.Park)
+		c.Realm = realm
+		won := s.win(t, c)
+		require.Equal(t, realm, won.Realm)
+		ids = append(ids, won.ID)
+	}
+	s.Advance(t, 2*lease)
+	return realms, ids
+}
+
+// No page leaves one out or repeats one, whatever becomes of the operations of the page before.
+func listPages(t *testing.T, s *fixture) {
+	var want []store.ID
+	for i := range 9 {
+		want = append(want, s.win(t, s.command([]store.Recovery{store.Park, store.Resume}[i%2])).ID)
+		s.Advance(t, time.Second)
+	}
+	s.Advance(t, 2*deadline)
+	for _, limit := range []int{1, 2, 4, 9, 10, -1, -2, -4, -9, -10} { // below zero: the newest first
+		var got []store.ID
+		q := everyOne()
+		q.Newest, q.Limit = limit < 0, max(limit, -limit)
+		order := slices.Clone(want)
+		if q.Newest {
+			slices.Reverse(order)
+		}
+		for len(got) <= len(want) {
+			page, err := s.Store.List(s.ctx, q)
+			require.NoError(t, err)
+			if len(page) == 0 {
+				break
+			}
+			require.LessOrEqual(t, len(page), q.Limit)
+			got = append(got, idsOf(page)...)
+			q.After = page[len(page)-1].Place()
+		}
+		require.Equal(t, order, got, "limit %d", limit)
+	}
+
+	// The place of an operation is one, also when the operation is over.
+	q := everyOne()
+	last := s.find(t, want[4])
+	q.After = last.Place()
+	_, err := s.Store.Settle(s.ctx, notApplied(last))
+	require.NoError(t, err)
+	require.Equal(t, want[5:], s.selected(t, q))
 }

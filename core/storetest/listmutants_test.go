@@ -50,8 +50,8 @@ func (s *skipsInPatrol) Sweep(ctx context.Context, limit int, w store.Window) (s
 	return s.Store.Sweep(ctx, limit, w)
 }
 
-func (s *skipsInPatrol) List(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
-	found, err := s.Store.List(ctx, within, after, limit)
+func (s *skipsInPatrol) List(ctx context.Context, q store.Query) ([]store.Record, error) {
+	found, err := s.Store.List(ctx, q)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(found, func(r store.Record) bool { return s.lost[r.ID] }), err
@@ -60,16 +60,16 @@ func (s *skipsInPatrol) List(ctx context.Context, within []byte, after store.ID,
 // parkedFirst pages through those that were parked before the others.
 type parkedFirst struct{ store.Store }
 
-func (s parkedFirst) List(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
-	all, err := s.Store.List(ctx, within, store.ID{}, 1000)
+func (s parkedFirst) List(ctx context.Context, q store.Query) ([]store.Record, error) {
+	after, limit := q.After, q.Limit
+	q.After, q.Limit = store.Place{}, 1000
+	all, err := s.Store.List(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(all, func(a, b store.Record) int { return int(b.Stored) - int(a.Stored) })
-	if i := slices.IndexFunc(all, func(r store.Record) bool { return r.ID == after }); i >= 0 {
+	if i := slices.IndexFunc(all, func(r store.Record) bool { return r.ID == after.ID }); i >= 0 {
 		all = all[i+1:]
-	} else if after != (store.ID{}) {
-		return s.Store.List(ctx, within, after, limit)
 	}
 	return all[:min(limit, len(all))], nil
 }
@@ -96,8 +96,8 @@ func (s *oneWay) Claim(ctx context.Context, c store.Claim) (store.Claimed, error
 	return got, err
 }
 
-func (s *oneWay) List(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
-	found, err := s.Store.List(ctx, within, after, limit)
+func (s *oneWay) List(ctx context.Context, q store.Query) ([]store.Record, error) {
+	found, err := s.Store.List(ctx, q)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(found, func(r store.Record) bool { return s.behind[r.ID] }), err

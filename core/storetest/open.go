@@ -23,7 +23,7 @@ var openChecks = []check{
 // requireOpen checks how many open records the principal of s.command has, on every instance.
 func (s *fixture) requireOpen(t *testing.T, want int) {
 	t.Helper()
-	for _, counter := range s.counters {
+	for _, counter := range s.operations {
 		got, err := counter.CountOpen(s.ctx, s.command(store.Park).Scope, 1000)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
@@ -90,7 +90,7 @@ func openLimit(t *testing.T, s *fixture) {
 		s.win(t, s.command(store.Park))
 	}
 	for _, limit := range []int{1, 4, 5, 6} {
-		got, err := s.counters[0].CountOpen(s.ctx, s.command(store.Park).Scope, limit)
+		got, err := s.operations[0].CountOpen(s.ctx, s.command(store.Park).Scope, limit)
 		require.NoError(t, err)
 		require.Equal(t, min(limit, 5), got)
 	}
@@ -144,6 +144,6 @@ func openManyAtOnce(t *testing.T, s *fixture) {
 func openCancelled(t *testing.T, s *fixture) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
-	_, err := s.counters[0].CountOpen(ctx, s.command(store.Park).Scope, 1)
+	_, err := s.operations[0].CountOpen(ctx, s.command(store.Park).Scope, 1)
 	noSentinel(t, err)
 }

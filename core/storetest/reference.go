@@ -26,7 +26,7 @@ var referenceChecks = []check{
 func (s *fixture) refer(t *testing.T, r store.Record, refs ...store.Ref) {
 	t.Helper()
 	for _, ref := range refs {
-		require.NoError(t, s.referrers[0].Refer(s.ctx, r.ID, r.Realm, ref))
+		require.NoError(t, s.operations[0].Refer(s.ctx, r.ID, r.Realm, ref))
 	}
 }
 
@@ -34,7 +34,7 @@ func (s *fixture) refer(t *testing.T, r store.Record, refs ...store.Ref) {
 func (s *fixture) referred(t *testing.T, value string) []store.ID {
 	t.Helper()
 	var ids []store.ID
-	for i, store := range s.referrers {
+	for i, store := range s.operations {
 		found, err := store.Referred(s.ctx, nil, value, 100)
 		require.NoError(t, err)
 		if i > 0 {
@@ -48,7 +48,7 @@ func (s *fixture) referred(t *testing.T, value string) []store.ID {
 // requireReferences checks the references of one operation, on every instance.
 func (s *fixture) requireReferences(t *testing.T, id store.ID, want ...store.Ref) {
 	t.Helper()
-	for _, st := range s.referrers {
+	for _, st := range s.operations {
 		refs, err := st.References(s.ctx, []store.ID{id})
 		require.NoError(t, err)
 		require.Equal(t, want, refs[id])
@@ -72,11 +72,11 @@ func referenceFound(t *testing.T, s *fixture) {
 	require.Equal(t, []store.ID{second.ID, first.ID}, s.referred(t, amount.Value), "the last one first, each once")
 	require.Empty(t, s.referred(t, "77.1"), "a value is compared as it is")
 	require.Empty(t, s.referred(t, charge.Name))
-	found, err := s.referrers[0].Referred(s.ctx, nil, amount.Value, 1)
+	found, err := s.operations[0].Referred(s.ctx, nil, amount.Value, 1)
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 
-	all, err := s.referrers[0].References(s.ctx, []store.ID{first.ID, second.ID, s.command(store.Park).ID})
+	all, err := s.operations[0].References(s.ctx, []store.ID{first.ID, second.ID, s.command(store.Park).ID})
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	require.NoError(t, s.Store.Park(s.ctx, first.Ticket))
@@ -102,7 +102,7 @@ func referenceWithin(t *testing.T, s *fixture) {
 	}{
 		{nil, ids}, {[]byte{}, ids}, {[]byte{1}, ids[1:]}, {realms[1][:], ids[1:2]}, {make([]byte, 8), []store.ID{}},
 	} {
-		found, err := s.referrers[0].Referred(s.ctx, tt.within, "7", 100)
+		found, err := s.operations[0].Referred(s.ctx, tt.within, "7", 100)
 		require.NoError(t, err)
 		require.ElementsMatch(t, tt.want, found, "%x", tt.within)
 	}
@@ -117,11 +117,11 @@ func referenceLimits(t *testing.T, s *fixture) {
 		s.refer(t, won, store.Ref{Name: "order", Value: fmt.Sprint(i)})
 	}
 	s.refer(t, won, great)
-	require.ErrorIs(t, s.referrers[0].Refer(s.ctx, won.ID, won.Realm, store.Ref{Name: "order", Value: "x"}), store.ErrReferences)
+	require.ErrorIs(t, s.operations[0].Refer(s.ctx, won.ID, won.Realm, store.Ref{Name: "order", Value: "x"}), store.ErrReferences)
 	require.Empty(t, s.referred(t, "x"))
 	require.Equal(t, []store.ID{won.ID}, s.referred(t, great.Value))
 	nobody := s.command(store.Park)
-	require.ErrorIs(t, s.referrers[0].Refer(s.ctx, nobody.ID, nobody.Realm, great), store.ErrStale)
+	require.ErrorIs(t, s.operations[0].Refer(s.ctx, nobody.ID, nobody.Realm, great), store.ErrStale)
 }
 
 // In a transaction a reference commits with the answer, or not at all.
@@ -138,8 +138,8 @@ func referenceTransaction(t *testing.T, s *fixture) {
 		require.True(t, got.Won)
 		ctx := tx.Bind(s.ctx)
 		ref := store.Ref{Name: "booking", Value: fmt.Sprint("b-", commit)}
-		require.NoError(t, s.referrers[0].Refer(ctx, c.ID, c.Realm, ref))
-		require.NoError(t, s.referrers[0].Refer(ctx, c.ID, c.Realm, ref))
+		require.NoError(t, s.operations[0].Refer(ctx, c.ID, c.Realm, ref))
+		require.NoError(t, s.operations[0].Refer(ctx, c.ID, c.Realm, ref))
 		require.Empty(t, s.referred(t, ref.Value), "others do not see it before")
 		if !commit {
 			require.NoError(t, tx.Rollback())
@@ -220,9 +220,9 @@ func referenceErased(t *testing.T, s *fixture) {
 func referenceCancelled(t *testing.T, s *fixture) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
-	noSentinel(t, s.referrers[0].Refer(ctx, store.ID{1}, store.Realm{}, store.Ref{Name: "n", Value: "v"}))
-	_, err := s.referrers[0].References(ctx, []store.ID{{1}})
+	noSentinel(t, s.operations[0].Refer(ctx, store.ID{1}, store.Realm{}, store.Ref{Name: "n", Value: "v"}))
+	_, err := s.operations[0].References(ctx, []store.ID{{1}})
 	noSentinel(t, err)
-	_, err = s.referrers[0].Referred(ctx, nil, "v", 1)
+	_, err = s.operations[0].Referred(ctx, nil, "v", 1)
 	noSentinel(t, err)
 }

@@ -24,8 +24,8 @@ var stepMutants = map[string]mutantOf[store.Stepper, store.Stepper]{
 	"keeps steps for ever":        {"Step/Swept", func(s store.Stepper) store.Stepper { return &neverForgets{Stepper: s} }},
 	"takes steps regardless":      {"Step/Cancelled", func(s store.Stepper) store.Stepper { return heedlessSteps{s} }},
 
-	"takes lost for half-done": {"Step/HalfDone", func(s store.Stepper) store.Stepper { return impatient{s} }},
-	"lists no half-done":       {"Step/HalfDone", func(s store.Stepper) store.Stepper { return listsNone{s} }},
+	"takes lost for half-done": {"List/States", func(s store.Stepper) store.Stepper { return impatient{s} }},
+	"lists no half-done":       {"List/States", func(s store.Stepper) store.Stepper { return listsNone{s} }},
 	"counts by the fence":      {"Step/Attempts", func(s store.Stepper) store.Stepper { return countsFences{s} }},
 
 	"keeps steps of a free key, under stress": {"Stress", func(s store.Stepper) store.Stepper { return &neverForgets{Stepper: s} }},
@@ -173,14 +173,16 @@ func (s *neverForgets) Steps(ctx context.Context, id store.ID) ([]store.StepReco
 
 type impatient struct{ store.Stepper }
 
-func (s impatient) HalfDone(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
-	return s.Resumable(ctx, within, after, limit)
+func (s impatient) List(ctx context.Context, q store.Query) ([]store.Record, error) {
+	q.Resumable = q.Resumable || q.HalfDone
+	return s.Stepper.List(ctx, q)
 }
 
 type listsNone struct{ store.Stepper }
 
-func (s listsNone) HalfDone(ctx context.Context, _ []byte, _ store.ID, _ int) ([]store.Record, error) {
-	return nil, ctx.Err()
+func (s listsNone) List(ctx context.Context, q store.Query) ([]store.Record, error) {
+	q.HalfDone = false
+	return s.Stepper.List(ctx, q)
 }
 
 type countsFences struct{ store.Stepper }

@@ -43,18 +43,12 @@ type Subject struct {
 
 // Features says what a store can do in addition to what every store must do.
 type Features struct {
-	Rollback bool // it is a store.Transactor
-	Steps    bool // it is a store.Stepper
-	Shared   bool // several instances may work on the same data at once
-	Watch    bool // it is a store.Sightings
-	Import   bool // it is a store.Operations
-	Count    bool // it is a store.Operations
-	Survey   bool // it is a store.Operations
-	Scoping  bool // it is a store.Settings
-	KeyTime  bool // it is a store.Settings
-	Erase    bool // it is a store.Operations
-	Inspect  bool // it is a store.Operations
-	Refer    bool // it is a store.Operations
+	Rollback   bool // it is a store.Transactor
+	Steps      bool // it is a store.Stepper
+	Shared     bool // several instances may work on the same data at once
+	Watch      bool // it is a store.Sightings
+	Operations bool // it is a store.Operations
+	Settings   bool // it is a store.Settings
 }
 
 // Run runs the tests of the contract that apply to a store with features f, each as a subtest of t. newStore is called
@@ -68,9 +62,9 @@ func Run(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
 		{claimChecks, true}, {takeoverChecks, true}, {releaseChecks, true}, {attemptChecks, true}, {retentionChecks, true},
 		{settleChecks, true}, {listChecks, true}, {cancelChecks, true}, {windowChecks, true},
 		{txChecks, f.Rollback}, {stepChecks, f.Steps}, {segmentChecks, f.Steps}, {sightingChecks, f.Watch},
-		{importChecks, f.Import},
-		{openChecks, f.Count}, {surveyChecks, f.Survey}, {scopingChecks, f.Scoping}, {keyTimeChecks, f.KeyTime},
-		{eraseChecks, f.Erase}, {inspectChecks, f.Inspect}, {referenceChecks, f.Refer},
+		{countChecks, f.Operations}, {openChecks, f.Operations}, {inspectChecks, f.Operations},
+		{referenceChecks, f.Operations}, {importChecks, f.Operations}, {eraseChecks, f.Operations},
+		{scopingChecks, f.Settings}, {keyTimeChecks, f.Settings},
 	} {
 		if !suite.applies {
 			continue
@@ -107,14 +101,8 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 	s.transactors = abilities[store.Transactor](t, s, "Rollback", f.Rollback)
 	s.steppers = abilities[store.Stepper](t, s, "Steps", f.Steps)
 	s.watchers = abilities[store.Sightings](t, s, "Watch", f.Watch)
-	s.counters = abilities[store.Operations](t, s, "Count", f.Count)
-	s.surveyors = abilities[store.Operations](t, s, "Survey", f.Survey)
-	s.inspectables = abilities[store.Operations](t, s, "Inspect", f.Inspect)
-	s.referrers = abilities[store.Operations](t, s, "Refer", f.Refer)
-	abilities[store.Settings](t, s, "Scoping", f.Scoping)
-	abilities[store.Settings](t, s, "KeyTime", f.KeyTime)
-	abilities[store.Operations](t, s, "Erase", f.Erase)
-	abilities[store.Operations](t, s, "Import", f.Import)
+	s.operations = abilities[store.Operations](t, s, "Operations", f.Operations)
+	abilities[store.Settings](t, s, "Settings", f.Settings)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	s.ctx = ctx

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var everything = storetest.Features{Rollback: true, Shared: true, Steps: true, Watch: true, Import: true, Count: true, Survey: true, Scoping: true, KeyTime: true, Erase: true, Inspect: true, Refer: true}
+var everything = storetest.Features{Rollback: true, Shared: true, Steps: true, Watch: true, Operations: true, Settings: true}
 
 func TestRun(t *testing.T) { storetest.Run(t, newReference, everything) }
 

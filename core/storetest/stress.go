@@ -301,7 +301,7 @@ func (w *worker) settle(t *testing.T) {
 }
 
 func (w *worker) list(t *testing.T) {
-	listed, err := w.store().List(w.ctx, nil, store.ID{}, 10)
+	listed, err := w.store().List(w.ctx, store.Query{Unknown: true, Limit: 10})
 	succeeded(t, err)
 	for _, r := range listed {
 		assert.Equal(t, store.Unknown, r.State())

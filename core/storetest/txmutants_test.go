@@ -69,8 +69,8 @@ func (s *showsOpenRow) Claim(ctx context.Context, c store.Claim) (store.Claimed,
 // listsNoRollback assumes that no Rollback attempt is ever unknown.
 type listsNoRollback struct{ *reference }
 
-func (s listsNoRollback) List(ctx context.Context, within []byte, after store.ID, limit int) ([]store.Record, error) {
-	records, err := s.reference.List(ctx, within, after, limit)
+func (s listsNoRollback) List(ctx context.Context, q store.Query) ([]store.Record, error) {
+	records, err := s.reference.List(ctx, q)
 	return slices.DeleteFunc(records, func(r store.Record) bool { return r.Recovery == store.Rollback }), err
 }
 

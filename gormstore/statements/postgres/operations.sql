@@ -19,16 +19,17 @@ FROM :"schema".idempotency_record r WHERE r.id = $1;
 SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalog.current_setting('jit', true) = 'on';
 
 -- name: list
--- A page of at most $1 records whose realm begins with $2, behind the record that was created at $3 with the id $4. $5 says
--- which: those whose state is unknown by now, swept or not; Resume attempts that nobody runs any more; of these, the ones
--- past their deadline; the first and the last of these together. $7 is a method and a route, or ''; they were created at $8
--- or later, and before $9, for the principal $10, or for any. A running Rollback record can be seen only by its own attempt,
--- unless the handler has committed it. For the newest first, the order and the comparison with the place are turned round.
+-- A page of at most $1 records whose realm is from $2 to $3, behind the record that was created at $12 with the id $13: where $5
+-- is set, those whose state is unknown by now, swept or not; where $6 is, Resume attempts that nobody runs any more; where $7
+-- is, those of these that are past their deadline. $8 is a method and a route, or ''; $9 is a principal, or ''; they were
+-- created at $10 or later, and before $11. A running Rollback record can be seen only by its own attempt, unless the handler has
+-- committed it. For the newest first, the order and the comparison with the place are turned round.
 --
 -- They are among the records whose sweep_after is NULL, and among those that were claimed since the patrol came by: see
--- patrol.go. $6 is how far it had come, in microseconds: by a number that it knows, the planner sees that these are few.
--- class has the few values that sweep_after has, each found by one look at the index. OFFSET 0 keeps the planner from reading
--- the whole index for all of them at once.
+-- patrol.go. The first ones are read from an index in the order of the page, so that a page reads no more than it shows. $4 is
+-- how far the patrol had come, in microseconds: by a number that it knows, the planner sees that the others are few. class has
+-- the few values that sweep_after has, each found by one look at the index. OFFSET 0 keeps the planner from reading the whole
+-- index for all of them at once.
 WITH RECURSIVE class (after) AS (
 	(SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after >= 0
 		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
@@ -45,36 +46,38 @@ SELECT pg_catalog.clock_timestamp(),
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
 	r.body, r.attempts, r.timed, r.traceparent
 FROM (
-	SELECT o.* FROM :"schema".idempotency_record o WHERE o.sweep_after IS NULL
+	(SELECT * FROM :"schema".idempotency_record r
+	WHERE r.sweep_after IS NULL
+		AND r.realm >= $2::bytea AND r.realm <= $3::bytea AND (
+			$5::boolean AND (r.state = 3
+				OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp()))
+			OR ($6::boolean OR $7::boolean AND r.deadline_at <= pg_catalog.clock_timestamp())
+				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp())
+		AND ($8::text = '' OR r.method || ' ' || r.route = $8::text) AND ($9::bytea = '' OR r.scope = $9::bytea)
+		AND r.created_at >= $10::timestamptz AND r.created_at < $11::timestamptz
+		AND (r.created_at, r.id) > ($12::timestamptz, $13::bytea)
+	ORDER BY r.created_at, r.id LIMIT $1)
 	UNION ALL
 	SELECT n.* FROM class CROSS JOIN LATERAL (
-		SELECT * FROM :"schema".idempotency_record r WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
-			AND r.sweep_from > timestamptz 'epoch' + $6::bigint * interval '1 microsecond'
+		SELECT * FROM :"schema".idempotency_record r
+		WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
+			AND r.sweep_from > timestamptz 'epoch' + $4::bigint * interval '1 microsecond'
+			AND r.realm >= $2::bytea AND r.realm <= $3::bytea AND (
+				$5::boolean AND (r.state = 3
+					OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp()))
+				OR ($6::boolean OR $7::boolean AND r.deadline_at <= pg_catalog.clock_timestamp())
+					AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp())
+			AND ($8::text = '' OR r.method || ' ' || r.route = $8::text) AND ($9::bytea = '' OR r.scope = $9::bytea)
+			AND r.created_at >= $10::timestamptz AND r.created_at < $11::timestamptz
+			AND (r.created_at, r.id) > ($12::timestamptz, $13::bytea)
 		OFFSET 0
 	) n
 ) r
-WHERE r.state IN (1, 3) AND (r.created_at, r.id) > ($3::timestamptz, $4::bytea)
-	AND substr(r.realm, 1, length($2::bytea)) = $2::bytea
-	AND CASE $5::text
-		WHEN 'unknown' THEN
-			r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp())
-		WHEN 'resumable' THEN
-			r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp()
-		WHEN 'half done' THEN
-			r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp()
-				AND r.deadline_at <= pg_catalog.clock_timestamp()
-		WHEN 'unsettled' THEN
-			r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp())
-				OR r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp()
-					AND r.deadline_at <= pg_catalog.clock_timestamp()
-		END
-	AND ($7::text = '' OR r.method || ' ' || r.route = $7::text)
-	AND r.created_at >= $8::timestamptz AND r.created_at < $9::timestamptz AND ($10::bytea = '' OR r.scope = $10::bytea)
 ORDER BY r.created_at, r.id LIMIT $1;
 
--- name: countUnsettled
--- Counts the oldest $1 of the records that list returns, by state and route: realm $2, $3 how far the patrol had come, $4
--- which, $5 method and route, $6 and $7 times, $8 principal.
+-- name: count
+-- Counts the oldest $1 of the records that list returns, wherever the page is, by state and route: the parameters are those of
+-- list. Where $4 is the end of time, it leaves out those that were claimed since the patrol came by.
 WITH RECURSIVE class (after) AS (
 	(SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after >= 0
 		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
@@ -83,37 +86,40 @@ WITH RECURSIVE class (after) AS (
 		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
 		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
 	FROM class WHERE class.after IS NOT NULL
-), unsettled AS (
-	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at,
-		pg_catalog.clock_timestamp() - r.created_at AS age
-	FROM (
-		SELECT o.* FROM :"schema".idempotency_record o WHERE o.sweep_after IS NULL
-		UNION ALL
-		SELECT n.* FROM class CROSS JOIN LATERAL (
-			SELECT * FROM :"schema".idempotency_record r WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
-				AND r.sweep_from > timestamptz 'epoch' + $3::bigint * interval '1 microsecond'
-			OFFSET 0
-		) n
-	) r
-	WHERE r.state IN (1, 3) AND substr(r.realm, 1, length($2::bytea)) = $2::bytea
-		AND CASE $4::text
-			WHEN 'unknown' THEN
-				r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp())
-			WHEN 'half done' THEN
-				r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp()
-					AND r.deadline_at <= pg_catalog.clock_timestamp()
-			WHEN 'unsettled' THEN
-				r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp())
-					OR r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp()
-						AND r.deadline_at <= pg_catalog.clock_timestamp()
-			END
-		AND ($5::text = '' OR r.method || ' ' || r.route = $5::text)
-		AND r.created_at >= $6::timestamptz AND r.created_at < $7::timestamptz AND ($8::bytea = '' OR r.scope = $8::bytea)
-	ORDER BY r.created_at, r.id LIMIT $1
 )
-SELECT pg_catalog.clock_timestamp(), u.half_done, u.method, u.route, count(*),
-	count(*) FILTER (WHERE u.age >= interval '1 hour'), count(*) FILTER (WHERE u.age >= interval '24 hours'), min(u.created_at)
-FROM unsettled u GROUP BY u.half_done, u.method, u.route;
+SELECT pg_catalog.clock_timestamp(), o.half_done, o.method, o.route, count(*),
+	count(*) FILTER (WHERE o.created_at <= pg_catalog.clock_timestamp() - interval '1 hour'),
+	count(*) FILTER (WHERE o.created_at <= pg_catalog.clock_timestamp() - interval '24 hours'), min(o.created_at)
+FROM (
+	(SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at, r.id
+	FROM :"schema".idempotency_record r
+	WHERE r.sweep_after IS NULL
+		AND r.realm >= $2::bytea AND r.realm <= $3::bytea AND (
+			$5::boolean AND (r.state = 3
+				OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp()))
+			OR ($6::boolean OR $7::boolean AND r.deadline_at <= pg_catalog.clock_timestamp())
+				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp())
+		AND ($8::text = '' OR r.method || ' ' || r.route = $8::text) AND ($9::bytea = '' OR r.scope = $9::bytea)
+		AND r.created_at >= $10::timestamptz AND r.created_at < $11::timestamptz
+	ORDER BY r.created_at, r.id LIMIT $1)
+	UNION ALL
+	SELECT n.* FROM class CROSS JOIN LATERAL (
+		SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at, r.id
+		FROM :"schema".idempotency_record r
+		WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
+			AND r.sweep_from > timestamptz 'epoch' + $4::bigint * interval '1 microsecond'
+			AND r.realm >= $2::bytea AND r.realm <= $3::bytea AND (
+				$5::boolean AND (r.state = 3
+					OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp()))
+				OR ($6::boolean OR $7::boolean AND r.deadline_at <= pg_catalog.clock_timestamp())
+					AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp())
+			AND ($8::text = '' OR r.method || ' ' || r.route = $8::text) AND ($9::bytea = '' OR r.scope = $9::bytea)
+			AND r.created_at >= $10::timestamptz AND r.created_at < $11::timestamptz
+		OFFSET 0
+	) n
+	ORDER BY created_at, id LIMIT $1
+) o
+GROUP BY o.half_done, o.method, o.route;
 
 -- name: openSteps
 -- Of at most $1 open records whose realm begins with $2: the id and the name of each step that calls a provider, and '' for a
@@ -159,21 +165,6 @@ SELECT count(*) FROM (
 			AND r.deadline_at <= pg_catalog.clock_timestamp())
 	LIMIT $2
 ) o;
-
--- name: survey
--- Counts the oldest $1 operations that need somebody and whose realm begins with $2, by route: those whose state is unknown,
--- and those that are half done. The index has them in this order. What was claimed since the patrol came by is left out.
-SELECT o.half_done, o.method, o.route, count(*), min(o.created_at)
-FROM (
-	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at
-	FROM :"schema".idempotency_record r
-	WHERE r.sweep_after IS NULL AND substr(r.realm, 1, length($2::bytea)) = $2::bytea AND (
-		r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp())
-		OR r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp()
-			AND r.deadline_at <= pg_catalog.clock_timestamp())
-	ORDER BY r.created_at, r.id LIMIT $1
-) o
-GROUP BY o.half_done, o.method, o.route ORDER BY o.half_done, o.route, o.method;
 
 -- name: settle
 -- Ends an operation whose state is unknown, after its lease and deadline: $1 id, $2 the fence that was seen, $3 state, $4

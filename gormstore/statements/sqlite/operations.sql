@@ -25,30 +25,28 @@ SELECT (SELECT now FROM c), 0, NULL,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
 	r.body, r.attempts, r.timed, r.traceparent
 FROM (
-	SELECT o.* FROM main.idempotency_record o WHERE o.sweep_after IS NULL
+	SELECT r.* FROM main.idempotency_record r
+	WHERE r.sweep_after IS NULL AND (r.created_at, r.id) > (?12, ?13)
+		AND r.realm >= ?2 AND r.realm <= ?3 AND (
+			?5 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c)))
+			OR (?6 OR ?7 AND r.deadline_at <= (SELECT now FROM c))
+				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c))
+		AND (?8 = '' OR r.method || ' ' || r.route = ?8) AND (length(?9) = 0 OR r.scope = ?9)
+		AND r.created_at >= ?10 AND r.created_at < ?11
 	UNION ALL
-	SELECT n.* FROM class CROSS JOIN main.idempotency_record n
-	WHERE n.sweep_after = class.after AND class.after > 0 AND n.state IN (1, 3)
-		AND n.sweep_from > ?6
+	SELECT r.* FROM class CROSS JOIN main.idempotency_record r
+	WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3) AND r.sweep_from > ?4
+		AND (r.created_at, r.id) > (?12, ?13)
+		AND r.realm >= ?2 AND r.realm <= ?3 AND (
+			?5 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c)))
+			OR (?6 OR ?7 AND r.deadline_at <= (SELECT now FROM c))
+				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c))
+		AND (?8 = '' OR r.method || ' ' || r.route = ?8) AND (length(?9) = 0 OR r.scope = ?9)
+		AND r.created_at >= ?10 AND r.created_at < ?11
 ) r
-WHERE r.state IN (1, 3) AND (r.created_at, r.id) > (?3, ?4)
-	AND substr(r.realm, 1, length(?2)) = ?2
-	AND CASE ?5
-		WHEN 'unknown' THEN
-			r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c))
-		WHEN 'resumable' THEN
-			r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c)
-		WHEN 'half done' THEN
-			r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c) AND r.deadline_at <= (SELECT now FROM c)
-		WHEN 'unsettled' THEN
-			r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c))
-				OR r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c) AND r.deadline_at <= (SELECT now FROM c)
-		END
-	AND (?7 = '' OR r.method || ' ' || r.route = ?7) AND r.created_at >= ?8 AND r.created_at < ?9
-	AND (length(?10) = 0 OR r.scope = ?10)
 ORDER BY r.created_at, r.id LIMIT ?1;
 
--- name: countUnsettled
+-- name: count
 WITH RECURSIVE c AS MATERIALIZED (
 	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
 ), class (after) AS (
@@ -56,33 +54,33 @@ WITH RECURSIVE c AS MATERIALIZED (
 	UNION ALL
 	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
 	FROM class WHERE class.after IS NOT NULL
-), unsettled AS (
-	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at, r.id,
-		(SELECT now FROM c) - r.created_at AS age
-	FROM (
-		SELECT o.* FROM main.idempotency_record o WHERE o.sweep_after IS NULL
-		UNION ALL
-		SELECT n.* FROM class CROSS JOIN main.idempotency_record n
-		WHERE n.sweep_after = class.after AND class.after > 0 AND n.state IN (1, 3)
-			AND n.sweep_from > ?3
-	) r
-	WHERE r.state IN (1, 3) AND substr(r.realm, 1, length(?2)) = ?2
-		AND CASE ?4
-			WHEN 'unknown' THEN
-				r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c))
-			WHEN 'half done' THEN
-				r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c) AND r.deadline_at <= (SELECT now FROM c)
-			WHEN 'unsettled' THEN
-				r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c))
-					OR r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c) AND r.deadline_at <= (SELECT now FROM c)
-			END
-		AND (?5 = '' OR r.method || ' ' || r.route = ?5) AND (r.created_at, r.id) >= (?6, x'') AND r.created_at < ?7
-		AND (length(?8) = 0 OR r.scope = ?8)
-	ORDER BY r.created_at, r.id LIMIT ?1
 )
-SELECT (SELECT now FROM c), u.half_done, u.method, u.route, count(*),
-	count(*) FILTER (WHERE u.age >= 3600 * 1000000), count(*) FILTER (WHERE u.age >= 24 * 3600 * 1000000), min(u.created_at)
-FROM unsettled u GROUP BY u.half_done, u.method, u.route;
+SELECT (SELECT now FROM c), o.half_done, o.method, o.route, count(*),
+	count(*) FILTER (WHERE o.created_at <= (SELECT now FROM c) - 3600 * 1000000),
+	count(*) FILTER (WHERE o.created_at <= (SELECT now FROM c) - 24 * 3600 * 1000000), min(o.created_at)
+FROM (
+	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at, r.id
+	FROM main.idempotency_record r
+	WHERE r.sweep_after IS NULL
+		AND r.realm >= ?2 AND r.realm <= ?3 AND (
+			?5 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c)))
+			OR (?6 OR ?7 AND r.deadline_at <= (SELECT now FROM c))
+				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c))
+		AND (?8 = '' OR r.method || ' ' || r.route = ?8) AND (length(?9) = 0 OR r.scope = ?9)
+		AND r.created_at >= ?10 AND r.created_at < ?11
+	UNION ALL
+	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at, r.id
+	FROM class CROSS JOIN main.idempotency_record r
+	WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3) AND r.sweep_from > ?4
+		AND r.realm >= ?2 AND r.realm <= ?3 AND (
+			?5 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c)))
+			OR (?6 OR ?7 AND r.deadline_at <= (SELECT now FROM c))
+				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c))
+		AND (?8 = '' OR r.method || ' ' || r.route = ?8) AND (length(?9) = 0 OR r.scope = ?9)
+		AND r.created_at >= ?10 AND r.created_at < ?11
+	ORDER BY created_at, id LIMIT ?1
+) o
+GROUP BY o.half_done, o.method, o.route;
 
 -- name: openSteps
 WITH RECURSIVE class (after) AS (
@@ -121,21 +119,6 @@ SELECT count(*) FROM (
 			AND r.deadline_at <= (SELECT now FROM c))
 	LIMIT ?2
 ) o;
-
--- name: survey
-WITH c AS MATERIALIZED (
-	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
-)
-SELECT o.half_done, o.method, o.route, count(*), min(o.created_at)
-FROM (
-	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at
-	FROM main.idempotency_record r
-	WHERE r.sweep_after IS NULL AND substr(r.realm, 1, length(?2)) = ?2 AND (
-		r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c))
-		OR r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c) AND r.deadline_at <= (SELECT now FROM c))
-	ORDER BY r.created_at, r.id LIMIT ?1
-) o
-GROUP BY o.half_done, o.method, o.route ORDER BY o.half_done, o.route, o.method;
 
 -- name: settle
 UPDATE main.idempotency_record AS r SET state = ?3, fence = r.fence + 1, status = ?4, partial = false, headers = ?5,

@@ -1,0 +1,56 @@
+package store
+
+import "time"
+
+// Query selects operations by their state, and also by realm, principal, route and time of creation. A Query that names no
+// state selects nothing.
+type Query struct {
+	Unknown   bool // those whose state is Unknown
+	Resumable bool // Resume operations whose lease has run out: the next repeat, or Run, continues them
+	HalfDone  bool // of these, the half-done ones: see [Record.HalfDone]
+
+	Within []byte // the beginning of the realm; empty: any realm (S-5)
+	Scope  Scope  // of the principal; zero: any principal
+	Method string // of the route; together with Route
+	Route  string // the router's pattern; "": any route
+	From   time.Time
+	Until  time.Time // created at From or later and before Until; zero: any time
+	Limit  int
+
+	// Only for List:
+	Newest bool  // first; otherwise the oldest first
+	After  Place // begin behind this place, which may be that of an operation that is gone; zero: begin with the first
+
+	// Only for Count: leave out operations that no sweep has seen yet. It costs less, for those who ask again and again.
+	Swept bool
+}
+
+// Selects reports whether a record belongs to the query, wherever a page begins.
+func (q Query) Selects(r Record) bool {
+	resumable := r.Stored == Running && r.Recovery == Resume && r.LeaseExpired()
+	return (q.Unknown && r.State() == Unknown || q.Resumable && resumable || q.HalfDone && r.HalfDone()) &&
+		r.Realm.Within(q.Within) && (q.Scope == Scope{} || r.Scope == q.Scope) &&
+		(q.Route == "" || r.Method == q.Method && r.Route == q.Route) &&
+		!r.CreatedAt.Before(q.From) && (q.Until.IsZero() || r.CreatedAt.Before(q.Until))
+}
+
+// Place is the place of an operation in the order of creation.
+type Place struct {
+	CreatedAt time.Time
+	ID        ID // decides between operations of one moment
+}
+
+// Place returns the place of a record.
+func (r Record) Place() Place { return Place{r.CreatedAt, r.ID} }
+
+// Count is how many operations of a route a Query selects, by their age at Now.
+type Count struct {
+	HalfDone bool // Resume operations without an attempt at the moment; otherwise their state is Unknown
+	Method   string
+	Route    string    // the router's pattern
+	Count    int       // all of them
+	Hour     int       // of these, created an hour ago or earlier
+	Day      int       // of these, created 24 hours ago or earlier
+	Oldest   time.Time // when the oldest of them was created, by the store's clock
+	Now      time.Time // the store's clock
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/inspect"
+	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+// unknownRecords adds 50,000 records of a realm. Every fifth is an unknown operation, of one of three routes.
+var unknownRecords = map[string]string{
+	"postgres": `INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, created_at, lease_until, deadline_at, expires_at, sweep_from, sweep_after)
+SELECT sha256(i::text::bytea), sha256((i % 100)::text::bytea), $1::bytea, substr(sha256('owner'), 1, 16), 1, CASE WHEN i % 5 = 0 THEN 3 ELSE 2 END, 3,
+	'POST', '/v1/payments/' || i % 3, 1, sha256('command'), now() - i * interval '1 s', now() - i * interval '1 s',
+	now() - i * interval '1 s', now() + interval '1 day', now() - i * interval '1 s', CASE WHEN i % 5 <> 0 THEN 259260 END
+FROM generate_series(1, 50000) i`,
+	"sqlite": `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000),
+	c AS MATERIALIZED (SELECT unixepoch() * 1000000 AS now)
+INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route, hash_version, command_hash,
+	created_at, lease_until, deadline_at, expires_at, sweep_from, sweep_after)
+SELECT randomblob(32), randomblob(32), $1, randomblob(16), 1, CASE WHEN i % 5 = 0 THEN 3 ELSE 2 END, 3, 'POST',
+	'/v1/payments/' || i % 3, 1, randomblob(32), now - i * 1000000, now - i * 1000000, now - i * 1000000, now + 86400000000,
+	now - i * 1000000, CASE WHEN i % 5 <> 0 THEN 259260 END FROM n, c`,
+}
+
+// BenchmarkPages says what the operators' pages cost with 10,000 unknown operations among 50,000 records: processor time of
+// the app, and of PostgreSQL's processes, in milliseconds a page.
+func BenchmarkPages(b *testing.B) {
+	for name, open := range map[string]func(testing.TB) (opened, error){
+		"PostgreSQL": func(t testing.TB) (opened, error) { return openPool(t, pgtest.URL(t), nil) },
+		"SQLite":     openSQLite,
+	} {
+		b.Run(name, func(b *testing.B) {
+			on, err := open(b)
+			require.NoError(b, err)
+			realm := core.Scoping{}.PrincipalRealm(principal)
+			_, err = on.pool.Exec(unknownRecords[on.db.Name()], realm[:])
+			require.NoError(b, err)
+			_, err = on.pool.Exec("ANALYZE")
+			require.NoError(b, err)
+			for range 2 { // the sweeps of an app see records ten seconds after their claim: see gormstore/patrol.go
+				_, err = on.store.Sweep(b.Context(), 1, store.Window{})
+				require.NoError(b, err)
+			}
+			postmaster := 0
+			if name == "PostgreSQL" {
+				postmaster, err = postmasterOf(on.pool)
+				require.NoError(b, err)
+			}
+			pages := operatorsPages(b, on)
+			second := regexp.MustCompile(`operations\?after=[^"]+`).FindString(show(b, pages, "operations"))
+			require.NotEmpty(b, second)
+			for _, page := range []struct{ name, address string }{
+				{"overview", ""}, {"list", "operations"}, {"newest", "operations?order=newest"},
+				{"second", strings.ReplaceAll(second, "&amp;", "&")}, {"route", "operations?route=POST+%2Fv1%2Fpayments%2F1"},
+			} {
+				b.Run(page.name, func(b *testing.B) {
+					show(b, pages, page.address)
+					before := processorNow(postmaster)
+					for b.Loop() {
+						show(b, pages, page.address)
+					}
+					app, server := processorNow(postmaster).since(before)
+					b.ReportMetric(app.Seconds()*1e3/float64(b.N), "app-ms/op")
+					b.ReportMetric(server.Seconds()*1e3/float64(b.N), "server-ms/op")
+				})
+			}
+		})
+	}
+}
+
+func operatorsPages(b *testing.B, on opened) http.Handler {
+	role := []core.IssuerRole{{Issuer: principal.Issuer, Role: "operator"}}
+	module, err := core.New(core.Config{
+		Store: on.store, Policy: core.Policy{Recovery: core.Park}, OperatorRoles: role, SupervisorRoles: role,
+		Observer: core.ObserverFunc(func(context.Context, core.Event) {}),
+	})
+	require.NoError(b, err)
+	operator := principal
+	operator.Roles = []string{"operator"}
+	pages, err := inspect.New(inspect.Config{Module: module,
+		Caller: func(*http.Request) (core.Principal, error) { return operator, nil }})
+	require.NoError(b, err)
+	return pages
+}
+
+func show(b *testing.B, pages http.Handler, address string) string {
+	w := httptest.NewRecorder()
+	pages.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/idem/"+address, http.NoBody))
+	require.Equal(b, http.StatusOK, w.Code, w.Body)
+	return w.Body.String()
+}
