@@ -94,6 +94,9 @@ func (b *pgxBatch) QueryRow() pgx.Row {
 	return pgxRow{rows}
 }
 
+// Tx implements [pgx.BatchResults], which has it since pgx v5.12. It is nil: a batch is in the attempt's transaction.
+func (b *pgxBatch) Tx() pgx.Tx { return nil }
+
 // Close implements [pgx.BatchResults]: it runs the functions of the queries whose result was not read, and reads the rest.
 func (b *pgxBatch) Close() error {
 	if b.results == nil || b.over {

@@ -134,6 +134,14 @@ func (r *pgxRows) CommandTag() pgconn.CommandTag {
 // Conn implements [pgx.Rows]. Nobody gets the attempt's connection itself.
 func (r *pgxRows) Conn() *pgx.Conn { return nil }
 
+// TypeMap implements [pgx.Rows], which has it since pgx v5.11.
+func (r *pgxRows) TypeMap() *pgtype.Map {
+	if r.rows == nil {
+		return nil
+	}
+	return r.rows.Conn().TypeMap()
+}
+
 // pgxUnread are rows as the library closes them.
 type pgxUnread struct{ *pgxRows }
 

@@ -45,7 +45,7 @@ func withPath(t *testing.T, address, path string) string {
 	require.NoError(t, err)
 	q := u.Query()
 	q.Set("search_path", path)
-	u.RawQuery = q.Encode()
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // since pgx v5.11 a plus sign is one, as for PostgreSQL's own library
 	return u.String()
 }
 

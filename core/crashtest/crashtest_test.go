@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/auth19/idem/core/crashtest"
@@ -27,4 +28,13 @@ func TestBank(t *testing.T) {
 			crashtest.Run(t, b.app(), b.scenario())
 		})
 	}
+}
+
+// The settings of the app's URL reach the server as they are.
+func TestPostgresKeepsTheSettings(t *testing.T) {
+	gates := crashtest.NewGates()
+	defer gates.Close()
+	url, err := gates.Postgres("postgres://app:secret@db.example/shop?default_transaction_isolation=repeatable%20read")
+	require.NoError(t, err)
+	require.Contains(t, url, "repeatable%20read", "pgx reads a plus sign as one since v5.11")
 }

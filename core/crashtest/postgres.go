@@ -51,7 +51,8 @@ func (g *Gates) Postgres(databaseURL string) (string, error) {
 	})
 	query := target.Query()
 	query.Set("sslmode", "disable")
-	target.Host, target.RawQuery = listener.Addr().String(), query.Encode()
+	// A driver that reads the URL as PostgreSQL's own library does takes a plus sign for one.
+	target.Host, target.RawQuery = listener.Addr().String(), strings.ReplaceAll(query.Encode(), "+", "%20")
 	return target.String(), nil
 }
 

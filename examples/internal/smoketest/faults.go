@@ -38,7 +38,7 @@ func newPair(t *testing.T, program, isolation string) *pair {
 	require.NoError(t, err)
 	query := database.Query()
 	query.Set("default_transaction_isolation", isolation)
-	database.RawQuery = query.Encode()
+	database.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20") // a plus sign is one in such a URL
 	p := &pair{gates: crashtest.NewGates()}
 	t.Cleanup(p.gates.Close)
 	gated, err := p.gates.Postgres(database.String())
