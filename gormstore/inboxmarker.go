@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
@@ -22,10 +23,12 @@ type marker struct {
 	published              sql.NullInt64 // in microseconds since 1970
 	keep                   time.Duration
 	id                     store.ID // of group, source and message: no record has the same one
+	attempt                store.Owner
 }
 
 func newMarker(c InboxConfig, m Message) marker {
 	mk := marker{group: c.Group, source: m.Source, message: m.ID, payload: sha256.Sum256(m.Payload), keep: c.Keep}
+	_, _ = rand.Read(mk.attempt[:]) // never fails
 	if !m.Published.IsZero() {
 		mk.published = sql.NullInt64{Int64: m.Published.UnixMicro(), Valid: true}
 	}
@@ -88,7 +91,7 @@ func (m marker) touch() (statement, []any) { return touchMarker, m.key() }
 
 func (m marker) leave(s *Store) {
 	if s.file != nil {
-		s.file.unreserve(m.id)
+		s.file.unreserve(m.id, m.attempt)
 	}
 }
 

@@ -49,7 +49,7 @@ func (i *Inbox) confirm(ctx context.Context, m marker) error {
 // begin opens a transaction and puts the marker in it.
 func (i *Inbox) begin(ctx context.Context, m marker) (t *tx, err error) {
 	s := i.store
-	if s.file != nil && !s.file.reserve(m.id) {
+	if s.file != nil && !s.file.reserve(m.id, m.attempt) {
 		return nil, ErrMessageBusy
 	}
 	if err := s.enterAttempt(ctx); err != nil {

@@ -40,12 +40,12 @@ func (s *Store) beginFirst(ctx context.Context, c store.Claim) (t *tx, claimed s
 		if claimed, err := s.peek(ctx, c); err != nil || isThere(claimed) {
 			return nil, claimed, err
 		}
-		if !s.file.reserve(c.ID) {
+		if !s.file.reserve(c.ID, c.Owner) {
 			return nil, store.Claimed{Busy: true}, nil
 		}
 		defer func() {
 			if !claimed.Won {
-				s.file.unreserve(c.ID)
+				s.file.unreserve(c.ID, c.Owner)
 			}
 		}()
 		if c.Recovery == store.Resume {
@@ -348,6 +348,6 @@ func (a *answer) lose(ctx context.Context, s *Store, q querier, left time.Durati
 
 func (a *answer) leave(s *Store) {
 	if s.file != nil {
-		s.file.unreserve(a.claim.ID)
+		s.file.unreserve(a.claim.ID, a.claim.Owner)
 	}
 }

@@ -262,7 +262,7 @@ func (s *segments) Rollback() error {
 // free gives the key free in this process: the attempt has sealed nothing and is over, or the record keeps others out.
 func (s *segments) free() {
 	if s.store.file != nil {
-		s.store.file.unreserve(s.answer.claim.ID)
+		s.store.file.unreserve(s.answer.claim.ID, s.answer.claim.Owner)
 	}
 }
 
@@ -351,7 +351,7 @@ func (s *segments) reopen() error {
 	case !isOfCommand(d, s.refused):
 		return fmt.Errorf("%w: %w: %w", store.ErrRetryable, errDistress, s.refused)
 	}
-	if s.store.file != nil && !s.store.file.reserve(s.answer.claim.ID) {
+	if s.store.file != nil && !s.store.file.reserve(s.answer.claim.ID, s.answer.claim.Owner) {
 		return store.ErrStale
 	}
 	s.over = false

@@ -20,14 +20,14 @@ type sqliteFile struct {
 	closed sync.Once
 
 	mu      sync.Mutex
-	running map[store.ID]struct{}
+	running map[store.ID]store.Owner
 }
 
 // mainFile asks for the path of the database file; it is empty for a database in memory.
 const mainFile = "SELECT file FROM pragma_database_list WHERE name = 'main'"
 
 func newSQLiteFile() *sqliteFile {
-	return &sqliteFile{writer: make(chan struct{}, 1), running: make(map[store.ID]struct{})}
+	return &sqliteFile{writer: make(chan struct{}, 1), running: make(map[store.ID]store.Owner)}
 }
 
 // own takes the file of the pool for this process. A connection of its own holds the lock of the owner file.
@@ -87,19 +87,22 @@ func (f *sqliteFile) isRunning(id store.ID) bool {
 	return running
 }
 
-// reserve makes the caller the one attempt of id in this process; false if there is one already.
-func (f *sqliteFile) reserve(id store.ID) bool {
+// reserve makes an attempt the one of id in this process; false if there is one already.
+func (f *sqliteFile) reserve(id store.ID, attempt store.Owner) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, running := f.running[id]; running {
 		return false
 	}
-	f.running[id] = struct{}{}
+	f.running[id] = attempt
 	return true
 }
 
-func (f *sqliteFile) unreserve(id store.ID) {
+// unreserve gives back what the attempt has reserved. Done twice, it must not take the id from the next attempt.
+func (f *sqliteFile) unreserve(id store.ID, attempt store.Owner) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.running, id)
+	if f.running[id] == attempt {
+		delete(f.running, id)
+	}
 }

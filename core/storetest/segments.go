@@ -17,6 +17,7 @@ import (
 var segmentChecks = []check{
 	{"Segment/Unseen", segmentUnseen},
 	{"Segment/Rollback", segmentRollback},
+	{"Segment/Over", segmentOver},
 	{"Segment/Together", segmentTogether},
 	{"Segment/Alone", segmentAlone},
 	{"Segment/AnswerStands", segmentAnswerStands},
@@ -148,6 +149,28 @@ func segmentRollback(t *testing.T, s *fixture) {
 		s.requireEffects(t, 0)
 		s.requireFree(t, c.ID)
 	}
+}
+
+// An attempt that is over takes nothing from the next one of its key, whatever it is asked to do again.
+//
+// CONTRACT
+func segmentOver(t *testing.T, s *fixture) {
+	c := s.command(store.Resume)
+	over := s.open(t, c)
+	s.write(t, over)
+	require.NoError(t, over.segments.Rollback())
+	next := s.open(t, repeat(c))
+	require.NoError(t, over.segments.Rollback(), "again")
+	_, err := over.segments.Seal(s.ctx, store.Seal{Steps: []store.StepRecord{rows("reserve")}})
+	require.ErrorIs(t, err, store.ErrStale)
+	s.requireInFlight(t, c)
+	s.write(t, next)
+	require.NoError(t, over.segments.Rollback(), "and again")
+	s.requireInFlight(t, c)
+	answer := kept(answerOf("paid"))
+	s.seal(t, next, store.Seal{Answer: &answer})
+	s.requireEffects(t, 1)
+	s.requireState(t, store.Completed, c)
 }
 
 // A seal makes the rows, the steps, the start of the next call and the record durable together. Nothing stays of a segment
