@@ -191,6 +191,9 @@ func (p *program) targets(site ssa.CallInstruction) (targets []*ssa.Function, fo
 			}
 		}
 	}
+	if common.IsInvoke() && isRequest(common.Value.Type()) {
+		foreign = true // the router's own, also where the app has one around it
+	}
 	if len(targets) > 0 || foreign || !common.IsInvoke() || !p.ofApp(common.Method.Pkg()) {
 		return targets, foreign || len(targets) == 0
 	}

@@ -236,9 +236,9 @@ func (a *activation) find(v ssa.Value) (found value) {
 			}
 		}
 	case *ssa.FieldAddr:
-		return a.value(v.X).field(v.Field).join(a.stored[fieldOf(v.X.Type(), v.Field)])
+		return a.field(v.X, v.Field)
 	case *ssa.Field:
-		return a.value(v.X).field(v.Field).join(a.stored[fieldOf(v.X.Type(), v.Field)])
+		return a.field(v.X, v.Field)
 	case *ssa.UnOp:
 		return a.value(v.X)
 	case *ssa.IndexAddr:
@@ -282,6 +282,16 @@ func (a *activation) find(v ssa.Value) (found value) {
 		return a.call(v, a.mode)
 	}
 	return found
+}
+
+// field is what is known of a field. A *gorm.DB beside the request, in a context of the app's own, does not have the
+// request's context.
+func (a *activation) field(of ssa.Value, i int) value {
+	whole, field := a.value(of), fieldOf(of.Type(), i)
+	if isNamed(field.Type(), gormPath, "DB") {
+		whole.labels &^= request
+	}
+	return whole.field(i).join(a.stored[field])
 }
 
 // cell is what is stored at an address of this function.
