@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"go/constant"
 	"go/token"
 	"go/types"
@@ -27,6 +28,7 @@ type walk struct {
 	done    map[uint64]*value
 	reached map[*ssa.Function]bool
 	path    []string
+	at      token.Pos // the call that is being walked
 	found   []note
 	// What a function has stored where others read it. It grows until nothing new is learnt.
 	stored  map[any]value // by field (*types.Var) or variable (*ssa.Alloc)
@@ -42,7 +44,7 @@ type note struct {
 }
 
 func (w *walk) report(site ssa.CallInstruction, check, text string) {
-	w.found = append(w.found, note{site.Pos(), check, text, slices.Clone(w.path)})
+	w.found = append(w.found, note{cmp.Or(site.Pos(), w.at), check, text, slices.Clone(w.path)})
 }
 
 // run walks handlers and middleware, and the handlers that middleware returns. What it finds is in found.
@@ -52,7 +54,7 @@ func (w *walk) run(entries []closure) {
 		w.changed, w.found = false, nil
 		w.done = map[uint64]*value{}
 		for todo := slices.Clone(entries); len(todo) > 0; todo = todo[1:] {
-			if c := todo[0]; len(c.function.Blocks) > 0 && w.done[key(c, w.requestOf(c.function), 0)] == nil {
+			if c := todo[0]; len(c.function.Blocks) > 0 && w.done[w.key(c, w.requestOf(c.function), 0)] == nil {
 				todo = append(todo, w.enter(c, w.requestOf(c.function), 0).functions...)
 			}
 		}
@@ -137,11 +139,17 @@ func (p *program) serveHTTP(v ssa.Value) *ssa.Function {
 	return p.ssa.LookupMethod(v.Type(), nil, "ServeHTTP")
 }
 
-func key(c closure, args []value, mode mode) uint64 { return hash(mode, hash(c.id, hashes(args))) }
+func (w *walk) key(c closure, args []value, mode mode) uint64 {
+	id := hash(mode, hash(c.id, hashes(args)))
+	if c.function.Syntax() == nil { // the compiler's, of an embedded field: what it does has the place of its call
+		id = hash(w.at, id)
+	}
+	return id
+}
 
 // enter returns what a function returns, and reports what it does.
 func (w *walk) enter(c closure, args []value, mode mode) value {
-	id := key(c, args, mode)
+	id := w.key(c, args, mode)
 	if known, ok := w.done[id]; ok {
 		return *known
 	}
@@ -348,6 +356,9 @@ func variable(p *program, v ssa.Value) any {
 
 // call returns what a call returns, and reports what it does.
 func (a *activation) call(site ssa.CallInstruction, mode mode) value {
+	before := a.at
+	defer func() { a.at = before }()
+	a.at = cmp.Or(site.Pos(), a.at)
 	common := site.Common()
 	var args []value
 	if common.IsInvoke() {

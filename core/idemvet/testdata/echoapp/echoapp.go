@@ -27,6 +27,7 @@ func mount(e *echo.Echo, idem *core.Module, a app) {
 	e.POST("/free", a.stray)
 	v1.POST("/kept", a.kept, keepTx)   // guarded POST /v1/kept
 	v1.POST("/own", own, a.ownContext) // guarded POST /v1/own
+	v1.POST("/embedded", a.embedded)   // guarded POST /v1/embedded
 }
 
 func (a app) stray(c echo.Context) error { return a.db.Create(&repo.Payment{}).Error } // want `straywrite: Create goes past the attempt`
@@ -75,6 +76,19 @@ func (a app) conn(c echo.Context) execer {
 func (a app) kept(c echo.Context) error {
 	return a.conn(c).Exec(c.Request().Context(), "INSERT INTO payments (amount) VALUES ($1)", 1)
 }
+
+// embedding is the app's database, and more.
+type embedding struct{ *sql.DB }
+
+func (a app) embedded(c echo.Context) error {
+	if _, err := (embedding{a.plain}).begin().ExecContext(c.Request().Context(), "DELETE FROM payments"); err != nil { // want `straywrite: ExecContext goes past`
+		return err
+	}
+	_, err := (embedding{a.plain}).begin().ExecContext(c.Request().Context(), "DELETE FROM payments") // want `straywrite: ExecContext goes past`
+	return err
+}
+
+func (e embedding) begin() gormstore.DBTX { return e }
 
 // ownContext is a context of the app's own, with its database beside the request.
 type ownContext struct {
