@@ -21,6 +21,7 @@ var segmentChecks = []check{
 	{"Segment/Together", segmentTogether},
 	{"Segment/Alone", segmentAlone},
 	{"Segment/AnswerStands", segmentAnswerStands},
+	{"Segment/Parked", segmentParked},
 	{"Segment/Undone", segmentUndone},
 	{"Segment/Opening", segmentOpening},
 	{"Segment/TakenOver", segmentTakenOver},
@@ -227,6 +228,26 @@ func namesOf(steps []store.StepRecord) (names []string) {
 		}
 	}
 	return names
+}
+
+// An operation that was parked while its call was out is known when the answer comes, with the result of the call. Until then
+// nothing else of it is sealed.
+//
+// CONTRACT X-2, X-14
+func segmentParked(t *testing.T, s *fixture) {
+	c := s.command(store.Resume)
+	won := s.open(t, c)
+	charge := call("charge")
+	s.seal(t, won, store.Seal{Start: &charge})
+	require.NoError(t, s.Store.Park(s.ctx, won.Ticket))
+	next := call("ship")
+	_, err := won.segments.Seal(s.ctx, store.Seal{Start: &next})
+	require.ErrorIs(t, err, store.ErrStale)
+	s.requireState(t, store.Unknown, c)
+	answer := kept(answerOf("paid"))
+	s.seal(t, won, store.Seal{Steps: []store.StepRecord{result("charge", `"ch_1"`)}, Answer: &answer})
+	s.requireState(t, store.Completed, c)
+	require.Equal(t, []string{"charge true"}, namesOf(s.steps(t, c.ID)))
 }
 
 // What is sealed alone stays, and the rows of its segment go: the result of a call whose segment has failed, and a refusal.
