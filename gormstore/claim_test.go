@@ -143,3 +143,35 @@ func TestClaimRecognisesItsOwnRow(t *testing.T) {
 		})
 	}
 }
+
+// So does a takeover: the operation is continued at once, and not after another lease.
+//
+// CONTRACT X-15, F-1
+func TestTakeoverRecognisesItself(t *testing.T) {
+	t.Parallel()
+	for _, d := range databases {
+		if !d.shared {
+			continue
+		}
+		t.Run(d.name, func(t *testing.T) {
+			db := d.fresh(t)(t)
+			st := newStore(t, db)
+			c := command(store.Resume)
+			_, err := st.Claim(t.Context(), c) // an attempt that has committed, and is lost
+			require.NoError(t, err)
+			advance(t, db, 2*lease)
+			repeat := again(c)
+			for range 2 {
+				segments, claimed, err := st.Resume(t.Context(), repeat)
+				require.NoError(t, err)
+				require.True(t, claimed.Won)
+				require.NotNil(t, segments)
+				require.Equal(t, 2, claimed.Record.Attempts)
+			}
+			segments, claimed, err := st.Resume(t.Context(), again(c))
+			require.NoError(t, err)
+			require.False(t, claimed.Won, "its lease runs")
+			require.Nil(t, segments)
+		})
+	}
+}

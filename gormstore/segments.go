@@ -43,6 +43,9 @@ func (s *Store) Resume(ctx context.Context, c store.Claim) (store.Segments, stor
 			return &segments{store: s, answer: t.entry.(*answer), last: t, isOpen: true}, claimed, nil
 		case claimed.Won: // SQLite
 			return &segments{store: s, answer: wonAnswer(c, claimed.Record)}, claimed, nil
+		case ours(claimed.Record, c): // the statement of the takeover was sent again
+			claimed = store.Claimed{Won: true, Record: claimed.Record}
+			return &segments{store: s, answer: wonAnswer(c, claimed.Record), sealed: true}, claimed, nil
 		case !isResumable(claimed.Record, c):
 			return nil, claimed, nil
 		}
@@ -67,9 +70,6 @@ func wonAnswer(c store.Claim, won store.Record) *answer {
 
 // resume takes over an operation that was seen, in a commit of its own.
 func (s *Store) resume(ctx context.Context, c store.Claim, seen store.Record) (claimed store.Claimed, err error) {
-	if ours(seen, c) { // a statement that was sent again
-		return store.Claimed{Won: true, Record: seen}, nil
-	}
 	if hidden, err := outside(seen, c); hidden {
 		return store.Claimed{Record: seen}, err
 	}
