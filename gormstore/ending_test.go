@@ -553,6 +553,30 @@ func TestEndedAttemptThatHasDeletedItsRecord(t *testing.T) {
 	})
 }
 
+// Behind a call the record is there, and a handler that has committed its segment itself may have committed rows: nobody goes on
+// with the operation, however long its lease is over.
+//
+// CONTRACT
+func TestEndedSegmentIsUnknown(t *testing.T) {
+	smuggling(t, func(t *testing.T, db *gorm.DB) {
+		st := newStore(t, db)
+		c := command(core.Resume)
+		segments, _ := resume(t, st, c)
+		ctx := segments.Bind(t.Context())
+		_, err := segments.Seal(ctx, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})
+		require.NoError(t, err)
+		err = segments.Step(ctx, func(ctx context.Context) error {
+			return errors.Join(addEffect(ctx), smuggle(gormstore.Tx(ctx), "COMMIT"))
+		})
+		require.ErrorIs(t, errors.Join(err, segments.Rollback()), store.ErrEnded)
+		advance(t, db, 2*deadline)
+		again, claimed, err := st.Resume(t.Context(), again(c))
+		require.NoError(t, err)
+		require.Nil(t, again)
+		require.Equal(t, store.Unknown, claimed.Record.State())
+	})
+}
+
 // A handler has rolled back, and written rows on its own. Meanwhile another attempt has the key. If that one gives up, the key
 // would be free, and the rows would be written again: so the first attempt does not end before it has parked the operation.
 //
