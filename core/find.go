@@ -102,7 +102,11 @@ func (o *Operator) findCall(ctx context.Context, key, call string, f *Finding) (
 		return nil, err
 	}
 	f.Whole = len(steps) < maxCompared
-	is := func(k DerivedKey) bool { return key == k.String() || key == k.UUID() }
+	write := DerivedKey.String
+	if isUUID(key) {
+		write = DerivedKey.UUID
+	}
+	is := func(k DerivedKey) bool { return write(k) == key }
 	for _, s := range steps {
 		made := slices.ContainsFunc(names, func(name string) bool {
 			return is(s.ID.DeriveCall(name)) || is(s.ID.DeriveStep(name)) ||

@@ -15,7 +15,7 @@ type txMark struct {
 	begun     instant // transaction_timestamp()
 	commits   string  // synchronous_commit, as the transaction is to commit; never off
 	isolation string
-	guards    pgtype.Text // those that were set; nobody asks
+	guards    pgtype.Text // the settings that were set; the column has to be read, and is not used
 }
 
 // targets are the variables for the columns of begun, and of lockFirst behind the lock, the clock and the floor.

@@ -131,7 +131,7 @@ func (r *pgxRows) CommandTag() pgconn.CommandTag {
 	return r.rows.CommandTag()
 }
 
-// Conn implements [pgx.Rows]. Nobody gets the attempt's connection itself.
+// Conn implements [pgx.Rows]. It is nil: a handler must not use the attempt's connection itself.
 func (r *pgxRows) Conn() *pgx.Conn { return nil }
 
 // TypeMap implements [pgx.Rows], which has it since pgx v5.11.

@@ -116,6 +116,18 @@ func retryableErrors(t *testing.T, way way) {
 	})
 }
 
+// meeting makes a function that returns when two statements have called it. They see the other's step of the sequence at once.
+const meeting = `CREATE SEQUENCE met;
+CREATE FUNCTION meet() RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM nextval('met');
+	FOR i IN 1..6000 LOOP
+		EXIT WHEN (SELECT last_value FROM met) > 1;
+		PERFORM pg_sleep(0.01);
+	END LOOP;
+	RETURN 0;
+END $$`
+
 // Two transfers lock the same two accounts, each with one statement and in another order. The error of the one that
 // loses comes after its first row.
 //
@@ -129,29 +141,29 @@ func deadlockBetweenRows(t *testing.T, way way) {
 	db := way.of(t, openPostgres(t, pgtest.URL(t)+"&deadlock_timeout=20ms", 8))
 	migrate(t, db)
 	require.NoError(t, db.Create([]effect{{Name: "a"}, {Name: "b"}}).Error)
+	require.NoError(t, db.Exec(meeting).Error)
 	st := newStore(t, db)
 
-	locked := make(chan struct{}, 2)
-	transfer := func(order string) error {
+	transfer := func(order, second string) error {
 		tx, _, err := st.Begin(t.Context(), command(store.Rollback))
 		if err != nil {
 			return err
 		}
 		ctx := tx.Bind(t.Context())
 		handle, _ := gormstore.SQLTx(ctx)
-		query := "SELECT id, pg_sleep(0.2) FROM effects ORDER BY id " + order + " FOR UPDATE"
+		// The columns of a row are computed before it is locked: at the second one, the first one is.
+		query := "SELECT id, CASE WHEN name = '" + second + "' THEN meet() END FROM effects ORDER BY id " + order + " FOR UPDATE"
 		rows, err := handle.QueryContext(ctx, query) //nolint:rowserrcheck // as a careless handler does it
 		if err == nil {
 			for rows.Next() {
 			}
 			_ = rows.Close() //nolint:sqlclosecheck // likewise
 		}
-		locked <- struct{}{}
 		return seal(t.Context(), tx, refused(), true) // "insufficient funds", says a handler that read no row
 	}
 	results := make(chan error, 2)
-	go func() { results <- transfer("ASC") }()
-	go func() { results <- transfer("DESC") }()
+	go func() { results <- transfer("ASC", "b") }()
+	go func() { results <- transfer("DESC", "a") }()
 	one, other := <-results, <-results
 	if one == nil {
 		one, other = other, one

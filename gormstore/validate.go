@@ -87,7 +87,7 @@ type inspector struct {
 	inUse      bool // lets a database in memory pass: it is not expected to last
 }
 
-// all is one error of everything that is wrong.
+// all looks at everything, and returns one error for all that is wrong.
 func (i inspector) all(ctx context.Context, need rights) error {
 	if err := errors.Join(i.server(ctx, need)...); err != nil {
 		return fmt.Errorf("idem: gormstore: %w", err)
