@@ -47,7 +47,7 @@ func banner(s Settings, url string, tokens []token, try trial) string {
 	fmt.Fprintf(&b, "# the same key for another amount: refused with 409\n%s\n\n", payLine(url, "99.00"))
 	fmt.Fprintf(&b, "# ask what became of the payment: nothing is run\n%s\n\n", operationLine(url, try.operation))
 	fmt.Fprintf(&b, "# a payout (Park): the money is sent, the answer is lost, nobody knows, and nothing is sent again\n%s\n\n",
-		payoutLine(url, tokens))
+		payoutLine(url, tokens, try.key))
 	fmt.Fprintf(&b, "# the pages for operators, in a browser, where it can be settled after a minute: this link signs "+
 		"operator-1 in\n%s%s\n\n", url, try.signIn)
 	fmt.Fprint(&b, stopLine(s))
@@ -61,15 +61,15 @@ func payLine(url, amount string) string {
 		`","currency":"EUR","method":"pm_ok"}'`
 }
 
-// payoutLine is a payout that becomes unknown, for a shell that knows KEY.
-func payoutLine(url string, tokens []token) string {
+// payoutLine is a payout that becomes unknown. It works alone: the key is the payment's, and that of another caller.
+func payoutLine(url string, tokens []token, key string) string {
 	seller := tokens[0].text
 	for _, t := range tokens {
 		if t.name == sellerName {
 			seller = t.text
 		}
 	}
-	return `curl -i ` + url + `/v1/payouts -H "Authorization: Bearer ` + seller + `" -H "Idempotency-Key: $KEY" ` +
+	return `curl -i ` + url + `/v1/payouts -H "Authorization: Bearer ` + seller + `" -H "Idempotency-Key: ` + key + `" ` +
 		`-H "Content-Type: application/json" -d '{"amount":"77.10","currency":"EUR","method":"pm_error"}'`
 }
 
