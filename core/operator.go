@@ -70,7 +70,8 @@ func (o *Operator) Supervises() bool { return o.module.isSupervisor(o.principal)
 // Name is the operator's name in the history of settlements: issuer, tenant and subject, each quoted.
 func (o *Operator) Name() string { return o.principal.Name() }
 
-// List lists operations: see [store.Store]. It ignores q.Within.
+// List returns the operations that q selects, of those that the operator may look at: see [store.Store]. It ignores
+// q.Within. Any error means that the store did not answer.
 func (o *Operator) List(ctx context.Context, q store.Query) ([]Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
@@ -98,7 +99,8 @@ func (o *Operator) LastAnswered(ctx context.Context, method, route string) (Answ
 	return rec.Answer, err
 }
 
-// Count counts operations: see [store.Operations]. It ignores q.Within.
+// Count counts the operations that q selects, of those that the operator may look at: see [store.Operations]. It ignores
+// q.Within. Any error means that the store did not answer.
 func (o *Operator) Count(ctx context.Context, q store.Query) ([]store.Count, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()

@@ -15,7 +15,7 @@ type Query struct {
 	Route  string // the router's pattern; "": any route
 	From   time.Time
 	Until  time.Time // created at From or later and before Until; zero: any time
-	Limit  int
+	Limit  int       // how many at most
 
 	// Only for List:
 	Newest bool  // first; otherwise the oldest first
@@ -25,7 +25,7 @@ type Query struct {
 	Swept bool
 }
 
-// Selects reports whether a record belongs to the query, wherever a page begins.
+// Selects reports whether a record belonged to the query at r.Now, wherever a page begins.
 func (q Query) Selects(r Record) bool {
 	resumable := r.Stored == Running && r.Recovery == Resume && r.LeaseExpired()
 	return (q.Unknown && r.State() == Unknown || q.Resumable && resumable || q.HalfDone && r.HalfDone()) &&

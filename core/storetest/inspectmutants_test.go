@@ -10,7 +10,6 @@ import (
 
 // inspectMutants are stores with one fault in what operators look through: see mutants.
 var inspectMutants = map[string]mutantOf[store.Operations, store.Store]{
-	"shows every realm":       {"List/Within", func(s store.Operations) store.Store { return showsEveryRealm{s} }},
 	"shows every route":       {"List/Filters", func(s store.Operations) store.Store { return showsEveryRoute{s} }},
 	"ends a moment too late":  {"List/Filters", func(s store.Operations) store.Store { return endsLate{s} }},
 	"shows every principal":   {"List/Filters", func(s store.Operations) store.Store { return showsEveryPrincipal{s} }},
@@ -23,13 +22,6 @@ var inspectMutants = map[string]mutantOf[store.Operations, store.Store]{
 	"loses what was undone":   {"Inspect/History", func(s store.Operations) store.Store { return losesUndone{s} }},
 	"tells the newest first":  {"Inspect/History", func(s store.Operations) store.Store { return newestHistory{s} }},
 	"looks after a cancelled": {"Inspect/Cancelled", func(s store.Operations) store.Store { return looksAnyway{s} }},
-}
-
-type showsEveryRealm struct{ store.Operations }
-
-func (s showsEveryRealm) List(ctx context.Context, q store.Query) ([]store.Record, error) {
-	q.Within = nil
-	return s.Operations.List(ctx, q)
 }
 
 type showsEveryRoute struct{ store.Operations }
