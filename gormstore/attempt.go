@@ -7,6 +7,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // ownedBy are $1 to $3 of the statements that prove their ownership.
@@ -38,8 +39,7 @@ func (s *Store) owned(ctx context.Context, t store.Ticket, same func(store.Recor
 			return err
 		}
 		if same(rec) {
-			_, err = s.exec(ctx, q, touch, t.ID[:]) // the earlier try may not have waited until the standby confirmed it
-			return err
+			return s.confirm(ctx, q, time.Time{}) // the earlier try may not have waited for the standby
 		}
 		return store.ErrStale
 	})
@@ -59,11 +59,8 @@ func (s *Store) Complete(ctx context.Context, t store.Ticket, c store.Completion
 	done := func(r store.Record) bool {
 		return r.Ticket == t && (r.Stored == store.Completed || r.Stored == store.Expired)
 	}
-	watch := unwatched // SQLite has no network connection that could stall
-	if s.dialect == postgres {
-		watch = s.stalling(t)
-	}
-	return s.uncut.run(ctx, t, watch, func(ctx context.Context) error { return s.owned(ctx, t, done, complete, args...) })
+	send := func(ctx context.Context) error { return s.owned(ctx, t, done, complete, args...) }
+	return s.answers.Run(ctx, t, s.stallOf(0, t.ID), send)
 }
 
 // Park implements [store.Store].
@@ -77,7 +74,7 @@ const keepFree = core.DefaultRetention
 // Release implements [store.Store]. If its connection is broken, it goes over another one: the claim that it takes back
 // may have broken it.
 func (s *Store) Release(ctx context.Context, t store.Ticket) error {
-	return overAnother(ctx, func() error { return s.release(ctx, t) })
+	return txn.OverAnother(ctx, func() error { return s.release(ctx, t) })
 }
 
 func (s *Store) release(ctx context.Context, t store.Ticket) error {

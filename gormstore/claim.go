@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // errRace: the record was committed after the claim's snapshot. Only a new claim can see the record.
@@ -93,7 +94,7 @@ func (s *Store) claim(ctx context.Context, q querier, c store.Claim) (store.Clai
 	if s.dialect == sqlite {
 		return s.claimSQLite(ctx, q, c)
 	}
-	for range maxTries {
+	for range txn.MaxTries {
 		claimed, err := s.claimPostgres(ctx, q, c)
 		if !errors.Is(err, errRace) {
 			return claimed, err
@@ -206,7 +207,7 @@ func (s *Store) takeOver(ctx context.Context, q querier, c store.Claim, rec stor
 func (s *Store) thereIs(ctx context.Context, scan *recordScan, now instant) (store.Record, error) {
 	rec, err := scan.record(now.Time)
 	if err == nil && hasOutcome(rec) {
-		err = s.confirm(ctx, scan)
+		err = s.confirmRead(ctx, scan)
 	}
 	return rec, err
 }

@@ -4,79 +4,74 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // commit sends the last message, and waits for its end as long as ctx allows. A message that takes longer continues, because
-// a server that waits for its standby must not be interrupted. If the connection stalls, it is abandoned: see stall.go.
+// a server that waits for its standby must not be interrupted.
 func (t *tx) commit(ctx context.Context, last lastCalls) error {
-	outcome, stalled := make(chan error, 1), make(chan struct{})
-	go func() {
-		growStack()
-		warned := t.store.notices.expect(t.mark.pid)
-		ended := t.store.stalls.watch(t.store.atStandby(t.mark.pid, store.ID{}), func() {
-			t.leave()
-			close(stalled)
-		})
-		atCommit, err := t.sendLast(context.WithoutCancel(ctx), last)
-		left := ended()
-		switch {
-		case err == nil:
-			t.conn.giveBack()
-		case atCommit:
-			t.conn.rollback() // SQLite keeps the transaction open after some errors
-		default:
-			if err = t.noteLast(err); !t.rollback() {
-				err = t.lose()
+	var atCommit bool
+	warned := t.store.notices.Expect(t.mark.pid)
+	write := txn.Write{
+		Watch: t.store.stallOf(t.mark.pid, store.ID{}),
+		Send: func(ctx context.Context) (err error) {
+			atCommit, err = t.sendLast(ctx, last)
+			return err
+		},
+		End: func(left bool, err error) error {
+			switch {
+			case err == nil:
+				t.conn.giveBack()
+			case atCommit:
+				t.conn.rollback() // SQLite keeps the transaction open after some errors
+			default:
+				if err = t.noteLast(err); !t.rollback() {
+					err = t.lose()
+				}
 			}
-		}
-		if !left {
-			t.leave()
-		}
-		if warned() && err == nil {
-			err = errWarned
-		}
-		outcome <- err
-	}()
-	select {
-	case err := <-outcome:
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, store.ErrEnded):
-			t.lost = err
+			if !left {
+				t.leave()
+			}
+			if warned() && err == nil {
+				err = txn.ErrWarned
+			}
 			return err
-		case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrClock):
-			return err
-		}
+		},
+		Leave: t.leave,
+	}
+	switch err := write.Run(ctx, nil); {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrEnded):
+		t.lost = err
+		return err
+	case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrClock), errors.Is(err, store.ErrUnconfirmed):
+		return err
+	default:
 		return t.readBack(ctx, err)
-	case <-stalled:
-		return t.readBack(ctx, errStalled)
-	case <-ctx.Done():
-		return fmt.Errorf("%w: COMMIT has not ended", store.ErrUnconfirmed)
 	}
 }
 
 // lastCalls end a transaction. They are one message.
 type lastCalls struct {
-	within []call // in the transaction; the last one is COMMIT or ROLLBACK. None: it was rolled back before
-	alone  []call // after a ROLLBACK, in a transaction of their own; the last one records the answer
+	within []txn.Call // in the transaction; the last one is COMMIT or ROLLBACK. None: it was rolled back before
+	alone  []txn.Call // after a ROLLBACK, in a transaction of their own; the last one records the answer
 }
 
 // committing is the message of a transaction that commits.
-func committing(calls ...call) lastCalls {
-	return lastCalls{within: append(calls, call{text: commitCall})}
+func committing(calls ...txn.Call) lastCalls {
+	return lastCalls{within: append(calls, txn.Call{Text: "COMMIT"})}
 }
 
 // sendLast sends the last message. atCommit says that the error is that of a COMMIT, or came after a ROLLBACK.
 // Otherwise, if it comes from the server (see isRefusal), nothing was committed, and the transaction may be open.
 func (t *tx) sendLast(ctx context.Context, last lastCalls) (atCommit bool, err error) {
 	own, within := t.conn.sql, len(last.within)
-	succeeded, err := t.store.send(ctx, own, append(last.within[:within:within], last.alone...)...)
+	succeeded, err := txn.Send(ctx, own, append(last.within[:within:within], last.alone...)...)
 	if len(last.alone) == 0 {
 		return succeeded >= within-1, err
 	}
@@ -84,12 +79,12 @@ func (t *tx) sendLast(ctx context.Context, last lastCalls) (atCommit bool, err e
 		if !t.unprepared(err) {
 			return false, err
 		}
-		_, err = t.store.send(ctx, own, last.alone...)
+		_, err = txn.Send(ctx, own, last.alone...)
 	}
-	for try := 1; try < maxTries && isConflict(err); try++ { // no handler has run in this transaction
-		_, err = t.store.send(ctx, own, last.alone...)
+	for try := 1; try < txn.MaxTries && txn.IsConflict(err); try++ { // no handler has run in this transaction
+		_, err = txn.Send(ctx, own, last.alone...)
 	}
-	if state := sqlState(err); state == notOurs || state == nothingRecorded {
+	if state := txn.SQLState(err); state == notOurs || state == nothingRecorded {
 		err = fmt.Errorf("%w: %w", store.ErrStale, err) // another attempt has the key, or has had it
 	}
 	return true, err
@@ -98,10 +93,10 @@ func (t *tx) sendLast(ctx context.Context, last lastCalls) (atCommit bool, err e
 // unprepared reports that a driver could not prepare the record of an undone attempt, because a function or a trigger has
 // changed the role. The transaction is ended then, and the role with it.
 func (t *tx) unprepared(err error) bool {
-	if state := sqlState(err); err == nil || state == "" || state == notOurs {
+	if state := txn.SQLState(err); err == nil || state == "" || state == notOurs {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	ctx, cancel := txn.Ending()
 	defer cancel()
 	ours, err := t.rollbackPostgres(ctx)
 	return ours && err == nil
@@ -109,7 +104,7 @@ func (t *tx) unprepared(err error) bool {
 
 // noteLast looks at an error of the message's statements before COMMIT.
 func (t *tx) noteLast(err error) error {
-	switch sqlState(err) {
+	switch txn.SQLState(err) {
 	case notOurs:
 		t.gone = true
 	case nothingRecorded, recordedBefore:
@@ -123,7 +118,7 @@ func (t *tx) noteLast(err error) error {
 // notCommitted classifies an error before COMMIT. An error of a statement is ErrAborted, unless it asks for a repeat of the
 // whole command. A connection that broke is ErrRetryable.
 func notCommitted(err error) error {
-	if state := sqlState(err); state != "" && !isRetryable(err) && !strings.HasPrefix(state, "08") {
+	if state := txn.SQLState(err); state != "" && !txn.IsRetryable(err) && !strings.HasPrefix(state, "08") {
 		return fmt.Errorf("%w: %w", store.ErrAborted, err)
 	}
 	return fmt.Errorf("%w: %w", store.ErrRetryable, err)
@@ -133,34 +128,24 @@ func notCommitted(err error) error {
 // committed. After any other error readBack looks for the entry on the primary. A missing entry is proof only if the old
 // backend is gone, which is certain when its lock could be taken.
 func (t *tx) readBack(ctx context.Context, err error) error {
-	if isRefusal(err) {
+	if txn.IsRefusal(err) {
 		return notCommitted(err)
 	}
-	for pause := 5 * time.Millisecond; ; pause *= 2 {
-		committed, certain := t.look(ctx)
-		switch {
-		case committed:
-			return nil
-		case certain && t.store.dialect == sqlite: // a constraint that is checked at COMMIT, a full disk
-			return fmt.Errorf("%w: %w", store.ErrAborted, err)
-		case certain:
-			return fmt.Errorf("%w: %w", store.ErrRetryable, err)
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
-		}
+	var committed, certain bool
+	known := txn.Again(ctx, txn.Long, func(int) bool {
+		committed, certain = t.look(ctx)
+		return committed || certain
+	})
+	switch {
+	case !known:
+		return fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
+	case committed:
+		return nil
+	case t.store.dialect == sqlite: // a constraint that is checked at COMMIT, a full disk
+		return fmt.Errorf("%w: %w", store.ErrAborted, err)
+	default:
+		return fmt.Errorf("%w: %w", store.ErrRetryable, err)
 	}
-}
-
-// isRefusal reports that the server refused a COMMIT: a constraint, a conflict. Errors of the connection, the server or a
-// pooler in between say nothing about the transaction: classes 08, 53, 57, 58 and XX.
-func isRefusal(err error) bool {
-	state := sqlState(err)
-	return state != "" && !slices.Contains([]string{"08", "53", "57", "58", "XX"}, state[:min(2, len(state))])
 }
 
 // look reads whether this transaction's entry is committed, and whether that is certain if it is not.
@@ -179,8 +164,7 @@ func (t *tx) look(ctx context.Context) (committed, certain bool) {
 		committed, certain = there, err == nil && locked
 		if there && err == nil {
 			// The entry is here, but perhaps not on the standby yet: its COMMIT may have been interrupted during the wait.
-			name, args := t.entry.touch()
-			_, err = s.exec(ctx, q, name, args...)
+			err = s.confirm(ctx, q, time.Time{})
 		}
 		return err
 	})

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/auth19/idem/gormstore/internal/sqltext"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // DBTX runs a handler's statements. It has the methods of GORM's ConnPool and of the DBTX interface that sqlc generates for
@@ -97,7 +97,7 @@ func (c *conn) end() {
 
 // sawEnd reports, once, that the handler has ended the transaction: the server has none after one of its statements.
 func (c *conn) sawEnd() bool {
-	return c.store.dialect == postgres && status(c.sql) == idle && c.ended.CompareAndSwap(false, true)
+	return c.store.dialect == postgres && txn.Status(c.sql) == txn.Idle && c.ended.CompareAndSwap(false, true)
 }
 
 // admit admits a statement, or the statements of a batch, or refuses it with an error. Call done after the statement.
@@ -310,9 +310,3 @@ func (c *conn) Commit() error { return errNotYours }
 
 // Rollback refuses: only the attempt itself rolls back.
 func (c *conn) Rollback() error { return errNotYours }
-
-// discard closes a connection for good instead of giving it back to the pool.
-func discard(c *sql.Conn) {
-	_ = c.Raw(func(any) error { return driver.ErrBadConn })
-	_ = c.Close()
-}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // failures are what a handler's statements have failed with. A handler may swallow the error that decides how its attempt
@@ -30,7 +31,7 @@ func (f *failures) note(d *dialect, err error) {
 	if isOfDatabase(d, err) {
 		f.first, f.standing = cmp.Or(f.first, err), cmp.Or(f.standing, err)
 	}
-	if isRetryable(err) && (f.retryable == nil || isConflict(err) && !isConflict(f.retryable)) {
+	if txn.IsRetryable(err) && (f.retryable == nil || txn.IsConflict(err) && !txn.IsConflict(f.retryable)) {
 		f.retryable = err
 	}
 }
@@ -40,7 +41,7 @@ func (f *failures) note(d *dialect, err error) {
 // optional then. After a conflict the whole command must be repeated.
 func (f *failures) undone() {
 	f.standing = nil
-	if state := sqlState(f.retryable); state == lockNotAvailable || state == queryCanceled {
+	if state := txn.SQLState(f.retryable); state == lockNotAvailable || state == queryCanceled {
 		f.retryable = nil
 	}
 }
@@ -68,7 +69,7 @@ func (c *conn) distress(refusal bool) error {
 // leave the transaction as it was; on SQLite a context that ends interrupts the statement.
 func isOfDatabase(d *dialect, err error) bool {
 	if d == postgres {
-		return sqlState(err) != ""
+		return txn.SQLState(err) != ""
 	}
 	return sqliteCode(err) != 0 || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
@@ -79,7 +80,7 @@ func className(d *dialect, err error) string {
 	case err == nil:
 		return ""
 	case d == postgres:
-		return "SQLSTATE class " + sqlState(err)[:2]
+		return "SQLSTATE class " + txn.SQLState(err)[:2]
 	}
 	const interrupted = 9 // by a context that has ended
 	return fmt.Sprintf("SQLite error %d", cmp.Or(sqliteCode(err), interrupted))
@@ -88,7 +89,7 @@ func className(d *dialect, err error) string {
 // isOfCommand reports that an error of the database says something about the command.
 func isOfCommand(d *dialect, err error) bool {
 	if d == postgres {
-		return slices.Contains([]string{"22", "23", "P0"}, sqlState(err)[:2])
+		return slices.Contains([]string{"22", "23", "P0"}, txn.SQLState(err)[:2])
 	}
 	const constraint, mismatch, outOfRange = 19, 20, 25
 	return slices.Contains([]int{constraint, mismatch, outOfRange}, sqliteCode(err))

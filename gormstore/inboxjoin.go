@@ -9,6 +9,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore/internal/sqltext"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // around returns the transaction of the attempt, the step or the message that ctx belongs to, which the message joins. If
@@ -113,7 +114,7 @@ func (b *binding) ofMessage() *binding {
 
 // undo undoes what a message has written in the transaction around it. If it cannot, nothing of that transaction commits.
 func (b *binding) undo(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), txn.EndTimeout)
 	defer cancel()
 	b.closeRows()
 	for _, do := range []string{"ROLLBACK TO SAVEPOINT ", "RELEASE SAVEPOINT "} {

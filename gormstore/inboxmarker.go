@@ -87,8 +87,6 @@ func (m marker) committed(ctx context.Context, s *Store, q querier) (bool, error
 	return bytes.Equal(hash, m.payload[:]), err
 }
 
-func (m marker) touch() (statement, []any) { return touchMarker, m.key() }
-
 func (m marker) leave(s *Store) {
 	if s.file != nil {
 		s.file.unreserve(m.id, m.attempt)

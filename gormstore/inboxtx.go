@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // process runs fn in a transaction of the message's own.
@@ -18,7 +20,8 @@ func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) erro
 	t, err := i.begin(ctx, m)
 	switch {
 	case errors.Is(err, errDuplicate):
-		return cmp.Or(i.confirm(ctx, m), err)
+		// Its marker can be visible before the standby has it, and a broker never delivers an acknowledged message again (F-2).
+		return cmp.Or(i.store.confirm(ctx, i.store.pool, time.Time{}), err)
 	case errors.Is(err, ErrMessageTooOld):
 		return cmp.Or(i.store.write(ctx, func(q querier) error { return i.store.refuse(ctx, q, m) }), err)
 	case err != nil:
@@ -31,21 +34,6 @@ func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) erro
 	return err
 }
 
-// confirm waits until the synchronous standby, if there is one, has the marker of a duplicate. The marker can be visible
-// earlier, if its COMMIT was interrupted while it waited for the standby. The wait is necessary because a broker never
-// delivers an acknowledged message again (F-2).
-func (i *Inbox) confirm(ctx context.Context, m marker) error {
-	s := i.store
-	if s.dialect == sqlite {
-		return nil
-	}
-	name, args := m.touch()
-	return s.write(ctx, func(q querier) error {
-		_, err := s.exec(ctx, q, name, args...)
-		return err
-	})
-}
-
 // begin opens a transaction and puts the marker in it.
 func (i *Inbox) begin(ctx context.Context, m marker) (t *tx, err error) {
 	s := i.store
@@ -56,7 +44,7 @@ func (i *Inbox) begin(ctx context.Context, m marker) (t *tx, err error) {
 		m.leave(s)
 		return nil, err
 	}
-	err = retry(ctx, func() error {
+	err = txn.Retry(ctx, func() error {
 		t, err = s.beginMessage(ctx, m)
 		return err
 	})
@@ -77,7 +65,7 @@ func (s *Store) beginMessage(ctx context.Context, m marker) (*tx, error) {
 	}
 	t := s.newTx(own, m)
 	if s.dialect == postgres {
-		t.mark, err = s.beginGuarded(ctx, own)
+		err = s.beginGuarded(ctx, own, timeLeft(ctx), &t.mark, nil)
 	} else {
 		_, err = own.ExecContext(ctx, s.dialect.begin)
 	}
@@ -89,7 +77,7 @@ func (s *Store) beginMessage(ctx context.Context, m marker) (*tx, error) {
 	}
 	if err != nil {
 		t.conn.end()
-		rollback(own)
+		txn.Rollback(own)
 		return nil, err
 	}
 	return t, nil
@@ -110,7 +98,7 @@ func (s *Store) mark(ctx context.Context, q querier, m marker) (err error) {
 
 func (s *Store) markPostgres(ctx context.Context, q querier, m marker) error {
 	args := append(m.args(), m.lock())
-	for range maxTries {
+	for range txn.MaxTries {
 		var lock sql.NullBool
 		var won, late flag
 		var hash []byte
@@ -154,5 +142,5 @@ func (s *Store) refuse(ctx context.Context, q querier, m marker) error {
 
 // noSuchTable reports that a table of the statement does not exist.
 func noSuchTable(err error) bool {
-	return sqlState(err) == "42P01" || strings.Contains(err.Error(), "no such table")
+	return txn.SQLState(err) == "42P01" || strings.Contains(err.Error(), "no such table")
 }

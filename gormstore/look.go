@@ -56,7 +56,7 @@ func (s *Store) lookAnswer(ctx context.Context, id store.ID) (store.Claimed, err
 	}
 	rec, err := a.record(id)
 	if err == nil {
-		err = s.confirm(ctx, &recordScan{pid: a.pid, started: a.started, id: id[:], owner: a.owner,
+		err = s.confirmRead(ctx, &recordScan{pid: a.pid, started: a.started, id: id[:], owner: a.owner,
 			fence: pgtype.Int8{Int64: a.fence}})
 	}
 	if errors.Is(err, errRace) {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // txMark is what the first statement of a transaction has read. The server's process and the time of BEGIN say later whether
@@ -31,9 +33,9 @@ func (m *txMark) args() []any { return []any{int64(m.pid), m.begun.Time, m.commi
 func (m *txMark) sharesSnapshot() bool { return m.isolation != "" && m.isolation != "read committed" }
 
 // call is a call of one of the store's statements.
-func (s *Store) call(ctx context.Context, q querier, name statement, row []any, args ...any) (call, error) {
+func (s *Store) call(ctx context.Context, q querier, name statement, row []any, args ...any) (txn.Call, error) {
 	text, err := s.statements.text(ctx, q, name)
-	return call{text: text, args: args, row: row}, err
+	return txn.Call{Text: text, Args: args, Row: row}, err
 }
 
 // guards are $1 and $2 of begun, and $3 and $4 of lockFirst: how long the server lets the transaction do nothing, and

@@ -14,6 +14,7 @@ import (
 	"gorm.io/gorm/schema"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // Once is the second line of defence (D-1). Embed it in the model of every money row. It has the operation that made the
@@ -179,7 +180,7 @@ const backfill = "add it as nullable, fill it, then make it NOT NULL and UNIQUE,
 // explained adds to an error of the database that a column of Once is missing in the table.
 func explained(err error) error {
 	const undefinedColumn = "42703"
-	if err == nil || sqlState(err) != undefinedColumn && !strings.Contains(err.Error(), "has no column named") {
+	if err == nil || txn.SQLState(err) != undefinedColumn && !strings.Contains(err.Error(), "has no column named") {
 		return err
 	}
 	for _, column := range onceColumns {

@@ -1,6 +1,10 @@
 package gormstore
 
-import "time"
+import (
+	"time"
+
+	"github.com/auth19/idem/gormstore/internal/txn"
+)
 
 // Option is a setting of [New] and [Migrate].
 type Option func(*options)
@@ -17,6 +21,9 @@ func optionsOf(given []Option) (o options) {
 	}
 	return o
 }
+
+// DefaultStall is the default of [StallAfter].
+const DefaultStall = txn.DefaultStall
 
 // StallAfter sets how long a COMMIT, or the write of an answer, may wait on a connection that gets no answer, on
 // PostgreSQL with a limited pool. These statements are never cancelled. After that time the store raises the pool's limit

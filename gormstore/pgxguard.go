@@ -11,6 +11,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore/internal/sqltext"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // PgxWriteGuard is [WriteGuard] for what goes past GORM: a tracer that refuses a write with the context of a Rollback
@@ -127,7 +128,7 @@ var (
 	guarding     atomic.Bool // there is a PgxWriteGuard
 	attemptConns sync.Map    // *pgx.Conn and *sqlGuardConn -> true: the connections of attempts, steps and messages
 	// ownTexts are the library's statements, which may be sent over any connection.
-	ownTexts = newTexts(askForCheck, confirmingWrite)
+	ownTexts = newTexts(askForCheck)
 )
 
 // texts is a set of statements.
@@ -154,7 +155,7 @@ func guardedConns(own *sql.Conn) (seen []any) {
 		if c, ok := connection.(*sqlGuardConn); ok {
 			seen = append(seen, c)
 		}
-		if std, ok := pgxStd(connection); ok && guarding.Load() {
+		if std, ok := txn.Pgx(connection); ok && guarding.Load() {
 			seen = append(seen, std.Conn())
 		}
 		return nil

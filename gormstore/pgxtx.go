@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/auth19/idem/gormstore/internal/sqltext"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // PgxDBTX runs a handler's statements over pgx itself. It has the methods of the DBTX interface that sqlc generates for
@@ -83,7 +84,7 @@ func (p pgxTx) send(
 // database/sql.
 func onPgx[T any](c *conn, fn func(below *pgx.Conn) (T, error)) (result T, err error) {
 	closed := c.sql.Raw(func(connection any) error {
-		std, ok := pgxStd(connection)
+		std, ok := txn.Pgx(connection)
 		if !ok {
 			err = errNotPgx
 			return nil

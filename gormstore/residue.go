@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // HarmlessFunctions names functions of your own that handlers call and that leave nothing on a connection, on PostgreSQL:
@@ -55,10 +57,10 @@ func (c *conn) giveBack() {
 // rollback ends the transaction on the connection, if there is one, and gives the connection back.
 func (c *conn) rollback() {
 	if !c.leaves.Load() {
-		rollback(c.sql)
+		txn.Rollback(c.sql)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	ctx, cancel := txn.Ending()
 	defer cancel()
 	_, _ = c.sql.ExecContext(ctx, "ROLLBACK") // at once: the server may notice late that the client is gone
 	c.discard()
@@ -67,12 +69,12 @@ func (c *conn) rollback() {
 // discard closes the connection, also where a pgxpool is below: that would give it to its next user.
 func (c *conn) discard() {
 	c.closeBelow()
-	discard(c.sql)
+	txn.Discard(c.sql)
 }
 
 // closeBelow closes the pgx connection below.
 func (c *conn) closeBelow() {
-	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	ctx, cancel := txn.Ending()
 	defer cancel()
 	_, _ = onPgx(c, func(below *pgx.Conn) (any, error) { return nil, below.Close(ctx) })
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // rollbackTx is the transaction of a Rollback attempt, or the first of a Resume attempt.
@@ -71,7 +72,7 @@ func (s *Store) enterAndBegin(ctx context.Context, c store.Claim) (t *tx, claime
 		case open != nil: // the answer does not wait for it
 			go func() {
 				defer s.leaveAttempt()
-				rollback(open)
+				txn.Rollback(open)
 			}()
 		default: // a panic, too
 			s.leaveAttempt()
@@ -83,7 +84,7 @@ func (s *Store) enterAndBegin(ctx context.Context, c store.Claim) (t *tx, claime
 		}
 	}
 	for range 2 { // as in Claim
-		err = retry(ctx, func() (err error) {
+		err = txn.Retry(ctx, func() (err error) {
 			t, open, claimed, err = s.begin(ctx, c)
 			return err
 		})
@@ -103,7 +104,7 @@ func (s *Store) begin(ctx context.Context, c store.Claim) (t *tx, open *sql.Conn
 	}
 	defer func() {
 		if t == nil && open == nil {
-			rollback(own)
+			txn.Rollback(own)
 		}
 	}()
 	if s.dialect == sqlite {
@@ -151,7 +152,7 @@ func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, claim store.Clai
 	if err != nil {
 		return nil, false, store.Claimed{}, err
 	}
-	if err = s.ask(ctx, own, s.opening(first, second)...); err != nil {
+	if err = txn.Ask(ctx, own, s.opening(first, second)...); err != nil {
 		return nil, false, store.Claimed{}, err
 	}
 	lock, now, there := l.lock, l.now, scan.id != nil
@@ -210,7 +211,7 @@ func (t rollbackTx) Rollback() error {
 	if errors.Is(err, store.ErrEnded) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	ctx, cancel := txn.Ending()
 	defer cancel()
 	return t.unlessTaken(ctx, cmp.Or(err, t.conn.distress(true)))
 }
@@ -234,7 +235,7 @@ func (t rollbackTx) unlessTaken(ctx context.Context, err error) error {
 
 // last returns the last message of the attempt: the record with the answer, steps, and COMMIT; or, after the rows are
 // undone, the record alone.
-func (t rollbackTx) last(ctx context.Context, c store.Completion, undoRows bool, steps ...call) (lastCalls, error) {
+func (t rollbackTx) last(ctx context.Context, c store.Completion, undoRows bool, steps ...txn.Call) (lastCalls, error) {
 	args, err := completionArgs(c)
 	if err != nil {
 		return lastCalls{}, fmt.Errorf("%w: %w", store.ErrAborted, err)
@@ -255,13 +256,13 @@ func (t rollbackTx) last(ctx context.Context, c store.Completion, undoRows bool,
 	if err != nil {
 		return lastCalls{}, err
 	}
-	calls := []call{record}
+	calls := []txn.Call{record}
 	if t.answer.stepped { // what takes a free record forgets its steps
 		forget, err := t.store.call(ctx, t.conn.sql, forgetSteps, nil, t.answer.claim.ID[:], t.answer.seen)
 		if err != nil {
 			return lastCalls{}, err
 		}
-		calls = []call{forget, record}
+		calls = []txn.Call{forget, record}
 	}
 	if undoRows {
 		return t.alone(ctx, calls)
@@ -271,11 +272,11 @@ func (t rollbackTx) last(ctx context.Context, c store.Completion, undoRows bool,
 
 // alone is the last message where the rows are undone. The transaction is ended in the same one, if that can be: in one that
 // has failed, or under a role that the handler has taken, the driver cannot prepare the rest.
-func (t rollbackTx) alone(ctx context.Context, calls []call) (lastCalls, error) {
+func (t rollbackTx) alone(ctx context.Context, calls []txn.Call) (lastCalls, error) {
 	own := t.conn.sql
-	if t.conn.kept() == nil && status(own) != failed {
+	if t.conn.kept() == nil && txn.Status(own) != txn.Failed {
 		check, err := t.store.call(ctx, own, asBegun, []any{new(int)}, t.mark.args()...)
-		return lastCalls{within: []call{check, {text: rollbackCall}}, alone: calls}, err
+		return lastCalls{within: []txn.Call{check, {Text: "ROLLBACK"}}, alone: calls}, err
 	}
 	switch ours, err := t.rollbackPostgres(ctx); {
 	case err != nil:
@@ -321,8 +322,6 @@ func (a *answer) committed(ctx context.Context, s *Store, q querier) (bool, erro
 	// An answer that was erased in the meantime was committed, too.
 	return rec.Ticket == a.ticket() && (rec.Stored == store.Completed || rec.Stored == store.Expired), err
 }
-
-func (a *answer) touch() (statement, []any) { return touch, []any{a.claim.ID[:]} }
 
 // lose writes the record of an operation that is unknown. If the handler has rolled back, the key is free, and another
 // attempt may have it.

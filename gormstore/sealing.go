@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // sealing is the entry of a segment: what its seal writes.
@@ -31,8 +32,6 @@ func (e *sealing) at(err error) time.Time {
 }
 
 func (e *sealing) lock() int64 { return e.segments.answer.lock() }
-
-func (e *sealing) touch() (statement, []any) { return e.segments.answer.touch() }
 
 // committed reports whether this very seal has committed: the record alone would not tell it from an earlier one.
 func (e *sealing) committed(ctx context.Context, s *Store, q querier) (bool, error) {
@@ -94,26 +93,26 @@ func (t *tx) lastOfSegment(ctx context.Context, e *sealing) (lastCalls, error) {
 	if err != nil {
 		return lastCalls{}, err
 	}
-	calls := append([]call{record}, steps...)
+	calls := append([]txn.Call{record}, steps...)
 	if e.first && a.stepped { // what takes a free record forgets its steps
 		forget, err := t.store.call(ctx, t.conn.sql, forgetSteps, nil, a.claim.ID[:], a.seen)
 		if err != nil {
 			return lastCalls{}, err
 		}
-		calls = append([]call{forget}, calls...)
+		calls = append([]txn.Call{forget}, calls...)
 	}
 	return t.restored(ctx, calls...)
 }
 
 // recordCall is the statement that writes the record of a segment, and fails where the attempt does not own it.
-func (t *tx) recordCall(ctx context.Context, e *sealing) (call, error) {
+func (t *tx) recordCall(ctx context.Context, e *sealing) (txn.Call, error) {
 	a, c := e.segments.answer, e.segments.answer.claim
 	window := []any{micros(e.seal.Window.From), latest(e.seal.Window)}
 	switch {
 	case e.seal.Answer != nil:
 		args, err := completionArgs(*e.seal.Answer)
 		if err != nil {
-			return call{}, notCommitted(err)
+			return txn.Call{}, notCommitted(err)
 		}
 		args = append(append(ownedBy(a.ticket()), args...), t.mark.args()...)
 		return t.store.call(ctx, t.conn.sql, sealAnswer, []any{new(int), &e.now}, args...)
@@ -127,7 +126,7 @@ func (t *tx) recordCall(ctx context.Context, e *sealing) (call, error) {
 }
 
 // stepCalls are the statements that write the steps of a segment, two steps in each.
-func (t *tx) stepCalls(ctx context.Context, e *sealing) (calls []call, err error) {
+func (t *tx) stepCalls(ctx context.Context, e *sealing) (calls []txn.Call, err error) {
 	ticket := e.segments.answer.ticket()
 	for steps := range slices.Chunk(e.steps(), 2) {
 		args := append(make([]any, 0, 12), ticket.ID[:], ticket.Fence)

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // errUnseen: the sighting of the key was committed after the statement's snapshot.
@@ -29,7 +30,7 @@ func (s *Store) Sight(ctx context.Context, c store.Sighting) (seen store.Seen, e
 			_, err = s.exec(ctx, q, noteSighting, args[:5]...)
 			return err
 		}
-		for range maxTries {
+		for range txn.MaxTries {
 			if seen, err = s.sight(ctx, q, args); !errors.Is(err, errUnseen) {
 				return err
 			}

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // segments are the transactions of a Resume attempt, one after the other. On PostgreSQL the first one is open from the claim
@@ -34,7 +34,7 @@ var _ store.Segments = (*segments)(nil)
 
 // Resume implements [store.Stepper].
 func (s *Store) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {
-	for range maxTries {
+	for range txn.MaxTries {
 		t, claimed, err := s.beginFirst(ctx, c)
 		switch {
 		case err != nil:
@@ -145,13 +145,13 @@ func (s *segments) open(ctx context.Context) (err error) {
 		return err
 	}
 	var t *tx
-	err = retry(ctx, func() error {
+	err = txn.Retry(ctx, func() error {
 		t, err = s.begin(ctx)
 		return err
 	})
 	if err != nil {
 		leave()
-		if isConflict(err) {
+		if txn.IsConflict(err) {
 			err = notCommitted(err)
 		}
 		return err
@@ -174,7 +174,7 @@ func (s *segments) begin(ctx context.Context) (*tx, error) {
 	}
 	if err != nil {
 		t.conn.end()
-		rollback(own)
+		txn.Rollback(own)
 		return nil, err
 	}
 	return t, nil
@@ -184,29 +184,14 @@ func (s *segments) begin(ctx context.Context) (*tx, error) {
 // moment. From then on the operation cannot be taken over until the segment ends. Where nothing is sealed, the refusal that
 // is recorded alone takes the lock itself.
 func (s *segments) beginPostgres(ctx context.Context, t *tx) error {
-	st, own := s.store, t.conn.sql
-	if err := st.probeConnectionCheck(ctx, own); err != nil {
-		return err
-	}
-	left := core.DefaultDeadline
-	if end, ok := ctx.Deadline(); ok {
-		left = time.Until(end)
-	}
-	args := append(st.guards(max(left, s.answer.claim.Deadline)), nil)
-	if s.sealed {
-		args[2] = s.answer.lock()
-	}
-	first, err := st.call(ctx, own, begun, t.mark.targets(), args...)
-	if err != nil {
-		return err
-	}
+	st, own, idle := s.store, t.conn.sql, max(timeLeft(ctx), s.answer.claim.Deadline)
 	if !s.sealed {
-		return st.ask(ctx, own, st.opening(first)...)
+		return st.beginGuarded(ctx, own, idle, &t.mark, nil)
 	}
 	var mine int
 	ask, err := st.call(ctx, own, ownsRecord, []any{&mine}, ownedBy(s.answer.ticket())...)
 	if err == nil {
-		err = st.ask(ctx, own, st.opening(first, ask)...)
+		err = st.beginGuarded(ctx, own, idle, &t.mark, s.answer.lock(), ask)
 	}
 	if err == nil && mine == 0 {
 		err = store.ErrStale

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5/stdlib"
-
 	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
@@ -148,6 +146,9 @@ func (c *sqlGuardConn) ResetSession(ctx context.Context) error {
 	return nil
 }
 
+// BelowGuard implements [txn.Guarded].
+func (c *sqlGuardConn) BelowGuard() driver.Conn { return c.Conn }
+
 // IsValid implements [driver.Validator].
 func (c *sqlGuardConn) IsValid() bool {
 	below, ok := c.Conn.(driver.Validator)
@@ -242,13 +243,4 @@ func unnamed(ctx context.Context, args []driver.NamedValue) ([]driver.Value, err
 		values[i] = arg.Value
 	}
 	return values, ctx.Err()
-}
-
-// pgxStd is the connection of pgx's driver for database/sql, also below the guard.
-func pgxStd(connection any) (std *stdlib.Conn, ok bool) {
-	if guarded, wrapped := connection.(*sqlGuardConn); wrapped {
-		connection = guarded.Conn
-	}
-	std, ok = connection.(*stdlib.Conn)
-	return std, ok
 }

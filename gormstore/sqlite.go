@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // sqliteFile is this process's hold on an SQLite file. SQLite has one writer, and a writer that waits for the lock of the
@@ -46,12 +47,12 @@ func (f *sqliteFile) own(pool *sql.DB) error {
 		_, err = conn.ExecContext(ctx, "PRAGMA busy_timeout = 0")
 	}
 	if err != nil {
-		discard(conn)
+		txn.Discard(conn)
 		return fmt.Errorf("idem: gormstore.New: open the SQLite file: %w", err)
 	}
 	lock := ownerFile(file + ownerSuffix)
 	if err := lock.lock(ctx, conn); err != nil {
-		discard(conn)
+		txn.Discard(conn)
 		return lock.refused(err)
 	}
 	f.owner, f.lock = conn, lock
@@ -63,7 +64,7 @@ func (f *sqliteFile) close() error {
 	f.closed.Do(func() {
 		if f.owner != nil {
 			f.lock.remove()
-			discard(f.owner)
+			txn.Discard(f.owner)
 		}
 	})
 	return nil

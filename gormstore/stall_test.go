@@ -39,7 +39,7 @@ func newBlackHole(t *testing.T, simple bool, way way) *blackHole {
 	var err error
 	h.pool, err = db.DB()
 	require.NoError(t, err)
-	h.store, err = gormstore.New(db, gormstore.StallAfter(200*time.Millisecond))
+	h.store, err = gormstore.New(db, gormstore.StallAfter(500*time.Millisecond)) // the others fall in before
 	require.NoError(t, err)
 	tx, ctx := begin(t, h.store, command(store.Rollback)) // what is asked once is not asked of a black hole
 	require.NoError(t, addEffect(ctx))

@@ -132,7 +132,7 @@ func TestStatementsOfPostgreSQLAgree(t *testing.T) {
 		// then confirmed as if nobody had left synchronous_commit off on the connection.
 		{"CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN " +
 			"pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END",
-			[]statement{claimKey, insertRecord, takeOver, complete, park, keepOut, touch, touchRead, settle, erase,
+			[]statement{claimKey, insertRecord, takeOver, complete, park, keepOut, settle, erase,
 				beginIntent, raiseKeyFloor}},
 		{strings.TrimSpace(completes[strings.Index(completes, "SET "):strings.Index(completes, " FROM (")]), []statement{sealAnswer}},
 		{"coalesce((SELECT CAST(p.value AS bigint) FROM x.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)",

@@ -56,9 +56,8 @@ const (
 	releaseOwner  statement = "releaseOwner"
 	keepOut       statement = "keepOut"
 	traceAnswer   statement = "traceAnswer" // SQLite
-	touch         statement = "touch"
-	touchRead     statement = "touchRead" // PostgreSQL
-	atStandby     statement = "atStandby" // PostgreSQL
+	confirm       statement = "confirm"     // PostgreSQL
+	atStandby     statement = "atStandby"   // PostgreSQL
 
 	// operations.sql
 	clock            statement = "clock"
@@ -129,7 +128,6 @@ const (
 	payloadHash    statement = "payloadHash"
 	traceMarker    statement = "traceMarker"
 	loseMarker     statement = "loseMarker"
-	touchMarker    statement = "touchMarker"
 	forgetMessages statement = "forgetMessages"
 	raiseFloor     statement = "raiseFloor"
 

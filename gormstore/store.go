@@ -12,6 +12,7 @@ import (
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/sqltext"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // Store keeps records in the database of a *gorm.DB. Any number of goroutines may use it. It can do everything
@@ -33,9 +34,9 @@ type Store struct {
 
 	handlers sync.Map // stream -> name of the handler that processes its messages
 
-	notices   notices
-	uncut     uncut
-	stalls    *stalls // PostgreSQL only
+	notices   txn.Notices
+	answers   txn.Repeated // those of Park and Resume
+	stalls    *txn.Stalls  // PostgreSQL only
 	confirmed confirmed
 	validated validated
 
@@ -112,7 +113,7 @@ func newStore(db *gorm.DB, o options) (*Store, error) {
 		s.slots = newSlots(limit)
 	}
 	if d == postgres {
-		s.stalls = newStalls(pool, o.stall)
+		s.stalls = txn.NewStalls(pool, o.stall)
 	}
 	return s, nil
 }
@@ -200,12 +201,12 @@ func (s *Store) write(ctx context.Context, fn func(q querier) error) error {
 // fail.
 func (s *Store) onPool(ctx context.Context, fn func(q querier) error) error {
 	conflict := false
-	return retry(ctx, func() error {
+	return txn.Retry(ctx, func() error {
 		if conflict && s.dialect == postgres {
 			return s.transact(ctx, fn)
 		}
 		err := fn(s.pool)
-		conflict = isConflict(err)
+		conflict = txn.IsConflict(err)
 		return err
 	})
 }
@@ -228,7 +229,7 @@ func (s *Store) writing(ctx context.Context, fn func() error) error {
 // a lock must be as new as the lock.
 func (s *Store) inTx(ctx context.Context, fn func(q querier) error) error {
 	return s.writing(ctx, func() error {
-		return retry(ctx, func() error { return s.transact(ctx, fn) })
+		return txn.Retry(ctx, func() error { return s.transact(ctx, fn) })
 	})
 }
 

@@ -37,8 +37,8 @@ var (
 		"idempotency_intent":      "",
 	}
 
-	// inboxRights are those of a consumer. It needs UPDATE to acknowledge a duplicate (touchMarker), and it raises the floor
-	// when it refuses a message that is too old (raiseFloor).
+	// inboxRights are those of a consumer. It may have to write a marker again that was undone (loseMarker), and it raises the
+	// floor when it refuses a message that is too old (raiseFloor).
 	inboxRights = rights{
 		"processed_message":       "SELECT, INSERT, UPDATE",
 		"processed_message_floor": "SELECT, INSERT, UPDATE",

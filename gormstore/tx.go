@@ -15,6 +15,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/sqltext"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // tx is a transaction with an app's statements in it. It has its own connection, on which the store itself sends BEGIN
@@ -51,8 +52,6 @@ type entry interface {
 	trace() (name statement, args []any)
 	// committed reports whether the entry is there, once the transaction has ended.
 	committed(ctx context.Context, s *Store, q querier) (bool, error)
-	// touch is a statement that writes a committed entry without changing it: see the statement touch.
-	touch() (name statement, args []any)
 	// lose records, in another transaction, that it is not known which rows of this one were committed. If the entry was
 	// undone, it is written again. If there is another transaction's entry now, that entry stays. left is how long the
 	// handler may still run.
@@ -67,23 +66,9 @@ func (s *Store) newTx(own *sql.Conn, e entry) *tx {
 	return t
 }
 
-// endTimeout bounds a ROLLBACK. A connection that does not answer is closed, and the server rolls back by itself.
-const endTimeout = 5 * time.Second
-
-// rollback ends the transaction on c, if there is one, and gives the connection back.
-func rollback(c *sql.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
-	defer cancel()
-	if _, err := c.ExecContext(ctx, "ROLLBACK"); err != nil {
-		discard(c) // a connection with an open transaction must not go back to the pool
-		return
-	}
-	_ = c.Close()
-}
-
 // alive reports on SQLite whether the transaction is still open: the row that it has written first can be seen nowhere else.
 func (t *tx) alive(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	ctx, cancel := context.WithTimeout(ctx, txn.EndTimeout)
 	defer cancel()
 	name, args := t.entry.trace()
 	var one int
@@ -141,19 +126,19 @@ const (
 
 // rollback ends the transaction and gives its connection back. It returns false if the handler has ended it before.
 func (t *tx) rollback() (ours bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	ctx, cancel := txn.Ending()
 	defer cancel()
 	if t.store.dialect == sqlite {
 		if ours = t.checked || t.oursSQLite(ctx); ctx.Err() != nil {
-			discard(t.conn.sql)
+			txn.Discard(t.conn.sql)
 		} else {
-			rollback(t.conn.sql)
+			txn.Rollback(t.conn.sql)
 		}
 		return ours
 	}
 	ours, err := t.rollbackPostgres(ctx)
 	if err != nil {
-		discard(t.conn.sql)
+		txn.Discard(t.conn.sql)
 	} else {
 		t.conn.giveBack()
 	}
@@ -169,24 +154,24 @@ func (t *tx) rollback() (ours bool) {
 func (t *tx) rollbackPostgres(ctx context.Context) (ours bool, err error) {
 	own := t.conn.sql
 	ours = !t.gone && !t.conn.ended.Load()
-	if ours && status(own) != failed {
+	if ours && txn.Status(own) != txn.Failed {
 		check, err := t.store.call(ctx, own, asBegun, []any{new(int)}, t.mark.args()...)
 		if err == nil {
-			_, err = t.store.send(ctx, own, check, call{text: rollbackCall})
+			_, err = txn.Send(ctx, own, check, txn.Call{Text: "ROLLBACK"})
 		}
-		switch state := sqlState(err); {
+		switch state := txn.SQLState(err); {
 		case err == nil:
 			return true, nil
 		case state == "": // broken, or busy
 			return true, err
 		case state == notOurs:
 			ours = false
-		case state == aborted && status(own) == unknown:
+		case state == aborted && txn.Status(own) == txn.Unknown:
 			_, missing := own.ExecContext(ctx, backToSavepoint)
-			ours = sqlState(missing) != noSavepoint
+			ours = txn.SQLState(missing) != noSavepoint
 		}
 	}
-	_, err = own.ExecContext(ctx, rollbackCall)
+	_, err = own.ExecContext(ctx, "ROLLBACK")
 	return ours, err
 }
 
@@ -205,19 +190,15 @@ func (t *tx) oursSQLite(ctx context.Context) bool {
 func (t *tx) lose() error {
 	ctx, cancel := context.WithTimeout(context.Background(), endPatience)
 	defer cancel()
-	for pause := 5 * time.Millisecond; ; pause *= 2 {
-		err := t.store.transact(ctx, func(q querier) error { return t.entry.lose(ctx, t.store, q, 0) })
-		if err == nil {
-			return store.ErrEnded
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("%w; and it could not be recorded: %w", store.ErrEnded, err)
-		}
+	var err error
+	recorded := txn.Again(ctx, txn.Long, func(int) bool {
+		err = t.store.transact(ctx, func(q querier) error { return t.entry.lose(ctx, t.store, q, 0) })
+		return err == nil
+	})
+	if !recorded {
+		return fmt.Errorf("%w; and it could not be recorded: %w", store.ErrEnded, err)
 	}
+	return store.ErrEnded
 }
 
 // loseEarly is lose while the handler is still at work: a repeat, or the end of the process, must not find a free key. It
@@ -333,7 +314,7 @@ func (t *tx) commitOnly(ctx context.Context) (lastCalls, error) {
 // restored returns calls and COMMIT, after the settings that the handler may have changed are as they were. They are
 // restored first: a driver may prepare the message's statements before it sends it, and for that the role must be the
 // library's.
-func (t *tx) restored(ctx context.Context, calls ...call) (lastCalls, error) {
+func (t *tx) restored(ctx context.Context, calls ...txn.Call) (lastCalls, error) {
 	if err := t.conn.restoreSettings(ctx); err != nil {
 		return lastCalls{}, notCommitted(err)
 	}

@@ -23,7 +23,7 @@ func (s *Store) Validate(ctx context.Context) error {
 	if s.stalls == nil {
 		return err
 	}
-	if changed := s.stalls.sameLimit(); changed != nil {
+	if changed := s.stalls.SameLimit(); changed != nil {
 		err = errors.Join(err, fmt.Errorf("idem: gormstore: %w", changed))
 	}
 	return err

@@ -291,19 +291,15 @@ ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
 	sweep_from = CASE WHEN r.state = 5 THEN excluded.sweep_from ELSE r.sweep_from END
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed;
 
--- name: touch
--- Changes nothing. The synchronous standby, if there is one, confirms its COMMIT, and with it everything that was committed
--- before. $1 alone.
-UPDATE :"schema".idempotency_record AS r SET fence = r.fence
-WHERE r.id = $1 AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
-
--- name: touchRead
--- touch for an outcome that was read, if it still is the same. An answer may have become a tombstone since.
-UPDATE :"schema".idempotency_record AS r SET fence = r.fence
-WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (2, 4)
-	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
+-- name: confirm
+-- Returns when the synchronous standby, if there is one, has everything that can be seen on this server: COMMIT waits for a
+-- message without text, and for everything before it. It changes nothing and asks for no right. It fails on a standby. $1 is
+-- when the server was started that was read from, or NULL: on another server it does nothing, and is false.
+SELECT CASE WHEN pg_catalog.pg_postmaster_start_time() <> $1::timestamptz THEN false
+	WHEN pg_catalog.current_setting('synchronous_standby_names', true) = '' AND NOT pg_catalog.pg_is_in_recovery() THEN true
+	ELSE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+			THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+		AND pg_catalog.pg_logical_emit_message(true, 'idem', '') IS NOT NULL END;
 
 -- name: atStandby
 -- Says whether a backend waits for the synchronous standby: the one with the process $1, or the one that writes the record

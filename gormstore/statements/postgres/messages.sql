@@ -55,11 +55,6 @@ SELECT $1::text, $2::text, $3::text, $4::bytea, c.now, timestamptz 'epoch' + $5:
 FROM (SELECT pg_catalog.clock_timestamp() AS now) c
 ON CONFLICT (consumer_group, source, message_id) DO UPDATE SET payload_hash = excluded.payload_hash;
 
--- name: touchMarker
--- Changes nothing: see touch.
-UPDATE :"schema".processed_message AS m SET expires_at = m.expires_at
-WHERE m.consumer_group = $1::text AND m.source = $2::text AND m.message_id = $3::text;
-
 -- name: forgetMessages
 -- Drops at most $1 markers whose time is over, in the clock's window of $2 and $3.
 DELETE FROM :"schema".processed_message AS m WHERE (m.consumer_group, m.source, m.message_id) IN (

@@ -59,6 +59,3 @@ WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec'
 
 -- name: traceAnswer
 SELECT 1 FROM main.idempotency_record WHERE id = ?1 AND owner = ?2 AND state = 1;
-
--- name: touch
-UPDATE main.idempotency_record AS r SET fence = r.fence WHERE r.id = ?1;

@@ -25,10 +25,6 @@ FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
 WHERE true
 ON CONFLICT (consumer_group, source, message_id) DO UPDATE SET payload_hash = excluded.payload_hash;
 
--- name: touchMarker
-UPDATE main.processed_message AS m SET expires_at = m.expires_at
-WHERE m.consumer_group = ?1 AND m.source = ?2 AND m.message_id = ?3;
-
 -- name: forgetMessages
 DELETE FROM main.processed_message AS m WHERE (m.consumer_group, m.source, m.message_id) IN (
 	SELECT e.consumer_group, e.source, e.message_id

@@ -1,4 +1,4 @@
-package gormstore
+package txn
 
 import (
 	"context"
@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/auth19/idem/core"
 )
 
 // A connection can be open although no data passes any more: a firewall has dropped it, or a switch has failed. Nothing
@@ -17,13 +15,14 @@ import (
 // that waits for its standby. So the store leaves the connection to the operating system, raises the pool's limit by one,
 // and finds out over another connection whether the statement took effect (F-3).
 
-// DefaultStall is the default of [StallAfter].
+// DefaultStall is the default of gormstore.StallAfter.
 const DefaultStall = 15 * time.Second
 
-var errStalled = errors.New("idem: gormstore: the connection passes nothing")
+// ErrStalled says that the connection of a write passes nothing, and was left behind.
+var ErrStalled = errors.New("idem: gormstore: the connection passes nothing")
 
-// stalls raises the pool's limit by one for each stalled connection, at most to twice the limit.
-type stalls struct {
+// Stalls raises the pool's limit by one for each stalled connection, at most to twice the limit.
+type Stalls struct {
 	pool  *sql.DB
 	after time.Duration
 	most  int // the pool's limit; 0: it has none, and nothing needs to be watched
@@ -32,16 +31,17 @@ type stalls struct {
 	left int // connections that are left behind
 }
 
-func newStalls(pool *sql.DB, after time.Duration) *stalls {
+// NewStalls watches the writes on a pool. after 0: DefaultStall.
+func NewStalls(pool *sql.DB, after time.Duration) *Stalls {
 	if after == 0 {
 		after = DefaultStall
 	}
-	return &stalls{pool: pool, after: after, most: pool.Stats().MaxOpenConnections}
+	return &Stalls{pool: pool, after: after, most: pool.Stats().MaxOpenConnections}
 }
 
-// sameLimit returns an error if the pool's limit was changed after New: the slots and the stalls are made for the old
+// SameLimit returns an error if the pool's limit was changed after New: the slots and the stalls are made for the old
 // limit. A limit that stalls has raised is not an error.
-func (s *stalls) sameLimit() error {
+func (s *Stalls) SameLimit() error {
 	limit := s.pool.Stats().MaxOpenConnections
 	if (limit == 0) == (s.most == 0) && limit >= s.most && limit <= 2*s.most {
 		return nil
@@ -52,7 +52,7 @@ func (s *stalls) sameLimit() error {
 
 // stall is a statement that is never cancelled.
 type stall struct {
-	*stalls
+	*Stalls
 	waits func(ctx context.Context) bool // the server has the statement, and waits for its standby
 	spare func()                         // called when the pool's limit has been raised
 
@@ -61,29 +61,32 @@ type stall struct {
 	left  bool
 }
 
-// watch watches a statement until end is called. end reports whether spare was called.
-func (s *stalls) watch(waits func(ctx context.Context) bool, spare func()) (end func() (left bool)) {
+// Watch watches a statement until end is called. end reports whether spare was called.
+func (s *Stalls) Watch(waits func(ctx context.Context) bool, spare func()) (end func() (left bool)) {
 	if s == nil || s.most == 0 {
 		return func() bool { return false }
 	}
-	w := &stall{stalls: s, waits: waits, spare: spare}
+	w := &stall{Stalls: s, waits: waits, spare: spare}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.timer = time.AfterFunc(s.after, w.look)
 	return w.end
 }
 
+// lookFor is how long the look over another connection may take.
+const lookFor = time.Second
+
 // look abandons the connection. But if another connection sees that the statement waits for the standby, it looks again
 // later. If there is no other connection, it abandons the first one, too.
 func (w *stall) look() {
-	ctx, cancel := context.WithTimeout(context.Background(), core.DefaultClaimTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), lookFor)
 	defer cancel()
 	waits := w.waits(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.ended:
-	case waits || w.stalls.left == w.most:
+	case waits || w.Stalls.left == w.most:
 		w.timer.Reset(w.after)
 	default:
 		w.left = true
@@ -107,7 +110,7 @@ func (w *stall) end() (left bool) {
 var limits sync.Mutex
 
 // add changes the number of connections that are left behind, and the pool's limit with it; s.mu is held.
-func (s *stalls) add(n int) {
+func (s *Stalls) add(n int) {
 	s.left += n
 	limits.Lock()
 	defer limits.Unlock()

@@ -1,4 +1,4 @@
-package gormstore
+package txn
 
 import (
 	"context"
@@ -12,10 +12,13 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
+// unwatched watches nothing.
+func unwatched(func()) (ended func() bool) { return func() bool { return false } }
+
 // CONTRACT X-4
-func TestUncutWritesGoOn(t *testing.T) {
+func TestWritesGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var u uncut
+		var u Repeated
 		ticket := store.Ticket{ID: store.ID{1}, Fence: 1}
 		answers := make(chan error) // what the store answers, one write after the other
 		writes := 0
@@ -27,14 +30,14 @@ func TestUncutWritesGoOn(t *testing.T) {
 		try := func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			return u.run(ctx, ticket, unwatched, write)
+			return u.Run(ctx, ticket, unwatched, write)
 		}
 		for range 3 { // two at a time over connections of their own; a third waits for them
 			err := try()
 			require.ErrorIs(t, err, store.ErrUnconfirmed)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		}
-		require.Equal(t, maxUncut, writes)
+		require.Equal(t, maxTries, writes)
 
 		answers <- errors.New("the connection is lost") // says nothing, and makes room for another try
 		synctest.Wait()
@@ -51,7 +54,7 @@ func TestUncutWritesGoOn(t *testing.T) {
 
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.ErrorIs(t, u.run(ended, ticket, unwatched, write), context.Canceled)
+		require.ErrorIs(t, u.Run(ended, ticket, unwatched, write), context.Canceled)
 		require.Equal(t, 3, writes, "nothing is begun whose context is over")
 	})
 }

@@ -1,4 +1,4 @@
-package gormstore
+package txn
 
 import (
 	"context"
@@ -25,11 +25,11 @@ func TestStalls(t *testing.T) {
 		pool := sql.OpenDB(noServer{})
 		defer func() { require.NoError(t, pool.Close()) }()
 		pool.SetMaxOpenConns(2)
-		s := newStalls(pool, 0)
+		s := NewStalls(pool, 0)
 		limit := func() int { return pool.Stats().MaxOpenConnections }
 		watch := func(waits bool) (spared *int, end func() bool) {
 			spared = new(int)
-			return spared, s.watch(func(context.Context) bool { return waits }, func() { *spared++ })
+			return spared, s.Watch(func(context.Context) bool { return waits }, func() { *spared++ })
 		}
 		pass := func(d time.Duration) {
 			time.Sleep(d)

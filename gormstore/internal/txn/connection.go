@@ -1,0 +1,65 @@
+package txn
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"time"
+
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// EndTimeout bounds a ROLLBACK. A connection that does not answer is closed, and the server rolls back by itself.
+const EndTimeout = 5 * time.Second
+
+// Ending is the context of a ROLLBACK, and of what is done instead of it: the attempt's own has ended, as a rule.
+func Ending() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), EndTimeout)
+}
+
+// Rollback ends the transaction on c, if there is one, and gives the connection back.
+func Rollback(c *sql.Conn) {
+	ctx, cancel := Ending()
+	defer cancel()
+	if _, err := c.ExecContext(ctx, "ROLLBACK"); err != nil {
+		Discard(c) // a connection with an open transaction must not go back to the pool
+		return
+	}
+	_ = c.Close()
+}
+
+// Discard closes a connection for good instead of giving it back to the pool.
+func Discard(c *sql.Conn) {
+	_ = c.Raw(func(any) error { return driver.ErrBadConn })
+	_ = c.Close()
+}
+
+// Guarded is a connection with the library's own guard around it.
+type Guarded interface{ BelowGuard() driver.Conn }
+
+// Pgx is the connection of pgx's driver for database/sql, also below the guard; not ok: it is another driver's, or wrapped.
+func Pgx(connection any) (std *stdlib.Conn, ok bool) {
+	if guarded, ok := connection.(Guarded); ok {
+		connection = guarded.BelowGuard()
+	}
+	std, ok = connection.(*stdlib.Conn)
+	return std, ok
+}
+
+// What the server says of a transaction at the end of each of its answers, as pgx keeps it.
+const (
+	Idle    = 'I' // there is none
+	Failed  = 'E' // a statement in it has failed
+	Unknown = 0   // another driver, or a wrapped one, which does not show it
+)
+
+// Status returns the server's word on the transaction of a connection.
+func Status(own *sql.Conn) (s byte) {
+	_ = own.Raw(func(connection any) error {
+		if std, ok := Pgx(connection); ok {
+			s = std.Conn().PgConn().TxStatus()
+		}
+		return nil
+	})
+	return s
+}

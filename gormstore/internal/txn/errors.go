@@ -1,0 +1,50 @@
+package txn
+
+import (
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strings"
+)
+
+// SQLState returns the SQLSTATE of an error from PostgreSQL, "" for any other error.
+func SQLState(err error) string {
+	if e, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); ok {
+		return e.SQLState()
+	}
+	return ""
+}
+
+// IsConflict reports a failure that another try of the same transaction may not have: serialization, deadlock.
+func IsConflict(err error) bool { return strings.HasPrefix(SQLState(err), "40") }
+
+// IsRetryable reports the failures after which the whole command may be repeated as it was: class 40, lock not
+// available, operator intervention.
+func IsRetryable(err error) bool {
+	const lockNotAvailable = "55P03"
+	state := SQLState(err)
+	return strings.HasPrefix(state, "40") || state == lockNotAvailable || strings.HasPrefix(state, "57")
+}
+
+// IsRefusal reports that the server refused a COMMIT: a constraint, a conflict. Errors of the connection, the server or a
+// pooler in between say nothing about the transaction: classes 08, 53, 57, 58 and XX.
+func IsRefusal(err error) bool {
+	state := SQLState(err)
+	return state != "" && !slices.Contains([]string{"08", "53", "57", "58", "XX"}, state[:min(2, len(state))])
+}
+
+// isBroken reports that an error came from a connection, not from the server's answer to a statement, nor from opening it.
+func isBroken(err error) bool {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return false
+	}
+	const terminated = "57P01"
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn) ||
+		SQLState(err) == terminated || strings.HasPrefix(SQLState(err), "08")
+}

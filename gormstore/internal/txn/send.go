@@ -1,0 +1,118 @@
+package txn
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Call is one statement of a message to PostgreSQL.
+type Call struct {
+	Text string
+	Args []any // $1, $2 and so on
+	Row  []any // pointers that take the columns of the statement's row, if it has one; nil: no row is read
+
+	Blind bool // it is only for a driver that does not show the transaction's status
+}
+
+// Send sends calls over a connection, in this order. Over pgx, the driver of gorm.io/driver/postgres, they are one message
+// and one round trip; over another driver, or a wrapped one, they go one after the other. No call is run behind one that
+// has failed. Send returns how many have succeeded, and the error of the next one.
+//
+// When ctx ends, pgx closes the connection and sends a cancel request. So a message with a COMMIT is sent with a context
+// that never ends.
+func Send(ctx context.Context, own *sql.Conn, calls ...Call) (succeeded int, err error) {
+	return sendUntil(ctx, time.Time{}, own, calls)
+}
+
+// Ask is Send for calls that commit nothing. Over pgx the deadline of ctx is set on the connection itself, which is
+// cheaper than a context that is watched. A connection that did not answer in time is closed, as with a context.
+func Ask(ctx context.Context, own *sql.Conn, calls ...Call) error {
+	end, _ := ctx.Deadline()
+	_, err := sendUntil(ctx, end, own, calls)
+	return err
+}
+
+// sendUntil is Send, until end if the connection takes a deadline. A tunnel may refuse one: then ctx is watched.
+func sendUntil(ctx context.Context, end time.Time, own *sql.Conn, calls []Call) (succeeded int, err error) {
+	known := false
+	closed := own.Raw(func(connection any) error {
+		std, ok := Pgx(connection)
+		if known = ok; !known {
+			return nil
+		}
+		if network := std.Conn().PgConn().Conn(); !end.IsZero() && network.SetDeadline(end) == nil {
+			defer func() { _ = network.SetDeadline(time.Time{}) }() // before anything else is sent
+			if err = ctx.Err(); err != nil {
+				return nil
+			}
+			ctx = context.WithoutCancel(ctx)
+		}
+		calls = slices.DeleteFunc(calls, func(c Call) bool { return c.Blind })
+		succeeded, err = sendBatch(ctx, std.Conn(), calls)
+		return nil
+	})
+	if known || closed != nil {
+		return succeeded, cmp.Or(closed, err)
+	}
+	for i, c := range calls {
+		if c.Row != nil {
+			err = WithoutRow(own.QueryRowContext(ctx, c.Text, c.Args...).Scan(c.Row...))
+		} else {
+			_, err = own.ExecContext(ctx, c.Text, c.Args...)
+		}
+		if err != nil {
+			return i, err
+		}
+	}
+	return len(calls), nil
+}
+
+func sendBatch(ctx context.Context, conn *pgx.Conn, calls []Call) (succeeded int, err error) {
+	if only := calls[0]; len(calls) == 1 { // without a pipeline; and of a COMMIT alone, nothing is prepared
+		if only.Row != nil {
+			err = WithoutRow(conn.QueryRow(ctx, only.Text, only.Args...).Scan(only.Row...))
+		} else {
+			_, err = conn.Exec(ctx, only.Text, only.Args...)
+		}
+		if err != nil {
+			return 0, err
+		}
+		return 1, nil
+	}
+	var batch pgx.Batch
+	for _, c := range calls {
+		batch.Queue(c.Text, c.Args...)
+	}
+	results := conn.SendBatch(ctx, &batch)
+	defer func() {
+		if closed := results.Close(); err == nil {
+			err = closed // the last call has been answered, but the answer is not whole
+		}
+	}()
+	for _, c := range calls {
+		if c.Row != nil {
+			err = WithoutRow(results.QueryRow().Scan(c.Row...))
+		} else {
+			_, err = results.Exec()
+		}
+		if err != nil {
+			return succeeded, err
+		}
+		succeeded++
+	}
+	return succeeded, nil
+}
+
+// WithoutRow is the error of a statement that may have no row.
+func WithoutRow(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	return err
+}
