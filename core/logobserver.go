@@ -3,24 +3,29 @@ package core
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 
 	"github.com/auth19/idem/core/store"
 )
 
 // LogObserver writes events to a log. Events that need attention ([EventKind.IsWarning]) are warnings. At level info are:
-// the reason of a 401, of a 403, of a 500 misconfigured and of a 500 route_undeclared; undeclared routes; erasures; answers
-// that operators have read; and settlements, also refused ones. All others are debug messages.
+// the reason of a 401, of a 403, of a 500 misconfigured and of a 500 route_undeclared; why an attempt was rolled back;
+// undeclared routes; erasures; answers that operators have read; and settlements, also refused ones. All others are debug
+// messages. An attempt that was rolled back because a statement of it, or its COMMIT, has failed is a warning: the client
+// gets 500 transaction_aborted.
 // Only the first EventTransactionUnused of a route and process is a warning; later ones are debug messages.
 func LogObserver(log *slog.Logger) Observer {
 	return ObserverFunc(func(ctx context.Context, e Event) {
 		level := slog.LevelDebug
 		switch {
 		case e.Kind == EventTransactionUnused && e.Count > 1:
+		case e.Kind == EventRolledBack && errors.Is(e.Err, ErrAborted):
+			level = slog.LevelWarn
 		case e.Kind.IsWarning():
 			level = slog.LevelWarn
 		case e.Kind == EventUndeclared, e.Kind == EventErasing, e.Kind == EventErased, e.Kind == EventAnswerRead,
-			e.Kind == EventSettled, e.Kind == EventSettleRefused,
+			e.Kind == EventSettled, e.Kind == EventSettleRefused, e.Kind == EventRolledBack && e.Err != nil,
 			e.Kind == EventRefused && (e.Code == CodeUnauthenticated || e.Code == CodeForbidden ||
 				e.Code == CodeMisconfigured || e.Code == CodeRouteUndeclared):
 			level = slog.LevelInfo

@@ -60,6 +60,26 @@ func TestLogObserverLevels(t *testing.T) {
 	}
 }
 
+// The client learns only that nothing was applied: the log says why.
+func TestLogObserverRolledBack(t *testing.T) {
+	for level, err := range map[slog.Level]error{
+		slog.LevelDebug: nil,
+		slog.LevelInfo:  fmt.Errorf("%w: a deadlock", core.ErrRetryable),
+		slog.LevelWarn:  fmt.Errorf("%w: a deferred constraint", core.ErrAborted),
+	} {
+		var buf bytes.Buffer
+		observer := core.LogObserver(logInto(&buf, level))
+		observer.Observe(t.Context(), core.Event{Kind: core.EventRolledBack, Err: err})
+		require.Contains(t, buf.String(), fmt.Sprintf(`"level":"%s","msg":"idem: rolled_back"`, level))
+		if err != nil {
+			require.Contains(t, buf.String(), err.Error())
+		}
+		buf.Reset()
+		core.LogObserver(logInto(&buf, level+1)).Observe(t.Context(), core.Event{Kind: core.EventRolledBack, Err: err})
+		require.Empty(t, buf.String())
+	}
+}
+
 // A client sees only a 500 of an app whose guards are mounted wrongly: the log says what to correct.
 func TestLogObserverWiring(t *testing.T) {
 	var buf bytes.Buffer

@@ -1,7 +1,6 @@
 package gormstore
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"reflect"
@@ -116,7 +115,7 @@ func CreateOnce[T any, P interface {
 	command, _ := core.CommandHashOf(ctx)
 	columns := row.once()
 	columns.OperationID = operation.String()
-	columns.CommandHash = fmt.Sprintf("%d:%s", command.Version, hex.EncodeToString(command.Sum[:]))
+	columns.CommandHash = command.String()
 
 	result := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(row)
 	if result.Error != nil || result.RowsAffected == 1 {

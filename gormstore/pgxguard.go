@@ -3,7 +3,6 @@ package gormstore
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -81,11 +80,10 @@ func guarded(ctx context.Context, c *pgx.Conn, text string) context.Context {
 	if _, attempts := attemptConns.Load(c); attempts || sqltext.IsControl(text) || ownTexts.has(text) {
 		return ctx
 	}
-	why := sqltext.MayWrite(sqltext.Postgres, text)
-	if why == "" {
-		return ctx
+	if err := pastAttempt(refusal, sqltext.Postgres, text); err != nil {
+		return refusedContext{ctx, err}
 	}
-	return refusedContext{ctx, fmt.Errorf("%w. This may write: %s", refusal, why)}
+	return ctx
 }
 
 // outsideOf returns the error of a write that carries ctx and goes over a connection that is not the attempt's; nil where

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 
 	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
@@ -61,10 +60,7 @@ func (c *sqlGuardConn) check(ctx context.Context, text string) error {
 	if _, attempts := attemptConns.Load(c); attempts {
 		return nil
 	}
-	if why := sqltext.MayWrite(sqltext.Postgres, text); why != "" {
-		return fmt.Errorf("%w. This may write: %s", refusal, why)
-	}
-	return nil
+	return pastAttempt(refusal, sqltext.Postgres, text)
 }
 
 // ExecContext implements [driver.ExecerContext].

@@ -17,8 +17,8 @@ import (
 // connection. Such a write would stay when the attempt is rolled back. A write in a Resume attempt outside a database
 // step also gets this error, because the next attempt would write again. [Inbox.Process] returns it, too.
 var ErrOutsideTransaction = errors.New("idem: gormstore: this write carries the context of a Rollback attempt but goes " +
-	"over another connection, so it would stay when the attempt is rolled back. Write through gormstore.Tx(ctx); or mark " +
-	"the write with gormstore.Outside(ctx) if it is meant to stay")
+	"over another connection, so it would stay when the attempt is rolled back. Write through gormstore.Tx(ctx), or SQLTx or " +
+	"PgxTx; or mark the write with gormstore.Outside(ctx) if it is meant to stay")
 
 // outsideStep is ErrOutsideTransaction in a Resume attempt.
 type outsideStep struct{}
@@ -48,10 +48,10 @@ const guardName = "idem:write_guard"
 // *gorm.DB values, install it on each with db.Use(gormstore.WriteGuard()). It also refuses a row with [Once] that has no
 // operation id.
 //
-// It sees what goes through GORM with the handler's context: Create, Save, Update, Delete, Exec, and reads that may
-// write. A read may write if it contains a write, or calls a function that the guard does not know. The guard knows the
-// functions of PostgreSQL and SQLite that only read: count, sum, now, lower, those of JSON. To call a function of the app
-// that only reads, use [Outside].
+// It sees what goes through GORM with the handler's context: Create, Save, Update, Delete, Exec, reads that lock their rows
+// (SELECT ... FOR UPDATE), and reads that may write. A read may write if it contains a write, or calls a function that the
+// guard does not know. The guard knows the functions of PostgreSQL and SQLite that only read: count, sum, now, lower, those
+// of JSON. To call a function of the app that only reads, use [Outside].
 //
 // It does not see: a write without the handler's context (db.Create instead of db.WithContext(ctx).Create); a write past
 // GORM; what views, operators, casts and triggers do; a function that is called in attribute notation, SELECT (row).book
@@ -153,9 +153,16 @@ type readPool struct {
 	refusal error
 }
 
-func (p readPool) check(query string) error {
-	if why := sqltext.MayWrite(p.dialect.text, query); why != "" {
-		return fmt.Errorf("%w. This may write: %s", p.refusal, why)
+func (p readPool) check(query string) error { return pastAttempt(p.refusal, p.dialect.text, query) }
+
+// pastAttempt returns refusal with the reason why a text must not go past the attempt: it may write, or it locks rows. Such
+// a lock is gone at once, or is that of another transaction, and what was read is no longer true when the attempt writes.
+func pastAttempt(refusal error, d sqltext.Dialect, text string) error {
+	if why := sqltext.MayWrite(d, text); why != "" {
+		return fmt.Errorf("%w. This may write: %s", refusal, why)
+	}
+	if lock := sqltext.Locks(d, text); lock != "" {
+		return fmt.Errorf("%w. This locks rows, and the attempt's transaction would not have the lock: %s", refusal, lock)
 	}
 	return nil
 }

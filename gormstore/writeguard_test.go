@@ -218,6 +218,9 @@ func TestWriteGuardInSessions(t *testing.T) {
 	writes["first or create"] = func(db *gorm.DB) error {
 		return db.FirstOrCreate(&effect{}, effect{Name: "outside"}).Error
 	}
+	writes["for update"] = func(db *gorm.DB) error { // the lock must be the attempt's
+		return db.Raw("SELECT id FROM effects\n\tFOR NO KEY UPDATE SKIP LOCKED").Scan(&[]int{}).Error
+	}
 	reads := map[string]func(db *gorm.DB) error{
 		"find": func(db *gorm.DB) error { return db.Find(&[]effect{}).Error },
 		"raw": func(db *gorm.DB) error {
@@ -225,9 +228,6 @@ func TestWriteGuardInSessions(t *testing.T) {
 		},
 		"with": func(db *gorm.DB) error {
 			return db.Raw("WITH e AS (SELECT id AS deleted FROM effects) SELECT deleted FROM e").Scan(&[]int{}).Error
-		},
-		"for update": func(db *gorm.DB) error {
-			return db.Raw("SELECT id FROM effects\n\tFOR NO KEY UPDATE SKIP LOCKED").Scan(&[]int{}).Error
 		},
 	}
 	for name, db := range map[string]*gorm.DB{

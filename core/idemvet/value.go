@@ -18,7 +18,8 @@ const (
 	outside                    // it has a context of gormstore.Outside: on purpose
 	lost                       // a context that does not carry the attempt
 	readSQL                    // a statement that reads
-	writeSQL                   // a statement that writes
+	writeSQL                   // a statement that writes, or locks the rows that it reads
+	locking                    // a session of GORM with clause.Locking
 )
 
 // value is what is known of a value in a handler: of the whole, of the fields of a struct (also behind a pointer), and which

@@ -434,6 +434,8 @@ func (a *activation) foreign(site ssa.CallInstruction, args []value, mode mode) 
 	switch {
 	case is(f, "context", "Background", "TODO"):
 		labels = lost
+	case !a.guarded && is(f, storePath, "TxFrom", "SQLTx", "PgxTx") && args[0].all()&(request|attempt) == 0:
+		// Whoever asks so also asks whether there is an attempt. Where no guarded route leads, there need not be one.
 	case asksForAttempt(f):
 		a.asked(site, f, args[0])
 		if f.Pkg().Path() == storePath {
@@ -451,6 +453,9 @@ func (a *activation) foreign(site ssa.CallInstruction, args []value, mode mode) 
 				labels &^= request | lost | outside
 			}
 			labels |= given & (request | lost | outside)
+		}
+		if f.Name() == "Clauses" && slices.ContainsFunc(args[1].types, isLocking) {
+			labels |= locking
 		}
 	case f != nil && receiver(f) != nil && isRequest(argument(site, 0).Type()): // an interface's method does not name it
 		switch f.Name() {
@@ -485,6 +490,8 @@ func (a *activation) foreign(site ssa.CallInstruction, args []value, mode mode) 
 	}
 	return returned(labels, site.Common().Signature().Results())
 }
+
+func isLocking(t types.Type) bool { return isNamed(t, gormPath+"/clause", "Locking") }
 
 func receiver(f *types.Func) types.Type {
 	if recv := f.Signature().Recv(); recv != nil {

@@ -17,6 +17,7 @@ var (
 	within   = regexp.MustCompile(`(?is)^with\s.*\b(insert\s+into|` + updating + `|delete\s+from)\b`)
 	reading  = regexp.MustCompile(`(?is)^(select|with|values|table|show|explain|set|begin|commit|rollback|savepoint|release|` +
 		`lock|discard|pragma)\b`)
+	locks = regexp.MustCompile(`(?is)\bfor\s+(no\s+key\s+update|update|key\s+share|share)\b`)
 )
 
 // statement says whether a text is a statement of SQL, and which.
@@ -24,6 +25,8 @@ func statement(text string) label {
 	text = comments.ReplaceAllString(text, "")
 	switch {
 	case writing.MatchString(text), within.MatchString(text):
+		return writeSQL
+	case reading.MatchString(text) && locks.MatchString(text): // the lock must be the attempt's
 		return writeSQL
 	case reading.MatchString(text):
 		return readSQL
@@ -37,6 +40,9 @@ var runs = regexp.MustCompile(`^(Named|Must|New)?(Query|Exec|Get|Select|Raw|Scan
 // gormWrites are the methods of GORM that write: of *gorm.DB, of an association, and of gorm.G.
 var gormWrites = []string{"Create", "CreateInBatches", "Save", "FirstOrCreate", "Update", "Updates", "UpdateColumn",
 	"UpdateColumns", "Delete", "Exec", "Append", "Replace", "Clear"}
+
+// gormReads are those that read rows. With clause.Locking they lock them.
+var gormReads = []string{"First", "Take", "Last", "Find", "FindInBatches", "Scan", "Row", "Rows", "Pluck", "FirstOrInit"}
 
 // write reports a call of another module that writes past the attempt.
 func (a *activation) write(site ssa.CallInstruction, f *types.Func, args []value, mode mode) {
@@ -71,7 +77,7 @@ func (a *activation) write(site ssa.CallInstruction, f *types.Func, args []value
 			"guard refuses it (gormstore.ErrOutsideTransaction). Write through gormstore.Tx")
 	default:
 		a.report(site, "straywrite", f.Name()+" goes past the attempt: it does not write through its transaction "+
-			"(gormstore.Tx, SQLTx, Step)")
+			"(gormstore.Tx, SQLTx, PgxTx, Step)")
 	}
 }
 
@@ -90,7 +96,8 @@ func (a *activation) isWrite(site ssa.CallInstruction, f *types.Func, args []val
 	case is(f, storePath, "CreateOnce"):
 		return true
 	case f.Pkg() != nil && f.Pkg().Path() == gormPath && recv != nil:
-		return text&writeSQL != 0 || slices.Contains(gormWrites, name) && text&readSQL == 0
+		return text&writeSQL != 0 || slices.Contains(gormWrites, name) && text&readSQL == 0 ||
+			args[0].all()&locking != 0 && slices.Contains(gormReads, name)
 	case text&writeSQL != 0 && runs.MatchString(name):
 		return true
 	case strings.Contains(name, "Exec"):

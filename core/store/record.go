@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -61,6 +62,11 @@ func (r Realm) Within(prefix []byte) bool { return bytes.HasPrefix(r[:], prefix)
 type CommandHash struct {
 	Version int16
 	Sum     [sha256.Size]byte
+}
+
+// String returns the version and the hash in hex, "1:9f86...", as gormstore.Once keeps them in command_hash.
+func (h CommandHash) String() string {
+	return strconv.Itoa(int(h.Version)) + ":" + hex.EncodeToString(h.Sum[:])
 }
 
 // UnknownHash is the version of the command hash of imported records. The module does not know how the other table hashed

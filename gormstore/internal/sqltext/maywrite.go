@@ -16,6 +16,25 @@ func MayWrite(d Dialect, text string) string {
 	return ""
 }
 
+// Locks returns the words by which a text locks the rows that it reads, FOR UPDATE for instance; "" if it locks none.
+func Locks(d Dialect, text string) string {
+	for l := range readings(d, text) {
+		var last [3]token
+		for t := l.next(); t.kind != endOfText; t = l.next() {
+			last = [3]token{last[1], last[2], t}
+			switch {
+			case last[1].is("FOR") && (t.is("UPDATE") || t.is("SHARE")):
+				return "FOR " + strings.ToUpper(t.text)
+			case last[0].is("FOR") && last[1].is("NO") && t.is("KEY"):
+				return "FOR NO KEY UPDATE"
+			case last[0].is("FOR") && last[1].is("KEY") && t.is("SHARE"):
+				return "FOR KEY SHARE"
+			}
+		}
+	}
+	return ""
+}
+
 func (l lexer) mayWrite() string {
 	var tokens []token
 	for {

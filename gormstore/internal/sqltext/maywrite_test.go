@@ -47,3 +47,19 @@ func TestMayWrite(t *testing.T) {
 		}
 	}
 }
+
+// CONTRACT X-6
+func TestLocks(t *testing.T) {
+	for text, want := range map[string]string{
+		"SELECT id FROM effects WHERE id = $1 FOR UPDATE":                             "FOR UPDATE",
+		"SELECT 1; select id from effects for update skip locked":                     "FOR UPDATE",
+		"SELECT id FROM effects FOR SHARE OF effects":                                 "FOR SHARE",
+		"SELECT id FROM effects FOR /* x */ NO KEY UPDATE NOWAIT":                     "FOR NO KEY UPDATE",
+		"WITH a AS (SELECT id FROM effects FOR KEY SHARE) SELECT * FROM a":            "FOR KEY SHARE",
+		"SELECT substring(name FROM 1 FOR key), 'FOR UPDATE' FROM effects":            "",
+		"SELECT id FROM effects -- FOR UPDATE":                                        "",
+		`SELECT "FOR" AS update, overlay(name PLACING 'x' FROM 1 FOR 2) FROM effects`: "",
+	} {
+		require.Equal(t, want, Locks(Postgres, text), text)
+	}
+}

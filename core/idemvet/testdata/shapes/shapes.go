@@ -8,6 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"golang.org/x/sync/errgroup"
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/ginidem"
@@ -90,7 +91,11 @@ func (a *app) raw(c *gin.Context) {
 	gormstore.Tx(c.Request.Context()).Raw(insert, 1).Scan(&id)
 	a.Raw(insert, 1).Scan(&id)                                                             // want `straywrite: Raw goes past`
 	a.Raw("WITH p AS (UPDATE payments SET id = 2 RETURNING id) SELECT * FROM p").Scan(&id) // want `straywrite: Raw goes past`
-	a.Raw("SELECT id FROM payments WHERE state = 'to update' FOR UPDATE").Scan(&id)
+	a.Raw("SELECT id FROM payments WHERE state = 'to update'").Scan(&id)
+	a.Raw("SELECT id FROM payments FOR NO KEY UPDATE").Scan(&id)        // want `straywrite: Raw goes past`
+	a.Clauses(clause.Locking{Strength: "UPDATE"}).First(&payment{}, id) // want `straywrite: First goes past`
+	gormstore.Tx(c.Request.Context()).Clauses(clause.Locking{Strength: "UPDATE"}).First(&payment{}, id)
+	a.Clauses(clause.OrderBy{}).First(&payment{}, id)
 	a.Exec("SET LOCAL lock_timeout = 100")
 	a.Exec("UPDATE " + c.Param("table") + " SET id = 3") // want `straywrite: Exec goes past`
 }

@@ -36,6 +36,24 @@ func mount(mux *httpidem.Router, idem *core.Module, db *sql.DB, x *sqlx.DB, pool
 	g.HandleFunc("POST /pgsqlc", a.pgsqlc)   // guarded POST /pgsqlc
 	g.HandleFunc("POST /attempt", a.attempt) // guarded POST /attempt
 	g.HandleFunc("POST /wrapped", a.wrapped) // guarded POST /wrapped
+	mux.HandleFunc("GET /total", a.total)
+}
+
+// conn is the helper of repositories: the attempt's transaction, or the pool where there is none.
+func (a *app) conn(ctx context.Context) gormstore.DBTX {
+	if tx, ok := gormstore.SQLTx(ctx); ok {
+		return tx
+	}
+	return a.db
+}
+
+// Without a guard there need not be an attempt, neither for a read, nor for a job in the night.
+func (a *app) total(_ http.ResponseWriter, _ *http.Request) {
+	_, _ = a.conn(context.Background()).ExecContext(context.TODO(), "SELECT count(*) FROM payments")
+}
+
+func (a *app) nightly() {
+	go func() { _, _ = a.conn(context.Background()).ExecContext(context.TODO(), update, 2) }()
 }
 
 const createPayment = `-- name: CreatePayment :one
@@ -48,7 +66,8 @@ func (a *app) sql(_ http.ResponseWriter, r *http.Request) {
 	var id int
 	_ = a.db.QueryRowContext(ctx, createPayment, 1).Scan(&id) // want `straywrite: QueryRowContext goes past the attempt`
 	_ = a.db.QueryRow("SELECT id FROM payments").Scan(&id)
-	_, _ = a.db.Exec(update, 1) // want `straywrite: Exec goes past`
+	_ = a.db.QueryRow("SELECT id FROM payments FOR UPDATE").Scan(&id) // want `straywrite: QueryRow goes past`
+	_, _ = a.db.Exec(update, 1)                                       // want `straywrite: Exec goes past`
 	_, _ = a.db.Exec("SELECT pg_advisory_lock(1)")
 	_, _ = a.add.ExecContext(ctx, 1) // want `straywrite: ExecContext goes past`
 	tx, _ := a.db.BeginTx(ctx, nil)
