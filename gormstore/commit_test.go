@@ -93,6 +93,20 @@ func (r *replicated) waiting() (pid int) {
 	return pid
 }
 
+// An app whose sessions do not wait for anything is told of the standby all the same.
+//
+// CONTRACT F-2
+func TestConfirmWaitsInAWeakSession(t *testing.T) {
+	t.Parallel()
+	r := newReplicated(t)
+	db := openPostgres(t, r.URL()+"&synchronous_commit=off", 2)
+	var started time.Time
+	require.NoError(t, db.Raw("SELECT pg_postmaster_start_time()").Scan(&started).Error)
+	require.ErrorIs(t, gormstore.Confirm(soon(t), db, started), context.DeadlineExceeded)
+	r.abandon()
+	eventually(t, "nothing has to be waited for", func() bool { return gormstore.Confirm(t.Context(), db, started) == nil })
+}
+
 // commit runs an attempt with one row, whose Commit waits for so long.
 func commit(t *testing.T, st *gormstore.Store, c store.Claim, wait time.Duration) (outcome chan error) {
 	t.Helper()

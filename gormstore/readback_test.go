@@ -123,6 +123,10 @@ func TestReadBackDoesNotBelieveAStandby(t *testing.T) {
 	require.False(t, committed)
 	require.False(t, certain, "a standby does not")
 
+	// Nor does it say that its primary's standby has what can be seen here.
+	onStandby := storeAt(t, standby.URL())
+	require.ErrorContains(t, onStandby.confirm(t.Context(), onStandby.pool, time.Time{}), "recovery")
+
 	// Nor does it say that no attempt is running: the locks of the primary cannot be seen there. CONTRACT M-7
 	_, err := storeAt(t, standby.URL()).InFlight(t.Context(), ticket.ID)
 	require.ErrorContains(t, err, "the server is a standby")
