@@ -21,7 +21,7 @@ type Attempt struct {
 	ticket    store.Ticket
 	capture   Capture
 
-	ctx    bounded         // the handler's
+	ctx    lazyContext     // the handler's
 	inside attemptctx.View // what ctx says of the attempt
 	lease  lease           // Park, and Resume as long as no segment is open
 	tx     store.Tx        // Rollback and Resume: an open transaction is the lease
@@ -35,7 +35,7 @@ type Attempt struct {
 	begun  time.Time     // when the claim was won
 	worked time.Duration // until the handler had ended
 
-	completing   bounded     // of the call that records the answer, if there is no transaction
+	completing   lazyContext // of the call that records the answer, if there is no transaction
 	stopDeadline func() bool // Rollback and Resume: false when the deadline has rolled back already
 }
 
@@ -52,7 +52,7 @@ var errDeadline = fmt.Errorf("idem: the attempt's deadline has passed: %w", cont
 
 // newAttempt makes the handler's context. It has the request's values, but not the client's cancellation. It ends at the
 // attempt's deadline, or at the request's own deadline if that is earlier.
-func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, won winnings, claimedAt time.Time) *Attempt {
+func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, won wonClaim, claimedAt time.Time) *Attempt {
 	tx, t := won.tx, rec.Ticket
 	a := &Attempt{m: m, route: adm.route, admission: adm, ticket: t, tx: tx, steps: won.steps,
 		attempts: rec.Attempts, timed: rec.Timed, begun: time.Now()}
@@ -156,7 +156,7 @@ func (a *Attempt) end(panicked bool) *Reply {
 		c.breakOff()
 	}
 	c.overflow = c.overflow || !panicked && !c.streaming && a.m.headersOverflow(c)
-	var taken course
+	var taken progress
 	if a.steps != nil {
 		taken = a.steps.close()
 	}
@@ -176,7 +176,7 @@ func (a *Attempt) end(panicked bool) *Reply {
 	case a.steps != nil:
 		return a.endResume(v, taken, a.stopDeadline())
 	case a.tx != nil:
-		return a.endTransaction(v, a.stopDeadline(), course{})
+		return a.endTransaction(v, a.stopDeadline(), progress{})
 	}
 	return a.endPark(v)
 }
@@ -224,14 +224,14 @@ const confirmFor = 10 * time.Second
 // confirm repeats an idempotent write until the store has answered, for confirmFor at most: the work of a handler should
 // not be lost because of one failed try. It ignores the end of the request's own context.
 func (a *Attempt) confirm(write func(context.Context) error) error {
-	return a.confirmIn(new(bounded), write)
+	return a.confirmIn(new(lazyContext), write)
 }
 
 // confirmIn is confirm with the memory for the context of the first try.
-func (a *Attempt) confirmIn(call *bounded, write func(context.Context) error) error {
+func (a *Attempt) confirmIn(call *lazyContext, write func(context.Context) error) error {
 	now := time.Now()
 	giveUp := now.Add(confirmFor)
-	for pause := 20 * time.Millisecond; ; pause, call = min(2*pause, time.Second), new(bounded) {
+	for pause := 20 * time.Millisecond; ; pause, call = min(2*pause, time.Second), new(lazyContext) {
 		err := write(call.until(&a.inside, now.Add(a.m.cfg.ClaimTimeout)))
 		call.cancel(context.Canceled)
 		answered := err == nil || errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound) || errors.Is(err, store.ErrEnded)
@@ -249,7 +249,7 @@ func (a *Attempt) notRecorded(err error) *Reply {
 		return a.unconfirmed(err)
 	}
 	a.observe(Event{Kind: EventStale, Status: a.capture.finalStatus()})
-	ctx := new(bounded).until(&a.inside, time.Now().Add(a.m.cfg.ClaimTimeout))
+	ctx := new(lazyContext).until(&a.inside, time.Now().Add(a.m.cfg.ClaimTimeout))
 	defer ctx.cancel(context.Canceled)
 	if rec, err := a.m.cfg.Store.Find(ctx, a.ticket.ID); err == nil {
 		// The key may have been freed and used for another command since then. So the record is not always this command's.

@@ -103,7 +103,7 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 	adm.values = context.WithoutCancel(r.Context())
 	wait := waiter{m: m, limit: adm.route.Wait}
 	defer wait.stop()
-	for call := &adm.call; ; call, claim.Key = new(bounded), m.keyTime(adm) {
+	for call := &adm.call; ; call, claim.Key = new(lazyContext), m.keyTime(adm) {
 		claimedAt := time.Now()
 		won, claimed, err := m.claim(call.until(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), &claim)
 		adm.claiming += time.Since(claimedAt)
@@ -139,15 +139,15 @@ func (m *Module) claimFailed(r *http.Request, adm *admission, err error) {
 	m.observe(r.Context(), e)
 }
 
-// winnings is what a won claim gives to the attempt: the transactions of Rollback and Resume, the steps of Resume.
-type winnings struct {
+// wonClaim is what a won claim gives to the attempt: the transactions of Rollback and Resume, the steps of Resume.
+type wonClaim struct {
 	tx    store.Tx
 	steps *steps
 }
 
 // claim runs one claim, and ends ctx. Only ClaimTimeout ends ctx earlier. If the client goes away, the claim is not
 // cancelled: a cancelled claim leaves more work behind than a finished one.
-func (m *Module) claim(ctx *bounded, c *store.Claim) (won winnings, claimed store.Claimed, err error) {
+func (m *Module) claim(ctx *lazyContext, c *store.Claim) (won wonClaim, claimed store.Claimed, err error) {
 	defer ctx.cancel(context.Canceled)
 	c.Window = m.window()
 	switch c.Recovery {
@@ -178,9 +178,9 @@ func (m *Module) claim(ctx *bounded, c *store.Claim) (won winnings, claimed stor
 }
 
 // giveBack releases a claim whose handler will not run: now if the store answers, else in Run.
-func (m *Module) giveBack(ctx *bounded, lost store.Ticket) {
+func (m *Module) giveBack(ctx *lazyContext, lost store.Ticket) {
 	m.orphans.add(lost)
-	release := new(bounded).until(ctx.values, time.Now().Add(m.cfg.ClaimTimeout)) // of others too: Run does the rest
+	release := new(lazyContext).until(ctx.values, time.Now().Add(m.cfg.ClaimTimeout)) // of others too: Run does the rest
 	m.releaseOrphans(release)
 	release.cancel(context.Canceled)
 }

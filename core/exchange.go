@@ -79,44 +79,44 @@ func giveForm(r, inner *http.Request) {
 // error.
 func (m *Module) Idempotent(x Exchange) error {
 	request := x.Request()
-	held, ok := m.reserve(x, request)
+	reserved, ok := m.reserve(x, request)
 	if !ok {
 		return nil
 	}
-	defer held.release()
+	defer reserved.release()
 	p := x.Principal()
-	admitted, reply := held.admit(request, p, x.Kept())
+	admitted, reply := reserved.admit(request, p, x.Kept())
 	if !pass(x, request, admitted, reply) {
 		return nil
 	}
 	defer giveForm(request, admitted)
-	return held.intercept(x, p)
+	return reserved.intercept(x, p)
 }
 
 // Interceptor claims the request's key, runs the handlers within the attempt, and sends their answer after it is
 // recorded. If the key has a record already, it answers from the record. It returns the handler's error, which it has
 // rendered already.
 func (m *Module) Interceptor(x Exchange) error {
-	held, ok := m.reserve(x, x.Request())
+	reserved, ok := m.reserve(x, x.Request())
 	if !ok {
 		return nil
 	}
-	defer held.release()
-	return held.intercept(x, x.Principal())
+	defer reserved.release()
+	return reserved.intercept(x, x.Principal())
 }
 
-// reserve is hold for an exchange. It refuses if another request still works on the same context.
-func (m *Module) reserve(x Exchange, request *http.Request) (hold, bool) {
-	held, reply := m.hold(request, x.Pattern(), x.Recycled())
+// reserve is reserveContext for an exchange. It refuses if another request still works on the same context.
+func (m *Module) reserve(x Exchange, request *http.Request) (reservation, bool) {
+	reserved, reply := m.reserveContext(request, x.Pattern(), x.Recycled())
 	switch {
 	case reply == nil:
-		return held, true
+		return reserved, true
 	case x.Overtaken(): // the context belongs to the other request, and this one is late
 	default:
 		x.Send(reply)
 		x.Shut()
 	}
-	return held, false
+	return reserved, false
 }
 
 // pass continues with the admitted request, or refuses.
@@ -132,9 +132,9 @@ func pass(x Exchange, request, admitted *http.Request, reply *Reply) bool {
 	return true
 }
 
-func (h *hold) intercept(x Exchange, p Principal) error {
+func (v *reservation) intercept(x Exchange, p Principal) error {
 	request := x.Request()
-	attempt, reply := h.begin(request, p)
+	attempt, reply := v.begin(request, p)
 	switch {
 	case x.Request() != request: // the context belongs to another request by now
 		if attempt != nil {
@@ -142,7 +142,7 @@ func (h *hold) intercept(x Exchange, p Principal) error {
 		}
 		return nil
 	case attempt != nil:
-		return h.run(x, attempt)
+		return v.run(x, attempt)
 	case reply != nil:
 		x.Send(reply)
 		return nil
@@ -151,10 +151,10 @@ func (h *hold) intercept(x Exchange, p Principal) error {
 }
 
 // run runs the handlers within the attempt, and sends their answer after it is recorded.
-func (h *hold) run(x Exchange, attempt *Attempt) error {
+func (v *reservation) run(x Exchange, attempt *Attempt) error {
 	request, outer := x.Request(), x.Writer()
 	if also := x.Enter(attempt.Capture(outer)); also != nil {
-		h.also(also)
+		v.also(also)
 	}
 	defer giveForm(request, attempt.Request())
 	returned := false

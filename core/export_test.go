@@ -22,19 +22,21 @@ const (
 	MaxStepName             = maxStepName
 )
 
-// Hold is what an interceptor does first with a request.
-type Hold struct{ hold }
+// Reservation is what an interceptor does first with a request.
+type Reservation struct{ reservation }
 
-// HoldRequest holds a request.
-func (m *Module) HoldRequest(r *http.Request, pattern string, key any) (*Hold, *Reply) {
-	h, reply := m.hold(r, pattern, key)
-	return &Hold{h}, reply
+// ReserveFor reserves the context of a request.
+func (m *Module) ReserveFor(r *http.Request, pattern string, key any) (*Reservation, *Reply) {
+	h, reply := m.reserveContext(r, pattern, key)
+	return &Reservation{h}, reply
 }
 
 // Admit, Begin and Release go on with the request.
-func (h *Hold) Admit(r *http.Request, p Principal) (*http.Request, *Reply) { return h.admit(r, p, nil) }
-func (h *Hold) Begin(r *http.Request, p Principal) (*Attempt, *Reply)      { return h.begin(r, p) }
-func (h *Hold) Release()                                                   { h.release() }
+func (h *Reservation) Admit(r *http.Request, p Principal) (*http.Request, *Reply) {
+	return h.admit(r, p, nil)
+}
+func (h *Reservation) Begin(r *http.Request, p Principal) (*Attempt, *Reply) { return h.begin(r, p) }
+func (h *Reservation) Release()                                              { h.release() }
 
 // Abandoned reports whether the framework's context belongs to another request by now.
 func (a *Attempt) Abandoned(r *http.Request, header func() http.Header) bool {
@@ -42,17 +44,17 @@ func (a *Attempt) Abandoned(r *http.Request, header func() http.Header) bool {
 }
 
 // ForgetRoute takes the route of h out of the table: who asks for it again finds none.
-func (h *Hold) ForgetRoute() { clear(h.m.routes) }
+func (h *Reservation) ForgetRoute() { clear(h.m.routes) }
 
 // ForgetRoles gives the route of h roles that nobody has: who checks them again refuses.
-func (h *Hold) ForgetRoles() { h.route.Roles = []string{"nobody"} }
+func (h *Reservation) ForgetRoles() { h.route.Roles = []string{"nobody"} }
 
 // WaitedFor names the contexts of the attempt around ctx that somebody has waited for: only they have got timers.
 func WaitedFor(ctx context.Context) (names []string) {
 	a := attemptFrom(ctx)
 	for _, of := range []struct {
 		name string
-		ctx  *bounded
+		ctx  *lazyContext
 	}{{"claim", &a.admission.call}, {"handler", &a.ctx}, {"completion", &a.completing}} {
 		of.ctx.mu.Lock()
 		if of.ctx.made != nil {

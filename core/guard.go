@@ -32,7 +32,7 @@ type admission struct {
 	judgedAt  time.Time         // this process's clock when a timed key was last judged by it
 	body      body              // for the handler
 	values    context.Context   // the values of the interceptor's request, without its end; set before the claim
-	call      bounded           // the first claim's
+	call      lazyContext       // the first claim's
 
 	claiming time.Duration // for Event.Claim, until an event has it
 	waiting  time.Duration // for Event.Waiting, likewise

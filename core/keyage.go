@@ -10,13 +10,13 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// keptAges are the ages that the store has returned, by method and pattern.
-type keptAges struct {
+// knownAges are the ages that the store has returned, by method and pattern.
+type knownAges struct {
 	atomic.Pointer[map[routeKey]store.KeptAge]
 }
 
 // find returns the kept age of a route; ok is false if the store was not asked for it yet.
-func (k *keptAges) find(name routeKey) (kept store.KeptAge, ok bool) {
+func (k *knownAges) find(name routeKey) (kept store.KeptAge, ok bool) {
 	if known := k.Load(); known != nil {
 		kept, ok = (*known)[name]
 	}
@@ -24,7 +24,7 @@ func (k *keptAges) find(name routeKey) (kept store.KeptAge, ok bool) {
 }
 
 // add is called by one goroutine at a time.
-func (k *keptAges) add(name routeKey, kept store.KeptAge) {
+func (k *knownAges) add(name routeKey, kept store.KeptAge) {
 	all := map[routeKey]store.KeptAge{name: kept}
 	if known := k.Load(); known != nil {
 		maps.Copy(all, *known)
@@ -32,8 +32,8 @@ func (k *keptAges) add(name routeKey, kept store.KeptAge) {
 	k.Store(&all)
 }
 
-// keptAge returns the kept age of the request's route. The module asks the store once for each route.
-func (m *Module) keptAge(ctx context.Context, st store.Settings, adm *admission) (store.KeptAge, error) {
+// knownAge returns the age of the request's route. The module asks the store once for each route.
+func (m *Module) knownAge(ctx context.Context, st store.Settings, adm *admission) (store.KeptAge, error) {
 	name := routeKey{adm.command.method, adm.pattern}
 	if kept, ok := m.ages.find(name); ok {
 		return kept, nil
@@ -67,7 +67,7 @@ func (m *Module) takeAge(r *http.Request, adm *admission) *Problem {
 	if !ok || adm.keyMade.IsZero() {
 		return nil
 	}
-	kept, err := m.keptAge(r.Context(), st, adm)
+	kept, err := m.knownAge(r.Context(), st, adm)
 	switch {
 	case errors.Is(err, ErrClock):
 		m.tellClock(r.Context(), err)

@@ -84,7 +84,7 @@ func (l *lease) beat() {
 	}
 	defer close(ended)
 	a, sent := l.attempt, time.Now()
-	ctx := new(bounded).until(&a.inside, sent.Add(min(l.left(), a.m.cfg.ClaimTimeout)))
+	ctx := new(lazyContext).until(&a.inside, sent.Add(min(l.left(), a.m.cfg.ClaimTimeout)))
 	err := a.m.cfg.Store.Renew(ctx, a.ticket, l.length)
 	ctx.cancel(context.Canceled)
 

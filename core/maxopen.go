@@ -42,7 +42,7 @@ func (m *Module) checkOpen(r *http.Request, adm *admission) *Problem {
 }
 
 func (m *Module) countOpen(ctx context.Context, adm *admission, limit int) (int, error) {
-	call := new(bounded).until(context.WithoutCancel(ctx), time.Now().Add(m.cfg.ClaimTimeout))
+	call := new(lazyContext).until(context.WithoutCancel(ctx), time.Now().Add(m.cfg.ClaimTimeout))
 	defer call.cancel(context.Canceled)
 	counter := m.cfg.Store.(store.Operations) // New has refused any other store
 	return counter.CountOpen(call, m.cfg.Scoping.PrincipalScope(adm.principal), limit)

@@ -104,20 +104,20 @@ type Module struct {
 	heldUp  atomic.Int64  // when a sweep was last said to be held up, likewise
 	scoped  atomic.Bool   // the store has said that Scoping is what it was
 	asking  chan struct{} // holds a token while the store is asked
-	ages    keptAges      // what the store has said of the ages of timed keys
+	ages    knownAges     // what the store has said of the ages of timed keys
 	// timedFor is how long the records of timed keys stay after the end of their attempt, at least; 0 without such keys.
 	timedFor time.Duration
 	// countsOpen: a route has a MaxOpen, so the open records of all routes have to be counted.
 	countsOpen bool
 	service    []byte // Scoping.service, hashed once
 	orphans    orphans
-	held       held
+	inUse      contextsInUse
 	tracer     Tracer   // Config.Observer, if it is one
 	unasked    sync.Map // routeKey -> *atomic.Int64: successes that never asked for their transaction
 	undeclared atomic.Pointer[[]string]
 	calls      callNames // for Operator.Find
 
-	resuming, reconciling apart // the operations that Config.Resume and Config.Reconcile are working on
+	resuming, reconciling isolation // the operations that Config.Resume and Config.Reconcile are working on
 }
 
 // New checks the configuration and returns a module. It starts no goroutine and sends nothing to the database. The error

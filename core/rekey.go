@@ -95,7 +95,7 @@ func suspectedDuplicate(earlier ID) *Problem {
 // sight asks the store whether it has seen a command, and stores the command. It is not cancelled if the client goes
 // away, because it must detect a client that hangs up and comes again with a new key.
 func (m *Module) sight(ctx context.Context, adm *admission, patience time.Duration) (store.Seen, error) {
-	call := new(bounded).until(context.WithoutCancel(ctx), time.Now().Add(patience))
+	call := new(lazyContext).until(context.WithoutCancel(ctx), time.Now().Add(patience))
 	defer call.cancel(context.Canceled)
 	s := store.Sighting{ID: adm.id, Scope: m.cfg.Scoping.PrincipalScope(adm.principal), Hash: adm.hash,
 		Window: adm.route.RekeyWindow, Keep: adm.route.RekeyWindow, Tentative: !adm.shadow && adm.route.Rekey == RekeyRefuse}

@@ -12,7 +12,7 @@ import (
 )
 
 // claimResume claims for a Resume attempt. A first attempt has no steps, and has not committed anything.
-func (m *Module) claimResume(ctx *bounded, c *store.Claim) (won winnings, claimed store.Claimed, err error) {
+func (m *Module) claimResume(ctx *lazyContext, c *store.Claim) (won wonClaim, claimed store.Claimed, err error) {
 	st := m.cfg.Store.(store.Stepper) // New has refused any other store
 	segments, claimed, err := st.Resume(ctx, *c)
 	lost := store.Ticket{ID: c.ID, Owner: c.Owner} // without a fence: an operation that is continued is not freed
@@ -23,7 +23,7 @@ func (m *Module) claimResume(ctx *bounded, c *store.Claim) (won winnings, claime
 		return won, claimed, err
 	}
 	again := claimed.Record.Attempts > 1
-	s := &steps{segments: segments, course: course{committed: again}, opened: time.Now()}
+	s := &steps{segments: segments, progress: progress{committed: again}, opened: time.Now()}
 	if again {
 		s.opened = time.Time{}
 		s.read = time.Now()
@@ -41,13 +41,13 @@ func (m *Module) claimResume(ctx *bounded, c *store.Claim) (won winnings, claime
 		}
 		return won, claimed, err
 	}
-	return winnings{tx: segments, steps: s}, claimed, nil
+	return wonClaim{tx: segments, steps: s}, claimed, nil
 }
 
 // endResume ends a Resume attempt. As long as no segment has committed, it ends as a Rollback attempt. After that, the open
 // segment of a failed attempt is undone, and the next repeat continues behind the last one that has committed. If the
 // operation cannot continue, it is parked. The results of finished calls stay, whatever becomes of their segment.
-func (a *Attempt) endResume(v verdict, steps course, inTime bool) *Reply {
+func (a *Attempt) endResume(v verdict, steps progress, inTime bool) *Reply {
 	a.watchSegment()
 	switch {
 	case errors.Is(steps.seal, ErrUnconfirmed):
@@ -92,7 +92,7 @@ func (a *Attempt) complete(v verdict) *Reply {
 	}
 	var err error
 	if a.steps.hasRows() {
-		ctx := new(bounded).until(&a.inside, time.Now().Add(confirmFor))
+		ctx := new(lazyContext).until(&a.inside, time.Now().Add(confirmFor))
 		defer ctx.cancel(context.Canceled)
 		err = seal(ctx)
 	} else { // it can be repeated

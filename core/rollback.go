@@ -12,7 +12,7 @@ import (
 )
 
 // endTransaction ends a Rollback attempt, and a Resume attempt before its first commit.
-func (a *Attempt) endTransaction(v verdict, inTime bool, steps course) *Reply {
+func (a *Attempt) endTransaction(v verdict, inTime bool, steps progress) *Reply {
 	c := &a.capture
 	tooLarge := c.overflow && a.steps == nil // Resume records it without its body
 	sick := steps.seal != nil && !errors.Is(steps.seal, ErrAborted)
@@ -56,7 +56,7 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps course) *Reply {
 	}
 
 	reply := c.reply()
-	ctx := new(bounded).until(&a.inside, time.Now().Add(confirmFor))
+	ctx := new(lazyContext).until(&a.inside, time.Now().Add(confirmFor))
 	defer ctx.cancel(context.Canceled)
 	answer := a.completion(v, a.m.recorded(c, reply))
 	seal := store.Seal{Answer: &answer, Alone: v == recordAlone}
@@ -91,7 +91,7 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps course) *Reply {
 // repeat is told (M-6).
 func (a *Attempt) asRepeat() *Reply {
 	m, adm := a.m, a.admission
-	ctx := new(bounded).until(&a.inside, time.Now().Add(m.cfg.ClaimTimeout))
+	ctx := new(lazyContext).until(&a.inside, time.Now().Add(m.cfg.ClaimTimeout))
 	defer ctx.cancel(context.Canceled)
 	rec, err := m.cfg.Store.Find(ctx, adm.id)
 	var problem *Problem

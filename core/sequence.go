@@ -25,11 +25,11 @@ type steps struct {
 	closed   bool               // the attempt has ended
 	opened   time.Time          // when the open segment was opened; zero if none is open
 
-	course
+	progress
 }
 
-// course is what the end of the attempt needs to know about its steps.
-type course struct {
+// progress is what the end of the attempt needs to know about its steps.
+type progress struct {
 	changed    bool  // a step differs from those of the attempts before
 	leftOut    bool  // steps of the attempts before were not reached
 	unknown    bool  // a step may not be called again
@@ -271,14 +271,14 @@ var errUnsealed = errors.New("idem: a call outside core.Call would leave before 
 	"durable; make it in a core.Call, or after a core.Checkpoint")
 
 // close admits no more steps, and returns what happened to the steps.
-func (s *steps) close() course {
+func (s *steps) close() progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	if s.busy != 0 {
 		s.note(s.busy, s.optional, errStepUnderWay)
 	}
-	c := s.course
+	c := s.progress
 	c.leftOut = slices.ContainsFunc(s.recorded, s.ahead)
 	return c
 }

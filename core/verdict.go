@@ -31,7 +31,7 @@ type ending struct {
 	panicked   bool
 	unrendered bool // the handler returned an error, and wrote no answer for it
 	notApplied bool // core.NotApplied
-	committed  bool // a segment has committed: see course.committed in sequence.go
+	committed  bool // a segment has committed: see progress.committed in sequence.go
 	keepRows   bool // core.KeepRows
 	failed     bool // core.Failed: its answer leaves, whatever its status is
 	unfinished bool // a step that is not optional has not finished

@@ -12,28 +12,28 @@ import (
 
 type valueKey struct{}
 
-// newBounded returns a bounded context over a request's context, which it ends when it is called for.
-func newBounded(t *testing.T) (b *bounded, hangUp context.CancelFunc) {
+// newLazyContext returns a lazy context over a request's context, which it ends when it is called for.
+func newLazyContext(t *testing.T) (b *lazyContext, hangUp context.CancelFunc) {
 	t.Helper()
 	request, hangUp := context.WithCancel(context.WithValue(t.Context(), valueKey{}, "of the request"))
 	t.Cleanup(hangUp)
-	b = new(bounded).until(context.WithoutCancel(request), time.Now().Add(time.Minute))
+	b = new(lazyContext).until(context.WithoutCancel(request), time.Now().Add(time.Minute))
 	b.late = errDeadline
 	t.Cleanup(func() { b.cancel(context.Canceled) })
 	return b, hangUp
 }
 
 // waiting are contexts that somebody has waited for, and that nobody has: what one can see of them is the same.
-var waiting = map[string]func(b *bounded){
-	"nobody waits":   func(*bounded) {},
-	"somebody waits": func(b *bounded) { b.Done() },
+var waiting = map[string]func(b *lazyContext){
+	"nobody waits":   func(*lazyContext) {},
+	"somebody waits": func(b *lazyContext) { b.Done() },
 }
 
 // CONTRACT R-5
-func TestBoundedOutlivesItsRequest(t *testing.T) {
+func TestLazyContextOutlivesItsRequest(t *testing.T) {
 	for name, wait := range waiting {
 		t.Run(name, func(t *testing.T) {
-			b, hangUp := newBounded(t)
+			b, hangUp := newLazyContext(t)
 			wait(b)
 			hangUp()
 			require.NoError(t, b.Err())
@@ -52,10 +52,10 @@ func TestBoundedOutlivesItsRequest(t *testing.T) {
 }
 
 // CONTRACT X-1
-func TestBoundedIsCancelled(t *testing.T) {
+func TestLazyContextIsCancelled(t *testing.T) {
 	for name, wait := range waiting {
 		t.Run(name, func(t *testing.T) {
-			b, _ := newBounded(t)
+			b, _ := newLazyContext(t)
 			wait(b)
 			b.cancel(ErrLeaseLost)
 			b.cancel(errors.New("another cause"))
@@ -68,11 +68,11 @@ func TestBoundedIsCancelled(t *testing.T) {
 }
 
 // CONTRACT R-5
-func TestBoundedEndsAtItsDeadline(t *testing.T) {
+func TestLazyContextEndsAtItsDeadline(t *testing.T) {
 	for name, wait := range waiting {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, _ := newBounded(t)
+				b, _ := newLazyContext(t)
 				wait(b)
 				time.Sleep(time.Minute)
 				synctest.Wait()
@@ -84,11 +84,11 @@ func TestBoundedEndsAtItsDeadline(t *testing.T) {
 	}
 }
 
-func TestBoundedEndsItsChildren(t *testing.T) {
+func TestLazyContextEndsItsChildren(t *testing.T) {
 	for name, wait := range waiting {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // in which a goroutine that stays behind is a failure
-				b, _ := newBounded(t)
+				b, _ := newLazyContext(t)
 				wait(b)
 				child, cancel := context.WithTimeout(b, time.Hour)
 				defer cancel()

@@ -13,7 +13,7 @@ import (
 )
 
 // The route is looked up once, and the roles are checked once: both are gone after that, and the request goes on.
-func TestAHoldLooksUpRouteAndRolesOnce(t *testing.T) {
+func TestAReservationLooksUpRouteAndRolesOnce(t *testing.T) {
 	m, err := core.New(core.Config{Store: memstore.New(), Routes: core.Routes{
 		"POST /pay": {Recovery: core.Park, Roles: []string{"customer"}},
 	}})
@@ -23,7 +23,7 @@ func TestAHoldLooksUpRouteAndRolesOnce(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/pay", strings.NewReader(`{}`))
 	r.Header.Set(core.DefaultHeader, "k-1")
 
-	h, reply := m.HoldRequest(r, "/pay", new(int))
+	h, reply := m.ReserveFor(r, "/pay", new(int))
 	require.Nil(t, reply)
 	defer h.Release()
 	h.ForgetRoute()
@@ -41,12 +41,12 @@ func TestAHoldLooksUpRouteAndRolesOnce(t *testing.T) {
 // Inside such an attempt the request's context has no admission, only the attempt.
 //
 // CONTRACT O-4
-func TestAKeyGuardInsideAHoldsAttempt(t *testing.T) {
+func TestAKeyGuardInsideAReservedAttempt(t *testing.T) {
 	m, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
 	require.NoError(t, err)
 	r := httptest.NewRequest(http.MethodPost, pattern, strings.NewReader(`{}`))
 	r.Header.Set(core.DefaultHeader, "k-1")
-	h, reply := m.HoldRequest(r, pattern, new(int))
+	h, reply := m.ReserveFor(r, pattern, new(int))
 	require.Nil(t, reply)
 	defer h.Release()
 	admitted, reply := h.Admit(r, alice)

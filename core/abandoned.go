@@ -12,76 +12,76 @@ var errAbandoned = errors.New("idem: the request was swapped under its handler: 
 	"goroutine and abandons it, while the framework uses the context for the next request. Take that middleware away; the " +
 	"server's timeouts and Policy.Deadline bound a request")
 
-// held are the contexts of a framework that guarded requests use at the moment. Frameworks reuse contexts. If two
+// contextsInUse are the contexts of a framework that guarded requests use at the moment. Frameworks reuse contexts. If two
 // requests use one context, the first was abandoned while its handler was still running (X-12). The zero value is ready.
-type held struct {
+type contextsInUse struct {
 	mu   sync.Mutex
 	keys map[any]struct{}
 }
 
-// take holds a context. It returns false if the context is held already.
-func (h *held) take(key any) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if _, taken := h.keys[key]; taken {
+// take reserves a context. It returns false if another request has it.
+func (u *contextsInUse) take(key any) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if _, taken := u.keys[key]; taken {
 		return false
 	}
-	if h.keys == nil {
-		h.keys = map[any]struct{}{}
+	if u.keys == nil {
+		u.keys = map[any]struct{}{}
 	}
-	h.keys[key] = struct{}{}
+	u.keys[key] = struct{}{}
 	return true
 }
 
-func (h *held) release(key any) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.keys, key)
+func (u *contextsInUse) release(key any) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.keys, key)
 }
 
-// hold is one request at an interceptor: its route, which is looked up once, and the values of the framework that it
-// holds.
-type hold struct {
+// reservation is one request at an interceptor: its route, which is looked up once, and the values of the framework that
+// are this request's alone.
+type reservation struct {
 	visit
-	held *held // nil: nothing is held
+	in   *contextsInUse // nil: nothing is reserved
 	keys [2]any
 }
 
-// hold marks the framework's context as used by this request, if the request needs a key. Call it first, and release when
-// the attempt has ended. key is a pointer: the framework's context, or another value that the framework reuses with it;
-// nil if it reuses nothing.
+// reserveContext marks the framework's context as used by this request, if the request needs a key. Call it first, and
+// release when the attempt has ended. key is a pointer: the framework's context, or another value that the framework reuses
+// with it; nil if it reuses nothing.
 //
-// If another request holds the same context, that request was abandoned while its handler is still running, and the
-// handler would write into this request's answer: 500 misconfigured, and nothing runs (X-12). hold cannot see a handler of
+// If another request has the same context, that request was abandoned while its handler is still running, and the
+// handler would write into this request's answer: 500 misconfigured, and nothing runs (X-12). It cannot see a handler of
 // an unguarded route, nor one that was abandoned by middleware behind the guards.
-func (m *Module) hold(r *http.Request, pattern string, key any) (hold, *Reply) {
-	h := hold{visit: m.visit(r, pattern)}
-	if key == nil || !h.guarded || h.shadow || h.inside {
-		return h, nil // inside an attempt this is a second guard, and the guard refuses it
+func (m *Module) reserveContext(r *http.Request, pattern string, key any) (reservation, *Reply) {
+	v := reservation{visit: m.visit(r, pattern)}
+	if key == nil || !v.guarded || v.shadow || v.inside {
+		return v, nil // inside an attempt this is a second guard, and the guard refuses it
 	}
-	if m.held.take(key) {
-		h.held, h.keys[0] = &m.held, key
-		return h, nil
+	if m.inUse.take(key) {
+		v.in, v.keys[0] = &m.inUse, key
+		return v, nil
 	}
 	m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: pattern, Code: CodeMisconfigured,
 		Err: errAbandoned})
-	return hold{}, m.refuse(r, NewProblem(CodeMisconfigured, "a handler that was abandoned is still at work on this "+
+	return reservation{}, m.refuse(r, NewProblem(CodeMisconfigured, "a handler that was abandoned is still at work on this "+
 		"request's context, and nothing was run; mount no middleware that runs the chain in another goroutine and abandons "+
 		"it, but use the server's timeouts and Policy.Deadline"))
 }
 
-// also holds a second value: one that the adapter puts into the context, and that the framework reuses.
-func (h *hold) also(key any) {
-	if h.held != nil && h.held.take(key) {
-		h.keys[1] = key
+// also reserves a second value: one that the adapter puts into the context, and that the framework reuses.
+func (v *reservation) also(key any) {
+	if v.in != nil && v.in.take(key) {
+		v.keys[1] = key
 	}
 }
 
-// release ends the hold.
-func (h *hold) release() {
-	for _, key := range h.keys {
+// release ends the reservation.
+func (v *reservation) release() {
+	for _, key := range v.keys {
 		if key != nil {
-			h.held.release(key)
+			v.in.release(key)
 		}
 	}
 }

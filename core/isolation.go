@@ -22,15 +22,15 @@ func calm(fn func() error) (err error) {
 var errHangs = errors.New("the app's function is past its deadline and has not returned; its operation is left alone " +
 	"until it does")
 
-// apart runs what an app does for single operations away from the loop that asks for it. The zero value is ready.
-type apart struct {
+// isolation runs what an app does for single operations away from the loop that asks for it. The zero value is ready.
+type isolation struct {
 	mu   sync.Mutex
 	busy map[ID]bool
 }
 
 // run runs fn for an operation, and waits for its end for limit. If fn hangs, only this operation is blocked: the loop
 // continues with the others, and leaves this one alone until fn has returned. A panic of fn becomes an error.
-func (a *apart) run(id ID, limit time.Duration, fn func() error) error {
+func (a *isolation) run(id ID, limit time.Duration, fn func() error) error {
 	if !a.occupy(id) {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (a *apart) run(id ID, limit time.Duration, fn func() error) error {
 }
 
 // occupy marks an operation as occupied. It returns false if it is occupied already.
-func (a *apart) occupy(id ID) bool {
+func (a *isolation) occupy(id ID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.busy[id] {
@@ -67,7 +67,7 @@ func (a *apart) occupy(id ID) bool {
 	return true
 }
 
-func (a *apart) free(id ID) {
+func (a *isolation) free(id ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.busy, id)

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// bounded is a context with the values of another one, and with a deadline and a cancellation of its own: what
+// lazyContext is a context with the values of another one, and with a deadline and a cancellation of its own: what
 // [context.WithoutCancel], [context.WithDeadlineCause] and [context.WithCancelCause] give together. It makes those three
 // only when a caller waits for its end. Their channels and timers were most of the cost of a request in memory, and most
 // handlers never wait.
-type bounded struct {
+type lazyContext struct {
 	values   context.Context // never ends
 	deadline time.Time
 	late     error // the cause of an end by the deadline; nil if causes are not asked for
@@ -23,13 +23,13 @@ type bounded struct {
 
 // until sets up b: a context that ends at deadline and takes its values from the context values, which must never end.
 // Call until once, on a new b.
-func (b *bounded) until(values context.Context, deadline time.Time) *bounded {
+func (b *lazyContext) until(values context.Context, deadline time.Time) *lazyContext {
 	b.values, b.deadline = values, deadline
 	return b
 }
 
 // cancel ends the context and frees what was made for it.
-func (b *bounded) cancel(cause error) {
+func (b *lazyContext) cancel(cause error) {
 	b.mu.Lock()
 	stop := b.stop
 	if stop == nil && b.cause == nil {
@@ -43,7 +43,7 @@ func (b *bounded) cancel(cause error) {
 
 // current returns the context behind b. If it does not exist yet, current makes it if needed is set, and otherwise
 // returns nil.
-func (b *bounded) current(needed bool) context.Context {
+func (b *lazyContext) current(needed bool) context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.made != nil || !needed && b.cause == nil && time.Until(b.deadline) > 0 {
@@ -64,13 +64,13 @@ func (b *bounded) current(needed bool) context.Context {
 }
 
 // Deadline implements [context.Context].
-func (b *bounded) Deadline() (time.Time, bool) { return b.deadline, true }
+func (b *lazyContext) Deadline() (time.Time, bool) { return b.deadline, true }
 
 // Done implements [context.Context].
-func (b *bounded) Done() <-chan struct{} { return b.current(true).Done() }
+func (b *lazyContext) Done() <-chan struct{} { return b.current(true).Done() }
 
 // Err implements [context.Context].
-func (b *bounded) Err() error {
+func (b *lazyContext) Err() error {
 	if ctx := b.current(false); ctx != nil {
 		return ctx.Err()
 	}
@@ -78,7 +78,7 @@ func (b *bounded) Err() error {
 }
 
 // Value implements [context.Context].
-func (b *bounded) Value(key any) any {
+func (b *lazyContext) Value(key any) any {
 	if value := b.values.Value(key); value != nil {
 		return value // it does not depend on whether b has ended: no lock and no clock are needed
 	}
