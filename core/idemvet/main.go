@@ -11,6 +11,7 @@
 //   - attemptctx: a function that looks for the attempt is given another context.
 //   - txgoroutine: a goroutine uses the transaction of an attempt. The attempt may have ended by then, and a transaction
 //     must not be used by two goroutines.
+//   - txbegin: Begin of GORM on the transaction of an attempt, which fails.
 //   - freshkey: a retry loop sends a new Idempotency-Key at each try, so that each try is a new command.
 //
 // A finding that is meant so is silenced on its line, or on the line above: //idemvet:ignore and the reason.

@@ -454,6 +454,10 @@ func (a *activation) foreign(site ssa.CallInstruction, args []value, mode mode) 
 			}
 			labels |= given & (request | lost | outside)
 		}
+		if f.Name() == "Begin" && labels&attempt != 0 {
+			a.report(site, "txbegin", "Begin on the attempt's transaction fails (\"invalid transaction\"): the attempt commits with "+
+				"the answer. Take Begin, Commit and Rollback out; a part that may fail goes into tx.Transaction")
+		}
 		if f.Name() == "Clauses" && slices.ContainsFunc(args[1].types, isLocking) {
 			labels |= locking
 		}

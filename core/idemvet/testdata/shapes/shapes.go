@@ -96,6 +96,9 @@ func (a *app) raw(c *gin.Context) {
 	a.Clauses(clause.Locking{Strength: "UPDATE"}).First(&payment{}, id) // want `straywrite: First goes past`
 	gormstore.Tx(c.Request.Context()).Clauses(clause.Locking{Strength: "UPDATE"}).First(&payment{}, id)
 	a.Clauses(clause.OrderBy{}).First(&payment{}, id)
+	own := gormstore.Tx(c.Request.Context()).Begin() // want `txbegin: Begin on the attempt's transaction fails`
+	own.Create(&payment{})
+	_ = gormstore.Tx(c.Request.Context()).Transaction(func(tx *gorm.DB) error { return tx.Create(&payment{}).Error })
 	a.Exec("SET LOCAL lock_timeout = 100")
 	a.Exec("UPDATE " + c.Param("table") + " SET id = 3") // want `straywrite: Exec goes past`
 }
