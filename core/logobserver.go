@@ -13,7 +13,8 @@ import (
 // the reason of a 401, of a 403, of a 500 misconfigured and of a 500 route_undeclared; why an attempt was rolled back;
 // undeclared routes; erasures; answers that operators have read; and settlements, also refused ones. All others are debug
 // messages. An attempt that was rolled back because a statement of it, or its COMMIT, has failed is a warning: the client
-// gets 500 transaction_aborted.
+// gets 500 transaction_aborted. Of that error only the SQLSTATE is logged, because the text of a database may have values of
+// the request in it; at level debug the text is there, too.
 // Only the first EventTransactionUnused of a route and process is a warning; later ones are debug messages.
 func LogObserver(log *slog.Logger) Observer {
 	return ObserverFunc(func(ctx context.Context, e Event) {
@@ -67,9 +68,30 @@ func LogObserver(log *slog.Logger) Observer {
 		if e.Open != 0 {
 			attrs = append(attrs, slog.Int("open", e.Open))
 		}
-		if e.Err != nil {
+		switch {
+		case e.Err == nil:
+		case e.Kind == EventRolledBack && !log.Enabled(ctx, slog.LevelDebug):
+			attrs = append(attrs, withoutText(e.Err)...)
+		default:
 			attrs = append(attrs, slog.Any("error", e.Err))
 		}
 		log.LogAttrs(ctx, level, "idem: "+string(e.Kind), attrs...)
 	})
+}
+
+// withoutText tells why an attempt was rolled back without the text of the database's error.
+func withoutText(err error) (attrs []slog.Attr) {
+	for _, known := range []error{ErrAborted, ErrStale, ErrClock, ErrRetryable} {
+		if errors.Is(err, known) {
+			attrs = append(attrs, slog.String("error", known.Error()))
+			break
+		}
+	}
+	if database, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); ok {
+		attrs = append(attrs, slog.String("sqlstate", database.SQLState()))
+	}
+	return attrs
 }

@@ -60,24 +60,36 @@ func TestLogObserverLevels(t *testing.T) {
 	}
 }
 
-// The client learns only that nothing was applied: the log says why.
+// ofDatabase is an error of a database, whose text has a value of the request.
+type ofDatabase struct{}
+
+func (ofDatabase) Error() string    { return `invalid input syntax for type integer: "4111 1111"` }
+func (ofDatabase) SQLState() string { return "22P02" }
+
+// The client learns only that nothing was applied: the log says why, and nothing of the request.
+//
+// CONTRACT K-6
 func TestLogObserverRolledBack(t *testing.T) {
 	for level, err := range map[slog.Level]error{
-		slog.LevelDebug: nil,
-		slog.LevelInfo:  fmt.Errorf("%w: a deadlock", core.ErrRetryable),
-		slog.LevelWarn:  fmt.Errorf("%w: a deferred constraint", core.ErrAborted),
+		slog.LevelInfo: core.ErrRetryable, slog.LevelWarn: core.ErrAborted,
 	} {
+		event := core.Event{Kind: core.EventRolledBack, Err: fmt.Errorf("%w: %w", err, ofDatabase{})}
 		var buf bytes.Buffer
-		observer := core.LogObserver(logInto(&buf, level))
-		observer.Observe(t.Context(), core.Event{Kind: core.EventRolledBack, Err: err})
-		require.Contains(t, buf.String(), fmt.Sprintf(`"level":"%s","msg":"idem: rolled_back"`, level))
-		if err != nil {
-			require.Contains(t, buf.String(), err.Error())
-		}
+		core.LogObserver(logInto(&buf, level)).Observe(t.Context(), event)
+		require.JSONEq(t, fmt.Sprintf(`{"level":"%s","msg":"idem: rolled_back","error":"%s","sqlstate":"22P02"}`, level, err), buf.String())
+
 		buf.Reset()
-		core.LogObserver(logInto(&buf, level+1)).Observe(t.Context(), core.Event{Kind: core.EventRolledBack, Err: err})
+		core.LogObserver(logInto(&buf, level+1)).Observe(t.Context(), event)
 		require.Empty(t, buf.String())
+		core.LogObserver(logInto(&buf, slog.LevelDebug)).Observe(t.Context(), event)
+		require.Contains(t, buf.String(), "4111", "whoever debugs sees it")
 	}
+	var buf bytes.Buffer
+	core.LogObserver(logInto(&buf, slog.LevelInfo)).Observe(t.Context(), core.Event{Kind: core.EventRolledBack, Err: io.EOF})
+	require.JSONEq(t, `{"level":"INFO","msg":"idem: rolled_back"}`, buf.String())
+	buf.Reset()
+	core.LogObserver(logInto(&buf, slog.LevelInfo)).Observe(t.Context(), core.Event{Kind: core.EventRolledBack})
+	require.Empty(t, buf.String(), "the handler has answered with a failure of its own")
 }
 
 // A client sees only a 500 of an app whose guards are mounted wrongly: the log says what to correct.
