@@ -68,7 +68,7 @@ func committing(calls ...txn.Call) lastCalls {
 }
 
 // sendLast sends the last message. atCommit says that the error is that of a COMMIT, or came after a ROLLBACK.
-// Otherwise, if it comes from the server (see isRefusal), nothing was committed, and the transaction may be open.
+// Otherwise, if it comes from the server (see txn.IsRefusal), nothing was committed, and the transaction may be open.
 func (t *tx) sendLast(ctx context.Context, last lastCalls) (atCommit bool, err error) {
 	own, within := t.conn.sql, len(last.within)
 	succeeded, err := txn.Send(ctx, own, append(last.within[:within:within], last.alone...)...)

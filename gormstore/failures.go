@@ -41,7 +41,7 @@ func (f *failures) note(d *dialect, err error) {
 // optional then. After a conflict the whole command must be repeated.
 func (f *failures) undone() {
 	f.standing = nil
-	if state := txn.SQLState(f.retryable); state == lockNotAvailable || state == queryCanceled {
+	if state := txn.SQLState(f.retryable); state == txn.LockNotAvailable || state == queryCanceled {
 		f.retryable = nil
 	}
 }

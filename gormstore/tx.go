@@ -119,9 +119,7 @@ const (
 	clockOutside    = "22003" // of recordRunning and sealRunning: no integer is so large
 	aborted         = "25P02"
 	noSavepoint     = "3B001"
-
-	lockNotAvailable = "55P03"
-	queryCanceled    = "57014"
+	queryCanceled   = "57014"
 )
 
 // rollback ends the transaction and gives its connection back. It returns false if the handler has ended it before.

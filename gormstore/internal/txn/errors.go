@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// LockNotAvailable is a SQLSTATE: a lock was not granted in time, or not at once.
+const LockNotAvailable = "55P03"
+
 // SQLState returns the SQLSTATE of an error from PostgreSQL, "" for any other error.
 func SQLState(err error) string {
 	if e, ok := errors.AsType[interface {
@@ -26,9 +29,8 @@ func IsConflict(err error) bool { return strings.HasPrefix(SQLState(err), "40") 
 // IsRetryable reports the failures after which the whole command may be repeated as it was: class 40, lock not
 // available, operator intervention.
 func IsRetryable(err error) bool {
-	const lockNotAvailable = "55P03"
 	state := SQLState(err)
-	return strings.HasPrefix(state, "40") || state == lockNotAvailable || strings.HasPrefix(state, "57")
+	return strings.HasPrefix(state, "40") || state == LockNotAvailable || strings.HasPrefix(state, "57")
 }
 
 // IsRefusal reports that the server refused a COMMIT: a constraint, a conflict. Errors of the connection, the server or a
