@@ -31,7 +31,8 @@ func (s *Store) owned(ctx context.Context, t store.Ticket, same func(store.Recor
 		if err != nil || n == 1 {
 			return err
 		}
-		rec, err := s.find(ctx, q, t.ID)
+		var scan recordScan
+		rec, err := s.scan(ctx, q, t.ID, &scan)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			rec = store.Record{}
@@ -39,7 +40,7 @@ func (s *Store) owned(ctx context.Context, t store.Ticket, same func(store.Recor
 			return err
 		}
 		if same(rec) {
-			return s.confirm(ctx, q, time.Time{}) // the earlier try may not have waited for the standby
+			return s.confirm(ctx, q, scan.started.Time) // the earlier try may not have waited for the standby
 		}
 		return store.ErrStale
 	})

@@ -187,7 +187,7 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 	} else {
 		err = i.process(handlers, mk, fn)
 	}
-	if !errors.Is(err, errDuplicate) {
+	if !errors.As(err, &duplicate{}) {
 		return err
 	}
 	if i.cfg.Duplicate != nil {
@@ -199,6 +199,5 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 var (
 	errUnfinished = errors.New("idem: gormstore: a message was still being processed in the transaction when it ended; wait " +
 		"for Inbox.Process before the handler returns")
-	errDuplicate   = errors.New("idem: gormstore: the message has been processed before")
 	errSlowMessage = fmt.Errorf("idem: gormstore: InboxConfig.Deadline is over: %w", context.DeadlineExceeded)
 )

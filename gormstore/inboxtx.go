@@ -18,10 +18,11 @@ import (
 // process runs fn in a transaction of the message's own.
 func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) error) error {
 	t, err := i.begin(ctx, m)
+	var before duplicate
 	switch {
-	case errors.Is(err, errDuplicate):
+	case errors.As(err, &before):
 		// Its marker can be visible before the standby has it, and a broker never delivers an acknowledged message again (F-2).
-		return cmp.Or(i.store.confirm(ctx, i.store.pool, time.Time{}), err)
+		return cmp.Or(i.store.confirm(ctx, i.store.pool, before.started), err)
 	case errors.Is(err, ErrMessageTooOld):
 		return cmp.Or(i.store.write(ctx, func(q querier) error { return i.store.refuse(ctx, q, m) }), err)
 	case err != nil:
@@ -102,14 +103,15 @@ func (s *Store) markPostgres(ctx context.Context, q querier, m marker) error {
 		var lock sql.NullBool
 		var won, late flag
 		var hash []byte
-		err := s.queryRow(ctx, q, mark, args...).Scan(&lock, &won, &late, &hash)
+		var started sql.NullTime
+		err := s.queryRow(ctx, q, mark, args...).Scan(&lock, &won, &late, &hash, &started)
 		switch {
 		case err != nil:
 			return err
 		case bool(won):
 			return nil
 		case hash != nil:
-			return m.compare(hash)
+			return m.compare(hash, started.Time)
 		case !lock.Bool:
 			return ErrMessageBusy
 		case bool(late):
@@ -131,7 +133,7 @@ func (s *Store) markSQLite(ctx context.Context, q querier, m marker) error {
 	case err != nil:
 		return err
 	}
-	return m.compare(hash)
+	return m.compare(hash, time.Time{})
 }
 
 // refuse records that the message is too old. So it is also too old for a later release whose markers live longer.
