@@ -32,12 +32,6 @@ const (
 	Park = store.Park
 )
 
-// The bounds of a retention (T-2).
-const (
-	MinRetention = store.MinRetention // of Policy.Retention and Policy.Tombstone
-	MaxRetention = store.MaxRetention // of Policy.Retention
-)
-
 // Errors of a store that handlers and operators can get; compare them with [errors.Is]. Package store has the others.
 var (
 	// ErrStale: the record has a higher fence, another owner, or was settled. Nothing was written.
@@ -51,11 +45,6 @@ var (
 	ErrAborted = store.ErrAborted
 	// ErrUnconfirmed: it is not known yet whether COMMIT took effect.
 	ErrUnconfirmed = store.ErrUnconfirmed
-	// ErrNotSettleable: only an operation that is unknown, and past its lease and its deadline, can be settled.
-	ErrNotSettleable = store.ErrNotSettleable
-	// ErrStepsFinished: the operation cannot be settled as not applied, because steps of it have finished, and Undone does
-	// not say what has undone them.
-	ErrStepsFinished = store.ErrStepsFinished
 	// ErrClock: the store's clock and the app's are too far apart to tell what has expired. Nothing was changed (T-5).
 	ErrClock = store.ErrClock
 )

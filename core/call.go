@@ -51,7 +51,7 @@ func Optional() CallOption { return func(o *callOptions) { o.optional = true } }
 // ErrSegmentLost; those of [Checkpoint], after which the call is not made; ErrStale after
 // a takeover; ErrLeaseLost, and the error of the deadline, after which no step begins. A step also fails if its name is
 // empty, too long or taken, if another step is still running, if ctx belongs to no Resume attempt, if its result cannot be
-// encoded or is above [MaxStepResult], and if it makes more than 1000 calls and events. Any other error means that
+// encoded or is above [store.MaxStepResult], and if it makes more than 1000 calls and events. Any other error means that
 // the store did not answer.
 func Call[T any](ctx context.Context, name string, fn func(ctx context.Context, key DerivedKey) (T, error),
 	opts ...CallOption,

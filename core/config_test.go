@@ -13,6 +13,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // park is a configuration that is right but for what a test changes.
@@ -208,7 +209,7 @@ func TestDefaults(t *testing.T) {
 	}}}, module.Declared())
 	require.Equal(t, "Idempotency-Key", core.DefaultHeader)
 	require.Equal(t, 2*time.Second, core.DefaultRetryAfter)
-	require.Equal(t, time.Second, core.DefaultClaimTimeout)
+	require.Equal(t, time.Second, store.DefaultClaimTimeout)
 	require.Equal(t, 256, core.DefaultMaxWaiters)
 	require.Equal(t, time.Minute, core.DefaultSweepEvery)
 	require.Equal(t, time.Hour, core.DefaultMaxClockSkew)

@@ -213,7 +213,7 @@ func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
 		return m.refuse(r, NewProblem(CodeMisconfigured, "to erase, the module needs an observer and a store that is a "+
 			"store.Operations"))
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, DefaultMaxBody))
+	body, err := io.ReadAll(io.LimitReader(r.Body, store.DefaultMaxBody))
 	if err != nil {
 		return m.refuse(r, NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was erased"))
 	}

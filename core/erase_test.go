@@ -317,7 +317,7 @@ func TestErasureSaysWhenToEraseAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg.Store = newRowsApp(t, core.Config{}, created).store
-			longest := map[string]time.Duration{"table": 2 * time.Minute, "no table": core.DefaultDeadline}[name] + 15*time.Second
+			longest := map[string]time.Duration{"table": 2 * time.Minute, "no table": store.DefaultDeadline}[name] + 15*time.Second
 			before := time.Now().Add(longest).Truncate(time.Second)
 			w := newOpsApp(t, cfg, created).serveErase(operator, eraseAlice)
 			require.Equal(t, http.StatusOK, w.Code, w.Body)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/storetest"
 )
 
@@ -82,9 +83,9 @@ func (a *authorisations) reconcile(_ context.Context, operation core.Record) (*c
 func ExampleReconciler_adyen() {
 	var clock storetest.Clock
 	webhooks := &authorisations{said: map[string]map[string]notification{}}
-	store := memstore.New(memstore.WithClock(clock.Now))
+	st := memstore.New(memstore.WithClock(clock.Now))
 	idem, err := core.New(core.Config{
-		Store: store, Now: clock.Now,
+		Store: st, Now: clock.Now,
 		Routes:    core.Routes{"POST /v1/payments": {Recovery: core.Park}},
 		Reconcile: webhooks.reconcile, // Run asks it; here settleUnknown does
 	})
@@ -103,14 +104,14 @@ func ExampleReconciler_adyen() {
 		webhooks.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(body)))
 	}
 	round := func() {
-		settled, unknown := settleUnknown(idem, store, webhooks.reconcile)
+		settled, unknown := settleUnknown(idem, st, webhooks.reconcile)
 		fmt.Println(settled, "settled,", unknown, "unknown yet")
 	}
 	pay("authorised")
 	pay("refused")
 	pay("silent")
 	send("authorised", "PSP1", "true") // before anybody asks
-	clock.Advance(nil, 2*core.DefaultDeadline)
+	clock.Advance(nil, 2*store.DefaultDeadline)
 	round()
 	send("authorised", "PSP1", "true")
 	send("refused", "PSP2", "false")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // Run asks the app's reconciler about every unknown operation. It asks the provider for the key that the handler has
@@ -43,7 +44,7 @@ func ExampleReconciler() {
 		w.WriteHeader(http.StatusGatewayTimeout) // paid out, but the answer was lost
 	})
 	fmt.Println(post(app, "/v1/payouts", "payout-7", `{"amount":"40.00"}`).Code)
-	now = now.Add(core.DefaultDeadline)
+	now = now.Add(store.DefaultDeadline)
 
 	ctx, stop := context.WithCancel(context.Background())
 	var background sync.WaitGroup

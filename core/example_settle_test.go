@@ -9,6 +9,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // A payout fails after the provider may have made it. Nobody runs it again: somebody finds out and settles it, and from
@@ -39,7 +40,7 @@ func ExampleModule_Settle() {
 	_, err = idem.Settle(context.Background(), problem.Operation, applied)
 	fmt.Println(err) // the handler may still be at work
 
-	now = now.Add(core.DefaultDeadline)
+	now = now.Add(store.DefaultDeadline)
 	_, err = idem.Settle(context.Background(), problem.Operation, applied)
 	fmt.Println(err)
 	fmt.Println(post(app, "/v1/payouts", "payout-7", `{"amount":"40.00"}`).Body)

@@ -22,24 +22,24 @@ import (
 // CONTRACT F-1
 func TestAnswerDoesNotWaitForTheReleasesOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultStore(memstore.New())
+		st := newFaultStore(memstore.New())
 		away := func(context.Context) error { return errAway }
-		store.on("after claim", away)
-		store.on("release", away)
-		a := newApp(t, core.Config{Store: store}, created)
+		st.on("after claim", away)
+		st.on("release", away)
+		a := newApp(t, core.Config{Store: st}, created)
 		for i := range 100 {
 			requireProblem(t, a.post("k-"+strconv.Itoa(i), `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
 		}
-		store.on("release", func(ctx context.Context) error { // the store is back, and slow
+		st.on("release", func(ctx context.Context) error { // the store is back, and slow
 			time.Sleep(300 * time.Millisecond)
 			return ctx.Err()
 		})
 		asked := time.Now()
 		requireProblem(t, a.post("k-100", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-		require.LessOrEqual(t, time.Since(asked), core.DefaultClaimTimeout+300*time.Millisecond)
+		require.LessOrEqual(t, time.Since(asked), store.DefaultClaimTimeout+300*time.Millisecond)
 
-		store.on("after claim", nil)
-		store.on("release", nil)
+		st.on("after claim", nil)
+		st.on("release", nil)
 		a.start()()
 		for i := range 101 {
 			require.Equal(t, "created", a.post("k-"+strconv.Itoa(i), `{}`).Header().Get("Idempotency-Result"), i)

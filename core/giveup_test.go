@@ -15,15 +15,15 @@ import (
 )
 
 // halfDoneApp has a half-done operation under k-1, whose step "reserve" has finished. From then on its handler fails.
-func halfDoneApp(t *testing.T, store core.Store, policy core.Policy, resume core.Resumer) *app {
+func halfDoneApp(t *testing.T, st core.Store, policy core.Policy, resume core.Resumer) *app {
 	t.Helper()
 	policy.Recovery = core.Resume
 	s := &take{fail: "charge"}
-	a := newOpsApp(t, core.Config{Store: store, Policy: policy, Resume: resume}, flow(func(ctx context.Context) (int, error) {
+	a := newOpsApp(t, core.Config{Store: st, Policy: policy, Resume: resume}, flow(func(ctx context.Context) (int, error) {
 		return http.StatusCreated, s.steps(ctx, "reserve", "charge")
 	}).ServeHTTP)
 	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
-	time.Sleep(core.DefaultDeadline)
+	time.Sleep(store.DefaultDeadline)
 	return a
 }
 
@@ -43,7 +43,7 @@ func TestResumerBacksOffAndGivesUp(t *testing.T) {
 			stop()
 		}
 		times := tries.all()
-		require.Len(t, times, core.DefaultMaxAttempts-1, "with the client's own")
+		require.Len(t, times, store.DefaultMaxAttempts-1, "with the client's own")
 		for i := range len(times) - 1 {
 			pause := core.DefaultSweepEvery << i
 			require.InDelta(t, pause, times[i+1].Sub(times[i]), float64(pause/5+2*core.DefaultSweepEvery))
@@ -68,13 +68,13 @@ func TestRepeatsGiveUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := newFlowApp(t, nil, nil)
 			a.handler = fails
-			for range core.DefaultMaxAttempts + 2 {
+			for range store.DefaultMaxAttempts + 2 {
 				func() {
 					defer func() { _ = recover() }()
 					a.post("k-1", `{}`)
 				}()
 			}
-			require.Equal(t, core.DefaultMaxAttempts, a.ran())
+			require.Equal(t, store.DefaultMaxAttempts, a.ran())
 			require.Len(t, a.of(core.EventUnknown), 1)
 			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 		})
@@ -88,7 +88,7 @@ func TestChangedStepsAreGivenUp(t *testing.T) {
 	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) { return http.StatusCreated, s.steps(ctx, names...) })
 	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
 	names = []string{"pay"}
-	for range core.DefaultMaxAttempts - 2 {
+	for range store.DefaultMaxAttempts - 2 {
 		requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeStepsChanged)
 	}
 	for range 2 {
@@ -97,27 +97,27 @@ func TestChangedStepsAreGivenUp(t *testing.T) {
 		require.Equal(t, "k-1", w.Header().Get("Idempotency-Key"))
 		require.Equal(t, "unknown", w.Header().Get("Idempotency-Result"))
 	}
-	require.Equal(t, core.DefaultMaxAttempts, a.ran())
+	require.Equal(t, store.DefaultMaxAttempts, a.ran())
 }
 
 // lostLastApp has an operation under k-1 whose process died in its last attempt.
 func lostLastApp(t *testing.T) *app {
 	t.Helper()
-	store := newFaultStore(memstore.New())
-	a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1}}, nil)
+	st := newFaultStore(memstore.New())
+	a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1}}, nil)
 	a.handler = sealed(func(http.ResponseWriter, *http.Request) {
 		away := func(context.Context) error { return errAway }
-		store.on("park", away) // nobody says how it ended
-		store.on("renew", away)
+		st.on("park", away) // nobody says how it ended
+		st.on("renew", away)
 		panic("the process dies here")
 	})
 	func() {
 		defer func() { _ = recover() }()
 		a.post("k-1", `{}`)
 	}()
-	store.on("park", nil)
-	store.on("renew", nil)
-	time.Sleep(core.DefaultLease)
+	st.on("park", nil)
+	st.on("renew", nil)
+	time.Sleep(store.DefaultLease)
 	return a
 }
 
@@ -225,7 +225,7 @@ func TestHalfDoneOperationsAreListed(t *testing.T) {
 		requireProblem(t, a.operations(alice, "state=half_done"), http.StatusForbidden, core.CodeForbidden)
 		requireProblem(t, a.serveSettle(operator, idOf("k-1"), `{"outcome":"not_applied","reason":"r"}`), http.StatusConflict,
 			core.CodeNotSettleable)
-		time.Sleep(core.DefaultDeadline)
+		time.Sleep(store.DefaultDeadline)
 		synctest.Wait()
 
 		time.Sleep(core.DefaultResumeFor)
@@ -238,9 +238,9 @@ func TestHalfDoneOperationsAreListed(t *testing.T) {
 // CONTRACT X-10, X-7
 func TestSettlementOfFinishedSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
+		st := memstore.New()
 		var asked int
-		a := newOpsApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1},
+		a := newOpsApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1},
 			Reconcile: func(context.Context, core.Record) (*core.Decision, error) {
 				asked++
 				return &core.Decision{Who: "reconciler", Why: "the provider has no such charge"}, nil
@@ -250,13 +250,13 @@ func TestSettlementOfFinishedSteps(t *testing.T) {
 			a.handler = flow(func(ctx context.Context) (int, error) { return 0, s.steps(ctx, "reserve", "charge") }).ServeHTTP
 			a.post(key, `{}`)
 		}
-		time.Sleep(core.DefaultDeadline)
+		time.Sleep(store.DefaultDeadline)
 		a.start()()
 		require.Equal(t, 3, asked)
 		require.Len(t, a.of(core.EventSettled), 1, "of the one without a finished step")
-		require.Len(t, store.Settlements(core.Scoping{}.RecordID(alice, "k-2")), 1)
+		require.Len(t, st.Settlements(core.Scoping{}.RecordID(alice, "k-2")), 1)
 		for _, e := range a.of(core.EventFailed) {
-			require.ErrorIs(t, e.Err, core.ErrStepsFinished)
+			require.ErrorIs(t, e.Err, store.ErrStepsFinished)
 		}
 
 		settle := func(key, members string) int {
@@ -269,7 +269,7 @@ func TestSettlementOfFinishedSteps(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, settle("k-1", `"outcome":"applied","undone":"x"`))
 		require.Equal(t, http.StatusBadRequest, settle("k-1", `"outcome":"not_applied","undone":"a\u0000b"`))
 		require.Equal(t, http.StatusOK, settle("k-1", `"outcome":"not_applied","undone":"reservation 7 was given back"`))
-		history := store.Settlements(core.Scoping{}.RecordID(alice, "k-1"))
+		history := st.Settlements(core.Scoping{}.RecordID(alice, "k-1"))
 		require.Len(t, history, 1)
 		require.Equal(t, "reservation 7 was given back", history[0].Undone)
 		require.Equal(t, http.StatusOK, settle("k-3", `"outcome":"applied"`))
@@ -281,7 +281,7 @@ func TestSettlementOfFinishedSteps(t *testing.T) {
 		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 		require.Equal(t, []string{"reserve", "charge"}, s.ran, "another life: from the first step on")
 		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), core.Decision{Who: "w", Why: "w"})
-		require.ErrorIs(t, err, core.ErrNotSettleable)
+		require.ErrorIs(t, err, store.ErrNotSettleable)
 	})
 }
 
@@ -292,7 +292,7 @@ func TestHalfDoneOperationsDoNotCountForMaxOpen(t *testing.T) {
 		a.post("k-1", `{}`)
 		a.post("k-2", `{}`)
 		requireProblem(t, a.post("k-3", `{}`), http.StatusTooManyRequests, core.CodeTooManyOpen)
-		time.Sleep(core.DefaultDeadline)
+		time.Sleep(store.DefaultDeadline)
 		a.handler = created
 		require.Equal(t, http.StatusCreated, a.post("k-3", `{}`).Code)
 	})

@@ -113,13 +113,13 @@ func (m *Module) imported(row Past, now time.Time) (Record, error) {
 		//
 		LeaseUntil: now.Add(route.Deadline), Deadline: now.Add(route.Deadline),
 	}
-	rec.Timed = route.timed() && isUUIDv7(row.Key) && !keyMade(row.Key).After(row.CreatedAt.Add(MaxKeyAhead))
+	rec.Timed = route.timed() && isUUIDv7(row.Key) && !keyMade(row.Key).After(row.CreatedAt.Add(store.MaxKeyAhead))
 	if row.Answer == nil {
 		return rec, nil
 	}
 	retention := route.Retention
 	if !row.ExpiresAt.IsZero() {
-		retention = min(max(row.ExpiresAt.Sub(row.CreatedAt), MinRetention), MaxRetention)
+		retention = min(max(row.ExpiresAt.Sub(row.CreatedAt), store.MinRetention), store.MaxRetention)
 	}
 	rec.Stored, rec.Answer = store.Completed, m.importedAnswer(*row.Answer, route)
 	rec.LeaseUntil, rec.Deadline = row.CreatedAt, row.CreatedAt

@@ -92,7 +92,7 @@ func TestImportUnknown(t *testing.T) {
 	requireProblem(t, a.post("key-1", ""), http.StatusConflict, core.CodeOutcomeUnknown)
 	require.Zero(t, a.ran())
 	_, err = a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "key-1"), core.Decision{Who: "operator", Why: "asked"})
-	require.ErrorIs(t, err, core.ErrNotSettleable, "an old instance may still be at work")
+	require.ErrorIs(t, err, store.ErrNotSettleable, "an old instance may still be at work")
 }
 
 // CONTRACT T-2, M-5, R-4
@@ -131,7 +131,7 @@ func TestImportRetention(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, test.state, rec.State())
 			require.Equal(t, test.left, rec.ExpiresAt.Sub(now))
-			require.Equal(t, core.DefaultTombstone, rec.PurgeAt.Sub(rec.ExpiresAt))
+			require.Equal(t, store.DefaultTombstone, rec.PurgeAt.Sub(rec.ExpiresAt))
 			require.Equal(t, http.StatusCreated, rec.Answer.Status)
 			require.Equal(t, test.state == store.Completed, len(rec.Answer.Body) > 0)
 		})

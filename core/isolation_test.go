@@ -13,6 +13,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // brokenApp has an unknown operation for each key, or a lost one where Config.Resume is set.
@@ -26,7 +27,7 @@ func brokenApp(t *testing.T, cfg core.Config, keys ...string) *app {
 	for _, key := range keys {
 		a.post(key, `{}`)
 	}
-	time.Sleep(core.DefaultDeadline)
+	time.Sleep(store.DefaultDeadline)
 	return a
 }
 
@@ -101,7 +102,7 @@ func TestHangsInRun(t *testing.T) {
 
 				begun := time.Now()
 				stop()
-				require.LessOrEqual(t, time.Since(begun), 2*core.DefaultDeadline, "Run does not wait for it")
+				require.LessOrEqual(t, time.Since(begun), 2*store.DefaultDeadline, "Run does not wait for it")
 				close(wake)
 				synctest.Wait()
 				stop = a.start()
@@ -127,7 +128,7 @@ func TestReconcileHasADeadline(t *testing.T) {
 			return &core.Decision{Who: "reconciler", Why: "too late"}, nil
 		}}, "k-1")
 		stop := a.start()
-		time.Sleep(core.DefaultDeadline + time.Second)
+		time.Sleep(store.DefaultDeadline + time.Second)
 		stop()
 		require.ErrorIs(t, causes.all()[0], context.DeadlineExceeded)
 		require.Empty(t, a.of(core.EventSettled))

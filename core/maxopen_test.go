@@ -53,7 +53,7 @@ func TestMaxOpenMakesRoom(t *testing.T) {
 		a.post("unknown", `{}`)
 		a.handler = created
 		requireProblem(t, a.post("new", `{}`), http.StatusTooManyRequests, core.CodeTooManyOpen)
-		time.Sleep(core.DefaultDeadline + time.Second)
+		time.Sleep(store.DefaultDeadline + time.Second)
 		requireProblem(t, a.post("new", `{}`), http.StatusTooManyRequests, core.CodeTooManyOpen)
 
 		id := core.Scoping{}.RecordID(alice, "unknown")

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // Config configures a [Module]. Store is required. Without Routes, Policy.Recovery is required.
@@ -125,7 +127,7 @@ type Module struct {
 func New(cfg Config) (*Module, error) {
 	cfg.Header = cmp.Or(cfg.Header, DefaultHeader)
 	cfg.RetryAfter = cmp.Or(cfg.RetryAfter, defaultRetryAfter)
-	cfg.ClaimTimeout = cmp.Or(cfg.ClaimTimeout, DefaultClaimTimeout)
+	cfg.ClaimTimeout = cmp.Or(cfg.ClaimTimeout, store.DefaultClaimTimeout)
 	cfg.MaxWaiters = cmp.Or(cfg.MaxWaiters, defaultMaxWaiters)
 	cfg.MaxClockSkew = cmp.Or(cfg.MaxClockSkew, defaultMaxClockSkew)
 	if cfg.Now == nil {

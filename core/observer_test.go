@@ -23,6 +23,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // logInto returns a log of the given level, without the time.
@@ -147,11 +148,11 @@ func TestNothingSecretIsToldOf(t *testing.T) {
 	const key, token, body, answer = "secret-key", "secret-token", `{"card":"secret-body"}`, "secret-answer"
 	synctest.Test(t, func(t *testing.T) {
 		var told, problems bytes.Buffer
-		store := newFaultStore(memstore.New())
+		st := newFaultStore(memstore.New())
 		logged := core.LogObserver(logInto(&told, slog.LevelDebug))
 		a := &app{t: t, pattern: pattern}
 		module, err := core.New(core.Config{
-			Store: store, OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}},
+			Store: st, OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}},
 			Policy: core.Policy{Recovery: core.Park, MaxBody: 100, MaxAnswer: 100, Lease: 3 * time.Second, Deadline: 6 * time.Second,
 				Review: func(_ context.Context, p core.Principal, _ core.Record) error {
 					if p.HasAnyRole("locked") {
@@ -203,12 +204,12 @@ func TestNothingSecretIsToldOf(t *testing.T) {
 		require.Equal(t, 413, send("-2", body+strings.Repeat(" ", 100)).Code)
 		require.Equal(t, 401, a.postAs(core.Principal{}, key, body).Code)
 		require.Equal(t, 403, a.postAs(core.Principal{Issuer: alice.Issuer, Subject: alice.Subject, Roles: []string{"locked"}}, key, body, locked).Code)
-		store.on("claim", away)
+		st.on("claim", away)
 		require.Equal(t, 503, send("-3", body).Code)
-		store.on("claim", nil)
-		store.on("after complete", away)
+		st.on("claim", nil)
+		st.on("after complete", away)
 		require.Equal(t, 503, send("-4", body).Code)
-		store.on("after complete", nil)
+		st.on("after complete", nil)
 		a.handler = func(w http.ResponseWriter, r *http.Request) { core.NotApplied(r.Context()); answers(402)(w, r) }
 		require.Equal(t, 402, send("-5", body).Code)
 		a.handler = func(w http.ResponseWriter, r *http.Request) { core.NotApplied(r.Context()); answers(200)(w, r) }
@@ -219,7 +220,7 @@ func TestNothingSecretIsToldOf(t *testing.T) {
 		a.handler = answers(502)
 		require.Equal(t, 502, send("-8", body).Code)
 		require.Equal(t, 409, send("-8", body).Code)
-		store.on("renew", away)
+		st.on("renew", away)
 		a.handler = func(w http.ResponseWriter, r *http.Request) {
 			require.Equal(t, 409, send("-9", body).Code)
 			<-r.Context().Done()
@@ -228,9 +229,9 @@ func TestNothingSecretIsToldOf(t *testing.T) {
 			answers(201)(w, r)
 		}
 		require.Equal(t, 200, send("-9", body).Code)
-		store.on("renew", nil)
+		st.on("renew", nil)
 		a.start()()
-		time.Sleep(core.DefaultRetention)
+		time.Sleep(store.DefaultRetention)
 		require.Equal(t, 409, send("", body).Code)
 		a.start()()
 

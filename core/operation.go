@@ -207,12 +207,12 @@ func (m *Module) problemOf(err error) *Problem {
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return NewProblem(CodeNotFound, "there is no such operation")
-	case errors.Is(err, ErrStepsFinished):
+	case errors.Is(err, store.ErrStepsFinished):
 		return NewProblem(CodeNotSettleable, "steps of the operation have finished: it can be settled as applied, or as not "+
 			"applied with undone, which says what has undone them")
 	case errors.Is(err, errUnderWay):
 		return m.withRetry(NewProblem(CodeInFlight, "an attempt of this operation is under way and has not committed yet"))
-	case errors.Is(err, ErrNotSettleable), errors.Is(err, ErrStale):
+	case errors.Is(err, store.ErrNotSettleable), errors.Is(err, ErrStale):
 		return NewProblem(CodeNotSettleable, "only an unknown operation can be settled, once, after its lease and deadline "+
 			"have passed")
 	}

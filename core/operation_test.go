@@ -90,17 +90,17 @@ func TestOperationThroughItsLife(t *testing.T) {
 		})
 		requireProblem(t, a.operation(alice, idOf("k-1")), http.StatusNotFound, core.CodeNotFound)
 		a.post("k-1", `{}`)
-		expires := time.Now().Add(core.DefaultRetention).UTC().Format(time.RFC3339Nano)
+		expires := time.Now().Add(store.DefaultRetention).UTC().Format(time.RFC3339Nano)
 		completed := with(map[string]any{"state": "completed", "outcome": "succeeded", "expires_at": expires,
 			"answer": map[string]any{"status": 201.0, "body": map[string]any{"id": 1.0}, "headers": map[string]any{
 				"Content-Type": []any{"application/json"}, "Location": []any{"/v1/payments/1"}}}})
 		require.Equal(t, completed, members(t, a.operation(alice, idOf("k-1"))))
 		require.Equal(t, completed, members(t, a.operation(operator, idOf("k-1"))))
 
-		time.Sleep(core.DefaultRetention)
+		time.Sleep(store.DefaultRetention)
 		expired := with(map[string]any{"state": "expired", "outcome": "succeeded", "expires_at": expires})
 		require.Equal(t, expired, members(t, a.operation(alice, idOf("k-1"))))
-		time.Sleep(core.DefaultTombstone)
+		time.Sleep(store.DefaultTombstone)
 		requireProblem(t, a.operation(alice, idOf("k-1")), http.StatusNotFound, core.CodeNotFound)
 
 		a.handler = status(http.StatusBadGateway)
@@ -313,13 +313,13 @@ func TestListOfUnknownOperations(t *testing.T) {
 }
 
 // unknownApp is an app with an unknown operation of the key k-1 that can be settled.
-func unknownApp(t *testing.T, store core.Store) *app {
+func unknownApp(t *testing.T, st core.Store) *app {
 	t.Helper()
-	a := newOpsApp(t, core.Config{Store: store, ReplayHeaders: []string{"X-Receipt"}}, status(http.StatusBadGateway))
+	a := newOpsApp(t, core.Config{Store: st, ReplayHeaders: []string{"X-Receipt"}}, status(http.StatusBadGateway))
 	a.post("k-1", `{}`)
 	requireProblem(t, a.serveSettle(operator, idOf("k-1"), `{"outcome":"not_applied","reason":"r"}`), http.StatusConflict,
 		core.CodeNotSettleable)
-	time.Sleep(core.DefaultDeadline - 1)
+	time.Sleep(store.DefaultDeadline - 1)
 	requireProblem(t, a.serveSettle(operator, idOf("k-1"), `{"outcome":"not_applied","reason":"r"}`), http.StatusConflict,
 		core.CodeNotSettleable) // X-7: not before lease and deadline have passed
 	time.Sleep(time.Nanosecond)
@@ -447,8 +447,8 @@ func TestSettlementIsFinalAndKept(t *testing.T) {
 			Recovery: core.Park, Fence: 2, Status: 201}, last)
 		rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
 		require.NoError(t, err)
-		require.Equal(t, core.DefaultRetention, rec.ExpiresAt.Sub(rec.Now))
-		require.Equal(t, core.DefaultTombstone, rec.PurgeAt.Sub(rec.ExpiresAt))
+		require.Equal(t, store.DefaultRetention, rec.ExpiresAt.Sub(rec.Now))
+		require.Equal(t, store.DefaultTombstone, rec.PurgeAt.Sub(rec.ExpiresAt))
 	})
 }
 
@@ -510,15 +510,15 @@ func TestDecisionsOfTheApp(t *testing.T) {
 		require.Empty(t, w.Header().Values("Date"))
 
 		_, err = a.module.Settle(t.Context(), id, core.Decision{Who: "w", Why: "w"})
-		require.ErrorIs(t, err, core.ErrNotSettleable)
+		require.ErrorIs(t, err, store.ErrNotSettleable)
 	})
 }
 
 // CONTRACT X-7
 func TestOneOfManySettlementsWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		a := unknownApp(t, store)
+		st := memstore.New()
+		a := unknownApp(t, st)
 		results := make(chan error, 8)
 		var wg sync.WaitGroup
 		for range 8 {
@@ -533,12 +533,12 @@ func TestOneOfManySettlementsWins(t *testing.T) {
 		for err := range results {
 			if err == nil {
 				won++
-			} else if !errors.Is(err, core.ErrNotSettleable) && !errors.Is(err, core.ErrStale) {
+			} else if !errors.Is(err, store.ErrNotSettleable) && !errors.Is(err, core.ErrStale) {
 				t.Error(err)
 			}
 		}
 		require.Equal(t, 1, won)
-		require.Len(t, store.Settlements(core.Scoping{}.RecordID(alice, "k-1")), 1)
+		require.Len(t, st.Settlements(core.Scoping{}.RecordID(alice, "k-1")), 1)
 	})
 }
 
@@ -586,7 +586,7 @@ func TestRefusedSettlementFreesItsKey(t *testing.T) {
 			return a.postAs(operator, "s-1", `{"outcome":"not_applied","reason":"r"}`)
 		}
 		requireProblem(t, settle(), http.StatusConflict, core.CodeNotSettleable)
-		time.Sleep(core.DefaultDeadline)
+		time.Sleep(store.DefaultDeadline)
 		w := settle()
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		require.Equal(t, "created", w.Header().Get("Idempotency-Result"))

@@ -60,7 +60,7 @@ func TestLifeRevealsNothing(t *testing.T) {
 func TestExpiredAnswerIsNotRevealed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, operator, id := inspected(t)
-		time.Sleep(core.DefaultRetention)
+		time.Sleep(store.DefaultRetention)
 		life, err := operator.Reveal(t.Context(), id)
 		require.NoError(t, err)
 		require.Equal(t, store.Expired, life.Record.State())

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // ownOperation asks for the operation with a key.
@@ -91,7 +92,7 @@ func TestSettlementOfAnAttemptThatNobodySees(t *testing.T) {
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		requireProblem(t, a.serveSettle(operator, idOf("k-1"), free), http.StatusConflict, core.CodeInFlight)
 		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), core.Decision{Who: "w", Why: "y"})
-		require.ErrorIs(t, err, core.ErrNotSettleable)
+		require.ErrorIs(t, err, store.ErrNotSettleable)
 		requireProblem(t, a.serveSettle(operator, idOf("k-2"), free), http.StatusNotFound, core.CodeNotFound)
 		created(w, r)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // What the client will see of such an error cannot be known, and so nothing about it can be taken for a proof.
@@ -90,16 +91,16 @@ func TestEventsOfParkEndings(t *testing.T) {
 // CONTRACT M-4, X-1
 func TestParkWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		store.on("park", func(context.Context) error { return errAway })
-		a := newApp(t, core.Config{Store: store}, status(502))
+		st := newFaultStore(memstore.New())
+		st.on("park", func(context.Context) error { return errAway })
+		a := newApp(t, core.Config{Store: st}, status(502))
 		w := a.post("k-1", `{}`)
 		require.Equal(t, 502, w.Code)
 		require.Equal(t, "unknown", w.Header().Get("Idempotency-Result"))
 		require.Equal(t, []core.EventKind{core.EventClaimed, core.EventFailed, core.EventUnknown}, a.kinds())
 		require.ErrorIs(t, a.of(core.EventFailed)[0].Err, errAway)
 		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeInFlight)
-		time.Sleep(core.DefaultLease)
+		time.Sleep(store.DefaultLease)
 		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 	})
 }

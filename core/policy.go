@@ -17,28 +17,20 @@ import (
 
 // Defaults of the contract. A zero field of [Policy] or [Config] means its default.
 const (
-	DefaultHeader           = "Idempotency-Key"   // Config.Header (K-7)
-	DefaultRetention        = 72 * time.Hour      // Policy.Retention (T-2)
-	DefaultTombstone        = 30 * 24 * time.Hour // Policy.Tombstone (M-5)
-	defaultInvalidRetention = 6 * time.Hour       // Policy.InvalidRetention
-	DefaultLease            = 30 * time.Second    // Policy.Lease
-	DefaultDeadline         = 60 * time.Second    // Policy.Deadline
-	DefaultMaxBody          = 1 << 20             // Policy.MaxBody, 1 MiB (H-5)
-	defaultMaxAnswer        = 1 << 20             // Policy.MaxAnswer, 1 MiB
-	defaultMaxWaiters       = 256                 // Config.MaxWaiters (M-2)
-	defaultRetryAfter       = 2 * time.Second     // Config.RetryAfter
-	DefaultClaimTimeout     = time.Second         // Config.ClaimTimeout
-	DefaultMaxAttempts      = 10                  // Policy.MaxAttempts
-	defaultResumeFor        = 24 * time.Hour      // Policy.ResumeFor
-	defaultSweepEvery       = time.Minute         // Config.SweepEvery (T-3)
-	defaultSweepBatch       = 500                 // Config.SweepBatch, records (T-3)
+	DefaultHeader           = "Idempotency-Key" // Config.Header (K-7)
+	defaultInvalidRetention = 6 * time.Hour     // Policy.InvalidRetention
+	defaultMaxAnswer        = 1 << 20           // Policy.MaxAnswer, 1 MiB
+	defaultMaxWaiters       = 256               // Config.MaxWaiters (M-2)
+	defaultRetryAfter       = 2 * time.Second   // Config.RetryAfter
+	defaultResumeFor        = 24 * time.Hour    // Policy.ResumeFor
+	defaultSweepEvery       = time.Minute       // Config.SweepEvery (T-3)
+	defaultSweepBatch       = 500               // Config.SweepBatch, records (T-3)
 )
 
 // Bounds of the contract.
 const (
 	maxWait      = 10 * time.Second    // of Policy.Wait (M-2)
 	maxResumeFor = 30 * 24 * time.Hour // of Policy.ResumeFor
-	MaxAttempts  = 1000                // of Policy.MaxAttempts
 )
 
 // Routes is the table of all unsafe routes of an app, and of the safe ones that ask for roles. A key is "METHOD pattern",
@@ -159,19 +151,19 @@ func isSafe(method string) bool {
 
 // withDefaults fills the zero fields of p from the module's own policy and the contract's defaults.
 func (p Policy) withDefaults(own Policy) Policy {
-	p.Retention = cmp.Or(p.Retention, own.Retention, DefaultRetention)
-	p.Tombstone = cmp.Or(p.Tombstone, own.Tombstone, DefaultTombstone)
+	p.Retention = cmp.Or(p.Retention, own.Retention, store.DefaultRetention)
+	p.Tombstone = cmp.Or(p.Tombstone, own.Tombstone, store.DefaultTombstone)
 	p.InvalidRetention = cmp.Or(p.InvalidRetention, own.InvalidRetention, min(defaultInvalidRetention, p.Retention))
-	p.Lease = cmp.Or(p.Lease, own.Lease, DefaultLease)
-	p.Deadline = cmp.Or(p.Deadline, own.Deadline, DefaultDeadline)
+	p.Lease = cmp.Or(p.Lease, own.Lease, store.DefaultLease)
+	p.Deadline = cmp.Or(p.Deadline, own.Deadline, store.DefaultDeadline)
 	p.Wait = cmp.Or(p.Wait, own.Wait)
-	p.MaxAttempts = cmp.Or(p.MaxAttempts, own.MaxAttempts, DefaultMaxAttempts)
+	p.MaxAttempts = cmp.Or(p.MaxAttempts, own.MaxAttempts, store.DefaultMaxAttempts)
 	p.ResumeFor = cmp.Or(p.ResumeFor, own.ResumeFor, defaultResumeFor)
-	p.MaxBody = cmp.Or(p.MaxBody, own.MaxBody, DefaultMaxBody)
+	p.MaxBody = cmp.Or(p.MaxBody, own.MaxBody, store.DefaultMaxBody)
 	p.MaxAnswer = cmp.Or(p.MaxAnswer, own.MaxAnswer, defaultMaxAnswer)
 	p.MaxOpen = cmp.Or(p.MaxOpen, own.MaxOpen)
 	p.KeyFormat = cmp.Or(p.KeyFormat, own.KeyFormat)
-	p.KeyAge = cmp.Or(p.KeyAge, own.KeyAge, DefaultKeyAge)
+	p.KeyAge = cmp.Or(p.KeyAge, own.KeyAge, store.DefaultKeyAge)
 	p.Rekey = cmp.Or(p.Rekey, own.Rekey)
 	p.RekeyWindow = cmp.Or(p.RekeyWindow, own.RekeyWindow, defaultRekeyWindow)
 	if p.CommandHeaders == nil {
@@ -221,11 +213,11 @@ func (p Policy) check(method string, st Store) (errs []error) {
 		}
 	}
 
-	if p.Retention < MinRetention || p.Retention > MaxRetention {
-		bad("Retention: %v is not between %v and %v (T-2)", p.Retention, MinRetention, MaxRetention)
+	if p.Retention < store.MinRetention || p.Retention > store.MaxRetention {
+		bad("Retention: %v is not between %v and %v (T-2)", p.Retention, store.MinRetention, store.MaxRetention)
 	}
-	if p.Tombstone < MinRetention {
-		bad("Tombstone: %v is shorter than %v; a late repeat would run again", p.Tombstone, MinRetention)
+	if p.Tombstone < store.MinRetention {
+		bad("Tombstone: %v is shorter than %v; a late repeat would run again", p.Tombstone, store.MinRetention)
 	}
 	if p.InvalidRetention < time.Minute || p.InvalidRetention > p.Retention {
 		bad("InvalidRetention: %v is not between 1m and Retention (R-7)", p.InvalidRetention)
@@ -233,14 +225,14 @@ func (p Policy) check(method string, st Store) (errs []error) {
 	if p.Lease < time.Second || p.Lease > time.Hour {
 		bad("Lease: %v is not between 1s and 1h", p.Lease)
 	}
-	if p.Deadline < time.Second || p.Deadline > MinRetention {
-		bad("Deadline: %v is not between 1s and %v", p.Deadline, MinRetention)
+	if p.Deadline < time.Second || p.Deadline > store.MinRetention {
+		bad("Deadline: %v is not between 1s and %v", p.Deadline, store.MinRetention)
 	}
 	if p.Wait < 0 || p.Wait > maxWait {
 		bad("Wait: %v is not between 0 and %v (M-2)", p.Wait, maxWait)
 	}
-	if p.MaxAttempts < 1 || p.MaxAttempts > MaxAttempts {
-		bad("MaxAttempts: %d is not between 1 and %d (X-10)", p.MaxAttempts, MaxAttempts)
+	if p.MaxAttempts < 1 || p.MaxAttempts > store.MaxAttempts {
+		bad("MaxAttempts: %d is not between 1 and %d (X-10)", p.MaxAttempts, store.MaxAttempts)
 	}
 	if p.ResumeFor < time.Minute || p.ResumeFor > maxResumeFor {
 		bad("ResumeFor: %v is not between 1m and %v (X-10)", p.ResumeFor, maxResumeFor)

@@ -57,7 +57,7 @@ func TestRecordOfANewerRelease(t *testing.T) {
 			require.NoError(t, err)
 			if done {
 				require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, store.Completion{
-					Answer: core.Answer{Status: 200, Body: []byte("theirs")}, Retention: core.DefaultRetention}))
+					Answer: core.Answer{Status: 200, Body: []byte("theirs")}, Retention: store.DefaultRetention}))
 			}
 			before, err := st.Find(t.Context(), claimed.Record.ID)
 			require.NoError(t, err)
@@ -164,13 +164,13 @@ func pastRetention(t *testing.T, code int, outcome string, swept bool) {
 func TestParkKeepsRefusalsAsLongAsAnything(t *testing.T) {
 	for _, code := range []int{200, 400, 401, 403, 422, 429} {
 		synctest.Test(t, func(t *testing.T) {
-			store := memstore.New()
-			a := newApp(t, core.Config{Store: store}, status(code))
+			st := memstore.New()
+			a := newApp(t, core.Config{Store: st}, status(code))
 			a.post("k-1", `{}`)
-			rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
+			rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
 			require.NoError(t, err)
-			require.Equal(t, core.DefaultRetention, rec.ExpiresAt.Sub(rec.Now))
-			require.Equal(t, core.DefaultTombstone, rec.PurgeAt.Sub(rec.ExpiresAt))
+			require.Equal(t, store.DefaultRetention, rec.ExpiresAt.Sub(rec.Now))
+			require.Equal(t, store.DefaultTombstone, rec.PurgeAt.Sub(rec.ExpiresAt))
 		})
 	}
 }

@@ -85,9 +85,9 @@ func TestRunResumesLostAttempts(t *testing.T) {
 // CONTRACT X-2
 func TestRunLeavesRunningAttemptsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
+		st := memstore.New()
 		module, err := core.New(core.Config{
-			Store: store, Policy: core.Policy{Recovery: core.Resume},
+			Store: st, Policy: core.Policy{Recovery: core.Resume},
 			Resume: func(context.Context, core.Record) (*core.Answer, error) {
 				return nil, errors.New("it is running elsewhere")
 			},
@@ -95,10 +95,10 @@ func TestRunLeavesRunningAttemptsAlone(t *testing.T) {
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
-		a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume}},
+		a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume}},
 			sealed(func(w http.ResponseWriter, _ *http.Request) {
 				go func() { done <- module.Run(ctx) }()
-				time.Sleep(core.DefaultDeadline) // its lease is renewed
+				time.Sleep(store.DefaultDeadline) // its lease is renewed
 				w.WriteHeader(http.StatusCreated)
 			}))
 		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/mustrun"
 )
@@ -76,7 +77,7 @@ func TestRollbackEndings(t *testing.T) {
 		return func(w http.ResponseWriter, r *http.Request) { core.KeepRows(r.Context()); next(w, r) }
 	}
 	const (
-		full  = core.DefaultRetention
+		full  = store.DefaultRetention
 		short = core.DefaultInvalidRetention
 	)
 	for name, test := range map[string]struct {
@@ -157,7 +158,7 @@ func TestRollbackEndings(t *testing.T) {
 			if test.kept != 0 {
 				rec := a.record("k-1")
 				require.WithinDuration(t, rec.CreatedAt.Add(test.kept), rec.ExpiresAt, 10*time.Second)
-				tombstone := core.DefaultTombstone
+				tombstone := store.DefaultTombstone
 				if test.kept == short {
 					tombstone = 0
 				}
@@ -343,7 +344,7 @@ func TestContextOfARollbackEndsWithIt(t *testing.T) {
 		seen = r.Context()
 		deadline, ok := seen.Deadline()
 		require.True(t, ok)
-		require.WithinDuration(t, time.Now().Add(core.DefaultDeadline), deadline, 10*time.Second)
+		require.WithinDuration(t, time.Now().Add(store.DefaultDeadline), deadline, 10*time.Second)
 		books(created)(w, r)
 	})
 	a.post("k-1", `{}`)

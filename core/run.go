@@ -187,7 +187,7 @@ func (m *Module) reconcile(ctx context.Context) {
 			}
 			err := m.ask(ctx, rec)
 			// These are no failures: usually another instance has settled the operation.
-			if err != nil && !errors.Is(err, ErrStale) && !errors.Is(err, ErrNotSettleable) && !errors.Is(err, ErrNotFound) &&
+			if err != nil && !errors.Is(err, ErrStale) && !errors.Is(err, store.ErrNotSettleable) && !errors.Is(err, ErrNotFound) &&
 				!errors.Is(err, ErrClock) {
 				m.failed(ctx, fmt.Errorf("reconcile %s: %w", rec.ID, err))
 			}

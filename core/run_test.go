@@ -44,10 +44,10 @@ func (a *app) of(kind core.EventKind) (events []core.Event) {
 // CONTRACT T-3
 func TestRunSweepsInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultStore(memstore.New())
+		st := newFaultStore(memstore.New())
 		var sweeps list[time.Time]
-		store.on("sweep", func(context.Context) error { sweeps.add(time.Now()); return nil })
-		a := newApp(t, core.Config{Store: store, SweepBatch: 2, SweepEvery: time.Hour}, created)
+		st.on("sweep", func(context.Context) error { sweeps.add(time.Now()); return nil })
+		a := newApp(t, core.Config{Store: st, SweepBatch: 2, SweepEvery: time.Hour}, created)
 		for i := range 5 {
 			a.post("k-"+strconv.Itoa(i), `{}`)
 		}
@@ -55,7 +55,7 @@ func TestRunSweepsInBatches(t *testing.T) {
 		require.Len(t, sweeps.all(), 1, "at once")
 		require.Empty(t, a.of(core.EventSwept), "there is nothing to tell")
 
-		time.Sleep(core.DefaultRetention + 2*time.Hour)
+		time.Sleep(store.DefaultRetention + 2*time.Hour)
 		synctest.Wait()
 		var counts []int
 		for _, e := range a.of(core.EventSwept) {
@@ -64,11 +64,11 @@ func TestRunSweepsInBatches(t *testing.T) {
 		require.Equal(t, []int{2, 2, 1}, counts, "batch after batch")
 		requireProblem(t, a.post("k-0", `{}`), 409, core.CodeKeyExpired)
 
-		time.Sleep(core.DefaultTombstone)
+		time.Sleep(store.DefaultTombstone)
 		synctest.Wait()
 		swept := a.of(core.EventSwept)
 		require.Len(t, swept, 6)
-		_, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-0"))
+		_, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-0"))
 		require.ErrorIs(t, err, core.ErrNotFound)
 		stop()
 
@@ -102,7 +102,7 @@ func TestRunSweepsBesideAnError(t *testing.T) {
 		for i := range 5 {
 			a.post("k-"+strconv.Itoa(i), `{}`)
 		}
-		time.Sleep(core.DefaultRetention + time.Minute)
+		time.Sleep(store.DefaultRetention + time.Minute)
 		stop := a.start()
 		time.Sleep(time.Minute)
 		stop()
@@ -120,14 +120,14 @@ func TestRunSweepsBesideAnError(t *testing.T) {
 // CONTRACT T-3
 func TestRunRestsBetweenBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultStore(memstore.New())
+		st := newFaultStore(memstore.New())
 		var sweeps list[time.Time]
-		a := newApp(t, core.Config{Store: store, SweepBatch: 2, SweepEvery: time.Hour}, created)
+		a := newApp(t, core.Config{Store: st, SweepBatch: 2, SweepEvery: time.Hour}, created)
 		for i := range 5 {
 			a.post("k-"+strconv.Itoa(i), `{}`)
 		}
-		time.Sleep(core.DefaultRetention + time.Minute)
-		store.on("sweep", func(context.Context) error {
+		time.Sleep(store.DefaultRetention + time.Minute)
+		st.on("sweep", func(context.Context) error {
 			sweeps.add(time.Now())
 			time.Sleep(3 * time.Second)
 			return nil
@@ -140,11 +140,11 @@ func TestRunRestsBetweenBatches(t *testing.T) {
 		require.Equal(t, 12*time.Second, times[1].Sub(times[0]), "the batch, and three times as long")
 		require.Equal(t, 12*time.Second, times[2].Sub(times[1]))
 
-		store.on("sweep", func(context.Context) error { time.Sleep(time.Hour); return nil })
+		st.on("sweep", func(context.Context) error { time.Sleep(time.Hour); return nil })
 		for i := range 2 {
 			a.post("l-"+strconv.Itoa(i), `{}`)
 		}
-		time.Sleep(core.DefaultRetention + time.Minute)
+		time.Sleep(store.DefaultRetention + time.Minute)
 		stop = a.start()
 		time.Sleep(90 * time.Minute)
 		began := time.Now()
@@ -176,15 +176,15 @@ func TestBatchesFollowTheStore(t *testing.T) {
 // CONTRACT T-3
 func TestRunSurvivesErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		store.on("sweep", func(context.Context) error { return errAway })
+		st := newFaultStore(memstore.New())
+		st.on("sweep", func(context.Context) error { return errAway })
 		var asked list[core.ID]
-		a := newApp(t, core.Config{Store: store, Reconcile: func(_ context.Context, r core.Record) (*core.Decision, error) {
+		a := newApp(t, core.Config{Store: st, Reconcile: func(_ context.Context, r core.Record) (*core.Decision, error) {
 			asked.add(r.ID)
 			return nil, errors.New("no answer from the provider")
 		}}, status(502))
 		a.post("k-1", `{}`)
-		time.Sleep(core.DefaultDeadline)
+		time.Sleep(store.DefaultDeadline)
 		stop := a.start()
 		failed := a.of(core.EventFailed)
 		require.Len(t, failed, 2)
@@ -192,7 +192,7 @@ func TestRunSurvivesErrors(t *testing.T) {
 		require.ErrorIs(t, both, errAway)
 		require.ErrorContains(t, both, core.Scoping{}.RecordID(alice, "k-1").String()+": no answer from the provider")
 
-		store.on("sweep", nil)
+		st.on("sweep", nil)
 		time.Sleep(2 * time.Minute)
 		stop()
 		require.Greater(t, len(asked.all()), 1, "it asks again")
@@ -352,10 +352,10 @@ func TestReconcilerWaitsForLeaseAndDeadline(t *testing.T) {
 // CONTRACT X-7
 func TestReconcilerDecidesAboutOneAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
+		st := memstore.New()
 		var other *app
 		asked := 0
-		cfg := core.Config{Store: store, SweepEvery: time.Hour, Policy: core.Policy{Recovery: core.Park, Deadline: 10 * time.Minute},
+		cfg := core.Config{Store: st, SweepEvery: time.Hour, Policy: core.Policy{Recovery: core.Park, Deadline: 10 * time.Minute},
 			Reconcile: func(ctx context.Context, r core.Record) (*core.Decision, error) {
 				if asked++; asked > 1 {
 					return nil, nil
@@ -364,15 +364,15 @@ func TestReconcilerDecidesAboutOneAttempt(t *testing.T) {
 				_, err := other.module.Settle(ctx, r.ID, decision)
 				require.NoError(t, err)
 				other.post("k-1", `{}`)
-				time.Sleep(core.DefaultDeadline)
+				time.Sleep(store.DefaultDeadline)
 				return &decision, nil
 			}}
 		a := newApp(t, cfg, status(502))
-		other = newApp(t, core.Config{Store: store}, status(502)) // its deadline is shorter
+		other = newApp(t, core.Config{Store: st}, status(502)) // its deadline is shorter
 		other.post("k-1", `{}`)
-		time.Sleep(core.DefaultDeadline)
+		time.Sleep(store.DefaultDeadline)
 		stop := a.start()
-		time.Sleep(2 * core.DefaultDeadline)
+		time.Sleep(2 * store.DefaultDeadline)
 		stop()
 		require.Equal(t, 1, asked)
 		requireProblem(t, other.post("k-1", `{}`), 409, core.CodeOutcomeUnknown)
@@ -384,23 +384,23 @@ func TestReconcilerDecidesAboutOneAttempt(t *testing.T) {
 // CONTRACT X-7
 func TestReconcilersOfTwoInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
+		st := memstore.New()
 		var other *app
 		decision := &core.Decision{Who: "reconciler", Why: "unknown to the provider"}
-		cfg := core.Config{Store: store, Reconcile: func(ctx context.Context, r core.Record) (*core.Decision, error) {
+		cfg := core.Config{Store: st, Reconcile: func(ctx context.Context, r core.Record) (*core.Decision, error) {
 			_, err := other.module.Settle(ctx, r.ID, *decision) // the other instance is quicker
 			require.NoError(t, err)
 			return decision, nil
 		}}
 		a := newApp(t, cfg, status(502))
-		other = newApp(t, core.Config{Store: store}, nil)
+		other = newApp(t, core.Config{Store: st}, nil)
 		a.post("k-1", `{}`)
-		time.Sleep(core.DefaultDeadline)
+		time.Sleep(store.DefaultDeadline)
 		a.start()()
 		require.Empty(t, a.of(core.EventFailed), "another instance having settled it is how this is meant to be")
 		require.Empty(t, a.of(core.EventSettled))
 		require.Len(t, other.of(core.EventSettled), 1)
-		require.Len(t, store.Settlements(core.Scoping{}.RecordID(alice, "k-1")), 1)
+		require.Len(t, st.Settlements(core.Scoping{}.RecordID(alice, "k-1")), 1)
 	})
 }
 

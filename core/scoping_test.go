@@ -13,6 +13,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 	"github.com/stretchr/testify/require"
 )
 
@@ -75,16 +76,16 @@ func TestScopingThatCannotBeRead(t *testing.T) {
 // CONTRACT S-4, S-5
 func TestTwoServicesInOneStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
+		st := memstore.New()
 		ofShop, ofWallet := core.Scoping{Namespace: "shop"}, core.Scoping{Namespace: "wallet"}
-		shop := newOpsApp(t, core.Config{Store: store, Scoping: ofShop}, status(http.StatusBadGateway))
-		wallet := newOpsApp(t, core.Config{Store: store, Scoping: ofWallet}, created)
+		shop := newOpsApp(t, core.Config{Store: st, Scoping: ofShop}, status(http.StatusBadGateway))
+		wallet := newOpsApp(t, core.Config{Store: st, Scoping: ofWallet}, created)
 		shop.post("k-1", `{}`)
 		require.NoError(t, wallet.module.AdoptScoping(t.Context()))
 		require.Equal(t, "created", wallet.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 		require.NotEqual(t, ofShop.PrincipalScope(alice), ofWallet.PrincipalScope(alice))
 
-		time.Sleep(core.DefaultDeadline)
+		time.Sleep(store.DefaultDeadline)
 		id := ofShop.RecordID(alice, "k-1")
 		supervisor := core.Principal{Issuer: "elsewhere", Subject: "sue", Roles: []string{"supervisor"}}
 		require.Equal(t, "[]\n", wallet.operations(supervisor, "").Body.String())
@@ -130,7 +131,7 @@ func TestOperatorsSeeTheirOwnRealm(t *testing.T) {
 		for _, caller := range callers {
 			a.postAs(caller, "k-1", `{}`)
 		}
-		time.Sleep(core.DefaultDeadline)
+		time.Sleep(store.DefaultDeadline)
 
 		listed := func(p core.Principal) (ids []string) {
 			var views []struct{ ID string }

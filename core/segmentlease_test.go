@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // A seal waits for a renewal that was sent: both write the record.
@@ -23,21 +24,21 @@ func TestSealWaitsForARenewal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newSealing()
+				st := newSealing()
 				renewing := false
-				store.on("renew", func(context.Context) error {
+				st.on("renew", func(context.Context) error {
 					renewing = true
 					time.Sleep(900 * time.Millisecond)
 					renewing = false
 					return nil
 				})
 				for _, call := range []string{"start", "finish", "complete"} {
-					store.on(call, func(context.Context) error { require.False(t, renewing, call); return nil })
+					st.on(call, func(context.Context) error { require.False(t, renewing, call); return nil })
 				}
-				a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
-					err := store.call(ctx, "charge", window)
-					time.Sleep(core.DefaultLease/3 + time.Millisecond) // the renewal was sent
-					return http.StatusCreated, cmpErr(err, end(store, ctx))
+				a := newFlowApp(t, st, func(ctx context.Context) (int, error) {
+					err := st.call(ctx, "charge", window)
+					time.Sleep(store.DefaultLease/3 + time.Millisecond) // the renewal was sent
+					return http.StatusCreated, cmpErr(err, end(st, ctx))
 				})
 				require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 				require.Empty(t, a.of(core.EventLeaseLost))
@@ -52,11 +53,11 @@ func TestSealWaitsForARenewal(t *testing.T) {
 // CONTRACT X-1, X-3
 func TestNoCallBehindASlowCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newSealing()
-		slow := core.DefaultLease*2/3 + time.Second
-		store.on("after start", func(context.Context) error { time.Sleep(slow); return nil })
-		a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
-			err := store.call(ctx, "charge", window)
+		st := newSealing()
+		slow := store.DefaultLease*2/3 + time.Second
+		st.on("after start", func(context.Context) error { time.Sleep(slow); return nil })
+		a := newFlowApp(t, st, func(ctx context.Context) (int, error) {
+			err := st.call(ctx, "charge", window)
 			if slow > 0 {
 				require.ErrorIs(t, err, core.ErrLeaseLost)
 				require.ErrorIs(t, context.Cause(ctx), core.ErrLeaseLost)
@@ -65,7 +66,7 @@ func TestNoCallBehindASlowCommit(t *testing.T) {
 		})
 		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
 		require.Len(t, a.of(core.EventLeaseLost), 1)
-		require.Equal(t, []string{"start"}, store.log.all(), "the call has not left")
+		require.Equal(t, []string{"start"}, st.log.all(), "the call has not left")
 		slow = 0
 		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 	})

@@ -276,12 +276,12 @@ func TestLongSegmentIsAnEvent(t *testing.T) {
 		work func(ctx context.Context) error
 		want int
 	}{
-		"a third": {func(context.Context) error { time.Sleep(core.DefaultDeadline/3 + time.Second); return nil }, 1},
-		"less":    {func(context.Context) error { time.Sleep(core.DefaultDeadline/3 - time.Second); return nil }, 0},
+		"a third": {func(context.Context) error { time.Sleep(store.DefaultDeadline/3 + time.Second); return nil }, 1},
+		"less":    {func(context.Context) error { time.Sleep(store.DefaultDeadline/3 - time.Second); return nil }, 0},
 		"two halves": {func(ctx context.Context) error {
-			time.Sleep(core.DefaultDeadline / 4)
+			time.Sleep(store.DefaultDeadline / 4)
 			err := cmpErr(book(ctx, "1", nil), core.Checkpoint(ctx), book(ctx, "2", nil))
-			time.Sleep(core.DefaultDeadline / 4)
+			time.Sleep(store.DefaultDeadline / 4)
 			return err
 		}, 0},
 	} {

@@ -40,15 +40,15 @@ type Decision struct {
 // the history. It is allowed only after lease and deadline have passed. In a Rollback attempt on the same store it
 // commits with the attempt.
 //
-// Errors: a field of d is missing or contradicts another one; ErrNotFound; ErrStepsFinished; ErrNotSettleable if the
-// operation is not unknown, its lease or deadline has not passed, or an attempt is under way; ErrStale if another
+// Errors: a field of d is missing or contradicts another one; ErrNotFound; store.ErrStepsFinished; store.ErrNotSettleable if
+// the operation is not unknown, its lease or deadline has not passed, or an attempt is under way; ErrStale if another
 // settlement was quicker, or d.Fence is not the last one; ErrClock. Any other error means that the store did not answer.
 func (m *Module) Settle(ctx context.Context, id ID, d Decision) (Record, error) {
 	return m.settle(ctx, id, d, m.service)
 }
 
 // errUnderWay: an attempt that has not committed holds the key. Others cannot see its record yet.
-var errUnderWay = fmt.Errorf("%w: an attempt is under way that has not committed yet", ErrNotSettleable)
+var errUnderWay = fmt.Errorf("%w: an attempt is under way that has not committed yet", store.ErrNotSettleable)
 
 // settle settles an operation whose realm begins with within. Any other operation is ErrNotFound.
 func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (Record, error) {
@@ -103,18 +103,18 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 	return settled, err
 }
 
-// nothingFinished returns ErrStepsFinished if a step of an unknown operation has finished. No step can finish any more.
+// nothingFinished returns store.ErrStepsFinished if a step of an unknown operation has finished. None can finish any more.
 func (m *Module) nothingFinished(ctx context.Context, rec Record) error {
 	st, ok := m.cfg.Store.(store.Stepper)
 	switch {
 	case rec.Recovery != Resume || !ok:
 		return nil
 	case rec.State() != store.Unknown:
-		return ErrNotSettleable
+		return store.ErrNotSettleable
 	}
 	steps, err := st.Steps(ctx, rec.ID)
 	if err == nil && slices.ContainsFunc(steps, func(s store.StepRecord) bool { return s.Finished }) {
-		err = ErrStepsFinished
+		err = store.ErrStepsFinished
 	}
 	return err
 }
@@ -146,7 +146,7 @@ func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	if err != nil {
 		return m.refuse(r, NewProblem(CodeNotFound, "there is no such operation"))
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, DefaultMaxBody))
+	body, err := io.ReadAll(io.LimitReader(r.Body, store.DefaultMaxBody))
 	if err != nil {
 		return m.refuse(r, NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was settled"))
 	}

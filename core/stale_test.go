@@ -13,6 +13,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // late is a policy whose attempts can be settled after a second.
@@ -104,26 +105,26 @@ func TestOvertakenOwnerIsToldThatItsCommandIsRunning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store, leave := newFaultStore(memstore.New()), make(chan struct{})
-				a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume}}, nil)
+				st, leave := newFaultStore(memstore.New()), make(chan struct{})
+				a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume}}, nil)
 				var wg sync.WaitGroup
 				a.handler = sealed(func(w http.ResponseWriter, r *http.Request) {
 					a.handler = sealed(func(w http.ResponseWriter, r *http.Request) { <-leave; created(w, r) })
-					rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
+					rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
 					require.NoError(t, err)
 					if name == "of another command" { // X-7: settled as not applied, and used again
-						require.NoError(t, store.Release(t.Context(), rec.Ticket))
+						require.NoError(t, st.Release(t.Context(), rec.Ticket))
 					}
-					time.Sleep(core.DefaultLease)
+					time.Sleep(store.DefaultLease)
 					wg.Go(func() { a.post("k-1", test.meanwhile) })
 					synctest.Wait()
 					require.Equal(t, 2, a.ran())
 					if name == "nobody can look" {
-						store.on("find", func(context.Context) error { return errAway })
+						st.on("find", func(context.Context) error { return errAway })
 					}
 					created(w, r)
 				})
-				store.on("renew", func(context.Context) error { return errAway })
+				st.on("renew", func(context.Context) error { return errAway })
 				requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, test.want)
 				require.Equal(t, http.StatusCreated, a.of(core.EventStale)[0].Status, "what its client was not told")
 				close(leave)

@@ -30,9 +30,8 @@ var (
 
 // Bounds of a step.
 const (
-	MaxStepResult = 64 << 10 // the largest recorded result, in bytes of JSON: 64 KiB
-	maxStepName   = 255      // the longest name, in bytes of UTF-8
-	maxStepKeys   = 1000     // the most calls and events of one step
+	maxStepName = 255  // the longest name, in bytes of UTF-8
+	maxStepKeys = 1000 // the most calls and events of one step
 )
 
 // Step runs fn as a database step of a Resume attempt. In the context of fn handlers may write, through the store's
@@ -49,7 +48,8 @@ const (
 // Errors: those of fn; ErrStepsChanged; ErrSegmentLost; ErrStale after a takeover; ErrLeaseLost, and the error of the
 // deadline, after which no step begins; ErrRetryable and ErrAborted of a statement that fn has not returned the error of. It
 // also fails if the name is empty, too long or taken, if another step is still running, if ctx belongs to no Resume attempt,
-// and if the result cannot be encoded or is above [MaxStepResult]. Any other error means that the store did not answer.
+// and if the result cannot be encoded or is above [store.MaxStepResult] (64 KiB). Any other error means that the store did
+// not answer.
 func Step[T any](ctx context.Context, name string, fn func(ctx context.Context) (T, error)) (result T, err error) {
 	step, err := enterStep(ctx, name, store.DatabaseStep, false)
 	if err != nil {
@@ -171,8 +171,9 @@ func (s *step) finish(value any) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("idem: step %q: its result cannot be recorded: %w", name, err)
-	case len(encoded) > MaxStepResult:
-		return fmt.Errorf("idem: step %q: its result has %d bytes of JSON, %d are allowed", name, len(encoded), MaxStepResult)
+	case len(encoded) > store.MaxStepResult:
+		return fmt.Errorf("idem: step %q: its result has %d bytes of JSON, %d are allowed", name, len(encoded),
+			store.MaxStepResult)
 	case len(made) > maxStepKeys:
 		return fmt.Errorf("idem: step %q made %d calls and events, %d are allowed; make several steps of it", name, len(made),
 			maxStepKeys)

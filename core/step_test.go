@@ -191,7 +191,7 @@ func TestStepResultsThatCannotBeRecorded(t *testing.T) {
 		says  string
 	}{
 		"no JSON":       {math.NaN(), "cannot be recorded"},
-		"above the cap": {strings.Repeat("x", core.MaxStepResult-1), "65537 bytes of JSON, 65536 are allowed"},
+		"above the cap": {strings.Repeat("x", store.MaxStepResult-1), "65537 bytes of JSON, 65536 are allowed"},
 	}
 	for name, result := range results {
 		t.Run(name, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestStepResultsThatCannotBeRecorded(t *testing.T) {
 	}
 	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
 		_, err := core.Call(ctx, "charge", func(context.Context, core.DerivedKey) (string, error) {
-			return strings.Repeat("x", core.MaxStepResult-2), nil
+			return strings.Repeat("x", store.MaxStepResult-2), nil
 		})
 		return http.StatusCreated, err
 	})
@@ -635,7 +635,7 @@ func TestWithoutDedupTheOperationIsParked(t *testing.T) {
 		}
 		p.requireOneCharge(t, 1)
 
-		time.Sleep(core.DefaultDeadline)
+		time.Sleep(store.DefaultDeadline)
 		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), core.Decision{
 			Applied: true, Who: "op", Why: "seen at the provider", Answer: &core.Answer{Status: http.StatusCreated},
 		})
@@ -707,18 +707,18 @@ func TestStoreIsLostBetweenTheProvidersAnswerAndItsRecord(t *testing.T) {
 	for name, landed := range map[string]string{"before it has landed": "", "after": "after "} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := newFaultStore(memstore.New())
+				st := newFaultStore(memstore.New())
 				p := &charger{}
-				a := newFlowApp(t, store, func(ctx context.Context) (int, error) { return charge(ctx, p, core.Dedup(time.Hour)) })
+				a := newFlowApp(t, st, func(ctx context.Context) (int, error) { return charge(ctx, p, core.Dedup(time.Hour)) })
 				tries := map[string]int{}
 				for _, call := range []string{"complete", "finish"} { // with the answer, then alone
-					store.on(landed+call, func(context.Context) error { tries[call]++; return errAway })
+					st.on(landed+call, func(context.Context) error { tries[call]++; return errAway })
 				}
 				requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeCommitUnconfirmed)
 				require.Greater(t, tries["complete"], 3, "a charge is worth more than one try")
-				store.on(landed+"complete", nil)
-				store.on(landed+"finish", nil)
-				time.Sleep(core.DefaultLease)
+				st.on(landed+"complete", nil)
+				st.on(landed+"finish", nil)
+				time.Sleep(store.DefaultLease)
 				require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 				p.requireOneCharge(t, map[bool]int{true: 2, false: 1}[landed == ""])
 			})
@@ -726,11 +726,11 @@ func TestStoreIsLostBetweenTheProvidersAnswerAndItsRecord(t *testing.T) {
 	}
 	t.Run("for a moment", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			store := newFaultStore(memstore.New())
+			st := newFaultStore(memstore.New())
 			p := &charger{}
-			a := newFlowApp(t, store, func(ctx context.Context) (int, error) { return charge(ctx, p) })
+			a := newFlowApp(t, st, func(ctx context.Context) (int, error) { return charge(ctx, p) })
 			tries := 0
-			store.on("finish", func(context.Context) error {
+			st.on("finish", func(context.Context) error {
 				if tries++; tries < 4 {
 					return errAway
 				}
@@ -745,17 +745,17 @@ func TestStoreIsLostBetweenTheProvidersAnswerAndItsRecord(t *testing.T) {
 // CONTRACT X-3
 func TestNoCallWithoutItsStartRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultStore(memstore.New())
+		st := newFaultStore(memstore.New())
 		p := &charger{}
-		a := newFlowApp(t, store, func(ctx context.Context) (int, error) { return charge(ctx, p) })
-		store.on("start", func(context.Context) error { return errAway })
+		a := newFlowApp(t, st, func(ctx context.Context) (int, error) { return charge(ctx, p) })
+		st.on("start", func(context.Context) error { return errAway })
 		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
 		require.Zero(t, p.calls())
 
 		// The lease is lost while the store takes its time: the start lands, but nobody calls any more.
 		landed := false
-		store.on("start", func(context.Context) error {
-			time.Sleep(core.DefaultLease * 2 / 3)
+		st.on("start", func(context.Context) error {
+			time.Sleep(store.DefaultLease * 2 / 3)
 			landed = true
 			return nil
 		})
@@ -828,11 +828,11 @@ func TestStaleAttemptRecordsNothing(t *testing.T) {
 func staleAttempt(t *testing.T, end func(err error) (status int, _ error)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultStore(memstore.New())
+		st := newFaultStore(memstore.New())
 		p := &charger{}
 		asleep, wake := make(chan struct{}), make(chan struct{})
 		attempts := 0
-		a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
+		a := newFlowApp(t, st, func(ctx context.Context) (int, error) {
 			attempts++
 			first := attempts == 1
 			_, err := core.Call(ctx, "charge", func(ctx context.Context, key core.DerivedKey) (int, error) {
@@ -849,15 +849,15 @@ func staleAttempt(t *testing.T, end func(err error) (status int, _ error)) {
 			}
 			return http.StatusCreated, err
 		})
-		store.on("renew", func(context.Context) error { return errAway })
+		st.on("renew", func(context.Context) error { return errAway })
 		var late *httptest.ResponseRecorder
 		var wg sync.WaitGroup
 		wg.Go(func() { late = a.post("k-1", `{}`) })
 		<-asleep
 		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeInFlight)
-		time.Sleep(core.DefaultLease)
+		time.Sleep(store.DefaultLease)
 		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-		store.on("renew", nil)
+		st.on("renew", nil)
 		close(wake)
 		wg.Wait()
 		require.Equal(t, http.StatusCreated, late.Code, "the recorded answer")
@@ -1196,17 +1196,17 @@ func TestAttemptsThatDidNotEndWellYieldAtOnce(t *testing.T) {
 // CONTRACT X-1
 func TestYieldComesAfterARenewalUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultStore(memstore.New())
+		st := newFaultStore(memstore.New())
 		renewals := 0
-		store.on("renew", func(context.Context) error {
+		st.on("renew", func(context.Context) error {
 			if renewals++; renewals == 1 {
 				time.Sleep(500 * time.Millisecond)
 			}
 			return nil
 		})
-		a := newFlowApp(t, store, nil)
+		a := newFlowApp(t, st, nil)
 		a.handler = sealed(func(w http.ResponseWriter, _ *http.Request) {
-			time.Sleep(core.DefaultLease/3 + 100*time.Millisecond) // the first renewal is on its way
+			time.Sleep(store.DefaultLease/3 + 100*time.Millisecond) // the first renewal is on its way
 			w.WriteHeader(http.StatusBadGateway)
 		})
 		require.Equal(t, http.StatusBadGateway, a.post("k-1", `{}`).Code)

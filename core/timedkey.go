@@ -12,14 +12,6 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// Bounds of timed keys: see [TimedKey].
-const (
-	DefaultKeyAge = 24 * time.Hour // Policy.KeyAge
-	MinKeyAge     = time.Minute    // of Policy.KeyAge
-	// MaxKeyAhead is how far the time of a key may be ahead of a clock that judges it.
-	MaxKeyAhead = 5 * time.Minute
-)
-
 // never is a window that contains no time. This process uses it for a key that it has refused by its time.
 var never = store.Window{From: time.Unix(1, 0), To: time.Unix(0, 0)}
 
@@ -42,8 +34,8 @@ func keyMade(key string) time.Time {
 // RefuseKeysBefore is for an operator, after the database has lost commits: after a restore from a backup, or after a
 // failover to an asynchronous standby. From then on every instance refuses timed keys that were made before t and have no
 // record, with 409 key_too_old, because their records may be lost. The database keeps t, and a later call can only raise
-// it. Call RefuseKeysBefore before the app serves again. Pass the present time plus [MaxKeyAhead], because a client whose
-// clock is ahead may have used a key with a later time. Keys without a time cannot be judged.
+// it. Call RefuseKeysBefore before the app serves again. Pass the present time plus [store.MaxKeyAhead] (5 minutes), because a
+// client whose clock is ahead may have used a key with a later time. Keys without a time cannot be judged.
 //
 // Errors: t is more than 5 minutes ahead of this process's clock, which would refuse every key; [ErrClock] if that clock
 // and the store's are too far apart, because the call cannot be undone; the store is not a [store.Settings]. Any other error
@@ -53,9 +45,9 @@ func (m *Module) RefuseKeysBefore(ctx context.Context, t time.Time) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("idem: RefuseKeysBefore: %T judges no timed keys (store.Settings); use gormstore", m.cfg.Store)
-	case t.After(m.cfg.Now().Add(MaxKeyAhead)):
+	case t.After(m.cfg.Now().Add(store.MaxKeyAhead)):
 		return fmt.Errorf("idem: RefuseKeysBefore: %s is more than %v ahead; every key would be refused",
-			t.Format(time.RFC3339), MaxKeyAhead)
+			t.Format(time.RFC3339), store.MaxKeyAhead)
 	}
 	if err := st.RefuseKeysBefore(ctx, m.service, t, m.window()); err != nil {
 		return fmt.Errorf("idem: RefuseKeysBefore: %w", err)
@@ -67,10 +59,10 @@ func (m *Module) RefuseKeysBefore(ctx context.Context, t time.Time) error {
 func (p Policy) timed() bool { return p.Recovery != 0 && p.KeyFormat == TimedKey }
 
 // keptAtLeast is how long after the end of an attempt the record of a timed key stays, even if the clocks differ by
-// MaxClockSkew. After that time the key is too old, because it was at most MaxKeyAhead ahead when it was claimed. The
+// MaxClockSkew. After that time the key is too old, because it was at most store.MaxKeyAhead ahead when it was claimed. The
 // deadline is the margin.
 func (m *Module) keptAtLeast(p Policy) time.Duration {
-	return p.KeyAge + 2*m.cfg.MaxClockSkew + MaxKeyAhead + p.Deadline
+	return p.KeyAge + 2*m.cfg.MaxClockSkew + store.MaxKeyAhead + p.Deadline
 }
 
 // checkTimedKeys returns what is wrong with the policies that ask for timed keys. It also computes how long all their
@@ -92,12 +84,12 @@ func (m *Module) checkTimedKeys() error {
 		least := m.keptAtLeast(r.Policy)
 		m.timedFor = max(m.timedFor, least)
 		switch {
-		case r.KeyAge < MinKeyAge:
-			errs = append(errs, fmt.Errorf("%s: KeyAge: %v is shorter than %v", name, r.KeyAge, MinKeyAge))
+		case r.KeyAge < store.MinKeyAge:
+			errs = append(errs, fmt.Errorf("%s: KeyAge: %v is shorter than %v", name, r.KeyAge, store.MinKeyAge))
 		case r.Retention < least:
 			errs = append(errs, fmt.Errorf("%s: Retention: %v is shorter than %v, which is KeyAge (%v) + 2 * MaxClockSkew (%v) + "+
 				"%v + Deadline (%v); the record of a timed key has to outlive the key (T-6)", name, r.Retention, least, r.KeyAge,
-				m.cfg.MaxClockSkew, MaxKeyAhead, r.Deadline))
+				m.cfg.MaxClockSkew, store.MaxKeyAhead, r.Deadline))
 		}
 	}
 	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
@@ -131,7 +123,7 @@ func (m *Module) keyTime(adm *admission) store.KeyTime {
 	k := store.KeyTime{Made: adm.keyMade, Timed: adm.route.timed()}
 	if k.Timed {
 		adm.judgedAt = m.cfg.Now()
-		k.Valid = store.Window{From: k.Made.Add(-MaxKeyAhead), To: k.Made.Add(adm.keyAge)}
+		k.Valid = store.Window{From: k.Made.Add(-store.MaxKeyAhead), To: k.Made.Add(adm.keyAge)}
 	}
 	if adm.unaged || adm.tooOld || k.Timed && !k.Valid.Has(adm.judgedAt) {
 		k.Valid = never
@@ -144,7 +136,7 @@ func (m *Module) untimely(adm *admission, now time.Time) *Problem {
 	switch {
 	case adm.unaged:
 		return m.unavailable(ErrClock)
-	case adm.route.timed() && adm.keyMade.After(earlier(now, adm.judgedAt).Add(MaxKeyAhead)):
+	case adm.route.timed() && adm.keyMade.After(earlier(now, adm.judgedAt).Add(store.MaxKeyAhead)):
 		return NewProblem(CodeKeyInvalid, "the time in this key is ahead of the clock; nothing was run")
 	}
 	return NewProblem(CodeKeyTooOld, "this key is too old for a first request, and its record may be gone; find out whether "+

@@ -79,7 +79,7 @@ func TestTimedKeysAreUUIDv7(t *testing.T) {
 	}
 	requireCreated(t, a.post(key, `{}`), "created")
 	requireCreated(t, a.post(`"`+key+`"`, `{}`), "reused")
-	require.Equal(t, 24*time.Hour, core.DefaultKeyAge)
+	require.Equal(t, 24*time.Hour, store.DefaultKeyAge)
 }
 
 // The age counts to the millisecond, at both ends.
@@ -142,20 +142,20 @@ func TestKeyAgeByBothClocks(t *testing.T) {
 func TestTimedKeyThroughItsLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := &drifting{}
-		store := memstore.New(memstore.WithClock(clock.now))
-		a := newApp(t, timedKeys(store, 2*time.Hour), created)
+		st := memstore.New(memstore.WithClock(clock.now))
+		a := newApp(t, timedKeys(st, 2*time.Hour), created)
 		key := ago(2 * time.Hour)
 		requireCreated(t, a.post(key, `{}`), "created")
 		time.Sleep(time.Millisecond)
 		requireCreated(t, a.post(key, `{}`), "reused")
 		requireProblem(t, a.post(key, `{"other":1}`), http.StatusConflict, core.CodeKeyReused)
-		time.Sleep(core.DefaultRetention - 2*time.Millisecond)
+		time.Sleep(store.DefaultRetention - 2*time.Millisecond)
 		requireCreated(t, a.post(key, `{}`), "reused")
 		time.Sleep(time.Millisecond)
 		requireTooOld(t, a.post(key, `{}`), key)
 		requireProblem(t, a.operation(alice, idOf(key)), http.StatusNotFound, core.CodeNotFound)
-		drop(t, store)
-		_, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
+		drop(t, st)
+		_, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
 		require.ErrorIs(t, err, core.ErrNotFound)
 		requireTooOld(t, a.post(key, `{}`), key)
 		for range 3 { // the store's clock goes back, as far as it may
@@ -172,14 +172,14 @@ func TestTimedKeyThroughItsLife(t *testing.T) {
 func TestSweptKeysAndClocksThatGoBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := &drifting{}
-		store := memstore.New(memstore.WithClock(clock.now))
-		cfg := timedKeys(store, time.Hour, func(c *core.Config) { c.Now = clock.now })
+		st := memstore.New(memstore.WithClock(clock.now))
+		cfg := timedKeys(st, time.Hour, func(c *core.Config) { c.Now = clock.now })
 		a := newApp(t, cfg, created)
 		key := ago(0)
 		requireCreated(t, a.post(key, `{}`), "created")
-		time.Sleep(core.DefaultRetention)
-		drop(t, store)
-		clock.by(-core.DefaultRetention) // the store's and the app's together
+		time.Sleep(store.DefaultRetention)
+		drop(t, st)
+		clock.by(-store.DefaultRetention) // the store's and the app's together
 		requireTooOld(t, a.post(key, `{}`), key)
 		requireCreated(t, a.post(keyAt(clock.now().Add(time.Second)), `{}`), "created")
 	})
@@ -244,16 +244,16 @@ func TestLoweredKeyAge(t *testing.T) {
 // CONTRACT T-6
 func TestLeavingTimedKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		before := newApp(t, timedKeys(store, time.Hour), created)
+		st := memstore.New()
+		before := newApp(t, timedKeys(st, time.Hour), created)
 		swept, parked := ago(0), ago(0)
 		requireCreated(t, before.post(swept, `{}`), "created")
 		before.handler = status(http.StatusBadGateway)
 		before.post(parked, `{}`)
-		time.Sleep(core.DefaultRetention)
-		drop(t, store)
+		time.Sleep(store.DefaultRetention)
+		drop(t, st)
 
-		after := newApp(t, core.Config{Store: store}, created)
+		after := newApp(t, core.Config{Store: st}, created)
 		requireTooOld(t, after.post(swept, `{}`), swept)
 		requireProblem(t, after.post(parked, `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 		requireCreated(t, after.post("order-1", `{}`), "created")
@@ -264,7 +264,7 @@ func TestLeavingTimedKeys(t *testing.T) {
 		requireCreated(t, after.post(inTime, `{}`), "created")
 		inTime = ago(time.Hour)
 		time.Sleep(time.Hour)
-		restarted := newApp(t, core.Config{Store: store}, created)
+		restarted := newApp(t, core.Config{Store: st}, created)
 		requireCreated(t, restarted.post(inTime, `{}`), "created")
 		requireTooOld(t, restarted.post(refused, `{}`), refused)
 		require.Equal(t, 3, after.ran()+restarted.ran())
@@ -272,10 +272,10 @@ func TestLeavingTimedKeys(t *testing.T) {
 		_, err := after.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, parked), core.Decision{Applied: true,
 			Answer: &core.Answer{Status: http.StatusOK}, Who: "op", Why: "found"})
 		require.NoError(t, err)
-		time.Sleep(core.DefaultRetention)
+		time.Sleep(store.DefaultRetention)
 		requireProblem(t, after.post(parked, `{}`), http.StatusConflict, core.CodeKeyExpired)
-		time.Sleep(core.DefaultTombstone)
-		drop(t, store)
+		time.Sleep(store.DefaultTombstone)
+		drop(t, st)
 		requireTooOld(t, after.post(parked, `{}`), parked)
 	})
 }
@@ -344,18 +344,18 @@ func TestKeptAgeAfterAChangeOfThePolicy(t *testing.T) {
 		now  int
 		want store.KeptAge
 	}{
-		"the first":                     {store.KeptAge{}, h, 0, store.KeptAge{Age: h, Since: at(0), Before: h}},
-		"the first, long":               {store.KeptAge{}, 48 * h, 0, store.KeptAge{Age: 48 * h, Since: at(0), Before: 24 * h}},
-		"the same":                      {k, 10 * h, 5, k},
-		"shorter":                       {k, 5 * h, 5, store.KeptAge{Age: 5 * h, Since: at(2), Before: h}},
-		"shorter than the one before":   {k, h / 2, 5, store.KeptAge{Age: h / 2, Since: at(2), Before: h / 2}},
-		"longer, soon":                  {k, 20 * h, 73, store.KeptAge{Age: 20 * h, Since: at(73), Before: h}},
-		"longer, after MaxRetention":    {k, 20 * h, 74, store.KeptAge{Age: 20 * h, Since: at(74), Before: 10 * h}},
-		"gone":                          {k, 0, 20, left},
-		"back":                          {left, 48 * h, 30, store.KeptAge{Age: 48 * h, Since: at(30), Before: h}},
-		"back, as it was":               {left, 10 * h, 30, store.KeptAge{Age: 10 * h, Since: at(30), Before: h}},
-		"back, shorter":                 {left, h / 2, 30, store.KeptAge{Age: h / 2, Since: at(30), Before: h / 2}},
-		"back, long after MaxRetention": {left, 48 * h, 300, store.KeptAge{Age: 48 * h, Since: at(300), Before: h}},
+		"the first":                           {store.KeptAge{}, h, 0, store.KeptAge{Age: h, Since: at(0), Before: h}},
+		"the first, long":                     {store.KeptAge{}, 48 * h, 0, store.KeptAge{Age: 48 * h, Since: at(0), Before: 24 * h}},
+		"the same":                            {k, 10 * h, 5, k},
+		"shorter":                             {k, 5 * h, 5, store.KeptAge{Age: 5 * h, Since: at(2), Before: h}},
+		"shorter than the one before":         {k, h / 2, 5, store.KeptAge{Age: h / 2, Since: at(2), Before: h / 2}},
+		"longer, soon":                        {k, 20 * h, 73, store.KeptAge{Age: 20 * h, Since: at(73), Before: h}},
+		"longer, after store.MaxRetention":    {k, 20 * h, 74, store.KeptAge{Age: 20 * h, Since: at(74), Before: 10 * h}},
+		"gone":                                {k, 0, 20, left},
+		"back":                                {left, 48 * h, 30, store.KeptAge{Age: 48 * h, Since: at(30), Before: h}},
+		"back, as it was":                     {left, 10 * h, 30, store.KeptAge{Age: 10 * h, Since: at(30), Before: h}},
+		"back, shorter":                       {left, h / 2, 30, store.KeptAge{Age: h / 2, Since: at(30), Before: h / 2}},
+		"back, long after store.MaxRetention": {left, 48 * h, 300, store.KeptAge{Age: 48 * h, Since: at(300), Before: h}},
 	} {
 		require.Equal(t, tt.want, tt.kept.Next(tt.age, at(tt.now)), name)
 	}
@@ -519,19 +519,19 @@ func TestRoutesWithDifferentKeyAges(t *testing.T) {
 // CONTRACT T-6, X-7
 func TestSettledTimedKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		a := newApp(t, core.Config{Store: store, Policy: core.Policy{KeyFormat: core.TimedKey}, Routes: core.Routes{
+		st := memstore.New()
+		a := newApp(t, core.Config{Store: st, Policy: core.Policy{KeyFormat: core.TimedKey}, Routes: core.Routes{
 			"POST " + pattern: {Recovery: core.Park, KeyAge: time.Hour, Retention: 24 * time.Hour},
 			"POST /slow":      {Recovery: core.Park, KeyAge: 60 * time.Hour},
 		}}, status(http.StatusBadGateway))
 		kept := func(key string) time.Duration {
-			rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
+			rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
 			require.NoError(t, err)
 			return rec.PurgeAt.Sub(rec.ExpiresAt)
 		}
 		lost := ago(0)
 		require.Equal(t, http.StatusBadGateway, a.post(lost, `{}`).Code)
-		time.Sleep(core.DefaultDeadline)
+		time.Sleep(store.DefaultDeadline)
 		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, lost), core.Decision{
 			Applied: true, Answer: &core.Answer{Status: http.StatusCreated}, Who: "operator", Why: "asked"})
 		require.NoError(t, err)
@@ -539,7 +539,7 @@ func TestSettledTimedKeys(t *testing.T) {
 		answered := ago(0)
 		requireCreated(t, a.post(answered, `{}`), "created")
 		require.Equal(t, kept(answered), kept(lost))
-		require.Less(t, kept(lost), core.MaxRetention)
+		require.Less(t, kept(lost), store.MaxRetention)
 	})
 }
 
@@ -669,7 +669,7 @@ func TestImportOfTimedKeys(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, timed, rec.Timed, k)
 		}
-		time.Sleep(core.DefaultRetention + core.DefaultTombstone)
+		time.Sleep(store.DefaultRetention + store.DefaultTombstone)
 		drop(t, st)
 		requireTooOld(t, a.post(key, `{}`), key)
 		requireCreated(t, a.post(ago(0), `{}`), "created") // what was ahead is no floor
@@ -682,17 +682,17 @@ func TestImportOfTimedKeys(t *testing.T) {
 // CONTRACT T-6, F-4
 func TestImportedRecordOutlivesItsKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		a := newApp(t, core.Config{Store: store, Routes: core.Routes{"POST " + pattern: {
-			Recovery: core.Park, KeyFormat: core.TimedKey, KeyAge: 60 * time.Hour, Tombstone: core.MinRetention,
+		st := memstore.New()
+		a := newApp(t, core.Config{Store: st, Routes: core.Routes{"POST " + pattern: {
+			Recovery: core.Park, KeyFormat: core.TimedKey, KeyAge: 60 * time.Hour, Tombstone: store.MinRetention,
 		}}}, created)
 		requireCreated(t, a.post(ago(0), `{}`), "created") // the age holds from here on
 		time.Sleep(3 * time.Hour)
 		key, older := ago(time.Hour), ago(2*time.Hour)
 		_, err := a.module.Import(t.Context(), rowsOf(past(key, func(p *core.Past) { p.ExpiresAt = time.Now() })))
 		require.NoError(t, err)
-		time.Sleep(2 * core.MinRetention)
-		drop(t, store)
+		time.Sleep(2 * store.MinRetention)
+		drop(t, st)
 		requireProblem(t, a.post(key, `{}`), http.StatusConflict, core.CodeKeyExpired)
 		requireCreated(t, a.post(older, `{}`), "created")
 	})
@@ -728,7 +728,7 @@ func TestRollbackOutlivesTheAgeOfItsKey(t *testing.T) {
 			rec, err := a.store.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
 			require.NoError(t, err)
 			require.True(t, rec.Timed)
-			require.Equal(t, core.DefaultRetention, rec.ExpiresAt.Sub(rec.CreatedAt).Round(time.Minute), "of a refusal, too")
+			require.Equal(t, store.DefaultRetention, rec.ExpiresAt.Sub(rec.CreatedAt).Round(time.Minute), "of a refusal, too")
 			require.Equal(t, rec.ExpiresAt, rec.PurgeAt, "no tombstone")
 		})
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 )
 
 // traces is a core.Tracer that finds the trace in the context, as a tracing library does, and notes what it is told.
@@ -155,7 +156,7 @@ func TestTraceBeginsAndEndsOnce(t *testing.T) {
 
 // What Run goes on with has a trace of its own, which knows that of the attempt before.
 func TestTraceOfAResumedOperation(t *testing.T) {
-	for _, attempts := range []int{core.MaxAttempts, 1} { // the operation is gone on with, or parked
+	for _, attempts := range []int{store.MaxAttempts, 1} { // the operation is gone on with, or parked
 		synctest.Test(t, func(t *testing.T) {
 			cfg := core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Resume, MaxAttempts: attempts},
 				Resume: func(ctx context.Context, _ core.Record) (*core.Answer, error) {
@@ -173,7 +174,7 @@ func TestTraceOfAResumedOperation(t *testing.T) {
 			require.Nil(t, reply)
 			ctx := attempt.Request().Context()
 			require.NoError(t, cmpErr(book(ctx, "sealed", nil), core.Checkpoint(ctx))) // and the process dies
-			time.Sleep(core.DefaultDeadline + time.Second)
+			time.Sleep(store.DefaultDeadline + time.Second)
 			run, stop := context.WithTimeout(t.Context(), time.Second)
 			defer stop()
 			require.NoError(t, a.module.Run(run))

@@ -34,13 +34,13 @@ func TestClockThatJumps(t *testing.T) {
 				st := memstore.New(memstore.WithClock(clock.now))
 				a := newOpsApp(t, core.Config{Store: st, SweepEvery: time.Second}, created)
 				require.Equal(t, http.StatusCreated, a.post("buried", `{}`).Code)
-				time.Sleep(core.DefaultRetention)
+				time.Sleep(store.DefaultRetention)
 				_, err := st.Sweep(t.Context(), 10, store.Window{})
 				require.NoError(t, err)
 				require.Equal(t, http.StatusCreated, a.post("answered", `{}`).Code)
 				a.handler = status(http.StatusBadGateway)
 				require.Equal(t, http.StatusBadGateway, a.post("parked", `{}`).Code)
-				time.Sleep(core.DefaultDeadline)
+				time.Sleep(store.DefaultDeadline)
 				a.handler = created
 
 				clock.by(jump)
@@ -109,7 +109,7 @@ func TestClockWithinTheBound(t *testing.T) {
 		clock := &drifting{}
 		a := newApp(t, core.Config{Store: memstore.New(memstore.WithClock(clock.now)), MaxClockSkew: 2 * time.Hour}, created)
 		a.post("k-1", `{}`)
-		time.Sleep(core.DefaultRetention - time.Hour)
+		time.Sleep(store.DefaultRetention - time.Hour)
 		clock.by(time.Hour)
 		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeKeyExpired)
 		require.Empty(t, a.of(core.EventClockSkew))

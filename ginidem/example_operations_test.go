@@ -11,6 +11,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/ginidem"
 )
 
@@ -47,7 +48,7 @@ func ExampleSettleHandler() {
 	check(json.Unmarshal([]byte(send(http.MethodPost, "/v1/payouts", "seller", "payout-7", `{"amount":"40.00"}`)), &problem))
 	fmt.Println(problem.Code)
 
-	now = now.Add(core.DefaultDeadline) // before that, the handler may still be at work
+	now = now.Add(store.DefaultDeadline) // before that, the handler may still be at work
 	list := send(http.MethodGet, "/v1/operations?state=unknown", "operator", "", "")
 	fmt.Println("listed:", strings.Contains(list, problem.Operation))
 

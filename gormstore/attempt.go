@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
@@ -70,7 +69,7 @@ func (s *Store) Park(ctx context.Context, t store.Ticket) error {
 }
 
 // keepFree is how long the row of a free key stays, so that the next attempt gets a higher fence.
-const keepFree = core.DefaultRetention
+const keepFree = store.DefaultRetention
 
 // Release implements [store.Store]. If its connection is broken, it goes over another one: the claim that it takes back
 // may have broken it.

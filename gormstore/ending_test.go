@@ -349,7 +349,7 @@ func TestCommittedByItsHandlerIsUnknown(t *testing.T) {
 		settlement := store.Settlement{ID: c.ID, Fence: rec.Fence, Who: "o", Why: "w"}
 		if db.Name() == "postgres" { // SQLite has one writer
 			_, err = st.Settle(t.Context(), settlement)
-			require.ErrorIs(t, err, core.ErrNotSettleable, "not before its deadline")
+			require.ErrorIs(t, err, store.ErrNotSettleable, "not before its deadline")
 			advance(t, db, deadline)
 			_, err = st.Settle(t.Context(), settlement)
 			require.NoError(t, err)

@@ -82,14 +82,14 @@ func TestErasureIsCheapForOthers(t *testing.T) {
 	t.Parallel()
 	db := openPostgres(t, pgtest.URL(t), 4)
 	migrate(t, db)
-	store := newStore(t, db)
+	st := newStore(t, db)
 	scope := command(core.Park).Scope
 	for range 200 {
 		c := command(core.Park)
-		c.Retention = core.DefaultRetention
-		claimed, err := store.Claim(t.Context(), c)
+		c.Retention = store.DefaultRetention
+		claimed, err := st.Claim(t.Context(), c)
 		require.NoError(t, err)
-		require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
+		require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
 	}
 	require.NoError(t, db.Exec("VACUUM ANALYZE idempotency_record").Error) // room on the pages
 	var updated, hot int
@@ -99,7 +99,7 @@ func TestErasureIsCheapForOthers(t *testing.T) {
 	}
 	eventually(t, "the updates are counted", func() bool { counts(); return updated >= 200 })
 	cold := updated - hot
-	require.Equal(t, 200, eraseAll(t, store, scope, 30).Records)
+	require.Equal(t, 200, eraseAll(t, st, scope, 30).Records)
 	eventually(t, "the updates are counted", func() bool { counts(); return updated >= 400 })
 	require.LessOrEqual(t, updated-hot-cold, 20, "%d of 200 erasures wrote to the indexes", updated-hot-cold)
 }
@@ -189,5 +189,5 @@ func TestSightingsStayForRetention(t *testing.T) {
 	require.Equal(t, 200, hook.call("a", func(context.Context) int { return 200 }).Code)
 	var kept []float64
 	require.NoError(t, db.Raw("SELECT extract(epoch FROM purge_at - seen_at) FROM idempotency_sighting").Scan(&kept).Error)
-	require.Equal(t, []float64{core.DefaultRetention.Seconds()}, kept)
+	require.Equal(t, []float64{store.DefaultRetention.Seconds()}, kept)
 }

@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // Errors of [Inbox.Process] that say what to do with a message. After any other error, let the broker deliver the message
@@ -68,7 +69,7 @@ type InboxConfig struct {
 	Keep time.Duration
 
 	// Deadline is how long the processing of one message may take; then it is rolled back. At least 1 s. Default:
-	// core.DefaultDeadline, 60 s.
+	// store.DefaultDeadline, 60 s.
 	Deadline time.Duration
 
 	// Duplicate is called for each message that Process skips because it was processed before. Use it to count them.
@@ -93,7 +94,7 @@ func NewInbox(db *gorm.DB, cfg InboxConfig) (*Inbox, error) {
 		cfg.Keep = max(DefaultKeep, cfg.BrokerRetention)
 	}
 	if cfg.Deadline == 0 {
-		cfg.Deadline = core.DefaultDeadline
+		cfg.Deadline = store.DefaultDeadline
 	}
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("idem: gormstore.NewInbox: %w", err)

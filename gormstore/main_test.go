@@ -230,7 +230,7 @@ func paid() store.Completion {
 		Answer: core.Answer{
 			Status: http.StatusCreated, Header: http.Header{"Location": {"/v1/payments/1"}}, Body: []byte("paid"),
 		},
-		Retention: core.DefaultRetention, Tombstone: core.DefaultTombstone,
+		Retention: store.DefaultRetention, Tombstone: store.DefaultTombstone,
 	}
 }
 

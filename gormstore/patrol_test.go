@@ -129,7 +129,7 @@ func TestPatrolAfterTheClockWentBack(t *testing.T) {
 		st := newStore(t, db)
 		win := func() core.ID {
 			c := command(core.Park)
-			c.Retention = core.DefaultRetention
+			c.Retention = store.DefaultRetention
 			claimed, err := st.Claim(t.Context(), c)
 			require.NoError(t, err)
 			require.True(t, claimed.Won)

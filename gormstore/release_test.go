@@ -137,7 +137,7 @@ func TestReleaseOverAnotherConnection(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 	}
 	for _, c := range lost {
-		ctx, cancel := context.WithTimeout(t.Context(), core.DefaultClaimTimeout)
+		ctx, cancel := context.WithTimeout(t.Context(), store.DefaultClaimTimeout)
 		require.NoError(t, st.Release(ctx, store.Ticket{ID: c.ID, Owner: c.Owner}))
 		cancel()
 		requireFree(t, st, c, time.Second)

@@ -15,6 +15,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -262,11 +263,11 @@ func TestHandlerThatComputesForLongerThanItsLease(t *testing.T) {
 		}
 		t.Run(d.name, func(t *testing.T) {
 			db := d.fresh(t)(t)
-			store := newStore(t, db)
-			a := newStepApp(t, store)
+			st := newStore(t, db)
+			a := newStepApp(t, st)
 			resumed := make(chan struct{}, 100)
 			other, err := core.New(core.Config{
-				Store: store, Policy: core.Policy{Recovery: core.Resume}, SweepEvery: 10 * time.Millisecond,
+				Store: st, Policy: core.Policy{Recovery: core.Resume}, SweepEvery: 10 * time.Millisecond,
 				Resume: func(context.Context, core.Record) (*core.Answer, error) {
 					resumed <- struct{}{}
 					return nil, errors.New("nobody else runs")
@@ -285,7 +286,7 @@ func TestHandlerThatComputesForLongerThanItsLease(t *testing.T) {
 					return err
 				}
 				if d.shared {
-					advance(t, db, core.DefaultLease) // the lease in the record is over, and the segment is open
+					advance(t, db, store.DefaultLease) // the lease in the record is over, and the segment is open
 				}
 				for range 20 { // it computes
 					w := serve(t, other, "k-1", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { runs++ }))

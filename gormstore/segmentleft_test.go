@@ -93,7 +93,7 @@ func TestNothingIsLeftOpenBehindAnUnknownCommit(t *testing.T) {
 		require.Contains(t, w.Body.String(), string(core.CodeCommitUnconfirmed))
 		requireNothingOpen(t, st, db, id)
 		lost = false
-		advance(t, db, core.DefaultLease)
+		advance(t, db, store.DefaultLease)
 		require.Equal(t, http.StatusCreated, a.post(handle).Code)
 		require.Equal(t, 1, countEffects(t, db))
 	})

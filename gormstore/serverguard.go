@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
@@ -50,7 +50,7 @@ func timeLeft(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return time.Until(deadline)
 	}
-	return core.DefaultDeadline
+	return store.DefaultDeadline
 }
 
 // opening are the calls that begin a transaction. Where the driver does not show the transaction's status, the library's

@@ -3,7 +3,6 @@ package gormstore
 import (
 	"context"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -15,7 +14,7 @@ func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, 
 		if err != nil {
 			return err
 		}
-		state, c := store.Free, store.Completion{Retention: core.DefaultTombstone}
+		state, c := store.Free, store.Completion{Retention: store.DefaultTombstone}
 		if st.Answer != nil {
 			state, c = store.Completed, *st.Answer
 		}

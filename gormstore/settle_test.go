@@ -72,7 +72,7 @@ func TestHistoryKeepsWhatUndidIt(t *testing.T) {
 		require.Len(t, page, 1)
 		decision := core.Decision{Who: "olga", Why: "the client gave up"}
 		_, err = module.Settle(t.Context(), page[0].ID, decision)
-		require.ErrorIs(t, err, core.ErrStepsFinished)
+		require.ErrorIs(t, err, store.ErrStepsFinished)
 		decision.Undone = "reservation 1 was given back"
 		_, err = module.Settle(t.Context(), page[0].ID, decision)
 		require.NoError(t, err)

@@ -172,7 +172,7 @@ func TestPausedStep(t *testing.T) {
 				})
 				<-paused
 				if d.shared && d.name != "postgres serializable" { // there the segment would not commit over this write
-					advance(t, db, core.DefaultLease)
+					advance(t, db, store.DefaultLease)
 				}
 				w := a.as(key, func(context.Context) error { return errors.New("it ran") })
 				require.Equal(t, http.StatusConflict, w.Code)
@@ -216,7 +216,7 @@ func TestTakenOverBetweenSegments(t *testing.T) {
 						})
 					})
 					<-paused
-					advance(t, db, core.DefaultLease)
+					advance(t, db, store.DefaultLease)
 					code := a.post(other).Code
 					close(wake)
 					wg.Wait()
@@ -480,7 +480,7 @@ func TestTakeoverWhileAStepWaitsForItsStandby(t *testing.T) {
 	wg.Go(func() {
 		first = a.post(func(ctx context.Context) error {
 			return reserve(ctx, func(*gorm.DB) error {
-				advance(t, r.admin, core.DefaultLease)
+				advance(t, r.admin, store.DefaultLease)
 				r.demand()
 				return nil
 			})

@@ -35,16 +35,16 @@ func TestSweepOfPartitions(t *testing.T) {
 	for _, statement := range append(partitioned, "CREATE TABLE deep PARTITION OF even FOR VALUES WITH (MODULUS 1, REMAINDER 0)") {
 		require.NoError(t, db.Exec(statement).Error)
 	}
-	store := newStore(t, db)
-	require.NoError(t, store.Validate(t.Context()))
+	st := newStore(t, db)
+	require.NoError(t, st.Validate(t.Context()))
 	for i := range 40 {
 		c := command(core.Park)
-		c.Retention = core.DefaultRetention
-		claimed, err := store.Claim(t.Context(), c)
+		c.Retention = store.DefaultRetention
+		claimed, err := st.Claim(t.Context(), c)
 		require.NoError(t, err)
 		require.True(t, claimed.Won)
 		if i%2 == 0 {
-			require.NoError(t, store.Complete(t.Context(), claimed.Record.Ticket, paid()))
+			require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
 		}
 	}
 	const past = "- interval '90 days'"
@@ -57,7 +57,7 @@ func TestSweepOfPartitions(t *testing.T) {
 	} {
 		require.NoError(t, db.Exec("UPDATE idempotency_record SET sweep_from = sweep_from "+past+", "+step.update+
 			" WHERE state <> ?", running).Error)
-		sweepOnce(t, store)
+		sweepOnce(t, st)
 		require.Equal(t, step.want, states(t, db))
 	}
 }
@@ -88,7 +88,7 @@ func TestSweepGoesOnWithoutThePatrol(t *testing.T) {
 			db := freshPostgres("", false)(t)(t)
 			st := newStore(t, db)
 			c := command(core.Park)
-			c.Retention = core.DefaultRetention
+			c.Retention = store.DefaultRetention
 			claimed, err := st.Claim(t.Context(), c)
 			require.NoError(t, err)
 			require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
@@ -126,7 +126,7 @@ func TestSweepListsWhatIsOpen(t *testing.T) {
 		claims := map[core.Recovery]store.Claim{}
 		for _, r := range []core.Recovery{core.Park, core.Resume} {
 			c := command(r)
-			c.Retention = core.DefaultRetention
+			c.Retention = store.DefaultRetention
 			claimed, err := st.Claim(t.Context(), c)
 			require.NoError(t, err)
 			require.True(t, claimed.Won)

@@ -12,7 +12,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/sqltext"
 	"github.com/auth19/idem/gormstore/internal/txn"
@@ -206,7 +205,7 @@ func (t *tx) loseEarly(ctx context.Context) {
 	if deadline, ok := ctx.Deadline(); ok {
 		left = max(0, time.Until(deadline))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), core.DefaultClaimTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.DefaultClaimTimeout)
 	defer cancel()
 	_ = t.store.transact(ctx, func(q querier) error { return t.entry.lose(ctx, t.store, q, left) })
 }

@@ -93,7 +93,7 @@ func sendCommands(t *testing.T, db *gorm.DB, clients, each, body int, work time.
 			}
 			for range each {
 				c := command(core.Park)
-				c.Retention = core.DefaultRetention
+				c.Retention = store.DefaultRetention
 				claimed, err := st.Claim(t.Context(), c)
 				if err != nil {
 					errs[i] = err

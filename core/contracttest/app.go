@@ -132,8 +132,8 @@ func (a App) withDefaults() App {
 	for i := range a.Routes {
 		r := &a.Routes[i]
 		r.Method = cmp.Or(r.Method, http.MethodPost)
-		r.MaxBody = cmp.Or(r.MaxBody, core.DefaultMaxBody)
-		r.KeyAge = cmp.Or(r.KeyAge, core.DefaultKeyAge)
+		r.MaxBody = cmp.Or(r.MaxBody, store.DefaultMaxBody)
+		r.KeyAge = cmp.Or(r.KeyAge, store.DefaultKeyAge)
 	}
 	return a
 }

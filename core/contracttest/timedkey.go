@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 var timedKeyChecks = []check{
@@ -62,7 +63,7 @@ func oldKeysAreRefused(p *probe) {
 
 // CONTRACT T-6
 func futureKeysAreRefused(p *probe) {
-	p.refused(p.valid().withKey(keyMadeAt(time.Now().Add(core.MaxKeyAhead+clocksApart))), core.CodeKeyInvalid)
-	r := p.valid().withKey(keyMadeAt(time.Now().Add(core.MaxKeyAhead - clocksApart)))
+	p.refused(p.valid().withKey(keyMadeAt(time.Now().Add(store.MaxKeyAhead+clocksApart))), core.CodeKeyInvalid)
+	r := p.valid().withKey(keyMadeAt(time.Now().Add(store.MaxKeyAhead - clocksApart)))
 	p.replays(p.apply(r), r)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // look sends the first form of the page Find.
@@ -37,7 +38,7 @@ func TestFindByWhatAPersonKnows(t *testing.T) {
 	d := newDesk(t)
 	var key core.DerivedKey
 	d.command("/v1/payouts", "k-1", `{}`, customer, charged("ch_7", &key))
-	d.advance(2 * core.DefaultDeadline)
+	d.advance(2 * store.DefaultDeadline)
 	id := core.Scoping{}.RecordID(customer, "k-1")
 	text := id.String()
 	for _, known := range []string{text, strings.ToUpper(text), " " + text + " ", text[:8], text[:11], text[:63], text[:8] + "…" + text[56:],

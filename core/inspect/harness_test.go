@@ -171,7 +171,7 @@ func broken(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusI
 func (d *desk) unknown(key string, p core.Principal) core.ID {
 	d.t.Helper()
 	d.command("/v1/payouts", key, `{"amount":"1.00"}`, p, broken)
-	d.advance(2 * core.DefaultDeadline)
+	d.advance(2 * store.DefaultDeadline)
 	return core.Scoping{}.RecordID(p, key)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/inspect"
+	"github.com/auth19/idem/core/store"
 )
 
 func TestConfig(t *testing.T) {
@@ -231,7 +232,7 @@ func TestExpiredStepsAreGone(t *testing.T) {
 	})
 	path := "/idem/operations/" + core.Scoping{}.RecordID(customer, "refund-1").String()
 	require.Contains(t, d.ask(http.MethodPost, path+"/answer", nil).text, "secret")
-	d.advance(core.DefaultRetention)
+	d.advance(store.DefaultRetention)
 	require.NotContains(t, d.get(path).text, "Show what was answered")
 	p := d.ask(http.MethodPost, path+"/answer", nil)
 	require.Contains(t, p.text, "no longer kept")

@@ -155,7 +155,7 @@ func TestSettleUnsure(t *testing.T) {
 	form := d.form(id, "applied", "seen at the bank")
 	d.shaky.panics.Store(true)
 	require.Panics(t, func() { d.settle(id, form) })
-	d.advance(2 * core.DefaultDeadline)
+	d.advance(2 * store.DefaultDeadline)
 	p := d.settle(id, form)
 	require.Equal(t, http.StatusConflict, p.Code, p.text)
 	require.Contains(t, p.text, "Nobody knows yet whether it was recorded")
@@ -344,7 +344,7 @@ func TestTimelineKeepsWhatWasKnown(t *testing.T) {
 	_, reply = d.module.Begin(r, "/v1/payouts", customer) // and the process is killed
 	require.Nil(t, reply)
 	killed := core.Scoping{}.RecordID(customer, "payout-2")
-	d.advance(2 * core.DefaultDeadline)
+	d.advance(2 * store.DefaultDeadline)
 	for id, want := range map[core.ID]string{parked: "The attempt ended without proof", killed: "The lease ran out"} {
 		require.Contains(t, d.get("/idem/operations/"+id.String()).text, want)
 		require.Equal(t, http.StatusSeeOther, d.settle(id, d.form(id, "applied", "seen")).Code)

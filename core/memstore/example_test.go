@@ -39,7 +39,7 @@ func Example() {
 		return attempt.Finish()
 	}
 	fmt.Println(post().Status)
-	now = now.Add(core.DefaultRetention - time.Second)
+	now = now.Add(store.DefaultRetention - time.Second)
 	fmt.Println(post().Status)
 	now = now.Add(time.Second)
 	fmt.Println(post().Status)

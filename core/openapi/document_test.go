@@ -16,6 +16,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/openapi"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -121,7 +122,7 @@ func TestDocument(t *testing.T) {
 	delete(policy, "repeatCodes")
 	delete(policy, "finalCodes")
 	require.Equal(t, map[string]any{
-		"header": "Idempotency-Key", "required": true, "keyFormat": "any", "retentionSeconds": core.DefaultRetention.Seconds(),
+		"header": "Idempotency-Key", "required": true, "keyFormat": "any", "retentionSeconds": store.DefaultRetention.Seconds(),
 		"resultHeader": "Idempotency-Result", "problemHeader": "Idempotency-Problem",
 	}, policy)
 	require.Equal(t, false, member(t, paths, "/v1/payouts/{id}", "patch", "x-idempotency", "required"), "in shadow")

@@ -139,7 +139,7 @@ func TestRunIsCounted(t *testing.T) {
 	a.send(t, "k-1", `{}`)
 	a.handle = status(502)
 	a.send(t, "k-2", `{}`)
-	clock.add(core.DefaultRetention + time.Hour)
+	clock.add(store.DefaultRetention + time.Hour)
 	ctx, stop := context.WithCancel(t.Context())
 	var run sync.WaitGroup
 	run.Go(func() { _ = a.module.Run(ctx) })

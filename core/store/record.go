@@ -234,9 +234,3 @@ func (r Record) KeyMade() time.Time {
 // Spent reports whether a sweep will drop this record of a timed key. Its key stays refused, before and after the sweep
 // (T-6).
 func (r Record) Spent() bool { return r.Timed && r.Stored != Free && r.State() == Free }
-
-// Bounds of the contract.
-const (
-	MinRetention = 24 * time.Hour // of Policy.Retention and Policy.Tombstone (T-2)
-	MaxRetention = 72 * time.Hour // of Policy.Retention (T-2)
-)

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -129,7 +128,7 @@ func stepStartAndFinish(t *testing.T, s *fixture) {
 		"an object": `{"id":"ch_1","amount":9007199254740993}`,
 		"null":      `null`,
 		"not ASCII": "\"\u00fc\u2028 \\u0000\"",
-		"the most":  `"` + strings.Repeat("x", core.MaxStepResult-2) + `"`,
+		"the most":  `"` + strings.Repeat("x", store.MaxStepResult-2) + `"`,
 	}
 	for name, result := range results {
 		t.Run(name, func(t *testing.T) {

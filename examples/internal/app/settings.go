@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/examples/internal/database"
 	"github.com/auth19/idem/gormstore"
 )
@@ -56,10 +56,10 @@ func LoadSettings(getenv func(name string) string) (Settings, error) {
 		value           *time.Duration
 		unset, min, max time.Duration
 	}{
-		{"LEASE", &s.Lease, core.DefaultLease, time.Second, time.Hour},
-		{"DEADLINE", &s.Deadline, core.DefaultDeadline, time.Second, 24 * time.Hour},
-		{"RETENTION", &s.Retention, core.DefaultRetention, core.MinRetention, core.MaxRetention},
-		{"KEY_AGE", &s.KeyAge, 0, core.MinKeyAge, core.MinRetention},
+		{"LEASE", &s.Lease, store.DefaultLease, time.Second, time.Hour},
+		{"DEADLINE", &s.Deadline, store.DefaultDeadline, time.Second, 24 * time.Hour},
+		{"RETENTION", &s.Retention, store.DefaultRetention, store.MinRetention, store.MaxRetention},
+		{"KEY_AGE", &s.KeyAge, 0, store.MinKeyAge, store.MinRetention},
 		{"STALL", &s.Stall, gormstore.DefaultStall, time.Second, time.Hour},
 	} {
 		*d.value = d.unset
@@ -72,9 +72,9 @@ func LoadSettings(getenv func(name string) string) (Settings, error) {
 			*d.value = parsed
 		}
 	}
-	if s.Attempts, err = strconv.Atoi(cmp.Or(getenv("ATTEMPTS"), strconv.Itoa(core.DefaultMaxAttempts))); err != nil ||
-		s.Attempts < 1 || s.Attempts > core.MaxAttempts {
-		return Settings{}, fmt.Errorf("ATTEMPTS: %q is not a number from 1 to %d", getenv("ATTEMPTS"), core.MaxAttempts)
+	if s.Attempts, err = strconv.Atoi(cmp.Or(getenv("ATTEMPTS"), strconv.Itoa(store.DefaultMaxAttempts))); err != nil ||
+		s.Attempts < 1 || s.Attempts > store.MaxAttempts {
+		return Settings{}, fmt.Errorf("ATTEMPTS: %q is not a number from 1 to %d", getenv("ATTEMPTS"), store.MaxAttempts)
 	}
 	if !isOrigin(s.Origin) {
 		return Settings{}, fmt.Errorf("CORS_ORIGIN: %q is no origin, such as https://shop.example", s.Origin)
