@@ -252,7 +252,7 @@ func (a *admission) sends(recorded store.CommandHash) (bool, error) {
 	}
 	if recorded.Version != hash.Version {
 		var err error
-		if hash, err = a.command.hash(recorded.Version); err != nil {
+		if hash, err = a.command.Hash(recorded.Version); err != nil {
 			return false, err
 		}
 	}

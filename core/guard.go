@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/auth19/idem/core/internal/command"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -23,7 +24,7 @@ type admission struct {
 	principal Principal
 	id        ID
 	echo      []string // the key's header as it came, for the echo (M-3)
-	command   command
+	command   command.Command
 	hash      store.CommandHash // in the current version
 	keyMade   time.Time         // the time of a key that is a UUIDv7
 	keyAge    time.Duration     // how old a timed key may be
@@ -178,8 +179,8 @@ func (v *visit) admit(r *http.Request, p Principal, kept [][]byte) (*http.Reques
 
 // giveBody gives r a body that can be read from the beginning.
 func (a *admission) giveBody(r *http.Request) {
-	if len(a.command.body) > 0 { // otherwise the original body is empty, too
-		a.body.Reset(a.command.body)
+	if len(a.command.Body) > 0 { // otherwise the original body is empty, too
+		a.body.Reset(a.command.Body)
 		r.Body = &a.body
 	}
 }
@@ -228,16 +229,13 @@ func (m *Module) takeCommand(a *admission, r *http.Request, kept [][]byte) ([]by
 			return body, readBefore()
 		}
 	}
-	contentType := r.Header.Get("Content-Type")
-	if partsAbove(contentType, body) {
+	if command.PartsAbove(r.Header.Get("Content-Type"), body) {
 		return body, NewProblem(CodeBodyTooLarge, fmt.Sprintf("the multipart body has more than %d parts, more than %d header "+
-			"lines, or more than %d bytes of header in a part; nothing was run", maxParts, maxPartHeaders, maxPartHeader))
+			"lines, or more than %d bytes of header in a part; nothing was run",
+			command.MaxParts, command.MaxPartHeaders, command.MaxPartHeader))
 	}
-	a.command = command{
-		method: r.Method, path: r.URL.EscapedPath(), rawQuery: r.URL.RawQuery, contentType: contentType,
-		headers: commandHeaders(r, a.route.CommandHeaders), trailers: allHeaders(r.Trailer), body: body,
-	}
-	hash, hashErr := a.command.hash(currentHashVersion)
+	a.command = command.Of(r, a.route.CommandHeaders, body)
+	hash, hashErr := a.command.Hash(command.Version)
 	if hashErr != nil {
 		return body, NewProblem(CodeMisconfigured, hashErr.Error())
 	}
@@ -349,7 +347,7 @@ func bodyTooLarge() *Problem {
 
 // event is an event of a request that the key guard has seen.
 func (a *admission) event(kind EventKind) Event {
-	return Event{Kind: kind, Operation: a.id, Method: a.command.method, Route: a.pattern, Recovery: a.route.Recovery}
+	return Event{Kind: kind, Operation: a.id, Method: a.command.Method, Route: a.pattern, Recovery: a.route.Recovery}
 }
 
 // timed is event with the times of the claim. Only the first timed event of a request has them.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/internal/command"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -26,7 +27,7 @@ func TestHashRequestIsTheServersHash(t *testing.T) {
 		return r
 	}
 	r := request()
-	hash, err := core.HashRequest(r, []byte(body), 0)
+	hash, err := command.Of(r, nil, []byte(body)).Hash(command.Version)
 	require.NoError(t, err)
 	left, err := io.ReadAll(r.Body)
 	require.NoError(t, err)
@@ -42,9 +43,9 @@ func TestHashRequestIsTheServersHash(t *testing.T) {
 	app.serve(httptest.NewRecorder(), r, alice)
 	require.Equal(t, served, hash)
 
-	same, err := core.HashRequest(request(), []byte(body), served.Version)
+	same, err := command.Of(request(), nil, []byte(body)).Hash(served.Version)
 	require.NoError(t, err)
 	require.Equal(t, served, same)
-	_, err = core.HashRequest(request(), []byte(body), 99)
+	_, err = command.Of(request(), nil, []byte(body)).Hash(99)
 	require.Error(t, err)
 }

@@ -34,7 +34,7 @@ func (k *knownAges) add(name routeKey, kept store.KeptAge) {
 
 // knownAge returns the age of the request's route. The module asks the store once for each route.
 func (m *Module) knownAge(ctx context.Context, st store.Settings, adm *admission) (store.KeptAge, error) {
-	name := routeKey{adm.command.method, adm.pattern}
+	name := routeKey{adm.command.Method, adm.pattern}
 	if kept, ok := m.ages.find(name); ok {
 		return kept, nil
 	}

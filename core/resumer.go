@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/auth19/idem/core/internal/command"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -64,7 +65,7 @@ func (m *Module) resumeOne(ctx context.Context, rec Record) error {
 		return err
 	}
 	adm := &admission{Context: ctx, route: &route{Policy: policy}, pattern: rec.Route, id: rec.ID, hash: rec.Hash,
-		command: command{method: rec.Method}}
+		command: command.Command{Method: rec.Method}}
 	again := adm.event(EventResumed)
 	again.Traceparent = rec.Traceparent
 	traced := traceStart(ctx, m.tracer, again)

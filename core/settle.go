@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/auth19/idem/core/internal/command"
 	"github.com/auth19/idem/core/store"
 	jsonv2 "github.com/go-json-experiment/json"
 )
@@ -216,7 +217,7 @@ func (m *Module) parseSettlement(body []byte, id ID) (Decision, *Problem) {
 		d.Answer.Header.Set(name, value)
 	}
 	var text string
-	if media, _, _ := mime.ParseMediaType(d.Answer.Header.Get("Content-Type")); !isJSON(media) &&
+	if media, _, _ := mime.ParseMediaType(d.Answer.Header.Get("Content-Type")); !command.IsJSON(media) &&
 		json.Unmarshal(explicit.Body, &text) == nil {
 		d.Answer.Body = []byte(text)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/internal/attemptctx"
+	"github.com/auth19/idem/core/internal/command"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -214,7 +215,7 @@ var zeroHash store.CommandHash
 // another host is another command, because only the host that got a key knows it. If one host has several addresses, the
 // caller sets r.Host.
 func hashOf(r *http.Request, body []byte, version int16) (store.CommandHash, error) {
-	hash, err := core.HashRequest(r, body, version)
+	hash, err := command.Of(r, nil, body).Hash(cmp.Or(version, command.Version))
 	if err != nil {
 		return zeroHash, err
 	}

@@ -1,6 +1,6 @@
 //go:build !race
 
-package core
+package command
 
 import (
 	"testing"
@@ -10,9 +10,9 @@ import (
 
 // Under the race detector sync.Pool drops what it is given at random, so that allocations cannot be counted.
 func TestHashAllocations(t *testing.T) {
-	c := command{method: "POST", path: "/v1/payments", contentType: "application/json", body: []byte(smallBody)}
+	c := Command{Method: "POST", path: "/v1/payments", contentType: "application/json", Body: []byte(smallBody)}
 	allocs := testing.AllocsPerRun(100, func() {
-		if _, err := c.hash(currentHashVersion); err != nil {
+		if _, err := c.Hash(Version); err != nil {
 			t.Error(err)
 		}
 	})

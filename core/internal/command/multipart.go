@@ -1,4 +1,4 @@
-package core
+package command
 
 import (
 	"bytes"
@@ -10,13 +10,13 @@ import (
 // The caps of a multipart body. They bound how much work a small body can cause. The caps of net/http are the same or
 // higher.
 const (
-	maxParts       = 1_000    // parts
-	maxPartHeaders = 10_000   // header lines of all parts
-	maxPartHeader  = 64 << 10 // bytes in the headers of one part
+	MaxParts       = 1_000    // parts
+	MaxPartHeaders = 10_000   // header lines of all parts
+	MaxPartHeader  = 64 << 10 // bytes in the headers of one part
 )
 
-// partsAbove reports whether a body is a multipart form above its caps (H-6). It counts, and parses nothing.
-func partsAbove(contentType string, body []byte) bool {
+// PartsAbove reports whether a body is a multipart form above its caps (H-6). It counts, and parses nothing.
+func PartsAbove(contentType string, body []byte) bool {
 	if prefix := "multipart/"; len(contentType) < len(prefix) || !strings.EqualFold(contentType[:len(prefix)], prefix) {
 		return false
 	}
@@ -31,7 +31,7 @@ func partsAbove(contentType string, body []byte) bool {
 		var part []byte
 		part, rest, found = bytes.Cut(rest, delimiter)
 		n, size := partHeader(part)
-		if lines += n; parts > maxParts || lines > maxPartHeaders || size > maxPartHeader {
+		if lines += n; parts > MaxParts || lines > MaxPartHeaders || size > MaxPartHeader {
 			return true
 		}
 	}
@@ -42,7 +42,7 @@ func partsAbove(contentType string, body []byte) bool {
 func partHeader(part []byte) (lines, size int) {
 	for first := true; ; first = false {
 		line, rest, found := bytes.Cut(part, []byte("\n"))
-		if !found || !first && len(bytes.TrimRight(line, "\r")) == 0 || size > maxPartHeader {
+		if !found || !first && len(bytes.TrimRight(line, "\r")) == 0 || size > MaxPartHeader {
 			return lines, size
 		}
 		if !first {

@@ -1,4 +1,4 @@
-package core
+package command
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func hashOf(t testing.TB, c command) store.CommandHash {
+func hashOf(t testing.TB, c Command) store.CommandHash {
 	t.Helper()
-	hash, err := c.hash(currentHashVersion)
+	hash, err := c.Hash(Version)
 	require.NoError(t, err)
 	return hash
 }
@@ -27,7 +27,7 @@ func jsonHash(t testing.TB, body string) store.CommandHash {
 func bodyHash(t testing.TB, contentType, body string) store.CommandHash {
 	t.Helper()
 	in := []byte(body)
-	hash := hashOf(t, command{method: "POST", path: "/v1/payments", contentType: contentType, body: in})
+	hash := hashOf(t, Command{Method: "POST", path: "/v1/payments", contentType: contentType, Body: in})
 	require.Equal(t, body, string(in), "the body was changed")
 	return hash
 }
@@ -40,59 +40,59 @@ func TestHashCoversEveryField(t *testing.T) {
 			name, value, _ := strings.Cut(line, ":")
 			header.Add(name, value)
 		}
-		return namedHeaders(header, []string{"X-Account", "X-Region"})
+		return headersNamed(header, []string{"X-Account", "X-Region"})
 	}
 
 	trailers := allHeaders
 	// No two of these are the same command.
-	commands := []command{
+	commands := []Command{
 		{},
-		{method: "POST"},
-		{method: "PUT"},
+		{Method: "POST"},
+		{Method: "PUT"},
 		{path: "POST"},
-		{method: "POST", path: "/a"},
-		{method: "POST", path: "/A"},
-		{method: "POST", path: "/a/"},
-		{method: "POST", path: "/a%2Fb"},
-		{method: "POST", path: "/a/b"},
-		{method: "POST/", path: "a/b"},
-		{method: "POST", path: "/a", rawQuery: "b"},
-		{method: "POST", path: "/ab"},
-		{method: "POST", path: "/a?b"},
-		{method: "POST", path: "/a", rawQuery: "b=1"},
-		{method: "POST", path: "/a", rawQuery: "b=1&b=2"},
-		{method: "POST", path: "/a", rawQuery: "b=2&b=1"},
-		{method: "POST", path: "/a", rawQuery: "b=1%26b=2"},
-		{method: "POST", path: "/a", rawQuery: "%zz"},
-		{method: "POST", path: "/a", rawQuery: "%25zz"},
-		{method: "POST", path: "/a", contentType: "text/plain"},
-		{method: "POST", path: "/a", contentType: "text/html"},
-		{method: "POST", path: "/a", contentType: "text/plain; charset=utf-16"},
-		{method: "POST", path: "/a", contentType: "text/plain; charset=latin1"},
-		{method: "POST", path: "/a", contentType: "text/plain; charset"},
-		{method: "POST", path: "/a", contentType: "application/json"},
-		{method: "POST", path: "/a", contentType: "text/json"},
-		{method: "POST", path: "/a", contentType: "application/problem+json"},
-		{method: "POST", path: "/a", body: []byte("{}")},
-		{method: "POST", path: "/a", body: []byte("{} ")},
-		{method: "POST", path: "/a", contentType: "application/json", body: []byte("{}")},
-		{method: "POST", path: "/a", headers: headers("X-Account:")},
-		{method: "POST", path: "/a", headers: headers("X-Account:1")},
-		{method: "POST", path: "/a", headers: headers("X-Account:2")},
-		{method: "POST", path: "/a", headers: headers("X-Region:1")},
-		{method: "POST", path: "/a", headers: headers("X-Account:1", "X-Region:")},
-		{method: "POST", path: "/a", headers: headers("X-Account:1", "X-Region:2")},
-		{method: "POST", path: "/a", headers: headers("X-Account:2", "X-Region:1")},
-		{method: "POST", path: "/a", headers: headers("X-Account:1", "X-Account:2")},
-		{method: "POST", path: "/a", headers: headers("X-Account:2", "X-Account:1")},
-		{method: "POST", path: "/a", headers: headers("X-Account:1, 2")},
-		{method: "POST", path: "/a", trailers: trailers(http.Header{"X-Account": nil})},
-		{method: "POST", path: "/a", trailers: trailers(http.Header{"X-Account": {""}})},
-		{method: "POST", path: "/a", trailers: trailers(http.Header{"X-Account": {"1"}})},
-		{method: "POST", path: "/a", trailers: trailers(http.Header{"X-Account": {"2"}})},
-		{method: "POST", path: "/a", trailers: trailers(http.Header{"X-Account": {"1"}, "X-Region": {"2"}})},
+		{Method: "POST", path: "/a"},
+		{Method: "POST", path: "/A"},
+		{Method: "POST", path: "/a/"},
+		{Method: "POST", path: "/a%2Fb"},
+		{Method: "POST", path: "/a/b"},
+		{Method: "POST/", path: "a/b"},
+		{Method: "POST", path: "/a", rawQuery: "b"},
+		{Method: "POST", path: "/ab"},
+		{Method: "POST", path: "/a?b"},
+		{Method: "POST", path: "/a", rawQuery: "b=1"},
+		{Method: "POST", path: "/a", rawQuery: "b=1&b=2"},
+		{Method: "POST", path: "/a", rawQuery: "b=2&b=1"},
+		{Method: "POST", path: "/a", rawQuery: "b=1%26b=2"},
+		{Method: "POST", path: "/a", rawQuery: "%zz"},
+		{Method: "POST", path: "/a", rawQuery: "%25zz"},
+		{Method: "POST", path: "/a", contentType: "text/plain"},
+		{Method: "POST", path: "/a", contentType: "text/html"},
+		{Method: "POST", path: "/a", contentType: "text/plain; charset=utf-16"},
+		{Method: "POST", path: "/a", contentType: "text/plain; charset=latin1"},
+		{Method: "POST", path: "/a", contentType: "text/plain; charset"},
+		{Method: "POST", path: "/a", contentType: "application/json"},
+		{Method: "POST", path: "/a", contentType: "text/json"},
+		{Method: "POST", path: "/a", contentType: "application/problem+json"},
+		{Method: "POST", path: "/a", Body: []byte("{}")},
+		{Method: "POST", path: "/a", Body: []byte("{} ")},
+		{Method: "POST", path: "/a", contentType: "application/json", Body: []byte("{}")},
+		{Method: "POST", path: "/a", headers: headers("X-Account:")},
+		{Method: "POST", path: "/a", headers: headers("X-Account:1")},
+		{Method: "POST", path: "/a", headers: headers("X-Account:2")},
+		{Method: "POST", path: "/a", headers: headers("X-Region:1")},
+		{Method: "POST", path: "/a", headers: headers("X-Account:1", "X-Region:")},
+		{Method: "POST", path: "/a", headers: headers("X-Account:1", "X-Region:2")},
+		{Method: "POST", path: "/a", headers: headers("X-Account:2", "X-Region:1")},
+		{Method: "POST", path: "/a", headers: headers("X-Account:1", "X-Account:2")},
+		{Method: "POST", path: "/a", headers: headers("X-Account:2", "X-Account:1")},
+		{Method: "POST", path: "/a", headers: headers("X-Account:1, 2")},
+		{Method: "POST", path: "/a", trailers: trailers(http.Header{"X-Account": nil})},
+		{Method: "POST", path: "/a", trailers: trailers(http.Header{"X-Account": {""}})},
+		{Method: "POST", path: "/a", trailers: trailers(http.Header{"X-Account": {"1"}})},
+		{Method: "POST", path: "/a", trailers: trailers(http.Header{"X-Account": {"2"}})},
+		{Method: "POST", path: "/a", trailers: trailers(http.Header{"X-Account": {"1"}, "X-Region": {"2"}})},
 	}
-	seen := map[store.CommandHash]command{}
+	seen := map[store.CommandHash]Command{}
 	for _, c := range commands {
 		hash := hashOf(t, c)
 		require.Equal(t, hash, hashOf(t, c))
@@ -103,18 +103,18 @@ func TestHashCoversEveryField(t *testing.T) {
 
 // CONTRACT H-4
 func TestHashVersions(t *testing.T) {
-	for _, version := range []int16{0, -1, currentHashVersion + 1, 32767} {
-		hash, err := command{method: "POST"}.hash(version)
-		require.ErrorIs(t, err, errUnknownHashVersion)
+	for _, version := range []int16{0, -1, Version + 1, 32767} {
+		hash, err := Command{Method: "POST"}.Hash(version)
+		require.ErrorIs(t, err, ErrUnknownVersion)
 		require.Zero(t, hash)
 	}
-	require.Equal(t, currentHashVersion, hashOf(t, command{}).Version)
+	require.Equal(t, Version, hashOf(t, Command{}).Version)
 }
 
 // CONTRACT H-1
 func TestHashQuery(t *testing.T) {
 	hash := func(query string) store.CommandHash {
-		return hashOf(t, command{method: "POST", path: "/v1/payments", rawQuery: query})
+		return hashOf(t, Command{Method: "POST", path: "/v1/payments", rawQuery: query})
 	}
 	require.Equal(t, hash("a=1&b=2"), hash("b=2&a=1"))
 	require.Equal(t, hash("a=1&b=2&b=1"), hash("b=2&a=1&b=1"))
@@ -133,7 +133,7 @@ func TestHashNamedHeaders(t *testing.T) {
 	header.Set("X-Account", "1")
 	header.Set("X-Region", "2")
 	hash := func(names ...string) store.CommandHash {
-		return hashOf(t, command{method: "POST", headers: namedHeaders(header, names)})
+		return hashOf(t, Command{Method: "POST", headers: headersNamed(header, names)})
 	}
 	require.Equal(t, hash("X-Account", "X-Region"), hash("x-region", "X-ACCOUNT"))
 	require.Equal(t, hash("X-Account"), hash("X-Account", "x-account"))
@@ -185,7 +185,7 @@ func TestHashLargeBody(t *testing.T) {
 	const item = `{"order":"0193a8f3-0000-7000-8000-000000000000","currency":"EUR","amount":"12.50"},`
 	body := []byte("[" + strings.Repeat(item, 10<<20/len(item)) + "0]")
 	before := bytes.Clone(body)
-	hash := func() store.CommandHash { return hashOf(t, command{contentType: "application/json", body: body}) }
+	hash := func() store.CommandHash { return hashOf(t, Command{contentType: "application/json", Body: body}) }
 	whole := hash()
 	require.True(t, bytes.Equal(before, body), "the body was changed")
 	body[len(body)-2] = '1'
@@ -216,11 +216,11 @@ func BenchmarkCommandHash(b *testing.B) {
 		{"raw-100B", "text/plain", smallBody},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
-			c := command{method: "POST", path: "/v1/payments", contentType: bm.contentType, body: []byte(bm.body)}
-			b.SetBytes(int64(len(c.body)))
+			c := Command{Method: "POST", path: "/v1/payments", contentType: bm.contentType, Body: []byte(bm.body)}
+			b.SetBytes(int64(len(c.Body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := c.hash(currentHashVersion); err != nil {
+				if _, err := c.Hash(Version); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,4 +1,6 @@
-package core
+// Package command decides which requests are the same command: it makes the hash of everything in a request that tells the
+// handler what to do (contract H).
+package command
 
 import (
 	"crypto/sha256"
@@ -17,15 +19,23 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// command is what a key was sent for: everything in a request that decides what the handler does (contract H-1).
-type command struct {
-	method      string
+// Command is what a key was sent for: everything in a request that decides what the handler does (H-1).
+type Command struct {
+	Method      string
 	path        string // concrete and escaped, not the router's pattern
 	rawQuery    string
 	contentType string
 	headers     []namedHeader // further headers that belong to the command, by the route's policy
 	trailers    []namedHeader // all that were declared or came; complete when the body is read
-	body        []byte        // all of it; only read
+	Body        []byte        // all of it; only read
+}
+
+// Of is the command of a request whose whole body has been read. headers are the names of those that belong to it.
+func Of(r *http.Request, headers []string, body []byte) Command {
+	return Command{
+		Method: r.Method, path: r.URL.EscapedPath(), rawQuery: r.URL.RawQuery, contentType: r.Header.Get("Content-Type"),
+		headers: headersOf(r, headers), trailers: allHeaders(r.Trailer), Body: body,
+	}
 }
 
 // namedHeader is a request header with its lines.
@@ -34,15 +44,15 @@ type namedHeader struct {
 	lines []string
 }
 
-// commandHeaders picks the headers called names out of a request. Go keeps the host apart from the headers. Its case does
+// headersOf picks the headers called names out of a request. Go keeps the host apart from the headers. Its case does
 // not count. Its port does, because the default port is not known here (H-7).
-func commandHeaders(r *http.Request, names []string) []namedHeader {
+func headersOf(r *http.Request, names []string) []namedHeader {
 	header := r.Header
 	if slices.ContainsFunc(names, isHost) {
 		header = header.Clone()
 		header["Host"] = []string{strings.ToLower(r.Host)}
 	}
-	return namedHeaders(header, names)
+	return headersNamed(header, names)
 }
 
 func isHost(name string) bool { return strings.EqualFold(name, "Host") }
@@ -56,9 +66,9 @@ func allHeaders(header http.Header) []namedHeader {
 	return all
 }
 
-// namedHeaders picks the headers called names out of header. The order of names does not count. An absent header adds
+// headersNamed picks the headers called names out of header. The order of names does not count. An absent header adds
 // nothing to the hash. So if a policy names one more header, repeats of clients that never sent it still match.
-func namedHeaders(header http.Header, names []string) []namedHeader {
+func headersNamed(header http.Header, names []string) []namedHeader {
 	var picked []namedHeader
 	for _, name := range names {
 		name = textproto.CanonicalMIMEHeaderKey(name)
@@ -70,21 +80,21 @@ func namedHeaders(header http.Header, names []string) []namedHeader {
 	return slices.CompactFunc(picked, func(a, b namedHeader) bool { return a.name == b.name })
 }
 
-// currentHashVersion is the version of the rules by which new records are hashed. The rules of a version never change.
+// Version is the version of the rules by which new records are hashed. The rules of a version never change.
 // New rules get a new version beside the old one, so that a correct repeat still matches after a new release (H-4).
-const currentHashVersion int16 = 1
+const Version int16 = 1
 
-// errUnknownHashVersion: the record was hashed by rules that this release does not know. Nothing can be said about
-// the command, so the answer is 503 (H-4).
-var errUnknownHashVersion = errors.New("idem: unknown version of the command hash; the record is from a newer release")
+// ErrUnknownVersion means that the record was hashed by rules that this release does not know. Nothing can be said about the
+// command, so the answer is 503 (H-4).
+var ErrUnknownVersion = errors.New("idem: unknown version of the command hash; the record is from a newer release")
 
-// hash returns the hash of c by the rules of the given version, or errUnknownHashVersion.
-func (c command) hash(version int16) (store.CommandHash, error) {
+// Hash returns the hash of c by the rules of the given version, or ErrUnknownVersion.
+func (c Command) Hash(version int16) (store.CommandHash, error) {
 	switch version {
 	case 1:
 		return store.CommandHash{Version: 1, Sum: c.hashV1()}, nil
 	default:
-		return store.CommandHash{}, fmt.Errorf("%w: %d", errUnknownHashVersion, version)
+		return store.CommandHash{}, fmt.Errorf("%w: %d", ErrUnknownVersion, version)
 	}
 }
 
@@ -95,25 +105,25 @@ func (c command) hash(version int16) (store.CommandHash, error) {
 //	number of headers, and of each, by name: name, [lines]
 //	number of trailers, and of each, by name: name, [lines]
 //	form of the body, body in that form
-func (c command) hashV1() [sha256.Size]byte {
+func (c Command) hashV1() [sha256.Size]byte {
 	w := workspaces.Get().(*workspace)
 	defer w.release()
 	mediaType, parameters := parseMediaType(c.contentType)
-	form, body := "raw", c.body
+	form, body := "raw", c.Body
 	switch {
-	case isJSON(c.contentType):
-		if canonical, ok := w.json.of(c.body); ok {
+	case IsJSON(c.contentType):
+		if canonical, ok := w.json.of(c.Body); ok {
 			form, body = "json", canonical
 		}
 	case mediaType == "multipart/form-data":
-		if canonical, ok := canonicalMultipart(c.body, parameters["boundary"]); ok {
+		if canonical, ok := canonicalMultipart(c.Body, parameters["boundary"]); ok {
 			form, body = "multipart", canonical
 			delete(parameters, "boundary")
 		}
 	}
 
 	head := appendField(w.head[:0], "command/1")
-	head = appendField(head, c.method)
+	head = appendField(head, c.Method)
 	head = appendField(head, c.path)
 	head = appendField(head, canonicalQuery(c.rawQuery))
 	head = appendField(head, mediaType)
@@ -205,7 +215,7 @@ func canonicalQuery(raw string) string {
 // a star: the parser drops what it cannot join by RFC 2231.
 func parseMediaType(contentType string) (mediaType string, parameters map[string]string) {
 	base, rest, _ := strings.Cut(contentType, ";")
-	if rest = strings.TrimSpace(rest); isJSON(base) && (rest == "" || strings.EqualFold(rest, "charset=utf-8")) {
+	if rest = strings.TrimSpace(rest); IsJSON(base) && (rest == "" || strings.EqualFold(rest, "charset=utf-8")) {
 		return strings.ToLower(strings.TrimSpace(base)), nil // without the parser's allocations
 	}
 	mediaType, parameters, err := mime.ParseMediaType(contentType)
@@ -218,24 +228,10 @@ func parseMediaType(contentType string) (mediaType string, parameters map[string
 	return mediaType, parameters
 }
 
-// isJSON reports whether bodies of a content type are compared as JSON (H-2; RFC 6839, section 3.1), whatever its
+// IsJSON reports whether bodies of a content type are compared as JSON (H-2; RFC 6839, section 3.1), whatever its
 // parameters are.
-func isJSON(contentType string) bool {
+func IsJSON(contentType string) bool {
 	mediaType, _, _ := strings.Cut(contentType, ";")
 	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
 	return mediaType == "application/json" || mediaType == "text/json" || strings.HasSuffix(mediaType, "+json")
-}
-
-// HashRequest returns the command hash of a request that is about to be sent, by the rules of the server (H-1 to H-3, H-8).
-// So a client can find out whether it is about to send another command under an old key. body is the whole body; r.Body is
-// not read. r.Trailer has the values that will be sent. version is the version of the hash to compare with, or 0 for
-// the newest. The error means that this release does not know the version.
-func HashRequest(r *http.Request, body []byte, version int16) (store.CommandHash, error) {
-	if version == 0 {
-		version = currentHashVersion
-	}
-	return command{
-		method: r.Method, path: r.URL.EscapedPath(), rawQuery: r.URL.RawQuery, contentType: r.Header.Get("Content-Type"),
-		trailers: allHeaders(r.Trailer), body: body,
-	}.hash(version)
 }
