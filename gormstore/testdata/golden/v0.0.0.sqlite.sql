@@ -1,0 +1,134 @@
+-- Written at 2026-11-23T20:15:38.427433245Z by: go test ./gormstore -run TestGolden -update
+
+CREATE TABLE idempotency_migration (name varchar(255) NOT NULL PRIMARY KEY);
+-- +goose Up
+-- The SQLite form of the tables: the same columns; points in time are microseconds since 1970.
+CREATE TABLE IF NOT EXISTS idempotency_record (
+    fence           INTEGER NOT NULL,
+    created_at      INTEGER NOT NULL,
+    deadline_at     INTEGER NOT NULL,
+    sweep_from      INTEGER NOT NULL, -- a sweep looks at the record sweep_after seconds after this
+    sweep_after     INTEGER,          -- NULL: the record is listed as open, and never swept
+    attempts        INTEGER NOT NULL DEFAULT 1, -- of this operation: with Resume there may be several
+    recovery        INTEGER NOT NULL, -- 1 Rollback, 2 Resume, 3 Park
+    hash_version    INTEGER NOT NULL,
+    id              BLOB    NOT NULL PRIMARY KEY,
+    scope           BLOB    NOT NULL,
+    realm           BLOB    NOT NULL, -- operators see the records of their own realm
+    command_hash    BLOB    NOT NULL,
+    method          TEXT    NOT NULL,
+    route           TEXT    NOT NULL,
+    timed           INTEGER NOT NULL DEFAULT 0, -- its key is a timed one, whose time the id begins with
+    traceparent     TEXT    NOT NULL DEFAULT '' CHECK (length(traceparent) <= 55), -- of the last attempt: W3C Trace Context
+    owner           BLOB    NOT NULL,
+    lease_until     INTEGER NOT NULL,
+    state           INTEGER NOT NULL, -- 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free
+    status          INTEGER NOT NULL DEFAULT 0,
+    answer_encoding INTEGER NOT NULL DEFAULT 1, -- 1 plain; another number would be an encrypted answer
+    partial         INTEGER NOT NULL DEFAULT 0,
+    expires_at      INTEGER,          -- end of retention
+    purge_at        INTEGER,          -- end of the tombstone
+    headers         BLOB,
+    body            BLOB
+);
+
+CREATE INDEX IF NOT EXISTS idempotency_record_sweep ON idempotency_record (sweep_after, sweep_from)
+    WHERE sweep_after IS NOT NULL;
+CREATE INDEX IF NOT EXISTS idempotency_record_open ON idempotency_record (created_at, id) WHERE sweep_after IS NULL;
+CREATE INDEX IF NOT EXISTS idempotency_record_open_scope ON idempotency_record (scope) WHERE sweep_after IS NULL;
+
+CREATE TABLE IF NOT EXISTS idempotency_settlement (
+    record_id    BLOB    NOT NULL,
+    settled_at   INTEGER NOT NULL,
+    settled_by   TEXT    NOT NULL,
+    reason       TEXT    NOT NULL,
+    undone       TEXT    NOT NULL DEFAULT '', -- what undid the steps of an operation that was not applied
+    before_fence INTEGER NOT NULL,
+    before_state INTEGER NOT NULL,
+    after_fence  INTEGER NOT NULL,
+    after_state  INTEGER NOT NULL,
+    after_status INTEGER NOT NULL,
+    PRIMARY KEY (record_id, settled_at, after_fence)
+);
+
+CREATE TABLE IF NOT EXISTS idempotency_step (
+    record_id   BLOB    NOT NULL,
+    name        TEXT    NOT NULL,
+    kind        INTEGER NOT NULL, -- 1 database, 2 provider
+    state       INTEGER NOT NULL, -- 1 started, 2 finished
+    fence       INTEGER NOT NULL, -- of the attempt that started the step first; of a finished database step, of the attempt that ran it
+    started_at  INTEGER NOT NULL,
+    finished_at INTEGER, -- when its result was recorded
+    encoding    INTEGER NOT NULL DEFAULT 1, -- of the result: 1 plain
+    result      BLOB,
+    derived     BLOB, -- the keys of its calls and events, 32 bytes each
+    PRIMARY KEY (record_id, name)
+);
+
+CREATE TABLE IF NOT EXISTS idempotency_sighting (
+    id              BLOB    NOT NULL PRIMARY KEY, -- of the record its key stands for; 16 random bytes without a key
+    scope           BLOB    NOT NULL,
+    hash_version    INTEGER NOT NULL,
+    command_hash    BLOB    NOT NULL,
+    seen_at         INTEGER NOT NULL,
+    purge_at        INTEGER NOT NULL
+);
+
+CREATE INDEX IF NOT EXISTS idempotency_sighting_command ON idempotency_sighting (scope, command_hash, seen_at, id);
+CREATE INDEX IF NOT EXISTS idempotency_sighting_purge ON idempotency_sighting (purge_at);
+
+CREATE TABLE IF NOT EXISTS processed_message (
+    consumer_group  TEXT    NOT NULL,
+    source          TEXT    NOT NULL,
+    message_id      TEXT    NOT NULL,
+    payload_hash    BLOB    NOT NULL, -- SHA-256
+    processed_at    INTEGER NOT NULL,
+    published_at    INTEGER,          -- by the publisher's clock
+    expires_at      INTEGER NOT NULL, -- a sweep may delete it after that
+    PRIMARY KEY (consumer_group, source, message_id)
+);
+
+CREATE INDEX IF NOT EXISTS processed_message_expires ON processed_message (expires_at);
+
+CREATE TABLE IF NOT EXISTS processed_message_floor (
+    consumer_group  TEXT    NOT NULL,
+    source          TEXT    NOT NULL,
+    published_at    INTEGER NOT NULL,
+    PRIMARY KEY (consumer_group, source)
+);
+
+CREATE TABLE IF NOT EXISTS idempotency_intent (
+    intent          TEXT    NOT NULL PRIMARY KEY,
+    idempotency_key TEXT    NOT NULL,
+    hash_version    INTEGER,          -- of the command that was sent; NULL before the first attempt
+    command_hash    BLOB,
+    planned_at      INTEGER NOT NULL,
+    begun_at        INTEGER,          -- just before the first attempt
+    begun_by        BLOB,             -- random: tells the writer of the command that nothing was sent before
+    ended_at        INTEGER           -- there is a definite answer
+);
+
+CREATE INDEX IF NOT EXISTS idempotency_intent_pending ON idempotency_intent (intent) WHERE ended_at IS NULL;
+CREATE INDEX IF NOT EXISTS idempotency_intent_ended ON idempotency_intent (ended_at) WHERE ended_at IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS idempotency_setting (
+    name  TEXT NOT NULL PRIMARY KEY,
+    value TEXT NOT NULL
+);
+INSERT INTO idempotency_intent (intent, idempotency_key, hash_version, command_hash, planned_at, begun_at, begun_by, ended_at) VALUES ('remittance/1', '0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c', 1, X'0102030000000000000000000000000000000000000000000000000000000000', 1795464938426000, 1795464938426000, X'534A4C36574450354A36484341504850525A4555414649534B57', NULL);
+INSERT INTO idempotency_migration (name) VALUES ('0001_idempotency.up.sql');
+INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES (1, 1795202138336000, 1795202198336000, 1798053338352000, 0, 1, 1, 1, X'804E5C75994C95614039B4F2EF65B6A5683DEE90F9D43CB7A1F94E222C7148B8', X'C984596859740CF90343AC28BCFEB04AB8E28BD92236E361E83E0F145939A719', X'6523ADA89431AF462A9CE81299F2DCE118161A075897E8C0', X'CD6E1139CE08FB22320BD7EBF5F70687A0104BA7E0C796B21C55DAC3BF46BAA1', 'POST', '/v1/bookings', 0, '', X'CDED859930E883FDACBC0D9934CDA19F', 1795202168336000, 4, 201, 1, 0, 1795461338352000, 1798053338352000, NULL, NULL);
+INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES (1, 1795464938389000, 1795464998389000, 1795464938389000, 259260, 1, 1, 1, X'11E4FA7DD6DC9D95970F8520D508C6FDB291DF9BD22B9A8BA397F5FC772A27C2', X'C984596859740CF90343AC28BCFEB04AB8E28BD92236E361E83E0F145939A719', X'6523ADA89431AF462A9CE81299F2DCE118161A075897E8C0', X'CD6E1139CE08FB22320BD7EBF5F70687A0104BA7E0C796B21C55DAC3BF46BAA1', 'POST', '/v1/bookings', 0, '', X'47BA8FDF25A63CD89404BB3E68922B6B', 1795464968389000, 2, 201, 1, 0, 1795724138390000, 1798316138390000, X'7B22436F6E74656E742D54797065223A5B226170706C69636174696F6E2F6A736F6E225D2C224C6F636174696F6E223A5B222F76312F626F6F6B696E67732F31225D7D', X'7B226964223A20312C2022616D6F756E74223A202231322E3530227D0A');
+INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES (1, 1795464938391000, 1795464998391000, 1795464938391000, 259260, 1, 1, 1, X'9B01F4C1E18FC659BCBFE063FF21EDB7F4C8F82A6C52DC27AA74A0658C9C4E44', X'C984596859740CF90343AC28BCFEB04AB8E28BD92236E361E83E0F145939A719', X'6523ADA89431AF462A9CE81299F2DCE118161A075897E8C0', X'CD6E1139CE08FB22320BD7EBF5F70687A0104BA7E0C796B21C55DAC3BF46BAA1', 'POST', '/v1/bookings', 0, '', X'54215926FDE2A18116EE06BDB2560C8C', 1795464968391000, 2, 409, 1, 0, 1795724138392000, 1798316138392000, X'7B22436F6E74656E742D54797065223A5B22746578742F706C61696E3B20636861727365743D7574662D38225D7D', X'6974277320676F6E653A20C39C5C203B202D2D20277827');
+INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES (1, 1795464938393000, 1795464998393000, 1795464938393000, 259260, 1, 2, 1, X'F6823822AA607368036C2A918B12FDA1472869F09F0BA6DF631E98097DDEDAE4', X'C984596859740CF90343AC28BCFEB04AB8E28BD92236E361E83E0F145939A719', X'6523ADA89431AF462A9CE81299F2DCE118161A075897E8C0', X'CD6E1139CE08FB22320BD7EBF5F70687A0104BA7E0C796B21C55DAC3BF46BAA1', 'POST', '/v1/bookings', 0, '', X'9662465548BDA9462EFEB55F9B8FE4B4', 1795464968393000, 2, 200, 1, 0, 1795724138398000, 1798316138398000, X'7B22436F6E74656E742D54797065223A5B226170706C69636174696F6E2F6F637465742D73747265616D225D7D', X'000102FFFE0A00');
+INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES (1, 1795464938399000, 1795464998399000, 1795464938399000, 259260, 1, 3, 1, X'9AE36AE3C1D15D059789AF58E5C0099784ABDA1A813F84BC5766FA29D4E606E2', X'C984596859740CF90343AC28BCFEB04AB8E28BD92236E361E83E0F145939A719', X'6523ADA89431AF462A9CE81299F2DCE118161A075897E8C0', X'CD6E1139CE08FB22320BD7EBF5F70687A0104BA7E0C796B21C55DAC3BF46BAA1', 'POST', '/v1/bookings', 0, '', X'FD74591AF3D871882D298558BADDCA60', 1795464968399000, 2, 202, 1, 0, 1795724138399000, 1798316138399000, X'', X'7B7D');
+INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES (1, 1795464938400000, 1795464998400000, 1795464938400000, 259260, 1, 2, 1, X'AFDE4CB30A3033D674573312CA851940A5E79421FB582BAF78DEA78AB1E5503D', X'C984596859740CF90343AC28BCFEB04AB8E28BD92236E361E83E0F145939A719', X'6523ADA89431AF462A9CE81299F2DCE118161A075897E8C0', X'CD6E1139CE08FB22320BD7EBF5F70687A0104BA7E0C796B21C55DAC3BF46BAA1', 'POST', '/v1/bookings', 0, '', X'8A2CC9DBB4892C16789137891BC999F9', 1795464938421000, 1, 0, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES (1, 1795464938422000, 1795464998422000, 1795464938422000, NULL, 1, 3, 1, X'E24BE1B9CC2A0FEE685F1A5458489E4F895AC873A4AA3D24509359704F26F406', X'C984596859740CF90343AC28BCFEB04AB8E28BD92236E361E83E0F145939A719', X'6523ADA89431AF462A9CE81299F2DCE118161A075897E8C0', X'CD6E1139CE08FB22320BD7EBF5F70687A0104BA7E0C796B21C55DAC3BF46BAA1', 'POST', '/v1/bookings', 0, '', X'4F0FC0A8E087EE30E32258C8048DE074', 1795464968422000, 3, 0, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO idempotency_setting (name, value) VALUES ('patrol/limit', '1795464928384000');
+INSERT INTO idempotency_setting (name, value) VALUES ('patrol/passed', '1795464928384000');
+INSERT INTO idempotency_setting (name, value) VALUES ('scoping/', 'idem/1, tenant optional, client ignored');
+INSERT INTO idempotency_step (record_id, name, kind, state, fence, started_at, finished_at, encoding, result, derived) VALUES (X'AFDE4CB30A3033D674573312CA851940A5E79421FB582BAF78DEA78AB1E5503D', 'reserve', 1, 2, 1, 1795464938401000, 1795464938402000, 1, X'22726573657276656422', X'');
+INSERT INTO idempotency_step (record_id, name, kind, state, fence, started_at, finished_at, encoding, result, derived) VALUES (X'AFDE4CB30A3033D674573312CA851940A5E79421FB582BAF78DEA78AB1E5503D', 'refund', 2, 1, 1, 1795464938420000, NULL, 1, NULL, NULL);
+INSERT INTO idempotency_step (record_id, name, kind, state, fence, started_at, finished_at, encoding, result, derived) VALUES (X'F6823822AA607368036C2A918B12FDA1472869F09F0BA6DF631E98097DDEDAE4', 'reserve', 1, 2, 1, 1795464938394000, 1795464938394000, 1, X'22726573657276656422', X'');
+INSERT INTO idempotency_step (record_id, name, kind, state, fence, started_at, finished_at, encoding, result, derived) VALUES (X'F6823822AA607368036C2A918B12FDA1472869F09F0BA6DF631E98097DDEDAE4', 'refund', 2, 2, 1, 1795464938396000, 1795464938397000, 1, X'22726563656970742D3122', X'');
+INSERT INTO processed_message (consumer_group, source, message_id, payload_hash, processed_at, published_at, expires_at) VALUES ('stock', 'payments', '3f8c', X'522055BCC47EC4C33C7AF9EB4BE94D09680871370BAD79FBD5569519641BD86F', 1795464938424000, 1795464938424395, 1798056938424395);
