@@ -161,8 +161,12 @@ func (s *Store) claimed(ctx context.Context, q querier, c store.Claim, row *clai
 		return store.Claimed{Busy: true}, nil
 	}
 	rec, err := s.thereIs(ctx, &row.scan, now)
+	if err == nil && ours(rec, c) { // the first sending may not have waited for the standby
+		err = s.confirm(ctx, q, row.scan.started.Time)
+		return store.Claimed{Won: err == nil, Record: rec}, err
+	}
 	if err != nil || !takeable(rec, c) {
-		return store.Claimed{Won: err == nil && ours(rec, c), Record: rec}, err
+		return store.Claimed{Record: rec}, err
 	}
 
 	if hidden, err := outside(rec, c); hidden {

@@ -279,6 +279,27 @@ func TestCompleteThatIsGivenUpIsNotReplayedBeforeTheStandbyHasIt(t *testing.T) {
 	}
 }
 
+// A claim that was sent twice finds its own record before the standby has it. If the handler ran now, a failover could lose
+// the claim, and a repeat would run it again.
+//
+// CONTRACT M-6, F-2
+func TestOwnClaimIsNotBelievedBeforeTheStandbyHasIt(t *testing.T) {
+	t.Parallel()
+	r := newReplicated(t)
+	c := command(store.Park)
+	_, err := newStore(t, r.admin).Claim(t.Context(), c) // waits for no standby
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	claimed, err := r.store().Claim(ctx, c)
+	require.Error(t, err)
+	require.False(t, claimed.Won)
+	r.abandon()
+	claimed, err = r.store().Claim(t.Context(), c)
+	require.NoError(t, err)
+	require.True(t, claimed.Won)
+}
+
 // A tombstone says that its command has worked, as the answer did that somebody has erased.
 //
 // CONTRACT F-2
