@@ -26,8 +26,7 @@ func completionArgs(c store.Completion) ([]any, error) {
 // whether an earlier try of the same statement has changed the record. If not, the error is ErrStale.
 func (s *Store) owned(ctx context.Context, t store.Ticket, same func(store.Record) bool, name statement, args ...any) error {
 	return s.write(ctx, func(q querier) error {
-		n, err := s.exec(ctx, q, name, append(ownedBy(t), args...)...)
-		if err != nil || n == 1 {
+		if changed, err := s.change(ctx, q, name, append(ownedBy(t), args...)); err != nil || changed {
 			return err
 		}
 		var scan recordScan
@@ -39,10 +38,23 @@ func (s *Store) owned(ctx context.Context, t store.Ticket, same func(store.Recor
 			return err
 		}
 		if same(rec) {
-			return s.confirm(ctx, q, scan.started.Time) // the earlier try may not have waited for the standby
+			return s.confirm(ctx, scan.started.Time) // the earlier try may not have waited for the standby
 		}
 		return store.ErrStale
 	})
+}
+
+// change runs a statement that changes one record or none. The write of an answer also returns the server on PostgreSQL.
+func (s *Store) change(ctx context.Context, q querier, name statement, args []any) (changed bool, err error) {
+	if s.dialect == sqlite || name != complete {
+		n, err := s.exec(ctx, q, name, args...)
+		return n == 1, err
+	}
+	var by server
+	if err := s.askOn(ctx, q, name, []any{&by.pid, &by.started}, args...); err != nil || by.pid == 0 {
+		return false, err
+	}
+	return true, s.confirmWritten(ctx, by)
 }
 
 // Renew implements [store.Store].

@@ -114,12 +114,14 @@ func (s *Store) claimAlone(ctx context.Context, q querier, c store.Claim, seen b
 		}
 	default:
 		var now instant
-		err = s.askOn(ctx, q, insertRecord, []any{&now}, append(claimArgs(c), lockKey(c.ID), c.Traceparent)...)
+		var by server
+		row := []any{&now, &by.pid, &by.started}
+		err = s.askOn(ctx, q, insertRecord, row, append(claimArgs(c), lockKey(c.ID), c.Traceparent)...)
 		switch {
 		case err != nil:
 			return store.Claimed{}, err
 		case !now.IsZero():
-			return store.Claimed{Won: true, Record: wonRecord(c, 1, now.Time)}, nil
+			return s.won(ctx, wonRecord(c, 1, now.Time), by)
 		}
 	}
 	return s.claim(ctx, q, c)
@@ -150,7 +152,7 @@ func (s *Store) claimed(ctx context.Context, q querier, c store.Claim, row *clai
 	lock, now, floor := row.lock, row.now, row.floor
 	switch {
 	case bool(row.won):
-		return store.Claimed{Won: true, Record: wonRecord(c, 1, now.Time)}, nil
+		return s.won(ctx, wonRecord(c, 1, now.Time), server{row.scan.pid, row.scan.started})
 	case row.scan.id == nil && lock.Bool && !c.Trusts(now.Time):
 		return store.Claimed{}, store.ErrClock
 	case row.scan.id == nil && lock.Bool && !c.Key.Allows(now.Time, floor.Time):
@@ -162,7 +164,7 @@ func (s *Store) claimed(ctx context.Context, q querier, c store.Claim, row *clai
 	}
 	rec, err := s.thereIs(ctx, &row.scan, now)
 	if err == nil && ours(rec, c) { // the first sending may not have waited for the standby
-		err = s.confirm(ctx, q, row.scan.started.Time)
+		err = s.confirm(ctx, row.scan.started.Time)
 		return store.Claimed{Won: err == nil, Record: rec}, err
 	}
 	if err != nil || !takeable(rec, c) {
@@ -178,6 +180,14 @@ func (s *Store) claimed(ctx context.Context, q querier, c store.Claim, row *clai
 	return s.takeOver(ctx, q, c, rec)
 }
 
+// won is the outcome of a claim that has won: not before the standby has it, because the handler may call a provider.
+func (s *Store) won(ctx context.Context, rec store.Record, by server) (store.Claimed, error) {
+	if err := s.confirmWritten(ctx, by); err != nil {
+		return store.Claimed{}, err
+	}
+	return store.Claimed{Won: true, Record: rec}, nil
+}
+
 // takeOver gives a record to a claim, as the record was seen: free, or resumable. It fails with errRace if the record has
 // changed since.
 func (s *Store) takeOver(ctx context.Context, q querier, c store.Claim, rec store.Record) (store.Claimed, error) {
@@ -191,8 +201,9 @@ func (s *Store) takeOver(ctx context.Context, q querier, c store.Claim, rec stor
 	var fence sql.NullInt64
 	var attempts sql.NullInt32
 	var created, now instant
+	var by server
 	args := append(claimArgs(c), rec.Fence, latest(c.Window), rec.State() == store.Free, lockKey(c.ID), c.Traceparent)
-	err := s.queryRow(ctx, q, takeOver, args...).Scan(&lock, &fence, &attempts, &created, &now)
+	err := s.queryRow(ctx, q, takeOver, args...).Scan(&lock, &fence, &attempts, &created, &now, &by.pid, &by.started)
 	switch {
 	case err != nil:
 		return store.Claimed{}, err
@@ -200,7 +211,7 @@ func (s *Store) takeOver(ctx context.Context, q querier, c store.Claim, rec stor
 		won := wonRecord(c, fence.Int64, now.Time)
 		won.CreatedAt, won.Attempts = created.Time, int(attempts.Int32)
 		won.Timed = rec.Timed || c.Key.Timed && rec.State() == store.Free
-		return store.Claimed{Won: true, Record: won}, nil
+		return s.won(ctx, won, by)
 	case lock.Bool:
 		return store.Claimed{}, errRace // the record was taken, settled or dropped in between
 	}

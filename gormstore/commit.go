@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
@@ -151,22 +150,23 @@ func (t *tx) readBack(ctx context.Context, err error) error {
 // look reads whether this transaction's entry is committed, and whether that is certain if it is not.
 func (t *tx) look(ctx context.Context) (committed, certain bool) {
 	s := t.store
-	lockErr := s.inTx(ctx, func(q querier) error {
+	var started instant
+	err := s.inTx(ctx, func(q querier) (err error) {
 		locked := true // SQLite: this process holds the writer
 		if s.dialect == postgres {
 			var standby bool
-			if err := s.queryRow(ctx, q, tryLock, t.entry.lock()).Scan(&locked, &standby); err != nil {
+			if err := s.queryRow(ctx, q, tryLock, t.entry.lock()).Scan(&locked, &standby, &started); err != nil {
 				return err
 			}
 			locked = locked && !standby
 		}
-		there, err := t.entry.committed(ctx, s, q)
-		committed, certain = there, err == nil && locked
-		if there && err == nil {
-			// The entry is here, but perhaps not on the standby yet: its COMMIT may have been interrupted during the wait.
-			err = s.confirm(ctx, q, time.Time{})
-		}
+		committed, err = t.entry.committed(ctx, s, q)
+		certain = locked
 		return err
 	})
-	return committed && lockErr == nil, certain && lockErr == nil
+	if err == nil && committed {
+		// The entry is here, but perhaps not on the standby yet: its COMMIT may have been interrupted during the wait.
+		err = s.confirm(ctx, started.Time)
+	}
+	return committed && err == nil, certain && err == nil
 }

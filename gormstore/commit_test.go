@@ -45,12 +45,18 @@ func (r *replicated) store() *gormstore.Store { return r.storeAt(r.URL()) }
 // storeAt does so as an app with pgx does.
 func (r *replicated) storeAt(url string) *gormstore.Store {
 	r.t.Helper()
-	var store *gormstore.Store
+	_, store := r.openAt(url)
+	return store
+}
+
+func (r *replicated) openAt(url string) (db *gorm.DB, store *gormstore.Store) {
+	r.t.Helper()
 	config, err := pgx.ParseConfig(url + "&synchronous_commit=on")
 	require.NoError(r.t, err)
 	config.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) { store.Notice(c.PID(), n.Code) }
-	store = newStore(r.t, openDB(r.t, postgres.New(postgres.Config{Conn: r.way.pool(*config)}), 8))
-	return store
+	db = openDB(r.t, postgres.New(postgres.Config{Conn: r.way.pool(*config)}), 8)
+	store = newStore(r.t, db)
+	return db, store
 }
 
 // abandon makes the server do without its standby: what waits for it ends.
@@ -85,9 +91,15 @@ func (r *replicated) demand() {
 // waiting returns the backend whose COMMIT waits for the standby.
 func (r *replicated) waiting() (pid int) {
 	r.t.Helper()
-	eventually(r.t, "a COMMIT waits", func() bool {
-		require.NoError(r.t, r.admin.Raw("SELECT COALESCE(max(pid), 0) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "+
-			"(query = 'COMMIT' OR query LIKE 'WITH %')").Scan(&pid).Error)
+	return r.waitingWith("query = 'COMMIT' OR query LIKE 'WITH %'")
+}
+
+// waitingWith returns the backend that waits for the standby with such a statement.
+func (r *replicated) waitingWith(statement string) (pid int) {
+	r.t.Helper()
+	eventually(r.t, statement+" waits", func() bool {
+		require.NoError(r.t, r.admin.Raw("SELECT COALESCE(max(pid), 0) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND ("+
+			statement+")").Scan(&pid).Error)
 		return pid != 0
 	})
 	return pid
@@ -277,6 +289,63 @@ func TestCompleteThatIsGivenUpIsNotReplayedBeforeTheStandbyHasIt(t *testing.T) {
 			"a repeat would be answered with what a failover loses: the standby is still missing")
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// A statement that commits by itself, and whose wait for the standby an operator has cancelled, waits once more: the server has
+// answered with a warning. Otherwise a handler would run, or a client be told, and a failover lose it.
+//
+// CONTRACT X-4, F-2
+func TestCancelledWaitBeginsAgain(t *testing.T) {
+	t.Parallel()
+	type write func(ctx context.Context, st, ahead *gormstore.Store, db *gorm.DB, c store.Claim) error // ahead waits for no standby
+	for name, write := range map[string]write{
+		"a claim": claimWins,
+		"a claim of a key that was seen": func(ctx context.Context, st, ahead *gormstore.Store, db *gorm.DB, c store.Claim) error {
+			rollback := again(c)
+			rollback.Recovery = store.Rollback
+			tx, _, err := st.Begin(ctx, rollback)
+			if err != nil {
+				return err
+			}
+			return errors.Join(tx.Rollback(), claimWins(ctx, st, ahead, db, c))
+		},
+		"a claim of a key that is free again": func(ctx context.Context, st, ahead *gormstore.Store, db *gorm.DB, c store.Claim) error {
+			claimed, err := ahead.Claim(ctx, again(c))
+			return errors.Join(err, ahead.Release(ctx, claimed.Record.Ticket), claimWins(ctx, st, ahead, db, c))
+		},
+		"an answer": func(ctx context.Context, st, ahead *gormstore.Store, _ *gorm.DB, c store.Claim) error {
+			claimed, err := ahead.Claim(ctx, c)
+			return errors.Join(err, st.Complete(ctx, claimed.Record.Ticket, paid()))
+		},
+		"an intent": func(ctx context.Context, _, _ *gormstore.Store, db *gorm.DB, _ store.Claim) error {
+			_, err := goldenJournal(t, db).Begin(ctx, goldenIntent())
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newReplicated(t)
+			db, st := r.openAt(r.URL())
+			ended := make(chan error, 1)
+			ahead := newStore(t, r.admin)
+			go func() { ended <- write(t.Context(), st, ahead, db, command(store.Park)) }()
+			const confirms = "query LIKE 'SELECT CASE WHEN pg_catalog.pg_postmaster_start_time() %'"
+			pid := r.waitingWith("NOT " + confirms)
+			require.NoError(t, r.admin.Exec("SELECT pg_cancel_backend(?)", pid).Error)
+			r.waitingWith(confirms)
+			require.Empty(t, ended)
+			r.abandon()
+			require.NoError(t, <-ended)
+		})
+	}
+}
+
+func claimWins(ctx context.Context, st, _ *gormstore.Store, _ *gorm.DB, c store.Claim) error {
+	claimed, err := st.Claim(ctx, c)
+	if err == nil && !claimed.Won {
+		err = errors.New("not won")
+	}
+	return err
 }
 
 // A claim that was sent twice finds its own record before the standby has it. If the handler ran now, a failover could lose

@@ -22,7 +22,7 @@ func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) erro
 	switch {
 	case errors.As(err, &before):
 		// Its marker can be visible before the standby has it, and a broker never delivers an acknowledged message again (F-2).
-		return cmp.Or(i.store.confirm(ctx, i.store.pool, before.started), err)
+		return cmp.Or(i.store.confirm(ctx, before.started), err)
 	case errors.Is(err, ErrMessageTooOld):
 		return cmp.Or(i.store.write(ctx, func(q querier) error { return i.store.refuse(ctx, q, m) }), err)
 	case err != nil:

@@ -85,7 +85,15 @@ func (j *Journal) Begin(ctx context.Context, e intents.Entry) (intents.Entry, er
 	}
 	var found intentRow
 	err := j.store.write(ctx, func(q querier) error {
-		return found.scan(j.store.queryRow(ctx, q, beginIntent, e.Intent, e.Key, version, sum, by).Scan)
+		var at server
+		row := j.store.queryRow(ctx, q, beginIntent, e.Intent, e.Key, version, sum, by)
+		if j.store.dialect == sqlite {
+			return found.scan(row.Scan)
+		}
+		if err := found.scan(func(into ...any) error { return row.Scan(append(into, &at.pid, &at.started)...) }); err != nil {
+			return err
+		}
+		return j.store.confirmWritten(ctx, at)
 	})
 	if err != nil {
 		return intents.Entry{}, journalError(err)

@@ -125,7 +125,7 @@ func TestReadBackDoesNotBelieveAStandby(t *testing.T) {
 
 	// Nor does it say that its primary's standby has what can be seen here.
 	onStandby := storeAt(t, standby.URL())
-	require.ErrorContains(t, onStandby.confirm(t.Context(), onStandby.pool, time.Time{}), "recovery")
+	require.ErrorContains(t, onStandby.confirm(t.Context(), time.Time{}), "recovery")
 
 	// Nor does it say that no attempt is running: the locks of the primary cannot be seen there. CONTRACT M-7
 	_, err := storeAt(t, standby.URL()).InFlight(t.Context(), ticket.ID)

@@ -93,7 +93,8 @@ type asks struct{}
 
 // TraceQueryStart implements [pgx.QueryTracer].
 func (o *takeover) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
-	return context.WithValue(ctx, asks{}, strings.Contains(query.SQL, "pg_postmaster_start_time"))
+	reads := !strings.HasPrefix(query.SQL, "UPDATE")
+	return context.WithValue(ctx, asks{}, reads && strings.Contains(query.SQL, "pg_postmaster_start_time"))
 }
 
 // TraceQueryEnd implements [pgx.QueryTracer].

@@ -42,40 +42,55 @@ var ErrAnotherServer = errors.New("idem: gormstore: the server has been started 
 // Errors: [ErrAnotherServer]; the end of ctx; the database's. Nothing is known then.
 func Confirm(ctx context.Context, db *gorm.DB, started time.Time) error {
 	s, err := storeOf(db)
-	if err != nil || s.dialect == sqlite {
+	if err != nil {
 		return err
+	}
+	return s.confirm(ctx, started)
+}
+
+// confirm returns when the synchronous standby, if there is one, has everything that can be seen on the server. started is
+// when the server was started that was read from; zero: any server will do.
+//
+// Errors: ErrAnotherServer; the end of ctx; the database's. Nothing is known then.
+func (s *Store) confirm(ctx context.Context, started time.Time) error {
+	if s.dialect == sqlite {
+		return nil
 	}
 	own, err := s.pool.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = own.Close() }()
-	var pid uint32
-	if err := own.QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
-		return err
+	for range 2 { // a warning may have come from an earlier statement over this connection, but only once
+		var same bool
+		var pid uint32
+		err := s.queryRow(ctx, own, confirm, sql.NullTime{Time: started, Valid: !started.IsZero()}).Scan(&same, &pid)
+		switch {
+		case err != nil:
+			return err
+		case !same:
+			return ErrAnotherServer
+		case !s.notices.Warned(pid):
+			return nil
+		}
 	}
-	warned := s.notices.Expect(pid)
-	err = s.confirm(ctx, own, started)
-	if warned() && err == nil {
-		err = txn.ErrWarned
-	}
-	return err
+	return txn.ErrWarned
 }
 
-// confirm returns when the synchronous standby, if there is one, has everything that can be seen on the server of q. started
-// is when the server was started that was read from; zero: any server will do.
-//
-// Errors: ErrAnotherServer; the end of ctx; the database's. Nothing is known then.
-func (s *Store) confirm(ctx context.Context, q querier, started time.Time) error {
-	if s.dialect == sqlite {
+// server is what a statement tells of the server: the backend, and when the server was started, NULL without a synchronous
+// standby.
+type server struct {
+	pid     uint32
+	started instant
+}
+
+// confirmWritten is called behind a statement that has committed by itself. It waits once more for the standby if the server
+// has answered with a warning: an operator has cancelled the first wait (X-4).
+func (s *Store) confirmWritten(ctx context.Context, by server) error {
+	if !s.notices.Warned(by.pid) {
 		return nil
 	}
-	var same bool
-	err := s.queryRow(ctx, q, confirm, sql.NullTime{Time: started, Valid: !started.IsZero()}).Scan(&same)
-	if err == nil && !same {
-		err = ErrAnotherServer
-	}
-	return err
+	return s.confirm(ctx, by.started.Time)
 }
 
 // While a COMMIT waits for the synchronous standby, its rows cannot be seen. But after a crash or a restart the server shows
@@ -121,7 +136,7 @@ func (s *Store) confirmRead(ctx context.Context, read *recordScan) error {
 	if read.started.IsZero() || s.confirmed.has(read.started.Time, read.pid) {
 		return nil
 	}
-	err := s.confirm(ctx, s.pool, read.started.Time)
+	err := s.confirm(ctx, read.started.Time)
 	switch {
 	case errors.Is(err, ErrAnotherServer):
 		return errRace

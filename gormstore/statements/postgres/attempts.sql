@@ -18,7 +18,7 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 -- listed as open, the sweep looks at it at the end of retention.
 --
 -- statement_timestamp() is when the server got this statement. Unlike clock_timestamp() it stays the same in the statement,
--- so that PostgreSQL puts it in the place of c.now, and has nothing to join.
+-- so that PostgreSQL puts it in the place of c.now, and has nothing to join. It returns the server, as claimKey does.
 UPDATE :"schema".idempotency_record AS r SET state = 2, status = $4::smallint, partial = $5::boolean, headers = $6::bytea,
 	body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond',
 	purge_at = greatest(c.now, r.created_at) + $9::bigint * interval '1 microsecond',
@@ -31,7 +31,9 @@ UPDATE :"schema".idempotency_record AS r SET state = 2, status = $4::smallint, p
 FROM (SELECT pg_catalog.statement_timestamp() AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
 	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+RETURNING pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN pg_catalog.pg_postmaster_start_time() END;
 
 -- name: recordAnswer
 -- The record of a Rollback attempt that has seen none, whole. It is the last statement before COMMIT, which may be on its way
@@ -294,12 +296,14 @@ WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timest
 -- name: confirm
 -- Returns when the synchronous standby, if there is one, has everything that can be seen on this server: COMMIT waits for a
 -- message without text, and for everything before it. It changes nothing and asks for no right. It fails on a standby. $1 is
--- when the server was started that was read from, or NULL: on another server it does nothing, and is false.
+-- when the server was started that was read from, or NULL: on another server it does nothing, and is false. Behind it is the
+-- backend.
 SELECT CASE WHEN pg_catalog.pg_postmaster_start_time() <> $1::timestamptz THEN false
 	WHEN pg_catalog.current_setting('synchronous_standby_names', true) = '' AND NOT pg_catalog.pg_is_in_recovery() THEN true
 	ELSE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 			THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
-		AND pg_catalog.pg_logical_emit_message(true, 'idem', '') IS NOT NULL END;
+		AND pg_catalog.pg_logical_emit_message(true, 'idem', '') IS NOT NULL END,
+	pg_catalog.pg_backend_pid();
 
 -- name: atStandby
 -- Says whether a backend waits for the synchronous standby: the one with the process $1, or the one that writes the record

@@ -86,8 +86,7 @@ SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE 
 			THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END);
 
 -- name: insertRecord
--- claimKey where there is no record: it wins, and returns the clock, or it returns no row
--- and says nothing. It is one plain INSERT, which is what most requests need. $1 to $18 as in claimKey, $19 lock, $20 the
+-- claimKey where there is no record: it wins, and returns the clock and the server, or it returns no row and says nothing. It is one plain INSERT, which is what most requests need. $1 to $18 as in claimKey, $19 lock, $20 the
 -- trace of the attempt.
 INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, realm, timed, sweep_from, sweep_after, traceparent)
@@ -107,7 +106,9 @@ WHERE CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r
 		AND c.now <= timestamptz 'epoch' + $14::bigint * interval '1 microsecond')
 	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
-ON CONFLICT (id) DO NOTHING RETURNING created_at;
+ON CONFLICT (id) DO NOTHING RETURNING created_at,
+	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN pg_catalog.pg_postmaster_start_time() END;
 
 -- name: takeOver
 -- Gives a record to a new attempt, as the record was seen: free where $21 is true, else a Resume attempt whose lease has run
@@ -152,7 +153,10 @@ WITH l AS MATERIALIZED (
 		AND (SELECT l.lock FROM l)
 	RETURNING r.fence, r.attempts, r.created_at, c.now
 )
-SELECT l.lock, won.fence, won.attempts, won.created_at, won.now FROM l LEFT JOIN won ON true;
+SELECT l.lock, won.fence, won.attempts, won.created_at, won.now,
+	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN pg_catalog.pg_postmaster_start_time() END
+FROM l LEFT JOIN won ON true;
 
 -- name: lookFirst
 -- Reads the record of a key that was seen before, or whose lock was tried; $1 id. Where nothing may be written, on a standby for instance, the clock
@@ -201,8 +205,10 @@ SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory'
 	pg_catalog.pg_is_in_recovery();
 
 -- name: tryLock
--- Takes the record's advisory lock ($1) if nobody holds it. Only a primary's answer counts.
-SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_catalog.pg_is_in_recovery();
+-- Takes the record's advisory lock ($1) if nobody holds it. Only a primary's answer counts. Then when the server was started
+-- (NULL without a synchronous standby).
+SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_catalog.pg_is_in_recovery(),
+	CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> '' THEN pg_catalog.pg_postmaster_start_time() END;
 
 -- name: waitLock
 -- Waits for the record's advisory lock ($1).

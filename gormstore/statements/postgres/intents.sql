@@ -15,7 +15,9 @@ ON CONFLICT (intent) DO UPDATE SET
 	begun_at = coalesce(i.begun_at, excluded.begun_at),
 	begun_by = coalesce(i.begun_by, excluded.begun_by)
 RETURNING intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL,
-	pg_catalog.clock_timestamp();
+	pg_catalog.clock_timestamp(),
+	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN pg_catalog.pg_postmaster_start_time() END;
 
 -- name: findIntent
 SELECT intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL,
