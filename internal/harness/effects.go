@@ -4,7 +4,34 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/auth19/idem/core"
 )
+
+// Kind is the kind of a money command. It has the name of the entries in the ledger of the example apps.
+type Kind string
+
+// The kinds, one for each recovery.
+const (
+	Payment Kind = "payment" // Rollback
+	Refund  Kind = "refund"  // Resume
+	Payout  Kind = "payout"  // Park
+)
+
+// Kinds has all kinds.
+var Kinds = []Kind{Payment, Refund, Payout}
+
+// Recovery is the recovery of the kind's route.
+func (k Kind) Recovery() core.Recovery {
+	switch k {
+	case Payment:
+		return core.Rollback
+	case Refund:
+		return core.Resume
+	default:
+		return core.Park
+	}
+}
 
 // Entry is an entry of the ledger of the example apps.
 type Entry struct {
@@ -19,16 +46,6 @@ func Ledger(ctx context.Context, url string) (entries []Entry, err error) {
 	err = Ask(ctx, url, []any{&e.Operation, &e.Kind, &e.Amount}, func() { entries = append(entries, e) },
 		`SELECT operation_id, kind, amount FROM ledger`)
 	return entries, err
-}
-
-// Charges counts what the provider of the example apps has charged, by operation.
-func Charges(ctx context.Context, url string) (counts map[string]int, err error) {
-	counts = map[string]int{}
-	var operation string
-	var count int
-	err = Ask(ctx, url, []any{&operation, &count}, func() { counts[operation] = count },
-		`SELECT operation, count(*) FROM provider_charges GROUP BY 1`)
-	return counts, err
 }
 
 // Ask runs a query in the database at a URL, and calls row after each row has been read into the given places.

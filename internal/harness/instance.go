@@ -1,3 +1,6 @@
+// Package harness is shared by the tests under faults: the example apps, which are killed and started again, between proxies
+// that break connections, and what is in their ledgers. internal/chain calls through two services, and internal/histories
+// checks the order of all operations and counts their effects.
 package harness
 
 import (
@@ -14,6 +17,9 @@ import (
 	"github.com/auth19/idem/internal/apptest"
 	"github.com/auth19/idem/internal/cutproxy"
 )
+
+// Issuer is the issuer of the example apps' tokens.
+const Issuer = "https://issuer.example"
 
 // Cuts say how connections break.
 type Cuts struct {
@@ -117,14 +123,4 @@ func (in *Instance) Logged(operation string) string {
 		}
 	}
 	return b.String()
-}
-
-// Connections sums the counts of all proxies.
-func Connections(instances []*Instance) (front, back cutproxy.Stats) {
-	for _, in := range instances {
-		f, b := in.Front.Stats(), in.Back.Stats()
-		front.Cut, front.Doubled, front.Silenced = front.Cut+f.Cut, front.Doubled+f.Doubled, front.Silenced+f.Silenced
-		back.Cut, back.Silenced = back.Cut+b.Cut, back.Silenced+b.Silenced
-	}
-	return front, back
 }

@@ -2,146 +2,175 @@ package histories
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/internal/harness"
 )
 
-type intent = harness.Intent
-
-// nameOf is the name of an intent's key in a history. Two intents may have the same key, perhaps for other commands.
-func nameOf(i intent) string { return i.Caller + "/" + i.Key }
-
-// sameKey returns a function that reports whether another intent has the key of i.
-func sameKey(i intent) func(intent) bool {
-	return func(other intent) bool { return nameOf(i) == nameOf(other) }
-}
-
-// methods say how commands end. A method that is listed twice is chosen twice as often. methodsOf has those of each
-// recovery.
-var (
-	methods = strings.Fields(`pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok pm_ok
-		pm_declined pm_error pm_panic pm_unavailable pm_slow pm_hang`)
-	methodsOf = map[core.Recovery][]string{
-		core.Rollback: append(strings.Fields("pm_commit pm_rollback"), methods...),
-		core.Resume:   append(strings.Fields("pm_lost pm_stuck pm_stuck pm_stuck pm_stuck"), methods...),
-		core.Park:     methods,
-	}
-)
-
-// intentOf makes intent n of the seed.
-func (c *clients) intentOf(n int) intent {
-	r := rand.New(rand.NewPCG(c.seed, uint64(n)))
-	caller, kind := r.IntN(principals), harness.Kinds[r.IntN(len(harness.Kinds))]
-	i := intent{N: n, Kind: kind, Caller: subject(caller), Amount: fmt.Sprintf("%d.00", 1+r.IntN(5))}
-	methods := methodsOf[kind.Recovery()]
-	i.Method = methods[r.IntN(len(methods))]
-	i.Key = c.world.key(fmt.Sprintf("key-%d-%v", n/2, kind.Recovery()), n/2) // two principals may have the same key
-	i.Path = map[harness.Kind]string{
-		harness.Payment: "/v1/payments", harness.Refund: c.refunds[caller], harness.Payout: "/v1/payouts",
-	}[kind]
-	return i
-}
-
-// clients send requests at the same time.
+// clients send requests at the same time. The check sees what became of each.
 type clients struct {
-	world    *world
-	recorder *recorder
-	seed     uint64
-	tokens   map[string]string // of the principals
-	offices  []string          // tokens of the operators
-	refunds  []string
-	sent     atomic.Int64
-	settled  atomic.Int64 // settlements sent
-	unknown  unknowns
+	world   *world
+	check   check
+	seed    uint64
+	mix     func(r *rand.Rand, n int) intent // makes kind, method, amount and key of an intent
+	network *http.Transport
+	calm    bool // every request is sent once, and every client waits for its answer
+
+	tokens  map[string]string // by subject
+	refunds []string          // paths, those of the principals by turns
+
+	sent, answered, hungUp atomic.Int64 // requests
+	decided, settled       atomic.Int64 // decisions of operators, and settlements that were accepted
 }
 
-// Keys are repeated often enough for repeats to meet, and not so often that their histories get too large to be checked.
-const (
-	perKey = 15 // requests, on average
-	alive  = 4  // keys at a time
-	twice  = 16 // one request in 16 is sent twice by a proxy
-)
-
-// intent returns the intent of the n-th request: a random one of those that are in use by then.
-func (c *clients) intent(r *rand.Rand, n int64) intent {
-	return c.intentOf(int(n)/perKey + r.IntN(alive))
+// check is what is done with the operations of clients: a history is recorded, or a long run is counted.
+type check interface {
+	// record calls do, which sends an operation of an intent and sets its results.
+	record(i intent, o Op, do func(o *Op)) Op
 }
 
-// work sends one request after the other until ctx ends.
-func (c *clients) work(ctx context.Context, client int) {
-	r := rand.New(rand.NewPCG(c.seed, 1<<40+uint64(client)))
-	for ctx.Err() == nil {
-		i := c.intent(r, c.sent.Add(1))
-		o := c.send(client, c.anywhere(r), i, r.IntN(8) == 0)
-		pause := 80
-		if o.Answer == nil {
-			pause = 400 // requests without an answer make a history hard to check
+// payments is how many payments each principal makes before the run. They are refunded.
+const payments = 8
+
+func newClients(t *testing.T, w *world, seed uint64, c check, mix func(r *rand.Rand, n int) intent) *clients {
+	t.Helper()
+	cs := &clients{world: w, check: c, seed: seed, mix: mix, network: &http.Transport{}, tokens: map[string]string{}}
+	t.Cleanup(cs.network.CloseIdleConnections)
+	for n := range principals {
+		cs.tokens[subject(n)] = token(t, subject(n), "customer", "seller")
+	}
+	for n := range operators {
+		cs.tokens[office(n)] = token(t, office(n), "operator")
+	}
+	for n := range principals * payments {
+		i := cs.preparation(n)
+		var path string
+		for _, in := range w.instances { // on every database, if there are more
+			path = in.Paid(t, cs.tokens[i.caller], i.key)
 		}
-		rest(ctx, r, pause)
+		cs.refunds = append(cs.refunds, path)
 	}
+	return cs
 }
 
-// rest waits for up to so many milliseconds.
-func rest(ctx context.Context, r *rand.Rand, most int) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(time.Duration(r.IntN(most)) * time.Millisecond):
-	}
+// preparation is a payment that is made before the run.
+func (c *clients) preparation(n int) intent {
+	return intent{caller: subject(n % principals), key: c.world.key(fmt.Sprint("preparation-", n), 0)}
 }
 
 // way is the way of a request to an app.
 type way struct {
 	instance int
-	twice    bool // a proxy sends it twice
+	twice    bool          // a proxy sends it twice
+	patience time.Duration // after which the client hangs up
 }
+
+const (
+	twice        = 16 // one request in 16 is sent twice by a proxy
+	hangsUp      = 50 // the client of one request in 50 soon hangs up
+	answerWithin = deadline + time.Second
+)
 
 // anywhere returns a way to a random instance.
 func (c *clients) anywhere(r *rand.Rand) way {
-	return way{r.IntN(len(c.world.instances)), r.IntN(twice) == 0}
+	w := way{r.IntN(len(c.world.instances)), !c.calm && r.IntN(twice) == 0, answerWithin}
+	if !c.calm && r.IntN(hangsUp) == 0 {
+		w.patience = time.Duration(r.IntN(20_000)) * time.Microsecond
+	}
+	return w
 }
 
-func (c *clients) address(w way) string { return c.world.instances[w.instance].address(w.twice) }
+// request makes the request of a command. All apps have one host name, because an intent belongs to the host that it is sent
+// to.
+func (c *clients) request(caller, path, key, body string) *http.Request {
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://shop"+path, strings.NewReader(body))
+	if err != nil {
+		panic(err) // no path of ours has it
+	}
+	r.Header.Set("Authorization", "Bearer "+c.tokens[caller])
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(core.DefaultHeader, key)
+	return r
+}
 
-// network keeps no connection open: net/http would send a request a second time by itself if a kept connection breaks.
-var network = &http.Transport{DisableKeepAlives: true}
-
-// send sends a request of an intent, and records it.
+// send sends the command of an intent once, or another one by mistake.
 func (c *clients) send(client int, w way, i intent, other bool) Op {
-	body := i.Body(!other)
-	o := Op{Kind: Request, Client: client, Key: nameOf(i), Recovery: i.Kind.Recovery(), Command: i.Path + " " + body,
-		Twice: w.twice, Ends: i.EndsItself()}
-	return c.recorder.record(o, func(o *Op) {
-		answer, err := exchange(c.address(w), i.Path, body, c.tokens[i.Caller], i.Key)
-		if err != nil {
-			o.Error = err.Error()
-			return
-		}
-		o.Answer = answer
-		if answer.Code == core.CodeOutcomeUnknown || i.Kind == harness.Payout && answer.Result == core.ResultUnknown {
-			c.unknown.add(i)
+	o, _ := c.sendRequest(client, w, i, other, c.request(i.caller, i.path, i.key, i.body(other)))
+	return o
+}
+
+// sendRequest sends r, which has the command of an intent, or another one.
+func (c *clients) sendRequest(client int, w way, i intent, other bool, r *http.Request) (o Op, err error) {
+	o = i.op(Request, client)
+	o.Command, o.Twice, o.Ends = i.command(other), w.twice, i.endsItself()
+	c.sent.Add(1)
+	o = c.check.record(i, o, func(o *Op) {
+		if err = c.exchange(w, r, o); err == nil {
+			c.answered.Add(1)
 		}
 	})
+	return o, err
 }
 
-// exchange sends a request, and returns the answer if it came whole.
-func exchange(host, path, body, token, key string) (*Answer, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), deadline+time.Second)
+// exchange sends a request, and sets the answer if it comes whole.
+func (c *clients) exchange(w way, r *http.Request, o *Op) (err error) {
+	ctx, cancel := context.WithTimeout(r.Context(), w.patience)
 	defer cancel()
-	r, err := harness.NewRequest(ctx, "http://"+host+path, token, key, body)
+	defer func() {
+		if o.Error = ""; err != nil {
+			o.Error = err.Error()
+		}
+		if err != nil && ctx.Err() != nil && w.patience < answerWithin {
+			c.hungUp.Add(1)
+		}
+	}()
+	r = r.Clone(ctx)
+	r.URL.Host = c.world.instances[w.instance].address(w.twice)
+	response, err := c.network.RoundTrip(r)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	response, a, err := harness.Exchange(network, r)
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	_ = response.Body.Close() // it was read
-	return &a, nil
+	a := &Answer{
+		Status: response.StatusCode, Result: response.Header.Get(core.HeaderResult), Body: string(body), header: response.Header,
+	}
+	var problem struct{ Code core.Code }
+	if a.Status >= http.StatusBadRequest && json.Unmarshal(body, &problem) == nil {
+		a.Code = problem.Code
+	}
+	o.Answer = a
+	return nil
+}
+
+// each lets clients do something with each of the first intents.
+func (c *clients) each(clients, intents int, do func(r *rand.Rand, client int, i intent)) {
+	var next atomic.Int64
+	var working sync.WaitGroup
+	for client := range clients {
+		working.Go(func() {
+			r := c.random(4, client)
+			for n := int(next.Add(1)) - 1; n < intents; n = int(next.Add(1)) - 1 {
+				do(r, client, c.intent(n))
+			}
+		})
+	}
+	working.Wait()
+}
+
+// random makes a source of random numbers: of a client in a part of the run.
+func (c *clients) random(part uint64, client int) *rand.Rand {
+	return rand.New(rand.NewPCG(c.seed, part<<40+uint64(client)))
 }

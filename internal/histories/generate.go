@@ -2,123 +2,126 @@ package histories
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/internal/harness"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // options are of a run.
 type options struct {
-	seed    uint64
-	length  time.Duration // of the part with faults
-	clients int
-	calm    bool // without faults
+	seed     uint64
+	clients  int
+	faults   time.Duration // from one to the next, on average; 0: none, and no connection breaks
+	length   time.Duration // of the part with faults, of a history
+	requests int64         // to send before the faults end, of a long run
 }
+
+// generator has the clients of a history, and records it. They use a few keys at a time, and repeat them often enough for
+// repeats to meet, but not so often that the history of a key gets too large to be checked.
+type generator struct {
+	*clients
+	*recorder
+	begun atomic.Int64 // requests that clients have begun
+}
+
+const (
+	perKey = 15 // requests, on average
+	alive  = 4  // keys at a time
+)
 
 // generate runs clients, operators and faults, and returns their history and, at its end, the effects. faults counts the
 // faults by their names.
 func generate(t *testing.T, w *world, o options) (h History, faults map[string]int) {
 	t.Helper()
-	c := &clients{world: w, recorder: &recorder{began: time.Now()}, seed: o.seed, tokens: map[string]string{}}
-	for n := range principals {
-		c.tokens[subject(n)] = token(t, subject(n), "customer", "seller")
-		var refunds string
-		for _, in := range w.instances { // on every database, if there are more
-			refunds = in.Paid(t, c.tokens[subject(n)], w.key("the-payment", 0))
-		}
-		c.refunds = append(c.refunds, refunds)
-	}
-	for n := range operators {
-		c.offices = append(c.offices, token(t, fmt.Sprint("operator-", n), "operator"))
-	}
-	n := &harness.Nemesis{
-		T: t, R: rand.New(rand.NewPCG(o.seed, 2<<40)), Instances: w.apps(), Between: 200 * time.Millisecond,
-		Database: func() *pgtest.Cluster { return w.databases[0] },
-	}
-	n.Faults = append(n.Usual(1500*time.Millisecond, o.length*3/10, map[string]int{
-		"app paused (SIGSTOP)": 4, "all clients cut off": 3, "app cut off from the database": 3,
-		"app left without a word of the database": 3,
-	}), harness.Fault{Name: "retention ended", Weight: 6, Strike: func(context.Context, *harness.Instance) {
-		c.expire(t, n.R, o.clients+settlers)
+	r := &recorder{began: time.Now()}
+	g := &generator{recorder: r, clients: newClients(t, w, o.seed, r, ofHistory)}
+	g.calm = o.faults <= 0
+	g.network.DisableKeepAlives = true // net/http would send a request a second time by itself if a kept connection breaks
+	n := &nemesis{t: t, world: w, r: g.random(2, 0), between: o.faults}
+	n.faults = append(n.usual(), fault{name: "retention ended", weight: 6, strike: func(context.Context, *instance) {
+		g.expire(t, n.r, o.clients+settlers)
 	}})
 	if !w.timed.IsZero() {
-		refuse := func(context.Context, *harness.Instance) { c.refuse(t, n.R, o.clients+settlers) }
-		n.Faults = append(n.Faults, harness.Fault{Name: "keys refused", Weight: 4, Strike: refuse})
+		refuse := func(context.Context, *instance) { g.refuse(t, n.r, o.clients+settlers) }
+		n.faults = append(n.faults, fault{name: "keys refused", weight: 4, strike: refuse})
 	}
 	if w.standby != nil {
-		n.Faults = append(n.Faults, harness.Fault{Name: "failover", Weight: 4, Strike: func(context.Context, *harness.Instance) {
-			w.failOver(t)
-		}})
+		failover := func(context.Context, *instance) { w.failOver(t) }
+		n.faults = append(n.faults, fault{name: "failover", weight: 4, strike: failover})
 	}
 	ctx, stop := context.WithTimeout(t.Context(), o.length)
 	defer stop()
-	var working sync.WaitGroup
-	for client := range o.clients {
-		working.Go(func() { c.work(ctx, client) })
+	n.disturb(ctx, o.clients+1, func(client int) {
+		if client < o.clients {
+			g.work(ctx, client)
+		} else {
+			g.operate(ctx, client)
+		}
+	})
+	for _, in := range w.instances {
+		in.Kill(t) // with the handlers that still run
+		in.Start()
 	}
-	working.Go(func() { c.operate(ctx, o.clients) })
-	if !o.calm {
-		n.Work(ctx)
-	}
-	working.Wait()
-	w.calm(t)
-	c.finish(o.clients)
-	c.audit(t, o.clients+settlers)
-	return History{Seed: o.seed, Ops: c.recorder.ops}, w.struck(n.Struck)
+	g.calm = true
+	g.each(o.clients, g.used(), g.end)
+	g.audit(t, o.clients+settlers)
+	return History{Seed: o.seed, Ops: g.ops}, n.total()
 }
 
-// intents are those that were sent.
-func (c *clients) intents() (list []intent) {
-	for n := range int(c.sent.Load())/perKey + alive {
-		list = append(list, c.intentOf(n))
-	}
-	return list
+// used returns how many intents the clients have used so far, or use now.
+func (g *generator) used() int { return int(g.begun.Load())/perKey + alive }
+
+// inUse returns a random one of the intents that are in use when so many requests have begun.
+func (g *generator) inUse(r *rand.Rand, begun int64) intent {
+	return g.intent(int(begun)/perKey + r.IntN(alive))
 }
 
-// finish repeats each command until it has come to an end, for a few leases at most. Operations that are unknown then are
-// settled, if their time is over.
-func (c *clients) finish(clients int) {
-	intents := make(chan intent)
-	var finishing sync.WaitGroup
-	for client := range clients {
-		finishing.Go(func() {
-			r := rand.New(rand.NewPCG(c.seed, 4<<40+uint64(client)))
-			for i := range intents {
-				c.end(r, client, i)
-			}
-		})
+// work sends one request after the other until ctx ends.
+func (g *generator) work(ctx context.Context, client int) {
+	r := g.random(1, client)
+	for ctx.Err() == nil {
+		i := g.inUse(r, g.begun.Add(1))
+		o := g.send(client, g.anywhere(r), i, r.IntN(8) == 0)
+		pause := 80
+		if o.Answer == nil {
+			pause = 400 // requests without an answer make a history hard to check
+		}
+		rest(ctx, r, pause)
 	}
-	for _, i := range c.intents() {
-		intents <- i
-	}
-	close(intents)
-	finishing.Wait()
 }
 
-// end brings a command to its end.
-func (c *clients) end(r *rand.Rand, client int, i intent) {
+// rest waits for up to so many milliseconds.
+func rest(ctx context.Context, r *rand.Rand, most int) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Duration(r.IntN(most)) * time.Millisecond):
+	}
+}
+
+// end repeats a command until it has come to an end, for a few leases at most. An operation that is unknown then is settled,
+// if its time is over.
+func (g *generator) end(r *rand.Rand, client int, i intent) {
 	tries := 5
-	if i.Method == "pm_hang" {
+	if i.method == "pm_hang" {
 		tries = 1 // each try takes until the deadline
 	}
 	for range tries {
-		w := way{instance: client % len(c.world.instances)}
-		switch a := c.send(client, w, i, false).Answer; {
+		w := g.anywhere(r)
+		switch a := g.send(client, w, i, false).Answer; {
 		case a == nil, a.Status >= 500, a.Code == core.CodeInFlight:
 			time.Sleep(lease / 3)
 		case a.Code != core.CodeOutcomeUnknown:
 			return
 		default:
-			settled := c.settle(client, r.IntN(operators), w, i, c.decide(r)).Answer
+			settled := g.settle(client, r.IntN(operators), w, i, g.decide(r)).Answer
 			if settled == nil || settled.Status != http.StatusOK {
 				return // not yet
 			}
@@ -127,48 +130,90 @@ func (c *clients) end(r *rand.Rand, client int, i intent) {
 }
 
 // audit counts the effects of each key.
-func (c *clients) audit(t *testing.T, client int) {
+func (g *generator) audit(t *testing.T, client int) {
 	t.Helper()
-	ledger, provider, err := c.world.effects(t.Context())
+	all, err := g.world.effects(t.Context())
 	require.NoError(t, err)
-	audited := make(map[string]bool)
-	for _, i := range c.intents() {
-		if audited[nameOf(i)] {
-			continue
-		}
-		audited[nameOf(i)] = true
-		o := Op{Kind: Audit, Client: client, Key: nameOf(i), Recovery: i.Kind.Recovery()}
-		c.recorder.record(o, func(o *Op) {
-			o.Ledger, o.Provider = ledger[i.Operation()], provider[i.Operation()]
+	for _, i := range g.keys(g.used()) {
+		g.record(i, i.op(Audit, client), func(o *Op) {
+			if e := all[i.operation()]; e != nil {
+				o.Ledger, o.Provider = len(e.entries), e.charges
+			}
 		})
 	}
 }
 
-// refuse refuses first requests with some of the keys that are in use, and with all that are older.
-func (c *clients) refuse(t *testing.T, r *rand.Rand, client int) {
-	t.Helper()
-	last := max(0, int(c.sent.Load())/perKey+alive-r.IntN(2*alive)) / 2
-	call := c.recorder.now()
-	require.NoError(t, c.world.refuse(t.Context(), last))
+// keys returns one intent of each key of the first intents.
+func (g *generator) keys(intents int) (list []intent) {
 	known := make(map[string]bool)
-	for n := range 2 * (last + 1) {
-		i := c.intentOf(n)
-		if known[nameOf(i)] {
-			continue
+	for n := range intents {
+		i := g.intent(n)
+		if !known[i.name()] {
+			known[i.name()] = true
+			list = append(list, i)
 		}
-		known[nameOf(i)] = true
-		o := Op{Kind: Refuse, Client: client, Key: nameOf(i), Recovery: i.Kind.Recovery()}
-		c.recorder.record(o, func(o *Op) { o.Call = call })
+	}
+	return list
+}
+
+// refuse refuses first requests with some of the keys that are in use, and with all that are older.
+func (g *generator) refuse(t *testing.T, r *rand.Rand, client int) {
+	t.Helper()
+	last := max(0, g.used()-r.IntN(2*alive)) / 2
+	call := g.now()
+	require.NoError(t, g.world.refuse(t.Context(), last))
+	for _, i := range g.keys(2 * (last + 1)) {
+		g.record(i, i.op(Refuse, client), func(o *Op) { o.Call = call })
 	}
 }
 
 // expire ends the retention of a key that is in use.
-func (c *clients) expire(t *testing.T, r *rand.Rand, client int) {
+func (g *generator) expire(t *testing.T, r *rand.Rand, client int) {
 	t.Helper()
-	i := c.intent(r, max(0, c.sent.Load()-int64(r.IntN(3*perKey))))
-	c.recorder.record(Op{Kind: Expire, Client: client, Key: nameOf(i), Recovery: i.Kind.Recovery()}, func(o *Op) {
+	i := g.inUse(r, max(0, g.begun.Load()-int64(r.IntN(3*perKey))))
+	g.record(i, i.op(Expire, client), func(o *Op) {
 		var err error
-		o.Expired, err = c.world.expire(t.Context(), i.ID())
+		o.Expired, err = g.world.expire(t.Context(), i.id())
 		require.NoError(t, err)
 	})
+}
+
+// recorder is the check of a history: it records it, and remembers for which intents a client got outcome_unknown.
+type recorder struct {
+	began   time.Time
+	mu      sync.Mutex
+	ops     []Op
+	unknown []intent
+}
+
+func (r *recorder) now() int64 { return int64(time.Since(r.began)) }
+
+// record implements [check]: it records an operation with its begin and end.
+func (r *recorder) record(i intent, o Op, do func(o *Op)) Op {
+	o.Call = r.now()
+	do(&o)
+	o.Return = r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ops = append(r.ops, o)
+	same := func(other intent) bool { return i.name() == other.name() }
+	switch a := o.Answer; {
+	case a == nil:
+	case o.Kind == Settle && a.Status == http.StatusOK:
+		r.unknown = slices.DeleteFunc(r.unknown, same)
+	case o.Kind != Request || slices.ContainsFunc(r.unknown, same):
+	case a.Code == core.CodeOutcomeUnknown, o.Recovery == core.Park && a.Result == core.ResultUnknown:
+		r.unknown = append(r.unknown, i)
+	}
+	return o
+}
+
+// anUnknown returns one of the unknown intents, if there is one.
+func (r *recorder) anUnknown(random *rand.Rand) (i intent, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.unknown) == 0 {
+		return intent{}, false
+	}
+	return r.unknown[random.IntN(len(r.unknown))], true
 }

@@ -1,6 +1,7 @@
 package histories
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -19,11 +20,18 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	seedFlag    = flag.Uint64("seed", 0, "of the first round; 0 takes one at random")
-	forFlag     = flag.Duration("for", 0, "how long TestHistories goes on; 0 is one round")
-	roundFlag   = flag.Duration("round", 5*time.Second, "how long one history is; more than 12s is hard to check")
-	clientsFlag = flag.Int("clients", 8, "how many send requests at the same time")
+	seedFlag     = flag.Uint64("seed", 0, "of the first round, or of the long run; 0 takes one at random")
+	faultsFlag   = flag.Duration("faults", 200*time.Millisecond, "from one fault to the next, on average; 0 brings none")
+	clientsFlag  = flag.Int("clients", 0, "how many send requests at the same time; 0 is 8 in TestHistories, 64 in TestLongRun")
+	forFlag      = flag.Duration("for", 0, "how long TestHistories goes on; 0 is one round")
+	roundFlag    = flag.Duration("round", 5*time.Second, "how long one history is; more than 12s is hard to check")
+	requestsFlag = flag.Int64("requests", 1000, "how many TestLongRun sends before the faults end")
 )
+
+// chosenSeed returns the seed of the flag, or one at random.
+func chosenSeed() uint64 {
+	return cmp.Or(*seedFlag, rand.Uint64N(1<<32))
+}
 
 // patience is how long porcupine may look at one key.
 const patience = time.Minute
@@ -32,10 +40,7 @@ const patience = time.Minute
 //
 // CONTRACT M-1, M-2, M-3, M-4, M-5, M-6, R-2, R-5, X-2, X-4, X-7, F-1, F-2
 func TestHistories(t *testing.T) {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64N(1 << 32)
-	}
+	seed := chosenSeed()
 	gin, echo := harness.Build(t, "gin"), harness.Build(t, "echo")
 	for began := time.Now(); ; seed++ {
 		var h History
@@ -45,7 +50,7 @@ func TestHistories(t *testing.T) {
 				w.standby = w.databases[0].Standby()
 			}
 			var faults map[string]int
-			h, faults = generate(t, w, options{seed: seed, length: *roundFlag, clients: *clientsFlag})
+			h, faults = generate(t, w, options{seed: seed, clients: cmp.Or(*clientsFlag, 8), faults: *faultsFlag, length: *roundFlag})
 			t.Logf("%d operations on %d keys; %v; %v", len(h.Ops), len(h.keys()), h.summary(), faults)
 		})
 		if !ok {
@@ -80,7 +85,7 @@ const maxKept = 5
 func TestSplitBrain(t *testing.T) {
 	gin := harness.Build(t, "gin")
 	w := newWorld(t, 1, []*pgtest.Cluster{pgtest.Own(t), pgtest.Own(t)}, gin, gin)
-	h, _ := generate(t, w, options{seed: 1, length: time.Second, clients: 4, calm: true})
+	h, _ := generate(t, w, options{seed: 1, clients: 4, length: time.Second})
 	require.Positive(t, h.summary()["201 created"], h.summary())
 	require.NotEmpty(t, Check(h, patience).Illegal)
 }

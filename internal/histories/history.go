@@ -1,27 +1,36 @@
-// Package histories checks random histories of the example apps against the contract.
+// Package histories sends money requests to instances of the example apps under faults, and checks what comes of it.
 //
-// Clients send commands to several instances over PostgreSQL, and operators settle unknown operations. Proxies between them
-// cut connections at any byte, leave them open without passing anything, and send requests twice. Instances are killed,
-// paused and stopped. The database stops, starts again, or fails over. Some handlers hang until their deadline, never
-// succeed, or end their own transaction. A [History] has what each client and operator sent and was answered, and when.
-// [Check] asks porcupine whether the operations of each key have an order that the contract allows: see model.go. The seed
-// decides what is sent and which faults happen, but not their timing. So a history that fails is kept as a file, and every
-// test run checks it again.
+// There is one world (world.go): the apps on Gin and on Echo over one PostgreSQL, behind proxies. It has faults (faults.go):
+// connections are cut at any byte, pass nothing any more, or carry requests twice; apps are killed, paused and stopped; the
+// database stops, is killed, or fails over. Clients (clients.go) send intents (intents.go), and hang up now and then. Some
+// handlers hang until their deadline, never succeed, or end their own transaction. Operators settle unknown operations.
 //
-//	go test ./internal/histories -run TestHistories                      the short form
-//	go test ./internal/histories -run TestHistories -count=1 -for=10m -seed=7
+// There are two checks:
+//
+//   - TestHistories makes a short [History] of what each client and operator sent and was answered, and when (generate.go).
+//     [Check] asks porcupine whether the operations of each key have an order that the contract allows: see model.go.
+//   - TestLongRun sends any number of requests, by package idemclient, too (longrun.go). It counts: each answer is compared
+//     with the earlier ones, and in the end all effects with the answers (count.go). Duplicates, losses and contradictions
+//     must be 0.
+//
+// The seed decides what is sent and which faults happen, but not their timing. So a history that fails is kept as a file,
+// and every test run checks it again; a long run prints the rows and log lines of what it finds.
+//
+//	go test ./internal/histories                    the short form of both
+//	go test ./internal/histories -run '^TestHistories$' -v -count=1 -for 10m -round 12s -seed 7 -timeout 0
+//	go test ./internal/histories -run '^TestLongRun$' -v -count=1 -requests 1000000 -faults 5s -seed 7 -timeout 0
 package histories
 
 import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/internal/harness"
 )
 
 // Kind is what an operation is.
@@ -58,8 +67,24 @@ type Op struct {
 	Provider int  `json:"provider,omitempty"` // of Audit: charges by the provider
 }
 
+// op begins an operation of an intent.
+func (i intent) op(kind Kind, client int) Op {
+	return Op{Kind: kind, Client: client, Key: i.name(), Recovery: i.kind.Recovery()}
+}
+
 // Answer is what a client was told.
-type Answer = harness.Answer
+type Answer struct {
+	Status int       `json:"status"`
+	Result string    `json:"result,omitempty"` // Idempotency-Result
+	Code   core.Code `json:"code,omitempty"`   // of a problem
+	Body   string    `json:"body,omitempty"`
+	header http.Header
+}
+
+// recorded reports whether repeats get this answer, too.
+func (a Answer) recorded() bool {
+	return a.Result == core.ResultCreated || a.Result == core.ResultReused
+}
 
 // text identifies the answer: answers that a client cannot tell apart have the same text. It is "" if there is no answer.
 func text(a *Answer) string {

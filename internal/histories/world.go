@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/url"
-	"sync"
 	"testing"
 	"time"
 
@@ -47,7 +46,7 @@ func newWorld(t *testing.T, seed uint64, databases []*pgtest.Cluster, programs .
 	w := &world{databases: databases}
 	keyAge := ""
 	if seed%2 == 0 { // in every second world, keys are timed
-		w.timed, keyAge = time.Now(), "1h"
+		w.timed, keyAge = time.Now(), "24h"
 	}
 	for i, program := range programs {
 		in := &instance{Instance: harness.NewInstance(t, program, seed+uint64(i)<<32, cuts, databases[i%len(databases)].URL(),
@@ -59,30 +58,10 @@ func newWorld(t *testing.T, seed uint64, databases []*pgtest.Cluster, programs .
 		t.Cleanup(in.twice.Close)
 		w.instances = append(w.instances, in)
 	}
+	for _, database := range databases {
+		database.Exec(witness...)
+	}
 	return w
-}
-
-// apps returns the instances as package harness has them.
-func (w *world) apps() (all []*harness.Instance) {
-	for _, in := range w.instances {
-		all = append(all, in.Instance)
-	}
-	return all
-}
-
-// struck adds to the faults those of the proxies.
-func (w *world) struck(faults map[string]int) map[string]int {
-	if faults == nil { // there were none
-		return nil
-	}
-	front, back := harness.Connections(w.apps())
-	for _, in := range w.instances {
-		faults["request doubled"] += in.twice.Stats().Doubled
-	}
-	faults["client's connection cut"] = front.Cut
-	faults["database connection cut"] = back.Cut
-	faults["database connection silent"] = back.Silenced
-	return faults
 }
 
 // failOver stops the database at once and promotes its standby, which gets a standby of its own. The apps are not told:
@@ -109,16 +88,6 @@ func (in *instance) address(twice bool) string {
 	return in.Front.Addr()
 }
 
-// calm starts the apps again, without cuts.
-func (w *world) calm(t *testing.T) {
-	t.Helper()
-	for _, in := range w.instances {
-		in.Kill(t)
-		in.Front.SetPlan(cutproxy.Pass)
-		in.Start()
-	}
-}
-
 // The callers. Each has the roles for all requests.
 const (
 	secret     = "a secret that only the histories know"
@@ -129,6 +98,8 @@ const (
 // subject is the subject of a principal.
 func subject(n int) string { return fmt.Sprint("customer-", n) }
 
+func office(n int) string { return fmt.Sprint("operator-", n) }
+
 func token(t *testing.T, subject string, roles ...string) string {
 	t.Helper()
 	signed, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
@@ -136,28 +107,6 @@ func token(t *testing.T, subject string, roles ...string) string {
 	}).SignedString([]byte(secret))
 	require.NoError(t, err)
 	return signed
-}
-
-// effects counts the entries in the ledgers and the charges, by operation.
-func (w *world) effects(ctx context.Context) (entries, charges map[string]int, err error) {
-	entries, charges = map[string]int{}, map[string]int{}
-	for _, database := range w.databases {
-		ledger, err := harness.Ledger(ctx, database.URL())
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, e := range ledger {
-			entries[e.Operation]++
-		}
-		charged, err := harness.Charges(ctx, database.URL())
-		if err != nil {
-			return nil, nil, err
-		}
-		for operation, n := range charged {
-			charges[operation] += n
-		}
-	}
-	return entries, charges, nil
 }
 
 // expire ends the retention of a key, if there is an answer.
@@ -201,24 +150,4 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE s.value::bigint < 
 		}
 	}
 	return nil
-}
-
-// recorder records a history.
-type recorder struct {
-	began time.Time
-	mu    sync.Mutex
-	ops   []Op
-}
-
-func (r *recorder) now() int64 { return int64(time.Since(r.began)) }
-
-// record calls do, which sets the results of an operation, and records the operation with its begin and end.
-func (r *recorder) record(o Op, do func(o *Op)) Op {
-	o.Call = r.now()
-	do(&o)
-	o.Return = r.now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ops = append(r.ops, o)
-	return o
 }

@@ -1,0 +1,87 @@
+package histories
+
+import (
+	"context"
+	"strings"
+
+	"github.com/auth19/idem/internal/harness"
+)
+
+// The rows of the apps have a UNIQUE over the operation, the second line: a command that is carried out twice books once.
+// The count must see the second execution all the same. So a trigger records every row that a transaction tries to insert,
+// in that transaction, before the UNIQUE is checked.
+var witness = []string{
+	`CREATE TABLE witness (tried text NOT NULL, name text NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp())`,
+	`CREATE FUNCTION witness() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		INSERT INTO witness VALUES (TG_TABLE_NAME, coalesce(to_jsonb(NEW) ->> 'operation_id', to_jsonb(NEW) ->> 'key'));
+		RETURN NEW;
+	END $$`,
+	`CREATE TRIGGER witness BEFORE INSERT ON payments FOR EACH ROW EXECUTE FUNCTION witness()`,
+	`CREATE TRIGGER witness BEFORE INSERT ON refunds FOR EACH ROW EXECUTE FUNCTION witness()`,
+	`CREATE TRIGGER witness BEFORE INSERT ON payouts FOR EACH ROW EXECUTE FUNCTION witness()`,
+	`CREATE TRIGGER witness BEFORE INSERT ON ledger FOR EACH ROW EXECUTE FUNCTION witness()`,
+	`CREATE TRIGGER witness BEFORE INSERT ON provider_keys FOR EACH ROW EXECUTE FUNCTION witness()`,
+}
+
+// effects has everything that an operation has done.
+type effects struct {
+	carriedOut map[string]int // by table: committed transactions that tried to insert a row
+	entries    []string       // of the ledger: kind and amount
+	charges    int            // by the provider
+	calls      int            // to the provider; a second call is a repeat without a charge
+}
+
+// effects counts the effects of all operations, past the proxies.
+func (w *world) effects(ctx context.Context) (map[string]*effects, error) {
+	all := map[string]*effects{}
+	of := func(operation string) *effects {
+		if all[operation] == nil {
+			all[operation] = &effects{carriedOut: map[string]int{}}
+		}
+		return all[operation]
+	}
+	for _, database := range w.databases {
+		ledger, err := harness.Ledger(ctx, database.URL())
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range ledger {
+			of(e.Operation).entries = append(of(e.Operation).entries, string(e.Kind)+" "+e.Amount)
+		}
+		var what, operation string
+		var count int
+		err = harness.Ask(ctx, database.URL(), []any{&what, &operation, &count}, func() {
+			switch e := of(operation); what {
+			case "charges":
+				e.charges += count
+			case "calls":
+				e.calls += count
+			default:
+				e.carriedOut[what] += count
+			}
+		}, `SELECT 'charges', operation, count(*) FROM provider_charges GROUP BY 2
+UNION ALL SELECT 'calls', operation, count(*) FROM witness JOIN provider_keys ON key = name
+	JOIN provider_charges c ON c.id = charge_id WHERE tried = 'provider_keys' GROUP BY 2
+UNION ALL SELECT tried, name, count(*) FROM witness WHERE tried <> 'provider_keys' GROUP BY 1, 2`)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// evidence returns the rows and log lines of an operation.
+func (w *world) evidence(ctx context.Context, operation string) (string, error) {
+	var b strings.Builder
+	var line string
+	err := harness.Ask(ctx, w.databases[0].URL(), []any{&line}, func() { b.WriteString("\t" + line + "\n") },
+		`SELECT (to_jsonb(r) - 'scope' - 'headers' - 'body')::text || ' ' || coalesce(convert_from(body, 'UTF8'), '')
+	FROM idempotency_record r WHERE encode(id, 'hex') = $1
+UNION ALL (SELECT to_jsonb(w)::text FROM witness w WHERE name = $1 ORDER BY at)
+UNION ALL SELECT to_jsonb(l)::text FROM ledger l WHERE operation_id = $1
+UNION ALL SELECT to_jsonb(c)::text FROM provider_charges c WHERE operation = $1`, operation)
+	for _, in := range w.instances {
+		b.WriteString(in.Logged(operation))
+	}
+	return b.String(), err
+}
