@@ -1,7 +1,6 @@
 package ginidem_test
 
 import (
-	"bytes"
 	"net/http"
 	"testing"
 
@@ -19,85 +18,75 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func TestAdapter(t *testing.T) { adaptertest.Run(t, adapter{}) }
+func TestAdapter(t *testing.T) { adaptertest.Run(t, adapter) }
 
 // adapter is this package, and Gin, as the tests of all adapters know them.
-type adapter struct{}
+var adapter = newAdapter()
 
-func (adapter) New() adaptertest.App { return newApp() }
-
-func (adapter) Careless() adaptertest.App {
-	app := newApp()
-	app.engine.Use(errorMiddleware)
-	return app
-}
-
-func (adapter) Handler(h func(c adaptertest.Context) error) adaptertest.Handler {
-	return gin.HandlerFunc(func(c *gin.Context) {
-		if err := h(ginContext{c}); err != nil {
-			_ = c.Error(err)
-		}
-	})
-}
-
-// Middleware ends the chain when m returns: handlers that m has not called are not called any more.
-func (adapter) Middleware(m func(c adaptertest.Context, next func() error) error) adaptertest.Middleware {
-	return gin.HandlerFunc(func(c *gin.Context) {
-		_ = m(ginContext{c}, func() error { c.Next(); return nil }) // errors stay in c.Errors
-		c.Abort()
-	})
-}
-
-func (adapter) Recover() adaptertest.Middleware { return gin.RecoveryWithWriter(nil) }
-
-func (adapter) JWTGuard(v *authctx.Verifier, observers ...core.Observer) adaptertest.Middleware {
-	return ginidem.JWTGuard(v, observers...)
-}
-
-func (adapter) Bridge(
-	find func(c adaptertest.Context) (authctx.Principal, error), observers ...core.Observer,
-) adaptertest.Middleware {
-	return ginidem.Bridge(func(c *gin.Context) (authctx.Principal, error) { return find(ginContext{c}) }, observers...)
-}
-
-func (adapter) RolesGuard(idem *core.Module) adaptertest.Middleware { return ginidem.RolesGuard(idem) }
-func (adapter) KeyGuard(idem *core.Module) adaptertest.Middleware   { return ginidem.KeyGuard(idem) }
-func (adapter) Interceptor(idem *core.Module) adaptertest.Middleware {
-	return ginidem.Interceptor(idem)
-}
-func (adapter) Idempotent(idem *core.Module) adaptertest.Middleware { return ginidem.Idempotent(idem) }
-
-func (adapter) OperationHandler(idem *core.Module) adaptertest.Handler {
-	return ginidem.OperationHandler(idem)
-}
-
-func (adapter) OwnOperationHandler(idem *core.Module) adaptertest.Handler {
-	return ginidem.OwnOperationHandler(idem)
-}
-
-func (adapter) OperationsHandler(idem *core.Module) adaptertest.Handler {
-	return ginidem.OperationsHandler(idem)
-}
-
-func (adapter) SettleHandler(idem *core.Module) adaptertest.Handler {
-	return ginidem.SettleHandler(idem)
-}
-
-func (adapter) EraseHandler(idem *core.Module) adaptertest.Handler {
-	return ginidem.EraseHandler(idem)
-}
-
-func (a adapter) Quirks() adaptertest.Quirks {
-	return adaptertest.Quirks{
+func newAdapter() (a adaptertest.Adapter) {
+	recovery := gin.RecoveryWithWriter(nil)
+	guard := adaptertest.Of[gin.HandlerFunc]
+	a = adaptertest.Adapter{
+		New: func() adaptertest.App { return newApp() },
+		Rendering: func(render func(c adaptertest.Context, err error)) (adaptertest.App, adaptertest.Adapter) {
+			last := func(c *gin.Context) { render(ginContext{c}, c.Errors.Last()) }
+			app, rendering := newApp(), a
+			app.engine.Use(errorMiddleware(last))
+			rendering.Idempotent = func(idem *core.Module) adaptertest.Middleware {
+				return ginidem.Idempotent(idem, ginidem.WithErrorRenderer(last))
+			}
+			return app, rendering
+		},
+		Handler: func(h func(c adaptertest.Context) error) adaptertest.Handler {
+			return gin.HandlerFunc(func(c *gin.Context) {
+				if err := h(ginContext{c}); err != nil {
+					_ = c.Error(err)
+				}
+			})
+		},
+		// The chain ends when m returns: handlers that m has not called are not called any more.
+		Middleware: func(m func(c adaptertest.Context, next func() error) error) adaptertest.Middleware {
+			return gin.HandlerFunc(func(c *gin.Context) {
+				_ = m(ginContext{c}, func() error { c.Next(); return nil }) // errors stay in c.Errors
+				c.Abort()
+			})
+		},
+		Recover: func() adaptertest.Middleware { return recovery },
+		JWTGuard: func(v *authctx.Verifier, observers ...core.Observer) adaptertest.Middleware {
+			return ginidem.JWTGuard(v, observers...)
+		},
+		Bridge: func(find func(c adaptertest.Context) (authctx.Principal, error), o ...core.Observer) adaptertest.Middleware {
+			return ginidem.Bridge(func(c *gin.Context) (authctx.Principal, error) { return find(ginContext{c}) }, o...)
+		},
+		RolesGuard: guard(ginidem.RolesGuard), KeyGuard: guard(ginidem.KeyGuard),
+		Interceptor:      func(idem *core.Module) adaptertest.Middleware { return ginidem.Interceptor(idem) },
+		Idempotent:       func(idem *core.Module) adaptertest.Middleware { return ginidem.Idempotent(idem) },
+		OperationHandler: guard(ginidem.OperationHandler), OwnOperationHandler: guard(ginidem.OwnOperationHandler),
+		OperationsHandler: guard(ginidem.OperationsHandler), SettleHandler: guard(ginidem.SettleHandler),
+		EraseHandler: guard(ginidem.EraseHandler),
+		Answers:      answers,
+		Readers:      readers(),
 		Panics: map[string]adaptertest.Panic{
-			"Gin's recovery": {Recovery: a.Recover(), Value: "boom", Status: http.StatusInternalServerError},
+			"Gin's recovery": {Recovery: recovery, Value: "boom", Status: http.StatusInternalServerError},
 			"Gin's custom recovery": {Recovery: gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, v any) {
 				c.String(http.StatusBadGateway, "%v", v)
 			}), Value: "boom", Status: http.StatusBadGateway, Body: "boom"},
-			"aborted handler": {Recovery: a.Recover(), Value: http.ErrAbortHandler, Status: http.StatusInternalServerError},
+			"aborted handler": {Recovery: recovery, Value: http.ErrAbortHandler, Status: http.StatusInternalServerError},
 		},
 		Methods:  []string{"PURGE", "LINK", "PROPFIND", "CONNECTED"}, // Gin takes none with small letters
+		Furnish:  func(v1 adaptertest.Router) { v1.(router).group.Static("/static", ".") },
 		Wildcard: "*rest",
+	}
+	return a
+}
+
+// errorMiddleware is what apps of Gin mount to render errors, with no look at what is written already.
+func errorMiddleware(render gin.HandlerFunc) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		c.Next()
+		if len(c.Errors) > 0 {
+			render(c)
+		}
 	}
 }
 
@@ -140,6 +129,9 @@ type app struct {
 
 func newApp() app {
 	r := gin.New()
+	r.HandleMethodNotAllowed = true
+	r.NoRoute(func(c *gin.Context) { c.String(http.StatusNotFound, "no route") })
+	r.NoMethod(func(c *gin.Context) { c.String(http.StatusMethodNotAllowed, "no method") })
 	return app{router{&r.RouterGroup}, r}
 }
 
@@ -175,22 +167,29 @@ func (c ginContext) NoContent(status int) error {
 	return nil
 }
 
-func (c ginContext) Buffer() (restore, again func()) {
-	own := c.c.Writer
-	b := &buffer{ResponseWriter: own, header: http.Header{}}
-	c.c.Writer = b
-	return func() { c.c.Writer = own }, func() { c.c.Writer = b }
+func (c ginContext) SetWriter(w http.ResponseWriter) {
+	if own, ok := w.(gin.ResponseWriter); ok {
+		c.c.Writer = own
+		return
+	}
+	c.c.Writer = replaced{c.c.Writer, w}
 }
 
-// buffer is the writer of timeout middleware: what the handler writes leaves in time or never.
-type buffer struct {
+// replaced is Gin's writer with another one's answer.
+type replaced struct {
 	gin.ResponseWriter
-	header http.Header
-	body   bytes.Buffer
+	w http.ResponseWriter
 }
 
-func (b *buffer) Header() http.Header               { return b.header }
-func (b *buffer) WriteHeader(int)                   {}
-func (b *buffer) WriteHeaderNow()                   {}
-func (b *buffer) Write(p []byte) (int, error)       { return b.body.Write(p) }
-func (b *buffer) WriteString(s string) (int, error) { return b.body.WriteString(s) }
+func (r replaced) Header() http.Header               { return r.w.Header() }
+func (r replaced) WriteHeader(status int)            { r.w.WriteHeader(status) }
+func (r replaced) Write(p []byte) (int, error)       { return r.w.Write(p) }
+func (r replaced) WriteString(s string) (int, error) { return r.w.Write([]byte(s)) }
+
+func (r replaced) WriteHeaderNow() {
+	if w, ok := r.w.(interface{ WriteHeaderNow() }); ok {
+		w.WriteHeaderNow()
+		return
+	}
+	r.ResponseWriter.WriteHeaderNow()
+}

@@ -18,11 +18,12 @@ func TestAdapter(t *testing.T)  { adaptertest.Run(t, adapter) }
 func TestContract(t *testing.T) { adaptertest.Contract(t, adapter) }
 
 // adapter is this package on its own router.
-var adapter = nethttp.Adapter{
-	Router:   func() nethttp.Router { return router{httpidem.NewRouter()} },
-	Methods:  []string{"PURGE", "LINK", "PROPFIND", "CONNECTED", "post", "Post", "get", "head", "options"},
-	Wildcard: "{rest...}",
-}
+var adapter = func() adaptertest.Adapter {
+	a := nethttp.New(func() nethttp.Router { return router{httpidem.NewRouter()} },
+		[]string{"PURGE", "LINK", "PROPFIND", "CONNECTED", "post", "Post", "get", "head", "options"}, "{rest...}")
+	a.SeesChangedMethods = true
+	return a
+}()
 
 type router struct{ *httpidem.Router }
 

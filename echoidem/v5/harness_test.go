@@ -1,8 +1,6 @@
 package echoidem_test
 
 import (
-	"bytes"
-	"cmp"
 	"log/slog"
 	"net/http"
 	"testing"
@@ -15,99 +13,103 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/echoidem/v5"
 	"github.com/auth19/idem/internal/adaptertest"
+	"github.com/auth19/idem/internal/adaptertest/echotest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestAdapter(t *testing.T)  { adaptertest.Run(t, adapter{}) }
-func TestContract(t *testing.T) { adaptertest.Contract(t, adapter{}) }
+func TestAdapter(t *testing.T)  { adaptertest.Run(t, version.Adapter) }
+func TestContract(t *testing.T) { adaptertest.Contract(t, version.Adapter) }
+func TestEcho(t *testing.T)     { echotest.Run(t, version) }
 
-// adapter is this package, and Echo, as the tests of all adapters know them.
-type adapter struct{}
+// version is this package, and Echo, as the tests of all adapters of Echo know them.
+var version = newVersion()
 
-func (adapter) New() adaptertest.App { return newApp() }
-
-func (adapter) Careless() adaptertest.App {
-	app := newApp()
-	app.echo.HTTPErrorHandler = careless
-	return app
-}
-
-// careless renders every error as text and does not look at what is written already.
-func careless(c *echo.Context, err error) {
-	status := cmp.Or(echo.StatusCode(err), http.StatusInternalServerError)
-	_ = c.String(status, "careless: "+err.Error())
-}
-
-func (adapter) Handler(h func(c adaptertest.Context) error) adaptertest.Handler {
-	return echo.HandlerFunc(func(c *echo.Context) error { return h(echoContext{c}) })
-}
-
-func (adapter) Middleware(m func(c adaptertest.Context, next func() error) error) adaptertest.Middleware {
-	return echo.MiddlewareFunc(func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c *echo.Context) error { return m(echoContext{c}, func() error { return next(c) }) }
-	})
-}
-
-func (adapter) Recover() adaptertest.Middleware {
-	return middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true})
-}
-
-func (adapter) JWTGuard(v *authctx.Verifier, observers ...core.Observer) adaptertest.Middleware {
-	return echoidem.JWTGuard(v, observers...)
-}
-
-func (adapter) Bridge(
-	find func(c adaptertest.Context) (authctx.Principal, error), observers ...core.Observer,
-) adaptertest.Middleware {
-	return echoidem.Bridge(func(c *echo.Context) (authctx.Principal, error) { return find(echoContext{c}) }, observers...)
-}
-
-func (adapter) RolesGuard(idem *core.Module) adaptertest.Middleware { return echoidem.RolesGuard(idem) }
-func (adapter) KeyGuard(idem *core.Module) adaptertest.Middleware   { return echoidem.KeyGuard(idem) }
-func (adapter) Interceptor(idem *core.Module) adaptertest.Middleware {
-	return echoidem.Interceptor(idem)
-}
-func (adapter) Idempotent(idem *core.Module) adaptertest.Middleware { return echoidem.Idempotent(idem) }
-
-func (adapter) OperationHandler(idem *core.Module) adaptertest.Handler {
-	return echoidem.OperationHandler(idem)
-}
-
-func (adapter) OwnOperationHandler(idem *core.Module) adaptertest.Handler {
-	return echoidem.OwnOperationHandler(idem)
-}
-
-func (adapter) OperationsHandler(idem *core.Module) adaptertest.Handler {
-	return echoidem.OperationsHandler(idem)
-}
-
-func (adapter) SettleHandler(idem *core.Module) adaptertest.Handler {
-	return echoidem.SettleHandler(idem)
-}
-
-func (adapter) EraseHandler(idem *core.Module) adaptertest.Handler {
-	return echoidem.EraseHandler(idem)
-}
-
-func (a adapter) Quirks() adaptertest.Quirks {
-	return adaptertest.Quirks{
-		Panics: map[string]adaptertest.Panic{
-			"Echo's recovery": {Recovery: a.Recover(), Value: "boom", Status: http.StatusInternalServerError,
-				Body: `{"message":"Internal Server Error"}` + "\n"},
-			"an HTTP error": {Recovery: a.Recover(), Value: echo.NewHTTPError(http.StatusBadGateway, "boom"),
-				Status: http.StatusBadGateway, Body: `{"message":"boom"}` + "\n"},
-			"aborted handler": {Recovery: a.Recover(), Value: http.ErrAbortHandler}, // breaks off
+func newVersion() (e echotest.Echo) {
+	recovery := middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true})
+	guard, handler := adaptertest.Of[echo.MiddlewareFunc], adaptertest.Of[echo.HandlerFunc]
+	e = echotest.Echo{
+		Adapter: adaptertest.Adapter{
+			New: func() adaptertest.App { return newApp() },
+			Rendering: func(render func(c adaptertest.Context, err error)) (adaptertest.App, adaptertest.Adapter) {
+				app := newApp()
+				app.echo.HTTPErrorHandler = func(c *echo.Context, err error) { render(echoContext{c}, err) }
+				return app, e.Adapter
+			},
+			Handler: func(h func(c adaptertest.Context) error) adaptertest.Handler {
+				return echo.HandlerFunc(func(c *echo.Context) error { return h(echoContext{c}) })
+			},
+			Middleware: func(m func(c adaptertest.Context, next func() error) error) adaptertest.Middleware {
+				return echo.MiddlewareFunc(func(next echo.HandlerFunc) echo.HandlerFunc {
+					return func(c *echo.Context) error { return m(echoContext{c}, func() error { return next(c) }) }
+				})
+			},
+			Recover: func() adaptertest.Middleware { return recovery },
+			JWTGuard: func(v *authctx.Verifier, observers ...core.Observer) adaptertest.Middleware {
+				return echoidem.JWTGuard(v, observers...)
+			},
+			Bridge: func(find func(c adaptertest.Context) (authctx.Principal, error), o ...core.Observer) adaptertest.Middleware {
+				return echoidem.Bridge(func(c *echo.Context) (authctx.Principal, error) { return find(echoContext{c}) }, o...)
+			},
+			RolesGuard: guard(echoidem.RolesGuard), KeyGuard: guard(echoidem.KeyGuard), Interceptor: guard(echoidem.Interceptor),
+			Idempotent:       guard(echoidem.Idempotent),
+			OperationHandler: handler(echoidem.OperationHandler), OwnOperationHandler: handler(echoidem.OwnOperationHandler),
+			OperationsHandler: handler(echoidem.OperationsHandler), SettleHandler: handler(echoidem.SettleHandler),
+			EraseHandler: handler(echoidem.EraseHandler),
+			Panics: map[string]adaptertest.Panic{
+				"Echo's recovery": {Recovery: recovery, Value: "boom", Status: http.StatusInternalServerError,
+					Body: `{"message":"Internal Server Error"}` + "\n"},
+				"an HTTP error": {Recovery: recovery, Value: echo.NewHTTPError(http.StatusBadGateway, "boom"),
+					Status: http.StatusBadGateway, Body: `{"message":"boom"}` + "\n"},
+				"aborted handler": {Recovery: recovery, Value: http.ErrAbortHandler}, // breaks off
+			},
+			Methods: []string{"PURGE", "LINK", "PROPFIND", "CONNECTED", "post", "Post", "get", "head", "options"},
+			Replace: func(c adaptertest.Context, w http.ResponseWriter) {
+				own := c.(echoContext)
+				own.SetResponse(echo.NewResponse(w, own.Logger()))
+			},
+			Furnish: func(v1 adaptertest.Router) {
+				group := v1.(router).group
+				group.Static("/static", ".")
+				group.RouteNotFound("/*", func(c *echo.Context) error { return c.String(http.StatusNotFound, "not here") })
+				group.RouteNotFound("/orders/:any", func(c *echo.Context) error { return c.String(http.StatusNotFound, "nor here") })
+			},
+			InFront: func(a adaptertest.App, m ...adaptertest.Middleware) http.Handler {
+				a.(app).echo.Pre(chain(m)...)
+				return a
+			},
+			RendersBehindGzip:  true,
+			SeesChangedMethods: true,
 		},
-		Methods: []string{"PURGE", "LINK", "PROPFIND", "CONNECTED", "post", "Post", "get", "head", "options"},
+		HTTPError:  func(status int, message string) error { return echo.NewHTTPError(status, message) },
+		Idle:       echo.MiddlewareFunc(func(next echo.HandlerFunc) echo.HandlerFunc { return next }),
+		CSRF:       middleware.CSRFWithConfig(middleware.CSRFConfig{TokenLookup: "form:csrf"}),
+		KeyAuth:    middleware.KeyAuthWithConfig(middleware.KeyAuthConfig{KeyLookup: "form:csrf", Validator: anyKey}),
+		BodyLimit:  middleware.BodyLimit(1000),
+		Decompress: middleware.Decompress(),
+		Gzip:       middleware.Gzip(),
+		Short:      middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 500}),
+		Past: func(a adaptertest.App, method, path string, h adaptertest.Handler) {
+			_, _ = a.(app).echo.Router().Add(echo.Route{Method: method, Path: path, Handler: h.(echo.HandlerFunc)})
+		},
+		Dump: func(dump func(in, out []byte)) adaptertest.Middleware {
+			return middleware.BodyDump(func(_ *echo.Context, in, out []byte, _ error) { dump(in, out) })
+		},
+		Logger: func(log func(status int, failed bool)) adaptertest.Middleware {
+			return middleware.RequestLoggerWithConfig(middleware.RequestLoggerConfig{
+				HandleError: true, LogStatus: true, LogResponseSize: true,
+				LogValuesFunc: func(_ *echo.Context, v middleware.RequestLoggerValues) error {
+					log(v.Status, v.Error != nil)
+					return nil
+				},
+			})
+		},
 	}
+	e.Complete(answers)
+	return e
 }
 
-// guarded is a group under /v1 with all guards.
-func guarded(t testing.TB, e *echo.Echo, cfg core.Config) *echo.Group {
-	t.Helper()
-	return e.Group("/v1", echoidem.JWTGuard(adaptertest.NewVerifier(t)), echoidem.Idempotent(adaptertest.NewModule(t, cfg)))
-}
+func anyKey(*echo.Context, string, middleware.ExtractorSource) (bool, error) { return true, nil }
 
 // router is a group of routes.
 type router struct{ group *echo.Group }
@@ -134,29 +136,19 @@ func chain(m []adaptertest.Middleware) (functions []echo.MiddlewareFunc) {
 }
 
 // app is an Echo.
-type app struct{ echo *echo.Echo }
+type app struct {
+	router
+	echo *echo.Echo
+}
 
 func newApp() app {
 	e := echo.New()
 	e.Logger = slog.New(slog.DiscardHandler)
 	echoidem.TrackRoutes(e)
-	return app{e}
+	return app{router{e.Group("")}, e}
 }
 
-func (a app) Use(m ...adaptertest.Middleware) { a.echo.Use(chain(m)...) }
-
-func (a app) Handle(method, path string, h adaptertest.Handler, m ...adaptertest.Middleware) {
-	if method == "" {
-		a.echo.Any(path, h.(echo.HandlerFunc), chain(m)...)
-		return
-	}
-	a.echo.Add(method, path, h.(echo.HandlerFunc), chain(m)...)
-}
-
-func (a app) Group(prefix string, m ...adaptertest.Middleware) adaptertest.Router {
-	return router{a.echo.Group(prefix, chain(m)...)}
-}
-
+func (a app) Use(m ...adaptertest.Middleware)                  { a.echo.Use(chain(m)...) }
 func (a app) Audit(idem *core.Module) error                    { return echoidem.Audit(a.echo, idem) }
 func (a app) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.echo.ServeHTTP(w, r) }
 
@@ -177,12 +169,11 @@ func (c echoContext) Sent() (int, int64) {
 	return r.Status, r.Size
 }
 
-func (c echoContext) Buffer() (restore, again func()) {
-	own := responseOf(c.Context).ResponseWriter
-	b := &buffer{ResponseWriter: own, header: http.Header{}}
-	responseOf(c.Context).ResponseWriter = b
-	return func() { responseOf(c.Context).ResponseWriter = own }, func() { responseOf(c.Context).ResponseWriter = b }
-}
+func (c echoContext) SetWriter(w http.ResponseWriter) { responseOf(c.Context).ResponseWriter = w }
+func (c echoContext) Render(err error)                { c.Echo().HTTPErrorHandler(c.Context, err) }
+func (c echoContext) Before(hook func())              { responseOf(c.Context).Before(hook) }
+func (c echoContext) After(hook func())               { responseOf(c.Context).After(hook) }
+func (c echoContext) SetStatus(status int)            { responseOf(c.Context).Status = status }
 
 // responseOf returns Echo's own response.
 func responseOf(c *echo.Context) *echo.Response {
@@ -192,14 +183,3 @@ func responseOf(c *echo.Context) *echo.Response {
 	}
 	return r
 }
-
-// buffer is the writer of timeout middleware: what the handler writes leaves in time or never.
-type buffer struct {
-	http.ResponseWriter
-	header http.Header
-	body   bytes.Buffer
-}
-
-func (b *buffer) Header() http.Header         { return b.header }
-func (b *buffer) WriteHeader(int)             {}
-func (b *buffer) Write(p []byte) (int, error) { return b.body.Write(p) }

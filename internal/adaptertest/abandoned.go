@@ -42,13 +42,14 @@ func naive(c Context, timeout <-chan struct{}, next func() error) error {
 
 // buffered gives the handler a writer of its own, and leaves it there.
 func buffered(c Context, timeout <-chan struct{}, next func() error) error {
-	restore, again := c.Buffer()
+	own, b := c.Inner(), &buffer{header: http.Header{}}
+	c.SetWriter(b)
 	if ended, err := inTime(timeout, next); ended {
 		return err
 	}
-	restore()
+	c.SetWriter(own)
 	err := c.NoContent(http.StatusGatewayTimeout)
-	again()
+	c.SetWriter(b)
 	return err
 }
 
@@ -81,12 +82,26 @@ func requireNoSuccess(t *testing.T, a Answer) {
 	}
 }
 
+// firstStatus is a writer of middleware in front: it hides all but the interface, and believes the first status. What is done
+// against an empty 200 of an abandoned handler is done behind it.
+type firstStatus struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *firstStatus) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
 // Middleware in front runs the chain in another goroutine, and writes into the capture when its time is up, or nothing at
 // all. The client gets no success, and a repeat gets the truth.
 //
 // CONTRACT X-12
 func abandonedClient(t *testing.T, a Adapter) {
-	if a.Quirks().RecyclesNothing {
+	if a.RecyclesNothing {
 		return // such middleware has a writer of its own, and answers as it likes
 	}
 	for name, answer := range map[string]func(c Context) error{
@@ -100,6 +115,9 @@ func abandonedClient(t *testing.T, a Adapter) {
 			started, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 			app := a.New()
 			app.Use(a.Middleware(func(c Context, next func() error) error {
+				c.SetWriter(&firstStatus{ResponseWriter: c.Inner()})
+				return next()
+			}), a.Middleware(func(c Context, next func() error) error {
 				if c.Request().Header.Get("X-Abandon") == "" {
 					return next()
 				}
@@ -140,11 +158,11 @@ func abandonedClient(t *testing.T, a Adapter) {
 //
 // CONTRACT X-12
 func abandonedHandler(t *testing.T, a Adapter) {
-	if a.Quirks().RecyclesNothing {
+	if a.RecyclesNothing {
 		return
 	}
 	for _, recovery := range []core.Recovery{core.Rollback, core.Resume, core.Park} {
-		for name, timeout := range a.Quirks().Timeouts {
+		for name, timeout := range a.Timeouts {
 			t.Run(name+" "+recovery.String(), func(t *testing.T) { testAbandoned(t, a, timeout, recovery, later) })
 		}
 		t.Run("naive "+recovery.String(), func(t *testing.T) { testAbandoned(t, a, naive, recovery, later) })
@@ -269,40 +287,60 @@ func testAbandoned(t *testing.T, a Adapter, timeout Timeout, recovery core.Recov
 	t.Fatal("no context was given to another request")
 }
 
-// http.TimeoutHandler gives the whole app a writer of its own, and answers 503 when its time is up. The attempt ends then,
-// too, because its context has that deadline.
+// http.TimeoutHandler gives the whole app a writer of its own, and answers 503 when its time is up. An attempt whose context
+// has that deadline ends then, too. Without a deadline it goes on, and a repeat gets its answer.
 //
-// CONTRACT
+// CONTRACT
 func timeoutHandlerInFront(t *testing.T, a Adapter) {
-	ended := make(chan struct{})
-	app := a.New()
-	d := NewSQLite(t)
-	Guarded(t, a, app, d.Config()).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
-		Pay(t, c.Request().Context())
-		if c.Request().Header.Get("X-Abandon") != "" {
-			<-c.Request().Context().Done()
+	for _, deadline := range []bool{true, false} {
+		started, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		app, d := a.New(), NewSQLite(t)
+		Guarded(t, a, app, d.Config()).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+			Pay(t, c.Request().Context())
+			if c.Request().Header.Get("X-Abandon") != "" {
+				close(started)
+				<-goOn
+				if deadline {
+					<-c.Request().Context().Done()
+				}
+			}
+			return c.String(http.StatusCreated, "paid")
+		}))
+		client := Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("X-Abandon") == "" {
+				app.ServeHTTP(w, r)
+				return
+			}
+			inner := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				defer close(ended)
+				app.ServeHTTP(w, r)
+			})
+			timeout := 100 * time.Millisecond
+			if !deadline {
+				ctx, cancel := context.WithCancel(r.Context())
+				go func() { <-started; cancel() }()
+				r, timeout = r.WithContext(ctx), time.Hour
+			}
+			http.TimeoutHandler(inner, timeout, "timed out").ServeHTTP(w, r)
+		}))
+		if deadline {
+			close(goOn)
 		}
-		return c.String(http.StatusCreated, "paid")
-	}))
-	client := Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Abandon") == "" {
-			app.ServeHTTP(w, r)
-			return
+		first := client.Do(Call{Key: "key-1", Headers: map[string]string{"X-Abandon": "1"}})
+		requireNoSuccess(t, first)
+		results := []string{"created", "reused"}
+		if !deadline {
+			require.Equal(t, http.StatusServiceUnavailable, first.Status)
+			close(goOn)
+			results[0] = "reused"
 		}
-		inner := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer close(ended)
-			app.ServeHTTP(w, r)
-		})
-		http.TimeoutHandler(inner, 100*time.Millisecond, "timed out").ServeHTTP(w, r)
-	}))
-	first := client.Do(Call{Key: "key-1", Headers: map[string]string{"X-Abandon": "1"}})
-	requireNoSuccess(t, first)
-	<-ended
-	require.Zero(t, d.Payments(t))
-	for _, result := range []string{"created", "reused"} {
-		again := client.Do(Call{Key: "key-1"})
-		require.Equal(t, "paid", again.Body)
-		require.Equal(t, result, again.Result())
+		<-ended
+		require.Equal(t, !deadline, d.Payments(t) == 1)
+		for _, result := range results {
+			again := client.Do(Call{Key: "key-1"})
+			require.Equal(t, "paid", again.Body)
+			require.Equal(t, result, again.Result())
+		}
+		require.EqualValues(t, 1, d.Payments(t))
 	}
-	require.EqualValues(t, 1, d.Payments(t))
 }

@@ -1,6 +1,6 @@
 // Package adaptertest is the harness of the adapters' tests: what the adapter of every framework must do, checked in a
-// real app of that framework behind a real server. An adapter for one more framework implements [Adapter] in its tests
-// and calls [Run]; what only its framework has, such as writers, error handlers and routers, it tests itself, with the
+// real app of that framework behind a real server. An adapter for one more framework fills an [Adapter] in its tests and
+// calls [Run]. What only its framework has, such as hooks, stock middleware and ways to mount, it tests itself, with the
 // same [Client] and fixtures.
 package adaptertest
 
@@ -14,65 +14,85 @@ import (
 )
 
 // Handler is a handler of the framework, in the framework's own type.
-type Handler any
+type Handler = any
 
 // Middleware is a middleware of the framework, in the framework's own type.
-type Middleware any
+type Middleware = any
 
 // Adapter is the adapter under test, and its framework.
-type Adapter interface {
+type Adapter struct {
 	// New returns an app that logs nothing and that renders errors as apps of the framework do by default.
-	New() App
-	// Careless returns an app that renders every error of a handler, without a look at what is written already.
-	Careless() App
+	New func() App
+	// Rendering returns an app that renders the errors of handlers by render, and its adapter. The app calls render for
+	// every error, without a look at what is written already. nil: handlers render their errors themselves.
+	Rendering func(render func(c Context, err error)) (App, Adapter)
 
 	// Handler returns h as a handler of the framework. The handler reports the error of h as handlers of the framework
 	// report errors.
-	Handler(h func(c Context) error) Handler
+	Handler func(h func(c Context) error) Handler
 	// Middleware returns m as a middleware of the framework. Where m does not call next, the chain ends.
-	Middleware(m func(c Context, next func() error) error) Middleware
+	Middleware func(m func(c Context, next func() error) error) Middleware
 	// Recover returns the framework's own recovery middleware.
-	Recover() Middleware
+	Recover func() Middleware
 
-	JWTGuard(v *authctx.Verifier, observers ...core.Observer) Middleware
-	Bridge(find func(c Context) (authctx.Principal, error), observers ...core.Observer) Middleware
-	RolesGuard(idem *core.Module) Middleware
-	KeyGuard(idem *core.Module) Middleware
-	Interceptor(idem *core.Module) Middleware
-	Idempotent(idem *core.Module) Middleware
+	JWTGuard func(v *authctx.Verifier, observers ...core.Observer) Middleware
+	Bridge   func(find func(c Context) (authctx.Principal, error), observers ...core.Observer) Middleware
 
-	OperationHandler(idem *core.Module) Handler
-	OwnOperationHandler(idem *core.Module) Handler
-	OperationsHandler(idem *core.Module) Handler
-	SettleHandler(idem *core.Module) Handler
-	EraseHandler(idem *core.Module) Handler
+	RolesGuard, KeyGuard, Interceptor, Idempotent func(idem *core.Module) Middleware
 
-	// Quirks returns what the framework does in a way of its own.
-	Quirks() Quirks
-}
+	OperationHandler, OwnOperationHandler, OperationsHandler, SettleHandler, EraseHandler func(idem *core.Module) Handler
 
-// Quirks are the places in which frameworks differ.
-type Quirks struct {
-	Panics   map[string]Panic   // what the framework's own recovery makes of a panic
-	Timeouts map[string]Timeout // the framework's own timeout middleware; it must time out by itself
-	Methods  []string           // methods that nobody has heard of and that the framework's router takes
+	// What the framework has, or does in a way of its own. Each may be nil.
+
+	Answers  func(t testing.TB) map[string]Handler // the ways of its own in which handlers answer or fail
+	Readers  map[string]BodyReader                 // its ways to read the body in front of the guards
+	Gzips    map[string]Middleware                 // its middleware that compresses
+	Panics   map[string]Panic                      // what its own recovery makes of a panic
+	Timeouts map[string]Timeout                    // its own timeout middleware; it must time out by itself
+	Methods  []string                              // methods that nobody has heard of and that its router takes
+	// Replace puts a response of the framework around w in the place of the handler's.
+	Replace func(c Context, w http.ResponseWriter)
+	// InFront puts middleware in front of the router of app, where its guards refuse.
+	InFront func(app App, m ...Middleware) http.Handler
+	// Furnish adds what is no route of the app: static files, handlers of unknown paths.
+	Furnish func(v1 Router)
 	// Param returns a parameter as the router spells it; nil: ":id".
 	Param    func(name string) string
 	Wildcard string // the rest of a path, as the router spells it; "": "*"
 	// RecyclesNothing: the framework makes a context for each request, so none belongs to two.
 	RecyclesNothing bool
+	// SeesChangedMethods: the guards know by which method the router has chosen the route.
+	SeesChangedMethods bool
+	// RendersBehindGzip: middleware that compresses lets an error be rendered behind the answer, so render must look.
+	RendersBehindGzip bool
+}
+
+// Of returns f, which makes a handler or a middleware of a module, without the framework's type.
+func Of[T any](f func(idem *core.Module) T) func(idem *core.Module) any {
+	return func(idem *core.Module) any { return f(idem) }
 }
 
 // param returns a parameter of a route as the router of a spells it.
 func param(a Adapter, name string) string {
-	if spelled := a.Quirks().Param; spelled != nil {
-		return spelled(name)
+	if a.Param != nil {
+		return a.Param(name)
 	}
 	return ":" + name
 }
 
 // wildcard returns the rest of a path as the router of a spells it.
-func wildcard(a Adapter) string { return cmp.Or(a.Quirks().Wildcard, "*") }
+func wildcard(a Adapter) string { return cmp.Or(a.Wildcard, "*") }
+
+// Behind begins what a careless app renders.
+const Behind = "careless: "
+
+// Careless returns an app that renders every error of a handler with status, without a look at what is written already.
+func Careless(a Adapter, status int) (App, Adapter) {
+	if a.Rendering == nil {
+		return a.New(), a
+	}
+	return a.Rendering(func(c Context, err error) { _ = c.String(status, Behind+err.Error()) })
+}
 
 // Panic is a panic of a handler, and what its client gets.
 type Panic struct {
@@ -113,9 +133,8 @@ type Context interface {
 	Untouched() bool
 	// Sent returns the status and the number of bytes that Writer has been given so far.
 	Sent() (status int, size int64)
-	// Buffer replaces the writer by one that keeps everything back. restore puts the former one in its place, and again
-	// the new one.
-	Buffer() (restore, again func())
+	// SetWriter puts w in the place of Inner. What it does not have, the framework's own does.
+	SetWriter(w http.ResponseWriter)
 
 	Path() string // the route as the router spells it
 	Param(name string) string
@@ -143,9 +162,12 @@ func Run(t *testing.T, a Adapter) {
 		{"lost role", lostRole},
 		{"principal is looked up once", principalOnce},
 		{"misconfigured", misconfigured},
-		{"body", bodyIsWhole},
+		{"body", bodyIsWhole}, {"body that was read before", bodyReadBefore},
 		{"two shops and one key", twoShopsAndOneKey},
 		{"custom methods", customMethods},
+		{"pass through", passThrough},
+		{"in front of the router", inFrontOfTheRouter},
+		{"method changed behind the router", methodChangedBehindTheRouter},
 		{"audit", auditOfGuards},
 		{"audit of the module's own policy", auditOfOwnPolicy},
 		{"audit of owned groups", auditOfOwnedGroups}, {"audit of any method", auditOfAnyMethod},
@@ -156,6 +178,11 @@ func Run(t *testing.T, a Adapter) {
 		{"transaction that nobody asked for", transactionThatNobodyAskedFor},
 		{"abandoned handler", abandonedHandler}, {"client of an abandoned handler", abandonedClient},
 		{"http.TimeoutHandler in front", timeoutHandlerInFront},
+		{"replaced request and writer", replacedRequestAndWriter},
+		{"answers", answers},
+		{"error that nobody renders", unrenderedError}, {"panic of the renderer", panicOfTheRenderer},
+		{"renderer behind an inner writer", rendererBehindInnerWriter},
+		{"compression", compression},
 		{"no way around the capture", noWayAround},
 		{"streaming", streaming}, {"client that does not read", clientThatDoesNotRead},
 		{"headers", headers},

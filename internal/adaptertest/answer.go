@@ -3,11 +3,14 @@ package adaptertest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,19 +25,115 @@ import (
 	"github.com/auth19/idem/internal/upstream"
 )
 
-// Answers requires of handlers, in all the ways in which the framework answers: what the client sees is what it would
-// see without the guards, and what it sees again. newApp is [Adapter.New] or [Adapter.Careless]: a careless app without
-// guards writes an error behind an answer that is there, in a text that begins with behind, and must not with guards.
+// ways are the ways in which a handler of any framework can answer.
+func ways(t testing.TB, a Adapter) map[string]Handler {
+	file := filepath.Join(t.TempDir(), "receipt.txt")
+	require.NoError(t, os.WriteFile(file, []byte("receipt no. 1"), 0o600))
+	type writer = http.ResponseWriter
+	large := func() io.Reader { return strings.NewReader(strings.Repeat("x", 100<<10)) }
+	header := func(w writer, _ *http.Request) { w.Header().Set("Location", "/v1/payments/1") }
+	handlers := map[string]Handler{
+		"JSON":         a.Handler(func(c Context) error { return c.JSON(http.StatusCreated, map[string]any{"id": 1, "html": "<&>"}) }),
+		"string":       a.Handler(func(c Context) error { return c.String(http.StatusCreated, "paid") }),
+		"status alone": a.Handler(func(c Context) error { return c.NoContent(http.StatusAccepted) }),
+		"no content":   a.Handler(func(c Context) error { return c.NoContent(http.StatusNoContent) }),
+		"not modified": a.Handler(func(c Context) error { return c.NoContent(http.StatusNotModified) }),
+		"header alone": a.Handler(func(c Context) error { header(c.Writer(), nil); return c.NoContent(http.StatusCreated) }),
+		"written twice": a.Handler(func(c Context) error {
+			return errors.Join(c.JSON(http.StatusCreated, 1), c.JSON(http.StatusAccepted, 2))
+		}),
+	}
+	for name, answer := range map[string]http.HandlerFunc{
+		"no write":       func(writer, *http.Request) {},
+		"sniffed":        func(w writer, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
+		"written string": func(w writer, _ *http.Request) { _, _ = io.WriteString(w, "paid") },
+		"copied":         func(w writer, _ *http.Request) { _, _ = io.Copy(w, large()) },
+		"copied in part": func(w writer, _ *http.Request) { _, _ = io.CopyN(w, large(), 9000) },
+		"http error":     func(w writer, _ *http.Request) { http.Error(w, "gone", http.StatusGone) },
+		"not found": func(w writer, r *http.Request) {
+			w.Header().Set("Content-Length", "3") // http.Error takes it away
+			http.NotFound(w, r)
+		},
+		"redirected":    func(w writer, r *http.Request) { http.Redirect(w, r, "/v1/payments/1", http.StatusSeeOther) },
+		"served":        func(w writer, r *http.Request) { http.ServeFile(w, r, file) },
+		"served not":    func(w writer, r *http.Request) { http.ServeFile(w, r, file+".not") },
+		"served partly": func(w writer, r *http.Request) { r.Header.Set("Range", "bytes=0-3"); http.ServeFile(w, r, file) },
+		"served content": func(w writer, r *http.Request) {
+			http.ServeContent(w, r, "a.pdf", time.Unix(0, 0), strings.NewReader("content"))
+		},
+		"body with 204": func(w writer, _ *http.Request) {
+			w.WriteHeader(http.StatusNoContent)
+			_, err := w.Write([]byte("x"))
+			assert.ErrorIs(t, err, http.ErrBodyNotAllowed)
+		},
+		"two statuses": func(w writer, _ *http.Request) {
+			w.WriteHeader(http.StatusCreated)
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = io.WriteString(w, "paid")
+		},
+		"status after the body": func(w writer, _ *http.Request) {
+			_, _ = io.WriteString(w, "paid")
+			w.WriteHeader(http.StatusAccepted)
+		},
+		"flushed": func(w writer, _ *http.Request) {
+			for step := range 3 {
+				_, _ = fmt.Fprintf(w, "step %d\n", step)
+				assert.NoError(t, http.NewResponseController(w).Flush())
+			}
+		},
+		"headers": func(w writer, _ *http.Request) {
+			h := w.Header()
+			h["Link"] = []string{"</a>; rel=next", "</b>; rel=prev"}
+			h.Set("ETag", `"1"`)
+			h.Set("Content-Language", "de")
+			w.WriteHeader(http.StatusCreated)
+		},
+	} {
+		handlers[name] = a.Handler(func(c Context) error { answer(c.Writer(), c.Request()); return nil })
+	}
+	if a.Answers != nil {
+		maps.Copy(handlers, a.Answers(t))
+	}
+	return handlers
+}
+
+// failures are the ways in which a handler can fail that has somebody who renders its error.
+func failures(a Adapter) map[string]Handler {
+	failing := func(answer func(c Context) error) Handler {
+		return a.Handler(func(c Context) error { return errors.Join(answer(c), errDeclined) })
+	}
+	return map[string]Handler{
+		"declined":                    failing(func(Context) error { return nil }),
+		"answered, then declined":     failing(func(c Context) error { return c.JSON(http.StatusCreated, 1) }),
+		"empty, then declined":        failing(func(c Context) error { return c.NoContent(http.StatusNoContent) }),
+		"not modified, then declined": failing(func(c Context) error { return c.NoContent(http.StatusNotModified) }),
+	}
+}
+
+// What the client sees is what it would see without the guards, in all the ways in which handlers answer, and what it sees
+// again. A careless app without guards writes an error behind an answer that is there, and must not with guards.
 //
 // CONTRACT R-1, M-3
-func Answers(t *testing.T, a Adapter, newApp func() App, behind string, handlers map[string]Handler) {
-	t.Helper()
+func answers(t *testing.T, a Adapter) {
+	t.Run("by default", func(t *testing.T) {
+		testAnswers(t, func() (App, Adapter) { return a.New(), a }, ways(t, a))
+	})
+	if a.Rendering != nil {
+		handlers := ways(t, a)
+		maps.Copy(handlers, failures(a))
+		t.Run("careless", func(t *testing.T) {
+			testAnswers(t, func() (App, Adapter) { return Careless(a, http.StatusPaymentRequired) }, handlers)
+		})
+	}
+}
+
+func testAnswers(t *testing.T, newApp func() (App, Adapter), handlers map[string]Handler) {
 	for recovery, cfg := range map[string]core.Config{
 		"Park":     {},
 		"Rollback": NewSQLite(t).Config(),
 	} {
 		t.Run(recovery, func(t *testing.T) {
-			app := newApp()
+			app, a := newApp()
 			bare, v1 := app.Group("/bare"), Guarded(t, a, app, cfg)
 			for name, handler := range handlers {
 				bare.Handle(http.MethodPost, pathOf(name), handler)
@@ -48,8 +147,8 @@ func Answers(t *testing.T, a Adapter, newApp func() App, behind string, handlers
 					want := client.Do(Call{Path: "/bare" + pathOf(name), Body: "{", Token: "-", Headers: body})
 					got := client.RequireReplay(Call{Path: "/v1" + pathOf(name), Key: pathOf(name), Body: "{", Headers: body})
 					require.Equal(t, want.Status, got.Status)
-					if double, ok := strings.CutPrefix(want.Body, got.Body); ok && behind != "" && got.Body != "" && double != "" {
-						require.True(t, strings.HasPrefix(double, behind), double)
+					if double, ok := strings.CutPrefix(want.Body, got.Body); ok && got.Body != "" && double != "" {
+						require.True(t, strings.HasPrefix(double, Behind), double)
 						return
 					}
 					require.Equal(t, want.Body, got.Body)
@@ -86,6 +185,17 @@ func noWayAround(t *testing.T, a Adapter) {
 		assert.ErrorIs(t, err, http.ErrNotSupported)
 		_, unwraps := c.Inner().(interface{ Unwrap() http.ResponseWriter })
 		assert.False(t, unwraps)
+		for name, err := range map[string]error{
+			"SetReadDeadline":  controller.SetReadDeadline(time.Now()),
+			"SetWriteDeadline": controller.SetWriteDeadline(time.Now()),
+			"EnableFullDuplex": controller.EnableFullDuplex(),
+		} {
+			assert.ErrorIs(t, err, errors.ErrUnsupported, name)
+		}
+		_, reads := c.Inner().(io.ReaderFrom)
+		assert.False(t, reads)
+		_, pushes := c.Inner().(http.Pusher)
+		assert.False(t, pushes)
 		assert.NoError(t, c.String(http.StatusCreated, "not yet paid"))
 		assert.NoError(t, controller.Flush())
 		c.Writer().(http.Flusher).Flush()
@@ -103,7 +213,7 @@ func noWayAround(t *testing.T, a Adapter) {
 func streaming(t *testing.T, a Adapter) {
 	proceed := make(chan struct{})
 	var runs atomic.Int64
-	app := a.Careless()
+	app, a := Careless(a, http.StatusPaymentRequired)
 	v1 := Guarded(t, a, app, core.Config{Routes: core.Routes{
 		"POST /v1/pay":   {Recovery: core.Park, Streaming: true},
 		"POST /v1/large": {Recovery: core.Park, MaxAnswer: 10},

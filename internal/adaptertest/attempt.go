@@ -21,11 +21,11 @@ import (
 	"github.com/auth19/idem/gormstore"
 )
 
-// A panic leaves nothing behind, and reaches the recovery middleware, or net/http, as it was.
+// A panic leaves nothing Behind, and reaches the recovery middleware, or net/http, as it was.
 //
 // CONTRACT
 func panics(t *testing.T, a Adapter) {
-	all := maps.Clone(a.Quirks().Panics)
+	all := maps.Clone(a.Panics)
 	all["custom recovery"] = Panic{a.Middleware(func(c Context, next func() error) (err error) {
 		defer func() {
 			if v := recover(); v != nil {
@@ -109,7 +109,19 @@ func testPanic(t *testing.T, a Adapter, test Panic, recovery core.Recovery) {
 //
 // CONTRACT
 func rollback(t *testing.T, a Adapter) {
-	Rollback(t, a, func(c Context, status int) error { return c.JSON(status, map[string]string{"message": "m"}) })
+	message := func(c Context, status int) error { return c.JSON(status, map[string]string{"message": "m"}) }
+	t.Run("answered", func(t *testing.T) { testRollback(t, a, a.New(), message) })
+	if a.Rendering != nil {
+		app, a := a.Rendering(func(c Context, err error) {
+			var status statusError
+			if errors.As(err, &status) && c.Untouched() {
+				_ = message(c, int(status))
+			}
+		})
+		t.Run("rendered", func(t *testing.T) {
+			testRollback(t, a, app, func(_ Context, status int) error { return statusError(status) })
+		})
+	}
 
 	sqlite, app := NewSQLite(t), a.New()
 	cfg := sqlite.Config()
@@ -123,13 +135,14 @@ func rollback(t *testing.T, a Adapter) {
 	require.Zero(t, sqlite.Payments(t))
 }
 
-// Rollback requires that rows and answers come and go together where a handler answers by answer, with the status and
-// the JSON {"message":"m"}.
-//
-// CONTRACT
-func Rollback(t *testing.T, a Adapter, answer func(c Context, status int) error) {
-	t.Helper()
-	sqlite, app := NewSQLite(t), a.New()
+// statusError is rendered as its status.
+type statusError int
+
+func (statusError) Error() string { return "m" }
+
+// testRollback: a handler answers by answer, with the status and the JSON {"message":"m"}.
+func testRollback(t *testing.T, a Adapter, app App, answer func(c Context, status int) error) {
+	sqlite := NewSQLite(t)
 	v1 := Guarded(t, a, app, sqlite.Config())
 	client := Serve(t, app)
 	for status, want := range map[int]struct {
@@ -173,7 +186,7 @@ func Rollback(t *testing.T, a Adapter, answer func(c Context, status int) error)
 func conflict(t *testing.T, a Adapter) {
 	cfg := NewSQLite(t).Config()
 	cfg.Store = conflicting{cfg.Store.(store.Transactor)}
-	app := a.Careless()
+	app, a := Careless(a, http.StatusInternalServerError)
 	Guarded(t, a, app, cfg).Handle(http.MethodPost, "/pay", a.Handler(func(Context) error { return errors.New("declined") }))
 	got := Serve(t, app).Do(Call{Key: "key-1"})
 	RequireProblem(t, http.StatusServiceUnavailable, "rolled_back", got)

@@ -2,6 +2,8 @@ package adaptertest
 
 import (
 	"net/http"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,77 +30,81 @@ type Guards struct {
 func auditOfGuards(t *testing.T, a Adapter) {
 	post := func(r Router, g Guards, m ...Middleware) { r.Handle(http.MethodPost, "/pay", g.Never, m...) }
 	pay := param(a, "pay")
-	Audit(t, a, map[string]Audited{
-		"on a group": {Mount: func(app App, g Guards) { post(app.Group("/v1", g.JWT, g.Idempotent), g) }},
-		"on the route": {Mount: func(app App, g Guards) {
-			post(app.Group("/v1"), g, g.Bridge, g.Roles, g.Key, g.Interceptor)
+	apps := map[string]Audited{
+		"Idempotent on the app too": {Mount: func(app App, g Guards) {
+			app.Use(g.Idempotent)
+			post(app.Group("/v1", g.JWT, g.Idempotent), g)
+		}, Want: []string{"POST /v1/pay: has its guards in the wrong order", "POST /v1/pay: has more than one"}},
+		"beside what is no route": {Mount: func(app App, g Guards) {
+			v1 := app.Group("/v1", g.JWT, g.Idempotent)
+			post(v1, g)
+			if a.Furnish != nil {
+				a.Furnish(v1)
+			}
 		}},
-		"on group and route": {Mount: func(app App, g Guards) {
-			post(app.Group("/v1", g.Bridge, g.Roles), g, g.Key, g.Interceptor)
-		}},
-		"on a group in a group": {Mount: func(app App, g Guards) {
-			post(app.Group("/v1", g.JWT, g.Other).Group("", g.Roles, g.Key), g, g.Interceptor)
-		}},
-		"without guard": {Mount: func(app App, g Guards) { post(app.Group("/v1"), g) }, Want: []string{
-			"POST /v1/pay: is not behind the JWT guard, roles guard, key guard, interceptor",
-		}},
-		"without JWT guard": {Mount: func(app App, g Guards) { post(app.Group("/v1"), g, g.Idempotent) }, Want: []string{
-			"POST /v1/pay: is not behind the JWT guard",
-		}},
-		"without interceptor": {Mount: func(app App, g Guards) {
-			post(app.Group("/v1"), g, g.JWT, g.Roles, g.Key)
+		"any method": {Mount: func(app App, g Guards) {
+			app.Group("/v1", g.JWT, g.Idempotent).Handle("", "/pay", g.Never)
 		}, Want: []string{
-			"POST /v1/pay: is not behind the interceptor",
-		}},
-		"without roles guard": {Mount: func(app App, g Guards) {
-			post(app.Group("/v1"), g, g.JWT, g.Key, g.Interceptor)
-		}, Want: []string{
-			"POST /v1/pay: is not behind the roles guard",
-		}},
-		"roles guard on route": {Mount: func(app App, g Guards) {
-			post(app.Group("/v1", g.JWT, g.Key, g.Interceptor), g, g.Roles)
-		}, Want: []string{
-			"POST /v1/pay: has its guards in the wrong order",
-		}},
-		"JWT guard last": {Mount: func(app App, g Guards) { post(app.Group("/v1", g.Idempotent), g, g.JWT) }, Want: []string{
-			"POST /v1/pay: has its guards in the wrong order",
-		}},
-		"Idempotent twice": {Mount: func(app App, g Guards) {
-			post(app.Group("/v1", g.JWT, g.Idempotent), g, g.Idempotent)
-		}, Want: []string{
-			"POST /v1/pay: has more than one roles guard, key guard, interceptor",
-		}},
+			"CONNECT /v1/pay: this route is not", "DELETE /v1/pay: this route is not", "PUT /v1/pay: this route is not",
+			"POST /v1/pay: is registered for any method",
+		}, WantNot: "POST /v1/pay: is not"},
 		"used after the route": {Mount: func(app App, g Guards) {
 			group := app.Group("/v1")
 			post(group, g)
 			group.Use(g.JWT, g.Idempotent)
-		}, Want: []string{
-			"POST /v1/pay: is not behind",
-		}},
+		}, Want: []string{"POST /v1/pay: is not behind"}},
 		"undeclared": {Mount: func(app App, g Guards) {
 			group := app.Group("/v1", g.JWT, g.Idempotent)
 			post(group, g)
 			group.Handle(http.MethodPost, "/else", g.Never)
-		}, Want: []string{
-			"POST /v1/else: this route is not in the table",
-		}},
+		}, Want: []string{"POST /v1/else: this route is not in the table"}},
 		"declared only": {Mount: func(App, Guards) {}, Want: []string{
 			"POST /v1/pay: is declared, but the router has no such route",
 		}},
 		"another parameter": {Mount: func(app App, g Guards) {
 			app.Group("/v1", g.JWT, g.Idempotent).Handle(http.MethodPost, "/"+pay, g.Never)
-		}, Want: []string{
-			"POST /v1/" + pay + ": this route is not",
-			"POST /v1/pay: is declared, but",
-		}},
+		}, Want: []string{"POST /v1/" + pay + ": this route is not", "POST /v1/pay: is declared, but"}},
 		"several at once": {Mount: func(app App, g Guards) {
 			post(app.Group("/v1"), g)
 			app.Handle(http.MethodDelete, "/v1/pay", g.Never)
-		}, Want: []string{
-			"POST /v1/pay: is not behind",
-			"DELETE /v1/pay: this route is not",
-		}},
-	})
+		}, Want: []string{"POST /v1/pay: is not behind", "DELETE /v1/pay: this route is not"}},
+	}
+	if a.InFront != nil {
+		apps["in front of the router"] = Audited{Mount: func(app App, g Guards) {
+			a.InFront(app, g.JWT, g.Idempotent)
+			post(app.Group("/v1"), g)
+		}, Want: []string{"POST /v1/pay: is not behind"}}
+	}
+	// The middleware of a group, of a group in it, and of the route.
+	for chain, want := range map[string]string{
+		"JWT Idempotent | |":                  "",
+		"| | Bridge Roles Key Interceptor":    "",
+		"Bridge Roles | | Key Interceptor":    "",
+		"JWT Other | Roles Key | Interceptor": "",
+		"| |":                                 "is not behind the JWT guard, roles guard, key guard, interceptor",
+		"| | Idempotent":                      "is not behind the JWT guard",
+		"JWT | | Other":                       "is not behind the roles guard, key guard, interceptor",
+		"| | JWT Roles Key":                   "is not behind the interceptor",
+		"| | JWT Key Interceptor":             "is not behind the roles guard",
+		"JWT Key Interceptor | | Roles":       "has its guards in the wrong order",
+		"Idempotent | | JWT":                  "has its guards in the wrong order",
+		"JWT Idempotent | | Idempotent":       "has more than one roles guard, key guard, interceptor",
+	} {
+		audited := Audited{Mount: func(app App, g Guards) {
+			var chains [3][]Middleware
+			for i, part := range strings.Split(chain, "|") {
+				for _, name := range strings.Fields(part) {
+					chains[i] = append(chains[i], reflect.ValueOf(g).FieldByName(name).Interface())
+				}
+			}
+			post(app.Group("/v1", chains[0]...).Group("", chains[1]...), g, chains[2]...)
+		}}
+		if want != "" {
+			audited.Want = []string{"POST /v1/pay: " + want}
+		}
+		apps[chain] = audited
+	}
+	Audit(t, a, apps)
 }
 
 // Audit audits each of the apps, as a subtest.

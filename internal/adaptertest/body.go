@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,16 +44,6 @@ func Zipped(amount string) string {
 	return b.String()
 }
 
-// Unzip returns the text of a compressed answer.
-func Unzip(t testing.TB, body string) string {
-	t.Helper()
-	gz, err := gzip.NewReader(strings.NewReader(body))
-	require.NoError(t, err)
-	plain, err := io.ReadAll(gz)
-	require.NoError(t, err)
-	return string(plain)
-}
-
 // BodyReader is middleware that looks at the body before the guards.
 type BodyReader struct {
 	Outer       Middleware
@@ -63,25 +53,39 @@ type BodyReader struct {
 	Refused     bool // the guards cannot see any more what the client has sent
 }
 
-// BodyReadBeforeTheGuard requires that middleware in front of the guards does not make one command look like another:
-// either the guards see what the handler sees, or they refuse.
+// Middleware in front of the guards does not make one command look like another: either the guards see what the handler
+// sees, or they refuse.
 //
 // CONTRACT O-6
-func BodyReadBeforeTheGuard(t *testing.T, a Adapter, readers map[string]BodyReader) {
-	t.Helper()
-	putBack := a.Middleware(func(c Context, next func() error) error {
-		body, _ := io.ReadAll(c.Request().Body)
-		c.Request().Body = io.NopCloser(bytes.NewReader(body))
-		return next()
+func bodyReadBefore(t *testing.T, a Adapter) {
+	before := func(read func(r *http.Request)) Middleware {
+		return a.Middleware(func(c Context, next func() error) error { read(c.Request()); return next() })
+	}
+	formValue := before(func(r *http.Request) { r.FormValue("amount") })
+	parseForm := before(func(r *http.Request) { _ = r.ParseForm() })
+	takenAway := before(func(r *http.Request) { _, _ = io.ReadAll(r.Body) })
+	putBack := before(func(r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
 	})
-	takenAway := a.Middleware(func(c Context, next func() error) error {
-		_, _ = io.ReadAll(c.Request().Body)
-		return next()
+	limited := before(func(r *http.Request) { r.Body = http.MaxBytesReader(nil, r.Body, 1000) })
+	unzipped := before(func(r *http.Request) {
+		if zipped, err := gzip.NewReader(r.Body); err == nil {
+			r.Body = zipped
+		}
 	})
-	nothing := a.Middleware(func(_ Context, next func() error) error { return next() })
-	readers["read and put back"] = BodyReader{putBack, FormType, "", Form, false}
-	readers["read"] = BodyReader{takenAway, "text/plain", "", Form, true}
-	readers["nothing"] = BodyReader{nothing, MultipartType, "", Multipart, false}
+	nothing := before(func(*http.Request) {})
+	readers := map[string]BodyReader{
+		"read and put back":    {putBack, FormType, "", Form, false},
+		"read":                 {takenAway, "text/plain", "", Form, true},
+		"nothing":              {nothing, MultipartType, "", Multipart, false},
+		"FormValue":            {formValue, FormType, "", Form, true},
+		"FormValue, multipart": {formValue, MultipartType, "", Multipart, true},
+		"ParseForm":            {parseForm, FormType, "", Form, true},
+		"MaxBytesReader":       {limited, FormType, "", Form, false},
+		"a decoder":            {unzipped, FormType, "gzip", Zipped, false},
+	}
+	maps.Copy(readers, a.Readers)
 	for name, test := range readers {
 		for _, chunks := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) { testBodyReader(t, a, test, chunks) })
@@ -115,35 +119,4 @@ func testBodyReader(t *testing.T, a Adapter, test BodyReader, chunks bool) {
 	require.Equal(t, "reused", pay("10").Result())
 	RequireProblem(t, http.StatusConflict, "key_reused", pay("9999"))
 	require.Equal(t, 1, ran)
-}
-
-// Compression requires of an app that compression outside the guards is each answer's own, and that compression inside is
-// part of what is recorded. The app has POST /outside and /inside, which answer long, and POST /outside/failing and
-// /inside/failing, which answer declined as an error, each with compression outside or inside the guards. At the paths of
-// plain the error is not compressed: it is rendered past the compression.
-//
-// CONTRACT
-func Compression(t *testing.T, app http.Handler, long, declined string, plain ...string) {
-	t.Helper()
-	client := Serve(t, app)
-	zip := map[string]string{"Accept-Encoding": "gzip"}
-	for path, want := range map[string]string{"/outside": long, "/inside": long, "/outside/failing": declined} {
-		got := client.RequireReplay(Call{Path: path, Key: path, Headers: zip})
-		require.Equal(t, "gzip", got.Header.Get("Content-Encoding"), path)
-		require.Equal(t, want, Unzip(t, got.Body), path)
-	}
-	for _, path := range plain {
-		got := client.RequireReplay(Call{Path: path, Key: path, Headers: zip})
-		require.Empty(t, got.Header.Get("Content-Encoding"), path)
-		require.Equal(t, declined, got.Body, path)
-	}
-	require.Equal(t, long, client.Do(Call{Path: "/outside", Key: "/outside"}).Body, "a replay without compression")
-	inside := client.Do(Call{Path: "/inside", Key: "/inside"})
-	require.Equal(t, "gzip", inside.Header.Get("Content-Encoding"), "what is recorded is compressed, whoever asks")
-	require.Equal(t, long, Unzip(t, inside.Body))
-	require.Equal(t, strconv.Itoa(len(inside.Body)), inside.Header.Get("Content-Length"))
-	require.Equal(t, long, client.Do(Call{Path: "/outside", Key: "plain-first"}).Body)
-	outside := client.Do(Call{Path: "/outside", Key: "plain-first", Headers: zip})
-	require.Equal(t, "reused", outside.Result())
-	require.Equal(t, long, Unzip(t, outside.Body))
 }

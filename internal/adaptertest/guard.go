@@ -256,7 +256,7 @@ func TwoShopsAndOneKey(t *testing.T, app http.Handler) {
 //
 // CONTRACT K-8, O-4
 func customMethods(t *testing.T, a Adapter) {
-	methods := a.Quirks().Methods
+	methods := a.Methods
 	require.Contains(t, methods, "LINK")
 	undeclared := NewModule(t, core.Config{Routes: core.Routes{"POST /v1/pay": {Recovery: core.Park}}})
 	app, guard := a.New(), a.JWTGuard(NewVerifier(t))

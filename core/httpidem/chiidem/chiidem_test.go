@@ -32,10 +32,7 @@ func TestAdapter(t *testing.T)  { adaptertest.Run(t, adapter) }
 func TestContract(t *testing.T) { adaptertest.Contract(t, adapter) }
 
 // adapter is httpidem on chi.
-var adapter = nethttp.Adapter{
-	Router:  func() nethttp.Router { r := chi.NewRouter(); return &router{root: r, here: r} },
-	Methods: custom,
-}
+var adapter = nethttp.New(func() nethttp.Router { r := chi.NewRouter(); return &router{root: r, here: r} }, custom, "*")
 
 // router is a group of routes. Its middleware stands behind chi's router.
 type router struct {
@@ -105,10 +102,6 @@ func TestAudit(t *testing.T) {
 			v1.Post("/orders/{id}/refunds", never)
 			r.With(jwt, money).Mount("/v1", v1)
 		}, early},
-		"without": {func(r chi.Router) { r.Post("/v1/orders/{id}/refunds", never) },
-			"POST /v1/orders/{id}/refunds: is not behind the JWT guard, roles guard, key guard, interceptor"},
-		"any method": {func(r chi.Router) { r.With(jwt, money).HandleFunc("/v1/orders/{id}/refunds", never) },
-			"PUT /v1/orders/{id}/refunds: this route is not in the table"},
 		"another handler": {func(r chi.Router) {
 			r.With(jwt, money).Post("/v1/orders/{id}/refunds", never)
 			r.Mount("/admin", http.NotFoundHandler())

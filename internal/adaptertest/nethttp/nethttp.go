@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
@@ -23,41 +24,10 @@ type Router interface {
 	Audit(idem *core.Module) error
 }
 
-// Adapter is httpidem on a router.
-type Adapter struct {
-	Router   func() Router
-	Methods  []string // that nobody has heard of and that the router takes
-	Wildcard string   // the rest of a path, as the router spells it; "": "*"
-}
-
-// New implements [adaptertest.Adapter].
-func (a Adapter) New() adaptertest.App { return app{router{a.Router()}} }
-
-// Careless is New: net/http has no error handling that could come too late.
-func (a Adapter) Careless() adaptertest.App { return a.New() }
-
-// Handler writes the error of h, unless an answer has begun.
-func (Adapter) Handler(h func(c adaptertest.Context) error) adaptertest.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &exchange{w: w, r: r}
-		if err := h(c); err != nil && c.Untouched() {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-		}
-	})
-}
-
-func (Adapter) Middleware(m func(c adaptertest.Context, next func() error) error) adaptertest.Middleware {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			c := &exchange{w: w, r: r}
-			_ = m(c, func() error { next.ServeHTTP(c.w, c.r); return nil }) // handlers have written their errors
-		})
-	}
-}
-
-// Recover is what many apps have: net/http has only the server's, which breaks the connection off.
-func (a Adapter) Recover() adaptertest.Middleware {
-	return a.Middleware(func(c adaptertest.Context, next func() error) error {
+// New returns httpidem on a router, as the tests of all adapters know an adapter. Methods are those that nobody has heard of
+// and that the router takes; wildcard is the rest of a path as the router spells it.
+func New(newRouter func() Router, methods []string, wildcard string) adaptertest.Adapter {
+	recovery := middleware(func(c adaptertest.Context, next func() error) error { // net/http has only the server's
 		defer func() {
 			switch v := recover(); v {
 			case nil:
@@ -69,55 +39,57 @@ func (a Adapter) Recover() adaptertest.Middleware {
 		}()
 		return next()
 	})
-}
-
-func (Adapter) JWTGuard(v *authctx.Verifier, observers ...core.Observer) adaptertest.Middleware {
-	return httpidem.JWTGuard(v, observers...)
-}
-
-func (Adapter) Bridge(
-	find func(c adaptertest.Context) (authctx.Principal, error), observers ...core.Observer,
-) adaptertest.Middleware {
-	return httpidem.Bridge(func(r *http.Request) (authctx.Principal, error) { return find(&exchange{r: r}) }, observers...)
-}
-
-func (Adapter) RolesGuard(idem *core.Module) adaptertest.Middleware { return httpidem.RolesGuard(idem) }
-func (Adapter) KeyGuard(idem *core.Module) adaptertest.Middleware   { return httpidem.KeyGuard(idem) }
-func (Adapter) Interceptor(idem *core.Module) adaptertest.Middleware {
-	return httpidem.Interceptor(idem)
-}
-func (Adapter) Idempotent(idem *core.Module) adaptertest.Middleware { return httpidem.Idempotent(idem) }
-
-func (Adapter) OperationHandler(idem *core.Module) adaptertest.Handler {
-	return httpidem.OperationHandler(idem)
-}
-
-func (Adapter) OwnOperationHandler(idem *core.Module) adaptertest.Handler {
-	return httpidem.OwnOperationHandler(idem)
-}
-
-func (Adapter) OperationsHandler(idem *core.Module) adaptertest.Handler {
-	return httpidem.OperationsHandler(idem)
-}
-
-func (Adapter) SettleHandler(idem *core.Module) adaptertest.Handler {
-	return httpidem.SettleHandler(idem)
-}
-
-func (Adapter) EraseHandler(idem *core.Module) adaptertest.Handler {
-	return httpidem.EraseHandler(idem)
-}
-
-func (a Adapter) Quirks() adaptertest.Quirks {
-	return adaptertest.Quirks{
-		Panics: map[string]adaptertest.Panic{
-			"recovery": {Recovery: a.Recover(), Value: "boom", Status: http.StatusInternalServerError, Body: "recovered\n"},
-			"aborted":  {Recovery: a.Recover(), Value: http.ErrAbortHandler}, // breaks off
+	guard, operation := adaptertest.Of[httpidem.Middleware], adaptertest.Of[http.Handler]
+	return adaptertest.Adapter{
+		New:        func() adaptertest.App { return app{router{newRouter()}} },
+		Handler:    handler,
+		Middleware: middleware,
+		Recover:    func() adaptertest.Middleware { return recovery },
+		JWTGuard: func(v *authctx.Verifier, observers ...core.Observer) adaptertest.Middleware {
+			return httpidem.JWTGuard(v, observers...)
 		},
-		Methods:         a.Methods,
-		Wildcard:        a.Wildcard,
+		Bridge: func(find func(c adaptertest.Context) (authctx.Principal, error), o ...core.Observer) adaptertest.Middleware {
+			return httpidem.Bridge(func(r *http.Request) (authctx.Principal, error) { return find(&exchange{r: r}) }, o...)
+		},
+		RolesGuard: guard(httpidem.RolesGuard), KeyGuard: guard(httpidem.KeyGuard), Interceptor: guard(httpidem.Interceptor),
+		Idempotent:       guard(httpidem.Idempotent),
+		OperationHandler: operation(httpidem.OperationHandler), OwnOperationHandler: operation(httpidem.OwnOperationHandler),
+		OperationsHandler: operation(httpidem.OperationsHandler), SettleHandler: operation(httpidem.SettleHandler),
+		EraseHandler: operation(httpidem.EraseHandler),
+		Panics: map[string]adaptertest.Panic{
+			"recovery": {Recovery: recovery, Value: "boom", Status: http.StatusInternalServerError, Body: "recovered\n"},
+			"aborted":  {Recovery: recovery, Value: http.ErrAbortHandler}, // breaks off
+		},
+		InFront: func(app adaptertest.App, m ...adaptertest.Middleware) http.Handler {
+			var handler http.Handler = app
+			for _, middleware := range slices.Backward(chain(m)) {
+				handler = middleware(handler)
+			}
+			return handler
+		},
+		Methods:         methods,
+		Wildcard:        wildcard,
 		Param:           func(name string) string { return "{" + name + "}" },
 		RecyclesNothing: true,
+	}
+}
+
+// handler writes the error of h, unless an answer has begun.
+func handler(h func(c adaptertest.Context) error) adaptertest.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &exchange{w: w, r: r}
+		if err := h(c); err != nil && c.Untouched() {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	})
+}
+
+func middleware(m func(c adaptertest.Context, next func() error) error) adaptertest.Middleware {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c := &exchange{w: w, r: r}
+			_ = m(c, func() error { next.ServeHTTP(c.w, c.r); return nil }) // handlers have written their errors
+		})
 	}
 }
 
@@ -177,22 +149,21 @@ type exchange struct {
 
 type valueKey string
 
-func (c *exchange) Own() any                    { return c.r }
-func (c *exchange) Request() *http.Request      { return c.r }
-func (c *exchange) SetRequest(r *http.Request)  { c.r = r }
-func (c *exchange) Writer() http.ResponseWriter { return c.w }
-func (c *exchange) Inner() http.ResponseWriter  { return c.w }
-func (c *exchange) Untouched() bool             { return !c.w.(interface{ Written() bool }).Written() }
-func (c *exchange) Sent() (int, int64)          { panic("net/http's writers do not say") }
-func (c *exchange) Path() string                { return c.r.Pattern }
-func (c *exchange) Param(name string) string    { return c.r.PathValue(name) }
-func (c *exchange) Get(key string) any          { return c.r.Context().Value(valueKey(key)) }
+func (c *exchange) Own() any                        { return c.r }
+func (c *exchange) Request() *http.Request          { return c.r }
+func (c *exchange) SetRequest(r *http.Request)      { c.r = r }
+func (c *exchange) Writer() http.ResponseWriter     { return c.w }
+func (c *exchange) Inner() http.ResponseWriter      { return c.w }
+func (c *exchange) SetWriter(w http.ResponseWriter) { c.w = w }
+func (c *exchange) Untouched() bool                 { return !c.w.(interface{ Written() bool }).Written() }
+func (c *exchange) Sent() (int, int64)              { panic("net/http's writers do not say") }
+func (c *exchange) Path() string                    { return c.r.Pattern }
+func (c *exchange) Param(name string) string        { return c.r.PathValue(name) }
+func (c *exchange) Get(key string) any              { return c.r.Context().Value(valueKey(key)) }
 
 func (c *exchange) Set(key string, value any) {
 	c.r = c.r.WithContext(context.WithValue(c.r.Context(), valueKey(key), value))
 }
-
-func (c *exchange) Buffer() (restore, again func()) { panic("no middleware of these tests buffers") }
 
 func (c *exchange) JSON(status int, v any) error {
 	body, err := json.Marshal(v)
