@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
-	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
@@ -38,31 +36,4 @@ func ExampleBridge() {
 	check(ginidem.Audit(r, idem))
 	fmt.Println(exampleSend(r, http.MethodPost, "/payouts", "customer", "key-1", `{"amount":"12.50"}`).Body)
 	// Output: paid out to 17
-}
-
-// An app whose JWT middleware verifies tokens with "iss" and "sub". What it leaves in Gin's context becomes the principal;
-// with gin-jwt that is claims.Principal(jwt.MapClaims(ginjwt.ExtractClaims(c))).
-func ExampleBridge_claims() {
-	claims := authctx.Claims{Issuers: []string{"https://issuer.example"}}
-	check(claims.Check())
-	theirs := func(c *gin.Context) { // stands for the app's middleware
-		c.Set("user", &jwt.Token{Valid: true, Claims: jwt.MapClaims{
-			"iss": "https://issuer.example", "sub": "customer-1", "exp": float64(time.Now().Add(time.Hour).Unix())}})
-	}
-
-	idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
-	check(err)
-	r := gin.New()
-	r.Use(theirs, ginidem.Bridge(func(c *gin.Context) (authctx.Principal, error) {
-		value, _ := c.Get("user")
-		token, _ := value.(*jwt.Token)
-		return claims.FromToken(token) // refuses nil, and what was not verified
-	}), ginidem.Idempotent(idem))
-	r.POST("/payouts", func(c *gin.Context) {
-		p, _ := authctx.FromContext(c.Request.Context())
-		c.String(http.StatusCreated, "paid out to %s", p.Subject)
-	})
-	check(ginidem.Audit(r, idem))
-	fmt.Println(exampleSend(r, http.MethodPost, "/payouts", "customer", "key-1", `{"amount":"12.50"}`).Body)
-	// Output: paid out to customer-1
 }
