@@ -25,11 +25,12 @@ func answers(t testing.TB) map[string]func(c echotest.Context) error {
 	file := filepath.Join(t.TempDir(), "receipt.txt")
 	require.NoError(t, os.WriteFile(file, []byte("receipt no. 1"), 0o600))
 	return map[string]func(c context) error{
-		"file":             func(c context) error { return c.(echoContext).File(file) },
-		"missing file":     func(c context) error { return c.(echoContext).File(file + ".not") },
-		"attachment":       func(c context) error { return c.Attachment(file, "receipt.txt") },
-		"HTTP error, map":  func(context) error { return echo.NewHTTPError(http.StatusConflict, echo.Map{"code": 7}) },
-		"HTTP error, JSON": func(context) error { return echo.NewHTTPError(http.StatusUnprocessableEntity, mistaken{}) },
+		"file":                func(c context) error { return c.(echoContext).File(file) },
+		"missing file":        func(c context) error { return c.(echoContext).File(file + ".not") },
+		"attachment":          func(c context) error { return c.Attachment(file, "receipt.txt") },
+		"HTTP error, no text": func(context) error { return echo.NewHTTPError(http.StatusConflict) },
+		"HTTP error, map":     func(context) error { return echo.NewHTTPError(http.StatusConflict, echo.Map{"code": 7}) },
+		"HTTP error, JSON":    func(context) error { return echo.NewHTTPError(http.StatusUnprocessableEntity, mistaken{}) },
 		"HTTP error, inner": func(context) error {
 			return echo.NewHTTPError(http.StatusPaymentRequired, "declined").SetInternal(errors.New("insufficient funds"))
 		},

@@ -25,20 +25,3 @@ func TestHosts(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, a.Do(adaptertest.Call{Path: "/v1/nope"}).Status)
 	require.Equal(t, http.StatusNotFound, a.Do(adaptertest.Call{Method: http.MethodPut}).Status)
 }
-
-// Two shops are told apart as Echo's virtual hosts, too.
-//
-// CONTRACT H-7
-func TestTwoShopsAndOneKey(t *testing.T) {
-	e := echo.New()
-	idem := adaptertest.NewModule(t, core.Config{Routes: core.Routes{
-		"POST /v1/pay": {Recovery: core.Park, CommandHeaders: []string{"Host"}},
-	}})
-	for _, host := range []string{"a.example", "A.EXAMPLE", "b.example"} {
-		shop := e.Host(host, echoidem.JWTGuard(adaptertest.NewVerifier(t)), echoidem.Idempotent(idem))
-		shop.POST("/v1/pay", func(c echo.Context) error {
-			return c.String(http.StatusCreated, "paid at "+c.Request().Host)
-		})
-	}
-	adaptertest.TwoShopsAndOneKey(t, e)
-}

@@ -56,13 +56,6 @@ func newVersion() (e echotest.Echo) {
 			OperationHandler: handler(echoidem.OperationHandler), OwnOperationHandler: handler(echoidem.OwnOperationHandler),
 			OperationsHandler: handler(echoidem.OperationsHandler), SettleHandler: handler(echoidem.SettleHandler),
 			EraseHandler: handler(echoidem.EraseHandler),
-			Panics: map[string]adaptertest.Panic{
-				"Echo's recovery": {Recovery: recovery, Value: "boom", Status: http.StatusInternalServerError,
-					Body: `{"message":"Internal Server Error"}` + "\n"},
-				"an HTTP error": {Recovery: recovery, Value: echo.NewHTTPError(http.StatusBadGateway, "boom"),
-					Status: http.StatusBadGateway, Body: `{"message":"boom"}` + "\n"},
-				"aborted handler": {Recovery: recovery, Value: http.ErrAbortHandler}, // breaks off
-			},
 			// Echo's own timeout is a time: the handler begins before or after it, and ends after it in any case.
 			Timeouts: map[string]adaptertest.Timeout{
 				"stock": func(c adaptertest.Context, _ <-chan struct{}, next func() error) error {
@@ -71,7 +64,6 @@ func newVersion() (e echotest.Echo) {
 					return stock(func(echo.Context) error { return next() })(c.(echoContext).Context)
 				},
 			},
-			Methods: []string{"PURGE", "LINK", "PROPFIND", "CONNECTED", "post", "Post", "get", "head", "options"},
 			Replace: func(c adaptertest.Context, w http.ResponseWriter) {
 				own := c.(echoContext)
 				own.SetResponse(echo.NewResponse(w, own.Echo()))
@@ -83,7 +75,7 @@ func newVersion() (e echotest.Echo) {
 				group.RouteNotFound("/orders/:any", func(c echo.Context) error { return c.String(http.StatusNotFound, "nor here") })
 			},
 		},
-		HTTPError:  func(status int, message string) error { return httpError(status, message) },
+		HTTPError:  func(status int, message string) error { return echo.NewHTTPError(status, message) },
 		Idle:       echo.MiddlewareFunc(idle),
 		CSRF:       middleware.CSRFWithConfig(middleware.CSRFConfig{TokenLookup: "form:csrf"}),
 		KeyAuth:    middleware.KeyAuthWithConfig(middleware.KeyAuthConfig{KeyLookup: "form:csrf", Validator: anyKey}),
@@ -91,6 +83,13 @@ func newVersion() (e echotest.Echo) {
 		Decompress: middleware.Decompress(),
 		Gzip:       middleware.Gzip(),
 		Short:      middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 500}),
+		Hosts: func(mount func(r adaptertest.Router), hosts ...string) http.Handler {
+			e := newApp().echo
+			for _, host := range hosts {
+				mount(router{e.Host(host)})
+			}
+			return e
+		},
 		Past: func(a adaptertest.App, method, path string, h adaptertest.Handler) {
 			a.(app).echo.Router().Add(method, path, h.(echo.HandlerFunc))
 		},
@@ -113,13 +112,6 @@ func newVersion() (e echotest.Echo) {
 }
 
 func anyKey(string, echo.Context) (bool, error) { return true, nil }
-
-func httpError(status int, message string) error {
-	if message == "" {
-		return echo.NewHTTPError(status)
-	}
-	return echo.NewHTTPError(status, message)
-}
 
 // idle is a middleware that no audit may ask for its handler.
 func idle(echo.HandlerFunc) echo.HandlerFunc { panic("a middleware was asked for its handler") }

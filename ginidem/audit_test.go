@@ -26,10 +26,6 @@ func TestAudit(t *testing.T) {
 			money := ginidem.Idempotent(idem, ginidem.WithErrorRenderer(never))
 			a.Handle(http.MethodPost, "/v1/pay", g.Never, g.JWT, money)
 		}},
-		"static files": {Mount: func(a adaptertest.App, g guards) {
-			a.(app).engine.Static("/static", ".")
-			a.Group("/v1", g.JWT, g.Idempotent).Handle(http.MethodPost, "/pay", g.Never)
-		}},
 	})
 }
 

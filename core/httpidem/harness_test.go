@@ -18,12 +18,8 @@ func TestAdapter(t *testing.T)  { adaptertest.Run(t, adapter) }
 func TestContract(t *testing.T) { adaptertest.Contract(t, adapter) }
 
 // adapter is this package on its own router.
-var adapter = func() adaptertest.Adapter {
-	a := nethttp.New(func() nethttp.Router { return router{httpidem.NewRouter()} },
-		[]string{"PURGE", "LINK", "PROPFIND", "CONNECTED", "post", "Post", "get", "head", "options"}, "{rest...}")
-	a.SeesChangedMethods = true
-	return a
-}()
+var adapter = nethttp.New(func() nethttp.Router { return router{httpidem.NewRouter()} },
+	[]string{"PURGE", "LINK", "PROPFIND", "CONNECTED", "post", "Post", "get", "head", "options"}, "{rest...}", true)
 
 type router struct{ *httpidem.Router }
 
@@ -39,9 +35,3 @@ func (r router) Handle(method, path string, h http.Handler) {
 }
 
 func (r router) Audit(idem *core.Module) error { return httpidem.Audit(r.Router, idem) }
-
-// guarded is a group under /v1 with all guards.
-func guarded(t testing.TB, r *httpidem.Router, cfg core.Config) *httpidem.Router {
-	t.Helper()
-	return r.Group("/v1", httpidem.JWTGuard(adaptertest.NewVerifier(t)), httpidem.Idempotent(adaptertest.NewModule(t, cfg)))
-}

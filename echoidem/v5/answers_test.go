@@ -30,6 +30,7 @@ func answers(t testing.TB) map[string]func(c echotest.Context) error {
 		"file":                func(c context) error { return c.(echoContext).FileFS(file, files) },
 		"missing file":        func(c context) error { return c.(echoContext).FileFS(file+".not", files) },
 		"missing attachment":  func(c context) error { return c.Attachment(file, "receipt.txt") },
+		"HTTP error, no text": func(context) error { return echo.NewHTTPError(http.StatusConflict, "") },
 		"HTTP error, wrapped": func(context) error { return declined.Wrap(errors.New("insufficient funds")) },
 		"error with a status": func(context) error { return mistaken{} },
 		"Echo's own error":    func(context) error { return echo.ErrNotFound },

@@ -12,23 +12,6 @@ import (
 	"github.com/auth19/idem/internal/adaptertest"
 )
 
-// Two shops are told apart as Echo's virtual hosts, too.
-//
-// CONTRACT H-7
-func TestTwoShopsAndOneKey(t *testing.T) {
-	idem := adaptertest.NewModule(t, core.Config{Routes: core.Routes{
-		"POST /v1/pay": {Recovery: core.Park, CommandHeaders: []string{"Host"}},
-	}})
-	hosts := map[string]*echo.Echo{}
-	for _, host := range []string{"a.example", "A.EXAMPLE", "b.example"} {
-		hosts[host] = echo.New()
-		hosts[host].POST("/v1/pay", func(c *echo.Context) error {
-			return c.String(http.StatusCreated, "paid at "+c.Request().Host)
-		}, echoidem.JWTGuard(adaptertest.NewVerifier(t)), echoidem.Idempotent(idem))
-	}
-	adaptertest.TwoShopsAndOneKey(t, echo.NewVirtualHostHandler(hosts))
-}
-
 // A router that answers HEAD by routes of GET lets it pass without a key, too.
 //
 // CONTRACT K-8

@@ -56,14 +56,6 @@ func newVersion() (e echotest.Echo) {
 			OperationHandler: handler(echoidem.OperationHandler), OwnOperationHandler: handler(echoidem.OwnOperationHandler),
 			OperationsHandler: handler(echoidem.OperationsHandler), SettleHandler: handler(echoidem.SettleHandler),
 			EraseHandler: handler(echoidem.EraseHandler),
-			Panics: map[string]adaptertest.Panic{
-				"Echo's recovery": {Recovery: recovery, Value: "boom", Status: http.StatusInternalServerError,
-					Body: `{"message":"Internal Server Error"}` + "\n"},
-				"an HTTP error": {Recovery: recovery, Value: echo.NewHTTPError(http.StatusBadGateway, "boom"),
-					Status: http.StatusBadGateway, Body: `{"message":"boom"}` + "\n"},
-				"aborted handler": {Recovery: recovery, Value: http.ErrAbortHandler}, // breaks off
-			},
-			Methods: []string{"PURGE", "LINK", "PROPFIND", "CONNECTED", "post", "Post", "get", "head", "options"},
 			Replace: func(c adaptertest.Context, w http.ResponseWriter) {
 				own := c.(echoContext)
 				own.SetResponse(echo.NewResponse(w, own.Logger()))
@@ -89,6 +81,15 @@ func newVersion() (e echotest.Echo) {
 		Decompress: middleware.Decompress(),
 		Gzip:       middleware.Gzip(),
 		Short:      middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 500}),
+		Hosts: func(mount func(r adaptertest.Router), hosts ...string) http.Handler {
+			apps := map[string]*echo.Echo{}
+			for _, host := range hosts {
+				app := newApp()
+				mount(app)
+				apps[host] = app.echo
+			}
+			return echo.NewVirtualHostHandler(apps)
+		},
 		Past: func(a adaptertest.App, method, path string, h adaptertest.Handler) {
 			_, _ = a.(app).echo.Router().Add(echo.Route{Method: method, Path: path, Handler: h.(echo.HandlerFunc)})
 		},

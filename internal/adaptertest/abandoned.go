@@ -82,8 +82,8 @@ func requireNoSuccess(t *testing.T, a Answer) {
 	}
 }
 
-// firstStatus is a writer of middleware in front: it hides all but the interface, and believes the first status. What is done
-// against an empty 200 of an abandoned handler is done behind it.
+// firstStatus is a writer of middleware in front: it hides all but the interface, and believes the first status. What is
+// done against an empty 200 of an abandoned handler is done behind it.
 type firstStatus struct {
 	http.ResponseWriter
 	status int
@@ -101,9 +101,6 @@ func (w *firstStatus) WriteHeader(status int) {
 //
 // CONTRACT X-12
 func abandonedClient(t *testing.T, a Adapter) {
-	if a.RecyclesNothing {
-		return // such middleware has a writer of its own, and answers as it likes
-	}
 	for name, answer := range map[string]func(c Context) error{
 		"status":  func(c Context) error { return c.NoContent(http.StatusServiceUnavailable) },
 		"body":    func(c Context) error { return c.String(http.StatusGatewayTimeout, "timed out") },
@@ -113,11 +110,11 @@ func abandonedClient(t *testing.T, a Adapter) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			started, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
-			app := a.New()
-			app.Use(a.Middleware(func(c Context, next func() error) error {
+			wrap := a.Middleware(func(c Context, next func() error) error {
 				c.SetWriter(&firstStatus{ResponseWriter: c.Inner()})
 				return next()
-			}), a.Middleware(func(c Context, next func() error) error {
+			})
+			abandoning := a.Middleware(func(c Context, next func() error) error {
 				if c.Request().Header.Get("X-Abandon") == "" {
 					return next()
 				}
@@ -127,17 +124,16 @@ func abandonedClient(t *testing.T, a Adapter) {
 				}()
 				<-started
 				return answer(c)
-			}))
+			})
 			d := NewSQLite(t)
-			Guarded(t, a, app, d.Config()).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+			client := paying(t, a, d.Config(), func(c Context) error {
 				Pay(t, c.Request().Context())
 				if c.Request().Header.Get("X-Abandon") != "" {
 					close(started)
 					<-goOn
 				}
 				return c.String(http.StatusCreated, "paid")
-			}))
-			client := Serve(t, app)
+			}, wrap, abandoning)
 			requireNoSuccess(t, client.Do(Call{Key: "key-1", Headers: map[string]string{"X-Abandon": "1"}}))
 			close(goOn)
 			<-ended
@@ -158,9 +154,6 @@ func abandonedClient(t *testing.T, a Adapter) {
 //
 // CONTRACT X-12
 func abandonedHandler(t *testing.T, a Adapter) {
-	if a.RecyclesNothing {
-		return
-	}
 	for _, recovery := range []core.Recovery{core.Rollback, core.Resume, core.Park} {
 		for name, timeout := range a.Timeouts {
 			t.Run(name+" "+recovery.String(), func(t *testing.T) { testAbandoned(t, a, timeout, recovery, later) })
@@ -195,8 +188,7 @@ func testAbandoned(t *testing.T, a Adapter, timeout Timeout, recovery core.Recov
 	})
 	var now atomic.Pointer[abandoned]
 	var met atomic.Bool // the other request has got the abandoned one's context
-	app := a.New()
-	app.Use(a.Middleware(func(c Context, next func() error) error {
+	outer := a.Middleware(func(c Context, next func() error) error {
 		late := now.Load()
 		if c.Request().Header.Get("X-Abandon") == "" {
 			met.Store(c.Own() == late.context.Load())
@@ -212,8 +204,8 @@ func testAbandoned(t *testing.T, a Adapter, timeout Timeout, recovery core.Recov
 			defer func() { _ = recover() }()
 			return next()
 		})
-	}))
-	Guarded(t, a, app, cfg).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+	})
+	client := paying(t, a, cfg, func(c Context) error {
 		Pay(t, c.Request().Context())
 		if recovery == core.Resume {
 			assert.NoError(t, core.CallDo(c.Request().Context(), "charge", func(context.Context, core.DerivedKey) error {
@@ -237,8 +229,7 @@ func testAbandoned(t *testing.T, a Adapter, timeout Timeout, recovery core.Recov
 		default:
 			return c.String(http.StatusCreated, "for a, again")
 		}
-	}))
-	client := Serve(t, app)
+	}, outer)
 	other := Sign(t, ClaimsOf("customer-2", "customer"))
 
 	for range 200 { // the pool gives the context to the next request, most of the time
@@ -299,9 +290,10 @@ func timeoutHandlerInFront(t *testing.T, a Adapter) {
 			Pay(t, c.Request().Context())
 			if c.Request().Header.Get("X-Abandon") != "" {
 				close(started)
-				<-goOn
 				if deadline {
 					<-c.Request().Context().Done()
+				} else {
+					<-goOn
 				}
 			}
 			return c.String(http.StatusCreated, "paid")
@@ -323,9 +315,6 @@ func timeoutHandlerInFront(t *testing.T, a Adapter) {
 			}
 			http.TimeoutHandler(inner, timeout, "timed out").ServeHTTP(w, r)
 		}))
-		if deadline {
-			close(goOn)
-		}
 		first := client.Do(Call{Key: "key-1", Headers: map[string]string{"X-Abandon": "1"}})
 		requireNoSuccess(t, first)
 		results := []string{"created", "reused"}

@@ -154,7 +154,7 @@ type check struct {
 // Run checks an adapter, each check as a subtest of t.
 func Run(t *testing.T, a Adapter) {
 	t.Helper()
-	for _, c := range []check{
+	checks := []check{
 		{"JWT guard", jwtGuard},
 		{"bridge", bridge},
 		{"order of checks", orderOfChecks},
@@ -176,18 +176,14 @@ func Run(t *testing.T, a Adapter) {
 		{"conflict", conflict},
 		{"client goes away", clientGoesAway},
 		{"transaction that nobody asked for", transactionThatNobodyAskedFor},
-		{"abandoned handler", abandonedHandler}, {"client of an abandoned handler", abandonedClient},
 		{"http.TimeoutHandler in front", timeoutHandlerInFront},
 		{"replaced request and writer", replacedRequestAndWriter},
 		{"answers", answers},
-		{"error that nobody renders", unrenderedError}, {"panic of the renderer", panicOfTheRenderer},
-		{"renderer behind an inner writer", rendererBehindInnerWriter},
 		{"compression", compression},
 		{"no way around the capture", noWayAround},
 		{"streaming", streaming}, {"client that does not read", clientThatDoesNotRead},
 		{"headers", headers},
 		{"informational", informational},
-		{"framework's context", frameworksContext},
 		{"relay breaks off", relayBreaksOff},
 		{"late writer", lateWriter},
 		{"uploads", uploads},
@@ -196,9 +192,29 @@ func Run(t *testing.T, a Adapter) {
 		{"slow body holds nothing", slowBodyHoldsNothing},
 		{"slow body is cut", slowBodyIsCut},
 		{"operations", operations}, {"erasures", erasures},
-	} {
+	}
+	if a.Rendering != nil {
+		checks = append(checks, check{"error that nobody renders", unrenderedError},
+			check{"panic of the renderer", panicOfTheRenderer},
+			check{"renderer behind an inner writer", rendererBehindInnerWriter})
+	}
+	if !a.RecyclesNothing { // net/http's middleware and handlers share no context, and have writers of their own
+		checks = append(checks, check{"outer context", outerContext}, check{"sealed", sealed},
+			check{"request without the attempt", requestWithoutTheAttempt},
+			check{"abandoned handler", abandonedHandler}, check{"client of an abandoned handler", abandonedClient})
+	}
+	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) { c.run(t, a) })
 	}
+}
+
+// paying serves an app with POST /v1/pay behind all guards and behind outer.
+func paying(t testing.TB, a Adapter, cfg core.Config, pay func(c Context) error, outer ...Middleware) *Client {
+	t.Helper()
+	app := a.New()
+	app.Use(outer...)
+	Guarded(t, a, app, cfg).Handle(http.MethodPost, "/pay", a.Handler(pay))
+	return Serve(t, app)
 }
 
 // Guarded is a group under /v1 with all guards.

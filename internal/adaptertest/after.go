@@ -78,9 +78,9 @@ func uploads(t *testing.T, a Adapter) {
 		parsed = c.Request().MultipartForm
 	}
 	store := a.Handler(func(c Context) error { parse(c); return c.NoContent(http.StatusCreated) })
-	v1.Handle(http.MethodPost, "/pay", store)
-	v1.Handle(http.MethodPost, "/shadow", store)
-	v1.Handle(http.MethodPost, "/open", store)
+	for _, path := range []string{"/pay", "/shadow", "/open"} {
+		v1.Handle(http.MethodPost, path, store)
+	}
 	v1.Handle(http.MethodPost, "/panic", a.Handler(func(c Context) error { parse(c); panic("after the upload") }))
 	guards.Handle(http.MethodPost, "/pay", store)
 	client := Serve(t, app)

@@ -32,8 +32,9 @@ func ways(t testing.TB, a Adapter) map[string]Handler {
 	type writer = http.ResponseWriter
 	large := func() io.Reader { return strings.NewReader(strings.Repeat("x", 100<<10)) }
 	header := func(w writer, _ *http.Request) { w.Header().Set("Location", "/v1/payments/1") }
+	object := map[string]any{"id": 1, "html": "<&>"}
 	handlers := map[string]Handler{
-		"JSON":         a.Handler(func(c Context) error { return c.JSON(http.StatusCreated, map[string]any{"id": 1, "html": "<&>"}) }),
+		"JSON":         a.Handler(func(c Context) error { return c.JSON(http.StatusCreated, object) }),
 		"string":       a.Handler(func(c Context) error { return c.String(http.StatusCreated, "paid") }),
 		"status alone": a.Handler(func(c Context) error { return c.NoContent(http.StatusAccepted) }),
 		"no content":   a.Handler(func(c Context) error { return c.NoContent(http.StatusNoContent) }),
@@ -176,8 +177,8 @@ func unframed(h http.Header) http.Header {
 //
 // CONTRACT R-4
 func noWayAround(t *testing.T, a Adapter) {
-	sqlite, looked, app := NewSQLite(t), mustrun.New(t), a.New()
-	Guarded(t, a, app, sqlite.Config()).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+	sqlite, looked := NewSQLite(t), mustrun.New(t)
+	client := paying(t, a, sqlite.Config(), func(c Context) error {
 		controller := http.NewResponseController(c.Writer())
 		_, _, err := controller.Hijack()
 		assert.ErrorIs(t, err, http.ErrNotSupported)
@@ -202,8 +203,8 @@ func noWayAround(t *testing.T, a Adapter) {
 		Pay(t, c.Request().Context())
 		looked()
 		panic("after a flush")
-	}))
-	require.Error(t, Serve(t, app).Do(Call{Key: "key-1"}).Err, "no byte has left")
+	})
+	require.Error(t, client.Do(Call{Key: "key-1"}).Err, "no byte has left")
 	require.Zero(t, sqlite.Payments(t))
 }
 
@@ -260,16 +261,15 @@ func streaming(t *testing.T, a Adapter) {
 // CONTRACT R-3
 func headers(t *testing.T, a Adapter) {
 	var requests atomic.Int64
-	app := a.New()
-	app.Use(a.Middleware(func(c Context, next func() error) error {
+	outer := a.Middleware(func(c Context, next func() error) error {
 		h := c.Writer().Header()
 		h.Set("X-Request-Id", strconv.FormatInt(requests.Add(1), 10))
 		h.Set("X-Removed", "outer")
 		h.Set("X-Replaced", "outer")
 		http.SetCookie(c.Writer(), &http.Cookie{Name: "session", Value: "outer"})
 		return next()
-	}))
-	Guarded(t, a, app, core.Config{}).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+	})
+	client := paying(t, a, core.Config{}, func(c Context) error {
 		h := c.Writer().Header()
 		assert.Equal(t, "outer", h.Get("X-Removed"), "the handler sees them")
 		h.Del("X-Removed")
@@ -278,9 +278,12 @@ func headers(t *testing.T, a Adapter) {
 		h.Set("Location", "/v1/payments/1")
 		h.Set("Retry-After", "7")
 		http.SetCookie(c.Writer(), &http.Cookie{Name: "card", Value: "handler"})
-		return c.JSON(http.StatusCreated, 1)
-	}))
-	client := Serve(t, app)
+		h.Set("Trailer", "X-Sum")
+		err := c.JSON(http.StatusCreated, 1)
+		h.Set("X-Sum", "7")
+		h.Set(http.TrailerPrefix+"X-Late", "8")
+		return err
+	}, outer)
 	first, again := client.Do(Call{Key: "key-1"}), client.Do(Call{Key: "key-1"})
 	require.Equal(t, "1", first.Header.Get("X-Request-Id"))
 	require.Empty(t, first.Header.Get("X-Removed"))
@@ -288,6 +291,8 @@ func headers(t *testing.T, a Adapter) {
 	require.Equal(t, "1", first.Header.Get("X-Handler"))
 	require.Len(t, first.Header["Set-Cookie"], 2)
 	require.Equal(t, "7", first.Header.Get("Retry-After"))
+	require.Equal(t, http.Header{"X-Sum": {"7"}, "X-Late": {"8"}}, first.Trailer)
+	require.NotContains(t, first.Header, "Trailer")
 
 	require.Equal(t, "/v1/payments/1", again.Header.Get("Location"))
 	require.Equal(t, "2", again.Header.Get("X-Request-Id"))
@@ -297,6 +302,8 @@ func headers(t *testing.T, a Adapter) {
 	require.Empty(t, again.Header.Get("Retry-After"))
 	require.Len(t, again.Header["Set-Cookie"], 1)
 	require.Contains(t, again.Header.Get("Set-Cookie"), "session=outer")
+	require.Empty(t, again.Trailer)
+	require.NotContains(t, again.Header, "Trailer")
 }
 
 // A handler relays an upstream that breaks off: no client takes what came of it for the answer, and nothing replays it.
@@ -320,21 +327,20 @@ func relayBreaksOff(t *testing.T, a Adapter) {
 }
 
 func testRelay(t *testing.T, a Adapter, short string, policy core.Policy, recovered bool) {
-	sqlite, proxy, app := NewSQLite(t), upstream.Relay(t, short), a.New()
+	sqlite, proxy := NewSQLite(t), upstream.Relay(t, short)
+	var outer []Middleware
 	if recovered {
-		app.Use(a.Recover())
+		outer = append(outer, a.Recover())
 	}
 	var runs atomic.Int64
-	Guarded(t, a, app, core.Config{Store: sqlite.Store, Policy: policy}).
-		Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
-			runs.Add(1)
-			if policy.Recovery == core.Rollback {
-				Pay(t, c.Request().Context())
-			}
-			proxy.ServeHTTP(c.Writer(), c.Request())
-			return nil
-		}))
-	client := Serve(t, app)
+	client := paying(t, a, core.Config{Store: sqlite.Store, Policy: policy}, func(c Context) error {
+		runs.Add(1)
+		if policy.Recovery == core.Rollback {
+			Pay(t, c.Request().Context())
+		}
+		proxy.ServeHTTP(c.Writer(), c.Request())
+		return nil
+	}, outer...)
 	first, again := client.Do(Call{Key: "key-1"}), client.Do(Call{Key: "key-1"})
 	requireBroken(t, first)
 	require.Zero(t, sqlite.Payments(t))

@@ -50,11 +50,11 @@ func testPanic(t *testing.T, a Adapter, test Panic, recovery core.Recovery) {
 		cfg = sqlite.Config()
 	}
 	var runs atomic.Int64
-	app := a.New()
+	var outer []Middleware
 	if test.Recovery != nil {
-		app.Use(test.Recovery)
+		outer = append(outer, test.Recovery)
 	}
-	app.Use(a.Middleware(func(c Context, next func() error) error {
+	outer = append(outer, a.Middleware(func(c Context, next func() error) error {
 		request, writer, panicked := c.Request(), c.Writer(), true
 		defer func() {
 			if !panicked {
@@ -71,7 +71,7 @@ func testPanic(t *testing.T, a Adapter, test Panic, recovery core.Recovery) {
 		panicked = false
 		return err
 	}))
-	Guarded(t, a, app, cfg).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+	client := paying(t, a, cfg, func(c Context) error {
 		Pay(t, c.Request().Context())
 		c.Writer().Header().Set("X-Handler", "1")
 		err := c.String(http.StatusCreated, "paid")
@@ -79,8 +79,7 @@ func testPanic(t *testing.T, a Adapter, test Panic, recovery core.Recovery) {
 			panic(test.Value)
 		}
 		return err
-	}))
-	client := Serve(t, app)
+	}, outer...)
 	first := client.Do(Call{Key: "key-1"})
 	if test.Status == 0 {
 		require.Error(t, first.Err)
@@ -123,15 +122,15 @@ func rollback(t *testing.T, a Adapter) {
 		})
 	}
 
-	sqlite, app := NewSQLite(t), a.New()
+	sqlite := NewSQLite(t)
 	cfg := sqlite.Config()
 	cfg.Policy.MaxAnswer = 100
-	Guarded(t, a, app, cfg).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+	client := paying(t, a, cfg, func(c Context) error {
 		Pay(t, c.Request().Context())
 		return c.String(http.StatusCreated, strings.Repeat("x", 101))
-	}))
+	})
 	// CONTRACT R-4
-	RequireProblem(t, http.StatusInternalServerError, "answer_too_large", Serve(t, app).Do(Call{Key: "key-1"}))
+	RequireProblem(t, http.StatusInternalServerError, "answer_too_large", client.Do(Call{Key: "key-1"}))
 	require.Zero(t, sqlite.Payments(t))
 }
 
@@ -210,12 +209,7 @@ func (c conflictingTx) Rollback() error { return errors.Join(core.ErrRetryable, 
 // CONTRACT R-5
 func clientGoesAway(t *testing.T, a Adapter) {
 	began := make(chan struct{})
-	app := a.New()
-	app.Use(a.Middleware(func(c Context, next func() error) error {
-		c.Set("client", c.Request().Context())
-		return next()
-	}))
-	Guarded(t, a, app, core.Config{}).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+	client := paying(t, a, core.Config{}, func(c Context) error {
 		close(began)
 		<-c.Get("client").(context.Context).Done()
 		assert.NoError(t, c.Request().Context().Err())
@@ -229,8 +223,10 @@ func clientGoesAway(t *testing.T, a Adapter) {
 			}
 		}
 		return c.String(http.StatusCreated, "paid")
+	}, a.Middleware(func(c Context, next func() error) error {
+		c.Set("client", c.Request().Context())
+		return next()
 	}))
-	client := Serve(t, app)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-began; cancel() }()
 	require.ErrorIs(t, client.In(ctx).Do(Call{Key: "key-1"}).Err, context.Canceled)

@@ -93,7 +93,7 @@ func auditOfGuards(t *testing.T, a Adapter) {
 		audited := Audited{Mount: func(app App, g Guards) {
 			var chains [3][]Middleware
 			for i, part := range strings.Split(chain, "|") {
-				for _, name := range strings.Fields(part) {
+				for name := range strings.FieldsSeq(part) {
 					chains[i] = append(chains[i], reflect.ValueOf(g).FieldByName(name).Interface())
 				}
 			}

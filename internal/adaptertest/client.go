@@ -66,6 +66,8 @@ type Answer struct {
 	Header http.Header
 	Body   string
 	Err    error // the connection broke
+
+	Trailer http.Header
 }
 
 // Result is the header Idempotency-Result.
@@ -107,7 +109,7 @@ func (c *Client) Do(call Call) Answer {
 // read reads an answer whole.
 func read(res *http.Response) Answer {
 	body, err := io.ReadAll(res.Body)
-	return Answer{Status: res.StatusCode, Header: res.Header, Body: string(body), Err: err}
+	return Answer{Status: res.StatusCode, Header: res.Header, Body: string(body), Err: err, Trailer: res.Trailer}
 }
 
 // recorded are the headers of an answer that its replay has too.

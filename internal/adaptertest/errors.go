@@ -24,9 +24,8 @@ func declining(t testing.TB, a Adapter, ran func()) Handler {
 
 // A renderer that writes nothing has rendered nothing.
 func unrenderedError(t *testing.T, a Adapter) {
-	if a.Rendering != nil {
-		Unrendered(t, func() (App, Adapter) { return a.Rendering(func(Context, error) {}) }, Answer{Status: http.StatusInternalServerError})
-	}
+	silent := func(Context, error) {}
+	Unrendered(t, func() (App, Adapter) { return a.Rendering(silent) }, Answer{Status: http.StatusInternalServerError})
 }
 
 // Unrendered requires of apps in which nobody renders an error inside the guards: nobody can know what the client will see,
@@ -67,9 +66,6 @@ func Unrendered(t *testing.T, newApp func() (App, Adapter), want Answer) {
 
 // A panic of the renderer is one of the attempt.
 func panicOfTheRenderer(t *testing.T, a Adapter) {
-	if a.Rendering == nil {
-		return
-	}
 	sqlite := NewSQLite(t)
 	app, a := a.Rendering(func(Context, error) { panic("boom") })
 	Guarded(t, a, app, sqlite.Config()).Handle(http.MethodPost, "/pay", declining(t, a, func() {}))
@@ -81,9 +77,6 @@ func panicOfTheRenderer(t *testing.T, a Adapter) {
 //
 // CONTRACT R-1
 func rendererBehindInnerWriter(t *testing.T, a Adapter) {
-	if a.Rendering == nil {
-		return
-	}
 	app, a := Careless(a, http.StatusPaymentRequired)
 	Guarded(t, a, app, core.Config{}).Handle(http.MethodPost, "/pay", declining(t, a, func() {}),
 		a.Middleware(func(c Context, next func() error) error {

@@ -185,10 +185,8 @@ func withoutPrincipal(t *testing.T, a Adapter) {
 //
 // CONTRACT O-3, S-2
 func lostRole(t *testing.T, a Adapter) {
-	app := a.New()
-	Guarded(t, a, app, core.Config{Routes: core.Routes{"POST /v1/pay": {Recovery: core.Park, Roles: []string{"customer"}}}}).
-		Handle(http.MethodPost, "/pay", text(a, func(Context) string { return "paid" }))
-	client := Serve(t, app)
+	cfg := core.Config{Routes: core.Routes{"POST /v1/pay": {Recovery: core.Park, Roles: []string{"customer"}}}}
+	client := paying(t, a, cfg, func(c Context) error { return c.String(http.StatusCreated, "paid") })
 	client.RequireReplay(Call{Key: "key-1"})
 	demoted := Sign(t, ClaimsOf("customer-1", "guest"))
 	RequireProblem(t, http.StatusForbidden, "forbidden", client.Do(Call{Key: "key-1", Token: demoted}))
@@ -220,14 +218,13 @@ func misconfigured(t *testing.T, a Adapter) {
 //
 // CONTRACT H-5
 func bodyIsWhole(t *testing.T, a Adapter) {
-	app := a.New()
-	Guarded(t, a, app, core.Config{}).Handle(http.MethodPost, "/pay", text(a, func(c Context) string {
+	client := paying(t, a, core.Config{}, func(c Context) error {
 		assert.EqualValues(t, 12, c.Request().ContentLength)
 		body, err := io.ReadAll(c.Request().Body)
 		assert.NoError(t, err)
-		return string(body)
-	}))
-	require.Equal(t, `{"amount":1}`, Serve(t, app).RequireReplay(Call{Body: `{"amount":1}`}).Body)
+		return c.String(http.StatusCreated, string(body))
+	})
+	require.Equal(t, `{"amount":1}`, client.RequireReplay(Call{Body: `{"amount":1}`}).Body)
 }
 
 // Two shops that are told apart by their hosts.

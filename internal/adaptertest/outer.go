@@ -16,22 +16,10 @@ import (
 	"github.com/auth19/idem/internal/mustrun"
 )
 
-// frameworksContext checks what a handler and the middleware around the guards share: the framework's context. net/http has
-// none.
-func frameworksContext(t *testing.T, a Adapter) {
-	if a.RecyclesNothing {
-		return
-	}
-	t.Run("outer middleware", func(t *testing.T) { outerContext(t, a) })
-	t.Run("sealed", func(t *testing.T) { sealed(t, a) })
-	t.Run("request without the attempt", func(t *testing.T) { requestWithoutTheAttempt(t, a) })
-}
-
 // What a handler leaves in the framework's context is there for the middleware around the interceptor, and the request and
 // the writer are its own again.
 func outerContext(t *testing.T, a Adapter) {
-	app := a.New()
-	app.Use(a.Middleware(func(c Context, next func() error) error {
+	outer := a.Middleware(func(c Context, next func() error) error {
 		request, writer := c.Request(), c.Writer()
 		err := next()
 		assert.Equal(t, "worked", c.Get("handler"))
@@ -45,15 +33,15 @@ func outerContext(t *testing.T, a Adapter) {
 		assert.Equal(t, http.StatusConflict, status)
 		assert.EqualValues(t, len("refused"), size)
 		return err
-	}))
-	Guarded(t, a, app, core.Config{}).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+	})
+	client := paying(t, a, core.Config{}, func(c Context) error {
 		_, inAttempt := core.Operation(c.Request().Context())
 		assert.True(t, inAttempt)
 		assert.True(t, c.Untouched(), "as the framework's own begins")
 		c.Set("handler", "worked")
 		return c.String(http.StatusConflict, "refused")
-	}))
-	require.Equal(t, "refused", Serve(t, app).Do(Call{Key: "key-1"}).Body)
+	}, outer)
+	require.Equal(t, "refused", client.Do(Call{Key: "key-1"}).Body)
 }
 
 // After an answer with an error, outer middleware reads what was sent, and what it writes is dropped.
@@ -109,13 +97,10 @@ func requestWithoutTheAttempt(t *testing.T, a Adapter) {
 		"panic":  func(Context) error { panic("declined") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			app := a.New()
-			app.Use(a.Recover())
-			Guarded(t, a, app, core.Config{}).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+			paying(t, a, core.Config{}, func(c Context) error {
 				c.SetRequest(c.Request().WithContext(context.Background()))
 				return end(c)
-			}))
-			Serve(t, app).requireUnknown(name != "panic")
+			}, a.Recover()).requireUnknown(name != "panic")
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
@@ -60,12 +61,11 @@ func replacedRequestAndWriter(t *testing.T, a Adapter) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := a.New()
-			paid := text(a, func(c Context) string {
+			Guarded(t, a, app, core.Config{}).Handle(http.MethodPost, "/pay", text(a, func(c Context) string {
 				_, inside := core.Operation(c.Request().Context())
-				require.True(t, inside)
+				assert.True(t, inside)
 				return "paid"
-			})
-			Guarded(t, a, app, core.Config{}).Handle(http.MethodPost, "/pay", paid, a.Middleware(inner))
+			}), a.Middleware(inner))
 			got := Serve(t, app).RequireReplay(Call{})
 			require.Equal(t, http.StatusCreated, got.Status)
 			require.Equal(t, "paid", got.Body)
@@ -124,12 +124,13 @@ func testCompression(t *testing.T, a Adapter, gz Middleware) {
 		})
 	}
 	long := strings.Repeat("x", 1000)
-	handlers := map[string]Handler{"": text(a, func(Context) string { return long }), "/failing": a.Handler(func(c Context) error {
+	handlers := map[string]Handler{"": text(a, func(Context) string { return long })}
+	handlers["/failing"] = a.Handler(func(c Context) error {
 		if a.Rendering == nil {
 			return c.String(http.StatusPaymentRequired, "declined")
 		}
 		return errDeclined
-	})}
+	})
 	guard, money := a.JWTGuard(NewVerifier(t)), with.Idempotent(NewModule(t, core.Config{}))
 	for path, handler := range handlers {
 		app.Handle(http.MethodPost, "/outside"+path, handler, gz, guard, money)

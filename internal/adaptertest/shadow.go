@@ -55,14 +55,13 @@ func shadow(t *testing.T, a Adapter) {
 
 // CONTRACT M-3
 func rekey(t *testing.T, a Adapter) {
-	sqlite, app := NewSQLite(t), a.New()
+	sqlite := NewSQLite(t)
 	cfg := sqlite.Config()
 	cfg.Policy.Rekey = core.RekeyRefuse
-	Guarded(t, a, app, cfg).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+	client := paying(t, a, cfg, func(c Context) error {
 		Pay(t, c.Request().Context())
 		return c.NoContent(http.StatusCreated)
-	}))
-	client := Serve(t, app)
+	})
 	client.RequireReplay(Call{Key: "key-1", Body: "body"})
 	again := client.Do(Call{Key: "key-2", Body: "body"})
 	RequireProblem(t, http.StatusConflict, "suspected_duplicate", again)

@@ -24,15 +24,14 @@ func slowBodyHoldsNothing(t *testing.T, a Adapter) {
 	d := NewSQLite(t)
 	pool, err := d.DB.DB()
 	require.NoError(t, err)
-	app, reads := a.New(), make(chan struct{})
-	app.Use(a.Middleware(func(c Context, next func() error) error {
+	reads := make(chan struct{})
+	outer := a.Middleware(func(c Context, next func() error) error {
 		if r := c.Request(); r.Header.Get("X-Slow") != "" {
 			r.Body = slowBody{r.Body, reads}
 		}
 		return next()
-	}))
-	Guarded(t, a, app, d.Config()).Handle(http.MethodPost, "/pay", text(a, func(Context) string { return "paid" }))
-	client := Serve(t, app)
+	})
+	client := paying(t, a, d.Config(), func(c Context) error { return c.String(http.StatusCreated, "paid") }, outer)
 	idle := pool.Stats().InUse
 
 	const body = "amount=12"

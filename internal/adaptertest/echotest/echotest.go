@@ -31,7 +31,6 @@ type Context interface {
 	Redirect(status int, url string) error
 	Attachment(file, name string) error
 	Bind(v any) error
-	FormValue(name string) string
 	SetCookie(cookie *http.Cookie)
 
 	// Render is the app's error handler.
@@ -54,6 +53,8 @@ type Echo struct {
 	Gzip, Short adaptertest.Middleware // of every answer, and of those with 500 bytes
 	Dump        func(dump func(in, out []byte)) adaptertest.Middleware
 	Logger      func(log func(status int, failed bool)) adaptertest.Middleware // handles errors
+	// Hosts serves by their hosts the routes that mount adds for each.
+	Hosts func(mount func(r adaptertest.Router), hosts ...string) http.Handler
 	// Past adds a route past Echo, by its router.
 	Past func(app adaptertest.App, method, path string, h adaptertest.Handler)
 	// DumpsErrors: the stock middleware that dumps bodies renders errors itself, before it dumps.
@@ -67,23 +68,28 @@ func (e *Echo) Complete(own func(t testing.TB) map[string]func(c Context) error)
 	before := func(read func(c Context)) adaptertest.Middleware {
 		return e.Middleware(func(c adaptertest.Context, next func() error) error { read(c.(Context)); return next() })
 	}
-	formValue := before(func(c Context) { c.FormValue("amount") })
 	bind := before(func(c Context) { _ = c.Bind(&struct{}{}) })
-	reader := func(m adaptertest.Middleware, contentType string, body func(string) string, refused bool) adaptertest.BodyReader {
-		return adaptertest.BodyReader{Outer: m, ContentType: contentType, Body: body, Refused: refused}
+	reader := func(outer any, contentType string, body func(string) string, refused bool) adaptertest.BodyReader {
+		return adaptertest.BodyReader{Outer: outer, ContentType: contentType, Body: body, Refused: refused}
 	}
-	const form, multipart = adaptertest.FormType, adaptertest.MultipartType
+	const form = adaptertest.FormType
 	decompress := reader(e.Decompress, form, adaptertest.Zipped, false)
 	decompress.Encoding = "gzip"
+	e.Methods = []string{"PURGE", "LINK", "PROPFIND", "CONNECTED", "post", "Post", "get", "head", "options"}
+	e.Panics = map[string]adaptertest.Panic{
+		"Echo's recovery": {Recovery: e.Recover(), Value: "boom", Status: http.StatusInternalServerError,
+			Body: `{"message":"Internal Server Error"}` + "\n"},
+		"an HTTP error": {Recovery: e.Recover(), Value: e.HTTPError(http.StatusBadGateway, "boom"),
+			Status: http.StatusBadGateway, Body: `{"message":"boom"}` + "\n"},
+		"aborted handler": {Recovery: e.Recover(), Value: http.ErrAbortHandler}, // breaks off
+	}
 	e.Readers = map[string]adaptertest.BodyReader{
-		"c.FormValue":            reader(formValue, form, adaptertest.Form, true),
-		"c.FormValue, multipart": reader(formValue, multipart, adaptertest.Multipart, true),
-		"Bind":                   reader(bind, "application/json", adaptertest.Object, true),
-		"CSRF":                   reader(e.CSRF, form, adaptertest.Form, true),
-		"KeyAuth":                reader(e.KeyAuth, form, adaptertest.Form, true),
-		"BodyDump":               reader(e.Dump(func([]byte, []byte) {}), form, adaptertest.Form, false),
-		"BodyLimit":              reader(e.BodyLimit, form, adaptertest.Form, false),
-		"Decompress":             decompress,
+		"Bind":       reader(bind, "application/json", adaptertest.Object, true),
+		"CSRF":       reader(e.CSRF, form, adaptertest.Form, true),
+		"KeyAuth":    reader(e.KeyAuth, form, adaptertest.Form, true),
+		"BodyDump":   reader(e.Dump(func([]byte, []byte) {}), form, adaptertest.Form, false),
+		"BodyLimit":  reader(e.BodyLimit, form, adaptertest.Form, false),
+		"Decompress": decompress,
 	}
 	e.Answers = func(t testing.TB) map[string]adaptertest.Handler {
 		handlers := map[string]adaptertest.Handler{}
@@ -117,7 +123,6 @@ func (e *Echo) answers() map[string]func(c Context) error {
 			return err
 		},
 		"HTTP error":           func(Context) error { return declined },
-		"HTTP error, no text":  func(Context) error { return e.HTTPError(http.StatusConflict, "") },
 		"rendered":             func(c Context) error { c.Render(declined); return nil },
 		"rendered and sent":    func(c Context) error { c.Render(declined); return declined },
 		"answered, then error": func(c Context) error { _ = c.JSON(http.StatusCreated, 1); return declined },
@@ -131,6 +136,7 @@ func Run(t *testing.T, e Echo) {
 	t.Helper()
 	t.Run("returned error", func(t *testing.T) { returnedError(t, e) })
 	t.Run("guards return the error", func(t *testing.T) { guardsReturnTheError(t, e) })
+	t.Run("two shops and one key", func(t *testing.T) { twoShopsAndOneKey(t, e) })
 	t.Run("no way past patterns", func(t *testing.T) { noWayPastPatterns(t, e) })
 	t.Run("hooks", func(t *testing.T) { hooks(t, e) })
 	t.Run("body dump", func(t *testing.T) { bodyDump(t, e) })
@@ -154,8 +160,11 @@ func returnedError(t *testing.T, e Echo) {
 		return err
 	}
 	for name, middleware := range map[string]adaptertest.Middleware{
-		"Echo alone":                            outer(func(_ Context, next func() error) error { return next() }),
-		"a middleware that renders":             outer(func(c Context, next func() error) error { _ = renders(c, next); return nil }),
+		"Echo alone": outer(func(_ Context, next func() error) error { return next() }),
+		"a middleware that renders": outer(func(c Context, next func() error) error {
+			_ = renders(c, next)
+			return nil
+		}),
 		"a middleware that renders and returns": outer(renders),
 		"a middleware that turns it into another": outer(func(_ Context, next func() error) error {
 			if next() != nil {
@@ -218,6 +227,17 @@ func guardsReturnTheError(t *testing.T, e Echo) {
 	require.ErrorIs(t, seen, declined)
 }
 
+// Two shops are told apart as Echo's virtual hosts, too.
+//
+// CONTRACT H-7
+func twoShopsAndOneKey(t *testing.T, e Echo) {
+	idem := adaptertest.NewModule(t, core.Config{Policy: core.Policy{Recovery: core.Park, CommandHeaders: []string{"Host"}}})
+	pay := e.Handler(func(c adaptertest.Context) error { return c.String(http.StatusCreated, "paid at "+c.Request().Host) })
+	adaptertest.TwoShopsAndOneKey(t, e.Hosts(func(r adaptertest.Router) {
+		r.Handle(http.MethodPost, "/v1/pay", pay, e.JWTGuard(adaptertest.NewVerifier(t)), e.Idempotent(idem))
+	}, "a.example", "A.EXAMPLE", "b.example"))
+}
+
 // What is not proven to be no route is guarded.
 //
 // CONTRACT K-8
@@ -232,9 +252,10 @@ func noWayPastPatterns(t *testing.T, e Echo) {
 	app.Handle(http.MethodPost, "/users/:user", never) // the same node of the router, under another name
 	client := adaptertest.Serve(t, app)
 	late := adaptertest.Call{Method: http.MethodPut, Path: "/v1/any"}
+	patch := adaptertest.Call{Method: http.MethodPatch, Path: "/users/1"}
 	for range 2 {
 		require.Equal(t, http.StatusNotFound, client.Do(late).Status)
-		require.Equal(t, http.StatusMethodNotAllowed, client.Do(adaptertest.Call{Method: http.MethodPatch, Path: "/users/1"}).Status)
+		require.Equal(t, http.StatusMethodNotAllowed, client.Do(patch).Status)
 	}
 	v1.Handle(http.MethodPut, "/*", never) // guarded as soon as it is there
 	for _, c := range []adaptertest.Call{
@@ -316,7 +337,8 @@ func bodyDump(t *testing.T, e Echo) {
 //
 // CONTRACT D-2, O-4
 func auditOfTheWholeEcho(t *testing.T, e Echo) {
-	idem := adaptertest.NewModule(t, core.Config{Owns: []string{"/v1/pay"}, Routes: core.Routes{"POST /v1/pay": {Recovery: core.Park}}})
+	routes := core.Routes{"POST /v1/pay": {Recovery: core.Park}}
+	idem := adaptertest.NewModule(t, core.Config{Owns: []string{"/v1/pay"}, Routes: routes})
 	app, never := e.New(), adaptertest.Never(t, e.Adapter)
 	app.Handle(http.MethodPost, "/v1/pay", never)
 	app.Use(e.JWTGuard(adaptertest.NewVerifier(t)), e.Idle, e.Idempotent(idem))

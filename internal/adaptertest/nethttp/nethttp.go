@@ -25,8 +25,8 @@ type Router interface {
 }
 
 // New returns httpidem on a router, as the tests of all adapters know an adapter. Methods are those that nobody has heard of
-// and that the router takes; wildcard is the rest of a path as the router spells it.
-func New(newRouter func() Router, methods []string, wildcard string) adaptertest.Adapter {
+// and that the router takes; wildcard is the rest of a path as the router spells it; its patterns have the method or not.
+func New(newRouter func() Router, methods []string, wildcard string, methodInPattern bool) adaptertest.Adapter {
 	recovery := middleware(func(c adaptertest.Context, next func() error) error { // net/http has only the server's
 		defer func() {
 			switch v := recover(); v {
@@ -71,6 +71,8 @@ func New(newRouter func() Router, methods []string, wildcard string) adaptertest
 		Wildcard:        wildcard,
 		Param:           func(name string) string { return "{" + name + "}" },
 		RecyclesNothing: true,
+
+		SeesChangedMethods: methodInPattern,
 	}
 }
 
@@ -170,20 +172,21 @@ func (c *exchange) JSON(status int, v any) error {
 	if err != nil {
 		return err
 	}
-	c.w.Header().Set("Content-Type", "application/json")
-	c.w.WriteHeader(status)
-	_, err = c.w.Write(body)
-	return err
+	return c.send(status, "application/json", body)
 }
 
 func (c *exchange) String(status int, text string) error {
-	c.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	c.w.WriteHeader(status)
-	_, err := c.w.Write([]byte(text))
-	return err
+	return c.send(status, "text/plain; charset=utf-8", []byte(text))
 }
 
 func (c *exchange) NoContent(status int) error {
 	c.w.WriteHeader(status)
 	return nil
+}
+
+func (c *exchange) send(status int, contentType string, body []byte) error {
+	c.w.Header().Set("Content-Type", contentType)
+	c.w.WriteHeader(status)
+	_, err := c.w.Write(body)
+	return err
 }
