@@ -22,9 +22,7 @@ func (mixed) TableName() string { return "MixedCase" }
 
 // CONTRACT D-2
 func TestAuditPasses(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		store := newStore(t, db)
 		require.NoError(t, db.AutoMigrate(&charge{}, &posting{}, &mixed{}))
 		require.NoError(t, gormstore.Audit(t.Context(), db, &charge{}, &posting{}, mixed{}))
@@ -65,9 +63,7 @@ func (bareOnce) TableName() string { return "bares" }
 //
 // CONTRACT D-2
 func TestAuditOfABackfill(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		newStore(t, db)
 		random := "gen_random_uuid()"
 		if db.Name() == "sqlite" {
@@ -88,7 +84,6 @@ func TestAuditOfABackfill(t *testing.T) {
 
 // CONTRACT D-2
 func TestAuditOfMoneyTables(t *testing.T) {
-	t.Parallel()
 	const (
 		both     = ""
 		postgres = "postgres"
@@ -192,8 +187,7 @@ func TestAuditOfMoneyTables(t *testing.T) {
 			"UNIQUE (operation_id)) PARTITION BY HASH (operation_id)",
 		"",
 	})
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		newStore(t, db)
 		if db.Name() == postgres {
 			require.NoError(t, db.Exec("CREATE DOMAIN moment AS timestamptz").Error)
@@ -240,9 +234,7 @@ func TestAuditOfMoneyTables(t *testing.T) {
 //
 // CONTRACT D-2, X-6
 func TestAuditNamesEverything(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		require.NoError(t, db.Exec("DROP TABLE idempotency_settlement").Error)
 		require.NoError(t, db.Exec("ALTER TABLE idempotency_record DROP COLUMN partial").Error)
 		require.NoError(t, db.AutoMigrate(&unique{}))

@@ -129,16 +129,13 @@ func TestClaimRecognisesItsOwnRow(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			st := newStore(t, d.fresh(t)(t))
 			c := command(store.Park)
-			first, err := st.Claim(t.Context(), c)
-			require.NoError(t, err)
-			second, err := st.Claim(t.Context(), c)
-			require.NoError(t, err)
+			ticket := won(t, st, c)
+			second := try(st.Claim(t.Context(), c)).ok(t)
 			require.True(t, second.Won)
-			require.Equal(t, first.Record.Ticket, second.Record.Ticket)
+			require.Equal(t, ticket, second.Record.Ticket)
 
-			require.NoError(t, st.Complete(t.Context(), first.Record.Ticket, paid()))
-			third, err := st.Claim(t.Context(), c)
-			require.NoError(t, err)
+			require.NoError(t, st.Complete(t.Context(), ticket, paid()))
+			third := try(st.Claim(t.Context(), c)).ok(t)
 			require.False(t, third.Won, "what is over is not won")
 		})
 	}
@@ -157,8 +154,7 @@ func TestTakeoverRecognisesItself(t *testing.T) {
 			db := d.fresh(t)(t)
 			st := newStore(t, db)
 			c := command(store.Resume)
-			_, err := st.Claim(t.Context(), c) // an attempt that has committed, and is lost
-			require.NoError(t, err)
+			won(t, st, c) // an attempt that has committed, and is lost
 			advance(t, db, 2*lease)
 			repeat := again(c)
 			for range 2 {

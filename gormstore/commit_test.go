@@ -3,7 +3,6 @@ package gormstore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -45,18 +44,12 @@ func (r *replicated) store() *gormstore.Store { return r.storeAt(r.URL()) }
 // storeAt does so as an app with pgx does.
 func (r *replicated) storeAt(url string) *gormstore.Store {
 	r.t.Helper()
-	_, store := r.openAt(url)
-	return store
-}
-
-func (r *replicated) openAt(url string) (db *gorm.DB, store *gormstore.Store) {
-	r.t.Helper()
+	var store *gormstore.Store
 	config, err := pgx.ParseConfig(url + "&synchronous_commit=on")
 	require.NoError(r.t, err)
 	config.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) { store.Notice(c.PID(), n.Code) }
-	db = openDB(r.t, postgres.New(postgres.Config{Conn: r.way.pool(*config)}), 8)
-	store = newStore(r.t, db)
-	return db, store
+	store = newStore(r.t, openDB(r.t, postgres.New(postgres.Config{Conn: r.way.pool(*config)}), 8))
+	return store
 }
 
 // abandon makes the server do without its standby: what waits for it ends.
@@ -79,10 +72,8 @@ func (r *replicated) demand() {
 		}
 	})
 	eventually(r.t, "a COMMIT has to wait", func() bool {
-		var waiting int64
-		require.NoError(r.t, r.admin.Raw("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "+
-			"application_name = 'probe'").Scan(&waiting).Error)
-		return waiting > 0
+		return query[int](r.t, r.admin, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "+
+			"application_name = 'probe'") > 0
 	})
 	enough()
 	probing.Wait()
@@ -91,39 +82,18 @@ func (r *replicated) demand() {
 // waiting returns the backend whose COMMIT waits for the standby.
 func (r *replicated) waiting() (pid int) {
 	r.t.Helper()
-	return r.waitingWith("query = 'COMMIT' OR query LIKE 'WITH %'")
-}
-
-// waitingWith returns the backend that waits for the standby with such a statement.
-func (r *replicated) waitingWith(statement string) (pid int) {
-	r.t.Helper()
-	eventually(r.t, statement+" waits", func() bool {
-		require.NoError(r.t, r.admin.Raw("SELECT COALESCE(max(pid), 0) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND ("+
-			statement+")").Scan(&pid).Error)
+	eventually(r.t, "a COMMIT waits", func() bool {
+		pid = query[int](r.t, r.admin, "SELECT COALESCE(max(pid), 0) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "+
+			"(query = 'COMMIT' OR query LIKE 'WITH %')")
 		return pid != 0
 	})
 	return pid
 }
 
-// An app whose sessions do not wait for anything is told of the standby all the same.
-//
-// CONTRACT F-2
-func TestConfirmWaitsInAWeakSession(t *testing.T) {
-	t.Parallel()
-	r := newReplicated(t)
-	db := openPostgres(t, r.URL()+"&synchronous_commit=off", 2)
-	var started time.Time
-	require.NoError(t, db.Raw("SELECT pg_postmaster_start_time()").Scan(&started).Error)
-	require.ErrorIs(t, gormstore.Confirm(soon(t), db, started), context.DeadlineExceeded)
-	r.abandon()
-	eventually(t, "nothing has to be waited for", func() bool { return gormstore.Confirm(t.Context(), db, started) == nil })
-}
-
 // commit runs an attempt with one row, whose Commit waits for so long.
 func commit(t *testing.T, st *gormstore.Store, c store.Claim, wait time.Duration) (outcome chan error) {
 	t.Helper()
-	tx, ctx := begin(t, st, c)
-	require.NoError(t, addEffect(ctx))
+	tx, ctx := beginRow(t, st, c)
 	outcome = make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
@@ -136,8 +106,7 @@ func commit(t *testing.T, st *gormstore.Store, c store.Claim, wait time.Duration
 // requireNotWon checks that a repeat gets neither the key nor an error.
 func requireNotWon(t *testing.T, st *gormstore.Store, c store.Claim) store.Claimed {
 	t.Helper()
-	claimed, err := st.Claim(t.Context(), again(c))
-	require.NoError(t, err)
+	claimed := try(st.Claim(t.Context(), again(c))).ok(t)
 	require.False(t, claimed.Won)
 	tx, other, err := st.Begin(t.Context(), again(c))
 	require.NoError(t, err)
@@ -146,33 +115,15 @@ func requireNotWon(t *testing.T, st *gormstore.Store, c store.Claim) store.Claim
 	return claimed
 }
 
-// requireOnce checks that the answer comes to light in the end, with its row, once.
-func (r *replicated) requireOnce(st *gormstore.Store, c store.Claim) {
-	r.t.Helper()
-	r.requireVisible(st, c)
-	requireCompleted(r.t, st, c, paid())
-	require.Equal(r.t, 1, countEffects(r.t, r.admin))
-}
-
-// requireVisible waits until a repeat finds the answer. It never gets the key before.
-func (r *replicated) requireVisible(st *gormstore.Store, c store.Claim) {
-	r.t.Helper()
-	eventually(r.t, "the answer is visible", func() bool {
-		return requireNotWon(r.t, st, c).Record.State() == store.Completed
-	})
-}
-
 // requireUnconfirmed checks that nobody is answered from what only this server has, by whichever way it is read.
 func requireUnconfirmed(t *testing.T, st *gormstore.Store, c store.Claim) {
 	t.Helper()
 	for way, read := range map[string]func(ctx context.Context) error{
-		"claim": func(ctx context.Context) error { _, err := st.Claim(ctx, again(c)); return err },
+		"claim": func(ctx context.Context) error { return err2(st.Claim(ctx, again(c))) },
 		"begin": func(ctx context.Context) error { _, _, err := st.Begin(ctx, again(c)); return err },
-		"find":  func(ctx context.Context) error { _, err := st.Find(ctx, c.ID); return err },
+		"find":  func(ctx context.Context) error { return err2(st.Find(ctx, c.ID)) },
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		requireTimeout(t, read(ctx), way)
-		cancel()
+		requireTimeout(t, read(soon(t)), way)
 	}
 }
 
@@ -185,208 +136,110 @@ func requireTimeout(t *testing.T, err error, what string) {
 
 // CONTRACT X-4, F-2
 func TestCommitWaitsForStandby(t *testing.T) {
-	t.Parallel()
-	bothWays(t, commitWaitsForStandby)
-}
-
-func commitWaitsForStandby(t *testing.T, way way) {
-	t.Run("it is not known until the standby has it", func(t *testing.T) {
-		t.Parallel()
-		r := newReplicatedIn(t, way)
-		st, other := r.store(), r.store()
-		c := command(store.Rollback)
-		outcome := commit(t, st, c, 300*time.Millisecond)
-		r.waiting()
-		require.True(t, requireNotWon(t, other, c).Busy)
-		require.ErrorIs(t, <-outcome, store.ErrUnconfirmed)
-		r.waiting() // nobody has cancelled it
-		require.True(t, requireNotWon(t, other, c).Busy)
-		require.True(t, requireNotWon(t, st, c).Busy)
-		r.abandon()
-		r.requireOnce(other, c)
-	})
-
-	t.Run("the connection breaks", func(t *testing.T) {
-		t.Parallel()
+	bothWays(t, func(t *testing.T, way way) {
 		r := newReplicatedIn(t, way)
 		p := newProxy(t, r.URL())
 		p.set(dropCancels)
-		st := r.storeAt(p.url)
-		c := command(store.Rollback)
-		outcome := commit(t, st, c, time.Second)
-		r.waiting()
-		p.cut()
-		require.ErrorIs(t, <-outcome, store.ErrUnconfirmed, "its backend waits on: what is not visible is not absent")
-		r.waiting()
-		require.True(t, requireNotWon(t, st, c).Busy)
-		r.abandon()
-		r.requireOnce(st, c)
+		isBusy := func(t *testing.T, st *gormstore.Store, c store.Claim) {
+			r.waiting() // nobody has cancelled it
+			require.True(t, requireNotWon(t, st, c).Busy, "its backend waits on: what is not visible is not absent")
+			require.True(t, requireNotWon(t, r.store(), c).Busy)
+		}
+		interrupt := func(function string) { // PostgreSQL commits what is kept from waiting: here, and not on the standby
+			require.NoError(t, r.admin.Exec("SELECT "+function+"(?)", r.waiting()).Error)
+		}
+		for i, c := range []struct {
+			name     string
+			patience time.Duration
+			during   func()
+			want     error
+			after    func(t *testing.T, st *gormstore.Store, c store.Claim)
+		}{
+			{"nothing happens", 300 * time.Millisecond, func() {}, store.ErrUnconfirmed, isBusy},
+			{"the connection breaks", time.Second, p.cut, store.ErrUnconfirmed, isBusy},
+			{"somebody cancels the backend", time.Second, func() { interrupt("pg_cancel_backend") }, store.ErrUnconfirmed, requireUnconfirmed},
+			{"somebody terminates it", time.Second, func() { interrupt("pg_terminate_backend") }, store.ErrUnconfirmed, requireUnconfirmed},
+			{"somebody cancels it, and the standby comes back", 30 * time.Second,
+				func() { interrupt("pg_cancel_backend"); r.abandon() }, nil, nil},
+			{"somebody terminates it, and the standby comes back", 30 * time.Second,
+				func() { interrupt("pg_terminate_backend"); r.abandon() }, nil, nil},
+			{"the server is killed", 30 * time.Second, func() { // it had been written, and is read back
+				r.Kill()
+				r.Start()
+				r.abandon()
+				r.admin = openPostgres(t, r.URL(), 4) // the old connections are dead, and do not know it
+			}, nil, nil},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				if i > 0 {
+					r.demand()
+				}
+				url := r.URL()
+				if c.name == "the connection breaks" {
+					url = p.url
+				}
+				st, claim := r.storeAt(url), command(store.Rollback)
+				outcome := commit(t, st, claim, c.patience)
+				r.waiting()
+				require.True(t, requireNotWon(t, r.store(), claim).Busy)
+				c.during()
+				require.ErrorIs(t, <-outcome, c.want)
+				if c.after != nil {
+					c.after(t, st, claim)
+				}
+				r.abandon()
+				fresh := r.store()
+				eventually(t, "the answer is visible, and the key is never won", func() bool {
+					return requireNotWon(t, fresh, claim).Record.State() == store.Completed
+				})
+				requireCompleted(t, fresh, claim, paid())
+				require.Equal(t, i+1, countEffects(t, r.admin))
+			})
+		}
 	})
-
-	t.Run("the server is killed", func(t *testing.T) {
-		t.Parallel()
-		r := newReplicatedIn(t, way)
-		st := r.store()
-		c := command(store.Rollback)
-		outcome := commit(t, st, c, 30*time.Second)
-		r.waiting()
-		r.Kill()
-		r.Start()
-		r.abandon()
-		require.NoError(t, <-outcome, "it had been written, and is read back")
-		r.admin = openPostgres(t, r.URL(), 4) // the old connections are dead, and do not know it
-		r.requireOnce(r.store(), c)
-	})
-
-	// PostgreSQL commits what somebody keeps from waiting: here, and not on the standby.
-	for _, do := range []string{"cancel", "terminate"} {
-		t.Run(fmt.Sprintf("somebody %ss the backend", do), func(t *testing.T) {
-			t.Parallel()
-			r := newReplicatedIn(t, way)
-			st := r.store()
-			c := command(store.Rollback)
-			outcome := commit(t, st, c, time.Second)
-			require.NoError(t, r.admin.Exec(fmt.Sprintf("SELECT pg_%s_backend(?)", do), r.waiting()).Error)
-			require.ErrorIs(t, <-outcome, store.ErrUnconfirmed)
-			requireUnconfirmed(t, st, c)
-			r.abandon()
-			r.requireOnce(st, c)
-		})
-		t.Run(fmt.Sprintf("somebody %ss the backend, and the standby comes back", do), func(t *testing.T) {
-			t.Parallel()
-			r := newReplicatedIn(t, way)
-			st := r.store()
-			c := command(store.Rollback)
-			outcome := commit(t, st, c, 30*time.Second)
-			require.NoError(t, r.admin.Exec(fmt.Sprintf("SELECT pg_%s_backend(?)", do), r.waiting()).Error)
-			r.abandon()
-			require.NoError(t, <-outcome)
-			r.requireOnce(st, c)
-		})
-	}
 }
 
-// CONTRACT X-4, F-2
-func TestCompleteThatIsGivenUpIsNotReplayedBeforeTheStandbyHasIt(t *testing.T) {
+// What ends an attempt on Park is not done before the standby has it, however often one asks, and nobody is answered from it.
+// A tombstone says that its command has worked, as the answer did that somebody has erased. An app whose sessions do not wait
+// for anything is told of the standby all the same.
+//
+// CONTRACT, F-2
+func TestParkWaitsForStandby(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
-	c := command(store.Park)
-	claimed, err := newStore(t, r.admin).Claim(t.Context(), c) // waits for no standby
-	require.NoError(t, err)
-	require.True(t, claimed.Won)
-
-	st := r.store()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	err = returned(t, func() error { return st.Complete(ctx, claimed.Record.Ticket, paid()) })
-	require.Error(t, err, "the standby has not got it")
-
-	end := time.Now().Add(2 * time.Second)
-	for time.Now().Before(end) { // the server is told to cancel some time after
-		repeated, err := st.Claim(t.Context(), again(c))
-		require.NoError(t, err)
+	st, local := r.store(), newStore(t, r.admin) // local waits for no standby, as what a restarted server shows has not
+	ends := map[string]func(ctx context.Context, ticket store.Ticket) error{
+		"complete": func(ctx context.Context, ticket store.Ticket) error { return st.Complete(ctx, ticket, paid()) },
+		"release":  st.Release,
+	}
+	claims, tickets := map[string]store.Claim{}, map[string]store.Ticket{}
+	for name, end := range ends {
+		claims[name] = command(store.Park)
+		tickets[name] = won(t, local, claims[name])
+		for range 2 {
+			require.Error(t, returned(t, func() error { return end(soon(t), tickets[name]) }), name)
+		}
+	}
+	erased := command(store.Park)
+	answered(t, local, erased)
+	require.Equal(t, 1, eraseAll(t, local, erased.Scope, 10).Records)
+	requireUnconfirmed(t, r.store(), erased)
+	weak := openPostgres(t, r.URL()+"&synchronous_commit=off", 2)
+	started := query[time.Time](t, weak, "SELECT pg_postmaster_start_time()")
+	require.ErrorIs(t, gormstore.Confirm(soon(t), weak, started), context.DeadlineExceeded)
+	for range 50 { // the server is told to cancel some time after
+		repeated := try(st.Claim(t.Context(), again(claims["complete"]))).ok(t)
 		require.NotEqual(t, store.Completed, repeated.Record.State(),
 			"a repeat would be answered with what a failover loses: the standby is still missing")
 		time.Sleep(20 * time.Millisecond)
 	}
-}
 
-// A statement that commits by itself, and whose wait for the standby an operator has cancelled, waits once more: the server has
-// answered with a warning. Otherwise a handler would run, or a client be told, and a failover lose it.
-//
-// CONTRACT X-4, F-2
-func TestCancelledWaitBeginsAgain(t *testing.T) {
-	t.Parallel()
-	type write func(ctx context.Context, st, ahead *gormstore.Store, db *gorm.DB, c store.Claim) error // ahead waits for no standby
-	for name, write := range map[string]write{
-		"a claim": claimWins,
-		"a claim of a key that was seen": func(ctx context.Context, st, ahead *gormstore.Store, db *gorm.DB, c store.Claim) error {
-			rollback := again(c)
-			rollback.Recovery = store.Rollback
-			tx, _, err := st.Begin(ctx, rollback)
-			if err != nil {
-				return err
-			}
-			return errors.Join(tx.Rollback(), claimWins(ctx, st, ahead, db, c))
-		},
-		"a claim of a key that is free again": func(ctx context.Context, st, ahead *gormstore.Store, db *gorm.DB, c store.Claim) error {
-			claimed, err := ahead.Claim(ctx, again(c))
-			return errors.Join(err, ahead.Release(ctx, claimed.Record.Ticket), claimWins(ctx, st, ahead, db, c))
-		},
-		"an answer": func(ctx context.Context, st, ahead *gormstore.Store, _ *gorm.DB, c store.Claim) error {
-			claimed, err := ahead.Claim(ctx, c)
-			return errors.Join(err, st.Complete(ctx, claimed.Record.Ticket, paid()))
-		},
-		"an intent": func(ctx context.Context, _, _ *gormstore.Store, db *gorm.DB, _ store.Claim) error {
-			_, err := goldenJournal(t, db).Begin(ctx, goldenIntent())
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newReplicated(t)
-			db, st := r.openAt(r.URL())
-			ended := make(chan error, 1)
-			ahead := newStore(t, r.admin)
-			go func() { ended <- write(t.Context(), st, ahead, db, command(store.Park)) }()
-			const confirms = "query LIKE 'SELECT CASE WHEN pg_catalog.pg_postmaster_start_time() %'"
-			pid := r.waitingWith("NOT " + confirms)
-			require.NoError(t, r.admin.Exec("SELECT pg_cancel_backend(?)", pid).Error)
-			r.waitingWith(confirms)
-			require.Empty(t, ended)
-			r.abandon()
-			require.NoError(t, <-ended)
-		})
-	}
-}
-
-func claimWins(ctx context.Context, st, _ *gormstore.Store, _ *gorm.DB, c store.Claim) error {
-	claimed, err := st.Claim(ctx, c)
-	if err == nil && !claimed.Won {
-		err = errors.New("not won")
-	}
-	return err
-}
-
-// A claim that was sent twice finds its own record before the standby has it. If the handler ran now, a failover could lose
-// the claim, and a repeat would run it again.
-//
-// CONTRACT M-6, F-2
-func TestOwnClaimIsNotBelievedBeforeTheStandbyHasIt(t *testing.T) {
-	t.Parallel()
-	r := newReplicated(t)
-	c := command(store.Park)
-	_, err := newStore(t, r.admin).Claim(t.Context(), c) // waits for no standby
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	claimed, err := r.store().Claim(ctx, c)
-	require.Error(t, err)
-	require.False(t, claimed.Won)
 	r.abandon()
-	claimed, err = r.store().Claim(t.Context(), c)
-	require.NoError(t, err)
-	require.True(t, claimed.Won)
-}
-
-// A tombstone says that its command has worked, as the answer did that somebody has erased.
-//
-// CONTRACT F-2
-func TestTombstoneIsNotBelievedBeforeTheStandbyHasIt(t *testing.T) {
-	t.Parallel()
-	r := newReplicated(t)
-	c := command(store.Park)
-	ahead := newStore(t, r.admin) // waits for no standby, as what a restarted server shows has not
-	claimed, err := ahead.Claim(t.Context(), c)
-	require.NoError(t, err)
-	require.NoError(t, ahead.Complete(t.Context(), claimed.Record.Ticket, paid()))
-	require.Equal(t, 1, eraseAll(t, ahead, c.Scope, 10).Records)
-
-	requireUnconfirmed(t, r.store(), c)
-	r.abandon()
-	claimed, err = r.store().Claim(t.Context(), again(c))
-	require.NoError(t, err)
-	require.Equal(t, store.Expired, claimed.Record.State())
+	for name, end := range ends {
+		require.NoError(t, returned(t, func() error { return end(t.Context(), tickets[name]) }), name)
+	}
+	require.Equal(t, store.Expired, requireNotWon(t, r.store(), erased).Record.State())
+	eventually(t, "nothing has to be waited for", func() bool { return gormstore.Confirm(t.Context(), weak, started) == nil })
 }
 
 // A server that starts again does not go on waiting for its standby, and shows what it had not.
@@ -400,19 +253,13 @@ func TestRestartedServerIsNotBelievedBeforeItsStandbyHasIt(t *testing.T) {
 	standby := primary.Standby()
 	st := newStore(t, db)
 	c := command(store.Park)
-	claimed, err := st.Claim(t.Context(), c)
-	require.NoError(t, err)
+	ticket := won(t, st, c)
 	standby.Stop(pgtest.Fast)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	err = returned(t, func() error { return st.Complete(ctx, claimed.Record.Ticket, paid()) })
-	require.ErrorIs(t, err, store.ErrUnconfirmed)
+	require.ErrorIs(t, returned(t, func() error { return st.Complete(soon(t), ticket, paid()) }), store.ErrUnconfirmed)
 
 	primary.Stop(pgtest.Immediate)
 	primary.Start()
-	admin := openPostgres(t, primary.URL(), 1)
-	var state store.State
-	require.NoError(t, admin.Raw("SELECT state FROM idempotency_record").Scan(&state).Error)
+	state := query[store.State](t, openPostgres(t, primary.URL(), 1), "SELECT state FROM idempotency_record")
 	require.Equal(t, store.Completed, state, "here it is")
 	requireUnconfirmed(t, newStore(t, openPostgres(t, primary.URL(), 4)), c)
 

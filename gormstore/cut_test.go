@@ -2,7 +2,6 @@ package gormstore_test
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
 	"encoding/binary"
 	"errors"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // cuttable is a store whose connections go through a proxy, beside a database that is reached without it.
@@ -29,16 +27,13 @@ type cuttable struct {
 
 func newCuttable(t *testing.T, way way) *cuttable {
 	t.Helper()
-	url := pgtest.URL(t)
+	url := migratedURL(t)
 	db := openPostgres(t, url, 2)
-	migrate(t, db)
 	p := newProxy(t, url)
 	through := way.of(t, openPostgres(t, p.url, 4))
-	pool, err := through.DB()
-	require.NoError(t, err)
+	pool := try(through.DB()).ok(t)
 	c := &cuttable{p, newStore(t, through), pool, db}
-	warm, ctx := begin(t, c.store, command(store.Rollback))
-	require.NoError(t, addEffect(ctx))
+	warm, _ := beginRow(t, c.store, command(store.Rollback))
 	require.NoError(t, warm.Rollback())
 	return c
 }
@@ -65,120 +60,112 @@ func isCommitted(chunk []byte) bool { return bytes.Contains(chunk, []byte("COMMI
 
 // CONTRACT X-4, F-2
 func TestCommitIsCutOff(t *testing.T) {
-	t.Parallel()
-	bothWays(t, commitIsCutOff)
-}
+	bothWays(t, func(t *testing.T, way way) {
+		cut := newCuttable(t, way)
+		direct := newStore(t, cut.db) // the pool of the other one may still hold a connection that was cut
+		effects := 0
+		isCommit := sendsCommit(way)
 
-func commitIsCutOff(t *testing.T, way way) {
-	cut := newCuttable(t, way)
-	direct := newStore(t, cut.db) // the pool of the other one may still hold a connection that was cut
-	effects := 0
-	isCommit := sendsCommit(way)
-
-	t.Run("before it reaches the server", func(t *testing.T) {
-		c := command(store.Rollback)
-		cut.begins(func(toServer bool, chunk []byte) (int, bool) {
-			if toServer && isCommit(chunk) {
-				return 0, true
-			}
-			return len(chunk), false
-		})
-		require.ErrorIs(t, <-commit(t, cut.store, c, 30*time.Second), store.ErrRetryable)
-		requireFree(t, cut.store, c, 5*time.Second)
-	})
-
-	t.Run("when it was sent", func(t *testing.T) {
-		c := command(store.Rollback)
-		var once atomic.Bool
-		cut.begins(func(toServer bool, chunk []byte) (int, bool) {
-			return len(chunk), toServer && isCommit(chunk) && once.CompareAndSwap(false, true)
-		})
-		err := <-commit(t, cut.store, c, 30*time.Second)
-		if errors.Is(err, store.ErrRetryable) { // the server has noticed the cut first: nothing was committed, as the error says
-			requireNothing(t, direct, c)
-			return
-		}
-		require.NoError(t, err, "it is read back")
-		effects++
-		requireCompleted(t, direct, c, paid())
-	})
-
-	t.Run("before its answer arrives", func(t *testing.T) {
-		c := command(store.Rollback)
-		var once atomic.Bool
-		cut.begins(func(toServer bool, chunk []byte) (int, bool) {
-			if !toServer && isCommitted(chunk) && once.CompareAndSwap(false, true) {
-				return 0, true
-			}
-			return len(chunk), false
-		})
-		require.NoError(t, <-commit(t, cut.store, c, 30*time.Second), "it is read back")
-		effects++
-		requireCompleted(t, direct, c, paid())
-	})
-
-	t.Run("and the server cannot be reached any more", func(t *testing.T) {
-		c := command(store.Rollback)
-		var gone atomic.Bool
-		cut.begins(func(toServer bool, chunk []byte) (int, bool) {
-			if gone.Load() {
-				return 0, true
-			}
-			if toServer && isCommit(chunk) {
-				gone.Store(true)
-				return len(chunk), true
-			}
-			return len(chunk), false
-		})
-		require.ErrorIs(t, <-commit(t, cut.store, c, 500*time.Millisecond), store.ErrUnconfirmed)
-		cut.set(nil)
-		if _, err := direct.Find(t.Context(), c.ID); errors.Is(err, store.ErrNotFound) {
-			return // the server has noticed the cut first
-		}
-		effects++
-		requireCompleted(t, direct, c, paid())
-	})
-
-	t.Run("and the network swallows its answer", func(t *testing.T) {
-		c := command(store.Rollback)
-		var commits atomic.Int32
-		release := make(chan struct{})
-		cut.begins(func(toServer bool, chunk []byte) (int, bool) {
-			if !toServer && isCommitted(chunk) {
-				commits.Add(1)
-				<-release
-			}
-			return len(chunk), false
-		})
-		begun := time.Now()
-		require.ErrorIs(t, <-commit(t, cut.store, c, 300*time.Millisecond), store.ErrUnconfirmed)
-		require.Less(t, time.Since(begun), 10*time.Second, "Commit waits as long as its context allows")
-		require.EqualValues(t, 1, commits.Load())
-		close(release)
-		cut.set(nil)
-		effects++
-		requireCompleted(t, direct, c, paid())
-	})
-
-	// A pooler or a failing server may speak up after the COMMIT.
-	for _, state := range []string{"08006", "57P01", "58000", "XX000", "53300"} {
-		t.Run("and an error "+state+" comes in the place of its answer", func(t *testing.T) {
+		t.Run("before it reaches the server", func(t *testing.T) {
 			c := command(store.Rollback)
-			var once atomic.Bool // reading back is a transaction, too
 			cut.begins(func(toServer bool, chunk []byte) (int, bool) {
-				if toServer || !isCommitted(chunk) || !once.CompareAndSwap(false, true) {
-					return len(chunk), false
+				if toServer && isCommit(chunk) {
+					return 0, true
 				}
-				return copy(chunk[:cap(chunk)], errorResponse(state)), true
+				return len(chunk), false
 			})
+			require.ErrorIs(t, <-commit(t, cut.store, c, 30*time.Second), store.ErrRetryable)
+			requireFree(t, cut.store, c, 5*time.Second)
+		})
+
+		t.Run("when it was sent", func(t *testing.T) {
+			c := command(store.Rollback)
+			var once atomic.Bool
+			cut.begins(func(toServer bool, chunk []byte) (int, bool) {
+				return len(chunk), toServer && isCommit(chunk) && once.CompareAndSwap(false, true)
+			})
+			err := <-commit(t, cut.store, c, 30*time.Second)
+			if errors.Is(err, store.ErrRetryable) { // the server has noticed the cut first: nothing was committed, as the error says
+				requireNothing(t, direct, c)
+				return
+			}
+			require.NoError(t, err, "it is read back")
+			effects++
+			requireCompleted(t, direct, c, paid())
+		})
+
+		t.Run("before its answer arrives", func(t *testing.T) {
+			c := command(store.Rollback)
+			answer, _ := once(func(toServer bool, chunk []byte) bool { return !toServer && isCommitted(chunk) })
+			cut.begins(answer)
 			require.NoError(t, <-commit(t, cut.store, c, 30*time.Second), "it is read back")
 			effects++
 			requireCompleted(t, direct, c, paid())
 		})
-	}
 
-	cut.set(nil)
-	require.Equal(t, effects, countEffects(t, cut.db))
+		t.Run("and the server cannot be reached any more", func(t *testing.T) {
+			c := command(store.Rollback)
+			var gone atomic.Bool
+			cut.begins(func(toServer bool, chunk []byte) (int, bool) {
+				if gone.Load() {
+					return 0, true
+				}
+				if toServer && isCommit(chunk) {
+					gone.Store(true)
+					return len(chunk), true
+				}
+				return len(chunk), false
+			})
+			require.ErrorIs(t, <-commit(t, cut.store, c, 500*time.Millisecond), store.ErrUnconfirmed)
+			cut.set(nil)
+			if _, err := direct.Find(t.Context(), c.ID); errors.Is(err, store.ErrNotFound) {
+				return // the server has noticed the cut first
+			}
+			effects++
+			requireCompleted(t, direct, c, paid())
+		})
+
+		t.Run("and the network swallows its answer", func(t *testing.T) {
+			c := command(store.Rollback)
+			var commits atomic.Int32
+			release := make(chan struct{})
+			cut.begins(func(toServer bool, chunk []byte) (int, bool) {
+				if !toServer && isCommitted(chunk) {
+					commits.Add(1)
+					<-release
+				}
+				return len(chunk), false
+			})
+			begun := time.Now()
+			require.ErrorIs(t, <-commit(t, cut.store, c, 300*time.Millisecond), store.ErrUnconfirmed)
+			require.Less(t, time.Since(begun), 10*time.Second, "Commit waits as long as its context allows")
+			require.EqualValues(t, 1, commits.Load())
+			close(release)
+			cut.set(nil)
+			effects++
+			requireCompleted(t, direct, c, paid())
+		})
+
+		// A pooler or a failing server may speak up after the COMMIT.
+		for _, state := range []string{"08006", "57P01", "58000", "XX000", "53300"} {
+			t.Run("and an error "+state+" comes in the place of its answer", func(t *testing.T) {
+				c := command(store.Rollback)
+				var once atomic.Bool // reading back is a transaction, too
+				cut.begins(func(toServer bool, chunk []byte) (int, bool) {
+					if toServer || !isCommitted(chunk) || !once.CompareAndSwap(false, true) {
+						return len(chunk), false
+					}
+					return copy(chunk[:cap(chunk)], errorResponse(state)), true
+				})
+				require.NoError(t, <-commit(t, cut.store, c, 30*time.Second), "it is read back")
+				effects++
+				requireCompleted(t, direct, c, paid())
+			})
+		}
+
+		cut.set(nil)
+		require.Equal(t, effects, countEffects(t, cut.db))
+	})
 }
 
 // errorResponse is the message of that name of PostgreSQL's protocol.
@@ -221,28 +208,25 @@ func (c *cuttable) atAnyByte(t *testing.T, fn func(at string, mend func())) {
 //
 // CONTRACT F-2, X-4, M-6
 func TestRollbackIsCutAtAnyByte(t *testing.T) {
-	t.Parallel()
-	bothWays(t, rollbackIsCutAtAnyByte)
-}
-
-func rollbackIsCutAtAnyByte(t *testing.T, way way) {
-	cut := newCuttable(t, way)
-	effects := 0
-	cut.atAnyByte(t, func(at string, mend func()) {
-		c := command(store.Rollback)
-		first := cut.attempt(t, c)
-		mend()
-		cut.repeat(t, c)
-		rec, err := cut.store.Find(t.Context(), c.ID)
-		require.NoError(t, err, at)
-		switch {
-		case first == nil:
-			require.Equal(t, c.Owner, rec.Owner, at)
-		case !errors.Is(first, store.ErrUnconfirmed):
-			require.NotEqual(t, c.Owner, rec.Owner, "%s: %v", at, first)
-		}
-		effects++
-		require.Equal(t, effects, countEffects(t, cut.db), at)
+	bothWays(t, func(t *testing.T, way way) {
+		cut := newCuttable(t, way)
+		effects := 0
+		cut.atAnyByte(t, func(at string, mend func()) {
+			c := command(store.Rollback)
+			first := cut.attempt(t, c)
+			mend()
+			cut.repeat(t, c)
+			rec, err := cut.store.Find(t.Context(), c.ID)
+			require.NoError(t, err, at)
+			switch {
+			case first == nil:
+				require.Equal(t, c.Owner, rec.Owner, at)
+			case !errors.Is(first, store.ErrUnconfirmed):
+				require.NotEqual(t, c.Owner, rec.Owner, "%s: %v", at, first)
+			}
+			effects++
+			require.Equal(t, effects, countEffects(t, cut.db), at)
+		})
 	})
 }
 
@@ -253,8 +237,7 @@ func TestParkIsCutAtAnyByte(t *testing.T) {
 	t.Parallel()
 	cut := newCuttable(t, overPgx)
 	cut.atAnyByte(t, func(at string, mend func()) {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		defer cancel()
+		ctx := within(t, 30*time.Second)
 		untilItWorks := func(try func() error) {
 			for try() != nil {
 				require.NoError(t, ctx.Err(), at)
@@ -290,8 +273,7 @@ func TestParkIsCutAtAnyByte(t *testing.T) {
 // repeat is a client that repeats until it is answered.
 func (c *cuttable) repeat(t *testing.T, claim store.Claim) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
+	ctx := within(t, 30*time.Second)
 	for {
 		require.NoError(t, ctx.Err(), "the client gets no answer")
 		tx, claimed, err := c.store.Begin(ctx, again(claim))
@@ -309,8 +291,7 @@ func (c *cuttable) repeat(t *testing.T, claim store.Claim) {
 
 // attempt is a whole attempt with one row.
 func (c *cuttable) attempt(t *testing.T, claim store.Claim) error {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
+	ctx := within(t, 30*time.Second)
 	tx, claimed, err := c.store.Begin(ctx, claim)
 	if err != nil {
 		return err

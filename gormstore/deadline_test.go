@@ -25,9 +25,7 @@ func slow(db *gorm.DB) string {
 //
 // CONTRACT X-1
 func TestDeadlineEndsStatements(t *testing.T) {
-	t.Parallel()
-	transactions(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	transactions(t, func(t *testing.T, db *gorm.DB) {
 		store := newStore(t, db)
 		own := func(ctx context.Context) context.Context {
 			ctx, cancel := context.WithTimeout(ctx, time.Hour)
@@ -83,25 +81,20 @@ func TestDeadlineEndsStatements(t *testing.T) {
 //
 // CONTRACT
 func TestServerEndsFrozenAttempts(t *testing.T) {
-	t.Parallel()
-	bothWays(t, serverEndsFrozenAttempts)
-}
+	bothWays(t, func(t *testing.T, way way) {
+		db := way.of(t, openPostgres(t, pgtest.URL(t), 4))
+		migrate(t, db)
+		store := newStore(t, db)
+		c := command(core.Rollback)
+		c.Deadline = 2 * time.Second
+		tx, _ := beginRow(t, store, c)
+		requireFree(t, store, c, 10*time.Second)
 
-func serverEndsFrozenAttempts(t *testing.T, way way) {
-	t.Parallel()
-	db := way.of(t, openPostgres(t, pgtest.URL(t), 4))
-	migrate(t, db)
-	store := newStore(t, db)
-	c := command(core.Rollback)
-	c.Deadline = 2 * time.Second
-	tx, ctx := begin(t, store, c)
-	require.NoError(t, addEffect(ctx))
-	requireFree(t, store, c, 10*time.Second)
-
-	err := seal(t.Context(), tx, paid(), false) // it wakes
-	require.Error(t, err)
-	require.NotErrorIs(t, err, core.ErrUnconfirmed)
-	require.Zero(t, countEffects(t, db))
+		err := seal(t.Context(), tx, paid(), false) // it wakes
+		require.Error(t, err)
+		require.NotErrorIs(t, err, core.ErrUnconfirmed)
+		require.Zero(t, countEffects(t, db))
+	})
 }
 
 // The server looks after the client of a statement that is running: without that, the key would be taken until the
@@ -109,28 +102,22 @@ func serverEndsFrozenAttempts(t *testing.T, way way) {
 //
 // CONTRACT X-0
 func TestServerEndsAttemptsOfKilledClients(t *testing.T) {
-	t.Parallel()
-	bothWays(t, serverEndsAttemptsOfKilledClients)
-}
+	bothWays(t, func(t *testing.T, way way) {
+		url := migratedURL(t)
+		db := openPostgres(t, url, 4)
+		p := newProxy(t, url)
+		p.set(dropCancels)
+		victim := newStore(t, way.of(t, openPostgres(t, p.url, 4)))
+		c := command(core.Rollback)
+		tx, ctx := beginRow(t, victim, c)
+		ended := make(chan error, 1)
+		go func() { ended <- gormstore.Tx(ctx).Exec(slow(db)).Error }()
+		sessions(t, db, 1, "wait_event = 'PgSleep'")
 
-func serverEndsAttemptsOfKilledClients(t *testing.T, way way) {
-	t.Parallel()
-	url := pgtest.URL(t)
-	db := openPostgres(t, url, 4)
-	migrate(t, db)
-	p := newProxy(t, url)
-	p.set(dropCancels)
-	victim := newStore(t, way.of(t, openPostgres(t, p.url, 4)))
-	c := command(core.Rollback)
-	tx, ctx := begin(t, victim, c)
-	require.NoError(t, addEffect(ctx))
-	ended := make(chan error, 1)
-	go func() { ended <- gormstore.Tx(ctx).Exec(slow(db)).Error }()
-	sessions(t, db, 1, "wait_event = 'PgSleep'")
-
-	p.cut()
-	require.Error(t, <-ended)
-	requireFree(t, newStore(t, db), c, 10*time.Second)
-	require.ErrorIs(t, seal(t.Context(), tx, paid(), false), core.ErrRetryable)
-	require.Zero(t, countEffects(t, db))
+		p.cut()
+		require.Error(t, <-ended)
+		requireFree(t, newStore(t, db), c, 10*time.Second)
+		require.ErrorIs(t, seal(t.Context(), tx, paid(), false), core.ErrRetryable)
+		require.Zero(t, countEffects(t, db))
+	})
 }

@@ -101,8 +101,7 @@ func inStep(t *testing.T, db *gorm.DB, do work, behindCall bool, first ...func()
 	segments, _ := resume(t, st, command(core.Resume))
 	ctx := segments.Bind(t.Context())
 	if behindCall {
-		_, err := segments.Seal(ctx, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})
-		require.NoError(t, err)
+		require.NoError(t, err2(segments.Seal(ctx, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})))
 	}
 	err := segments.Step(ctx, func(ctx context.Context) error { return do(gormstore.Tx(ctx)) })
 	if err != nil {
@@ -124,8 +123,7 @@ func prepare(t *testing.T, store *gormstore.Store, first []func()) {
 }
 
 func attempt(t *testing.T, db *gorm.DB, do work, first ...func()) error {
-	store, err := gormstore.New(db)
-	require.NoError(t, err)
+	store := try(gormstore.New(db)).ok(t)
 	defer func() { require.NoError(t, store.Close()) }()
 	prepare(t, store, first)
 	tx, ctx := begin(t, store, command(core.Rollback))
@@ -139,10 +137,10 @@ func attempt(t *testing.T, db *gorm.DB, do work, first ...func()) error {
 //
 // CONTRACT X-8
 func TestHandlersCannotEndTheirTransaction(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		for name, run := range attempts {
 			t.Run(name, func(t *testing.T) {
-				db := open(t)
+				db := db
 				require.NoError(t, db.Exec("DELETE FROM effects").Error)
 				require.NoError(t, run(t, db, func(tx *gorm.DB) error {
 					require.NoError(t, stock(tx))
@@ -168,10 +166,10 @@ func TestHandlersCannotEndTheirTransaction(t *testing.T) {
 
 // CONTRACT X-8
 func TestHandlersMayUseSavepoints(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		for name, run := range attempts {
 			t.Run(name, func(t *testing.T) {
-				db := open(t)
+				db := db
 				require.NoError(t, db.Exec("DELETE FROM effects").Error)
 				require.NoError(t, run(t, db, func(tx *gorm.DB) error {
 					undone := errors.New("undone")
@@ -241,8 +239,7 @@ func TestEndedAttemptIsUnknown(t *testing.T) {
 	smuggling(t, func(t *testing.T, db *gorm.DB) {
 		st := newStore(t, db)
 		events := &told{}
-		module, err := core.New(core.Config{Store: st, Policy: core.Policy{Recovery: core.Rollback}, Observer: events})
-		require.NoError(t, err)
+		module := try(core.New(core.Config{Store: st, Policy: core.Policy{Recovery: core.Rollback}, Observer: events})).ok(t)
 		for _, ending := range smuggled(db) {
 			for _, status := range []int{201, 402, 500, 0} {
 				t.Run(fmt.Sprintf("%v, %d", ending, status), func(t *testing.T) {
@@ -276,8 +273,7 @@ func TestEndedAttemptIsUnknown(t *testing.T) {
 
 					id := events.last(core.EventUnknown).Operation
 					advance(t, db, deadline)
-					unknown, err := st.List(t.Context(), store.Query{Unknown: true, Limit: 100})
-					require.NoError(t, err)
+					unknown := try(st.List(t.Context(), store.Query{Unknown: true, Limit: 100})).ok(t)
 					require.Len(t, unknown, 1)
 					require.Equal(t, id, unknown[0].ID)
 					settled, err := module.Settle(t.Context(), id, core.Decision{Who: "o", Why: "w", Applied: true,
@@ -312,13 +308,11 @@ func TestRolledBackByItsHandlerIsClaimedAgain(t *testing.T) {
 				require.NoError(t, st.RefuseKeysBefore(t.Context(), c.Realm[:8], made.Add(time.Minute), store.Window{}))
 				require.ErrorIs(t, seal(t.Context(), tx, paid(), false), store.ErrEnded)
 
-				rec, err := st.Find(t.Context(), c.ID)
-				require.NoError(t, err)
-				require.Equal(t, store.Unknown, rec.State())
+				rec := requireState(t, st, c, store.Unknown)
 				require.Equal(t, store.Unknown, rec.Stored)
 				require.Equal(t, timed, rec.Timed)
 				require.Equal(t, c.Hash, rec.Hash)
-				_, err = st.Settle(t.Context(), store.Settlement{ID: c.ID, Fence: rec.Fence, Who: "o", Why: "w"})
+				_, err := st.Settle(t.Context(), store.Settlement{ID: c.ID, Fence: rec.Fence, Who: "o", Why: "w"})
 				require.NoError(t, err, "neither its lease nor its deadline is waited for")
 			})
 		}
@@ -340,23 +334,19 @@ func TestCommittedByItsHandlerIsUnknown(t *testing.T) {
 			return
 		}
 
-		rec, err := st.Find(t.Context(), c.ID) // the attempt is still under way
-		require.NoError(t, err)
+		rec := try(st.Find(t.Context(), c.ID)).ok(t) // the attempt is still under way
 		require.Equal(t, store.Unknown, rec.State())
-		listed, err := st.List(t.Context(), store.Query{Unknown: true, Limit: 10})
-		require.NoError(t, err)
+		listed := try(st.List(t.Context(), store.Query{Unknown: true, Limit: 10})).ok(t)
 		require.Len(t, listed, 1)
 		settlement := store.Settlement{ID: c.ID, Fence: rec.Fence, Who: "o", Why: "w"}
 		if db.Name() == "postgres" { // SQLite has one writer
-			_, err = st.Settle(t.Context(), settlement)
+			_, err := st.Settle(t.Context(), settlement)
 			require.ErrorIs(t, err, store.ErrNotSettleable, "not before its deadline")
 			advance(t, db, deadline)
-			_, err = st.Settle(t.Context(), settlement)
-			require.NoError(t, err)
+			require.NoError(t, err2(st.Settle(t.Context(), settlement)))
 		}
 		require.ErrorIs(t, seal(t.Context(), tx, paid(), false), store.ErrEnded)
-		rec, err = st.Find(t.Context(), c.ID)
-		require.NoError(t, err)
+		rec = try(st.Find(t.Context(), c.ID)).ok(t)
 		require.NotEqual(t, store.Completed, rec.State(), "nothing is recorded in another transaction")
 	})
 }
@@ -376,18 +366,14 @@ func TestStepsEndWithTheirOperation(t *testing.T) {
 		tx, ctx := begin(t, st, again(c))
 		require.NoError(t, smuggle(gormstore.Tx(ctx), "ROLLBACK"))
 		require.ErrorIs(t, tx.Rollback(), store.ErrEnded)
-		steps, err := st.Steps(t.Context(), c.ID)
-		require.NoError(t, err)
+		steps := try(st.Steps(t.Context(), c.ID)).ok(t)
 		require.Empty(t, steps)
 
 		advance(t, db, deadline)
-		rec, err := st.Find(t.Context(), c.ID)
-		require.NoError(t, err)
-		_, err = st.Settle(t.Context(), store.Settlement{ID: c.ID, Fence: rec.Fence, Who: "o", Why: "w"})
-		require.NoError(t, err)
+		rec := try(st.Find(t.Context(), c.ID)).ok(t)
+		require.NoError(t, err2(st.Settle(t.Context(), store.Settlement{ID: c.ID, Fence: rec.Fence, Who: "o", Why: "w"})))
 		resumed(t, st, again(c), store.Seal{})
-		steps, err = st.Steps(t.Context(), c.ID)
-		require.NoError(t, err)
+		steps = try(st.Steps(t.Context(), c.ID)).ok(t)
 		require.Empty(t, steps)
 	})
 }
@@ -400,8 +386,7 @@ func TestEndedStepIsUnknown(t *testing.T) {
 			for name, failure := range map[string]error{"": nil, "and fails": errors.New("failed"), "and panics": errPanic} {
 				t.Run(fmt.Sprint(ending, name), func(t *testing.T) {
 					policy := core.Policy{Recovery: core.Resume, Deadline: 20 * time.Second}
-					module, err := core.New(core.Config{Store: store, Policy: policy})
-					require.NoError(t, err)
+					module := try(core.New(core.Config{Store: store, Policy: policy})).ok(t)
 					runs, key := 0, rand.Text()
 					send := func() *httptest.ResponseRecorder {
 						defer func() {
@@ -501,21 +486,17 @@ func (o *told) last(kind core.EventKind) (last core.Event) {
 //
 // CONTRACT X-8
 func TestEndedAttemptThatFailsInAnotherTransaction(t *testing.T) {
-	bothWays(t, func(t *testing.T, way way) { endedAttemptFailsInAnotherTransaction(t, way.fresh("", false)(t)(t)) })
-}
-
-func endedAttemptFailsInAnotherTransaction(t *testing.T, db *gorm.DB) {
-	st := newStore(t, db)
-	c := command(core.Rollback)
-	tx, ctx := begin(t, st, c)
-	for _, statement := range []string{"ROLLBACK", "BEGIN", "INSERT INTO effects (name) VALUES ('stays')", "COMMIT", "BEGIN"} {
-		require.NoError(t, smuggle(gormstore.Tx(ctx), statement))
-	}
-	require.Error(t, smuggle(gormstore.Tx(ctx), "SELECT 1/0"))
-	require.ErrorIs(t, tx.Rollback(), store.ErrEnded)
-	rec, err := st.Find(t.Context(), c.ID)
-	require.NoError(t, err)
-	require.Equal(t, store.Unknown, rec.State())
+	onPostgres(t, func(t *testing.T, db *gorm.DB) {
+		st := newStore(t, db)
+		c := command(core.Rollback)
+		tx, ctx := begin(t, st, c)
+		for _, statement := range []string{"ROLLBACK", "BEGIN", "INSERT INTO effects (name) VALUES ('stays')", "COMMIT", "BEGIN"} {
+			require.NoError(t, smuggle(gormstore.Tx(ctx), statement))
+		}
+		require.Error(t, smuggle(gormstore.Tx(ctx), "SELECT 1/0"))
+		require.ErrorIs(t, tx.Rollback(), store.ErrEnded)
+		requireState(t, st, c, store.Unknown)
+	})
 }
 
 // On SQLite, a record that is gone says that SQLite has rolled back only if a statement has failed. Here the handler has
@@ -545,9 +526,7 @@ func TestEndedAttemptThatHasDeletedItsRecord(t *testing.T) {
 				}
 				require.ErrorIs(t, end(tx), store.ErrEnded)
 				require.Equal(t, before+1, countEffects(t, db))
-				rec, err := st.Find(t.Context(), c.ID)
-				require.NoError(t, err)
-				require.Equal(t, store.Unknown, rec.State())
+				requireState(t, st, c, store.Unknown)
 			})
 		}
 	})
@@ -563,9 +542,8 @@ func TestEndedSegmentIsUnknown(t *testing.T) {
 		c := command(core.Resume)
 		segments, _ := resume(t, st, c)
 		ctx := segments.Bind(t.Context())
-		_, err := segments.Seal(ctx, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})
-		require.NoError(t, err)
-		err = segments.Step(ctx, func(ctx context.Context) error {
+		require.NoError(t, err2(segments.Seal(ctx, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})))
+		err := segments.Step(ctx, func(ctx context.Context) error {
 			return errors.Join(addEffect(ctx), smuggle(gormstore.Tx(ctx), "COMMIT"))
 		})
 		require.ErrorIs(t, errors.Join(err, segments.Rollback()), store.ErrEnded)
@@ -598,9 +576,7 @@ func TestEndedAttemptWaitsForTheOneThatHasItsKey(t *testing.T) {
 	}
 	require.NoError(t, second.Rollback())
 	require.ErrorIs(t, <-ended, store.ErrEnded)
-	rec, err := st.Find(t.Context(), c.ID)
-	require.NoError(t, err)
-	require.Equal(t, store.Unknown, rec.State())
+	requireState(t, st, c, store.Unknown)
 }
 
 // The rows of an attempt and of a step are undone if the handler has deleted the record that belongs to them: a repeat would
@@ -608,13 +584,13 @@ func TestEndedAttemptWaitsForTheOneThatHasItsKey(t *testing.T) {
 //
 // CONTRACT
 func TestRowsAreUndoneWithoutTheirRecord(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		for name := range attempts {
 			if name == "message" {
 				continue // its marker is in another table
 			}
 			t.Run(name, func(t *testing.T) {
-				db := open(t)
+				db := db
 				require.NoError(t, db.Exec("DELETE FROM effects").Error)
 				err := attempts[name](t, db, func(tx *gorm.DB) error {
 					require.NoError(t, stock(tx))
@@ -639,13 +615,11 @@ func TestRowsAreUndoneWithoutTheirRecord(t *testing.T) {
 //
 // CONTRACT M-6
 func TestAnswerLosesToARecord(t *testing.T) {
-	t.Parallel()
 	onPostgres(t, func(t *testing.T, db *gorm.DB) {
 		store := newStore(t, db)
 		first, late := command(core.Rollback), command(core.Rollback)
 		require.NoError(t, <-commit(t, store, first, 30*time.Second))
-		tx, ctx := begin(t, store, late)
-		require.NoError(t, addEffect(ctx))
+		tx, _ := beginRow(t, store, late)
 		require.NoError(t, db.Exec("UPDATE idempotency_record SET id = ? WHERE id = ?", late.ID[:], first.ID[:]).Error)
 		require.ErrorIs(t, seal(t.Context(), tx, paid(), false), core.ErrStale)
 		require.Equal(t, 1, countEffects(t, db))
@@ -657,14 +631,12 @@ func TestAnswerLosesToARecord(t *testing.T) {
 //
 // CONTRACT M-6, X-14
 func TestRecordThatATriggerDrops(t *testing.T) {
-	t.Parallel()
 	onPostgres(t, func(t *testing.T, db *gorm.DB) {
 		store := newStore(t, db)
 		require.NoError(t, db.Exec("CREATE FUNCTION dropped() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'").Error)
 		require.NoError(t, db.Exec("CREATE TRIGGER dropped BEFORE INSERT ON idempotency_record FOR EACH ROW "+
 			"EXECUTE FUNCTION dropped()").Error)
-		tx, ctx := begin(t, store, command(core.Rollback))
-		require.NoError(t, addEffect(ctx))
+		tx, _ := beginRow(t, store, command(core.Rollback))
 		require.ErrorIs(t, seal(t.Context(), tx, paid(), false), core.ErrStale)
 		require.Zero(t, countEffects(t, db))
 		requireIdle(t, db)

@@ -12,15 +12,13 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // eraseAll erases in batches.
 func eraseAll(t *testing.T, st *gormstore.Store, scope store.Scope, limit int) (total store.ErasedPage) {
 	t.Helper()
 	for after := (core.ID{}); ; {
-		page, err := st.Erase(t.Context(), scope, after, limit)
-		require.NoError(t, err)
+		page := try(st.Erase(t.Context(), scope, after, limit)).ok(t)
 		total.Records += page.Records
 		total.Open = append(total.Open, page.Open...)
 		if page.Next == (core.ID{}) {
@@ -32,9 +30,7 @@ func eraseAll(t *testing.T, st *gormstore.Store, scope store.Scope, limit int) (
 
 // Nothing of what somebody wrote is left in any table of the library, except in the history's reasons.
 func TestNothingIsLeftOfTheErased(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		st := newStore(t, db)
 		const secret = "Jane Doe 1970-01-01"
 		answer := paid()
@@ -43,18 +39,14 @@ func TestNothingIsLeftOfTheErased(t *testing.T) {
 		c := command(core.Resume)
 		step := store.StepRecord{Name: "refund", Kind: store.ProviderStep, Result: []byte(`"` + secret + `"`)}
 		segments, _ := resume(t, st, c)
-		_, err := segments.Seal(t.Context(), store.Seal{Steps: []store.StepRecord{step}})
-		require.NoError(t, err)
+		require.NoError(t, err2(segments.Seal(t.Context(), store.Seal{Steps: []store.StepRecord{step}})))
 		require.NoError(t, st.Refer(t.Context(), c.ID, c.Realm, store.Ref{Name: "customer", Value: secret}))
-		_, err = segments.Seal(t.Context(), store.Seal{Answer: &answer})
-		require.NoError(t, err)
+		require.NoError(t, err2(segments.Seal(t.Context(), store.Seal{Answer: &answer})))
 		require.Contains(t, everything(t, db), secret)
 
 		require.Equal(t, store.ErasedPage{Records: 1}, eraseAll(t, st, c.Scope, 10))
 		require.NotContains(t, everything(t, db), secret)
-		rec, err := st.Find(t.Context(), c.ID)
-		require.NoError(t, err)
-		require.Equal(t, store.Expired, rec.State())
+		requireState(t, st, c, store.Expired)
 	})
 }
 
@@ -80,16 +72,13 @@ func everything(t *testing.T, db *gorm.DB) string {
 // An erasure writes to no index, and walks along the primary key: there is no index of principals that claims would pay for.
 func TestErasureIsCheapForOthers(t *testing.T) {
 	t.Parallel()
-	db := openPostgres(t, pgtest.URL(t), 4)
-	migrate(t, db)
+	db := newPostgres(t, 4)
 	st := newStore(t, db)
 	scope := command(core.Park).Scope
 	for range 200 {
 		c := command(core.Park)
 		c.Retention = store.DefaultRetention
-		claimed, err := st.Claim(t.Context(), c)
-		require.NoError(t, err)
-		require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
+		answered(t, st, c)
 	}
 	require.NoError(t, db.Exec("VACUUM ANALYZE idempotency_record").Error) // room on the pages
 	var updated, hot int
@@ -108,17 +97,14 @@ func TestErasureIsCheapForOthers(t *testing.T) {
 //
 // CONTRACT X-4
 func TestErasedBeforeItIsConfirmed(t *testing.T) {
-	t.Parallel()
-	transactions(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		st := newStore(t, open(t))
+	transactions(t, func(t *testing.T, db *gorm.DB) {
+		st := newStore(t, db)
 		c := command(core.Rollback)
-		tx, ctx := begin(t, st, c)
-		require.NoError(t, addEffect(ctx))
+		tx, _ := beginRow(t, st, c)
 		require.Empty(t, eraseAllWhileOpen(t, st, c.Scope), "nobody else can see it")
 		require.NoError(t, seal(t.Context(), tx, paid(), false))
 		require.Equal(t, 1, eraseAll(t, st, c.Scope, 10).Records)
-		claimed, err := st.Claim(t.Context(), again(c))
-		require.NoError(t, err)
+		claimed := try(st.Claim(t.Context(), again(c))).ok(t)
 		require.False(t, claimed.Won)
 		require.Equal(t, store.Expired, claimed.Record.State())
 	})
@@ -126,8 +112,7 @@ func TestErasedBeforeItIsConfirmed(t *testing.T) {
 
 func eraseAllWhileOpen(t *testing.T, st *gormstore.Store, scope store.Scope) []core.ID {
 	t.Helper()
-	page, err := st.Erase(t.Context(), scope, core.ID{}, 100)
-	require.NoError(t, err)
+	page := try(st.Erase(t.Context(), scope, core.ID{}, 100)).ok(t)
 	require.Zero(t, page.Records)
 	return page.Open
 }
@@ -135,15 +120,12 @@ func eraseAllWhileOpen(t *testing.T, st *gormstore.Store, scope store.Scope) []c
 // A connection is cut in the middle of an erasure: the batch is undone, and the next call does it.
 func TestErasureIsCutOff(t *testing.T) {
 	t.Parallel()
-	db := openPostgres(t, pgtest.URL(t), 4)
-	migrate(t, db)
+	db := newPostgres(t, 4)
 	st := newStore(t, db)
 	var claims []store.Claim
 	for range 5 {
 		c := command(core.Park)
-		claimed, err := st.Claim(t.Context(), c)
-		require.NoError(t, err)
-		require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
+		answered(t, st, c)
 		claims = append(claims, c)
 	}
 	holder := db.Begin() // holds one of the records, so that the erasure waits in the middle
@@ -164,16 +146,12 @@ WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '
 	err := <-failed
 	if err == nil { // the library has tried again
 		for _, c := range claims {
-			rec, err := st.Find(t.Context(), c.ID)
-			require.NoError(t, err)
-			require.Equal(t, store.Expired, rec.State())
+			requireState(t, st, c, store.Expired)
 		}
 		return
 	}
 	for _, c := range claims {
-		rec, err := st.Find(t.Context(), c.ID)
-		require.NoError(t, err)
-		require.Equal(t, store.Completed, rec.State(), "a batch is erased whole, or not")
+		requireState(t, st, c, store.Completed, "a batch is erased whole, or not")
 	}
 	require.Equal(t, len(claims), eraseAll(t, st, claims[0].Scope, 2).Records)
 }
@@ -181,13 +159,10 @@ WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '
 // docs/operations.md says how long a sighting stays: an erasure leaves it.
 func TestSightingsStayForRetention(t *testing.T) {
 	t.Parallel()
-	db := openPostgres(t, pgtest.URL(t), 4)
-	migrate(t, db)
-	module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Park, Rekey: core.RekeyReport}})
-	require.NoError(t, err)
+	db := newPostgres(t, 4)
+	module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Park, Rekey: core.RekeyReport}})).ok(t)
 	hook := webhook{t, module}
 	require.Equal(t, 200, hook.call("a", func(context.Context) int { return 200 }).Code)
-	var kept []float64
-	require.NoError(t, db.Raw("SELECT extract(epoch FROM purge_at - seen_at) FROM idempotency_sighting").Scan(&kept).Error)
+	kept := query[[]float64](t, db, "SELECT extract(epoch FROM purge_at - seen_at) FROM idempotency_sighting")
 	require.Equal(t, []float64{store.DefaultRetention.Seconds()}, kept)
 }

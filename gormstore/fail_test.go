@@ -47,15 +47,13 @@ func requireUnavailable(t *testing.T, st *gormstore.Store) {
 
 // CONTRACT F-1
 func TestServerIsAway(t *testing.T) {
-	t.Parallel()
 	t.Run("stopped", func(t *testing.T) {
 		cluster := pgtest.Own(t)
 		db := openPostgres(t, cluster.URL(), 4)
 		migrate(t, db)
 		st := newStore(t, db)
 		c := command(store.Park)
-		_, err := st.Claim(t.Context(), c)
-		require.NoError(t, err)
+		won(t, st, c)
 
 		cluster.Stop(pgtest.Immediate)
 		requireUnavailable(t, st)
@@ -106,9 +104,7 @@ func cutClaim(t *testing.T, st *gormstore.Store, c store.Claim, arrived func()) 
 func sessions(t *testing.T, db *gorm.DB, n int64, condition string) {
 	t.Helper()
 	eventually(t, condition, func() bool {
-		var found int64
-		require.NoError(t, db.Raw("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "+condition).
-			Scan(&found).Error)
+		found := query[int64](t, db, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "+condition)
 		return found == n
 	})
 }
@@ -118,9 +114,8 @@ func sessions(t *testing.T, db *gorm.DB, n int64, condition string) {
 // CONTRACT F-1
 func TestClaimLandsWhileItIsReleased(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := migratedURL(t)
 	db := openPostgres(t, url, 4)
-	migrate(t, db)
 	p := newProxy(t, url)
 	p.set(dropCancels)
 	victim, other := newStore(t, openPostgres(t, p.url+"&application_name=victim", 4)), newStore(t, openPostgres(t, url, 4))
@@ -145,9 +140,8 @@ func TestClaimLandsWhileItIsReleased(t *testing.T) {
 // CONTRACT F-1
 func TestClaimLandsAfterItsRelease(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := migratedURL(t)
 	db := openPostgres(t, url, 4)
-	migrate(t, db)
 	other := newStore(t, openPostgres(t, url, 4))
 	for name, statement := range map[string]string{
 		"of a new key":              insertRecord,
@@ -160,12 +154,10 @@ func TestClaimLandsAfterItsRelease(t *testing.T) {
 			c := command(store.Park)
 			switch name {
 			case "of a free key":
-				claimed, err := other.Claim(t.Context(), again(c))
-				require.NoError(t, err)
-				require.NoError(t, other.Release(t.Context(), claimed.Record.Ticket))
+				ticket := won(t, other, again(c))
+				require.NoError(t, other.Release(t.Context(), ticket))
 			case "of a key that was dropped": // and that the victim has seen
-				_, err := victim.Claim(t.Context(), again(c))
-				require.NoError(t, err)
+				won(t, victim, again(c))
 				require.NoError(t, db.Exec("DELETE FROM idempotency_record WHERE id = ?", c.ID[:]).Error)
 			}
 			late, held := make(chan struct{}), make(chan struct{})
@@ -208,33 +200,6 @@ func TestClaimIsReleasedWhileItCommits(t *testing.T) {
 	requireFree(t, other, c, time.Second)
 }
 
-// An answer on Park that the standby does not have is not recorded, however often one asks.
-//
-// CONTRACT R-2, F-2
-func TestCompleteWaitsForStandby(t *testing.T) {
-	t.Parallel()
-	r := newReplicated(t)
-	st := r.store()
-	local := newStore(t, r.admin)
-	ends := map[string]func(ctx context.Context, ticket store.Ticket) error{
-		"complete": func(ctx context.Context, ticket store.Ticket) error { return st.Complete(ctx, ticket, paid()) },
-		"release":  st.Release,
-	}
-	tickets := map[string]store.Ticket{}
-	for name, end := range ends {
-		claimed, err := local.Claim(t.Context(), command(store.Park))
-		require.NoError(t, err)
-		for range 2 {
-			require.Error(t, returned(t, func() error { return end(soon(t), claimed.Record.Ticket) }), name)
-		}
-		tickets[name] = claimed.Record.Ticket
-	}
-	r.abandon()
-	for name, end := range ends {
-		require.NoError(t, returned(t, func() error { return end(t.Context(), tickets[name]) }), name)
-	}
-}
-
 // returned is what fn returns. A test fails where it does not, instead of waiting for a standby that is not there.
 func returned(t *testing.T, fn func() error) error {
 	t.Helper()
@@ -254,14 +219,11 @@ func returned(t *testing.T, fn func() error) error {
 // CONTRACT X-2, M-6
 func TestTakeoverAsksForTheLeaseAgain(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := migratedURL(t)
 	db := openPostgres(t, url, 4)
-	migrate(t, db)
 	st := newStore(t, openPostgres(t, url, 4))
 	c := command(store.Resume)
-	owner, err := st.Claim(t.Context(), c)
-	require.NoError(t, err)
-	require.True(t, owner.Won)
+	ticket := won(t, st, c)
 	advance(t, db, 2*c.Lease)
 
 	renewal := db.Begin()
@@ -277,6 +239,6 @@ func TestTakeoverAsksForTheLeaseAgain(t *testing.T) {
 	require.NoError(t, got.err)
 	require.False(t, got.Won, "the attempt has two owners")
 	require.False(t, got.Busy, "the record is told, and with it whose it is")
-	require.Equal(t, owner.Record.Ticket, got.Record.Ticket)
-	require.NoError(t, st.Complete(t.Context(), owner.Record.Ticket, paid()))
+	require.Equal(t, ticket, got.Record.Ticket)
+	require.NoError(t, st.Complete(t.Context(), ticket, paid()))
 }

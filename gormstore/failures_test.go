@@ -24,7 +24,6 @@ const failWith = "SELECT fail_at(1, 1, $1)"
 //
 // CONTRACT X-0
 func TestDistressIsNoAnswer(t *testing.T) {
-	t.Parallel()
 	bothWays(t, func(t *testing.T, way way) {
 		db := way.of(t, openPostgres(t, pgtest.URL(t), 8))
 		migrate(t, db)
@@ -41,8 +40,7 @@ func TestDistressIsNoAnswer(t *testing.T) {
 				"0A000", "53100", "53200", "53300", "53400", "58030", "XX000", "25006", "26000", "42501", "42P01", "08006", "54000",
 			} {
 				c := command(core.Rollback)
-				tx, ctx := begin(t, st, c)
-				require.NoError(t, addEffect(ctx))
+				tx, ctx := beginRow(t, st, c)
 				require.Error(t, gormstore.Tx(ctx).Exec(failWith, state).Error)
 				require.Error(t, gormstore.Tx(ctx).First(&effect{}).Error, "aborted")
 				err := finish(tx)
@@ -82,14 +80,12 @@ func TestDistressIsNoAnswer(t *testing.T) {
 // CONTRACT X-0, P-1
 func TestCachedPlanIsNoAnswer(t *testing.T) {
 	t.Parallel()
-	db := openPostgres(t, pgtest.URL(t), 2)
-	migrate(t, db)
+	db := newPostgres(t, 2)
 	require.NoError(t, db.Create(&effect{Name: "order"}).Error)
 	events := &told{}
-	module, err := core.New(core.Config{
+	module := try(core.New(core.Config{
 		Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}, Observer: events,
-	})
-	require.NoError(t, err)
+	})).ok(t)
 	pay := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var row map[string]any
 		if gormstore.Tx(r.Context()).Raw("SELECT * FROM effects LIMIT 1").Scan(&row).Error != nil {
@@ -116,7 +112,6 @@ func TestCachedPlanIsNoAnswer(t *testing.T) {
 //
 // CONTRACT X-0
 func TestBrokenConnectionIsNoAnswer(t *testing.T) {
-	t.Parallel()
 	onPostgres(t, func(t *testing.T, db *gorm.DB) {
 		store := newStore(t, db)
 		c := command(core.Rollback)
@@ -129,9 +124,7 @@ func TestBrokenConnectionIsNoAnswer(t *testing.T) {
 			done <- err
 		}()
 		eventually(t, "it sleeps", func() bool {
-			var n int
-			require.NoError(t, db.Raw("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()").
-				Scan(&n).Error)
+			n := query[int](t, db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()")
 			return n > 0
 		})
 		cancel() // pgx closes the connection
@@ -146,7 +139,6 @@ func TestBrokenConnectionIsNoAnswer(t *testing.T) {
 //
 // CONTRACT
 func TestOptionalWorkInASavepoint(t *testing.T) {
-	t.Parallel()
 	onPostgres(t, func(t *testing.T, db *gorm.DB) {
 		require.NoError(t, db.Exec(failAt).Error)
 		require.NoError(t, db.Create(&effect{Name: "locked"}).Error)

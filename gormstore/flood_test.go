@@ -23,7 +23,6 @@ import (
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/echoidem"
 	"github.com/auth19/idem/gormstore"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // Many more commands at once than the pool has connections. A command that cannot be claimed in time gets 503, and the
@@ -38,8 +37,7 @@ func TestFloodOfKeys(t *testing.T) {
 			f := newFlood(t, core.Config{Policy: core.Policy{Recovery: recovery}})
 			f.wave(func(i int) string { return "key-" + strconv.Itoa(i) })
 			if recovery == core.Rollback {
-				pool, err := f.db.DB()
-				require.NoError(t, err)
+				pool := try(f.db.DB()).ok(t)
 				require.Zero(t, pool.Stats().WaitCount, "neither an attempt with a place waits for a connection, nor a look")
 			}
 			f.repeat(func(i int) string { return "key-" + strconv.Itoa(i) })
@@ -142,8 +140,7 @@ type flood struct {
 
 func newFlood(t *testing.T, cfg core.Config) *flood {
 	t.Helper()
-	db := openPostgres(t, pgtest.URL(t), 10)
-	migrate(t, db)
+	db := newPostgres(t, 10)
 	f := &flood{t: t, db: db, effects: map[string]int{}, answered: map[string]string{}}
 	cfg.Store, cfg.SweepEvery = newStore(t, db), time.Second
 	idem := f.mount(t, cfg)
@@ -163,8 +160,7 @@ func newFlood(t *testing.T, cfg core.Config) *flood {
 func (f *flood) mount(t *testing.T, cfg core.Config) *core.Module {
 	t.Helper()
 	f.recovery = cfg.Policy.Recovery
-	idem, err := core.New(cfg)
-	require.NoError(t, err)
+	idem := try(core.New(cfg)).ok(t)
 	who := func(c echo.Context) (authctx.Principal, error) {
 		return authctx.Principal{Issuer: "https://issuer.example", Subject: c.Request().Header.Get("Subject")}, nil
 	}

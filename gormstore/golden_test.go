@@ -75,8 +75,7 @@ func TestGolden(t *testing.T) {
 				writeGolden(t, db)
 				dump(t, db, filepath.Join("testdata", "golden", goldenVersion+"."+dialect.name+".sql"))
 			}
-			files, err := filepath.Glob(filepath.Join("testdata", "golden", "*."+dialect.name+".sql"))
-			require.NoError(t, err)
+			files := try(filepath.Glob(filepath.Join("testdata", "golden", "*."+dialect.name+".sql"))).ok(t)
 			require.NotEmpty(t, files)
 			for _, file := range files {
 				t.Run(filepath.Base(file), func(t *testing.T) { readGolden(t, dialect.empty(t), file) })
@@ -91,8 +90,7 @@ type goldenModules map[core.Recovery]*core.Module
 func newGoldenModules(t *testing.T, store *gormstore.Store) goldenModules {
 	modules := goldenModules{}
 	for _, recovery := range []core.Recovery{core.Rollback, core.Resume, core.Park} {
-		module, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: recovery}})
-		require.NoError(t, err)
+		module := try(core.New(core.Config{Store: store, Policy: core.Policy{Recovery: recovery}})).ok(t)
 		modules[recovery] = module
 	}
 	return modules
@@ -107,8 +105,7 @@ func writeGolden(t *testing.T, db *gorm.DB) {
 		w.WriteHeader(http.StatusCreated)
 	})
 	advance(t, db, 73*time.Hour)
-	swept, err := st.Sweep(t.Context(), 100, store.Window{})
-	require.NoError(t, err)
+	swept := sweep(t, st, 100)
 	require.Equal(t, 1, swept.Tombstones)
 
 	for _, g := range golden {
@@ -117,13 +114,11 @@ func writeGolden(t *testing.T, db *gorm.DB) {
 			case core.Rollback:
 				require.NoError(t, gormstore.Tx(r.Context()).Create(&effect{Name: g.key}).Error)
 			case core.Resume:
-				_, err := goldenSteps(t, r, nil)
-				require.NoError(t, err)
+				require.NoError(t, err2(goldenSteps(t, r, nil)))
 			}
 			maps.Copy(w.Header(), g.answer.Header)
 			w.WriteHeader(g.answer.Status)
-			_, err := w.Write(g.answer.Body)
-			require.NoError(t, err)
+			require.NoError(t, err2(w.Write(g.answer.Body)))
 		})
 	}
 	w := examplePost(modules[core.Resume], "half-1", func(w http.ResponseWriter, r *http.Request) {
@@ -142,17 +137,15 @@ func writeGolden(t *testing.T, db *gorm.DB) {
 	require.Equal(t, http.StatusInternalServerError, w.Code)
 
 	require.NoError(t, goldenInbox(t, db).Process(t.Context(), goldenMessage(), func(*gorm.DB) error { return nil }))
-	_, err = goldenJournal(t, db).Begin(t.Context(), goldenIntent())
-	require.NoError(t, err)
+	require.NoError(t, err2(goldenJournal(t, db).Begin(t.Context(), goldenIntent())))
 }
 
 // goldenSteps are the steps of the Resume operations. The second ends with the error.
 func goldenSteps(t *testing.T, r *http.Request, answer error) (ran []string, err error) {
-	name, err := gormstore.Step(r.Context(), "reserve", func(tx *gorm.DB) (string, error) {
+	name := try(gormstore.Step(r.Context(), "reserve", func(tx *gorm.DB) (string, error) {
 		ran = append(ran, "reserve")
 		return "reserved", tx.Create(&effect{Name: "reserve"}).Error
-	})
-	require.NoError(t, err)
+	})).ok(t)
 	require.Equal(t, "reserved", name)
 	receipt, err := core.Call(r.Context(), "refund", func(_ context.Context, key core.DerivedKey) (string, error) {
 		ran = append(ran, "refund "+key.String())
@@ -165,8 +158,7 @@ func goldenSteps(t *testing.T, r *http.Request, answer error) (ran []string, err
 }
 
 func goldenInbox(t *testing.T, db *gorm.DB) *gormstore.Inbox {
-	inbox, err := gormstore.NewInbox(db, gormstore.InboxConfig{Group: "stock", BrokerRetention: 7 * 24 * time.Hour})
-	require.NoError(t, err)
+	inbox := try(gormstore.NewInbox(db, gormstore.InboxConfig{Group: "stock", BrokerRetention: 7 * 24 * time.Hour})).ok(t)
 	return inbox
 }
 
@@ -175,8 +167,7 @@ func goldenMessage() gormstore.Message {
 }
 
 func goldenJournal(t *testing.T, db *gorm.DB) *gormstore.Journal {
-	journal, err := gormstore.NewJournal(db)
-	require.NoError(t, err)
+	journal := try(gormstore.NewJournal(db)).ok(t)
 	return journal
 }
 
@@ -217,9 +208,7 @@ func readGolden(t *testing.T, db *gorm.DB, file string) {
 
 	var steps []string
 	w = examplePost(modules[core.Resume], "half-1", func(w http.ResponseWriter, r *http.Request) {
-		var err error
-		steps, err = goldenSteps(t, r, nil)
-		require.NoError(t, err)
+		steps = try(goldenSteps(t, r, nil)).ok(t)
 		w.WriteHeader(http.StatusCreated)
 	})
 	require.Equal(t, http.StatusCreated, w.Code, w.Body)

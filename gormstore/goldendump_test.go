@@ -25,16 +25,13 @@ func dump(t *testing.T, db *gorm.DB, file string) {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s%s by: go test ./gormstore -run TestGolden -update\n\n", dumpHead, time.Now().UTC().Format(time.RFC3339Nano))
 	text.WriteString("CREATE TABLE idempotency_migration (name varchar(255) NOT NULL PRIMARY KEY);\n")
-	migrations, err := fs.Glob(gormstore.Migrations(), db.Name()+"/*.sql")
-	require.NoError(t, err)
+	migrations := try(fs.Glob(gormstore.Migrations(), db.Name()+"/*.sql")).ok(t)
 	require.NotEmpty(t, migrations)
 	for _, migration := range migrations {
-		statements, err := fs.ReadFile(gormstore.Migrations(), migration)
-		require.NoError(t, err)
+		statements := try(fs.ReadFile(gormstore.Migrations(), migration)).ok(t)
 		text.Write(statements)
 	}
-	pool, err := db.DB()
-	require.NoError(t, err)
+	pool := try(db.DB()).ok(t)
 	for _, table := range storeTables(t, db) {
 		for _, row := range quotedRows(t, pool, db.Name(), table) {
 			fmt.Fprintf(&text, "INSERT INTO %s (%s) VALUES (%s);\n",
@@ -48,17 +45,13 @@ func dump(t *testing.T, db *gorm.DB, file string) {
 // load executes a dump in an empty database, and moves all times as if it had been written now.
 func load(t *testing.T, db *gorm.DB, file string) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := try(os.ReadFile(file)).ok(t)
 	head, found := strings.CutPrefix(string(text), dumpHead)
 	require.True(t, found)
 	head, _, _ = strings.Cut(head, " ")
-	written, err := time.Parse(time.RFC3339Nano, head)
-	require.NoError(t, err)
-	pool, err := db.DB()
-	require.NoError(t, err)
-	_, err = pool.ExecContext(t.Context(), string(text))
-	require.NoError(t, err)
+	written := try(time.Parse(time.RFC3339Nano, head)).ok(t)
+	pool := try(db.DB()).ok(t)
+	require.NoError(t, err2(pool.ExecContext(t.Context(), string(text))))
 
 	by := "? * interval '1 microsecond'"
 	if db.Name() == "sqlite" {
@@ -89,11 +82,9 @@ func storeTables(t *testing.T, db *gorm.DB) (names []string) {
 
 func columnsOf(t *testing.T, pool *sql.DB, table string) []string {
 	t.Helper()
-	rows, err := pool.QueryContext(t.Context(), "SELECT * FROM "+table+" LIMIT 0")
-	require.NoError(t, err)
+	rows := try(pool.QueryContext(t.Context(), "SELECT * FROM "+table+" LIMIT 0")).ok(t)
 	defer func() { _ = rows.Close() }()
-	columns, err := rows.Columns()
-	require.NoError(t, err)
+	columns := try(rows.Columns()).ok(t)
 	require.NoError(t, rows.Err())
 	return columns
 }
@@ -109,8 +100,7 @@ func quotedRows(t *testing.T, pool *sql.DB, dialect, table string) (quoted [][]s
 			expressions[i] = "quote(" + column + ")"
 		}
 	}
-	rows, err := pool.QueryContext(t.Context(), "SELECT "+strings.Join(expressions, ", ")+" FROM "+table+" ORDER BY 1")
-	require.NoError(t, err)
+	rows := try(pool.QueryContext(t.Context(), "SELECT "+strings.Join(expressions, ", ")+" FROM "+table+" ORDER BY 1")).ok(t)
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		row := make([]string, len(columns))

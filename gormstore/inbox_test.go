@@ -1,7 +1,6 @@
 package gormstore_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -30,8 +29,7 @@ var stockInbox = gormstore.InboxConfig{Group: "stock", BrokerRetention: 7 * 24 *
 
 func newInbox(t *testing.T, db *gorm.DB, cfg gormstore.InboxConfig) *gormstore.Inbox {
 	t.Helper()
-	inbox, err := gormstore.NewInbox(db, cfg)
-	require.NoError(t, err)
+	inbox := try(gormstore.NewInbox(db, cfg)).ok(t)
 	return inbox
 }
 
@@ -68,8 +66,7 @@ func requireUnprocessed(t *testing.T, db *gorm.DB, inbox *gormstore.Inbox, m gor
 // requireIdle checks that no connection is kept, but the one by which a store on SQLite owns its file.
 func requireIdle(t *testing.T, db *gorm.DB) {
 	t.Helper()
-	pool, err := db.DB()
-	require.NoError(t, err)
+	pool := try(db.DB()).ok(t)
 	kept := 0
 	if db.Name() == "sqlite" {
 		kept = 1
@@ -79,37 +76,30 @@ func requireIdle(t *testing.T, db *gorm.DB) {
 
 // CONTRACT Q-1
 func TestInboxProcessesOnce(t *testing.T) {
-	t.Parallel()
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) {
-			t.Parallel()
-			db := d.fresh(t)(t)
-			var duplicates []string
-			cfg := stockInbox
-			cfg.Duplicate = func(_ context.Context, m gormstore.Message) { duplicates = append(duplicates, m.ID) }
-			inbox, m := newInbox(t, db, cfg), message()
-			require.NoError(t, inbox.Process(t.Context(), m, stock))
-			requireProcessed(t, inbox, m)
-			require.Equal(t, []string{m.ID}, duplicates)
+	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
+		var duplicates []string
+		cfg := stockInbox
+		cfg.Duplicate = func(_ context.Context, m gormstore.Message) { duplicates = append(duplicates, m.ID) }
+		inbox, m := newInbox(t, db, cfg), message()
+		require.NoError(t, inbox.Process(t.Context(), m, stock))
+		requireProcessed(t, inbox, m)
+		require.Equal(t, []string{m.ID}, duplicates)
 
-			other := m
-			other.Payload = []byte(`{"amount":"99.00"}`)
-			require.ErrorIs(t, inbox.Process(t.Context(), other, never(t)), gormstore.ErrMessageReused)
-			require.Len(t, duplicates, 1, "another payload is no duplicate")
-			requireProcessed(t, inbox, m)
-			require.Equal(t, 1, countEffects(t, db))
-			requireIdle(t, db)
-		})
-	}
+		other := m
+		other.Payload = []byte(`{"amount":"99.00"}`)
+		require.ErrorIs(t, inbox.Process(t.Context(), other, never(t)), gormstore.ErrMessageReused)
+		require.Len(t, duplicates, 1, "another payload is no duplicate")
+		requireProcessed(t, inbox, m)
+		require.Equal(t, 1, countEffects(t, db))
+		requireIdle(t, db)
+	})
 }
 
 // Group, source and id are told apart, wherever one ends and the next begins.
 //
 // CONTRACT Q-1
 func TestInboxScope(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		keys := map[core.ID]bool{}
 		n := 0
 		for _, name := range [][3]string{{"a", "b", "c"}, {"ab", "c", "d"}, {"a", "bc", "d"}, {"a", "b", "cd"}} {
@@ -138,37 +128,32 @@ func TestInboxScope(t *testing.T) {
 //
 // CONTRACT Q-1
 func TestInboxSimultaneousDeliveries(t *testing.T) {
-	t.Parallel()
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) {
-			t.Parallel()
-			db := d.fresh(t)(t)
-			inbox, m := newInbox(t, db, stockInbox), message()
-			running, release := make(chan struct{}), make(chan struct{})
-			first := make(chan error, 1)
-			go func() {
-				first <- inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
-					close(running)
-					<-release
-					return stock(tx)
-				})
-			}()
-			<-running
-			require.ErrorIs(t, inbox.Process(patient(t), m, never(t)), gormstore.ErrMessageBusy)
-			another := newInbox(t, db, stockInbox)
-			require.ErrorIs(t, another.Process(patient(t), m, never(t)), gormstore.ErrMessageBusy)
-			if d.shared {
-				requireUnprocessed(t, db, inbox, message()) // other messages go on
-			}
-			close(release)
-			if err := <-first; err != nil {
-				require.ErrorIs(t, err, core.ErrRetryable) // serializable: for the message that overtook it
-				requireUnprocessed(t, db, inbox, m)
-			}
-			requireProcessed(t, inbox, m)
-			requireIdle(t, db)
-		})
-	}
+	onEvery(t, func(t *testing.T, d database, db *gorm.DB) {
+		inbox, m := newInbox(t, db, stockInbox), message()
+		running, release := make(chan struct{}), make(chan struct{})
+		first := make(chan error, 1)
+		go func() {
+			first <- inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+				close(running)
+				<-release
+				return stock(tx)
+			})
+		}()
+		<-running
+		require.ErrorIs(t, inbox.Process(patient(t), m, never(t)), gormstore.ErrMessageBusy)
+		another := newInbox(t, db, stockInbox)
+		require.ErrorIs(t, another.Process(patient(t), m, never(t)), gormstore.ErrMessageBusy)
+		if d.shared {
+			requireUnprocessed(t, db, inbox, message()) // other messages go on
+		}
+		close(release)
+		if err := <-first; err != nil {
+			require.ErrorIs(t, err, core.ErrRetryable) // serializable: for the message that overtook it
+			requireUnprocessed(t, db, inbox, m)
+		}
+		requireProcessed(t, inbox, m)
+		requireIdle(t, db)
+	})
 }
 
 // Deliveries of many messages at once, over two pools: the losing delivery sees a duplicate, or gets ErrMessageBusy.
@@ -256,8 +241,7 @@ func TestInboxHandlerFails(t *testing.T) {
 // CONTRACT Q-1
 func TestInboxSwallowedErrors(t *testing.T) {
 	t.Parallel()
-	db := openPostgres(t, pgtest.URL(t), 4)
-	migrate(t, db)
+	db := newPostgres(t, 4)
 	inbox := newInbox(t, db, stockInbox)
 	for state, want := range map[string]error{
 		"23505": core.ErrAborted, // COMMIT would roll back and report nothing
@@ -296,13 +280,11 @@ func TestInboxSwallowedErrors(t *testing.T) {
 // CONTRACT Q-1
 func TestInboxConsumerIsKilled(t *testing.T) {
 	t.Parallel()
-	db := openPostgres(t, pgtest.URL(t), 4)
-	migrate(t, db)
+	db := newPostgres(t, 4)
 	inbox, m := newInbox(t, db, stockInbox), message()
 	err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
 		require.NoError(t, stock(tx))
-		var pid int
-		require.NoError(t, tx.Raw("SELECT pg_backend_pid()").Scan(&pid).Error)
+		pid := query[int](t, tx, "SELECT pg_backend_pid()")
 		return db.Exec("SELECT pg_terminate_backend(?)", pid).Error
 	})
 	require.ErrorIs(t, err, core.ErrRetryable)
@@ -323,8 +305,7 @@ func TestInboxIsCutAtAnyByte(t *testing.T) {
 	processed := 0
 	cut.atAnyByte(t, func(at string, mend func()) {
 		m := message()
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		defer cancel()
+		ctx := within(t, 30*time.Second)
 		err := inbox.Process(ctx, m, stock)
 		mend()
 		for err != nil {
@@ -341,8 +322,6 @@ func TestInboxIsCutAtAnyByte(t *testing.T) {
 // CONTRACT Q-1, X-4
 func TestInboxCommit(t *testing.T) {
 	t.Parallel()
-	isCommit := func(chunk []byte) bool { return bytes.Contains(chunk, []byte("COMMIT\x00")) }
-
 	t.Run("the consumer stops", func(t *testing.T) {
 		t.Parallel()
 		cut := newCuttable(t, overPgx)
@@ -350,7 +329,7 @@ func TestInboxCommit(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var cancels atomic.Int32
 		cut.set(func(toServer bool, chunk []byte) (int, bool) {
-			if toServer && isCommit(chunk) {
+			if toServer && isCommitted(chunk) {
 				cancel()
 			}
 			if _, drop := dropCancels(toServer, chunk); drop {
@@ -367,13 +346,8 @@ func TestInboxCommit(t *testing.T) {
 		t.Parallel()
 		cut := newCuttable(t, overPgx)
 		inbox, m := newInbox(t, openPostgres(t, cut.url, 4), stockInbox), message()
-		var once atomic.Bool
-		cut.set(func(toServer bool, chunk []byte) (int, bool) {
-			if !toServer && isCommit(chunk) && once.CompareAndSwap(false, true) {
-				return 0, true
-			}
-			return len(chunk), false
-		})
+		answer, _ := once(func(toServer bool, chunk []byte) bool { return !toServer && isCommitted(chunk) })
+		cut.set(answer)
 		require.NoError(t, inbox.Process(t.Context(), m, stock), "it is read back")
 		requireProcessed(t, inbox, m)
 		require.Equal(t, 1, countEffects(t, cut.db))
@@ -389,7 +363,7 @@ func TestInboxCommit(t *testing.T) {
 		var lost atomic.Bool
 		cut.set(func(toServer bool, chunk []byte) (int, bool) {
 			switch {
-			case toServer && isCommit(chunk) && lost.CompareAndSwap(false, true):
+			case toServer && isCommitted(chunk) && lost.CompareAndSwap(false, true):
 				go func() {
 					err := gormstore.ErrMessageBusy // until the server notices that the connection is gone
 					for errors.Is(err, gormstore.ErrMessageBusy) {
@@ -412,9 +386,7 @@ func TestInboxCommit(t *testing.T) {
 	})
 
 	t.Run("a constraint refuses it", func(t *testing.T) {
-		t.Parallel()
-		sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-			db := open(t)
+		sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 			require.NoError(t, db.Exec("CREATE TABLE late (id integer PRIMARY KEY, "+
 				"other integer REFERENCES late (id) DEFERRABLE INITIALLY DEFERRED)").Error)
 			inbox, m := newInbox(t, db, stockInbox), message()
@@ -448,9 +420,7 @@ func TestInboxWaitsForStandby(t *testing.T) {
 
 // CONTRACT Q-1
 func TestInboxContext(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		t.Run("ends", func(t *testing.T) {
 			inbox, m := newInbox(t, db, stockInbox), message()
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -499,9 +469,7 @@ func TestInboxContext(t *testing.T) {
 
 // CONTRACT Q-1
 func TestInboxInvalidMessages(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		inbox := newInbox(t, db, stockInbox)
 		for says, change := range map[string]func(m *gormstore.Message){
 			"ID is empty":                     func(m *gormstore.Message) { m.ID = "" },
@@ -530,54 +498,44 @@ func TestInboxInvalidMessages(t *testing.T) {
 // age moves the markers into the past.
 func age(t *testing.T, db *gorm.DB, by time.Duration) {
 	t.Helper()
-	d := "? * interval '1 microsecond'"
-	if db.Name() == "sqlite" {
-		d = "?"
-	}
-	require.NoError(t, db.Exec("UPDATE processed_message SET processed_at = processed_at - "+d+", expires_at = expires_at - "+d,
-		by.Microseconds(), by.Microseconds()).Error)
+	moveBack(t, db, by, "processed_message", "processed_at", "expires_at")
 }
 
 // A message that is older than its marker would be may have been processed or not: it is not processed in silence.
 //
 // CONTRACT Q-1
 func TestInboxConsumerLagsBehind(t *testing.T) {
-	t.Parallel()
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) {
-			t.Parallel()
-			db := d.fresh(t)(t)
-			store := newStore(t, db)
-			inbox := newInbox(t, db, stockInbox)
-			const keep, hour = gormstore.DefaultKeep, time.Hour
+	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
+		store := newStore(t, db)
+		inbox := newInbox(t, db, stockInbox)
+		const keep, hour = gormstore.DefaultKeep, time.Hour
 
-			m := message()
-			m.Published = time.Now().Add(-keep - time.Second)
-			require.ErrorIs(t, inbox.Process(t.Context(), m, never(t)), gormstore.ErrMessageTooOld)
-			requireIdle(t, db)
-			m.Published = time.Now().Add(-keep + hour)
-			require.NoError(t, inbox.Process(t.Context(), m, stock), "in time")
+		m := message()
+		m.Published = time.Now().Add(-keep - time.Second)
+		require.ErrorIs(t, inbox.Process(t.Context(), m, never(t)), gormstore.ErrMessageTooOld)
+		requireIdle(t, db)
+		m.Published = time.Now().Add(-keep + hour)
+		require.NoError(t, inbox.Process(t.Context(), m, stock), "in time")
 
-			m.Published = m.Published.Add(-2 * hour)
-			requireProcessed(t, inbox, m) // too old, but the marker is there: a duplicate
+		m.Published = m.Published.Add(-2 * hour)
+		requireProcessed(t, inbox, m) // too old, but the marker is there: a duplicate
 
-			age(t, db, keep-time.Minute)
-			require.Zero(t, sweepMessages(t, store), "a marker lives from the processing on")
-			requireProcessed(t, inbox, m)
-			age(t, db, 2*time.Minute)
-			requireProcessed(t, inbox, m) // as long as there is a marker, it counts
-			require.Equal(t, 1, sweepMessages(t, store))
-			require.ErrorIs(t, inbox.Process(t.Context(), m, never(t)), gormstore.ErrMessageTooOld)
+		age(t, db, keep-time.Minute)
+		require.Zero(t, sweepMessages(t, store), "a marker lives from the processing on")
+		requireProcessed(t, inbox, m)
+		age(t, db, 2*time.Minute)
+		requireProcessed(t, inbox, m) // as long as there is a marker, it counts
+		require.Equal(t, 1, sweepMessages(t, store))
+		require.ErrorIs(t, inbox.Process(t.Context(), m, never(t)), gormstore.ErrMessageTooOld)
 
-			early := message()
-			early.Published = time.Now().Add(48 * hour)
-			require.NoError(t, inbox.Process(t.Context(), early, stock))
-			age(t, db, keep+47*hour)
-			require.Zero(t, sweepMessages(t, store), "a publisher whose clock is ahead does not outlive its marker")
-			age(t, db, 2*hour)
-			require.Equal(t, 1, sweepMessages(t, store))
-		})
-	}
+		early := message()
+		early.Published = time.Now().Add(48 * hour)
+		require.NoError(t, inbox.Process(t.Context(), early, stock))
+		age(t, db, keep+47*hour)
+		require.Zero(t, sweepMessages(t, store), "a publisher whose clock is ahead does not outlive its marker")
+		age(t, db, 2*hour)
+		require.Equal(t, 1, sweepMessages(t, store))
+	})
 }
 
 // What was too old stays too old, whatever a later release keeps: a marker that was swept may have been of this message,
@@ -585,64 +543,56 @@ func TestInboxConsumerLagsBehind(t *testing.T) {
 //
 // CONTRACT Q-3
 func TestInboxNeverForgetsWhatIsTooOld(t *testing.T) {
-	t.Parallel()
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) {
-			t.Parallel()
-			db := d.fresh(t)(t)
-			store := newStore(t, db)
-			raised := stockInbox
-			raised.Keep = 365 * 24 * time.Hour
-			short, long := newInbox(t, db, stockInbox), newInbox(t, db, raised)
-			const keep, hour = gormstore.DefaultKeep, time.Hour
-			aged := func(by time.Duration) gormstore.Message {
-				m := message()
-				m.Published = time.Now().Add(-by)
-				return m
-			}
+	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
+		store := newStore(t, db)
+		raised := stockInbox
+		raised.Keep = 365 * 24 * time.Hour
+		short, long := newInbox(t, db, stockInbox), newInbox(t, db, raised)
+		const keep, hour = gormstore.DefaultKeep, time.Hour
+		aged := func(by time.Duration) gormstore.Message {
+			m := message()
+			m.Published = time.Now().Add(-by)
+			return m
+		}
 
-			refused := aged(keep + hour)
-			require.ErrorIs(t, short.Process(t.Context(), refused, never(t)), gormstore.ErrMessageTooOld)
-			require.ErrorIs(t, long.Process(t.Context(), refused, never(t)), gormstore.ErrMessageTooOld)
-			require.ErrorIs(t, long.Process(t.Context(), aged(keep+2*hour), never(t)), gormstore.ErrMessageTooOld)
-			require.ErrorIs(t, long.Process(t.Context(), refused, never(t)), gormstore.ErrMessageTooOld, "the floor only rises")
+		refused := aged(keep + hour)
+		require.ErrorIs(t, short.Process(t.Context(), refused, never(t)), gormstore.ErrMessageTooOld)
+		require.ErrorIs(t, long.Process(t.Context(), refused, never(t)), gormstore.ErrMessageTooOld)
+		require.ErrorIs(t, long.Process(t.Context(), aged(keep+2*hour), never(t)), gormstore.ErrMessageTooOld)
+		require.ErrorIs(t, long.Process(t.Context(), refused, never(t)), gormstore.ErrMessageTooOld, "the floor only rises")
 
-			processed, other := aged(keep-hour), aged(keep-2*hour)
-			other.Source = "refunds"
-			require.NoError(t, short.Process(t.Context(), processed, stock))
-			require.NoError(t, short.Process(t.Context(), other, stock))
-			require.NoError(t, short.Process(t.Context(), message(), stock), "it does not say when it was published")
-			for _, by := range []time.Duration{hour / 4, hour / 2} { // the latest one of a batch counts
-				require.NoError(t, short.Process(t.Context(), aged(keep-by), stock))
-			}
-			age(t, db, keep)
-			require.Equal(t, 5, sweepMessages(t, store))
-			for _, m := range []gormstore.Message{processed, other} {
-				require.ErrorIs(t, long.Process(t.Context(), m, never(t)), gormstore.ErrMessageTooOld)
-			}
+		processed, other := aged(keep-hour), aged(keep-2*hour)
+		other.Source = "refunds"
+		require.NoError(t, short.Process(t.Context(), processed, stock))
+		require.NoError(t, short.Process(t.Context(), other, stock))
+		require.NoError(t, short.Process(t.Context(), message(), stock), "it does not say when it was published")
+		for _, by := range []time.Duration{hour / 4, hour / 2} { // the latest one of a batch counts
+			require.NoError(t, short.Process(t.Context(), aged(keep-by), stock))
+		}
+		age(t, db, keep)
+		require.Equal(t, 5, sweepMessages(t, store))
+		for _, m := range []gormstore.Message{processed, other} {
+			require.ErrorIs(t, long.Process(t.Context(), m, never(t)), gormstore.ErrMessageTooOld)
+		}
 
-			require.NoError(t, long.Process(t.Context(), aged(keep-90*time.Minute), stock), "younger than all of them")
-			mail := raised
-			mail.Group = "mail"
-			require.NoError(t, newInbox(t, db, mail).Process(t.Context(), processed, stock), "another group's are its own")
-		})
-	}
+		require.NoError(t, long.Process(t.Context(), aged(keep-90*time.Minute), stock), "younger than all of them")
+		mail := raised
+		mail.Group = "mail"
+		require.NoError(t, newInbox(t, db, mail).Process(t.Context(), processed, stock), "another group's are its own")
+	})
 }
 
 // sweepMessages returns how many markers a sweep removes.
 func sweepMessages(t *testing.T, st *gormstore.Store) int {
 	t.Helper()
-	swept, err := st.Sweep(t.Context(), 100, store.Window{})
-	require.NoError(t, err)
+	swept := sweep(t, st, 100)
 	require.Equal(t, store.Swept{Messages: swept.Messages}, swept)
 	return swept.Messages
 }
 
 // CONTRACT Q-1, T-3
 func TestInboxSweep(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		st := newStore(t, db)
 		inbox := newInbox(t, db, stockInbox)
 		for range 5 {
@@ -652,8 +602,7 @@ func TestInboxSweep(t *testing.T) {
 		young := message()
 		require.NoError(t, inbox.Process(t.Context(), young, stock))
 		for _, want := range []int{2, 2, 1, 0} { // in batches
-			swept, err := st.Sweep(t.Context(), 2, store.Window{})
-			require.NoError(t, err)
+			swept := sweep(t, st, 2)
 			require.Equal(t, store.Swept{Messages: want}, swept)
 		}
 		requireProcessed(t, inbox, young)
@@ -665,16 +614,14 @@ func TestInboxSweep(t *testing.T) {
 // CONTRACT T-3
 func TestInboxSweepsAtOnce(t *testing.T) {
 	t.Parallel()
-	db := openPostgres(t, pgtest.URL(t), 8)
-	migrate(t, db)
+	db := newPostgres(t, 8)
 	st := newStore(t, db)
 	inbox := newInbox(t, db, stockInbox)
 	require.NoError(t, inbox.Process(t.Context(), message(), stock))
 	age(t, db, gormstore.DefaultKeep+time.Second)
 	require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
 		require.NoError(t, tx.Exec("SELECT 1 FROM processed_message FOR UPDATE").Error)
-		swept, err := st.Sweep(patient(t), 100, store.Window{})
-		require.NoError(t, err)
+		swept := try(st.Sweep(patient(t), 100, store.Window{})).ok(t)
 		require.Zero(t, swept)
 		return nil
 	}))
@@ -719,9 +666,7 @@ func TestInboxConfig(t *testing.T) {
 //
 // CONTRACT Q-1
 func TestInboxKeepsAsLongAsTheBroker(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		store := newStore(t, db)
 		cfg := stockInbox
 		cfg.BrokerRetention = 365 * 24 * time.Hour
@@ -735,29 +680,23 @@ func TestInboxKeepsAsLongAsTheBroker(t *testing.T) {
 
 // CONTRACT Q-1
 func TestInboxWithoutTable(t *testing.T) {
-	t.Parallel()
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) {
-			t.Parallel()
-			db := d.fresh(t)(t)
-			store := newStore(t, db)
-			inbox := newInbox(t, db, stockInbox)
-			require.NoError(t, db.Exec("DROP TABLE processed_message").Error)
-			require.ErrorContains(t, inbox.Process(t.Context(), message(), never(t)),
-				"table processed_message is missing: run gormstore.Migrate")
-			require.ErrorContains(t, store.Validate(t.Context()), "table processed_message is missing")
-			requireIdle(t, db)
-		})
-	}
+	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
+		store := newStore(t, db)
+		inbox := newInbox(t, db, stockInbox)
+		require.NoError(t, db.Exec("DROP TABLE processed_message").Error)
+		require.ErrorContains(t, inbox.Process(t.Context(), message(), never(t)),
+			"table processed_message is missing: run gormstore.Migrate")
+		require.ErrorContains(t, store.Validate(t.Context()), "table processed_message is missing")
+		requireIdle(t, db)
+	})
 }
 
 // No setting of GORM changes what the inbox does.
 //
 // CONTRACT Q-1, K-6
 func TestInboxModesOfGORM(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := reopen(t, open(t), &gorm.Config{
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
+		db = reopen(t, db, &gorm.Config{
 			PrepareStmt: true, TranslateError: true, SkipDefaultTransaction: true, Logger: logger.Discard,
 			NamingStrategy: schema.NamingStrategy{TablePrefix: "app_", SingularTable: true},
 		})
@@ -830,10 +769,9 @@ func TestInboxIsCleanedUpByRun(t *testing.T) {
 	}
 	age(t, db, gormstore.DefaultKeep+time.Second)
 	var seen observed
-	module, err := core.New(core.Config{
+	module := try(core.New(core.Config{
 		Store: store, Policy: core.Policy{Recovery: core.Rollback}, SweepBatch: 2, Observer: &seen,
-	})
-	require.NoError(t, err)
+	})).ok(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- module.Run(ctx) }()

@@ -57,15 +57,11 @@ func (p *provider) charge(ctx context.Context, client *idemclient.Client) error 
 //
 // CONTRACT Q-4, C-3
 func TestCallInAnInboxHandler(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
-		journal, err := gormstore.NewJournal(db)
-		require.NoError(t, err)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
+		journal := try(gormstore.NewJournal(db)).ok(t)
 		transport := &http.Transport{}
 		t.Cleanup(transport.CloseIdleConnections)
-		client, err := idemclient.New(idemclient.Config{Journal: journal, Transport: transport})
-		require.NoError(t, err)
+		client := try(idemclient.New(idemclient.Config{Journal: journal, Transport: transport})).ok(t)
 		p, inbox, first, second := newProvider(t), newInbox(t, db, stockInbox), message(), message()
 		later := errors.New("later")
 		var keys []string
@@ -96,13 +92,10 @@ func TestCallInAnInboxHandler(t *testing.T) {
 //
 // CONTRACT Q-4
 func TestCallInAJoinedInbox(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		transport := &http.Transport{}
 		t.Cleanup(transport.CloseIdleConnections)
-		client, err := idemclient.New(idemclient.Config{Transport: transport})
-		require.NoError(t, err)
+		client := try(idemclient.New(idemclient.Config{Transport: transport})).ok(t)
 		p, hook, inbox, m := newProvider(t), newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox), message()
 		for key, status := range map[string]int{"a": 500, "b": 500} {
 			require.Equal(t, status, hook.call(key, func(ctx context.Context) int {
@@ -124,8 +117,7 @@ func TestJournalInsideATransaction(t *testing.T) {
 	t.Parallel()
 	db := freshSQLite(t)(t)
 	store := newStore(t, db)
-	journal, err := gormstore.NewJournal(db)
-	require.NoError(t, err)
+	journal := try(gormstore.NewJournal(db)).ok(t)
 	writes := func(ctx context.Context) {
 		_, err := journal.Begin(ctx, intents.Entry{Intent: "order-7/pay", Key: "k"})
 		require.ErrorContains(t, err, "write through that transaction")

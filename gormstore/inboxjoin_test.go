@@ -24,8 +24,7 @@ type webhook struct {
 
 func newWebhook(t *testing.T, store *gormstore.Store, r core.Recovery) webhook {
 	t.Helper()
-	module, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: r}})
-	require.NoError(t, err)
+	module := try(core.New(core.Config{Store: store, Policy: core.Policy{Recovery: r}})).ok(t)
 	return webhook{t, module}
 }
 
@@ -41,48 +40,41 @@ func (w webhook) call(key string, h func(ctx context.Context) int) *httptest.Res
 //
 // CONTRACT Q-3
 func TestInboxJoinsAnAttempt(t *testing.T) {
-	t.Parallel()
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) {
-			t.Parallel()
-			db := d.fresh(t)(t)
-			store := newStore(t, db)
-			hook, inbox, m := newWebhook(t, store, core.Rollback), newInbox(t, db, stockInbox), message()
-			processing := func(status int) func(ctx context.Context) int {
-				return func(ctx context.Context) int {
-					require.NoError(t, inbox.Process(ctx, m, stock))
-					return status
-				}
+	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
+		store := newStore(t, db)
+		hook, inbox, m := newWebhook(t, store, core.Rollback), newInbox(t, db, stockInbox), message()
+		processing := func(status int) func(ctx context.Context) int {
+			return func(ctx context.Context) int {
+				require.NoError(t, inbox.Process(ctx, m, stock))
+				return status
 			}
-			for n, status := range []int{500, 402} {
-				require.Equal(t, status, hook.call(string(rune('a'+n)), processing(status)).Code)
-				require.Zero(t, countEffects(t, db), "undone with the attempt: %d", status)
-			}
-			require.Equal(t, 200, hook.call("c", processing(200)).Code)
-			require.Equal(t, 1, countEffects(t, db))
+		}
+		for n, status := range []int{500, 402} {
+			require.Equal(t, status, hook.call(string(rune('a'+n)), processing(status)).Code)
+			require.Zero(t, countEffects(t, db), "undone with the attempt: %d", status)
+		}
+		require.Equal(t, 200, hook.call("c", processing(200)).Code)
+		require.Equal(t, 1, countEffects(t, db))
 
-			// A duplicate under another key is skipped, and the route answers as before.
-			require.Equal(t, 200, hook.call("d", func(ctx context.Context) int {
-				require.NoError(t, inbox.Process(ctx, m, never(t)))
-				other := m
-				other.Payload = []byte(`{}`)
-				require.ErrorIs(t, inbox.Process(ctx, other, never(t)), gormstore.ErrMessageReused)
-				return 200
-			}).Code)
-			requireProcessed(t, inbox, m)
-			require.Equal(t, 1, countEffects(t, db))
-			requireIdle(t, db)
-		})
-	}
+		// A duplicate under another key is skipped, and the route answers as before.
+		require.Equal(t, 200, hook.call("d", func(ctx context.Context) int {
+			require.NoError(t, inbox.Process(ctx, m, never(t)))
+			other := m
+			other.Payload = []byte(`{}`)
+			require.ErrorIs(t, inbox.Process(ctx, other, never(t)), gormstore.ErrMessageReused)
+			return 200
+		}).Code)
+		requireProcessed(t, inbox, m)
+		require.Equal(t, 1, countEffects(t, db))
+		requireIdle(t, db)
+	})
 }
 
 // A message that is refused inside an attempt as too old stays refused, whatever a later release keeps.
 //
 // CONTRACT Q-3
 func TestInboxNotesWhatAnAttemptRefuses(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		raised := stockInbox
 		raised.Keep = 365 * 24 * time.Hour
 		hook, short, long := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox), newInbox(t, db, raised)
@@ -100,38 +92,33 @@ func TestInboxNotesWhatAnAttemptRefuses(t *testing.T) {
 //
 // CONTRACT Q-3
 func TestInboxFailsInAnAttempt(t *testing.T) {
-	t.Parallel()
 	errNoStock := errors.New("no stock")
 	broken := func(tx *gorm.DB) error {
 		_ = stock(tx)
 		_ = tx.Exec("SELECT 1 FROM nowhere").Error // swallowed; PostgreSQL has aborted the transaction
 		return nil
 	}
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) {
-			t.Parallel()
-			db := d.fresh(t)(t)
-			store := newStore(t, db)
-			hook, inbox, m := newWebhook(t, store, core.Rollback), newInbox(t, db, stockInbox), message()
-			require.Equal(t, 202, hook.call("a", func(ctx context.Context) int {
-				require.ErrorIs(t, inbox.Process(ctx, m, func(tx *gorm.DB) error { return errors.Join(stock(tx), errNoStock) }),
-					errNoStock)
-				require.PanicsWithValue(t, "no stock", func() {
-					_ = inbox.Process(ctx, m, func(tx *gorm.DB) error {
-						_ = stock(tx)
-						panic("no stock")
-					})
+	onEvery(t, func(t *testing.T, d database, db *gorm.DB) {
+		store := newStore(t, db)
+		hook, inbox, m := newWebhook(t, store, core.Rollback), newInbox(t, db, stockInbox), message()
+		require.Equal(t, 202, hook.call("a", func(ctx context.Context) int {
+			require.ErrorIs(t, inbox.Process(ctx, m, func(tx *gorm.DB) error { return errors.Join(stock(tx), errNoStock) }),
+				errNoStock)
+			require.PanicsWithValue(t, "no stock", func() {
+				_ = inbox.Process(ctx, m, func(tx *gorm.DB) error {
+					_ = stock(tx)
+					panic("no stock")
 				})
-				if d.shared {
-					require.ErrorIs(t, inbox.Process(ctx, m, broken), core.ErrAborted)
-				}
-				require.NoError(t, addEffect(ctx), "the attempt goes on")
-				return 202
-			}).Code)
-			require.Equal(t, 1, countEffects(t, db))
-			requireUnprocessed(t, db, inbox, m)
-		})
-	}
+			})
+			if d.shared {
+				require.ErrorIs(t, inbox.Process(ctx, m, broken), core.ErrAborted)
+			}
+			require.NoError(t, addEffect(ctx), "the attempt goes on")
+			return 202
+		}).Code)
+		require.Equal(t, 1, countEffects(t, db))
+		requireUnprocessed(t, db, inbox, m)
+	})
 }
 
 // A second delivery, in another attempt or in none, gets ErrMessageBusy until the attempt has ended.
@@ -139,8 +126,7 @@ func TestInboxFailsInAnAttempt(t *testing.T) {
 // CONTRACT Q-3
 func TestInboxIsBusyInAnAttempt(t *testing.T) {
 	t.Parallel()
-	db := openPostgres(t, pgtest.URL(t), 8)
-	migrate(t, db)
+	db := newPostgres(t, 8)
 	hook, inbox, m := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox), message()
 	require.Equal(t, 200, hook.call("a", func(ctx context.Context) int {
 		require.NoError(t, inbox.Process(ctx, m, stock))
@@ -162,9 +148,7 @@ func TestInboxIsBusyInAnAttempt(t *testing.T) {
 //
 // CONTRACT Q-3
 func TestWebhooksTakeOnePlaceEach(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		hooks := 1 // SQLite has one writer
 		if db.Name() == "postgres" {
 			hooks = 3
@@ -200,9 +184,7 @@ func TestWebhooksTakeOnePlaceEach(t *testing.T) {
 
 // CONTRACT Q-3, X-3
 func TestInboxJoinsAStep(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		hook, inbox, m := newWebhook(t, newStore(t, db), core.Resume), newInbox(t, db, stockInbox), message()
 		fail := errors.New("after the message")
 		handler := func(ctx context.Context) int {
@@ -227,9 +209,7 @@ func TestInboxJoinsAStep(t *testing.T) {
 //
 // CONTRACT Q-3
 func TestInboxJoinsAnother(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		cfg := stockInbox
 		cfg.Group = "mail"
 		stocks, mails, m, inner := newInbox(t, db, stockInbox), newInbox(t, db, cfg), message(), message()
@@ -256,9 +236,7 @@ func TestInboxJoinsAnother(t *testing.T) {
 //
 // CONTRACT Q-3, X-6
 func TestInboxInAnAttemptWithoutATransaction(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		hook, inbox, m := newWebhook(t, newStore(t, db), core.Park), newInbox(t, db, stockInbox), message()
 		require.Equal(t, 200, hook.call("a", func(ctx context.Context) int {
 			err := inbox.Process(ctx, m, never(t))
@@ -291,9 +269,7 @@ func TestInboxOfAnotherDatabase(t *testing.T) {
 //
 // CONTRACT Q-3
 func TestInboxInAUnitTest(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		inbox, m := newInbox(t, db, stockInbox), message()
 		tx := db.Begin()
 		ctx := gormstore.WithTx(t.Context(), tx)
@@ -308,9 +284,7 @@ func TestInboxInAUnitTest(t *testing.T) {
 //
 // CONTRACT Q-3
 func TestInboxDeadlineInAnAttempt(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		cfg := stockInbox
 		cfg.Deadline = time.Second
 		hook, inbox, m := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, cfg), message()

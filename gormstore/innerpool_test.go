@@ -1,7 +1,6 @@
 package gormstore_test
 
 import (
-	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // traced is a connector that a package has wrapped around another one.
@@ -33,41 +31,36 @@ type traced struct {
 // CONTRACT F-7
 func TestPoolBelowThePool(t *testing.T) {
 	t.Parallel()
-	address := pgtest.URL(t)
-	migrate(t, openPostgres(t, address, 2))
+	address := migratedURL(t)
 	const most = 4
-	config, err := pgxpool.ParseConfig(address)
-	require.NoError(t, err)
+	config := try(pgxpool.ParseConfig(address)).ok(t)
 	config.MaxConns = most
-	below, err := pgxpool.NewWithConfig(t.Context(), config)
-	require.NoError(t, err)
+	below := try(pgxpool.NewWithConfig(t.Context(), config)).ok(t)
 	t.Cleanup(below.Close)
 
 	open := func(pool *sql.DB, limit int) *gorm.DB {
 		pool.SetMaxOpenConns(limit)
 		pool.SetMaxIdleConns(0) // idle ones would be missing below
-		db, err := gorm.Open(postgres.New(postgres.Config{Conn: pool}), &gorm.Config{Logger: logger.Discard})
-		require.NoError(t, err)
+		db := try(gorm.Open(postgres.New(postgres.Config{Conn: pool}), &gorm.Config{Logger: logger.Discard})).ok(t)
 		t.Cleanup(func() { require.NoError(t, pool.Close()) })
 		return db
 	}
 	wrapped := func() *sql.DB { return sql.OpenDB(&traced{traced{stdlib.GetPoolConnector(below), "inner"}, "outer"}) }
 	guarded := func() *sql.DB { return sql.OpenDB(gormstore.SQLWriteGuard(stdlib.GetPoolConnector(below))) }
 	for _, pool := range []func() *sql.DB{func() *sql.DB { return stdlib.OpenDBFromPool(below) }, wrapped, guarded} {
-		_, err = gormstore.New(open(pool(), 0))
+		_, err := gormstore.New(open(pool(), 0))
 		require.ErrorContains(t, err, "the *sql.DB has no limit, and takes its connections from a pgxpool, which has 4")
 		_, err = gormstore.NewInbox(open(pool(), 0), stockInbox)
 		require.ErrorContains(t, err, "the *sql.DB has no limit")
 		_, err = gormstore.New(open(pool(), most+1))
 		require.ErrorContains(t, err, "SetMaxOpenConns(5) is more than the pgxpool below has, 4")
 	}
-	_, err = gormstore.New(open(stdlib.OpenDB(*config.ConnConfig), 0))
+	_, err := gormstore.New(open(stdlib.OpenDB(*config.ConnConfig), 0))
 	require.NoError(t, err, "without a limit anywhere nobody waits")
 
 	db := open(stdlib.OpenDBFromPool(below), most)
 	store := newStore(t, db)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
+	ctx := within(t, 30*time.Second)
 	for _, err := range atOnce(2*most, func(int) error {
 		tx, claimed, err := store.Begin(ctx, command(core.Rollback))
 		if err != nil || !assert.True(t, claimed.Won) {

@@ -33,8 +33,7 @@ import (
 
 func newJournal(t *testing.T, db *gorm.DB) *gormstore.Journal {
 	t.Helper()
-	journal, err := gormstore.NewJournal(db)
-	require.NoError(t, err)
+	journal := try(gormstore.NewJournal(db)).ok(t)
 	return journal
 }
 
@@ -51,81 +50,64 @@ func entryOf(t *testing.T, intent string, command byte) intents.Entry {
 // advanceIntents moves all times of all intents d into the past.
 func advanceIntents(t *testing.T, db *gorm.DB, d time.Duration) {
 	t.Helper()
-	by := "? * interval '1 microsecond'"
-	if db.Name() == "sqlite" {
-		by = "?"
-	}
-	require.NoError(t, db.Exec("UPDATE idempotency_intent SET planned_at = planned_at - "+by+", begun_at = begun_at - "+by+
-		", ended_at = ended_at - "+by, d.Microseconds(), d.Microseconds(), d.Microseconds()).Error)
+	moveBack(t, db, d, "idempotency_intent", "planned_at", "begun_at", "ended_at")
 }
 
 // CONTRACT C-1
 func TestJournalKeepsTheFirstKeyAndCommand(t *testing.T) {
-	t.Parallel()
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) {
-			db := d.fresh(t)(t)
-			journal := newJournal(t, db)
+	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
+		journal := newJournal(t, db)
 
-			planned := entryOf(t, "order-7", 0)
-			found, err := journal.Begin(t.Context(), planned)
-			require.NoError(t, err)
-			require.Equal(t, planned, found, "a key without a command, and so of no age")
+		planned := entryOf(t, "order-7", 0)
+		found := try(journal.Begin(t.Context(), planned)).ok(t)
+		require.Equal(t, planned, found, "a key without a command, and so of no age")
 
-			first := entryOf(t, "order-7", 1)
-			found, err = journal.Begin(t.Context(), first)
-			require.NoError(t, err)
-			require.Equal(t, planned.Key, found.Key)
-			require.Equal(t, first.Command, found.Command)
+		first := entryOf(t, "order-7", 1)
+		found = try(journal.Begin(t.Context(), first)).ok(t)
+		require.Equal(t, planned.Key, found.Key)
+		require.Equal(t, first.Command, found.Command)
 
-			advanceIntents(t, db, 3*time.Hour)
-			other := entryOf(t, "order-7", 2)
-			other.Command.Version = 2
-			found, err = newJournal(t, db).Begin(t.Context(), other)
-			require.NoError(t, err)
-			require.Equal(t, planned.Key, found.Key)
-			require.Equal(t, first.Command, found.Command, "the first command stands")
-			require.InDelta(t, 3*time.Hour, found.Age, float64(time.Minute), "by the database's clock, since the first attempt")
+		advanceIntents(t, db, 3*time.Hour)
+		other := entryOf(t, "order-7", 2)
+		other.Command.Version = 2
+		found = try(newJournal(t, db).Begin(t.Context(), other)).ok(t)
+		require.Equal(t, planned.Key, found.Key)
+		require.Equal(t, first.Command, found.Command, "the first command stands")
+		require.InDelta(t, 3*time.Hour, found.Age, float64(time.Minute), "by the database's clock, since the first attempt")
 
-			require.NoError(t, journal.End(t.Context(), "order-7"))
-			require.NoError(t, journal.End(t.Context(), "order-7"))
-			require.NoError(t, journal.End(t.Context(), "never heard of"))
-			found, err = journal.Begin(t.Context(), entryOf(t, "order-7", 1))
-			require.NoError(t, err)
-			require.True(t, found.Ended)
-			require.Equal(t, planned.Key, found.Key)
-		})
-	}
+		require.NoError(t, journal.End(t.Context(), "order-7"))
+		require.NoError(t, journal.End(t.Context(), "order-7"))
+		require.NoError(t, journal.End(t.Context(), "never heard of"))
+		found = try(journal.Begin(t.Context(), entryOf(t, "order-7", 1))).ok(t)
+		require.True(t, found.Ended)
+		require.Equal(t, planned.Key, found.Key)
+	})
 }
 
 // CONTRACT C-1
 func TestJournalGivesOneKeyToAll(t *testing.T) {
-	t.Parallel()
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) {
-			db := d.fresh(t)(t)
-			journals := []*gormstore.Journal{newJournal(t, db), newJournal(t, db)}
-			if d.name == "sqlite" {
-				journals[1] = journals[0] // one process per file
-			}
-			var keys, commands sync.Map
-			var all sync.WaitGroup
-			for i := range 24 {
-				e := entryOf(t, "order-7", byte(i%2+1))
-				all.Go(func() {
-					found, err := journals[i%2].Begin(context.WithoutCancel(t.Context()), e)
-					if err != nil {
-						t.Error(err)
-					}
-					keys.Store(found.Key, true)
-					commands.Store(found.Command, true)
-				})
-			}
-			all.Wait()
-			require.Equal(t, 1, size(&keys))
-			require.Equal(t, 1, size(&commands))
-		})
-	}
+	onEvery(t, func(t *testing.T, d database, db *gorm.DB) {
+		journals := []*gormstore.Journal{newJournal(t, db), newJournal(t, db)}
+		if d.name == "sqlite" {
+			journals[1] = journals[0] // one process per file
+		}
+		var keys, commands sync.Map
+		var all sync.WaitGroup
+		for i := range 24 {
+			e := entryOf(t, "order-7", byte(i%2+1))
+			all.Go(func() {
+				found, err := journals[i%2].Begin(context.WithoutCancel(t.Context()), e)
+				if err != nil {
+					t.Error(err)
+				}
+				keys.Store(found.Key, true)
+				commands.Store(found.Command, true)
+			})
+		}
+		all.Wait()
+		require.Equal(t, 1, size(&keys))
+		require.Equal(t, 1, size(&commands))
+	})
 }
 
 func size(m *sync.Map) (n int) {
@@ -135,13 +117,11 @@ func size(m *sync.Map) (n int) {
 
 // CONTRACT C-1
 func TestJournalPlansWithTheCallersRows(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		store := newStore(t, db)
 		journal := newJournal(t, db)
 		pending := func() (names []string) {
-			entries, err := journal.Pending(t.Context(), "", 10)
-			require.NoError(t, err)
+			entries := try(journal.Pending(t.Context(), "", 10)).ok(t)
 			for _, e := range entries {
 				names = append(names, e.Intent)
 				require.Len(t, e.Key, 36)
@@ -197,8 +177,7 @@ func TestJournalPlanRefusesAnotherTransaction(t *testing.T) {
 //
 // CONTRACT C-4
 func TestJournalKnowsTheFirst(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		journal := newJournal(t, db)
 		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "planned") }))
 		for _, intent := range []string{"planned", "new"} {
@@ -219,11 +198,9 @@ func TestJournalKnowsTheFirst(t *testing.T) {
 			all.Wait()
 			require.EqualValues(t, 1, firsts.Load(), intent)
 		}
-		e, err := journal.Begin(t.Context(), entryOf(t, "with a key of the caller's", 1))
-		require.NoError(t, err)
+		e := try(journal.Begin(t.Context(), entryOf(t, "with a key of the caller's", 1))).ok(t)
 		require.False(t, e.First)
-		e, err = journal.Begin(t.Context(), intents.Entry{Intent: "only its key is asked for"})
-		require.NoError(t, err)
+		e = try(journal.Begin(t.Context(), intents.Entry{Intent: "only its key is asked for"})).ok(t)
 		require.False(t, e.First)
 		require.Len(t, e.Key, 36)
 	})
@@ -233,18 +210,15 @@ func TestJournalKnowsTheFirst(t *testing.T) {
 //
 // CONTRACT C-1
 func TestJournalIsLost(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
-		secret, err := intents.NewSecret(bytes.Repeat([]byte{7}, intents.MinSecret))
-		require.NoError(t, err)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
+		secret := try(intents.NewSecret(bytes.Repeat([]byte{7}, intents.MinSecret))).ok(t)
 		for _, test := range []struct {
 			opts    []gormstore.JournalOption
 			charges int
 		}{{nil, 2}, {[]gormstore.JournalOption{gormstore.KeysOf(secret)}, 1}} {
 			provider := newCharges(t)
 			for range 2 {
-				journal, err := gormstore.NewJournal(db, test.opts...)
-				require.NoError(t, err)
+				journal := try(gormstore.NewJournal(db, test.opts...)).ok(t)
 				require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
 				client := journalClient(t, idemclient.Config{Journal: journal})
 				require.NoError(t, provider.charge(t.Context(), client, "order-7"))
@@ -254,8 +228,7 @@ func TestJournalIsLost(t *testing.T) {
 			require.Len(t, provider.made(), 2*test.charges)
 		}
 		// The server can be asked for it, too.
-		journal, err := gormstore.NewJournal(db, gormstore.KeysOf(secret))
-		require.NoError(t, err)
+		journal := try(gormstore.NewJournal(db, gormstore.KeysOf(secret))).ok(t)
 		e, there, err := journal.Find(t.Context(), "order-7")
 		require.NoError(t, err)
 		require.False(t, there)
@@ -270,13 +243,12 @@ func TestJournalIsLost(t *testing.T) {
 }
 
 func TestJournalPending(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		journal := newJournal(t, open(t))
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
+		journal := newJournal(t, db)
 		var want []string
 		for i := range 5 {
 			e := entryOf(t, fmt.Sprintf("order-%d", i), 1)
-			_, err := journal.Begin(t.Context(), e)
-			require.NoError(t, err)
+			require.NoError(t, err2(journal.Begin(t.Context(), e)))
 			if i == 2 {
 				require.NoError(t, journal.End(t.Context(), e.Intent))
 				continue
@@ -285,8 +257,7 @@ func TestJournalPending(t *testing.T) {
 		}
 		var got []string
 		for after := ""; ; after = got[len(got)-1] {
-			page, err := journal.Pending(t.Context(), after, 3)
-			require.NoError(t, err)
+			page := try(journal.Pending(t.Context(), after, 3)).ok(t)
 			for _, e := range page {
 				got = append(got, e.Intent)
 			}
@@ -299,12 +270,10 @@ func TestJournalPending(t *testing.T) {
 }
 
 func TestJournalSweep(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		journal := newJournal(t, db)
 		begin := func(intent string) {
-			_, err := journal.Begin(t.Context(), entryOf(t, intent, 1))
-			require.NoError(t, err)
+			require.NoError(t, err2(journal.Begin(t.Context(), entryOf(t, intent, 1))))
 		}
 		begin("pending")
 		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "planned") }))
@@ -320,12 +289,10 @@ func TestJournalSweep(t *testing.T) {
 		_, err := journal.Sweep(t.Context(), 24*time.Hour-1, 10)
 		require.ErrorContains(t, err, "use at least 24h0m0s")
 		for _, want := range []int{2, 1, 0} {
-			n, err := journal.Sweep(t.Context(), 47*time.Hour, 2)
-			require.NoError(t, err)
+			n := try(journal.Sweep(t.Context(), 47*time.Hour, 2)).ok(t)
 			require.Equal(t, want, n)
 		}
-		var left []string
-		require.NoError(t, db.Raw("SELECT intent FROM idempotency_intent ORDER BY intent").Scan(&left).Error)
+		left := query[[]string](t, db, "SELECT intent FROM idempotency_intent ORDER BY intent")
 		require.Equal(t, []string{"just ended", "pending", "planned"}, left, "what is pending is never removed, however old")
 	})
 }
@@ -346,16 +313,14 @@ func TestJournalWithoutItsTable(t *testing.T) {
 
 // CONTRACT C-1, M-6
 func TestTwoProcessesResumeOneIntent(t *testing.T) {
-	idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
-	require.NoError(t, err)
+	idem := try(core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})).ok(t)
 	var effects atomic.Int64
 	bank := httptest.NewServer(guarded(idem, func(w http.ResponseWriter, _ *http.Request) {
 		effects.Add(1)
 		w.WriteHeader(http.StatusCreated)
 	}))
 	defer bank.Close()
-	url := pgtest.URL(t)
-	migrate(t, openPostgres(t, url, 2))
+	url := migratedURL(t)
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	var all sync.WaitGroup
@@ -366,8 +331,7 @@ func TestTwoProcessesResumeOneIntent(t *testing.T) {
 		for i := range 8 {
 			ctx := context.WithoutCancel(t.Context())
 			body := strings.NewReader(`{"amount":"12.50"}`)
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, bank.URL+"/v1/payments", body)
-			require.NoError(t, err)
+			r := try(http.NewRequestWithContext(ctx, http.MethodPost, bank.URL+"/v1/payments", body)).ok(t)
 			all.Go(func() {
 				if _, err := client.Do(ctx, fmt.Sprint("order-", i/2), r); err != nil { //nolint:bodyclose // in memory
 					t.Error(err)
@@ -381,20 +345,16 @@ func TestTwoProcessesResumeOneIntent(t *testing.T) {
 
 // The app's logger would print the key.
 func TestJournalIsNotLogged(t *testing.T) {
-	url := pgtest.URL(t)
-	migrate(t, openPostgres(t, url, 2))
+	url := migratedURL(t)
 	var printed bytes.Buffer
-	db, err := gorm.Open(postgres.Open(url), &gorm.Config{
+	db := try(gorm.Open(postgres.Open(url), &gorm.Config{
 		Logger: logger.New(log.New(&printed, "", 0), logger.Config{LogLevel: logger.Info, SlowThreshold: 1}),
-	})
-	require.NoError(t, err)
-	pool, err := db.DB()
-	require.NoError(t, err)
+	})).ok(t)
+	pool := try(db.DB()).ok(t)
 	t.Cleanup(func() { require.NoError(t, pool.Close()) })
 	journal := newJournal(t, db)
 	require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
-	e, err := journal.Begin(t.Context(), entryOf(t, "order-7", 1))
-	require.NoError(t, err)
+	e := try(journal.Begin(t.Context(), entryOf(t, "order-7", 1))).ok(t)
 	require.NoError(t, db.Exec("SELECT 'it prints'").Error)
 	require.Contains(t, printed.String(), "it prints")
 	require.NotContains(t, printed.String(), e.Key)
@@ -420,12 +380,9 @@ func TestJournalCaller(t *testing.T) {
 		require.NoError(t, gormstore.Migrate(t.Context(), db))
 		cfg.Journal = newJournal(t, db)
 	}
-	client, err := idemclient.New(cfg)
-	require.NoError(t, err)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(`{"amount":"12.50"}`))
-	require.NoError(t, err)
-	res, err := client.Do(t.Context(), "order-7/pay", r)
-	require.NoError(t, err)
+	client := try(idemclient.New(cfg)).ok(t)
+	r := try(http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(`{"amount":"12.50"}`))).ok(t)
+	res := try(client.Do(t.Context(), "order-7/pay", r)).ok(t)
 	require.NoError(t, res.Body.Close())
 	fmt.Printf("answer: %d replayed: %t\n", res.StatusCode, idemclient.ResultOf(res).Replayed)
 }
@@ -444,8 +401,7 @@ func TestCallerIsKilled(t *testing.T) {
 		"without":        {false, 2, "answer: 201 replayed: false"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
-			require.NoError(t, err)
+			idem := try(core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})).ok(t)
 			var effects atomic.Int64
 			running := make(chan *exec.Cmd, 1)
 			server := httptest.NewServer(guarded(idem, func(w http.ResponseWriter, _ *http.Request) {

@@ -1,19 +1,13 @@
 package gormstore
 
 import (
-	"path/filepath"
 	"testing"
 	"time"
 
-	libtnb "github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
-	pgdriver "gorm.io/driver/postgres"
-	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/store"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // An intent that is dropped too early gets a new key when it comes again, and is paid twice. So a database whose clock is
@@ -22,27 +16,15 @@ import (
 // CONTRACT T-5, C-1
 func TestJournalSweepWithClocksApart(t *testing.T) {
 	t.Parallel()
-	for _, d := range []struct {
-		name, longAgo string
-		dialector     gorm.Dialector
-	}{
-		{"postgres", "'epoch'", pgdriver.Open(pgtest.URL(t))},
-		{"sqlite", "0", libtnb.Open("file:" + filepath.Join(t.TempDir(), "journal.db") +
-			"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)")},
-	} {
-		t.Run(d.name, func(t *testing.T) {
-			db, err := gorm.Open(d.dialector, &gorm.Config{Logger: logger.Discard})
-			require.NoError(t, err)
-			pool, err := db.DB()
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, pool.Close()) })
-			require.NoError(t, Migrate(t.Context(), db))
-			j, err := NewJournal(db)
+	longAgo := map[string]string{"postgres": "'epoch'", "sqlite": "0"}
+	for name, st := range onEach(t) {
+		t.Run(name, func(t *testing.T) {
+			j, err := NewJournal(st.db)
 			require.NoError(t, err)
 			_, err = j.Begin(t.Context(), intents.Entry{Intent: "order-7", Command: store.CommandHash{Version: 1}})
 			require.NoError(t, err)
 			require.NoError(t, j.End(t.Context(), "order-7"))
-			require.NoError(t, db.Exec("UPDATE idempotency_intent SET ended_at = "+d.longAgo).Error)
+			require.NoError(t, st.db.Exec("UPDATE idempotency_intent SET ended_at = "+longAgo[name]).Error)
 			for _, ahead := range []time.Duration{-journalSkew - time.Minute, journalSkew + time.Minute} {
 				j.now = func() time.Time { return time.Now().Add(ahead) }
 				n, err := j.Sweep(t.Context(), MinIntentKeep, 10)

@@ -33,8 +33,7 @@ type charges struct {
 
 func newCharges(t *testing.T) *charges {
 	t.Helper()
-	idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
-	require.NoError(t, err)
+	idem := try(core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})).ok(t)
 	c := &charges{}
 	c.Server = httptest.NewServer(guarded(idem, func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
@@ -70,16 +69,14 @@ func journalClient(t *testing.T, cfg idemclient.Config) *idemclient.Client {
 	if cfg.Transport == nil {
 		cfg.Transport = transport
 	}
-	client, err := idemclient.New(cfg)
-	require.NoError(t, err)
+	client := try(idemclient.New(cfg)).ok(t)
 	return client
 }
 
 // sendPending does what a restarted caller does.
 func (c *charges) sendPending(t *testing.T, journal *gormstore.Journal, client *idemclient.Client) (sent int) {
 	t.Helper()
-	pending, err := journal.Pending(t.Context(), "", 10)
-	require.NoError(t, err)
+	pending := try(journal.Pending(t.Context(), "", 10)).ok(t)
 	for _, entry := range pending {
 		require.NoError(t, c.charge(t.Context(), client, entry.Intent))
 	}
@@ -89,8 +86,7 @@ func (c *charges) sendPending(t *testing.T, journal *gormstore.Journal, client *
 // serveOnce runs a handler behind the guards of a store, once.
 func serveOnce(t *testing.T, store core.Store, recovery core.Recovery, handler http.HandlerFunc) int {
 	t.Helper()
-	idem, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: recovery}})
-	require.NoError(t, err)
+	idem := try(core.New(core.Config{Store: store, Policy: core.Policy{Recovery: recovery}})).ok(t)
 	answer := httptest.NewRecorder()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/orders", nil)
 	r.Header.Set("Idempotency-Key", intents.NewKey())
@@ -102,13 +98,13 @@ func serveOnce(t *testing.T, store core.Store, recovery core.Recovery, handler h
 //
 // CONTRACT C-5
 func TestAPlannedIntentIsSentUnderItsKeyInAHandlerToo(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		for name, of := range map[string]func(context.Context) context.Context{
 			"the handler's context": func(ctx context.Context) context.Context { return ctx },
 			"a background context":  context.WithoutCancel,
 		} {
 			t.Run(name, func(t *testing.T) {
-				db := open(t)
+				db := db
 				store, journal, provider := newStore(t, db), newJournal(t, db), newCharges(t)
 				defer func() { require.NoError(t, store.Close()) }()
 				client := journalClient(t, idemclient.Config{Journal: journal, MaxAttempts: 1})
@@ -120,9 +116,7 @@ func TestAPlannedIntentIsSentUnderItsKeyInAHandlerToo(t *testing.T) {
 						require.NoError(t, journal.Plan(tx, intent))
 						return journal.Plan(tx, intent+"/not sent")
 					}))
-					var err error
-					planned, err = client.Key(ctx, intent)
-					require.NoError(t, err)
+					planned = try(client.Key(ctx, intent)).ok(t)
 					require.NoError(t, provider.charge(ctx, client, intent))
 					w.WriteHeader(http.StatusCreated)
 				}))
@@ -141,8 +135,7 @@ func TestAPlannedIntentIsSentUnderItsKeyInAHandlerToo(t *testing.T) {
 //
 // CONTRACT C-5
 func TestWhatIsPlannedInAnAttemptIsSentAfterItsCommit(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		store, journal, provider := newStore(t, db), newJournal(t, db), newCharges(t)
 		client := journalClient(t, idemclient.Config{Journal: journal, MaxAttempts: 1})
 		for _, status := range []int{http.StatusCreated, http.StatusInternalServerError} {
@@ -180,8 +173,7 @@ func TestWhatIsPlannedInAnAttemptIsSentAfterItsCommit(t *testing.T) {
 //
 // CONTRACT C-5
 func TestARollbackHandlerSendsAPlannedIntent(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		store, journal, provider := newStore(t, db), newJournal(t, db), newCharges(t)
 		client := journalClient(t, idemclient.Config{Journal: journal, MaxAttempts: 1})
 		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
@@ -212,8 +204,7 @@ func TestARollbackHandlersCallsBeginUncertain(t *testing.T) {
 	nobody.Close()
 	away := &charges{Server: nobody}
 	key := intents.NewKey()
-	idem, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback}})
-	require.NoError(t, err)
+	idem := try(core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
 	for attempt, at := range []*charges{provider, away} {
 		answer := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/orders", nil)
@@ -236,8 +227,7 @@ func TestARollbackHandlersCallsBeginUncertain(t *testing.T) {
 //
 // CONTRACT C-6
 func TestTheLoopHeals(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		journal, provider := newJournal(t, db), newCharges(t)
 		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
 		client := journalClient(t, idemclient.Config{Journal: journal, CallerEnds: true})
@@ -276,8 +266,7 @@ func TestTheLoopHeals(t *testing.T) {
 //
 // CONTRACT C-6
 func TestOneEndOfMany(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		journal := newJournal(t, db)
 		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
 		results := make(chan error, 8)
@@ -321,8 +310,7 @@ func TestJournalRefusesATransactionOfAnotherDatabase(t *testing.T) {
 						require.ErrorIs(t, orders.Transaction(func(tx *gorm.DB) error { return run(tx, intent) }), gormstore.ErrOtherDatabase)
 					}
 				}
-				entries, err := newJournal(t, orders).Pending(t.Context(), "", 10)
-				require.NoError(t, err)
+				entries := try(newJournal(t, orders).Pending(t.Context(), "", 10)).ok(t)
 				require.Empty(t, entries)
 				require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
 			})
@@ -336,8 +324,7 @@ func TestJournalRefusesATransactionOfAnotherDatabase(t *testing.T) {
 func TestJournalInMemory(t *testing.T) {
 	open := func() *gorm.DB { return openDB(t, sqlite.Open(":memory:"), 0) }
 	db := open()
-	pool, err := db.DB()
-	require.NoError(t, err)
+	pool := try(db.DB()).ok(t)
 	pool.SetMaxIdleConns(1)
 	migrate(t, db) // on the one connection that there is, and that the transaction gets
 	journal := newJournal(t, db)
@@ -350,7 +337,7 @@ func TestJournalInMemory(t *testing.T) {
 //
 // CONTRACT C-6
 func TestJournalTakesEverySessionOfItsDatabase(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+	onDatabases(t, bothKinds, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		journal := newJournal(t, db)
 		plan := func(intent string) func(*gorm.DB) error {
@@ -360,8 +347,7 @@ func TestJournalTakesEverySessionOfItsDatabase(t *testing.T) {
 		require.NoError(t, open(t).Transaction(plan("opened twice")))
 		require.NoError(t, open(t).Session(&gorm.Session{PrepareStmt: true}).Transaction(plan("prepared")))
 		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return tx.Transaction(plan("nested")) }))
-		entries, err := journal.Pending(t.Context(), "", 10)
-		require.NoError(t, err)
+		entries := try(journal.Pending(t.Context(), "", 10)).ok(t)
 		require.Len(t, entries, 4)
 	})
 }
@@ -370,16 +356,13 @@ func TestJournalTakesEverySessionOfItsDatabase(t *testing.T) {
 //
 // CONTRACT C-6
 func TestJournalNeedsNoConnectionMore(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
-		pool, err := db.DB()
-		require.NoError(t, err)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
+		pool := try(db.DB()).ok(t)
 		pool.SetMaxOpenConns(3)
 		journal := newJournal(t, db)
 		tx := db.Begin()
 		others := []*gorm.DB{db.Begin(), db.Begin()}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
+		ctx := within(t, 10*time.Second)
 		require.NoError(t, journal.Plan(tx.WithContext(ctx), "order-7"))
 		require.ErrorIs(t, journal.Done(tx.WithContext(ctx), "order-8"), gormstore.ErrNotPending)
 		require.Equal(t, 3, pool.Stats().InUse)
@@ -405,7 +388,6 @@ func TestJournalAfterARestartOfItsServer(t *testing.T) {
 	eventually(t, "the pool has new connections", func() bool { return db.Exec("SELECT 1").Error == nil })
 	require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-8") }))
 	require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Done(tx, "order-7") }))
-	entries, err := journal.Pending(t.Context(), "", 10)
-	require.NoError(t, err)
+	entries := try(journal.Pending(t.Context(), "", 10)).ok(t)
 	require.Len(t, entries, 1)
 }

@@ -29,8 +29,7 @@ func TestListUsesItsIndex(t *testing.T) {
 	db := freshPostgres("", false)(t)(t)
 	require.NoError(t, db.Exec(strings.ReplaceAll(manyRecords, "OPEN", "2")).Error)
 	require.NoError(t, db.Exec("VACUUM ANALYZE idempotency_record").Error)
-	file, err := os.ReadFile("statements/postgres/operations.sql")
-	require.NoError(t, err)
+	file := try(os.ReadFile("statements/postgres/operations.sql")).ok(t)
 	_, list, found := strings.Cut(string(file), "-- name: list\n")
 	require.True(t, found)
 	_, list, _ = strings.Cut(list, "\nWITH RECURSIVE")
@@ -68,16 +67,13 @@ func TestNothingIsCompiled(t *testing.T) {
 	db := openPostgres(t, url, 2)
 	migrate(t, db)
 	require.NoError(t, db.Exec("CREATE EXTENSION pg_stat_statements").Error)
-	var version int
-	require.NoError(t, db.Raw("SELECT current_setting('server_version_num')::int").Scan(&version).Error)
+	version := query[int](t, db, "SELECT current_setting('server_version_num')::int")
 	if version < 150000 {
 		t.Skip("the server does not count what it compiles")
 	}
 	st := newStore(t, db)
-	_, err := st.List(t.Context(), store.Query{Unknown: true, Limit: 50})
-	require.NoError(t, err)
-	_, err = st.Sweep(t.Context(), 50, store.Window{})
-	require.NoError(t, err)
+	require.NoError(t, err2(st.List(t.Context(), store.Query{Unknown: true, Limit: 50})))
+	require.NoError(t, err2(st.Sweep(t.Context(), 50, store.Window{})))
 	for what, like := range map[string]string{"list": "%(r.created_at, r.id) >%", "patrol": "%SKIP LOCKED%listed AS%"} {
 		var read struct{ Calls, Compiled int }
 		require.NoError(t, db.Raw(`SELECT sum(calls) AS calls, sum(jit_functions) AS compiled FROM pg_stat_statements
@@ -94,10 +90,8 @@ func TestSurveyUsesItsIndex(t *testing.T) {
 	for _, plan := range plansOf(t, db, "count", countArgs("253370764800000000")) {
 		require.Contains(t, plan, "idempotency_record_open", plan)
 	}
-	st, err := gormstore.New(db)
-	require.NoError(t, err)
-	read, err := st.Count(t.Context(), swept)
-	require.NoError(t, err)
+	st := try(gormstore.New(db)).ok(t)
+	read := try(st.Count(t.Context(), swept)).ok(t)
 	require.Len(t, read, 1)
 	require.Equal(t, 200, read[0].Count)
 	require.WithinDuration(t, time.Now().Add(-20_000*time.Second), read[0].Oldest, time.Hour)
@@ -125,8 +119,7 @@ func plansOf(t *testing.T, db *gorm.DB, name, args string) (plans []string) {
 	t.Helper()
 	require.NoError(t, db.Exec(strings.ReplaceAll(manyRecords, "OPEN", "100")).Error)
 	require.NoError(t, db.Exec("VACUUM ANALYZE idempotency_record").Error)
-	file, err := os.ReadFile("statements/postgres/operations.sql")
-	require.NoError(t, err)
+	file := try(os.ReadFile("statements/postgres/operations.sql")).ok(t)
 	_, statement, found := strings.Cut(string(file), "-- name: "+name+"\n")
 	require.True(t, found)
 	statement, _, _ = strings.Cut(statement, "\n-- name: ")
@@ -135,8 +128,7 @@ func plansOf(t *testing.T, db *gorm.DB, name, args string) (plans []string) {
 		require.NoError(t, one.Exec("PREPARE planned AS\n"+strings.ReplaceAll(statement, `:"schema".`, "")).Error)
 		for _, cached := range []string{"force_custom_plan", "force_generic_plan"} {
 			require.NoError(t, one.Exec("SET plan_cache_mode = "+cached).Error)
-			var lines []string
-			require.NoError(t, one.Raw("EXPLAIN EXECUTE planned ("+args+")").Scan(&lines).Error)
+			lines := query[[]string](t, one, "EXPLAIN EXECUTE planned ("+args+")")
 			plan := strings.Join(lines, "\n")
 			require.NotContains(t, plan, "Seq Scan on idempotency_record", plan)
 			plans = append(plans, plan)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // A row that is locked past the attempt is not locked when the attempt writes: two transfers would spend one balance. In the
@@ -17,9 +16,8 @@ import (
 // CONTRACT X-6
 func TestWriteGuardsRefuseLocksOutside(t *testing.T) {
 	t.Parallel()
-	address := pgtest.URL(t)
+	address := migratedURL(t)
 	db := openPostgres(t, address, 16)
-	migrate(t, db)
 	onPool := newStore(t, db)
 	pool := guardedSQL(t, address, nil)
 	below := newPool(t, address, gormstore.PgxWriteGuard())

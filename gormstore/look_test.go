@@ -1,14 +1,12 @@
 package gormstore_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core/store"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // A server that lets nothing be written may be a standby that lags behind, or was left behind. A repeat is not answered from
@@ -17,13 +15,10 @@ import (
 // CONTRACT F-2
 func TestNoReplayWhereNothingCanBeWritten(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := migratedURL(t)
 	db := openPostgres(t, url, 2)
-	migrate(t, db)
 	st, c := newStore(t, db), command(store.Park)
-	claimed, err := st.Claim(t.Context(), c)
-	require.NoError(t, err)
-	require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
+	answered(t, st, c)
 
 	became := openPostgres(t, url, 2) // after the store has found that the server will do
 	readOnly := newStore(t, became)
@@ -33,7 +28,7 @@ func TestNoReplayWhereNothingCanBeWritten(t *testing.T) {
 		_, err := readOnly.Claim(t.Context(), again(c))
 		require.ErrorContains(t, err, "25006")
 	}
-	_, _, err = readOnly.Begin(t.Context(), again(c))
+	_, _, err := readOnly.Begin(t.Context(), again(c))
 	require.ErrorContains(t, err, "25006")
 }
 
@@ -43,13 +38,11 @@ func TestNoReplayWhereNothingCanBeWritten(t *testing.T) {
 // CONTRACT F-2
 func TestNoLookWhereNothingCanBeWritten(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := migratedURL(t)
 	db := openPostgres(t, url, 2)
-	migrate(t, db)
 	completed, running := command(store.Rollback), command(store.Rollback)
 	other := newStore(t, openPostgres(t, url, 2))
-	tx, ctx := begin(t, other, completed)
-	require.NoError(t, addEffect(ctx))
+	tx, _ := beginRow(t, other, completed)
 	require.NoError(t, seal(t.Context(), tx, paid(), false))
 	begin(t, other, running)
 
@@ -58,8 +51,7 @@ func TestNoLookWhereNothingCanBeWritten(t *testing.T) {
 	require.NoError(t, db.Exec("SET default_transaction_read_only = on").Error)
 	for name, c := range map[string]store.Claim{"completed": completed, "running": running} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
+			ctx := within(t, time.Second)
 			_, claimed, err := st.Begin(ctx, again(c))
 			require.ErrorIs(t, err, store.ErrCrowded, "%+v", claimed)
 		})

@@ -6,9 +6,12 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"database/sql/driver"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,10 +121,8 @@ func (calling) Driver() driver.Driver { return &modernc.Driver{} }
 // openDB opens a database as an app might, with everything that GORM does by default.
 func openDB(t *testing.T, dialector gorm.Dialector, connections int) *gorm.DB {
 	t.Helper()
-	db, err := gorm.Open(dialector, &gorm.Config{Logger: logger.Discard})
-	require.NoError(t, err)
-	pool, err := db.DB()
-	require.NoError(t, err)
+	db := try(gorm.Open(dialector, &gorm.Config{Logger: logger.Discard})).ok(t)
+	pool := try(db.DB()).ok(t)
 	pool.SetMaxOpenConns(connections)
 	pool.SetMaxIdleConns(connections)
 	t.Cleanup(func() { require.NoError(t, pool.Close()) })
@@ -136,8 +137,7 @@ func migrate(t *testing.T, db *gorm.DB) {
 
 func newStore(t *testing.T, db *gorm.DB) *gormstore.Store {
 	t.Helper()
-	store, err := gormstore.New(db)
-	require.NoError(t, err)
+	store := try(gormstore.New(db)).ok(t)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return store
 }
@@ -145,22 +145,22 @@ func newStore(t *testing.T, db *gorm.DB) *gormstore.Store {
 // advance moves all timestamps of all records d into the past.
 func advance(t *testing.T, db *gorm.DB, d time.Duration) {
 	t.Helper()
-	by := "? * interval '1 microsecond'"
-	if db.Name() == "sqlite" {
-		by = "?"
-	}
-	set := ""
-	args := make([]any, 0, 6)
-	for _, column := range []string{"created_at", "lease_until", "deadline_at", "expires_at", "purge_at", "sweep_from"} {
-		if set != "" {
-			set += ", "
-		}
-		set += column + " = " + column + " - " + by
-		args = append(args, d.Microseconds())
-	}
-	require.NoError(t, db.Exec("UPDATE idempotency_record SET "+set, args...).Error)
+	moveBack(t, db, d, "idempotency_record", "created_at", "lease_until", "deadline_at", "expires_at", "purge_at", "sweep_from")
 	require.NoError(t, db.Exec("UPDATE idempotency_setting SET value = CAST(CAST(value AS bigint) - ? AS text)"+
 		" WHERE name IN ('patrol/limit', 'patrol/passed')", d.Microseconds()).Error)
+}
+
+// moveBack moves times of all rows of a table d into the past.
+func moveBack(t *testing.T, db *gorm.DB, d time.Duration, table string, columns ...string) {
+	t.Helper()
+	for i, column := range columns {
+		by := fmt.Sprintf("%d * interval '1 microsecond'", d.Microseconds())
+		if db.Name() == "sqlite" {
+			by = strconv.FormatInt(d.Microseconds(), 10)
+		}
+		columns[i] = column + " = " + column + " - " + by
+	}
+	execute(t, db, "UPDATE "+table+" SET "+strings.Join(columns, ", "))
 }
 
 func countEffects(t *testing.T, db *gorm.DB) int {
@@ -180,16 +180,51 @@ func openPostgres(t *testing.T, url string, connections int) *gorm.DB {
 	return openDB(t, postgres.Open(url), connections)
 }
 
-// sqlitePostgres runs a test on a fresh database of each kind, for what does not depend on the driver's mode.
-func sqlitePostgres(t *testing.T, run func(t *testing.T, open func(t *testing.T) *gorm.DB)) {
+// migratedURL is the URL of a database of the test's own, which is migrated.
+func migratedURL(t *testing.T) string {
 	t.Helper()
-	onDatabases(t, []string{"postgres", "sqlite"}, run)
+	url := pgtest.URL(t)
+	migrate(t, openPostgres(t, url, 2))
+	return url
 }
 
-// transactions is sqlitePostgres for what depends on how the statements of a Rollback attempt are sent.
-func transactions(t *testing.T, run func(t *testing.T, open func(t *testing.T) *gorm.DB)) {
+// newPostgres is such a database, with a pool of so many connections.
+func newPostgres(t *testing.T, connections int) *gorm.DB {
 	t.Helper()
-	onDatabases(t, []string{"postgres", "postgres wrapped", "sqlite"}, run)
+	return openPostgres(t, migratedURL(t), connections)
+}
+
+// onEvery runs a test, beside others, on a fresh database of each way.
+func onEvery(t *testing.T, run func(t *testing.T, d database, db *gorm.DB)) {
+	t.Helper()
+	t.Parallel()
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			run(t, d, d.fresh(t)(t))
+		})
+	}
+}
+
+// What does not depend on the driver's mode is tested on bothKinds, and what depends on how the statements of a Rollback
+// attempt are sent on transactionKinds.
+var (
+	bothKinds        = []string{"postgres", "sqlite"}
+	transactionKinds = []string{"postgres", "postgres wrapped", "sqlite"}
+)
+
+// sqlitePostgres runs a test, beside others, on a fresh database of bothKinds.
+func sqlitePostgres(t *testing.T, run func(t *testing.T, db *gorm.DB)) {
+	t.Helper()
+	t.Parallel()
+	onDatabases(t, bothKinds, func(t *testing.T, open func(t *testing.T) *gorm.DB) { run(t, open(t)) })
+}
+
+// transactions is sqlitePostgres on transactionKinds.
+func transactions(t *testing.T, run func(t *testing.T, db *gorm.DB)) {
+	t.Helper()
+	t.Parallel()
+	onDatabases(t, transactionKinds, func(t *testing.T, open func(t *testing.T) *gorm.DB) { run(t, open(t)) })
 }
 
 func onDatabases(t *testing.T, names []string, run func(t *testing.T, open func(t *testing.T) *gorm.DB)) {
@@ -198,6 +233,36 @@ func onDatabases(t *testing.T, names []string, run func(t *testing.T, open func(
 		if slices.Contains(names, d.name) {
 			t.Run(d.name, func(t *testing.T) { run(t, d.fresh(t)) })
 		}
+	}
+}
+
+// result is what a call has returned.
+type result[T any] struct {
+	value T
+	err   error
+}
+
+// try takes what a call returns: try(st.Find(ctx, id)).ok(t) is its value where it must not fail.
+func try[T any](value T, err error) result[T] { return result[T]{value, err} }
+
+func (r result[T]) ok(t testing.TB) T {
+	t.Helper()
+	require.NoError(t, r.err)
+	return r.value
+}
+
+// query returns what a statement reads: a value, or a slice of rows.
+func query[T any](t *testing.T, db *gorm.DB, statement string, args ...any) (found T) {
+	t.Helper()
+	require.NoError(t, db.Raw(statement, args...).Scan(&found).Error)
+	return found
+}
+
+// execute executes statements one by one.
+func execute(t *testing.T, db *gorm.DB, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		require.NoError(t, db.Exec(statement).Error, statement)
 	}
 }
 
@@ -247,6 +312,22 @@ func seal(ctx context.Context, tx store.Tx, c store.Completion, undo bool) error
 	return err
 }
 
+// won is a claim that must win.
+func won(t *testing.T, st *gormstore.Store, c store.Claim) store.Ticket {
+	t.Helper()
+	claimed := try(st.Claim(t.Context(), c)).ok(t)
+	require.True(t, claimed.Won, "%+v", claimed)
+	return claimed.Record.Ticket
+}
+
+// answered is a command on Park that was claimed and completed.
+func answered(t *testing.T, st *gormstore.Store, c store.Claim) store.Ticket {
+	t.Helper()
+	ticket := won(t, st, c)
+	require.NoError(t, st.Complete(t.Context(), ticket, paid()))
+	return ticket
+}
+
 // resume opens the segments of a Resume attempt, which must win.
 func resume(t *testing.T, st *gormstore.Store, c store.Claim) (store.Segments, core.Record) {
 	t.Helper()
@@ -263,8 +344,7 @@ func resume(t *testing.T, st *gormstore.Store, c store.Claim) (store.Segments, c
 func resumed(t *testing.T, st *gormstore.Store, c store.Claim, s store.Seal) store.Ticket {
 	t.Helper()
 	segments, rec := resume(t, st, c)
-	_, err := segments.Seal(t.Context(), s)
-	require.NoError(t, err)
+	require.NoError(t, err2(segments.Seal(t.Context(), s)))
 	return rec.Ticket
 }
 
@@ -281,6 +361,14 @@ func begin(t *testing.T, st *gormstore.Store, c store.Claim) (store.Tx, context.
 	ctx, cancel := context.WithTimeout(t.Context(), c.Deadline)
 	t.Cleanup(cancel)
 	return tx, tx.Bind(ctx)
+}
+
+// beginRow is begin, with one row.
+func beginRow(t *testing.T, st *gormstore.Store, c store.Claim) (store.Tx, context.Context) {
+	t.Helper()
+	tx, ctx := begin(t, st, c)
+	require.NoError(t, addEffect(ctx))
+	return tx, ctx
 }
 
 // requireFree checks that the key can be claimed, within the time the server may need to notice that a client is gone,
@@ -301,12 +389,18 @@ func requireFree(t *testing.T, st *gormstore.Store, c store.Claim, within time.D
 	}
 }
 
+// requireState checks the state of a record.
+func requireState(t *testing.T, st *gormstore.Store, c store.Claim, want store.State, why ...any) store.Record {
+	t.Helper()
+	rec := try(st.Find(t.Context(), c.ID)).ok(t)
+	require.Equal(t, want, rec.State(), why...)
+	return rec
+}
+
 // requireCompleted checks that the answer is recorded and the attempt's rows are there.
 func requireCompleted(t *testing.T, st *gormstore.Store, c store.Claim, want store.Completion) {
 	t.Helper()
-	rec, err := st.Find(t.Context(), c.ID)
-	require.NoError(t, err)
-	require.Equal(t, store.Completed, rec.State())
+	rec := requireState(t, st, c, store.Completed)
 	require.Equal(t, c.Owner, rec.Owner)
 	require.Equal(t, want.Answer.Status, rec.Answer.Status)
 	require.Equal(t, string(want.Answer.Body), string(rec.Answer.Body))
@@ -317,6 +411,12 @@ func requireNothing(t *testing.T, st *gormstore.Store, c store.Claim) {
 	t.Helper()
 	_, err := st.Find(t.Context(), c.ID)
 	require.ErrorIs(t, err, core.ErrNotFound)
+}
+
+// sweep is a sweep of the store that does not look at this process's clock.
+func sweep(t *testing.T, st *gormstore.Store, limit int) store.Swept {
+	t.Helper()
+	return try(st.Sweep(t.Context(), limit, store.Window{})).ok(t)
 }
 
 // eventually waits until something holds that the test cannot be told of.

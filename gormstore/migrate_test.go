@@ -1,7 +1,6 @@
 package gormstore_test
 
 import (
-	"context"
 	"io/fs"
 	"testing"
 	"time"
@@ -56,29 +55,22 @@ func TestMigrateDoesNotWaitForAttempts(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, claimed.Won)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
+	ctx := within(t, 10*time.Second)
 	require.NoError(t, gormstore.Migrate(ctx, openPostgres(t, url, 2)))
 	require.NoError(t, tx.Rollback())
 }
 
 // The files are for other tools: they may run in any order of tools, and more than once.
 func TestMigrationsAreFiles(t *testing.T) {
-	t.Parallel()
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) {
-			db := d.fresh(t)(t)
-			files, err := fs.Glob(gormstore.Migrations(), db.Name()+"/*.sql")
-			require.NoError(t, err)
-			require.NotEmpty(t, files)
-			for _, file := range files {
-				text, err := fs.ReadFile(gormstore.Migrations(), file)
-				require.NoError(t, err)
-				require.NoError(t, db.Exec(string(text)).Error, "again: %s", file)
-			}
-			require.NoError(t, gormstore.Migrate(t.Context(), db), "and once more by ourselves")
-		})
-	}
+	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
+		files := try(fs.Glob(gormstore.Migrations(), db.Name()+"/*.sql")).ok(t)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			text := try(fs.ReadFile(gormstore.Migrations(), file)).ok(t)
+			require.NoError(t, db.Exec(string(text)).Error, "again: %s", file)
+		}
+		require.NoError(t, gormstore.Migrate(t.Context(), db), "and once more by ourselves")
+	})
 }
 
 // What a sequence has given out does not reach a subscriber of logical replication, nor is it in every dump: nothing of
@@ -87,19 +79,14 @@ func TestMigrationsAreFiles(t *testing.T) {
 // CONTRACT Q-5, X-7
 func TestSettlementsNeedNoSequence(t *testing.T) {
 	t.Parallel()
-	db := openPostgres(t, pgtest.URL(t), 4)
-	migrate(t, db)
+	db := newPostgres(t, 4)
 	st := newStore(t, db)
 	for range 2 {
 		c := command(store.Park)
-		_, err := st.Claim(t.Context(), c)
-		require.NoError(t, err)
+		won(t, st, c)
 		advance(t, db, time.Hour)
-		_, err = st.Settle(t.Context(), store.Settlement{ID: c.ID, Fence: 1, Who: "who", Why: "why"})
-		require.NoError(t, err)
-		var sequences []string
-		require.NoError(t, db.Raw("SELECT sequencename FROM pg_sequences WHERE sequencename LIKE 'idempotency%'").
-			Scan(&sequences).Error)
+		require.NoError(t, err2(st.Settle(t.Context(), store.Settlement{ID: c.ID, Fence: 1, Who: "who", Why: "why"})))
+		sequences := query[[]string](t, db, "SELECT sequencename FROM pg_sequences WHERE sequencename LIKE 'idempotency%'")
 		for _, name := range sequences {
 			require.NoError(t, db.Exec("ALTER SEQUENCE "+name+" RESTART").Error)
 		}

@@ -18,20 +18,17 @@ import (
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // reopen returns another *gorm.DB on the pool of db.
 func reopen(t *testing.T, db *gorm.DB, config *gorm.Config) *gorm.DB {
 	t.Helper()
-	pool, err := db.DB()
-	require.NoError(t, err)
+	pool := try(db.DB()).ok(t)
 	dialector := postgres.New(postgres.Config{Conn: pool})
 	if db.Name() == "sqlite" {
 		dialector = sqlite.New(sqlite.Config{Conn: pool})
 	}
-	again, err := gorm.Open(dialector, config)
-	require.NoError(t, err)
+	again := try(gorm.Open(dialector, config)).ok(t)
 	return again
 }
 
@@ -51,8 +48,7 @@ func requireWholeLife(t *testing.T, st *gormstore.Store, db *gorm.DB) {
 	tx, attempt := begin(t, st, c)
 	handle, ok := gormstore.SQLTx(attempt)
 	require.True(t, ok)
-	_, err := handle.ExecContext(attempt, "INSERT INTO effects (name) VALUES ('by SQL')")
-	require.NoError(t, err)
+	require.NoError(t, err2(handle.ExecContext(attempt, "INSERT INTO effects (name) VALUES ('by SQL')")))
 	require.NoError(t, seal(ctx, tx, secretive(), false))
 	requireCompleted(t, st, c, secretive())
 	_, claimed, err := st.Begin(ctx, again(c))
@@ -60,31 +56,26 @@ func requireWholeLife(t *testing.T, st *gormstore.Store, db *gorm.DB) {
 	require.Equal(t, secretive().Answer, claimed.Record.Answer)
 
 	c = command(store.Park)
-	claimed, err = st.Claim(ctx, c)
-	require.NoError(t, err)
+	claimed = try(st.Claim(ctx, c)).ok(t)
 	require.True(t, claimed.Won)
 	require.NoError(t, st.Renew(ctx, claimed.Record.Ticket, lease))
 	require.NoError(t, st.Complete(ctx, claimed.Record.Ticket, secretive()))
 	requireCompleted(t, st, c, secretive())
 
 	c = command(store.Park)
-	claimed, err = st.Claim(ctx, c)
-	require.NoError(t, err)
+	claimed = try(st.Claim(ctx, c)).ok(t)
 	require.NoError(t, st.Release(ctx, claimed.Record.Ticket))
 	requireFree(t, st, c, time.Second)
 
 	advance(t, db, 40*24*time.Hour)
-	unknown, err := st.List(ctx, store.Query{Unknown: true, Limit: 10})
-	require.NoError(t, err)
+	unknown := try(st.List(ctx, store.Query{Unknown: true, Limit: 10})).ok(t)
 	require.Len(t, unknown, 1, "the one that requireFree has left behind")
 	answer := secretive()
 	decision := store.Settlement{ID: c.ID, Fence: unknown[0].Fence, Answer: &answer, Who: "who", Why: "why"}
-	settled, err := st.Settle(ctx, decision)
-	require.NoError(t, err)
+	settled := try(st.Settle(ctx, decision)).ok(t)
 	require.Equal(t, store.Completed, settled.State())
 	for {
-		swept, err := st.Sweep(ctx, 10, store.Window{})
-		require.NoError(t, err)
+		swept := try(st.Sweep(ctx, 10, store.Window{})).ok(t)
 		if swept == (store.Swept{}) {
 			break
 		}
@@ -140,9 +131,7 @@ func (saboteur) Initialize(db *gorm.DB) error {
 }
 
 func TestPluginsOfTheApp(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		plain := open(t)
+	sqlitePostgres(t, func(t *testing.T, plain *gorm.DB) {
 		db := reopen(t, plain, &gorm.Config{Logger: logger.Discard})
 		require.NoError(t, db.Use(saboteur{}))
 		require.NoError(t, gormstore.Migrate(t.Context(), db))
@@ -159,8 +148,7 @@ func TestPluginsOfTheApp(t *testing.T) {
 // CONTRACT F-1
 func TestReadOnlyServer(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	migrate(t, openPostgres(t, url, 2))
+	url := migratedURL(t)
 	st := newStore(t, openPostgres(t, url+"&default_transaction_read_only=on", 4))
 	for _, r := range []store.Recovery{store.Park, store.Rollback} {
 		c := command(r)

@@ -23,9 +23,8 @@ import (
 
 func TestNewRefuses(t *testing.T) {
 	t.Run("another database", func(t *testing.T) {
-		db, err := gorm.Open(tests.DummyDialector{}, &gorm.Config{})
-		require.NoError(t, err)
-		_, err = gormstore.New(db)
+		db := try(gorm.Open(tests.DummyDialector{}, &gorm.Config{})).ok(t)
+		_, err := gormstore.New(db)
 		require.ErrorContains(t, err, `the database is "dummy"; use PostgreSQL`)
 		require.ErrorContains(t, gormstore.Migrate(t.Context(), db), "dummy")
 		require.ErrorContains(t, gormstore.Audit(t.Context(), db), "dummy")
@@ -45,8 +44,7 @@ func TestNewRefuses(t *testing.T) {
 func TestNewCreatesNothing(t *testing.T) {
 	db := openPostgres(t, pgtest.URL(t), 4)
 	store := newStore(t, db)
-	var tables int64
-	require.NoError(t, db.Raw("SELECT count(*) FROM pg_class WHERE relname LIKE 'idempotency%'").Scan(&tables).Error)
+	tables := query[int64](t, db, "SELECT count(*) FROM pg_class WHERE relname LIKE 'idempotency%'")
 	require.Zero(t, tables)
 	require.ErrorContains(t, store.Validate(t.Context()), "run gormstore.Migrate")
 	require.NoError(t, store.Close())
@@ -82,17 +80,14 @@ func TestSQLiteFileHasOneStore(t *testing.T) {
 		}
 	}
 
-	store, err := gormstore.New(db)
-	require.NoError(t, err)
+	store := try(gormstore.New(db)).ok(t)
 	requireTaken()
 	require.NoError(t, store.Close())
 
 	other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHoldFile$", "-test.v")
 	other.Env = append(os.Environ(), holdVariable+"="+address)
-	input, err := other.StdinPipe()
-	require.NoError(t, err)
-	output, err := other.StdoutPipe()
-	require.NoError(t, err)
+	input := try(other.StdinPipe()).ok(t)
+	output := try(other.StdoutPipe()).ok(t)
 	require.NoError(t, other.Start())
 	for lines := bufio.NewScanner(output); ; {
 		require.True(t, lines.Scan(), "the other process takes the file")
@@ -133,11 +128,9 @@ func TestSQLiteOwnerFileIsRemoved(t *testing.T) {
 	group.Wait()
 	require.Positive(t, turns.Load())
 	// Two that come at the same moment may refuse each other, and leave a file that nobody owns. The next owner takes it.
-	store, err := gormstore.New(openDB(t, sqlite.Open("file:"+filepath.ToSlash(path)+"?_pragma=journal_mode(wal)"), 3))
-	require.NoError(t, err)
+	store := try(gormstore.New(openDB(t, sqlite.Open("file:"+filepath.ToSlash(path)+"?_pragma=journal_mode(wal)"), 3))).ok(t)
 	require.NoError(t, store.Close())
-	left, err := filepath.Glob(path + "-owner*")
-	require.NoError(t, err)
+	left := try(filepath.Glob(path + "-owner*")).ok(t)
 	require.Empty(t, left)
 }
 
@@ -147,13 +140,11 @@ func TestSQLiteFileIsGivenBackOnce(t *testing.T) {
 	open := func() *gorm.DB {
 		return openDB(t, sqlite.Open("file:"+filepath.ToSlash(path)+"?_pragma=journal_mode(wal)"), 3)
 	}
-	first, err := gormstore.New(open())
-	require.NoError(t, err)
+	first := try(gormstore.New(open())).ok(t)
 	require.NoError(t, first.Close())
-	second, err := gormstore.New(open())
-	require.NoError(t, err)
+	second := try(gormstore.New(open())).ok(t)
 	require.NoError(t, first.Close())
-	_, err = gormstore.New(open())
+	_, err := gormstore.New(open())
 	require.ErrorContains(t, err, "in use by another process or store")
 	require.NoError(t, second.Close())
 }

@@ -110,9 +110,7 @@ type (
 
 // CONTRACT D-1
 func TestRowsWithoutOperation(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		_ = newStore(t, db) // installs the write guard
 		for _, model := range []any{&invoice{}, &bill{}, &deposit{}, &transfer{}} {
 			require.NoError(t, db.Migrator().DropTable(model))
@@ -139,11 +137,10 @@ func TestRowsWithoutOperation(t *testing.T) {
 
 // CONTRACT D-1, D-3
 func TestCreateOnce(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		for _, recovery := range []core.Recovery{core.Rollback, core.Park} {
 			t.Run(recovery.String(), func(t *testing.T) {
-				db := open(t)
+				db := db
 				require.NoError(t, db.Migrator().DropTable(&charge{}, &posting{}))
 				require.NoError(t, db.AutoMigrate(&charge{}, &posting{}))
 				testCreateOnce(t, db, recovery)
@@ -153,8 +150,7 @@ func TestCreateOnce(t *testing.T) {
 }
 
 func testCreateOnce(t *testing.T, db *gorm.DB, recovery core.Recovery) {
-	module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: recovery}})
-	require.NoError(t, err)
+	module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: recovery}})).ok(t)
 	c := cashier{t: t, db: db, module: module, handle: gormstore.Tx}
 	if recovery == core.Park {
 		c.handle = db.WithContext
@@ -221,8 +217,7 @@ func testCreateOnce(t *testing.T, db *gorm.DB, recovery core.Recovery) {
 	lines := func(tx *gorm.DB) (created int) {
 		for line := range 3 {
 			row := posting{Line: line}
-			made, err := gormstore.CreateOnce(tx, &row)
-			require.NoError(t, err)
+			made := try(gormstore.CreateOnce(tx, &row)).ok(t)
 			require.Equal(t, line, row.Line)
 			require.NotZero(t, row.ID)
 			if made {
@@ -256,7 +251,7 @@ func testCreateOnce(t *testing.T, db *gorm.DB, recovery core.Recovery) {
 		})
 	}
 
-	_, _, err = once(db, "r-x", 1)
+	_, _, err := once(db, "r-x", 1)
 	require.ErrorContains(t, err, "belongs to no attempt")
 	var rows int64
 	require.NoError(t, db.Unscoped().Model(&charge{}).Where("reference <> 'r-race'").Count(&rows).Error)

@@ -53,14 +53,12 @@ func TestSecondLineOfAPartitionedTable(t *testing.T) {
 	require.ErrorContains(t, gormstore.Audit(t.Context(), db, &LedgerRow{}), "protects nothing: booked_at is a time")
 	require.NoError(t, gormstore.Audit(t.Context(), db, &LedgerOperation{}))
 
-	module, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback}})
-	require.NoError(t, err)
+	module := try(core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
 	c, now := cashier{t, db, module, gormstore.Tx}, time.Now()
 	for range 2 { // the record of the first is lost
 		now = now.Add(time.Second)
 		c.run(alice, "key-1", "{}", func(tx *gorm.DB) {
-			row, err := Book(tx, 100, now)
-			require.NoError(t, err)
+			row := try(Book(tx, 100, now)).ok(t)
 			require.EqualValues(t, 100, row.Amount)
 		})
 	}

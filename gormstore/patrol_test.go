@@ -27,15 +27,13 @@ FROM (SELECT clock_timestamp() - ? * interval '1 microsecond' AS at) t`,
 
 func sweepOnce(t *testing.T, st *gormstore.Store) {
 	t.Helper()
-	_, err := st.Sweep(t.Context(), 100, store.Window{})
-	require.NoError(t, err)
+	require.NoError(t, err2(st.Sweep(t.Context(), 100, store.Window{})))
 }
 
 // requireListed checks what the operators are shown.
 func requireListed(t *testing.T, st *gormstore.Store, want ...core.ID) {
 	t.Helper()
-	found, err := st.List(t.Context(), store.Query{Unknown: true, Limit: 100})
-	require.NoError(t, err)
+	found := try(st.List(t.Context(), store.Query{Unknown: true, Limit: 100})).ok(t)
 	got := make([]core.ID, 0, len(found))
 	for _, r := range found {
 		got = append(got, r.ID)
@@ -123,16 +121,12 @@ func TestPatrolStopsAtALock(t *testing.T) {
 //
 // CONTRACT T-4, T-5
 func TestPatrolAfterTheClockWentBack(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		st := newStore(t, db)
 		win := func() core.ID {
 			c := command(core.Park)
 			c.Retention = store.DefaultRetention
-			claimed, err := st.Claim(t.Context(), c)
-			require.NoError(t, err)
-			require.True(t, claimed.Won)
+			won(t, st, c)
 			return c.ID
 		}
 		sweepOnce(t, st)
@@ -142,8 +136,7 @@ func TestPatrolAfterTheClockWentBack(t *testing.T) {
 		sweepOnce(t, st)
 		require.False(t, isAside(t, db, win()))
 		require.NoError(t, db.Exec("UPDATE idempotency_record SET lease_until = created_at").Error)
-		found, err := st.List(t.Context(), store.Query{Unknown: true, Limit: 10})
-		require.NoError(t, err)
+		found := try(st.List(t.Context(), store.Query{Unknown: true, Limit: 10})).ok(t)
 		require.Len(t, found, 2)
 	})
 }
@@ -169,9 +162,7 @@ func TestPatrolAnnouncesItsLimit(t *testing.T) {
 	require.NoError(t, db.Exec("UPDATE idempotency_setting SET value = (value::bigint + 60000000)::text"+
 		" WHERE name = 'patrol/limit'").Error) // or: the clock has gone back by a minute
 	c := command(core.Park)
-	claimed, err := store.Claim(t.Context(), c)
-	require.NoError(t, err)
-	require.True(t, claimed.Won)
+	won(t, store, c)
 	require.True(t, isAside(t, db, c.ID))
 	require.NoError(t, hidden.Commit().Error)
 	requireListed(t, store, id)
@@ -186,8 +177,7 @@ func TestPatrolSaysThatItIsHeldUp(t *testing.T) {
 	st := newStore(t, db)
 	heldUp := func() time.Duration {
 		t.Helper()
-		swept, err := st.Sweep(t.Context(), 100, store.Window{})
-		require.NoError(t, err)
+		swept := sweep(t, st, 100)
 		return swept.HeldUp
 	}
 	require.Zero(t, heldUp())

@@ -1,14 +1,10 @@
 package gormstore
 
 import (
-	"path/filepath"
 	"testing"
 	"time"
 
-	libtnb "github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/core/store"
 )
@@ -18,18 +14,8 @@ import (
 // CONTRACT T-3
 func TestPatrolOfSQLiteComesInBatches(t *testing.T) {
 	t.Parallel()
-	db, err := gorm.Open(libtnb.Open("file:"+filepath.Join(t.TempDir(), "test.db")+
-		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"), &gorm.Config{Logger: logger.Discard})
-	require.NoError(t, err)
-	pool, err := db.DB()
-	require.NoError(t, err)
-	pool.SetMaxOpenConns(4)
-	t.Cleanup(func() { require.NoError(t, pool.Close()) })
-	require.NoError(t, Migrate(t.Context(), db))
-	st, err := New(db)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, st.Close()) })
-
+	st := onEach(t)["sqlite"]
+	db := st.db
 	const records = 2*patrolBatch + 100
 	begun := time.Now().Add(-time.Hour).UnixMicro()
 	require.NoError(t, db.Exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
@@ -56,7 +42,7 @@ SELECT randomblob(32), zeroblob(32), zeroblob(24), zeroblob(16), 1, 1, 3, 'POST'
 	}
 	require.Len(t, batches, 2)
 
-	_, err = st.Sweep(t.Context(), 100, store.Window{})
+	_, err := st.Sweep(t.Context(), 100, store.Window{})
 	require.NoError(t, err)
 	page, err := st.List(t.Context(), store.Query{Unknown: true, Limit: records + 1})
 	require.NoError(t, err)

@@ -4,6 +4,7 @@ package gormstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,14 +14,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
-
-	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/gormstore"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // throughPgBouncer starts a PgBouncer in transaction mode in front of a database, and returns the database's URL by way of it.
@@ -33,16 +28,13 @@ func throughPgBouncer(t *testing.T, databaseURL string) string {
 			t.Skip("no PgBouncer: install Debian's package pgbouncer")
 		}
 	}
-	target, err := url.Parse(databaseURL)
-	require.NoError(t, err)
+	target := try(url.Parse(databaseURL)).ok(t)
 	password, _ := target.User.Password()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := try(net.Listen("tcp", "127.0.0.1:0")).ok(t)
 	port := listener.Addr().(*net.TCPAddr).Port
 	require.NoError(t, listener.Close())
 
-	directory, err := os.MkdirTemp("", "idem-pgbouncer-") //nolint:usetesting // nobody but its owner may look into t.TempDir
-	require.NoError(t, err)
+	directory := try(os.MkdirTemp("", "idem-pgbouncer-")).ok(t) //nolint:usetesting // nobody but its owner may look into t.TempDir
 	t.Cleanup(func() { _ = os.RemoveAll(directory) })
 	require.NoError(t, os.Chmod(directory, 0o755))
 	users, config := filepath.Join(directory, "users.txt"), filepath.Join(directory, "pgbouncer.ini")
@@ -86,29 +78,15 @@ default_pool_size = 8
 //
 // CONTRACT, F-2
 func TestSegmentsBehindPgBouncer(t *testing.T) {
-	databaseURL := pgtest.URL(t)
+	databaseURL := migratedURL(t)
 	direct := openPostgres(t, databaseURL, 2)
-	migrate(t, direct)
 	bouncer := throughPgBouncer(t, databaseURL)
 	effects := 0
 	for _, mode := range []string{"simple_protocol", "exec", "cache_describe"} {
 		t.Run(mode, func(t *testing.T) {
 			a := newStepApp(t, newStore(t, openPostgres(t, bouncer+"&default_query_exec_mode="+mode, 4)))
 			calls, fail := 0, context.DeadlineExceeded
-			handle := func(ctx context.Context) error {
-				if err := reserve(ctx, nil); err != nil {
-					return err
-				}
-				err := core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { calls++; return nil }, core.Dedup(time.Hour))
-				if err != nil {
-					return err
-				}
-				err = gormstore.StepDo(ctx, "book", func(tx *gorm.DB) error { return tx.Create(&effect{Name: "booked"}).Error })
-				if err == nil && fail != nil {
-					return fail
-				}
-				return err
-			}
+			handle := func(ctx context.Context) error { return errors.Join(reserveCallBook(ctx, &calls), fail) }
 			for n := range 3 {
 				key := fmt.Sprint(mode, n)
 				calls, fail = 0, context.DeadlineExceeded

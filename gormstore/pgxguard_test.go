@@ -104,10 +104,8 @@ func TestPgxWriteGuardKnowsTheLibrary(t *testing.T) {
 	db := gormOver(t, below)
 	migrate(t, db)
 	onPool := newStore(t, db)
-	journal, err := gormstore.NewJournal(db)
-	require.NoError(t, err)
-	module, err := core.New(core.Config{Store: onPool, Policy: core.Policy{Recovery: core.Rollback}})
-	require.NoError(t, err)
+	journal := try(gormstore.NewJournal(db)).ok(t)
+	module := try(core.New(core.Config{Store: onPool, Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
 	for name, write := range pgxWrites {
 		if strings.HasSuffix(name, "nobody reads") { // the connection is busy until the end
 			continue
@@ -129,8 +127,7 @@ func TestPgxWriteGuardKnowsTheLibrary(t *testing.T) {
 			_, err := tx.ExecContext(ctx, addRow, "with the attempt's own context")
 			return err
 		}))
-		_, err = segments.Seal(ctx, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})
-		require.NoError(t, err)
+		require.NoError(t, err2(segments.Seal(ctx, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})))
 	}
 }
 
@@ -139,11 +136,9 @@ func TestPgxWriteGuardKnowsTheLibrary(t *testing.T) {
 // CONTRACT X-6
 func TestPgxWriteGuardBelowDatabaseSQL(t *testing.T) {
 	t.Parallel()
-	address := pgtest.URL(t)
+	address := migratedURL(t)
 	db := openPostgres(t, address, 16)
-	migrate(t, db)
-	config, err := pgx.ParseConfig(address)
-	require.NoError(t, err)
+	config := try(pgx.ParseConfig(address)).ok(t)
 	config.Tracer = gormstore.PgxWriteGuard()
 	pool := stdlib.OpenDB(*config)
 	t.Cleanup(func() { require.NoError(t, pool.Close()) })
@@ -153,10 +148,9 @@ func TestPgxWriteGuardBelowDatabaseSQL(t *testing.T) {
 		"exec":  func() error { return err2(pool.ExecContext(ctx, addRow, "outside")) },
 		"query": func() error { return pool.QueryRowContext(ctx, addRow+" RETURNING id", "outside").Scan(new(int64)) },
 		"transaction": func() error {
-			tx, err := pool.BeginTx(ctx, &sql.TxOptions{})
-			require.NoError(t, err)
+			tx := try(pool.BeginTx(ctx, &sql.TxOptions{})).ok(t)
 			defer func() { _ = tx.Rollback() }()
-			_, err = tx.ExecContext(ctx, addRow, "outside")
+			_, err := tx.ExecContext(ctx, addRow, "outside")
 			return err
 		},
 	} {
@@ -175,13 +169,11 @@ func TestPgxWritePastTheAttemptDoesNotWait(t *testing.T) {
 	db := gormOver(t, below)
 	migrate(t, db)
 	require.NoError(t, db.Create(&effect{ID: 7, Name: "balance"}).Error)
-	module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback, Deadline: time.Minute}})
-	require.NoError(t, err)
+	module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback, Deadline: time.Minute}})).ok(t)
 	require.Equal(t, 500, book(t, module, "k", 500, func(ctx context.Context, tx gormstore.PgxDBTX) {
 		require.NoError(t, err2(tx.Exec(ctx, "UPDATE effects SET name = 'less' WHERE id = 7")))
 		require.ErrorIs(t, err2(below.Exec(ctx, "UPDATE effects SET name = 'past' WHERE id = 7")), gormstore.ErrOutsideTransaction)
 	}))
-	var name string
-	require.NoError(t, db.Raw("SELECT name FROM effects WHERE id = 7").Scan(&name).Error)
+	name := query[string](t, db, "SELECT name FROM effects WHERE id = 7")
 	require.Equal(t, "balance", name)
 }

@@ -46,11 +46,9 @@ func openPool(t *testing.T, address string, tracer pgx.QueryTracer) *gorm.DB {
 
 func newPool(t *testing.T, address string, tracer pgx.QueryTracer) *pgxpool.Pool {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(address)
-	require.NoError(t, err)
+	config := try(pgxpool.ParseConfig(address)).ok(t)
 	config.MaxConns, config.ConnConfig.Tracer = 16, tracer
-	below, err := pgxpool.NewWithConfig(t.Context(), config)
-	require.NoError(t, err)
+	below := try(pgxpool.NewWithConfig(t.Context(), config)).ok(t)
 	t.Cleanup(below.Close)
 	return below
 }
@@ -59,8 +57,7 @@ func gormOver(t *testing.T, below *pgxpool.Pool) *gorm.DB {
 	t.Helper()
 	pool := stdlib.OpenDBFromPool(below)
 	pool.SetMaxOpenConns(int(below.Config().MaxConns))
-	db, err := gorm.Open(postgres.New(postgres.Config{Conn: pool}), &gorm.Config{Logger: logger.Discard})
-	require.NoError(t, err)
+	db := try(gorm.Open(postgres.New(postgres.Config{Conn: pool}), &gorm.Config{Logger: logger.Discard})).ok(t)
 	t.Cleanup(func() { require.NoError(t, pool.Close()) })
 	return db
 }
@@ -167,8 +164,7 @@ func TestPgxTx(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			db := d.fresh(t)(t)
-			module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}})
-			require.NoError(t, err)
+			module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
 			for name, write := range pgxWrites {
 				t.Run(name, func(t *testing.T) {
 					require.NoError(t, db.Exec("DELETE FROM effects").Error)
@@ -222,8 +218,7 @@ func book(
 func TestPgxTxRefusesTransactionControl(t *testing.T) {
 	t.Parallel()
 	db := freshPool(t)(t)
-	module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}})
-	require.NoError(t, err)
+	module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
 	require.Equal(t, 201, book(t, module, "k", 201, func(ctx context.Context, tx gormstore.PgxDBTX) {
 		for _, ending := range endings {
 			var batch pgx.Batch
@@ -246,8 +241,7 @@ func TestPgxTxRefusesTransactionControl(t *testing.T) {
 			batch.Queue("SELECT 1", hidden(ending))
 			require.ErrorContains(t, tx.SendBatch(ctx, &batch).Close(), "a handler must not end")
 		}
-		_, err := tx.Exec(ctx, addRow, "a")
-		require.NoError(t, err)
+		require.NoError(t, err2(tx.Exec(ctx, addRow, "a")))
 	}))
 	require.Equal(t, 1, countEffects(t, db))
 }
@@ -271,19 +265,16 @@ func TestPgxTxNoticesTheEnd(t *testing.T) {
 			t.Run(ending+", "+way, func(t *testing.T) {
 				t.Parallel()
 				address := pgtest.URL(t)
-				config, err := pgxpool.ParseConfig(address)
-				require.NoError(t, err)
+				config := try(pgxpool.ParseConfig(address)).ok(t)
 				config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 					_, err := c.Prepare(ctx, "innocent", ending)
 					return err
 				}
-				below, err := pgxpool.NewWithConfig(t.Context(), config)
-				require.NoError(t, err)
+				below := try(pgxpool.NewWithConfig(t.Context(), config)).ok(t)
 				t.Cleanup(below.Close)
 				db := gormOver(t, below)
 				migrate(t, db)
-				module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}})
-				require.NoError(t, err)
+				module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
 				for range 2 {
 					w := serve(t, module, "k", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 						tx, _ := gormstore.PgxTx(r.Context())
@@ -311,13 +302,11 @@ func TestPgxTxAfterTheEnd(t *testing.T) {
 			tx, ctx := begin(t, store, command(core.Rollback))
 			door, ok := gormstore.PgxTx(ctx)
 			require.True(t, ok)
-			rows, err := door.Query(ctx, "SELECT n FROM generate_series(1, 1000) n")
-			require.NoError(t, err)
+			rows := try(door.Query(ctx, "SELECT n FROM generate_series(1, 1000) n")).ok(t)
 			require.True(t, rows.Next())
 			require.ErrorContains(t, door.QueryRow(ctx, "SELECT 1").Scan(new(int)), "conn busy")
 			rows.Close()
-			rows, err = door.Query(ctx, "SELECT n FROM generate_series(1, 1000) n")
-			require.NoError(t, err)
+			rows = try(door.Query(ctx, "SELECT n FROM generate_series(1, 1000) n")).ok(t)
 			require.True(t, rows.Next())
 			var batch pgx.Batch
 			batch.Queue("SELECT 1")
@@ -329,7 +318,7 @@ func TestPgxTxAfterTheEnd(t *testing.T) {
 			rows.Close()
 			require.ErrorContains(t, err2(door.Exec(ctx, "SELECT 1")), "the attempt is over")
 			require.ErrorContains(t, door.SendBatch(ctx, &batch).Close(), "the attempt is over")
-			_, err = door.CopyFrom(ctx, pgx.Identifier{"effects"}, []string{"name"}, pgx.CopyFromRows([][]any{{"late"}}))
+			_, err := door.CopyFrom(ctx, pgx.Identifier{"effects"}, []string{"name"}, pgx.CopyFromRows([][]any{{"late"}}))
 			require.ErrorContains(t, err, "the attempt is over")
 		})
 	}
@@ -342,8 +331,7 @@ func TestPgxTxAfterTheEnd(t *testing.T) {
 func TestPgxTxCopySource(t *testing.T) {
 	t.Parallel()
 	db := freshPool(t)(t)
-	module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback, Deadline: time.Second}})
-	require.NoError(t, err)
+	module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback, Deadline: time.Second}})).ok(t)
 	copies := func(ctx context.Context, tx gormstore.PgxDBTX, next func() ([]any, error)) error {
 		_, err := tx.CopyFrom(ctx, pgx.Identifier{"effects"}, []string{"name"}, pgx.CopyFromFunc(next))
 		return err
@@ -404,8 +392,7 @@ func TestPgxTxInSteps(t *testing.T) {
 	} {
 		require.ErrorIs(t, err, gormstore.ErrOutsideTransaction)
 	}
-	_, err := segments.Seal(ctx, store.Seal{Steps: []store.StepRecord{{Name: "work", Kind: store.DatabaseStep}}})
-	require.NoError(t, err)
+	require.NoError(t, err2(segments.Seal(ctx, store.Seal{Steps: []store.StepRecord{{Name: "work", Kind: store.DatabaseStep}}})))
 	require.Equal(t, 1, countEffects(t, db))
 }
 
@@ -420,8 +407,7 @@ func TestResidueOverAPool(t *testing.T) {
 	migrate(t, db)
 	require.NoError(t, db.Exec("CREATE FUNCTION freeze() RETURNS text LANGUAGE sql AS $$ "+
 		"SELECT set_config('default_transaction_read_only', 'on', false) $$").Error)
-	module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}})
-	require.NoError(t, err)
+	module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
 	for _, status := range []int{201, 402, 500} {
 		var pid, found int
 		require.Equal(t, status, book(t, module, rand.Text(), status, func(ctx context.Context, tx gormstore.PgxDBTX) {
@@ -470,8 +456,7 @@ func TestPanicInAnArgument(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := freshPostgres("", false)(t)(t) // closing a pgxpool would wait for the connection that stays
-			module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}})
-			require.NoError(t, err)
+			module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
 			key := rand.Text()
 			require.Equal(t, panics, book(t, module, key, 201, func(ctx context.Context, tx gormstore.PgxDBTX) {
 				require.NoError(t, err2(tx.Exec(ctx, add, "before")))

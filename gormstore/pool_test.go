@@ -10,7 +10,6 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // A repeat is soon told that the attempt is running, even if no slot is free: else it would wait for the very attempt that
@@ -22,8 +21,7 @@ func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
 	for _, d := range everyWay {
 		t.Run(d.name, func(t *testing.T) {
 			db := d.fresh(t)(t)
-			pool, err := db.DB()
-			require.NoError(t, err)
+			pool := try(db.DB()).ok(t)
 			pool.SetMaxOpenConns(3) // two slots on PostgreSQL; SQLite has one writer anyway
 			st := newStore(t, db)
 			slots := map[string]int{"postgres": 2, "sqlite": 1}[db.Name()]
@@ -72,15 +70,12 @@ func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
 // CONTRACT F-1
 func TestClaimInLineIsNotSent(t *testing.T) {
 	t.Parallel()
-	db := openPostgres(t, pgtest.URL(t), 4) // three slots for claims
-	migrate(t, db)
+	db := newPostgres(t, 4) // three slots for claims
 	st := newStore(t, db)
 	require.NoError(t, st.Validate(t.Context()))
-	pool, err := db.DB()
-	require.NoError(t, err)
+	pool := try(db.DB()).ok(t)
 	for range 4 {
-		taken, err := pool.Conn(t.Context())
-		require.NoError(t, err)
+		taken := try(pool.Conn(t.Context())).ok(t)
 		t.Cleanup(func() { _ = taken.Close() })
 	}
 	errs := atOnce(20, func(int) error {

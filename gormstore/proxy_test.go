@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // proxy stands between a pool and its PostgreSQL server, to break what goes through.
@@ -36,11 +34,9 @@ func (l *link) cut() {
 
 func newProxy(t *testing.T, databaseURL string) *proxy {
 	t.Helper()
-	target, err := url.Parse(databaseURL)
-	require.NoError(t, err)
+	target := try(url.Parse(databaseURL)).ok(t)
 	server := target.Host
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := try(net.Listen("tcp", "127.0.0.1:0")).ok(t)
 	target.Host = listener.Addr().String()
 	p := &proxy{url: target.String(), links: make(map[*link]struct{})}
 	p.done.Go(func() {
@@ -109,6 +105,17 @@ func (p *proxy) set(f filter) {
 		return
 	}
 	p.filter.Store(&f)
+}
+
+// once is a filter that cuts the first chunk off where at says so, and its connection.
+func once(at func(toServer bool, chunk []byte) bool) (f filter, done *atomic.Bool) {
+	done = new(atomic.Bool)
+	return func(toServer bool, chunk []byte) (int, bool) {
+		if at(toServer, chunk) && done.CompareAndSwap(false, true) {
+			return 0, true
+		}
+		return len(chunk), false
+	}, done
 }
 
 // cut breaks all connections that there are.

@@ -5,26 +5,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	pgdriver "gorm.io/driver/postgres"
-	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/pgtest"
 )
-
-// storeAt is a store on the server at url.
-func storeAt(t *testing.T, url string) *Store {
-	t.Helper()
-	db, err := gorm.Open(pgdriver.Open(url), &gorm.Config{Logger: logger.Discard})
-	require.NoError(t, err)
-	pool, err := db.DB()
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, pool.Close()) })
-	store, err := New(db)
-	require.NoError(t, err)
-	return store
-}
 
 // readBackOf is what the end of a Rollback attempt reads after its COMMIT has been cut off.
 func readBackOf(t *testing.T, s *Store, ticket store.Ticket) (committed, certain bool) {
@@ -37,20 +21,13 @@ func readBackOf(t *testing.T, s *Store, ticket store.Ticket) (committed, certain
 // CONTRACT
 func TestReadBackAsksForItsOwnAnswer(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	st := storeAt(t, url)
-	require.NoError(t, Migrate(t.Context(), st.db))
-	c := store.Claim{ID: store.ID{1}, Owner: store.Owner{1}, Method: "POST", Route: "/v1/payments", Recovery: store.Park,
-		Hash: store.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute}
-	claimed, err := st.Claim(t.Context(), c)
-	require.NoError(t, err)
-	ticket := claimed.Record.Ticket
+	st, c := onEach(t)["postgres"], claimOf(1, store.Park)
+	ticket := won(t, st, c)
 	committed, certain := readBackOf(t, st, ticket)
 	require.False(t, committed, "a claim is no answer")
 	require.True(t, certain)
 
-	answered := store.Completion{Answer: store.Answer{Status: 201}, Retention: time.Hour, Tombstone: time.Hour}
-	require.NoError(t, st.Complete(t.Context(), ticket, answered))
+	require.NoError(t, st.Complete(t.Context(), ticket, done))
 	committed, _ = readBackOf(t, st, ticket)
 	require.True(t, committed)
 	other, later := ticket, ticket
@@ -75,10 +52,7 @@ func TestReadBackAsksForItsOwnAnswer(t *testing.T) {
 // CONTRACT
 func TestReadBackAsksForItsOwnStep(t *testing.T) {
 	t.Parallel()
-	st := storeAt(t, pgtest.URL(t))
-	require.NoError(t, Migrate(t.Context(), st.db))
-	c := store.Claim{ID: store.ID{1}, Owner: store.Owner{1}, Method: "POST", Route: "/v1/payments", Recovery: store.Resume,
-		Hash: store.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute}
+	st, c := onEach(t)["postgres"], claimOf(1, store.Resume)
 	open, claimed, err := st.Resume(t.Context(), c)
 	require.NoError(t, err)
 	open.Opening(func() error { return nil })

@@ -20,62 +20,56 @@ import (
 //
 // CONTRACT
 func TestReferencesOfEachRecovery(t *testing.T) {
-	t.Parallel()
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) {
-			t.Parallel()
-			db := d.fresh(t)(t)
-			store := newStore(t, db)
-			realm := core.Scoping{}.PrincipalRealm(core.Principal{Issuer: "https://issuer.example", Subject: "alice"})
-			kept := func(value string) bool {
-				ids, err := store.Referred(t.Context(), realm[:], value, 10)
-				require.NoError(t, err)
-				return len(ids) == 1
+	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
+		store := newStore(t, db)
+		realm := core.Scoping{}.PrincipalRealm(core.Principal{Issuer: "https://issuer.example", Subject: "alice"})
+		kept := func(value string) bool {
+			ids := try(store.Referred(t.Context(), realm[:], value, 10)).ok(t)
+			return len(ids) == 1
+		}
+		run := func(recovery core.Recovery, key string, handler http.HandlerFunc) *httptest.ResponseRecorder {
+			module, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: recovery},
+				ClaimTimeout: 30 * time.Second})
+			require.NoError(t, err)
+			return serve(t, module, key, handler)
+		}
+		answer := func(ref string, status int) http.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request) {
+				require.NoError(t, core.Reference(r.Context(), "charge", ref))
+				require.NoError(t, core.Reference(r.Context(), "charge", ref))
+				w.WriteHeader(status)
 			}
-			run := func(recovery core.Recovery, key string, handler http.HandlerFunc) *httptest.ResponseRecorder {
-				module, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: recovery},
-					ClaimTimeout: 30 * time.Second})
-				require.NoError(t, err)
-				return serve(t, module, key, handler)
-			}
-			answer := func(ref string, status int) http.HandlerFunc {
-				return func(w http.ResponseWriter, r *http.Request) {
-					require.NoError(t, core.Reference(r.Context(), "charge", ref))
-					require.NoError(t, core.Reference(r.Context(), "charge", ref))
-					w.WriteHeader(status)
-				}
-			}
+		}
 
-			run(core.Park, "park", func(w http.ResponseWriter, r *http.Request) {
-				require.NoError(t, core.Reference(r.Context(), "charge", "of park"))
-				require.True(t, kept("of park"), "while the attempt runs")
-				w.WriteHeader(http.StatusInternalServerError)
-			})
-			require.True(t, kept("of park"))
-
-			run(core.Rollback, "failed", answer("of a failure", http.StatusInternalServerError))
-			require.False(t, kept("of a failure"))
-			run(core.Rollback, "refused", answer("of a refusal", http.StatusPaymentRequired))
-			require.False(t, kept("of a refusal"), "its rows are undone, and so is what names them")
-			run(core.Rollback, "booked", answer("of a booking", http.StatusCreated))
-			require.True(t, kept("of a booking"))
-
-			run(core.Resume, "resume-at-once", answer("of no step", http.StatusCreated))
-			require.True(t, kept("of no step"))
-			run(core.Resume, "resume", func(w http.ResponseWriter, r *http.Request) {
-				require.NoError(t, core.CallDo(r.Context(), "charge", func(ctx context.Context, _ core.DerivedKey) error {
-					return core.Reference(ctx, "charge", "of a call")
-				}))
-				require.True(t, kept("of a call"))
-				require.Error(t, gormstore.StepDo(r.Context(), "book", func(tx *gorm.DB) error {
-					return errors.Join(core.Reference(tx.Statement.Context, "booking", "of a step"), errors.New("failed"))
-				}))
-				w.WriteHeader(http.StatusInternalServerError)
-			})
-			require.True(t, kept("of a call"))
-			require.False(t, kept("of a step"))
+		run(core.Park, "park", func(w http.ResponseWriter, r *http.Request) {
+			require.NoError(t, core.Reference(r.Context(), "charge", "of park"))
+			require.True(t, kept("of park"), "while the attempt runs")
+			w.WriteHeader(http.StatusInternalServerError)
 		})
-	}
+		require.True(t, kept("of park"))
+
+		run(core.Rollback, "failed", answer("of a failure", http.StatusInternalServerError))
+		require.False(t, kept("of a failure"))
+		run(core.Rollback, "refused", answer("of a refusal", http.StatusPaymentRequired))
+		require.False(t, kept("of a refusal"), "its rows are undone, and so is what names them")
+		run(core.Rollback, "booked", answer("of a booking", http.StatusCreated))
+		require.True(t, kept("of a booking"))
+
+		run(core.Resume, "resume-at-once", answer("of no step", http.StatusCreated))
+		require.True(t, kept("of no step"))
+		run(core.Resume, "resume", func(w http.ResponseWriter, r *http.Request) {
+			require.NoError(t, core.CallDo(r.Context(), "charge", func(ctx context.Context, _ core.DerivedKey) error {
+				return core.Reference(ctx, "charge", "of a call")
+			}))
+			require.True(t, kept("of a call"))
+			require.Error(t, gormstore.StepDo(r.Context(), "book", func(tx *gorm.DB) error {
+				return errors.Join(core.Reference(tx.Statement.Context, "booking", "of a step"), errors.New("failed"))
+			}))
+			w.WriteHeader(http.StatusInternalServerError)
+		})
+		require.True(t, kept("of a call"))
+		require.False(t, kept("of a step"))
+	})
 }
 
 // However many references there are, a sweep reads only those of its records.

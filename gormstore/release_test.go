@@ -86,8 +86,7 @@ type tires struct{}
 // tiring is a driver whose connections are tired by the claims that open them.
 func tiring(t *testing.T, address string) *sql.DB {
 	t.Helper()
-	config, err := pgx.ParseConfig(address)
-	require.NoError(t, err)
+	config := try(pgx.ParseConfig(address)).ok(t)
 	config.DialFunc = func(ctx context.Context, network, host string) (net.Conn, error) {
 		plain, err := new(net.Dialer).DialContext(ctx, network, host)
 		if err != nil {

@@ -21,11 +21,9 @@ import (
 // backends returns the server's processes of a pool's connections that are idle.
 func backends(t *testing.T, db *gorm.DB) (pids []int) {
 	t.Helper()
-	pool, err := db.DB()
-	require.NoError(t, err)
+	pool := try(db.DB()).ok(t)
 	for range pool.Stats().Idle {
-		c, err := pool.Conn(t.Context())
-		require.NoError(t, err)
+		c := try(pool.Conn(t.Context())).ok(t)
 		defer func() { require.NoError(t, c.Close()) }()
 		var pid int
 		require.NoError(t, c.QueryRowContext(t.Context(), "SELECT pg_backend_pid()").Scan(&pid))
@@ -39,18 +37,15 @@ func backends(t *testing.T, db *gorm.DB) (pids []int) {
 //
 // CONTRACT
 func TestResidueReachesNobody(t *testing.T) {
-	t.Parallel()
 	onPostgres(t, func(t *testing.T, db *gorm.DB) {
 		const readOnly = "set_config('default_transaction_read_only', 'on', false)"
 		role := "tenant_" + strings.ToLower(rand.Text())
-		for _, statement := range []string{
-			"CREATE ROLE " + role,
-			"CREATE FUNCTION freeze() RETURNS text LANGUAGE sql AS $$ SELECT " + readOnly + " $$",
+		execute(t, db,
+			"CREATE ROLE "+role,
+			"CREATE FUNCTION freeze() RETURNS text LANGUAGE sql AS $$ SELECT "+readOnly+" $$",
 			"CREATE PROCEDURE turn(name text) LANGUAGE sql AS $$ SELECT set_config('role', name, false) $$",
 			"CREATE SEQUENCE numbers",
-		} {
-			require.NoError(t, db.Exec(statement).Error)
-		}
+		)
 		t.Cleanup(func() { require.NoError(t, db.Exec("DROP ROLE "+role).Error) })
 		send := func(tx *gorm.DB, statement string) error { return tx.Raw(statement).Scan(&[]string{}).Error }
 		failure := errors.New("failed")
@@ -120,8 +115,7 @@ func TestHarmlessFunctions(t *testing.T) {
 		require.NoError(t, db.Exec("CREATE FUNCTION "+name+"() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$").Error)
 	}
 	schema := currentSchema(t, db)
-	store, err := gormstore.New(db, gormstore.HarmlessFunctions("Total", schema+".other"))
-	require.NoError(t, err)
+	store := try(gormstore.New(db, gormstore.HarmlessFunctions("Total", schema+".other"))).ok(t)
 	for statement, harmless := range map[string]bool{
 		"SELECT total()": true, "SELECT TOTAL()": true, "SELECT " + schema + ".other()": true,
 		"SELECT " + schema + ".total()": false, "SELECT other()": false, "SELECT total() FROM (SELECT other()) o": false,
@@ -151,7 +145,6 @@ func TestHarmlessFunctions(t *testing.T) {
 //
 // CONTRACT
 func TestStringsThatDoNotConform(t *testing.T) {
-	t.Parallel()
 	onPostgres(t, func(t *testing.T, db *gorm.DB) {
 		for way, run := range attempts {
 			before := countEffects(t, db)

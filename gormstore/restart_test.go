@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	pgdriver "gorm.io/driver/postgres"
 	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/pgtest"
@@ -23,14 +22,8 @@ import (
 // CONTRACT F-2
 func TestConfirmAsksTheServerThatWasRead(t *testing.T) {
 	t.Parallel()
-	db, err := gorm.Open(pgdriver.Open(pgtest.URL(t)), &gorm.Config{Logger: logger.Discard})
-	require.NoError(t, err)
-	pool, err := db.DB()
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, pool.Close()) })
-	require.NoError(t, Migrate(t.Context(), db))
-	st, err := New(db)
-	require.NoError(t, err)
+	st := onEach(t)["postgres"]
+	db := st.db
 	var started time.Time
 	require.NoError(t, db.Raw("SELECT pg_postmaster_start_time()").Scan(&started).Error)
 
@@ -79,12 +72,8 @@ func newTakeover(t *testing.T) *takeover {
 		}
 		return nil
 	}))
-	t.Cleanup(func() { require.NoError(t, pool.Close()) })
 	pool.SetMaxIdleConns(-1)
-	db, err := gorm.Open(pgdriver.New(pgdriver.Config{Conn: pool}), &gorm.Config{Logger: logger.Discard})
-	require.NoError(t, err)
-	o.moving, err = New(db)
-	require.NoError(t, err)
+	o.moving = storeOn(t, pgdriver.New(pgdriver.Config{Conn: pool}))
 	require.NoError(t, Migrate(t.Context(), o.primary.db))
 	return o
 }
@@ -104,11 +93,11 @@ func (o *takeover) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQu
 	}
 }
 
-// A second delivery finds the marker on a primary that dies then. The server that has taken over does not say that its
-// standby has the marker: it may never have got it, and the broker would not deliver the message again.
+// A second delivery finds the marker, and the second try of an answer that of the first one, on a primary that dies then. The
+// server that has taken over does not say that its standby has them: it may never have got them.
 //
-// CONTRACT F-2, Q-1
-func TestDuplicateIsConfirmedWhereItWasSeen(t *testing.T) {
+// CONTRACT F-2, Q-1, X-4
+func TestWhatWasSeenIsConfirmedThere(t *testing.T) {
 	t.Parallel()
 	o := newTakeover(t)
 	process := func(s *Store) error {
@@ -116,22 +105,14 @@ func TestDuplicateIsConfirmedWhereItWasSeen(t *testing.T) {
 		require.NoError(t, err)
 		return inbox.Process(t.Context(), Message{Source: "orders", ID: "1"}, func(*gorm.DB) error { return nil })
 	}
-	require.NoError(t, process(o.primary))
-	require.ErrorIs(t, process(o.moving), ErrAnotherServer)
-	require.True(t, o.over.Load())
-}
-
-// The second try of an answer finds that of the first one on a primary that dies then.
-//
-// CONTRACT F-2, X-4
-func TestAnswerIsConfirmedWhereItWasSeen(t *testing.T) {
-	t.Parallel()
-	o := newTakeover(t)
-	claimed, err := o.primary.Claim(t.Context(), store.Claim{ID: store.ID{1}, Owner: store.Owner{1}, Method: "POST",
-		Route: "/v1/payments", Recovery: store.Park, Hash: store.CommandHash{Version: 1}, Lease: time.Minute, Deadline: time.Minute})
-	require.NoError(t, err)
-	answer := store.Completion{Answer: store.Answer{Status: 201}, Retention: time.Hour, Tombstone: time.Hour}
-	require.NoError(t, o.primary.Complete(t.Context(), claimed.Record.Ticket, answer))
-	require.ErrorIs(t, o.moving.Complete(t.Context(), claimed.Record.Ticket, answer), ErrAnotherServer)
-	require.True(t, o.over.Load())
+	ticket := won(t, o.primary, claimOf(1, store.Park))
+	for name, twice := range map[string]func(s *Store) error{
+		"a message": process,
+		"an answer": func(s *Store) error { return s.Complete(t.Context(), ticket, done) },
+	} {
+		o.over.Store(false)
+		require.NoError(t, twice(o.primary), name)
+		require.ErrorIs(t, twice(o.moving), ErrAnotherServer, name)
+		require.True(t, o.over.Load(), name)
+	}
 }

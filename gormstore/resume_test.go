@@ -68,29 +68,25 @@ func (f *refund) at(step string) error {
 
 // CONTRACT X-3
 func TestResumeGoesOnAfterTheLastFinishedStep(t *testing.T) {
-	t.Parallel()
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) {
-			db := d.fresh(t)(t)
-			module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Resume},
-				ClaimTimeout: 30 * time.Second})
-			require.NoError(t, err)
-			f := &refund{}
-			send := func() *httptest.ResponseRecorder { return serve(t, module, "k-1", f) }
-			for _, f.fail = range []string{"reserve", "charge", "charge", "book"} {
-				require.Equal(t, http.StatusInternalServerError, send().Code)
-			}
-			f.fail = ""
-			first := send()
-			require.Equal(t, http.StatusCreated, first.Code, first.Body)
-			require.Equal(t, "created", first.Header().Get("Idempotency-Result"))
-			require.Equal(t, "reused", send().Header().Get("Idempotency-Result"))
-			require.Equal(t, 2, countEffects(t, db), "reserved and booked, once each")
-			require.Equal(t, 3, f.charges, "twice without a known outcome, once with")
-			require.Equal(t, f.keys[0], f.keys[2], "one key for the provider in all attempts")
-			require.Equal(t, 2, f.books)
-		})
-	}
+	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
+		module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Resume},
+			ClaimTimeout: 30 * time.Second})
+		require.NoError(t, err)
+		f := &refund{}
+		send := func() *httptest.ResponseRecorder { return serve(t, module, "k-1", f) }
+		for _, f.fail = range []string{"reserve", "charge", "charge", "book"} {
+			require.Equal(t, http.StatusInternalServerError, send().Code)
+		}
+		f.fail = ""
+		first := send()
+		require.Equal(t, http.StatusCreated, first.Code, first.Body)
+		require.Equal(t, "created", first.Header().Get("Idempotency-Result"))
+		require.Equal(t, "reused", send().Header().Get("Idempotency-Result"))
+		require.Equal(t, 2, countEffects(t, db), "reserved and booked, once each")
+		require.Equal(t, 3, f.charges, "twice without a known outcome, once with")
+		require.Equal(t, f.keys[0], f.keys[2], "one key for the provider in all attempts")
+		require.Equal(t, 2, f.books)
+	})
 }
 
 // serve is an adapter for one request.

@@ -27,92 +27,88 @@ END $$`
 //
 // CONTRACT X-0
 func TestRetryableErrors(t *testing.T) {
-	t.Parallel()
-	bothWays(t, retryableErrors)
-}
+	bothWays(t, func(t *testing.T, way way) {
+		url := pgtest.URL(t)
+		db := way.of(t, openPostgres(t, url, 8))
+		migrate(t, db)
+		require.NoError(t, db.Exec(failAt).Error)
+		st := newStore(t, db)
 
-func retryableErrors(t *testing.T, way way) {
-	url := pgtest.URL(t)
-	db := way.of(t, openPostgres(t, url, 8))
-	migrate(t, db)
-	require.NoError(t, db.Exec(failAt).Error)
-	st := newStore(t, db)
-
-	const (
-		first = "SELECT fail_at(n, 1, $1) FROM generate_series(1, 3) n"
-		third = "SELECT fail_at(n, 3, $1) FROM generate_series(1, 3) n"
-	)
-	failures := map[string]func(ctx context.Context, state string) error{
-		"Exec": func(ctx context.Context, state string) error {
-			return gormstore.Tx(ctx).Exec(first, state).Error
-		},
-		"Scan": func(ctx context.Context, state string) error {
-			var n []int
-			return gormstore.Tx(ctx).Raw(third, state).Scan(&n).Error
-		},
-		"Find": func(ctx context.Context, state string) error {
-			var rows []effect
-			return gormstore.Tx(ctx).Table("generate_series(1, 3) AS e(id)").
-				Where("fail_at(id, 3, ?) > 0", state).Find(&rows).Error
-		},
-		"in a savepoint": func(ctx context.Context, state string) error {
-			return gormstore.Tx(ctx).Transaction(func(tx *gorm.DB) error {
+		const (
+			first = "SELECT fail_at(n, 1, $1) FROM generate_series(1, 3) n"
+			third = "SELECT fail_at(n, 3, $1) FROM generate_series(1, 3) n"
+		)
+		failures := map[string]func(ctx context.Context, state string) error{
+			"Exec": func(ctx context.Context, state string) error {
+				return gormstore.Tx(ctx).Exec(first, state).Error
+			},
+			"Scan": func(ctx context.Context, state string) error {
 				var n []int
-				return tx.Raw(third, state).Scan(&n).Error
-			})
-		},
-		"QueryRow": func(ctx context.Context, state string) error {
-			tx, _ := gormstore.SQLTx(ctx)
-			var n int
-			return tx.QueryRowContext(ctx, first, state).Scan(&n)
-		},
-		"Query": func(ctx context.Context, state string) error {
-			tx, _ := gormstore.SQLTx(ctx)
-			rows, err := tx.QueryContext(ctx, third, state)
-			if err != nil {
-				return errors.Join(errors.New("before the first row"), err)
-			}
-			defer func() { _ = rows.Close() }()
-			for rows.Next() {
-			}
-			return rows.Err()
-		},
-	}
-	ends := map[string]func(tx store.Tx) error{
-		"answer 2xx": func(tx store.Tx) error { return seal(t.Context(), tx, paid(), false) },
-		"answer 4xx": func(tx store.Tx) error { return seal(t.Context(), tx, refused(), true) },
-		"answer 5xx": func(tx store.Tx) error { return tx.Rollback() },
-	}
-	for how, fail := range failures {
-		t.Run(how, func(t *testing.T) {
-			for end, finish := range ends {
-				for _, state := range []string{"40001", "40P01", "55P03", "57014"} {
-					if how == "in a savepoint" && !strings.HasPrefix(state, "40") {
-						continue // TestOptionalWorkInASavepoint
-					}
-					t.Run(end+" after "+state, func(t *testing.T) {
-						c := command(store.Rollback)
-						tx, ctx := begin(t, st, c)
-						require.NoError(t, addEffect(ctx))
-						require.ErrorContains(t, fail(ctx, state), state)
-						require.ErrorIs(t, finish(tx), store.ErrRetryable)
-						requireFree(t, st, c, time.Second)
-					})
+				return gormstore.Tx(ctx).Raw(third, state).Scan(&n).Error
+			},
+			"Find": func(ctx context.Context, state string) error {
+				var rows []effect
+				return gormstore.Tx(ctx).Table("generate_series(1, 3) AS e(id)").
+					Where("fail_at(id, 3, ?) > 0", state).Find(&rows).Error
+			},
+			"in a savepoint": func(ctx context.Context, state string) error {
+				return gormstore.Tx(ctx).Transaction(func(tx *gorm.DB) error {
+					var n []int
+					return tx.Raw(third, state).Scan(&n).Error
+				})
+			},
+			"QueryRow": func(ctx context.Context, state string) error {
+				tx, _ := gormstore.SQLTx(ctx)
+				var n int
+				return tx.QueryRowContext(ctx, first, state).Scan(&n)
+			},
+			"Query": func(ctx context.Context, state string) error {
+				tx, _ := gormstore.SQLTx(ctx)
+				rows, err := tx.QueryContext(ctx, third, state)
+				if err != nil {
+					return errors.Join(errors.New("before the first row"), err)
 				}
+				defer func() { _ = rows.Close() }()
+				for rows.Next() {
+				}
+				return rows.Err()
+			},
+		}
+		ends := map[string]func(tx store.Tx) error{
+			"answer 2xx": func(tx store.Tx) error { return seal(t.Context(), tx, paid(), false) },
+			"answer 4xx": func(tx store.Tx) error { return seal(t.Context(), tx, refused(), true) },
+			"answer 5xx": func(tx store.Tx) error { return tx.Rollback() },
+		}
+		for how, fail := range failures {
+			t.Run(how, func(t *testing.T) {
+				for end, finish := range ends {
+					for _, state := range []string{"40001", "40P01", "55P03", "57014"} {
+						if how == "in a savepoint" && !strings.HasPrefix(state, "40") {
+							continue // TestOptionalWorkInASavepoint
+						}
+						t.Run(end+" after "+state, func(t *testing.T) {
+							c := command(store.Rollback)
+							tx, ctx := beginRow(t, st, c)
+							require.ErrorContains(t, fail(ctx, state), state)
+							require.ErrorIs(t, finish(tx), store.ErrRetryable)
+							requireFree(t, st, c, time.Second)
+						})
+					}
+				}
+			})
+		}
+		require.Zero(t, countEffects(t, db))
+
+		t.Run("an error of the command itself is none of them", func(t *testing.T) {
+			for how, fail := range failures {
+				c := command(store.Rollback)
+				tx, ctx := begin(t, st, c)
+				require.Error(t, fail(ctx, "23505"))
+				want := refused()
+				require.NoError(t, seal(t.Context(), tx, want, true), how)
+				requireCompleted(t, st, c, want)
 			}
 		})
-	}
-	require.Zero(t, countEffects(t, db))
-
-	t.Run("an error of the command itself is none of them", func(t *testing.T) {
-		for how, fail := range failures {
-			c := command(store.Rollback)
-			tx, ctx := begin(t, st, c)
-			require.Error(t, fail(ctx, "23505"))
-			want := refused()
-			require.NoError(t, seal(t.Context(), tx, want, true), how)
-			requireCompleted(t, st, c, want)
-		}
 	})
 }
 
@@ -133,43 +129,40 @@ END $$`
 //
 // CONTRACT X-0
 func TestDeadlockBetweenRows(t *testing.T) {
-	t.Parallel()
-	bothWays(t, deadlockBetweenRows)
-}
+	bothWays(t, func(t *testing.T, way way) {
+		db := way.of(t, openPostgres(t, pgtest.URL(t)+"&deadlock_timeout=20ms", 8))
+		migrate(t, db)
+		require.NoError(t, db.Create([]effect{{Name: "a"}, {Name: "b"}}).Error)
+		require.NoError(t, db.Exec(meeting).Error)
+		st := newStore(t, db)
 
-func deadlockBetweenRows(t *testing.T, way way) {
-	db := way.of(t, openPostgres(t, pgtest.URL(t)+"&deadlock_timeout=20ms", 8))
-	migrate(t, db)
-	require.NoError(t, db.Create([]effect{{Name: "a"}, {Name: "b"}}).Error)
-	require.NoError(t, db.Exec(meeting).Error)
-	st := newStore(t, db)
-
-	transfer := func(order, second string) error {
-		tx, _, err := st.Begin(t.Context(), command(store.Rollback))
-		if err != nil {
-			return err
-		}
-		ctx := tx.Bind(t.Context())
-		handle, _ := gormstore.SQLTx(ctx)
-		// The columns of a row are computed before it is locked: at the second one, the first one is.
-		query := "SELECT id, CASE WHEN name = '" + second + "' THEN meet() END FROM effects ORDER BY id " + order + " FOR UPDATE"
-		rows, err := handle.QueryContext(ctx, query) //nolint:rowserrcheck // as a careless handler does it
-		if err == nil {
-			for rows.Next() {
+		transfer := func(order, second string) error {
+			tx, _, err := st.Begin(t.Context(), command(store.Rollback))
+			if err != nil {
+				return err
 			}
-			_ = rows.Close() //nolint:sqlclosecheck // likewise
+			ctx := tx.Bind(t.Context())
+			handle, _ := gormstore.SQLTx(ctx)
+			// The columns of a row are computed before it is locked: at the second one, the first one is.
+			query := "SELECT id, CASE WHEN name = '" + second + "' THEN meet() END FROM effects ORDER BY id " + order + " FOR UPDATE"
+			rows, err := handle.QueryContext(ctx, query) //nolint:rowserrcheck // as a careless handler does it
+			if err == nil {
+				for rows.Next() {
+				}
+				_ = rows.Close() //nolint:sqlclosecheck // likewise
+			}
+			return seal(t.Context(), tx, refused(), true) // "insufficient funds", says a handler that read no row
 		}
-		return seal(t.Context(), tx, refused(), true) // "insufficient funds", says a handler that read no row
-	}
-	results := make(chan error, 2)
-	go func() { results <- transfer("ASC", "b") }()
-	go func() { results <- transfer("DESC", "a") }()
-	one, other := <-results, <-results
-	if one == nil {
-		one, other = other, one
-	}
-	require.ErrorIs(t, one, store.ErrRetryable)
-	require.NoError(t, other)
+		results := make(chan error, 2)
+		go func() { results <- transfer("ASC", "b") }()
+		go func() { results <- transfer("DESC", "a") }()
+		one, other := <-results, <-results
+		if one == nil {
+			one, other = other, one
+		}
+		require.ErrorIs(t, one, store.ErrRetryable)
+		require.NoError(t, other)
+	})
 }
 
 // conflicts makes every row of a table conflict with others, but at read committed.
@@ -193,11 +186,9 @@ func TestConflictsEnd(t *testing.T) {
 		onAll(t, db, 1, conflicts+"idempotency_record FOR EACH ROW EXECUTE FUNCTION conflict()")
 		st := newStore(t, db)
 		c := command(store.Park)
-		claimed, err := st.Claim(t.Context(), c)
-		require.NoError(t, err)
-		require.True(t, claimed.Won)
-		require.NoError(t, st.Renew(t.Context(), claimed.Record.Ticket, lease))
-		require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
+		ticket := won(t, st, c)
+		require.NoError(t, st.Renew(t.Context(), ticket, lease))
+		require.NoError(t, st.Complete(t.Context(), ticket, paid()))
 		requireCompleted(t, st, c, paid())
 	}
 }

@@ -70,8 +70,7 @@ func newRoundTrips(t *testing.T, url string, open func(url string) *gorm.DB) *ro
 func (r *roundTrips) commit(t *testing.T, answer store.Completion, undoRows bool) store.Claim {
 	t.Helper()
 	c := command(store.Rollback)
-	tx, ctx := begin(t, r.store, c)
-	require.NoError(t, addEffect(ctx))
+	tx, _ := beginRow(t, r.store, c)
 	require.NoError(t, seal(t.Context(), tx, answer, undoRows))
 	return c
 }
@@ -110,8 +109,7 @@ func (r *roundTrips) requireEndings(t *testing.T, recorded, refusedToo int) {
 	require.Equal(t, refusedToo, r.of(t, func() { r.commit(t, refused(), true) }), "4xx, without the row")
 	c := command(store.Rollback)
 	require.Equal(t, recorded, r.of(t, func() {
-		tx, ctx := begin(t, r.store, c)
-		require.NoError(t, addEffect(ctx))
+		tx, _ := beginRow(t, r.store, c)
 		require.NoError(t, tx.Rollback())
 	}), "5xx")
 	requireNothing(t, r.store, c)
@@ -137,8 +135,7 @@ func (r *roundTrips) requireReplay(t *testing.T, want int) {
 	t.Cleanup(release) // a proxy that waits would keep a failed test from its end
 	r.held.Store(&held)
 	require.Equal(t, want, r.of(t, func() { r.replay(t, r.other, c) }))
-	pool, err := r.db.DB()
-	require.NoError(t, err)
+	pool := try(r.db.DB()).ok(t)
 	require.Equal(t, 1, pool.Stats().InUse, "its connection keeps its place in the pool until it is through")
 	release()
 	r.held.Store(nil)
@@ -148,8 +145,7 @@ func (r *roundTrips) requireReplay(t *testing.T, want int) {
 // atRest waits for what ends behind an answer.
 func (r *roundTrips) atRest(t *testing.T) {
 	t.Helper()
-	pool, err := r.db.DB()
-	require.NoError(t, err)
+	pool := try(r.db.DB()).ok(t)
 	eventually(t, "the transaction has ended", func() bool { return pool.Stats().InUse == 0 })
 }
 
@@ -179,7 +175,6 @@ func (w wrapper) Connect(ctx context.Context) (driver.Conn, error) {
 
 func wrap(t *testing.T, url string) *sql.DB {
 	t.Helper()
-	config, err := pgx.ParseConfig(url)
-	require.NoError(t, err)
+	config := try(pgx.ParseConfig(url)).ok(t)
 	return sql.OpenDB(wrapper{stdlib.GetConnector(*config)})
 }

@@ -20,8 +20,7 @@ import (
 // CONTRACT X-9, M-6
 func TestRowLevelSecurity(t *testing.T) {
 	t.Parallel()
-	address, err := url.Parse(pgtest.URL(t))
-	require.NoError(t, err)
+	address := try(url.Parse(pgtest.URL(t))).ok(t)
 	admin := openPostgres(t, address.String(), 2)
 	migrate(t, admin)
 	role, schema := "app_"+strings.ToLower(rand.Text()), currentSchema(t, admin)

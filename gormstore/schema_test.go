@@ -24,14 +24,11 @@ import (
 // onAll runs a statement on so many connections of the pool, and leaves what it set there.
 func onAll(t *testing.T, db *gorm.DB, connections int, statement string) {
 	t.Helper()
-	pool, err := db.DB()
-	require.NoError(t, err)
+	pool := try(db.DB()).ok(t)
 	taken := make([]*sql.Conn, connections)
 	for i := range taken {
-		taken[i], err = pool.Conn(t.Context())
-		require.NoError(t, err)
-		_, err = taken[i].ExecContext(t.Context(), statement)
-		require.NoError(t, err)
+		taken[i] = try(pool.Conn(t.Context())).ok(t)
+		require.NoError(t, err2(taken[i].ExecContext(t.Context(), statement)))
 	}
 	for _, c := range taken {
 		require.NoError(t, c.Close())
@@ -41,8 +38,7 @@ func onAll(t *testing.T, db *gorm.DB, connections int, statement string) {
 // withPath is the URL of the database with a search path that is configured.
 func withPath(t *testing.T, address, path string) string {
 	t.Helper()
-	u, err := url.Parse(address)
-	require.NoError(t, err)
+	u := try(url.Parse(address)).ok(t)
 	q := u.Query()
 	q.Set("search_path", path)
 	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // since pgx v5.11 a plus sign is one, as for PostgreSQL's own library
@@ -77,10 +73,8 @@ func TestStrayOnAConnection(t *testing.T) {
 				require.NoError(t, other.Exec("CREATE VIEW idempotency_record AS TABLE empty").Error)
 				migrate(t, db)
 				st := newStore(t, db)
-				inbox, err := gormstore.NewInbox(db, gormstore.InboxConfig{Group: "g", BrokerRetention: time.Hour})
-				require.NoError(t, err)
-				journal, err := gormstore.NewJournal(db)
-				require.NoError(t, err)
+				inbox := try(gormstore.NewInbox(db, gormstore.InboxConfig{Group: "g", BrokerRetention: time.Hour})).ok(t)
+				journal := try(gormstore.NewJournal(db)).ok(t)
 				if when == "after it" {
 					_, err := st.Find(t.Context(), store.ID{1})
 					require.ErrorIs(t, err, store.ErrNotFound)
@@ -95,12 +89,10 @@ func TestStrayOnAConnection(t *testing.T) {
 					require.NoError(t, inbox.Process(t.Context(), message, func(*gorm.DB) error { processed++; return nil }))
 				}
 
-				claimed, err := newStore(t, elsewhere).Claim(t.Context(), parked)
-				require.NoError(t, err)
+				claimed := try(newStore(t, elsewhere).Claim(t.Context(), parked)).ok(t)
 				require.True(t, claimed.Won)
 				onAll(t, db, connections, stray.set)
-				again1, err := st.Claim(t.Context(), again(parked))
-				require.NoError(t, err)
+				again1 := try(st.Claim(t.Context(), again(parked))).ok(t)
 				require.False(t, again1.Won, "the key is claimed twice")
 				require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
 
@@ -108,18 +100,15 @@ func TestStrayOnAConnection(t *testing.T) {
 				require.NoError(t, seal(t.Context(), tx, paid(), false))
 				resumed(t, st, continued, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})
 				process()
-				begun, err := journal.Begin(t.Context(), entry)
-				require.NoError(t, err)
-				_, err = st.Sweep(t.Context(), 10, store.Window{})
-				require.NoError(t, err)
+				begun := try(journal.Begin(t.Context(), entry)).ok(t)
+				require.NoError(t, err2(st.Sweep(t.Context(), 10, store.Window{})))
 				require.NoError(t, st.Validate(t.Context()))
 
 				// All of it is where it belongs.
 				fresh := newStore(t, elsewhere)
 				requireCompleted(t, fresh, parked, paid())
 				requireCompleted(t, fresh, transacted, paid())
-				steps, err := fresh.Steps(t.Context(), continued.ID)
-				require.NoError(t, err)
+				steps := try(fresh.Steps(t.Context(), continued.ID)).ok(t)
 				require.Len(t, steps, 1)
 				for table, want := range map[string]int64{"idempotency_record": 3, "processed_message": 1, "idempotency_intent": 1} {
 					var n int64
@@ -141,12 +130,10 @@ func TestTemporaryTableOnSQLite(t *testing.T) {
 	db := freshSQLite(t)(t)
 	st := newStore(t, db)
 	c := command(store.Park)
-	claimed, err := st.Claim(t.Context(), c)
-	require.NoError(t, err)
+	claimed := try(st.Claim(t.Context(), c)).ok(t)
 	require.True(t, claimed.Won)
 	onAll(t, db, 15, "CREATE TEMP TABLE idempotency_record AS SELECT * FROM main.idempotency_record LIMIT 0")
-	claimed, err = st.Claim(t.Context(), again(c))
-	require.NoError(t, err)
+	claimed = try(st.Claim(t.Context(), again(c))).ok(t)
 	require.False(t, claimed.Won, "the key is claimed twice")
 	require.Equal(t, c.Owner, claimed.Record.Owner)
 }
@@ -162,8 +149,7 @@ func TestSchemaThatIsFound(t *testing.T) {
 	claim := func(t *testing.T, path string, options ...gormstore.Option) error {
 		t.Helper()
 		db := openPostgres(t, withPath(t, address, path), 4)
-		st, err := gormstore.New(db, options...)
-		require.NoError(t, err)
+		st := try(gormstore.New(db, options...)).ok(t)
 		claimed, err := st.Claim(t.Context(), command(store.Park))
 		require.Equal(t, err == nil, claimed.Won)
 		return err
@@ -208,8 +194,7 @@ func TestTablesThatMove(t *testing.T) {
 	before := openPostgres(t, withPath(t, address, "public"), 4)
 	migrate(t, before)
 	c := command(store.Park)
-	_, err := newStore(t, before).Claim(t.Context(), c)
-	require.NoError(t, err)
+	require.NoError(t, err2(newStore(t, before).Claim(t.Context(), c)))
 	require.NoError(t, before.Exec("CREATE SCHEMA app").Error)
 	require.NoError(t, before.Exec("ALTER TABLE effects SET SCHEMA app").Error)
 
@@ -224,21 +209,18 @@ func TestTablesThatMove(t *testing.T) {
 	const both = "in several schemas of this database, app and public (not on the search path)"
 	require.ErrorContains(t, gormstore.Migrate(t.Context(), after()), both)
 	require.ErrorContains(t, newStore(t, after()).Validate(t.Context()), both)
-	_, err = newStore(t, after()).Claim(t.Context(), again(c))
+	_, err := newStore(t, after()).Claim(t.Context(), again(c))
 	require.ErrorContains(t, err, both, "and an app that does not ask is refused, too")
-	inbox, err := gormstore.NewInbox(after(), gormstore.InboxConfig{Group: "g", BrokerRetention: time.Hour})
-	require.NoError(t, err)
+	inbox := try(gormstore.NewInbox(after(), gormstore.InboxConfig{Group: "g", BrokerRetention: time.Hour})).ok(t)
 	require.ErrorContains(t, inbox.Validate(t.Context()), both)
 
 	for schema, won := range map[string]bool{"public": false, "app": true} {
 		db := after()
 		require.NoError(t, gormstore.Migrate(t.Context(), db, gormstore.InSchema(schema)))
-		store, err := gormstore.New(db, gormstore.InSchema(schema))
-		require.NoError(t, err)
+		store := try(gormstore.New(db, gormstore.InSchema(schema))).ok(t)
 		require.NoError(t, store.Validate(t.Context()))
 		require.NoError(t, gormstore.Audit(t.Context(), db))
-		claimed, err := store.Claim(t.Context(), again(c))
-		require.NoError(t, err)
+		claimed := try(store.Claim(t.Context(), again(c))).ok(t)
 		require.Equal(t, won, claimed.Won, "it is as the app has said: %s", schema)
 	}
 
@@ -254,14 +236,11 @@ func TestTablesThatMove(t *testing.T) {
 // CONTRACT F-6
 func TestSchemaOfTheUser(t *testing.T) {
 	db := openPostgres(t, pgtest.URL(t), 4)
-	var user string
-	require.NoError(t, db.Raw("SELECT session_user").Scan(&user).Error)
+	user := query[string](t, db, "SELECT session_user")
 	require.NoError(t, db.Exec(`CREATE SCHEMA "`+user+`"`).Error)
 	require.NoError(t, gormstore.Migrate(t.Context(), db))
-	_, err := newStore(t, db).Claim(t.Context(), command(store.Park))
-	require.NoError(t, err)
-	var n int64
-	require.NoError(t, db.Raw(`SELECT count(*) FROM "`+user+`".idempotency_record`).Scan(&n).Error)
+	require.NoError(t, err2(newStore(t, db).Claim(t.Context(), command(store.Park))))
+	n := query[int64](t, db, `SELECT count(*) FROM "`+user+`".idempotency_record`)
 	require.EqualValues(t, 1, n)
 }
 
@@ -271,15 +250,13 @@ func TestSchemaOfTheUser(t *testing.T) {
 func TestStatementsNameTheirSchema(t *testing.T) {
 	bare := regexp.MustCompile(`(?i)\b(FROM|INTO|UPDATE|JOIN)\s+(idempotency_|processed_message)\w*`)
 	for _, pattern := range []string{"*.go", "statements/*/*.sql"} {
-		files, err := filepath.Glob(pattern)
-		require.NoError(t, err)
+		files := try(filepath.Glob(pattern)).ok(t)
 		require.Greater(t, len(files), 10)
 		for _, file := range files {
 			if strings.HasSuffix(file, "_test.go") || file == "migrate.go" { // Migrate sets the path of its transaction
 				continue
 			}
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
+			text := try(os.ReadFile(file)).ok(t)
 			require.Empty(t, bare.FindAllString(string(text), -1), "%s: write the schema before the table", file)
 		}
 	}
@@ -292,8 +269,7 @@ func TestManyFirstUses(t *testing.T) {
 	t.Parallel()
 	db := freshPostgres("", false)(t)(t)
 	for range 30 {
-		st, err := gormstore.New(db)
-		require.NoError(t, err)
+		st := try(gormstore.New(db)).ok(t)
 		var group sync.WaitGroup
 		for range 8 {
 			group.Go(func() {

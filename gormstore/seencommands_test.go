@@ -7,22 +7,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/pgtest"
 )
-
-// advanceSightings moves all sightings d into the past.
-func advanceSightings(t *testing.T, db *gorm.DB, d time.Duration) {
-	t.Helper()
-	by := "? * interval '1 microsecond'"
-	if db.Name() == "sqlite" {
-		by = "?"
-	}
-	require.NoError(t, db.Exec("UPDATE idempotency_sighting SET seen_at = seen_at - "+by+", purge_at = purge_at - "+by,
-		d.Microseconds(), d.Microseconds()).Error)
-}
 
 func sightingOf(c store.Claim) store.Sighting {
 	return store.Sighting{ID: c.ID, Scope: c.Scope, Hash: c.Hash, Window: 10 * time.Minute, Keep: 72 * time.Hour}
@@ -31,9 +19,7 @@ func sightingOf(c store.Claim) store.Sighting {
 // The server's own log says what a sighting costs, and its planner how it finds what came before.
 func TestSightingIsOneStatement(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	setUp := openPostgres(t, url, 2)
-	migrate(t, setUp)
+	url := migratedURL(t)
 	read := pgtest.Statements(t, url)
 	db := openPostgres(t, url, 4)
 	st := newStore(t, db)
@@ -42,8 +28,7 @@ func TestSightingIsOneStatement(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrNotFound)
 	read()
 	for range 3 {
-		_, err := st.Sight(t.Context(), c)
-		require.NoError(t, err)
+		require.NoError(t, err2(st.Sight(t.Context(), c)))
 	}
 	requireStatements(t, read(), "WITH c AS", "WITH c AS", "WITH c AS")
 

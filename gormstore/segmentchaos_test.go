@@ -17,7 +17,6 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // answering runs a handler that answers with a status of its own.
@@ -36,9 +35,7 @@ const deferredParent = `CREATE TABLE children (parent bigint NOT NULL REFERENCES
 //
 // CONTRACT X-16, X-0
 func TestConstraintFailsAtTheCommitOfACall(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		require.NoError(t, db.Exec(deferredParent).Error)
 		a := newStepApp(t, newStore(t, db))
 		handle := func(behindCall, orphan bool, status int) func(ctx context.Context) int {
@@ -92,9 +89,7 @@ func TestConstraintFailsAtTheCommitOfACall(t *testing.T) {
 //
 // CONTRACT X-3
 func TestErrorOfACallIsIgnored(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		a := newStepApp(t, newStore(t, db))
 		calls := 0
 		for _, fail := range []error{errors.New("no answer"), nil} {
@@ -103,7 +98,7 @@ func TestErrorOfACallIsIgnored(t *testing.T) {
 					return err
 				}
 				_ = core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { calls++; return fail }, core.Dedup(time.Hour))
-				return gormstore.StepDo(ctx, "book", func(tx *gorm.DB) error { return tx.Create(&effect{Name: "booked"}).Error })
+				return bookStep(ctx)
 			})
 			if fail != nil {
 				require.Equal(t, http.StatusInternalServerError, w.Code)
@@ -123,15 +118,14 @@ func TestErrorOfACallIsIgnored(t *testing.T) {
 //
 // CONTRACT X-16, X-0
 func TestErrorAtTheCommitOfACallOfWhichNoCommandIsToBlame(t *testing.T) {
-	t.Parallel()
-	for state, want := range map[string]int{"23514": http.StatusTeapot, "P0001": http.StatusTeapot, "42501": http.StatusServiceUnavailable,
-		"40001": http.StatusServiceUnavailable, "53100": http.StatusServiceUnavailable} {
-		onPostgres(t, func(t *testing.T, db *gorm.DB) {
-			require.NoError(t, db.Exec(failing).Error)
-			require.NoError(t, db.Exec("CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED "+
-				"FOR EACH ROW EXECUTE FUNCTION fail('"+state+"')").Error)
-			a := newStepApp(t, newStore(t, db))
-			w := a.answering("k-1", func(ctx context.Context) int {
+	onPostgres(t, func(t *testing.T, db *gorm.DB) {
+		execute(t, db, failing)
+		a := newStepApp(t, newStore(t, db))
+		for state, want := range map[string]int{"23514": http.StatusTeapot, "P0001": http.StatusTeapot, "42501": http.StatusServiceUnavailable,
+			"40001": http.StatusServiceUnavailable, "53100": http.StatusServiceUnavailable} {
+			execute(t, db, "DROP TRIGGER IF EXISTS refuse ON effects", "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON effects "+
+				"DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fail('"+state+"')")
+			w := a.answering(state, func(ctx context.Context) int {
 				require.NoError(t, reserve(ctx, nil))
 				require.Error(t, callProvider(ctx))
 				return http.StatusTeapot
@@ -139,10 +133,10 @@ func TestErrorAtTheCommitOfACallOfWhichNoCommandIsToBlame(t *testing.T) {
 			require.Equal(t, want, w.Code, "%s: %s", state, w.Body)
 			require.Equal(t, want == http.StatusTeapot, w.Header().Get("Idempotency-Result") == "created")
 			require.Zero(t, countEffects(t, db))
-			w = a.answering("k-1", func(context.Context) int { return http.StatusCreated })
+			w = a.answering(state, func(context.Context) int { return http.StatusCreated })
 			require.Equal(t, want == http.StatusTeapot, w.Header().Get("Idempotency-Result") == "reused")
-		})
-	}
+		}
+	})
 }
 
 // Two handlers that lock rows in different order: the server ends one of them. It is told so, nothing of it stays, and its
@@ -150,7 +144,6 @@ func TestErrorAtTheCommitOfACallOfWhichNoCommandIsToBlame(t *testing.T) {
 //
 // CONTRACT X-0, X-14
 func TestHandlersThatLockInDifferentOrder(t *testing.T) {
-	t.Parallel()
 	onPostgres(t, func(t *testing.T, db *gorm.DB) {
 		require.NoError(t, db.Create(&[]effect{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}}).Error)
 		a := newStepApp(t, newStore(t, db))
@@ -166,8 +159,7 @@ func TestHandlersThatLockInDifferentOrder(t *testing.T) {
 				}
 				return a.as(fmt.Sprintf("order-%d-%t", i, behindCall), func(ctx context.Context) error {
 					if behindCall {
-						err := core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { calls[i]++; return nil }, core.Dedup(time.Hour))
-						if err != nil {
+						if err := callProvider(ctx, &calls[i]); err != nil {
 							return err
 						}
 					}
@@ -216,9 +208,8 @@ func TestHandlersThatLockInDifferentOrder(t *testing.T) {
 //
 // CONTRACT X-15, F-7
 func TestFortyHandlersOnAPoolOfEight(t *testing.T) {
-	url := pgtest.URL(t)
+	url := migratedURL(t)
 	direct := openPostgres(t, url, 2)
-	migrate(t, direct)
 	db := openPostgres(t, url, 8)
 	a := newStepApp(t, newStore(t, db))
 	second := func(ctx context.Context) error { // with the first one in its hands
@@ -266,14 +257,13 @@ func TestHandlerThatComputesForLongerThanItsLease(t *testing.T) {
 			st := newStore(t, db)
 			a := newStepApp(t, st)
 			resumed := make(chan struct{}, 100)
-			other, err := core.New(core.Config{
+			other := try(core.New(core.Config{
 				Store: st, Policy: core.Policy{Recovery: core.Resume}, SweepEvery: 10 * time.Millisecond,
 				Resume: func(context.Context, core.Record) (*core.Answer, error) {
 					resumed <- struct{}{}
 					return nil, errors.New("nobody else runs")
 				},
-			})
-			require.NoError(t, err)
+			})).ok(t)
 			ctx, stop := context.WithCancel(t.Context())
 			var running sync.WaitGroup
 			running.Go(func() { _ = other.Run(ctx) })
@@ -293,7 +283,7 @@ func TestHandlerThatComputesForLongerThanItsLease(t *testing.T) {
 					require.Equal(t, http.StatusConflict, w.Code)
 					require.Contains(t, w.Body.String(), string(core.CodeInFlight))
 				}
-				return gormstore.StepDo(ctx, "book", func(tx *gorm.DB) error { return tx.Create(&effect{Name: "booked"}).Error })
+				return bookStep(ctx)
 			}
 			require.Equal(t, http.StatusCreated, a.post(handle).Code)
 			require.Equal(t, 1, runs)

@@ -1,19 +1,15 @@
 package gormstore_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/gormstore"
 )
 
 // A Resume attempt whose connection breaks, and then a client that repeats until it is answered: each row once, and one call
@@ -21,23 +17,13 @@ import (
 //
 // CONTRACT F-2, X-4, X-14
 func TestResumeIsCutAtAnyByte(t *testing.T) {
-	t.Parallel()
 	bothWays(t, func(t *testing.T, way way) {
 		cut := newCuttable(t, way)
 		a := newStepApp(t, cut.store)
 		effects := 0
 		cut.atAnyByte(t, func(at string, mend func()) {
 			key, calls := fmt.Sprint("cut-", effects), 0
-			handle := func(ctx context.Context) error {
-				if err := reserve(ctx, nil); err != nil {
-					return err
-				}
-				err := core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { calls++; return nil }, core.Dedup(time.Hour))
-				if err != nil {
-					return err
-				}
-				return gormstore.StepDo(ctx, "book", func(tx *gorm.DB) error { return tx.Create(&effect{Name: "booked"}).Error })
-			}
+			handle := func(ctx context.Context) error { return reserveCallBook(ctx, &calls) }
 			first := a.as(key, handle)
 			mend()
 			w := first
@@ -60,7 +46,6 @@ func TestResumeIsCutAtAnyByte(t *testing.T) {
 //
 // CONTRACT
 func TestCommitAtARepeatedCallIsReadBack(t *testing.T) {
-	t.Parallel()
 	bothWays(t, func(t *testing.T, way way) {
 		for _, arrives := range []bool{false, true} {
 			cut := newCuttable(t, way)
@@ -85,17 +70,13 @@ func TestCommitAtARepeatedCallIsReadBack(t *testing.T) {
 			}
 			require.Equal(t, http.StatusInternalServerError, a.post(handle).Code)
 			fail = false
-			var once atomic.Bool
-			cut.begins(func(toServer bool, chunk []byte) (int, bool) {
-				if !bytes.Contains(chunk, []byte("COMMIT\x00")) || toServer == arrives || calls["charge"] < 2 ||
-					!once.CompareAndSwap(false, true) {
-					return len(chunk), false
-				}
-				return 0, true
+			atCommit, done := once(func(toServer bool, chunk []byte) bool {
+				return isCommitted(chunk) && toServer != arrives && calls["charge"] >= 2
 			})
+			cut.begins(atCommit)
 			w := a.post(handle)
 			cut.set(nil)
-			require.True(t, once.Load())
+			require.True(t, done.Load())
 			if arrives {
 				require.Equal(t, http.StatusCreated, w.Code, w.Body)
 				require.Equal(t, map[string]int{"charge": 2, "ship": 2}, calls)

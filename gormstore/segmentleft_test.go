@@ -51,11 +51,9 @@ func readRows(ctx context.Context) error {
 // requireNothingOpen checks that no attempt holds the key, and nobody a connection or SQLite's writer.
 func requireNothingOpen(t *testing.T, store *gormstore.Store, db *gorm.DB, id core.ID) {
 	t.Helper()
-	running, err := store.InFlight(t.Context(), id)
-	require.NoError(t, err)
+	running := try(store.InFlight(t.Context(), id)).ok(t)
 	require.False(t, running, "somebody holds the key")
-	pool, err := db.DB()
-	require.NoError(t, err)
+	pool := try(db.DB()).ok(t)
 	kept := 0
 	if db.Name() == "sqlite" {
 		kept = 1 // by the owner of the file
@@ -67,16 +65,13 @@ func requireNothingOpen(t *testing.T, store *gormstore.Store, db *gorm.DB, id co
 //
 // CONTRACT
 func TestNothingIsLeftOpenBehindAnUnknownCommit(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		st := newStore(t, db)
 		lost := true
-		module, err := core.New(core.Config{
+		module := try(core.New(core.Config{
 			Store:  &unsure{st, func(seal store.Seal) bool { return lost && seal.Steps != nil && seal.Steps[0].Name == "reserve" }},
 			Policy: core.Policy{Recovery: core.Resume}, ClaimTimeout: 5 * time.Second,
-		})
-		require.NoError(t, err)
+		})).ok(t)
 		a := &stepApp{t, module}
 		var id core.ID
 		handle := func(ctx context.Context) error {
@@ -103,9 +98,7 @@ func TestNothingIsLeftOpenBehindAnUnknownCommit(t *testing.T) {
 //
 // CONTRACT
 func TestNoSegmentOpensBehindTheAttempt(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		store := newStore(t, db)
 		a := newStepApp(t, store)
 		left := t.Context()
@@ -118,6 +111,6 @@ func TestNoSegmentOpensBehindTheAttempt(t *testing.T) {
 		require.Equal(t, http.StatusInternalServerError, w.Code)
 		require.Error(t, readRows(left))
 		requireNothingOpen(t, store, db, id)
-		require.Equal(t, http.StatusCreated, a.post(callProvider).Code)
+		require.Equal(t, http.StatusCreated, a.post(func(ctx context.Context) error { return callProvider(ctx) }).Code)
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,8 +38,7 @@ func (w way) of(t *testing.T, db *gorm.DB) *gorm.DB {
 	if config.PreferSimpleProtocol {
 		url += "&default_query_exec_mode=simple_protocol"
 	}
-	pool, err := db.DB()
-	require.NoError(t, err)
+	pool := try(db.DB()).ok(t)
 	return openDB(t, postgres.New(postgres.Config{Conn: wrap(t, url)}), pool.Stats().MaxOpenConnections)
 }
 
@@ -61,9 +59,10 @@ func (w way) fresh(parameters string, simple bool) func(t *testing.T) func(t *te
 	}
 }
 
-// bothWays runs a test in both ways.
+// bothWays runs a test in both ways, beside others.
 func bothWays(t *testing.T, run func(t *testing.T, way way)) {
 	t.Helper()
+	t.Parallel()
 	t.Run("over pgx", func(t *testing.T) { run(t, overPgx) })
 	t.Run("wrapped", func(t *testing.T) { run(t, wrapped) })
 }
@@ -85,7 +84,6 @@ END $$`
 //
 // CONTRACT X-0, X-4
 func TestEndsThatFail(t *testing.T) {
-	t.Parallel()
 	bothWays(t, func(t *testing.T, way way) {
 		for protocol, simple := range map[string]bool{"extended": false, "simple": true} {
 			db := way.fresh("", simple)(t)(t)
@@ -102,16 +100,14 @@ func TestEndsThatFail(t *testing.T) {
 						require.NoError(t, db.Exec(trigger+" EXECUTE FUNCTION fail('"+state+"')").Error)
 						c := command(store.Rollback)
 						outcomes := []error{<-commit(t, st, c, 30*time.Second)}
-						tx, ctx := begin(t, st, c)
-						require.NoError(t, addEffect(ctx))
+						tx, _ := beginRow(t, st, c)
 						outcomes = append(outcomes, seal(t.Context(), tx, refused(), true))
 						for _, err := range outcomes {
-							switch {
-							case slices.Contains([]string{"23514", "42501"}, state):
-								require.ErrorIs(t, err, store.ErrAborted)
-							default:
-								require.ErrorIs(t, err, store.ErrRetryable)
+							want := store.ErrRetryable
+							if state == "23514" || state == "42501" {
+								want = store.ErrAborted
 							}
+							require.ErrorIs(t, err, want)
 						}
 						require.NoError(t, db.Exec("DROP TRIGGER failing ON idempotency_record").Error)
 						require.Zero(t, countEffects(t, db))
@@ -129,38 +125,31 @@ func TestEndsThatFail(t *testing.T) {
 //
 // CONTRACT M-6, X-0
 func TestRecordsThatConflict(t *testing.T) {
-	t.Parallel()
 	bothWays(t, func(t *testing.T, way way) {
 		db := way.fresh("", false)(t)(t)
-		for _, statement := range []string{"CREATE SEQUENCE tries", `CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS $$
+		execute(t, db, "CREATE SEQUENCE tries", `CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF nextval('tries') <= 3 THEN RAISE EXCEPTION 'on purpose' USING ERRCODE = '40001'; END IF;
 	RETURN coalesce(NEW, OLD);
-END $$`, "CREATE TRIGGER conflict BEFORE INSERT ON idempotency_record FOR EACH ROW EXECUTE FUNCTION conflict()"} {
-			require.NoError(t, db.Exec(statement).Error)
-		}
+END $$`, "CREATE TRIGGER conflict BEFORE INSERT ON idempotency_record FOR EACH ROW EXECUTE FUNCTION conflict()")
 		st := newStore(t, db)
 		c := command(store.Rollback)
-		tx, ctx := begin(t, st, c)
-		require.NoError(t, addEffect(ctx))
+		tx, _ := beginRow(t, st, c)
 		require.NoError(t, seal(t.Context(), tx, refused(), true))
 		requireCompleted(t, st, c, refused())
 
 		// So it is where steps of a free record are to be forgotten with it.
 		require.NoError(t, db.Exec("ALTER SEQUENCE tries RESTART WITH 4").Error)
 		freed := freeWithStep(t, st)
-		require.NoError(t, db.Exec("ALTER SEQUENCE tries RESTART").Error)
-		require.NoError(t, db.Exec("DROP TRIGGER conflict ON idempotency_record").Error)
-		require.NoError(t, db.Exec("CREATE TRIGGER conflict BEFORE DELETE ON idempotency_step FOR EACH ROW EXECUTE FUNCTION conflict()").Error)
-		tx, ctx = begin(t, st, again(freed))
-		require.NoError(t, addEffect(ctx))
+		execute(t, db, "ALTER SEQUENCE tries RESTART", "DROP TRIGGER conflict ON idempotency_record",
+			"CREATE TRIGGER conflict BEFORE DELETE ON idempotency_step FOR EACH ROW EXECUTE FUNCTION conflict()")
+		tx, _ = beginRow(t, st, again(freed))
 		require.NoError(t, seal(t.Context(), tx, refused(), true))
-		rec, err := st.Find(t.Context(), freed.ID)
-		require.NoError(t, err)
+		rec := try(st.Find(t.Context(), freed.ID)).ok(t)
 		require.Equal(t, http.StatusPaymentRequired, rec.Answer.Status)
 
-		require.NoError(t, db.Exec("CREATE TRIGGER again BEFORE INSERT ON idempotency_record FOR EACH ROW EXECUTE FUNCTION conflict()").Error)
-		require.NoError(t, db.Exec("ALTER SEQUENCE tries RESTART").Error)
+		execute(t, db, "CREATE TRIGGER again BEFORE INSERT ON idempotency_record FOR EACH ROW EXECUTE FUNCTION conflict()",
+			"ALTER SEQUENCE tries RESTART")
 		require.ErrorIs(t, <-commit(t, st, command(store.Rollback), 30*time.Second), store.ErrRetryable)
 		require.Zero(t, countEffects(t, db))
 		requireIdle(t, db)
@@ -172,7 +161,6 @@ END $$`, "CREATE TRIGGER conflict BEFORE INSERT ON idempotency_record FOR EACH R
 //
 // CONTRACT M-6, X-14
 func TestRecordsThatLose(t *testing.T) {
-	t.Parallel()
 	stands := map[string]struct {
 		write func(db *gorm.DB, c store.Claim) error
 		lost  bool
@@ -191,18 +179,17 @@ func TestRecordsThatLose(t *testing.T) {
 	}
 	bothWays(t, func(t *testing.T, way way) {
 		for _, level := range []string{"", "&default_transaction_isolation=serializable"} {
+			db := way.fresh(level, false)(t)(t)
+			st := newStore(t, db)
 			for name, stand := range stands {
 				for status, end := range ends {
 					t.Run(strings.TrimPrefix(level, "&")+" "+name+", "+status, func(t *testing.T) {
-						db := way.fresh(level, false)(t)(t)
-						st := newStore(t, db)
+						execute(t, db, "DELETE FROM effects", "DELETE FROM idempotency_record", "DROP TABLE IF EXISTS kept")
 						c := command(store.Rollback)
 						require.NoError(t, <-commit(t, st, c, 30*time.Second))
-						require.NoError(t, db.Exec("CREATE TABLE kept AS SELECT * FROM idempotency_record").Error)
-						require.NoError(t, db.Exec("DELETE FROM idempotency_record").Error)
+						execute(t, db, "CREATE TABLE kept AS SELECT * FROM idempotency_record", "DELETE FROM idempotency_record")
 
-						tx, ctx := begin(t, st, again(c))
-						require.NoError(t, addEffect(ctx))
+						tx, _ := beginRow(t, st, again(c))
 						other := db.Begin()
 						require.NoError(t, other.Exec("INSERT INTO idempotency_record SELECT * FROM kept").Error)
 						require.NoError(t, stand.write(other, c))
@@ -250,31 +237,23 @@ func freeWithStep(t *testing.T, st *gormstore.Store) store.Claim {
 // CONTRACT X-15, M-6
 func TestRecordsThatReplaceAFreeOne(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{201, 402} {
+	db := newPostgres(t, 4)
+	st := newStore(t, db)
+	for status, answer := range map[int]store.Completion{201: paid(), 402: refused()} {
 		for _, dropped := range []bool{false, true} {
 			t.Run(fmt.Sprint(status, dropped), func(t *testing.T) {
-				db := freshPostgres("", false)(t)(t)
-				st := newStore(t, db)
 				c := freeWithStep(t, st)
-				tx, ctx := begin(t, st, again(c))
-				require.NoError(t, addEffect(ctx))
+				tx, _ := beginRow(t, st, again(c))
 				if dropped {
-					require.NoError(t, db.Exec("DELETE FROM idempotency_record").Error)
-					require.NoError(t, db.Exec("DELETE FROM idempotency_step").Error)
+					execute(t, db, "DELETE FROM idempotency_record", "DELETE FROM idempotency_step")
 				}
-				if status == 201 {
-					require.NoError(t, seal(t.Context(), tx, paid(), false))
-				} else {
-					require.NoError(t, seal(t.Context(), tx, refused(), true))
-				}
-				rec, err := st.Find(t.Context(), c.ID)
-				require.NoError(t, err)
+				require.NoError(t, seal(t.Context(), tx, answer, status == 402))
+				rec := try(st.Find(t.Context(), c.ID)).ok(t)
 				require.Equal(t, store.Completed, rec.Stored)
 				require.Equal(t, status, rec.Answer.Status)
 				require.EqualValues(t, 2, rec.Fence)
 				require.Equal(t, store.Rollback, rec.Recovery)
-				steps, err := st.Steps(t.Context(), c.ID)
-				require.NoError(t, err)
+				steps := try(st.Steps(t.Context(), c.ID)).ok(t)
 				require.Empty(t, steps)
 			})
 		}

@@ -3,12 +3,10 @@ package gormstore
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core/store"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // The first message of a transaction guards it, also on a server that cannot look after its client, and however the server
@@ -18,14 +16,11 @@ func TestGuardsOfATransaction(t *testing.T) {
 	for check, want := range map[int32]string{1: "500ms", 2: "0"} { // see Store.connectionCheck
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			own := storeAt(t, pgtest.URL(t))
+			own := onEach(t)["postgres"]
 			own.pool.SetMaxOpenConns(1)
-			require.NoError(t, Migrate(t.Context(), own.db))
 			own.connectionCheck.Store(check)
 			for n := range 8 { // the first five are planned for their parameters
-				c := store.Claim{ID: store.ID{byte(n)}, Owner: store.Owner{1}, Method: "POST", Route: "/v1/payments",
-					Recovery: store.Rollback, Hash: store.CommandHash{Version: 1}, Deadline: time.Minute}
-				tx, claimed, err := own.Begin(t.Context(), c)
+				tx, claimed, err := own.Begin(t.Context(), claimOf(byte(n), store.Rollback))
 				require.NoError(t, err)
 				require.True(t, claimed.Won)
 				handle, _ := SQLTx(tx.Bind(t.Context()))

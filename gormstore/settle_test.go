@@ -18,19 +18,15 @@ import (
 //
 // CONTRACT X-7
 func TestTextOfASettlement(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		st := newStore(t, db)
-		module, err := core.New(core.Config{
+		module := try(core.New(core.Config{
 			Store: st, Policy: core.Policy{Recovery: core.Park}, OperatorRoles: []core.IssuerRole{{Issuer: "https://issuer.example", Role: "operator"}},
-		})
-		require.NoError(t, err)
+		})).ok(t)
 		fail := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 		require.Equal(t, http.StatusBadGateway, serve(t, module, "k-1", fail).Code)
 		advance(t, db, time.Hour)
-		page, err := st.List(t.Context(), store.Query{Unknown: true, Limit: 10})
-		require.NoError(t, err)
+		page := try(st.List(t.Context(), store.Query{Unknown: true, Limit: 10})).ok(t)
 		require.Len(t, page, 1)
 
 		operator := core.Principal{Issuer: "https://issuer.example", Subject: "o\x00lga\xff", Roles: []string{"operator"}}
@@ -44,22 +40,18 @@ func TestTextOfASettlement(t *testing.T) {
 		}
 		reply := settle(`{"outcome":"not_applied","reason":"the provider has no such key"}`)
 		require.Equal(t, http.StatusOK, reply.Status, string(reply.Body))
-		var who string
-		require.NoError(t, db.Raw("SELECT settled_by FROM idempotency_settlement").Scan(&who).Error)
+		who := query[string](t, db, "SELECT settled_by FROM idempotency_settlement")
 		require.Equal(t, `issuer="https://issuer.example" subject="o\x00lga\xff"`, who)
 	})
 }
 
 // CONTRACT X-10
 func TestHistoryKeepsWhatUndidIt(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		st := newStore(t, db)
-		module, err := core.New(core.Config{
+		module := try(core.New(core.Config{
 			Store: st, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1}, OperatorRoles: []core.IssuerRole{{Issuer: "https://issuer.example", Role: "operator"}},
-		})
-		require.NoError(t, err)
+		})).ok(t)
 		lost := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			require.NoError(t, reserve(r.Context(), nil))
 			require.NoError(t, core.Checkpoint(r.Context()))
@@ -67,17 +59,14 @@ func TestHistoryKeepsWhatUndidIt(t *testing.T) {
 		})
 		require.Equal(t, http.StatusConflict, serve(t, module, "k-1", lost).Code)
 		advance(t, db, time.Hour)
-		page, err := st.List(t.Context(), store.Query{Unknown: true, Limit: 10})
-		require.NoError(t, err)
+		page := try(st.List(t.Context(), store.Query{Unknown: true, Limit: 10})).ok(t)
 		require.Len(t, page, 1)
 		decision := core.Decision{Who: "olga", Why: "the client gave up"}
-		_, err = module.Settle(t.Context(), page[0].ID, decision)
+		_, err := module.Settle(t.Context(), page[0].ID, decision)
 		require.ErrorIs(t, err, store.ErrStepsFinished)
 		decision.Undone = "reservation 1 was given back"
-		_, err = module.Settle(t.Context(), page[0].ID, decision)
-		require.NoError(t, err)
-		var undone string
-		require.NoError(t, db.Raw("SELECT undone FROM idempotency_settlement").Scan(&undone).Error)
+		require.NoError(t, err2(module.Settle(t.Context(), page[0].ID, decision)))
+		undone := query[string](t, db, "SELECT undone FROM idempotency_settlement")
 		require.Equal(t, decision.Undone, undone)
 	})
 }

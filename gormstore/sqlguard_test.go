@@ -115,8 +115,7 @@ func numbered(values []driver.Value) []driver.NamedValue {
 
 func guardedSQL(t *testing.T, address string, wrap func(driver.Connector) driver.Connector) *sql.DB {
 	t.Helper()
-	config, err := pgx.ParseConfig(address)
-	require.NoError(t, err)
+	config := try(pgx.ParseConfig(address)).ok(t)
 	connector := stdlib.GetConnector(*config)
 	if wrap != nil {
 		connector = wrap(connector)
@@ -138,9 +137,8 @@ func TestSQLWriteGuard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			address := pgtest.URL(t)
+			address := migratedURL(t)
 			db := openPostgres(t, address, 16)
-			migrate(t, db)
 			onPool := newStore(t, db)
 			pool := guardedSQL(t, address, wrap)
 			_, rollback := begin(t, onPool, command(core.Rollback))
@@ -180,14 +178,11 @@ func TestSQLWriteGuard(t *testing.T) {
 func TestSQLWriteGuardBelowTheStore(t *testing.T) {
 	t.Parallel()
 	pool := guardedSQL(t, pgtest.URL(t), nil)
-	db, err := gorm.Open(postgres.New(postgres.Config{Conn: pool}), &gorm.Config{Logger: logger.Discard})
-	require.NoError(t, err)
+	db := try(gorm.Open(postgres.New(postgres.Config{Conn: pool}), &gorm.Config{Logger: logger.Discard})).ok(t)
 	migrate(t, db)
 	onPool := newStore(t, db)
-	journal, err := gormstore.NewJournal(db)
-	require.NoError(t, err)
-	module, err := core.New(core.Config{Store: onPool, Policy: core.Policy{Recovery: core.Rollback}})
-	require.NoError(t, err)
+	journal := try(gormstore.NewJournal(db)).ok(t)
+	module := try(core.New(core.Config{Store: onPool, Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
 	require.Equal(t, 201, book(t, module, rand.Text(), 201, func(ctx context.Context, tx gormstore.PgxDBTX) {
 		require.NoError(t, err2(tx.Exec(ctx, addRow, "by pgx")))
 		require.NoError(t, gormstore.Tx(ctx).Create(&effect{Name: "by GORM"}).Error)
@@ -205,8 +200,7 @@ func TestSQLWriteGuardBelowTheStore(t *testing.T) {
 			tx, _ := gormstore.SQLTx(inside)
 			return err2(tx.ExecContext(ctx, addRow, "with the attempt's own context"))
 		}))
-		_, err = segments.Seal(ctx, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})
-		require.NoError(t, err)
+		require.NoError(t, err2(segments.Seal(ctx, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})))
 	}
 	require.NoError(t, segments.Rollback())
 	require.NoError(t, err2(pool.ExecContext(t.Context(), addRow, "after the attempts")))
@@ -218,18 +212,15 @@ func TestSQLWriteGuardBelowTheStore(t *testing.T) {
 // CONTRACT X-6
 func TestSQLWritePastTheAttemptDoesNotWait(t *testing.T) {
 	t.Parallel()
-	address := pgtest.URL(t)
+	address := migratedURL(t)
 	db := openPostgres(t, address, 16)
-	migrate(t, db)
 	pool := guardedSQL(t, address, nil)
 	require.NoError(t, db.Create(&effect{ID: 7, Name: "balance"}).Error)
-	module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback, Deadline: time.Minute}})
-	require.NoError(t, err)
+	module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback, Deadline: time.Minute}})).ok(t)
 	require.Equal(t, http.StatusInternalServerError, book(t, module, "k", 500, func(ctx context.Context, tx gormstore.PgxDBTX) {
 		require.NoError(t, err2(tx.Exec(ctx, "UPDATE effects SET name = 'less' WHERE id = 7")))
 		require.ErrorIs(t, err2(pool.ExecContext(ctx, "UPDATE effects SET name = 'past' WHERE id = 7")), gormstore.ErrOutsideTransaction)
 	}))
-	var name string
-	require.NoError(t, db.Raw("SELECT name FROM effects WHERE id = 7").Scan(&name).Error)
+	name := query[string](t, db, "SELECT name FROM effects WHERE id = 7")
 	require.Equal(t, "balance", name)
 }

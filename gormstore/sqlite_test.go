@@ -68,8 +68,7 @@ func TestSQLiteEndsTransactions(t *testing.T) {
 		for _, goesOn := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
 				c := command(store.Rollback)
-				tx, ctx := begin(t, st, c)
-				require.NoError(t, addEffect(ctx))
+				tx, ctx := beginRow(t, st, c)
 				require.ErrorIs(t, write(within(ctx)), context.Canceled)
 				if goesOn {
 					require.ErrorContains(t, addEffect(ctx), "an earlier statement has ended the transaction")
@@ -104,14 +103,12 @@ func TestSQLiteEndsTransactions(t *testing.T) {
 func TestAnswerWaitsForTheWriter(t *testing.T) {
 	st := newStore(t, freshSQLite(t)(t))
 	finished := command(store.Park)
-	claimed, err := st.Claim(t.Context(), finished)
-	require.NoError(t, err)
-	long, ctx := begin(t, st, command(store.Rollback))
-	require.NoError(t, addEffect(ctx))
+	ticket := won(t, st, finished)
+	long, _ := beginRow(t, st, command(store.Rollback))
 
 	for waited := 0; waited < 3; { // as core does, until it gives up
 		impatient, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		err := st.Complete(impatient, claimed.Record.Ticket, paid())
+		err := st.Complete(impatient, ticket, paid())
 		cancel()
 		if errors.Is(err, store.ErrUnconfirmed) {
 			waited++
@@ -121,8 +118,7 @@ func TestAnswerWaitsForTheWriter(t *testing.T) {
 	}
 	require.NoError(t, seal(t.Context(), long, paid(), false))
 	eventually(t, "the answer is recorded", func() bool {
-		rec, err := st.Find(t.Context(), finished.ID)
-		require.NoError(t, err)
+		rec := try(st.Find(t.Context(), finished.ID)).ok(t)
 		return rec.State() == store.Completed
 	})
 	requireCompleted(t, st, finished, paid())

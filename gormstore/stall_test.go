@@ -14,7 +14,6 @@ import (
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // blackHole is a store behind a proxy some of whose connections pass nothing any more.
@@ -32,16 +31,12 @@ const holePool = 4
 
 func newBlackHole(t *testing.T, simple bool, way way) *blackHole {
 	t.Helper()
-	url := pgtest.URL(t)
-	migrate(t, openPostgres(t, url, 2))
+	url := migratedURL(t)
 	h := &blackHole{proxy: newProxy(t, url), fallen: make(chan struct{}, 2*holePool)}
 	db := way.of(t, openDB(t, postgres.New(postgres.Config{DSN: h.url, PreferSimpleProtocol: simple}), holePool))
-	var err error
-	h.pool, err = db.DB()
-	require.NoError(t, err)
-	h.store, err = gormstore.New(db, gormstore.StallAfter(500*time.Millisecond)) // the others fall in before
-	require.NoError(t, err)
-	tx, ctx := begin(t, h.store, command(store.Rollback)) // what is asked once is not asked of a black hole
+	h.pool = try(db.DB()).ok(t)
+	h.store = try(gormstore.New(db, gormstore.StallAfter(500*time.Millisecond))).ok(t) // the others fall in before
+	tx, ctx := begin(t, h.store, command(store.Rollback))                              // what is asked once is not asked of a black hole
 	require.NoError(t, addEffect(ctx))
 	require.NoError(t, tx.Rollback())
 	return h
@@ -141,9 +136,8 @@ func TestBlackHole(t *testing.T) {
 				tickets := make([]store.Ticket, holePool)
 				for i := range commands {
 					commands[i] = command(store.Park)
-					claimed, err := h.store.Claim(t.Context(), commands[i])
-					require.NoError(t, err)
-					tickets[i] = claimed.Record.Ticket
+					ticket := won(t, h.store, commands[i])
+					tickets[i] = ticket
 				}
 				release := h.swallow(t, holePool, falls)
 				for _, ticket := range tickets {
@@ -172,8 +166,7 @@ func TestBlackHole(t *testing.T) {
 // requireGoesOn checks that the app's own statements and other commands come through.
 func (h *blackHole) requireGoesOn(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
+	ctx := within(t, 10*time.Second)
 	var one int
 	require.NoError(t, h.pool.QueryRowContext(ctx, "SELECT 1").Scan(&one))
 	tx, claimed, err := h.store.Begin(ctx, command(store.Rollback))
@@ -203,10 +196,8 @@ func TestStandbyIsNoBlackHole(t *testing.T) {
 	p := newProxy(t, r.URL()+"&synchronous_commit=on")
 	const connections = 8
 	db := openDB(t, postgres.New(postgres.Config{DSN: p.url, PreferSimpleProtocol: true}), connections)
-	pool, err := db.DB()
-	require.NoError(t, err)
-	st, err := gormstore.New(db, gormstore.StallAfter(time.Second))
-	require.NoError(t, err)
+	pool := try(db.DB()).ok(t)
+	st := try(gormstore.New(db, gormstore.StallAfter(time.Second))).ok(t)
 	var looks atomic.Int32
 	p.set(func(toServer bool, chunk []byte) (int, bool) {
 		if toServer && bytes.Contains(chunk, []byte("a.wait_event = 'SyncRep'")) {
@@ -224,14 +215,11 @@ func TestStandbyIsNoBlackHole(t *testing.T) {
 	transacted, parked := command(store.Rollback), command(store.Park)
 	r.abandon()
 	eventually(t, "the claim needs no standby", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := within(t, time.Second)
 		_, err := st.Claim(ctx, command(store.Park))
 		return err == nil
 	})
-	claimed, err := st.Claim(t.Context(), parked)
-	require.NoError(t, err)
-	require.True(t, claimed.Won)
+	ticket := won(t, st, parked)
 	r.demand()
 
 	outcome := commit(t, st, transacted, 30*time.Second)
@@ -241,12 +229,11 @@ func TestStandbyIsNoBlackHole(t *testing.T) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		completed <- st.Complete(ctx, claimed.Record.Ticket, paid())
+		completed <- st.Complete(ctx, ticket, paid())
 	}()
 	eventually(t, "the answer waits for the standby", func() bool {
-		var waiting int64
-		require.NoError(t, r.admin.Raw("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "+
-			"query LIKE 'UPDATE%'").Scan(&waiting).Error)
+		waiting := query[int64](t, r.admin, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "+
+			"query LIKE 'UPDATE%'")
 		return waiting == 1
 	})
 	requireHeld(t)

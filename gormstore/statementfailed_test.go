@@ -18,14 +18,11 @@ import (
 //
 // CONTRACT X-0
 func TestStatementFailedIsToldOf(t *testing.T) {
-	t.Parallel()
 	class := map[string]string{"postgres": "SQLSTATE class 23", "sqlite": "SQLite error 19"}
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		require.NoError(t, db.Create(&effect{ID: 7, Name: "secret"}).Error)
 		events := &told{}
-		module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}, Observer: events})
-		require.NoError(t, err)
+		module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}, Observer: events})).ok(t)
 		again := func(tx *gorm.DB) error { return tx.Create(&effect{ID: 7, Name: "secret"}).Error }
 		for name, c := range map[string]struct {
 			status int

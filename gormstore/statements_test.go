@@ -25,11 +25,8 @@ const (
 
 // The server's own log says what a command costs, whatever GORM and database/sql add to the code's statements.
 func TestStatements(t *testing.T) {
-	t.Parallel()
 	bothWays(t, func(t *testing.T, way way) {
-		url := pgtest.URL(t)
-		setUp := openPostgres(t, url, 2)
-		migrate(t, setUp)
+		url := migratedURL(t)
 		read := pgtest.Statements(t, url)
 		db := way.of(t, openPostgres(t, url, 4)) // opened after the log was switched on
 		st, other := newStore(t, db), newStore(t, db)
@@ -49,25 +46,20 @@ func TestStatements(t *testing.T) {
 
 		// CONTRACT M-6
 		t.Run("a new command on Park is two statements", func(t *testing.T) {
-			claimed, err := st.Claim(t.Context(), parked)
-			require.NoError(t, err)
-			require.True(t, claimed.Won)
-			require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
+			answered(t, st, parked)
 			requireStatements(t, read(), insertRecord, `UPDATE "public".idempotency_record`)
 		})
 
 		// CONTRACT M-3
 		t.Run("a replay on Park is one statement", func(t *testing.T) {
-			claimed, err := st.Claim(t.Context(), again(parked))
-			require.NoError(t, err)
+			claimed := try(st.Claim(t.Context(), again(parked))).ok(t)
 			require.Equal(t, store.Completed, claimed.Record.State())
 			requireStatements(t, read(), lookFirst)
 		})
 
 		t.Run("and two in another instance", func(t *testing.T) {
 			for _, want := range [][]string{{insertRecord, "WITH there AS"}, {lookFirst}} { // until that one has seen the key
-				claimed, err := other.Claim(t.Context(), again(parked))
-				require.NoError(t, err)
+				claimed := try(other.Claim(t.Context(), again(parked))).ok(t)
 				require.Equal(t, store.Completed, claimed.Record.State())
 				requireStatements(t, read(), want...)
 			}
@@ -75,16 +67,14 @@ func TestStatements(t *testing.T) {
 
 		// CONTRACT X-0
 		t.Run("a new command on Rollback is one transaction", func(t *testing.T) {
-			tx, ctx := begin(t, st, transacted)
-			require.NoError(t, addEffect(ctx))
+			tx, _ := beginRow(t, st, transacted)
 			require.NoError(t, seal(t.Context(), tx, paid(), false))
 			requireStatements(t, read(), slices.Concat(opened, []string{`INSERT INTO "effects"`, recordAnswer, "COMMIT"})...)
 		})
 
 		// CONTRACT X-0
 		t.Run("a refusal on Rollback is recorded alone", func(t *testing.T) {
-			tx, ctx := begin(t, st, command(store.Rollback))
-			require.NoError(t, addEffect(ctx))
+			tx, _ := beginRow(t, st, command(store.Rollback))
 			require.NoError(t, seal(t.Context(), tx, refused(), true))
 			requireStatements(t, read(), slices.Concat(opened, []string{`INSERT INTO "effects"`, asBegun, "ROLLBACK", recordOver})...)
 		})

@@ -3,15 +3,12 @@ package gormstore_test
 import (
 	"bytes"
 	"context"
-	"database/sql/driver"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,8 +30,7 @@ type stepApp struct {
 func newStepApp(t *testing.T, store *gormstore.Store) *stepApp {
 	t.Helper()
 	policy := core.Policy{Recovery: core.Resume, Deadline: 20 * time.Second}
-	module, err := core.New(core.Config{Store: store, Policy: policy, ClaimTimeout: 5 * time.Second})
-	require.NoError(t, err)
+	module := try(core.New(core.Config{Store: store, Policy: policy, ClaimTimeout: 5 * time.Second})).ok(t)
 	return &stepApp{t, module}
 }
 
@@ -71,21 +67,11 @@ func reserve(ctx context.Context, before func(tx *gorm.DB) error) error {
 
 // CONTRACT X-3
 func TestStatementsOfResume(t *testing.T) {
-	url := pgtest.URL(t)
-	migrate(t, openPostgres(t, url, 2))
+	url := migratedURL(t)
 	read := pgtest.Statements(t, url)
 	a := newStepApp(t, newStore(t, openPostgres(t, url, 4)))
-	handle := func(ctx context.Context) error {
-		if err := reserve(ctx, nil); err != nil {
-			return err
-		}
-		err := core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { return nil }, core.Dedup(time.Hour))
-		if err != nil {
-			return err
-		}
-		return gormstore.StepDo(ctx, "book", func(tx *gorm.DB) error { return tx.Create(&effect{Name: "booked"}).Error })
-	}
-	serve(t, a.module, "warm", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _ = handle(r.Context()) }))
+	handle := func(ctx context.Context) error { return reserveCallBook(ctx) }
+	a.as("warm", handle)
 	read() // the store asks once whether the server looks after clients that went away
 
 	require.Equal(t, http.StatusCreated, a.post(handle).Code)
@@ -103,134 +89,60 @@ func TestStatementsOfResume(t *testing.T) {
 //
 // CONTRACT T-1
 func TestTimesOfAStep(t *testing.T) {
-	t.Parallel()
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) {
-			t.Parallel()
-			db := d.fresh(t)(t)
-			store := newStore(t, db)
-			a := newStepApp(t, store)
-			clock := func(tx *gorm.DB) (now time.Time, err error) {
-				if db.Name() == "sqlite" {
-					var millis int64
-					err = tx.Raw("SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)").Scan(&millis).Error
-					return time.UnixMilli(millis), err
-				}
-				err = tx.Raw("SELECT clock_timestamp()").Scan(&now).Error
-				return now, err
+	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
+		store := newStore(t, db)
+		a := newStepApp(t, store)
+		clock := func(tx *gorm.DB) (now time.Time, err error) {
+			if db.Name() == "sqlite" {
+				var millis int64
+				err = tx.Raw("SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)").Scan(&millis).Error
+				return time.UnixMilli(millis), err
 			}
-			before, err := clock(db)
-			require.NoError(t, err)
-			var within time.Time
-			var operation core.ID
-			require.Equal(t, http.StatusCreated, a.post(func(ctx context.Context) error {
-				operation, _ = core.Operation(ctx)
-				return reserve(ctx, func(tx *gorm.DB) (err error) {
-					within, err = clock(tx)
-					return err
-				})
-			}).Code)
-			after, err := clock(db)
-			require.NoError(t, err)
-			steps, err := store.Steps(t.Context(), operation)
-			require.NoError(t, err)
-			require.Len(t, steps, 1)
-			moments := []time.Time{before, within, steps[0].StartedAt, steps[0].FinishedAt, after}
-			require.True(t, slices.IsSortedFunc(moments, time.Time.Compare), "%v", moments)
-		})
-	}
+			err = tx.Raw("SELECT clock_timestamp()").Scan(&now).Error
+			return now, err
+		}
+		before := try(clock(db)).ok(t)
+		var within time.Time
+		var operation core.ID
+		require.Equal(t, http.StatusCreated, a.post(func(ctx context.Context) error {
+			operation, _ = core.Operation(ctx)
+			return reserve(ctx, func(tx *gorm.DB) (err error) {
+				within, err = clock(tx)
+				return err
+			})
+		}).Code)
+		after := try(clock(db)).ok(t)
+		steps := try(store.Steps(t.Context(), operation)).ok(t)
+		require.Len(t, steps, 1)
+		moments := []time.Time{before, within, steps[0].StartedAt, steps[0].FinishedAt, after}
+		require.True(t, slices.IsSortedFunc(moments, time.Time.Compare), "%v", moments)
+	})
 }
 
-// callProvider makes a call that the provider deduplicates.
-func callProvider(ctx context.Context) error {
-	return core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { return nil }, core.Dedup(time.Hour))
+// callProvider makes a call that the provider deduplicates, and counts it.
+func callProvider(ctx context.Context, calls ...*int) error {
+	return core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error {
+		for _, n := range calls {
+			*n++
+		}
+		return nil
+	}, core.Dedup(time.Hour))
 }
 
-// An attempt is held up inside a step, by a hook and not by chance, until its lease has run out. Its segment holds the key.
-//
-// CONTRACT
-func TestPausedStep(t *testing.T) {
-	t.Parallel()
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) {
-			db := d.fresh(t)(t)
-			a := newStepApp(t, newStore(t, db))
-			for _, behindCall := range []bool{false, true} {
-				key := fmt.Sprint(behindCall)
-				paused, wake := make(chan struct{}), make(chan struct{})
-				var owner *httptest.ResponseRecorder
-				var wg sync.WaitGroup
-				wg.Go(func() {
-					owner = a.as(key, func(ctx context.Context) error {
-						if behindCall {
-							if err := callProvider(ctx); err != nil {
-								return err
-							}
-						}
-						return reserve(ctx, func(*gorm.DB) error { close(paused); <-wake; return nil })
-					})
-				})
-				<-paused
-				if d.shared && d.name != "postgres serializable" { // there the segment would not commit over this write
-					advance(t, db, store.DefaultLease)
-				}
-				w := a.as(key, func(context.Context) error { return errors.New("it ran") })
-				require.Equal(t, http.StatusConflict, w.Code)
-				require.Contains(t, w.Body.String(), string(core.CodeInFlight))
-				close(wake)
-				wg.Wait()
-				require.Equal(t, http.StatusCreated, owner.Code, owner.Body)
-			}
-			require.Equal(t, 2, countEffects(t, db))
-		})
-	}
+// bookStep is another database step with one row.
+func bookStep(ctx context.Context) error {
+	return gormstore.StepDo(ctx, "book", func(tx *gorm.DB) error { return tx.Create(&effect{Name: "booked"}).Error })
 }
 
-// An attempt is held up behind its call, where no segment is open, until another one has taken the operation over.
-//
-// CONTRACT
-func TestTakenOverBetweenSegments(t *testing.T) {
-	t.Parallel()
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) {
-			t.Parallel()
-			for name, other := range map[string]func(ctx context.Context) error{
-				"and ended": func(ctx context.Context) error { return errors.Join(callProvider(ctx), reserve(ctx, nil)) },
-				"and left":  func(context.Context) error { return errors.New("before the step") },
-			} {
-				t.Run(name, func(t *testing.T) {
-					db := d.fresh(t)(t)
-					a := newStepApp(t, newStore(t, db))
-					paused, wake := make(chan struct{}), make(chan struct{})
-					var late *httptest.ResponseRecorder
-					var wg sync.WaitGroup
-					wg.Go(func() {
-						late = a.post(func(ctx context.Context) error {
-							if err := callProvider(ctx); err != nil {
-								return err
-							}
-							close(paused)
-							<-wake
-							require.ErrorIs(t, reserve(ctx, func(*gorm.DB) error { return errors.New("it ran") }), core.ErrStale)
-							return nil
-						})
-					})
-					<-paused
-					advance(t, db, store.DefaultLease)
-					code := a.post(other).Code
-					close(wake)
-					wg.Wait()
-					if code == http.StatusCreated {
-						require.Equal(t, "reused", late.Header().Get("Idempotency-Result"), "the recorded answer, not its own")
-					}
-					require.Equal(t, http.StatusCreated, a.post(func(ctx context.Context) error {
-						return errors.Join(callProvider(ctx), reserve(ctx, nil))
-					}).Code)
-					require.Equal(t, 1, countEffects(t, db))
-				})
-			}
-		})
+// reserveCallBook is a handler of two database steps with a call between them.
+func reserveCallBook(ctx context.Context, calls ...*int) error {
+	if err := reserve(ctx, nil); err != nil {
+		return err
 	}
+	if err := callProvider(ctx, calls...); err != nil {
+		return err
+	}
+	return bookStep(ctx)
 }
 
 // The operation has ended behind a call, and its handler goes on: the rows of its next step never appear.
@@ -244,15 +156,13 @@ func TestStepAfterItsOperationHasEnded(t *testing.T) {
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
-			sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-				db := open(t)
+			sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 				store := newStore(t, db)
 				a := newStepApp(t, store)
 				w := a.post(func(ctx context.Context) error {
 					require.NoError(t, callProvider(ctx))
 					id, _ := core.Operation(ctx)
-					rec, err := store.Find(ctx, id)
-					require.NoError(t, err)
+					rec := try(store.Find(ctx, id)).ok(t)
 					over := func() { require.NoError(t, end(store, rec.Ticket)) }
 					if db.Name() == "sqlite" {
 						over() // its one writer is the step's, from the beginning
@@ -263,8 +173,7 @@ func TestStepAfterItsOperationHasEnded(t *testing.T) {
 				})
 				require.NotEqual(t, "created", w.Header().Get("Idempotency-Result"))
 				require.Zero(t, countEffects(t, db))
-				var finished int64
-				require.NoError(t, db.Raw("SELECT count(*) FROM idempotency_step WHERE name = 'reserve'").Scan(&finished).Error)
+				finished := query[int64](t, db, "SELECT count(*) FROM idempotency_step WHERE name = 'reserve'")
 				require.Zero(t, finished)
 			})
 		})
@@ -276,7 +185,7 @@ func TestStepAfterItsOperationHasEnded(t *testing.T) {
 // CONTRACT
 func TestNothingIsOpenInACall(t *testing.T) {
 	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+	onDatabases(t, bothKinds, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		a := newStepApp(t, newStore(t, db))
 		count := func(ctx context.Context) error {
@@ -305,8 +214,7 @@ func TestNothingIsOpenInACall(t *testing.T) {
 //
 // CONTRACT X-16
 func TestFailedStepLosesItsSegment(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		store := newStore(t, db)
 		a := newStepApp(t, store)
 		require.Equal(t, http.StatusInternalServerError, a.post(func(ctx context.Context) error {
@@ -320,8 +228,7 @@ func TestFailedStepLosesItsSegment(t *testing.T) {
 			return nil // a success, which does not leave
 		}).Code)
 		require.Zero(t, countEffects(t, db))
-		var records int64
-		require.NoError(t, db.Raw("SELECT count(*) FROM idempotency_record").Scan(&records).Error)
+		records := query[int64](t, db, "SELECT count(*) FROM idempotency_record")
 		require.Zero(t, records, "nothing has committed, and nothing is left behind")
 		require.Equal(t, http.StatusCreated, a.post(func(ctx context.Context) error { return reserve(ctx, nil) }).Code)
 		require.Equal(t, 1, countEffects(t, db))
@@ -330,9 +237,7 @@ func TestFailedStepLosesItsSegment(t *testing.T) {
 
 // CONTRACT
 func TestFailedStatementInAStep(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		a := newStepApp(t, newStore(t, db))
 		require.Equal(t, http.StatusServiceUnavailable, a.post(func(ctx context.Context) error {
 			err := reserve(ctx, func(tx *gorm.DB) error {
@@ -382,9 +287,7 @@ func TestSerializationFailureInAStep(t *testing.T) {
 
 // CONTRACT X-6
 func TestTransactionOfAStep(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		a := newStepApp(t, newStore(t, db))
 		w := a.post(func(ctx context.Context) error {
 			var n int64
@@ -414,13 +317,10 @@ func TestTransactionOfAStep(t *testing.T) {
 
 // CONTRACT X-1
 func TestDeadlineEndsAStep(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
-		module, err := core.New(core.Config{
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
+		module := try(core.New(core.Config{
 			Store: newStore(t, db), Policy: core.Policy{Recovery: core.Resume, Deadline: time.Second},
-		})
-		require.NoError(t, err)
+		})).ok(t)
 		a := &stepApp{t, module}
 		for name, derive := range map[string]func(context.Context) context.Context{
 			"the attempt's context":        func(ctx context.Context) context.Context { return ctx },
@@ -447,17 +347,11 @@ func TestDeadlineEndsAStep(t *testing.T) {
 //
 // CONTRACT
 func TestInterruptedStatementInAStepOnSQLite(t *testing.T) {
-	var cuts atomic.Pointer[context.CancelFunc]
-	db := sqliteWith(t, "cut", func(driver.ExecerContext, []driver.Value) (driver.Value, error) {
-		(*cuts.Load())()
-		return "x", nil
-	})
+	db, within := interruptible(t)
 	a := newStepApp(t, newStore(t, db))
 	require.Equal(t, http.StatusServiceUnavailable, a.post(func(ctx context.Context) error {
 		err := reserve(ctx, func(tx *gorm.DB) error {
-			short, cancel := context.WithCancel(tx.Statement.Context)
-			cuts.Store(&cancel)
-			require.ErrorIs(t, tx.WithContext(short).Exec(endless).Error, context.Canceled)
+			require.ErrorIs(t, tx.WithContext(within(tx.Statement.Context)).Exec(endless).Error, context.Canceled)
 			require.Error(t, tx.Create(&effect{Name: "alone"}).Error)
 			return nil
 		})
@@ -507,18 +401,14 @@ func TestStepsCommitIsCutOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cut := newCuttable(t, overPgx)
 			a := newStepApp(t, cut.store)
-			var once atomic.Bool
+			atLast, done := once(func(toServer bool, chunk []byte) bool {
+				if arrives {
+					return !toServer && isCommitted(chunk)
+				}
+				return toServer && bytes.Contains(chunk, []byte("the last step"))
+			})
 			w := a.post(func(ctx context.Context) error {
-				cut.set(func(toServer bool, chunk []byte) (int, bool) {
-					last := toServer && bytes.Contains(chunk, []byte("the last step"))
-					if arrives {
-						last = !toServer && bytes.Contains(chunk, []byte("COMMIT\x00"))
-					}
-					if last && once.CompareAndSwap(false, true) {
-						return 0, true
-					}
-					return len(chunk), false
-				})
+				cut.set(atLast)
 				return gormstore.StepDo(ctx, "the last step", stock)
 			})
 			if arrives {
@@ -529,7 +419,7 @@ func TestStepsCommitIsCutOff(t *testing.T) {
 				w = a.post(func(ctx context.Context) error { return reserve(ctx, nil) })
 				require.Equal(t, http.StatusCreated, w.Code, w.Body)
 			}
-			require.True(t, once.Load())
+			require.True(t, done.Load())
 			require.Equal(t, 1, countEffects(t, cut.db))
 		})
 	}

@@ -60,8 +60,8 @@ func subject(t *testing.T, db, twin *gorm.DB) storetest.Subject {
 		Store: newStore(t, db),
 		Advance: func(t *testing.T, d time.Duration) {
 			advance(t, db, d)
-			advanceSteps(t, db, d)
-			advanceSightings(t, db, d)
+			moveBack(t, db, d, "idempotency_step", "started_at", "finished_at")
+			moveBack(t, db, d, "idempotency_sighting", "seen_at", "purge_at")
 		},
 		Effect:  addEffect,
 		Effects: func(t *testing.T) int { return countEffects(t, db) },
@@ -70,15 +70,4 @@ func subject(t *testing.T, db, twin *gorm.DB) storetest.Subject {
 		s.Twin = func(t *testing.T) core.Store { return newStore(t, twin) }
 	}
 	return s
-}
-
-// advanceSteps moves the starts of all steps d into the past.
-func advanceSteps(t *testing.T, db *gorm.DB, d time.Duration) {
-	t.Helper()
-	by := "? * interval '1 microsecond'"
-	if db.Name() == "sqlite" {
-		by = "?"
-	}
-	require.NoError(t, db.Exec("UPDATE idempotency_step SET started_at = started_at - "+by+", finished_at = finished_at - "+by,
-		d.Microseconds(), d.Microseconds()).Error)
 }

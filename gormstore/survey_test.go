@@ -16,8 +16,7 @@ import (
 // transaction around it, which can only read and compiles nothing.
 func TestSurveyIsOneStatement(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	migrate(t, openPostgres(t, url, 2))
+	url := migratedURL(t)
 	read := pgtest.Statements(t, url)
 	db := openPostgres(t, url, 2) // opened after the log was switched on
 	st := newStore(t, db)
@@ -76,8 +75,7 @@ var swept = store.Query{Unknown: true, HalfDone: true, Swept: true, Limit: 10_00
 
 func requireSurveyed(t *testing.T, st *gormstore.Store, want int) {
 	t.Helper()
-	found, err := st.Count(t.Context(), swept)
-	require.NoError(t, err)
+	found := try(st.Count(t.Context(), swept)).ok(t)
 	count := 0
 	for _, b := range found {
 		count += b.Count

@@ -40,11 +40,9 @@ func TestSweepOfPartitions(t *testing.T) {
 	for i := range 40 {
 		c := command(core.Park)
 		c.Retention = store.DefaultRetention
-		claimed, err := st.Claim(t.Context(), c)
-		require.NoError(t, err)
-		require.True(t, claimed.Won)
+		ticket := won(t, st, c)
 		if i%2 == 0 {
-			require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
+			require.NoError(t, st.Complete(t.Context(), ticket, paid()))
 		}
 	}
 	const past = "- interval '90 days'"
@@ -89,9 +87,7 @@ func TestSweepGoesOnWithoutThePatrol(t *testing.T) {
 			st := newStore(t, db)
 			c := command(core.Park)
 			c.Retention = store.DefaultRetention
-			claimed, err := st.Claim(t.Context(), c)
-			require.NoError(t, err)
-			require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
+			answered(t, st, c)
 			advance(t, db, 4*24*time.Hour)
 			open := claimedBefore(t, db, time.Minute)
 
@@ -119,17 +115,13 @@ func TestSweepGoesOnWithoutThePatrol(t *testing.T) {
 //
 // CONTRACT T-3, T-4
 func TestSweepListsWhatIsOpen(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		st := newStore(t, db)
 		claims := map[core.Recovery]store.Claim{}
 		for _, r := range []core.Recovery{core.Park, core.Resume} {
 			c := command(r)
 			c.Retention = store.DefaultRetention
-			claimed, err := st.Claim(t.Context(), c)
-			require.NoError(t, err)
-			require.True(t, claimed.Won)
+			won(t, st, c)
 			claims[r] = c
 		}
 		sweepOnce(t, st) // so that there is a patrol
@@ -139,13 +131,11 @@ func TestSweepListsWhatIsOpen(t *testing.T) {
 			" WHERE name IN ('patrol/limit', 'patrol/passed')", passed).Error)
 		requireListed(t, st)
 
-		swept, err := st.Sweep(t.Context(), 100, store.Window{})
-		require.NoError(t, err)
+		swept := sweep(t, st, 100)
 		require.Equal(t, store.Swept{}, swept)
 		require.Equal(t, map[int]int{running: 2}, states(t, db))
 		requireListed(t, st, claims[core.Park].ID)
-		halfDone, err := st.List(t.Context(), store.Query{HalfDone: true, Limit: 10})
-		require.NoError(t, err)
+		halfDone := try(st.List(t.Context(), store.Query{HalfDone: true, Limit: 10})).ok(t)
 		require.Len(t, halfDone, 1)
 		require.Equal(t, claims[core.Resume].ID, halfDone[0].ID)
 	})
@@ -161,9 +151,7 @@ func TestSweepPassesOverWhatIsHeld(t *testing.T) {
 	var held store.Claim
 	for range 2 {
 		held = command(core.Park)
-		claimed, err := st.Claim(t.Context(), held)
-		require.NoError(t, err)
-		require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
+		answered(t, st, held)
 		require.NoError(t, inbox.Process(t.Context(), message(), stock))
 	}
 	advance(t, db, 4*24*time.Hour)
@@ -174,8 +162,7 @@ func TestSweepPassesOverWhatIsHeld(t *testing.T) {
 	require.NoError(t, tx.Exec("SELECT 1 FROM idempotency_record WHERE id = ? FOR UPDATE", held.ID[:]).Error)
 	require.NoError(t, tx.Exec("SELECT 1 FROM processed_message LIMIT 1 FOR UPDATE").Error)
 	for range 2 {
-		swept, err := st.Sweep(patient(t), 100, store.Window{})
-		require.NoError(t, err)
+		swept := try(st.Sweep(patient(t), 100, store.Window{})).ok(t)
 		require.Equal(t, store.Swept{Tombstones: 1, Messages: 1}, swept)
 		require.NoError(t, tx.Rollback().Error)
 		tx = db.Begin()

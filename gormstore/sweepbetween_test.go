@@ -14,7 +14,6 @@ import (
 	"gorm.io/driver/postgres"
 
 	"github.com/auth19/idem/core/store"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // stopper calls first before the first statement that begins with a text, over a driver that sends them one by one.
@@ -53,21 +52,17 @@ func (c stopperConn) QueryContext(ctx context.Context, query string, args []driv
 // CONTRACT T-6, X-0
 func TestSweepBetweenTheFirstStatements(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := migratedURL(t)
 	db := openPostgres(t, url, 4)
-	migrate(t, db)
 	st := newStore(t, db)
 	c := command(store.Park)
 	c.Key = store.KeyTime{Made: time.UnixMilli(time.Now().Add(-time.Hour).UnixMilli()), Timed: true}
-	claimed, err := st.Claim(t.Context(), c)
-	require.NoError(t, err)
-	require.True(t, claimed.Won)
+	ticket := won(t, st, c)
 	answered := store.Completion{Answer: store.Answer{Status: 201}, Retention: time.Hour}
-	require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, answered))
+	require.NoError(t, st.Complete(t.Context(), ticket, answered))
 	advance(t, db, 2*time.Hour)
 
-	config, err := pgx.ParseConfig(url)
-	require.NoError(t, err)
+	config := try(pgx.ParseConfig(url)).ok(t)
 	swept := false
 	stops := &stopper{stdlib.GetConnector(*config), lookFirst, func() {
 		sweepOnce(t, st)

@@ -24,7 +24,7 @@ type unique struct {
 // CONTRACT X-0
 func TestTxEnds(t *testing.T) {
 	t.Parallel()
-	transactions(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+	onDatabases(t, transactionKinds, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		require.NoError(t, db.AutoMigrate(&unique{}))
 		require.NoError(t, db.Create(&unique{Name: "taken"}).Error)
@@ -34,8 +34,7 @@ func TestTxEnds(t *testing.T) {
 
 		t.Run("rows and answer commit together", func(t *testing.T) {
 			c := command(store.Rollback)
-			tx, ctx := begin(t, st, c)
-			require.NoError(t, addEffect(ctx))
+			tx, _ := beginRow(t, st, c)
 			requireNothing(t, st, c)
 			require.Equal(t, effects, countEffects(t, db))
 			require.NoError(t, seal(t.Context(), tx, paid(), false))
@@ -46,8 +45,7 @@ func TestTxEnds(t *testing.T) {
 
 		t.Run("a refusal keeps the answer and undoes the rows", func(t *testing.T) {
 			c := command(store.Rollback)
-			tx, ctx := begin(t, st, c)
-			require.NoError(t, addEffect(ctx))
+			tx, _ := beginRow(t, st, c)
 			require.NoError(t, seal(t.Context(), tx, refused(), true))
 			requireCompleted(t, st, c, refused())
 			require.Equal(t, effects, countEffects(t, db))
@@ -55,8 +53,7 @@ func TestTxEnds(t *testing.T) {
 
 		t.Run("a refusal after a failed statement keeps the answer alone", func(t *testing.T) {
 			c := command(store.Rollback)
-			tx, ctx := begin(t, st, c)
-			require.NoError(t, addEffect(ctx))
+			tx, ctx := beginRow(t, st, c)
 			require.Error(t, violate(ctx))
 			require.NoError(t, seal(t.Context(), tx, refused(), true))
 			requireCompleted(t, st, c, refused())
@@ -65,8 +62,7 @@ func TestTxEnds(t *testing.T) {
 
 		t.Run("a success on an aborted transaction is none", func(t *testing.T) {
 			c := command(store.Rollback)
-			tx, ctx := begin(t, st, c)
-			require.NoError(t, addEffect(ctx))
+			tx, ctx := beginRow(t, st, c)
 			require.Error(t, violate(ctx))
 			err := seal(t.Context(), tx, paid(), false)
 			if db.Name() == "sqlite" { // where a failed statement does not abort the transaction
@@ -82,8 +78,7 @@ func TestTxEnds(t *testing.T) {
 
 		t.Run("a failed statement in a transaction inside the attempt aborts only that", func(t *testing.T) {
 			c := command(store.Rollback)
-			tx, ctx := begin(t, st, c)
-			require.NoError(t, addEffect(ctx))
+			tx, ctx := beginRow(t, st, c)
 			require.Error(t, gormstore.Tx(ctx).Transaction(func(inner *gorm.DB) error {
 				require.NoError(t, inner.Create(&effect{Name: "inner"}).Error)
 				return inner.Create(&unique{Name: "taken"}).Error
@@ -103,8 +98,7 @@ func TestTxEnds(t *testing.T) {
 			} {
 				tx, ctx := begin(t, st, command(store.Rollback))
 				handle, _ := gormstore.SQLTx(ctx)
-				rows, err := handle.QueryContext(ctx, "SELECT id FROM uniques") //nolint:rowserrcheck,sqlclosecheck // left open
-				require.NoError(t, err)
+				rows := try(handle.QueryContext(ctx, "SELECT id FROM uniques")).ok(t) //nolint:rowserrcheck,sqlclosecheck // left open
 				inner := gormstore.Tx(ctx)
 				require.NoError(t, end(tx))
 
@@ -113,7 +107,7 @@ func TestTxEnds(t *testing.T) {
 				require.ErrorContains(t, addEffect(late), over, name)
 				require.ErrorContains(t, inner.WithContext(late).Exec("DELETE FROM effects").Error, over)
 				require.ErrorContains(t, inner.WithContext(late).First(&unique{}).Error, over)
-				_, err = handle.ExecContext(late, "DELETE FROM effects")
+				_, err := handle.ExecContext(late, "DELETE FROM effects")
 				require.ErrorContains(t, err, over)
 				var id int
 				require.Error(t, handle.QueryRowContext(late, "DELETE FROM effects RETURNING id").Scan(&id))
@@ -126,8 +120,7 @@ func TestTxEnds(t *testing.T) {
 
 		t.Run("a handler ends nothing itself", func(t *testing.T) {
 			c := command(store.Rollback)
-			tx, ctx := begin(t, st, c)
-			require.NoError(t, addEffect(ctx))
+			tx, ctx := beginRow(t, st, c)
 			const not = "ends its own transaction"
 			require.ErrorContains(t, gormstore.Tx(ctx).Commit().Error, not)
 			require.ErrorContains(t, gormstore.Tx(ctx).Rollback().Error, not)
@@ -148,7 +141,7 @@ func TestTxEnds(t *testing.T) {
 // CONTRACT
 func TestTxWithRowsLeftOpen(t *testing.T) {
 	t.Parallel()
-	transactions(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+	onDatabases(t, transactionKinds, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
 		require.NoError(t, db.Create([]effect{{Name: "a"}, {Name: "b"}, {Name: "c"}}).Error)
 		left := map[string]work{
@@ -190,9 +183,7 @@ func TestTxWithRowsLeftOpen(t *testing.T) {
 //
 // CONTRACT
 func TestMessageWithRowsLeftOpen(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		failure := errors.New("failed")
 		for _, failed := range []error{nil, failure} {
 			before := countEffects(t, db)
@@ -215,13 +206,10 @@ func TestMessageWithRowsLeftOpen(t *testing.T) {
 //
 // CONTRACT
 func TestRowOfAnAttempt(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		tx, ctx := begin(t, newStore(t, db), command(store.Rollback))
 		handle, _ := gormstore.SQLTx(ctx)
-		pool, err := db.DB()
-		require.NoError(t, err)
+		pool := try(db.DB()).ok(t)
 		const values = "SELECT 7, -1.5, 'text', NULL, CAST('bytes' AS %s), %s"
 		query := fmt.Sprintf(values, "bytea", "now()::timestamptz(0)")
 		if db.Name() == "sqlite" {
@@ -253,9 +241,7 @@ func TestRowOfAnAttempt(t *testing.T) {
 //
 // CONTRACT
 func TestTxDeferredConstraint(t *testing.T) {
-	t.Parallel()
-	transactions(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	transactions(t, func(t *testing.T, db *gorm.DB) {
 		require.NoError(t, db.Exec("CREATE TABLE parents (id int PRIMARY KEY)").Error)
 		require.NoError(t, db.Exec("CREATE TABLE children (parent int REFERENCES parents DEFERRABLE INITIALLY DEFERRED)").Error)
 		st := newStore(t, db)

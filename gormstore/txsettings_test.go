@@ -141,8 +141,7 @@ func TestRefusalUndoesAnUnseenRole(t *testing.T) {
 	for _, way := range []way{overPgx, wrapped} {
 		st := newStore(t, way.of(t, open(t)))
 		c := command(store.Rollback)
-		tx, ctx := begin(t, st, c)
-		require.NoError(t, addEffect(ctx))
+		tx, ctx := beginRow(t, st, c)
 		require.NoError(t, gormstore.Tx(ctx).Raw("SELECT become(?)", role).Scan(new(string)).Error)
 		require.NoError(t, seal(t.Context(), tx, refused(), true))
 		requireCompleted(t, st, c, refused())
@@ -172,15 +171,13 @@ func TestWeakSessionsCommitDurably(t *testing.T) {
 	}
 	st := newStore(t, db)
 	require.NoError(t, st.Validate(t.Context()))
-	journal, err := gormstore.NewJournal(db)
-	require.NoError(t, err)
+	journal := try(gormstore.NewJournal(db)).ok(t)
 	connections := db.Statement.ConnPool.(*sql.DB).Stats().MaxOpenConnections
 	onAll(t, db, connections, "SET synchronous_commit = off")
 
 	ctx := t.Context()
 	claim := func(c store.Claim) store.Ticket {
-		claimed, err := st.Claim(ctx, c)
-		require.NoError(t, err)
+		claimed := try(st.Claim(ctx, c)).ok(t)
 		require.True(t, claimed.Won)
 		return claimed.Record.Ticket
 	}
@@ -189,21 +186,17 @@ func TestWeakSessionsCommitDurably(t *testing.T) {
 	call := store.StepRecord{Name: "charge", Kind: store.ProviderStep}
 	segments, _ := resume(t, st, command(store.Resume))
 	for _, s := range []store.Seal{{Start: &call}, {Steps: []store.StepRecord{call}}, {Answer: new(paid())}} {
-		_, err = segments.Seal(ctx, s)
-		require.NoError(t, err)
+		require.NoError(t, err2(segments.Seal(ctx, s)))
 	}
-	_, err = journal.Begin(ctx, intents.Entry{Intent: "order-1", Key: intents.NewKey()})
-	require.NoError(t, err)
+	require.NoError(t, err2(journal.Begin(ctx, intents.Entry{Intent: "order-1", Key: intents.NewKey()})))
 	tx, claimed, err := st.Begin(ctx, command(store.Rollback))
 	require.NoError(t, err)
 	require.True(t, claimed.Won)
 	require.NoError(t, seal(ctx, tx, paid(), false))
 
-	var seen []string
-	require.NoError(t, db.Raw("SELECT DISTINCT tab FROM commits ORDER BY tab").Scan(&seen).Error)
+	seen := query[[]string](t, db, "SELECT DISTINCT tab FROM commits ORDER BY tab")
 	require.ElementsMatch(t, tables, seen)
-	var weak []string
-	require.NoError(t, db.Raw("SELECT tab FROM commits WHERE setting = 'off'").Scan(&weak).Error)
+	weak := query[[]string](t, db, "SELECT tab FROM commits WHERE setting = 'off'")
 	require.Empty(t, weak)
 }
 
@@ -213,9 +206,8 @@ func TestWeakSessionsCommitDurably(t *testing.T) {
 // CONTRACT X-9
 func TestRoleAndSearchPathAreRestored(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := migratedURL(t)
 	admin := openPostgres(t, url, 2)
-	migrate(t, admin)
 	app, teller := "app_"+strings.ToLower(rand.Text()), "teller_"+strings.ToLower(rand.Text())
 	schema := currentSchema(t, admin)
 	t.Cleanup(func() {
@@ -224,15 +216,13 @@ func TestRoleAndSearchPathAreRestored(t *testing.T) {
 			require.NoError(t, admin.Exec("DROP ROLE "+role).Error)
 		}
 	})
-	for _, statement := range []string{
-		"CREATE ROLE " + app, "CREATE ROLE " + teller, "CREATE TABLE ends (tab text, role text, search_path text)",
-		"GRANT USAGE ON SCHEMA " + schema + " TO " + app + ", " + teller, "GRANT INSERT ON ends TO " + teller,
-		"GRANT ALL ON ALL TABLES IN SCHEMA " + schema + " TO " + app, "GRANT ALL ON ALL SEQUENCES IN SCHEMA " + schema + " TO " + app,
-		"CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO " + schema +
+	execute(t, admin,
+		"CREATE ROLE "+app, "CREATE ROLE "+teller, "CREATE TABLE ends (tab text, role text, search_path text)",
+		"GRANT USAGE ON SCHEMA "+schema+" TO "+app+", "+teller, "GRANT INSERT ON ends TO "+teller,
+		"GRANT ALL ON ALL TABLES IN SCHEMA "+schema+" TO "+app, "GRANT ALL ON ALL SEQUENCES IN SCHEMA "+schema+" TO "+app,
+		"CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO "+schema+
 			".ends VALUES (TG_TABLE_NAME, current_user, current_setting('search_path')); RETURN NULL; END $$",
-	} {
-		require.NoError(t, admin.Exec(statement).Error, statement)
-	}
+	)
 	tables := map[string]string{"attempt": "idempotency_record", "pipelined attempt": "idempotency_record",
 		"step": "idempotency_step", "step behind a call": "idempotency_step", "message": "processed_message"}
 	for _, table := range []string{"idempotency_record", "idempotency_step", "processed_message"} {

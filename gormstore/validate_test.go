@@ -139,9 +139,8 @@ func TestWhatForgetsIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			address := pgtest.URL(t)
+			address := migratedURL(t)
 			admin := openPostgres(t, address, 2)
-			migrate(t, admin)
 			for _, statement := range c.set {
 				require.NoError(t, admin.Exec(statement).Error)
 			}
@@ -156,8 +155,7 @@ func TestWhatForgetsIsRefused(t *testing.T) {
 // CONTRACT F-5
 func TestSettingsOfAConnectionDoNotCount(t *testing.T) {
 	t.Parallel()
-	address := pgtest.URL(t)
-	migrate(t, openPostgres(t, address, 2))
+	address := migratedURL(t)
 	db := openPostgres(t, address+"&synchronous_commit=off&default_transaction_read_only=on", 2)
 	onAll(t, db, 2, "SET synchronous_commit = on; SET default_transaction_read_only = off")
 	u := newUsers(t, db)
@@ -177,8 +175,7 @@ func TestReadOnlySQLite(t *testing.T) {
 // leastRights are the grants of docs/database.md, by role: one for each table and right.
 func leastRights(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile("../docs/database.md")
-	require.NoError(t, err)
+	text := try(os.ReadFile("../docs/database.md")).ok(t)
 	grants := map[string][]string{}
 	for _, g := range regexp.MustCompile(`(?m)^GRANT (.*) ON (.*) TO (\w+);$`).FindAllStringSubmatch(string(text), -1) {
 		for right := range strings.SplitSeq(g[1], ", ") {
@@ -205,8 +202,7 @@ func TestLeastRights(t *testing.T) {
 			cluster.Exec("GRANT " + grant + " TO " + role)
 		}
 		t.Cleanup(func() { cluster.Exec("DROP OWNED BY " + role) })
-		u, err := url.Parse(cluster.URL())
-		require.NoError(t, err)
+		u := try(url.Parse(cluster.URL())).ok(t)
 		u.User = url.UserPassword(role, "secret")
 		return openPostgres(t, u.String(), 4)
 	}
@@ -216,31 +212,24 @@ func TestLeastRights(t *testing.T) {
 			require.NoError(t, st.Validate(t.Context()))
 			tx, _ := begin(t, st, command(store.Rollback))
 			require.NoError(t, seal(t.Context(), tx, paid(), false))
-			parked, err := st.Claim(t.Context(), command(store.Park))
-			require.NoError(t, err)
+			parked := try(st.Claim(t.Context(), command(store.Park))).ok(t)
 			require.NoError(t, st.Refer(t.Context(), parked.Record.ID, store.Realm{}, store.Ref{Name: "charge", Value: "ch_1"}))
 			require.NoError(t, st.Complete(t.Context(), parked.Record.Ticket, paid()))
 			given := command(store.Park)
 			require.NoError(t, st.Release(t.Context(), store.Ticket{ID: given.ID, Owner: given.Owner}))
 			short := command(store.Park)
 			short.Lease, short.Deadline = time.Microsecond, time.Microsecond
-			unknown, err := st.Claim(t.Context(), short)
-			require.NoError(t, err)
-			_, err = st.Settle(t.Context(), store.Settlement{ID: short.ID, Fence: unknown.Record.Fence, Who: "w", Why: "y"})
-			require.NoError(t, err)
+			unknown := try(st.Claim(t.Context(), short)).ok(t)
+			require.NoError(t, err2(st.Settle(t.Context(), store.Settlement{ID: short.ID, Fence: unknown.Record.Fence, Who: "w", Why: "y"})))
 			seen := command(store.Park)
-			_, err = st.Sight(t.Context(), store.Sighting{ID: seen.ID, Scope: seen.Scope, Hash: seen.Hash, Keep: time.Hour})
-			require.NoError(t, err)
+			require.NoError(t, err2(st.Sight(t.Context(), store.Sighting{ID: seen.ID, Scope: seen.Scope, Hash: seen.Hash, Keep: time.Hour})))
 			step := store.StepRecord{Name: "charge", Kind: store.ProviderStep}
 			segments, _ := resume(t, st, command(store.Resume))
 			for _, s := range []store.Seal{{Start: &step}, {Steps: []store.StepRecord{step}}, {Answer: new(paid())}} {
-				_, err = segments.Seal(t.Context(), s)
-				require.NoError(t, err)
+				require.NoError(t, err2(segments.Seal(t.Context(), s)))
 			}
-			_, err = st.List(t.Context(), store.Query{Unknown: true, Limit: 10})
-			require.NoError(t, err)
-			_, err = st.Sweep(t.Context(), 10, store.Window{})
-			require.NoError(t, err)
+			require.NoError(t, err2(st.List(t.Context(), store.Query{Unknown: true, Limit: 10})))
+			require.NoError(t, err2(st.Sweep(t.Context(), 10, store.Window{})))
 		},
 		"consumer": func(t *testing.T, db *gorm.DB) {
 			inbox := newInbox(t, db, stockInbox)
@@ -257,13 +246,10 @@ func TestLeastRights(t *testing.T) {
 		"client": func(t *testing.T, db *gorm.DB) {
 			journal := newJournal(t, db)
 			require.NoError(t, journal.Validate(t.Context()))
-			_, err := journal.Begin(t.Context(), entryOf(t, "order-1", 1))
-			require.NoError(t, err)
+			require.NoError(t, err2(journal.Begin(t.Context(), entryOf(t, "order-1", 1))))
 			require.NoError(t, journal.End(t.Context(), "order-1"))
-			_, err = journal.Pending(t.Context(), "", 10)
-			require.NoError(t, err)
-			_, err = journal.Sweep(t.Context(), gormstore.MinIntentKeep, 10)
-			require.NoError(t, err)
+			require.NoError(t, err2(journal.Pending(t.Context(), "", 10)))
+			require.NoError(t, err2(journal.Sweep(t.Context(), gormstore.MinIntentKeep, 10)))
 		},
 	}
 	validate := map[string]func(ctx context.Context, u users) error{
@@ -306,8 +292,7 @@ func TestLeastRights(t *testing.T) {
 func TestLimitThatIsChangedAfterNew(t *testing.T) {
 	t.Parallel()
 	db := freshPostgres("", false)(t)(t)
-	pool, err := db.DB()
-	require.NoError(t, err)
+	pool := try(db.DB()).ok(t)
 	for _, limits := range [][2]int{{0, 4}, {4, 0}, {4, 3}, {4, 9}} {
 		pool.SetMaxOpenConns(limits[0])
 		store := newStore(t, db)

@@ -30,8 +30,7 @@ func TestFirstRequestWritesLittle(t *testing.T) {
 		require.NoError(t, setUp.Exec("SELECT pg_stat_statements_reset(), pg_stat_reset()").Error)
 		db := openPostgres(t, url, clients)
 		sendCommands(t, db, clients, each, body, work)
-		pool, err := db.DB()
-		require.NoError(t, err)
+		pool := try(db.DB()).ok(t)
 		require.NoError(t, pool.Close()) // the server's processes report their counts when they end
 		n := float64(clients * each)
 		var sums struct{ Records, Bytes, Calls, Hot float64 }

@@ -54,9 +54,7 @@ var outsideWrites = map[string]func(db *gorm.DB) error{
 
 // CONTRACT X-6
 func TestWriteGuardRefusesWritesOutside(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		store := newStore(t, db)
 		require.NoError(t, db.Create(&effect{ID: 1, Name: "before"}).Error)
 		for name, write := range outsideWrites {
@@ -95,9 +93,7 @@ func TestWriteGuardLogs(t *testing.T) {
 
 // CONTRACT X-6
 func TestWriteGuardLetsPass(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		store := newStore(t, db)
 		tx, ctx := begin(t, store, command(core.Rollback))
 		inside := gormstore.Tx(ctx)
@@ -161,16 +157,13 @@ func TestWriteGuardUnderLoad(t *testing.T) {
 	t.Parallel()
 	open := freshPostgres("", false)(t)
 	db := open(t)
-	pool, err := db.DB()
-	require.NoError(t, err)
+	pool := try(db.DB()).ok(t)
 	pool.SetMaxOpenConns(10)
-	idem, err := core.New(core.Config{
+	idem := try(core.New(core.Config{
 		Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}, ClaimTimeout: 20 * time.Second,
-	})
-	require.NoError(t, err)
+	})).ok(t)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
+	ctx := within(t, 30*time.Second)
 	answers := make([]*httptest.ResponseRecorder, 100)
 	var clients sync.WaitGroup
 	for i := range answers {
@@ -252,11 +245,8 @@ func TestWriteGuardInSessions(t *testing.T) {
 //
 // CONTRACT X-6
 func TestTxPreparesNoStatements(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
-		tx, ctx := begin(t, newStore(t, db), command(core.Rollback))
-		require.NoError(t, addEffect(ctx))
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
+		tx, ctx := beginRow(t, newStore(t, db), command(core.Rollback))
 		prepared := gormstore.Tx(ctx).Session(&gorm.Session{PrepareStmt: true})
 		var n int64
 		for name, err := range map[string]error{
@@ -280,9 +270,7 @@ func TestTxPreparesNoStatements(t *testing.T) {
 //
 // CONTRACT X-6
 func TestWithTx(t *testing.T) {
-	t.Parallel()
-	sqlitePostgres(t, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		newStore(t, db)
 		for name, session := range map[string]gorm.Session{"": {}, "prepared statements": {PrepareStmt: true}} {
 			before := countEffects(t, db)
@@ -318,12 +306,10 @@ func TestWritesWithoutContextEnd(t *testing.T) {
 	t.Parallel()
 	open := freshPostgres("", false)(t)
 	db := open(t)
-	pool, err := db.DB()
-	require.NoError(t, err)
+	pool := try(db.DB()).ok(t)
 	pool.SetMaxOpenConns(10)
 	store := newStore(t, db)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
+	ctx := within(t, 30*time.Second)
 	for _, err := range atOnce(100, func(int) error {
 		tx, _, err := store.Begin(ctx, command(core.Rollback))
 		if err != nil {

@@ -150,9 +150,8 @@ func TestWriteGuardLetsOrdinaryReadsPass(t *testing.T) {
 
 // CONTRACT X-6
 func TestWriteGuardCostsNoRoundTrip(t *testing.T) {
-	url := pgtest.URL(t)
+	url := migratedURL(t)
 	db := openPostgres(t, url, 4)
-	migrate(t, db)
 	_, ctx := begin(t, newStore(t, db), command(core.Rollback))
 	read := pgtest.Statements(t, url)
 	require.NoError(t, db.WithContext(ctx).Model(&effect{}).Count(new(int64)).Error)
